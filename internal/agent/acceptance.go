@@ -15,43 +15,43 @@ type acceptance struct {
 	// place is which host and data directory this is.
 	place string
 
-	mu    sync.Mutex
-	given chan struct{} // closed when it was; another one for each link
-	// said is why it was not given, as it was told last.
-	said wire.Stranger
+	mu       sync.Mutex
+	accepted chan struct{} // closed when it was; another one for each link
+	// lastReason is why it was not given, as it was told last.
+	lastReason wire.Stranger
 }
 
 func newAcceptance(place string) *acceptance {
-	return &acceptance{place: place, given: make(chan struct{})}
+	return &acceptance{place: place, accepted: make(chan struct{})}
 }
 
-// refused notes why it is not given, and returns whether that is new.
-func (a *acceptance) refused(s wire.Stranger) bool {
+// noteRejection notes why it is not given, and returns whether that is new.
+func (a *acceptance) noteRejection(s wire.Stranger) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := a.said
-	a.said = s
+	before := a.lastReason
+	a.lastReason = s
 	return before != s
 }
 
-func (a *acceptance) give() {
+func (a *acceptance) accept() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.said = wire.Stranger{}
+	a.lastReason = wire.Stranger{}
 	select {
-	case <-a.given:
+	case <-a.accepted:
 	default:
-		close(a.given)
+		close(a.accepted)
 	}
 }
 
-// withdraw begins the wait anew.
-func (a *acceptance) withdraw() {
+// reset begins the wait anew.
+func (a *acceptance) reset() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	select {
-	case <-a.given:
-		a.given = make(chan struct{})
+	case <-a.accepted:
+		a.accepted = make(chan struct{})
 	default:
 	}
 }
@@ -59,7 +59,7 @@ func (a *acceptance) withdraw() {
 // wait blocks until it is given, for as long as limit at most, and reports whether it was.
 func (a *acceptance) wait(ctx context.Context, limit time.Duration) bool {
 	a.mu.Lock()
-	given := a.given
+	given := a.accepted
 	a.mu.Unlock()
 	select {
 	case <-given:
@@ -80,11 +80,11 @@ func (a *acceptance) wait(ctx context.Context, limit time.Duration) bool {
 // waitForAcceptance is how long an order waits for it. The server sends an order that was not answered again.
 const waitForAcceptance = 2 * time.Second
 
-// estranged takes in that the server takes this agent for a copy of another one.
-func (a *Agent) estranged(s wire.Stranger) {
-	a.acceptance.withdraw()
-	a.confirmation.estrange(s)
-	if a.acceptance.refused(s) {
+// identityRejected takes in that the server takes this agent for a copy of another one.
+func (a *Agent) identityRejected(s wire.Stranger) {
+	a.acceptance.reset()
+	a.confirmation.noteRejection(s)
+	if a.acceptance.noteRejection(s) {
 		level := slog.LevelWarn
 		if s.Clone {
 			level = slog.LevelError
@@ -93,16 +93,16 @@ func (a *Agent) estranged(s wire.Stranger) {
 	}
 }
 
-// renewed takes in what the server has the agent trust from now on.
-func (a *Agent) renewed(sealed []byte) {
+// renewTrust takes in what the server has the agent trust from now on.
+func (a *Agent) renewTrust(sealed []byte) {
 	if _, err := a.trust.adopt(sealed); err != nil {
 		a.cfg.Log.Error("cannot renew trust", "error", err)
 	}
 }
 
-// complete adds to a report what may change while the agent runs.
-func (a *Agent) complete(r *wire.Report) {
-	a.wanted.complete(r)
+// completeReport adds to a report what may change while the agent runs.
+func (a *Agent) completeReport(r *wire.Report) {
+	a.orderGate.completeReport(r)
 	r.Trust, r.Place = a.trust.held(), a.acceptance.place
 	if r.Hello != nil {
 		e := a.trust.current()

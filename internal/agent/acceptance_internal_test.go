@@ -20,8 +20,8 @@ func TestAcceptance(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(time.Second)
-			a.give()
-			a.give()
+			a.accept()
+			a.accept()
 		}()
 		begin = time.Now()
 		if !a.wait(t.Context(), 2*time.Second) || time.Since(begin) != time.Second {
@@ -30,8 +30,8 @@ func TestAcceptance(t *testing.T) {
 		if !a.wait(t.Context(), 0) {
 			t.Error("it is given once only")
 		}
-		a.withdraw()
-		a.withdraw()
+		a.reset()
+		a.reset()
 		if a.wait(t.Context(), time.Millisecond) {
 			t.Error("it counts for another link")
 		}
@@ -43,14 +43,14 @@ func TestACopyBeginsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		certain bool
 		waits   time.Duration
-	}{"certain": {true, 0}, "not certain": {false, waitForHolder}} {
+	}{"certain": {true, 0}, "not certain": {false, waitForKeyHolder}} {
 		synctest.Test(t, func(t *testing.T) {
 			conf := newConfirmation(slog.New(slog.DiscardHandler))
 			go func() { _ = conf.run(t.Context()) }() // it returns nil
-			conf.link()
-			conf.estrange(wire.Stranger{Reason: "x", Clone: c.certain})
+			conf.noteLink()
+			conf.noteRejection(wire.Stranger{Reason: "x", Clone: c.certain})
 			select {
-			case <-conf.over:
+			case <-conf.done:
 				if c.certain {
 					t.Errorf("%s: it goes on", name)
 				}
@@ -59,10 +59,10 @@ func TestACopyBeginsNothing(t *testing.T) {
 					t.Errorf("%s: it waits for more than %v", name, c.waits)
 				}
 			}
-			conf.give()
+			conf.confirm()
 			synctest.Wait()
 			select {
-			case <-conf.over:
+			case <-conf.done:
 			default:
 				t.Errorf("%s: it waits although the server has taken it for the one", name)
 			}

@@ -85,19 +85,19 @@ type Agent struct {
 	wall  func() time.Time
 	host  Host
 	parts
-	traffic
+	uplink
 
 	metrics *metrics.Metrics
 	policy  *policy.Keeper
 }
 
-// traffic is the way to the server and what has come from there.
-type traffic struct {
-	dial    fabric.DialConfig
-	conn    *link
-	intake  *intake
-	answers *answers
-	wanted  *wanted
+// uplink is the way to the server and what has come from there.
+type uplink struct {
+	dial      fabric.DialConfig
+	conn      *serverLink
+	intake    *orderIntake
+	answers   *answers
+	orderGate *orderGate
 
 	confirmation *confirmation
 	acceptance   *acceptance
@@ -117,7 +117,7 @@ type parts struct {
 // is given a Host it makes this process the reaper of orphans and sets its umask (launch.Prepare). Nothing is started
 // before Run.
 func New(cfg Config) (*Agent, error) {
-	cfg.Log = slog.New(newSparing(cfg.Log.Handler()))
+	cfg.Log = slog.New(newRateLimitedLog(cfg.Log.Handler()))
 	if cfg.Settings == (config.Agent{}) {
 		cfg.Settings = config.DefaultAgent()
 	}
@@ -147,7 +147,7 @@ func New(cfg Config) (*Agent, error) {
 		},
 		TLS: trust.tls(), Name: "agent " + public, Log: cfg.Log,
 	}
-	a.conn, a.answers = newLink(a.dial.Identity, trust), newAnswers()
+	a.conn, a.answers = newServerLink(a.dial.Identity, trust), newAnswers()
 	fs := procfs.New("/proc")
 	boot, err := fs.BootID()
 	if err != nil {
@@ -155,7 +155,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a.acceptance = newAcceptance(placeOf(cfg.Dir, boot))
 	// Before anything is written: daemons may have filled the disk meanwhile.
-	if err := host.CutOutputs(outputsOf(cfg.Dir)); err != nil {
+	if err := host.TrimOutputs(outputsOf(cfg.Dir)); err != nil {
 		cfg.Log.Warn("cannot truncate outputs", "error", err)
 	}
 	if a.store, err = specstore.Open(cfg.Dir, boot); err != nil {
@@ -178,7 +178,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err != nil {
 		return err
 	}
-	a.intake = newIntake(a.disk, &freshness{note: a.store.NoteManifest, newest: newest, noted: newest})
+	a.intake = newOrderIntake(a.disk, &freshness{note: a.store.NoteManifest, newest: newest, noted: newest})
 	offset, err := a.store.ClockOffset(host.ClockOffset())
 	if err != nil {
 		a.cfg.Log.Warn("cannot store clock offset", "error", err)
@@ -195,18 +195,18 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	}); err != nil {
 		return err
 	}
-	asked := &asked{}
+	asked := &probeSink{}
 	a.prober = probe.New(probe.Config{Host: a.host, Sink: asked, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
-	a.wanted = &wanted{since: host.SinceBoot, ask: func() { a.reporter.Ask() }}
+	a.orderGate = &orderGate{clock: host.SinceBoot, requestReport: func() { a.reporter.Ask() }}
 	operator := &operation.Operator{
 		Policy:    a.policy,
 		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host, Claims: a.host, Journal: a.disk,
-		Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
+		Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
 	a.super = supervisor.New(supervisor.Config{
-		Store: a.disk, Histories: a.store, Revisions: a.store, Confirmed: a.confirmation.over, Sink: sink,
-		Operator: operator, MayBegin: a.wanted.MayBegin, HealthyAfter: healthyAfter, Relist: relistEvery,
+		Store: a.disk, Histories: a.store, Revisions: a.store, Confirmed: a.confirmation.done, Sink: sink,
+		Operator: operator, MayBegin: a.orderGate.MayBegin, HealthyAfter: healthyAfter, Relist: relistEvery,
 		BootStarts: bootStarts,
 		Bounds: lifecycle.Bounds{
 			Flaps: a.cfg.Settings.Flaps, FlapWindow: a.cfg.Settings.FlapWindow,
@@ -225,13 +225,14 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	})
 	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
 	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
-	a.wanted.queue, sink.wanted = a.super, a.wanted
+	a.orderGate.queue, sink.orderGate = a.super, a.orderGate
 	a.reporter = report.New(report.Config{
-		Answered: a.wanted.answered,
+		Answered: a.orderGate.handleAnswer,
 		Link:     measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events,
-		Groups: a.store, Disk: a.store, Introduced: a.introduced, Complete: a.complete, Trusted: a.renewed,
-		Strange: a.estranged,
-		Wall:    a.wall, Heartbeat: heartbeat, Log: a.cfg.Log,
+		Groups: a.store, Disk: a.store, Introduced: a.introductionAnswered, Complete: a.completeReport,
+		Trusted:          a.renewTrust,
+		IdentityRejected: a.identityRejected,
+		Wall:             a.wall, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
 			Build: a.cfg.Build, BootID: boot, Name: hostname(),
 			Started: a.wall().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
@@ -246,7 +247,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err != nil {
 		return err
 	}
-	if err := a.repeat(records, unacked); err != nil {
+	if err := a.resendOutcomes(records, unacked); err != nil {
 		return err
 	}
 	a.adopt(records, open, boot, operator.Begun)
@@ -260,7 +261,7 @@ func (a *Agent) adopt(records []specstore.Record, open []specstore.Entry, boot s
 	a.answers.adopt(open)
 	underway, unsure := divide(open, boot, begun)
 	a.super.Adopt(records, underway)
-	a.wanted.hold(unsure)
+	a.orderGate.hold(unsure)
 }
 
 // divide tells what an earlier agent has left that goes on, and what goes on only if the server still wants it. Of
@@ -276,8 +277,8 @@ func divide(open []specstore.Entry, boot string, begun func(item string) bool) (
 	return underway, unsure
 }
 
-// repeat has the server told what an earlier agent may not have been able to tell it.
-func (a *Agent) repeat(records []specstore.Record, unacked []specstore.Entry) error {
+// resendOutcomes has the server told what an earlier agent may not have been able to tell it.
+func (a *Agent) resendOutcomes(records []specstore.Record, unacked []specstore.Entry) error {
 	latest, err := a.store.Revision()
 	if err != nil {
 		return err
@@ -298,10 +299,10 @@ func (a *Agent) repeat(records []specstore.Record, unacked []specstore.Entry) er
 // later.
 type sink struct {
 	*report.Reporter
-	events  *eventlog.Log
-	metrics *metrics.Metrics
-	answers *answers
-	wanted  *wanted
+	events    *eventlog.Log
+	metrics   *metrics.Metrics
+	answers   *answers
+	orderGate *orderGate
 }
 
 // Began implements supervisor.Sink.
@@ -320,8 +321,8 @@ func (s *sink) Happened(e process.Event) {
 // Finished implements supervisor.Sink.
 func (s *sink) Finished(item string, outcome process.Outcome) {
 	s.metrics.Finished()
-	s.wanted.forget(item)
-	if !s.answers.give(item, outcome) {
+	s.orderGate.forget(item)
+	if !s.answers.resolve(item, outcome) {
 		s.Reporter.Finished(item, outcome)
 	}
 }
@@ -332,8 +333,8 @@ func (s *sink) wake() {
 	}
 }
 
-// asked is the supervisor behind the probes, which are made before it.
-type asked struct{ *supervisor.Supervisor }
+// probeSink is the supervisor behind the probes, which are made before it.
+type probeSink struct{ *supervisor.Supervisor }
 
 // groupName is the name of an agent's control group: two agents on one host have two.
 func groupName(key string) string { return "drover-" + strings.ToLower(key[len(key)-16:]) }
@@ -391,14 +392,14 @@ func (a *Agent) run(ctx context.Context) error {
 		group.Part{Name: "confirmation", Run: a.confirmation.run},
 		group.Part{Name: "supervisor", Run: a.super.Run},
 		group.Part{Name: "reporter", Run: a.reporter.Run},
-		group.Part{Name: "housekeeping", Run: a.keepHouse},
+		group.Part{Name: "housekeeping", Run: a.runHousekeeping},
 		group.Part{Name: "metrics", Run: a.serveMetrics},
 		group.Part{Name: "link", Run: a.serve},
 	)
 }
 
-// keepHouse drops what is not needed any more.
-func (a *Agent) keepHouse(ctx context.Context) error {
+// runHousekeeping drops what is not needed any more.
+func (a *Agent) runHousekeeping(ctx context.Context) error {
 	sweep, prune := time.NewTicker(relistEvery), time.NewTicker(pruneEvery)
 	defer sweep.Stop()
 	defer prune.Stop()
@@ -410,7 +411,7 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 				told = now
 				a.reporter.Introduce()
 			}
-			a.wanted.expire(a.disk.BootID())
+			a.orderGate.expire(a.disk.BootID())
 			a.host.Sweep(a.super.Runs) //nolint:contextcheck // what it has begun to end is ended
 		case <-prune.C:
 			if err := a.store.Prune(specstore.Age{

@@ -81,8 +81,8 @@ func (a *answers) began(item string, limit time.Duration) bool {
 	return true
 }
 
-// give hands an answer to the receipts that wait for it; false says that it goes into a report, too.
-func (a *answers) give(item string, outcome process.Outcome) bool {
+// resolve hands an answer to the receipts that wait for it; false says that it goes into a report, too.
+func (a *answers) resolve(item string, outcome process.Outcome) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e, ok := a.open[item]

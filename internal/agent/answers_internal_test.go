@@ -76,10 +76,10 @@ func desks(t *testing.T, test func(t *testing.T, d *desk)) {
 		})
 		d.Agent = &Agent{
 			cfg: Config{Log: log}, store: store, disk: d.disk, metrics: metrics.New("test"),
-			traffic: traffic{answers: newAnswers()}, parts: parts{reporter: reporter},
+			uplink: uplink{answers: newAnswers()}, parts: parts{reporter: reporter},
 		}
 		d.answers.queue = d
-		d.super = &sink{Reporter: reporter, metrics: d.metrics, answers: d.answers, wanted: &wanted{}}
+		d.super = &sink{Reporter: reporter, metrics: d.metrics, answers: d.answers, orderGate: &orderGate{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() {

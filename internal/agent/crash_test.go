@@ -150,7 +150,7 @@ func runChild(dir string, crashAt int64) error {
 		Store: journal, Histories: store, Revisions: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute,
 		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 		Operator: &operation.Operator{
-			Processes: machine, Commands: machine, Trees: machine, Journal: journal, Asker: prober,
+			Processes: machine, Commands: machine, Trees: machine, Journal: journal, Prober: prober,
 			Clock: host.SinceBoot, Log: log, NewRun: newRun,
 		},
 	})

@@ -11,58 +11,58 @@ import (
 	"drover/internal/wire"
 )
 
-// link is the reporter's way to the server. It exists before there is a connection. What the server is to keep it
+// serverLink is the reporter's way to the server. It exists before there is a connection. What the server is to keep it
 // signs, and whose answers to that count it finds out.
-type link struct {
+type serverLink struct {
 	self    fabric.Identity
 	trust   *trust
 	dialled chan struct{} // closed by set
 
-	mu      sync.Mutex
-	conn    *fabric.Conn
-	subject string
-	up      bool
-	serving bool
-	unheard unheard
+	mu       sync.Mutex
+	conn     *fabric.Conn
+	subject  string
+	up       bool
+	serving  bool
+	watchdog answerWatchdog
 }
 
 const (
-	// unheardFor is how long reports go without an answer over a link that is up before another address is tried: three
-	// heartbeats. A proxy that has lost its own way to the servers looks like that.
-	unheardFor = 3 * heartbeat
-	// unheardMost is how long at most, once that has led nowhere several times.
-	unheardMost = 8 * unheardFor
+	// watchdogTimeout is how long reports go without an answer over a link that is up before another address is tried:
+	// three heartbeats. A proxy that has lost its own way to the servers looks like that.
+	watchdogTimeout = 3 * heartbeat
+	// maxWatchdogTimeout is how long at most, once that has led nowhere several times.
+	maxWatchdogTimeout = 8 * watchdogTimeout
 )
 
-// unheard counts how long there has been no answer.
-type unheard struct {
+// answerWatchdog counts how long there has been no answer.
+type answerWatchdog struct {
 	since    time.Time     // when the first report without one was sent; zero: the last one had one
-	patience time.Duration // 0 is unheardFor
+	patience time.Duration // 0 is watchdogTimeout
 }
 
 // note takes in what became of a report that was sent at a time, and returns whether to try another address.
-func (u *unheard) note(err error, sent, now time.Time) bool {
-	if u.since.IsZero() {
-		u.since = sent
+func (w *answerWatchdog) note(err error, sent, now time.Time) bool {
+	if w.since.IsZero() {
+		w.since = sent
 	}
 	switch {
 	case err == nil:
-		*u = unheard{}
+		*w = answerWatchdog{}
 	case errors.Is(err, fabric.ErrNotConnected): // other addresses are being tried
-		u.since = time.Time{}
-	case now.Sub(u.since) >= max(u.patience, unheardFor):
-		*u = unheard{patience: min(2*max(u.patience, unheardFor), unheardMost)}
+		w.since = time.Time{}
+	case now.Sub(w.since) >= max(w.patience, watchdogTimeout):
+		*w = answerWatchdog{patience: min(2*max(w.patience, watchdogTimeout), maxWatchdogTimeout)}
 		return true
 	}
 	return false
 }
 
-func newLink(self fabric.Identity, t *trust) *link {
-	return &link{self: self, trust: t, dialled: make(chan struct{})}
+func newServerLink(self fabric.Identity, t *trust) *serverLink {
+	return &serverLink{self: self, trust: t, dialled: make(chan struct{})}
 }
 
 // set is called again when the link is made anew elsewhere.
-func (l *link) set(conn *fabric.Conn, subject string) {
+func (l *serverLink) set(conn *fabric.Conn, subject string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := l.conn == nil
@@ -72,21 +72,21 @@ func (l *link) set(conn *fabric.Conn, subject string) {
 	}
 }
 
-func (l *link) setUp(up bool) {
+func (l *serverLink) setUp(up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.up = up
 }
 
-// serves notes that orders are being listened for.
-func (l *link) serves() {
+// setServing notes that orders are being listened for.
+func (l *serverLink) setServing() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.serving = true
 }
 
 // takesOrders reports whether an order that is sent now arrives.
-func (l *link) takesOrders() bool {
+func (l *serverLink) takesOrders() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.serving && l.up
@@ -94,7 +94,7 @@ func (l *link) takesOrders() bool {
 
 // Report implements report.Link. It waits for the first attempt at a connection. When reports have not been answered by
 // the server for some time, the next address is tried.
-func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
+func (l *serverLink) Report(ctx context.Context, data []byte) ([]byte, error) {
 	select {
 	case <-l.dialled:
 	case <-ctx.Done():
@@ -104,9 +104,9 @@ func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	conn, subject := l.conn, l.subject
 	l.mu.Unlock()
 	sent := time.Now()
-	reply, err := l.ask(ctx, conn, subject, data)
+	reply, err := l.exchange(ctx, conn, subject, data)
 	l.mu.Lock()
-	elsewhere := l.unheard.note(err, sent, time.Now())
+	elsewhere := l.watchdog.note(err, sent, time.Now())
 	l.mu.Unlock()
 	if elsewhere {
 		conn.Elsewhere()
@@ -117,10 +117,10 @@ func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 // longestUnsigned is the longest answer to a heartbeat that is read, in bytes: it may bring what to trust.
 const longestUnsigned = 256 << 10
 
-// ask sends a report and returns the server's answer. That to a heartbeat is nobody's in particular: nothing hangs on
-// it.
-func (l *link) ask(ctx context.Context, conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
-	if !wire.Tells(data) {
+// exchange sends a report and returns the server's answer. That to a heartbeat is nobody's in particular: nothing hangs
+// on it.
+func (l *serverLink) exchange(ctx context.Context, conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
+	if !wire.HasContent(data) {
 		reply, err := conn.Request(ctx, subject, data)
 		if len(reply) > longestUnsigned {
 			return nil, fmt.Errorf("unsigned answer of %d bytes refused: expected at most %d", len(reply),

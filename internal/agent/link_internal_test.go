@@ -8,9 +8,9 @@ import (
 	"drover/internal/fabric"
 )
 
-func TestUnheard(t *testing.T) {
+func TestAnswerWatchdog(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	var u unheard
+	var u answerWatchdog
 	lost := context.DeadlineExceeded
 	after := func(d time.Duration, err error) bool {
 		sent := now
@@ -22,26 +22,26 @@ func TestUnheard(t *testing.T) {
 		err   error
 		want  bool
 	}{
-		{unheardFor - 1, lost, false},
+		{watchdogTimeout - 1, lost, false},
 		{1, lost, true},
 		// The next time it waits for twice as long.
-		{unheardFor, lost, false},
-		{unheardFor, fabric.ErrNobody, true},
+		{watchdogTimeout, lost, false},
+		{watchdogTimeout, fabric.ErrNobody, true},
 		// A link that is down is the library's to mend, and an answer ends it all.
 		{time.Second, lost, false},
 		{time.Hour, fabric.ErrNotConnected, false},
-		{4*unheardFor - 1, lost, false},
+		{4*watchdogTimeout - 1, lost, false},
 		{time.Second, nil, false},
-		{unheardFor, lost, true},
+		{watchdogTimeout, lost, true},
 	} {
 		if got := after(c.after, c.err); got != c.want {
 			t.Errorf("step %d: got %v, want %v", i, got, c.want)
 		}
 	}
 	for range 10 {
-		after(unheardMost, lost)
+		after(maxWatchdogTimeout, lost)
 	}
-	if !after(unheardMost, lost) {
+	if !after(maxWatchdogTimeout, lost) {
 		t.Error("it waits for ever longer")
 	}
 }

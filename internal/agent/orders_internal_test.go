@@ -2,295 +2,97 @@ package agent
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nkeys"
+
 	"drover/internal/agent/metrics"
-	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
+	"drover/internal/fabric"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
 
-// oddDisk is a journal whose disk fails: before it has taken anything, or, with torn, after it has taken all.
-type oddDisk struct {
+// badDisk journals nothing.
+type badDisk struct {
 	Disk
-	err  error
-	torn bool
+	err error
 }
 
-func (d *oddDisk) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
-	if d.err != nil && !d.torn {
-		return nil, nil, d.err
-	}
-	if fresh, known, err = d.Disk.Accept(entries); err == nil && d.err != nil {
-		return nil, nil, d.err
-	}
-	return fresh, known, err
+func (d badDisk) Known([]string) ([]specstore.Entry, error) { return nil, nil }
+
+func (d badDisk) Accept([]specstore.Entry) (fresh, known []specstore.Entry, err error) {
+	return nil, nil, fmt.Errorf("cannot journal operations: %w", d.err)
 }
 
-// slowDisk is a journal in memory that takes nothing before it is let.
-type slowDisk struct {
-	Disk
-	pass chan struct{}
-	err  error
-
-	mu      sync.Mutex
-	journal map[string]bool
+// fresh admits what is issued now.
+func fresh(now time.Time) *freshness {
+	return &freshness{note: func(time.Time) error { return nil }, newest: now, noted: now}
 }
 
-func (d *slowDisk) Known(items []string) (known []specstore.Entry, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, item := range items {
-		if d.journal[item] {
-			known = append(known, command(item))
-		}
-	}
-	return known, nil
-}
-
-func (d *slowDisk) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
-	<-d.pass
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.err != nil {
-		return nil, nil, d.err
-	}
-	if d.journal == nil {
-		d.journal = map[string]bool{}
-	}
-	for _, e := range entries {
-		d.journal[e.Item] = true
-	}
-	return entries, nil, nil
-}
-
-func oddJournal(t *testing.T) *oddDisk {
-	t.Helper()
-	store, err := specstore.Open(t.TempDir(), "boot")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &oddDisk{Disk: store}
-}
-
-func command(item string) specstore.Entry {
-	return specstore.Entry{
-		Item: item, Process: process.ID{Namespace: "ns", Name: item}, Op: process.Start,
-		BeginBy: time.Hour,
-	}
-}
-
-func commands(items ...string) (all []specstore.Entry) {
-	for _, item := range items {
-		all = append(all, command(item))
-	}
-	return all
-}
-
-// took fails unless these items are new and those known.
-func took(t *testing.T, got taken, fresh, known []string) {
-	t.Helper()
-	if f, k := itemsOf(got.fresh), itemsOf(got.known); !slices.Equal(f, fresh) || !slices.Equal(k, known) ||
-		got.refusal != nil {
-		t.Errorf("%q are new, %q known, and %v; want %q and %q", f, k, got.refusal, fresh, known)
-	}
-}
-
-// TestKnownBeforeRefusal: what was taken before is known, whatever keeps others from being taken.
-func TestKnownBeforeRefusal(t *testing.T) {
-	disk := oddJournal(t)
-	i := newIntake(disk, nil)
-	got, err := i.take(commands("1", "2", "1"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	took(t, got, []string{"1", "2"}, []string{})
-	if err := disk.Finish("1", command("1").Process, process.Outcome{Text: process.Success},
-		specstore.Change{}); err != nil {
-		t.Fatal(err)
-	}
-	stale := errors.New("of long ago")
-	for _, c := range []struct{ disk, manifest, want error }{
-		{nil, stale, stale}, {syscall.ENOSPC, nil, syscall.ENOSPC}, {syscall.EIO, stale, stale},
-	} {
-		disk.err = c.disk
-		got, err := i.take(commands("1", "3", "2"), c.manifest)
-		if err != nil || !errors.Is(got.refusal, c.want) {
-			t.Errorf("%v, %v: it is refused with %v (%v)", c.disk, c.manifest, got.refusal, err)
-		}
-		got.refusal = nil
-		took(t, got, []string{}, []string{"1", "2"})
-		if got.known[0].Outcome == nil || got.known[1].Outcome != nil {
-			t.Errorf("known are %+v", got.known)
-		}
-	}
-	got, err = i.take(commands("1", "2"), stale)
-	if err != nil {
-		t.Fatal(err)
-	}
-	took(t, got, []string{}, []string{"1", "2"})
-}
-
-// TestFailedSync: a command that is in the journal although its last sync has failed is neither answered nor handed on.
-// When it comes again it is, once.
-func TestFailedSync(t *testing.T) {
-	disk := oddJournal(t)
-	i := newIntake(disk, nil)
-	disk.torn = true
-	for _, failure := range []error{
-		fmt.Errorf("cannot journal: %w", syscall.EIO), errors.New("quota exceeded"),
-		syscall.EIO,
-	} {
-		disk.err = failure
-		if got, err := i.take(commands("1", "2"), nil); err == nil {
-			t.Fatalf("%v: took %+v", failure, got)
-		}
-		if got, err := i.take(commands("2"), errors.New("of long ago")); err == nil {
-			t.Fatalf("%v: took %+v of a manifest of long ago", failure, got)
-		}
-	}
-	disk.err = nil
-	for _, c := range []struct {
-		items        []string
-		fresh, known []string
-	}{
-		{[]string{"2", "2"}, []string{"2"}, []string{}},
-		{[]string{"2", "3", "1"}, []string{"3", "1"}, []string{"2"}},
-		{[]string{"1", "2", "3"}, []string{}, []string{"1", "2", "3"}},
-	} {
-		got, err := i.take(commands(c.items...), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		took(t, got, c.fresh, c.known)
-	}
-	if len(i.unsure) > 0 || len(i.busy) > 0 {
-		t.Errorf("it keeps %v and %v in mind", i.unsure, i.busy)
-	}
-}
-
-// TestCommandsThatComeTwiceAtOnce: the second copy waits for what becomes of the first, and others do not.
-func TestCommandsThatComeTwiceAtOnce(t *testing.T) {
-	for _, failure := range []error{nil, syscall.ENOSPC} {
-		synctest.Test(t, func(t *testing.T) {
-			disk := &slowDisk{pass: make(chan struct{})}
-			i := newIntake(disk, nil)
-			var copies sync.WaitGroup
-			results := make([]taken, 3)
-			for n, items := range [][]string{{"1", "2"}, {"2", "3"}, {"4"}} {
-				copies.Go(func() {
-					var err error
-					if results[n], err = i.take(commands(items...), nil); err != nil {
-						t.Error(err)
-					}
-				})
-				synctest.Wait()
-			}
-			disk.pass <- struct{}{} // for the first or the third: the second is not that far
-			disk.pass <- struct{}{}
-			synctest.Wait()
-			disk.err = failure // what was taken is out of the disk's hands
-			disk.pass <- struct{}{}
-			copies.Wait()
-			took(t, results[0], []string{"1", "2"}, []string{})
-			took(t, results[2], []string{"4"}, []string{})
-			if !errors.Is(results[1].refusal, failure) {
-				t.Errorf("the second is refused with %v", results[1].refusal)
-			}
-			results[1].refusal = nil
-			fresh := []string{"3"}
-			if failure != nil {
-				fresh = []string{}
-			}
-			took(t, results[1], fresh, []string{"2"})
-		})
-	}
-}
-
-// TestReceiptsOfWhatIsKnown: a manifest that is refused says so of its new orders only, and tells again what came of
-// the others.
-func TestReceiptsOfWhatIsKnown(t *testing.T) {
+// TestOrdersThatCannotBeJournalled: a full disk is a clear refusal; one that may have the orders all the same is
+// answered with nothing, so that they are sent again.
+func TestOrdersThatCannotBeJournalled(t *testing.T) {
 	key := mustKey(t)
 	public, err := key.PublicKey()
 	if err != nil {
 		t.Fatal(err)
 	}
+	own, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownPublic, err := own.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
 	now := time.Now()
-	disk := oddJournal(t)
-	if _, _, err := disk.Accept(commands("1", "2")); err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.Finish("1", command("1").Process, process.Outcome{Text: process.Success},
-		specstore.Change{}); err != nil {
-		t.Fatal(err)
-	}
 	sealed, err := wire.Seal(wire.Manifest{
-		Agent: "me", Issued: now.Add(-48 * time.Hour), Expires: now,
-		Orders: []wire.Order{
-			{Item: "1", Op: process.Start},
-			{Item: "2", Op: process.Start},
-			{Item: "3", Op: process.Start},
-			{Item: "4", Op: process.Query},
-		},
+		Agent: "me", Issued: now, Expires: now.Add(time.Minute),
+		Orders: []wire.Order{{Item: "1", Process: process.ID{Namespace: "ns", Name: "a"}, Op: process.Start}},
 	}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &Agent{
-		cfg: Config{Log: slog.New(slog.DiscardHandler)}, traffic: traffic{
-			intake: newIntake(disk, fresh(now)),
-			wanted: &wanted{},
-		}, metrics: metrics.New("test"), wall: func() time.Time { return now },
-		trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
-	}
-	a.reporter = report.New(report.Config{Wall: a.wall})
-	receipt, certain := a.receive(t.Context(), sealed)
-	if !certain || !slices.Equal(receipt.Accepted, []string{"1", "2"}) ||
-		!strings.Contains(receipt.Error, "before the newest manifest") || len(receipt.Answers) > 0 {
-		text, err := json.Marshal(receipt)
-		t.Errorf("the receipt is %s (%v), certain %v", text, err, certain)
-	}
-}
-
-// endingOnly is a journal on a full disk.
-type endingOnly struct{ Disk }
-
-func (endingOnly) Known([]string) ([]specstore.Entry, error) { return nil, nil }
-
-func (endingOnly) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
-	for _, e := range entries {
-		if !e.Ends() {
-			return nil, nil, syscall.ENOSPC
+	for _, c := range []struct {
+		err  error
+		want string // empty: no receipt
+	}{
+		{syscall.ENOSPC, "no space left on device"},
+		{syscall.EROFS, "read-only"},
+		{syscall.EIO, ""},
+	} {
+		log := slog.New(slog.DiscardHandler)
+		a := &Agent{
+			cfg: Config{Log: log}, key: "me",
+			trust: &trust{key: "me", enrolment: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
+			wall:  func() time.Time { return now },
+			uplink: uplink{
+				acceptance: newAcceptance("here"),
+				dial:       fabric.DialConfig{Identity: fabric.Identity{Key: own}},
+			},
+			metrics: metrics.New("test"),
 		}
-	}
-	return entries, nil, nil
-}
-
-// TestFullDiskTakesStops: also those that come together with what it does not take.
-func TestFullDiskTakesStops(t *testing.T) {
-	orders := []specstore.Entry{
-		{Item: "a", Op: process.Start},
-		{Item: "b", Op: process.Stop},
-		{Item: "c", Op: process.Restart},
-		{Item: "d", Op: process.Kill},
-	}
-	got, err := newIntake(endingOnly{}, nil).take(orders, nil)
-	if err != nil || !slices.Equal(got.items(), []string{"b", "d"}) || !errors.Is(got.refusal, syscall.ENOSPC) {
-		t.Errorf("took %v, refused the rest with %v, %v", got.items(), got.refusal, err)
+		a.intake = newOrderIntake(badDisk{err: c.err}, fresh(now))
+		a.acceptance.accept()
+		reply := a.handleOrders(t.Context(), sealed)
+		if c.want == "" {
+			if reply != nil {
+				t.Errorf("%v is answered with %s", c.err, reply)
+			}
+			continue
+		}
+		var r wire.Receipt
+		if reply, err = wire.OpenReceipt(reply, sealed, ownPublic); err != nil {
+			t.Error(err)
+		}
+		if err := json.Unmarshal(reply, &r); err != nil || !strings.Contains(r.Error, c.want) {
+			t.Errorf("%v is answered with %s (%v), want %q", c.err, reply, err, c.want)
+		}
 	}
 }

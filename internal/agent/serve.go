@@ -32,12 +32,12 @@ func (a *Agent) serveAt(ctx context.Context, urls []string) (moved bool, err err
 	cfg.URLs = urls
 	cfg.OnConnected = func() {
 		a.conn.setUp(true)
-		a.confirmation.link()
+		a.confirmation.noteLink()
 		a.reporter.Connected()
 	}
 	cfg.OnLost = func() {
 		a.conn.setUp(false)
-		a.acceptance.withdraw()
+		a.acceptance.reset()
 	}
 	conn, err := fabric.Dial(ctx, cfg)
 	if err != nil {
@@ -47,12 +47,12 @@ func (a *Agent) serveAt(ctx context.Context, urls []string) (moved bool, err err
 		return false, fmt.Errorf("cannot dial: %w", err)
 	}
 	defer a.conn.setUp(false)
-	defer a.acceptance.withdraw() // closing is no loss that anybody is told of
+	defer a.acceptance.reset() // closing is no loss that anybody is told of
 	defer conn.Close()
 	cloud := a.trust.current().Cloud
 	a.conn.set(conn, wire.ReportSubject(cloud, a.key))
 	_, err = conn.Serve(wire.OrderSubject(cloud, a.key), "", orderWorkers, //nolint:contextcheck // Close ends it
-		func(ctx context.Context, _ string, data []byte) []byte { return a.take(ctx, data) })
+		func(ctx context.Context, _ string, data []byte) []byte { return a.handleOrders(ctx, data) })
 	if err != nil {
 		return false, fmt.Errorf("cannot listen for orders: %w", err)
 	}
@@ -62,27 +62,28 @@ func (a *Agent) serveAt(ctx context.Context, urls []string) (moved bool, err err
 	if err != nil {
 		return false, fmt.Errorf("cannot listen for pings: %w", err)
 	}
-	a.conn.serves()
-	return a.stay(ctx, conn), nil
+	a.conn.setServing()
+	return a.awaitMove(ctx, conn), nil
 }
 
-// strayLook is how often it is looked at whether the link leads anywhere.
-const strayLook = 5 * time.Second
+// linkCheckInterval is how often it is looked at whether the link leads anywhere.
+const linkCheckInterval = 5 * time.Second
 
-// stay waits until the link is to be made anew elsewhere, and returns whether the server has named other addresses.
-func (a *Agent) stay(ctx context.Context, conn *fabric.Conn) (moved bool) {
-	look := time.NewTicker(strayLook)
+// awaitMove waits until the link is to be made anew elsewhere, and returns whether the server has named other
+// addresses.
+func (a *Agent) awaitMove(ctx context.Context, conn *fabric.Conn) (moved bool) {
+	look := time.NewTicker(linkCheckInterval)
 	defer look.Stop()
 	for away := time.Duration(0); ; {
 		select {
-		case <-a.trust.moved:
+		case <-a.trust.addressesChanged:
 			a.cfg.Log.Info("server announced other addresses, reconnecting there", "urls", a.trust.current().URLs)
 			return true
 		case <-look.C:
-			if away += strayLook; conn.Connected() {
+			if away += linkCheckInterval; conn.Connected() {
 				away = 0
 			}
-			if away >= strayAfter && len(a.trust.current().Former) > 0 {
+			if away >= tryFormerAfter && len(a.trust.current().Former) > 0 {
 				return false
 			}
 		case <-ctx.Done():

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -23,11 +25,11 @@ type trust struct {
 	dir, key string
 	log      *slog.Logger
 	roots    *pki.Trust // nil without TLS
-	// moved tells that there are other addresses.
-	moved chan struct{}
+	// addressesChanged tells that there are other addresses.
+	addressesChanged chan struct{}
 
-	mu  sync.RWMutex
-	now enrolment
+	mu        sync.RWMutex
+	enrolment enrolment
 }
 
 // openTrust reads what is on disk of the agent with the public key.
@@ -36,7 +38,7 @@ func openTrust(dir, key string, log *slog.Logger) (*trust, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trust{dir: dir, key: key, log: log, now: e, moved: make(chan struct{}, 1)}
+	t := &trust{dir: dir, key: key, log: log, enrolment: e, addressesChanged: make(chan struct{}, 1)}
 	if e.CA != "" {
 		if t.roots, err = pki.NewTrust(e.CA); err != nil {
 			return nil, fmt.Errorf("cannot use enrolment: %w", err)
@@ -48,7 +50,7 @@ func openTrust(dir, key string, log *slog.Logger) (*trust, error) {
 func (t *trust) current() enrolment {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.now
+	return t.enrolment
 }
 
 // held says what the server is told of it.
@@ -94,20 +96,20 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if m.Trust.Generation <= t.now.Generation {
+	if m.Trust.Generation <= t.enrolment.Generation {
 		return false, nil // sent again
 	}
-	if m.Trust.Generation != t.now.Generation+1 { // else no later one would count after it
+	if m.Trust.Generation != t.enrolment.Generation+1 { // else no later one would count after it
 		return false, fmt.Errorf("trust refused: it follows generation %d, which this agent never received",
 			m.Trust.Generation-1)
 	}
 	if err := t.usable(*m.Trust); err != nil {
 		return false, fmt.Errorf("trust refused: %w", err)
 	}
-	next := enrolment{Enrolment: *m.Trust, Former: t.now.Former}
-	moved := !sameAddresses(next.URLs, t.now.URLs)
+	next := enrolment{Enrolment: *m.Trust, Former: t.enrolment.Former}
+	moved := !sameAddresses(next.URLs, t.enrolment.URLs)
 	if moved {
-		next.Former = t.now.URLs
+		next.Former = t.enrolment.URLs
 	}
 	if err := saveEnrolment(t.dir, next); err != nil {
 		return false, err
@@ -120,12 +122,9 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 	t.log.Info("server renewed the trust", "generation", next.Generation, "manifest_keys", len(next.ManifestKeys),
 		"authorities",
 		strings.Count(next.CA, "BEGIN CERTIFICATE"), "urls", next.URLs)
-	t.now = next
+	t.enrolment = next
 	if moved {
-		select {
-		case t.moved <- struct{}{}:
-		default:
-		}
+		idle.Wake(t.addressesChanged)
 	}
 	return true, nil
 }
@@ -135,10 +134,10 @@ func (t *trust) usable(e wire.Enrolment) error {
 	if len(e.URLs) == 0 || e.JWT == "" || len(e.ManifestKeys) == 0 {
 		return errors.New("it is incomplete")
 	}
-	if e.Fleet != t.now.Fleet {
+	if e.Fleet != t.enrolment.Fleet {
 		return fmt.Errorf("it is for fleet %q: a host changes its fleet by joining again", e.Fleet)
 	}
-	if e.Cloud != t.now.Cloud {
+	if e.Cloud != t.enrolment.Cloud {
 		return fmt.Errorf("it is for area %d: a host changes its area by joining again", e.Cloud)
 	}
 	if subject := subjectOf(e.JWT); subject != t.key {
@@ -184,9 +183,9 @@ func subjectOf(token string) string {
 	return claims.Subject
 }
 
-// strayAfter is how long no address may lead anywhere until those that counted before are tried, and the other way
+// tryFormerAfter is how long no address may lead anywhere until those that counted before are tried, and the other way
 // round.
-const strayAfter = time.Minute
+const tryFormerAfter = time.Minute
 
 // addresses returns where the fabric is to be looked for: at the present addresses, or on every second attempt at the
 // former ones.

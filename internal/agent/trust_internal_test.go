@@ -87,7 +87,7 @@ func TestTrustIsTakenOver(t *testing.T) {
 		t.Errorf("what counts (-want +got):\n%s", d)
 	}
 	select {
-	case <-s.trust.moved:
+	case <-s.trust.addressesChanged:
 	default:
 		t.Error("nobody is told of other addresses")
 	}

@@ -31,7 +31,7 @@ If the file has an error, the exit code is 1.`,
 			if len(args) != 1 {
 				return &command.UsageError{Err: errors.New("expected one FILE")}
 			}
-			r := &running{file: args[0]}
+			r := &runFlags{file: args[0]}
 			told := &cobra.Command{}
 			r.declare(told)
 			if _, err := r.read(told); err != nil {

@@ -13,41 +13,41 @@ import (
 	"drover/internal/config"
 )
 
-// running is what 'drover-agent run' is told.
-type running struct {
+// runFlags is what 'drover-agent run' is told.
+type runFlags struct {
 	// file holds settings that the flags do not give.
 	file                        string
 	dir, metrics, policy, level string
-	watching                    config.Agent
+	settings                    config.Agent
 }
 
 // declare makes the flags.
-func (r *running) declare(cmd *cobra.Command) {
-	r.watching = config.DefaultAgent()
+func (r *runFlags) declare(cmd *cobra.Command) {
+	r.settings = config.DefaultAgent()
 	flags := cmd.Flags()
 	flags.StringVar(&r.dir, "data-dir", config.DataDir(), "directory for all stored data")
 	flags.StringVar(&r.metrics, "metrics", "",
 		"address that serves /metrics without a password, such as 127.0.0.1:9350; empty for none")
 	policyFlag(cmd, &r.policy)
-	r.watching.Flags(flags)
+	r.settings.Flags(flags)
 	flags.StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
 }
 
 // read reads the file and returns the log, or the errors in the settings.
-func (r *running) read(cmd *cobra.Command) (*slog.Logger, error) {
+func (r *runFlags) read(cmd *cobra.Command) (*slog.Logger, error) {
 	if r.file != "" {
 		if err := command.ReadSettings(cmd, r.file); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.watching.Validate(); err != nil {
+	if err := r.settings.Validate(); err != nil {
 		return nil, &command.UsageError{Err: err}
 	}
 	return command.Log(cmd.ErrOrStderr(), r.level)
 }
 
 func newRun() *cobra.Command {
-	r := &running{}
+	r := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent of a host that has joined a server",
@@ -69,7 +69,7 @@ flags. 'drover-agent config check' validates such a file. If a setting is invali
 			}
 			cfg := agent.Config{
 				Dir: filepath.Join(r.dir, "agent"), Build: command.Build(), Policy: r.policy,
-				Settings: r.watching, Log: log,
+				Settings: r.settings, Log: log,
 			}
 			if r.metrics != "" {
 				if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", r.metrics); err != nil {

@@ -15,8 +15,8 @@ import (
 	"drover/internal/process"
 )
 
-// act is an operation from the question to the summary.
-type act struct {
+// operateCommand is an operation from the question to the summary.
+type operateCommand struct {
 	session  *session
 	op       string
 	failedOf string
@@ -28,7 +28,7 @@ type act struct {
 	output      output
 }
 
-func (a *act) flags(cmd *cobra.Command) {
+func (a *operateCommand) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
@@ -41,7 +41,7 @@ func (a *act) flags(cmd *cobra.Command) {
 // longestHostTimeout is how long a host may have at most.
 const longestHostTimeout = 10 * time.Minute
 
-func (a *act) bounded() error {
+func (a *operateCommand) bounded() error {
 	if a.hostTimeout != 0 && (a.hostTimeout < time.Second || a.hostTimeout > longestHostTimeout ||
 		a.hostTimeout%time.Second != 0) {
 		return usagef("--host-timeout is %s: expected whole seconds from 1s to %s", a.hostTimeout, longestHostTimeout)
@@ -50,7 +50,7 @@ func (a *act) bounded() error {
 }
 
 // carryOut asks, submits, waits and tells what came of it.
-func (a *act) carryOut(cmd *cobra.Command, c *client.Client, targets []chosen, spec *client.Spec) error {
+func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets []processRef, spec *client.Spec) error {
 	if a.dryRun {
 		t := table{}
 		for _, target := range targets {
@@ -77,7 +77,7 @@ func (a *act) carryOut(cmd *cobra.Command, c *client.Client, targets []chosen, s
 }
 
 // submit hands an operation in. Ctrl-C does not cut it off: whether it was accepted has to be known.
-func (a *act) submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
+func (a *operateCommand) submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
 	deadline, bounded := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
 	if bounded {
@@ -94,7 +94,7 @@ func (a *act) submit(ctx context.Context, c *client.Client, r client.Request) (c
 }
 
 // byProcess puts the hosts of each process together.
-func byProcess(targets []chosen) []client.Target {
+func byProcess(targets []processRef) []client.Target {
 	var all []client.Target
 	place := map[string]int{}
 	for _, t := range targets {
@@ -110,7 +110,7 @@ func byProcess(targets []chosen) []client.Target {
 }
 
 // confirm tells how much is to be done, and asks where that is more than one process.
-func (a *act) confirm(cmd *cobra.Command, targets []chosen) error {
+func (a *operateCommand) confirm(cmd *cobra.Command, targets []processRef) error {
 	hosts := map[string]bool{}
 	for _, t := range targets {
 		hosts[t.host] = true

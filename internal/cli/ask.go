@@ -13,8 +13,8 @@ import (
 // run is what a command does.
 type run = func(cmd *cobra.Command, args []string) error
 
-// asking returns the run of a command that asks the server for one thing and shows the answer.
-func asking[T any](
+// queryCommand returns the run of a command that asks the server for one thing and shows the answer.
+func queryCommand[T any](
 	s *session, ask func(ctx context.Context, c *client.Client, args []string) (T, error),
 	show func(cmd *cobra.Command, args []string, answer T) error,
 ) run {
@@ -31,10 +31,10 @@ func asking[T any](
 	}
 }
 
-// telling returns the run of a command that acts on the thing named by its first argument, and prints a message:
+// actionCommand returns the run of a command that acts on the thing named by its first argument, and prints a message:
 // format takes the name.
-func telling(s *session, format string, do func(ctx context.Context, c *client.Client, args []string) error) run {
-	return asking(s, func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
+func actionCommand(s *session, format string, do func(ctx context.Context, c *client.Client, args []string) error) run {
+	return queryCommand(s, func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 		return struct{}{}, do(ctx, c, args)
 	}, func(cmd *cobra.Command, args []string, _ struct{}) error {
 		say(cmd, format+"\n", args[0])
@@ -42,12 +42,12 @@ func telling(s *session, format string, do func(ctx context.Context, c *client.C
 	})
 }
 
-// listing returns the run of a command that lists what there is; none is said where that is nothing.
-func listing[T any](
+// listCommand returns the run of a command that lists what there is; none is said where that is nothing.
+func listCommand[T any](
 	s *session, o *output, none string, columns []column[T], name func(T) string,
 	list func(ctx context.Context, c *client.Client, args []string) ([]T, error),
 ) run {
-	return asking(s, list, func(cmd *cobra.Command, _ []string, rows []T) error {
+	return queryCommand(s, list, func(cmd *cobra.Command, _ []string, rows []T) error {
 		if len(rows) == 0 {
 			say(cmd, "%s\n", none)
 		}
@@ -71,8 +71,8 @@ func showOnce(cmd *cobra.Command, o output, value any, text, note string) error 
 	return nil
 }
 
-// about completes a command whose first argument names a thing, which names can complete.
-func about(cmd *cobra.Command, s *session, argument string, names completer) *cobra.Command {
+// argumentCommand completes a command whose first argument names a thing, which names can complete.
+func argumentCommand(cmd *cobra.Command, s *session, argument string, names completer) *cobra.Command {
 	if cmd.Args == nil {
 		cmd.Args = exactly(argument)
 	}
@@ -83,18 +83,18 @@ func about(cmd *cobra.Command, s *session, argument string, names completer) *co
 	return cmd
 }
 
-// span is a time range as the flags give it.
-type span struct{ since, until string }
+// timeRange is a time range as the flags give it.
+type timeRange struct{ since, until string }
 
-func (p *span) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.since, "since", "", "only from this time on: RFC 3339 or an age such as 24h")
-	cmd.Flags().StringVar(&p.until, "until", "", "only before this time: RFC 3339 or an age such as 1h")
+func (r *timeRange) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.since, "since", "", "only from this time on: RFC 3339 or an age such as 24h")
+	cmd.Flags().StringVar(&r.until, "until", "", "only before this time: RFC 3339 or an age such as 1h")
 }
 
 // times returns the range; a missing time is zero.
-func (p *span) times() (since, until time.Time, err error) {
-	if since, err = moment("--since", p.since); err == nil {
-		until, err = moment("--until", p.until)
+func (r *timeRange) times() (since, until time.Time, err error) {
+	if since, err = moment("--since", r.since); err == nil {
+		until, err = moment("--until", r.until)
 	}
 	return since, until, err
 }

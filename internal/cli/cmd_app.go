@@ -101,7 +101,7 @@ func showApp(cmd *cobra.Command, o output, a client.App) error {
 func changed(s *session, o *output,
 	do func(ctx context.Context, c *client.Client, args []string) (client.App, error),
 ) run {
-	return asking(s, do, func(cmd *cobra.Command, _ []string, a client.App) error {
+	return queryCommand(s, do, func(cmd *cobra.Command, _ []string, a client.App) error {
 		if a.Secret != "" {
 			return showOnce(cmd, *o, a, fmt.Sprintf("code    %s\nsecret  %s\n", a.Code, a.Secret),
 				"drover shows the secret only this once, and stores only its hash")
@@ -113,5 +113,5 @@ func changed(s *session, o *output,
 // appVerb completes a command about one app.
 func appVerb(cmd *cobra.Command, s *session, o *output) *cobra.Command {
 	o.flags(cmd, asText, asJSON, asYAML)
-	return about(cmd, s, "CODE", completeApps(s))
+	return argumentCommand(cmd, s, "CODE", completeApps(s))
 }

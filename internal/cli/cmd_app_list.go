@@ -15,7 +15,7 @@ func newAppList() *cobra.Command {
 		Use:   "list",
 		Short: "List apps",
 		Args:  exactly(),
-		RunE: listing(&s, &o, "no apps", appColumns(), func(a client.App) string { return a.Code },
+		RunE: listCommand(&s, &o, "no apps", appColumns(), func(a client.App) string { return a.Code },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.App, error) {
 				return client.Collect(c.Apps(ctx))
 			}),

@@ -17,7 +17,7 @@ func newAudit() *cobra.Command {
 	var s session
 	var o output
 	var f client.AuditFilter
-	var when span
+	var when timeRange
 	var denied bool
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -26,7 +26,7 @@ func newAudit() *cobra.Command {
 		Example: `  drover audit --denied --since 24h
   drover audit --app bk_nodeman --since 2026-11-20T00:00:00Z -o json`,
 		Args: exactly(),
-		RunE: listing(&s, &o, "no audit records", auditColumns(), func(r client.AuditRow) string { return r.RequestID },
+		RunE: listCommand(&s, &o, "no audit records", auditColumns(), func(r client.AuditRow) string { return r.RequestID },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.AuditRow, error) {
 				var err error
 				if f.Since, f.Until, err = when.times(); err != nil {

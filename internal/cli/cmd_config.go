@@ -15,8 +15,8 @@ func newConfig() *cobra.Command {
 		"Check the configuration of a server or a proxy.", newConfigCheck())
 }
 
-// checked are settings that a file may hold.
-type checked interface {
+// settingsFile are settings that a file may hold.
+type settingsFile interface {
 	ReadFile(path string) error
 	Validate() error
 }
@@ -37,7 +37,7 @@ code is 1.`,
 				return err
 			}
 			server, proxy := serverconfig.Default(), proxyconfig.Default()
-			var cfg checked = &server
+			var cfg settingsFile = &server
 			if role == "proxy" {
 				cfg = &proxy
 			}

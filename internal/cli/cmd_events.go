@@ -21,7 +21,7 @@ func newEvents() *cobra.Command {
 	var s session
 	var o output
 	var f client.EventFilter
-	var when span
+	var when timeRange
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events [NAMESPACE/NAME]",
@@ -101,7 +101,7 @@ func eventKinds() []string {
 }
 
 // eventFilter completes a filter with the texts of arguments and flags.
-func eventFilter(f *client.EventFilter, args []string, when span) (err error) {
+func eventFilter(f *client.EventFilter, args []string, when timeRange) (err error) {
 	if len(args) > 0 {
 		namespace, name, err := splitID(args[0])
 		if err != nil {
@@ -115,7 +115,7 @@ func eventFilter(f *client.EventFilter, args []string, when span) (err error) {
 
 // followEvents prints events as they arrive, until the command is interrupted.
 func followEvents(cmd *cobra.Command, s *session, o output, c *client.Client, f client.EventFilter) error {
-	rows := newLive(cmd, s, o, eventColumns(), 23, 16, 20, 15, 19, 12)
+	rows := newLiveTable(cmd, s, o, eventColumns(), 23, 16, 20, 15, 19, 12)
 	connected, lost := false, false
 	for e, err := range c.FollowEvents(cmd.Context(), f) {
 		_, away := errors.AsType[*client.UnreachableError](err)

@@ -25,7 +25,7 @@ func newKeysList() *cobra.Command {
 		Use:   "list",
 		Short: "List the keys, and how many hosts use them",
 		Args:  exactly(),
-		RunE: asking(&s, func(ctx context.Context, c *client.Client, _ []string) (client.Keys, error) {
+		RunE: queryCommand(&s, func(ctx context.Context, c *client.Client, _ []string) (client.Keys, error) {
 			return c.Keys(ctx)
 		}, func(cmd *cobra.Command, _ []string, keys client.Keys) error {
 			return printKeys(cmd, &s, o, keys)

@@ -31,7 +31,7 @@ steps ('drover server keys').`,
   drover keys list                # until all online hosts use it
   drover keys rotate manifest     # activate the next key`,
 		Args: exactly("KIND"),
-		RunE: asking(&s, func(ctx context.Context, c *client.Client, args []string) (client.Keys, error) {
+		RunE: queryCommand(&s, func(ctx context.Context, c *client.Client, args []string) (client.Keys, error) {
 			return c.RotateKeys(ctx, args[0], keep, force)
 		}, func(cmd *cobra.Command, args []string, keys client.Keys) error {
 			for _, k := range keys.Keys {

@@ -54,7 +54,7 @@ func verbs() []verb {
 
 func newOperate(v verb) *cobra.Command {
 	var s session
-	var a act
+	var a operateCommand
 	var hosts []string
 	cmd := &cobra.Command{
 		Use:   v.op + " NAMESPACE/NAME...",
@@ -96,8 +96,8 @@ on some targets only.`,
 }
 
 // targets returns what the command is about.
-func (a *act) targets(cmd *cobra.Command, c *client.Client, args, hosts []string) ([]chosen, error) {
-	var targets []chosen
+func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args, hosts []string) ([]processRef, error) {
+	var targets []processRef
 	if a.failedOf != "" {
 		if len(args)+len(hosts) > 0 {
 			return nil, usagef("--failed-of excludes names and --hosts")
@@ -107,7 +107,7 @@ func (a *act) targets(cmd *cobra.Command, c *client.Client, args, hosts []string
 			return nil, exitOf(err)
 		}
 		for _, r := range results {
-			targets = append(targets, chosen{r.Namespace, r.Name, r.Host})
+			targets = append(targets, processRef{r.Namespace, r.Name, r.Host})
 		}
 		if len(targets) == 0 {
 			return nil, noSuchf("no target failed in task %s", a.failedOf)
@@ -122,7 +122,7 @@ func (a *act) targets(cmd *cobra.Command, c *client.Client, args, hosts []string
 		return nil, err
 	}
 	for _, p := range found {
-		targets = append(targets, chosen{p.Namespace, p.Name, p.Host.ID})
+		targets = append(targets, processRef{p.Namespace, p.Name, p.Host.ID})
 	}
 	return targets, nil
 }

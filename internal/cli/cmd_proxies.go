@@ -23,7 +23,7 @@ func newProxiesList() *cobra.Command {
 		Use:   "list",
 		Short: "List the proxies that have joined, sorted by area and name",
 		Args:  exactly(),
-		RunE: listing(&s, &o, "no proxies have joined", proxyColumns(), func(p client.Proxy) string { return p.Name },
+		RunE: listCommand(&s, &o, "no proxies have joined", proxyColumns(), func(p client.Proxy) string { return p.Name },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.Proxy, error) {
 				return client.Collect(c.Proxies(ctx))
 			}),

@@ -11,7 +11,7 @@ import (
 
 func newRegister() *cobra.Command {
 	var s session
-	var a act
+	var a operateCommand
 	var hosts []string
 	var file string
 	var replace bool
@@ -49,9 +49,9 @@ are required. This example shows every field; the numbers of policy and probes a
 			if err != nil {
 				return err
 			}
-			targets := make([]chosen, len(found))
+			targets := make([]processRef, len(found))
 			for i, h := range found {
-				targets[i] = chosen{namespace, name, h}
+				targets[i] = processRef{namespace, name, h}
 			}
 			a.session, a.op = &s, "register"
 			if replace {

@@ -18,7 +18,7 @@ func newTaskList() *cobra.Command {
 		Use:   "list",
 		Short: "List tasks, newest first",
 		Args:  exactly(),
-		RunE: listing(&s, &o, "no tasks", taskColumns(), func(t client.Operation) string { return t.ID },
+		RunE: listCommand(&s, &o, "no tasks", taskColumns(), func(t client.Operation) string { return t.ID },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.Operation, error) {
 				return client.Collect(c.Operations(ctx, f))
 			}),

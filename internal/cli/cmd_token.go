@@ -38,7 +38,7 @@ business. Create it before the tokens for the hosts of the area.`,
   drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'
   drover token create --role proxy --area 3 --uses 2 --ttl 1h`,
 		Args: exactly(),
-		RunE: asking(&s, func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
+		RunE: queryCommand(&s, func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
 			return c.CreateJoinToken(ctx, t)
 		}, func(cmd *cobra.Command, _ []string, made client.JoinToken) error {
 			return showOnce(cmd, o, made, made.Token+"\n",
@@ -83,7 +83,7 @@ func newTokenList() *cobra.Command {
 		Use:   "list",
 		Short: "List tokens, newest first, without their secrets",
 		Args:  exactly(),
-		RunE: listing(&s, &o, "no tokens", joinTokenColumns(), func(t client.JoinToken) string { return t.ID },
+		RunE: listCommand(&s, &o, "no tokens", joinTokenColumns(), func(t client.JoinToken) string { return t.ID },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.JoinToken, error) {
 				return client.Collect(c.JoinTokens(ctx))
 			}),
@@ -129,12 +129,12 @@ func businessText(id int64) string {
 
 func newTokenRevoke() *cobra.Command {
 	var s session
-	return about(&cobra.Command{
+	return argumentCommand(&cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a token now",
 		Long: `Revoke a token now. Hosts that have joined with it stay joined; 'drover agents
 remove' removes a host.`,
-		RunE: telling(&s, "token %s was revoked", func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: actionCommand(&s, "token %s was revoked", func(ctx context.Context, c *client.Client, args []string) error {
 			return c.RevokeJoinToken(ctx, args[0])
 		}),
 	}, &s, "ID", cobra.NoFileCompletions)

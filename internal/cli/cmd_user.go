@@ -12,5 +12,5 @@ app may not name users itself. The caller sends the token as bk_token. Needs an 
 
 // userVerb completes a command about one user.
 func userVerb(cmd *cobra.Command, s *session) *cobra.Command {
-	return about(cmd, s, "NAME", completeUsers(s))
+	return argumentCommand(cmd, s, "NAME", completeUsers(s))
 }

@@ -15,7 +15,7 @@ func newUserCreate() *cobra.Command {
 		Use:               "create NAME",
 		Short:             "Create a user",
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: telling(&s, "created user %s; 'drover user token' creates a token for the user",
+		RunE: actionCommand(&s, "created user %s; 'drover user token' creates a token for the user",
 			func(ctx context.Context, c *client.Client, args []string) error {
 				_, err := c.CreateUser(ctx, client.UserChange{Name: args[0], Note: &note})
 				return err

@@ -21,7 +21,7 @@ func userSwitch(use, short, what string, disabled bool) *cobra.Command {
 	return userVerb(&cobra.Command{
 		Use:   use,
 		Short: short,
-		RunE: telling(&s, what, func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: actionCommand(&s, what, func(ctx context.Context, c *client.Client, args []string) error {
 			_, err := c.ChangeUser(ctx, args[0], client.UserChange{Disabled: &disabled})
 			return err
 		}),

@@ -15,7 +15,7 @@ func newUserList() *cobra.Command {
 		Use:   "list",
 		Short: "List users",
 		Args:  exactly(),
-		RunE: listing(&s, &o, "no users", userColumns(), func(u client.User) string { return u.Name },
+		RunE: listCommand(&s, &o, "no users", userColumns(), func(u client.User) string { return u.Name },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.User, error) {
 				return client.Collect(c.Users(ctx))
 			}),

@@ -19,7 +19,7 @@ func newUserToken() *cobra.Command {
 		Short:   "Create a token for a user, and print it once",
 		Long:    "Create a token for a user, and print it. drover shows the token only this once, and stores only its hash.",
 		Example: `  drover user token anna --ttl 720h --note laptop`,
-		RunE: asking(&s, func(ctx context.Context, c *client.Client, args []string) (client.Token, error) {
+		RunE: queryCommand(&s, func(ctx context.Context, c *client.Client, args []string) (client.Token, error) {
 			if ttl < 0 || ttl > 0 && ttl < time.Second {
 				return client.Token{}, usagef("--ttl %s: expected 1s or more, or 0 for ever", ttl)
 			}
@@ -40,7 +40,7 @@ func newUserTokens() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tokens NAME",
 		Short: "List the tokens of a user",
-		RunE: listing(&s, &o, "no tokens", tokenColumns(), func(t client.Token) string { return t.ID },
+		RunE: listCommand(&s, &o, "no tokens", tokenColumns(), func(t client.Token) string { return t.ID },
 			func(ctx context.Context, c *client.Client, args []string) ([]client.Token, error) {
 				return c.Tokens(ctx, args[0])
 			}),
@@ -64,7 +64,7 @@ func newUserRevoke() *cobra.Command {
 		Use:   "revoke NAME TOKEN",
 		Short: "Revoke a token of a user, by its id",
 		Args:  exactly("NAME", "TOKEN"),
-		RunE: telling(&s, "revoked the token of user %s",
+		RunE: actionCommand(&s, "revoked the token of user %s",
 			func(ctx context.Context, c *client.Client, args []string) error {
 				return c.DeleteToken(ctx, args[0], args[1])
 			}),

@@ -70,7 +70,7 @@ func showWebhook(cmd *cobra.Command, o output, w client.Webhook) error {
 func changedWebhook(s *session, o *output,
 	do func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error),
 ) run {
-	return asking(s, do, func(cmd *cobra.Command, _ []string, w client.Webhook) error {
+	return queryCommand(s, do, func(cmd *cobra.Command, _ []string, w client.Webhook) error {
 		if w.Secret != "" {
 			return showOnce(cmd, *o, w, fmt.Sprintf("name    %s\nsecret  %s\n", w.Name, w.Secret),
 				"drover shows the secret only this once, and signs every delivery with it")
@@ -82,5 +82,5 @@ func changedWebhook(s *session, o *output,
 // webhookVerb completes a command about one webhook.
 func webhookVerb(cmd *cobra.Command, s *session, o *output) *cobra.Command {
 	o.flags(cmd, asText, asJSON, asYAML)
-	return about(cmd, s, "NAME", completeWebhooks(s))
+	return argumentCommand(cmd, s, "NAME", completeWebhooks(s))
 }

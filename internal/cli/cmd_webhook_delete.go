@@ -10,10 +10,10 @@ import (
 
 func newWebhookDelete() *cobra.Command {
 	var s session
-	return about(&cobra.Command{
+	return argumentCommand(&cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a webhook: no longer deliver alarms to it",
-		RunE: telling(&s, "webhook %s was deleted", func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: actionCommand(&s, "webhook %s was deleted", func(ctx context.Context, c *client.Client, args []string) error {
 			return c.DeleteWebhook(ctx, args[0])
 		}),
 	}, &s, "NAME", completeWebhooks(&s))

@@ -16,7 +16,7 @@ func newWebhookList() *cobra.Command {
 		Use:   "list",
 		Short: "List webhooks, and the progress of each delivery",
 		Args:  exactly(),
-		RunE: listing(&s, &o, "no webhooks", webhookColumns(), func(w client.Webhook) string { return w.Name },
+		RunE: listCommand(&s, &o, "no webhooks", webhookColumns(), func(w client.Webhook) string { return w.Name },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.Webhook, error) {
 				return c.Webhooks(ctx)
 			}),

@@ -18,7 +18,7 @@ func newWebhookTest() *cobra.Command {
 		Short: "Deliver a test alarm now, and show the result",
 		Long: `Deliver a test alarm now, and show the result. The alarm is a process_restart_success
 of drover:test. If the delivery fails, the exit code is 1.`,
-		RunE: asking(&s, func(ctx context.Context, c *client.Client, args []string) (client.WebhookTest, error) {
+		RunE: queryCommand(&s, func(ctx context.Context, c *client.Client, args []string) (client.WebhookTest, error) {
 			return c.TestWebhook(ctx, args[0])
 		}, func(cmd *cobra.Command, args []string, t client.WebhookTest) error {
 			if o.form != asText {

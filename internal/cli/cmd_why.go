@@ -63,7 +63,7 @@ unreachable.`,
 			if o.form != asText {
 				err = printValue(w, o.form, answer)
 			} else {
-				r := reasons{session: &s, out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
+				r := whyPrinter{session: &s, out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
 				err = r.write(cmd.Context(), c)
 				r.summarise(cmd, args, f)
 			}
@@ -142,15 +142,15 @@ func verdictOnWhy(answer client.Why) error {
 }
 
 // summarise prints the number of problems, and of findings that are not shown.
-func (r *reasons) summarise(cmd *cobra.Command, args []string, f client.WhyFilter) {
-	answer, found := r.answer, 0
+func (p *whyPrinter) summarise(cmd *cobra.Command, args []string, f client.WhyFilter) {
+	answer, found := p.answer, 0
 	var parts []string
 	for _, c := range answer.Causes {
 		found += c.Count
 		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.ID))
 	}
 	switch {
-	case answer.Wrong == 0 && r.session.notice != "": // nobody knows
+	case answer.Wrong == 0 && p.session.notice != "": // nobody knows
 	case answer.Wrong == 0 && len(f.Causes) > 0:
 		say(cmd, "no finding has one of these causes (%s)\n", process.Count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && len(args) > 0:
@@ -168,8 +168,8 @@ func (r *reasons) summarise(cmd *cobra.Command, args []string, f client.WhyFilte
 	}
 }
 
-// reasons writes an answer for people.
-type reasons struct {
+// whyPrinter writes an answer for people.
+type whyPrinter struct {
 	session  *session
 	out      io.Writer
 	coloured bool
@@ -178,20 +178,20 @@ type reasons struct {
 	fully bool
 }
 
-func (r *reasons) write(ctx context.Context, c *client.Client) error {
+func (p *whyPrinter) write(ctx context.Context, c *client.Client) error {
 	var b strings.Builder
-	for i, g := range foldFindings(r.answer.Findings) {
+	for i, g := range foldFindings(p.answer.Findings) {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		r.finding(&b, g)
-		if r.fully {
-			if err := r.history(ctx, c, &b, g[0]); err != nil {
+		p.finding(&b, g)
+		if p.fully {
+			if err := p.history(ctx, c, &b, g[0]); err != nil {
 				return err
 			}
-			r.remedy(&b, g[0])
+			p.remedy(&b, g[0])
 		}
-		if _, err := io.WriteString(r.out, b.String()); err != nil {
+		if _, err := io.WriteString(p.out, b.String()); err != nil {
 			return err
 		}
 		b.Reset()
@@ -225,12 +225,12 @@ func foldFindings(all []client.Finding) [][]client.Finding {
 const shownOfGroup = 5
 
 // finding writes the line with the cause, and what it rests on.
-func (r *reasons) finding(b *strings.Builder, g []client.Finding) {
+func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 	first := g[0]
 	if len(g) == 1 {
 		fmt.Fprintf(b, "%s/%s on %s: %s [%s]\n", printable(first.Namespace), printable(first.Name),
 			printable(first.Host.ID), printable(first.Cause.Text), first.Cause.ID)
-		fmt.Fprintf(b, "  %s\n", r.state(first))
+		fmt.Fprintf(b, "  %s\n", p.state(first))
 		writeEvidence(b, "  ", first.Cause.Evidence)
 		for _, c := range first.Further {
 			fmt.Fprintf(b, "  also%s: %s [%s]\n", lasting(c), printable(c.Text), c.ID)
@@ -239,7 +239,7 @@ func (r *reasons) finding(b *strings.Builder, g []client.Finding) {
 		return
 	}
 	title := first.Cause.ID
-	if c, ok := r.about(first.Cause.ID); ok {
+	if c, ok := p.about(first.Cause.ID); ok {
 		title = strings.ToLower(c.Title[:1]) + c.Title[1:]
 	}
 	sameHost := first.Host.ID == g[1].Host.ID
@@ -254,7 +254,7 @@ func (r *reasons) finding(b *strings.Builder, g []client.Finding) {
 		if sameHost {
 			which = f.Namespace + "/" + f.Name
 		}
-		fmt.Fprintf(b, "  %s: %s\n    %s\n", printable(which), printable(f.Cause.Text), r.state(f))
+		fmt.Fprintf(b, "  %s: %s\n    %s\n", printable(which), printable(f.Cause.Text), p.state(f))
 		for _, c := range f.Further {
 			fmt.Fprintf(b, "    also%s: %s [%s]\n", lasting(c), printable(c.Text), c.ID)
 		}
@@ -265,11 +265,11 @@ func (r *reasons) finding(b *strings.Builder, g []client.Finding) {
 }
 
 // state says how bad a finding is, since when, and what that means.
-func (r *reasons) state(f client.Finding) string {
+func (p *whyPrinter) state(f client.Finding) string {
 	text := f.Severity
 	if !f.Wrong {
 		text = "as it should be"
-	} else if r.coloured {
+	} else if p.coloured {
 		text = paint(text)
 	}
 	return text + lasting(f.Cause) + ": " + printable(f.Impact)
@@ -300,7 +300,7 @@ func writeEvidence(b *strings.Builder, indent string, evidence []string) {
 const pastEvents = 5
 
 // history writes what has happened to a process last.
-func (r *reasons) history(ctx context.Context, c *client.Client, b *strings.Builder, f client.Finding) error {
+func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.Builder, f client.Finding) error {
 	events, err := client.Collect(c.Events(ctx, client.EventFilter{
 		Namespaces: []string{f.Namespace}, Name: f.Name, Hosts: []string{f.Host.ID}, Limit: pastEvents,
 	}))
@@ -319,13 +319,13 @@ func (r *reasons) history(ctx context.Context, c *client.Client, b *strings.Buil
 }
 
 // remedy writes what to do about a cause, and where more is told of it.
-func (r *reasons) remedy(b *strings.Builder, f client.Finding) {
-	c, ok := r.about(f.Cause.ID)
+func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
+	c, ok := p.about(f.Cause.ID)
 	if !ok {
 		return
 	}
 	text := namedCommand.ReplaceAllStringFunc(c.Remedy, func(line string) string {
-		return "`" + r.complete(strings.TrimPrefix(strings.Trim(line, "`"), "drover "), f) + "`"
+		return "`" + p.complete(strings.TrimPrefix(strings.Trim(line, "`"), "drover "), f) + "`"
 	})
 	fmt.Fprintf(b, "What to do: %s\nMore: drover why --page %s\n", strings.ReplaceAll(text, "`", "'"), f.Cause.ID)
 }
@@ -337,20 +337,20 @@ var (
 )
 
 // complete makes a command line of a command that a remedy names, for the process of a finding.
-func (r *reasons) complete(verb string, f client.Finding) string {
+func (p *whyPrinter) complete(verb string, f client.Finding) string {
 	switch verb {
 	case "task watch", "task get":
 		if id := taskID.FindString(f.Cause.Text + " " + strings.Join(f.Cause.Evidence, " ")); id != "" {
-			return r.session.again("%s %s", verb, id)
+			return p.session.again("%s %s", verb, id)
 		}
-		return r.session.again("task list")
+		return p.session.again("task list")
 	default:
-		return r.session.again("%s %s --hosts %s", verb, shellWord(f.Namespace+"/"+f.Name), shellWord(f.Host.ID))
+		return p.session.again("%s %s --hosts %s", verb, shellWord(f.Namespace+"/"+f.Name), shellWord(f.Host.ID))
 	}
 }
 
-func (r *reasons) about(id string) (client.CauseCount, bool) {
-	for _, c := range r.answer.Causes {
+func (p *whyPrinter) about(id string) (client.CauseCount, bool) {
+	for _, c := range p.answer.Causes {
 		if c.ID == id && c.Title != "" {
 			return c, true
 		}

@@ -7,18 +7,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// live prints rows one after another, as they come: a table whose columns widen with what comes, or a line of JSON
+// liveTable prints rows one after another, as they come: a table whose columns widen with what comes, or a line of JSON
 // each.
-type live[T any] struct {
+type liveTable[T any] struct {
 	out     io.Writer
 	output  output
 	columns []column[T]
 	table   table
 }
 
-// newLive returns one whose first columns have at least the given widths.
-func newLive[T any](cmd *cobra.Command, s *session, o output, columns []column[T], widths ...int) *live[T] {
-	l := &live[T]{out: cmd.OutOrStdout(), output: o, columns: columns}
+// newLiveTable returns one whose first columns have at least the given widths.
+func newLiveTable[T any](cmd *cobra.Command, s *session, o output, columns []column[T], widths ...int) *liveTable[T] {
+	l := &liveTable[T]{out: cmd.OutOrStdout(), output: o, columns: columns}
 	l.table = tableOf(s, l.out, columns, o.form == asWide)
 	l.table.widths = widths
 	if !o.noHeaders {
@@ -28,7 +28,7 @@ func newLive[T any](cmd *cobra.Command, s *session, o output, columns []column[T
 }
 
 // print writes one row, with the headers before the first.
-func (l *live[T]) print(item T) error {
+func (l *liveTable[T]) print(item T) error {
 	if l.output.form == asJSON {
 		e := json.NewEncoder(l.out)
 		e.SetEscapeHTML(false)

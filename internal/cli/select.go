@@ -10,10 +10,10 @@ import (
 	"drover/internal/wildcard"
 )
 
-// chosen is a process on a host that a command is about.
-type chosen struct{ namespace, name, host string }
+// processRef is a process on a host that a command is about.
+type processRef struct{ namespace, name, host string }
 
-func (c chosen) id() string { return c.namespace + "/" + c.name }
+func (c processRef) id() string { return c.namespace + "/" + c.name }
 
 // splitID takes NAMESPACE/NAME apart.
 func splitID(arg string) (namespace, name string, err error) {

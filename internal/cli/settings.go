@@ -32,16 +32,16 @@ func givenFlags(cmd *cobra.Command, given, into []settings.Setting) {
 	}
 }
 
-// configured are the settings of a role.
-type configured interface {
-	checked
+// roleSettings are the settings of a role.
+type roleSettings interface {
+	settingsFile
 	ReadEnvironment() error
 	Settings() []settings.Setting
 }
 
 // readSettings puts file, environment and the flags that were given over what a configuration is, and checks that. A
 // file without a name is none.
-func readSettings(cmd *cobra.Command, given, into configured, file string) error {
+func readSettings(cmd *cobra.Command, given, into roleSettings, file string) error {
 	if file != "" {
 		if err := into.ReadFile(file); err != nil {
 			return err

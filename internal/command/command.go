@@ -87,7 +87,7 @@ func Main(root *cobra.Command, args []string) int {
 	if hasCode && exit.Err == nil {
 		return exit.Code
 	}
-	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), steady(err.Error()))
+	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), printable(err.Error()))
 	if _, ok := errors.AsType[*UsageError](err); ok {
 		_, _ = fmt.Fprintf(root.ErrOrStderr(), "Try '%s --help'.\n", root.Name())
 		return Usage
@@ -98,9 +98,9 @@ func Main(root *cobra.Command, args []string) int {
 	return Failed
 }
 
-// steady replaces characters that could control a terminal: a part of an error may come from a server, or from an
+// printable replaces characters that could control a terminal: a part of an error may come from a server, or from an
 // attacker in its place.
-func steady(text string) string {
+func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
 			return '?'

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultHTTP is where drover dev listens.
-const DefaultHTTP = "127.0.0.1:7350"
+// defaultHTTP is where drover dev listens.
+const defaultHTTP = "127.0.0.1:7350"
 
 // Dev is what drover dev is told.
 type Dev struct {
@@ -48,7 +48,7 @@ const (
 
 // DefaultDev returns the values of drover dev when it is told nothing.
 func DefaultDev() Dev {
-	return Dev{DataDir: DataDir(), HTTP: DefaultHTTP, AgentIP: "127.0.0.1", Agent: DefaultAgent()}
+	return Dev{DataDir: DataDir(), HTTP: defaultHTTP, AgentIP: "127.0.0.1", Agent: DefaultAgent()}
 }
 
 // DataDir returns the default data directory: /var/lib/drover as root, else drover below $XDG_STATE_HOME.
@@ -84,7 +84,7 @@ func (d *Dev) Validate() error {
 		d.DataDir = abs
 	}
 	if host, _, err := net.SplitHostPort(d.HTTP); err != nil {
-		fault("--http %q: expected address:port, such as %s", d.HTTP, DefaultHTTP)
+		fault("--http %q: expected address:port, such as %s", d.HTTP, defaultHTTP)
 	} else if ip, err := netip.ParseAddr(host); (err != nil || !ip.IsLoopback()) && host != "localhost" {
 		fault("--http %q: drover dev listens on loopback only, expected 127.0.0.1:PORT", d.HTTP)
 	}

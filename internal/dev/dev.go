@@ -35,12 +35,12 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 		Log:             log.With("part", "server"),
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.TrustedGateways, LoginURL: cfg.LoginURL,
-		Beside: server.Beside{
+		Extras: server.Extras{
 			Ready: func() error {
 				if err := local.Ready(); err != nil {
 					return err
 				}
-				return srv.Met(local.Key())
+				return srv.Introduced(local.Key())
 			},
 			Notes:   func() []string { return local.Notes() },
 			Metrics: func(w io.Writer) error { return local.WriteMetrics(w) },

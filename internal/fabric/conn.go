@@ -56,7 +56,7 @@ type DialConfig struct {
 // Conn is a link to the broker that reconnects until it is closed. It is safe for concurrent use.
 type Conn struct {
 	nc          *nats.Conn
-	replies     *replies
+	replies     *replyRouter
 	mayReply    func(subject, reply string) bool // nil allows any inbox
 	log         *slog.Logger
 	onConnected func()
@@ -70,10 +70,10 @@ type Conn struct {
 	calls  sync.Mutex // held while a callback runs
 	silent bool       // Close has ended: no further callbacks
 
-	mu       sync.Mutex
-	closed   bool
-	services map[*service]struct{}
-	intake   intake // of services
+	mu        sync.Mutex
+	closed    bool
+	services  map[*service]struct{}
+	admission requestAdmission // of services
 }
 
 // link is one uninterrupted connection.
@@ -95,7 +95,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	}
 	dialing, stopDialing := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Conn{
-		replies:     newReplies(InboxPrefix(cfg.Identity.Area, public)),
+		replies:     newReplyRouter(InboxPrefix(cfg.Identity.Area, public)),
 		mayReply:    cfg.Replies,
 		log:         cfg.Log,
 		onConnected: cfg.OnConnected,
@@ -126,13 +126,16 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
 	if cfg.Broker != nil {
-		o.InProcessServer, o.Servers = warily{cfg.Broker, &c.intake}, []string{"nats://in-process"}
+		o.InProcessServer, o.Servers = inspectedBroker{cfg.Broker, &c.admission}, []string{"nats://in-process"}
 	} else if cfg.TLS != nil {
 		o.Secure, o.TLSHandshakeFirst = true, true // by the dialer
 	}
 	o.UserJWT = cfg.token
 	o.SignatureCB = func(challenge []byte) ([]byte, error) { return SignChallenge(cfg.Identity.Key, challenge) }
-	o.CustomDialer = &dialer{ctx: dialing, tls: c.telling(cfg.TLS), unreached: c.unreached, intake: &c.intake}
+	o.CustomDialer = &dialer{
+		ctx: dialing, tls: c.logTLSFailure(cfg.TLS), unreached: c.unreached,
+		admission: &c.admission,
+	}
 	o.SkipHostLookup = true // the name is what TLS asks for; the dialer looks it up
 	o.Timeout = shakeTimeout
 	o.PingInterval = pingInterval
@@ -158,7 +161,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 			return
 		}
 		if unauthorised(err) {
-			c.turnedAway(err)
+			c.rejectedByBroker(err)
 			return
 		}
 		c.log.Warn("fabric reported an error", "error", err)
@@ -174,8 +177,8 @@ func (cfg *DialConfig) token() (string, error) {
 	return cfg.Identity.JWT, nil
 }
 
-// telling logs TLS verification failures, which the library hides when it reconnects.
-func (c *Conn) telling(cfg *tls.Config) *tls.Config {
+// logTLSFailure logs TLS verification failures, which the library hides when it reconnects.
+func (c *Conn) logTLSFailure(cfg *tls.Config) *tls.Config {
 	if cfg == nil || cfg.VerifyConnection == nil {
 		return cfg
 	}
@@ -195,10 +198,10 @@ type dialer struct {
 	ctx       context.Context //nolint:containedctx // the library passes no context
 	tls       *tls.Config     // nil without TLS
 	unreached func(error)
-	intake    *intake
+	admission *requestAdmission
 
 	mu   sync.Mutex
-	last *cut // nil without TLS
+	last *ctxConn // nil without TLS
 }
 
 // Dial connects; the library requires this method. If a connection fails before its handshake, it stays open: when
@@ -217,15 +220,15 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 		}
 		return nil, err
 	}
-	d.last = newCut(d.ctx, conn)
+	d.last = newCtxConn(d.ctx, conn)
 	if d.tls == nil {
-		return newWary(d.last, d.intake), nil
+		return newInspectedConn(d.last, d.admission), nil
 	}
 	verified := d.tls.Clone()
 	if verified.ServerName == "" {
 		verified.ServerName, _, _ = net.SplitHostPort(address)
 	}
-	return newWary(tls.Client(d.last, verified), d.intake), nil // the handshake comes with the first read
+	return newInspectedConn(tls.Client(d.last, verified), d.admission), nil // the handshake comes with the first read
 }
 
 // reach connects to one address of a name, in random order, to spread the load.
@@ -255,18 +258,18 @@ func (d *dialer) reach(network, address string) (conn net.Conn, err error) {
 // reads them.
 func (d *dialer) SkipTLSHandshake() bool { return true }
 
-// cut is a connection that ends with a context, so that a silent broker does not delay a stop.
-type cut struct {
+// ctxConn is a connection that ends with a context, so that a silent broker does not delay a stop.
+type ctxConn struct {
 	net.Conn
 	stop func() bool
 }
 
-func newCut(ctx context.Context, conn net.Conn) *cut {
-	return &cut{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}
+func newCtxConn(ctx context.Context, conn net.Conn) *ctxConn {
+	return &ctxConn{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}
 }
 
 // Close ends the connection.
-func (c *cut) Close() error {
+func (c *ctxConn) Close() error {
 	c.stop()
 	return c.Conn.Close()
 }
@@ -311,7 +314,7 @@ func (c *Conn) down(err error) {
 // unreached logs the first of many failed attempts.
 func (c *Conn) unreached(err error) {
 	if unauthorised(err) {
-		c.turnedAway(err)
+		c.rejectedByBroker(err)
 		return
 	}
 	if c.searching.Swap(true) {
@@ -326,9 +329,9 @@ func unauthorised(err error) bool {
 		errors.Is(err, nats.ErrAuthExpired)
 }
 
-// turnedAway logs the first of many rejections. The broker may accept the credentials later, so the attempts
+// rejectedByBroker logs the first of many rejections. The broker may accept the credentials later, so the attempts
 // continue.
-func (c *Conn) turnedAway(err error) {
+func (c *Conn) rejectedByBroker(err error) {
 	if c.refused.Swap(true) {
 		c.log.Debug("fabric rejected the credentials again", "error", err)
 		return

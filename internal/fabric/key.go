@@ -35,21 +35,21 @@ func LoadOrCreateKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) 
 	if err != nil {
 		return nil, err
 	}
-	return AtHand(key), nil
+	return CachedKey(key), nil
 }
 
-// atHand is a pair that caches the key that nkeys derives from the seed for every signature; the derivation takes as
+// cachedKey is a pair that caches the key that nkeys derives from the seed for every signature; the derivation takes as
 // long as the signature.
-type atHand struct {
+type cachedKey struct {
 	nkeys.KeyPair
 	public  string
 	private ed25519.PrivateKey
 }
 
-// AtHand returns a pair that signs faster than a pair of nkeys, and is otherwise equal. A pair without a private half
-// is returned unchanged.
-func AtHand(pair nkeys.KeyPair) nkeys.KeyPair {
-	if _, is := pair.(*atHand); is {
+// CachedKey returns a pair that signs faster than a pair of nkeys, and is otherwise equal. A pair without a private
+// half is returned unchanged.
+func CachedKey(pair nkeys.KeyPair) nkeys.KeyPair {
+	if _, is := pair.(*cachedKey); is {
 		return pair
 	}
 	public, err := pair.PublicKey()
@@ -64,14 +64,14 @@ func AtHand(pair nkeys.KeyPair) nkeys.KeyPair {
 	if err != nil || len(private) != ed25519.PrivateKeySize {
 		return pair
 	}
-	return &atHand{KeyPair: pair, public: public, private: private}
+	return &cachedKey{KeyPair: pair, public: public, private: private}
 }
 
 // PublicKey returns the encoded public half.
-func (a *atHand) PublicKey() (string, error) { return a.public, nil }
+func (k *cachedKey) PublicKey() (string, error) { return k.public, nil }
 
 // Sign signs the input.
-func (a *atHand) Sign(input []byte) ([]byte, error) { return ed25519.Sign(a.private, input), nil }
+func (k *cachedKey) Sign(input []byte) ([]byte, error) { return ed25519.Sign(k.private, input), nil }
 
 func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 	// O_NONBLOCK: opening must not wait for the other end of a FIFO.

@@ -194,19 +194,19 @@ func TestAtHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quick := fabric.AtHand(pair)
+	quick := fabric.CachedKey(pair)
 	sig, err := quick.Sign([]byte("said"))
 	if err != nil || pair.Verify([]byte("said"), sig) != nil || quick.Verify([]byte("other"), sig) == nil {
 		t.Errorf("signature %x, %v", sig, err)
 	}
-	if name := public(t, quick, nil); name != public(t, pair, nil) || fabric.AtHand(quick) != quick {
+	if name := public(t, quick, nil); name != public(t, pair, nil) || fabric.CachedKey(quick) != quick {
 		t.Errorf("it is %s", name)
 	}
 	half, err := nkeys.FromPublicKey(public(t, pair, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fabric.AtHand(half) != half {
+	if fabric.CachedKey(half) != half {
 		t.Error("a half is taken for a whole pair")
 	}
 }

@@ -42,10 +42,10 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte
 	return nil, fmt.Errorf("cannot send request: %w", err)
 }
 
-// replies routes the replies of one subscription to their requests. Each request has its own random reply subject. A
-// proxy may publish to every inbox of the servers, and must not answer for agents of other areas. The library's reply
+// replyRouter routes the replies of one subscription to their requests. Each request has its own random reply subject.
+// A proxy may publish to every inbox of the servers, and must not answer for agents of other areas. The library's reply
 // subjects are guessable, so drover does not use them.
-type replies struct {
+type replyRouter struct {
 	prefix string
 
 	mu         sync.Mutex
@@ -53,12 +53,12 @@ type replies struct {
 	waiting    map[string]chan<- *nats.Msg
 }
 
-func newReplies(inbox string) *replies {
-	return &replies{prefix: inbox + ".r.", waiting: make(map[string]chan<- *nats.Msg)}
+func newReplyRouter(inbox string) *replyRouter {
+	return &replyRouter{prefix: inbox + ".r.", waiting: make(map[string]chan<- *nats.Msg)}
 }
 
 // request returns the first reply, unless ctx ends, or lost is closed, which is ErrNotConnected.
-func (r *replies) request(ctx context.Context, lost <-chan struct{}, nc *nats.Conn, subject string,
+func (r *replyRouter) request(ctx context.Context, lost <-chan struct{}, nc *nats.Conn, subject string,
 	data []byte,
 ) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
@@ -84,7 +84,7 @@ func (r *replies) request(ctx context.Context, lost <-chan struct{}, nc *nats.Co
 
 // await makes a reply subject, and subscribes at the first call. The library renews the subscription with every new
 // link.
-func (r *replies) await(nc *nats.Conn) (token string, reply <-chan *nats.Msg, err error) {
+func (r *replyRouter) await(nc *nats.Conn) (token string, reply <-chan *nats.Msg, err error) {
 	token = rand.Text()
 	ch := make(chan *nats.Msg, 1)
 	r.mu.Lock()
@@ -100,7 +100,7 @@ func (r *replies) await(nc *nats.Conn) (token string, reply <-chan *nats.Msg, er
 }
 
 // take delivers a reply. It never blocks: only the first reply counts.
-func (r *replies) take(msg *nats.Msg) {
+func (r *replyRouter) take(msg *nats.Msg) {
 	token := strings.TrimPrefix(msg.Subject, r.prefix)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *replies) take(msg *nats.Msg) {
 	}
 }
 
-func (r *replies) forget(token string) {
+func (r *replyRouter) forget(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.waiting, token)

@@ -22,7 +22,8 @@ type service struct {
 	cancel  context.CancelFunc
 	stop    func()
 
-	// alone says that of each subject one request is under way at a time, from the moment when it is read (intake).
+	// alone says that of each subject one request is under way at a time, from the moment when it is read
+	// (requestAdmission).
 	alone bool
 }
 
@@ -74,7 +75,7 @@ func (c *Conn) subscribe(subject, queue string, s *service) error {
 	s.conn, s.subject, s.drained, s.cancel = c, subject, make(chan struct{}), cancel
 	s.stop = sync.OnceFunc(func() { s.end(ctx) })
 	c.services[s] = struct{}{}
-	c.intake.change(c.services) // before the first request
+	c.admission.setServices(c.services) // before the first request
 	sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) { s.dispatch(ctx, m) })
 	if err != nil {
 		cancel()
@@ -96,13 +97,13 @@ func (c *Conn) subscribe(subject, queue string, s *service) error {
 // forget detaches a service from the connection; the caller holds the lock.
 func (c *Conn) forget(s *service) {
 	delete(c.services, s)
-	c.intake.change(c.services)
+	c.admission.setServices(c.services)
 }
 
 // dispatch is called for one message after another. It blocks while all workers are busy.
 func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
 	if s.alone {
-		defer s.conn.intake.taken(m.Subject)
+		defer s.conn.admission.taken(m.Subject)
 	}
 	select {
 	case <-ctx.Done():
@@ -113,7 +114,7 @@ func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
 		defer func() { <-s.slots }()
 		data := s.answer(ctx, m.Subject, m.Data)
 		if s.alone {
-			s.conn.intake.over(m.Subject) // before the next request, which the answer brings about
+			s.conn.admission.over(m.Subject) // before the next request, which the answer brings about
 		}
 		s.reply(m, data)
 	})

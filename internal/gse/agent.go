@@ -88,10 +88,10 @@ func ReadUpgrade(body []byte) ([]Upgrade, error) {
 	return out, nil
 }
 
-// Codes of an agent's state on the wire. Only AgentRunning counts as alive anywhere.
+// Codes of an agent's state on the wire. Only agentRunning counts as alive anywhere.
 const (
-	AgentUnknown = -1
-	AgentRunning = 2
+	agentUnknown = -1
+	agentRunning = 2
 )
 
 // runModeAgent tells an agent from a proxy, which is 0.
@@ -176,9 +176,9 @@ func InfoOf(a Agent, now int64) AgentInfo {
 
 func (a Agent) status() (code int, word string) {
 	if a.Known && a.Present {
-		return AgentRunning, "running"
+		return agentRunning, "running"
 	}
-	return AgentUnknown, "unknown"
+	return agentUnknown, "unknown"
 }
 
 // AgentAlive is one value of GSE's get_agent_status, and one element of JOB's.

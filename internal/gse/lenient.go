@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"drover/internal/clip"
 )
 
 // Callers send numbers as strings, strings as numbers, and null for anything. The types below take all of that. They
@@ -165,5 +167,5 @@ func shown(data []byte) string {
 	if len(data) <= shownBytes {
 		return string(data)
 	}
-	return strings.ToValidUTF8(string(data[:shownBytes]), "") + "…"
+	return clip.Head(string(data[:shownBytes+1]), shownBytes) + "…"
 }

@@ -29,9 +29,9 @@ type scanner struct {
 	entries int
 }
 
-// MaxEntries is how many entries all lists of a body may have together: requests, hosts, agents, processes, files. Each
+// maxEntries is how many entries all lists of a body may have together: requests, hosts, agents, processes, files. Each
 // takes more memory than its text.
-const MaxEntries = 100_000
+const maxEntries = 100_000
 
 // wrongType is a value of the wrong type; the field is empty for the body itself.
 type wrongType struct{ field, kind string }
@@ -65,8 +65,8 @@ func Check(text []byte) error {
 // syntax says what keeps the data from being JSON.
 func (s *scanner) syntax() error {
 	switch {
-	case s.entries > MaxEntries:
-		return misreadf("its lists have more than %d entries", MaxEntries)
+	case s.entries > maxEntries:
+		return misreadf("its lists have more than %d entries", maxEntries)
 	case s.depth > deepest:
 		return misreadf("it is nested more than %d deep", deepest)
 	case s.offset >= len(s.data):
@@ -156,7 +156,7 @@ func (s *scanner) array(field string, element func()) {
 		if field != "" {
 			s.entries++
 		}
-		if s.entries > MaxEntries {
+		if s.entries > maxEntries {
 			s.fail()
 			return
 		}

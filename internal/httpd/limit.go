@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// Connections is how many a limited listener has at a time.
-	Connections = 4096
-	// PerAddress is how many of one address: an address of IPv6 is the network of 64 bits that one host has to itself.
+	// maxConnections is how many a limited listener has at a time.
+	maxConnections = 4096
+	// maxPerAddress is how many of one address. An address of IPv6 stands for the network of 64 bits that one host has.
 	// This machine's own addresses have no bound of their own.
-	PerAddress = 256
+	maxPerAddress = 256
 )
 
 // Limited returns a listener that closes connections at once which are too many.
 func Limited(l net.Listener) net.Listener {
-	return &limited{Listener: l, from: map[netip.Prefix]int{}}
+	return &limitedListener{Listener: l, from: map[netip.Prefix]int{}}
 }
 
-type limited struct {
+type limitedListener struct {
 	net.Listener
 	mu   sync.Mutex
 	all  int
@@ -27,7 +27,7 @@ type limited struct {
 }
 
 // Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -35,16 +35,16 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		where := networkOf(c.RemoteAddr())
 		if l.enter(where) {
-			return &counted{Conn: c, leave: sync.OnceFunc(func() { l.leave(where) })}, nil
+			return &countedConn{Conn: c, leave: sync.OnceFunc(func() { l.leave(where) })}, nil
 		}
 		_ = c.Close()
 	}
 }
 
-func (l *limited) enter(where netip.Prefix) bool {
+func (l *limitedListener) enter(where netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= Connections || where.IsValid() && l.from[where] >= PerAddress {
+	if l.all >= maxConnections || where.IsValid() && l.from[where] >= maxPerAddress {
 		return false
 	}
 	l.all++
@@ -52,7 +52,7 @@ func (l *limited) enter(where netip.Prefix) bool {
 	return true
 }
 
-func (l *limited) leave(where netip.Prefix) {
+func (l *limitedListener) leave(where netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all--
@@ -82,14 +82,14 @@ func networkOf(a net.Addr) netip.Prefix {
 	return network
 }
 
-// counted is a connection that is given back when it is closed.
-type counted struct {
+// countedConn is a connection that is given back when it is closed.
+type countedConn struct {
 	net.Conn
 	leave func()
 }
 
 // Close implements net.Conn.
-func (c *counted) Close() error {
+func (c *countedConn) Close() error {
 	c.leave()
 	return c.Conn.Close()
 }

@@ -20,6 +20,8 @@ import (
 	"time"
 	"unicode"
 
+	"drover/internal/clip"
+
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -180,15 +182,12 @@ const longestShown = 2 << 10
 // shown returns what may be written to a terminal of what somebody has answered: it may be a proxy that is somebody
 // else's by now.
 func shown(text string) string {
-	if len(text) > longestShown {
-		text = text[:longestShown] + "…"
-	}
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
-	}, text)
+	}, clip.Marked(text, longestShown, "…"))
 }
 
 // proven refuses what a proxy has answered if the server has not signed it: a proxy could else give a host keys of its

@@ -153,11 +153,11 @@ type Policy struct {
 
 // Defaults of Policy, in seconds where they are times (GSE register_proc_info, spec.monitor_policy).
 const (
-	DefaultStartCheck    = 5
-	DefaultStopCheck     = 5
-	DefaultStartRetries  = 4
-	DefaultStartInterval = 10
-	DefaultOpTimeout     = 60
+	defaultStartCheck    = 5
+	defaultStopCheck     = 5
+	defaultStartRetries  = 4
+	defaultStartInterval = 10
+	defaultOpTimeout     = 60
 )
 
 // Defaulted returns the policy with every value that is zero or negative replaced by its default: on the wire 0 and
@@ -170,15 +170,15 @@ func (p Policy) Defaulted() Policy {
 	}
 	p.StartCheckEnd = max(p.StartCheckEnd, 0)
 	if p.StartCheckBegin <= 0 {
-		p.StartCheckBegin = DefaultStartCheck
+		p.StartCheckBegin = defaultStartCheck
 		if p.StartCheckEnd > 0 {
 			p.StartCheckBegin = min(p.StartCheckBegin, p.StartCheckEnd)
 		}
 	}
-	set(&p.StopCheck, DefaultStopCheck)
-	set(&p.StartRetries, DefaultStartRetries)
-	set(&p.StartInterval, DefaultStartInterval)
-	set(&p.OpTimeout, DefaultOpTimeout)
+	set(&p.StopCheck, defaultStopCheck)
+	set(&p.StartRetries, defaultStartRetries)
+	set(&p.StartInterval, defaultStartInterval)
+	set(&p.OpTimeout, defaultOpTimeout)
 	if p.Kind == "" {
 		p.Kind = Resident
 	}

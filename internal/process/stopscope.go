@@ -2,8 +2,8 @@ package process
 
 import "encoding/json"
 
-// StopScopeLabel is the label by which a spec sets its StopScope.
-const StopScopeLabel = "drover.stop_scope"
+// stopScopeLabel is the label by which a spec sets its StopScope.
+const stopScopeLabel = "drover.stop_scope"
 
 // StopScope says which processes drover ends with a process.
 type StopScope string
@@ -31,7 +31,7 @@ func (s *Spec) stopScope() (value string, ok bool) {
 	if err := json.Unmarshal(s.Labels, &labels); err != nil {
 		return "", false // the caller's own JSON may be anything
 	}
-	raw, ok := labels[StopScopeLabel]
+	raw, ok := labels[stopScopeLabel]
 	if !ok {
 		return "", false
 	}
@@ -43,6 +43,6 @@ func (s *Spec) stopScope() (value string, ok bool) {
 
 func (s *Spec) labelFaults(f *faults) {
 	if value, ok := s.stopScope(); ok && value != string(ScopeProcess) {
-		f.add("meta.labels["+StopScopeLabel+"]", "is %q: expected %q, or no such label", value, ScopeProcess)
+		f.add("meta.labels["+stopScopeLabel+"]", "is %q: expected %q, or no such label", value, ScopeProcess)
 	}
 }

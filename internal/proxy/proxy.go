@@ -30,9 +30,9 @@ type Config struct {
 
 // Proxy is an assembled proxy. Its HTTP listener is open from New on, so that its address is known.
 type Proxy struct {
-	cfg     Config
-	holding *holding
-	http    net.Listener
+	cfg   Config
+	state *enrolmentState
+	http  net.Listener
 }
 
 // New opens the directory and the HTTP listener. The caller runs it with Run.
@@ -45,11 +45,11 @@ func New(ctx context.Context, cfg Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for hosts that join: %w (--http takes another address)", err)
 	}
-	return &Proxy{cfg: cfg, holding: h, http: l}, nil
+	return &Proxy{cfg: cfg, state: h, http: l}, nil
 }
 
 // Enrolment returns what the proxy goes by.
-func (p *Proxy) Enrolment() wire.ProxyEnrolment { return p.holding.enrolment() }
+func (p *Proxy) Enrolment() wire.ProxyEnrolment { return p.state.enrolment() }
 
 // URL returns where hosts join.
 func (p *Proxy) URL() string { return "https://" + p.http.Addr().String() }
@@ -69,25 +69,25 @@ func (p *Proxy) Run(ctx context.Context, tell func(fabric string)) error {
 			return nil
 		}},
 		group.Part{Name: "http", Run: func(ctx context.Context) error {
-			return newDoor(switching.join, switching.ready, p.cfg.Log).serve(ctx, p.http, p.holding.listening())
+			return newJoinHandler(switching.join, switching.ready, p.cfg.Log).serve(ctx, p.http, p.state.listenerTLS())
 		}},
 	)
 }
 
 // serve runs a relay until ctx ends, or until there is another way to the servers.
 func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric string)) error {
-	e := p.holding.enrolment()
+	e := p.state.enrolment()
 	relay, err := broker.StartRelay(ctx, broker.RelayConfig{
-		Dir: filepath.Join(p.cfg.Dir, relayDir), Listen: p.cfg.Listen, TLS: p.holding.listening(),
+		Dir: filepath.Join(p.cfg.Dir, relayDir), Listen: p.cfg.Listen, TLS: p.state.listenerTLS(),
 		Trust: trustOf(e),
-		Hubs:  e.Hubs, HubTLS: p.holding.upwards(), Identity: p.holding.id.fabric(e), Log: p.cfg.Log,
+		Hubs:  e.Hubs, HubTLS: p.state.serverTLS(), Identity: p.state.id.fabric(e), Log: p.cfg.Log,
 	})
 	if err != nil {
 		return err
 	}
 	defer relay.Shutdown()
 	conn, err := fabric.Dial(ctx, fabric.DialConfig{
-		URLs: []string{relay.URL()}, Identity: p.holding.id.fabric(e), TLS: p.holding.inwards(), Name: "proxy",
+		URLs: []string{relay.URL()}, Identity: p.state.id.fabric(e), TLS: p.state.ownListenerTLS(), Name: "proxy",
 		Log: p.cfg.Log.With("connection", "own"),
 	})
 	if err != nil {
@@ -97,11 +97,11 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 		return err
 	}
 	defer conn.Close()
-	up := newUplink(conn, relay, p.holding, p.cfg.Build, p.cfg.Log)
+	up := newUplink(conn, relay, p.state, p.cfg.Build, p.cfg.Log)
 	//nolint:contextcheck // Close ends it
-	_, err = conn.Serve(wire.ProxyNewsSubject(e.Area, p.holding.id.public), "", 1,
+	_, err = conn.Serve(wire.ProxyNewsSubject(e.Area, p.state.id.public), "", 1,
 		func(context.Context, string, []byte) []byte {
-			up.hear()
+			up.enrolmentChanged()
 			return nil
 		})
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 		group.Part{Name: "way", Run: func(ctx context.Context) error {
 			select {
 			case <-up.moved:
-				p.cfg.Log.InfoContext(ctx, "servers moved, reconnecting there", "servers", p.holding.enrolment().Hubs)
+				p.cfg.Log.InfoContext(ctx, "servers moved, reconnecting there", "servers", p.state.enrolment().Hubs)
 			case <-ctx.Done():
 			}
 			return nil

@@ -65,7 +65,7 @@ func (a *authority) enrolment(t *testing.T, id identity, area int) wire.ProxyEnr
 }
 
 // joined is what a proxy of area 3 holds that has joined.
-func joined(t *testing.T, a *authority) *holding {
+func joined(t *testing.T, a *authority) *enrolmentState {
 	t.Helper()
 	dir := t.TempDir()
 	id, err := ownIdentity(dir)
@@ -201,8 +201,8 @@ func (w *street) rejoins() int {
 }
 
 var (
-	_ asker = (*fabric.Conn)(nil)
-	_ way   = (*broker.Relay)(nil)
+	_ requester = (*fabric.Conn)(nil)
+	_ leafLink  = (*broker.Relay)(nil)
 )
 
 // otherKey makes an identity of somebody else.

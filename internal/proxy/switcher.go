@@ -10,20 +10,20 @@ import (
 
 // switcher is the present uplink. It exists before there is one.
 type switcher struct {
-	mu  sync.Mutex
-	now *uplink
+	mu      sync.Mutex
+	current *uplink
 }
 
 func (s *switcher) set(u *uplink) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = u
+	s.current = u
 }
 
 func (s *switcher) get() *uplink {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.now
+	return s.current
 }
 
 func (s *switcher) ready() error {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -25,13 +27,13 @@ const (
 	refreshAgain = 10 * time.Second
 )
 
-// asker asks the servers.
-type asker interface {
+// requester asks the servers.
+type requester interface {
 	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
 }
 
-// way is the proxy's connection to the servers, as its own side sees it.
-type way interface {
+// leafLink is the proxy's connection to the servers, as its own side sees it.
+type leafLink interface {
 	Joined() bool
 	Rejoin() error
 	Clients() int
@@ -41,11 +43,11 @@ type way interface {
 // uplink watches the way to the servers and keeps what the proxy goes by up to date. That a connection looks whole says
 // little: only an answer proves that messages pass in both directions.
 type uplink struct {
-	asker   asker
-	way     way
-	holding *holding
-	build   string
-	log     *slog.Logger
+	requester requester
+	leaf      leafLink
+	state     *enrolmentState
+	build     string
+	log       *slog.Logger
 	// news tells that the enrolment has changed.
 	news chan struct{}
 	// moved tells that there is another way to the servers.
@@ -55,9 +57,9 @@ type uplink struct {
 	up bool
 }
 
-func newUplink(a asker, w way, h *holding, build string, log *slog.Logger) *uplink {
+func newUplink(a requester, w leafLink, h *enrolmentState, build string, log *slog.Logger) *uplink {
 	return &uplink{
-		asker: a, way: w, holding: h, build: build, log: log, news: make(chan struct{}, 1),
+		requester: a, leaf: w, state: h, build: build, log: log, news: make(chan struct{}, 1),
 		moved: make(chan struct{}, 1),
 	}
 }
@@ -72,15 +74,8 @@ func (u *uplink) ready() error {
 	return nil
 }
 
-// hear notes that the enrolment has changed. It does not block.
-func (u *uplink) hear() { raise(u.news) }
-
-func raise(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+// enrolmentChanged notes that the enrolment has changed. It does not block.
+func (u *uplink) enrolmentChanged() { idle.Wake(u.news) }
 
 // watch proves the way again and again, until ctx ends.
 func (u *uplink) watch(ctx context.Context) error {
@@ -96,9 +91,9 @@ func (u *uplink) watch(ctx context.Context) error {
 		u.note(ctx, missed)
 		if missed >= beatsMissed {
 			missed = 0
-			if u.way.Joined() {
+			if u.leaf.Joined() {
 				u.log.WarnContext(ctx, "closed connection to the server: it is open, but nothing comes through")
-				if err := u.way.Rejoin(); err != nil {
+				if err := u.leaf.Rejoin(); err != nil {
 					u.log.ErrorContext(ctx, "cannot reconnect to the server", "error", err)
 				}
 			}
@@ -120,7 +115,7 @@ func (u *uplink) note(ctx context.Context, missed int) {
 	case missed == 0 && !u.up:
 		u.up = true
 		u.log.InfoContext(ctx, "reached servers")
-		u.hear()
+		u.enrolmentChanged()
 	case missed >= beatsMissed && u.up:
 		u.up = false
 		u.log.WarnContext(ctx, "servers are unreachable")
@@ -131,13 +126,13 @@ func (u *uplink) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTime)
 	defer cancel()
 	// One of the clients is the proxy itself.
-	beat := wire.Beat{Version: wire.Version, Build: u.build, Agents: max(u.way.Clients()-1, 0)}
+	beat := wire.Beat{Version: wire.Version, Build: u.build, Agents: max(u.leaf.Clients()-1, 0)}
 	var ack wire.BeatAck
 	if err := u.ask(ctx, wire.ProxyBeatSubject, beat, &ack); err != nil {
 		return err
 	}
-	if ack.Digest != "" && ack.Digest != u.holding.enrolment().Digest { // the news was lost
-		u.hear()
+	if ack.Digest != "" && ack.Digest != u.state.enrolment().Digest { // the news was lost
+		u.enrolmentChanged()
 	}
 	return nil
 }
@@ -156,7 +151,7 @@ func (u *uplink) exchange(ctx context.Context, subject func(area int, proxy stri
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode question: %w", err)
 	}
-	reply, err := u.asker.Request(ctx, subject(u.holding.enrolment().Area, u.holding.id.public), data)
+	reply, err := u.requester.Request(ctx, subject(u.state.enrolment().Area, u.state.id.public), data)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +174,7 @@ func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.Refresh
 	if err := json.Unmarshal(sealed.Proof, &proof); err != nil {
 		return answer, errors.New("cannot trust the answer: no server signed it")
 	}
-	if err := proof.VerifyBy(u.holding.servers, wire.ProvenRefresh(asked, sealed.Answer)); err != nil {
+	if err := proof.VerifyBy(u.state.servers, wire.ProvenRefresh(asked, sealed.Answer)); err != nil {
 		return answer, fmt.Errorf("cannot trust the answer: %w", err)
 	}
 	if err := json.Unmarshal(sealed.Answer, &answer); err != nil {
@@ -219,7 +214,7 @@ func (u *uplink) keep(ctx context.Context) error {
 }
 
 func (u *uplink) refresh(ctx context.Context) error {
-	csr, err := u.holding.request(time.Now())
+	csr, err := u.state.renewalRequest(time.Now())
 	if err != nil {
 		return err
 	}
@@ -237,25 +232,25 @@ func (u *uplink) refresh(ctx context.Context) error {
 	case answer.Enrolment == nil:
 		return errors.New("the answer is empty")
 	}
-	made, err := u.holding.take(*answer.Enrolment)
+	made, err := u.state.replace(*answer.Enrolment)
 	if err != nil {
 		return err
 	}
 	if made.account {
-		if err := u.way.Update(answer.Enrolment.Account); err != nil {
+		if err := u.leaf.Update(answer.Enrolment.Account); err != nil {
 			return err
 		}
 	}
 	if made.uplink {
-		raise(u.moved)
+		idle.Wake(u.moved)
 	}
 	if len(csr) > 0 {
-		u.log.InfoContext(ctx, "renewed certificate", "ends", u.holding.certificate().Leaf.NotAfter)
+		u.log.InfoContext(ctx, "renewed certificate", "ends", u.state.certificate().Leaf.NotAfter)
 		return nil
 	}
 	// the answer has told of another authority
-	if csr, err = u.holding.request(time.Now()); err == nil && len(csr) > 0 {
-		raise(u.news)
+	if csr, err = u.state.renewalRequest(time.Now()); err == nil && len(csr) > 0 {
+		idle.Wake(u.news)
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // watched runs an uplink in a bubble, where time is virtual.
-func watched(t *testing.T, h *holding, test func(u *uplink, s *servers, w *street)) {
+func watched(t *testing.T, h *enrolmentState, test func(u *uplink, s *servers, w *street)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, w := &servers{digest: "first"}, &street{joined: true}
@@ -118,7 +118,7 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("%d accounts were handed on", n)
 		}
 		asked = s.count("refresh")
-		u.hear()
+		u.enrolmentChanged()
 		synctest.Wait()
 		time.Sleep(refreshEvery)
 		synctest.Wait()

@@ -8,8 +8,8 @@ import (
 	"drover/internal/server/webhook"
 )
 
-// tellNews has alarms looked for whenever events have arrived, until ctx ends.
-func (s *Server) tellNews(ctx context.Context) error {
+// runAlarms has alarms looked for whenever events have arrived, until ctx ends.
+func (s *Server) runAlarms(ctx context.Context) error {
 	woken, stop := s.engine.ListenEvents()
 	defer stop()
 	// What was stored before this was listening is news too.
@@ -30,12 +30,12 @@ const notesTime = 2 * time.Second
 // notes is what an operator should know although calls are taken. It tells no address, as anybody may ask.
 func (s *Server) notes() []string {
 	notes := append(s.clockNotes(), s.cluster.notes()...)
-	if s.cfg.Beside.Notes != nil {
-		notes = append(notes, s.cfg.Beside.Notes()...)
+	if s.cfg.Extras.Notes != nil {
+		notes = append(notes, s.cfg.Extras.Notes()...)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), notesTime)
 	defer cancel()
-	list, err := s.hooks.ListWebhooks(ctx)
+	list, err := s.webhooks.ListWebhooks(ctx)
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "cannot list webhooks", "error", err)
 		return notes
@@ -49,14 +49,14 @@ func (s *Server) notes() []string {
 	return notes
 }
 
-// alarms is the sender of alarms as the API knows it: what is changed here another server may have to know.
-type alarms struct {
+// alarmSender is the sender of alarms as the API knows it: what is changed here another server may have to know.
+type alarmSender struct {
 	*webhook.Sender
 	cluster *cluster
 }
 
 // Changed says that webhooks were changed, to whichever server delivers alarms.
-func (a alarms) Changed() {
+func (a alarmSender) Changed() {
 	a.Sender.Changed()
 	a.cluster.webhooksChanged()
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
@@ -113,7 +115,7 @@ func (s *Server) openCluster(database string) error {
 		Listener: peers.Listener{
 			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) },
 			Events:   func() { s.engine.EventsArrived() },
-			Webhooks: func() { s.sender.Changed() }, Missed: c.missed,
+			Webhooks: func() { s.sender.Changed() }, Missed: c.resync,
 			Left: func() { s.directory.Linked(s.clock.Now()) },
 		},
 	})
@@ -133,7 +135,10 @@ func (c *cluster) shared() *engine.Shared {
 	if c == nil {
 		return nil
 	}
-	return &engine.Shared{Finished: c.hub.TellTasks, Happened: c.hub.TellEvents, Turn: c.turn, Elsewhere: c.elsewhere}
+	return &engine.Shared{
+		Finished: c.hub.TellTasks, Happened: c.hub.TellEvents, Turn: c.takeTurn,
+		Elsewhere: c.elsewhere,
+	}
 }
 
 // elsewhere reports whether another server may reach an agent that this one does not.
@@ -147,13 +152,13 @@ func (c *cluster) without(ctx context.Context, key string) ([]string, error) {
 	return c.roll.Without(ctx, key)
 }
 
-// turn reports whether it is for this server to do what one at a time does.
-func (c *cluster) turn(ctx context.Context, what string, every time.Duration) (bool, error) {
+// takeTurn reports whether it is for this server to do what one at a time does.
+func (c *cluster) takeTurn(ctx context.Context, what string, every time.Duration) (bool, error) {
 	return c.s.store.TakeLease(ctx, what, c.id, every-every/10)
 }
 
-// alone returns what runs a part on one server at a time.
-func (c *cluster) alone(name string, run func(context.Context) error) func(context.Context) error {
+// underLease returns what runs a part on one server at a time.
+func (c *cluster) underLease(name string, run func(context.Context) error) func(context.Context) error {
 	if c == nil {
 		return run
 	}
@@ -169,15 +174,15 @@ func (c *cluster) reread(agents []string) {
 	for _, key := range agents {
 		c.stale[key] = true
 	}
-	raise(c.wake)
+	idle.Wake(c.wake)
 }
 
-// missed has everything looked at again.
-func (c *cluster) missed() {
+// resync has everything looked at again.
+func (c *cluster) resync() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = true
-	raise(c.wake)
+	idle.Wake(c.wake)
 	c.s.engine.Look()
 	c.s.sender.Changed()
 }
@@ -214,7 +219,7 @@ func (c *cluster) keepRegister(ctx context.Context) error {
 			case <-time.After(reloadAgain):
 			case <-ctx.Done():
 			}
-			raise(c.wake)
+			idle.Wake(c.wake)
 		}
 	}
 }
@@ -248,16 +253,16 @@ func (c *cluster) read(ctx context.Context, all bool, stale map[string]bool) err
 	return c.s.directory.Refresh(ctx, slices.Collect(maps.Keys(stale)))
 }
 
-// meet joins the other servers over a link.
-func (c *cluster) meet(ctx context.Context, conn *fabric.Conn) error {
+// join joins the other servers over a link.
+func (c *cluster) join(ctx context.Context, conn *fabric.Conn) error {
 	if c == nil {
 		return nil
 	}
 	return c.hub.Meet(ctx, conn)
 }
 
-// tell tells the others what is new until ctx ends.
-func (c *cluster) tell(ctx context.Context, conn *fabric.Conn) error {
+// announce tells the others what is new until ctx ends.
+func (c *cluster) announce(ctx context.Context, conn *fabric.Conn) error {
 	if c == nil {
 		<-ctx.Done()
 		return nil
@@ -319,12 +324,12 @@ func (s *Server) clockNotes() []string {
 	if skew := s.clock.Skew(); skew.Abs() >= clockBound {
 		notes = append(notes,
 			fmt.Sprintf("the clock of this server is %s the clock of the database, which times operations: correct it",
-				aside(skew)))
+				aheadText(skew)))
 	}
 	if n, worst := s.directory.Unsteady(s.clock.Now(), clockBound); n > 0 {
 		notes = append(notes,
 			fmt.Sprintf("the clocks of %d hosts are off by more than %s; the worst is %s the server's clock", n,
-				clockBound, aside(worst)))
+				clockBound, aheadText(worst)))
 	}
 	return notes
 }
@@ -335,8 +340,8 @@ func (s *Server) clocksOff() int {
 	return n
 }
 
-// aside says in words how far a clock is ahead.
-func aside(ahead time.Duration) string {
+// aheadText says in words how far a clock is ahead.
+func aheadText(ahead time.Duration) string {
 	if ahead < 0 {
 		return (-ahead).Round(time.Second).String() + " behind"
 	}

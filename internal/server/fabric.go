@@ -53,7 +53,7 @@ func (s *Server) startBroker(ctx context.Context) error {
 	s.embedded, err = broker.Start(ctx, broker.Config{
 		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Cluster: routes, TLS: shown, Revoked: removed,
 		Signers: s.signers(),
-		Denied:  newDenials(s.audit, s.cfg.Log).note, Agents: rights(wire.AgentSubjects()),
+		Denied:  newDenialLog(s.audit, s.cfg.Log).note, Agents: rights(wire.AgentSubjects()),
 		Proxies: rights(wire.ProxySubjects()), Log: s.cfg.Log,
 	})
 	s.broker = s.embedded
@@ -139,11 +139,11 @@ func (s *Server) serveFabric(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if err := s.cluster.meet(ctx, conn); err != nil {
+	if err := s.cluster.join(ctx, conn); err != nil {
 		return err
 	}
 	return group.Run(ctx,
-		group.Part{Name: "other servers", Run: func(ctx context.Context) error { return s.cluster.tell(ctx, conn) }},
+		group.Part{Name: "other servers", Run: func(ctx context.Context) error { return s.cluster.announce(ctx, conn) }},
 		group.Part{Name: "reports", Run: func(ctx context.Context) error { return s.serveReports(ctx, conn) }},
 		group.Part{Name: "proxies", Run: func(ctx context.Context) error { return s.serveProxies(ctx, conn) }},
 	)
@@ -185,7 +185,7 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 		return nil
 	}
 	a, known := s.directory.ByKey(agent)
-	over, ok := s.reports.begin(ctx, agent, known && a.Cloud == area, data)
+	over, ok := s.reports.admit(ctx, agent, known && a.Cloud == area, data)
 	if !ok {
 		s.cfg.Log.WarnContext(ctx, "dropped report: too many reports are in progress", "agent", agent)
 		return nil

@@ -18,7 +18,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	own := apiv1.New(apiv1.Config{
 		Rooms: rooms, CursorSecret: s.cursors,
 		Gate: s.gate, Engine: s.engine, Directory: s.directory, Listing: s.store, Events: s.store, Results: s.store,
-		Webhooks: apiv1.Webhooks{Store: s.hooks, Sender: alarms{s.sender, s.cluster}}, Joining: s.joiningAPI(),
+		Webhooks: apiv1.Webhooks{Store: s.webhooks, Sender: alarmSender{s.sender, s.cluster}}, Joining: s.joiningAPI(),
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets}, Audit: s.audit,
 		History: s.store, Fullness: s.store, Now: s.clock.Wall, Log: s.cfg.Log,
@@ -31,7 +31,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		Tasks: s.store, Repeats: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine,
 		Directory: s.directory,
 		Gate:      s.gate, TrustedGateways: s.cfg.TrustedGateways,
-		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Beside.Metrics, s.cfg.Log), Now: s.clock.Wall,
+		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Extras.Metrics, s.cfg.Log), Now: s.clock.Wall,
 		Log: s.cfg.Log,
 	})
 	handler := s.metrics.Counted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -41,9 +41,9 @@ type joining struct {
 	// fabric keeps the certificate of the fabric, api that of the API: the same one unless certificates were given.
 	fabric, api *pki.Keeper
 	// trust is how the server itself verifies its fabric.
-	trust   *pki.Trust
-	desk    *enrol.Desk
-	proxies *proxies
+	trust    *pki.Trust
+	enroller *enrol.Enroller
+	proxies  *proxies
 }
 
 // openJoining opens what the listeners need. It returns nil for a server that nobody joins.
@@ -103,8 +103,8 @@ func (j *joining) brokerTLS() (shown, verified *tls.Config) {
 	return j.fabric.ServerTLS(), pki.NoProxies(j.trust.TLS())
 }
 
-// openDesk opens the desk where hosts join.
-func (s *Server) openDesk(ctx context.Context) error {
+// openEnroller makes the part that lets hosts join.
+func (s *Server) openEnroller(ctx context.Context) error {
 	if s.joining == nil {
 		return nil
 	}
@@ -112,8 +112,9 @@ func (s *Server) openDesk(ctx context.Context) error {
 	if err := s.joining.proxies.load(ctx); err != nil {
 		return err
 	}
-	s.joining.desk = enrol.New(enrol.Config{
-		Store: s.store, Directory: s.directory, Broker: telling{s.broker, s.joining.proxies}, Issue: s.trust.enrolment,
+	s.joining.enroller = enrol.New(enrol.Config{
+		Store: s.store, Directory: s.directory, Broker: notifyingBroker{s.broker, s.joining.proxies},
+		Issue:       s.trust.enrolment,
 		Proxies:     s.joining.proxies,
 		Fingerprint: s.joining.fingerprint, Now: s.clock.Wall,
 	})
@@ -141,7 +142,7 @@ func (j *joining) fingerprint(t store.JoinToken) string {
 func (s *Server) joiningAPI() apiv1.Joining {
 	offered := apiv1.Joining{Store: s.store}
 	if s.joining != nil {
-		offered.Desk, offered.Proxies = s.joining.desk, s.joining.proxies
+		offered.Enroller, offered.Proxies = s.joining.enroller, s.joining.proxies
 	}
 	return offered
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/config/settings"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/store"
@@ -35,20 +37,20 @@ type proxies struct {
 
 	mu     sync.Mutex
 	list   []store.Proxy
-	beats  map[string]heard
+	beats  map[string]lastBeat
 	digest string
 	// joins takes the requests of hosts; nil until calls are taken.
 	joins http.Handler
 }
 
-// heard is what a proxy has told of itself last.
-type heard struct {
+// lastBeat is what a proxy has told of itself last.
+type lastBeat struct {
 	at time.Time
 	wire.Beat
 }
 
 func newProxies(s *Server) *proxies {
-	return &proxies{s: s, changed: make(chan struct{}, 1), beats: map[string]heard{}}
+	return &proxies{s: s, changed: make(chan struct{}, 1), beats: map[string]lastBeat{}}
 }
 
 // load reads the register.
@@ -64,7 +66,7 @@ func (p *proxies) load(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.list, p.digest = list, digest
-	maps.DeleteFunc(p.beats, func(key string, _ heard) bool {
+	maps.DeleteFunc(p.beats, func(key string, _ lastBeat) bool {
 		return !slices.ContainsFunc(list, func(one store.Proxy) bool { return one.Key == key })
 	})
 	return nil
@@ -112,16 +114,9 @@ func (p *proxies) reload(ctx context.Context, key string) error {
 		return err
 	}
 	p.s.trust.changed()
-	raise(p.changed)
+	idle.Wake(p.changed)
 	p.s.cluster.rightsChanged(key)
 	return nil
-}
-
-func raise(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // Issue implements enrol.Proxies.
@@ -238,27 +233,27 @@ func (s *Server) countProxies() (known, online int) {
 // look has proxies told if what they go by has changed. It does not block, and does nothing where there are none.
 func (p *proxies) look() {
 	if p != nil {
-		raise(p.changed)
+		idle.Wake(p.changed)
 	}
 }
 
-// telling is the broker for those who change whose credentials count: proxies, which let agents in by themselves, are
-// told.
-type telling struct {
+// notifyingBroker is the broker for those who change whose credentials count: proxies, which let agents in by
+// themselves, are told.
+type notifyingBroker struct {
 	brokers
 	proxies *proxies
 }
 
 // Revoke implements enrol.Broker.
-func (t telling) Revoke(key string) error {
-	defer t.proxies.look()
-	return t.brokers.Revoke(key)
+func (b notifyingBroker) Revoke(key string) error {
+	defer b.proxies.look()
+	return b.brokers.Revoke(key)
 }
 
 // Restore implements enrol.Broker.
-func (t telling) Restore(key string) error {
-	defer t.proxies.look()
-	return t.brokers.Restore(key)
+func (b notifyingBroker) Restore(key string) error {
+	defer b.proxies.look()
+	return b.brokers.Restore(key)
 }
 
 // takeJoins has the requests of hosts behind proxies answered from now on.

@@ -63,8 +63,8 @@ func (s *Server) serveProxies(ctx context.Context, conn *fabric.Conn) error {
 	}
 }
 
-// subject is one that is listened on.
-type subject struct {
+// subscription is one that is listened on.
+type subscription struct {
 	queue   string
 	workers int
 	answer  fabric.Handler
@@ -74,24 +74,24 @@ type subject struct {
 
 // wanted are the subjects to listen on. A leaf node hears of nothing wider than what it has a right to, so each area
 // and each proxy is listened to by itself.
-func (l *proxyLink) wanted() map[string]subject {
-	all := map[string]subject{}
+func (l *proxyLink) wanted() map[string]subscription {
+	all := map[string]subscription{}
 	for _, p := range l.all() {
-		all[wire.ReportsOf(p.Area)] = subject{serverQueue, reportWorkers, l.s.report, true}
-		all[wire.ProxyJoinSubject(p.Area, p.Key)] = subject{
+		all[wire.ReportsOf(p.Area)] = subscription{serverQueue, reportWorkers, l.s.report, true}
+		all[wire.ProxyJoinSubject(p.Area, p.Key)] = subscription{
 			serverQueue, relayWorkers,
 			func(ctx context.Context, _ string, data []byte) []byte {
 				return l.answer(l.join(ctx, p, data))
 			}, false,
 		}
-		all[wire.ProxyRefreshSubject(p.Area, p.Key)] = subject{
+		all[wire.ProxyRefreshSubject(p.Area, p.Key)] = subscription{
 			serverQueue, 1,
 			func(ctx context.Context, _ string, data []byte) []byte {
 				return l.proven(data, l.answer(l.refresh(ctx, p, data)))
 			}, false,
 		}
 		// Each server hears each beat: every one of them says who is there.
-		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subject{
+		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subscription{
 			"", 1,
 			func(_ context.Context, _ string, data []byte) []byte {
 				return l.answer(l.beat(p, data))
@@ -170,7 +170,7 @@ func (l *proxyLink) beat(p store.Proxy, data []byte) wire.BeatAck {
 	b.Build = audit.Clip(b.Build, maxBuild)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.beats[p.Key] = heard{at: time.Now(), Beat: b}
+	l.beats[p.Key] = lastBeat{at: time.Now(), Beat: b}
 	return wire.BeatAck{Version: wire.Version, Digest: l.digest}
 }
 
@@ -227,7 +227,7 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	// it goes into the record, and a zone may be of any length
 	req.RemoteAddr = net.JoinHostPort(remote.WithZone("").String(), "0")
 	req.Header.Set("Content-Type", "application/json")
-	w := &recorded{header: http.Header{}, answer: wire.RelayedAnswer{
+	w := &responseRecorder{header: http.Header{}, answer: wire.RelayedAnswer{
 		Version: wire.Version, Status: http.StatusOK,
 		Header: map[string]string{},
 	}}
@@ -246,20 +246,20 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	return w.answer
 }
 
-// recorded is an answer of the API that goes by another way than HTTP.
-type recorded struct {
+// responseRecorder is an answer of the API that goes by another way than HTTP.
+type responseRecorder struct {
 	header http.Header
 	answer wire.RelayedAnswer
 }
 
 // Header implements http.ResponseWriter.
-func (r *recorded) Header() http.Header { return r.header }
+func (r *responseRecorder) Header() http.Header { return r.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (r *recorded) WriteHeader(status int) { r.answer.Status = status }
+func (r *responseRecorder) WriteHeader(status int) { r.answer.Status = status }
 
 // Write implements http.ResponseWriter.
-func (r *recorded) Write(data []byte) (int, error) {
+func (r *responseRecorder) Write(data []byte) (int, error) {
 	r.answer.Body = append(r.answer.Body, data...)
 	return len(data), nil
 }

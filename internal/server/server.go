@@ -51,8 +51,8 @@ type Config struct {
 	// sessions. Both may be empty.
 	TrustedGateways []netip.Prefix
 	LoginURL        string
-	// Beside is what runs in the same program.
-	Beside Beside
+	// Extras is what runs in the same program.
+	Extras Extras
 	// Build is the version that /metrics tells.
 	Build string
 	// Fleet is how agents on other machines join and reach the server. Without it HTTP and Fabric are on loopback and
@@ -63,8 +63,8 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Beside is what another part of the program adds to what the server tells of itself. Each may be nil.
-type Beside struct {
+// Extras is what another part of the program adds to what the server tells of itself. Each may be nil.
+type Extras struct {
 	// Ready adds a condition to /readyz, Notes what an operator should know all the same.
 	Ready func() error
 	Notes func() []string
@@ -86,16 +86,16 @@ type Server struct {
 	store   store.Store
 	clock   *dbclock.Clock
 	cluster *cluster // nil where there are no other servers
-	ground
+	transport
 	directory *fleet.Directory
 	engine    *engine.Engine
 	gate      *gate.Gate
 	secrets   access.Secrets
 	audit     *audit.Recorder
 	sender    *webhook.Sender
-	hooks     *hooks
+	webhooks  *sealedWebhooks
 	metrics   *metrics.Metrics
-	doors
+	listeners
 	keys    *keyring.Ring
 	trust   *trust
 	joining *joining // nil where agents on other machines do not join
@@ -109,19 +109,19 @@ type Server struct {
 // ballastSize is also about how much more memory a busy server takes for it. See https://go.dev/doc/gc-guide.
 const ballastSize = 32 << 20
 
-// ground is what the fabric stands on, and the way over it.
-type ground struct {
+// transport is what the fabric stands on, and the way over it.
+type transport struct {
 	broker   brokers
 	embedded *broker.Broker   // one of these two
 	external *broker.External // is nil
 	// fleet is the public key of the account, which reports are addressed to.
 	fleet   string
-	link    *link
-	reports *reports
+	link    *agentLink
+	reports *reportLimiter
 }
 
-// doors are where calls come in.
-type doors struct {
+// listeners are where calls come in.
+type listeners struct {
 	listener net.Listener
 	socket   net.Listener // nil for none
 }
@@ -131,9 +131,10 @@ const reportWorkers = 2 * waitInTurn
 
 // New opens everything that the server stands on. The caller runs it with Run and Serve, or gives it back with Close.
 func New(ctx context.Context, cfg Config) (_ *Server, err error) {
-	cfg.Log = slog.New(newSparing(cfg.Log.Handler()))
+	cfg.Log = slog.New(newRateLimitedLog(cfg.Log.Handler()))
 	s := &Server{
-		cfg: cfg, ground: ground{link: &link{}, reports: newReports()}, metrics: metrics.New(cfg.Build),
+		cfg: cfg, transport: transport{link: &agentLink{}, reports: newReportLimiter()},
+		metrics: metrics.New(cfg.Build),
 		ballast: make([]byte, ballastSize),
 	}
 	defer func() {
@@ -179,20 +180,21 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	}
 	s.engine = engine.New(engine.Config{
 		Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(),
-		Guard: engine.Guard{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned}, Now: s.clock.Now,
-		Shared: s.cluster.shared(), Log: cfg.Log,
+		Identity: engine.IdentityHooks{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned},
+		Now:      s.clock.Now,
+		Shared:   s.cluster.shared(), Log: cfg.Log,
 	})
-	if s.hooks, err = newHooks(s.store, cfg.Dir); err != nil {
+	if s.webhooks, err = newSealedWebhooks(s.store, cfg.Dir); err != nil {
 		return nil, err
 	}
-	s.sender = webhook.New(webhook.Config{Store: s.hooks, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
+	s.sender = webhook.New(webhook.Config{Store: s.webhooks, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
 	s.metrics.Show(metrics.Sources{
-		Store: s.hooks, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting,
+		Store: s.webhooks, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting,
 		Certificates: s.joining.certificates,
 		Servers:      s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies,
 		Now: s.clock.Wall, Log: cfg.Log,
 	})
-	if err := s.openDesk(ctx); err != nil {
+	if err := s.openEnroller(ctx); err != nil {
 		return nil, err
 	}
 	return s, s.shareKeys(ctx)
@@ -275,8 +277,8 @@ func (s *Server) Ready() error {
 	if err := s.cluster.ready(); err != nil {
 		return err
 	}
-	if s.cfg.Beside.Ready != nil {
-		return s.cfg.Beside.Ready()
+	if s.cfg.Extras.Ready != nil {
+		return s.cfg.Extras.Ready()
 	}
 	return nil
 }
@@ -300,8 +302,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "audit", Run: s.audit.Run},
 		group.Part{Name: "engine", Run: s.engine.Run},
-		group.Part{Name: "alarms", Run: s.cluster.alone("alarms", s.sender.Run)},
-		group.Part{Name: "news", Run: s.tellNews},
+		group.Part{Name: "alarms", Run: s.cluster.underLease("alarms", s.sender.Run)},
+		group.Part{Name: "news", Run: s.runAlarms},
 		group.Part{Name: "others", Run: s.cluster.run},
 		group.Part{Name: "brokers", Run: s.runBrokers},
 		group.Part{Name: "fabric", Run: s.serveFabric},
@@ -309,4 +311,13 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "keys", Run: s.keys.Run},
 		group.Part{Name: "memory", Run: s.boundMemory},
 	)
+}
+
+// Introduced returns nil once the agent has introduced itself to this server, so that what is asked about it is
+// answered from its own word.
+func (s *Server) Introduced(agent string) error {
+	if !s.directory.Introduction(agent) {
+		return errors.New("the agent has not introduced itself yet")
+	}
+	return nil
 }

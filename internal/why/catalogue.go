@@ -20,7 +20,7 @@ func (e Entry) Page() string { return "docs/why/" + string(e.ID) + ".md" }
 
 // Entries lists every cause, by theme.
 func Entries() []Entry {
-	return slices.Concat(asked(), ends(), troubles(), limits(), starts(), findings(), timetables(), server())
+	return slices.Concat(byRequest(), ends(), troubles(), limits(), starts(), findings(), timetables(), server())
 }
 
 // Catalogue holds all causes and judges processes by them. It never changes; any goroutine may use it.
@@ -47,8 +47,8 @@ func (c Catalogue) Lookup(id process.CauseID) (Entry, bool) {
 	return e, ok
 }
 
-// asked returns the causes of states that a caller requested.
-func asked() []Entry {
+// byRequest returns the causes of states that a caller requested.
+func byRequest() []Entry {
 	return []Entry{
 		{
 			process.CauseStopped, "Stopped by an operation",

@@ -14,15 +14,15 @@ func (f *judgement) own() process.Cause {
 	if s.Cause.ID != "" {
 		return s.Cause
 	}
-	c := process.Cause{ID: told(s), Text: s.Message}
+	c := process.Cause{ID: impliedCause(s), Text: s.Message}
 	if e, known := f.Lookup(c.ID); known && c.Text == "" {
 		c.Text = e.Meaning
 	}
 	return c
 }
 
-// told returns the most likely kind of cause for a state that was reported without a cause.
-func told(s *process.Status) process.CauseID {
+// impliedCause returns the most likely kind of cause for a state that was reported without a cause.
+func impliedCause(s *process.Status) process.CauseID {
 	switch s.State {
 	case process.StateFlapping:
 		return process.CauseFlapping

@@ -23,7 +23,6 @@ var (
 	ErrUnknownKey = errors.New("signed by a key that is not pinned")
 	ErrForged     = errors.New("signature does not match")
 	ErrNotForMe   = errors.New("addressed to another agent")
-	ErrExpired    = errors.New("expired")
 	ErrVersion    = errors.New("written by a newer version")
 )
 

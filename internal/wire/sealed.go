@@ -22,17 +22,17 @@ const (
 	sealSize      = keySize + signatureSize
 	// maxSeals is the largest number of signatures: a server has a present key, former keys and a next key.
 	maxSeals = 16
-	// silence is the size in bytes that a report without content stays below.
-	silence = 4 << 10
+	// maxHeartbeat is the size in bytes that a report without content stays below.
+	maxHeartbeat = 4 << 10
 )
 
 // ErrUnsigned rejects a message that needs a signature and has none.
 var ErrUnsigned = errors.New("not signed")
 
-// Tells reports whether a report holds anything that a server stores or trusts. A report without such content is a
+// HasContent reports whether a report holds anything that a server stores or trusts. A report without such content is a
 // heartbeat and needs no signature: it only shows that its sender is alive.
-func Tells(report []byte) bool {
-	if len(report) > silence {
+func HasContent(report []byte) bool {
+	if len(report) > maxHeartbeat {
 		return true
 	}
 	var r struct {
@@ -53,10 +53,10 @@ func SealReport(report []byte, fleet string, key nkeys.KeyPair) ([]byte, error) 
 }
 
 // OpenReport returns the report of an agent to the servers of a fleet, and whether the agent signed it. A report that
-// Tells something must be signed.
+// has content must be signed.
 func OpenReport(data []byte, fleet, agent string) (report []byte, signed bool, err error) {
 	if !sealed(data) {
-		if Tells(data) {
+		if HasContent(data) {
 			return nil, false, fmt.Errorf("report refused: %w", ErrUnsigned)
 		}
 		return data, false, nil

@@ -38,13 +38,13 @@ func TestTells(t *testing.T) {
 		{Proof: "p"},
 		{Open: []string{"o"}},
 	} {
-		if data, err := json.Marshal(r); err != nil || !wire.Tells(data) {
+		if data, err := json.Marshal(r); err != nil || !wire.HasContent(data) {
 			t.Errorf("%s tells nothing (%v)", data, err)
 		}
 	}
 	for _, text := range []string{"", "[]", "{", "\x02", `{"version":"1"` + string(bytes.Repeat([]byte(" "), 5<<10)) +
 		"}", `{"hello":null}`} {
-		if !wire.Tells([]byte(text)) {
+		if !wire.HasContent([]byte(text)) {
 			t.Errorf("%.20q tells nothing", text)
 		}
 	}
@@ -52,7 +52,7 @@ func TestTells(t *testing.T) {
 		Version: 1, Session: "s", Number: 3, At: 5,
 		Trust: &wire.TrustHeld{Generation: 2}, Place: "here",
 	})
-	if err != nil || wire.Tells(heartbeat) {
+	if err != nil || wire.HasContent(heartbeat) {
 		t.Errorf("%s tells something (%v)", heartbeat, err)
 	}
 }
@@ -170,7 +170,7 @@ func FuzzOpenReport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		report, signed, err := wire.OpenReport(data, "fleet",
 			"UAIPQ4M6PVQBFIQQ2MUXM2DDKSOPIJXKYJ6ZN5IQ6FXVPZ3LTAVFFTGC")
-		if signed || err == nil && wire.Tells(report) {
+		if signed || err == nil && wire.HasContent(report) {
 			t.Errorf("%q is taken as %q", data, report)
 		}
 	})

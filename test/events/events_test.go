@@ -115,7 +115,7 @@ func (w *world) Report(ctx context.Context, data []byte) ([]byte, error) {
 	if s == nil || !w.lucky() {
 		return nil, errors.New("no responders")
 	}
-	answer := s.engine.HandleReport(ctx, agentKey, data, wire.Tells(data))
+	answer := s.engine.HandleReport(ctx, agentKey, data, wire.HasContent(data))
 	if !w.lucky() {
 		return nil, errors.New("the answer is lost")
 	}

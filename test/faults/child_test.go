@@ -62,7 +62,7 @@ func runChild(role string) error {
 	var local *agent.Agent
 	srv, err := server.New(ctx, server.Config{
 		Dir: filepath.Join(dir, "server"), HTTP: os.Getenv(httpVariable), Fabric: os.Getenv(fabricVariable), Log: log,
-		Beside: server.Beside{Ready: func() error {
+		Extras: server.Extras{Ready: func() error {
 			if local == nil {
 				return nil
 			}

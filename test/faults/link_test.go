@@ -140,7 +140,7 @@ func (b *both) runEngine(link engine.Link) (e *engine.Engine, stop func()) {
 	})
 	unserve, err := b.link.Serve(wire.AnyReportSubject, "servers", 4,
 		func(ctx context.Context, _ string, data []byte) []byte {
-			return e.HandleReport(ctx, b.agent, data, wire.Tells(data))
+			return e.HandleReport(ctx, b.agent, data, wire.HasContent(data))
 		})
 	if err != nil {
 		b.t.Fatal(err)

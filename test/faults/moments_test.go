@@ -132,12 +132,12 @@ type dyingStore struct {
 	*moments
 }
 
-func (s *dyingStore) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
+func (s *dyingStore) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
 	limit int,
 ) (items []store.Item, err error) {
 	s.arm(t.Requests[0].Process.Name)
-	err = s.around("CreateLeased", func() error {
-		items, err = s.Store.CreateLeased(ctx, t, row, until, limit)
+	err = s.around("CreateTask", func() error {
+		items, err = s.Store.CreateTask(ctx, t, row, until, limit)
 		return err
 	})
 	return items, err
@@ -163,7 +163,7 @@ func (s *dyingStore) Begin(ctx context.Context, agent string, deadlines map[stri
 	return s.around("Begin", func() error { return s.Store.Begin(ctx, agent, deadlines) })
 }
 
-func (s *dyingStore) Finish(ctx context.Context, given []store.Given) (tasks []string, err error) {
+func (s *dyingStore) Finish(ctx context.Context, given []store.ReportedOutcome) (tasks []string, err error) {
 	err = s.around("Finish", func() error {
 		tasks, err = s.Store.Finish(ctx, given)
 		return err

@@ -147,11 +147,11 @@ func (r *reuser) one(owner procfs.Identity) {
 		r.t.Errorf("the end of the owner's tree: left %v, %v", left, err)
 	}
 	spec := &process.Spec{Identity: process.Identity{ProcName: "ownerd", PIDPath: file, SetupPath: r.dir}}
-	if s := r.host.Look(spec, specstore.Runtime{Process: &owner, PIDFile: file}, operation.Whose{}); s.Alive() {
+	if s := r.host.Look(spec, specstore.Runtime{Process: &owner, PIDFile: file}, operation.Ownership{}); s.Alive() {
 		r.t.Errorf("the victim is taken for the owner of pid %d: %+v", owner.PID, s)
 	}
 	spec.Identity.ProcName = "victimd"
-	if s := r.host.Look(spec, specstore.Runtime{}, operation.Whose{}); s.Alive() {
+	if s := r.host.Look(spec, specstore.Runtime{}, operation.Ownership{}); s.Alive() {
 		r.t.Errorf("a stranger at a reused pid is adopted, only for its name: %+v", s)
 	}
 	if stop, err := r.host.Watch(owner, func(liveness.Exit) {}); err == nil {

@@ -3,4 +3,4 @@ package cgroup
 import "context"
 
 // KillByFreezing is Kill as it is where the kernel cannot kill a group.
-func (g *Group) KillByFreezing(ctx context.Context) error { return g.kill(ctx, g.strikeFrozen) }
+func (g *Group) KillByFreezing(ctx context.Context) error { return g.kill(ctx, g.killFrozen) }

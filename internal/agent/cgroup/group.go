@@ -33,7 +33,7 @@ type Group struct {
 	handle *os.File
 	closed bool
 	// bound are the directories in version 1 hierarchies that keep the limits of the group.
-	bound []bond
+	bound []v1Binding
 }
 
 // ID returns the name that the group was created with.

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/agent/pidfd"
 )
 
@@ -31,7 +33,7 @@ const (
 
 // Kill ends every process of the group and below it with SIGKILL, those included that fork meanwhile, and blocks until
 // none is left or ctx ends; the error then lists what is left. In ModeNone the error is errors.ErrUnsupported.
-func (g *Group) Kill(ctx context.Context) error { return g.kill(ctx, g.strike) }
+func (g *Group) Kill(ctx context.Context) error { return g.kill(ctx, g.killAtOnce) }
 
 // kill repeats strike, which sends SIGKILL to everything once, until nothing is left.
 func (g *Group) kill(ctx context.Context, strike func(context.Context) error) error {
@@ -53,7 +55,7 @@ func (g *Group) kill(ctx context.Context, strike func(context.Context) error) er
 		if err := strike(ctx); err != nil && !vanished(err) {
 			return fmt.Errorf("cannot end cgroup %s: %w", g.id, err)
 		}
-		if !sleep(ctx, wait) {
+		if !idle.Sleep(ctx, wait) {
 			break
 		}
 	}
@@ -67,8 +69,8 @@ func (g *Group) kill(ctx context.Context, strike func(context.Context) error) er
 	return fmt.Errorf("cannot end cgroup %s: processes %v are left: %w", g.id, left, context.Cause(ctx))
 }
 
-// strike has the kernel do it in one step where it can.
-func (g *Group) strike(ctx context.Context) error {
+// killAtOnce has the kernel do it in one step where it can.
+func (g *Group) killAtOnce(ctx context.Context) error {
 	if g.mode == ModeV2 {
 		err := write(filepath.Join(g.dir, killFile), "1")
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -78,12 +80,12 @@ func (g *Group) strike(ctx context.Context) error {
 			return nil
 		}
 	}
-	return g.strikeFrozen(ctx)
+	return g.killFrozen(ctx)
 }
 
-// strikeFrozen is for kernels that cannot kill a group: frozen processes cannot fork away from the list. Nor can they
+// killFrozen is for kernels that cannot kill a group: frozen processes cannot fork away from the list. Nor can they
 // end, so a listed pid still means the process that was listed.
-func (g *Group) strikeFrozen(ctx context.Context) (err error) {
+func (g *Group) killFrozen(ctx context.Context) (err error) {
 	file, freeze, thaw := freezerState, "FROZEN", "THAWED"
 	if g.mode == ModeV2 {
 		file, freeze, thaw = freezeFile, "1", "0"
@@ -127,20 +129,8 @@ func (g *Group) awaitFrozen(ctx context.Context) bool {
 			strings.TrimSpace(string(state)) == "FROZEN" {
 			return true
 		}
-		if !sleep(ctx, wait) {
+		if !idle.Sleep(ctx, wait) {
 			return false
 		}
-	}
-}
-
-// sleep waits and reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

@@ -65,13 +65,13 @@ func (g *Group) put(h home, d demand) error {
 	if !h.v2 {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.bound = append(g.bound, bond{controller: d.controller, dir: dir})
+		g.bound = append(g.bound, v1Binding{controller: d.controller, dir: dir})
 	}
 	return nil
 }
 
-// bond ties a group to a directory in the version 1 hierarchy of a controller.
-type bond struct{ controller, dir string }
+// v1Binding ties a group to a directory in the version 1 hierarchy of a controller.
+type v1Binding struct{ controller, dir string }
 
 // Bind puts a child that was born in the group under those limits that only a version 1 hierarchy can keep. Without
 // such limits it does nothing. The child must not have started others yet.

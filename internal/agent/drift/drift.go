@@ -63,7 +63,7 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile, visit tr
 		if f.MD5 == "" {
 			continue
 		}
-		now := look(f, known(prev, f), visit)
+		now := look(f, previousFile(prev, f), visit)
 		next.Files = append(next.Files, now)
 		if now.Since != 0 {
 			drifts = append(drifts, process.Drift{
@@ -75,8 +75,8 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile, visit tr
 	return next, drifts
 }
 
-// known returns what an earlier check has found out about the same path, best with the same checksum wanted.
-func known(prev State, f process.ConfigFile) File {
+// previousFile returns what an earlier check has found out about the same path, best with the same checksum wanted.
+func previousFile(prev State, f process.ConfigFile) File {
 	var best File
 	for _, p := range prev.Files {
 		if p.Path == f.Path && (best.Path == "" || p.Want == f.MD5) {
@@ -92,7 +92,7 @@ func look(f process.ConfigFile, before File, visit trail.Visit) File {
 	var have, mark string
 	err := errRelative
 	if filepath.IsAbs(f.Path) {
-		err = bare(visit(f.Path, func(way *trail.Trail) (err error) {
+		err = withoutPath(visit(f.Path, func(way *trail.Trail) (err error) {
 			have, mark, err = sum(way, before)
 			return err
 		}))
@@ -132,14 +132,14 @@ func sum(way *trail.Trail, before File) (have, mark string, err error) {
 		return "", "", err
 	}
 	defer file.Close()
-	if mark, err = stable(file); err != nil {
+	if mark, err = stableMark(file); err != nil {
 		return "", "", err
 	}
 	have, err = digest(file)
 	if err != nil {
 		return "", "", err
 	}
-	if after, err := stable(file); err != nil || after != mark {
+	if after, err := stableMark(file); err != nil || after != mark {
 		mark = ""
 	}
 	return have, mark, nil
@@ -156,7 +156,7 @@ func digest(file *os.File) (string, error) {
 		case errors.Is(err, io.EOF):
 			return hex.EncodeToString(hash.Sum(nil)), nil
 		case err != nil:
-			return "", bare(err)
+			return "", withoutPath(err)
 		case total > maxSize:
 			return "", fmt.Errorf("is too large: it has grown beyond %d bytes", int64(maxSize))
 		case time.Since(began) > maxTime:
@@ -165,9 +165,9 @@ func digest(file *os.File) (string, error) {
 	}
 }
 
-// stable returns the mark of an open file, empty if it was changed so lately that the next change might bear the same
-// times.
-func stable(file *os.File) (string, error) {
+// stableMark returns the mark of an open file, empty if it was changed so lately that the next change might bear the
+// same times.
+func stableMark(file *os.File) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
 		return "", err
@@ -187,8 +187,8 @@ func markOf(st *unix.Stat_t) string {
 	return fmt.Sprintf("%x.%x.%x.%x.%x", st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
 }
 
-// bare takes the path off an error: whoever shows it shows the path already.
-func bare(err error) error {
+// withoutPath takes the path off an error: whoever shows it shows the path already.
+func withoutPath(err error) error {
 	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err
 	}

@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"drover/internal/clip"
 
 	"drover/internal/process"
 )
@@ -66,33 +67,12 @@ func bounded(e process.Event) process.Event {
 	return e
 }
 
-// tail returns the end of a text, cut between characters.
+// tail returns the end of a text as valid UTF-8.
 func tail(s string, most int) string {
-	if len(s) > 2*most {
-		s = s[len(s)-2*most:]
-	}
-	s = strings.ToValidUTF8(s, "�")
-	if len(s) <= most {
-		return s
-	}
-	s = s[len(s)-most:]
-	for len(s) > 0 && !utf8.RuneStart(s[0]) {
-		s = s[1:]
-	}
-	return s
+	return clip.Tail(strings.ToValidUTF8(s[max(0, len(s)-2*most):], "�"), most)
 }
 
-// head returns the beginning of a text, cut between characters.
+// head returns the beginning of a text as valid UTF-8.
 func head(s string, most int) string {
-	if len(s) > 2*most {
-		s = s[:2*most]
-	}
-	s = strings.ToValidUTF8(s, "�")
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
+	return clip.Head(strings.ToValidUTF8(s[:min(len(s), 2*most)], "�"), most)
 }

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/process"
 )
 
@@ -42,7 +44,7 @@ type Log struct {
 	stream string
 	// wake tells Run that there is something to sync, or to write.
 	wake  chan struct{}
-	marks *marks
+	marks *positionFile
 
 	mu       sync.Mutex
 	seq      uint64
@@ -160,11 +162,11 @@ func (l *Log) drain() {
 		}
 		l.waiting = slices.Delete(l.waiting, 0, 1)
 	}
-	l.confess()
+	l.logLost()
 }
 
-// confess tells how many events were lost, once nothing waits.
-func (l *Log) confess() {
+// logLost tells how many events were lost, once nothing waits.
+func (l *Log) logLost() {
 	if l.lost == 0 || len(l.waiting) > 0 {
 		return
 	}
@@ -184,12 +186,7 @@ func (l *Log) trim() {
 	l.lost += lost
 }
 
-func (l *Log) nudge() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *Log) nudge() { idle.Wake(l.wake) }
 
 // Close closes the files. Run must have returned.
 func (l *Log) Close() error {

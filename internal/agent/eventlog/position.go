@@ -27,8 +27,8 @@ func (p position) passed(s segment) bool {
 	return s.number < p.segment || s.number == p.segment && s.size <= p.offset
 }
 
-// marks keeps a position in a file of one line, which is always as long, so that it is written in one piece.
-type marks struct {
+// positionFile keeps a position in a file of one line, which is always as long, so that it is written in one piece.
+type positionFile struct {
 	path    string
 	file    *os.File // nil where it cannot be opened
 	log     *slog.Logger
@@ -41,11 +41,11 @@ const (
 )
 
 // openMarks opens the file; a log without it works, and is told once more after a restart.
-func openMarks(dir string, log *slog.Logger) *marks {
-	m := &marks{path: filepath.Join(dir, "acknowledged"), log: log}
+func openMarks(dir string, log *slog.Logger) *positionFile {
+	m := &positionFile{path: filepath.Join(dir, "acknowledged"), log: log}
 	file, err := os.OpenFile(m.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		m.complain(err)
+		m.logFailure(err)
 		return m
 	}
 	m.file = file
@@ -54,13 +54,13 @@ func openMarks(dir string, log *slog.Logger) *marks {
 
 // read returns the position that was written last. Without a readable one everything is told again, which the server
 // knows to deal with.
-func (m *marks) read() position {
-	if m.file == nil {
+func (f *positionFile) read() position {
+	if f.file == nil {
 		return position{}
 	}
-	data, err := io.ReadAll(io.NewSectionReader(m.file, 0, markSize))
+	data, err := io.ReadAll(io.NewSectionReader(f.file, 0, markSize))
 	if err != nil {
-		m.complain(err)
+		f.logFailure(err)
 		return position{}
 	}
 	if len(data) == 0 {
@@ -68,7 +68,7 @@ func (m *marks) read() position {
 	}
 	p, ok := parseMark(string(data))
 	if !ok {
-		m.log.Warn("record of acknowledged events is damaged, resending all events", "path", m.path)
+		f.log.Warn("record of acknowledged events is damaged, resending all events", "path", f.path)
 		return position{}
 	}
 	return p
@@ -86,28 +86,28 @@ func parseMark(line string) (position, bool) {
 	return position{segment: segment, offset: offset}, true
 }
 
-func (m *marks) write(p position) {
-	if m.file == nil {
+func (f *positionFile) write(p position) {
+	if f.file == nil {
 		return
 	}
-	if _, err := m.file.WriteAt(fmt.Appendf(nil, markForm, p.segment, p.offset), 0); err != nil {
-		m.complain(err)
+	if _, err := f.file.WriteAt(fmt.Appendf(nil, markForm, p.segment, p.offset), 0); err != nil {
+		f.logFailure(err)
 	}
 }
 
-// complain says once that the file cannot be used.
-func (m *marks) complain(err error) {
-	if !m.failing {
-		m.log.Error("cannot store acknowledged events", "error", err)
+// logFailure says once that the file cannot be used.
+func (f *positionFile) logFailure(err error) {
+	if !f.failing {
+		f.log.Error("cannot store acknowledged events", "error", err)
 	}
-	m.failing = true
+	f.failing = true
 }
 
-func (m *marks) close() error {
-	if m.file == nil {
+func (f *positionFile) close() error {
+	if f.file == nil {
 		return nil
 	}
-	if err := m.file.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
+	if err := f.file.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
 		return err
 	}
 	return nil

@@ -12,14 +12,14 @@ import (
 	"drover/internal/process"
 )
 
-// found is an event in a file.
-type found struct {
+// readEvent is an event in a file.
+type readEvent struct {
 	event process.Event
 	size  int
 }
 
-// tally is what came of a walk.
-type tally struct {
+// walkResult is what came of a walk.
+type walkResult struct {
 	damaged int // lines that are no events
 	// end is how far everything has been looked at.
 	end position
@@ -29,7 +29,7 @@ type tally struct {
 // one that it says it of is not passed. What is damaged is skipped, and so is the half line that a power failure may
 // leave at the end. A segment that cannot be read is passed over, and is the error, unless it is the agent that is
 // short of something: then nothing behind it is read now.
-func walk(dir string, from position, segments []segment, visit func(found) bool) (t tally, err error) {
+func walk(dir string, from position, segments []segment, visit func(readEvent) bool) (t walkResult, err error) {
 	t.end = from
 	for _, s := range segments {
 		at := position{segment: s.number}
@@ -52,7 +52,7 @@ func short(err error) bool {
 }
 
 // segment walks one of them; false says that it is enough.
-func (t *tally) segment(dir string, at position, s segment, visit func(found) bool) (bool, error) {
+func (t *walkResult) segment(dir string, at position, s segment, visit func(readEvent) bool) (bool, error) {
 	f, err := os.Open(s.path(dir))
 	if err != nil {
 		return true, err
@@ -76,7 +76,7 @@ func (t *tally) segment(dir string, at position, s segment, visit func(found) bo
 		default:
 			if e, ok := parse(line); !ok {
 				t.damaged++
-			} else if !visit(found{event: e, size: len(line)}) {
+			} else if !visit(readEvent{event: e, size: len(line)}) {
 				return false, nil
 			}
 		}
@@ -125,7 +125,7 @@ func (l *Log) Pending(maxEvents, maxBytes int) (events []process.Event, more boo
 		return true
 	}
 	if len(segments) > 0 {
-		t, err := walk(l.cfg.Dir, from, segments, func(f found) bool { return take(f.event, f.size) })
+		t, err := walk(l.cfg.Dir, from, segments, func(f readEvent) bool { return take(f.event, f.size) })
 		switch {
 		case short(err):
 			return events, false // what comes later waits with the rest
@@ -164,7 +164,12 @@ func (l *Log) Acknowledge(events []process.Event) {
 	}
 	from, segments, _ := l.unread()
 	if len(segments) > 0 {
-		t, err := walk(l.cfg.Dir, from, segments, func(f found) bool { return has[name{f.event.Stream, f.event.Seq}] })
+		t, err := walk(l.cfg.Dir, from, segments, func(f readEvent) bool {
+			return has[name{
+				f.event.Stream,
+				f.event.Seq,
+			}]
+		})
 		l.advance(from, t, err)
 	}
 	l.mu.Lock()
@@ -173,11 +178,11 @@ func (l *Log) Acknowledge(events []process.Event) {
 		l.waiting = l.waiting[1:]
 	}
 	l.trim()
-	l.confess()
+	l.logLost()
 }
 
 // advance moves the position over what has been looked at.
-func (l *Log) advance(from position, t tally, err error) {
+func (l *Log) advance(from position, t walkResult, err error) {
 	if err != nil {
 		l.cfg.Log.Error("cannot read a part of the event log", "error", err, "skipped", !short(err))
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/durable"
 )
 
@@ -29,7 +31,7 @@ func (l *Log) Run(ctx context.Context) error {
 		if l.stuck() {
 			delay = retryAfter
 		}
-		if !pause(ctx, delay) {
+		if !idle.Sleep(ctx, delay) {
 			return nil
 		}
 		err := l.sync()
@@ -51,18 +53,6 @@ func (l *Log) stuck() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiting) > 0
-}
-
-// pause reports whether the time has passed; it has not when ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // sync brings what was written to the disk, and closes the files that are full. It holds up no Append meanwhile.

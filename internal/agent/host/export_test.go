@@ -13,5 +13,5 @@ func (h *Host) SetTree(t *cgroup.Tree) { h.tree = t }
 
 // SetFind has processes looked for by another function, which is waited for so long.
 func (h *Host) SetFind(find func(procfs.FS, locate.Query) locate.Result, patience time.Duration) {
-	h.find, h.files = find, newFiles(patience)
+	h.find, h.files = find, newFileProber(patience)
 }

@@ -20,9 +20,9 @@ const (
 	maxOfOne = maxAsked / 4
 )
 
-// files asks file systems that are not the agent's own and may hang, as one on the network does when its server is
+// fileProber asks file systems that are not the agent's own and may hang, as one on the network does when its server is
 // gone: who asks is answered in time, and whoever is asking for him is left behind. It is safe for concurrent use.
-type files struct {
+type fileProber struct {
 	// patience is how long an answer is waited for.
 	patience time.Duration
 	slots    chan struct{}
@@ -34,20 +34,20 @@ type files struct {
 	hung map[string]int
 }
 
-func newFiles(patience time.Duration) *files {
-	return &files{
+func newFileProber(patience time.Duration) *fileProber {
+	return &fileProber{
 		patience: patience, slots: make(chan struct{}, maxAsked), hung: map[string]int{},
 		of: map[string]chan struct{}{},
 	}
 }
 
-// asking is one question: whether it is answered, and whether it was left.
-type asking struct{ over, left bool }
+// pendingProbe is one question: whether it is answered, and whether it was left.
+type pendingProbe struct{ over, left bool }
 
 // within returns what ask answers, which looks at path or below. It fails when that takes longer than patience, or at
 // once where an earlier answer about the same path has not come yet; in words that follow the path. A late answer
 // counts for nothing. It is asked for an account; that of root, or of nobody, has all places.
-func within[T any](f *files, account, path string, ask func() T) (answer T, err error) {
+func within[T any](f *fileProber, account, path string, ask func() T) (answer T, err error) {
 	if f.hangs(path) {
 		return answer, errors.New("has not answered for a while: its file system hangs")
 	}
@@ -68,7 +68,7 @@ func within[T any](f *files, account, path string, ask func() T) (answer T, err 
 		<-own
 		return answer, fmt.Errorf("was not looked at: %d looks at files for anybody hang", maxAsked)
 	}
-	answers, a := make(chan T, 1), &asking{}
+	answers, a := make(chan T, 1), &pendingProbe{}
 	go func() {
 		answers <- ask()
 		<-f.slots
@@ -85,44 +85,44 @@ func within[T any](f *files, account, path string, ask func() T) (answer T, err 
 }
 
 // places returns those of an account.
-func (f *files) places(account string) chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	own := f.of[account]
+func (p *fileProber) places(account string) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := p.of[account]
 	if own == nil {
 		own = make(chan struct{}, maxOfOne)
 		if account == "" || account == "root" {
 			own = make(chan struct{}, maxAsked)
 		}
-		f.of[account] = own
+		p.of[account] = own
 	}
 	return own
 }
 
-func (f *files) hangs(path string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.hung[path] > 0
+func (p *fileProber) hangs(path string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hung[path] > 0
 }
 
 // leave notes that nobody waits for an answer any longer.
-func (f *files) leave(path string, a *asking) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (p *fileProber) leave(path string, a *pendingProbe) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if a.left = !a.over; a.left {
-		f.hung[path]++
+		p.hung[path]++
 	}
 }
 
 // ended notes that the answer has come.
-func (f *files) ended(path string, a *asking) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (p *fileProber) ended(path string, a *pendingProbe) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if a.over = true; !a.left {
 		return
 	}
-	if f.hung[path]--; f.hung[path] == 0 {
-		delete(f.hung, path)
+	if p.hung[path]--; p.hung[path] == 0 {
+		delete(p.hung, path)
 	}
 }
 

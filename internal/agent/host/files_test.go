@@ -11,7 +11,7 @@ import (
 
 func TestAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFiles(patience)
+		f := newFileProber(patience)
 		got, err := within(f, "", "/x", func() int {
 			<-time.After(patience - time.Second)
 			return 7
@@ -26,7 +26,7 @@ func TestAnswerInTime(t *testing.T) {
 // again when the answer has come.
 func TestAnswerThatDoesNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFiles(patience)
+		f := newFileProber(patience)
 		hang := make(chan struct{})
 		var looks atomic.Int32
 		look := func() int {
@@ -57,7 +57,7 @@ func TestAnswerThatDoesNotCome(t *testing.T) {
 // TestLooksThatHangAreBounded: each costs a thread.
 func TestLooksThatHangAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFiles(patience)
+		f := newFileProber(patience)
 		hang := make(chan struct{})
 		var looks atomic.Int32
 		for i := range maxAsked + 50 {
@@ -89,7 +89,7 @@ func TestLooksThatHangAreBounded(t *testing.T) {
 // TestLooksOfOneAccountAreBounded: who has his own file systems hang is looked for no more, and others are.
 func TestLooksOfOneAccountAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFiles(patience)
+		f := newFileProber(patience)
 		hang := make(chan struct{})
 		var looks atomic.Int32
 		for i := range 2 * maxAsked {

@@ -26,12 +26,12 @@ func TestLookAtAFileSystemThatHangs(t *testing.T) {
 		close(over)
 		return locate.Result{}
 	}, 50*time.Millisecond)
-	seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, operation.Whose{})
+	seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, operation.Ownership{})
 	if seen.Alive() || !seen.Unsure() || !strings.HasPrefix(seen.Note, file+" did not answer") {
 		t.Errorf("%+v", seen)
 	}
 	if seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{Process: &who.Identity},
-		operation.Whose{}); !seen.Alive() {
+		operation.Ownership{}); !seen.Alive() {
 		t.Errorf("known to run: %+v", seen)
 	}
 	close(hang)

@@ -34,8 +34,8 @@ type Host struct {
 	accounts *accounts
 	trees    *procfs.Trees
 	forker   *launch.Forker
-	files    *files
-	names    names
+	files    *fileProber
+	names    accountCache
 	// find looks for a process; it may hang where a file system does.
 	find    func(procfs.FS, locate.Query) locate.Result
 	outputs string
@@ -91,8 +91,9 @@ func New(cfg Config) (*Host, error) {
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
 		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
 		forker: launch.NewForker(cfg.FS, cfg.Log),
-		files:  newFiles(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs, urgent: cfg.Urgent,
-		may: cfg.May, offset: cfg.ClockOffset, log: cfg.Log,
+		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,
+		urgent: cfg.Urgent,
+		may:    cfg.May, offset: cfg.ClockOffset, log: cfg.Log,
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}

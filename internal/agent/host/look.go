@@ -28,7 +28,7 @@ const (
 
 // Look implements operation.Processes. A recorded identity that still runs decides alone. When none was recorded in
 // this boot, a process that started after its pid file was written is a stranger at a reused pid.
-func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Whose) operation.Sighting {
+func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Ownership) operation.Sighting {
 	several := spec.Policy.Instances > 1
 	account, err := h.names.account(spec.Identity.User)
 	if err != nil {
@@ -80,13 +80,13 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Wh
 }
 
 // own reports whether a process was born in a run of the one that is looked for.
-func (h *Host) own(id procfs.Identity, whose operation.Whose) bool {
+func (h *Host) own(id procfs.Identity, whose operation.Ownership) bool {
 	run := h.RunOf(id)
 	return run != "" && whose.Own != nil && whose.Own(run)
 }
 
 // instances returns those of some processes that are proven to be instances of the one that is looked for.
-func (h *Host) instances(all []locate.Match, spec *process.Spec, whose operation.Whose) (proven []procfs.Identity) {
+func (h *Host) instances(all []locate.Match, spec *process.Spec, whose operation.Ownership) (proven []procfs.Identity) {
 	for _, m := range all {
 		if m.Head && (h.own(m.ID, whose) || h.mistaken(m, spec) == "") {
 			proven = append(proven, m.ID)
@@ -97,7 +97,7 @@ func (h *Host) instances(all []locate.Match, spec *process.Spec, whose operation
 
 // doubt says why a process that was found by its name alone may be somebody else's; empty where it was started for the
 // one that is looked for, or is the only one that fits and runs as the spec's user in its directory.
-func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose operation.Whose) string {
+func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose operation.Ownership) string {
 	if h.own(f.ID, whose) {
 		return ""
 	}

@@ -15,26 +15,26 @@ const (
 	maxNames = 1000
 )
 
-// names looks up accounts. It is safe for concurrent use; its zero value is ready.
-type names struct {
+// accountCache looks up accounts. It is safe for concurrent use; its zero value is ready.
+type accountCache struct {
 	mu    sync.Mutex
-	known map[string]named
+	known map[string]cachedAccount
 }
 
-type named struct {
+type cachedAccount struct {
 	account launch.Account
 	at      time.Duration
 }
 
 // account returns whom a spec means. One that names nobody, as a question may, means root: everybody.
-func (n *names) account(name string) (launch.Account, error) {
+func (c *accountCache) account(name string) (launch.Account, error) {
 	if name == "" {
 		return launch.Account{Name: "root"}, nil
 	}
 	now := SinceBoot()
-	n.mu.Lock()
-	k, ok := n.known[name]
-	n.mu.Unlock()
+	c.mu.Lock()
+	k, ok := c.known[name]
+	c.mu.Unlock()
 	if ok && now-k.at < known {
 		return k.account, nil
 	}
@@ -43,11 +43,11 @@ func (n *names) account(name string) (launch.Account, error) {
 	if err != nil {
 		return launch.Account{}, err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.known == nil || len(n.known) >= maxNames {
-		n.known = map[string]named{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= maxNames {
+		c.known = map[string]cachedAccount{}
 	}
-	n.known[name] = named{account, now}
+	c.known[name] = cachedAccount{account, now}
 	return account, nil
 }

@@ -26,9 +26,9 @@ const (
 	first = -20
 )
 
-// CutOutputs cuts what daemons have written to a directory of outputs while no agent was there. One that is not there
+// TrimOutputs cuts what daemons have written to a directory of outputs while no agent was there. One that is not there
 // is empty.
-func CutOutputs(dir string) error {
+func TrimOutputs(dir string) error {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -45,22 +45,22 @@ func (h *Host) boundOutputs(ctx context.Context) error {
 	watch, err := watchDirectory(h.outputs)
 	if err != nil {
 		h.log.Warn("truncating outputs at intervals only", "interval", lookEvery, "error", err)
-		return h.boundAtIntervals(ctx)
+		return h.trimAtIntervals(ctx)
 	}
 	defer watch.close()
 	stop := context.AfterFunc(ctx, watch.stop)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- h.cutAsTold(watch) }()
+	go func() { ended <- h.trimOnChange(watch) }()
 	return <-ended
 }
 
-// cutAsTold is the life of the thread that cuts, until the watch is stopped. It comes before all that writes: by its
+// trimOnChange is the life of the thread that cuts, until the watch is stopped. It comes before all that writes: by its
 // own priority, where it may have one, and because it waits in the kernel and not for a processor of the Go runtime.
-func (h *Host) cutAsTold(watch *directoryWatch) error {
+func (h *Host) trimOnChange(watch *directoryWatch) error {
 	runtime.LockOSThread() // the thread ends with its goroutine, and its priority with it
 	preferThread()
-	h.cutAll()
+	h.trimAll()
 	buffer := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
 	for {
 		n, err := watch.read(buffer)
@@ -70,7 +70,7 @@ func (h *Host) cutAsTold(watch *directoryWatch) error {
 		if n == 0 {
 			return nil
 		}
-		if !h.cutChanged(buffer[:n]) {
+		if !h.trimChanged(buffer[:n]) {
 			watch.pause(breath)
 		}
 	}
@@ -89,11 +89,11 @@ func preferThread() {
 	}
 }
 
-func (h *Host) boundAtIntervals(ctx context.Context) error {
+func (h *Host) trimAtIntervals(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		h.cutAll()
+		h.trimAll()
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -157,38 +157,38 @@ func (w *directoryWatch) close() {
 	unix.Close(w.stopped) //nolint:errcheck // as above
 }
 
-// cutChanged cuts the outputs that events tell of, and reports whether one of them was too large.
-func (h *Host) cutChanged(events []byte) (cut bool) {
+// trimChanged cuts the outputs that events tell of, and reports whether one of them was too large.
+func (h *Host) trimChanged(events []byte) (cut bool) {
 	seen := map[string]bool{}
 	for len(events) >= unix.SizeofInotifyEvent {
 		e := (*unix.InotifyEvent)(unsafe.Pointer(&events[0])) //nolint:gosec // the kernel wrote it
 		end := min(unix.SizeofInotifyEvent+int(e.Len), len(events))
 		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
 		if e.Mask&unix.IN_Q_OVERFLOW != 0 {
-			h.cutAll()
+			h.trimAll()
 			return true
 		}
 		if name != "" && !seen[name] {
 			seen[name] = true
-			cut = h.cut(name) || cut
+			cut = h.trimOutput(name) || cut
 		}
 		events = events[end:]
 	}
 	return cut
 }
 
-func (h *Host) cutAll() {
+func (h *Host) trimAll() {
 	files, err := os.ReadDir(h.outputs)
 	if err != nil {
 		h.log.Warn("cannot list outputs", "error", err)
 	}
 	for _, f := range files {
-		h.cut(f.Name())
+		h.trimOutput(f.Name())
 	}
 }
 
-// cut cuts the output of a run if it is too large, and reports whether it was.
-func (h *Host) cut(id string) (was bool) {
+// trimOutput cuts the output of a run if it is too large, and reports whether it was.
+func (h *Host) trimOutput(id string) (was bool) {
 	h.mu.Lock()
 	r := h.runs[id]
 	h.mu.Unlock()

@@ -77,10 +77,10 @@ func TestOutputsAreCutFirst(t *testing.T) {
 	path := filepath.Join(dir, "old")
 	write(t, path, "begin\n")
 	grow(t, path, 3<<20)
-	if err := host.CutOutputs(dir); err != nil || held(path) > launch.MaxOutput {
+	if err := host.TrimOutputs(dir); err != nil || held(path) > launch.MaxOutput {
 		t.Errorf("it holds %d bytes: %v", held(path), err)
 	}
-	if err := host.CutOutputs(filepath.Join(dir, "none")); err != nil {
+	if err := host.TrimOutputs(filepath.Join(dir, "none")); err != nil {
 		t.Error(err)
 	}
 }

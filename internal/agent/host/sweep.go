@@ -44,7 +44,7 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 		case active[id]:
 		case keep[id] || living[id] || launch.StillWritten(filepath.Join(h.outputs, id)):
 			// One that is written to and has no name any more could not be cut.
-			h.cut(id)
+			h.trimOutput(id)
 		default:
 			h.Discard(id)
 		}

@@ -13,8 +13,8 @@ import (
 	"drover/internal/process"
 )
 
-// birth is all that a child is made of.
-type birth struct {
+// forkRequest is all that a child is made of.
+type forkRequest struct {
 	argv, env  []string
 	credential *syscall.Credential
 	// files are numbers in the table of descriptors that everybody shares.
@@ -27,20 +27,20 @@ type files struct {
 	group               int // -1 for none
 }
 
-// born is what came of a birth.
-type born struct {
+// forkResult is what came of a birth.
+type forkResult struct {
 	id procfs.Identity
-	// grouped says that the child was born in its group.
-	grouped bool
+	// inGroup says that the child was born in its group.
+	inGroup bool
 	// err says why there is no child, lost why there is none any more.
 	err, lost error
 }
 
-// here forks on the calling thread.
-func (b birth) here(proc procfs.FS) born {
+// forkHere forks on the calling thread.
+func (r forkRequest) forkHere(proc procfs.FS) forkResult {
 	null, err := openNull()
 	if err != nil {
-		return born{err: err}
+		return forkResult{err: err}
 	}
 	defer unix.Close(null) //nolint:errcheck // opened for reading only
 	// A child starts with the signal mask of the thread that forks it.
@@ -48,35 +48,35 @@ func (b birth) here(proc procfs.FS) born {
 	defer runtime.UnlockOSThread()
 	var old unix.Sigset_t
 	if err := unblock(&old); err != nil {
-		return born{err: err}
+		return forkResult{err: err}
 	}
 	defer unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) //nolint:errcheck // undoes what has just worked
-	return b.fork(proc, b.files, null)
+	return r.fork(proc, r.files, null)
 }
 
 // fork forks and identifies the child. The calling thread blocks no signals; it does nothing that needs more of its
 // descriptors than the files and null.
-func (b birth) fork(proc procfs.FS, f files, null int) born {
+func (r forkRequest) fork(proc procfs.FS, f files, null int) forkResult {
 	handle := -1
-	sys := &syscall.SysProcAttr{Setsid: true, Credential: b.credential, PidFD: &handle}
+	sys := &syscall.SysProcAttr{Setsid: true, Credential: r.credential, PidFD: &handle}
 	//nolint:gosec // descriptors
-	attr := &syscall.ProcAttr{Dir: "/", Env: b.env, Sys: sys, Files: []uintptr{
+	attr := &syscall.ProcAttr{Dir: "/", Env: r.env, Sys: sys, Files: []uintptr{
 		uintptr(null), uintptr(f.output),
 		uintptr(f.output), uintptr(f.gate), uintptr(f.proof),
 	}}
-	var child born
+	var child forkResult
 	var pid int
 	if f.group >= 0 {
 		sys.UseCgroupFD, sys.CgroupFD = true, f.group
 		var err error
-		pid, err = syscall.ForkExec(shell, b.argv, attr)
-		child.grouped = err == nil
+		pid, err = syscall.ForkExec(shell, r.argv, attr)
+		child.inGroup = err == nil
 		sys.UseCgroupFD, sys.CgroupFD = false, 0
 	}
-	if !child.grouped {
+	if !child.inGroup {
 		// There is no group to be born in, or Linux is older than 5.7, or it is not allowed. A failure for another
 		// reason comes back.
-		if pid, child.err = syscall.ForkExec(shell, b.argv, attr); child.err != nil {
+		if pid, child.err = syscall.ForkExec(shell, r.argv, attr); child.err != nil {
 			return child
 		}
 	}

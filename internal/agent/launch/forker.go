@@ -12,8 +12,8 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// queued is how many commands may wait for the forker's thread before their callers wait at its door.
-const queued = 16
+// queueLength is how many commands may wait for the forker's thread before their callers wait at its door.
+const queueLength = 16
 
 // Forker starts commands from a thread of its own that has next to no open descriptors. A child begins with a copy of
 // the table of descriptors of the thread that forks it and closes nearly all of them: with those that watching a
@@ -23,15 +23,15 @@ type Forker struct {
 	log  *slog.Logger
 
 	// mu keeps errands in the order of the descriptors that belong to them.
-	mu      sync.Mutex
-	errands chan errand // nil while no thread takes any
-	socket  int         // where to send the descriptors
+	mu     sync.Mutex
+	jobs   chan forkJob // nil while no thread takes any
+	socket int          // where to send the descriptors
 }
 
-// errand is a child to be forked, whose files come through the socket.
-type errand struct {
-	birth birth
-	done  chan born
+// forkJob is a child to be forked, whose files come through the socket.
+type forkJob struct {
+	request forkRequest
+	done    chan forkResult
 }
 
 // NewForker makes a Forker. Until Run, its commands are forked on the threads that call Start.
@@ -58,7 +58,7 @@ func (f *Forker) begin() (stop func(), err error) {
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
-	errands, ready := make(chan errand, queued), make(chan error)
+	errands, ready := make(chan forkJob, queueLength), make(chan error)
 	var thread sync.WaitGroup
 	thread.Go(func() { onThread(func() { f.fork(pair[1], errands, ready) }) })
 	stop = func() {
@@ -78,38 +78,38 @@ func (f *Forker) begin() (stop func(), err error) {
 }
 
 // serve says where to go from now on.
-func (f *Forker) serve(errands chan errand, socket int) {
+func (f *Forker) serve(errands chan forkJob, socket int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.errands, f.socket = errands, socket
+	f.jobs, f.socket = errands, socket
 }
 
 // Start forks a child that waits at its gate in a new session, and returns once it does. Nobody waits for the child: it
 // has to be watched or left to the reaper of orphans, both of liveness. Errors are *process.Error in a caller's words;
 // then nothing was run.
 func (f *Forker) Start(c Command) (*Child, error) {
-	return start(c, func(b birth) born {
-		e := errand{birth: b, done: make(chan born, 1)}
-		if !f.take(e) {
-			return b.here(f.proc)
+	return start(c, func(b forkRequest) forkResult {
+		e := forkJob{request: b, done: make(chan forkResult, 1)}
+		if !f.enqueue(e) {
+			return b.forkHere(f.proc)
 		}
 		return <-e.done
 	})
 }
 
-// take hands an errand to the thread. It reports whether there is one that takes it.
-func (f *Forker) take(e errand) bool {
+// enqueue hands an errand to the thread. It reports whether there is one that takes it.
+func (f *Forker) enqueue(e forkJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.errands == nil || send(f.socket, e.birth.files) != nil {
+	if f.jobs == nil || send(f.socket, e.request.files) != nil {
 		return false
 	}
-	f.errands <- e
+	f.jobs <- e
 	return true
 }
 
 // fork is the life of the thread. It must not log: where the log goes to may be no descriptor of its own.
-func (f *Forker) fork(socket int, errands <-chan errand, ready chan<- error) {
+func (f *Forker) fork(socket int, errands <-chan forkJob, ready chan<- error) {
 	null, err := ownTable(socket)
 	if err == nil {
 		err = unblock(nil)
@@ -119,14 +119,14 @@ func (f *Forker) fork(socket int, errands <-chan errand, ready chan<- error) {
 		return
 	}
 	for e := range errands {
-		e.done <- f.birth(socket, null, e.birth)
+		e.done <- f.forkChild(socket, null, e.request)
 	}
 }
 
-func (f *Forker) birth(socket, null int, b birth) born {
+func (f *Forker) forkChild(socket, null int, b forkRequest) forkResult {
 	own, err := receive(socket, b.files)
 	if err != nil {
-		return born{err: err}
+		return forkResult{err: err}
 	}
 	defer own.close()
 	return b.fork(f.proc, own, null)

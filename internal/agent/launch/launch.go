@@ -104,7 +104,7 @@ type Child struct {
 }
 
 // start makes a gate and has a child forked behind it, in a new session.
-func start(c Command, fork func(birth) born) (*Child, error) {
+func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	if c.Output == nil || c.Proof == nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: it has no output file")
 	}
@@ -118,7 +118,7 @@ func start(c Command, fork func(birth) born) (*Child, error) {
 		return nil, process.Errorf(process.Failed, "cannot start the command: %v", os.NewSyscallError("pipe2", err))
 	}
 	opener := os.NewFile(uintptr(gates[1]), "gate")
-	b := birth{
+	b := forkRequest{
 		argv: []string{shell, "-c", exposure() + entering(c.Dir) + gate + c.Line}, env: environment(c),
 		credential: credential,
 		//nolint:gosec // descriptors are small
@@ -149,11 +149,11 @@ func start(c Command, fork func(birth) born) (*Child, error) {
 
 // join puts a child that was not born there into its group. The child is still behind its gate: whatever it starts is
 // born in the group too.
-func join(group *cgroup.Group, child born) error {
+func join(group *cgroup.Group, child forkResult) error {
 	switch {
 	case group == nil:
 		return nil
-	case child.grouped:
+	case child.inGroup:
 		return group.Bind(child.id.PID)
 	default:
 		return group.Add(child.id.PID)

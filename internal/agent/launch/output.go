@@ -31,10 +31,10 @@ type Output struct {
 	// it.
 	handed *os.File
 
-	mu   sync.Mutex
-	cut  bool
-	head []byte // the first bytes, once the file was cut
-	lost int64  // how much was between them and what the file still holds
+	mu      sync.Mutex
+	trimmed bool
+	head    []byte // the first bytes, once the file was cut
+	lost    int64  // how much was between them and what the file still holds
 }
 
 // CreateOutput makes an empty file, readable by this user only; one that exists is emptied. name is one path element.
@@ -94,7 +94,7 @@ func (o *Output) Trim() error {
 	if info, err := o.file.Stat(); err != nil || Held(info) <= MaxOutput {
 		return err
 	}
-	if !o.cut {
+	if !o.trimmed {
 		head, err := section(o.file, 0, keep)
 		if err != nil {
 			return err
@@ -102,8 +102,8 @@ func (o *Output) Trim() error {
 		o.head = head
 	}
 	dropped, err := trim(o.file)
-	if dropped > 0 && !o.cut {
-		o.cut = true
+	if dropped > 0 && !o.trimmed {
+		o.trimmed = true
 		dropped -= int64(len(o.head))
 	}
 	o.lost += dropped
@@ -121,12 +121,12 @@ func (o *Output) Text() string {
 		size = 0
 	}
 	head, lost := o.head, o.lost
-	if !o.cut && size <= 2*keep {
+	if !o.trimmed && size <= 2*keep {
 		all, _ := section(o.file, 0, size)
 		return clean(all)
 	}
 	from := int64(0)
-	if !o.cut {
+	if !o.trimmed {
 		head, _ = section(o.file, 0, keep)
 		from = int64(len(head))
 	}

@@ -37,7 +37,7 @@ type Judge struct {
 	at        time.Duration
 	own       map[ownKey]*ownRun
 	pools     map[poolKey]*poolRun
-	condemned map[process.ID]sentence
+	condemned map[process.ID]pendingEnd
 }
 
 type (
@@ -51,7 +51,7 @@ type (
 		samples  []float64
 		seen     bool
 	}
-	sentence struct {
+	pendingEnd struct {
 		instance procfs.Identity
 		until    time.Duration
 	}
@@ -62,7 +62,7 @@ type (
 func NewJudge(samples int, gap time.Duration) *Judge {
 	return &Judge{
 		samples: max(samples, 1), gap: gap,
-		own: map[ownKey]*ownRun{}, pools: map[poolKey]*poolRun{}, condemned: map[process.ID]sentence{},
+		own: map[ownKey]*ownRun{}, pools: map[poolKey]*poolRun{}, condemned: map[process.ID]pendingEnd{},
 	}
 }
 
@@ -103,7 +103,7 @@ func (j *Judge) pardon(readings []Reading) {
 	if len(j.condemned) == 0 {
 		return
 	}
-	still := make(map[process.ID]sentence, len(j.condemned))
+	still := make(map[process.ID]pendingEnd, len(j.condemned))
 	for _, r := range readings {
 		if s, ok := j.condemned[r.ID]; ok && s.instance == r.Instance && j.at < s.until {
 			still[r.ID] = s
@@ -113,7 +113,7 @@ func (j *Judge) pardon(readings []Reading) {
 }
 
 func (j *Judge) condemn(r Reading, b process.Breach) Verdict {
-	j.condemned[r.ID] = sentence{instance: r.Instance, until: j.at + patience}
+	j.condemned[r.ID] = pendingEnd{instance: r.Instance, until: j.at + patience}
 	return Verdict{ID: r.ID, Instance: r.Instance, Breach: b}
 }
 

@@ -80,7 +80,7 @@ type Keeper struct {
 	cfg Config
 
 	mu   sync.Mutex
-	uses map[process.ID]use
+	uses map[process.ID]lastUsage
 
 	// What follows belongs to the goroutine of Run.
 	judge   *Judge
@@ -89,14 +89,14 @@ type Keeper struct {
 	failing map[string]bool // by message
 }
 
-// use is what a process used at the last look, and what was told last.
-type use struct {
+// lastUsage is what a process used at the last look, and what was told last.
+type lastUsage struct {
 	instance procfs.Identity
 	usage    process.Usage
 	told     process.Usage
 }
 
-func (u use) moved() bool {
+func (u lastUsage) moved() bool {
 	return u.told.At == 0 || u.usage.MovedFrom(u.told)
 }
 
@@ -107,7 +107,7 @@ const gaps = 2
 func NewKeeper(cfg Config) *Keeper {
 	cfg.setDefaults()
 	return &Keeper{
-		cfg: cfg, uses: map[process.ID]use{}, judge: NewJudge(cfg.Samples, gaps*cfg.Interval), all: -1,
+		cfg: cfg, uses: map[process.ID]lastUsage{}, judge: NewJudge(cfg.Samples, gaps*cfg.Interval), all: -1,
 		failing: map[string]bool{},
 	}
 }
@@ -194,7 +194,7 @@ func (k *Keeper) forget(present []Subject) {
 	if len(k.uses) == 0 {
 		return
 	}
-	still := make(map[process.ID]use, len(present))
+	still := make(map[process.ID]lastUsage, len(present))
 	for _, s := range present {
 		if u, ok := k.uses[s.ID]; ok && u.instance == s.Instance {
 			still[s.ID] = u
@@ -215,7 +215,7 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 			delete(k.uses, s.ID)
 			continue
 		}
-		k.uses[s.ID] = use{
+		k.uses[s.ID] = lastUsage{
 			instance: s.Instance, told: k.uses[s.ID].told,
 			usage: process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: now},
 		}

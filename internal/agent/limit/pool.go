@@ -106,15 +106,15 @@ func (j *Judge) judgePool(key poolKey, g process.Group, members []Reading) []Ver
 	return verdicts
 }
 
-// stake is how one process stands in a pool.
-type stake struct {
+// poolShare is how one process stands in a pool.
+type poolShare struct {
 	reading Reading
 	score   process.Score
 }
 
 // weigh returns who counts, the highest score first, and by name where scores are the same.
-func weigh(res resource, weighted bool, members []Reading) []*stake {
-	stakes := make([]*stake, 0, len(members))
+func weigh(res resource, weighted bool, members []Reading) []*poolShare {
+	stakes := make([]*poolShare, 0, len(members))
 	for _, r := range members {
 		if !res.counts(r) {
 			continue
@@ -128,9 +128,9 @@ func weigh(res resource, weighted bool, members []Reading) []*stake {
 			}
 			s.Score = s.Usage / max(own, leastLimit)
 		}
-		stakes = append(stakes, &stake{reading: r, score: s})
+		stakes = append(stakes, &poolShare{reading: r, score: s})
 	}
-	slices.SortFunc(stakes, func(a, b *stake) int {
+	slices.SortFunc(stakes, func(a, b *poolShare) int {
 		return cmp.Or(cmp.Compare(b.score.Score, a.score.Score),
 			strings.Compare(a.score.Process.Name, b.score.Process.Name))
 	})
@@ -138,7 +138,7 @@ func weigh(res resource, weighted bool, members []Reading) []*stake {
 }
 
 // rest returns what is used in all, without the first, without the first two, and so on to nobody.
-func rest(stakes []*stake) []float64 {
+func rest(stakes []*poolShare) []float64 {
 	left := make([]float64, len(stakes)+1)
 	for i := len(stakes) - 1; i >= 0; i-- {
 		left[i] = left[i+1] + stakes[i].score.Usage
@@ -146,7 +146,7 @@ func rest(stakes []*stake) []float64 {
 	return left
 }
 
-func scores(stakes []*stake) []process.Score {
+func scores(stakes []*poolShare) []process.Score {
 	out := make([]process.Score, len(stakes))
 	for i := range stakes {
 		out[i] = stakes[i].score

@@ -23,7 +23,7 @@ func (w *Watcher) TellsExit() bool { return w.tellsExit }
 func (w *Watcher) SleepAtRest() int { return w.timeout(false, time.Now(), time.Now()) }
 
 // Poke makes the loop look around.
-func (w *Watcher) Poke() { w.poke() }
+func (w *Watcher) Poke() { w.interrupt() }
 
 // Pokes counts those that the loop has not taken note of yet.
 func (w *Watcher) Pokes() (n int, err error) {

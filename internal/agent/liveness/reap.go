@@ -238,29 +238,29 @@ func (w *Watcher) reapOrphan(boot string, pid, session int, now time.Time) bool 
 // remembered is how many exits are kept for Exited.
 const remembered = 4096
 
-// recent keeps the latest exits.
-type recent struct {
+// exitCache keeps the latest exits.
+type exitCache struct {
 	exits map[procfs.Identity]Exit
 	ring  []procfs.Identity
 	next  int
 }
 
-func newRecent() *recent { return &recent{exits: make(map[procfs.Identity]Exit)} }
+func newExitCache() *exitCache { return &exitCache{exits: make(map[procfs.Identity]Exit)} }
 
-func (r *recent) put(id procfs.Identity, exit Exit) {
-	if _, ok := r.exits[id]; !ok {
-		if len(r.ring) < remembered {
-			r.ring = append(r.ring, id)
+func (c *exitCache) put(id procfs.Identity, exit Exit) {
+	if _, ok := c.exits[id]; !ok {
+		if len(c.ring) < remembered {
+			c.ring = append(c.ring, id)
 		} else {
-			delete(r.exits, r.ring[r.next])
-			r.ring[r.next] = id
-			r.next = (r.next + 1) % remembered
+			delete(c.exits, c.ring[c.next])
+			c.ring[c.next] = id
+			c.next = (c.next + 1) % remembered
 		}
 	}
-	r.exits[id] = exit
+	c.exits[id] = exit
 }
 
-func (r *recent) get(id procfs.Identity) (Exit, bool) {
-	exit, ok := r.exits[id]
+func (c *exitCache) get(id procfs.Identity) (Exit, bool) {
+	exit, ok := c.exits[id]
 	return exit, ok
 }

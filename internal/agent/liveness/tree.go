@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"drover/internal/idle"
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/pidfd"
@@ -26,16 +26,6 @@ func Signal(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
 		return fmt.Errorf("cannot signal pid %d: %w", id.PID, ErrGone)
 	}
 	return err
-}
-
-// SignalGroup sends sig to the process group that the process named by id leads, and fails with ErrGone when it is not
-// alive or leads none.
-func SignalGroup(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
-	group, err := unix.Getpgid(id.PID)
-	if id.PID <= 1 || err != nil || group != id.PID || !proc.Same(id) {
-		return fmt.Errorf("cannot signal the group of pid %d: %w", id.PID, ErrGone)
-	}
-	return unix.Kill(-group, sig)
 }
 
 // Tree is everything that belongs to one process.
@@ -144,7 +134,7 @@ func (e *ending) terminate(ctx context.Context, found []procfs.Identity,
 				_ = Signal(e.proc, id, syscall.SIGCONT)
 			}
 		}
-		awake := sleep(ctx, wait)
+		awake := idle.Sleep(ctx, wait)
 		var err error
 		if found, err = e.find(); err != nil || len(found) == 0 || !awake {
 			return found, err
@@ -175,7 +165,7 @@ func (e *ending) kill(ctx context.Context) (left []int, err error) {
 				refused = err
 			}
 		}
-		if sleep(ctx, wait) {
+		if idle.Sleep(ctx, wait) {
 			continue
 		}
 		if found, err = e.find(); err != nil || len(found) == 0 {
@@ -191,17 +181,5 @@ func (e *ending) kill(ctx context.Context) (left []int, err error) {
 		}
 		return left, errors.Join(problem, fmt.Errorf("cannot end the process tree: processes %v are left: %w", left,
 			refused))
-	}
-}
-
-// sleep waits and reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

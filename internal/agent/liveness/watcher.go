@@ -56,7 +56,7 @@ type Watcher struct {
 	targets map[procfs.Identity]*target
 	tokens  map[uint64]*target
 	timed   map[*target]struct{} // those that have to be looked at again by time
-	recent  *recent
+	recent  *exitCache
 }
 
 // target is one process and everybody who wants to hear of its end.
@@ -98,7 +98,7 @@ func New(fs procfs.FS, log *slog.Logger) (*Watcher, error) {
 		targets:   make(map[procfs.Identity]*target),
 		tokens:    make(map[uint64]*target),
 		timed:     make(map[*target]struct{}),
-		recent:    newRecent(),
+		recent:    newExitCache(),
 	}, nil
 }
 
@@ -112,7 +112,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	defer signal.Stop(children)
-	stopWake := context.AfterFunc(ctx, w.poke)
+	stopWake := context.AfterFunc(ctx, w.interrupt)
 	defer w.close()
 	defer stopWake()
 
@@ -125,7 +125,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 				return
 			case <-children:
 				w.childDied.Store(true)
-				w.poke()
+				w.interrupt()
 			}
 		}
 	})
@@ -203,7 +203,7 @@ func (w *Watcher) Watch(id procfs.Identity, fn func(Exit)) (stop func(), err err
 			w.remove(t)
 			// If it has just ended, it is an orphan like any other now.
 			w.childDied.Store(true)
-			w.pokeLocked()
+			w.interruptLocked()
 		}
 	}, nil
 }
@@ -233,7 +233,7 @@ func (w *Watcher) add(id procfs.Identity) (*target, error) {
 		// No pidfds here, or none left: late notice is better than none.
 		w.log.Warn("cannot watch pidfd, polling process", "pid", id.PID, "error", err)
 		w.timed[t] = struct{}{}
-		w.pokeLocked()
+		w.interruptLocked()
 	}
 	w.targets[id], w.tokens[t.token] = t, t
 	return t, nil
@@ -250,14 +250,14 @@ func (w *Watcher) remove(t *target) {
 	}
 }
 
-// poke makes the loop look around.
-func (w *Watcher) poke() {
+// interrupt makes the loop look around.
+func (w *Watcher) interrupt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pokeLocked()
+	w.interruptLocked()
 }
 
-func (w *Watcher) pokeLocked() {
+func (w *Watcher) interruptLocked() {
 	if !w.closed {
 		_, _ = unix.Write(w.wake, binary.NativeEndian.AppendUint64(nil, 1)) // fails only when it is due to wake anyway
 	}

@@ -122,7 +122,7 @@ func (q Query) isDirectory() (is bool) {
 
 func result(found *Found, err error) Result {
 	if err != nil {
-		var doubt *doubtful
+		var doubt *ambiguousError
 		return Result{Note: err.Error(), Cause: process.CauseOddPIDFile, Doubt: errors.As(err, &doubt)}
 	}
 	return Result{Found: found}

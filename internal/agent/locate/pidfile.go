@@ -154,7 +154,7 @@ func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	if !q.matches(info, q.linkTargets) {
 		return nil, fmt.Errorf("pid %d of pid file %s belongs to %s", file.pid, file.path, calledBy(info))
 	}
-	if err := q.believe(id, info, file); err != nil {
+	if err := q.verify(id, info, file); err != nil {
 		return nil, err
 	}
 	return &Found{ID: id, PIDFile: file.path, PIDFileTime: file.written, Resolved: file.trail.Path, Matches: 1}, nil
@@ -176,7 +176,7 @@ func (q Query) byDirectory(proc procfs.FS) Result {
 		return Result{Note: fmt.Sprintf("directory %s %s", q.PIDPath, err)}
 	}
 	var found *Found
-	var doubt *doubtful
+	var doubt *ambiguousError
 	for _, name := range names {
 		file, err := q.readPIDFile(filepath.Join(q.PIDPath, name))
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"drover/internal/idle"
 )
 
 // Bounds of the listener.
@@ -46,7 +48,7 @@ func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log
 				log.WarnContext(ctx, "cannot accept calls for metrics", "error", err)
 			}
 			failing = true
-			pause(ctx)
+			idle.Sleep(ctx, acceptAgain)
 			continue
 		}
 		failing = false
@@ -55,15 +57,6 @@ func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log
 			defer func() { <-room }()
 			answer(ctx, conn, write, log)
 		})
-	}
-}
-
-func pause(ctx context.Context) {
-	timer := time.NewTimer(acceptAgain)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

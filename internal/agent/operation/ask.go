@@ -9,8 +9,8 @@ import (
 	"drover/internal/process"
 )
 
-// Asker runs the commands that only ask.
-type Asker interface {
+// Prober runs the commands that only ask.
+type Prober interface {
 	// Ask returns what a running process says of itself now, within seconds; nil where it says nothing.
 	Ask(ctx context.Context, id process.ID, s probe.Subject) (health, version *process.Answer)
 	// Told returns what an instance last said of itself. It does not block.
@@ -28,7 +28,7 @@ func (n *session) ask(instance procfs.Identity, status *process.Status) {
 	if rec == nil || !rec.Spec.Commands.Asks() || !n.MayAsk(n.id, &rec.Spec) {
 		return
 	}
-	status.Health, status.Version = n.Asker.Ask(n.ctx, n.id, probe.Subject{
+	status.Health, status.Version = n.Prober.Ask(n.ctx, n.id, probe.Subject{
 		Instance: instance, Revision: rec.Revision,
 		Spec: &rec.Spec,
 	})
@@ -37,7 +37,7 @@ func (n *session) ask(instance procfs.Identity, status *process.Status) {
 
 // Describe adds to an instance what it last said of itself, if it has been asked since it began. It does not block.
 func (o *Operator) Describe(id process.ID, instance procfs.Identity, i *process.Instance) {
-	health, version := o.Asker.Told(id, instance)
+	health, version := o.Prober.Told(id, instance)
 	describe(i, health, version)
 }
 

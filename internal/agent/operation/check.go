@@ -17,19 +17,19 @@ const (
 	slowLook  = 250 * time.Millisecond
 )
 
-// verdict is why a check failed; its zero value says that it did not.
-type verdict struct {
+// checkFailure is why a check failed; its zero value says that it did not.
+type checkFailure struct {
 	text  string
 	cause process.CauseID
-	// told says that the text tells how the instance ended.
-	told bool
+	// explained says that the text tells how the instance ended.
+	explained bool
 }
 
-func (v verdict) failed() bool { return v.text != "" }
+func (f checkFailure) failed() bool { return f.text != "" }
 
 // startCheck waits until the process has been up as the policy wants, counted from since. It returns what was seen last
 // and the verdict. Between begin and end it may still come up; once it is up in that time it must stay so.
-func (n *session) startCheck(since time.Duration) (Sighting, verdict, error) {
+func (n *session) startCheck(since time.Duration) (Sighting, checkFailure, error) {
 	policy := n.spec.Policy
 	begin := since + time.Duration(policy.StartCheckBegin)*time.Second
 	end := since + time.Duration(policy.StartCheckEnd)*time.Second
@@ -41,26 +41,26 @@ func (n *session) startCheck(since time.Duration) (Sighting, verdict, error) {
 		seen, err = n.lookUntil(end, death, true)
 	}
 	if err != nil {
-		return seen, verdict{}, err
+		return seen, checkFailure{}, err
 	}
 	if !seen.Alive() {
 		return seen, death.explain("not alive", seen), nil
 	}
 	if end <= begin {
-		return seen, verdict{}, nil
+		return seen, checkFailure{}, nil
 	}
 	return n.aliveUntil(end, seen, death)
 }
 
 // aliveUntil waits for the end of the check time, through which the instance that was seen must live.
-func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatch) (Sighting, verdict, error) {
+func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatch) (Sighting, checkFailure, error) {
 	const failed = "not alive to the end of its check time"
 	died, err := death.wait(end)
 	if err != nil {
-		return first, verdict{}, err
+		return first, checkFailure{}, err
 	}
 	if !died && death.watching() {
-		return first, verdict{}, nil
+		return first, checkFailure{}, nil
 	}
 	// It has ended, or it could not be watched and nobody would have told.
 	seen := n.look()
@@ -69,9 +69,9 @@ func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatc
 		return Sighting{}, death.explain(failed, seen), nil
 	case *seen.ID != *first.ID:
 		text := fmt.Sprintf("%s: pid %d is gone, pid %d has taken its place", failed, first.ID.PID, seen.ID.PID)
-		return Sighting{}, verdict{text: text, cause: process.CauseDiedEarly}, nil
+		return Sighting{}, checkFailure{text: text, cause: process.CauseDiedEarly}, nil
 	}
-	return seen, verdict{}, nil
+	return seen, checkFailure{}, nil
 }
 
 // lookUntil looks again and again until the time has come, so that the first instance to appear is watched early and
@@ -222,15 +222,15 @@ func (d *deathWatch) stop() {
 }
 
 // explain says why a process is not there.
-func (d *deathWatch) explain(what string, seen Sighting) verdict {
+func (d *deathWatch) explain(what string, seen Sighting) checkFailure {
 	switch {
 	case d.last != nil:
-		return verdict{
+		return checkFailure{
 			text: fmt.Sprintf("%s: pid %d %s", what, d.lastID.PID, d.last), cause: process.CauseDiedEarly,
-			told: true,
+			explained: true,
 		}
 	case seen.Note != "":
-		return verdict{text: fmt.Sprintf("%s: %s", what, seen.Note), cause: cmp.Or(seen.Cause, process.CauseDiedEarly)}
+		return checkFailure{text: fmt.Sprintf("%s: %s", what, seen.Note), cause: cmp.Or(seen.Cause, process.CauseDiedEarly)}
 	}
-	return verdict{text: what, cause: process.CauseDiedEarly}
+	return checkFailure{text: what, cause: process.CauseDiedEarly}
 }

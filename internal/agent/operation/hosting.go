@@ -91,7 +91,7 @@ func (n *session) unregister() (Result, error) {
 	if n.subject.Record == nil {
 		return Result{}, process.Errorf(process.NotRunning, "the process is not registered")
 	}
-	n.Asker.Drop(n.id)
+	n.Prober.Drop(n.id)
 	return Result{
 		Outcome: process.Outcome{Text: process.Success},
 		Change:  specstore.Change{Delete: true},

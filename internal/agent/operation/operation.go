@@ -49,7 +49,7 @@ func (s Sighting) Unsure() bool { return s.ID == nil && s.Cause == process.Cause
 // Processes is the host as far as running processes go.
 type Processes interface {
 	// Look finds the live instance of the process. An identity recorded in rt decides alone.
-	Look(spec *process.Spec, rt specstore.Runtime, whose Whose) Sighting
+	Look(spec *process.Spec, rt specstore.Runtime, whose Ownership) Sighting
 	// Watch calls fn once when the process ends. It fails with liveness.ErrGone if it has ended.
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
 	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
@@ -60,8 +60,8 @@ type Processes interface {
 	Glance(id procfs.Identity) (alive, moved bool)
 }
 
-// Whose tells, for a look by name, whose the processes are.
-type Whose struct {
+// Ownership tells, for a look by name, whose the processes are.
+type Ownership struct {
 	// Other reports whether another process of the agent is this instance: it is not found.
 	Other func(procfs.Identity) bool
 	// Own reports whether a run is one of the process that is looked for: who was born in one is found first.
@@ -115,17 +115,17 @@ type Peers interface {
 	// instance, or the one that the spec names.
 	Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool)
 	// Hold suspends the watch of another process until release is called, which says what has become of it.
-	Hold(ctx context.Context, id process.ID) (release func(Fate), err error)
+	Hold(ctx context.Context, id process.ID) (release func(PeerEffect), err error)
 }
 
-// Fate is what an operation on another key has done to a process that is known by both.
-type Fate string
+// PeerEffect is what an operation on another key has done to a process that is known by both.
+type PeerEffect string
 
 // The fates: it is as it was; it was stopped and is to be unhosted; it was asked to end and may still do so.
 const (
-	Untouched Fate = ""
-	Down      Fate = "down"
-	AskedToo  Fate = "asked"
+	Untouched PeerEffect = ""
+	Down      PeerEffect = "down"
+	AskedToo  PeerEffect = "asked"
 )
 
 // Policy is what the owner of the host lets be done there.
@@ -145,7 +145,7 @@ type Operator struct {
 	Trees     Trees
 	Journal   Journal
 	Peers     Peers
-	Asker     Asker
+	Prober    Prober
 	// Policy may be nil: then everything is allowed. So may Claims: then there is no other drover.
 	Policy Policy
 	Claims Claims
@@ -157,8 +157,8 @@ type Operator struct {
 	LimitNotes func(process.HardLimits) []string
 	Log        *slog.Logger
 
-	rush     rush
-	underway underway
+	launches launchPriority
+	active   activeRuns
 }
 
 // Subject is what is known of the process when an operation begins. Record is nil for an unknown one.
@@ -195,8 +195,8 @@ type Result struct {
 	Ended []liveness.Member
 	// Wrote is the part of the outcome's text that a command wrote.
 	Wrote string
-	// Asked says that the process was asked to end and is still there: its end may be yet to come.
-	Asked bool
+	// StopPending says that the process was asked to end and is still there: its end may be yet to come.
+	StopPending bool
 }
 
 // ErrBestEffort means that a tree was searched for in /proc, where what forks fast enough is not found.
@@ -213,27 +213,27 @@ var ErrUnrecorded = errors.New("it is not on record")
 func Unrecorded(err error) error {
 	return fmt.Errorf("%w%w",
 		process.Errorf(process.Failed, "the command was not run, because the agent cannot note it on its disk: %v",
-			err), silent{ErrUnrecorded})
+			err), hiddenError{ErrUnrecorded})
 }
 
-// silent is an error that can be asked for and adds no words.
-type silent struct{ error }
+// hiddenError is an error that can be asked for and adds no words.
+type hiddenError struct{ error }
 
 // Error returns nothing.
-func (s silent) Error() string { return "" }
+func (s hiddenError) Error() string { return "" }
 
 // Unwrap returns what can be asked for.
-func (s silent) Unwrap() error { return s.error }
+func (s hiddenError) Unwrap() error { return s.error }
 
-// killed is the cause by which a context ends an operation, and its command with it.
-type killed struct{ by string }
+// killCause is the cause by which a context ends an operation, and its command with it.
+type killCause struct{ by string }
 
 // Error implements error.
-func (k killed) Error() string { return "ended by kill " + k.by }
+func (k killCause) Error() string { return "ended by kill " + k.by }
 
 // KilledBy returns the cause for which the context of an operation ends when a kill overtakes it; item is that of the
 // kill.
-func KilledBy(item string) error { return killed{by: item} }
+func KilledBy(item string) error { return killCause{by: item} }
 
 // Operate carries out one accepted operation, or goes on with one that an earlier agent had begun. It blocks until the
 // outcome is known, or returns ErrInterrupted when ctx ends first. Running commands are left alone then. Where ctx ends

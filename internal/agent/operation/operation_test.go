@@ -262,10 +262,10 @@ func (p *peers) Hosting(process.ID, *process.Spec, string) (process.ID, bool) {
 	return p.hosting, p.hosting != process.ID{}
 }
 
-func (p *peers) Hold(_ context.Context, id process.ID) (func(operation.Fate), error) {
+func (p *peers) Hold(_ context.Context, id process.ID) (func(operation.PeerEffect), error) {
 	if p.holdError != nil {
 		return nil, p.holdError
 	}
 	p.held = append(p.held, id)
-	return func(f operation.Fate) { p.unhosted = append(p.unhosted, f == operation.Down) }, nil
+	return func(f operation.PeerEffect) { p.unhosted = append(p.unhosted, f == operation.Down) }, nil
 }

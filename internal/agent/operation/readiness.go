@@ -41,13 +41,13 @@ func (o *Operator) Visitor(spec *process.Spec) trail.Visit {
 
 // upCheck sees whether what a step has started is up, as the spec says how that is known. before is who ran before the
 // step.
-func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (Sighting, verdict, error) {
+func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (Sighting, checkFailure, error) {
 	if n.spec.Ready == nil {
 		return n.startCheck(st.DoneAt)
 	}
 	check, err := ready.New(*n.spec.Ready, n.readyEnv(st))
 	if err != nil {
-		return Sighting{}, verdict{}, process.Errorf(process.Failed, "spec.ready: %v", err)
+		return Sighting{}, checkFailure{}, process.Errorf(process.Failed, "spec.ready: %v", err)
 	}
 	return n.readyCheck(st, before, check)
 }
@@ -60,7 +60,7 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 				limit = time.Until(at).Round(10 * time.Millisecond)
 			}
 			//nolint:contextcheck // the limit says the same in better words
-			return n.Asker.Try(n.ctx, n.id, n.spec, line, limit)
+			return n.Prober.Try(n.ctx, n.id, n.spec, line, limit)
 		},
 		Output: func() string { return n.Commands.Output(st.Run) },
 	}
@@ -75,7 +75,7 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 // what was seen last and the verdict.
 func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 	check *ready.Check,
-) (Sighting, verdict, error) {
+) (Sighting, checkFailure, error) {
 	limit := seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
 	until := st.DoneAt + limit
 	death := &deathWatch{session: n}
@@ -88,11 +88,11 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 			death.watch(*seen.ID)
 			problem = n.attempt(check, left)
 			if n.ctx.Err() != nil {
-				return seen, verdict{}, n.interruption()
+				return seen, checkFailure{}, n.interruption()
 			}
 			if problem == nil {
 				if seen = n.look(); seen.Alive() {
-					return seen, verdict{}, nil
+					return seen, checkFailure{}, nil
 				}
 			}
 			left = n.left(until)
@@ -102,12 +102,12 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 		case problem != nil && seen.Alive():
 			text := fmt.Sprintf("not ready after %d s: %v; pid %d runs on", limit/time.Second, problem,
 				seen.ID.PID)
-			return seen, verdict{text: text, cause: process.CauseNotReady}, nil
+			return seen, checkFailure{text: text, cause: process.CauseNotReady}, nil
 		default:
 			return seen, death.explain("not alive", seen), nil
 		}
 		if err := n.rest(min(pause, left), death); err != nil {
-			return seen, verdict{}, err
+			return seen, checkFailure{}, err
 		}
 	}
 }

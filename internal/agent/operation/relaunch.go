@@ -55,7 +55,7 @@ func (o *Operator) Relaunched(id process.ID) {
 	if err := o.Journal.PutProgress(relaunchKey(id), specstore.Progress{}); err != nil {
 		o.Log.Warn("cannot remove progress of relaunch", "process", id, "error", err)
 	}
-	o.underway.drop(relaunchKey(id))
+	o.active.drop(relaunchKey(id))
 }
 
 // Relaunching reports whether an earlier agent was in the middle of a relaunch of the process.

@@ -119,7 +119,7 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime)
 		_, _, ok := o.Peers.Owner(id, instance)
 		return ok
 	}
-	s := o.Processes.Look(spec, rt, Whose{Other: other, Own: own})
+	s := o.Processes.Look(spec, rt, Ownership{Other: other, Own: own})
 	if s.ID == nil || rt.Process != nil && *s.ID == *rt.Process {
 		return s
 	}
@@ -181,10 +181,10 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 // release forks a command and lets it run once that is on record: whoever reads the record can tell from its proof
 // whether it has passed its gate. What cannot be put on record does not run.
 func (n *session) release(st *specstore.Step, line string, needless func() bool) error {
-	n.rush.enter()
-	defer n.rush.leave()
+	n.launches.enter()
+	defer n.launches.leave()
 	st.Run = n.NewRun(n.id)
-	n.underway.add(n.item, st.Run)
+	n.active.add(n.item, st.Run)
 	child, err := n.Commands.Launch(st.Run, line, n.specFor(st))
 	unneeded := needless()
 	if err != nil {
@@ -238,7 +238,7 @@ func Interruption(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	if by, ok := errors.AsType[killed](context.Cause(ctx)); ok {
+	if by, ok := errors.AsType[killCause](context.Cause(ctx)); ok {
 		return process.Errorf(process.Failed, "%s", by.Error()).Because(process.CauseStopped)
 	}
 	return ErrInterrupted
@@ -311,7 +311,7 @@ func (n *session) cutShort(st *specstore.Step) error {
 
 // exited takes in the end of a command.
 func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
-	n.rush.wait(n.ctx)
+	n.launches.wait(n.ctx)
 	if !n.Commands.Ran(st.Run) {
 		n.unrun(st)
 		return errUnrun

@@ -73,11 +73,11 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 
 // notUp ends what a start has started that has failed its check, unless it is there and only not ready, and says what
 // went wrong.
-func (n *session) notUp(st *specstore.Step, field string, why verdict, seen Sighting) error {
+func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen Sighting) error {
 	switch note := unknownStatus(field, st.Result); {
 	case note != "":
 		why.text += "; " + note
-	case n.spec.Policy.Kind == process.SingleRun && !why.told:
+	case n.spec.Policy.Kind == process.SingleRun && !why.explained:
 		why.text += "; " + field + " ended with " + st.Result.Text
 	}
 	// What a single run that has ended well has left behind is its own affair.

@@ -17,7 +17,7 @@ import (
 // stop runs stop_cmd, or sends SIGTERM where there is none, and takes the process out of hosting once it is gone with
 // all that its run has left behind.
 func (n *session) stop() (Result, error) {
-	return n.bringDown(downward{
+	return n.bringDown(endMethod{
 		verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate,
 		grace: true,
 	})
@@ -26,11 +26,11 @@ func (n *session) stop() (Result, error) {
 // kill runs kill_cmd, or kills the whole tree where there is none, and takes the process out of hosting once it is
 // gone.
 func (n *session) kill() (Result, error) {
-	return n.bringDown(downward{verb: "kill", field: "kill_cmd", line: n.spec.Commands.Kill, without: n.slay})
+	return n.bringDown(endMethod{verb: "kill", field: "kill_cmd", line: n.spec.Commands.Kill, without: n.forceKill})
 }
 
-// downward is a way to end a process.
-type downward struct {
+// endMethod is a way to end a process.
+type endMethod struct {
 	verb, field, line string
 	// without is what is done where the line is empty; it says in words what hindered it.
 	without func(procfs.Identity) string
@@ -39,8 +39,8 @@ type downward struct {
 }
 
 // asked is the way in which drover itself ends a process: a stop.
-func (n *session) asked() downward {
-	return downward{verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate, grace: true}
+func (n *session) asked() endMethod {
+	return endMethod{verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate, grace: true}
 }
 
 // runOf returns the run that the instance was started in, empty if it was none of ours.
@@ -54,8 +54,8 @@ func (n *session) runOf(target procfs.Identity) string {
 // terminate asks an instance to end.
 func (n *session) terminate(target procfs.Identity) string { return n.signal(target, syscall.SIGTERM) }
 
-// slay kills an instance, and whatever belongs to it unless the spec says otherwise.
-func (n *session) slay(target procfs.Identity) string {
+// forceKill kills an instance, and whatever belongs to it unless the spec says otherwise.
+func (n *session) forceKill(target procfs.Identity) string {
 	if n.mainOnly() {
 		return n.signal(target, syscall.SIGKILL)
 	}
@@ -71,7 +71,7 @@ func (n *session) signal(target procfs.Identity, sig syscall.Signal) string {
 	return ""
 }
 
-func (n *session) bringDown(way downward) (Result, error) {
+func (n *session) bringDown(way endMethod) (Result, error) {
 	target, err := n.checked(func(Sighting) error { return nil })
 	if err != nil {
 		return Result{}, err
@@ -97,7 +97,7 @@ func (n *session) bringDown(way downward) (Result, error) {
 	if down.err != nil && down.seen.Alive() {
 		fate = AskedToo
 		r := n.failed(down.err)
-		r.Asked = true
+		r.StopPending = true
 		return r, nil
 	}
 	fate = Down
@@ -122,7 +122,7 @@ func (n *session) outOfHosting(r Result) Result {
 
 // proven refuses to end an instance that drover has not started and that may be somebody else's, as far as its name
 // tells. A stop command of the spec is the caller's own word and may be run.
-func (n *session) proven(way downward, target procfs.Identity) error {
+func (n *session) proven(way endMethod, target procfs.Identity) error {
 	if way.line != "" || n.runtime.Run != "" || n.runtime.PIDFile != "" {
 		return nil
 	}
@@ -176,8 +176,8 @@ func (n *session) alreadyDown(verb string) (Result, error) {
 	return n.outOfHosting(r), nil
 }
 
-// downfall is what came of an attempt to end a process.
-type downfall struct {
+// endResult is what came of an attempt to end a process.
+type endResult struct {
 	// seen is who runs now.
 	seen Sighting
 	// err says what is not as it should be, in a caller's words; note is what there is to add where nothing is.
@@ -187,16 +187,16 @@ type downfall struct {
 
 // takeDown ends the target by its command, or without one, waits for it to go, and ends what its run has left behind.
 // The error is one that kept it from being tried.
-func (n *session) takeDown(way downward, target procfs.Identity) (downfall, error) {
+func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, error) {
 	run := n.runOf(target)
 	n.note(target)
-	since, down := n.Clock(), downfall{}
+	since, down := n.Clock(), endResult{}
 	if way.line == "" {
 		down.note = way.without(target)
 	} else {
 		st, err := n.command(way.verb, way.line)
 		if err != nil {
-			return downfall{}, err
+			return endResult{}, err
 		}
 		if !succeeded(st.Result) {
 			down.err = commandFailed(way.field, st.Result, "")
@@ -210,7 +210,7 @@ func (n *session) takeDown(way downward, target procfs.Identity) (downfall, erro
 	if down.err == nil {
 		var err error
 		if down.seen, err = n.stopCheck(target, since); err != nil {
-			return downfall{}, err
+			return endResult{}, err
 		}
 	}
 	if down.seen.Alive() {
@@ -242,10 +242,10 @@ func (n *session) stillAlive(seen Sighting, note string) string {
 // holdOther suspends the watch of another process that is hosted through the same pid file, so that it is not launched
 // again under our hands, and names it. Rights are given by namespace: one of another namespace is ended under its own
 // name only.
-func (n *session) holdOther(verb string) (release func(Fate), note string, err error) {
+func (n *session) holdOther(verb string) (release func(PeerEffect), note string, err error) {
 	other, ok := n.Peers.Hosting(n.id, n.spec, n.runtime.PIDFile)
 	if !ok {
-		return func(Fate) {}, "", nil
+		return func(PeerEffect) {}, "", nil
 	}
 	if other.Namespace != n.id.Namespace {
 		return nil, "",

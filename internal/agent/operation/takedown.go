@@ -47,7 +47,7 @@ func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt spe
 	if err := o.Journal.PutProgress(n.item, specstore.Progress{}); err != nil {
 		o.Log.Warn("cannot remove progress of an end by policy", "process", rec.ID, "error", err)
 	}
-	o.underway.drop(n.item)
+	o.active.drop(n.item)
 	return After{Runtime: n.runtime, Ended: n.ended, Note: note}, nil
 }
 

@@ -29,7 +29,7 @@ func (k *Keeper) Ask(ctx context.Context, id process.ID, s Subject) (health, ver
 	e := k.want(id, s)
 	for {
 		k.mu.Lock()
-		told, over := e.told, !e.wanted()
+		told, over := e.changed, !e.wanted()
 		if health, version = e.answers(); e.subject.Instance != s.Instance {
 			health, version, over = nil, nil, true // another one has taken its place
 		}

@@ -39,21 +39,21 @@ type entry struct {
 	watched bool
 	// dropped says that nothing is to be asked any more; it is there until the question under way has ended.
 	dropped bool
-	parts   [kinds]part
-	// life rises when a question under way does not count any more.
-	life uint64
+	parts   [kinds]commandState
+	// generation rises when a question under way does not count any more.
+	generation uint64
 	// cancel ends the question under way; nil when there is none.
 	cancel context.CancelFunc
-	// told is closed, and another one made, whenever something is new.
-	told chan struct{}
+	// changed is closed, and another one made, whenever something is new.
+	changed chan struct{}
 	// index is the place in the queue, due and urgent what the place depends on.
 	index  int
 	due    time.Duration
 	urgent bool
 }
 
-// part is one command of a process. All times are since boot.
-type part struct {
+// commandState is one command of a process. All times are since boot.
+type commandState struct {
 	line            string
 	interval, limit time.Duration
 	// answer is the last one, at when it came; nil when there is none.
@@ -71,7 +71,7 @@ func asks(spec *process.Spec) bool {
 }
 
 // plan returns the two parts as the spec has them.
-func plan(spec *process.Spec) (parts [kinds]part) {
+func plan(spec *process.Spec) (parts [kinds]commandState) {
 	if !asks(spec) {
 		return parts
 	}
@@ -86,11 +86,14 @@ func plan(spec *process.Spec) (parts [kinds]part) {
 		return otherwise
 	}
 	p := spec.Probes
-	parts[health] = part{
+	parts[health] = commandState{
 		line: spec.Commands.Health, interval: or(p.HealthInterval, healthEvery),
 		limit: or(p.HealthTimeout, limit),
 	}
-	parts[version] = part{line: spec.Commands.Version, interval: or(p.VersionInterval, versionEvery), limit: limit}
+	parts[version] = commandState{
+		line: spec.Commands.Version, interval: or(p.VersionInterval, versionEvery),
+		limit: limit,
+	}
 	return parts
 }
 
@@ -130,14 +133,14 @@ func (e *entry) about(s Subject, now time.Duration) {
 
 // first is when to ask by the schedule for the first time, spread so that not all are asked at once after a start of
 // the agent or of many processes.
-func (p *part) first(now time.Duration) time.Duration {
-	if p.answer == nil {
-		return now + spread(min(p.interval, firstWithin))
+func (c *commandState) first(now time.Duration) time.Duration {
+	if c.answer == nil {
+		return now + spread(min(c.interval, firstWithin))
 	}
-	if next := p.at + p.interval; next > now {
+	if next := c.at + c.interval; next > now {
 		return next
 	}
-	return now + spread(p.interval)
+	return now + spread(c.interval)
 }
 
 // spread returns a time below d, at random.
@@ -145,7 +148,7 @@ func spread(d time.Duration) time.Duration { return rand.N(d) } //nolint:gosec /
 
 // renew makes a question under way one that does not count, and ends it.
 func (e *entry) renew() {
-	e.life++
+	e.generation++
 	if e.cancel != nil {
 		e.cancel()
 	}
@@ -174,8 +177,8 @@ func (e *entry) wanted() bool { return e.parts[health].wanted || e.parts[version
 
 // tell wakes all who wait for something new.
 func (e *entry) tell() {
-	close(e.told)
-	e.told = make(chan struct{})
+	close(e.changed)
+	e.changed = make(chan struct{})
 }
 
 // answered keeps what came of a question and plans the next one.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
@@ -53,14 +55,14 @@ type Config struct {
 	Clock func() time.Duration
 	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
 	NewRun func(process.ID) string
-	// AtOnce is how many commands may run side by side on the host; 0 is DefaultAtOnce.
+	// AtOnce is how many commands may run side by side on the host; 0 is defaultAtOnce.
 	AtOnce int
 	Log    *slog.Logger
 }
 
-// DefaultAtOnce is how many commands run side by side where nothing else is said. They mostly wait, for an answer of
+// defaultAtOnce is how many commands run side by side where nothing else is said. They mostly wait, for an answer of
 // their process or for their time to be up; what is due meanwhile waits its turn, longest due first.
-const DefaultAtOnce = 16
+const defaultAtOnce = 16
 
 // Keeper asks. It is safe for concurrent use.
 type Keeper struct {
@@ -69,16 +71,19 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	entries map[process.ID]*entry
-	lanes   map[string]*lane // by namespace
+	queues  map[string]*namespaceQueue // by namespace
 	running int
 }
 
 // New returns a keeper that asks nothing until Run.
 func New(cfg Config) *Keeper {
 	if cfg.AtOnce <= 0 {
-		cfg.AtOnce = DefaultAtOnce
+		cfg.AtOnce = defaultAtOnce
 	}
-	return &Keeper{cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{}, lanes: map[string]*lane{}}
+	return &Keeper{
+		cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{},
+		queues: map[string]*namespaceQueue{},
+	}
 }
 
 // Subject is a running process as it is to be asked.
@@ -161,11 +166,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // job is one question that has begun.
 type job struct {
-	ctx    context.Context //nolint:containedctx // the life of the question
-	cancel context.CancelFunc
-	entry  *entry
-	kind   kind
-	life   uint64
+	ctx        context.Context //nolint:containedctx // the life of the question
+	cancel     context.CancelFunc
+	entry      *entry
+	kind       kind
+	generation uint64
 	// counts says that its time had come: what was only asked for in between is not judged.
 	counts bool
 	began  time.Duration
@@ -194,7 +199,7 @@ func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 		which, _, _ := e.next()
 		p := &e.parts[which]
 		j := job{
-			entry: e, kind: which, life: e.life, counts: e.watched && p.due <= now, began: now,
+			entry: e, kind: which, generation: e.generation, counts: e.watched && p.due <= now, began: now,
 			spec: e.subject.Spec, line: p.line, limit: p.limit,
 		}
 		j.ctx, j.cancel = context.WithCancel(ctx)
@@ -205,16 +210,16 @@ func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 	return jobs, -1
 }
 
-// lane is what waits and runs of one namespace.
-type lane struct {
+// namespaceQueue is what waits and runs of one namespace.
+type namespaceQueue struct {
 	queue   queue // those that will be asked and are not being asked right now
 	running int
 }
 
 // first returns the lane whose turn is next, nil where nothing waits. No namespace has all places: its commands may
 // hang for as long as its specs let them.
-func (k *Keeper) first() (next *lane) {
-	for _, l := range k.lanes {
+func (k *Keeper) first() (next *namespaceQueue) {
+	for _, l := range k.queues {
 		if len(l.queue) > 0 && l.running < k.cfg.AtOnce-k.cfg.AtOnce/8 &&
 			(next == nil || l.queue[0].before(next.queue[0])) {
 			next = l
@@ -223,12 +228,12 @@ func (k *Keeper) first() (next *lane) {
 	return next
 }
 
-// laneOf returns the lane of a process.
-func (k *Keeper) laneOf(id process.ID) *lane {
-	l := k.lanes[id.Namespace]
+// queueOf returns the lane of a process.
+func (k *Keeper) queueOf(id process.ID) *namespaceQueue {
+	l := k.queues[id.Namespace]
 	if l == nil {
-		l = &lane{}
-		k.lanes[id.Namespace] = l
+		l = &namespaceQueue{}
+		k.queues[id.Namespace] = l
 	}
 	return l
 }
@@ -244,7 +249,7 @@ func (k *Keeper) carryOut(j job) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running--
-	k.laneOf(j.entry.id).running--
+	k.queueOf(j.entry.id).running--
 	j.entry.cancel = nil
 	if j.entry.dropped {
 		delete(k.entries, j.entry.id)
@@ -259,7 +264,7 @@ func (k *Keeper) note(j job, r reply) (a process.Answer, about Subject, ok bool)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := j.entry
-	if e.life != j.life || j.ctx.Err() != nil {
+	if e.generation != j.generation || j.ctx.Err() != nil {
 		return process.Answer{}, Subject{}, false
 	}
 	now := k.cfg.Clock()
@@ -273,7 +278,7 @@ func (k *Keeper) drop(id process.ID) {
 		return
 	}
 	e.renew()
-	e.watched, e.subject, e.parts = false, Subject{}, [kinds]part{}
+	e.watched, e.subject, e.parts = false, Subject{}, [kinds]commandState{}
 	// While a command is still ending the entry stays, so that no other one begins beside it.
 	if e.dropped = true; e.cancel == nil {
 		delete(k.entries, id)
@@ -285,7 +290,7 @@ func (k *Keeper) drop(id process.ID) {
 // subject makes e, or a new entry, one about s; the caller holds the lock.
 func (k *Keeper) subject(id process.ID, e *entry, s Subject) *entry {
 	if e == nil {
-		e = &entry{id: id, index: unqueued, told: make(chan struct{})}
+		e = &entry{id: id, index: unqueued, changed: make(chan struct{})}
 		k.entries[id] = e
 	}
 	e.dropped = false
@@ -296,7 +301,7 @@ func (k *Keeper) subject(id process.ID, e *entry, s Subject) *entry {
 // arrange puts an entry where it belongs in the queue and has Run look at it; the caller holds the lock.
 func (k *Keeper) arrange(e *entry) {
 	_, due, ok := e.next()
-	l := k.laneOf(e.id)
+	l := k.queueOf(e.id)
 	switch {
 	case !ok || e.cancel != nil:
 		if e.index != unqueued {
@@ -310,10 +315,7 @@ func (k *Keeper) arrange(e *entry) {
 		heap.Fix(&l.queue, e.index)
 	}
 	if len(l.queue) == 0 && l.running == 0 {
-		delete(k.lanes, e.id.Namespace)
+		delete(k.queues, e.id.Namespace)
 	}
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
+	idle.Wake(k.wake)
 }

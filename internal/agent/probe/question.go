@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/clip"
+
 	"drover/internal/agent/liveness"
 	"drover/internal/process"
 )
@@ -103,8 +105,5 @@ func healthText(r reply) string {
 	case text == "":
 		text = "ok"
 	}
-	if len(text) > maxHealth {
-		text = strings.ToValidUTF8(text[:maxHealth], "")
-	}
-	return text
+	return clip.Head(text, maxHealth)
 }

@@ -95,7 +95,7 @@ func (t *Trees) Measure(roots []Root) ([]TreeUse, error) {
 			continue
 		}
 		seen[r.Identity] = i
-		l := look{Trees: t, root: r.Identity, total: total, at: t.clock(), account: -1}
+		l := treeSample{Trees: t, root: r.Identity, total: total, at: t.clock(), account: -1}
 		pids, ok := l.byRun(r.Run)
 		if !ok {
 			if everything == nil {
@@ -121,8 +121,8 @@ func (t *Trees) tidy() {
 	}
 }
 
-// look is one look at one tree.
-type look struct {
+// treeSample is one look at one tree.
+type treeSample struct {
 	*Trees
 	root    Identity
 	total   int64
@@ -136,106 +136,106 @@ type look struct {
 }
 
 // byRun returns the pids that the control group of the run holds, if the root is among them.
-func (l *look) byRun(run string) ([]int, bool) {
+func (t *treeSample) byRun(run string) ([]int, bool) {
 	if run == "" {
 		return nil, false
 	}
-	a, ok := l.runs.Account(run)
-	if _, found := slices.BinarySearch(a.PIDs, l.root.PID); !ok || !found {
+	a, ok := t.runs.Account(run)
+	if _, found := slices.BinarySearch(a.PIDs, t.root.PID); !ok || !found {
 		return nil, false
 	}
 	if a.Accounted {
-		l.account = a.CPU
+		t.account = a.CPU
 	}
 	return a.PIDs, true
 }
 
 // measure looks at every member, remembers how they are, and returns what they have used since they were looked at
 // before.
-func (l *look) measure(pids []int) TreeUse {
-	before := l.last[l.root]
-	l.read(pids, before)
-	if !l.alive {
-		delete(l.last, l.root)
+func (t *treeSample) measure(pids []int) TreeUse {
+	before := t.last[t.root]
+	t.read(pids, before)
+	if !t.alive {
+		delete(t.last, t.root)
 		return TreeUse{}
 	}
-	now := &tree{at: l.at, account: l.account, members: l.members}
-	l.last[l.root] = now
-	use := TreeUse{At: l.at, Mem: memShare(l.rss, l.total), Processes: l.living}
+	now := &tree{at: t.at, account: t.account, members: t.members}
+	t.last[t.root] = now
+	use := TreeUse{At: t.at, Mem: memShare(t.rss, t.total), Processes: t.living}
 	var used time.Duration
 	switch {
 	case before == nil || (before.account < 0) != (now.account < 0):
-		use.Since = min(ticksDuration(l.root.StartTicks), l.at)
+		use.Since = min(ticksDuration(t.root.StartTicks), t.at)
 		used = now.lifetime()
 	case now.account >= 0:
 		use.Since, used = before.at, now.account-before.account
 	default:
 		use.Since, used = before.at, now.since(before)
 	}
-	use.CPU = l.sampler.share(uint64(max(used, 0)/(time.Second/TicksPerSecond)), use.At-use.Since)
+	use.CPU = t.sampler.share(uint64(max(used, 0)/(time.Second/TicksPerSecond)), use.At-use.Since)
 	return use
 }
 
 // read looks at the members, and at what has left since the last look.
-func (l *look) read(pids []int, before *tree) {
+func (t *treeSample) read(pids []int, before *tree) {
 	var known []member
 	if before != nil {
 		known = before.members
 	}
-	l.members = make([]member, 0, len(pids))
+	t.members = make([]member, 0, len(pids))
 	for _, pid := range pids {
 		for len(known) > 0 && known[0].id.PID < pid {
-			l.left(known[0].id)
+			t.left(known[0].id)
 			known = known[1:]
 		}
 		if len(known) > 0 && known[0].id.PID == pid {
 			id := known[0].id
 			known = known[1:]
-			if l.add(id) {
+			if t.add(id) {
 				continue
 			}
 		}
-		if st, err := l.sampler.fs.Stat(pid); err == nil {
-			l.count(Identity{BootID: l.root.BootID, PID: pid, StartTicks: st.StartTicks}, st)
+		if st, err := t.sampler.fs.Stat(pid); err == nil {
+			t.count(Identity{BootID: t.root.BootID, PID: pid, StartTicks: st.StartTicks}, st)
 		}
 	}
 	for _, m := range known {
-		l.left(m.id)
+		t.left(m.id)
 	}
 }
 
 // add looks at a member that is known, by its handle.
-func (l *look) add(id Identity) bool {
-	st, err := l.sampler.stat(l.sampler.sampleOf(id), id.PID)
+func (t *treeSample) add(id Identity) bool {
+	st, err := t.sampler.stat(t.sampler.sampleOf(id), id.PID)
 	if err != nil || st.StartTicks != id.StartTicks {
-		l.sampler.Forget(id)
+		t.sampler.Forget(id)
 		return false
 	}
-	l.count(id, st)
+	t.count(id, st)
 	return true
 }
 
 // left sees to a member that was there before: as a zombie it still has its ticks, which its parent is about to get.
-func (l *look) left(id Identity) {
-	st, err := l.sampler.stat(l.sampler.sampleOf(id), id.PID)
+func (t *treeSample) left(id Identity) {
+	st, err := t.sampler.stat(t.sampler.sampleOf(id), id.PID)
 	if err == nil && st.StartTicks == id.StartTicks && st.Zombie() {
-		l.count(id, st)
+		t.count(id, st)
 		return
 	}
-	if id != l.root {
-		l.sampler.Forget(id)
+	if id != t.root {
+		t.sampler.Forget(id)
 	}
 }
 
-func (l *look) count(id Identity, st Stat) {
+func (t *treeSample) count(id Identity, st Stat) {
 	own := st.UserTicks + st.SystemTicks
-	l.members = append(l.members, member{id: id, own: own, all: own + st.ReapedTicks})
+	t.members = append(t.members, member{id: id, own: own, all: own + st.ReapedTicks})
 	if st.Zombie() {
 		return
 	}
-	l.living++
-	l.rss += st.RSS
-	l.alive = l.alive || id == l.root
+	t.living++
+	t.rss += st.RSS
+	t.alive = t.alive || id == t.root
 }
 
 // lifetime is the processor time that a tree has used so far.

@@ -18,14 +18,14 @@ const (
 
 // batch is one report and what has to be done when it has arrived, or has not.
 type batch struct {
-	report   wire.Report
-	begun    []string
-	finished []string
-	changed  []process.ID
-	greeting int // as it was when the report was made
-	noted    int // as in news, when the report was made
-	more     bool
-	bytes    int
+	report        wire.Report
+	begun         []string
+	finished      []string
+	changed       []process.ID
+	introductions int // as it was when the report was made
+	added         int // as in news, when the report was made
+	more          bool
+	bytes         int
 	// alone says that it is an introduction which tells of the disk. Whoever waits for the server's answer does not
 	// wait for all the states, too: these and all else come in the next report.
 	alone bool
@@ -35,9 +35,9 @@ type batch struct {
 	progress, observed []json.RawMessage
 }
 
-// tell adds an entry and reports whether there is room for more. An outcome that cannot be encoded is told without what
-// came with it, and as failed: the server must hear that the operation has ended. The error says so.
-func (b *batch) tell(p wire.Progress) (room bool, err error) {
+// addProgress adds an entry and reports whether there is room for more. An outcome that cannot be encoded is told
+// without what came with it, and as failed: the server must hear that the operation has ended. The error says so.
+func (b *batch) addProgress(p wire.Progress) (room bool, err error) {
 	data, err := json.Marshal(p)
 	if err != nil {
 		unsent := process.Outcome{
@@ -53,8 +53,8 @@ func (b *batch) tell(p wire.Progress) (room bool, err error) {
 	return b.room(), err
 }
 
-// observe adds the state of a process. One that cannot be encoded is left out, which the error says.
-func (b *batch) observe(o wire.Observation) error {
+// addObservation adds the state of a process. One that cannot be encoded is left out, which the error says.
+func (b *batch) addObservation(o wire.Observation) error {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (b *batch) encode() ([]byte, error) {
 func (r *Reporter) gather() batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := batch{report: wire.Report{Version: wire.Version}, greeting: r.greeting, noted: r.news.noted}
+	b := batch{report: wire.Report{Version: wire.Version}, introductions: r.introductions, added: r.backlog.added}
 	if r.hello {
 		hello := r.cfg.Hello
 		b.report.Hello = &hello
@@ -105,7 +105,7 @@ func (r *Reporter) gather() batch {
 		}
 		delete(r.changed, id)
 		b.changed = append(b.changed, id)
-		r.encoded(id.String(), b.observe(r.observation(id)))
+		r.encoded(id.String(), b.addObservation(r.observation(id)))
 	}
 	waiting := r.gatherProgress(&b)
 	b.more = b.more && len(r.changed)+len(r.order)-len(b.finished)+waiting-len(b.begun) > 0
@@ -123,17 +123,17 @@ func (r *Reporter) gatherProgress(b *batch) (waiting int) {
 		outcome := r.outcomes[item]
 		b.finished = append(b.finished, item)
 		var err error
-		room, err = b.tell(wire.Progress{Item: item, Outcome: &outcome})
+		room, err = b.addProgress(wire.Progress{Item: item, Outcome: &outcome})
 		r.encoded(item, err)
 	}
 	for item, begun := range r.begun {
-		if begun.told || now.Before(begun.due) {
+		if begun.reported || now.Before(begun.due) {
 			continue
 		}
 		waiting++
 		if room {
 			b.begun = append(b.begun, item)
-			room, _ = b.tell(wire.Progress{Item: item, Limit: begun.limit}) // a number can be encoded
+			room, _ = b.addProgress(wire.Progress{Item: item, Limit: begun.limit}) // a number can be encoded
 		}
 	}
 	return waiting
@@ -207,7 +207,7 @@ func (r *Reporter) observation(id process.ID) wire.Observation {
 func (r *Reporter) acknowledged(b batch) {
 	for _, item := range b.begun {
 		if begun, ok := r.begun[item]; ok {
-			begun.told = true
+			begun.reported = true
 			r.begun[item] = begun
 		}
 	}
@@ -225,9 +225,9 @@ func (r *Reporter) acknowledged(b batch) {
 		}
 	}
 	if !b.more {
-		r.news.told = max(r.news.told, b.noted)
+		r.backlog.delivered = max(r.backlog.delivered, b.added)
 	}
-	if b.greeting != r.greeting {
+	if b.introductions != r.introductions {
 		return // a new introduction tells everything again
 	}
 	for _, o := range b.report.Observed {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -74,8 +76,8 @@ type Config struct {
 	Answered func(r *wire.Report, ack *wire.ReportAck, signed bool)
 	// Trusted is called with a sealed manifest by which the agent is to renew what it trusts, and Strange when the
 	// server does not take the agent for the one whose key it has. Both return soon, and may be nil.
-	Trusted func(sealed []byte)
-	Strange func(s wire.Stranger)
+	Trusted          func(sealed []byte)
+	IdentityRejected func(s wire.Stranger)
 	// Wall is the clock of the host, which the server is told; time.Now when nil.
 	Wall func() time.Time
 	// Heartbeat is the longest silence.
@@ -96,22 +98,22 @@ type Reporter struct {
 	number  int64
 	proof   string
 
-	mu       sync.Mutex
-	hello    bool
-	greeting int // counts the introductions
-	begun    map[string]beginning
-	timed    bool // remind will be called
-	outcomes map[string]process.Outcome
-	order    []string // the items of outcomes, oldest first
-	changed  map[process.ID]bool
-	gone     map[process.ID]uint64        // the revisions with which processes were forgotten
-	specs    map[process.ID]*process.Spec // what the server has of them
-	unsent   map[string]bool              // items and processes of which something could not be encoded
-	news     news
+	mu            sync.Mutex
+	hello         bool
+	introductions int // counts the introductions
+	begun         map[string]begunOperation
+	timerSet      bool // remind will be called
+	outcomes      map[string]process.Outcome
+	order         []string // the items of outcomes, oldest first
+	changed       map[process.ID]bool
+	gone          map[process.ID]uint64        // the revisions with which processes were forgotten
+	specs         map[process.ID]*process.Spec // what the server has of them
+	unsent        map[string]bool              // items and processes of which something could not be encoded
+	backlog       backlog
 
-	// met is whether an introduction was taken in, strange whether the last one was taken for that of a copy; they
-	// belong to Run.
-	met, strange bool
+	// introduced is whether an introduction was taken in, strange whether the last one was taken for that of a copy;
+	// they belong to Run.
+	introduced, rejected bool
 }
 
 // New returns a reporter that introduces the agent first.
@@ -121,65 +123,65 @@ func New(cfg Config) *Reporter {
 	}
 	return &Reporter{
 		cfg: cfg, session: newSession("", cfg.Wall()), wake: make(chan struct{}, 1), linked: make(chan struct{}, 1),
-		hello: true, begun: map[string]beginning{},
+		hello: true, begun: map[string]begunOperation{},
 		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, gone: map[process.ID]uint64{},
-		specs: map[process.ID]*process.Spec{}, unsent: map[string]bool{}, news: news{noted: 1},
+		specs: map[process.ID]*process.Spec{}, unsent: map[string]bool{}, backlog: backlog{added: 1},
 	}
 }
 
-// news counts what there was to tell of states and events, and how much of that the server has.
-type news struct{ noted, told int }
+// backlog counts what there was to tell of states and events, and how much of that the server has.
+type backlog struct{ added, delivered int }
 
 // Behind reports whether the server does not have all states and events yet: what it is told otherwise may come before
 // these.
 func (r *Reporter) Behind() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.news.told < r.news.noted
+	return r.backlog.delivered < r.backlog.added
 }
 
-// beginning is an operation that has begun: how long it may take, in seconds, when the server is to hear of it, and
-// whether it has.
-type beginning struct {
-	limit int
-	due   time.Time
-	told  bool
+// begunOperation is an operation that has begun: how long it may take, in seconds, when the server is to hear of it,
+// and whether it has.
+type begunOperation struct {
+	limit    int
+	due      time.Time
+	reported bool
 }
 
-// tellAfter is how long an operation runs before the server hears that it has begun: most are over by then, and their
+// beganDelay is how long an operation runs before the server hears that it has begun: most are over by then, and their
 // outcome says it all.
-const tellAfter = 100 * time.Millisecond
+const beganDelay = 100 * time.Millisecond
 
 // Began notes that an operation has begun and how long it may take.
 func (r *Reporter) Began(item string, limit time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun[item] = beginning{limit: max(1, int(limit/time.Second)), due: time.Now().Add(tellAfter)}
-	if !r.timed {
-		r.timed = true
-		time.AfterFunc(tellAfter, r.remind)
+	r.begun[item] = begunOperation{limit: max(1, int(limit/time.Second)), due: time.Now().Add(beganDelay)}
+	if !r.timerSet {
+		r.timerSet = true
+		time.AfterFunc(beganDelay, r.reportBegun)
 	}
 }
 
-// remind has a report made if an operation has begun for long enough to be told of, and comes again for the next.
-func (r *Reporter) remind() {
+// reportBegun has a report made if an operation has begun for long enough to be told of, and comes again for the next.
+func (r *Reporter) reportBegun() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	next := now.Add(tellAfter)
-	r.timed = false
+	next := now.Add(beganDelay)
+	r.timerSet = false
 	for _, b := range r.begun {
 		switch {
-		case b.told:
+		case b.reported:
 		case now.Before(b.due):
-			r.timed = true
+			r.timerSet = true
 			next = earlier(next, b.due)
 		default:
 			r.nudge()
 		}
 	}
-	if r.timed {
-		time.AfterFunc(next.Sub(now), r.remind)
+	if r.timerSet {
+		time.AfterFunc(next.Sub(now), r.reportBegun)
 	}
 }
 
@@ -206,7 +208,7 @@ func (r *Reporter) Finished(item string, outcome process.Outcome) {
 func (r *Reporter) Changed(id process.ID) {
 	r.mu.Lock()
 	r.changed[id] = true
-	r.news.noted++
+	r.backlog.added++
 	r.mu.Unlock()
 	r.nudge()
 }
@@ -222,7 +224,7 @@ func (r *Reporter) Gone(id process.ID, revision uint64) {
 // Happened notes that there is a new event.
 func (r *Reporter) Happened() {
 	r.mu.Lock()
-	r.news.noted++
+	r.backlog.added++
 	r.mu.Unlock()
 	r.nudge()
 }
@@ -230,19 +232,16 @@ func (r *Reporter) Happened() {
 // Connected notes that the link is new: the agent introduces itself again.
 func (r *Reporter) Connected() {
 	r.mu.Lock()
-	r.greet()
+	r.requestIntroduction()
 	r.mu.Unlock()
 	r.nudge()
-	select {
-	case r.linked <- struct{}{}:
-	default:
-	}
+	idle.Wake(r.linked)
 }
 
 // Introduce has the agent introduce itself again: what it says of itself has changed.
 func (r *Reporter) Introduce() {
 	r.mu.Lock()
-	r.greet()
+	r.requestIntroduction()
 	r.mu.Unlock()
 	r.nudge()
 }
@@ -250,24 +249,19 @@ func (r *Reporter) Introduce() {
 // Ask has a report made: there is something that Complete adds.
 func (r *Reporter) Ask() { r.nudge() }
 
-// greet makes the next report an introduction; the caller holds the lock.
-func (r *Reporter) greet() {
+// requestIntroduction makes the next report an introduction; the caller holds the lock.
+func (r *Reporter) requestIntroduction() {
 	r.hello = true
-	r.news.noted++
-	r.greeting++
+	r.backlog.added++
+	r.introductions++
 	for item, b := range r.begun {
-		b.told = false
+		b.reported = false
 		r.begun[item] = b
 	}
 	clear(r.specs)
 }
 
-func (r *Reporter) nudge() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
+func (r *Reporter) nudge() { idle.Wake(r.wake) }
 
 const (
 	reportTimeout = 10 * time.Second
@@ -275,13 +269,13 @@ const (
 	// longestRetry is the longest wait for a server that answers and takes no reports: from the fifth time on it
 	// doubles up to that.
 	longestRetry = 10 * time.Second
-	patientFor   = 4
+	fixedRetries = 4
 	// What an agent that has just started waits for is the server's answer to its introduction: so many times it tries
 	// again sooner.
-	soon    = 250 * time.Millisecond
-	soonFor = 20
-	// strangerAfter is when an agent comes again that is not taken for the one whose key it has.
-	strangerAfter = 3 * time.Second
+	earlyRetry      = 250 * time.Millisecond
+	maxEarlyRetries = 20
+	// rejectedRetry is when an agent comes again that is not taken for the one whose key it has.
+	rejectedRetry = 3 * time.Second
 )
 
 // Run sends reports until ctx ends. A report that fails is made again, from what is true then.
@@ -300,12 +294,12 @@ func (r *Reporter) Run(ctx context.Context) error {
 			failing = true
 			failures++
 			switch {
-			case r.strange:
-				beat.Reset(strangerAfter)
-			case !r.met && failures <= soonFor:
-				beat.Reset(soon)
+			case r.rejected:
+				beat.Reset(rejectedRetry)
+			case !r.introduced && failures <= maxEarlyRetries:
+				beat.Reset(earlyRetry)
 			default:
-				beat.Reset(min(retryAfter<<min(max(refusals-patientFor, 0), 10), longestRetry))
+				beat.Reset(min(retryAfter<<min(max(refusals-fixedRetries, 0), 10), longestRetry))
 			}
 			if refusals++; !errors.Is(err, errRefused) {
 				refusals = 0
@@ -357,7 +351,7 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	reply, err := r.cfg.Link.Report(ctx, data)
 	if err == nil {
-		err = r.answered(b, reply, wire.Tells(data))
+		err = r.handleAnswer(b, reply, wire.HasContent(data))
 	}
 	if err != nil {
 		r.giveBack(b)
@@ -366,14 +360,14 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	return b.more, nil
 }
 
-// estranged has the agent introduce itself until it is taken for the one whose key it has.
-func (r *Reporter) estranged(s wire.Stranger) {
-	if r.cfg.Strange != nil {
-		r.cfg.Strange(s)
+// identityRejected has the agent introduce itself until it is taken for the one whose key it has.
+func (r *Reporter) identityRejected(s wire.Stranger) {
+	if r.cfg.IdentityRejected != nil {
+		r.cfg.IdentityRejected(s)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.greet()
+	r.requestIntroduction()
 }
 
 // errRefused says that a server has answered, and has not taken the report.
@@ -386,9 +380,9 @@ const (
 	longestComplaint = 1 << 10
 )
 
-// answered takes in the server's answer, which is signed where the report was. Of another anybody on the way may be the
-// author: that may ask for something, bring what is sealed, or be an error; and none of it is believed.
-func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
+// handleAnswer takes in the server's answer, which is signed where the report was. Of another anybody on the way may be
+// the author: that may ask for something, bring what is sealed, or be an error; and none of it is believed.
+func (r *Reporter) handleAnswer(b batch, reply []byte, signed bool) error {
 	var ack wire.ReportAck
 	if err := json.Unmarshal(reply, &ack); err != nil {
 		return fmt.Errorf("cannot read answer: %w", err)
@@ -408,9 +402,9 @@ func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 	if len(ack.Trust) > 0 && r.cfg.Trusted != nil {
 		r.cfg.Trusted(ack.Trust)
 	}
-	r.strange = ack.Stranger != nil
-	if r.strange {
-		r.estranged(*ack.Stranger)
+	r.rejected = ack.Stranger != nil
+	if r.rejected {
+		r.identityRejected(*ack.Stranger)
 	}
 	if b.report.Hello != nil && ack.Session != "" {
 		r.session = newSession(ack.Session, r.cfg.Wall())
@@ -429,14 +423,14 @@ func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 	}
 	again := ack.Hello
 	if b.report.Hello != nil {
-		r.met = true
+		r.introduced = true
 		again = r.cfg.Introduced != nil && r.cfg.Introduced(ack.Desired)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.acknowledged(b)
 	if again {
-		r.greet()
+		r.requestIntroduction()
 		r.nudge()
 	}
 	return nil

@@ -122,8 +122,8 @@ func TestAnAnswerOfAnybody(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.Reporter = report.New(report.Config{
 			Link: link{r, time.Now()}, Processes: r, Journal: r, Heartbeat: 5 * time.Second,
-			Log:     slog.New(slog.DiscardHandler),
-			Strange: func(wire.Stranger) { strange++ },
+			Log:              slog.New(slog.DiscardHandler),
+			IdentityRejected: func(wire.Stranger) { strange++ },
 		})
 	}, func(t *testing.T, r *rig) {
 		r.take()

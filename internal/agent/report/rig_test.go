@@ -209,7 +209,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// tellAfter is how long an operation runs before it is told of.
+// beganDelay is how long an operation runs before it is told of.
 const tellAfter = 100 * time.Millisecond
 
 func id(name string) process.ID { return process.ID{Namespace: "ns", Name: name} }

@@ -12,19 +12,19 @@ import (
 // writer that is alone waits for nobody. When many processes end at once this is most of what their relaunches cost on
 // disk.
 type commits struct {
-	// room is kept for a full disk.
-	room *reserve.Reserve
-	// turn is held by the one who commits.
-	turn sync.Mutex
+	// reserve is kept for a full disk.
+	reserve *reserve.Reserve
+	// committing is held by the one who commits.
+	committing sync.Mutex
 
 	mu    sync.Mutex
-	queue []*change
+	queue []*write
 }
 
-// change is one writer's part of a commit.
-type change struct {
+// write is one writer's part of a commit.
+type write struct {
 	apply func(tx *bbolt.Tx) error
-	over  bool
+	done  bool
 	err   error
 }
 
@@ -32,14 +32,14 @@ type change struct {
 // with it: apply may then be called again, on a transaction of its own. The change is visible to everybody, also after
 // a crash of this process, before update returns.
 func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
-	mine := &change{apply: apply}
+	mine := &write{apply: apply}
 	c.mu.Lock()
 	c.queue = append(c.queue, mine)
 	c.mu.Unlock()
 
-	c.turn.Lock()
-	defer c.turn.Unlock()
-	if mine.over {
+	c.committing.Lock()
+	defer c.committing.Unlock()
+	if mine.done {
 		return mine.err
 	}
 	c.mu.Lock()
@@ -60,12 +60,12 @@ func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
 		} else {
 			ch.err = err
 		}
-		ch.over = true
+		ch.done = true
 	}
 	return mine.err
 }
 
 // store commits a change, on a full disk in the room that is kept.
 func (c *commits) store(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
-	return c.room.Urgent(func() error { return db.Update(apply) })
+	return c.reserve.Urgent(func() error { return db.Update(apply) })
 }

@@ -30,7 +30,7 @@ func TestCommitsAreShared(t *testing.T) {
 	const writers, bad = 20, 7
 	var wg sync.WaitGroup
 	errs := make([]error, writers)
-	c.turn.Lock() // a commit is under way
+	c.committing.Lock() // a commit is under way
 	for i := range writers {
 		wg.Go(func() {
 			errs[i] = c.update(db, func(tx *bbolt.Tx) error {
@@ -46,7 +46,7 @@ func TestCommitsAreShared(t *testing.T) {
 		queued = len(c.queue)
 		c.mu.Unlock()
 	}
-	c.turn.Unlock()
+	c.committing.Unlock()
 	wg.Wait()
 	err = db.View(func(tx *bbolt.Tx) error {
 		for i := range writers {

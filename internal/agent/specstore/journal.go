@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"drover/internal/clip"
 
 	"go.etcd.io/bbolt"
 
@@ -77,11 +78,11 @@ func (e *Entry) Ends() bool {
 }
 
 // Urgent has do write, on a full disk in the room that is kept.
-func (s *Store) Urgent(do func() error) error { return s.room.Urgent(do) }
+func (s *Store) Urgent(do func() error) error { return s.reserve.Urgent(do) }
 
 // ordinary has do write where there is room, and else says so.
 func (s *Store) ordinary(do func() error) error {
-	err := s.room.Ordinary(do)
+	err := s.reserve.Ordinary(do)
 	if reserve.IsFull(err) {
 		return fmt.Errorf(
 			"the disk of the agent is full: until there is space, the agent accepts only stop, kill and unhost: %w",
@@ -91,7 +92,7 @@ func (s *Store) ordinary(do func() error) error {
 }
 
 func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error) {
-	store := s.room.Urgent
+	store := s.reserve.Urgent
 	if slices.ContainsFunc(entries, func(e Entry) bool { return !e.Ends() }) {
 		store = s.ordinary
 	}
@@ -330,6 +331,6 @@ func shortened(o *process.Outcome) *process.Outcome {
 		return o
 	}
 	short := *o
-	short.Text = strings.ToValidUTF8(o.Text[:keptText], "") + " [...]"
+	short.Text = clip.Marked(o.Text, keptText, " [...]")
 	return &short
 }

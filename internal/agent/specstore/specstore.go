@@ -38,13 +38,13 @@ type Record struct {
 	// Rest is why it is not to run, or will not be started any more; unlike what a Runtime knows it holds over a
 	// reboot.
 	Rest process.Cause `json:"rest,omitzero"`
-	// Asked is set while a stop that has failed may still end the process.
-	Asked *Asked `json:"asked,omitempty"`
+	// PendingStop is set while a stop that has failed may still end the process.
+	PendingStop *PendingStop `json:"asked,omitempty"`
 }
 
-// Asked is a stop or kill that did not end its process in time. Until, in time since boot, an end of the process is
-// that operation's.
-type Asked struct {
+// PendingStop is a stop or kill that did not end its process in time. Until, in time since boot, an end of the process
+// is that operation's.
+type PendingStop struct {
 	Op    process.Op    `json:"op"`
 	Item  string        `json:"item"`
 	Actor process.Actor `json:"actor,omitzero"`
@@ -80,12 +80,12 @@ type Store struct {
 	commits   commits
 	questions questions
 	boot      string
-	// room is kept for what has to be stored on a full disk.
-	room *reserve.Reserve
+	// reserve is kept for what has to be stored on a full disk.
+	reserve *reserve.Reserve
 }
 
-// keptRoom is how much, in bytes.
-const keptRoom = 2 << 20
+// reserveSize is how much, in bytes.
+const reserveSize = 2 << 20
 
 // Open opens or creates the files in dir, which is made with mode 0700. bootID decides whether the runtime file is
 // still true. It fails at once when another process holds the files, and says so.
@@ -93,7 +93,7 @@ func Open(dir, bootID string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create agent directory: %w", err)
 	}
-	room := reserve.Keep(filepath.Join(dir, "reserve"), keptRoom)
+	room := reserve.Keep(filepath.Join(dir, "reserve"), reserveSize)
 	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems, bucketGroups,
 		bucketHistory)
 	if err != nil {
@@ -108,8 +108,8 @@ func Open(dir, bootID string) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		state: state, runtime: runtime, commits: commits{room: room},
-		questions: questions{known: map[string]bool{}}, boot: bootID, room: room,
+		state: state, runtime: runtime, commits: commits{reserve: room},
+		questions: questions{known: map[string]bool{}}, boot: bootID, reserve: room,
 	}, nil
 }
 
@@ -205,7 +205,7 @@ func (s *Store) Close() error { return errors.Join(s.runtime.Close(), s.state.Cl
 // batch has apply change what is synced, and returns when that is on disk. What the agent notes while it works is
 // urgent: it gets the room that is kept.
 func (s *Store) batch(apply func(tx *bbolt.Tx) error) error {
-	return s.room.Urgent(func() error { return s.state.Batch(apply) })
+	return s.reserve.Urgent(func() error { return s.state.Batch(apply) })
 }
 
 // Records returns every process that is known, in no particular order.

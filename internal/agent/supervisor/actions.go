@@ -19,7 +19,7 @@ func (r *runner) policy() lifecycle.Policy {
 	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter}
 	if r.record != nil {
 		spec := r.record.Spec.Policy
-		p.Hosted, p.Kind, p.Retries = r.record.Hosted && r.claimed.rival == 0, spec.Kind, spec.StartRetries
+		p.Hosted, p.Kind, p.Retries = r.record.Hosted && r.claims.rival == 0, spec.Kind, spec.StartRetries
 		p.Interval = time.Duration(spec.StartInterval) * time.Second
 		p.Overlap, p.GivenUp = r.record.Spec.Schedule.Overlap, r.record.GivenUp
 	}
@@ -28,12 +28,12 @@ func (r *runner) policy() lifecycle.Policy {
 
 // step feeds the machine one event, does what it asks for, and lets others see the new state.
 func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
-	r.stepAndTell(ctx, ev, func(lifecycle.State, lifecycle.State) {})
+	r.stepAndEmit(ctx, ev, func(lifecycle.State, lifecycle.State) {})
 }
 
-// stepAndTell is step for an event that tell puts into the log and the history, once the new state is known. A relaunch
+// stepAndEmit is step for an event that tell puts into the log and the history, once the new state is known. A relaunch
 // waits neither for that nor for the disk.
-func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(from, to lifecycle.State)) {
+func (r *runner) stepAndEmit(ctx context.Context, ev lifecycle.Event, tell func(from, to lifecycle.State)) {
 	before := r.machine
 	next, actions := r.machine.Step(r.policy(), ev, r.now())
 	r.machine = next
@@ -50,13 +50,14 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 		r.machine.RetryAt
 	r.follow(ctx)
 	if r.record != nil {
-		r.keep(r.runtime)
+		r.storeRuntime(r.runtime)
 	}
-	r.show()
+	r.publish()
 }
 
-// keep notes what is known of the instance. A failure is logged only: the disk may be full, and the work goes on.
-func (r *runner) keep(rt specstore.Runtime) {
+// storeRuntime notes what is known of the instance. A failure is logged only: the disk may be full, and the work goes
+// on.
+func (r *runner) storeRuntime(rt specstore.Runtime) {
 	if err := r.sup.cfg.Store.PutRuntime(r.id, rt); err != nil {
 		r.sup.cfg.Log.Warn("cannot store state of process", "process", r.id, "error", err)
 	}
@@ -64,9 +65,9 @@ func (r *runner) keep(rt specstore.Runtime) {
 
 // arm has the machine hear of a timer.
 func (r *runner) arm(t lifecycle.Timer, after time.Duration) {
-	r.alarm.arm(after, func(number int) {
+	r.timer.arm(after, func(number int) {
 		r.post(func(ctx context.Context, r *runner) {
-			if r.alarm.stands(number) {
+			if r.timer.isCurrent(number) {
 				r.step(ctx, lifecycle.Fired{Timer: t})
 			}
 		})
@@ -89,7 +90,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Arm:
 			r.arm(a.Timer, a.After)
 		case lifecycle.Disarm:
-			r.alarm.disarm()
+			r.timer.disarm()
 		case lifecycle.GiveUp:
 			r.giveUp()
 		}
@@ -109,23 +110,26 @@ func (r *runner) firstLook(ctx context.Context) {
 	case seen.Alive() && before != nil && *before == *seen.ID:
 		r.step(ctx, lifecycle.Found{})
 	case seen.Alive():
-		r.stepAndTell(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.tellFoundAfter(from, to, before) })
+		r.stepAndEmit(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.emitFoundAfter(from, to, before) })
 	case before == nil:
 		r.blameAbsence(seen, nil)
-		gone := end{why: r.cause()}
-		asked := r.obey(true)
-		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) {
+		gone := processEnd{why: r.cause()}
+		asked := r.takePendingStop(true)
+		r.stepAndEmit(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) {
 			if open := r.openRun(); open != nil { // the host went down with it
 				gone.pid, gone.began = open.PID, open.Started/1000
-				r.tellEndOf(from, to, gone, asked)
+				r.emitEndOf(from, to, gone, asked)
 			}
 		})
 	default:
 		r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
 		r.blameAbsence(seen, before)
-		gone := r.heard(end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt})
-		asked := r.obey(true)
-		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEndOf(from, to, gone, asked) })
+		gone := r.withLastWords(processEnd{
+			pid: before.PID, why: r.cause(), run: r.runtime.Run,
+			began: r.runtime.LastStartAt,
+		})
+		asked := r.takePendingStop(true)
+		r.stepAndEmit(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.emitEndOf(from, to, gone, asked) })
 		r.sweepAfter(ctx, asked)
 	}
 	r.beginOwed(ctx)
@@ -145,17 +149,17 @@ func (r *runner) giveUp() {
 	r.schedule()
 }
 
-// show lets others see the state.
-func (r *runner) show() {
-	known := r.face.load().record != nil
+// publish lets others see the state.
+func (r *runner) publish() {
+	known := r.shared.load().record != nil
 	r.claim()
-	f := face{record: r.record, runtime: r.runtime, machine: r.machine, runs: r.history.Runs, rival: r.claimed.rival}
+	f := snapshot{record: r.record, runtime: r.runtime, machine: r.machine, runs: r.history.Runs, rival: r.claims.rival}
 	if r.work.busy {
-		if f.doing.since = r.work.since; r.work.entry != nil {
-			f.doing.op = r.work.entry.Op
+		if f.active.since = r.work.since; r.work.entry != nil {
+			f.active.op = r.work.entry.Op
 		}
 	}
-	r.face.store(f)
+	r.shared.store(f)
 	r.sup.peers.put(r.id, marksOf(&f))
 	if known || r.record != nil {
 		r.sup.cfg.Sink.Changed(r.id)

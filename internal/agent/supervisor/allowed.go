@@ -11,9 +11,9 @@ import (
 // askAgain is how long a relaunch waits that the policy of the host refuses, until it is asked for again.
 const askAgain = 15 * time.Second
 
-// refused is what the policy of the host has kept drover from and was told: why the process is not started again, and
-// the instance that is not ended.
-type refused struct {
+// policyDenials is what the policy of the host has kept drover from and was told: why the process is not started again,
+// and the instance that is not ended.
+type policyDenials struct {
 	start string
 	end   procfs.Identity
 }
@@ -23,16 +23,16 @@ type refused struct {
 func (r *runner) mayNotStart() bool {
 	err := r.sup.cfg.Operator.Allow(r.id, process.Start, &r.record.Spec)
 	if err == nil {
-		r.refused.start = ""
+		r.denials.start = ""
 		return false
 	}
-	if r.refused.start != err.Error() {
-		r.refused.start = err.Error()
+	if r.denials.start != err.Error() {
+		r.denials.start = err.Error()
 		note := r.runtime.Note
-		if !strings.HasSuffix(note, r.refused.start) { // an earlier life of the agent has told it
-			note = join(note, "drover does not relaunch it: "+r.refused.start)
+		if !strings.HasSuffix(note, r.denials.start) { // an earlier life of the agent has told it
+			note = join(note, "drover does not relaunch it: "+r.denials.start)
 		}
-		r.tellRefusal(note)
+		r.emitRefusal(note)
 	}
 	return true
 }
@@ -40,23 +40,23 @@ func (r *runner) mayNotStart() bool {
 // mayNotEnd reports whether the policy of the host keeps drover from ending an instance by itself, and tells so once
 // for each; why is what it would be ended for.
 func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
-	if r.claimed.rival != 0 {
+	if r.claims.rival != 0 {
 		return true
 	}
 	err := r.sup.cfg.Operator.Allow(r.id, process.Stop, &r.record.Spec)
 	if err == nil {
 		return false
 	}
-	if r.refused.end != who {
-		r.refused.end = who
-		r.tellRefusal("pid " + itoa(who.PID) + " " + why + " and is not ended: " + err.Error())
-		r.keep(r.runtime)
-		r.show()
+	if r.denials.end != who {
+		r.denials.end = who
+		r.emitRefusal("pid " + itoa(who.PID) + " " + why + " and is not ended: " + err.Error())
+		r.storeRuntime(r.runtime)
+		r.publish()
 	}
 	return true
 }
 
-func (r *runner) tellRefusal(note string) {
+func (r *runner) emitRefusal(note string) {
 	r.blame(process.CausePolicy, note)
 	r.sup.cfg.Log.Warn("policy of this host prevented an action", "process", r.id, "note", note)
 	r.happened(r.machine.State, r.machine.State, process.Event{

@@ -19,7 +19,7 @@ import (
 func (s *Supervisor) Subjects() []limit.Subject {
 	var list []limit.Subject
 	for _, r := range s.all() {
-		f := r.face.load()
+		f := r.shared.load()
 		if f.record == nil || !f.record.Hosted || f.rival != 0 || f.machine.State != lifecycle.Running ||
 			f.runtime.Process == nil {
 			continue
@@ -36,14 +36,14 @@ func (s *Supervisor) Subjects() []limit.Subject {
 
 // Exceeded implements limit.Sink.
 func (s *Supervisor) Exceeded(id process.ID, instance procfs.Identity, b process.Breach) {
-	s.tell(id, func(ctx context.Context, r *runner) { r.exceeded(ctx, instance, &b) })
+	s.emit(id, func(ctx context.Context, r *runner) { r.exceeded(ctx, instance, &b) })
 }
 
 // Moved implements limit.Sink.
 func (s *Supervisor) Moved(id process.ID) { s.cfg.Sink.Changed(id) }
 
-// tell posts a message to a process that is known; others have no use for it.
-func (s *Supervisor) tell(id process.ID, m message) {
+// emit posts a message to a process that is known; others have no use for it.
+func (s *Supervisor) emit(id process.ID, m message) {
 	s.mu.Lock()
 	r := s.runners[id]
 	s.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.B
 	r.runtime.Ending = &specstore.Ending{Cause: why, Final: spent}
 	r.sup.cfg.Log.Warn("process exceeded a limit", "process", r.id, "pid", who.PID, "resource", b.Resource,
 		"limit", b.Limit, "group", b.Group)
-	r.stepAndTell(ctx, lifecycle.Condemned{Final: spent}, func(from, to lifecycle.State) {
+	r.stepAndEmit(ctx, lifecycle.Condemned{Final: spent}, func(from, to lifecycle.State) {
 		r.happened(from, to, process.Event{Kind: kind, PID: who.PID, Cause: why, Actor: byPolicy(), Breach: b})
 	})
 }
@@ -109,9 +109,9 @@ func (r *runner) takeDown(ctx context.Context,
 			Text: "pid " + itoa(r.pid()) + " was ended so that its next run can begin", Since: time.Now().UnixMilli(),
 		}}
 	}
-	r.keep(r.runtime)
+	r.storeRuntime(r.runtime)
 	rec, rt := *r.record, r.runtime
-	r.sup.turns.beside(func() {
+	r.sup.goroutines.spawn(func() {
 		defer cancel(nil)
 		after, err := do(ctx, rec, rt)
 		if errors.Is(err, operation.ErrInterrupted) {
@@ -129,7 +129,7 @@ func (r *runner) resumeTakeDown(ctx context.Context) {
 	}
 	r.schedule()
 	r.takeDown(ctx, r.sup.cfg.Operator.ResumeTakeDown)
-	r.show()
+	r.publish()
 }
 
 // takenDown goes on after an end by policy.
@@ -137,7 +137,7 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	r.work.busy = false
 	before, why, note := r.runtime, r.runtime.Ending.Cause, after.Note
 	r.runtime = after.Runtime
-	r.tellLeftovers(after.Ended, byPolicy())
+	r.emitLeftovers(after.Ended, byPolicy())
 	r.runtime.Relaunches, r.runtime.Breaches, r.runtime.Restarts = before.Relaunches, before.Breaches, before.Restarts
 	r.runtime.LastExit = lastExit(before.LastExit, after.Runtime.LastExit)
 	r.runtime.Ending = nil
@@ -150,8 +150,8 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 		r.runtime.Process, r.runtime.Ended = nil, before.Process
 	}
 	if r.runtime.Process != nil {
-		r.coming.placed = false // nothing is to be started again
-		r.stepAndTell(ctx, lifecycle.TakenDown{Alive: true}, func(from, to lifecycle.State) {
+		r.relaunching.reserved = false // nothing is to be started again
+		r.stepAndEmit(ctx, lifecycle.TakenDown{Alive: true}, func(from, to lifecycle.State) {
 			r.sup.cfg.Log.Error("cannot end process", "process", r.id, "note", note)
 			r.blame(process.CauseStopFailed, join("pid "+itoa(r.pid())+" could not be ended", note))
 			r.runtime.Cause.Evidence = append([]string{reason}, why.Evidence...)
@@ -167,12 +167,12 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 		Kind: process.EventTakenDown, PID: before.Process.PID, Cause: why, Actor: byPolicy(),
 		Exit: r.exitSince(r.work.since),
 	}
-	r.describeRun(&e, r.heard(end{run: before.Run, began: before.LastStartAt}))
-	r.stepAndTell(ctx, lifecycle.TakenDown{}, func(from, to lifecycle.State) {
+	r.describeRun(&e, r.withLastWords(processEnd{run: before.Run, began: before.LastStartAt}))
+	r.stepAndEmit(ctx, lifecycle.TakenDown{}, func(from, to lifecycle.State) {
 		r.closeRun(&e, before.LastStartAt)
 		r.happened(from, to, e)
 		if to == lifecycle.GivenUp {
-			r.tellGivenUp(from)
+			r.emitGivenUp(from)
 		}
 	})
 	r.beginOwed(ctx)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/clip"
+
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -21,12 +23,7 @@ func (r *runner) blame(id process.CauseID, text string) {
 // in it.
 const maxNote = 2 << 10
 
-func shortened(text string) string {
-	if len(text) <= maxNote {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxNote], "") + " [...]"
-}
+func shortened(text string) string { return clip.Marked(text, maxNote, " [...]") }
 
 // cause is what was noted last, with its words.
 func (r *runner) cause() process.Cause {

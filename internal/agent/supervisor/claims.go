@@ -7,8 +7,8 @@ import (
 	"drover/internal/agent/operation"
 )
 
-// claimed is what a hosted process is claimed by against other drovers of the host.
-type claimed struct {
+// claimState is what a hosted process is claimed by against other drovers of the host.
+type claimState struct {
 	place, instance string
 	// rival is the pid of another drover that has claimed it first: that one acts, and this one only looks. 0 is none.
 	rival int
@@ -21,15 +21,15 @@ func (r *runner) claim() {
 	if c == nil {
 		return
 	}
-	var want claimed
+	var want claimState
 	if r.record != nil && r.record.Hosted {
 		want.place = operation.ClaimOfPlace(&r.record.Spec)
 		if r.runtime.Process != nil {
 			want.instance = operation.ClaimOfInstance(*r.runtime.Process)
 		}
 	}
-	have := r.claimed
-	if want == have || have.rival != 0 && want.place == have.place && !r.letGo(c, want) {
+	have := r.claims
+	if want == have || have.rival != 0 && want.place == have.place && !r.dropClaims(c, want) {
 		return
 	}
 	for _, old := range []string{have.place, have.instance} {
@@ -43,16 +43,16 @@ func (r *runner) claim() {
 	if want.instance != "" && want.rival == 0 {
 		want.rival = c.Take(want.instance)
 	}
-	r.claimed = want
+	r.claims = want
 	if (have.rival != 0) != (want.rival != 0) {
 		r.sup.cfg.Log.Warn("claim of the process changed", "process", r.id, "another_drover", want.rival)
 	}
 }
 
-// letGo reports whether the rival has ended, or has given up the claims that stand against this drover. A process that
-// is down may be about to be started by the rival.
-func (r *runner) letGo(c operation.Claims, want claimed) bool {
-	if c.Rival(operation.ClaimOfDrover(r.claimed.rival)) == 0 {
+// dropClaims reports whether the rival has ended, or has given up the claims that stand against this drover. A process
+// that is down may be about to be started by the rival.
+func (r *runner) dropClaims(c operation.Claims, want claimState) bool {
+	if c.Rival(operation.ClaimOfDrover(r.claims.rival)) == 0 {
 		return true
 	}
 	return want.instance != "" && c.Rival(want.place) == 0 && c.Rival(want.instance) == 0
@@ -60,10 +60,10 @@ func (r *runner) letGo(c operation.Claims, want claimed) bool {
 
 // reclaim sees whether the rival has gone. If it has, the process is kept running by this drover from now on.
 func (r *runner) reclaim(ctx context.Context) {
-	if r.claimed.rival == 0 || r.work.busy {
+	if r.claims.rival == 0 || r.work.busy {
 		return
 	}
-	if r.claim(); r.claimed.rival != 0 {
+	if r.claim(); r.claims.rival != 0 {
 		return
 	}
 	r.schedule()
@@ -72,5 +72,5 @@ func (r *runner) reclaim(ctx context.Context) {
 		r.step(ctx, lifecycle.Ended{})
 		return
 	}
-	r.show()
+	r.publish()
 }

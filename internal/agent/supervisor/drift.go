@@ -26,7 +26,7 @@ func (r *runner) compare(ctx context.Context) {
 	}
 	r.comparing = make(chan struct{})
 	before, spec := drift.State{Files: r.runtime.Config}, r.record.Spec
-	r.sup.turns.beside(func() {
+	r.sup.goroutines.spawn(func() {
 		c := comparison{files: files}
 		c.state, c.drifted = drift.Check(ctx, before, files, r.sup.cfg.Operator.Visitor(&spec))
 		r.post(func(ctx context.Context, r *runner) { r.compared(ctx, &c) })
@@ -57,16 +57,16 @@ func (r *runner) compared(ctx context.Context, c *comparison) {
 	for _, d := range c.drifted {
 		now[d.Path] = true
 		if !before[d.Path] {
-			r.tellDrift(process.EventDrifted, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
+			r.emitDrift(process.EventDrifted, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
 		}
 	}
 	for _, f := range c.state.Files {
 		if before[f.Path] && !now[f.Path] {
-			r.tellDrift(process.EventRestored, process.Cause{Text: f.Path + " matches the spec again"})
+			r.emitDrift(process.EventRestored, process.Cause{Text: f.Path + " matches the spec again"})
 		}
 	}
-	r.keep(r.runtime)
-	r.show()
+	r.storeRuntime(r.runtime)
+	r.publish()
 }
 
 // compareTime is how long a query waits for the comparison that it has asked for.
@@ -86,7 +86,7 @@ func afterComparison(ctx context.Context, over <-chan struct{}) {
 	}
 }
 
-func (r *runner) tellDrift(kind process.EventKind, why process.Cause) {
+func (r *runner) emitDrift(kind process.EventKind, why process.Cause) {
 	r.happened(r.machine.State, r.machine.State,
 		process.Event{Kind: kind, PID: r.pid(), Actor: process.Actor{Kind: process.ActorOutside}, Cause: why})
 }

@@ -21,10 +21,10 @@ func (r *runner) happened(from, to lifecycle.State, e process.Event) {
 	}
 	// The end of a run is known to the millisecond, its begin when somebody got round to it: what is told first comes
 	// first. A clock that was set back is another matter.
-	if ahead := r.telling.at - e.At; ahead > 0 && ahead < time.Minute.Milliseconds() {
-		e.At = r.telling.at
+	if ahead := r.lastEvent.at - e.At; ahead > 0 && ahead < time.Minute.Milliseconds() {
+		e.At = r.lastEvent.at
 	}
-	r.telling.at = e.At
+	r.lastEvent.at = e.At
 	if r.record != nil {
 		e.ReportID = r.record.Spec.ReportID
 	}
@@ -34,9 +34,9 @@ func (r *runner) happened(from, to lifecycle.State, e process.Event) {
 // byPolicy is the actor of what drover does because the spec says so.
 func byPolicy() process.Actor { return process.Actor{Kind: process.ActorPolicy} }
 
-// end is how an instance came to its end without an operation. began is in Unix seconds, run the one that it was
+// processEnd is how an instance came to its end without an operation. began is in Unix seconds, run the one that it was
 // started in; how is nil where nobody saw it.
-type end struct {
+type processEnd struct {
 	pid   int
 	how   *process.Exit
 	why   process.Cause
@@ -47,9 +47,9 @@ type end struct {
 	words, log string
 }
 
-// heard returns the end with what the instance wrote last. Where it wrote nothing to its output that is the end of its
-// log, as it is before the next instance writes to it.
-func (r *runner) heard(was end) end {
+// withLastWords returns the end with what the instance wrote last. Where it wrote nothing to its output that is the end
+// of its log, as it is before the next instance writes to it.
+func (r *runner) withLastWords(was processEnd) processEnd {
 	spec := &r.record.Spec
 	if spec.Identity.LogPath == "" {
 		return was
@@ -63,8 +63,8 @@ func (r *runner) heard(was end) end {
 	return was
 }
 
-// tellEnd tells of it.
-func (r *runner) tellEnd(from, to lifecycle.State, was end) {
+// emitEnd tells of it.
+func (r *runner) emitEnd(from, to lifecycle.State, was processEnd) {
 	e := process.Event{
 		Kind: process.EventExited, PID: was.pid, Exit: was.how, Cause: was.why,
 		Actor: actorOfExit(was.how),
@@ -79,14 +79,14 @@ func (r *runner) tellEnd(from, to lifecycle.State, was end) {
 	r.attest(&e, was.log)
 	r.happened(from, to, e)
 	if to == lifecycle.GivenUp {
-		r.tellGivenUp(from)
+		r.emitGivenUp(from)
 	}
 }
 
-// tellEndOf tells of an end: that of a stop that had failed, where asked is one, or else of one by itself.
-func (r *runner) tellEndOf(from, to lifecycle.State, was end, asked *specstore.Asked) {
+// emitEndOf tells of an end: that of a stop that had failed, where asked is one, or else of one by itself.
+func (r *runner) emitEndOf(from, to lifecycle.State, was processEnd, asked *specstore.PendingStop) {
 	if asked == nil {
-		r.tellEnd(from, to, was)
+		r.emitEnd(from, to, was)
 		return
 	}
 	e := process.Event{PID: was.pid, Exit: was.how, Cause: r.record.Rest, Actor: asked.Actor}
@@ -100,8 +100,8 @@ func (r *runner) tellEndOf(from, to lifecycle.State, was end, asked *specstore.A
 	r.happened(from, to, e)
 }
 
-// tellReplaced tells that an instance has ended and that another one has its place.
-func (r *runner) tellReplaced(from, to lifecycle.State, was end) {
+// emitReplaced tells that an instance has ended and that another one has its place.
+func (r *runner) emitReplaced(from, to lifecycle.State, was processEnd) {
 	e := process.Event{
 		Kind: process.EventReplaced, PID: r.pid(), Exit: was.how,
 		Actor: process.Actor{Kind: process.ActorOutside},
@@ -117,8 +117,8 @@ func (r *runner) tellReplaced(from, to lifecycle.State, was end) {
 	r.happened(from, to, e)
 }
 
-// tellLeftovers tells of what was ended besides the process.
-func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
+// emitLeftovers tells of what was ended besides the process.
+func (r *runner) emitLeftovers(ended []liveness.Member, actor process.Actor) {
 	text := operation.EndedText(ended)
 	if text == "" {
 		return
@@ -131,7 +131,7 @@ func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
 }
 
 // describeRun adds to the event of an end how long the instance had run and what it wrote.
-func (r *runner) describeRun(e *process.Event, was end) {
+func (r *runner) describeRun(e *process.Event, was processEnd) {
 	if was.began > 0 {
 		e.RunTime = max(time.Now().UnixMilli()-was.began*1000, 0)
 	}
@@ -141,7 +141,7 @@ func (r *runner) describeRun(e *process.Event, was end) {
 	}
 }
 
-func (r *runner) tellGivenUp(from lifecycle.State) {
+func (r *runner) emitGivenUp(from lifecycle.State) {
 	why := r.cause()
 	why.Text = givenUpText(&r.runtime, r.machine.Attempts)
 	r.happened(from, lifecycle.GivenUp, process.Event{
@@ -150,24 +150,27 @@ func (r *runner) tellGivenUp(from lifecycle.State) {
 	})
 }
 
-// tellFoundAfter tells that another instance was found, in the place of before or, where that is nil, of none.
-func (r *runner) tellFoundAfter(from, to lifecycle.State, before *procfs.Identity) {
+// emitFoundAfter tells that another instance was found, in the place of before or, where that is nil, of none.
+func (r *runner) emitFoundAfter(from, to lifecycle.State, before *procfs.Identity) {
 	if before == nil {
-		r.tellFound(from, to)
+		r.emitFound(from, to)
 		return
 	}
-	r.tellReplaced(from, to,
-		end{pid: before.PID, why: process.Cause{Text: "drover did not see how pid " + itoa(before.PID) + " ended"}})
+	r.emitReplaced(from, to,
+		processEnd{
+			pid: before.PID,
+			why: process.Cause{Text: "drover did not see how pid " + itoa(before.PID) + " ended"},
+		})
 }
 
-// tellFound tells that somebody else has started the process.
-func (r *runner) tellFound(from, to lifecycle.State) {
+// emitFound tells that somebody else has started the process.
+func (r *runner) emitFound(from, to lifecycle.State) {
 	r.happened(from, to, process.Event{
 		Kind: process.EventFound, PID: r.pid(), Cause: r.cause(), Actor: process.Actor{Kind: process.ActorOutside},
 	})
 }
 
-func (r *runner) tellRelaunched(from, to lifecycle.State, attempt int, why process.Cause) {
+func (r *runner) emitRelaunched(from, to lifecycle.State, attempt int, why process.Cause) {
 	e := process.Event{Kind: process.EventRelaunched, PID: r.pid(), Cause: why, Actor: byPolicy(), Attempt: attempt}
 	switch {
 	case r.record != nil && r.record.Spec.Policy.Kind == process.Periodic:
@@ -181,7 +184,7 @@ func (r *runner) tellRelaunched(from, to lifecycle.State, attempt int, why proce
 	r.flapping()
 }
 
-func (r *runner) tellRelaunchFailed(from, to lifecycle.State, attempt int, why process.Cause) {
+func (r *runner) emitRelaunchFailed(from, to lifecycle.State, attempt int, why process.Cause) {
 	e := process.Event{Kind: process.EventRelaunchFailed, Cause: why, Actor: byPolicy(), Attempt: attempt}
 	if r.record != nil && r.record.Spec.Policy.Kind == process.Periodic {
 		e.Kind = process.EventRunFailed
@@ -189,23 +192,23 @@ func (r *runner) tellRelaunchFailed(from, to lifecycle.State, attempt int, why p
 	}
 	r.happened(from, to, e)
 	if to == lifecycle.GivenUp {
-		r.tellGivenUp(from)
+		r.emitGivenUp(from)
 	}
 	r.flapping()
 }
 
-// formerly is what was known of a process before an operation.
-type formerly struct {
+// priorState is what was known of a process before an operation.
+type priorState struct {
 	record  *specstore.Record
 	runtime specstore.Runtime
 }
 
-// tellOperation tells what an operation has done. One that was not needed, or not allowed to begin, has done nothing.
-func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, was formerly, to lifecycle.State) {
+// emitOperation tells what an operation has done. One that was not needed, or not allowed to begin, has done nothing.
+func (r *runner) emitOperation(entry *specstore.Entry, result operation.Result, was priorState, to lifecycle.State) {
 	actor := entry.Actor
 	actor.Kind, actor.Operation = process.ActorCaller, entry.Item
 	e := process.Event{Actor: actor, PID: r.pid()}
-	from, to := r.stood(entry.Op, was, to)
+	from, to := r.statesOf(entry.Op, was, to)
 	switch result.Outcome.Fault {
 	case process.None:
 		kind, ok := kindOf(entry.Op)
@@ -232,9 +235,9 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 	}
 	switch e.Kind {
 	case process.EventStopped, process.EventKilled:
-		r.tellStopped(&e)
+		r.emitStopped(&e)
 	case process.EventRestarted:
-		r.tellRestarted(&e, was.runtime)
+		r.emitRestarted(&e, was.runtime)
 	case process.EventUnregistered:
 		if p := was.runtime.Process; p != nil {
 			e.PID = p.PID
@@ -253,9 +256,9 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 	r.flapping()
 }
 
-// stood returns the states before and after an operation, as they were. A process that the agent does not know, before
-// the operation or after it, is in the state in which it was left alone all the same.
-func (r *runner) stood(op process.Op, was formerly, after lifecycle.State) (from, to lifecycle.State) {
+// statesOf returns the states before and after an operation, as they were. A process that the agent does not know,
+// before the operation or after it, is in the state in which it was left alone all the same.
+func (r *runner) statesOf(op process.Op, was priorState, after lifecycle.State) (from, to lifecycle.State) {
 	from, to = r.work.prior, after
 	switch {
 	case op == process.Unregister:
@@ -272,8 +275,8 @@ func (r *runner) stood(op process.Op, was formerly, after lifecycle.State) (from
 	return from, to
 }
 
-// tellRestarted adds to the event of a restart what became of the former instance, and which one has its place.
-func (r *runner) tellRestarted(e *process.Event, was specstore.Runtime) {
+// emitRestarted adds to the event of a restart what became of the former instance, and which one has its place.
+func (r *runner) emitRestarted(e *process.Event, was specstore.Runtime) {
 	if was.Process == nil || r.runtime.Process != nil && *r.runtime.Process == *was.Process {
 		return
 	}
@@ -290,13 +293,13 @@ func (r *runner) tellRestarted(e *process.Event, was specstore.Runtime) {
 	}
 }
 
-// tellStopped adds to the event of a stop how the instance ended.
-func (r *runner) tellStopped(e *process.Event) {
+// emitStopped adds to the event of a stop how the instance ended.
+func (r *runner) emitStopped(e *process.Event) {
 	e.Exit = r.exitSince(r.work.since)
 	if was := r.runtime.Ended; was != nil {
 		e.PID = was.PID
 	}
-	r.describeRun(e, end{run: r.runtime.Run, began: r.runtime.LastStartAt})
+	r.describeRun(e, processEnd{run: r.runtime.Run, began: r.runtime.LastStartAt})
 	r.closeRun(e, r.runtime.LastStartAt)
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/clip"
+
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -37,7 +39,7 @@ func lastLines(output string) string {
 		return "(binary)"
 	}
 	output = strings.TrimSpace(output)
-	output = strings.ToValidUTF8(output[max(0, len(output)-proofBytes):], "")
+	output = clip.Tail(output, proofBytes)
 	lines := strings.Split(output, "\n")
 	return strings.Join(lines[max(0, len(lines)-proofLines):], "\n")
 }

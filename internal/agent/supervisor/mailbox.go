@@ -43,15 +43,15 @@ type mailbox struct {
 	fresh bool
 	// newer is what the server knows of the process, until it is taken over.
 	newer *specstore.Desired
-	// turn has somebody see to what is here; nil before that can be. awake says that somebody does.
-	turn  func()
-	awake bool
+	// schedule has somebody see to what is here; nil before that can be. awake says that somebody does.
+	schedule func()
+	awake    bool
 }
 
-// attend gives the mailbox somebody who sees to it, for the first time at once.
-func (b *mailbox) attend(turn func()) {
+// attach gives the mailbox somebody who sees to it, for the first time at once.
+func (b *mailbox) attach(turn func()) {
 	b.mu.Lock()
-	b.turn = turn
+	b.schedule = turn
 	b.mu.Unlock()
 	b.wake()
 }
@@ -78,7 +78,7 @@ func (b *mailbox) queue(t task) {
 
 func (b *mailbox) wake() {
 	b.mu.Lock()
-	turn := b.turn
+	turn := b.schedule
 	asleep := !b.awake && turn != nil
 	b.awake = b.awake || asleep
 	b.mu.Unlock()
@@ -87,10 +87,10 @@ func (b *mailbox) wake() {
 	}
 }
 
-// take returns all messages that have come. If there is nothing to see to, neither these nor, for one who is idle, a
+// drain returns all messages that have come. If there is nothing to see to, neither these nor, for one who is idle, a
 // newer record or a task that may begin, it reports false: the caller's turn is over, and whatever comes next begins
 // another one.
-func (b *mailbox) take(idle bool, begins admission) ([]message, bool) {
+func (b *mailbox) drain(idle bool, begins beginRule) ([]message, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := b.messages
@@ -125,12 +125,12 @@ func (b *mailbox) overtake() {
 	}
 }
 
-// admission reports whether a task may begin; first says that no operation waits before it.
-type admission func(t *task, first bool) bool
+// beginRule reports whether a task may begin; first says that no operation waits before it.
+type beginRule func(t *task, first bool) bool
 
 // ready returns the place of the first task that may begin, -1 where none may; the caller holds the lock. An operation
 // waits for those before it.
-func (b *mailbox) ready(begins admission) int {
+func (b *mailbox) ready(begins beginRule) int {
 	first := true
 	for i := range b.tasks {
 		query := b.tasks[i].entry.Op == process.Query && b.tasks[i].hold == nil
@@ -143,7 +143,7 @@ func (b *mailbox) ready(begins admission) int {
 }
 
 // next returns the task whose turn it is, if one may begin.
-func (b *mailbox) next(begins admission) (task, bool) {
+func (b *mailbox) next(begins beginRule) (task, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := b.ready(begins)
@@ -178,39 +178,39 @@ func (b *mailbox) pending() bool {
 	return len(b.tasks) > 0 || len(b.messages) > 0 || b.newer != nil
 }
 
-// face is what others may see of a runner.
-type face struct {
+// snapshot is what others may see of a runner.
+type snapshot struct {
 	record  *specstore.Record
 	runtime specstore.Runtime
 	machine lifecycle.Machine
 	runs    []process.Run
 	// rival is the pid of another drover of the host that manages the process; 0 is none.
 	rival int
-	// doing is the operation under way.
-	doing doing
+	// active is the operation under way.
+	active activeOperation
 }
 
-// doing is an operation under way: which one, empty where it is one on behalf of another process, and since when in
-// Unix milliseconds.
-type doing struct {
+// activeOperation is an operation under way: which one, empty where it is one on behalf of another process, and since
+// when in Unix milliseconds.
+type activeOperation struct {
 	op    process.Op
 	since int64
 }
 
-// sharedFace is a face behind a lock.
-type sharedFace struct {
+// sharedSnapshot is a face behind a lock.
+type sharedSnapshot struct {
 	mu sync.Mutex
-	f  face
+	s  snapshot
 }
 
-func (s *sharedFace) load() face {
+func (s *sharedSnapshot) load() snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.f
+	return s.s
 }
 
-func (s *sharedFace) store(f face) {
+func (s *sharedSnapshot) store(f snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.f = f
+	s.s = f
 }

@@ -22,7 +22,7 @@ const (
 // count looks whether the kernel has ended anything of the runs of processes that are running, for want of memory.
 func (s *Supervisor) count(all bool) {
 	for _, r := range s.all() {
-		f := r.face.load()
+		f := r.shared.load()
 		run := f.runtime.Run
 		if f.record == nil || f.machine.State != lifecycle.Running || f.runtime.Process == nil || run == "" || !all &&
 			f.record.Spec.Hard.Memory == 0 {
@@ -36,20 +36,20 @@ func (s *Supervisor) count(all bool) {
 
 // shortOfMemory waits a moment to see whether the main process is what the kernel has ended.
 func (r *runner) shortOfMemory(run string) {
-	if r.watching.short || r.runtime.Run != run {
+	if r.watchState.oomPending || r.runtime.Run != run {
 		return
 	}
-	r.watching.short = true
+	r.watchState.oomPending = true
 	time.AfterFunc(settleTime, func() {
 		r.post(func(_ context.Context, r *runner) {
-			r.watching.short = false
+			r.watchState.oomPending = false
 			if r.work.busy || r.record == nil || r.runtime.Run != run || r.runtime.Process == nil {
 				return
 			}
 			if kills := r.oomKills(); kills > 0 {
 				r.workersEnded(kills)
-				r.keep(r.runtime)
-				r.show()
+				r.storeRuntime(r.runtime)
+				r.publish()
 			}
 		})
 	})
@@ -86,9 +86,9 @@ func (r *runner) workersEnded(kills int) {
 }
 
 // shortage is what the kernel has lately ended of the run besides the main process; ok is false where that is nothing.
-func (f face) shortage() (c process.Cause, ok bool) {
-	o := f.runtime.OOM
-	if f.runtime.Run == "" || o.Run != f.runtime.Run || o.At == 0 || time.Since(time.UnixMilli(o.At)) > shortFor {
+func (snap snapshot) shortage() (c process.Cause, ok bool) {
+	o := snap.runtime.OOM
+	if snap.runtime.Run == "" || o.Run != snap.runtime.Run || o.At == 0 || time.Since(time.UnixMilli(o.At)) > shortFor {
 		return process.Cause{}, false
 	}
 	text := "the kernel killed " + process.Count(o.Workers, "process", "processes") +
@@ -100,7 +100,7 @@ func (f face) shortage() (c process.Cause, ok bool) {
 // blameEnd is blame for the end of the instance: what the kernel has ended of its run before is evidence.
 func (r *runner) blameEnd(id process.CauseID, text string) {
 	r.blame(id, text)
-	if short, ok := (face{runtime: r.runtime}).shortage(); ok {
+	if short, ok := (snapshot{runtime: r.runtime}).shortage(); ok {
 		r.runtime.Cause.Evidence = append(r.runtime.Cause.Evidence, short.Text)
 	}
 }

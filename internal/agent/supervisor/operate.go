@@ -26,7 +26,7 @@ func (r *runner) start(ctx context.Context, t task) {
 	if t.hold != nil {
 		r.work.entry = nil
 		close(t.hold.held)
-		r.sup.turns.beside(func() {
+		r.sup.goroutines.spawn(func() {
 			select {
 			case fate := <-t.hold.released:
 				r.post(func(ctx context.Context, r *runner) { r.released(ctx, fate, t.hold.by) })
@@ -37,7 +37,7 @@ func (r *runner) start(ctx context.Context, t task) {
 	}
 	doing, cancel := context.WithCancelCause(ctx)
 	hurry := make(chan struct{})
-	r.work.cancel, r.work.hurry = cancel, hurry
+	r.work.cancel, r.work.endCheck = cancel, hurry
 	began := r.work.since
 	subject := operation.Subject{
 		Record: r.record, Runtime: r.runtime, Overtook: t.overtook, Hurry: hurry,
@@ -45,7 +45,7 @@ func (r *runner) start(ctx context.Context, t task) {
 			r.post(func(_ context.Context, r *runner) { r.work.checking = r.work.busy && r.work.since == began })
 		},
 	}
-	r.sup.turns.beside(func() {
+	r.sup.goroutines.spawn(func() {
 		defer cancel(nil)
 		r.operate(ctx, withHolder(doing, &t.entry), t, subject)
 	})
@@ -57,7 +57,7 @@ func (r *runner) start(ctx context.Context, t task) {
 func (r *runner) query(ctx context.Context, t task) {
 	var seen *process.Instance
 	if r.machine.State != lifecycle.Unknown {
-		seen = r.sight(ctx)
+		seen = r.refresh(ctx)
 		r.review(ctx)
 	}
 	subject := operation.Subject{Record: r.record, Runtime: r.runtime, Seen: seen}
@@ -66,7 +66,7 @@ func (r *runner) query(ctx context.Context, t task) {
 		r.operate(ctx, ctx, t, subject)
 		return
 	}
-	r.sup.turns.beside(func() {
+	r.sup.goroutines.spawn(func() {
 		afterComparison(ctx, over)
 		r.operate(ctx, ctx, t, subject)
 	})
@@ -75,7 +75,7 @@ func (r *runner) query(ctx context.Context, t task) {
 // hold notes that something holds the process from now on.
 func (r *runner) hold() {
 	r.work = work{busy: true, since: time.Now().UnixMilli(), prior: r.work.prior}
-	r.watching.doubted = false
+	r.watchState.unconfirmed = false
 }
 
 // storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
@@ -89,12 +89,12 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 	if err != nil {
 		return // the agent stops, and its successor goes on
 	}
-	r.noteAsked(&e, subject, &result)
+	r.notePendingStop(&e, subject, &result)
 	if rec := result.Change.Put; rec != nil {
 		if rec.RegisteredAt == 0 {
 			rec.RegisteredAt = time.Now().Unix()
 		}
-		if !result.Asked {
+		if !result.StopPending {
 			rec.Rest = restAfter(&e, rec.Rest)
 		}
 		result.Runtime = withoutAnswers(result.Runtime, subject.Record, rec)
@@ -102,7 +102,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
 		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the
 		// other.
-		r.keep(result.Runtime)
+		r.storeRuntime(result.Runtime)
 	}
 	for e.Op != process.Query { // of a question nothing is kept
 		err := r.sup.cfg.Store.Finish(e.Item, r.id, result.Outcome, result.Change)
@@ -179,14 +179,14 @@ func (r *runner) unbegun(ctx context.Context, failed func(text string) operation
 // operated goes on after an operation.
 func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operation.Result) {
 	r.work.busy = false
-	was := formerly{r.record, r.runtime}
+	was := priorState{r.record, r.runtime}
 	r.apply(e, result)
 	ended := lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: result.Restore, Now: result.Now}
-	r.stepAndTell(ctx, ended, func(_, to lifecycle.State) {
+	r.stepAndEmit(ctx, ended, func(_, to lifecycle.State) {
 		actor := e.Actor
 		actor.Kind, actor.Operation = process.ActorCaller, e.Item
-		r.tellLeftovers(result.Ended, actor)
-		r.tellOperation(e, result, was, to)
+		r.emitLeftovers(result.Ended, actor)
+		r.emitOperation(e, result, was, to)
 	})
 	r.beginOwed(ctx)
 	r.sup.cfg.Operator.Ended(e.Item) // the latest run is shown by now
@@ -228,18 +228,18 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 }
 
 // released goes on after a hold: another process's operation may have ended the instance that both are.
-func (r *runner) released(ctx context.Context, fate operation.Fate, by *specstore.Entry) {
+func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *specstore.Entry) {
 	r.work.busy = false
 	was := r.pid()
 	switch fate {
 	case operation.Down:
 		r.unhostedByPeer(by)
 	case operation.AskedToo:
-		r.askedByPeer(by)
+		r.pendingStopByPeer(by)
 	case operation.Untouched:
 	}
 	r.sighted(r.look())
-	r.stepAndTell(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil}, func(_, to lifecycle.State) {
+	r.stepAndEmit(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil}, func(_, to lifecycle.State) {
 		if fate == operation.Down && r.record != nil {
 			actor := by.Actor
 			actor.Kind, actor.Operation = process.ActorCaller, by.Item

@@ -37,7 +37,7 @@ type hostMarks struct {
 type pidName struct{ path, proc string }
 
 // marksOf returns what a process is known by to others.
-func marksOf(f *face) marks {
+func marksOf(f *snapshot) marks {
 	if f.record == nil {
 		return marks{}
 	}
@@ -71,9 +71,9 @@ func (x *peerIndex) put(id process.ID, m marks) {
 		x.marks, x.byInstance = map[process.ID]marks{}, map[procfs.Identity][]process.ID{}
 		x.byFile, x.byName = map[string][]process.ID{}, map[pidName][]process.ID{}
 	}
-	remark(x.byInstance, id, old.instance, m.instance)
-	remark(x.byFile, id, old.host.file, m.host.file)
-	remark(x.byName, id, old.host.name, m.host.name)
+	moveMark(x.byInstance, id, old.instance, m.instance)
+	moveMark(x.byFile, id, old.host.file, m.host.file)
+	moveMark(x.byName, id, old.host.name, m.host.name)
 	if m == (marks{}) {
 		delete(x.marks, id)
 		return
@@ -81,8 +81,8 @@ func (x *peerIndex) put(id process.ID, m marks) {
 	x.marks[id] = m
 }
 
-// remark moves a process from one mark to another.
-func remark[K comparable](by map[K][]process.ID, id process.ID, from, to K) {
+// moveMark moves a process from one mark to another.
+func moveMark[K comparable](by map[K][]process.ID, id process.ID, from, to K) {
 	var none K
 	if from == to {
 		return

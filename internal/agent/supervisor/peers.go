@@ -25,13 +25,13 @@ func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.
 	}
 	known := map[procfs.Identity]bool{}
 	for _, r := range s.all() {
-		f := r.face.load()
+		f := r.shared.load()
 		switch {
 		case r.id == self || f.record == nil:
 		case f.runtime.Process != nil && s.isAlive(*f.runtime.Process):
 			known[*f.runtime.Process] = true
 		case f.record.Spec.Identity.PIDPath != "":
-			if seen := s.cfg.Operator.Processes.Look(&f.record.Spec, f.runtime, operation.Whose{}); seen.Alive() &&
+			if seen := s.cfg.Operator.Processes.Look(&f.record.Spec, f.runtime, operation.Ownership{}); seen.Alive() &&
 				seen.PIDFile != "" {
 				known[*seen.ID] = true
 			}
@@ -56,10 +56,10 @@ const holdLimit = 10 * time.Second
 
 // Hold implements operation.Peers: it waits in the other process's queue like an operation, so that nothing else
 // happens to that process until release is called. It fails when the other process is busy for longer than holdLimit.
-func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(operation.Fate), err error) {
-	h := &hold{held: make(chan struct{}), released: make(chan operation.Fate, 1), by: holder(ctx)}
+func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(operation.PeerEffect), err error) {
+	h := &hold{held: make(chan struct{}), released: make(chan operation.PeerEffect, 1), by: holder(ctx)}
 	s.submit(id, task{hold: h})
-	release = func(f operation.Fate) { h.released <- f }
+	release = func(f operation.PeerEffect) { h.released <- f }
 	limit := time.NewTimer(holdLimit)
 	defer limit.Stop()
 	select {
@@ -79,7 +79,7 @@ func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(oper
 // hold is a process kept still on behalf of another one.
 type hold struct {
 	held     chan struct{}
-	released chan operation.Fate
+	released chan operation.PeerEffect
 	// by is the operation that wants it.
 	by *specstore.Entry
 }

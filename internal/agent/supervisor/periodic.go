@@ -2,8 +2,9 @@ package supervisor
 
 import (
 	"context"
-	"strings"
 	"time"
+
+	"drover/internal/clip"
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/specstore"
@@ -13,12 +14,12 @@ import (
 
 // Due implements timetable.Sink.
 func (s *Supervisor) Due(id process.ID, at time.Time, _ bool) {
-	s.tell(id, func(ctx context.Context, r *runner) { r.due(ctx, at) })
+	s.emit(id, func(ctx context.Context, r *runner) { r.due(ctx, at) })
 }
 
 // Missed implements timetable.Sink.
 func (s *Supervisor) Missed(id process.ID, _, to time.Time, count int) {
-	s.tell(id, func(_ context.Context, r *runner) { r.missed(to, count) })
+	s.emit(id, func(_ context.Context, r *runner) { r.missed(to, count) })
 }
 
 const (
@@ -29,9 +30,7 @@ const (
 )
 
 // ending returns the end of what a run wrote.
-func ending(output string) string {
-	return strings.ToValidUTF8(output[max(0, len(output)-maxRunOutput):], "")
-}
+func ending(output string) string { return clip.Tail(output, maxRunOutput) }
 
 // keepsHistory reports whether what came of each run is worth keeping.
 func (r *runner) keepsHistory() bool {
@@ -40,7 +39,7 @@ func (r *runner) keepsHistory() bool {
 
 // runsByTimetable reports whether the timetable of the process counts.
 func (r *runner) runsByTimetable() bool {
-	return r.record != nil && r.record.Hosted && r.claimed.rival == 0 && !r.record.GivenUp &&
+	return r.record != nil && r.record.Hosted && r.claims.rival == 0 && !r.record.GivenUp &&
 		r.record.Spec.Policy.Kind == process.Periodic
 }
 
@@ -159,7 +158,7 @@ func (r *runner) missed(last time.Time, count int) {
 		Attempt: count, Cause: r.cause(),
 	})
 	r.writeHistory()
-	r.show()
+	r.publish()
 }
 
 // openRun is the run that is under way as far as is known; nil where there is none.
@@ -201,7 +200,7 @@ func (r *runner) runOfOperation(to lifecycle.State) {
 	if was := r.runtime.Ended; was != nil {
 		e.PID = was.PID
 	}
-	r.describeRun(&e, end{run: r.runtime.Run, began: r.runtime.LastStartAt})
+	r.describeRun(&e, processEnd{run: r.runtime.Run, began: r.runtime.LastStartAt})
 	r.noteRun(process.Run{Started: r.runtime.LastStartAt * 1000, PID: e.PID})
 	r.closeRun(&e, r.runtime.LastStartAt)
 	if r.judgeRun(&e); e.Kind == process.EventRunEnded {

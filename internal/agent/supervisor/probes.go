@@ -13,7 +13,7 @@ import (
 
 // Answered implements probe.Sink.
 func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer) {
-	s.tell(id, func(ctx context.Context, r *runner) {
+	s.emit(id, func(ctx context.Context, r *runner) {
 		// Of another instance, or to a command of a spec that is not in force any more, it says nothing.
 		if r.record != nil && r.record.Revision == revision && r.runtime.Process != nil &&
 			*r.runtime.Process == instance {
@@ -46,7 +46,7 @@ func (r *runner) follow(ctx context.Context) {
 
 // countInstances notes since when there are too few.
 func (r *runner) countInstances() {
-	switch few := (face{record: r.record, runtime: r.runtime, machine: r.machine}).tooFew(); {
+	switch few := (snapshot{record: r.record, runtime: r.runtime, machine: r.machine}).tooFew(); {
 	case !few:
 		r.runtime.Few = 0
 	case r.runtime.Few == 0:
@@ -58,19 +58,19 @@ func (r *runner) countInstances() {
 func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 	if !health {
 		r.runtime.Version = a
-		r.keep(r.runtime)
-		r.show()
+		r.storeRuntime(r.runtime)
+		r.publish()
 		return
 	}
 	sick := r.runtime.Health != nil && r.runtime.Health.Bad
 	r.runtime.Health = a
-	r.keep(r.runtime)
-	r.show()
+	r.storeRuntime(r.runtime)
+	r.publish()
 	if a.Bad != sick {
-		r.tellHealth(a)
+		r.emitHealth(a)
 	}
 	if a.Bad && r.mayRestart() && !r.mayNotEnd(*r.runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
-		r.coming.placed = true
+		r.relaunching.reserved = true
 		r.blame(process.CauseUnhealthy, "pid "+itoa(r.pid())+" was ended because it is unhealthy: "+a.Text)
 		r.runtime.Ending = &specstore.Ending{Cause: r.cause()}
 		r.step(ctx, lifecycle.Condemned{})
@@ -101,7 +101,7 @@ func (r *runner) mayRestart() bool {
 		!r.work.busy && r.machine.State == lifecycle.Running
 }
 
-func (r *runner) tellHealth(a *process.Answer) {
+func (r *runner) emitHealth(a *process.Answer) {
 	e := process.Event{Kind: process.EventHealthy, PID: r.pid(), Actor: byPolicy()}
 	if a.Bad {
 		e.Kind = process.EventUnhealthy
@@ -136,7 +136,7 @@ func (r *runner) review(ctx context.Context) {
 		}
 	}
 	if before != len(r.runtime.Relaunches) || matches != r.runtime.Matches {
-		r.keep(r.runtime)
-		r.show()
+		r.storeRuntime(r.runtime)
+		r.publish()
 	}
 }

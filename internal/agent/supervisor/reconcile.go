@@ -38,8 +38,8 @@ func (s *Supervisor) Reconcile(all []specstore.Desired, reached uint64) (older i
 // waits reports whether the server's word is still being waited for.
 func (s *Supervisor) waits() bool { return !s.confirmed.Load() }
 
-// goOn ends the wait.
-func (s *Supervisor) goOn() {
+// finishReconcile ends the wait.
+func (s *Supervisor) finishReconcile() {
 	s.confirmed.Store(true)
 	for _, r := range s.all() {
 		r.post(func(context.Context, *runner) {}) // run sees to it
@@ -49,7 +49,7 @@ func (s *Supervisor) goOn() {
 // launch begins a relaunch: now, or once the server has had its say.
 func (r *runner) launch(ctx context.Context, begin func(context.Context)) {
 	if r.sup.waits() {
-		r.coming.held = begin
+		r.relaunching.deferred = begin
 		return
 	}
 	begin(ctx)
@@ -57,8 +57,8 @@ func (r *runner) launch(ctx context.Context, begin func(context.Context)) {
 
 // release begins the relaunch that has waited.
 func (r *runner) release(ctx context.Context) {
-	if begin := r.coming.held; begin != nil {
-		r.coming.held = nil
+	if begin := r.relaunching.deferred; begin != nil {
+		r.relaunching.deferred = nil
 		begin(ctx)
 	}
 }
@@ -89,13 +89,13 @@ func (r *runner) reconcile(ctx context.Context) {
 	r.record = &rec
 	r.runtime = withoutAnswers(r.runtime, before, r.record)
 	r.schedule()
-	r.tellReconciled(before)
-	if r.coming.held != nil && rec.Hosted && rec.Spec.Policy.Kind == process.Resident {
-		r.show() // it begins as it would have
+	r.emitReconciled(before)
+	if r.relaunching.deferred != nil && rec.Hosted && rec.Spec.Policy.Kind == process.Resident {
+		r.publish() // it begins as it would have
 		return
 	}
-	if r.coming.held != nil {
-		r.coming.held = nil
+	if r.relaunching.deferred != nil {
+		r.relaunching.deferred = nil
 		r.sup.cfg.Operator.Relaunched(r.id)
 	}
 	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
@@ -111,8 +111,8 @@ func (r *runner) reconcile(ctx context.Context) {
 
 // forget drops a process that was removed with the given revision.
 func (r *runner) forget(ctx context.Context, revision uint64) {
-	r.tellForgotten()
-	r.coming.held = nil
+	r.emitForgotten()
+	r.relaunching.deferred = nil
 	r.sup.cfg.Operator.Relaunched(r.id)
 	r.sup.cfg.Sink.Gone(r.id, revision)
 	r.dropRuntime()
@@ -149,7 +149,7 @@ func restOf(w process.Want) process.CauseID {
 	return process.CauseUnhosted
 }
 
-func (r *runner) tellReconciled(before *specstore.Record) {
+func (r *runner) emitReconciled(before *specstore.Record) {
 	kind := process.EventRegistered
 	switch was := before != nil && before.Hosted; {
 	case r.record.Hosted && !was:
@@ -163,7 +163,7 @@ func (r *runner) tellReconciled(before *specstore.Record) {
 	})
 }
 
-func (r *runner) tellForgotten() {
+func (r *runner) emitForgotten() {
 	r.happened(r.machine.State, r.machine.State, process.Event{
 		Kind: process.EventUnregistered, PID: r.pid(), Actor: byPolicy(), Cause: process.Cause{Text: reconciledText},
 	})

@@ -12,23 +12,23 @@ import (
 	"drover/internal/process"
 )
 
-// coming is the next relaunch.
-type coming struct {
-	// held begins the one that waits for the server's word; nil where none does.
-	held func(context.Context)
-	// placed says that it has its place in the host's budget.
-	placed bool
-	// giveBack gives back the place that is waited for; nil where there is none.
-	giveBack func(now time.Duration)
+// plannedRelaunch is the next relaunch.
+type plannedRelaunch struct {
+	// deferred begins the one that waits for the server's word; nil where none does.
+	deferred func(context.Context)
+	// reserved says that it has its place in the host's budget.
+	reserved bool
+	// cancel gives back the place that is waited for; nil where there is none.
+	cancel func(now time.Duration)
 }
 
 // relaunchWithin begins a relaunch if the budget of the host has room, or the relaunch has its place in it. A run of a
 // timetable needs none.
 func (r *runner) relaunchWithin(ctx context.Context, held bool) {
-	r.coming.giveBack = nil
+	r.relaunching.cancel = nil
 	if r.record.Spec.Policy.Kind == process.Resident {
-		placed := held || r.coming.placed
-		r.coming.placed = false
+		placed := held || r.relaunching.reserved
+		r.relaunching.reserved = false
 		if r.mayNotStart() {
 			until := r.now() + askAgain
 			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
@@ -36,7 +36,7 @@ func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 		}
 		if !placed {
 			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
-				r.coming.giveBack = giveBack
+				r.relaunching.cancel = giveBack
 				until := r.now() + wait
 				r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.HeldBack{Until: until}) })
 				return
@@ -51,10 +51,10 @@ func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 
 // leaveBudget gives back the place that is waited for; one that was taken is used up.
 func (r *runner) leaveBudget() {
-	r.coming.placed = false
-	if r.coming.giveBack != nil {
-		r.coming.giveBack(r.now())
-		r.coming.giveBack = nil
+	r.relaunching.reserved = false
+	if r.relaunching.cancel != nil {
+		r.relaunching.cancel(r.now())
+		r.relaunching.cancel = nil
 	}
 }
 
@@ -70,7 +70,7 @@ func (r *runner) relaunch(
 	r.work.cancel = cancel
 	r.runtime.Ending = nil // also where an earlier agent died before it had noted that: what it was ending has gone
 	rec, rt := *r.record, r.runtime
-	r.sup.turns.beside(func() {
+	r.sup.goroutines.spawn(func() {
 		defer cancel(nil)
 		if queued {
 			select {
@@ -101,7 +101,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	tallied := r.runtime
 	r.runtime = after.Runtime
 	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
-	r.tellLeftovers(after.Ended, byPolicy())
+	r.emitLeftovers(after.Ended, byPolicy())
 	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, operation.ErrUnrecorded)) &&
 		r.record.Spec.Policy.Kind == process.Resident {
 		r.putOff(ctx, err, why)
@@ -113,11 +113,11 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		r.runtime.Cause.Evidence = rest
 		cause := r.cause()
 		// Before the step, which may begin the next relaunch.
-		r.keep(r.runtime)
+		r.storeRuntime(r.runtime)
 		r.sup.cfg.Operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
-		r.stepAndTell(ctx, lifecycle.LaunchFailed{}, func(from, to lifecycle.State) {
-			r.tellRelaunchFailed(from, to, attempts, cause)
+		r.stepAndEmit(ctx, lifecycle.LaunchFailed{}, func(from, to lifecycle.State) {
+			r.emitRelaunchFailed(from, to, attempts, cause)
 		})
 		return
 	}
@@ -133,8 +133,8 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	}
 	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", pid, "attempt", attempts,
 		"outside", r.runtime.Outside)
-	r.stepAndTell(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) {
-		r.tellRelaunched(from, to, attempts, why)
+	r.stepAndEmit(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) {
+		r.emitRelaunched(from, to, attempts, why)
 	})
 	r.sup.cfg.Operator.Relaunched(r.id)
 }
@@ -153,12 +153,12 @@ func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cau
 	attempts := r.machine.Attempts
 	r.blame(causeOf(hindrance), "relaunch delayed: "+hindrance.Error())
 	cause := r.cause()
-	r.keep(r.runtime)
+	r.storeRuntime(r.runtime)
 	r.sup.cfg.Operator.Relaunched(r.id)
-	r.stepAndTell(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(from, to lifecycle.State) {
+	r.stepAndEmit(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(from, to lifecycle.State) {
 		if before.ID != cause.ID {
 			r.sup.cfg.Log.Warn("relaunch postponed", "process", r.id, "error", hindrance)
-			r.tellRelaunchFailed(from, to, attempts, cause)
+			r.emitRelaunchFailed(from, to, attempts, cause)
 		}
 	})
 }

@@ -14,23 +14,23 @@ import (
 // carries out what takes time, and those that answer questions.
 type runner struct {
 	*mailbox
-	sup  *Supervisor
-	id   process.ID
-	face sharedFace
+	sup    *Supervisor
+	id     process.ID
+	shared sharedSnapshot
 
 	// What follows belongs to the goroutine of run.
 	record  *specstore.Record
 	runtime specstore.Runtime
 	machine lifecycle.Machine // without a state until it has begun
 	// history is kept for periodic and single runs.
-	history  specstore.History
-	alarm    alarm
-	work     work
-	watching watching
-	coming   coming
-	telling  telling
-	refused  refused
-	claimed  claimed
+	history     specstore.History
+	timer       machineTimer
+	work        work
+	watchState  watchState
+	relaunching plannedRelaunch
+	lastEvent   lastEvent
+	denials     policyDenials
+	claims      claimState
 	// comparing is closed when the configuration files have been looked at; nil while nobody does.
 	comparing chan struct{}
 }
@@ -47,13 +47,14 @@ type work struct {
 	// cancel ends it before its time, nil where nothing can; killed says that it has been called.
 	cancel context.CancelCauseFunc
 	killed bool
-	// hurry has its check end, nil where there is none or it has been told to; checking says that a check is under way.
-	hurry    chan struct{}
+	// endCheck has its check end, nil where there is none or it has been told to; checking says that a check is under
+	// way.
+	endCheck chan struct{}
 	checking bool
 }
 
-// telling is what was told last.
-type telling struct {
+// lastEvent is what was told last.
+type lastEvent struct {
 	// at is when the last event was, in Unix milliseconds.
 	at int64
 }
@@ -68,7 +69,7 @@ func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
 		r.runtime = rt
 		r.readHistory()
 	}
-	r.show()
+	r.publish()
 	return r
 }
 
@@ -88,12 +89,12 @@ func (r *runner) run(ctx context.Context) {
 		for t, ok := r.next(begins); ok; t, ok = r.next(begins) {
 			r.start(ctx, t)
 		}
-		r.press()
+		r.preempt()
 		if !r.work.busy && r.record == nil && r.sup.retire(r) {
-			r.rest()
+			r.stopTimers()
 			return
 		}
-		messages, more := r.take(!r.work.busy, begins)
+		messages, more := r.drain(!r.work.busy, begins)
 		if !more {
 			return
 		}
@@ -117,9 +118,9 @@ func (r *runner) admits(t *task, first bool) bool {
 	return free || time.Since(t.queued) >= queryPatience
 }
 
-// press has what is under way give way to what waits: a kill ends it, a stop or unhost ends its check. It sees to it
+// preempt has what is under way give way to what waits: a kill ends it, a stop or unhost ends its check. It sees to it
 // that a query that waits is looked at again.
-func (r *runner) press() {
+func (r *runner) preempt() {
 	r.eachWaiting(func(t *task) {
 		switch {
 		case !r.work.busy || t.hold != nil:
@@ -127,9 +128,9 @@ func (r *runner) press() {
 			t.overtook = t.overtook || !r.work.killed && r.work.entry != nil && r.work.entry.Op != process.Kill
 			r.work.killed = true
 			r.work.cancel(operation.KilledBy(t.entry.Item))
-		case (t.entry.Op == process.Stop || t.entry.Op == process.Unhost) && r.work.hurry != nil:
-			close(r.work.hurry)
-			r.work.hurry = nil
+		case (t.entry.Op == process.Stop || t.entry.Op == process.Unhost) && r.work.endCheck != nil:
+			close(r.work.endCheck)
+			r.work.endCheck = nil
 		case t.entry.Op == process.Query && !t.timed:
 			t.timed = true
 			time.AfterFunc(queryPatience-time.Since(t.queued), r.wake)
@@ -137,10 +138,10 @@ func (r *runner) press() {
 	})
 }
 
-// rest drops the watch and the timer of a runner that has had its last turn.
-func (r *runner) rest() {
+// stopTimers drops the watch and the timer of a runner that has had its last turn.
+func (r *runner) stopTimers() {
 	r.stopWatch()
-	r.alarm.disarm()
+	r.timer.disarm()
 	r.leaveBudget()
 }
 
@@ -154,7 +155,7 @@ func (r *runner) begin(ctx context.Context) {
 	r.machine, actions = lifecycle.New(attempts, r.runtime.LaunchedAt, r.runtime.RetryAt)
 	if r.record == nil {
 		r.machine, _ = r.machine.Step(r.policy(), lifecycle.NotFound{}, r.now())
-		r.show()
+		r.publish()
 		return
 	}
 	if r.sup.cfg.Operator.Relaunching(r.id) {
@@ -162,7 +163,7 @@ func (r *runner) begin(ctx context.Context) {
 		r.machine.State, r.machine.Awaits = lifecycle.Starting, lifecycle.Launch
 		r.schedule()
 		r.launch(ctx, func(ctx context.Context) { r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false) })
-		r.show()
+		r.publish()
 		return
 	}
 	if r.runtime.Ending != nil && r.runtime.Process != nil {
@@ -172,7 +173,7 @@ func (r *runner) begin(ctx context.Context) {
 	if r.operationPending() {
 		// It goes on from where an earlier agent left it, and what follows from its end is decided then: what looks
 		// like a crash may be its own doing.
-		r.show()
+		r.publish()
 		return
 	}
 	r.perform(ctx, actions)

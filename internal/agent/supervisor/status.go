@@ -18,7 +18,7 @@ const (
 
 // snapshot may be called by any goroutine.
 func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
-	f := r.face.load()
+	f := r.shared.load()
 	if f.record == nil {
 		return process.Status{}, nil, false
 	}
@@ -65,7 +65,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 }
 
 // describe adds what is known of the running instance.
-func (r *runner) describe(f face, s *process.Status) {
+func (r *runner) describe(f snapshot, s *process.Status) {
 	i, _, err := r.sup.cfg.Operator.Processes.Instance(*f.runtime.Process)
 	if err != nil {
 		return
@@ -80,10 +80,10 @@ func (r *runner) describe(f face, s *process.Status) {
 }
 
 // state is the word that is shown: a process that only seems to be up is not shown as running.
-func (f face) state(flapping bool) string {
-	switch f.machine.State {
+func (snap snapshot) state(flapping bool) string {
+	switch snap.machine.State {
 	case lifecycle.Running:
-		if !flapping && f.runtime.Health != nil && f.runtime.Health.Bad {
+		if !flapping && snap.runtime.Health != nil && snap.runtime.Health.Bad {
 			return shownUnhealthy
 		}
 		fallthrough
@@ -94,29 +94,29 @@ func (f face) state(flapping bool) string {
 	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.GivenUp,
 		lifecycle.Finished, lifecycle.Operating:
 	}
-	return string(f.machine.State)
+	return string(snap.machine.State)
 }
 
-func (f face) flapping(b lifecycle.Bounds, now time.Duration) bool {
-	return lifecycle.Tally{Relaunches: f.runtime.Relaunches}.Flapping(b, now)
+func (snap snapshot) flapping(b lifecycle.Bounds, now time.Duration) bool {
+	return lifecycle.Tally{Relaunches: snap.runtime.Relaunches}.Flapping(b, now)
 }
 
 // causes are why the process is not as it should be, or why it does not run, the worst first.
-func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause) {
-	why := f.runtime.Cause
+func (snap snapshot) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause) {
+	why := snap.runtime.Cause
 	why.Text = s.Message
-	if f.rival != 0 {
-		all = append(all, process.Cause{ID: process.CauseRival, Text: operation.RivalText(f.rival) +
+	if snap.rival != 0 {
+		all = append(all, process.Cause{ID: process.CauseRival, Text: operation.RivalText(snap.rival) +
 			"; this drover only watches it"})
 	}
-	if f.machine.State != lifecycle.Running {
+	if snap.machine.State != lifecycle.Running {
 		if s.State == shownFlapping { // what is shown comes first
 			all = append(all, process.Cause{
 				ID: process.CauseFlapping, Text: flappingText(b, ""),
-				Since: f.runtime.Flaps,
+				Since: snap.runtime.Flaps,
 			})
 		}
-		if why = f.causeOfRest(why); why.ID != "" || why.Text != "" {
+		if why = snap.causeOfRest(why); why.ID != "" || why.Text != "" {
 			all = append(all, why)
 		}
 		return all
@@ -124,7 +124,7 @@ func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause
 	if s.Flapping {
 		all = append(all, process.Cause{
 			ID: process.CauseFlapping, Text: flappingText(b, s.Message),
-			Evidence: why.Evidence, Since: f.runtime.Flaps,
+			Evidence: why.Evidence, Since: snap.runtime.Flaps,
 		})
 	}
 	if s.Health != nil && s.Health.Bad {
@@ -136,13 +136,13 @@ func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause
 	if why.ID != "" && why.ID != process.CauseOutside { // an operation that has failed, a run that was left out
 		all = append(all, why)
 	}
-	if short, ok := f.shortage(); ok {
+	if short, ok := snap.shortage(); ok {
 		all = append(all, short)
 	}
-	if f.tooFew() {
+	if snap.tooFew() {
 		all = append(all, process.Cause{
-			ID: process.CauseTooFew, Text: operation.TooFew(f.runtime.Matches, f.record.Spec.Policy),
-			Since: f.runtime.Few,
+			ID: process.CauseTooFew, Text: operation.TooFew(snap.runtime.Matches, snap.record.Spec.Policy),
+			Since: snap.runtime.Few,
 		})
 	}
 	if why.ID == process.CauseOutside { // which is nothing bad
@@ -152,19 +152,19 @@ func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause
 }
 
 // tooFew reports whether fewer instances of a running process were seen than its spec expects.
-func (f face) tooFew() bool {
-	return f.record != nil && f.record.Spec.Policy.Instances > 1 && f.machine.State == lifecycle.Running &&
-		f.runtime.Matches < f.record.Spec.Policy.Instances
+func (snap snapshot) tooFew() bool {
+	return snap.record != nil && snap.record.Spec.Policy.Instances > 1 && snap.machine.State == lifecycle.Running &&
+		snap.runtime.Matches < snap.record.Spec.Policy.Instances
 }
 
 // causeOfRest fills in what follows from the state alone.
-func (f face) causeOfRest(why process.Cause) process.Cause {
-	switch f.machine.State {
+func (snap snapshot) causeOfRest(why process.Cause) process.Cause {
+	switch snap.machine.State {
 	case lifecycle.Operating:
 		return process.Cause{
-			ID: process.CauseOperating, Since: f.doing.since,
-			Text: cmp.Or(string(f.doing.op), "an operation") + " under way since " +
-				time.UnixMilli(f.doing.since).UTC().Format(time.RFC3339),
+			ID: process.CauseOperating, Since: snap.active.since,
+			Text: cmp.Or(string(snap.active.op), "an operation") + " under way since " +
+				time.UnixMilli(snap.active.since).UTC().Format(time.RFC3339),
 		}
 	case lifecycle.Scheduled:
 		if why.ID == "" || why.ID == process.CauseFinished {
@@ -172,10 +172,10 @@ func (f face) causeOfRest(why process.Cause) process.Cause {
 		}
 	case lifecycle.Stopped, lifecycle.Finished:
 		if why.ID == "" {
-			why = f.record.Rest
+			why = snap.record.Rest
 		}
 	case lifecycle.Backoff:
-		if f.machine.Held {
+		if snap.machine.Held {
 			why.ID = process.CauseHeldBack
 		}
 	case lifecycle.Unknown, lifecycle.Running, lifecycle.Starting, lifecycle.GivenUp, lifecycle.Stopping:
@@ -184,35 +184,35 @@ func (f face) causeOfRest(why process.Cause) process.Cause {
 }
 
 // message says what an operator needs to know beside the state.
-func (f face) message(now time.Duration) string {
-	p := f.record.Spec.Policy
-	switch f.machine.State {
+func (snap snapshot) message(now time.Duration) string {
+	p := snap.record.Spec.Policy
+	switch snap.machine.State {
 	case lifecycle.Backoff:
-		if f.runtime.Cause.ID == process.CausePolicy {
-			return f.runtime.Note
+		if snap.runtime.Cause.ID == process.CausePolicy {
+			return snap.runtime.Note
 		}
-		wait := max(f.machine.RetryAt-now, 0).Round(time.Second)
-		next := "next start in " + wait.String() + ", attempt " + itoa(f.machine.Attempts+1) + " of " +
+		wait := max(snap.machine.RetryAt-now, 0).Round(time.Second)
+		next := "next start in " + wait.String() + ", attempt " + itoa(snap.machine.Attempts+1) + " of " +
 			itoa(p.StartRetries)
-		if f.machine.Held {
+		if snap.machine.Held {
 			next += ", held back because many processes of this host are being started"
 		}
-		return join(f.runtime.Note, next)
+		return join(snap.runtime.Note, next)
 	case lifecycle.GivenUp:
-		return givenUpText(&f.runtime, f.machine.Attempts)
+		return givenUpText(&snap.runtime, snap.machine.Attempts)
 	case lifecycle.Running:
-		if f.machine.Pending {
-			return join(f.runtime.Note, "another run is due and begins when this one has ended")
+		if snap.machine.Pending {
+			return join(snap.runtime.Note, "another run is due and begins when this one has ended")
 		}
 	case lifecycle.Starting:
 		if p.Kind == process.Periodic {
-			return join(f.runtime.Note, "a run is being started")
+			return join(snap.runtime.Note, "a run is being started")
 		}
-		return join(f.runtime.Note, "start "+itoa(f.machine.Attempts)+" of "+itoa(p.StartRetries)+" is under way")
+		return join(snap.runtime.Note, "start "+itoa(snap.machine.Attempts)+" of "+itoa(p.StartRetries)+" is under way")
 	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Operating, lifecycle.Scheduled, lifecycle.Stopping,
 		lifecycle.Finished:
 	}
-	return f.runtime.Note
+	return snap.runtime.Note
 }
 
 func givenUpText(rt *specstore.Runtime, attempts int) string {

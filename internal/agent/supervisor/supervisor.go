@@ -106,13 +106,13 @@ type Config struct {
 
 // Supervisor is the set of processes of one agent.
 type Supervisor struct {
-	cfg       Config
-	parts     Parts
-	bootSlots chan struct{}
-	budget    *budget
-	turns     turns
-	peers     peerIndex
-	confirmed atomic.Bool
+	cfg        Config
+	parts      Parts
+	bootSlots  chan struct{}
+	budget     *budget
+	goroutines goroutines
+	peers      peerIndex
+	confirmed  atomic.Bool
 
 	mu      sync.Mutex
 	runners map[process.ID]*runner
@@ -169,12 +169,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			s.relist(n%refreshEvery == 0)
 			n++
 		case <-confirmed:
-			s.goOn()
+			s.finishReconcile()
 			confirmed = nil
 		case <-ctx.Done():
-			s.turns.end()
+			s.goroutines.wait()
 			for _, r := range s.all() {
-				r.rest()
+				r.stopTimers()
 			}
 			return nil
 		}
@@ -183,7 +183,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 
 // goRun lets a runner begin; the caller holds the lock.
 func (s *Supervisor) goRun(r *runner) {
-	r.attend(func() { s.turns.begin(func() { r.run(s.ctx) }) })
+	r.attach(func() { s.goroutines.start(func() { r.run(s.ctx) }) })
 }
 
 // Submit queues accepted operations. Those of one process run in this order.
@@ -230,15 +230,15 @@ const refreshEvery = 10
 // runner sleeps on.
 func (s *Supervisor) relist(refresh bool) {
 	for _, r := range s.all() {
-		if !s.stands(r) {
+		if !s.isConfirmed(r) {
 			r.post(func(ctx context.Context, r *runner) { r.relist(ctx) })
 		}
-		f := r.face.load()
+		f := r.shared.load()
 		if f.rival != 0 {
 			r.post(func(ctx context.Context, r *runner) { r.reclaim(ctx) })
 		}
-		if f.record != nil && f.record.Asked != nil {
-			r.post(func(_ context.Context, r *runner) { r.outliveAsked() })
+		if f.record != nil && f.record.PendingStop != nil {
+			r.post(func(_ context.Context, r *runner) { r.dropPendingStop() })
 		}
 		if f.record != nil && (len(f.record.Spec.Config) > 0 || f.record.Spec.Policy.Instances > 1 ||
 			len(f.runtime.Relaunches) > 0) {
@@ -250,10 +250,10 @@ func (s *Supervisor) relist(refresh bool) {
 	}
 }
 
-// stands reports whether a process that is believed to run does so. If it uses more or less than was told last, that is
-// told.
-func (s *Supervisor) stands(r *runner) bool {
-	f := r.face.load()
+// isConfirmed reports whether a process that is believed to run does so. If it uses more or less than was told last,
+// that is told.
+func (s *Supervisor) isConfirmed(r *runner) bool {
+	f := r.shared.load()
 	if f.record == nil || f.machine.State != lifecycle.Running || f.runtime.Process == nil {
 		return false
 	}
@@ -290,7 +290,7 @@ func (s *Supervisor) Snapshot(id process.ID) (status process.Status, spec *proce
 func (s *Supervisor) Known() []process.ID {
 	var ids []process.ID
 	for _, r := range s.all() {
-		if r.face.load().record != nil {
+		if r.shared.load().record != nil {
 			ids = append(ids, r.id)
 		}
 	}
@@ -306,7 +306,7 @@ func (s *Supervisor) Runs() map[string]bool {
 		runs[run] = true
 	}
 	for _, r := range s.all() {
-		if run := r.face.load().runtime.Run; run != "" {
+		if run := r.shared.load().runtime.Run; run != "" {
 			runs[run] = true
 		}
 	}

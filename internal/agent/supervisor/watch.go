@@ -13,16 +13,16 @@ import (
 	"drover/internal/process"
 )
 
-// watching is the watch on the instance.
-type watching struct {
+// watchState is the watch on the instance.
+type watchState struct {
 	stop func() // nil where there is none
-	// doubted says that the process was not seen any more, while its watch has not told of its end.
-	doubted bool
-	// awaits says that the process is looked for that the command of a run may have left behind.
-	awaits bool
-	// short says that the kernel has ended something of the run, and that it is not known yet whether the main process
-	// lives on.
-	short bool
+	// unconfirmed says that the process was not seen any more, while its watch has not told of its end.
+	unconfirmed bool
+	// awaitsSuccessor says that the process is looked for that the command of a run may have left behind.
+	awaitsSuccessor bool
+	// oomPending says that the kernel has ended something of the run, and that it is not known yet whether the main
+	// process lives on.
+	oomPending bool
 }
 
 // exited takes in the end of the watched instance.
@@ -44,7 +44,7 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 			exit.At.UTC().Format(time.RFC3339))
 	}
 	if r.work.busy {
-		r.show() // an operation holds the process: it looks for itself
+		r.publish() // an operation holds the process: it looks for itself
 		return
 	}
 	cause := r.cause()
@@ -53,22 +53,22 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		r.awaitSuccessor(ctx, who, how, cause)
 		return
 	}
-	r.ended(ctx, who, seen, end{pid: who.PID, how: how, why: cause, run: run, began: began})
+	r.ended(ctx, who, seen, processEnd{pid: who.PID, how: how, why: cause, run: run, began: began})
 }
 
 // awaitSuccessor looks for the process that the command of a run has left behind, beside the goroutine of run: until
 // then nobody can tell whether the run is over.
 func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *process.Exit, cause process.Cause) {
-	was := end{pid: who.PID, how: how, why: cause, run: r.runtime.Run, began: r.runtime.LastStartAt}
+	was := processEnd{pid: who.PID, how: how, why: cause, run: r.runtime.Run, began: r.runtime.LastStartAt}
 	rec, rt := *r.record, operation.Sighted(r.runtime, operation.Sighting{})
-	r.watching.awaits = true
-	r.sup.turns.beside(func() {
+	r.watchState.awaitsSuccessor = true
+	r.sup.goroutines.spawn(func() {
 		seen, err := r.sup.cfg.Operator.Successor(ctx, rec, rt)
 		if err != nil {
 			return // the agent stops, and its successor looks for itself
 		}
 		r.post(func(ctx context.Context, r *runner) {
-			r.watching.awaits = false
+			r.watchState.awaitsSuccessor = false
 			if !r.work.busy && r.record != nil && r.runtime.Process != nil && *r.runtime.Process == who {
 				r.ended(ctx, who, seen, was)
 			}
@@ -77,7 +77,7 @@ func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *p
 }
 
 // ended goes on after the end of an instance, with what was seen in its place.
-func (r *runner) ended(ctx context.Context, who procfs.Identity, seen operation.Sighting, was end) {
+func (r *runner) ended(ctx context.Context, who procfs.Identity, seen operation.Sighting, was processEnd) {
 	r.sighted(seen)
 	if seen.Alive() {
 		if r.keepsHistory() && was.run != "" {
@@ -87,26 +87,26 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen operation.
 			r.step(ctx, lifecycle.Found{})
 			return
 		}
-		r.stepAndTell(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.tellReplaced(from, to, was) })
+		r.stepAndEmit(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.emitReplaced(from, to, was) })
 		return
 	}
 	r.claim() // a rival that has gone leaves the process to this drover
-	asked := r.obey(false)
-	was = r.heard(was)
-	r.stepAndTell(ctx, lifecycle.Exited{}, func(from, to lifecycle.State) {
+	asked := r.takePendingStop(false)
+	was = r.withLastWords(was)
+	r.stepAndEmit(ctx, lifecycle.Exited{}, func(from, to lifecycle.State) {
 		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "how", was.why.Text)
-		r.tellEndOf(from, to, was, asked)
+		r.emitEndOf(from, to, was, asked)
 	})
 	r.sweepAfter(ctx, asked)
 }
 
-// sight is relist for somebody who asks: what runs as it is believed to is looked at once, and told of; nil where that
-// is not so.
-func (r *runner) sight(ctx context.Context) *process.Instance {
-	if r.machine.State == lifecycle.Running && !r.work.busy && r.record != nil && !r.watching.awaits &&
+// refresh is relist for somebody who asks: what runs as it is believed to is looked at once, and told of; nil where
+// that is not so.
+func (r *runner) refresh(ctx context.Context) *process.Instance {
+	if r.machine.State == lifecycle.Running && !r.work.busy && r.record != nil && !r.watchState.awaitsSuccessor &&
 		r.runtime.Process != nil {
 		if i, moved, err := r.sup.cfg.Operator.Processes.Instance(*r.runtime.Process); err == nil {
-			r.watching.doubted = false
+			r.watchState.unconfirmed = false
 			if moved {
 				r.sup.cfg.Sink.Changed(r.id)
 			}
@@ -119,27 +119,30 @@ func (r *runner) sight(ctx context.Context) *process.Instance {
 
 // relist compares what is believed with what is there.
 func (r *runner) relist(ctx context.Context) {
-	if r.work.busy || r.record == nil || r.watching.awaits || r.sup.stands(r) {
-		r.watching.doubted = false
+	if r.work.busy || r.record == nil || r.watchState.awaitsSuccessor || r.sup.isConfirmed(r) {
+		r.watchState.unconfirmed = false
 		return
 	}
 	before := r.runtime.Process
-	if before != nil && r.watching.stop != nil && !r.watching.doubted {
+	if before != nil && r.watchState.stop != nil && !r.watchState.unconfirmed {
 		// Its watch is about to tell how it ended. If not, the next look counts.
-		r.watching.doubted = true
+		r.watchState.unconfirmed = true
 		return
 	}
-	r.watching.doubted = false
+	r.watchState.unconfirmed = false
 	seen := r.look()
 	r.sighted(seen)
 	switch {
 	case seen.Alive() && (before == nil || *before != *seen.ID):
-		r.stepAndTell(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.tellFoundAfter(from, to, before) })
+		r.stepAndEmit(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.emitFoundAfter(from, to, before) })
 	case !seen.Alive() && before != nil:
 		r.unseen(before.PID)
-		gone := r.heard(end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt})
-		asked := r.obey(false)
-		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEndOf(from, to, gone, asked) })
+		gone := r.withLastWords(processEnd{
+			pid: before.PID, why: r.cause(), run: r.runtime.Run,
+			began: r.runtime.LastStartAt,
+		})
+		asked := r.takePendingStop(false)
+		r.stepAndEmit(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.emitEndOf(from, to, gone, asked) })
 		r.sweepAfter(ctx, asked)
 	}
 }
@@ -166,9 +169,9 @@ func (r *runner) sighted(seen operation.Sighting) {
 
 // stopWatch ends the watch, if there is one.
 func (r *runner) stopWatch() {
-	if r.watching.stop != nil {
-		r.watching.stop()
-		r.watching.stop = nil
+	if r.watchState.stop != nil {
+		r.watchState.stop()
+		r.watchState.stop = nil
 	}
 }
 
@@ -187,6 +190,6 @@ func (r *runner) watch() {
 		r.sup.cfg.Log.Error("cannot watch process, relying on the regular listing", "process", r.id, "pid", who.PID,
 			"error", err)
 	default:
-		r.watching.stop = stop
+		r.watchState.stop = stop
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/process"
 )
 
@@ -99,7 +101,7 @@ func (s *Scheduler) Set(id process.ID, t Table, last time.Time, missed process.M
 	}
 	s.entries[id] = e
 	heap.Push(&s.queue, e)
-	s.rouse()
+	s.wakeUp()
 }
 
 // Drop takes a process off its timetable. A call to the sink that is being made may still be about it.
@@ -107,7 +109,7 @@ func (s *Scheduler) Drop(id process.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(id)
-	s.rouse()
+	s.wakeUp()
 }
 
 func (s *Scheduler) drop(id process.ID) {
@@ -150,12 +152,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-func (s *Scheduler) rouse() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *Scheduler) wakeUp() { idle.Wake(s.wake) }
 
 // sleep returns how long nothing is to be done; false where there is nothing to wait for.
 func (s *Scheduler) sleep() (time.Duration, bool) {

@@ -21,13 +21,13 @@ type Config struct {
 
 // Default addresses, which are those of servers: agents need not know what they connect to.
 const (
-	DefaultHTTP   = "0.0.0.0:7350"
-	DefaultFabric = "0.0.0.0:7351"
+	defaultHTTP   = "0.0.0.0:7350"
+	defaultFabric = "0.0.0.0:7351"
 )
 
 // Default returns the settings of a proxy that is told nothing.
 func Default() Config {
-	return Config{DataDir: config.DataDir(), Fabric: DefaultFabric, HTTP: DefaultHTTP, LogLevel: "info"}
+	return Config{DataDir: config.DataDir(), Fabric: defaultFabric, HTTP: defaultHTTP, LogLevel: "info"}
 }
 
 // Settings lists the settings of a Config, in the order in which the help shows them.
@@ -48,7 +48,7 @@ func (c *Config) ReadEnvironment() error { return settings.ReadEnvironment(c.Set
 
 // Validate reports everything that is wrong, and makes the data directory absolute.
 func (c *Config) Validate() error {
-	_, fabric := settings.Address("fabric", c.Fabric, DefaultFabric)
-	_, http := settings.Address("http", c.HTTP, DefaultHTTP)
+	_, fabric := settings.Address("fabric", c.Fabric, defaultFabric)
+	_, http := settings.Address("http", c.HTTP, defaultHTTP)
 	return errors.Join(settings.DataDir(&c.DataDir), fabric, http, settings.LogLevel(c.LogLevel))
 }

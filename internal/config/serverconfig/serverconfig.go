@@ -61,14 +61,14 @@ type TLS struct {
 
 // Default ports.
 const (
-	DefaultHTTP    = "0.0.0.0:7350"
-	DefaultFabric  = "0.0.0.0:7351"
-	DefaultProxies = "0.0.0.0:7352"
+	defaultHTTP    = "0.0.0.0:7350"
+	defaultFabric  = "0.0.0.0:7351"
+	defaultProxies = "0.0.0.0:7352"
 )
 
 // Default returns the settings of a server that is told nothing.
 func Default() Config {
-	return Config{DataDir: config.DataDir(), HTTP: DefaultHTTP, Fabric: DefaultFabric, LogLevel: "info"}
+	return Config{DataDir: config.DataDir(), HTTP: defaultHTTP, Fabric: defaultFabric, LogLevel: "info"}
 }
 
 // Settings lists the settings of a Config, in the order in which the help shows them.
@@ -96,7 +96,7 @@ func (c *Config) Settings() []settings.Setting {
 		},
 		{
 			Name: "proxies",
-			Help: "address that proxies connect to, such as " + DefaultProxies + " (default: no proxies)",
+			Help: "address that proxies connect to, such as " + defaultProxies + " (default: no proxies)",
 			Text: &c.Listen,
 		},
 		{
@@ -146,9 +146,9 @@ func (c *Config) Validate() error {
 		}
 	}
 	check(settings.DataDir(&c.DataDir))
-	_, err := settings.Address("http", c.HTTP, DefaultHTTP)
+	_, err := settings.Address("http", c.HTTP, defaultHTTP)
 	check(err)
-	host, err := settings.Address("fabric", c.Fabric, DefaultFabric)
+	host, err := settings.Address("fabric", c.Fabric, defaultFabric)
 	check(err)
 	if err == nil && settings.Everywhere(host) && len(c.Advertise)+len(c.NATS) == 0 {
 		fault(
@@ -250,7 +250,7 @@ func wellFormed(text string) bool {
 
 func (c *Config) checkProxies(check func(error)) {
 	if c.Listen != "" {
-		host, err := settings.Address("proxies", c.Listen, DefaultProxies)
+		host, err := settings.Address("proxies", c.Listen, defaultProxies)
 		check(err)
 		if err == nil && settings.Everywhere(host) && len(c.Advertise)+len(c.AdvertiseProxies) == 0 {
 			check(

@@ -30,8 +30,8 @@ type Setting struct {
 	Bool *bool
 }
 
-// Variable is the name of its environment variable.
-func (s Setting) Variable() string {
+// variable is the name of its environment variable.
+func (s Setting) variable() string {
 	return "DROVER_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 }
 
@@ -65,7 +65,7 @@ func ReadFile(path string, into any) error {
 func ReadEnvironment(all []Setting) error {
 	var faults []error
 	for _, s := range all {
-		value, set := os.LookupEnv(s.Variable())
+		value, set := os.LookupEnv(s.variable())
 		if !set {
 			continue
 		}
@@ -77,7 +77,7 @@ func ReadEnvironment(all []Setting) error {
 		default:
 			yes, err := strconv.ParseBool(value)
 			if err != nil {
-				faults = append(faults, fmt.Errorf("%s=%q: expected true or false", s.Variable(), value))
+				faults = append(faults, fmt.Errorf("%s=%q: expected true or false", s.variable(), value))
 			}
 			*s.Bool = yes
 		}

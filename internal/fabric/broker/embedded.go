@@ -103,7 +103,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	opts.MaxConn = connections()
 	opts.Cluster.NoAdvertise = true // agents must not learn addresses of the servers' network
 	if e.tls != nil {
-		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().guard(e.tls), true,
+		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().limit(e.tls), true,
 			tlsTimeout
 	}
 	srv, err := server.NewServer(opts)
@@ -119,7 +119,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 		shutdown(srv)
 		return nil, 0, err
 	}
-	go thin(srv, e.log)
+	go limitConnections(srv, e.log)
 	return srv, chosen, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/fabric"
 )
 
@@ -176,12 +178,7 @@ func (x *External) tell() {
 }
 
 // again makes Run send the account once more.
-func (x *External) again() {
-	select {
-	case x.changed <- struct{}{}:
-	default:
-	}
-}
+func (x *External) again() { idle.Wake(x.changed) }
 
 // Run sends the brokers every change of the account, until ctx ends.
 func (x *External) Run(ctx context.Context) error {

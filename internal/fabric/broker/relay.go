@@ -68,7 +68,7 @@ func startRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if len(cfg.Hubs) == 0 {
 		return nil, errors.New("no address of a server given")
 	}
-	at, err := newEndpoint(cfg.Dir, cfg.Listen, cfg.TLS, slog.New(newRarely(cfg.Log.Handler())))
+	at, err := newEndpoint(cfg.Dir, cfg.Listen, cfg.TLS, slog.New(newDedupLog(cfg.Log.Handler())))
 	if err != nil {
 		return nil, err
 	}

@@ -22,19 +22,19 @@ const (
 	MostKnown   = 40 << 20
 	MostStrange = 24 << 20
 
-	roomOfKnown    = MostKnown + piece
-	roomOfStrange  = 40 << 20
-	roomOfParsed   = 48 << 20
-	mostParsed     = roomOfParsed / 2 // of one app: it holds its room until its answer has been read
+	knownMemory    = MostKnown + piece
+	strangeMemory  = 40 << 20
+	parsedMemory   = 48 << 20
+	mostParsed     = parsedMemory / 2 // of one app: it holds its room until its answer has been read
 	mostPerAddress = MostStrange + piece
 
-	// Free is what a body has without asking for room.
-	Free = 64 << 10
+	// free is what a body has without asking for room.
+	free = 64 << 10
 	// A body is read in pieces, and each has so long to arrive.
 	piece     = 64 << 10
 	pieceTime = 5 * time.Second
-	// Patience is how long a call waits for room.
-	Patience = 20 * time.Second
+	// patience is how long a call waits for room.
+	patience = 20 * time.Second
 )
 
 // What Body and Parse fail with besides the errors of reading.
@@ -44,33 +44,33 @@ var (
 	ErrTooSlow  = fmt.Errorf("the body arrives too slowly: expected %d KB in %s", piece>>10, pieceTime)
 )
 
-// Rooms is what all calls share. It may be used from any goroutine.
-type Rooms struct {
-	known, strange, parsed *room
+// Limiter is what all calls share. It may be used from any goroutine.
+type Limiter struct {
+	known, strange, parsed *semaphore
 
 	mu        sync.Mutex
-	addresses map[string]*share
-	apps      map[string]*share
+	addresses map[string]*callerShare
+	apps      map[string]*callerShare
 }
 
-// share is the room of an address of strangers, or of an app.
-type share struct {
-	room  *room
-	users int
+// callerShare is the room of an address of strangers, or of an app.
+type callerShare struct {
+	memory *semaphore
+	users  int
 }
 
 // New returns empty rooms.
-func New() *Rooms {
-	return &Rooms{
-		known: newRoom(roomOfKnown), strange: newRoom(roomOfStrange), parsed: newRoom(roomOfParsed),
-		addresses: map[string]*share{}, apps: map[string]*share{},
+func New() *Limiter {
+	return &Limiter{
+		known: newSemaphore(knownMemory), strange: newSemaphore(strangeMemory), parsed: newSemaphore(parsedMemory),
+		addresses: map[string]*callerShare{}, apps: map[string]*callerShare{},
 	}
 }
 
 // Body returns the whole body of a request; release gives its room back once nobody needs it any more, and is never
 // nil. known says that the caller has shown who it is. Body blocks while the rest arrives, for the time that the
-// connection has, and while there is no room, for Patience.
-func (r *Rooms) Body(ctx context.Context, w http.ResponseWriter, req *http.Request,
+// connection has, and while there is no room, for patience.
+func (l *Limiter) Body(ctx context.Context, w http.ResponseWriter, req *http.Request,
 	known bool,
 ) (body []byte, release func(), err error) {
 	most := int64(MostStrange)
@@ -80,7 +80,7 @@ func (r *Rooms) Body(ctx context.Context, w http.ResponseWriter, req *http.Reque
 	if req.ContentLength > most {
 		return nil, func() {}, ErrTooLarge
 	}
-	t := r.newTenant(req, known)
+	t := l.newReservation(req, known)
 	control := http.NewResponseController(w)
 	in := http.MaxBytesReader(w, req.Body, most)
 	body = make([]byte, 0, first(req.ContentLength))
@@ -88,11 +88,11 @@ func (r *Rooms) Body(ctx context.Context, w http.ResponseWriter, req *http.Reque
 		if len(body) == cap(body) {
 			size := larger(cap(body), req.ContentLength, most)
 			if err := t.grow(ctx, size); err != nil {
-				return nil, t.leave, err
+				return nil, t.release, err
 			}
 			body = append(make([]byte, 0, size), body...)
 		}
-		if len(body) > Free {
+		if len(body) > free {
 			_ = control.SetReadDeadline(time.Now().Add(pieceTime))
 		}
 		n, err := in.Read(body[len(body):min(len(body)+piece, cap(body))])
@@ -100,25 +100,25 @@ func (r *Rooms) Body(ctx context.Context, w http.ResponseWriter, req *http.Reque
 		switch {
 		case errors.Is(err, io.EOF):
 			_ = control.SetReadDeadline(time.Time{})
-			return body, t.leave, nil
+			return body, t.release, nil
 		case err == nil:
-		case len(body) > Free && isTimeout(err):
-			return nil, t.leave, ErrTooSlow
+		case len(body) > free && isTimeout(err):
+			return nil, t.release, ErrTooSlow
 		default:
 			if _, large := errors.AsType[*http.MaxBytesError](err); large {
 				err = ErrTooLarge
 			}
-			return nil, t.leave, err
+			return nil, t.release, err
 		}
 	}
 }
 
 // first is how much a body gets before it asks for room.
 func first(claimed int64) int64 {
-	if claimed >= 0 && claimed < Free {
+	if claimed >= 0 && claimed < free {
 		return claimed + 1
 	}
-	return Free + 1
+	return free + 1
 }
 
 // larger is how much a body gets next: twice as much, but no more than it will need.
@@ -135,46 +135,46 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// Parse waits until there is room for what a body of many values is parsed into, for Patience at most. No app has all
+// Parse waits until there is room for what a body of many values is parsed into, for patience at most. No app has all
 // the room.
-func (r *Rooms) Parse(ctx context.Context, app string, body []byte) (release func(), err error) {
-	if len(body) <= Free {
+func (l *Limiter) Parse(ctx context.Context, app string, body []byte) (release func(), err error) {
+	if len(body) <= free {
 		return func() {}, nil
 	}
 	// A value becomes an entry of some list, which takes more than its text; the number of entries is bounded.
 	size := min(2*int64(len(body))+perValue*int64(min(bytes.Count(body, []byte{','}), mostValues)), mostParsed)
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	own, done := r.shareOf(r.apps, app, mostParsed)
-	if !own.enter(ctx, size) {
+	own, done := l.shareOf(l.apps, app, mostParsed)
+	if !own.acquire(ctx, size) {
 		done()
 		return nil, ErrFull
 	}
-	if !r.parsed.enter(ctx, size) {
-		own.leave(size)
+	if !l.parsed.acquire(ctx, size) {
+		own.release(size)
 		done()
 		return nil, ErrFull
 	}
 	return sync.OnceFunc(func() {
-		r.parsed.leave(size)
-		own.leave(size)
+		l.parsed.release(size)
+		own.release(size)
 		done()
 	}), nil
 }
 
 // shareOf returns the room of an address or an app, which is there until everybody who got it is done.
-func (r *Rooms) shareOf(shares map[string]*share, name string, size int64) (own *room, done func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (l *Limiter) shareOf(shares map[string]*callerShare, name string, size int64) (own *semaphore, done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	s := shares[name]
 	if s == nil {
-		s = &share{room: newRoom(size)}
+		s = &callerShare{memory: newSemaphore(size)}
 		shares[name] = s
 	}
 	s.users++
-	return s.room, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+	return s.memory, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if s.users--; s.users == 0 {
 			delete(shares, name)
 		}
@@ -186,46 +186,46 @@ const (
 	mostValues = 100_000
 )
 
-// tenant is a body that is arriving.
-type tenant struct {
-	in   []*room
+// reservation is a body that is arriving.
+type reservation struct {
+	in   []*semaphore
 	has  int64
 	done func()
 }
 
-func (r *Rooms) newTenant(req *http.Request, known bool) *tenant {
+func (l *Limiter) newReservation(req *http.Request, known bool) *reservation {
 	if known {
-		return &tenant{in: []*room{r.known}, done: func() {}}
+		return &reservation{in: []*semaphore{l.known}, done: func() {}}
 	}
 	where, _, _ := net.SplitHostPort(req.RemoteAddr)
-	own, done := r.shareOf(r.addresses, where, mostPerAddress)
-	return &tenant{in: []*room{own, r.strange}, done: sync.OnceFunc(done)}
+	own, done := l.shareOf(l.addresses, where, mostPerAddress)
+	return &reservation{in: []*semaphore{own, l.strange}, done: sync.OnceFunc(done)}
 }
 
 // grow takes room up to that size.
-func (t *tenant) grow(ctx context.Context, size int64) error {
-	more := size - t.has
+func (r *reservation) grow(ctx context.Context, size int64) error {
+	more := size - r.has
 	if more <= 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for i, room := range t.in {
-		if !room.enter(ctx, more) {
-			for _, entered := range t.in[:i] {
-				entered.leave(more)
+	for i, room := range r.in {
+		if !room.acquire(ctx, more) {
+			for _, entered := range r.in[:i] {
+				entered.release(more)
 			}
 			return ErrFull
 		}
 	}
-	t.has = size
+	r.has = size
 	return nil
 }
 
-func (t *tenant) leave() {
-	for _, room := range t.in {
-		room.leave(t.has)
+func (r *reservation) release() {
+	for _, room := range r.in {
+		room.release(r.has)
 	}
-	t.has, t.in = 0, nil
-	t.done()
+	r.has, r.in = 0, nil
+	r.done()
 }

@@ -44,8 +44,8 @@ func TestNoAppHasAllTheRoom(t *testing.T) {
 	})
 }
 
-// TestRoomOfABodyIsGivenBackOnce: it may be given back early, and then again.
-func TestRoomOfABodyIsGivenBackOnce(t *testing.T) {
+// TestMemoryOfABodyIsReleasedOnce: it may be given back early, and then again.
+func TestMemoryOfABodyIsReleasedOnce(t *testing.T) {
 	r := admission.New()
 	body := bytes.Repeat([]byte("x"), admission.MostKnown)
 	for range 3 {

@@ -55,8 +55,8 @@ type Content struct {
 	Cause process.CauseID `json:"cause,omitempty"`
 }
 
-// DataID is the channel of process events in GSE.
-const DataID = 1100008
+// dataID is the channel of process events in GSE.
+const dataID = 1100008
 
 // nameOf returns the name that receivers know an event's kind by; empty for one that is no alarm. The first five are
 // GSE's, the others are drover's own.
@@ -145,7 +145,7 @@ func Fold(alarms []Alarm) Message {
 	if len(entries) > maxEntries {
 		entries = merge(entries, func(a Alarm) any { return [2]string{a.Name, a.Dimension.Group} }, storm)
 	}
-	return Message{DataID: DataID, Data: entries}
+	return Message{DataID: dataID, Data: entries}
 }
 
 // storm is the entry that stands for alarms of many processes; last is the latest of them.

@@ -29,14 +29,14 @@ const (
 
 // admit finds out who calls, and enters it into the call. Leave is called when the call has ended.
 func (h *Handler) admit(ctx context.Context, c *call) (leave func(), err error) {
-	if c.who, err = h.identify(ctx, c); err != nil {
+	if c.principal, err = h.identify(ctx, c); err != nil {
 		return nil, err
 	}
-	c.audit.App, c.audit.User = c.who.App, c.who.User
-	if c.who.App == "" { // the operator of this machine
+	c.audit.App, c.audit.User = c.principal.App, c.principal.User
+	if c.principal.App == "" { // the operator of this machine
 		return func() {}, nil
 	}
-	leave, usage, verdict := h.Gate.Enter(c.who)
+	leave, usage, verdict := h.Gate.Enter(c.principal)
 	switch verdict {
 	case gate.TooOften:
 		return nil, busy("the app calls more often than its limit", int(math.Ceil(usage.Reset.Seconds())))

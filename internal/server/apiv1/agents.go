@@ -69,7 +69,7 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.audit.Target = clip(strings.Join(hosts, " "))
-	reach := c.who.OnHosts(access.ReadAgents)
+	reach := c.principal.OnHosts(access.ReadAgents)
 	if reach.Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
 	}

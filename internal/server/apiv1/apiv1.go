@@ -95,7 +95,7 @@ type Config struct {
 	// this handler's own.
 	CursorSecret []byte
 	// Rooms bound what bodies take; the compatible calls share them.
-	Rooms    *admission.Rooms
+	Rooms    *admission.Limiter
 	Audit    Audit
 	History  History
 	Fullness store.Fullness
@@ -109,8 +109,8 @@ type Handler struct {
 	Config
 	mux     *http.ServeMux
 	cursors *cursors
-	streams counts
-	heavy   counts
+	streams streamSlots
+	heavy   streamSlots
 	// stopping ends the calls that only wait for something to happen.
 	stopping context.Context //nolint:containedctx // it is the life of the handler, not of a call
 	stop     context.CancelFunc

@@ -32,17 +32,17 @@ const hungUp = 499
 
 // call is one request on its way through the API.
 type call struct {
-	w      http.ResponseWriter
-	r      *http.Request
-	who    access.Principal
-	params params
+	w         http.ResponseWriter
+	r         *http.Request
+	principal access.Principal
+	params    params
 	// audit is filled in on the way; audited tells that it was stored already, with a task, or that no row is due where
 	// all goes well.
 	audit   store.AuditRow
 	audited bool
-	// rooms are where the body and what it is parsed into have their room, which left gives back.
-	rooms *admission.Rooms
-	left  []func()
+	// limiter are where the body and what it is parsed into have their room, which left gives back.
+	limiter  *admission.Limiter
+	releases []func()
 }
 
 // reply is what a call is answered with.
@@ -76,7 +76,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 		c := &call{w: w, r: req, params: params{
 			values: req.URL.Query(), read: map[string]bool{}, cursors: h.cursors,
 			listed: r.name,
-		}, rooms: h.Rooms}
+		}, limiter: h.Rooms}
 		defer c.leave()
 		c.audit = store.AuditRow{
 			At: h.Now(), Remote: audit.Remote(req),
@@ -93,9 +93,9 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 		_ = control.SetWriteDeadline(time.Now().Add(bodyTime + maxWait + replyTime))
 		answer, err := h.answer(ctx, c, r)
 		if err == nil && answer.weight >= heavy {
-			leave, there := h.heavy.enter(c.who.App, mostHeavy)
+			leave, there := h.heavy.enter(c.principal.App, mostHeavy)
 			if there {
-				c.left = append(c.left, leave)
+				c.releases = append(c.releases, leave)
 			} else {
 				err = busy(fmt.Sprintf("the app has not read its last %d large answers yet", mostHeavy), 1)
 			}
@@ -126,8 +126,8 @@ func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
 		return reply{}, err
 	}
 	defer leave()
-	if r.need == admin && !c.who.Admin {
-		return reply{}, problemf(http.StatusForbidden, "app %q is not an administrator", c.who.App)
+	if r.need == admin && !c.principal.Admin {
+		return reply{}, problemf(http.StatusForbidden, "app %q is not an administrator", c.principal.App)
 	}
 	c.audit.Allowed = true
 	return r.serve(ctx, c)
@@ -161,7 +161,9 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 	switch {
 	case !c.audit.Allowed ||
 		status == http.StatusTooManyRequests: // a call that is refused must cost less than one that is not
-		put = func(ctx context.Context, row store.AuditRow) error { return h.Audit.PutDenial(ctx, c.who.App, row) }
+		put = func(ctx context.Context, row store.AuditRow) error {
+			return h.Audit.PutDenial(ctx, c.principal.App, row)
+		}
 	case c.r.Method == http.MethodGet: // a poll is not worth a sync of its own
 		put = h.Audit.NoteAudit
 	}
@@ -198,22 +200,22 @@ func (c *call) subject(part string) string {
 
 // body reads the body, and waits for room for what it is parsed into.
 func (c *call) body(ctx context.Context) ([]byte, error) {
-	if !c.who.Admin && len(c.who.Grants) == 0 { // before anything is read of what it asks for
+	if !c.principal.Admin && len(c.principal.Grants) == 0 { // before anything is read of what it asks for
 		return nil, problemf(http.StatusForbidden, "app %q has no rights: grant rights with 'drover app grant'",
-			c.who.App)
+			c.principal.App)
 	}
 	if c.r.ContentLength > maxBody {
 		return nil, problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", maxBody>>20)
 	}
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxBody)
-	text, release, err := c.rooms.Body(ctx, c.w, c.r, true)
-	c.left = append(c.left, release)
+	text, release, err := c.limiter.Body(ctx, c.w, c.r, true)
+	c.releases = append(c.releases, release)
 	if err == nil {
-		release, err = c.rooms.Parse(ctx, c.who.App, text)
+		release, err = c.limiter.Parse(ctx, c.principal.App, text)
 	}
 	switch {
 	case err == nil:
-		c.left = append(c.left, release)
+		c.releases = append(c.releases, release)
 		return text, nil
 	case errors.Is(err, admission.ErrFull):
 		return nil, busy(err.Error(), 5)
@@ -227,7 +229,7 @@ func (c *call) body(ctx context.Context) ([]byte, error) {
 
 // leave gives the room of the body back.
 func (c *call) leave() {
-	for _, left := range c.left {
+	for _, left := range c.releases {
 		left()
 	}
 }
@@ -255,10 +257,10 @@ func (c *call) decode(ctx context.Context, v any) error {
 
 // app is whose tasks the caller may see: its own, and every one's where it is an administrator.
 func (c *call) app() string {
-	if c.who.Admin {
+	if c.principal.Admin {
 		return ""
 	}
-	return c.who.App
+	return c.principal.App
 }
 
 // plain reports whether a text is of ASCII letters, digits and the given marks only.

@@ -26,7 +26,7 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	c.audit.Target = clip(f.Namespace + "/" + f.Name)
 	f.Agents = h.agentsNamed(hosts)
 	n := countsByState{States: map[string]int{}}
-	r := reader{h: h, who: &c.who}
+	r := eventReader{h: h, who: &c.principal}
 	f.Within = r.within(f.Namespace)
 	err := h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)

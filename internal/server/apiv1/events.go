@@ -139,7 +139,7 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, failure("list the events", err)
 	}
 	var views []eventView
-	r := reader{h: h, who: &c.who}
+	r := eventReader{h: h, who: &c.principal}
 	f.Within = r.eventsWithin(f.Namespaces)
 	for begun := time.Now(); ; {
 		events, next, err := h.Events.EventsBefore(ctx, before, f, limit-len(views))
@@ -189,15 +189,15 @@ func (p *params) events() (f store.EventFilter, hosts []string) {
 	return f, p.list("host")
 }
 
-// reader shows events to a caller, as far as it may see them. What the caller may do is found out once for each
+// eventReader shows events to a caller, as far as it may see them. What the caller may do is found out once for each
 // namespace.
-type reader struct {
+type eventReader struct {
 	h     *Handler
 	who   *access.Principal
 	reach map[string]access.Reach
 }
 
-func (r *reader) views(events []store.StoredEvent) []eventView {
+func (r *eventReader) views(events []store.StoredEvent) []eventView {
 	var views []eventView
 	for i := range events {
 		agent, _ := r.h.Directory.ByKey(events[i].Agent)
@@ -210,7 +210,7 @@ func (r *reader) views(events []store.StoredEvent) []eventView {
 
 // within are the namespaces that the caller may see something of, for a filter that names others: what is hidden is
 // then not even read. It is nil where there are none others.
-func (r *reader) within(named ...string) []string {
+func (r *eventReader) within(named ...string) []string {
 	if len(named) == 1 && named[0] != "" && !wildcard.IsPattern(named[0]) {
 		return nil
 	}
@@ -218,7 +218,7 @@ func (r *reader) within(named ...string) []string {
 }
 
 // eventsWithin is within for events, some of which are about a host and in no namespace.
-func (r *reader) eventsWithin(named []string) []string {
+func (r *eventReader) eventsWithin(named []string) []string {
 	patterns := r.within(named...)
 	if patterns != nil && !r.who.OnHosts(access.ReadAgents).Nowhere() {
 		patterns = append(patterns, "")
@@ -227,7 +227,7 @@ func (r *reader) eventsWithin(named []string) []string {
 }
 
 // at is where the caller may read of a process. An event of no process is about the host.
-func (r *reader) at(id process.ID) access.Reach {
+func (r *eventReader) at(id process.ID) access.Reach {
 	if id == (process.ID{}) {
 		return r.who.OnHosts(access.ReadAgents)
 	}

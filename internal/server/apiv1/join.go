@@ -20,18 +20,18 @@ func (h *Handler) join(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	if h.Joining.Desk == nil {
-		return reply{}, noDesk()
+	if h.Joining.Enroller == nil {
+		return reply{}, noEnroller()
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxJoin))
 	if err != nil {
 		return reply{}, decodeProblem(err)
 	}
-	from := enrol.From{Remote: c.audit.Remote}
+	from := enrol.Origin{Remote: c.audit.Remote}
 	if relay, ok := ctx.Value(relayKey{}).(enrol.Relay); ok {
 		from.Relay = &relay
 	}
-	enrolment, attempt, err := h.Joining.Desk.Join(ctx, data, from)
+	enrolment, attempt, err := h.Joining.Enroller.Join(ctx, data, from)
 	c.audit.Detail, _ = json.Marshal(attempt) // a struct of texts and numbers
 	c.audit.Target = attempt.Key
 	if attempt.Cloud != nil {
@@ -80,8 +80,8 @@ func (h *Handler) removeAgent(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	if h.Joining.Desk == nil {
-		return reply{}, noDesk()
+	if h.Joining.Enroller == nil {
+		return reply{}, noEnroller()
 	}
 	a, known := h.Directory.ByKey(id)
 	if !known {
@@ -91,7 +91,7 @@ func (h *Handler) removeAgent(ctx context.Context, c *call) (reply, error) {
 		return reply{}, problemf(http.StatusNotFound, "there is no host %q", clip(id))
 	}
 	c.audit.Target = clip(addressOf(a) + " " + a.Key)
-	if err := h.Joining.Desk.Remove(ctx, a.Key); err != nil {
+	if err := h.Joining.Enroller.Remove(ctx, a.Key); err != nil {
 		return reply{}, stored(err, "host", id)
 	}
 	return reply{status: http.StatusNoContent}, nil

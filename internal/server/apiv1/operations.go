@@ -94,7 +94,7 @@ func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 		return reply{}, stored(err, "operation", id)
 	}
 	// Who looks after his own task does nothing that is worth a row: the task has one.
-	c.audited = t.App == c.who.App && t.User == c.who.User
+	c.audited = t.App == c.principal.App && t.User == c.principal.User
 	if wait > 0 && t.Open > 0 {
 		if err := h.await(ctx, id, wait); err != nil {
 			return reply{}, err
@@ -147,10 +147,10 @@ func viewResult(v store.ItemView) resultView {
 // mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been
 // withdrawn since.
 func (h *Handler) mayRead(ctx context.Context, c *call, task string) error {
-	if c.who.Admin {
+	if c.principal.Admin {
 		return nil
 	}
-	reaches := access.NewReaches(c.who)
+	reaches := access.NewReaches(c.principal)
 	var missing access.Missing
 	err := h.Results.TaskItems(ctx, task, c.app(), func(v store.ItemView) error {
 		if host := h.hostOf(v); !reaches.MayRead(v.Op, v.Process.Namespace, host) {

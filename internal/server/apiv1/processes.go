@@ -174,7 +174,7 @@ func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
 	c.audit.Target = clip(id.String())
-	if c.who.On(access.OperationOf(process.Query), id.Namespace).Nowhere() {
+	if c.principal.On(access.OperationOf(process.Query), id.Namespace).Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.OperationOf(process.Query), Subject: id.String()})
 	}
 	answer, err := h.processPage(ctx, c, store.ObservedFilter{Process: id, Spec: true})
@@ -214,7 +214,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 		return reply{}, err
 	}
 	f.Agents = h.agentsNamed(hosts)
-	r := reader{h: h, who: &c.who}
+	r := eventReader{h: h, who: &c.principal}
 	if f.Process == (process.ID{}) {
 		f.Within = r.within(f.Namespace)
 	}

@@ -91,8 +91,8 @@ func (h *Handler) removeProxy(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	if h.Joining.Desk == nil {
-		return reply{}, noDesk()
+	if h.Joining.Enroller == nil {
+		return reply{}, noEnroller()
 	}
 	list := h.proxies()
 	i := slices.IndexFunc(list, func(p Proxy) bool { return p.Key == id || p.Name == id })
@@ -100,7 +100,7 @@ func (h *Handler) removeProxy(ctx context.Context, c *call) (reply, error) {
 		return reply{}, problemf(http.StatusNotFound, "there is no proxy %q", clip(id))
 	}
 	c.audit.Target = clip(fmt.Sprintf("%d:%s %s", list[i].Area, list[i].Name, list[i].Key))
-	if err := h.Joining.Desk.RemoveProxy(ctx, list[i].Key); err != nil {
+	if err := h.Joining.Enroller.RemoveProxy(ctx, list[i].Key); err != nil {
 		return reply{}, stored(err, "proxy", id)
 	}
 	return reply{status: http.StatusNoContent}, nil

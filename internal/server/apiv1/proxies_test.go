@@ -56,7 +56,7 @@ func TestProxies(t *testing.T) {
 	r := withDesk(t)
 	all := &relays{}
 	r.handler.Joining.Proxies = all
-	r.handler.Joining.Desk.(*enrol.Desk).Proxies = all
+	r.handler.Joining.Enroller.(*enrol.Enroller).Proxies = all
 	made := r.want(201, r.call("admin", "POST", "/tokens", `{"role":"proxy","cloud":3,"uses":2,"ttl_seconds":60}`))
 	if made.body["role"] != "proxy" {
 		t.Errorf("made %v", made.body)

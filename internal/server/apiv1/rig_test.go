@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"drover/internal/process"
@@ -321,7 +323,7 @@ func (e *engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) 
 	if full != nil {
 		return full
 	}
-	return e.store.CreateTask(ctx, t, row)
+	return storetest.Create(ctx, e.store, t, row)
 }
 
 func (e *engine) Wait(ctx context.Context, _ string) error {
@@ -349,7 +351,7 @@ func (e *engine) finish(t *testing.T, agent string, o process.Outcome) {
 	if len(outcomes) == 0 {
 		t.Fatalf("agent %s has no items", agent)
 	}
-	if _, err := e.store.Finish(t.Context(), store.GivenBy(agent, outcomes)); err != nil {
+	if _, err := e.store.Finish(t.Context(), storetest.Reported(agent, outcomes)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -30,14 +30,14 @@ const (
 	streamPause = 50 * time.Millisecond
 )
 
-// counts counts what each app has under way.
-type counts struct {
+// streamSlots counts what each app has under way.
+type streamSlots struct {
 	mu    sync.Mutex
 	byApp map[string]int
 }
 
 // enter counts one more, if there may be so many.
-func (s *counts) enter(app string, most int) (leave func(), ok bool) {
+func (s *streamSlots) enter(app string, most int) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byApp[app] >= most {
@@ -77,7 +77,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	case after > last: // it is from another database: all that this one has is news
 		after = 0
 	}
-	leave, ok := h.streams.enter(c.who.App, maxStreams)
+	leave, ok := h.streams.enter(c.principal.App, maxStreams)
 	if !ok {
 		return reply{}, busy(fmt.Sprintf("the app has %d streams of events open", maxStreams),
 			int(heartbeat/time.Second))
@@ -88,7 +88,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	}
 	c.audited = true
 	s := stream{
-		h: h, c: c, filter: f, at: after, reader: reader{h: h, who: &c.who}, checked: h.Now(),
+		h: h, c: c, filter: f, at: after, reader: eventReader{h: h, who: &c.principal}, checked: h.Now(),
 		control: http.NewResponseController(c.w),
 	}
 	s.filter.Within = s.reader.eventsWithin(f.Namespaces)
@@ -118,7 +118,7 @@ type stream struct {
 	h      *Handler
 	c      *call
 	filter store.EventFilter
-	reader reader
+	reader eventReader
 	// at is how far the history has been read, and looked when that was.
 	at     int64
 	looked time.Time
@@ -194,8 +194,8 @@ func (s *stream) allowed(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	s.c.who, s.checked = who, now
-	s.reader = reader{h: s.h, who: &s.c.who}
+	s.c.principal, s.checked = who, now
+	s.reader = eventReader{h: s.h, who: &s.c.principal}
 	s.filter.Within = s.reader.eventsWithin(s.filter.Namespaces)
 	return true
 }

@@ -97,7 +97,7 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	t := &store.Task{
-		ID: newTaskID(), App: c.who.App, User: c.who.User, RequestID: c.audit.RequestID, Created: h.Now(), Wire: "v1",
+		ID: newTaskID(), App: c.principal.App, User: c.principal.User, RequestID: c.audit.RequestID, Created: h.Now(),
 		Requests:    requests,
 		HostTimeout: req.hostTimeout(),
 	}
@@ -246,7 +246,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 	for i := range req.Targets {
 		t := &req.Targets[i]
 		id := t.id()
-		reach := c.who.On(right, id.Namespace)
+		reach := c.principal.On(right, id.Namespace)
 		if reach.Nowhere() { // nobody is told whether a process exists that he may not touch, nor whether a host does
 			missing.Found(right, id.String(), "")
 			continue
@@ -322,7 +322,7 @@ func (r *requestsOf) of(k requestKind) *store.Request {
 func (h *Handler) boundBy(ctx context.Context, c *call, req *operationRequest, id process.ID,
 	agents []store.Agent,
 ) (map[string]bool, error) {
-	bound, start := map[string]bool{}, c.who.On(access.OperationOf(process.Start), id.Namespace)
+	bound, start := map[string]bool{}, c.principal.On(access.OperationOf(process.Start), id.Namespace)
 	if req.Spec == nil || start.Everywhere() {
 		return bound, nil
 	}

@@ -13,11 +13,11 @@ import (
 	"drover/internal/server/store"
 )
 
-// Joining is how hosts join and leave. Desk is nil where none may: in drover dev.
+// Joining is how hosts join and leave. Enroller is nil where none may: in drover dev.
 type Joining struct {
-	Store JoinTokens
-	Desk  Desk
-	// Proxies is nil where Desk is.
+	Store    JoinTokens
+	Enroller Enroller
+	// Proxies is nil where Enroller is.
 	Proxies Proxies
 }
 
@@ -28,10 +28,10 @@ type JoinTokens interface {
 	RevokeJoinToken(ctx context.Context, id string, at time.Time) (store.JoinToken, error)
 }
 
-// Desk lets hosts in, and takes them out.
-type Desk interface {
+// Enroller lets hosts in, and takes them out.
+type Enroller interface {
 	NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (made store.JoinToken, text string, err error)
-	Join(ctx context.Context, data []byte, from enrol.From) (answer any, attempt enrol.Attempt, err error)
+	Join(ctx context.Context, data []byte, from enrol.Origin) (answer any, attempt enrol.Attempt, err error)
 	Remove(ctx context.Context, key string) error
 	RemoveProxy(ctx context.Context, key string) error
 }
@@ -139,8 +139,8 @@ func checkLabel(key, value string) error {
 	return nil
 }
 
-// noDesk says that hosts do not join this server.
-func noDesk() error {
+// noEnroller says that hosts do not join this server.
+func noEnroller() error {
 	return problemf(http.StatusConflict, "this is drover dev, which other hosts cannot join: run 'drover server'")
 }
 
@@ -154,10 +154,10 @@ func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 	if err := req.check(); err != nil {
 		return reply{}, err
 	}
-	if h.Joining.Desk == nil {
-		return reply{}, noDesk()
+	if h.Joining.Enroller == nil {
+		return reply{}, noEnroller()
 	}
-	t, text, err := h.Joining.Desk.NewToken(ctx, store.JoinToken{
+	t, text, err := h.Joining.Enroller.NewToken(ctx, store.JoinToken{
 		Role: store.Role(req.Role), Cloud: req.Cloud, Labels: req.Labels, Business: req.Business, Note: req.Note,
 		Uses: req.Uses,
 	}, time.Duration(req.TTLSeconds)*time.Second)

@@ -32,7 +32,7 @@ func withDesk(t *testing.T) *rig {
 		Gate:  believing{r.store}, Engine: r.engine, Directory: r.fleet, Audit: recorder{r.store}, History: r.store,
 		Fullness: r.store,
 		Log:      r.handler.Log,
-		Joining: apiv1.Joining{Store: r.store, Desk: enrol.New(enrol.Config{
+		Joining: apiv1.Joining{Store: r.store, Enroller: enrol.New(enrol.Config{
 			Store: r.store, Directory: r.fleet, Broker: quiet{}, Fingerprint: func(store.JoinToken) string {
 				return strings.Repeat("ab", 32)
 			}, Now: time.Now,

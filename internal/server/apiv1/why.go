@@ -58,7 +58,7 @@ type whyView struct {
 // which there is something to tell.
 func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
-	q := inquiry{reader: reader{h: h, who: &c.who}, catalogue: why.Open(), now: h.Now()}
+	q := whyQuery{eventReader: eventReader{h: h, who: &c.principal}, catalogue: why.Open(), now: h.Now()}
 	q.namespace, q.name, q.hosts, q.most = p.text("namespace"), p.text("name"), p.list("host"), p.limit()
 	if all := p.flag("all"); all != nil {
 		q.all = *all
@@ -80,9 +80,9 @@ func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	return ok(q.view())
 }
 
-// inquiry is one walk over the processes that are asked about.
-type inquiry struct {
-	reader
+// whyQuery is one walk over the processes that are asked about.
+type whyQuery struct {
+	eventReader
 	catalogue why.Catalogue
 	now       time.Time
 	most      int
@@ -102,13 +102,13 @@ type inquiry struct {
 }
 
 // one returns the process that is asked about, if it is a single one.
-func (q *inquiry) one() (process.ID, bool) {
+func (q *whyQuery) one() (process.ID, bool) {
 	id := process.ID{Namespace: q.namespace, Name: q.name}
 	return id, id.Namespace != "" && id.Name != "" && !wildcard.IsPattern(q.namespace+q.name)
 }
 
 // look judges every process that the caller may query.
-func (q *inquiry) look(ctx context.Context) error {
+func (q *whyQuery) look(ctx context.Context) error {
 	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*causeCount{}
 	agents := q.h.agentsNamed(q.hosts)
 	if err := q.readWaiting(ctx); err != nil {
@@ -134,17 +134,17 @@ func (q *inquiry) look(ctx context.Context) error {
 	return nil
 }
 
-func (q *inquiry) asksFor(id process.ID) bool {
+func (q *whyQuery) asksFor(id process.ID) bool {
 	return (q.namespace == "" || wildcard.Match(q.namespace, id.Namespace)) &&
 		(q.name == "" || wildcard.Match(q.name, id.Name))
 }
 
-// mostWaiting bounds the operations that are read for one inquiry.
+// mostWaiting bounds the operations that are read for one query.
 const mostWaiting = 10_000
 
 // readWaiting reads the operations that are not done. Where all processes are looked at, those that have only just been
 // asked for are left out: they are no reason for anything yet.
-func (q *inquiry) readWaiting(ctx context.Context) error {
+func (q *whyQuery) readWaiting(ctx context.Context) error {
 	var f store.WaitingFilter
 	if id, one := q.one(); one {
 		f.Process = id
@@ -168,7 +168,7 @@ func (q *inquiry) readWaiting(ctx context.Context) error {
 
 // missing adds what is asked for by name and is not there: a process that a host does not know, and a host that nobody
 // knows.
-func (q *inquiry) missing() {
+func (q *whyQuery) missing() {
 	id, one := q.one()
 	if !one {
 		return
@@ -187,7 +187,7 @@ func (q *inquiry) missing() {
 }
 
 // judge takes in one process on one host.
-func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *process.Status,
+func (q *whyQuery) judge(id process.ID, agent store.Agent, joined bool, status *process.Status,
 	operations []why.Operation,
 ) {
 	q.seen[agent.Key] = true
@@ -232,7 +232,7 @@ func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *p
 }
 
 // asksAbout reports whether a finding has one of the causes that are asked for.
-func (q *inquiry) asksAbout(v *why.Finding) bool {
+func (q *whyQuery) asksAbout(v *why.Finding) bool {
 	return len(q.causes) == 0 || slices.Contains(q.causes, v.Cause.ID) ||
 		slices.ContainsFunc(v.Further, func(c process.Cause) bool { return slices.Contains(q.causes, c.ID) })
 }
@@ -242,7 +242,7 @@ func agentFacts(joined bool, p fleet.Presence) why.Agent {
 }
 
 // count adds a finding to the counts of its cause, whose severity is that of the worst.
-func (q *inquiry) count(v *why.Finding) {
+func (q *whyQuery) count(v *why.Finding) {
 	n := q.counts[v.Cause.ID]
 	if n == nil {
 		e, _ := q.catalogue.Lookup(v.Cause.ID)
@@ -259,7 +259,7 @@ func (q *inquiry) count(v *why.Finding) {
 }
 
 // sort puts the worst first, and among equals those that have one cause and one name together.
-func (q *inquiry) sort() {
+func (q *whyQuery) sort() {
 	slices.SortStableFunc(q.found, func(a, b findingView) int {
 		return cmp.Or(
 			a.Severity.Compare(b.Severity), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
@@ -269,7 +269,7 @@ func (q *inquiry) sort() {
 	})
 }
 
-func (q *inquiry) view() whyView {
+func (q *whyQuery) view() whyView {
 	q.sort()
 	v := whyView{Findings: q.found[:min(q.most, len(q.found))], Causes: []causeCount{}, Wrong: q.wrong, Total: q.total}
 	if v.Findings == nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"drover/internal/process"
 	"drover/internal/server/store"
 )
@@ -29,9 +31,8 @@ func (r *rig) asked(where string, op process.Op, ago time.Duration) {
 	r.t.Helper()
 	id, key, _ := strings.Cut(where, "@")
 	namespace, name, _ := strings.Cut(id, "/")
-	r.must(r.store.CreateTask(r.t.Context(), &store.Task{
+	r.must(storetest.Create(r.t.Context(), r.store, &store.Task{
 		ID: fmt.Sprintf("op-%s-%s-%s", op, namespace, name), App: "other", User: "bob", Created: time.Now().Add(-ago),
-		Wire: "v1",
 		Requests: []store.Request{{
 			Op: op, Process: process.ID{Namespace: namespace, Name: name},
 			Targets: []store.Target{{Key: where, Agent: key}},

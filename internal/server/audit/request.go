@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"unicode"
+
+	"drover/internal/clip"
 )
 
 // longestRequestID is how long an id of a caller's own may be, in bytes.
@@ -36,14 +38,11 @@ func Remote(r *http.Request) string {
 // Clip cuts a text that goes into the record or a message to so many bytes, and takes out what would move the cursor of
 // a terminal that shows it.
 func Clip(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
+	printable := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return '?'
 		}
 		return r
 	}, text)
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return clip.Marked(printable, most, "…")
 }

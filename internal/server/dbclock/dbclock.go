@@ -98,15 +98,15 @@ func (c *Clock) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ticker.C:
-			c.follow(ctx)
+			c.update(ctx)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// follow asks the database once more.
-func (c *Clock) follow(ctx context.Context) {
+// update asks the database once more.
+func (c *Clock) update(ctx context.Context) {
 	skew, err := c.measure(ctx)
 	if err != nil {
 		c.cfg.Log.WarnContext(ctx, "cannot read the clock of the database", "error", err)

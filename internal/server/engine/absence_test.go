@@ -202,14 +202,14 @@ func (s *outage) Ping(ctx context.Context) error {
 	return s.Store.Ping(ctx)
 }
 
-func (s *outage) Finish(ctx context.Context, given []store.Given) ([]string, error) {
+func (s *outage) Finish(ctx context.Context, given []store.ReportedOutcome) ([]string, error) {
 	if err := s.write(); err != nil {
 		return nil, err
 	}
 	return s.Store.Finish(ctx, given)
 }
 
-func (s *outage) Conclude(ctx context.Context, ended []store.Ended) ([]string, error) {
+func (s *outage) Conclude(ctx context.Context, ended []store.DecidedOutcome) ([]string, error) {
 	if err := s.write(); err != nil {
 		return nil, err
 	}

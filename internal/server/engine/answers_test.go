@@ -109,7 +109,7 @@ type unwilling struct {
 	tried atomic.Int32
 }
 
-func (s *unwilling) Finish(ctx context.Context, given []store.Given) ([]string, error) {
+func (s *unwilling) Finish(ctx context.Context, given []store.ReportedOutcome) ([]string, error) {
 	s.tried.Add(1)
 	if s.fails.Load() {
 		return nil, errors.New("disk full")

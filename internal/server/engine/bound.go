@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode/utf8"
+
+	"drover/internal/clip"
 
 	"drover/internal/process"
 	"drover/internal/wire"
@@ -171,14 +171,7 @@ func isLong(e *process.Event) bool {
 
 // shortWord returns what is meant to be one word, cut to the length of one.
 func shortWord[T ~string](word T) T {
-	if len(word) <= maxWord {
-		return word
-	}
-	n := maxWord
-	for n > 0 && !utf8.RuneStart(word[n]) {
-		n--
-	}
-	return word[:n]
+	return T(clip.Head(string(word), maxWord))
 }
 
 // ends leaves out the middle of a text that is too long.
@@ -187,7 +180,6 @@ func ends(text string, most int) string {
 		return text
 	}
 	half := most / 2
-	return strings.ToValidUTF8(text[:half], "") + fmt.Sprintf("\n… %d bytes were left out by the server …\n",
-		len(text)-2*half) +
-		strings.ToValidUTF8(text[len(text)-half:], "")
+	left := fmt.Sprintf("\n… %d bytes were left out by the server …\n", len(text)-2*half)
+	return clip.Head(text, half) + left + clip.Tail(text, half)
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"drover/internal/idle"
 )
 
 const (
@@ -40,7 +42,7 @@ func (c *cleaner) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			c.log.ErrorContext(ctx, "cannot remove old rows", "error", err)
 		}
-		pause(ctx, cleanInterval)
+		idle.Sleep(ctx, cleanInterval)
 	}
 }
 

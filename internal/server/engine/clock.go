@@ -9,8 +9,8 @@ import (
 // that whoever sets that ends no operation early and holds none up.
 type clock struct{ now func() time.Time }
 
-// steady returns a clock that shows the wall clock as it is now, and what has passed since.
-func steady() func() time.Time {
+// monotonicNow returns a clock that shows the wall clock as it is now, and what has passed since.
+func monotonicNow() func() time.Time {
 	start := time.Now()
 	return func() time.Time { return start.Add(time.Since(start)) }
 }

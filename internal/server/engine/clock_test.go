@@ -10,11 +10,11 @@ import (
 // TestClockIsNotStepped: without a clock of others the time carries a reading of the monotonic clock, by which Go then
 // counts, however often it is asked, and it advances as that does.
 func TestClockIsNotStepped(t *testing.T) {
-	if now := steady()(); !strings.Contains(now.String(), " m=") {
+	if now := monotonicNow()(); !strings.Contains(now.String(), " m=") {
 		t.Errorf("%s has no reading of the monotonic clock", now)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := clock{steady()}
+		c := clock{monotonicNow()}
 		begin := c.now()
 		c.wait(t.Context(), newSignal(), begin.Add(25*time.Hour))
 		if got := c.now().Sub(begin); got != 25*time.Hour {

@@ -30,10 +30,10 @@ type collector struct {
 	outcomes *outcomes
 	returned func(agent string)
 	happened func()
-	guard    Guard
-	// kept is how long events are kept, and are known; shares is how many of them each agent has told.
+	identity IdentityHooks
+	// kept is how long events are kept, and are known; quotas is how many of them each agent has told.
 	kept   time.Duration
-	shares *shares
+	quotas *agentQuotas
 	// settled is called with the items of which a report has told.
 	settled func(item string)
 	// introduced is called with what an agent that introduces itself says of its process groups.
@@ -59,7 +59,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 	ack := wire.ReportAck{Version: wire.Version, At: now.UnixMilli()}
 	r, err := wire.ReadReport(data)
 	if err == nil {
-		if !c.belongs(ctx, agent, r, signed, now, &ack) {
+		if !c.ownsKey(ctx, agent, r, signed, now, &ack) {
 			return ack
 		}
 		if signed && !c.directory.InTurn(agent, r.Session, r.Number) {
@@ -95,7 +95,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 			"this server has version %d of the protocol, but the agent has a later version: upgrade the servers before the agents", wire.Version)
 		return ack
 	}
-	if errors.Is(err, store.ErrEarlierSession) && c.outrun(ctx, agent, r.Session, &ack) {
+	if errors.Is(err, store.ErrEarlierSession) && c.isReplayed(ctx, agent, r.Session, &ack) {
 		return ack
 	}
 	if err != nil {
@@ -263,7 +263,7 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 	if len(events) == 0 {
 		return nil
 	}
-	if wait := c.shares.take(agent, len(events), now); wait > 0 {
+	if wait := c.quotas.take(agent, len(events), now); wait > 0 {
 		return &tooManyError{wait: wait}
 	}
 	stored, err := c.store.PutEvents(ctx, agent, now, events)
@@ -273,7 +273,7 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 	if stored > 0 {
 		c.happened()
 	}
-	if c.shares.stored(agent, stored) {
+	if c.quotas.stored(agent, stored) {
 		return trim(ctx, c.store, agent, mostOfAgent)
 	}
 	return nil
@@ -303,10 +303,10 @@ func (c *collector) wanted(ctx context.Context, agent string, open []string) (en
 func (c *collector) progress(ctx context.Context, agent string, all []wire.Progress) error {
 	now := c.clock.now()
 	deadlines := map[string]time.Time{}
-	var given []store.Given
+	var given []store.ReportedOutcome
 	for _, p := range all {
 		if p.Outcome != nil {
-			given = append(given, store.Given{Agent: agent, Item: p.Item, Outcome: shortened(*p.Outcome)})
+			given = append(given, store.ReportedOutcome{Agent: agent, Item: p.Item, Outcome: shortened(*p.Outcome)})
 			continue
 		}
 		limit := time.Duration(min(p.Limit, int(task.LongestRun/time.Second))) * time.Second

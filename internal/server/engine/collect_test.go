@@ -165,7 +165,7 @@ func (s brokenStore) ReplaceObserved(context.Context, store.ReportMark, []store.
 
 func (s brokenStore) Begin(context.Context, string, map[string]time.Time) error { return s.err }
 
-func (s brokenStore) Finish(context.Context, []store.Given) ([]string, error) {
+func (s brokenStore) Finish(context.Context, []store.ReportedOutcome) ([]string, error) {
 	return nil, s.err
 }
 
@@ -173,7 +173,7 @@ func (s brokenStore) PutEvents(context.Context, string, time.Time, []process.Eve
 	return 0, s.err
 }
 
-func (s brokenStore) CreateLeased(context.Context, *store.Task, store.AuditRow, time.Time, int) ([]store.Item, error) {
+func (s brokenStore) CreateTask(context.Context, *store.Task, store.AuditRow, time.Time, int) ([]store.Item, error) {
 	return nil, s.err
 }
 
@@ -215,7 +215,7 @@ func FuzzHandleReport(f *testing.F) {
 			Store: s, Directory: fleet.New(discard{}, time.Now()),
 			Log: slog.New(slog.DiscardHandler),
 		})
-		if reply := e.HandleReport(t.Context(), "x", data, wire.Tells(data)); !strings.HasPrefix(string(reply),
+		if reply := e.HandleReport(t.Context(), "x", data, wire.HasContent(data)); !strings.HasPrefix(string(reply),
 			`{"version":1`) {
 			t.Errorf("the answer is %s", reply)
 		}

@@ -40,9 +40,9 @@ type dispatcher struct {
 	// slots bounds how many agents are served at the same time.
 	slots chan struct{}
 
-	mu    sync.Mutex
-	back  map[string]bool // agents that have introduced themselves and were not reminded yet
-	fresh []store.Item    // leased, and not handed over yet
+	mu     sync.Mutex
+	back   map[string]bool // agents that have introduced themselves and were not reminded yet
+	queued []store.Item    // leased, and not handed over yet
 }
 
 func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *dispatcher {
@@ -82,7 +82,7 @@ func (d *dispatcher) run(ctx context.Context) {
 
 // round hands over all that is due now, and returns when more will be; zero says that nothing is left.
 func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Time, error) {
-	d.handOver(ctx, sends, d.given())
+	d.distribute(ctx, sends, d.takeQueued())
 	if err := d.remind(ctx, sends); err != nil {
 		return time.Time{}, err
 	}
@@ -103,39 +103,39 @@ func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Tim
 		if err != nil {
 			return time.Time{}, err
 		}
-		d.handOver(ctx, sends, items)
+		d.distribute(ctx, sends, items)
 		if ctx.Err() != nil {
 			return time.Time{}, ctx.Err()
 		}
 	}
 }
 
-// room is how many items may be given.
-func (d *dispatcher) room() int {
+// freeSlots is how many items may be given.
+func (d *dispatcher) freeSlots() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return max(leaseBatch-len(d.fresh), 0)
+	return max(leaseBatch-len(d.queued), 0)
 }
 
-// give has items sent that have been leased, and whatever else is due.
-func (d *dispatcher) give(items []store.Item) {
+// enqueue has items sent that have been leased, and whatever else is due.
+func (d *dispatcher) enqueue(items []store.Item) {
 	d.mu.Lock()
-	d.fresh = append(d.fresh, items...)
+	d.queued = append(d.queued, items...)
 	d.mu.Unlock()
 	d.wake.raise()
 }
 
-// given takes the items that were given.
-func (d *dispatcher) given() []store.Item {
+// takeQueued takes the items that were given.
+func (d *dispatcher) takeQueued() []store.Item {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	items := d.fresh
-	d.fresh = nil
+	items := d.queued
+	d.queued = nil
 	return items
 }
 
-// handOver gives items to those that serve their agents, and lets new ones begin.
-func (d *dispatcher) handOver(ctx context.Context, sends *sync.WaitGroup, items []store.Item) {
+// distribute gives items to those that serve their agents, and lets new ones begin.
+func (d *dispatcher) distribute(ctx context.Context, sends *sync.WaitGroup, items []store.Item) {
 	byAgent := map[string][]store.Item{}
 	var agents []string // in the order of arrival
 	for _, it := range items {
@@ -210,7 +210,7 @@ func (d *dispatcher) remind(ctx context.Context, sends *sync.WaitGroup) error {
 			}
 		}
 		if len(accepted) > 0 {
-			d.handOver(ctx, sends, accepted)
+			d.distribute(ctx, sends, accepted)
 		}
 	}
 	return nil

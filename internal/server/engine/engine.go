@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/process"
@@ -53,9 +55,9 @@ type Config struct {
 	Link      Link
 	// Key signs the manifests; agents have its public half pinned.
 	Key nkeys.KeyPair
-	// Guard looks after who reports.
-	Guard Guard
-	Log   *slog.Logger
+	// Identity looks after who reports.
+	Identity IdentityHooks
+	Log      *slog.Logger
 
 	// Now is the time that all servers of the database go by; it goes on however the wall clock is set. (The wall
 	// clock's as it was when the engine was made, and what has passed since.)
@@ -114,16 +116,16 @@ func (c *Config) setDefaults() {
 		c.MostEvents = 1_000_000
 	}
 	if c.Now == nil {
-		c.Now = steady()
+		c.Now = monotonicNow()
 	}
-	if c.Guard.Trust == nil {
-		c.Guard.Trust = func(context.Context, string, wire.TrustHeld) []byte { return nil }
+	if c.Identity.Trust == nil {
+		c.Identity.Trust = func(context.Context, string, wire.TrustHeld) []byte { return nil }
 	}
-	if c.Guard.Trusts == nil {
-		c.Guard.Trusts = func(string, wire.TrustHeld) bool { return true }
+	if c.Identity.Trusts == nil {
+		c.Identity.Trusts = func(string, wire.TrustHeld) bool { return true }
 	}
-	if c.Guard.Cloned == nil {
-		c.Guard.Cloned = func(context.Context, string, fleet.Rival) {}
+	if c.Identity.Cloned == nil {
+		c.Identity.Cloned = func(context.Context, string, fleet.Rival) {}
 	}
 	if c.Shared == nil {
 		c.Shared = &Shared{
@@ -138,26 +140,29 @@ func (c *Config) setDefaults() {
 
 // Engine is the task engine of one server. Its methods may be called from any goroutine.
 type Engine struct {
-	store    Store
-	clock    clock
-	shared   *Shared
-	room     *room
-	waiters  *waiters
-	audience *audience
-	dispatch *dispatcher
-	receipts *receipts
-	collect  *collector
-	sweep    *sweeper
-	clean    *cleaner
-	restores *shares
+	store       Store
+	clock       clock
+	shared      *Shared
+	submits     *submitLimiter
+	waiters     *waiters
+	subscribers *subscribers
+	dispatch    *dispatcher
+	receipts    *receipts
+	collect     *collector
+	sweep       *sweeper
+	clean       *cleaner
+	restores    *agentQuotas
 }
 
 // New returns an engine. It does nothing on its own before Run.
 func New(c Config) *Engine {
 	c.setDefaults()
-	e := &Engine{store: c.Store, clock: clock{c.Now}, shared: c.Shared, waiters: newWaiters(), audience: newAudience()}
-	e.room = newRoom(c, e.clock)
-	e.restores = newShares(restoreBurst, restoreRate)
+	e := &Engine{
+		store: c.Store, clock: clock{c.Now}, shared: c.Shared, waiters: newWaiters(),
+		subscribers: newSubscribers(),
+	}
+	e.submits = newSubmitLimiter(c, e.clock)
+	e.restores = newAgentQuotas(restoreBurst, restoreRate)
 	e.receipts = newReceipts(c)
 	told := newOutcomes(c.Store, e.finished)
 	e.dispatch = newDispatcher(c, e.clock, e.receipts, told)
@@ -165,8 +170,8 @@ func New(c Config) *Engine {
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, outcomes: told, returned: e.dispatch.returned, happened: e.happened,
-		introduced: e.restore, settled: e.receipts.settled, guard: c.Guard, kept: c.EventRetention,
-		shares:    newShares(eventBurst, eventRate),
+		introduced: e.restore, settled: e.receipts.settled, identity: c.Identity, kept: c.EventRetention,
+		quotas:    newAgentQuotas(eventBurst, eventRate),
 		reconcile: (&reconciler{store: c.Store, clock: e.clock, key: c.Key, log: c.Log}).answer,
 	}
 	e.clean = &cleaner{
@@ -192,7 +197,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // task is on disk, and will be finished by this engine or by a later one. It returns a *task.BusyError, at once, where
 // too much is under way.
 func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
-	stored, err := e.room.enter(ctx, t)
+	stored, err := e.submits.admit(ctx, t)
 	if err != nil {
 		return fmt.Errorf("cannot submit task: %w", err)
 	}
@@ -203,11 +208,11 @@ func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) 
 // submit is Submit for what the engine itself asks for.
 func (e *Engine) submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	t.Created = e.clock.now()
-	items, err := e.store.CreateLeased(ctx, t, row, t.Created.Add(e.dispatch.lease), e.dispatch.room())
+	items, err := e.store.CreateTask(ctx, t, row, t.Created.Add(e.dispatch.lease), e.dispatch.freeSlots())
 	if err != nil {
 		return fmt.Errorf("cannot submit task: %w", err)
 	}
-	e.dispatch.give(items)
+	e.dispatch.enqueue(items)
 	e.sweep.wake.raise()
 	return nil
 }
@@ -230,7 +235,7 @@ func (e *Engine) Wait(ctx context.Context, id string) error {
 		woken.wait(ctx, nil)
 		// The items of a large task end by the hundred: most of the time is theirs, not that of those who look at them.
 		if rest -= time.Since(begun); rest > 0 {
-			pause(ctx, rest)
+			idle.Sleep(ctx, rest)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -257,7 +262,7 @@ func (e *Engine) finished(tasks []string) {
 
 // happened is called when events were stored.
 func (e *Engine) happened() {
-	e.audience.wake()
+	e.subscribers.wake()
 	e.shared.Happened()
 }
 
@@ -271,10 +276,10 @@ func machine(it *store.Item) task.Item {
 func conclude(ctx context.Context, s Store, now time.Time, finished func([]string), items []store.Item,
 	event func(*store.Item) task.Event,
 ) (int, error) {
-	var ended []store.Ended
+	var ended []store.DecidedOutcome
 	for i := range items {
 		if next := task.Next(machine(&items[i]), event(&items[i]), now); next.State == task.Done {
-			ended = append(ended, store.Ended{Item: items[i], Outcome: *next.Outcome})
+			ended = append(ended, store.DecidedOutcome{Item: items[i], Outcome: *next.Outcome})
 		}
 	}
 	tasks, err := s.Conclude(ctx, ended)

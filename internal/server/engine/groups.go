@@ -44,7 +44,7 @@ func (e *Engine) restore(ctx context.Context, agent string, has map[string]strin
 			namespaces[namespace] = true
 		}
 	}
-	t := &store.Task{ID: "GROUPS:" + rand.Text(), Wire: "gse"}
+	t := &store.Task{ID: "GROUPS:" + rand.Text()}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		if has[namespace] == wire.GroupsDigest(want[namespace]) {
 			continue

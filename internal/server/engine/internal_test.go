@@ -246,7 +246,7 @@ func TestShareOf(t *testing.T) {
 
 // TestEventsHaveARate: whoever tells too many comes again with them, and nobody else has to.
 func TestEventsHaveARate(t *testing.T) {
-	s, now := newShares(eventBurst, eventRate), time.Unix(1e9, 0)
+	s, now := newAgentQuotas(eventBurst, eventRate), time.Unix(1e9, 0)
 	told := 0
 	for s.take("loud", 500, now) == 0 {
 		told += 500

@@ -25,7 +25,7 @@ type outcomes struct {
 
 // outcomeGroup is what is stored together.
 type outcomeGroup struct {
-	given  []store.Given
+	given  []store.ReportedOutcome
 	givers int
 	stored chan struct{} // closed when err is set
 	err    error
@@ -37,7 +37,7 @@ func newOutcomes(s Store, finished func(tasks []string)) *outcomes {
 
 // put returns when the outcomes are on disk, or could not be stored. What others have told does not make those of a
 // giver fail.
-func (o *outcomes) put(ctx context.Context, given []store.Given) error {
+func (o *outcomes) put(ctx context.Context, given []store.ReportedOutcome) error {
 	g, first := o.join(given)
 	if first {
 		o.turn <- struct{}{}
@@ -54,7 +54,7 @@ func (o *outcomes) put(ctx context.Context, given []store.Given) error {
 }
 
 // join adds outcomes to those that are stored next; who comes first has to store them.
-func (o *outcomes) join(given []store.Given) (g *outcomeGroup, first bool) {
+func (o *outcomes) join(given []store.ReportedOutcome) (g *outcomeGroup, first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.next == nil || len(o.next.given)+len(given) > outcomeBatch {
@@ -75,7 +75,7 @@ func (o *outcomes) leave(g *outcomeGroup) {
 	}
 }
 
-func (o *outcomes) write(ctx context.Context, given []store.Given) error {
+func (o *outcomes) write(ctx context.Context, given []store.ReportedOutcome) error {
 	tasks, err := o.store.Finish(context.WithoutCancel(ctx), given)
 	if err == nil {
 		o.finished(tasks)

@@ -28,7 +28,7 @@ type ledger struct {
 
 var errBad = errors.New("an outcome that can't be stored")
 
-func (l *ledger) Finish(ctx context.Context, given []store.Given) (tasks []string, err error) {
+func (l *ledger) Finish(ctx context.Context, given []store.ReportedOutcome) (tasks []string, err error) {
 	l.mu.Lock()
 	l.calls = append(l.calls, len(given))
 	l.mu.Unlock()
@@ -81,9 +81,9 @@ func busy(t *testing.T, test, then func(t *testing.T, g *givers)) {
 
 // give has a giver tell so many outcomes, and returns when it waits for them to be stored.
 func (g *givers) give(ctx context.Context, giver string, n int) {
-	var given []store.Given
+	var given []store.ReportedOutcome
 	for i := range n {
-		given = append(given, store.Given{Agent: giver, Item: fmt.Sprint(giver, "-", i)})
+		given = append(given, store.ReportedOutcome{Agent: giver, Item: fmt.Sprint(giver, "-", i)})
 	}
 	g.waiting.Go(func() {
 		err := g.put(ctx, given)

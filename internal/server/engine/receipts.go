@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"drover/internal/idle"
 )
 
 const (
@@ -54,7 +56,7 @@ func (r *receipts) settled(id string) {
 func (r *receipts) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.wake.wait(ctx, nil)
-		pause(ctx, receiptDelay)
+		idle.Sleep(ctx, receiptDelay)
 		r.write(ctx)
 	}
 }

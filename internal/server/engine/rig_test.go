@@ -180,7 +180,7 @@ func (r *rig) start() {
 		state = r.wrap(db)
 	}
 	r.Engine = engine.New(engine.Config{
-		Store: state, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(),
+		Store: state, Directory: r.directory, Link: r, Key: r.key, Identity: r.guard(),
 		Shared: r.shared, Log: log,
 	})
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -249,7 +249,7 @@ func (r *rig) report(agent string, report wire.Report) wire.ReportAck {
 		r.t.Fatal(err)
 	}
 	var ack wire.ReportAck
-	if err := json.Unmarshal(r.HandleReport(r.t.Context(), agent, data, wire.Tells(data)), &ack); err != nil {
+	if err := json.Unmarshal(r.HandleReport(r.t.Context(), agent, data, wire.HasContent(data)), &ack); err != nil {
 		r.t.Fatal(err)
 	}
 	synctest.Wait()

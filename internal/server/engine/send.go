@@ -204,13 +204,13 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 		listed[id] = true
 	}
 	var accepted, bounded []string
-	var given []store.Given
+	var given []store.ReportedOutcome
 	var refused, silent []store.Item
 	for _, it := range items {
 		outcome, answered := r.Answers[it.ID]
 		switch {
 		case answered:
-			given = append(given, store.Given{Agent: agent, Item: it.ID, Outcome: shortened(outcome)})
+			given = append(given, store.ReportedOutcome{Agent: agent, Item: it.ID, Outcome: shortened(outcome)})
 		case listed[it.ID] && it.Deadline.Before(it.Created.Add(task.WaitLimit)):
 			bounded = append(bounded, it.ID)
 		case listed[it.ID]:

@@ -9,12 +9,12 @@ import (
 func (e *Engine) TasksEnded(tasks []string) { e.waiters.wake(tasks) }
 
 // EventsArrived says that another engine has stored events.
-func (e *Engine) EventsArrived() { e.audience.wake() }
+func (e *Engine) EventsArrived() { e.subscribers.wake() }
 
 // Look has all loops look at once for what other engines have done.
 func (e *Engine) Look() {
 	e.waiters.wakeAll()
-	e.audience.wake()
+	e.subscribers.wake()
 	e.dispatch.wake.raise()
 	e.sweep.wake.raise()
 }
@@ -40,7 +40,7 @@ func (e *Engine) look(ctx context.Context) {
 		cursor, err := e.store.LastCursor(ctx)
 		if err == nil && cursor != last {
 			last = cursor
-			e.audience.wake()
+			e.subscribers.wake()
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"drover/internal/idle"
 )
 
 // storeRetry is how long a loop waits after the store has failed it.
@@ -14,12 +16,7 @@ type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
 
-func (s signal) raise() {
-	select {
-	case s <- struct{}{}:
-	default:
-	}
-}
+func (s signal) raise() { idle.Wake(s) }
 
 // wait blocks until the signal is raised, due comes, or the context ends.
 func (s signal) wait(ctx context.Context, due <-chan time.Time) {
@@ -28,14 +25,6 @@ func (s signal) wait(ctx context.Context, due <-chan time.Time) {
 	case <-due:
 	case <-ctx.Done():
 	}
-}
-
-// pause blocks for the given time, or until the context ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	var never signal
-	never.wait(ctx, timer.C)
 }
 
 // waiters holds who waits for which task.

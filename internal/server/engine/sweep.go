@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
@@ -44,7 +46,7 @@ func newSweeper(c Config, clock clock, finished func([]string)) *sweeper {
 
 func (s *sweeper) run(ctx context.Context) {
 	// Outcomes that came while no server ran are still at the agents: they get the time to come back with them.
-	pause(ctx, fleet.SettleTime)
+	idle.Sleep(ctx, fleet.SettleTime)
 	for ctx.Err() == nil {
 		next, err := s.pass(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -63,12 +65,12 @@ func (s *sweeper) run(ctx context.Context) {
 // meanwhile.
 func (s *sweeper) outlast(ctx context.Context) {
 	for ctx.Err() == nil {
-		pause(ctx, storeRetry)
+		idle.Sleep(ctx, storeRetry)
 		if err := s.store.Ping(ctx); err == nil {
 			break
 		}
 	}
-	pause(ctx, fleet.SettleTime)
+	idle.Sleep(ctx, fleet.SettleTime)
 	s.written = s.clock.now()
 }
 

@@ -41,7 +41,7 @@ type Broker interface {
 	Restore(publicNKey string) error
 }
 
-// Config is what a Desk needs.
+// Config is what an Enroller needs.
 type Config struct {
 	Store     Store
 	Directory Directory
@@ -55,25 +55,27 @@ type Config struct {
 	Now         func() time.Time
 }
 
-// Desk is where hosts join. Its methods may be called from any goroutine.
-type Desk struct {
+// Enroller lets hosts join. Its methods may be called from any goroutine.
+type Enroller struct {
 	Config
 	failures *failures
 }
 
 // New returns a desk.
-func New(cfg Config) *Desk { return &Desk{Config: cfg, failures: newFailures()} }
+func New(cfg Config) *Enroller { return &Enroller{Config: cfg, failures: newFailures()} }
 
 // NewToken stores a token that was described by the caller and returns it with the text that hosts join with, which is
 // not kept.
-func (d *Desk) NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (store.JoinToken, string, error) {
-	now := d.Now()
+func (e *Enroller) NewToken(
+	ctx context.Context, t store.JoinToken, ttl time.Duration,
+) (store.JoinToken, string, error) {
+	now := e.Now()
 	if t.Role == "" {
 		t.Role = store.RoleAgent
 	}
-	made := wire.NewJoinToken(d.Fingerprint(t), now)
+	made := wire.NewJoinToken(e.Fingerprint(t), now)
 	t.ID, t.Hash, t.Created, t.Expires = made.ID, access.HashToken(made.Secret), now, now.Add(ttl)
-	if err := d.Store.CreateJoinToken(ctx, t); err != nil {
+	if err := e.Store.CreateJoinToken(ctx, t); err != nil {
 		return store.JoinToken{}, "", err
 	}
 	return t, made.String(), nil
@@ -128,8 +130,8 @@ type Attempt struct {
 	Proxy bool `json:"proxy,omitempty"`
 }
 
-// From is where a request came from.
-type From struct {
+// Origin is where a request came from.
+type Origin struct {
 	// Remote is an address; of a host behind a proxy it is what the proxy says.
 	Remote string
 	// Relay is the proxy that has passed it on; nil for none.
@@ -138,7 +140,7 @@ type From struct {
 
 // limited is whose failures bound its further attempts. A proxy says the addresses itself, and must not shut out those
 // of others.
-func (f From) limited() string {
+func (f Origin) limited() string {
 	if f.Relay == nil {
 		return f.Remote
 	}
@@ -160,12 +162,12 @@ const (
 // Join lets a host or a proxy in that shows a token, or returns a *Refusal. One whose answer was lost may ask again
 // with the same key and token, which counts as one use. The answer is a wire.Enrolment, that to a proxy a
 // wire.ProxyEnrolment.
-func (d *Desk) Join(ctx context.Context, data []byte, from From) (answer any, attempt Attempt, err error) {
-	now := d.Now()
+func (e *Enroller) Join(ctx context.Context, data []byte, from Origin) (answer any, attempt Attempt, err error) {
+	now := e.Now()
 	if from.Relay != nil {
 		attempt.Via = from.Relay.Key
 	}
-	if wait := d.failures.wait(from.limited(), now); wait > 0 {
+	if wait := e.failures.wait(from.limited(), now); wait > 0 {
 		r := refuse(TooOften, "too many attempts to join from this address have failed: try again in %d s",
 			int(wait.Seconds())+1)
 		r.Retry = wait
@@ -180,11 +182,11 @@ func (d *Desk) Join(ctx context.Context, data []byte, from From) (answer any, at
 	}
 	if err == nil {
 		attempt.of(request)
-		answer, err = d.attend(ctx, request, from, &attempt, now)
+		answer, err = e.attend(ctx, request, from, &attempt, now)
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		if refusal.Reason == Malformed || refusal.Reason == NoToken || refusal.Reason == Ended {
-			d.failures.note(from.limited(), now)
+			e.failures.note(from.limited(), now)
 		}
 		return nil, attempt, refusal
 	}
@@ -207,25 +209,27 @@ func clip(text string) string { return audit.Clip(text, maxText) }
 
 // attend is admit for one who does not come too often: whoever is on the way can send a request again, and each time is
 // a row in the record.
-func (d *Desk) attend(ctx context.Context, r wire.JoinRequest, from From, attempt *Attempt,
+func (e *Enroller) attend(ctx context.Context, r wire.JoinRequest, from Origin, attempt *Attempt,
 	now time.Time,
 ) (any, error) {
 	who := "joined " + r.Key
-	if wait := d.failures.wait(who, now); wait > 0 {
+	if wait := e.failures.wait(who, now); wait > 0 {
 		refusal := refuse(TooOften, "this host has joined too often: try again in %d s", int(wait.Seconds())+1)
 		refusal.Retry = wait
 		return nil, refusal
 	}
-	answer, err := d.admit(ctx, r, from, attempt, now)
+	answer, err := e.admit(ctx, r, from, attempt, now)
 	if err == nil {
-		d.failures.note(who, now)
+		e.failures.note(who, now)
 	}
 	return answer, err
 }
 
 // admit lets in who has sent the request, if the token does.
-func (d *Desk) admit(ctx context.Context, r wire.JoinRequest, from From, attempt *Attempt, now time.Time) (any, error) {
-	token, err := d.token(ctx, r)
+func (e *Enroller) admit(
+	ctx context.Context, r wire.JoinRequest, from Origin, attempt *Attempt, now time.Time,
+) (any, error) {
+	token, err := e.token(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -237,9 +241,9 @@ func (d *Desk) admit(ctx context.Context, r wire.JoinRequest, from From, attempt
 		return nil, err
 	}
 	if r.Proxy != nil {
-		return d.admitProxy(ctx, r, token, now)
+		return e.admitProxy(ctx, r, token, now)
 	}
-	return d.admitAgent(ctx, r, token, attempt, now)
+	return e.admitAgent(ctx, r, token, attempt, now)
 }
 
 // suits refuses a token that is for something else, and one of another area than the proxy's that has passed it on:
@@ -261,23 +265,23 @@ func suits(t store.JoinToken, r wire.JoinRequest, relay *Relay) error {
 }
 
 // admitAgent lets in an agent.
-func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.JoinToken, attempt *Attempt,
+func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token store.JoinToken, attempt *Attempt,
 	now time.Time,
 ) (any, error) {
 	ip, err := fit(r)
 	if err != nil {
 		return nil, err
 	}
-	a, known := d.Directory.ByKey(r.Key)
+	a, known := e.Directory.ByKey(r.Key)
 	if !known {
 		a = store.Agent{Key: r.Key, Created: now}
 	}
 	a.Cloud, a.IP, a.ID, a.Build, a.Name = token.Cloud, ip, r.ID, clip(r.Build), clip(r.Name)
 	a.Token, a.Labels, a.Business = token.ID, token.Labels, token.Business
 	replaced := ""
-	err = d.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
+	err = e.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
 		replaced = a.Replaces
-		return d.Store.UseJoinToken(ctx, a, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
+		return e.Store.UseJoinToken(ctx, a, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
 	})
 	switch {
 	case errors.Is(err, store.ErrKeyUsed):
@@ -309,15 +313,15 @@ func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.J
 	}
 	if replaced != "" {
 		attempt.Replaced = replaced
-		if err := d.Broker.Revoke(replaced); err != nil {
+		if err := e.Broker.Revoke(replaced); err != nil {
 			return nil, err
 		}
 	}
 	// It may have been removed before.
-	if err := d.Broker.Restore(a.Key); err != nil {
+	if err := e.Broker.Restore(a.Key); err != nil {
 		return nil, err
 	}
-	return d.Issue(a)
+	return e.Issue(a)
 }
 
 func orID(id string) string {
@@ -328,8 +332,8 @@ func orID(id string) string {
 }
 
 // token returns the token whose secret the request shows. Who does not know the secret learns nothing of the token.
-func (d *Desk) token(ctx context.Context, r wire.JoinRequest) (store.JoinToken, error) {
-	token, err := d.Store.GetJoinToken(ctx, r.Token)
+func (e *Enroller) token(ctx context.Context, r wire.JoinRequest) (store.JoinToken, error) {
+	token, err := e.Store.GetJoinToken(ctx, r.Token)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.JoinToken{}, err
 	}
@@ -391,11 +395,11 @@ func fit(r wire.JoinRequest) (ip string, err error) {
 
 // Remove takes an agent out: it is cut off at once, refused when it comes back, and forgotten. It returns
 // store.ErrNotFound for one that is not there. What runs on its host goes on.
-func (d *Desk) Remove(ctx context.Context, key string) error {
-	return d.Directory.Remove(ctx, key, func(ctx context.Context) error {
-		if err := d.Store.RemoveAgent(ctx, key, d.Now()); err != nil {
+func (e *Enroller) Remove(ctx context.Context, key string) error {
+	return e.Directory.Remove(ctx, key, func(ctx context.Context) error {
+		if err := e.Store.RemoveAgent(ctx, key, e.Now()); err != nil {
 			return err
 		}
-		return d.Broker.Revoke(key)
+		return e.Broker.Revoke(key)
 	})
 }

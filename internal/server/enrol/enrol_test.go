@@ -25,7 +25,7 @@ const finger = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 
 // rig is a desk over a real database, with a clock of its own and a broker that takes notes.
 type rig struct {
-	*enrol.Desk
+	*enrol.Enroller
 	t      *testing.T
 	store  store.Store
 	fleet  *fleet.Directory
@@ -45,7 +45,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() { _ = s.Close() })
 	r := &rig{t: t, store: s, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	r.fleet = fleet.New(s, r.now.Add(-time.Hour))
-	r.Desk = enrol.New(enrol.Config{
+	r.Enroller = enrol.New(enrol.Config{
 		Store: s, Directory: r.fleet, Broker: r, Fingerprint: func(store.JoinToken) string { return finger },
 		Now: func() time.Time { return r.now },
 		Issue: func(a store.Agent) (wire.Enrolment, error) {
@@ -99,7 +99,7 @@ func (r *rig) join(token wire.JoinToken, key nkeys.KeyPair,
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	answer, attempt, err := r.Desk.Join(context.Background(), data, enrol.From{Remote: "192.0.2.1"})
+	answer, attempt, err := r.Enroller.Join(context.Background(), data, enrol.Origin{Remote: "192.0.2.1"})
 	e, _ := answer.(wire.Enrolment) // nil for who is refused
 	return e, attempt, err
 }
@@ -212,7 +212,7 @@ func TestRefusals(t *testing.T) {
 	if kept, err := r.store.GetJoinToken(t.Context(), token.ID); err != nil || kept.Used != 1 {
 		t.Errorf("refusals were counted: %+v, %v", kept, err)
 	}
-	_, _, err := r.Join(t.Context(), []byte("nothing"), enrol.From{Remote: "192.0.2.1"})
+	_, _, err := r.Join(t.Context(), []byte("nothing"), enrol.Origin{Remote: "192.0.2.1"})
 	r.refused(err, enrol.Malformed, "cannot read the request")
 
 	if _, err := r.store.RevokeJoinToken(t.Context(), token.ID, r.now); err != nil {
@@ -263,7 +263,7 @@ func TestStrangersAreSlowedDown(t *testing.T) {
 	if refusal, _ := errors.AsType[*enrol.Refusal](err); refusal.Retry <= 0 || refusal.Retry > 3*time.Second {
 		t.Errorf("to be tried again in %v", refusal.Retry)
 	}
-	_, _, err = r.Join(t.Context(), []byte("nothing"), enrol.From{Remote: "192.0.2.2"})
+	_, _, err = r.Join(t.Context(), []byte("nothing"), enrol.Origin{Remote: "192.0.2.2"})
 	r.refused(err, enrol.Malformed, "") // another address is not
 	r.now = r.now.Add(3 * time.Second)
 	if _, _, err := r.join(token, key, nil); err != nil {

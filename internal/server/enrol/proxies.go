@@ -22,7 +22,9 @@ type Proxies interface {
 }
 
 // admitProxy lets in a proxy.
-func (d *Desk) admitProxy(ctx context.Context, r wire.JoinRequest, token store.JoinToken, now time.Time) (any, error) {
+func (e *Enroller) admitProxy(
+	ctx context.Context, r wire.JoinRequest, token store.JoinToken, now time.Time,
+) (any, error) {
 	if err := fitProxy(r.Proxy); err != nil {
 		return nil, err
 	}
@@ -31,11 +33,11 @@ func (d *Desk) admitProxy(ctx context.Context, r wire.JoinRequest, token store.J
 		Token: token.ID, Created: now,
 	}
 	// First, as it needs nothing that is stored: a proxy without a certificate is none.
-	enrolment, err := d.Proxies.Issue(p, r.Proxy.Certificate)
+	enrolment, err := e.Proxies.Issue(p, r.Proxy.Certificate)
 	if err != nil {
 		return nil, refuse(Unfit, "%v", err)
 	}
-	err = d.Proxies.Admit(ctx, p, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
+	err = e.Proxies.Admit(ctx, p, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
 	switch {
 	case errors.Is(err, store.ErrExists):
 		return nil,
@@ -51,7 +53,7 @@ func (d *Desk) admitProxy(ctx context.Context, r wire.JoinRequest, token store.J
 		return nil, err
 	}
 	// It may have been removed before.
-	if err := d.Broker.Restore(p.Key); err != nil {
+	if err := e.Broker.Restore(p.Key); err != nil {
 		return nil, err
 	}
 	return enrolment, nil
@@ -76,9 +78,9 @@ func fitProxy(p *wire.ProxyFacts) error {
 
 // RemoveProxy takes a proxy out: it is cut off at once and refused when it comes back, and agents are told other
 // addresses. It returns store.ErrNotFound for one that is not there.
-func (d *Desk) RemoveProxy(ctx context.Context, key string) error {
-	if err := d.Proxies.Remove(ctx, key, d.Now()); err != nil {
+func (e *Enroller) RemoveProxy(ctx context.Context, key string) error {
+	if err := e.Proxies.Remove(ctx, key, e.Now()); err != nil {
 		return err
 	}
-	return d.Broker.Revoke(key)
+	return e.Broker.Revoke(key)
 }

@@ -63,7 +63,7 @@ func (r *rig) joinAs(token wire.JoinToken, key nkeys.KeyPair, relay *enrol.Relay
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.Desk.Join(context.Background(), data, enrol.From{Remote: "192.0.2.1", Relay: relay})
+	return r.Enroller.Join(context.Background(), data, enrol.Origin{Remote: "192.0.2.1", Relay: relay})
 }
 
 func TestProxiesJoin(t *testing.T) {

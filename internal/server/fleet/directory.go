@@ -42,13 +42,13 @@ type Directory struct {
 	started time.Time
 	linked  time.Time // when the server has found its fabric last; never before started
 	byKey   map[string]store.Agent
-	byID    map[string]string  // stable id, its own or assigned → key
-	byAddr  map[address]string // → key
-	order   []Place            // of all agents; nil when it is to be made anew
-	links   map[string]link    // by key
-	early   map[string]link    // by key, of agents whose rows are still on the way
-	rivals  map[string]Rival   // by the key that they use
-	remarks map[string]string  // by key
+	byID    map[string]string    // stable id, its own or assigned → key
+	byAddr  map[address]string   // → key
+	order   []Place              // of all agents; nil when it is to be made anew
+	links   map[string]agentLink // by key
+	early   map[string]agentLink // by key, of agents whose rows are still on the way
+	rivals  map[string]Rival     // by the key that they use
+	remarks map[string]string    // by key
 	// news are the links that have changed by what was heard here, and whether by an introduction; nil where nobody
 	// wants to know.
 	news map[string]bool
@@ -69,8 +69,8 @@ func New(agents store.Agents, started time.Time) *Directory {
 		byKey:   map[string]store.Agent{},
 		byID:    map[string]string{},
 		byAddr:  map[address]string{},
-		links:   map[string]link{},
-		early:   map[string]link{},
+		links:   map[string]agentLink{},
+		early:   map[string]agentLink{},
 		rivals:  map[string]Rival{},
 		remarks: map[string]string{},
 		changed: func(string) {},

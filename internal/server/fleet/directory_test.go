@@ -276,7 +276,10 @@ func TestIntroduction(t *testing.T) {
 		{"after a lost link", func() { d.Lost("A", at(3)) }, false},
 		{"after coming back", func() { d.Seen("A", at(4)) }, false},
 		{
-			"after a hello that the loss overtook", func() { d.Lost("A", at(5)); d.Introduced("A", fleet.Facts{}, at(6)) },
+			"after a hello that the loss overtook", func() {
+				d.Lost("A", at(5))
+				d.Introduced("A", fleet.Facts{}, at(6))
+			},
 			true,
 		},
 	}
@@ -428,7 +431,7 @@ func TestTrust(t *testing.T) {
 	want("one that has taken what is new", "new")
 	d.Lost("A", at(2*time.Second))
 	want("one that is away", "new")
-	d.Hear([]fleet.Word{{Key: "A", Seen: at(3 * time.Second)}, {Key: "A", Lost: at(4 * time.Second)}})
+	d.Hear([]fleet.LinkReport{{Key: "A", Seen: at(3 * time.Second)}, {Key: "A", Lost: at(4 * time.Second)}})
 	want("one that another server has lost", "new")
 	if err := d.Remove(t.Context(), "A", func(context.Context) error { return nil }); err != nil {
 		t.Fatal(err)

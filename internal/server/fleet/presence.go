@@ -8,9 +8,9 @@ const (
 	silentAfter = 13 * time.Second
 	// AwayAfter is how long such an agent is waited for, and keeps its names.
 	AwayAfter = 30 * time.Second
-	// ReturnTime is what an agent gets to come back before an operation gives up on it: as long as a restart of it
+	// returnTime is what an agent gets to come back before an operation gives up on it: as long as a restart of it
 	// takes.
-	ReturnTime = 3500 * time.Millisecond
+	returnTime = 3500 * time.Millisecond
 	// SettleTime is what all agents get to come back after the server was started, or has found its fabric again.
 	SettleTime = 15 * time.Second
 )
@@ -51,18 +51,18 @@ type Facts struct {
 
 // GivenUp reports whether an operation that was asked for at the given time, and now finds nobody at the agent's end,
 // has waited long enough. An agent that never joined, or has been away for over 30 s, is not waited for at all. One
-// that left only lately has ReturnTime to come back, and so has the operation; while the server is settling nobody is
+// that left only lately has returnTime to come back, and so has the operation; while the server is settling nobody is
 // given up.
 func (p Presence) GivenUp(asked, now time.Time) bool {
 	if !p.Joined || p.Settling {
 		return !p.Joined
 	}
 	away := now.Sub(p.Since)
-	return away > AwayAfter || away >= ReturnTime && now.Sub(asked) >= ReturnTime
+	return away > AwayAfter || away >= returnTime && now.Sub(asked) >= returnTime
 }
 
-// link is what is remembered of an agent's link.
-type link struct {
+// agentLink is what is remembered of an agent's link.
+type agentLink struct {
 	seen, lost time.Time
 	// introduced is whether the agent has told this server what it is since the link was made.
 	introduced bool
@@ -78,8 +78,8 @@ type link struct {
 }
 
 // lose returns the link as it is once it is found to be gone.
-func (l link) lose(at time.Time) link {
-	return link{
+func (l agentLink) lose(at time.Time) agentLink {
+	return agentLink{
 		seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust, session: l.session,
 		number: l.number,
 	}
@@ -104,7 +104,7 @@ func (d *Directory) InTurn(key, session string, number int64) bool {
 }
 
 // presence judges a link at one moment. Started is when the server was.
-func (l link) presence(joined bool, started, now time.Time) Presence {
+func (l agentLink) presence(joined bool, started, now time.Time) Presence {
 	p := Presence{Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust}
 	last := l.seen
 	if l.lost.After(last) {

@@ -10,8 +10,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// Word is what one server knows of an agent's link, for the others.
-type Word struct {
+// LinkReport is what one server knows of an agent's link, for the others.
+type LinkReport struct {
 	Key string
 	// Seen and Lost are when the agent was last heard, and found to be gone; zero: never.
 	Seen, Lost time.Time
@@ -55,10 +55,10 @@ func (d *Directory) Find(ctx context.Context, key string) (a store.Agent, known 
 }
 
 // News returns the links that have changed by what was heard here, each once, and at most so many.
-func (d *Directory) News(limit int) []Word {
+func (d *Directory) News(limit int) []LinkReport {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	words := make([]Word, 0, min(limit, len(d.news)))
+	words := make([]LinkReport, 0, min(limit, len(d.news)))
 	for key, met := range d.news {
 		if len(words) == limit {
 			break
@@ -67,7 +67,7 @@ func (d *Directory) News(limit int) []Word {
 		l, linked := d.links[key]
 		rival, claimed := d.rivals[key]
 		if linked || claimed {
-			w := l.word(key, rival)
+			w := l.report(key, rival)
 			w.Introduced = w.Introduced && met // the others have heard of it
 			words = append(words, w)
 		}
@@ -76,7 +76,7 @@ func (d *Directory) News(limit int) []Word {
 }
 
 // Links returns what is known of links, in the order of their keys, beginning behind one.
-func (d *Directory) Links(after string, limit int) []Word {
+func (d *Directory) Links(after string, limit int) []LinkReport {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	keys := make([]string, 0, len(d.links))
@@ -86,15 +86,15 @@ func (d *Directory) Links(after string, limit int) []Word {
 		}
 	}
 	slices.Sort(keys)
-	words := make([]Word, 0, min(limit, len(keys)))
+	words := make([]LinkReport, 0, min(limit, len(keys)))
 	for _, key := range keys[:cap(words)] {
-		words = append(words, d.links[key].word(key, d.rivals[key]))
+		words = append(words, d.links[key].report(key, d.rivals[key]))
 	}
 	return words
 }
 
 // Hear takes what another server knows. Of two words the later one counts, whatever the order in which they arrive.
-func (d *Directory) Hear(words []Word) {
+func (d *Directory) Hear(words []LinkReport) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range words {
@@ -118,7 +118,7 @@ const mostEarly = 10_000
 
 // hearEarly takes a word of an agent whose row is still on the way, under the lock. That it has introduced itself is
 // told only once, so it is kept; all else comes again with its next heartbeat.
-func (d *Directory) hearEarly(w Word) {
+func (d *Directory) hearEarly(w LinkReport) {
 	l, kept := d.early[w.Key]
 	if !kept && !w.Introduced {
 		return
@@ -136,7 +136,7 @@ func (d *Directory) hearEarly(w Word) {
 func (d *Directory) catchUp(key string) {
 	if l, kept := d.early[key]; kept {
 		delete(d.early, key)
-		d.links[key] = d.links[key].merge(l.word(key, Rival{}))
+		d.links[key] = d.links[key].merge(l.report(key, Rival{}))
 	}
 }
 
@@ -168,7 +168,7 @@ func (d *Directory) Shift(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.started, d.linked = d.started.Add(by), d.linked.Add(by)
-	for _, links := range []map[string]link{d.links, d.early} {
+	for _, links := range []map[string]agentLink{d.links, d.early} {
 		for key, l := range links {
 			for _, t := range []*time.Time{&l.seen, &l.lost, &l.since} {
 				if !t.IsZero() {
@@ -226,15 +226,15 @@ func (d *Directory) tell(key string, met bool) {
 	}
 }
 
-func (l link) word(key string, rival Rival) Word {
-	return Word{
+func (l agentLink) report(key string, rival Rival) LinkReport {
+	return LinkReport{
 		Key: key, Seen: l.seen, Lost: l.lost, Introduced: l.introduced, Since: l.since, Facts: l.facts,
 		Rival: rival,
 	}
 }
 
 // merge returns the link as it is by what is known here and elsewhere.
-func (l link) merge(w Word) link {
+func (l agentLink) merge(w LinkReport) agentLink {
 	if w.Seen.After(l.seen) {
 		l.seen = w.Seen
 	}

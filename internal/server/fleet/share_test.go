@@ -62,16 +62,16 @@ func TestPresenceIsHeardElsewhere(t *testing.T) {
 		t.Error("the introduction was lost")
 	}
 	// Words that are late change nothing.
-	late := fleet.Word{
+	late := fleet.LinkReport{
 		Key: "A", Seen: at(20 * s), Lost: at(21 * s), Introduced: true, Since: at(10 * s),
 		Facts: fleet.Facts{OS: "old"},
 	}
-	b.Hear([]fleet.Word{late})
+	b.Hear([]fleet.LinkReport{late})
 	away(27*s, false)
 	if b.Presence("A", at(27*s)).Facts.OS != "linux" || !b.Introduction("A") {
 		t.Error("an old word counts")
 	}
-	b.Hear([]fleet.Word{{Key: "stranger", Seen: at(27 * s)}})
+	b.Hear([]fleet.LinkReport{{Key: "stranger", Seen: at(27 * s)}})
 	if words := b.Links("", 10); len(words) != 1 || words[0].Key != "A" {
 		t.Errorf("it knows the links %+v", words)
 	}
@@ -137,7 +137,7 @@ func TestWordsOfAgentsWithoutRows(t *testing.T) {
 	_, b, _ := pair(t, r)
 	for i := range many {
 		key := strconv.Itoa(i)
-		b.Hear([]fleet.Word{{Key: key, Seen: at(time.Second), Introduced: true, Since: at(time.Second)}})
+		b.Hear([]fleet.LinkReport{{Key: key, Seen: at(time.Second), Introduced: true, Since: at(time.Second)}})
 		r.agents = append(r.agents, store.Agent{Key: key, IP: "10.0.0.1"})
 	}
 	if err := b.Load(t.Context()); err != nil {

@@ -43,8 +43,8 @@ type Config struct {
 // Gate checks credentials and limits. It is safe for concurrent use.
 type Gate struct {
 	Config
-	guesses *guesses
-	meters  *meters
+	guesses *guessLimiter
+	meters  *usageLimiter
 }
 
 // New returns a gate without any recorded calls.
@@ -52,7 +52,7 @@ func New(c Config) *Gate {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Gate{Config: c, guesses: newGuesses(), meters: newMeters()}
+	return &Gate{Config: c, guesses: newGuessLimiter(), meters: newUsageLimiter()}
 }
 
 // Credentials are the credentials of a call; missing fields are empty.

@@ -18,30 +18,30 @@ const (
 	mostGuessers = 20_000
 )
 
-// guesser is an address, or an address with an app.
-type guesser struct{ address, app string }
+// guessKey is an address, or an address with an app.
+type guessKey struct{ address, app string }
 
-// guesses counts wrong secrets.
-type guesses struct {
+// guessLimiter counts wrong secrets.
+type guessLimiter struct {
 	mu    sync.Mutex
-	rates map[guesser]*rate.Limiter
+	rates map[guessKey]*rate.Limiter
 }
 
-func newGuesses() *guesses { return &guesses{rates: map[guesser]*rate.Limiter{}} }
+func newGuessLimiter() *guessLimiter { return &guessLimiter{rates: map[guessKey]*rate.Limiter{}} }
 
 // wrong counts a wrong secret, and reports whether it exceeds the limit. A caller without an address is on this
 // machine.
-func (g *guesses) wrong(address, app string, now time.Time) (tooMany bool) {
+func (l *guessLimiter) wrong(address, app string, now time.Time) (tooMany bool) {
 	if address == "" {
 		return false
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.rates) > mostGuessers {
-		clear(g.rates)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.rates) > mostGuessers {
+		clear(l.rates)
 	}
-	all, one := g.rate(guesser{address: address}, addressGuesses, addressPause),
-		g.rate(guesser{address, app}, appGuesses, appPause)
+	all, one := l.rate(guessKey{address: address}, addressGuesses, addressPause),
+		l.rate(guessKey{address, app}, appGuesses, appPause)
 	if all.TokensAt(now) < 1 || one.TokensAt(now) < 1 {
 		return true
 	}
@@ -50,11 +50,11 @@ func (g *guesses) wrong(address, app string, now time.Time) (tooMany bool) {
 	return false
 }
 
-func (g *guesses) rate(who guesser, burst int, pause time.Duration) *rate.Limiter {
-	r := g.rates[who]
+func (l *guessLimiter) rate(who guessKey, burst int, pause time.Duration) *rate.Limiter {
+	r := l.rates[who]
 	if r == nil {
 		r = rate.NewLimiter(rate.Every(pause), burst)
-		g.rates[who] = r
+		l.rates[who] = r
 	}
 	return r
 }

@@ -36,8 +36,8 @@ func (g *Gate) Enter(p access.Principal) (leave func(), u Usage, v Verdict) {
 	return g.meters.enter(p.App, p.Limits, g.Now())
 }
 
-// meters measure the apps with limits. There is one for each such app that has called since the start.
-type meters struct {
+// usageLimiter measure the apps with limits. There is one for each such app that has called since the start.
+type usageLimiter struct {
 	mu    sync.Mutex
 	byApp map[string]*meter
 }
@@ -48,15 +48,15 @@ type meter struct {
 	running int
 }
 
-func newMeters() *meters { return &meters{byApp: map[string]*meter{}} }
+func newUsageLimiter() *usageLimiter { return &usageLimiter{byApp: map[string]*meter{}} }
 
-func (ms *meters) enter(app string, limits access.Limits, now time.Time) (func(), Usage, Verdict) {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	m := ms.byApp[app]
+func (l *usageLimiter) enter(app string, limits access.Limits, now time.Time) (func(), Usage, Verdict) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.byApp[app]
 	if m == nil {
 		m = &meter{}
-		ms.byApp[app] = m
+		l.byApp[app] = m
 	}
 	m.adopt(limits, now)
 	if limits.Concurrent > 0 && m.running >= limits.Concurrent {
@@ -67,8 +67,8 @@ func (ms *meters) enter(app string, limits access.Limits, now time.Time) (func()
 	}
 	m.running++
 	leave := sync.OnceFunc(func() {
-		ms.mu.Lock()
-		defer ms.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		m.running--
 	})
 	return leave, m.usage(now), Within

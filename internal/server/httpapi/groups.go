@@ -48,7 +48,7 @@ func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
 	if err := s.mayUseGroups(c, access.GetGroup, namespace, targets); err != nil {
 		return nil, err
 	}
-	hosts := s.roster(targets)
+	hosts := s.indexTargets(targets)
 	usage, err := s.Groups.GroupUsage(ctx, namespace, hosts.agents)
 	if err != nil {
 		return nil, failure("read the usage of the groups", err)
@@ -70,7 +70,7 @@ func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
 				return failure("read the groups", err)
 			}
 			for _, r := range rows {
-				for _, a := range hosts.asked[r.agent] {
+				for _, a := range hosts.byAgent[r.agent] {
 					if err := seq.element(gse.GroupRowOf(namespace, a.host(), r.group,
 						gse.GroupUsage(usage[r.agent]))); err != nil {
 						return err

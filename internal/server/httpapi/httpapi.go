@@ -83,7 +83,7 @@ type Config struct {
 	Engine          Engine
 	Directory       Directory
 	// Rooms bound what bodies take; the server's own API shares them.
-	Rooms *admission.Rooms
+	Rooms *admission.Limiter
 	// Ready returns nil once calls can be taken, else why not.
 	Ready func() error
 	// Notes says what an operator should know although calls are taken; it may be nil.
@@ -132,7 +132,7 @@ func New(c Config) http.Handler {
 // bounds the time for a body and for a reply.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           heardOut(h),
+		Handler:           drainBody(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    32 << 10,

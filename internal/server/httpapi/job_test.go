@@ -98,9 +98,6 @@ func TestJobDocumentsOwnExamples(t *testing.T) {
 			if diff := cmp.Diff([]store.Request{tt.want}, task.Requests); diff != "" {
 				t.Errorf("task differs (-want +got):\n%s", diff)
 			}
-			if task.Wire != "job" {
-				t.Errorf("wire is %q", task.Wire)
-			}
 		})
 	}
 }

@@ -60,8 +60,8 @@ func TestOperateIsATask(t *testing.T) {
 	if diff := cmp.Diff([]store.Request{want}, got.Requests); diff != "" {
 		t.Errorf("task differs (-want +got):\n%s", diff)
 	}
-	if got.App != appCode || got.User != "admin" || got.Wire != "gse" || got.ID != task {
-		t.Errorf("task is of %q, %q, %q, %q", got.App, got.User, got.Wire, got.ID)
+	if got.App != appCode || got.User != "admin" || got.ID != task {
+		t.Errorf("task is of %q, %q, %q", got.App, got.User, got.ID)
 	}
 
 	t.Run("every key is there from the first poll", func(t *testing.T) {

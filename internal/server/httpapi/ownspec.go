@@ -13,7 +13,7 @@ import (
 // run, and so needs the right to start. A spec that is the stored one counts as none. A question goes on without a
 // spec, so that it is about what is stored.
 func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Target,
-	may *rights,
+	may *permissionCheck,
 ) ([]store.Request, error) {
 	start := access.OperationOf(process.Start)
 	reach := may.c.principal.On(start, r.Process.Namespace)

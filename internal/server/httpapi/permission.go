@@ -11,34 +11,34 @@ import (
 	"drover/internal/server/store"
 )
 
-// rights collects what a call may not do, so that one refusal can name it. A call is refused whole: who asks for ten
-// hosts and may use nine of them is told so, before anything has been done.
-type rights struct {
+// permissionCheck collects what a call may not do, so that one refusal can name it. A call is refused whole: who asks
+// for ten hosts and may use nine of them is told so, before anything has been done.
+type permissionCheck struct {
 	c       *call
 	missing access.Missing
 }
 
 // check notes a lacking right to do op, within reach, to the subject on a host.
-func (r *rights) check(reach access.Reach, op access.Operation, subject string, h access.Host) {
+func (p *permissionCheck) check(reach access.Reach, op access.Operation, subject string, h access.Host) {
 	switch {
 	case reach.Covers(h):
 	case reach.Nowhere():
-		r.missing.Found(op, subject, "")
+		p.missing.Found(op, subject, "")
 	default:
-		r.missing.Found(op, subject, h.Address())
+		p.missing.Found(op, subject, h.Address())
 	}
 }
 
 // refusal returns the refusal that names what is missing, or nil.
-func (r *rights) refusal() error {
+func (p *permissionCheck) refusal() error {
 	switch {
-	case !r.missing.Any():
+	case !p.missing.Any():
 		return nil
-	case r.missing.More > 0:
-		return refusef(forbidden, "app %s has no right to %s (and %d more)", r.c.principal.App,
-			audit.Clip(r.missing.What(), 600), r.missing.More)
+	case p.missing.More > 0:
+		return refusef(forbidden, "app %s has no right to %s (and %d more)", p.c.principal.App,
+			audit.Clip(p.missing.What(), 600), p.missing.More)
 	default:
-		return refusef(forbidden, "app %s has no right to %s", r.c.principal.App, audit.Clip(r.missing.What(), 600))
+		return refusef(forbidden, "app %s has no right to %s", p.c.principal.App, audit.Clip(p.missing.What(), 600))
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *server) mayOnTargets(c *call, reach access.Reach, op access.Operation, 
 	if reach.Everywhere() {
 		return nil
 	}
-	r := rights{c: c}
+	r := permissionCheck{c: c}
 	for _, t := range targets {
 		agent, found := s.lookup(t)
 		r.check(reach, op, subject, rightsHost(t, agent, found))
@@ -89,7 +89,7 @@ func (c *call) mayReadNamespace(namespace string) error {
 	if c.principal.On(op, namespace).Everywhere() {
 		return nil
 	}
-	r := rights{c: c}
+	r := permissionCheck{c: c}
 	r.missing.Found(op, namespace, "every host")
 	return r.refusal()
 }
@@ -111,7 +111,7 @@ func (s *server) mayRead(ctx context.Context, c *call, task string) error {
 	if c.principal.Admin {
 		return nil
 	}
-	r, reaches, query := rights{c: c}, access.NewReaches(c.principal), access.OperationOf(process.Query)
+	r, reaches, query := permissionCheck{c: c}, access.NewReaches(c.principal), access.OperationOf(process.Query)
 	err := s.Tasks.TaskItems(ctx, task, c.principal.App, func(v store.ItemView) error {
 		if h := s.viewHost(v); !reaches.MayRead(v.Op, v.Process.Namespace, h) {
 			r.check(reaches.On(query, v.Process.Namespace), query, v.Process.String(), h)

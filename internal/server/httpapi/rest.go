@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// heardOut answers as h does, and then reads what h has left of the body. A connection that is closed with something
+// drainBody answers as h does, and then reads what h has left of the body. A connection that is closed with something
 // unread is reset, and with it goes the answer that the caller has not read yet: it is still sending. How much is read
 // is bounded, and so is for how long.
-func heardOut(h http.Handler) http.Handler {
+func drainBody(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
-		body := &heard{ReadCloser: r.Body}
+		body := &trackedBody{ReadCloser: r.Body}
 		// else the first byte of an answer would wait for the body
 		if r.ContentLength != 0 && control.EnableFullDuplex() == nil {
 			r.Body = body
@@ -26,13 +26,13 @@ func heardOut(h http.Handler) http.Handler {
 	})
 }
 
-// heard is a body that remembers how far it was read.
-type heard struct {
+// trackedBody is a body that remembers how far it was read.
+type trackedBody struct {
 	io.ReadCloser
 	begun, ended bool
 }
 
-func (b *heard) Read(p []byte) (int, error) {
+func (b *trackedBody) Read(p []byte) (int, error) {
 	b.begun = true
 	n, err := b.ReadCloser.Read(p)
 	b.ended = b.ended || err != nil
@@ -41,7 +41,7 @@ func (b *heard) Read(p []byte) (int, error) {
 }
 
 // rest sends the answer and reads on. A caller that expects to be told to go on, and was not, sends nothing.
-func (b *heard) rest(control *http.ResponseController, asks bool) {
+func (b *trackedBody) rest(control *http.ResponseController, asks bool) {
 	if b.ended || asks && !b.begun || control.Flush() != nil {
 		return
 	}

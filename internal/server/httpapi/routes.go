@@ -17,14 +17,6 @@ const (
 	jobDialect         // an empty message on success, permission, codes of its own
 )
 
-// wire is the dialect's name in a stored task.
-func (d dialect) wire() string {
-	if d == jobDialect {
-		return "job"
-	}
-	return "gse"
-}
-
 // endpoint answers one call: with what is to stand under "data", or with why it is refused.
 type endpoint func(ctx context.Context, c *call) (payload, error)
 

@@ -26,7 +26,7 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	if err := s.mayOnTargets(c, c.principal.On(op, q.ID.Namespace), op, q.ID.String(), q.Targets); err != nil {
 		return nil, err
 	}
-	rows := statusRows{roster: s.roster(q.Targets), s: s, q: q}
+	rows := statusRows{targetIndex: s.indexTargets(q.Targets), s: s, q: q}
 	return func(w *jsonWriter) error {
 		seq := sequence{w: w}
 		w.raw(`{"proc_infos":[`)
@@ -36,41 +36,41 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	}, nil
 }
 
-// roster matches rows of the store, which are keyed by agent, with the agents in the callers' spellings, several of
-// which may mean one agent.
-type roster struct {
+// targetIndex matches rows of the store, which are keyed by agent, with the agents in the callers' spellings, several
+// of which may mean one agent.
+type targetIndex struct {
 	// agents are the keys of the known agents, each once, in the order of the request.
-	agents []string
-	asked  map[string][]asked
-	// strangers are the targets that mean nobody.
-	strangers []gse.Target
+	agents  []string
+	byAgent map[string][]targetAgent
+	// unknown are the targets that mean nobody.
+	unknown []gse.Target
 }
 
-// asked is an agent as one target spelt it.
-type asked struct {
+// targetAgent is an agent as one target spelt it.
+type targetAgent struct {
 	target gse.Target
 	agent  store.Agent
 }
 
-func (s *server) roster(targets []gse.Target) roster {
-	r := roster{asked: make(map[string][]asked, len(targets))}
+func (s *server) indexTargets(targets []gse.Target) targetIndex {
+	r := targetIndex{byAgent: make(map[string][]targetAgent, len(targets))}
 	for _, t := range targets {
 		agent, found := s.lookup(t)
 		if !found {
-			r.strangers = append(r.strangers, t)
+			r.unknown = append(r.unknown, t)
 			continue
 		}
-		if len(r.asked[agent.Key]) == 0 {
+		if len(r.byAgent[agent.Key]) == 0 {
 			r.agents = append(r.agents, agent.Key)
 		}
-		r.asked[agent.Key] = append(r.asked[agent.Key], asked{t, agent})
+		r.byAgent[agent.Key] = append(r.byAgent[agent.Key], targetAgent{t, agent})
 	}
 	return r
 }
 
 // statusRows are the rows of one process.
 type statusRows struct {
-	roster
+	targetIndex
 	s *server
 	q gse.StatusQuery
 	// waiting says what is under way, by the key of the agent; nil until it is asked for.
@@ -109,7 +109,7 @@ func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 	next := 0
 	unknownUpTo := func(agent string) error {
 		for ; next < len(r.agents) && r.agents[next] != agent; next++ {
-			for _, a := range r.asked[r.agents[next]] {
+			for _, a := range r.byAgent[r.agents[next]] {
 				if err := seq.element(gse.UnknownRow(r.q.ID, a.host(), a.id(),
 					r.whyUnknown(ctx, a.agent.Key))); err != nil {
 					return err
@@ -134,7 +134,7 @@ func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 				return err
 			}
 			next++
-			for _, a := range r.asked[o.Agent] {
+			for _, a := range r.byAgent[o.Agent] {
 				if err := seq.element(gse.RowOf(r.q.ID, a.host(), a.id(), o.Status, o.Spec)); err != nil {
 					return err
 				}
@@ -144,7 +144,7 @@ func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 	if err := unknownUpTo(""); err != nil {
 		return err
 	}
-	for _, t := range r.strangers {
+	for _, t := range r.unknown {
 		host := t.Host
 		if t.AgentID != "" {
 			host = gse.HostOf(t.AgentID)
@@ -157,7 +157,7 @@ func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 }
 
 // host is the host of a row: as it was asked for, or the agent's own where that was by id.
-func (a asked) host() gse.Host {
+func (a targetAgent) host() gse.Host {
 	if a.target.AgentID == "" {
 		return a.target.Host
 	}
@@ -165,7 +165,7 @@ func (a asked) host() gse.Host {
 }
 
 // id is the agent id of a row: as it was asked for, or the agent's own where that was by address.
-func (a asked) id() string {
+func (a targetAgent) id() string {
 	if a.target.AgentID != "" {
 		return a.target.AgentID
 	}

@@ -45,11 +45,10 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 		User:      c.principal.User,
 		RequestID: c.requestID,
 		Created:   s.Now(),
-		Wire:      c.route.dialect.wire(),
 		Requests:  make([]store.Request, 0, len(ops)),
 	}
 	count := 0
-	may := rights{c: c}
+	may := permissionCheck{c: c}
 	for i := range ops {
 		r := s.request(&ops[i], &may)
 		count += len(ops[i].Targets)
@@ -82,7 +81,7 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 
 // request resolves the targets of one operation. Those whose answer is known already carry it. An operation that will
 // not be run needs the same right, or that of a query if there is no such operation: what is answered is stored, too.
-func (s *server) request(o *gse.Operation, may *rights) store.Request {
+func (s *server) request(o *gse.Operation, may *permissionCheck) store.Request {
 	op := access.OperationOf(o.Op)
 	if !slices.Contains(access.Operations(), op) {
 		op = access.OperationOf(process.Query)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"drover/internal/idle"
+
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric"
@@ -264,14 +266,11 @@ func (r *Ring) Signer() string {
 func (r *Ring) Behind(revision int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if revision <= max(r.state.Revision, r.missed) {
+	if revision <= max(r.state.Revision, r.latestUnsaved) {
 		return false
 	}
-	r.heard = max(r.heard, revision)
-	select {
-	case r.look <- struct{}{}:
-	default:
-	}
+	r.latestSeen = max(r.latestSeen, revision)
+	idle.Wake(r.look)
 	return true
 }
 
@@ -293,14 +292,14 @@ func (r *Ring) Digest() (text string, revision int) {
 }
 
 // signer is a key pair that can be exchanged.
-type signer struct{ now atomic.Pointer[nkeys.KeyPair] }
+type signer struct{ current atomic.Pointer[nkeys.KeyPair] }
 
 func (s *signer) use(pair nkeys.KeyPair) {
-	pair = fabric.AtHand(pair)
-	s.now.Store(&pair)
+	pair = fabric.CachedKey(pair)
+	s.current.Store(&pair)
 }
 
-func (s *signer) pair() nkeys.KeyPair { return *s.now.Load() }
+func (s *signer) pair() nkeys.KeyPair { return *s.current.Load() }
 
 // errSealed is returned for what a signer does not give away.
 var errSealed = errors.New("the key is for signing only")

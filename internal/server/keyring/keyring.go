@@ -75,13 +75,13 @@ type Ring struct {
 	changing sync.Mutex // held through a change
 	shared   string     // what the database held last, as a text; guarded by changing
 
-	mu     sync.RWMutex
-	facts  Facts // nil until Join
-	state  State
-	held   map[string]nkeys.KeyPair // nkeys by public key
-	signer *signer                  // of manifests
-	heard  int                      // the latest revision that somebody goes by
-	missed int                      // the latest of those that the database has not got
+	mu            sync.RWMutex
+	facts         Facts // nil until Join
+	state         State
+	held          map[string]nkeys.KeyPair // nkeys by public key
+	signer        *signer                  // of manifests
+	latestSeen    int                      // the latest revision that somebody goes by
+	latestUnsaved int                      // the latest of those that the database has not got
 }
 
 // Open reads the keys of a directory, or makes the first ones there. It blocks for the disk only, and needs no
@@ -203,15 +203,15 @@ func (r *Ring) tick(ctx context.Context) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.RLock()
-	heard := r.heard
+	heard := r.latestSeen
 	r.mu.RUnlock()
 	if err := r.sync(ctx); err != nil {
 		return err
 	}
 	r.mu.Lock()
-	r.missed = heard
-	if r.heard == heard { // it counts until the next look: who says so may have made it up
-		r.heard = 0
+	r.latestUnsaved = heard
+	if r.latestSeen == heard { // it counts until the next look: who says so may have made it up
+		r.latestSeen = 0
 	}
 	r.mu.Unlock()
 	next, dropped := r.State().expire(r.cfg.Now())
@@ -243,21 +243,21 @@ func (r *Ring) sync(ctx context.Context) error {
 	r.shared = facts[factName]
 	switch {
 	case theirs.Revision > own.Revision:
-		return r.take(theirs)
+		return r.adopt(theirs)
 	case theirs.Revision < own.Revision:
 		return r.swap(ctx, string(text))
 	case theirs.names() != own.names() && theirs.follows(own): // this server has lost a race
-		return r.take(theirs)
+		return r.adopt(theirs)
 	case theirs.names() != own.names():
 		return fmt.Errorf(
 			"the keys in %s and the database belong to different fleets: import the keys of the database's fleet ('drover server keys'), or choose another database; keys here:\n%s\nkeys of the database:\n%s",
 			r.cfg.Dir, own.names(), theirs.names())
 	}
-	return r.takeUp(own)
+	return r.adoptImported(own)
 }
 
-// takeUp has keys used that were brought to this server after it was started.
-func (r *Ring) takeUp(s State) error {
+// adoptImported has keys used that were brought to this server after it was started.
+func (r *Ring) adoptImported(s State) error {
 	if r.Whole() {
 		return nil
 	}
@@ -283,7 +283,7 @@ func (r *Ring) change(ctx context.Context, s State) error {
 			return err
 		}
 	}
-	return r.take(s)
+	return r.adopt(s)
 }
 
 // swap replaces what the database was seen to hold; the caller holds changing.
@@ -299,8 +299,8 @@ func (r *Ring) swap(ctx context.Context, text string) error {
 	return nil
 }
 
-// take makes another state count here.
-func (r *Ring) take(s State) error {
+// adopt makes another state count here.
+func (r *Ring) adopt(s State) error {
 	if err := r.writeState(s); err != nil {
 		return fmt.Errorf("cannot store keys: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"drover/internal/idle"
 )
 
 // A lease is taken again so often, and lost holdTime after it was taken last. Whoever has one stops margin before that.
@@ -39,7 +41,7 @@ type Config struct {
 func Alone(ctx context.Context, cfg Config, run func(context.Context) error) error {
 	h := &holder{Config: cfg}
 	for ctx.Err() == nil {
-		h.taken = time.Now()
+		h.takenAt = time.Now()
 		mine, err := h.take(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -51,7 +53,7 @@ func Alone(ctx context.Context, cfg Config, run func(context.Context) error) err
 			}
 			continue
 		}
-		pause(ctx, takeEvery)
+		idle.Sleep(ctx, takeEvery)
 	}
 	return nil
 }
@@ -59,7 +61,7 @@ func Alone(ctx context.Context, cfg Config, run func(context.Context) error) err
 // holder is one who asks for a lease.
 type holder struct {
 	Config
-	taken time.Time // when it was asked for that was given last
+	takenAt time.Time // when it was asked for that was given last
 }
 
 func (h *holder) take(ctx context.Context) (bool, error) {
@@ -72,8 +74,8 @@ func (h *holder) hold(ctx context.Context, run func(context.Context) error) erro
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
 		defer end()
-		for h.kept(life) {
-			pause(life, takeEvery)
+		for h.renew(life) {
+			idle.Sleep(life, takeEvery)
 		}
 	})
 	err := run(life)
@@ -87,35 +89,25 @@ func (h *holder) hold(ctx context.Context, run func(context.Context) error) erro
 	return err
 }
 
-// kept takes the lease again, and reports whether the part may go on.
-func (h *holder) kept(ctx context.Context) bool {
-	attempt, cancel := context.WithDeadline(ctx, h.taken.Add(holdTime-margin))
+// renew takes the lease again, and reports whether the part may go on.
+func (h *holder) renew(ctx context.Context) bool {
+	attempt, cancel := context.WithDeadline(ctx, h.takenAt.Add(holdTime-margin))
 	defer cancel()
 	for attempt.Err() == nil {
 		now := time.Now()
 		mine, err := h.take(attempt)
 		switch {
 		case err == nil && mine:
-			h.taken = now
+			h.takenAt = now
 			return true
 		case err == nil:
 			h.Log.WarnContext(ctx, "lost lease", "lease", h.Name)
 			return false
 		}
-		pause(attempt, takeAgain)
+		idle.Sleep(attempt, takeAgain)
 	}
 	if ctx.Err() == nil {
 		h.Log.WarnContext(ctx, "cannot renew lease: the database does not answer", "lease", h.Name)
 	}
 	return false
-}
-
-// pause waits for so long, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -51,7 +51,7 @@ type session struct {
 // New returns a client of the service at an address such as https://paas.example.com/login, below which
 // accounts/is_login/ is asked. It asks nothing yet.
 func New(address string) (*Client, error) {
-	u, err := Parse(address)
+	u, err := parse(address)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func New(address string) (*Client, error) {
 	}, nil
 }
 
-// Parse reads the address of a login service.
-func Parse(address string) (*url.URL, error) {
+// parse reads the address of a login service.
+func parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" ||
 		u.Fragment != "" {

@@ -12,7 +12,7 @@ import (
 func (m *Metrics) Counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		told := &told{ResponseWriter: w, status: http.StatusOK}
+		told := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
 		aborted := true
 		defer func() {
 			endpoint := nameOf(r.Pattern)
@@ -38,17 +38,17 @@ func nameOf(pattern string) string {
 	return pattern
 }
 
-// told remembers the status that a call was answered with.
-type told struct {
+// statusRecorder remembers the status that a call was answered with.
+type statusRecorder struct {
 	http.ResponseWriter
 	status int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (t *told) WriteHeader(status int) {
-	t.status = status
-	t.ResponseWriter.WriteHeader(status)
+func (r *statusRecorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
 }
 
 // Unwrap lets http.ResponseController reach what is below.
-func (t *told) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

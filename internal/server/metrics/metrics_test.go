@@ -25,9 +25,9 @@ type world struct {
 	asked   int
 }
 
-func (w *world) Figures(context.Context) (store.Figures, error) {
+func (w *world) Counts(context.Context) (store.Counts, error) {
 	w.asked++
-	return store.Figures{
+	return store.Counts{
 		Processes: map[string]int{"running": 3, "given-up": 1, "made up": 2, "odd": 1}, Hosted: 4, Flapping: 2,
 		Unhealthy: 1, Drifted: 1,
 		Items: map[task.State]int{task.Sent: 5},

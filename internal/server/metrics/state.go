@@ -74,7 +74,7 @@ type state struct {
 	fleet     fleetDescs
 	processes processDescs
 	hooks     hookDescs
-	counted   counted
+	counted   cachedCounts
 }
 
 // fleetDescs describe the servers, the hosts and what is between them.
@@ -94,11 +94,11 @@ type hookDescs struct {
 	lag, failing, attempts, delivered *prometheus.Desc
 }
 
-// counted is what was counted last, and when; zero: never.
-type counted struct {
-	mu      sync.Mutex
-	at      time.Time
-	figures store.Figures
+// cachedCounts is what was counted last, and when; zero: never.
+type cachedCounts struct {
+	mu     sync.Mutex
+	at     time.Time
+	counts store.Counts
 }
 
 func newState(s Sources) *state {
@@ -205,18 +205,18 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 }
 
 // count counts what the store holds, or returns what was counted shortly before.
-func (s *state) count(ctx context.Context) (store.Figures, error) {
+func (s *state) count(ctx context.Context) (store.Counts, error) {
 	c := &s.counted
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.at.IsZero() && time.Since(c.at) < countEvery {
-		return c.figures, nil
+		return c.counts, nil
 	}
-	f, err := s.Store.Figures(ctx)
+	f, err := s.Store.Counts(ctx)
 	if err != nil {
-		return store.Figures{}, err
+		return store.Counts{}, err
 	}
-	c.figures, c.at = f, time.Now()
+	c.counts, c.at = f, time.Now()
 	return f, nil
 }
 

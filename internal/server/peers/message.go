@@ -15,9 +15,9 @@ const version = 1
 // The subjects. Agents and proxies have no right to any of them.
 const (
 	newsSubject  = "drover.v1.server.news"
-	knownSubject = "drover.v1.server.known"
-	// knownQueue is the queue of those who answer on knownSubject.
-	knownQueue = "servers"
+	linksSubject = "drover.v1.server.known"
+	// linksQueue is the queue of those who answer on linksSubject.
+	linksQueue = "servers"
 )
 
 // sender is who says something.
@@ -30,8 +30,8 @@ type sender struct {
 	Database string `json:"database"`
 }
 
-// news is what a server tells all others.
-type news struct {
+// newsMessage is what a server tells all others.
+type newsMessage struct {
 	sender
 	// Number is the place of the news in this run of the server.
 	Number uint64 `json:"number"`
@@ -40,38 +40,38 @@ type news struct {
 	Agents []string `json:"agents,omitempty"`
 	Tasks  []string `json:"tasks,omitempty"`
 	// Events says that there are new ones, Webhooks that these were changed.
-	Events   bool   `json:"events,omitempty"`
-	Webhooks bool   `json:"webhooks,omitempty"`
-	Links    []word `json:"links,omitempty"`
+	Events   bool          `json:"events,omitempty"`
+	Webhooks bool          `json:"webhooks,omitempty"`
+	Links    []linkMessage `json:"links,omitempty"`
 	// Leaving says that nothing more will come.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
-// question asks what a server knows of links, beginning behind a key.
-type question struct {
+// linksRequest asks what a server knows of links, beginning behind a key.
+type linksRequest struct {
 	sender
 	After string `json:"after,omitempty"`
 }
 
-// known answers a question. More follow where Links are not empty.
-type known struct {
+// linksReply answers a question. More follow where Links are not empty.
+type linksReply struct {
 	sender
-	Links []word `json:"links,omitempty"`
+	Links []linkMessage `json:"links,omitempty"`
 }
 
-// word is what is known of one agent's link. Times are how long ago it was, in milliseconds: no two clocks are
+// linkMessage is what is known of one agent's link. Times are how long ago it was, in milliseconds: no two clocks are
 // compared.
-type word struct {
-	Key  string `json:"k"`
-	Seen *int64 `json:"s,omitempty"`
-	Lost *int64 `json:"l,omitempty"`
-	Met  *met   `json:"m,omitempty"`
+type linkMessage struct {
+	Key          string               `json:"k"`
+	Seen         *int64               `json:"s,omitempty"`
+	Lost         *int64               `json:"l,omitempty"`
+	Introduction *introductionMessage `json:"m,omitempty"`
 	// Rival is a second host with the agent's key.
-	Rival *rival `json:"r,omitempty"`
+	Rival *rivalMessage `json:"r,omitempty"`
 }
 
-// rival is a second host with the key of an agent.
-type rival struct {
+// rivalMessage is a second host with the key of an agent.
+type rivalMessage struct {
 	Place   string `json:"place"`
 	Name    string `json:"name,omitempty"`
 	Session string `json:"session,omitempty"`
@@ -80,8 +80,8 @@ type rival struct {
 	Proven  *int64 `json:"proven,omitempty"`
 }
 
-// met is what an agent has said of itself.
-type met struct {
+// introductionMessage is what an agent has said of itself.
+type introductionMessage struct {
 	Ago     int64     `json:"ago"`
 	Started time.Time `json:"started,omitzero"`
 	OS      string    `json:"os,omitempty"`
@@ -92,19 +92,19 @@ type met struct {
 	Policy  string    `json:"policy,omitempty"`
 }
 
-// wordsOf writes down what a directory says at a time.
-func wordsOf(words []fleet.Word, now time.Time) []word {
-	list := make([]word, len(words))
+// linkMessages writes down what a directory says at a time.
+func linkMessages(words []fleet.LinkReport, now time.Time) []linkMessage {
+	list := make([]linkMessage, len(words))
 	for i, w := range words {
-		list[i] = word{Key: w.Key, Seen: ago(w.Seen, now), Lost: ago(w.Lost, now)}
+		list[i] = linkMessage{Key: w.Key, Seen: ago(w.Seen, now), Lost: ago(w.Lost, now)}
 		if r := w.Rival; r.Place != "" {
-			list[i].Rival = &rival{
+			list[i].Rival = &rivalMessage{
 				Place: r.Place, Name: r.Name, Session: r.Session, Since: ago(r.Since, now), Last: ago(r.Last, now),
 				Proven: ago(r.Proven, now),
 			}
 		}
 		if w.Introduced {
-			list[i].Met = &met{
+			list[i].Introduction = &introductionMessage{
 				Ago: now.Sub(w.Since).Milliseconds(), Started: w.Facts.Started, OS: w.Facts.OS, Arch: w.Facts.Arch,
 				CPUs: w.Facts.CPUs, Memory: w.Facts.Memory,
 				Place: w.Facts.Place, Policy: w.Facts.Policy,
@@ -124,17 +124,17 @@ func ago(t, now time.Time) *int64 {
 }
 
 // read puts words into the terms of a directory at a time.
-func read(list []word, now time.Time) []fleet.Word {
-	words := make([]fleet.Word, len(list))
+func read(list []linkMessage, now time.Time) []fleet.LinkReport {
+	words := make([]fleet.LinkReport, len(list))
 	for i, w := range list {
-		words[i] = fleet.Word{Key: w.Key, Seen: at(w.Seen, now), Lost: at(w.Lost, now)}
+		words[i] = fleet.LinkReport{Key: w.Key, Seen: at(w.Seen, now), Lost: at(w.Lost, now)}
 		if r := w.Rival; r != nil {
 			words[i].Rival = fleet.Rival{
 				Place: r.Place, Name: r.Name, Session: r.Session, Since: at(r.Since, now), Last: at(r.Last, now),
 				Proven: at(r.Proven, now),
 			}
 		}
-		if m := w.Met; m != nil {
+		if m := w.Introduction; m != nil {
 			words[i].Introduced, words[i].Since = true, at(&m.Ago, now)
 			words[i].Facts = fleet.Facts{
 				Started: m.Started, OS: m.OS, Arch: m.Arch, CPUs: m.CPUs, Memory: m.Memory,

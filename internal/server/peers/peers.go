@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/fabric"
 	"drover/internal/server/fleet"
 )
@@ -29,11 +31,11 @@ type Link interface {
 // Presence is what is known of the agents' links.
 type Presence interface {
 	// News returns the links that have changed by what this server has heard itself, each once.
-	News(limit int) []fleet.Word
+	News(limit int) []fleet.LinkReport
 	// Links returns what is known of links, in the order of their keys, beginning behind one.
-	Links(after string, limit int) []fleet.Word
+	Links(after string, limit int) []fleet.LinkReport
 	// Hear takes what another server knows.
-	Hear(words []fleet.Word)
+	Hear(words []fleet.LinkReport)
 }
 
 // Listener is who does something with news. Its functions return soon.
@@ -90,9 +92,9 @@ type Hub struct {
 	events, webhooks bool
 	members          map[string]member
 	foreign          string
-	// said is the number of the last news; numbers are those of others, by run.
-	said    uint64
-	numbers map[string]uint64
+	// lastNumber is the number of the last news; numbers are those of others, by run.
+	lastNumber uint64
+	numbers    map[string]uint64
 }
 
 // member is another server.
@@ -131,7 +133,7 @@ func (h *Hub) tell(note func()) {
 		return
 	}
 	note()
-	raise(h.wake)
+	idle.Wake(h.wake)
 }
 
 func add(set map[string]struct{}, ids []string) {
@@ -140,15 +142,8 @@ func add(set map[string]struct{}, ids []string) {
 	}
 }
 
-func raise(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // Connected says that the link is new, so that something may have been missed.
-func (h *Hub) Connected() { raise(h.missed) }
+func (h *Hub) Connected() { idle.Wake(h.missed) }
 
 // Count returns how many servers are there, this one among them.
 func (h *Hub) Count() int {
@@ -190,7 +185,7 @@ func (h *Hub) Meet(ctx context.Context, link Link) error {
 	if err := h.ask(ctx, link); err != nil {
 		return err
 	}
-	_, err = link.Serve(knownSubject, knownQueue, 1, func(_ context.Context, _ string, data []byte) []byte {
+	_, err = link.Serve(linksSubject, linksQueue, 1, func(_ context.Context, _ string, data []byte) []byte {
 		return h.answer(data)
 	})
 	if err != nil {
@@ -204,20 +199,20 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 	asked, after := h.cfg.Now(), ""
 	total := 0
 	for own := 0; ; {
-		data, err := json.Marshal(question{sender: h.self, After: after})
+		data, err := json.Marshal(linksRequest{sender: h.self, After: after})
 		if err != nil {
 			return fmt.Errorf("cannot ask other servers: %w", err)
 		}
-		data = h.seal(aQuestion, nil, data)
+		data = h.seal(requestKind, nil, data)
 		attempt, cancel := context.WithTimeout(ctx, askTime)
-		reply, err := link.Request(attempt, knownSubject, data)
+		reply, err := link.Request(attempt, linksSubject, data)
 		cancel()
 		if errors.Is(err, fabric.ErrNobody) {
 			return nil
 		}
-		var k known
+		var k linksReply
 		if err == nil {
-			reply, err = h.open(anAnswer, data, reply)
+			reply, err = h.open(replyKind, data, reply)
 		}
 		if err == nil {
 			err = decode(reply, &k, &k.sender)
@@ -249,8 +244,8 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 
 // answer tells another server which agents are there.
 func (h *Hub) answer(data []byte) []byte {
-	var q question
-	asked, err := h.open(aQuestion, nil, data)
+	var q linksRequest
+	asked, err := h.open(requestKind, nil, data)
 	if err == nil {
 		err = decode(asked, &q, &q.sender)
 	}
@@ -258,16 +253,16 @@ func (h *Hub) answer(data []byte) []byte {
 		h.cfg.Log.Warn("cannot answer the request of another server", "error", err)
 		return nil
 	}
-	k := known{sender: h.self}
+	k := linksReply{sender: h.self}
 	if q.ID != h.self.ID && h.compare(q.sender) == nil {
 		h.note(q.sender)
-		k.Links = wordsOf(h.cfg.Presence.Links(q.After, mostLinks), h.cfg.Now())
+		k.Links = linkMessages(h.cfg.Presence.Links(q.After, mostLinks), h.cfg.Now())
 	}
 	reply, err := json.Marshal(k)
 	if err != nil { // texts, numbers, and times that can be written
 		return nil
 	}
-	return h.seal(anAnswer, data, reply)
+	return h.seal(replyKind, data, reply)
 }
 
 // compare returns what is wrong where a server has another database.
@@ -293,8 +288,8 @@ func (h *Hub) note(s sender) {
 
 // hear takes the news of another server.
 func (h *Hub) hear(data []byte) {
-	var n news
-	data, err := h.open(aNews, nil, data)
+	var n newsMessage
+	data, err := h.open(newsKind, nil, data)
 	if err == nil {
 		err = decode(data, &n, &n.sender)
 	}
@@ -395,7 +390,7 @@ func (h *Hub) Run(ctx context.Context, link Link) error {
 			h.cfg.Listener.Missed()
 		case <-ctx.Done():
 			h.publish(link, false)
-			h.send(link, news{sender: h.self, Leaving: true})
+			h.send(link, newsMessage{sender: h.self, Leaving: true})
 			return nil
 		}
 	}
@@ -404,14 +399,14 @@ func (h *Hub) Run(ctx context.Context, link Link) error {
 // publish tells what there is to tell, and with alive that this server is there and whom it has heard.
 func (h *Hub) publish(link Link, alive bool) {
 	for {
-		n := news{sender: h.self}
+		n := newsMessage{sender: h.self}
 		h.mu.Lock()
 		n.Agents, n.Tasks = take(h.agents), take(h.tasks)
 		n.Events, n.Webhooks = h.events, h.webhooks
 		h.events, h.webhooks = false, false
 		h.mu.Unlock()
 		if alive {
-			n.Links = wordsOf(h.cfg.Presence.News(mostLinks), h.cfg.Now())
+			n.Links = linkMessages(h.cfg.Presence.News(mostLinks), h.cfg.Now())
 		}
 		if !alive && len(n.Agents)+len(n.Tasks) == 0 && !n.Events && !n.Webhooks {
 			return
@@ -441,14 +436,14 @@ func take(set map[string]struct{}) []string {
 }
 
 // send returns whether the message has gone out. One that has not is not sent again: what it told is in the database.
-func (h *Hub) send(link Link, n news) bool {
+func (h *Hub) send(link Link, n newsMessage) bool {
 	h.mu.Lock()
-	h.said++
-	n.Number = h.said
+	h.lastNumber++
+	n.Number = h.lastNumber
 	h.mu.Unlock()
 	data, err := json.Marshal(n)
 	if err == nil {
-		err = link.Publish(newsSubject, h.seal(aNews, nil, data))
+		err = link.Publish(newsSubject, h.seal(newsKind, nil, data))
 	}
 	if err != nil {
 		h.cfg.Log.Debug("cannot send message to other servers", "error", err)

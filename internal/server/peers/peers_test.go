@@ -75,11 +75,11 @@ func (a *air) silence(mute bool) {
 // links is the presence that a server knows of.
 type links struct {
 	mu    sync.Mutex
-	known map[string]fleet.Word
-	fresh []fleet.Word
+	known map[string]fleet.LinkReport
+	fresh []fleet.LinkReport
 }
 
-func (l *links) News(limit int) []fleet.Word {
+func (l *links) News(limit int) []fleet.LinkReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := min(limit, len(l.fresh))
@@ -88,20 +88,20 @@ func (l *links) News(limit int) []fleet.Word {
 	return news
 }
 
-func (l *links) Links(after string, limit int) []fleet.Word {
+func (l *links) Links(after string, limit int) []fleet.LinkReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var words []fleet.Word
+	var words []fleet.LinkReport
 	for key, w := range l.known {
 		if key > after {
 			words = append(words, w)
 		}
 	}
-	slices.SortFunc(words, func(a, b fleet.Word) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(words, func(a, b fleet.LinkReport) int { return strings.Compare(a.Key, b.Key) })
 	return words[:min(limit, len(words))]
 }
 
-func (l *links) Hear(words []fleet.Word) {
+func (l *links) Hear(words []fleet.LinkReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range words {
@@ -110,7 +110,7 @@ func (l *links) Hear(words []fleet.Word) {
 }
 
 // see has the server hear an agent.
-func (l *links) see(w fleet.Word) {
+func (l *links) see(w fleet.LinkReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known[w.Key] = w
@@ -142,7 +142,7 @@ func (s *server) heard() string {
 }
 
 func newServer(name, database string) *server {
-	s := &server{links: &links{known: map[string]fleet.Word{}}}
+	s := &server{links: &links{known: map[string]fleet.LinkReport{}}}
 	s.Hub = peers.New(peers.Config{
 		ID: name + "-run", Name: name, Build: "test", Database: database, Secret: []byte("secret"), Presence: s.links,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
@@ -234,14 +234,14 @@ func TestPresenceIsShared(t *testing.T) {
 		a, b := newServer("a", "db"), newServer("b", "db")
 		const many = 25_000 // more than one answer holds
 		for i := range many {
-			w := fleet.Word{Key: fmt.Sprintf("k%05d", i), Seen: time.Now()}
+			w := fleet.LinkReport{Key: fmt.Sprintf("k%05d", i), Seen: time.Now()}
 			a.links.known[w.Key] = w
 		}
 		facts := fleet.Facts{
 			Place: "here", OS: "linux", Arch: "x86_64", CPUs: 2, Memory: 1 << 30,
 			Started: time.Now().Add(-time.Hour),
 		}
-		a.links.known["k00000"] = fleet.Word{
+		a.links.known["k00000"] = fleet.LinkReport{
 			Key: "k00000", Seen: time.Now(), Introduced: true,
 			Since: time.Now().Add(-time.Minute), Facts: facts,
 		}
@@ -262,14 +262,14 @@ func TestPresenceIsShared(t *testing.T) {
 			Place: "there", Name: "two", Session: "s", Since: time.Now().Add(-2 * time.Second),
 			Last: time.Now().Add(-time.Second),
 		}
-		a.links.see(fleet.Word{Key: "k00001", Seen: time.Now(), Rival: rival})
+		a.links.see(fleet.LinkReport{Key: "k00001", Seen: time.Now(), Rival: rival})
 		pass(time.Second)
 		if diff := cmp.Diff(rival, b.links.known["k00001"].Rival); diff != "" {
 			t.Errorf("of a rival it knows (-want +got):\n%s", diff)
 		}
 		rival.Proven = time.Now()
-		a.links.see(fleet.Word{Key: "k00001", Seen: time.Now(), Rival: rival})
-		lost := fleet.Word{Key: "gone", Seen: time.Now().Add(-2 * time.Second), Lost: time.Now()}
+		a.links.see(fleet.LinkReport{Key: "k00001", Seen: time.Now(), Rival: rival})
+		lost := fleet.LinkReport{Key: "gone", Seen: time.Now().Add(-2 * time.Second), Lost: time.Now()}
 		a.links.see(lost)
 		pass(time.Second)
 		if got := b.links.known["gone"]; got.Lost.IsZero() || got.Seen.After(got.Lost) || got.Introduced {

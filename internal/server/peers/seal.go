@@ -16,9 +16,9 @@ import (
 type kind string
 
 const (
-	aNews     kind = "news"
-	aQuestion kind = "question"
-	anAnswer  kind = "answer"
+	newsKind    kind = "news"
+	requestKind kind = "question"
+	replyKind   kind = "answer"
 )
 
 var errForged = errors.New("not written by a server of this fleet")

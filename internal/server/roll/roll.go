@@ -51,21 +51,21 @@ type Roll struct {
 	cfg Config
 
 	mu sync.Mutex
-	// there are the servers that are, this one among them, in the order of their start; silent are those of them that
+	// alive are the servers that are, this one among them, in the order of their start; silent are those of them that
 	// are not heard.
-	there  []store.Server
-	silent map[string]silent
-	told   string
+	alive      []store.Server
+	silent     map[string]silentServer
+	lastLogged string
 }
 
-// silent is a server that is there and not heard.
-type silent struct {
+// silentServer is a server that is there and not heard.
+type silentServer struct {
 	since  time.Time
 	agents map[string]bool // those that it hears; nil while it has not told
 }
 
 // New returns a roll that knows of nobody before Run.
-func New(cfg Config) *Roll { return &Roll{cfg: cfg, silent: map[string]silent{}} }
+func New(cfg Config) *Roll { return &Roll{cfg: cfg, silent: map[string]silentServer{}} }
 
 // Run keeps this server on the roll until ctx ends.
 func (r *Roll) Run(ctx context.Context) error {
@@ -109,14 +109,14 @@ func (r *Roll) look(ctx context.Context) error {
 		return err
 	}
 	r.mu.Lock()
-	r.there = there
+	r.alive = there
 	before := r.silent
-	r.silent = map[string]silent{}
+	r.silent = map[string]silentServer{}
 	for _, s := range there {
 		if s.ID == r.cfg.ID || r.cfg.Hears(s.ID) {
 			continue
 		}
-		one := silent{since: time.Now()}
+		one := silentServer{since: time.Now()}
 		if known, ok := before[s.ID]; ok {
 			one.since = known.since
 		}
@@ -137,8 +137,8 @@ func (r *Roll) look(ctx context.Context) error {
 func (r *Roll) tell(ctx context.Context) {
 	text := r.Apart()
 	r.mu.Lock()
-	before := r.told
-	r.told = text
+	before := r.lastLogged
+	r.lastLogged = text
 	r.mu.Unlock()
 	switch text {
 	case before:
@@ -168,7 +168,7 @@ func (r *Roll) Apart() string {
 
 // apart returns the servers that have been silent for long, under the lock.
 func (r *Roll) apart() []store.Server {
-	return slices.DeleteFunc(slices.Clone(r.there), func(s store.Server) bool {
+	return slices.DeleteFunc(slices.Clone(r.alive), func(s store.Server) bool {
 		one, is := r.silent[s.ID]
 		return !is || time.Since(one.since) < apartAfter
 	})
@@ -185,8 +185,8 @@ func (r *Roll) Ready() error {
 	defer r.mu.Unlock()
 	apart := r.apart()
 	others := 2 * len(apart)
-	first := slices.ContainsFunc(apart, func(s store.Server) bool { return s.ID == r.there[0].ID })
-	if others < len(r.there) || others == len(r.there) && !first {
+	first := slices.ContainsFunc(apart, func(s store.Server) bool { return s.ID == r.alive[0].ID })
+	if others < len(r.alive) || others == len(r.alive) && !first {
 		return nil
 	}
 	return fmt.Errorf("%s", text)
@@ -212,7 +212,7 @@ func (r *Roll) Without(ctx context.Context, key string) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var names []string
-	for _, s := range r.there {
+	for _, s := range r.alive {
 		if s.ID != r.cfg.ID && !slices.Contains(s.Keys, key) {
 			names = append(names, s.Name)
 		}

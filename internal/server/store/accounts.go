@@ -17,7 +17,7 @@ type App struct {
 	Code string
 	// Note is for people.
 	Note string
-	// Secrets are the valid secrets, oldest first; at most MaxSecrets.
+	// Secrets are the valid secrets, oldest first; at most two: the old and the new secret of a rotation.
 	Secrets []Secret
 	// MayNameUsers lets the app name its user without a proof.
 	MayNameUsers bool
@@ -30,9 +30,6 @@ type App struct {
 	// Changed is the time of the last change of any field.
 	Changed time.Time
 }
-
-// MaxSecrets is the number of secrets that an app may have at the same time: the old and the new secret of a rotation.
-const MaxSecrets = 2
 
 // Secret is one secret of an app. The store keeps only its hash.
 type Secret struct {

@@ -81,9 +81,7 @@ type Task struct {
 	User      string
 	RequestID string
 	Created   time.Time
-	// Wire is "gse" or "job", the family whose content form the poller expects.
-	Wire     string
-	Requests []Request
+	Requests  []Request
 	// HostTimeout is the time in which each agent must accept its items; 0 means task.WaitLimit. The store keeps it
 	// only as the deadlines of the items.
 	HostTimeout time.Duration
@@ -117,11 +115,10 @@ type Target struct {
 // Tasks is the part of the store for the HTTP APIs.
 type Tasks interface {
 	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil, they are on
-	// disk. It rejects a task whose id is taken, and a target that has neither an agent nor an outcome.
-	CreateTask(ctx context.Context, t *Task, row AuditRow) error
-	// CreateLeased is CreateTask for a caller that sends the items. It also leases, in the same transaction, up to
-	// limit of the items that Queue.LeaseItems would return now, and returns them in their order.
-	CreateLeased(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
+	// disk. It rejects a task whose id is taken, and a target that has neither an agent nor an outcome. It also leases,
+	// in the same transaction, up to limit of the items that Queue.LeaseItems would return now, and returns them in
+	// their order.
+	CreateTask(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
 	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys first appeared. It
 	// returns ErrNotFound for an unknown task and for a task of another app (an empty app matches any).
 	TaskItems(ctx context.Context, id, app string, fn func(ItemView) error) error
@@ -238,34 +235,25 @@ type Results interface {
 	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error
 	// Finish gives items the outcomes that agents reported, all of them or none. A finished item keeps its outcome.
 	// Finish returns the ids of the tasks whose items it finished, each once, unordered.
-	Finish(ctx context.Context, given []Given) (tasks []string, err error)
+	Finish(ctx context.Context, given []ReportedOutcome) (tasks []string, err error)
 	// Conclude gives items an outcome that the server decided from their state. It skips an item whose state has
 	// changed since the server read it. It returns the same as Finish.
-	Conclude(ctx context.Context, ended []Ended) (tasks []string, err error)
+	Conclude(ctx context.Context, ended []DecidedOutcome) (tasks []string, err error)
 	// Overdue returns up to limit items whose deadline has passed, earliest deadline first.
 	Overdue(ctx context.Context, now time.Time, limit int) ([]Item, error)
 	// NextDeadline returns the earliest deadline of an unfinished item; ok is false if there is none.
 	NextDeadline(ctx context.Context) (at time.Time, ok bool, err error)
 }
 
-// Given is the outcome that an agent reported for an item.
-type Given struct {
+// ReportedOutcome is the outcome that an agent reported for an item.
+type ReportedOutcome struct {
 	Agent   string
 	Item    string
 	Outcome process.Outcome
 }
 
-// GivenBy converts outcomes by item to a list for one agent.
-func GivenBy(agent string, outcomes map[string]process.Outcome) []Given {
-	given := make([]Given, 0, len(outcomes))
-	for item, outcome := range outcomes {
-		given = append(given, Given{Agent: agent, Item: item, Outcome: outcome})
-	}
-	return given
-}
-
-// Ended is an item as the server read it, and the outcome that the item should get.
-type Ended struct {
+// DecidedOutcome is an item as the server read it, and the outcome that the item should get.
+type DecidedOutcome struct {
 	Item    Item
 	Outcome process.Outcome
 }

@@ -46,15 +46,15 @@ func (s State) String() string {
 const (
 	// WaitLimit is how long an item may wait, from its creation, for the agent to begin.
 	WaitLimit = 10 * time.Minute
-	// Grace is added to the limit that an agent names when it begins, for its report to arrive.
-	Grace = 15 * time.Second
+	// grace is added to the limit that an agent names when it begins, for its report to arrive.
+	grace = 15 * time.Second
 	// LongestRun is the greatest limit that is believed.
 	LongestRun = 24 * time.Hour
-	// FirstResend and LastResend bound the wait between two attempts: it doubles from the first to the last.
-	FirstResend = time.Second
-	LastResend  = 10 * time.Second
-	// AbsentRetry is the wait before an agent that may come back is tried again.
-	AbsentRetry = 500 * time.Millisecond
+	// firstResend and lastResend bound the wait between two attempts: it doubles from the first to the last.
+	firstResend = time.Second
+	lastResend  = 10 * time.Second
+	// absentRetry is the wait before an agent that may come back is tried again.
+	absentRetry = 500 * time.Millisecond
 )
 
 // Unavailable begins the text of every AgentUnavailable outcome.
@@ -112,7 +112,7 @@ func Next(it Item, e Event, now time.Time) Item {
 		}
 	case Absent:
 		if it.State <= Sent {
-			it.Due = now.Add(AbsentRetry)
+			it.Due = now.Add(absentRetry)
 		}
 	case Received:
 		if it.State < Accepted && e.Until.After(it.Deadline) {
@@ -122,7 +122,7 @@ func Next(it Item, e Event, now time.Time) Item {
 	case Began:
 		if it.State < Begun { // said again, it changes nothing: whoever repeats it must not put off the end
 			it.rise(Begun)
-			it.Deadline = now.Add(min(max(e.Limit, 0), LongestRun) + Grace)
+			it.Deadline = now.Add(min(max(e.Limit, 0), LongestRun) + grace)
 		}
 	case Finished:
 		it.finish(e.Outcome)
@@ -154,7 +154,7 @@ func (it *Item) finish(o process.Outcome) {
 	it.State, it.Due, it.Outcome = Done, time.Time{}, &o
 }
 
-// resendAfter doubles from FirstResend to LastResend with the attempts made so far.
+// resendAfter doubles from firstResend to lastResend with the attempts made so far.
 func resendAfter(attempts int) time.Duration {
-	return min(FirstResend<<min(attempts, 10), LastResend)
+	return min(firstResend<<min(attempts, 10), lastResend)
 }

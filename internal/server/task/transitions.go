@@ -57,7 +57,7 @@ func note(before, after Item, now time.Time) string {
 		notes = append(notes, fmt.Sprintf("resent after %s", after.Due.Sub(now)))
 	}
 	if !after.Deadline.Equal(before.Deadline) {
-		notes = append(notes, fmt.Sprintf("deadline: the agent's limit + %s", Grace))
+		notes = append(notes, fmt.Sprintf("deadline: the agent's limit + %s", grace))
 	}
 	if after.Outcome != nil {
 		outcome := string(after.Outcome.Fault)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/clip"
+
 	"drover/internal/server/store"
 )
 
@@ -102,7 +104,7 @@ func plain(err error) error {
 		err = wrapped.Err
 	}
 	if text := err.Error(); len(text) > maxProblem {
-		return errors.New(strings.ToValidUTF8(text[:maxProblem], "") + " …")
+		return errors.New(clip.Marked(text, maxProblem, " …"))
 	}
 	return err
 }

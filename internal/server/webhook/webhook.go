@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/process"
 	"drover/internal/server/alarm"
 	"drover/internal/server/store"
@@ -70,12 +72,7 @@ func New(cfg Config) *Sender {
 }
 
 // Changed says that webhooks were added, changed or deleted. It does not block.
-func (s *Sender) Changed() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
+func (s *Sender) Changed() { idle.Wake(s.changed) }
 
 // News says that there are new events. It does not block.
 func (s *Sender) News() {
@@ -165,7 +162,7 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 			done: make(chan struct{}),
 		}
 		s.workers[name] = w
-		w.show()
+		w.publish()
 		group.Go(func() {
 			defer close(w.done)
 			w.run(life)

@@ -96,7 +96,7 @@ func (w *worker) step(ctx context.Context, c *http.Client) time.Duration {
 	if err := post(ctx, c, &w.hook, w.pending.name, w.pending.body); err != nil {
 		return w.failed(ctx, err)
 	}
-	w.arrived(ctx)
+	w.delivered(ctx)
 	w.calm = min(max(2*w.calm, w.cfg.Pace), busiest*w.cfg.Pace)
 	return w.calm
 }
@@ -122,7 +122,7 @@ func (w *worker) gather(ctx context.Context) error {
 			}
 		}
 		if len(alarms) == 0 {
-			w.passed(ctx, cursor)
+			w.skipTo(ctx, cursor)
 		}
 	}
 	if len(alarms) == 0 {
@@ -136,24 +136,24 @@ func (w *worker) gather(ctx context.Context) error {
 	return nil
 }
 
-// passed goes on behind events that are no alarms. That is not worth a write each time.
-func (w *worker) passed(ctx context.Context, cursor int64) {
+// skipTo goes on behind events that are no alarms. That is not worth a write each time.
+func (w *worker) skipTo(ctx context.Context, cursor int64) {
 	w.delivery.Cursor = cursor
-	w.show()
+	w.publish()
 	if cursor-w.noted >= noteEvery {
 		w.note(ctx)
 	}
 }
 
-// arrived notes that the pending message has been taken.
-func (w *worker) arrived(ctx context.Context) {
+// delivered notes that the pending message has been taken.
+func (w *worker) delivered(ctx context.Context) {
 	if w.delivery.Failures > 0 {
 		w.cfg.Log.InfoContext(ctx, "webhook accepts alarms again", "webhook", w.hook.Name,
 			"failures", w.delivery.Failures)
 	}
 	w.delivery = store.Delivery{Cursor: w.pending.next, Delivered: w.cfg.Now()}
 	w.pending = nil
-	w.show()
+	w.publish()
 	w.note(ctx)
 }
 
@@ -171,13 +171,13 @@ func (w *worker) failed(ctx context.Context, err error) time.Duration {
 	pause -= rand.N(pause / 2) //nolint:gosec // nobody gains by guessing it
 	d.Failures++
 	d.Error, d.Next = err.Error(), w.cfg.Now().Add(pause)
-	w.show()
+	w.publish()
 	w.note(ctx)
 	return pause
 }
 
-// show makes known how far the worker has got.
-func (w *worker) show() {
+// publish makes known how far the worker has got.
+func (w *worker) publish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.latest[w.hook.Name] = progress{w.hook.Created, w.delivery}

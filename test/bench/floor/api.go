@@ -15,6 +15,8 @@ import (
 	"slices"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/store"
@@ -73,7 +75,7 @@ func task(id string, n int) *store.Task {
 		})
 	}
 	return &store.Task{
-		ID: id, App: lab.AppCode, User: "bench", Created: time.Now(), Wire: "gse",
+		ID: id, App: lab.AppCode, User: "bench", Created: time.Now(),
 		Requests: []store.Request{r},
 	}
 }
@@ -107,7 +109,7 @@ func plant(ctx context.Context, db *sqlite.DB) error {
 		return err
 	}
 	for _, n := range tasks() {
-		if err := db.CreateTask(ctx, task(taskName(n), n), store.AuditRow{At: time.Now()}); err != nil {
+		if err := storetest.Create(ctx, db, task(taskName(n), n), store.AuditRow{At: time.Now()}); err != nil {
 			return err
 		}
 		items, err := db.LeaseItems(ctx, time.Now(), time.Now(), n)
@@ -118,7 +120,7 @@ func plant(ctx context.Context, db *sqlite.DB) error {
 		for _, it := range items {
 			outcomes[it.ID] = process.Outcome{Text: process.Success, Hosted: true}
 		}
-		if _, err := db.Finish(ctx, store.GivenBy("", outcomes)); err != nil {
+		if _, err := db.Finish(ctx, storetest.Reported("", outcomes)); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,7 @@ func (h *Host) newIdentity() procfs.Identity {
 }
 
 // Look implements operation.Processes: a recorded identity decides alone, else it is the pid file.
-func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, _ operation.Whose) operation.Sighting {
+func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, _ operation.Ownership) operation.Sighting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if rt.Process != nil && h.alive[*rt.Process] != nil {

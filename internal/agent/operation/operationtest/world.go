@@ -109,7 +109,7 @@ func (w *World) Operator(peers operation.Peers) *operation.Operator {
 		}
 	}()
 	return &operation.Operator{
-		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Peers: peers, Asker: keeper, Clock: w.Clock,
+		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Peers: peers, Prober: keeper, Clock: w.Clock,
 		NewRun: w.newRun, Log: log,
 	}
 }
@@ -245,7 +245,7 @@ func (w *World) Watched(id procfs.Identity) int {
 }
 
 // Look implements operation.Processes: a recorded identity decides alone, else it is the pid file and the name.
-func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ operation.Whose) operation.Sighting {
+func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ operation.Ownership) operation.Sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	matches := 0

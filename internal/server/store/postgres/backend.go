@@ -21,11 +21,11 @@ type backend struct {
 	pool    *sql.DB
 	speller *sqlstore.Speller
 	watch   sqlstore.Watch // nil for none
-	turn    *turn
+	batcher *writeBatcher
 	log     *slog.Logger
 	// patience bounds a write, and each wait of a read for the database.
 	patience time.Duration
-	silence  *silence
+	stalls   *stallDetector
 }
 
 func (b *backend) Dialect() *sqlstore.Dialect { return b.speller.Dialect() }
@@ -41,7 +41,7 @@ func (b *backend) Close() error {
 // Query runs a read. If the connection is lost before the first row, Query runs the read again. It ends a read that
 // waits for the database longer than patience.
 func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	limited, wait, done := b.waiting(ctx)
+	limited, wait, done := b.startTimer(ctx)
 	defer done()
 	query := func() (*sql.Rows, error) { return b.pool.QueryContext(limited, b.speller.Spell(statement), args...) }
 	begun := false
@@ -55,14 +55,14 @@ func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, stateme
 			break
 		}
 	}
-	return told(limited, err)
+	return withStallCause(limited, err)
 }
 
 // Snapshot lets do read in one transaction. It ends the transaction as Query does if it waits too long.
 func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) (err error) {
-	limited, wait, done := b.waiting(ctx)
+	limited, wait, done := b.startTimer(ctx)
 	defer func() {
-		err = told(limited, err)
+		err = withStallCause(limited, err)
 		done()
 	}()
 	var tx *sql.Tx
@@ -83,7 +83,7 @@ func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstor
 			err = errors.Join(err, end)
 		}
 	}()
-	return do(limited, reading{session{b, tx}, wait})
+	return do(limited, readSession{session{b, tx}, wait})
 }
 
 // Write runs do in a transaction. It runs do again if other transactions were in the way, or if the connection was lost
@@ -103,8 +103,8 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.S
 		b.log.DebugContext(ctx, "rolled back transaction", "attempt", attempt+1, "error", err)
 	}
 	if lost(err) && limited.Err() != nil && ctx.Err() == nil {
-		b.silence.began(begun)
-		err = fmt.Errorf("%w: %w", errSilent, err)
+		b.stalls.mark(begun)
+		err = fmt.Errorf("%w: %w", errStalled, err)
 	}
 	if b.watch != nil {
 		b.watch.Wrote(1, time.Since(begun), err)
@@ -146,7 +146,7 @@ func (b *backend) once(ctx context.Context, end time.Time,
 
 // WriteSerially is Write, but callers that wait for each other share a transaction and its sync to disk.
 func (b *backend) WriteSerially(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
-	return b.turn.run(ctx, do, b.Write)
+	return b.batcher.run(ctx, do, b.Write)
 }
 
 // session is an open transaction.

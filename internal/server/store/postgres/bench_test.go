@@ -51,7 +51,7 @@ func BenchmarkCreateTask(b *testing.B) {
 			db, hosts, i := durable(b), agents(n), 0
 			for b.Loop() {
 				i++
-				check(b, db.CreateTask(b.Context(), taskFor(fmt.Sprint(i), fmt.Sprint(i), hosts...),
+				check(b, storetest.Create(b.Context(), db, taskFor(fmt.Sprint(i), fmt.Sprint(i), hosts...),
 					store.AuditRow{At: time.Now()}))
 			}
 		})
@@ -61,7 +61,7 @@ func BenchmarkCreateTask(b *testing.B) {
 // BenchmarkTaskItems polls a task of 30,000 items.
 func BenchmarkTaskItems(b *testing.B) {
 	db := durable(b)
-	check(b, db.CreateTask(b.Context(), taskFor("t", "p", agents(30_000)...), store.AuditRow{At: time.Now()}))
+	check(b, storetest.Create(b.Context(), db, taskFor("t", "p", agents(30_000)...), store.AuditRow{At: time.Now()}))
 	for b.Loop() {
 		check(b, db.TaskItems(b.Context(), "t", "", func(store.ItemView) error { return nil }))
 	}

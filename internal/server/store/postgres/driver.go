@@ -13,7 +13,7 @@ import (
 // connector makes connections that take and give values as the statements of the store mean them.
 type connector struct {
 	driver.Connector
-	silence *silence
+	stalls *stallDetector
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -26,20 +26,20 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, fmt.Errorf("the driver has made a %T", inner)
 	}
-	return &conn{pgx, begun, c.silence}, nil
+	return &conn{pgx, begun, c.stalls}, nil
 }
 
 // conn is a connection to which flags are numbers, as in every database of the store, and which keeps NUL bytes in
 // texts.
 type conn struct {
 	*stdlib.Conn
-	begun   time.Time
-	silence *silence
+	begun  time.Time
+	stalls *stallDetector
 }
 
 // ResetSession is called before a connection is used again. It closes a connection that may lead to a hanging server.
 func (c *conn) ResetSession(ctx context.Context) error {
-	if c.silence.covers(c.begun) {
+	if c.stalls.covers(c.begun) {
 		return driver.ErrBadConn
 	}
 	return c.Conn.ResetSession(ctx)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/process"
@@ -163,7 +165,7 @@ func TestServerIsRestarted(t *testing.T) {
 		errs := make([]error, 10) // over several connections
 		for i := range errs {
 			wg.Go(func() {
-				if errs[i] = db.CreateTask(t.Context(), taskFor(fmt.Sprint(id, i), "p", "a"),
+				if errs[i] = storetest.Create(t.Context(), db, taskFor(fmt.Sprint(id, i), "p", "a"),
 					store.AuditRow{}); errs[i] == nil {
 					_, errs[i] = db.ListAgents(t.Context())
 				}

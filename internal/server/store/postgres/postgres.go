@@ -76,14 +76,14 @@ func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (
 	for _, o := range chosen {
 		o(&wanted)
 	}
-	silence := &silence{}
+	silence := &stallDetector{}
 	pool := sql.OpenDB(connector{stdlib.GetConnector(*cfg), silence})
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
 	b := &backend{
-		pool: pool, speller: sqlstore.NewSpeller(dialect()), watch: wanted.watch, turn: newTurn(), log: log,
-		patience: wanted.patience, silence: silence,
+		pool: pool, speller: sqlstore.NewSpeller(dialect()), watch: wanted.watch, batcher: newWriteBatcher(), log: log,
+		patience: wanted.patience, stalls: silence,
 	}
 	if err := b.prepare(ctx, log.With("database", shown(cfg))); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", shown(cfg), unavailable(err)), pool.Close())

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/postgres"
@@ -27,7 +29,7 @@ func taskFor(id, name string, agents ...string) *store.Task {
 	for _, a := range agents {
 		r.Targets = append(r.Targets, store.Target{Key: a + ":" + name, Asked: a, Agent: a})
 	}
-	return &store.Task{ID: id, App: "app", Created: time.Now(), Wire: "gse", Requests: []store.Request{r}}
+	return &store.Task{ID: id, App: "app", Created: time.Now(), Requests: []store.Request{r}}
 }
 
 // TestTwoServersNeverLeaseTheSameItem lets several loops of two servers lease what is due, until nothing is.
@@ -38,7 +40,7 @@ func TestTwoServersNeverLeaseTheSameItem(t *testing.T) {
 	for i := range items {
 		agents = append(agents, fmt.Sprint("agent", i))
 	}
-	if err := dbs[0].CreateTask(t.Context(), taskFor("t", "p", agents...), store.AuditRow{}); err != nil {
+	if err := storetest.Create(t.Context(), dbs[0], taskFor("t", "p", agents...), store.AuditRow{}); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -98,7 +100,7 @@ func TestLanesOfTwoServers(t *testing.T) {
 			// From here on the next one may be leased.
 			open.Delete(it.Agent + it.Process.Name)
 			if _, err := db.Finish(ctx,
-				store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}})); err != nil {
+				storetest.Reported(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}})); err != nil {
 				return err
 			}
 			done.Add(1)
@@ -111,7 +113,7 @@ func TestLanesOfTwoServers(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, uint64(w))) //nolint:gosec // to be repeated
 			for i := range each {
 				agents := []string{fmt.Sprint("a", random.IntN(3)), fmt.Sprint("a", 3+random.IntN(2))}
-				if err := dbs[w%2].CreateTask(ctx, taskFor(fmt.Sprintf("%d-%d", w, i), fmt.Sprint("p", random.IntN(2)),
+				if err := storetest.Create(ctx, dbs[w%2], taskFor(fmt.Sprintf("%d-%d", w, i), fmt.Sprint("p", random.IntN(2)),
 					agents...), store.AuditRow{}); err != nil {
 					t.Error(err)
 					return

@@ -40,7 +40,7 @@ func BenchmarkCreateTask(b *testing.B) {
 			i++
 			task.ID = fmt.Sprint(i)
 			task.Requests[0].Process.Name = task.ID
-			check(b, db.CreateTask(b.Context(), task, store.AuditRow{At: time.Now()}))
+			check(b, storetest.Create(b.Context(), db, task, store.AuditRow{At: time.Now()}))
 			b.StopTimer()
 			finishAll(b, db, n)
 			b.StartTimer()
@@ -62,7 +62,7 @@ func BenchmarkQueries(b *testing.B) {
 			took[i] += time.Since(began)
 			began = time.Now()
 		}
-		check(b, db.CreateTask(b.Context(), t, store.AuditRow{At: time.Now()}))
+		check(b, storetest.Create(b.Context(), db, t, store.AuditRow{At: time.Now()}))
 		lap(0)
 		items, err := db.LeaseItems(b.Context(), time.Now(), time.Now().Add(time.Minute), n)
 		check(b, err)
@@ -79,7 +79,7 @@ func BenchmarkQueries(b *testing.B) {
 					},
 				}}
 			}
-			_, err := db.Finish(b.Context(), store.GivenBy("agent", outcomes))
+			_, err := db.Finish(b.Context(), storetest.Reported("agent", outcomes))
 			check(b, err)
 		}
 		lap(2)
@@ -93,7 +93,7 @@ func BenchmarkQueries(b *testing.B) {
 
 // queries returns a task of n requests for one agent.
 func queries(id string, n int) *store.Task {
-	t := &store.Task{ID: id, App: "app", User: "user", Created: time.Now(), Wire: "gse"}
+	t := &store.Task{ID: id, App: "app", User: "user", Created: time.Now()}
 	for i := range n {
 		p := process.ID{Namespace: "ns", Name: fmt.Sprintf("worker-%d", i)}
 		t.Requests = append(t.Requests, store.Request{
@@ -157,7 +157,7 @@ func finishedTask(b *testing.B, db *sqlite.DB, n int) {
 			db.PutAgent(b.Context(),
 				store.Agent{Key: target.Agent, IP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}))
 	}
-	check(b, db.CreateTask(b.Context(), task, store.AuditRow{At: time.Now()}))
+	check(b, storetest.Create(b.Context(), db, task, store.AuditRow{At: time.Now()}))
 	finishAll(b, db, n)
 }
 
@@ -170,7 +170,7 @@ func finishAll(b *testing.B, db *sqlite.DB, n int) {
 	for _, it := range items {
 		outcomes[it.ID] = process.Outcome{Text: process.Success, Hosted: true}
 	}
-	_, err = db.Finish(b.Context(), store.GivenBy("", outcomes))
+	_, err = db.Finish(b.Context(), storetest.Reported("", outcomes))
 	check(b, err)
 }
 

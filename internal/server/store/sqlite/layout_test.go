@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/process"
@@ -21,7 +23,7 @@ func TestRequestsShareASpec(t *testing.T) {
 	shared := spec("a")
 	specs := []*process.Spec{nil, shared, shared, spec("b"), spec("a"), nil, spec("b")}
 	for _, id := range []string{"first", "second"} { // the numbers of the second are not those of its places
-		task := &store.Task{ID: id, App: "app", Created: time.Now(), Wire: "gse"}
+		task := &store.Task{ID: id, App: "app", Created: time.Now()}
 		for i, s := range specs {
 			name := fmt.Sprintf("%s-%d", id, i)
 			task.Requests = append(task.Requests, store.Request{
@@ -29,7 +31,7 @@ func TestRequestsShareASpec(t *testing.T) {
 				Targets: []store.Target{{Key: name, Asked: "x", Agent: "x"}},
 			})
 		}
-		if err := db.CreateTask(t.Context(), task, store.AuditRow{At: time.Now()}); err != nil {
+		if err := storetest.Create(t.Context(), db, task, store.AuditRow{At: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}

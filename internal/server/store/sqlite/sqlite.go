@@ -23,8 +23,8 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// keptRoom is kept beside the file for what is urgent on a full disk, in bytes.
-const keptRoom = 4 << 20
+// reserveSize is kept beside the file for what is urgent on a full disk, in bytes.
+const reserveSize = 4 << 20
 
 // busyTimeout is how long a write waits for another program that holds the file, such as a backup.
 const busyTimeout = 5 * time.Second
@@ -73,10 +73,10 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
 	}
-	if err := checkWhole(path); err != nil {
+	if err := checkComplete(path); err != nil {
 		return nil, fmt.Errorf("cannot open database %s: %w", path, err)
 	}
-	conns, err := open(path, 1, fmt.Sprintf("wal_autocheckpoint(%d)", foldAnyway), cache(1))
+	conns, err := open(path, 1, fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages), cache(1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
 	}
@@ -96,7 +96,7 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 		o(&wanted)
 	}
 	b := &backend{reader: reader, speller: sqlstore.NewSpeller(dialect())}
-	b.writer, err = newWriter(ctx, conns, b.speller, wanted.watch, reserve.Keep(path+".reserve", keptRoom), log)
+	b.writer, err = newWriter(ctx, conns, b.speller, wanted.watch, reserve.Keep(path+".reserve", reserveSize), log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), reader.Close(), conns.Close())
 	}

@@ -60,13 +60,13 @@ func newTask(id string, targets int) *store.Task {
 		agent := fmt.Sprintf("UA%054d", i)
 		r.Targets = append(r.Targets, store.Target{Key: host + ":ns:nginx", Asked: host, Agent: agent})
 	}
-	return &store.Task{ID: id, App: "app", Created: time.Now(), Wire: "gse", Requests: []store.Request{r}}
+	return &store.Task{ID: id, App: "app", Created: time.Now(), Requests: []store.Request{r}}
 }
 
 func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b%3f?#.db") // the name is not part of a URL to be parsed
 	db := open(t, path)
-	if err := db.CreateTask(t.Context(), newTask("t", 3), store.AuditRow{At: time.Now()}); err != nil {
+	if err := storetest.Create(t.Context(), db, newTask("t", 3), store.AuditRow{At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -92,7 +92,7 @@ func TestReopenEndsLeases(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	db := open(t, path)
 	for _, id := range []string{"first", "second"} {
-		if err := db.CreateTask(t.Context(), newTask(id, 3), store.AuditRow{At: time.Now()}); err != nil {
+		if err := storetest.Create(t.Context(), db, newTask(id, 3), store.AuditRow{At: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,7 +169,7 @@ func TestOpenedByTwoAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := db.CreateTask(t.Context(), newTask(fmt.Sprint(i), 5),
+			if err := storetest.Create(t.Context(), db, newTask(fmt.Sprint(i), 5),
 				store.AuditRow{At: time.Now()}); err != nil {
 				t.Error(err)
 			}

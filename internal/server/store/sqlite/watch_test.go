@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/process"
@@ -68,20 +70,20 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	w.said()
-	task := &store.Task{ID: "t", Created: time.Now().Add(-time.Hour), Wire: "gse", Requests: []store.Request{{
+	task := &store.Task{ID: "t", Created: time.Now().Add(-time.Hour), Requests: []store.Request{{
 		Op: process.Stop, Process: process.ID{Namespace: "n", Name: "p"},
 		Targets: []store.Target{
 			{Key: "a", Agent: "a"},
 			{Key: "b", Outcome: &process.Outcome{Fault: process.AgentUnavailable}},
 		},
 	}}}
-	must(t, db.CreateTask(t.Context(), task, store.AuditRow{At: time.Now()}))
+	must(t, storetest.Create(t.Context(), db, task, store.AuditRow{At: time.Now()}))
 	want("task", "audited 1", `ended stop "agent-unavailable" true`)
 	items, err := db.LeaseItems(t.Context(), time.Now(), time.Now().Add(time.Minute), 10)
 	must(t, err)
 	for range 2 { // the second has nothing left to finish
 		_, err = db.Finish(t.Context(),
-			store.GivenBy("", map[string]process.Outcome{items[0].ID: {Fault: process.CheckFailed}}))
+			storetest.Reported("", map[string]process.Outcome{items[0].ID: {Fault: process.CheckFailed}}))
 		must(t, err)
 	}
 	want("outcome", `ended stop "check-failed" true`)

@@ -22,13 +22,13 @@ var errClosed = errors.New("database is closed")
 // largestBatch bounds how many writes share a transaction, and so how long the first of them waits.
 const largestBatch = 128
 
-// The write-ahead log is folded back into the file when so many rows have been written and nobody has written for
-// foldPause: within a commit it would be waited for. A log of foldAnyway pages is folded in by the commit that makes it
-// so long.
+// The write-ahead log is checkpointed into the file when so many rows have been written and nobody has written for
+// checkpointPause: within a commit it would be waited for. A log of checkpointPages pages is checkpointed by the commit
+// that makes it so long.
 const (
-	foldRows   = 1000
-	foldPause  = 10 * time.Millisecond
-	foldAnyway = 16_384
+	checkpointRows  = 1000
+	checkpointPause = 10 * time.Millisecond
+	checkpointPages = 16_384
 )
 
 // writer runs all writes on one connection. Writes that wait while it is busy are committed together: one sync to disk
@@ -39,8 +39,8 @@ type writer struct {
 	tx    *tx
 	watch sqlstore.Watch // nil for none
 	log   *slog.Logger
-	// room is kept for urgent writes on a full disk.
-	room *reserve.Reserve
+	// reserve is kept for urgent writes on a full disk.
+	reserve *reserve.Reserve
 	// jobs is unbuffered: a job is either still with its caller or in work, so Close strands none.
 	jobs chan *job
 	quit chan struct{}
@@ -63,13 +63,13 @@ func newWriter(
 		return nil, err
 	}
 	w := &writer{
-		conns: conns,
-		tx:    &tx{conn: conn, speller: speller, prepared: map[string]*sql.Stmt{}},
-		watch: watch,
-		log:   log,
-		room:  room,
-		jobs:  make(chan *job),
-		quit:  make(chan struct{}),
+		conns:   conns,
+		tx:      &tx{conn: conn, speller: speller, prepared: map[string]*sql.Stmt{}},
+		watch:   watch,
+		log:     log,
+		reserve: room,
+		jobs:    make(chan *job),
+		quit:    make(chan struct{}),
 	}
 	w.done.Go(func() { w.run(context.WithoutCancel(ctx)) })
 	return w, nil
@@ -105,7 +105,7 @@ func (w *writer) run(ctx context.Context) {
 		case j := <-w.jobs:
 			batch = append(batch, j)
 		case <-w.idle():
-			w.fold(ctx)
+			w.checkpoint(ctx)
 			continue
 		case <-w.quit:
 			return
@@ -118,7 +118,7 @@ func (w *writer) run(ctx context.Context) {
 				waiting = false
 			}
 		}
-		if len(batch) > 1 && w.room.Renew() && w.together(ctx, batch) {
+		if len(batch) > 1 && w.reserve.Renew() && w.together(ctx, batch) {
 			continue
 		}
 		for _, j := range batch {
@@ -137,16 +137,16 @@ func (w *writer) wrote(writes int, begun time.Time, err error) {
 	}
 }
 
-// idle tells when nobody has written for long enough; never if there is too little to fold in.
+// idle tells when nobody has written for long enough; never if there is too little for a checkpoint.
 func (w *writer) idle() <-chan time.Time {
-	if w.tx.changed < foldRows {
+	if w.tx.changed < checkpointRows {
 		return nil
 	}
-	return time.After(foldPause)
+	return time.After(checkpointPause)
 }
 
-// fold brings the log into the file, as far as no read needs it as it is. What is left waits for the next time.
-func (w *writer) fold(ctx context.Context) {
+// checkpoint brings the log into the file, as far as no read needs it as it is. What is left waits for the next time.
+func (w *writer) checkpoint(ctx context.Context) {
 	w.tx.changed = 0
 	err := w.tx.Query(ctx, func(*sql.Rows) error { return nil }, `PRAGMA wal_checkpoint(PASSIVE)`)
 	if err != nil {
@@ -163,9 +163,9 @@ func (w *writer) withRoom(ctx context.Context, j *job) error {
 		}
 		return err
 	}
-	attempt := w.room.Ordinary
+	attempt := w.reserve.Ordinary
 	if j.urgent {
-		attempt = w.room.Urgent
+		attempt = w.reserve.Urgent
 	}
 	err := attempt(write)
 	if reserve.IsFull(err) {
@@ -181,7 +181,7 @@ func (w *writer) isFull(err error) bool {
 		return false
 	}
 	code := failure.Code() & 0xff
-	return code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && !w.room.Room()
+	return code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && !w.reserve.Room()
 }
 
 // alone runs one job in a transaction of its own.

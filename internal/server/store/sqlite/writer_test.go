@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"drover/internal/server/store/storetest"
+
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlstore"
@@ -93,7 +95,7 @@ func bigTask(id string) *store.Task {
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T, db *DB) {
 		limitPages(t, db, 2)
-		create := func(id string) error { return db.CreateTask(t.Context(), bigTask(id), store.AuditRow{}) }
+		create := func(id string) error { return storetest.Create(t.Context(), db, bigTask(id), store.AuditRow{}) }
 		if err := create("big"); err == nil {
 			t.Fatal("a full disk took a task")
 		}

@@ -18,23 +18,23 @@ const single = -1
 
 // layout is a task as rows.
 type layout struct {
-	specs []laidSpec // of the requests
-	items []placed
+	specs []specRow // of the requests
+	items []itemRow
 	// shuffled says that the shown items are not in the order of their keys.
 	shuffled bool
 	// until is when the leases end.
 	until time.Time
 }
 
-// laidSpec is the spec of a request, encoded, as null for none. It is the same text as that of the request of the
+// specRow is the spec of a request, encoded, as null for none. It is the same text as that of the request of the
 // number in of, which is the first one that has it.
-type laidSpec struct {
+type specRow struct {
 	text sql.NullString
 	of   int
 }
 
-// placed is one item to be stored.
-type placed struct {
+// itemRow is one item to be stored.
+type itemRow struct {
 	request int
 	rank    int
 	target  *store.Target
@@ -47,14 +47,14 @@ type placed struct {
 	leased bool
 }
 
-// lay places the items of a task: it drops repetitions, finds which item of each key is shown and in which place, which
-// items wait for others of the task, and which are one operation under several keys.
-func lay(t *store.Task) (layout, error) {
+// layOut places the items of a task: it drops repetitions, finds which item of each key is shown and in which place,
+// which items wait for others of the task, and which are one operation under several keys.
+func layOut(t *store.Task) (layout, error) {
 	total := 0
 	for i := range t.Requests {
 		total += len(t.Requests[i].Targets)
 	}
-	l := layout{items: make([]placed, 0, total)}
+	l := layout{items: make([]itemRow, 0, total)}
 	if err := l.encode(t); err != nil {
 		return layout{}, err
 	}
@@ -68,7 +68,7 @@ func lay(t *store.Task) (layout, error) {
 			if target.Agent == "" && target.Outcome == nil {
 				return layout{}, fmt.Errorf("target %q has neither an agent nor an outcome", target.Key)
 			}
-			it := placed{request: r, target: target, twin: single}
+			it := itemRow{request: r, target: target, twin: single}
 			same, again := shown[target.Key]
 			if target.Outcome == nil {
 				where := lane{target.Agent, request.Process}
@@ -131,8 +131,8 @@ func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []
 
 // encode encodes the specs, each once.
 func (l *layout) encode(t *store.Task) error {
-	l.specs = make([]laidSpec, len(t.Requests))
-	seen := make(map[*process.Spec]laidSpec)
+	l.specs = make([]specRow, len(t.Requests))
+	seen := make(map[*process.Spec]specRow)
 	first := make(map[string]int)
 	for r := range t.Requests {
 		request := &t.Requests[r]
@@ -147,7 +147,7 @@ func (l *layout) encode(t *store.Task) error {
 				of = r
 				first[text.String] = r
 			}
-			spec = laidSpec{text, of}
+			spec = specRow{text, of}
 			seen[request.Spec] = spec
 		}
 		l.specs[r] = spec
@@ -163,7 +163,7 @@ type lane struct {
 
 // repeated reports whether an item is the same as the one of its key that is shown so far: they are both one operation,
 // or both the same outcome. Only neighbours in a lane are one operation: start, stop, start is three.
-func (l *layout) repeated(t *store.Task, it placed, shown int) bool {
+func (l *layout) repeated(t *store.Task, it itemRow, shown int) bool {
 	other := &l.items[shown]
 	p, q := it.target.Outcome, other.target.Outcome
 	if p == nil && q == nil {
@@ -173,7 +173,7 @@ func (l *layout) repeated(t *store.Task, it placed, shown int) bool {
 }
 
 // repeats reports whether two items of a process ask for the same.
-func (l *layout) repeats(t *store.Task, a, b placed) bool {
+func (l *layout) repeats(t *store.Task, a, b itemRow) bool {
 	x, y := &t.Requests[a.request], &t.Requests[b.request]
 	return x.Op == y.Op && x.Process == y.Process &&
 		(x.Op == process.Query || l.specs[a.request].of == l.specs[b.request].of)

@@ -43,7 +43,7 @@ func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]t
 }
 
 // Finish stores outcomes that agents reported.
-func (db *Store) Finish(ctx context.Context, given []store.Given) ([]string, error) {
+func (db *Store) Finish(ctx context.Context, given []store.ReportedOutcome) ([]string, error) {
 	const width = endWidth + 1
 	args := make([]any, 0, width*len(given))
 	for i := range given {
@@ -64,7 +64,7 @@ func (db *Store) Finish(ctx context.Context, given []store.Given) ([]string, err
 }
 
 // Conclude stores outcomes that the server decided.
-func (db *Store) Conclude(ctx context.Context, ended []store.Ended) ([]string, error) {
+func (db *Store) Conclude(ctx context.Context, ended []store.DecidedOutcome) ([]string, error) {
 	const width = endWidth + 1
 	args := make([]any, 0, width*len(ended))
 	for i := range ended {
@@ -124,7 +124,7 @@ func endOf(width int, columns, parameters, condition string) update {
 // finish ends items of some agents, makes the next one of each lane due, and returns the tasks.
 func (db *Store) finish(ctx context.Context, ends update, args []any, agents iter.Seq[string]) ([]string, error) {
 	var names []string
-	var done []finished
+	var done []finishedItem
 	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		names, done = nil, nil
 		if err := db.lockLanes(ctx, tx, agents); err != nil {
@@ -134,7 +134,7 @@ func (db *Store) finish(ctx context.Context, ends update, args []any, agents ite
 		lanes := []byte{'['}
 		err := ends.run(ctx, tx, args, func(rows *sql.Rows) error {
 			var task, host, lane int64
-			var it finished
+			var it finishedItem
 			err := rows.Scan(&task, &host, &lane, &it.fault, &it.op)
 			done, of = append(done, it), append(of, task)
 			lanes = appendPair(lanes, host, lane)

@@ -60,7 +60,7 @@ type Store struct {
 // stored.
 func New(backend Backend, watch Watch) *Store {
 	if watch == nil {
-		watch = unwatched{}
+		watch = noWatch{}
 	}
 	return &Store{backend: backend, dialect: backend.Dialect(), watch: watch}
 }

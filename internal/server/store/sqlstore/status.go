@@ -36,7 +36,7 @@ func (r *statusReader) field(s *process.Status, key, value []byte) bool {
 	case "want":
 		return readText(&s.Want, r.last.Want, value)
 	case "revision":
-		return readWhole(&s.Revision, value)
+		return readInteger(&s.Revision, value)
 	case "state":
 		return readText(&s.State, r.last.State, value)
 	case "message":
@@ -44,7 +44,7 @@ func (r *statusReader) field(s *process.Status, key, value []byte) bool {
 	case "proc_name":
 		return readText(&s.ProcName, r.last.ProcName, value)
 	case "restarts":
-		return readWhole(&s.Restarts, value)
+		return readInteger(&s.Restarts, value)
 	case "flapping":
 		return readFlag(&s.Flapping, value)
 	case "cause":
@@ -62,15 +62,15 @@ func (r *statusReader) field(s *process.Status, key, value []byte) bool {
 	case "usage":
 		return readAny(&s.Usage, value)
 	case "next_run":
-		return readWhole(&s.NextRun, value)
+		return readInteger(&s.NextRun, value)
 	case "runs":
 		return readAny(&s.Runs, value)
 	case "registered_at":
-		return readWhole(&s.RegisteredAt, value)
+		return readInteger(&s.RegisteredAt, value)
 	case "last_start_at":
-		return readWhole(&s.LastStartAt, value)
+		return readInteger(&s.LastStartAt, value)
 	case "reported_at":
-		return readWhole(&s.ReportedAt, value)
+		return readInteger(&s.ReportedAt, value)
 	case "instance":
 		return eachMember(value, func(key, value []byte) bool { return r.instance(&s.Instance, key, value) })
 	default:
@@ -82,15 +82,15 @@ func (r *statusReader) instance(i *process.Instance, key, value []byte) bool {
 	last := &r.last.Instance
 	switch string(key) {
 	case "pid":
-		return readWhole(&i.PID, value)
+		return readInteger(&i.PID, value)
 	case "cmdline":
 		return readText(&i.Cmdline, last.Cmdline, value)
 	case "stat":
 		return readText(&i.Stat, last.Stat, value)
 	case "started_at":
-		return readWhole(&i.StartedAt, value)
+		return readInteger(&i.StartedAt, value)
 	case "elapsed":
-		return readWhole(&i.Elapsed, value)
+		return readInteger(&i.Elapsed, value)
 	case "cpu":
 		return readNumber(&i.CPU, value)
 	case "cpu_average":
@@ -98,15 +98,15 @@ func (r *statusReader) instance(i *process.Instance, key, value []byte) bool {
 	case "mem":
 		return readNumber(&i.Mem, value)
 	case "rss":
-		return readWhole(&i.RSS, value)
+		return readInteger(&i.RSS, value)
 	case "vsize":
-		return readWhole(&i.VSize, value)
+		return readInteger(&i.VSize, value)
 	case "user_time":
 		return readNumber(&i.UserTime, value)
 	case "system_time":
 		return readNumber(&i.SystemTime, value)
 	case "threads":
-		return readWhole(&i.Threads, value)
+		return readInteger(&i.Threads, value)
 	case "version":
 		return readText(&i.Version, last.Version, value)
 	case "health":
@@ -202,7 +202,7 @@ func readFlag(v *bool, text []byte) bool {
 	return *v || string(text) == "false"
 }
 
-func readWhole[T int | int64 | uint64](v *T, text []byte) bool {
+func readInteger[T int | int64 | uint64](v *T, text []byte) bool {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	*v = T(n)
 	return err == nil

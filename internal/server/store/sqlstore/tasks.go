@@ -15,17 +15,11 @@ import (
 	"drover/internal/server/task"
 )
 
-// CreateTask stores the task, all its items and the audit row in one transaction.
-func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow) error {
-	_, err := db.CreateLeased(ctx, t, row, time.Time{}, 0)
-	return err
-}
-
-// CreateLeased is CreateTask, and also leases the first due items.
-func (db *Store) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
+// CreateTask stores the task, all its items and the audit row in one transaction, and leases the first due items.
+func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
 	limit int,
 ) ([]store.Item, error) {
-	l, err := lay(t)
+	l, err := layOut(t)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create task %s: %w", t.ID, err)
 	}
@@ -66,9 +60,10 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 	base itemBase,
 ) (waiting map[int64]bool, err error) {
 	err = tx.exec(ctx,
+		// Nothing reads wire. Servers of an earlier version on the same database still write it.
 		`INSERT INTO tasks (num, id, app, "user", request_id, created, wire, first_item, end_item, in_order)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), t.Wire, base.item, base.item+int64(len(l.items)),
+		VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?)`,
+		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), base.item, base.item+int64(len(l.items)),
 		!l.shuffled)
 	if err != nil {
 		return nil, err

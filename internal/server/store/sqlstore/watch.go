@@ -19,23 +19,23 @@ type Watch interface {
 	Audited(rows int)
 }
 
-// unwatched is a Watch that nobody looks at.
-type unwatched struct{}
+// noWatch is a Watch that nobody looks at.
+type noWatch struct{}
 
-func (unwatched) Wrote(int, time.Duration, error)                {}
-func (unwatched) Ended(process.Op, process.Fault, time.Duration) {}
-func (unwatched) Happened(process.EventKind, time.Duration)      {}
-func (unwatched) Audited(int)                                    {}
+func (noWatch) Wrote(int, time.Duration, error)                {}
+func (noWatch) Ended(process.Op, process.Fault, time.Duration) {}
+func (noWatch) Happened(process.EventKind, time.Duration)      {}
+func (noWatch) Audited(int)                                    {}
 
-// finished is an item that has got its outcome.
-type finished struct {
+// finishedItem is an item that has got its outcome.
+type finishedItem struct {
 	op      process.Op
 	fault   process.Fault
 	created int64 // of its task, in Unix nanoseconds
 }
 
 // tell tells of items that have got their outcomes.
-func (db *Store) tell(items []finished) {
+func (db *Store) tell(items []finishedItem) {
 	now := time.Now()
 	for _, it := range items {
 		db.watch.Ended(it.op, it.fault, max(now.Sub(moment(it.created)), 0))
@@ -43,11 +43,11 @@ func (db *Store) tell(items []finished) {
 }
 
 // knownFrom returns the items of a task whose outcomes were known when it was stored.
-func knownFrom(t *store.Task, l layout) []finished {
-	var list []finished
+func knownFrom(t *store.Task, l layout) []finishedItem {
+	var list []finishedItem
 	for _, it := range l.items {
 		if o := it.target.Outcome; o != nil {
-			list = append(list, finished{op: t.Requests[it.request].Op, fault: o.Fault, created: nanos(t.Created)})
+			list = append(list, finishedItem{op: t.Requests[it.request].Op, fault: o.Fault, created: nanos(t.Created)})
 		}
 	}
 	return list

@@ -63,7 +63,7 @@ func fill(t *testing.T, s store.Store) {
 		[]process.Event{{Stream: "more", Seq: 1, Kind: process.EventExited}})
 	_, facts := s.Identify(t.Context(), map[string]string{"id": "fleet"})
 	err := errors.Join(
-		s.CreateTask(t.Context(), &store.Task{
+		storetest.Create(t.Context(), s, &store.Task{
 			ID: "copied", App: "app", Created: time.Now(),
 			Requests: []store.Request{request},
 		}, store.AuditRow{At: time.Now()}),
@@ -169,7 +169,7 @@ func TestCopy(t *testing.T) {
 		Targets: []store.Target{{Key: "k", Agent: "agent0"}, {Key: "l", Agent: "new"}},
 	}
 	err = errors.Join(
-		to.CreateTask(t.Context(), &store.Task{ID: "new", Created: time.Now(), Requests: []store.Request{request}},
+		storetest.Create(t.Context(), to, &store.Task{ID: "new", Created: time.Now(), Requests: []store.Request{request}},
 			store.AuditRow{}),
 		to.PutObserved(t.Context(), store.ReportMark{Agent: "new"},
 			[]store.Observed{{Agent: "new", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}}, nil),

@@ -34,7 +34,7 @@ func ItemLife(b *testing.B, s store.Store, together int) {
 			must(b, s.MarkAccepted(b.Context(), []string{it.ID}, time.Time{}))
 			must(b, s.Begin(b.Context(), it.Agent, map[string]time.Time{it.ID: at(time.Hour)}))
 			_, err := s.Finish(b.Context(),
-				store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}}))
+				Reported(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}}))
 			must(b, err)
 		}
 	})

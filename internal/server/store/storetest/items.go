@@ -52,7 +52,7 @@ func createLeased(t *testing.T, s store.Store) {
 	known := request(process.Start, "a", "k")
 	known.Targets[0].Outcome = &process.Outcome{Fault: process.AgentUnavailable}
 	now := at(time.Second)
-	items, err := s.CreateLeased(t.Context(), &store.Task{
+	items, err := s.CreateTask(t.Context(), &store.Task{
 		ID: "t", App: "app", User: "user", Created: now,
 		Requests: []store.Request{
 			known, request(process.Stop, "a", "x", "y"), request(process.Start, "b", "x", "y", "z"),
@@ -72,7 +72,7 @@ func createLeased(t *testing.T, s store.Store) {
 	finish(t, s, earlier, success())
 	same(t, "what they held up", []string{"stop x:a", "query x:b"}, brief(lease(t, s, now, 10)))
 
-	none, err := s.CreateLeased(t.Context(),
+	none, err := s.CreateTask(t.Context(),
 		&store.Task{ID: "u", Created: now, Requests: []store.Request{request(process.Stop, "c", "x")}},
 		store.AuditRow{At: now}, now.Add(time.Hour), 0)
 	must(t, err)
@@ -241,7 +241,7 @@ func concurrent(t *testing.T, s store.Store) {
 				for a := range targets {
 					agents = append(agents, fmt.Sprintf("%s-%d", id, a))
 				}
-				err := s.CreateTask(t.Context(), &store.Task{
+				err := Create(t.Context(), s, &store.Task{
 					ID: id, Created: epoch,
 					Requests: []store.Request{request(process.Start, "a", agents...)},
 				}, store.AuditRow{At: epoch})
@@ -257,7 +257,7 @@ func concurrent(t *testing.T, s store.Store) {
 					leased[it.ID]++
 					mu.Unlock()
 					if _, err := s.Finish(t.Context(),
-						store.GivenBy("", map[string]process.Outcome{it.ID: success()})); err != nil {
+						Reported("", map[string]process.Outcome{it.ID: success()})); err != nil {
 						t.Error(err)
 					}
 				}
@@ -283,8 +283,8 @@ func concurrent(t *testing.T, s store.Store) {
 
 // wanted: what an agent asks about is accepted, with a later deadline, unless it is at its end, another's or nobody's.
 func wanted(t *testing.T, s store.Store) {
-	must(t, s.CreateTask(t.Context(), &store.Task{
-		ID: "t", App: "app", Created: epoch, Wire: "gse", HostTimeout: time.Minute,
+	must(t, Create(t.Context(), s, &store.Task{
+		ID: "t", App: "app", Created: epoch, HostTimeout: time.Minute,
 		Requests: []store.Request{request(process.Start, "a", "x", "y"), request(process.Start, "b", "x")},
 	}, store.AuditRow{At: epoch}))
 	items := lease(t, s, epoch, 10)

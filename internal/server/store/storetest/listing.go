@@ -99,7 +99,7 @@ func listTasks(t *testing.T, s store.Store) {
 	refused := request(process.Kill, "c", "z")
 	refused.Targets[0].Outcome = &process.Outcome{Fault: process.Failed, Text: "no"}
 	must(t,
-		s.CreateTask(ctx, &store.Task{
+		Create(ctx, s, &store.Task{
 			ID: "second", App: "other", User: "u", RequestID: "r", Created: at(time.Second),
 			Requests: []store.Request{refused},
 		},
@@ -112,7 +112,7 @@ func listTasks(t *testing.T, s store.Store) {
 			item = it.ID
 		}
 	}
-	_, err = s.Finish(ctx, store.GivenBy("y", map[string]process.Outcome{item: {Text: process.Success}}))
+	_, err = s.Finish(ctx, Reported("y", map[string]process.Outcome{item: {Text: process.Success}}))
 	must(t, err)
 
 	second := store.TaskSummary{
@@ -151,7 +151,7 @@ func listTasks(t *testing.T, s store.Store) {
 func listWaiting(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	create(t, s, "first", request(process.Start, "a", "x", "y"), request(process.Query, "a", "x"))
-	must(t, s.CreateTask(ctx, &store.Task{
+	must(t, Create(ctx, s, &store.Task{
 		ID: "second", App: "other", User: "u", Created: at(time.Minute),
 		Requests: []store.Request{request(process.Stop, "b", "x")},
 	}, store.AuditRow{At: at(time.Minute)}))
@@ -181,7 +181,7 @@ func listWaiting(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "since when", at(time.Minute), waiting[2].Created)
 	for _, it := range leased {
-		_, err := s.Finish(ctx, store.GivenBy("", map[string]process.Outcome{it.ID: {Text: process.Success}}))
+		_, err := s.Finish(ctx, Reported("", map[string]process.Outcome{it.ID: {Text: process.Success}}))
 		must(t, err)
 	}
 	same(t, "done", []string(nil), told(store.WaitingFilter{Before: at(time.Minute)}, 10))

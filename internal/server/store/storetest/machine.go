@@ -64,7 +64,7 @@ func step(t *testing.T, s store.Store, it store.Item, m task.Item, e task.Event)
 			break
 		}
 		it.State = m.State
-		if _, err := s.Conclude(t.Context(), []store.Ended{{Item: it, Outcome: *next.Outcome}}); err != nil {
+		if _, err := s.Conclude(t.Context(), []store.DecidedOutcome{{Item: it, Outcome: *next.Outcome}}); err != nil {
 			t.Fatal(err)
 		}
 	default:

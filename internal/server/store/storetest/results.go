@@ -50,7 +50,7 @@ func finishTasks(t *testing.T, s store.Store) {
 	for _, it := range items[:3] {
 		outcomes[it.ID] = success()
 	}
-	tasks, err := s.Finish(t.Context(), store.GivenBy("", outcomes))
+	tasks, err := s.Finish(t.Context(), Reported("", outcomes))
 	must(t, err)
 	slices.Sort(tasks)
 	same(t, "tasks", []string{"1", "2"}, tasks)
@@ -60,7 +60,7 @@ func foreignResults(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x"))
 	it := leaseOne(t, s, epoch)
 	must(t, s.Begin(t.Context(), "y", map[string]time.Time{it.ID: at(time.Second)}))
-	tasks, err := s.Finish(t.Context(), store.GivenBy("y", map[string]process.Outcome{it.ID: success()}))
+	tasks, err := s.Finish(t.Context(), Reported("y", map[string]process.Outcome{it.ID: success()}))
 	must(t, err)
 	if len(tasks) != 0 || views(t, s, "t")[0].Done {
 		t.Error("an agent finished what another was asked for")
@@ -73,9 +73,12 @@ func conclude(t *testing.T, s store.Store) {
 	read := lease(t, s, epoch, 10)
 	must(t, s.MarkAccepted(t.Context(), []string{read[1].ID}, time.Time{}))
 	must(t, s.Begin(t.Context(), "z", map[string]time.Time{read[2].ID: at(time.Hour)}))
-	var ended []store.Ended
+	var ended []store.DecidedOutcome
 	for _, it := range append(read, store.Item{ID: "no such id"}) {
-		ended = append(ended, store.Ended{Item: it, Outcome: process.Outcome{Fault: process.Failed, Text: "gone"}})
+		ended = append(ended, store.DecidedOutcome{Item: it, Outcome: process.Outcome{
+			Fault: process.Failed,
+			Text:  "gone",
+		}})
 	}
 	tasks, err := s.Conclude(t.Context(), ended)
 	must(t, err)
@@ -139,7 +142,7 @@ func unknownIDs(t *testing.T, s store.Store) {
 		must(t, s.MarkSent(t.Context(), []string{id}, at(time.Hour)))
 		must(t, s.Postpone(t.Context(), []string{id}, at(time.Hour)))
 		must(t, s.Begin(t.Context(), "", map[string]time.Time{id: at(time.Hour)}))
-		tasks, err := s.Finish(t.Context(), store.GivenBy("", map[string]process.Outcome{id: success()}))
+		tasks, err := s.Finish(t.Context(), Reported("", map[string]process.Outcome{id: success()}))
 		must(t, err)
 		if len(tasks) != 0 {
 			t.Errorf("id %q was taken for %q", id, it.ID)

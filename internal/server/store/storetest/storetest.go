@@ -171,8 +171,8 @@ func create(tb testing.TB, s store.Store, id string, requests ...store.Request) 
 
 func createAt(tb testing.TB, s store.Store, id string, created time.Time, requests ...store.Request) {
 	tb.Helper()
-	must(tb, s.CreateTask(tb.Context(), &store.Task{
-		ID: id, App: "app", Created: created, Wire: "gse",
+	must(tb, Create(tb.Context(), s, &store.Task{
+		ID: id, App: "app", Created: created,
 		Requests: requests,
 	},
 		store.AuditRow{At: created, Action: "operate", Target: id}))
@@ -226,7 +226,7 @@ func ids(items []store.Item) []string {
 
 func finish(t *testing.T, s store.Store, it store.Item, o process.Outcome) []string {
 	t.Helper()
-	tasks, err := s.Finish(t.Context(), store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: o}))
+	tasks, err := s.Finish(t.Context(), Reported(it.Agent, map[string]process.Outcome{it.ID: o}))
 	must(t, err)
 	slices.Sort(tasks)
 	return tasks

@@ -81,7 +81,7 @@ func openTask(t *testing.T, s store.Store) {
 
 func takenID(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x"))
-	err := s.CreateTask(t.Context(),
+	err := Create(t.Context(), s,
 		&store.Task{ID: "t", Created: epoch, Requests: []store.Request{request(process.Stop, "b", "y")}},
 		store.AuditRow{At: epoch})
 	if err == nil {
@@ -97,7 +97,7 @@ func takenID(t *testing.T, s store.Store) {
 
 func nobodyToAsk(t *testing.T, s store.Store) {
 	r := request(process.Start, "a", "x", "")
-	err := s.CreateTask(t.Context(), &store.Task{ID: "t", Created: epoch, Requests: []store.Request{r}},
+	err := Create(t.Context(), s, &store.Task{ID: "t", Created: epoch, Requests: []store.Request{r}},
 		store.AuditRow{At: epoch})
 	if err == nil {
 		t.Error("a target without agent and outcome was taken")
@@ -241,7 +241,7 @@ func twins(t *testing.T, s store.Store) {
 	// An end without the agent's word is one of both.
 	create(t, s, "v", spelt(restart, "id", "ip"))
 	items = lease(t, s, at(time.Hour), 100)
-	_, err = s.Conclude(t.Context(), []store.Ended{{Item: items[0], Outcome: outcome}})
+	_, err = s.Conclude(t.Context(), []store.DecidedOutcome{{Item: items[0], Outcome: outcome}})
 	must(t, err)
 	if open, err := s.TaskOpen(t.Context(), "v"); open || err != nil {
 		t.Errorf("it is open: %v; error %v", open, err)

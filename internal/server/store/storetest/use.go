@@ -20,7 +20,7 @@ func Use(t *testing.T, db store.Store) {
 		}
 	}
 	for _, id := range []string{"1", "2"} {
-		do(db.CreateTask(ctx, &store.Task{ID: id, Created: now, Requests: []store.Request{
+		do(Create(ctx, db, &store.Task{ID: id, Created: now, Requests: []store.Request{
 			{Op: process.Start, Spec: &process.Spec{}, Targets: []store.Target{{Key: "k", Agent: "a"}}},
 		}}, store.AuditRow{At: now}))
 	}
@@ -38,9 +38,9 @@ func Use(t *testing.T, db store.Store) {
 	do(err)
 	_, err = db.Overdue(ctx, now, 1)
 	do(err)
-	_, err = db.Conclude(ctx, []store.Ended{{Item: items[0]}})
+	_, err = db.Conclude(ctx, []store.DecidedOutcome{{Item: items[0]}})
 	do(err)
-	_, err = db.Finish(ctx, store.GivenBy("a", map[string]process.Outcome{ids[0]: {}}))
+	_, err = db.Finish(ctx, Reported("a", map[string]process.Outcome{ids[0]: {}}))
 	do(err)
 	_, _, err = db.NextDue(ctx)
 	do(err)

@@ -1,0 +1,63 @@
+package locate
+
+import (
+	"fmt"
+
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/trail"
+)
+
+// ambiguousError is the error for a live process of the name that need not be the one that is meant, whatever a pid
+// file says.
+type ambiguousError struct{ text string }
+
+// Error implements error.
+func (d *ambiguousError) Error() string { return d.text }
+
+// verify returns nil if what a pid file says of a process counts: whoever can write it decides who is signalled. A
+// process that was started for this one always is it. Any other one must run as the account, and the file must be one
+// that only root and that account can replace. Root may mean anybody; the file may then also be that of the account
+// that the process runs as, which could only have itself ended.
+func (q Query) verify(id procfs.Identity, info procfs.Info, file pidFile) error {
+	if q.Own != nil && q.Own(id) {
+		return nil
+	}
+	if !q.runs(info) {
+		return &ambiguousError{
+			fmt.Sprintf(
+				"pid %d of pid file %s runs as uid %d, not as user %s: set the user of the spec to the account of the process, or start the process with drover",
+				info.PID, file.path, other(info, q.Account.UID), q.Account.Name),
+		}
+	}
+	trusted := trail.Trusted{UIDs: []uint32{q.Account.UID}, GIDs: []uint32{q.Account.GID}}
+	who := "root"
+	if q.Account.UID != 0 {
+		who += " and " + q.Account.Name
+	} else if info.Real == info.Saved && info.Real == info.UID {
+		//nolint:gosec // ids of the kernel
+		trusted.UIDs, trusted.GIDs = append(trusted.UIDs, uint32(info.Real)), append(trusted.GIDs, uint32(info.GID))
+		who += fmt.Sprintf(" and uid %d, as which pid %d runs,", info.Real, info.PID)
+	}
+	if weak := file.trail.Weak(trusted); weak != "" {
+		return &ambiguousError{
+			fmt.Sprintf(
+				"pid file %s is not believed, which names pid %d: %s; it counts once only %s can replace it (chown, chmod), or drover has started the process",
+				file.path, info.PID, weak, who),
+		}
+	}
+	return nil
+}
+
+// runs reports whether a process runs as the account, and as nobody else that it could become again.
+func (q Query) runs(info procfs.Info) bool {
+	account := int64(q.Account.UID)
+	return account == 0 || int64(info.Real) == account && int64(info.Saved) == account
+}
+
+// other is one of the ids of a process that is not that of the account.
+func other(info procfs.Info, account uint32) int {
+	if int64(info.Real) != int64(account) {
+		return info.Real
+	}
+	return info.Saved
+}

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"drover/internal/agent/metrics"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/report"
+	"drover/internal/process"
+)
+
+// WriteMetrics writes what the agent has done and how it stands, in the text format of Prometheus.
+func (a *Agent) WriteMetrics(w io.Writer) error {
+	f, b := a.super.Counts(), a.events.Backlog()
+	return a.metrics.Write(w, metrics.State{
+		Processes: f.States, Hosted: f.Hosted, Flapping: f.Flapping, Unhealthy: f.Unhealthy, Waiting: f.Waiting,
+		PendingBytes: b.Bytes, Unwritten: b.Unwritten, Lost: b.Lost, Connected: a.conn.takesOrders(),
+	})
+}
+
+// serveMetrics answers /metrics, where that is asked for, until ctx ends.
+func (a *Agent) serveMetrics(ctx context.Context) error {
+	if a.cfg.Metrics == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return metrics.Serve(ctx, a.cfg.Metrics, a.WriteMetrics, a.cfg.Log)
+}
+
+// measuredLink counts reports.
+type measuredLink struct {
+	report.Link
+	metrics *metrics.Metrics
+}
+
+// Report implements report.Link.
+func (l measuredLink) Report(ctx context.Context, data []byte) ([]byte, error) {
+	reply, err := l.Link.Report(ctx, data)
+	l.metrics.Reported(len(data), err)
+	return reply, err
+}
+
+// measuredHost measures launches.
+type measuredHost struct {
+	Host
+	metrics *metrics.Metrics
+}
+
+// Launch implements operation.Commands.
+func (h measuredHost) Launch(run, line string, spec *process.Spec) (operation.Child, error) {
+	begun := time.Now()
+	child, err := h.Host.Launch(run, line, spec)
+	h.metrics.Launched(time.Since(begun), err)
+	return child, err
+}

@@ -1,0 +1,64 @@
+package operation
+
+import (
+	"sync"
+
+	"drover/internal/process"
+)
+
+// activeRuns are the runs of what is under way, by the key of its progress. Until its end has been taken note of nobody
+// else knows that a run of it has left the process running: its output and its control group must not be dropped. The
+// zero value is empty.
+type activeRuns struct {
+	mu   sync.Mutex
+	runs map[string][]string
+}
+
+func (a *activeRuns) add(key string, runs ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.runs == nil {
+		a.runs = map[string][]string{}
+	}
+	a.runs[key] = append(a.runs[key], runs...)
+}
+
+func (a *activeRuns) drop(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.runs, key)
+}
+
+// Runs returns the runs of the operations, the relaunches and the ends by policy that are under way: a run is among
+// them from before anything of it can be seen until Ended or Relaunched, or until TakeDown returns.
+func (o *Operator) Runs() []string {
+	o.active.mu.Lock()
+	defer o.active.mu.Unlock()
+	var all []string
+	for _, runs := range o.active.runs {
+		all = append(all, runs...)
+	}
+	return all
+}
+
+// Adopt takes note of the runs of an operation that an earlier agent has left open. It may be long until that goes on.
+func (o *Operator) Adopt(item string) { o.adopt(item) }
+
+// AdoptPolicy is Adopt for what an earlier agent was doing to a process by policy.
+func (o *Operator) AdoptPolicy(id process.ID) {
+	o.adopt(relaunchKey(id))
+	o.adopt(takeDownKey(id))
+}
+
+func (o *Operator) adopt(key string) {
+	progress, err := o.Journal.GetProgress(key)
+	if err != nil {
+		o.Log.Warn("cannot read progress", "key", key, "error", err)
+	}
+	for _, st := range progress.Steps {
+		o.active.add(key, st.Run)
+	}
+}
+
+// Ended forgets the runs of an operation, once what came of it has been taken note of.
+func (o *Operator) Ended(item string) { o.active.drop(item) }

@@ -1,0 +1,103 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// A whole fleet reconnects at once if a server restarts. With all handshakes in parallel, every client would time out
+// and retry before any handshake ends. So a few handshakes run at a time, the next clients wait for a short while,
+// and the rest are rejected early. Rejected clients retry after a random time of some seconds.
+const (
+	// handshakesPerProcessor is the number of parallel handshakes: each waits for the network most of the time.
+	handshakesPerProcessor = 32
+	// maxSlotWait is the longest wait for a turn, well below a client's handshake timeout (fabric.Dial, 12 s). A wait
+	// costs far less than a reconnect, so many clients may wait. The bound limits their memory: about 20 kB each.
+	maxSlotWait    = 8 * time.Second
+	waitingPerSlot = 512
+	// slotTime is how long a handshake without progress holds its place.
+	slotTime = time.Second
+	// readBuffer is the size of the kernel's receive buffer of a client, in bytes. A broker reads all available bytes
+	// and forwards them to the server: hundreds of fast senders must not overrun the one connection of the server.
+	readBuffer = 64 << 10
+)
+
+// errBusy closes the connection of a client that must retry later.
+var errBusy = errors.New("too many clients connect at the same time")
+
+// handshakeLimiter bounds the number of parallel handshakes. It is safe for concurrent use.
+type handshakeLimiter struct {
+	slots   chan struct{}
+	waiting atomic.Int64
+	most    int64
+}
+
+func newHandshakeLimiter(places, waiting int) *handshakeLimiter {
+	return &handshakeLimiter{slots: make(chan struct{}, places), most: int64(waiting)}
+}
+
+// forProcessors returns a limiter for the number of processors of this machine.
+func forProcessors() *handshakeLimiter {
+	places := handshakesPerProcessor * runtime.GOMAXPROCS(0)
+	return newHandshakeLimiter(places, places*waitingPerSlot)
+}
+
+// limit returns the TLS configuration of a listener whose handshakes wait for their turn, and whose connections have
+// small receive buffers.
+func (l *handshakeLimiter) limit(cfg *tls.Config) *tls.Config {
+	cfg = cfg.Clone()
+	inner := cfg.GetConfigForClient
+	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if err := l.enter(hello.Context()); err != nil {
+			return nil, err
+		}
+		if conn, ok := hello.Conn.(*net.TCPConn); ok {
+			_ = conn.SetReadBuffer(readBuffer) // it would take more at a time, and no less would work
+		}
+		if inner == nil {
+			return nil, nil //nolint:nilnil // the configuration at hand counts
+		}
+		return inner(hello)
+	}
+	return cfg
+}
+
+// enter waits for a place; the end of the handshake, and of its context, frees the place.
+func (l *handshakeLimiter) enter(handshake context.Context) error {
+	if !l.acquire(handshake) {
+		return errBusy
+	}
+	ctx, cancel := context.WithTimeout(handshake, slotTime)
+	context.AfterFunc(ctx, func() {
+		cancel()
+		<-l.slots
+	})
+	return nil
+}
+
+func (l *handshakeLimiter) acquire(ctx context.Context) bool {
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	default:
+	}
+	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > l.most {
+		return false
+	}
+	timer := time.NewTimer(maxSlotWait)
+	defer timer.Stop()
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	case <-timer.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}

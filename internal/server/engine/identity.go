@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+// IdentityHooks is what an engine asks and tells of who reports.
+type IdentityHooks struct {
+	// Trust notes what an agent goes by, and returns the sealed manifest by which it is to renew that; nil where it has
+	// the latest.
+	Trust func(ctx context.Context, agent string, held wire.TrustHeld) []byte
+	// Trusts reports whether that is known of the agent already, and Trust has nothing to say to it.
+	Trusts func(agent string, held wire.TrustHeld) bool
+	// Cloned hears that a second host uses the key of an agent.
+	Cloned func(ctx context.Context, agent string, rival fleet.Rival)
+}
+
+// errOtherHost refuses the report of a host that the key does not belong to, as far as is known.
+var errOtherHost = errors.New("another host uses the same key")
+
+// ownsKey reports whether a report comes from the host that the agent's key belongs to, as far as is known. If not it
+// writes the answer.
+func (c *collector) ownsKey(ctx context.Context, agent string, r *wire.Report, signed bool, now time.Time,
+	ack *wire.ReportAck,
+) bool {
+	by := fleet.Claimant{Place: r.Place, Session: r.Session, Introduces: r.Hello != nil, Proof: r.Proof}
+	if by.Introduces {
+		by.Name = shortWord(r.Hello.Name)
+		if c.directory.Elsewhere(agent, by.Place, now) && c.isReplayed(ctx, agent, by.Session, ack) {
+			return false
+		}
+	}
+	claim, rival, news := c.directory.Claim(agent, by, now)
+	if news {
+		c.log.ErrorContext(ctx, "two hosts use the key of one agent, rejecting the second host", "agent", agent,
+			"second", rival.Name)
+		c.identity.Cloned(ctx, agent, rival)
+	}
+	switch {
+	case claim == fleet.Granted:
+		if rival.Place != "" && r.Proof != rival.Challenge() {
+			ack.Prove = rival.Challenge()
+		}
+		return true
+	case !signed: // it is asked for what it can be judged by
+		ack.Hello = true
+		return false
+	}
+	ack.Error, ack.Stranger = errOtherHost.Error(), &wire.Stranger{
+		Reason: "another host has used the key of this agent a moment ago: this one is taken for it if that one is not heard for some seconds",
+	}
+	if claim == fleet.Denied {
+		ack.Stranger = &wire.Stranger{
+			Clone: true,
+			Reason: "another host uses the key of this agent at the same time: this disk is a copy; " +
+				"stop the agent here and have it join as a host of its own: drover-agent join --new-identity",
+		}
+	}
+	return false
+}
+
+// isReplayed answers an introduction in a session that comes before that of the agent's last one, and reports whether
+// it is so: somebody has sent it again, or the clock of the host is behind. While that cannot be found out, it is.
+func (c *collector) isReplayed(ctx context.Context, agent, session string, ack *wire.ReportAck) bool {
+	last, err := c.store.LastSession(ctx, agent)
+	switch {
+	case err != nil:
+		ack.Error = err.Error()
+	case session < last:
+		ack.Session, ack.Error = last, store.ErrEarlierSession.Error()
+	default:
+		return false
+	}
+	c.log.WarnContext(ctx, "rejected introduction of agent", "agent", agent, "session", session, "last", last,
+		"error", ack.Error)
+	return true
+}
+
+// trustProof is what an agent is to prove that says something else of what it trusts than it has before.
+const trustProof = "trust"
+
+// trust answers what an agent says that it goes by: with what it is to go by, or, as long as it may be somebody else
+// who says so, with what it is to prove first.
+func (c *collector) trust(ctx context.Context, agent string, held wire.TrustHeld, signed bool, ack *wire.ReportAck) {
+	switch {
+	case signed:
+		ack.Trust = c.identity.Trust(ctx, agent, held)
+	case ack.Prove == "" && !c.identity.Trusts(agent, held):
+		ack.Prove = trustProof
+	}
+}
+
+// unreadable notes for people that an agent speaks a version that this server does not know.
+func (c *collector) unreadable(ctx context.Context, agent string) {
+	text := fmt.Sprintf(
+		"has a later version of the protocol than this server, which has version %d: upgrade the servers before the agents", wire.Version)
+	if c.directory.Remark(agent, text) {
+		c.log.ErrorContext(ctx, "rejected agent of a later version", "agent", agent, "version", wire.Version)
+	}
+}

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"drover/internal/fabric/broker"
+	"drover/internal/server/store"
+)
+
+// sealedWebhooks is the store for those who deliver alarms: the secrets that sign these are sealed in the database, by
+// a key that only the servers of the fleet have. So who reads a copy of it cannot make up alarms.
+type sealedWebhooks struct {
+	store.Store
+	aead cipher.AEAD
+}
+
+// sealMark begins a secret that is sealed. One from before that is not, until it is changed.
+const sealMark = "sealed1:"
+
+func newSealedWebhooks(s store.Store, dir string) (*sealedWebhooks, error) {
+	key, err := broker.FleetSecret(brokerDir(dir), "secrets of webhooks")
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot seal secrets: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("cannot seal secrets: %w", err)
+	}
+	return &sealedWebhooks{s, aead}, nil
+}
+
+func (h *sealedWebhooks) seal(w store.Webhook) store.Webhook {
+	//nolint:gosec // it makes a random nonce by itself
+	w.Secret = sealMark + base64.RawStdEncoding.EncodeToString(h.aead.Seal(nil, nil, []byte(w.Secret), []byte(w.Name)))
+	return w
+}
+
+// open returns a webhook with its secret. Where that was sealed by other keys, those of a fleet whose database was
+// adopted, it is none that any receiver takes, until it is changed.
+func (h *sealedWebhooks) open(w store.Webhook) store.Webhook {
+	text, sealed := strings.CutPrefix(w.Secret, sealMark)
+	if !sealed {
+		return w
+	}
+	data, err := base64.RawStdEncoding.DecodeString(text)
+	if err == nil {
+		data, err = h.aead.Open(nil, nil, data, []byte(w.Name))
+	}
+	if err != nil {
+		lost := sha256.Sum256([]byte(w.Secret))
+		w.Secret = hex.EncodeToString(lost[:])
+		return w
+	}
+	w.Secret = string(data)
+	return w
+}
+
+// CreateWebhook implements store.Webhooks, as all that follows.
+func (h *sealedWebhooks) CreateWebhook(ctx context.Context, w store.Webhook, after int64) error {
+	return h.Store.CreateWebhook(ctx, h.seal(w), after)
+}
+
+// ChangeWebhook hands the webhook over with its secret.
+func (h *sealedWebhooks) ChangeWebhook(ctx context.Context, name string,
+	change func(*store.Webhook) error,
+) (store.Subscription, error) {
+	s, err := h.Store.ChangeWebhook(ctx, name, func(w *store.Webhook) error {
+		opened := h.open(*w)
+		opened.Name = name
+		if err := change(&opened); err != nil {
+			return err
+		}
+		*w = h.seal(opened)
+		return nil
+	})
+	s.Webhook = h.open(s.Webhook)
+	return s, err
+}
+
+// GetWebhook returns the webhook with its secret.
+func (h *sealedWebhooks) GetWebhook(ctx context.Context, name string) (store.Subscription, error) {
+	s, err := h.Store.GetWebhook(ctx, name)
+	s.Webhook = h.open(s.Webhook)
+	return s, err
+}
+
+// ListWebhooks returns the webhooks with their secrets.
+func (h *sealedWebhooks) ListWebhooks(ctx context.Context) ([]store.Subscription, error) {
+	list, err := h.Store.ListWebhooks(ctx)
+	for i := range list {
+		list[i].Webhook = h.open(list[i].Webhook)
+	}
+	return list, err
+}

@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"drover/internal/server/store/sqlstore"
+)
+
+// largestBatch bounds how many writes share a transaction, and so how long the first of them waits.
+const largestBatch = 128
+
+// writeBatcher lets writes that have to be one after another share transactions: those that come while one is at work
+// are run together by one of their callers. A write that is refused takes nobody with it: then each is run again alone.
+// A lost connection is everybody's: what they wrote may be stored.
+type writeBatcher struct {
+	mu      sync.Mutex
+	waiting []*job
+	// free holds a token while nobody is at work.
+	free chan struct{}
+}
+
+// job is one write and the way to its caller.
+type job struct {
+	do  func(context.Context, sqlstore.Session) error
+	err chan error
+}
+
+func newWriteBatcher() *writeBatcher {
+	t := &writeBatcher{free: make(chan struct{}, 1)}
+	t.free <- struct{}{}
+	return t
+}
+
+// writeFunc is backend.Write.
+type writeFunc func(context.Context, func(context.Context, sqlstore.Session) error) error
+
+// run has do run in a batch. The context counts only until then.
+func (b *writeBatcher) run(
+	ctx context.Context, do func(context.Context, sqlstore.Session) error, write writeFunc,
+) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j := &job{do: do, err: make(chan error, 1)}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, j)
+	b.mu.Unlock()
+	for {
+		select {
+		case err := <-j.err:
+			return err
+		case <-b.free:
+			runBatch(context.WithoutCancel(ctx), b.next(), write)
+			b.free <- struct{}{}
+		case <-ctx.Done():
+			if b.withdraw(j) {
+				return ctx.Err()
+			}
+			return <-j.err
+		}
+	}
+}
+
+// next takes the writes that have waited longest.
+func (b *writeBatcher) next() []*job {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.waiting), largestBatch)
+	batch := slices.Clone(b.waiting[:n])
+	b.waiting = slices.Delete(b.waiting, 0, n)
+	return batch
+}
+
+// withdraw takes back a write that nobody has begun.
+func (b *writeBatcher) withdraw(j *job) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.Index(b.waiting, j)
+	if at < 0 {
+		return false
+	}
+	b.waiting = slices.Delete(b.waiting, at, at+1)
+	return true
+}
+
+// runBatch runs writes in one transaction, or alone where one of them is refused, and answers them.
+func runBatch(ctx context.Context, batch []*job, write writeFunc) {
+	if len(batch) > 1 {
+		err := write(ctx, func(ctx context.Context, s sqlstore.Session) error {
+			for _, j := range batch {
+				if err := j.do(ctx, s); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil || lost(err) {
+			for _, j := range batch {
+				j.err <- err
+			}
+			return
+		}
+	}
+	for _, j := range batch {
+		j.err <- write(ctx, j.do)
+	}
+}
