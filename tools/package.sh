@@ -39,6 +39,8 @@ if [ -z "$binaries" ]; then
 	[ "$size" -le 10500000 ] || { echo "package.sh: drover-agent has $size bytes, expected at most 10500000" >&2; exit 1; }
 fi
 
+(cd "$root" && CGO_ENABLED=0 GOOS= GOARCH= go run ./internal/manpages "$work/man")
+
 put() { # put MODE FILE TARGET: a file in a tree
 	install -D -m "$1" "$2" "$3"
 }
@@ -48,9 +50,16 @@ docs() { # docs DIR: what every tree has to say
 		put 644 "$page" "$1/ops/${page##*/}"
 	done
 }
+man() { # man PROGRAM DIR: its manual pages
+	mkdir -p "$2"
+	for page in "$work/man/$1"/*.1; do
+		gzip -9n <"$page" >"$2/${page##*/}.gz"
+	done
+}
 deb() { # deb PACKAGE: the package of a tree
 	tree=$work/$1 from=$root/deploy/debian/$1
 	docs "$tree/usr/share/doc/$1"
+	man "$1" "$tree/usr/share/man/man1"
 	size=$(du -sk "$tree" | cut -f 1)
 	mkdir "$tree/DEBIAN"
 	sed "s/@VERSION@/$version/; s/@ARCH@/$arch/; s/@SIZE@/$size/" "$from/control.in" >"$tree/DEBIAN/control"
@@ -89,6 +98,8 @@ for dir in systemd sysusers.d tmpfiles.d etc; do
 	done
 done
 docs "$tree/doc"
+man drover "$tree/man/man1"
+man drover-agent "$tree/man/man1"
 find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu -cf "$work/tar" "$name"
 gzip -n <"$work/tar" >"$out/$name.tar.gz"

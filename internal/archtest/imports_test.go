@@ -305,7 +305,7 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 		"github.com/nats-io/jwt/v2":         {"internal/fabric"},
 		"go.etcd.io/bbolt":                  {"internal/agent/specstore"},
 		"github.com/netresearch/go-cron":    {"internal/crontab"},
-		"github.com/spf13/cobra":            {"internal/cli", "internal/agentcli", "internal/command"},
+		"github.com/spf13/cobra":            {"internal/cli", "internal/agentcli", "internal/command", "internal/manpages"},
 		"github.com/prometheus":             {"internal/server/metrics"},
 	} {
 		used := false

@@ -11,7 +11,6 @@ CREATE TABLE tasks (
     "user"     text     NOT NULL,
     request_id text     NOT NULL,
     created    bigint   NOT NULL,
-    wire       text     NOT NULL,
     -- The items are those numbered from first_item to before end_item.
     first_item bigint   NOT NULL,
     end_item   bigint   NOT NULL,

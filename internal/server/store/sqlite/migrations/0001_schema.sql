@@ -8,7 +8,6 @@ CREATE TABLE tasks (
     user       TEXT    NOT NULL,
     request_id TEXT    NOT NULL,
     created    INTEGER NOT NULL,
-    wire       TEXT    NOT NULL,
     -- The items are those numbered from first_item to before end_item: a range of the table itself needs no index.
     first_item INTEGER NOT NULL,
     end_item   INTEGER NOT NULL,
