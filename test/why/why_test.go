@@ -323,7 +323,7 @@ func timetables() []injection {
 			o.part("policy")["cycle_time"] = 2
 			o.does("host", true)
 			return o
-		}, []string{"left out"}},
+		}, []string{"was skipped"}},
 	}
 }
 
