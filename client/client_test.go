@@ -178,29 +178,3 @@ func TestBadAddress(t *testing.T) {
 		}
 	}
 }
-
-func Example() {
-	c, err := client.New(client.Config{URL: "http://127.0.0.1:7350", AppCode: "code", AppSecret: "secret", User: "me"})
-	if err != nil {
-		panic(err)
-	}
-	restart := func(ctx context.Context) error {
-		o, err := c.Submit(ctx,
-			client.Request{Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}}})
-		for err == nil && !o.Done() {
-			o, err = c.Operation(ctx, o.ID, 30*time.Second)
-		}
-		if err != nil {
-			return err
-		}
-		for r, err := range c.Results(ctx, o.ID, client.ResultFilter{Outcome: "failed"}) {
-			if err != nil {
-				return err
-			}
-			fmt.Println(r.Host, r.Message)
-		}
-		return nil
-	}
-	_ = restart
-	// Output:
-}

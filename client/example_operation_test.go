@@ -1,0 +1,66 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drover/client"
+)
+
+func ExampleClient_Submit() {
+	c, stop := connect()
+	defer stop()
+
+	o, err := c.Submit(context.Background(), client.Request{
+		Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(o.ID, o.State, o.Counts.Pending)
+	// Output: op-1 running 2
+}
+
+// Wait up to 30 seconds for the end of an operation.
+func ExampleClient_Operation() {
+	c, stop := connect()
+	defer stop()
+
+	o, err := c.Operation(context.Background(), "op-1", 30*time.Second)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(o.Done(), o.Counts.OK, o.Counts.Failed)
+	// Output: true 1 1
+}
+
+func ExampleClient_Operations() {
+	c, stop := connect()
+	defer stop()
+
+	for o, err := range c.Operations(context.Background(), client.OperationFilter{State: "running"}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(o.ID, o.Op, o.Subject, o.User)
+	}
+	// Output: op-1 restart web/nginx anna
+}
+
+func ExampleClient_Results() {
+	c, stop := connect()
+	defer stop()
+
+	for r, err := range c.Results(context.Background(), "op-1", client.ResultFilter{Outcome: "failed"}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(r.Host, r.Outcome, r.Message)
+	}
+	// Output: web-1 failed it exited with status 1
+}

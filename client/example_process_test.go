@@ -1,0 +1,153 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+
+	"drover/client"
+)
+
+func ExampleClient_Processes() {
+	c, stop := connect()
+	defer stop()
+
+	filter := client.ProcessFilter{Namespace: "web", States: []string{"given-up"}}
+	for p, err := range c.Processes(context.Background(), filter) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(p.Host.ID, p.Name, p.State, p.Cause.Text)
+	}
+	// Output: web-1 nginx given-up it exited with status 1
+}
+
+func ExampleClient_Process() {
+	c, stop := connect()
+	defer stop()
+
+	on, err := c.Process(context.Background(), "web", "nginx")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, p := range on {
+		fmt.Println(p.Host.ID, p.State, p.Spec.Commands.Start)
+	}
+	// Output: web-1 given-up ./nginx
+}
+
+func ExampleClient_CountProcesses() {
+	c, stop := connect()
+	defer stop()
+
+	n, err := c.CountProcesses(context.Background(), client.ProcessFilter{Namespace: "web"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d of %d run, the hosts of %d are away\n", n.States["running"], n.Total, n.Stale)
+	// Output: 7 of 10 run, the hosts of 2 are away
+}
+
+func ExampleClient_Why() {
+	c, stop := connect()
+	defer stop()
+
+	w, err := c.Why(context.Background(), client.WhyFilter{Namespace: "web"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, f := range w.Findings {
+		fmt.Println(f.Host.ID, f.Name, f.Severity, f.Cause.Text)
+	}
+	for _, cause := range w.Causes {
+		fmt.Println(cause.Count, cause.ID, cause.Title)
+	}
+	// Output:
+	// web-1 nginx critical it exited with status 1
+	// 1 exit-status Ended with an error
+}
+
+func ExampleClient_Agents() {
+	c, stop := connect()
+	defer stop()
+
+	for a, err := range c.Agents(context.Background(), client.AgentFilter{State: "online"}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(a.ID, a.IP, a.Build)
+	}
+	// Output: web-1 10.0.0.1 1.2.3
+}
+
+func ExampleClient_RemoveAgent() {
+	c, stop := connect()
+	defer stop()
+
+	if err := c.RemoveAgent(context.Background(), "web-1"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("removed")
+	// Output: removed
+}
+
+func ExampleClient_Events() {
+	c, stop := connect()
+	defer stop()
+
+	for e, err := range c.Events(context.Background(), client.EventFilter{Namespaces: []string{"web"}, Limit: 10}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(e.Cursor, e.Name, e.Kind, e.Exit.Code)
+	}
+	// Output: 41 nginx exited 1
+}
+
+// Print the last event, and then each event as it arrives. This example leaves the loop after the first new event.
+func ExampleClient_FollowEvents() {
+	c, stop := connect()
+	defer stop()
+
+	for e, err := range c.FollowEvents(context.Background(), client.EventFilter{Kinds: []string{"exited"}, Limit: 1}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(e.Cursor, e.Name, e.Kind)
+		if e.Cursor == 42 {
+			break
+		}
+	}
+	// Output:
+	// 41 nginx exited
+	// 42 nginx exited
+}
+
+// Continue after the event that the program handled last. A program stores the cursor of each event that it handled.
+func ExampleClient_EventsAfter() {
+	c, stop := connect()
+	defer stop()
+
+	handled := int64(41)
+	for e, err := range c.EventsAfter(context.Background(), client.EventFilter{}, handled) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(e.Cursor, e.Name, e.Kind)
+		if handled = e.Cursor; handled == 42 {
+			break
+		}
+	}
+	fmt.Println("next time after", handled)
+	// Output:
+	// 42 nginx exited
+	// next time after 42
+}

@@ -1,0 +1,229 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drover/client"
+)
+
+func ExampleClient_CreateJoinToken() {
+	c, stop := connect()
+	defer stop()
+
+	t, err := c.CreateJoinToken(context.Background(), client.NewJoinToken{
+		Labels: map[string]string{"rack": "a"}, Uses: 10, TTL: 24 * time.Hour,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(t.Token)
+	// Output: dvt1.5f0c.SECRET.FINGERPRINT
+}
+
+func ExampleClient_JoinTokens() {
+	c, stop := connect()
+	defer stop()
+
+	for t, err := range c.JoinTokens(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(t.ID, t.State, t.Used, t.Uses)
+	}
+	// Output: 5f0c open 3 10
+}
+
+func ExampleClient_JoinToken() {
+	c, stop := connect()
+	defer stop()
+
+	t, err := c.JoinToken(context.Background(), "5f0c")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(t.Labels, t.ExpiresAt)
+	// Output: map[rack:a] 2026-03-02 12:00:00 +0000 UTC
+}
+
+func ExampleClient_RevokeJoinToken() {
+	c, stop := connect()
+	defer stop()
+
+	if err := c.RevokeJoinToken(context.Background(), "5f0c"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("revoked")
+	// Output: revoked
+}
+
+func ExampleClient_Proxies() {
+	c, stop := connect()
+	defer stop()
+
+	for p, err := range c.Proxies(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(p.Area, p.Name, p.Online, p.Agents)
+	}
+	// Output: 3 edge true 12
+}
+
+func ExampleClient_RemoveProxy() {
+	c, stop := connect()
+	defer stop()
+
+	if err := c.RemoveProxy(context.Background(), "edge"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("removed")
+	// Output: removed
+}
+
+func ExampleClient_Keys() {
+	c, stop := connect()
+	defer stop()
+
+	k, err := c.Keys(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(k.Keys[0].Kind, k.Keys[0].Stage, k.Reached, k.Online)
+	// Output: manifest present 3 3
+}
+
+// Announce the next key. A second call, when all online hosts trust the key, starts to use it.
+func ExampleClient_RotateKeys() {
+	c, stop := connect()
+	defer stop()
+
+	k, err := c.RotateKeys(context.Background(), "manifest", 24*time.Hour, false)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, key := range k.Keys {
+		fmt.Println(key.ID, key.Stage)
+	}
+	fmt.Printf("%d of %d online hosts trust the next key\n", k.Reached, k.Online)
+	// Output:
+	// KOLD present
+	// KNEW next
+	// 0 of 3 online hosts trust the next key
+}
+
+func ExampleClient_DropKey() {
+	c, stop := connect()
+	defer stop()
+
+	if err := c.DropKey(context.Background(), "manifest", "KNEW"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("discarded")
+	// Output: discarded
+}
+
+func ExampleClient_CreateWebhook() {
+	c, stop := connect()
+	defer stop()
+
+	w, err := c.CreateWebhook(context.Background(), client.WebhookChange{
+		Name: "ops", URL: new("https://ops.example/alarms"),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(w.Name, w.Secret)
+	// Output: ops SECRET
+}
+
+func ExampleClient_Webhooks() {
+	c, stop := connect()
+	defer stop()
+
+	list, err := c.Webhooks(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, w := range list {
+		fmt.Println(w.Name, w.URL, w.Delivery.Lag)
+	}
+	// Output: ops https://ops.example/alarms 2
+}
+
+func ExampleClient_Webhook() {
+	c, stop := connect()
+	defer stop()
+
+	w, err := c.Webhook(context.Background(), "ops")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(w.Delivery.Failures, w.Delivery.Error)
+	// Output: 1 HTTP 503
+}
+
+func ExampleClient_ChangeWebhook() {
+	c, stop := connect()
+	defer stop()
+
+	w, err := c.ChangeWebhook(context.Background(), "ops", client.WebhookChange{Namespaces: &[]string{"web"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(w.Namespaces)
+	// Output: [web]
+}
+
+func ExampleClient_RotateWebhook() {
+	c, stop := connect()
+	defer stop()
+
+	w, err := c.RotateWebhook(context.Background(), "ops", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(w.Secret)
+	// Output: SECRET2
+}
+
+// A failed delivery is not an error of the call.
+func ExampleClient_TestWebhook() {
+	c, stop := connect()
+	defer stop()
+
+	t, err := c.TestWebhook(context.Background(), "ops")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(t.Delivered, t.Error)
+	// Output: false HTTP 503
+}
+
+func ExampleClient_DeleteWebhook() {
+	c, stop := connect()
+	defer stop()
+
+	if err := c.DeleteWebhook(context.Background(), "ops"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("deleted")
+	// Output: deleted
+}

@@ -1,0 +1,205 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"drover/client"
+)
+
+// exchange is a call of an example, and the answer of a drover server to it.
+type exchange struct {
+	// call is the method and the path below /api/v1, without the limit of a full page.
+	call string
+	// sent is the body of the call; empty if it has none.
+	sent   string
+	status int
+	answer string
+}
+
+// Parts of several answers.
+const (
+	at    = `"2026-03-01T12:00:00Z"`
+	host  = `{"id":"web-1","cloud":0,"ip":"10.0.0.1","online":true,"last_seen":` + at + `}`
+	cause = `{"id":"exit-status","text":"it exited with status 1","since":` + at + `}`
+	nginx = `"namespace":"web","name":"nginx"`
+
+	processBody = `{` + nginx + `,"host":` + host + `,"state":"given-up","stale":false,"hosted":true,` +
+		`"want":"running","cause":` + cause
+	eventBody = `{"cursor":%d,"at":` + at + `,"received_at":` + at + `,"host":` + host + `,` + nginx + `,` +
+		`"kind":"exited","from":"running","to":"backoff","pid":4711,"exit":{"known":true,"code":1}}`
+	operationBody = `{"id":"op-1","op":"restart","subject":"web/nginx","requests":1,"app":"shop","user":"anna",` +
+		`"request_id":"r-1","created_at":` + at + `,"state":"%s","counts":{"targets":2,"ok":%d,"failed":%d,` +
+		`"pending":%d}}`
+	appBody = `{"code":"shop","note":"%s","admin":false,"may_name_users":true,"disabled":false,` +
+		`"grants":[{"operations":["restart"],"namespaces":["web"]}],"limits":{"rate":10},` +
+		`"secrets":[{"id":"s-1","created_at":` + at + `}],"created_at":` + at + `,"changed_at":` + at
+	userBody  = `{"name":"anna","note":"on call","disabled":%t,"created_at":` + at + `}`
+	tokenBody = `{"id":"t-1","user":"anna","note":"laptop","created_at":` + at + `,` +
+		`"expires_at":"2026-03-02T12:00:00Z"`
+	joinTokenBody = `{"id":"5f0c","state":"open","role":"agent","cloud":0,"labels":{"rack":"a"},"uses":10,"used":3,` +
+		`"created_at":` + at + `,"expires_at":"2026-03-02T12:00:00Z"`
+	webhookBody = `{"name":"ops","url":"https://ops.example/alarms","namespaces":[%s],"local":false,` +
+		`"created_at":` + at + `,"changed_at":` + at + `,"delivery":{"lag":2,"failures":1,"error":"HTTP 503"}`
+	keysBody = `{"keys":[{"kind":"manifest","id":"KOLD","stage":"present","since":` + at + `}%s],"online":3,` +
+		`"reached":%d}`
+)
+
+// page is a page of a list with one item, and the last page.
+func page(item string) string { return `{"items":[` + item + `]}` }
+
+// exchanges lists all calls of the examples.
+func exchanges() []exchange {
+	events := `{"items":[` + fmt.Sprintf(eventBody, 41) + `],"last":41}`
+	stream := "id: 42\nevent: exited\ndata: " + fmt.Sprintf(eventBody, 42) + "\n\n"
+	operation := fmt.Sprintf(operationBody, "running", 0, 0, 2)
+	done := fmt.Sprintf(operationBody, "done", 1, 1, 0)
+	app, user, hook := fmt.Sprintf(appBody, "web shop"), fmt.Sprintf(userBody, false), fmt.Sprintf(webhookBody, "")
+	return []exchange{
+		{"GET /processes?namespace=web&state=given-up", "", 200, page(processBody + `}`)},
+		{"GET /processes/web/nginx", "", 200, page(processBody + `,"spec":{"identity":{"proc_name":"nginx",` +
+			`"setup_path":"/srv/nginx","pid_path":"/run/nginx.pid","user":"www"},"commands":{"start":"./nginx"}}}`)},
+		{"GET /processes/counts?namespace=web", "", 200,
+			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`},
+		{"GET /why?namespace=web", "", 200, `{"findings":[{` + nginx + `,"host":` + host + `,"state":"given-up",` +
+			`"wrong":true,"severity":"critical","cause":` + cause + `,` +
+			`"impact":"it is down until somebody starts or retries it"}],` +
+			`"causes":[{"id":"exit-status","title":"Ended with an error","severity":"critical","count":1,` +
+			`"meaning":"The process ended by itself with an exit status other than 0.",` +
+			`"remedy":"Read its last output and its log, and fix the error; then run ` + "`drover retry`" + `.",` +
+			`"page":"docs/why/exit-status.md"}],"wrong":1,"total":10}`},
+		{"GET /agents?state=online", "", 200, page(host[:len(host)-1] + `,"key":"UWEB1","build":"1.2.3",` +
+			`"joined_at":` + at + `}`)},
+		{"DELETE /agents/web-1", "", 204, ""},
+
+		{"GET /events?limit=10&namespace=web", "", 200, events},
+		{"GET /events?kind=exited&limit=1", "", 200, events},
+		{"GET /events/stream?after=41&kind=exited", "", 200, stream},
+		{"GET /events/stream?after=41", "", 200, stream},
+
+		{"POST /operations", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}]}`, 202, operation},
+		{"GET /operations/op-1?wait=30", "", 200, done},
+		{"GET /operations?state=running", "", 200, page(operation)},
+		{"GET /operations/op-1/results?outcome=failed", "", 200, page(`{` + nginx + `,"host":"web-1",` +
+			`"op":"restart","outcome":"failed","message":"it exited with status 1","hosted":true}`)},
+
+		{"POST /apps", `{"code":"shop","note":"web shop","grants":[{"operations":["restart"],"namespaces":["web"]}]}`,
+			201, app + `,"secret":"SECRET"}`},
+		{"GET /apps", "", 200, page(app + `}`)},
+		{"GET /apps/shop", "", 200, app + `}`},
+		{"PATCH /apps/shop", `{"note":"new shop"}`, 200, fmt.Sprintf(appBody, "new shop") + `}`},
+		{"POST /apps/shop/secrets", `{"keep_seconds":3600}`, 201, app + `,"secret":"SECRET2"}`},
+
+		{"POST /users", `{"name":"anna","note":"on call"}`, 201, user},
+		{"GET /users", "", 200, page(user)},
+		{"GET /users/anna", "", 200, user},
+		{"PATCH /users/anna", `{"disabled":true}`, 200, fmt.Sprintf(userBody, true)},
+		{"POST /users/anna/tokens", `{"note":"laptop","ttl_seconds":86400}`, 201, tokenBody + `,"token":"TOKEN"}`},
+		{"GET /users/anna/tokens", "", 200, page(tokenBody + `}`)},
+		{"DELETE /users/anna/tokens/t-1", "", 204, ""},
+		{"GET /audit?allowed=false&limit=10", "", 200, page(`{"at":` + at + `,"app":"shop","user":"anna",` +
+			`"remote":"10.0.0.9","request_id":"r-2","action":"operations.create","target":"web/nginx",` +
+			`"targets":1,"allowed":false,"code":403}`)},
+
+		{"POST /tokens", `{"cloud":0,"labels":{"rack":"a"},"uses":10,"ttl_seconds":86400}`, 201,
+			joinTokenBody + `,"token":"dvt1.5f0c.SECRET.FINGERPRINT"}`},
+		{"GET /tokens", "", 200, page(joinTokenBody + `}`)},
+		{"GET /tokens/5f0c", "", 200, joinTokenBody + `}`},
+		{"DELETE /tokens/5f0c", "", 204, ""},
+		{"GET /proxies", "", 200, page(`{"name":"edge","area":3,"key":"UEDGE","advertise":"192.0.2.1:7351",` +
+			`"online":true,"agents":12,"build":"1.2.3","joined_at":` + at + `}`)},
+		{"DELETE /proxies/edge", "", 204, ""},
+		{"GET /keys", "", 200, fmt.Sprintf(keysBody, "", 3)},
+		{"POST /keys/manifest/rotate", `{"keep_seconds":86400}`, 200, fmt.Sprintf(keysBody,
+			`,{"kind":"manifest","id":"KNEW","stage":"next","since":`+at+`}`, 0)},
+		{"DELETE /keys/manifest/KNEW", "", 204, ""},
+
+		{"POST /webhooks", `{"name":"ops","url":"https://ops.example/alarms"}`, 201, hook + `,"secret":"SECRET"}`},
+		{"GET /webhooks", "", 200, page(hook + `}`)},
+		{"GET /webhooks/ops", "", 200, hook + `}`},
+		{"PATCH /webhooks/ops", `{"namespaces":["web"]}`, 200, fmt.Sprintf(webhookBody, `"web"`) + `}`},
+		{"POST /webhooks/ops/secret", `{}`, 201, hook + `,"secret":"SECRET2"}`},
+		{"POST /webhooks/ops/test", "", 200, `{"delivered":false,"error":"HTTP 503","seconds":0.2}`},
+		{"DELETE /webhooks/ops", "", 204, ""},
+	}
+}
+
+// serveExample answers a call of the table. Any other call is rejected, so that an example that sends it fails.
+func serveExample(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	if query.Get("limit") == "1000" {
+		query.Del("limit")
+	}
+	call := r.Method + " " + strings.TrimPrefix(r.URL.EscapedPath(), "/api/v1")
+	if len(query) > 0 {
+		call += "?" + query.Encode()
+	}
+	sent, _ := io.ReadAll(r.Body)
+	for _, e := range exchanges() {
+		if e.call != call || e.sent != string(bytes.TrimSpace(sent)) {
+			continue
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasPrefix(e.answer, "id:") {
+			w.Header().Set("Content-Type", "text/event-stream")
+		}
+		w.WriteHeader(e.status)
+		_, _ = io.WriteString(w, e.answer)
+		return
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(http.StatusNotFound)
+	_ = json.NewEncoder(w).Encode(client.Error{
+		Status: http.StatusNotFound, Title: "Not Found", Detail: "no example calls " + call + " with " + string(sent),
+	})
+}
+
+// connect returns a client of a server that knows the calls of the examples only.
+func connect() (c *client.Client, stop func()) {
+	s := httptest.NewServer(http.HandlerFunc(serveExample))
+	c, err := client.New(client.Config{URL: s.URL, AppCode: "shop", AppSecret: "secret", User: "anna"})
+	if err != nil {
+		panic(err)
+	}
+	return c, s.Close
+}
+
+// Restart a process on every host that knows it, wait until the operation is done, and print the failures.
+func Example() {
+	server := httptest.NewServer(http.HandlerFunc(serveExample)) // in a program: a drover server
+	defer server.Close()
+	c, err := client.New(client.Config{URL: server.URL, AppCode: "shop", AppSecret: "secret", User: "anna"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	o, err := c.Submit(ctx, client.Request{
+		Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}},
+	})
+	for err == nil && !o.Done() {
+		o, err = c.Operation(ctx, o.ID, 30*time.Second)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d ok, %d failed\n", o.Counts.OK, o.Counts.Failed)
+	for r, err := range c.Results(ctx, o.ID, client.ResultFilter{Outcome: "failed"}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(r.Host, r.Message)
+	}
+	// Output:
+	// 1 ok, 1 failed
+	// web-1 it exited with status 1
+}
