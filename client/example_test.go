@@ -66,8 +66,10 @@ func exchanges() []exchange {
 		{"GET /processes?namespace=web&state=given-up", "", 200, page(processBody + `}`)},
 		{"GET /processes/web/nginx", "", 200, page(processBody + `,"spec":{"identity":{"proc_name":"nginx",` +
 			`"setup_path":"/srv/nginx","pid_path":"/run/nginx.pid","user":"www"},"commands":{"start":"./nginx"}}}`)},
-		{"GET /processes/counts?namespace=web", "", 200,
-			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`},
+		{
+			"GET /processes/counts?namespace=web", "", 200,
+			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`,
+		},
 		{"GET /why?namespace=web", "", 200, `{"findings":[{` + nginx + `,"host":` + host + `,"state":"given-up",` +
 			`"wrong":true,"severity":"critical","cause":` + cause + `,` +
 			`"impact":"it is down until somebody starts or retries it"}],` +
@@ -90,8 +92,10 @@ func exchanges() []exchange {
 		{"GET /operations/op-1/results?outcome=failed", "", 200, page(`{` + nginx + `,"host":"web-1",` +
 			`"op":"restart","outcome":"failed","message":"it exited with status 1","hosted":true}`)},
 
-		{"POST /apps", `{"code":"shop","note":"web shop","grants":[{"operations":["restart"],"namespaces":["web"]}]}`,
-			201, app + `,"secret":"SECRET"}`},
+		{
+			"POST /apps", `{"code":"shop","note":"web shop","grants":[{"operations":["restart"],"namespaces":["web"]}]}`,
+			201, app + `,"secret":"SECRET"}`,
+		},
 		{"GET /apps", "", 200, page(app + `}`)},
 		{"GET /apps/shop", "", 200, app + `}`},
 		{"PATCH /apps/shop", `{"note":"new shop"}`, 200, fmt.Sprintf(appBody, "new shop") + `}`},
@@ -108,8 +112,10 @@ func exchanges() []exchange {
 			`"remote":"10.0.0.9","request_id":"r-2","action":"operations.create","target":"web/nginx",` +
 			`"targets":1,"allowed":false,"code":403}`)},
 
-		{"POST /tokens", `{"cloud":0,"labels":{"rack":"a"},"uses":10,"ttl_seconds":86400}`, 201,
-			joinTokenBody + `,"token":"dvt1.5f0c.SECRET.FINGERPRINT"}`},
+		{
+			"POST /tokens", `{"cloud":0,"labels":{"rack":"a"},"uses":10,"ttl_seconds":86400}`, 201,
+			joinTokenBody + `,"token":"dvt1.5f0c.SECRET.FINGERPRINT"}`,
+		},
 		{"GET /tokens", "", 200, page(joinTokenBody + `}`)},
 		{"GET /tokens/5f0c", "", 200, joinTokenBody + `}`},
 		{"DELETE /tokens/5f0c", "", 204, ""},

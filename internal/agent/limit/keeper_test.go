@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,7 +83,30 @@ func (h *host) Measure(roots []procfs.Root) ([]procfs.TreeUse, error) {
 
 func (h *host) clock() time.Duration { return time.Since(h.began) }
 
-func (h *host) Write(p []byte) (int, error) { return h.logged.Write(p) }
+func (h *host) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.logged.Write(p)
+}
+
+// log returns what was logged, heard what was told of breaches, and changes what was told of groups.
+func (h *host) log() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.logged.String()
+}
+
+func (h *host) heard() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.told)
+}
+
+func (h *host) changes() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.moved)
+}
 
 func (h *host) set(change func()) {
 	h.mu.Lock()
@@ -180,7 +204,7 @@ func TestKeeperTellsWhatMoved(t *testing.T) {
 			"steady at 5s", "wild at 5s", "wild at 35s", "wild at 1m5s", "wild at 1m35s", "wild at 2m5s",
 			"steady at 2m35s", "wild at 2m35s",
 		}
-		if diff := cmp.Diff(want, h.moved); diff != "" {
+		if diff := cmp.Diff(want, h.changes()); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 	})
@@ -201,14 +225,13 @@ func TestKeeperTells(t *testing.T) {
 		h.set(func() { h.cpu[2] = 11 })
 		pass(20 * time.Second)
 		want := []string{"b cpu at 1m15s", "a cpu at 2m15s"}
-		h.set(func() {
-			if diff := cmp.Diff(want[:1], h.told[:1]); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
-			}
-			if last := h.told[len(h.told)-1]; last != want[1] {
-				t.Errorf("told %q, want %q in the end", h.told, want[1])
-			}
-		})
+		heard := h.heard()
+		if diff := cmp.Diff(want[:1], heard[:1]); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		if last := heard[len(heard)-1]; last != want[1] {
+			t.Errorf("told %q, want %q in the end", heard, want[1])
+		}
 	})
 }
 
@@ -219,7 +242,7 @@ func TestKeeperStartWindow(t *testing.T) {
 		s.StartedAt, s.StartWindow = 2*time.Second, 11*time.Second
 		h.set(func() { h.subjects, h.cpu[2] = []limit.Subject{s}, 99 })
 		pass(time.Minute)
-		if diff := cmp.Diff([]string{"hog cpu at 30s"}, h.told); diff != "" {
+		if diff := cmp.Diff([]string{"hog cpu at 30s"}, h.heard()); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 	})
@@ -238,15 +261,15 @@ func TestKeeperWithoutAHost(t *testing.T) {
 		pass(2 * beat)
 		h.set(func() { h.fault = nil })
 		pass(2 * beat)
-		if len(h.told) != 0 {
-			t.Errorf("told: %q", h.told)
+		if len(h.heard()) != 0 {
+			t.Errorf("told: %q", h.heard())
 		}
 		pass(beat)
-		if diff := cmp.Diff([]string{"a cpu at 35s"}, h.told); diff != "" {
+		if diff := cmp.Diff([]string{"a cpu at 35s"}, h.heard()); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
-		if n := strings.Count(h.logged.String(), "disk on fire"); n != 2 {
-			t.Errorf("%d lines, want one for the groups and one for the processes:\n%s", n, h.logged.String())
+		if n := strings.Count(h.log(), "disk on fire"); n != 2 {
+			t.Errorf("%d lines, want one for the groups and one for the processes:\n%s", n, h.log())
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,12 @@ func (r *rows) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = err
+}
+
+func (r *rows) all() [][]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.writes)
 }
 
 func (r *rows) text() string {
@@ -139,14 +146,14 @@ func TestManyRows(t *testing.T) {
 		for range 20_001 {
 			note(t, r, "x")
 		}
-		if len(s.writes) != 1 { // the one for which there was no room
-			t.Errorf("%d writes at once, want 1", len(s.writes))
+		if n := len(s.all()); n != 1 { // the one for which there was no room
+			t.Errorf("%d writes at once, want 1", n)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		end()
 		total, largest := 0, 0
-		for _, w := range s.writes {
+		for _, w := range s.all() {
 			total, largest = total+len(w), max(largest, len(w))
 		}
 		if total != 20_001 || largest > 500 {

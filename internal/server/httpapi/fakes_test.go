@@ -322,7 +322,9 @@ func (w *world) User(_ context.Context, token string) (string, error) {
 
 // PutDenial stores at once what a server counts where it is repeated.
 func (w *world) PutDenial(ctx context.Context, _ string, row store.AuditRow) error {
+	w.mu.Lock()
 	w.denials++
+	w.mu.Unlock()
 	return w.PutAudit(ctx, row)
 }
 

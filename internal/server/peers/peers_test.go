@@ -337,8 +337,11 @@ func TestWhoIsOnTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		on := newAir()
 		a, b := newServer("a", "db"), newServer("b", "db")
+		var mu sync.Mutex
 		var recorded [][]byte
 		if _, err := on.Serve("drover.v1.server.news", "", 1, func(_ context.Context, _ string, data []byte) []byte {
+			mu.Lock()
+			defer mu.Unlock()
 			recorded = append(recorded, data)
 			return nil
 		}); err != nil {
@@ -353,7 +356,10 @@ func TestWhoIsOnTheWay(t *testing.T) {
 		if got := a.heard(); !strings.Contains(got, "tasks [t1]") || a.Count() != 1 {
 			t.Fatalf("heard %q, %d servers are there: then this proves nothing", got, a.Count())
 		}
-		forged := append(slices.Clone(recorded),
+		mu.Lock()
+		seen := slices.Clone(recorded)
+		mu.Unlock()
+		forged := append(seen,
 			[]byte(`{"version":1,"id":"x","database":"other","number":9,"tasks":["t"]}`), nil,
 			append(make([]byte, 32), `{"version":1,"id":"x","database":"db","number":9,"tasks":["t"]}`...))
 		for _, data := range forged {

@@ -40,6 +40,13 @@ func (t *table) BeatServer(_ context.Context, s store.Server, within time.Durati
 	return there, nil
 }
 
+// goAway has no call answered any more.
+func (t *table) goAway() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.away = true
+}
+
 func (t *table) DropServer(_ context.Context, id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,8 +57,8 @@ func (t *table) DropServer(_ context.Context, id string) error {
 // site is servers on one table; which of them hear each other is told by parts.
 type site struct {
 	*table
-	log   strings.Builder
-	parts map[string]int
+	log   logged
+	parts parts
 	rolls map[string]*roll.Roll
 	stops map[string]func()
 }
@@ -59,15 +66,54 @@ type site struct {
 func newSite() *site {
 	return &site{
 		table: &table{rows: map[string]store.Server{}, beat: map[string]time.Time{}},
-		parts: map[string]int{}, rolls: map[string]*roll.Roll{}, stops: map[string]func(){},
+		rolls: map[string]*roll.Roll{}, stops: map[string]func(){},
 	}
+}
+
+// logged is a log of several servers.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// parts are the parts of a network that was cut; at first there is one.
+type parts struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (p *parts) move(name string, part int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = map[string]int{}
+	}
+	p.of[name] = part
+}
+
+func (p *parts) together(a, b string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of[a] == p.of[b]
 }
 
 // start starts a server that hears an agent of its own name.
 func (s *site) start(t *testing.T, name string, keys ...string) {
 	r := roll.New(roll.Config{
 		Store: s.table, ID: name, Name: name, Started: time.Now(), Keys: func() []string { return keys },
-		Hears:  func(id string) bool { return s.parts[id] == s.parts[name] },
+		Hears:  func(id string) bool { return s.parts.together(id, name) },
 		Agents: func() []string { return []string{"agent of " + name} },
 		Log:    slog.New(slog.NewTextHandler(&s.log, nil)),
 	})
@@ -116,7 +162,7 @@ func TestServersThatAreApart(t *testing.T) {
 		if s.rolls["a"].Elsewhere("agent of b") || s.rolls["a"].Elsewhere("agent of none") {
 			t.Error("an agent is elsewhere though all servers are heard")
 		}
-		s.parts["c"] = 1
+		s.parts.move("c", 1)
 		pass(3 * time.Second) // before anybody has told which agents it hears
 		if !s.rolls["c"].Elsewhere("agent of a") {
 			t.Error("an agent may not be elsewhere")
@@ -141,7 +187,7 @@ func TestServersThatAreApart(t *testing.T) {
 		if n := strings.Count(s.log.String(), "level=ERROR"); n != 3 {
 			t.Errorf("%d lines tell of it:\n%s", n, s.log.String())
 		}
-		s.parts["c"] = 0
+		s.parts.move("c", 0)
 		pass(3 * time.Second)
 		s.ready(t, "a", "b", "c")
 		if s.rolls["c"].Elsewhere("agent of a") {
@@ -156,7 +202,7 @@ func TestServersThatAreApart(t *testing.T) {
 func TestEqualParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite()
-		s.parts["b"] = 1
+		s.parts.move("b", 1)
 		s.start(t, "a")
 		s.start(t, "b")
 		pass(time.Minute)
@@ -179,7 +225,7 @@ func TestServerThatDied(t *testing.T) {
 		s.start(t, "b")
 		s.stops["b"]()
 		s.rows["b"], s.beat["b"] = store.Server{ID: "b", Name: "b"}, time.Now() // it had no time to
-		s.parts["b"] = 1
+		s.parts.move("b", 1)
 		delete(s.stops, "b")
 		delete(s.rolls, "b")
 		for range 60 {
@@ -189,7 +235,7 @@ func TestServerThatDied(t *testing.T) {
 		if s.rolls["a"].Elsewhere("x") || strings.Contains(s.log.String(), "ERROR") {
 			t.Errorf("it is still there:\n%s", s.log.String())
 		}
-		s.away = true
+		s.goAway()
 		pass(time.Minute)
 		s.ready(t, "a")
 		if n := strings.Count(s.log.String(), "level=WARN"); n != 1 {
