@@ -45,14 +45,3 @@ func (o *Operator) rivalry(claim string) error {
 func RivalText(rival int) string {
 	return fmt.Sprintf("another drover on this host (pid %d) manages the process", rival)
 }
-
-// meddles reports whether an operation does something to a process, or has it kept running.
-func meddles(op process.Op) bool {
-	switch op {
-	case process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill:
-		return true
-	case process.Query, process.Unhost, process.Register, process.Update, process.Unregister, process.Retry,
-		process.SetGroups:
-	}
-	return false
-}

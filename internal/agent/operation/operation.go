@@ -251,7 +251,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 		groups: e.Groups, subject: s, runtime: s.Runtime, progress: progress,
 	}
 	if n.spec == nil {
-		if !speaksForItself(e.Op) {
+		if e.Op.Info().Spec >= process.SpecNeeded {
 			return n.unregistered(), nil
 		}
 		n.spec = &process.Spec{}
@@ -260,7 +260,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	if err := o.Allow(e.Process, e.Op, n.spec); err != nil && len(progress.Steps) == 0 {
 		return n.failed(err), nil
 	}
-	if meddles(e.Op) && len(progress.Steps) == 0 {
+	if e.Op.Info().Acts && len(progress.Steps) == 0 {
 		if err := o.rivalry(ClaimOfPlace(n.spec)); err != nil {
 			return n.failed(err), nil
 		}
@@ -285,12 +285,6 @@ func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
 	return e.Spec
 }
 
-// speaksForItself reports whether an operation needs no spec.
-func speaksForItself(op process.Op) bool {
-	return op == process.Query || op == process.Unhost || op == process.Unregister || op == process.SetGroups ||
-		op == process.Retry
-}
-
 // unregistered is the result of an operation on the stored spec where none is stored.
 func (n *session) unregistered() Result {
 	n.spec = &process.Spec{}
@@ -298,40 +292,16 @@ func (n *session) unregistered() Result {
 		"cannot %s the process: it is not registered on this host and the call brings no spec", n.op))
 }
 
-// run picks the operation.
+// run carries out the operation.
 func (n *session) run() (Result, error) {
 	if err := n.spec.Validate(n.op); err != nil {
 		return Result{}, err
 	}
-	switch n.op {
-	case process.Start:
-		return n.start()
-	case process.Stop:
-		return n.stop()
-	case process.Query:
-		return n.query()
-	case process.Host:
-		return n.host()
-	case process.Unhost:
-		return n.unhost()
-	case process.Restart:
-		return n.restart()
-	case process.Reload:
-		return n.reload()
-	case process.Kill:
-		return n.kill()
-	case process.Register:
-		return n.register()
-	case process.Update:
-		return n.update()
-	case process.Unregister:
-		return n.unregister()
-	case process.SetGroups:
-		return n.setGroups()
-	case process.Retry:
-		return n.retry()
+	act, ok := actions[n.op]
+	if !ok {
+		return Result{}, process.Errorf(process.IllegalOp, "there is no operation %q", n.op)
 	}
-	return Result{}, process.Errorf(process.IllegalOp, "there is no operation %q", n.op)
+	return act(n)
 }
 
 // Begun reports whether an operation had begun in an earlier life of the agent.
