@@ -7,11 +7,11 @@ package operation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"syscall"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -19,37 +19,10 @@ import (
 	"drover/internal/process"
 )
 
-// Sighting is the result of one look for a process.
-type Sighting struct {
-	// ID is the live instance; nil when there is none.
-	ID *procfs.Identity
-	// PIDFile is the file that led to it, links resolved; empty when it was found by name.
-	PIDFile string
-	// Matches is how many live processes fit the spec. Instances are those of them that are proven to be the process,
-	// where it is to have several.
-	Matches   int
-	Instances []procfs.Identity
-	// Note says what was odd, or why nothing was found; Cause is what kind of trouble that is.
-	Note  string
-	Cause process.CauseID
-	// Run is the run of the process that the instance was born in; empty where it was none, and where it is on record
-	// already.
-	Run string
-	// Doubt says why the name that it was found by does not prove that it is the process, or why the one that a pid
-	// file names, which then is not the ID, may not be it; empty where there is none.
-	Doubt string
-}
-
-// Alive reports whether an instance was seen.
-func (s Sighting) Alive() bool { return s.ID != nil }
-
-// Unsure reports whether there may be one all the same, because what would tell does not answer.
-func (s Sighting) Unsure() bool { return s.ID == nil && s.Cause == process.CauseFileHangs }
-
 // Processes is the host as far as running processes go.
 type Processes interface {
 	// Look finds the live instance of the process. An identity recorded in rt decides alone.
-	Look(spec *process.Spec, rt specstore.Runtime, whose Ownership) Sighting
+	Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting
 	// Watch calls fn once when the process ends. It fails with liveness.ErrGone if it has ended.
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
 	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
@@ -60,18 +33,10 @@ type Processes interface {
 	Glance(id procfs.Identity) (alive, moved bool)
 }
 
-// Ownership tells, for a look by name, whose the processes are.
-type Ownership struct {
-	// Other reports whether another process of the agent is this instance: it is not found.
-	Other func(procfs.Identity) bool
-	// Own reports whether a run is one of the process that is looked for: who was born in one is found first.
-	Own func(run string) bool
-}
-
 // Commands is the host as far as commands go. A run is one command and all that it starts.
 type Commands interface {
 	// Launch forks the command line; it waits at its gate until it is released.
-	Launch(run, line string, spec *process.Spec) (Child, error)
+	Launch(run, line string, spec *process.Spec) (instance.Child, error)
 	// Ran reports whether the command of a run has passed its gate, once nobody knows any more whether it was released.
 	Ran(run string) bool
 	// Output returns what a run has written, shortened. Discard then drops what is kept of a run that has ended.
@@ -90,13 +55,6 @@ type Host interface {
 	Commands
 	Trees
 	Claims
-}
-
-// Child is a command at its gate.
-type Child interface {
-	Identity() procfs.Identity
-	Release() error
-	Abandon()
 }
 
 // Journal keeps the progress of an operation.
@@ -199,31 +157,9 @@ type Result struct {
 	StopPending bool
 }
 
-// ErrBestEffort means that a tree was searched for in /proc, where what forks fast enough is not found.
-var ErrBestEffort = errors.New("no control group holds what was started")
-
 // ErrInterrupted is returned when the agent stops in the middle: nothing is decided, and the operation goes on when it
 // is entered again.
 var ErrInterrupted = errors.New("interrupted by the stop of the agent")
-
-// ErrUnrecorded is wrapped by the error for a command that was not let run because that could not be put on record.
-var ErrUnrecorded = errors.New("it is not on record")
-
-// Unrecorded returns the error, in a caller's words, for a command that cannot be put on record.
-func Unrecorded(err error) error {
-	return fmt.Errorf("%w%w",
-		process.Errorf(process.Failed, "the command was not run, because the agent cannot note it on its disk: %v",
-			err), hiddenError{ErrUnrecorded})
-}
-
-// hiddenError is an error that can be asked for and adds no words.
-type hiddenError struct{ error }
-
-// Error returns nothing.
-func (s hiddenError) Error() string { return "" }
-
-// Unwrap returns what can be asked for.
-func (s hiddenError) Unwrap() error { return s.error }
 
 // killCause is the cause by which a context ends an operation, and its command with it.
 type killCause struct{ by string }
@@ -261,7 +197,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 		return n.failed(err), nil
 	}
 	if e.Op.Info().Acts && len(progress.Steps) == 0 {
-		if err := o.rivalry(ClaimOfPlace(n.spec)); err != nil {
+		if err := o.rivalry(instance.ClaimOfPlace(n.spec)); err != nil {
 			return n.failed(err), nil
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/clip"
 
-	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -34,7 +34,7 @@ func (r *runner) cause() process.Cause {
 
 // blameAbsence notes why a process is not there at the first look in this life of the agent; before is the instance
 // that was there in an earlier one, or nil. What that life knew of its end stands.
-func (r *runner) blameAbsence(seen operation.Sighting, before *procfs.Identity) {
+func (r *runner) blameAbsence(seen instance.Sighting, before *procfs.Identity) {
 	note := r.runtime.Note
 	if !strings.HasSuffix(note, seen.Note) { // an earlier life may have seen the same
 		note = join(note, seen.Note)
