@@ -9,9 +9,24 @@ import (
 	"time"
 )
 
+// The operations that a Request can ask for.
+const (
+	OpStart      = "start"
+	OpStop       = "stop"
+	OpRestart    = "restart"
+	OpReload     = "reload"
+	OpKill       = "kill"
+	OpHost       = "host"
+	OpUnhost     = "unhost"
+	OpRetry      = "retry"
+	OpRegister   = "register"
+	OpUpdate     = "update"
+	OpUnregister = "unregister"
+)
+
 // Request asks for one operation on one or more processes.
 type Request struct {
-	// Op is start, stop, restart, reload, kill, host, unhost, retry, register, update or unregister.
+	// Op is one of the constants above, such as OpStart.
 	Op      string   `json:"op"`
 	Targets []Target `json:"targets"`
 	// Spec describes the processes; if it is nil, each host uses its stored spec. Register and update need a spec.

@@ -268,7 +268,7 @@ func (a *Agent) adopt(records []specstore.Record, open []specstore.Entry, boot s
 // commands that an earlier boot has left nothing is begun.
 func divide(open []specstore.Entry, boot string, begun func(item string) bool) (underway, unsure []specstore.Entry) {
 	for _, e := range open {
-		if e.Op == process.Query || e.Op.RunsCommands() && e.Boot != boot || begun(e.Item) {
+		if e.Op == process.Query || e.Op.Info().RunsCommands && e.Boot != boot || begun(e.Item) {
 			underway = append(underway, e)
 		} else {
 			unsure = append(unsure, e)

@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/metrics"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/report"
 	"drover/internal/process"
 )
@@ -49,7 +49,7 @@ type measuredHost struct {
 }
 
 // Launch implements operation.Commands.
-func (h measuredHost) Launch(run, line string, spec *process.Spec) (operation.Child, error) {
+func (h measuredHost) Launch(run, line string, spec *process.Spec) (instance.Child, error) {
 	begun := time.Now()
 	child, err := h.Host.Launch(run, line, spec)
 	h.metrics.Launched(time.Since(begun), err)

@@ -159,15 +159,16 @@ func mayImport() map[string][]string {
 			"internal/agent/liveness", "internal/agent/procfs", "internal/clip", "internal/idle",
 			"internal/process",
 		},
-		"internal/agent/drift": {"internal/agent/trail", "internal/process"},
-		"internal/agent/ready": {"internal/agent/trail", "internal/process"},
+		"internal/agent/drift":    {"internal/agent/trail", "internal/process"},
+		"internal/agent/ready":    {"internal/agent/trail", "internal/process"},
+		"internal/agent/instance": {"internal/agent/procfs", "internal/process"},
 		"internal/agent/operation": {
-			"internal/agent/liveness", "internal/agent/probe", "internal/agent/procfs",
+			"internal/agent/instance", "internal/agent/liveness", "internal/agent/probe", "internal/agent/procfs",
 			"internal/agent/ready", "internal/agent/specstore", "internal/agent/trail", "internal/process",
 		},
 		"internal/agent/supervisor": {
-			"internal/agent/drift", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
-			"internal/agent/operation", "internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore",
+			"internal/agent/drift", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit",
+			"internal/agent/liveness", "internal/agent/operation", "internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore",
 			"internal/agent/timetable", "internal/clip", "internal/process",
 		},
 		"internal/agent/eventlog": {
@@ -206,7 +207,8 @@ func mayImport() map[string][]string {
 		"docs/why": {},
 		"internal/agent": {
 			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/host", "internal/agent/launch",
-			"internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness", "internal/agent/metrics",
+			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
+			"internal/agent/metrics",
 			"internal/agent/operation", "internal/agent/policy", "internal/agent/probe", "internal/agent/procfs",
 			"internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
 			"internal/agent/timetable", "internal/config", "internal/durable", "internal/fabric", "internal/group", "internal/idle",
@@ -214,8 +216,8 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/admission": {"internal/agent", "internal/joining", "internal/pki", "internal/wire"},
 		"internal/agent/host": {
-			"internal/agent/cgroup", "internal/agent/launch", "internal/agent/liveness", "internal/agent/locate",
-			"internal/agent/operation", "internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore",
+			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch", "internal/agent/liveness",
+			"internal/agent/locate", "internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore",
 			"internal/agent/trail", "internal/group", "internal/process",
 		},
 		"internal/agent/policy": {"internal/agent/trail", "internal/process", "internal/wildcard"},

@@ -6,60 +6,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
+	"drover/internal/process"
 )
 
-// verb is an operation on processes that are known already.
-type verb struct {
-	op, short, long string
-}
-
-// verbs lists them; each is a command.
-func verbs() []verb {
-	return []verb{
-		{
-			"start", "Start processes, and relaunch them if they exit",
-			"Start processes and watch them: if a process exits, drover relaunches it. A process that runs already stays as it is.",
-		},
-		{
-			"stop", "Stop processes, and no longer watch them",
-			"Stop processes and no longer watch them. A process that does not run stays as it is.",
-		},
-		{"restart", "Restart processes", "Restart processes, and watch them from then on."},
-		{
-			"reload", "Reload the configuration of processes",
-			"Run the reload command of processes. The processes keep running.",
-		},
-		{
-			"kill", "Kill processes at once",
-			"Run the kill command of processes. If the command is empty, kill the process tree. drover no longer watches the processes.",
-		},
-		{
-			"host", "Watch processes, and relaunch them if they exit",
-			"Watch processes. If a process does not run, drover starts it.",
-		},
-		{
-			"unhost", "No longer watch processes, and leave them as they are",
-			"No longer watch processes. Running processes keep running; drover does not relaunch them if they exit.",
-		},
-		{
-			"retry", "Retry processes that were given up",
-			"Give watched processes a full budget of relaunches. drover starts a process now if it was given up or waits for a retry.",
-		},
-		{
-			"unregister", "Remove processes from drover, and leave them as they are",
-			"Remove processes from drover. Running processes keep running, and drover no longer watches them.",
-		},
+// verbs lists the operations on processes that are known already; each is a command.
+func verbs() (list []process.OpInfo) {
+	for _, row := range process.Ops() {
+		if row.Short != "" {
+			list = append(list, row)
+		}
 	}
+	return list
 }
 
-func newOperate(v verb) *cobra.Command {
+func newOperate(v process.OpInfo) *cobra.Command {
 	var s session
 	var a operateCommand
 	var hosts []string
 	cmd := &cobra.Command{
-		Use:   v.op + " NAMESPACE/NAME...",
-		Short: v.short,
-		Long: v.long + `
+		Use:   string(v.Op) + " NAMESPACE/NAME...",
+		Short: v.Short,
+		Long: v.Long + `
 
 The operation runs on every host that knows the process, or on the hosts of --hosts. For more than
 one target drover asks for confirmation; without a terminal, give --yes. Ctrl-C ends the wait, not
@@ -72,13 +39,13 @@ Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or
 on some targets only.`,
 		Example: fmt.Sprintf(`  drover %[1]s web/nginx
   drover %[1]s 'web/*' --hosts '0:10.2.*' --yes
-  drover %[1]s --failed-of op-x7k2m9q4w1zd --yes`, v.op),
+  drover %[1]s --failed-of op-x7k2m9q4w1zd --yes`, v.Op),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.client(cmd)
 			if err != nil {
 				return err
 			}
-			a.session, a.op = &s, v.op
+			a.session, a.op = &s, string(v.Op)
 			targets, err := a.targets(cmd, c, args, hosts)
 			if err != nil {
 				return err

@@ -1,7 +1,7 @@
 // Package gse holds the JSON shapes of the BlueKing GSE and JOB process APIs and translates them to and from package
 // process: it reads request bodies, and writes result keys, codes, content documents and status rows. It is the only
-// package that knows op_type numbers and error codes. It does no I/O: HTTP, credentials and envelopes belong to
-// httpapi.
+// package that knows error codes; process.Ops has the op_type numbers. It does no I/O: HTTP, credentials and envelopes
+// belong to httpapi.
 package gse
 
 import "drover/internal/process"
@@ -36,42 +36,6 @@ func Code(f process.Fault) int {
 		return 65535
 	default:
 		return 65535
-	}
-}
-
-// opOf returns the operation of an op_type; there is no 5 and no 6.
-func opOf(opType int64) (process.Op, bool) {
-	switch opType {
-	case 0:
-		return process.Start, true
-	case 1:
-		return process.Stop, true
-	case 2:
-		return process.Query, true
-	case 3:
-		return process.Host, true
-	case 4:
-		return process.Unhost, true
-	case 7:
-		return process.Restart, true
-	case 8:
-		return process.Reload, true
-	case 9:
-		return process.Kill, true
-	default:
-		return "", false
-	}
-}
-
-// manageOpOf returns the operation of JOB's manage_proc, where 1 and 2 have a meaning of their own.
-func manageOpOf(opType int64) (process.Op, bool) {
-	switch opType {
-	case 1:
-		return process.Host, true
-	case 2:
-		return process.Unhost, true
-	default:
-		return "", false
 	}
 }
 

@@ -61,7 +61,7 @@ type (
 
 // ReadJobOperate reads the body of operate_process. An error means that the call is refused; it names the field.
 func ReadJobOperate(body []byte) ([]Operation, error) {
-	return readJob(body, opOf, requiredToOperate)
+	return readJob(body, process.OpOfGSE, requiredToOperate)
 }
 
 // requiredToOperate returns the name of a required field that has no text.
@@ -80,7 +80,7 @@ func requiredToOperate(p *jobProcess) (string, Str) {
 
 // ReadJobManage reads the body of manage_proc, as ReadJobOperate does. Only here may the paths be missing.
 func ReadJobManage(body []byte) ([]Operation, error) {
-	return readJob(body, manageOpOf, func(p *jobProcess) (string, Str) {
+	return readJob(body, process.OpOfJOB, func(p *jobProcess) (string, Str) {
 		switch {
 		case p.ProcName.blank():
 			return "proc_name", p.ProcName

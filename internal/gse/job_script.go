@@ -30,7 +30,7 @@ func ReadJobScripted(body []byte) ([]Operation, error) {
 				i), b.Processes[i].Extension.value)
 		}
 	}
-	return b.operations(opOf, requiredToOperate)
+	return b.operations(process.OpOfGSE, requiredToOperate)
 }
 
 // script replaces what a caller of operate_proc cannot say by what JOB makes of the rest, and reports false for a shell

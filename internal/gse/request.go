@@ -128,7 +128,7 @@ func ReadOperateRegistered(body []byte) ([]Operation, error) {
 	if err := fits("spec", o.Spec); err != nil {
 		return nil, err
 	}
-	o.setOp(b.OpType, opOf)
+	o.setOp(b.OpType, process.OpOfGSE)
 	if o.Spec != nil || o.Problem != nil {
 		o.settle(o.faults(sent.faults, sent.words.spelt))
 	} else if problem := (*process.Error)(nil); errors.As(process.ValidateID(id), &problem) {
@@ -185,7 +185,7 @@ func (b *operateBody) operation(at string, seen specs) (Operation, error) {
 		return Operation{}, err
 	}
 	o := Operation{ID: id, Spec: sent.spec, Targets: list}
-	o.setOp(b.OpType, opOf)
+	o.setOp(b.OpType, process.OpOfGSE)
 	o.settle(o.faults(sent.faults, sent.words.spelt))
 	return o, nil
 }
@@ -214,7 +214,7 @@ func (o *Operation) faults(read []process.FieldFault,
 	if err := process.ValidateID(o.ID); err != nil {
 		list = append(list, spelt(process.FieldFault{Field: "meta", Text: err.Error()}))
 	}
-	if o.Op == process.Query || o.Op == process.Unhost || o.Op == process.Unregister {
+	if o.Op.Info().Spec == process.SpecIgnored {
 		return list
 	}
 	list = append(list, read...)

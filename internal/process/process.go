@@ -27,35 +27,6 @@ func (id ID) Hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Op is an operation on a process.
-type Op string
-
-// The operations. The first eight are the callers' (GSE op_type 0, 1, 2, 3, 4, 7, 8, 9); the three after them carry the
-// synchronous registration calls.
-const (
-	Start      Op = "start"
-	Stop       Op = "stop"
-	Query      Op = "query"
-	Host       Op = "host"
-	Unhost     Op = "unhost"
-	Restart    Op = "restart"
-	Reload     Op = "reload"
-	Kill       Op = "kill"
-	Register   Op = "register"
-	Update     Op = "update"
-	Unregister Op = "unregister"
-	// Retry restores the relaunch budget of a hosted process. If the process is down, Retry starts it now.
-	Retry Op = "retry"
-	// SetGroups replaces the process groups of a namespace on a host; its process id has no name.
-	SetGroups Op = "set-groups"
-)
-
-// Operating lists the operations on a registered process, without Query, which changes nothing.
-func Operating() []Op { return []Op{Start, Stop, Restart, Reload, Kill, Host, Unhost, Retry} }
-
-// SettingUp lists the operations that register and unregister a process, and that set shared limits.
-func SettingUp() []Op { return []Op{Register, Update, Unregister, SetGroups} }
-
 // Kind says how long a process is meant to run (GSE auto_type).
 type Kind string
 
@@ -267,15 +238,4 @@ type Group struct {
 type ConfigFile struct {
 	Path string `json:"path"`
 	MD5  string `json:"md5"`
-}
-
-// RunsCommands reports whether the operation may run commands of its process.
-func (o Op) RunsCommands() bool {
-	switch o {
-	case Start, Stop, Restart, Reload, Kill:
-		return true
-	case Query, Host, Unhost, Register, Update, Unregister, Retry, SetGroups:
-		return false
-	}
-	return true
 }

@@ -25,15 +25,13 @@ func ValidateID(id ID) error {
 }
 
 // Validate reports all errors that make the spec unfit for op, and names the fields as the callers know them; the
-// error is an *Error. Query, Unhost, Unregister and SetGroups need no spec. Validate does not check what only the
+// error is an *Error. An operation with SpecIgnored accepts any spec. Validate does not check what only the
 // host knows, such as whether a directory or a user exists.
 func (s *Spec) Validate(op Op) error {
-	switch op {
-	case Query, Unhost, Unregister, SetGroups, Start, Stop, Host, Restart, Reload, Kill, Register, Update, Retry:
-		return JoinFaults(s.Faults(op))
-	default:
+	if !op.Known() {
 		return Errorf(IllegalOp, "there is no operation %q", op)
 	}
+	return JoinFaults(s.Faults(op))
 }
 
 // Faults returns the errors of Validate one by one.
@@ -43,17 +41,18 @@ func (s *Spec) Faults(op Op) []FieldFault {
 		f.add("spec", "is %d bytes long in all: expected at most %d", n, MaxSpec)
 		return f
 	}
-	if op == Query || op == Unhost || op == Unregister || op == SetGroups {
+	row := op.Info()
+	if row.Spec == SpecIgnored {
 		return nil
 	}
 	var f faults
 	s.identityFaults(&f)
 	s.commandFaults(&f)
 	s.labelFaults(&f)
-	if !stores(op) {
+	if !row.StoresSpec { // then the timetable and the limits do not matter
 		return f
 	}
-	if s.Policy.Kind == Periodic && (op != Register && op != Update || s.Policy.Crontab != "") {
+	if s.Policy.Kind == Periodic && (row.Spec != SpecSent || s.Policy.Crontab != "") {
 		f = append(f, s.TimetableFaults()...)
 	}
 	s.Hard.faults(&f)
@@ -63,12 +62,6 @@ func (s *Spec) Faults(op Op) []FieldFault {
 	s.Probes.faults(&f)
 	s.configFaults(&f)
 	return f
-}
-
-// stores reports whether an operation stores the sent spec. For other operations the timetable and the limits in the
-// spec do not matter.
-func stores(op Op) bool {
-	return op == Start || op == Host || op == Restart || op == Register || op == Update
 }
 
 // Size is the sum of the lengths of all texts of the spec, in bytes; 0 without a spec.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"drover/internal/agent/host"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -142,16 +142,16 @@ func (r *reuser) one(owner procfs.Identity) {
 	if err := r.host.Signal(owner, syscall.SIGTERM); !errors.Is(err, liveness.ErrGone) {
 		r.t.Errorf("a signal to the owner of pid %d: %v, want that it is gone", owner.PID, err)
 	}
-	if _, left, err := r.host.EndTree(r.t.Context(), operation.Scope{Root: owner}, 0); len(left) > 0 ||
-		!errors.Is(err, operation.ErrBestEffort) {
+	if _, left, err := r.host.EndTree(r.t.Context(), instance.Scope{Root: owner}, 0); len(left) > 0 ||
+		!errors.Is(err, instance.ErrBestEffort) {
 		r.t.Errorf("the end of the owner's tree: left %v, %v", left, err)
 	}
 	spec := &process.Spec{Identity: process.Identity{ProcName: "ownerd", PIDPath: file, SetupPath: r.dir}}
-	if s := r.host.Look(spec, specstore.Runtime{Process: &owner, PIDFile: file}, operation.Ownership{}); s.Alive() {
+	if s := r.host.Look(spec, specstore.Runtime{Process: &owner, PIDFile: file}, instance.Ownership{}); s.Alive() {
 		r.t.Errorf("the victim is taken for the owner of pid %d: %+v", owner.PID, s)
 	}
 	spec.Identity.ProcName = "victimd"
-	if s := r.host.Look(spec, specstore.Runtime{}, operation.Ownership{}); s.Alive() {
+	if s := r.host.Look(spec, specstore.Runtime{}, instance.Ownership{}); s.Alive() {
 		r.t.Errorf("a stranger at a reused pid is adopted, only for its name: %+v", s)
 	}
 	if stop, err := r.host.Watch(owner, func(liveness.Exit) {}); err == nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/locate"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/test/harness"
@@ -26,12 +26,12 @@ func TestLookAtAFileSystemThatHangs(t *testing.T) {
 		close(over)
 		return locate.Result{}
 	}, 50*time.Millisecond)
-	seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, operation.Ownership{})
+	seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, instance.Ownership{})
 	if seen.Alive() || !seen.Unsure() || !strings.HasPrefix(seen.Note, file+" did not answer") {
 		t.Errorf("%+v", seen)
 	}
 	if seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{Process: &who.Identity},
-		operation.Ownership{}); !seen.Alive() {
+		instance.Ownership{}); !seen.Alive() {
 		t.Errorf("known to run: %+v", seen)
 	}
 	close(hang)

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/group"
 )
@@ -97,7 +97,7 @@ func New(cfg Config) (*Host, error) {
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}
-	h.Take(operation.ClaimOfDrover(os.Getpid()))
+	h.Take(instance.ClaimOfDrover(os.Getpid()))
 	return h, nil
 }
 

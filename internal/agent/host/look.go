@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
@@ -28,11 +28,11 @@ const (
 
 // Look implements operation.Processes. A recorded identity that still runs decides alone. When none was recorded in
 // this boot, a process that started after its pid file was written is a stranger at a reused pid.
-func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Ownership) operation.Sighting {
+func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting {
 	several := spec.Policy.Instances > 1
 	account, err := h.names.account(spec.Identity.User)
 	if err != nil {
-		return operation.Sighting{Note: err.Error(), Cause: process.CauseNoUser}
+		return instance.Sighting{Note: err.Error(), Cause: process.CauseNoUser}
 	}
 	query := locate.Query{
 		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath,
@@ -41,7 +41,7 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Ow
 		Other: whose.Other, Own: func(id procfs.Identity) bool { return h.own(id, whose) },
 	}
 	if rt.Process != nil && h.alive(*rt.Process) {
-		s := operation.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
+		s := instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
 		if several {
 			if found := h.search(query).Found; found != nil {
 				s.Matches, s.Instances = max(found.Matches, 1), h.instances(found.All, spec, whose)
@@ -58,7 +58,7 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Ow
 		}
 	}
 	if r.Found == nil {
-		s := operation.Sighting{Note: r.Note, Cause: r.Cause}
+		s := instance.Sighting{Note: r.Note, Cause: r.Cause}
 		if r.Doubt {
 			s.Doubt = r.Note
 		}
@@ -67,9 +67,9 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Ow
 	if rt.Process == nil && h.stranger(*r.Found) {
 		note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid",
 			r.Found.ID.PID, r.Found.PIDFile)
-		return operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
+		return instance.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 	}
-	s := operation.Sighting{ID: &r.Found.ID, PIDFile: r.Found.Resolved, Matches: r.Found.Matches, Note: r.Note}
+	s := instance.Sighting{ID: &r.Found.ID, PIDFile: r.Found.Resolved, Matches: r.Found.Matches, Note: r.Note}
 	if several {
 		s.Instances = h.instances(r.Found.All, spec, whose)
 	}
@@ -80,13 +80,13 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Ow
 }
 
 // own reports whether a process was born in a run of the one that is looked for.
-func (h *Host) own(id procfs.Identity, whose operation.Ownership) bool {
+func (h *Host) own(id procfs.Identity, whose instance.Ownership) bool {
 	run := h.RunOf(id)
 	return run != "" && whose.Own != nil && whose.Own(run)
 }
 
 // instances returns those of some processes that are proven to be instances of the one that is looked for.
-func (h *Host) instances(all []locate.Match, spec *process.Spec, whose operation.Ownership) (proven []procfs.Identity) {
+func (h *Host) instances(all []locate.Match, spec *process.Spec, whose instance.Ownership) (proven []procfs.Identity) {
 	for _, m := range all {
 		if m.Head && (h.own(m.ID, whose) || h.mistaken(m, spec) == "") {
 			proven = append(proven, m.ID)
@@ -97,7 +97,7 @@ func (h *Host) instances(all []locate.Match, spec *process.Spec, whose operation
 
 // doubt says why a process that was found by its name alone may be somebody else's; empty where it was started for the
 // one that is looked for, or is the only one that fits and runs as the spec's user in its directory.
-func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose operation.Ownership) string {
+func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose instance.Ownership) string {
 	if h.own(f.ID, whose) {
 		return ""
 	}

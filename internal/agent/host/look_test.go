@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/host"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/test/harness"
@@ -52,17 +52,17 @@ func TestFirstAdoption(t *testing.T) {
 			if err := os.Chtimes(file, time.Time{}, began.Add(-c.age)); err != nil {
 				t.Fatal(err)
 			}
-			seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, operation.Ownership{})
+			seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, instance.Ownership{})
 			if !c.alive {
 				note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid",
 					who.PID, file)
-				want := operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
+				want := instance.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 				if diff := cmp.Diff(want, seen); diff != "" {
 					t.Errorf("(-want +got): %s", diff)
 				}
 				return
 			}
-			if diff := cmp.Diff(operation.Sighting{ID: &who.Identity, PIDFile: file, Matches: 1}, seen); diff != "" {
+			if diff := cmp.Diff(instance.Sighting{ID: &who.Identity, PIDFile: file, Matches: 1}, seen); diff != "" {
 				t.Errorf("(-want +got): %s", diff)
 			}
 		})
@@ -79,9 +79,9 @@ func TestRecordedIdentityDecides(t *testing.T) {
 	file := pidFile(t, other.PID)
 	s := spec(dir, "daemon", file)
 	rt := specstore.Runtime{Process: &who.Identity, PIDFile: "/as/recorded"}
-	mine := operation.Sighting{ID: &who.Identity, PIDFile: "/as/recorded", Matches: 1}
+	mine := instance.Sighting{ID: &who.Identity, PIDFile: "/as/recorded", Matches: 1}
 
-	if diff := cmp.Diff(mine, h.Look(s, rt, operation.Ownership{})); diff != "" {
+	if diff := cmp.Diff(mine, h.Look(s, rt, instance.Ownership{})); diff != "" {
 		t.Errorf("the pid file names another one (-want +got): %s", diff)
 	}
 	old := time.Now().Add(-time.Hour)
@@ -90,24 +90,24 @@ func TestRecordedIdentityDecides(t *testing.T) {
 	}
 	reused := who.Identity
 	reused.StartTicks++
-	theirs := operation.Sighting{ID: &other.Identity, PIDFile: file, Matches: 1}
-	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused}, operation.Ownership{})); diff != "" {
+	theirs := instance.Sighting{ID: &other.Identity, PIDFile: file, Matches: 1}
+	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused}, instance.Ownership{})); diff != "" {
 		t.Errorf(
 			"the recorded pid is another process now, and the rule of the first adoption does not count (-want +got): %s", diff)
 	}
 	reused = who.Identity
 	reused.BootID = "another"
-	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused}, operation.Ownership{})); diff != "" {
+	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused}, instance.Ownership{})); diff != "" {
 		t.Errorf("it was recorded in another boot (-want +got): %s", diff)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(mine, h.Look(s, rt, operation.Ownership{})); diff != "" {
+	if diff := cmp.Diff(mine, h.Look(s, rt, instance.Ownership{})); diff != "" {
 		t.Errorf("there is no pid file (-want +got): %s", diff)
 	}
 	who.end()
-	if seen := h.Look(s, rt, operation.Ownership{}); seen.Alive() || !strings.Contains(seen.Note, file) {
+	if seen := h.Look(s, rt, instance.Ownership{}); seen.Alive() || !strings.Contains(seen.Note, file) {
 		t.Errorf("it has ended: %+v", seen)
 	}
 }
@@ -117,8 +117,8 @@ func TestLookByName(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, t.TempDir())
 	who := start(t, harness.Sleeper(t, dir, "daemon"))
-	seen := h.Look(spec(dir, "daemon", ""), specstore.Runtime{}, operation.Ownership{})
-	if diff := cmp.Diff(operation.Sighting{ID: &who.Identity, Matches: 1, Doubt: seen.Doubt}, seen); diff != "" {
+	seen := h.Look(spec(dir, "daemon", ""), specstore.Runtime{}, instance.Ownership{})
+	if diff := cmp.Diff(instance.Sighting{ID: &who.Identity, Matches: 1, Doubt: seen.Doubt}, seen); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
 }
@@ -133,7 +133,7 @@ func TestPIDFileIsResolved(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	if seen := h.Look(spec(dir, "daemon", link), specstore.Runtime{}, operation.Ownership{}); !seen.Alive() ||
+	if seen := h.Look(spec(dir, "daemon", link), specstore.Runtime{}, instance.Ownership{}); !seen.Alive() ||
 		seen.PIDFile != file {
 		t.Errorf("seen through %q, want %q: %+v", seen.PIDFile, file, seen)
 	}
@@ -148,21 +148,21 @@ func TestInstances(t *testing.T) {
 	file := pidFile(t, first.PID)
 	s := spec(dir, "daemon", file)
 	s.Policy.Instances = 3
-	if seen := h.Look(s, specstore.Runtime{}, operation.Ownership{}); seen.ID == nil || *seen.ID != first.Identity ||
+	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != first.Identity ||
 		seen.Matches != 2 {
 		t.Errorf("at first: %+v", seen)
 	}
-	if seen := h.Look(s, specstore.Runtime{Process: &second.Identity}, operation.Ownership{}); seen.ID == nil ||
+	if seen := h.Look(s, specstore.Runtime{Process: &second.Identity}, instance.Ownership{}); seen.ID == nil ||
 		*seen.ID != second.Identity || seen.Matches != 2 {
 		t.Errorf("with the second one recorded: %+v", seen)
 	}
 	first.end()
-	if seen := h.Look(s, specstore.Runtime{}, operation.Ownership{}); seen.ID == nil || *seen.ID != second.Identity ||
+	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != second.Identity ||
 		seen.Matches != 1 {
 		t.Errorf("the pid file names one that has ended: %+v", seen)
 	}
 	s.Policy.Instances = 1
-	if seen := h.Look(s, specstore.Runtime{}, operation.Ownership{}); seen.Alive() {
+	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.Alive() {
 		t.Errorf("only one is expected, and that has ended: %+v", seen)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
@@ -110,8 +110,8 @@ func (q *question) Full() <-chan struct{} { return q.full }
 func (q *question) End(ctx context.Context) (left []int, err error) {
 	q.child.Abandon()
 	if !q.over() {
-		_, left, err = q.host.EndTree(ctx, operation.Scope{Root: q.child.Identity(), Run: q.run}, 0)
-		if errors.Is(err, operation.ErrBestEffort) {
+		_, left, err = q.host.EndTree(ctx, instance.Scope{Root: q.child.Identity(), Run: q.run}, 0)
+		if errors.Is(err, instance.ErrBestEffort) {
 			err = nil // nothing more can be done
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
@@ -142,7 +142,7 @@ func run(t *testing.T, h *host.Host, id, line string) procfs.Identity {
 }
 
 // release lets a command run and waits for its end.
-func release(t *testing.T, child operation.Child) {
+func release(t *testing.T, child instance.Child) {
 	t.Helper()
 	handle, err := pidfd.Open(child.Identity().PID)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
-	"drover/internal/agent/operation"
 	"drover/internal/process"
 )
 
@@ -23,7 +23,7 @@ const maxLaunches = 8
 
 // Launch implements operation.Commands: the command is born in a control group of its own where there are any, and its
 // output goes to a file that is named for the run.
-func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, error) {
+func (h *Host) Launch(id, line string, spec *process.Spec) (instance.Child, error) {
 	account, started, err := h.prepare(spec)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (h *Host) createProof(id string) (proof *os.File, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, operation.Unrecorded(err)
+		return nil, instance.Unrecorded(err)
 	}
 	return proof, nil
 }

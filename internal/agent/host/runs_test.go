@@ -14,7 +14,7 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
-	"drover/internal/agent/operation"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
@@ -164,8 +164,8 @@ func TestEndTree(t *testing.T) {
 	end := func(root procfs.Identity, run string) {
 		t.Helper()
 		// Without control groups, and for what was started by somebody else, nobody can be sure.
-		if _, left, err := h.EndTree(t.Context(), operation.Scope{Root: root, Run: run}, 0); err != nil &&
-			!errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
+		if _, left, err := h.EndTree(t.Context(), instance.Scope{Root: root, Run: run}, 0); err != nil &&
+			!errors.Is(err, instance.ErrBestEffort) || len(left) > 0 {
 			t.Errorf("left %v, %v", left, err)
 		}
 	}
@@ -240,8 +240,8 @@ func sweep(t *testing.T, prepare func(*testing.T, *host.Host)) {
 	}
 	groups("silent", "writer")
 	for _, run := range []string{"writer", "silent"} {
-		if _, left, err := h.EndTree(t.Context(), operation.Scope{Run: run}, 0); err != nil &&
-			!errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
+		if _, left, err := h.EndTree(t.Context(), instance.Scope{Run: run}, 0); err != nil &&
+			!errors.Is(err, instance.ErrBestEffort) || len(left) > 0 {
 			t.Fatalf("left %v, %v", left, err)
 		}
 	}

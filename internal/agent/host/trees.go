@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 )
 
 // EndTree implements operation.Trees.
-func (h *Host) EndTree(ctx context.Context, s operation.Scope, grace time.Duration) ([]liveness.Member, []int, error) {
+func (h *Host) EndTree(ctx context.Context, s instance.Scope, grace time.Duration) ([]liveness.Member, []int, error) {
 	tree, release := h.treeOf(s)
 	defer release()
 	if tree.Contained && len(tree.Noted) == 0 {
@@ -24,14 +24,14 @@ func (h *Host) EndTree(ctx context.Context, s operation.Scope, grace time.Durati
 	}
 	ended, left, err := liveness.EndTree(ctx, h.fs, tree, grace)
 	if err == nil && len(tree.Groups) == 0 {
-		err = operation.ErrBestEffort
+		err = instance.ErrBestEffort
 	}
 	return ended, left, err
 }
 
 // treeOf is how the host finds a scope. A run whose root has ended is all in its control group: there is nothing to
 // search for.
-func (h *Host) treeOf(s operation.Scope) (tree liveness.Tree, release func()) {
+func (h *Host) treeOf(s instance.Scope) (tree liveness.Tree, release func()) {
 	tree = liveness.Tree{Root: s.Root, Noted: s.Noted, Mark: s.Run, Spared: s.Spared}
 	group, ok := h.groupOf(s.Run)
 	if !ok {
@@ -51,7 +51,7 @@ func (h *Host) groupOf(run string) (*cgroup.Group, bool) {
 }
 
 // Members implements operation.Trees.
-func (h *Host) Members(s operation.Scope) []procfs.Identity {
+func (h *Host) Members(s instance.Scope) []procfs.Identity {
 	if group, ok := h.groupOf(s.Run); ok {
 		_ = group.Close()
 		return nil
@@ -60,7 +60,7 @@ func (h *Host) Members(s operation.Scope) []procfs.Identity {
 }
 
 // Survivors implements operation.Trees.
-func (h *Host) Survivors(s operation.Scope) []procfs.Identity {
+func (h *Host) Survivors(s instance.Scope) []procfs.Identity {
 	tree, release := h.treeOf(s)
 	defer release()
 	members, err := tree.Members(h.fs)

@@ -10,7 +10,7 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
-	"drover/internal/agent/operation"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 )
 
@@ -65,7 +65,7 @@ func TestMeasure(t *testing.T) {
 			}
 			root := procfs.Root{Identity: child.Identity(), Run: run}
 			t.Cleanup(func() {
-				if _, left, err := h.EndTree(context.Background(), operation.Scope{Root: root.Identity, Run: root.Run},
+				if _, left, err := h.EndTree(context.Background(), instance.Scope{Root: root.Identity, Run: root.Run},
 					0); len(left) > 0 || err != nil && h.Groups() != cgroup.ModeNone {
 					t.Errorf("%v are left: %v", left, err)
 				}
@@ -93,7 +93,7 @@ func TestMeasureFromOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, left, _ := h.EndTree(context.Background(), operation.Scope{Root: id, Run: ""}, 0); len(left) > 0 {
+		if _, left, _ := h.EndTree(context.Background(), instance.Scope{Root: id, Run: ""}, 0); len(left) > 0 {
 			t.Errorf("%v are left", left)
 		}
 		_ = cmd.Wait()
@@ -135,7 +135,7 @@ func BenchmarkMeasure(b *testing.B) {
 				if outside {
 					roots[i].Run = ""
 				}
-				b.Cleanup(func() { _, _, _ = h.EndTree(context.Background(), operation.Scope{Run: run}, 0) })
+				b.Cleanup(func() { _, _, _ = h.EndTree(context.Background(), instance.Scope{Run: run}, 0) })
 			}
 			for b.Loop() {
 				uses, err := h.Measure(roots)

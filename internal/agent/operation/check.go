@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
@@ -29,7 +30,7 @@ func (f checkFailure) failed() bool { return f.text != "" }
 
 // startCheck waits until the process has been up as the policy wants, counted from since. It returns what was seen last
 // and the verdict. Between begin and end it may still come up; once it is up in that time it must stay so.
-func (n *session) startCheck(since time.Duration) (Sighting, checkFailure, error) {
+func (n *session) startCheck(since time.Duration) (instance.Sighting, checkFailure, error) {
 	policy := n.spec.Policy
 	begin := since + time.Duration(policy.StartCheckBegin)*time.Second
 	end := since + time.Duration(policy.StartCheckEnd)*time.Second
@@ -53,7 +54,9 @@ func (n *session) startCheck(since time.Duration) (Sighting, checkFailure, error
 }
 
 // aliveUntil waits for the end of the check time, through which the instance that was seen must live.
-func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatch) (Sighting, checkFailure, error) {
+func (n *session) aliveUntil(end time.Duration, first instance.Sighting,
+	death *deathWatch,
+) (instance.Sighting, checkFailure, error) {
 	const failed = "not alive to the end of its check time"
 	died, err := death.wait(end)
 	if err != nil {
@@ -66,17 +69,17 @@ func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatc
 	seen := n.look()
 	switch {
 	case died || !seen.Alive():
-		return Sighting{}, death.explain(failed, seen), nil
+		return instance.Sighting{}, death.explain(failed, seen), nil
 	case *seen.ID != *first.ID:
 		text := fmt.Sprintf("%s: pid %d is gone, pid %d has taken its place", failed, first.ID.PID, seen.ID.PID)
-		return Sighting{}, checkFailure{text: text, cause: process.CauseDiedEarly}, nil
+		return instance.Sighting{}, checkFailure{text: text, cause: process.CauseDiedEarly}, nil
 	}
 	return seen, checkFailure{}, nil
 }
 
 // lookUntil looks again and again until the time has come, so that the first instance to appear is watched early and
 // its end can be explained, and returns the last look, or with first the one that finds it alive.
-func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (Sighting, error) {
+func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (instance.Sighting, error) {
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		seen := n.look()
 		if seen.Alive() {
@@ -101,7 +104,7 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (Si
 
 // stopCheck waits for the instance to go, and for no other to have taken its place, until the policy's time is up. It
 // returns as soon as nothing runs.
-func (n *session) stopCheck(target procfs.Identity, since time.Duration) (Sighting, error) {
+func (n *session) stopCheck(target procfs.Identity, since time.Duration) (instance.Sighting, error) {
 	until := since + time.Duration(n.spec.Policy.StopCheck)*time.Second
 	death := &deathWatch{session: n}
 	defer death.stop()
@@ -109,7 +112,7 @@ func (n *session) stopCheck(target procfs.Identity, since time.Duration) (Sighti
 		death.watch(target)
 		if death.watching() {
 			if _, err := death.wait(until); err != nil {
-				return Sighting{}, err
+				return instance.Sighting{}, err
 			}
 		}
 		seen := n.look()
@@ -117,7 +120,7 @@ func (n *session) stopCheck(target procfs.Identity, since time.Duration) (Sighti
 			return seen, nil
 		}
 		if slices.Contains(n.progress.Noted, *seen.ID) {
-			return Sighting{}, nil // another instance, which is ended with what the run has left behind
+			return instance.Sighting{}, nil // another instance, which is ended with what the run has left behind
 		}
 		if target != *seen.ID {
 			target = *seen.ID
@@ -222,7 +225,7 @@ func (d *deathWatch) stop() {
 }
 
 // explain says why a process is not there.
-func (d *deathWatch) explain(what string, seen Sighting) checkFailure {
+func (d *deathWatch) explain(what string, seen instance.Sighting) checkFailure {
 	switch {
 	case d.last != nil:
 		return checkFailure{

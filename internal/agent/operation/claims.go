@@ -1,10 +1,8 @@
 package operation
 
 import (
-	"cmp"
 	"fmt"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -17,17 +15,6 @@ type Claims interface {
 	Rival(claim string) int
 	Drop(claim string)
 }
-
-// ClaimOfPlace is the claim of whoever is found as the spec says.
-func ClaimOfPlace(s *process.Spec) string {
-	return fmt.Sprintf("place %q %q", cmp.Or(s.Identity.PIDPath, s.Identity.SetupPath), s.Identity.ProcName)
-}
-
-// ClaimOfInstance is the claim of one instance, whatever it is found by.
-func ClaimOfInstance(id procfs.Identity) string { return fmt.Sprintf("instance %+v", id) }
-
-// ClaimOfDrover is what the drover with that pid holds for as long as it lives.
-func ClaimOfDrover(pid int) string { return fmt.Sprintf("drover %d", pid) }
 
 // rivalry refuses what another drover of the host would undo.
 func (o *Operator) rivalry(claim string) error {
@@ -44,15 +31,4 @@ func (o *Operator) rivalry(claim string) error {
 // RivalText says who manages the process.
 func RivalText(rival int) string {
 	return fmt.Sprintf("another drover on this host (pid %d) manages the process", rival)
-}
-
-// meddles reports whether an operation does something to a process, or has it kept running.
-func meddles(op process.Op) bool {
-	switch op {
-	case process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill:
-		return true
-	case process.Query, process.Unhost, process.Register, process.Update, process.Unregister, process.Retry,
-		process.SetGroups:
-	}
-	return false
 }

@@ -15,19 +15,17 @@ func Limit(op process.Op, spec *process.Spec) time.Duration {
 	p := spec.Policy
 	command := seconds(p.OpTimeout)
 	startCheck, stopCheck := seconds(max(p.StartCheckBegin, p.StartCheckEnd)), seconds(p.StopCheck)
-	switch op {
-	case process.Start, process.Reload:
+	switch op.Info().Waits {
+	case process.WaitsForStart:
 		return command + startCheck
-	case process.Stop, process.Kill:
+	case process.WaitsForEnd:
 		return command + stopCheck + endTime
-	case process.Restart:
+	case process.WaitsForBoth:
 		if spec.Commands.Restart == "" {
 			return 2*command + stopCheck + startCheck
 		}
 		return command + startCheck
-	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister,
-		process.Retry, process.SetGroups:
-		return 0
+	case process.WaitsForNothing:
 	}
 	return 0
 }

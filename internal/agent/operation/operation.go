@@ -7,11 +7,11 @@ package operation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"syscall"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -19,37 +19,10 @@ import (
 	"drover/internal/process"
 )
 
-// Sighting is the result of one look for a process.
-type Sighting struct {
-	// ID is the live instance; nil when there is none.
-	ID *procfs.Identity
-	// PIDFile is the file that led to it, links resolved; empty when it was found by name.
-	PIDFile string
-	// Matches is how many live processes fit the spec. Instances are those of them that are proven to be the process,
-	// where it is to have several.
-	Matches   int
-	Instances []procfs.Identity
-	// Note says what was odd, or why nothing was found; Cause is what kind of trouble that is.
-	Note  string
-	Cause process.CauseID
-	// Run is the run of the process that the instance was born in; empty where it was none, and where it is on record
-	// already.
-	Run string
-	// Doubt says why the name that it was found by does not prove that it is the process, or why the one that a pid
-	// file names, which then is not the ID, may not be it; empty where there is none.
-	Doubt string
-}
-
-// Alive reports whether an instance was seen.
-func (s Sighting) Alive() bool { return s.ID != nil }
-
-// Unsure reports whether there may be one all the same, because what would tell does not answer.
-func (s Sighting) Unsure() bool { return s.ID == nil && s.Cause == process.CauseFileHangs }
-
 // Processes is the host as far as running processes go.
 type Processes interface {
 	// Look finds the live instance of the process. An identity recorded in rt decides alone.
-	Look(spec *process.Spec, rt specstore.Runtime, whose Ownership) Sighting
+	Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting
 	// Watch calls fn once when the process ends. It fails with liveness.ErrGone if it has ended.
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
 	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
@@ -60,18 +33,10 @@ type Processes interface {
 	Glance(id procfs.Identity) (alive, moved bool)
 }
 
-// Ownership tells, for a look by name, whose the processes are.
-type Ownership struct {
-	// Other reports whether another process of the agent is this instance: it is not found.
-	Other func(procfs.Identity) bool
-	// Own reports whether a run is one of the process that is looked for: who was born in one is found first.
-	Own func(run string) bool
-}
-
 // Commands is the host as far as commands go. A run is one command and all that it starts.
 type Commands interface {
 	// Launch forks the command line; it waits at its gate until it is released.
-	Launch(run, line string, spec *process.Spec) (Child, error)
+	Launch(run, line string, spec *process.Spec) (instance.Child, error)
 	// Ran reports whether the command of a run has passed its gate, once nobody knows any more whether it was released.
 	Ran(run string) bool
 	// Output returns what a run has written, shortened. Discard then drops what is kept of a run that has ended.
@@ -90,13 +55,6 @@ type Host interface {
 	Commands
 	Trees
 	Claims
-}
-
-// Child is a command at its gate.
-type Child interface {
-	Identity() procfs.Identity
-	Release() error
-	Abandon()
 }
 
 // Journal keeps the progress of an operation.
@@ -199,31 +157,9 @@ type Result struct {
 	StopPending bool
 }
 
-// ErrBestEffort means that a tree was searched for in /proc, where what forks fast enough is not found.
-var ErrBestEffort = errors.New("no control group holds what was started")
-
 // ErrInterrupted is returned when the agent stops in the middle: nothing is decided, and the operation goes on when it
 // is entered again.
 var ErrInterrupted = errors.New("interrupted by the stop of the agent")
-
-// ErrUnrecorded is wrapped by the error for a command that was not let run because that could not be put on record.
-var ErrUnrecorded = errors.New("it is not on record")
-
-// Unrecorded returns the error, in a caller's words, for a command that cannot be put on record.
-func Unrecorded(err error) error {
-	return fmt.Errorf("%w%w",
-		process.Errorf(process.Failed, "the command was not run, because the agent cannot note it on its disk: %v",
-			err), hiddenError{ErrUnrecorded})
-}
-
-// hiddenError is an error that can be asked for and adds no words.
-type hiddenError struct{ error }
-
-// Error returns nothing.
-func (s hiddenError) Error() string { return "" }
-
-// Unwrap returns what can be asked for.
-func (s hiddenError) Unwrap() error { return s.error }
 
 // killCause is the cause by which a context ends an operation, and its command with it.
 type killCause struct{ by string }
@@ -251,7 +187,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 		groups: e.Groups, subject: s, runtime: s.Runtime, progress: progress,
 	}
 	if n.spec == nil {
-		if !speaksForItself(e.Op) {
+		if e.Op.Info().Spec >= process.SpecNeeded {
 			return n.unregistered(), nil
 		}
 		n.spec = &process.Spec{}
@@ -260,8 +196,8 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	if err := o.Allow(e.Process, e.Op, n.spec); err != nil && len(progress.Steps) == 0 {
 		return n.failed(err), nil
 	}
-	if meddles(e.Op) && len(progress.Steps) == 0 {
-		if err := o.rivalry(ClaimOfPlace(n.spec)); err != nil {
+	if e.Op.Info().Acts && len(progress.Steps) == 0 {
+		if err := o.rivalry(instance.ClaimOfPlace(n.spec)); err != nil {
 			return n.failed(err), nil
 		}
 	}
@@ -285,12 +221,6 @@ func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
 	return e.Spec
 }
 
-// speaksForItself reports whether an operation needs no spec.
-func speaksForItself(op process.Op) bool {
-	return op == process.Query || op == process.Unhost || op == process.Unregister || op == process.SetGroups ||
-		op == process.Retry
-}
-
 // unregistered is the result of an operation on the stored spec where none is stored.
 func (n *session) unregistered() Result {
 	n.spec = &process.Spec{}
@@ -298,40 +228,16 @@ func (n *session) unregistered() Result {
 		"cannot %s the process: it is not registered on this host and the call brings no spec", n.op))
 }
 
-// run picks the operation.
+// run carries out the operation.
 func (n *session) run() (Result, error) {
 	if err := n.spec.Validate(n.op); err != nil {
 		return Result{}, err
 	}
-	switch n.op {
-	case process.Start:
-		return n.start()
-	case process.Stop:
-		return n.stop()
-	case process.Query:
-		return n.query()
-	case process.Host:
-		return n.host()
-	case process.Unhost:
-		return n.unhost()
-	case process.Restart:
-		return n.restart()
-	case process.Reload:
-		return n.reload()
-	case process.Kill:
-		return n.kill()
-	case process.Register:
-		return n.register()
-	case process.Update:
-		return n.update()
-	case process.Unregister:
-		return n.unregister()
-	case process.SetGroups:
-		return n.setGroups()
-	case process.Retry:
-		return n.retry()
+	act, ok := actions[n.op]
+	if !ok {
+		return Result{}, process.Errorf(process.IllegalOp, "there is no operation %q", n.op)
 	}
-	return Result{}, process.Errorf(process.IllegalOp, "there is no operation %q", n.op)
+	return act(n)
 }
 
 // Begun reports whether an operation had begun in an earlier life of the agent.

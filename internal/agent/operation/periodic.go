@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 
 	"drover/internal/agent/specstore"
@@ -109,7 +110,7 @@ func (n *session) beginRun() error {
 		}
 	}
 	child := st.Child
-	n.sighted(Sighting{ID: &child, Matches: 1, Run: st.Run})
+	n.sighted(instance.Sighting{ID: &child, Matches: 1, Run: st.Run})
 	n.runtime.Run, n.runtime.Outside, n.runtime.LastStartAt = st.Run, false, time.Now().Unix()
 	n.runtime.User = n.spec.Identity.User
 	return nil
@@ -129,13 +130,13 @@ func (n *session) begun(st *specstore.Step) bool {
 // its program yet. It is not the former instance, which may be nil, or be about to end.
 func (n *session) successor(run string, until time.Duration,
 	former *procfs.Identity,
-) (up bool, seen Sighting, err error) {
+) (up bool, seen instance.Sighting, err error) {
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		if seen = n.look(); seen.Alive() && (former == nil || *seen.ID != *former) {
 			return true, seen, nil
 		}
 		left := n.left(until)
-		if left <= 0 || len(n.Trees.Survivors(Scope{Run: run})) == 0 {
+		if left <= 0 || len(n.Trees.Survivors(instance.Scope{Run: run})) == 0 {
 			return false, seen, nil
 		}
 		if err := n.pause(min(pause, left)); err != nil {
@@ -146,7 +147,9 @@ func (n *session) successor(run string, until time.Duration,
 
 // Successor waits for the process that the command of a run has left behind, at most for the check time of its spec. It
 // returns what was seen last, or fails with ErrInterrupted when ctx ends first.
-func (o *Operator) Successor(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (Sighting, error) {
+func (o *Operator) Successor(ctx context.Context, rec specstore.Record,
+	rt specstore.Runtime,
+) (instance.Sighting, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Query, spec: &rec.Spec,
 		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt,

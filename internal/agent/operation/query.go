@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/process"
 )
 
@@ -13,7 +14,7 @@ func (n *session) query() (Result, error) {
 	if n.spec.Identity.SetupPath == "" && n.spec.Identity.PIDPath == "" && n.subject.Record != nil {
 		n.spec = &n.subject.Record.Spec
 	}
-	var seen Sighting
+	var seen instance.Sighting
 	var instance *process.Instance
 	if n.spec.Identity.ProcName != "" && (n.subject.Record != nil || n.spec.Identity.SetupPath != "" ||
 		n.spec.Identity.PIDPath != "") {
@@ -44,7 +45,7 @@ func (n *session) query() (Result, error) {
 
 // lookClosely is look, and tells of the instance, nil when there is none. One that is on record and alive is it, and
 // telling of it shows that it is: it is not looked at twice.
-func (n *session) lookClosely() (Sighting, *process.Instance) {
+func (n *session) lookClosely() (instance.Sighting, *process.Instance) {
 	if known := n.runtime.Process; known != nil && n.spec.Policy.Instances <= 1 {
 		i := n.subject.Seen
 		if i == nil {
@@ -53,7 +54,7 @@ func (n *session) lookClosely() (Sighting, *process.Instance) {
 			}
 		}
 		if i != nil {
-			return Sighting{ID: known, PIDFile: n.runtime.PIDFile, Matches: 1}, i
+			return instance.Sighting{ID: known, PIDFile: n.runtime.PIDFile, Matches: 1}, i
 		}
 	}
 	seen := n.look()
@@ -68,7 +69,7 @@ func (n *session) lookClosely() (Sighting, *process.Instance) {
 }
 
 // missing says that fewer instances run than are expected.
-func (n *session) missing(seen Sighting) string {
+func (n *session) missing(seen instance.Sighting) string {
 	if policy := n.spec.Policy; policy.Instances > 1 && seen.Matches < policy.Instances {
 		return TooFew(seen.Matches, policy)
 	}

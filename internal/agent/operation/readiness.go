@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/ready"
 	"drover/internal/agent/specstore"
@@ -41,13 +42,13 @@ func (o *Operator) Visitor(spec *process.Spec) trail.Visit {
 
 // upCheck sees whether what a step has started is up, as the spec says how that is known. before is who ran before the
 // step.
-func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (Sighting, checkFailure, error) {
+func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (instance.Sighting, checkFailure, error) {
 	if n.spec.Ready == nil {
 		return n.startCheck(st.DoneAt)
 	}
 	check, err := ready.New(*n.spec.Ready, n.readyEnv(st))
 	if err != nil {
-		return Sighting{}, checkFailure{}, process.Errorf(process.Failed, "spec.ready: %v", err)
+		return instance.Sighting{}, checkFailure{}, process.Errorf(process.Failed, "spec.ready: %v", err)
 	}
 	return n.readyCheck(st, before, check)
 }
@@ -75,7 +76,7 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 // what was seen last and the verdict.
 func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 	check *ready.Check,
-) (Sighting, checkFailure, error) {
+) (instance.Sighting, checkFailure, error) {
 	limit := seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
 	until := st.DoneAt + limit
 	death := &deathWatch{session: n}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -74,7 +75,7 @@ func (n *session) relaunch() error {
 	if n.spec.Policy.Kind == process.Periodic {
 		return n.beginRun()
 	}
-	var seen Sighting
+	var seen instance.Sighting
 	st, err := n.commandUnless("start", n.spec.Commands.Start, func() bool {
 		// Time has passed since it was seen to be gone: somebody else may have started it.
 		if seen = n.look(); seen.Alive() || seen.Unsure() {

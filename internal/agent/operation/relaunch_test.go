@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/procfs"
@@ -307,7 +308,7 @@ func TestSighted(t *testing.T) {
 		{"the first one of this boot", specstore.Runtime{}, &a, specstore.Runtime{Process: &a, PIDFile: "f"}},
 		{"none in this boot", specstore.Runtime{}, nil, specstore.Runtime{}},
 	} {
-		got := operation.Sighted(c.before, operation.Sighting{ID: c.seen, PIDFile: "f"})
+		got := operation.Sighted(c.before, instance.Sighting{ID: c.seen, PIDFile: "f"})
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got): %s", c.name, diff)
 		}

@@ -3,6 +3,7 @@ package operation
 import (
 	"slices"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
@@ -11,7 +12,7 @@ import (
 // run before.
 func (n *session) restart() (Result, error) {
 	commands := n.spec.Commands
-	before, err := n.checked(func(Sighting) error {
+	before, err := n.checked(func(instance.Sighting) error {
 		if commands.Restart == "" && commands.Start == "" {
 			return process.Errorf(process.Failed, "restart_cmd is empty, and start_cmd is empty too: nothing was done")
 		}
@@ -86,7 +87,7 @@ func (n *session) replace(before *procfs.Identity) (notes []string, err error) {
 	if former.Process != nil && *former.Process == *before {
 		run = former.Run
 	}
-	s := Scope{Root: *before, Run: run, Noted: n.progress.Noted, Spared: n.othersAnd(now)}
+	s := instance.Scope{Root: *before, Run: run, Noted: n.progress.Noted, Spared: n.othersAnd(now)}
 	if problem, _ := n.endScope(s, seconds(n.spec.Policy.StopCheck)); problem != "" {
 		notes = append(notes, "of the run before it "+problem)
 	}

@@ -8,35 +8,23 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
-
-// Scope is a process and whatever its run consists of besides: what an end of the process ends.
-type Scope struct {
-	// Root is the main process, which may have ended; zero when there is none.
-	Root procfs.Identity
-	// Run is what it was started in; empty when it was no run of ours.
-	Run string
-	// Noted are processes that were seen to belong to it earlier.
-	Noted []procfs.Identity
-	// Spared returns those of the processes that belong to somebody else. They and their trees are left alone. Nil
-	// spares none.
-	Spared func([]procfs.Identity) []procfs.Identity
-}
 
 // Trees is the host as far as trees of processes go.
 type Trees interface {
 	// EndTree ends everything in a scope. With a grace, SIGTERM comes first and SIGKILL so much later. It returns what
 	// it has ended besides the root, the pids of what could not be ended, and ErrBestEffort when nothing was found any
 	// more but nothing proves that nothing is left.
-	EndTree(ctx context.Context, s Scope, grace time.Duration) (ended []liveness.Member, left []int, err error)
+	EndTree(ctx context.Context, s instance.Scope, grace time.Duration) (ended []liveness.Member, left []int, err error)
 	// Members returns who belongs to a scope and is not held by the control group of its run: they can be told only
 	// while their parents live.
-	Members(s Scope) []procfs.Identity
+	Members(s instance.Scope) []procfs.Identity
 	// Survivors returns who lives of a scope.
-	Survivors(s Scope) []procfs.Identity
+	Survivors(s instance.Scope) []procfs.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string
 }
@@ -49,8 +37,8 @@ func runPrefix(id process.ID) string { return id.Hash()[:12] + "-" }
 func NewRunID(id process.ID, unique string) string { return runPrefix(id) + unique }
 
 // scopeOf is the scope of an instance with its run.
-func (n *session) scopeOf(root procfs.Identity, run string) Scope {
-	return Scope{Root: root, Run: run, Noted: n.progress.Noted, Spared: n.others}
+func (n *session) scopeOf(root procfs.Identity, run string) instance.Scope {
+	return instance.Scope{Root: root, Run: run, Noted: n.progress.Noted, Spared: n.others}
 }
 
 // others returns those of the processes that another process of this agent is.
@@ -68,7 +56,7 @@ func (n *session) note(target procfs.Identity) {
 		return
 	}
 	noted := n.progress.Noted
-	members := n.Trees.Members(Scope{Root: target, Run: n.runOf(target)})
+	members := n.Trees.Members(instance.Scope{Root: target, Run: n.runOf(target)})
 	if n.spec.Policy.Instances > 1 {
 		members = append(members, n.Look(n.id, n.spec, n.runtime).Instances...)
 	}
@@ -88,7 +76,7 @@ const endTime = 5 * time.Second
 
 // endScope ends what is in a scope and says in words what is left of it, empty when nothing is known to be; proven says
 // that nothing can be. What has been ended is on the session's list.
-func (n *session) endScope(s Scope, grace time.Duration) (problem string, proven bool) {
+func (n *session) endScope(s instance.Scope, grace time.Duration) (problem string, proven bool) {
 	// An agent that is told to stop finishes this first: half an ended tree helps nobody.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), max(grace, 0)+endTime)
 	defer cancel()
@@ -97,7 +85,7 @@ func (n *session) endScope(s Scope, grace time.Duration) (problem string, proven
 	switch {
 	case len(left) > 0:
 		return fmt.Sprintf("could not end pids %v", left), false
-	case errors.Is(err, ErrBestEffort):
+	case errors.Is(err, instance.ErrBestEffort):
 		return "", false
 	case err != nil:
 		return fmt.Sprintf("cannot verify that all its processes ended: %v", err), false
@@ -107,7 +95,7 @@ func (n *session) endScope(s Scope, grace time.Duration) (problem string, proven
 
 // endCommand ends a command of ours with all that it has started.
 func (n *session) endCommand(child procfs.Identity, run string) (problem string, proven bool) {
-	return n.endScope(Scope{Root: child, Run: run, Spared: n.others}, 0)
+	return n.endScope(instance.Scope{Root: child, Run: run, Spared: n.others}, 0)
 }
 
 // endRemains ends what has outlived the last instance of the process: workers that outlived a killed master hold its

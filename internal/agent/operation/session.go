@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -44,7 +45,7 @@ func (n *session) save() {
 
 // checked runs the pre-check once over all entries of the operation, and remembers who was running. It fails where
 // nobody can tell.
-func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identity, error) {
+func (n *session) checked(precheck func(before instance.Sighting) error) (*procfs.Identity, error) {
 	if p := n.progress; p.Checked {
 		if n.runtime.Process == nil && p.Before != nil {
 			n.runtime.Process, n.runtime.Run, n.runtime.PIDFile = p.Before, p.Run, p.PIDFile
@@ -59,7 +60,7 @@ func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identit
 		return nil, process.Errorf(process.Failed, "nothing was done: %s", before.Doubt).Because(before.Cause)
 	}
 	if before.Alive() {
-		if err := n.rivalry(ClaimOfInstance(*before.ID)); err != nil {
+		if err := n.rivalry(instance.ClaimOfInstance(*before.ID)); err != nil {
 			return nil, err
 		}
 	}
@@ -75,19 +76,19 @@ func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identit
 }
 
 // look sees who runs now, and takes note of it.
-func (n *session) look() Sighting {
+func (n *session) look() instance.Sighting {
 	s := n.Look(n.id, n.spec, n.runtime)
 	n.sighted(s)
 	return s
 }
 
 // sighted takes note of the instance that was seen.
-func (n *session) sighted(s Sighting) {
+func (n *session) sighted(s instance.Sighting) {
 	n.runtime = Sighted(n.runtime, s)
 }
 
 // Sighted returns what is known after a look: a new instance that was born in no run of ours came from outside.
-func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
+func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 	if s.ID == nil {
 		if rt.Process != nil {
 			rt.Process, rt.Ended = nil, rt.Process
@@ -108,10 +109,10 @@ func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
 
 // Look finds the live instance of a process, and leaves out one that another process of this agent owns through another
 // pid file.
-func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) Sighting {
+func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) instance.Sighting {
 	if rt.Process == nil && o.Policy != nil {
 		if err := o.Policy.MayLook(id, spec); err != nil {
-			return Sighting{Note: err.Error(), Cause: process.CauseOf(err)}
+			return instance.Sighting{Note: err.Error(), Cause: process.CauseOf(err)}
 		}
 	}
 	own := func(run string) bool { return strings.HasPrefix(run, runPrefix(id)) }
@@ -119,12 +120,12 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime)
 		_, _, ok := o.Peers.Owner(id, instance)
 		return ok
 	}
-	s := o.Processes.Look(spec, rt, Ownership{Other: other, Own: own})
+	s := o.Processes.Look(spec, rt, instance.Ownership{Other: other, Own: own})
 	if s.ID == nil || rt.Process != nil && *s.ID == *rt.Process {
 		return s
 	}
 	if owner, file, ok := o.Peers.Owner(id, *s.ID); ok && file != s.PIDFile {
-		return Sighting{Note: fmt.Sprintf("pid %d belongs to %s", s.ID.PID, owner), Cause: process.CauseOwnedByOther}
+		return instance.Sighting{Note: fmt.Sprintf("pid %d belongs to %s", s.ID.PID, owner), Cause: process.CauseOwnedByOther}
 	}
 	if run := o.Trees.RunOf(*s.ID); own(run) {
 		s.Run = run
@@ -208,7 +209,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 		child.Abandon()
 		n.Commands.Discard(st.Run)
 		st.Phase = ""
-		return Unrecorded(err)
+		return instance.Unrecorded(err)
 	}
 	if err := child.Release(); err != nil {
 		n.Commands.Discard(st.Run)

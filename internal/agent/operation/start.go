@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -31,7 +32,7 @@ func (n *session) start() (Result, error) {
 }
 
 // mayStart is the pre-check of a start.
-func (n *session) mayStart(before Sighting) error {
+func (n *session) mayStart(before instance.Sighting) error {
 	if before.Alive() {
 		return alreadyRunning(n.name(), before.ID.PID)
 	}
@@ -73,7 +74,7 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 
 // notUp ends what a start has started that has failed its check, unless it is there and only not ready, and says what
 // went wrong.
-func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen Sighting) error {
+func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen instance.Sighting) error {
 	switch note := unknownStatus(field, st.Result); {
 	case note != "":
 		why.text += "; " + note
@@ -108,7 +109,7 @@ func (n *session) lastWords(st *specstore.Step) string {
 // and says what that was. What was there before the operation stays.
 func (n *session) endStarted(st *specstore.Step) (note string) {
 	known := len(n.ended)
-	problem, _ := n.endScope(Scope{Root: st.Child, Run: st.Run, Spared: n.othersAnd(n.progress.Before)}, 0)
+	problem, _ := n.endScope(instance.Scope{Root: st.Child, Run: st.Run, Spared: n.othersAnd(n.progress.Before)}, 0)
 	n.look()
 	return join(problem, endedText("drover ended the processes that it had started", n.ended[known:]))
 }
@@ -156,7 +157,7 @@ func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity
 
 // started notes the instance that a run of ours has brought up. Where it was born in another run of the process, that
 // one goes on.
-func (n *session) started(seen Sighting, run string) {
+func (n *session) started(seen instance.Sighting, run string) {
 	n.sighted(seen)
 	if born := n.Trees.RunOf(*seen.ID); strings.HasPrefix(born, runPrefix(n.id)) {
 		run = cmp.Or(born, run)

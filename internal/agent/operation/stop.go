@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -72,7 +73,7 @@ func (n *session) signal(target procfs.Identity, sig syscall.Signal) string {
 }
 
 func (n *session) bringDown(way endMethod) (Result, error) {
-	target, err := n.checked(func(Sighting) error { return nil })
+	target, err := n.checked(func(instance.Sighting) error { return nil })
 	if err != nil {
 		return Result{}, err
 	}
@@ -179,7 +180,7 @@ func (n *session) alreadyDown(verb string) (Result, error) {
 // endResult is what came of an attempt to end a process.
 type endResult struct {
 	// seen is who runs now.
-	seen Sighting
+	seen instance.Sighting
 	// err says what is not as it should be, in a caller's words; note is what there is to add where nothing is.
 	err  error
 	note string
@@ -235,7 +236,7 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 	return down, nil
 }
 
-func (n *session) stillAlive(seen Sighting, note string) string {
+func (n *session) stillAlive(seen instance.Sighting, note string) string {
 	return join(fmt.Sprintf("still alive: pid %d is there after %d s", seen.ID.PID, n.spec.Policy.StopCheck), note)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -22,7 +23,7 @@ func notRunning(verb, name string) error {
 }
 
 // unsure is the failure of what must not be begun while nobody can tell whether the process runs.
-func unsure(seen Sighting) error {
+func unsure(seen instance.Sighting) error {
 	return process.Errorf(process.Failed,
 		"nothing was done, because drover cannot find out whether the process runs: %s", seen.Note).Because(seen.Cause)
 }

@@ -171,19 +171,15 @@ func (r *rules) add(line int, kind string, words []string) error {
 
 // operationsOf returns the operations that a word stands for; the groups are those of the rights of apps.
 func operationsOf(word string) ([]process.Op, bool) {
-	switch word {
-	case "read":
-		return []process.Op{process.Query}, true
-	case "operate":
-		return process.Operating(), true
-	case "setup":
-		return process.SettingUp(), true
-	case "set-group":
-		return []process.Op{process.SetGroups}, true
+	if ops := process.OpsIn(process.OpGroup(word)); ops != nil {
+		return ops, true
 	}
-	op := process.Op(word)
-	known := slices.Contains(slices.Concat([]process.Op{process.Query}, process.Operating(), process.SettingUp()), op)
-	return []process.Op{op}, known
+	for _, row := range process.Ops() {
+		if word == string(row.Op) || word == row.Right {
+			return []process.Op{row.Op}, true
+		}
+	}
+	return nil, false
 }
 
 func (r *rules) summary() string {

@@ -44,8 +44,8 @@ func (k *Keeper) Allow(id process.ID, op process.Op, spec *process.Spec) error {
 		if no := r.namespace(id.Namespace); no != nil {
 			return no
 		}
-		if !concernsSpec(op) {
-			return nil
+		if op.Info().Spec < process.SpecNeeded {
+			return nil // it neither runs commands of the spec nor stores it
 		}
 		return r.spec(spec)
 	})
@@ -166,32 +166,8 @@ type refusal struct {
 	why  string
 }
 
-// concernsSpec reports whether an operation runs commands of the spec or stores it.
-func concernsSpec(op process.Op) bool {
-	switch op {
-	case process.Query, process.Unhost, process.Unregister, process.SetGroups,
-		process.Retry: // what a retry leads to is asked for as a start
-		return false
-	case process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill, process.Register,
-		process.Update:
-		return true
-	}
-	return true
-}
-
-// observes reports whether an operation neither runs nor ends anything, now or later.
-func observes(op process.Op) bool {
-	switch op {
-	case process.Query, process.Unhost, process.Register, process.Update, process.Unregister, process.SetGroups:
-		return true
-	case process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill, process.Retry:
-		return false
-	}
-	return false
-}
-
 func (r *rules) operation(op process.Op) *refusal {
-	if r.observe != 0 && !observes(op) {
+	if r.observe != 0 && !op.Info().Observes {
 		return &refusal{r.observe, "drover only observes here, and does not " + string(op)}
 	}
 	if len(r.operations) == 0 || slices.ContainsFunc(r.operations, func(e entry) bool { return e.text == string(op) }) {

@@ -74,7 +74,7 @@ func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 
 // Ends reports whether an operation only ends its process or leaves it to itself. It is taken on a full disk too.
 func (e *Entry) Ends() bool {
-	return e.Op == process.Stop || e.Op == process.Kill || e.Op == process.Unhost
+	return e.Op.Info().Ends
 }
 
 // Urgent has do write, on a full disk in the room that is kept.

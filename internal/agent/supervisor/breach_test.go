@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
 )
@@ -192,7 +192,7 @@ func TestBreachOfOneWhoWillNotGo(t *testing.T) {
 		r.do(process.Start, "a", s)
 		who := r.instance("a")
 		r.Script(line("stop", "a"), operationtest.Script{Takes: time.Second, Code: 1, Output: "refused"})
-		r.OnEndTree = func(operationtest.End) ([]int, error) { return []int{who.PID}, operation.ErrBestEffort }
+		r.OnEndTree = func(operationtest.End) ([]int, error) { return []int{who.PID}, instance.ErrBestEffort }
 		r.Exceeded(id("a"), who, overMem())
 		r.pass(time.Minute)
 		got := r.state("a", "running", true)

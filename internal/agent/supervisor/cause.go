@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/clip"
 
-	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -34,7 +34,7 @@ func (r *runner) cause() process.Cause {
 
 // blameAbsence notes why a process is not there at the first look in this life of the agent; before is the instance
 // that was there in an earlier one, or nil. What that life knew of its end stands.
-func (r *runner) blameAbsence(seen operation.Sighting, before *procfs.Identity) {
+func (r *runner) blameAbsence(seen instance.Sighting, before *procfs.Identity) {
 	note := r.runtime.Note
 	if !strings.HasSuffix(note, seen.Note) { // an earlier life may have seen the same
 		note = join(note, seen.Note)
@@ -62,22 +62,14 @@ func (r *runner) blameAbsence(seen operation.Sighting, before *procfs.Identity) 
 // restAfter is whose doing it is that a process does not run, or is not kept running, after an operation that has ended
 // well; before is what was known of that.
 func restAfter(e *specstore.Entry, before process.Cause) process.Cause {
-	because := func(id process.CauseID, text string) process.Cause {
-		return process.Cause{ID: id, Text: text, Since: time.Now().UnixMilli()}
-	}
-	switch e.Op {
-	case process.Stop, process.Kill:
-		return because(process.CauseStopped, by("stopped", e.Actor))
-	case process.Unhost:
-		return because(process.CauseUnhosted, by("unhosted", e.Actor))
-	case process.Register:
-		return because(process.CauseNeverStarted, by("registered", e.Actor)+" and never started")
-	case process.Update, process.Reload:
+	rest := e.Op.Info().Rest
+	switch {
+	case rest.Keep:
 		return before
-	case process.Start, process.Query, process.Host, process.Restart, process.Unregister, process.Retry,
-		process.SetGroups:
+	case rest.ID == "":
+		return process.Cause{}
 	}
-	return process.Cause{}
+	return process.Cause{ID: rest.ID, Text: by(rest.Verb, e.Actor) + rest.Then, Since: time.Now().UnixMilli()}
 }
 
 // by says who did something, as far as that is known.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 )
@@ -23,9 +24,9 @@ func (r *runner) claim() {
 	}
 	var want claimState
 	if r.record != nil && r.record.Hosted {
-		want.place = operation.ClaimOfPlace(&r.record.Spec)
+		want.place = instance.ClaimOfPlace(&r.record.Spec)
 		if r.runtime.Process != nil {
-			want.instance = operation.ClaimOfInstance(*r.runtime.Process)
+			want.instance = instance.ClaimOfInstance(*r.runtime.Process)
 		}
 	}
 	have := r.claims
@@ -52,7 +53,7 @@ func (r *runner) claim() {
 // dropClaims reports whether the rival has ended, or has given up the claims that stand against this drover. A process
 // that is down may be about to be started by the rival.
 func (r *runner) dropClaims(c operation.Claims, want claimState) bool {
-	if c.Rival(operation.ClaimOfDrover(r.claims.rival)) == 0 {
+	if c.Rival(instance.ClaimOfDrover(r.claims.rival)) == 0 {
 		return true
 	}
 	return want.instance != "" && c.Rival(want.place) == 0 && c.Rival(want.instance) == 0

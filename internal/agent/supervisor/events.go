@@ -90,7 +90,7 @@ func (r *runner) emitEndOf(from, to lifecycle.State, was processEnd, asked *spec
 		return
 	}
 	e := process.Event{PID: was.pid, Exit: was.how, Cause: r.record.Rest, Actor: asked.Actor}
-	e.Kind, _ = kindOf(asked.Op)
+	e.Kind = asked.Op.Info().Event
 	e.Actor.Kind, e.Actor.Operation = process.ActorCaller, asked.Item
 	if was.how != nil {
 		e.At = was.how.At
@@ -211,11 +211,9 @@ func (r *runner) emitOperation(entry *specstore.Entry, result operation.Result, 
 	from, to := r.statesOf(entry.Op, was, to)
 	switch result.Outcome.Fault {
 	case process.None:
-		kind, ok := kindOf(entry.Op)
-		if !ok {
+		if e.Kind = entry.Op.Info().Event; e.Kind == "" {
 			return
 		}
-		e.Kind = kind
 	case process.Failed, process.CheckFailed:
 		line, _ := headline(result.Outcome.Text, result.Wrote)
 		e.Kind, e.Cause = process.EventFailed, process.Cause{ID: result.Outcome.Cause, Text: line}
@@ -226,7 +224,7 @@ func (r *runner) emitOperation(entry *specstore.Entry, result operation.Result, 
 		if result.Change.Put == nil {
 			return
 		}
-		e.Kind, _ = kindOf(entry.Op)
+		e.Kind = entry.Op.Info().Event
 		e.Cause = process.Cause{ID: process.CauseStopped, Text: "it was not running, and drover does not relaunch it"}
 		r.happened(from, to, e)
 		return
@@ -301,36 +299,6 @@ func (r *runner) emitStopped(e *process.Event) {
 	}
 	r.describeRun(e, processEnd{run: r.runtime.Run, began: r.runtime.LastStartAt})
 	r.closeRun(e, r.runtime.LastStartAt)
-}
-
-// kindOf is what a successful operation is told as; ok is false for one that changes nothing.
-func kindOf(op process.Op) (kind process.EventKind, ok bool) {
-	switch op {
-	case process.Start:
-		return process.EventStarted, true
-	case process.Restart:
-		return process.EventRestarted, true
-	case process.Stop:
-		return process.EventStopped, true
-	case process.Kill:
-		return process.EventKilled, true
-	case process.Host:
-		return process.EventHosted, true
-	case process.Unhost:
-		return process.EventUnhosted, true
-	case process.Reload:
-		return process.EventReloaded, true
-	case process.Register:
-		return process.EventRegistered, true
-	case process.Update:
-		return process.EventUpdated, true
-	case process.Unregister:
-		return process.EventUnregistered, true
-	case process.Retry:
-		return process.EventRetried, true
-	case process.Query, process.SetGroups:
-	}
-	return "", false
 }
 
 // pid is that of the instance; 0 where there is none.

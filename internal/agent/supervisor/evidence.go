@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -49,8 +48,7 @@ func lastLines(output string) string {
 func (r *runner) blameOperation(e *specstore.Entry, result *operation.Result) {
 	o := result.Outcome
 	failed := o.Fault == process.Failed || o.Fault == process.CheckFailed
-	acts := []process.Op{process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host}
-	if !failed || o.Cause == "" || !slices.Contains(acts, e.Op) {
+	if !failed || o.Cause == "" || !e.Op.Info().Acts {
 		return
 	}
 	line, rest := headline(o.Text, result.Wrote)

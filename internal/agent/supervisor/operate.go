@@ -143,7 +143,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	if t.overtaken {
 		return failed("overtaken: the agent's disk was an old copy, and the operation had ended"), nil
 	}
-	if e.Boot != r.sup.cfg.Store.BootID() && e.Op.RunsCommands() {
+	if e.Boot != r.sup.cfg.Store.BootID() && e.Op.Info().RunsCommands {
 		if t.behind {
 			return failed("not begun: the host was rebooted while the operation waited for an older one"), nil
 		}
@@ -243,9 +243,8 @@ func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *sp
 		if fate == operation.Down && r.record != nil {
 			actor := by.Actor
 			actor.Kind, actor.Operation = process.ActorCaller, by.Item
-			kind, _ := kindOf(by.Op)
 			r.happened(r.work.prior, to, process.Event{
-				Kind: kind, PID: was, Exit: r.exitSince(r.work.since),
+				Kind: by.Op.Info().Event, PID: was, Exit: r.exitSince(r.work.since),
 				Actor: actor, Cause: r.record.Rest,
 			})
 		}

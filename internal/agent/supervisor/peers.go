@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -31,7 +32,7 @@ func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.
 		case f.runtime.Process != nil && s.isAlive(*f.runtime.Process):
 			known[*f.runtime.Process] = true
 		case f.record.Spec.Identity.PIDPath != "":
-			if seen := s.cfg.Operator.Processes.Look(&f.record.Spec, f.runtime, operation.Ownership{}); seen.Alive() &&
+			if seen := s.cfg.Operator.Processes.Look(&f.record.Spec, f.runtime, instance.Ownership{}); seen.Alive() &&
 				seen.PIDFile != "" {
 				known[*seen.ID] = true
 			}

@@ -6,6 +6,7 @@ import (
 	goruntime "runtime"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
@@ -102,7 +103,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	r.runtime = after.Runtime
 	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
 	r.emitLeftovers(after.Ended, byPolicy())
-	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, operation.ErrUnrecorded)) &&
+	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, instance.ErrUnrecorded)) &&
 		r.record.Spec.Policy.Kind == process.Resident {
 		r.putOff(ctx, err, why)
 		return

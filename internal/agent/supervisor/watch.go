@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
@@ -60,7 +61,7 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 // then nobody can tell whether the run is over.
 func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *process.Exit, cause process.Cause) {
 	was := processEnd{pid: who.PID, how: how, why: cause, run: r.runtime.Run, began: r.runtime.LastStartAt}
-	rec, rt := *r.record, operation.Sighted(r.runtime, operation.Sighting{})
+	rec, rt := *r.record, operation.Sighted(r.runtime, instance.Sighting{})
 	r.watchState.awaitsSuccessor = true
 	r.sup.goroutines.spawn(func() {
 		seen, err := r.sup.cfg.Operator.Successor(ctx, rec, rt)
@@ -77,7 +78,7 @@ func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *p
 }
 
 // ended goes on after the end of an instance, with what was seen in its place.
-func (r *runner) ended(ctx context.Context, who procfs.Identity, seen operation.Sighting, was processEnd) {
+func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.Sighting, was processEnd) {
 	r.sighted(seen)
 	if seen.Alive() {
 		if r.keepsHistory() && was.run != "" {
@@ -153,14 +154,14 @@ func (r *runner) unseen(pid int) {
 	r.blameEnd(process.CauseUnseen, "pid "+itoa(pid)+" ended, and drover did not see how")
 }
 
-func (r *runner) look() operation.Sighting {
+func (r *runner) look() instance.Sighting {
 	if r.record == nil {
-		return operation.Sighting{}
+		return instance.Sighting{}
 	}
 	return r.sup.cfg.Operator.Look(r.id, &r.record.Spec, r.runtime)
 }
 
-func (r *runner) sighted(seen operation.Sighting) {
+func (r *runner) sighted(seen instance.Sighting) {
 	r.runtime = operation.Sighted(r.runtime, seen)
 	if seen.Alive() && r.runtime.Outside {
 		r.blame(process.CauseOutside, startedFromOutside(seen.ID.PID))

@@ -4,6 +4,7 @@
 package access
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,18 +25,15 @@ const (
 
 // Groups stand for several operations in a grant.
 const (
-	All     = "*"       // every operation
-	Read    = "read"    // operations that change nothing
-	Operate = "operate" // operations on registered processes
-	Setup   = "setup"   // register, update and unregister processes, and set shared limits
+	All     = "*"                          // every operation
+	Read    = string(process.GroupRead)    // operations that change nothing
+	Operate = string(process.GroupOperate) // operations on registered processes
+	Setup   = string(process.GroupSetup)   // register, update and unregister processes, and set shared limits
 )
 
 // OperationOf returns the right that a process operation needs.
 func OperationOf(op process.Op) Operation {
-	if op == process.SetGroups {
-		return SetGroup
-	}
-	return Operation(op)
+	return Operation(cmp.Or(op.Info().Right, string(op)))
 }
 
 // Operations lists all operations.
@@ -52,20 +50,19 @@ func Members(group string) []Operation {
 	case All:
 		return Operations()
 	case Read:
-		return []Operation{Operation(process.Query), GetGroup, ReadAgents}
+		return append(operationsOf(process.GroupRead), GetGroup, ReadAgents)
 	case Operate:
-		return operationsOf(process.Operating())
+		return operationsOf(process.GroupOperate)
 	case Setup:
-		return operationsOf(process.SettingUp())
+		return operationsOf(process.GroupSetup)
 	default:
 		return nil
 	}
 }
 
-func operationsOf(ops []process.Op) []Operation {
-	list := make([]Operation, len(ops))
-	for i, op := range ops {
-		list[i] = OperationOf(op)
+func operationsOf(group process.OpGroup) (list []Operation) {
+	for _, op := range process.OpsIn(group) {
+		list = append(list, OperationOf(op))
 	}
 	return list
 }

@@ -216,3 +216,12 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestRightsOfOperations: each operation of process.Ops needs a right that a grant can name.
+func TestRightsOfOperations(t *testing.T) {
+	for _, row := range process.Ops() {
+		if right := access.OperationOf(row.Op); !slices.Contains(access.Operations(), right) {
+			t.Errorf("%s needs the right %q, which is unknown", row.Op, right)
+		}
+	}
+}

@@ -149,10 +149,11 @@ func WithOperator(ctx context.Context, who access.Principal) context.Context {
 }
 
 // supported are the operations that can be asked for; a query is none, as the list of processes answers it.
-func supported() []process.Op {
-	return []process.Op{
-		process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host, process.Unhost,
-		process.Retry,
-		process.Register, process.Update, process.Unregister,
+func supported() (list []string) {
+	for _, row := range process.Ops() {
+		if row.OwnAPI {
+			list = append(list, string(row.Op))
+		}
 	}
+	return list
 }

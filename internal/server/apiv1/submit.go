@@ -135,12 +135,8 @@ func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
 
 // validate reports the first thing that is wrong with the request, and completes its spec.
 func (r *operationRequest) validate() error {
-	if !slices.Contains(supported(), r.Op) {
-		words := make([]string, 0, len(supported()))
-		for _, op := range supported() {
-			words = append(words, string(op))
-		}
-		return invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(words, ", "))
+	if !r.Op.Info().OwnAPI {
+		return invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", "))
 	}
 	if n := len(r.Targets); n == 0 || n > maxTargets {
 		return invalid("targets", "has %d entries: expected 1 to %d", n, maxTargets)
@@ -159,7 +155,7 @@ func (r *operationRequest) validate() error {
 		return invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout)
 	}
 	if r.Spec == nil {
-		if r.Op == process.Register || r.Op == process.Update {
+		if r.Op.Info().Spec == process.SpecSent {
 			return invalid("spec", "is missing: %s needs one", r.Op)
 		}
 		return nil
@@ -310,7 +306,7 @@ func (r *requestsOf) of(k requestKind) *store.Request {
 		i = len(r.list)
 		r.place[k] = i
 		r.list = append(r.list, store.Request{Op: r.op.Op, Process: k.ID, Spec: r.op.Spec})
-		if k.stored && r.op.Op != process.Register && r.op.Op != process.Update {
+		if k.stored && r.op.Op.Info().Spec != process.SpecSent {
 			r.list[i].Spec, r.list[i].Stored = nil, r.op.Spec
 		}
 	}

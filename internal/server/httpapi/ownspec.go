@@ -53,7 +53,7 @@ func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Ta
 			}
 		}
 	}
-	if r.Op == process.Register || r.Op == process.Update {
+	if r.Op.Info().Spec == process.SpecSent {
 		return []store.Request{*r}, nil
 	}
 	if len(free.Targets) == 0 {

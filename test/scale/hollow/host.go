@@ -14,8 +14,8 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -31,14 +31,14 @@ type Host struct {
 
 	mu    sync.Mutex
 	pids  int
-	alive map[procfs.Identity]*instance
+	alive map[procfs.Identity]*living
 	files map[string]procfs.Identity // pid file → who is in it
 	ended map[string]liveness.Exit   // run → how its command ended
 	runs  map[procfs.Identity]string // of the commands, until they are discarded
 }
 
-// instance is a process that is alive.
-type instance struct {
+// living is a process that is alive.
+type living struct {
 	name     string
 	started  time.Time
 	watchers map[int]func(liveness.Exit)
@@ -48,7 +48,7 @@ type instance struct {
 // New returns a machine that runs nothing, whose commands write output.
 func New(boot, output string) *Host {
 	return &Host{
-		boot: boot, output: output, pids: 1, alive: map[procfs.Identity]*instance{},
+		boot: boot, output: output, pids: 1, alive: map[procfs.Identity]*living{},
 		files: map[string]procfs.Identity{},
 		ended: map[string]liveness.Exit{}, runs: map[procfs.Identity]string{},
 	}
@@ -64,17 +64,17 @@ func (h *Host) newIdentity() procfs.Identity {
 }
 
 // Look implements operation.Processes: a recorded identity decides alone, else it is the pid file.
-func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, _ operation.Ownership) operation.Sighting {
+func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Ownership) instance.Sighting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if rt.Process != nil && h.alive[*rt.Process] != nil {
-		return operation.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
+		return instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
 	}
 	id, ok := h.files[spec.Identity.PIDPath]
 	if !ok || h.alive[id] == nil {
-		return operation.Sighting{Note: "no process is in " + spec.Identity.PIDPath}
+		return instance.Sighting{Note: "no process is in " + spec.Identity.PIDPath}
 	}
-	return operation.Sighting{ID: &id, PIDFile: spec.Identity.PIDPath, Matches: 1}
+	return instance.Sighting{ID: &id, PIDFile: spec.Identity.PIDPath, Matches: 1}
 }
 
 // Watch implements operation.Processes and probe.Host. The end of a command is told of at once.
@@ -159,7 +159,7 @@ func (h *Host) Question(string, string, *process.Spec) (probe.Question, error) {
 }
 
 // Launch implements operation.Commands.
-func (h *Host) Launch(run, line string, spec *process.Spec) (operation.Child, error) {
+func (h *Host) Launch(run, line string, spec *process.Spec) (instance.Child, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := &command{h: h, id: h.newIdentity(), run: run, line: line, spec: spec}
@@ -176,10 +176,10 @@ type command struct {
 	spec *process.Spec
 }
 
-// Identity implements operation.Child.
+// Identity implements instance.Child.
 func (c *command) Identity() procfs.Identity { return c.id }
 
-// Release implements operation.Child: the command does what it is for, and has ended.
+// Release implements instance.Child: the command does what it is for, and has ended.
 func (c *command) Release() error {
 	file := c.spec.Identity.PIDPath
 	switch c.line {
@@ -191,7 +191,7 @@ func (c *command) Release() error {
 	case c.spec.Commands.Start, c.spec.Commands.Restart:
 		c.h.mu.Lock()
 		id := c.h.newIdentity()
-		c.h.alive[id] = &instance{
+		c.h.alive[id] = &living{
 			name: c.spec.Identity.ProcName, started: time.Now(),
 			watchers: map[int]func(liveness.Exit){},
 		}
@@ -204,7 +204,7 @@ func (c *command) Release() error {
 	return nil
 }
 
-// Abandon implements operation.Child.
+// Abandon implements instance.Child.
 func (c *command) Abandon() { c.h.Discard(c.run) }
 
 // Ran implements operation.Commands.
@@ -240,7 +240,7 @@ func (h *Host) Discard(run string) {
 }
 
 // EndTree implements operation.Trees: a process here is alone in its run.
-func (h *Host) EndTree(_ context.Context, s operation.Scope, _ time.Duration) ([]liveness.Member, []int, error) {
+func (h *Host) EndTree(_ context.Context, s instance.Scope, _ time.Duration) ([]liveness.Member, []int, error) {
 	h.end(s.Root, liveness.Exit{Known: true, Signal: syscall.SIGKILL})
 	return nil, nil, nil
 }
@@ -255,10 +255,10 @@ func (h *Host) Rival(string) int { return 0 }
 func (h *Host) Drop(string) {}
 
 // Members implements operation.Trees.
-func (h *Host) Members(operation.Scope) []procfs.Identity { return nil }
+func (h *Host) Members(instance.Scope) []procfs.Identity { return nil }
 
 // Survivors implements operation.Trees.
-func (h *Host) Survivors(operation.Scope) []procfs.Identity { return nil }
+func (h *Host) Survivors(instance.Scope) []procfs.Identity { return nil }
 
 // RunOf implements operation.Trees.
 func (h *Host) RunOf(procfs.Identity) string { return "" }

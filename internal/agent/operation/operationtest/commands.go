@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
@@ -107,7 +107,7 @@ func (w *World) Revive() {
 }
 
 // Launch implements operation.Commands.
-func (w *World) Launch(run, line string, _ *process.Spec) (operation.Child, error) {
+func (w *World) Launch(run, line string, _ *process.Spec) (instance.Child, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, ok := w.scripts[line]
@@ -125,10 +125,10 @@ func (w *World) Launch(run, line string, _ *process.Spec) (operation.Child, erro
 	return c, nil
 }
 
-// Identity implements operation.Child.
+// Identity implements instance.Child.
 func (c *command) Identity() procfs.Identity { return c.id }
 
-// Release implements operation.Child.
+// Release implements instance.Child.
 func (c *command) Release() error {
 	if c.script.Stuck != nil {
 		return c.script.Stuck
@@ -171,7 +171,7 @@ func (c *command) end() {
 	c.w.End(c.id, exit)
 }
 
-// Abandon implements operation.Child.
+// Abandon implements instance.Child.
 func (c *command) Abandon() {
 	c.w.mu.Lock()
 	gated := c.gated
@@ -228,24 +228,24 @@ func (w *World) Discard(run string) {
 }
 
 // Members implements operation.Trees: the descendants of the root, where no group holds them.
-func (w *World) Members(s operation.Scope) []procfs.Identity {
+func (w *World) Members(s instance.Scope) []procfs.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s.Run != "" && !w.Ungrouped {
 		return nil
 	}
-	return w.members(operation.Scope{Root: s.Root})
+	return w.members(instance.Scope{Root: s.Root})
 }
 
 // Survivors implements operation.Trees.
-func (w *World) Survivors(s operation.Scope) []procfs.Identity {
+func (w *World) Survivors(s instance.Scope) []procfs.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.members(s)
 }
 
 // members are the live processes of a scope; the caller holds the lock.
-func (w *World) members(s operation.Scope) (ids []procfs.Identity) {
+func (w *World) members(s instance.Scope) (ids []procfs.Identity) {
 	in := map[procfs.Identity]bool{s.Root: true}
 	for _, id := range s.Noted {
 		in[id] = true
@@ -279,7 +279,7 @@ func (w *World) RunOf(id procfs.Identity) string {
 }
 
 // EndTree implements operation.Trees: SIGTERM first where there is a grace, SIGKILL for who is left.
-func (w *World) EndTree(ctx context.Context, s operation.Scope,
+func (w *World) EndTree(ctx context.Context, s instance.Scope,
 	grace time.Duration,
 ) (ended []liveness.Member, left []int, err error) {
 	end := End{Root: s.Root, Run: s.Run}
@@ -300,7 +300,7 @@ func (w *World) EndTree(ctx context.Context, s operation.Scope,
 			_ = w.Signal(id, syscall.SIGTERM)
 		}
 		until := time.Now().Add(grace)
-		for time.Now().Before(until) && len(w.Survivors(operation.Scope{Noted: doomed})) > 0 && ctx.Err() == nil {
+		for time.Now().Before(until) && len(w.Survivors(instance.Scope{Noted: doomed})) > 0 && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -314,7 +314,7 @@ func (w *World) EndTree(ctx context.Context, s operation.Scope,
 }
 
 // spare takes out who is spared, with all descendants; the caller holds the lock, and lets go of it while it asks.
-func (w *World) spare(s operation.Scope, ids []procfs.Identity) []procfs.Identity {
+func (w *World) spare(s instance.Scope, ids []procfs.Identity) []procfs.Identity {
 	if s.Spared == nil || len(ids) == 0 {
 		return ids
 	}
@@ -323,7 +323,7 @@ func (w *World) spare(s operation.Scope, ids []procfs.Identity) []procfs.Identit
 	w.mu.Lock()
 	var trees []procfs.Identity
 	for _, id := range spared {
-		trees = append(trees, w.members(operation.Scope{Root: id})...)
+		trees = append(trees, w.members(instance.Scope{Root: id})...)
 	}
 	return slices.DeleteFunc(ids, func(id procfs.Identity) bool { return slices.Contains(trees, id) })
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"drover/internal/agent/operation"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/probe"
 	"drover/internal/process"
 )
@@ -39,8 +39,8 @@ func (q *question) Full() <-chan struct{} { return q.full }
 // End implements probe.Question.
 func (q *question) End(ctx context.Context) ([]int, error) {
 	q.Abandon()
-	_, left, err := q.w.EndTree(ctx, operation.Scope{Root: q.id, Run: q.run}, 0)
-	if errors.Is(err, operation.ErrBestEffort) {
+	_, left, err := q.w.EndTree(ctx, instance.Scope{Root: q.id, Run: q.run}, 0)
+	if errors.Is(err, instance.ErrBestEffort) {
 		err = nil
 	}
 	return left, err

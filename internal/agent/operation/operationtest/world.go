@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
@@ -245,7 +246,7 @@ func (w *World) Watched(id procfs.Identity) int {
 }
 
 // Look implements operation.Processes: a recorded identity decides alone, else it is the pid file and the name.
-func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ operation.Ownership) operation.Sighting {
+func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Ownership) instance.Sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	matches := 0
@@ -255,24 +256,24 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ operation.Owner
 		}
 	}
 	if rt.Process != nil && w.procs[*rt.Process] != nil {
-		return operation.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: matches}
+		return instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: matches}
 	}
 	file := spec.Identity.PIDPath
 	if w.hung[file] {
-		return operation.Sighting{Note: file + " did not answer", Cause: process.CauseFileHangs}
+		return instance.Sighting{Note: file + " did not answer", Cause: process.CauseFileHangs}
 	}
 	id, ok := w.files[file]
 	if !ok {
-		return operation.Sighting{Note: "pid file " + file + " does not exist"}
+		return instance.Sighting{Note: "pid file " + file + " does not exist"}
 	}
 	p, ok := w.procs[id]
 	switch {
 	case !ok:
-		return operation.Sighting{Note: fmt.Sprintf("pid %d in %s does not run", id.PID, file)}
+		return instance.Sighting{Note: fmt.Sprintf("pid %d in %s does not run", id.PID, file)}
 	case p.name != spec.Identity.ProcName:
-		return operation.Sighting{Note: fmt.Sprintf("pid %d in %s is %s", id.PID, file, p.name)}
+		return instance.Sighting{Note: fmt.Sprintf("pid %d in %s is %s", id.PID, file, p.name)}
 	}
-	return operation.Sighting{ID: &id, PIDFile: file, Matches: matches}
+	return instance.Sighting{ID: &id, PIDFile: file, Matches: matches}
 }
 
 // Watch implements operation.Processes. What ended in this life of the agent is told of at once.

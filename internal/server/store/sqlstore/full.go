@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/process"
 	"drover/internal/server/store"
 )
 
@@ -23,11 +22,8 @@ func Urgent(ctx context.Context) bool { return ctx.Value(urgentKey{}) != nil }
 
 // hurried marks the writes about a task, if it only ends processes or leaves them to themselves.
 func hurried(ctx context.Context, t *store.Task) context.Context {
-	ends := func(r store.Request) bool {
-		return r.Op == process.Stop || r.Op == process.Kill || r.Op == process.Unhost
-	}
 	for _, r := range t.Requests {
-		if !ends(r) {
+		if !r.Op.Info().Ends {
 			return ctx
 		}
 	}

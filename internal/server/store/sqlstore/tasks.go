@@ -144,12 +144,13 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 			if it.twin != single {
 				deadline = math.MaxInt64 // it ends with the other one
 			}
-			passes := passesOf(t.Requests[it.request].Op)
+			// The agent lets the operation pass older ones, so the agent must hear of it.
+			passes := t.Requests[it.request].Op.Info().Passes
 			if it.twin != single {
-				passes = 0
+				passes = process.PassesNothing
 			}
 			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked), deadline,
-				optional(base.item+int64(it.twin), it.twin != single), passes)
+				optional(base.item+int64(it.twin), it.twin != single), int64(passes))
 			continue
 		}
 		status, err := encode(o.Status)
@@ -177,21 +178,6 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 		width:  doneWidth,
 		shared: shared,
 	}.run(ctx, tx, done)
-}
-
-// passesOf is how an operation gets past older ones of its process: a kill ends what is under way, a stop and an unhost
-// end a check, and a query looks beside it. The agent sees to that; it has to hear of them.
-func passesOf(op process.Op) int64 {
-	switch op {
-	case process.Kill:
-		return 2
-	case process.Stop, process.Unhost, process.Query:
-		return 1
-	case process.Start, process.Host, process.Restart, process.Reload, process.Register, process.Update,
-		process.Unregister, process.Retry,
-		process.SetGroups:
-	}
-	return 0
 }
 
 // optional is a value, or null. A driver takes it as it is, where a sql.Null has to be asked.

@@ -1,0 +1,20 @@
+package instance
+
+import (
+	"cmp"
+	"fmt"
+
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// ClaimOfPlace is the claim of whoever is found as the spec says.
+func ClaimOfPlace(s *process.Spec) string {
+	return fmt.Sprintf("place %q %q", cmp.Or(s.Identity.PIDPath, s.Identity.SetupPath), s.Identity.ProcName)
+}
+
+// ClaimOfInstance is the claim of one instance, whatever it is found by.
+func ClaimOfInstance(id procfs.Identity) string { return fmt.Sprintf("instance %+v", id) }
+
+// ClaimOfDrover is what the drover with that pid holds for as long as it lives.
+func ClaimOfDrover(pid int) string { return fmt.Sprintf("drover %d", pid) }

@@ -1,0 +1,44 @@
+// Package instance holds the nouns by which operations and the host speak about a running process: the result of a
+// look for it, the processes that belong to it, a command that waits at its gate, and claims against other drovers. It
+// does no I/O.
+package instance
+
+import (
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// Sighting is the result of one look for a process.
+type Sighting struct {
+	// ID is the live instance; nil when there is none.
+	ID *procfs.Identity
+	// PIDFile is the file that led to it, links resolved; empty when it was found by name.
+	PIDFile string
+	// Matches is how many live processes fit the spec. Instances are those of them that are proven to be the process,
+	// where it is to have several.
+	Matches   int
+	Instances []procfs.Identity
+	// Note says what was odd, or why nothing was found; Cause is what kind of trouble that is.
+	Note  string
+	Cause process.CauseID
+	// Run is the run of the process that the instance was born in; empty where it was none, and where it is on record
+	// already.
+	Run string
+	// Doubt says why the name that it was found by does not prove that it is the process, or why the one that a pid
+	// file names, which then is not the ID, may not be it; empty where there is none.
+	Doubt string
+}
+
+// Alive reports whether an instance was seen.
+func (s Sighting) Alive() bool { return s.ID != nil }
+
+// Unsure reports whether there may be one all the same, because what would tell does not answer.
+func (s Sighting) Unsure() bool { return s.ID == nil && s.Cause == process.CauseFileHangs }
+
+// Ownership tells, for a look by name, whose the processes are.
+type Ownership struct {
+	// Other reports whether another process of the agent is this instance: it is not found.
+	Other func(procfs.Identity) bool
+	// Own reports whether a run is one of the process that is looked for: who was born in one is found first.
+	Own func(run string) bool
+}

@@ -1,0 +1,22 @@
+package operation
+
+import "drover/internal/process"
+
+// actions has the action of each operation. process.Ops has the rest of what drover knows about an operation.
+//
+//nolint:gochecknoglobals // a table that nothing changes
+var actions = map[process.Op]func(*session) (Result, error){
+	process.Query:      (*session).query,
+	process.Start:      (*session).start,
+	process.Stop:       (*session).stop,
+	process.Restart:    (*session).restart,
+	process.Reload:     (*session).reload,
+	process.Kill:       (*session).kill,
+	process.Host:       (*session).host,
+	process.Unhost:     (*session).unhost,
+	process.Retry:      (*session).retry,
+	process.Register:   (*session).register,
+	process.Update:     (*session).update,
+	process.Unregister: (*session).unregister,
+	process.SetGroups:  (*session).setGroups,
+}

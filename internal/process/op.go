@@ -1,0 +1,251 @@
+package process
+
+import "slices"
+
+// Op is an operation on a process.
+type Op string
+
+// The operations. Ops has a row for each.
+const (
+	Query   Op = "query"
+	Start   Op = "start"
+	Stop    Op = "stop"
+	Restart Op = "restart"
+	Reload  Op = "reload"
+	Kill    Op = "kill"
+	Host    Op = "host"
+	Unhost  Op = "unhost"
+	// Retry restores the relaunch budget of a hosted process. If the process is down, Retry starts it now.
+	Retry      Op = "retry"
+	Register   Op = "register"
+	Update     Op = "update"
+	Unregister Op = "unregister"
+	// SetGroups replaces the process groups of a namespace on a host; its process id has no name.
+	SetGroups Op = "set-groups"
+)
+
+// OpInfo is the row of one operation: everything that drover's code asks about an operation, apart from its action.
+// docs/adding/op.md says which file reads each field.
+type OpInfo struct {
+	Op Op
+	// GSE is the op_type of the GSE API and of JOB's operate_process; JOB is the op_type of JOB's manage_proc. NoNumber
+	// stands for none.
+	GSE, JOB int
+	// Group is the group of rights that contains the operation.
+	Group OpGroup
+	// Right is the name of the right that the operation needs; empty if it is the name of the operation.
+	Right string
+	// OwnAPI tells whether a request of drover's own API may name the operation.
+	OwnAPI bool
+	// Spec says what the operation does with a spec.
+	Spec SpecUse
+	// StoresSpec tells whether the operation stores the sent spec, so that all of the spec must be valid.
+	StoresSpec bool
+	// RunsCommands tells whether the operation may run commands of its process. A reboot in the middle then leaves its
+	// outcome open.
+	RunsCommands bool
+	// Acts tells whether the operation acts on a process or has it kept running. Another drover on the host may then be
+	// in its way, and its failure explains the state of the process.
+	Acts bool
+	// Observes tells whether the operation neither runs nor ends anything, now or later.
+	Observes bool
+	// Ends tells whether the operation only ends its process or leaves it alone. A full disk does not prevent it.
+	Ends bool
+	// Passes says which older operations of its process the operation passes.
+	Passes Passes
+	// Waits says which checks the operation waits for, beside its commands.
+	Waits Waits
+	// Event tells of the success of the operation; empty if nothing changes.
+	Event EventKind
+	// Rest says why the process is at rest after the success of the operation.
+	Rest Rest
+	// Short and Long are the help of its command in drover's CLI; empty if the CLI has no command of this form.
+	Short, Long string
+}
+
+// NoNumber is the op_type of an operation that has none.
+const NoNumber = -1
+
+// OpGroup is a group of operations that a right can name.
+type OpGroup string
+
+// The groups: operations that change nothing, operations on a registered process, and operations that register and
+// unregister a process or set shared limits.
+const (
+	GroupRead    OpGroup = "read"
+	GroupOperate OpGroup = "operate"
+	GroupSetup   OpGroup = "setup"
+)
+
+// SpecUse says what an operation does with a spec. Each value includes the duties of the values before it.
+type SpecUse int
+
+// The uses of a spec.
+const (
+	// SpecIgnored: the operation reads no spec.
+	SpecIgnored SpecUse = iota
+	// SpecChecked: a sent spec must be valid.
+	SpecChecked
+	// SpecNeeded: there must be a spec, sent or stored.
+	SpecNeeded
+	// SpecSent: the request must bring the spec.
+	SpecSent
+)
+
+// Passes says which older, unfinished operations of its process an operation passes. Servers store the number.
+type Passes int
+
+// What an operation passes: nothing, the check after a command, or everything.
+const (
+	PassesNothing Passes = iota
+	PassesChecks
+	PassesAll
+)
+
+// Waits says which checks an operation waits for.
+type Waits int
+
+// The checks: none, of a start, of an end, or of an end and a start.
+const (
+	WaitsForNothing Waits = iota
+	WaitsForStart
+	WaitsForEnd
+	WaitsForBoth
+)
+
+// Rest explains why a process is not running, or not kept running. Without an ID, the former reason is cleared.
+type Rest struct {
+	// Keep leaves the former reason as it is.
+	Keep bool
+	ID   CauseID
+	// Verb is what the caller did with the process ("stopped"); Then ends the sentence.
+	Verb, Then string
+}
+
+// Ops returns one row per operation.
+func Ops() []OpInfo { return slices.Clone(ops[:]) }
+
+// Info returns the row of the operation. drover treats an operation without a row as one that runs commands.
+func (o Op) Info() OpInfo {
+	for i := range ops {
+		if ops[i].Op == o {
+			return ops[i]
+		}
+	}
+	return OpInfo{Op: o, GSE: NoNumber, JOB: NoNumber, Spec: SpecNeeded, RunsCommands: true}
+}
+
+// Known reports whether the operation has a row.
+func (o Op) Known() bool {
+	return slices.ContainsFunc(ops[:], func(row OpInfo) bool { return row.Op == o })
+}
+
+// OpOfGSE returns the operation of an op_type of the GSE API or of JOB's operate_process; there is no 5 and no 6.
+func OpOfGSE(opType int64) (Op, bool) {
+	return numbered(opType, func(row *OpInfo) int { return row.GSE })
+}
+
+// OpOfJOB returns the operation of an op_type of JOB's manage_proc, where 1 and 2 have a meaning of their own.
+func OpOfJOB(opType int64) (Op, bool) {
+	return numbered(opType, func(row *OpInfo) int { return row.JOB })
+}
+
+func numbered(opType int64, column func(*OpInfo) int) (Op, bool) {
+	for i := range ops {
+		if n := column(&ops[i]); n != NoNumber && int64(n) == opType {
+			return ops[i].Op, true
+		}
+	}
+	return "", false
+}
+
+// OpsIn lists the operations of a group.
+func OpsIn(group OpGroup) (list []Op) {
+	for i := range ops {
+		if ops[i].Group == group {
+			list = append(list, ops[i].Op)
+		}
+	}
+	return list
+}
+
+// ops is the table. Its order is the order of operations in lists and messages.
+//
+//nolint:gochecknoglobals // a table that nothing changes
+var ops = [...]OpInfo{
+	{
+		Op: Query, GSE: 2, JOB: NoNumber, Group: GroupRead, Observes: true, Passes: PassesChecks,
+	},
+	{
+		Op: Start, GSE: 0, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForStart, Event: EventStarted,
+		Short: "Start processes, and relaunch them if they exit",
+		Long: "Start processes and watch them: if a process exits, drover relaunches it. " +
+			"A process that runs already stays as it is.",
+	},
+	{
+		Op: Stop, GSE: 1, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Spec: SpecNeeded, RunsCommands: true, Acts: true, Ends: true, Passes: PassesChecks, Waits: WaitsForEnd,
+		Event: EventStopped, Rest: Rest{ID: CauseStopped, Verb: "stopped"},
+		Short: "Stop processes, and no longer watch them",
+		Long:  "Stop processes and no longer watch them. A process that does not run stays as it is.",
+	},
+	{
+		Op: Restart, GSE: 7, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForBoth, Event: EventRestarted,
+		Short: "Restart processes", Long: "Restart processes, and watch them from then on.",
+	},
+	{
+		Op: Reload, GSE: 8, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Spec: SpecNeeded, RunsCommands: true, Acts: true, Waits: WaitsForStart, Event: EventReloaded,
+		Rest:  Rest{Keep: true},
+		Short: "Reload the configuration of processes",
+		Long:  "Run the reload command of processes. The processes keep running.",
+	},
+	{
+		Op: Kill, GSE: 9, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Spec: SpecNeeded, RunsCommands: true, Acts: true, Ends: true, Passes: PassesAll, Waits: WaitsForEnd,
+		Event: EventKilled, Rest: Rest{ID: CauseStopped, Verb: "stopped"},
+		Short: "Kill processes at once",
+		Long: "Run the kill command of processes. If the command is empty, kill the process tree. " +
+			"drover no longer watches the processes.",
+	},
+	{
+		Op: Host, GSE: 3, JOB: 1, Group: GroupOperate, OwnAPI: true,
+		Spec: SpecNeeded, StoresSpec: true, Acts: true, Event: EventHosted,
+		Short: "Watch processes, and relaunch them if they exit",
+		Long:  "Watch processes. If a process does not run, drover starts it.",
+	},
+	{
+		Op: Unhost, GSE: 4, JOB: 2, Group: GroupOperate, OwnAPI: true, Observes: true, Ends: true, Passes: PassesChecks,
+		Event: EventUnhosted, Rest: Rest{ID: CauseUnhosted, Verb: "unhosted"},
+		Short: "No longer watch processes, and leave them as they are",
+		Long: "No longer watch processes. Running processes keep running; " +
+			"drover does not relaunch them if they exit.",
+	},
+	{
+		Op: Retry, GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Spec: SpecChecked, Event: EventRetried, // what it leads to is judged as a start
+		Short: "Retry processes that were given up",
+		Long: "Give watched processes a full budget of relaunches. " +
+			"drover starts a process now if it was given up or waits for a retry.",
+	},
+	{
+		Op: Register, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true,
+		Spec: SpecSent, StoresSpec: true, Observes: true, Event: EventRegistered,
+		Rest: Rest{ID: CauseNeverStarted, Verb: "registered", Then: " and never started"},
+	},
+	{
+		Op: Update, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true,
+		Spec: SpecSent, StoresSpec: true, Observes: true, Event: EventUpdated, Rest: Rest{Keep: true},
+	},
+	{
+		Op: Unregister, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true, Observes: true,
+		Event: EventUnregistered,
+		Short: "Remove processes from drover, and leave them as they are",
+		Long:  "Remove processes from drover. Running processes keep running, and drover no longer watches them.",
+	},
+	{
+		Op: SetGroups, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, Right: "set-group", Observes: true,
+	},
+}
