@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,6 +49,13 @@ type teacher struct {
 	mu      sync.Mutex // the time that passes orders nothing between goroutines
 	reports int
 	broken  error
+}
+
+// breaks has the next reports fail with an error.
+func (s *teacher) breaks(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = err
 }
 
 // heal lets the next answers arrive, and returns how many reports have come.
@@ -145,6 +153,49 @@ func TestIntroductionThatIsNotTakenIn(t *testing.T) {
 	if heard.Load() != 1 {
 		t.Errorf("%d words", heard.Load())
 	}
+}
+
+// TestEachReasonIsLogged: a log shows why reports fail now, not only why the first one did; a reason that stays is
+// logged once.
+func TestEachReasonIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &teacher{answer: func() []byte { return nil }, broken: errors.New("no subscriber")}
+		var text lockedText
+		r := report.New(report.Config{
+			Link: s, Processes: &rig{t: t}, Disk: &medium{}, Introduced: func([]byte) bool { return false },
+			Heartbeat: time.Hour, Log: slog.New(slog.NewTextHandler(&text, nil)),
+		})
+		during(t, r, func() {
+			pass(time.Minute)
+			s.breaks(errors.New("answer refused"))
+			pass(time.Minute)
+			s.heal()
+			pass(time.Minute)
+		})
+		for line, want := range map[string]int{"no subscriber": 1, "answer refused": 1, "delivering reports again": 1} {
+			if n := strings.Count(text.String(), line); n != want {
+				t.Errorf("%d lines say %q, want %d:\n%s", n, line, want, text.String())
+			}
+		}
+	})
+}
+
+// lockedText is a log that may be read while it is written.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // TestUnreadableDisk: an agent that can't say what it has does not introduce itself as one that has nothing.

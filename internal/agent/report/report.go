@@ -282,16 +282,16 @@ const (
 func (r *Reporter) Run(ctx context.Context) error {
 	beat := time.NewTimer(r.cfg.Heartbeat)
 	defer beat.Stop()
-	failing, failures, refusals := false, 0, 0
+	logged, failures, refusals := "", 0, 0 // logged is the last failure; empty while reports arrive
 	for ctx.Err() == nil {
 		more, err := r.send(ctx)
 		wake := r.wake
 		switch {
 		case err != nil:
-			if !failing && ctx.Err() == nil {
+			if text := err.Error(); text != logged && ctx.Err() == nil {
 				r.cfg.Log.Warn("cannot deliver report, retrying", "error", err)
+				logged = text
 			}
-			failing = true
 			failures++
 			switch {
 			case r.rejected:
@@ -308,10 +308,10 @@ func (r *Reporter) Run(ctx context.Context) error {
 		case more:
 			continue
 		default:
-			if failing {
+			if logged != "" {
 				r.cfg.Log.Info("delivering reports again")
 			}
-			failing, refusals = false, 0
+			logged, refusals = "", 0
 			beat.Reset(r.cfg.Heartbeat)
 		}
 		select {
