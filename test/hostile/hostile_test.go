@@ -120,8 +120,10 @@ func (b *battle) flood() {
 	p := &harness.Process{
 		Namespace: "flood", Name: "writer", Host: host(0),
 		Identity: harness.Object{"proc_name": "yes", "setup_path": dir, "pid_path": dir + "/pid", "user": "nobody"},
-		Control: harness.Object{"start_cmd": "echo 19 >/proc/self/autogroup; nice -n 19 yes & echo $! >" + dir +
-			"/pid", "stop_cmd": ""},
+		// It becomes slow only once it bears its name, which the check after the start looks for.
+		Control: harness.Object{"start_cmd": `yes & pid=$!; echo $pid >` + dir + `/pid; ` +
+			`until [ "$(cat /proc/$pid/comm)" = yes ]; do :; done; ` +
+			`renice -n 19 -p $pid; echo 19 >/proc/$pid/autogroup`, "stop_cmd": ""},
 	}
 	b.Want(0, b.Operate(p, 0, host(0)))
 }

@@ -269,7 +269,7 @@ func lateEnd(t *testing.T, s *harness.Server) {
 // crashLoop: a stop of a process that is about to be started again ends that.
 func crashLoop(t *testing.T, s *harness.Server) {
 	p := newPlace(t, s, "crashloop")
-	p.Policy["start_interval"] = 2
+	p.Policy["start_interval"] = 60
 	p.script("main.sh", "echo $$ > DIR/main.pid\nsleep 1.5\nexit 3")
 	p.script("start.sh", daemonize)
 	p.must(opStart, 0)
