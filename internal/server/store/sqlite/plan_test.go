@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"drover/internal/server/store"
 	"drover/internal/server/store/sqlstore"
 	"drover/internal/server/store/storetest"
 )
@@ -17,22 +19,23 @@ import (
 // table that grows with the fleet or with time.
 func TestNoStatementScansATable(t *testing.T) {
 	ctx := t.Context()
-	db, err := Open(ctx, filepath.Join(t.TempDir(), "drover.db"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+	heard := &statements{}
+	t.Run("suite", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) store.Store {
+			t.Helper()
+			return sqlstore.New(&recorder{backend: openInternally(t).backend, heard: heard}, nil)
+		})
 	})
-	statements := &recorder{backend: db.backend, heard: map[string]bool{}}
-	storetest.Use(t, sqlstore.New(statements, nil))
+	db := openInternally(t)
 
 	// What is meant to walk: all agents, the number of apps; and what stops at once: an end of the audit, the first of
 	// an index.
 	allowed := map[string]bool{
 		"SCAN agents USING INDEX agents_address": true, "SCAN apps USING COVERING INDEX sqlite_autoindex_apps_1": true,
+		// few rows: this server and those beside it, what there is one of, receivers of events, proxies, groups of states
+		"SCAN servers": true, "SCAN fleet USING INDEX sqlite_autoindex_fleet_1": true, "SCAN proxies": true,
+		"SCAN webhooks USING INDEX sqlite_autoindex_webhooks_1": true, "SCAN observed": true,
+		"SCAN items USING INDEX items_passing": true, // only what waits is in it
 		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,
 		"SCAN audit USING INDEX audit_at":                                            true,
 		"SCAN audit USING INDEX audit_denied":                                        true,
@@ -47,7 +50,7 @@ func TestNoStatementScansATable(t *testing.T) {
 		// how many each agent has, once an hour
 		"SCAN events USING COVERING INDEX events_agent": true,
 	}
-	for query := range statements.heard {
+	for _, query := range heard.all() {
 		verb, _, _ := strings.Cut(strings.TrimSpace(query), " ")
 		if !slices.Contains([]string{"SELECT", "UPDATE", "DELETE", "WITH"}, strings.TrimSpace(verb)) {
 			continue
@@ -64,6 +67,11 @@ func TestNoStatementScansATable(t *testing.T) {
 			if strings.Contains(step, "TEMP B-TREE") && strings.Contains(query, "FROM events") {
 				t.Errorf("%s\n%s", step, query)
 			}
+			// Half of a table is as bad. Tasks and events are read so in pages.
+			half := strings.Contains(step, "(rowid<?)") || strings.Contains(step, "(rowid>?)")
+			if half && !strings.HasPrefix(step, "SEARCH tasks") && !strings.HasPrefix(step, "SEARCH events") {
+				t.Errorf("%s\n%s", step, query)
+			}
 			if strings.HasPrefix(step, "SCAN") && !allowed[step] && !parameter {
 				t.Errorf("%s\n%s", step, query)
 			}
@@ -75,10 +83,37 @@ func TestNoStatementScansATable(t *testing.T) {
 	}
 }
 
+func openInternally(t *testing.T) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "drover.db"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// statements are the texts of statements that ran.
+type statements struct{ texts sync.Map }
+
+func (s *statements) add(text string) { s.texts.Store(text, nil) }
+
+func (s *statements) all() (list []string) {
+	s.texts.Range(func(text, _ any) bool {
+		list = append(list, text.(string))
+		return true
+	})
+	return list
+}
+
 // recorder writes down what runs in a database.
 type recorder struct {
 	*backend
-	heard map[string]bool
+	heard *statements
 }
 
 func (r *recorder) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
@@ -108,15 +143,15 @@ type querier interface {
 // recording is a session of a recorder, or the reads beside them.
 type recording struct {
 	querier
-	heard map[string]bool
+	heard *statements
 }
 
 func (r recording) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	r.heard[statement] = true
+	r.heard.add(statement)
 	return r.querier.Query(ctx, scan, statement, args...)
 }
 
 func (r recording) Exec(ctx context.Context, statement string, args ...any) (int, error) {
-	r.heard[statement] = true
+	r.heard.add(statement)
 	return r.querier.(sqlstore.Session).Exec(ctx, statement, args...)
 }

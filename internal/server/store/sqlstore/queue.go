@@ -141,9 +141,10 @@ func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 		return false, nil
 	}
 	err = db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
+		// SQLite takes the index of the lanes only if its condition, state < 4, is there in these words.
 		err := tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND NOT EXISTS (
 			SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.num < items.num
-				AND o.state < 2 AND o.twin IS NULL
+				AND o.state < 4 AND o.state < 2 AND o.twin IS NULL
 				AND (items.passes = 1 OR o.task = items.task))`, atOnce)
 		if err != nil {
 			return err

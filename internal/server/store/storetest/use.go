@@ -24,6 +24,14 @@ func Use(t *testing.T, db store.Store) {
 			{Op: process.Start, Spec: &process.Spec{}, Targets: []store.Target{{Key: "k", Agent: "a"}}},
 		}}, store.AuditRow{At: now}))
 	}
+	do(Create(ctx, db, &store.Task{ID: "3", Created: now, Requests: []store.Request{
+		{Op: process.Query, Targets: []store.Target{{Key: "k", Agent: "a"}}},
+	}}, store.AuditRow{At: now}))
+	waits, err := db.Pass(ctx)
+	do(err)
+	if !waits {
+		t.Fatal("the query waits for nothing")
+	}
 	items, err := db.LeaseItems(ctx, now, now, 10)
 	do(err)
 	if len(items) != 1 {
