@@ -14,9 +14,10 @@ const (
 	// lost connections for a moment.
 	maxPerUser = 8
 	// countInterval is the interval at which connections are counted. They are checked after a growth of listGrowth,
-	// and occasionally.
+	// soon after some were closed, because more may have been on their way, and occasionally.
 	countInterval = time.Second
 	listGrowth    = 4 * maxPerUser
+	listAgain     = 5 * time.Second
 	listInterval  = time.Minute
 )
 
@@ -30,26 +31,30 @@ func limitConnections(srv *server.Server, log *slog.Logger) {
 	}()
 	look := time.NewTicker(countInterval)
 	defer look.Stop()
-	for looked, left := time.Now(), 0; ; {
+	for looked, wait, left := time.Now(), listInterval, 0; ; {
 		select {
 		case <-ended:
 			return
 		case <-look.C:
 		}
-		if n := srv.NumClients(); n < maxPerUser || n < left+listGrowth && time.Since(looked) < listInterval {
+		if n := srv.NumClients(); n < maxPerUser || n < left+listGrowth && time.Since(looked) < wait {
 			continue
 		}
-		left = closeExcess(srv, log)
-		looked = time.Now()
+		var closed bool
+		left, closed = closeExcess(srv, log)
+		if looked, wait = time.Now(), listInterval; closed {
+			wait = listAgain
+		}
 	}
 }
 
-// closeExcess closes the latest connections of users with too many, and returns the number of connections left.
-func closeExcess(srv *server.Server, log *slog.Logger) (left int) {
+// closeExcess closes the latest connections of users with too many. It returns the number of connections left, and
+// whether it closed any.
+func closeExcess(srv *server.Server, log *slog.Logger) (left int, closed bool) {
 	list, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: srv.NumClients() + listGrowth})
 	if err != nil { // only of options
 		log.Error("cannot list connections", "error", err)
-		return 0
+		return 0, false
 	}
 	byUser := map[string][]*server.ConnInfo{}
 	for _, conn := range list.Conns {
@@ -70,6 +75,7 @@ func closeExcess(srv *server.Server, log *slog.Logger) (left int) {
 			_ = srv.DisconnectClientByID(conn.Cid)
 		}
 		left -= len(conns) - maxPerUser
+		closed = true
 	}
-	return left
+	return left, closed
 }
