@@ -166,7 +166,7 @@ func TestAProxy(t *testing.T) {
 	s := newSite(t, 2, 2)
 	a, b := s.servers[0], s.servers[1]
 	proxy, at := s.proxy("gate", 3, a)
-	s.agentOf(3, "one", "127.0.0.2", b, at)
+	one := s.agentOf(3, "one", "127.0.0.2", b, at)
 	p := s.daemon("127.0.0.2", "p")
 	p.Host = "3:127.0.0.2"
 	s.operate(a, b, p, judge.Start).Want(t, "start", 0)
@@ -182,9 +182,13 @@ func TestAProxy(t *testing.T) {
 		dead.restart()
 		harness.Eventually(t, dead.name+" to listen", dead.listens)
 	}
+	before := len(one.log.String())
 	s.must("proxies", "remove", "gate", "--data-dir", b.dir)
 	for _, n := range s.servers {
-		n.shows("3:127.0.0.2", "away")
+		// It goes back to the brokers if it hears of that before the proxy is cut off.
+		harness.Eventually(t, n.name+" to know that the host has no proxy", func() bool {
+			return n.presence("3:127.0.0.2") == "away" || strings.Contains(one.log.String()[before:], "reconnecting there")
+		})
 	}
 	if log := proxy.log.String(); strings.Contains(log, "panic") {
 		t.Error("the proxy has crashed")
