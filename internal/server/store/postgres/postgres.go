@@ -7,6 +7,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,12 @@ import (
 
 	"drover/internal/server/store/sqlstore"
 )
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// beginMigration holds a lock, of an arbitrary number, until the transaction ends.
+const beginMigration = `BEGIN; SELECT pg_advisory_xact_lock(1819241)`
 
 // ErrUnavailable is returned by Open if a later attempt may succeed: nobody answers at the address, or the database is
 // starting, stopping or waiting for its promotion.
@@ -172,5 +179,5 @@ func (b *backend) prepare(ctx context.Context, log *slog.Logger) error {
 			"its encoding is %s: drover needs UTF8; create the database with ENCODING 'UTF8' TEMPLATE template0",
 			encoding)
 	}
-	return migrate(ctx, conn, log)
+	return sqlstore.Migrate(ctx, conn, beginMigration, migrations, "migrations", log)
 }

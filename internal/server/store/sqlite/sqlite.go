@@ -6,6 +6,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,9 @@ import (
 	"drover/internal/reserve"
 	"drover/internal/server/store/sqlstore"
 )
+
+//go:embed migrations/*.sql
+var migrations embed.FS
 
 // reserveSize is kept beside the file for what is urgent on a full disk, in bytes.
 const reserveSize = 4 << 20
@@ -67,6 +71,15 @@ func advised(err error) error {
 		return fmt.Errorf("%w; free space on the disk", err)
 	}
 	return err
+}
+
+func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return sqlstore.Migrate(ctx, conn, "BEGIN IMMEDIATE", migrations, "migrations", log)
 }
 
 func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option) (*DB, error) {
