@@ -166,10 +166,14 @@ func mayImport() map[string][]string {
 			"internal/agent/instance", "internal/agent/liveness", "internal/agent/probe", "internal/agent/procfs",
 			"internal/agent/ready", "internal/agent/specstore", "internal/agent/trail", "internal/process",
 		},
+		"internal/agent/story": {
+			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/procfs", "internal/agent/specstore",
+			"internal/clip", "internal/process",
+		},
 		"internal/agent/supervisor": {
 			"internal/agent/drift", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit",
-			"internal/agent/liveness", "internal/agent/operation", "internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore",
-			"internal/agent/timetable", "internal/clip", "internal/process",
+			"internal/agent/liveness", "internal/agent/operation", "internal/agent/probe", "internal/agent/procfs",
+			"internal/agent/specstore", "internal/agent/story", "internal/agent/timetable", "internal/process",
 		},
 		"internal/agent/eventlog": {
 			"internal/clip", "internal/durable", "internal/idle", "internal/process",

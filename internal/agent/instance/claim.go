@@ -18,3 +18,8 @@ func ClaimOfInstance(id procfs.Identity) string { return fmt.Sprintf("instance %
 
 // ClaimOfDrover is what the drover with that pid holds for as long as it lives.
 func ClaimOfDrover(pid int) string { return fmt.Sprintf("drover %d", pid) }
+
+// RivalText tells that another drover, with that pid, manages the process.
+func RivalText(rival int) string {
+	return fmt.Sprintf("another drover on this host (pid %d) manages the process", rival)
+}

@@ -4,6 +4,8 @@
 package instance
 
 import (
+	"fmt"
+
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
@@ -41,4 +43,9 @@ type Ownership struct {
 	Other func(procfs.Identity) bool
 	// Own reports whether a run is one of the process that is looked for: who was born in one is found first.
 	Own func(run string) bool
+}
+
+// TooFew tells that fewer instances run than a policy expects.
+func TooFew(matches int, p process.Policy) string {
+	return fmt.Sprintf("%d of %d instances are running", matches, p.Instances)
 }

@@ -46,6 +46,13 @@ func (e Exit) Process() *process.Exit {
 	return &process.Exit{Known: e.Known, Code: e.Code, Signal: int(e.Signal), Core: e.CoreDumped, At: e.At.UnixMilli()}
 }
 
+// ExitOf is the reverse of Process.
+func ExitOf(e *process.Exit) Exit {
+	return Exit{
+		Known: e.Known, Code: e.Code, Signal: syscall.Signal(e.Signal), CoreDumped: e.Core, At: time.UnixMilli(e.At),
+	}
+}
+
 func exitOf(status syscall.WaitStatus, at time.Time) Exit {
 	e := Exit{Known: true, At: at}
 	if status.Signaled() {

@@ -1,8 +1,7 @@
 package operation
 
 import (
-	"fmt"
-
+	"drover/internal/agent/instance"
 	"drover/internal/process"
 )
 
@@ -25,10 +24,5 @@ func (o *Operator) rivalry(claim string) error {
 	if rival == 0 {
 		return nil
 	}
-	return process.Errorf(process.Failed, "nothing was done: %s", RivalText(rival)).Because(process.CauseRival)
-}
-
-// RivalText says who manages the process.
-func RivalText(rival int) string {
-	return fmt.Sprintf("another drover on this host (pid %d) manages the process", rival)
+	return process.Errorf(process.Failed, "nothing was done: %s", instance.RivalText(rival)).Because(process.CauseRival)
 }

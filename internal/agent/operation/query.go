@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"fmt"
 	"time"
 
 	"drover/internal/agent/instance"
@@ -71,12 +70,7 @@ func (n *session) lookClosely() (instance.Sighting, *process.Instance) {
 // missing says that fewer instances run than are expected.
 func (n *session) missing(seen instance.Sighting) string {
 	if policy := n.spec.Policy; policy.Instances > 1 && seen.Matches < policy.Instances {
-		return TooFew(seen.Matches, policy)
+		return instance.TooFew(seen.Matches, policy)
 	}
 	return ""
-}
-
-// TooFew says in words that fewer instances run than a policy expects.
-func TooFew(matches int, p process.Policy) string {
-	return fmt.Sprintf("%d of %d instances are running", matches, p.Instances)
 }

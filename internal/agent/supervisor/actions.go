@@ -3,42 +3,42 @@ package supervisor
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 func (r *runner) now() time.Duration { return r.sup.cfg.Operator.Clock() }
 
 func (r *runner) policy() lifecycle.Policy {
 	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter}
-	if r.record != nil {
-		spec := r.record.Spec.Policy
-		p.Hosted, p.Kind, p.Retries = r.record.Hosted && r.claims.rival == 0, spec.Kind, spec.StartRetries
+	if r.proc.Record != nil {
+		spec := r.proc.Record.Spec.Policy
+		p.Hosted, p.Kind, p.Retries = r.proc.Record.Hosted && r.claims.rival == 0, spec.Kind, spec.StartRetries
 		p.Interval = time.Duration(spec.StartInterval) * time.Second
-		p.Overlap, p.GivenUp = r.record.Spec.Schedule.Overlap, r.record.GivenUp
+		p.Overlap, p.GivenUp = r.proc.Record.Spec.Schedule.Overlap, r.proc.Record.GivenUp
 	}
 	return p
 }
 
 // step feeds the machine one event, does what it asks for, and lets others see the new state.
 func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
-	r.stepAndEmit(ctx, ev, func(lifecycle.State, lifecycle.State) {})
+	r.stepAndTell(ctx, ev, func(story.Change) []process.Event { return nil })
 }
 
-// stepAndEmit is step for an event that tell puts into the log and the history, once the new state is known. A relaunch
-// waits neither for that nor for the disk.
-func (r *runner) stepAndEmit(ctx context.Context, ev lifecycle.Event, tell func(from, to lifecycle.State)) {
-	before := r.machine
-	next, actions := r.machine.Step(r.policy(), ev, r.now())
-	r.machine = next
+// stepAndTell is step for an event whose story is told once the new state is known. A relaunch waits neither for that
+// nor for the disk.
+func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(story.Change) []process.Event) {
+	before := r.proc.Machine
+	next, actions := r.proc.Machine.Step(r.policy(), ev, r.now())
+	r.proc.Machine = next
 	r.perform(ctx, actions)
-	tell(before.State, next.State)
+	events := tell(story.Change{From: before.State, To: next.State, Now: time.Now(), Uptime: r.now()})
+	r.saveHistory()
+	r.tell(events...)
 	if next.State != before.State {
 		level := slog.LevelInfo
 		if next.State == lifecycle.Operating || before.State == lifecycle.Operating {
@@ -46,11 +46,11 @@ func (r *runner) stepAndEmit(ctx context.Context, ev lifecycle.Event, tell func(
 		}
 		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
-	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = r.machine.Attempts, r.machine.LaunchedAt,
-		r.machine.RetryAt
+	r.proc.Runtime.Attempts, r.proc.Runtime.LaunchedAt, r.proc.Runtime.RetryAt = r.proc.Machine.Attempts, r.proc.Machine.LaunchedAt,
+		r.proc.Machine.RetryAt
 	r.follow(ctx)
-	if r.record != nil {
-		r.storeRuntime(r.runtime)
+	if r.proc.Record != nil {
+		r.storeRuntime(r.proc.Runtime)
 	}
 	r.publish()
 }
@@ -98,11 +98,13 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 }
 
 // rebooted reports whether nothing at all is known of this boot: the process was hosted before the host went down.
-func (r *runner) rebooted() bool { return r.runtime.LastStartAt == 0 && r.machine.Attempts == 1 }
+func (r *runner) rebooted() bool {
+	return r.proc.Runtime.LastStartAt == 0 && r.proc.Machine.Attempts == 1
+}
 
 // firstLook sees what became of the process since the agent's last life.
 func (r *runner) firstLook(ctx context.Context) {
-	before := r.runtime.Process
+	before := r.proc.Runtime.Process
 	seen := r.look()
 	r.sighted(seen)
 	r.schedule()
@@ -110,27 +112,23 @@ func (r *runner) firstLook(ctx context.Context) {
 	case seen.Alive() && before != nil && *before == *seen.ID:
 		r.step(ctx, lifecycle.Found{})
 	case seen.Alive():
-		r.stepAndEmit(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.emitFoundAfter(from, to, before) })
+		r.found(ctx, before)
 	case before == nil:
-		r.blameAbsence(seen, nil)
-		gone := processEnd{why: r.cause()}
+		r.proc.BlameAbsence(time.Now(), seen, nil)
+		gone := story.End{Why: r.proc.Cause()}
 		asked := r.takePendingStop(true)
-		r.stepAndEmit(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) {
-			if open := r.openRun(); open != nil { // the host went down with it
-				gone.pid, gone.began = open.PID, open.Started/1000
-				r.emitEndOf(from, to, gone, asked)
+		r.stepAndTell(ctx, lifecycle.NotFound{}, func(c story.Change) []process.Event {
+			open := r.proc.OpenRun()
+			if open == nil {
+				return nil
 			}
+			gone.PID, gone.Began = open.PID, open.Started/1000 // the host went down with it
+			return r.proc.Ended(c, gone, asked)
 		})
 	default:
-		r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
-		r.blameAbsence(seen, before)
-		gone := r.withLastWords(processEnd{
-			pid: before.PID, why: r.cause(), run: r.runtime.Run,
-			began: r.runtime.LastStartAt,
-		})
-		asked := r.takePendingStop(true)
-		r.stepAndEmit(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.emitEndOf(from, to, gone, asked) })
-		r.sweepAfter(ctx, asked)
+		r.proc.Runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
+		r.proc.BlameAbsence(time.Now(), seen, before)
+		r.goneUnseen(ctx, before.PID, true)
 	}
 	r.beginOwed(ctx)
 }
@@ -138,30 +136,30 @@ func (r *runner) firstLook(ctx context.Context) {
 // giveUp remembers, over a reboot too, that the budget is spent.
 func (r *runner) giveUp() {
 	// Those that it has left do not count any more, also where it is given up for its breaches.
-	r.machine.Attempts = max(r.machine.Attempts, r.record.Spec.Policy.StartRetries)
-	rec := *r.record
-	rec.GivenUp, rec.Rest = true, r.cause()
+	r.proc.Machine.Attempts = max(r.proc.Machine.Attempts, r.proc.Record.Spec.Policy.StartRetries)
+	rec := *r.proc.Record
+	rec.GivenUp, rec.Rest = true, r.proc.Cause()
 	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
 		r.sup.cfg.Log.Error("cannot store given-up state", "process", r.id, "error", err)
 	}
-	r.record = &rec
-	r.sup.cfg.Log.Warn("process given up", "process", r.id, "attempts", r.machine.Attempts)
+	r.proc.Record = &rec
+	r.sup.cfg.Log.Warn("process given up", "process", r.id, "attempts", r.proc.Machine.Attempts)
 	r.schedule()
 }
 
 // publish lets others see the state.
 func (r *runner) publish() {
-	known := r.shared.load().record != nil
+	known := r.shared.load().Record != nil
 	r.claim()
-	f := snapshot{record: r.record, runtime: r.runtime, machine: r.machine, runs: r.history.Runs, rival: r.claims.rival}
+	r.proc.Rival, r.proc.Active = r.claims.rival, story.Active{}
 	if r.work.busy {
-		if f.active.since = r.work.since; r.work.entry != nil {
-			f.active.op = r.work.entry.Op
+		if r.proc.Active.Since = r.work.since; r.work.entry != nil {
+			r.proc.Active.Op = r.work.entry.Op
 		}
 	}
-	r.shared.store(f)
-	r.sup.peers.put(r.id, marksOf(&f))
-	if known || r.record != nil {
+	r.shared.store(r.proc)
+	r.sup.peers.put(r.id, marksOf(&r.proc))
+	if known || r.proc.Record != nil {
 		r.sup.cfg.Sink.Changed(r.id)
 	}
 }

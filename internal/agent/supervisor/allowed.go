@@ -1,10 +1,12 @@
 package supervisor
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
@@ -21,18 +23,18 @@ type policyDenials struct {
 // mayNotStart reports whether the policy of the host keeps drover from starting the process by itself, and tells so
 // once until that is over.
 func (r *runner) mayNotStart() bool {
-	err := r.sup.cfg.Operator.Allow(r.id, process.Start, &r.record.Spec)
+	err := r.sup.cfg.Operator.Allow(r.id, process.Start, &r.proc.Record.Spec)
 	if err == nil {
 		r.denials.start = ""
 		return false
 	}
 	if r.denials.start != err.Error() {
 		r.denials.start = err.Error()
-		note := r.runtime.Note
+		note := r.proc.Runtime.Note
 		if !strings.HasSuffix(note, r.denials.start) { // an earlier life of the agent has told it
-			note = join(note, "drover does not relaunch it: "+r.denials.start)
+			note = story.Join(note, "drover does not relaunch it: "+r.denials.start)
 		}
-		r.emitRefusal(note)
+		r.tellRefusal(note)
 	}
 	return true
 }
@@ -43,24 +45,20 @@ func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
 	if r.claims.rival != 0 {
 		return true
 	}
-	err := r.sup.cfg.Operator.Allow(r.id, process.Stop, &r.record.Spec)
+	err := r.sup.cfg.Operator.Allow(r.id, process.Stop, &r.proc.Record.Spec)
 	if err == nil {
 		return false
 	}
 	if r.denials.end != who {
 		r.denials.end = who
-		r.emitRefusal("pid " + itoa(who.PID) + " " + why + " and is not ended: " + err.Error())
-		r.storeRuntime(r.runtime)
+		r.tellRefusal("pid " + strconv.Itoa(who.PID) + " " + why + " and is not ended: " + err.Error())
+		r.storeRuntime(r.proc.Runtime)
 		r.publish()
 	}
 	return true
 }
 
-func (r *runner) emitRefusal(note string) {
-	r.blame(process.CausePolicy, note)
+func (r *runner) tellRefusal(note string) {
 	r.sup.cfg.Log.Warn("policy of this host prevented an action", "process", r.id, "note", note)
-	r.happened(r.machine.State, r.machine.State, process.Event{
-		Kind: process.EventFailed, PID: r.pid(),
-		Cause: r.cause(), Actor: byPolicy(),
-	})
+	r.tell(r.proc.Refused(time.Now(), note))
 }

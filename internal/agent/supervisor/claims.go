@@ -23,10 +23,10 @@ func (r *runner) claim() {
 		return
 	}
 	var want claimState
-	if r.record != nil && r.record.Hosted {
-		want.place = instance.ClaimOfPlace(&r.record.Spec)
-		if r.runtime.Process != nil {
-			want.instance = instance.ClaimOfInstance(*r.runtime.Process)
+	if r.proc.Record != nil && r.proc.Record.Hosted {
+		want.place = instance.ClaimOfPlace(&r.proc.Record.Spec)
+		if r.proc.Runtime.Process != nil {
+			want.instance = instance.ClaimOfInstance(*r.proc.Runtime.Process)
 		}
 	}
 	have := r.claims
@@ -68,7 +68,7 @@ func (r *runner) reclaim(ctx context.Context) {
 		return
 	}
 	r.schedule()
-	if r.runtime.Process == nil {
+	if r.proc.Runtime.Process == nil {
 		r.step(ctx, lifecycle.Began{})
 		r.step(ctx, lifecycle.Ended{})
 		return

@@ -1,6 +1,9 @@
 package supervisor
 
-import "drover/internal/agent/lifecycle"
+import (
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/story"
+)
 
 // Counts are counts over all processes.
 type Counts struct {
@@ -18,22 +21,21 @@ func (s *Supervisor) Counts() Counts {
 	for _, state := range lifecycle.States() {
 		total.States[string(state)] = 0
 	}
-	total.States[shownFlapping], total.States[shownUnhealthy] = 0, 0
+	total.States[story.Flapping], total.States[story.Unhealthy] = 0, 0
 	for _, r := range s.all() {
 		total.Waiting += r.waiting()
 		f := r.shared.load()
-		if f.record == nil {
+		if f.Record == nil {
 			continue
 		}
-		flapping := f.flapping(s.cfg.Bounds, r.now())
-		total.States[f.state(flapping)]++
-		if f.record.Hosted {
+		total.States[f.Shown(r.now())]++
+		if f.Record.Hosted {
 			total.Hosted++
 		}
-		if flapping {
+		if f.IsFlapping(r.now()) {
 			total.Flapping++
 		}
-		if f.machine.State == lifecycle.Running && f.runtime.Health != nil && f.runtime.Health.Bad {
+		if f.IsUnhealthy() {
 			total.Unhealthy++
 		}
 	}

@@ -20,12 +20,12 @@ type comparison struct {
 // compare has the configuration files compared with what the spec says of them, beside the goroutine of run: a large
 // file, or a file system that hangs, must not keep it from hearing that the process has ended.
 func (r *runner) compare(ctx context.Context) {
-	files := r.record.Spec.Config
-	if r.comparing != nil || len(files) == 0 && len(r.runtime.Config) == 0 {
+	files := r.proc.Record.Spec.Config
+	if r.comparing != nil || len(files) == 0 && len(r.proc.Runtime.Config) == 0 {
 		return
 	}
 	r.comparing = make(chan struct{})
-	before, spec := drift.State{Files: r.runtime.Config}, r.record.Spec
+	before, spec := drift.State{Files: r.proc.Runtime.Config}, r.proc.Record.Spec
 	r.sup.goroutines.spawn(func() {
 		c := comparison{files: files}
 		c.state, c.drifted = drift.Check(ctx, before, files, r.sup.cfg.Operator.Visitor(&spec))
@@ -38,34 +38,34 @@ func (r *runner) compare(ctx context.Context) {
 func (r *runner) compared(ctx context.Context, c *comparison) {
 	close(r.comparing)
 	r.comparing = nil
-	if r.record == nil || r.work.busy || r.machine.State != lifecycle.Running {
+	if r.proc.Record == nil || r.work.busy || r.proc.Machine.State != lifecycle.Running {
 		return
 	}
-	if !slices.Equal(c.files, r.record.Spec.Config) {
+	if !slices.Equal(c.files, r.proc.Record.Spec.Config) {
 		r.compare(ctx)
 		return
 	}
-	if slices.Equal(c.state.Files, r.runtime.Config) {
+	if slices.Equal(c.state.Files, r.proc.Runtime.Config) {
 		return
 	}
 	before := map[string]bool{}
-	for _, f := range r.runtime.Config {
+	for _, f := range r.proc.Runtime.Config {
 		before[f.Path] = f.Since != 0
 	}
-	r.runtime.Config = c.state.Files
+	r.proc.Runtime.Config = c.state.Files
 	now := map[string]bool{}
 	for _, d := range c.drifted {
 		now[d.Path] = true
 		if !before[d.Path] {
-			r.emitDrift(process.EventDrifted, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
+			r.tell(r.proc.Drifted(d))
 		}
 	}
 	for _, f := range c.state.Files {
 		if before[f.Path] && !now[f.Path] {
-			r.emitDrift(process.EventRestored, process.Cause{Text: f.Path + " matches the spec again"})
+			r.tell(r.proc.Restored(f.Path))
 		}
 	}
-	r.storeRuntime(r.runtime)
+	r.storeRuntime(r.proc.Runtime)
 	r.publish()
 }
 
@@ -84,16 +84,4 @@ func afterComparison(ctx context.Context, over <-chan struct{}) {
 	case <-limit.C:
 	case <-ctx.Done():
 	}
-}
-
-func (r *runner) emitDrift(kind process.EventKind, why process.Cause) {
-	r.happened(r.machine.State, r.machine.State,
-		process.Event{Kind: kind, PID: r.pid(), Actor: process.Actor{Kind: process.ActorOutside}, Cause: why})
-}
-
-func driftText(d process.Drift) string {
-	if d.Problem != "" {
-		return d.Path + " should have the checksum " + d.Want + ": " + d.Problem
-	}
-	return d.Path + " should have the checksum " + d.Want + " and has " + d.Have
 }

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
@@ -178,39 +178,20 @@ func (b *mailbox) pending() bool {
 	return len(b.tasks) > 0 || len(b.messages) > 0 || b.newer != nil
 }
 
-// snapshot is what others may see of a runner.
-type snapshot struct {
-	record  *specstore.Record
-	runtime specstore.Runtime
-	machine lifecycle.Machine
-	runs    []process.Run
-	// rival is the pid of another drover of the host that manages the process; 0 is none.
-	rival int
-	// active is the operation under way.
-	active activeOperation
-}
-
-// activeOperation is an operation under way: which one, empty where it is one on behalf of another process, and since
-// when in Unix milliseconds.
-type activeOperation struct {
-	op    process.Op
-	since int64
-}
-
-// sharedSnapshot is a face behind a lock.
+// sharedSnapshot is what others may see of a runner.
 type sharedSnapshot struct {
 	mu sync.Mutex
-	s  snapshot
+	s  story.Process
 }
 
-func (s *sharedSnapshot) load() snapshot {
+func (s *sharedSnapshot) load() story.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.s
 }
 
-func (s *sharedSnapshot) store(f snapshot) {
+func (s *sharedSnapshot) store(p story.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.s = f
+	s.s = p
 }

@@ -9,6 +9,7 @@ import (
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
@@ -19,7 +20,7 @@ func (r *runner) start(ctx context.Context, t task) {
 		return
 	}
 	r.hold()
-	r.work.prior, r.work.entry = r.machine.State, &t.entry
+	r.work.prior, r.work.entry = r.proc.Machine.State, &t.entry
 	r.leaveBudget()
 	r.sup.parts.Probes.Drop(r.id)
 	r.step(ctx, lifecycle.Began{})
@@ -40,7 +41,7 @@ func (r *runner) start(ctx context.Context, t task) {
 	r.work.cancel, r.work.endCheck = cancel, hurry
 	began := r.work.since
 	subject := operation.Subject{
-		Record: r.record, Runtime: r.runtime, Overtook: t.overtook, Hurry: hurry,
+		Record: r.proc.Record, Runtime: r.proc.Runtime, Overtook: t.overtook, Hurry: hurry,
 		Checking: func() {
 			r.post(func(_ context.Context, r *runner) { r.work.checking = r.work.busy && r.work.since == began })
 		},
@@ -56,13 +57,13 @@ func (r *runner) start(ctx context.Context, t task) {
 // be waited for.
 func (r *runner) query(ctx context.Context, t task) {
 	var seen *process.Instance
-	if r.machine.State != lifecycle.Unknown {
+	if r.proc.Machine.State != lifecycle.Unknown {
 		seen = r.refresh(ctx)
 		r.review(ctx)
 	}
-	subject := operation.Subject{Record: r.record, Runtime: r.runtime, Seen: seen}
+	subject := operation.Subject{Record: r.proc.Record, Runtime: r.proc.Runtime, Seen: seen}
 	over := r.comparing
-	if seen != nil && over == nil && !r.record.Spec.Commands.Asks() {
+	if seen != nil && over == nil && !r.proc.Record.Spec.Commands.Asks() {
 		r.operate(ctx, ctx, t, subject)
 		return
 	}
@@ -95,7 +96,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 			rec.RegisteredAt = time.Now().Unix()
 		}
 		if !result.StopPending {
-			rec.Rest = restAfter(&e, rec.Rest)
+			rec.Rest = story.RestAfter(time.Now(), &e, rec.Rest)
 		}
 		result.Runtime = withoutAnswers(result.Runtime, subject.Record, rec)
 	}
@@ -179,14 +180,12 @@ func (r *runner) unbegun(ctx context.Context, failed func(text string) operation
 // operated goes on after an operation.
 func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operation.Result) {
 	r.work.busy = false
-	was := priorState{r.record, r.runtime}
+	before := r.proc
 	r.apply(e, result)
-	ended := lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: result.Restore, Now: result.Now}
-	r.stepAndEmit(ctx, ended, func(_, to lifecycle.State) {
-		actor := e.Actor
-		actor.Kind, actor.Operation = process.ActorCaller, e.Item
-		r.emitLeftovers(result.Ended, actor)
-		r.emitOperation(e, result, was, to)
+	ended := lifecycle.Ended{Alive: r.proc.Runtime.Process != nil, Restore: result.Restore, Now: result.Now}
+	r.stepAndTell(ctx, ended, func(c story.Change) []process.Event {
+		r.tellLeftovers(result.Ended, story.Caller(e.Actor, e.Item))
+		return r.proc.Operated(c, r.operation(e, &result, before))
 	})
 	r.beginOwed(ctx)
 	r.sup.cfg.Operator.Ended(e.Item) // the latest run is shown by now
@@ -198,31 +197,31 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	switch {
 	case result.Change.Delete:
-		r.record, r.history = nil, specstore.History{}
+		r.proc.Record, r.proc.History = nil, specstore.History{}
 		r.dropRuntime()
 		r.desired() // the removal is newer
 		r.sup.cfg.Sink.Gone(r.id, r.latestRevision())
 	case result.Change.Put != nil:
-		r.record = result.Change.Put
+		r.proc.Record = result.Change.Put
 	}
-	before := r.runtime
-	r.runtime = result.Runtime
-	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
-	r.runtime.Note, r.runtime.Cause = before.Note, before.Cause
-	r.runtime.LastExit = lastExit(before.LastExit, r.runtime.LastExit)
+	before := r.proc.Runtime
+	r.proc.Runtime = result.Runtime
+	r.proc.Runtime.Attempts, r.proc.Runtime.LaunchedAt, r.proc.Runtime.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
+	r.proc.Runtime.Note, r.proc.Runtime.Cause = before.Note, before.Cause
+	r.proc.Runtime.LastExit = story.LaterExit(before.LastExit, r.proc.Runtime.LastExit)
 	if result.Change.Put != nil &&
 		(result.Outcome.Fault == process.None || result.Outcome.Fault == process.NotRunning) {
-		r.runtime.Note, r.runtime.Cause = "", process.Cause{}
-		if r.runtime.Outside && r.runtime.Process != nil {
-			r.blame(process.CauseOutside, startedFromOutside(r.pid()))
+		r.proc.Clear()
+		if r.proc.Runtime.Outside && r.proc.Runtime.Process != nil {
+			r.proc.BlameOutside(time.Now(), "")
 		}
 	}
-	r.blameOperation(e, &result)
+	r.proc.BlameOperation(time.Now(), e, result.Outcome, result.Wrote)
 	if result.Restore {
-		r.runtime.Relaunches, r.runtime.Breaches = nil, nil
+		r.proc.Runtime.Relaunches, r.proc.Runtime.Breaches = nil, nil
 	}
 	if result.Restore && (e.Op == process.Start || e.Op == process.Restart) {
-		r.runtime.Restarts = 0
+		r.proc.Runtime.Restarts = 0
 	}
 	r.schedule()
 }
@@ -230,7 +229,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 // released goes on after a hold: another process's operation may have ended the instance that both are.
 func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *specstore.Entry) {
 	r.work.busy = false
-	was := r.pid()
+	pid, since := r.proc.PID(), r.work.since
 	switch fate {
 	case operation.Down:
 		r.unhostedByPeer(by)
@@ -239,29 +238,26 @@ func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *sp
 	case operation.Untouched:
 	}
 	r.sighted(r.look())
-	r.stepAndEmit(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil}, func(_, to lifecycle.State) {
-		if fate == operation.Down && r.record != nil {
-			actor := by.Actor
-			actor.Kind, actor.Operation = process.ActorCaller, by.Item
-			r.happened(r.work.prior, to, process.Event{
-				Kind: by.Op.Info().Event, PID: was, Exit: r.exitSince(r.work.since),
-				Actor: actor, Cause: r.record.Rest,
-			})
+	r.stepAndTell(ctx, lifecycle.Ended{Alive: r.proc.Runtime.Process != nil}, func(c story.Change) []process.Event {
+		if fate != operation.Down || r.proc.Record == nil {
+			return nil
 		}
+		c.From = r.work.prior
+		return []process.Event{r.proc.StoppedByPeer(c, by, pid, since)}
 	})
 	r.beginOwed(ctx)
 }
 
 // unhostedByPeer drops the hosting flag after another process's operation has stopped the instance that both are.
 func (r *runner) unhostedByPeer(by *specstore.Entry) {
-	if r.record == nil {
+	if r.proc.Record == nil {
 		return
 	}
-	rec := *r.record
+	rec := *r.proc.Record
 	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
-	rec.Rest = restAfter(by, rec.Rest)
-	rec.Rest.Text = join(rec.Rest.Text, "as "+by.Process.String()+", its other name")
+	rec.Rest = story.RestAfter(time.Now(), by, rec.Rest)
+	rec.Rest.Text = story.Join(rec.Rest.Text, "as "+by.Process.String()+", its other name")
 	r.put(rec)
-	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
+	r.proc.Clear()
 	r.schedule()
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
@@ -37,16 +38,16 @@ type hostMarks struct {
 type pidName struct{ path, proc string }
 
 // marksOf returns what a process is known by to others.
-func marksOf(f *snapshot) marks {
-	if f.record == nil {
+func marksOf(f *story.Process) marks {
+	if f.Record == nil {
 		return marks{}
 	}
-	m := marks{file: f.runtime.PIDFile}
-	if f.runtime.Process != nil {
-		m.instance = *f.runtime.Process
+	m := marks{file: f.Runtime.PIDFile}
+	if f.Runtime.Process != nil {
+		m.instance = *f.Runtime.Process
 	}
-	if f.record.Hosted {
-		m.host = hostMarks{file: m.file, name: pidNameOf(&f.record.Spec)}
+	if f.Record.Hosted {
+		m.host = hostMarks{file: m.file, name: pidNameOf(&f.Record.Spec)}
 	}
 	return m
 }

@@ -28,11 +28,11 @@ func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.
 	for _, r := range s.all() {
 		f := r.shared.load()
 		switch {
-		case r.id == self || f.record == nil:
-		case f.runtime.Process != nil && s.isAlive(*f.runtime.Process):
-			known[*f.runtime.Process] = true
-		case f.record.Spec.Identity.PIDPath != "":
-			if seen := s.cfg.Operator.Processes.Look(&f.record.Spec, f.runtime, instance.Ownership{}); seen.Alive() &&
+		case r.id == self || f.Record == nil:
+		case f.Runtime.Process != nil && s.isAlive(*f.Runtime.Process):
+			known[*f.Runtime.Process] = true
+		case f.Record.Spec.Identity.PIDPath != "":
+			if seen := s.cfg.Operator.Processes.Look(&f.Record.Spec, f.Runtime, instance.Ownership{}); seen.Alive() &&
 				seen.PIDFile != "" {
 				known[*seen.ID] = true
 			}

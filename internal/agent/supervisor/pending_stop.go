@@ -6,6 +6,7 @@ import (
 
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
@@ -32,16 +33,16 @@ func (r *runner) notePendingStop(e *specstore.Entry, s operation.Subject, result
 func (r *runner) newPendingStop(e *specstore.Entry) *specstore.PendingStop {
 	return &specstore.PendingStop{
 		Op: e.Op, Item: e.Item, Actor: e.Actor, Boot: r.sup.cfg.Store.BootID(),
-		Until: r.now() + time.Duration(r.record.Spec.Policy.OpTimeout)*time.Second,
+		Until: r.now() + time.Duration(r.proc.Record.Spec.Policy.OpTimeout)*time.Second,
 	}
 }
 
 // pendingStopByPeer notes a stop under another name that has not ended the process in time.
 func (r *runner) pendingStopByPeer(e *specstore.Entry) {
-	if r.record == nil || !r.record.Hosted {
+	if r.proc.Record == nil || !r.proc.Record.Hosted {
 		return
 	}
-	rec := *r.record
+	rec := *r.proc.Record
 	rec.PendingStop = r.newPendingStop(e)
 	r.put(rec)
 }
@@ -49,34 +50,34 @@ func (r *runner) pendingStopByPeer(e *specstore.Entry) {
 // takePendingStop takes the process out of hosting if its end is what a stop that had failed has asked for, and returns
 // that stop, else nil. away says that no agent saw the end.
 func (r *runner) takePendingStop(away bool) *specstore.PendingStop {
-	if r.record == nil || r.record.PendingStop == nil {
+	if r.proc.Record == nil || r.proc.Record.PendingStop == nil {
 		return nil
 	}
-	asked := *r.record.PendingStop
+	asked := *r.proc.Record.PendingStop
 	if !away && (asked.Boot != r.sup.cfg.Store.BootID() || r.now() > asked.Until) {
 		return nil
 	}
-	rec := *r.record
+	rec := *r.proc.Record
 	rec.Hosted, rec.GivenUp, rec.Want, rec.PendingStop = false, false, process.WantStopped, nil
 	rec.Rest = process.Cause{
 		ID: process.CauseStopped, Since: time.Now().UnixMilli(),
-		Text: by("stopped", asked.Actor) + ": it ended after the " + string(asked.Op) + " had been answered as failed",
+		Text: story.By("stopped", asked.Actor) + ": it ended after the " + string(asked.Op) + " had been answered as failed",
 	}
 	r.put(rec)
-	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
+	r.proc.Clear()
 	r.schedule()
 	return &asked
 }
 
 // dropPendingStop drops a stop that has failed once its time is over and the process lives on.
 func (r *runner) dropPendingStop() {
-	if r.work.busy || r.record == nil || r.record.PendingStop == nil || r.runtime.Process == nil {
+	if r.work.busy || r.proc.Record == nil || r.proc.Record.PendingStop == nil || r.proc.Runtime.Process == nil {
 		return
 	}
-	if asked := r.record.PendingStop; asked.Boot == r.sup.cfg.Store.BootID() && r.now() <= asked.Until {
+	if asked := r.proc.Record.PendingStop; asked.Boot == r.sup.cfg.Store.BootID() && r.now() <= asked.Until {
 		return
 	}
-	rec := *r.record
+	rec := *r.proc.Record
 	rec.PendingStop = nil
 	r.put(rec)
 	r.publish()
@@ -90,7 +91,7 @@ func (r *runner) put(rec specstore.Record) {
 	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
 		r.sup.cfg.Log.Error("cannot store record", "process", r.id, "error", err)
 	}
-	r.record = &rec
+	r.proc.Record = &rec
 }
 
 // sweepAfter ends what the run of a process has left behind that was to be stopped; asked is nil where nobody had asked
@@ -100,14 +101,12 @@ func (r *runner) sweepAfter(ctx context.Context, asked *specstore.PendingStop) {
 		return
 	}
 	r.hold()
-	spec, subject := r.record.Spec, operation.Subject{Record: r.record, Runtime: r.runtime}
+	spec, subject := r.proc.Record.Spec, operation.Subject{Record: r.proc.Record, Runtime: r.proc.Runtime}
 	r.sup.goroutines.spawn(func() {
 		ended, problem := r.sup.cfg.Operator.EndRemains(ctx, r.id, &spec, subject)
 		r.post(func(ctx context.Context, r *runner) {
 			r.work.busy = false
-			actor := asked.Actor
-			actor.Kind, actor.Operation = process.ActorCaller, asked.Item
-			r.emitLeftovers(ended, actor)
+			r.tellLeftovers(ended, story.Caller(asked.Actor, asked.Item))
 			if problem != "" {
 				r.sup.cfg.Log.Error("cannot end the processes that a stopped process left behind", "process", r.id,
 					"left", problem)

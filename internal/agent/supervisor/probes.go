@@ -15,8 +15,8 @@ import (
 func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer) {
 	s.emit(id, func(ctx context.Context, r *runner) {
 		// Of another instance, or to a command of a spec that is not in force any more, it says nothing.
-		if r.record != nil && r.record.Revision == revision && r.runtime.Process != nil &&
-			*r.runtime.Process == instance {
+		if r.proc.Record != nil && r.proc.Record.Revision == revision && r.proc.Runtime.Process != nil &&
+			*r.proc.Runtime.Process == instance {
 			r.answered(ctx, health, &a)
 		}
 	})
@@ -24,21 +24,21 @@ func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision 
 
 // follow has a running process asked how it is, and looks at its configuration.
 func (r *runner) follow(ctx context.Context) {
-	if r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil {
+	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil {
 		r.sup.parts.Probes.Drop(r.id)
 		r.countInstances()
 		return
 	}
 	r.countInstances()
-	switch c := r.record.Spec.Commands; {
+	switch c := r.proc.Record.Spec.Commands; {
 	case c.Health == "" && c.Version == "":
-	case !r.sup.cfg.Operator.MayAsk(r.id, &r.record.Spec):
+	case !r.sup.cfg.Operator.MayAsk(r.id, &r.proc.Record.Spec):
 		r.sup.parts.Probes.Drop(r.id)
 	default:
 		r.sup.parts.Probes.Set(r.id, probe.Subject{
-			Instance: *r.runtime.Process, StartedAt: r.runtime.Process.StartedAfterBoot(), Revision: r.record.Revision,
-			Spec:   &r.record.Spec,
-			Health: r.runtime.Health, Version: r.runtime.Version,
+			Instance: *r.proc.Runtime.Process, StartedAt: r.proc.Runtime.Process.StartedAfterBoot(), Revision: r.proc.Record.Revision,
+			Spec:   &r.proc.Record.Spec,
+			Health: r.proc.Runtime.Health, Version: r.proc.Runtime.Version,
 		})
 	}
 	r.compare(ctx)
@@ -46,33 +46,32 @@ func (r *runner) follow(ctx context.Context) {
 
 // countInstances notes since when there are too few.
 func (r *runner) countInstances() {
-	switch few := (snapshot{record: r.record, runtime: r.runtime, machine: r.machine}).tooFew(); {
+	switch few := r.proc.HasTooFew(); {
 	case !few:
-		r.runtime.Few = 0
-	case r.runtime.Few == 0:
-		r.runtime.Few = time.Now().UnixMilli()
+		r.proc.Runtime.Few = 0
+	case r.proc.Runtime.Few == 0:
+		r.proc.Runtime.Few = time.Now().UnixMilli()
 	}
 }
 
 // answered takes in what the process said of itself.
 func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 	if !health {
-		r.runtime.Version = a
-		r.storeRuntime(r.runtime)
+		r.proc.Runtime.Version = a
+		r.storeRuntime(r.proc.Runtime)
 		r.publish()
 		return
 	}
-	sick := r.runtime.Health != nil && r.runtime.Health.Bad
-	r.runtime.Health = a
-	r.storeRuntime(r.runtime)
+	sick := r.proc.Runtime.Health != nil && r.proc.Runtime.Health.Bad
+	r.proc.Runtime.Health = a
+	r.storeRuntime(r.proc.Runtime)
 	r.publish()
 	if a.Bad != sick {
-		r.emitHealth(a)
+		r.tell(r.proc.HealthChanged(a))
 	}
-	if a.Bad && r.mayRestart() && !r.mayNotEnd(*r.runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
+	if a.Bad && r.mayRestart() && !r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
 		r.relaunching.reserved = true
-		r.blame(process.CauseUnhealthy, "pid "+itoa(r.pid())+" was ended because it is unhealthy: "+a.Text)
-		r.runtime.Ending = &specstore.Ending{Cause: r.cause()}
+		r.proc.Unhealthy(time.Now(), a.Text)
 		r.step(ctx, lifecycle.Condemned{})
 	}
 }
@@ -97,46 +96,30 @@ func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specs
 // mayRestart reports whether the process is to be started again when it is unhealthy, and nothing else holds it. One
 // that would not come up again is not ended.
 func (r *runner) mayRestart() bool {
-	return r.record.Spec.Probes.Restart && r.record.Hosted && r.record.Spec.Policy.Kind == process.Resident &&
-		!r.work.busy && r.machine.State == lifecycle.Running
-}
-
-func (r *runner) emitHealth(a *process.Answer) {
-	e := process.Event{Kind: process.EventHealthy, PID: r.pid(), Actor: byPolicy()}
-	if a.Bad {
-		e.Kind = process.EventUnhealthy
-		e.Cause = process.Cause{ID: process.CauseUnhealthy, Text: sickText(a)}
-	}
-	r.happened(r.machine.State, r.machine.State, e)
-}
-
-func sickText(a *process.Answer) string {
-	if a.Failures == 1 {
-		return "health_cmd failed: " + a.Text
-	}
-	return "health_cmd failed " + itoa(a.Failures) + " times in a row: " + a.Text
+	return r.proc.Record.Spec.Probes.Restart && r.proc.Record.Hosted && r.proc.Record.Spec.Policy.Kind == process.Resident &&
+		!r.work.busy && r.proc.Machine.State == lifecycle.Running
 }
 
 // review looks at what changes without an event: the configuration files, and whether the process still counts as
 // flapping.
 func (r *runner) review(ctx context.Context) {
-	if r.record == nil || r.work.busy {
+	if r.proc.Record == nil || r.work.busy {
 		return
 	}
-	before, matches := len(r.runtime.Relaunches), r.runtime.Matches
-	r.runtime.Relaunches = r.tally().Recent(r.sup.cfg.Bounds, r.now()).Relaunches
-	r.flapping()
-	if r.machine.State == lifecycle.Running {
+	before, matches := len(r.proc.Runtime.Relaunches), r.proc.Runtime.Matches
+	r.proc.Runtime.Relaunches = r.proc.Tally().Recent(r.sup.cfg.Bounds, r.now()).Relaunches
+	r.tell(r.proc.Flapping(r.unchanged())...)
+	if r.proc.Machine.State == lifecycle.Running {
 		r.compare(ctx)
-		if r.record.Spec.Policy.Instances > 1 {
-			if seen := r.look(); seen.Alive() && *seen.ID == *r.runtime.Process {
-				r.runtime.Matches = seen.Matches
+		if r.proc.Record.Spec.Policy.Instances > 1 {
+			if seen := r.look(); seen.Alive() && *seen.ID == *r.proc.Runtime.Process {
+				r.proc.Runtime.Matches = seen.Matches
 				r.countInstances()
 			}
 		}
 	}
-	if before != len(r.runtime.Relaunches) || matches != r.runtime.Matches {
-		r.storeRuntime(r.runtime)
+	if before != len(r.proc.Runtime.Relaunches) || matches != r.proc.Runtime.Matches {
+		r.storeRuntime(r.proc.Runtime)
 		r.publish()
 	}
 }

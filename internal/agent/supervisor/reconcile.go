@@ -3,6 +3,7 @@ package supervisor
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/specstore"
@@ -69,11 +70,11 @@ func (r *runner) reconcile(ctx context.Context) {
 		return // when the operation is over
 	}
 	d := r.desired()
-	if d == nil || r.record != nil &&
-		(r.record.Revision > d.Record.Revision || r.record.Revision == d.Record.Revision && !d.Gone) {
+	if d == nil || r.proc.Record != nil &&
+		(r.proc.Record.Revision > d.Record.Revision || r.proc.Record.Revision == d.Record.Revision && !d.Gone) {
 		return
 	}
-	before := r.record
+	before := r.proc.Record
 	r.sup.cfg.Log.Warn("record was older than the record of the server", "process", r.id, "revision", d.Record.Revision,
 		"gone", d.Gone)
 	// Whatever an earlier agent was in the middle of had ended when the server's record was made.
@@ -86,10 +87,10 @@ func (r *runner) reconcile(ctx context.Context) {
 	if before != nil {
 		rec.RegisteredAt = cmp.Or(rec.RegisteredAt, before.RegisteredAt)
 	}
-	r.record = &rec
-	r.runtime = withoutAnswers(r.runtime, before, r.record)
+	r.proc.Record = &rec
+	r.proc.Runtime = withoutAnswers(r.proc.Runtime, before, r.proc.Record)
 	r.schedule()
-	r.emitReconciled(before)
+	r.tell(r.proc.Reconciled(before))
 	if r.relaunching.deferred != nil && rec.Hosted && rec.Spec.Policy.Kind == process.Resident {
 		r.publish() // it begins as it would have
 		return
@@ -98,25 +99,25 @@ func (r *runner) reconcile(ctx context.Context) {
 		r.relaunching.deferred = nil
 		r.sup.cfg.Operator.Relaunched(r.id)
 	}
-	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
+	r.proc.Clear()
 	if !rec.Hosted {
-		r.blame(restOf(rec.Want), reconciledText)
+		r.proc.BlameReconciled(time.Now())
 	}
 	// From here on it is as after an operation.
 	r.leaveBudget()
 	r.step(ctx, lifecycle.Began{})
 	r.sighted(r.look())
-	r.step(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: true, Now: true})
+	r.step(ctx, lifecycle.Ended{Alive: r.proc.Runtime.Process != nil, Restore: true, Now: true})
 }
 
 // forget drops a process that was removed with the given revision.
 func (r *runner) forget(ctx context.Context, revision uint64) {
-	r.emitForgotten()
+	r.tell(r.proc.Forgotten())
 	r.relaunching.deferred = nil
 	r.sup.cfg.Operator.Relaunched(r.id)
 	r.sup.cfg.Sink.Gone(r.id, revision)
 	r.dropRuntime()
-	r.record, r.runtime, r.history = nil, specstore.Runtime{}, specstore.History{}
+	r.proc.Record, r.proc.Runtime, r.proc.History = nil, specstore.Runtime{}, specstore.History{}
 	r.schedule()
 	r.leaveBudget()
 	r.step(ctx, lifecycle.Began{})
@@ -137,34 +138,4 @@ func (r *runner) latestRevision() uint64 {
 		r.sup.cfg.Log.Error("cannot read revision", "process", r.id, "error", err)
 	}
 	return n
-}
-
-const reconciledText = "the agent's disk was an old copy, and the server had a later record"
-
-// restOf names why a process that is not hosted rests.
-func restOf(w process.Want) process.CauseID {
-	if w == process.WantStopped {
-		return process.CauseStopped
-	}
-	return process.CauseUnhosted
-}
-
-func (r *runner) emitReconciled(before *specstore.Record) {
-	kind := process.EventRegistered
-	switch was := before != nil && before.Hosted; {
-	case r.record.Hosted && !was:
-		kind = process.EventHosted
-	case was && !r.record.Hosted:
-		kind = process.EventUnhosted
-	}
-	r.happened(r.machine.State, r.machine.State, process.Event{
-		Kind: kind, PID: r.pid(), Actor: byPolicy(),
-		Cause: process.Cause{Text: reconciledText},
-	})
-}
-
-func (r *runner) emitForgotten() {
-	r.happened(r.machine.State, r.machine.State, process.Event{
-		Kind: process.EventUnregistered, PID: r.pid(), Actor: byPolicy(), Cause: process.Cause{Text: reconciledText},
-	})
 }

@@ -1,15 +1,18 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	goruntime "runtime"
+	"strconv"
 	"time"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
@@ -27,7 +30,7 @@ type plannedRelaunch struct {
 // timetable needs none.
 func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 	r.relaunching.cancel = nil
-	if r.record.Spec.Policy.Kind == process.Resident {
+	if r.proc.Record.Spec.Policy.Kind == process.Resident {
 		placed := held || r.relaunching.reserved
 		r.relaunching.reserved = false
 		if r.mayNotStart() {
@@ -43,9 +46,9 @@ func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 				return
 			}
 		}
-		tally := lifecycle.Tally{Relaunches: r.runtime.Relaunches}.Relaunched(r.sup.cfg.Bounds, r.now())
-		r.runtime.Relaunches = tally.Relaunches
-		r.runtime.Restarts++
+		tally := lifecycle.Tally{Relaunches: r.proc.Runtime.Relaunches}.Relaunched(r.sup.cfg.Bounds, r.now())
+		r.proc.Runtime.Relaunches = tally.Relaunches
+		r.proc.Runtime.Restarts++
 	}
 	r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
 }
@@ -69,8 +72,8 @@ func (r *runner) relaunch(
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
 	r.work.cancel = cancel
-	r.runtime.Ending = nil // also where an earlier agent died before it had noted that: what it was ending has gone
-	rec, rt := *r.record, r.runtime
+	r.proc.Runtime.Ending = nil // also where an earlier agent died before it had noted that: what it was ending has gone
+	rec, rt := *r.proc.Record, r.proc.Runtime
 	r.sup.goroutines.spawn(func() {
 		defer cancel(nil)
 		if queued {
@@ -97,45 +100,45 @@ func (r *runner) relaunch(
 // agent must find one or the other.
 func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err error) {
 	r.work.busy = false
-	attempts := r.machine.Attempts
-	note, why := r.runtime.Note, r.cause()
-	tallied := r.runtime
-	r.runtime = after.Runtime
-	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
-	r.emitLeftovers(after.Ended, byPolicy())
+	attempts := r.proc.Machine.Attempts
+	note, why := r.proc.Runtime.Note, r.proc.Cause()
+	tallied := r.proc.Runtime
+	r.proc.Runtime = after.Runtime
+	r.proc.Runtime.Relaunches, r.proc.Runtime.Restarts = tallied.Relaunches, tallied.Restarts
+	r.tellLeftovers(after.Ended, story.Policy())
 	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, instance.ErrUnrecorded)) &&
-		r.record.Spec.Policy.Kind == process.Resident {
+		r.proc.Record.Spec.Policy.Kind == process.Resident {
 		r.putOff(ctx, err, why)
 		return
 	}
 	if err != nil {
-		line, rest := headlineOf("relaunch "+itoa(attempts)+" failed: ", err)
-		r.blame(causeOf(err), line)
-		r.runtime.Cause.Evidence = rest
-		cause := r.cause()
+		line, rest := story.Headline("relaunch "+strconv.Itoa(attempts)+" failed: ", err)
+		r.proc.Blame(time.Now(), causeOf(err), line)
+		r.proc.Runtime.Cause.Evidence = rest
+		cause := r.proc.Cause()
 		// Before the step, which may begin the next relaunch.
-		r.storeRuntime(r.runtime)
+		r.storeRuntime(r.proc.Runtime)
 		r.sup.cfg.Operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
-		r.stepAndEmit(ctx, lifecycle.LaunchFailed{}, func(from, to lifecycle.State) {
-			r.emitRelaunchFailed(from, to, attempts, cause)
+		r.stepAndTell(ctx, lifecycle.LaunchFailed{}, func(c story.Change) []process.Event {
+			return r.proc.RelaunchFailed(c, attempts, cause)
 		})
 		return
 	}
-	pid := r.runtime.Process.PID
-	r.runtime.Cause = process.Cause{}
+	pid := r.proc.Runtime.Process.PID
+	r.proc.Runtime.Cause = process.Cause{}
 	switch {
-	case r.runtime.Outside:
-		r.blame(process.CauseOutside, join(note, startedFromOutside(pid)))
-	case r.record.Spec.Policy.Kind == process.Periodic:
-		r.runtime.Note = "the run of " + r.history.Due.Format(time.RFC3339) + " is under way as pid " + itoa(pid)
+	case r.proc.Runtime.Outside:
+		r.proc.BlameOutside(time.Now(), note)
+	case r.proc.Record.Spec.Policy.Kind == process.Periodic:
+		r.proc.Runtime.Note = "the run of " + r.proc.History.Due.Format(time.RFC3339) + " is under way as pid " + strconv.Itoa(pid)
 	default:
-		r.runtime.Note = join(note, "relaunched as pid "+itoa(pid))
+		r.proc.Runtime.Note = story.Join(note, "relaunched as pid "+strconv.Itoa(pid))
 	}
 	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", pid, "attempt", attempts,
-		"outside", r.runtime.Outside)
-	r.stepAndEmit(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) {
-		r.emitRelaunched(from, to, attempts, why)
+		"outside", r.proc.Runtime.Outside)
+	r.stepAndTell(ctx, lifecycle.Launched{}, func(c story.Change) []process.Event {
+		return r.proc.Relaunched(c, attempts, why)
 	})
 	r.sup.cfg.Operator.Relaunched(r.id)
 }
@@ -147,21 +150,25 @@ const putOffTime = 30 * time.Second
 // later whether it was launched: it counts for nothing. before is what was known until then; that it is put off again
 // is not told again.
 func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cause) {
-	if n := len(r.runtime.Relaunches); n > 0 {
-		r.runtime.Relaunches = r.runtime.Relaunches[:n-1]
+	if n := len(r.proc.Runtime.Relaunches); n > 0 {
+		r.proc.Runtime.Relaunches = r.proc.Runtime.Relaunches[:n-1]
 	}
-	r.runtime.Restarts = max(r.runtime.Restarts-1, 0)
-	attempts := r.machine.Attempts
-	r.blame(causeOf(hindrance), "relaunch delayed: "+hindrance.Error())
-	cause := r.cause()
-	r.storeRuntime(r.runtime)
+	r.proc.Runtime.Restarts = max(r.proc.Runtime.Restarts-1, 0)
+	attempts := r.proc.Machine.Attempts
+	r.proc.Blame(time.Now(), causeOf(hindrance), "relaunch delayed: "+hindrance.Error())
+	cause := r.proc.Cause()
+	r.storeRuntime(r.proc.Runtime)
 	r.sup.cfg.Operator.Relaunched(r.id)
-	r.stepAndEmit(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(from, to lifecycle.State) {
-		if before.ID != cause.ID {
-			r.sup.cfg.Log.Warn("relaunch postponed", "process", r.id, "error", hindrance)
-			r.emitRelaunchFailed(from, to, attempts, cause)
+	r.stepAndTell(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(c story.Change) []process.Event {
+		if before.ID == cause.ID {
+			return nil
 		}
+		r.sup.cfg.Log.Warn("relaunch postponed", "process", r.id, "error", hindrance)
+		return r.proc.RelaunchFailed(c, attempts, cause)
 	})
 }
 
-func startedFromOutside(pid int) string { return "restarted from outside, pid " + itoa(pid) }
+// causeOf returns the cause of a failed start.
+func causeOf(err error) process.CauseID {
+	return cmp.Or(process.CauseOf(err), process.CauseCommandFailed)
+}

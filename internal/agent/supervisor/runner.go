@@ -7,6 +7,7 @@ import (
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
@@ -19,16 +20,14 @@ type runner struct {
 	shared sharedSnapshot
 
 	// What follows belongs to the goroutine of run.
-	record  *specstore.Record
-	runtime specstore.Runtime
-	machine lifecycle.Machine // without a state until it has begun
-	// history is kept for periodic and single runs.
-	history     specstore.History
-	timer       machineTimer
-	work        work
-	watchState  watchState
-	relaunching plannedRelaunch
-	lastEvent   lastEvent
+	proc         story.Process
+	savedHistory specstore.History
+	timer        machineTimer
+	work         work
+	watchState   watchState
+	relaunching  plannedRelaunch
+	// lastEventAt is when the last event was, in Unix milliseconds.
+	lastEventAt int64
 	denials     policyDenials
 	claims      claimState
 	// comparing is closed when the configuration files have been looked at; nil while nobody does.
@@ -53,20 +52,14 @@ type work struct {
 	checking bool
 }
 
-// lastEvent is what was told last.
-type lastEvent struct {
-	// at is when the last event was, in Unix milliseconds.
-	at int64
-}
-
 func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
-	r := &runner{mailbox: &mailbox{}, sup: s, id: id, record: rec}
+	r := &runner{mailbox: &mailbox{}, sup: s, id: id, proc: story.Process{Record: rec, Bounds: s.cfg.Bounds}}
 	if rec != nil {
 		rt, err := s.cfg.Store.GetRuntime(id)
 		if err != nil {
 			s.cfg.Log.Warn("cannot read state of process", "process", id, "error", err)
 		}
-		r.runtime = rt
+		r.proc.Runtime = rt
 		r.readHistory()
 	}
 	r.publish()
@@ -76,7 +69,7 @@ func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
 // run is one turn of the runner: it sees to all that has come. It returns when there is nothing left, when ctx has
 // ended, or when the process is not known (any more).
 func (r *runner) run(ctx context.Context) {
-	if r.machine.State == "" {
+	if r.proc.Machine.State == "" {
 		r.begin(ctx)
 	}
 	for ctx.Err() == nil {
@@ -90,7 +83,7 @@ func (r *runner) run(ctx context.Context) {
 			r.start(ctx, t)
 		}
 		r.preempt()
-		if !r.work.busy && r.record == nil && r.sup.retire(r) {
+		if !r.work.busy && r.proc.Record == nil && r.sup.retire(r) {
 			r.stopTimers()
 			return
 		}
@@ -114,7 +107,7 @@ func (r *runner) admits(t *task, first bool) bool {
 	if t.entry.Op != process.Query || t.hold != nil {
 		return !r.work.busy
 	}
-	free := first && (!r.work.busy || r.machine.State != lifecycle.Operating || r.work.checking)
+	free := first && (!r.work.busy || r.proc.Machine.State != lifecycle.Operating || r.work.checking)
 	return free || time.Since(t.queued) >= queryPatience
 }
 
@@ -148,25 +141,25 @@ func (r *runner) stopTimers() {
 // begin looks at the process for the first time in this life of the agent.
 func (r *runner) begin(ctx context.Context) {
 	var actions []lifecycle.Action
-	attempts := r.runtime.Attempts
-	if r.record != nil && r.record.GivenUp {
-		attempts = max(attempts, r.record.Spec.Policy.StartRetries)
+	attempts := r.proc.Runtime.Attempts
+	if r.proc.Record != nil && r.proc.Record.GivenUp {
+		attempts = max(attempts, r.proc.Record.Spec.Policy.StartRetries)
 	}
-	r.machine, actions = lifecycle.New(attempts, r.runtime.LaunchedAt, r.runtime.RetryAt)
-	if r.record == nil {
-		r.machine, _ = r.machine.Step(r.policy(), lifecycle.NotFound{}, r.now())
+	r.proc.Machine, actions = lifecycle.New(attempts, r.proc.Runtime.LaunchedAt, r.proc.Runtime.RetryAt)
+	if r.proc.Record == nil {
+		r.proc.Machine, _ = r.proc.Machine.Step(r.policy(), lifecycle.NotFound{}, r.now())
 		r.publish()
 		return
 	}
 	if r.sup.cfg.Operator.Relaunching(r.id) {
 		// An earlier agent ended in the middle of a relaunch: its command is waited for, not run again.
-		r.machine.State, r.machine.Awaits = lifecycle.Starting, lifecycle.Launch
+		r.proc.Machine.State, r.proc.Machine.Awaits = lifecycle.Starting, lifecycle.Launch
 		r.schedule()
 		r.launch(ctx, func(ctx context.Context) { r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false) })
 		r.publish()
 		return
 	}
-	if r.runtime.Ending != nil && r.runtime.Process != nil {
+	if r.proc.Runtime.Ending != nil && r.proc.Runtime.Process != nil {
 		r.resumeTakeDown(ctx)
 		return
 	}

@@ -234,17 +234,17 @@ func (s *Supervisor) relist(refresh bool) {
 			r.post(func(ctx context.Context, r *runner) { r.relist(ctx) })
 		}
 		f := r.shared.load()
-		if f.rival != 0 {
+		if f.Rival != 0 {
 			r.post(func(ctx context.Context, r *runner) { r.reclaim(ctx) })
 		}
-		if f.record != nil && f.record.PendingStop != nil {
+		if f.Record != nil && f.Record.PendingStop != nil {
 			r.post(func(_ context.Context, r *runner) { r.dropPendingStop() })
 		}
-		if f.record != nil && (len(f.record.Spec.Config) > 0 || f.record.Spec.Policy.Instances > 1 ||
-			len(f.runtime.Relaunches) > 0) {
+		if f.Record != nil && (len(f.Record.Spec.Config) > 0 || f.Record.Spec.Policy.Instances > 1 ||
+			len(f.Runtime.Relaunches) > 0) {
 			r.post(func(ctx context.Context, r *runner) { r.review(ctx) })
 		}
-		if refresh && f.record != nil {
+		if refresh && f.Record != nil {
 			s.cfg.Sink.Changed(r.id)
 		}
 	}
@@ -254,10 +254,10 @@ func (s *Supervisor) relist(refresh bool) {
 // that is told.
 func (s *Supervisor) isConfirmed(r *runner) bool {
 	f := r.shared.load()
-	if f.record == nil || f.machine.State != lifecycle.Running || f.runtime.Process == nil {
+	if f.Record == nil || f.Machine.State != lifecycle.Running || f.Runtime.Process == nil {
 		return false
 	}
-	alive, moved := s.cfg.Operator.Processes.Glance(*f.runtime.Process)
+	alive, moved := s.cfg.Operator.Processes.Glance(*f.Runtime.Process)
 	if alive && moved {
 		s.cfg.Sink.Changed(r.id)
 	}
@@ -290,7 +290,7 @@ func (s *Supervisor) Snapshot(id process.ID) (status process.Status, spec *proce
 func (s *Supervisor) Known() []process.ID {
 	var ids []process.ID
 	for _, r := range s.all() {
-		if r.shared.load().record != nil {
+		if r.shared.load().Record != nil {
 			ids = append(ids, r.id)
 		}
 	}
@@ -306,7 +306,7 @@ func (s *Supervisor) Runs() map[string]bool {
 		runs[run] = true
 	}
 	for _, r := range s.all() {
-		if run := r.shared.load().runtime.Run; run != "" {
+		if run := r.shared.load().Runtime.Run; run != "" {
 			runs[run] = true
 		}
 	}

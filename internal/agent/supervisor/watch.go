@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
@@ -28,40 +30,38 @@ type watchState struct {
 
 // exited takes in the end of the watched instance.
 func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.Exit) {
-	if r.runtime.Process == nil || *r.runtime.Process != who {
+	if r.proc.Runtime.Process == nil || *r.proc.Runtime.Process != who {
 		return
 	}
 	r.stopWatch()
-	how, run, began := exit.Process(), r.runtime.Run, r.runtime.LastStartAt
+	how, run, began := exit.Process(), r.proc.Runtime.Run, r.proc.Runtime.LastStartAt
 	switch kills := r.oomKills(); {
 	case exit.Signal == syscall.SIGKILL:
 		how.OOM = kills > 0
 	case kills > 0:
-		r.workersEnded(kills)
+		r.workersKilled(kills)
 	}
-	r.runtime.LastExit = how
-	if r.runtime.Ending == nil {
-		r.blameEnd(how.Cause(), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+
-			exit.At.UTC().Format(time.RFC3339))
+	r.proc.Runtime.LastExit = how
+	if r.proc.Runtime.Ending == nil {
+		r.proc.BlameExit(time.Now(), who.PID, how, exit.String())
 	}
 	if r.work.busy {
 		r.publish() // an operation holds the process: it looks for itself
 		return
 	}
-	cause := r.cause()
+	was := story.End{PID: who.PID, How: how, Why: r.proc.Cause(), Run: run, Began: began}
 	seen := r.look()
-	if !seen.Alive() && run != "" && r.keepsHistory() {
-		r.awaitSuccessor(ctx, who, how, cause)
+	if !seen.Alive() && run != "" && r.proc.KeepsRuns() {
+		r.awaitSuccessor(ctx, who, was)
 		return
 	}
-	r.ended(ctx, who, seen, processEnd{pid: who.PID, how: how, why: cause, run: run, began: began})
+	r.ended(ctx, who, seen, was)
 }
 
 // awaitSuccessor looks for the process that the command of a run has left behind, beside the goroutine of run: until
 // then nobody can tell whether the run is over.
-func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *process.Exit, cause process.Cause) {
-	was := processEnd{pid: who.PID, how: how, why: cause, run: r.runtime.Run, began: r.runtime.LastStartAt}
-	rec, rt := *r.record, operation.Sighted(r.runtime, instance.Sighting{})
+func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, was story.End) {
+	rec, rt := *r.proc.Record, operation.Sighted(r.proc.Runtime, instance.Sighting{})
 	r.watchState.awaitsSuccessor = true
 	r.sup.goroutines.spawn(func() {
 		seen, err := r.sup.cfg.Operator.Successor(ctx, rec, rt)
@@ -70,7 +70,7 @@ func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *p
 		}
 		r.post(func(ctx context.Context, r *runner) {
 			r.watchState.awaitsSuccessor = false
-			if !r.work.busy && r.record != nil && r.runtime.Process != nil && *r.runtime.Process == who {
+			if !r.work.busy && r.proc.Record != nil && r.proc.Runtime.Process != nil && *r.proc.Runtime.Process == who {
 				r.ended(ctx, who, seen, was)
 			}
 		})
@@ -78,35 +78,58 @@ func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *p
 }
 
 // ended goes on after the end of an instance, with what was seen in its place.
-func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.Sighting, was processEnd) {
+func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.Sighting, was story.End) {
 	r.sighted(seen)
 	if seen.Alive() {
-		if r.keepsHistory() && was.run != "" {
+		if r.proc.KeepsRuns() && was.Run != "" {
 			// The command has left the process of its run behind.
-			r.runtime.Run, r.runtime.Outside, r.runtime.LastStartAt = was.run, false, was.began
-			r.runtime.Note, r.runtime.Cause = "the run goes on as pid "+itoa(seen.ID.PID), process.Cause{}
+			r.proc.Runtime.Run, r.proc.Runtime.Outside, r.proc.Runtime.LastStartAt = was.Run, false, was.Began
+			r.proc.Clear()
+			r.proc.Runtime.Note = "the run goes on as pid " + strconv.Itoa(seen.ID.PID)
 			r.step(ctx, lifecycle.Found{})
 			return
 		}
-		r.stepAndEmit(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.emitReplaced(from, to, was) })
+		r.stepAndTell(ctx, lifecycle.Found{}, func(c story.Change) []process.Event {
+			return []process.Event{r.proc.Replaced(c, r.withOutput(was))}
+		})
 		return
 	}
 	r.claim() // a rival that has gone leaves the process to this drover
 	asked := r.takePendingStop(false)
 	was = r.withLastWords(was)
-	r.stepAndEmit(ctx, lifecycle.Exited{}, func(from, to lifecycle.State) {
-		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "how", was.why.Text)
-		r.emitEndOf(from, to, was, asked)
+	r.stepAndTell(ctx, lifecycle.Exited{}, func(c story.Change) []process.Event {
+		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "how", was.Why.Text)
+		return r.proc.Ended(c, r.withOutput(was), asked)
 	})
 	r.sweepAfter(ctx, asked)
+}
+
+// goneUnseen goes on after an end that drover did not see; away tells that no agent was there.
+func (r *runner) goneUnseen(ctx context.Context, pid int, away bool) {
+	r.proc.Runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
+	was := r.withLastWords(story.End{
+		PID: pid, Why: r.proc.Cause(), Run: r.proc.Runtime.Run, Began: r.proc.Runtime.LastStartAt,
+	})
+	asked := r.takePendingStop(away)
+	r.stepAndTell(ctx, lifecycle.NotFound{}, func(c story.Change) []process.Event {
+		return r.proc.Ended(c, r.withOutput(was), asked)
+	})
+	r.sweepAfter(ctx, asked)
+}
+
+// found goes on after another instance was found in the place of before, or of none if that is nil.
+func (r *runner) found(ctx context.Context, before *procfs.Identity) {
+	r.stepAndTell(ctx, lifecycle.Found{}, func(c story.Change) []process.Event {
+		return []process.Event{r.proc.Found(c, before)}
+	})
 }
 
 // refresh is relist for somebody who asks: what runs as it is believed to is looked at once, and told of; nil where
 // that is not so.
 func (r *runner) refresh(ctx context.Context) *process.Instance {
-	if r.machine.State == lifecycle.Running && !r.work.busy && r.record != nil && !r.watchState.awaitsSuccessor &&
-		r.runtime.Process != nil {
-		if i, moved, err := r.sup.cfg.Operator.Processes.Instance(*r.runtime.Process); err == nil {
+	if r.proc.Machine.State == lifecycle.Running && !r.work.busy && r.proc.Record != nil && !r.watchState.awaitsSuccessor &&
+		r.proc.Runtime.Process != nil {
+		if i, moved, err := r.sup.cfg.Operator.Processes.Instance(*r.proc.Runtime.Process); err == nil {
 			r.watchState.unconfirmed = false
 			if moved {
 				r.sup.cfg.Sink.Changed(r.id)
@@ -120,11 +143,11 @@ func (r *runner) refresh(ctx context.Context) *process.Instance {
 
 // relist compares what is believed with what is there.
 func (r *runner) relist(ctx context.Context) {
-	if r.work.busy || r.record == nil || r.watchState.awaitsSuccessor || r.sup.isConfirmed(r) {
+	if r.work.busy || r.proc.Record == nil || r.watchState.awaitsSuccessor || r.sup.isConfirmed(r) {
 		r.watchState.unconfirmed = false
 		return
 	}
-	before := r.runtime.Process
+	before := r.proc.Runtime.Process
 	if before != nil && r.watchState.stop != nil && !r.watchState.unconfirmed {
 		// Its watch is about to tell how it ended. If not, the next look counts.
 		r.watchState.unconfirmed = true
@@ -135,36 +158,24 @@ func (r *runner) relist(ctx context.Context) {
 	r.sighted(seen)
 	switch {
 	case seen.Alive() && (before == nil || *before != *seen.ID):
-		r.stepAndEmit(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.emitFoundAfter(from, to, before) })
+		r.found(ctx, before)
 	case !seen.Alive() && before != nil:
-		r.unseen(before.PID)
-		gone := r.withLastWords(processEnd{
-			pid: before.PID, why: r.cause(), run: r.runtime.Run,
-			began: r.runtime.LastStartAt,
-		})
-		asked := r.takePendingStop(false)
-		r.stepAndEmit(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.emitEndOf(from, to, gone, asked) })
-		r.sweepAfter(ctx, asked)
+		r.proc.BlameUnseen(time.Now(), before.PID)
+		r.goneUnseen(ctx, before.PID, false)
 	}
-}
-
-// unseen notes an end of which nobody knows how it was.
-func (r *runner) unseen(pid int) {
-	r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
-	r.blameEnd(process.CauseUnseen, "pid "+itoa(pid)+" ended, and drover did not see how")
 }
 
 func (r *runner) look() instance.Sighting {
-	if r.record == nil {
+	if r.proc.Record == nil {
 		return instance.Sighting{}
 	}
-	return r.sup.cfg.Operator.Look(r.id, &r.record.Spec, r.runtime)
+	return r.sup.cfg.Operator.Look(r.id, &r.proc.Record.Spec, r.proc.Runtime)
 }
 
 func (r *runner) sighted(seen instance.Sighting) {
-	r.runtime = operation.Sighted(r.runtime, seen)
-	if seen.Alive() && r.runtime.Outside {
-		r.blame(process.CauseOutside, startedFromOutside(seen.ID.PID))
+	r.proc.Runtime = operation.Sighted(r.proc.Runtime, seen)
+	if seen.Alive() && r.proc.Runtime.Outside {
+		r.proc.BlameOutside(time.Now(), "")
 	}
 }
 
@@ -179,7 +190,7 @@ func (r *runner) stopWatch() {
 // watch follows the instance that was seen last.
 func (r *runner) watch() {
 	r.stopWatch()
-	who := *r.runtime.Process
+	who := *r.proc.Runtime.Process
 	stop, err := r.sup.cfg.Operator.Processes.Watch(who, func(e liveness.Exit) {
 		r.post(func(ctx context.Context, r *runner) { r.exited(ctx, who, e) })
 	})

@@ -1,0 +1,138 @@
+package story
+
+import (
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// Operation is an operation that has ended and was applied to the process.
+type Operation struct {
+	Entry   *specstore.Entry
+	Outcome process.Outcome
+	// Wrote is the part of the outcome's text that a command wrote. Stored tells that the record was replaced.
+	Wrote  string
+	Stored bool
+	// Record and Runtime are what was known before it was applied.
+	Record  *specstore.Record
+	Runtime specstore.Runtime
+	// Prior is the state before it began. It began at Since, in Unix milliseconds.
+	Prior lifecycle.State
+	Since int64
+	// Output is the last output of the run if the process does not run any more.
+	Output string
+	// How describes the last exit, such as "exit status 3".
+	How string
+}
+
+// BlameOperation notes an operation that has failed; wrote is the part of the outcome's text that a command wrote. It
+// stands until another operation succeeds, or until something else happens to the process.
+func (p *Process) BlameOperation(now time.Time, e *specstore.Entry, o process.Outcome, wrote string) {
+	failed := o.Fault == process.Failed || o.Fault == process.CheckFailed
+	if !failed || o.Cause == "" || !e.Op.Info().Acts {
+		return
+	}
+	line, rest := headline(o.Text, wrote)
+	p.Blame(now, o.Cause, line)
+	p.Runtime.Cause.Evidence = append([]string{By(string(e.Op)+" requested", e.Actor)}, rest...)
+}
+
+// Operated tells what an operation has done; one that was not needed, or not allowed to begin, has done nothing.
+func (p *Process) Operated(c Change, op *Operation) []process.Event {
+	c = op.change(c)
+	e := c.event(op.Entry.Op.Info().Event, Caller(op.Entry.Actor, op.Entry.Item), process.Cause{})
+	e.PID = p.PID()
+	switch op.Outcome.Fault {
+	case process.None:
+	case process.Failed, process.CheckFailed:
+		line, _ := headline(op.Outcome.Text, op.Wrote)
+		e.Kind, e.Cause = process.EventFailed, process.Cause{ID: op.Outcome.Cause, Text: line}
+		if !binary(op.Wrote) {
+			e.Output = op.Wrote
+		}
+	case process.NotRunning:
+		if !op.Stored {
+			return nil
+		}
+		e.Cause = process.Cause{ID: process.CauseStopped, Text: "it was not running, and drover does not relaunch it"}
+		return []process.Event{e}
+	case process.AgentUnavailable, process.AlreadyRunning, process.IllegalOp, process.AlreadyRegistered:
+		return nil
+	}
+	switch e.Kind {
+	case "":
+		return nil
+	case process.EventStopped, process.EventKilled:
+		p.stopped(c, op, &e)
+	case process.EventRestarted:
+		p.restarted(op, &e)
+	case process.EventUnregistered:
+		if was := op.Runtime.Process; was != nil {
+			e.PID = was.PID
+		}
+	default:
+	}
+	if p.Record == nil && op.Record != nil {
+		e.ReportID = op.Record.Spec.ReportID // also of a process that was forgotten
+	}
+	events := []process.Event{e}
+	if e.Kind == process.EventStarted || e.Kind == process.EventRestarted || e.Kind == process.EventFailed {
+		events = append(events, p.runOfOperation(c, op)...)
+	}
+	return append(events, p.Flapping(c)...)
+}
+
+// change returns the change with the states before and after the operation as they were. Before an operation or after
+// it the agent may not know a process, which is left alone in its state all the same.
+func (op *Operation) change(c Change) Change {
+	c.From = op.Prior
+	switch name := op.Entry.Op; {
+	case name == process.Unregister:
+		c.To = c.From
+	case op.Record != nil:
+		if c.From == lifecycle.Unknown && op.Runtime.Process != nil { // the agent was started amid the operation
+			c.From = lifecycle.Running
+		}
+	case name == process.Stop || name == process.Kill:
+		c.From = lifecycle.Running // else it would not have succeeded
+	case name != process.Start && name != process.Restart && c.To == lifecycle.Running:
+		c.From = c.To // it was found so
+	}
+	return c
+}
+
+// restarted adds how the former instance ended, and which one has its place.
+func (p *Process) restarted(op *Operation, e *process.Event) {
+	was := op.Runtime.Process
+	if was == nil || p.Runtime.Process != nil && *p.Runtime.Process == *was {
+		return
+	}
+	end := "was ended"
+	if e.Exit = p.exitSince(op.Since); e.Exit != nil {
+		end = op.How
+	}
+	e.Cause.Text = "pid " + itoa(was.PID) + " " + end
+	if p.Runtime.Process != nil {
+		e.Cause.Text = Join(e.Cause.Text, "pid "+itoa(p.PID())+" has its place")
+	}
+}
+
+// stopped adds how the instance ended.
+func (p *Process) stopped(c Change, op *Operation, e *process.Event) {
+	e.Exit = p.exitSince(op.Since)
+	if was := p.Runtime.Ended; was != nil {
+		e.PID = was.PID
+	}
+	End{Began: p.Runtime.LastStartAt, Words: op.Output}.describe(e, c.Now)
+	p.closeRun(c.Now, e, p.Runtime.LastStartAt)
+}
+
+// StoppedByPeer tells that an operation on another name of the process has ended its instance, which had that pid. since
+// is when that operation began, in Unix milliseconds.
+func (p *Process) StoppedByPeer(c Change, by *specstore.Entry, pid int, since int64) process.Event {
+	e := c.event(by.Op.Info().Event, Caller(by.Actor, by.Item), p.Record.Rest)
+	e.PID, e.Exit = pid, p.exitSince(since)
+	return e
+}

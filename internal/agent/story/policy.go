@@ -1,0 +1,92 @@
+package story
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// This file tells of ends by policy: of a process that exceeds a limit, is unhealthy or is due for its next run.
+
+// Exceeded notes that the process exceeded a limit and is to be ended; final tells that drover does not relaunch it.
+func (p *Process) Exceeded(now time.Time, b *process.Breach, final bool) {
+	cause := process.CauseCPULimit
+	switch {
+	case b.Group != "":
+		cause = process.CauseGroupLimit
+	case b.Resource == "mem":
+		cause = process.CauseMemLimit
+	}
+	p.Blame(now, cause, breachText(p.PID(), b))
+	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause(), Final: final}
+}
+
+// Breached tells of the limit that the process exceeded.
+func (p *Process) Breached(c Change, pid int, b *process.Breach, why process.Cause) process.Event {
+	kind := process.EventBreach
+	if b.Group != "" {
+		kind = process.EventGroupBreach
+	}
+	e := c.event(kind, Policy(), why)
+	e.PID, e.Breach = pid, b
+	return e
+}
+
+func breachText(pid int, b *process.Breach) string {
+	words := make([]string, len(b.Samples))
+	for i, s := range b.Samples {
+		words[i] = fmt.Sprintf("%.1f", s)
+	}
+	what := map[string]string{"cpu": "of the processors", "mem": "of the memory"}[b.Resource]
+	if b.Group != "" {
+		return fmt.Sprintf(
+			"process group %q used %s %% %s, but may use %g %%: drover ended pid %d, which had the highest score",
+			b.Group, strings.Join(words, ", "), what, b.Limit, pid)
+	}
+	return fmt.Sprintf("pid %d used %s %% %s, but may use %g %%: drover ended it", pid, strings.Join(words, ", "), what,
+		b.Limit)
+}
+
+// Unhealthy notes that the process is to be ended because it is unhealthy.
+func (p *Process) Unhealthy(now time.Time, text string) {
+	p.Blame(now, process.CauseUnhealthy, "pid "+itoa(p.PID())+" was ended because it is unhealthy: "+text)
+	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
+}
+
+// DueAgain notes that the process is to be ended because its next run is due, if nothing else is its end.
+func (p *Process) DueAgain(now time.Time) {
+	if p.Runtime.Ending == nil {
+		p.Runtime.Ending = &specstore.Ending{Cause: process.Cause{
+			Text: "pid " + itoa(p.PID()) + " was ended so that its next run can begin", Since: now.UnixMilli(),
+		}}
+	}
+}
+
+// BlameEnding notes why the process was ended by policy; note is what the end showed.
+func (p *Process) BlameEnding(why process.Cause, note string) process.Cause {
+	why.Text = Join(why.Text, note)
+	p.Runtime.Note, p.Runtime.Cause = why.Text, process.Cause{ID: why.ID, Since: why.Since, Evidence: why.Evidence}
+	return why
+}
+
+// TakenDown tells that the process was ended by policy. since is when that began, in Unix milliseconds.
+func (p *Process) TakenDown(c Change, was End, since int64) []process.Event {
+	was.How = p.exitSince(since)
+	e := was.event(c, process.EventTakenDown, Policy(), was.Why)
+	e.At = 0
+	p.closeRun(c.Now, &e, was.Began)
+	return append([]process.Event{e}, p.givenUp(c)...)
+}
+
+// NotTakenDown tells that the process could not be ended by policy. reason is why it was to be ended, note what stands
+// in the way.
+func (p *Process) NotTakenDown(c Change, reason process.Cause, note string) process.Event {
+	p.Blame(c.Now, process.CauseStopFailed, Join("pid "+itoa(p.PID())+" could not be ended", note))
+	p.Runtime.Cause.Evidence = append([]string{reason.Text}, reason.Evidence...)
+	e := c.event(process.EventFailed, Policy(), p.Cause())
+	e.PID = p.PID()
+	return e
+}

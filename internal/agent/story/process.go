@@ -1,0 +1,169 @@
+// Package story explains what happens to a process. From what the agent knew before a change, what it knows now and
+// the change itself, it makes the events, the cause that the process shows and the history of its runs. It has no clock,
+// no goroutine and no I/O: its caller passes the time and the output, and stores or sends what comes back.
+package story
+
+import (
+	"strings"
+	"time"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/clip"
+	"drover/internal/process"
+)
+
+// Process is what the agent knows of one process. A copy may be read while the original changes.
+type Process struct {
+	// Record is nil for a process that is not registered. It is replaced, never changed.
+	Record  *specstore.Record
+	Runtime specstore.Runtime
+	// History has runs for periodic and single-run processes only. Its runs are replaced, never changed.
+	History specstore.History
+	// Machine has no state until the process was located for the first time.
+	Machine lifecycle.Machine
+	// Bounds tell when the process is flapping.
+	Bounds lifecycle.Bounds
+	// Rival is the pid of another drover of the host that manages the process; 0 if there is none.
+	Rival int
+	// Active is the operation under way.
+	Active Active
+}
+
+// Active is an operation under way. Op is empty for an operation on behalf of another process. Since is in Unix
+// milliseconds; 0 if there is none.
+type Active struct {
+	Op    process.Op
+	Since int64
+}
+
+// PID returns the pid of the instance, or 0 if there is none.
+func (p *Process) PID() int {
+	if p.Runtime.Process == nil {
+		return 0
+	}
+	return p.Runtime.Process.PID
+}
+
+// KeepsRuns reports whether the process has a history of runs: it is periodic, or runs once.
+func (p *Process) KeepsRuns() bool {
+	return p.Record != nil && p.Record.Spec.Policy.Kind != process.Resident
+}
+
+// Blame notes why the process is as it is, in words for an operator. The evidence so far is dropped.
+func (p *Process) Blame(now time.Time, id process.CauseID, text string) {
+	p.Runtime.Note = clip.Marked(text, maxNote, " [...]")
+	p.Runtime.Cause = process.Cause{ID: id, Since: now.UnixMilli()}
+}
+
+// Clear drops the cause and its words.
+func (p *Process) Clear() { p.Runtime.Note, p.Runtime.Cause = "", process.Cause{} }
+
+// Cause returns the cause that was noted last, with its words.
+func (p *Process) Cause() process.Cause {
+	c := p.Runtime.Cause
+	c.Text = p.Runtime.Note
+	return c
+}
+
+// blameEnd is Blame for the end of the instance. What the kernel killed of its run before is evidence.
+func (p *Process) blameEnd(now time.Time, id process.CauseID, text string) {
+	p.Blame(now, id, text)
+	if short, ok := p.shortage(now); ok {
+		p.Runtime.Cause.Evidence = append(p.Runtime.Cause.Evidence, short.Text)
+	}
+}
+
+// BlameExit notes how the instance with that pid ended; words describe the end.
+func (p *Process) BlameExit(now time.Time, pid int, how *process.Exit, words string) {
+	oom := ""
+	if how.OOM {
+		oom = " by the kernel, out of memory,"
+	}
+	at := time.UnixMilli(how.At).UTC().Format(time.RFC3339)
+	p.blameEnd(now, how.Cause(), "pid "+itoa(pid)+" "+words+oom+" at "+at)
+}
+
+// BlameUnseen notes an end that drover did not see.
+func (p *Process) BlameUnseen(now time.Time, pid int) {
+	p.blameEnd(now, process.CauseUnseen, "pid "+itoa(pid)+" ended, and drover did not see how")
+}
+
+// BlameOutside notes that somebody else started the instance; before are words about the time before.
+func (p *Process) BlameOutside(now time.Time, before string) {
+	p.Blame(now, process.CauseOutside, Join(before, "restarted from outside, pid "+itoa(p.PID())))
+}
+
+// BlameAbsence notes why the first look of this life of the agent did not find the process. before is the instance of
+// an earlier life, or nil. What that life noted about the end stands.
+func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *procfs.Identity) {
+	note := p.Runtime.Note
+	if !strings.HasSuffix(note, seen.Note) { // an earlier life may have seen the same
+		note = Join(note, seen.Note)
+	}
+	resident := p.Record.Spec.Policy.Kind == process.Resident
+	switch {
+	case before != nil:
+		// Of this end alone: what was noted before is about another one.
+		p.blameEnd(now, process.CauseUnseen, "pid "+itoa(before.PID)+" ended while the agent was not running")
+		if seen.Note != "" {
+			p.Runtime.Cause.Evidence = append(p.Runtime.Cause.Evidence, seen.Note)
+		}
+	case p.Runtime.Cause.ID != "":
+	case p.Record.GivenUp || !p.Record.Hosted:
+		p.Runtime.Note, p.Runtime.Cause = p.Record.Rest.Text, p.Record.Rest
+	case p.Runtime.LastStartAt == 0 && (resident || p.OpenRun() != nil):
+		p.Blame(now, process.CauseRebooted, note)
+	case resident:
+		p.Blame(now, seen.Cause, note)
+	default:
+		p.Runtime.Note = note
+	}
+}
+
+// attest adds to the cause of an end what its event tells: the run time, and the last lines of the output or of the log.
+func (p *Process) attest(e *process.Event, log string) {
+	evidence := &p.Runtime.Cause.Evidence
+	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
+		*evidence = append(*evidence, "it had run for "+ran.Round(time.Second).String())
+	}
+	if text := lastLines(e.Output); text != "" {
+		from := "its last output"
+		if log != "" {
+			from = "the end of its log " + log
+		}
+		*evidence = append(*evidence, from+":\n"+text)
+	}
+}
+
+// exitSince returns the last end unless it was before the given moment in Unix milliseconds, when it was that of another
+// instance.
+func (p *Process) exitSince(moment int64) *process.Exit {
+	if e := p.Runtime.LastExit; e != nil && e.At >= moment {
+		return e
+	}
+	return nil
+}
+
+// RestAfter returns why the process does not run, or is not kept running, after an operation that succeeded. before is
+// the reason so far.
+func RestAfter(now time.Time, e *specstore.Entry, before process.Cause) process.Cause {
+	rest := e.Op.Info().Rest
+	switch {
+	case rest.Keep:
+		return before
+	case rest.ID == "":
+		return process.Cause{}
+	}
+	return process.Cause{ID: rest.ID, Text: By(rest.Verb, e.Actor) + rest.Then, Since: now.UnixMilli()}
+}
+
+// LaterExit returns the later one of two ends that were seen. If both are of the same instance, the watch knows more.
+func LaterExit(watched, told *process.Exit) *process.Exit {
+	if watched == nil || told != nil && told.At > watched.At {
+		return told
+	}
+	return watched
+}

@@ -1,0 +1,232 @@
+package story
+
+import (
+	"cmp"
+	"time"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// The words that a status shows instead of a state that would hide something.
+const (
+	Flapping  = "flapping"
+	Unhealthy = "unhealthy"
+)
+
+// View is what a status shows besides what is known: what was measured or looked up at this moment.
+type View struct {
+	Now    time.Time
+	Uptime time.Duration
+	// Instance is nil if none runs, or it cannot be read.
+	Instance *process.Instance
+	Usage    *process.Usage
+	// NextRun is in Unix milliseconds; 0 if there is none.
+	NextRun int64
+	// NotInForce says what of the spec this host cannot enforce; empty if that is nothing.
+	NotInForce string
+}
+
+// Status returns what callers see of a registered process.
+func (p *Process) Status(v View) process.Status {
+	flapping := p.IsFlapping(v.Uptime)
+	s := process.Status{
+		Known: true, Hosted: p.Record.Hosted, Want: p.Record.Want, Revision: p.Record.Revision,
+		State: p.Shown(v.Uptime), Message: p.message(v.Uptime),
+		ProcName: p.Record.Spec.Identity.ProcName, RegisteredAt: p.Record.RegisteredAt,
+		LastStartAt: p.Runtime.LastStartAt, ReportedAt: v.Now.Unix(), Instance: process.Instance{PID: -1},
+		Flapping: flapping, Restarts: p.Runtime.Restarts, LastExit: p.Runtime.LastExit, Runs: p.History.Runs,
+		NextRun: v.NextRun,
+	}
+	for _, c := range p.Runtime.Config {
+		if c.Since != 0 {
+			s.Config = append(s.Config,
+				process.Drift{Path: c.Path, Want: c.Want, Have: c.Have, Problem: c.Problem, Since: c.Since})
+		}
+	}
+	if p.Machine.State == lifecycle.Scheduled && s.NextRun != 0 {
+		s.Message = Join(s.Message, "next run at "+time.UnixMilli(s.NextRun).UTC().Format(time.RFC3339))
+	}
+	if v.Instance != nil {
+		s.Health, s.Version, s.Instance, s.Usage = p.Runtime.Health, p.Runtime.Version, *v.Instance, v.Usage
+		s.LastStartAt = max(s.LastStartAt, s.Instance.StartedAt)
+	}
+	causes := p.causes(&s, v.Now)
+	if v.NotInForce != "" {
+		causes = append(causes,
+			process.Cause{ID: process.CauseNotInForce, Text: v.NotInForce, Since: 1000 * p.Record.RegisteredAt})
+	}
+	if len(causes) > 0 {
+		s.Cause, s.Further = causes[0], causes[1:]
+	}
+	if s.Cause.Text != "" {
+		s.Message = s.Cause.Text
+	}
+	return s
+}
+
+// Shown returns the state that a status shows at a time since boot: a process that only seems to be up is not shown as
+// running.
+func (p *Process) Shown(uptime time.Duration) string {
+	flapping := p.IsFlapping(uptime)
+	switch p.Machine.State {
+	case lifecycle.Running:
+		if !flapping && p.IsUnhealthy() {
+			return Unhealthy
+		}
+		fallthrough
+	case lifecycle.Starting, lifecycle.Backoff:
+		if flapping {
+			return Flapping
+		}
+	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.GivenUp,
+		lifecycle.Finished, lifecycle.Operating:
+	}
+	return string(p.Machine.State)
+}
+
+// IsFlapping reports whether the process was relaunched too often lately, at a time since boot.
+func (p *Process) IsFlapping(uptime time.Duration) bool { return p.Tally().Flapping(p.Bounds, uptime) }
+
+// IsUnhealthy reports whether the process runs and its health command fails.
+func (p *Process) IsUnhealthy() bool {
+	return p.Machine.State == lifecycle.Running && p.Runtime.Health != nil && p.Runtime.Health.Bad
+}
+
+// HasTooFew reports whether fewer instances of a running process were seen than its spec expects.
+func (p *Process) HasTooFew() bool {
+	return p.Record != nil && p.Record.Spec.Policy.Instances > 1 && p.Machine.State == lifecycle.Running &&
+		p.Runtime.Matches < p.Record.Spec.Policy.Instances
+}
+
+// causes returns why the process is not as it should be, or why it does not run, the main cause first.
+func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause) {
+	why := p.Runtime.Cause
+	why.Text = s.Message
+	if p.Rival != 0 {
+		all = append(all, process.Cause{ID: process.CauseRival, Text: instance.RivalText(p.Rival) +
+			"; this drover only watches it"})
+	}
+	if p.Machine.State != lifecycle.Running {
+		if s.State == Flapping { // what is shown comes first
+			all = append(all, process.Cause{
+				ID: process.CauseFlapping, Text: flappingText(p.Bounds, ""),
+				Since: p.Runtime.Flaps,
+			})
+		}
+		if why = p.causeOfRest(why); why.ID != "" || why.Text != "" {
+			all = append(all, why)
+		}
+		return all
+	}
+	if s.Flapping {
+		all = append(all, process.Cause{
+			ID: process.CauseFlapping, Text: flappingText(p.Bounds, s.Message),
+			Evidence: why.Evidence, Since: p.Runtime.Flaps,
+		})
+	}
+	if s.Health != nil && s.Health.Bad {
+		all = append(all, process.Cause{ID: process.CauseUnhealthy, Text: sickText(s.Health), Since: s.Health.Since})
+	}
+	for _, d := range s.Config {
+		all = append(all, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
+	}
+	if why.ID != "" && why.ID != process.CauseOutside { // an operation that has failed, a run that was left out
+		all = append(all, why)
+	}
+	if short, ok := p.shortage(now); ok {
+		all = append(all, short)
+	}
+	if p.HasTooFew() {
+		all = append(all, process.Cause{
+			ID: process.CauseTooFew, Text: instance.TooFew(p.Runtime.Matches, p.Record.Spec.Policy),
+			Since: p.Runtime.Few,
+		})
+	}
+	if why.ID == process.CauseOutside { // which is nothing bad
+		all = append(all, why)
+	}
+	return all
+}
+
+// causeOfRest fills in what follows from the state alone.
+func (p *Process) causeOfRest(why process.Cause) process.Cause {
+	switch p.Machine.State {
+	case lifecycle.Operating:
+		return process.Cause{
+			ID: process.CauseOperating, Since: p.Active.Since,
+			Text: cmp.Or(string(p.Active.Op), "an operation") + " under way since " +
+				time.UnixMilli(p.Active.Since).UTC().Format(time.RFC3339),
+		}
+	case lifecycle.Scheduled:
+		if why.ID == "" || why.ID == process.CauseFinished {
+			why.ID = process.CauseWaitsForSchedule
+		}
+	case lifecycle.Stopped, lifecycle.Finished:
+		if why.ID == "" {
+			why = p.Record.Rest
+		}
+	case lifecycle.Backoff:
+		if p.Machine.Held {
+			why.ID = process.CauseHeldBack
+		}
+	case lifecycle.Unknown, lifecycle.Running, lifecycle.Starting, lifecycle.GivenUp, lifecycle.Stopping:
+	}
+	return why
+}
+
+// message says what an operator needs to know beside the state.
+func (p *Process) message(now time.Duration) string {
+	policy := p.Record.Spec.Policy
+	switch p.Machine.State {
+	case lifecycle.Backoff:
+		if p.Runtime.Cause.ID == process.CausePolicy {
+			return p.Runtime.Note
+		}
+		wait := max(p.Machine.RetryAt-now, 0).Round(time.Second)
+		next := "next start in " + wait.String() + ", attempt " + itoa(p.Machine.Attempts+1) + " of " +
+			itoa(policy.StartRetries)
+		if p.Machine.Held {
+			next += ", held back because many processes of this host are being started"
+		}
+		return Join(p.Runtime.Note, next)
+	case lifecycle.GivenUp:
+		return givenUpText(&p.Runtime, p.Machine.Attempts)
+	case lifecycle.Running:
+		if p.Machine.Pending {
+			return Join(p.Runtime.Note, "another run is due and begins when this one has ended")
+		}
+	case lifecycle.Starting:
+		if policy.Kind == process.Periodic {
+			return Join(p.Runtime.Note, "a run is being started")
+		}
+		return Join(p.Runtime.Note, "start "+itoa(p.Machine.Attempts)+" of "+itoa(policy.StartRetries)+" is under way")
+	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Operating, lifecycle.Scheduled, lifecycle.Stopping,
+		lifecycle.Finished:
+	}
+	return p.Runtime.Note
+}
+
+func givenUpText(rt *specstore.Runtime, attempts int) string {
+	if rt.Cause.ID == process.CauseCPULimit || rt.Cause.ID == process.CauseMemLimit ||
+		rt.Cause.ID == process.CauseGroupLimit {
+		return Join("given up after "+process.Count(len(rt.Breaches), "breach", "breaches")+" of a limit", rt.Note)
+	}
+	return Join("given up after "+process.Count(attempts, "start", "starts")+" that did not last", rt.Note)
+}
+
+func sickText(a *process.Answer) string {
+	if a.Failures == 1 {
+		return "health_cmd failed: " + a.Text
+	}
+	return "health_cmd failed " + itoa(a.Failures) + " times in a row: " + a.Text
+}
+
+func driftText(d process.Drift) string {
+	if d.Problem != "" {
+		return d.Path + " should have the checksum " + d.Want + ": " + d.Problem
+	}
+	return d.Path + " should have the checksum " + d.Want + " and has " + d.Have
+}

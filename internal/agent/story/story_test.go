@@ -1,0 +1,244 @@
+package story_test
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
+	"drover/internal/process"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// running returns a process of that kind that runs as pid 7 since one minute.
+func running(kind process.Kind) story.Process {
+	kind = cmp.Or(kind, process.Resident)
+	rec := &specstore.Record{Hosted: true}
+	rec.Spec.Policy.Kind = kind
+	p := story.Process{Record: rec, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: time.Hour}}
+	p.Runtime.Process = &procfs.Identity{PID: 7}
+	p.Runtime.Run, p.Runtime.LastStartAt = "run", now.Add(-time.Minute).Unix()
+	p.Machine.State = lifecycle.Running
+	return p
+}
+
+func change(from, to lifecycle.State) story.Change {
+	return story.Change{From: from, To: to, Now: now, Uptime: time.Hour}
+}
+
+func kinds(events []process.Event) string {
+	var all []string
+	for _, e := range events {
+		all = append(all, string(e.Kind))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestEnded: who ended a process, and what comes of it, follows from how it ended and from what it is.
+func TestEnded(t *testing.T) {
+	failed := &specstore.PendingStop{Op: process.Kill, Item: "i", Actor: process.Actor{User: "ann"}}
+	for name, c := range map[string]struct {
+		kind  process.Kind
+		how   *process.Exit
+		to    lifecycle.State
+		asked *specstore.PendingStop
+		tells string
+		cause process.CauseID
+		actor process.ActorKind
+	}{
+		"an exit status": {
+			how: &process.Exit{Known: true, Code: 3}, to: lifecycle.Starting,
+			tells: "exited", cause: process.CauseExitStatus, actor: process.ActorSelf,
+		},
+		"a signal from outside": {
+			how: &process.Exit{Known: true, Signal: 9}, to: lifecycle.Starting,
+			tells: "exited", cause: process.CauseSignal, actor: process.ActorOutside,
+		},
+		"the kernel": {
+			how: &process.Exit{Known: true, Signal: 9, OOM: true}, to: lifecycle.Starting,
+			tells: "exited", cause: process.CauseOOM, actor: process.ActorKernel,
+		},
+		"the last relaunch": {
+			how: &process.Exit{Known: true, Code: 3}, to: lifecycle.GivenUp,
+			tells: "exited given-up", cause: process.CauseExitStatus, actor: process.ActorSelf,
+		},
+		"unseen": {how: &process.Exit{}, to: lifecycle.Starting, tells: "exited", cause: process.CauseUnseen},
+		"a run that succeeded": {
+			kind: process.Periodic, how: &process.Exit{Known: true}, to: lifecycle.Scheduled,
+			tells: "run-ended", cause: process.CauseFinished, actor: process.ActorSelf,
+		},
+		"a run that failed": {
+			kind: process.SingleRun, how: &process.Exit{Known: true, Code: 1}, to: lifecycle.Finished,
+			tells: "run-failed", cause: process.CauseRunFailed, actor: process.ActorSelf,
+		},
+		"a late end of a kill": {
+			how: &process.Exit{Known: true, Signal: 9}, to: lifecycle.Stopped, asked: failed,
+			tells: "killed", cause: process.CauseStopped, actor: process.ActorCaller,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := running(c.kind)
+			p.Record.Rest = process.Cause{ID: process.CauseStopped}
+			p.BlameExit(now, 7, c.how, "ended so")
+			was := story.End{PID: 7, How: c.how, Why: p.Cause(), Began: p.Runtime.LastStartAt, Words: "a\nb"}
+			p.Machine.State = c.to
+			events := p.Ended(change(lifecycle.Running, c.to), was, c.asked)
+			if kinds(events) != c.tells {
+				t.Fatalf("it tells %q, want %q", kinds(events), c.tells)
+			}
+			e := events[0]
+			if e.Cause.ID != c.cause || e.Actor.Kind != c.actor || e.PID != 7 || e.RunTime != 60_000 || e.Output != "a\nb" {
+				t.Errorf("the event is %+v", e)
+			}
+			if c.asked != nil {
+				return
+			}
+			want := []string{"it had run for 1m0s", "its last output:\na\nb"}
+			if got := p.Runtime.Cause.Evidence; !slices.Equal(got, want) {
+				t.Errorf("evidence %q, want %q", got, want)
+			}
+			if runs := p.History.Runs; (len(runs) == 1) != p.KeepsRuns() || len(runs) == 1 && runs[0].Ended == 0 {
+				t.Errorf("runs %+v", runs)
+			}
+		})
+	}
+}
+
+// TestOperated walks through every operation with every outcome, before and after every state, for every kind.
+func TestOperated(t *testing.T) {
+	faults := []process.Fault{
+		process.None, process.Failed, process.CheckFailed, process.NotRunning, process.AlreadyRunning,
+		process.IllegalOp, process.AlreadyRegistered, process.AgentUnavailable,
+	}
+	silent := []process.Fault{
+		process.AlreadyRunning, process.IllegalOp, process.AlreadyRegistered, process.AgentUnavailable,
+	}
+	states := lifecycle.States()
+	told := 0
+	for _, info := range process.Ops() {
+		for _, fault := range faults {
+			for _, kind := range []process.Kind{process.Resident, process.Periodic, process.SingleRun} {
+				for _, from := range states {
+					for _, to := range states {
+						p, before := running(kind), running(kind)
+						p.Machine.State = to
+						p.Runtime.LastExit = &process.Exit{Known: true, Code: 1, At: now.UnixMilli()}
+						if to != lifecycle.Running {
+							p.Runtime.Process, p.Runtime.Ended = nil, p.Runtime.Process
+						}
+						entry := &specstore.Entry{Op: info.Op, Item: "item", Actor: process.Actor{User: "ann"}}
+						events := p.Operated(change(lifecycle.Operating, to), &story.Operation{
+							Entry: entry, Outcome: process.Outcome{Fault: fault, Text: strings.Repeat("x\x01", 400)},
+							Stored: info.Op == process.Stop || info.Op == process.Kill, Record: before.Record, Runtime: before.Runtime, Prior: from, Since: now.UnixMilli(),
+							How: "exit status 1",
+						})
+						told += len(events)
+						if len(events) > 0 && (slices.Contains(silent, fault) || fault == process.None && info.Event == "") {
+							t.Fatalf("%s with fault %q tells %q", info.Op, fault, kinds(events))
+						}
+						for _, e := range events {
+							operatedEvent(t, info.Op, fault, &e)
+						}
+					}
+				}
+			}
+		}
+	}
+	if told == 0 {
+		t.Error("no operation tells anything")
+	}
+}
+
+func operatedEvent(t *testing.T, op process.Op, fault process.Fault, e *process.Event) {
+	t.Helper()
+	states := lifecycle.States()
+	if !slices.Contains(states, lifecycle.State(e.From)) || !slices.Contains(states, lifecycle.State(e.To)) ||
+		e.From == string(lifecycle.Operating) && e.To != e.From {
+		// An operation is told with the state before it, which may be that of another operation only in this walk.
+		if e.From != string(lifecycle.Operating) {
+			t.Fatalf("%s with fault %q goes from %q to %q", op, fault, e.From, e.To)
+		}
+	}
+	if e.Kind == "" || e.Kind != process.EventRunEnded && (e.Actor.Kind != process.ActorCaller || e.Actor.User != "ann" ||
+		e.Actor.Operation != "item") {
+		t.Fatalf("%s with fault %q: %+v", op, fault, *e)
+	}
+	failed := fault == process.Failed || fault == process.CheckFailed
+	if failed != (e.Kind == process.EventFailed) && e.Kind != process.EventRunEnded {
+		t.Fatalf("%s with fault %q tells %q", op, fault, e.Kind)
+	}
+	if utf8.RuneCountInString(e.Cause.Text) > 200 || strings.Contains(e.Cause.Text, "\x01") {
+		t.Fatalf("%s with fault %q says %q", op, fault, e.Cause.Text)
+	}
+}
+
+// TestRuns: whatever happens, at most the newest run is open, and the history has a bound.
+func TestRuns(t *testing.T) {
+	p := running(process.Periodic)
+	c := change(lifecycle.Starting, lifecycle.Running)
+	for i := range 25 {
+		c.Now = now.Add(time.Duration(i) * time.Minute)
+		p.Runtime.Process = &procfs.Identity{PID: 100 + i}
+		switch i % 3 {
+		case 0:
+			p.Relaunched(c, 0, process.Cause{})
+		case 1: // the end of the run before was not seen
+			p.Relaunched(c, 0, process.Cause{})
+			p.Relaunched(c, 0, process.Cause{}) // an earlier agent had come so far
+			how := &process.Exit{Known: true}
+			p.Ended(story.Change{From: lifecycle.Running, To: lifecycle.Scheduled, Now: c.Now},
+				story.End{PID: 100 + i, How: how, Began: c.Now.Unix()}, nil)
+		case 2:
+			p.RelaunchFailed(c, 0, process.Cause{Text: "no"})
+		}
+		for j, run := range p.History.Runs {
+			if j > 0 && run.Ended == 0 || j > 0 && run.Started > p.History.Runs[j-1].Started {
+				t.Fatalf("after %d: run %d is %+v", i, j, run)
+			}
+		}
+	}
+	if len(p.History.Runs) != 10 {
+		t.Errorf("%d runs", len(p.History.Runs))
+	}
+}
+
+// TestCausesOfAStatus: all that is wrong is shown, the main cause first, and a copy is left alone.
+func TestCausesOfAStatus(t *testing.T) {
+	p := running(process.Resident)
+	p.Record.Spec.Policy.Instances = 2
+	p.Runtime.Matches = 1
+	p.Runtime.Health = &process.Answer{Bad: true, Text: "no answer", Failures: 3}
+	p.Runtime.OOM = specstore.OOM{Run: "run", Workers: 2, At: now.Add(-time.Minute).UnixMilli()}
+	p.Runtime.Relaunches = []time.Duration{1, 2, 3, 4}
+	before := p
+	s := p.Status(story.View{
+		Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7}, NotInForce: "no limits here",
+	})
+	var got []string
+	for _, c := range append([]process.Cause{s.Cause}, s.Further...) {
+		got = append(got, string(c.ID))
+	}
+	want := []string{
+		string(process.CauseFlapping), string(process.CauseUnhealthy), string(process.CauseWorkerOOM),
+		string(process.CauseTooFew), string(process.CauseNotInForce),
+	}
+	if !slices.Equal(got, want) || s.State != story.Flapping || s.Message != s.Cause.Text {
+		t.Errorf("state %s, causes %q, want %q", s.State, got, want)
+	}
+	later := p.Status(story.View{
+		Now: now.Add(2 * time.Hour), Uptime: 3 * time.Hour, Instance: &process.Instance{PID: 7},
+	})
+	if later.State != story.Unhealthy || later.Cause.ID != process.CauseUnhealthy || len(later.Further) != 1 {
+		t.Errorf("two hours later: %s, %+v, %+v", later.State, later.Cause, later.Further)
+	}
+	if before.Runtime.Cause.ID != p.Runtime.Cause.ID || len(before.Runtime.Relaunches) != len(p.Runtime.Relaunches) {
+		t.Error("a status changes the process")
+	}
+}

@@ -1,0 +1,144 @@
+package story
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"drover/internal/clip"
+	"drover/internal/process"
+)
+
+const (
+	// maxHeadline and maxGist are how long the first line of a cause may be, and what of an output may stand in it, in
+	// characters.
+	maxHeadline = 200
+	maxGist     = 80
+	// maxNote is the greatest length of a note, in bytes: it is stored, and told with every change.
+	maxNote = 2 << 10
+	// proofLines and proofBytes bound the part of an output that is evidence.
+	proofLines = 5
+	proofBytes = 1000
+)
+
+// headline makes one short line of printable characters of a text that a command wrote a part of; rest is what else is
+// to be told of that part.
+func headline(text, output string) (line string, rest []string) {
+	if utf8.RuneCountInString(text) <= maxHeadline && !strings.ContainsFunc(text, unprintable) {
+		return text, nil
+	}
+	if output != "" {
+		text = strings.Replace(text, "["+output+"]", "["+gist(output)+"]", 1)
+		rest = []string{"it wrote:\n" + lastLines(output)}
+	}
+	return oneLine(text, maxHeadline), rest
+}
+
+// Headline returns one short line about an error, after the given words, and the rest of what the error says.
+func Headline(before string, err error) (line string, rest []string) {
+	output := ""
+	if known, ok := errors.AsType[*process.Error](err); ok {
+		output = known.Output
+	}
+	return headline(before+err.Error(), output)
+}
+
+// gist is the last line of an output, as far as there is room for it.
+func gist(output string) string {
+	if binary(output) {
+		return "binary output"
+	}
+	output = strings.TrimSpace(output)
+	return oneLine(output[strings.LastIndexByte(output, '\n')+1:], maxGist)
+}
+
+// oneLine returns the beginning of a text on one line, without what cannot be printed.
+func oneLine(text string, most int) string {
+	text = strings.Join(strings.Fields(strings.Map(func(c rune) rune {
+		switch {
+		case unicode.IsSpace(c):
+			return ' '
+		case unprintable(c):
+			return -1
+		}
+		return c
+	}, text)), " ")
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+func unprintable(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
+
+// binary reports whether an output is no text: more than a tenth of it cannot be printed.
+func binary(output string) bool {
+	odd, all := 0, 0
+	for _, c := range output {
+		all++
+		if unprintable(c) && !unicode.IsSpace(c) {
+			odd++
+		}
+	}
+	return odd*10 > all
+}
+
+// lastLines returns the end of an output.
+func lastLines(output string) string {
+	if binary(output) {
+		return "(binary)"
+	}
+	output = clip.Tail(strings.TrimSpace(output), proofBytes)
+	lines := strings.Split(output, "\n")
+	return strings.Join(lines[max(0, len(lines)-proofLines):], "\n")
+}
+
+// Join returns both texts with a semicolon between them, or the one that is not empty.
+func Join(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	return a + "; " + b
+}
+
+// By adds to a deed who did it, as far as that is known.
+func By(deed string, a process.Actor) string {
+	switch {
+	case a.User != "" && a.App != "":
+		return deed + " by " + a.User + " (app " + a.App + ")"
+	case a.User != "":
+		return deed + " by " + a.User
+	case a.App != "":
+		return deed + " by app " + a.App
+	}
+	return deed
+}
+
+// Policy returns the actor of what drover does because the spec says so.
+func Policy() process.Actor { return process.Actor{Kind: process.ActorPolicy} }
+
+// Caller returns the actor of an operation that a caller asked for; item is that of the operation.
+func Caller(a process.Actor, item string) process.Actor {
+	a.Kind, a.Operation = process.ActorCaller, item
+	return a
+}
+
+// ender returns who ended a process that ended without an operation.
+func ender(e *process.Exit) process.Actor {
+	switch {
+	case e == nil || !e.Known:
+		return process.Actor{}
+	case e.OOM || e.Core:
+		return process.Actor{Kind: process.ActorKernel}
+	case e.Signal != 0:
+		return process.Actor{Kind: process.ActorOutside}
+	}
+	return process.Actor{Kind: process.ActorSelf}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,95 @@
+package supervisor
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
+	"drover/internal/process"
+)
+
+// tell sends the events of this process.
+func (r *runner) tell(events ...process.Event) {
+	for _, e := range events {
+		e.Process = r.id
+		if e.At == 0 {
+			e.At = time.Now().UnixMilli()
+		}
+		// The end of a run is known to the millisecond, its begin when somebody got round to it: what is told first
+		// comes first. A clock that was set back is another matter.
+		if ahead := r.lastEventAt - e.At; ahead > 0 && ahead < time.Minute.Milliseconds() {
+			e.At = r.lastEventAt
+		}
+		r.lastEventAt = e.At
+		if r.proc.Record != nil {
+			e.ReportID = r.proc.Record.Spec.ReportID
+		}
+		r.sup.cfg.Sink.Happened(e)
+	}
+}
+
+// unchanged is a moment at which the state does not change.
+func (r *runner) unchanged() story.Change {
+	s := r.proc.Machine.State
+	return story.Change{From: s, To: s, Now: time.Now(), Uptime: r.now()}
+}
+
+// tellLeftovers tells of what was ended besides the process.
+func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
+	if text := operation.EndedText(ended); text != "" {
+		r.sup.cfg.Log.Info("ended left-over processes", "process", r.id, "ended", text)
+		r.tell(r.proc.Leftovers(text, actor))
+	}
+}
+
+// withLastWords returns the end with the last output of the instance. If it wrote none, that is the end of its log, as
+// it is before the next instance writes to it.
+func (r *runner) withLastWords(was story.End) story.End {
+	spec := &r.proc.Record.Spec
+	if spec.Identity.LogPath == "" {
+		return was
+	}
+	if was = r.withOutput(was); strings.TrimSpace(was.Words) == "" {
+		was.Words = r.sup.cfg.Operator.Commands.LastWords(spec, time.Unix(was.Began, 0))
+		was.Log = spec.Identity.LogPath
+	}
+	return was
+}
+
+// withOutput returns the end with the last output of the instance.
+func (r *runner) withOutput(was story.End) story.End {
+	if was.Words == "" && was.Run != "" {
+		was.Words = r.sup.cfg.Operator.Commands.Output(was.Run)
+	}
+	return was
+}
+
+// operation returns what the story of an operation takes; the operation ended when as much was known as in before.
+func (r *runner) operation(e *specstore.Entry, result *operation.Result, before story.Process) *story.Operation {
+	op := &story.Operation{
+		Entry: e, Outcome: result.Outcome, Wrote: result.Wrote, Stored: result.Change.Put != nil,
+		Record: before.Record, Runtime: before.Runtime, Prior: r.work.prior, Since: r.work.since,
+	}
+	if r.proc.Runtime.Process == nil && r.proc.Runtime.Run != "" {
+		op.Output = r.sup.cfg.Operator.Commands.Output(r.proc.Runtime.Run)
+	}
+	if how := r.proc.Runtime.LastExit; how != nil {
+		op.How = liveness.ExitOf(how).String()
+	}
+	return op
+}
+
+// saveHistory stores the runs if they have changed.
+func (r *runner) saveHistory() {
+	if reflect.DeepEqual(r.proc.History, r.savedHistory) {
+		return
+	}
+	r.savedHistory = r.proc.History
+	if err := r.sup.cfg.Histories.PutHistory(r.id, r.proc.History); err != nil {
+		r.sup.cfg.Log.Warn("cannot store the runs of process", "process", r.id, "error", err)
+	}
+}
