@@ -46,12 +46,17 @@ type Await string
 
 // The values of Await.
 const (
-	Nothing   Await = ""
-	Probe     Await = "probe"
-	Launch    Await = "launch"
-	Operation Await = "operation"
-	Schedule  Await = "schedule"
-	Removal   Await = "removal"
+	Nothing      Await = ""
+	Probe        Await = "probe"        // a look
+	Confirmation Await = "confirmation" // the server's word on the record, before a relaunch
+	Budget       Await = "budget"       // a place in the budget of the host, with the retry timer
+	Launch       Await = "launch"       // the end of a relaunch
+	Operation    Await = "operation"    // the end of an operation
+	Check        Await = "check"        // the end of an operation whose command is over
+	Schedule     Await = "schedule"     // the next run
+	Removal      Await = "removal"      // the end of the process, or of its leftovers
+	Notice       Await = "notice"       // the watch, after a look did not find the running process
+	Successor    Await = "successor"    // a look for the process that the command of a run left behind
 )
 
 // Policy is the part of a spec that the machine uses for its decisions.
@@ -68,6 +73,8 @@ type Policy struct {
 	Interval time.Duration
 	// HealthyAfter is the run time that restores the budget.
 	HealthyAfter time.Duration
+	// Unconfirmed tells that the server has not yet said what it knows of this host. Until then no relaunch begins.
+	Unconfirmed bool
 }
 
 func (p Policy) keepsAlive() bool { return p.Hosted && p.Kind == process.Resident }
@@ -89,8 +96,10 @@ type Machine struct {
 	Pending bool
 	// Final tells not to start the process again after the present end.
 	Final bool
-	// Held tells that the host's budget has a place for the next relaunch.
-	Held bool
+	// Placed tells that the next relaunch has its place in the budget of the host.
+	Placed bool
+	// Resumed tells that an earlier agent began the relaunch that waits for its confirmation.
+	Resumed bool
 }
 
 // New returns the machine of a process that the agent has not located yet, and the Look that begins its life.
@@ -98,6 +107,23 @@ type Machine struct {
 func New(attempts int, launchedAt, retryAt time.Duration) (Machine, []Action) {
 	m := Machine{State: Unknown, Attempts: attempts, LaunchedAt: launchedAt, RetryAt: retryAt, Awaits: Probe}
 	return m, []Action{Look{}}
+}
+
+// Resume returns the machine of a process whose relaunch an earlier agent began, and what remains to be done.
+func Resume(m Machine, p Policy) (Machine, []Action) {
+	m.State, m.Resumed = Starting, true
+	return m.relaunch(p)
+}
+
+// ResumeTakeDown returns the machine of a process that an earlier agent began to end.
+func ResumeTakeDown(m Machine, final bool) Machine {
+	m.State, m.Awaits, m.Final = Stopping, Removal, final
+	return m
+}
+
+// Busy tells that an operation, a relaunch or an end by policy holds the process. Nothing else may begin.
+func (m Machine) Busy() bool {
+	return m.Awaits == Operation || m.Awaits == Check || m.Awaits == Launch || m.Awaits == Removal
 }
 
 // Watched tells that the machine relies on the notice of the process's death.
@@ -122,8 +148,21 @@ type (
 	Found struct{}
 	// NotFound tells that a Look saw no process.
 	NotFound struct{}
+	// Missed tells that a look did not find the running process, whose watch has not told its end; Seen is the reverse.
+	Missed struct{}
+	Seen   struct{}
+	// CommandEnded tells that the command of a run has ended. The process that it may have left behind is looked for,
+	// answered by Found or Exited.
+	CommandEnded struct{}
 	// Exited tells that the watched process has ended without a successor.
 	Exited struct{}
+	// Confirmed tells that the server has said what it knows of this host, or that the agent waits no longer.
+	Confirmed struct{}
+	// Checking tells that the command of the operation is over.
+	Checking struct{}
+	// Sweeping tells that the leftovers of a process that has ended are being ended, Swept that this is over.
+	Sweeping struct{}
+	Swept    struct{}
 	// Launched tells that a relaunch succeeded.
 	Launched struct{}
 	// LaunchFailed tells that a relaunch failed.
@@ -134,8 +173,9 @@ type (
 	PutOff struct{ Until time.Duration }
 	// Due tells that a periodic process is due by its timetable.
 	Due struct{}
-	// Condemned tells to end the running process, and with Final not to start it again.
-	Condemned struct{ Final bool }
+	// Condemned tells to end the running process: with Final not to start it again, with Placed that its relaunch has a
+	// place in the budget of the host.
+	Condemned struct{ Final, Placed bool }
 	// TakenDown answers TakeDown, and tells whether the process still runs.
 	TakenDown struct{ Alive bool }
 	// Fired tells that a timer has expired. If another timer is armed now, the event is stale and changes nothing.
@@ -146,7 +186,14 @@ func (Began) event()        {}
 func (Ended) event()        {}
 func (Found) event()        {}
 func (NotFound) event()     {}
+func (Missed) event()       {}
+func (Seen) event()         {}
+func (CommandEnded) event() {}
 func (Exited) event()       {}
+func (Confirmed) event()    {}
+func (Checking) event()     {}
+func (Sweeping) event()     {}
+func (Swept) event()        {}
 func (Launched) event()     {}
 func (LaunchFailed) event() {}
 func (HeldBack) event()     {}
@@ -166,8 +213,8 @@ type (
 	// Watch asks for an Exited when the located process ends.
 	Watch struct{}
 	// Relaunch asks for the start command, answered by Launched, LaunchFailed, PutOff or HeldBack. HeldBack is
-	// possible only without a place in the budget.
-	Relaunch struct{ Held bool }
+	// possible only without a place in the budget. With Resumed an earlier agent began it, and it goes on.
+	Relaunch struct{ Placed, Resumed bool }
 	// TakeDown asks to end the process and all processes that it has started, answered by TakenDown.
 	TakeDown struct{}
 	// Skip tells that a due run is left out.

@@ -17,8 +17,11 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 	}
 	switch m.State {
 	case Operating:
-		if e, ok := ev.(Ended); ok {
+		switch e := ev.(type) {
+		case Ended:
 			return m.operated(p, e, now)
+		case Checking:
+			m.Awaits = Check
 		}
 	case Unknown:
 		switch ev.(type) {
@@ -29,6 +32,11 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 		}
 	case Starting:
 		switch e := ev.(type) {
+		case Confirmed:
+			if m.Awaits == Confirmation {
+				p.Unconfirmed = false
+				return m.relaunch(p)
+			}
 		case Launched:
 			return m.running(p)
 		case LaunchFailed:
@@ -54,8 +62,22 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 			}
 		}
 	case Stopped, GivenUp, Finished, Scheduled:
-		if _, ok := ev.(Found); ok {
-			return m.running(p)
+		return m.whileDown(p, ev)
+	}
+	return m, nil
+}
+
+func (m Machine) whileDown(p Policy, ev Event) (Machine, []Action) {
+	switch ev.(type) {
+	case Found:
+		return m.running(p)
+	case Sweeping:
+		if m.State == Stopped {
+			m.Awaits = Removal
+		}
+	case Swept:
+		if m.State == Stopped {
+			m.Awaits = Nothing
 		}
 	}
 	return m, nil
@@ -68,7 +90,13 @@ func (m Machine) whileRunning(p Policy, ev Event, now time.Duration) (Machine, [
 	case Found:
 		return m.running(p) // another instance than the watched one
 	case Condemned:
-		return m.takeDown(e.Final)
+		return m.takeDown(e)
+	case Missed:
+		m.Awaits = Notice
+	case CommandEnded:
+		m.Awaits = Successor
+	case Seen:
+		m.Awaits = Nothing
 	case Fired:
 		if e.Timer == m.Armed && e.Timer == Healthy {
 			m.Armed, m.Attempts = NoTimer, 0
@@ -83,7 +111,7 @@ func (m Machine) begin() (Machine, []Action) {
 		return m, nil
 	}
 	m.State, m.Awaits = Operating, Operation
-	m.Pending, m.Final, m.Held = false, false, false
+	m.Pending, m.Final, m.Placed, m.Resumed = false, false, false, false
 	return m.disarm()
 }
 
@@ -110,7 +138,7 @@ func (m Machine) operated(p Policy, e Ended, now time.Duration) (Machine, []Acti
 
 // running watches a process that is proven alive.
 func (m Machine) running(p Policy) (Machine, []Action) {
-	m.State, m.Awaits, m.RetryAt, m.Held = Running, Nothing, 0, false
+	m.State, m.Awaits, m.RetryAt, m.Placed = Running, Nothing, 0, false
 	if m.Attempts > 0 {
 		m.Armed = Healthy
 		return m, []Action{Watch{}, Arm{Timer: Healthy, After: p.HealthyAfter}}
@@ -170,7 +198,7 @@ func (m Machine) due(p Policy, now time.Duration) (Machine, []Action) {
 		}
 		m.Pending = true
 		if p.Overlap == process.OverlapReplace && m.State == Running {
-			return m.takeDown(false)
+			return m.takeDown(Condemned{})
 		}
 		return m, nil
 	case Operating:
@@ -181,8 +209,8 @@ func (m Machine) due(p Policy, now time.Duration) (Machine, []Action) {
 }
 
 // takeDown ends the process.
-func (m Machine) takeDown(final bool) (Machine, []Action) {
-	m.State, m.Awaits, m.Final = Stopping, Removal, final
+func (m Machine) takeDown(e Condemned) (Machine, []Action) {
+	m.State, m.Awaits, m.Final, m.Placed = Stopping, Removal, e.Final, e.Placed
 	m, actions := m.disarm()
 	return m, append(actions, TakeDown{})
 }
@@ -208,24 +236,37 @@ func (m Machine) takenDown(p Policy, e TakenDown, now time.Duration) (Machine, [
 }
 
 func (m Machine) launch(p Policy, now time.Duration) (Machine, []Action) {
-	held := m.Held
-	m.State, m.Awaits, m.Pending, m.Held = Starting, Launch, false, false
+	m.State, m.Pending = Starting, false
 	if p.keepsAlive() {
 		m.Attempts++
 	}
 	m.LaunchedAt, m.RetryAt = now, 0
 	m, actions := m.disarm()
-	return m, append(actions, Relaunch{Held: held})
+	m, relaunch := m.relaunch(p)
+	return m, append(actions, relaunch...)
+}
+
+// relaunch asks for the start command as soon as the server has said what it knows.
+func (m Machine) relaunch(p Policy) (Machine, []Action) {
+	if p.Unconfirmed {
+		m.Awaits = Confirmation
+		return m, nil
+	}
+	r := Relaunch{Placed: m.Placed, Resumed: m.Resumed}
+	m.Awaits, m.Placed, m.Resumed = Launch, false, false
+	return m, []Action{r}
 }
 
 // heldBack waits for a place in the budget of the host; the relaunch was not tried and does not count.
 func (m Machine) heldBack(e HeldBack, now time.Duration) (Machine, []Action) {
 	if e.Until <= now {
-		return m, []Action{Relaunch{Held: true}} // its time has come while that was on its way
+		return m, []Action{Relaunch{Placed: true}} // its time has come while that was on its way
 	}
 	m.Attempts = max(m.Attempts-1, 0)
-	m.RetryAt, m.Held = e.Until, true
-	return m.wait(now)
+	m.RetryAt, m.Placed = e.Until, true
+	m, actions := m.wait(now)
+	m.Awaits = Budget
+	return m, actions
 }
 
 // putOff waits until the relaunch may be tried; it was not tried and does not count. A run by a timetable is over.
@@ -249,7 +290,7 @@ func (m Machine) giveUp() (Machine, []Action) {
 }
 
 func (m Machine) rest(s State) (Machine, []Action) {
-	m.State, m.Awaits, m.RetryAt, m.Pending, m.Held = s, Nothing, 0, false, false
+	m.State, m.Awaits, m.RetryAt, m.Pending, m.Placed = s, Nothing, 0, false, false
 	return m.disarm()
 }
 

@@ -37,8 +37,10 @@ func policies() []Policy {
 	waiting, replacing, givenUp := periodic, periodic, periodic
 	waiting.Overlap, replacing.Overlap, givenUp.GivenUp = process.OverlapWait, process.OverlapReplace, true
 	single.Hosted, single.Kind = true, process.SingleRun
+	unconfirmed := hosted
+	unconfirmed.Unconfirmed = true
 	base.Kind = process.Resident
-	return []Policy{base, hosted, periodic, waiting, replacing, givenUp, single}
+	return []Policy{base, hosted, periodic, waiting, replacing, givenUp, single, unconfirmed}
 }
 
 // events are all events, each with its name in the documents.
@@ -52,7 +54,14 @@ func events() []Event {
 		Ended{Restore: true, Now: true},
 		Found{},
 		NotFound{},
+		Missed{},
+		Seen{},
+		CommandEnded{},
 		Exited{},
+		Confirmed{},
+		Checking{},
+		Sweeping{},
+		Swept{},
 		Launched{},
 		LaunchFailed{},
 		HeldBack{Until: 4 * interval},
@@ -60,6 +69,7 @@ func events() []Event {
 		Due{},
 		Condemned{},
 		Condemned{Final: true},
+		Condemned{Placed: true},
 		TakenDown{},
 		TakenDown{Alive: true},
 		Fired{Timer: Retry},
@@ -142,8 +152,22 @@ func eventName(ev Event) string {
 		return "found alive"
 	case NotFound:
 		return "not found"
+	case Missed:
+		return "missed by a look"
+	case Seen:
+		return "seen"
+	case CommandEnded:
+		return "command of the run ended"
 	case Exited:
 		return "exited"
+	case Confirmed:
+		return "confirmed by the server"
+	case Checking:
+		return "command of the operation ended"
+	case Sweeping:
+		return "leftovers are being ended"
+	case Swept:
+		return "leftovers ended"
 	case Launched:
 		return "relaunch succeeded"
 	case LaunchFailed:

@@ -19,11 +19,15 @@ func TestNoStateIsATrap(t *testing.T) {
 		if !m.Resting() && m.Armed == NoTimer && !m.Watched() && m.Awaits == Nothing {
 			t.Errorf("%+v --%T--> %+v: nothing can wake it", before.machine, ev, m)
 		}
-		if m.Resting() && (m.Armed != NoTimer || m.Awaits != Nothing) {
+		if m.Resting() && (m.Armed != NoTimer || m.Awaits != Nothing && m.Awaits != Removal) {
 			t.Errorf("%+v --%T--> %+v: a resting state waits for something", before.machine, ev, m)
 		}
 		if m.Attempts > before.policy.Retries {
 			t.Errorf("%+v --%T--> %+v: more attempts than the policy allows", before.machine, ev, m)
+		}
+		if held := m.State == Operating || m.State == Stopping; held && !m.Busy() ||
+			m.Busy() && !held && m.State != Starting && m.State != Stopped {
+			t.Errorf("%+v --%T--> %+v: busy is %v", before.machine, ev, m, m.Busy())
 		}
 		armed := before.machine.Armed
 		for _, a := range actions {
@@ -38,6 +42,10 @@ func TestNoStateIsATrap(t *testing.T) {
 			case Relaunch:
 				if !before.policy.keepsAlive() && !before.policy.runsByTimetable() {
 					t.Errorf("%+v --%T--> %+v: relaunched although nobody asked for it", before.machine, ev, m)
+				}
+				if _, confirmed := ev.(Confirmed); before.policy.Unconfirmed && !confirmed && m.Awaits != Budget &&
+					before.machine.Awaits != Launch {
+					t.Errorf("%+v --%T--> %+v: relaunched before the server's word", before.machine, ev, m)
 				}
 			}
 		}
@@ -58,6 +66,9 @@ func TestAnOperationIsNeverDisturbed(t *testing.T) {
 	walk(func(before visit, ev Event, m Machine, actions []Action) {
 		if _, ended := ev.(Ended); before.machine.State != Operating || ended {
 			return
+		}
+		if _, checks := ev.(Checking); checks {
+			before.machine.Awaits = Check
 		}
 		if _, due := ev.(Due); due {
 			actions = slices.DeleteFunc(actions, func(a Action) bool { return a == Skip{} })
@@ -254,7 +265,7 @@ func TestARelaunchThatIsHeldBackKeepsItsPlaceAndItsBudget(t *testing.T) {
 		t.Fatalf("%+v: want %s until 5 s and nothing counted", m, Backoff)
 	}
 	m, actions := m.Step(p, Fired{Timer: Retry}, 5*time.Second)
-	if m.State != Starting || m.Attempts != 1 || !slices.Contains(actions, Action(Relaunch{Held: true})) {
+	if m.State != Starting || m.Attempts != 1 || !slices.Contains(actions, Action(Relaunch{Placed: true})) {
 		t.Errorf("%+v, %v: want a relaunch that is not held back again", m, actions)
 	}
 }
@@ -266,7 +277,7 @@ func TestPutOff(t *testing.T) {
 		{11 * time.Second, PutOff{Until: 40 * time.Second}},
 		{12 * time.Second, Fired{Timer: Healthy}},
 	})
-	if len(launches) != 1 || m.State != Backoff || m.Attempts != 0 || m.Held || m.RetryAt != 40*time.Second {
+	if len(launches) != 1 || m.State != Backoff || m.Attempts != 0 || m.Placed || m.RetryAt != 40*time.Second {
 		t.Errorf("launched at %v, then %+v", launches, m)
 	}
 	m, _ = m.Step(hosted(), Fired{Timer: Retry}, 40*time.Second)

@@ -169,7 +169,7 @@ func (p *Process) causeOfRest(why process.Cause) process.Cause {
 			why = p.Record.Rest
 		}
 	case lifecycle.Backoff:
-		if p.Machine.Held {
+		if p.Machine.Awaits == lifecycle.Budget {
 			why.ID = process.CauseHeldBack
 		}
 	case lifecycle.Unknown, lifecycle.Running, lifecycle.Starting, lifecycle.GivenUp, lifecycle.Stopping:
@@ -188,7 +188,7 @@ func (p *Process) message(now time.Duration) string {
 		wait := max(p.Machine.RetryAt-now, 0).Round(time.Second)
 		next := "next start in " + wait.String() + ", attempt " + itoa(p.Machine.Attempts+1) + " of " +
 			itoa(policy.StartRetries)
-		if p.Machine.Held {
+		if p.Machine.Awaits == lifecycle.Budget {
 			next += ", held back because many processes of this host are being started"
 		}
 		return Join(p.Runtime.Note, next)

@@ -14,7 +14,7 @@ import (
 func (r *runner) now() time.Duration { return r.sup.cfg.Operator.Clock() }
 
 func (r *runner) policy() lifecycle.Policy {
-	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter}
+	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter, Unconfirmed: r.sup.waits()}
 	if r.proc.Record != nil {
 		spec := r.proc.Record.Spec.Policy
 		p.Hosted, p.Kind, p.Retries = r.proc.Record.Hosted && r.claims.rival == 0, spec.Kind, spec.StartRetries
@@ -82,7 +82,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Watch:
 			r.watch()
 		case lifecycle.Relaunch:
-			r.launch(ctx, func(ctx context.Context) { r.relaunchWithin(ctx, a.Held) })
+			r.relaunchWithin(ctx, a)
 		case lifecycle.TakeDown:
 			r.takeDown(ctx, r.sup.cfg.Operator.TakeDown)
 		case lifecycle.Skip:
@@ -152,7 +152,7 @@ func (r *runner) publish() {
 	known := r.shared.load().Record != nil
 	r.claim()
 	r.proc.Rival, r.proc.Active = r.claims.rival, story.Active{}
-	if r.work.busy {
+	if r.proc.Machine.Busy() {
 		if r.proc.Active.Since = r.work.since; r.work.entry != nil {
 			r.proc.Active.Op = r.work.entry.Op
 		}

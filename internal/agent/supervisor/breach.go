@@ -54,7 +54,7 @@ func (s *Supervisor) emit(id process.ID, m message) {
 // exceeded has a process ended that uses more than it may. One breach more in an hour than it may be relaunched is the
 // last.
 func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.Breach) {
-	if r.work.busy || r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil ||
+	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil ||
 		*r.proc.Runtime.Process != who {
 		return
 	}
@@ -94,7 +94,7 @@ func (r *runner) takeDown(ctx context.Context,
 
 // resumeTakeDown goes on with the end by policy that an earlier agent was in the middle of.
 func (r *runner) resumeTakeDown(ctx context.Context) {
-	r.proc.Machine.State, r.proc.Machine.Awaits, r.proc.Machine.Final = lifecycle.Stopping, lifecycle.Removal, r.proc.Runtime.Ending.Final
+	r.proc.Machine = lifecycle.ResumeTakeDown(r.proc.Machine, r.proc.Runtime.Ending.Final)
 	if alive, _ := r.sup.cfg.Operator.Processes.Glance(*r.proc.Runtime.Process); alive {
 		r.watch()
 	}
@@ -105,7 +105,6 @@ func (r *runner) resumeTakeDown(ctx context.Context) {
 
 // takenDown goes on after an end by policy.
 func (r *runner) takenDown(ctx context.Context, after operation.After) {
-	r.work.busy = false
 	before, why, note := r.proc.Runtime, r.proc.Runtime.Ending.Cause, after.Note
 	r.proc.Runtime = after.Runtime
 	r.tellLeftovers(after.Ended, story.Policy())
@@ -121,7 +120,6 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	}
 	since := r.work.since
 	if r.proc.Runtime.Process != nil {
-		r.relaunching.reserved = false // nothing is to be started again
 		r.stepAndTell(ctx, lifecycle.TakenDown{Alive: true}, func(c story.Change) []process.Event {
 			r.sup.cfg.Log.Error("cannot end process", "process", r.id, "note", note)
 			return []process.Event{r.proc.NotTakenDown(c, reason, note)}

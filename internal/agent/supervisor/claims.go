@@ -61,7 +61,7 @@ func (r *runner) dropClaims(c operation.Claims, want claimState) bool {
 
 // reclaim sees whether the rival has gone. If it has, the process is kept running by this drover from now on.
 func (r *runner) reclaim(ctx context.Context) {
-	if r.claims.rival == 0 || r.work.busy {
+	if r.claims.rival == 0 || r.proc.Machine.Busy() {
 		return
 	}
 	if r.claim(); r.claims.rival != 0 {

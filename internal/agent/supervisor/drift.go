@@ -38,7 +38,7 @@ func (r *runner) compare(ctx context.Context) {
 func (r *runner) compared(ctx context.Context, c *comparison) {
 	close(r.comparing)
 	r.comparing = nil
-	if r.proc.Record == nil || r.work.busy || r.proc.Machine.State != lifecycle.Running {
+	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running {
 		return
 	}
 	if !slices.Equal(c.files, r.proc.Record.Spec.Config) {

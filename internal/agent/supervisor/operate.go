@@ -43,7 +43,11 @@ func (r *runner) start(ctx context.Context, t task) {
 	subject := operation.Subject{
 		Record: r.proc.Record, Runtime: r.proc.Runtime, Overtook: t.overtook, Hurry: hurry,
 		Checking: func() {
-			r.post(func(_ context.Context, r *runner) { r.work.checking = r.work.busy && r.work.since == began })
+			r.post(func(_ context.Context, r *runner) {
+				if r.work.since == began {
+					r.proc.Machine, _ = r.proc.Machine.Step(r.policy(), lifecycle.Checking{}, r.now())
+				}
+			})
 		},
 	}
 	r.sup.goroutines.spawn(func() {
@@ -75,8 +79,7 @@ func (r *runner) query(ctx context.Context, t task) {
 
 // hold notes that something holds the process from now on.
 func (r *runner) hold() {
-	r.work = work{busy: true, since: time.Now().UnixMilli(), prior: r.work.prior}
-	r.watchState.unconfirmed = false
+	r.work = work{since: time.Now().UnixMilli(), prior: r.work.prior}
 }
 
 // storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
@@ -179,7 +182,6 @@ func (r *runner) unbegun(ctx context.Context, failed func(text string) operation
 
 // operated goes on after an operation.
 func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operation.Result) {
-	r.work.busy = false
 	before := r.proc
 	r.apply(e, result)
 	ended := lifecycle.Ended{Alive: r.proc.Runtime.Process != nil, Restore: result.Restore, Now: result.Now}
@@ -228,7 +230,6 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 
 // released goes on after a hold: another process's operation may have ended the instance that both are.
 func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *specstore.Entry) {
-	r.work.busy = false
 	pid, since := r.proc.PID(), r.work.since
 	switch fate {
 	case operation.Down:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
@@ -71,7 +72,7 @@ func (r *runner) takePendingStop(away bool) *specstore.PendingStop {
 
 // dropPendingStop drops a stop that has failed once its time is over and the process lives on.
 func (r *runner) dropPendingStop() {
-	if r.work.busy || r.proc.Record == nil || r.proc.Record.PendingStop == nil || r.proc.Runtime.Process == nil {
+	if r.proc.Machine.Busy() || r.proc.Record == nil || r.proc.Record.PendingStop == nil || r.proc.Runtime.Process == nil {
 		return
 	}
 	if asked := r.proc.Record.PendingStop; asked.Boot == r.sup.cfg.Store.BootID() && r.now() <= asked.Until {
@@ -101,11 +102,12 @@ func (r *runner) sweepAfter(ctx context.Context, asked *specstore.PendingStop) {
 		return
 	}
 	r.hold()
+	r.step(ctx, lifecycle.Sweeping{})
 	spec, subject := r.proc.Record.Spec, operation.Subject{Record: r.proc.Record, Runtime: r.proc.Runtime}
 	r.sup.goroutines.spawn(func() {
 		ended, problem := r.sup.cfg.Operator.EndRemains(ctx, r.id, &spec, subject)
 		r.post(func(ctx context.Context, r *runner) {
-			r.work.busy = false
+			r.step(ctx, lifecycle.Swept{})
 			r.tellLeftovers(ended, story.Caller(asked.Actor, asked.Item))
 			if problem != "" {
 				r.sup.cfg.Log.Error("cannot end the processes that a stopped process left behind", "process", r.id,

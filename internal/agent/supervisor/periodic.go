@@ -89,7 +89,7 @@ const patience = time.Minute
 
 // beginOwed begins the run that is still to begin, once nothing is in its way. One that is being started is it.
 func (r *runner) beginOwed(ctx context.Context) {
-	if !r.proc.History.Owed || r.work.busy || r.proc.Machine.Pending || r.proc.Machine.State == lifecycle.Starting ||
+	if !r.proc.History.Owed || r.proc.Machine.Busy() || r.proc.Machine.Pending || r.proc.Machine.State == lifecycle.Starting ||
 		!r.runsByTimetable() {
 		return
 	}

@@ -70,9 +70,8 @@ func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 		r.tell(r.proc.HealthChanged(a))
 	}
 	if a.Bad && r.mayRestart() && !r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
-		r.relaunching.reserved = true
 		r.proc.Unhealthy(time.Now(), a.Text)
-		r.step(ctx, lifecycle.Condemned{})
+		r.step(ctx, lifecycle.Condemned{Placed: true})
 	}
 }
 
@@ -97,13 +96,13 @@ func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specs
 // that would not come up again is not ended.
 func (r *runner) mayRestart() bool {
 	return r.proc.Record.Spec.Probes.Restart && r.proc.Record.Hosted && r.proc.Record.Spec.Policy.Kind == process.Resident &&
-		!r.work.busy && r.proc.Machine.State == lifecycle.Running
+		r.proc.Machine.State == lifecycle.Running
 }
 
 // review looks at what changes without an event: the configuration files, and whether the process still counts as
 // flapping.
 func (r *runner) review(ctx context.Context) {
-	if r.proc.Record == nil || r.work.busy {
+	if r.proc.Record == nil || r.proc.Machine.Busy() {
 		return
 	}
 	before, matches := len(r.proc.Runtime.Relaunches), r.proc.Runtime.Matches

@@ -47,26 +47,9 @@ func (s *Supervisor) finishReconcile() {
 	}
 }
 
-// launch begins a relaunch: now, or once the server has had its say.
-func (r *runner) launch(ctx context.Context, begin func(context.Context)) {
-	if r.sup.waits() {
-		r.relaunching.deferred = begin
-		return
-	}
-	begin(ctx)
-}
-
-// release begins the relaunch that has waited.
-func (r *runner) release(ctx context.Context) {
-	if begin := r.relaunching.deferred; begin != nil {
-		r.relaunching.deferred = nil
-		begin(ctx)
-	}
-}
-
 // reconcile takes over the record that the server knows in place of an older one. The disk has it already.
 func (r *runner) reconcile(ctx context.Context) {
-	if r.work.busy {
+	if r.proc.Machine.Busy() {
 		return // when the operation is over
 	}
 	d := r.desired()
@@ -91,12 +74,11 @@ func (r *runner) reconcile(ctx context.Context) {
 	r.proc.Runtime = withoutAnswers(r.proc.Runtime, before, r.proc.Record)
 	r.schedule()
 	r.tell(r.proc.Reconciled(before))
-	if r.relaunching.deferred != nil && rec.Hosted && rec.Spec.Policy.Kind == process.Resident {
-		r.publish() // it begins as it would have
-		return
-	}
-	if r.relaunching.deferred != nil {
-		r.relaunching.deferred = nil
+	if r.proc.Machine.Awaits == lifecycle.Confirmation {
+		if rec.Hosted && rec.Spec.Policy.Kind == process.Resident {
+			r.publish() // it begins as it would have
+			return
+		}
 		r.sup.cfg.Operator.Relaunched(r.id)
 	}
 	r.proc.Clear()
@@ -113,7 +95,6 @@ func (r *runner) reconcile(ctx context.Context) {
 // forget drops a process that was removed with the given revision.
 func (r *runner) forget(ctx context.Context, revision uint64) {
 	r.tell(r.proc.Forgotten())
-	r.relaunching.deferred = nil
 	r.sup.cfg.Operator.Relaunched(r.id)
 	r.sup.cfg.Sink.Gone(r.id, revision)
 	r.dropRuntime()

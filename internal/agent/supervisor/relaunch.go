@@ -16,31 +16,23 @@ import (
 	"drover/internal/process"
 )
 
-// plannedRelaunch is the next relaunch.
-type plannedRelaunch struct {
-	// deferred begins the one that waits for the server's word; nil where none does.
-	deferred func(context.Context)
-	// reserved says that it has its place in the host's budget.
-	reserved bool
-	// cancel gives back the place that is waited for; nil where there is none.
-	cancel func(now time.Duration)
-}
-
 // relaunchWithin begins a relaunch if the budget of the host has room, or the relaunch has its place in it. A run of a
 // timetable needs none.
-func (r *runner) relaunchWithin(ctx context.Context, held bool) {
-	r.relaunching.cancel = nil
+func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
+	if a.Resumed {
+		r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false)
+		return
+	}
+	r.cancelPlace = nil
 	if r.proc.Record.Spec.Policy.Kind == process.Resident {
-		placed := held || r.relaunching.reserved
-		r.relaunching.reserved = false
 		if r.mayNotStart() {
 			until := r.now() + askAgain
 			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
 			return
 		}
-		if !placed {
+		if !a.Placed {
 			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
-				r.relaunching.cancel = giveBack
+				r.cancelPlace = giveBack
 				until := r.now() + wait
 				r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.HeldBack{Until: until}) })
 				return
@@ -55,10 +47,9 @@ func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 
 // leaveBudget gives back the place that is waited for; one that was taken is used up.
 func (r *runner) leaveBudget() {
-	r.relaunching.reserved = false
-	if r.relaunching.cancel != nil {
-		r.relaunching.cancel(r.now())
-		r.relaunching.cancel = nil
+	if r.cancelPlace != nil {
+		r.cancelPlace(r.now())
+		r.cancelPlace = nil
 	}
 }
 
@@ -99,7 +90,6 @@ func (r *runner) relaunch(
 // relaunchEnded takes in what came of a relaunch, and notes it before its progress is dropped: a successor of this
 // agent must find one or the other.
 func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err error) {
-	r.work.busy = false
 	attempts := r.proc.Machine.Attempts
 	note, why := r.proc.Runtime.Note, r.proc.Cause()
 	tallied := r.proc.Runtime

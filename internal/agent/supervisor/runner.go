@@ -25,7 +25,8 @@ type runner struct {
 	timer        machineTimer
 	work         work
 	watchState   watchState
-	relaunching  plannedRelaunch
+	// cancelPlace gives back the place in the budget of the host that a relaunch waits for; nil where none does.
+	cancelPlace func(now time.Duration)
 	// lastEventAt is when the last event was, in Unix milliseconds.
 	lastEventAt int64
 	denials     policyDenials
@@ -36,7 +37,6 @@ type runner struct {
 
 // work is what holds the process: an operation, a relaunch, or its end by policy.
 type work struct {
-	busy bool
 	// since is when the last of it began, in Unix milliseconds.
 	since int64
 	// prior is the state before the last operation.
@@ -46,10 +46,8 @@ type work struct {
 	// cancel ends it before its time, nil where nothing can; killed says that it has been called.
 	cancel context.CancelCauseFunc
 	killed bool
-	// endCheck has its check end, nil where there is none or it has been told to; checking says that a check is under
-	// way.
+	// endCheck has its check end, nil where there is none or it has been told to.
 	endCheck chan struct{}
-	checking bool
 }
 
 func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
@@ -75,19 +73,19 @@ func (r *runner) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		waits := r.sup.waits() // asked first: what the server knows is there before the wait ends
 		r.reconcile(ctx)
-		if !waits {
-			r.release(ctx)
+		if !waits && r.proc.Machine.Awaits == lifecycle.Confirmation {
+			r.step(ctx, lifecycle.Confirmed{})
 		}
 		begins := func(t *task, first bool) bool { return !waits && r.admits(t, first) }
 		for t, ok := r.next(begins); ok; t, ok = r.next(begins) {
 			r.start(ctx, t)
 		}
 		r.preempt()
-		if !r.work.busy && r.proc.Record == nil && r.sup.retire(r) {
+		if !r.proc.Machine.Busy() && r.proc.Record == nil && r.sup.retire(r) {
 			r.stopTimers()
 			return
 		}
-		messages, more := r.drain(!r.work.busy, begins)
+		messages, more := r.drain(!r.proc.Machine.Busy(), begins)
 		if !more {
 			return
 		}
@@ -105,9 +103,9 @@ const queryPatience = 5 * time.Second
 // than queryPatience.
 func (r *runner) admits(t *task, first bool) bool {
 	if t.entry.Op != process.Query || t.hold != nil {
-		return !r.work.busy
+		return !r.proc.Machine.Busy()
 	}
-	free := first && (!r.work.busy || r.proc.Machine.State != lifecycle.Operating || r.work.checking)
+	free := first && r.proc.Machine.Awaits != lifecycle.Operation
 	return free || time.Since(t.queued) >= queryPatience
 }
 
@@ -116,7 +114,7 @@ func (r *runner) admits(t *task, first bool) bool {
 func (r *runner) preempt() {
 	r.eachWaiting(func(t *task) {
 		switch {
-		case !r.work.busy || t.hold != nil:
+		case !r.proc.Machine.Busy() || t.hold != nil:
 		case t.entry.Op == process.Kill && r.work.cancel != nil && !t.begun:
 			t.overtook = t.overtook || !r.work.killed && r.work.entry != nil && r.work.entry.Op != process.Kill
 			r.work.killed = true
@@ -153,9 +151,9 @@ func (r *runner) begin(ctx context.Context) {
 	}
 	if r.sup.cfg.Operator.Relaunching(r.id) {
 		// An earlier agent ended in the middle of a relaunch: its command is waited for, not run again.
-		r.proc.Machine.State, r.proc.Machine.Awaits = lifecycle.Starting, lifecycle.Launch
+		r.proc.Machine, actions = lifecycle.Resume(r.proc.Machine, r.policy())
 		r.schedule()
-		r.launch(ctx, func(ctx context.Context) { r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false) })
+		r.perform(ctx, actions)
 		r.publish()
 		return
 	}

@@ -19,10 +19,6 @@ import (
 // watchState is the watch on the instance.
 type watchState struct {
 	stop func() // nil where there is none
-	// unconfirmed says that the process was not seen any more, while its watch has not told of its end.
-	unconfirmed bool
-	// awaitsSuccessor says that the process is looked for that the command of a run may have left behind.
-	awaitsSuccessor bool
 	// oomPending says that the kernel has ended something of the run, and that it is not known yet whether the main
 	// process lives on.
 	oomPending bool
@@ -45,7 +41,7 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	if r.proc.Runtime.Ending == nil {
 		r.proc.BlameExit(time.Now(), who.PID, how, exit.String())
 	}
-	if r.work.busy {
+	if r.proc.Machine.Busy() {
 		r.publish() // an operation holds the process: it looks for itself
 		return
 	}
@@ -62,15 +58,15 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 // then nobody can tell whether the run is over.
 func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, was story.End) {
 	rec, rt := *r.proc.Record, operation.Sighted(r.proc.Runtime, instance.Sighting{})
-	r.watchState.awaitsSuccessor = true
+	r.step(ctx, lifecycle.CommandEnded{})
 	r.sup.goroutines.spawn(func() {
 		seen, err := r.sup.cfg.Operator.Successor(ctx, rec, rt)
 		if err != nil {
 			return // the agent stops, and its successor looks for itself
 		}
 		r.post(func(ctx context.Context, r *runner) {
-			r.watchState.awaitsSuccessor = false
-			if !r.work.busy && r.proc.Record != nil && r.proc.Runtime.Process != nil && *r.proc.Runtime.Process == who {
+			if r.proc.Machine.Awaits == lifecycle.Successor && r.proc.Runtime.Process != nil &&
+				*r.proc.Runtime.Process == who {
 				r.ended(ctx, who, seen, was)
 			}
 		})
@@ -127,10 +123,10 @@ func (r *runner) found(ctx context.Context, before *procfs.Identity) {
 // refresh is relist for somebody who asks: what runs as it is believed to is looked at once, and told of; nil where
 // that is not so.
 func (r *runner) refresh(ctx context.Context) *process.Instance {
-	if r.proc.Machine.State == lifecycle.Running && !r.work.busy && r.proc.Record != nil && !r.watchState.awaitsSuccessor &&
-		r.proc.Runtime.Process != nil {
+	if r.proc.Machine.State == lifecycle.Running && r.proc.Machine.Awaits != lifecycle.Successor &&
+		r.proc.Record != nil && r.proc.Runtime.Process != nil {
 		if i, moved, err := r.sup.cfg.Operator.Processes.Instance(*r.proc.Runtime.Process); err == nil {
-			r.watchState.unconfirmed = false
+			r.seen(ctx)
 			if moved {
 				r.sup.cfg.Sink.Changed(r.id)
 			}
@@ -141,19 +137,29 @@ func (r *runner) refresh(ctx context.Context) *process.Instance {
 	return nil
 }
 
+// seen takes back that the process was missed.
+func (r *runner) seen(ctx context.Context) {
+	if r.proc.Machine.Awaits == lifecycle.Notice {
+		r.step(ctx, lifecycle.Seen{})
+	}
+}
+
 // relist compares what is believed with what is there.
 func (r *runner) relist(ctx context.Context) {
-	if r.work.busy || r.proc.Record == nil || r.watchState.awaitsSuccessor || r.sup.isConfirmed(r) {
-		r.watchState.unconfirmed = false
+	m := &r.proc.Machine
+	if m.Busy() || r.proc.Record == nil || m.Awaits == lifecycle.Successor {
+		return
+	}
+	if r.sup.isConfirmed(r) {
+		r.seen(ctx)
 		return
 	}
 	before := r.proc.Runtime.Process
-	if before != nil && r.watchState.stop != nil && !r.watchState.unconfirmed {
+	if before != nil && r.watchState.stop != nil && m.Awaits != lifecycle.Notice {
 		// Its watch is about to tell how it ended. If not, the next look counts.
-		r.watchState.unconfirmed = true
+		r.step(ctx, lifecycle.Missed{})
 		return
 	}
-	r.watchState.unconfirmed = false
 	seen := r.look()
 	r.sighted(seen)
 	switch {
