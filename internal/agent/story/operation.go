@@ -129,8 +129,8 @@ func (p *Process) stopped(c Change, op *Operation, e *process.Event) {
 	p.closeRun(c.Now, e, p.Runtime.LastStartAt)
 }
 
-// StoppedByPeer tells that an operation on another name of the process has ended its instance, which had that pid. since
-// is when that operation began, in Unix milliseconds.
+// StoppedByPeer tells that an operation on another name of the process has ended its instance, which had that pid. The
+// operation began at since, in Unix milliseconds.
 func (p *Process) StoppedByPeer(c Change, by *specstore.Entry, pid int, since int64) process.Event {
 	e := c.event(by.Op.Info().Event, Caller(by.Actor, by.Item), p.Record.Rest)
 	e.PID, e.Exit = pid, p.exitSince(since)

@@ -1,6 +1,6 @@
 // Package story explains what happens to a process. From what the agent knew before a change, what it knows now and
-// the change itself, it makes the events, the cause that the process shows and the history of its runs. It has no clock,
-// no goroutine and no I/O: its caller passes the time and the output, and stores or sends what comes back.
+// the change itself, it makes the events, the cause that the process shows and the history of its runs. It has no
+// clock, no goroutine and no I/O: its caller passes the time and the output, and stores or sends what comes back.
 package story
 
 import (
@@ -123,7 +123,7 @@ func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *pr
 	}
 }
 
-// attest adds to the cause of an end what its event tells: the run time, and the last lines of the output or of the log.
+// attest adds to the cause of an end what its event tells: the run time, and the last lines of the output or the log.
 func (p *Process) attest(e *process.Event, log string) {
 	evidence := &p.Runtime.Cause.Evidence
 	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
@@ -138,7 +138,7 @@ func (p *Process) attest(e *process.Event, log string) {
 	}
 }
 
-// exitSince returns the last end unless it was before the given moment in Unix milliseconds, when it was that of another
+// exitSince returns the last end unless it was before the given moment in Unix milliseconds, and thus that of another
 // instance.
 func (p *Process) exitSince(moment int64) *process.Exit {
 	if e := p.Runtime.LastExit; e != nil && e.At >= moment {

@@ -136,7 +136,8 @@ func TestOperated(t *testing.T) {
 						entry := &specstore.Entry{Op: info.Op, Item: "item", Actor: process.Actor{User: "ann"}}
 						events := p.Operated(change(lifecycle.Operating, to), &story.Operation{
 							Entry: entry, Outcome: process.Outcome{Fault: fault, Text: strings.Repeat("x\x01", 400)},
-							Stored: info.Op == process.Stop || info.Op == process.Kill, Record: before.Record, Runtime: before.Runtime, Prior: from, Since: now.UnixMilli(),
+							Stored: info.Op == process.Stop || info.Op == process.Kill,
+							Record: before.Record, Runtime: before.Runtime, Prior: from, Since: now.UnixMilli(),
 							How: "exit status 1",
 						})
 						told += len(events)

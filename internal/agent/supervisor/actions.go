@@ -46,8 +46,8 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 		}
 		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
-	r.proc.Runtime.Attempts, r.proc.Runtime.LaunchedAt, r.proc.Runtime.RetryAt = r.proc.Machine.Attempts, r.proc.Machine.LaunchedAt,
-		r.proc.Machine.RetryAt
+	rt, m := &r.proc.Runtime, &r.proc.Machine
+	rt.Attempts, rt.LaunchedAt, rt.RetryAt = m.Attempts, m.LaunchedAt, m.RetryAt
 	r.follow(ctx)
 	if r.proc.Record != nil {
 		r.storeRuntime(r.proc.Runtime)

@@ -108,9 +108,9 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	before, why, note := r.proc.Runtime, r.proc.Runtime.Ending.Cause, after.Note
 	r.proc.Runtime = after.Runtime
 	r.tellLeftovers(after.Ended, story.Policy())
-	r.proc.Runtime.Relaunches, r.proc.Runtime.Breaches, r.proc.Runtime.Restarts = before.Relaunches, before.Breaches, before.Restarts
-	r.proc.Runtime.LastExit = story.LaterExit(before.LastExit, after.Runtime.LastExit)
-	r.proc.Runtime.Ending = nil
+	rt := &r.proc.Runtime
+	rt.Relaunches, rt.Breaches, rt.Restarts = before.Relaunches, before.Breaches, before.Restarts
+	rt.LastExit, rt.Ending = story.LaterExit(before.LastExit, rt.LastExit), nil
 	reason := why
 	why = r.proc.BlameEnding(why, note)
 	if now := r.proc.Runtime.Process; now != nil && *now != *before.Process {

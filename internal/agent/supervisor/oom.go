@@ -40,7 +40,7 @@ func (r *runner) shortOfMemory(run string) {
 	time.AfterFunc(settleTime, func() {
 		r.post(func(_ context.Context, r *runner) {
 			r.watchState.oomPending = false
-			if r.proc.Machine.Busy() || r.proc.Record == nil || r.proc.Runtime.Run != run || r.proc.Runtime.Process == nil {
+			if r.proc.Machine.Busy() || r.proc.Record == nil || r.proc.Runtime.Run != run || r.proc.PID() == 0 {
 				return
 			}
 			if kills := r.oomKills(); kills > 0 {

@@ -208,9 +208,10 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	}
 	before := r.proc.Runtime
 	r.proc.Runtime = result.Runtime
-	r.proc.Runtime.Attempts, r.proc.Runtime.LaunchedAt, r.proc.Runtime.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
-	r.proc.Runtime.Note, r.proc.Runtime.Cause = before.Note, before.Cause
-	r.proc.Runtime.LastExit = story.LaterExit(before.LastExit, r.proc.Runtime.LastExit)
+	rt := &r.proc.Runtime
+	rt.Attempts, rt.LaunchedAt, rt.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
+	rt.Note, rt.Cause = before.Note, before.Cause
+	rt.LastExit = story.LaterExit(before.LastExit, rt.LastExit)
 	if result.Change.Put != nil &&
 		(result.Outcome.Fault == process.None || result.Outcome.Fault == process.NotRunning) {
 		r.proc.Clear()

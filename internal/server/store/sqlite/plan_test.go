@@ -35,7 +35,8 @@ func TestNoStatementScansATable(t *testing.T) {
 		// few rows: this server and those beside it, what there is one of, receivers of events, proxies, groups of states
 		"SCAN servers": true, "SCAN fleet USING INDEX sqlite_autoindex_fleet_1": true, "SCAN proxies": true,
 		"SCAN webhooks USING INDEX sqlite_autoindex_webhooks_1": true, "SCAN observed": true,
-		"SCAN items USING INDEX items_passing": true, // only what waits is in it
+		// only what waits is in it
+		"SCAN items USING INDEX items_passing":                                       true,
 		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,
 		"SCAN audit USING INDEX audit_at":                                            true,
 		"SCAN audit USING INDEX audit_denied":                                        true,
