@@ -108,7 +108,8 @@ func TestBrokerBelongsToServersAndProxies(t *testing.T) {
 // mayImport lists which of our packages each package of the product may import.
 func mayImport() map[string][]string {
 	return map[string][]string{
-		"client":                   {},
+		"api/v1":                   {},
+		"client":                   {"api/v1"},
 		"internal/clip":            {},
 		"internal/idle":            {},
 		"internal/command":         {"internal/joining"},
@@ -121,7 +122,7 @@ func mayImport() map[string][]string {
 		"internal/pki":             {"internal/durable"},
 		"internal/crontab":         {},
 		"internal/wildcard":        {},
-		"internal/process":         {"internal/crontab"},
+		"internal/process":         {"api/v1", "internal/crontab"},
 		"internal/agent/timetable": {"internal/crontab", "internal/idle", "internal/process"},
 		"internal/agent/lifecycle": {"internal/process"},
 		"internal/gse":             {"internal/clip", "internal/process"},
@@ -248,7 +249,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
-			"internal/process", "internal/server/access", "internal/server/admission", "internal/server/audit",
+			"api/v1", "internal/process", "internal/server/access", "internal/server/admission", "internal/server/audit",
 			"internal/server/enrol", "internal/server/fleet", "internal/server/gate", "internal/server/keyring",
 			"internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
 			"internal/wildcard",

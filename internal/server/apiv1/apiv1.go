@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
@@ -20,11 +21,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// Prefix is where the API is.
-const Prefix = "/api/v1"
-
 // Owns reports whether a path is one of this API.
-func Owns(path string) bool { return path == Prefix || strings.HasPrefix(path, Prefix+"/") }
+func Owns(path string) bool { return path == v1.Prefix || strings.HasPrefix(path, v1.Prefix+"/") }
 
 // Gate finds out who calls, and counts the call against the app's limits.
 type Gate interface {
@@ -116,7 +114,7 @@ type Handler struct {
 	stop     context.CancelFunc
 }
 
-// New returns the handler of all paths below Prefix.
+// New returns the handler of all paths below v1.Prefix.
 func New(c Config) *Handler {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -127,7 +125,7 @@ func New(c Config) *Handler {
 	h := &Handler{Config: c, mux: http.NewServeMux(), cursors: newCursors(c.CursorSecret)}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	for _, r := range h.table() {
-		h.mux.Handle(r.method+" "+Prefix+r.path, h.serving(r))
+		h.mux.Handle(r.pattern, h.serving(r))
 	}
 	h.mux.Handle("/", h.serving(route{name: "unknown", serve: h.noSuchPath}))
 	return h

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
 	"drover/internal/server/audit"
@@ -49,7 +50,7 @@ type call struct {
 type reply struct {
 	status int
 	body   any // nil: no body
-	// location is the path of what was made, below Prefix.
+	// location is the path of what was made, below v1.Prefix.
 	location string
 	// written says that the endpoint has written it.
 	written bool
@@ -104,7 +105,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 			refuse(w, c, err)
 		} else if !answer.written {
 			if answer.location != "" {
-				w.Header().Set("Location", Prefix+answer.location)
+				w.Header().Set("Location", v1.Prefix+answer.location)
 			}
 			if answer.body == nil {
 				w.WriteHeader(answer.status)

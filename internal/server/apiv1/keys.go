@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/keyring"
 )
 
@@ -35,29 +36,12 @@ const (
 	mostKeep  = 10 * 366 * 24 * time.Hour
 )
 
-// keyView is a key as it is shown. None of it is secret.
-type keyView struct {
-	Kind  keyring.Kind  `json:"kind"`
-	ID    string        `json:"id"`
-	Stage keyring.Stage `json:"stage"`
-	Since time.Time     `json:"since"`
-	Until *time.Time    `json:"until,omitempty"`
-	Ends  *time.Time    `json:"ends,omitempty"`
-}
-
-// keysView are all keys, and whom they have reached.
-type keysView struct {
-	Keys    []keyView `json:"keys"`
-	Online  int       `json:"online"`
-	Reached int       `json:"reached"`
-}
-
-func (h *Handler) viewKeys(s keyring.State) keysView {
-	v := keysView{Keys: []keyView{}}
+func (h *Handler) viewKeys(s keyring.State) v1.Keys {
+	v := v1.Keys{Keys: []v1.Key{}}
 	for _, kind := range keyring.Kinds() {
 		for _, k := range s.Keys[kind] {
-			v.Keys = append(v.Keys, keyView{
-				Kind: kind, ID: k.ID, Stage: k.Stage, Since: k.Since, Until: given(k.Until),
+			v.Keys = append(v.Keys, v1.Key{
+				Kind: string(kind), ID: k.ID, Stage: string(k.Stage), Since: k.Since, Until: given(k.Until),
 				Ends: given(k.Ends),
 			})
 		}
@@ -73,21 +57,13 @@ func (h *Handler) listKeys(_ context.Context, c *call) (reply, error) {
 	return ok(h.viewKeys(h.Keys.Ring.State()))
 }
 
-// rotateRequest is the body of a step of a rotation.
-type rotateRequest struct {
-	// KeepSeconds is how long the key that is replaced is kept for agents that were away; 0 is the default.
-	KeepSeconds int64 `json:"keep_seconds,omitempty"`
-	// Force does not wait for agents that are online and have not taken the next key.
-	Force bool `json:"force,omitempty"`
-}
-
 // rotateKeys goes one step further: it makes the next key known to agents, or takes it into use.
 func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 	kind := keyring.Kind(c.subject("kind"))
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	var req rotateRequest
+	var req v1.RotateRequest
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/store"
 )
 
@@ -25,19 +26,6 @@ type Proxy struct {
 	LastSeen time.Time
 	// Agents is how many are connected to it.
 	Agents int
-}
-
-// proxyView is a proxy in the list.
-type proxyView struct {
-	Name      string     `json:"name"`
-	Area      int        `json:"area"`
-	Key       string     `json:"key"`
-	Advertise string     `json:"advertise"`
-	Online    bool       `json:"online"`
-	Agents    int        `json:"agents"`
-	Build     string     `json:"build"`
-	LastSeen  *time.Time `json:"last_seen,omitempty"`
-	JoinedAt  time.Time  `json:"joined_at"`
 }
 
 // proxies returns the register, or none where no proxy joins.
@@ -62,9 +50,9 @@ func (h *Handler) listProxies(_ context.Context, c *call) (reply, error) {
 		list = list[:limit]
 		last = proxyPlace{list[limit-1].Area, list[limit-1].Name}
 	}
-	views := make([]proxyView, len(list))
+	views := make([]v1.Proxy, len(list))
 	for i, p := range list {
-		views[i] = proxyView{
+		views[i] = v1.Proxy{
 			Name: p.Name, Area: p.Area, Key: p.Key, Advertise: p.Advertise, Online: p.Online, Agents: p.Agents,
 			Build: p.Build, LastSeen: given(p.LastSeen),
 			JoinedAt: p.Created,

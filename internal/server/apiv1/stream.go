@@ -220,7 +220,7 @@ func (s *stream) catchUp(ctx context.Context) bool {
 			if err != nil { // a struct of ours: this always encodes
 				continue
 			}
-			fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: %s\n\n", v.Cursor, lineOf(string(v.Kind)), data)
+			fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: %s\n\n", v.Cursor, lineOf(v.Kind), data)
 		}
 		s.at = next
 		if out.Len() > 0 && !s.send(out.Bytes()) {

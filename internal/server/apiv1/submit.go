@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/gate"
@@ -30,7 +31,7 @@ const (
 	longestHostTimeout = int(task.WaitLimit / time.Second)
 )
 
-// operationRequest is the body of a new operation.
+// operationRequest is v1.Request as it is read: its lists are read no further than they may be long.
 type operationRequest struct {
 	Op      process.Op          `json:"op"`
 	Targets list[targetRequest] `json:"targets"`
@@ -73,7 +74,7 @@ func (r *operationRequest) hostTimeout() time.Duration {
 	return time.Duration(*r.HostTimeout) * time.Second
 }
 
-// targetRequest is one process on some hosts; without hosts, on all that know it.
+// targetRequest is v1.Target as it is read.
 type targetRequest struct {
 	Namespace string       `json:"namespace"`
 	Name      string       `json:"name"`
@@ -187,13 +188,13 @@ func invalidPart(before, cut string, err error) error {
 // invalidSpec makes one problem of all that is wrong with a spec. Package process names the fields in the words of the
 // callers of GSE.
 func invalidSpec(faults []process.FieldFault) error {
-	texts, list := make([]string, 0, len(faults)), make([]fieldError, 0, len(faults))
+	texts, list := make([]string, 0, len(faults)), make([]v1.FieldError, 0, len(faults))
 	for _, f := range faults {
-		e := fieldError{Field: ownField(f.Field), Detail: strings.TrimPrefix(f.Text, f.Field+" ")}
+		e := v1.FieldError{Field: ownField(f.Field), Detail: strings.TrimPrefix(f.Text, f.Field+" ")}
 		texts, list = append(texts, e.Field+": "+e.Detail), append(list, e)
 	}
 	p := problemf(http.StatusUnprocessableEntity, "%s", strings.Join(texts, "; "))
-	p.Errors = list
+	p.Fields = list
 	return p
 }
 
