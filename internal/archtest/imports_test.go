@@ -242,6 +242,7 @@ func mayImport() map[string][]string {
 			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
 			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/server/access",
 			"internal/server/admission", "internal/server/apiv1", "internal/server/audit", "internal/server/dbclock",
+			"internal/server/edge",
 			"internal/server/engine", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/httpapi", "internal/server/keyring", "internal/server/lease", "internal/server/login",
 			"internal/server/metrics", "internal/server/peers", "internal/server/roll", "internal/server/store",
@@ -249,10 +250,14 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
-			"api/v1", "internal/process", "internal/server/access", "internal/server/admission", "internal/server/audit",
+			"api/v1", "internal/process", "internal/server/access", "internal/server/admission", "internal/server/edge",
 			"internal/server/enrol", "internal/server/fleet", "internal/server/gate", "internal/server/keyring",
 			"internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
 			"internal/wildcard",
+		},
+		"internal/server/edge": {
+			"internal/process", "internal/server/access", "internal/server/admission", "internal/server/audit",
+			"internal/server/gate", "internal/server/store",
 		},
 		"internal/server/enrol": {
 			"internal/config/settings", "internal/server/access", "internal/server/audit", "internal/server/fleet",
@@ -260,7 +265,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/httpapi": {
 			"internal/gse", "internal/process", "internal/server/access", "internal/server/admission",
-			"internal/server/audit", "internal/server/fleet", "internal/server/gate", "internal/server/store",
+			"internal/server/audit", "internal/server/edge", "internal/server/fleet", "internal/server/gate", "internal/server/store",
 			"internal/server/task",
 		},
 		"internal/server/keyring": {"internal/durable", "internal/fabric", "internal/idle", "internal/pki"},

@@ -8,6 +8,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
@@ -43,8 +44,8 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(strings.Join(hosts, " "))
-	reach := c.principal.OnHosts(access.ReadAgents)
+	c.Audit.Target = edge.Clip(strings.Join(hosts, " "))
+	reach := c.Principal.OnHosts(access.ReadAgents)
 	if reach.Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
 	}
@@ -65,7 +66,7 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 		}
 		views, shown = append(views, v), fleet.PlaceOf(a)
 	}
-	c.audit.Targets = len(views)
+	c.Audit.Targets = len(views)
 	return ok(pageOf(c, views, last))
 }
 
@@ -82,7 +83,7 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 	if rival, there := h.Directory.Rival(a.Key, h.Now()); there {
 		v.Notes = append(v.Notes,
 			fmt.Sprintf(
-				"a second host (%s) uses the key of this host, and the server rejects it: run there: drover-agent join --new-identity", clip(rival.Name)))
+				"a second host (%s) uses the key of this host, and the server rejects it: run there: drover-agent join --new-identity", edge.Clip(rival.Name)))
 	}
 	return v
 }

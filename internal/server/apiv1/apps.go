@@ -14,6 +14,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
 
@@ -93,7 +94,7 @@ func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(req.Code)
+	c.Audit.Target = edge.Clip(req.Code)
 	if err := checkName("code", req.Code, access.MaxAppCode); err != nil {
 		return reply{}, err
 	}
@@ -101,7 +102,7 @@ func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	secret, kept := h.newSecret()
 	a := store.App{Code: req.Code, Secrets: []store.Secret{kept}, Created: kept.Created, Changed: kept.Created}
 	change(&a)
@@ -161,7 +162,7 @@ func (h *Handler) changeApp(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	a, err := h.Apps.ChangeApp(ctx, code, func(a *store.App) error {
 		change(a)
 		a.Changed = h.Now()

@@ -23,7 +23,7 @@ func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the record of calls", err)
 	}
-	c.audit.Targets = len(rows)
+	c.Audit.Targets = len(rows)
 	return ok(pageOfRows(c, rows, f.Limit, viewAudit, func(r store.AuditRow) any { return r.Mark() }))
 }
 

@@ -10,6 +10,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
@@ -94,14 +95,14 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(strings.Join(f.Namespaces, " ") + "/" + f.Name)
+	c.Audit.Target = edge.Clip(strings.Join(f.Namespaces, " ") + "/" + f.Name)
 	f.Agents = h.agentsNamed(hosts)
 	last, err := h.Events.LastCursor(ctx)
 	if err != nil {
 		return reply{}, failure("list the events", err)
 	}
 	var views []v1.Event
-	r := eventReader{h: h, who: &c.principal}
+	r := eventReader{h: h, who: &c.Principal}
 	f.Within = r.eventsWithin(f.Namespaces)
 	for begun := time.Now(); ; {
 		events, next, err := h.Events.EventsBefore(ctx, before, f, limit-len(views))
@@ -114,7 +115,7 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 			break
 		}
 	}
-	c.audit.Targets = len(views)
+	c.Audit.Targets = len(views)
 	weight := 0
 	for i := range views {
 		weight += eventWeight(&views[i])
@@ -123,7 +124,8 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	if before != (store.EventMark{}) {
 		end = before
 	}
-	return reply{status: http.StatusOK, body: v1.EventPage{Page: pageOf(c, views, end), Last: last}, weight: weight}, nil
+	body := v1.EventPage{Page: pageOf(c, views, end), Last: last}
+	return reply{status: http.StatusOK, body: body, weight: weight}, nil
 }
 
 // eventWeight is about how much an event takes on a page, in bytes.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/server/edge"
 	"drover/internal/server/keyring"
 )
 
@@ -67,7 +68,7 @@ func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
 	keep := time.Duration(req.KeepSeconds) * time.Second
 	if req.KeepSeconds != 0 && (req.KeepSeconds < int64(leastKeep/time.Second) ||
 		req.KeepSeconds > int64(mostKeep/time.Second)) {
@@ -108,7 +109,7 @@ func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.
 			return keyring.State{},
 				problemf(http.StatusConflict,
 					"the next key is not on server %s: bring it there ('drover server keys export' here, "+
-						"'drover server keys import' there), or force the rotation; a server without the next key continues with an older key", clip(strings.Join(others, ", ")))
+						"'drover server keys import' there), or force the rotation; a server without the next key continues with an older key", edge.Clip(strings.Join(others, ", ")))
 		}
 	}
 	return h.Keys.Ring.Advance(ctx, kind, keep)
@@ -120,7 +121,7 @@ func (h *Handler) dropKey(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(string(kind) + " " + id)
+	c.Audit.Target = edge.Clip(string(kind) + " " + id)
 	for _, k := range h.Keys.Ring.State().Keys[kind] {
 		if k.ID != id {
 			continue
@@ -139,7 +140,7 @@ func (h *Handler) dropKey(ctx context.Context, c *call) (reply, error) {
 		}
 		return reply{status: http.StatusNoContent}, nil
 	}
-	return reply{}, problemf(http.StatusNotFound, "there is no %s key %q", clip(string(kind)), clip(id))
+	return reply{}, problemf(http.StatusNotFound, "there is no %s key %q", edge.Clip(string(kind)), edge.Clip(id))
 }
 
 func keysProblem(err error, kind keyring.Kind) error {
@@ -149,7 +150,7 @@ func keysProblem(err error, kind keyring.Kind) error {
 	switch {
 	case errors.Is(err, keyring.ErrNoKind):
 		return problemf(http.StatusNotFound,
-			"unknown kind of key %q: expected manifest, ca or agent-signer; drover dev has no ca", clip(string(kind)))
+			"unknown kind of key %q: expected manifest, ca or agent-signer; drover dev has no ca", edge.Clip(string(kind)))
 	case errors.Is(err, keyring.ErrNotHeld), errors.Is(err, keyring.ErrNoNext), errors.Is(err, keyring.ErrNoSuch),
 		errors.Is(err, keyring.ErrChanged):
 		return problemf(http.StatusConflict, "%v", err)

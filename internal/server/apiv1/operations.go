@@ -9,6 +9,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
@@ -49,7 +50,7 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the operations", err)
 	}
-	c.audit.Targets = len(tasks)
+	c.Audit.Targets = len(tasks)
 	return ok(pageOfRows(c, tasks, limit, viewOperation, func(t store.TaskSummary) any { return t.Number }))
 }
 
@@ -65,7 +66,7 @@ func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 		return reply{}, stored(err, "operation", id)
 	}
 	// Who looks after his own task does nothing that is worth a row: the task has one.
-	c.audited = t.App == c.principal.App && t.User == c.principal.User
+	c.Audited = t.App == c.Principal.App && t.User == c.Principal.User
 	if wait > 0 && t.Open > 0 {
 		if err := h.await(ctx, id, wait); err != nil {
 			return reply{}, err
@@ -91,7 +92,8 @@ func (h *Handler) await(ctx context.Context, id string, wait time.Duration) erro
 
 func viewResult(v store.ItemView) v1.Result {
 	r := v1.Result{
-		Namespace: v.Process.Namespace, Name: v.Process.Name, Host: v.Asked, Op: string(v.Op), Outcome: v1.OutcomePending,
+		Namespace: v.Process.Namespace, Name: v.Process.Name, Host: v.Asked, Op: string(v.Op),
+		Outcome: v1.OutcomePending,
 	}
 	if v.Done && v.Outcome != nil {
 		r.Outcome, r.Message, r.Hosted = v1.OutcomeOK, v.Outcome.Text, v.Outcome.Hosted
@@ -102,29 +104,6 @@ func viewResult(v store.ItemView) v1.Result {
 		}
 	}
 	return r
-}
-
-// mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been
-// withdrawn since.
-func (h *Handler) mayRead(ctx context.Context, c *call, task string) error {
-	if c.principal.Admin {
-		return nil
-	}
-	reaches := access.NewReaches(c.principal)
-	var missing access.Missing
-	err := h.Results.TaskItems(ctx, task, c.app(), func(v store.ItemView) error {
-		if host := h.hostOf(v); !reaches.MayRead(v.Op, v.Process.Namespace, host) {
-			missing.Found(access.OperationOf(process.Query), v.Process.String(), host.Address())
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return stored(err, "operation", task)
-	case missing.Any():
-		return forbidden(missing)
-	}
-	return nil
 }
 
 // hostOf is the host of a result as rights see it.
@@ -147,10 +126,7 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	var views []v1.Result
 	seen, shown := 0, 0
 	errFull := errors.New("page is full")
-	if err := h.mayRead(ctx, c, id); err != nil {
-		return reply{}, err
-	}
-	err = h.Results.TaskItems(ctx, id, c.app(), func(v store.ItemView) error {
+	err = h.Results(ctx, c.Call, id, c.app(), h.hostOf, func(v store.ItemView) error {
 		if len(views) == limit || shown >= mostShown {
 			return errFull
 		}
@@ -161,11 +137,14 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 		}
 		return nil
 	})
-	c.audit.Targets = len(views)
+	c.Audit.Targets = len(views)
 	var last any
+	denied, isDenied := errors.AsType[*edge.DeniedError](err)
 	switch {
 	case errors.Is(err, errFull):
 		last = seen
+	case isDenied:
+		return reply{}, forbidden(denied.Missing)
 	case err != nil:
 		return reply{}, stored(err, "operation", id)
 	}

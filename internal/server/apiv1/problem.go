@@ -82,7 +82,7 @@ func stored(err error, kind, name string) error {
 func refuse(w http.ResponseWriter, c *call, err error) {
 	p := problemOf(err)
 	body := p.Problem
-	body.RequestID = c.audit.RequestID
+	body.RequestID = c.Audit.RequestID
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `X-Bkapi-Authorization realm="drover"`)
 	}

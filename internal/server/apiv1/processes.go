@@ -8,6 +8,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
@@ -84,15 +85,15 @@ func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 	if spec := p.flag("spec"); spec != nil {
 		f.Spec = *spec
 	}
-	c.audit.Target = clip(f.Namespace + "/" + f.Name)
+	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
 	return h.processPage(ctx, c, f)
 }
 
 // getProcess lists one process on all hosts that know it.
 func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
-	c.audit.Target = clip(id.String())
-	if c.principal.On(access.OperationOf(process.Query), id.Namespace).Nowhere() {
+	c.Audit.Target = edge.Clip(id.String())
+	if c.Principal.On(access.OperationOf(process.Query), id.Namespace).Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.OperationOf(process.Query), Subject: id.String()})
 	}
 	answer, err := h.processPage(ctx, c, store.ObservedFilter{Process: id, Spec: true})
@@ -132,7 +133,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 		return reply{}, err
 	}
 	f.Agents = h.agentsNamed(hosts)
-	r := eventReader{h: h, who: &c.principal}
+	r := eventReader{h: h, who: &c.Principal}
 	if f.Process == (process.ID{}) {
 		f.Within = r.within(f.Namespace)
 	}
@@ -160,7 +161,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 			after = store.ObservedKey{Agent: last.Agent, Process: last.Process}
 		}
 	}
-	c.audit.Targets = len(views)
+	c.Audit.Targets = len(views)
 	var last any
 	if more {
 		last = after

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
 
@@ -75,7 +76,7 @@ func (p proxyPlace) before(one Proxy) bool {
 // removeProxy takes a proxy out, by its key or name.
 func (h *Handler) removeProxy(ctx context.Context, c *call) (reply, error) {
 	id := c.r.PathValue("id")
-	c.audit.Target = clip(id)
+	c.Audit.Target = edge.Clip(id)
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
@@ -85,9 +86,9 @@ func (h *Handler) removeProxy(ctx context.Context, c *call) (reply, error) {
 	list := h.proxies()
 	i := slices.IndexFunc(list, func(p Proxy) bool { return p.Key == id || p.Name == id })
 	if i < 0 {
-		return reply{}, problemf(http.StatusNotFound, "there is no proxy %q", clip(id))
+		return reply{}, problemf(http.StatusNotFound, "there is no proxy %q", edge.Clip(id))
 	}
-	c.audit.Target = clip(fmt.Sprintf("%d:%s %s", list[i].Area, list[i].Name, list[i].Key))
+	c.Audit.Target = edge.Clip(fmt.Sprintf("%d:%s %s", list[i].Area, list[i].Name, list[i].Key))
 	if err := h.Joining.Enroller.RemoveProxy(ctx, list[i].Key); err != nil {
 		return reply{}, stored(err, "proxy", id)
 	}

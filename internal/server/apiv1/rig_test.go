@@ -24,6 +24,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
@@ -81,12 +82,13 @@ func newRig(t *testing.T) *rig {
 	r.fleet.Seen(plain, time.Now())
 	r.sender = webhook.New(webhook.Config{Store: s, Hosts: r.fleet, Now: time.Now, Log: log})
 	r.handler = apiv1.New(apiv1.Config{
-		Rooms:    admission.New(),
+		Config: edge.Config{
+			Gate: believing{s}, Engine: r.engine, Tasks: s, Audit: recorder{s}, Rooms: admission.New(), Log: log,
+			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+		},
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
-		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Listing: reading{s, r}, Events: reading{s, r},
-		Results: s, Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s},
-		Audit: recorder{s}, History: s, Fullness: s, Log: log,
-		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+		Arrivals: r.engine, Directory: r.fleet, Listing: reading{s, r}, Events: reading{s, r},
+		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
 	})
 	return r
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	v1 "drover/api/v1"
+	"drover/internal/server/edge"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
 )
@@ -98,7 +99,7 @@ func checkJoinToken(r *v1.JoinTokenRequest) error {
 // checkLabel refuses a label that could not stand in a list as key=value.
 func checkLabel(key, value string) error {
 	if key == "" || len(key) > maxLabelKey || !plain(key, "-_./") {
-		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", clip(key),
+		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", edge.Clip(key),
 			maxLabelKey)
 	}
 	if len(value) > maxLabelValue ||
@@ -121,7 +122,7 @@ func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
 	if err := checkJoinToken(&req); err != nil {
 		return reply{}, err
 	}
@@ -135,7 +136,7 @@ func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, stored(err, "token", t.ID)
 	}
-	c.audit.Target = t.ID
+	c.Audit.Target = t.ID
 	v := h.viewJoinToken(t)
 	v.Token = text
 	return reply{status: http.StatusCreated, body: v, location: "/tokens/" + url.PathEscape(t.ID)}, nil

@@ -8,6 +8,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
 
@@ -25,7 +26,7 @@ func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(req.Name)
+	c.Audit.Target = edge.Clip(req.Name)
 	if err := checkName("name", req.Name, access.MaxUser); err != nil {
 		return reply{}, err
 	}
@@ -129,7 +130,7 @@ func (h *Handler) listTokens(ctx context.Context, c *call) (reply, error) {
 
 func (h *Handler) deleteToken(ctx context.Context, c *call) (reply, error) {
 	name, id := c.r.PathValue("name"), c.r.PathValue("id")
-	c.audit.Target = clip(name + " " + id)
+	c.Audit.Target = edge.Clip(name + " " + id)
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}

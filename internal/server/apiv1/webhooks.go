@@ -11,6 +11,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 	"drover/internal/server/webhook"
 )
@@ -61,8 +62,8 @@ func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (v1.Web
 	return v, nil
 }
 
-// applyWebhook carries a change over to a webhook, and reports the first field that is wrong with the outcome: whether an
-// address is allowed depends on two of them.
+// applyWebhook applies a change to a webhook, and reports the first invalid field of the outcome: two fields decide
+// whether an address is allowed.
 func applyWebhook(r *v1.WebhookChange, w *store.Webhook) error {
 	set(&w.URL, r.URL)
 	set(&w.Namespaces, r.Namespaces)
@@ -82,8 +83,8 @@ func applyWebhook(r *v1.WebhookChange, w *store.Webhook) error {
 	return nil
 }
 
-// webhookRecord is what the record keeps of a request: of an address the host only, as the rest may hold a token, and no
-// secret.
+// webhookRecord is what the audit log keeps of a request: only the host of an address, because the rest may hold a
+// token, and no secret.
 func webhookRecord(r v1.WebhookChange) json.RawMessage {
 	if r.URL != nil {
 		host := ""
@@ -103,7 +104,7 @@ func checkWebhookName(name string) error {
 		return err
 	}
 	if !plain(name, "-_.") {
-		return invalid("name", "is %q: expected letters, digits, -, _ and .", clip(name))
+		return invalid("name", "is %q: expected letters, digits, -, _ and .", edge.Clip(name))
 	}
 	return nil
 }
@@ -136,8 +137,8 @@ func (h *Handler) createWebhook(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(req.Name)
-	c.audit.Detail = webhookRecord(req)
+	c.Audit.Target = edge.Clip(req.Name)
+	c.Audit.Detail = webhookRecord(req)
 	if err := checkWebhookName(req.Name); err != nil {
 		return reply{}, err
 	}
@@ -227,7 +228,7 @@ func (h *Handler) changeWebhook(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail = webhookRecord(req)
+	c.Audit.Detail = webhookRecord(req)
 	switch {
 	case req.Name != "" && req.Name != name:
 		return reply{}, invalid("name", "cannot be changed")
@@ -277,7 +278,7 @@ func (h *Handler) testWebhook(ctx context.Context, c *call) (reply, error) {
 	v := v1.WebhookTest{Delivered: true}
 	if err := h.Webhooks.Sender.Test(ctx, s.Webhook); err != nil {
 		v = v1.WebhookTest{Error: err.Error()}
-		c.audit.Message = clip(v.Error)
+		c.Audit.Message = edge.Clip(v.Error)
 	}
 	v.Seconds = time.Since(begun).Seconds()
 	return ok(v)

@@ -8,6 +8,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
@@ -20,7 +21,7 @@ import (
 // which there is something to tell.
 func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
-	q := whyQuery{eventReader: eventReader{h: h, who: &c.principal}, catalogue: why.Open(), now: h.Now()}
+	q := whyQuery{eventReader: eventReader{h: h, who: &c.Principal}, catalogue: why.Open(), now: h.Now()}
 	q.namespace, q.name, q.hosts, q.most = p.text("namespace"), p.text("name"), p.list("host"), p.limit()
 	if all := p.flag("all"); all != nil {
 		q.all = *all
@@ -34,11 +35,11 @@ func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(q.namespace + "/" + q.name)
+	c.Audit.Target = edge.Clip(q.namespace + "/" + q.name)
 	if err := q.look(ctx); err != nil {
 		return reply{}, err
 	}
-	c.audit.Targets = q.total
+	c.Audit.Targets = q.total
 	return ok(q.view())
 }
 
@@ -236,7 +237,9 @@ func (q *whyQuery) sort() {
 
 func (q *whyQuery) view() v1.Why {
 	q.sort()
-	v := v1.Why{Findings: q.found[:min(q.most, len(q.found))], Causes: []v1.CauseCount{}, Wrong: q.wrong, Total: q.total}
+	v := v1.Why{
+		Findings: q.found[:min(q.most, len(q.found))], Causes: []v1.CauseCount{}, Wrong: q.wrong, Total: q.total,
+	}
 	if v.Findings == nil {
 		v.Findings = []v1.Finding{}
 	}

@@ -19,6 +19,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/httpapi"
@@ -101,13 +102,15 @@ func newWorld(t *testing.T) *world {
 // serve makes the handler, which believes the given gateways.
 func (w *world) serve(trusted ...netip.Prefix) {
 	w.handler = httpapi.New(httpapi.Config{
-		Rooms: admission.New(),
-		Tasks: w, Repeats: w, Observations: w, Groups: w, Audit: w, Engine: w, Directory: w,
-		Gate:            gate.New(gate.Config{Store: w, Login: w, Now: func() time.Time { return w.now }}),
+		Config: edge.Config{
+			Gate:   gate.New(gate.Config{Store: w, Login: w, Now: func() time.Time { return w.now }}),
+			Engine: w, Tasks: w, Audit: w, Rooms: admission.New(),
+			Log: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { return w.now },
+		},
+		Repeats: w, Observations: w, Groups: w, Directory: w,
 		TrustedGateways: trusted,
 		Ready:           func() error { return w.notReady },
-		Log:             slog.New(slog.DiscardHandler),
-		Now:             func() time.Time { return w.now },
 	})
 }
 
