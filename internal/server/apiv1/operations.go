@@ -137,14 +137,14 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 		}
 		return nil
 	})
+	if denied, ok := errors.AsType[*edge.DeniedError](err); ok {
+		return reply{}, forbidden(denied.Missing)
+	}
 	c.Audit.Targets = len(views)
 	var last any
-	denied, isDenied := errors.AsType[*edge.DeniedError](err)
 	switch {
 	case errors.Is(err, errFull):
 		last = seen
-	case isDenied:
-		return reply{}, forbidden(denied.Missing)
 	case err != nil:
 		return reply{}, stored(err, "operation", id)
 	}

@@ -64,6 +64,8 @@ type world struct {
 	// storeErr fails every call to the store and the engine; appsErr the look for an app.
 	storeErr error
 	appsErr  error
+	// readings counts how often a task was read.
+	readings int
 	// breakAfter fails a poll after so many items.
 	breakAfter int
 	// waited is called by Wait.
@@ -173,6 +175,7 @@ func (w *world) Wait(ctx context.Context, _ string) error { return w.waited(ctx)
 func (w *world) TaskItems(_ context.Context, id, app string, fn func(store.ItemView) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.readings++
 	t, ok := w.tasks[id]
 	if w.storeErr != nil {
 		return w.storeErr

@@ -3,14 +3,12 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
-	"drover/internal/server/audit"
 	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
@@ -161,80 +159,4 @@ func (c *call) describe(ops []gse.Operation, targets int, task string) {
 		counts[ops[i].Op] += len(ops[i].Targets)
 	}
 	c.Operates(subject, targets, task, counts)
-}
-
-// result is the poll of a GSE task: every key that was asked for, in every answer.
-func (s *server) result(ctx context.Context, c *call) (payload, error) {
-	task, err := gse.ReadResult(c.params)
-	if err != nil {
-		return nil, badParameters(err)
-	}
-	c.Audit.Target = edge.Clip(task)
-	return func(w *jsonWriter) error {
-		w.raw("{")
-		err := s.entries(ctx, c, task, w, func(it gse.Item) gse.Entry { return gse.Result(it, s.Now()) })
-		w.raw("}")
-		return err
-	}, nil
-}
-
-// jobResult is the poll of a JOB task.
-func (s *server) jobResult(ctx context.Context, c *call) (payload, error) {
-	task, err := gse.ReadJobResult(c.params)
-	if err != nil {
-		return nil, badParameters(err)
-	}
-	c.Audit.Target = edge.Clip(task)
-	return func(w *jsonWriter) error {
-		status := gse.CodeSuccess
-		w.raw(`{"result":{`)
-		err := s.entries(ctx, c, task, w, func(it gse.Item) gse.Entry {
-			e := gse.JobResult(it, s.Now())
-			if e.ErrorCode == gse.CodeHandling {
-				status = gse.CodeHandling
-			}
-			return e
-		})
-		w.raw(fmt.Sprintf(`},"status":%d}`, status))
-		return err
-	}, nil
-}
-
-// entries writes the members of a result map, one for each key of the task, as they come out of the store.
-func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWriter,
-	entry func(gse.Item) gse.Entry,
-) error {
-	err := s.items(ctx, c, task, w, entry)
-	if denied, ok := errors.AsType[*edge.DeniedError](err); ok {
-		return lacks(c, denied.Missing)
-	}
-	switch refused := (*refusal)(nil); {
-	case err == nil:
-		return nil
-	case errors.Is(err, store.ErrNotFound):
-		return refusef(unknownTask, "task_id %q does not exist", audit.Clip(task, 100))
-	case errors.As(err, &refused):
-		return err
-	default:
-		return failure("read the task", err)
-	}
-}
-
-func (s *server) items(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
-	seq := sequence{w: w}
-	read := func(fn func(store.ItemView) error) error {
-		return s.Results(ctx, c.Call, task, c.Principal.App, s.viewHost, fn)
-	}
-	return readAhead(read, func(v *store.ItemView) error {
-		c.Audit.Targets++
-		it := gse.Item{
-			Asked: v.Asked, IP: v.IP,
-			Op: v.Op, Process: v.Process,
-			ProcName: v.ProcName, SetupPath: v.SetupPath, FuncID: v.FuncID, InstanceID: v.InstanceID,
-		}
-		if v.Done {
-			it.Outcome = v.Outcome
-		}
-		return seq.member(v.Key, entry(it))
-	})
 }
