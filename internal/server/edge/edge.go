@@ -178,9 +178,8 @@ func (e *Config) Record(ctx context.Context, c *Call, end Ending) {
 	if end.Denied {
 		c.Audit.Allowed = false
 	}
-	log := e.Log.With("endpoint", c.Audit.Action, "request", c.Audit.RequestID)
 	if end.Cause != nil && ctx.Err() == nil { // a caller that hung up is not a fault of the server
-		log.Error("call failed", "error", end.Cause)
+		e.Log.Error("call failed", "endpoint", c.Audit.Action, "request", c.Audit.RequestID, "error", end.Cause)
 	}
 	if c.Audited {
 		return
@@ -197,7 +196,8 @@ func (e *Config) Record(ctx context.Context, c *Call, end Ending) {
 		err = e.Audit.PutAudit(ctx, c.Audit)
 	}
 	if err != nil {
-		log.Error("lost audit row", "app", c.Audit.App, "error", err)
+		e.Log.Error("lost audit row", "endpoint", c.Audit.Action, "request", c.Audit.RequestID, "app", c.Audit.App,
+			"error", err)
 	}
 }
 
