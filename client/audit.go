@@ -2,29 +2,13 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"net/url"
 	"strconv"
 	"time"
-)
 
-// AuditRow is one call or one denial.
-type AuditRow struct {
-	At        time.Time `json:"at"`
-	App       string    `json:"app"`
-	User      string    `json:"user"`
-	Remote    string    `json:"remote"`
-	RequestID string    `json:"request_id"`
-	// Action is the name of the endpoint, Target the shortened list of targets, and Targets their number.
-	Action  string          `json:"action"`
-	Target  string          `json:"target,omitempty"`
-	Targets int             `json:"targets"`
-	Allowed bool            `json:"allowed"`
-	Code    int             `json:"code"`
-	Message string          `json:"message,omitempty"`
-	Detail  json.RawMessage `json:"detail,omitempty"`
-}
+	v1 "drover/api/v1"
+)
 
 // AuditFilter selects rows. An empty field matches all.
 type AuditFilter struct {
@@ -54,5 +38,5 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditRow, e
 	if f.Allowed != nil {
 		query.Set("allowed", strconv.FormatBool(*f.Allowed))
 	}
-	return pages[AuditRow](ctx, c, "/audit", query, f.Limit)
+	return pages[AuditRow](ctx, c, at(v1.RouteListAudit), query, f.Limit)
 }

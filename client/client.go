@@ -1,7 +1,7 @@
 // Package client calls a drover server through its own API, /api/v1. It owns the transport of a call: to a URL with
 // credentials, or through the local socket of a server on the same host. It also owns the paging of lists and the
-// conversion of rejections into errors. It decides nothing and keeps no state except connections. It imports nothing of
-// drover, so that any program may use it.
+// conversion of rejections into errors. It decides nothing and keeps no state except connections. Of drover it imports
+// only api/v1, the types of the API, so that any program may use it.
 package client
 
 import (
@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	v1 "drover/api/v1"
 )
 
 // Config holds the address of the server and the credentials of the caller. Exactly one of URL and Socket is set.
@@ -125,37 +127,6 @@ func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 	return dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
 }
 
-// Error is a rejection by the server, in the form of RFC 9457.
-type Error struct {
-	Status int    `json:"status"`
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	// Fields names the invalid fields of the request, if they are known.
-	Fields []FieldError `json:"errors,omitempty"`
-	// RequestID identifies the call in the audit log and in the server's log.
-	RequestID string `json:"request_id,omitempty"`
-}
-
-// FieldError is an error in one field of a request.
-type FieldError struct {
-	Field  string `json:"field"`
-	Detail string `json:"detail"`
-}
-
-// Error returns the text for an operator.
-func (e *Error) Error() string {
-	text := e.Detail
-	if text == "" {
-		text = e.Title
-	}
-	for _, f := range e.Fields {
-		if named := f.Field + ": " + f.Detail; f.Detail != e.Detail && !strings.Contains(text, named) {
-			text += "; " + named
-		}
-	}
-	return text
-}
-
 // UnreachableError tells that there was no answer: the server may or may not have executed the call.
 type UnreachableError struct {
 	Server string
@@ -174,23 +145,30 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// get reads a resource into out.
-func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
-	return c.do(ctx, http.MethodGet, path, query, nil, out)
+// place is a method and a path.
+type place struct{ method, path string }
+
+// at returns the place of a route with values for the segments in braces.
+func at(route string, values ...string) place {
+	method, path, _ := strings.Cut(route, " ")
+	for _, v := range values {
+		before, rest, _ := strings.Cut(path, "{")
+		_, after, _ := strings.Cut(rest, "}")
+		path = before + segment(v) + after
+	}
+	return place{method, path}
 }
 
-// do sends one call below /api/v1 and reads the answer into out, which may be nil.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
-	return c.within(ctx, answerTime, method, path, query, in, out)
+// do sends one call and reads the answer into out. The body in and out may be nil.
+func (c *Client) do(ctx context.Context, p place, query url.Values, in, out any) error {
+	return c.within(ctx, answerTime, p, query, in, out)
 }
 
 // within is do with a time limit of its own for the answer.
-func (c *Client) within(ctx context.Context, limit time.Duration, method, path string, query url.Values, in,
-	out any,
-) error {
+func (c *Client) within(ctx context.Context, limit time.Duration, p place, query url.Values, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	req, err := c.request(ctx, method, path, query, in)
+	req, err := c.request(ctx, p, query, in)
 	if err != nil {
 		return err
 	}
@@ -227,8 +205,8 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	return &UnreachableError{Server: c.name, Err: err}
 }
 
-// request makes a call below /api/v1.
-func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {
+// request makes a call.
+func (c *Client) request(ctx context.Context, p place, query url.Values, in any) (*http.Request, error) {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
@@ -237,11 +215,11 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 		}
 		body = bytes.NewReader(data)
 	}
-	target := c.base + "/api/v1" + path
+	target := c.base + p.path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	req, err := http.NewRequestWithContext(ctx, p.method, target, body)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make request: %w", err)
 	}
@@ -267,14 +245,8 @@ func (c *Client) refusal(resp *http.Response, data []byte) error {
 	return e
 }
 
-// page is one page of a list.
-type page[T any] struct {
-	Items      []T    `json:"items"`
-	NextCursor string `json:"next_cursor"`
-}
-
 // pages yields a list until its end, up to limit items (0: no limit), or until the first error, which it yields last.
-func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int) iter.Seq2[T, error] {
+func pages[T any](ctx context.Context, c *Client, p place, query url.Values, limit int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		left := limit
 		for {
@@ -283,13 +255,13 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 				size = min(left, maxPage)
 			}
 			query.Set("limit", strconv.Itoa(size))
-			var p page[T]
-			if err := c.get(ctx, path, query, &p); err != nil {
+			var part v1.Page[T]
+			if err := c.do(ctx, p, query, nil, &part); err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
-			for _, item := range p.Items {
+			for _, item := range part.Items {
 				if !yield(item, nil) {
 					return
 				}
@@ -297,10 +269,10 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 					return
 				}
 			}
-			if p.NextCursor == "" {
+			if part.NextCursor == "" {
 				return
 			}
-			query.Set("cursor", p.NextCursor)
+			query.Set("cursor", part.NextCursor)
 		}
 	}
 }

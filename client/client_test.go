@@ -96,9 +96,9 @@ func TestFaultsAreToldOnce(t *testing.T) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		reply(w, client.Error{
 			Title: "T", Detail: "spec.a: is empty; spec.b: is 1", Fields: []client.FieldError{
-				{"spec.a", "is empty"},
-				{"spec.b", "is 1"},
-				{"spec.c", "is 2"},
+				{Field: "spec.a", Detail: "is empty"},
+				{Field: "spec.b", Detail: "is 1"},
+				{Field: "spec.c", Detail: "is 2"},
 			},
 		})
 	})

@@ -7,91 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	v1 "drover/api/v1"
 )
-
-// Event is a change of a process, or of its host.
-type Event struct {
-	// Cursor is its place in the order of arrival at the server.
-	Cursor int64 `json:"cursor"`
-	// At is its time by the clock of the host.
-	At         time.Time `json:"at"`
-	ReceivedAt time.Time `json:"received_at"`
-	Host       Host      `json:"host"`
-	// Namespace and Name are empty if the event is about the host.
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	// Kind is a word such as "exited"; From and To are states, as in Process.
-	Kind  string `json:"kind"`
-	From  string `json:"from,omitempty"`
-	To    string `json:"to,omitempty"`
-	Cause *Cause `json:"cause,omitempty"`
-	Actor Actor  `json:"actor,omitzero"`
-
-	EventDetail
-}
-
-// EventDetail holds the fields that only some events have.
-type EventDetail struct {
-	PID  int   `json:"pid,omitempty"`
-	Exit *Exit `json:"exit,omitempty"`
-	// RunSeconds is the run time of the instance, or of the command.
-	RunSeconds float64 `json:"run_seconds,omitempty"`
-	// Output is the end of the output.
-	Output string `json:"output,omitempty"`
-	// Attempt counts the relaunches since the retries were last full; in "events-lost" it is the number of lost events.
-	Attempt int     `json:"attempt,omitempty"`
-	Breach  *Breach `json:"breach,omitempty"`
-}
-
-// Cause explains a state or an event. ID is stable; Text is for people.
-type Cause struct {
-	ID       string     `json:"id,omitempty"`
-	Text     string     `json:"text,omitempty"`
-	Evidence []string   `json:"evidence,omitempty"`
-	Since    *time.Time `json:"since,omitempty"`
-}
-
-// Actor is the origin of an event: caller (with App, User and Operation), policy, kernel, self or outside.
-type Actor struct {
-	Kind      string `json:"kind,omitempty"`
-	App       string `json:"app,omitempty"`
-	User      string `json:"user,omitempty"`
-	Operation string `json:"operation,omitempty"`
-}
-
-// Exit tells how a process or a command ended. Known is false if the kernel did not give the exit status.
-type Exit struct {
-	Known  bool       `json:"known"`
-	Code   int        `json:"code"`
-	Signal int        `json:"signal,omitempty"`
-	Core   bool       `json:"core,omitempty"`
-	OOM    bool       `json:"oom,omitempty"`
-	At     *time.Time `json:"at,omitempty"`
-}
-
-// Breach is the proof of an exceeded limit, in percent of the whole machine.
-type Breach struct {
-	Resource string    `json:"resource"`
-	Limit    float64   `json:"limit"`
-	Samples  []float64 `json:"samples"`
-	// Group is the process group whose limit was exceeded; Scores rank its processes, highest first.
-	Group  string  `json:"group,omitempty"`
-	Scores []Score `json:"scores,omitempty"`
-}
-
-// Score is the rank of one process of a group when drover chose a victim.
-type Score struct {
-	Process ProcessID `json:"process"`
-	Usage   float64   `json:"usage"`
-	Limit   float64   `json:"limit,omitempty"`
-	Score   float64   `json:"score"`
-}
-
-// ProcessID names a process.
-type ProcessID struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-}
 
 // EventFilter selects events. An empty field matches all. Namespaces and names are patterns: * matches any text, ? one
 // character.
@@ -126,7 +44,7 @@ func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[Event, err
 	if !f.Until.IsZero() {
 		query.Set("until", f.Until.UTC().Format(time.RFC3339Nano))
 	}
-	return pages[Event](ctx, c, "/events", query, f.Limit)
+	return pages[Event](ctx, c, at(v1.RouteListEvents), query, f.Limit)
 }
 
 // FollowEvents yields the latest past events, the oldest first, and then each event once as it arrives, until ctx ends
@@ -160,14 +78,12 @@ func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[Even
 
 // recentEvents returns the last f.Limit events, the latest first, and the cursor after which to continue.
 func (c *Client) recentEvents(ctx context.Context, f EventFilter) (past []Event, last int64, err error) {
-	var head struct {
-		Last int64 `json:"last"`
-	}
+	var head v1.EventPage
 	query := f.query()
 	query.Set("limit", strconv.Itoa(1))
-	if err := c.get(ctx, "/events", query, &head); err != nil || f.Limit <= 0 {
+	if err := c.do(ctx, at(v1.RouteListEvents), query, nil, &head); err != nil || f.Limit <= 0 {
 		return nil, head.Last, err
 	}
-	past, err = Collect(pages[Event](ctx, c, "/events", f.query(), f.Limit))
+	past, err = Collect(pages[Event](ctx, c, at(v1.RouteListEvents), f.query(), f.Limit))
 	return past, head.Last, err
 }

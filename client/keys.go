@@ -2,37 +2,15 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"time"
+
+	v1 "drover/api/v1"
 )
-
-// Key is a key by which agents trust the server. It holds no secret.
-type Key struct {
-	// Kind is manifest, ca or agent-signer. ID is the public key, or the fingerprint of an authority.
-	Kind string `json:"kind"`
-	ID   string `json:"id"`
-	// Stage is next (agents trust it, and servers do not use it yet), present, or former (kept for agents that know no
-	// later key).
-	Stage string    `json:"stage"`
-	Since time.Time `json:"since"`
-	// Until is the time at which the server drops a former key. Ends is the expiry of an authority's certificate.
-	Until *time.Time `json:"until,omitempty"`
-	Ends  *time.Time `json:"ends,omitempty"`
-}
-
-// Keys holds all keys and their use.
-type Keys struct {
-	Keys []Key `json:"keys"`
-	// Online is the number of online hosts, and Reached the number of these that trust these keys, as far as this
-	// server knows.
-	Online  int `json:"online"`
-	Reached int `json:"reached"`
-}
 
 // Keys lists the keys.
 func (c *Client) Keys(ctx context.Context) (Keys, error) {
 	var k Keys
-	err := c.get(ctx, "/keys", nil, &k)
+	err := c.do(ctx, at(v1.RouteListKeys), nil, nil, &k)
 	return k, err
 }
 
@@ -41,15 +19,12 @@ func (c *Client) Keys(ctx context.Context) (Keys, error) {
 // hosts that do not know the next key yet.
 func (c *Client) RotateKeys(ctx context.Context, kind string, keep time.Duration, force bool) (Keys, error) {
 	var k Keys
-	body := struct {
-		Keep  int64 `json:"keep_seconds,omitempty"`
-		Force bool  `json:"force,omitempty"`
-	}{int64(keep / time.Second), force}
-	err := c.do(ctx, http.MethodPost, "/keys/"+segment(kind)+"/rotate", nil, body, &k)
+	body := v1.RotateRequest{KeepSeconds: int64(keep / time.Second), Force: force}
+	err := c.do(ctx, at(v1.RouteRotateKeys, kind), nil, body, &k)
 	return k, err
 }
 
 // DropKey discards a next key, or retires a former key now.
 func (c *Client) DropKey(ctx context.Context, kind, id string) error {
-	return c.do(ctx, http.MethodDelete, "/keys/"+segment(kind)+"/"+segment(id), nil, nil, nil)
+	return c.do(ctx, at(v1.RouteDropKey, kind, id), nil, nil, nil)
 }

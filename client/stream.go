@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	v1 "drover/api/v1"
 )
 
 const (
@@ -41,7 +43,7 @@ func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) i
 		wait := soonest
 		for ctx.Err() == nil {
 			query.Set("after", strconv.FormatInt(cursor, 10))
-			err := c.stream(ctx, "/events/stream", query, func(id int64, data []byte) error {
+			err := c.stream(ctx, query, func(id int64, data []byte) error {
 				wait = soonest
 				if data == nil {
 					cursor = id
@@ -104,13 +106,13 @@ func pause(ctx context.Context, d time.Duration) {
 
 // stream reads server-sent events until take returns an error, or until the server ends them, which is not an error.
 // Data is nil if the server only reports its cursor.
-func (c *Client) stream(ctx context.Context, path string, query url.Values,
+func (c *Client) stream(ctx context.Context, query url.Values,
 	take func(id int64, data []byte) error,
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	hangUp := func() { cancel(errSilent) }
-	req, err := c.request(ctx, http.MethodGet, path, query, nil)
+	req, err := c.request(ctx, at(v1.RouteStreamEvents), query, nil)
 	if err != nil {
 		return err
 	}

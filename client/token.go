@@ -3,30 +3,11 @@ package client
 import (
 	"context"
 	"iter"
-	"net/http"
 	"net/url"
 	"time"
-)
 
-// JoinToken lets hosts join.
-type JoinToken struct {
-	ID string `json:"id"`
-	// State is open, spent, expired or revoked.
-	State string `json:"state"`
-	// Role is the kind of program that joins with it: agent or proxy.
-	Role      string            `json:"role"`
-	Cloud     int               `json:"cloud"`
-	Labels    map[string]string `json:"labels"`
-	Business  int64             `json:"business,omitempty"`
-	Note      string            `json:"note,omitempty"`
-	Uses      int               `json:"uses"`
-	Used      int               `json:"used"`
-	CreatedAt time.Time         `json:"created_at"`
-	ExpiresAt time.Time         `json:"expires_at"`
-	RevokedAt *time.Time        `json:"revoked_at,omitempty"`
-	// Token is set only in the answer to the call that created it. The server cannot show it again.
-	Token string `json:"token,omitempty"`
-}
+	v1 "drover/api/v1"
+)
 
 // NewJoinToken holds the values of a new token.
 type NewJoinToken struct {
@@ -46,38 +27,33 @@ type NewJoinToken struct {
 // CreateJoinToken creates a join token; the answer holds it.
 func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (JoinToken, error) {
 	var made JoinToken
-	body := struct {
-		Role     string            `json:"role,omitempty"`
-		Cloud    int               `json:"cloud"`
-		Labels   map[string]string `json:"labels,omitempty"`
-		Business int64             `json:"business,omitempty"`
-		Note     string            `json:"note,omitempty"`
-		Uses     int               `json:"uses"`
-		TTL      int64             `json:"ttl_seconds"`
-	}{t.Role, t.Cloud, t.Labels, t.Business, t.Note, t.Uses, int64(t.TTL / time.Second)}
-	err := c.do(ctx, http.MethodPost, "/tokens", nil, body, &made)
+	body := v1.JoinTokenRequest{
+		Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses,
+		TTLSeconds: int64(t.TTL / time.Second),
+	}
+	err := c.do(ctx, at(v1.RouteCreateJoinToken), nil, body, &made)
 	return made, err
 }
 
 // JoinTokens lists the join tokens, newest first.
 func (c *Client) JoinTokens(ctx context.Context) iter.Seq2[JoinToken, error] {
-	return pages[JoinToken](ctx, c, "/tokens", url.Values{}, 0)
+	return pages[JoinToken](ctx, c, at(v1.RouteListJoinTokens), url.Values{}, 0)
 }
 
 // JoinToken returns one join token, without its secret.
 func (c *Client) JoinToken(ctx context.Context, id string) (JoinToken, error) {
 	var t JoinToken
-	err := c.get(ctx, "/tokens/"+segment(id), nil, &t)
+	err := c.do(ctx, at(v1.RouteGetJoinToken, id), nil, nil, &t)
 	return t, err
 }
 
 // RevokeJoinToken revokes a join token. Hosts that joined with it stay.
 func (c *Client) RevokeJoinToken(ctx context.Context, id string) error {
-	return c.do(ctx, http.MethodDelete, "/tokens/"+segment(id), nil, nil, nil)
+	return c.do(ctx, at(v1.RouteRevokeJoinToken, id), nil, nil, nil)
 }
 
 // RemoveAgent removes a host by its id, cloud:ip or key: the server disconnects it at once and rejects it if it
 // reconnects.
 func (c *Client) RemoveAgent(ctx context.Context, host string) error {
-	return c.do(ctx, http.MethodDelete, "/agents/"+segment(host), nil, nil, nil)
+	return c.do(ctx, at(v1.RouteRemoveAgent, host), nil, nil, nil)
 }

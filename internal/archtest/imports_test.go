@@ -108,7 +108,8 @@ func TestBrokerBelongsToServersAndProxies(t *testing.T) {
 // mayImport lists which of our packages each package of the product may import.
 func mayImport() map[string][]string {
 	return map[string][]string{
-		"client":                   {},
+		"api/v1":                   {},
+		"client":                   {"api/v1"},
 		"internal/clip":            {},
 		"internal/idle":            {},
 		"internal/command":         {"internal/joining"},
@@ -121,7 +122,7 @@ func mayImport() map[string][]string {
 		"internal/pki":             {"internal/durable"},
 		"internal/crontab":         {},
 		"internal/wildcard":        {},
-		"internal/process":         {"internal/crontab"},
+		"internal/process":         {"api/v1", "internal/crontab"},
 		"internal/agent/timetable": {"internal/crontab", "internal/idle", "internal/process"},
 		"internal/agent/lifecycle": {"internal/process"},
 		"internal/gse":             {"internal/clip", "internal/process"},
@@ -245,6 +246,7 @@ func mayImport() map[string][]string {
 			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
 			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/server/access",
 			"internal/server/admission", "internal/server/apiv1", "internal/server/audit", "internal/server/dbclock",
+			"internal/server/edge",
 			"internal/server/engine", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/httpapi", "internal/server/keyring", "internal/server/lease", "internal/server/login",
 			"internal/server/metrics", "internal/server/peers", "internal/server/roll", "internal/server/store",
@@ -252,10 +254,14 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
-			"internal/process", "internal/server/access", "internal/server/admission", "internal/server/audit",
+			"api/v1", "internal/process", "internal/server/access", "internal/server/admission", "internal/server/edge",
 			"internal/server/enrol", "internal/server/fleet", "internal/server/gate", "internal/server/keyring",
 			"internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
 			"internal/wildcard",
+		},
+		"internal/server/edge": {
+			"internal/process", "internal/server/access", "internal/server/admission", "internal/server/audit",
+			"internal/server/gate", "internal/server/store",
 		},
 		"internal/server/enrol": {
 			"internal/config/settings", "internal/server/access", "internal/server/audit", "internal/server/fleet",
@@ -263,7 +269,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/httpapi": {
 			"internal/gse", "internal/process", "internal/server/access", "internal/server/admission",
-			"internal/server/audit", "internal/server/fleet", "internal/server/gate", "internal/server/store",
+			"internal/server/audit", "internal/server/edge", "internal/server/fleet", "internal/server/gate", "internal/server/store",
 			"internal/server/task",
 		},
 		"internal/server/keyring": {"internal/durable", "internal/fabric", "internal/idle", "internal/pki"},

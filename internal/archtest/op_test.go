@@ -62,7 +62,7 @@ func TestStepsForOperationsLeadToTheTable(t *testing.T) {
 	words := map[string]string{
 		"internal/process/op.go":              `Ops\(\) \[\]OpInfo`,
 		"internal/agent/operation/actions.go": `map\[process\.Op\]func`,
-		"client/operation.go":                 `(?m)^\tOpStart `,
+		"api/v1/operation.go":                 `(?m)^\tOpStart `,
 		"internal/gse/gse.go":                 `func Code\(f process\.Fault\)`,
 	}
 	for _, file := range files {
@@ -72,7 +72,7 @@ func TestStepsForOperationsLeadToTheTable(t *testing.T) {
 	}
 }
 
-// TestContractNamesTheOperations: the Go client and api/openapi.yaml name what drover's own API offers.
+// TestContractNamesTheOperations: api/v1 and api/openapi.yaml name what drover's own API offers.
 func TestContractNamesTheOperations(t *testing.T) {
 	var want, constants []string
 	for _, row := range process.Ops() {
@@ -80,12 +80,12 @@ func TestContractNamesTheOperations(t *testing.T) {
 			want = append(want, string(row.Op))
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\tOp\w+ += "(.*)"$`).FindAllStringSubmatch(
-		content(t, "client/operation.go"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\tOp[A-Z]\w* += "(.*)"$`).FindAllStringSubmatch(
+		content(t, "api/v1/operation.go"), -1) {
 		constants = append(constants, m[1])
 	}
 	if !slices.Equal(constants, want) {
-		t.Errorf("client/operation.go has the constants %q, want %q", constants, want)
+		t.Errorf("api/v1/operation.go has the constants %q, want %q", constants, want)
 	}
 	if line := "op: {type: string, enum: [" + strings.Join(want, ", ") + "]}"; !strings.Contains(
 		content(t, "api/openapi.yaml"), line) {

@@ -135,7 +135,7 @@ func shortest(r crontab.Rule) (gap time.Duration) {
 	return gap
 }
 
-func (h HardLimits) faults(f *faults) {
+func (f *faults) hard(h HardLimits) {
 	const at = "spec.hard_limits."
 	for _, l := range []struct {
 		name         string
@@ -153,7 +153,7 @@ func (h HardLimits) faults(f *faults) {
 	}
 }
 
-func (r *Readiness) faults(f *faults) {
+func (f *faults) ready(r *Readiness) {
 	const at = "spec.ready."
 	given := 0
 	for _, value := range []string{r.TCP, r.HTTP, r.Exec, r.Log} {
@@ -202,7 +202,7 @@ func isAddress(text string) bool {
 	return err == nil && n > 0 && host != "" && !strings.ContainsAny(host, " \t\n/[]")
 }
 
-func (p Probes) faults(f *faults) {
+func (f *faults) probes(p Probes) {
 	const at = "spec.probes."
 	f.upTo(maxInterval, at+"health_interval", p.HealthInterval)
 	f.upTo(maxInterval, at+"health_timeout", p.HealthTimeout)

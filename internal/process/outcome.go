@@ -3,22 +3,23 @@ package process
 import (
 	"errors"
 	"fmt"
+
+	v1 "drover/api/v1"
 )
 
 // Fault is the kind of a failure. Its zero value means success. Only the HTTP edge converts it to codes on the wire.
 type Fault string
 
-// The faults.
+// The faults, as the outcomes of the own API.
 const (
 	None              Fault = ""
-	AgentUnavailable  Fault = "agent-unavailable"  // the agent is unknown or away, or did not answer
-	AlreadyRunning    Fault = "already-running"    // a start found the process alive
-	NotRunning        Fault = "not-running"        // a stop or kill found no process, an unregister found no record
-	IllegalOp         Fault = "illegal-op"         // no such operation
-	CheckFailed       Fault = "check-failed"       // the state after the command is wrong
-	AlreadyRegistered Fault = "already-registered" // a register found a record
-	// a command failed, or drover cannot execute the request; the text says why
-	Failed Fault = "failed"
+	AgentUnavailable  Fault = v1.OutcomeAgentUnavailable
+	AlreadyRunning    Fault = v1.OutcomeAlreadyRunning
+	NotRunning        Fault = v1.OutcomeNotRunning
+	IllegalOp         Fault = v1.OutcomeIllegalOp
+	CheckFailed       Fault = v1.OutcomeCheckFailed
+	AlreadyRegistered Fault = v1.OutcomeAlreadyRegistered
+	Failed            Fault = v1.OutcomeFailed
 )
 
 // Outcome is the one final answer to an operation on one process of one agent.
@@ -133,20 +134,20 @@ type Status struct {
 	Instance Instance `json:"instance"`
 }
 
-// The states that drover shows: the states of docs/states.md, and two states that replace a less specific one.
+// The states that drover shows.
 const (
-	StateUnknown   = "unknown"
-	StateStopped   = "stopped"
-	StateScheduled = "scheduled"
-	StateStarting  = "starting"
-	StateRunning   = "running"
-	StateFlapping  = "flapping"  // it was relaunched too often lately, whatever it does now
-	StateUnhealthy = "unhealthy" // it runs, and its health checks fail
-	StateStopping  = "stopping"
-	StateBackoff   = "backoff"
-	StateGivenUp   = "given-up"
-	StateFinished  = "finished"
-	StateOperating = "operating"
+	StateUnknown   = v1.StateUnknown
+	StateStopped   = v1.StateStopped
+	StateScheduled = v1.StateScheduled
+	StateStarting  = v1.StateStarting
+	StateRunning   = v1.StateRunning
+	StateFlapping  = v1.StateFlapping
+	StateUnhealthy = v1.StateUnhealthy
+	StateStopping  = v1.StateStopping
+	StateBackoff   = v1.StateBackoff
+	StateGivenUp   = v1.StateGivenUp
+	StateFinished  = v1.StateFinished
+	StateOperating = v1.StateOperating
 )
 
 // States lists them.

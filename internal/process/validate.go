@@ -55,11 +55,11 @@ func (s *Spec) Faults(op Op) []FieldFault {
 	if s.Policy.Kind == Periodic && (row.Spec != SpecSent || s.Policy.Crontab != "") {
 		f = append(f, s.TimetableFaults()...)
 	}
-	s.Hard.faults(&f)
+	f.hard(s.Hard)
 	if s.Ready != nil {
-		s.Ready.faults(&f)
+		f.ready(s.Ready)
 	}
-	s.Probes.faults(&f)
+	f.probes(s.Probes)
 	s.configFaults(&f)
 	return f
 }

@@ -9,30 +9,31 @@ import (
 	"drover/internal/httpd"
 	"drover/internal/server/admission"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/edge"
 	"drover/internal/server/httpapi"
 )
 
 // Serve answers HTTP until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
-	rooms := admission.New()
+	both := edge.Config{
+		Gate: s.gate, Engine: s.engine, Tasks: s.store, Audit: s.audit, Rooms: admission.New(), Log: s.cfg.Log,
+		Now: s.clock.Wall,
+	}
 	own := apiv1.New(apiv1.Config{
-		Rooms: rooms, CursorSecret: s.cursors,
-		Gate: s.gate, Engine: s.engine, Directory: s.directory, Listing: s.store, Events: s.store, Results: s.store,
+		Config: both, CursorSecret: s.cursors,
+		Arrivals: s.engine, Directory: s.directory, Listing: s.store, Events: s.store,
 		Webhooks: apiv1.Webhooks{Store: s.webhooks, Sender: alarmSender{s.sender, s.cluster}}, Joining: s.joiningAPI(),
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
-		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets}, Audit: s.audit,
-		History: s.store, Fullness: s.store, Now: s.clock.Wall, Log: s.cfg.Log,
+		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},
+		History:  s.store, Fullness: s.store,
 	})
 	if s.joining != nil {
 		s.joining.proxies.takeJoins(own)
 	}
 	compatible := httpapi.New(httpapi.Config{
-		Rooms: rooms,
-		Tasks: s.store, Repeats: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine,
-		Directory: s.directory,
-		Gate:      s.gate, TrustedGateways: s.cfg.TrustedGateways,
-		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Extras.Metrics, s.cfg.Log), Now: s.clock.Wall,
-		Log: s.cfg.Log,
+		Config: both, Repeats: s.store, Observations: s.store, Groups: s.store, Directory: s.directory,
+		TrustedGateways: s.cfg.TrustedGateways,
+		Ready:           s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Extras.Metrics, s.cfg.Log),
 	})
 	handler := s.metrics.Counted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The compatible paths are matched by their end, and a mux would redirect one that is not clean.

@@ -23,6 +23,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/edge"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
@@ -77,8 +78,8 @@ func (w *world) start() {
 	w.must(err)
 	s := &server{db: db, engine: engine.New(engine.Config{Store: db, Directory: directory, Key: key, Log: w.log})}
 	s.handler = apiv1.New(apiv1.Config{
-		Engine: s.engine, Directory: directory, Events: db, Audit: noAudit{},
-		Fullness: db, Log: w.log,
+		Config:   edge.Config{Engine: s.engine, Audit: noAudit{}, Log: w.log},
+		Arrivals: s.engine, Directory: directory, Events: db, Fullness: db,
 	})
 	w.mu.Lock()
 	w.server = s

@@ -213,6 +213,17 @@ func (m *Missing) Found(op Operation, subject, host string) {
 	m.Operation, m.Subject, m.Host = op, subject, host
 }
 
+// Check notes the missing right to do an operation to a subject on a host, unless the reach of the caller covers it.
+func (m *Missing) Check(reach Reach, op Operation, subject string, h Host) {
+	switch {
+	case reach.Covers(h):
+	case reach.Nowhere():
+		m.Found(op, subject, "")
+	default:
+		m.Found(op, subject, h.Address())
+	}
+}
+
 // Any reports whether a right is missing.
 func (m *Missing) Any() bool { return m.Operation != "" }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// All rooms together are 128 MiB. A body is charged for what has arrived of it, so a claim alone takes nothing.
+// All rooms together are 160 MiB. A body is charged for what has arrived of it, so a claim alone takes nothing.
 const (
 	// MostKnown and MostStrange are the largest bodies of callers that have shown who they are in the head, and of
 	// others.
@@ -27,6 +27,10 @@ const (
 	parsedMemory   = 48 << 20
 	mostParsed     = parsedMemory / 2 // of one app: it holds its room until its answer has been read
 	mostPerAddress = MostStrange + piece
+	keptMemory     = 32 << 20
+	mostKept       = keptMemory / 2 // of one app: it holds its room until its answer has been read
+	// kept results take room in steps.
+	keptStep = 256 << 10
 
 	// free is what a body has without asking for room.
 	free = 64 << 10
@@ -46,11 +50,12 @@ var (
 
 // Limiter is what all calls share. It may be used from any goroutine.
 type Limiter struct {
-	known, strange, parsed *semaphore
+	known, strange, parsed, kept *semaphore
 
 	mu        sync.Mutex
 	addresses map[string]*callerShare
 	apps      map[string]*callerShare
+	keepers   map[string]*callerShare
 }
 
 // callerShare is the room of an address of strangers, or of an app.
@@ -63,7 +68,9 @@ type callerShare struct {
 func New() *Limiter {
 	return &Limiter{
 		known: newSemaphore(knownMemory), strange: newSemaphore(strangeMemory), parsed: newSemaphore(parsedMemory),
+		kept:      newSemaphore(keptMemory),
 		addresses: map[string]*callerShare{}, apps: map[string]*callerShare{},
+		keepers: map[string]*callerShare{},
 	}
 }
 
@@ -160,6 +167,19 @@ func (l *Limiter) Parse(ctx context.Context, app string, body []byte) (release f
 		own.release(size)
 		done()
 	}), nil
+}
+
+// Keep returns the room for results of an app that must not leave yet. Grow reports whether there is room for so many
+// bytes in all, and never waits; the first bytes need none. Release gives the room back, and may be called again.
+func (l *Limiter) Keep(app string) (grow func(size int64) bool, release func()) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	own, done := l.shareOf(l.keepers, app, mostKept)
+	r := &reservation{in: []*semaphore{own, l.kept}, done: sync.OnceFunc(done)}
+	return func(size int64) bool {
+		steps := (size - free + keptStep - 1) / keptStep
+		return r.grow(now, steps*keptStep) == nil
+	}, r.release
 }
 
 // shareOf returns the room of an address or an app, which is there until everybody who got it is done.

@@ -66,3 +66,39 @@ func TestMemoryOfABodyIsReleasedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptResultsNeverWait: one app has at most half of the room for results, and gets to know at once that it has no
+// more.
+func TestKeptResultsNeverWait(t *testing.T) {
+	const most = 16 << 20
+	r := admission.New()
+	grow, release := r.Keep("slow")
+	for size := int64(1); size <= most; size *= 2 {
+		if !grow(size) {
+			t.Fatalf("there is no room for %d bytes", size)
+		}
+	}
+	if grow(2 * most) {
+		t.Error("one app gets all the room")
+	}
+	again, releaseAgain := r.Keep("slow")
+	if !again(64<<10) || again(1<<20) {
+		t.Error("a second poll of the app finds other room than the first 64 KiB")
+	}
+	other, releaseOther := r.Keep("other")
+	if !other(most) {
+		t.Error("there is no room for another app")
+	}
+	third, releaseThird := r.Keep("third")
+	if third(1 << 20) {
+		t.Error("there is more room than for two apps")
+	}
+	release()
+	release()
+	if !again(most) {
+		t.Error("released room is not free")
+	}
+	releaseAgain()
+	releaseOther()
+	releaseThird()
+}

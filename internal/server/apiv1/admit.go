@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"net"
 	"net/http"
 
 	"drover/internal/server/access"
-	"drover/internal/server/audit"
 	"drover/internal/server/gate"
 )
 
@@ -21,22 +19,15 @@ type credentials struct {
 	Token     string `json:"bk_token"`
 }
 
-// Longest values of a denied caller that are recorded.
-const (
-	maxCode = 2 * access.MaxAppCode
-	maxUser = access.MaxUser
-)
-
 // admit finds out who calls, and enters it into the call. Leave is called when the call has ended.
 func (h *Handler) admit(ctx context.Context, c *call) (leave func(), err error) {
-	if c.principal, err = h.identify(ctx, c); err != nil {
+	if err := h.identify(ctx, c); err != nil {
 		return nil, err
 	}
-	c.audit.App, c.audit.User = c.principal.App, c.principal.User
-	if c.principal.App == "" { // the operator of this machine
+	if c.Principal.App == "" { // the operator of this machine
 		return func() {}, nil
 	}
-	leave, usage, verdict := h.Gate.Enter(c.principal)
+	leave, usage, verdict := h.Gate.Enter(c.Principal)
 	switch verdict {
 	case gate.TooOften:
 		return nil, busy("the app calls more often than its limit", int(math.Ceil(usage.Reset.Seconds())))
@@ -47,38 +38,34 @@ func (h *Handler) admit(ctx context.Context, c *call) (leave func(), err error) 
 	}
 }
 
-// identify finds out who calls by the credentials of the call.
-func (h *Handler) identify(ctx context.Context, c *call) (access.Principal, error) {
+// identify finds out who calls by the credentials of the call, and enters the caller into the call.
+func (h *Handler) identify(ctx context.Context, c *call) error {
 	if operator, ok := ctx.Value(operatorKey{}).(access.Principal); ok {
-		return operator, nil
+		c.Principal, c.Audit.App, c.Audit.User = operator, operator.App, operator.User
+		return nil
 	}
 	var given credentials
 	if text := c.r.Header.Get("X-Bkapi-Authorization"); text == "" {
-		return access.Principal{},
-			problemf(http.StatusUnauthorized, "no credentials: expected them in X-Bkapi-Authorization")
+		return problemf(http.StatusUnauthorized, "no credentials: expected them in X-Bkapi-Authorization")
 	} else if err := json.Unmarshal([]byte(text), &given); err != nil {
-		return access.Principal{},
-			problemf(http.StatusUnauthorized, "X-Bkapi-Authorization is not a JSON object of strings")
+		return problemf(http.StatusUnauthorized, "X-Bkapi-Authorization is not a JSON object of strings")
 	}
-	c.audit.App, c.audit.User = audit.Clip(given.AppCode, maxCode), audit.Clip(given.User, maxUser)
-	address, _, _ := net.SplitHostPort(c.r.RemoteAddr)
-	who, err := h.Gate.Admit(ctx, gate.Credentials{
-		AppCode: given.AppCode, AppSecret: given.AppSecret, User: given.User, Token: given.Token, Address: address,
+	err := h.Identify(ctx, c.Call, gate.Credentials{
+		AppCode: given.AppCode, AppSecret: given.AppSecret, User: given.User, Token: given.Token,
 	})
-	if refusal, ok := errors.AsType[*gate.Refusal](err); ok {
-		if refusal.Reason == gate.Guessing {
-			return access.Principal{}, busy("too many wrong secrets came from this address", 5)
-		}
-		p := problemf(http.StatusUnauthorized, "%s", denial(refusal.Reason))
-		if refusal.Cause != nil {
-			p = failure("check the user's token", refusal.Cause)
-		}
-		return access.Principal{}, p
+	if err == nil {
+		return nil
 	}
-	if err != nil {
-		return access.Principal{}, failure("check the credentials", err)
+	refusal, ok := errors.AsType[*gate.Refusal](err)
+	switch {
+	case !ok:
+		return failure("check the credentials", err)
+	case refusal.Reason == gate.Guessing:
+		return busy("too many wrong secrets came from this address", 5)
+	case refusal.Cause != nil:
+		return failure("check the user's token", refusal.Cause)
 	}
-	return who, nil
+	return problemf(http.StatusUnauthorized, "%s", denial(refusal.Reason))
 }
 
 // busy says that an app asks for more than its limits, and when to come back, in seconds.

@@ -5,39 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
 )
-
-// hostView is a host as it is named everywhere.
-type hostView struct {
-	ID     string `json:"id"`
-	Cloud  int    `json:"cloud"`
-	IP     string `json:"ip"`
-	Online bool   `json:"online"`
-	// LastSeen is when it was heard last; nil where that was not since the server's start.
-	LastSeen *time.Time `json:"last_seen,omitempty"`
-}
-
-// agentView is a host in the list of hosts.
-type agentView struct {
-	hostView
-	Key      string    `json:"key"`
-	Build    string    `json:"build"`
-	JoinedAt time.Time `json:"joined_at"`
-	// Labels and Business are those of the token that it has joined with.
-	Labels   map[string]string `json:"labels,omitempty"`
-	Business int64             `json:"business,omitempty"`
-	// Policy is what the owner of the host lets be done there, as it said last; empty where there is no policy.
-	Policy string `json:"policy,omitempty"`
-	// Notes say what is not right with the host itself.
-	Notes []string `json:"notes,omitempty"`
-}
 
 // nameOf is what an agent is called: its stable id, or cloud:ip.
 func nameOf(a store.Agent) string {
@@ -49,9 +25,9 @@ func nameOf(a store.Agent) string {
 
 func addressOf(a store.Agent) string { return fmt.Sprintf("%d:%s", a.Cloud, a.IP) }
 
-func (h *Handler) viewHost(a store.Agent) hostView {
+func (h *Handler) viewHost(a store.Agent) v1.Host {
 	p := h.Directory.Presence(a.Key, h.Now())
-	v := hostView{ID: nameOf(a), Cloud: a.Cloud, IP: a.IP, Online: !p.Away}
+	v := v1.Host{ID: nameOf(a), Cloud: a.Cloud, IP: a.IP, Online: !p.Away}
 	if seen := p.LastSeen.UTC(); !p.LastSeen.IsZero() {
 		v.LastSeen = &seen
 	}
@@ -62,18 +38,18 @@ func (h *Handler) viewHost(a store.Agent) hostView {
 // made here.
 func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	p := &c.params
-	hosts, state, limit := p.list("host"), p.choice("state", "online", "away"), p.limit()
+	hosts, state, limit := p.list("host"), p.choice("state", v1.HostOnline, v1.HostAway), p.limit()
 	var after fleet.Place
 	p.cursor(&after)
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(strings.Join(hosts, " "))
-	reach := c.principal.OnHosts(access.ReadAgents)
+	c.Audit.Target = edge.Clip(strings.Join(hosts, " "))
+	reach := c.Principal.OnHosts(access.ReadAgents)
 	if reach.Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
 	}
-	var views []agentView
+	var views []v1.Agent
 	var shown fleet.Place
 	var last any
 	for a := range h.Directory.After(after) {
@@ -81,7 +57,7 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 			continue
 		}
 		v := h.viewAgent(a)
-		if state != "" && v.Online != (state == "online") {
+		if state != "" && v.Online != (state == v1.HostOnline) {
 			continue
 		}
 		if len(views) == limit {
@@ -90,13 +66,13 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 		}
 		views, shown = append(views, v), fleet.PlaceOf(a)
 	}
-	c.audit.Targets = len(views)
+	c.Audit.Targets = len(views)
 	return ok(pageOf(c, views, last))
 }
 
-func (h *Handler) viewAgent(a store.Agent) agentView {
-	v := agentView{
-		hostView: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created, Labels: a.Labels,
+func (h *Handler) viewAgent(a store.Agent) v1.Agent {
+	v := v1.Agent{
+		Host: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created, Labels: a.Labels,
 		Business: a.Business,
 	}
 	p := h.Directory.Presence(a.Key, h.Now())
@@ -107,7 +83,7 @@ func (h *Handler) viewAgent(a store.Agent) agentView {
 	if rival, there := h.Directory.Rival(a.Key, h.Now()); there {
 		v.Notes = append(v.Notes,
 			fmt.Sprintf(
-				"a second host (%s) uses the key of this host, and the server rejects it: run there: drover-agent join --new-identity", clip(rival.Name)))
+				"a second host (%s) uses the key of this host, and the server rejects it: run there: drover-agent join --new-identity", edge.Clip(rival.Name)))
 	}
 	return v
 }

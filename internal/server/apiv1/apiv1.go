@@ -7,36 +7,23 @@ package apiv1
 import (
 	"context"
 	"iter"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
-	"drover/internal/server/admission"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
-	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
-// Prefix is where the API is.
-const Prefix = "/api/v1"
-
 // Owns reports whether a path is one of this API.
-func Owns(path string) bool { return path == Prefix || strings.HasPrefix(path, Prefix+"/") }
+func Owns(path string) bool { return path == v1.Prefix || strings.HasPrefix(path, v1.Prefix+"/") }
 
-// Gate finds out who calls, and counts the call against the app's limits.
-type Gate interface {
-	Admit(ctx context.Context, c gate.Credentials) (access.Principal, error)
-	Enter(p access.Principal) (leave func(), u gate.Usage, v gate.Verdict)
-}
-
-// Engine takes tasks. Submit returns once the task and its audit row are on disk. Wait returns when every item of the
-// task has its outcome, or when ctx ends. ListenEvents returns a channel that receives when events have arrived.
-type Engine interface {
-	Submit(ctx context.Context, t *store.Task, row store.AuditRow) error
-	Wait(ctx context.Context, task string) error
+// Arrivals tells of new events: ListenEvents returns a channel that receives when events have arrived.
+type Arrivals interface {
 	ListenEvents() (woken <-chan struct{}, stop func())
 }
 
@@ -50,19 +37,6 @@ type Directory interface {
 	// Remarked says what keeps an agent from being of use, Rival whether a second host uses its key.
 	Remarked(key string) string
 	Rival(key string, now time.Time) (fleet.Rival, bool)
-}
-
-// Results is what became of the targets of a task.
-type Results interface {
-	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
-}
-
-// Audit is the record of calls. PutAudit stores rows before it returns, NoteAudit a little later; PutDenial counts
-// equal denials, where proven is the app that the caller has proven to be.
-type Audit interface {
-	PutAudit(ctx context.Context, rows ...store.AuditRow) error
-	PutDenial(ctx context.Context, proven string, row store.AuditRow) error
-	NoteAudit(ctx context.Context, row store.AuditRow) error
 }
 
 // History reads the record of calls.
@@ -79,14 +53,13 @@ type Accounts struct {
 	Secrets access.Secrets
 }
 
-// Config is what the API stands on. All but Now is required.
+// Config is what the API stands on. All but Now and CursorSecret is required.
 type Config struct {
-	Gate      Gate
-	Engine    Engine
+	edge.Config
+	Arrivals  Arrivals
 	Directory Directory
 	Listing   store.Listing
 	Events    store.Events
-	Results   Results
 	Accounts
 	Webhooks Webhooks
 	Joining  Joining
@@ -94,14 +67,8 @@ type Config struct {
 	// CursorSecret is what the cursors of pages are sealed with, and the same for all servers of a fleet; nil is one of
 	// this handler's own.
 	CursorSecret []byte
-	// Rooms bound what bodies take; the compatible calls share them.
-	Rooms    *admission.Limiter
-	Audit    Audit
-	History  History
-	Fullness store.Fullness
-	Log      *slog.Logger
-	// Now is the clock; time.Now when nil.
-	Now func() time.Time
+	History      History
+	Fullness     store.Fullness
 }
 
 // Handler serves the API. It starts nothing and is safe for concurrent use.
@@ -116,7 +83,7 @@ type Handler struct {
 	stop     context.CancelFunc
 }
 
-// New returns the handler of all paths below Prefix.
+// New returns the handler of all paths below v1.Prefix.
 func New(c Config) *Handler {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -127,7 +94,7 @@ func New(c Config) *Handler {
 	h := &Handler{Config: c, mux: http.NewServeMux(), cursors: newCursors(c.CursorSecret)}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	for _, r := range h.table() {
-		h.mux.Handle(r.method+" "+Prefix+r.path, h.serving(r))
+		h.mux.Handle(r.pattern, h.serving(r))
 	}
 	h.mux.Handle("/", h.serving(route{name: "unknown", serve: h.noSuchPath}))
 	return h

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/process"
 	"drover/internal/server/access"
@@ -35,7 +36,7 @@ func TestEveryPathIsDescribed(t *testing.T) {
 	r := newRig(t)
 	var described []string
 	for path, item := range r.doc.Paths.Map() {
-		if strings.HasPrefix(path, apiv1.Prefix) {
+		if strings.HasPrefix(path, v1.Prefix) {
 			for method := range item.Operations() {
 				described = append(described, method+" "+path)
 			}
@@ -177,7 +178,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	same(t, "retry", "2", a.header.Get("Retry-After"))
 	for _, route := range apiv1.Routes() {
 		method, path, _ := strings.Cut(route, " ")
-		path = strings.TrimPrefix(path, apiv1.Prefix)
+		path = strings.TrimPrefix(path, v1.Prefix)
 		if first := strings.Split(path, "/")[1]; first == "apps" || first == "users" || first == "audit" {
 			r.refused(r.call("plain", method, path, nil), 403, "")
 		}

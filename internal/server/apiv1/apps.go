@@ -12,32 +12,11 @@ import (
 	"time"
 	"unicode"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
-
-// appView is an app without anything secret.
-type appView struct {
-	Code         string         `json:"code"`
-	Note         string         `json:"note,omitempty"`
-	Admin        bool           `json:"admin"`
-	MayNameUsers bool           `json:"may_name_users"`
-	Disabled     bool           `json:"disabled"`
-	Grants       []access.Grant `json:"grants"`
-	Limits       access.Limits  `json:"limits"`
-	Secrets      []secretView   `json:"secrets"`
-	CreatedAt    time.Time      `json:"created_at"`
-	ChangedAt    time.Time      `json:"changed_at"`
-	// Secret is shown once, in the answer to the call that made it.
-	Secret string `json:"secret,omitempty"`
-}
-
-// secretView tells of a secret what is none.
-type secretView struct {
-	ID        string     `json:"id"`
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-}
 
 func given(t time.Time) *time.Time {
 	if t.IsZero() {
@@ -46,60 +25,47 @@ func given(t time.Time) *time.Time {
 	return &t
 }
 
-func viewApp(a store.App) appView {
-	v := appView{
+func viewApp(a store.App) v1.App {
+	v := v1.App{
 		Code: a.Code, Note: a.Note, Admin: a.Admin, MayNameUsers: a.MayNameUsers, Disabled: a.Disabled,
-		Grants: a.Grants, Limits: a.Limits,
-		Secrets: []secretView{}, CreatedAt: a.Created, ChangedAt: a.Changed,
-	}
-	if v.Grants == nil {
-		v.Grants = []access.Grant{}
+		Grants: viewed(a.Grants, func(g access.Grant) v1.Grant { return v1.Grant(g) }), Limits: v1.Rates(a.Limits),
+		Secrets: []v1.Secret{}, CreatedAt: a.Created, ChangedAt: a.Changed,
 	}
 	for _, s := range a.Secrets {
-		v.Secrets = append(v.Secrets, secretView{ID: s.ID, CreatedAt: s.Created, ExpiresAt: given(s.Expires)})
+		v.Secrets = append(v.Secrets, v1.Secret{ID: s.ID, CreatedAt: s.Created, ExpiresAt: given(s.Expires)})
 	}
 	return v
 }
 
-// appRequest is the body of a new app and of a change, where only what is given counts.
-type appRequest struct {
-	Code         string          `json:"code,omitempty"`
-	Note         *string         `json:"note,omitempty"`
-	Admin        *bool           `json:"admin,omitempty"`
-	MayNameUsers *bool           `json:"may_name_users,omitempty"`
-	Disabled     *bool           `json:"disabled,omitempty"`
-	Grants       *[]access.Grant `json:"grants,omitempty"`
-	Limits       *access.Limits  `json:"limits,omitempty"`
-}
-
-// validate reports the first field that is wrong.
-func (r *appRequest) validate() error {
+// appChange returns the function that carries a change over to an app. The change must be valid.
+func appChange(r *v1.AppChange) (change func(*store.App), err error) {
+	var grants *[]access.Grant
 	if r.Grants != nil {
-		if n := len(*r.Grants); n > access.MaxGrants {
-			return invalid("grants", "has %d entries: expected at most %d", n, access.MaxGrants)
+		list := viewed(*r.Grants, func(g v1.Grant) access.Grant { return access.Grant(g) })
+		grants = &list
+		if n := len(list); n > access.MaxGrants {
+			return nil, invalid("grants", "has %d entries: expected at most %d", n, access.MaxGrants)
 		}
-		for i := range *r.Grants {
-			if err := (*r.Grants)[i].Validate(); err != nil {
-				return invalidPart(fmt.Sprintf("grants[%d].", i), "", err)
+		for i := range list {
+			if err := list[i].Validate(); err != nil {
+				return nil, invalidPart(fmt.Sprintf("grants[%d].", i), "", err)
 			}
 		}
 	}
-	if r.Limits != nil {
-		if err := r.Limits.Validate(); err != nil {
-			return invalidPart("limits.", "", err)
+	limits := (*access.Limits)(r.Limits)
+	if limits != nil {
+		if err := limits.Validate(); err != nil {
+			return nil, invalidPart("limits.", "", err)
 		}
 	}
-	return nil
-}
-
-// change carries the request over to an app.
-func (r *appRequest) change(a *store.App) {
-	set(&a.Note, r.Note)
-	set(&a.Admin, r.Admin)
-	set(&a.MayNameUsers, r.MayNameUsers)
-	set(&a.Disabled, r.Disabled)
-	set(&a.Grants, r.Grants)
-	set(&a.Limits, r.Limits)
+	return func(a *store.App) {
+		set(&a.Note, r.Note)
+		set(&a.Admin, r.Admin)
+		set(&a.MayNameUsers, r.MayNameUsers)
+		set(&a.Disabled, r.Disabled)
+		set(&a.Grants, grants)
+		set(&a.Limits, limits)
+	}, nil
 }
 
 func set[T any](field *T, value *T) {
@@ -124,21 +90,22 @@ func checkName(field, name string, longest int) error {
 
 // createApp makes an app and its first secret, which is shown this once.
 func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
-	var req appRequest
+	var req v1.AppChange
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(req.Code)
+	c.Audit.Target = edge.Clip(req.Code)
 	if err := checkName("code", req.Code, access.MaxAppCode); err != nil {
 		return reply{}, err
 	}
-	if err := req.validate(); err != nil {
+	change, err := appChange(&req)
+	if err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	secret, kept := h.newSecret()
 	a := store.App{Code: req.Code, Secrets: []store.Secret{kept}, Created: kept.Created, Changed: kept.Created}
-	req.change(&a)
+	change(&a)
 	if err := h.Apps.CreateApp(ctx, a); err != nil {
 		return reply{}, stored(err, "app", req.Code)
 	}
@@ -184,19 +151,20 @@ func (h *Handler) getApp(ctx context.Context, c *call) (reply, error) {
 // changeApp changes what is given.
 func (h *Handler) changeApp(ctx context.Context, c *call) (reply, error) {
 	code := c.subject("code")
-	var req appRequest
+	var req v1.AppChange
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	if req.Code != "" && req.Code != code {
 		return reply{}, invalid("code", "cannot be changed")
 	}
-	if err := req.validate(); err != nil {
+	change, err := appChange(&req)
+	if err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	a, err := h.Apps.ChangeApp(ctx, code, func(a *store.App) error {
-		req.change(a)
+		change(a)
 		a.Changed = h.Now()
 		return nil
 	})
@@ -206,19 +174,13 @@ func (h *Handler) changeApp(ctx context.Context, c *call) (reply, error) {
 	return ok(viewApp(a))
 }
 
-// secretRequest is the body of a new secret.
-type secretRequest struct {
-	// KeepSeconds is how long the secrets that there are count on; 0 ends them now.
-	KeepSeconds int64 `json:"keep_seconds"`
-}
-
 // maxKeep is how long an old secret may count on beside the new one.
 const maxKeep = 90 * 24 * time.Hour
 
 // createSecret gives an app another secret, which is shown this once.
 func (h *Handler) createSecret(ctx context.Context, c *call) (reply, error) {
 	code := c.subject("code")
-	var req secretRequest
+	var req v1.SecretRequest
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}

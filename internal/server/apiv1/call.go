@@ -12,19 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/server/access"
+	v1 "drover/api/v1"
 	"drover/internal/server/admission"
-	"drover/internal/server/audit"
-	"drover/internal/server/store"
+	"drover/internal/server/edge"
 )
 
 // Limits of one call.
 const (
-	maxBody   = 16 << 20
-	bodyTime  = 60 * time.Second
-	replyTime = 120 * time.Second
-	auditTime = 10 * time.Second
-	maxWait   = 60 * time.Second
+	maxBody = 16 << 20
+	maxWait = 60 * time.Second
 )
 
 // hungUp is what the record says of a call whose caller did not wait for the answer, as many web servers do.
@@ -32,24 +28,18 @@ const hungUp = 499
 
 // call is one request on its way through the API.
 type call struct {
-	w         http.ResponseWriter
-	r         *http.Request
-	principal access.Principal
-	params    params
-	// audit is filled in on the way; audited tells that it was stored already, with a task, or that no row is due where
-	// all goes well.
-	audit   store.AuditRow
-	audited bool
-	// limiter are where the body and what it is parsed into have their room, which left gives back.
-	limiter  *admission.Limiter
-	releases []func()
+	*edge.Call
+	w      http.ResponseWriter
+	r      *http.Request
+	params params
+	edge   *edge.Config
 }
 
 // reply is what a call is answered with.
 type reply struct {
 	status int
 	body   any // nil: no body
-	// location is the path of what was made, below Prefix.
+	// location is the path of what was made, below v1.Prefix.
 	location string
 	// written says that the endpoint has written it.
 	written bool
@@ -73,29 +63,21 @@ func ok(body any) (reply, error) { return reply{status: http.StatusOK, body: bod
 func (h *Handler) serving(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
-		c := &call{w: w, r: req, params: params{
-			values: req.URL.Query(), read: map[string]bool{}, cursors: h.cursors,
-			listed: r.name,
-		}, limiter: h.Rooms}
-		defer c.leave()
-		c.audit = store.AuditRow{
-			At: h.Now(), Remote: audit.Remote(req),
-			RequestID: audit.RequestID(req.Header.Get("X-Request-Id")), Action: r.name,
+		c := &call{
+			Call: h.Begin(w, req, "X-Request-Id", maxWait), w: w, r: req, edge: &h.Config.Config,
+			params: params{values: req.URL.Query(), read: map[string]bool{}, cursors: h.cursors, listed: r.name},
 		}
-		w.Header().Set("X-Request-Id", c.audit.RequestID)
+		defer c.End()
+		c.Audit.Action = r.name
 		if since := h.Fullness.FullSince(); !since.IsZero() {
 			w.Header().Set("X-Drover-Notice", fmt.Sprintf(
 				"the disk of the server's database is full, since %s: nothing new is stored, and what is shown is from before that", since.UTC().Format(time.RFC3339)))
 		}
-		// A recorder or a wrapped writer has no deadlines; the server's own then apply.
-		control := http.NewResponseController(w)
-		_ = control.SetReadDeadline(time.Now().Add(bodyTime))
-		_ = control.SetWriteDeadline(time.Now().Add(bodyTime + maxWait + replyTime))
 		answer, err := h.answer(ctx, c, r)
 		if err == nil && answer.weight >= heavy {
-			leave, there := h.heavy.enter(c.principal.App, mostHeavy)
+			leave, there := h.heavy.enter(c.Principal.App, mostHeavy)
 			if there {
-				c.releases = append(c.releases, leave)
+				c.AtEnd(leave)
 			} else {
 				err = busy(fmt.Sprintf("the app has not read its last %d large answers yet", mostHeavy), 1)
 			}
@@ -104,7 +86,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 			refuse(w, c, err)
 		} else if !answer.written {
 			if answer.location != "" {
-				w.Header().Set("Location", Prefix+answer.location)
+				w.Header().Set("Location", v1.Prefix+answer.location)
 			}
 			if answer.body == nil {
 				w.WriteHeader(answer.status)
@@ -112,7 +94,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 				write(w, answer.status, "application/json", answer.body)
 			}
 		}
-		h.record(ctx, c, answer.status, err)
+		h.record(ctx, c, err)
 	}
 }
 
@@ -126,51 +108,27 @@ func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
 		return reply{}, err
 	}
 	defer leave()
-	if r.need == admin && !c.principal.Admin {
-		return reply{}, problemf(http.StatusForbidden, "app %q is not an administrator", c.principal.App)
+	if r.need == admin && !c.Principal.Admin {
+		return reply{}, problemf(http.StatusForbidden, "app %q is not an administrator", c.Principal.App)
 	}
-	c.audit.Allowed = true
+	c.Audit.Allowed = true
 	return r.serve(ctx, c)
 }
 
-// record stores the audit row of a call, unless its task has taken it along. The caller has its answer by then, and may
-// have hung up.
-func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
+// record stores the audit row of a call.
+func (h *Handler) record(ctx context.Context, c *call, err error) {
+	end := edge.Ending{Reads: c.r.Method == http.MethodGet}
 	if err != nil {
 		p := problemOf(err)
-		status = p.Status
-		c.audit.Message = p.Detail
-		if status == http.StatusForbidden {
-			c.audit.Allowed = false
+		c.Audit.Code, c.Audit.Message = p.Status, p.Detail
+		end.Denied, end.Limited = p.Status == http.StatusForbidden, p.Status == http.StatusTooManyRequests
+		end.Cause = p.cause
+		if p.cause != nil && ctx.Err() != nil {
+			c.Audit.Code, c.Audit.Message = hungUp, "the caller hung up"
 		}
-		if p.cause != nil && ctx.Err() != nil { // a caller that hung up is no fault of ours
-			status, c.audit.Message = hungUp, "the caller hung up"
-		} else if p.cause != nil {
-			h.Log.Error("call failed", "endpoint", c.audit.Action, "request", c.audit.RequestID, "error", p.cause)
-		}
+		c.Audited = c.Audited && !end.Reads
 	}
-	if c.audited && (err == nil || c.r.Method != http.MethodGet) {
-		return
-	}
-	if err != nil {
-		c.audit.Code = status
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
-	defer cancel()
-	put := func(ctx context.Context, row store.AuditRow) error { return h.Audit.PutAudit(ctx, row) }
-	switch {
-	case !c.audit.Allowed ||
-		status == http.StatusTooManyRequests: // a call that is refused must cost less than one that is not
-		put = func(ctx context.Context, row store.AuditRow) error {
-			return h.Audit.PutDenial(ctx, c.principal.App, row)
-		}
-	case c.r.Method == http.MethodGet: // a poll is not worth a sync of its own
-		put = h.Audit.NoteAudit
-	}
-	if err := put(ctx, c.audit); err != nil {
-		h.Log.Error("lost audit row", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App,
-			"error", err)
-	}
+	h.Record(ctx, c.Call, end)
 }
 
 // noSuchPath answers what is in no row of the table, and a path of the table with another method.
@@ -194,28 +152,26 @@ func (h *Handler) noSuchPath(_ context.Context, c *call) (reply, error) {
 // subject returns what a part of the path names, and has the record name it.
 func (c *call) subject(part string) string {
 	name := c.r.PathValue(part)
-	c.audit.Target = clip(name)
+	c.Audit.Target = edge.Clip(name)
 	return name
 }
 
 // body reads the body, and waits for room for what it is parsed into.
 func (c *call) body(ctx context.Context) ([]byte, error) {
-	if !c.principal.Admin && len(c.principal.Grants) == 0 { // before anything is read of what it asks for
+	if !c.Principal.Admin && len(c.Principal.Grants) == 0 { // before anything is read of what it asks for
 		return nil, problemf(http.StatusForbidden, "app %q has no rights: grant rights with 'drover app grant'",
-			c.principal.App)
+			c.Principal.App)
 	}
 	if c.r.ContentLength > maxBody {
 		return nil, problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", maxBody>>20)
 	}
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxBody)
-	text, release, err := c.limiter.Body(ctx, c.w, c.r, true)
-	c.releases = append(c.releases, release)
+	text, _, err := c.edge.Body(ctx, c.Call, c.w, c.r, true)
 	if err == nil {
-		release, err = c.limiter.Parse(ctx, c.principal.App, text)
+		err = c.edge.Parse(ctx, c.Call, text)
 	}
 	switch {
 	case err == nil:
-		c.releases = append(c.releases, release)
 		return text, nil
 	case errors.Is(err, admission.ErrFull):
 		return nil, busy(err.Error(), 5)
@@ -225,13 +181,6 @@ func (c *call) body(ctx context.Context) ([]byte, error) {
 		return nil, problemf(http.StatusRequestTimeout, "%v", err)
 	}
 	return nil, decodeProblem(err)
-}
-
-// leave gives the room of the body back.
-func (c *call) leave() {
-	for _, left := range c.releases {
-		left()
-	}
 }
 
 // decode reads the body of a call without parameters into v. An unknown field is refused: it may be one that was
@@ -257,10 +206,10 @@ func (c *call) decode(ctx context.Context, v any) error {
 
 // app is whose tasks the caller may see: its own, and every one's where it is an administrator.
 func (c *call) app() string {
-	if c.principal.Admin {
+	if c.Principal.Admin {
 		return ""
 	}
-	return c.principal.App
+	return c.Principal.App
 }
 
 // plain reports whether a text is of ASCII letters, digits and the given marks only.
@@ -269,6 +218,3 @@ func plain(text, marks string) bool {
 		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(marks, c)
 	})
 }
-
-// clip cuts a text that goes into a record.
-func clip(text string) string { return audit.Clip(text, 200) }

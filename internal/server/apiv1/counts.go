@@ -3,17 +3,11 @@ package apiv1
 import (
 	"context"
 
+	v1 "drover/api/v1"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
-
-// countsByState is how many processes there are in each state.
-type countsByState struct {
-	// States counts those whose hosts are there, by state; Stale counts the others, of which nobody knows.
-	States map[string]int `json:"states"`
-	Stale  int            `json:"stale"`
-	Total  int            `json:"total"`
-}
 
 // countProcesses counts what the caller may query.
 func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
@@ -23,10 +17,10 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(f.Namespace + "/" + f.Name)
+	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
 	f.Agents = h.agentsNamed(hosts)
-	n := countsByState{States: map[string]int{}}
-	r := eventReader{h: h, who: &c.principal}
+	n := v1.ProcessCounts{States: map[string]int{}}
+	r := eventReader{h: h, who: &c.Principal}
 	f.Within = r.within(f.Namespace)
 	err := h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
@@ -43,7 +37,7 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	c.audit.Targets = n.Total
+	c.Audit.Targets = n.Total
 	return ok(n)
 }
 

@@ -7,57 +7,14 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
 )
-
-// eventView is one event.
-type eventView struct {
-	// Cursor is its place in the order in which events arrived.
-	Cursor     int64     `json:"cursor"`
-	At         time.Time `json:"at"`
-	ReceivedAt time.Time `json:"received_at"`
-	Host       hostView  `json:"host"`
-	Namespace  string    `json:"namespace"`
-	Name       string    `json:"name"`
-
-	Kind  process.EventKind `json:"kind"`
-	From  string            `json:"from,omitempty"`
-	To    string            `json:"to,omitempty"`
-	Cause *causeView        `json:"cause,omitempty"`
-	Actor process.Actor     `json:"actor,omitzero"`
-
-	eventDetail
-}
-
-// eventDetail is what only some events have.
-type eventDetail struct {
-	PID        int             `json:"pid,omitempty"`
-	Exit       *exitView       `json:"exit,omitempty"`
-	RunSeconds float64         `json:"run_seconds,omitempty"`
-	Output     string          `json:"output,omitempty"`
-	Attempt    int             `json:"attempt,omitempty"`
-	Breach     *process.Breach `json:"breach,omitempty"`
-}
-
-type causeView struct {
-	ID       process.CauseID `json:"id,omitempty"`
-	Text     string          `json:"text,omitempty"`
-	Evidence []string        `json:"evidence,omitempty"`
-	Since    *time.Time      `json:"since,omitempty"`
-}
-
-type exitView struct {
-	Known  bool       `json:"known"`
-	Code   int        `json:"code"`
-	Signal int        `json:"signal,omitempty"`
-	Core   bool       `json:"core,omitempty"`
-	OOM    bool       `json:"oom,omitempty"`
-	At     *time.Time `json:"at,omitempty"`
-}
 
 // lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Hosts may tell of later
 // ones.
@@ -72,49 +29,55 @@ func instant(milliseconds int64) *time.Time {
 	return &t
 }
 
-func (h *Handler) viewEvent(s *store.StoredEvent, host hostView) eventView {
+func (h *Handler) viewEvent(s *store.StoredEvent, host v1.Host) v1.Event {
 	host.LastSeen = nil // an event stays as it was
 	e := &s.Event
-	v := eventView{
+	v := v1.Event{
 		Cursor: s.Cursor, At: time.UnixMilli(min(e.At, lastMoment*1000)).UTC(), ReceivedAt: s.Received, Host: host,
-		Namespace: e.Process.Namespace, Name: e.Process.Name, Kind: e.Kind, From: e.From, To: e.To, Actor: e.Actor,
-		eventDetail: eventDetail{
-			PID: e.PID, RunSeconds: float64(e.RunTime) / 1000, Output: e.Output, Attempt: e.Attempt, Breach: e.Breach,
+		Namespace: e.Process.Namespace, Name: e.Process.Name, Kind: string(e.Kind), From: e.From, To: e.To,
+		Actor: v1.Actor{Kind: string(e.Actor.Kind), App: e.Actor.App, User: e.Actor.User, Operation: e.Actor.Operation},
+		EventDetail: v1.EventDetail{
+			PID: e.PID, RunSeconds: float64(e.RunTime) / 1000, Output: e.Output, Attempt: e.Attempt,
+			Exit: viewExit(e.Exit), Breach: viewBreach(e.Breach),
 		},
 	}
 	if c := e.Cause; c.ID != "" || c.Text != "" {
 		cause := viewCause(c)
 		v.Cause = &cause
 	}
-	v.Exit = viewExit(e.Exit)
 	return v
 }
 
-func viewCause(c process.Cause) causeView {
-	return causeView{ID: c.ID, Text: c.Text, Evidence: c.Evidence, Since: instant(c.Since)}
+func viewCause(c process.Cause) v1.Cause {
+	return v1.Cause{ID: string(c.ID), Text: c.Text, Evidence: c.Evidence, Since: instant(c.Since)}
 }
 
-func viewCauses(all []process.Cause) []causeView {
-	var views []causeView
+func viewCauses(all []process.Cause) []v1.Cause {
+	var views []v1.Cause
 	for _, c := range all {
 		views = append(views, viewCause(c))
 	}
 	return views
 }
 
-func viewExit(x *process.Exit) *exitView {
+func viewExit(x *process.Exit) *v1.Exit {
 	if x == nil {
 		return nil
 	}
-	return &exitView{Known: x.Known, Code: x.Code, Signal: x.Signal, Core: x.Core, OOM: x.OOM, At: instant(x.At)}
+	return &v1.Exit{Known: x.Known, Code: x.Code, Signal: x.Signal, Core: x.Core, OOM: x.OOM, At: instant(x.At)}
 }
 
-// eventPage is a part of the history.
-type eventPage struct {
-	page[eventView]
-	// Last is the cursor of the last event that had arrived when the page was asked for: a stream that begins after it
-	// leaves nothing out.
-	Last int64 `json:"last"`
+func viewBreach(b *process.Breach) *v1.Breach {
+	if b == nil {
+		return nil
+	}
+	v := v1.Breach{Resource: b.Resource, Limit: b.Limit, Samples: b.Samples, Group: b.Group}
+	for _, s := range b.Scores {
+		v.Scores = append(v.Scores, v1.Score{
+			Process: v1.ProcessID(s.Process), Usage: s.Usage, Limit: s.Limit, Score: s.Score,
+		})
+	}
+	return &v
 }
 
 // searchTime is how long a call looks for the events that match before it hands out what it has.
@@ -132,14 +95,14 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(strings.Join(f.Namespaces, " ") + "/" + f.Name)
+	c.Audit.Target = edge.Clip(strings.Join(f.Namespaces, " ") + "/" + f.Name)
 	f.Agents = h.agentsNamed(hosts)
 	last, err := h.Events.LastCursor(ctx)
 	if err != nil {
 		return reply{}, failure("list the events", err)
 	}
-	var views []eventView
-	r := eventReader{h: h, who: &c.principal}
+	var views []v1.Event
+	r := eventReader{h: h, who: &c.Principal}
 	f.Within = r.eventsWithin(f.Namespaces)
 	for begun := time.Now(); ; {
 		events, next, err := h.Events.EventsBefore(ctx, before, f, limit-len(views))
@@ -152,20 +115,21 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 			break
 		}
 	}
-	c.audit.Targets = len(views)
+	c.Audit.Targets = len(views)
 	weight := 0
 	for i := range views {
-		weight += views[i].weight()
+		weight += eventWeight(&views[i])
 	}
 	var end any
 	if before != (store.EventMark{}) {
 		end = before
 	}
-	return reply{status: http.StatusOK, body: eventPage{pageOf(c, views, end), last}, weight: weight}, nil
+	body := v1.EventPage{Page: pageOf(c, views, end), Last: last}
+	return reply{status: http.StatusOK, body: body, weight: weight}, nil
 }
 
-// weight is about how much an event takes on a page, in bytes.
-func (v *eventView) weight() int {
+// eventWeight is about how much an event takes on a page, in bytes.
+func eventWeight(v *v1.Event) int {
 	n := len(v.Output)
 	if v.Cause != nil {
 		n += len(v.Cause.Text)
@@ -197,8 +161,8 @@ type eventReader struct {
 	reach map[string]access.Reach
 }
 
-func (r *eventReader) views(events []store.StoredEvent) []eventView {
-	var views []eventView
+func (r *eventReader) views(events []store.StoredEvent) []v1.Event {
+	var views []v1.Event
 	for i := range events {
 		agent, _ := r.h.Directory.ByKey(events[i].Agent)
 		if r.at(events[i].Event.Process).Covers(gate.Host(agent)) {

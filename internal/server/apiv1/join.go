@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 
+	"drover/internal/server/edge"
 	"drover/internal/server/enrol"
 )
 
@@ -27,15 +28,15 @@ func (h *Handler) join(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, decodeProblem(err)
 	}
-	from := enrol.Origin{Remote: c.audit.Remote}
+	from := enrol.Origin{Remote: c.Audit.Remote}
 	if relay, ok := ctx.Value(relayKey{}).(enrol.Relay); ok {
 		from.Relay = &relay
 	}
 	enrolment, attempt, err := h.Joining.Enroller.Join(ctx, data, from)
-	c.audit.Detail, _ = json.Marshal(attempt) // a struct of texts and numbers
-	c.audit.Target = attempt.Key
+	c.Audit.Detail, _ = json.Marshal(attempt) // a struct of texts and numbers
+	c.Audit.Target = attempt.Key
 	if attempt.Cloud != nil {
-		c.audit.Target = clip(fmt.Sprintf("%d:%s %s", *attempt.Cloud, attempt.IP, attempt.Key))
+		c.Audit.Target = edge.Clip(fmt.Sprintf("%d:%s %s", *attempt.Cloud, attempt.IP, attempt.Key))
 	}
 	if refusal, ok := errors.AsType[*enrol.Refusal](err); ok {
 		p := problemf(joinStatus(refusal.Reason), "%s", refusal.Text)
@@ -45,7 +46,7 @@ func (h *Handler) join(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("let the host join", err)
 	}
-	c.audit.Allowed = true
+	c.Audit.Allowed = true
 	return ok(enrolment)
 }
 
@@ -88,9 +89,9 @@ func (h *Handler) removeAgent(ctx context.Context, c *call) (reply, error) {
 		a, known = h.Directory.LookupID(id)
 	}
 	if !known {
-		return reply{}, problemf(http.StatusNotFound, "there is no host %q", clip(id))
+		return reply{}, problemf(http.StatusNotFound, "there is no host %q", edge.Clip(id))
 	}
-	c.audit.Target = clip(addressOf(a) + " " + a.Key)
+	c.Audit.Target = edge.Clip(addressOf(a) + " " + a.Key)
 	if err := h.Joining.Enroller.Remove(ctx, a.Key); err != nil {
 		return reply{}, stored(err, "host", id)
 	}

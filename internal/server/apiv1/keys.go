@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
+	"drover/internal/server/edge"
 	"drover/internal/server/keyring"
 )
 
@@ -35,29 +37,12 @@ const (
 	mostKeep  = 10 * 366 * 24 * time.Hour
 )
 
-// keyView is a key as it is shown. None of it is secret.
-type keyView struct {
-	Kind  keyring.Kind  `json:"kind"`
-	ID    string        `json:"id"`
-	Stage keyring.Stage `json:"stage"`
-	Since time.Time     `json:"since"`
-	Until *time.Time    `json:"until,omitempty"`
-	Ends  *time.Time    `json:"ends,omitempty"`
-}
-
-// keysView are all keys, and whom they have reached.
-type keysView struct {
-	Keys    []keyView `json:"keys"`
-	Online  int       `json:"online"`
-	Reached int       `json:"reached"`
-}
-
-func (h *Handler) viewKeys(s keyring.State) keysView {
-	v := keysView{Keys: []keyView{}}
+func (h *Handler) viewKeys(s keyring.State) v1.Keys {
+	v := v1.Keys{Keys: []v1.Key{}}
 	for _, kind := range keyring.Kinds() {
 		for _, k := range s.Keys[kind] {
-			v.Keys = append(v.Keys, keyView{
-				Kind: kind, ID: k.ID, Stage: k.Stage, Since: k.Since, Until: given(k.Until),
+			v.Keys = append(v.Keys, v1.Key{
+				Kind: string(kind), ID: k.ID, Stage: string(k.Stage), Since: k.Since, Until: given(k.Until),
 				Ends: given(k.Ends),
 			})
 		}
@@ -73,25 +58,17 @@ func (h *Handler) listKeys(_ context.Context, c *call) (reply, error) {
 	return ok(h.viewKeys(h.Keys.Ring.State()))
 }
 
-// rotateRequest is the body of a step of a rotation.
-type rotateRequest struct {
-	// KeepSeconds is how long the key that is replaced is kept for agents that were away; 0 is the default.
-	KeepSeconds int64 `json:"keep_seconds,omitempty"`
-	// Force does not wait for agents that are online and have not taken the next key.
-	Force bool `json:"force,omitempty"`
-}
-
 // rotateKeys goes one step further: it makes the next key known to agents, or takes it into use.
 func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 	kind := keyring.Kind(c.subject("kind"))
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	var req rotateRequest
+	var req v1.RotateRequest
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
 	keep := time.Duration(req.KeepSeconds) * time.Second
 	if req.KeepSeconds != 0 && (req.KeepSeconds < int64(leastKeep/time.Second) ||
 		req.KeepSeconds > int64(mostKeep/time.Second)) {
@@ -132,7 +109,7 @@ func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.
 			return keyring.State{},
 				problemf(http.StatusConflict,
 					"the next key is not on server %s: bring it there ('drover server keys export' here, "+
-						"'drover server keys import' there), or force the rotation; a server without the next key continues with an older key", clip(strings.Join(others, ", ")))
+						"'drover server keys import' there), or force the rotation; a server without the next key continues with an older key", edge.Clip(strings.Join(others, ", ")))
 		}
 	}
 	return h.Keys.Ring.Advance(ctx, kind, keep)
@@ -144,7 +121,7 @@ func (h *Handler) dropKey(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(string(kind) + " " + id)
+	c.Audit.Target = edge.Clip(string(kind) + " " + id)
 	for _, k := range h.Keys.Ring.State().Keys[kind] {
 		if k.ID != id {
 			continue
@@ -163,7 +140,7 @@ func (h *Handler) dropKey(ctx context.Context, c *call) (reply, error) {
 		}
 		return reply{status: http.StatusNoContent}, nil
 	}
-	return reply{}, problemf(http.StatusNotFound, "there is no %s key %q", clip(string(kind)), clip(id))
+	return reply{}, problemf(http.StatusNotFound, "there is no %s key %q", edge.Clip(string(kind)), edge.Clip(id))
 }
 
 func keysProblem(err error, kind keyring.Kind) error {
@@ -173,7 +150,7 @@ func keysProblem(err error, kind keyring.Kind) error {
 	switch {
 	case errors.Is(err, keyring.ErrNoKind):
 		return problemf(http.StatusNotFound,
-			"unknown kind of key %q: expected manifest, ca or agent-signer; drover dev has no ca", clip(string(kind)))
+			"unknown kind of key %q: expected manifest, ca or agent-signer; drover dev has no ca", edge.Clip(string(kind)))
 	case errors.Is(err, keyring.ErrNotHeld), errors.Is(err, keyring.ErrNoNext), errors.Is(err, keyring.ErrNoSuch),
 		errors.Is(err, keyring.ErrChanged):
 		return problemf(http.StatusConflict, "%v", err)

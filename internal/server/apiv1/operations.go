@@ -6,51 +6,23 @@ import (
 	"net/http"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
-// operationView is a task without its results.
-type operationView struct {
-	ID        string     `json:"id"`
-	Op        process.Op `json:"op"`
-	Subject   string     `json:"subject"`
-	Requests  int        `json:"requests"`
-	App       string     `json:"app"`
-	User      string     `json:"user"`
-	RequestID string     `json:"request_id"`
-	CreatedAt time.Time  `json:"created_at"`
-	State     string     `json:"state"`
-	Counts    countsView `json:"counts"`
-}
-
-type countsView struct {
-	Targets int `json:"targets"`
-	OK      int `json:"ok"`
-	Failed  int `json:"failed"`
-	Pending int `json:"pending"`
-}
-
-// The states of an operation, and the outcomes of its targets that are no fault.
-const (
-	running = "running"
-	done    = "done"
-	pending = "pending"
-	success = "ok"
-	failed  = "failed"
-)
-
-func viewOperation(t store.TaskSummary) operationView {
-	v := operationView{
-		ID: t.ID, Op: t.Op, Subject: t.Process.String(), Requests: t.Requests, App: t.App, User: t.User,
+func viewOperation(t store.TaskSummary) v1.Operation {
+	v := v1.Operation{
+		ID: t.ID, Op: string(t.Op), Subject: t.Process.String(), Requests: t.Requests, App: t.App, User: t.User,
 		RequestID: t.RequestID,
-		CreatedAt: t.Created, State: done,
-		Counts: countsView{Targets: t.Keys, OK: t.Keys - t.Open - t.Failed, Failed: t.Failed, Pending: t.Open},
+		CreatedAt: t.Created, State: v1.OperationDone,
+		Counts: v1.Counts{Targets: t.Keys, OK: t.Keys - t.Open - t.Failed, Failed: t.Failed, Pending: t.Open},
 	}
 	if t.Open > 0 {
-		v.State = running
+		v.State = v1.OperationRunning
 	}
 	return v
 }
@@ -59,8 +31,8 @@ func viewOperation(t store.TaskSummary) operationView {
 func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.TaskFilter{App: p.text("app")}
-	if state := p.choice("state", running, done); state != "" {
-		over := state == done
+	if state := p.choice("state", v1.OperationRunning, v1.OperationDone); state != "" {
+		over := state == v1.OperationDone
 		f.Done = &over
 	}
 	var after int64
@@ -70,7 +42,7 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 	}
 	if own := c.app(); own != "" {
 		if f.App != "" && f.App != own {
-			return ok(pageOf[operationView](c, nil, nil))
+			return ok(pageOf[v1.Operation](c, nil, nil))
 		}
 		f.App = own
 	}
@@ -78,7 +50,7 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the operations", err)
 	}
-	c.audit.Targets = len(tasks)
+	c.Audit.Targets = len(tasks)
 	return ok(pageOfRows(c, tasks, limit, viewOperation, func(t store.TaskSummary) any { return t.Number }))
 }
 
@@ -94,7 +66,7 @@ func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 		return reply{}, stored(err, "operation", id)
 	}
 	// Who looks after his own task does nothing that is worth a row: the task has one.
-	c.audited = t.App == c.principal.App && t.User == c.principal.User
+	c.Audited = t.App == c.Principal.App && t.User == c.Principal.User
 	if wait > 0 && t.Open > 0 {
 		if err := h.await(ctx, id, wait); err != nil {
 			return reply{}, err
@@ -118,23 +90,13 @@ func (h *Handler) await(ctx context.Context, id string, wait time.Duration) erro
 	return stored(err, "operation", id)
 }
 
-// resultView is what became of one target.
-type resultView struct {
-	Namespace string     `json:"namespace"`
-	Name      string     `json:"name"`
-	Host      string     `json:"host"`
-	Op        process.Op `json:"op"`
-	Outcome   string     `json:"outcome"`
-	Message   string     `json:"message,omitempty"`
-	Hosted    bool       `json:"hosted"`
-}
-
-func viewResult(v store.ItemView) resultView {
-	r := resultView{
-		Namespace: v.Process.Namespace, Name: v.Process.Name, Host: v.Asked, Op: v.Op, Outcome: pending,
+func viewResult(v store.ItemView) v1.Result {
+	r := v1.Result{
+		Namespace: v.Process.Namespace, Name: v.Process.Name, Host: v.Asked, Op: string(v.Op),
+		Outcome: v1.OutcomePending,
 	}
 	if v.Done && v.Outcome != nil {
-		r.Outcome, r.Message, r.Hosted = success, v.Outcome.Text, v.Outcome.Hosted
+		r.Outcome, r.Message, r.Hosted = v1.OutcomeOK, v.Outcome.Text, v.Outcome.Hosted
 		if text, found := process.Already(v.Op, v.Outcome.Fault); found {
 			r.Message = text
 		} else if v.Outcome.Fault != process.None {
@@ -142,29 +104,6 @@ func viewResult(v store.ItemView) resultView {
 		}
 	}
 	return r
-}
-
-// mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been
-// withdrawn since.
-func (h *Handler) mayRead(ctx context.Context, c *call, task string) error {
-	if c.principal.Admin {
-		return nil
-	}
-	reaches := access.NewReaches(c.principal)
-	var missing access.Missing
-	err := h.Results.TaskItems(ctx, task, c.app(), func(v store.ItemView) error {
-		if host := h.hostOf(v); !reaches.MayRead(v.Op, v.Process.Namespace, host) {
-			missing.Found(access.OperationOf(process.Query), v.Process.String(), host.Address())
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return stored(err, "operation", task)
-	case missing.Any():
-		return forbidden(missing)
-	}
-	return nil
 }
 
 // hostOf is the host of a result as rights see it.
@@ -178,19 +117,16 @@ func (h *Handler) hostOf(v store.ItemView) access.Host {
 // listResults lists what became of the targets of a task.
 func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	id := c.subject("id")
-	outcome := c.params.choice("outcome", success, failed, pending)
+	outcome := c.params.choice("outcome", v1.OutcomeOK, v1.OutcomeFailed, v1.OutcomePending)
 	skip := 0
 	limit, err := c.params.page(&skip)
 	if err != nil {
 		return reply{}, err
 	}
-	var views []resultView
+	var views []v1.Result
 	seen, shown := 0, 0
 	errFull := errors.New("page is full")
-	if err := h.mayRead(ctx, c, id); err != nil {
-		return reply{}, err
-	}
-	err = h.Results.TaskItems(ctx, id, c.app(), func(v store.ItemView) error {
+	err = h.Results(ctx, c.Call, id, c.app(), h.hostOf, func(v store.ItemView) error {
 		if len(views) == limit || shown >= mostShown {
 			return errFull
 		}
@@ -201,7 +137,10 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 		}
 		return nil
 	})
-	c.audit.Targets = len(views)
+	if denied, ok := errors.AsType[*edge.DeniedError](err); ok {
+		return reply{}, forbidden(denied.Missing)
+	}
+	c.Audit.Targets = len(views)
 	var last any
 	switch {
 	case errors.Is(err, errFull):
@@ -214,8 +153,8 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 
 // kindOf is the outcome as it is filtered by: every fault is a failure.
 func kindOf(outcome string) string {
-	if outcome == success || outcome == pending {
+	if outcome == v1.OutcomeOK || outcome == v1.OutcomePending {
 		return outcome
 	}
-	return failed
+	return v1.OutcomeFailed
 }

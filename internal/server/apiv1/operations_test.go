@@ -155,7 +155,9 @@ func TestResults(t *testing.T) {
 	}
 	some.Namespaces = []string{"a"}
 	withdrawn(some)
+	before := r.taskReads.Load()
 	same(t, "of who may still read", all, results(""))
+	same(t, "readings of the task", before+1, r.taskReads.Load())
 
 	for _, path := range []string{"/operations/" + id, "/operations/" + id + "/results", "/operations/none"} {
 		r.refused(r.call("theirs", "GET", path, nil), 404, "")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/wildcard"
 )
 
@@ -170,19 +171,12 @@ func behind[T any](list []T, before func(T) bool) []T {
 	return nil
 }
 
-// page is one part of a list.
-type page[T any] struct {
-	Items []T `json:"items"`
-	// NextCursor leads to the next page; it is missing on the last one.
-	NextCursor string `json:"next_cursor,omitempty"`
-}
-
 // pageOf returns a page. Last is where it ended; nil when nothing comes after it.
-func pageOf[T any](c *call, items []T, last any) page[T] {
+func pageOf[T any](c *call, items []T, last any) v1.Page[T] {
 	if items == nil {
 		items = []T{}
 	}
-	p := page[T]{Items: items}
+	p := v1.Page[T]{Items: items}
 	if last != nil {
 		p.NextCursor = c.params.cursors.seal(c.params.listed, last)
 	}
@@ -200,7 +194,7 @@ func viewed[T, V any](rows []T, view func(T) V) []V {
 
 // pageOfRows shows the rows of a page, which is the last one where they are fewer than the limit. Place is where a row
 // stands.
-func pageOfRows[T, V any](c *call, rows []T, limit int, view func(T) V, place func(T) any) page[V] {
+func pageOfRows[T, V any](c *call, rows []T, limit int, view func(T) V, place func(T) any) v1.Page[V] {
 	if len(rows) < limit {
 		return pageOf(c, viewed(rows, view), nil)
 	}

@@ -9,45 +9,33 @@ import (
 	"strconv"
 	"strings"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/store"
 )
 
-// problem is a refusal in the form of RFC 9457. Its type is about:blank: the status says all that a program needs, and
-// errors names the fields.
+// problem is a rejection, with what only the server needs to know of it.
 type problem struct {
-	Type      string       `json:"type"`
-	Title     string       `json:"title"`
-	Status    int          `json:"status"`
-	Detail    string       `json:"detail"`
-	Errors    []fieldError `json:"errors,omitempty"`
-	RequestID string       `json:"request_id"`
-	// cause is for the log; it is set where the fault is ours.
+	v1.Problem
+	// cause is for the log; it is set if the fault is the server's.
 	cause error
 	// retryAfter is in seconds; 0 says nothing.
 	retryAfter int
-}
-
-// fieldError is what is wrong with one field, named as "targets[0].name" in a body and by its name in the query.
-type fieldError struct {
-	Field  string `json:"field"`
-	Detail string `json:"detail"`
 }
 
 // Error returns what the caller is told.
 func (p *problem) Error() string { return p.Detail }
 
 func problemf(status int, format string, args ...any) *problem {
-	return &problem{
-		Type: "about:blank", Title: http.StatusText(status), Status: status,
-		Detail: fmt.Sprintf(format, args...),
-	}
+	return &problem{Problem: v1.Problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...),
+	}}
 }
 
 // invalid says that one field of a request is not as it should be.
 func invalid(field, format string, args ...any) *problem {
 	detail := fmt.Sprintf(format, args...)
 	p := problemf(http.StatusUnprocessableEntity, "%s: %s", field, detail)
-	p.Errors = []fieldError{{Field: field, Detail: detail}}
+	p.Fields = []v1.FieldError{{Field: field, Detail: detail}}
 	return p
 }
 
@@ -92,15 +80,16 @@ func stored(err error, kind, name string) error {
 
 // refuse writes the reply of a refused call.
 func refuse(w http.ResponseWriter, c *call, err error) {
-	p := *problemOf(err)
-	p.RequestID = c.audit.RequestID
+	p := problemOf(err)
+	body := p.Problem
+	body.RequestID = c.Audit.RequestID
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `X-Bkapi-Authorization realm="drover"`)
 	}
 	if p.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(p.retryAfter))
 	}
-	write(w, p.Status, "application/problem+json", p)
+	write(w, p.Status, "application/problem+json", body)
 }
 
 // write writes a JSON reply.

@@ -5,94 +5,13 @@ import (
 	"net/http"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
-
-// processView is a process on one host.
-type processView struct {
-	Namespace    string        `json:"namespace"`
-	Name         string        `json:"name"`
-	Host         hostView      `json:"host"`
-	State        string        `json:"state"`
-	Stale        bool          `json:"stale"`
-	Message      string        `json:"message,omitempty"`
-	Hosted       bool          `json:"hosted"`
-	Want         process.Want  `json:"want,omitempty"`
-	Instance     *instanceView `json:"instance,omitempty"`
-	RegisteredAt *time.Time    `json:"registered_at,omitempty"`
-	LastStartAt  *time.Time    `json:"last_start_at,omitempty"`
-	ReportedAt   *time.Time    `json:"reported_at,omitempty"`
-	Spec         *process.Spec `json:"spec,omitempty"`
-
-	processDetail
-}
-
-// processDetail is what says more than the state.
-type processDetail struct {
-	Cause    *causeView  `json:"cause,omitempty"`
-	Further  []causeView `json:"further,omitempty"`
-	Flapping bool        `json:"flapping,omitempty"`
-	Restarts int         `json:"restarts,omitempty"`
-	LastExit *exitView   `json:"last_exit,omitempty"`
-	Health   *answerView `json:"health,omitempty"`
-	Version  *answerView `json:"version,omitempty"`
-	Config   []driftView `json:"config,omitempty"`
-	Usage    *usageView  `json:"usage,omitempty"`
-	NextRun  *time.Time  `json:"next_run,omitempty"`
-	Runs     []runView   `json:"runs,omitempty"`
-}
-
-// answerView is what a health or version command said last.
-type answerView struct {
-	OK       bool       `json:"ok"`
-	Text     string     `json:"text,omitempty"`
-	At       *time.Time `json:"at,omitempty"`
-	Failures int        `json:"failures,omitempty"`
-	Bad      bool       `json:"bad,omitempty"`
-	Since    *time.Time `json:"since,omitempty"`
-}
-
-// driftView is a configuration file that is not the one that the spec names.
-type driftView struct {
-	Path    string     `json:"path"`
-	Want    string     `json:"want"`
-	Have    string     `json:"have,omitempty"`
-	Problem string     `json:"problem,omitempty"`
-	Since   *time.Time `json:"since,omitempty"`
-}
-
-// usageView is what a process uses with its whole tree.
-type usageView struct {
-	CPU       float64    `json:"cpu_percent"`
-	Mem       float64    `json:"mem_percent"`
-	Processes int        `json:"processes"`
-	At        *time.Time `json:"at,omitempty"`
-}
-
-// runView is one run of a periodic or single-run process.
-type runView struct {
-	StartedAt *time.Time `json:"started_at,omitempty"`
-	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	PID       int        `json:"pid,omitempty"`
-	Exit      *exitView  `json:"exit,omitempty"`
-	Output    string     `json:"output,omitempty"`
-}
-
-// instanceView is a running process.
-type instanceView struct {
-	PID       int        `json:"pid"`
-	Cmdline   string     `json:"cmdline,omitempty"`
-	StartedAt *time.Time `json:"started_at,omitempty"`
-	CPU       float64    `json:"cpu_percent"`
-	Mem       float64    `json:"mem_percent"`
-	RSS       int64      `json:"rss_bytes"`
-	Threads   int        `json:"threads,omitempty"`
-	Version   string     `json:"version,omitempty"`
-	Health    string     `json:"health,omitempty"`
-}
 
 // moment returns Unix seconds as a time; 0 is never, and so is what cannot be written.
 func moment(seconds int64) *time.Time {
@@ -103,17 +22,17 @@ func moment(seconds int64) *time.Time {
 	return &t
 }
 
-func (h *Handler) viewProcess(o store.Observed, host hostView) processView {
-	v := processView{
+func (h *Handler) viewProcess(o store.Observed, host v1.Host) v1.Process {
+	v := v1.Process{
 		Namespace: o.Process.Namespace, Name: o.Process.Name, Host: host,
 		State: o.Status.State, Stale: !host.Online || !h.Fullness.FullSince().IsZero(), Message: o.Status.Message,
-		Hosted: o.Status.Hosted, Want: o.Status.Want,
+		Hosted: o.Status.Hosted, Want: string(o.Status.Want),
 		RegisteredAt: moment(o.Status.RegisteredAt), LastStartAt: moment(o.Status.LastStartAt),
 		ReportedAt: moment(o.Status.ReportedAt),
-		Spec:       o.Spec, processDetail: viewDetail(&o.Status),
+		Spec:       (*v1.Spec)(o.Spec), ProcessDetail: viewDetail(&o.Status),
 	}
 	if i := o.Status.Instance; o.Status.Running() {
-		v.Instance = &instanceView{
+		v.Instance = &v1.Instance{
 			PID: i.PID, Cmdline: i.Cmdline, StartedAt: moment(i.StartedAt), CPU: i.CPU, Mem: i.Mem, RSS: i.RSS << 10,
 			Threads: i.Threads, Version: i.Version, Health: i.Health,
 		}
@@ -121,8 +40,8 @@ func (h *Handler) viewProcess(o store.Observed, host hostView) processView {
 	return v
 }
 
-func viewDetail(s *process.Status) processDetail {
-	v := processDetail{
+func viewDetail(s *process.Status) v1.ProcessDetail {
+	v := v1.ProcessDetail{
 		Flapping: s.Flapping, Restarts: s.Restarts, LastExit: viewExit(s.LastExit),
 		Health: viewAnswer(s.Health), Version: viewAnswer(s.Version), NextRun: instant(s.NextRun),
 	}
@@ -132,16 +51,16 @@ func viewDetail(s *process.Status) processDetail {
 	}
 	v.Further = viewCauses(s.Further)
 	for _, d := range s.Config {
-		v.Config = append(v.Config, driftView{
+		v.Config = append(v.Config, v1.Drift{
 			Path: d.Path, Want: d.Want, Have: d.Have, Problem: d.Problem,
 			Since: instant(d.Since),
 		})
 	}
 	if u := s.Usage; u != nil {
-		v.Usage = &usageView{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: instant(u.At)}
+		v.Usage = &v1.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: instant(u.At)}
 	}
 	for _, r := range s.Runs {
-		v.Runs = append(v.Runs, runView{
+		v.Runs = append(v.Runs, v1.Run{
 			StartedAt: instant(r.Started), EndedAt: instant(r.Ended), PID: r.PID,
 			Exit: viewExit(r.Exit), Output: r.Output,
 		})
@@ -149,11 +68,11 @@ func viewDetail(s *process.Status) processDetail {
 	return v
 }
 
-func viewAnswer(a *process.Answer) *answerView {
+func viewAnswer(a *process.Answer) *v1.Answer {
 	if a == nil {
 		return nil
 	}
-	return &answerView{
+	return &v1.Answer{
 		OK: a.OK, Text: a.Text, At: instant(a.At), Failures: a.Failures, Bad: a.Bad,
 		Since: instant(a.Since),
 	}
@@ -166,19 +85,19 @@ func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 	if spec := p.flag("spec"); spec != nil {
 		f.Spec = *spec
 	}
-	c.audit.Target = clip(f.Namespace + "/" + f.Name)
+	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
 	return h.processPage(ctx, c, f)
 }
 
 // getProcess lists one process on all hosts that know it.
 func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
-	c.audit.Target = clip(id.String())
-	if c.principal.On(access.OperationOf(process.Query), id.Namespace).Nowhere() {
+	c.Audit.Target = edge.Clip(id.String())
+	if c.Principal.On(access.OperationOf(process.Query), id.Namespace).Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.OperationOf(process.Query), Subject: id.String()})
 	}
 	answer, err := h.processPage(ctx, c, store.ObservedFilter{Process: id, Spec: true})
-	if found, ok := answer.body.(page[processView]); ok && err == nil && len(found.Items) == 0 &&
+	if found, ok := answer.body.(v1.Page[v1.Process]); ok && err == nil && len(found.Items) == 0 &&
 		found.NextCursor == "" && !c.params.given("cursor") {
 		return reply{}, problemf(http.StatusNotFound, "no host knows a process %q", id.String())
 	}
@@ -191,9 +110,9 @@ func (p *params) given(name string) bool { return p.values.Has(name) }
 // mostShown is how much a page of processes holds, in bytes: a caller who takes his time with it has it held in memory.
 const mostShown = 8 << 20
 
-// weight is about how much a process takes on a page, in bytes.
-func (v *processView) weight() int {
-	n := len(v.Message) + v.Spec.Size()
+// processWeight is about how much a process takes on a page, in bytes.
+func processWeight(v *v1.Process) int {
+	n := len(v.Message) + (*process.Spec)(v.Spec).Size()
 	for _, d := range v.Config {
 		n += len(d.Path) + len(d.Problem)
 	}
@@ -214,11 +133,11 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 		return reply{}, err
 	}
 	f.Agents = h.agentsNamed(hosts)
-	r := eventReader{h: h, who: &c.principal}
+	r := eventReader{h: h, who: &c.Principal}
 	if f.Process == (process.ID{}) {
 		f.Within = r.within(f.Namespace)
 	}
-	var views []processView
+	var views []v1.Process
 	more, shown := true, 0
 	for begun := time.Now(); more && len(views) < limit && shown < mostShown && time.Since(begun) < searchTime; {
 		rows, further, err := h.Listing.ListObserved(ctx, f, after, limit)
@@ -232,7 +151,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 				continue
 			}
 			views = append(views, h.viewProcess(o, h.viewHost(agent)))
-			if shown += views[len(views)-1].weight(); len(views) == limit || shown >= mostShown {
+			if shown += processWeight(&views[len(views)-1]); len(views) == limit || shown >= mostShown {
 				rows, more = rows[:i+1], true
 				break
 			}
@@ -242,7 +161,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 			after = store.ObservedKey{Agent: last.Agent, Process: last.Process}
 		}
 	}
-	c.audit.Targets = len(views)
+	c.Audit.Targets = len(views)
 	var last any
 	if more {
 		last = after

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	v1 "drover/api/v1"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
 
@@ -25,19 +27,6 @@ type Proxy struct {
 	LastSeen time.Time
 	// Agents is how many are connected to it.
 	Agents int
-}
-
-// proxyView is a proxy in the list.
-type proxyView struct {
-	Name      string     `json:"name"`
-	Area      int        `json:"area"`
-	Key       string     `json:"key"`
-	Advertise string     `json:"advertise"`
-	Online    bool       `json:"online"`
-	Agents    int        `json:"agents"`
-	Build     string     `json:"build"`
-	LastSeen  *time.Time `json:"last_seen,omitempty"`
-	JoinedAt  time.Time  `json:"joined_at"`
 }
 
 // proxies returns the register, or none where no proxy joins.
@@ -62,9 +51,9 @@ func (h *Handler) listProxies(_ context.Context, c *call) (reply, error) {
 		list = list[:limit]
 		last = proxyPlace{list[limit-1].Area, list[limit-1].Name}
 	}
-	views := make([]proxyView, len(list))
+	views := make([]v1.Proxy, len(list))
 	for i, p := range list {
-		views[i] = proxyView{
+		views[i] = v1.Proxy{
 			Name: p.Name, Area: p.Area, Key: p.Key, Advertise: p.Advertise, Online: p.Online, Agents: p.Agents,
 			Build: p.Build, LastSeen: given(p.LastSeen),
 			JoinedAt: p.Created,
@@ -87,7 +76,7 @@ func (p proxyPlace) before(one Proxy) bool {
 // removeProxy takes a proxy out, by its key or name.
 func (h *Handler) removeProxy(ctx context.Context, c *call) (reply, error) {
 	id := c.r.PathValue("id")
-	c.audit.Target = clip(id)
+	c.Audit.Target = edge.Clip(id)
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
@@ -97,9 +86,9 @@ func (h *Handler) removeProxy(ctx context.Context, c *call) (reply, error) {
 	list := h.proxies()
 	i := slices.IndexFunc(list, func(p Proxy) bool { return p.Key == id || p.Name == id })
 	if i < 0 {
-		return reply{}, problemf(http.StatusNotFound, "there is no proxy %q", clip(id))
+		return reply{}, problemf(http.StatusNotFound, "there is no proxy %q", edge.Clip(id))
 	}
-	c.audit.Target = clip(fmt.Sprintf("%d:%s %s", list[i].Area, list[i].Name, list[i].Key))
+	c.Audit.Target = edge.Clip(fmt.Sprintf("%d:%s %s", list[i].Area, list[i].Name, list[i].Key))
 	if err := h.Joining.Enroller.RemoveProxy(ctx, list[i].Key); err != nil {
 		return reply{}, stored(err, "proxy", id)
 	}

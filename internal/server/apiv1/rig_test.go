@@ -24,6 +24,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
@@ -33,13 +34,15 @@ import (
 
 // rig is the API over a real database, with a gate that believes everybody and an engine that does nothing by itself.
 type rig struct {
-	t       *testing.T
-	store   store.Store
-	fleet   *fleet.Directory
-	handler *apiv1.Handler
-	doc     *openapi3.T
-	engine  *engine
-	sender  *webhook.Sender
+	t *testing.T
+	// taskReads counts how often a task was read.
+	taskReads atomic.Int64
+	store     store.Store
+	fleet     *fleet.Directory
+	handler   *apiv1.Handler
+	doc       *openapi3.T
+	engine    *engine
+	sender    *webhook.Sender
 	// numbers counts the events.
 	numbers uint64
 	// rows counts the processes and events that were read for lists.
@@ -81,12 +84,13 @@ func newRig(t *testing.T) *rig {
 	r.fleet.Seen(plain, time.Now())
 	r.sender = webhook.New(webhook.Config{Store: s, Hosts: r.fleet, Now: time.Now, Log: log})
 	r.handler = apiv1.New(apiv1.Config{
-		Rooms:    admission.New(),
+		Config: edge.Config{
+			Gate: believing{s}, Engine: r.engine, Tasks: readings{s, r}, Audit: recorder{s}, Rooms: admission.New(), Log: log,
+			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+		},
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
-		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Listing: reading{s, r}, Events: reading{s, r},
-		Results: s, Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s},
-		Audit: recorder{s}, History: s, Fullness: s, Log: log,
-		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+		Arrivals: r.engine, Directory: r.fleet, Listing: reading{s, r}, Events: reading{s, r},
+		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
 	})
 	return r
 }
@@ -365,4 +369,15 @@ func (r recorder) PutDenial(ctx context.Context, _ string, row store.AuditRow) e
 
 func (r recorder) NoteAudit(ctx context.Context, row store.AuditRow) error {
 	return r.PutAudit(ctx, row)
+}
+
+// readings counts how often a task is read.
+type readings struct {
+	store.Store
+	r *rig
+}
+
+func (c readings) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
+	c.r.taskReads.Add(1)
+	return c.Store.TaskItems(ctx, id, app, fn)
 }

@@ -1,10 +1,10 @@
 package apiv1
 
-import "net/http"
+import v1 "drover/api/v1"
 
 // route is one row of the table.
 type route struct {
-	method, path string
+	pattern string
 	// name is what the audit record calls it.
 	name string
 	// need is what a caller must be.
@@ -22,62 +22,59 @@ const (
 	admin
 )
 
-// table lists every path below Prefix.
+// table lists every path below v1.Prefix.
 func (h *Handler) table() []route {
-	const (
-		get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
-	)
 	return []route{
-		{get, "/processes", "processes.list", anyone, h.listProcesses},
-		{get, "/processes/counts", "processes.counts", anyone, h.countProcesses},
-		{get, "/processes/{namespace}/{name}", "processes.get", anyone, h.getProcess},
-		{get, "/why", "why.list", anyone, h.explain},
-		{get, "/agents", "agents.list", anyone, h.listAgents},
-		{del, "/agents/{id}", "agents.remove", admin, h.removeAgent},
+		{v1.RouteListProcesses, "processes.list", anyone, h.listProcesses},
+		{v1.RouteCountProcesses, "processes.counts", anyone, h.countProcesses},
+		{v1.RouteGetProcess, "processes.get", anyone, h.getProcess},
+		{v1.RouteListWhy, "why.list", anyone, h.explain},
+		{v1.RouteListAgents, "agents.list", anyone, h.listAgents},
+		{v1.RouteRemoveAgent, "agents.remove", admin, h.removeAgent},
 
-		{get, "/proxies", "proxies.list", admin, h.listProxies},
-		{del, "/proxies/{id}", "proxies.remove", admin, h.removeProxy},
+		{v1.RouteListProxies, "proxies.list", admin, h.listProxies},
+		{v1.RouteRemoveProxy, "proxies.remove", admin, h.removeProxy},
 
-		{post, "/join", "join", noApp, h.join},
-		{post, "/tokens", "tokens.create", admin, h.createJoinToken},
-		{get, "/tokens", "tokens.list", admin, h.listJoinTokens},
-		{get, "/tokens/{id}", "tokens.get", admin, h.getJoinToken},
-		{del, "/tokens/{id}", "tokens.revoke", admin, h.revokeJoinToken},
+		{v1.RouteJoin, "join", noApp, h.join},
+		{v1.RouteCreateJoinToken, "tokens.create", admin, h.createJoinToken},
+		{v1.RouteListJoinTokens, "tokens.list", admin, h.listJoinTokens},
+		{v1.RouteGetJoinToken, "tokens.get", admin, h.getJoinToken},
+		{v1.RouteRevokeJoinToken, "tokens.revoke", admin, h.revokeJoinToken},
 
-		{get, "/keys", "keys.list", admin, h.listKeys},
-		{post, "/keys/{kind}/rotate", "keys.rotate", admin, h.rotateKeys},
-		{del, "/keys/{kind}/{id}", "keys.drop", admin, h.dropKey},
+		{v1.RouteListKeys, "keys.list", admin, h.listKeys},
+		{v1.RouteRotateKeys, "keys.rotate", admin, h.rotateKeys},
+		{v1.RouteDropKey, "keys.drop", admin, h.dropKey},
 
-		{get, "/events", "events.list", anyone, h.listEvents},
-		{get, "/events/stream", "events.stream", anyone, h.streamEvents},
+		{v1.RouteListEvents, "events.list", anyone, h.listEvents},
+		{v1.RouteStreamEvents, "events.stream", anyone, h.streamEvents},
 
-		{post, "/operations", "operations.create", anyone, h.createOperation},
-		{get, "/operations", "operations.list", anyone, h.listOperations},
-		{get, "/operations/{id}", "operations.get", anyone, h.getOperation},
-		{get, "/operations/{id}/results", "operations.results", anyone, h.listResults},
+		{v1.RouteCreateOperation, "operations.create", anyone, h.createOperation},
+		{v1.RouteListOperations, "operations.list", anyone, h.listOperations},
+		{v1.RouteGetOperation, "operations.get", anyone, h.getOperation},
+		{v1.RouteListResults, "operations.results", anyone, h.listResults},
 
-		{post, "/apps", "apps.create", admin, h.createApp},
-		{get, "/apps", "apps.list", admin, h.listApps},
-		{get, "/apps/{code}", "apps.get", admin, h.getApp},
-		{patch, "/apps/{code}", "apps.change", admin, h.changeApp},
-		{post, "/apps/{code}/secrets", "apps.secrets.create", admin, h.createSecret},
+		{v1.RouteCreateApp, "apps.create", admin, h.createApp},
+		{v1.RouteListApps, "apps.list", admin, h.listApps},
+		{v1.RouteGetApp, "apps.get", admin, h.getApp},
+		{v1.RouteChangeApp, "apps.change", admin, h.changeApp},
+		{v1.RouteCreateSecret, "apps.secrets.create", admin, h.createSecret},
 
-		{post, "/users", "users.create", admin, h.createUser},
-		{get, "/users", "users.list", admin, h.listUsers},
-		{get, "/users/{name}", "users.get", admin, h.getUser},
-		{patch, "/users/{name}", "users.change", admin, h.changeUser},
-		{post, "/users/{name}/tokens", "users.tokens.create", admin, h.createToken},
-		{get, "/users/{name}/tokens", "users.tokens.list", admin, h.listTokens},
-		{del, "/users/{name}/tokens/{id}", "users.tokens.delete", admin, h.deleteToken},
+		{v1.RouteCreateUser, "users.create", admin, h.createUser},
+		{v1.RouteListUsers, "users.list", admin, h.listUsers},
+		{v1.RouteGetUser, "users.get", admin, h.getUser},
+		{v1.RouteChangeUser, "users.change", admin, h.changeUser},
+		{v1.RouteCreateToken, "users.tokens.create", admin, h.createToken},
+		{v1.RouteListTokens, "users.tokens.list", admin, h.listTokens},
+		{v1.RouteDeleteToken, "users.tokens.delete", admin, h.deleteToken},
 
-		{post, "/webhooks", "webhooks.create", admin, h.createWebhook},
-		{get, "/webhooks", "webhooks.list", admin, h.listWebhooks},
-		{get, "/webhooks/{name}", "webhooks.get", admin, h.getWebhook},
-		{patch, "/webhooks/{name}", "webhooks.change", admin, h.changeWebhook},
-		{del, "/webhooks/{name}", "webhooks.delete", admin, h.deleteWebhook},
-		{post, "/webhooks/{name}/secret", "webhooks.secret.create", admin, h.rotateWebhook},
-		{post, "/webhooks/{name}/test", "webhooks.test", admin, h.testWebhook},
+		{v1.RouteCreateWebhook, "webhooks.create", admin, h.createWebhook},
+		{v1.RouteListWebhooks, "webhooks.list", admin, h.listWebhooks},
+		{v1.RouteGetWebhook, "webhooks.get", admin, h.getWebhook},
+		{v1.RouteChangeWebhook, "webhooks.change", admin, h.changeWebhook},
+		{v1.RouteDeleteWebhook, "webhooks.delete", admin, h.deleteWebhook},
+		{v1.RouteRotateWebhook, "webhooks.secret.create", admin, h.rotateWebhook},
+		{v1.RouteTestWebhook, "webhooks.test", admin, h.testWebhook},
 
-		{get, "/audit", "audit.list", admin, h.listAudit},
+		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
 	}
 }

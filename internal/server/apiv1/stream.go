@@ -77,18 +77,18 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	case after > last: // it is from another database: all that this one has is news
 		after = 0
 	}
-	leave, ok := h.streams.enter(c.principal.App, maxStreams)
+	leave, ok := h.streams.enter(c.Principal.App, maxStreams)
 	if !ok {
 		return reply{}, busy(fmt.Sprintf("the app has %d streams of events open", maxStreams),
 			int(heartbeat/time.Second))
 	}
 	defer leave()
-	if err := h.Audit.NoteAudit(ctx, c.audit); err != nil {
+	if err := h.Audit.NoteAudit(ctx, c.Audit); err != nil {
 		return reply{}, failure("record the call", err)
 	}
-	c.audited = true
+	c.Audited = true
 	s := stream{
-		h: h, c: c, filter: f, at: after, reader: eventReader{h: h, who: &c.principal}, checked: h.Now(),
+		h: h, c: c, filter: f, at: after, reader: eventReader{h: h, who: &c.Principal}, checked: h.Now(),
 		control: http.NewResponseController(c.w),
 	}
 	s.filter.Within = s.reader.eventsWithin(f.Namespaces)
@@ -128,7 +128,7 @@ type stream struct {
 }
 
 func (s *stream) run(ctx context.Context) {
-	woken, stop := s.h.Engine.ListenEvents()
+	woken, stop := s.h.Arrivals.ListenEvents()
 	defer stop()
 	header := s.c.w.Header()
 	header.Set("Content-Type", "text/event-stream")
@@ -190,12 +190,11 @@ func (s *stream) allowed(ctx context.Context) bool {
 	if now.Sub(s.checked).Abs() < recheck {
 		return true
 	}
-	who, err := s.h.identify(ctx, s.c)
-	if err != nil {
+	if s.h.identify(ctx, s.c) != nil {
 		return false
 	}
-	s.c.principal, s.checked = who, now
-	s.reader = eventReader{h: s.h, who: &s.c.principal}
+	s.checked = now
+	s.reader = eventReader{h: s.h, who: &s.c.Principal}
 	s.filter.Within = s.reader.eventsWithin(s.filter.Namespaces)
 	return true
 }
@@ -207,7 +206,7 @@ func (s *stream) catchUp(ctx context.Context) bool {
 		events, next, err := s.h.Events.EventsAfter(ctx, s.at, s.filter, streamBatch)
 		if err != nil {
 			if ctx.Err() == nil {
-				s.h.Log.ErrorContext(ctx, "stream of events ended", "request", s.c.audit.RequestID, "error", err)
+				s.h.Log.ErrorContext(ctx, "stream of events ended", "request", s.c.Audit.RequestID, "error", err)
 			}
 			return false
 		}
@@ -220,7 +219,7 @@ func (s *stream) catchUp(ctx context.Context) bool {
 			if err != nil { // a struct of ours: this always encodes
 				continue
 			}
-			fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: %s\n\n", v.Cursor, lineOf(string(v.Kind)), data)
+			fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: %s\n\n", v.Cursor, lineOf(v.Kind), data)
 		}
 		s.at = next
 		if out.Len() > 0 && !s.send(out.Bytes()) {

@@ -15,8 +15,10 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
@@ -30,7 +32,7 @@ const (
 	longestHostTimeout = int(task.WaitLimit / time.Second)
 )
 
-// operationRequest is the body of a new operation.
+// operationRequest is v1.Request as it is read: its lists are read no further than they may be long.
 type operationRequest struct {
 	Op      process.Op          `json:"op"`
 	Targets list[targetRequest] `json:"targets"`
@@ -73,7 +75,7 @@ func (r *operationRequest) hostTimeout() time.Duration {
 	return time.Duration(*r.HostTimeout) * time.Second
 }
 
-// targetRequest is one process on some hosts; without hosts, on all that know it.
+// targetRequest is v1.Target as it is read.
 type targetRequest struct {
 	Namespace string       `json:"namespace"`
 	Name      string       `json:"name"`
@@ -91,25 +93,18 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	if err := req.validate(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(req.Targets[0].id().String())
+	subject := edge.Clip(req.Targets[0].id().String())
+	c.Audit.Target = subject
 	requests, items, err := h.resolve(ctx, c, &req)
 	if err != nil {
 		return reply{}, err
 	}
-	t := &store.Task{
-		ID: newTaskID(), App: c.principal.App, User: c.principal.User, RequestID: c.audit.RequestID, Created: h.Now(),
-		Requests:    requests,
-		HostTimeout: req.hostTimeout(),
-	}
-	c.audit.Targets = items
-	// Words and counts of ours: this always encodes.
-	c.audit.Detail, _ = json.Marshal(map[string]any{"task": t.ID, "ops": map[process.Op]int{req.Op: items}})
-	row := c.audit
-	row.Message = process.Success
-	if err := h.Engine.Submit(ctx, t, row); err != nil {
+	t := h.NewTask(c.Call)
+	t.ID, t.Requests, t.HostTimeout = newTaskID(), requests, req.hostTimeout()
+	c.Operates(subject, items, t.ID, map[process.Op]int{req.Op: items})
+	if err := h.Submit(ctx, c.Call, t); err != nil {
 		return reply{}, accepting(err)
 	}
-	c.audited = true
 	stored := store.TaskSummary{
 		ID: t.ID, App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created, Op: req.Op,
 		Process:  requests[0].Process,
@@ -187,13 +182,13 @@ func invalidPart(before, cut string, err error) error {
 // invalidSpec makes one problem of all that is wrong with a spec. Package process names the fields in the words of the
 // callers of GSE.
 func invalidSpec(faults []process.FieldFault) error {
-	texts, list := make([]string, 0, len(faults)), make([]fieldError, 0, len(faults))
+	texts, list := make([]string, 0, len(faults)), make([]v1.FieldError, 0, len(faults))
 	for _, f := range faults {
-		e := fieldError{Field: ownField(f.Field), Detail: strings.TrimPrefix(f.Text, f.Field+" ")}
+		e := v1.FieldError{Field: ownField(f.Field), Detail: strings.TrimPrefix(f.Text, f.Field+" ")}
 		texts, list = append(texts, e.Field+": "+e.Detail), append(list, e)
 	}
 	p := problemf(http.StatusUnprocessableEntity, "%s", strings.Join(texts, "; "))
-	p.Errors = list
+	p.Fields = list
 	return p
 }
 
@@ -222,7 +217,7 @@ func (h *Handler) reached(ctx context.Context, t *targetRequest, at int,
 		return nil, "", invalid(fmt.Sprintf("%s.hosts[%d]", field, stranger), "there is no host %.100q",
 			t.Hosts[stranger])
 	case stranger >= 0:
-		return nil, clip(t.Hosts[stranger]), nil
+		return nil, edge.Clip(t.Hosts[stranger]), nil
 	case len(t.Hosts) == 0 && !coversAll(reach, agents): // where it is besides is not told
 		return nil, "every host that knows it", nil
 	case len(agents) == 0:
@@ -242,7 +237,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 	for i := range req.Targets {
 		t := &req.Targets[i]
 		id := t.id()
-		reach := c.principal.On(right, id.Namespace)
+		reach := c.Principal.On(right, id.Namespace)
 		if reach.Nowhere() { // nobody is told whether a process exists that he may not touch, nor whether a host does
 			missing.Found(right, id.String(), "")
 			continue
@@ -318,7 +313,7 @@ func (r *requestsOf) of(k requestKind) *store.Request {
 func (h *Handler) boundBy(ctx context.Context, c *call, req *operationRequest, id process.ID,
 	agents []store.Agent,
 ) (map[string]bool, error) {
-	bound, start := map[string]bool{}, c.principal.On(access.OperationOf(process.Start), id.Namespace)
+	bound, start := map[string]bool{}, c.Principal.On(access.OperationOf(process.Start), id.Namespace)
 	if req.Spec == nil || start.Everywhere() {
 		return bound, nil
 	}

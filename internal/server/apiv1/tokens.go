@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 
+	v1 "drover/api/v1"
+	"drover/internal/server/edge"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
 )
@@ -47,27 +49,9 @@ const (
 	maxArea       = 1<<31 - 1
 )
 
-// joinTokenView is a token without its secret.
-type joinTokenView struct {
-	ID        string            `json:"id"`
-	State     string            `json:"state"`
-	Role      string            `json:"role"`
-	Cloud     int               `json:"cloud"`
-	Labels    map[string]string `json:"labels"`
-	Business  int64             `json:"business,omitempty"`
-	Note      string            `json:"note,omitempty"`
-	Uses      int               `json:"uses"`
-	Used      int               `json:"used"`
-	CreatedAt time.Time         `json:"created_at"`
-	ExpiresAt time.Time         `json:"expires_at"`
-	RevokedAt *time.Time        `json:"revoked_at,omitempty"`
-	// Token is shown once, in the answer to the call that made it.
-	Token string `json:"token,omitempty"`
-}
-
-func (h *Handler) viewJoinToken(t store.JoinToken) joinTokenView {
-	v := joinTokenView{
-		ID: t.ID, State: "open", Role: string(t.Role), Cloud: t.Cloud, Labels: t.Labels, Business: t.Business,
+func (h *Handler) viewJoinToken(t store.JoinToken) v1.JoinToken {
+	v := v1.JoinToken{
+		ID: t.ID, State: v1.TokenOpen, Role: string(t.Role), Cloud: t.Cloud, Labels: t.Labels, Business: t.Business,
 		Note: t.Note, Uses: t.Uses, Used: t.Used,
 		CreatedAt: t.Created, ExpiresAt: t.Expires, RevokedAt: given(t.Revoked),
 	}
@@ -76,28 +60,16 @@ func (h *Handler) viewJoinToken(t store.JoinToken) joinTokenView {
 	}
 	switch {
 	case !t.Revoked.IsZero():
-		v.State = "revoked"
+		v.State = v1.TokenRevoked
 	case !h.Now().Before(t.Expires):
-		v.State = "expired"
+		v.State = v1.TokenExpired
 	case t.Used >= t.Uses:
-		v.State = "spent"
+		v.State = v1.TokenSpent
 	}
 	return v
 }
 
-// joinTokenRequest is the body of a new token.
-type joinTokenRequest struct {
-	// Role is "agent" or "proxy"; empty is "agent".
-	Role       string            `json:"role,omitempty"`
-	Cloud      int               `json:"cloud"`
-	Labels     map[string]string `json:"labels,omitempty"`
-	Business   int64             `json:"business,omitempty"`
-	Note       string            `json:"note,omitempty"`
-	Uses       int               `json:"uses"`
-	TTLSeconds int64             `json:"ttl_seconds"`
-}
-
-func (r *joinTokenRequest) check() error {
+func checkJoinToken(r *v1.JoinTokenRequest) error {
 	switch most := int64(maxTokenTTL / time.Second); {
 	case r.Role != "" && r.Role != string(store.RoleAgent) && r.Role != string(store.RoleProxy):
 		return invalid("role", "is %q: expected %s or %s", r.Role, store.RoleAgent, store.RoleProxy)
@@ -127,7 +99,7 @@ func (r *joinTokenRequest) check() error {
 // checkLabel refuses a label that could not stand in a list as key=value.
 func checkLabel(key, value string) error {
 	if key == "" || len(key) > maxLabelKey || !plain(key, "-_./") {
-		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", clip(key),
+		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", edge.Clip(key),
 			maxLabelKey)
 	}
 	if len(value) > maxLabelValue ||
@@ -146,12 +118,12 @@ func noEnroller() error {
 
 // createJoinToken makes a token that hosts can join with. It is shown this once.
 func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
-	var req joinTokenRequest
+	var req v1.JoinTokenRequest
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
-	if err := req.check(); err != nil {
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
+	if err := checkJoinToken(&req); err != nil {
 		return reply{}, err
 	}
 	if h.Joining.Enroller == nil {
@@ -164,7 +136,7 @@ func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, stored(err, "token", t.ID)
 	}
-	c.audit.Target = t.ID
+	c.Audit.Target = t.ID
 	v := h.viewJoinToken(t)
 	v.Token = text
 	return reply{status: http.StatusCreated, body: v, location: "/tokens/" + url.PathEscape(t.ID)}, nil

@@ -12,6 +12,7 @@ import (
 
 	"drover/internal/server/admission"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/edge"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -28,10 +29,11 @@ func withDesk(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
 	r.handler = apiv1.New(apiv1.Config{
-		Rooms: admission.New(),
-		Gate:  believing{r.store}, Engine: r.engine, Directory: r.fleet, Audit: recorder{r.store}, History: r.store,
-		Fullness: r.store,
-		Log:      r.handler.Log,
+		Config: edge.Config{
+			Gate: believing{r.store}, Engine: r.engine, Tasks: r.store, Audit: recorder{r.store},
+			Rooms: admission.New(), Log: r.handler.Log,
+		},
+		Directory: r.fleet, History: r.store, Fullness: r.store,
 		Joining: apiv1.Joining{Store: r.store, Enroller: enrol.New(enrol.Config{
 			Store: r.store, Directory: r.fleet, Broker: quiet{}, Fingerprint: func(store.JoinToken) string {
 				return strings.Repeat("ab", 32)

@@ -6,45 +6,32 @@ import (
 	"net/url"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
 
-// userView is a user.
-type userView struct {
-	Name      string    `json:"name"`
-	Note      string    `json:"note,omitempty"`
-	Disabled  bool      `json:"disabled"`
-	CreatedAt time.Time `json:"created_at"`
+func viewUser(u store.User) v1.User {
+	return v1.User{Name: u.Name, Note: u.Note, Disabled: u.Disabled, CreatedAt: u.Created}
 }
 
-func viewUser(u store.User) userView {
-	return userView{Name: u.Name, Note: u.Note, Disabled: u.Disabled, CreatedAt: u.Created}
-}
-
-// userRequest is the body of a new user and of a change, where only what is given counts.
-type userRequest struct {
-	Name     string  `json:"name"`
-	Note     *string `json:"note"`
-	Disabled *bool   `json:"disabled"`
-}
-
-func (r *userRequest) change(u *store.User) {
+func applyUser(r *v1.UserChange, u *store.User) {
 	set(&u.Note, r.Note)
 	set(&u.Disabled, r.Disabled)
 }
 
 func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
-	var req userRequest
+	var req v1.UserChange
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(req.Name)
+	c.Audit.Target = edge.Clip(req.Name)
 	if err := checkName("name", req.Name, access.MaxUser); err != nil {
 		return reply{}, err
 	}
 	u := store.User{Name: req.Name, Created: h.Now()}
-	req.change(&u)
+	applyUser(&req, &u)
 	if err := h.Users.CreateUser(ctx, u); err != nil {
 		return reply{}, stored(err, "user", u.Name)
 	}
@@ -78,7 +65,7 @@ func (h *Handler) getUser(ctx context.Context, c *call) (reply, error) {
 
 func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
-	var req userRequest
+	var req v1.UserChange
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
@@ -86,7 +73,7 @@ func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
 		return reply{}, invalid("name", "cannot be changed")
 	}
 	u, err := h.Users.ChangeUser(ctx, name, func(u *store.User) error {
-		req.change(u)
+		applyUser(&req, u)
 		return nil
 	})
 	if err != nil {
@@ -95,26 +82,8 @@ func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
 	return ok(viewUser(u))
 }
 
-// tokenView tells of a token what is no secret.
-type tokenView struct {
-	ID        string     `json:"id"`
-	User      string     `json:"user"`
-	Note      string     `json:"note,omitempty"`
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-	// Token is shown once, in the answer to the call that made it.
-	Token string `json:"token,omitempty"`
-}
-
-func viewToken(t store.Token) tokenView {
-	return tokenView{ID: t.ID, User: t.User, Note: t.Note, CreatedAt: t.Created, ExpiresAt: given(t.Expires)}
-}
-
-// tokenRequest is the body of a new token.
-type tokenRequest struct {
-	Note string `json:"note"`
-	// TTLSeconds is how long it counts; 0 is for ever.
-	TTLSeconds int64 `json:"ttl_seconds"`
+func viewToken(t store.Token) v1.Token {
+	return v1.Token{ID: t.ID, User: t.User, Note: t.Note, CreatedAt: t.Created, ExpiresAt: given(t.Expires)}
 }
 
 // maxTTL is how long a token that ends at all may count.
@@ -123,7 +92,7 @@ const maxTTL = 10 * 365 * 24 * time.Hour
 // createToken gives a user a token, which is shown this once.
 func (h *Handler) createToken(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
-	var req tokenRequest
+	var req v1.TokenRequest
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
@@ -161,7 +130,7 @@ func (h *Handler) listTokens(ctx context.Context, c *call) (reply, error) {
 
 func (h *Handler) deleteToken(ctx context.Context, c *call) (reply, error) {
 	name, id := c.r.PathValue("name"), c.r.PathValue("id")
-	c.audit.Target = clip(name + " " + id)
+	c.Audit.Target = edge.Clip(name + " " + id)
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}

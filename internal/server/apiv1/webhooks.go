@@ -9,7 +9,9 @@ import (
 	"time"
 	"unicode"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 	"drover/internal/server/webhook"
 )
@@ -39,42 +41,17 @@ const (
 	maxWebhookSecret = 256
 )
 
-// webhookView is a webhook without its secret.
-type webhookView struct {
-	Name       string       `json:"name"`
-	URL        string       `json:"url"`
-	Namespaces []string     `json:"namespaces"`
-	Local      bool         `json:"local"`
-	Note       string       `json:"note,omitempty"`
-	CreatedAt  time.Time    `json:"created_at"`
-	ChangedAt  time.Time    `json:"changed_at"`
-	Delivery   deliveryView `json:"delivery"`
-	// Secret is shown once, in the answer to the call that made it.
-	Secret string `json:"secret,omitempty"`
-}
-
-// deliveryView is how far a webhook has got.
-type deliveryView struct {
-	// Lag is how many alarms are still to be delivered.
-	Lag          int64      `json:"lag"`
-	DeliveredAt  *time.Time `json:"delivered_at,omitempty"`
-	Failures     int        `json:"failures"`
-	FailingSince *time.Time `json:"failing_since,omitempty"`
-	Error        string     `json:"error,omitempty"`
-	NextAt       *time.Time `json:"next_at,omitempty"`
-}
-
 // viewWebhook shows a webhook, and how far it has got.
-func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (webhookView, error) {
+func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (v1.Webhook, error) {
 	due, err := h.Webhooks.Sender.Due(ctx, s)
 	if err != nil {
-		return webhookView{}, failure("read the events", err)
+		return v1.Webhook{}, failure("read the events", err)
 	}
 	w, d := s.Webhook, h.Webhooks.Sender.Latest(s)
-	v := webhookView{
+	v := v1.Webhook{
 		Name: w.Name, URL: w.URL, Namespaces: w.Namespaces, Local: w.Local, Note: w.Note, CreatedAt: w.Created,
 		ChangedAt: w.Changed,
-		Delivery: deliveryView{
+		Delivery: v1.Delivery{
 			Lag: due, DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
 			Error: d.Error, NextAt: given(d.Next),
 		},
@@ -85,20 +62,9 @@ func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (webhoo
 	return v, nil
 }
 
-// webhookRequest is the body of a new webhook and of a change, where only what is given counts.
-type webhookRequest struct {
-	Name       string    `json:"name,omitempty"`
-	URL        *string   `json:"url,omitempty"`
-	Namespaces *[]string `json:"namespaces,omitempty"`
-	Local      *bool     `json:"local,omitempty"`
-	Note       *string   `json:"note,omitempty"`
-	// Secret is for a new webhook.
-	Secret *string `json:"secret,omitempty"`
-}
-
-// change carries the request over to a webhook, and reports the first field that is wrong with the outcome: whether an
-// address is allowed depends on two of them.
-func (r *webhookRequest) change(w *store.Webhook) error {
+// applyWebhook applies a change to a webhook, and reports the first invalid field of the outcome: two fields decide
+// whether an address is allowed.
+func applyWebhook(r *v1.WebhookChange, w *store.Webhook) error {
 	set(&w.URL, r.URL)
 	set(&w.Namespaces, r.Namespaces)
 	set(&w.Local, r.Local)
@@ -117,9 +83,9 @@ func (r *webhookRequest) change(w *store.Webhook) error {
 	return nil
 }
 
-// detail is what the record keeps of a request: of an address the host only, as the rest may hold a token, and no
-// secret.
-func (r webhookRequest) detail() json.RawMessage {
+// webhookRecord is what the audit log keeps of a request: only the host of an address, because the rest may hold a
+// token, and no secret.
+func webhookRecord(r v1.WebhookChange) json.RawMessage {
 	if r.URL != nil {
 		host := ""
 		if u, err := url.Parse(*r.URL); err == nil {
@@ -138,7 +104,7 @@ func checkWebhookName(name string) error {
 		return err
 	}
 	if !plain(name, "-_.") {
-		return invalid("name", "is %q: expected letters, digits, -, _ and .", clip(name))
+		return invalid("name", "is %q: expected letters, digits, -, _ and .", edge.Clip(name))
 	}
 	return nil
 }
@@ -167,18 +133,18 @@ func secretOf(given *string) (string, error) {
 
 // createWebhook makes a webhook, whose alarms begin now. Its secret is shown this once.
 func (h *Handler) createWebhook(ctx context.Context, c *call) (reply, error) {
-	var req webhookRequest
+	var req v1.WebhookChange
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(req.Name)
-	c.audit.Detail = req.detail()
+	c.Audit.Target = edge.Clip(req.Name)
+	c.Audit.Detail = webhookRecord(req)
 	if err := checkWebhookName(req.Name); err != nil {
 		return reply{}, err
 	}
 	now := h.Now()
 	w := store.Webhook{Name: req.Name, Created: now, Changed: now}
-	if err := req.change(&w); err != nil {
+	if err := applyWebhook(&req, &w); err != nil {
 		return reply{}, err
 	}
 	var err error
@@ -218,7 +184,7 @@ func (h *Handler) listWebhooks(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the webhooks", err)
 	}
-	views := make([]webhookView, len(list))
+	views := make([]v1.Webhook, len(list))
 	for i, s := range list {
 		if views[i], err = h.viewWebhook(ctx, s); err != nil {
 			return reply{}, err
@@ -258,20 +224,20 @@ func (h *Handler) webhookReply(ctx context.Context, status int, s store.Subscrip
 // changeWebhook changes what is given. How far it has got stays as it is, and what failed is tried again at once.
 func (h *Handler) changeWebhook(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
-	var req webhookRequest
+	var req v1.WebhookChange
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	c.audit.Detail = req.detail()
+	c.Audit.Detail = webhookRecord(req)
 	switch {
 	case req.Name != "" && req.Name != name:
 		return reply{}, invalid("name", "cannot be changed")
 	case req.Secret != nil:
-		return reply{}, invalid("secret", "is changed at %s/webhooks/{name}/secret", Prefix)
+		return reply{}, invalid("secret", "is changed at %s/webhooks/{name}/secret", v1.Prefix)
 	}
 	s, err := h.Webhooks.Store.ChangeWebhook(ctx, name, func(w *store.Webhook) error {
 		w.Changed = h.Now()
-		return req.change(w)
+		return applyWebhook(&req, w)
 	})
 	if err != nil {
 		return reply{}, stored(err, "webhook", name)
@@ -280,16 +246,10 @@ func (h *Handler) changeWebhook(ctx context.Context, c *call) (reply, error) {
 	return h.webhookReply(ctx, http.StatusOK, s, "")
 }
 
-// webhookSecretRequest is the body of a new secret.
-type webhookSecretRequest struct {
-	// Secret is the one that is wanted; without it one is made.
-	Secret *string `json:"secret"`
-}
-
 // rotateWebhook gives a webhook another secret, which is shown this once and signs from now on.
 func (h *Handler) rotateWebhook(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
-	var req webhookSecretRequest
+	var req v1.WebhookSecretRequest
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
@@ -308,13 +268,6 @@ func (h *Handler) rotateWebhook(ctx context.Context, c *call) (reply, error) {
 	return h.webhookReply(ctx, http.StatusCreated, s, secret)
 }
 
-// testView is what came of a test delivery.
-type testView struct {
-	Delivered bool    `json:"delivered"`
-	Error     string  `json:"error,omitempty"`
-	Seconds   float64 `json:"seconds"`
-}
-
 // testWebhook delivers a made-up alarm, and tells what came of it.
 func (h *Handler) testWebhook(ctx context.Context, c *call) (reply, error) {
 	s, err := h.webhookNamed(ctx, c)
@@ -322,10 +275,10 @@ func (h *Handler) testWebhook(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	begun := time.Now()
-	v := testView{Delivered: true}
+	v := v1.WebhookTest{Delivered: true}
 	if err := h.Webhooks.Sender.Test(ctx, s.Webhook); err != nil {
-		v = testView{Error: err.Error()}
-		c.audit.Message = clip(v.Error)
+		v = v1.WebhookTest{Error: err.Error()}
+		c.Audit.Message = edge.Clip(v.Error)
 	}
 	v.Seconds = time.Since(begun).Seconds()
 	return ok(v)

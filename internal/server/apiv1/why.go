@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
@@ -15,50 +17,11 @@ import (
 	"drover/internal/wildcard"
 )
 
-// findingView is why one process on one host is as it is.
-type findingView struct {
-	Namespace string       `json:"namespace"`
-	Name      string       `json:"name"`
-	Host      hostView     `json:"host"`
-	State     string       `json:"state,omitempty"`
-	Wrong     bool         `json:"wrong"`
-	Severity  why.Severity `json:"severity"`
-	Cause     causeView    `json:"cause"`
-	// Further are the other causes, the worst first.
-	Further []causeView `json:"further,omitempty"`
-	// Then is what the host had said last, where it is away.
-	Then   *causeView `json:"then,omitempty"`
-	Impact string     `json:"impact"`
-}
-
-// causeCount is how often a cause was found, and what is known of it.
-type causeCount struct {
-	ID       process.CauseID `json:"id"`
-	Title    string          `json:"title"`
-	Severity why.Severity    `json:"severity"`
-	Count    int             `json:"count"`
-	Meaning  string          `json:"meaning"`
-	Remedy   string          `json:"remedy"`
-	Page     string          `json:"page"`
-}
-
-// whyView is the answer to why.
-type whyView struct {
-	// Findings are the worst ones, as many as were asked for.
-	Findings []findingView `json:"findings"`
-	// Causes counts all of them, the worst and most frequent first.
-	Causes []causeCount `json:"causes"`
-	// Wrong counts the processes that are not as they should be, for one of the causes that were asked for; Total all
-	// that were looked at.
-	Wrong int `json:"wrong"`
-	Total int `json:"total"`
-}
-
 // explain tells why processes are as they are: those that are not as they should be, and with all=true every one of
 // which there is something to tell.
 func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
-	q := whyQuery{eventReader: eventReader{h: h, who: &c.principal}, catalogue: why.Open(), now: h.Now()}
+	q := whyQuery{eventReader: eventReader{h: h, who: &c.Principal}, catalogue: why.Open(), now: h.Now()}
 	q.namespace, q.name, q.hosts, q.most = p.text("namespace"), p.text("name"), p.list("host"), p.limit()
 	if all := p.flag("all"); all != nil {
 		q.all = *all
@@ -72,11 +35,11 @@ func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	c.audit.Target = clip(q.namespace + "/" + q.name)
+	c.Audit.Target = edge.Clip(q.namespace + "/" + q.name)
 	if err := q.look(ctx); err != nil {
 		return reply{}, err
 	}
-	c.audit.Targets = q.total
+	c.Audit.Targets = q.total
 	return ok(q.view())
 }
 
@@ -96,8 +59,8 @@ type whyQuery struct {
 	// seen are the agents that were judged, by key.
 	seen map[string]bool
 
-	found        []findingView
-	counts       map[process.CauseID]*causeCount
+	found        []v1.Finding
+	counts       map[process.CauseID]*v1.CauseCount
 	wrong, total int
 }
 
@@ -109,7 +72,7 @@ func (q *whyQuery) one() (process.ID, bool) {
 
 // look judges every process that the caller may query.
 func (q *whyQuery) look(ctx context.Context) error {
-	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*causeCount{}
+	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*v1.CauseCount{}
 	agents := q.h.agentsNamed(q.hosts)
 	if err := q.readWaiting(ctx); err != nil {
 		return err
@@ -212,8 +175,8 @@ func (q *whyQuery) judge(id process.ID, agent store.Agent, joined bool, status *
 		return
 	}
 	q.count(&v)
-	view := findingView{
-		Namespace: id.Namespace, Name: id.Name, Host: host, Wrong: v.Wrong, Severity: v.Severity,
+	view := v1.Finding{
+		Namespace: id.Namespace, Name: id.Name, Host: host, Wrong: v.Wrong, Severity: string(v.Severity),
 		Cause: viewCause(v.Cause), Further: viewCauses(v.Further),
 		Impact: v.Impact,
 	}
@@ -246,40 +209,45 @@ func (q *whyQuery) count(v *why.Finding) {
 	n := q.counts[v.Cause.ID]
 	if n == nil {
 		e, _ := q.catalogue.Lookup(v.Cause.ID)
-		n = &causeCount{
-			ID: v.Cause.ID, Title: e.Title, Severity: v.Severity, Meaning: e.Meaning, Remedy: e.Remedy,
+		n = &v1.CauseCount{
+			ID: string(v.Cause.ID), Title: e.Title, Severity: string(v.Severity), Meaning: e.Meaning, Remedy: e.Remedy,
 			Page: e.Page(),
 		}
 		q.counts[v.Cause.ID] = n
 	}
 	n.Count++
-	if v.Severity.Compare(n.Severity) < 0 {
-		n.Severity = v.Severity
+	if v.Severity.Compare(why.Severity(n.Severity)) < 0 {
+		n.Severity = string(v.Severity)
 	}
 }
 
+// worse compares severities, the worse first.
+func worse(a, b string) int { return why.Severity(a).Compare(why.Severity(b)) }
+
 // sort puts the worst first, and among equals those that have one cause and one name together.
 func (q *whyQuery) sort() {
-	slices.SortStableFunc(q.found, func(a, b findingView) int {
+	slices.SortStableFunc(q.found, func(a, b v1.Finding) int {
 		return cmp.Or(
-			a.Severity.Compare(b.Severity), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			worse(a.Severity, b.Severity), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
 			cmp.Compare(a.Cause.ID, b.Cause.ID), cmp.Compare(a.Host.Cloud, b.Host.Cloud),
 			cmp.Compare(a.Host.ID, b.Host.ID),
 		)
 	})
 }
 
-func (q *whyQuery) view() whyView {
+func (q *whyQuery) view() v1.Why {
 	q.sort()
-	v := whyView{Findings: q.found[:min(q.most, len(q.found))], Causes: []causeCount{}, Wrong: q.wrong, Total: q.total}
+	v := v1.Why{
+		Findings: q.found[:min(q.most, len(q.found))], Causes: []v1.CauseCount{}, Wrong: q.wrong, Total: q.total,
+	}
 	if v.Findings == nil {
-		v.Findings = []findingView{}
+		v.Findings = []v1.Finding{}
 	}
 	for _, n := range q.counts {
 		v.Causes = append(v.Causes, *n)
 	}
-	slices.SortFunc(v.Causes, func(a, b causeCount) int {
-		return cmp.Or(a.Severity.Compare(b.Severity), -cmp.Compare(a.Count, b.Count), cmp.Compare(a.ID, b.ID))
+	slices.SortFunc(v.Causes, func(a, b v1.CauseCount) int {
+		return cmp.Or(worse(a.Severity, b.Severity), -cmp.Compare(a.Count, b.Count), cmp.Compare(a.ID, b.ID))
 	})
 	return v
 }

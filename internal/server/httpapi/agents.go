@@ -8,7 +8,7 @@ import (
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
-	"drover/internal/server/audit"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 )
@@ -88,7 +88,7 @@ func (s *server) readAgents(c *call, read func([]byte) ([]gse.Target, error)) ([
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target, c.audit.Targets = audit.Clip(targets[0].Asked(), 200), len(targets)
+	c.Audit.Target, c.Audit.Targets = edge.Clip(targets[0].Asked()), len(targets)
 	return targets, s.mayUseAgents(c, access.ReadAgents, targets)
 }
 
@@ -126,7 +126,7 @@ func (s *server) upgradeAgents(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target, c.audit.Targets = audit.Clip(upgrades[0].Target.Asked()+" as "+upgrades[0].ID, 200), len(upgrades)
+	c.Audit.Target, c.Audit.Targets = edge.Clip(upgrades[0].Target.Asked()+" as "+upgrades[0].ID), len(upgrades)
 	targets := make([]gse.Target, len(upgrades))
 	for i, u := range upgrades {
 		targets[i] = u.Target
@@ -150,7 +150,7 @@ func (s *server) upgradeAgents(ctx context.Context, c *call) (payload, error) {
 		}
 	}
 	if len(reply.Failed) > 0 {
-		c.audit.Message = audit.Clip("failed for "+reply.Failed[0], 200)
+		c.Audit.Message = edge.Clip("failed for " + reply.Failed[0])
 	}
 	return value(reply), nil
 }

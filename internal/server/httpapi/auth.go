@@ -13,15 +13,8 @@ import (
 
 	"drover/internal/gse"
 	"drover/internal/server/access"
-	"drover/internal/server/audit"
 	"drover/internal/server/gate"
 )
-
-// Gate finds out who calls, and counts the calls of those who have limits.
-type Gate interface {
-	Admit(ctx context.Context, c gate.Credentials) (access.Principal, error)
-	Enter(p access.Principal) (leave func(), u gate.Usage, v gate.Verdict)
-}
 
 // credentials are what a caller proves itself with, under each of the names that are in use.
 type credentials struct {
@@ -122,18 +115,17 @@ func paramCredentials(params []byte, query url.Values) (gate.Credentials, error)
 
 // authenticate checks who calls and whether it may call now, and enters the principal into the call.
 func (s *server) authenticate(ctx context.Context, w http.ResponseWriter, c *call, creds gate.Credentials) error {
-	c.audit.App, c.audit.User = audit.Clip(creds.AppCode, access.MaxAppCode), audit.Clip(creds.User, access.MaxUser)
-	creds.Address = c.address
-	p, err := s.Gate.Admit(ctx, creds)
-	if err != nil {
-		return c.notAdmitted(err, c.audit.App)
+	if err := s.Identify(ctx, c.Call, creds); err != nil {
+		return c.notAdmitted(err, c.Audit.App)
 	}
-	c.principal, c.audit.User = p, p.User
+	p := c.Principal
 	if !p.Admin && len(p.Grants) == 0 { // before anything is read of what it asks for
 		return refusef(forbidden, "app %s has no rights: grant rights with 'drover app grant'", p.App)
 	}
 	leave, usage, verdict := s.Gate.Enter(p)
-	c.leave = leave
+	if leave != nil {
+		c.AtEnd(leave)
+	}
 	if usage.Limit > 0 {
 		w.Header().Set("X-Bkapi-RateLimit-Limit", strconv.Itoa(usage.Limit))
 		w.Header().Set("X-Bkapi-RateLimit-Remaining", strconv.Itoa(usage.Remaining))

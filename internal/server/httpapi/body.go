@@ -8,12 +8,11 @@ import (
 	"drover/internal/server/admission"
 )
 
-// readBody returns the whole body of a request; release gives its room back once nobody needs it any more. known tells
-// that the caller has been authenticated.
-func (s *server) readBody(ctx context.Context, w http.ResponseWriter, r *http.Request,
+// readBody returns the whole body of a request. Known tells that the caller is identified.
+func (s *server) readBody(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call,
 	known bool,
-) (body []byte, release func(), err error) {
-	body, release, err = s.Rooms.Body(ctx, w, r, known)
+) (body []byte, err error) {
+	body, c.releaseBody, err = s.Body(ctx, c.Call, w, r, known)
 	switch {
 	case err == nil:
 	case errors.Is(err, admission.ErrTooLarge) && known:
@@ -29,19 +28,5 @@ func (s *server) readBody(ctx context.Context, w http.ResponseWriter, r *http.Re
 	default:
 		err = refusef(badRequest, "request body could not be read to its end")
 	}
-	return body, release, err
-}
-
-// roomToParse waits until there is room for what the parameters are parsed into.
-func (s *server) roomToParse(ctx context.Context, c *call) error {
-	leave, err := s.Rooms.Parse(ctx, c.principal.App, c.params)
-	if err != nil {
-		return refusef(tooMany, "too many large requests at the same time, try again later")
-	}
-	release := c.release
-	c.release = func() {
-		leave()
-		release()
-	}
-	return nil
+	return body, err
 }

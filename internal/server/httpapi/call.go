@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"path"
 	"strconv"
@@ -12,29 +11,19 @@ import (
 	"time"
 
 	"drover/internal/gse"
-	"drover/internal/server/access"
-	"drover/internal/server/audit"
-	"drover/internal/server/store"
+	"drover/internal/server/edge"
 )
 
-// call is one request on its way through the edge.
+// call is one request on its way through the API.
 type call struct {
+	*edge.Call
 	match
-	requestID string
-	// address is the peer's, without its port; empty for one on this machine's socket.
-	address string
 	// params is the JSON object that the caller sent, in whatever form.
 	params []byte
-	// principal is who the call runs as; leave ends what its limits count, and is nil where nothing is counted.
-	principal access.Principal
-	leave     func()
-	// release gives back the room that the call takes, releaseBody already that of the body.
-	release, releaseBody func()
+	// releaseBody gives back the memory of the body before the end of the call.
+	releaseBody func()
 	// chinese tells that refusals are to be worded in Chinese.
 	chinese bool
-	// audit is filled in on the way; audited tells that it was already stored, with a task.
-	audit   store.AuditRow
-	audited bool
 	// started tells that a part of the reply has left.
 	started bool
 }
@@ -42,31 +31,20 @@ type call struct {
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{
-		match:     s.paths.resolve(r.Method, r.URL.Path),
-		requestID: audit.RequestID(r.Header.Get("X-Bkapi-Request-Id")), chinese: wantsChinese(r),
+		Call: s.Begin(w, r, "X-Bkapi-Request-Id", 0), match: s.paths.resolve(r.Method, r.URL.Path),
+		chinese: wantsChinese(r),
 	}
-	c.address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	defer func() {
 		if c.route != nil {
 			r.Pattern = c.route.name // as a mux would, for whoever counts calls
 		}
-		if c.leave != nil {
-			c.leave()
-		}
-		if c.release != nil {
-			c.release()
-		}
+		c.End()
 	}()
-	w.Header().Set("X-Bkapi-Request-Id", c.requestID)
-	// A recorder or a wrapped writer has no deadlines; the server's own then apply.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
-	_ = control.SetWriteDeadline(time.Now().Add(bodyTime + replyTime))
 	if c.route == nil {
 		s.serveOther(w, r, c)
 		return
 	}
-	c.audit = store.AuditRow{At: s.Now(), Remote: audit.Remote(r), RequestID: c.requestID, Action: c.route.name}
+	c.Audit.Action = c.route.name
 	if !c.allows(r.Method) {
 		refuse(w, c, methodNotAllowed(r))
 		return
@@ -75,12 +53,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := s.admit(ctx, w, r, c)
 	if err == nil {
 		// Left alone, the deadline would end the watch for a caller that hangs up, and with it the call.
-		_ = control.SetReadDeadline(time.Time{})
-		c.audit.Allowed = true
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		c.Audit.Allowed = true
 		if c.job != nil && gse.MeansJob(c.params) {
 			c.route = c.job
 		}
-		if err = s.roomToParse(ctx, c); err == nil {
+		if s.Parse(ctx, c.Call, c.params) != nil {
+			err = refusef(tooMany, "too many large requests at the same time, try again later")
+		} else {
 			err = s.answer(ctx, w, c)
 		}
 	}
@@ -110,8 +90,7 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		r.ContentLength != 0 {
 		return refusef(badRequest, "request body is encoded as %.40q: expected one without Content-Encoding", encoding)
 	}
-	body, release, err := s.readBody(ctx, w, r, inHead)
-	c.release, c.releaseBody = release, release
+	body, err := s.readBody(ctx, w, r, c, inHead)
 	if err != nil {
 		return err
 	}
@@ -139,39 +118,16 @@ func (s *server) answer(ctx context.Context, w http.ResponseWriter, c *call) err
 	return reply(w, c, data)
 }
 
-// record stores the audit row of a call, unless its task has taken it along. The caller has its answer by then, and may
-// have hung up.
+// record stores the audit row of a call.
 func (s *server) record(ctx context.Context, c *call, err error) {
-	limited := false
+	end := edge.Ending{Reads: c.route.reads()}
 	if err != nil {
 		refusal := refusalOf(err)
-		c.audit.Code, c.audit.Message = refusal.code(c), refusal.reason
-		limited = refusal.kind == tooOften || refusal.kind == tooMany || refusal.kind == overloaded
-		if refusal.kind == forbidden {
-			c.audit.Allowed = false
-		}
-		if refusal.cause != nil && ctx.Err() == nil { // a caller that hung up is no fault of ours
-			s.Log.Error("call failed", "endpoint", c.route.name, "request", c.requestID, "error", refusal.cause)
-		}
+		c.Audit.Code, c.Audit.Message = refusal.code(c), refusal.reason
+		end.Limited = refusal.kind == tooOften || refusal.kind == tooMany || refusal.kind == overloaded
+		end.Denied, end.Cause = refusal.kind == forbidden, refusal.cause
 	}
-	if c.audited {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
-	defer cancel()
-	put := func(ctx context.Context, row store.AuditRow) error { return s.Audit.PutAudit(ctx, row) }
-	switch {
-	case limited || !c.audit.Allowed: // a call that is refused must cost less than one that is not
-		put = func(ctx context.Context, row store.AuditRow) error {
-			return s.Audit.PutDenial(ctx, c.principal.App, row)
-		}
-	case c.route.reads():
-		put = s.Audit.NoteAudit
-	}
-	if err := put(ctx, c.audit); err != nil {
-		s.Log.Error("lost audit row", "endpoint", c.route.name, "request", c.requestID, "app", c.audit.App,
-			"error", err)
-	}
+	s.Record(ctx, c.Call, end)
 }
 
 // serveOther answers the paths that are not in the table.

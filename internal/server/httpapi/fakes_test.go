@@ -19,6 +19,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/httpapi"
@@ -63,6 +64,8 @@ type world struct {
 	// storeErr fails every call to the store and the engine; appsErr the look for an app.
 	storeErr error
 	appsErr  error
+	// readings counts how often a task was read.
+	readings int
 	// breakAfter fails a poll after so many items.
 	breakAfter int
 	// waited is called by Wait.
@@ -101,13 +104,15 @@ func newWorld(t *testing.T) *world {
 // serve makes the handler, which believes the given gateways.
 func (w *world) serve(trusted ...netip.Prefix) {
 	w.handler = httpapi.New(httpapi.Config{
-		Rooms: admission.New(),
-		Tasks: w, Repeats: w, Observations: w, Groups: w, Audit: w, Engine: w, Directory: w,
-		Gate:            gate.New(gate.Config{Store: w, Login: w, Now: func() time.Time { return w.now }}),
+		Config: edge.Config{
+			Gate:   gate.New(gate.Config{Store: w, Login: w, Now: func() time.Time { return w.now }}),
+			Engine: w, Tasks: w, Audit: w, Rooms: admission.New(),
+			Log: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { return w.now },
+		},
+		Repeats: w, Observations: w, Groups: w, Directory: w,
 		TrustedGateways: trusted,
 		Ready:           func() error { return w.notReady },
-		Log:             slog.New(slog.DiscardHandler),
-		Now:             func() time.Time { return w.now },
 	})
 }
 
@@ -170,6 +175,7 @@ func (w *world) Wait(ctx context.Context, _ string) error { return w.waited(ctx)
 func (w *world) TaskItems(_ context.Context, id, app string, fn func(store.ItemView) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.readings++
 	t, ok := w.tasks[id]
 	if w.storeErr != nil {
 		return w.storeErr

@@ -7,7 +7,7 @@ import (
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
-	"drover/internal/server/audit"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
 
@@ -44,7 +44,7 @@ func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target, c.audit.Targets = audit.Clip(namespace, 200), len(targets)
+	c.Audit.Target, c.Audit.Targets = edge.Clip(namespace), len(targets)
 	if err := s.mayUseGroups(c, access.GetGroup, namespace, targets); err != nil {
 		return nil, err
 	}

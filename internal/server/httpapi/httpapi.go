@@ -12,17 +12,10 @@ import (
 	"time"
 
 	"drover/internal/process"
-	"drover/internal/server/admission"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 )
-
-// Engine takes tasks. Submit returns once the task and its audit row are on disk. Wait returns when every item of the
-// task has its outcome, or when ctx ends.
-type Engine interface {
-	Submit(ctx context.Context, t *store.Task, row store.AuditRow) error
-	Wait(ctx context.Context, task string) error
-}
 
 // Directory finds agents by what callers name them: an address, an id of either form, or (for rows of the store) a key.
 // It knows which of them are there, and keeps the ids that callers give them.
@@ -32,11 +25,6 @@ type Directory interface {
 	ByKey(key string) (store.Agent, bool)
 	Presence(key string, now time.Time) fleet.Presence
 	Assign(ctx context.Context, key, id string) error
-}
-
-// Tasks is what polls read.
-type Tasks interface {
-	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
 }
 
 // Repeats remembers calls that were answered before their tasks had ended.
@@ -61,49 +49,29 @@ type Groups interface {
 	GroupUsage(ctx context.Context, namespace string, agents []string) (map[string]store.GroupUsage, error)
 }
 
-// Audit takes the record of every call that is not a submit; those carry theirs to Engine.Submit. PutAudit returns once
-// the row is on disk; NoteAudit may store it a little later. PutDenial counts equal denials; proven is the app that the
-// caller has proven to be.
-type Audit interface {
-	PutAudit(ctx context.Context, rows ...store.AuditRow) error
-	PutDenial(ctx context.Context, proven string, row store.AuditRow) error
-	NoteAudit(ctx context.Context, row store.AuditRow) error
-}
-
 // Config is what the edge needs. All but TrustedGateways, Notes, Metrics and Now is required.
 type Config struct {
-	Tasks        Tasks
+	edge.Config
 	Repeats      Repeats
 	Observations Observations
 	Groups       Groups
-	Gate         Gate
 	// TrustedGateways are the peers that are believed, on a backend's paths, whom they name as the caller.
 	TrustedGateways []netip.Prefix
-	Audit           Audit
-	Engine          Engine
 	Directory       Directory
-	// Rooms bound what bodies take; the server's own API shares them.
-	Rooms *admission.Limiter
 	// Ready returns nil once calls can be taken, else why not.
 	Ready func() error
 	// Notes says what an operator should know although calls are taken; it may be nil.
 	Notes func() []string
 	// Metrics answers /metrics; nil where there are none.
 	Metrics http.Handler
-	Log     *slog.Logger
-	// Now is the clock, in the zone of the local times that replies hold; time.Now when nil.
-	Now func() time.Time
 }
 
 // Limits of one call.
 const (
-	bodyTime    = 60 * time.Second  // to send a body
-	restBody    = 64 << 20          // to be read of a body that nobody wants
-	restTime    = 2 * time.Second   // to go on with the rest of a body that nobody wants
-	replyTime   = 120 * time.Second // to take a reply
-	auditTime   = 10 * time.Second  // to store the audit row of a call
-	registering = 20 * time.Second  // to answer a registration call, which must end before the callers' 30 s
-	repeating   = 2 * time.Minute   // to ask again after a registration call that was not done
+	restBody    = 64 << 20         // to be read of a body that nobody wants
+	restTime    = 2 * time.Second  // to go on with the rest of a body that nobody wants
+	registering = 20 * time.Second // to answer a registration call, which must end before the callers' 30 s
+	repeating   = 2 * time.Minute  // to ask again after a registration call that was not done
 )
 
 type server struct {

@@ -16,7 +16,7 @@ func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Ta
 	may *permissionCheck,
 ) ([]store.Request, error) {
 	start := access.OperationOf(process.Start)
-	reach := may.c.principal.On(start, r.Process.Namespace)
+	reach := may.c.Principal.On(start, r.Process.Namespace)
 	if r.Spec == nil || reach.Everywhere() {
 		return []store.Request{*r}, nil
 	}
@@ -46,10 +46,10 @@ func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Ta
 		if err != nil {
 			return nil, err
 		}
-		own := may.c.principal.On(access.OperationOf(r.Op), r.Process.Namespace)
+		own := may.c.Principal.On(access.OperationOf(r.Op), r.Process.Namespace)
 		for i, t := range bound.Targets {
 			if !stored[t.Agent] && own.Covers(hosts[i]) { // else that right was missed already
-				may.check(reach, start, r.Process.String(), hosts[i])
+				may.missing.Check(reach, start, r.Process.String(), hosts[i])
 			}
 		}
 	}

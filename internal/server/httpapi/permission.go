@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"context"
-
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
@@ -18,28 +16,21 @@ type permissionCheck struct {
 	missing access.Missing
 }
 
-// check notes a lacking right to do op, within reach, to the subject on a host.
-func (p *permissionCheck) check(reach access.Reach, op access.Operation, subject string, h access.Host) {
-	switch {
-	case reach.Covers(h):
-	case reach.Nowhere():
-		p.missing.Found(op, subject, "")
-	default:
-		p.missing.Found(op, subject, h.Address())
-	}
-}
-
 // refusal returns the refusal that names what is missing, or nil.
 func (p *permissionCheck) refusal() error {
-	switch {
-	case !p.missing.Any():
+	if !p.missing.Any() {
 		return nil
-	case p.missing.More > 0:
-		return refusef(forbidden, "app %s has no right to %s (and %d more)", p.c.principal.App,
-			audit.Clip(p.missing.What(), 600), p.missing.More)
-	default:
-		return refusef(forbidden, "app %s has no right to %s", p.c.principal.App, audit.Clip(p.missing.What(), 600))
 	}
+	return lacks(p.c, p.missing)
+}
+
+// lacks is the refusal of a call that lacks rights.
+func lacks(c *call, m access.Missing) error {
+	what := audit.Clip(m.What(), 600)
+	if m.More > 0 {
+		return refusef(forbidden, "app %s has no right to %s (and %d more)", c.Principal.App, what, m.More)
+	}
+	return refusef(forbidden, "app %s has no right to %s", c.Principal.App, what)
 }
 
 // rightsHost is a target as rights see it: by all that is known of the agent, or by the caller's words where nobody is
@@ -67,26 +58,26 @@ func (s *server) mayOnTargets(c *call, reach access.Reach, op access.Operation, 
 	r := permissionCheck{c: c}
 	for _, t := range targets {
 		agent, found := s.lookup(t)
-		r.check(reach, op, subject, rightsHost(t, agent, found))
+		r.missing.Check(reach, op, subject, rightsHost(t, agent, found))
 	}
 	return r.refusal()
 }
 
 // mayUseAgents returns a refusal unless the app may do something to all of the hosts.
 func (s *server) mayUseAgents(c *call, op access.Operation, targets []gse.Target) error {
-	return s.mayOnTargets(c, c.principal.OnHosts(op), op, "", targets)
+	return s.mayOnTargets(c, c.Principal.OnHosts(op), op, "", targets)
 }
 
 // mayUseGroups returns a refusal unless the app may do something to the groups of the namespace on all of the targets.
 func (s *server) mayUseGroups(c *call, op access.Operation, namespace string, targets []gse.Target) error {
-	return s.mayOnTargets(c, c.principal.On(op, namespace), op, namespace, targets)
+	return s.mayOnTargets(c, c.Principal.On(op, namespace), op, namespace, targets)
 }
 
 // mayReadNamespace returns a refusal unless the app may query the namespace on every host: a page of a part of it would
 // look like a page of the whole.
 func (c *call) mayReadNamespace(namespace string) error {
 	op := access.OperationOf(process.Query)
-	if c.principal.On(op, namespace).Everywhere() {
+	if c.Principal.On(op, namespace).Everywhere() {
 		return nil
 	}
 	r := permissionCheck{c: c}
@@ -103,23 +94,4 @@ func (s *server) viewHost(v store.ItemView) access.Host {
 		return rightsHost(gse.Target{}, agent, true)
 	}
 	return access.Host{Area: v.Cloud, IP: v.IP, ID: v.AgentID}
-}
-
-// mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been
-// withdrawn since. It reads the task once more, and only for an app that may not do everything.
-func (s *server) mayRead(ctx context.Context, c *call, task string) error {
-	if c.principal.Admin {
-		return nil
-	}
-	r, reaches, query := permissionCheck{c: c}, access.NewReaches(c.principal), access.OperationOf(process.Query)
-	err := s.Tasks.TaskItems(ctx, task, c.principal.App, func(v store.ItemView) error {
-		if h := s.viewHost(v); !reaches.MayRead(v.Op, v.Process.Namespace, h) {
-			r.check(reaches.On(query, v.Process.Namespace), query, v.Process.String(), h)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return r.refusal()
 }

@@ -159,7 +159,7 @@ func refuse(w http.ResponseWriter, c *call, err error) {
 		}{Message: "The content does not exist"})
 		return
 	}
-	body := refusedBody{Code: r.code(c), Message: r.in(c.chinese), RequestID: c.requestID}
+	body := refusedBody{Code: r.code(c), Message: r.in(c.chinese), RequestID: c.Audit.RequestID}
 	if c.route != nil && c.route.dialect == jobDialect {
 		body.Permission = json.RawMessage("null")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"drover/internal/gse"
 	"drover/internal/process"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
 
@@ -50,7 +51,7 @@ func (s *server) settled(ctx context.Context, c *call, ops []gse.Operation, more
 	case waited == nil && asked != "":
 		err = s.Repeats.DropRepeat(ctx, matter)
 	case waited != nil: // also for one that has hung up: he may be about to ask again
-		put, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
+		put, cancel := context.WithTimeout(context.WithoutCancel(ctx), edge.AuditTime)
 		defer cancel()
 		err = s.Repeats.PutRepeat(put, store.Repeat{Of: matter, What: what, Task: task, At: s.Now()},
 			s.Now().Add(-repeating))
@@ -79,7 +80,7 @@ func (s *server) askedBefore(ctx context.Context, c *call, matter, what string) 
 		return "", failure("look for an earlier call", err)
 	}
 	if r.What == what && s.Now().Sub(r.At) < repeating {
-		err := s.Tasks.TaskItems(ctx, r.Task, c.principal.App, func(store.ItemView) error { return nil })
+		err := s.Tasks.TaskItems(ctx, r.Task, c.Principal.App, func(store.ItemView) error { return nil })
 		if err == nil {
 			return r.Task, nil
 		}
@@ -96,7 +97,7 @@ func (s *server) askedBefore(ctx context.Context, c *call, matter, what string) 
 
 // repeatOf names a registration call: whose it is and of what, and all that it asks for.
 func repeatOf(c *call, ops []gse.Operation, more []any) (matter, what string, err error) {
-	matter, err = digest(c.principal.App, ops[0].ID, ops[0].Targets)
+	matter, err = digest(c.Principal.App, ops[0].ID, ops[0].Targets)
 	if err == nil {
 		what, err = digest(c.route.name, ops, more)
 	}

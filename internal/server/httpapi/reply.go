@@ -37,7 +37,7 @@ func reply(w http.ResponseWriter, c *call, data payload) error {
 	jw.raw(fmt.Sprintf(`{"result":true,"code":0,"message":%q,"data":`, message))
 	err := data(jw)
 	if err == nil {
-		jw.raw(`,"request_id":"` + c.requestID + `"` + tail + "}\n") // the id holds nothing to be escaped
+		jw.raw(`,"request_id":"` + c.Audit.RequestID + `"` + tail + "}\n") // the id holds nothing to be escaped
 		err = buffer.Flush()
 	}
 	return err

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"runtime"
 	"time"
+
+	"drover/internal/server/edge"
 )
 
 // drainBody answers as h does, and then reads what h has left of the body. A connection that is closed with something
@@ -46,7 +48,7 @@ func (b *trackedBody) rest(control *http.ResponseController, asks bool) {
 		return
 	}
 	buffer := make([]byte, 32<<10)
-	end := time.Now().Add(bodyTime)
+	end := time.Now().Add(edge.BodyTime)
 	for read := 0; read < restBody && !b.ended; {
 		until := time.Now().Add(restTime)
 		if until.After(end) {

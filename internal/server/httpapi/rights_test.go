@@ -272,6 +272,62 @@ func TestAPollNeedsTheRightsOfItsTask(t *testing.T) {
 	}
 }
 
+// TestAPollReadsItsTaskOnce: also one whose rights are checked. Only results that are too large to be held until the
+// check is over are read again.
+func TestAPollReadsItsTaskOnce(t *testing.T) {
+	const targets = 40
+	for _, tt := range []struct {
+		name     string
+		text     string
+		grant    string
+		readings int
+	}{
+		{"short", "x", "start on ns", 1},
+		{"long", strings.Repeat("x", 128<<10), "start on ns", 1},
+		{"too long", strings.Repeat("x", 1<<20), "start on ns", 2},
+		{"denied", "x", "start on other", 1},
+		{"too long and denied", strings.Repeat("x", 1<<20), "start on ns at area:7,start on other", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			task := &store.Task{ID: "t", App: "limited"}
+			for i := range targets {
+				r := store.Request{Op: process.Start, Process: process.ID{Namespace: "ns", Name: "p"}}
+				if tt.name == "denied" && i < targets-1 { // only the last one is out of reach
+					r.Process.Namespace = "other"
+				}
+				key := fmt.Sprintf("0:10.0.0.1:ns:p%d", i)
+				r.Targets = []store.Target{{Key: key, Asked: "0:10.0.0.1", Agent: "UAGENT2"}}
+				task.Requests = append(task.Requests, r)
+				w.outcomes["t"+key] = process.Outcome{Fault: process.Failed, Text: tt.text}
+			}
+			w.tasks["t"] = task
+			w.grant(strings.Split(tt.grant, ",")...)
+			got := w.limited(esbGSE+"get_proc_operate_result_v2/", `{"task_id": "t"}`)
+			if strings.Contains(tt.name, "denied") {
+				if *got.Result || string(got.Data) != "null" {
+					t.Errorf("it is answered %.200s", got.Raw)
+				}
+			} else {
+				var entries map[string]entry
+				if got.ok(t, &entries); len(entries) != targets {
+					t.Errorf("%d entries, want %d", len(entries), targets)
+				}
+			}
+			if w.readings != tt.readings {
+				t.Errorf("%d readings, want %d", w.readings, tt.readings)
+			}
+			want := targets
+			if strings.Contains(tt.name, "denied") {
+				want = 0
+			}
+			if row := w.lastAudit(); row.Targets != want {
+				t.Errorf("the audit row has %d targets, want %d", row.Targets, want)
+			}
+		})
+	}
+}
+
 func TestPollsMayWaitForTheirAuditRow(t *testing.T) {
 	w := newWorld(t)
 	task := w.taskID(esbGSE+"operate_proc_v2/", exampleOperate(0))

@@ -9,7 +9,7 @@ import (
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
-	"drover/internal/server/audit"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 )
@@ -21,9 +21,9 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target, c.audit.Targets = audit.Clip(q.ID.String(), 200), len(q.Targets)
+	c.Audit.Target, c.Audit.Targets = edge.Clip(q.ID.String()), len(q.Targets)
 	op := access.OperationOf(process.Query)
-	if err := s.mayOnTargets(c, c.principal.On(op, q.ID.Namespace), op, q.ID.String(), q.Targets); err != nil {
+	if err := s.mayOnTargets(c, c.Principal.On(op, q.ID.Namespace), op, q.ID.String(), q.Targets); err != nil {
 		return nil, err
 	}
 	rows := statusRows{targetIndex: s.indexTargets(q.Targets), s: s, q: q}
@@ -188,7 +188,7 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target = audit.Clip(q.Namespace, 200)
+	c.Audit.Target = edge.Clip(q.Namespace)
 	if err := c.mayReadNamespace(q.Namespace); err != nil {
 		return nil, err
 	}
@@ -209,13 +209,13 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 					return err
 				}
 			}
-			c.audit.Targets += len(rows)
-			if len(rows) == 0 || c.audit.Targets >= min(q.Limit, total-q.Start) {
+			c.Audit.Targets += len(rows)
+			if len(rows) == 0 || c.Audit.Targets >= min(q.Limit, total-q.Start) {
 				break
 			}
 			// They were large: what comes next is read when these have been written.
-			if rows, _, err = s.Observations.PageObserved(ctx, q.Namespace, q.Start+c.audit.Targets,
-				q.Limit-c.audit.Targets); err != nil {
+			if rows, _, err = s.Observations.PageObserved(ctx, q.Namespace, q.Start+c.Audit.Targets,
+				q.Limit-c.Audit.Targets); err != nil {
 				return failure("read the status", err)
 			}
 		}

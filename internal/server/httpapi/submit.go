@@ -3,15 +3,13 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
-	"drover/internal/server/audit"
+	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
 
@@ -40,13 +38,8 @@ func badParameters(err error) error { return misread(badParameter, "parameters e
 
 // submit stores the task with the call's audit row and returns its id. The task is safe when it returns.
 func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (string, error) {
-	t := &store.Task{
-		App:       c.principal.App,
-		User:      c.principal.User,
-		RequestID: c.requestID,
-		Created:   s.Now(),
-		Requests:  make([]store.Request, 0, len(ops)),
-	}
+	t := s.NewTask(c.Call)
+	t.Requests = make([]store.Request, 0, len(ops))
 	count := 0
 	may := permissionCheck{c: c}
 	for i := range ops {
@@ -70,12 +63,9 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 	}
 	t.ID = newTaskID(t, count)
 	c.describe(ops, count, t.ID)
-	row := c.audit
-	row.Message = process.Success
-	if err := s.Engine.Submit(ctx, t, row); err != nil {
+	if err := s.Submit(ctx, c.Call, t); err != nil {
 		return "", accepting(err)
 	}
-	c.audited = true
 	return t.ID, nil
 }
 
@@ -86,7 +76,7 @@ func (s *server) request(o *gse.Operation, may *permissionCheck) store.Request {
 	if !slices.Contains(access.Operations(), op) {
 		op = access.OperationOf(process.Query)
 	}
-	reach := may.c.principal.On(op, o.ID.Namespace)
+	reach := may.c.Principal.On(op, o.ID.Namespace)
 	r := store.Request{Op: o.Op, Process: o.ID, Spec: o.Spec, Targets: make([]store.Target, len(o.Targets))}
 	var known *process.Outcome
 	if o.Problem != nil {
@@ -96,7 +86,7 @@ func (s *server) request(o *gse.Operation, may *permissionCheck) store.Request {
 	for i, t := range o.Targets {
 		agent, found := s.lookup(t)
 		if !reach.Everywhere() {
-			may.check(reach, op, o.ID.String(), rightsHost(t, agent, found))
+			may.missing.Check(reach, op, o.ID.String(), rightsHost(t, agent, found))
 		}
 		r.Targets[i] = store.Target{Key: t.Key, Asked: t.Asked(), Agent: agent.Key, Outcome: known}
 		if known == nil && !found {
@@ -160,89 +150,13 @@ func newTaskID(t *store.Task, items int) string {
 
 // describe enters into the audit row what is acted on.
 func (c *call) describe(ops []gse.Operation, targets int, task string) {
-	c.audit.Targets = targets
-	c.audit.Target = audit.Clip(ops[0].ID.String(), 200)
+	subject := edge.Clip(ops[0].ID.String())
 	if n := len(ops) - 1; n > 0 {
-		c.audit.Target += fmt.Sprintf(" and %d more", n)
+		subject += fmt.Sprintf(" and %d more", n)
 	}
 	counts := map[process.Op]int{}
 	for i := range ops {
 		counts[ops[i].Op] += len(ops[i].Targets)
 	}
-	// Op codes, counts and an id of ours: this always encodes.
-	c.audit.Detail, _ = json.Marshal(map[string]any{"task": task, "ops": counts})
-}
-
-// result is the poll of a GSE task: every key that was asked for, in every answer.
-func (s *server) result(ctx context.Context, c *call) (payload, error) {
-	task, err := gse.ReadResult(c.params)
-	if err != nil {
-		return nil, badParameters(err)
-	}
-	c.audit.Target = audit.Clip(task, 200)
-	return func(w *jsonWriter) error {
-		w.raw("{")
-		err := s.entries(ctx, c, task, w, func(it gse.Item) gse.Entry { return gse.Result(it, s.Now()) })
-		w.raw("}")
-		return err
-	}, nil
-}
-
-// jobResult is the poll of a JOB task.
-func (s *server) jobResult(ctx context.Context, c *call) (payload, error) {
-	task, err := gse.ReadJobResult(c.params)
-	if err != nil {
-		return nil, badParameters(err)
-	}
-	c.audit.Target = audit.Clip(task, 200)
-	return func(w *jsonWriter) error {
-		status := gse.CodeSuccess
-		w.raw(`{"result":{`)
-		err := s.entries(ctx, c, task, w, func(it gse.Item) gse.Entry {
-			e := gse.JobResult(it, s.Now())
-			if e.ErrorCode == gse.CodeHandling {
-				status = gse.CodeHandling
-			}
-			return e
-		})
-		w.raw(fmt.Sprintf(`},"status":%d}`, status))
-		return err
-	}, nil
-}
-
-// entries writes the members of a result map, one for each key of the task, as they come out of the store.
-func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWriter,
-	entry func(gse.Item) gse.Entry,
-) error {
-	err := s.mayRead(ctx, c, task)
-	if err == nil {
-		err = s.items(ctx, c, task, w, entry)
-	}
-	switch refused := (*refusal)(nil); {
-	case err == nil:
-		return nil
-	case errors.Is(err, store.ErrNotFound):
-		return refusef(unknownTask, "task_id %q does not exist", audit.Clip(task, 100))
-	case errors.As(err, &refused):
-		return err
-	default:
-		return failure("read the task", err)
-	}
-}
-
-func (s *server) items(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
-	seq := sequence{w: w}
-	read := func(fn func(store.ItemView) error) error { return s.Tasks.TaskItems(ctx, task, c.principal.App, fn) }
-	return readAhead(read, func(v *store.ItemView) error {
-		c.audit.Targets++
-		it := gse.Item{
-			Asked: v.Asked, IP: v.IP,
-			Op: v.Op, Process: v.Process,
-			ProcName: v.ProcName, SetupPath: v.SetupPath, FuncID: v.FuncID, InstanceID: v.InstanceID,
-		}
-		if v.Done {
-			it.Outcome = v.Outcome
-		}
-		return seq.member(v.Key, entry(it))
-	})
+	c.Operates(subject, targets, task, counts)
 }

@@ -1,0 +1,118 @@
+package v1
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// App is a caller's account.
+type App struct {
+	Code         string  `json:"code"`
+	Note         string  `json:"note,omitempty"`
+	Admin        bool    `json:"admin"`
+	MayNameUsers bool    `json:"may_name_users"`
+	Disabled     bool    `json:"disabled"`
+	Grants       []Grant `json:"grants"`
+	Limits       Rates   `json:"limits"`
+	// Secrets are the public parts of the app's secrets.
+	Secrets   []Secret  `json:"secrets"`
+	CreatedAt time.Time `json:"created_at"`
+	ChangedAt time.Time `json:"changed_at"`
+	// Secret is set only in the answer to the call that created it. The server cannot show it again.
+	Secret string `json:"secret,omitempty"`
+}
+
+// Grant lets an app operate processes of namespaces or businesses, on areas or hosts. In patterns * matches any text
+// and ? one character.
+type Grant struct {
+	Operations []string `json:"operations"`
+	Namespaces []string `json:"namespaces,omitempty"`
+	Businesses []int64  `json:"businesses,omitempty"`
+	Areas      []int    `json:"areas,omitempty"`
+	Hosts      []string `json:"hosts,omitempty"`
+}
+
+// Rates limit the calls of an app; zero means no limit.
+type Rates struct {
+	// Rate is the number of calls per second, Burst the number at once after a pause, and Concurrent the number at the
+	// same time.
+	Rate       float64 `json:"rate,omitempty"`
+	Burst      int     `json:"burst,omitempty"`
+	Concurrent int     `json:"concurrent,omitempty"`
+}
+
+// Secret is the public part of a secret.
+type Secret struct {
+	ID        string     `json:"id"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// AppChange holds the new values of an app; a nil field stays unchanged.
+type AppChange struct {
+	// Code is for a new app only.
+	Code         string   `json:"code,omitempty"`
+	Note         *string  `json:"note,omitempty"`
+	Admin        *bool    `json:"admin,omitempty"`
+	MayNameUsers *bool    `json:"may_name_users,omitempty"`
+	Disabled     *bool    `json:"disabled,omitempty"`
+	Grants       *[]Grant `json:"grants,omitempty"`
+	Limits       *Rates   `json:"limits,omitempty"`
+}
+
+// SecretRequest asks for a new secret of an app.
+type SecretRequest struct {
+	// KeepSeconds is the time for which the previous secret stays valid; 0 ends all older secrets now.
+	KeepSeconds int64 `json:"keep_seconds"`
+}
+
+// User is a person, or a program, for whom apps act.
+type User struct {
+	Name      string    `json:"name"`
+	Note      string    `json:"note,omitempty"`
+	Disabled  bool      `json:"disabled"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// UserChange holds the new values of a user; a nil field stays unchanged.
+type UserChange struct {
+	// Name is for a new user only.
+	Name     string  `json:"name,omitempty"`
+	Note     *string `json:"note,omitempty"`
+	Disabled *bool   `json:"disabled,omitempty"`
+}
+
+// Token proves that a caller acts for a user.
+type Token struct {
+	ID        string     `json:"id"`
+	User      string     `json:"user"`
+	Note      string     `json:"note,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	// Token is set only in the answer to the call that created it. The server cannot show it again.
+	Token string `json:"token,omitempty"`
+}
+
+// TokenRequest asks for a new token of a user.
+type TokenRequest struct {
+	Note string `json:"note,omitempty"`
+	// TTLSeconds is the lifetime of the token; 0 means no expiry.
+	TTLSeconds int64 `json:"ttl_seconds,omitempty"`
+}
+
+// AuditRow is one call or one denial.
+type AuditRow struct {
+	At        time.Time `json:"at"`
+	App       string    `json:"app"`
+	User      string    `json:"user"`
+	Remote    string    `json:"remote"`
+	RequestID string    `json:"request_id"`
+	// Action is the name of the endpoint, Target the shortened list of targets, and Targets their number.
+	Action  string          `json:"action"`
+	Target  string          `json:"target,omitempty"`
+	Targets int             `json:"targets"`
+	Allowed bool            `json:"allowed"`
+	Code    int             `json:"code"`
+	Message string          `json:"message,omitempty"`
+	Detail  json.RawMessage `json:"detail,omitempty"`
+}

@@ -1,0 +1,105 @@
+package v1
+
+import "time"
+
+// The operations that a Request can ask for, as Op.
+const (
+	OpStart      = "start"
+	OpStop       = "stop"
+	OpRestart    = "restart"
+	OpReload     = "reload"
+	OpKill       = "kill"
+	OpHost       = "host"
+	OpUnhost     = "unhost"
+	OpRetry      = "retry"
+	OpRegister   = "register"
+	OpUpdate     = "update"
+	OpUnregister = "unregister"
+)
+
+// The states of an Operation.
+const (
+	OperationRunning = "running"
+	OperationDone    = "done"
+)
+
+// The outcomes of a Result: OutcomePending, OutcomeOK, or a kind of failure. A filter by OutcomeFailed selects every
+// kind of failure.
+const (
+	OutcomePending           = "pending"
+	OutcomeOK                = "ok"
+	OutcomeFailed            = "failed"             // the command failed, or drover cannot execute the request
+	OutcomeAgentUnavailable  = "agent-unavailable"  // the agent is unknown or away, or did not answer
+	OutcomeAlreadyRunning    = "already-running"    // a start found the process alive
+	OutcomeNotRunning        = "not-running"        // a stop or kill found no process, an unregister no record
+	OutcomeIllegalOp         = "illegal-op"         // there is no such operation
+	OutcomeCheckFailed       = "check-failed"       // the state after the command is wrong
+	OutcomeAlreadyRegistered = "already-registered" // a register found a record
+)
+
+// Request asks for one operation on one or more processes.
+type Request struct {
+	// Op is one of the constants above, such as OpStart.
+	Op      string   `json:"op"`
+	Targets []Target `json:"targets"`
+	// Spec describes the processes; if it is nil, each host uses its stored spec. Register and update need a spec.
+	Spec *Spec `json:"spec,omitempty"`
+	// HostTimeout is the time in seconds in which each host must accept the operation. After that time the result of
+	// the host is agent-unavailable, and the host does not begin the operation later. If it is 0, the server chooses.
+	HostTimeout int `json:"host_timeout_seconds,omitempty"`
+}
+
+// Target is one process on some hosts.
+type Target struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Hosts are ids or cloud:ip; an empty list means every host that knows the process.
+	Hosts []string `json:"hosts,omitempty"`
+}
+
+// Operation is a task: the request of one call, and its progress.
+type Operation struct {
+	ID string `json:"id"`
+	// Op and Subject describe the first request; Requests is the number of requests.
+	Op       string `json:"op"`
+	Subject  string `json:"subject"`
+	Requests int    `json:"requests"`
+	App      string `json:"app"`
+	User     string `json:"user"`
+	// RequestID identifies the call in the audit log.
+	RequestID string    `json:"request_id"`
+	CreatedAt time.Time `json:"created_at"`
+	// State is OperationRunning, or OperationDone if every target has its outcome.
+	State  string `json:"state"`
+	Counts Counts `json:"counts"`
+}
+
+// Counts is the number of targets, in total and by outcome.
+type Counts struct {
+	Targets int `json:"targets"`
+	OK      int `json:"ok"`
+	Failed  int `json:"failed"`
+	Pending int `json:"pending"`
+}
+
+// Result is the result for one process on one host.
+type Result struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Host is the host in the caller's spelling.
+	Host string `json:"host"`
+	Op   string `json:"op"`
+	// Outcome is one of the constants above, such as OutcomeOK. Message says more. A start of a running process is ok,
+	// with the message "was already running". A stop or kill of a registered process that does not run is ok, with the
+	// message "was already stopped".
+	Outcome string `json:"outcome"`
+	Message string `json:"message,omitempty"`
+	// Hosted is the hosting flag after the operation.
+	Hosted bool `json:"hosted"`
+}
+
+// Done reports whether every target has its outcome.
+func (o *Operation) Done() bool { return o.State == OperationDone }
+
+// Failed reports whether the operation on this target has failed.
+func (r *Result) Failed() bool { return r.Outcome != OutcomeOK && r.Outcome != OutcomePending }

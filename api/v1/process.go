@@ -1,0 +1,158 @@
+package v1
+
+import "time"
+
+// Process is one process on one host, as the host last reported it.
+type Process struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Host      Host   `json:"host"`
+	// State is one of the constants below, such as StateRunning. Stale tells that the host is away, so that this is the
+	// last known state.
+	State   string `json:"state"`
+	Stale   bool   `json:"stale"`
+	Message string `json:"message,omitempty"`
+	// Hosted tells that drover watches the process, and relaunches it if it ends by itself.
+	Hosted bool `json:"hosted"`
+	// Want is "running", "stopped", or empty if drover expects neither.
+	Want     string    `json:"want,omitempty"`
+	Instance *Instance `json:"instance,omitempty"`
+
+	RegisteredAt *time.Time `json:"registered_at,omitempty"`
+	LastStartAt  *time.Time `json:"last_start_at,omitempty"`
+	ReportedAt   *time.Time `json:"reported_at,omitempty"`
+	// Spec describes how drover runs the process. Lists hold it only on request.
+	Spec *Spec `json:"spec,omitempty"`
+
+	ProcessDetail
+}
+
+// The states of a Process: the states of docs/states.md, and two states that replace a less specific one.
+const (
+	StateUnknown   = "unknown"
+	StateStopped   = "stopped"
+	StateScheduled = "scheduled"
+	StateStarting  = "starting"
+	StateRunning   = "running"
+	StateFlapping  = "flapping"  // drover relaunched it too often lately, whatever it does now
+	StateUnhealthy = "unhealthy" // it runs, and its health checks fail
+	StateStopping  = "stopping"
+	StateBackoff   = "backoff"
+	StateGivenUp   = "given-up"
+	StateFinished  = "finished"
+	StateOperating = "operating"
+)
+
+// ProcessDetail holds the details of a process beside its state.
+type ProcessDetail struct {
+	// Cause explains why the process is not as it should be, or does not run.
+	Cause *Cause `json:"cause,omitempty"`
+	// Further are the other causes, the worst first.
+	Further []Cause `json:"further,omitempty"`
+	// Flapping tells that drover relaunched the process too often lately. Restarts counts the relaunches since an
+	// operation started the process or the host booted.
+	Flapping bool  `json:"flapping,omitempty"`
+	Restarts int   `json:"restarts,omitempty"`
+	LastExit *Exit `json:"last_exit,omitempty"`
+	// Health and Version are the last answers of the health and version commands.
+	Health  *Answer `json:"health,omitempty"`
+	Version *Answer `json:"version,omitempty"`
+	// Config lists the configuration files that differ from the spec.
+	Config []Drift `json:"config,omitempty"`
+	Usage  *Usage  `json:"usage,omitempty"`
+	// NextRun is the next time of a periodic process; Runs are its last runs, newest first.
+	NextRun *time.Time `json:"next_run,omitempty"`
+	Runs    []Run      `json:"runs,omitempty"`
+}
+
+// Answer is the last answer of a health or version command. Bad tells that there were enough consecutive failures to
+// make the process unhealthy.
+type Answer struct {
+	OK       bool       `json:"ok"`
+	Text     string     `json:"text,omitempty"`
+	At       *time.Time `json:"at,omitempty"`
+	Failures int        `json:"failures,omitempty"`
+	Bad      bool       `json:"bad,omitempty"`
+	// Since is the time of the first consecutive failure.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// Drift is a configuration file whose MD5 differs from the MD5 in the spec. Have is empty if the agent cannot read the
+// file.
+type Drift struct {
+	Path    string     `json:"path"`
+	Want    string     `json:"want"`
+	Have    string     `json:"have,omitempty"`
+	Problem string     `json:"problem,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+}
+
+// Usage is the resource use of a process with its whole tree, in percent of the whole machine.
+type Usage struct {
+	CPU       float64    `json:"cpu_percent"`
+	Mem       float64    `json:"mem_percent"`
+	Processes int        `json:"processes"`
+	At        *time.Time `json:"at,omitempty"`
+}
+
+// Run is one run of a periodic or single-run process; EndedAt is nil while it lasts.
+type Run struct {
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	PID       int        `json:"pid,omitempty"`
+	Exit      *Exit      `json:"exit,omitempty"`
+	Output    string     `json:"output,omitempty"`
+}
+
+// ProcessCounts holds the numbers of processes: States by state, and Stale for processes of hosts that are away.
+type ProcessCounts struct {
+	States map[string]int `json:"states"`
+	Stale  int            `json:"stale"`
+	Total  int            `json:"total"`
+}
+
+// Host is the host of a process.
+type Host struct {
+	// ID is the host's stable id, or cloud:ip if it has none.
+	ID     string `json:"id"`
+	Cloud  int    `json:"cloud"`
+	IP     string `json:"ip"`
+	Online bool   `json:"online"`
+	// LastSeen is the time of the host's last message; nil if there is none since the start of the server.
+	LastSeen *time.Time `json:"last_seen,omitempty"`
+}
+
+// The states of hosts, for filters.
+const (
+	HostOnline = "online"
+	HostAway   = "away"
+)
+
+// Instance is a running process.
+type Instance struct {
+	PID       int        `json:"pid"`
+	Cmdline   string     `json:"cmdline,omitempty"`
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	// CPU is percent of the whole machine since the last sample, and Mem percent of its memory; RSS is in bytes.
+	CPU     float64 `json:"cpu_percent"`
+	Mem     float64 `json:"mem_percent"`
+	RSS     int64   `json:"rss_bytes"`
+	Threads int     `json:"threads,omitempty"`
+	Version string  `json:"version,omitempty"`
+	Health  string  `json:"health,omitempty"`
+}
+
+// Agent is a joined host.
+type Agent struct {
+	Host
+	// Key is the host's own public key. It stays the same if the host's names change.
+	Key      string    `json:"key"`
+	Build    string    `json:"build"`
+	JoinedAt time.Time `json:"joined_at"`
+	// Labels and Business come from the token that the host joined with; both may be empty.
+	Labels   map[string]string `json:"labels,omitempty"`
+	Business int64             `json:"business,omitempty"`
+	// Policy is the policy of the host's owner in one line; empty if there is none. Notes are problems of the host.
+	Policy string   `json:"policy,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+}

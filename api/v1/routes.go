@@ -1,0 +1,56 @@
+package v1
+
+// The routes, as patterns of net/http. A name in braces stands for one escaped segment of the path.
+const (
+	RouteListProcesses  = "GET /api/v1/processes"
+	RouteCountProcesses = "GET /api/v1/processes/counts"
+	RouteGetProcess     = "GET /api/v1/processes/{namespace}/{name}"
+	RouteListWhy        = "GET /api/v1/why"
+	RouteListAgents     = "GET /api/v1/agents"
+	RouteRemoveAgent    = "DELETE /api/v1/agents/{id}"
+
+	RouteListProxies = "GET /api/v1/proxies"
+	RouteRemoveProxy = "DELETE /api/v1/proxies/{id}"
+
+	RouteJoin            = "POST /api/v1/join"
+	RouteCreateJoinToken = "POST /api/v1/tokens"
+	RouteListJoinTokens  = "GET /api/v1/tokens"
+	RouteGetJoinToken    = "GET /api/v1/tokens/{id}"
+	RouteRevokeJoinToken = "DELETE /api/v1/tokens/{id}"
+
+	RouteListKeys   = "GET /api/v1/keys"
+	RouteRotateKeys = "POST /api/v1/keys/{kind}/rotate"
+	RouteDropKey    = "DELETE /api/v1/keys/{kind}/{id}"
+
+	RouteListEvents   = "GET /api/v1/events"
+	RouteStreamEvents = "GET /api/v1/events/stream"
+
+	RouteCreateOperation = "POST /api/v1/operations"
+	RouteListOperations  = "GET /api/v1/operations"
+	RouteGetOperation    = "GET /api/v1/operations/{id}"
+	RouteListResults     = "GET /api/v1/operations/{id}/results"
+
+	RouteCreateApp    = "POST /api/v1/apps"
+	RouteListApps     = "GET /api/v1/apps"
+	RouteGetApp       = "GET /api/v1/apps/{code}"
+	RouteChangeApp    = "PATCH /api/v1/apps/{code}"
+	RouteCreateSecret = "POST /api/v1/apps/{code}/secrets"
+
+	RouteCreateUser  = "POST /api/v1/users"
+	RouteListUsers   = "GET /api/v1/users"
+	RouteGetUser     = "GET /api/v1/users/{name}"
+	RouteChangeUser  = "PATCH /api/v1/users/{name}"
+	RouteCreateToken = "POST /api/v1/users/{name}/tokens"
+	RouteListTokens  = "GET /api/v1/users/{name}/tokens"
+	RouteDeleteToken = "DELETE /api/v1/users/{name}/tokens/{id}"
+
+	RouteCreateWebhook = "POST /api/v1/webhooks"
+	RouteListWebhooks  = "GET /api/v1/webhooks"
+	RouteGetWebhook    = "GET /api/v1/webhooks/{name}"
+	RouteChangeWebhook = "PATCH /api/v1/webhooks/{name}"
+	RouteDeleteWebhook = "DELETE /api/v1/webhooks/{name}"
+	RouteRotateWebhook = "POST /api/v1/webhooks/{name}/secret"
+	RouteTestWebhook   = "POST /api/v1/webhooks/{name}/test"
+
+	RouteListAudit = "GET /api/v1/audit"
+)

@@ -1,0 +1,195 @@
+package v1
+
+import "encoding/json"
+
+// Spec describes how drover runs a process. All times are whole seconds; zero means the default.
+type Spec struct {
+	Identity   Identity        `json:"identity"`
+	Commands   Commands        `json:"commands"`
+	Limits     Limits          `json:"limits,omitzero"`
+	Policy     Policy          `json:"policy,omitzero"`
+	Schedule   Schedule        `json:"schedule,omitzero"`
+	Hard       HardLimits      `json:"hard_limits,omitzero"`
+	Ready      *Readiness      `json:"ready,omitempty"`
+	Probes     Probes          `json:"probes,omitzero"`
+	ReportID   int64           `json:"report_id,omitempty"`
+	Config     []ConfigFile    `json:"config,omitempty"`
+	Labels     json.RawMessage `json:"labels,omitempty"`
+	FuncID     string          `json:"func_id,omitempty"`
+	InstanceID string          `json:"instance_id,omitempty"`
+	Contact    string          `json:"contact,omitempty"`
+}
+
+// Identity says where a process lives and how to recognise it.
+type Identity struct {
+	// ProcName is the base name of the executable, and SetupPath the absolute working directory. PIDPath is the
+	// absolute path of the pid file. User is the account of the process.
+	ProcName   string `json:"proc_name"`
+	SetupPath  string `json:"setup_path"`
+	PIDPath    string `json:"pid_path"`
+	ConfigPath string `json:"config_path,omitempty"`
+	LogPath    string `json:"log_path,omitempty"`
+	User       string `json:"user"`
+}
+
+// Commands are shell command lines; each may be empty.
+type Commands struct {
+	Start   string `json:"start,omitempty"`
+	Stop    string `json:"stop,omitempty"`
+	Restart string `json:"restart,omitempty"`
+	Reload  string `json:"reload,omitempty"`
+	Kill    string `json:"kill,omitempty"`
+	Version string `json:"version,omitempty"`
+	Health  string `json:"health,omitempty"`
+}
+
+// Asks reports whether the spec has a version or a health command.
+func (c *Commands) Asks() bool { return c.Version != "" || c.Health != "" }
+
+// Limits are upper limits, in percent of the whole machine or as counts. Zero means no limit.
+type Limits struct {
+	CPU  float64 `json:"cpu,omitempty"`
+	Mem  float64 `json:"mem,omitempty"`
+	FD   int64   `json:"fd,omitempty"`
+	Disk int64   `json:"disk,omitempty"`
+	Net  int64   `json:"net,omitempty"`
+}
+
+// Kind says how long a process is meant to run.
+type Kind string
+
+// The kinds: run by a timer, kept running (the default), or run once.
+const (
+	Periodic  Kind = "periodic"
+	Resident  Kind = "resident"
+	SingleRun Kind = "single-run"
+)
+
+// Policy says how drover watches a process, and how long its operations may take.
+type Policy struct {
+	Kind Kind `json:"kind,omitempty"`
+	// KindAssumed tells that the caller did not choose the kind of the process.
+	KindAssumed bool `json:"kind_assumed,omitempty"`
+	// StartCheckBegin is the time from a start command to the check of the process. If StartCheckEnd is greater, the
+	// process may appear until then: drover checks from begin to end. Once it appeared, it must not exit, and it must
+	// be alive at the end.
+	StartCheckBegin int `json:"start_check_begin,omitempty"`
+	StartCheckEnd   int `json:"start_check_end,omitempty"`
+	// StopCheck is the time in which a process must exit after its stop command has ended.
+	StopCheck int `json:"stop_check,omitempty"`
+	// StartRetries is the number of relaunches in a row; StartInterval is the time between them.
+	StartRetries  int `json:"start_retries,omitempty"`
+	StartInterval int `json:"start_interval,omitempty"`
+	// OpTimeout bounds one command.
+	OpTimeout int `json:"op_timeout,omitempty"`
+	// Crontab and CycleTime are the timetable of a periodic process.
+	Crontab   string `json:"crontab,omitempty"`
+	CycleTime int    `json:"cycle_time,omitempty"`
+	// Instances is the expected number of matching processes. A smaller number shows in the message and changes
+	// nothing else.
+	Instances int `json:"instances,omitempty"`
+}
+
+// Defaults of Policy, in seconds where they are times.
+const (
+	defaultStartCheck    = 5
+	defaultStopCheck     = 5
+	defaultStartRetries  = 4
+	defaultStartInterval = 10
+	defaultOpTimeout     = 60
+)
+
+// Defaulted returns the policy with every value that is zero or negative replaced by its default.
+func (p Policy) Defaulted() Policy {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	p.StartCheckEnd = max(p.StartCheckEnd, 0)
+	if p.StartCheckBegin <= 0 {
+		p.StartCheckBegin = defaultStartCheck
+		if p.StartCheckEnd > 0 {
+			p.StartCheckBegin = min(p.StartCheckBegin, p.StartCheckEnd)
+		}
+	}
+	set(&p.StopCheck, defaultStopCheck)
+	set(&p.StartRetries, defaultStartRetries)
+	set(&p.StartInterval, defaultStartInterval)
+	set(&p.OpTimeout, defaultOpTimeout)
+	if p.Kind == "" {
+		p.Kind = Resident
+	}
+	return p
+}
+
+// ConfigFile is a configuration file whose checksum drover watches.
+type ConfigFile struct {
+	Path string `json:"path"`
+	MD5  string `json:"md5"`
+}
+
+// Schedule says how drover runs a periodic process; Policy.Crontab or Policy.CycleTime say when.
+type Schedule struct {
+	// Overlap says what happens if a run is due while the previous run lasts. Missed says what happens to runs that
+	// were due while the agent or its host was down.
+	Overlap Overlap `json:"overlap,omitempty"`
+	Missed  Missed  `json:"missed,omitempty"`
+	// Jitter delays each run by a random time of up to this many seconds.
+	Jitter int `json:"jitter,omitempty"`
+	// TimeZone is a name of the IANA database; empty means the zone of the host.
+	TimeZone string `json:"time_zone,omitempty"`
+}
+
+// Overlap is a choice of Schedule; empty means OverlapSkip.
+type Overlap string
+
+// The choices for a run that is due while the previous run still runs: skip it, run it afterwards (once, however many
+// were due), or end the previous run.
+const (
+	OverlapSkip    Overlap = "skip"
+	OverlapWait    Overlap = "wait"
+	OverlapReplace Overlap = "replace"
+)
+
+// Missed is a choice of Schedule; empty means MissedSkip.
+type Missed string
+
+// The choices after the agent or its host was down: wait for the next time, or run once now.
+const (
+	MissedSkip Missed = "skip"
+	MissedRun  Missed = "run-once"
+)
+
+// HardLimits are limits that the kernel enforces; 0 means no limit. Memory is in bytes, CPU in percent of one
+// processor, and Tasks counts processes and threads.
+type HardLimits struct {
+	Memory int64 `json:"memory,omitempty"`
+	CPU    int   `json:"cpu,omitempty"`
+	Tasks  int64 `json:"tasks,omitempty"`
+}
+
+// Readiness decides when a start has succeeded, within the start check time; exactly one of its fields is set.
+type Readiness struct {
+	// TCP is an address, "host:port", that accepts a connection. HTTP is a URL that answers a GET with a status from
+	// 200 to 399.
+	TCP  string `json:"tcp,omitempty"`
+	HTTP string `json:"http,omitempty"`
+	// Exec is a command line that exits with status 0. Log is a regular expression (RE2) for a line of the output of
+	// the start command, or of the log file.
+	Exec string `json:"exec,omitempty"`
+	Log  string `json:"log,omitempty"`
+}
+
+// Probes say how often drover runs the health and version commands. Times are seconds; 0 means the default.
+type Probes struct {
+	HealthInterval  int `json:"health_interval,omitempty"`  // 60
+	HealthTimeout   int `json:"health_timeout,omitempty"`   // 5
+	VersionInterval int `json:"version_interval,omitempty"` // 600
+	// Grace is the time after a start during which drover ignores failed health checks.
+	Grace int `json:"grace,omitempty"`
+	// Failures is the number of consecutive failures that make the process unhealthy (3). With Restart drover then ends
+	// and relaunches it.
+	Failures int  `json:"failures,omitempty"`
+	Restart  bool `json:"restart,omitempty"`
+}
