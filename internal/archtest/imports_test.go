@@ -66,7 +66,8 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 // pure are the packages that only compute: they decide, and others act.
 func pure() []string {
 	return []string{
-		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/server/desired",
+		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/agent/uplink/standing",
+		"internal/server/desired",
 		"internal/server/task", "internal/why",
 	}
 }
@@ -174,12 +175,13 @@ func mayImport() map[string][]string {
 		"internal/agent/eventlog": {
 			"internal/clip", "internal/durable", "internal/idle", "internal/process",
 		},
-		"internal/agent/metrics": {"internal/idle", "internal/process"},
-		"internal/agent/report":  {"internal/idle", "internal/process", "internal/wire"},
-		"internal/server/access": {"internal/process", "internal/wildcard"},
-		"internal/server/store":  {"internal/process", "internal/server/access", "internal/server/task"},
-		"internal/server/gate":   {"internal/server/access", "internal/server/store"},
-		"internal/server/alarm":  {"internal/process"},
+		"internal/agent/metrics":         {"internal/idle", "internal/process"},
+		"internal/agent/uplink/standing": {},
+		"internal/agent/report":          {"internal/idle", "internal/process", "internal/wire"},
+		"internal/server/access":         {"internal/process", "internal/wildcard"},
+		"internal/server/store":          {"internal/process", "internal/server/access", "internal/server/task"},
+		"internal/server/gate":           {"internal/server/access", "internal/server/store"},
+		"internal/server/alarm":          {"internal/process"},
 		"internal/server/webhook": {
 			"internal/clip", "internal/idle", "internal/process", "internal/server/alarm", "internal/server/store",
 		},
@@ -268,7 +270,7 @@ func mayImport() map[string][]string {
 			"internal/server/store", "internal/server/store/postgres", "internal/server/store/sqlite",
 			"internal/server/store/sqlstore",
 		},
-		"internal/statesdoc":         {"internal/agent/lifecycle", "internal/server/task"},
+		"internal/statesdoc":         {"internal/agent/lifecycle", "internal/agent/uplink/standing", "internal/server/task"},
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {
