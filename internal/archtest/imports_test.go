@@ -177,11 +177,20 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/metrics":         {"internal/idle", "internal/process"},
 		"internal/agent/uplink/standing": {},
-		"internal/agent/report":          {"internal/idle", "internal/process", "internal/wire"},
-		"internal/server/access":         {"internal/process", "internal/wildcard"},
-		"internal/server/store":          {"internal/process", "internal/server/access", "internal/server/task"},
-		"internal/server/gate":           {"internal/server/access", "internal/server/store"},
-		"internal/server/alarm":          {"internal/process"},
+		"internal/agent/uplink": {
+			"internal/agent/uplink/standing", "internal/durable", "internal/fabric", "internal/idle", "internal/pki",
+			"internal/wire",
+		},
+		"internal/agent/report": {
+			"internal/agent/uplink", "internal/agent/uplink/standing", "internal/idle", "internal/process", "internal/wire",
+		},
+		"internal/agent/orders": {
+			"internal/agent/metrics", "internal/agent/specstore", "internal/process", "internal/wire",
+		},
+		"internal/server/access": {"internal/process", "internal/wildcard"},
+		"internal/server/store":  {"internal/process", "internal/server/access", "internal/server/task"},
+		"internal/server/gate":   {"internal/server/access", "internal/server/store"},
+		"internal/server/alarm":  {"internal/process"},
 		"internal/server/webhook": {
 			"internal/clip", "internal/idle", "internal/process", "internal/server/alarm", "internal/server/store",
 		},
@@ -211,12 +220,14 @@ func mayImport() map[string][]string {
 			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/host", "internal/agent/launch",
 			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
 			"internal/agent/metrics",
-			"internal/agent/operation", "internal/agent/policy", "internal/agent/probe", "internal/agent/procfs",
-			"internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
-			"internal/agent/timetable", "internal/config", "internal/durable", "internal/fabric", "internal/group", "internal/idle",
-			"internal/pki", "internal/process", "internal/wire",
+			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy", "internal/agent/probe",
+			"internal/agent/procfs", "internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
+			"internal/agent/timetable", "internal/agent/uplink", "internal/config", "internal/fabric", "internal/group",
+			"internal/process", "internal/wire",
 		},
-		"internal/agent/admission": {"internal/agent", "internal/joining", "internal/pki", "internal/wire"},
+		"internal/agent/admission": {
+			"internal/agent", "internal/agent/uplink", "internal/joining", "internal/pki", "internal/wire",
+		},
 		"internal/agent/host": {
 			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch", "internal/agent/liveness",
 			"internal/agent/locate", "internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore",
@@ -237,8 +248,10 @@ func mayImport() map[string][]string {
 		"internal/config/proxyconfig":  {"internal/config", "internal/config/settings"},
 		"internal/config/serverconfig": {"internal/config", "internal/config/settings"},
 		"internal/config/settings":     {},
-		"internal/dev":                 {"internal/agent", "internal/config", "internal/group", "internal/server"},
-		"internal/serve":               {"internal/config", "internal/config/serverconfig", "internal/group", "internal/server"},
+		"internal/dev": {
+			"internal/agent", "internal/agent/uplink", "internal/config", "internal/group", "internal/server",
+		},
+		"internal/serve": {"internal/config", "internal/config/serverconfig", "internal/group", "internal/server"},
 		"internal/server": {
 			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
 			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/server/access",

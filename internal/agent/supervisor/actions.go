@@ -13,7 +13,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-func (r *runner) now() time.Duration { return r.sup.cfg.Operator.Clock() }
+func (r *runner) now() time.Duration { return r.sup.operator.Clock() }
 
 func (r *runner) policy() lifecycle.Policy {
 	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter}
@@ -84,7 +84,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Relaunch:
 			r.launch(ctx, func(ctx context.Context) { r.relaunchWithin(ctx, a.Held) })
 		case lifecycle.TakeDown:
-			r.takeDown(ctx, r.sup.cfg.Operator.TakeDown)
+			r.takeDown(ctx, r.sup.operator.TakeDown)
 		case lifecycle.Skip:
 			r.skipped()
 		case lifecycle.Arm:

@@ -21,7 +21,7 @@ type policyDenials struct {
 // mayNotStart reports whether the policy of the host keeps drover from starting the process by itself, and tells so
 // once until that is over.
 func (r *runner) mayNotStart() bool {
-	err := r.sup.cfg.Operator.Allow(r.id, process.Start, &r.record.Spec)
+	err := r.sup.operator.Allow(r.id, process.Start, &r.record.Spec)
 	if err == nil {
 		r.denials.start = ""
 		return false
@@ -43,7 +43,7 @@ func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
 	if r.claims.rival != 0 {
 		return true
 	}
-	err := r.sup.cfg.Operator.Allow(r.id, process.Stop, &r.record.Spec)
+	err := r.sup.operator.Allow(r.id, process.Stop, &r.record.Spec)
 	if err == nil {
 		return false
 	}

@@ -124,11 +124,11 @@ func (r *runner) takeDown(ctx context.Context,
 // resumeTakeDown goes on with the end by policy that an earlier agent was in the middle of.
 func (r *runner) resumeTakeDown(ctx context.Context) {
 	r.machine.State, r.machine.Awaits, r.machine.Final = lifecycle.Stopping, lifecycle.Removal, r.runtime.Ending.Final
-	if alive, _ := r.sup.cfg.Operator.Processes.Glance(*r.runtime.Process); alive {
+	if alive, _ := r.sup.operator.Processes.Glance(*r.runtime.Process); alive {
 		r.watch()
 	}
 	r.schedule()
-	r.takeDown(ctx, r.sup.cfg.Operator.ResumeTakeDown)
+	r.takeDown(ctx, r.sup.operator.ResumeTakeDown)
 	r.publish()
 }
 

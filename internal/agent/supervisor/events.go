@@ -55,10 +55,10 @@ func (r *runner) withLastWords(was processEnd) processEnd {
 		return was
 	}
 	if was.run != "" {
-		was.words = r.sup.cfg.Operator.Commands.Output(was.run)
+		was.words = r.sup.operator.Commands.Output(was.run)
 	}
 	if strings.TrimSpace(was.words) == "" {
-		was.words, was.log = r.sup.cfg.Operator.Commands.LastWords(spec, time.Unix(was.began, 0)), spec.Identity.LogPath
+		was.words, was.log = r.sup.operator.Commands.LastWords(spec, time.Unix(was.began, 0)), spec.Identity.LogPath
 	}
 	return was
 }
@@ -137,7 +137,7 @@ func (r *runner) describeRun(e *process.Event, was processEnd) {
 	}
 	e.Output = was.words
 	if e.Output == "" && was.run != "" {
-		e.Output = r.sup.cfg.Operator.Commands.Output(was.run)
+		e.Output = r.sup.operator.Commands.Output(was.run)
 	}
 }
 

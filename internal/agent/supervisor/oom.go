@@ -28,7 +28,7 @@ func (s *Supervisor) count(all bool) {
 			f.record.Spec.Hard.Memory == 0 {
 			continue
 		}
-		if s.parts.OOM(run) > f.runtime.OOM.Of(run).Kills {
+		if s.cfg.OOM(run) > f.runtime.OOM.Of(run).Kills {
 			r.post(func(_ context.Context, r *runner) { r.shortOfMemory(run) })
 		}
 	}
@@ -62,7 +62,7 @@ func (r *runner) oomKills() int {
 		return 0
 	}
 	known := r.runtime.OOM.Of(run)
-	kills := r.sup.parts.OOM(run)
+	kills := r.sup.cfg.OOM(run)
 	if kills <= known.Kills {
 		return 0
 	}

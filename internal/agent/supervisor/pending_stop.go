@@ -102,7 +102,7 @@ func (r *runner) sweepAfter(ctx context.Context, asked *specstore.PendingStop) {
 	r.hold()
 	spec, subject := r.record.Spec, operation.Subject{Record: r.record, Runtime: r.runtime}
 	r.sup.goroutines.spawn(func() {
-		ended, problem := r.sup.cfg.Operator.EndRemains(ctx, r.id, &spec, subject)
+		ended, problem := r.sup.operator.EndRemains(ctx, r.id, &spec, subject)
 		r.post(func(ctx context.Context, r *runner) {
 			r.work.busy = false
 			actor := asked.Actor

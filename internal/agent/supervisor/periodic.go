@@ -65,7 +65,7 @@ func (r *runner) writeHistory() {
 // that it was given: what was due before, or while the process was not hosted, is not missed.
 func (r *runner) schedule() {
 	if !r.runsByTimetable() {
-		r.sup.parts.Timetables.Drop(r.id)
+		r.sup.cfg.Timetables.Drop(r.id)
 		runs := r.history.Runs
 		if r.record == nil || !r.keepsHistory() {
 			runs = nil
@@ -80,7 +80,7 @@ func (r *runner) schedule() {
 	table, err := timetable.Parse(policy, when)
 	if err != nil {
 		// No operation stores one; a newer version may have.
-		r.sup.parts.Timetables.Drop(r.id)
+		r.sup.cfg.Timetables.Drop(r.id)
 		r.blame(process.CauseBadSchedule, err.Error())
 		r.sup.cfg.Log.Error("cannot read timetable", "process", r.id, "error", err)
 		return
@@ -89,7 +89,7 @@ func (r *runner) schedule() {
 		r.history.Due, r.history.Owed, r.history.Table = time.Now(), false, name
 		r.writeHistory()
 	}
-	r.sup.parts.Timetables.Set(r.id, table, r.history.Due, when.Missed)
+	r.sup.cfg.Timetables.Set(r.id, table, r.history.Due, when.Missed)
 }
 
 // due begins a run, or does what the policy says where one is under way. That it is owed is on record before anything

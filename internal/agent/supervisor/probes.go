@@ -25,17 +25,17 @@ func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision 
 // follow has a running process asked how it is, and looks at its configuration.
 func (r *runner) follow(ctx context.Context) {
 	if r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil {
-		r.sup.parts.Probes.Drop(r.id)
+		r.sup.cfg.Probes.Drop(r.id)
 		r.countInstances()
 		return
 	}
 	r.countInstances()
 	switch c := r.record.Spec.Commands; {
 	case c.Health == "" && c.Version == "":
-	case !r.sup.cfg.Operator.MayAsk(r.id, &r.record.Spec):
-		r.sup.parts.Probes.Drop(r.id)
+	case !r.sup.operator.MayAsk(r.id, &r.record.Spec):
+		r.sup.cfg.Probes.Drop(r.id)
 	default:
-		r.sup.parts.Probes.Set(r.id, probe.Subject{
+		r.sup.cfg.Probes.Set(r.id, probe.Subject{
 			Instance: *r.runtime.Process, StartedAt: r.runtime.Process.StartedAfterBoot(), Revision: r.record.Revision,
 			Spec:   &r.record.Spec,
 			Health: r.runtime.Health, Version: r.runtime.Version,

@@ -96,7 +96,7 @@ func (r *runner) reconcile(ctx context.Context) {
 	}
 	if r.relaunching.deferred != nil {
 		r.relaunching.deferred = nil
-		r.sup.cfg.Operator.Relaunched(r.id)
+		r.sup.operator.Relaunched(r.id)
 	}
 	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
 	if !rec.Hosted {
@@ -113,7 +113,7 @@ func (r *runner) reconcile(ctx context.Context) {
 func (r *runner) forget(ctx context.Context, revision uint64) {
 	r.emitForgotten()
 	r.relaunching.deferred = nil
-	r.sup.cfg.Operator.Relaunched(r.id)
+	r.sup.operator.Relaunched(r.id)
 	r.sup.cfg.Sink.Gone(r.id, revision)
 	r.dropRuntime()
 	r.record, r.runtime, r.history = nil, specstore.Runtime{}, specstore.History{}

@@ -47,7 +47,7 @@ func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 		r.runtime.Relaunches = tally.Relaunches
 		r.runtime.Restarts++
 	}
-	r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
+	r.relaunch(ctx, r.sup.operator.Relaunch, r.rebooted())
 }
 
 // leaveBudget gives back the place that is waited for; one that was taken is used up.
@@ -115,7 +115,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		cause := r.cause()
 		// Before the step, which may begin the next relaunch.
 		r.storeRuntime(r.runtime)
-		r.sup.cfg.Operator.Relaunched(r.id)
+		r.sup.operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
 		r.stepAndEmit(ctx, lifecycle.LaunchFailed{}, func(from, to lifecycle.State) {
 			r.emitRelaunchFailed(from, to, attempts, cause)
@@ -137,7 +137,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	r.stepAndEmit(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) {
 		r.emitRelaunched(from, to, attempts, why)
 	})
-	r.sup.cfg.Operator.Relaunched(r.id)
+	r.sup.operator.Relaunched(r.id)
 }
 
 // putOffTime is how long a relaunch waits for a file system that does not answer, or for room on the agent's disk.
@@ -155,7 +155,7 @@ func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cau
 	r.blame(causeOf(hindrance), "relaunch delayed: "+hindrance.Error())
 	cause := r.cause()
 	r.storeRuntime(r.runtime)
-	r.sup.cfg.Operator.Relaunched(r.id)
+	r.sup.operator.Relaunched(r.id)
 	r.stepAndEmit(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(from, to lifecycle.State) {
 		if before.ID != cause.ID {
 			r.sup.cfg.Log.Warn("relaunch postponed", "process", r.id, "error", hindrance)

@@ -158,11 +158,11 @@ func (r *runner) begin(ctx context.Context) {
 		r.publish()
 		return
 	}
-	if r.sup.cfg.Operator.Relaunching(r.id) {
+	if r.sup.operator.Relaunching(r.id) {
 		// An earlier agent ended in the middle of a relaunch: its command is waited for, not run again.
 		r.machine.State, r.machine.Awaits = lifecycle.Starting, lifecycle.Launch
 		r.schedule()
-		r.launch(ctx, func(ctx context.Context) { r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false) })
+		r.launch(ctx, func(ctx context.Context) { r.relaunch(ctx, r.sup.operator.ResumeRelaunch, false) })
 		r.publish()
 		return
 	}

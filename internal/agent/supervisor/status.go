@@ -39,7 +39,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 			})
 		}
 	}
-	if next, ok := r.sup.parts.Timetables.Next(r.id); ok {
+	if next, ok := r.sup.cfg.Timetables.Next(r.id); ok {
 		s.NextRun = next.UnixMilli()
 	}
 	if f.machine.State == lifecycle.Scheduled && s.NextRun != 0 {
@@ -49,7 +49,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 		r.describe(f, &s)
 	}
 	causes := f.causes(&s, r.sup.cfg.Bounds)
-	if text := r.sup.cfg.Operator.NotInForce(&f.record.Spec); text != "" {
+	if text := r.sup.operator.NotInForce(&f.record.Spec); text != "" {
 		causes = append(causes, process.Cause{
 			ID: process.CauseNotInForce, Text: text,
 			Since: 1000 * f.record.RegisteredAt,
@@ -66,15 +66,15 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 
 // describe adds what is known of the running instance.
 func (r *runner) describe(f snapshot, s *process.Status) {
-	i, _, err := r.sup.cfg.Operator.Processes.Instance(*f.runtime.Process)
+	i, _, err := r.sup.operator.Processes.Instance(*f.runtime.Process)
 	if err != nil {
 		return
 	}
 	s.Health, s.Version = f.runtime.Health, f.runtime.Version
-	r.sup.cfg.Operator.Describe(r.id, *f.runtime.Process, &i)
+	r.sup.operator.Describe(r.id, *f.runtime.Process, &i)
 	s.Instance = i
 	s.LastStartAt = max(s.LastStartAt, i.StartedAt)
-	if u, ok := r.sup.parts.Usages.Usage(r.id); ok {
+	if u, ok := r.sup.cfg.Usages.Usage(r.id); ok {
 		s.Usage = &u
 	}
 }

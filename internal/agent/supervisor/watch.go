@@ -64,7 +64,7 @@ func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *p
 	rec, rt := *r.record, operation.Sighted(r.runtime, instance.Sighting{})
 	r.watchState.awaitsSuccessor = true
 	r.sup.goroutines.spawn(func() {
-		seen, err := r.sup.cfg.Operator.Successor(ctx, rec, rt)
+		seen, err := r.sup.operator.Successor(ctx, rec, rt)
 		if err != nil {
 			return // the agent stops, and its successor looks for itself
 		}
@@ -106,7 +106,7 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.S
 func (r *runner) refresh(ctx context.Context) *process.Instance {
 	if r.machine.State == lifecycle.Running && !r.work.busy && r.record != nil && !r.watchState.awaitsSuccessor &&
 		r.runtime.Process != nil {
-		if i, moved, err := r.sup.cfg.Operator.Processes.Instance(*r.runtime.Process); err == nil {
+		if i, moved, err := r.sup.operator.Processes.Instance(*r.runtime.Process); err == nil {
 			r.watchState.unconfirmed = false
 			if moved {
 				r.sup.cfg.Sink.Changed(r.id)
@@ -158,7 +158,7 @@ func (r *runner) look() instance.Sighting {
 	if r.record == nil {
 		return instance.Sighting{}
 	}
-	return r.sup.cfg.Operator.Look(r.id, &r.record.Spec, r.runtime)
+	return r.sup.operator.Look(r.id, &r.record.Spec, r.runtime)
 }
 
 func (r *runner) sighted(seen instance.Sighting) {
@@ -180,7 +180,7 @@ func (r *runner) stopWatch() {
 func (r *runner) watch() {
 	r.stopWatch()
 	who := *r.runtime.Process
-	stop, err := r.sup.cfg.Operator.Processes.Watch(who, func(e liveness.Exit) {
+	stop, err := r.sup.operator.Processes.Watch(who, func(e liveness.Exit) {
 		r.post(func(ctx context.Context, r *runner) { r.exited(ctx, who, e) })
 	})
 	switch {

@@ -134,8 +134,8 @@ func TestReleaseIsOnce(t *testing.T) {
 			n++
 			switch ev.(type) {
 			case Accepted:
-				if r.Unconfirmed {
-					t.Errorf("%+v --%T--> %v: the server has spoken", before, ev, actions)
+				if r.Unconfirmed || ev == (Accepted{More: true}) {
+					t.Errorf("%+v --%T--> %v: the server has spoken, and said all", before, ev, actions)
 				}
 			case Expired:
 				if before.history.copied || !r.Unconfirmed {
@@ -170,12 +170,29 @@ func TestNoStateIsATrap(t *testing.T) {
 // accept it.
 func TestIntroducedAtOnce(t *testing.T) {
 	walk(func(before Machine, ev Event, after Machine, actions []Action) {
-		_, lost := ev.(Lost)
-		due := !before.MustIntroduce() && after.MustIntroduce() && after.State != Estranged && !lost
+		var due bool
+		switch ev.(type) {
+		case Connected:
+			due = true
+		case Outdated:
+			due = after.State != Offline && after.State != Estranged
+		case Accepted:
+			due = after.State == Introduced && before.Sent
+		}
 		if due && !slices.Contains(actions, Action(Introduce{})) {
 			t.Errorf("%+v --%T--> %+v: nobody is asked to introduce the agent", before, ev, after)
 		}
 	})
+}
+
+// TestTheServerTakesARejectionBack: an answer that is a plain refusal, and an acceptance, end it.
+func TestTheServerTakesARejectionBack(t *testing.T) {
+	for ev, want := range map[Event]State{Refused{}: Linked, Accepted{}: Confirmed, Accepted{More: true}: Introduced} {
+		m := Machine{State: Estranged, Sent: true, Hold: Released}
+		if m, _ = m.Step(ev); m.State != want {
+			t.Errorf("%T leads to %+v, want %s", ev, m, want)
+		}
+	}
 }
 
 // TestAnswersOfBefore: an answer to an introduction that left over another link accepts nothing over the present one.
