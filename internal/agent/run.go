@@ -56,7 +56,6 @@ func (a *Agent) run(ctx context.Context) error {
 		group.Part{Name: "limits", Run: func(ctx context.Context) error { return a.limits.Run(ctx, a.super, a.super) }},
 		group.Part{Name: "timetable", Run: func(ctx context.Context) error { return a.timetable.Run(ctx, a.super) }},
 		group.Part{Name: "events", Run: a.events.Run},
-		group.Part{Name: "standing", Run: a.link.Standing.Run},
 		group.Part{Name: "supervisor", Run: a.super.Run},
 		group.Part{Name: "reporter", Run: func(ctx context.Context) error {
 			return a.reporter.Run(ctx, a.super, a.intake)

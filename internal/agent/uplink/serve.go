@@ -17,7 +17,10 @@ const orderWorkers = 4
 
 // Run keeps the link to the server, and hands over the orders that come, until ctx ends. It goes to other addresses
 // when the server names others, and to those that counted before when the present ones have led nowhere for some time.
+// While it runs, the time passes for which a start holds back.
 func (l *Link) Run(ctx context.Context, orders Orders) error {
+	l.start()
+	defer l.stop()
 	for attempt := 0; ctx.Err() == nil; {
 		moved, err := l.serveAt(ctx, l.trust.addresses(attempt), orders)
 		if err != nil {

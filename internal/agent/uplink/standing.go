@@ -24,7 +24,8 @@ type Standing struct {
 	machine standing.Machine
 	// takesOrders is closed while the machine takes orders; then the next wait has another one.
 	takesOrders chan struct{}
-	// limit is what the machine has set the timer to, 0 for none. The timer itself exists while Run does.
+	// limit is what the machine has set the timer to, 0 for none. The timer itself exists between start and
+	// stop.
 	limit   time.Duration
 	timer   *time.Timer
 	running bool
@@ -32,7 +33,8 @@ type Standing struct {
 	reason wire.Stranger
 }
 
-// NewStanding returns the standing of an agent that has just started. Its time begins with Run.
+// NewStanding returns the standing of an agent that has just started. Its time begins with the Run of
+// its Link.
 func NewStanding(log *slog.Logger) *Standing {
 	s := &Standing{
 		log: log, due: make(chan struct{}, 1), linked: make(chan struct{}, 1), released: make(chan struct{}),
@@ -44,18 +46,20 @@ func NewStanding(log *slog.Logger) *Standing {
 	return s
 }
 
-// Run limits how long a start is held back, until ctx ends. After that no timer releases anything.
-func (s *Standing) Run(ctx context.Context) error {
+// start lets the time of the machine begin.
+func (s *Standing) start() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.running = true
 	s.setTimer(s.limit)
-	s.mu.Unlock()
-	<-ctx.Done()
+}
+
+// stop ends it: after that no timer releases anything.
+func (s *Standing) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = false
 	s.setTimer(0)
-	return nil
 }
 
 // Connected notes that there is a new link.

@@ -74,7 +74,8 @@ func TestACopyBeginsNothing(t *testing.T) {
 	}{"certain": {true, 0}, "not certain": {false, 30 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStanding()
-			go func() { _ = s.Run(t.Context()) }() // it returns nil
+			s.start()
+			defer s.stop()
 			s.Connected()
 			s.Rejected(wire.Stranger{Reason: "x", Clone: c.certain})
 			begin := time.Now()
@@ -104,7 +105,8 @@ func TestALinkBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStanding()
 		s.Connected()
-		go func() { _ = s.Run(t.Context()) }() // it returns nil
+		s.start()
+		defer s.stop()
 		begin := time.Now()
 		<-s.Released()
 		if took := time.Since(begin); took != 3*time.Second {
@@ -158,9 +160,9 @@ func TestTheServersWord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStanding()
-				ctx, cancel := context.WithCancel(t.Context())
-				began, done := time.Now(), make(chan error, 1)
-				go func() { done <- s.Run(ctx) }()
+				began := time.Now()
+				s.start()
+				defer s.stop()
 				time.AfterFunc(c.link, func() {
 					s.Connected()
 					s.Connected() // the link was lost meanwhile
@@ -173,11 +175,7 @@ func TestTheServersWord(t *testing.T) {
 				if took := time.Since(began); took != c.want {
 					t.Errorf("it took %v, want %v", took, c.want)
 				}
-				<-time.After(time.Minute)
-				cancel()
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
+				<-time.After(never)
 			})
 		})
 	}
@@ -185,15 +183,16 @@ func TestTheServersWord(t *testing.T) {
 
 // TestTheWaitEnds with the agent that waits.
 func TestTheWaitEnds(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	s := newStanding()
-	if err := s.Run(ctx); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-s.Released():
-		t.Error("an agent that stops goes on")
-	default:
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newStanding()
+		s.start()
+		s.stop()
+		s.Connected()
+		<-time.After(time.Hour)
+		select {
+		case <-s.Released():
+			t.Error("an agent that stops goes on")
+		default:
+		}
+	})
 }
