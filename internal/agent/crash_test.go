@@ -146,18 +146,16 @@ func runChild(dir string, crashAt int64) error {
 		return operation.NewRunID(id, fmt.Sprintf("%d-%d", os.Getpid(), runs.Add(1)))
 	}
 	prober := probe.New(probe.Config{Host: machine, Clock: host.SinceBoot, NewRun: newRun, Log: log})
+	table := timetable.New(timetable.Config{Now: time.Now})
 	super := supervisor.New(supervisor.Config{
 		Store: journal, Histories: store, Revisions: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute,
 		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
-		Operator: &operation.Operator{
+		Timetables: table, Probes: prober, OOM: machine.OOM,
+		Usages: limit.NewKeeper(limit.Config{Clock: host.SinceBoot, Log: log}),
+		Operation: operation.Config{
 			Processes: machine, Commands: machine, Trees: machine, Journal: journal, Prober: prober,
 			Clock: host.SinceBoot, Log: log, NewRun: newRun,
 		},
-	})
-	super.Join(supervisor.Parts{
-		Timetables: timetable.New(timetable.Config{Sink: super, Now: time.Now}), Probes: prober,
-		Usages: limit.NewKeeper(limit.Config{Subjects: super, Sink: super, Clock: host.SinceBoot, Log: log}),
-		OOM:    machine.OOM,
 	})
 	return accept(journal, super, watcher, over, dir)
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -8,6 +9,15 @@ import (
 	"drover/internal/agent/procfs"
 	"drover/internal/wire"
 )
+
+// hostname is what the host calls itself. It is only shown.
+func hostname() string {
+	name, _ := os.Hostname()
+	return name
+}
+
+// Machine returns what this host is, as far as it can be told.
+func Machine() wire.Host { return machine(procfs.New("/proc")) }
 
 // machine tells what the agent runs on. What cannot be read is left out: nothing depends on it.
 func machine(fs procfs.FS) wire.Host {

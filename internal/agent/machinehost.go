@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"drover/internal/agent/cgroup"
@@ -49,6 +50,9 @@ type machineHost struct {
 
 // outputsOf is where the outputs of an agent are.
 func outputsOf(dir string) string { return filepath.Join(dir, "output") }
+
+// groupName is the name of an agent's control group: two agents on one host have two.
+func groupName(key string) string { return "drover-" + strings.ToLower(key[len(key)-16:]) }
 
 // openMachine opens it for the agent with this key; offset is by how much its wall clock was ahead of the boot clock
 // when the agent first ran in this boot. Urgent is for what has to be written on a full disk, may for what is to be

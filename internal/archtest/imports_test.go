@@ -66,7 +66,8 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 // pure are the packages that only compute: they decide, and others act.
 func pure() []string {
 	return []string{
-		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/server/desired",
+		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/agent/uplink/standing",
+		"internal/server/desired",
 		"internal/server/task", "internal/why",
 	}
 }
@@ -179,8 +180,18 @@ func mayImport() map[string][]string {
 		"internal/agent/eventlog": {
 			"internal/clip", "internal/durable", "internal/idle", "internal/process",
 		},
-		"internal/agent/metrics": {"internal/idle", "internal/process"},
-		"internal/agent/report":  {"internal/idle", "internal/process", "internal/wire"},
+		"internal/agent/metrics":         {"internal/idle", "internal/process"},
+		"internal/agent/uplink/standing": {},
+		"internal/agent/uplink": {
+			"internal/agent/uplink/standing", "internal/durable", "internal/fabric", "internal/idle", "internal/pki",
+			"internal/wire",
+		},
+		"internal/agent/report": {
+			"internal/agent/uplink", "internal/agent/uplink/standing", "internal/idle", "internal/process", "internal/wire",
+		},
+		"internal/agent/orders": {
+			"internal/agent/metrics", "internal/agent/specstore", "internal/process", "internal/wire",
+		},
 		"internal/server/access": {"internal/process", "internal/wildcard"},
 		"internal/server/store":  {"internal/process", "internal/server/access", "internal/server/task"},
 		"internal/server/gate":   {"internal/server/access", "internal/server/store"},
@@ -214,12 +225,14 @@ func mayImport() map[string][]string {
 			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/host", "internal/agent/launch",
 			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
 			"internal/agent/metrics",
-			"internal/agent/operation", "internal/agent/policy", "internal/agent/probe", "internal/agent/procfs",
-			"internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
-			"internal/agent/timetable", "internal/config", "internal/durable", "internal/fabric", "internal/group", "internal/idle",
-			"internal/pki", "internal/process", "internal/wire",
+			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy", "internal/agent/probe",
+			"internal/agent/procfs", "internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
+			"internal/agent/timetable", "internal/agent/uplink", "internal/config", "internal/fabric", "internal/group",
+			"internal/process", "internal/wire",
 		},
-		"internal/agent/admission": {"internal/agent", "internal/joining", "internal/pki", "internal/wire"},
+		"internal/agent/admission": {
+			"internal/agent", "internal/agent/uplink", "internal/joining", "internal/pki", "internal/wire",
+		},
 		"internal/agent/host": {
 			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch", "internal/agent/liveness",
 			"internal/agent/locate", "internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore",
@@ -240,8 +253,10 @@ func mayImport() map[string][]string {
 		"internal/config/proxyconfig":  {"internal/config", "internal/config/settings"},
 		"internal/config/serverconfig": {"internal/config", "internal/config/settings"},
 		"internal/config/settings":     {},
-		"internal/dev":                 {"internal/agent", "internal/config", "internal/group", "internal/server"},
-		"internal/serve":               {"internal/config", "internal/config/serverconfig", "internal/group", "internal/server"},
+		"internal/dev": {
+			"internal/agent", "internal/agent/uplink", "internal/config", "internal/group", "internal/server",
+		},
+		"internal/serve": {"internal/config", "internal/config/serverconfig", "internal/group", "internal/server"},
 		"internal/server": {
 			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
 			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/server/access",
@@ -278,7 +293,7 @@ func mayImport() map[string][]string {
 			"internal/server/store", "internal/server/store/postgres", "internal/server/store/sqlite",
 			"internal/server/store/sqlstore",
 		},
-		"internal/statesdoc":         {"internal/agent/lifecycle", "internal/server/task"},
+		"internal/statesdoc":         {"internal/agent/lifecycle", "internal/agent/uplink/standing", "internal/server/task"},
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"drover/internal/agent"
+	"drover/internal/agent/uplink"
 	"drover/internal/config"
 	"drover/internal/group"
 	"drover/internal/server"
@@ -88,7 +89,7 @@ func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
 	if err != nil {
 		return nil, err
 	}
-	if err := agent.SaveEnrolment(dir, enrolment); err != nil {
+	if err := uplink.SaveEnrolment(dir, enrolment); err != nil {
 		return nil, err
 	}
 	return agent.New(agent.Config{Dir: dir, Build: build, Settings: cfg.Agent, Log: log})

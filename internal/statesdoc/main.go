@@ -1,4 +1,4 @@
-// Command statesdoc prints docs/states.md from the two state machines, so that the document cannot tell anything else
+// Command statesdoc prints docs/states.md from the state machines, so that the document cannot tell anything else
 // than the code does.
 package main
 
@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/uplink/standing"
 	"drover/internal/server/task"
 )
 
@@ -21,13 +22,13 @@ func main() {
 	}
 }
 
-// edge is a transition of either machine.
+// edge is a transition of one of the machines.
 type edge struct{ from, event, to, note string }
 
 func write(w io.Writer) error {
 	var text strings.Builder
 	text.WriteString(
-		"# States\n\nMade by `make generate` from the code, by walking both machines over every reachable state and event.\n")
+		"# States\n\nMade by `make generate` from the code, by walking each machine over every reachable state and event.\n")
 	text.WriteString("\n## A watched process (`internal/agent/lifecycle`)\n\n")
 	text.WriteString(
 		"The agent runs one of these for every process it knows. It decides between operations; while an operation holds\nthe process the state is `operating` and nothing else happens.\n\n")
@@ -36,6 +37,14 @@ func write(w io.Writer) error {
 		process = append(process, edge{string(t.From), t.Event, string(t.To), t.Note})
 	}
 	table(&text, process)
+	text.WriteString("\n## An agent and its server (`internal/agent/uplink/standing`)\n\n")
+	text.WriteString(
+		"The agent takes orders while it is `introduced` or `confirmed`. Every report introduces the agent, unless it is\n`confirmed`. An agent that has just started begins nothing that its disk could be wrong about, until the server has\naccepted it or a wait ends.\n\n")
+	var link []edge
+	for _, t := range standing.Transitions() {
+		link = append(link, edge{string(t.From), t.Event, string(t.To), t.Note})
+	}
+	table(&text, link)
 	text.WriteString("\n## An item of a task (`internal/server/task`)\n\n")
 	text.WriteString(
 		"The server runs one of these for every process of every agent that a call names. States only rise.\n\n")

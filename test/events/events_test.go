@@ -20,6 +20,7 @@ import (
 	"drover/client"
 	"drover/internal/agent/eventlog"
 	"drover/internal/agent/report"
+	"drover/internal/agent/uplink"
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/apiv1"
@@ -136,21 +137,23 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // live is one life of an agent: it tells of events until stop is called, which gives it no time to end well.
 func (w *world) live() (happened func(process.Event), stop func()) {
 	w.t.Helper()
-	var reporter *report.Reporter
-	log, err := eventlog.Open(eventlog.Config{
-		Dir: filepath.Join(w.dir, "events"), Log: w.log,
-		OnAppend: func() { reporter.Happened() },
-	})
+	log, err := eventlog.Open(eventlog.Config{Dir: filepath.Join(w.dir, "events"), Log: w.log})
 	w.must(err)
-	reporter = report.New(report.Config{
-		Link: w, Processes: none{}, Journal: none{}, Events: log, Hello: wire.Hello{IP: "10.0.0.1"},
+	standing := uplink.NewStanding(w.log)
+	standing.Connected()
+	reporter := report.New(report.Config{
+		Link: w, Standing: standing, Journal: none{}, Events: log, Hello: wire.Hello{IP: "10.0.0.1"},
 		Heartbeat: 10 * time.Millisecond, Log: w.log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = reporter.Run(ctx) })
+	running.Go(func() { _ = reporter.Run(ctx, none{}, nil) })
 	running.Go(func() { _ = log.Run(ctx) })
-	return log.Append, func() {
+	happened = func(e process.Event) {
+		log.Append(e)
+		reporter.Happened()
+	}
+	return happened, func() {
 		cancel()
 		running.Wait()
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"drover/internal/agent"
+	"drover/internal/agent/orders"
 	"drover/internal/agent/report"
+	"drover/internal/agent/uplink"
 	"drover/internal/group"
 	"drover/internal/server"
 	"drover/internal/server/engine"
@@ -45,7 +47,7 @@ func runChild(role string) error {
 	}
 	agentFaults := &agent.Faults{
 		Disk:  func(d agent.Disk) agent.Disk { return &dyingDisk{d, moments} },
-		Queue: func(q agent.Queue) agent.Queue { return &dyingQueue{q, moments} },
+		Queue: func(q orders.Queue) orders.Queue { return &dyingQueue{q, moments} },
 		Link:  func(l report.Link) report.Link { return &dyingReports{l, moments} },
 		Wall:  clock(roleAgent),
 	}
@@ -125,5 +127,5 @@ func enrol(ctx context.Context, srv *server.Server, dir string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return dir, agent.SaveEnrolment(dir, enrolment)
+	return dir, uplink.SaveEnrolment(dir, enrolment)
 }

@@ -21,6 +21,7 @@ import (
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/timetable"
+	"drover/internal/agent/uplink"
 	"drover/internal/fabric"
 	"drover/internal/fabric/fabrictest"
 	"drover/internal/group"
@@ -95,10 +96,10 @@ func running(t *testing.T, run func(context.Context) error) (stop func()) {
 	}
 }
 
-// orders is the engine's way to the agent.
-type orders struct{ link *fabrictest.Link }
+// orderLink is the engine's way to the agent.
+type orderLink struct{ link *fabrictest.Link }
 
-func (o orders) Send(ctx context.Context, agent string, envelope []byte) ([]byte, error) {
+func (o orderLink) Send(ctx context.Context, agent string, envelope []byte) ([]byte, error) {
 	reply, err := o.link.Request(ctx, wire.OrderSubject(0, agent), envelope)
 	if errors.Is(err, fabric.ErrNobody) {
 		return nil, engine.ErrNobody
@@ -108,7 +109,7 @@ func (o orders) Send(ctx context.Context, agent string, envelope []byte) ([]byte
 
 // Ping says that the agent is there, as it always is: one that is not heard for long enough is given up, and here none
 // is to be.
-func (o orders) Ping(ctx context.Context, _ string) error { return ctx.Err() }
+func (o orderLink) Ping(ctx context.Context, _ string) error { return ctx.Err() }
 
 func (b *both) startServer() {
 	db, err := sqlite.Open(b.t.Context(), filepath.Join(b.dir, "drover.db"), slog.New(slog.DiscardHandler))
@@ -117,7 +118,7 @@ func (b *both) startServer() {
 	}
 	var stop func()
 	b.db = db
-	b.engine, stop = b.runEngine(orders{b.link})
+	b.engine, stop = b.runEngine(orderLink{b.link})
 	b.stopSrv = func() {
 		stop()
 		if err := db.Close(); err != nil {
@@ -180,22 +181,20 @@ func (b *both) startAgent() {
 		b.t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	operator := b.world.Operator(nil)
-	operator.Journal = disk
-	tell := &sink{}
-	super := supervisor.New(supervisor.Config{
-		Store: disk, Histories: disk, Revisions: disk, Sink: tell, Operator: operator, HealthyAfter: time.Minute,
-		Relist:     30 * time.Second,
-		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
-	})
-	super.Join(supervisor.Parts{
-		Timetables: timetable.New(timetable.Config{Sink: super, Now: time.Now}), Probes: unasked{}, Usages: unasked{},
-		OOM: func(string) int { return 0 },
-	})
-	tell.Reporter = report.New(report.Config{
-		Link: reports{b.link, b.agent}, Processes: super, Journal: disk, Disk: disk, Heartbeat: 5 * time.Second,
+	operations := b.world.Operations()
+	operations.Journal = disk
+	standing := uplink.NewStanding(log)
+	tell := sink{report.New(report.Config{
+		Link: reports{b.link, b.agent}, Standing: standing, Journal: disk, Disk: disk, Heartbeat: 5 * time.Second,
 		Log:   log,
 		Hello: wire.Hello{IP: "10.0.0.1", BootID: operationtest.Boot},
+	})}
+	table := timetable.New(timetable.Config{Now: time.Now})
+	super := supervisor.New(supervisor.Config{
+		Store: disk, Histories: disk, Revisions: disk, Sink: tell, Operation: operations, HealthyAfter: time.Minute,
+		Timetables: table, Probes: unasked{}, Usages: unasked{}, OOM: func(string) int { return 0 },
+		Relist:     30 * time.Second,
+		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 	})
 	records, err := disk.Records()
 	if err != nil {
@@ -216,10 +215,10 @@ func (b *both) startAgent() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	tell.Connected()
+	standing.Connected()
 	stop := running(b.t, func(ctx context.Context) error {
 		return group.Run(ctx, group.Part{Name: "supervisor", Run: super.Run},
-			group.Part{Name: "reporter", Run: tell.Run})
+			group.Part{Name: "reporter", Run: func(ctx context.Context) error { return tell.Run(ctx, super, nil) }})
 	})
 	b.stopAgent = func() {
 		unserve()
@@ -231,7 +230,7 @@ func (b *both) startAgent() {
 }
 
 // take does what the agent does with a manifest, by a wall clock that is off.
-func (b *both) take(disk *specstore.Store, super *supervisor.Supervisor, tell *sink, data []byte) []byte {
+func (b *both) take(disk *specstore.Store, super *supervisor.Supervisor, tell sink, data []byte) []byte {
 	m, err := wire.Open(data, []string{b.public}, b.agent)
 	if err != nil {
 		b.t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent"
+	"drover/internal/agent/orders"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -200,7 +201,7 @@ func (l *dyingReports) Report(ctx context.Context, data []byte) (reply []byte, e
 // dyingQueue dies before what an agent has been asked is carried out, or before the receipt that holds the answer or
 // says that it will come.
 type dyingQueue struct {
-	agent.Queue
+	orders.Queue
 	*moments
 }
 

@@ -15,7 +15,7 @@ import (
 
 // stalling is the way to the agent of an engine that stands still between lease and send, for so long that the lease
 // ends and another engine sends the same order; then it goes on as if no time had passed.
-type stalling struct{ orders }
+type stalling struct{ orderLink }
 
 // stall is much longer than a lease.
 const stall = 30 * time.Second
@@ -24,7 +24,7 @@ func (s stalling) Send(ctx context.Context, agent string, envelope []byte) ([]by
 	<-time.After(stall)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return s.orders.Send(ctx, agent, envelope)
+	return s.orderLink.Send(ctx, agent, envelope)
 }
 
 // TestI2_I3_TwoServers: two engines over one database send the same orders, one long after the other, and both take
@@ -34,7 +34,7 @@ func TestI2_I3_TwoServers(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			bubble(t, fabrictest.Faults{Delay: time.Second, Seed: seed}, 0, func(t *testing.T, b *both) {
-				slow, stop := b.runEngine(stalling{orders{b.link}})
+				slow, stop := b.runEngine(stalling{orderLink{b.link}})
 				b.world.Spawn("a", "/run/a.pid", "")
 				var want, tasks []string
 				for n := range 24 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drover/internal/agent"
+	"drover/internal/agent/uplink"
 	"drover/internal/joining"
 	"drover/internal/pki"
 	"drover/internal/wire"
@@ -69,7 +70,7 @@ func Join(ctx context.Context, cfg Config) (wire.Enrolment, error) {
 	if err := check(e, server.Scheme == "https"); err != nil {
 		return wire.Enrolment{}, fmt.Errorf("cannot use the server's answer: %w", err)
 	}
-	return e, agent.SaveEnrolment(cfg.Dir, e)
+	return e, uplink.SaveEnrolment(cfg.Dir, e)
 }
 
 func request(cfg Config, token wire.JoinToken) wire.JoinRequest {

@@ -27,8 +27,6 @@ type Config struct {
 	Dir string
 	// Age is how long an event is kept at most; a week when 0.
 	Age time.Duration
-	// OnAppend is called after each event, by the one who appends it; it may be nil.
-	OnAppend func()
 	// Now is the wall clock; time.Now when nil.
 	Now func() time.Time
 	Log *slog.Logger
@@ -103,9 +101,6 @@ func (l *Log) Append(e process.Event) {
 	l.keep(e)
 	l.mu.Unlock()
 	l.nudge()
-	if l.cfg.OnAppend != nil {
-		l.cfg.OnAppend()
-	}
 }
 
 // keep numbers an event and writes it, or has it wait. The caller holds the lock, as that of all that follow does.

@@ -19,12 +19,9 @@ import (
 
 func TestEventsComeBackAsTheyWere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "events")
-	heard := 0
 	now := time.UnixMilli(1_700_000_000_123)
 	l, err := eventlog.Open(eventlog.Config{
-		Dir: dir, Log: slog.New(slog.DiscardHandler), OnAppend: func() { heard++ }, Now: func() time.Time {
-			return now
-		},
+		Dir: dir, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 	})
 	must(t, err)
 	defer l.Close()
@@ -37,8 +34,8 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 	l.Append(first)
 	l.Append(second)
 	got := pending(t, l)
-	if len(got) != 2 || got[0].Stream == "" || heard != 2 {
-		t.Fatalf("%d events, heard of %d: %+v", len(got), heard, got)
+	if len(got) != 2 || got[0].Stream == "" {
+		t.Fatalf("%d events: %+v", len(got), got)
 	}
 	first.Stream, first.Seq = got[0].Stream, 1
 	second.Stream, second.Seq, second.At = got[0].Stream, 2, now.UnixMilli()

@@ -54,10 +54,8 @@ type Trees interface {
 
 // Config is what a Keeper needs. The fields of the second group have defaults.
 type Config struct {
-	Subjects Subjects
-	Sink     Sink
-	Groups   Groups
-	Trees    Trees
+	Groups Groups
+	Trees  Trees
 	// Clock is the time since boot.
 	Clock func() time.Duration
 	Log   *slog.Logger
@@ -113,13 +111,13 @@ func NewKeeper(cfg Config) *Keeper {
 }
 
 // Run measures and judges until ctx ends. While nobody has a limit it measures only as often as the others are to be.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Keeper) Run(ctx context.Context, subjects Subjects, sink Sink) error {
 	ticker := time.NewTicker(k.cfg.Interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			k.round(ctx)
+			k.round(ctx, subjects.Subjects(), sink)
 		case <-ctx.Done():
 			return nil
 		}
@@ -136,10 +134,9 @@ func (k *Keeper) Usage(id process.ID) (process.Usage, bool) {
 }
 
 // round measures whoever it is time for, and judges those that have a limit or share a pool.
-func (k *Keeper) round(ctx context.Context) {
+func (k *Keeper) round(ctx context.Context, present []Subject, sink Sink) {
 	at := k.cfg.Clock()
 	k.readGroups(ctx)
-	present := k.cfg.Subjects.Subjects()
 	k.forget(present)
 	everybody := k.all < 0 || at-k.all > k.cfg.Leisure-k.cfg.Interval/2
 	var subjects []Subject
@@ -158,10 +155,10 @@ func (k *Keeper) round(ctx context.Context) {
 	readings := k.keep(subjects, uses)
 	if everybody {
 		k.all = at
-		k.tell(subjects)
+		k.tell(subjects, sink)
 	}
 	for _, v := range k.judge.Round(at, readings, k.groups) {
-		k.cfg.Sink.Exceeded(v.ID, v.Instance, v.Breach)
+		sink.Exceeded(v.ID, v.Instance, v.Breach)
 	}
 }
 
@@ -228,7 +225,7 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 }
 
 // tell says whose use is another one than was told last.
-func (k *Keeper) tell(subjects []Subject) {
+func (k *Keeper) tell(subjects []Subject, sink Sink) {
 	var moved []process.ID
 	k.mu.Lock()
 	for _, s := range subjects {
@@ -240,6 +237,6 @@ func (k *Keeper) tell(subjects []Subject) {
 	}
 	k.mu.Unlock()
 	for _, id := range moved {
-		k.cfg.Sink.Moved(id)
+		sink.Moved(id)
 	}
 }

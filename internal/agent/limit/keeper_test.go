@@ -133,11 +133,11 @@ func keep(t *testing.T, fn func(t *testing.T, h *host, k *limit.Keeper)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{began: time.Now(), cpu: map[int]float64{}, last: map[int]time.Duration{}}
 		k := limit.NewKeeper(limit.Config{
-			Subjects: h, Sink: h, Groups: h, Trees: h, Clock: h.clock, Log: slog.New(slog.NewTextHandler(h, nil)),
+			Groups: h, Trees: h, Clock: h.clock, Log: slog.New(slog.NewTextHandler(h, nil)),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- k.Run(ctx) }()
+		go func() { done <- k.Run(ctx, h, h) }()
 		fn(t, h, k)
 		cancel()
 		if err := <-done; err != nil {

@@ -100,7 +100,7 @@ func (n *session) unregister() (Result, error) {
 
 // mayHost refuses to host a process that is hosted under another name already.
 func (n *session) mayHost(pidFile string) error {
-	if other, ok := n.Peers.Hosting(n.id, n.spec, pidFile); ok {
+	if other, ok := n.peers.Hosting(n.id, n.spec, pidFile); ok {
 		return process.Errorf(process.Failed, "cannot host the process: it is hosted as %s",
 			other).Because(process.CauseOwnedByOther)
 	}

@@ -96,13 +96,12 @@ type Policy interface {
 	MayLook(id process.ID, spec *process.Spec) error
 }
 
-// Operator carries out operations. Its fields are set once, before the first call; it is safe for concurrent use.
-type Operator struct {
+// Config is what an Operator needs.
+type Config struct {
 	Processes Processes
 	Commands  Commands
 	Trees     Trees
 	Journal   Journal
-	Peers     Peers
 	Prober    Prober
 	// Policy may be nil: then everything is allowed. So may Claims: then there is no other drover.
 	Policy Policy
@@ -114,10 +113,18 @@ type Operator struct {
 	// LimitNotes says in a caller's words which hard limits the host does not keep; nil where it is not asked.
 	LimitNotes func(process.HardLimits) []string
 	Log        *slog.Logger
+}
 
+// Operator carries out operations. It is safe for concurrent use.
+type Operator struct {
+	Config
+	peers    Peers
 	launches launchPriority
 	active   activeRuns
 }
+
+// New returns an operator that works beside these other processes.
+func New(cfg Config, peers Peers) *Operator { return &Operator{Config: cfg, peers: peers} }
 
 // Subject is what is known of the process when an operation begins. Record is nil for an unknown one.
 type Subject struct {

@@ -43,7 +43,7 @@ func (n *session) scopeOf(root procfs.Identity, run string) instance.Scope {
 
 // others returns those of the processes that another process of this agent is.
 func (n *session) others(among []procfs.Identity) []procfs.Identity {
-	return n.Peers.Claimed(n.id, among)
+	return n.peers.Claimed(n.id, among)
 }
 
 // mainOnly reports whether an end of the process leaves alone what its run consists of besides.

@@ -117,14 +117,14 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime)
 	}
 	own := func(run string) bool { return strings.HasPrefix(run, runPrefix(id)) }
 	other := func(instance procfs.Identity) bool {
-		_, _, ok := o.Peers.Owner(id, instance)
+		_, _, ok := o.peers.Owner(id, instance)
 		return ok
 	}
 	s := o.Processes.Look(spec, rt, instance.Ownership{Other: other, Own: own})
 	if s.ID == nil || rt.Process != nil && *s.ID == *rt.Process {
 		return s
 	}
-	if owner, file, ok := o.Peers.Owner(id, *s.ID); ok && file != s.PIDFile {
+	if owner, file, ok := o.peers.Owner(id, *s.ID); ok && file != s.PIDFile {
 		return instance.Sighting{Note: fmt.Sprintf("pid %d belongs to %s", s.ID.PID, owner), Cause: process.CauseOwnedByOther}
 	}
 	if run := o.Trees.RunOf(*s.ID); own(run) {

@@ -244,7 +244,7 @@ func (n *session) stillAlive(seen instance.Sighting, note string) string {
 // again under our hands, and names it. Rights are given by namespace: one of another namespace is ended under its own
 // name only.
 func (n *session) holdOther(verb string) (release func(PeerEffect), note string, err error) {
-	other, ok := n.Peers.Hosting(n.id, n.spec, n.runtime.PIDFile)
+	other, ok := n.peers.Hosting(n.id, n.spec, n.runtime.PIDFile)
 	if !ok {
 		return func(PeerEffect) {}, "", nil
 	}
@@ -254,6 +254,6 @@ func (n *session) holdOther(verb string) (release func(PeerEffect), note string,
 				other, verb).
 				Because(process.CauseOwnedByOther)
 	}
-	release, err = n.Peers.Hold(n.ctx, other)
+	release, err = n.peers.Hold(n.ctx, other)
 	return release, fmt.Sprintf("it was also hosted as %s, and no longer is", other), err
 }

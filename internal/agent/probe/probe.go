@@ -49,8 +49,6 @@ type Sink interface {
 // Config is what a Keeper needs.
 type Config struct {
 	Host Host
-	// Sink may be nil where nobody wants to hear.
-	Sink Sink
 	// Clock is the time since boot.
 	Clock func() time.Duration
 	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
@@ -139,7 +137,7 @@ func (k *Keeper) Told(id process.ID, instance procfs.Identity) (health, version 
 
 // Run asks until ctx ends. It then ends the commands that are asking, without taking that for an answer, and waits for
 // them. It wakes up only when somebody is to be asked.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Keeper) Run(ctx context.Context, sink Sink) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	timer := time.NewTimer(time.Hour)
@@ -148,7 +146,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		jobs, wait := k.begin(ctx)
 		for _, j := range jobs {
-			work.Go(func() { k.carryOut(j) })
+			work.Go(func() { k.carryOut(j, sink) })
 		}
 		if wait >= 0 {
 			timer.Reset(wait)
@@ -239,12 +237,12 @@ func (k *Keeper) queueOf(id process.ID) *namespaceQueue {
 }
 
 // carryOut asks one question and tells what came of it.
-func (k *Keeper) carryOut(j job) {
+func (k *Keeper) carryOut(j job, sink Sink) {
 	defer j.cancel()
 	r := k.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
 	a, about, ok := k.note(j, r)
-	if ok && k.cfg.Sink != nil {
-		k.cfg.Sink.Answered(j.entry.id, about.Instance, about.Revision, j.kind == health, a)
+	if ok && sink != nil {
+		sink.Answered(j.entry.id, about.Instance, about.Revision, j.kind == health, a)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -30,7 +30,7 @@ func bubble(t *testing.T, fn func(t *testing.T, r *rig), set ...func(*probe.Conf
 		r := newRig(t, set...)
 		done := make(chan error, 1)
 		ctx, cancel := contextOf(t)
-		go func() { done <- r.Run(ctx) }()
+		go func() { done <- r.Run(ctx, r.sink) }()
 		r.stop = sync.OnceFunc(func() {
 			cancel()
 			if err := <-done; err != nil {
@@ -47,7 +47,7 @@ func newRig(t *testing.T, set ...func(*probe.Config)) *rig {
 	r := &rig{World: operationtest.New(t), sink: &sink{epoch: time.Now()}}
 	var mu sync.Mutex
 	cfg := probe.Config{
-		Host: r.World, Sink: r.sink, Clock: r.Clock, Log: slog.New(slog.DiscardHandler),
+		Host: r.World, Clock: r.Clock, Log: slog.New(slog.DiscardHandler),
 		NewRun: func(process.ID) string {
 			mu.Lock()
 			defer mu.Unlock()

@@ -18,14 +18,13 @@ const (
 
 // batch is one report and what has to be done when it has arrived, or has not.
 type batch struct {
-	report        wire.Report
-	begun         []string
-	finished      []string
-	changed       []process.ID
-	introductions int // as it was when the report was made
-	added         int // as in news, when the report was made
-	more          bool
-	bytes         int
+	report   wire.Report
+	begun    []string
+	finished []string
+	changed  []process.ID
+	added    int // as in backlog, when the report was made
+	more     bool
+	bytes    int
 	// alone says that it is an introduction which tells of the disk. Whoever waits for the server's answer does not
 	// wait for all the states, too: these and all else come in the next report.
 	alone bool
@@ -83,21 +82,20 @@ func (b *batch) encode() ([]byte, error) {
 
 // gather takes what there is to tell. States come first: the server is to have what an operation has changed when it
 // hears that the operation has ended.
-func (r *Reporter) gather() batch {
+func (r *Reporter) gather(processes Processes) batch {
+	introduce := r.cfg.Standing.BeginReport()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := batch{report: wire.Report{Version: wire.Version}, introductions: r.introductions, added: r.backlog.added}
-	if r.hello {
+	b := batch{report: wire.Report{Version: wire.Version}}
+	if introduce {
 		hello := r.cfg.Hello
 		b.report.Hello = &hello
-		r.hello = false
-		for _, id := range r.cfg.Processes.Known() {
-			r.changed[id] = true
-		}
-		if b.alone = r.cfg.Disk != nil; b.alone {
-			b.more = true
-			return b
-		}
+		r.tellAll(processes)
+	}
+	b.added = r.backlog.added
+	if b.alone = introduce && r.cfg.Disk != nil; b.alone {
+		b.more = true
+		return b
 	}
 	for id := range r.changed {
 		if b.more {
@@ -105,11 +103,25 @@ func (r *Reporter) gather() batch {
 		}
 		delete(r.changed, id)
 		b.changed = append(b.changed, id)
-		r.encoded(id.String(), b.addObservation(r.observation(id)))
+		r.encoded(id.String(), b.addObservation(r.observation(processes, id)))
 	}
 	waiting := r.gatherProgress(&b)
 	b.more = b.more && len(r.changed)+len(r.order)-len(b.finished)+waiting-len(b.begun) > 0
 	return b
+}
+
+// tellAll has everything told again: the server may be another one, or may have lost what it had; the caller holds the
+// lock.
+func (r *Reporter) tellAll(processes Processes) {
+	r.backlog.added++
+	clear(r.specs)
+	for item, b := range r.begun {
+		b.reported = false
+		r.begun[item] = b
+	}
+	for _, id := range processes.Known() {
+		r.changed[id] = true
+	}
 }
 
 // gatherProgress takes what there is to tell of operations, and returns how many there are that have begun for long
@@ -192,8 +204,8 @@ func (r *Reporter) gatherDisk(b *batch) error {
 	return nil
 }
 
-func (r *Reporter) observation(id process.ID) wire.Observation {
-	status, spec, ok := r.cfg.Processes.Snapshot(id)
+func (r *Reporter) observation(processes Processes, id process.ID) wire.Observation {
+	status, spec, ok := processes.Snapshot(id)
 	if !ok {
 		status = process.Status{Revision: r.gone[id]}
 	}
@@ -227,9 +239,6 @@ func (r *Reporter) acknowledged(b batch) {
 	if !b.more {
 		r.backlog.delivered = max(r.backlog.delivered, b.added)
 	}
-	if b.introductions != r.introductions {
-		return // a new introduction tells everything again
-	}
 	for _, o := range b.report.Observed {
 		if o.Spec != nil {
 			r.specs[o.Process] = o.Spec
@@ -243,7 +252,6 @@ func (r *Reporter) acknowledged(b batch) {
 func (r *Reporter) giveBack(b batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.hello = r.hello || b.report.Hello != nil
 	for _, id := range b.changed {
 		r.changed[id] = true
 	}

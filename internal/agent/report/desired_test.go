@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/report"
+	"drover/internal/agent/uplink"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -90,15 +91,27 @@ func mustJSON(v any) []byte {
 	return data
 }
 
+// introduced is what is done with the answers to introductions.
+type introduced func(desired []byte) (again bool)
+
+func (f introduced) Introduced(desired []byte) (again bool) { return f(desired) }
+
+func (introduced) Unsure() []string { return nil }
+
+func (introduced) Answered(*wire.Report, *wire.ReportAck, bool) {}
+
 // lesson runs fn beside a reporter that is answered by a teacher.
-func lesson(t *testing.T, m *medium, s *teacher, introduced func([]byte) bool, fn func(r *report.Reporter)) {
+func lesson(t *testing.T, m *medium, s *teacher, introduced introduced,
+	fn func(r *report.Reporter, standing *uplink.Standing),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		standing := linked()
 		r := report.New(report.Config{
-			Link: s, Processes: &rig{t: t}, Disk: m, Introduced: introduced, Heartbeat: time.Hour,
+			Link: s, Standing: standing, Disk: m, Heartbeat: time.Hour,
 			Log: slog.New(slog.DiscardHandler),
 		})
-		during(t, r, func() { fn(r) })
+		during(t, r, &rig{t: t}, introduced, func() { fn(r, standing) })
 	})
 }
 
@@ -117,13 +130,13 @@ func TestIntroductionIsAnswered(t *testing.T) {
 		m.latest++
 		return string(desired) == "first"
 	}
-	lesson(t, m, s, again, func(r *report.Reporter) {
+	lesson(t, m, s, again, func(r *report.Reporter, standing *uplink.Standing) {
 		if diff := cmp.Diff([]string{"first", "second"}, learnt); diff != "" {
 			t.Errorf("learnt (-want +got):\n%s", diff)
 		}
 		r.Happened() // nothing but an introduction is answered
 		synctest.Wait()
-		r.Connected()
+		standing.Connected()
 		synctest.Wait()
 	})
 	if diff := cmp.Diff([]string{"first", "second", ""}, learnt); diff != "" {
@@ -143,7 +156,7 @@ func TestIntroductionIsAnswered(t *testing.T) {
 func TestIntroductionThatIsNotTakenIn(t *testing.T) {
 	s := &teacher{answer: func() []byte { return []byte("x") }, broken: errors.New("link lost")}
 	var heard atomic.Int64
-	lesson(t, &medium{}, s, func([]byte) bool { heard.Add(1); return false }, func(*report.Reporter) {
+	lesson(t, &medium{}, s, func([]byte) bool { heard.Add(1); return false }, func(*report.Reporter, *uplink.Standing) {
 		pass(time.Minute)
 		if n := s.heal(); heard.Load() > 0 || n == 0 {
 			t.Errorf("%d words in %d reports", heard.Load(), n)
@@ -162,10 +175,10 @@ func TestEachReasonIsLogged(t *testing.T) {
 		s := &teacher{answer: func() []byte { return nil }, broken: errors.New("no subscriber")}
 		var text lockedText
 		r := report.New(report.Config{
-			Link: s, Processes: &rig{t: t}, Disk: &medium{}, Introduced: func([]byte) bool { return false },
+			Link: s, Standing: linked(), Disk: &medium{},
 			Heartbeat: time.Hour, Log: slog.New(slog.NewTextHandler(&text, nil)),
 		})
-		during(t, r, func() {
+		during(t, r, &rig{t: t}, nil, func() {
 			pass(time.Minute)
 			s.breaks(errors.New("answer refused"))
 			pass(time.Minute)
@@ -201,7 +214,7 @@ func (l *lockedText) String() string {
 // TestUnreadableDisk: an agent that can't say what it has does not introduce itself as one that has nothing.
 func TestUnreadableDisk(t *testing.T) {
 	m, s := &medium{err: errors.New("disk on fire")}, &teacher{answer: func() []byte { return nil }}
-	lesson(t, m, s, func([]byte) bool { return false }, func(*report.Reporter) {
+	lesson(t, m, s, func([]byte) bool { return false }, func(*report.Reporter, *uplink.Standing) {
 		pass(time.Minute)
 		if n := s.heal(); n > 0 {
 			t.Errorf("%d reports", n)
@@ -252,13 +265,13 @@ func TestIntroductionGoesAlone(t *testing.T) {
 			specs: map[process.ID]*process.Spec{}, answer: accept,
 		}
 		r := report.New(report.Config{
-			Link: link{world, time.Now()}, Processes: world, Journal: world, Events: history{world},
+			Link: link{world, time.Now()}, Standing: linked(), Journal: world, Events: history{world},
 			Disk: &medium{latest: 1}, Heartbeat: time.Hour,
 			Log: slog.New(slog.DiscardHandler),
 		})
 		r.Finished("item", outcome("success"))
 		world.events = []process.Event{{Stream: "s", Seq: 1}}
-		during(t, r, func() {
+		during(t, r, world, nil, func() {
 			world.want(
 				world.take(), wire.Report{Hello: &wire.Hello{Disk: &wire.Disk{Revision: 1, Records: nil}}},
 				wire.Report{

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/report"
+	"drover/internal/agent/uplink/standing"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -30,7 +31,7 @@ func TestHello(t *testing.T) {
 		}}
 		r.want(r.take(), everything)
 
-		r.Connected()
+		r.connect()
 		r.want(r.take(), everything)
 
 		r.answers(func(rep wire.Report) (wire.ReportAck, error) { return wire.ReportAck{Hello: rep.Hello == nil}, nil })
@@ -118,12 +119,10 @@ func TestProof(t *testing.T) {
 
 // TestAnAnswerOfAnybody: that to a heartbeat is not signed, and has the agent believe nothing.
 func TestAnAnswerOfAnybody(t *testing.T) {
-	strange := 0
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.Reporter = report.New(report.Config{
-			Link: link{r, time.Now()}, Processes: r, Journal: r, Heartbeat: 5 * time.Second,
-			Log:              slog.New(slog.DiscardHandler),
-			IdentityRejected: func(wire.Stranger) { strange++ },
+			Link: link{r, time.Now()}, Standing: r.standing, Journal: r, Heartbeat: 5 * time.Second,
+			Log: slog.New(slog.DiscardHandler),
 		})
 	}, func(t *testing.T, r *rig) {
 		r.take()
@@ -132,12 +131,12 @@ func TestAnAnswerOfAnybody(t *testing.T) {
 		})
 		pass(5 * time.Second)
 		r.want(r.take(), wire.Report{})
-		if strange > 0 {
-			t.Error("it takes itself for a copy")
+		if m := r.standing.Now(); m.State != standing.Confirmed {
+			t.Errorf("it takes itself for a copy: %+v", m)
 		}
-		r.Connected()
-		if r.take(); strange != 1 {
-			t.Errorf("what it is told by the server is heard %d times", strange)
+		r.connect()
+		if r.take(); r.standing.Now().State != standing.Estranged {
+			t.Errorf("it does not hear what the server says: %+v", r.standing.Now())
 		}
 	})
 }
@@ -273,7 +272,7 @@ func TestBegunIsToldAgain(t *testing.T) {
 		r.take()
 		r.Finished("item-2", outcome("success"))
 		r.take()
-		r.Connected()
+		r.connect()
 		r.want(r.take(), wire.Report{Hello: r.hello(), Progress: []wire.Progress{{Item: "item-1", Limit: 65}}})
 	})
 	bubble(t, func(_ *testing.T, r *rig) {
@@ -364,7 +363,7 @@ func TestSpecIsToldOnce(t *testing.T) {
 		r.Changed(id("a"))
 		r.want(r.take(), observed(seen("a", "running")))
 
-		r.Connected()
+		r.connect()
 		r.want(r.take(), wire.Report{Hello: r.hello(), Observed: []wire.Observation{another}})
 
 		r.mu.Lock()
@@ -391,7 +390,7 @@ func TestReconnectWhileAReportIsUnderWay(t *testing.T) {
 		})
 		r.set(id("a"), process.Status{State: "running"})
 		<-asked
-		r.Connected()
+		r.connect()
 		close(goOn)
 		r.want(r.take(), wire.Report{Observed: []wire.Observation{first("a", "running")}},
 			wire.Report{Hello: r.hello(), Observed: []wire.Observation{first("a", "running")}})

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/report"
+	"drover/internal/agent/uplink"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -21,7 +22,8 @@ import (
 // rig is a reporter and the world around it: a server, processes, a journal. It lives in a synctest bubble.
 type rig struct {
 	*report.Reporter
-	t *testing.T
+	t        *testing.T
+	standing *uplink.Standing
 
 	mu     sync.Mutex
 	answer func(wire.Report) (wire.ReportAck, error)
@@ -48,23 +50,31 @@ func bubble(t *testing.T, before, fn func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, known: map[process.ID]process.Status{}, specs: map[process.ID]*process.Spec{}, answer: accept}
+		r.standing = linked()
 		r.Reporter = report.New(report.Config{
-			Link: link{r, time.Now()}, Processes: r, Journal: r, Events: history{r}, Heartbeat: 5 * time.Second,
+			Link: link{r, time.Now()}, Standing: r.standing, Journal: r, Events: history{r}, Heartbeat: 5 * time.Second,
 			Hello: wire.Hello{IP: "10.0.0.1", Build: "test", BootID: "boot"}, Log: slog.New(slog.DiscardHandler),
 		})
 		if before != nil {
 			before(t, r)
 		}
-		during(t, r.Reporter, func() { fn(t, r) })
+		during(t, r.Reporter, r, nil, func() { fn(t, r) })
 	})
 }
 
+// linked is the standing of an agent that has a link.
+func linked() *uplink.Standing {
+	s := uplink.NewStanding(slog.New(slog.DiscardHandler))
+	s.Connected()
+	return s
+}
+
 // during has the reporter run while fn does.
-func during(t *testing.T, r *report.Reporter, fn func()) {
+func during(t *testing.T, r *report.Reporter, processes report.Processes, orders report.Orders, fn func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
+	go func() { done <- r.Run(ctx, processes, orders) }()
 	synctest.Wait()
 	fn()
 	cancel()
@@ -113,6 +123,9 @@ func (l link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	}
 	return json.Marshal(ack)
 }
+
+// connect makes a new link.
+func (r *rig) connect() { r.standing.Connected() }
 
 // answers sets what the server says from now on; nil is a server that says nothing.
 func (r *rig) answers(fn func(wire.Report) (wire.ReportAck, error)) {

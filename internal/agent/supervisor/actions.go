@@ -11,7 +11,7 @@ import (
 	"drover/internal/process"
 )
 
-func (r *runner) now() time.Duration { return r.sup.cfg.Operator.Clock() }
+func (r *runner) now() time.Duration { return r.sup.operator.Clock() }
 
 func (r *runner) policy() lifecycle.Policy {
 	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter, Unconfirmed: r.sup.waits()}
@@ -84,7 +84,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Relaunch:
 			r.relaunchWithin(ctx, a)
 		case lifecycle.TakeDown:
-			r.takeDown(ctx, r.sup.cfg.Operator.TakeDown)
+			r.takeDown(ctx, r.sup.operator.TakeDown)
 		case lifecycle.Skip:
 			r.skipped()
 		case lifecycle.Arm:

@@ -47,12 +47,12 @@ func TestAdoptRunning(t *testing.T) {
 func TestAdoptedIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Host, "a", r.spec("a"))
-		operator := r.Operator(nil)
+		operations := r.Operations()
 		super := supervisor.New(supervisor.Config{
 			Store: r.handle, Histories: r.handle, Revisions: r.handle,
-			Sink: r.sink, Operator: operator, BootStarts: 1, Log: operator.Log,
+			Sink: r.sink, Operation: operations, BootStarts: 1, Log: operations.Log,
+			Timetables: r.timetable, Probes: r.parts, Usages: r.parts,
 		})
-		super.Join(supervisor.Parts{Timetables: r.timetable, Probes: r.parts, Usages: r.parts})
 		super.Adopt(r.disk.taken())
 		if known := super.Known(); len(known) != 1 || known[0] != id("a") {
 			t.Errorf("%v are known", known)

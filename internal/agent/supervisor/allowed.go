@@ -23,7 +23,7 @@ type policyDenials struct {
 // mayNotStart reports whether the policy of the host keeps drover from starting the process by itself, and tells so
 // once until that is over.
 func (r *runner) mayNotStart() bool {
-	err := r.sup.cfg.Operator.Allow(r.id, process.Start, &r.proc.Record.Spec)
+	err := r.sup.operator.Allow(r.id, process.Start, &r.proc.Record.Spec)
 	if err == nil {
 		r.denials.start = ""
 		return false
@@ -45,7 +45,7 @@ func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
 	if r.claims.rival != 0 {
 		return true
 	}
-	err := r.sup.cfg.Operator.Allow(r.id, process.Stop, &r.proc.Record.Spec)
+	err := r.sup.operator.Allow(r.id, process.Stop, &r.proc.Record.Spec)
 	if err == nil {
 		return false
 	}

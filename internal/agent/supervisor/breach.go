@@ -95,11 +95,11 @@ func (r *runner) takeDown(ctx context.Context,
 // resumeTakeDown goes on with the end by policy that an earlier agent was in the middle of.
 func (r *runner) resumeTakeDown(ctx context.Context) {
 	r.proc.Machine = lifecycle.ResumeTakeDown(r.proc.Machine, r.proc.Runtime.Ending.Final)
-	if alive, _ := r.sup.cfg.Operator.Processes.Glance(*r.proc.Runtime.Process); alive {
+	if alive, _ := r.sup.operator.Processes.Glance(*r.proc.Runtime.Process); alive {
 		r.watch()
 	}
 	r.schedule()
-	r.takeDown(ctx, r.sup.cfg.Operator.ResumeTakeDown)
+	r.takeDown(ctx, r.sup.operator.ResumeTakeDown)
 	r.publish()
 }
 

@@ -18,7 +18,7 @@ type claimState struct {
 // claim brings the claims in line with what is known. Once another drover has been first it stays so until it has gone
 // or has let the process go: two that take turns would both start it.
 func (r *runner) claim() {
-	c := r.sup.cfg.Operator.Claims
+	c := r.sup.operator.Claims
 	if c == nil {
 		return
 	}

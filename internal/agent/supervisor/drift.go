@@ -28,7 +28,7 @@ func (r *runner) compare(ctx context.Context) {
 	before, spec := drift.State{Files: r.proc.Runtime.Config}, r.proc.Record.Spec
 	r.sup.goroutines.spawn(func() {
 		c := comparison{files: files}
-		c.state, c.drifted = drift.Check(ctx, before, files, r.sup.cfg.Operator.Visitor(&spec))
+		c.state, c.drifted = drift.Check(ctx, before, files, r.sup.operator.Visitor(&spec))
 		r.post(func(ctx context.Context, r *runner) { r.compared(ctx, &c) })
 	})
 }

@@ -25,7 +25,7 @@ func (s *Supervisor) count(all bool) {
 			f.Record.Spec.Hard.Memory == 0 {
 			continue
 		}
-		if s.parts.OOM(run) > f.Runtime.OOM.Of(run).Kills {
+		if s.cfg.OOM(run) > f.Runtime.OOM.Of(run).Kills {
 			r.post(func(_ context.Context, r *runner) { r.shortOfMemory(run) })
 		}
 	}
@@ -57,7 +57,7 @@ func (r *runner) oomKills() int {
 	if r.proc.Runtime.Run == "" {
 		return 0
 	}
-	return r.proc.OOMKills(r.sup.parts.OOM(r.proc.Runtime.Run))
+	return r.proc.OOMKills(r.sup.cfg.OOM(r.proc.Runtime.Run))
 }
 
 // workersKilled tells that the kernel has killed processes of the run and not the main one.

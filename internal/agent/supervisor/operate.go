@@ -22,7 +22,7 @@ func (r *runner) start(ctx context.Context, t task) {
 	r.hold()
 	r.work.prior, r.work.entry = r.proc.Machine.State, &t.entry
 	r.leaveBudget()
-	r.sup.parts.Probes.Drop(r.id)
+	r.sup.cfg.Probes.Drop(r.id)
 	r.step(ctx, lifecycle.Began{})
 	if t.hold != nil {
 		r.work.entry = nil
@@ -154,8 +154,8 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 		return failed(
 			"interrupted: the host rebooted during the operation, and drover cannot find out how far the operation came"), nil
 	}
-	begun := r.sup.cfg.Operator.Begun(e.Item)
-	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.cfg.Operator.Clock()) {
+	begun := r.sup.operator.Begun(e.Item)
+	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.operator.Clock()) {
 		return failed("expired: the operation was not begun by " + e.Expires.UTC().Format(time.RFC3339)), nil
 	}
 	if !begun && r.sup.cfg.MayBegin != nil {
@@ -167,7 +167,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 		}
 	}
 	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, operation.SpecInForce(e, subject)))
-	return r.sup.cfg.Operator.Operate(ctx, e, subject)
+	return r.sup.operator.Operate(ctx, e, subject)
 }
 
 // unbegun is what comes of an operation that has ended before it had begun: a kill has overtaken it, or the agent
@@ -190,7 +190,7 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 		return r.proc.Operated(c, r.operation(e, &result, before))
 	})
 	r.beginOwed(ctx)
-	r.sup.cfg.Operator.Ended(e.Item) // the latest run is shown by now
+	r.sup.operator.Ended(e.Item) // the latest run is shown by now
 	// Last: whoever hears of the outcome is to see the state that belongs to it.
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }

@@ -32,7 +32,7 @@ func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.
 		case f.Runtime.Process != nil && s.isAlive(*f.Runtime.Process):
 			known[*f.Runtime.Process] = true
 		case f.Record.Spec.Identity.PIDPath != "":
-			if seen := s.cfg.Operator.Processes.Look(&f.Record.Spec, f.Runtime, instance.Ownership{}); seen.Alive() &&
+			if seen := s.operator.Processes.Look(&f.Record.Spec, f.Runtime, instance.Ownership{}); seen.Alive() &&
 				seen.PIDFile != "" {
 				known[*seen.ID] = true
 			}
@@ -42,7 +42,7 @@ func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.
 }
 
 func (s *Supervisor) isAlive(id procfs.Identity) bool {
-	alive, _ := s.cfg.Operator.Processes.Glance(id)
+	alive, _ := s.operator.Processes.Glance(id)
 	return alive
 }
 

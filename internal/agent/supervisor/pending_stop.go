@@ -105,7 +105,7 @@ func (r *runner) sweepAfter(ctx context.Context, asked *specstore.PendingStop) {
 	r.step(ctx, lifecycle.Sweeping{})
 	spec, subject := r.proc.Record.Spec, operation.Subject{Record: r.proc.Record, Runtime: r.proc.Runtime}
 	r.sup.goroutines.spawn(func() {
-		ended, problem := r.sup.cfg.Operator.EndRemains(ctx, r.id, &spec, subject)
+		ended, problem := r.sup.operator.EndRemains(ctx, r.id, &spec, subject)
 		r.post(func(ctx context.Context, r *runner) {
 			r.step(ctx, lifecycle.Swept{})
 			r.tellLeftovers(ended, story.Caller(asked.Actor, asked.Item))

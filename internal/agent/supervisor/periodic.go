@@ -43,7 +43,7 @@ func (r *runner) readHistory() {
 // that it was given: what was due before, or while the process was not hosted, is not missed.
 func (r *runner) schedule() {
 	if !r.runsByTimetable() {
-		r.sup.parts.Timetables.Drop(r.id)
+		r.sup.cfg.Timetables.Drop(r.id)
 		runs := r.proc.History.Runs
 		if r.proc.Record == nil || !r.proc.KeepsRuns() {
 			runs = nil
@@ -58,7 +58,7 @@ func (r *runner) schedule() {
 	table, err := timetable.Parse(policy, when)
 	if err != nil {
 		// No operation stores one; a newer version may have.
-		r.sup.parts.Timetables.Drop(r.id)
+		r.sup.cfg.Timetables.Drop(r.id)
 		r.proc.Blame(time.Now(), process.CauseBadSchedule, err.Error())
 		r.sup.cfg.Log.Error("cannot read timetable", "process", r.id, "error", err)
 		return
@@ -67,7 +67,7 @@ func (r *runner) schedule() {
 		r.proc.History.Due, r.proc.History.Owed, r.proc.History.Table = time.Now(), false, name
 		r.saveHistory()
 	}
-	r.sup.parts.Timetables.Set(r.id, table, r.proc.History.Due, when.Missed)
+	r.sup.cfg.Timetables.Set(r.id, table, r.proc.History.Due, when.Missed)
 }
 
 // due begins a run, or does what the policy says where one is under way. That it is owed is on record before anything

@@ -25,17 +25,17 @@ func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision 
 // follow has a running process asked how it is, and looks at its configuration.
 func (r *runner) follow(ctx context.Context) {
 	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil {
-		r.sup.parts.Probes.Drop(r.id)
+		r.sup.cfg.Probes.Drop(r.id)
 		r.countInstances()
 		return
 	}
 	r.countInstances()
 	switch c := r.proc.Record.Spec.Commands; {
 	case c.Health == "" && c.Version == "":
-	case !r.sup.cfg.Operator.MayAsk(r.id, &r.proc.Record.Spec):
-		r.sup.parts.Probes.Drop(r.id)
+	case !r.sup.operator.MayAsk(r.id, &r.proc.Record.Spec):
+		r.sup.cfg.Probes.Drop(r.id)
 	default:
-		r.sup.parts.Probes.Set(r.id, probe.Subject{
+		r.sup.cfg.Probes.Set(r.id, probe.Subject{
 			Instance: *r.proc.Runtime.Process, StartedAt: r.proc.Runtime.Process.StartedAfterBoot(), Revision: r.proc.Record.Revision,
 			Spec:   &r.proc.Record.Spec,
 			Health: r.proc.Runtime.Health, Version: r.proc.Runtime.Version,

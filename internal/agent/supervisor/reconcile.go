@@ -79,7 +79,7 @@ func (r *runner) reconcile(ctx context.Context) {
 			r.publish() // it begins as it would have
 			return
 		}
-		r.sup.cfg.Operator.Relaunched(r.id)
+		r.sup.operator.Relaunched(r.id)
 	}
 	r.proc.Clear()
 	if !rec.Hosted {
@@ -95,7 +95,7 @@ func (r *runner) reconcile(ctx context.Context) {
 // forget drops a process that was removed with the given revision.
 func (r *runner) forget(ctx context.Context, revision uint64) {
 	r.tell(r.proc.Forgotten())
-	r.sup.cfg.Operator.Relaunched(r.id)
+	r.sup.operator.Relaunched(r.id)
 	r.sup.cfg.Sink.Gone(r.id, revision)
 	r.dropRuntime()
 	r.proc.Record, r.proc.Runtime, r.proc.History = nil, specstore.Runtime{}, specstore.History{}

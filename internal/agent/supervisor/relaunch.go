@@ -20,7 +20,7 @@ import (
 // timetable needs none.
 func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 	if a.Resumed {
-		r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false)
+		r.relaunch(ctx, r.sup.operator.ResumeRelaunch, false)
 		return
 	}
 	r.cancelPlace = nil
@@ -42,7 +42,7 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 		r.proc.Runtime.Relaunches = tally.Relaunches
 		r.proc.Runtime.Restarts++
 	}
-	r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
+	r.relaunch(ctx, r.sup.operator.Relaunch, r.rebooted())
 }
 
 // leaveBudget gives back the place that is waited for; one that was taken is used up.
@@ -108,7 +108,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		cause := r.proc.Cause()
 		// Before the step, which may begin the next relaunch.
 		r.storeRuntime(r.proc.Runtime)
-		r.sup.cfg.Operator.Relaunched(r.id)
+		r.sup.operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
 		r.stepAndTell(ctx, lifecycle.LaunchFailed{}, func(c story.Change) []process.Event {
 			return r.proc.RelaunchFailed(c, attempts, cause)
@@ -130,7 +130,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	r.stepAndTell(ctx, lifecycle.Launched{}, func(c story.Change) []process.Event {
 		return r.proc.Relaunched(c, attempts, why)
 	})
-	r.sup.cfg.Operator.Relaunched(r.id)
+	r.sup.operator.Relaunched(r.id)
 }
 
 // putOffTime is how long a relaunch waits for a file system that does not answer, or for room on the agent's disk.
@@ -148,7 +148,7 @@ func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cau
 	r.proc.Blame(time.Now(), causeOf(hindrance), "relaunch delayed: "+hindrance.Error())
 	cause := r.proc.Cause()
 	r.storeRuntime(r.proc.Runtime)
-	r.sup.cfg.Operator.Relaunched(r.id)
+	r.sup.operator.Relaunched(r.id)
 	r.stepAndTell(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(c story.Change) []process.Event {
 		if before.ID == cause.ID {
 			return nil

@@ -61,18 +61,18 @@ func (r *rig) begin() {
 	r.Revive()
 	r.handle = &handle{disk: r.disk, World: r.World}
 	r.sink = &sink{handle: r.handle, outcomes: map[string]process.Outcome{}, gone: map[process.ID]uint64{}}
-	operator := r.Operator(nil)
-	operator.Journal, operator.Policy = r.handle, r.policy
+	operations := r.Operations()
+	operations.Journal, operations.Policy = r.handle, r.policy
+	r.parts = &parts{asked: map[process.ID]probe.Subject{}, starved: map[string]int{}}
+	r.timetable = timetable.New(timetable.Config{Now: time.Now, Host: "host"})
 	r.Supervisor = supervisor.New(supervisor.Config{
 		Store: r.handle, Histories: r.handle, Revisions: r.handle, Confirmed: r.confirmed, Sink: r.sink,
-		Operator: operator, MayBegin: r.mayBegin, HealthyAfter: time.Minute, Relist: 30 * time.Second,
+		Operation: operations, Timetables: r.timetable, Probes: r.parts, Usages: r.parts, OOM: r.parts.OOM,
+		MayBegin: r.mayBegin, HealthyAfter: time.Minute, Relist: 30 * time.Second,
 		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour},
 		Burst: r.burst, Rate: 10,
 		Log: slog.New(slog.DiscardHandler),
 	})
-	r.parts = &parts{asked: map[process.ID]probe.Subject{}, starved: map[string]int{}}
-	r.timetable = timetable.New(timetable.Config{Sink: r.Supervisor, Now: time.Now, Host: "host"})
-	r.Join(supervisor.Parts{Timetables: r.timetable, Probes: r.parts, Usages: r.parts, OOM: r.parts.OOM})
 	r.Adopt(r.disk.taken())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -80,7 +80,7 @@ func (r *rig) begin() {
 	go func() { done <- super.Run(ctx) }()
 	table := r.timetable
 	called := make(chan error, 1)
-	go func() { called <- table.Run(ctx) }()
+	go func() { called <- table.Run(ctx, super) }()
 	r.stop = func() {
 		cancel()
 		if err := <-called; err != nil {

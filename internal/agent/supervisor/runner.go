@@ -149,7 +149,7 @@ func (r *runner) begin(ctx context.Context) {
 		r.publish()
 		return
 	}
-	if r.sup.cfg.Operator.Relaunching(r.id) {
+	if r.sup.operator.Relaunching(r.id) {
 		// An earlier agent ended in the middle of a relaunch: its command is waited for, not run again.
 		r.proc.Machine, actions = lifecycle.Resume(r.proc.Machine, r.policy())
 		r.schedule()

@@ -13,8 +13,8 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	if p.Record == nil {
 		return process.Status{}, nil, false
 	}
-	v := story.View{Now: time.Now(), Uptime: r.now(), NotInForce: r.sup.cfg.Operator.NotInForce(&p.Record.Spec)}
-	if next, ok := r.sup.parts.Timetables.Next(r.id); ok {
+	v := story.View{Now: time.Now(), Uptime: r.now(), NotInForce: r.sup.operator.NotInForce(&p.Record.Spec)}
+	if next, ok := r.sup.cfg.Timetables.Next(r.id); ok {
 		v.NextRun = next.UnixMilli()
 	}
 	if p.Runtime.Process != nil {
@@ -25,13 +25,13 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 
 // measure looks at the running instance.
 func (r *runner) measure(p *story.Process, v *story.View) {
-	i, _, err := r.sup.cfg.Operator.Processes.Instance(*p.Runtime.Process)
+	i, _, err := r.sup.operator.Processes.Instance(*p.Runtime.Process)
 	if err != nil {
 		return
 	}
-	r.sup.cfg.Operator.Describe(r.id, *p.Runtime.Process, &i)
+	r.sup.operator.Describe(r.id, *p.Runtime.Process, &i)
 	v.Instance = &i
-	if u, ok := r.sup.parts.Usages.Usage(r.id); ok {
+	if u, ok := r.sup.cfg.Usages.Usage(r.id); ok {
 		v.Usage = &u
 	}
 }

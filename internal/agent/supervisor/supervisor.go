@@ -67,23 +67,21 @@ type Usages interface {
 	Usage(id process.ID) (process.Usage, bool)
 }
 
-// Parts are what a supervisor works with besides the operator. Most of them know the supervisor, and are made after it.
-type Parts struct {
-	Timetables Timetables
-	Probes     Probes
-	Usages     Usages
-	// OOM counts the processes of a run that the kernel has ended for want of memory. It never falls while the run
-	// lasts.
-	OOM func(run string) int
-}
-
 // Config is what a supervisor needs.
 type Config struct {
 	Store     Store
 	Histories Histories
 	Revisions Revisions
 	Sink      Sink
-	Operator  *operation.Operator
+	// Operation is what the operator of the supervisor works with.
+	Operation operation.Config
+	// Timetables, Probes and Usages tell the supervisor of the processes while they run.
+	Timetables Timetables
+	Probes     Probes
+	Usages     Usages
+	// OOM counts the processes of a run that the kernel has ended for want of memory. It never falls while the run
+	// lasts.
+	OOM func(run string) int
 	// MayBegin reports whether an operation whose turn has come is still wanted. It may wait for that until ctx ends,
 	// which is an error. Nil counts as yes.
 	MayBegin func(ctx context.Context, item string) (bool, error)
@@ -107,7 +105,7 @@ type Config struct {
 // Supervisor is the set of processes of one agent.
 type Supervisor struct {
 	cfg        Config
-	parts      Parts
+	operator   *operation.Operator
 	bootSlots  chan struct{}
 	budget     *budget
 	goroutines goroutines
@@ -119,30 +117,30 @@ type Supervisor struct {
 	ctx     context.Context //nolint:containedctx // the life of Run, needed for runners that are added during it
 }
 
-// New returns a supervisor that does nothing until Run. It makes itself the Peers of the operator.
+// New returns a supervisor that does nothing until Run.
 func New(cfg Config) *Supervisor {
 	s := &Supervisor{
 		cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: newBudget(cfg.Burst, cfg.Rate),
 		runners: map[process.ID]*runner{},
 	}
-	cfg.Operator.Peers = s
+	s.operator = operation.New(cfg.Operation, s)
 	s.confirmed.Store(cfg.Confirmed == nil)
 	return s
 }
 
-// Join gives the supervisor the parts that it works with. It must be called once, before Adopt.
-func (s *Supervisor) Join(p Parts) { s.parts = p }
+// Begun reports whether an operation had begun in an earlier life of the agent.
+func (s *Supervisor) Begun(item string) bool { return s.operator.Begun(item) }
 
 // Adopt takes over the processes and the open operations of the agent's last life. It must be called once, before Run.
 func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	for _, rec := range records {
 		s.runners[rec.ID] = s.newRunner(rec.ID, &rec)
-		s.cfg.Operator.AdoptPolicy(rec.ID)
+		s.operator.AdoptPolicy(rec.ID)
 	}
 	for _, e := range open {
 		r := s.runnerOf(e.Process)
-		s.cfg.Operator.Adopt(e.Item)
-		r.queue(task{entry: e, adopted: true, behind: r.operationPending(), begun: s.cfg.Operator.Begun(e.Item)})
+		s.operator.Adopt(e.Item)
+		r.queue(task{entry: e, adopted: true, behind: r.operationPending(), begun: s.operator.Begun(e.Item)})
 	}
 }
 
@@ -257,7 +255,7 @@ func (s *Supervisor) isConfirmed(r *runner) bool {
 	if f.Record == nil || f.Machine.State != lifecycle.Running || f.Runtime.Process == nil {
 		return false
 	}
-	alive, moved := s.cfg.Operator.Processes.Glance(*f.Runtime.Process)
+	alive, moved := s.operator.Processes.Glance(*f.Runtime.Process)
 	if alive && moved {
 		s.cfg.Sink.Changed(r.id)
 	}
@@ -302,7 +300,7 @@ func (s *Supervisor) Known() []process.ID {
 func (s *Supervisor) Runs() map[string]bool {
 	runs := map[string]bool{}
 	// First: what ends meanwhile is shown before it is no longer under way.
-	for _, run := range s.cfg.Operator.Runs() {
+	for _, run := range s.operator.Runs() {
 		runs[run] = true
 	}
 	for _, r := range s.all() {

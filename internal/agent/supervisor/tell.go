@@ -54,7 +54,7 @@ func (r *runner) withLastWords(was story.End) story.End {
 		return was
 	}
 	if was = r.withOutput(was); strings.TrimSpace(was.Words) == "" {
-		was.Words = r.sup.cfg.Operator.Commands.LastWords(spec, time.Unix(was.Began, 0))
+		was.Words = r.sup.operator.Commands.LastWords(spec, time.Unix(was.Began, 0))
 		was.Log = spec.Identity.LogPath
 	}
 	return was
@@ -63,7 +63,7 @@ func (r *runner) withLastWords(was story.End) story.End {
 // withOutput returns the end with the last output of the instance.
 func (r *runner) withOutput(was story.End) story.End {
 	if was.Words == "" && was.Run != "" {
-		was.Words = r.sup.cfg.Operator.Commands.Output(was.Run)
+		was.Words = r.sup.operator.Commands.Output(was.Run)
 	}
 	return was
 }
@@ -75,7 +75,7 @@ func (r *runner) operation(e *specstore.Entry, result *operation.Result, before 
 		Record: before.Record, Runtime: before.Runtime, Prior: r.work.prior, Since: r.work.since,
 	}
 	if r.proc.Runtime.Process == nil && r.proc.Runtime.Run != "" {
-		op.Output = r.sup.cfg.Operator.Commands.Output(r.proc.Runtime.Run)
+		op.Output = r.sup.operator.Commands.Output(r.proc.Runtime.Run)
 	}
 	if how := r.proc.Runtime.LastExit; how != nil {
 		op.How = liveness.ExitOf(how).String()

@@ -60,7 +60,7 @@ func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, was st
 	rec, rt := *r.proc.Record, operation.Sighted(r.proc.Runtime, instance.Sighting{})
 	r.step(ctx, lifecycle.CommandEnded{})
 	r.sup.goroutines.spawn(func() {
-		seen, err := r.sup.cfg.Operator.Successor(ctx, rec, rt)
+		seen, err := r.sup.operator.Successor(ctx, rec, rt)
 		if err != nil {
 			return // the agent stops, and its successor looks for itself
 		}
@@ -125,7 +125,7 @@ func (r *runner) found(ctx context.Context, before *procfs.Identity) {
 func (r *runner) refresh(ctx context.Context) *process.Instance {
 	if r.proc.Machine.State == lifecycle.Running && r.proc.Machine.Awaits != lifecycle.Successor &&
 		r.proc.Record != nil && r.proc.Runtime.Process != nil {
-		if i, moved, err := r.sup.cfg.Operator.Processes.Instance(*r.proc.Runtime.Process); err == nil {
+		if i, moved, err := r.sup.operator.Processes.Instance(*r.proc.Runtime.Process); err == nil {
 			r.seen(ctx)
 			if moved {
 				r.sup.cfg.Sink.Changed(r.id)
@@ -175,7 +175,7 @@ func (r *runner) look() instance.Sighting {
 	if r.proc.Record == nil {
 		return instance.Sighting{}
 	}
-	return r.sup.cfg.Operator.Look(r.id, &r.proc.Record.Spec, r.proc.Runtime)
+	return r.sup.operator.Look(r.id, &r.proc.Record.Spec, r.proc.Runtime)
 }
 
 func (r *runner) sighted(seen instance.Sighting) {
@@ -197,7 +197,7 @@ func (r *runner) stopWatch() {
 func (r *runner) watch() {
 	r.stopWatch()
 	who := *r.proc.Runtime.Process
-	stop, err := r.sup.cfg.Operator.Processes.Watch(who, func(e liveness.Exit) {
+	stop, err := r.sup.operator.Processes.Watch(who, func(e liveness.Exit) {
 		r.post(func(ctx context.Context, r *runner) { r.exited(ctx, who, e) })
 	})
 	switch {

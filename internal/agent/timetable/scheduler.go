@@ -40,7 +40,6 @@ type Sink interface {
 
 // Config is what a Scheduler needs.
 type Config struct {
-	Sink Sink
 	// Now is the wall clock; time.Now outside tests.
 	Now func() time.Time
 	// Host tells this host from others, so that the same process is delayed differently on each of them.
@@ -131,12 +130,12 @@ func (s *Scheduler) Next(id process.ID) (time.Time, bool) {
 }
 
 // Run calls the sink for each run that is due, until ctx ends. It returns nil then.
-func (s *Scheduler) Run(ctx context.Context) error {
+func (s *Scheduler) Run(ctx context.Context, sink Sink) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		for _, call := range s.look() {
-			call(s.cfg.Sink)
+			call(sink)
 		}
 		if sleep, ok := s.sleep(); ok {
 			timer.Reset(sleep)

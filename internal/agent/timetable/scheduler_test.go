@@ -52,10 +52,10 @@ func start(t *testing.T, at time.Time) *rig {
 	t.Helper()
 	r := &rig{zone: at.Location()}
 	r.offset = time.Until(at)
-	r.Scheduler = timetable.New(timetable.Config{Sink: r, Now: r.now, Host: "host-a"})
+	r.Scheduler = timetable.New(timetable.Config{Now: r.now, Host: "host-a"})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
+	go func() { done <- r.Run(ctx, r) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -409,10 +409,10 @@ func (r *reentrant) Missed(process.ID, time.Time, time.Time, int) {}
 func TestTheSinkMayCallTheScheduler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &reentrant{}
-		sink.s = timetable.New(timetable.Config{Sink: sink, Now: time.Now})
+		sink.s = timetable.New(timetable.Config{Now: time.Now})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- sink.s.Run(ctx) }()
+		go func() { done <- sink.s.Run(ctx, sink) }()
 		sink.s.Set(id("p"), every(t, time.Minute), time.Time{}, "")
 		time.Sleep(time.Hour) // virtual
 		synctest.Wait()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"drover/internal/agent"
+	"drover/internal/agent/uplink"
 	"drover/internal/group"
 	"drover/internal/server"
 )
@@ -142,7 +143,7 @@ func Serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := agent.SaveEnrolment(filepath.Join(dir, "agent"), enrolment); err != nil {
+	if err := uplink.SaveEnrolment(filepath.Join(dir, "agent"), enrolment); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "url"), []byte(srv.URL()), 0o600); err != nil {

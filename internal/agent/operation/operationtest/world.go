@@ -99,18 +99,24 @@ func New(t testing.TB) *World {
 	}
 }
 
-// Operator returns an operator that works on this host. What it asks processes for is asked until the test ends.
+// Operator returns an operator that works on this host, beside the peers.
 func (w *World) Operator(peers operation.Peers) *operation.Operator {
+	return operation.New(w.Operations(), peers)
+}
+
+// Operations returns what an operator needs to work on this host. What it asks processes for is asked until the test
+// ends.
+func (w *World) Operations() operation.Config {
 	log := slog.New(slog.DiscardHandler)
 	keeper := probe.New(probe.Config{Host: w, Clock: w.Clock, NewRun: w.newRun, Log: log})
 	ctx := w.t.Context()
 	go func() {
-		if err := keeper.Run(ctx); err != nil {
+		if err := keeper.Run(ctx, nil); err != nil {
 			w.t.Error(err)
 		}
 	}()
-	return &operation.Operator{
-		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Peers: peers, Prober: keeper, Clock: w.Clock,
+	return operation.Config{
+		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Prober: keeper, Clock: w.Clock,
 		NewRun: w.newRun, Log: log,
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package orders
 
 import (
 	"fmt"
@@ -11,10 +11,10 @@ import (
 const (
 	// longestLife is how long an order may wait here at most, whatever its manifest says.
 	longestLife = time.Hour
-	// replayWindow is how much older than the newest manifest another one may be. What was carried out is remembered
-	// for longer (keepCommands), so that an order of that age is either known or new. It is more than a day because
-	// that is how far clocks are stepped by mistake.
-	replayWindow = 25 * time.Hour
+	// ReplayWindow is how much older than the newest manifest another one may be. The journal keeps an order for longer,
+	// so that an order of that age is either known or new. It is more than a day because that is how far clocks are
+	// stepped by mistake.
+	ReplayWindow = 25 * time.Hour
 	// clockTrust is how far a manifest may be off this host's clock to be believed for its sake alone.
 	clockTrust = time.Hour
 	// noteEvery is how far the newest manifest runs ahead of what is on disk.
@@ -43,7 +43,7 @@ type freshness struct {
 func (f *freshness) admit(issued, now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if old := f.newest.Sub(issued); old > replayWindow && now.Sub(issued).Abs() > clockTrust {
+	if old := f.newest.Sub(issued); old > ReplayWindow && now.Sub(issued).Abs() > clockTrust {
 		return fmt.Errorf(
 			"it was issued at %s, %s before the newest manifest: it is a copy, or the server's clock was set back; correct this host's clock, and the agent accepts it",
 			issued.UTC().Format(time.RFC3339), old.Round(time.Minute))

@@ -1,6 +1,7 @@
-package agent
+package orders
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,11 +10,10 @@ import (
 	"drover/internal/agent/specstore"
 )
 
-// orderIntake brings commands into the journal, each of them once, and knows which of those that are there have been
+// journal brings commands into the journal, each of them once, and knows which of those that are there have been
 // handed on to be carried out. It is safe for concurrent use.
-type orderIntake struct {
-	freshness *freshness
-	disk      Disk
+type journal struct {
+	disk Disk
 
 	mu sync.Mutex
 	// inflight are the items that are being taken in; the channel is closed when that is over.
@@ -23,12 +23,12 @@ type orderIntake struct {
 	uncertain map[string]bool
 }
 
-func newOrderIntake(disk Disk, f *freshness) *orderIntake {
-	return &orderIntake{freshness: f, disk: disk, inflight: map[string]chan struct{}{}, uncertain: map[string]bool{}}
+func newJournal(disk Disk) *journal {
+	return &journal{disk: disk, inflight: map[string]chan struct{}{}, uncertain: map[string]bool{}}
 }
 
-// intakeResult is what became of the commands that came together.
-type intakeResult struct {
+// journalled is what became of the commands that came together.
+type journalled struct {
 	// fresh are to be carried out from now on, known have come before.
 	fresh, known []specstore.Entry
 	// refusal is why none of the others was taken, and is not in the journal either; nil where there are no others.
@@ -36,29 +36,33 @@ type intakeResult struct {
 }
 
 // items returns the ids of the commands that are in the journal.
-func (t *intakeResult) items() []string { return append(itemsOf(t.known), itemsOf(t.fresh)...) }
+func (t *journalled) items() []string { return append(itemsOf(t.known), itemsOf(t.fresh)...) }
 
 // accept journals commands. What is known comes first: that a command cannot be taken now says nothing of one that was
 // taken before, and whoever was told otherwise would count as failed what is carried out. refused is why nothing new
 // may be taken, or nil. An error leaves open what is in the journal: nobody may be told anything but that, and the
 // commands have to come again.
-func (i *orderIntake) accept(commands []specstore.Entry, refused error) (t intakeResult, err error) {
+func (j *journal) accept(ctx context.Context, commands []specstore.Entry, refused error) (t journalled, err error) {
 	if len(commands) == 0 {
-		return intakeResult{refusal: refused}, nil
+		return journalled{refusal: refused}, nil
 	}
-	defer i.lock(commands)()
-	found, err := i.disk.Known(itemsOf(commands))
+	release, err := j.lock(ctx, commands)
 	if err != nil {
-		return intakeResult{}, err
+		return journalled{}, err
+	}
+	defer release()
+	found, err := j.disk.Known(itemsOf(commands))
+	if err != nil {
+		return journalled{}, err
 	}
 	var others []specstore.Entry
-	t.known, others = i.partition(commands, found)
+	t.known, others = j.partition(commands, found)
 	if len(others) == 0 {
 		return t, nil
 	}
 	if refused != nil {
-		if i.anyUncertain(others) {
-			return intakeResult{}, fmt.Errorf("cannot reject orders that may be in the journal: %w", refused)
+		if j.anyUncertain(others) {
+			return journalled{}, fmt.Errorf("cannot reject orders that may be in the journal: %w", refused)
 		}
 		t.refusal = refused
 		return t, nil
@@ -69,13 +73,13 @@ func (i *orderIntake) accept(commands []specstore.Entry, refused error) (t intak
 		if len(part) == 0 {
 			continue
 		}
-		fresh, again, err := i.disk.Accept(part)
+		fresh, again, err := j.disk.Accept(part)
 		switch {
 		case err == nil:
-			t.fresh = append(t.fresh, append(fresh, i.resolve(part, again)...)...)
-		case i.isUncertain(err, part):
-			i.markUncertain(part)
-			return intakeResult{}, err
+			t.fresh = append(t.fresh, append(fresh, j.resolve(part, again)...)...)
+		case j.isUncertain(err, part):
+			j.markUncertain(part)
+			return journalled{}, err
 		default:
 			t.refusal = err
 		}
@@ -95,49 +99,54 @@ func splitEnding(commands []specstore.Entry) (ending, others []specstore.Entry) 
 	return ending, others
 }
 
-// lock waits until nobody else takes in one of the commands, and keeps others from doing so until release is called.
-func (i *orderIntake) lock(commands []specstore.Entry) (release func()) {
+// lock waits until nobody else takes in one of the commands, and keeps others from doing so until release is called. It
+// fails if ctx ends first.
+func (j *journal) lock(ctx context.Context, commands []specstore.Entry) (release func(), err error) {
 	over := make(chan struct{})
 	for {
-		other := i.tryLock(commands, over)
+		other := j.tryLock(commands, over)
 		if other == nil {
 			break
 		}
-		<-other
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("another copy of the orders is being journalled: %w", ctx.Err())
+		}
 	}
 	return func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
+		j.mu.Lock()
+		defer j.mu.Unlock()
 		for _, c := range commands {
-			delete(i.inflight, c.Item)
+			delete(j.inflight, c.Item)
 		}
 		close(over)
-	}
+	}, nil
 }
 
 // tryLock notes that the commands are being taken in. If one of them is already, nothing is noted and the end of that
 // is returned.
-func (i *orderIntake) tryLock(commands []specstore.Entry, over chan struct{}) (other chan struct{}) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+func (j *journal) tryLock(commands []specstore.Entry, over chan struct{}) (other chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for _, c := range commands {
-		if other := i.inflight[c.Item]; other != nil {
+		if other := j.inflight[c.Item]; other != nil {
 			return other
 		}
 	}
 	for _, c := range commands {
-		i.inflight[c.Item] = over
+		j.inflight[c.Item] = over
 	}
 	return nil
 }
 
 // partition returns what was found of the commands and has been handed on, and the commands of which that is not so.
-func (i *orderIntake) partition(commands, found []specstore.Entry) (known, others []specstore.Entry) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+func (j *journal) partition(commands, found []specstore.Entry) (known, others []specstore.Entry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	settled := map[string]bool{}
 	for _, e := range found {
-		if !i.uncertain[e.Item] {
+		if !j.uncertain[e.Item] {
 			settled[e.Item] = true
 			known = append(known, e)
 		}
@@ -152,46 +161,46 @@ func (i *orderIntake) partition(commands, found []specstore.Entry) (known, other
 
 // isUncertain reports whether one of the commands may be in the journal after a failure to journal them. Of a commit
 // whose last sync has failed this process sees all, and the disk may have it or not.
-func (i *orderIntake) isUncertain(failure error, commands []specstore.Entry) bool {
-	if errors.Is(failure, syscall.EIO) || i.anyUncertain(commands) {
+func (j *journal) isUncertain(failure error, commands []specstore.Entry) bool {
+	if errors.Is(failure, syscall.EIO) || j.anyUncertain(commands) {
 		return true
 	}
-	found, err := i.disk.Known(itemsOf(commands))
+	found, err := j.disk.Known(itemsOf(commands))
 	return err != nil || len(found) > 0
 }
 
-func (i *orderIntake) anyUncertain(commands []specstore.Entry) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+func (j *journal) anyUncertain(commands []specstore.Entry) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for _, c := range commands {
-		if i.uncertain[c.Item] {
+		if j.uncertain[c.Item] {
 			return true
 		}
 	}
 	return false
 }
 
-func (i *orderIntake) markUncertain(commands []specstore.Entry) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+func (j *journal) markUncertain(commands []specstore.Entry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for _, c := range commands {
-		i.uncertain[c.Item] = true
+		j.uncertain[c.Item] = true
 	}
 }
 
 // resolve ends the doubt about commands that are on disk for certain now, and returns those that were there already and
 // have been handed on to nobody. again is what was in the journal when they were journalled last.
-func (i *orderIntake) resolve(commands, again []specstore.Entry) (fresh []specstore.Entry) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+func (j *journal) resolve(commands, again []specstore.Entry) (fresh []specstore.Entry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for _, e := range again {
-		if i.uncertain[e.Item] { // else it came twice in one manifest
-			delete(i.uncertain, e.Item)
+		if j.uncertain[e.Item] { // else it came twice in one manifest
+			delete(j.uncertain, e.Item)
 			fresh = append(fresh, e)
 		}
 	}
 	for _, c := range commands {
-		delete(i.uncertain, c.Item)
+		delete(j.uncertain, c.Item)
 	}
 	return fresh
 }

@@ -1,28 +1,23 @@
-package agent
+package orders
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/metrics"
-	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
-	"drover/internal/wire"
 )
 
 // oddDisk is a journal whose disk fails: before it has taken anything, or, with torn, after it has taken all.
 type oddDisk struct {
-	Disk
+	*specstore.Store
 	err  error
 	torn bool
 }
@@ -31,7 +26,7 @@ func (d *oddDisk) Accept(entries []specstore.Entry) (fresh, known []specstore.En
 	if d.err != nil && !d.torn {
 		return nil, nil, d.err
 	}
-	if fresh, known, err = d.Disk.Accept(entries); err == nil && d.err != nil {
+	if fresh, known, err = d.Store.Accept(entries); err == nil && d.err != nil {
 		return nil, nil, d.err
 	}
 	return fresh, known, err
@@ -85,7 +80,7 @@ func oddJournal(t *testing.T) *oddDisk {
 			t.Error(err)
 		}
 	})
-	return &oddDisk{Disk: store}
+	return &oddDisk{Store: store}
 }
 
 func command(item string) specstore.Entry {
@@ -103,7 +98,7 @@ func commands(items ...string) (all []specstore.Entry) {
 }
 
 // took fails unless these items are new and those known.
-func took(t *testing.T, got intakeResult, fresh, known []string) {
+func took(t *testing.T, got journalled, fresh, known []string) {
 	t.Helper()
 	if f, k := itemsOf(got.fresh), itemsOf(got.known); !slices.Equal(f, fresh) || !slices.Equal(k, known) ||
 		got.refusal != nil {
@@ -114,8 +109,8 @@ func took(t *testing.T, got intakeResult, fresh, known []string) {
 // TestKnownBeforeRefusal: what was taken before is known, whatever keeps others from being taken.
 func TestKnownBeforeRefusal(t *testing.T) {
 	disk := oddJournal(t)
-	i := newOrderIntake(disk, nil)
-	got, err := i.accept(commands("1", "2", "1"), nil)
+	j := newJournal(disk)
+	got, err := j.accept(t.Context(), commands("1", "2", "1"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +124,7 @@ func TestKnownBeforeRefusal(t *testing.T) {
 		{nil, stale, stale}, {syscall.ENOSPC, nil, syscall.ENOSPC}, {syscall.EIO, stale, stale},
 	} {
 		disk.err = c.disk
-		got, err := i.accept(commands("1", "3", "2"), c.manifest)
+		got, err := j.accept(t.Context(), commands("1", "3", "2"), c.manifest)
 		if err != nil || !errors.Is(got.refusal, c.want) {
 			t.Errorf("%v, %v: it is refused with %v (%v)", c.disk, c.manifest, got.refusal, err)
 		}
@@ -139,7 +134,7 @@ func TestKnownBeforeRefusal(t *testing.T) {
 			t.Errorf("known are %+v", got.known)
 		}
 	}
-	got, err = i.accept(commands("1", "2"), stale)
+	got, err = j.accept(t.Context(), commands("1", "2"), stale)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,17 +145,17 @@ func TestKnownBeforeRefusal(t *testing.T) {
 // When it comes again it is, once.
 func TestFailedSync(t *testing.T) {
 	disk := oddJournal(t)
-	i := newOrderIntake(disk, nil)
+	j := newJournal(disk)
 	disk.torn = true
 	for _, failure := range []error{
 		fmt.Errorf("cannot journal: %w", syscall.EIO), errors.New("quota exceeded"),
 		syscall.EIO,
 	} {
 		disk.err = failure
-		if got, err := i.accept(commands("1", "2"), nil); err == nil {
+		if got, err := j.accept(t.Context(), commands("1", "2"), nil); err == nil {
 			t.Fatalf("%v: took %+v", failure, got)
 		}
-		if got, err := i.accept(commands("2"), errors.New("of long ago")); err == nil {
+		if got, err := j.accept(t.Context(), commands("2"), errors.New("of long ago")); err == nil {
 			t.Fatalf("%v: took %+v of a manifest of long ago", failure, got)
 		}
 	}
@@ -173,14 +168,14 @@ func TestFailedSync(t *testing.T) {
 		{[]string{"2", "3", "1"}, []string{"3", "1"}, []string{"2"}},
 		{[]string{"1", "2", "3"}, []string{}, []string{"1", "2", "3"}},
 	} {
-		got, err := i.accept(commands(c.items...), nil)
+		got, err := j.accept(t.Context(), commands(c.items...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		took(t, got, c.fresh, c.known)
 	}
-	if len(i.uncertain) > 0 || len(i.inflight) > 0 {
-		t.Errorf("it keeps %v and %v in mind", i.uncertain, i.inflight)
+	if len(j.uncertain) > 0 || len(j.inflight) > 0 {
+		t.Errorf("it keeps %v and %v in mind", j.uncertain, j.inflight)
 	}
 }
 
@@ -189,13 +184,13 @@ func TestCommandsThatComeTwiceAtOnce(t *testing.T) {
 	for _, failure := range []error{nil, syscall.ENOSPC} {
 		synctest.Test(t, func(t *testing.T) {
 			disk := &slowDisk{pass: make(chan struct{})}
-			i := newOrderIntake(disk, nil)
+			j := newJournal(disk)
 			var copies sync.WaitGroup
-			results := make([]intakeResult, 3)
+			results := make([]journalled, 3)
 			for n, items := range [][]string{{"1", "2"}, {"2", "3"}, {"4"}} {
 				copies.Go(func() {
 					var err error
-					if results[n], err = i.accept(commands(items...), nil); err != nil {
+					if results[n], err = j.accept(t.Context(), commands(items...), nil); err != nil {
 						t.Error(err)
 					}
 				})
@@ -222,51 +217,6 @@ func TestCommandsThatComeTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestReceiptsOfWhatIsKnown: a manifest that is refused says so of its new orders only, and tells again what came of
-// the others.
-func TestReceiptsOfWhatIsKnown(t *testing.T) {
-	key := mustKey(t)
-	public, err := key.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	disk := oddJournal(t)
-	if _, _, err := disk.Accept(commands("1", "2")); err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.Finish("1", command("1").Process, process.Outcome{Text: process.Success},
-		specstore.Change{}); err != nil {
-		t.Fatal(err)
-	}
-	sealed, err := wire.Seal(wire.Manifest{
-		Agent: "me", Issued: now.Add(-48 * time.Hour), Expires: now,
-		Orders: []wire.Order{
-			{Item: "1", Op: process.Start},
-			{Item: "2", Op: process.Start},
-			{Item: "3", Op: process.Start},
-			{Item: "4", Op: process.Query},
-		},
-	}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &Agent{
-		cfg: Config{Log: slog.New(slog.DiscardHandler)}, uplink: uplink{
-			intake:    newOrderIntake(disk, fresh(now)),
-			orderGate: &orderGate{},
-		}, metrics: metrics.New("test"), wall: func() time.Time { return now },
-		trust: &trust{key: "me", enrolment: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
-	}
-	a.reporter = report.New(report.Config{Wall: a.wall})
-	receipt, certain := a.acceptOrders(t.Context(), sealed)
-	if !certain || !slices.Equal(receipt.Accepted, []string{"1", "2"}) ||
-		!strings.Contains(receipt.Error, "before the newest manifest") || len(receipt.Answers) > 0 {
-		text, err := json.Marshal(receipt)
-		t.Errorf("the receipt is %s (%v), certain %v", text, err, certain)
-	}
-}
-
 // endingOnly is a journal on a full disk.
 type endingOnly struct{ Disk }
 
@@ -289,8 +239,33 @@ func TestFullDiskTakesStops(t *testing.T) {
 		{Item: "c", Op: process.Restart},
 		{Item: "d", Op: process.Kill},
 	}
-	got, err := newOrderIntake(endingOnly{}, nil).accept(orders, nil)
+	got, err := newJournal(endingOnly{}).accept(t.Context(), orders, nil)
 	if err != nil || !slices.Equal(got.items(), []string{"b", "d"}) || !errors.Is(got.refusal, syscall.ENOSPC) {
 		t.Errorf("took %v, refused the rest with %v, %v", got.items(), got.refusal, err)
 	}
+}
+
+// TestACopyWaitsNoLongerThanTheAgent: an agent that stops does not wait for a disk that takes the first copy.
+func TestACopyWaitsNoLongerThanTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &slowDisk{pass: make(chan struct{})}
+		j := newJournal(disk)
+		var first sync.WaitGroup
+		first.Go(func() {
+			if _, err := j.accept(t.Context(), commands("1"), nil); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if got, err := j.accept(ctx, commands("1", "2"), nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("took %+v, %v", got, err)
+		}
+		disk.pass <- struct{}{}
+		first.Wait()
+		if len(j.inflight) > 0 {
+			t.Errorf("it keeps %v in mind", j.inflight)
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package agent
+package uplink
 
 import (
 	"encoding/base64"
@@ -19,6 +19,15 @@ import (
 // token is what looks like that of a subject; the fabric verifies it, not the agent.
 func token(subject string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+subject+`"}`)) + ".x"
+}
+
+func mustKey(t *testing.T) nkeys.KeyPair {
+	t.Helper()
+	key, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
 }
 
 // school is a server that has an agent trust other things.

@@ -1,4 +1,4 @@
-package agent
+package orders
 
 import (
 	"context"
@@ -27,10 +27,10 @@ func (q *handedOn) Submit(entries []specstore.Entry) {
 	}
 }
 
-// asking is a wanted that the test plays the server of; the clock of the servers began at epoch when the host was
+// asking is a gate that the test plays the server of; the clock of the servers began at epoch when the host was
 // booted.
 type asking struct {
-	*orderGate
+	*gate
 	t     *testing.T
 	queue *handedOn
 
@@ -64,7 +64,7 @@ var epoch = time.Unix(1e9, 0)
 
 func newAsking(t *testing.T) *asking {
 	a := &asking{t: t, queue: &handedOn{}}
-	a.orderGate = &orderGate{queue: a.queue, clock: a.since, requestReport: func() {
+	a.gate = &gate{clock: a.since, requestReport: func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.requests++
@@ -76,13 +76,21 @@ func (a *asking) server() time.Time { return epoch.Add(a.since()) }
 
 // report sends a report whose answer takes some time, and is written when half of that is over.
 func (a *asking) report(takes time.Duration, signed bool, ack wire.ReportAck) (open []string) {
-	var r wire.Report
-	a.completeReport(&r)
+	r := wire.Report{Open: a.unsure()}
 	a.pass(takes / 2)
 	ack.At = a.server().UnixMilli()
 	a.pass(takes / 2)
-	a.handleAnswer(&r, &ack, signed)
+	a.answer(&r, &ack, signed)
 	return r.Open
+}
+
+// submit has orders come, which begin if they may.
+func (a *asking) submit(orders []specstore.Entry, until time.Time) {
+	a.queue.Submit(a.admit(orders, until))
+}
+
+func (a *asking) answer(r *wire.Report, ack *wire.ReportAck, signed bool) {
+	a.queue.Submit(a.answered(r, ack, signed))
 }
 
 // gets fails unless these were handed on since it was last called.
@@ -135,8 +143,8 @@ func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 	a.report(0, false, wire.ReportAck{})
 	a.gets()
 	// One that comes again in time is wanted.
-	a.resubmit(orders("3", "never held"), a.server().Add(3*time.Second))
-	a.resubmit(orders("1"), until)
+	a.queue.Submit(a.readmit(orders("3", "never held"), a.server().Add(3*time.Second)))
+	a.queue.Submit(a.readmit(orders("1"), until))
 	a.gets("3")
 	if open := a.report(time.Second, true, wire.ReportAck{Ended: []string{"1", "another"}}); !slices.Equal(open,
 		[]string{"1", "2"}) {
@@ -163,11 +171,11 @@ func TestClockOfTheServersIsNeverTakenForEarlier(t *testing.T) {
 	// Whoever answers for the server, and says that it is earlier, is not believed.
 	a := newAsking(t)
 	a.report(0, true, wire.ReportAck{})
-	a.handleAnswer(&wire.Report{}, &wire.ReportAck{At: a.server().Add(-time.Hour).UnixMilli()}, false)
+	a.answer(&wire.Report{}, &wire.ReportAck{At: a.server().Add(-time.Hour).UnixMilli()}, false)
 	a.submit(orders("late"), a.server().Add(-time.Second))
 	a.gets()
 	// What it says it is later is, until the server speaks.
-	a.handleAnswer(&wire.Report{}, &wire.ReportAck{At: a.server().Add(time.Hour).UnixMilli()}, false)
+	a.answer(&wire.Report{}, &wire.ReportAck{At: a.server().Add(time.Hour).UnixMilli()}, false)
 	a.submit(orders("in time"), a.server().Add(3*time.Second))
 	a.gets()
 	a.report(0, true, wire.ReportAck{})
@@ -180,7 +188,7 @@ func TestClockOfTheServersIsNeverTakenForEarlier(t *testing.T) {
 func (a *asking) turn(ctx context.Context, item string) <-chan string {
 	said := make(chan string, 1)
 	go func() {
-		switch wanted, err := a.MayBegin(ctx, item); {
+		switch wanted, err := a.mayBegin(ctx, item); {
 		case err != nil:
 			said <- "stopped"
 		case wanted:
@@ -251,7 +259,7 @@ func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 		held[0].BeginBy = a.since() + time.Minute
 		a.submit(held, a.server().Add(3*time.Second))
 		a.pass(2 * time.Minute)
-		a.expire("boot")
+		a.queue.Submit(a.expire("boot"))
 		if got := <-a.turn(t.Context(), "7"); got != "ended" {
 			t.Errorf("without a word it is %s", got)
 		}
@@ -266,10 +274,10 @@ func TestOrdersThatNobodyAnswersFor(t *testing.T) {
 	held[0].BeginBy = time.Minute
 	a.hold(held)
 	a.pass(time.Minute - a.since())
-	a.expire("boot")
+	a.queue.Submit(a.expire("boot"))
 	a.gets()
 	a.pass(time.Second)
-	a.expire("boot")
+	a.queue.Submit(a.expire("boot"))
 	a.gets("1 late")
 	if open := a.report(0, true, wire.ReportAck{}); !slices.Equal(open, []string{"2"}) {
 		t.Errorf("it asks about %q", open)

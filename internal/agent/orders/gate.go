@@ -1,4 +1,4 @@
-package agent
+package orders
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 // maxAsked is how many orders a report asks about at most.
 const maxAsked = 500
 
-// orderGate holds back orders until it is certain that the server has not given them up. One that begins by the time
-// that its manifest names is certain to be wanted. This host may have been frozen meanwhile, its disk or its network
-// may have hung, the agent may have been restarted, whoever carries messages may have held one, or the order has had to
+// gate holds back orders until it is certain that the server has not given them up. One that begins by the time that
+// its manifest names is certain to be wanted. This host may have been frozen meanwhile, its disk or its network may
+// have hung, the agent may have been restarted, whoever carries messages may have held one, or the order has had to
 // wait for another one: then the server is asked, and its word counts. Whether it is that late is told by the clock of
-// the servers, of which orderGate knows what it shows at most. It is safe for concurrent use.
-type orderGate struct {
-	// queue takes the orders that may begin, ask has a report made.
-	queue         Queue
+// the servers, of which gate knows what it shows at most. It does not begin orders, but returns those that may begin.
+// It is safe for concurrent use.
+type gate struct {
+	// requestReport has a report made.
 	requestReport func()
 	// clock is the clock that nobody steps.
 	clock func() time.Duration
@@ -49,21 +49,18 @@ type pendingOrder struct {
 	ended    bool
 }
 
-// submit hands on orders that are in the journal now, or holds them.
-func (g *orderGate) submit(orders []specstore.Entry, until time.Time) {
-	if len(orders) == 0 {
-		return
-	}
-	if g.track(orders, until) {
-		g.queue.Submit(orders)
-		return
+// admit returns orders that are in the journal now, or holds them.
+func (g *gate) admit(orders []specstore.Entry, until time.Time) (begin []specstore.Entry) {
+	if len(orders) == 0 || g.track(orders, until) {
+		return orders
 	}
 	g.hold(orders)
 	g.requestReport()
+	return nil
 }
 
 // track notes until when orders may begin unasked, unless it is later than that.
-func (g *orderGate) track(orders []specstore.Entry, until time.Time) bool {
+func (g *gate) track(orders []specstore.Entry, until time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.inTime(until) {
@@ -83,15 +80,15 @@ func (g *orderGate) track(orders []specstore.Entry, until time.Time) bool {
 }
 
 // inTime reports whether it is not later than a time of the servers; the caller holds the lock.
-func (g *orderGate) inTime(until time.Time) bool { return g.synced && g.remaining(until) >= 0 }
+func (g *gate) inTime(until time.Time) bool { return g.synced && g.remaining(until) >= 0 }
 
 // remaining is how long it is until a time of the servers, at least; the caller holds the lock.
-func (g *orderGate) remaining(until time.Time) time.Duration {
+func (g *gate) remaining(until time.Time) time.Duration {
 	return sinceEpoch(until) - g.clock() - g.serverAhead
 }
 
 // askAboutLate has the server asked about what has not begun in time, before its turn comes.
-func (g *orderGate) askAboutLate() {
+func (g *gate) askAboutLate() {
 	g.mu.Lock()
 	late, next := g.late(), time.Duration(-1)
 	for _, q := range g.pending {
@@ -111,7 +108,7 @@ func (g *orderGate) askAboutLate() {
 
 // late returns the items that wait for their turn, may not begin unasked any more, and were not asked about with
 // success; the caller holds the lock.
-func (g *orderGate) late() (items []string) {
+func (g *gate) late() (items []string) {
 	for item, q := range g.pending {
 		if !q.ended && !g.inTime(q.validUntil) {
 			items = append(items, item)
@@ -121,9 +118,9 @@ func (g *orderGate) late() (items []string) {
 	return items
 }
 
-// MayBegin reports whether an order whose turn has come is still wanted. It waits for the server's word where that may
+// mayBegin reports whether an order whose turn has come is still wanted. It waits for the server's word where that may
 // not be so, until ctx ends.
-func (g *orderGate) MayBegin(ctx context.Context, item string) (bool, error) {
+func (g *gate) mayBegin(ctx context.Context, item string) (bool, error) {
 	g.mu.Lock()
 	q := g.pending[item]
 	if q == nil || !q.ended && g.inTime(q.validUntil) {
@@ -143,14 +140,14 @@ func (g *orderGate) MayBegin(ctx context.Context, item string) (bool, error) {
 }
 
 // forget drops what is known of an order that has begun, or is over.
-func (g *orderGate) forget(item string) {
+func (g *gate) forget(item string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.pending, item)
 }
 
 // resolve notes what the server has said of an order that waits for its turn; the caller holds the lock.
-func (g *orderGate) resolve(item string, ended bool) {
+func (g *gate) resolve(item string, ended bool) {
 	q := g.pending[item]
 	if q == nil || q.ended {
 		return
@@ -164,30 +161,28 @@ func (g *orderGate) resolve(item string, ended bool) {
 func sinceEpoch(t time.Time) time.Duration { return time.Duration(t.UnixMilli()) * time.Millisecond }
 
 // hold has the next report ask about orders.
-func (g *orderGate) hold(orders []specstore.Entry) {
+func (g *gate) hold(orders []specstore.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = append(g.held, orders...)
 }
 
-// resubmit hands on what was held and has come again in time.
-func (g *orderGate) resubmit(orders []specstore.Entry, until time.Time) {
+// readmit returns what was held and has come again in time.
+func (g *gate) readmit(orders []specstore.Entry, until time.Time) (begin []specstore.Entry) {
 	if len(orders) == 0 {
-		return
+		return nil
 	}
 	g.mu.Lock()
 	early := g.inTime(until)
 	g.mu.Unlock()
 	if !early {
-		return
+		return nil
 	}
-	if released := g.release(itemsOf(orders)); len(released) > 0 {
-		g.submit(released, until)
-	}
+	return g.admit(g.release(itemsOf(orders)), until)
 }
 
 // release takes out those of the items that are held.
-func (g *orderGate) release(items []string) (released []specstore.Entry) {
+func (g *gate) release(items []string) (released []specstore.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = slices.DeleteFunc(g.held, func(e specstore.Entry) bool {
@@ -200,18 +195,18 @@ func (g *orderGate) release(items []string) (released []specstore.Entry) {
 	return released
 }
 
-// completeReport adds to a report that is sent now what the server is asked.
-func (g *orderGate) completeReport(r *wire.Report) {
+// unsure returns the orders that a report which is sent now asks the server about.
+func (g *gate) unsure() (items []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sent = g.clock()
-	r.Open = append(itemsOf(g.held[:min(len(g.held), maxAsked)]), g.late()...)
-	r.Open = r.Open[:min(len(r.Open), maxAsked)]
+	items = append(itemsOf(g.held[:min(len(g.held), maxAsked)]), g.late()...)
+	return items[:min(len(items), maxAsked)]
 }
 
-// handleAnswer takes in the answer to the last report. One that is not signed may be anybody's: it can make the agent
-// ask, and no more.
-func (g *orderGate) handleAnswer(r *wire.Report, ack *wire.ReportAck, signed bool) {
+// answered takes in the answer to the last report, and returns the orders that it decides on. One that is not signed
+// may be anybody's: it can make the agent ask, and no more.
+func (g *gate) answered(r *wire.Report, ack *wire.ReportAck, signed bool) (begin []specstore.Entry) {
 	g.mu.Lock()
 	// The answer was written after the report was sent, and shows whole milliseconds.
 	ahead := time.Duration(ack.At+1)*time.Millisecond - g.sent
@@ -220,15 +215,14 @@ func (g *orderGate) handleAnswer(r *wire.Report, ack *wire.ReportAck, signed boo
 	}
 	g.mu.Unlock()
 	if !signed || ack.Error != "" || len(r.Open) == 0 {
-		return
+		return nil
 	}
-	orders := g.release(r.Open)
-	for i := range orders {
-		if slices.Contains(ack.Ended, orders[i].Item) { // whoever begins it finds it expired
-			orders[i].BeginBy, orders[i].Expires = 0, time.Now().Add(-time.Second)
+	begin = g.release(r.Open)
+	for i := range begin {
+		if slices.Contains(ack.Ended, begin[i].Item) { // whoever begins it finds it expired
+			begin[i].BeginBy, begin[i].Expires = 0, time.Now().Add(-time.Second)
 		}
 	}
-	g.queue.Submit(orders)
 	g.mu.Lock()
 	for _, item := range r.Open {
 		g.resolve(item, slices.Contains(ack.Ended, item))
@@ -238,15 +232,16 @@ func (g *orderGate) handleAnswer(r *wire.Report, ack *wire.ReportAck, signed boo
 	if left > 0 {
 		g.requestReport()
 	}
+	return begin
 }
 
-// expire hands on what may no longer begin anyway, to be ended so.
-func (g *orderGate) expire(boot string) {
+// expire returns what may no longer begin anyway, to be ended so.
+func (g *gate) expire(boot string) (expired []specstore.Entry) {
 	g.mu.Lock()
-	var late []string
+	var items []string
 	for i := range g.held {
 		if g.held[i].Expired(boot, g.clock()) {
-			late = append(late, g.held[i].Item)
+			items = append(items, g.held[i].Item)
 		}
 	}
 	for _, item := range g.late() {
@@ -255,5 +250,5 @@ func (g *orderGate) expire(boot string) {
 		}
 	}
 	g.mu.Unlock()
-	g.queue.Submit(g.release(late))
+	return g.release(items)
 }

@@ -1,4 +1,4 @@
-package agent
+package uplink
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/durable"
 	"drover/internal/wire"
 )
@@ -53,6 +52,3 @@ func saveEnrolment(dir string, e enrolment) error {
 	}
 	return nil
 }
-
-// Machine returns what this host is, as far as it can be told.
-func Machine() wire.Host { return machine(procfs.New("/proc")) }

@@ -1,4 +1,4 @@
-package agent
+package uplink
 
 import (
 	"crypto/tls"
@@ -22,7 +22,7 @@ import (
 // server may replace it while the agent runs, by an enrolment that is signed by a key of the present one; it is on disk
 // before it counts.
 type trust struct {
-	dir, key string
+	dir, key string // key is the public one of the agent
 	log      *slog.Logger
 	roots    *pki.Trust // nil without TLS
 	// addressesChanged tells that there are other addresses.
@@ -51,12 +51,6 @@ func (t *trust) current() enrolment {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.enrolment
-}
-
-// held says what the server is told of it.
-func (t *trust) held() *wire.TrustHeld {
-	held := t.current().TrustHeld
-	return &held
 }
 
 // tls returns how the fabric is verified; nil without TLS. Of proxies only those of this agent's area are believed.

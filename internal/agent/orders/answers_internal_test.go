@@ -1,4 +1,4 @@
-package agent
+package orders
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"drover/internal/agent/metrics"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/uplink"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -26,14 +27,16 @@ import (
 // desk is an agent that is asked: its disk and its reporter are real, the test is the supervisor and the server. It
 // lives in a synctest bubble.
 type desk struct {
-	*Agent
-	super *sink
-	t     *testing.T
-	disk  *notebook
-	// takes says how long the answer to an item takes, and answer what it is; without one it is that of a success.
-	takes  map[string]time.Duration
-	answer map[string]process.Outcome
-	limit  time.Duration
+	*Intake
+	tracker  *Tracker
+	reporter *report.Reporter
+	store    *specstore.Store
+	t        *testing.T
+	disk     *notebook
+	// takes says how long the answer to an item takes, and answers what it is; without one it is that of a success.
+	takes   map[string]time.Duration
+	answers map[string]process.Outcome
+	limit   time.Duration
 	// way is how long a report takes to the server.
 	way time.Duration
 
@@ -67,23 +70,23 @@ func desks(t *testing.T, test func(t *testing.T, d *desk)) {
 		none := func() {}
 		log := slog.New(slog.DiscardHandler)
 		d := &desk{
-			t: t, disk: &notebook{Disk: store, before: none, after: none}, limit: 7 * time.Second,
-			takes: map[string]time.Duration{}, answer: map[string]process.Outcome{},
+			t: t, store: store, disk: &notebook{Disk: store, before: none, after: none}, limit: 7 * time.Second,
+			takes: map[string]time.Duration{}, answers: map[string]process.Outcome{},
 		}
-		reporter := report.New(report.Config{
-			Link: d, Processes: nobodyKnown{}, Journal: d.disk, Heartbeat: time.Hour,
-			Log: log,
+		standing := uplink.NewStanding(log)
+		standing.Connected()
+		d.reporter = report.New(report.Config{
+			Link: d, Standing: standing, Journal: store, Heartbeat: time.Hour, Log: log,
 		})
-		d.Agent = &Agent{
-			cfg: Config{Log: log}, store: store, disk: d.disk, metrics: metrics.New("test"),
-			uplink: uplink{answers: newAnswers()}, parts: parts{reporter: reporter},
-		}
-		d.answers.queue = d
-		d.super = &sink{Reporter: reporter, metrics: d.metrics, answers: d.answers, orderGate: &orderGate{}}
+		clock := func() time.Duration { return 0 }
+		d.tracker = NewTracker(d.reporter, clock)
+		d.Intake = New(Config{
+			Disk: d.disk, Tracker: d.tracker, Questions: d, Clock: clock, Metrics: metrics.New("test"), Log: log,
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() {
-			if err := reporter.Run(ctx); err != nil {
+			if err := d.reporter.Run(ctx, nobodyKnown{}, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -113,7 +116,7 @@ func (d *desk) Submit(questions []specstore.Entry) {
 	d.mu.Unlock()
 	for _, q := range questions {
 		go func() {
-			d.super.Began(q.Item, d.limit)
+			d.tracker.Began(q.Item, d.limit)
 			time.Sleep(d.takes[q.Item]) // the bubble's time
 			d.finish(q.Item)
 		}()
@@ -121,11 +124,11 @@ func (d *desk) Submit(questions []specstore.Entry) {
 }
 
 func (d *desk) finish(item string) {
-	d.super.Finished(item, d.outcome(item))
+	d.tracker.Finished(item, d.outcome(item))
 }
 
 func (d *desk) outcome(item string) process.Outcome {
-	if o, ok := d.answer[item]; ok {
+	if o, ok := d.answers[item]; ok {
 		return o
 	}
 	return process.Outcome{Text: process.Success + " of " + item}
@@ -154,7 +157,7 @@ func (d *desk) ask(ctx context.Context, items ...string) (answered, noted []stri
 			Op: process.Query,
 		})
 	}
-	soon, noted := d.Agent.answer(ctx, questions)
+	soon, noted := d.Intake.answer(ctx, questions)
 	for item, o := range soon {
 		if diff := cmp.Diff(d.outcome(item), o); diff != "" {
 			d.t.Errorf("%s (-want +got):\n%s", item, diff)
@@ -227,7 +230,7 @@ func TestQuickQuestions(t *testing.T) {
 		d.want("noted", noted)
 		d.pass(time.Minute)
 		d.want("told in reports", d.heard())
-		if n := len(d.answers.open); n != 0 {
+		if n := len(d.tracker.answers.open); n != 0 {
 			t.Errorf("%d questions are kept", n)
 		}
 		for _, q := range d.asked {
@@ -243,7 +246,7 @@ func TestQuickQuestions(t *testing.T) {
 func TestAnswersComeBehindTheState(t *testing.T) {
 	desks(t, func(t *testing.T, d *desk) {
 		for name, happens := range map[string]func(){
-			"state": func() { d.super.Changed(process.ID{Namespace: "ns", Name: "a"}) },
+			"state": func() { d.reporter.Changed(process.ID{Namespace: "ns", Name: "a"}) },
 			"event": d.reporter.Happened,
 		} {
 			d.way = 50 * time.Millisecond
@@ -289,11 +292,11 @@ func TestSlowQuestions(t *testing.T) {
 // TestQuestionThatBeginsLate: one that waits for its process first is told of when it begins.
 func TestQuestionThatBeginsLate(t *testing.T) {
 	desks(t, func(t *testing.T, d *desk) {
-		d.answers.queue = forgetful{}
+		d.cfg.Questions = forgetful{}
 		d.ask(t.Context(), "a")
 		d.pass(time.Minute)
 		d.want("told before it has begun", d.heard())
-		d.super.Began("a", 3*time.Second)
+		d.tracker.Began("a", 3*time.Second)
 		d.pass(time.Second)
 		d.want("told", d.heard(), "a within 3s")
 		d.finish("a")
@@ -374,7 +377,7 @@ func TestAnswerWhileTheQuestionIsNoted(t *testing.T) {
 		for name, receipts := range map[string]int{name: 1, "of a second receipt, " + name: 2} {
 			t.Run(name, func(t *testing.T) {
 				desks(t, func(t *testing.T, d *desk) {
-					d.answers.queue = forgetful{}
+					d.cfg.Questions = forgetful{}
 					for range receipts - 1 {
 						d.ask(t.Context(), "a")
 					}
@@ -397,9 +400,9 @@ func TestAnswerWhileTheQuestionIsNoted(t *testing.T) {
 func TestAnswersThatDoNotFit(t *testing.T) {
 	desks(t, func(t *testing.T, d *desk) {
 		large := process.Outcome{Text: strings.Repeat("x", maxAnswers/2)}
-		d.answer["large"], d.answer["larger"] = large, process.Outcome{Text: large.Text + large.Text}
-		d.answer["second"] = large
-		d.answer["odd"] = process.Outcome{Status: &process.Status{Instance: process.Instance{CPU: math.NaN()}}}
+		d.answers["large"], d.answers["larger"] = large, process.Outcome{Text: large.Text + large.Text}
+		d.answers["second"] = large
+		d.answers["odd"] = process.Outcome{Status: &process.Status{Instance: process.Instance{CPU: math.NaN()}}}
 		answered, noted := d.ask(t.Context(), "odd", "larger", "large", "second", "small")
 		d.want("answered", answered, "large", "small")
 		d.want("noted", noted)
@@ -467,14 +470,14 @@ func TestQuestionsOfAnEarlierAgent(t *testing.T) {
 		if _, _, err := d.disk.Accept(left); err != nil {
 			t.Fatal(err)
 		}
-		d.answers.adopt(left)
-		if n := len(d.answers.open); n != 2 {
+		d.tracker.answers.adopt(left)
+		if n := len(d.tracker.answers.open); n != 2 {
 			t.Errorf("%d questions, want 2", n)
 		}
 		_, noted := d.ask(t.Context(), "again")
 		d.want("noted", noted, "again")
 		d.want("asked", d.timesAsked())
-		d.super.Began("again", time.Second)
+		d.tracker.Began("again", time.Second)
 		d.pass(time.Second)
 		d.finish("once")
 		d.finish("again")

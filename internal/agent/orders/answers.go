@@ -1,4 +1,4 @@
-package agent
+package orders
 
 import (
 	"context"
@@ -20,9 +20,6 @@ const maxAnswers = wire.MaxMessage / 4
 
 // answers are the questions that have no answer yet: receipts wait for it, or it goes into a report.
 type answers struct {
-	// queue takes the questions; it is set before there are any.
-	queue Queue
-
 	mu   sync.Mutex
 	open map[string]*answer // by item
 }
@@ -138,40 +135,42 @@ func await(ctx context.Context, expected []*answer) (open []int) {
 
 // answer has questions answered. It returns the outcomes of those that are so at once, and the items of those that are
 // noted on disk, to be answered in a report. What is neither has to be sent again.
-func (a *Agent) answer(ctx context.Context,
+func (i *Intake) answer(ctx context.Context,
 	questions []specstore.Entry,
 ) (soon map[string]process.Outcome, noted []string) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
-	for i := range questions {
-		questions[i].Boot = a.disk.BootID() // as of a command when it is journalled
+	boot := i.cfg.Disk.BootID() // as of a command when it is journalled
+	for n := range questions {
+		questions[n].Boot = boot
 	}
-	expected, ask := a.answers.expect(questions)
-	a.metrics.Accepted(len(ask))
-	a.answers.queue.Submit(ask)
+	answers, reports := i.cfg.Tracker.answers, i.cfg.Tracker.reports
+	expected, ask := answers.expect(questions)
+	i.cfg.Metrics.Accepted(len(ask))
+	i.cfg.Questions.Submit(ask)
 	open := await(ctx, expected)
 	// Whoever hears the answer is to see the state that belongs to it, and how that came about: as long as the server
 	// does not have these the answer comes behind them, in a report.
-	behind := a.reporter.Behind()
+	behind := reports.Behind()
 	if behind {
 		open = open[:0]
-		for i := range questions {
-			open = append(open, i)
+		for n := range questions {
+			open = append(open, n)
 		}
 	}
-	isNoted, err := a.note(questions, open)
+	isNoted, err := i.note(questions, open)
 	if err != nil {
-		a.cfg.Log.Error("cannot store queries", "error", err)
+		i.cfg.Log.Error("cannot store queries", "error", err)
 	}
 	soon = map[string]process.Outcome{}
 	room := maxAnswers
-	for i, e := range expected {
-		item := questions[i].Item
-		outcome, answered := a.answers.settle(e, func(limit time.Duration) { a.reporter.Began(item, limit) })
+	for n, e := range expected {
+		item := questions[n].Item
+		outcome, answered := answers.settle(e, func(limit time.Duration) { reports.Began(item, limit) })
 		if !answered || behind {
 			if answered {
-				a.reporter.Finished(item, outcome)
+				reports.Finished(item, outcome)
 			}
 			if isNoted[item] {
 				noted = append(noted, item)
@@ -185,7 +184,7 @@ func (a *Agent) answer(ctx context.Context,
 			soon[item] = outcome
 		}
 		if !fits || isNoted[item] { // the note is dropped when the report has arrived
-			a.reporter.Finished(item, outcome)
+			reports.Finished(item, outcome)
 		}
 	}
 	return soon, noted
@@ -193,15 +192,15 @@ func (a *Agent) answer(ctx context.Context,
 
 // note has the open questions noted on disk, for this agent's successor. It comes before their answers go into reports:
 // a report that was acknowledged first would leave the note behind.
-func (a *Agent) note(questions []specstore.Entry, open []int) (noted map[string]bool, err error) {
+func (i *Intake) note(questions []specstore.Entry, open []int) (noted map[string]bool, err error) {
 	if len(open) == 0 {
 		return nil, nil
 	}
 	entries := make([]specstore.Entry, 0, len(open))
-	for _, i := range open {
-		entries = append(entries, questions[i])
+	for _, n := range open {
+		entries = append(entries, questions[n])
 	}
-	if _, _, err := a.disk.Accept(entries); err != nil {
+	if _, _, err := i.cfg.Disk.Accept(entries); err != nil {
 		return nil, err
 	}
 	noted = map[string]bool{}

@@ -1,0 +1,187 @@
+// Package orders takes in what the server orders: it verifies a message, journals its orders, and acknowledges them
+// with a receipt. An accepted order survives everything but the loss of the disk, and is executed at most once. The
+// package decides whether an order may still begin; package supervisor executes it.
+package orders
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"drover/internal/agent/metrics"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// Link verifies what the server sends, and signs what it gets.
+type Link interface {
+	// AwaitOrders blocks until the agent takes orders, for as long as limit at most, and reports whether it does.
+	AwaitOrders(ctx context.Context, limit time.Duration) bool
+	OpenManifest(sealed []byte) (*wire.Manifest, error)
+	SealReceipt(receipt, manifest []byte) ([]byte, error)
+}
+
+// Disk is the journal of orders.
+type Disk interface {
+	// Known returns the entries of those items that are in the journal.
+	Known(items []string) ([]specstore.Entry, error)
+	// Accept journals the entries that are not known yet and returns when they are on disk.
+	Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error)
+	BootID() string
+}
+
+// Queue takes orders, to have them executed. It does not block.
+type Queue interface {
+	Submit(entries []specstore.Entry)
+}
+
+// Records are the processes of this host, as far as the server may know better.
+type Records interface {
+	// Reconcile brings the records up to what the server has, and returns how many of them were older.
+	Reconcile(all []specstore.Desired, latest uint64) (older int, err error)
+}
+
+// Config is what an Intake needs.
+type Config struct {
+	Link    Link
+	Disk    Disk
+	Tracker *Tracker
+	// Commands takes the orders that change something, Questions the others.
+	Commands, Questions Queue
+	Records             Records
+	// Newest is when the newest message of earlier lives was issued; Note keeps that of this one on disk.
+	Newest time.Time
+	Note   func(issued time.Time) error
+	// Wall is the clock of the host, Clock the time since boot.
+	Wall    func() time.Time
+	Clock   func() time.Duration
+	Metrics *metrics.Metrics
+	Log     *slog.Logger
+}
+
+// Intake takes in messages with orders. It is safe for concurrent use.
+type Intake struct {
+	cfg       Config
+	journal   *journal
+	freshness *freshness
+}
+
+// New returns an intake.
+func New(cfg Config) *Intake {
+	return &Intake{
+		cfg: cfg, journal: newJournal(cfg.Disk),
+		freshness: &freshness{note: cfg.Note, newest: cfg.Newest, noted: cfg.Newest},
+	}
+}
+
+// waitForStanding is how long an order waits until the agent takes orders. The server sends an order that was not
+// answered again.
+const waitForStanding = 2 * time.Second
+
+// Take verifies a manifest, journals its orders and queues those that are new. The receipt is made after that, so that
+// an accepted order survives everything but the loss of the disk. An order that came before is answered with what is
+// known of it, whatever stands against new ones, and never run again. A question changes nothing: as a rule it is
+// answered in the receipt, and nothing is kept of it. The receipt is nil if the server is to send the manifest again.
+func (i *Intake) Take(ctx context.Context, manifest []byte) (receipt []byte) {
+	if !i.cfg.Link.AwaitOrders(ctx, waitForStanding) {
+		return nil
+	}
+	r, certain := i.accept(ctx, manifest)
+	if !certain {
+		return nil
+	}
+	r.Version = wire.Version
+	receipt, err := json.Marshal(r)
+	if err == nil {
+		receipt, err = i.cfg.Link.SealReceipt(receipt, manifest)
+	}
+	if err != nil {
+		i.cfg.Log.Error("cannot encode receipt", "error", err)
+		return nil
+	}
+	return receipt
+}
+
+// accept is Take without the encoding. It is not certain where the disk failed in a way that leaves open what is on it:
+// an order that is refused and is in the journal all the same would be carried out by the next agent here, and by
+// whoever was told that it failed.
+func (i *Intake) accept(ctx context.Context, data []byte) (receipt wire.Receipt, certain bool) {
+	now := i.cfg.Wall()
+	m, err := i.cfg.Link.OpenManifest(data)
+	if err != nil {
+		i.cfg.Log.Warn("rejected manifest", "error", err)
+		return wire.Receipt{Error: "manifest refused: " + err.Error()}, true
+	}
+	stale := i.freshness.admit(m.Issued, now)
+	if stale != nil {
+		stale = fmt.Errorf("manifest refused: %w", stale)
+	}
+	commands, questions, refused := entriesOf(m, now, i.cfg.Clock())
+	taken, err := i.journal.accept(ctx, commands, stale)
+	if err != nil {
+		i.cfg.Log.Error("journal write failed, waiting for the server to resend", "error", err)
+		return wire.Receipt{}, false
+	}
+	receipt = wire.Receipt{Accepted: taken.items(), Refused: refused}
+	if taken.refusal != nil {
+		i.cfg.Log.Warn("rejected orders", "error", taken.refusal)
+		receipt.Error = taken.refusal.Error()
+	}
+	for _, e := range taken.known {
+		if e.Outcome != nil {
+			i.cfg.Tracker.reports.Finished(e.Item, *e.Outcome)
+		}
+	}
+	i.cfg.Metrics.Accepted(len(taken.fresh))
+	gate := i.cfg.Tracker.gate
+	i.begin(gate.admit(taken.fresh, m.Unasked))
+	i.begin(gate.readmit(taken.known, m.Unasked))
+	if stale == nil && len(questions) > 0 {
+		answers, noted := i.answer(ctx, questions)
+		receipt.Answers, receipt.Accepted = answers, append(receipt.Accepted, noted...)
+	}
+	return receipt, true
+}
+
+func (i *Intake) begin(orders []specstore.Entry) {
+	if len(orders) > 0 {
+		i.cfg.Commands.Submit(orders)
+	}
+}
+
+// Unsure implements report.Orders.
+func (i *Intake) Unsure() []string { return i.cfg.Tracker.gate.unsure() }
+
+// Answered implements report.Orders.
+func (i *Intake) Answered(r *wire.Report, ack *wire.ReportAck, signed bool) {
+	i.begin(i.cfg.Tracker.gate.answered(r, ack, signed))
+}
+
+// Expire ends the orders that wait for the server's word and may no longer begin anyway.
+func (i *Intake) Expire() { i.begin(i.cfg.Tracker.gate.expire(i.cfg.Disk.BootID())) }
+
+// entriesOf returns what a manifest orders that has come now, by the wall clock and since boot: what changes something,
+// and what only asks. An order without an item could not be told from others.
+func entriesOf(m *wire.Manifest, now time.Time, boot time.Duration) (
+	commands, questions []specstore.Entry, refused map[string]string,
+) {
+	life := lifeOf(m)
+	for _, o := range m.Orders {
+		e := specstore.Entry{
+			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor,
+			BeginBy: boot + life, Expires: now.Add(life),
+		}
+		switch {
+		case o.Item == "":
+			refused = map[string]string{"": "the order has no item id"}
+		case o.Op == process.Query:
+			questions = append(questions, e)
+		default:
+			commands = append(commands, e)
+		}
+	}
+	return commands, questions, refused
+}

@@ -1,0 +1,80 @@
+package orders
+
+import (
+	"context"
+	"time"
+
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// Reports is the other side of the link: what the server is told of orders.
+type Reports interface {
+	// Began and Finished note that an order has begun, and its outcome, to be told until the server has it.
+	Began(item string, limit time.Duration)
+	Finished(item string, outcome process.Outcome)
+	// Behind reports whether the server does not have all states and events yet.
+	Behind() bool
+	// Ask has a report made.
+	Ask()
+}
+
+// Tracker tracks the orders that the agent has accepted until they end: whether they may begin, and where their
+// outcome goes. It is safe for concurrent use.
+type Tracker struct {
+	gate    *gate
+	answers *answers
+	reports Reports
+}
+
+// NewTracker returns a tracker of no orders. Clock is the time since boot.
+func NewTracker(reports Reports, clock func() time.Duration) *Tracker {
+	return &Tracker{
+		gate: &gate{clock: clock, requestReport: reports.Ask}, answers: newAnswers(), reports: reports,
+	}
+}
+
+// Adopt takes over the open orders that an earlier agent has left, and returns those that go on at once. begun reports
+// whether an order has begun. The server is asked whether it still wants the others.
+func (t *Tracker) Adopt(open []specstore.Entry, boot string,
+	begun func(item string) bool,
+) (underway []specstore.Entry) {
+	t.answers.adopt(open)
+	underway, unsure := divide(open, boot, begun)
+	t.gate.hold(unsure)
+	return underway
+}
+
+// divide tells what an earlier agent has left that goes on, and what goes on only if the server still wants it. Of
+// commands that an earlier boot has left nothing is begun.
+func divide(open []specstore.Entry, boot string, begun func(item string) bool) (underway, unsure []specstore.Entry) {
+	for _, e := range open {
+		if e.Op == process.Query || e.Op.Info().RunsCommands && e.Boot != boot || begun(e.Item) {
+			underway = append(underway, e)
+		} else {
+			unsure = append(unsure, e)
+		}
+	}
+	return underway, unsure
+}
+
+// MayBegin reports whether an order whose turn has come is still wanted. It waits for the server's word if that may
+// not be so, until ctx ends, which is an error.
+func (t *Tracker) MayBegin(ctx context.Context, item string) (bool, error) {
+	return t.gate.mayBegin(ctx, item)
+}
+
+// Began notes that an order has begun and how long it may take.
+func (t *Tracker) Began(item string, limit time.Duration) {
+	if !t.answers.began(item, limit) {
+		t.reports.Began(item, limit)
+	}
+}
+
+// Finished notes the outcome of an order, which is on disk.
+func (t *Tracker) Finished(item string, outcome process.Outcome) {
+	t.gate.forget(item)
+	if !t.answers.resolve(item, outcome) {
+		t.reports.Finished(item, outcome)
+	}
+}

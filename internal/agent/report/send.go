@@ -1,0 +1,198 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"drover/internal/agent/uplink/standing"
+	"drover/internal/wire"
+)
+
+const (
+	reportTimeout = 10 * time.Second
+	firstRetry    = time.Second
+	// longestRetry is the longest wait for a server that answers and takes no reports: from the fifth time on it
+	// doubles up to that.
+	longestRetry = 10 * time.Second
+	fixedRetries = 4
+	// What an agent that has just started waits for is the server's answer to its introduction: so many times it tries
+	// again sooner.
+	earlyRetry      = 250 * time.Millisecond
+	maxEarlyRetries = 20
+	// rejectedRetry is when an agent introduces itself again whose identity the server rejects.
+	rejectedRetry = 3 * time.Second
+)
+
+// retryAfter is how long to wait after a report has failed. Failures counts those in the life of the agent, refusals
+// how many answers in a row have refused a report before this one.
+func retryAfter(m standing.Machine, failures, refusals int) time.Duration {
+	switch {
+	case m.State == standing.Estranged:
+		return rejectedRetry
+	case m.HoldsBack() && failures <= maxEarlyRetries:
+		return earlyRetry
+	}
+	return min(firstRetry<<min(max(refusals-fixedRetries, 0), 10), longestRetry)
+}
+
+// exchange is the reports of one life, and the server's answers. It belongs to Run.
+type exchange struct {
+	reporter  *Reporter
+	processes Processes
+	orders    Orders // may be nil
+	// session is sent with every report, and number counts them; proof is what the next one is to prove.
+	session string
+	number  int64
+	proof   string
+}
+
+// Run sends reports until ctx ends, with the states of the processes and what is asked of orders, which may be nil. A
+// report that fails is made again, from what is true then.
+func (r *Reporter) Run(ctx context.Context, processes Processes, orders Orders) error {
+	x := &exchange{reporter: r, processes: processes, orders: orders, session: newSession("", r.cfg.Wall())}
+	beat := time.NewTimer(r.cfg.Heartbeat)
+	defer beat.Stop()
+	logged, failures, refusals := "", 0, 0 // logged is the last failure; empty while reports arrive
+	for ctx.Err() == nil {
+		more, err := x.send(ctx)
+		wake, due := r.wake, r.cfg.Standing.IntroductionDue()
+		switch {
+		case err != nil:
+			if text := err.Error(); text != logged && ctx.Err() == nil {
+				r.cfg.Log.Warn("cannot deliver report, retrying", "error", err)
+				logged = text
+			}
+			failures++
+			beat.Reset(retryAfter(r.cfg.Standing.Now(), failures, refusals))
+			if refusals++; !errors.Is(err, errRefused) {
+				refusals = 0
+			}
+			wake, due = nil, r.cfg.Standing.Linked() // what is new waits with the rest
+		case more:
+			continue
+		default:
+			if logged != "" {
+				r.cfg.Log.Info("delivering reports again")
+			}
+			logged, refusals = "", 0
+			beat.Reset(r.cfg.Heartbeat)
+		}
+		select {
+		case <-wake:
+		case <-due:
+		case <-beat.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// send makes one report and takes in its answer; more says that there is more to tell.
+func (x *exchange) send(ctx context.Context) (more bool, err error) {
+	r := x.reporter
+	select {
+	case <-r.wake: // what it stands for is in this report
+	default:
+	}
+	b := r.gather(x.processes)
+	x.number++
+	b.report.Session, b.report.Number, b.report.Proof = x.session, x.number, x.proof
+	b.report.At = r.cfg.Wall().UnixMilli()
+	r.gatherEvents(&b)
+	r.gatherGroups(&b)
+	if err := r.gatherDisk(&b); err != nil {
+		r.giveBack(b)
+		return false, err
+	}
+	if r.cfg.Complete != nil {
+		r.cfg.Complete(&b.report)
+	}
+	if x.orders != nil {
+		b.report.Open = x.orders.Unsure()
+	}
+	data, err := b.encode()
+	if err != nil {
+		r.giveBack(b)
+		return false, fmt.Errorf("cannot encode report: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	reply, err := r.cfg.Link.Report(ctx, data)
+	if err == nil {
+		err = x.handleAnswer(b, reply, wire.HasContent(data))
+	}
+	if err != nil {
+		r.giveBack(b)
+		return false, err
+	}
+	return b.more, nil
+}
+
+// errRefused says that a server has answered, and has not taken the report.
+var errRefused = errors.New("the server rejected it")
+
+const (
+	// longestProof is how much of what the server says is repeated, in bytes.
+	longestProof = 100
+	// longestComplaint is how much is logged of what nobody has signed.
+	longestComplaint = 1 << 10
+)
+
+// handleAnswer takes in the server's answer, which is signed where the report was. Of another anybody on the way may be
+// the author: that may ask for something, bring what is sealed, or be an error; and none of it is believed.
+func (x *exchange) handleAnswer(b batch, reply []byte, signed bool) error {
+	r := x.reporter
+	var ack wire.ReportAck
+	if err := json.Unmarshal(reply, &ack); err != nil {
+		return fmt.Errorf("cannot read answer: %w", err)
+	}
+	if !signed {
+		ack.Error = ack.Error[:min(len(ack.Error), longestComplaint)]
+		ack = wire.ReportAck{At: ack.At, Hello: ack.Hello, Prove: ack.Prove, Error: ack.Error, Trust: ack.Trust}
+	}
+	if x.orders != nil {
+		x.orders.Answered(&b.report, &ack, signed)
+	}
+	x.proof = ""
+	if ack.Prove != "" && len(ack.Prove) <= longestProof {
+		x.proof = ack.Prove
+		r.nudge()
+	}
+	if len(ack.Trust) > 0 && r.cfg.Trusted != nil {
+		r.cfg.Trusted(ack.Trust)
+	}
+	if b.report.Hello != nil && ack.Session != "" {
+		x.session = newSession(ack.Session, r.cfg.Wall())
+		r.cfg.Log.Info("clock is behind the agent's last introduction, using a later session", "last", ack.Session)
+	}
+	switch {
+	case ack.Stranger != nil:
+		r.cfg.Standing.Rejected(*ack.Stranger)
+		return fmt.Errorf("%w: %s", errRefused, cmp.Or(ack.Error, ack.Stranger.Reason))
+	case ack.Error != "":
+		r.cfg.Standing.Refused()
+		return fmt.Errorf("%w: %s", errRefused, ack.Error)
+	}
+	if len(b.report.Events) > 0 {
+		r.cfg.Events.Acknowledge(b.report.Events)
+	}
+	if len(b.finished) > 0 {
+		if err := r.cfg.Journal.Acknowledge(b.finished); err != nil {
+			return err
+		}
+	}
+	switch {
+	case b.report.Hello != nil:
+		r.cfg.Standing.Accepted(x.orders != nil && x.orders.Introduced(ack.Desired))
+	case ack.Hello:
+		r.cfg.Standing.Outdated()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acknowledged(b)
+	return nil
+}

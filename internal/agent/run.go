@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/agent/host"
+	"drover/internal/agent/specstore"
+	"drover/internal/group"
+)
+
+// Key returns the agent's public key, which is its name on the fabric.
+func (a *Agent) Key() string { return a.link.Key() }
+
+// Ready returns nil once the agent can take operations.
+func (a *Agent) Ready() error {
+	if !a.link.Ready() {
+		return errors.New("the agent is not connected to the fabric")
+	}
+	return nil
+}
+
+// Notes says what this agent cannot do on its host.
+func (a *Agent) Notes() []string {
+	var notes []string
+	if uid := os.Geteuid(); uid != 0 {
+		notes = append(notes,
+			fmt.Sprintf("the agent runs as uid %d, not as root: it can run processes only as that user", uid))
+	}
+	if mode := a.host.Groups(); mode == cgroup.ModeNone {
+		notes = append(notes,
+			"no control group can be written: what a command leaves behind is searched for in /proc, and a fork storm may escape")
+	}
+	if summary := a.policy.Summary(); summary != "" {
+		notes = append(notes, "the policy of this host narrows what may be done: "+summary)
+	}
+	return notes
+}
+
+// Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows.
+// Where something of the host hangs it returns stopTime after ctx has ended, and leaves that to the end of this
+// process.
+func (a *Agent) Run(ctx context.Context) error { return stopWithin(ctx, stopTime, a.run) }
+
+func (a *Agent) run(ctx context.Context) error {
+	defer a.store.Close()  //nolint:errcheck // everything that counts has been synced
+	defer a.events.Close() //nolint:errcheck // it has been synced
+	defer a.host.Close()
+	return group.Run(ctx,
+		group.Part{Name: "host", Run: a.host.Run},
+		group.Part{Name: "prober", Run: func(ctx context.Context) error { return a.prober.Run(ctx, a.super) }},
+		group.Part{Name: "limits", Run: func(ctx context.Context) error { return a.limits.Run(ctx, a.super, a.super) }},
+		group.Part{Name: "timetable", Run: func(ctx context.Context) error { return a.timetable.Run(ctx, a.super) }},
+		group.Part{Name: "events", Run: a.events.Run},
+		group.Part{Name: "supervisor", Run: a.super.Run},
+		group.Part{Name: "reporter", Run: func(ctx context.Context) error {
+			return a.reporter.Run(ctx, a.super, a.intake)
+		}},
+		group.Part{Name: "housekeeping", Run: a.runHousekeeping},
+		group.Part{Name: "metrics", Run: a.serveMetrics},
+		group.Part{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, a.intake.Take) }},
+	)
+}
+
+// runHousekeeping drops what is not needed any more.
+func (a *Agent) runHousekeeping(ctx context.Context) error {
+	sweep, prune := time.NewTicker(relistEvery), time.NewTicker(pruneEvery)
+	defer sweep.Stop()
+	defer prune.Stop()
+	told := a.policy.Summary()
+	for {
+		select {
+		case <-sweep.C:
+			if now := a.policy.Summary(); now != told {
+				told = now
+				a.link.Outdated()
+			}
+			a.intake.Expire()
+			a.host.Sweep(a.super.Runs) //nolint:contextcheck // what it has begun to end is ended
+		case <-prune.C:
+			if err := a.store.Prune(specstore.Age{
+				SinceBoot: host.SinceBoot(), Wall: a.wall(),
+				Keep: keepCommands,
+			}); err != nil {
+				a.cfg.Log.Warn("cannot prune journal", "error", err)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

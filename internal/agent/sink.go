@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"time"
+
+	"drover/internal/agent/eventlog"
+	"drover/internal/agent/metrics"
+	"drover/internal/agent/orders"
+	"drover/internal/agent/report"
+	"drover/internal/process"
+)
+
+// sink hands on what the supervisor tells.
+type sink struct {
+	tracker  *orders.Tracker
+	reporter *report.Reporter
+	events   *eventlog.Log
+	metrics  *metrics.Metrics
+}
+
+// Began implements supervisor.Sink.
+func (s *sink) Began(item string, limit time.Duration) { s.tracker.Began(item, limit) }
+
+// Finished implements supervisor.Sink.
+func (s *sink) Finished(item string, outcome process.Outcome) {
+	s.metrics.Finished()
+	s.tracker.Finished(item, outcome)
+}
+
+// Changed implements supervisor.Sink.
+func (s *sink) Changed(id process.ID) { s.reporter.Changed(id) }
+
+// Happened implements supervisor.Sink.
+func (s *sink) Happened(e process.Event) {
+	s.metrics.Happened(e.Kind)
+	s.events.Append(e)
+	s.reporter.Happened()
+}
+
+// Gone implements supervisor.Sink.
+func (s *sink) Gone(id process.ID, revision uint64) { s.reporter.Gone(id, revision) }

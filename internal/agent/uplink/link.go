@@ -1,0 +1,202 @@
+// Package uplink is the agent's link to its server: the connection, what the agent trusts, and how it stands with the
+// server. It makes no reports and executes no orders: packages report and orders do.
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/agent/uplink/standing"
+	"drover/internal/fabric"
+	"drover/internal/wire"
+)
+
+// Heartbeat is how often the agent reports at least.
+const Heartbeat = 5 * time.Second
+
+// Link is the agent's way to its server, and how the agent stands with it. It exists before there is a connection. It
+// signs what the server is to keep, and verifies what the server sends. It is safe for concurrent use.
+type Link struct {
+	*Standing
+	dial  fabric.DialConfig
+	key   string
+	trust *trust
+	log   *slog.Logger
+
+	mu sync.Mutex
+	// dialled is closed while there is a connection, which may be down. The connection serves orders.
+	dialled  chan struct{}
+	conn     *fabric.Conn
+	subject  string
+	watchdog answerWatchdog
+}
+
+// Open returns the link of the agent with this key, whose directory must hold an enrolment. Run makes the connection.
+func Open(dir string, key nkeys.KeyPair, log *slog.Logger) (*Link, error) {
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read agent key: %w", err)
+	}
+	t, err := openTrust(dir, public, log)
+	if err != nil {
+		return nil, err
+	}
+	dial := fabric.DialConfig{
+		Identity: fabric.Identity{Key: key, Area: strconv.Itoa(t.current().Cloud)},
+		Token:    func() string { return t.current().JWT },
+		TLS:      t.tls(), Name: "agent " + public, Log: log,
+	}
+	return &Link{
+		Standing: NewStanding(log), dial: dial, key: public, trust: t, log: log, dialled: make(chan struct{}),
+	}, nil
+}
+
+// Key returns the agent's public key, which is its name on the fabric.
+func (l *Link) Key() string { return l.key }
+
+// OpenManifest verifies a manifest that the server has sent.
+func (l *Link) OpenManifest(sealed []byte) (*wire.Manifest, error) { return l.trust.open(sealed) }
+
+// SealReceipt signs the receipt of a manifest.
+func (l *Link) SealReceipt(receipt, manifest []byte) ([]byte, error) {
+	return wire.SealReceipt(receipt, manifest, l.dial.Identity.Key)
+}
+
+// RenewTrust takes in a sealed manifest that says what the agent trusts from now on. It logs what it refuses.
+func (l *Link) RenewTrust(sealed []byte) {
+	if _, err := l.trust.adopt(sealed); err != nil {
+		l.log.Error("cannot renew trust", "error", err)
+	}
+}
+
+// CompleteReport adds to a report what the agent trusts, and who it is for its server.
+func (l *Link) CompleteReport(r *wire.Report) {
+	e := l.trust.current()
+	held := e.TrustHeld // else all of e would stay in memory with the report
+	r.Trust = &held
+	if r.Hello != nil {
+		r.Hello.Cloud, r.Hello.IP, r.Hello.ID = e.Cloud, e.IP, e.ID
+	}
+}
+
+// Ready reports whether an order that is sent now arrives.
+func (l *Link) Ready() bool {
+	l.mu.Lock()
+	serving := l.conn != nil
+	l.mu.Unlock()
+	return serving && l.Now().State != standing.Offline
+}
+
+const (
+	// watchdogTimeout is how long reports go without an answer over a link that is up before another address is tried:
+	// three heartbeats. A proxy that has lost its own way to the servers looks like that.
+	watchdogTimeout = 3 * Heartbeat
+	// maxWatchdogTimeout is how long at most, once that has led nowhere several times.
+	maxWatchdogTimeout = 8 * watchdogTimeout
+)
+
+// answerWatchdog counts how long there has been no answer.
+type answerWatchdog struct {
+	since    time.Time     // when the first report without one was sent; zero: the last one had one
+	patience time.Duration // 0 is watchdogTimeout
+}
+
+// note takes in what became of a report that was sent at a time, and returns whether to try another address.
+func (w *answerWatchdog) note(err error, sent, now time.Time) bool {
+	if w.since.IsZero() {
+		w.since = sent
+	}
+	switch {
+	case err == nil:
+		*w = answerWatchdog{}
+	case errors.Is(err, fabric.ErrNotConnected): // other addresses are being tried
+		w.since = time.Time{}
+	case now.Sub(w.since) >= max(w.patience, watchdogTimeout):
+		*w = answerWatchdog{patience: min(2*max(w.patience, watchdogTimeout), maxWatchdogTimeout)}
+		return true
+	}
+	return false
+}
+
+// use has reports go over a connection, until drop is called.
+func (l *Link) use(conn *fabric.Conn, subject string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn, l.subject = conn, subject
+	close(l.dialled)
+}
+
+// drop has reports wait for another connection.
+func (l *Link) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn, l.dialled = nil, make(chan struct{})
+}
+
+// Report implements report.Link. It waits until there has been an attempt at a connection. When reports have not been
+// answered by the server for some time, the next address is tried.
+func (l *Link) Report(ctx context.Context, data []byte) ([]byte, error) {
+	conn, subject, err := l.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sent := time.Now()
+	reply, err := l.exchange(ctx, conn, subject, data)
+	l.mu.Lock()
+	elsewhere := l.watchdog.note(err, sent, time.Now())
+	l.mu.Unlock()
+	if elsewhere {
+		conn.Elsewhere()
+	}
+	return reply, err
+}
+
+// connection returns the present connection, and the subject of reports.
+func (l *Link) connection(ctx context.Context) (conn *fabric.Conn, subject string, err error) {
+	for {
+		l.mu.Lock()
+		dialled := l.dialled
+		conn, subject = l.conn, l.subject
+		l.mu.Unlock()
+		if conn != nil {
+			return conn, subject, nil
+		}
+		select {
+		case <-dialled:
+		case <-ctx.Done():
+			return nil, "", fabric.ErrNotConnected
+		}
+	}
+}
+
+// longestUnsigned is the longest answer to a heartbeat that is read, in bytes: it may bring what to trust.
+const longestUnsigned = 256 << 10
+
+// exchange sends a report and returns the server's answer. That to a heartbeat is nobody's in particular: nothing hangs
+// on it.
+func (l *Link) exchange(ctx context.Context, conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
+	if !wire.HasContent(data) {
+		reply, err := conn.Request(ctx, subject, data)
+		if len(reply) > longestUnsigned {
+			return nil, fmt.Errorf("unsigned answer of %d bytes refused: expected at most %d", len(reply),
+				longestUnsigned)
+		}
+		return reply, err
+	}
+	signed, err := wire.SealReport(data, l.trust.current().Fleet, l.dial.Identity.Key)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := conn.Request(ctx, subject, signed)
+	if err != nil {
+		return nil, err
+	}
+	return l.trust.answer(reply, data)
+}

@@ -1,0 +1,91 @@
+package uplink
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drover/internal/fabric"
+	"drover/internal/wire"
+)
+
+// Orders takes a message with orders and returns the receipt, or nil if the server is to send the message again.
+type Orders func(ctx context.Context, data []byte) (receipt []byte)
+
+// orderWorkers is how many messages with orders are taken in side by side.
+const orderWorkers = 4
+
+// Run keeps the link to the server, and hands over the orders that come, until ctx ends. It goes to other addresses
+// when the server names others, and to those that counted before when the present ones have led nowhere for some time.
+// While it runs, the time passes for which a start holds back.
+func (l *Link) Run(ctx context.Context, orders Orders) error {
+	l.start()
+	defer l.stop()
+	for attempt := 0; ctx.Err() == nil; {
+		moved, err := l.serveAt(ctx, l.trust.addresses(attempt), orders)
+		if err != nil {
+			return err
+		}
+		if attempt++; moved {
+			attempt = 0
+		}
+	}
+	return nil
+}
+
+// serveAt keeps the link through some addresses, until ctx ends or others are to be tried; moved says that the server
+// has named others.
+func (l *Link) serveAt(ctx context.Context, urls []string, orders Orders) (moved bool, err error) {
+	cfg := l.dial
+	cfg.URLs, cfg.OnConnected, cfg.OnLost = urls, l.Connected, l.Lost
+	conn, err := fabric.Dial(ctx, cfg)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, nil
+		}
+		return false, fmt.Errorf("cannot dial: %w", err)
+	}
+	defer l.Lost() // closing does not call OnLost
+	defer conn.Close()
+	cloud := l.trust.current().Cloud
+	_, err = conn.Serve(wire.OrderSubject(cloud, l.key), "", orderWorkers, //nolint:contextcheck // Close ends it
+		func(ctx context.Context, _ string, data []byte) []byte { return orders(ctx, data) })
+	if err != nil {
+		return false, fmt.Errorf("cannot listen for orders: %w", err)
+	}
+	// Of its own, so that no order that waits for the disk is in its way.
+	_, err = conn.Serve(wire.PingSubject(cloud, l.key), "", 1, //nolint:contextcheck // Close ends it
+		func(context.Context, string, []byte) []byte { return []byte("here") })
+	if err != nil {
+		return false, fmt.Errorf("cannot listen for pings: %w", err)
+	}
+	l.use(conn, wire.ReportSubject(cloud, l.key))
+	defer l.drop()
+	return l.awaitMove(ctx, conn), nil
+}
+
+// linkCheckInterval is how often it is looked at whether the link leads anywhere.
+const linkCheckInterval = 5 * time.Second
+
+// awaitMove waits until the link is to be made anew elsewhere, and returns whether the server has named other
+// addresses.
+func (l *Link) awaitMove(ctx context.Context, conn *fabric.Conn) (moved bool) {
+	look := time.NewTicker(linkCheckInterval)
+	defer look.Stop()
+	for away := time.Duration(0); ; {
+		select {
+		case <-l.trust.addressesChanged:
+			l.log.Info("server announced other addresses, reconnecting there", "urls", l.trust.current().URLs)
+			return true
+		case <-look.C:
+			if away += linkCheckInterval; conn.Connected() {
+				away = 0
+			}
+			if away >= tryFormerAfter && len(l.trust.current().Former) > 0 {
+				return false
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package uplink
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"drover/internal/agent/uplink/standing"
+	"drover/internal/idle"
+	"drover/internal/wire"
+)
+
+// Standing is how the agent stands with its server: the machine of package standing, its timer, and those who wait for
+// it. The link, the reports and the orders tell it what they see, and ask it what they may do. It is safe for
+// concurrent use; its methods do not block, unless they have a context.
+type Standing struct {
+	log *slog.Logger
+	// due tells that the agent is to introduce itself at once, linked that there is a new link.
+	due, linked chan struct{}
+	released    chan struct{}
+
+	mu      sync.Mutex
+	machine standing.Machine
+	// takesOrders is closed while the machine takes orders; then the next wait has another one.
+	takesOrders chan struct{}
+	// limit is what the machine has set the timer to, 0 for none. The timer itself exists between start and
+	// stop.
+	limit   time.Duration
+	timer   *time.Timer
+	running bool
+	// reason is why the server rejected the agent, as it was logged last.
+	reason wire.Stranger
+}
+
+// NewStanding returns the standing of an agent that has just started. Its time begins with the Run of
+// its Link.
+func NewStanding(log *slog.Logger) *Standing {
+	s := &Standing{
+		log: log, due: make(chan struct{}, 1), linked: make(chan struct{}, 1), released: make(chan struct{}),
+		takesOrders: make(chan struct{}),
+	}
+	m, actions := standing.New()
+	s.machine = m
+	s.perform(actions)
+	return s
+}
+
+// start lets the time of the machine begin.
+func (s *Standing) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = true
+	s.setTimer(s.limit)
+}
+
+// stop ends it: after that no timer releases anything.
+func (s *Standing) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = false
+	s.setTimer(0)
+}
+
+// Connected notes that there is a new link.
+func (s *Standing) Connected() {
+	s.step(standing.Connected{})
+	idle.Wake(s.linked)
+}
+
+// Lost notes that the link is down.
+func (s *Standing) Lost() { s.step(standing.Lost{}) }
+
+// Outdated notes that what the agent says of itself has changed, or that the server asks for it: the agent introduces
+// itself again.
+func (s *Standing) Outdated() { s.step(standing.Outdated{}) }
+
+// Accepted notes that the server has accepted an introduction, and that its answer was applied. More says that the
+// agent is to introduce itself again because of the answer.
+func (s *Standing) Accepted(more bool) { s.step(standing.Accepted{More: more}) }
+
+// Refused notes that the server has answered without accepting a report.
+func (s *Standing) Refused() { s.step(standing.Refused{}) }
+
+// Rejected notes that the server does not accept the agent as the owner of its key. It logs each reason once.
+func (s *Standing) Rejected(why wire.Stranger) {
+	s.mu.Lock()
+	known := s.reason == why
+	s.reason = why
+	s.stepLocked(standing.Rejected{Certain: why.Clone})
+	s.mu.Unlock()
+	if known {
+		return
+	}
+	const message = "server rejects the identity of this agent"
+	if why.Clone {
+		s.log.Error(message, "reason", why.Reason)
+	} else {
+		s.log.Warn(message, "reason", why.Reason)
+	}
+}
+
+// BeginReport reports whether the report that is made now has to introduce the agent. The caller sends it, and tells
+// what came of it before it makes the next one.
+func (s *Standing) BeginReport() (introduce bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, done := range []chan struct{}{s.due, s.linked} { // what they stand for is in this report
+		select {
+		case <-done:
+		default:
+		}
+	}
+	if introduce = s.machine.MustIntroduce(); introduce {
+		s.machine, _ = s.machine.Step(standing.Sent{})
+	}
+	return introduce
+}
+
+// IntroductionDue is readable when the agent is to introduce itself at once, Linked when there is a new link. Both
+// have one reader, which makes the reports.
+func (s *Standing) IntroductionDue() <-chan struct{} { return s.due }
+
+// Linked is readable when there is a new link.
+func (s *Standing) Linked() <-chan struct{} { return s.linked }
+
+// Released is closed when the agent may begin what its disk tells it to: the server has said what it knows, or is not
+// waited for any longer.
+func (s *Standing) Released() <-chan struct{} { return s.released }
+
+// Now returns the machine as it is now.
+func (s *Standing) Now() standing.Machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine
+}
+
+// AwaitOrders blocks until the agent takes orders, for as long as limit at most, and reports whether it does.
+func (s *Standing) AwaitOrders(ctx context.Context, limit time.Duration) bool {
+	s.mu.Lock()
+	takes, taken := s.machine.TakesOrders(), s.takesOrders
+	s.mu.Unlock()
+	if takes {
+		return true
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-taken:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func (s *Standing) step(ev standing.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stepLocked(ev)
+}
+
+func (s *Standing) stepLocked(ev standing.Event) {
+	took := s.machine.TakesOrders()
+	var actions []standing.Action
+	s.machine, actions = s.machine.Step(ev)
+	switch takes := s.machine.TakesOrders(); {
+	case takes && !took:
+		s.reason = wire.Stranger{}
+		close(s.takesOrders)
+	case took && !takes:
+		s.takesOrders = make(chan struct{})
+	}
+	s.perform(actions)
+}
+
+// perform does what the machine asks for; the caller holds the lock.
+func (s *Standing) perform(actions []standing.Action) {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case standing.Introduce:
+			idle.Wake(s.due)
+		case standing.Arm:
+			s.setTimer(a.After)
+		case standing.Disarm:
+			s.setTimer(0)
+		case standing.Release:
+			if a.Unconfirmed {
+				s.log.Warn("server did not confirm the records on this disk, continuing without confirmation")
+			}
+			close(s.released)
+		}
+	}
+}
+
+// setTimer replaces the timer by one that fires after the given time, or by none for 0; the caller holds the lock.
+func (s *Standing) setTimer(after time.Duration) {
+	s.limit = after
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+	if after == 0 || !s.running {
+		return
+	}
+	var own *time.Timer
+	own = time.AfterFunc(after, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.timer == own { // else it was replaced when it had fired already
+			s.timer, s.limit = nil, 0
+			s.stepLocked(standing.Expired{})
+		}
+	})
+	s.timer = own
+}
