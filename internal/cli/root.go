@@ -1,11 +1,17 @@
-// Package cli is the command line of drover. Each command has its own file, cmd_<noun>_<verb>.go, and is listed in
-// NewRoot or under its noun. It owns arguments and output: results go to stdout, messages to stderr. It reaches a
-// server through package client only.
+// Package cli is the command line of drover: NewRoot lists the commands. Each group of nouns has a package below this
+// one, which owns arguments and output: results go to stdout, messages to stderr. No such package imports another.
+// They share two: term for output, messages and arguments, and remote, which reaches a server through package client.
+// A noun of one shape, such as app, is a remote.Resource: one value with its columns, calls and verbs.
 package cli
 
 import (
 	"github.com/spf13/cobra"
 
+	"drover/internal/cli/accounts"
+	"drover/internal/cli/fleet"
+	"drover/internal/cli/processes"
+	"drover/internal/cli/servers"
+	"drover/internal/cli/webhooks"
 	"drover/internal/command"
 )
 
@@ -38,15 +44,14 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 		&cobra.Group{ID: groupAccess, Title: "Access:"},
 		&cobra.Group{ID: groupServer, Title: "Servers:"},
 	)
-	grouped(root, groupProcesses, newPs(), newStatus(), newWhy())
-	for _, v := range verbs() {
-		grouped(root, groupProcesses, newOperate(v))
-	}
-	grouped(root, groupProcesses, newRegister())
-	grouped(root, groupRecords, newTask(), newEvents(), newAgents(), newAudit())
-	grouped(root, groupAccess, newApp(), newUser())
-	grouped(root, groupServer, newServer(), newProxy(), newProxies(), newDev(), newConfig(), newDatabase(), newToken(),
-		newKeys(), newWebhook())
+	grouped(root, groupProcesses, processes.NewPs(), processes.NewStatus(), processes.NewWhy())
+	grouped(root, groupProcesses, processes.NewOperations()...)
+	grouped(root, groupProcesses, processes.NewRegister())
+	grouped(root, groupRecords, processes.NewTask(), processes.NewEvents(), fleet.NewAgents(), accounts.NewAudit())
+	grouped(root, groupAccess, accounts.NewApp(), accounts.NewUser())
+	grouped(root, groupServer, servers.NewServer(), servers.NewProxy(), servers.NewDev(), servers.NewConfig(),
+		servers.NewDatabase())
+	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys(), webhooks.NewWebhook())
 	root.AddCommand(command.NewVersion())
 	return root
 }
@@ -63,36 +68,5 @@ func grouped(root *cobra.Command, group string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = group
 		root.AddCommand(c)
-	}
-}
-
-// noun returns a command that only holds other commands.
-func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: command.Subcommands,
-		SuggestionsMinimumDistance: 2,
-	}
-	cmd.AddCommand(verbs...)
-	return cmd
-}
-
-// atMostOne rejects more than one argument.
-func atMostOne(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usagef("%s: unexpected argument %q", cmd.CommandPath(), args[1])
-	}
-	return nil
-}
-
-// exactly rejects any number of arguments other than the number of names.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == len(names) {
-			return nil
-		}
-		if len(args) < len(names) {
-			return usagef("%s: %s is missing", cmd.CommandPath(), names[len(args)])
-		}
-		return usagef("%s: unexpected argument %q", cmd.CommandPath(), args[len(names)])
 	}
 }

@@ -1,0 +1,253 @@
+// Package accounts has the commands about the callers of the API: app, user and audit.
+package accounts
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+)
+
+// NewApp returns the commands about apps.
+func NewApp() *cobra.Command {
+	return remote.Resource[client.App]{
+		Use: "app", Short: "Manage the apps that may call the API, and their rights",
+		Long: `Manage the apps that may call the API, their secrets and their rights. Needs an
+administrator: an administrator app, or the server's own account on the server's host.
+
+A right is "OPERATIONS on NAMESPACES", or "OPERATIONS on NAMESPACES at HOSTS". OPERATIONS are *,
+read, operate, setup, or names of operations. NAMESPACES are patterns, or biz:7 for a business.
+HOSTS are patterns, or area:3 for a cloud area. Separate the items of a list with commas:
+"read,restart on biz:7 at area:0,1:10.2.*".`,
+		List: appList(), Names: appList().Names, Show: showApp, Once: appSecret,
+		Verbs: []remote.Verb[client.App]{
+			appCreate(),
+			appChange(),
+			{
+				Use: "show CODE", Short: "Show an app, its rights and when its secrets expire",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+					return c.App(ctx, args[0])
+				},
+			},
+			{Use: "disable CODE", Short: "Reject all calls of an app from now on", Call: switchApp(true)},
+			{Use: "enable CODE", Short: "Accept calls of a disabled app again", Call: switchApp(false)},
+			appRotate(),
+			{
+				Use: "reset-secret CODE", Short: "Give an app a new secret, and revoke all others now",
+				Long: `Give an app a new secret, print it once, and revoke all others now. Use it if a
+secret was lost or leaked. On the server's own host this command needs no secret.`,
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+					return c.NewSecret(ctx, args[0], 0)
+				},
+			},
+			appGrant(),
+			appRevoke(),
+		},
+	}.Command()
+}
+
+func appList() remote.List[client.App] {
+	return remote.List[client.App]{
+		Use: "list", Short: "List apps", None: "no apps",
+		ID: func(a client.App) string { return a.Code },
+		Columns: []term.Column[client.App]{
+			{Head: "CODE", Cell: func(a client.App) string { return a.Code }},
+			{Head: "STATE", State: true, Cell: appState},
+			{Head: "NAMES USERS", Cell: func(a client.App) string { return term.YesNo(a.MayNameUsers) }},
+			{Head: "RIGHTS", Cell: rightsText},
+			{Head: "LIMITS", Wide: true, Cell: func(a client.App) string { return limitText(a.Limits) }},
+			{Head: "CREATED", Wide: true, Cell: func(a client.App) string { return term.Stamp(&a.CreatedAt) }},
+			{Head: "NOTE", Wide: true, Cell: func(a client.App) string { return a.Note }},
+		},
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.App, error) {
+			return client.Collect(c.Apps(ctx))
+		},
+	}
+}
+
+// appState is what an app may, in a word.
+func appState(a client.App) string {
+	switch {
+	case a.Disabled:
+		return "disabled"
+	case a.Admin:
+		return "administrator"
+	default:
+		return "enabled"
+	}
+}
+
+// limitText is the limits of an app; nothing where there are none.
+func limitText(r client.Rates) string {
+	var parts []string
+	if r.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("%g calls a second (%d at once after a pause)", r.Rate, max(r.Burst, 1)))
+	}
+	if r.Concurrent > 0 {
+		parts = append(parts, fmt.Sprintf("%d at the same time", r.Concurrent))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func showApp(a client.App) (state string, fields []term.Field) {
+	fields = []term.Field{
+		{"Note", a.Note},
+		{"Names users", term.YesNo(a.MayNameUsers)},
+		{"Limits", limitText(a.Limits)},
+	}
+	if a.Admin {
+		fields = append(fields, term.Field{"Right", "everything"})
+	}
+	for _, g := range a.Grants {
+		fields = append(fields, term.Field{"Right", grantText(g)})
+	}
+	for _, s := range a.Secrets {
+		until := "without end"
+		if s.ExpiresAt != nil {
+			until = "until " + term.Stamp(s.ExpiresAt)
+		}
+		fields = append(fields,
+			term.Field{"Secret", fmt.Sprintf("%s, made %s, valid %s", s.ID, term.Stamp(&s.CreatedAt), until)})
+	}
+	return appState(a), append(fields, term.Field{"Created", term.Stamp(&a.CreatedAt)},
+		term.Field{"Changed", term.Stamp(&a.ChangedAt)})
+}
+
+func appSecret(a client.App) (text, note string) {
+	if a.Secret == "" {
+		return "", ""
+	}
+	return fmt.Sprintf("code    %s\nsecret  %s\n", a.Code, a.Secret),
+		"drover shows the secret only this once, and stores only its hash"
+}
+
+func switchApp(disabled bool) func(context.Context, *client.Client, []string) (client.App, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+		return c.ChangeApp(ctx, args[0], client.AppChange{Disabled: &disabled})
+	}
+}
+
+// appFlags are what an app can be made or changed to.
+type appFlags struct {
+	note         string
+	admin        bool
+	mayNameUsers bool
+	rate         float64
+	burst        int
+	concurrent   int
+	given        func(flag string) bool
+}
+
+func (f *appFlags) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.note, "note", "", "a note for administrators")
+	flags.BoolVar(&f.admin, "admin", false, "grant every right, and the management of apps and users")
+	flags.BoolVar(&f.mayNameUsers, "may-name-users", false, "let the app name its user without a proof")
+	flags.Float64Var(&f.rate, "rate", 0, "limit of calls a second; 0 is no limit")
+	flags.IntVar(&f.burst, "burst", 0, "burst of calls that the app may make after a pause")
+	flags.IntVar(&f.concurrent, "concurrent", 0, "limit of concurrent calls; 0 is no limit")
+	f.given = flags.Changed
+}
+
+// change copies the given flags. Limits change together: limits that are not given keep their values.
+func (f *appFlags) change(before client.Rates) client.AppChange {
+	var change client.AppChange
+	if f.given("note") {
+		change.Note = &f.note
+	}
+	if f.given("admin") {
+		change.Admin = &f.admin
+	}
+	if f.given("may-name-users") {
+		change.MayNameUsers = &f.mayNameUsers
+	}
+	limits := before
+	if f.given("rate") {
+		limits.Rate = f.rate
+	}
+	if f.given("burst") {
+		limits.Burst = f.burst
+	}
+	if f.given("concurrent") {
+		limits.Concurrent = f.concurrent
+	}
+	if limits != before {
+		change.Limits = &limits
+	}
+	return change
+}
+
+func appCreate() remote.Verb[client.App] {
+	var f appFlags
+	var grants []string
+	return remote.Verb[client.App]{
+		Use: "create [CODE]", Short: "Create an app, and print its secret once",
+		Long: `Create an app, and print its code and secret. drover shows the secret only this once.
+Without CODE drover generates a code. A new app has no rights until you grant it one.`,
+		Example: `  drover app create bk_nodeman --may-name-users --grant '* on *'
+  drover app create viewer --grant 'read on biz:7' -o json`,
+		New: true,
+		Flags: func(cmd *cobra.Command) {
+			f.flags(cmd)
+			cmd.Flags().StringArrayVar(&grants, "grant", nil, "a right of the new app; may be repeated")
+		},
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+			change := f.change(client.Rates{})
+			if change.Code = "app-" + strings.ToLower(rand.Text()[:8]); len(args) == 1 {
+				change.Code = args[0]
+			}
+			if len(grants) > 0 {
+				parsed, err := grantsOf(grants)
+				if err != nil {
+					return client.App{}, err
+				}
+				change.Grants = &parsed
+			}
+			return c.CreateApp(ctx, change)
+		},
+	}
+}
+
+func appChange() remote.Verb[client.App] {
+	var f appFlags
+	return remote.Verb[client.App]{
+		Use: "change CODE", Short: "Change an app's note, powers or limits",
+		Example: `  drover app change viewer --rate 20 --burst 40
+  drover app change viewer --admin=false`,
+		Flags: f.flags,
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+			a, err := c.App(ctx, args[0])
+			if err != nil {
+				return client.App{}, err
+			}
+			return c.ChangeApp(ctx, args[0], f.change(a.Limits))
+		},
+	}
+}
+
+func appRotate() remote.Verb[client.App] {
+	var keep time.Duration
+	return remote.Verb[client.App]{
+		Use: "rotate CODE", Short: "Give an app a new secret, and keep the old one valid for a while",
+		Long: `Give an app a new secret, and print it once. The old secret stays valid for the time
+of --keep, so that callers can switch without a gap.`,
+		Example: `  drover app rotate bk_nodeman --keep 48h`,
+		Flags: func(cmd *cobra.Command) {
+			cmd.Flags().DurationVar(&keep, "keep", 24*time.Hour, "how long the old secret stays valid, at most 2160h")
+		},
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+			if keep < time.Second {
+				return client.App{}, term.Usagef(
+					"--keep %s: expected 1s or more; 'drover app reset-secret' revokes the old secret now", keep)
+			}
+			return c.NewSecret(ctx, args[0], keep)
+		},
+	}
+}

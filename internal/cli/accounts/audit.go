@@ -1,0 +1,88 @@
+package accounts
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+)
+
+// NewAudit returns 'drover audit'.
+func NewAudit() *cobra.Command {
+	var s remote.Session
+	var f client.AuditFilter
+	var when term.TimeRange
+	var denied bool
+	cmd := remote.List[client.AuditRow]{
+		Use: "audit", Short: "List calls and denials, newest first", None: "no audit records",
+		Columns: auditColumns(),
+		Rows: func(ctx context.Context, c *client.Client, _ []string) (_ []client.AuditRow, err error) {
+			if f.Since, f.Until, err = when.Times(); err != nil {
+				return nil, err
+			}
+			if denied {
+				f.Allowed = new(false)
+			}
+			return client.Collect(c.Audit(ctx, f))
+		},
+	}.Command(&s)
+	cmd.Long = "List calls and denials, newest first: caller, address, operation, number of targets and outcome. Needs an administrator."
+	cmd.Example = `  drover audit --denied --since 24h
+  drover audit --app bk_nodeman --since 2026-11-20T00:00:00Z -o json`
+	flags := cmd.Flags()
+	when.Flags(cmd)
+	flags.StringVar(&f.App, "app", "", "only calls of this app")
+	flags.StringVar(&f.User, "user", "", "only calls of this user")
+	flags.StringVar(&f.Action, "action", "", "only calls of this endpoint")
+	flags.StringVar(&f.RequestID, "request", "", "only the call with this request id")
+	flags.BoolVar(&denied, "denied", false, "only denied calls")
+	flags.IntVar(&f.Limit, "limit", 50, "most rows to list; 0 lists all")
+	remote.CompleteFlag(cmd, "app", appList().Names(&s))
+	remote.CompleteFlag(cmd, "user", userList().Names(&s))
+	return cmd
+}
+
+func auditColumns() []term.Column[client.AuditRow] {
+	return []term.Column[client.AuditRow]{
+		{Head: "TIME", Cell: func(r client.AuditRow) string { return term.Stamp(&r.At) }},
+		{Head: "BY", Cell: func(r client.AuditRow) string { return term.Caller(r.App, r.User) }},
+		{Head: "FROM", Cell: func(r client.AuditRow) string { return r.Remote }},
+		{Head: "ACTION", Cell: askedFor},
+		{Head: "TARGET", Cell: func(r client.AuditRow) string { return r.Target }},
+		{Head: "TARGETS", Cell: func(r client.AuditRow) string { return strconv.Itoa(r.Targets) }},
+		{Head: "OUTCOME", State: true, Cell: func(r client.AuditRow) string {
+			switch {
+			case !r.Allowed:
+				return "denied"
+			case r.Code != 0:
+				return "failed"
+			default:
+				return "ok"
+			}
+		}},
+		{Head: "ENDPOINT", Wide: true, Cell: func(r client.AuditRow) string { return r.Action }},
+		{Head: "CODE", Wide: true, Cell: func(r client.AuditRow) string { return strconv.Itoa(r.Code) }},
+		{Head: "REQUEST", Wide: true, Cell: func(r client.AuditRow) string { return r.RequestID }},
+		{Head: "MESSAGE", Wide: true, Cell: func(r client.AuditRow) string { return r.Message }},
+		{Head: "DETAIL", Wide: true, Cell: func(r client.AuditRow) string { return string(r.Detail) }},
+	}
+}
+
+// askedFor is what a call has asked for: its operations, else its endpoint.
+func askedFor(r client.AuditRow) string {
+	var detail struct {
+		Ops map[string]int `json:"ops"`
+	}
+	if json.Unmarshal(r.Detail, &detail) != nil || len(detail.Ops) == 0 { // of most calls there is no detail
+		return r.Action
+	}
+	return strings.Join(slices.Sorted(maps.Keys(detail.Ops)), ", ")
+}

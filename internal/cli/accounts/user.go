@@ -1,0 +1,125 @@
+package accounts
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+)
+
+// NewUser returns the commands about users and their tokens.
+func NewUser() *cobra.Command {
+	var note string
+	cmd := remote.Resource[client.User]{
+		Use: "user", Short: "Manage the users that apps act for, and their tokens",
+		Long: `Manage the users that apps act for, and their tokens. A token proves the user of a call if the
+app may not name users itself. The caller sends the token as bk_token. Needs an administrator.`,
+		List: userList(), Names: userList().Names,
+		Verbs: []remote.Verb[client.User]{
+			{
+				Use: "create NAME", Short: "Create a user", New: true,
+				Flags: func(cmd *cobra.Command) {
+					cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
+				},
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
+					return c.CreateUser(ctx, client.UserChange{Name: args[0], Note: &note})
+				},
+				Done: "created user %s; 'drover user token' creates a token for the user",
+			},
+			{
+				Use: "disable NAME", Short: "Reject all calls for a user from now on",
+				Call: switchUser(true), Done: "user %s is disabled",
+			},
+			{
+				Use: "enable NAME", Short: "Accept calls for a disabled user again",
+				Call: switchUser(false), Done: "user %s is enabled",
+			},
+			{
+				Use: "revoke NAME TOKEN", Short: "Revoke a token of a user, by its id",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
+					return client.User{}, c.DeleteToken(ctx, args[0], args[1])
+				},
+				Done: "revoked the token of user %s",
+			},
+		},
+	}.Command()
+	cmd.AddCommand(newUserToken()...)
+	cmd.AddCommand(newUserTokens())
+	return cmd
+}
+
+func userList() remote.List[client.User] {
+	return remote.List[client.User]{
+		Use: "list", Short: "List users", None: "no users",
+		ID: func(u client.User) string { return u.Name },
+		Columns: []term.Column[client.User]{
+			{Head: "NAME", Cell: func(u client.User) string { return u.Name }},
+			{Head: "STATE", State: true, Cell: func(u client.User) string {
+				if u.Disabled {
+					return "disabled"
+				}
+				return "enabled"
+			}},
+			{Head: "CREATED", Cell: func(u client.User) string { return term.Stamp(&u.CreatedAt) }},
+			{Head: "NOTE", Cell: func(u client.User) string { return u.Note }},
+		},
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.User, error) {
+			return client.Collect(c.Users(ctx))
+		},
+	}
+}
+
+func switchUser(disabled bool) func(context.Context, *client.Client, []string) (client.User, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
+		return c.ChangeUser(ctx, args[0], client.UserChange{Disabled: &disabled})
+	}
+}
+
+func newUserToken() []*cobra.Command {
+	var ttl time.Duration
+	var note string
+	return remote.Resource[client.Token]{
+		Names: userList().Names,
+		Once: func(t client.Token) (text, note string) {
+			return t.Token + "\n", "drover shows the token only this once, and stores only its hash"
+		},
+		Verbs: []remote.Verb[client.Token]{{
+			Use: "token NAME", Short: "Create a token for a user, and print it once",
+			Long:    "Create a token for a user, and print it. drover shows the token only this once, and stores only its hash.",
+			Example: `  drover user token anna --ttl 720h --note laptop`,
+			Flags: func(cmd *cobra.Command) {
+				cmd.Flags().DurationVar(&ttl, "ttl", 0, "how long the token is valid, such as 720h; 0 is for ever")
+				cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
+			},
+			Call: func(ctx context.Context, c *client.Client, args []string) (client.Token, error) {
+				if ttl < 0 || ttl > 0 && ttl < time.Second {
+					return client.Token{}, term.Usagef("--ttl %s: expected 1s or more, or 0 for ever", ttl)
+				}
+				return c.CreateToken(ctx, args[0], note, ttl)
+			},
+		}},
+	}.Commands()
+}
+
+func newUserTokens() *cobra.Command {
+	var s remote.Session
+	cmd := remote.List[client.Token]{
+		Use: "tokens NAME", Short: "List the tokens of a user", None: "no tokens",
+		ID: func(t client.Token) string { return t.ID },
+		Columns: []term.Column[client.Token]{
+			{Head: "ID", Cell: func(t client.Token) string { return t.ID }},
+			{Head: "CREATED", Cell: func(t client.Token) string { return term.Stamp(&t.CreatedAt) }},
+			{Head: "ENDS", Cell: func(t client.Token) string { return term.Stamp(t.ExpiresAt) }},
+			{Head: "NOTE", Cell: func(t client.Token) string { return t.Note }},
+		},
+		Rows: func(ctx context.Context, c *client.Client, args []string) ([]client.Token, error) {
+			return c.Tokens(ctx, args[0])
+		},
+	}.Command(&s)
+	cmd.ValidArgsFunction = userList().Names(&s)
+	return cmd
+}

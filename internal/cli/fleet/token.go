@@ -1,0 +1,129 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/process"
+)
+
+// NewToken returns the commands about the tokens that hosts and proxies join with.
+func NewToken() *cobra.Command {
+	return remote.Resource[client.JoinToken]{
+		Use: "token", Short: "Manage the tokens that hosts join with",
+		Long: `Manage the tokens that hosts join with ('drover-agent join'). drover shows a token only
+once, when it is created, and stores only its hash. A token holds the fingerprint by which a host
+verifies this server. Needs an administrator.`,
+		List: remote.List[client.JoinToken]{
+			Use: "list", Short: "List tokens, newest first, without their secrets", None: "no tokens",
+			ID:      func(t client.JoinToken) string { return t.ID },
+			Columns: tokenColumns(),
+			Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.JoinToken, error) {
+				return client.Collect(c.JoinTokens(ctx))
+			},
+		},
+		Once: func(t client.JoinToken) (text, note string) {
+			return t.Token + "\n", fmt.Sprintf(
+				"drover shows the token only this once, and stores only its hash; the token is valid for %s until %s",
+				process.Count(t.Uses, "host", "hosts"), term.Stamp(&t.ExpiresAt))
+		},
+		Verbs: []remote.Verb[client.JoinToken]{
+			tokenCreate(),
+			{
+				Use: "revoke ID", Short: "Revoke a token now",
+				Long: `Revoke a token now. Hosts that have joined with it stay joined; 'drover agents
+remove' removes a host.`,
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.JoinToken, error) {
+					return client.JoinToken{}, c.RevokeJoinToken(ctx, args[0])
+				},
+				Done: "token %s was revoked",
+			},
+		},
+	}.Command()
+}
+
+func tokenColumns() []term.Column[client.JoinToken] {
+	return []term.Column[client.JoinToken]{
+		{Head: "ID", Cell: func(t client.JoinToken) string { return t.ID }},
+		{Head: "STATE", State: true, Cell: func(t client.JoinToken) string { return t.State }},
+		{Head: "ROLE", Cell: func(t client.JoinToken) string { return t.Role }},
+		{Head: "AREA", Cell: func(t client.JoinToken) string { return fmt.Sprint(t.Cloud) }},
+		{Head: "USED", Cell: func(t client.JoinToken) string { return fmt.Sprintf("%d/%d", t.Used, t.Uses) }},
+		{Head: "ENDS", Cell: func(t client.JoinToken) string { return term.Stamp(&t.ExpiresAt) }},
+		{Head: "LABELS", Cell: func(t client.JoinToken) string { return labelText(t.Labels) }},
+		{Head: "NOTE", Cell: func(t client.JoinToken) string { return t.Note }},
+		{Head: "BUSINESS", Wide: true, Cell: func(t client.JoinToken) string { return businessText(t.Business) }},
+		{Head: "CREATED", Wide: true, Cell: func(t client.JoinToken) string { return term.Stamp(&t.CreatedAt) }},
+		{Head: "REVOKED", Wide: true, Cell: func(t client.JoinToken) string { return term.Stamp(t.RevokedAt) }},
+	}
+}
+
+func tokenCreate() remote.Verb[client.JoinToken] {
+	var t client.NewJoinToken
+	return remote.Verb[client.JoinToken]{
+		Use: "create --area N --uses N --ttl DURATION", Short: "Create a token that hosts join with, and print it once",
+		Long: `Create a token that hosts join with, and print it. drover shows the token only this
+once. Each host that joins with it gets the area, the labels and the business. If a host retries
+with the same key, because it got no answer, it counts once.
+
+With --role proxy the token is for a proxy of the area. Such a token has neither labels nor a
+business. Create it before the tokens for the hosts of the area.`,
+		Example: `  drover token create --area 0 --uses 1 --ttl 1h
+  drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'
+  drover token create --role proxy --area 3 --uses 2 --ttl 1h`,
+		New: true,
+		Flags: func(cmd *cobra.Command) {
+			flags := cmd.Flags()
+			flags.StringVar(&t.Role, "role", "agent", "role of the token: agent or proxy")
+			term.Complete(cmd, "role", "agent", "proxy")
+			flags.IntVar(&t.Cloud, "area", 0, "cloud area that hosts join")
+			flags.IntVar(&t.Uses, "uses", 0, "how many hosts may join with it")
+			flags.DurationVar(&t.TTL, "ttl", 0, "how long the token is valid, such as 1h or 720h")
+			flags.StringToStringVar(&t.Labels, "labels", nil, "labels of these hosts, such as key=value,key2=value")
+			flags.Int64Var(&t.Business, "business", 0, "business of these hosts; 0 is no business")
+			flags.StringVar(&t.Note, "note", "", "a note for administrators")
+			cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+				for _, name := range []string{"area", "uses", "ttl"} {
+					if !flags.Changed(name) {
+						return term.Usagef("--%s is missing", name)
+					}
+				}
+				if err := term.OneOf("--role", t.Role, "agent", "proxy"); err != nil {
+					return err
+				}
+				if t.TTL < time.Second {
+					return term.Usagef("--ttl %s: expected 1s or more", t.TTL)
+				}
+				return nil
+			})
+		},
+		Call: func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
+			return c.CreateJoinToken(ctx, t)
+		},
+	}
+}
+
+// labelText is "key=value,…", in the order of the keys.
+func labelText(labels map[string]string) string {
+	var all []string
+	for key, value := range labels {
+		all = append(all, key+"="+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+func businessText(id int64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprint(id)
+}

@@ -1,0 +1,95 @@
+package processes
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/process"
+)
+
+// NewOperations returns a command for each operation on processes that are known already.
+func NewOperations() (all []*cobra.Command) {
+	for _, row := range process.Ops() {
+		if row.Short != "" {
+			all = append(all, newOperate(row))
+		}
+	}
+	return all
+}
+
+func newOperate(v process.OpInfo) *cobra.Command {
+	var a operateCommand
+	var hosts []string
+	cmd := &cobra.Command{
+		Use:   string(v.Op) + " NAMESPACE/NAME...",
+		Short: v.Short,
+		Long: v.Long + `
+
+The operation runs on every host that knows the process, or on the hosts of --hosts. For more than
+one target drover asks for confirmation; without a terminal, give --yes. Ctrl-C ends the wait, not
+the operation.
+
+If a host does not answer, its target fails after 10 s at most, or after --host-timeout. The host
+does not begin the operation later. Meanwhile drover prints the results of the other hosts.
+
+Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done
+on some targets only.`,
+		Example: fmt.Sprintf(`  drover %[1]s web/nginx
+  drover %[1]s 'web/*' --hosts '0:10.2.*' --yes
+  drover %[1]s --failed-of op-x7k2m9q4w1zd --yes`, v.Op),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Client(cmd)
+			if err != nil {
+				return err
+			}
+			a.op = string(v.Op)
+			targets, err := a.targets(cmd, c, args, hosts)
+			if err != nil {
+				return err
+			}
+			return a.carryOut(cmd, c, targets, nil)
+		},
+		ValidArgsFunction: completeProcesses(&a.Session),
+	}
+	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "the failed targets of the task with this id, instead of names")
+	remote.CompleteHosts(cmd, &a.Session)
+	a.operateFlags(cmd)
+	return cmd
+}
+
+// targets returns what the command is about.
+func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args, hosts []string) ([]processRef, error) {
+	var targets []processRef
+	if a.failedOf != "" {
+		if len(args)+len(hosts) > 0 {
+			return nil, term.Usagef("--failed-of excludes names and --hosts")
+		}
+		results, err := client.Collect(c.Results(cmd.Context(), a.failedOf, client.ResultFilter{Outcome: "failed"}))
+		if err != nil {
+			return nil, remote.ExitOf(err)
+		}
+		for _, r := range results {
+			targets = append(targets, processRef{r.Namespace, r.Name, r.Host})
+		}
+		if len(targets) == 0 {
+			return nil, term.NoSuchf("no target failed in task %s", a.failedOf)
+		}
+		return targets, nil
+	}
+	if len(args) == 0 {
+		return nil, term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath())
+	}
+	found, err := choose(cmd.Context(), c, args, hosts, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range found {
+		targets = append(targets, processRef{p.Namespace, p.Name, p.Host.ID})
+	}
+	return targets, nil
+}

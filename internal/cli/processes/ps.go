@@ -1,0 +1,213 @@
+// Package processes has the commands about processes and their tasks: ps, status, why, events, register, task, and one
+// for each operation.
+package processes
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/process"
+)
+
+// NewPs returns 'drover ps'.
+func NewPs() *cobra.Command {
+	var s remote.Session
+	var f client.ProcessFilter
+	var count bool
+	cmd := &cobra.Command{
+		Use:     "ps [NAMESPACE/NAME...]",
+		Aliases: []string{"list"},
+		Short:   "List processes",
+		Long: `List processes as their hosts last reported them. A state is stale when its host is away.
+
+States:
+  unknown     the host has not checked the process yet, or cannot check it
+  stopped     not running, and not meant to run (EXITED in other supervisors)
+  starting    started, and not ready yet
+  running     running
+  unhealthy   running, and its health check fails
+  flapping    relaunched too often lately, whatever the process does now
+  stopping    drover is ending the process, for example because of a limit
+  backoff     exited; drover will relaunch the process
+  given-up    exited too often; drover no longer relaunches the process (FATAL in other supervisors)
+  scheduled   between two runs of its timetable
+  finished    a single run that is over
+  operating   an operation is in progress
+'drover why' explains a state.
+
+If a filter matches nothing, the exit code is 4.`,
+		Example: `  drover ps
+  drover ps 'web/*' --state flapping,given-up
+  drover ps --count
+  drover ps --hosts '0:10.2.*' -o wide
+  drover ps -o name`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			if count {
+				return s.UnlessOld(command.Failed, printCounts(cmd, s.Output, c, f, args))
+			}
+			rows, err := listProcesses(cmd, c, f, args)
+			if err != nil {
+				return err
+			}
+			if err := term.PrintList(cmd, s.Output, rows, processColumns(), func(p client.Process) string {
+				return p.Namespace + "/" + p.Name
+			}); err != nil {
+				return err
+			}
+			if len(rows) > 0 {
+				return s.UnlessOld(command.Failed, nil)
+			}
+			if len(args)+len(f.Hosts)+len(f.States) > 0 || f.Namespace+f.Name != "" {
+				return term.NoSuchf("no process matches")
+			}
+			term.Say(cmd, "no processes yet: register one with 'drover register', or through the API\n")
+			return nil
+		},
+		ValidArgsFunction: completeProcesses(&s),
+	}
+	cmd.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "only processes of this namespace, or of a pattern")
+	cmd.Flags().StringVar(&f.Name, "name", "", "only processes of this name, or of a pattern")
+	cmd.Flags().StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only processes in these states")
+	cmd.Flags().BoolVar(&count, "count", false,
+		"show only the number of processes in each state; processes of hosts that are away count as stale")
+	remote.CompleteHosts(cmd, &s)
+	term.Complete(cmd, "state", process.States()...)
+	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if count && len(f.States) > 0 {
+			return term.Usagef("--count and --state exclude each other")
+		}
+		return checkStates(f.States)
+	})
+	return cmd
+}
+
+// checkStates returns an error for the first value of --state that is not a state.
+func checkStates(states []string) error {
+	for _, state := range states {
+		if err := term.OneOf("--state", state, process.States()...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printCounts prints how many processes there are in each state.
+func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.ProcessFilter, args []string,
+) error {
+	if len(args) > 1 || len(args) > 0 && f.Namespace+f.Name != "" {
+		return term.Usagef("--count takes one NAMESPACE/NAME, or --namespace and --name")
+	}
+	if len(args) > 0 {
+		var err error
+		if f.Namespace, f.Name, err = splitID(args[0]); err != nil {
+			return err
+		}
+	}
+	n, err := c.CountProcesses(cmd.Context(), f)
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	if o.Form == term.AsJSON || o.Form == term.AsYAML {
+		return term.PrintValue(cmd.OutOrStdout(), o.Form, n)
+	}
+	type row struct {
+		state string
+		count int
+	}
+	var rows []row
+	for _, state := range slices.Sorted(maps.Keys(n.States)) {
+		rows = append(rows, row{state, n.States[state]})
+	}
+	if n.Stale > 0 {
+		rows = append(rows, row{"stale", n.Stale})
+	}
+	return term.PrintList(cmd, o, append(rows, row{"all", n.Total}), []term.Column[row]{
+		{Head: "STATE", State: true, Cell: func(r row) string { return r.state }},
+		{Head: "COUNT", Cell: func(r row) string { return strconv.Itoa(r.count) }},
+	}, func(r row) string { return r.state })
+}
+
+// listProcesses lists what the filter lets pass, once for each argument.
+func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
+	args []string,
+) ([]client.Process, error) {
+	if len(args) == 0 {
+		rows, err := client.Collect(c.Processes(cmd.Context(), f))
+		sortProcesses(rows)
+		return rows, remote.ExitOf(err)
+	}
+	if f.Namespace+f.Name != "" {
+		return nil, term.Usagef("--namespace and --name exclude NAMESPACE/NAME")
+	}
+	rows, err := choose(cmd.Context(), c, args, f.Hosts, false)
+	if err != nil || len(f.States) == 0 {
+		return rows, err
+	}
+	var kept []client.Process
+	for _, p := range rows {
+		if slices.Contains(f.States, p.State) {
+			kept = append(kept, p)
+		}
+	}
+	return kept, nil
+}
+
+func processColumns() []term.Column[client.Process] {
+	running := func(text func(*client.Instance) string) func(client.Process) string {
+		return func(p client.Process) string {
+			if p.Instance == nil {
+				return ""
+			}
+			return text(p.Instance)
+		}
+	}
+	return []term.Column[client.Process]{
+		{Head: "NAME", Cell: func(p client.Process) string { return p.Namespace + "/" + p.Name }},
+		{Head: "HOST", Cell: func(p client.Process) string { return p.Host.ID }},
+		{Head: "STATE", Cell: stateOf, State: true},
+		{Head: "PID", Cell: running(func(i *client.Instance) string { return strconv.Itoa(i.PID) })},
+		{Head: "UPTIME", Cell: running(func(i *client.Instance) string { return term.Since(i.StartedAt) })},
+		{Head: "CPU", Cell: running(func(i *client.Instance) string { return term.Percent(i.CPU) })},
+		{Head: "MEMORY", Cell: running(func(i *client.Instance) string { return term.Size(i.RSS) })},
+		{Head: "HOSTED", Cell: func(p client.Process) string { return term.YesNo(p.Hosted) }},
+		{Head: "ADDRESS", Wide: true, Cell: func(p client.Process) string { return remote.Address(p.Host) }},
+		{
+			Head: "THREADS", Wide: true,
+			Cell: running(func(i *client.Instance) string { return strconv.Itoa(i.Threads) }),
+		},
+		{Head: "VERSION", Wide: true, Cell: running(func(i *client.Instance) string { return i.Version })},
+		{Head: "RESTARTS", Wide: true, Cell: func(p client.Process) string { return number(p.Restarts) }},
+		{Head: "CAUSE", Wide: true, Cell: causeOf},
+		{Head: "REPORTED", Wide: true, Cell: func(p client.Process) string { return term.Since(p.ReportedAt) }},
+		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return p.Message }},
+	}
+}
+
+// stateOf is the state, and whether it can be relied on.
+func stateOf(p client.Process) string {
+	if p.Stale {
+		return p.State + " (stale)"
+	}
+	return p.State
+}
+
+// causeOf is the name of the cause, where there is one.
+func causeOf(p client.Process) string {
+	if p.Cause == nil {
+		return ""
+	}
+	return p.Cause.ID
+}

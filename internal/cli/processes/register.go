@@ -1,0 +1,100 @@
+package processes
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+)
+
+// NewRegister returns 'drover register'.
+func NewRegister() *cobra.Command {
+	var a operateCommand
+	var hosts []string
+	var file string
+	var replace bool
+	cmd := &cobra.Command{
+		Use:   "register NAMESPACE/NAME --hosts HOST,... --file FILE",
+		Short: "Register a process and its spec on hosts",
+		Long: `Register a process on hosts. Its spec says how to start, stop and find the process.
+The command neither starts nor watches the process; 'drover start' does both. If a host knows the
+process already, the command fails there; --replace changes the spec.
+
+The file is YAML or JSON; - reads stdin. Times are in seconds. Only proc_name, setup_path and user
+are required. This example shows every field; the numbers of policy and probes are the defaults:
+
+` + indented(specExample) + `
+'drover ps -o json' shows hosts; 'drover status NAMESPACE/NAME -o yaml' shows the spec of a process.`,
+		Example: `  drover register web/nginx --hosts 0:10.0.0.1,0:10.0.0.2 --file nginx.yaml
+  drover register web/nginx --hosts '0:10.0.*' --file nginx.yaml --replace --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, name, err := splitID(args[0])
+			if err != nil {
+				return err
+			}
+			if file == "" || len(hosts) == 0 {
+				return term.Usagef("%s: --hosts and --file are needed", cmd.CommandPath())
+			}
+			spec, err := readSpec(cmd.InOrStdin(), file)
+			if err != nil {
+				return err
+			}
+			c, err := a.Client(cmd)
+			if err != nil {
+				return err
+			}
+			found, err := hostsNamed(cmd.Context(), c, hosts)
+			if err != nil {
+				return err
+			}
+			targets := make([]processRef, len(found))
+			for i, h := range found {
+				targets[i] = processRef{namespace, name, h}
+			}
+			a.op = "register"
+			if replace {
+				a.op = "update"
+			}
+			return a.carryOut(cmd, c, targets, spec)
+		},
+		Args:              term.Args,
+		ValidArgsFunction: remote.First(completeProcesses(&a.Session)),
+	}
+	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "hosts to register the process on: ids, CLOUD:IP or patterns")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec; - reads stdin")
+	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
+	remote.CompleteHosts(cmd, &a.Session)
+	a.operateFlags(cmd)
+	return cmd
+}
+
+// indented sets each line of a text off.
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
+}
+
+// hostsNamed returns the ids of the hosts of some patterns. A pattern without a host is an error.
+func hostsNamed(ctx context.Context, c *client.Client, patterns []string) ([]string, error) {
+	var ids []string
+	seen := map[string]bool{}
+	for _, pattern := range patterns {
+		agents, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: []string{pattern}}))
+		if err != nil {
+			return nil, remote.ExitOf(err)
+		}
+		if len(agents) == 0 {
+			return nil, term.NoSuchf("no host matches %s", pattern)
+		}
+		for _, a := range agents {
+			if !seen[a.ID] {
+				seen[a.ID] = true
+				ids = append(ids, a.ID)
+			}
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,173 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/process"
+)
+
+// NewTask returns 'drover task'.
+func NewTask() *cobra.Command {
+	return term.Noun("task", "List, show and follow tasks",
+		`List, show and follow tasks. A task is one call of an operation, by this command line or by
+a program. The server keeps a task for some days after its end. The beginning of its id, such as
+20260131, is enough to name a recent task.`,
+		newTaskList(), newTaskGet(), newTaskWatch())
+}
+
+func newTaskList() *cobra.Command {
+	var s remote.Session
+	var f client.OperationFilter
+	cmd := remote.List[client.Operation]{
+		Use: "list", Short: "List tasks, newest first", None: "no tasks",
+		ID:      func(t client.Operation) string { return t.ID },
+		Columns: taskColumns(),
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Operation, error) {
+			return client.Collect(c.Operations(ctx, f))
+		},
+	}.Command(&s)
+	cmd.Flags().StringVar(&f.State, "state", "", "only tasks in this state: running or done")
+	cmd.Flags().StringVar(&f.App, "app", "", "only tasks of this app")
+	cmd.Flags().IntVar(&f.Limit, "limit", 20, "most tasks to list; 0 lists all")
+	term.Complete(cmd, "state", "running", "done")
+	return cmd
+}
+
+func taskColumns() []term.Column[client.Operation] {
+	return []term.Column[client.Operation]{
+		{Head: "TASK", Cell: func(t client.Operation) string { return t.ID }},
+		{Head: "STATE", Cell: func(t client.Operation) string { return t.State }, State: true},
+		{Head: "OPERATION", Cell: func(t client.Operation) string { return t.Op }},
+		{Head: "PROCESS", Cell: func(t client.Operation) string {
+			if t.Requests > 1 {
+				return t.Subject + " and " + process.Count(t.Requests-1, "other", "others")
+			}
+			return t.Subject
+		}},
+		{Head: "OK", Cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.OK) }},
+		{Head: "FAILED", Cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.Failed) }},
+		{Head: "RUNNING", Cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.Pending) }},
+		{Head: "AGE", Cell: func(t client.Operation) string { return term.Since(&t.CreatedAt) }},
+		{Head: "BY", Cell: func(t client.Operation) string { return term.Caller(t.App, t.User) }},
+		{Head: "REQUEST", Wide: true, Cell: func(t client.Operation) string { return t.RequestID }},
+	}
+}
+
+func newTaskGet() *cobra.Command {
+	var s remote.Session
+	var failed bool
+	cmd := &cobra.Command{
+		Use:   "get TASK",
+		Short: "Show a task, and the result of each target",
+		Args:  term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			task, err := taskNamed(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			var f client.ResultFilter
+			if failed {
+				f.Outcome = "failed"
+			}
+			results, err := client.Collect(c.Results(cmd.Context(), task.ID, f))
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			if s.Form == term.AsTable {
+				term.Say(cmd, "%s: %s by %s, %s ago, %s\n", task.ID, task.Op,
+					term.Printable(term.Caller(task.App, task.User)),
+					term.Since(&task.CreatedAt), task.State)
+			}
+			w := waiter{session: &s}
+			if s.Form == term.AsTable { // all of them: they were asked for
+				return term.PrintList(cmd, s.Output, results, resultColumns(), func(r client.Result) string {
+					return r.Namespace + "/" + r.Name
+				})
+			}
+			return w.print(cmd, task, results)
+		},
+		ValidArgsFunction: completeTasks(&s),
+	}
+	cmd.Flags().BoolVar(&failed, "failed", false, "only failed targets")
+	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML, term.AsName)
+	return cmd
+}
+
+func newTaskWatch() *cobra.Command {
+	var s remote.Session
+	cmd := &cobra.Command{
+		Use:   "watch TASK",
+		Short: "Follow a task until it is done",
+		Long: `Follow a task until it is done. Ctrl-C ends the command, not the task.
+
+Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some targets only.`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			task, err := taskNamed(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			w := waiter{session: &s}
+			return w.finish(cmd, c, task)
+		},
+		ValidArgsFunction: completeTasks(&s),
+	}
+	s.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML, term.AsName)
+	return cmd
+}
+
+// recentTasks is the number of tasks to search for the beginning of an id.
+const recentTasks = 1000
+
+// taskNamed returns the task with that id, or the only recent one whose id begins so, with or without what all ids
+// begin with.
+func taskNamed(ctx context.Context, c *client.Client, word string) (client.Operation, error) {
+	task, err := c.Operation(ctx, word, 0)
+	if refusal, ok := errors.AsType[*client.Error](err); !ok || refusal.Status != http.StatusNotFound || word == "" {
+		return task, remote.ExitOf(err)
+	}
+	var found []string
+	for t, listed := range c.Operations(ctx, client.OperationFilter{Limit: recentTasks}) {
+		if listed != nil {
+			return task, remote.ExitOf(listed)
+		}
+		_, own, _ := strings.Cut(t.ID, "GSETASK:S:")
+		if strings.HasPrefix(t.ID, word) || strings.HasPrefix(own, word) {
+			task, found = t, append(found, t.ID)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return task, remote.ExitOf(err)
+	case len(found) > 1:
+		return task, term.Usagef("%q matches %d tasks, such as %s and %s: give more of the id", word, len(found),
+			found[0], found[1])
+	}
+	return task, nil
+}
+
+// completeTasks completes the id of a task.
+func completeTasks(s *remote.Session) remote.Completer {
+	return remote.First(remote.Completing(s, func(ctx context.Context, c *client.Client, _ string) []string {
+		return remote.Words(c.Operations(ctx, client.OperationFilter{Limit: 50}), func(o client.Operation) string {
+			return o.ID + "\t" + o.Op + " " + term.Printable(o.Subject)
+		})
+	}))
+}

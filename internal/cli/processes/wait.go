@@ -1,0 +1,296 @@
+package processes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/why"
+)
+
+// waiter waits for an operation and tells what came of it.
+type waiter struct {
+	session *remote.Session
+	// shown are the targets whose results were printed while others were waited for, in table.
+	shown map[target]bool
+	table term.Table
+}
+
+// target is what a result is of.
+type target struct{ process, host string }
+
+// How often a waiter looks: for a line that is written over, and for lines of their own.
+const (
+	lookSoon = 500 * time.Millisecond
+	lookSlow = 2 * time.Second
+	// patience is how long a server may be away before the waiting ends.
+	patience = 30 * time.Second
+	again    = time.Second
+)
+
+// finish waits until the operation is done, prints what came of each target and a summary, and returns the exit code as
+// an error.
+func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation) error {
+	ctx := cmd.Context()
+	w.shown = map[target]bool{}
+	w.table = term.TableOf(w.session.Output, cmd.OutOrStdout(), resultColumns())
+	o, err := w.await(ctx, cmd, c, o)
+	if err != nil {
+		return w.detached(cmd, o.ID, err)
+	}
+	results, err := client.Collect(c.Results(ctx, o.ID, client.ResultFilter{}))
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	if err := w.print(cmd, o, results); err != nil {
+		return err
+	}
+	w.summarise(cmd, o, results)
+	return verdict(results)
+}
+
+// await blocks until the operation is done or ctx ends. A server that is restarted meanwhile is waited for.
+func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client,
+	o client.Operation,
+) (client.Operation, error) {
+	line := progress{cmd: cmd, rewrite: term.Rewritable(cmd.ErrOrStderr()), total: o.Counts.Targets}
+	defer line.clear()
+	look := lookSlow
+	if line.rewrite {
+		look = lookSoon
+	}
+	begun := time.Now()
+	heard := begun
+	for looks := 0; !o.Done(); looks++ {
+		if looks > 0 || line.rewrite { // lines of their own are for what takes longer than a look
+			line.show(o)
+		}
+		next, err := c.Operation(ctx, o.ID, look)
+		if err == nil && time.Since(begun) >= lookSlow && !next.Done() && w.prints(cmd, next.Counts.Targets) {
+			line.clear()
+			err = w.meanwhile(ctx, cmd, c, next)
+		}
+		if err == nil {
+			o, heard = next, time.Now()
+			continue
+		}
+		if _, away := errors.AsType[*client.UnreachableError](err); !away || ctx.Err() != nil {
+			return o, cmp.Or(ctx.Err(), remote.ExitOf(err))
+		}
+		if time.Since(heard) > patience {
+			return o, remote.ExitOf(err)
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return o, ctx.Err()
+		}
+	}
+	return o, nil
+}
+
+// prints reports whether results are printed one by one.
+func (w *waiter) prints(cmd *cobra.Command, results int) bool {
+	return w.session.Form == term.AsTable && (results <= fewResults || cmd.Flags().Changed("output"))
+}
+
+// meanwhile prints the known results while it waits for others: an unreachable host does not delay the other results.
+func (w *waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation) error {
+	if o.Counts.OK+o.Counts.Failed == len(w.shown) {
+		return nil
+	}
+	results, err := client.Collect(c.Results(ctx, o.ID, client.ResultFilter{}))
+	if err != nil {
+		return err
+	}
+	results = slices.DeleteFunc(results, func(r client.Result) bool { return r.Outcome == "pending" })
+	return w.rows(cmd, results)
+}
+
+// rows prints results in a table that goes on, each once.
+func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
+	columns := resultColumns()
+	if !w.session.NoHeaders && len(w.shown) == 0 && len(results) > 0 {
+		w.table.Add(term.Heads(columns, false)...)
+	}
+	for _, r := range results {
+		if of := (target{r.Namespace + "/" + r.Name, r.Host}); !w.shown[of] {
+			w.shown[of] = true
+			w.table.Add(term.Cells(columns, false, r)...)
+		}
+	}
+	return w.table.Write(cmd.OutOrStdout())
+}
+
+// detached tells how to come back to an operation that goes on.
+func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
+	term.Say(cmd, "%s continues; follow it with: %s\n", id, w.session.Again("task watch %s", id))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", w.session.Timeout)}
+	case errors.Is(err, context.Canceled):
+		return &command.ExitError{Code: command.Unreachable}
+	default:
+		return err
+	}
+}
+
+// progress is how far an operation is: one line that is written over, or a line for each change.
+type progress struct {
+	cmd     *cobra.Command
+	rewrite bool
+	total   int
+	last    string
+}
+
+func (p *progress) show(o client.Operation) {
+	n := o.Counts
+	text := fmt.Sprintf("%d/%d ok, %d failed, %d running", n.OK, n.Targets, n.Failed, n.Pending)
+	if over := n.OK + n.Failed; p.rewrite && over > 0 && n.Pending > 0 {
+		left := time.Since(o.CreatedAt) * time.Duration(n.Pending) / time.Duration(over)
+		text += ", about " + why.Age(left) + " left"
+	}
+	switch {
+	case p.rewrite:
+		term.Say(p.cmd, "\r\x1b[K%s: %s", o.Op, text)
+	case text != p.last:
+		term.Say(p.cmd, "%s: %s\n", o.Op, text)
+	}
+	p.last = text
+}
+
+// clear takes the line away that is written over.
+func (p *progress) clear() {
+	if p.rewrite && p.last != "" {
+		term.Say(p.cmd, "\r\x1b[K")
+	}
+}
+
+// fewResults is the number of results that are printed without -o.
+const fewResults = 50
+
+// print writes what came of each target. Of many, the summary says enough unless they are asked for.
+func (w *waiter) print(cmd *cobra.Command, o client.Operation, results []client.Result) error {
+	if w.session.Form == term.AsJSON || w.session.Form == term.AsYAML {
+		return term.PrintValue(cmd.OutOrStdout(), w.session.Form, struct {
+			client.Operation
+			Results []client.Result `json:"results"`
+		}{o, results})
+	}
+	if len(results) > fewResults && !cmd.Flags().Changed("output") {
+		return nil
+	}
+	if w.session.Form == term.AsTable {
+		return w.rows(cmd, results)
+	}
+	return term.PrintList(cmd, w.session.Output, results, resultColumns(), func(r client.Result) string {
+		return r.Namespace + "/" + r.Name
+	})
+}
+
+func resultColumns() []term.Column[client.Result] {
+	return []term.Column[client.Result]{
+		{Head: "NAME", Cell: func(r client.Result) string { return r.Namespace + "/" + r.Name }},
+		{Head: "HOST", Cell: func(r client.Result) string { return r.Host }},
+		{Head: "OUTCOME", Cell: func(r client.Result) string { return r.Outcome }, State: true},
+		{Head: "MESSAGE", Cell: func(r client.Result) string { return r.Message }},
+	}
+}
+
+// summarise counts the results of an operation, groups failures with equal messages, and prints the command that
+// retries them.
+func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
+	n := o.Counts
+	term.Say(cmd, "%s: %d ok%s, %d failed, %d running (%s)\n", o.Op, n.OK, already(results), n.Failed, n.Pending, o.ID)
+	if n.Failed == 0 || len(results) == 1 {
+		return
+	}
+	hosts := map[string][]string{}
+	var messages []string // one of each kind
+	kinds := map[string]string{}
+	for _, r := range results {
+		if !r.Failed() {
+			continue
+		}
+		kind := alike(r)
+		if _, known := kinds[kind]; !known {
+			kinds[kind] = r.Message
+			messages = append(messages, r.Message)
+		}
+		m := kinds[kind]
+		hosts[m] = append(hosts[m], r.Namespace+"/"+r.Name+" on "+r.Host)
+	}
+	slices.SortStableFunc(messages, func(a, b string) int { return cmp.Compare(len(hosts[b]), len(hosts[a])) })
+	const shown = 3
+	for i, m := range messages {
+		if i == 10 {
+			term.Say(cmd, "  and %d other messages\n", len(messages)-i)
+			break
+		}
+		where := hosts[m][:min(shown, len(hosts[m]))]
+		more := ""
+		if left := len(hosts[m]) - len(where); left > 0 {
+			more = fmt.Sprintf(" and %d more", left)
+		}
+		term.Say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), term.Printable(m),
+			term.Printable(strings.Join(where, ", ")), more)
+	}
+	term.Say(cmd, "retry only the failed targets: %s\n", w.session.Again("%s --failed-of %s", o.Op, o.ID))
+}
+
+// already tells how many of the processes were found as they were to be.
+func already(results []client.Result) string {
+	n, message := 0, ""
+	for _, r := range results {
+		if r.Outcome == "ok" && strings.HasPrefix(r.Message, "was already ") {
+			n, message = n+1, r.Message // that of one operation is one
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d %s)", n, message)
+}
+
+// numbers are what differs in messages that say the same: pids, times, ports.
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+// alike is the same for messages that differ only in whom they are about.
+func alike(r client.Result) string {
+	about := strings.NewReplacer(r.Host, "HOST", r.Namespace+"/"+r.Name, "NAME", r.Name, "NAME")
+	return numbers.ReplaceAllString(about.Replace(r.Message), "N")
+}
+
+// verdict is the exit code of an operation that is done, as an error.
+func verdict(results []client.Result) error {
+	failed, away := 0, 0
+	for _, r := range results {
+		if r.Failed() {
+			failed++
+		}
+		if r.Outcome == "agent-unavailable" {
+			away++
+		}
+	}
+	switch {
+	case failed == 0:
+		return nil
+	case failed < len(results):
+		return &command.ExitError{Code: command.Partial}
+	case away == len(results):
+		return &command.ExitError{Code: command.Unreachable}
+	default:
+		return &command.ExitError{Code: command.Failed}
+	}
+}

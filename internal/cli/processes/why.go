@@ -1,0 +1,361 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	pages "drover/docs/why"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/process"
+)
+
+// NewWhy returns 'drover why'.
+func NewWhy() *cobra.Command {
+	var s remote.Session
+	var f client.WhyFilter
+	var page string
+	cmd := &cobra.Command{
+		Use:   "why [NAMESPACE/NAME]",
+		Short: "Explain why processes are not as they should be",
+		Long: `Explain why processes are not as they should be, worst first. With a name, drover
+also explains why the process is stopped or waits on purpose, and shows its last events and what to
+do.
+
+Each finding begins with one line that ends with the cause in brackets. Causes have stable names;
+--page explains a cause. drover groups equal findings on many hosts.
+
+Exit codes: 0 nothing is wrong, 3 something is wrong, 4 no such process, 6 the server is
+unreachable.`,
+		Example: `  drover why
+  drover why web/nginx
+  drover why 'web/*' --hosts '0:10.2.*'
+  drover why --cause exit-status,out-of-memory -o json
+  drover why --page exit-status`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if page != "" {
+				return writePage(cmd, page)
+			}
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				if f.Namespace, f.Name, err = splitID(args[0]); err != nil {
+					return suggestNamespace(cmd.Context(), c, args[0], err)
+				}
+				f.All = true
+			}
+			answer, err := c.Why(cmd.Context(), f)
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			if len(args) > 0 && answer.Total == 0 && len(answer.Findings) == 0 {
+				return noneFound(cmd.Context(), c, args[0], f.Namespace, f.Name, f.Hosts)
+			}
+			w := cmd.OutOrStdout()
+			if s.Form != term.AsText {
+				err = term.PrintValue(w, s.Form, answer)
+			} else {
+				r := whyPrinter{session: &s, out: w, coloured: s.Coloured(w), answer: answer, fully: len(args) > 0}
+				err = r.write(cmd.Context(), c)
+				r.summarise(cmd, args, f)
+			}
+			if err != nil {
+				return err
+			}
+			return s.UnlessOld(command.Wrong, verdictOnWhy(answer))
+		},
+		ValidArgsFunction: remote.First(completeProcesses(&s)),
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	flags.StringSliceVar(&f.Causes, "cause", nil, "only findings with these causes, such as exit-status")
+	flags.BoolVar(&f.All, "all", false,
+		"also list processes that are as they should be, if there is something to explain")
+	flags.IntVar(&f.Limit, "limit", 0, "most findings to list, worst first; 0 is 1000")
+	flags.StringVar(&page, "page", "", "show the page about this cause instead")
+	remote.CompleteHosts(cmd, &s)
+	term.Complete(cmd, "cause", pages.List()...)
+	term.Complete(cmd, "page", pages.List()...)
+	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if f.Limit < 0 || f.Limit > maxFindings {
+			return term.Usagef("--limit %d: expected 0 to %d", f.Limit, maxFindings)
+		}
+		return checkCauses(f.Causes)
+	})
+	return cmd
+}
+
+// checkCauses returns an error for the first value of --cause that is not a cause.
+func checkCauses(ids []string) error {
+	for _, id := range ids {
+		if _, ok := pages.Page(id); !ok {
+			return term.Usagef("--cause %q: there is no such cause%s", id, nearCause(id))
+		}
+	}
+	return nil
+}
+
+// maxFindings is how many a server gives at most.
+const maxFindings = 1000
+
+// writePage writes what there is to know about a cause.
+func writePage(cmd *cobra.Command, id string) error {
+	text, ok := pages.Page(id)
+	if !ok {
+		return term.NoSuchf("there is no cause %q%s", id, nearCause(id))
+	}
+	_, err := io.WriteString(cmd.OutOrStdout(), text)
+	return err
+}
+
+// nearCause asks whether a cause was meant that is spelt nearly so.
+func nearCause(id string) string {
+	if near := term.Nearest(id, pages.List()); len(near) > 0 {
+		return "; did you mean " + term.OrList(near) + "?"
+	}
+	return ""
+}
+
+// verdictOnWhy is the exit code of an answer, as an error.
+func verdictOnWhy(answer client.Why) error {
+	missing := len(answer.Findings) > 0 && answer.Total == 0
+	for _, f := range answer.Findings {
+		missing = missing && (f.Cause.ID == "process-unknown" || f.Cause.ID == "agent-unknown")
+	}
+	switch {
+	case missing:
+		return &command.ExitError{Code: command.NoSuch}
+	case answer.Wrong > 0:
+		return &command.ExitError{Code: command.Wrong}
+	}
+	return nil
+}
+
+// summarise prints the number of problems, and of findings that are not shown.
+func (p *whyPrinter) summarise(cmd *cobra.Command, args []string, f client.WhyFilter) {
+	answer, found := p.answer, 0
+	var parts []string
+	for _, c := range answer.Causes {
+		found += c.Count
+		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.ID))
+	}
+	switch {
+	case answer.Wrong == 0 && p.session.Notice != "": // nobody knows
+	case answer.Wrong == 0 && len(f.Causes) > 0:
+		term.Say(cmd, "no finding has one of these causes (%s)\n", process.Count(answer.Total, "process", "processes"))
+	case answer.Wrong == 0 && len(args) > 0:
+		term.Say(cmd, "%s: nothing is wrong (%s)\n", args[0], process.Count(answer.Total, "process", "processes"))
+	case answer.Wrong == 0 && answer.Total == 0:
+		term.Say(cmd, "there are no processes\n")
+	case answer.Wrong == 0:
+		term.Say(cmd, "nothing is wrong (%s)\n", process.Count(answer.Total, "process", "processes"))
+	case len(args) == 0:
+		term.Say(cmd, "%d of %s are not as they should be: %s\n", answer.Wrong,
+			process.Count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
+	}
+	if more := found - len(answer.Findings); more > 0 {
+		term.Say(cmd, "%d more findings are not shown: choose with NAMESPACE/NAME, --hosts or --cause\n", more)
+	}
+}
+
+// whyPrinter writes an answer for people.
+type whyPrinter struct {
+	session  *remote.Session
+	out      io.Writer
+	coloured bool
+	answer   client.Why
+	// fully says that one process is asked about: what has happened to it and what to do are told too.
+	fully bool
+}
+
+func (p *whyPrinter) write(ctx context.Context, c *client.Client) error {
+	var b strings.Builder
+	for i, g := range foldFindings(p.answer.Findings) {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		p.finding(&b, g)
+		if p.fully {
+			if err := p.history(ctx, c, &b, g[0]); err != nil {
+				return err
+			}
+			p.remedy(&b, g[0])
+		}
+		if _, err := io.WriteString(p.out, b.String()); err != nil {
+			return err
+		}
+		b.Reset()
+	}
+	return nil
+}
+
+// foldFindings groups the findings of one process with the same cause on many hosts, and of many processes on a host
+// that is away.
+func foldFindings(all []client.Finding) [][]client.Finding {
+	type key struct{ namespace, name, host, cause string }
+	place := map[key]int{}
+	var groups [][]client.Finding
+	for _, f := range all {
+		k := key{f.Namespace, f.Name, "", f.Cause.ID}
+		if f.Cause.ID == "agent-away" || f.Cause.ID == "agent-unknown" {
+			k = key{"", "", f.Host.ID, f.Cause.ID}
+		}
+		i, ok := place[k]
+		if !ok {
+			i = len(groups)
+			place[k] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], f)
+	}
+	return groups
+}
+
+// shownOfGroup is how many of a group are shown one by one.
+const shownOfGroup = 5
+
+// finding writes the line with the cause, and what it rests on.
+func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
+	first := g[0]
+	if len(g) == 1 {
+		fmt.Fprintf(b, "%s/%s on %s: %s [%s]\n", term.Printable(first.Namespace), term.Printable(first.Name),
+			term.Printable(first.Host.ID), term.Printable(first.Cause.Text), first.Cause.ID)
+		fmt.Fprintf(b, "  %s\n", p.state(first))
+		writeEvidence(b, "  ", first.Cause.Evidence)
+		for _, c := range first.Further {
+			fmt.Fprintf(b, "  also%s: %s [%s]\n", lasting(c), term.Printable(c.Text), c.ID)
+			writeEvidence(b, "    ", c.Evidence)
+		}
+		return
+	}
+	title := first.Cause.ID
+	if c, ok := p.about(first.Cause.ID); ok {
+		title = strings.ToLower(c.Title[:1]) + c.Title[1:]
+	}
+	sameHost := first.Host.ID == g[1].Host.ID
+	if sameHost {
+		fmt.Fprintf(b, "%d processes on %s: %s [%s]\n", len(g), term.Printable(first.Host.ID), title, first.Cause.ID)
+	} else {
+		fmt.Fprintf(b, "%s/%s on %d hosts: %s [%s]\n", term.Printable(first.Namespace), term.Printable(first.Name),
+			len(g), title, first.Cause.ID)
+	}
+	for _, f := range g[:min(len(g), shownOfGroup)] {
+		which := f.Host.ID
+		if sameHost {
+			which = f.Namespace + "/" + f.Name
+		}
+		fmt.Fprintf(b, "  %s: %s\n    %s\n", term.Printable(which), term.Printable(f.Cause.Text), p.state(f))
+		for _, c := range f.Further {
+			fmt.Fprintf(b, "    also%s: %s [%s]\n", lasting(c), term.Printable(c.Text), c.ID)
+		}
+	}
+	if more := len(g) - shownOfGroup; more > 0 {
+		fmt.Fprintf(b, "  and %d more\n", more)
+	}
+}
+
+// state says how bad a finding is, since when, and what that means.
+func (p *whyPrinter) state(f client.Finding) string {
+	text := f.Severity
+	if !f.Wrong {
+		text = "as it should be"
+	} else if p.coloured {
+		text = term.Paint(text)
+	}
+	return text + lasting(f.Cause) + ": " + term.Printable(f.Impact)
+}
+
+// lasting says for how long a cause has been there.
+func lasting(c client.Cause) string {
+	if c.Since == nil {
+		return ""
+	}
+	return ", for " + term.Since(c.Since)
+}
+
+// writeEvidence writes each piece of evidence; a piece with many lines becomes a block.
+func writeEvidence(b *strings.Builder, indent string, evidence []string) {
+	for _, e := range evidence {
+		for i, line := range strings.Split(strings.TrimRight(e, "\n"), "\n") {
+			deeper := ""
+			if i > 0 {
+				deeper = "  "
+			}
+			fmt.Fprintf(b, "%s%s%s\n", indent, deeper, term.Printable(line))
+		}
+	}
+}
+
+// pastEvents is how many of the last events are told.
+const pastEvents = 5
+
+// history writes what has happened to a process last.
+func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.Builder, f client.Finding) error {
+	events, err := client.Collect(c.Events(ctx, client.EventFilter{
+		Namespaces: []string{f.Namespace}, Name: f.Name, Hosts: []string{f.Host.ID}, Limit: pastEvents,
+	}))
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	b.WriteString("Last events:\n")
+	t := term.Table{}
+	for _, e := range events {
+		t.Add("  "+term.Stamp(&e.At), e.Kind, eventStates(e), eventActor(e), eventCause(e))
+	}
+	return t.Write(b)
+}
+
+// remedy writes what to do about a cause, and where more is told of it.
+func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
+	c, ok := p.about(f.Cause.ID)
+	if !ok {
+		return
+	}
+	text := namedCommand.ReplaceAllStringFunc(c.Remedy, func(line string) string {
+		return "`" + p.complete(strings.TrimPrefix(strings.Trim(line, "`"), "drover "), f) + "`"
+	})
+	fmt.Fprintf(b, "What to do: %s\nMore: drover why --page %s\n", strings.ReplaceAll(text, "`", "'"), f.Cause.ID)
+}
+
+// namedCommand is a command of drover in a remedy, taskID a task in a finding.
+var (
+	namedCommand = regexp.MustCompile("`drover [a-z ]+`")
+	taskID       = regexp.MustCompile(`\b(op-[a-z0-9]{12}|GSETASK:\S+)\b`)
+)
+
+// complete makes a command line of a command that a remedy names, for the process of a finding.
+func (p *whyPrinter) complete(verb string, f client.Finding) string {
+	switch verb {
+	case "task watch", "task get":
+		if id := taskID.FindString(f.Cause.Text + " " + strings.Join(f.Cause.Evidence, " ")); id != "" {
+			return p.session.Again("%s %s", verb, id)
+		}
+		return p.session.Again("task list")
+	default:
+		return p.session.Again("%s %s --hosts %s", verb, term.ShellWord(f.Namespace+"/"+f.Name),
+			term.ShellWord(f.Host.ID))
+	}
+}
+
+func (p *whyPrinter) about(id string) (client.CauseCount, bool) {
+	for _, c := range p.answer.Causes {
+		if c.ID == id && c.Title != "" {
+			return c, true
+		}
+	}
+	return client.CauseCount{}, false
+}

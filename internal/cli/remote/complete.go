@@ -1,0 +1,76 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+)
+
+// Live completion must not make the shell wait.
+const (
+	completeTime = 2 * time.Second
+	CompleteMost = 500
+)
+
+// Completer returns the words that can follow, as cobra asks for them.
+type Completer = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
+
+// Completing returns a completion that asks the server; without an answer it offers nothing.
+func Completing(s *Session, ask func(ctx context.Context, c *client.Client, begun string) []string) Completer {
+	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		c, err := s.connect(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completeTime)
+		defer cancel()
+		return ask(ctx, c, begun), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// First completes the first argument.
+func First(first Completer) Completer {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return first(cmd, args, begun)
+	}
+}
+
+// Words returns what a list holds until it ends or fails.
+func Words[T any](list iter.Seq2[T, error], word func(T) string) []string {
+	var all []string
+	for item, err := range list {
+		if err != nil {
+			break
+		}
+		all = append(all, word(item))
+	}
+	return all
+}
+
+// CompleteHosts completes --hosts with the ids of hosts.
+func CompleteHosts(cmd *cobra.Command, s *Session) {
+	CompleteFlag(cmd, "hosts", Completing(s, HostIDs))
+}
+
+// HostIDs returns the ids of the hosts that begin so.
+func HostIDs(ctx context.Context, c *client.Client, begun string) []string {
+	return Words(c.Agents(ctx, client.AgentFilter{Hosts: []string{begun + "*"}, Limit: CompleteMost}),
+		func(a client.Agent) string { return a.ID })
+}
+
+// Address returns CLOUD:IP of a host.
+func Address(h client.Host) string { return fmt.Sprintf("%d:%s", h.Cloud, h.IP) }
+
+// CompleteFlag completes the value of a flag.
+func CompleteFlag(cmd *cobra.Command, flag string, with Completer) {
+	// It fails only for a flag that is not there, which the completion test would show.
+	_ = cmd.RegisterFlagCompletionFunc(flag, with)
+}

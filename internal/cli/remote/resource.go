@@ -1,0 +1,111 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/term"
+)
+
+// Resource is a noun, such as app or webhook: the things of one kind that a server has, and the commands about them.
+type Resource[T any] struct {
+	// Use, Short and Long are the help of the noun.
+	Use, Short, Long string
+	// List is the command that lists the things. Without rows there is no such command.
+	List List[T]
+	// Names completes the first argument of each verb whose thing exists; nil completes nothing.
+	Names func(s *Session) Completer
+	// Show returns the state of a thing, and its other lines of text.
+	Show func(T) (state string, fields []term.Field)
+	// Once returns the text to print instead if the thing has a new secret, and a note. Without a secret both are
+	// empty. nil is for things without secrets.
+	Once func(T) (text, note string)
+	// Verbs are the commands about one thing.
+	Verbs []Verb[T]
+}
+
+// Verb is a command about one thing of a resource.
+type Verb[T any] struct {
+	// Use, Short, Long and Example are its help. The usage line also decides how many arguments the command takes.
+	Use, Short, Long, Example string
+	// New says that the thing does not exist before the command.
+	New bool
+	// Flags adds the flags of the command. nil adds none.
+	Flags func(cmd *cobra.Command)
+	// Call makes the call with the arguments of the command, and returns the thing as it is afterwards.
+	Call func(ctx context.Context, c *client.Client, args []string) (T, error)
+	// Done is the message after the call, in which %s is the first argument. Without it the command shows the thing.
+	Done string
+}
+
+// Command returns the noun with its commands.
+func (r Resource[T]) Command() *cobra.Command {
+	return term.Noun(r.Use, r.Short, r.Long, r.Commands()...)
+}
+
+// Commands returns the list and the verbs of the resource.
+func (r Resource[T]) Commands() []*cobra.Command {
+	var all []*cobra.Command
+	if r.List.Rows != nil {
+		all = append(all, r.List.Command(&Session{}))
+	}
+	for _, v := range r.Verbs {
+		all = append(all, r.command(v))
+	}
+	return all
+}
+
+func (r Resource[T]) command(v Verb[T]) *cobra.Command {
+	var s Session
+	cmd := &cobra.Command{
+		Use: v.Use, Short: v.Short, Long: v.Long, Example: v.Example, Args: term.Args,
+		RunE: Query(&s, v.Call, func(cmd *cobra.Command, args []string, item T) error {
+			if v.Done != "" {
+				term.Say(cmd, v.Done+"\n", args[0])
+				return nil
+			}
+			return r.show(cmd, s.Output, item)
+		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	if r.Names != nil && !v.New {
+		cmd.ValidArgsFunction = r.Names(&s)
+	}
+	if v.Done != "" {
+		s.Flags(cmd)
+	} else {
+		s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
+	}
+	if v.Flags != nil {
+		v.Flags(cmd)
+	}
+	return cmd
+}
+
+// show writes a thing, or its new secret.
+func (r Resource[T]) show(cmd *cobra.Command, o term.Output, item T) (err error) {
+	text, note := "", ""
+	if r.Once != nil {
+		text, note = r.Once(item)
+	}
+	w := cmd.OutOrStdout()
+	switch {
+	case o.Form != term.AsText:
+		err = term.PrintValue(w, o.Form, item)
+	case text != "":
+		_, err = io.WriteString(w, text)
+	default:
+		state, fields := r.Show(item)
+		if _, err = fmt.Fprintf(w, "%s: %s\n", term.Printable(r.List.ID(item)), state); err == nil {
+			err = term.WriteFields(w, fields)
+		}
+	}
+	if err == nil && note != "" {
+		term.Say(cmd, "%s\n", note)
+	}
+	return err
+}

@@ -1,0 +1,65 @@
+package servers
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/config/proxyconfig"
+	"drover/internal/config/serverconfig"
+)
+
+// NewConfig returns 'drover config'.
+func NewConfig() *cobra.Command {
+	return term.Noun("config", "Check the configuration of a server or a proxy",
+		"Check the configuration of a server or a proxy.", newConfigCheck())
+}
+
+// settingsFile are settings that a file may hold.
+type settingsFile interface {
+	ReadFile(path string) error
+	Validate() error
+}
+
+func newConfigCheck() *cobra.Command {
+	var role string
+	cmd := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Validate a configuration file and list every error",
+		Long: `Validate a configuration file of 'drover server', or of 'drover proxy' with --role
+proxy, and list every error. The command ignores the environment. If the file has an error, the exit
+code is 1.`,
+		Example: `  drover config check /etc/drover/server.yaml
+  drover config check --role proxy /etc/drover/proxy.yaml`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := term.OneOf("--role", role, "server", "proxy"); err != nil {
+				return err
+			}
+			server, proxy := serverconfig.Default(), proxyconfig.Default()
+			var cfg settingsFile = &server
+			if role == "proxy" {
+				cfg = &proxy
+			}
+			err := cfg.ReadFile(args[0])
+			if err == nil {
+				err = cfg.Validate()
+			}
+			if err != nil {
+				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not valid:\n%w", args[0], err)}
+			}
+			term.Say(cmd, "%s is valid\n", args[0])
+			if role == "server" {
+				for _, remark := range server.Remarks() {
+					term.Say(cmd, "note: %s\n", remark)
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "server", "role that the file configures: server or proxy")
+	term.Complete(cmd, "role", "server", "proxy")
+	return cmd
+}

@@ -1,0 +1,152 @@
+package servers
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/config"
+	"drover/internal/config/serverconfig"
+	"drover/internal/process"
+	"drover/internal/serve"
+	"drover/internal/serverkeys"
+)
+
+func newServerKeys() *cobra.Command {
+	return term.Noun("keys", "Copy the keys of a fleet from one server to another",
+		`Copy the keys of a fleet from one server to another. All servers of a fleet have the same
+keys (docs/ops/servers.md). Anybody with these keys controls every host of the fleet.`,
+		newServerKeysExport(), newServerKeysImport(), newServerKeysAdopt())
+}
+
+// serverDir is where a server below a data directory has its own files.
+func serverDir(dataDir string) string { return filepath.Join(dataDir, "server") }
+
+func newServerKeysExport() *cobra.Command {
+	dataDir := config.DataDir()
+	cmd := &cobra.Command{
+		Use:   "export FILE",
+		Short: "Export the keys of the server on this host to a file",
+		Long: `Export the keys of the server on this host to a new file that only its owner can
+read. The server may keep running. Anybody with this file controls the fleet: transfer the file
+securely, and remove it after the import.`,
+		Example: `  drover server keys export /root/fleet-keys.tar`,
+		Args:    term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := exportKeys(serverDir(dataDir), args[0])
+			if err != nil {
+				return err
+			}
+			term.Say(cmd, "%s written to %s\n", process.Count(n, "key was", "keys were"), args[0])
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
+	return cmd
+}
+
+// exportKeys writes a file that was not there, or none.
+func exportKeys(dir, path string) (n int, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("cannot write keys: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	if n, err = serverkeys.Export(dir, f); err != nil {
+		return 0, err
+	}
+	return n, f.Sync()
+}
+
+func newServerKeysImport() *cobra.Command {
+	dataDir := config.DataDir()
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Import the keys that another server of the fleet has exported",
+		Long: `Import the keys that another server of the fleet has exported. Stop the server of the
+data directory first. The import updates older keys of the same fleet. If the data directory holds
+keys of another fleet, or later keys, the import fails and changes nothing.`,
+		Example: `  drover server keys import /root/fleet-keys.tar`,
+		Args:    term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lock, err := config.Lock(dataDir)
+			if err != nil {
+				return err
+			}
+			defer lock.Close() //nolint:errcheck // nothing was written
+			f, err := os.Open(args[0])
+			if err != nil {
+				return fmt.Errorf("cannot read keys: %w", err)
+			}
+			defer f.Close() //nolint:errcheck // it was only read
+			n, err := serverkeys.Import(serverDir(dataDir), f)
+			if err != nil {
+				return err
+			}
+			term.Say(cmd, "%s written to %s; remove %s now\n", process.Count(n, "key was", "keys were"),
+				serverDir(dataDir), args[0])
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
+	return cmd
+}
+
+func newServerKeysAdopt() *cobra.Command {
+	dataDir := config.DataDir()
+	var database string
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "Bind a database whose keys are lost to the keys of this data directory",
+		Long: `Bind a database to the keys of this data directory. If the data directory has no
+keys, the command makes them. Use it only if all servers have lost the keys of the database: every
+host has to join again. Stop all servers of the fleet first.
+
+The database is that of --database or DROVER_DATABASE, as for 'drover server'. Without both it is
+the file in the data directory.`,
+		Example: `  drover server keys adopt --database postgres://drover@db.example.com/drover`,
+		Args:    term.Args,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if serverconfig.HasPassword(database) {
+				return term.Usagef("--database: %w", errPassword)
+			}
+			cfg := serverconfig.Default()
+			if err := cfg.ReadEnvironment(); err != nil {
+				return term.Usagef("%w", err)
+			}
+			database = cmp.Or(database, cfg.Database)
+			if err := serverconfig.Database(database); err != nil {
+				return term.Usagef("%w", err)
+			}
+			lock, err := config.Lock(dataDir)
+			if err != nil {
+				return err
+			}
+			defer lock.Close() //nolint:errcheck // nothing was written
+			log, err := command.Log(cmd.ErrOrStderr(), "warn")
+			if err != nil {
+				return err
+			}
+			if err := serve.Adopt(cmd.Context(), serverDir(dataDir), database, log); err != nil {
+				return err
+			}
+			term.Say(cmd, "the database belongs to the keys in %s now; every host has to join again\n",
+				serverDir(dataDir))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
+	cmd.Flags().StringVar(&database, "database", "",
+		"URL of a PostgreSQL database, without a password, or path of a SQLite file")
+	return cmd
+}

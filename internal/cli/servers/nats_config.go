@@ -1,0 +1,90 @@
+package servers
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/config"
+	"drover/internal/config/settings"
+	"drover/internal/serve"
+)
+
+func newServerNATSConfig() *cobra.Command {
+	dataDir, node, logLevel := config.DataDir(), serve.Node{}, "warn"
+	var names []string
+	cmd := &cobra.Command{
+		Use:   "nats-config --name NAME",
+		Short: "Generate the configuration of a NATS broker that replaces the embedded one",
+		Long: `Generate the configuration of a NATS broker (nats-server 2.14 or later) that replaces
+the embedded one ('drover server --nats', docs/ops/servers.md). The broker accepts only the agents,
+proxies and servers of this fleet, each with its own rights. The command needs the keys of the
+fleet, but no database.
+
+Without --out the command prints the configuration, which holds no secret. With --out the command
+writes the configuration, a certificate of the fleet's authority and its key. The certificate is
+valid for a year. To renew it, run the command again and send SIGHUP to nats-server.`,
+		Example: `  drover server nats-config --name n1 --host nats1.example.com --cluster 0.0.0.0:6222 \
+      --route nats2.example.com:6222 --route nats3.example.com:6222 --out n1 --dir /etc/nats
+  nats-server -c /etc/nats/nats-server.conf                # on the host of n1`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			node.Names = settings.Hosts()
+			node.Names = append(names, node.Names...)
+			if err := checkNode(&node); err != nil {
+				return err
+			}
+			log, err := command.Log(cmd.ErrOrStderr(), logLevel)
+			if err != nil {
+				return err
+			}
+			return serve.ConfigureNode(serverDir(dataDir), node, cmd.OutOrStdout(), log)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dataDir, "data-dir", dataDir, "data directory of a server that holds the keys")
+	f.StringVar(&node.Name, "name", "", "name of the broker, unique among the brokers")
+	f.StringVar(&node.Listen, "listen", "0.0.0.0:4222", "address that agents and servers connect to")
+	f.StringVar(&node.Leaves, "proxies", "",
+		"address that proxies connect to, such as 0.0.0.0:7422 (default: no proxies)")
+	f.StringVar(&node.Cluster, "cluster", "",
+		"address that the other brokers connect to, such as 0.0.0.0:6222 (default: no other brokers)")
+	f.StringArrayVar(&node.Routes, "route", nil, "HOST:PORT of another broker's --cluster; may be repeated")
+	f.StringArrayVar(&names, "host", nil, "host name or IP address of the broker, for its certificate; may be repeated")
+	f.StringVar(&node.Dir, "dir", "/etc/nats", "directory of the broker for its configuration and state")
+	f.StringVar(&node.Out, "out", "", "directory to write the files to (default: print the configuration)")
+	return cmd
+}
+
+// checkNode reports the errors in the description of a broker.
+func checkNode(n *serve.Node) error {
+	if n.Name == "" {
+		return term.Usagef("--name is missing")
+	}
+	if !filepath.IsAbs(n.Dir) {
+		return term.Usagef("--dir %q: expected an absolute path", n.Dir)
+	}
+	if len(n.Routes) > 0 && n.Cluster == "" {
+		return term.Usagef("--route needs --cluster")
+	}
+	for _, a := range []struct{ name, address string }{
+		{"listen", n.Listen},
+		{"proxies", n.Leaves},
+		{"cluster", n.Cluster},
+	} {
+		if a.address == "" && a.name != "listen" {
+			continue
+		}
+		if _, err := settings.Address("--"+a.name, a.address, "0.0.0.0:4222"); err != nil {
+			return term.Usagef("%v", err)
+		}
+	}
+	for _, r := range n.Routes {
+		if err := settings.Advertised("--route", r, "nats2.example.com:6222"); err != nil {
+			return term.Usagef("%v", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package servers
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/command"
+	"drover/internal/config"
+	"drover/internal/config/proxyconfig"
+	"drover/internal/proxy"
+)
+
+// proxyDir is where a proxy keeps what it has, in its data directory.
+const proxyDir = "proxy"
+
+// NewProxy returns 'drover proxy'.
+func NewProxy() *cobra.Command {
+	cmd := newProxyRun()
+	cmd.Use = "proxy"
+	cmd.Short = "Serve the agents of an area that have no route to the servers"
+	cmd.Args = cobra.ArbitraryArgs
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return command.Subcommands(cmd, args)
+		}
+		return run(cmd, args)
+	}
+	cmd.AddCommand(newProxyJoin(), newProxyRun())
+	return cmd
+}
+
+func newProxyRun() *cobra.Command {
+	given := proxyconfig.Default() // what the flags say
+	var file string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Serve the agents of an area, as 'drover proxy' does",
+		Long: `Serve the agents of an area that have no route to the servers. The agents join and
+connect through this host. Run 'drover proxy join' first, which makes this host a proxy of the area.
+An area may have several proxies; if a proxy has no route to the servers, its agents connect to
+another proxy.
+
+Flags override the environment (DROVER_FABRIC is --fabric, and so on), which overrides the file of
+--config. 'drover config check --role proxy' validates such a file.
+
+It runs in the foreground; SIGTERM or Ctrl-C ends it. A proxy also starts while the servers are
+unreachable, and then accepts the agents that it knows already.`,
+		Example: `  drover proxy --config /etc/drover/proxy.yaml
+  drover proxy run --data-dir /var/lib/drover-proxy`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg := proxyconfig.Default()
+			if err := readSettings(cmd, &given, &cfg, file); err != nil {
+				return &command.UsageError{Err: err}
+			}
+			return runProxy(cmd, cfg)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings, with the names of the flags")
+	settingFlags(cmd, given.Settings())
+	return cmd
+}
+
+func runProxy(cmd *cobra.Command, cfg proxyconfig.Config) error {
+	log, err := command.Log(cmd.ErrOrStderr(), cfg.LogLevel)
+	if err != nil {
+		return err
+	}
+	lock, err := config.Lock(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // nothing was written
+	p, err := proxy.New(cmd.Context(), proxy.Config{
+		Dir: filepath.Join(cfg.DataDir, proxyDir), Listen: cfg.Fabric, HTTP: cfg.HTTP, Build: command.Build(), Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	told := false
+	return p.Run(cmd.Context(), func(fabric string) {
+		if told {
+			return
+		}
+		told = true
+		e := p.Enrolment()
+		_, err := fmt.Fprintf(cmd.OutOrStdout(),
+			"\ndrover proxy is ready.\n\n  %-8s  %s, area %d\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n\n",
+			"name", e.Name, e.Area, "join", p.URL(), "agents", fabric, "servers", strings.Join(e.Hubs, " "), "data",
+			cfg.DataDir)
+		if err != nil {
+			log.Warn("cannot write to standard output", "error", err)
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package servers
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/config"
+	"drover/internal/config/settings"
+	"drover/internal/proxy"
+)
+
+func newProxyJoin() *cobra.Command {
+	var dir string
+	var cfg proxy.JoinConfig
+	cmd := &cobra.Command{
+		Use:   "join --server URL --token TOKEN --name NAME --advertise HOST:PORT",
+		Short: "Make this host a proxy of an area",
+		Long: `Make this host a proxy of an area, with a token of 'drover token create --role
+proxy'. Afterwards 'drover proxy' serves the area.
+
+The proxy makes its keys on this host and never sends a private key. The proxy verifies the server
+by the fingerprint in the token. Other users of this host can read a token on the command line, so
+--token - reads the token from stdin. If a proxy joins again with the same data directory, it keeps
+its keys.
+
+Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint, clock), 6
+unreachable.`,
+		Example: `  drover proxy join --server https://drover.example.com:7350 --token - --name dmz-1 --advertise 10.1.0.2:7351 < token`,
+		Args:    command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"server", "token", "name", "advertise"} {
+				if cmd.Flag(name).Value.String() == "" {
+					return term.Usagef("--%s is missing", name)
+				}
+			}
+			if err := settings.Advertised("advertise", cfg.Advertise, "10.1.0.2:7351"); err != nil {
+				return &command.UsageError{Err: err}
+			}
+			var err error
+			if cfg.Token, err = command.Token(cfg.Token, cmd.InOrStdin()); err != nil {
+				return err
+			}
+			cfg.Dir, cfg.Build = filepath.Join(dir, proxyDir), command.Build()
+			e, err := proxy.Join(cmd.Context(), cfg)
+			if err != nil {
+				return command.NotJoined(err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(),
+				"joined as %s, a proxy of area %d; start it with: drover proxy --data-dir %s\n", e.Name, e.Area, dir)
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.Server, "server", "", "URL of the server's API, such as https://drover.example.com:7350")
+	flags.StringVar(&cfg.Token, "token", "", "the token; - reads the token from stdin")
+	flags.StringVar(&cfg.Name, "name", "", "name of the proxy: lower-case letters, digits, dots and dashes")
+	flags.StringVar(&cfg.Advertise, "advertise", "", "HOST:PORT by which the agents of the area reach this proxy")
+	flags.StringVar(&dir, "data-dir", config.DataDir(), "directory for all stored data")
+	return cmd
+}

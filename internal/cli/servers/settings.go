@@ -1,0 +1,53 @@
+package servers
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/config/settings"
+)
+
+// settingFlags makes a flag of each setting; what it is when it is not given is what the setting is now.
+func settingFlags(cmd *cobra.Command, all []settings.Setting) {
+	flags := cmd.Flags()
+	for _, s := range all {
+		switch {
+		case s.Text != nil:
+			flags.StringVar(s.Text, s.Name, *s.Text, s.Help)
+		case s.List != nil:
+			flags.StringArrayVar(s.List, s.Name, nil, s.Help)
+		default:
+			flags.BoolVar(s.Bool, s.Name, false, s.Help)
+		}
+	}
+}
+
+// givenFlags copies the settings whose flags were given. Both lists hold the same settings.
+func givenFlags(cmd *cobra.Command, given, into []settings.Setting) {
+	for i, s := range into {
+		if cmd.Flags().Changed(s.Name) {
+			s.Take(given[i])
+		}
+	}
+}
+
+// roleSettings are the settings of a role.
+type roleSettings interface {
+	settingsFile
+	ReadEnvironment() error
+	Settings() []settings.Setting
+}
+
+// readSettings puts file, environment and the flags that were given over what a configuration is, and checks that. A
+// file without a name is none.
+func readSettings(cmd *cobra.Command, given, into roleSettings, file string) error {
+	if file != "" {
+		if err := into.ReadFile(file); err != nil {
+			return err
+		}
+	}
+	faults := into.ReadEnvironment()
+	givenFlags(cmd, given.Settings(), into.Settings())
+	return errors.Join(faults, into.Validate())
+}

@@ -1,0 +1,96 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	xterm "golang.org/x/term"
+
+	"drover/internal/command"
+	"drover/internal/config"
+)
+
+// Noun returns a command that only holds other commands.
+func Noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: command.Subcommands,
+		SuggestionsMinimumDistance: 2,
+	}
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
+// Args checks the number of arguments by the usage line of the command: NAME is one argument, NAME|KEY too, [NAME] may
+// be missing, and NAME... is one or more. Words from the first flag on do not count.
+func Args(cmd *cobra.Command, given []string) error {
+	usage, _, _ := strings.Cut(cmd.Use, " --")
+	names := strings.Fields(usage)[1:]
+	for i, name := range names {
+		name, _, _ = strings.Cut(name, "|")
+		if i >= len(given) && !strings.HasPrefix(name, "[") {
+			return Usagef("%s: %s is missing", cmd.CommandPath(), strings.TrimSuffix(name, "..."))
+		}
+	}
+	if n := len(names); len(given) > n && (n == 0 || !strings.Contains(names[n-1], "...")) {
+		return Usagef("%s: unexpected argument %q", cmd.CommandPath(), given[n])
+	}
+	return nil
+}
+
+// Usagef is an error of wrong usage.
+func Usagef(format string, args ...any) error {
+	return &command.UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// NoSuchf is an error about a missing thing.
+func NoSuchf(format string, args ...any) error {
+	return &command.ExitError{Code: command.NoSuch, Err: fmt.Errorf(format, args...)}
+}
+
+// Say prints a message for the operator to stderr.
+func Say(cmd *cobra.Command, format string, args ...any) {
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format, args...) // without a terminal nobody is there to be told
+}
+
+// OneOf rejects a flag's value that is not in a list.
+func OneOf(flag, value string, of ...string) error {
+	if slices.Contains(of, value) {
+		return nil
+	}
+	return Usagef("%s %q: expected %s", flag, value, OrList(of))
+}
+
+// Chain returns the two checks of a command as one.
+func Chain(first, second func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	if first == nil {
+		return second
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		if err := first(cmd, args); err != nil {
+			return err
+		}
+		return second(cmd, args)
+	}
+}
+
+// Complete offers fixed values for a flag.
+func Complete(cmd *cobra.Command, flag string, values ...string) {
+	// It fails only for a flag that is not there, which the completion test would show.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// IsTerminal reports whether a stream of a command is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && xterm.IsTerminal(int(f.Fd()))
+}
+
+// Rewritable reports whether a line on the stream can be written over.
+func Rewritable(w io.Writer) bool {
+	_, dumb := config.PlainTerminal()
+	return !dumb && IsTerminal(w)
+}

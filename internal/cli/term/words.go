@@ -1,0 +1,156 @@
+package term
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"drover/internal/why"
+)
+
+// Since is the age of a moment; nothing where there is none.
+func Since(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return why.Age(time.Since(*t))
+}
+
+// Stamp is a moment in the local zone; nothing where there is none.
+func Stamp(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04:05 MST")
+}
+
+// Size is bytes in the unit that suits them.
+func Size(bytes int64) string {
+	value, unit := float64(bytes), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	return fmt.Sprintf("%.1f %s", value, unit)
+}
+
+// Percent is a share with one decimal.
+func Percent(p float64) string { return fmt.Sprintf("%.1f%%", p) }
+
+// YesNo is yes or no.
+func YesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// Nearest returns up to three of the words that are a few letters away from one, or hold it.
+func Nearest(word string, words []string) []string {
+	word = strings.ToLower(word)
+	var near []string
+	seen := map[string]bool{}
+	for _, w := range words {
+		if seen[w] || len(near) == 3 {
+			continue
+		}
+		lower := strings.ToLower(w)
+		if distance(word, lower) <= max(1, len(word)/4) || swapped(word, lower) || len(word) > 2 &&
+			strings.Contains(lower, word) {
+			seen[w] = true
+			near = append(near, w)
+		}
+	}
+	return near
+}
+
+// swapped reports whether two words are of the same letters and differ in two places: sotp and stop.
+func swapped(a, b string) bool {
+	x, y := []rune(a), []rune(b)
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y) && distance(a, b) <= 2
+}
+
+// distance counts the letters that must be changed, added or left out to make b of a (Levenshtein).
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	row := make([]int, len(y)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range x {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range y {
+			change := diagonal
+			if x[i] != y[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(y)]
+}
+
+// Printable replaces what could steer a terminal: names and messages come from hosts and callers.
+func Printable(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return '?'
+		default:
+			return r
+		}
+	}, s)
+}
+
+// ShellWord is a text as a shell takes it for one word.
+func ShellWord(text string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/:._-@%+="
+	if text != "" && strings.Trim(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// OrList is "a, b or c".
+func OrList(words []string) string {
+	var text strings.Builder
+	for i, w := range words {
+		switch {
+		case i == 0:
+		case i == len(words)-1:
+			text.WriteString(" or ")
+		default:
+			text.WriteString(", ")
+		}
+		text.WriteString(w)
+	}
+	return text.String()
+}
+
+// Caller is the caller: app and user.
+func Caller(app, user string) string {
+	switch {
+	case app == "":
+		return user
+	case user == "":
+		return app
+	default:
+		return user + " through " + app
+	}
+}

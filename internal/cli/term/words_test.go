@@ -1,0 +1,47 @@
+package term
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+)
+
+func TestSize(t *testing.T) {
+	for bytes, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB",
+		3 << 40: "3.0 TiB", 5000 << 40: "5000.0 TiB",
+	} {
+		if got := Size(bytes); got != want {
+			t.Errorf("%d is %q, want %q", bytes, got, want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"web/nginx", "web/nginx2", "web/redis", "db/mysql", "Web/Nginx", "a/nginx-long-name"}
+	for word, want := range map[string][]string{
+		"web/ngnix":  {"web/nginx", "Web/Nginx"},
+		"nginx":      {"web/nginx", "web/nginx2", "Web/Nginx"},
+		"db/mysq":    {"db/mysql"},
+		"else/where": nil,
+	} {
+		if got := Nearest(word, words); !slices.Equal(got, want) {
+			t.Errorf("%q is near %q, want %q", word, got, want)
+		}
+	}
+}
+
+// TestTablesSteerNoTerminal: what is printed comes from hosts and callers.
+func TestTablesSteerNoTerminal(t *testing.T) {
+	tab := Table{}
+	tab.Add("NAME", "MESSAGE")
+	tab.Add("é\x1b[31mx", "a\nb\u202ec")
+	tab.Add("long-name", "")
+	var out bytes.Buffer
+	if err := tab.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "NAME       MESSAGE\né?[31mx    a b?c\nlong-name  -\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

@@ -1,0 +1,241 @@
+// Package webhooks has the command about the addresses that receive alarms: webhook.
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+)
+
+// NewWebhook returns the commands about webhooks.
+func NewWebhook() *cobra.Command {
+	cmd := remote.Resource[client.Webhook]{
+		Use: "webhook", Short: "Manage the addresses that receive alarms",
+		Long: `Manage the addresses that receive alarms, such as relaunches, processes that were given up
+and exceeded limits. docs/alarms.md shows a delivery and how to verify its signature. If a receiver
+is down, drover keeps the alarms and delivers them later. Needs an administrator.`,
+		List: webhookList(), Names: webhookList().Names, Show: showWebhook, Once: webhookSecret,
+		Verbs: []remote.Verb[client.Webhook]{
+			webhookCreate(),
+			webhookChange(),
+			{
+				Use: "show NAME", Short: "Show a webhook, the progress of its delivery, and its last error",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+					return c.Webhook(ctx, args[0])
+				},
+			},
+			{
+				Use: "rotate-secret NAME", Short: "Sign with a new secret from now on, and print the secret once",
+				Long: `Sign with a new secret from now on, and print it. drover shows the secret only this
+once. If a receiver rejects deliveries until it knows the new secret, drover retries them, and no
+alarm is lost.`,
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+					return c.RotateWebhook(ctx, args[0], "")
+				},
+			},
+			{
+				Use: "delete NAME", Short: "Delete a webhook: no longer deliver alarms to it",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+					return client.Webhook{}, c.DeleteWebhook(ctx, args[0])
+				},
+				Done: "webhook %s was deleted",
+			},
+		},
+	}.Command()
+	cmd.AddCommand(newWebhookTest())
+	return cmd
+}
+
+func webhookList() remote.List[client.Webhook] {
+	return remote.List[client.Webhook]{
+		Use: "list", Short: "List webhooks, and the progress of each delivery", None: "no webhooks",
+		ID: func(w client.Webhook) string { return w.Name },
+		Columns: []term.Column[client.Webhook]{
+			{Head: "NAME", Cell: func(w client.Webhook) string { return w.Name }},
+			{Head: "STATE", State: true, Cell: deliveryState},
+			{Head: "BEHIND", Cell: func(w client.Webhook) string { return fmt.Sprint(w.Delivery.Lag) }},
+			{Head: "DELIVERED", Cell: func(w client.Webhook) string { return term.Since(w.Delivery.DeliveredAt) }},
+			{Head: "FAILING", Cell: func(w client.Webhook) string { return term.Since(w.Delivery.FailingSince) }},
+			{Head: "NAMESPACES", Cell: wantedText},
+			{Head: "URL", Cell: func(w client.Webhook) string { return w.URL }},
+			{Head: "ERROR", Wide: true, Cell: func(w client.Webhook) string { return w.Delivery.Error }},
+			{Head: "NOTE", Wide: true, Cell: func(w client.Webhook) string { return w.Note }},
+		},
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Webhook, error) {
+			return c.Webhooks(ctx)
+		},
+	}
+}
+
+// deliveryState is how it stands with a webhook, in a word. A test delivery changes nothing.
+func deliveryState(w client.Webhook) string {
+	switch {
+	case w.Delivery.Failures > 0:
+		return "failing"
+	case w.Delivery.DeliveredAt == nil:
+		return "untried"
+	}
+	return "ok"
+}
+
+// wantedText is whose alarms a webhook is for.
+func wantedText(w client.Webhook) string {
+	if len(w.Namespaces) == 0 {
+		return "all"
+	}
+	return strings.Join(w.Namespaces, ",")
+}
+
+func showWebhook(w client.Webhook) (state string, fields []term.Field) {
+	d := w.Delivery
+	fields = []term.Field{
+		{"URL", w.URL},
+		{"Namespaces", wantedText(w)},
+		{"Local", term.YesNo(w.Local)},
+		{"Note", w.Note},
+		{"Last delivered", term.Stamp(d.DeliveredAt)},
+		{"Alarms behind", fmt.Sprint(d.Lag)},
+	}
+	if d.Failures > 0 {
+		fields = append(fields, term.Field{"Failing since", term.Stamp(d.FailingSince)},
+			term.Field{"Attempts failed", fmt.Sprint(d.Failures)},
+			term.Field{"Error", d.Error}, term.Field{"Next attempt", term.Stamp(d.NextAt)})
+	}
+	return deliveryState(w), append(fields, term.Field{"Created", term.Stamp(&w.CreatedAt)},
+		term.Field{"Changed", term.Stamp(&w.ChangedAt)})
+}
+
+func webhookSecret(w client.Webhook) (text, note string) {
+	if w.Secret == "" {
+		return "", ""
+	}
+	return fmt.Sprintf("name    %s\nsecret  %s\n", w.Name, w.Secret),
+		"drover shows the secret only this once, and signs every delivery with it"
+}
+
+// webhookFlags are what a webhook can be made or changed to.
+type webhookFlags struct {
+	url        string
+	namespaces []string
+	local      bool
+	note       string
+	given      func(flag string) bool
+}
+
+func (f *webhookFlags) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.url, "url", "", "address that alarms are posted to, http or https")
+	flags.StringArrayVar(&f.namespaces, "namespace", nil,
+		"pattern of namespaces whose alarms to deliver; may be repeated (default all)")
+	flags.BoolVar(&f.local, "local", false,
+		"allow loopback, link-local and multicast addresses, and metadata services of clouds")
+	flags.StringVar(&f.note, "note", "", "a note for administrators")
+	f.given = flags.Changed
+}
+
+// change copies the given flags.
+func (f *webhookFlags) change() client.WebhookChange {
+	var change client.WebhookChange
+	if f.given("url") {
+		change.URL = &f.url
+	}
+	if f.given("namespace") {
+		change.Namespaces = &f.namespaces
+	}
+	if f.given("local") {
+		change.Local = &f.local
+	}
+	if f.given("note") {
+		change.Note = &f.note
+	}
+	return change
+}
+
+func webhookCreate() remote.Verb[client.Webhook] {
+	var f webhookFlags
+	return remote.Verb[client.Webhook]{
+		Use: "create NAME --url URL", Short: "Deliver alarms to an address, and print the secret that signs them",
+		Long: `Deliver alarms to an address from now on, and print the secret that signs them.
+drover shows the secret only this once. 'drover webhook test' tries the address.`,
+		Example: `  drover webhook create pager --url https://alarms.example/drover
+  drover webhook create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json`,
+		New:   true,
+		Flags: f.flags,
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+			if f.url == "" {
+				return client.Webhook{}, term.Usagef("--url is missing")
+			}
+			change := f.change()
+			change.Name = args[0]
+			return c.CreateWebhook(ctx, change)
+		},
+	}
+}
+
+func webhookChange() remote.Verb[client.Webhook] {
+	var f webhookFlags
+	var all bool
+	return remote.Verb[client.Webhook]{
+		Use: "change NAME", Short: "Change a webhook's address, namespaces or note",
+		Long: `Change a webhook's address, namespaces or note. drover retries undelivered alarms at
+once. --namespace replaces all previous namespaces.`,
+		Example: `  drover webhook change pager --url https://new.example/drover
+  drover webhook change shop --all-namespaces`,
+		Flags: func(cmd *cobra.Command) {
+			f.flags(cmd)
+			cmd.Flags().BoolVar(&all, "all-namespaces", false, "deliver the alarms of all namespaces")
+		},
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+			change := f.change()
+			if all {
+				if change.Namespaces != nil {
+					return client.Webhook{}, term.Usagef("--namespace and --all-namespaces exclude each other")
+				}
+				change.Namespaces = &[]string{}
+			}
+			if change == (client.WebhookChange{}) {
+				return client.Webhook{}, term.Usagef(
+					"nothing to change: 'drover webhook change --help' lists the flags")
+			}
+			return c.ChangeWebhook(ctx, args[0], change)
+		},
+	}
+}
+
+func newWebhookTest() *cobra.Command {
+	var s remote.Session
+	cmd := &cobra.Command{
+		Use:   "test NAME",
+		Short: "Deliver a test alarm now, and show the result",
+		Long: `Deliver a test alarm now, and show the result. The alarm is a process_restart_success
+of drover:test. If the delivery fails, the exit code is 1.`,
+		Args: term.Args,
+		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) (client.WebhookTest, error) {
+			return c.TestWebhook(ctx, args[0])
+		}, func(cmd *cobra.Command, args []string, t client.WebhookTest) error {
+			if s.Form != term.AsText {
+				if err := term.PrintValue(cmd.OutOrStdout(), s.Form, t); err != nil {
+					return err
+				}
+			} else if t.Delivered {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "delivered in %.3f s\n", t.Seconds)
+				return err
+			}
+			if !t.Delivered {
+				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("cannot deliver to %s: %s", args[0],
+					term.Printable(t.Error))}
+			}
+			return nil
+		}),
+		ValidArgsFunction: webhookList().Names(&s),
+	}
+	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
+	return cmd
+}
