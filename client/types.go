@@ -4,83 +4,138 @@ import v1 "drover/api/v1"
 
 // Error is a rejection by the server, and FieldError a part of it.
 type (
-	Error      = v1.Problem
+	// Error is a rejection by the server, in the form of RFC 9457.
+	Error = v1.Problem
+	// FieldError is an error in one field of a request: "targets[0].name" in a body, or the name of a parameter.
 	FieldError = v1.FieldError
 )
 
 // Processes and their hosts.
 type (
-	Process       = v1.Process
+	// Process is one process on one host, as the host last reported it.
+	Process = v1.Process
+	// ProcessDetail holds the details of a process beside its state.
 	ProcessDetail = v1.ProcessDetail
+	// ProcessCounts holds the numbers of processes: States by state, and Stale for processes of hosts that are away.
 	ProcessCounts = v1.ProcessCounts
-	ProcessID     = v1.ProcessID
-	Agent         = v1.Agent
-	Host          = v1.Host
-	Instance      = v1.Instance
-	Answer        = v1.Answer
-	Drift         = v1.Drift
-	Usage         = v1.Usage
-	Run           = v1.Run
+	// ProcessID names a process.
+	ProcessID = v1.ProcessID
+	// Agent is a joined host.
+	Agent = v1.Agent
+	// Host is the host in the caller's spelling.
+	Host = v1.Host
+	// Instance is a running process.
+	Instance = v1.Instance
+	// Answer is the last answer of a health or version command.
+	Answer = v1.Answer
+	// Drift is a configuration file whose MD5 differs from the MD5 in the spec.
+	Drift = v1.Drift
+	// Usage is the resource use of a process with its whole tree, in percent of the whole machine.
+	Usage = v1.Usage
+	// Run is one run of a periodic or single-run process; EndedAt is nil while it lasts.
+	Run = v1.Run
 )
 
 // Spec describes how drover runs a process; the other types are parts of it.
 type (
-	Spec       = v1.Spec
-	Identity   = v1.Identity
-	Commands   = v1.Commands
-	Limits     = v1.Limits
-	Policy     = v1.Policy
-	Schedule   = v1.Schedule
+	// Spec describes how drover runs a process.
+	Spec = v1.Spec
+	// Identity says where a process lives and how to recognise it.
+	Identity = v1.Identity
+	// Commands are shell command lines; each may be empty.
+	Commands = v1.Commands
+	// Limits are upper limits, in percent of the whole machine or as counts.
+	Limits = v1.Limits
+	// Policy says how drover watches a process, and how long its operations may take.
+	Policy = v1.Policy
+	// Schedule says how drover runs a periodic process; Policy.Crontab or Policy.CycleTime say when.
+	Schedule = v1.Schedule
+	// HardLimits are limits that the kernel enforces; 0 means no limit.
 	HardLimits = v1.HardLimits
-	Readiness  = v1.Readiness
-	Probes     = v1.Probes
+	// Readiness decides when a start has succeeded, within the start check time; exactly one of its fields is set.
+	Readiness = v1.Readiness
+	// Probes say how often drover runs the health and version commands.
+	Probes = v1.Probes
+	// ConfigFile is a configuration file whose checksum drover watches.
 	ConfigFile = v1.ConfigFile
 )
 
 // Operations and their results.
 type (
-	Request   = v1.Request
-	Target    = v1.Target
+	// Request asks for one operation on one or more processes.
+	Request = v1.Request
+	// Target is one process on some hosts.
+	Target = v1.Target
+	// Operation is a task: the request of one call, and its progress.
 	Operation = v1.Operation
-	Counts    = v1.Counts
-	Result    = v1.Result
+	// Counts is the number of targets, in total and by outcome.
+	Counts = v1.Counts
+	// Result is the result for one process on one host.
+	Result = v1.Result
 )
 
 // Events, and explanations of states.
 type (
-	Event       = v1.Event
+	// Event is a change of a process, or of its host.
+	Event = v1.Event
+	// EventDetail holds the fields that only some events have.
 	EventDetail = v1.EventDetail
-	Cause       = v1.Cause
-	Actor       = v1.Actor
-	Exit        = v1.Exit
-	Breach      = v1.Breach
-	Score       = v1.Score
-	Why         = v1.Why
-	Finding     = v1.Finding
-	CauseCount  = v1.CauseCount
+	// Cause explains a state or an event.
+	Cause = v1.Cause
+	// Actor is the origin of an event: caller (with App, User and Operation), policy, kernel, self or outside.
+	Actor = v1.Actor
+	// Exit tells how a process or a command ended.
+	Exit = v1.Exit
+	// Breach is the proof of an exceeded limit, in percent of the whole machine.
+	Breach = v1.Breach
+	// Score is the rank of one process of a group when drover chose a victim.
+	Score = v1.Score
+	// Why explains the states of processes.
+	Why = v1.Why
+	// Finding explains the state of one process on one host.
+	Finding = v1.Finding
+	// CauseCount is the frequency of a cause, with its catalogue entry.
+	CauseCount = v1.CauseCount
 )
 
 // Callers, and the log of their calls.
 type (
-	App        = v1.App
-	AppChange  = v1.AppChange
-	Grant      = v1.Grant
-	Rates      = v1.Rates
-	Secret     = v1.Secret
-	User       = v1.User
+	// App is a caller's account.
+	App = v1.App
+	// AppChange holds the new values of an app; a nil field stays unchanged.
+	AppChange = v1.AppChange
+	// Grant lets an app operate processes of namespaces or businesses, on areas or hosts.
+	Grant = v1.Grant
+	// Rates limit the calls of an app; zero means no limit.
+	Rates = v1.Rates
+	// Secret is set only in the answer to the call that created it.
+	Secret = v1.Secret
+	// User is a person, or a program, for whom apps act.
+	User = v1.User
+	// UserChange holds the new values of a user; a nil field stays unchanged.
 	UserChange = v1.UserChange
-	Token      = v1.Token
-	AuditRow   = v1.AuditRow
+	// Token is set only in the answer to the call that created it.
+	Token = v1.Token
+	// AuditRow is one call or one denial.
+	AuditRow = v1.AuditRow
 )
 
 // The fleet, its keys, and the receivers of alarms.
 type (
-	JoinToken     = v1.JoinToken
-	Proxy         = v1.Proxy
-	Key           = v1.Key
-	Keys          = v1.Keys
-	Webhook       = v1.Webhook
+	// JoinToken lets hosts join.
+	JoinToken = v1.JoinToken
+	// Proxy is a proxy of an area without a route to the servers.
+	Proxy = v1.Proxy
+	// Key is the public key of the proxy.
+	Key = v1.Key
+	// Keys holds all keys and their use.
+	Keys = v1.Keys
+	// Webhook is an address that receives alarms.
+	Webhook = v1.Webhook
+	// WebhookChange holds the new values of a webhook; a nil field stays unchanged.
 	WebhookChange = v1.WebhookChange
-	WebhookTest   = v1.WebhookTest
-	Delivery      = v1.Delivery
+	// WebhookTest is the result of a test delivery.
+	WebhookTest = v1.WebhookTest
+	// Delivery is the progress of a webhook.
+	Delivery = v1.Delivery
 )

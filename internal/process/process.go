@@ -35,17 +35,29 @@ type Spec v1.Spec
 
 // The parts of a spec. Only drover's own API can set Schedule, HardLimits, Readiness and Probes.
 type (
-	Identity   = v1.Identity
-	Commands   = v1.Commands
-	Limits     = v1.Limits
-	Policy     = v1.Policy
-	Kind       = v1.Kind
-	Schedule   = v1.Schedule
-	Overlap    = v1.Overlap
-	Missed     = v1.Missed
+	// Identity says where a process lives and how to recognise it.
+	Identity = v1.Identity
+	// Commands are shell command lines; each may be empty.
+	Commands = v1.Commands
+	// Limits are upper limits, in percent of the whole machine or as counts.
+	Limits = v1.Limits
+	// Policy says how drover watches a process, and how long its operations may take.
+	Policy = v1.Policy
+	// Kind is manifest, ca or agent-signer.
+	Kind = v1.Kind
+	// Schedule says how drover runs a periodic process; Policy.Crontab or Policy.CycleTime say when.
+	Schedule = v1.Schedule
+	// Overlap is a choice of Schedule; empty means OverlapSkip.
+	Overlap = v1.Overlap
+	// Missed is a choice of Schedule; empty means MissedSkip.
+	Missed = v1.Missed
+	// HardLimits are limits that the kernel enforces; 0 means no limit.
 	HardLimits = v1.HardLimits
-	Readiness  = v1.Readiness
-	Probes     = v1.Probes
+	// Readiness decides when a start has succeeded, within the start check time; exactly one of its fields is set.
+	Readiness = v1.Readiness
+	// Probes say how often drover runs the health and version commands.
+	Probes = v1.Probes
+	// ConfigFile is a configuration file whose checksum drover watches.
 	ConfigFile = v1.ConfigFile
 )
 

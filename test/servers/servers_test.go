@@ -187,7 +187,8 @@ func TestAProxy(t *testing.T) {
 	for _, n := range s.servers {
 		// It goes back to the brokers if it hears of that before the proxy is cut off.
 		harness.Eventually(t, n.name+" to know that the host has no proxy", func() bool {
-			return n.presence("3:127.0.0.2") == "away" || strings.Contains(one.log.String()[before:], "reconnecting there")
+			return n.presence("3:127.0.0.2") == "away" ||
+				strings.Contains(one.log.String()[before:], "reconnecting there")
 		})
 	}
 	if log := proxy.log.String(); strings.Contains(log, "panic") {

@@ -148,9 +148,10 @@ type (
 	Found struct{}
 	// NotFound tells that a Look saw no process.
 	NotFound struct{}
-	// Missed tells that a look did not find the running process, whose watch has not told its end; Seen is the reverse.
+	// Missed tells that a look did not find the running process, whose watch has not told its end.
 	Missed struct{}
-	Seen   struct{}
+	// Seen tells that a look found a process that was missed.
+	Seen struct{}
 	// CommandEnded tells that the command of a run has ended. The process that it may have left behind is looked for,
 	// answered by Found or Exited.
 	CommandEnded struct{}
@@ -160,9 +161,10 @@ type (
 	Confirmed struct{}
 	// Checking tells that the command of the operation is over.
 	Checking struct{}
-	// Sweeping tells that the leftovers of a process that has ended are being ended, Swept that this is over.
+	// Sweeping tells that the leftovers of a process that has ended are being ended.
 	Sweeping struct{}
-	Swept    struct{}
+	// Swept tells that the leftovers are gone, or cannot be ended.
+	Swept struct{}
 	// Launched tells that a relaunch succeeded.
 	Launched struct{}
 	// LaunchFailed tells that a relaunch failed.

@@ -11,9 +11,9 @@ import (
 const (
 	// longestLife is how long an order may wait here at most, whatever its manifest says.
 	longestLife = time.Hour
-	// ReplayWindow is how much older than the newest manifest another one may be. The journal keeps an order for longer,
-	// so that an order of that age is either known or new. It is more than a day because that is how far clocks are
-	// stepped by mistake.
+	// ReplayWindow is how much older than the newest manifest another one may be. The journal keeps an order for
+	// longer, so that an order of that age is either known or new. It is more than a day because that is how far
+	// clocks are stepped by mistake.
 	ReplayWindow = 25 * time.Hour
 	// clockTrust is how far a manifest may be off this host's clock to be believed for its sake alone.
 	clockTrust = time.Hour

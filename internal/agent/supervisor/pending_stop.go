@@ -62,7 +62,8 @@ func (r *runner) takePendingStop(away bool) *specstore.PendingStop {
 	rec.Hosted, rec.GivenUp, rec.Want, rec.PendingStop = false, false, process.WantStopped, nil
 	rec.Rest = process.Cause{
 		ID: process.CauseStopped, Since: time.Now().UnixMilli(),
-		Text: story.By("stopped", asked.Actor) + ": it ended after the " + string(asked.Op) + " had been answered as failed",
+		Text: story.By("stopped", asked.Actor) + ": it ended after the " + string(asked.Op) +
+			" had been answered as failed",
 	}
 	r.put(rec)
 	r.proc.Clear()
@@ -72,7 +73,7 @@ func (r *runner) takePendingStop(away bool) *specstore.PendingStop {
 
 // dropPendingStop drops a stop that has failed once its time is over and the process lives on.
 func (r *runner) dropPendingStop() {
-	if r.proc.Machine.Busy() || r.proc.Record == nil || r.proc.Record.PendingStop == nil || r.proc.Runtime.Process == nil {
+	if r.proc.Machine.Busy() || r.proc.Record == nil || r.proc.Record.PendingStop == nil || r.proc.PID() == 0 {
 		return
 	}
 	if asked := r.proc.Record.PendingStop; asked.Boot == r.sup.cfg.Store.BootID() && r.now() <= asked.Until {

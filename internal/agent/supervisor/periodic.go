@@ -63,8 +63,9 @@ func (r *runner) schedule() {
 		r.sup.cfg.Log.Error("cannot read timetable", "process", r.id, "error", err)
 		return
 	}
-	if name := policy.Crontab + " " + when.TimeZone + " " + strconv.Itoa(policy.CycleTime); r.proc.History.Table != name {
-		r.proc.History.Due, r.proc.History.Owed, r.proc.History.Table = time.Now(), false, name
+	name := policy.Crontab + " " + when.TimeZone + " " + strconv.Itoa(policy.CycleTime)
+	if h := &r.proc.History; h.Table != name {
+		h.Due, h.Owed, h.Table = time.Now(), false, name
 		r.saveHistory()
 	}
 	r.sup.cfg.Timetables.Set(r.id, table, r.proc.History.Due, when.Missed)
@@ -89,8 +90,8 @@ const patience = time.Minute
 
 // beginOwed begins the run that is still to begin, once nothing is in its way. One that is being started is it.
 func (r *runner) beginOwed(ctx context.Context) {
-	if !r.proc.History.Owed || r.proc.Machine.Busy() || r.proc.Machine.Pending || r.proc.Machine.State == lifecycle.Starting ||
-		!r.runsByTimetable() {
+	m := &r.proc.Machine
+	if !r.proc.History.Owed || m.Busy() || m.Pending || m.State == lifecycle.Starting || !r.runsByTimetable() {
 		return
 	}
 	if time.Since(r.proc.History.Due) > patience && r.proc.Machine.State == lifecycle.Scheduled &&

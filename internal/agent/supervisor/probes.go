@@ -30,15 +30,15 @@ func (r *runner) follow(ctx context.Context) {
 		return
 	}
 	r.countInstances()
-	switch c := r.proc.Record.Spec.Commands; {
+	rec, rt := r.proc.Record, &r.proc.Runtime
+	switch c := rec.Spec.Commands; {
 	case c.Health == "" && c.Version == "":
-	case !r.sup.operator.MayAsk(r.id, &r.proc.Record.Spec):
+	case !r.sup.operator.MayAsk(r.id, &rec.Spec):
 		r.sup.cfg.Probes.Drop(r.id)
 	default:
 		r.sup.cfg.Probes.Set(r.id, probe.Subject{
-			Instance: *r.proc.Runtime.Process, StartedAt: r.proc.Runtime.Process.StartedAfterBoot(), Revision: r.proc.Record.Revision,
-			Spec:   &r.proc.Record.Spec,
-			Health: r.proc.Runtime.Health, Version: r.proc.Runtime.Version,
+			Instance: *rt.Process, StartedAt: rt.Process.StartedAfterBoot(), Revision: rec.Revision, Spec: &rec.Spec,
+			Health: rt.Health, Version: rt.Version,
 		})
 	}
 	r.compare(ctx)
@@ -95,7 +95,8 @@ func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specs
 // mayRestart reports whether the process is to be started again when it is unhealthy, and nothing else holds it. One
 // that would not come up again is not ended.
 func (r *runner) mayRestart() bool {
-	return r.proc.Record.Spec.Probes.Restart && r.proc.Record.Hosted && r.proc.Record.Spec.Policy.Kind == process.Resident &&
+	rec := r.proc.Record
+	return rec.Spec.Probes.Restart && rec.Hosted && rec.Spec.Policy.Kind == process.Resident &&
 		r.proc.Machine.State == lifecycle.Running
 }
 

@@ -63,7 +63,8 @@ func (r *runner) relaunch(
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
 	r.work.cancel = cancel
-	r.proc.Runtime.Ending = nil // also where an earlier agent died before it had noted that: what it was ending has gone
+	// Also where an earlier agent died before it had noted that: what it was ending has gone.
+	r.proc.Runtime.Ending = nil
 	rec, rt := *r.proc.Record, r.proc.Runtime
 	r.sup.goroutines.spawn(func() {
 		defer cancel(nil)
@@ -121,7 +122,8 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	case r.proc.Runtime.Outside:
 		r.proc.BlameOutside(time.Now(), note)
 	case r.proc.Record.Spec.Policy.Kind == process.Periodic:
-		r.proc.Runtime.Note = "the run of " + r.proc.History.Due.Format(time.RFC3339) + " is under way as pid " + strconv.Itoa(pid)
+		due := r.proc.History.Due.Format(time.RFC3339)
+		r.proc.Runtime.Note = "the run of " + due + " is under way as pid " + strconv.Itoa(pid)
 	default:
 		r.proc.Runtime.Note = story.Join(note, "relaunched as pid "+strconv.Itoa(pid))
 	}

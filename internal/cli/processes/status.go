@@ -179,7 +179,7 @@ func heard(h client.Host) string {
 func hostedText(p client.Process) string {
 	kind := process.Resident
 	if p.Spec != nil && p.Spec.Policy.Kind != "" {
-		kind = process.Kind(p.Spec.Policy.Kind)
+		kind = p.Spec.Policy.Kind
 	}
 	switch kind {
 	case process.Periodic:

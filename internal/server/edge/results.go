@@ -18,9 +18,9 @@ func (e *DeniedError) Error() string { return "no right to " + e.Missing.What() 
 // Host returns the host of an item as rights see it.
 //
 // Results fails with a *DeniedError if the caller may not read one of the items, because rights may have been
-// withdrawn since the task. For a caller that is not an administrator this is certain only after the last item: nothing of what fn
-// receives may leave before Results returns. If fn fails, Results still checks the other items, and then returns the
-// error of fn.
+// withdrawn since the task. For a caller that is not an administrator this is certain only after the last item:
+// nothing of what fn receives may leave before Results returns. If fn fails, Results still checks the other items, and
+// then returns the error of fn.
 func (e *Config) Results(ctx context.Context, c *Call, task, app string, host func(store.ItemView) access.Host,
 	fn func(store.ItemView) error,
 ) error {

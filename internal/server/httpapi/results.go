@@ -75,7 +75,7 @@ func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWrite
 // item is read and allowed, so it holds the members in memory. If they need too much, it reads the task once more.
 func (s *server) items(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
 	if !c.Principal.Admin {
-		grow, release := s.Rooms.Keep(c.Principal.App)
+		grow, release := s.Rooms.Keep(c.Principal.App) //nolint:contextcheck // it never waits
 		defer release()
 		held := &heldWriter{grow: grow}
 		hw := newJSONWriter(bufio.NewWriterSize(held, replyBuffer))

@@ -32,7 +32,7 @@ func TestNoStatementScansATable(t *testing.T) {
 	// an index.
 	allowed := map[string]bool{
 		"SCAN agents USING INDEX agents_address": true, "SCAN apps USING COVERING INDEX sqlite_autoindex_apps_1": true,
-		// few rows: this server and those beside it, what there is one of, receivers of events, proxies, groups of states
+		// few rows: this server and those beside it, what there is one of, receivers of events, proxies, states
 		"SCAN servers": true, "SCAN fleet USING INDEX sqlite_autoindex_fleet_1": true, "SCAN proxies": true,
 		"SCAN webhooks USING INDEX sqlite_autoindex_webhooks_1": true, "SCAN observed": true,
 		// only what waits is in it

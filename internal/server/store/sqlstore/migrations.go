@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Migrate brings the schema of a database to the latest version, all in one transaction, or returns an error and changes
-// nothing. The files in the directory are named <version>_<what>.sql; they are applied in order and never change once
-// released. begin is the statement that begins the transaction and waits until no other program migrates.
+// Migrate brings the schema of a database to the latest version, all in one transaction, or returns an error and
+// changes nothing. The files in the directory are named <version>_<what>.sql; they are applied in order and never
+// change once released. begin is the statement that begins the transaction and waits until no other program migrates.
 // A schema that is newer than all files is an error.
 func Migrate(
 	ctx context.Context, conn *sql.Conn, begin string, files fs.FS, dir string, log *slog.Logger,
