@@ -1,9 +1,12 @@
 package hostile_test
 
 import (
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -99,6 +102,9 @@ func (b *battle) check() {
 			b.t.Errorf("%s was started %d times, and %d starts succeeded", b.processes[i].Name, n, b.starts[i])
 		}
 	}
+	if mb := written(b.t, harness.ReadPID(b.t, b.writer)); mb < outputDisk {
+		b.t.Errorf("the process that writes without end wrote %d MB: too little to show a bound of %d", mb, outputDisk)
+	}
 	if held := harness.Peak(b.t, b.Server.PID()); held > serverMemory {
 		b.t.Errorf("the server has held %d MB", held)
 	} else {
@@ -113,6 +119,20 @@ func (b *battle) check() {
 	}
 	b.t.Logf("the directory of the server has grown from %d to %d MB, its log holds %d MB", b.disk,
 		megabytes(b.ServerDir()), len(b.Logs["server"].String())>>20)
+}
+
+// written returns how much a process wrote to its files, in MB (wchar in proc(5)).
+func written(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read, wrote int
+	if _, err := fmt.Sscanf(string(text), "rchar: %d\nwchar: %d", &read, &wrote); err != nil {
+		t.Fatal(err)
+	}
+	return wrote >> 20
 }
 
 // megabytes returns how much the files below a directory take.

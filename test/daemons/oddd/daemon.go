@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -71,7 +72,7 @@ func (o *options) wait(signals <-chan os.Signal, children []*os.Process) error {
 			os.Exit(o.code)
 		case now := <-write:
 			// A closed pipe ends the daemon by SIGPIPE here, as it would end most others.
-			fmt.Println("still here", now.UnixNano())
+			fmt.Println(strings.Repeat("x", o.kib<<10)+"still here", now.UnixNano())
 		case s := <-signals:
 			if err := o.noteSignal(s); err != nil {
 				return err

@@ -8,7 +8,7 @@
 //
 //	plain         nothing odd: the pid file is there when the command returns
 //	late          the command returns at once, the pid file appears after -delay
-//	hold-stdout   keeps the stdout and stderr that it was given and goes on writing to stdout every -every
+//	hold-stdout   keeps the stdout and stderr that it was given and goes on writing -kib to stdout every -every
 //	ignore-term   notes SIGTERM, SIGINT and SIGQUIT and goes on
 //	rename        changes its name (comm) to -title
 //	workers       starts -workers children, each in a session of its own; they end at SIGTERM, or with SIGKILL, not with it
@@ -57,6 +57,7 @@ type options struct {
 	code    int
 	span    time.Duration
 	mb      int
+	kib     int
 }
 
 func parse(args []string) (*options, error) {
@@ -74,6 +75,7 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&o.every, "every", 50*time.Millisecond, "`time` between two lines with hold-stdout")
 	f.IntVar(&o.workers, "workers", 2, "`number` of children with workers")
 	f.IntVar(&o.code, "code", 3, "exit `code` with crash-after")
+	f.IntVar(&o.kib, "kib", 0, "`KiB` of a line with hold-stdout, beside its time")
 	f.DurationVar(&o.span, "span", 0, "`time` that a hog lasts; 0 is for ever")
 	f.IntVar(&o.mb, "mb", 100, "`MiB` of memory with hog-mem")
 	if err := f.Parse(args[2:]); err != nil {
