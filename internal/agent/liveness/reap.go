@@ -12,13 +12,34 @@ import (
 	"drover/internal/agent/procfs"
 )
 
+// finished is an end and those who wait for it.
+type finished struct {
+	exit    Exit
+	watches map[*watch]struct{}
+}
+
+// tell calls everybody who waits for an end. w.mu must not be held: a callback may ask the watcher.
+func (e finished) tell() {
+	for one := range e.watches {
+		one.mu.Lock()
+		if !one.done {
+			one.done = true
+			one.fn(e.exit)
+		}
+		one.mu.Unlock()
+	}
+}
+
 // ended deals with a target whose handle says so.
-func (w *Watcher) ended(token uint64, now time.Time) {
+func (w *Watcher) ended(token uint64, now time.Time) { w.end(token, now).tell() }
+
+// end ends a target whose handle says so. It is empty while the exit status may still become known.
+func (w *Watcher) end(token uint64, now time.Time) finished {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	t := w.tokens[token]
 	if t == nil {
-		w.mu.Unlock()
-		return
+		return finished{}
 	}
 	fresh := t.ended.IsZero()
 	if fresh {
@@ -28,58 +49,42 @@ func (w *Watcher) ended(token uint64, now time.Time) {
 	// Some kernels say so too early when a thread replaces the program. A status that could be taken is proof enough.
 	if fresh && !exit.Known && w.fs.Same(t.id) {
 		t.ended = time.Time{}
-		w.mu.Unlock()
-		return
+		return finished{}
 	}
-	if !settled {
-		// From now on only being reaped wakes us; the end itself would do so for ever.
-		if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, t.fd, event(0, t.token)); err != nil {
-			settled = true
-		}
-		w.timed[t] = struct{}{}
+	if settled {
+		return w.finish(t, exit)
 	}
-	w.finish(t, exit, settled)
+	// From now on only being reaped wakes us; the end itself would do so for ever.
+	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, t.fd, event(0, t.token)); err != nil {
+		return w.finish(t, exit)
+	}
+	w.timed[t] = struct{}{}
+	return finished{}
 }
 
-// settleDue deals with the targets whose exit status has been waited for long enough.
-func (w *Watcher) settleDue(now time.Time) {
-	for {
-		w.mu.Lock()
-		var due *target
-		for t := range w.timed {
-			if !t.ended.IsZero() && now.Sub(t.ended) >= settleTime {
-				due = t
-			}
-		}
-		if due == nil {
-			w.mu.Unlock()
-			return
-		}
-		exit, _ := w.settle(due, now)
-		w.finish(due, exit, true)
+// endTimed deals with the targets that no handle tells of: those whose exit status was awaited for long enough and, if
+// poll is set, those without a handle.
+func (w *Watcher) endTimed(now time.Time, poll bool) {
+	for _, e := range w.timedEndings(now, poll) {
+		e.tell()
 	}
 }
 
-// poll looks at the targets without a handle.
-func (w *Watcher) poll(now time.Time) {
+func (w *Watcher) timedEndings(now time.Time, poll bool) (all []finished) {
 	w.mu.Lock()
-	var gone []*target
+	defer w.mu.Unlock()
 	for t := range w.timed {
-		if t.fd < 0 && !w.fs.Same(t.id) {
-			gone = append(gone, t)
-		}
-	}
-	w.mu.Unlock()
-	for _, t := range gone {
-		w.mu.Lock()
-		if w.targets[t.id] != t {
-			w.mu.Unlock()
+		switch {
+		case !t.ended.IsZero() && now.Sub(t.ended) >= settleTime:
+		case poll && t.fd < 0 && !w.fs.Same(t.id):
+			t.ended = now
+		default:
 			continue
 		}
-		t.ended = now
 		exit, _ := w.settle(t, now)
-		w.finish(t, exit, true)
+		all = append(all, w.finish(t, exit))
 	}
+	return all
 }
 
 // settle finds out how a target ended, and reports false when that may still become known. w.mu is held.
@@ -116,25 +121,13 @@ func (w *Watcher) settle(t *target, now time.Time) (Exit, bool) {
 	}
 }
 
-// finish releases w.mu and, if settled, calls everybody who waits.
-func (w *Watcher) finish(t *target, exit Exit, settled bool) {
-	if !settled {
-		w.mu.Unlock()
-		return
-	}
+// finish forgets a target that has ended. w.mu is held.
+func (w *Watcher) finish(t *target, exit Exit) finished {
 	w.remove(t)
 	w.recent.put(t.id, exit)
 	watches := t.watches
 	t.watches = nil
-	w.mu.Unlock()
-	for one := range watches {
-		one.mu.Lock()
-		if !one.done {
-			one.done = true
-			one.fn(exit)
-		}
-		one.mu.Unlock()
-	}
+	return finished{exit, watches}
 }
 
 // Exited returns how a process ended, if it was watched or was a child of ours, and not longer ago than some thousand

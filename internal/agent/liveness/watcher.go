@@ -154,11 +154,11 @@ func (w *Watcher) loop(ctx context.Context) error {
 				w.ended(token, now)
 			}
 		}
-		w.settleDue(now)
-		if now.Sub(lastPoll) >= pollEvery {
-			w.poll(now)
+		poll := now.Sub(lastPoll) >= pollEvery
+		if poll {
 			lastPoll = now
 		}
+		w.endTimed(now, poll)
 		reapDue = w.childDied.Swap(false) || reapDue
 		if reapDue && now.Sub(lastReap) >= reapEvery {
 			// Again if there was anything: a look at one's children may miss some while others end.
