@@ -29,6 +29,8 @@ type submitLimiter struct {
 	now   func() time.Time
 	limit int
 
+	counting chan struct{} // holds one while the items are counted
+
 	mu       sync.Mutex
 	counted  time.Time
 	open     int // at that time, and those that were let in since
@@ -36,7 +38,7 @@ type submitLimiter struct {
 }
 
 func newSubmitLimiter(c Config, clock clock) *submitLimiter {
-	return &submitLimiter{store: c.Store, now: clock.now, limit: c.MostOpen}
+	return &submitLimiter{store: c.Store, now: clock.now, limit: c.MostOpen, counting: make(chan struct{}, 1)}
 }
 
 // admit lets a task in, or returns a *task.BusyError. When its items are stored, or will not be, stored must be called.
@@ -46,15 +48,11 @@ func (l *submitLimiter) admit(ctx context.Context, t *store.Task) (stored func()
 	for i := range t.Requests {
 		n += len(t.Requests[i].Targets)
 	}
+	if err := l.recount(ctx, n); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := l.now(); l.open+n > l.limit && now.Sub(l.counted) >= countEvery {
-		open, err := l.store.OpenItems(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("cannot count open items: %w", err)
-		}
-		l.open, l.counted = open+l.inflight, now
-	}
 	if l.open > 0 && l.open+n > l.limit {
 		return nil, &task.BusyError{Open: l.open, Most: l.limit, Retry: busyRetry}
 	}
@@ -68,4 +66,40 @@ func (l *submitLimiter) admit(ctx context.Context, t *store.Task) (stored func()
 		defer l.mu.Unlock()
 		l.inflight -= n
 	}), nil
+}
+
+// recount counts the open items anew if n more are too many by a count that is old. Of several at once one counts, and
+// the others wait for it; whoever needs no count does not wait.
+func (l *submitLimiter) recount(ctx context.Context, n int) error {
+	if !l.outdated(n) {
+		return nil
+	}
+	select {
+	case l.counting <- struct{}{}:
+		defer func() { <-l.counting }()
+	case <-ctx.Done():
+		return fmt.Errorf("cannot count open items: %w", ctx.Err())
+	}
+	if !l.outdated(n) {
+		return nil
+	}
+	l.mu.Lock()
+	begun, open, inflight := l.now(), l.open, l.inflight
+	l.mu.Unlock()
+	stored, err := l.store.OpenItems(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot count open items: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open += stored + inflight - open // those that were let in meanwhile stay counted
+	l.counted = begun
+	return nil
+}
+
+// outdated reports whether n more items are too many by a count that is old.
+func (l *submitLimiter) outdated(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open+n > l.limit && l.now().Sub(l.counted) >= countEvery
 }

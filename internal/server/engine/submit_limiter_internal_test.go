@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,16 +23,24 @@ type entrance struct {
 	open int
 	now  time.Time
 	err  error
+	// hold, if set, is called while the items are counted.
+	hold func(context.Context)
 }
 
 func newEntrance(t *testing.T) *entrance {
 	e := &entrance{t: t, now: time.Unix(1e9, 0)}
-	e.room = &submitLimiter{store: e, now: func() time.Time { return e.now }, limit: 10}
+	e.room = &submitLimiter{store: e, now: func() time.Time { return e.now }, limit: 10, counting: make(chan struct{}, 1)}
 	return e
 }
 
 // OpenItems is what the store tells.
-func (e *entrance) OpenItems(context.Context) (int, error) { return e.open, e.err }
+func (e *entrance) OpenItems(ctx context.Context) (int, error) {
+	open := e.open
+	if e.hold != nil {
+		e.hold(ctx)
+	}
+	return open, e.err
+}
 
 // let expects that a task is let in.
 func (e *entrance) let(n int) (stored func()) {
@@ -106,4 +115,31 @@ func TestSubmitLimiterWithoutACount(t *testing.T) {
 	if _, err := e.room.admit(t.Context(), ofItems(1)); !errors.Is(err, e.err) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestSubmitLimiterWhileItCounts: a slow database holds up only those who need a count, until their context ends, and
+// what is admitted meanwhile is counted, too.
+func TestSubmitLimiterWhileItCounts(t *testing.T) {
+	e := newEntrance(t)
+	e.store(9)
+	e.open, e.now = 4, e.now.Add(countEvery)
+	counting := make(chan struct{})
+	let := make(chan struct{})
+	e.hold = func(context.Context) {
+		close(counting)
+		<-let
+	}
+	var group sync.WaitGroup
+	group.Go(func() { e.let(2) })
+	<-counting
+	e.let(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := e.room.admit(ctx, ofItems(3)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second one that needs a count: error %v, want %v", err, context.Canceled)
+	}
+	close(let)
+	group.Wait()
+	e.hold = nil
+	e.refuse(4, 7, busyRetry) // 4 by the count, 1 and 2 since
 }
