@@ -67,8 +67,7 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 func pure() []string {
 	return []string{
 		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/agent/uplink/standing",
-		"internal/server/desired",
-		"internal/server/task", "internal/why",
+		"internal/server/desired", "internal/server/task", "internal/statemachine", "internal/why",
 	}
 }
 
@@ -125,9 +124,9 @@ func mayImport() map[string][]string {
 		"internal/wildcard":        {},
 		"internal/process":         {"api/v1", "internal/crontab"},
 		"internal/agent/timetable": {"internal/crontab", "internal/idle", "internal/process"},
-		"internal/agent/lifecycle": {"internal/process"},
+		"internal/agent/lifecycle": {"internal/process", "internal/statemachine"},
 		"internal/gse":             {"internal/clip", "internal/process"},
-		"internal/server/task":     {"internal/process"},
+		"internal/server/task":     {"internal/process", "internal/statemachine"},
 		"internal/server/desired":  {"internal/process"},
 		"internal/why":             {"internal/process"},
 		"internal/wire":            {"internal/process"},
@@ -181,7 +180,7 @@ func mayImport() map[string][]string {
 			"internal/clip", "internal/durable", "internal/idle", "internal/process",
 		},
 		"internal/agent/metrics":         {"internal/idle", "internal/process"},
-		"internal/agent/uplink/standing": {},
+		"internal/agent/uplink/standing": {"internal/statemachine"},
 		"internal/agent/uplink": {
 			"internal/agent/uplink/standing", "internal/durable", "internal/fabric", "internal/idle", "internal/pki",
 			"internal/wire",
@@ -305,7 +304,10 @@ func mayImport() map[string][]string {
 			"internal/server/store", "internal/server/store/postgres", "internal/server/store/sqlite",
 			"internal/server/store/sqlstore",
 		},
-		"internal/statesdoc":         {"internal/agent/lifecycle", "internal/agent/uplink/standing", "internal/server/task"},
+		"internal/statemachine": {},
+		"internal/statesdoc": {
+			"internal/agent/lifecycle", "internal/agent/uplink/standing", "internal/server/task", "internal/statemachine",
+		},
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {

@@ -1,22 +1,13 @@
 package lifecycle
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/statemachine"
 )
-
-// Transition is one change from a state to another, found by walking the machine.
-type Transition struct {
-	From, To State
-	// Event names the event; Note gives the condition and the actions.
-	Event string
-	Note  string
-}
 
 // visit is a machine at one step of the walk, and its awaited answer.
 type visit struct {
@@ -80,25 +71,16 @@ func events() []Event {
 
 // walk calls fn for every event at every machine that is reachable from a new machine, under every policy.
 func walk(fn func(before visit, ev Event, after Machine, actions []Action)) {
-	seen := map[visit]bool{}
-	var queue []visit
-	push := func(v visit) {
-		if !seen[v] {
-			seen[v] = true
-			queue = append(queue, v)
-		}
-	}
+	var first []visit
 	for _, p := range policies() {
 		for attempts := range p.Retries + 1 {
 			for _, retryAt := range []time.Duration{0, 2 * interval} {
 				m, _ := New(attempts, 0, retryAt)
-				push(visit{machine: m, policy: p, now: interval})
+				first = append(first, visit{machine: m, policy: p, now: interval})
 			}
 		}
 	}
-	for len(queue) > 0 {
-		v := queue[0]
-		queue = queue[1:]
+	statemachine.Explore(first, func(v visit) (following []visit) {
 		for _, ev := range events() {
 			after, actions := v.machine.Step(v.policy, ev, v.now)
 			fn(v, ev, after, actions)
@@ -106,38 +88,25 @@ func walk(fn func(before visit, ev Event, after Machine, actions []Action)) {
 			// with the end of an operation.
 			for _, now := range []time.Duration{interval, 2 * interval, 3 * interval} {
 				if now >= v.now {
-					push(visit{machine: after, policy: v.policy, now: now})
+					following = append(following, visit{machine: after, policy: v.policy, now: now})
 				}
 			}
 		}
-	}
+		return following
+	})
 }
 
 // Transitions returns every change of state that the machine can make, sorted; docs/states.md is generated from it.
-func Transitions() []Transition {
-	found := map[Transition]bool{}
+func Transitions() []statemachine.Transition[State] {
+	var list []statemachine.Transition[State]
 	walk(func(before visit, ev Event, after Machine, actions []Action) {
 		if before.machine.State != after.State {
-			change := Transition{
+			list = append(list, statemachine.Transition[State]{
 				From: before.machine.State, To: after.State, Event: eventName(ev), Note: actionNames(actions),
-			}
-			found[change] = true
+			})
 		}
 	})
-	list := make([]Transition, 0, len(found))
-	for t := range found {
-		list = append(list, t)
-	}
-	order := States()
-	slices.SortFunc(list, func(a, b Transition) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(order, a.From), slices.Index(order, b.From)),
-			cmp.Compare(a.Event, b.Event),
-			cmp.Compare(slices.Index(order, a.To), slices.Index(order, b.To)),
-			cmp.Compare(a.Note, b.Note),
-		)
-	})
-	return list
+	return statemachine.Table(list, States())
 }
 
 func eventName(ev Event) string {

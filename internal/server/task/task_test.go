@@ -10,6 +10,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/task"
+	"drover/internal/statemachine"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -299,7 +300,7 @@ func TestTransitions(t *testing.T) {
 			t.Errorf("%v has rows: %v, want %v", s, leaves[s], want)
 		}
 	}
-	want := task.Transition{
+	want := statemachine.Transition[task.State]{
 		From: task.Accepted, Event: "deadline, agent away", To: task.Done,
 		Note: "outcome: agent-unavailable",
 	}

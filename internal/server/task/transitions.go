@@ -4,25 +4,18 @@ import (
 	"fmt"
 	"strings"
 	"time"
-)
 
-// Transition is one row of docs/states.md.
-type Transition struct {
-	From  State
-	Event string
-	To    State
-	// Note says what else changes; empty when nothing does.
-	Note string
-}
+	"drover/internal/statemachine"
+)
 
 // Transitions walks the machine from a new item over every event and returns what was seen, ordered by state and then
 // as Events is. A deadline event is given at the item's deadline. Pairs that change nothing are left out.
-func Transitions() []Transition {
+func Transitions() []statemachine.Transition[State] {
 	type moment struct {
 		item Item
 		now  time.Time
 	}
-	var rows []Transition
+	var rows []statemachine.Transition[State]
 	start := time.Unix(0, 0).UTC()
 	seen := map[State]bool{Pending: true}
 	for queue := []moment{{New(start, 0), start}}; len(queue) > 0; {
@@ -37,7 +30,7 @@ func Transitions() []Transition {
 			if next == at.item {
 				continue
 			}
-			rows = append(rows, Transition{
+			rows = append(rows, statemachine.Transition[State]{
 				From: at.item.State, Event: e.String(), To: next.State,
 				Note: note(at.item, next, now),
 			})

@@ -1,18 +1,10 @@
 package standing
 
 import (
-	"cmp"
-	"slices"
 	"strings"
-)
 
-// Transition is one change from a state to another, found by walking the machine.
-type Transition struct {
-	From, To State
-	// Event names the event; Note gives the actions.
-	Event string
-	Note  string
-}
+	"drover/internal/statemachine"
+)
 
 // events are all events with all their values.
 func events() []Event {
@@ -33,38 +25,27 @@ func events() []Event {
 // walk calls fn for every event at every machine that is reachable from a new machine.
 func walk(fn func(before Machine, ev Event, after Machine, actions []Action)) {
 	first, _ := New()
-	seen := map[Machine]bool{first: true}
-	for queue := []Machine{first}; len(queue) > 0; queue = queue[1:] {
+	statemachine.Explore([]Machine{first}, func(m Machine) (following []Machine) {
 		for _, ev := range events() {
-			after, actions := queue[0].Step(ev)
-			fn(queue[0], ev, after, actions)
-			if !seen[after] {
-				seen[after] = true
-				queue = append(queue, after)
-			}
+			after, actions := m.Step(ev)
+			fn(m, ev, after, actions)
+			following = append(following, after)
 		}
-	}
+		return following
+	})
 }
 
 // Transitions returns every change of state that the machine can make, sorted; docs/states.md is generated from it.
-func Transitions() []Transition {
-	var list []Transition
+func Transitions() []statemachine.Transition[State] {
+	var list []statemachine.Transition[State]
 	walk(func(before Machine, ev Event, after Machine, actions []Action) {
-		t := Transition{From: before.State, To: after.State, Event: eventName(ev), Note: actionNames(actions)}
-		if before.State != after.State && !slices.Contains(list, t) {
-			list = append(list, t)
+		if before.State != after.State {
+			list = append(list, statemachine.Transition[State]{
+				From: before.State, To: after.State, Event: eventName(ev), Note: actionNames(actions),
+			})
 		}
 	})
-	order := States()
-	slices.SortFunc(list, func(a, b Transition) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(order, a.From), slices.Index(order, b.From)),
-			cmp.Compare(a.Event, b.Event),
-			cmp.Compare(slices.Index(order, a.To), slices.Index(order, b.To)),
-			cmp.Compare(a.Note, b.Note),
-		)
-	})
-	return list
+	return statemachine.Table(list, States())
 }
 
 func eventName(ev Event) string {
