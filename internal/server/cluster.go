@@ -18,8 +18,8 @@ import (
 	"drover/internal/server/dbclock"
 	"drover/internal/server/engine"
 	"drover/internal/server/lease"
+	"drover/internal/server/membership"
 	"drover/internal/server/peers"
-	"drover/internal/server/roll"
 )
 
 // cluster is how a server lives with others on its database or on its fabric. It is nil where there cannot be any.
@@ -27,8 +27,8 @@ type cluster struct {
 	s   *Server
 	id  string
 	hub *peers.Hub
-	// roll is nil where no other server can be on the database.
-	roll *roll.Roll
+	// members is nil where no other server can be on the database.
+	members *membership.List
 	// stale are the agents whose rows are to be read again, all says that those of all are.
 	mu    sync.Mutex
 	stale map[string]bool
@@ -120,7 +120,7 @@ func (s *Server) openCluster(database string) error {
 		},
 	})
 	if s.store.Shared() {
-		c.roll = roll.New(roll.Config{
+		c.members = membership.New(membership.Config{
 			Store: s.store, ID: c.id, Name: name, Started: s.clock.Now(), Keys: s.keys.Held, Hears: c.hub.Hears,
 			Agents: func() []string { return s.directory.Online(s.clock.Now()) }, Log: s.cfg.Log,
 		})
@@ -142,14 +142,14 @@ func (c *cluster) shared() *engine.Shared {
 }
 
 // elsewhere reports whether another server may reach an agent that this one does not.
-func (c *cluster) elsewhere(agent string) bool { return c.roll != nil && c.roll.Elsewhere(agent) }
+func (c *cluster) elsewhere(agent string) bool { return c.members != nil && c.members.Elsewhere(agent) }
 
 // without returns the names of the other servers that do not hold a key.
 func (c *cluster) without(ctx context.Context, key string) ([]string, error) {
-	if c == nil || c.roll == nil {
+	if c == nil || c.members == nil {
 		return nil, nil
 	}
-	return c.roll.Without(ctx, key)
+	return c.members.Without(ctx, key)
 }
 
 // takeTurn reports whether it is for this server to do what one at a time does.
@@ -195,7 +195,7 @@ func (c *cluster) run(ctx context.Context) error {
 	}
 	parts := []group.Part{{Name: "register", Run: c.keepRegister}}
 	if c.s.store.Shared() {
-		parts = append(parts, group.Part{Name: "clock", Run: c.s.clock.Run}, group.Part{Name: "roll", Run: c.roll.Run})
+		parts = append(parts, group.Part{Name: "clock", Run: c.s.clock.Run}, group.Part{Name: "membership", Run: c.members.Run})
 	}
 	return group.Run(ctx, parts...)
 }
@@ -296,18 +296,18 @@ func (c *cluster) ready() error {
 	if c == nil {
 		return nil
 	}
-	if err := c.hub.Foreign(); err != nil || c.roll == nil {
+	if err := c.hub.Foreign(); err != nil || c.members == nil {
 		return err
 	}
-	return c.roll.Ready()
+	return c.members.Ready()
 }
 
 // notes tells of servers that are apart.
 func (c *cluster) notes() []string {
-	if c == nil || c.roll == nil || c.roll.Apart() == "" {
+	if c == nil || c.members == nil || c.members.Apart() == "" {
 		return nil
 	}
-	return []string{c.roll.Apart()}
+	return []string{c.members.Apart()}
 }
 
 // servers counts those that are there.

@@ -1,7 +1,7 @@
-// Package roll keeps the list of a fleet's servers in their shared database. Each server registers itself there with
+// Package membership keeps the list of a fleet's servers in their shared database. Each server registers itself there with
 // its keys and, while it does not hear another server over the fabric, with its connected agents. The package owns
 // the consequences of a server that is registered but not heard; its caller tells it which servers are heard.
-package roll
+package membership
 
 import (
 	"context"
@@ -20,19 +20,19 @@ const (
 	beat      = 2 * time.Second
 	goneAfter = 10 * time.Second
 	// apartAfter is how long another one may be unheard before that is told: it is longer than a server that has died
-	// stays on the roll.
+	// stays in the list.
 	apartAfter = 15 * time.Second
 	// beatTime bounds one attempt.
 	beatTime = 5 * time.Second
 )
 
-// Store keeps the roll.
+// Store keeps the list.
 type Store interface {
 	BeatServer(ctx context.Context, s store.Server, within time.Duration) ([]store.Server, error)
 	DropServer(ctx context.Context, id string) error
 }
 
-// Config is what a Roll needs.
+// Config is what a List needs.
 type Config struct {
 	Store Store
 	// ID and Name are those of this run of this server, Started is when it began.
@@ -46,8 +46,8 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Roll is the roll as this server has seen it last. Its methods may be called from any goroutine.
-type Roll struct {
+// List is the list of servers as this server read it last. Its methods may be called from any goroutine.
+type List struct {
 	cfg Config
 
 	mu sync.Mutex
@@ -64,20 +64,20 @@ type silentServer struct {
 	agents map[string]bool // those that it hears; nil while it has not told
 }
 
-// New returns a roll that knows of nobody before Run.
-func New(cfg Config) *Roll { return &Roll{cfg: cfg, silent: map[string]silentServer{}} }
+// New returns a list that is empty before Run.
+func New(cfg Config) *List { return &List{cfg: cfg, silent: map[string]silentServer{}} }
 
-// Run keeps this server on the roll until ctx ends.
-func (r *Roll) Run(ctx context.Context) error {
+// Run keeps this server in the list until ctx ends.
+func (l *List) Run(ctx context.Context) error {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	failing := false
 	for {
 		attempt, cancel := context.WithTimeout(ctx, beatTime)
-		err := r.look(attempt)
+		err := l.look(attempt)
 		cancel()
 		if err != nil && !failing && ctx.Err() == nil {
-			r.cfg.Log.WarnContext(ctx, "cannot register this server in the database, retrying", "error", err)
+			l.cfg.Log.WarnContext(ctx, "cannot register this server in the database, retrying", "error", err)
 		}
 		failing = err != nil
 		select {
@@ -85,8 +85,8 @@ func (r *Roll) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatTime)
 			defer cancel()
-			if err := r.cfg.Store.DropServer(last, r.cfg.ID); err != nil {
-				r.cfg.Log.Debug("cannot remove this server from the database", "error", err)
+			if err := l.cfg.Store.DropServer(last, l.cfg.ID); err != nil {
+				l.cfg.Log.Debug("cannot remove this server from the database", "error", err)
 			}
 			return nil
 		}
@@ -94,26 +94,26 @@ func (r *Roll) Run(ctx context.Context) error {
 }
 
 // look says that this server is there, and takes in who else is.
-func (r *Roll) look(ctx context.Context) error {
-	own := store.Server{ID: r.cfg.ID, Name: r.cfg.Name, Started: r.cfg.Started, Keys: r.cfg.Keys()}
-	r.mu.Lock()
-	alone := len(r.silent) > 0
-	r.mu.Unlock()
+func (l *List) look(ctx context.Context) error {
+	own := store.Server{ID: l.cfg.ID, Name: l.cfg.Name, Started: l.cfg.Started, Keys: l.cfg.Keys()}
+	l.mu.Lock()
+	alone := len(l.silent) > 0
+	l.mu.Unlock()
 	if alone {
-		if own.Agents = r.cfg.Agents(); own.Agents == nil {
+		if own.Agents = l.cfg.Agents(); own.Agents == nil {
 			own.Agents = []string{}
 		}
 	}
-	there, err := r.cfg.Store.BeatServer(ctx, own, goneAfter)
+	there, err := l.cfg.Store.BeatServer(ctx, own, goneAfter)
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	r.alive = there
-	before := r.silent
-	r.silent = map[string]silentServer{}
+	l.mu.Lock()
+	l.alive = there
+	before := l.silent
+	l.silent = map[string]silentServer{}
 	for _, s := range there {
-		if s.ID == r.cfg.ID || r.cfg.Hears(s.ID) {
+		if s.ID == l.cfg.ID || l.cfg.Hears(s.ID) {
 			continue
 		}
 		one := silentServer{since: time.Now()}
@@ -126,35 +126,35 @@ func (r *Roll) look(ctx context.Context) error {
 				one.agents[a] = true
 			}
 		}
-		r.silent[s.ID] = one
+		l.silent[s.ID] = one
 	}
-	r.mu.Unlock()
-	r.tell(ctx)
+	l.mu.Unlock()
+	l.tell(ctx)
 	return nil
 }
 
 // tell logs once that servers are apart, and once that they are not any more.
-func (r *Roll) tell(ctx context.Context) {
-	text := r.Apart()
-	r.mu.Lock()
-	before := r.lastLogged
-	r.lastLogged = text
-	r.mu.Unlock()
+func (l *List) tell(ctx context.Context) {
+	text := l.Apart()
+	l.mu.Lock()
+	before := l.lastLogged
+	l.lastLogged = text
+	l.mu.Unlock()
 	switch text {
 	case before:
 	case "":
-		r.cfg.Log.InfoContext(ctx, "this server hears all servers of this database over the fabric")
+		l.cfg.Log.InfoContext(ctx, "this server hears all servers of this database over the fabric")
 	default:
-		r.cfg.Log.ErrorContext(ctx, "servers share a database, but not a fabric", "reason", text)
+		l.cfg.Log.ErrorContext(ctx, "servers share a database, but not a fabric", "reason", text)
 	}
 }
 
 // Apart returns which servers are there and have not been heard for long; empty for none.
-func (r *Roll) Apart() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (l *List) Apart() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var names []string
-	for _, s := range r.apart() {
+	for _, s := range l.apart() {
 		names = append(names, s.Name)
 	}
 	if len(names) == 0 {
@@ -167,36 +167,36 @@ func (r *Roll) Apart() string {
 }
 
 // apart returns the servers that have been silent for long, under the lock.
-func (r *Roll) apart() []store.Server {
-	return slices.DeleteFunc(slices.Clone(r.alive), func(s store.Server) bool {
-		one, is := r.silent[s.ID]
+func (l *List) apart() []store.Server {
+	return slices.DeleteFunc(slices.Clone(l.alive), func(s store.Server) bool {
+		one, is := l.silent[s.ID]
 		return !is || time.Since(one.since) < apartAfter
 	})
 }
 
 // Ready returns why calls should go to others: where servers are apart, those do that hear the greater part of them,
 // and of two equal parts the one with the server that was there first.
-func (r *Roll) Ready() error {
-	text := r.Apart()
+func (l *List) Ready() error {
+	text := l.Apart()
 	if text == "" {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	apart := r.apart()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	apart := l.apart()
 	others := 2 * len(apart)
-	first := slices.ContainsFunc(apart, func(s store.Server) bool { return s.ID == r.alive[0].ID })
-	if others < len(r.alive) || others == len(r.alive) && !first {
+	first := slices.ContainsFunc(apart, func(s store.Server) bool { return s.ID == l.alive[0].ID })
+	if others < len(l.alive) || others == len(l.alive) && !first {
 		return nil
 	}
 	return fmt.Errorf("%s", text)
 }
 
 // Elsewhere reports whether an agent is heard, or may be, by a server that is there and is not heard here.
-func (r *Roll) Elsewhere(agent string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, s := range r.silent {
+func (l *List) Elsewhere(agent string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.silent {
 		if s.agents == nil || s.agents[agent] {
 			return true
 		}
@@ -204,16 +204,16 @@ func (r *Roll) Elsewhere(agent string) bool {
 	return false
 }
 
-// Without looks at the roll, and returns the names of the servers that are there and do not hold a key.
-func (r *Roll) Without(ctx context.Context, key string) ([]string, error) {
-	if err := r.look(ctx); err != nil {
+// Without reads the list, and returns the names of the servers that are there and do not hold a key.
+func (l *List) Without(ctx context.Context, key string) ([]string, error) {
+	if err := l.look(ctx); err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var names []string
-	for _, s := range r.alive {
-		if s.ID != r.cfg.ID && !slices.Contains(s.Keys, key) {
+	for _, s := range l.alive {
+		if s.ID != l.cfg.ID && !slices.Contains(s.Keys, key) {
 			names = append(names, s.Name)
 		}
 	}

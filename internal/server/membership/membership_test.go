@@ -1,5 +1,5 @@
 //nolint:thelper // what runs in a bubble is the test itself
-package roll_test
+package membership_test
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/server/roll"
+	"drover/internal/server/membership"
 	"drover/internal/server/store"
 )
 
-// table is a roll that all servers share.
+// table is the list that all servers share.
 type table struct {
 	mu   sync.Mutex
 	rows map[string]store.Server
@@ -59,14 +59,14 @@ type site struct {
 	*table
 	log   logged
 	parts parts
-	rolls map[string]*roll.Roll
+	lists map[string]*membership.List
 	stops map[string]func()
 }
 
 func newSite() *site {
 	return &site{
 		table: &table{rows: map[string]store.Server{}, beat: map[string]time.Time{}},
-		rolls: map[string]*roll.Roll{}, stops: map[string]func(){},
+		lists: map[string]*membership.List{}, stops: map[string]func(){},
 	}
 }
 
@@ -111,7 +111,7 @@ func (p *parts) together(a, b string) bool {
 
 // start starts a server that hears an agent of its own name.
 func (s *site) start(t *testing.T, name string, keys ...string) {
-	r := roll.New(roll.Config{
+	r := membership.New(membership.Config{
 		Store: s.table, ID: name, Name: name, Started: time.Now(), Keys: func() []string { return keys },
 		Hears:  func(id string) bool { return s.parts.together(id, name) },
 		Agents: func() []string { return []string{"agent of " + name} },
@@ -124,7 +124,7 @@ func (s *site) start(t *testing.T, name string, keys ...string) {
 			t.Error(err)
 		}
 	})
-	s.rolls[name], s.stops[name] = r, func() { cancel(); running.Wait() }
+	s.lists[name], s.stops[name] = r, func() { cancel(); running.Wait() }
 	pass(time.Second)
 }
 
@@ -137,7 +137,7 @@ func (s *site) stop() {
 // ready fails unless these of all servers are ready.
 func (s *site) ready(t *testing.T, want ...string) {
 	t.Helper()
-	for name, r := range s.rolls {
+	for name, r := range s.lists {
 		if err := r.Ready(); (err == nil) != slices.Contains(want, name) {
 			t.Errorf("%s is not ready: %v", name, err)
 		}
@@ -159,12 +159,12 @@ func TestServersThatAreApart(t *testing.T) {
 		}
 		pass(time.Minute)
 		s.ready(t, "a", "b", "c")
-		if s.rolls["a"].Elsewhere("agent of b") || s.rolls["a"].Elsewhere("agent of none") {
+		if s.lists["a"].Elsewhere("agent of b") || s.lists["a"].Elsewhere("agent of none") {
 			t.Error("an agent is elsewhere though all servers are heard")
 		}
 		s.parts.move("c", 1)
 		pass(3 * time.Second) // before anybody has told which agents it hears
-		if !s.rolls["c"].Elsewhere("agent of a") {
+		if !s.lists["c"].Elsewhere("agent of a") {
 			t.Error("an agent may not be elsewhere")
 		}
 		pass(5 * time.Second)
@@ -172,7 +172,7 @@ func TestServersThatAreApart(t *testing.T) {
 			"agent of a": true, "agent of b": true, "agent of c": false,
 			"agent of none": false,
 		} {
-			if s.rolls["c"].Elsewhere(agent) != want {
+			if s.lists["c"].Elsewhere(agent) != want {
 				t.Errorf("%s is elsewhere: %v", agent, !want)
 			}
 		}
@@ -180,7 +180,7 @@ func TestServersThatAreApart(t *testing.T) {
 		pass(time.Minute)
 		s.ready(t, "a", "b")
 		for name, want := range map[string]string{"a": "server c uses", "c": "server a, b uses"} {
-			if got := s.rolls[name].Apart(); !strings.HasPrefix(got, want) {
+			if got := s.lists[name].Apart(); !strings.HasPrefix(got, want) {
 				t.Errorf("%s says %q", name, got)
 			}
 		}
@@ -190,7 +190,7 @@ func TestServersThatAreApart(t *testing.T) {
 		s.parts.move("c", 0)
 		pass(3 * time.Second)
 		s.ready(t, "a", "b", "c")
-		if s.rolls["c"].Elsewhere("agent of a") {
+		if s.lists["c"].Elsewhere("agent of a") {
 			t.Error("an agent is elsewhere though all servers are heard again")
 		}
 		s.stop()
@@ -210,7 +210,7 @@ func TestEqualParts(t *testing.T) {
 		s.stops["a"]() // it says so
 		delete(s.stops, "a")
 		pass(3 * time.Second)
-		if err := s.rolls["b"].Ready(); err != nil {
+		if err := s.lists["b"].Ready(); err != nil {
 			t.Errorf("the last one is not ready: %v", err)
 		}
 		s.stop()
@@ -227,12 +227,12 @@ func TestServerThatDied(t *testing.T) {
 		s.rows["b"], s.beat["b"] = store.Server{ID: "b", Name: "b"}, time.Now() // it had no time to
 		s.parts.move("b", 1)
 		delete(s.stops, "b")
-		delete(s.rolls, "b")
+		delete(s.lists, "b")
 		for range 60 {
 			pass(time.Second)
 			s.ready(t, "a")
 		}
-		if s.rolls["a"].Elsewhere("x") || strings.Contains(s.log.String(), "ERROR") {
+		if s.lists["a"].Elsewhere("x") || strings.Contains(s.log.String(), "ERROR") {
 			t.Errorf("it is still there:\n%s", s.log.String())
 		}
 		s.goAway()
@@ -252,7 +252,7 @@ func TestWhoHasNotAKey(t *testing.T) {
 		s.start(t, "b", "k1", "k2")
 		s.start(t, "c")
 		for key, want := range map[string][]string{"k1": {"c"}, "k2": {"c"}, "k3": {"b", "c"}} {
-			if got, err := s.rolls["a"].Without(t.Context(), key); err != nil || !slices.Equal(got, want) {
+			if got, err := s.lists["a"].Without(t.Context(), key); err != nil || !slices.Equal(got, want) {
 				t.Errorf("%s is not held by %q, want %q; error %v", key, got, want, err)
 			}
 		}
