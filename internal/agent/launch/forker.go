@@ -12,7 +12,7 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// queueLength is how many commands may wait for the forker's thread before their callers wait at its door.
+// queueLength is how many commands may be queued for the forker's thread before Start blocks.
 const queueLength = 16
 
 // Forker starts commands from a thread of its own that has next to no open descriptors. A child begins with a copy of
@@ -22,9 +22,9 @@ type Forker struct {
 	proc procfs.FS
 	log  *slog.Logger
 
-	// mu keeps errands in the order of the descriptors that belong to them.
+	// mu keeps jobs and their descriptors in the same order.
 	mu     sync.Mutex
-	jobs   chan forkJob // nil while no thread takes any
+	jobs   chan forkJob // nil while no thread takes jobs
 	socket int          // where to send the descriptors
 }
 
@@ -51,19 +51,19 @@ func (f *Forker) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin makes the thread and returns once it takes errands. stop lets it finish those that it was given, and waits for
-// it.
+// begin starts the thread and returns once the thread takes jobs. stop lets the thread finish the queued jobs and waits
+// for it to end.
 func (f *Forker) begin() (stop func(), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
-	errands, ready := make(chan forkJob, queueLength), make(chan error)
+	jobs, ready := make(chan forkJob, queueLength), make(chan error)
 	var thread sync.WaitGroup
-	thread.Go(func() { onThread(func() { f.fork(pair[1], errands, ready) }) })
+	thread.Go(func() { onThread(func() { f.fork(pair[1], jobs, ready) }) })
 	stop = func() {
 		f.serve(nil, -1)
-		close(errands)
+		close(jobs)
 		thread.Wait()
 		unix.Close(pair[0]) //nolint:errcheck // all that was sent was received
 	}
@@ -73,15 +73,15 @@ func (f *Forker) begin() (stop func(), err error) {
 		stop()
 		return nil, err
 	}
-	f.serve(errands, pair[0])
+	f.serve(jobs, pair[0])
 	return stop, nil
 }
 
-// serve says where to go from now on.
-func (f *Forker) serve(errands chan forkJob, socket int) {
+// serve sets the queue and the socket that Start uses from now on.
+func (f *Forker) serve(jobs chan forkJob, socket int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.jobs, f.socket = errands, socket
+	f.jobs, f.socket = jobs, socket
 }
 
 // Start forks a child that waits at its gate in a new session, and returns once it does. Nobody waits for the child: it
@@ -97,7 +97,7 @@ func (f *Forker) Start(c Command) (*Child, error) {
 	})
 }
 
-// enqueue hands an errand to the thread. It reports whether there is one that takes it.
+// enqueue hands a job to the thread. It reports whether a thread takes jobs.
 func (f *Forker) enqueue(e forkJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,8 +108,8 @@ func (f *Forker) enqueue(e forkJob) bool {
 	return true
 }
 
-// fork is the life of the thread. It must not log: where the log goes to may be no descriptor of its own.
-func (f *Forker) fork(socket int, errands <-chan forkJob, ready chan<- error) {
+// fork is the body of the thread. It must not log: the thread may lack the descriptor of the log.
+func (f *Forker) fork(socket int, jobs <-chan forkJob, ready chan<- error) {
 	null, err := ownTable(socket)
 	if err == nil {
 		err = unblock(nil)
@@ -118,7 +118,7 @@ func (f *Forker) fork(socket int, errands <-chan forkJob, ready chan<- error) {
 	if err != nil {
 		return
 	}
-	for e := range errands {
+	for e := range jobs {
 		e.done <- f.forkChild(socket, null, e.request)
 	}
 }
@@ -132,13 +132,13 @@ func (f *Forker) forkChild(socket, null int, b forkRequest) forkResult {
 	return b.fork(f.proc, own, null)
 }
 
-// onThread calls fn on a thread that ends with it. This is never the first thread, whose descriptors stand for those of
-// the whole process in /proc, and which cannot end.
+// onThread calls fn on a thread that ends when fn returns. It is never the first thread of the process: that thread
+// cannot end, and /proc shows its descriptors as those of the process.
 func onThread(fn func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
 		fn()
-		return // as the goroutine ends locked, the thread ends too
+		return // the goroutine ends locked, so the thread ends
 	}
 	var other sync.WaitGroup
 	other.Go(func() {
