@@ -36,7 +36,7 @@ type rig struct {
 	acked []string
 	// events are pending; told is what was acknowledged of them.
 	events []process.Event
-	told   []process.Event
+	told   []json.RawMessage
 	// full is why the journal takes nothing.
 	full error
 	// session and number are those of the last report; refused is the session that was refused as an earlier one, if
@@ -177,20 +177,21 @@ func (r *rig) Acknowledge(items []string) error {
 // history is the rig's log of events.
 type history struct{ r *rig }
 
-func (h history) Pending(maxEvents, maxBytes int) (events []process.Event, more bool) {
+func (h history) Pending(maxEvents, maxBytes int) (events []json.RawMessage, more bool) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
 	for _, e := range h.r.events {
 		if len(events) >= maxEvents || maxBytes <= 0 {
 			return events, true
 		}
-		events = append(events, e)
-		maxBytes -= len(e.Output)
+		line, _ := json.Marshal(e)
+		events = append(events, line)
+		maxBytes -= len(line)
 	}
 	return events, false
 }
 
-func (h history) Acknowledge(events []process.Event) {
+func (h history) Acknowledge(events []json.RawMessage) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
 	h.r.told = append(h.r.told, events...)
