@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -37,6 +38,8 @@ func count(text []byte) (weight int64, longest int) {
 	depth, quoted, escaped := 0, false, false
 	for _, c := range text {
 		switch {
+		case c == '\n': // no text continues behind it
+			quoted, escaped = false, false
 		case escaped:
 			escaped = false
 		case quoted:
@@ -66,13 +69,30 @@ func count(text []byte) (weight int64, longest int) {
 	return perByte*int64(len(text)) + perValue*int64(values) + perObject*int64(objects), longest
 }
 
-// ReadReport decodes a report. It rejects a report that is larger than any that agents send.
+// EncodeReport returns a report as it travels: the report as JSON in the first line, and each event in a line of its own,
+// as the agent's log has it.
+func EncodeReport(report any, events []json.RawMessage) ([]byte, error) {
+	data, err := json.Marshal(report)
+	for _, e := range events {
+		data = append(append(data, '\n'), e...)
+	}
+	return data, err
+}
+
+// ReadReport decodes a report, but not its events. It rejects a report that is larger than any that agents send.
 func ReadReport(data []byte) (*Report, error) {
 	if len(data) > MaxReport {
 		return nil, fmt.Errorf("cannot read report of %d bytes: expected at most %d", len(data), MaxReport)
 	}
+	text, events, more := bytes.Cut(data, []byte("\n"))
+	if n := bytes.Count(data, []byte("\n")); n > maxEntries {
+		return nil, fmt.Errorf("cannot read report of %d events: expected at most %d", n, maxEntries)
+	}
 	var r Report
-	if err := readBounded(data, &r); err != nil {
+	if err := bounded(data); err != nil {
+		return nil, fmt.Errorf("cannot read report: %w", err)
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("cannot read report: %w", err)
 	}
 	if r.Version > Version {
@@ -83,13 +103,22 @@ func ReadReport(data []byte) (*Report, error) {
 		return nil, fmt.Errorf("cannot read report: its session, its place or what it names is longer than %d bytes",
 			maxName)
 	}
+	for more {
+		var line []byte
+		line, events, more = bytes.Cut(events, []byte("\n"))
+		r.Events = append(r.Events, line)
+	}
 	return &r, nil
 }
 
 // ReadReceipt decodes a receipt. It rejects a receipt that is larger than any that agents send.
 func ReadReceipt(data []byte) (Receipt, error) {
 	var r Receipt
-	if err := readBounded(data, &r); err != nil {
+	err := bounded(data)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
 		return Receipt{}, fmt.Errorf("cannot read receipt: %w", err)
 	}
 	if r.Version > Version {
@@ -98,13 +127,13 @@ func ReadReceipt(data []byte) (Receipt, error) {
 	return r, nil
 }
 
-// readBounded decodes a message that has been counted before.
-func readBounded(data []byte, v any) error {
+// bounded counts a message before it is decoded.
+func bounded(data []byte) error {
 	switch weight, entries := count(data); {
 	case weight > MaxWeight:
 		return fmt.Errorf("it would take %d bytes of memory: expected at most %d", weight, MaxWeight)
 	case entries > maxEntries:
 		return fmt.Errorf("it has %d entries of a kind: expected at most %d", entries, maxEntries)
 	}
-	return json.Unmarshal(data, v)
+	return nil
 }

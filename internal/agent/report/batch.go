@@ -28,10 +28,10 @@ type batch struct {
 	// alone says that it is an introduction which tells of the disk. Whoever waits for the server's answer does not
 	// wait for all the states, too: these and all else come in the next report.
 	alone bool
-	// progress, observed and events are the entries of the report as they are sent. Each is encoded once, when it is
-	// added, because only so it is known how large the report is: what has to be escaped grows sixfold, and one that is
-	// too large is never delivered. Events were encoded when they happened.
-	progress, observed, events []json.RawMessage
+	// progress and observed are the entries of the report as they are sent. Each is encoded once, when it is added,
+	// because only so it is known how large the report is: what has to be escaped grows sixfold, and one that is too
+	// large is never delivered.
+	progress, observed []json.RawMessage
 }
 
 // addProgress adds an entry and reports whether there is room for more. An outcome that cannot be encoded is told
@@ -72,13 +72,12 @@ func (b *batch) room() bool {
 
 // encode returns the report as it is sent.
 func (b *batch) encode() ([]byte, error) {
-	return json.Marshal(struct {
+	return wire.EncodeReport(struct {
 		wire.Report
 		// In place of those in the report.
 		Progress []json.RawMessage `json:"progress,omitempty"`
 		Observed []json.RawMessage `json:"observed,omitempty"`
-		Events   []json.RawMessage `json:"events,omitempty"`
-	}{b.report, b.progress, b.observed, b.events})
+	}{b.report, b.progress, b.observed}, b.report.Events)
 }
 
 // gather takes what there is to tell. States come first: the server is to have what an operation has changed when it
@@ -170,8 +169,8 @@ func (r *Reporter) gatherEvents(b *batch) {
 	if r.cfg.Events == nil || b.alone {
 		return
 	}
-	var more bool
-	b.events, more = r.cfg.Events.Pending(max(0, maxEntries-len(b.progress)-len(b.observed)), max(0, maxBytes-b.bytes))
+	events, more := r.cfg.Events.Pending(max(0, maxEntries-len(b.progress)-len(b.observed)), max(0, maxBytes-b.bytes))
+	b.report.Events = events
 	b.more = b.more || more
 }
 

@@ -92,10 +92,12 @@ type link struct {
 }
 
 func (l link) Report(ctx context.Context, data []byte) ([]byte, error) {
-	var rep wire.Report
-	if err := json.Unmarshal(data, &rep); err != nil {
+	read, err := wire.ReadReport(data)
+	if err != nil {
 		l.r.t.Errorf("%v: %s", err, data)
+		return nil, err
 	}
+	rep := *read
 	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 10*time.Second {
 		l.r.t.Error("a report may take for ever")
 	}
@@ -180,15 +182,23 @@ type history struct{ r *rig }
 func (h history) Pending(maxEvents, maxBytes int) (events []json.RawMessage, more bool) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
-	for _, e := range h.r.events {
+	for _, line := range lines(h.r.events...) {
 		if len(events) >= maxEvents || maxBytes <= 0 {
 			return events, true
 		}
-		line, _ := json.Marshal(e)
 		events = append(events, line)
 		maxBytes -= len(line)
 	}
 	return events, false
+}
+
+// lines are events as a log has them.
+func lines(events ...process.Event) []json.RawMessage {
+	all := make([]json.RawMessage, len(events))
+	for i, e := range events {
+		all[i], _ = json.Marshal(e) // a number that has no JSON would be missed
+	}
+	return all
 }
 
 func (h history) Acknowledge(events []json.RawMessage) {

@@ -177,8 +177,8 @@ func (x *exchange) handleAnswer(b batch, reply []byte, signed bool) error {
 		r.cfg.Standing.Refused()
 		return fmt.Errorf("%w: %s", errRefused, ack.Error)
 	}
-	if len(b.events) > 0 {
-		r.cfg.Events.Acknowledge(b.events)
+	if len(b.report.Events) > 0 {
+		r.cfg.Events.Acknowledge(b.report.Events)
 	}
 	if len(b.finished) > 0 {
 		if err := r.cfg.Journal.Acknowledge(b.finished); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/storetest"
 )
 
 // BenchmarkEvents works on a million events of 1,000 processes on 100 hosts.
@@ -28,7 +29,7 @@ func BenchmarkEvents(b *testing.B) {
 		return events
 	}
 	put := func(n int) {
-		if _, err := db.PutEvents(ctx, fmt.Sprintf("UA%054d", n%100), time.Now(), report(n)); err != nil {
+		if _, err := db.PutEvents(ctx, fmt.Sprintf("UA%054d", n%100), time.Now(), storetest.NewEvents(report(n)...)); err != nil {
 			b.Fatal(err)
 		}
 	}
