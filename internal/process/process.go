@@ -12,16 +12,10 @@ import (
 
 // ID names a process within one agent. Both parts are the caller's own words. drover never alters or trims them, and
 // never uses them as a path, a subject or a cgroup name: Hash is for that.
-type ID struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-}
+type ID = v1.ProcessID
 
-// String returns "namespace/name", for people and logs.
-func (id ID) String() string { return id.Namespace + "/" + id.Name }
-
-// Hash returns 32 lower-case hexadecimal digits that represent the id in places that allow only safe characters.
-func (id ID) Hash() string {
+// Hash returns 32 lower-case hexadecimal digits that represent an id in places that allow only safe characters.
+func Hash(id ID) string {
 	h := sha256.New()
 	h.Write([]byte(id.Namespace))
 	h.Write([]byte{0})
