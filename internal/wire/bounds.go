@@ -71,12 +71,9 @@ func count(text []byte) (weight int64, longest int) {
 
 // EncodeReport returns a report as it travels: the report as JSON in the first line, and each event in a line of its own,
 // as the agent's log has it.
-func EncodeReport(report any, events []json.RawMessage) ([]byte, error) {
-	data, err := json.Marshal(report)
-	for _, e := range events {
-		data = append(append(data, '\n'), e...)
-	}
-	return data, err
+func EncodeReport(report any, events [][]byte) ([]byte, error) {
+	text, err := json.Marshal(report)
+	return bytes.Join(append([][]byte{text}, events...), []byte("\n")), err
 }
 
 // ReadReport decodes a report, but not its events. It rejects a report that is larger than any that agents send.
@@ -84,15 +81,12 @@ func ReadReport(data []byte) (*Report, error) {
 	if len(data) > MaxReport {
 		return nil, fmt.Errorf("cannot read report of %d bytes: expected at most %d", len(data), MaxReport)
 	}
-	text, events, more := bytes.Cut(data, []byte("\n"))
 	if n := bytes.Count(data, []byte("\n")); n > maxEntries {
 		return nil, fmt.Errorf("cannot read report of %d events: expected at most %d", n, maxEntries)
 	}
 	var r Report
-	if err := bounded(data); err != nil {
-		return nil, fmt.Errorf("cannot read report: %w", err)
-	}
-	if err := json.Unmarshal(text, &r); err != nil {
+	lines := bytes.Split(data, []byte("\n"))
+	if err := readBounded(data, lines[0], &r); err != nil {
 		return nil, fmt.Errorf("cannot read report: %w", err)
 	}
 	if r.Version > Version {
@@ -103,22 +97,14 @@ func ReadReport(data []byte) (*Report, error) {
 		return nil, fmt.Errorf("cannot read report: its session, its place or what it names is longer than %d bytes",
 			maxName)
 	}
-	for more {
-		var line []byte
-		line, events, more = bytes.Cut(events, []byte("\n"))
-		r.Events = append(r.Events, line)
-	}
+	r.Events = lines[1:]
 	return &r, nil
 }
 
 // ReadReceipt decodes a receipt. It rejects a receipt that is larger than any that agents send.
 func ReadReceipt(data []byte) (Receipt, error) {
 	var r Receipt
-	err := bounded(data)
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
-	if err != nil {
+	if err := readBounded(data, data, &r); err != nil {
 		return Receipt{}, fmt.Errorf("cannot read receipt: %w", err)
 	}
 	if r.Version > Version {
@@ -127,13 +113,13 @@ func ReadReceipt(data []byte) (Receipt, error) {
 	return r, nil
 }
 
-// bounded counts a message before it is decoded.
-func bounded(data []byte) error {
+// readBounded decodes a text of a message that has been counted before.
+func readBounded(data, text []byte, v any) error {
 	switch weight, entries := count(data); {
 	case weight > MaxWeight:
 		return fmt.Errorf("it would take %d bytes of memory: expected at most %d", weight, MaxWeight)
 	case entries > maxEntries:
 		return fmt.Errorf("it has %d entries of a kind: expected at most %d", entries, maxEntries)
 	}
-	return nil
+	return json.Unmarshal(text, v)
 }

@@ -85,8 +85,6 @@ func TestAReportIsCountedBeforeItIsRead(t *testing.T) {
 	}
 }
 
-func same(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
-
 // TestWhatAgentsTellIsRead: the largest reports that there are.
 func TestWhatAgentsTellIsRead(t *testing.T) {
 	spec := &process.Spec{Labels: json.RawMessage(`{"l":"` + strings.Repeat("x", wire.MaxSpec) + `"}`)}
@@ -124,7 +122,7 @@ func TestWhatAgentsTellIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := wire.ReadReport(data); err != nil || !slices.EqualFunc(got.Events, r.Events, same) {
+		if got, err := wire.ReadReport(data); err != nil || !slices.EqualFunc(got.Events, r.Events, bytes.Equal) {
 			t.Errorf("%s in %d bytes: %v", name, len(data), err)
 		}
 	}

@@ -3,7 +3,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"time"
 
 	"drover/internal/process"
@@ -120,7 +119,7 @@ type Report struct {
 	Observed []Observation `json:"observed,omitempty"`
 	// Events are in order, each a process.Event as the agent encoded it; see EncodeReport. An agent keeps each event
 	// until the server acknowledges it; a server takes each event once.
-	Events []json.RawMessage `json:"-"`
+	Events [][]byte `json:"-"`
 	// Trust identifies the Enrolment that the agent uses; nil if the agent cannot accept another.
 	Trust *TrustHeld `json:"trust,omitempty"`
 	// Place identifies the host and the data directory of the report, so that the server notices a copy of an agent.

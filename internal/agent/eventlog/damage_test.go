@@ -10,7 +10,7 @@ import (
 )
 
 // damaged returns a log whose only file was changed between two lives.
-func damaged(t *testing.T, change func([]byte) []byte) (got []json.RawMessage, dir string) {
+func damaged(t *testing.T, change func([]byte) []byte) (got [][]byte, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	l := open(t, dir)

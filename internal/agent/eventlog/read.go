@@ -106,7 +106,7 @@ func isEvent(line []byte) bool { return name.Match(line) && json.Valid(line) }
 // Pending returns the oldest events that are not acknowledged, those of earlier lives of the agent too, in their order
 // and as they were encoded: at most maxEvents, and none after those that already take maxBytes. More says that there are
 // others. It reads files, but does not hold up Append.
-func (l *Log) Pending(maxEvents, maxBytes int) (events []json.RawMessage, more bool) {
+func (l *Log) Pending(maxEvents, maxBytes int) (events [][]byte, more bool) {
 	from, segments, waiting := l.unread()
 	size := 0
 	take := func(line []byte) bool {
@@ -144,7 +144,7 @@ func (l *Log) unread() (position, []segment, [][]byte) {
 
 // Acknowledge drops events that Pending has returned: they are not returned again, nor after a restart. It is noted on
 // disk but not synced: after a power failure some may be told once more.
-func (l *Log) Acknowledge(events []json.RawMessage) {
+func (l *Log) Acknowledge(events [][]byte) {
 	if len(events) == 0 {
 		return
 	}

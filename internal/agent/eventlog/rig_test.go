@@ -44,7 +44,7 @@ func appendAll(l *eventlog.Log, from, to int) {
 }
 
 // pending returns all that is pending.
-func pending(t *testing.T, l *eventlog.Log) []json.RawMessage {
+func pending(t *testing.T, l *eventlog.Log) [][]byte {
 	t.Helper()
 	all, more := l.Pending(1<<20, 1<<30)
 	if more {
@@ -54,7 +54,7 @@ func pending(t *testing.T, l *eventlog.Log) []json.RawMessage {
 }
 
 // decoded returns events as they were appended. An event in a damaged file may have fields of other types.
-func decoded(lines []json.RawMessage) []process.Event {
+func decoded(lines [][]byte) []process.Event {
 	all := make([]process.Event, len(lines))
 	for i, line := range lines {
 		_ = json.Unmarshal(line, &all[i])
@@ -63,7 +63,7 @@ func decoded(lines []json.RawMessage) []process.Event {
 }
 
 // pids are what the events are told apart by.
-func pids(lines []json.RawMessage) []int {
+func pids(lines [][]byte) []int {
 	all := []int{}
 	for _, e := range decoded(lines) {
 		all = append(all, e.PID)

@@ -6,7 +6,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
@@ -55,9 +54,9 @@ type Journal interface {
 type Events interface {
 	// Pending returns the oldest events that are not acknowledged, as they were encoded: at most maxEvents, and none
 	// after those that already take maxBytes. More says that there are others.
-	Pending(maxEvents, maxBytes int) (events []json.RawMessage, more bool)
+	Pending(maxEvents, maxBytes int) (events [][]byte, more bool)
 	// Acknowledge drops events that Pending has returned.
-	Acknowledge(events []json.RawMessage)
+	Acknowledge(events [][]byte)
 }
 
 // Groups are the process groups of this host, by namespace.

@@ -232,15 +232,16 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 // history stores what has happened, and tells those who wait for it. What happened longer ago than events are kept is
 // not stored: it may have been before, and be sent again. An agent that has told more than agents do has to wait, and
 // to tell the rest later.
-func (c *collector) history(ctx context.Context, agent string, lines []json.RawMessage) error {
+func (c *collector) history(ctx context.Context, agent string, lines [][]byte) error {
 	if len(lines) == 0 {
 		return nil
 	}
 	now := c.clock.now()
 	events, old, strange := make([]store.NewEvent, 0, len(lines)), 0, 0
 	oldest, latest := now.Add(-c.kept).UnixMilli(), now.Add(clocksApart).UnixMilli()
+	var told process.Event
 	for _, line := range lines {
-		var told process.Event
+		told = process.Event{}
 		unread := json.Unmarshal(line, &told)
 		e, ok := shortEvent(told)
 		if e.At > latest { // no later event may seem to come before it

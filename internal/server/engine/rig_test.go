@@ -241,8 +241,8 @@ func (r *rig) takenOne() wire.Order {
 }
 
 // lines are events as an agent's log has them.
-func lines(events ...process.Event) []json.RawMessage {
-	all := make([]json.RawMessage, len(events))
+func lines(events ...process.Event) [][]byte {
+	all := make([][]byte, len(events))
 	for i, e := range events {
 		all[i], _ = json.Marshal(e) // a number that has no JSON would be missed
 	}
