@@ -69,8 +69,8 @@ func count(text []byte) (weight int64, longest int) {
 	return perByte*int64(len(text)) + perValue*int64(values) + perObject*int64(objects), longest
 }
 
-// EncodeReport returns a report as it travels: the report as JSON in the first line, and each event in a line of its own,
-// as the agent's log has it.
+// EncodeReport returns a report as it travels: the report as JSON in the first line, and each event in a line of its
+// own, as the agent's log has it.
 func EncodeReport(report any, events [][]byte) ([]byte, error) {
 	text, err := json.Marshal(report)
 	return bytes.Join(append([][]byte{text}, events...), []byte("\n")), err

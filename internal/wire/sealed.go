@@ -43,7 +43,8 @@ func HasContent(report []byte) bool {
 		Proof    json.RawMessage `json:"proof"`
 		Open     json.RawMessage `json:"open"`
 	}
-	return json.Unmarshal(report, &r) != nil || len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Proof)+len(r.Open) > 0
+	return json.Unmarshal(report, &r) != nil ||
+		len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Proof)+len(r.Open) > 0
 }
 
 // SealReport signs an encoded report to the servers of a fleet with the agent's key.

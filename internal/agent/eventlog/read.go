@@ -103,9 +103,9 @@ var name = regexp.MustCompile(`^\{"stream":"\w+","seq":[1-9]`)
 // isEvent reports whether a line is an event; an event without a name is none.
 func isEvent(line []byte) bool { return name.Match(line) && json.Valid(line) }
 
-// Pending returns the oldest events that are not acknowledged, those of earlier lives of the agent too, in their order
-// and as they were encoded: at most maxEvents, and none after those that already take maxBytes. More says that there are
-// others. It reads files, but does not hold up Append.
+// Pending returns the lines of the oldest events that are not acknowledged, those of earlier lives of the agent too, in
+// their order: at most maxEvents, and none after those that already take maxBytes. More says that there are others. It
+// reads files, but does not hold up Append.
 func (l *Log) Pending(maxEvents, maxBytes int) (events [][]byte, more bool) {
 	from, segments, waiting := l.unread()
 	size := 0

@@ -152,8 +152,8 @@ func shortEvent(e process.Event) (process.Event, bool) {
 	return e, true
 }
 
-// encoded returns an event with the JSON to store. That is the line of the agent, unless the server has changed what the
-// agent told, or the line is longer than an event may be; one that is too long still loses its proofs.
+// encoded returns an event with the JSON to store. That is the line of the agent, unless the server has changed what
+// the agent told, or the line is too long. An event that is still too long then loses its proofs.
 func encoded(e, told *process.Event, line []byte) store.NewEvent {
 	if len(line) <= maxEvent && utf8.Valid(line) && reflect.DeepEqual(e, told) {
 		return store.NewEvent{Event: *e, Body: string(line)}

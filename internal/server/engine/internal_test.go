@@ -325,13 +325,14 @@ func TestStoredEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	const begin = `{"stream":"s","seq":1,"kind":"exited",`
+	const anew = `{"stream":"s","seq":1,"at":0,"process":{"namespace":"","name":""},"kind":"exited"}`
 	for line, want := range map[string]string{
 		begin + ` "x":[] , "pid":7}`: begin + ` "x":[] , "pid":7}`,
 		begin + `"from":"running","cause":{"evidence":["a"]},"breach":{}}`: begin +
 			`"from":"running","cause":{"evidence":["a"]},"breach":{}}`,
-		begin + `"to":"nowhere"}`:            `{"stream":"s","seq":1,"at":0,"process":{"namespace":"","name":""},"kind":"exited"}`,
-		begin + "\"from\":\"\xff\"}":         `{"stream":"s","seq":1,"at":0,"process":{"namespace":"","name":""},"kind":"exited"}`,
-		begin + `"x":"` + long + long + `"}`: `{"stream":"s","seq":1,"at":0,"process":{"namespace":"","name":""},"kind":"exited"}`,
+		begin + `"to":"nowhere"}`:            anew,
+		begin + "\"from\":\"\xff\"}":         anew,
+		begin + `"x":"` + long + long + `"}`: anew,
 		string(tooLong):                      "",
 	} {
 		var told process.Event

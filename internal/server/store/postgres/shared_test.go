@@ -155,7 +155,8 @@ func TestCursorsOfTwoServers(t *testing.T) {
 					})
 				}
 				for _, db := range dbs[w%2:] { // some are told to both
-					if _, err := db.PutEvents(t.Context(), agent, time.Now(), storetest.NewEvents(events...)); err != nil {
+					_, err := db.PutEvents(t.Context(), agent, time.Now(), storetest.NewEvents(events...))
+					if err != nil {
 						t.Error(err)
 					}
 				}

@@ -16,7 +16,7 @@ func BenchmarkEvents(b *testing.B) {
 	const many, batch = 1_000_000, 500
 	db := open(b, filepath.Join(b.TempDir(), "drover.db"))
 	ctx := b.Context()
-	report := func(n int) []process.Event {
+	report := func(n int) []store.NewEvent {
 		events := make([]process.Event, batch)
 		for i := range events {
 			events[i] = process.Event{
@@ -26,10 +26,10 @@ func BenchmarkEvents(b *testing.B) {
 				Cause: process.Cause{ID: process.CauseExitStatus, Text: "it ended with exit status 1 after 12 s"},
 			}
 		}
-		return events
+		return storetest.NewEvents(events...)
 	}
 	put := func(n int) {
-		if _, err := db.PutEvents(ctx, fmt.Sprintf("UA%054d", n%100), time.Now(), storetest.NewEvents(report(n)...)); err != nil {
+		if _, err := db.PutEvents(ctx, fmt.Sprintf("UA%054d", n%100), time.Now(), report(n)); err != nil {
 			b.Fatal(err)
 		}
 	}

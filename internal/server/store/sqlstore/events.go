@@ -15,7 +15,9 @@ import (
 )
 
 // PutEvents stores the new events of one agent.
-func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time, events []store.NewEvent) (int, error) {
+func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time,
+	events []store.NewEvent,
+) (int, error) {
 	var stored []*store.NewEvent
 	err := db.writeSerially(ctx, func(ctx context.Context, tx tx) error {
 		known := map[string]uint64{}

@@ -318,7 +318,8 @@ func trimEvents(t *testing.T, s store.Store) {
 	putEvents(t, s, "loud", 0, exits("s", 1, 10)...) // they are known still
 	const streams = 1100
 	for i := range streams {
-		_, err := s.PutEvents(ctx, "loud", at(time.Duration(i+1)*time.Second), NewEvents(exits(fmt.Sprintf("stream-%d", i), 1, 1)...))
+		_, err := s.PutEvents(ctx, "loud", at(time.Duration(i+1)*time.Second),
+			NewEvents(exits(fmt.Sprintf("stream-%d", i), 1, 1)...))
 		must(t, err)
 	}
 	trim("loud", 1, 5000, streams+2)
