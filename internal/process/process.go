@@ -37,7 +37,7 @@ type (
 	Limits = v1.Limits
 	// Policy says how drover watches a process, and how long its operations may take.
 	Policy = v1.Policy
-	// Kind is manifest, ca or agent-signer.
+	// Kind says how long a process is meant to run.
 	Kind = v1.Kind
 	// Schedule says how drover runs a periodic process; Policy.Crontab or Policy.CycleTime say when.
 	Schedule = v1.Schedule

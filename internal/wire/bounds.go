@@ -38,7 +38,7 @@ func count(text []byte) (weight int64, longest int) {
 	depth, quoted, escaped := 0, false, false
 	for _, c := range text {
 		switch {
-		case c == '\n': // no text continues behind it
+		case c == '\n': // a text ends with its line, so that none hides the events behind it
 			quoted, escaped = false, false
 		case escaped:
 			escaped = false
@@ -69,8 +69,8 @@ func count(text []byte) (weight int64, longest int) {
 	return perByte*int64(len(text)) + perValue*int64(values) + perObject*int64(objects), longest
 }
 
-// EncodeReport returns a report as it travels: the report as JSON in the first line, and each event in a line of its
-// own, as the agent's log has it.
+// EncodeReport returns a report as it travels: what is encoded as a Report in the first line, and each event in a line
+// of its own, as the agent's log has it.
 func EncodeReport(report any, events [][]byte) ([]byte, error) {
 	text, err := json.Marshal(report)
 	return bytes.Join(append([][]byte{text}, events...), []byte("\n")), err
