@@ -22,7 +22,7 @@ type (
 	ProcessID = v1.ProcessID
 	// Agent is a joined host.
 	Agent = v1.Agent
-	// Host is the host in the caller's spelling.
+	// Host is the host of a process.
 	Host = v1.Host
 	// Instance is a running process.
 	Instance = v1.Instance

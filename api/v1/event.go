@@ -85,3 +85,6 @@ type ProcessID struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 }
+
+// String returns "namespace/name", for people and logs.
+func (id ProcessID) String() string { return id.Namespace + "/" + id.Name }

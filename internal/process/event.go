@@ -1,5 +1,7 @@
 package process
 
+import v1 "drover/api/v1"
+
 // Event is a change of a process. The agent of its host records it first. Stream and Seq together identify an event
 // for ever, so a resent event counts once.
 type Event struct {
@@ -88,25 +90,23 @@ func EventKinds() []EventKind {
 	}
 }
 
-// Actor is the cause of an event.
-type Actor struct {
-	Kind ActorKind `json:"kind,omitempty"`
-	// App and User belong to the caller; Operation is the item of the caller's task.
-	App       string `json:"app,omitempty"`
-	User      string `json:"user,omitempty"`
-	Operation string `json:"operation,omitempty"`
-}
-
-// ActorKind is the kind of an actor.
-type ActorKind string
+// The parts of an event that are the same in drover's own API.
+type (
+	// Actor is the cause of an event; its Kind is one of the constants below.
+	Actor = v1.Actor
+	// Breach is the proof of an exceeded limit. Samples are in order, oldest first.
+	Breach = v1.Breach
+	// Score is the rank of one process of a group when a victim was chosen.
+	Score = v1.Score
+)
 
 // The kinds of actors.
 const (
-	ActorCaller  ActorKind = "caller"  // a caller, by an operation
-	ActorPolicy  ActorKind = "policy"  // drover, by the policy in the spec
-	ActorKernel  ActorKind = "kernel"  // the out-of-memory killer, a fault of the program
-	ActorSelf    ActorKind = "self"    // the process itself
-	ActorOutside ActorKind = "outside" // a person or program on the host, not through drover
+	ActorCaller  = "caller"  // a caller, by an operation
+	ActorPolicy  = "policy"  // drover, by the policy in the spec
+	ActorKernel  = "kernel"  // the out-of-memory killer, a fault of the program
+	ActorSelf    = "self"    // the process itself
+	ActorOutside = "outside" // a person or program on the host, not through drover
 )
 
 // Exit tells how a process or a command ended.
@@ -141,25 +141,6 @@ func (e *Exit) Cause() CauseID {
 		return CauseExitStatus
 	}
 	return CauseExited
-}
-
-// Breach is the proof of an exceeded limit.
-type Breach struct {
-	// Resource is "cpu" or "mem"; Limit and Samples are percent of the whole machine, oldest sample first.
-	Resource string    `json:"resource"`
-	Limit    float64   `json:"limit"`
-	Samples  []float64 `json:"samples"`
-	// Group is the id of the process group whose pool was exceeded; Scores are all candidates, highest first.
-	Group  string  `json:"group,omitempty"`
-	Scores []Score `json:"scores,omitempty"`
-}
-
-// Score is the rank of one process of a group when a victim was chosen.
-type Score struct {
-	Process ID      `json:"process"`
-	Usage   float64 `json:"usage"`
-	Limit   float64 `json:"limit,omitempty"`
-	Score   float64 `json:"score"`
 }
 
 // Run is one run of a periodic or single-run process. Times are Unix milliseconds; Ended is 0 while it lasts.

@@ -12,16 +12,10 @@ import (
 
 // ID names a process within one agent. Both parts are the caller's own words. drover never alters or trims them, and
 // never uses them as a path, a subject or a cgroup name: Hash is for that.
-type ID struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-}
+type ID = v1.ProcessID
 
-// String returns "namespace/name", for people and logs.
-func (id ID) String() string { return id.Namespace + "/" + id.Name }
-
-// Hash returns 32 lower-case hexadecimal digits that represent the id in places that allow only safe characters.
-func (id ID) Hash() string {
+// Hash returns 32 lower-case hexadecimal digits that represent an id in places that allow only safe characters.
+func Hash(id ID) string {
 	h := sha256.New()
 	h.Write([]byte(id.Namespace))
 	h.Write([]byte{0})
@@ -43,7 +37,7 @@ type (
 	Limits = v1.Limits
 	// Policy says how drover watches a process, and how long its operations may take.
 	Policy = v1.Policy
-	// Kind is manifest, ca or agent-signer.
+	// Kind says how long a process is meant to run.
 	Kind = v1.Kind
 	// Schedule says how drover runs a periodic process; Policy.Crontab or Policy.CycleTime say when.
 	Schedule = v1.Schedule

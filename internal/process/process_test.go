@@ -86,7 +86,7 @@ func TestHash(t *testing.T) {
 	}
 	seen := map[string]process.ID{}
 	for _, id := range ids {
-		h := id.Hash()
+		h := process.Hash(id)
 		if len(h) != 32 || strings.Trim(h, "0123456789abcdef") != "" {
 			t.Errorf("%v: %q is not 32 hexadecimal digits", id, h)
 		}
@@ -94,12 +94,12 @@ func TestHash(t *testing.T) {
 			t.Errorf("%v and %v have the same hash", id, other)
 		}
 		seen[h] = id
-		if h != id.Hash() {
+		if h != process.Hash(id) {
 			t.Errorf("%v has two hashes", id)
 		}
 	}
 	// It names things on disk, so it must stay what it is.
-	if got, want := (process.ID{Namespace: "ns", Name: "nginx"}).Hash(),
+	if got, want := process.Hash(process.ID{Namespace: "ns", Name: "nginx"}),
 		"b12a8e8bb44c59c20d60a2fb2e9272f6"; got != want {
 		t.Errorf("the hash has changed from %s to %s", want, got)
 	}

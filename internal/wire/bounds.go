@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -37,6 +38,8 @@ func count(text []byte) (weight int64, longest int) {
 	depth, quoted, escaped := 0, false, false
 	for _, c := range text {
 		switch {
+		case c == '\n': // a text ends with its line, so that none hides the events behind it
+			quoted, escaped = false, false
 		case escaped:
 			escaped = false
 		case quoted:
@@ -66,13 +69,24 @@ func count(text []byte) (weight int64, longest int) {
 	return perByte*int64(len(text)) + perValue*int64(values) + perObject*int64(objects), longest
 }
 
-// ReadReport decodes a report. It rejects a report that is larger than any that agents send.
+// EncodeReport returns a report as it travels: what is encoded as a Report in the first line, and each event in a line
+// of its own, as the agent's log has it.
+func EncodeReport(report any, events [][]byte) ([]byte, error) {
+	text, err := json.Marshal(report)
+	return bytes.Join(append([][]byte{text}, events...), []byte("\n")), err
+}
+
+// ReadReport decodes a report, but not its events. It rejects a report that is larger than any that agents send.
 func ReadReport(data []byte) (*Report, error) {
 	if len(data) > MaxReport {
 		return nil, fmt.Errorf("cannot read report of %d bytes: expected at most %d", len(data), MaxReport)
 	}
+	if n := bytes.Count(data, []byte("\n")); n > maxEntries {
+		return nil, fmt.Errorf("cannot read report of %d events: expected at most %d", n, maxEntries)
+	}
 	var r Report
-	if err := readBounded(data, &r); err != nil {
+	lines := bytes.Split(data, []byte("\n"))
+	if err := readBounded(data, lines[0], &r); err != nil {
 		return nil, fmt.Errorf("cannot read report: %w", err)
 	}
 	if r.Version > Version {
@@ -83,13 +97,14 @@ func ReadReport(data []byte) (*Report, error) {
 		return nil, fmt.Errorf("cannot read report: its session, its place or what it names is longer than %d bytes",
 			maxName)
 	}
+	r.Events = lines[1:]
 	return &r, nil
 }
 
 // ReadReceipt decodes a receipt. It rejects a receipt that is larger than any that agents send.
 func ReadReceipt(data []byte) (Receipt, error) {
 	var r Receipt
-	if err := readBounded(data, &r); err != nil {
+	if err := readBounded(data, data, &r); err != nil {
 		return Receipt{}, fmt.Errorf("cannot read receipt: %w", err)
 	}
 	if r.Version > Version {
@@ -98,13 +113,13 @@ func ReadReceipt(data []byte) (Receipt, error) {
 	return r, nil
 }
 
-// readBounded decodes a message that has been counted before.
-func readBounded(data []byte, v any) error {
+// readBounded decodes a text of a message that has been counted before.
+func readBounded(data, text []byte, v any) error {
 	switch weight, entries := count(data); {
 	case weight > MaxWeight:
 		return fmt.Errorf("it would take %d bytes of memory: expected at most %d", weight, MaxWeight)
 	case entries > maxEntries:
 		return fmt.Errorf("it has %d entries of a kind: expected at most %d", entries, maxEntries)
 	}
-	return json.Unmarshal(data, v)
+	return json.Unmarshal(text, v)
 }

@@ -1,9 +1,11 @@
 package wire_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,19 +22,21 @@ func many(begin, part, end string, size int) []byte {
 // bombs are reports that would take far more memory than they have bytes.
 func bombs(size int) map[string][]byte {
 	return map[string][]byte{
-		"events":    many(`{"version":1,"events":[`, `{}`, `]}`, size),
+		"events":    bytes.ReplaceAll(many(`{"version":1},`, `{}`, ``, size), []byte(","), []byte("\n")),
+		"no events": bytes.Repeat([]byte("\n"), size),
 		"states":    many(`{"version":1,"observed":[`, `{}`, `]}`, size),
 		"outcomes":  many(`{"version":1,"progress":[`, `{"outcome":{}}`, `]}`, size),
 		"questions": many(`{"version":1,"open":[`, `""`, `]}`, size),
 		"runs":      many(`{"version":1,"observed":[{"status":{"runs":[`, `{}`, `]}}]}`, size),
 		"causes":    many(`{"version":1,"observed":[{"status":{"further":[`, `{}`, `]}}]}`, size),
-		"scores":    many(`{"version":1,"events":[{"breach":{"scores":[`, `{}`, `]}}]}`, size),
-		"evidence":  many(`{"version":1,"events":[{"cause":{"evidence":[`, `""`, `]}}]}`, size),
+		"scores":    many("{}\n"+`{"breach":{"scores":[`, `{}`, `]}}`, size),
+		"evidence":  many("{}\n"+`{"cause":{"evidence":[`, `""`, `]}}`, size),
 		"records":   many(`{"version":1,"hello":{"disk":{"records":{`, `"":{}`, `}}}}`, size),
-		"twice":     many(`{"version":1,"EVENTS":[],"events":[`, `{}`, `]}`, size),
+		"twice":     many(`{"version":1,"OBSERVED":[],"observed":[`, `{}`, `]}`, size),
 		"nested": []byte(`{"version":1,"observed":[{"spec":{"labels":` + strings.Repeat(`[`, size/2) +
 			strings.Repeat(`]`, size/2) + `}}]}`),
-		"hidden":       many(`{"version":1,"place":"\"","events":[`, `{}`, `]}`, size),
+		"hidden":       many(`{"version":1,"place":"\"","observed":[`, `{}`, `]}`, size),
+		"half a text":  many("{}\n\"\n"+`{"breach":{"scores":[`, `{}`, `]}}`, size),
 		"other fields": many(`{"version":1,"x":[`, `{"a":{}}`, `]}`, size),
 	}
 }
@@ -44,7 +48,13 @@ func TestAReportIsCountedBeforeItIsRead(t *testing.T) {
 		for name, data := range bombs(size) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := wire.ReadReport(data)
+			r, err := wire.ReadReport(data)
+			if err == nil { // its events are decoded, too
+				events := make([]process.Event, len(r.Events))
+				for i, line := range r.Events {
+					_ = json.Unmarshal(line, &events[i])
+				}
+			}
 			runtime.ReadMemStats(&after)
 			taken := int64(after.TotalAlloc - before.TotalAlloc)
 			if most := min(wire.Weight(data), wire.MaxWeight) + 1<<20; taken > most {
@@ -58,7 +68,7 @@ func TestAReportIsCountedBeforeItIsRead(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"too large": many(`{"version":1,"open":[`, `"`+strings.Repeat("x", 1000)+`"`, `]}`,
 			wire.MaxReport+1e4),
-		"more entries than agents": many(`{"version":1,"events":[`, `{"stream":"s"}`, `]}`, 20_000),
+		"more entries than agents": bytes.Repeat([]byte("{}\n"), 1002),
 	} {
 		if _, err := wire.ReadReport(data); err == nil {
 			t.Errorf("%s: it was read", name)
@@ -94,7 +104,8 @@ func TestWhatAgentsTellIsRead(t *testing.T) {
 			Stream: "s", Seq: uint64(i), Output: strings.Repeat("\n", 500),
 			Breach: &process.Breach{Scores: make([]process.Score, 10)},
 		}
-		busy.Events = append(busy.Events, e)
+		line, _ := json.Marshal(e)
+		busy.Events = append(busy.Events, line)
 		busy.Open = append(busy.Open, strings.Repeat("i", 60))
 	}
 	home := wire.Report{Version: 1, Hello: &wire.Hello{
@@ -107,11 +118,11 @@ func TestWhatAgentsTellIsRead(t *testing.T) {
 		home.Hello.Groups[namespace] = strings.Repeat("d", 64)
 	}
 	for name, r := range map[string]wire.Report{"states": full, "events": busy, "an introduction": home} {
-		data, err := json.Marshal(r)
+		data, err := wire.EncodeReport(r, r.Events)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := wire.ReadReport(data); err != nil {
+		if got, err := wire.ReadReport(data); err != nil || !slices.EqualFunc(got.Events, r.Events, bytes.Equal) {
 			t.Errorf("%s in %d bytes: %v", name, len(data), err)
 		}
 	}

@@ -57,13 +57,22 @@ func theirs(t *testing.T, kind nkeys.PrefixByte, seed string) string {
 // TestRecordedMessages: what the first build wrote is understood, all of it, and what is written of it today says the
 // same to the first build.
 func TestRecordedMessages(t *testing.T) {
+	report, event, _ := bytes.Cut(recorded(t, "report"), []byte("\n"))
 	for name, message := range map[string]any{
 		"enrolment": &wire.Enrolment{}, "introduction": &wire.Report{}, "heartbeat": &wire.Report{},
-		"report": &wire.Report{},
+		"report": &wire.Report{}, "event": &process.Event{},
 		"answer": &wire.ReportAck{}, "refusal": &wire.ReportAck{}, "receipt": &wire.Receipt{},
 		"orders": &wire.Manifest{}, "desired": &wire.Manifest{},
 	} {
-		data := recorded(t, name)
+		var data []byte
+		switch name {
+		case "report":
+			data = report
+		case "event":
+			data = event
+		default:
+			data = recorded(t, name)
+		}
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.DisallowUnknownFields()
 		if err := d.Decode(message); err != nil {

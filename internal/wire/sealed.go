@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,19 +33,18 @@ var ErrUnsigned = errors.New("not signed")
 // HasContent reports whether a report holds anything that a server stores or trusts. A report without such content is a
 // heartbeat and needs no signature: it only shows that its sender is alive.
 func HasContent(report []byte) bool {
-	if len(report) > maxHeartbeat {
+	if len(report) > maxHeartbeat || bytes.IndexByte(report, '\n') >= 0 {
 		return true
 	}
 	var r struct {
 		Hello    json.RawMessage `json:"hello"`
 		Progress json.RawMessage `json:"progress"`
 		Observed json.RawMessage `json:"observed"`
-		Events   json.RawMessage `json:"events"`
 		Proof    json.RawMessage `json:"proof"`
 		Open     json.RawMessage `json:"open"`
 	}
-	return json.Unmarshal(report, &r) != nil || len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Events)+len(r.Proof)+
-		len(r.Open) > 0
+	return json.Unmarshal(report, &r) != nil ||
+		len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Proof)+len(r.Open) > 0
 }
 
 // SealReport signs an encoded report to the servers of a fleet with the agent's key.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"drover/internal/process"
 	"drover/internal/wire"
 )
 
@@ -34,7 +33,6 @@ func TestTells(t *testing.T) {
 		{Hello: &wire.Hello{}},
 		{Progress: []wire.Progress{{}}},
 		{Observed: []wire.Observation{{}}},
-		{Events: []process.Event{{}}},
 		{Proof: "p"},
 		{Open: []string{"o"}},
 	} {
@@ -42,7 +40,7 @@ func TestTells(t *testing.T) {
 			t.Errorf("%s tells nothing (%v)", data, err)
 		}
 	}
-	for _, text := range []string{"", "[]", "{", "\x02", `{"version":"1"` + string(bytes.Repeat([]byte(" "), 5<<10)) +
+	for _, text := range []string{"", "[]", "{", "\x02", "{}\n", `{"version":"1"` + string(bytes.Repeat([]byte(" "), 5<<10)) +
 		"}", `{"hello":null}`} {
 		if !wire.HasContent([]byte(text)) {
 			t.Errorf("%.20q tells nothing", text)

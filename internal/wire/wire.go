@@ -117,9 +117,9 @@ type Report struct {
 	Hello    *Hello        `json:"hello,omitempty"`
 	Progress []Progress    `json:"progress,omitempty"`
 	Observed []Observation `json:"observed,omitempty"`
-	// Events are in order. An agent keeps each event until the server acknowledges it; a server takes each event
-	// once.
-	Events []process.Event `json:"events,omitempty"`
+	// Events are in order, each a process.Event as the agent encoded it; see EncodeReport. An agent keeps each event
+	// until the server acknowledges it; a server takes each event once.
+	Events [][]byte `json:"-"`
 	// Trust identifies the Enrolment that the agent uses; nil if the agent cannot accept another.
 	Trust *TrustHeld `json:"trust,omitempty"`
 	// Place identifies the host and the data directory of the report, so that the server notices a copy of an agent.

@@ -67,12 +67,21 @@ func (h *hostile) seal(report []byte) []byte {
 	return data
 }
 
+// lines are events as an agent's log has them.
+func lines(events ...process.Event) [][]byte {
+	all := make([][]byte, len(events))
+	for i, e := range events {
+		all[i], _ = json.Marshal(e) // a number that has no JSON would be missed
+	}
+	return all
+}
+
 // tell sends a report as the next one of the agent's session, and returns what it is answered.
 func (h *hostile) tell(r wire.Report) (ack wire.ReportAck) {
 	h.t.Helper()
 	h.number++
 	r.Version, r.Session, r.Number = wire.Version, "s9", h.number
-	data, err := json.Marshal(r)
+	data, err := wire.EncodeReport(r, r.Events)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -98,7 +107,7 @@ func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
 	h := f.turn(t, "evil")
 	var bombs [][]byte
 	for _, parts := range [][2]string{
-		{`{"version":1,"events":[{}`, `]}`},
+		{"{}\n" + `{"breach":{"scores":[{}`, `]}}`},
 		{`{"version":1,"observed":[{"status":{"runs":[{}`, `]}}]}`},
 		{`{"version":1,"hello":{"disk":{"records":{"":{}`, `}}}}`},
 	} {
@@ -150,14 +159,16 @@ func TestOneHostSpeaksForItselfOnly(t *testing.T) {
 		"exited\ndata: {}\n\nid: 3\nevent: given-up\ndata: {\"cursor\":3,\"host\":{\"id\":\"0:10.0.0.1\"},\"name\":\"db\"}\n\nevent: x")
 	long := strings.Repeat("x", 100<<10)
 	now := time.Now().UnixMilli()
-	ack := h.tell(wire.Report{Events: []process.Event{
-		{Stream: "s", Seq: 1, At: now, Process: name, Kind: forged},
-		{
+	ack := h.tell(wire.Report{Events: lines(
+		process.Event{Stream: "s", Seq: 1, At: now, Process: name, Kind: forged},
+		process.Event{
 			Stream: "s", Seq: 2, At: now, Process: name, Kind: process.EventExited, From: "running\n\nid: 9", Output: long,
 			Cause: process.Cause{Text: long, Evidence: []string{long, long}},
 		},
-		{Stream: "s", Seq: 3, At: now, Process: process.ID{Namespace: long, Name: "x"}, Kind: process.EventExited},
-	}})
+		process.Event{
+			Stream: "s", Seq: 3, At: now, Process: process.ID{Namespace: long, Name: "x"}, Kind: process.EventExited,
+		},
+	)})
 	if ack.Error != "" {
 		t.Fatal(ack.Error)
 	}
@@ -187,7 +198,7 @@ func TestOneHostSpeaksForItselfOnly(t *testing.T) {
 				Kind: process.EventExited,
 			})
 		}
-		waits = strings.Contains(h.tell(wire.Report{Events: flood}).Error, "too many events")
+		waits = strings.Contains(h.tell(wire.Report{Events: lines(flood...)}).Error, "too many events")
 	}
 	if !waits {
 		t.Error("a host may tell of as many events as it likes")

@@ -30,10 +30,10 @@ func TestTimesOfOneHost(t *testing.T) {
 	far := int64(math.MaxInt64)
 	ack := h.tell(wire.Report{
 		At: far, Hello: &wire.Hello{IP: "127.0.0.2", Build: "evil", Started: far},
-		Events: []process.Event{
-			{Stream: "s", Seq: 1, At: far, Process: name, Kind: process.EventExited},
-			{Stream: "s", Seq: 2, At: time.Now().UnixMilli(), Process: name, Kind: process.EventExited},
-		},
+		Events: lines(
+			process.Event{Stream: "s", Seq: 1, At: far, Process: name, Kind: process.EventExited},
+			process.Event{Stream: "s", Seq: 2, At: time.Now().UnixMilli(), Process: name, Kind: process.EventExited},
+		),
 		Observed: []wire.Observation{{Process: name, Status: process.Status{
 			State: "running", RegisteredAt: far,
 			ReportedAt: far, LastStartAt: far, NextRun: far,

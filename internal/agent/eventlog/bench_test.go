@@ -36,3 +36,18 @@ func BenchmarkPending(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPendingFull is what it costs to read the events of a full report.
+func BenchmarkPendingFull(b *testing.B) {
+	l, err := eventlog.Open(eventlog.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	appendAll(l, 1, 500)
+	for b.Loop() {
+		if events, _ := l.Pending(500, 1<<20); len(events) != 500 {
+			b.Fatalf("%d events", len(events))
+		}
+	}
+}

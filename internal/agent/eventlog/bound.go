@@ -20,20 +20,14 @@ const (
 	longestLine = 256 << 10
 )
 
-// entry is an event and the line that it is written as.
-type entry struct {
-	event process.Event
-	line  []byte
-}
-
-// encoded returns the entry of an event, which it bounds.
-func encoded(e process.Event) entry {
+// encode returns the line that an event is written as. It bounds the event.
+func encode(e process.Event) []byte {
 	e = bounded(e)
 	for {
 		line, err := json.Marshal(e)
 		switch {
 		case err == nil && len(line) < longestLine:
-			return entry{event: e, line: append(line, '\n')}
+			return append(line, '\n')
 		case err == nil && e.Breach != nil && len(e.Breach.Scores) > 0: // the highest stay
 			b := *e.Breach
 			b.Scores = b.Scores[:len(b.Scores)/2]
@@ -44,7 +38,7 @@ func encoded(e process.Event) entry {
 				PID: e.PID, Attempt: e.Attempt,
 			}
 			line, _ = json.Marshal(e) // nothing is left that could fail
-			return entry{event: e, line: append(line, '\n')}
+			return append(line, '\n')
 		}
 	}
 }

@@ -8,6 +8,7 @@ package eventlog
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,8 +49,8 @@ type Log struct {
 	seq      uint64
 	files    files
 	position position // what comes before it is acknowledged
-	// waiting are the events that could not be written yet, oldest first, and lost is how many there were too many.
-	waiting []entry
+	// waiting are the lines that could not be written yet, oldest first, and lost is how many events were too many.
+	waiting [][]byte
 	lost    int
 	// confessed is how many have been told to be lost.
 	confessed int
@@ -110,28 +111,32 @@ func (l *Log) keep(e process.Event) {
 	if e.At == 0 {
 		e.At = l.cfg.Now().UnixMilli()
 	}
-	n := encoded(e)
-	if len(l.waiting) == 0 && l.write(n) {
+	line := encode(e)
+	if len(l.waiting) == 0 && l.write(line) {
 		return
 	}
-	l.waiting = append(l.waiting, n)
+	l.waiting = append(l.waiting, line)
 	if len(l.waiting) > maxWaiting {
-		l.lost += weight(l.waiting[0].event)
+		l.lost += weight(l.waiting[0])
 		l.waiting = slices.Delete(l.waiting, 0, 1)
 	}
 }
 
-// weight is how many events are lost with one.
-func weight(e process.Event) int {
-	if e.Kind == process.EventsLost {
+// weight is how many events are lost with a line.
+func weight(line []byte) int {
+	var e struct {
+		Kind    process.EventKind `json:"kind"`
+		Attempt int               `json:"attempt"`
+	}
+	if json.Unmarshal(line, &e) == nil && e.Kind == process.EventsLost {
 		return e.Attempt
 	}
 	return 1
 }
 
-// write reports whether an event could be written.
-func (l *Log) write(e entry) bool {
-	rotated, err := l.files.write(e.line, l.cfg.Now())
+// write reports whether a line could be written.
+func (l *Log) write(line []byte) bool {
+	rotated, err := l.files.write(line, l.cfg.Now())
 	if err != nil {
 		if !l.failing {
 			l.cfg.Log.Error("cannot write event, keeping it in memory", "error", err)

@@ -33,7 +33,7 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 	second.At = 0
 	l.Append(first)
 	l.Append(second)
-	got := pending(t, l)
+	got := decoded(pending(t, l))
 	if len(got) != 2 || got[0].Stream == "" {
 		t.Fatalf("%d events: %+v", len(got), got)
 	}
@@ -97,7 +97,7 @@ func TestKilledAgent(t *testing.T) {
 		same(t, "left from before", upTo(10*life-6, 10*life)[max(0, 7-10*life):], pids(pending(t, l)))
 		appendAll(l, 10*life+1, 10*life+10)
 		all := pending(t, l)
-		last := all[len(all)-1]
+		last := decoded(all)[len(all)-1]
 		if last.Seq != 10 || streams[last.Stream] {
 			t.Errorf("life %d ends with number %d of stream %s", life, last.Seq, last.Stream)
 		}
@@ -141,8 +141,9 @@ func TestBounds(t *testing.T) {
 	l.Append(long)
 	l.Append(odd)
 	l.Append(crowd)
-	got := pending(t, l)
-	same(t, "events", upTo(1, 3), pids(got))
+	lines := pending(t, l)
+	same(t, "events", upTo(1, 3), pids(lines))
+	got := decoded(lines)
 	e := got[0]
 	if len(e.Output) > 4<<10 || len(e.Output) < 4<<10-4 || !utf8.ValidString(e.Output) ||
 		!strings.HasSuffix(e.Output, "éé") {
@@ -221,7 +222,7 @@ func TestSideBySide(t *testing.T) {
 	told := 0
 	for finished := false; ; {
 		events, more := l.Pending(50, 1<<20)
-		for i, e := range events {
+		for i, e := range decoded(events) {
 			told++
 			if e.Seq != uint64(told) {
 				t.Fatalf("number %d comes as event %d, place %d", e.Seq, told, i)

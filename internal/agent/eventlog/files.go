@@ -188,7 +188,7 @@ func (f *files) trim(p position, now time.Time) (lost int, err error) {
 		}
 		unread := 0
 		if !has { // what cannot be read cannot be counted either
-			_, _ = walk(f.dir, p, []segment{s}, func(f readEvent) bool { unread += weight(f.event); return true })
+			_, _ = walk(f.dir, p, []segment{s}, func(line []byte) bool { unread += weight(line); return true })
 		}
 		if err := os.Remove(s.path(f.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return lost, err

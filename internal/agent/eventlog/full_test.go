@@ -63,7 +63,7 @@ func TestFarTooMuch(t *testing.T) {
 	l.Append(happened(201)) // whatever the last one has removed is told with this one
 	told, lost := 0, 0
 	next := 0
-	for _, e := range pending(t, l) {
+	for _, e := range decoded(pending(t, l)) {
 		if e.Kind == process.EventsLost {
 			lost += e.Attempt
 			continue
@@ -129,7 +129,7 @@ func TestFullMemory(t *testing.T) {
 	d.has(-1)
 	l.Append(happened(0))
 	l = open(t, dir)
-	all := pending(t, l)
+	all := decoded(pending(t, l))
 	if n := len(all); n != eventlog.MaxWaiting+2 {
 		t.Fatalf("%d events", n)
 	}
@@ -145,7 +145,7 @@ func TestLossIsToldOnAFullDisk(t *testing.T) {
 	l.Disk((&disk{}).create)
 	appendAll(l, 1, eventlog.MaxWaiting+1)
 	l.Acknowledge(pending(t, l))
-	all := pending(t, l)
+	all := decoded(pending(t, l))
 	if len(all) != 1 || all[0].Kind != process.EventsLost || all[0].Attempt != 1 {
 		t.Errorf("%+v", all)
 	}

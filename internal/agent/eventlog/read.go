@@ -7,16 +7,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"syscall"
-
-	"drover/internal/process"
 )
-
-// readEvent is an event in a file.
-type readEvent struct {
-	event process.Event
-	size  int
-}
 
 // walkResult is what came of a walk.
 type walkResult struct {
@@ -26,10 +20,10 @@ type walkResult struct {
 }
 
 // walk reads the events after a position, oldest first, until there are no more or visit says that it is enough; the
-// one that it says it of is not passed. What is damaged is skipped, and so is the half line that a power failure may
-// leave at the end. A segment that cannot be read is passed over, and is the error, unless it is the agent that is
-// short of something: then nothing behind it is read now.
-func walk(dir string, from position, segments []segment, visit func(readEvent) bool) (t walkResult, err error) {
+// one that it says it of is not passed. A line, which has its end, is valid until visit returns. What is damaged is
+// skipped, and so is the half line that a power failure may leave at the end. A segment that cannot be read is passed
+// over, and is the error, unless it is the agent that is short of something: then nothing behind it is read now.
+func walk(dir string, from position, segments []segment, visit func(line []byte) bool) (t walkResult, err error) {
 	t.end = from
 	for _, s := range segments {
 		at := position{segment: s.number}
@@ -52,7 +46,7 @@ func short(err error) bool {
 }
 
 // segment walks one of them; false says that it is enough.
-func (t *walkResult) segment(dir string, at position, s segment, visit func(readEvent) bool) (bool, error) {
+func (t *walkResult) segment(dir string, at position, s segment, visit func(line []byte) bool) (bool, error) {
 	f, err := os.Open(s.path(dir))
 	if err != nil {
 		return true, err
@@ -74,9 +68,9 @@ func (t *walkResult) segment(dir string, at position, s segment, visit func(read
 		case err != nil:
 			return true, known(err)
 		default:
-			if e, ok := parse(line); !ok {
+			if !isEvent(line) {
 				t.damaged++
-			} else if !visit(readEvent{event: e, size: len(line)}) {
+			} else if !visit(line) {
 				return false, nil
 			}
 		}
@@ -103,29 +97,29 @@ func skipLine(r *bufio.Reader) (n int64, err error) {
 	}
 }
 
-// parse reads a line; an event without a name is none.
-func parse(line []byte) (e process.Event, ok bool) {
-	err := json.Unmarshal(bytes.TrimSuffix(line, []byte("\n")), &e)
-	return e, err == nil && e.Stream != "" && e.Seq > 0
-}
+// name is what the line of an event begins with.
+var name = regexp.MustCompile(`^\{"stream":"\w+","seq":[1-9]`)
 
-// Pending returns the oldest events that are not acknowledged, those of earlier lives of the agent too, in their order:
-// at most maxEvents, and none after those that already take maxBytes. More says that there are others. It reads files,
-// but does not hold up Append.
-func (l *Log) Pending(maxEvents, maxBytes int) (events []process.Event, more bool) {
+// isEvent reports whether a line is an event; an event without a name is none.
+func isEvent(line []byte) bool { return name.Match(line) && json.Valid(line) }
+
+// Pending returns the lines of the oldest events that are not acknowledged, those of earlier lives of the agent too, in
+// their order: at most maxEvents, and none after those that already take maxBytes. More says that there are others. It
+// reads files, but does not hold up Append.
+func (l *Log) Pending(maxEvents, maxBytes int) (events [][]byte, more bool) {
 	from, segments, waiting := l.unread()
-	bytes := 0
-	take := func(e process.Event, size int) bool {
-		if len(events) >= maxEvents || bytes >= maxBytes {
+	size := 0
+	take := func(line []byte) bool {
+		if len(events) >= maxEvents || size >= maxBytes {
 			more = true
 			return false
 		}
-		events = append(events, e)
-		bytes += size
+		events = append(events, bytes.Clone(line[:len(line)-1]))
+		size += len(line)
 		return true
 	}
 	if len(segments) > 0 {
-		t, err := walk(l.cfg.Dir, from, segments, func(f readEvent) bool { return take(f.event, f.size) })
+		t, err := walk(l.cfg.Dir, from, segments, take)
 		switch {
 		case short(err):
 			return events, false // what comes later waits with the rest
@@ -133,8 +127,8 @@ func (l *Log) Pending(maxEvents, maxBytes int) (events []process.Event, more boo
 			l.advance(from, t, err) // nothing but damage: it need not be read again
 		}
 	}
-	for _, e := range waiting {
-		if more || !take(e.event, len(e.line)) {
+	for _, line := range waiting {
+		if more || !take(line) {
 			break
 		}
 	}
@@ -142,39 +136,31 @@ func (l *Log) Pending(maxEvents, maxBytes int) (events []process.Event, more boo
 }
 
 // unread returns where the unacknowledged begins, the segments that hold some of it, and what waits.
-func (l *Log) unread() (position, []segment, []entry) {
+func (l *Log) unread() (position, []segment, [][]byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.position, l.files.after(l.position), append([]entry(nil), l.waiting...)
+	return l.position, l.files.after(l.position), slices.Clone(l.waiting)
 }
 
 // Acknowledge drops events that Pending has returned: they are not returned again, nor after a restart. It is noted on
 // disk but not synced: after a power failure some may be told once more.
-func (l *Log) Acknowledge(events []process.Event) {
+func (l *Log) Acknowledge(events [][]byte) {
 	if len(events) == 0 {
 		return
 	}
-	type name struct {
-		stream string
-		seq    uint64
+	told := make(map[string]bool, len(events))
+	for _, e := range events {
+		told[string(e)] = true
 	}
-	has := make(map[name]bool, len(events))
-	for i := range events {
-		has[name{events[i].Stream, events[i].Seq}] = true
-	}
+	has := func(line []byte) bool { return told[string(line[:len(line)-1])] }
 	from, segments, _ := l.unread()
 	if len(segments) > 0 {
-		t, err := walk(l.cfg.Dir, from, segments, func(f readEvent) bool {
-			return has[name{
-				f.event.Stream,
-				f.event.Seq,
-			}]
-		})
+		t, err := walk(l.cfg.Dir, from, segments, has)
 		l.advance(from, t, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.waiting) > 0 && has[name{l.waiting[0].event.Stream, l.waiting[0].event.Seq}] {
+	for len(l.waiting) > 0 && has(l.waiting[0]) {
 		l.waiting = l.waiting[1:]
 	}
 	l.trim()

@@ -1,6 +1,7 @@
 package eventlog_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -42,8 +43,8 @@ func appendAll(l *eventlog.Log, from, to int) {
 	}
 }
 
-// pending returns all that is pending, taken a few at a time.
-func pending(t *testing.T, l *eventlog.Log) []process.Event {
+// pending returns all that is pending.
+func pending(t *testing.T, l *eventlog.Log) [][]byte {
 	t.Helper()
 	all, more := l.Pending(1<<20, 1<<30)
 	if more {
@@ -52,10 +53,19 @@ func pending(t *testing.T, l *eventlog.Log) []process.Event {
 	return all
 }
 
+// decoded returns events as they were appended. An event in a damaged file may have fields of other types.
+func decoded(lines [][]byte) []process.Event {
+	all := make([]process.Event, len(lines))
+	for i, line := range lines {
+		_ = json.Unmarshal(line, &all[i])
+	}
+	return all
+}
+
 // pids are what the events are told apart by.
-func pids(events []process.Event) []int {
+func pids(lines [][]byte) []int {
 	all := []int{}
-	for _, e := range events {
+	for _, e := range decoded(lines) {
 		all = append(all, e.PID)
 	}
 	return all

@@ -200,7 +200,7 @@ func TestTakeDownEndsTheTree(t *testing.T) {
 				if err != nil || after.Runtime.Process != nil || len(w.Living()) != 0 {
 					t.Errorf("%v, %+v: %v live, want none", err, after, w.Living())
 				}
-				if p, _ := w.GetProgress("takedown-" + nginx().Hash()); len(p.Steps) != 0 {
+				if p, _ := w.GetProgress("takedown-" + process.Hash(nginx())); len(p.Steps) != 0 {
 					t.Errorf("progress is left: %+v", p)
 				}
 			})

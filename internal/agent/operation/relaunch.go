@@ -12,7 +12,7 @@ import (
 )
 
 // relaunchKey is where the progress of a relaunch is kept.
-func relaunchKey(id process.ID) string { return "relaunch-" + id.Hash() }
+func relaunchKey(id process.ID) string { return "relaunch-" + process.Hash(id) }
 
 // After is what is known after a relaunch, or after an end by policy.
 type After struct {

@@ -30,7 +30,7 @@ type Trees interface {
 }
 
 // runPrefix is how the ids of the runs of a process begin.
-func runPrefix(id process.ID) string { return id.Hash()[:12] + "-" }
+func runPrefix(id process.ID) string { return process.Hash(id)[:12] + "-" }
 
 // NewRunID returns the id of a run of the process; unique sets it apart from its other runs: lower-case letters and
 // digits. The id begins with a hash of the process, for people who look into the control groups.

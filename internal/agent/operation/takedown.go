@@ -11,7 +11,7 @@ import (
 )
 
 // takeDownKey is where the progress of an end by policy is kept, for the time that it takes.
-func takeDownKey(id process.ID) string { return "takedown-" + id.Hash() }
+func takeDownKey(id process.ID) string { return "takedown-" + process.Hash(id) }
 
 // TakeDown ends a running process because its policy demands it: by its stop command, or SIGTERM where there is none,
 // within the time that a stop may take, and then with SIGKILL whatever is left of its tree. It returns what is known of

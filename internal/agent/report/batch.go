@@ -43,10 +43,8 @@ func (b *batch) addProgress(p wire.Progress) (room bool, err error) {
 			Fault: process.Failed, Text: "the outcome cannot be told: " + err.Error(),
 			Hosted: p.Outcome != nil && p.Outcome.Hosted,
 		}
-		p = wire.Progress{Item: p.Item, Outcome: &unsent}
-		data, _ = json.Marshal(p) // nothing is left that could fail
+		data, _ = json.Marshal(wire.Progress{Item: p.Item, Outcome: &unsent}) // nothing is left that could fail
 	}
-	b.report.Progress = append(b.report.Progress, p)
 	b.progress = append(b.progress, data)
 	b.bytes += len(data)
 	return b.room(), err
@@ -72,12 +70,12 @@ func (b *batch) room() bool {
 
 // encode returns the report as it is sent.
 func (b *batch) encode() ([]byte, error) {
-	return json.Marshal(struct {
+	return wire.EncodeReport(struct {
 		wire.Report
 		// In place of those in the report.
 		Progress []json.RawMessage `json:"progress,omitempty"`
 		Observed []json.RawMessage `json:"observed,omitempty"`
-	}{b.report, b.progress, b.observed})
+	}{b.report, b.progress, b.observed}, b.report.Events)
 }
 
 // gather takes what there is to tell. States come first: the server is to have what an operation has changed when it
@@ -231,11 +229,6 @@ func (r *Reporter) acknowledged(b batch) {
 		_, ok := r.outcomes[item]
 		return !ok
 	})
-	for _, o := range b.report.Observed {
-		if o.Gone && r.gone[o.Process] == o.Status.Revision {
-			delete(r.gone, o.Process)
-		}
-	}
 	if !b.more {
 		r.backlog.delivered = max(r.backlog.delivered, b.added)
 	}
@@ -244,6 +237,9 @@ func (r *Reporter) acknowledged(b batch) {
 			r.specs[o.Process] = o.Spec
 		} else if o.Gone {
 			delete(r.specs, o.Process)
+		}
+		if o.Gone && r.gone[o.Process] == o.Status.Revision {
+			delete(r.gone, o.Process)
 		}
 	}
 }

@@ -275,7 +275,8 @@ func TestIntroductionGoesAlone(t *testing.T) {
 			world.want(
 				world.take(), wire.Report{Hello: &wire.Hello{Disk: &wire.Disk{Revision: 1, Records: nil}}},
 				wire.Report{
-					Observed: []wire.Observation{first("a", "running")}, Events: []process.Event{{Stream: "s", Seq: 1}},
+					Observed: []wire.Observation{first("a", "running")},
+					Events:   lines(process.Event{Stream: "s", Seq: 1}),
 					Progress: []wire.Progress{{Item: "item", Outcome: &process.Outcome{Text: "success"}}},
 				},
 			)

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,13 +12,20 @@ import (
 	"drover/internal/wire"
 )
 
+// number is that of an event.
+func number(line []byte) uint64 {
+	var e process.Event
+	_ = json.Unmarshal(line, &e)
+	return e.Seq
+}
+
 // numbers are those of the events of reports, "-" between reports.
 func numbers(reports []wire.Report) string {
 	var parts []string
 	for _, r := range reports {
 		var all []string
-		for _, e := range r.Events {
-			all = append(all, fmt.Sprint(e.Seq))
+		for _, line := range r.Events {
+			all = append(all, fmt.Sprint(number(line)))
 		}
 		parts = append(parts, strings.Join(all, " "))
 	}
@@ -77,11 +85,12 @@ func TestEventsComeLast(t *testing.T) {
 			if n := len(rep.Progress) + len(rep.Observed) + len(rep.Events); n > 500 {
 				t.Errorf("report %d has %d entries", i, n)
 			}
-			for _, e := range rep.Events {
-				if e.Seq != last+1 {
-					t.Errorf("number %d comes after %d", e.Seq, last)
+			for _, line := range rep.Events {
+				n := number(line)
+				if n != last+1 {
+					t.Errorf("number %d comes after %d", n, last)
 				}
-				last = e.Seq
+				last = n
 			}
 		}
 		if last != 1200 || len(r.told) != 1200 {

@@ -52,11 +52,11 @@ type Journal interface {
 
 // Events are what has happened, in its order, until the server has it.
 type Events interface {
-	// Pending returns the oldest events that are not acknowledged: at most maxEvents, and none after those that already
-	// take maxBytes. More says that there are others.
-	Pending(maxEvents, maxBytes int) (events []process.Event, more bool)
+	// Pending returns the oldest events that are not acknowledged, as they were encoded: at most maxEvents, and none
+	// after those that already take maxBytes. More says that there are others.
+	Pending(maxEvents, maxBytes int) (events [][]byte, more bool)
 	// Acknowledge drops events that Pending has returned.
-	Acknowledge(events []process.Event)
+	Acknowledge(events [][]byte)
 }
 
 // Groups are the process groups of this host, by namespace.

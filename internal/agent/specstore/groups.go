@@ -16,7 +16,7 @@ type NamespaceGroups struct {
 }
 
 func putGroups(tx *bbolt.Tx, g *NamespaceGroups) error {
-	bucket, key := tx.Bucket([]byte(bucketGroups)), []byte(process.ID{Namespace: g.Namespace}.Hash())
+	bucket, key := tx.Bucket([]byte(bucketGroups)), []byte(process.Hash(process.ID{Namespace: g.Namespace}))
 	if len(g.Groups) == 0 {
 		return bucket.Delete(key)
 	}

@@ -24,7 +24,9 @@ type History struct {
 
 // PutHistory stores the history of a process, and returns when it is on disk.
 func (s *Store) PutHistory(id process.ID, h History) error {
-	err := s.batch(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketHistory)), []byte(id.Hash()), h) })
+	err := s.batch(func(tx *bbolt.Tx) error {
+		return putJSON(tx.Bucket([]byte(bucketHistory)), []byte(process.Hash(id)), h)
+	})
 	if err != nil {
 		return fmt.Errorf("cannot store the runs of %s: %w", id, err)
 	}
@@ -35,7 +37,7 @@ func (s *Store) PutHistory(id process.ID, h History) error {
 func (s *Store) GetHistory(id process.ID) (History, error) {
 	var h History
 	err := s.state.View(func(tx *bbolt.Tx) error {
-		data := tx.Bucket([]byte(bucketHistory)).Get([]byte(id.Hash()))
+		data := tx.Bucket([]byte(bucketHistory)).Get([]byte(process.Hash(id)))
 		if data == nil {
 			return nil
 		}

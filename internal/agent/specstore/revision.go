@@ -91,7 +91,7 @@ func (s *Store) Reconcile(all []Desired, reached uint64) (newer []Desired, err e
 
 // put stores one record if it is newer than what there is, in a file whose latest change has the given number.
 func (d *Desired) put(tx *bbolt.Tx, records *bbolt.Bucket, latest uint64) (bool, error) {
-	key := []byte(d.Record.ID.Hash())
+	key := []byte(process.Hash(d.Record.ID))
 	data := records.Get(key)
 	if data == nil {
 		// One that is not there was removed by a later change than the one that is desired, unless the file has not
@@ -128,7 +128,7 @@ func raiseSequence(records *bbolt.Bucket, to uint64) error {
 
 // applyChange does to the records what an operation has done to its process.
 func applyChange(tx *bbolt.Tx, id process.ID, change Change) error {
-	records, key := tx.Bucket([]byte(bucketRecords)), []byte(id.Hash())
+	records, key := tx.Bucket([]byte(bucketRecords)), []byte(process.Hash(id))
 	switch {
 	case change.Delete:
 		if _, err := records.NextSequence(); err != nil {

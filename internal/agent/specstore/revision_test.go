@@ -150,7 +150,7 @@ func TestRevisionsOfAnUnreadableRecord(t *testing.T) {
 	dir := filled(t)
 	edit(t, filepath.Join(dir, "state.db"), func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte("records"))
-		return b.Put([]byte(id(1).Hash()), []byte("{"))
+		return b.Put([]byte(process.Hash(id(1))), []byte("{"))
 	})
 	s := open(t, dir, boot)
 	if _, records, err := s.Revisions(); err == nil || !strings.Contains(err.Error(), "unexpected end of JSON") ||

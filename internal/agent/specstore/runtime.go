@@ -87,7 +87,7 @@ type Ending struct {
 // PutRuntime stores what is known of a process. It does not wait for the disk.
 func (s *Store) PutRuntime(id process.ID, r Runtime) error {
 	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
-		return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(id.Hash()), r)
+		return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(process.Hash(id)), r)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot store the state of %s: %w", id, err)
@@ -98,7 +98,7 @@ func (s *Store) PutRuntime(id process.ID, r Runtime) error {
 // DeleteRuntime forgets it.
 func (s *Store) DeleteRuntime(id process.ID) error {
 	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(bucketRuntime)).Delete([]byte(id.Hash()))
+		return tx.Bucket([]byte(bucketRuntime)).Delete([]byte(process.Hash(id)))
 	})
 }
 
@@ -106,7 +106,7 @@ func (s *Store) DeleteRuntime(id process.ID) error {
 func (s *Store) GetRuntime(id process.ID) (Runtime, error) {
 	var r Runtime
 	err := s.runtime.View(func(tx *bbolt.Tx) error {
-		data := tx.Bucket([]byte(bucketRuntime)).Get([]byte(id.Hash()))
+		data := tx.Bucket([]byte(bucketRuntime)).Get([]byte(process.Hash(id)))
 		if data == nil {
 			return nil
 		}

@@ -234,7 +234,7 @@ func (s *Store) PutRecord(r Record) error {
 		if err := raiseSequence(records, r.Revision); err != nil {
 			return err
 		}
-		return putJSON(records, []byte(r.ID.Hash()), r)
+		return putJSON(records, []byte(process.Hash(r.ID)), r)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot store %s: %w", r.ID, err)

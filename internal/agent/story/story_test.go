@@ -51,7 +51,7 @@ func TestEnded(t *testing.T) {
 		asked *specstore.PendingStop
 		tells string
 		cause process.CauseID
-		actor process.ActorKind
+		actor string
 	}{
 		"an exit status": {
 			how: &process.Exit{Known: true, Code: 3}, to: lifecycle.Starting,

@@ -240,7 +240,7 @@ func (s *Scheduler) delay(e *entry, at time.Time) time.Duration {
 		return 0
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(s.cfg.Host + "\x00" + e.id.Hash() + strconv.FormatInt(at.Unix(), 16))) // never fails
+	_, _ = h.Write([]byte(s.cfg.Host + "\x00" + process.Hash(e.id) + strconv.FormatInt(at.Unix(), 16))) // never fails
 	sum := h.Sum64()
 	// the low bits of the hash alone change too little with the last digit
 	sum ^= sum >> 32

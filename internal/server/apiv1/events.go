@@ -35,10 +35,10 @@ func (h *Handler) viewEvent(s *store.StoredEvent, host v1.Host) v1.Event {
 	v := v1.Event{
 		Cursor: s.Cursor, At: time.UnixMilli(min(e.At, lastMoment*1000)).UTC(), ReceivedAt: s.Received, Host: host,
 		Namespace: e.Process.Namespace, Name: e.Process.Name, Kind: string(e.Kind), From: e.From, To: e.To,
-		Actor: v1.Actor{Kind: string(e.Actor.Kind), App: e.Actor.App, User: e.Actor.User, Operation: e.Actor.Operation},
+		Actor: e.Actor,
 		EventDetail: v1.EventDetail{
 			PID: e.PID, RunSeconds: float64(e.RunTime) / 1000, Output: e.Output, Attempt: e.Attempt,
-			Exit: viewExit(e.Exit), Breach: viewBreach(e.Breach),
+			Exit: viewExit(e.Exit), Breach: e.Breach,
 		},
 	}
 	if c := e.Cause; c.ID != "" || c.Text != "" {
@@ -65,19 +65,6 @@ func viewExit(x *process.Exit) *v1.Exit {
 		return nil
 	}
 	return &v1.Exit{Known: x.Known, Code: x.Code, Signal: x.Signal, Core: x.Core, OOM: x.OOM, At: instant(x.At)}
-}
-
-func viewBreach(b *process.Breach) *v1.Breach {
-	if b == nil {
-		return nil
-	}
-	v := v1.Breach{Resource: b.Resource, Limit: b.Limit, Samples: b.Samples, Group: b.Group}
-	for _, s := range b.Scores {
-		v.Scores = append(v.Scores, v1.Score{
-			Process: v1.ProcessID(s.Process), Usage: s.Usage, Limit: s.Limit, Score: s.Score,
-		})
-	}
-	return &v
 }
 
 // searchTime is how long a call looks for the events that match before it hands out what it has.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/store/storetest"
 )
 
 // happen stores events, given as "namespace/name@KEY kind seconds", the seconds counted from 2026-11-20T10:00:00Z, and
@@ -31,7 +32,7 @@ func (r *rig) happen(rows ...string) {
 
 func (r *rig) put(key string, events ...process.Event) {
 	r.t.Helper()
-	_, err := r.store.PutEvents(r.t.Context(), key, morning(), events)
+	_, err := r.store.PutEvents(r.t.Context(), key, morning(), storetest.NewEvents(events...))
 	r.must(err)
 }
 

@@ -3,11 +3,14 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
+	"unicode/utf8"
 
 	"drover/internal/clip"
 
 	"drover/internal/process"
+	"drover/internal/server/store"
 	"drover/internal/wire"
 )
 
@@ -146,27 +149,24 @@ func shortEvent(e process.Event) (process.Event, bool) {
 		b.Scores = b.Scores[:min(len(b.Scores), maxSamples)]
 		e.Breach = &b
 	}
-	if isLong(&e) {
+	return e, true
+}
+
+// encoded returns an event with the JSON to store. That is the line of the agent, unless the server has changed what
+// the agent told, or the line is too long. An event that is still too long then loses its proofs.
+func encoded(e, told *process.Event, line []byte) store.NewEvent {
+	if len(line) <= maxEvent && utf8.Valid(line) && reflect.DeepEqual(e, told) {
+		return store.NewEvent{Event: *e, Body: string(line)}
+	}
+	body, _ := json.Marshal(e) // what has been decoded can be encoded
+	if len(body) > maxEvent {
 		e.Output, e.Cause.Text, e.Cause.Evidence = ends(e.Output, maxSaid/8), ends(e.Cause.Text, maxSaid/8), nil
 		if e.Breach != nil {
 			e.Breach.Scores = nil
 		}
+		body, _ = json.Marshal(e)
 	}
-	return e, true
-}
-
-// isLong reports whether an event is longer than one may be. As a rule that is seen without encoding it.
-func isLong(e *process.Event) bool {
-	const grows = 6 // what has to be escaped
-	size := len(e.Output) + len(e.Cause.Text)
-	for _, text := range e.Cause.Evidence {
-		size += len(text)
-	}
-	if e.Breach == nil && size < maxEvent/2/grows {
-		return false
-	}
-	text, err := json.Marshal(e)
-	return err != nil || len(text) > maxEvent
+	return store.NewEvent{Event: *e, Body: string(body)}
 }
 
 // shortWord returns what is meant to be one word, cut to the length of one.

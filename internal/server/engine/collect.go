@@ -232,25 +232,28 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 // history stores what has happened, and tells those who wait for it. What happened longer ago than events are kept is
 // not stored: it may have been before, and be sent again. An agent that has told more than agents do has to wait, and
 // to tell the rest later.
-func (c *collector) history(ctx context.Context, agent string, all []process.Event) error {
-	if len(all) == 0 {
+func (c *collector) history(ctx context.Context, agent string, lines [][]byte) error {
+	if len(lines) == 0 {
 		return nil
 	}
 	now := c.clock.now()
-	events, old, strange := make([]process.Event, 0, len(all)), 0, 0
+	events, old, strange := make([]store.NewEvent, 0, len(lines)), 0, 0
 	oldest, latest := now.Add(-c.kept).UnixMilli(), now.Add(clocksApart).UnixMilli()
-	for i := range all {
-		e, ok := shortEvent(all[i])
+	var told process.Event
+	for _, line := range lines {
+		told = process.Event{}
+		unread := json.Unmarshal(line, &told)
+		e, ok := shortEvent(told)
+		if e.At > latest { // no later event may seem to come before it
+			e.At = now.UnixMilli()
+		}
 		switch {
-		case !ok: // the agent is out of its mind, and must not be stuck with it
+		case unread != nil || !ok: // the agent is out of its mind, and must not be stuck with it
 			strange++
 		case e.At < oldest:
 			old++
 		default:
-			if e.At > latest { // no later event may seem to come before it
-				e.At = now.UnixMilli()
-			}
-			events = append(events, e)
+			events = append(events, encoded(&e, &told, line))
 		}
 	}
 	if strange > 0 {

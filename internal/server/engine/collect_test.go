@@ -169,7 +169,7 @@ func (s brokenStore) Finish(context.Context, []store.ReportedOutcome) ([]string,
 	return nil, s.err
 }
 
-func (s brokenStore) PutEvents(context.Context, string, time.Time, []process.Event) (int, error) {
+func (s brokenStore) PutEvents(context.Context, string, time.Time, []store.NewEvent) (int, error) {
 	return 0, s.err
 }
 
@@ -187,7 +187,7 @@ func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
 		`{"progress":[{"item":"1","limit":5}]}`,
 		`{"progress":[{"item":"1","outcome":{"text":"success"}}]}`,
 		`{"observed":[{"process":{"name":"a"}}]}`,
-		`{"events":[{"stream":"s","seq":1,"kind":"exited","at":9007199254740991}]}`,
+		"{}\n" + `{"stream":"s","seq":1,"kind":"exited","at":9007199254740991}`,
 	} {
 		if reply := string(e.HandleReport(t.Context(), "x", []byte(report), true)); !strings.Contains(reply,
 			"disk full") {
@@ -205,7 +205,7 @@ func FuzzHandleReport(f *testing.F) {
 		`{"version":1,"hello":{"cloud":0,"ip":"10.0.0.1"},"observed":[{"process":{"namespace":"a","name":"b"},"gone":true}]}`,
 		`{"progress":[{"item":"x","limit":9223372036854775807},{"item":"y","outcome":{"fault":"failed","text":"no"}}]}`,
 		`null`, `{"hello":{}}`,
-		`{"events":[{"stream":"s","seq":1,"at":-1,"kind":"exited","breach":{"samples":[1e308]}},{"seq":2}]}`,
+		"{}\n" + `{"stream":"s","seq":1,"at":-1,"kind":"exited","breach":{"samples":[1e308]}}` + "\n" + `{"seq":2}`,
 	} {
 		f.Add([]byte(seed))
 	}

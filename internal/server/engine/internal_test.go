@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -309,6 +310,45 @@ func TestALongStatus(t *testing.T) {
 	s.Runs = s.Runs[:2]
 	if short := shortenedStatus(s); short.Message != s.Message || len(short.Cause.Evidence) != 1 {
 		t.Errorf("of a status that agents tell, %d bytes and %v are left", len(short.Message), short.Cause)
+	}
+}
+
+// TestStoredEvents: an event is stored as its agent encoded it, unless the server changes it or the line is too long.
+func TestStoredEvents(t *testing.T) {
+	long := strings.Repeat("x", maxSaid)
+	proofs := process.Event{
+		Stream: "s", Seq: 1, Kind: process.EventExited, Output: long,
+		Cause: process.Cause{Text: long, Evidence: slices.Repeat([]string{long}, 3)},
+	}
+	tooLong, err := json.Marshal(proofs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin = `{"stream":"s","seq":1,"kind":"exited",`
+	const anew = `{"stream":"s","seq":1,"at":0,"process":{"namespace":"","name":""},"kind":"exited"}`
+	for line, want := range map[string]string{
+		begin + ` "x":[] , "pid":7}`: begin + ` "x":[] , "pid":7}`,
+		begin + `"from":"running","cause":{"evidence":["a"]},"breach":{}}`: begin +
+			`"from":"running","cause":{"evidence":["a"]},"breach":{}}`,
+		begin + `"to":"nowhere"}`:            anew,
+		begin + "\"from\":\"\xff\"}":         anew,
+		begin + `"x":"` + long + long + `"}`: anew,
+		string(tooLong):                      "",
+	} {
+		var told process.Event
+		if err := json.Unmarshal([]byte(line), &told); err != nil {
+			t.Fatal(err)
+		}
+		e, ok := shortEvent(told)
+		stored := encoded(&e, &told, []byte(line))
+		var back process.Event
+		if err := json.Unmarshal([]byte(stored.Body), &back); err != nil || !ok || len(stored.Body) > maxEvent ||
+			!reflect.DeepEqual(back, stored.Event) {
+			t.Errorf("%.100s is stored as %.100s, %v", line, stored.Body, err)
+		}
+		if want != "" && stored.Body != want {
+			t.Errorf("%.100s is stored as %.100s, want %s", line, stored.Body, want)
+		}
 	}
 }
 

@@ -240,11 +240,20 @@ func (r *rig) takenOne() wire.Order {
 	return sent[0].Orders[0]
 }
 
+// lines are events as an agent's log has them.
+func lines(events ...process.Event) [][]byte {
+	all := make([][]byte, len(events))
+	for i, e := range events {
+		all[i], _ = json.Marshal(e) // a number that has no JSON would be missed
+	}
+	return all
+}
+
 // report has an agent report, and returns the answer.
 func (r *rig) report(agent string, report wire.Report) wire.ReportAck {
 	r.t.Helper()
 	report.Version = wire.Version
-	data, err := json.Marshal(report)
+	data, err := wire.EncodeReport(report, report.Events)
 	if err != nil {
 		r.t.Fatal(err)
 	}

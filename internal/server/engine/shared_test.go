@@ -149,10 +149,10 @@ func TestEventsOfOthers(t *testing.T) {
 			t.Error("listeners are woken by nothing")
 		}
 		r.report("agent-0",
-			wire.Report{Events: []process.Event{{
+			wire.Report{Events: lines(process.Event{
 				Stream: "s", Seq: 1, Kind: process.EventStarted,
 				At: time.Now().UnixMilli(),
-			}}})
+			})})
 		if heard() {
 			t.Fatal("it knows already: nothing is tried")
 		}
@@ -173,10 +173,10 @@ func TestWhatIsTold(t *testing.T) {
 		r.Engine = o.Engine // it takes the reports from here on
 		r.finish("agent-0", item)
 		r.report("agent-0",
-			wire.Report{Events: []process.Event{{
+			wire.Report{Events: lines(process.Event{
 				Stream: "s", Seq: 1, Kind: process.EventStarted,
 				At: time.Now().UnixMilli(),
-			}}})
+			})})
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if len(o.tasks) != 1 || o.tasks[0] != "t" || o.news != 1 {
@@ -257,10 +257,10 @@ func TestAnOldIntroduction(t *testing.T) {
 					Groups: map[string]string{"odd": build},
 				},
 				Observed: observed,
-				Events: []process.Event{{
+				Events: lines(process.Event{
 					Stream: build, Seq: 1, Kind: process.EventExited,
 					At: time.Now().UnixMilli(),
-				}},
+				}),
 			})
 		}
 		if ack := hello("s1", 4, "old", observation("old", 1)); ack.Error != "" {

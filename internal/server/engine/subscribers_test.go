@@ -4,6 +4,7 @@ package engine_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,7 +53,7 @@ func TestEventsAreStoredOnce(t *testing.T) {
 		heard, stop := r.ListenEvents()
 		other, stopOther := r.ListenEvents()
 		defer stopOther()
-		first := wire.Report{Events: []process.Event{event("s", 1), event("s", 2)}}
+		first := wire.Report{Events: lines(event("s", 1), event("s", 2))}
 		if ack := r.report("agent-0", first); ack.Error != "" {
 			t.Fatal(ack.Error)
 		}
@@ -64,13 +65,13 @@ func TestEventsAreStoredOnce(t *testing.T) {
 		if woken(heard) {
 			t.Error("a listener heard of nothing")
 		}
-		r.report("agent-0", wire.Report{Events: []process.Event{event("s", 2), event("s", 3)}})
-		r.report("agent-1", wire.Report{Events: []process.Event{event("s", 1)}})
+		r.report("agent-0", wire.Report{Events: lines(event("s", 2), event("s", 3))})
+		r.report("agent-1", wire.Report{Events: lines(event("s", 1))})
 		if !woken(heard) || woken(heard) {
 			t.Error("two reports were not heard of as one")
 		}
 		stop()
-		r.report("agent-1", wire.Report{Events: []process.Event{event("s", 2)}})
+		r.report("agent-1", wire.Report{Events: lines(event("s", 2))})
 		if woken(heard) || !woken(other) {
 			t.Error("the wrong one was woken")
 		}
@@ -83,9 +84,13 @@ func TestEventsAreStoredOnce(t *testing.T) {
 // TestEventsWithoutAName are dropped: an agent that sends one is not stuck with it.
 func TestEventsWithoutAName(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		ack := r.report("agent-0", wire.Report{Events: []process.Event{
+		events := lines(
 			event("", 1), event("s", 0), event("s", math.MaxUint64), event(strings.Repeat("s", 65), 1), event("s", 1),
-		}})
+		)
+		for _, odd := range []string{"", `"`, "{}", `{"stream":"s","seq":2,"at":"now"}`} {
+			events = slices.Insert(events, 0, []byte(odd))
+		}
+		ack := r.report("agent-0", wire.Report{Events: events})
 		if got := r.history(); ack.Error != "" || got != "agent-0 s 1" {
 			t.Errorf("%q; stored are %s", ack.Error, got)
 		}
@@ -95,9 +100,9 @@ func TestEventsWithoutAName(t *testing.T) {
 // TestOldEventsAreRemoved by the time at which they came.
 func TestOldEventsAreRemoved(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.report("agent-0", wire.Report{Events: []process.Event{event("s", 1)}})
+		r.report("agent-0", wire.Report{Events: lines(event("s", 1))})
 		r.pass(27 * 24 * time.Hour)
-		r.report("agent-0", wire.Report{Events: []process.Event{event("s", 2)}})
+		r.report("agent-0", wire.Report{Events: lines(event("s", 2))})
 		if got := r.history(); got != "agent-0 s 1, agent-0 s 2" {
 			t.Errorf("stored are %s", got)
 		}
@@ -113,7 +118,7 @@ func TestOldEventsSentAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		ahead := event("ahead", 1) // of a host whose clock is
 		ahead.At += (20 * time.Hour).Milliseconds()
-		recorded := wire.Report{Events: []process.Event{event("s", 1), ahead}}
+		recorded := wire.Report{Events: lines(event("s", 1), ahead)}
 		r.report("agent-0", recorded)
 		for range 40 {
 			r.pass(24 * time.Hour)
@@ -124,7 +129,7 @@ func TestOldEventsSentAgain(t *testing.T) {
 		if got := r.history(); got != "" {
 			t.Errorf("stored are %s", got)
 		}
-		r.report("agent-0", wire.Report{Events: []process.Event{recorded.Events[0], event("s", 2)}})
+		r.report("agent-0", wire.Report{Events: append(recorded.Events[:1:1], lines(event("s", 2))...)})
 		if got := r.history(); got != "agent-0 s 2" {
 			t.Errorf("stored are %s", got)
 		}

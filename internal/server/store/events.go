@@ -7,6 +7,12 @@ import (
 	"drover/internal/process"
 )
 
+// NewEvent is an event of an agent, and the JSON of it that is stored.
+type NewEvent struct {
+	process.Event
+	Body string
+}
+
 // StoredEvent is an event as the server stores it.
 type StoredEvent struct {
 	// Cursor rises with every stored event, and no later event has a smaller cursor. A reader that remembers it misses
@@ -48,7 +54,7 @@ type Events interface {
 	// PutEvents stores the events of one agent in one transaction, with the given time of receipt. The events of a
 	// stream must be in the order of their numbers. PutEvents skips an event whose number is not greater than all
 	// stored numbers of its stream, even if the stored events were pruned since. It returns the number of new events.
-	PutEvents(ctx context.Context, agent string, received time.Time, events []process.Event) (int, error)
+	PutEvents(ctx context.Context, agent string, received time.Time, events []NewEvent) (int, error)
 	// EventsAfter returns up to limit matching events with a greater cursor, in the order of the cursors. It also
 	// returns the cursor from which to continue, which is the cursor of the last examined event, so that no event is
 	// examined twice. If that cursor is LastCursor, no event is left.

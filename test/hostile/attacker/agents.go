@@ -130,7 +130,7 @@ func (h *host) send(report []byte, wait bool) error {
 func (h *host) tell(r wire.Report, wait bool) error {
 	h.reports++
 	r.Version, r.Session, r.Number, r.At = wire.Version, h.session, h.reports, time.Now().UnixMilli()
-	data, err := json.Marshal(r)
+	data, err := wire.EncodeReport(r, r.Events)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (h *host) tell(r wire.Report, wait bool) error {
 // bomb sends few bytes that would take much memory.
 func (h *host) bomb() error {
 	parts := [][2]string{
-		{`{"version":1,"events":[{}`, `]}`},
+		{"{}\n" + `{"breach":{"scores":[{}`, `]}}`},
 		{`{"version":1,"observed":[{"status":{"runs":[{}`, `]}}]}`},
 		{`{"version":1,"hello":{"disk":{"records":{"":{}`, `}}}}`},
 		{`{"version":1,"x":` + strings.Repeat("[", 5000) + `0`, strings.Repeat("]", 5000) + `}`},
@@ -148,12 +148,13 @@ func (h *host) bomb() error {
 	return h.send([]byte(parts[0]+strings.Repeat(",{}", wire.MaxReport/3-8000)+parts[1]), false)
 }
 
-func (h *host) event(text string) process.Event {
+func (h *host) event(text string) []byte {
 	h.events++
-	return process.Event{
+	line, _ := json.Marshal(process.Event{
 		Stream: h.session, Seq: h.events, At: time.Now().UnixMilli(), Process: process.ID{Namespace: "evil", Name: "p"},
 		Kind: process.EventExited, Output: text, Cause: process.Cause{Text: text, Evidence: []string{text}},
-	}
+	})
+	return line
 }
 
 // heavy sends as long a report as is taken.

@@ -82,7 +82,7 @@ func BenchmarkEvents(b *testing.B) {
 		for pb.Next() {
 			seq++
 			_, err := db.PutEvents(b.Context(), stream, time.Now(),
-				[]process.Event{{Stream: stream, Seq: seq, Kind: process.EventExited}})
+				storetest.NewEvents(process.Event{Stream: stream, Seq: seq, Kind: process.EventExited}))
 			check(b, err)
 		}
 	})

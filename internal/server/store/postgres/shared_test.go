@@ -155,7 +155,8 @@ func TestCursorsOfTwoServers(t *testing.T) {
 					})
 				}
 				for _, db := range dbs[w%2:] { // some are told to both
-					if _, err := db.PutEvents(t.Context(), agent, time.Now(), events); err != nil {
+					_, err := db.PutEvents(t.Context(), agent, time.Now(), storetest.NewEvents(events...))
+					if err != nil {
 						t.Error(err)
 					}
 				}
@@ -207,7 +208,9 @@ func TestCursorsOfTwoServers(t *testing.T) {
 func TestEventsToldToTwoServersAtOnce(t *testing.T) {
 	dbs := pair(t)
 	for round := range 20 {
-		events := []process.Event{{Stream: "s", Seq: uint64(round + 1), At: 1, Kind: process.EventExited}}
+		events := storetest.NewEvents(process.Event{
+			Stream: "s", Seq: uint64(round + 1), At: 1, Kind: process.EventExited,
+		})
 		var stored atomic.Int64
 		var wg sync.WaitGroup
 		for _, db := range dbs {

@@ -8,6 +8,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/storetest"
 )
 
 // BenchmarkEvents works on a million events of 1,000 processes on 100 hosts.
@@ -15,7 +16,7 @@ func BenchmarkEvents(b *testing.B) {
 	const many, batch = 1_000_000, 500
 	db := open(b, filepath.Join(b.TempDir(), "drover.db"))
 	ctx := b.Context()
-	report := func(n int) []process.Event {
+	report := func(n int) []store.NewEvent {
 		events := make([]process.Event, batch)
 		for i := range events {
 			events[i] = process.Event{
@@ -25,7 +26,7 @@ func BenchmarkEvents(b *testing.B) {
 				Cause: process.Cause{ID: process.CauseExitStatus, Text: "it ended with exit status 1 after 12 s"},
 			}
 		}
-		return events
+		return storetest.NewEvents(events...)
 	}
 	put := func(n int) {
 		if _, err := db.PutEvents(ctx, fmt.Sprintf("UA%054d", n%100), time.Now(), report(n)); err != nil {

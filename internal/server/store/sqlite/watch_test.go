@@ -88,10 +88,10 @@ func TestWatch(t *testing.T) {
 	}
 	want("outcome", `ended stop "check-failed" true`)
 	at := time.UnixMilli(1_795_170_631_870)
-	events := []process.Event{
-		{Stream: "s", Seq: 1, At: at.UnixMilli(), Kind: process.EventExited},
-		{Stream: "s", Seq: 2, At: at.Add(time.Hour).UnixMilli(), Kind: process.EventRelaunched},
-	}
+	events := storetest.NewEvents(
+		process.Event{Stream: "s", Seq: 1, At: at.UnixMilli(), Kind: process.EventExited},
+		process.Event{Stream: "s", Seq: 2, At: at.Add(time.Hour).UnixMilli(), Kind: process.EventRelaunched},
+	)
 	for range 2 {
 		_, err = db.PutEvents(t.Context(), "a", at.Add(time.Second), events)
 		must(t, err)

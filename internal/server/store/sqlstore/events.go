@@ -10,23 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
 )
 
 // PutEvents stores the new events of one agent.
-func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time, events []process.Event) (int, error) {
-	rows := make([][]any, len(events))
-	for i := range events {
-		e := &events[i]
-		body, err := encode(e)
-		if err != nil {
-			return 0, fmt.Errorf("cannot store events: %w", err)
-		}
-		rows[i] = []any{agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At, nanos(received), body}
-	}
-	var stored []*process.Event
+func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time,
+	events []store.NewEvent,
+) (int, error) {
+	var stored []*store.NewEvent
 	err := db.writeSerially(ctx, func(ctx context.Context, tx tx) error {
 		known := map[string]uint64{}
 		var args []any
@@ -46,7 +38,8 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 			if e.Seq > last {
 				known[e.Stream] = e.Seq
 				cursor++
-				args = append(append(args, cursor), rows[i]...)
+				args = append(args, cursor, agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At,
+					nanos(received), e.Body)
 				stored = append(stored, e)
 			}
 		}

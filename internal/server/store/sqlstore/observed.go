@@ -113,6 +113,8 @@ type encodedObserved struct {
 	status, spec sql.NullString
 }
 
+// encodeObserved encodes rows anew. The databases look into a status: what an agent has encoded could name a field
+// twice, or be nested more deeply than they read.
 func encodeObserved(rows []store.Observed) ([]encodedObserved, error) {
 	out := make([]encodedObserved, len(rows))
 	for i := range rows {

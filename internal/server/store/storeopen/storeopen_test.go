@@ -60,7 +60,7 @@ func fill(t *testing.T, s store.Store) {
 		request.Targets = append(request.Targets, store.Target{Key: a + odd, Asked: a, Agent: a})
 	}
 	_, events := s.PutEvents(t.Context(), "agent0", time.Now(),
-		[]process.Event{{Stream: "more", Seq: 1, Kind: process.EventExited}})
+		storetest.NewEvents(process.Event{Stream: "more", Seq: 1, Kind: process.EventExited}))
 	_, facts := s.Identify(t.Context(), map[string]string{"id": "fleet"})
 	err := errors.Join(
 		storetest.Create(t.Context(), s, &store.Task{
@@ -178,7 +178,8 @@ func TestCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := to.PutEvents(t.Context(), "agent0", time.Now(),
-		[]process.Event{{Stream: "more", Seq: 1}, {Stream: "more", Seq: 2}}); n != 1 || err != nil {
+		storetest.NewEvents(process.Event{Stream: "more", Seq: 1},
+			process.Event{Stream: "more", Seq: 2})); n != 1 || err != nil {
 		t.Errorf("%d events are new, want the second of two; error %v", n, err)
 	}
 	leased, err = to.LeaseItems(t.Context(), time.Now(), time.Now().Add(time.Hour), 1000)

@@ -2,6 +2,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,9 +30,19 @@ func exits(stream string, from, to uint64) (all []process.Event) {
 	return all
 }
 
+// NewEvents returns events to store.
+func NewEvents(events ...process.Event) []store.NewEvent {
+	all := make([]store.NewEvent, len(events))
+	for i, e := range events {
+		body, _ := json.Marshal(e) // a number that has no JSON would be missed
+		all[i] = store.NewEvent{Event: e, Body: string(body)}
+	}
+	return all
+}
+
 func putEvents(t *testing.T, s store.Store, agent string, want int, events ...process.Event) {
 	t.Helper()
-	n, err := s.PutEvents(t.Context(), agent, epoch, events)
+	n, err := s.PutEvents(t.Context(), agent, epoch, NewEvents(events...))
 	must(t, err)
 	if n != want {
 		t.Errorf("%d events were new, want %d", n, want)
@@ -97,7 +108,7 @@ func events(t *testing.T, s store.Store) {
 		Resource: "mem", Limit: 1.5, Samples: []float64{2, 3}, Group: "g",
 		Scores: []process.Score{{Usage: 1, Score: 2}},
 	}
-	n, err := s.PutEvents(t.Context(), "x", at(time.Minute), []process.Event{full})
+	n, err := s.PutEvents(t.Context(), "x", at(time.Minute), NewEvents(full))
 	must(t, err)
 	got := upwards(t, s, store.EventFilter{}, 5)
 	if n != 1 || len(got) != 1 {
@@ -243,7 +254,7 @@ func eventsAreFound(t *testing.T, s store.Store) {
 func pruneEvents(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	put := func(second int, events ...process.Event) {
-		_, err := s.PutEvents(ctx, "x", at(time.Duration(second)*time.Second), events)
+		_, err := s.PutEvents(ctx, "x", at(time.Duration(second)*time.Second), NewEvents(events...))
 		must(t, err)
 	}
 	prune := func(before, limit, want int) {
@@ -307,7 +318,8 @@ func trimEvents(t *testing.T, s store.Store) {
 	putEvents(t, s, "loud", 0, exits("s", 1, 10)...) // they are known still
 	const streams = 1100
 	for i := range streams {
-		_, err := s.PutEvents(ctx, "loud", at(time.Duration(i+1)*time.Second), exits(fmt.Sprintf("stream-%d", i), 1, 1))
+		_, err := s.PutEvents(ctx, "loud", at(time.Duration(i+1)*time.Second),
+			NewEvents(exits(fmt.Sprintf("stream-%d", i), 1, 1)...))
 		must(t, err)
 	}
 	trim("loud", 1, 5000, streams+2)

@@ -220,7 +220,7 @@ func agentsReplaced(t *testing.T, s store.Store) {
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a, other}, nil))
 	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "x", Namespace: "ns"}}, []process.Group{{ID: "g"}}))
 	for _, agent := range []string{"x", "y"} {
-		_, err := s.PutEvents(t.Context(), agent, epoch, []process.Event{event("s", 1, 1, process.EventStarted, "a")})
+		_, err := s.PutEvents(t.Context(), agent, epoch, NewEvents(event("s", 1, 1, process.EventStarted, "a")))
 		must(t, err)
 	}
 	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 2, Created: epoch, Expires: at(time.Hour)}))
@@ -252,7 +252,7 @@ func agentsReplaced(t *testing.T, s store.Store) {
 		hosts[e.Agent]++
 	}
 	same(t, "events", map[string]int{"z": 1, "y": 1}, hosts)
-	again, err := s.PutEvents(t.Context(), "z", epoch, []process.Event{event("s", 1, 1, process.EventStarted, "a")})
+	again, err := s.PutEvents(t.Context(), "z", epoch, NewEvents(event("s", 1, 1, process.EventStarted, "a")))
 	must(t, err)
 	if again != 0 {
 		t.Error("an event that the old one has told is new when the new one tells it")

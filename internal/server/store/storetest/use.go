@@ -132,7 +132,7 @@ func Use(t *testing.T, db store.Store) {
 		_, err = db.ListWaiting(ctx, f, 1)
 		do(err)
 	}
-	_, err = db.PutEvents(ctx, "a", now, []process.Event{{Stream: "s", Seq: 1}})
+	_, err = db.PutEvents(ctx, "a", now, NewEvents(process.Event{Stream: "s", Seq: 1}))
 	do(err)
 	for _, f := range []store.EventFilter{
 		{},
