@@ -218,8 +218,9 @@ func (w *Watcher) reapOrphan(boot string, pid, session int, now time.Time) bool 
 	if w.targets[id] != nil {
 		return false
 	}
-	status, ok := w.reapZombie(id)
-	if !ok {
+	// A zombie keeps its pid until somebody reaps it, and while w.mu is held nobody else does.
+	status, err := pidfd.ReapPID(pid)
+	if err != nil {
 		return false
 	}
 	exit := exitOf(status, now)
