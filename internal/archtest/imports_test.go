@@ -343,7 +343,7 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 	for library, homes := range map[string][]string{
 		"database/sql":     {"internal/server/store"},
 		"modernc.org":      {"internal/server/store"},
-		"github.com/jackc": {"internal/server/store/postgres", "test/pgtest", "test/failover"},
+		"github.com/jackc": {"internal/server/store/postgres", "internal/test/pgtest", "test/failover"},
 		// drover is measured beside bare NATS
 		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale", "test/hostile"},
 		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale", "test/hostile"},

@@ -40,7 +40,7 @@ func (p *listed) short() string { return strings.TrimPrefix(p.ImportPath, module
 func (p *listed) forTests() bool { return forTests(p.ImportPath) }
 
 func forTests(path string) bool {
-	return strings.HasPrefix(path, module+"test/") || strings.HasSuffix(path, "test") &&
+	return below(path, module+"test", module+"internal/test") || strings.HasSuffix(path, "test") &&
 		strings.HasPrefix(path, module) ||
 		path == module+"internal/agent/pidns"
 }

@@ -22,7 +22,7 @@ import (
 	"drover/internal/server/store/sqlite"
 	"drover/internal/server/store/storeopen"
 	"drover/internal/server/store/storetest"
-	"drover/test/pgtest"
+	"drover/internal/test/pgtest"
 )
 
 // server is the PostgreSQL that the tests of this package share.
