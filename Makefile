@@ -2,7 +2,8 @@
 SHELL := /bin/sh
 export CGO_ENABLED := 0
 
-TOOL := go tool -modfile=tools/go.mod
+# The go command does not combine a workspace with another module file.
+TOOL := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 
 .PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers hostile scale bench bench-peers package release clean
 
@@ -18,7 +19,7 @@ build: ## build bin/drover and bin/drover-agent
 
 # Never from the cache: the black-box tests build the binary themselves, and go test would not notice that it is another one.
 test: test-deps ## run all tests, and install what they need
-	go test -count 1 -timeout 15m ./...
+	go test -count 1 -timeout 15m work
 
 # Results come from the cache if nothing changed; archtest asks the go command, which the cache cannot see.
 quick: ## run the tests that need neither root nor an installation (at most a minute, once they are compiled)
@@ -33,6 +34,7 @@ race: ## run the tests of one process at a time under the race detector (needs g
 
 lint: prose ## check the rules of the code and of the English
 	$(TOOL) golangci-lint run ./...
+	cd test && $(TOOL) golangci-lint run ./...
 
 # Vale has parsers in C, so go needs gcc to build it; the first time this takes about half a minute.
 prose: ## check the English of README.md, docs/ and changes/ by STYLE.md (needs gcc)
@@ -44,11 +46,12 @@ fmt: ## format the code
 	$(TOOL) golangci-lint fmt ./...
 
 generate: ## make the generated files again
-	go generate ./...
+	go generate work
 
 check: lint ## what .ci/run checks beside the tests
 	@go run ./internal/statesdoc | diff -u docs/states.md - || { echo "docs/states.md is old: run make generate"; exit 1; }
 	@go mod tidy -diff
+	@go -C test mod tidy -diff
 
 T ?= 30s
 fuzz: ## run every fuzz target for T (30s), and send the binary mutated calls for T; DROVER_CHAOS_SEED repeats the latter

@@ -30,7 +30,7 @@ out=$(cd "$out" && pwd)
 
 if [ -z "$binaries" ]; then
 	binaries=$work/bin
-	export CGO_ENABLED=0 GOOS=linux GOARCH="$arch"
+	export CGO_ENABLED=0 GOWORK=off GOOS=linux GOARCH="$arch"
 	(cd "$root" && go build -trimpath -ldflags '-s -w' -o "$binaries/" ./cmd/drover)
 	# The agent is on every host, so it is kept small. It is a client of HTTP/1 alone: the code of HTTP/2 would be a thirtieth of it. Functions
 	# begin at multiples of 16, as they do on arm64, where amd64 would leave gaps up to the next multiple of 32.

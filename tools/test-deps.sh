@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests need beyond Go: real daemons to supervise. As root on Debian it installs the packages, without starting
-# their services; as an ordinary user it says which tests are left out (test/harness decides that for each).
+# their services; as an ordinary user it says which tests are left out (internal/test/harness decides that for each).
 set -eu
 
 missing=""

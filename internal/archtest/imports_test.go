@@ -213,11 +213,15 @@ func mayImport() map[string][]string {
 			"internal/clip", "internal/idle", "internal/process", "internal/server/desired",
 			"internal/server/fleet", "internal/server/store", "internal/server/task", "internal/wire",
 		},
-		"internal/server/store/sqlite":   {"internal/reserve", "internal/server/store/sqlstore"},
-		"internal/server/store/postgres": {"internal/server/store/sqlstore"},
+		"internal/server/store/sqlite": {
+			"internal/reserve", "internal/server/store/sqldb", "internal/server/store/sqlstore",
+		},
+		"internal/server/store/postgres":   {"internal/server/store/sqldb", "internal/server/store/sqlstore"},
+		"internal/server/store/sqldb":      {"internal/process"},
+		"internal/server/store/statusjson": {"internal/process"},
 		"internal/server/store/sqlstore": {
-			"internal/process", "internal/server/store", "internal/server/task",
-			"internal/wildcard",
+			"internal/process", "internal/server/store", "internal/server/store/sqldb",
+			"internal/server/store/statusjson", "internal/server/task", "internal/wildcard",
 		},
 		"docs/why": {},
 		"internal/agent": {
@@ -301,8 +305,8 @@ func mayImport() map[string][]string {
 		"internal/server/keyring":    {"internal/durable", "internal/fabric", "internal/idle", "internal/pki"},
 		"internal/server/membership": {"internal/server/store"},
 		"internal/server/store/storeopen": {
-			"internal/server/store", "internal/server/store/postgres", "internal/server/store/sqlite",
-			"internal/server/store/sqlstore",
+			"internal/server/store", "internal/server/store/postgres", "internal/server/store/sqldb",
+			"internal/server/store/sqlite", "internal/server/store/sqlstore",
 		},
 		"internal/statemachine": {},
 		"internal/statesdoc": {
@@ -339,7 +343,7 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 	for library, homes := range map[string][]string{
 		"database/sql":     {"internal/server/store"},
 		"modernc.org":      {"internal/server/store"},
-		"github.com/jackc": {"internal/server/store/postgres", "test/pgtest", "test/failover"},
+		"github.com/jackc": {"internal/server/store/postgres", "internal/test/pgtest", "test/failover"},
 		// drover is measured beside bare NATS
 		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale", "test/hostile"},
 		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale", "test/hostile"},

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// module is the prefix of our own import paths.
+// module is the prefix of our own import paths, in both modules of the workspace.
 const module = "drover/"
 
 // listed is what `go list` says of a package.
@@ -40,7 +40,7 @@ func (p *listed) short() string { return strings.TrimPrefix(p.ImportPath, module
 func (p *listed) forTests() bool { return forTests(p.ImportPath) }
 
 func forTests(path string) bool {
-	return strings.HasPrefix(path, module+"test/") || strings.HasSuffix(path, "test") &&
+	return below(path, module+"test", module+"internal/test") || strings.HasSuffix(path, "test") &&
 		strings.HasPrefix(path, module) ||
 		path == module+"internal/agent/pidns"
 }
@@ -58,7 +58,7 @@ func packages(t *testing.T) []*listed {
 //nolint:gochecknoglobals // asked once for all tests, as it takes a second
 var load = sync.OnceValues(func() ([]*listed, error) {
 	cmd := exec.Command("go", "list", "-deps",
-		"-json=ImportPath,Dir,Name,Standard,GoFiles,TestGoFiles,XTestGoFiles,Imports,Deps", "./...")
+		"-json=ImportPath,Dir,Name,Standard,GoFiles,TestGoFiles,XTestGoFiles,Imports,Deps", "work")
 	cmd.Dir = root()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -78,7 +78,7 @@ var load = sync.OnceValues(func() ([]*listed, error) {
 	}
 })
 
-// root is the directory of the module.
+// root is the directory of the repository.
 func root() string { return filepath.Join("..", "..") }
 
 // ours returns our own packages.

@@ -92,6 +92,18 @@ func TestNothingHappensByItself(t *testing.T) {
 	}
 }
 
+// mostFiles is how many files a package may have, without its tests.
+const mostFiles = 20
+
+// TestPackagesAreSmall: the names of the files of a package can be read at once.
+func TestPackagesAreSmall(t *testing.T) {
+	for _, p := range ours(t) {
+		if n := len(p.GoFiles); n > mostFiles {
+			t.Errorf("%s has %d files, want at most %d: give a noun a package of its own", p.short(), n, mostFiles)
+		}
+	}
+}
+
 // longest is how many lines a file may have.
 const longest = 600
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestSocketIsTheOwnersOnly: nobody else may open it, and one who can all the same is asked for credentials.

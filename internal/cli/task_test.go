@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestTaskByTheBeginningOfItsID: with and without what all ids begin with, and never one of several.

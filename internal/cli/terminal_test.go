@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // run runs drover against a server and returns its output; it fails the test on any exit code but 0.

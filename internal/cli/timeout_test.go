@@ -18,7 +18,7 @@ import (
 
 	"drover/internal/cli"
 	"drover/internal/command"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestEachCommandEnds: a server that takes calls and answers none holds no command for longer than its --timeout.

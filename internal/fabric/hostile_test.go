@@ -12,7 +12,7 @@ import (
 
 	"drover/internal/fabric"
 	"drover/internal/fabric/fabrictest"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // liar is a broker of an attacker's own. It lets all in who come, says to the first one what it was told to, and to

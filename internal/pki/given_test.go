@@ -14,7 +14,7 @@ import (
 
 	"drover/internal/pki"
 	"drover/internal/pki/pkitest"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 func pool(t *testing.T, ca string) *x509.CertPool {

@@ -16,7 +16,7 @@ import (
 
 	"drover/internal/pki"
 	"drover/internal/pki/pkitest"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // shake lets a client shake hands with a server and returns what the client says.

@@ -5,8 +5,22 @@ import (
 	"fmt"
 	"time"
 
+	"drover/internal/fabric/broker"
 	"drover/internal/server/webhook"
 )
+
+// openAlarms makes the sender of alarms. Only the servers of the fleet have the key of the secrets that sign alarms.
+func (s *Server) openAlarms() error {
+	key, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "secrets of webhooks")
+	if err != nil {
+		return err
+	}
+	if s.webhooks, err = webhook.NewSealed(s.store, key); err != nil {
+		return err
+	}
+	s.sender = webhook.New(webhook.Config{Store: s.webhooks, Hosts: s.directory, Now: s.clock.Wall, Log: s.cfg.Log})
+	return nil
+}
 
 // runAlarms has alarms looked for whenever events have arrived, until ctx ends.
 func (s *Server) runAlarms(ctx context.Context) error {

@@ -93,7 +93,7 @@ type Server struct {
 	secrets   access.Secrets
 	audit     *audit.Recorder
 	sender    *webhook.Sender
-	webhooks  *sealedWebhooks
+	webhooks  *webhook.Sealed
 	metrics   *metrics.Metrics
 	listeners
 	keys    *keyring.Ring
@@ -184,10 +184,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		Now:      s.clock.Now,
 		Shared:   s.cluster.shared(), Log: cfg.Log,
 	})
-	if s.webhooks, err = newSealedWebhooks(s.store, cfg.Dir); err != nil {
+	if err := s.openAlarms(); err != nil {
 		return nil, err
 	}
-	s.sender = webhook.New(webhook.Config{Store: s.webhooks, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
 	s.metrics.Show(metrics.Sources{
 		Store: s.webhooks, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting,
 		Certificates: s.joining.certificates,

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // bscp is bk-bscp: the gateway's paths without a slash at the end, ids only, types that decode strictly, and no look at

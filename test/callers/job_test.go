@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // jobUser is whoever calls JOB's process APIs through the ESB: credentials in the body, polls by GET. JOB itself asks

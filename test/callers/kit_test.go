@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // kit is bk-process-config-manager: credentials in body and header alike, paths of the later gateway below the ESB's

@@ -13,8 +13,8 @@ import (
 	"os"
 	"testing"
 
-	"drover/test/harness"
-	"drover/test/openapi"
+	"drover/internal/test/harness"
+	"drover/internal/test/openapi"
 )
 
 var binaries struct{ drover, oddd string }

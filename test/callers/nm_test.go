@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // nm is bk-nodeman. Its first client is the ESB's SDK: credentials in the header only, JSON without saying so, and a

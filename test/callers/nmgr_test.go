@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // nmgr is bk-nodemgr: single operations through operate_proc_v2, questions to very many agents at once, and content

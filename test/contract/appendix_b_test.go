@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 const (

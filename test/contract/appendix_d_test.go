@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestAppendixD holds what the real callers' code was seen to do when it was run, line by line.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // everyPath is one path of each kind for every call.

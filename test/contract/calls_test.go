@@ -18,7 +18,7 @@ import (
 
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestSamePostTwiceAtOnce: a caller that repeats a POST because the first answer was slow does no harm.

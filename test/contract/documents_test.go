@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/examples"
-	"drover/test/harness"
+	"drover/internal/test/examples"
+	"drover/internal/test/harness"
 )
 
 // The five documents' own examples are api/examples/*/documented*.request.json. There they meet no agent; here the

@@ -3,9 +3,9 @@ package contract_test
 import (
 	"testing"
 
-	"drover/test/examples"
-	"drover/test/harness"
-	"drover/test/openapi"
+	"drover/internal/test/examples"
+	"drover/internal/test/harness"
+	"drover/internal/test/openapi"
 )
 
 // TestExamples plays every case of api/examples.

@@ -11,9 +11,9 @@ import (
 	"os"
 	"testing"
 
-	"drover/test/examples"
-	"drover/test/harness"
-	"drover/test/openapi"
+	"drover/internal/test/examples"
+	"drover/internal/test/harness"
+	"drover/internal/test/openapi"
 )
 
 // The paths that calls go to.

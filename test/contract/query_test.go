@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // almostEmpty are the specs that real callers send with a query.

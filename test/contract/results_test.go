@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestEveryKeyInEveryPoll: all that was asked for is there from the first poll, and what has ended does not change.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // registration is the body of a registration call for a process.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestOneProcessInTwoSpellings: an agent has an id and an address, an address has several spellings, and suppliers mean

@@ -12,9 +12,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
+	"drover/internal/test/pgtest"
 	"drover/test/judge"
-	"drover/test/pgtest"
 )
 
 // pair is a primary and its standby. An accepted commit is on both.

@@ -15,7 +15,7 @@ import (
 	"drover/internal/server"
 	"drover/internal/server/engine"
 	"drover/internal/server/store"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // What a child is told by its environment.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 	"drover/test/judge"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 	"drover/test/judge"
 )
 

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 	"drover/test/judge"
 )
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 	"drover/test/judge"
 )
 

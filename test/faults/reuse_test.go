@@ -19,7 +19,7 @@ import (
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 	"drover/test/judge"
 )
 

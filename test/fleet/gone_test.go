@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // cli runs a command of drover against the server, and returns its exit code with what it prints.

@@ -21,8 +21,8 @@ import (
 	"drover/internal/fabric/fabrictest"
 	"drover/internal/pki"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
-	"drover/test/harness"
 )
 
 // stolen is who an agent is, from its disk.

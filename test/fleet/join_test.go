@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestWhoMayNotJoin: each refusal says why, in the words of the person at the host, and is on record.

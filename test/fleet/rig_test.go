@@ -3,7 +3,7 @@ package fleet_test
 import (
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // fleet is a server with agents, all on loopback.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"drover/internal/pki/pkitest"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
-	"drover/test/harness"
 )
 
 // get reads a path of the API without credentials.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
+	"drover/internal/test/openapi"
 	"drover/test/judge"
-	"drover/test/openapi"
 )
 
 // quick is how long a run lasts that nobody asked for.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // envelope is an answer as all of them are.

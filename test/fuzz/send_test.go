@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // mode is how a body is sent.

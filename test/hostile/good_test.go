@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // caller operates on one process, and asks for what came of it.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 	"drover/test/judge"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestEventsOutliveTheAgent: all that happens between two deaths of drover is told once and in order, with its cause

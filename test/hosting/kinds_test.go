@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 func TestSingleRun(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 const never = "0 0 30 2 *" // there is no such day

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/pidns"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // history is what happened to one process.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // What a random run takes from its environment: how long it lasts, and the seed of its choices.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // script returns a process whose reload command is the given one: the shortest way to run any command.

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestDroverDies: whatever happens to drover, its processes live on, are taken over again, and nothing runs twice.

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 var binaries struct{ drover, oddd string }

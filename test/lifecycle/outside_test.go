@@ -4,7 +4,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestRealDaemonsFromOutside: what Debian's own daemons have started without drover is found by its pid file, and taken

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestSlowHealthCommand: what takes longer than the receipt of an order is answered all the same, with what the process

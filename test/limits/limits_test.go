@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // watched is how long somebody is watched who is to be left alone: longer than it takes to end a hog.

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 var binaries struct{ drover, oddd string }

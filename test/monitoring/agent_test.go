@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestMetricsOfAnAgentAlone: an agent shows its own figures where it is asked to, also while it cannot reach the

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 var binaries struct{ drover, agent, oddd string }

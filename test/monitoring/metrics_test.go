@@ -21,7 +21,7 @@ import (
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/process"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md")

@@ -9,7 +9,7 @@ import (
 	"os"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 var binaries struct{ drover, agent string }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // lab is machines that share a network and nothing else. Each is a copy of this one, made of an overlay in memory, with

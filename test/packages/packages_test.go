@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestPackages is the life of both packages on one machine: nothing runs before it is set up, what cannot be read by

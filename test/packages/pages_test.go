@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // block is commands that a page tells its reader to run, on each of some machines.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestRelease makes a release in a clone: each note is in the changelog once, nothing is left to release, and what

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestInstallScript is the life of all roles on a machine without packages, from a directory and from a URL.

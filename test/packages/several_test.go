@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestPagesOfSeveralServers follows the pages from one server with SQLite to several with PostgreSQL and brokers of

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // pipe passes connections on. Once one of them is frozen nothing more comes through it, nor through any that is made

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestTheSameAddressInTwoAreas: agents join and work through the proxies of their areas, and each is a host of its own.

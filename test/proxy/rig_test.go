@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // fleet is a server with proxies and agents behind them.

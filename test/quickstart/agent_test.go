@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestAgentAlone: drover-agent takes over the data directory of a drover dev that was stopped, says that it cannot

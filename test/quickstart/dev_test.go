@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // curl returns the command that the banner prints.

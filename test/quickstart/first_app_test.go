@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestFirstAppIsNotInAJournal: a server whose output nobody looks at, as under systemd, keeps the secret of the first

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // story is what the script prints, with the two pids.

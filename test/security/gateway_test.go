@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestTrustedGatewayOfTheBinary: the flag reaches the edge, and only its paths.

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // mark is in every planted secret that a caller makes up, so that one search finds them all. It survives JSON, URLs and

@@ -16,8 +16,8 @@ import (
 	"drover/internal/server/engine"
 	"drover/internal/server/store"
 	"drover/internal/serverkeys"
-	"drover/test/harness"
-	"drover/test/pgtest"
+	"drover/internal/test/harness"
+	"drover/internal/test/pgtest"
 )
 
 // open opens a server in this process, whose clock is off.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"drover/client"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestAHostJoinsAtAServerWithoutThePresentSigner: it gets a token that is soon not worth anything, and so it is told

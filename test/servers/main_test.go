@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 var binaries struct{ drover, agent, nats string }

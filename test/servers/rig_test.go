@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"drover/test/harness"
-	"drover/test/pgtest"
+	"drover/internal/test/harness"
+	"drover/internal/test/pgtest"
 )
 
 // site is a fleet of several servers: one database, a cluster of brokers, and whoever uses them.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // named is a process that is known by no pid file: an executable of its own in a directory of its own.

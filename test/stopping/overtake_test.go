@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestKillOvertakes: a kill does not wait for a command that hangs, and what waits is carried out after it.

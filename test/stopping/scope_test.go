@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // master writes its pid file and starts a worker in its own group, one in a session of its own, and one that is deaf to

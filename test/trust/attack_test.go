@@ -23,8 +23,8 @@ import (
 	"drover/internal/fabric"
 	"drover/internal/pki"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
-	"drover/test/harness"
 )
 
 // silence is how long an attacker waits for an answer that must not come.

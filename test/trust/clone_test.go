@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"drover/internal/agent"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // copyAgent copies the data directory of an agent, as a disk is copied with all that is on it.

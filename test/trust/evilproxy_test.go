@@ -27,8 +27,8 @@ import (
 	"drover/internal/fabric"
 	"drover/internal/pki"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
-	"drover/test/harness"
 )
 
 // evilProxy is what somebody makes of a proxy that he has taken over: it has the proxy's files, and no other.

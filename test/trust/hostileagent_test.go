@@ -18,8 +18,8 @@ import (
 	"drover/internal/fabric"
 	"drover/internal/pki"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
-	"drover/test/harness"
 )
 
 // hostile is somebody who has an agent's key, and speaks for it.

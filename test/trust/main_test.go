@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 var binaries struct{ drover, agent, oddd string }

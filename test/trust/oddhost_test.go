@@ -10,8 +10,8 @@ import (
 
 	"drover/internal/fabric"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
-	"drover/test/harness"
 )
 
 // TestTimesOfOneHost: times that no calendar has, of one host, hide nothing of others: lists, pages and streams are

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestTheOwnerOfAHostDecides: what the file forbids nobody can have done, a change counts at once, and everybody can

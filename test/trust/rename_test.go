@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestNamesComeAndGo: what is known of a host by its address is known of it by the id that it is given, and the other

@@ -9,8 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"drover/internal/test/harness"
 	"drover/internal/wire"
-	"drover/test/harness"
 )
 
 // recorder is somebody on the way of an agent's reports.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestAnEmptiedHost: a host that has lost its disk and joins again under its address has its hosted processes started

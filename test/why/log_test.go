@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestLastWordsOfALog: of a daemon that writes its own log, the end of that log is told with its end, as far as the

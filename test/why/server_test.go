@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestNothingIsWrong: of processes that are as somebody wanted them nothing is told without a name, whatever is being

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestStatus: what `drover status` says of a process is true of its kind, and names all that is wrong with it.

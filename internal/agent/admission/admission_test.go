@@ -20,8 +20,8 @@ import (
 	"drover/internal/joining"
 	"drover/internal/pki"
 	"drover/internal/pki/pkitest"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
-	"drover/test/harness"
 )
 
 // rig is a server that lets everybody in, or answers as it is told.

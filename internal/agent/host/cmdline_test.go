@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"drover/internal/agent/launch"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestCommandLine: what is shown of a command that runs is what somebody has written, and of another process all.

@@ -9,7 +9,7 @@ import (
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestLookAtAFileSystemThatHangs: it ends, says why, and does not take the process for gone; one that is known to run

@@ -17,7 +17,7 @@ import (
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestFirstAdoption: where nothing is known of a process yet, a pid file that is older than the process in it was not

@@ -10,7 +10,7 @@ import (
 
 	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // maxFlood is what docs/security.md says of what one output may take of the disk, in bytes.

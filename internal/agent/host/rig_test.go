@@ -18,7 +18,7 @@ import (
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // nothing is needed.

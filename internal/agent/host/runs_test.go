@@ -19,7 +19,7 @@ import (
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // outputs are the runs of which an output is kept.

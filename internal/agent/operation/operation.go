@@ -96,6 +96,16 @@ type Policy interface {
 	MayLook(id process.ID, spec *process.Spec) error
 }
 
+// Claims keep several drovers of one host from managing the same process. A claim is any text. It is held until it is
+// dropped, or this program ends.
+type Claims interface {
+	// Take holds a claim, and returns 0, or the pid of the other drover that holds it.
+	Take(claim string) (rival int)
+	// Rival returns the pid of another drover that holds the claim, 0 where none does.
+	Rival(claim string) int
+	Drop(claim string)
+}
+
 // Config is what an Operator needs.
 type Config struct {
 	Processes Processes
@@ -251,4 +261,31 @@ func (n *session) run() (Result, error) {
 func (o *Operator) Begun(item string) bool {
 	progress, err := o.Journal.GetProgress(item)
 	return err == nil && (progress.Checked || len(progress.Steps) > 0)
+}
+
+// Allow returns nil if the policy of the host lets an operation be carried out with the spec. What drover does by
+// itself is asked for likewise: a relaunch and a run of a timetable as a Start, an end for a limit or bad health as a
+// Stop.
+func (o *Operator) Allow(id process.ID, op process.Op, spec *process.Spec) error {
+	if o.Policy == nil {
+		return nil
+	}
+	return o.Policy.Allow(id, op, spec)
+}
+
+// MayAsk reports whether the policy of the host lets the commands of the spec be run that only ask.
+func (o *Operator) MayAsk(id process.ID, spec *process.Spec) bool {
+	return o.Policy == nil || o.Policy.MayAsk(id, spec) == nil
+}
+
+// rivalry refuses what another drover of the host would undo.
+func (o *Operator) rivalry(claim string) error {
+	if o.Claims == nil {
+		return nil
+	}
+	rival := o.Claims.Rival(claim)
+	if rival == 0 {
+		return nil
+	}
+	return process.Errorf(process.Failed, "nothing was done: %s", instance.RivalText(rival)).Because(process.CauseRival)
 }

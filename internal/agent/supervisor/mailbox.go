@@ -178,6 +178,19 @@ func (b *mailbox) pending() bool {
 	return len(b.tasks) > 0 || len(b.messages) > 0 || b.newer != nil
 }
 
+// waiting counts the operations that have not begun.
+func (b *mailbox) waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for i := range b.tasks {
+		if b.tasks[i].hold == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // sharedSnapshot is what others may see of a runner.
 type sharedSnapshot struct {
 	mu sync.Mutex

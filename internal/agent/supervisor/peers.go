@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
@@ -97,4 +99,122 @@ func holder(ctx context.Context) *specstore.Entry {
 		return e
 	}
 	return &specstore.Entry{}
+}
+
+// peerIndex finds processes by what they are known by, so that a look at one of them does not go through all others.
+// Its zero value is ready, and it is safe for concurrent use.
+type peerIndex struct {
+	mu    sync.Mutex
+	marks map[process.ID]marks
+	// Each lists the processes in the order in which they got the mark.
+	byInstance map[procfs.Identity][]process.ID
+	byFile     map[string][]process.ID
+	byName     map[pidName][]process.ID
+}
+
+// marks are what one process is known by. A zero field marks nothing.
+type marks struct {
+	instance procfs.Identity
+	// file is the pid file that has led to the instance.
+	file string
+	// host is what a hosted process alone is known by.
+	host hostMarks
+}
+
+type hostMarks struct {
+	file string
+	name pidName
+}
+
+// pidName is how a spec says where its process is found.
+type pidName struct{ path, proc string }
+
+// marksOf returns what a process is known by to others.
+func marksOf(f *story.Process) marks {
+	if f.Record == nil {
+		return marks{}
+	}
+	m := marks{file: f.Runtime.PIDFile}
+	if f.Runtime.Process != nil {
+		m.instance = *f.Runtime.Process
+	}
+	if f.Record.Hosted {
+		m.host = hostMarks{file: m.file, name: pidNameOf(&f.Record.Spec)}
+	}
+	return m
+}
+
+// pidNameOf is zero for a spec without a pid file.
+func pidNameOf(s *process.Spec) pidName {
+	if s.Identity.PIDPath == "" {
+		return pidName{}
+	}
+	return pidName{s.Identity.PIDPath, s.Identity.ProcName}
+}
+
+// put has a process be known by its marks and by no others; by zero marks it is forgotten.
+func (x *peerIndex) put(id process.ID, m marks) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	old := x.marks[id]
+	if m == old {
+		return
+	}
+	if x.marks == nil {
+		x.marks, x.byInstance = map[process.ID]marks{}, map[procfs.Identity][]process.ID{}
+		x.byFile, x.byName = map[string][]process.ID{}, map[pidName][]process.ID{}
+	}
+	moveMark(x.byInstance, id, old.instance, m.instance)
+	moveMark(x.byFile, id, old.host.file, m.host.file)
+	moveMark(x.byName, id, old.host.name, m.host.name)
+	if m == (marks{}) {
+		delete(x.marks, id)
+		return
+	}
+	x.marks[id] = m
+}
+
+// moveMark moves a process from one mark to another.
+func moveMark[K comparable](by map[K][]process.ID, id process.ID, from, to K) {
+	var none K
+	if from == to {
+		return
+	}
+	if from != none {
+		rest := slices.DeleteFunc(by[from], func(other process.ID) bool { return other == id })
+		if by[from] = rest; len(rest) == 0 {
+			delete(by, from)
+		}
+	}
+	if to != none {
+		by[to] = append(by[to], id)
+	}
+}
+
+// owner returns another process than self that has the instance, and the pid file that has led to it.
+func (x *peerIndex) owner(self process.ID, instance procfs.Identity) (id process.ID, file string, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id, ok = another(x.byInstance[instance], self)
+	return id, x.marks[id].file, ok
+}
+
+// host returns another hosted process than self that the pid file has led to, or that is found as the spec says.
+func (x *peerIndex) host(self process.ID, file string, name pidName) (process.ID, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if id, ok := another(x.byFile[file], self); ok {
+		return id, true
+	}
+	return another(x.byName[name], self)
+}
+
+// another returns the first that is not self.
+func another(ids []process.ID, self process.ID) (process.ID, bool) {
+	for _, id := range ids {
+		if id != self {
+			return id, true
+		}
+	}
+	return process.ID{}, false
 }

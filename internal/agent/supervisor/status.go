@@ -3,6 +3,7 @@ package supervisor
 import (
 	"time"
 
+	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -34,4 +35,41 @@ func (r *runner) measure(p *story.Process, v *story.View) {
 	if u, ok := r.sup.cfg.Usages.Usage(r.id); ok {
 		v.Usage = &u
 	}
+}
+
+// Counts are counts over all processes.
+type Counts struct {
+	// States counts the processes by the state that their status shows; Hosted, Flapping and Unhealthy count those that
+	// are so.
+	States                      map[string]int
+	Hosted, Flapping, Unhealthy int
+	// Waiting counts operations that wait for others on the same process.
+	Waiting int
+}
+
+// Counts counts what is known, without a look at the processes themselves.
+func (s *Supervisor) Counts() Counts {
+	total := Counts{States: map[string]int{}}
+	for _, state := range lifecycle.States() {
+		total.States[string(state)] = 0
+	}
+	total.States[story.Flapping], total.States[story.Unhealthy] = 0, 0
+	for _, r := range s.all() {
+		total.Waiting += r.waiting()
+		f := r.shared.load()
+		if f.Record == nil {
+			continue
+		}
+		total.States[f.Shown(r.now())]++
+		if f.Record.Hosted {
+			total.Hosted++
+		}
+		if f.IsFlapping(r.now()) {
+			total.Flapping++
+		}
+		if f.IsUnhealthy() {
+			total.Unhealthy++
+		}
+	}
+	return total
 }

@@ -14,7 +14,7 @@ import (
 	"drover/internal/fabric/broker"
 	"drover/internal/pki"
 	"drover/internal/pki/pkitest"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // joined starts a broker that others may join, which knows some.

@@ -21,7 +21,7 @@ import (
 	"drover/internal/fabric/fabrictest"
 	"drover/internal/pki"
 	"drover/internal/pki/pkitest"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // outside is a cluster of brokers with the configuration that ConfigureNode makes, as somebody else runs them.

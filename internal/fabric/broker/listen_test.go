@@ -8,7 +8,7 @@ import (
 
 	"drover/internal/fabric/broker"
 	"drover/internal/pki/pkitest"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // occupy listens on an address until the test ends, or until it is closed.

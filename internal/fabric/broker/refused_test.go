@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"drover/internal/fabric"
-	"drover/test/harness"
+	"drover/internal/test/harness"
 )
 
 // TestARefusalIsToldOnce: an agent that was removed tries for ever, and must not fill its log.

@@ -3,6 +3,7 @@ package apiv1
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -119,4 +120,27 @@ func (h *Handler) agentsNamed(patterns []string) []string {
 		}
 	}
 	return keys
+}
+
+// removeAgent takes a host out, by its key or any of its names. What runs there goes on.
+func (h *Handler) removeAgent(ctx context.Context, c *call) (reply, error) {
+	id := c.subject("id")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	if h.Joining.Enroller == nil {
+		return reply{}, noEnroller()
+	}
+	a, known := h.Directory.ByKey(id)
+	if !known {
+		a, known = h.Directory.LookupID(id)
+	}
+	if !known {
+		return reply{}, problemf(http.StatusNotFound, "there is no host %q", edge.Clip(id))
+	}
+	c.Audit.Target = edge.Clip(addressOf(a) + " " + a.Key)
+	if err := h.Joining.Enroller.Remove(ctx, a.Key); err != nil {
+		return reply{}, stored(err, "host", id)
+	}
+	return reply{status: http.StatusNoContent}, nil
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"drover/internal/server/store"
-	"drover/test/examples"
-	"drover/test/openapi"
+	"drover/internal/test/examples"
+	"drover/internal/test/openapi"
 )
 
 // handlerClient carries requests to a handler without a network.

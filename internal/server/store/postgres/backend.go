@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlstore"
 )
 
@@ -19,7 +20,7 @@ const attempts = connections + 1
 // backend runs the statements of the store over a pool of connections.
 type backend struct {
 	pool    *sql.DB
-	speller *sqlstore.Speller
+	dialect *sqldb.Dialect
 	watch   sqlstore.Watch // nil for none
 	batcher *writeBatcher
 	log     *slog.Logger
@@ -28,7 +29,7 @@ type backend struct {
 	stalls   *stallDetector
 }
 
-func (b *backend) Dialect() *sqlstore.Dialect { return b.speller.Dialect() }
+func (b *backend) Dialect() *sqldb.Dialect { return b.dialect }
 
 // Close waits for the open transactions.
 func (b *backend) Close() error {
@@ -43,7 +44,7 @@ func (b *backend) Close() error {
 func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
 	limited, wait, done := b.startTimer(ctx)
 	defer done()
-	query := func() (*sql.Rows, error) { return b.pool.QueryContext(limited, b.speller.Spell(statement), args...) }
+	query := func() (*sql.Rows, error) { return b.pool.QueryContext(limited, b.dialect.Spell(statement), args...) }
 	begun := false
 	noted := func(rows *sql.Rows) error {
 		begun = true
@@ -59,7 +60,7 @@ func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, stateme
 }
 
 // Snapshot lets do read in one transaction. It ends the transaction as Query does if it waits too long.
-func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) (err error) {
+func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqldb.Session) error) (err error) {
 	limited, wait, done := b.startTimer(ctx)
 	defer func() {
 		err = withStallCause(limited, err)
@@ -89,7 +90,7 @@ func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstor
 // Write runs do in a transaction. It runs do again if other transactions were in the way, or if the connection was lost
 // before the commit, because nothing is left of such an attempt. If the connection is lost during the commit, Write
 // returns an error, and the changes may be stored. All attempts together take no longer than patience.
-func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+func (b *backend) Write(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	begun := time.Now()
 	end := begun.Add(b.patience)
 	limited, cancel := context.WithDeadline(ctx, end)
@@ -114,7 +115,7 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.S
 
 // once runs do in a transaction that is over at end, and says whether one that failed may be run again.
 func (b *backend) once(ctx context.Context, end time.Time,
-	do func(context.Context, sqlstore.Session) error,
+	do func(context.Context, sqldb.Session) error,
 ) (again bool, err error) {
 	conn, err := b.pool.Conn(ctx)
 	if err != nil {
@@ -145,7 +146,7 @@ func (b *backend) once(ctx context.Context, end time.Time,
 }
 
 // WriteSerially is Write, but callers that wait for each other share a transaction and its sync to disk.
-func (b *backend) WriteSerially(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+func (b *backend) WriteSerially(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	return b.batcher.run(ctx, do, b.Write)
 }
 
@@ -156,7 +157,7 @@ type session struct {
 }
 
 func (s session) Exec(ctx context.Context, statement string, args ...any) (int, error) {
-	result, err := s.tx.ExecContext(ctx, s.backend.speller.Spell(statement), args...)
+	result, err := s.tx.ExecContext(ctx, s.backend.dialect.Spell(statement), args...)
 	if err != nil {
 		return 0, err
 	}
@@ -165,7 +166,7 @@ func (s session) Exec(ctx context.Context, statement string, args ...any) (int, 
 }
 
 func (s session) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	return sqlstore.Each(func() (*sql.Rows, error) {
-		return s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...)
+	return sqldb.Each(func() (*sql.Rows, error) {
+		return s.tx.QueryContext(ctx, s.backend.dialect.Spell(statement), args...)
 	}, scan)
 }

@@ -10,7 +10,7 @@ import (
 	"drover/internal/server/store"
 	"drover/internal/server/store/postgres"
 	"drover/internal/server/store/storetest"
-	"drover/test/pgtest"
+	"drover/internal/test/pgtest"
 )
 
 // durable starts a server of its own whose commits wait for the disk, as in production, and opens a database there.

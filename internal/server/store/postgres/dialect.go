@@ -5,15 +5,15 @@ import (
 	"strconv"
 	"strings"
 
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqldb"
 )
 
 // laneLocks tells the locks of lanes from the others of the database.
 const laneLocks = 1819240
 
 // dialect is how PostgreSQL says what others say differently.
-func dialect() *sqlstore.Dialect {
-	return &sqlstore.Dialect{
+func dialect() *sqldb.Dialect {
+	return &sqldb.Dialect{
 		Lists: map[string]string{
 			"texts":   list(`value #>> '{}' AS value`),
 			"numbers": list(`CAST(value AS bigint) AS value`),

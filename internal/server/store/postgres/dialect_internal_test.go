@@ -4,12 +4,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"drover/internal/server/store/sqlstore"
 )
 
 func TestSpelling(t *testing.T) {
-	speller := sqlstore.NewSpeller(dialect())
+	d := dialect()
 	for statement, want := range map[string]string{
 		"SELECT 1":                                "SELECT 1",
 		"a = ? AND b = ?":                         "a = $1 AND b = $2",
@@ -25,7 +23,7 @@ func TestSpelling(t *testing.T) {
 		"UPDATE mytexts SET a = 1 WHERE nottexts(?)": "UPDATE mytexts SET a = 1 WHERE nottexts($1)",
 	} {
 		for range 2 { // the second is remembered
-			if d := cmp.Diff(want, speller.Spell(statement)); d != "" {
+			if d := cmp.Diff(want, d.Spell(statement)); d != "" {
 				t.Errorf("%s (-want +got):\n%s", statement, d)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqldb"
 )
 
 // unavailable adds ErrUnavailable to an error that may be gone at a later attempt.
@@ -48,10 +48,10 @@ func gone(err error) bool {
 	return lost(err) && !nobody
 }
 
-// full adds sqlstore.ErrFull to an error that says that the server of the database has no room.
+// full adds sqldb.ErrFull to an error that says that the server of the database has no room.
 func full(err error) error {
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == "53100" {
-		return fmt.Errorf("%w (%w)", sqlstore.ErrFull, err)
+		return fmt.Errorf("%w (%w)", sqldb.ErrFull, err)
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqldb"
 )
 
 // Filled is the number of copied rows of a table.
@@ -21,7 +21,7 @@ type Filled struct {
 
 // Fill copies a database into an empty one, in one transaction: afterwards either everything is there, counted in both,
 // or nothing. It creates the schema first, and rejects a database that is not empty.
-func Fill(ctx context.Context, url string, from sqlstore.Source, log *slog.Logger) (_ []Filled, err error) {
+func Fill(ctx context.Context, url string, from sqldb.Source, log *slog.Logger) (_ []Filled, err error) {
 	db, err := Open(ctx, url, log)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func Fill(ctx context.Context, url string, from sqlstore.Source, log *slog.Logge
 	return filled, nil
 }
 
-func fill(ctx context.Context, cfg *pgx.ConnConfig, from sqlstore.Source) (filled []Filled, err error) {
+func fill(ctx context.Context, cfg *pgx.ConnConfig, from sqldb.Source) (filled []Filled, err error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func fill(ctx context.Context, cfg *pgx.ConnConfig, from sqlstore.Source) (fille
 }
 
 // checkEmpty fails where a table holds something. That of counters has its row from the start.
-func checkEmpty(ctx context.Context, tx pgx.Tx, tables []sqlstore.Table) error {
+func checkEmpty(ctx context.Context, tx pgx.Tx, tables []sqldb.Table) error {
 	for _, t := range tables {
 		if t.Name == "counters" {
 			continue
@@ -98,7 +98,7 @@ func checkEmpty(ctx context.Context, tx pgx.Tx, tables []sqlstore.Table) error {
 }
 
 // fillTable copies a table, and counts what has arrived.
-func fillTable(ctx context.Context, tx pgx.Tx, t sqlstore.Table, from sqlstore.Source) (int64, error) {
+func fillTable(ctx context.Context, tx pgx.Tx, t sqldb.Table, from sqldb.Source) (int64, error) {
 	next, stop := iter.Pull2(from.Rows(ctx, t))
 	defer stop()
 	sent := int64(0)

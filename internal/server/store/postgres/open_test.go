@@ -17,7 +17,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/postgres"
-	"drover/test/pgtest"
+	"drover/internal/test/pgtest"
 )
 
 // openFails returns why a database cannot be opened, and fails if the error or the log tells the secret.

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"golang.org/x/sys/unix"
 
+	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlstore"
 )
 
@@ -89,7 +90,7 @@ func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (
 	pool.SetMaxIdleConns(connections)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
 	b := &backend{
-		pool: pool, speller: sqlstore.NewSpeller(dialect()), watch: wanted.watch, batcher: newWriteBatcher(), log: log,
+		pool: pool, dialect: dialect(), watch: wanted.watch, batcher: newWriteBatcher(), log: log,
 		patience: wanted.patience, stalls: silence,
 	}
 	if err := b.prepare(ctx, log.With("database", shown(cfg))); err != nil {
@@ -179,5 +180,5 @@ func (b *backend) prepare(ctx context.Context, log *slog.Logger) error {
 			"its encoding is %s: drover needs UTF8; create the database with ENCODING 'UTF8' TEMPLATE template0",
 			encoding)
 	}
-	return sqlstore.Migrate(ctx, conn, beginMigration, migrations, "migrations", log)
+	return sqldb.Migrate(ctx, conn, beginMigration, migrations, "migrations", log)
 }

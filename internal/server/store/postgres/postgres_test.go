@@ -10,7 +10,7 @@ import (
 	"drover/internal/server/store"
 	"drover/internal/server/store/postgres"
 	"drover/internal/server/store/storetest"
-	"drover/test/pgtest"
+	"drover/internal/test/pgtest"
 )
 
 // server is the PostgreSQL that the tests of this package share.

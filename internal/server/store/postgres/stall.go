@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqldb"
 )
 
 // errStalled ends what the database has kept waiting for too long. Its machine may still acknowledge every byte, so the
@@ -63,9 +63,9 @@ func (t *stallTimer) begin() { t.timer.Reset(t.limit) }
 
 func (t *stallTimer) rest() { t.timer.Stop() }
 
-// each is sqlstore.Each, and waits for one row after the other.
+// each is sqldb.Each, and waits for one row after the other.
 func (t *stallTimer) each(query func() (*sql.Rows, error), scan func(*sql.Rows) error) error {
-	return sqlstore.Each(query, func(rows *sql.Rows) error {
+	return sqldb.Each(query, func(rows *sql.Rows) error {
 		t.rest()
 		defer t.begin()
 		return scan(rows)
@@ -91,6 +91,6 @@ func (r readSession) Query(ctx context.Context, scan func(*sql.Rows) error, stat
 	r.wait.begin()
 	defer r.wait.rest()
 	return r.wait.each(func() (*sql.Rows, error) {
-		return r.tx.QueryContext(ctx, r.backend.speller.Spell(statement), args...)
+		return r.tx.QueryContext(ctx, r.backend.dialect.Spell(statement), args...)
 	}, scan)
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqldb"
 )
 
 // largestBatch bounds how many writes share a transaction, and so how long the first of them waits.
@@ -23,7 +23,7 @@ type writeBatcher struct {
 
 // job is one write and the way to its caller.
 type job struct {
-	do  func(context.Context, sqlstore.Session) error
+	do  func(context.Context, sqldb.Session) error
 	err chan error
 }
 
@@ -34,11 +34,11 @@ func newWriteBatcher() *writeBatcher {
 }
 
 // writeFunc is backend.Write.
-type writeFunc func(context.Context, func(context.Context, sqlstore.Session) error) error
+type writeFunc func(context.Context, func(context.Context, sqldb.Session) error) error
 
 // run has do run in a batch. The context counts only until then.
 func (b *writeBatcher) run(
-	ctx context.Context, do func(context.Context, sqlstore.Session) error, write writeFunc,
+	ctx context.Context, do func(context.Context, sqldb.Session) error, write writeFunc,
 ) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (b *writeBatcher) withdraw(j *job) bool {
 // runBatch runs writes in one transaction, or alone where one of them is refused, and answers them.
 func runBatch(ctx context.Context, batch []*job, write writeFunc) {
 	if len(batch) > 1 {
-		err := write(ctx, func(ctx context.Context, s sqlstore.Session) error {
+		err := write(ctx, func(ctx context.Context, s sqldb.Session) error {
 			for _, j := range batch {
 				if err := j.do(ctx, s); err != nil {
 					return err

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"drover/internal/server/store"
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqldb"
 )
 
 // TestBatchThatFails: writes of which one is refused are run again alone, those whose connection was lost are not, as
@@ -22,7 +22,7 @@ func TestBatchThatFails(t *testing.T) {
 			batch[i] = &job{err: make(chan error, 1)}
 		}
 		written := 0
-		runBatch(t.Context(), batch, func(context.Context, func(context.Context, sqlstore.Session) error) error {
+		runBatch(t.Context(), batch, func(context.Context, func(context.Context, sqldb.Session) error) error {
 			written++
 			return c.err
 		})

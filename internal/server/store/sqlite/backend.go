@@ -8,14 +8,14 @@ import (
 	"strings"
 	"sync"
 
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqldb"
 )
 
 // backend runs the statements of the store in the file.
 type backend struct {
 	writer  *writer
 	reader  *sql.DB
-	speller *sqlstore.Speller
+	dialect *sqldb.Dialect
 	// queries holds the prepared reads (string → *sql.Stmt).
 	queries sync.Map
 	// close runs once, and later calls of Close return what it did.
@@ -23,8 +23,8 @@ type backend struct {
 }
 
 // dialect is how SQLite says what others say differently.
-func dialect() *sqlstore.Dialect {
-	return &sqlstore.Dialect{
+func dialect() *sqldb.Dialect {
+	return &sqldb.Dialect{
 		Lists: map[string]string{
 			"texts":   "json_each(%s)",
 			"numbers": "json_each(%s)",
@@ -40,7 +40,7 @@ func dialect() *sqlstore.Dialect {
 	}
 }
 
-func (b *backend) Dialect() *sqlstore.Dialect { return b.speller.Dialect() }
+func (b *backend) Dialect() *sqldb.Dialect { return b.dialect }
 
 // Close waits for the open writes and closes the file.
 func (b *backend) Close() error { return b.close() }
@@ -58,12 +58,12 @@ func (b *backend) closeAll() error {
 	return nil
 }
 
-func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+func (b *backend) Write(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	return b.writer.write(ctx, do)
 }
 
 // WriteSerially is Write, because all writes run one after another.
-func (b *backend) WriteSerially(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+func (b *backend) WriteSerially(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	return b.writer.write(ctx, do)
 }
 
@@ -73,14 +73,14 @@ func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, stateme
 	if err != nil {
 		return err
 	}
-	return sqlstore.Each(func() (*sql.Rows, error) { return s.QueryContext(ctx, args...) }, scan)
+	return sqldb.Each(func() (*sql.Rows, error) { return s.QueryContext(ctx, args...) }, scan)
 }
 
 func (b *backend) prepared(ctx context.Context, statement string) (*sql.Stmt, error) {
 	if s, ok := b.queries.Load(statement); ok {
 		return s.(*sql.Stmt), nil
 	}
-	s, err := b.reader.PrepareContext(ctx, b.speller.Spell(statement))
+	s, err := b.reader.PrepareContext(ctx, b.dialect.Spell(statement))
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (b *backend) prepared(ctx context.Context, statement string) (*sql.Stmt, er
 }
 
 // Snapshot lets do read in one transaction.
-func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) (err error) {
+func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqldb.Session) error) (err error) {
 	tx, err := b.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
@@ -113,12 +113,12 @@ type snapshot struct {
 
 // Exec fails, because a snapshot changes nothing.
 func (s snapshot) Exec(ctx context.Context, statement string, args ...any) (int, error) {
-	_, err := s.tx.ExecContext(ctx, s.backend.speller.Spell(statement), args...)
+	_, err := s.tx.ExecContext(ctx, s.backend.dialect.Spell(statement), args...)
 	return 0, err
 }
 
 func (s snapshot) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	return sqlstore.Each(func() (*sql.Rows, error) {
-		return s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...)
+	return sqldb.Each(func() (*sql.Rows, error) {
+		return s.tx.QueryContext(ctx, s.backend.dialect.Spell(statement), args...)
 	}, scan)
 }

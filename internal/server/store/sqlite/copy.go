@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqldb"
 )
 
 // Backup writes a copy of the database at path, as of one moment, to a new file that only its owner can read. A server
@@ -43,7 +43,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 
 // Read brings the schema of the database at path up to date, and lets do read everything in it. No server may have the
 // database open.
-func Read(ctx context.Context, path string, log *slog.Logger, do func(sqlstore.Source) error) error {
+func Read(ctx context.Context, path string, log *slog.Logger, do func(sqldb.Source) error) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot read database: %w", err) // Open would make one
 	}
@@ -51,23 +51,23 @@ func Read(ctx context.Context, path string, log *slog.Logger, do func(sqlstore.S
 	if err != nil {
 		return err
 	}
-	err = db.backend.Snapshot(ctx, func(_ context.Context, s sqlstore.Session) error { return do(source{s}) })
+	err = db.backend.Snapshot(ctx, func(_ context.Context, s sqldb.Session) error { return do(source{s}) })
 	return errors.Join(err, db.Close())
 }
 
 // source is a database that is copied.
-type source struct{ session sqlstore.Session }
+type source struct{ session sqldb.Session }
 
 // Tables returns all tables except those that belong to the file.
-func (s source) Tables(ctx context.Context) ([]sqlstore.Table, error) {
-	var tables []sqlstore.Table
+func (s source) Tables(ctx context.Context) ([]sqldb.Table, error) {
+	var tables []sqldb.Table
 	err := s.session.Query(ctx, func(rows *sql.Rows) error {
 		var name, column string
 		if err := rows.Scan(&name, &column); err != nil {
 			return err
 		}
 		if n := len(tables); n == 0 || tables[n-1].Name != name {
-			tables = append(tables, sqlstore.Table{Name: name})
+			tables = append(tables, sqldb.Table{Name: name})
 		}
 		last := &tables[len(tables)-1]
 		last.Columns = append(last.Columns, column)
@@ -79,8 +79,8 @@ func (s source) Tables(ctx context.Context) ([]sqlstore.Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the schema: %w", err)
 	}
-	referred := func(t sqlstore.Table) int { return slices.Index([]string{"users", "tasks"}, t.Name) }
-	slices.SortStableFunc(tables, func(a, b sqlstore.Table) int { return referred(b) - referred(a) })
+	referred := func(t sqldb.Table) int { return slices.Index([]string{"users", "tasks"}, t.Name) }
+	slices.SortStableFunc(tables, func(a, b sqldb.Table) int { return referred(b) - referred(a) })
 	return tables, nil
 }
 
@@ -88,7 +88,7 @@ func (s source) Tables(ctx context.Context) ([]sqlstore.Table, error) {
 var errStopped = errors.New("stopped")
 
 // Rows yields the rows of a table.
-func (s source) Rows(ctx context.Context, t sqlstore.Table) iter.Seq2[[]any, error] {
+func (s source) Rows(ctx context.Context, t sqldb.Table) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		columns := make([]string, len(t.Columns))
 		for i, c := range t.Columns {

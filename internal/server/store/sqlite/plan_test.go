@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlstore"
 	"drover/internal/server/store/storetest"
 )
@@ -57,10 +58,10 @@ func TestNoStatementScansATable(t *testing.T) {
 			continue
 		}
 		explain := func() (*sql.Rows, error) {
-			return db.backend.reader.QueryContext(ctx, "EXPLAIN QUERY PLAN "+db.backend.speller.Spell(query),
+			return db.backend.reader.QueryContext(ctx, "EXPLAIN QUERY PLAN "+db.backend.dialect.Spell(query),
 				make([]any, strings.Count(query, "?"))...)
 		}
-		err := sqlstore.Each(explain, func(rows *sql.Rows) error {
+		err := sqldb.Each(explain, func(rows *sql.Rows) error {
 			var id, parent, unused int
 			var step string
 			err := rows.Scan(&id, &parent, &unused, &step)
@@ -121,20 +122,20 @@ func (r *recorder) Query(ctx context.Context, scan func(*sql.Rows) error, statem
 	return recording{r.backend, r.heard}.Query(ctx, scan, statement, args...)
 }
 
-func (r *recorder) Write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+func (r *recorder) Write(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	return r.backend.Write(ctx, r.in(do))
 }
 
-func (r *recorder) WriteSerially(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+func (r *recorder) WriteSerially(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	return r.backend.WriteSerially(ctx, r.in(do))
 }
 
-func (r *recorder) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+func (r *recorder) Snapshot(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	return r.backend.Snapshot(ctx, r.in(do))
 }
 
-func (r *recorder) in(do func(context.Context, sqlstore.Session) error) func(context.Context, sqlstore.Session) error {
-	return func(ctx context.Context, s sqlstore.Session) error { return do(ctx, recording{s, r.heard}) }
+func (r *recorder) in(do func(context.Context, sqldb.Session) error) func(context.Context, sqldb.Session) error {
+	return func(ctx context.Context, s sqldb.Session) error { return do(ctx, recording{s, r.heard}) }
 }
 
 type querier interface {
@@ -154,5 +155,5 @@ func (r recording) Query(ctx context.Context, scan func(*sql.Rows) error, statem
 
 func (r recording) Exec(ctx context.Context, statement string, args ...any) (int, error) {
 	r.heard.add(statement)
-	return r.querier.(sqlstore.Session).Exec(ctx, statement, args...)
+	return r.querier.(sqldb.Session).Exec(ctx, statement, args...)
 }

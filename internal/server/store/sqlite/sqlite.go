@@ -21,6 +21,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"drover/internal/reserve"
+	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlstore"
 )
 
@@ -79,7 +80,7 @@ func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	return sqlstore.Migrate(ctx, conn, "BEGIN IMMEDIATE", migrations, "migrations", log)
+	return sqldb.Migrate(ctx, conn, "BEGIN IMMEDIATE", migrations, "migrations", log)
 }
 
 func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option) (*DB, error) {
@@ -108,8 +109,8 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 	for _, o := range chosen {
 		o(&wanted)
 	}
-	b := &backend{reader: reader, speller: sqlstore.NewSpeller(dialect())}
-	b.writer, err = newWriter(ctx, conns, b.speller, wanted.watch, reserve.Keep(path+".reserve", reserveSize), log)
+	b := &backend{reader: reader, dialect: dialect()}
+	b.writer, err = newWriter(ctx, conns, b.dialect, wanted.watch, reserve.Keep(path+".reserve", reserveSize), log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), reader.Close(), conns.Close())
 	}

@@ -13,6 +13,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"drover/internal/reserve"
+	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlstore"
 )
 
@@ -49,13 +50,13 @@ type writer struct {
 
 // job is one write. Its function may be run more than once, and must start anew each time.
 type job struct {
-	do     func(context.Context, sqlstore.Session) error
+	do     func(context.Context, sqldb.Session) error
 	urgent bool
 	err    chan error
 }
 
 func newWriter(
-	ctx context.Context, conns *sql.DB, speller *sqlstore.Speller, watch sqlstore.Watch, room *reserve.Reserve,
+	ctx context.Context, conns *sql.DB, dialect *sqldb.Dialect, watch sqlstore.Watch, room *reserve.Reserve,
 	log *slog.Logger,
 ) (*writer, error) {
 	conn, err := conns.Conn(ctx)
@@ -64,7 +65,7 @@ func newWriter(
 	}
 	w := &writer{
 		conns:   conns,
-		tx:      &tx{conn: conn, speller: speller, prepared: map[string]*sql.Stmt{}},
+		tx:      &tx{conn: conn, dialect: dialect, prepared: map[string]*sql.Stmt{}},
 		watch:   watch,
 		log:     log,
 		reserve: room,
@@ -77,11 +78,11 @@ func newWriter(
 
 // write has do run in a transaction and returns once it is on disk or undone. The context counts only until the
 // write begins.
-func (w *writer) write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+func (w *writer) write(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	j := &job{do: do, urgent: sqlstore.Urgent(ctx), err: make(chan error, 1)}
+	j := &job{do: do, urgent: sqldb.Urgent(ctx), err: make(chan error, 1)}
 	select {
 	case w.jobs <- j:
 		return <-j.err
@@ -169,7 +170,7 @@ func (w *writer) withRoom(ctx context.Context, j *job) error {
 	}
 	err := attempt(write)
 	if reserve.IsFull(err) {
-		return fmt.Errorf("%w (%w)", sqlstore.ErrFull, err)
+		return fmt.Errorf("%w (%w)", sqldb.ErrFull, err)
 	}
 	return err
 }
@@ -258,7 +259,7 @@ func (w *writer) rollback(ctx context.Context) {
 // statement that was interrupted would have to be undone, and none is slow.
 type tx struct {
 	conn     *sql.Conn
-	speller  *sqlstore.Speller
+	dialect  *sqldb.Dialect
 	prepared map[string]*sql.Stmt
 	// changed is about how many rows were written since the log was folded in.
 	changed int
@@ -268,7 +269,7 @@ func (t *tx) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	if s, ok := t.prepared[text]; ok {
 		return s, nil
 	}
-	s, err := t.conn.PrepareContext(ctx, t.speller.Spell(text))
+	s, err := t.conn.PrepareContext(ctx, t.dialect.Spell(text))
 	if err != nil {
 		return nil, fmt.Errorf("cannot prepare statement: %w", err)
 	}
@@ -297,7 +298,7 @@ func (t *tx) Query(ctx context.Context, scan func(*sql.Rows) error, statement st
 	if err != nil {
 		return err
 	}
-	return sqlstore.Each(func() (*sql.Rows, error) { return s.QueryContext(ctx, args...) }, func(rows *sql.Rows) error {
+	return sqldb.Each(func() (*sql.Rows, error) { return s.QueryContext(ctx, args...) }, func(rows *sql.Rows) error {
 		t.changed++ // as a rule the rows are what a change returns
 		return scan(rows)
 	})

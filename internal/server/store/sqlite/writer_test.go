@@ -16,7 +16,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqldb"
 )
 
 // bubble runs fn with a new database inside synctest, where "everybody waits" is a moment that a test can wait for.
@@ -41,7 +41,7 @@ func together(t *testing.T, db *DB, writes ...func(context.Context) error) []err
 	release := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := db.backend.writer.write(t.Context(), func(context.Context, sqlstore.Session) error {
+		if err := db.backend.writer.write(t.Context(), func(context.Context, sqldb.Session) error {
 			<-release
 			return nil
 		}); err != nil {
@@ -59,14 +59,14 @@ func together(t *testing.T, db *DB, writes ...func(context.Context) error) []err
 	return errs
 }
 
-func exec(ctx context.Context, tx sqlstore.Session, statement string, args ...any) error {
+func exec(ctx context.Context, tx sqldb.Session, statement string, args ...any) error {
 	_, err := tx.Exec(ctx, statement, args...)
 	return err
 }
 
 func limitPages(t *testing.T, db *DB, spare int) {
 	t.Helper()
-	err := db.backend.writer.write(t.Context(), func(ctx context.Context, tx sqlstore.Session) error {
+	err := db.backend.writer.write(t.Context(), func(ctx context.Context, tx sqldb.Session) error {
 		var pages, limit int
 		value := func(dest *int, statement string) error {
 			return tx.Query(ctx, func(rows *sql.Rows) error { return rows.Scan(dest) }, statement)
@@ -123,7 +123,7 @@ func TestFailedWriteTakesNobodyWithIt(t *testing.T) {
 		errs := together(t, db,
 			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "a"}) },
 			func(ctx context.Context) error {
-				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqlstore.Session) error {
+				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqldb.Session) error {
 					begun++
 					return errors.Join(exec(ctx, tx, `DELETE FROM apps`),
 						exec(ctx, tx, `INSERT INTO apps (code) VALUES (NULL)`))
@@ -156,7 +156,7 @@ func TestWritesShareATransaction(t *testing.T) {
 		var writes []func(context.Context) error
 		for i := range 20 {
 			writes = append(writes, func(ctx context.Context) error {
-				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqlstore.Session) error {
+				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqldb.Session) error {
 					ran++
 					n, err := db.CountApps(ctx)
 					seen = max(seen, n)
@@ -183,7 +183,7 @@ func TestTransactionThatEndsUnderAWrite(t *testing.T) {
 		errs := together(t, db,
 			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "a"}) },
 			func(ctx context.Context) error {
-				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqlstore.Session) error {
+				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqldb.Session) error {
 					return errors.Join(broken,
 						exec(ctx, tx, `INSERT INTO apps (code, may_name_users, created) VALUES ('x', 0, 0)`),
 						exec(ctx, tx, "ROLLBACK"))
@@ -207,7 +207,7 @@ func TestClosedWhileWritesWait(t *testing.T) {
 		errs := make([]error, 5)
 		for i := range errs {
 			wg.Go(func() {
-				errs[i] = db.backend.writer.write(t.Context(), func(context.Context, sqlstore.Session) error {
+				errs[i] = db.backend.writer.write(t.Context(), func(context.Context, sqldb.Session) error {
 					<-release
 					return nil
 				})

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"drover/internal/server/store"
@@ -39,53 +38,36 @@ func insertAudit(ctx context.Context, tx tx, r *store.AuditRow) error {
 
 // ListAudit returns the rows that match the filter, newest first.
 func (db *Store) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
-	where, args := auditConditions(f)
-	var rows []store.AuditRow
-	err := db.query(ctx, func(r *sql.Rows) error {
-		var row store.AuditRow
+	w := where{dialect: db.dialect}
+	w.when(!f.Since.IsZero(), "at >= ?", nanos(f.Since))
+	w.when(!f.Until.IsZero(), "at < ?", nanos(f.Until))
+	w.when(f.App != "", "app = ?", f.App)
+	w.when(f.User != "", `"user" = ?`, f.User)
+	w.when(f.Action != "", "action = ?", f.Action)
+	w.when(f.RequestID != "", "request_id = ?", f.RequestID)
+	if f.Allowed != nil {
+		w.add("allowed = ?", *f.Allowed)
+	}
+	w.when(f.Before != store.AuditMark{}, "(at, num) < (?, ?)", nanos(f.Before.At), f.Before.Num)
+	conditions := ""
+	if len(w.text) > 0 {
+		conditions = "WHERE " + w.all()
+	}
+	rows, err := all(ctx, db.query, func(r *sql.Rows) (row store.AuditRow, err error) {
 		var at int64
-		err := r.Scan(&row.Num, &at, &row.App, &row.User, &row.Remote, &row.RequestID, &row.Action, &row.Target,
+		err = r.Scan(&row.Num, &at, &row.App, &row.User, &row.Remote, &row.RequestID, &row.Action, &row.Target,
 			&row.Targets,
 			&row.Allowed, &row.Code, &row.Message, (*[]byte)(&row.Detail))
 		row.At = moment(at)
-		rows = append(rows, row)
-		return err
+		return row, err
 	},
 		`SELECT num, at, app, "user", remote, request_id, action, target, targets, allowed, code, message, detail
 			FROM audit
-		`+where+` ORDER BY at DESC, num DESC LIMIT ?`, append(args, max(f.Limit, 0))...)
+		`+conditions+` ORDER BY at DESC, num DESC LIMIT ?`, append(w.args, max(f.Limit, 0))...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list audit rows: %w", err)
 	}
 	return rows, nil
-}
-
-// auditConditions returns the WHERE clause of a filter. There are as many texts of it as combinations of fields, so
-// each can be kept prepared.
-func auditConditions(f store.AuditFilter) (string, []any) {
-	var parts []string
-	var args []any
-	where := func(wanted bool, part string, values ...any) {
-		if wanted {
-			parts, args = append(parts, part), append(args, values...)
-		}
-	}
-	where(!f.Since.IsZero(), "at >= ?", nanos(f.Since))
-	where(!f.Until.IsZero(), "at < ?", nanos(f.Until))
-	where(f.App != "", "app = ?", f.App)
-	where(f.User != "", `"user" = ?`, f.User)
-	where(f.Action != "", "action = ?", f.Action)
-	where(f.RequestID != "", "request_id = ?", f.RequestID)
-	if f.Allowed != nil && *f.Allowed {
-		where(true, "allowed = 1")
-	} else {
-		where(f.Allowed != nil, "allowed = 0")
-	}
-	where(f.Before != store.AuditMark{}, "(at, num) < (?, ?)", nanos(f.Before.At), f.Before.Num)
-	if len(parts) == 0 {
-		return "", nil
-	}
-	return "WHERE " + strings.Join(parts, " AND "), args
 }
 
 // PruneAudit removes the oldest rows.

@@ -27,11 +27,8 @@ func (db *Store) clock(ctx context.Context, query queryFunc) (time.Time, error) 
 	if db.dialect.Clock == "" {
 		return time.Now(), nil
 	}
-	return one(ctx, query, func(rows *sql.Rows) (time.Time, error) {
-		var now int64
-		err := rows.Scan(&now)
-		return moment(now), err
-	}, db.dialect.Clock)
+	now, err := one(ctx, query, column[int64], db.dialect.Clock)
+	return moment(now), err
 }
 
 // TakeLease gives a lease to the holder, unless another holder has it.

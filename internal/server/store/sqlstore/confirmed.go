@@ -59,10 +59,6 @@ func (db *Store) AgentConfirmed(ctx context.Context, agent string) ([]store.Conf
 
 // GetConfirmed returns the confirmed records of some processes of the agent.
 func (db *Store) GetConfirmed(ctx context.Context, agent string, ids []process.ID) ([]store.Confirmed, error) {
-	names, err := db.dialect.names(ids)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
-	}
 	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Confirmed, error) {
 		var c store.Confirmed
 		var place int
@@ -76,7 +72,8 @@ func (db *Store) GetConfirmed(ctx context.Context, agent string, ids []process.I
 		}
 		return c, err
 	}, `SELECT j.key, c.revision, c.gone > 0, c.hosted, c.want, c.registered, c.spec FROM names(?) j
-		CROSS JOIN confirmed c ON c.agent = ? AND c.namespace = j.a AND c.name = j.b ORDER BY j.key`, names, agent)
+		CROSS JOIN confirmed c ON c.agent = ? AND c.namespace = j.a AND c.name = j.b ORDER BY j.key`,
+		db.dialect.Names(ids), agent)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"drover/internal/server/store"
@@ -24,9 +23,8 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 		var args []any
 		stored = nil
 		// Until this transaction ends nobody else gets a cursor, so that nobody reads a later one before it.
-		var cursor int64
-		if err := tx.value(ctx, &cursor, `SELECT value FROM counters WHERE name = 'events'`+
-			db.dialect.Locked); err != nil {
+		cursor, err := one(ctx, tx.query, column[int64], lastCursor+db.dialect.Locked)
+		if err != nil {
 			return err
 		}
 		for i := range events {
@@ -69,11 +67,10 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 }
 
 // insertEvents inserts rows of cursor, agent, namespace, name, kind, at, received and body.
-func insertEvents() insert {
-	return insert{
-		head:  `INSERT INTO events (cursor, agent, namespace, name, kind, at, received, body) VALUES `,
-		row:   `(?, ?, ?, ?, ?, ?, ?, ?)`,
-		width: 8,
+func insertEvents() rowValues {
+	return rowValues{
+		head: `INSERT INTO events (cursor, agent, namespace, name, kind, at, received, body) VALUES `,
+		row:  `(?, ?, ?, ?, ?, ?, ?, ?)`,
 	}
 }
 
@@ -82,20 +79,20 @@ func lastOfStream(ctx context.Context, tx tx, known map[string]uint64, agent, st
 	if last, ok := known[stream]; ok {
 		return last, nil
 	}
-	var last int64
-	err := tx.value(ctx, &last, `SELECT seq FROM event_streams WHERE agent = ? AND stream = ?`, agent, stream)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	last, err := one(ctx, tx.query, column[int64], `SELECT seq FROM event_streams WHERE agent = ? AND stream = ?`,
+		agent, stream)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, err
 	}
 	known[stream] = uint64(last)
 	return uint64(last), nil
 }
 
+const lastCursor = `SELECT value FROM counters WHERE name = 'events'`
+
 // LastCursor returns the greatest cursor so far.
 func (db *Store) LastCursor(ctx context.Context) (int64, error) {
-	var last int64
-	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&last) },
-		`SELECT value FROM counters WHERE name = 'events'`)
+	last, err := one(ctx, db.query, column[int64], lastCursor)
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the last cursor: %w", err)
 	}
@@ -190,9 +187,7 @@ func (db *Store) eventsAfter(ctx context.Context, after int64, f store.EventFilt
 	until := min(last.Int64, from+lookAt)
 	w := where{dialect: db.dialect}
 	w.add("cursor > ? AND cursor <= ?", from, until)
-	if err := w.events(f); err != nil {
-		return nil, after, err
-	}
+	w.events(f)
 	events, err := db.selectEvents(ctx, `NOT INDEXED WHERE `+w.all()+` ORDER BY cursor LIMIT ?`,
 		append(w.args, limit)...)
 	if len(events) == limit {
@@ -222,10 +217,7 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 	if before == bound {
 		before = store.EventMark{At: math.MaxInt64, Cursor: math.MaxInt64}
 	}
-	served, rest, index, err := db.eventConditions(f, before)
-	if err != nil {
-		return nil, bound, err
-	}
+	served, rest, index := db.eventConditions(f, before)
 	from := int64(math.MinInt64)
 	if !f.From.IsZero() {
 		from = f.From.UnixMilli()
@@ -258,7 +250,7 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 // it.
 func (db *Store) eventConditions(f store.EventFilter,
 	before store.EventMark,
-) (served, rest where, index string, err error) {
+) (served, rest where, index string) {
 	served.dialect, rest.dialect = db.dialect, db.dialect
 	exact := len(f.Namespaces) == 1 && !wildcard.IsPattern(f.Namespaces[0]) && f.Name != "" &&
 		!wildcard.IsPattern(f.Name)
@@ -284,45 +276,33 @@ func (db *Store) eventConditions(f store.EventFilter,
 	}
 	served.add("at <= ? AND (+at, cursor) < (?, ?)", until, before.At, before.Cursor)
 	f.From, f.Until = time.Time{}, time.Time{}
-	err = rest.events(f)
-	return served, rest, index, err
+	rest.events(f)
+	return served, rest, index
 }
 
 // events adds the conditions of a filter.
-func (w *where) events(f store.EventFilter) error {
+func (w *where) events(f store.EventFilter) {
 	if f.Agents != nil {
-		if err := w.among("agent", f.Agents); err != nil {
-			return err
-		}
+		w.among("agent", f.Agents)
 	}
 	if len(f.Namespaces) == 1 {
 		w.pattern("namespace", f.Namespaces[0])
 	} else if len(f.Namespaces) > 1 {
-		if err := w.within("namespace", f.Namespaces); err != nil {
-			return err
-		}
+		w.within("namespace", f.Namespaces)
 	}
-	if err := w.within("namespace", f.Within); err != nil {
-		return err
-	}
+	w.within("namespace", f.Within)
 	w.pattern("name", f.Name)
-	if !f.From.IsZero() {
-		w.add("at >= ?", f.From.UnixMilli())
-	}
-	if !f.Until.IsZero() {
-		w.add("at < ?", f.Until.UnixMilli())
-	}
+	w.when(!f.From.IsZero(), "at >= ?", f.From.UnixMilli())
+	w.when(!f.Until.IsZero(), "at < ?", f.Until.UnixMilli())
 	if len(f.Kinds) == 0 {
-		return nil
+		return
 	}
 	kinds := make([]string, len(f.Kinds))
 	for i, k := range f.Kinds {
 		kinds[i] = string(k)
 	}
-	return w.among("kind", kinds)
+	w.among("kind", kinds)
 }
-
-func (w *where) all() string { return strings.Join(w.text, " AND ") }
 
 func (db *Store) selectEvents(ctx context.Context, which string, args ...any) ([]store.StoredEvent, error) {
 	var events []store.StoredEvent

@@ -44,10 +44,6 @@ func putGroups(ctx context.Context, tx tx, h store.GroupHost, groups []process.G
 func (db *Store) GetGroups(ctx context.Context, namespace string, agents []string,
 	fn func(string, process.Group) error,
 ) error {
-	list, err := db.dialect.list(agents)
-	if err != nil {
-		return fmt.Errorf("cannot read process groups: %w", err)
-	}
 	return db.query(ctx, func(rows *sql.Rows) error {
 		var agent string
 		var g process.Group
@@ -57,7 +53,7 @@ func (db *Store) GetGroups(ctx context.Context, namespace string, agents []strin
 		return fn(agent, g)
 	}, `SELECT g.agent, g.id, g.cpu_limit, g.mem_limit, g.cpu_weight, g.mem_weight
 		FROM texts(?) j CROSS JOIN groups g ON g.namespace = ? AND g.agent = j.value ORDER BY j.key, g.place`,
-		list, namespace)
+		db.dialect.Texts(agents), namespace)
 }
 
 // AgentGroups returns the groups of one agent, by namespace.
@@ -82,12 +78,8 @@ func (db *Store) AgentGroups(ctx context.Context, agent string) (map[string][]pr
 func (db *Store) GroupUsage(ctx context.Context, namespace string,
 	agents []string,
 ) (map[string]store.GroupUsage, error) {
-	list, err := db.dialect.list(agents)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the usage of namespace %q: %w", namespace, err)
-	}
 	usage := map[string]store.GroupUsage{}
-	err = db.query(ctx, func(rows *sql.Rows) error {
+	err := db.query(ctx, func(rows *sql.Rows) error {
 		var agent string
 		var u store.GroupUsage
 		err := rows.Scan(&agent, &u.CPU, &u.Mem, &u.Processes)
@@ -97,7 +89,7 @@ func (db *Store) GroupUsage(ctx context.Context, namespace string,
 		`SELECT o.agent, sum(CAST(o.status ->> '$.usage.cpu' AS DOUBLE PRECISION)),
 			sum(CAST(o.status ->> '$.usage.mem' AS DOUBLE PRECISION)), count(*)
 		FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
-		WHERE o.status ->> '$.usage.at' IS NOT NULL GROUP BY o.agent`, list, namespace)
+		WHERE o.status ->> '$.usage.at' IS NOT NULL GROUP BY o.agent`, db.dialect.Texts(agents), namespace)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the usage of namespace %q: %w", namespace, err)
 	}
@@ -106,13 +98,7 @@ func (db *Store) GroupUsage(ctx context.Context, namespace string,
 
 // inheritGroups gives an agent that has no groups those of the latest other one at its address.
 func inheritGroups(ctx context.Context, tx tx, a store.Agent) error {
-	var from []string
-	err := tx.query(ctx, func(rows *sql.Rows) error {
-		var key string
-		err := rows.Scan(&key)
-		from = append(from, key)
-		return err
-	},
+	from, err := all(ctx, tx.query, column[string],
 		`SELECT a.key FROM agents a WHERE a.cloud = ?1 AND a.ip = ?2 AND a.key <> ?3 AND EXISTS (SELECT 1 FROM groups
 			WHERE agent = a.key)
 		AND NOT EXISTS (SELECT 1 FROM groups WHERE agent = ?3) ORDER BY a.created DESC LIMIT 1`, a.Cloud, a.IP, a.Key)

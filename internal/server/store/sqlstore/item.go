@@ -7,11 +7,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
 	"drover/internal/server/task"
 )
 
@@ -32,25 +34,15 @@ func parseItemID(s string) (itemID, bool) {
 	return id, err == nil && id.String() == s
 }
 
-// idList is the ids as a JSON array of [num, nonce], for pairs(?); ids of no item are left out.
+// idList is the ids as pairs(?) of num and nonce; ids of no item are left out.
 func idList(ids []string) string {
-	list := []byte{'['}
+	list := make([][2]int64, 0, len(ids))
 	for _, s := range ids {
 		if id, ok := parseItemID(s); ok {
-			list = appendPair(list, id.num, id.nonce)
+			list = append(list, [2]int64{id.num, id.nonce})
 		}
 	}
-	return string(append(list, ']'))
-}
-
-// appendPair adds a pair of numbers to a JSON array that is open.
-func appendPair(list []byte, a, b int64) []byte {
-	if len(list) > 1 {
-		list = append(list, ',')
-	}
-	list = strconv.AppendInt(append(list, '['), a, 10)
-	list = strconv.AppendInt(append(list, ','), b, 10)
-	return append(list, ']')
+	return sqldb.Array(list)
 }
 
 // hash stands for a text in an index. Two texts of one hash wait for each other needlessly, and nothing worse.
@@ -78,9 +70,6 @@ func scanItem(rows *sql.Rows) (it store.Item, request int64, err error) {
 	return it, request, err
 }
 
-// queryFunc is tx.query or Store.query.
-type queryFunc func(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error
-
 // readItems runs selectItems with the given conditions and completes the items with their specs.
 func readItems(ctx context.Context, query queryFunc, where string, args ...any) ([]store.Item, error) {
 	var items []store.Item
@@ -105,10 +94,6 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 	for request := range specs {
 		wanted = append(wanted, request)
 	}
-	list, err := json.Marshal(wanted)
-	if err != nil {
-		return nil, err
-	}
 	err = query(ctx, func(rows *sql.Rows) error {
 		var request int64
 		var text sql.RawBytes
@@ -118,7 +103,7 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 		spec, err := decode[process.Spec](text)
 		specs[request] = sized{spec, len(text)}
 		return err
-	}, `SELECT r.num, r.spec FROM numbers(?) j CROSS JOIN requests r ON r.num = j.value`, string(list))
+	}, `SELECT r.num, r.spec FROM numbers(?) j CROSS JOIN requests r ON r.num = j.value`, sqldb.Array(wanted))
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +112,6 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 		items[i].Spec, items[i].SpecSize = spec.spec, spec.size
 	}
 	return items, nil
-}
-
-// faultColumn is null for success, which most outcomes are.
-func faultColumn(f process.Fault) sql.NullString {
-	return sql.NullString{String: string(f), Valid: f != process.None}
 }
 
 // encode returns v as a JSON column, null for a nil pointer.
@@ -153,4 +133,37 @@ func decode[T any](text []byte) (*T, error) {
 		return nil, fmt.Errorf("cannot decode %T: %w", v, err)
 	}
 	return v, nil
+}
+
+// laneLocks is how many locks the hosts share: so many writers can be at work on items side by side, and one that needs
+// all has few to take.
+const laneLocks = 64
+
+// lockLanes keeps others, until the transaction ends, from adding or ending items of some agents; an empty agent stands
+// for all. Without that, the one who ends the first item of a lane and the one who adds the next might not see each
+// other, and nobody would wake it.
+func (db *Store) lockLanes(ctx context.Context, tx tx, agents iter.Seq[string]) error {
+	if db.dialect.LockLanes == "" {
+		return nil
+	}
+	var wanted [laneLocks]bool
+	for agent := range agents {
+		wanted[uint64(hash(agent))%laneLocks] = true
+		if agent == "" {
+			for i := range wanted {
+				wanted[i] = true
+			}
+			break
+		}
+	}
+	var locks []int // in one order for all, so that no two wait for each other
+	for i, w := range wanted {
+		if w {
+			locks = append(locks, i)
+		}
+	}
+	if len(locks) == 0 {
+		return nil
+	}
+	return tx.query(ctx, func(*sql.Rows) error { return nil }, db.dialect.LockLanes, sqldb.Array(locks))
 }

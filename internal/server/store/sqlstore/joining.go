@@ -167,8 +167,8 @@ func (db *Store) countUse(
 	if err != nil {
 		return err
 	}
-	again := false
-	if err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&again) }, known, args...); err != nil {
+	again, err := one(ctx, tx.query, column[bool], known, args...)
+	if err != nil {
 		return err
 	}
 	if err := check(t, again); err != nil || again {
@@ -179,8 +179,8 @@ func (db *Store) countUse(
 
 // restore lets a key be there again that was removed, unless the query says that it is or was somebody else's.
 func restore(ctx context.Context, tx tx, key, others string, args ...any) error {
-	used := false
-	if err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&used) }, others, args...); err != nil {
+	used, err := one(ctx, tx.query, column[bool], others, args...)
+	if err != nil {
 		return err
 	}
 	if used {
@@ -224,10 +224,7 @@ func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
 
 // ListRemoved returns the keys of removed agents.
 func (db *Store) ListRemoved(ctx context.Context) ([]string, error) {
-	keys, err := all(ctx, db.query, func(rows *sql.Rows) (key string, err error) {
-		err = rows.Scan(&key)
-		return key, err
-	}, `SELECT key FROM removed_agents ORDER BY key`)
+	keys, err := all(ctx, db.query, column[string], `SELECT key FROM removed_agents ORDER BY key`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list removed agents: %w", err)
 	}

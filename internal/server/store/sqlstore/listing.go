@@ -10,12 +10,14 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
+	"drover/internal/server/task"
 	"drover/internal/wildcard"
 )
 
 // where collects conditions and their parameters.
 type where struct {
-	dialect *Dialect
+	dialect *sqldb.Dialect
 	text    []string
 	args    []any
 }
@@ -24,6 +26,17 @@ func (w *where) add(condition string, args ...any) {
 	w.text = append(w.text, condition)
 	w.args = append(w.args, args...)
 }
+
+// when adds a condition that is wanted.
+func (w *where) when(wanted bool, condition string, args ...any) {
+	if wanted {
+		w.add(condition, args...)
+	}
+}
+
+// all returns the conditions for a WHERE. There are as many texts of a statement as combinations of conditions, so each
+// can be kept prepared.
+func (w *where) all() string { return strings.Join(w.text, " AND ") }
 
 // pattern adds a condition on a column. One without wildcards is compared, so that an index can serve it.
 func (w *where) pattern(column, pattern string) {
@@ -37,26 +50,16 @@ func (w *where) pattern(column, pattern string) {
 }
 
 // within adds that a column is of one of the patterns; nil is all of them.
-func (w *where) within(column string, patterns []string) error {
-	if patterns == nil {
-		return nil
+func (w *where) within(column string, patterns []string) {
+	if patterns != nil {
+		w.add("EXISTS (SELECT 1 FROM texts(?) p WHERE "+column+" "+w.dialect.Match+" p.value)",
+			w.dialect.Patterns(patterns))
 	}
-	list, err := w.dialect.patterns(patterns)
-	if err != nil {
-		return err
-	}
-	w.add("EXISTS (SELECT 1 FROM texts(?) p WHERE "+column+" "+w.dialect.Match+" p.value)", list)
-	return nil
 }
 
 // among adds that a column is one of the values.
-func (w *where) among(column string, values []string) error {
-	list, err := w.dialect.list(values)
-	if err != nil {
-		return err
-	}
-	w.add(column+" IN (SELECT value FROM texts(?) j)", list)
-	return nil
+func (w *where) among(column string, values []string) {
+	w.add(column+" IN (SELECT value FROM texts(?) j)", w.dialect.Texts(values))
 }
 
 // mostListed is how much is read of statuses and specs at once, in bytes: who asks holds it in memory, and so does who
@@ -82,23 +85,15 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 ) ([]store.Observed, error) {
 	w := where{dialect: db.dialect}
 	w.add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)
-	if f.Process.Name != "" || f.Process.Namespace != "" {
-		w.add("o.namespace = ? AND o.name = ?", f.Process.Namespace, f.Process.Name)
-	}
+	w.when(f.Process != (process.ID{}), "o.namespace = ? AND o.name = ?", f.Process.Namespace, f.Process.Name)
 	w.pattern("o.namespace", f.Namespace)
-	if err := w.within("o.namespace", f.Within); err != nil {
-		return nil, err
-	}
+	w.within("o.namespace", f.Within)
 	w.pattern("o.name", f.Name)
 	if f.Agents != nil {
-		if err := w.among("o.agent", f.Agents); err != nil {
-			return nil, err
-		}
+		w.among("o.agent", f.Agents)
 	}
 	if len(f.States) > 0 {
-		if err := w.among("o.status ->> 'state'", f.States); err != nil {
-			return nil, err
-		}
+		w.among("o.status ->> 'state'", f.States)
 	}
 	spec := "NULL"
 	if f.Spec {
@@ -115,7 +110,7 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 		}
 		return err
 	}, `SELECT o.agent, o.namespace, o.name, o.status, `+spec+` FROM observed o INDEXED BY observed_name WHERE `+
-		strings.Join(w.text, " AND ")+` ORDER BY o.namespace, o.name, o.agent LIMIT ?`,
+		w.all()+` ORDER BY o.namespace, o.name, o.agent LIMIT ?`,
 		append(w.args, max(limit, 0))...)
 	return rows, err
 }
@@ -153,9 +148,7 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 	}
 	w := where{dialect: db.dialect}
 	w.add("num < ?", after)
-	if f.App != "" {
-		w.add("app = ?", f.App)
-	}
+	w.when(f.App != "", "app = ?", f.App)
 	if f.Done != nil {
 		open := "num IN (SELECT task FROM items WHERE state < 4)"
 		if *f.Done {
@@ -164,7 +157,7 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 		w.add(open)
 	}
 	tasks, err := all(ctx, db.query, scanTask, counted(`SELECT num, first_item, end_item FROM tasks WHERE `+
-		strings.Join(w.text, " AND ")+` ORDER BY num DESC LIMIT ?`)+
+		w.all()+` ORDER BY num DESC LIMIT ?`)+
 		selectTasks+`WHERE t.num IN (SELECT num FROM found) ORDER BY t.num DESC`, append(w.args, max(limit, 0))...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list tasks: %w", err)
@@ -200,26 +193,66 @@ func (db *Store) ListWaiting(ctx context.Context, f store.WaitingFilter, limit i
 		"i.state < 4", "i.twin IS NULL",
 		"r.op NOT IN ('query', 'set-groups')",
 	}}
-	if f.Process != (process.ID{}) {
-		w.add("r.namespace = ? AND r.name = ?", f.Process.Namespace, f.Process.Name)
-	}
-	if !f.Before.IsZero() {
-		w.add("t.created < ?", nanos(f.Before))
-	}
-	var all []store.Waiting
-	err := db.query(ctx, func(r *sql.Rows) error {
-		var one store.Waiting
+	w.when(f.Process != (process.ID{}), "r.namespace = ? AND r.name = ?", f.Process.Namespace, f.Process.Name)
+	w.when(!f.Before.IsZero(), "t.created < ?", nanos(f.Before))
+	waiting, err := all(ctx, db.query, func(r *sql.Rows) (i store.Waiting, err error) {
 		var created int64
-		err := r.Scan(&one.Task, &one.App, &one.User, &created, &one.Agent, &one.Process.Namespace, &one.Process.Name,
-			&one.Op, &one.State)
-		one.Created = moment(created)
-		all = append(all, one)
-		return err
+		err = r.Scan(&i.Task, &i.App, &i.User, &created, &i.Agent, &i.Process.Namespace, &i.Process.Name, &i.Op,
+			&i.State)
+		i.Created = moment(created)
+		return i, err
 	}, `SELECT t.id, t.app, t."user", t.created, i.agent, r.namespace, r.name, r.op, i.state
 		FROM items i INDEXED BY items_deadline JOIN requests r ON r.num = i.request JOIN tasks t ON t.num = i.task
-		WHERE `+strings.Join(w.text, " AND ")+` ORDER BY i.num LIMIT ?`, append(w.args, max(limit, 0))...)
+		WHERE `+w.all()+` ORDER BY i.num LIMIT ?`, append(w.args, max(limit, 0))...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list open items: %w", err)
 	}
-	return all, nil
+	return waiting, nil
+}
+
+// Counts counts observed processes and unfinished items.
+func (db *Store) Counts(ctx context.Context) (store.Counts, error) {
+	f := store.Counts{Processes: map[string]int{}, Items: map[task.State]int{}}
+	err := db.query(ctx, func(r *sql.Rows) error {
+		var state string
+		var hosted, flapping, unhealthy, drifted bool
+		var n int
+		if err := r.Scan(&state, &hosted, &flapping, &unhealthy, &drifted, &n); err != nil {
+			return err
+		}
+		f.Processes[state] += n
+		for _, c := range []struct {
+			so    bool
+			count *int
+		}{{hosted, &f.Hosted}, {flapping, &f.Flapping}, {unhealthy, &f.Unhealthy}, {drifted, &f.Drifted}} {
+			if c.so {
+				*c.count += n
+			}
+		}
+		return nil
+	}, `SELECT status ->> 'state', coalesce(status ->> 'hosted', '0'), coalesce(status ->> 'flapping', '0'),
+		coalesce(status ->> '$.health.bad', '0'), status ->> 'config' IS NOT NULL, count(*)
+		FROM observed GROUP BY 1, 2, 3, 4, 5`)
+	if err != nil {
+		return store.Counts{}, fmt.Errorf("cannot count processes: %w", err)
+	}
+	err = db.query(ctx, func(r *sql.Rows) error {
+		var state, n int
+		err := r.Scan(&state, &n)
+		f.Items[task.State(state)] = n
+		return err
+	}, `SELECT state, count(*) FROM items INDEXED BY items_deadline WHERE state < 4 GROUP BY state`)
+	if err != nil {
+		return store.Counts{}, fmt.Errorf("cannot count items: %w", err)
+	}
+	return f, nil
+}
+
+// OpenItems counts the unfinished items.
+func (db *Store) OpenItems(ctx context.Context) (int, error) {
+	n, err := one(ctx, db.query, column[int], `SELECT count(*) FROM items INDEXED BY items_deadline WHERE state < 4`)
+	if err != nil {
+		return 0, fmt.Errorf("cannot count open items: %w", err)
+	}
+	return n, nil
 }

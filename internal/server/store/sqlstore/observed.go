@@ -10,6 +10,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/statusjson"
 )
 
 // A row that would not change is not written, so that an agent which only comes back costs no sync to disk.
@@ -183,8 +184,8 @@ func sizeOf(rows []encodedObserved) (bytes int) {
 // bound fails where an agent has too many processes, or they take too much, and forgets the first of too many that it
 // has had. Told is how many bytes it has told now.
 func bound(ctx context.Context, tx tx, agent string, told int) error {
-	var n int
-	if err := tx.value(ctx, &n, `SELECT count(*) FROM observed WHERE agent = ?`, agent); err != nil {
+	n, err := one(ctx, tx.query, column[int], `SELECT count(*) FROM observed WHERE agent = ?`, agent)
+	if err != nil {
 		return err
 	}
 	if n > store.MostProcesses {
@@ -195,8 +196,8 @@ func bound(ctx context.Context, tx tx, agent string, told int) error {
 			`SELECT coalesce(sum(length(status) + coalesce(length(spec), 0)), 0) FROM observed WHERE agent = ?`,
 			`SELECT coalesce(sum(length(spec)), 0) FROM confirmed WHERE agent = ?`,
 		} {
-			var bytes int64
-			if err := tx.value(ctx, &bytes, sum, agent); err != nil {
+			bytes, err := one(ctx, tx.query, column[int64], sum, agent)
+			if err != nil {
 				return err
 			}
 			if bytes > store.MostBytes {
@@ -204,18 +205,19 @@ func bound(ctx context.Context, tx tx, agent string, told int) error {
 			}
 		}
 	}
-	if err := tx.value(ctx, &n, `SELECT count(*) FROM confirmed WHERE agent = ?`, agent); err != nil ||
-		n <= 3*store.MostProcesses {
+	n, err = one(ctx, tx.query, column[int], `SELECT count(*) FROM confirmed WHERE agent = ?`, agent)
+	if err != nil || n <= 3*store.MostProcesses {
 		return err
 	}
-	err := tx.exec(ctx, `DELETE FROM confirmed WHERE num IN (
+	err = tx.exec(ctx, `DELETE FROM confirmed WHERE num IN (
 			SELECT num FROM confirmed WHERE agent = ? AND gone > 0 ORDER BY gone DESC, num DESC LIMIT ? OFFSET ?)`,
 		agent, n, store.MostProcesses)
 	if err != nil {
 		return err
 	}
 	// What it has confirmed and not removed it gets back after a loss, and so that is not forgotten.
-	if err := tx.value(ctx, &n, `SELECT count(*) FROM confirmed WHERE agent = ? AND gone = 0`, agent); err != nil {
+	n, err = one(ctx, tx.query, column[int], `SELECT count(*) FROM confirmed WHERE agent = ? AND gone = 0`, agent)
+	if err != nil {
 		return err
 	}
 	if n > 3*store.MostProcesses {
@@ -226,10 +228,6 @@ func bound(ctx context.Context, tx tx, agent string, told int) error {
 
 // GetObserved calls fn for the rows of one process in the order of the agents.
 func (db *Store) GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
-	list, err := db.dialect.list(agents)
-	if err != nil {
-		return fmt.Errorf("cannot read observations: %w", err)
-	}
 	var scan observedScanner
 	return db.query(ctx, func(rows *sql.Rows) error {
 		var place int
@@ -244,15 +242,14 @@ func (db *Store) GetObserved(ctx context.Context, id process.ID, agents []string
 	},
 		`SELECT j.key, o.status, o.spec FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
 			AND o.name = ?
-		ORDER BY j.key`, list, id.Namespace, id.Name)
+		ORDER BY j.key`, db.dialect.Texts(agents), id.Namespace, id.Name)
 }
 
 // PageObserved returns a page of a namespace.
 func (db *Store) PageObserved(ctx context.Context, namespace string, start,
 	limit int,
 ) (rows []store.Observed, total int, err error) {
-	err = db.query(ctx, func(r *sql.Rows) error { return r.Scan(&total) },
-		`SELECT count(*) FROM observed WHERE namespace = ?`, namespace)
+	total, err = one(ctx, db.query, column[int], `SELECT count(*) FROM observed WHERE namespace = ?`, namespace)
 	if err == nil {
 		var scan observedScanner
 		read := 0
@@ -278,7 +275,7 @@ func (db *Store) PageObserved(ctx context.Context, namespace string, start,
 // do.
 type observedScanner struct {
 	status, spec sql.RawBytes
-	statuses     statusReader
+	statuses     statusjson.Reader
 	last         *process.Spec
 	lastText     []byte
 }
@@ -294,7 +291,7 @@ func (s *observedScanner) row(rows *sql.Rows) (store.Observed, error) {
 
 // decode fills in what the columns status and spec hold.
 func (s *observedScanner) decode(o *store.Observed) (err error) {
-	if o.Status, err = s.statuses.read(s.status); err != nil || s.spec == nil {
+	if o.Status, err = s.statuses.Read(s.status); err != nil || s.spec == nil {
 		return err
 	}
 	if s.last == nil || !bytes.Equal(s.spec, s.lastText) {
@@ -305,4 +302,61 @@ func (s *observedScanner) decode(o *store.Observed) (err error) {
 	}
 	o.Spec = s.last
 	return nil
+}
+
+// admit refuses what a report tells that was overtaken by a later one of its agent, in its session or in another, and
+// takes down the place of one that tells something or begins a session. Until the transaction ends, no other report of
+// the agent is looked at.
+func (db *Store) admit(ctx context.Context, tx tx, from store.ReportMark, tells bool) error {
+	if from.Session == "" {
+		return nil
+	}
+	session, number, err := db.lastReport(ctx, tx, from.Agent)
+	switch {
+	case err != nil:
+		return err
+	case session == from.Session && from.Number < number:
+		return store.ErrOvertaken
+	case from.Session < session && from.Hello:
+		return store.ErrEarlierSession
+	case session != from.Session && session != "" && !from.Hello:
+		return store.ErrOtherSession
+	case session == from.Session && !tells:
+		return nil
+	}
+	return tx.exec(ctx, `INSERT INTO agent_reports (agent, session, number) VALUES (?, ?, ?)
+		ON CONFLICT (agent) DO UPDATE SET session = excluded.session, number = excluded.number`,
+		from.Agent, from.Session, from.Number)
+}
+
+// lastReport returns the place of the last report of an agent, with an empty session where there is none, and locks it.
+func (db *Store) lastReport(ctx context.Context, tx tx, agent string) (session string, number int64, err error) {
+	found := false
+	read := func() error {
+		return tx.query(ctx, func(rows *sql.Rows) error {
+			found = true
+			return rows.Scan(&session, &number)
+		}, `SELECT session, number FROM agent_reports WHERE agent = ?`+db.dialect.Locked, agent)
+	}
+	if err = read(); err != nil || found {
+		return session, number, err
+	}
+	// A row that is not there cannot be locked. Where another first report has just made it, this waits for that one's
+	// end.
+	if err = tx.exec(ctx, `INSERT INTO agent_reports (agent, session, number) VALUES (?, '', 0) ON CONFLICT DO NOTHING`,
+		agent); err != nil {
+		return "", 0, err
+	}
+	err = read()
+	return session, number, err
+}
+
+// LastSession returns the session of the agent's last introduction.
+func (db *Store) LastSession(ctx context.Context, agent string) (session string, err error) {
+	err = db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&session) },
+		`SELECT session FROM agent_reports WHERE agent = ?`, agent)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the session of agent %s: %w", agent, err)
+	}
+	return session, nil
 }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
+	"drover/internal/server/store/statusjson"
 	"drover/internal/server/task"
 )
 
@@ -58,7 +61,7 @@ type taskWalk struct {
 func (w *taskWalk) page(ctx context.Context, db *Store) ([]store.ItemView, error) {
 	w.views, w.read = w.views[:0], 0
 	// so that the task is there for all statements
-	err := db.backend.Snapshot(ctx, func(ctx context.Context, s Session) error {
+	err := db.backend.Snapshot(ctx, func(ctx context.Context, s sqldb.Session) error {
 		if err := w.find(ctx, db, s); err != nil {
 			return err
 		}
@@ -90,7 +93,7 @@ func (w *taskWalk) page(ctx context.Context, db *Store) ([]store.ItemView, error
 }
 
 // find looks the task up, and makes out once how it is to be read.
-func (w *taskWalk) find(ctx context.Context, db *Store, s Session) error {
+func (w *taskWalk) find(ctx context.Context, db *Store, s sqldb.Session) error {
 	var num, first, end int64
 	var inOrder bool
 	err := tx{s}.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&num, &first, &end, &inOrder) },
@@ -129,11 +132,11 @@ func (w *taskWalk) take(rows *sql.Rows) error {
 
 // numbered returns numbers with their places, as pairs takes them.
 func numbered(list []int64) string {
-	text := []byte{'['}
+	pairs := make([][2]int64, len(list))
 	for i, n := range list {
-		text = appendPair(text, n, int64(i))
+		pairs[i] = [2]int64{n, int64(i)}
 	}
-	return string(append(text, ']'))
+	return sqldb.Array(pairs)
 }
 
 // What a poll costs is mostly the number of columns that are not null: none is read that can be done without.
@@ -153,7 +156,7 @@ type viewScanner struct {
 	hosted  sql.NullBool
 	status  sql.RawBytes
 	// statuses reads the statuses.
-	statuses statusReader
+	statuses statusjson.Reader
 }
 
 func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemView, error) {
@@ -182,7 +185,75 @@ func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemVie
 	if s.status == nil {
 		return v, nil
 	}
-	status, err := s.statuses.read(s.status)
+	status, err := s.statuses.Read(s.status)
 	v.Outcome.Status = &status
 	return v, err
+}
+
+// requestViews is what the requests of a task, which are numbered without a gap, add to the views of their items.
+type requestViews struct {
+	first int64
+	views []store.ItemView
+}
+
+// mostViews bounds how many views are remembered; one takes some hundred bytes.
+const mostViews = 20_000
+
+// viewCache remembers the requests of the tasks that are polled: a task is polled again and again, and its requests
+// never change.
+type viewCache struct {
+	mu    sync.Mutex
+	tasks map[viewKey]requestViews
+	count int
+}
+
+// viewKey names a task for good: its number alone may be given out again once it is removed.
+type viewKey struct {
+	num int64
+	id  string
+}
+
+func (c *viewCache) get(key viewKey) (requestViews, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.tasks[key]
+	return r, ok
+}
+
+// put remembers the requests of a task. When there is no room for them, all others are forgotten: those that are still
+// polled come back.
+func (c *viewCache) put(key viewKey, r requestViews) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tasks == nil || c.count+len(r.views) > mostViews {
+		c.tasks, c.count = map[viewKey]requestViews{}, 0
+	}
+	if _, ok := c.tasks[key]; !ok && len(r.views) <= mostViews {
+		c.tasks[key] = r
+		c.count += len(r.views)
+	}
+}
+
+// requestViews returns the requests of a task.
+func (db *Store) requestViews(ctx context.Context, s sqldb.Session, key viewKey) (r requestViews, err error) {
+	if r, ok := db.views.get(key); ok {
+		return r, nil
+	}
+	err = s.Query(ctx, func(rows *sql.Rows) error {
+		var num int64
+		var v store.ItemView
+		err := rows.Scan(&num, &v.Op, &v.Process.Namespace, &v.Process.Name, &v.ProcName, &v.SetupPath, &v.FuncID,
+			&v.InstanceID)
+		if len(r.views) == 0 {
+			r.first = num
+		}
+		r.views = append(r.views, v)
+		return err
+	},
+		`SELECT num, op, namespace, name, proc_name, setup_path, func_id, instance_id FROM requests WHERE task = ?
+			ORDER BY num`, key.num)
+	if err == nil {
+		db.views.put(key, r)
+	}
+	return r, err
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
 )
 
 // LeaseItems leases due items: it moves their due time to the end of the lease. An item whose lane is busy has no due
 // time, so no look at it is wasted.
 func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
 	var leased []store.Item
-	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
+	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
 		items, err := readItems(ctx, tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`+
 			db.dialect.Skipping, nanos(now), limit)
 		if err != nil || len(items) == 0 {
@@ -50,7 +51,7 @@ func updateListed(set, condition string) string {
 
 // MarkSent records an attempt without a receipt.
 func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
-	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
+	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids),
 			nanos(resend))
 	})
@@ -63,7 +64,7 @@ func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) e
 // EndLeases makes all items due that wait for a time. Call it after the opening of a database that one server holds at
 // a time: the server that leased or postponed the items is gone, and the clock of their times may have been set since.
 func (db *Store) EndLeases(ctx context.Context) error {
-	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
+	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, atOnce)
 	})
 	if err != nil {
@@ -74,7 +75,7 @@ func (db *Store) EndLeases(ctx context.Context) error {
 
 // Postpone gives items a new due time.
 func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) error {
-	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
+	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`due = ?2`, `AND state < 2`), idList(ids), nanos(due))
 	})
 	if err != nil {
@@ -85,7 +86,7 @@ func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) erro
 
 // MarkAccepted records a receipt.
 func (db *Store) MarkAccepted(ctx context.Context, ids []string, until time.Time) error {
-	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
+	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
 		if until.IsZero() { // as a rule; what is not set costs no index
 			return tx.exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
 		}
@@ -103,7 +104,7 @@ const acceptUntil = `state = 2, due = NULL, deadline = CASE WHEN deadline < ?2 T
 // Wanted records which items an agent has, and returns the items that have ended.
 func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error) {
 	open := map[string]bool{}
-	err = db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
+	err = db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
 		clear(open)
 		if err := tx.exec(ctx, updateListed(acceptUntil, `AND state < 2 AND agent = ?3`), idList(ids), nanos(until),
 			agent); err != nil {
@@ -134,13 +135,13 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 // passes another item of the same task only if the agent has that one, because the order within a task counts.
 func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 	const waiting = `SELECT EXISTS (SELECT 1 FROM items WHERE state < 2 AND due IS NULL AND passes > 0)`
-	if err := db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&waits) }, waiting); err != nil {
+	if waits, err = one(ctx, db.query, column[bool], waiting); err != nil {
 		return false, fmt.Errorf("cannot find out whether an item may pass others: %w", err)
 	}
 	if !waits { // as a rule
 		return false, nil
 	}
-	err = db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
+	err = db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
 		// SQLite takes the index of the lanes only if its condition, state < 4, is there in these words.
 		err := tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND NOT EXISTS (
 			SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.num < items.num
@@ -149,7 +150,8 @@ func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 		if err != nil {
 			return err
 		}
-		return tx.value(ctx, &waits, waiting)
+		waits, err = one(ctx, tx.query, column[bool], waiting)
+		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("cannot let items pass others: %w", err)
@@ -168,13 +170,11 @@ func (db *Store) NextDue(ctx context.Context) (at time.Time, ok bool, err error)
 
 // earliest reads a time that may not be there.
 func (db *Store) earliest(ctx context.Context, query string) (time.Time, bool, error) {
-	var at int64
-	found := false
-	err := db.query(ctx, func(rows *sql.Rows) error {
-		found = true
-		return rows.Scan(&at)
-	}, query)
-	return moment(at), found && err == nil, err
+	times, err := all(ctx, db.query, column[int64], query)
+	if err != nil || len(times) == 0 {
+		return time.Time{}, false, err
+	}
+	return moment(times[0]), true, nil
 }
 
 // Unfinished returns the items that one agent has or may have, and has not finished.

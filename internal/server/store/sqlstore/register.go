@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"drover/internal/server/store"
 )
@@ -88,13 +89,73 @@ func (db *Store) ListAgents(ctx context.Context) ([]store.Agent, error) {
 
 // GetAgents returns agents by their keys.
 func (db *Store) GetAgents(ctx context.Context, keys []string) ([]store.Agent, error) {
-	list, err := db.dialect.list(keys)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read agents: %w", err)
-	}
-	agents, err := all(ctx, db.query, scanAgent, selectAgents+`WHERE key IN (SELECT value FROM texts(?) j)`, list)
+	agents, err := all(ctx, db.query, scanAgent, selectAgents+`WHERE key IN (SELECT value FROM texts(?) j)`,
+		db.dialect.Texts(keys))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read agents: %w", err)
 	}
 	return agents, nil
+}
+
+// UseProxyToken joins a proxy.
+func (db *Store) UseProxyToken(ctx context.Context, p store.Proxy,
+	check func(t store.JoinToken, again bool) error,
+) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		err := db.countUse(ctx, tx, p.Token, check, `SELECT EXISTS (SELECT 1 FROM proxies WHERE key = ? AND token = ?)`,
+			p.Key, p.Token)
+		if err != nil {
+			return err
+		}
+		err = restore(ctx, tx, p.Key,
+			`SELECT EXISTS (SELECT 1 FROM agents WHERE key = ?1) OR EXISTS (SELECT 1 FROM proxies WHERE key = ?1
+				AND area <> ?2)
+			OR EXISTS (SELECT 1 FROM removed_agents WHERE key = ?1 AND (role <> 'proxy' OR area <> ?2))`, p.Key, p.Area)
+		if err != nil {
+			return err
+		}
+		if err := tx.exec(ctx, `DELETE FROM proxies WHERE key = ?`, p.Key); err != nil {
+			return err
+		}
+		return inserted(tx.affect(ctx,
+			`INSERT INTO proxies (key, area, name, advertise, build, token, created) VALUES (?, ?, ?, ?, ?, ?, ?)
+				ON CONFLICT DO NOTHING`,
+			p.Key, p.Area, p.Name, p.Advertise, p.Build, p.Token, nanos(p.Created)))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot use token %q: %w", p.Token, err)
+	}
+	return nil
+}
+
+// ListProxies returns all proxies.
+func (db *Store) ListProxies(ctx context.Context) ([]store.Proxy, error) {
+	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Proxy, error) {
+		var p store.Proxy
+		var created int64
+		err := rows.Scan(&p.Key, &p.Area, &p.Name, &p.Advertise, &p.Build, &p.Token, &created)
+		p.Created = moment(created)
+		return p, err
+	}, `SELECT key, area, name, advertise, build, token, created FROM proxies ORDER BY area, name`)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list proxies: %w", err)
+	}
+	return list, nil
+}
+
+// RemoveProxy deletes a proxy.
+func (db *Store) RemoveProxy(ctx context.Context, key string, at time.Time) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		err := tx.exec(ctx,
+			`INSERT INTO removed_agents (key, at, role, area) SELECT key, ?, 'proxy', area FROM proxies WHERE key = ?
+			ON CONFLICT (key) DO UPDATE SET role = excluded.role, area = excluded.area`, nanos(at), key)
+		if err != nil {
+			return err
+		}
+		return affected(tx.affect(ctx, `DELETE FROM proxies WHERE key = ?`, key))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot remove proxy %s: %w", key, err)
+	}
+	return nil
 }

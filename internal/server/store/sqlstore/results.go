@@ -9,6 +9,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
 )
 
 // atOnce is the due time of an item that has just become the first of its lane.
@@ -23,18 +24,16 @@ func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]t
 			args = append(args, id.num, id.nonce, nanos(deadline))
 		}
 	}
-	begun := update{
-		insert{
-			head: `WITH v (agent, num, nonce, deadline) AS (VALUES `,
-			row:  `(CAST(?1 AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))`, width: 3,
-			shared: []any{agent},
-		},
-		`) UPDATE items SET state = 3, due = NULL, deadline = v.deadline FROM v
+	begun := rowValues{
+		head: `WITH v (agent, num, nonce, deadline) AS (VALUES `,
+		row:  `(CAST(?1 AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))`,
+		tail: `) UPDATE items SET state = 3, due = NULL, deadline = v.deadline FROM v
 			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent)
-				AND items.state < 3 RETURNING items.num`,
+				AND items.state < 3`,
+		shared: []any{agent},
 	}
-	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
-		return begun.run(ctx, tx, args, func(*sql.Rows) error { return nil })
+	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
+		return begun.run(ctx, tx, args)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as begun: %w", err)
@@ -44,8 +43,7 @@ func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]t
 
 // Finish stores outcomes that agents reported.
 func (db *Store) Finish(ctx context.Context, given []store.ReportedOutcome) ([]string, error) {
-	const width = endWidth + 1
-	args := make([]any, 0, width*len(given))
+	args := make([]any, 0, endWidth*len(given))
 	for i := range given {
 		g := &given[i]
 		var err error
@@ -53,7 +51,7 @@ func (db *Store) Finish(ctx context.Context, given []store.ReportedOutcome) ([]s
 			return nil, err
 		}
 	}
-	own := endOf(width, `agent, `, `CAST(? AS TEXT), `, `(v.agent = '' OR items.agent = v.agent)`)
+	own := endOf(`agent, `, `CAST(? AS TEXT), `, `(v.agent = '' OR items.agent = v.agent)`)
 	return db.finish(ctx, own, args, func(yield func(string) bool) {
 		for i := range given {
 			if !yield(given[i].Agent) {
@@ -65,8 +63,7 @@ func (db *Store) Finish(ctx context.Context, given []store.ReportedOutcome) ([]s
 
 // Conclude stores outcomes that the server decided.
 func (db *Store) Conclude(ctx context.Context, ended []store.DecidedOutcome) ([]string, error) {
-	const width = endWidth + 1
-	args := make([]any, 0, width*len(ended))
+	args := make([]any, 0, endWidth*len(ended))
 	for i := range ended {
 		e := &ended[i]
 		var err error
@@ -74,7 +71,7 @@ func (db *Store) Conclude(ctx context.Context, ended []store.DecidedOutcome) ([]
 			return nil, err
 		}
 	}
-	unchanged := endOf(width, `state, `, `CAST(? AS BIGINT), `, `items.state = v.state`)
+	unchanged := endOf(`state, `, `CAST(? AS BIGINT), `, `items.state = v.state`)
 	return db.finish(ctx, unchanged, args, func(yield func(string) bool) {
 		for i := range ended {
 			if !yield(ended[i].Item.Agent) {
@@ -84,8 +81,8 @@ func (db *Store) Conclude(ctx context.Context, ended []store.DecidedOutcome) ([]
 	})
 }
 
-// endWidth is how many parameters appendEnd adds.
-const endWidth = 6
+// endWidth is how many parameters appendEnd adds with one other.
+const endWidth = 7
 
 // appendEnd adds the parameters of the end of an item, behind others, unless its id is that of no item.
 func appendEnd(args []any, item string, o *process.Outcome, others ...any) ([]any, error) {
@@ -104,16 +101,13 @@ func appendEnd(args []any, item string, o *process.Outcome, others ...any) ([]an
 
 // endOf ends items that are not done and meet the condition, for which the columns and parameters before those of
 // appendEnd are.
-func endOf(width int, columns, parameters, condition string) update {
-	return update{
-		insert{
-			head: `WITH v (` + columns + `num, nonce, fault, text, hosted, status) AS (VALUES `,
-			row: `(` + parameters +
-				`CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT),
+func endOf(columns, parameters, condition string) rowValues {
+	return rowValues{
+		head: `WITH v (` + columns + `num, nonce, fault, text, hosted, status) AS (VALUES `,
+		row: `(` + parameters +
+			`CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT),
 					CAST(? AS TEXT))`,
-			width: width,
-		},
-		`) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = v.hosted,
+		tail: `) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = v.hosted,
 			status = v.status FROM v
 			WHERE items.num = v.num AND items.nonce = v.nonce AND items.state < 4 AND ` + condition + `
 			RETURNING items.task, items.host, items.lane, coalesce(items.fault, ''), (SELECT op FROM requests
@@ -122,25 +116,25 @@ func endOf(width int, columns, parameters, condition string) update {
 }
 
 // finish ends items of some agents, makes the next one of each lane due, and returns the tasks.
-func (db *Store) finish(ctx context.Context, ends update, args []any, agents iter.Seq[string]) ([]string, error) {
+func (db *Store) finish(ctx context.Context, ends rowValues, args []any, agents iter.Seq[string]) ([]string, error) {
 	var names []string
 	var done []finishedItem
-	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
+	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
 		names, done = nil, nil
 		if err := db.lockLanes(ctx, tx, agents); err != nil {
 			return err
 		}
 		var of []int64 // the tasks of those that are done
-		lanes := []byte{'['}
-		err := ends.run(ctx, tx, args, func(rows *sql.Rows) error {
+		var lanes [][2]int64
+		ends.scan = func(rows *sql.Rows) error {
 			var task, host, lane int64
 			var it finishedItem
 			err := rows.Scan(&task, &host, &lane, &it.fault, &it.op)
 			done, of = append(done, it), append(of, task)
-			lanes = appendPair(lanes, host, lane)
+			lanes = append(lanes, [2]int64{host, lane})
 			return err
-		})
-		if err != nil || len(done) == 0 {
+		}
+		if err := ends.run(ctx, tx, args); err != nil || len(done) == 0 {
 			return err
 		}
 		created := map[int64]int64{}
@@ -157,7 +151,7 @@ func (db *Store) finish(ctx context.Context, ends update, args []any, agents ite
 			}
 			done[i].created = created[task]
 		}
-		return wakeLanes(ctx, tx, string(append(lanes, ']')))
+		return wakeLanes(ctx, tx, sqldb.Array(lanes))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot finish items: %w", err)
@@ -167,10 +161,9 @@ func (db *Store) finish(ctx context.Context, ends update, args []any, agents ite
 }
 
 // wakeLanes ends the twins of items that are done, and makes the first item that is not done of each lane due, if it
-// has waited for that; lanes is a JSON array of [host, lane].
+// has waited for that; lanes are pairs(?) of host and lane.
 func wakeLanes(ctx context.Context, tx tx, lanes string) error {
-	var waiting bool
-	err := tx.value(ctx, &waiting,
+	waiting, err := one(ctx, tx.query, column[bool],
 		`SELECT EXISTS (SELECT 1 FROM items INDEXED BY items_waiting WHERE state < 2 AND due IS NULL)`)
 	if err != nil || !waiting { // as a rule nothing does
 		return err
@@ -205,4 +198,30 @@ func (db *Store) NextDeadline(ctx context.Context) (at time.Time, ok bool, err e
 		return time.Time{}, false, fmt.Errorf("cannot find the next deadline: %w", err)
 	}
 	return at, ok, nil
+}
+
+// finishedItem is an item that has got its outcome.
+type finishedItem struct {
+	op      process.Op
+	fault   process.Fault
+	created int64 // of its task, in Unix nanoseconds
+}
+
+// tell tells of items that have got their outcomes.
+func (db *Store) tell(items []finishedItem) {
+	now := time.Now()
+	for _, it := range items {
+		db.watch.Ended(it.op, it.fault, max(now.Sub(moment(it.created)), 0))
+	}
+}
+
+// knownFrom returns the items of a task whose outcomes were known when it was stored.
+func knownFrom(t *store.Task, l layout) []finishedItem {
+	var list []finishedItem
+	for _, it := range l.items {
+		if o := it.target.Outcome; o != nil {
+			list = append(list, finishedItem{op: t.Requests[it.request].Op, fault: o.Fault, created: nanos(t.Created)})
+		}
+	}
+	return list
 }

@@ -3,12 +3,22 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"strings"
 
 	"drover/internal/server/store"
 )
 
+// queryFunc is tx.query or Store.query.
+type queryFunc func(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error
+
 // scanFunc reads the row that rows stands on.
 type scanFunc[T any] func(rows *sql.Rows) (T, error)
+
+// column is the scanFunc of a row that has one column.
+func column[T any](rows *sql.Rows) (v T, err error) {
+	err = rows.Scan(&v)
+	return v, err
+}
 
 // all returns what the rows of a query hold, in their order; nil where there is none.
 func all[T any](ctx context.Context, query queryFunc, scan scanFunc[T], text string, args ...any) ([]T, error) {
@@ -62,4 +72,45 @@ func affected(n int, err error) error {
 		return store.ErrNotFound
 	}
 	return err
+}
+
+// rowValues is a statement with the values of many rows.
+type rowValues struct {
+	// head is the text up to "VALUES", tail what follows the rows.
+	head, tail string
+	// row is the text of one row. It has its own parameters as "?", and those that all rows share, once each, as "?1",
+	// "?2" and so on.
+	row string
+	// shared are the values of the parameters that all rows share.
+	shared []any
+	// scan, unless it is nil, reads each row that the statement returns.
+	scan func(*sql.Rows) error
+}
+
+// run runs the statement for rows whose own parameters lie one after another in args. The sizes of the statements are
+// powers of four, so that any number of rows needs only a handful of prepared texts.
+func (v rowValues) run(ctx context.Context, tx tx, args []any) error {
+	width := strings.Count(v.row, "?") - len(v.shared)
+	for size := 256; size > 0; size /= 4 {
+		query := ""
+		for len(args) >= size*width {
+			if query == "" {
+				query = v.head + strings.TrimSuffix(strings.Repeat(v.row+",", size), ",") + v.tail
+			}
+			values := make([]any, 0, len(v.shared)+size*width)
+			values = append(append(values, v.shared...), args[:size*width]...)
+			if err := v.runOnce(ctx, tx, query, values); err != nil {
+				return err
+			}
+			args = args[size*width:]
+		}
+	}
+	return nil
+}
+
+func (v rowValues) runOnce(ctx context.Context, tx tx, query string, values []any) error {
+	if v.scan == nil {
+		return tx.exec(ctx, query, values...)
+	}
+	return tx.query(ctx, v.scan, query, values...)
 }

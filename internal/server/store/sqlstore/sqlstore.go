@@ -1,9 +1,9 @@
 // Package sqlstore keeps the server's state in an SQL database. It owns the statements, their meaning and the mapping
-// of rows to values. The packages beside it own the connections, the schema and the differences between databases;
-// each of them is a Backend. Package store defines the meaning of the state, and storetest proves it.
+// of rows to values. The packages sqlite and postgres own the connections, the schema and the differences between
+// databases; each of them has a sqldb.Backend. Package store defines the meaning of the state, and storetest proves it.
 //
-// Statements are written once, in the SQL that the databases share and in a few placeholders that a Dialect replaces.
-// Times are Unix nanoseconds, 0 for the zero time; flags are 0 or 1; structured values are JSON as text.
+// Statements are written once, in the SQL that the databases share and in a few placeholders that a sqldb.Dialect
+// replaces. Times are Unix nanoseconds, 0 for the zero time; flags are 0 or 1; structured values are JSON as text.
 package sqlstore
 
 import (
@@ -11,37 +11,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
 )
 
 var _ store.Store = (*Store)(nil)
-
-// Session runs statements.
-type Session interface {
-	// Exec runs a statement that returns no rows, and returns the number of changed rows.
-	Exec(ctx context.Context, statement string, args ...any) (int, error)
-	// Query calls scan for each row that the statement returns. A sql.RawBytes is valid until scan returns.
-	Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error
-}
-
-// Backend is a database that runs statements.
-type Backend interface {
-	// Query reads committed data.
-	Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error
-	// Snapshot lets do read the database as of one moment.
-	Snapshot(ctx context.Context, do func(context.Context, Session) error) error
-	// Write runs do in a transaction, and returns when the transaction is durable or undone. It runs do again if the
-	// database asks for that, so do must start from the beginning each time.
-	Write(ctx context.Context, do func(context.Context, Session) error) error
-	// WriteSerially is Write for transactions that run one after another. Callers that wait at the same time may share
-	// a transaction.
-	WriteSerially(ctx context.Context, do func(context.Context, Session) error) error
-	Dialect() *Dialect
-	// Close waits for the open writes. Later calls of other methods fail.
-	Close() error
-}
 
 // Store is the state in a database. Any goroutine may call its methods.
 //
@@ -49,8 +27,8 @@ type Backend interface {
 // it. The functions that TaskItems and GetObserved call while they read must not call the Store and must not wait for a
 // slow peer, because they hold a connection and a snapshot of the database.
 type Store struct {
-	backend Backend
-	dialect *Dialect
+	backend sqldb.Backend
+	dialect *sqldb.Dialect
 	watch   Watch
 	views   viewCache
 	full    fullness
@@ -58,7 +36,7 @@ type Store struct {
 
 // New returns the state in a database whose schema is up to date. If watch is not nil, it receives notices of what is
 // stored.
-func New(backend Backend, watch Watch) *Store {
+func New(backend sqldb.Backend, watch Watch) *Store {
 	if watch == nil {
 		watch = noWatch{}
 	}
@@ -95,7 +73,7 @@ func failed(err error) error {
 // write has do run in a transaction.
 func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) error {
 	var own error // of what is done, which need not be the database's
-	err := db.backend.Write(ctx, func(ctx context.Context, s Session) error {
+	err := db.backend.Write(ctx, func(ctx context.Context, s sqldb.Session) error {
 		own = do(ctx, tx{s})
 		return own
 	})
@@ -107,13 +85,13 @@ func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) 
 
 // writeSerially is write for transactions of which each has to wait for the one before it.
 func (db *Store) writeSerially(ctx context.Context, do func(context.Context, tx) error) error {
-	return db.full.judge(ctx, db.backend.WriteSerially(ctx, func(ctx context.Context, s Session) error {
+	return db.full.judge(ctx, db.backend.WriteSerially(ctx, func(ctx context.Context, s sqldb.Session) error {
 		return do(ctx, tx{s})
 	}))
 }
 
 // tx is a transaction that a write runs in.
-type tx struct{ session Session }
+type tx struct{ session sqldb.Session }
 
 // exec runs a statement that returns no rows.
 func (t tx) exec(ctx context.Context, statement string, args ...any) error {
@@ -132,34 +110,6 @@ func (t tx) query(ctx context.Context, scan func(*sql.Rows) error, statement str
 	return failed(t.session.Query(ctx, scan, statement, args...))
 }
 
-// value scans the one row that the statement returns; sql.ErrNoRows says that there is none.
-func (t tx) value(ctx context.Context, dest any, statement string, args ...any) error {
-	found := false
-	err := t.session.Query(ctx, func(rows *sql.Rows) error {
-		found = true
-		return rows.Scan(dest)
-	}, statement, args...)
-	if err == nil && !found {
-		err = sql.ErrNoRows
-	}
-	return err
-}
-
-// Each calls scan for each row that a query returns, and closes the rows.
-func Each(query func() (*sql.Rows, error), scan func(*sql.Rows) error) (err error) {
-	rows, err := query()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
 // nanos and moment turn times into columns and back.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
@@ -174,3 +124,52 @@ func moment(n int64) time.Time {
 	}
 	return time.Unix(0, n).UTC()
 }
+
+// fullness remembers since when writes find no room.
+type fullness struct {
+	mu    sync.Mutex
+	since time.Time
+}
+
+// judge looks at what came of a write. One that is urgent and succeeds proves no room for others.
+func (f *fullness) judge(ctx context.Context, err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case errors.Is(err, sqldb.ErrFull):
+		if f.since.IsZero() {
+			f.since = time.Now()
+		}
+		return &store.FullError{Since: f.since, Err: err}
+	case err == nil && !sqldb.Urgent(ctx):
+		f.since = time.Time{}
+	}
+	return err
+}
+
+// FullSince returns the time since which writes find no room; the zero time means that there is room.
+func (db *Store) FullSince() time.Time {
+	db.full.mu.Lock()
+	defer db.full.mu.Unlock()
+	return db.full.since
+}
+
+// Watch receives notices of what was stored, for metrics. Its methods return at once, and any goroutine may call them.
+type Watch interface {
+	// Wrote tells that a transaction of some writes is on disk, or has failed, after the given time.
+	Wrote(writes int, took time.Duration, err error)
+	// Ended tells that an item got its outcome, and the time since the creation of its task.
+	Ended(op process.Op, fault process.Fault, took time.Duration)
+	// Happened tells that a new event was stored, and the time since the event by the clock of its host.
+	Happened(kind process.EventKind, delay time.Duration)
+	// Audited tells that rows were added to the audit log.
+	Audited(rows int)
+}
+
+// noWatch is a Watch that nobody looks at.
+type noWatch struct{}
+
+func (noWatch) Wrote(int, time.Duration, error)                {}
+func (noWatch) Ended(process.Op, process.Fault, time.Duration) {}
+func (noWatch) Happened(process.EventKind, time.Duration)      {}
+func (noWatch) Audited(int)                                    {}

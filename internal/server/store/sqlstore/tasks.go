@@ -12,6 +12,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
 	"drover/internal/server/task"
 )
 
@@ -70,8 +71,8 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 	if err := insertRequests(ctx, tx, t, l, base); err != nil {
 		return nil, err
 	}
-	var busy bool
-	if err := tx.value(ctx, &busy, `SELECT EXISTS (SELECT 1 FROM items WHERE state < 4)`); err != nil {
+	busy, err := one(ctx, tx.query, column[bool], `SELECT EXISTS (SELECT 1 FROM items WHERE state < 4)`)
+	if err != nil {
 		return nil, err
 	}
 	if err := insertItems(ctx, tx, t, l, base); err != nil || !busy {
@@ -93,9 +94,8 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 }
 
 func insertRequests(ctx context.Context, tx tx, t *store.Task, l layout, base itemBase) error {
-	const width = 10
 	none := &process.Spec{}
-	args := make([]any, 0, width*len(t.Requests))
+	args := make([]any, 0, 10*len(t.Requests))
 	for i := range t.Requests {
 		r, laid := &t.Requests[i], &l.specs[i]
 		spec := cmp.Or(r.Spec, r.Stored, none)
@@ -104,11 +104,10 @@ func insertRequests(ctx context.Context, tx tx, t *store.Task, l layout, base it
 			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text,
 			optional(base.request+int64(laid.of), laid.of != i))
 	}
-	return insert{
+	return rowValues{
 		head: `INSERT INTO requests (task, num, op, namespace, name, proc_name, setup_path, func_id, instance_id,
 			spec, spec_of) VALUES `,
 		row:    `(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		width:  width,
 		shared: []any{base.task},
 	}.run(ctx, tx, args)
 }
@@ -117,7 +116,7 @@ func insertRequests(ctx context.Context, tx tx, t *store.Task, l layout, base it
 type itemBase struct{ task, request, item, nonce int64 }
 
 // read finds the next numbers.
-func (b *itemBase) read(ctx context.Context, tx tx, d *Dialect) error {
+func (b *itemBase) read(ctx context.Context, tx tx, d *sqldb.Dialect) error {
 	return tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&b.task, &b.request, &b.item) }, d.Numbers)
 }
 
@@ -127,8 +126,7 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	for i := range t.Requests {
 		lanes[i] = laneOf(t.Requests[i].Process)
 	}
-	const openWidth, doneWidth = 12, 12
-	open, done := make([]any, 0, openWidth*len(l.items)), []any(nil)
+	open, done := make([]any, 0, 12*len(l.items)), []any(nil)
 	for i, it := range l.items {
 		row := [...]any{
 			base.item + int64(i), base.request + int64(it.request), optional(int64(it.rank), it.rank != hidden),
@@ -157,25 +155,24 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 		if err != nil {
 			return fmt.Errorf("cannot encode status: %w", err)
 		}
-		done = append(append(done, row[:]...), faultColumn(o.Fault), o.Text, o.Hosted, status)
+		done = append(append(done, row[:]...), optional(string(o.Fault), o.Fault != process.None), o.Text, o.Hosted,
+			status)
 	}
 	shared := []any{base.nonce, base.task, nanos(fresh.Deadline)}
-	err := insert{
+	err := rowValues{
 		head: `INSERT INTO items (nonce, task, num, request, rank, key, asked, agent, host, lane, due, deadline,
 			twin, passes, state, attempts) VALUES `,
 		row:    `(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
-		width:  openWidth,
 		shared: shared[:2],
 	}.run(ctx, tx, open)
 	if err != nil {
 		return err
 	}
-	return insert{
+	return rowValues{
 		head: `INSERT INTO items (nonce, task, deadline, num, request, rank, key, asked, agent, host, lane, fault,
 			text, hosted, status,
 			passes, state, attempts) VALUES `,
 		row:    `(?1, ?2, ?3, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 4, 0)`,
-		width:  doneWidth,
 		shared: shared,
 	}.run(ctx, tx, done)
 }
@@ -190,17 +187,10 @@ func optional[T int64 | string](v T, valid bool) any {
 
 // TaskOpen reports whether a task has keys whose last item is not done.
 func (db *Store) TaskOpen(ctx context.Context, id string) (bool, error) {
-	var found, open bool
-	err := db.backend.Query(ctx, func(rows *sql.Rows) error {
-		found = true
-		return rows.Scan(&open)
-	},
+	open, err := one(ctx, db.query, column[bool],
 		`SELECT EXISTS (SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item
 			AND i.rank IS NOT NULL AND +i.state < 4)
 		FROM tasks t WHERE t.id = ?1`, id)
-	if err == nil && !found {
-		err = store.ErrNotFound
-	}
 	if err != nil {
 		return false, fmt.Errorf("cannot look at task %s: %w", id, err)
 	}
@@ -212,12 +202,9 @@ func (db *Store) PruneTasks(ctx context.Context, before time.Time, limit int) (i
 	var pruned int
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		type span struct{ num, first, end int64 }
-		var old []span
-		err := tx.query(ctx, func(rows *sql.Rows) error {
-			var s span
-			err := rows.Scan(&s.num, &s.first, &s.end)
-			old = append(old, s)
-			return err
+		old, err := all(ctx, tx.query, func(rows *sql.Rows) (s span, err error) {
+			err = rows.Scan(&s.num, &s.first, &s.end)
+			return s, err
 		}, `SELECT num, first_item, end_item FROM tasks t WHERE created < ?1 AND NOT EXISTS (
 			SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item AND +i.state < 4)
 				ORDER BY created, num LIMIT ?2`,
@@ -240,4 +227,55 @@ func (db *Store) PruneTasks(ctx context.Context, before time.Time, limit int) (i
 		return 0, fmt.Errorf("cannot prune tasks: %w", err)
 	}
 	return pruned, nil
+}
+
+// PutRepeat remembers a call that its caller will repeat.
+func (db *Store) PutRepeat(ctx context.Context, r store.Repeat, before time.Time) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := tx.exec(ctx, `DELETE FROM repeats WHERE at < ?`, nanos(before)); err != nil {
+			return err
+		}
+		return tx.exec(ctx,
+			`INSERT INTO repeats (matter, what, task, at) VALUES (?, ?, ?, ?) ON CONFLICT (matter) DO UPDATE
+			SET what = excluded.what, task = excluded.task, at = excluded.at`, r.Of, r.What, r.Task, nanos(r.At))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot remember the call of task %s: %w", r.Task, err)
+	}
+	return nil
+}
+
+// FindRepeat returns a call that its caller will repeat.
+func (db *Store) FindRepeat(ctx context.Context, of string) (store.Repeat, error) {
+	r, err := one(ctx, db.query, func(rows *sql.Rows) (r store.Repeat, err error) {
+		var at int64
+		err = rows.Scan(&r.Of, &r.What, &r.Task, &at)
+		r.At = moment(at)
+		return r, err
+	}, `SELECT matter, what, task, at FROM repeats WHERE matter = ?`, of)
+	if err != nil {
+		return store.Repeat{}, fmt.Errorf("cannot look for an earlier call: %w", err)
+	}
+	return r, nil
+}
+
+// DropRepeat deletes a call that its caller will not repeat.
+func (db *Store) DropRepeat(ctx context.Context, of string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return tx.exec(ctx, `DELETE FROM repeats WHERE matter = ?`, of)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot forget a call: %w", err)
+	}
+	return nil
+}
+
+// hurried marks the writes about a task, if it only ends processes or leaves them to themselves.
+func hurried(ctx context.Context, t *store.Task) context.Context {
+	for _, r := range t.Requests {
+		if !r.Op.Info().Ends {
+			return ctx
+		}
+	}
+	return sqldb.Urgently(ctx)
 }

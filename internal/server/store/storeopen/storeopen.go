@@ -12,6 +12,7 @@ import (
 
 	"drover/internal/server/store"
 	"drover/internal/server/store/postgres"
+	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/server/store/sqlstore"
 )
@@ -91,7 +92,7 @@ func Backup(ctx context.Context, path, to string) error {
 // Copy copies the SQLite database at path, which no server may have open, into the empty PostgreSQL database of a URL.
 // It returns the number of rows of each table.
 func Copy(ctx context.Context, path, url string, log *slog.Logger) (filled []postgres.Filled, err error) {
-	err = sqlite.Read(ctx, path, log, func(from sqlstore.Source) (err error) {
+	err = sqlite.Read(ctx, path, log, func(from sqldb.Source) (err error) {
 		filled, err = postgres.Fill(ctx, url, from, log)
 		return err
 	})

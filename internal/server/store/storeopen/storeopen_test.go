@@ -18,11 +18,11 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/postgres"
+	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlite"
-	"drover/internal/server/store/sqlstore"
 	"drover/internal/server/store/storeopen"
 	"drover/internal/server/store/storetest"
-	"drover/test/pgtest"
+	"drover/internal/test/pgtest"
 )
 
 // server is the PostgreSQL that the tests of this package share.
@@ -244,7 +244,7 @@ func TestSchemasAreTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	var file, shared []string
-	err := sqlite.Read(t.Context(), path, quiet(), func(from sqlstore.Source) error {
+	err := sqlite.Read(t.Context(), path, quiet(), func(from sqldb.Source) error {
 		tables, err := from.Tables(t.Context())
 		for _, table := range tables {
 			for _, column := range table.Columns {

@@ -3,10 +3,121 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"drover/internal/server/store"
 )
+
+// CreateApp inserts an app.
+func (db *Store) CreateApp(ctx context.Context, a store.App) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		row, err := appRow(a)
+		if err != nil {
+			return err
+		}
+		return inserted(tx.affect(ctx,
+			`INSERT INTO apps (note, secrets, may_name_users, admin, disabled, grants, limits, changed, created, code)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(row, nanos(a.Created), a.Code)...))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot create app %q: %w", a.Code, err)
+	}
+	return nil
+}
+
+// appRow returns the columns of an app that may change: note, secrets, may_name_users, admin, disabled, grants, limits,
+// changed.
+func appRow(a store.App) ([]any, error) {
+	secrets, err := json.Marshal(a.Secrets)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode secrets: %w", err)
+	}
+	grants, err := json.Marshal(a.Grants)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode grants: %w", err)
+	}
+	limits, err := json.Marshal(a.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode limits: %w", err)
+	}
+	return []any{
+		a.Note, string(secrets), a.MayNameUsers, a.Admin, a.Disabled, string(grants), string(limits),
+		nanos(a.Changed),
+	}, nil
+}
+
+// ChangeApp alters an app in one transaction.
+func (db *Store) ChangeApp(ctx context.Context, code string, change func(*store.App) error) (store.App, error) {
+	changed, err := altered(ctx, db, scanApp, selectApps+`WHERE code = ?`, code,
+		func(ctx context.Context, tx tx, a *store.App) error {
+			created := a.Created
+			if err := change(a); err != nil {
+				return err
+			}
+			a.Code, a.Created = code, created
+			row, err := appRow(*a)
+			if err != nil {
+				return err
+			}
+			return tx.exec(ctx,
+				`UPDATE apps SET note = ?, secrets = ?, may_name_users = ?, admin = ?, disabled = ?, grants = ?,
+					limits = ?, changed = ?
+			WHERE code = ?`, append(row, code)...)
+		})
+	if err != nil {
+		return store.App{}, fmt.Errorf("cannot change app %q: %w", code, err)
+	}
+	return changed, nil
+}
+
+const selectApps = `SELECT code, note, secrets, may_name_users, admin, disabled, grants, limits, created, changed
+		FROM apps `
+
+func scanApp(rows *sql.Rows) (store.App, error) {
+	var a store.App
+	var created, changed int64
+	var secrets, grants, limits []byte
+	if err := rows.Scan(&a.Code, &a.Note, &secrets, &a.MayNameUsers, &a.Admin, &a.Disabled, &grants, &limits, &created,
+		&changed); err != nil {
+		return store.App{}, err
+	}
+	a.Created, a.Changed = moment(created), moment(changed)
+	// Rights that cannot be read must not be taken for none or all of them.
+	if err := errors.Join(json.Unmarshal(secrets, &a.Secrets), json.Unmarshal(grants, &a.Grants),
+		json.Unmarshal(limits, &a.Limits)); err != nil {
+		return store.App{}, fmt.Errorf("cannot decode app %q: %w", a.Code, err)
+	}
+	return a, nil
+}
+
+// GetApp returns one app.
+func (db *Store) GetApp(ctx context.Context, code string) (store.App, error) {
+	a, err := one(ctx, db.query, scanApp, selectApps+`WHERE code = ?`, code)
+	if err != nil {
+		return store.App{}, fmt.Errorf("cannot read app %q: %w", code, err)
+	}
+	return a, nil
+}
+
+// ListApps returns a page of apps.
+func (db *Store) ListApps(ctx context.Context, after string, limit int) ([]store.App, error) {
+	apps, err := all(ctx, db.query, scanApp, selectApps+`WHERE code > ? ORDER BY code LIMIT ?`, after, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list apps: %w", err)
+	}
+	return apps, nil
+}
+
+// CountApps returns the number of apps.
+func (db *Store) CountApps(ctx context.Context) (int, error) {
+	n, err := one(ctx, db.query, column[int], `SELECT count(*) FROM apps`)
+	if err != nil {
+		return 0, fmt.Errorf("cannot count apps: %w", err)
+	}
+	return n, nil
+}
 
 // CreateUser inserts a user.
 func (db *Store) CreateUser(ctx context.Context, u store.User) error {
@@ -69,12 +180,8 @@ func (db *Store) ListUsers(ctx context.Context, after string, limit int) ([]stor
 // CreateToken inserts a token.
 func (db *Store) CreateToken(ctx context.Context, t store.Token) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		var users int
-		if err := tx.value(ctx, &users, `SELECT count(*) FROM users WHERE name = ?`, t.User); err != nil {
+		if _, err := one(ctx, tx.query, scanUser, selectUsers+`WHERE name = ?`, t.User); err != nil {
 			return err
-		}
-		if users == 0 {
-			return store.ErrNotFound
 		}
 		return inserted(tx.affect(ctx,
 			`INSERT INTO tokens (id, "user", hash, note, created, expires) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT
@@ -89,23 +196,20 @@ func (db *Store) CreateToken(ctx context.Context, t store.Token) error {
 
 // FindToken returns the token with a hash.
 func (db *Store) FindToken(ctx context.Context, hash string) (store.Token, store.User, error) {
-	t, u, found := store.Token{Hash: hash}, store.User{}, false
-	err := db.query(ctx, func(rows *sql.Rows) error {
+	u := store.User{}
+	t, err := one(ctx, db.query, func(rows *sql.Rows) (store.Token, error) {
+		t := store.Token{Hash: hash}
 		var created, expires, userCreated int64
 		err := rows.Scan(&t.ID, &t.User, &t.Note, &created, &expires, &u.Note, &u.Disabled, &userCreated)
 		t.Created, t.Expires = moment(created), moment(expires)
 		u.Name, u.Created = t.User, moment(userCreated)
-		found = true
-		return err
+		return t, err
 	},
 		`SELECT t.id, t."user", t.note, t.created, t.expires, u.note, u.disabled, u.created FROM tokens t JOIN users u
 			ON u.name = t."user"
 		WHERE t.hash = ?`, hash)
-	switch {
-	case err != nil:
+	if err != nil {
 		return store.Token{}, store.User{}, fmt.Errorf("cannot read token: %w", err)
-	case !found:
-		return store.Token{}, store.User{}, fmt.Errorf("token: %w", store.ErrNotFound)
 	}
 	return t, u, nil
 }

@@ -1,4 +1,4 @@
-package server
+package webhook
 
 import (
 	"log/slog"
@@ -19,7 +19,7 @@ func TestSecretsOfWebhooksAreSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	h, err := newSealedWebhooks(db, dir)
+	h, err := NewSealed(db, []byte("the key of this fleet, 32 bytes."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestSecretsOfWebhooksAreSealed(t *testing.T) {
 			t.Errorf("the database holds %q", s.Webhook.Secret)
 		}
 	}
-	other, err := newSealedWebhooks(db, t.TempDir())
+	other, err := NewSealed(db, []byte("the key of other fleet, 32 byte."))
 	if err != nil {
 		t.Fatal(err)
 	}

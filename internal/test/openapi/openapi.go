@@ -22,7 +22,7 @@ var Load = sync.OnceValues(load)
 
 func load() (*Document, error) {
 	_, file, _, _ := runtime.Caller(0)
-	root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
 	doc, err := openapi3.NewLoader().LoadFromFile(filepath.Join(root, "api", "openapi.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("cannot load openapi.yaml: %w", err)

@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +15,7 @@ import (
 	"drover/internal/fabric/broker"
 	"drover/internal/pki"
 	"drover/internal/server/keyring"
+	"drover/internal/server/store/storeopen"
 )
 
 // Node is a broker that somebody else runs, as part of the fabric.
@@ -81,4 +84,27 @@ func offlineKeys(dir string, log *slog.Logger) (*keyring.Ring, *pki.Keeper, erro
 	}
 	keys, err := keyring.Open(keyring.Config{Dir: dir, Authorities: keeper, Now: time.Now, Log: log})
 	return keys, keeper, err
+}
+
+// Adopt makes a database that of the keys below a server's directory, which are made where there are none. It is for
+// whoever has lost the keys that the database belonged to: its hosts trust those, so each has to join again.
+func Adopt(ctx context.Context, dir, database string, log *slog.Logger) error {
+	account, err := broker.AccountKey(brokerDir(dir))
+	if err != nil {
+		return err
+	}
+	keys, _, err := offlineKeys(dir, log)
+	if err != nil {
+		return err
+	}
+	db, err := storeopen.Open(ctx, database, nil, log)
+	if err != nil {
+		return err
+	}
+	// The account comes last: until then the database refuses these keys, and it can be done again.
+	err = keys.Impose(ctx, db)
+	if err == nil {
+		err = db.SetFact(ctx, factAccount, account)
+	}
+	return errors.Join(err, db.Close())
 }

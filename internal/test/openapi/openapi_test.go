@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/openapi"
+	"drover/internal/test/openapi"
 )
 
 func TestCheckFindsDifferences(t *testing.T) {

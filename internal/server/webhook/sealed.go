@@ -1,4 +1,4 @@
-package server
+package webhook
 
 import (
 	"context"
@@ -10,13 +10,12 @@ import (
 	"fmt"
 	"strings"
 
-	"drover/internal/fabric/broker"
 	"drover/internal/server/store"
 )
 
-// sealedWebhooks is the store for those who deliver alarms: the secrets that sign these are sealed in the database, by
-// a key that only the servers of the fleet have. So who reads a copy of it cannot make up alarms.
-type sealedWebhooks struct {
+// Sealed is a store in which the secrets of webhooks are sealed. Its methods take and return the secrets in clear. A
+// reader of the database who does not have the key cannot forge alarms.
+type Sealed struct {
 	store.Store
 	aead cipher.AEAD
 }
@@ -24,11 +23,8 @@ type sealedWebhooks struct {
 // sealMark begins a secret that is sealed. One from before that is not, until it is changed.
 const sealMark = "sealed1:"
 
-func newSealedWebhooks(s store.Store, dir string) (*sealedWebhooks, error) {
-	key, err := broker.FleetSecret(brokerDir(dir), "secrets of webhooks")
-	if err != nil {
-		return nil, err
-	}
+// NewSealed returns a store that seals with a key of 16, 24 or 32 bytes.
+func NewSealed(s store.Store, key []byte) (*Sealed, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, fmt.Errorf("cannot seal secrets: %w", err)
@@ -37,10 +33,10 @@ func newSealedWebhooks(s store.Store, dir string) (*sealedWebhooks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot seal secrets: %w", err)
 	}
-	return &sealedWebhooks{s, aead}, nil
+	return &Sealed{s, aead}, nil
 }
 
-func (h *sealedWebhooks) seal(w store.Webhook) store.Webhook {
+func (h *Sealed) seal(w store.Webhook) store.Webhook {
 	//nolint:gosec // it makes a random nonce by itself
 	w.Secret = sealMark + base64.RawStdEncoding.EncodeToString(h.aead.Seal(nil, nil, []byte(w.Secret), []byte(w.Name)))
 	return w
@@ -48,7 +44,7 @@ func (h *sealedWebhooks) seal(w store.Webhook) store.Webhook {
 
 // open returns a webhook with its secret. Where that was sealed by other keys, those of a fleet whose database was
 // adopted, it is none that any receiver takes, until it is changed.
-func (h *sealedWebhooks) open(w store.Webhook) store.Webhook {
+func (h *Sealed) open(w store.Webhook) store.Webhook {
 	text, sealed := strings.CutPrefix(w.Secret, sealMark)
 	if !sealed {
 		return w
@@ -67,12 +63,12 @@ func (h *sealedWebhooks) open(w store.Webhook) store.Webhook {
 }
 
 // CreateWebhook implements store.Webhooks, as all that follows.
-func (h *sealedWebhooks) CreateWebhook(ctx context.Context, w store.Webhook, after int64) error {
+func (h *Sealed) CreateWebhook(ctx context.Context, w store.Webhook, after int64) error {
 	return h.Store.CreateWebhook(ctx, h.seal(w), after)
 }
 
 // ChangeWebhook hands the webhook over with its secret.
-func (h *sealedWebhooks) ChangeWebhook(ctx context.Context, name string,
+func (h *Sealed) ChangeWebhook(ctx context.Context, name string,
 	change func(*store.Webhook) error,
 ) (store.Subscription, error) {
 	s, err := h.Store.ChangeWebhook(ctx, name, func(w *store.Webhook) error {
@@ -89,14 +85,14 @@ func (h *sealedWebhooks) ChangeWebhook(ctx context.Context, name string,
 }
 
 // GetWebhook returns the webhook with its secret.
-func (h *sealedWebhooks) GetWebhook(ctx context.Context, name string) (store.Subscription, error) {
+func (h *Sealed) GetWebhook(ctx context.Context, name string) (store.Subscription, error) {
 	s, err := h.Store.GetWebhook(ctx, name)
 	s.Webhook = h.open(s.Webhook)
 	return s, err
 }
 
 // ListWebhooks returns the webhooks with their secrets.
-func (h *sealedWebhooks) ListWebhooks(ctx context.Context) ([]store.Subscription, error) {
+func (h *Sealed) ListWebhooks(ctx context.Context) ([]store.Subscription, error) {
 	list, err := h.Store.ListWebhooks(ctx)
 	for i := range list {
 		list[i].Webhook = h.open(list[i].Webhook)

@@ -1,4 +1,4 @@
-package sqlstore
+package sqldb
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"drover/internal/process"
 )
 
-// Dialect holds the parts of statements that differ between databases.
+// Dialect holds the parts of statements that differ between databases. It must not be copied after the first Spell.
 type Dialect struct {
 	// Lists are the tables that a statement makes of a parameter, which is a JSON array: what stands for the name, as
 	// in "texts(?1)", with %s where the parameter goes. All have a column key, the place in the array from 0 on.
@@ -40,50 +40,52 @@ type Dialect struct {
 	// Clock is a SELECT of the database's time, in Unix nanoseconds. It is empty if only this process has the database
 	// open; then its own time counts.
 	Clock string
+
+	spelt sync.Map // string → string
 }
 
-// Speller translates statements into a dialect, each distinct statement once. Its zero value is not usable.
-type Speller struct {
-	dialect *Dialect
-	known   sync.Map // string → string
-}
-
-// NewSpeller returns a Speller for a dialect.
-func NewSpeller(d *Dialect) *Speller { return &Speller{dialect: d} }
-
-// Dialect returns the dialect of the Speller.
-func (s *Speller) Dialect() *Dialect { return s.dialect }
-
-// Spell returns a statement in the form of the database.
-func (s *Speller) Spell(statement string) string {
-	if known, ok := s.known.Load(statement); ok {
+// Spell returns a statement in the form of the database. It translates each distinct statement once.
+func (d *Dialect) Spell(statement string) string {
+	if known, ok := d.spelt.Load(statement); ok {
 		return known.(string)
 	}
-	spelt := s.dialect.spell(statement)
-	s.known.Store(statement, spelt)
-	return spelt
-}
-
-func (d *Dialect) spell(statement string) string {
 	list := regexp.MustCompile(`\b(texts|numbers|pairs|names)\((\?[0-9]*)\)`)
-	statement = list.ReplaceAllStringFunc(statement, func(call string) string {
+	spelt := list.ReplaceAllStringFunc(statement, func(call string) string {
 		parts := list.FindStringSubmatch(call)
 		return fmt.Sprintf(d.Lists[parts[1]], parts[2])
 	})
 	if d.Rewrite != nil {
-		statement = d.Rewrite(statement)
+		spelt = d.Rewrite(spelt)
 	}
-	return statement
+	d.spelt.Store(statement, spelt)
+	return spelt
 }
 
-// list is texts as the parameter of texts(?).
-func (d *Dialect) list(texts []string) (string, error) {
+// Texts returns texts as the parameter of texts(?).
+func (d *Dialect) Texts(texts []string) string {
 	stored := make([]string, len(texts))
 	for i, s := range texts {
 		stored[i] = d.text(s)
 	}
-	list, err := json.Marshal(stored)
-	return string(list), err
+	return Array(stored)
+}
+
+// Patterns returns patterns of drover as the parameter of texts(?).
+func (d *Dialect) Patterns(patterns []string) string {
+	theirs := make([]string, len(patterns))
+	for i, p := range patterns {
+		theirs[i] = d.Pattern(p)
+	}
+	return d.Texts(theirs)
+}
+
+// Names returns ids as the parameter of names(?).
+func (d *Dialect) Names(ids []process.ID) string {
+	names := make([][2]string, len(ids))
+	for i, id := range ids {
+		names[i] = [2]string{d.text(id.Namespace), d.text(id.Name)}
+	}
+	return Array(names)
 }
 
 func (d *Dialect) text(s string) string {
@@ -93,21 +95,11 @@ func (d *Dialect) text(s string) string {
 	return d.Text(s)
 }
 
-// names is ids as the parameter of names(?).
-func (d *Dialect) names(ids []process.ID) (string, error) {
-	list := make([][2]string, len(ids))
-	for i, id := range ids {
-		list[i] = [2]string{d.text(id.Namespace), d.text(id.Name)}
+// Array returns a list as the parameter of numbers(?) or pairs(?).
+func Array[T int | int64 | string | [2]int64 | [2]string](list []T) string {
+	if len(list) == 0 {
+		return "[]"
 	}
-	names, err := json.Marshal(list)
-	return string(names), err
-}
-
-// patterns is the parameter of texts(?) for patterns of ours.
-func (d *Dialect) patterns(patterns []string) (string, error) {
-	theirs := make([]string, len(patterns))
-	for i, p := range patterns {
-		theirs[i] = d.Pattern(p)
-	}
-	return d.list(theirs)
+	text, _ := json.Marshal(list) // JSON has every number and every text
+	return string(text)
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/test/openapi"
+	"drover/internal/test/openapi"
 )
 
 // Patience is how long anything may take before a test fails: the machines that run the tests are shared and slow.
@@ -41,10 +41,10 @@ func Build(dir, pkg string) (string, error) {
 	return binary, nil
 }
 
-// Root is the directory of the module.
+// Root is the directory of the repository.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
 // Server is a running drover dev.

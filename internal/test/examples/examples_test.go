@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"drover/test/examples"
+	"drover/internal/test/examples"
 )
 
-const dir = "../../api/examples"
+const dir = "../../../api/examples"
 
 func TestEveryExampleCanBePlayed(t *testing.T) {
 	cases, err := examples.Load(dir)

@@ -1,4 +1,4 @@
-package sqlstore
+package statusjson
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ func TestStatusIsReadAsItWasWritten(t *testing.T) {
 		"<&>", "a,b", "\xff",
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	var reader statusReader
+	var reader Reader
 	for range 5000 {
 		var s process.Status
 		fill(t, random, texts, reflect.ValueOf(&s).Elem())
@@ -31,7 +31,7 @@ func TestStatusIsReadAsItWasWritten(t *testing.T) {
 		if err := json.Unmarshal(text, &want); err != nil {
 			t.Fatal(err)
 		}
-		got, err := reader.read(text)
+		got, err := reader.Read(text)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Fatalf("%s: %v\n%s", text, err, diff)
 		}
@@ -83,7 +83,7 @@ func TestStatusTakesTheShortRoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r statusReader
+	var r Reader
 	var got process.Status
 	if !eachMember(text, func(key, value []byte) bool { return r.field(&got, key, value) }) {
 		t.Errorf("%s is not on the short road", text)
@@ -101,12 +101,12 @@ func TestBrokenStatusIsRefused(t *testing.T) {
 		`{"state":"running}`, `{"state":running}`, `{"instance":{"pid":1}`, `{"instance":{"pid":"1"}}`, `[]`,
 		`{"registered_at":1.5}`,
 	} {
-		var r statusReader
+		var r Reader
 		var want process.Status
 		if json.Unmarshal([]byte(text), &want) == nil {
 			t.Errorf("%q is a status", text)
 		}
-		if got, err := r.read([]byte(text)); err == nil {
+		if got, err := r.Read([]byte(text)); err == nil {
 			t.Errorf("%q is read as %+v", text, got)
 		}
 	}

@@ -1,4 +1,7 @@
-package sqlstore
+// Package statusjson reads the statuses of many rows. The store wrote their JSON with encoding/json, so the fields that
+// most rows have are read by a shorter way, which takes a quarter of the time. A text with another field goes to
+// encoding/json.
+package statusjson
 
 import (
 	"bytes"
@@ -10,12 +13,12 @@ import (
 	"drover/internal/process"
 )
 
-// statusReader reads the statuses of many rows. Their JSON was written by encode, so the fields that most rows have are
-// read by a short road of their own, which takes a quarter of the time of encoding/json; a text that has a field
-// unknown here is left to that. It remembers the last one, whose texts are mostly those of the next.
-type statusReader struct{ last process.Status }
+// Reader reads statuses one after another. It remembers the last one, because the next one mostly has the same texts.
+// Its zero value is ready; it is not safe for concurrent use.
+type Reader struct{ last process.Status }
 
-func (r *statusReader) read(text []byte) (process.Status, error) {
+// Read returns the status that json.Marshal has made a text of.
+func (r *Reader) Read(text []byte) (process.Status, error) {
 	var s process.Status
 	if !eachMember(text, func(key, value []byte) bool { return r.field(&s, key, value) }) {
 		s = process.Status{}
@@ -27,7 +30,7 @@ func (r *statusReader) read(text []byte) (process.Status, error) {
 	return s, nil
 }
 
-func (r *statusReader) field(s *process.Status, key, value []byte) bool {
+func (r *Reader) field(s *process.Status, key, value []byte) bool {
 	switch string(key) {
 	case "known":
 		return readFlag(&s.Known, value)
@@ -78,7 +81,7 @@ func (r *statusReader) field(s *process.Status, key, value []byte) bool {
 	}
 }
 
-func (r *statusReader) instance(i *process.Instance, key, value []byte) bool {
+func (r *Reader) instance(i *process.Instance, key, value []byte) bool {
 	last := &r.last.Instance
 	switch string(key) {
 	case "pid":
