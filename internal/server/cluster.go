@@ -195,7 +195,8 @@ func (c *cluster) run(ctx context.Context) error {
 	}
 	parts := []group.Part{{Name: "register", Run: c.keepRegister}}
 	if c.s.store.Shared() {
-		parts = append(parts, group.Part{Name: "clock", Run: c.s.clock.Run}, group.Part{Name: "membership", Run: c.members.Run})
+		parts = append(parts,
+			group.Part{Name: "clock", Run: c.s.clock.Run}, group.Part{Name: "membership", Run: c.members.Run})
 	}
 	return group.Run(ctx, parts...)
 }

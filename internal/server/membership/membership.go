@@ -1,5 +1,5 @@
-// Package membership keeps the list of a fleet's servers in their shared database. Each server registers itself there with
-// its keys and, while it does not hear another server over the fabric, with its connected agents. The package owns
+// Package membership keeps the list of a fleet's servers in their shared database. Each server registers itself there
+// with its keys and, while it does not hear another server over the fabric, with its connected agents. The package owns
 // the consequences of a server that is registered but not heard; its caller tells it which servers are heard.
 package membership
 
