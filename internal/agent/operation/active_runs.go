@@ -6,9 +6,9 @@ import (
 	"drover/internal/process"
 )
 
-// activeRuns are the runs of what is under way, by the key of its progress. Until its end has been taken note of nobody
-// else knows that a run of it has left the process running: its output and its control group must not be dropped. The
-// zero value is empty.
+// activeRuns has the runs of everything that is under way, by the key of its progress. Until the result is recorded,
+// no other part knows whether a run left the process running. So the output and the cgroup of such a run must stay.
+// The zero value is empty.
 type activeRuns struct {
 	mu   sync.Mutex
 	runs map[string][]string

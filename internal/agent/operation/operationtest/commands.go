@@ -22,7 +22,7 @@ const shell = "sh"
 type Script struct {
 	// Takes is how long it runs once it has passed its gate.
 	Takes time.Duration
-	// Code is its exit status, Signal what ends it instead; Untold says that nobody gets to know either.
+	// Code is the exit status, Signal the signal that ends the command instead. Untold says that nobody learns either.
 	Code   int
 	Signal syscall.Signal
 	Untold bool
@@ -39,14 +39,14 @@ type Script struct {
 	Flood bool
 }
 
-// command is a run.
+// command is one run.
 type command struct {
 	w      *World
 	id     procfs.Identity
 	run    string
 	line   string
 	script Script
-	// gated is whether it waits at its gate, ran whether it has passed it.
+	// gated says that the command waits at its gate, ran that it has passed the gate.
 	gated bool
 	ran   bool
 }
@@ -72,14 +72,14 @@ func (w *World) Ends() []End {
 	return slices.Clone(w.ends)
 }
 
-// Discards returns the runs of which nothing is kept any more.
+// Discards returns the runs that were discarded.
 func (w *World) Discards() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.discards)
 }
 
-// Crash is the death of the agent: commands at their gate end unrun, nobody watches any more, everything else goes on.
+// Crash is the death of the agent: commands at their gate end unrun and all watches end. Everything else goes on.
 func (w *World) Crash() {
 	w.mu.Lock()
 	w.alone = true
@@ -99,7 +99,7 @@ func (w *World) Crash() {
 	}
 }
 
-// Revive is the birth of the next agent.
+// Revive starts the next agent.
 func (w *World) Revive() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -313,7 +313,8 @@ func (w *World) EndTree(ctx context.Context, s instance.Scope,
 	return ended, nil, nil
 }
 
-// spare takes out who is spared, with all descendants; the caller holds the lock, and lets go of it while it asks.
+// spare removes the spared processes with all their descendants. The caller holds the lock; spare releases the lock
+// while it asks.
 func (w *World) spare(s instance.Scope, ids []procfs.Identity) []procfs.Identity {
 	if s.Spared == nil || len(ids) == 0 {
 		return ids

@@ -134,8 +134,8 @@ func RunID(id process.ID, n int) string { return operation.NewRunID(id, strconv.
 // Clock is the time since boot.
 func (w *World) Clock() time.Duration { return uptime + time.Since(w.epoch) }
 
-// Spawn makes a process that belongs to a run, which may be empty, and writes it to a pid file, unless that is empty.
-// It ends at SIGTERM.
+// Spawn makes a process in a run, which may be empty, and writes its pid to a pid file, unless the file is empty. The
+// process ends at SIGTERM.
 func (w *World) Spawn(name, file, run string) procfs.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +186,7 @@ func (w *World) Hang(file string, hangs bool) {
 	w.hung[file] = hangs
 }
 
-// End ends a process; one that has ended already stays so.
+// End ends a process. It does nothing if the process has already ended.
 func (w *World) End(id procfs.Identity, exit liveness.Exit) {
 	exit.At = time.Now()
 	w.mu.Lock()
@@ -282,7 +282,7 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Owners
 	return instance.Sighting{ID: &id, PIDFile: file, Matches: matches}
 }
 
-// Watch implements operation.Processes. What ended in this life of the agent is told of at once.
+// Watch implements operation.Processes. It reports at once a process that ended earlier in this life of the agent.
 func (w *World) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
 	if w.WatchError != nil {
 		if err := w.WatchError(id); err != nil {
