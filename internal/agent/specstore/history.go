@@ -18,7 +18,7 @@ type History struct {
 	Owed bool `json:"owed,omitempty"`
 	// Table is the timetable that Due is one of.
 	Table string `json:"table,omitempty"`
-	// Runs are the last ones, newest first.
+	// Runs are the last runs, newest first.
 	Runs []process.Run `json:"runs,omitempty"`
 }
 
@@ -33,7 +33,7 @@ func (s *Store) PutHistory(id process.ID, h History) error {
 	return nil
 }
 
-// GetHistory returns what was stored; the zero value when nothing was.
+// GetHistory returns the stored history, or the zero value.
 func (s *Store) GetHistory(id process.ID) (History, error) {
 	var h History
 	err := s.state.View(func(tx *bbolt.Tx) error {
