@@ -176,8 +176,8 @@ type deathWatch struct {
 
 func (d *deathWatch) watching() bool { return d.cancel != nil }
 
-// watch follows this instance from now on. It does nothing if the watch already follows the instance, or if the instance
-// has ended.
+// watch follows this instance from now on. It does nothing if the watch already follows the instance, or if the
+// instance has ended.
 func (d *deathWatch) watch(id procfs.Identity) {
 	if d.id == id {
 		return
