@@ -45,8 +45,8 @@ func (t *Tracker) Adopt(open []specstore.Entry, boot string,
 	return underway
 }
 
-// divide tells what an earlier agent has left that goes on, and what goes on only if the server still wants it. Of
-// commands that an earlier boot has left nothing is begun.
+// divide separates the open orders of an earlier agent: underway goes on, and unsure needs the server's word first. A
+// command from an earlier boot is in underway too, because it does not begin: it only gets its outcome.
 func divide(open []specstore.Entry, boot string, begun func(item string) bool) (underway, unsure []specstore.Entry) {
 	for _, e := range open {
 		if e.Op == process.Query || e.Op.Info().RunsCommands && e.Boot != boot || begun(e.Item) {
