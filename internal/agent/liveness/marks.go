@@ -20,7 +20,7 @@ func Marks(proc procfs.FS) (map[string]bool, error) {
 	for _, pid := range pids {
 		environ, err := proc.Environ(pid)
 		if err != nil {
-			continue // it has just ended, or is another user's and none of ours
+			continue // the process has just ended, or belongs to another user and not to drover
 		}
 		for _, variable := range environ {
 			if mark, ok := strings.CutPrefix(variable, launch.MarkVariable+"="); ok {
