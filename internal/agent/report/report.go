@@ -52,8 +52,8 @@ type Journal interface {
 
 // Events are what has happened, in its order, until the server has it.
 type Events interface {
-	// Pending returns the oldest events that are not acknowledged, as they were encoded: at most maxEvents, and none
-	// after those that already take maxBytes. More says that there are others.
+	// Pending returns the oldest unacknowledged events in encoded form: at most maxEvents, and none after the event
+	// that reaches maxBytes. more says that there are others.
 	Pending(maxEvents, maxBytes int) (events [][]byte, more bool)
 	// Acknowledge drops events that Pending has returned.
 	Acknowledge(events [][]byte)
@@ -72,14 +72,13 @@ type Config struct {
 	Journal  Journal
 	// Events may be nil: then there are none.
 	Events Events
-	// Hello introduces the agent, with the digests of Groups and what is on Disk; both may be nil.
+	// Hello introduces the agent. The reporter adds the digests of Groups and the revisions of Disk; both may be nil.
 	Hello  wire.Hello
 	Groups Groups
 	Disk   Disk
 	// Complete adds to a report what the agent is at that moment. It returns soon, and may be nil.
 	Complete func(r *wire.Report)
-	// Trusted is called with a sealed manifest by which the agent is to renew what it trusts. It returns soon, and may
-	// be nil.
+	// Trusted receives a sealed manifest that renews the agent's trust. It returns soon, and may be nil.
 	Trusted func(sealed []byte)
 	// Wall is the clock of the host, which the server is told; time.Now when nil.
 	Wall func() time.Time
@@ -95,13 +94,13 @@ type Reporter struct {
 
 	mu       sync.Mutex
 	begun    map[string]begunOperation
-	timerSet bool // reportBegun will be called
+	timerSet bool // a timer will call reportBegun
 	outcomes map[string]process.Outcome
 	order    []string // the items of outcomes, oldest first
 	changed  map[process.ID]bool
-	gone     map[process.ID]uint64        // the revisions with which processes were forgotten
-	specs    map[process.ID]*process.Spec // what the server has of them
-	unsent   map[string]bool              // items and processes of which something could not be encoded
+	gone     map[process.ID]uint64        // the revisions of the removals
+	specs    map[process.ID]*process.Spec // the specs that the server has
+	unsent   map[string]bool              // items and processes with a part that could not be encoded
 	backlog  backlog
 }
 
@@ -117,11 +116,10 @@ func New(cfg Config) *Reporter {
 	}
 }
 
-// backlog counts what there was to tell of states and events, and how much of that the server has.
+// backlog counts the changes of states and events, and how many of them the server has.
 type backlog struct{ added, delivered int }
 
-// Behind reports whether the server does not have all states and events yet: what it is told otherwise may come before
-// these.
+// Behind reports whether the server still lacks states or events: other messages may overtake these.
 func (r *Reporter) Behind() bool {
 	if r.cfg.Standing.Now().MustIntroduce() {
 		return true
@@ -131,16 +129,16 @@ func (r *Reporter) Behind() bool {
 	return r.backlog.delivered < r.backlog.added
 }
 
-// begunOperation is an operation that has begun: how long it may take, in seconds, when the server is to hear of it,
-// and whether it has.
+// begunOperation is an operation that has begun. limit is its time limit in seconds, due is when to report it, and
+// reported says that the server has it.
 type begunOperation struct {
 	limit    int
 	due      time.Time
 	reported bool
 }
 
-// beganDelay is how long an operation runs before the server hears that it has begun: most are over by then, and their
-// outcome says it all.
+// beganDelay is how long an operation runs before the server learns that it has begun. Most operations are over by
+// then, and their outcome is enough.
 const beganDelay = 100 * time.Millisecond
 
 // Began notes that an operation has begun and how long it may take.
@@ -154,7 +152,8 @@ func (r *Reporter) Began(item string, limit time.Duration) {
 	}
 }
 
-// reportBegun has a report made if an operation has begun for long enough to be told of, and comes again for the next.
+// reportBegun asks for a report if an operation has been running for beganDelay, and sets the timer for the next
+// operation.
 func (r *Reporter) reportBegun() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +182,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Finished notes an outcome that is on disk.
+// Finished records an outcome that is already on disk.
 func (r *Reporter) Finished(item string, outcome process.Outcome) {
 	r.mu.Lock()
 	delete(r.begun, item)
