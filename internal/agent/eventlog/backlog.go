@@ -4,7 +4,7 @@ package eventlog
 type Backlog struct {
 	// Bytes is the size of the events on disk that are not acknowledged.
 	Bytes int64
-	// Unwritten counts the events that wait in memory because the disk takes none, and Lost those that were lost since
+	// Unwritten counts the events in memory that the disk did not take. Lost counts the events that were lost since
 	// Open.
 	Unwritten, Lost int
 }
