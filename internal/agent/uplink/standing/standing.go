@@ -14,7 +14,7 @@ const (
 	Offline    State = "offline"    // no link
 	Linked     State = "linked"     // a link, over which the server has not accepted an introduction yet
 	Introduced State = "introduced" // the server knows the agent; another introduction is due
-	Confirmed  State = "confirmed"  // the server knows the agent, and each side has told the other all it has
+	Confirmed  State = "confirmed"  // the server knows the agent, and each side has sent the other all it has
 	Estranged  State = "estranged"  // the server does not accept the agent as the owner of its key
 )
 
@@ -44,7 +44,8 @@ const (
 // Machine is the standing of one agent: a value, to be copied and compared.
 type Machine struct {
 	State State
-	// Sent tells that an introduction is under way that leaves nothing to introduce, and whose link has not changed.
+	// Sent tells that an introduction is under way, that the agent has nothing newer to introduce, and that the link
+	// is the same.
 	Sent bool
 	Hold Hold
 }
@@ -109,7 +110,8 @@ type (
 	Arm struct{ After time.Duration }
 	// Disarm stops the timer.
 	Disarm struct{}
-	// Release tells to begin what was held back. Unconfirmed tells that the server has not said that the disk is right.
+	// Release tells to begin the work that was held back. Unconfirmed tells that the server has not confirmed the
+	// disk.
 	Release struct{ Unconfirmed bool }
 )
 
