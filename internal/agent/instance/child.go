@@ -25,7 +25,7 @@ func Unrecorded(err error) error {
 			err), hiddenError{ErrUnrecorded})
 }
 
-// hiddenError is an error that can be asked for and adds no words.
+// hiddenError wraps an error for errors.Is and adds no text.
 type hiddenError struct{ error }
 
 // Error returns nothing.

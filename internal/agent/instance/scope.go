@@ -10,7 +10,7 @@ import (
 type Scope struct {
 	// Root is the main process, which may have ended; zero when there is none.
 	Root procfs.Identity
-	// Run is what it was started in; empty when it was no run of ours.
+	// Run is the run of the main process; empty if it is not a run of drover.
 	Run string
 	// Noted are processes that were seen to belong to it earlier.
 	Noted []procfs.Identity

@@ -20,14 +20,14 @@ type Sighting struct {
 	// where it is to have several.
 	Matches   int
 	Instances []procfs.Identity
-	// Note says what was odd, or why nothing was found; Cause is what kind of trouble that is.
+	// Note says what was odd, or why nothing was found. Cause is the kind of trouble.
 	Note  string
 	Cause process.CauseID
 	// Run is the run of the process that the instance was born in; empty where it was none, and where it is on record
 	// already.
 	Run string
-	// Doubt says why the name that it was found by does not prove that it is the process, or why the one that a pid
-	// file names, which then is not the ID, may not be it; empty where there is none.
+	// Doubt says why the name alone does not prove that the instance is the process. If ID is nil, it says why the
+	// process in the pid file may be another one. It is empty if there is no doubt.
 	Doubt string
 }
 
@@ -41,7 +41,8 @@ func (s Sighting) Unsure() bool { return s.ID == nil && s.Cause == process.Cause
 type Ownership struct {
 	// Other reports whether another process of the agent is this instance: it is not found.
 	Other func(procfs.Identity) bool
-	// Own reports whether a run is one of the process that is looked for: who was born in one is found first.
+	// Own reports whether a run belongs to the process that drover looks for: an instance that was born in such a run
+	// is found first.
 	Own func(run string) bool
 }
 
