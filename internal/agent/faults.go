@@ -26,7 +26,7 @@ type Faults struct {
 	Wall  func() time.Time
 }
 
-// noFaults leave everything as it is.
+// noFaults returns faults that change nothing.
 func noFaults() *Faults {
 	return &Faults{
 		Disk:  func(d Disk) Disk { return d },

@@ -20,7 +20,7 @@ func (a *Agent) WriteMetrics(w io.Writer) error {
 	})
 }
 
-// serveMetrics answers /metrics, where that is asked for, until ctx ends.
+// serveMetrics answers /metrics until ctx ends, if a listener is configured.
 func (a *Agent) serveMetrics(ctx context.Context) error {
 	if a.cfg.Metrics == nil {
 		<-ctx.Done()
