@@ -56,7 +56,7 @@ func (p *Process) Unhealthy(now time.Time, text string) {
 	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
 }
 
-// DueAgain notes that the process is to be ended because its next run is due, if nothing else is its end.
+// DueAgain notes that the process must end because its next run is due, unless it ends for another reason.
 func (p *Process) DueAgain(now time.Time) {
 	if p.Runtime.Ending == nil {
 		p.Runtime.Ending = &specstore.Ending{Cause: process.Cause{
