@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrStranger is returned when the process at a pid turned out not to be the one that was meant.
+// ErrStranger says that the pid belongs to a process other than the intended one.
 var ErrStranger = errors.New("the pid belongs to another process")
 
 // Open returns a descriptor for the process at pid, closed on exec. It becomes readable when the process ends. Errors
@@ -26,17 +26,17 @@ func Open(pid int) (int, error) {
 	return fd, nil
 }
 
-// Unavailable reports whether err says that there are no pidfds here, as opposed to no such process.
+// Unavailable reports whether err says that this host has no pidfds, as opposed to no such process.
 func Unavailable(err error) bool {
 	return errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM)
 }
 
-// Signal sends sig to the process at pid if proven, called once a handle is held, says that it is the one meant. Where
-// the kernel has no handles the proof is followed by a plain kill at once. Errors are os.ErrProcessDone when the
-// process has ended, ErrStranger when it was not proven, else the kernel's.
+// Signal sends sig to the process at pid if proven returns true. It calls proven after it has a pidfd. If the kernel
+// has no pidfds, it sends a plain kill right after the proof. The error is os.ErrProcessDone if the process has ended,
+// ErrStranger if proven returned false, else the kernel's error.
 func Signal(pid int, sig syscall.Signal, proven func() bool) error {
 	if pid <= 1 {
-		// kill(2) takes 0 and -1 for groups, and 1 is never ours.
+		// kill(2) treats 0 and -1 as groups, and pid 1 never belongs to drover.
 		return fmt.Errorf("cannot signal pid %d: %w", pid, ErrStranger)
 	}
 	fd, err := Open(pid)
@@ -78,9 +78,9 @@ func Alive(fd int) bool {
 	}
 }
 
-// Reap takes the exit status of the process behind fd if it is an ended child of this process whose status nobody has
-// taken, and with that lets its pid go. It never blocks. The error is EAGAIN while the child lives, ECHILD when it is
-// no child or was reaped, EINVAL where the kernel (before 5.4) cannot wait by handle.
+// Reap reaps the process behind fd if it is an ended child of this process that nobody has reaped; its pid is free
+// after that. It never blocks. The error is EAGAIN while the child lives, ECHILD if it is not a child or was reaped,
+// and EINVAL if the kernel (before 5.4) cannot wait by pidfd.
 func Reap(fd, pid int) (syscall.WaitStatus, error) {
 	var info unix.Siginfo
 	err := retry(func() error {
@@ -92,7 +92,7 @@ func Reap(fd, pid int) (syscall.WaitStatus, error) {
 	case info.Signo == 0:
 		return 0, os.NewSyscallError("waitid", syscall.EAGAIN)
 	}
-	// The handle has proven that pid is our zombie; its number stays taken until the next call.
+	// The pidfd has proven that pid is our zombie. Its number stays taken until the next call.
 	return ReapPID(pid)
 }
 
@@ -127,7 +127,7 @@ func Exit(fd int) (syscall.WaitStatus, error) {
 	})
 	switch {
 	case errors.Is(err, syscall.ESRCH):
-		return 0, os.NewSyscallError("ioctl", syscall.ENODATA) // reaped, and nothing was kept
+		return 0, os.NewSyscallError("ioctl", syscall.ENODATA) // reaped, and the kernel kept nothing
 	case err != nil:
 		return 0, os.NewSyscallError("ioctl", err)
 	case arg.Mask&unix.PIDFD_INFO_EXIT == 0:
