@@ -225,7 +225,7 @@ var ops = [...]OpInfo{
 	},
 	{
 		Op: Retry, GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
-		Spec: SpecChecked, Event: EventRetried, // what it leads to is judged as a start
+		Spec: SpecChecked, Event: EventRetried, // drover checks its result like a start
 		Short: "Retry processes that were given up",
 		Long: "Give watched processes a full budget of relaunches. " +
 			"drover starts a process now if it was given up or waits for a retry.",
