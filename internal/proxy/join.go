@@ -22,9 +22,9 @@ type JoinConfig struct {
 	Build           string
 }
 
-// Join makes the proxy's keys, unless it has them, has the server let it in and keeps what it was given. One that has
-// joined before keeps its keys. Nothing is changed when it fails, but that there are keys. No error holds the token;
-// errors are those of joining.Ask and of what was given.
+// Join makes the proxy's keys if there are none, asks the server to admit the proxy, and stores the enrolment. A proxy
+// that has joined before keeps its keys. If Join fails, it changes nothing, except that there are keys. No error
+// contains the token; errors are those of joining.Ask and errors in the arguments.
 func Join(ctx context.Context, cfg JoinConfig) (wire.ProxyEnrolment, error) {
 	token, err := wire.ParseJoinToken(cfg.Token)
 	if err != nil {

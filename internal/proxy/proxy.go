@@ -28,7 +28,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Proxy is an assembled proxy. Its HTTP listener is open from New on, so that its address is known.
+// Proxy is an assembled proxy. New opens its HTTP listener, so that its address is known.
 type Proxy struct {
 	cfg   Config
 	state *enrolmentState
@@ -57,7 +57,7 @@ func (p *Proxy) URL() string { return "https://" + p.http.Addr().String() }
 // Run serves agents until ctx ends, whether a server is reached or not. Tell is called each time that agents can
 // connect, with where.
 func (p *Proxy) Run(ctx context.Context, tell func(fabric string)) error {
-	defer p.http.Close() //nolint:errcheck // it was closed already if it was served
+	defer p.http.Close() //nolint:errcheck // already closed if it was served
 	switching := &switcher{}
 	return group.Run(ctx,
 		group.Part{Name: "fabric", Run: func(ctx context.Context) error {
@@ -74,7 +74,7 @@ func (p *Proxy) Run(ctx context.Context, tell func(fabric string)) error {
 	)
 }
 
-// serve runs a relay until ctx ends, or until there is another way to the servers.
+// serve runs a relay until ctx ends, or until the connection to the servers must change.
 func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric string)) error {
 	e := p.state.enrolment()
 	relay, err := broker.StartRelay(ctx, broker.RelayConfig{
