@@ -10,7 +10,7 @@ import (
 	"drover/internal/why"
 )
 
-// Since is the age of a moment; nothing where there is none.
+// Since is the age of a moment; empty if there is no moment.
 func Since(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -18,7 +18,7 @@ func Since(t *time.Time) string {
 	return why.Age(time.Since(*t))
 }
 
-// Stamp is a moment in the local zone; nothing where there is none.
+// Stamp is a moment in the local zone; empty if there is no moment.
 func Stamp(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -71,7 +71,7 @@ func Nearest(word string, words []string) []string {
 	return near
 }
 
-// swapped reports whether two words are of the same letters and differ in two places: sotp and stop.
+// swapped reports whether two words have the same letters and differ in two places, as sotp and stop.
 func swapped(a, b string) bool {
 	x, y := []rune(a), []rune(b)
 	slices.Sort(x)
@@ -79,7 +79,7 @@ func swapped(a, b string) bool {
 	return slices.Equal(x, y) && distance(a, b) <= 2
 }
 
-// distance counts the letters that must be changed, added or left out to make b of a (Levenshtein).
+// distance counts the letters to change, add or leave out to turn a into b (Levenshtein).
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	row := make([]int, len(y)+1)
