@@ -45,11 +45,11 @@ type Config struct {
 	Dir string
 	// Build is the version to report.
 	Build string
-	// Policy is the file that says what may be done on this host; empty is policy.DefaultFile.
+	// Policy is the file with the policy of this host; empty is policy.DefaultFile.
 	Policy string
-	// Settings say how processes are watched over; the zero value stands for config.DefaultAgent.
+	// Settings say how drover supervises processes; the zero value stands for config.DefaultAgent.
 	Settings config.Agent
-	// Metrics is where /metrics is answered; the agent closes it. It may be nil.
+	// Metrics is the listener for /metrics, which the agent closes. It may be nil.
 	Metrics net.Listener
 	Log     *slog.Logger
 	// Host is the machine to work on; nil means the machine of this process, which then serves this agent only.

@@ -16,7 +16,7 @@ func hostname() string {
 	return name
 }
 
-// Machine returns what this host is, as far as it can be told.
+// Machine describes this host, as far as its facts are readable.
 func Machine() wire.Host { return machine(procfs.New("/proc")) }
 
 // machine describes the machine. It leaves out unreadable facts, because nothing depends on them.

@@ -11,7 +11,7 @@ import (
 	"drover/internal/process"
 )
 
-// WriteMetrics writes what the agent has done and how it stands, in the text format of Prometheus.
+// WriteMetrics writes the counts and the state of the agent in the text format of Prometheus.
 func (a *Agent) WriteMetrics(w io.Writer) error {
 	f, b := a.super.Counts(), a.events.Backlog()
 	return a.metrics.Write(w, metrics.State{

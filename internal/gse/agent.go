@@ -44,10 +44,10 @@ func ReadJobAgents(body []byte) ([]Target, error) {
 // ReadAgentIDs reads the body of list_agent_state and list_agent_info, which may name hosts too.
 func ReadAgentIDs(body []byte) ([]Target, error) { return ReadAgentHosts(body) }
 
-// Upgrade asks for a host to be known by an id beside its address.
+// Upgrade asks for an agent id for a host, in addition to its address.
 type Upgrade struct {
 	Target Target
-	// ID is the agent id to be; the host's own cloud:ip takes an earlier one back.
+	// ID is the new agent id; the host's own cloud:ip cancels an earlier one.
 	ID string
 }
 
@@ -206,7 +206,7 @@ type AgentVersion struct {
 	ParentPort int    `json:"parent_port"`
 }
 
-// VersionOf returns what get_agent_info says of the agent.
+// VersionOf returns the value of get_agent_info for an agent.
 func VersionOf(a Agent) AgentVersion {
 	return AgentVersion{IP: a.Host.IP, Version: a.Version, Cloud: a.Host.Cloud}
 }

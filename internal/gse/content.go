@@ -10,7 +10,7 @@ import (
 	"drover/internal/process"
 )
 
-// Item is what a poll knows of one operation on one process of one agent.
+// Item is the state of one operation on one process of one agent, for a poll.
 type Item struct {
 	// Asked is the agent in the caller's spelling; IP its address, as far as it is known.
 	Asked      string
@@ -21,7 +21,7 @@ type Item struct {
 	SetupPath  string
 	FuncID     string
 	InstanceID string
-	// Outcome is nil while the operation goes on.
+	// Outcome is nil while the operation is under way.
 	Outcome *process.Outcome
 }
 
@@ -29,7 +29,7 @@ type Item struct {
 type Entry struct {
 	ErrorCode int    `json:"error_code"`
 	ErrorMsg  string `json:"error_msg"`
-	// Content is a string, except in a finished result of JOB, where it is a document.
+	// Content is a string, except in a finished result of JOB, which has a document.
 	Content any `json:"content"`
 }
 

@@ -10,7 +10,7 @@ import (
 	"drover/internal/process"
 )
 
-// GroupSetting is what set_process_group_info asks for. The process of the operation has no name, only a namespace.
+// GroupSetting is the request of set_process_group_info. The process of the operation has no name, only a namespace.
 type GroupSetting struct {
 	Operation
 	// Groups are all groups that each target has from now on.
@@ -34,8 +34,8 @@ type groupResource struct {
 	MemWeight int     `json:"mem_pool_weight"`
 }
 
-// GroupUsage is what the processes of the namespace use together at present, in percent of the whole machine, and how
-// many were measured. It is drover's own.
+// GroupUsage is the present use of all processes of the namespace together, in percent of the whole machine, and the
+// number of measured processes. Only drover has it.
 type GroupUsage struct {
 	CPU       float64 `json:"cpu"`
 	Mem       float64 `json:"mem"`

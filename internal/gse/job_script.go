@@ -99,7 +99,7 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// MeansJob reports whether a body is meant for JOB where the path leaves that open.
+// MeansJob reports whether a body is meant for JOB, if the path does not tell.
 func MeansJob(body []byte) bool {
 	var biz, scope, action Str
 	err := ReadTexts(body, map[string]*Str{"bk_biz_id": &biz, "bk_scope_id": &scope, "action": &action})

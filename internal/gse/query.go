@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// ReadSync reads the body of sync_proc_status. Without a page it is the first one, as large as may be.
+// ReadSync reads the body of sync_proc_status. The default page is the first one, with MaxPage rows.
 func ReadSync(body []byte) (SyncQuery, error) {
 	var b syncBody
 	if err := scan(body, b.read); err != nil {

@@ -9,15 +9,14 @@ import (
 	"drover/internal/process"
 )
 
-// Operation is one thing asked of one process on many agents, whatever the family it was asked in.
+// Operation is one operation on one process of many agents, from any of the APIs.
 type Operation struct {
 	ID process.ID
 	Op process.Op
-	// Spec is nil when the caller sent none. Operations of one body that sent the same share it: it must not be
-	// changed.
+	// Spec is nil if the caller sent none. Operations of one body with the same spec share it: it must not be changed.
 	Spec    *process.Spec
 	Targets []Target
-	// Problem, when not nil, is the outcome of every target: the operation cannot be carried out as it was asked.
+	// Problem, if not nil, is the outcome of every target: the operation cannot be carried out.
 	Problem *process.Error
 }
 
@@ -97,8 +96,8 @@ func ReadOperateMulti(body []byte) ([]Operation, error) {
 	return ops, nil
 }
 
-// ReadOperateRegistered reads the body of operate_proc, whose keys carry the supplier. The spec is the registered one,
-// and nil here, unless the body brings one along.
+// ReadOperateRegistered reads the body of operate_proc, whose keys contain the supplier. Spec is nil unless the body
+// has a spec; the registered spec applies then.
 func ReadOperateRegistered(body []byte) ([]Operation, error) {
 	var b operateBody
 	if err := scan(body, b.read); err != nil {

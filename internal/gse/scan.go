@@ -58,7 +58,7 @@ func scan(data []byte, read func(*scanner)) error {
 	return misreadf("%s is of the wrong type: %s", s.wrong.field, s.wrong.kind)
 }
 
-// Check returns nil if text is one JSON value, and else a *Misread that says where it is not.
+// Check returns nil if text is one JSON value, and else a *Misread with the position of the error.
 func Check(text []byte) error {
 	return scan(text, func(s *scanner) { s.value() })
 }

@@ -41,7 +41,7 @@ type rowReserved struct {
 	Net  int64 `json:"net"`
 }
 
-// RowOf returns the row of a process that an agent has told of. Spec may be nil.
+// RowOf returns the row of a process that an agent has reported. spec may be nil.
 func RowOf(id process.ID, h Host, agentID string, s process.Status, spec *process.Spec) Row {
 	r := UnknownRow(id, h, agentID, s.Message)
 	if spec != nil && len(spec.Labels) > 0 {

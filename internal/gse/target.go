@@ -21,11 +21,11 @@ type Host struct {
 	Supplier int    `json:"bk_supplier_id"`
 }
 
-// Agent returns the id that a host without one of its own is known by.
+// Agent returns the id of a host that has no agent id of its own.
 func (h Host) Agent() string { return strconv.Itoa(h.Cloud) + ":" + h.IP }
 
-// HostOf takes apart an agent id of the form cloud:ip; the address of an IPv6 host may stand in brackets. It returns a
-// host without address for any other id.
+// HostOf parses an agent id of the form cloud:ip; the address of an IPv6 host may be in brackets. It returns a host
+// without an address for any other id.
 func HostOf(agentID string) Host {
 	left, ip, found := strings.Cut(agentID, ":")
 	cloud, err := strconv.Atoi(left)

@@ -145,7 +145,7 @@ func OpOfGSE(opType int64) (Op, bool) {
 	return numbered(opType, func(row *OpInfo) int { return row.GSE })
 }
 
-// OpOfJOB returns the operation of an op_type of JOB's manage_proc, where 1 and 2 have a meaning of their own.
+// OpOfJOB returns the operation of an op_type of JOB's manage_proc, in which 1 and 2 have their own meaning.
 func OpOfJOB(opType int64) (Op, bool) {
 	return numbered(opType, func(row *OpInfo) int { return row.JOB })
 }

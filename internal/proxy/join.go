@@ -11,13 +11,14 @@ import (
 	"drover/internal/wire"
 )
 
-// JoinConfig says where a proxy joins, and as what.
+// JoinConfig says which server a proxy joins, and with which data.
 type JoinConfig struct {
 	// Dir is the proxy's own directory.
 	Dir string
-	// Server is the URL of the server's API, Token what 'drover token create --role proxy' has printed.
+	// Server is the URL of the server's API; Token is the token that 'drover token create --role proxy' printed.
 	Server, Token string
-	// Name is what people call the proxy, Advertise where the agents of its area reach its fabric, host:port.
+	// Name is the proxy's name for people. Advertise is the host:port at which the agents of its area reach its
+	// fabric.
 	Name, Advertise string
 	Build           string
 }

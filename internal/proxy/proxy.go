@@ -48,14 +48,14 @@ func New(ctx context.Context, cfg Config) (*Proxy, error) {
 	return &Proxy{cfg: cfg, state: h, http: l}, nil
 }
 
-// Enrolment returns what the proxy goes by.
+// Enrolment returns the proxy's present enrolment.
 func (p *Proxy) Enrolment() wire.ProxyEnrolment { return p.state.enrolment() }
 
-// URL returns where hosts join.
+// URL returns the address at which hosts join.
 func (p *Proxy) URL() string { return "https://" + p.http.Addr().String() }
 
-// Run serves agents until ctx ends, whether a server is reached or not. Tell is called each time that agents can
-// connect, with where.
+// Run serves agents until ctx ends, with or without a connection to a server. It calls tell with the address each time
+// that agents can connect.
 func (p *Proxy) Run(ctx context.Context, tell func(fabric string)) error {
 	defer p.http.Close() //nolint:errcheck // already closed if it was served
 	switching := &switcher{}

@@ -24,10 +24,10 @@ type Config struct {
 	Dir string
 	// Server is the URL of the server's API.
 	Server string
-	// Token is what 'drover token create' has printed.
+	// Token is the token that 'drover token create' printed.
 	Token string
-	// IP is what callers name the host by; empty: the address that leads to the server. ID is a stable id beside it,
-	// and may be empty.
+	// IP is the address by which callers name the host; empty means the address of this host on the route to the
+	// server. ID is an optional stable id of the host.
 	IP, ID string
 	// InsecureHTTP allows a URL without TLS that is not on loopback.
 	InsecureHTTP bool

@@ -32,8 +32,7 @@ type Account struct {
 type Reading struct {
 	// PIDs are the processes of the group and of groups below it, in ascending order, without zombies.
 	PIDs []int
-	// CPU is the processor time that all that ever was in the group has used so far; it is true only where Accounted
-	// is.
+	// CPU is the CPU time of all processes that were ever in the group; it is valid only if Accounted is set.
 	CPU       time.Duration
 	Accounted bool
 }
@@ -137,7 +136,7 @@ func retried(call func() (int, error)) (int, error) {
 	}
 }
 
-// Close gives back the descriptors.
+// Close closes the descriptors.
 func (a *Account) Close() {
 	for _, fd := range []int{a.dir, a.procs, a.cpu} {
 		if fd >= 0 {

@@ -172,7 +172,7 @@ func removeAll(dir string) error {
 	return nil
 }
 
-// Close gives back the descriptor. The group itself stays.
+// Close closes the descriptor. The group itself stays.
 func (g *Group) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -116,7 +116,8 @@ func usable(base string) bool {
 // Mode says what kind of groups the tree has.
 func (t *Tree) Mode() Mode { return t.mode }
 
-// Holder returns the id of the group that a process is in, or is below; false where it is in none of this tree.
+// Holder returns the id of the group that a process is in, or is below; false if the process is in no group of this
+// tree.
 func (t *Tree) Holder(proc procfs.FS, pid int) (id string, ok bool) {
 	controller := ""
 	switch t.mode {
@@ -166,7 +167,7 @@ func (t *Tree) Create(id string) (*Group, error) {
 	return g, nil
 }
 
-// Group returns a group that exists already, such as one made before a restart of the agent.
+// Group returns an existing group, for example from before a restart of the agent.
 func (t *Tree) Group(id string) (*Group, bool) {
 	if t.mode == ModeNone || checkID(id) != nil {
 		return nil, false

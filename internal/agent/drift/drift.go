@@ -45,7 +45,7 @@ type File struct {
 	// Mark identifies the content that Have belongs to: while the mark is the same, the check need not read the file.
 	// If it is empty, the check must read the file.
 	Mark string `json:"mark,omitempty"`
-	// Since is when it began to differ, in Unix milliseconds; 0 where it does not.
+	// Since is when the file began to differ, in Unix milliseconds; 0 if it does not differ.
 	Since int64 `json:"since,omitempty"`
 }
 

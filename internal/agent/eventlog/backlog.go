@@ -1,6 +1,6 @@
 package eventlog
 
-// Backlog is what the server does not have yet.
+// Backlog is the data that the server does not have yet.
 type Backlog struct {
 	// Bytes is the size of the events on disk that are not acknowledged.
 	Bytes int64

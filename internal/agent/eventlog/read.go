@@ -142,8 +142,8 @@ func (l *Log) unread() (position, []segment, [][]byte) {
 	return l.position, l.files.after(l.position), slices.Clone(l.waiting)
 }
 
-// Acknowledge drops events that Pending has returned: they are not returned again, nor after a restart. It is noted on
-// disk but not synced: after a power failure some may be told once more.
+// Acknowledge drops events that Pending has returned: Pending does not return them again, also after a restart. The
+// position is written to disk but not synced: after a power failure some events may be sent again.
 func (l *Log) Acknowledge(events [][]byte) {
 	if len(events) == 0 {
 		return

@@ -58,13 +58,14 @@ type Config struct {
 	Watcher *liveness.Watcher
 	// Name is the name of the agent's control group: lower-case letters, digits, dashes.
 	Name string
-	// Outputs is the directory of the output files, Proofs that of what tells whether commands have run; they are made.
+	// Outputs is the directory of the output files, Proofs the directory of the proofs that commands have run. New
+	// makes both.
 	Outputs, Proofs string
 	// Urgent calls do, which may write to a full disk in reserved space; nil if there is no reserve.
 	Urgent func(do func() error) error
 	// May rejects files that drover must not read, by their paths with links resolved; nil rejects none.
 	May func(path string) error
-	// Claims is the file in which drovers of one host claim processes; empty is that of the user's drovers.
+	// Claims is the file in which the drovers of one host claim processes; empty is the file of this user's drovers.
 	Claims string
 	// ClockOffset is how far the wall clock was ahead of the boot clock when the agent first ran in this boot.
 	ClockOffset time.Duration

@@ -17,8 +17,8 @@ func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
 	}
 }
 
-// LimitNotes says, in a caller's words, which of the hard limits this host cannot keep, or could not at the last run
-// that had them; empty where all are kept.
+// LimitNotes says, in a caller's words, which hard limits this host cannot keep, or could not keep at the last run;
+// empty if it keeps all.
 func (h *Host) LimitNotes(hard process.HardLimits) []string {
 	var notes []string
 	for _, u := range h.tree.Unenforced(cgroup.Limits(hard)) {

@@ -46,7 +46,7 @@ type question struct {
 	heard  bool
 }
 
-// Question implements probe.Host: the command is born in a control group of its own where there are any.
+// Question implements probe.Host. The command is born in a control group of its own if the host has control groups.
 func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, error) {
 	account, started, err := h.prepare(spec)
 	if err != nil {

@@ -158,7 +158,7 @@ func (h *Host) runOf(id string) *run {
 // Ran implements operation.Commands.
 func (h *Host) Ran(id string) bool { return launch.Ran(filepath.Join(h.proofs, id)) }
 
-// Output implements operation.Commands. It gives back what the run holds open.
+// Output implements operation.Commands. It releases everything that the run holds open.
 func (h *Host) Output(id string) string {
 	r := h.runOf(id)
 	text := ""

@@ -9,8 +9,8 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Measure looks at processes with their whole trees, each at least a second after the look before. It reads all of
-// /proc only where a process was not started by this agent or no control group holds it.
+// Measure measures processes with their whole trees; each look is at least a second after the last. It reads all of
+// /proc only if this agent did not start a process, or if no control group holds the process.
 func (h *Host) Measure(roots []procfs.Root) ([]procfs.TreeUse, error) { return h.trees.Measure(roots) }
 
 const (

@@ -31,5 +31,5 @@ type hiddenError struct{ error }
 // Error returns nothing.
 func (s hiddenError) Error() string { return "" }
 
-// Unwrap returns what can be asked for.
+// Unwrap returns the hidden error.
 func (s hiddenError) Unwrap() error { return s.error }

@@ -13,7 +13,7 @@ func ClaimOfPlace(s *process.Spec) string {
 	return fmt.Sprintf("place %q %q", cmp.Or(s.Identity.PIDPath, s.Identity.SetupPath), s.Identity.ProcName)
 }
 
-// ClaimOfInstance is the claim of one instance, whatever it is found by.
+// ClaimOfInstance is the claim on one instance, in whatever way it was found.
 func ClaimOfInstance(id procfs.Identity) string { return fmt.Sprintf("instance %+v", id) }
 
 // ClaimOfDrover is the claim that the drover with this pid holds while it lives.

@@ -21,7 +21,7 @@ var ErrNoAccount = errors.New("unknown on this host")
 // lookupTime bounds each question to the name service, because a directory server may be far away.
 const lookupTime = 5 * time.Second
 
-// Account is who a command runs as.
+// Account is the Unix account of a command.
 type Account struct {
 	Name     string
 	UID, GID uint32

@@ -33,7 +33,7 @@ const UnrunStatus = 125
 // gate.
 const gate = "read -r DROVER_GATE <&3 || exit 125; unset DROVER_GATE; exec 3<&-; echo >&4 || exit 125; exec 4>&-\n"
 
-// Ungated returns a command line, as ps shows it, without what this package has put before the command.
+// Ungated returns a command line, as ps shows it, without the part that this package put before the command.
 func Ungated(cmdline string) string {
 	before, command, found := strings.Cut(cmdline, gate)
 	if !found || !strings.HasPrefix(before, shell+" -c ") {
@@ -84,13 +84,13 @@ type Command struct {
 	// ends there. See MayEnter.
 	Dir     string
 	Account Account
-	// Mark is put into the environment as MarkVariable, where everything the command starts inherits it.
+	// Mark is the value of MarkVariable in the environment; every process that the command starts inherits it.
 	Mark string
 	// Output receives stdout and stderr. Start does not keep it.
 	Output *os.File
 	// Proof receives an empty line when the command passes its gate. Start does not keep it. See CreateProof.
 	Proof *os.File
-	// Group is what the child is born in; it may be nil. Start does not keep it.
+	// Group is the group in which the child is born; it may be nil. Start does not keep it.
 	Group *cgroup.Group
 }
 
@@ -191,8 +191,8 @@ func (c *Child) Identity() procfs.Identity { return c.id }
 // command can still run, but drover then finds its processes less reliably.
 func (c *Child) GroupError() error { return c.groupErr }
 
-// Release lets the command run. The error is os.ErrProcessDone when the child has ended before, os.ErrClosed when it
-// was released or abandoned already.
+// Release lets the command run. The error is os.ErrProcessDone if the child has already ended, and os.ErrClosed if it
+// was already released or abandoned.
 func (c *Child) Release() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -74,11 +74,11 @@ func (o *Output) Probe() error {
 	return nil
 }
 
-// File is what to hand to the command, open for appending only; nil where an earlier agent has made the file. It
-// belongs to the Output.
+// File is the descriptor for the command, open for appending only; nil if an earlier agent made the file. It belongs
+// to the Output.
 func (o *Output) File() *os.File { return o.handed }
 
-// Close closes the file, which stays where it is.
+// Close closes the descriptors. The file itself stays.
 func (o *Output) Close() error {
 	if o.handed == nil {
 		return o.file.Close()

@@ -17,7 +17,7 @@ type Reading struct {
 	Use   procfs.TreeUse
 }
 
-// Verdict says that an instance is to be ended.
+// Verdict says which instance must end.
 type Verdict struct {
 	ID       process.ID
 	Instance procfs.Identity

@@ -19,7 +19,7 @@ import (
 type Subject struct {
 	ID       process.ID
 	Instance procfs.Identity
-	// Run is the run of ours that it was started in, empty where somebody else started it.
+	// Run is the run of drover in which the process was started; empty if somebody else started it.
 	Run    string
 	Limits process.Limits
 	// StartedAt is when the process started, since boot. Its use within StartWindow after that does not count.
@@ -124,8 +124,8 @@ func (k *Keeper) Run(ctx context.Context, subjects Subjects, sink Sink) error {
 	}
 }
 
-// Usage returns what a process used at the last look; false for one that was not measured yet, or is none of the
-// subjects any more.
+// Usage returns what a process used at the last look; false if the process was not measured yet, or is no longer among
+// the subjects.
 func (k *Keeper) Usage(id process.ID) (process.Usage, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -48,7 +48,7 @@ type Tree struct {
 // Member is one process of a tree.
 type Member struct {
 	procfs.Identity
-	// Command is its command line, shortened; its short name where it has none.
+	// Command is the command line, shortened, or the short name if there is no command line.
 	Command string
 }
 

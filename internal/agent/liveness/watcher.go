@@ -172,9 +172,9 @@ func (w *Watcher) loop(ctx context.Context) error {
 }
 
 // Watch calls fn exactly once when the process has ended, from the goroutine of Run; fn must not block and must not
-// call stop. After stop has returned fn is not running and never will be. Several may watch the same process. If the
-// process is a child of this one, watching it means that it is reaped here. The error is ErrGone when it is not alive
-// now; Exited may then know more.
+// call stop. After stop has returned, fn is not running and never runs again. Several callers may watch the same
+// process. If the process is a child of this one, the watcher reaps it. The error is ErrGone if the process is not
+// alive now; Exited may then know more.
 func (w *Watcher) Watch(id procfs.Identity, fn func(Exit)) (stop func(), err error) {
 	if id.PID <= 1 {
 		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, ErrGone)

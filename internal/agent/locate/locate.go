@@ -34,10 +34,10 @@ type Query struct {
 	Visit trail.Visit
 	// SetupPath is the absolute directory that the process is installed in.
 	SetupPath string
-	// Count asks for Matches to be counted although there is a pid file, which is a look at every process of the host.
+	// Count asks for a count of Matches even if there is a pid file, which costs a look at every process of the host.
 	Count bool
-	// Other reports whether a process is somebody else's: it is not found by name. Own reports whether one was started
-	// for this one: it is found before any other. Either may be nil.
+	// Other reports whether a process belongs to others: it is not found by name. Own reports whether a process was
+	// started for this spec: it is found before any other. Either may be nil.
 	Other, Own func(procfs.Identity) bool
 }
 
@@ -51,7 +51,7 @@ type Found struct {
 	Resolved string
 	// Matches is how many live processes there are of that name, below SetupPath or in the pid file; 1 if not counted.
 	Matches int
-	// All are these, where they were counted.
+	// All are the matches, if they were counted.
 	All []Match
 }
 
@@ -72,7 +72,7 @@ type Result struct {
 	// Note says in a caller's words why nothing was found, or what is odd. Cause is the kind of trouble.
 	Note  string
 	Cause process.CauseID
-	// Doubt says that there is one that a pid file names, and that need not be it, as the note says.
+	// Doubt says that the pid file names a process that may be another one, as the note explains.
 	Doubt bool
 }
 

@@ -36,7 +36,7 @@ type Metrics struct {
 	accepted, finished int64
 }
 
-// State is what an agent tells when somebody looks.
+// State is the state of the agent at a scrape.
 type State struct {
 	// Processes counts the known processes by state (docs/states.md). Hosted, Flapping and Unhealthy count the
 	// processes with that property.

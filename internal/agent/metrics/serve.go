@@ -27,8 +27,9 @@ const (
 	acceptAgain = time.Second
 )
 
-// Serve answers GET /metrics on a listener, which it closes, with what write writes, until ctx ends. It knows no more
-// of HTTP than Prometheus needs, one call on a connection: the server of net/http would make every agent 0.3 MB larger.
+// Serve answers GET /metrics on a listener until ctx ends, and closes the listener. write writes the page. Serve
+// supports only as much of HTTP as Prometheus needs, with one request on a connection: the server of net/http would
+// make every agent 0.3 MB larger.
 func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log *slog.Logger) error {
 	var calls sync.WaitGroup
 	defer calls.Wait()

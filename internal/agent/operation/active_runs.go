@@ -41,10 +41,11 @@ func (o *Operator) Runs() []string {
 	return all
 }
 
-// Adopt takes note of the runs of an operation that an earlier agent has left open. It may be long until that goes on.
+// Adopt keeps the runs of an operation that an earlier agent has left open. A long time may pass before that operation
+// continues.
 func (o *Operator) Adopt(item string) { o.adopt(item) }
 
-// AdoptPolicy is Adopt for what an earlier agent was doing to a process by policy.
+// AdoptPolicy is Adopt for a relaunch or an end by policy of an earlier agent.
 func (o *Operator) AdoptPolicy(id process.ID) {
 	o.adopt(relaunchKey(id))
 	o.adopt(takeDownKey(id))
@@ -60,5 +61,5 @@ func (o *Operator) adopt(key string) {
 	}
 }
 
-// Ended forgets the runs of an operation, once what came of it has been taken note of.
+// Ended forgets the runs of an operation. Call it when the result of the operation is recorded.
 func (o *Operator) Ended(item string) { o.active.drop(item) }

@@ -14,7 +14,7 @@ type Prober interface {
 	// Ask asks a running process for its health and version, and returns within seconds; nil if the process gives no
 	// answer.
 	Ask(ctx context.Context, id process.ID, s probe.Subject) (health, version *process.Answer)
-	// Told returns what an instance last said of itself. It does not block.
+	// Told returns the last answers of an instance. It does not block.
 	Told(id process.ID, instance procfs.Identity) (health, version *process.Answer)
 	// Try runs a command line and returns nil when it ends with status 0 within the limit.
 	Try(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) error
@@ -36,7 +36,7 @@ func (n *session) ask(instance procfs.Identity, status *process.Status) {
 	describe(&status.Instance, status.Health, status.Version)
 }
 
-// Describe adds to an instance what it last said of itself, if it has been asked since it began. It does not block.
+// Describe adds the last answers of an instance to its description, if there are any. It does not block.
 func (o *Operator) Describe(id process.ID, instance procfs.Identity, i *process.Instance) {
 	health, version := o.Prober.Told(id, instance)
 	describe(i, health, version)

@@ -75,7 +75,7 @@ type Peers interface {
 	// Hosting returns another hosted process than self with the same pid file: the file that led to the instance, or
 	// the file that the spec names.
 	Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool)
-	// Hold suspends the watch of another process until release is called, which says what has become of it.
+	// Hold suspends the watch of another process until release is called with the effect on that process.
 	Hold(ctx context.Context, id process.ID) (release func(PeerEffect), err error)
 }
 
@@ -89,7 +89,7 @@ const (
 	AskedToo  PeerEffect = "asked"
 )
 
-// Policy is what the owner of the host lets be done there.
+// Policy is the owner's limit on what drover may do on the host.
 type Policy interface {
 	// Allow returns nil if an operation may be carried out with the spec, else why not, in a caller's words.
 	Allow(id process.ID, op process.Op, spec *process.Spec) error
@@ -104,7 +104,7 @@ type Policy interface {
 type Claims interface {
 	// Take holds a claim, and returns 0, or the pid of the other drover that holds it.
 	Take(claim string) (rival int)
-	// Rival returns the pid of another drover that holds the claim, 0 where none does.
+	// Rival returns the pid of another drover that holds the claim; 0 if none does.
 	Rival(claim string) int
 	Drop(claim string)
 }
@@ -123,7 +123,7 @@ type Config struct {
 	Clock func() time.Duration
 	// NewRun makes a run id with NewRunID, never the same twice.
 	NewRun func(process.ID) string
-	// LimitNotes says in a caller's words which hard limits the host does not keep; nil where it is not asked.
+	// LimitNotes says in a caller's words which hard limits the host does not keep; it may be nil.
 	LimitNotes func(process.HardLimits) []string
 	Log        *slog.Logger
 }
@@ -158,7 +158,7 @@ type Subject struct {
 // Hosted reports the hosting flag.
 func (s Subject) Hosted() bool { return s.Record != nil && s.Record.Hosted }
 
-// Result is what came of an operation.
+// Result is the result of an operation.
 type Result struct {
 	Outcome process.Outcome
 	Change  specstore.Change
@@ -167,7 +167,7 @@ type Result struct {
 	// Restore says that the relaunch budget is full again. Now says that a hosted process that is down starts at once.
 	Restore bool
 	Now     bool
-	// Ended are the processes that were ended besides the main one.
+	// Ended are the other processes that the operation ended besides the main one.
 	Ended []liveness.Member
 	// Wrote is the part of the outcome's text that a command wrote.
 	Wrote string
@@ -230,8 +230,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	return result, nil
 }
 
-// SpecInForce returns what an operation is to be carried out with: the spec that was sent, else the stored one; nil
-// where there is neither.
+// SpecInForce returns the spec for an operation: the spec of the order, else the stored spec; nil if there is neither.
 func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
 	if e.Spec == nil && s.Record != nil {
 		return &s.Record.Spec
@@ -273,7 +272,7 @@ func (o *Operator) Allow(id process.ID, op process.Op, spec *process.Spec) error
 	return o.Policy.Allow(id, op, spec)
 }
 
-// MayAsk reports whether the policy of the host lets the commands of the spec be run that only ask.
+// MayAsk reports whether the policy of the host allows the health and version commands of the spec.
 func (o *Operator) MayAsk(id process.ID, spec *process.Spec) bool {
 	return o.Policy == nil || o.Policy.MayAsk(id, spec) == nil
 }

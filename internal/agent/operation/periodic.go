@@ -145,8 +145,8 @@ func (n *session) successor(run string, until time.Duration,
 	}
 }
 
-// Successor waits for the process that the command of a run has left behind, at most for the check time of its spec. It
-// returns what was seen last, or fails with ErrInterrupted when ctx ends first.
+// Successor waits for the process that the command of a run left behind, at most for the check time of its spec. It
+// returns the last sighting, or fails with ErrInterrupted when ctx ends first.
 func (o *Operator) Successor(ctx context.Context, rec specstore.Record,
 	rt specstore.Runtime,
 ) (instance.Sighting, error) {

@@ -17,9 +17,9 @@ func relaunchKey(id process.ID) string { return "relaunch-" + process.Hash(id) }
 // After describes a process after a relaunch, or after an end by policy.
 type After struct {
 	Runtime specstore.Runtime
-	// Ended are the processes that were ended besides the main one.
+	// Ended are the other processes that were ended besides the main one.
 	Ended []liveness.Member
-	// Note says in words what did not go as it should.
+	// Note says in words what went wrong.
 	Note string
 }
 
@@ -32,7 +32,7 @@ func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specst
 	return o.relaunch(ctx, rec, rt, specstore.Progress{})
 }
 
-// ResumeRelaunch goes on with the relaunch that an earlier agent was in the middle of.
+// ResumeRelaunch continues a relaunch that an earlier agent began.
 func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(relaunchKey(rec.ID))
 	if err != nil {
@@ -52,7 +52,7 @@ func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specst
 	return After{Runtime: n.runtime, Ended: n.ended}, err
 }
 
-// Relaunched forgets the progress of a relaunch, once what came of it is noted elsewhere.
+// Relaunched forgets the progress of a relaunch. Call it when the result is recorded elsewhere.
 func (o *Operator) Relaunched(id process.ID) {
 	if err := o.Journal.PutProgress(relaunchKey(id), specstore.Progress{}); err != nil {
 		o.Log.Warn("cannot remove progress of relaunch", "process", id, "error", err)

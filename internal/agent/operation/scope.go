@@ -20,10 +20,10 @@ type Trees interface {
 	// the processes that it ended besides the root, and the pids that it could not end. It returns ErrBestEffort if it
 	// found no more processes but has no proof that none is left.
 	EndTree(ctx context.Context, s instance.Scope, grace time.Duration) (ended []liveness.Member, left []int, err error)
-	// Members returns who belongs to a scope and is not held by the control group of its run: they can be told only
-	// while their parents live.
+	// Members returns the members of a scope that the control group of its run does not hold: they are recognisable
+	// only while their parents live.
 	Members(s instance.Scope) []procfs.Identity
-	// Survivors returns who lives of a scope.
+	// Survivors returns the live members of a scope.
 	Survivors(s instance.Scope) []procfs.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string

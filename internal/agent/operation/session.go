@@ -107,8 +107,8 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 	return rt
 }
 
-// Look finds the live instance of a process, and leaves out one that another process of this agent owns through another
-// pid file.
+// Look finds the live instance of a process. It leaves out an instance that another process of this agent owns through
+// another pid file.
 func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) instance.Sighting {
 	if rt.Process == nil && o.Policy != nil {
 		if err := o.Policy.MayLook(id, spec); err != nil {
@@ -232,8 +232,8 @@ func (n *session) specFor(st *specstore.Step) *process.Spec {
 
 func (n *session) interruption() error { return Interruption(n.ctx) }
 
-// Interruption is why something ends before its time: ErrInterrupted where the agent stops, an error in a caller's
-// words where a kill has overtaken it. It is nil while ctx lasts.
+// Interruption is why something ends early: ErrInterrupted if the agent stops, or an error in a caller's words if a
+// kill has overtaken it. It is nil while ctx lasts.
 func Interruption(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

@@ -21,8 +21,8 @@ func (o *Operator) TakeDown(ctx context.Context, rec specstore.Record, rt specst
 	return o.endByPolicy(ctx, rec, rt, specstore.Progress{})
 }
 
-// ResumeTakeDown goes on with what an earlier agent was in the middle of: a stop command that may have run is not run
-// again, and of a process that has gone meanwhile the rest of its tree is ended.
+// ResumeTakeDown continues an end by policy of an earlier agent. A stop command that may have run does not run again.
+// If the process has ended meanwhile, ResumeTakeDown ends the rest of its tree.
 func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(takeDownKey(rec.ID))
 	if err != nil {

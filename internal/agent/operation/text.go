@@ -146,7 +146,7 @@ func (o *Operator) limitNotes(spec *process.Spec) []string {
 	return o.LimitNotes(spec.Hard)
 }
 
-// NotInForce says what of a spec is stored and not done on this host; empty for nothing.
+// NotInForce says which fields of a spec this host stores and does not use; empty if it uses all.
 func (o *Operator) NotInForce(spec *process.Spec) string {
 	return strings.Join(append(unused(spec.Policy), o.limitNotes(spec)...), "; ")
 }

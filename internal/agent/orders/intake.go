@@ -1,4 +1,4 @@
-// Package orders takes in what the server orders: it verifies a message, journals its orders, and acknowledges them
+// Package orders accepts the orders of the server: it verifies a message, journals its orders, and acknowledges them
 // with a receipt. An accepted order survives everything but the loss of the disk, and is executed at most once. The
 // package decides whether an order may still begin; package supervisor executes it.
 package orders
@@ -40,7 +40,7 @@ type Queue interface {
 
 // Records are the processes of this host, as far as the server may know better.
 type Records interface {
-	// Reconcile brings the records up to what the server has, and returns how many of them were older.
+	// Reconcile updates the records that are older than the server's, and returns their number.
 	Reconcile(all []specstore.Desired, latest uint64) (older int, err error)
 }
 
@@ -52,7 +52,7 @@ type Config struct {
 	// Commands takes the orders that change something, Questions the others.
 	Commands, Questions Queue
 	Records             Records
-	// Newest is when the newest message of earlier lives was issued; Note keeps that of this one on disk.
+	// Newest is the issue time of the newest message so far; Note stores a newer one on disk.
 	Newest time.Time
 	Note   func(issued time.Time) error
 	// Wall is the clock of the host, Clock the time since boot.
@@ -62,7 +62,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Intake takes in messages with orders. It is safe for concurrent use.
+// Intake accepts messages with orders. It is safe for concurrent use.
 type Intake struct {
 	cfg       Config
 	journal   *journal

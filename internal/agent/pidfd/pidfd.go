@@ -16,8 +16,9 @@ import (
 // ErrStranger says that the pid belongs to a process other than the intended one.
 var ErrStranger = errors.New("the pid belongs to another process")
 
-// Open returns a descriptor for the process at pid, closed on exec. It becomes readable when the process ends. Errors
-// are ESRCH when there is none, ENOSYS or EPERM where the kernel (before 5.3) or a sandbox has no such call.
+// Open returns a descriptor for the process at pid, closed on exec. It becomes readable when the process ends. The
+// error is ESRCH if there is no such process, and ENOSYS or EPERM if the kernel (before 5.3) or a sandbox lacks the
+// call.
 func Open(pid int) (int, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -113,8 +114,8 @@ func ReapPID(pid int) (syscall.WaitStatus, error) {
 	return status, nil
 }
 
-// Exit returns the wait status of a process that has ended and was reaped, by whomever. The error is EAGAIN while it
-// has not been reaped, ENOTTY or ENODATA where the kernel (before 6.15) does not tell.
+// Exit returns the wait status of a process that has ended and was reaped by anybody. The error is EAGAIN while the
+// process is not reaped, and ENOTTY or ENODATA if the kernel (before 6.15) cannot report it.
 func Exit(fd int) (syscall.WaitStatus, error) {
 	arg := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 	err := retry(func() error {

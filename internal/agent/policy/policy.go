@@ -13,7 +13,7 @@ import (
 	"drover/internal/process"
 )
 
-// DefaultFile is where the policy is looked for, unless the agent is told otherwise.
+// DefaultFile is the default path of the policy.
 const DefaultFile = "/etc/drover/policy.conf"
 
 // Keeper answers by the current content of the file. Without a file everything is allowed. If the file is unreadable,
@@ -64,8 +64,8 @@ func (k *Keeper) MayAsk(id process.ID, spec *process.Spec) error {
 	})
 }
 
-// MayLook returns nil if a process may be looked for, and be told of, as a spec says, else as Allow. It may be while
-// drover only observes.
+// MayLook returns nil if the policy allows a look for a process and a report of it, as the spec says, else an error as
+// Allow. It also allows that under observe-only.
 func (k *Keeper) MayLook(id process.ID, spec *process.Spec) error {
 	return k.ask(func(r *rules) *refusal {
 		if no := r.namespace(id.Namespace); no != nil {
@@ -75,7 +75,8 @@ func (k *Keeper) MayLook(id process.ID, spec *process.Spec) error {
 	})
 }
 
-// MayRead returns nil if a file may be read for a spec, else as Allow. Its path is one to which no link leads any more.
+// MayRead returns nil if the policy allows a file to be read for a spec, else an error as Allow. Its path has no
+// links.
 func (k *Keeper) MayRead(path string) error {
 	return k.ask(func(r *rules) *refusal {
 		if len(r.paths) == 0 || r.below(path, true) {
@@ -102,7 +103,7 @@ func (k *Keeper) ask(judge func(*rules) *refusal) error {
 	return nil
 }
 
-// Summary says in one line what the policy is, for lists of hosts: empty where there is none.
+// Summary describes the policy in one line, for lists of hosts; empty if there is none.
 func (k *Keeper) Summary() string {
 	r, err := k.current()
 	switch {

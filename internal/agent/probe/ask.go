@@ -71,10 +71,10 @@ func (k *Keeper) want(id process.ID, s Subject) *entry {
 	return e
 }
 
-// Try runs a command line that only asks, as the user and in the directory of the spec, and returns nil when it ends
-// with status 0 within the limit; the error says what came of it otherwise, in one line. It blocks at most that long
-// and the moment it takes to end the command with all that it has started, which is done in any case. When ctx ends
-// first the error is that of ctx. It does not need Run.
+// Try runs a command line that only asks, as the user and in the directory of the spec. It returns nil if the command
+// exits with status 0 within the limit; otherwise the error describes the result in one line. Try always ends the
+// command with every process that it started. It blocks at most for the limit and the moment that this takes. If ctx
+// ends first, the error is that of ctx. It does not need Run.
 func (k *Keeper) Try(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) error {
 	r := k.question(ctx, id, spec, line, limit)
 	switch {

@@ -41,8 +41,8 @@ type Question interface {
 	Output() string
 }
 
-// Sink hears of every answer to a question of the schedule or of Ask. Answered does not block; for one process it is
-// called for one answer after another. Revision is that of the spec whose command gave the answer.
+// Sink receives every answer, from the schedule and from Ask. Answered does not block; for one process, calls come one
+// after another. revision is that of the spec whose command gave the answer.
 type Sink interface {
 	Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer)
 }
@@ -85,7 +85,7 @@ func New(cfg Config) *Keeper {
 	}
 }
 
-// Subject is a running process as it is to be asked.
+// Subject is a running process whose commands the keeper runs.
 type Subject struct {
 	Instance procfs.Identity
 	// StartedAt is when the instance started, since boot: its grace runs from there.
@@ -126,7 +126,7 @@ func (k *Keeper) Drop(id process.ID) {
 	k.drop(id)
 }
 
-// Told returns what an instance last said of itself; nil where it was not asked or has not answered. It does not block.
+// Told returns the last answers of an instance; nil if there are none. It does not block.
 func (k *Keeper) Told(id process.ID, instance procfs.Identity) (health, version *process.Answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,8 +136,8 @@ func (k *Keeper) Told(id process.ID, instance procfs.Identity) (health, version 
 	return nil, nil
 }
 
-// Run asks until ctx ends. It then ends the commands that are asking, without taking that for an answer, and waits for
-// them. It wakes up only when somebody is to be asked.
+// Run runs commands until ctx ends. It then ends the commands under way, ignores their results and waits for them. It
+// wakes up only when a command is due.
 func (k *Keeper) Run(ctx context.Context, sink Sink) error {
 	var work sync.WaitGroup
 	defer work.Wait()

@@ -22,8 +22,8 @@ type Info struct {
 	Leader bool
 }
 
-// Info looks at one process. The error is fs.ErrNotExist when there is none. The parts are read one after another: a
-// caller that needs them to be of one process checks its Identity afterwards.
+// Info describes one process. The error is fs.ErrNotExist if the process does not exist. Info reads the parts one
+// after another: a caller that needs them to belong to one process checks its Identity afterwards.
 func (f FS) Info(pid int) (Info, error) {
 	st, err := f.Stat(pid)
 	if err != nil {
@@ -76,7 +76,7 @@ func (f FS) Environ(pid int) ([]string, error) {
 	}
 }
 
-// PIDNamespace names the pid namespace that a process is in, empty where that cannot be seen.
+// PIDNamespace names the pid namespace of a process; empty if that is unreadable.
 func (f FS) PIDNamespace(pid int) string { return f.link(strconv.Itoa(pid) + "/ns/pid") }
 
 func (f FS) link(name string) string {

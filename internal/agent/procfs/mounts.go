@@ -8,7 +8,7 @@ import (
 
 // Mount is one line of /proc/self/mountinfo.
 type Mount struct {
-	// Root is which directory of the filesystem is mounted, Point where.
+	// Root is the mounted directory of the filesystem; Point is the mount point.
 	Root, Point string
 	Type        string
 	// Options are those of the filesystem as a whole, such as a cgroup hierarchy's controllers.

@@ -64,8 +64,8 @@ func (f FS) BootID() (string, error) {
 	return id, nil
 }
 
-// BootTime returns the wall clock time at which the kernel's boot clock, the one that start times count in, was zero.
-// It moves with every correction of the wall clock.
+// BootTime returns the wall clock time of the kernel's boot, from which start times count. It moves with every
+// correction of the wall clock.
 func (f FS) BootTime() (time.Time, error) {
 	var ts unix.Timespec
 	// Not /proc/uptime: a container may overlay it with its own age, but start times count from the boot of the host.
@@ -117,8 +117,8 @@ func (f FS) PIDs() ([]int, error) {
 	return numbers(names), nil
 }
 
-// OwnChildren returns the pids of the children of this process, zombies included. The kernel may leave out one whose
-// sibling ends during the look, so an answer is complete only if it is repeated.
+// OwnChildren returns the pids of the children of this process, zombies included. The kernel may leave out a child
+// whose sibling ends during the look, so only a repeated answer is complete.
 func (f FS) OwnChildren() ([]int, error) {
 	threads, err := f.names("self/task")
 	if err != nil {

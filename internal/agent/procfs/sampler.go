@@ -117,7 +117,7 @@ func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err err
 	}, moved, nil
 }
 
-// Use is what a process has taken: processor time in all its life, and memory now, in bytes.
+// Use is the use of a process: CPU time in all its life, and memory now, in bytes.
 type Use struct {
 	CPU time.Duration
 	RSS int64

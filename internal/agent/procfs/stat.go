@@ -22,7 +22,7 @@ type Stat struct {
 	// StartTicks is when the process began, since boot; all ticks are hundredths of a second.
 	StartTicks             uint64
 	UserTicks, SystemTicks uint64
-	// ReapedTicks are those of children that have ended and were waited for, and of theirs.
+	// ReapedTicks are the ticks of ended children that were waited for, and of their reaped children.
 	ReapedTicks uint64
 	Threads     int
 	VSize, RSS  int64 // bytes

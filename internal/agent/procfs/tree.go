@@ -10,15 +10,15 @@ import (
 // Root is the root of a tree that drover measures.
 type Root struct {
 	Identity Identity
-	// Run is the run of ours that it was started in, empty where somebody else started it.
+	// Run is the run of drover in which the process was started; empty if somebody else started it.
 	Run string
 }
 
-// Account is what control groups tell of a run.
+// Account is the data of the control groups about a run.
 type Account struct {
 	// PIDs are its processes without zombies.
 	PIDs []int
-	// CPU is the processor time of all that ever belonged to it; it is true only where Accounted is.
+	// CPU is the CPU time of all processes that were ever in the run; it is valid only if Accounted is set.
 	CPU       time.Duration
 	Accounted bool
 }
@@ -70,8 +70,8 @@ func NewTrees(s *Sampler, runs Runs, clock func() time.Duration) *Trees {
 	return &Trees{sampler: s, runs: runs, clock: clock, last: map[Identity]*tree{}}
 }
 
-// Measure looks at trees, which it returns in the order of their roots. Only where one has no control group, all of
-// /proc is read.
+// Measure measures trees, and returns the results in the order of the roots. It reads all of /proc only if a tree has
+// no control group.
 func (t *Trees) Measure(roots []Root) ([]TreeUse, error) {
 	total, err := t.sampler.memory()
 	if err != nil {

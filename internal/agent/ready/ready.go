@@ -24,7 +24,7 @@ type Env struct {
 	Exec func(ctx context.Context, line string) error
 	// Output returns the output so far of the start command and its children; a long output is shortened.
 	Output func() string
-	// Log is the log file of the process; the zero value where it has none.
+	// Log is the log file of the process; the zero value if there is none.
 	Log Log
 	// Visit opens that.
 	Visit trail.Visit
@@ -63,8 +63,8 @@ func New(r process.Readiness, env Env) (*Check, error) {
 	return c, nil
 }
 
-// Try makes one attempt and returns nil when the process is ready, else why it does not seem to be. It blocks until it
-// knows or ctx ends.
+// Try makes one attempt. It returns nil if the process is ready, else the reason why it does not seem to be. It blocks
+// until it knows or ctx ends.
 func (c *Check) Try(ctx context.Context) error { return c.try(ctx) }
 
 // accepts connects and closes the connection.

@@ -22,35 +22,35 @@ type Link interface {
 	Report(ctx context.Context, data []byte) ([]byte, error)
 }
 
-// Processes is where the present state comes from.
+// Processes has the present state of the processes.
 type Processes interface {
 	Snapshot(id process.ID) (status process.Status, spec *process.Spec, ok bool)
 	Known() []process.ID
 }
 
-// Orders is the other side of the link: it asks the server, and hears what the server answers. Its methods return soon.
+// Orders asks the server about orders and receives its answers. Its methods return soon.
 type Orders interface {
 	// Unsure returns the orders that a report which is sent now asks the server about.
 	Unsure() (items []string)
-	// Answered takes in the answer to a report. Signed says that it is the server's own word.
+	// Answered handles the answer to a report. signed says that the server signed it.
 	Answered(r *wire.Report, ack *wire.ReportAck, signed bool)
-	// Introduced takes in the sealed manifest that answers an introduction, empty if there is none. It returns whether
-	// the agent is to introduce itself again.
+	// Introduced handles the sealed manifest that answers an introduction, empty if there is none. It reports whether
+	// the agent must introduce itself again.
 	Introduced(desired []byte) (again bool)
 }
 
-// Disk is what the agent has on its own.
+// Disk has the revisions on the agent's disk.
 type Disk interface {
 	// Revisions returns those of the records that were there when the latest change had the revision latest.
 	Revisions() (latest uint64, records map[process.ID]uint64, err error)
 }
 
-// Journal hears which outcomes the server has.
+// Journal learns which outcomes the server has.
 type Journal interface {
 	Acknowledge(items []string) error
 }
 
-// Events are what has happened, in its order, until the server has it.
+// Events keeps the events in their order, until the server has them.
 type Events interface {
 	// Pending returns the oldest unacknowledged events in encoded form: at most maxEvents, and none after the event
 	// that reaches maxBytes. more says that there are others.
@@ -67,7 +67,7 @@ type Groups interface {
 // Config is what a reporter needs.
 type Config struct {
 	Link Link
-	// Standing says when the agent introduces itself, and hears what the server answers.
+	// Standing says when the agent introduces itself, and learns what the server answers.
 	Standing *uplink.Standing
 	Journal  Journal
 	// Events may be nil: then there are none.
@@ -76,18 +76,18 @@ type Config struct {
 	Hello  wire.Hello
 	Groups Groups
 	Disk   Disk
-	// Complete adds to a report what the agent is at that moment. It returns soon, and may be nil.
+	// Complete adds the agent's current facts to a report. It returns soon, and may be nil.
 	Complete func(r *wire.Report)
 	// Trusted receives a sealed manifest that renews the agent's trust. It returns soon, and may be nil.
 	Trusted func(sealed []byte)
-	// Wall is the clock of the host, which the server is told; time.Now when nil.
+	// Wall is the wall clock of the host, for the times in reports; time.Now if nil.
 	Wall func() time.Time
 	// Heartbeat is the longest silence.
 	Heartbeat time.Duration
 	Log       *slog.Logger
 }
 
-// Reporter gathers what there is to tell. Its methods but Run do not block and may be called at any time.
+// Reporter collects the data for reports. All its methods except Run are non-blocking and safe to call at any time.
 type Reporter struct {
 	cfg  Config
 	wake chan struct{}
@@ -194,7 +194,7 @@ func (r *Reporter) Finished(item string, outcome process.Outcome) {
 	r.nudge()
 }
 
-// Changed notes that the state of a process is another one.
+// Changed records that the state of a process has changed.
 func (r *Reporter) Changed(id process.ID) {
 	r.mu.Lock()
 	r.changed[id] = true

@@ -10,7 +10,8 @@ import (
 	"drover/internal/process"
 )
 
-// History is what came of the runs of a periodic or single-run process, over restarts of the agent and of the host.
+// History is the results of the runs of a periodic or single-run process, across restarts of the agent and of the
+// host.
 type History struct {
 	// Due is the run of the timetable that was dealt with last.
 	Due time.Time `json:"due,omitzero"`

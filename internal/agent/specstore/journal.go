@@ -126,7 +126,7 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 	return fresh, known, err
 }
 
-// Known returns the entries of those items that are in the journal, as they stand. A question is in none.
+// Known returns the current entries of those items that are in the journal. Queries are not in the journal.
 func (s *Store) Known(itemIDs []string) (known []Entry, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
@@ -312,7 +312,7 @@ func (s *Store) NoteManifest(issued time.Time) error {
 	return nil
 }
 
-// NewestManifest returns what was noted last, or the zero time.
+// NewestManifest returns the last time that NoteManifest stored, or the zero time.
 func (s *Store) NewestManifest() (issued time.Time, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		if data := tx.Bucket([]byte(bucketMeta)).Get([]byte(keyNewest)); len(data) == 8 {

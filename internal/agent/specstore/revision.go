@@ -46,7 +46,7 @@ func (s *Store) Revisions() (latest uint64, records map[process.ID]uint64, err e
 	return latest, records, nil
 }
 
-// NextRevision gives out the number for a change that belongs to no operation, and returns when it is on disk.
+// NextRevision allocates the number for a change that belongs to no operation, and returns when it is on disk.
 func (s *Store) NextRevision() (n uint64, err error) {
 	err = s.batch(func(tx *bbolt.Tx) error {
 		n, err = tx.Bucket([]byte(bucketRecords)).NextSequence()

@@ -13,7 +13,7 @@ import (
 	"drover/internal/process"
 )
 
-// Runtime is what the agent last knew of a running process, good for the present boot only.
+// Runtime is the last knowledge about a running process. It is valid only in the present boot.
 type Runtime struct {
 	// Process is the instance that was proven last; nil when none was seen in this boot.
 	Process *procfs.Identity `json:"process,omitempty"`
@@ -21,7 +21,7 @@ type Runtime struct {
 	Ended *procfs.Identity `json:"ended,omitempty"`
 	// Run is the id of the run (and cgroup) in which it was started by us; empty when it was started from outside.
 	Run string `json:"run,omitempty"`
-	// User is the account that the run was started with; empty where Run is.
+	// User is the account that the run was started with; empty if Run is.
 	User string `json:"user,omitempty"`
 	// PIDFile is the file, links resolved, that led to it; empty when it was found by name.
 	PIDFile string `json:"pid_file,omitempty"`
@@ -48,18 +48,18 @@ type Runtime struct {
 	// are in Unix milliseconds, 0 if not.
 	Flaps int64 `json:"flaps,omitempty"`
 	Few   int64 `json:"few,omitempty"`
-	// Health and Version are what the instance said last.
+	// Health and Version are the last answers of the instance.
 	Health  *process.Answer `json:"health,omitempty"`
 	Version *process.Answer `json:"version,omitempty"`
 	// Config is the state of the configuration files.
 	Config []drift.File `json:"config,omitempty"`
 	// Ending is set while the instance is being ended by policy.
 	Ending *Ending `json:"ending,omitempty"`
-	// OOM is what the kernel has ended of a run for want of memory.
+	// OOM counts the processes of a run that the kernel killed because memory ran out.
 	OOM OOM `json:"oom,omitzero"`
 }
 
-// OOM counts the processes of one run that the kernel has ended for want of memory.
+// OOM counts the processes of one run that the kernel killed because memory ran out.
 type OOM struct {
 	Run string `json:"run"`
 	// Kills is how many they were when they were counted last.
@@ -78,7 +78,7 @@ func (o OOM) Of(run string) OOM {
 	return o
 }
 
-// Ending is why an instance is being ended by policy; with Final it is not to be started again.
+// Ending is why the policy ends an instance. Final says that drover does not start the process again.
 type Ending struct {
 	Cause process.Cause `json:"cause"`
 	Final bool          `json:"final,omitempty"`
@@ -141,7 +141,7 @@ type Step struct {
 
 // CommandResult is how a command ended.
 type CommandResult struct {
-	// Known is whether the exit status could be had. Code is 128 + n where signal n ended it.
+	// Known says that the exit status is known. Code is 128 + n if signal n ended the command.
 	Known    bool `json:"known"`
 	Code     int  `json:"code"`
 	TimedOut bool `json:"timed_out,omitempty"`
@@ -152,10 +152,10 @@ type CommandResult struct {
 
 // Progress is how far an operation has come.
 type Progress struct {
-	// Checked says that the pre-check has been passed, Before who was running then.
+	// Checked says that the pre-check has passed; Before is the instance that ran then.
 	Checked bool             `json:"checked,omitempty"`
 	Before  *procfs.Identity `json:"before,omitempty"`
-	// Run and PIDFile are what was known of Before: see Runtime.
+	// Run and PIDFile describe Before: see Runtime.
 	Run     string `json:"run,omitempty"`
 	PIDFile string `json:"pid_file,omitempty"`
 	Steps   []Step `json:"steps,omitempty"`

@@ -35,8 +35,7 @@ type Record struct {
 	// Revision rises with every change by an operation, over all records of a disk. Giving a process up does not
 	// change it.
 	Revision uint64 `json:"revision"`
-	// Rest is why it is not to run, or will not be started any more; unlike what a Runtime knows it holds over a
-	// reboot.
+	// Rest is why the process must not run, or will not be started again. Unlike a Runtime it survives a reboot.
 	Rest process.Cause `json:"rest,omitzero"`
 	// PendingStop is set while a stop that has failed may still end the process.
 	PendingStop *PendingStop `json:"asked,omitempty"`

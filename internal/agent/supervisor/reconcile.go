@@ -12,8 +12,8 @@ import (
 
 // Revisions number the changes of records, so that the server can recognise an old disk.
 type Revisions interface {
-	// Revision returns the number of the latest change, NextRevision gives out one for a change that belongs to no
-	// operation.
+	// Revision returns the number of the latest change. NextRevision allocates the number for a change that belongs to
+	// no operation.
 	Revision() (uint64, error)
 	NextRevision() (uint64, error)
 	// Reconcile stores the records that are newer than the stored ones, and returns them.

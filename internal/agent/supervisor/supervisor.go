@@ -19,7 +19,7 @@ import (
 	"drover/internal/process"
 )
 
-// Store is what the supervisor keeps on disk.
+// Store is the supervisor's data on disk.
 type Store interface {
 	PutRecord(r specstore.Record) error
 	Finish(item string, id process.ID, outcome process.Outcome, change specstore.Change) error
@@ -29,7 +29,7 @@ type Store interface {
 	BootID() string
 }
 
-// Histories keeps what came of periodic and single runs.
+// Histories keeps the results of periodic and single runs.
 type Histories interface {
 	GetHistory(id process.ID) (specstore.History, error)
 	PutHistory(id process.ID, h specstore.History) error
@@ -41,9 +41,9 @@ type Sink interface {
 	Began(item string, limit time.Duration)
 	// Finished says that an outcome is on disk.
 	Finished(item string, outcome process.Outcome)
-	// Changed says that the state of a process is another one; Snapshot tells which.
+	// Changed says that the state of a process has changed; Snapshot returns the new state.
 	Changed(id process.ID)
-	// Happened tells of an event; its stream and number are still to be set.
+	// Happened reports an event, which has no stream and no number yet.
 	Happened(e process.Event)
 	// Gone says that a process was forgotten, and with which revision.
 	Gone(id process.ID, revision uint64)
@@ -62,7 +62,7 @@ type Probes interface {
 	Drop(id process.ID)
 }
 
-// Usages knows what processes use.
+// Usages knows the use of the processes.
 type Usages interface {
 	Usage(id process.ID) (process.Usage, bool)
 }
@@ -92,7 +92,7 @@ type Config struct {
 	HealthyAfter time.Duration
 	// Bounds define flapping, and how long a breach of a limit counts.
 	Bounds lifecycle.Bounds
-	// Burst relaunches can be done at once on the host, and Rate more in each second after that.
+	// The host may do Burst relaunches at once, and Rate more in each second after that.
 	Burst int
 	Rate  float64
 	// Relist is the interval at which drover compares /proc with its own state.
@@ -131,7 +131,7 @@ func New(cfg Config) *Supervisor {
 // Begun reports whether an operation had begun in an earlier life of the agent.
 func (s *Supervisor) Begun(item string) bool { return s.operator.Begun(item) }
 
-// Adopt takes over the processes and the open operations of the agent's last life. It must be called once, before Run.
+// Adopt takes over the processes and the open operations of the last agent. Call it once, before Run.
 func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	for _, rec := range records {
 		s.runners[rec.ID] = s.newRunner(rec.ID, &rec)
@@ -144,8 +144,8 @@ func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	}
 }
 
-// Run supervises until ctx ends. It returns when every runner has stopped; the processes and the commands of operations
-// under way go on without it.
+// Run supervises until ctx ends. It returns when every runner has stopped; the processes and the commands of
+// operations under way continue without it.
 func (s *Supervisor) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = ctx
@@ -184,7 +184,7 @@ func (s *Supervisor) goRun(r *runner) {
 	r.attach(func() { s.goroutines.start(func() { r.run(s.ctx) }) })
 }
 
-// Submit queues accepted operations. Those of one process run in this order.
+// Submit queues accepted operations. The operations of one process run in this order.
 func (s *Supervisor) Submit(entries []specstore.Entry) {
 	for _, e := range entries {
 		s.submit(e.Process, task{entry: e})

@@ -27,7 +27,7 @@ const (
 	correction = 3 * time.Hour
 )
 
-// Sink is told of the runs. It is called by Run alone, one call after another, and must not block for long. It may call
+// Sink receives the runs. Only Run calls it, one call after another, and a call must not block for long. It may call
 // the Scheduler.
 type Sink interface {
 	// Due says that a run must begin now. at is its time by the timetable, without the delay. missed says that the run

@@ -12,8 +12,8 @@ import (
 	"drover/internal/process"
 )
 
-// Table is the timetable of one process: a crontab rule, or every so many seconds. The zero Table has no run. It may be
-// copied and used concurrently.
+// Table is the timetable of one process: a crontab rule, or an interval in seconds. The zero Table has no run. It may
+// be copied and used concurrently.
 type Table struct {
 	rule   crontab.Rule
 	every  time.Duration
@@ -48,8 +48,8 @@ func Parse(p process.Policy, s process.Schedule) (Table, error) {
 	return t, nil
 }
 
-// Next returns the first run after a moment, without its delay; for a table of seconds that moment is the run before.
-// It is false where there is none.
+// Next returns the first run after a moment, without its delay; for a table of seconds that moment is the previous
+// run. It is false if there is none.
 func (t Table) Next(after time.Time) (time.Time, bool) {
 	if t.every > 0 {
 		return after.Round(0).Add(t.every), true

@@ -259,8 +259,8 @@ func (t *Trail) Stat() unix.Stat_t { return t.info }
 // ModTime is when the end had been changed last.
 func (t *Trail) ModTime() time.Time { return time.Unix(t.info.Mtim.Unix()) }
 
-// Open opens the regular file or the directory at the end for reading, that one and no other, with the rights by which
-// the calling thread reaches files.
+// Open opens exactly the regular file or the directory at the end for reading, with the file rights of the calling
+// thread.
 func (t *Trail) Open() (*os.File, error) {
 	if !t.IsRegular() && !t.IsDir() {
 		return nil, fmt.Errorf("cannot open %s: it is not a regular file", t.Path)
@@ -284,7 +284,7 @@ func (t *Trail) Enter() error {
 	return unix.Close(fd)
 }
 
-// Close lets go of the end.
+// Close closes the file at the end.
 func (t *Trail) Close() {
 	if t.fd >= 0 {
 		unix.Close(t.fd) //nolint:errcheck // nothing was written

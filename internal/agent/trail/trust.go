@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Trusted are accounts and groups that may decide where a trail leads. Root may always.
+// Trusted are the accounts and groups that may decide where a trail leads. Root always may.
 type Trusted struct {
 	UIDs, GIDs []uint32
 }

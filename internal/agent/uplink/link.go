@@ -21,8 +21,9 @@ import (
 // Heartbeat is how often the agent reports at least.
 const Heartbeat = 5 * time.Second
 
-// Link is the agent's way to its server, and how the agent stands with it. It exists before there is a connection. It
-// signs what the server is to keep, and verifies what the server sends. It is safe for concurrent use.
+// Link is the agent's connection to its server, with the agent's standing there. It exists before there is a
+// connection. It signs the messages that the server keeps, and verifies the messages of the server. It is safe for
+// concurrent use.
 type Link struct {
 	*Standing
 	dial  fabric.DialConfig
@@ -76,7 +77,7 @@ func (l *Link) RenewTrust(sealed []byte) {
 	}
 }
 
-// CompleteReport adds to a report what the agent trusts, and who it is for its server.
+// CompleteReport adds to a report the agent's trust and its identity.
 func (l *Link) CompleteReport(r *wire.Report) {
 	e := l.trust.current()
 	held := e.TrustHeld // a pointer into e would keep all of e in memory with the report

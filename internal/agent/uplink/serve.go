@@ -9,7 +9,7 @@ import (
 	"drover/internal/wire"
 )
 
-// Orders takes a message with orders and returns the receipt, or nil if the server is to send the message again.
+// Orders handles a message with orders and returns the receipt, or nil if the server must resend the message.
 type Orders func(ctx context.Context, data []byte) (receipt []byte)
 
 // orderWorkers is how many messages with orders the agent handles at the same time.

@@ -70,7 +70,7 @@ func (s *Standing) Connected() {
 // Lost notes that the link is down.
 func (s *Standing) Lost() { s.step(standing.Lost{}) }
 
-// Outdated notes that what the agent says of itself has changed, or that the server asks for it: the agent introduces
+// Outdated records that the agent's introduction has changed, or that the server asks for it: the agent introduces
 // itself again.
 func (s *Standing) Outdated() { s.step(standing.Outdated{}) }
 
@@ -116,8 +116,8 @@ func (s *Standing) BeginReport() (introduce bool) {
 	return introduce
 }
 
-// IntroductionDue is readable when the agent is to introduce itself at once, Linked when there is a new link. Both
-// have one reader, which makes the reports.
+// IntroductionDue is readable when the agent must introduce itself at once, Linked when there is a new link. Both have
+// one reader, which makes the reports.
 func (s *Standing) IntroductionDue() <-chan struct{} { return s.due }
 
 // Linked is readable when there is a new link.

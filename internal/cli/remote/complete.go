@@ -43,7 +43,7 @@ func First(first Completer) Completer {
 	}
 }
 
-// Words returns what a list holds until it ends or fails.
+// Words returns the words of a list until the list ends or fails.
 func Words[T any](list iter.Seq2[T, error], word func(T) string) []string {
 	var all []string
 	for item, err := range list {

@@ -137,7 +137,8 @@ func listening(path string) bool {
 	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
-// UnlessOld is a verdict on what was shown: a code of its own where the server has said that it is old.
+// UnlessOld returns verdict. If verdict is nil and the server said that its answer is old, it returns an error with
+// code.
 func (s *Session) UnlessOld(code int, verdict error) error {
 	if verdict == nil && s.Notice != "" {
 		return &command.ExitError{Code: code}

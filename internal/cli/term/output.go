@@ -36,7 +36,8 @@ type Output struct {
 	Colour string
 }
 
-// Flags adds -o with the given forms, the first of which is the default, and --no-headers where there is a table.
+// Flags adds -o with the given forms, the first of which is the default. If one of them is a table, it adds
+// --no-headers.
 func (o *Output) Flags(cmd *cobra.Command, forms ...string) {
 	cmd.Flags().StringVarP(&o.Form, "output", "o", forms[0], "output format: "+OrList(forms))
 	if slices.Contains(forms, AsTable) {

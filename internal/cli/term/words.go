@@ -52,7 +52,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Nearest returns up to three of the words that are a few letters away from one, or hold it.
+// Nearest returns up to three words that are a few letters away from word, or contain it.
 func Nearest(word string, words []string) []string {
 	word = strings.ToLower(word)
 	var near []string
@@ -101,7 +101,7 @@ func distance(a, b string) int {
 	return row[len(y)]
 }
 
-// Printable replaces what could steer a terminal: names and messages come from hosts and callers.
+// Printable replaces characters that could control a terminal: names and messages come from hosts and callers.
 func Printable(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s
@@ -118,7 +118,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// ShellWord is a text as a shell takes it for one word.
+// ShellWord quotes a text for a shell if necessary.
 func ShellWord(text string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/:._-@%+="
 	if text != "" && strings.Trim(text, plain) == "" {

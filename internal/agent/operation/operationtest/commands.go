@@ -65,7 +65,7 @@ func (w *World) Lines() []string {
 	return slices.Clone(w.lines)
 }
 
-// Ends returns the trees that were to be ended.
+// Ends returns the trees that EndTree was called for.
 func (w *World) Ends() []End {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,7 +227,7 @@ func (w *World) Discard(run string) {
 	w.discards = append(w.discards, run)
 }
 
-// Members implements operation.Trees: the descendants of the root, where no group holds them.
+// Members implements operation.Trees: the descendants of the root, unless a group holds them.
 func (w *World) Members(s instance.Scope) []procfs.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -278,7 +278,7 @@ func (w *World) RunOf(id procfs.Identity) string {
 	return ""
 }
 
-// EndTree implements operation.Trees: SIGTERM first where there is a grace, SIGKILL for who is left.
+// EndTree implements operation.Trees: with a grace SIGTERM first, then SIGKILL for the rest.
 func (w *World) EndTree(ctx context.Context, s instance.Scope,
 	grace time.Duration,
 ) (ended []liveness.Member, left []int, err error) {

@@ -42,10 +42,10 @@ type World struct {
 	WatchError    func(procfs.Identity) error
 	SignalError   func(procfs.Identity) error
 	InstanceError func(procfs.Identity) error
-	// OnEndTree takes over from the world when a tree is to be ended.
+	// OnEndTree replaces the world's EndTree.
 	OnEndTree func(End) ([]int, error)
-	// Ungrouped says that no control group holds what belongs to a run: who belongs to it can be told only while its
-	// parent lives.
+	// Ungrouped says that no control group holds the run's processes: they are recognisable only while their parents
+	// live.
 	Ungrouped bool
 
 	mu       sync.Mutex
@@ -83,7 +83,7 @@ type Signal struct {
 	Signal syscall.Signal
 }
 
-// End is a tree that was to be ended.
+// End is one call of EndTree.
 type End struct {
 	Root procfs.Identity
 	Run  string
@@ -104,8 +104,7 @@ func (w *World) Operator(peers operation.Peers) *operation.Operator {
 	return operation.New(w.Operations(), peers)
 }
 
-// Operations returns what an operator needs to work on this host. What it asks processes for is asked until the test
-// ends.
+// Operations returns the operator's configuration for this host. Its probes run until the test ends.
 func (w *World) Operations() operation.Config {
 	log := slog.New(slog.DiscardHandler)
 	keeper := probe.New(probe.Config{Host: w, Clock: w.Clock, NewRun: w.newRun, Log: log})
@@ -128,7 +127,7 @@ func (w *World) newRun(id process.ID) string {
 	return RunID(id, w.runCount)
 }
 
-// RunID is the id of the nth run of the host, where it is one of the process.
+// RunID is the id of the host's nth run, for this process.
 func RunID(id process.ID, n int) string { return operation.NewRunID(id, strconv.Itoa(n)) }
 
 // Clock is the time since boot.

@@ -21,7 +21,7 @@ const (
 // States lists all states.
 func States() []State { return []State{Offline, Linked, Introduced, Confirmed, Estranged} }
 
-// Hold is why an agent that has just started holds back what its disk tells it to begin.
+// Hold is why an agent that has just started does not begin the work that its disk asks for.
 type Hold string
 
 // The holds. Released is the last one: a start holds back once.
@@ -62,7 +62,7 @@ func (m Machine) MustIntroduce() bool { return m.State != Confirmed }
 // another host, or may not know the key that signs the orders.
 func (m Machine) TakesOrders() bool { return m.State == Introduced || m.State == Confirmed }
 
-// HoldsBack tells that the agent begins nothing that its disk could be wrong about.
+// HoldsBack tells that the agent begins nothing that depends on the correctness of its disk.
 func (m Machine) HoldsBack() bool { return m.Hold != Released }
 
 // An Event is an input of the machine.
@@ -74,7 +74,7 @@ type (
 	Connected struct{}
 	// Lost tells that the link is down.
 	Lost struct{}
-	// Outdated tells that the last introduction is not all there is to say, or that the server asks for another one.
+	// Outdated tells that the last introduction is out of date, or that the server asks for another one.
 	Outdated struct{}
 	// Sent tells that an introduction is sent now.
 	Sent struct{}
