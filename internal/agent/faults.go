@@ -17,7 +17,7 @@ type Disk interface {
 	orders.Disk
 }
 
-// Faults wrap the disk, the queue of queries and the link to the server, so that a test can make them fail at a chosen
+// Faults wrap the disk, the queue of queries and the link to the server. So a test can make them fail at a chosen
 // moment. They also replace the wall clock. All fields are set.
 type Faults struct {
 	Disk  func(Disk) Disk

@@ -10,7 +10,7 @@ import (
 )
 
 // The largest accepted values, so that no sum of times overflows and no loop runs for ever. An operation blocks its
-// process for as long as its check and its commands last, so a caller that sends milliseconds for seconds must get an
+// process for as long as its check and its commands last. So a caller that sends milliseconds for seconds must get an
 // error at once.
 const (
 	maxOperation = 3600

@@ -15,7 +15,7 @@ const (
 	maxInterval = 30 * 24 * 3600 // seconds
 	maxJitter   = 24 * 3600      // seconds
 	maxFailures = 1000
-	maxWait     = 3600      // in seconds; an operation blocks the process for that long
+	maxWait     = 3600      // seconds; the longest time that an operation may block the process
 	maxRetries  = 1_000_000 // practically for ever
 	maxPercent  = 100
 	maxCopies   = 10_000

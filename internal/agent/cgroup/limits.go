@@ -91,8 +91,8 @@ func (g *Group) Bind(pid int) error {
 	return failed
 }
 
-// Unenforced returns the limits that this host cannot keep, as far as that is known before a run, or could not keep at
-// the last run.
+// Unenforced returns the limits that this host cannot keep. It knows those that cannot work at all, and those that
+// failed at the last run.
 func (t *Tree) Unenforced(l Limits) []Unenforced {
 	var failed []Unenforced
 	for _, d := range l.demands() {

@@ -14,7 +14,7 @@ const (
 	// patience is how long drover waits for a file system.
 	patience = 5 * time.Second
 	// maxAsked is how many answers may be outstanding at the same time. An answer that never comes costs a goroutine
-	// and a thread for as long as the file system hangs, because nothing can take a thread out of the kernel.
+	// and a thread for as long as the file system hangs. Nothing can take a thread out of the kernel.
 	maxAsked = 256
 	// maxOfOne is how many of them may be outstanding for one account, because that account may own the file systems
 	// that hang.

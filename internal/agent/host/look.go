@@ -96,7 +96,7 @@ func (h *Host) instances(all []locate.Match, spec *process.Spec, whose instance.
 }
 
 // doubt says why a process that was found only by name may belong to somebody else. It is empty if drover started the
-// process, or if the process is the only match, runs as the spec's user and works in its directory.
+// process. It is also empty if the process is the only match, runs as the spec's user and works in its directory.
 func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose instance.Ownership) string {
 	if h.own(f.ID, whose) {
 		return ""

@@ -37,8 +37,8 @@ type forkJob struct {
 // NewForker makes a Forker. Until Run, its commands are forked on the threads that call Start.
 func NewForker(proc procfs.FS, log *slog.Logger) *Forker { return &Forker{proc: proc, log: log} }
 
-// Run keeps the thread until ctx ends. If a thread cannot have descriptors of its own (Linux before 5.9, some
-// sandboxes), Run logs that once, and the threads that call Start fork the commands.
+// Run keeps the thread until ctx ends. A thread may be unable to have descriptors of its own (Linux before 5.9, some
+// sandboxes). Run then logs that once, and the threads that call Start fork the commands.
 func (f *Forker) Run(ctx context.Context) error {
 	stop, err := f.begin()
 	if err != nil {

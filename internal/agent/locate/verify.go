@@ -17,7 +17,7 @@ func (d *ambiguousError) Error() string { return d.text }
 // verify returns nil if the pid file's claim about a process counts: the writer of that file decides which process
 // gets signals. A process that drover started for this spec always counts. Any other process must run as the account,
 // and only root and that account may be able to replace the file. If the account is root, the process may run as any
-// account, and that account may own the file too, because it could only make drover end its own process.
+// account. That account may own the file too, because it could only make drover end its own process.
 func (q Query) verify(id procfs.Identity, info procfs.Info, file pidFile) error {
 	if q.Own != nil && q.Own(id) {
 		return nil

@@ -80,8 +80,8 @@ func commandFailed(field string, r *specstore.CommandResult, note string) error 
 	return process.Errorf(process.Failed, "%s", text).Because(causeOf(r)).With(r.Output)
 }
 
-// causeOf classifies the failure of a command. A shell exits with 127 for a command that it cannot find, and with 126
-// for a command that it cannot run (POSIX, sh, "Exit status for commands").
+// causeOf classifies the failure of a command. A shell exits with 127 for a command that it cannot find. It exits with
+// 126 for a command that it cannot run (POSIX, sh, "Exit status for commands").
 func causeOf(r *specstore.CommandResult) process.CauseID {
 	switch {
 	case r.TimedOut:

@@ -39,8 +39,8 @@ type freshness struct {
 	noted  time.Time
 }
 
-// admit fails for a manifest that is too old by the server's clock and also far from this host's clock, because one of
-// the two clocks may be wrong. It blocks only for an occasional write to disk.
+// admit fails for a manifest that is too old by the server's clock and also far from this host's clock. It needs both,
+// because one of the clocks may be wrong. It blocks only for an occasional write to disk.
 func (f *freshness) admit(issued, now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -64,8 +64,8 @@ func (k *Keeper) MayAsk(id process.ID, spec *process.Spec) error {
 	})
 }
 
-// MayLook returns nil if the policy allows a look for a process and a report of it, as the spec says, else an error as
-// Allow. It also allows that under observe-only.
+// MayLook returns nil if drover may look for a process and report it, as the spec says; else an error as Allow.
+// observe-only also allows that.
 func (k *Keeper) MayLook(id process.ID, spec *process.Spec) error {
 	return k.ask(func(r *rules) *refusal {
 		if no := r.namespace(id.Namespace); no != nil {

@@ -23,8 +23,8 @@ const (
 // reply is the result of one command; failure is empty if the command succeeded.
 type reply struct{ output, failure string }
 
-// question runs a command that changes nothing. It ends the command with every process that it started, also when the
-// time is up, when the output is too large, or when ctx ends.
+// question runs a command that changes nothing. It ends the command with every process that it started. It does so
+// early if the time is up, if the output is too large, or if ctx ends.
 func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec, line string,
 	limit time.Duration,
 ) reply {

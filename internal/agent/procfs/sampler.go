@@ -24,8 +24,8 @@ const (
 	heldPart = 4
 )
 
-// Sampler turns looks at processes into percentages of the whole machine. It remembers one sample per process, and
-// keeps the stat of a process open while it has descriptors to spare, until the process has ended or is forgotten. It
+// Sampler turns looks at processes into percentages of the whole machine. It remembers one sample per process until
+// the process has ended or is forgotten. While it has descriptors to spare, it keeps the stat of each process open. It
 // is safe for concurrent use.
 type Sampler struct {
 	fs   FS

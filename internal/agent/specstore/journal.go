@@ -157,9 +157,9 @@ type Change struct {
 	Groups *NamespaceGroups
 }
 
-// Finish stores the outcome of an item and the change of the record in one commit, so that the hosting flag and the
-// answer never disagree. It keeps an existing outcome. It returns when both are on disk; change.Put then has its
-// revision. Do not call it for a query, because drover stores no outcome of a query.
+// Finish stores the outcome of an item and the change of the record in one commit. So the hosting flag and the answer
+// never disagree. It keeps an existing outcome. It returns when both are on disk; change.Put then has its revision. Do
+// not call it for a query, because drover stores no outcome of a query.
 func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
 	err := s.batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))

@@ -158,8 +158,8 @@ func checkFormat(meta *bbolt.Bucket) error {
 	return nil
 }
 
-// openRuntime opens the unsynced file. It makes a new file if the file is from another boot or is unreadable, because
-// drover needs the contents only to be quick, not to be right.
+// openRuntime opens the unsynced file. It makes a new file if the file is from another boot or is unreadable. drover
+// needs the contents only to be quick, not to be right.
 func openRuntime(path, bootID string) (*bbolt.DB, error) {
 	db, err := open(path, bucketRuntime, bucketSteps, bucketAsked)
 	if err == nil {

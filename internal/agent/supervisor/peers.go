@@ -54,7 +54,7 @@ func (s *Supervisor) Hosting(self process.ID, spec *process.Spec, pidFile string
 }
 
 // holdLimit is how long a hold waits for its turn. It is short because the time of the operation that wants the hold
-// is running, and because two processes that want to hold each other would wait for ever.
+// is running. Also, two processes that want to hold each other would otherwise wait for ever.
 const holdLimit = 10 * time.Second
 
 // Hold implements operation.Peers: the hold waits in the other process's queue like an operation, so that nothing else

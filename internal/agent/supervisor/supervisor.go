@@ -296,8 +296,8 @@ func (s *Supervisor) Known() []process.ID {
 	return ids
 }
 
-// Runs returns the ids of the latest runs of all processes and of all runs that are under way, so that their output
-// and cgroups are kept.
+// Runs returns the runs whose output and cgroups must be kept: the latest runs of all processes, and all runs that are
+// under way.
 func (s *Supervisor) Runs() map[string]bool {
 	runs := map[string]bool{}
 	// Read these first: a run that ends meanwhile is in the runtime before it is no longer under way.
