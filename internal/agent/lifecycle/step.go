@@ -246,7 +246,7 @@ func (m Machine) launch(p Policy, now time.Duration) (Machine, []Action) {
 	return m, append(actions, relaunch...)
 }
 
-// relaunch asks for the start command as soon as the server has said what it knows.
+// relaunch asks for the start command as soon as the server has sent its records.
 func (m Machine) relaunch(p Policy) (Machine, []Action) {
 	if p.Unconfirmed {
 		m.Awaits = Confirmation

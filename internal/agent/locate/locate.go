@@ -55,7 +55,7 @@ type Found struct {
 	All []Match
 }
 
-// Match is a live process that goes by the name and lives in the place.
+// Match is a live process with the right name in the right place.
 type Match struct {
 	ID procfs.Identity
 	// UID is its effective user id, Cwd its working directory; Head says that no other match has started it.

@@ -49,8 +49,8 @@ func deref(r *Result) Result {
 	return *r
 }
 
-// endBefore ends the instance that is to be replaced, unless an earlier entry of the operation went further. The
-// result is not nil if the end failed.
+// endBefore ends the instance to replace, unless an earlier entry of the operation went further. The result is not nil
+// if the end failed.
 func (n *session) endBefore(before *procfs.Identity) (*Result, error) {
 	if before == nil || n.step("start") != nil || n.step(stepRun) != nil {
 		return nil, nil

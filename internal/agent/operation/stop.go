@@ -240,8 +240,8 @@ func (n *session) stillAlive(seen instance.Sighting, note string) string {
 }
 
 // holdOther suspends the watch of another process that is hosted through the same pid file, so that drover does not
-// relaunch that process meanwhile. note names it. Rights belong to a namespace: a process of another namespace ends only
-// under its own name.
+// relaunch that process meanwhile. note names it. Rights belong to a namespace: a process of another namespace ends
+// only under its own name.
 func (n *session) holdOther(verb string) (release func(PeerEffect), note string, err error) {
 	other, ok := n.peers.Hosting(n.id, n.spec, n.runtime.PIDFile)
 	if !ok {

@@ -29,7 +29,7 @@ func newJournal(disk Disk) *journal {
 
 // journalled is the result for the commands of one manifest.
 type journalled struct {
-	// fresh are to be executed from now on; known arrived before.
+	// fresh must be executed from now on; known arrived before.
 	fresh, known []specstore.Entry
 	// refusal is why the other commands were rejected. They are not in the journal. It is nil if there are none.
 	refusal error

@@ -80,8 +80,8 @@ func Alive(fd int) bool {
 }
 
 // Reap reaps the process behind fd if it is an ended child of this process that nobody has reaped; its pid is free
-// after that. It never blocks. The error is EAGAIN while the child lives, and ECHILD if it is not a child or was reaped.
-// It is EINVAL if the kernel (before 5.4) cannot wait by pidfd.
+// after that. It never blocks. The error is EAGAIN while the child lives, and ECHILD if it is not a child or was
+// reaped. It is EINVAL if the kernel (before 5.4) cannot wait by pidfd.
 func Reap(fd, pid int) (syscall.WaitStatus, error) {
 	var info unix.Siginfo
 	err := retry(func() error {

@@ -78,8 +78,8 @@ func (k *Keeper) hear(ctx context.Context, q Question, limit time.Duration) repl
 	}
 }
 
-// versionText returns a version that callers can show, of letters, digits, dots and dashes; else it returns what is
-// wrong. It removes white space.
+// versionText returns a version that callers can show, of letters, digits, dots and dashes; else it describes the
+// error. It removes white space.
 func versionText(r reply) (ok bool, text string) {
 	if r.failure != "" {
 		return false, healthText(r)

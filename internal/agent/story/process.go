@@ -1,6 +1,7 @@
-// Package story explains what happens to a process. From what the agent knew before a change, what it knows now and
-// the change itself, it makes the events, the cause that the process shows and the history of its runs. It has no
-// clock, no goroutine and no I/O: its caller passes the time and the output, and stores or sends what comes back.
+// Package story explains what happens to a process. It compares what the agent knew before a change with what it knows
+// now. From that and the change itself, it makes the events, the cause that the process shows and the history of its
+// runs. It has no clock, no goroutine and no I/O: its caller passes the time and the output, and stores or sends what
+// comes back.
 package story
 
 import (

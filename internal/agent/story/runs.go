@@ -82,7 +82,7 @@ func (p *Process) judgeRun(e *process.Event) {
 	p.Runtime.Cause.ID = e.Cause.ID
 }
 
-// Due notes that the run of the given time is to begin.
+// Due notes that the run of the given time must begin.
 func (p *Process) Due(at time.Time) { p.History.Due, p.History.Owed = at, true }
 
 // RunSkipped tells of a due run that was left out.

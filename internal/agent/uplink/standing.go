@@ -74,8 +74,8 @@ func (s *Standing) Lost() { s.step(standing.Lost{}) }
 // itself again.
 func (s *Standing) Outdated() { s.step(standing.Outdated{}) }
 
-// Accepted notes that the server has accepted an introduction, and that its answer was applied. More says that the
-// agent is to introduce itself again because of the answer.
+// Accepted notes that the server has accepted an introduction, and that its answer was applied. more says that the
+// answer requires another introduction.
 func (s *Standing) Accepted(more bool) { s.step(standing.Accepted{More: more}) }
 
 // Refused notes that the server has answered without accepting a report.
