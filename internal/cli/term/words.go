@@ -10,7 +10,7 @@ import (
 	"drover/internal/why"
 )
 
-// Since is the age of a moment; nothing where there is none.
+// Since is the age of a moment; empty if there is no moment.
 func Since(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -18,7 +18,7 @@ func Since(t *time.Time) string {
 	return why.Age(time.Since(*t))
 }
 
-// Stamp is a moment in the local zone; nothing where there is none.
+// Stamp is a moment in the local zone; empty if there is no moment.
 func Stamp(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -52,7 +52,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Nearest returns up to three of the words that are a few letters away from one, or hold it.
+// Nearest returns up to three words that are a few letters away from word, or contain it.
 func Nearest(word string, words []string) []string {
 	word = strings.ToLower(word)
 	var near []string
@@ -71,7 +71,7 @@ func Nearest(word string, words []string) []string {
 	return near
 }
 
-// swapped reports whether two words are of the same letters and differ in two places: sotp and stop.
+// swapped reports whether two words have the same letters and differ in two places, as sotp and stop.
 func swapped(a, b string) bool {
 	x, y := []rune(a), []rune(b)
 	slices.Sort(x)
@@ -79,7 +79,7 @@ func swapped(a, b string) bool {
 	return slices.Equal(x, y) && distance(a, b) <= 2
 }
 
-// distance counts the letters that must be changed, added or left out to make b of a (Levenshtein).
+// distance counts the letters to change, add or leave out to turn a into b (Levenshtein).
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	row := make([]int, len(y)+1)
@@ -101,7 +101,7 @@ func distance(a, b string) int {
 	return row[len(y)]
 }
 
-// Printable replaces what could steer a terminal: names and messages come from hosts and callers.
+// Printable replaces characters that could control a terminal: names and messages come from hosts and callers.
 func Printable(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s
@@ -118,7 +118,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// ShellWord is a text as a shell takes it for one word.
+// ShellWord quotes a text for a shell if necessary.
 func ShellWord(text string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/:._-@%+="
 	if text != "" && strings.Trim(text, plain) == "" {
