@@ -1,6 +1,6 @@
-// Package broker embeds a NATS server for the fabric: operator mode, one account, core NATS over TCP, nothing else.
-// It owns the server, its keys, the rights of its clients, and the relay by which a proxy joins another network to
-// it. It knows neither messages nor who may join. A program that only talks to a broker imports fabric instead and
+// Package broker embeds a NATS server for the fabric: operator mode, one account, core NATS over TCP, nothing else. It
+// owns the server, its keys, the rights of its clients, and the relay by which a proxy joins another network to it. It
+// knows neither messages nor the rules for joining. A program that only talks to a broker imports fabric instead and
 // links no server.
 package broker
 
@@ -103,7 +103,7 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.leafPort = opts.LeafNode.Port // the server has put a port that it chose there
+	b.leafPort = opts.LeafNode.Port // the server has stored the chosen port there
 	if addr := b.srv.ClusterAddr(); addr != nil {
 		b.clusterPort = addr.Port
 	}
