@@ -114,7 +114,7 @@ func OpenReceipt(data, envelope []byte, agent string) ([]byte, error) {
 // seal returns the statement in its form on the wire.
 func (s statement) seal(keys ...nkeys.KeyPair) ([]byte, error) {
 	data := make([]byte, 0, 2+len(keys)*sealSize+len(s.said))
-	data = append(data, sealMark, byte(len(keys))) //nolint:gosec // a few
+	data = append(data, sealMark, byte(len(keys))) //nolint:gosec // at most maxSeals
 	for _, key := range keys {
 		public, made, err := s.sign(key)
 		if err != nil {

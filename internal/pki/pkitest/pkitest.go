@@ -16,7 +16,7 @@ import (
 	"drover/internal/pki"
 )
 
-// Open opens a keeper. Where cfg does not say otherwise, it goes by the clock and logs nothing.
+// Open opens a keeper. By default it uses the given clock and logs nothing.
 func Open(t testing.TB, cfg pki.Config) *pki.Keeper {
 	t.Helper()
 	if cfg.Now == nil {
