@@ -100,7 +100,7 @@ type Limits struct {
 // Validate reports the errors in the limits.
 func (l Limits) Validate() error {
 	switch {
-	case !(l.Rate >= 0 && l.Rate <= 1e6): // refuses NaN too
+	case !(l.Rate >= 0 && l.Rate <= 1e6): // rejects NaN too
 		return fmt.Errorf("rate is %v: expected 0 (no limit) to 1000000 calls a second", l.Rate)
 	case l.Burst < 0 || l.Burst > 1e6:
 		return fmt.Errorf("burst is %d: expected 0 to 1000000", l.Burst)

@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// beat is how often a server says that it is there, goneAfter how long one that says nothing counts as there.
+	// beat is the interval at which a server reports that it is online. goneAfter is how long a silent server counts as
+	// online.
 	beat      = 2 * time.Second
 	goneAfter = 10 * time.Second
-	// apartAfter is how long another one may be unheard before that is told: it is longer than a server that has died
-	// stays in the list.
+	// apartAfter is how long another server may be unheard before it is reported: longer than a dead server stays in
+	// the list.
 	apartAfter = 15 * time.Second
 	// beatTime bounds one attempt.
 	beatTime = 5 * time.Second
@@ -32,10 +33,10 @@ type Store interface {
 	DropServer(ctx context.Context, id string) error
 }
 
-// Config is what a List needs.
+// Config holds the parts and settings of a List.
 type Config struct {
 	Store Store
-	// ID and Name are those of this run of this server, Started is when it began.
+	// ID and Name identify this run of this server; Started is its start.
 	ID, Name string
 	Started  time.Time
 	// Keys returns the keys whose private halves are here.
@@ -51,17 +52,17 @@ type List struct {
 	cfg Config
 
 	mu sync.Mutex
-	// alive are the servers that are, this one among them, in the order of their start; silent are those of them that
-	// are not heard.
+	// alive are the online servers, including this one, in the order of their start. silent are the online servers that
+	// this server does not hear.
 	alive      []store.Server
 	silent     map[string]silentServer
 	lastLogged string
 }
 
-// silentServer is a server that is there and not heard.
+// silentServer is an online server that this server does not hear.
 type silentServer struct {
 	since  time.Time
-	agents map[string]bool // those that it hears; nil while it has not told
+	agents map[string]bool // the agents that report to it; nil until it has reported them
 }
 
 // New returns a list that is empty before Run.
@@ -93,7 +94,7 @@ func (l *List) Run(ctx context.Context) error {
 	}
 }
 
-// look says that this server is there, and takes in who else is.
+// look reports that this server is online, and reads the other servers.
 func (l *List) look(ctx context.Context) error {
 	own := store.Server{ID: l.cfg.ID, Name: l.cfg.Name, Started: l.cfg.Started, Keys: l.cfg.Keys()}
 	l.mu.Lock()
@@ -133,7 +134,7 @@ func (l *List) look(ctx context.Context) error {
 	return nil
 }
 
-// tell logs once that servers are apart, and once that they are not any more.
+// tell logs once that servers cannot hear each other, and once that they can again.
 func (l *List) tell(ctx context.Context) {
 	text := l.Apart()
 	l.mu.Lock()
@@ -149,7 +150,7 @@ func (l *List) tell(ctx context.Context) {
 	}
 }
 
-// Apart returns which servers are there and have not been heard for long; empty for none.
+// Apart describes the online servers that have been unheard for apartAfter; empty if there are none.
 func (l *List) Apart() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +167,7 @@ func (l *List) Apart() string {
 		strings.Join(names, ", "))
 }
 
-// apart returns the servers that have been silent for long, under the lock.
+// apart returns the servers that have been silent for apartAfter; the caller holds the lock.
 func (l *List) apart() []store.Server {
 	return slices.DeleteFunc(slices.Clone(l.alive), func(s store.Server) bool {
 		one, is := l.silent[s.ID]
@@ -174,8 +175,8 @@ func (l *List) apart() []store.Server {
 	})
 }
 
-// Ready returns why calls should go to others: where servers are apart, those do that hear the greater part of them,
-// and of two equal parts the one with the server that was there first.
+// Ready returns the reason why another server should take the calls. If servers cannot hear each other, the larger part
+// takes calls. If two parts have the same size, the part with the oldest server takes them.
 func (l *List) Ready() error {
 	text := l.Apart()
 	if text == "" {

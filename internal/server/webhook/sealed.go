@@ -20,7 +20,7 @@ type Sealed struct {
 	aead cipher.AEAD
 }
 
-// sealMark begins a secret that is sealed. One from before that is not, until it is changed.
+// sealMark is the prefix of a sealed secret. A secret from an earlier version is not sealed until it is changed.
 const sealMark = "sealed1:"
 
 // NewSealed returns a store that seals with a key of 16, 24 or 32 bytes.
@@ -42,8 +42,8 @@ func (h *Sealed) seal(w store.Webhook) store.Webhook {
 	return w
 }
 
-// open returns a webhook with its secret. Where that was sealed by other keys, those of a fleet whose database was
-// adopted, it is none that any receiver takes, until it is changed.
+// open returns a webhook with its secret. If other keys sealed the secret, those of a fleet whose database was adopted,
+// the result is a secret that no receiver accepts, until it is changed.
 func (h *Sealed) open(w store.Webhook) store.Webhook {
 	text, sealed := strings.CutPrefix(w.Secret, sealMark)
 	if !sealed {
