@@ -243,7 +243,7 @@ func (d *dialer) reach(network, address string) (conn net.Conn, err error) {
 			return nil, err
 		}
 	}
-	//nolint:gosec // nobody gains by guessing it
+	//nolint:gosec // not a secret
 	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
 	by := net.Dialer{Timeout: connectTimeout}
 	for _, one := range addresses {
@@ -276,7 +276,7 @@ func (c *ctxConn) Close() error {
 
 // fullJitter returns a random delay before the n-th attempt (from 1), so that a fleet does not reconnect all at once.
 func fullJitter(n int) time.Duration {
-	return rand.N(min(longestDelay, firstDelay<<min(n-1, 10))) //nolint:gosec // nobody gains by guessing it
+	return rand.N(min(longestDelay, firstDelay<<min(n-1, 10))) //nolint:gosec // not a secret
 }
 
 func (c *Conn) up(url string, first func()) {

@@ -54,8 +54,8 @@ type Broker struct {
 	authority   *authority
 	srv         *server.Server
 	port        int
-	leafPort    int // 0 for none
-	clusterPort int // 0 for none
+	leafPort    int // 0 means none
+	clusterPort int // 0 means none
 	own         fabric.Identity
 }
 
