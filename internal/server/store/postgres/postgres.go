@@ -29,8 +29,8 @@ var migrations embed.FS
 // beginMigration takes a lock, with an arbitrary number, until the transaction ends.
 const beginMigration = `BEGIN; SELECT pg_advisory_xact_lock(1819241)`
 
-// ErrUnavailable is returned by Open if a later attempt may succeed: nobody answers at the address, or the database is
-// starting, stopping or waiting for its promotion.
+// ErrUnavailable is returned by Open if a later attempt may succeed: no server answers at the address, or the database
+// is starting, stopping or waiting for its promotion.
 var ErrUnavailable = errors.New("the database is not available")
 
 const (
@@ -70,8 +70,8 @@ func Is(name string) bool {
 }
 
 // Open connects to the database of a URL and brings its schema up to date. Of several servers only the first does this,
-// while the others wait. Open fails with ErrUnavailable if waiting may help. It fails for good on a schema newer than
-// its own, on a wrong password or name, and on a database that cannot hold the data. The caller must call Close.
+// while the others wait. Open fails with ErrUnavailable if waiting may help. Every other error is permanent: a schema
+// newer than its own, a wrong password or name, or a database that cannot hold the data. The caller must call Close.
 //
 // The URL may have several hosts and the parameters of libpq; target_session_attrs=read-write finds the primary of
 // several servers. Open takes missing values from PGPASSWORD, PGPASSFILE and similar variables.
