@@ -43,7 +43,7 @@ func (s *Server) serveProxies(ctx context.Context, conn *fabric.Conn) error {
 	tick := time.NewTicker(proxiesEvery)
 	defer tick.Stop()
 	for told := l.latest(); ; {
-		//nolint:contextcheck // what is listened on is ended by stop
+		//nolint:contextcheck // stop ends the subscriptions
 		if err := l.arrange(); err != nil && ctx.Err() == nil {
 			s.cfg.Log.WarnContext(ctx, "cannot listen to proxies", "error", err)
 		}

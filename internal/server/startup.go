@@ -85,7 +85,7 @@ func writeStatus(rw http.ResponseWriter, status int, what map[string]string) {
 	_ = json.NewEncoder(rw).Encode(what) // the peer is gone; there is no one to report to
 }
 
-// borrowedListener is a listener whose Close stops its server and leaves the socket open.
+// borrowedListener is a listener whose Close ends Accept and leaves the socket open.
 type borrowedListener struct{ *net.TCPListener }
 
 // Close ends the wait for connections.

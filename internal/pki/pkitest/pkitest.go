@@ -32,7 +32,7 @@ func Open(t testing.TB, cfg pki.Config) *pki.Keeper {
 	return k
 }
 
-// New makes an authority of its own for a server with the names.
+// New makes a new authority for a server with the names.
 func New(t testing.TB, names ...string) *pki.Keeper {
 	t.Helper()
 	return Open(t, pki.Config{Dir: t.TempDir(), Names: names})

@@ -71,21 +71,21 @@ type Config struct {
 	// an old disk cannot restore it (90 days).
 	Retention, AuditRetention, EventRetention, RemovalRetention time.Duration
 	MostEvents                                                  int
-	// SendTimeout is how long an agent may take to give a receipt, and its orders may begin without a question after
-	// they were sent (3 s).
+	// SendTimeout is how long after a send an agent may answer with a receipt, and may begin the orders without asking
+	// a server (3 s).
 	SendTimeout time.Duration
-	// MostOpen is how many items of all servers may be open before further tasks are refused (500,000).
+	// MostOpen is how many items of all servers may be open before further tasks are rejected (500,000).
 	MostOpen int
-	// Parallel is how many agents are sent to at the same time (1,024). While so many are slow at once, the others
-	// wait.
+	// Parallel is how many agents the engine sends to at the same time (1,024). If that many agents are slow, the
+	// others wait.
 	Parallel int
 }
 
 // Shared connects the engines on one database. Each engine notifies the others, and polls the database for missed
 // notices (every 2 s).
 type Shared struct {
-	// Finished gets the tasks of which an item got its outcome, Happened is called when there are new events. Neither
-	// may block.
+	// Finished gets the tasks whose items have just got an outcome, and Happened is called when there are new events.
+	// Neither may block.
 	Finished func(tasks []string)
 	Happened func()
 	// Turn reports whether this engine should do a job that only one engine does at a time, and not again within the

@@ -21,8 +21,8 @@ const (
 	denied                      // the credentials are missing or wrong
 	forbidden                   // the app lacks a right
 	tooOften                    // the app calls more often than it may
-	tooMany                     // the app has more calls under way than it may
-	overloaded                  // the server has more operations under way than it may
+	tooMany                     // the app has too many concurrent calls
+	overloaded                  // the server has too many open operations
 	tooLarge                    // the body exceeds the limit
 	wrongMethod                 // known path, other method
 	unknownPath                 // no such path

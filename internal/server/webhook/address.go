@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// CheckURL reports what is wrong with the address of a webhook, without a DNS lookup of its host. The error does not
-// quote the address, because it may hold a token.
+// CheckURL returns an error if the address of a webhook is invalid. It does no DNS lookup of the host. The error does
+// not quote the address, because it may hold a token.
 func CheckURL(address string, local bool) error {
 	u, err := url.Parse(address)
 	switch {

@@ -37,7 +37,7 @@ func NewSealed(s store.Store, key []byte) (*Sealed, error) {
 }
 
 func (h *Sealed) seal(w store.Webhook) store.Webhook {
-	//nolint:gosec // it makes a random nonce by itself
+	//nolint:gosec // this AEAD creates a random nonce itself
 	w.Secret = sealMark + base64.RawStdEncoding.EncodeToString(h.aead.Seal(nil, nil, []byte(w.Secret), []byte(w.Name)))
 	return w
 }
