@@ -31,7 +31,7 @@ const (
 	maxReply = 1 << 20
 )
 
-// DeniedError says that the server does not let this host in, and why.
+// DeniedError means that the server rejects this host; Text has the reason.
 type DeniedError struct {
 	Status int
 	Text   string
@@ -40,8 +40,8 @@ type DeniedError struct {
 // Error returns the text.
 func (e *DeniedError) Error() string { return e.Text }
 
-// Forbidden reports whether it is a matter of rights: the token, or whom it was shown to. Else the same may be let in
-// at another time, or under another name.
+// Forbidden reports whether the rejection is about rights: the token, or the server that got it. Otherwise the same
+// request may succeed later, or under another name.
 func (e *DeniedError) Forbidden() bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests,
@@ -53,7 +53,7 @@ func (e *DeniedError) Forbidden() bool {
 	}
 }
 
-// UnreachableError says that there was no answer.
+// UnreachableError means that there was no answer.
 type UnreachableError struct {
 	Server string
 	Err    error

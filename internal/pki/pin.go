@@ -31,7 +31,7 @@ func (e *PinError) Error() string {
 		"the server shows a certificate with the fingerprint %s, expected %s: it is another server, or somebody intercepts the connection", e.Got, e.Want)
 }
 
-// ClockError says that a certificate does not count at this time of this host, although it is the right one.
+// ClockError means that a correct certificate is not valid at this host's current time.
 type ClockError struct {
 	Now, From, Until time.Time
 }

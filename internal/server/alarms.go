@@ -70,7 +70,7 @@ type alarmSender struct {
 	cluster *cluster
 }
 
-// Changed says that webhooks were changed, to whichever server delivers alarms.
+// Changed notifies the server that delivers alarms of changed webhooks.
 func (a alarmSender) Changed() {
 	a.Sender.Changed()
 	a.cluster.webhooksChanged()

@@ -58,7 +58,7 @@ type Config struct {
 	// Fleet is how agents on other machines join and reach the server. Without it HTTP and Fabric are on loopback and
 	// without TLS.
 	Fleet *Fleet
-	// Faults is nil but in tests.
+	// Faults is nil except in tests.
 	Faults *Faults
 	Log    *slog.Logger
 }
@@ -72,8 +72,8 @@ type Extras struct {
 	Metrics func(io.Writer) error
 }
 
-// Faults stand in front of the database and of the way to the agents, to delay, fail or die at a chosen moment, and are
-// the wall clock, to be wrong. All are set.
+// Faults wraps the database and the connection to the agents, to inject a delay, an error or a crash at a chosen
+// moment. It also replaces the wall clock.
 type Faults struct {
 	Store func(store.Store) store.Store
 	Link  func(engine.Link) engine.Link
@@ -263,7 +263,7 @@ func (s *Server) URL() string {
 	return scheme + s.listener.Addr().String()
 }
 
-// Ready returns nil once calls can be taken, else why not.
+// Ready returns nil if the server is ready, otherwise the reason why not.
 func (s *Server) Ready() error {
 	if !s.link.up() {
 		return errors.New("the server is not connected to the fabric")

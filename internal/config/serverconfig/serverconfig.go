@@ -52,9 +52,9 @@ type Proxies struct {
 	AdvertiseProxies []string `yaml:"advertise-proxies"`
 }
 
-// TLS is how the API speaks.
+// TLS holds the TLS settings of the API.
 type TLS struct {
-	// InsecureHTTP has it speak without TLS.
+	// InsecureHTTP serves the API without TLS.
 	InsecureHTTP bool `yaml:"insecure-http"`
 	// TLSCert and TLSKey are the files of an external certificate.
 	TLSCert string `yaml:"tls-cert"`

@@ -130,7 +130,7 @@ func Advertised(name, address, example string) error {
 	}
 }
 
-// Everywhere reports whether a host stands for all addresses of the machine.
+// Everywhere reports whether a host means all addresses of the machine.
 func Everywhere(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()

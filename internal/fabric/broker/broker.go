@@ -36,8 +36,8 @@ type Config struct {
 	// TLS is the configuration of the listeners; nil is for loopback only. The TLS handshake comes before any other
 	// byte.
 	TLS *tls.Config
-	// Denied, unless it is nil, is called with a text for attempts to exceed rights or to use rejected credentials,
-	// for a few attempts a second at most. It must return quickly.
+	// Denied is called with a text for an attempt to exceed rights or to use rejected credentials, for a few attempts a
+	// second at most. It may be nil.
 	Denied func(text string)
 	// Revoked are the public keys of agents and proxies whose credentials are revoked.
 	Revoked []string

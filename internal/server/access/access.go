@@ -23,7 +23,7 @@ const (
 	RenameAgents Operation = "rename-agents" // give a host another agent id
 )
 
-// Groups stand for several operations in a grant.
+// The groups: each represents several operations in a grant.
 const (
 	All     = "*"                          // every operation
 	Read    = string(process.GroupRead)    // operations that change nothing
@@ -41,7 +41,7 @@ func Operations() []Operation {
 	return slices.Concat(Members(Read), Members(Operate), Members(Setup), []Operation{RenameAgents})
 }
 
-// Groups lists the names that stand for several operations.
+// Groups lists the names that represent several operations.
 func Groups() []string { return []string{All, Read, Operate, Setup} }
 
 // Members returns the operations of a group; nil if there is no such group.

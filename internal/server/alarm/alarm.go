@@ -32,13 +32,13 @@ type Alarm struct {
 	Timestamp int64     `json:"timestamp"`
 	Dimension Dimension `json:"dimension"`
 	Event     Content   `json:"event"`
-	// Count is how many events the entry stands for; 0 is one.
+	// Count is how many events the entry represents; 0 means one.
 	Count int `json:"count,omitempty"`
 	// ReportID is the alarm id of the process's spec (warn_report_policy.report_id).
 	ReportID int64 `json:"report_id,omitempty"`
 }
 
-// Dimension says which process an alarm is about. All values are strings on the wire.
+// Dimension identifies the process of an alarm. All values are strings on the wire.
 type Dimension struct {
 	Cloud string `json:"bk_target_cloud_id"`
 	IP    string `json:"bk_target_ip"`

@@ -62,8 +62,8 @@ func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (v1.Web
 	return v, nil
 }
 
-// applyWebhook applies a change to a webhook, and reports the first invalid field of the result, because two fields
-// together decide whether an address is allowed.
+// applyWebhook applies a change to a webhook, and reports the first invalid field of the result. It checks the result
+// because two fields together decide whether an address is allowed.
 func applyWebhook(r *v1.WebhookChange, w *store.Webhook) error {
 	set(&w.URL, r.URL)
 	set(&w.Namespaces, r.Namespaces)

@@ -35,7 +35,7 @@ func Remote(r *http.Request) string {
 	return host
 }
 
-// Clip shortens a text for the audit log or a message to so many bytes, and removes characters that would move the
+// Clip shortens a text for the audit log or a message to so many bytes. It removes characters that would move the
 // cursor of a terminal.
 func Clip(text string, most int) string {
 	printable := strings.Map(func(r rune) rune {

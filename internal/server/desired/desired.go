@@ -21,8 +21,8 @@ type Disk struct {
 	Records  map[process.ID]uint64
 }
 
-// Confirmed is the highest revision of a process that the server has had from the agent. Gone says that it was its
-// removal.
+// Confirmed is the highest revision of a process that the agent has reported to the server. Gone means that this
+// revision was its removal.
 type Confirmed struct {
 	Process  process.ID
 	Revision uint64

@@ -1,6 +1,6 @@
 // Package edge does what both HTTP APIs do with a call in the same way: it identifies the caller, takes memory for the
-// body, submits a task, reads the results of a task as far as the caller may, and writes the audit record. The APIs own
-// their paths, their JSON and the words of a rejection. Package edge keeps no state.
+// body and submits a task. It also reads the results of a task as far as the caller may, and writes the audit record.
+// The APIs own their paths, their JSON and the words of a rejection. Package edge keeps no state.
 package edge
 
 import (
@@ -173,7 +173,7 @@ type Ending struct {
 	Cause error
 }
 
-// Record stores the audit row of a call, unless a task has it. By then the caller has its answer, and may be gone.
+// Record stores the audit row of a call, unless a task has it. The caller already has its answer, and may have hung up.
 func (e *Config) Record(ctx context.Context, c *Call, end Ending) {
 	if end.Denied {
 		c.Audit.Allowed = false

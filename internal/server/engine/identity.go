@@ -16,9 +16,9 @@ type IdentityHooks struct {
 	// Trust records the keys that an agent trusts. It returns the sealed manifest that updates them; nil if the agent
 	// has the latest.
 	Trust func(ctx context.Context, agent string, held wire.TrustHeld) []byte
-	// Trusts reports whether that is known of the agent already, and Trust has nothing to say to it.
+	// Trusts reports whether the agent is known to trust held, and there is no update for it.
 	Trusts func(agent string, held wire.TrustHeld) bool
-	// Cloned hears that a second host uses the key of an agent.
+	// Cloned is called when a second host uses the key of an agent.
 	Cloned func(ctx context.Context, agent string, rival fleet.Rival)
 }
 

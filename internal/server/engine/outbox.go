@@ -16,7 +16,7 @@ type outbox struct {
 // queue is the queue of one agent. It exists while the agent is served.
 type queue struct {
 	waiting []store.Item
-	// known holds the ids of the items that wait or are on the way, so that an item whose lease ended meanwhile is not
+	// known holds the ids of the items that wait or are on the way. So an item whose lease ended meanwhile is not
 	// queued twice.
 	known map[string]bool
 }

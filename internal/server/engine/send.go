@@ -21,8 +21,8 @@ const (
 	// A manifest holds at most maxOrders orders, and at most maxBytes bytes of them unless a single order is larger.
 	maxOrders = 200
 	maxBytes  = 1 << 20
-	// maxApart is how far apart the creation times of the items of a manifest may be, because the manifest expires for
-	// all of them with the oldest.
+	// maxApart is how far apart the creation times of the items of a manifest may be. The manifest expires for all of
+	// them with the oldest.
 	maxApart = time.Minute
 	// orderOverhead is an upper bound for the size of an order in JSON without its spec and its names, in bytes.
 	orderOverhead = 512
@@ -339,8 +339,8 @@ func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.It
 	return errors.Join(errs...)
 }
 
-// spread returns a random time in the second half of the time from now to then, so that items that failed together are
-// not retried together.
+// spread returns a random time in the second half of the time from now to then. So items that failed together are not
+// retried together.
 func spread(now, then time.Time) time.Time {
 	half := then.Sub(now) / 2
 	return now.Add(half + rand.N(half+1)) //nolint:gosec // not a secret

@@ -8,7 +8,7 @@ import (
 // TasksEnded wakes the callers that wait for these tasks, because another engine has finished items of them.
 func (e *Engine) TasksEnded(tasks []string) { e.waiters.wake(tasks) }
 
-// EventsArrived says that another engine has stored events.
+// EventsArrived wakes the readers of events, because another engine has stored events.
 func (e *Engine) EventsArrived() { e.subscribers.wake() }
 
 // Look makes all loops check at once for changes by other engines.

@@ -81,7 +81,7 @@ func (e *Enroller) NewToken(
 	return t, made.String(), nil
 }
 
-// Reason is why a host is not let in.
+// Reason is the reason to reject a host.
 type Reason uint8
 
 // The reasons.

@@ -25,7 +25,7 @@ const (
 type Claimant struct {
 	// Place and Name belong to the host, Session to the agent's run.
 	Place, Name, Session string
-	// Introduces says that it is an introduction: only that may claim a key which belongs to another host.
+	// Introduces is set for an introduction: only an introduction may claim a key that belongs to another host.
 	Introduces bool
 	// Proof is the signed Challenge; empty if there is none.
 	Proof string
@@ -100,7 +100,7 @@ func (d *Directory) Elsewhere(key, place string, now time.Time) bool {
 	return place != "" && holder != "" && place != holder
 }
 
-// Rival returns the second host that uses the key of an agent, if one is there now.
+// Rival returns the second host that uses the key of an agent, if it is present now.
 func (d *Directory) Rival(key string, now time.Time) (Rival, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -16,7 +16,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// ErrTaken is returned by Join for an address or id that another agent holds, and that agent is there.
+// ErrTaken is returned by Join for an address or id of another agent that is online.
 var ErrTaken = errors.New("held by another agent that is online")
 
 // ErrElsewhere is returned by Join and Admit for an id of an agent of another area, whether or not that agent is
@@ -27,8 +27,8 @@ var ErrElsewhere = errors.New("held by an agent of another area")
 // not there is one.
 var ErrMisleading = errors.New("it looks like the address of another host")
 
-// ErrUnsettled is returned by Admit for a name that another agent holds, while the server has been up for too short a
-// time to know whether that agent is there.
+// ErrUnsettled is returned by Admit for a name of another agent, if the server has just started and does not know yet
+// whether that agent is online.
 var ErrUnsettled = errors.New("held by another agent, and the server does not know yet whether that agent is online")
 
 // Directory is the register of agents and their presence. Its methods may be called from any goroutine.
@@ -355,8 +355,8 @@ func (d *Directory) Lookup(cloud int, ip string) (store.Agent, bool) {
 	return a, ok
 }
 
-// LookupID finds an agent by "cloud:ip" (the address of an IPv6 host may stand in brackets), or by its stable id. Where
-// both lead somewhere the address counts: an id must not be taken for a host that has the address.
+// LookupID finds an agent by "cloud:ip" (an IPv6 address may have brackets), or by its stable id. If the text is both
+// an address and an id of different agents, the address counts, because an id must not hide the host with that address.
 func (d *Directory) LookupID(id string) (store.Agent, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -377,7 +377,7 @@ func (d *Directory) ByKey(key string) (store.Agent, bool) {
 	return a, ok
 }
 
-// Seen notes a word from the agent.
+// Seen records a message from the agent.
 func (d *Directory) Seen(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -387,8 +387,8 @@ func (d *Directory) Seen(key string, now time.Time) {
 	d.tell(key, false)
 }
 
-// Lost notes that the agent's link is gone: it is away from now on, unless it was presumed to be so already, and has to
-// introduce itself again.
+// Lost records that the agent's link is lost. The agent is offline from now on, unless it was presumed offline already,
+// and has to introduce itself again.
 func (d *Directory) Lost(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,16 +19,16 @@ const (
 type Presence struct {
 	// Joined is whether the agent is in the register at all.
 	Joined bool
-	// LastSeen is when it was last heard; zero when that was not since the server's start.
+	// LastSeen is the time of the agent's last message; zero if there was none since the server's start.
 	LastSeen time.Time
-	// Away is whether the link is known or presumed to be lost, Vacant whether that is beyond doubt.
+	// Away is whether the link is known or presumed to be lost, Vacant whether the loss is certain.
 	Away, Vacant bool
-	// Since is the moment from which an absence counts: when the link was lost, else when the agent was last heard, and
-	// never before the server's start.
+	// Since is the start of an absence: when the link was lost, else the time of the last message, and never before the
+	// server's start.
 	Since time.Time
-	// Settling is whether the server was started, or has found its fabric again, less than SettleTime ago.
+	// Settling is whether the server has started, or has reconnected to its fabric, less than SettleTime ago.
 	Settling bool
-	// Linked is when the agent last introduced itself over the present link; zero while it has not.
+	// Linked is when the agent last introduced itself over the present link; zero if it has not.
 	Linked time.Time
 	// Facts comes from that introduction.
 	Facts Facts

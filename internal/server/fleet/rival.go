@@ -10,13 +10,13 @@ import (
 type Rival struct {
 	// Place and Name come from its reports, and Session is the session of its run.
 	Place, Name, Session string
-	// Since is when it came, Last when it was heard last.
+	// Since is when the rival came, and Last the time of its last message.
 	Since, Last time.Time
 	// Proven is when the host that owns the key last proved its presence; zero means not since the rival came.
 	Proven time.Time
 }
 
-// Certain reports whether there are two hosts for certain.
+// Certain reports whether it is certain that two hosts use the key.
 func (r Rival) Certain() bool { return !r.Proven.IsZero() }
 
 // Challenge is the text that the host that owns the key must sign to prove its presence. It was unknown before the

@@ -13,7 +13,8 @@ import (
 // LinkReport is one server's state of an agent's link, for the other servers.
 type LinkReport struct {
 	Key string
-	// Seen and Lost are when the agent was last heard, and found to be gone; zero: never.
+	// Seen is the time of the agent's last message, and Lost the time at which its link was found lost; zero means
+	// never.
 	Seen, Lost time.Time
 	// Introduced is set if the agent has introduced itself, Since is the time, and Facts the content.
 	Introduced bool
@@ -37,7 +38,7 @@ const (
 	lookupsRate   = 50
 )
 
-// ErrLookups refuses to look for one more key that is not here.
+// ErrLookups rejects a lookup of one more unknown key.
 var ErrLookups = errors.New("request for too many unknown keys")
 
 // Find finds an agent by its public nkey. It also asks the store for an agent that has just joined through another
@@ -200,8 +201,8 @@ func (d *Directory) Clock(key string, ahead time.Duration) {
 	}
 }
 
-// Unsteady counts the agents that are there and whose clocks are off by more than a bound, and returns how far the
-// worst is ahead.
+// Unsteady counts the online agents whose clocks are off by more than a bound. It returns how far the worst clock is
+// ahead.
 func (d *Directory) Unsteady(now time.Time, bound time.Duration) (count int, worst time.Duration) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

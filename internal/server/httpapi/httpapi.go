@@ -56,10 +56,10 @@ type Config struct {
 	Repeats      Repeats
 	Observations Observations
 	Groups       Groups
-	// TrustedGateways are the peers that are believed, on a backend's paths, whom they name as the caller.
+	// TrustedGateways are the peers that may name the caller on a backend's paths.
 	TrustedGateways []netip.Prefix
 	Directory       Directory
-	// Ready returns nil once calls can be taken, else why not.
+	// Ready returns nil if the server is ready, otherwise the reason why not.
 	Ready func() error
 	// Notes returns warnings for operators about a server that accepts calls; it may be nil.
 	Notes func() []string

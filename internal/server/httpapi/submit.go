@@ -71,8 +71,8 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 }
 
 // request resolves the targets of one operation. A target with a known answer already carries its outcome. An operation
-// that will not run needs the same right, or the right to query if there is no such operation, because its answer is
-// stored too.
+// that will not run needs the same right, because its answer is stored too. An unknown operation needs the right to
+// query.
 func (s *server) request(o *gse.Operation, may *permissionCheck) store.Request {
 	op := access.OperationOf(o.Op)
 	if !slices.Contains(access.Operations(), op) {

@@ -260,7 +260,7 @@ func (r *Ring) Signer() string {
 	return k.ID
 }
 
-// Behind reports whether an agent or server uses a later revision of the keys than this server knows, and then makes
+// Behind reports whether an agent or server uses a later revision of the keys than this server knows. If so, it makes
 // Run read the database now. If the database does not have that revision either, for example after a restore, Behind
 // ignores that revision from then on.
 func (r *Ring) Behind(revision int) bool {

@@ -59,7 +59,7 @@ func (r *Ring) newKey(kind Kind) (Key, error) {
 	return Key{ID: id}, nil
 }
 
-// Advance makes the next key of a kind the present key, and keeps the previous one for the given time, for agents that
+// Advance makes the next key of a kind the present key. It keeps the previous one for the given time, for agents that
 // know no later key. It fails if the next key is not on this server.
 func (r *Ring) Advance(ctx context.Context, kind Kind, keep time.Duration) (State, error) {
 	return r.with(ctx, kind, func(s State) (State, error) {

@@ -37,8 +37,8 @@ type Config struct {
 	Log          *slog.Logger
 }
 
-// Alone runs a part whenever the lease is there to be taken, until ctx ends. The context of the part ends before
-// another can have the lease; the part may be run again later. An error of the part ends it all.
+// Alone runs a part whenever the lease is free, until ctx ends. The context of the part ends before another holder can
+// have the lease; the part may run again later. An error of the part ends Alone.
 func Alone(ctx context.Context, cfg Config, run func(context.Context) error) error {
 	h := &holder{Config: cfg}
 	for ctx.Err() == nil {

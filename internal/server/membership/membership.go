@@ -39,9 +39,10 @@ type Config struct {
 	// ID and Name identify this run of this server; Started is its start.
 	ID, Name string
 	Started  time.Time
-	// Keys returns the keys whose private halves are here.
+	// Keys returns the keys whose private halves are on this server.
 	Keys func() []string
-	// Hears reports whether another server is heard over the fabric, Agents returns the agents that are.
+	// Hears reports whether this server hears another server over the fabric. Agents returns the agents that this
+	// server hears.
 	Hears  func(id string) bool
 	Agents func() []string
 	Log    *slog.Logger
@@ -193,7 +194,7 @@ func (l *List) Ready() error {
 	return fmt.Errorf("%s", text)
 }
 
-// Elsewhere reports whether an agent is heard, or may be, by a server that is there and is not heard here.
+// Elsewhere reports whether an online server that this server does not hear hears an agent, or may hear it.
 func (l *List) Elsewhere(agent string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +206,7 @@ func (l *List) Elsewhere(agent string) bool {
 	return false
 }
 
-// Without reads the list, and returns the names of the servers that are there and do not hold a key.
+// Without reads the list, and returns the names of the online servers that do not hold a key.
 func (l *List) Without(ctx context.Context, key string) ([]string, error) {
 	if err := l.look(ctx); err != nil {
 		return nil, err

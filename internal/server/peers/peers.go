@@ -40,15 +40,15 @@ type Presence interface {
 
 // Listener receives news. Its functions must not block.
 type Listener struct {
-	// Agents gets the keys of agents whose rows in the register have changed, Tasks the ids of tasks of which an item
-	// got its outcome.
+	// Agents gets the keys of agents whose rows in the register have changed, and Tasks the ids of tasks with finished
+	// items.
 	Agents, Tasks func(ids []string)
 	// Events is called for new events, and Webhooks for changed webhooks.
 	Events, Webhooks func()
-	// Left is called when another server has gone, because the agents that were connected to its broker reconnect to
+	// Left is called when another server has stopped, because the agents that were connected to its broker reconnect to
 	// others.
 	Left func()
-	// Missed is called when something may have been missed, as the link was lost.
+	// Missed is called when news may have been missed, because the link was lost.
 	Missed func()
 }
 
@@ -105,7 +105,7 @@ type member struct {
 	heard time.Time
 }
 
-// New returns a hub that says nothing before Run.
+// New returns a hub, which sends nothing before Run.
 func New(cfg Config) *Hub {
 	return &Hub{
 		cfg: cfg, self: sender{Version: version, ID: cfg.ID, Name: cfg.Name, Build: cfg.Build, Database: cfg.Database},
@@ -115,16 +115,16 @@ func New(cfg Config) *Hub {
 	}
 }
 
-// TellAgents says that rows of the register have changed.
+// TellAgents notifies the other servers of changed rows of the register.
 func (h *Hub) TellAgents(keys ...string) { h.tell(func() { add(h.agents, keys) }) }
 
-// TellTasks says that items of tasks got their outcomes.
+// TellTasks notifies the other servers of tasks with finished items.
 func (h *Hub) TellTasks(ids []string) { h.tell(func() { add(h.tasks, ids) }) }
 
-// TellEvents says that there are new events.
+// TellEvents notifies the other servers of new events.
 func (h *Hub) TellEvents() { h.tell(func() { h.events = true }) }
 
-// TellWebhooks says that webhooks were changed.
+// TellWebhooks notifies the other servers of changed webhooks.
 func (h *Hub) TellWebhooks() { h.tell(func() { h.webhooks = true }) }
 
 // tell records news, if there is another server.
@@ -147,14 +147,14 @@ func add(set map[string]struct{}, ids []string) {
 // Connected reports a new link, so that the hub asks for missed news.
 func (h *Hub) Connected() { idle.Wake(h.missed) }
 
-// Count returns how many servers are there, this one among them.
+// Count returns the number of online servers, including this one.
 func (h *Hub) Count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return 1 + len(h.members)
 }
 
-// Hears reports whether another server is there, by its own word.
+// Hears reports whether this hub hears another server.
 func (h *Hub) Hears(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

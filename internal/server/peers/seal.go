@@ -8,7 +8,7 @@ import (
 )
 
 // Messages between servers may pass external brokers. So each message begins with a MAC over its kind, its request and
-// its content, by a secret that only the servers of a fleet have. An attacker on the way can replay a message only
+// its content. Only the servers of a fleet have the secret of the MAC. An attacker on the way can replay a message only
 // until a receiver has received later news of the same run.
 
 // kind is the kind of a message.

@@ -42,8 +42,8 @@ func (h *Sealed) seal(w store.Webhook) store.Webhook {
 	return w
 }
 
-// open returns a webhook with its secret. If other keys sealed the secret, those of a fleet whose database was adopted,
-// the result is a secret that no receiver accepts, until it is changed.
+// open returns a webhook with its secret. If the keys of another fleet sealed the secret, because the database was
+// adopted, the result is a secret that no receiver accepts, until it is changed.
 func (h *Sealed) open(w store.Webhook) store.Webhook {
 	text, sealed := strings.CutPrefix(w.Secret, sealMark)
 	if !sealed {

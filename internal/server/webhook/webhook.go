@@ -71,10 +71,10 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Changed says that webhooks were added, changed or deleted. It does not block.
+// Changed reports that webhooks were added, changed or deleted. It does not block.
 func (s *Sender) Changed() { idle.Wake(s.changed) }
 
-// News says that there are new events. It does not block.
+// News reports new events. It does not block.
 func (s *Sender) News() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -87,9 +87,9 @@ func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqldb.S
 	return do(limited, readSession{session{b, tx}, wait})
 }
 
-// Write runs do in a transaction. It runs do again if other transactions were in the way, or if the connection was lost
-// before the commit, because nothing is left of such an attempt. If the connection is lost during the commit, Write
-// returns an error, and the changes may be stored. All attempts together take no longer than patience.
+// Write runs do in a transaction. It runs do again after a conflict with other transactions, or if the connection was
+// lost before the commit, because the database undoes such an attempt. If the connection is lost during the commit,
+// Write returns an error, and the changes may be stored. All attempts together take no longer than patience.
 func (b *backend) Write(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	begun := time.Now()
 	end := begun.Add(b.patience)

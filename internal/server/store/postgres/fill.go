@@ -19,8 +19,8 @@ type Filled struct {
 	Rows  int64
 }
 
-// Fill copies a database into an empty one, in one transaction: afterwards either everything is there, counted in both,
-// or nothing. It creates the schema first, and rejects a database that is not empty.
+// Fill copies a database into an empty one, in one transaction: it copies all rows, and counts them on both sides, or
+// copies nothing. It creates the schema first, and rejects a database that is not empty.
 func Fill(ctx context.Context, url string, from sqldb.Source, log *slog.Logger) (_ []Filled, err error) {
 	db, err := Open(ctx, url, log)
 	if err != nil {

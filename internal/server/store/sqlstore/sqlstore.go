@@ -24,8 +24,8 @@ var _ store.Store = (*Store)(nil)
 // Store is the state in a database. Any goroutine may call its methods.
 //
 // The context does not interrupt a write that has begun: the method returns when the database has stored or rejected
-// it. The functions that TaskItems and GetObserved call while they read must not call the Store and must not wait for a
-// slow peer, because they hold a connection and a snapshot of the database.
+// it. The functions that TaskItems and GetObserved call hold a connection and a snapshot of the database. They must not
+// call the Store, and must not wait for a slow peer.
 type Store struct {
 	backend sqldb.Backend
 	dialect *sqldb.Dialect
