@@ -115,8 +115,14 @@ func (w *Watcher) settle(t *target, now time.Time) (Exit, bool) {
 	case err == nil:
 		return exitOf(status, t.ended), true
 	case errors.Is(err, syscall.EAGAIN):
-		// Its parent has not reaped it yet, or a tracer has not, if it is our own child.
-		return unknown, now.Sub(t.ended) >= settleTime
+		// The parent, or for our own child a tracer, has not reaped the process yet.
+		if now.Sub(t.ended) < settleTime {
+			return unknown, false
+		}
+		if status, ok := w.fs.ZombieStatus(t.id); ok {
+			return exitOf(status, t.ended), true
+		}
+		return unknown, true
 	default:
 		return unknown, true
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 )
 
 // kernelThread is the bit of the flags in /proc/PID/stat that marks a kernel thread (PF_KTHREAD).
@@ -47,6 +48,26 @@ func (f FS) Stat(pid int) (Stat, error) {
 	return s, nil
 }
 
+// ZombieStatus returns the wait status of a process that has ended and that its parent has not reaped yet. It reports
+// false for any other process. It also reports false for the status 0, which the kernel shows as well to a reader that
+// may not see the status (proc_pid_stat(5), exit_code).
+func (f FS) ZombieStatus(id Identity) (status syscall.WaitStatus, ok bool) {
+	data, err := f.read(maxSmall, strconv.Itoa(id.PID)+"/stat")
+	if err != nil {
+		return 0, false
+	}
+	s, err := parseStat(data)
+	if err != nil || !s.Zombie() || s.StartTicks != id.StartTicks {
+		return 0, false
+	}
+	var fields [fieldExitCode + 1][]byte
+	if !split(data[bytes.LastIndexByte(data, ')')+1:], fields[:]) {
+		return 0, false
+	}
+	code, err := strconv.ParseUint(string(fields[fieldExitCode]), 10, 16)
+	return syscall.WaitStatus(code), err == nil && code != 0
+}
+
 // The indexes of the fields after the name: the number in proc(5) minus three.
 const (
 	fieldState = iota
@@ -63,6 +84,7 @@ const (
 	fieldStart        = 19
 	fieldVSize        = 20
 	fieldRSS          = 21
+	fieldExitCode     = 49
 )
 
 // parseStat allocates only the name, because it runs for every process of the host.
