@@ -53,9 +53,10 @@ check: lint ## what .ci/run checks beside the tests
 	@go mod tidy -diff
 	@go -C test mod tidy -diff
 
+INPUTS ?= 50000
 T ?= 30s
-fuzz: ## run every fuzz target for T (30s), and send the binary mutated calls for T; DROVER_CHAOS_SEED repeats the latter
-	@tools/fuzz.sh $(T)
+fuzz: ## run every fuzz target with INPUTS inputs (50000), and send the binary mutated calls for T (30s); DROVER_CHAOS_SEED repeats the latter
+	@tools/fuzz.sh $(INPUTS)
 	DROVER_CHAOS_TIME=$(T) go test -v -count 1 -timeout 60m ./test/fuzz/
 
 CHAOS ?= 10m

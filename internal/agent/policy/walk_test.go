@@ -111,7 +111,7 @@ func FuzzWalk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, walk, changes uint64) {
 		reader := newGround(t, rand.New(rand.NewPCG(walk, 1)))
 		meddler := &ground{dir: reader.dir, random: rand.New(rand.NewPCG(changes, 2))}
-		for range 200 {
+		for range 50 {
 			meddler.meddle()
 		}
 		over := make(chan struct{})
@@ -126,7 +126,7 @@ func FuzzWalk(f *testing.F) {
 				}
 			}
 		})
-		for range 500 {
+		for range 50 {
 			path := reader.path("in")
 			_ = account.Visit(reader.keeper.MayRead, path, func(way *trail.Trail) error {
 				file, err := way.Open()
@@ -142,7 +142,7 @@ func FuzzWalk(f *testing.F) {
 		}
 		close(over)
 		meddling.Wait()
-		for range 50 {
+		for range 10 {
 			meddler.meddle()
 			path := reader.path("in")
 			spec := &process.Spec{
