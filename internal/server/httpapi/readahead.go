@@ -2,10 +2,11 @@ package httpapi
 
 import "errors"
 
-// aheadBatch is how many rows one batch holds, and aheadBatches how many batches read may be ahead of write.
+// aheadBatch is how many rows one batch holds, and aheadBatches how many batches read may be ahead of write. Together
+// they hold a page of the store, so the store reads the next page while write encodes this one.
 const (
 	aheadBatch   = 64
-	aheadBatches = 2
+	aheadBatches = 8
 )
 
 var errWriterEnded = errors.New("the writer has ended")

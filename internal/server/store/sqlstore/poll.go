@@ -17,8 +17,8 @@ import (
 
 const (
 	// pollRows and pollBytes bound how much of a task one read returns. Its receiver may be a slow caller, which must
-	// not hold a database connection, nor much memory.
-	pollRows  = 2000
+	// not hold a database connection, nor much memory. A page also fits into what the API lets a read be ahead.
+	pollRows  = 500
 	pollBytes = 1 << 20
 )
 
