@@ -16,6 +16,8 @@ type decoder struct {
 	faults []Fault
 	// names are all fields that a file may have, by path, for suggestions.
 	names []string
+	// lines gets the line of each value, by path.
+	lines map[string]int
 }
 
 func (d *decoder) fault(n *node, path, format string, args ...any) {
@@ -26,6 +28,9 @@ func (d *decoder) fault(n *node, path, format string, args ...any) {
 func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 	if n.kind == null {
 		return // an empty value is the default
+	}
+	if d.lines != nil {
+		d.lines[path] = n.line
 	}
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))

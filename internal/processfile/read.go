@@ -19,6 +19,8 @@ type Named struct {
 	Name string
 	Line int
 	Process
+	// lines are the lines of the fields, by path.
+	lines map[string]int
 }
 
 // merging are the fields that defaults merge key by key; of all others the process replaces the default.
@@ -121,7 +123,9 @@ func (r *reader) process(name string, all, defaults *node) Named {
 	if own.kind == mapping {
 		own = merge(defaults, own, merging())
 	}
+	r.lines = map[string]int{}
 	r.value(path, "", own, reflect.ValueOf(&one.Process).Elem())
+	one.lines = r.lines
 	return one
 }
 

@@ -46,7 +46,20 @@ processes:
     restart: {when: never, delay: 10, give_up_after: often}
     limits: {memory: 5 apples}
     stop_signals: [TEM 10s]
-    nice: high
+    nice: 44
+  b:
+    start: x
+    hosts: []
+    after: {c: ready}
+    ready: {alive: 1s, tcp: ":80"}
+    schedule: {cron: "61 * * * *"}
+    restart: {factor: 0.5}
+  c:
+    hosts: [a]
+    run: c
+    after: {b: redy}
+    config_files: [{path: x, md5: 12}]
+    stop_signals: [TERM, KILL]
 `))
 	t.Logf("%v", err)
 }
