@@ -15,7 +15,7 @@ type Process struct {
 	BeforeStart     *Before   `json:"before_start,omitempty"`
 	User            string    `json:"user,omitempty"`
 	Group           string    `json:"group,omitempty"`
-	Groups          []string  `json:"groups,omitempty"`
+	Groups          []string  `json:"groups,omitzero"`
 	Environment     Variables `json:"environment,omitempty"`
 	EnvironmentFile []string  `json:"environment_files,omitempty"`
 
@@ -23,7 +23,7 @@ type Process struct {
 	Nice             *int     `json:"nice,omitempty"`
 	OOMScoreAdjust   *int     `json:"oom_score_adjust,omitempty"`
 	NoNewPrivileges  bool     `json:"no_new_privileges,omitempty"`
-	Capabilities     []string `json:"capabilities,omitempty"`
+	Capabilities     []string `json:"capabilities,omitzero"`
 	RuntimeDirectory string   `json:"runtime_directory,omitempty"`
 
 	Limits     *Limits     `json:"limits,omitempty"`
@@ -42,7 +42,7 @@ type Process struct {
 	VersionCommand string `json:"version_command,omitempty"`
 
 	Stop        string       `json:"stop,omitempty"`
-	StopSignals []StopSignal `json:"stop_signals,omitempty"`
+	StopSignals []StopSignal `json:"stop_signals,omitzero"`
 	StopScope   string       `json:"stop_scope,omitempty"`
 	BeforeStop  *BeforeStop  `json:"before_stop,omitempty"`
 	Reload      *Reload      `json:"reload,omitempty"`
@@ -124,8 +124,8 @@ type Restart struct {
 	Jitter       *Percent  `json:"jitter,omitempty"`
 	ResetAfter   *Duration `json:"reset_after,omitempty"`
 	GiveUpAfter  *Count    `json:"give_up_after,omitempty"`
-	SuccessCodes []Status  `json:"success_codes,omitempty"`
-	NeverOn      []Status  `json:"never_on,omitempty"`
+	SuccessCodes []Status  `json:"success_codes,omitzero"`
+	NeverOn      []Status  `json:"never_on,omitzero"`
 }
 
 // Health is the check of a running process. Exactly one of the first four fields is set.
