@@ -1,65 +1,73 @@
-package processfile
+package processfile_test
 
 import (
-	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"drover/internal/processfile"
 )
 
-func TestTry(t *testing.T) {
-	docs, err := Read("shop.yaml", []byte(`namespace: shop
-defaults:
-  user: shop
-  hosts: ["0:10.0.0.*"]
-  environment: {A: 1, B: "x"}
-processes:
-  db:
-    start: pg_ctl -D /srv/db -w start
-    stop: pg_ctl -D /srv/db -m fast stop
-    pid_file: /srv/db/postmaster.pid
-    user: postgres
-    log_file: /srv/db/log/
-  api:
-    run: ./api --port 8080
-    directory: /srv/api
-    environment: {GOMAXPROCS: "2", A: null}
-    limits: {memory: 512MiB, cpu: 150%, open_files: 65536}
-    ready: {http: "http://127.0.0.1:8080/ready", within: 30s}
-    health: {tcp: "127.0.0.1:8080", every: 10s, failures: 3, action: restart}
-    restart: {when: on-failure, delay: 1s, max_delay: 5m, never_on: [2, SIGINT]}
-    stop_signals: [TERM 10s, KILL]
-    reload: {signal: hup}
-    after: {db: ready}
-  report:
-    run: ./report --daily
-    directory: /srv/report
-    schedule: {cron: "30 3 * * *", time_zone: Asia/Shanghai, missed: run-once}
-`))
-	out, _ := json.MarshalIndent(docs, "", " ")
-	t.Logf("%s %v", out, err)
-	_, err = Read("bad.yaml", []byte(`namespace: shop
-processes:
-  api:
-    run: ./api
-    enviroment: {A: b}
-    umask: 022
-    run: x
-    restart: {when: never, delay: 10, give_up_after: often}
-    limits: {memory: 5 apples}
-    stop_signals: [TEM 10s]
-    nice: 44
-  b:
-    start: x
-    hosts: []
-    after: {c: ready}
-    ready: {alive: 1s, tcp: ":80"}
-    schedule: {cron: "61 * * * *"}
-    restart: {factor: 0.5}
-  c:
-    hosts: [a]
-    run: c
-    after: {b: redy}
-    config_files: [{path: x, md5: 12}]
-    stop_signals: [TERM, KILL]
-`))
-	t.Logf("%v", err)
+var update = flag.Bool("update", false, "write what is wanted again")
+
+func file(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// golden compares a text with a file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(filepath.Join("testdata", name), []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(string(file(t, name)), got); d != "" {
+		t.Errorf("%s (- wanted, + got):\n%s", name, d)
+	}
+}
+
+// same ignores where in a file a process stands.
+func same() cmp.Option {
+	return cmp.Options{
+		cmpopts.IgnoreUnexported(processfile.Named{}), cmpopts.IgnoreFields(processfile.Named{}, "Line"),
+	}
+}
+
+// TestRead: defaults are merged, null takes one away, and what is written is read as the same.
+func TestRead(t *testing.T) {
+	docs, err := processfile.Read("shop.yaml", file(t, "shop.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := processfile.Write(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "shop.written.yaml", string(text))
+	again, err := processfile.Read("shop.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(docs, again, same()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestFaults: all faults of a file are found at once, each with its line, its field and what was expected.
+func TestFaults(t *testing.T) {
+	docs, err := processfile.Read("bad.yaml", file(t, "bad.yaml"))
+	if err == nil || docs != nil {
+		t.Fatalf("%v, %v", docs, err)
+	}
+	golden(t, "bad.txt", err.Error()+"\n")
 }

@@ -141,9 +141,10 @@ func block(text string) bool {
 		!strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) })
 }
 
-// plain is the form of texts that need no quotes, in a line or in a list. What YAML reads as something else is excepted
-// by word.
-var plain = regexp.MustCompile(`^[A-Za-z/._][A-Za-z0-9 /._%+=@-]*$`)
+// plain is the form of texts that need no quotes, in a line or in a list: words, paths, durations, sizes and
+// percentages. What YAML reads as something else is excepted by word.
+var plain = regexp.MustCompile(
+	`^(([A-Za-z/_]|\./)[A-Za-z0-9 /._%+=@-]*|([0-9]+(\.[0-9]+)?(ms|s|m|h|d|[KMGT]iB|%))+)$`)
 
 // words are read as truth values or as nothing by some readers of YAML.
 func words() []string {

@@ -1,43 +1,35 @@
-package processfile
+package processfile_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/processfile"
 )
 
-func TestTryWrite(t *testing.T) {
-	docs, err := Read("x", []byte(`namespace: "1"
-processes:
-  "on":
-    hosts: ["0:10.0.0.1", '*']
-    run: |
-      set -e
-      exec ./x "a: b" # c
-    umask: "022"
-    groups: []
-    environment: {A: "1", B: "true", C: "null", D: "~", E: "", F: " x ", G: "a\nb\n", H: "0x1f", I: "- a", J: "2024-01-01", K: "é\u202e", L: "a\tb", M: "'", N: '"', O: "1e3", P: "#x", Q: "a: b", R: "{}", S: "yes", T: "\u0001"}
-    nice: -5
-    no_new_privileges: true
-    restart: {jitter: 12.5%, give_up_after: never, success_codes: [0, TERM], factor: 1.5}
-    log: {max_size: 1000, keep: 1, compress: false}
-    limits: {core_size: 0}
-    reload: kill -HUP 1
-    stop_signals: [INT 1m30s, KILL]
-`))
+// TestTextsAreWrittenAsTheyAre: whatever YAML could take for something else is in quotes.
+func TestTextsAreWrittenAsTheyAre(t *testing.T) {
+	texts := []string{
+		"", " x ", "1", "true", "null", "~", "0x1f", "- a", "2024-01-01", "é\u202e", "a\tb", "'", `"`, "1e3", "#x", "a: b",
+		"{}", "yes", "\x01", "a\nb\n", "\n", "a\n\nb\n", "a\n\n", " a\nb\n", "a \nb\n", "*", "&a", "!x", "%x", "@x", "`x", "a #b",
+		"set -e\nexec ./x \"a: b\" # c\n", "a,b", "[x", "x]", "--- a", "... a", "=", "<<", "\u2028", "\ufeff", "😀", ".5", "+1",
+	}
+	p := processfile.Process{Hosts: texts, Run: "x", Environment: processfile.Variables{}, Labels: map[string]string{}}
+	for i, text := range texts {
+		p.Labels[text] = text
+		p.Environment["V"+string(rune('A'+i%26))+string(rune('A'+i/26))] = text
+	}
+	docs := []processfile.Document{{Namespace: "1", Processes: []processfile.Named{{Name: "on", Process: p}}}}
+	written, err := processfile.Write(docs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := Write(docs)
+	again, err := processfile.Read("", written)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, written)
 	}
-	t.Logf("%s", text)
-	again, err := Read("x", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(docs[0].Processes[0].Process, again[0].Processes[0].Process); d != "" {
-		t.Error(d)
+	if d := cmp.Diff(docs, again, same()); d != "" {
+		t.Errorf("%s\n%s", d, written)
 	}
 }
