@@ -45,24 +45,24 @@ type Config struct {
 	Dir string
 	// Build is the version to report.
 	Build string
-	// Policy is the file that says what may be done on this host; empty is policy.DefaultFile.
+	// Policy is the file with the policy of this host; empty is policy.DefaultFile.
 	Policy string
-	// Settings say how processes are watched over; the zero value stands for config.DefaultAgent.
+	// Settings say how drover supervises processes; the zero value stands for config.DefaultAgent.
 	Settings config.Agent
-	// Metrics is where /metrics is answered; the agent closes it. It may be nil.
+	// Metrics is the listener for /metrics, which the agent closes. It may be nil.
 	Metrics net.Listener
 	Log     *slog.Logger
-	// Host is the machine to work on; nil is the one that this process runs on, which is then the agent's alone.
+	// Host is the machine to work on; nil means the machine of this process, which then serves this agent only.
 	Host Host
 	// Faults is nil but in tests.
 	Faults *Faults
 }
 
-// Times that an operator may come to know; none has had to be a setting so far.
+// Times that are not settings.
 const (
 	healthyAfter = time.Minute
 	relistEvery  = 30 * time.Second
-	// What was carried out is remembered for longer than any manifest is admitted that could ask for it again.
+	// The journal keeps an operation for longer than the oldest manifest that could repeat it is admitted.
 	keepCommands = orders.ReplayWindow + time.Hour
 	pruneEvery   = 10 * time.Minute
 	bootStarts   = 8
@@ -88,9 +88,8 @@ type Agent struct {
 	intake    *orders.Intake
 }
 
-// New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. Unless it
-// is given a Host it makes this process the reaper of orphans and sets its umask (launch.Prepare). Nothing is started
-// before Run.
+// New opens the agent's directory, which must hold an enrolment, and takes over the work of the last agent. Without a
+// Host it makes this process the reaper of orphans and sets its umask (launch.Prepare). It starts nothing before Run.
 func New(cfg Config) (*Agent, error) {
 	cfg.Log = slog.New(newRateLimitedLog(cfg.Log.Handler()))
 	if cfg.Settings == (config.Agent{}) {
@@ -114,7 +113,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read boot id: %w", err)
 	}
-	// Before anything is written: daemons may have filled the disk meanwhile.
+	// Do this before any write: daemons may have filled the disk meanwhile.
 	if err := host.TrimOutputs(outputsOf(cfg.Dir)); err != nil {
 		cfg.Log.Warn("cannot truncate outputs", "error", err)
 	}
@@ -129,8 +128,7 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// assemble makes the parts, each from those before it. What a part calls that is made after it, it is given when it
-// runs.
+// assemble makes the parts, each from earlier parts. A part that calls a later part gets it in Run.
 func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Store) (*Agent, error) {
 	faults := cmp.Or(cfg.Faults, noFaults())
 	disk := faults.Disk(store)
@@ -199,7 +197,7 @@ func openHost(cfg Config, fs procfs.FS, key string, store *specstore.Store, rule
 	return openMachine(cfg, fs, key, offset, store.Urgent, rules.MayRead)
 }
 
-// completion adds to a report what may change while the agent runs.
+// completion adds to a report the facts that may change while the agent runs.
 func completion(link *uplink.Link, rules *policy.Keeper, place string) func(r *wire.Report) {
 	return func(r *wire.Report) {
 		link.CompleteReport(r)
@@ -210,7 +208,7 @@ func completion(link *uplink.Link, rules *policy.Keeper, place string) func(r *w
 	}
 }
 
-// resume hands on what an earlier agent has left.
+// resume hands over the work of an earlier agent.
 func (a *Agent) resume(tracker *orders.Tracker) error {
 	records, err := a.store.Records()
 	if err != nil {
@@ -229,7 +227,7 @@ func (a *Agent) resume(tracker *orders.Tracker) error {
 	return nil
 }
 
-// resendOutcomes has the server told what an earlier agent may not have been able to tell it.
+// resendOutcomes reports the outcomes and removals that an earlier agent may not have delivered.
 func (a *Agent) resendOutcomes(records []specstore.Record, unacked []specstore.Entry) error {
 	latest, err := a.store.Revision()
 	if err != nil {
@@ -247,7 +245,7 @@ func (a *Agent) resendOutcomes(records []specstore.Record, unacked []specstore.E
 	return nil
 }
 
-// newRun makes a run id that nobody else has made.
+// newRun makes a unique run id.
 func newRun(id process.ID) string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails

@@ -9,7 +9,7 @@ import (
 	"drover/internal/agent/supervisor"
 )
 
-// Disk is what the agent writes to while it works.
+// Disk is the part of the disk that the agent writes while it works.
 type Disk interface {
 	supervisor.Store
 	operation.Journal
@@ -17,8 +17,8 @@ type Disk interface {
 	orders.Disk
 }
 
-// Faults stand in front of the disk, of the questions and of the way to the server, to die at a chosen moment, and are
-// the wall clock, to be wrong. All are set.
+// Faults wrap the disk, the queue of queries and the link to the server. So a test can make them fail at a chosen
+// moment. They also replace the wall clock. All fields are set.
 type Faults struct {
 	Disk  func(Disk) Disk
 	Queue func(orders.Queue) orders.Queue
@@ -26,7 +26,7 @@ type Faults struct {
 	Wall  func() time.Time
 }
 
-// noFaults leave everything as it is.
+// noFaults returns faults that change nothing.
 func noFaults() *Faults {
 	return &Faults{
 		Disk:  func(d Disk) Disk { return d },

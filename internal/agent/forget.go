@@ -11,9 +11,9 @@ import (
 	"drover/internal/agent/specstore"
 )
 
-// Forget sets an agent's directory aside, so that the next join makes a host of its own of it: another key, and none of
-// the processes, which go on running and are nobody's then. It returns where everything is now, empty where there was
-// nothing. It fails while the agent runs.
+// Forget moves an agent's directory aside, so that the next join creates a new host with another key. The processes go
+// on running, and no drover knows them. It returns the new path of the directory, empty if there was none. It fails
+// while the agent runs.
 func Forget(dir string, now time.Time) (aside string, err error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return "", nil

@@ -10,16 +10,16 @@ import (
 	"drover/internal/wire"
 )
 
-// hostname is what the host calls itself. It is only shown.
+// hostname is the name of the host, for display only.
 func hostname() string {
 	name, _ := os.Hostname()
 	return name
 }
 
-// Machine returns what this host is, as far as it can be told.
+// Machine describes this host, as far as its facts are readable.
 func Machine() wire.Host { return machine(procfs.New("/proc")) }
 
-// machine tells what the agent runs on. What cannot be read is left out: nothing depends on it.
+// machine describes the machine. It leaves out unreadable facts, because nothing depends on them.
 func machine(fs procfs.FS) wire.Host {
 	h := wire.Host{OS: runtime.GOOS, CPUs: runtime.NumCPU()}
 	var name unix.Utsname

@@ -28,11 +28,11 @@ type Host interface {
 
 // Machinery is what keeps a Host going.
 type Machinery interface {
-	// Run does what has to be done all the time, until ctx ends; Close gives everything back after that.
+	// Run does the continuous work until ctx ends. Close releases everything after that.
 	Run(ctx context.Context) error
 	Close()
-	// Sweep drops what is kept of runs that are over; the needed ones are the latest of the processes that are known,
-	// and those of what is under way.
+	// Sweep drops the data of runs that are over. needed returns the runs to keep: the latest run of each known
+	// process, and the runs that are under way.
 	Sweep(needed func() map[string]bool)
 	// Groups says what kind of control groups there are.
 	Groups() cgroup.Mode
@@ -42,21 +42,20 @@ type Machinery interface {
 	LimitNotes(hard process.HardLimits) []string
 }
 
-// machineHost is the machine that this process runs on.
+// machineHost is the machine of this process.
 type machineHost struct {
 	*host.Host
 	watcher *liveness.Watcher
 }
 
-// outputsOf is where the outputs of an agent are.
+// outputsOf is the directory of an agent's outputs.
 func outputsOf(dir string) string { return filepath.Join(dir, "output") }
 
-// groupName is the name of an agent's control group: two agents on one host have two.
+// groupName is the name of an agent's control group. It differs between two agents on one host.
 func groupName(key string) string { return "drover-" + strings.ToLower(key[len(key)-16:]) }
 
-// openMachine opens it for the agent with this key; offset is by how much its wall clock was ahead of the boot clock
-// when the agent first ran in this boot. Urgent is for what has to be written on a full disk, may for what is to be
-// read.
+// openMachine opens the machine for the agent with this key. offset is how far the wall clock was ahead of the boot
+// clock when the agent first ran in this boot. urgent writes on a full disk, may limits which files the agent reads.
 func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration, urgent func(do func() error) error,
 	may func(path string) error,
 ) (Host, error) {

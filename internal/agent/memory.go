@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked whether there is memory to give back.
+	// lookEvery is how often the agent checks whether there is memory to return.
 	lookEvery = 5 * time.Second
-	// busyBytes is how much has been used and let go, in bytes, when giving it back is worth a collection; calmBytes
-	// how little in one lookEvery says that the work is over.
+	// busyBytes is how much the agent must have allocated before a collection is worthwhile, in bytes. If it allocates
+	// less than calmBytes in one lookEvery, the burst of work is over.
 	busyBytes = 8 << 20
 	calmBytes = 1 << 20
-	// restThreads is how many threads an agent at rest has use for: some sleep in the kernel for good, the others do
-	// what there is.
+	// restThreads is how many threads an idle agent needs: some sleep in the kernel for ever, the others do the work.
 	restThreads = 10
 )
 
-// giveBack returns memory to the system after a burst of work, such as the start of a thousand processes or that of the
-// agent. The runtime would keep it: it collects when the heap has doubled, which does not happen at rest, and a
-// goroutine keeps the stack that it once needed.
+// giveBack returns memory to the system after a burst of work, such as the start of a thousand processes or of the
+// agent. The runtime alone would keep it: it collects when the heap has doubled, which does not happen at rest, and a
+// goroutine keeps its largest stack.
 func giveBack(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -52,14 +51,14 @@ func giveBack(ctx context.Context) error {
 	}
 }
 
-// allocated returns how many bytes the heap has handed out in the life of this process.
+// allocated returns how many bytes this process has allocated on the heap so far.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// threads returns how many threads this process has.
+// threads returns the number of threads of this process.
 func threads() int {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -68,8 +67,8 @@ func threads() int {
 	return len(entries)
 }
 
-// endThreads ends n threads. The runtime makes one whenever all others are held up in the kernel, as in a burst of
-// work, and keeps it for good; one that a goroutine is locked to at its end is ended.
+// endThreads ends n threads. The runtime makes a new thread whenever all others block in the kernel, as in a burst of
+// work, and keeps it for ever. But it ends a thread whose goroutine ends locked to it.
 func endThreads(n int) {
 	for range max(n, 0) {
 		var ended sync.WaitGroup
@@ -78,7 +77,7 @@ func endThreads(n int) {
 			if unix.Gettid() != unix.Getpid() {
 				return
 			}
-			// The first thread cannot end. As long as it is taken, what is begun here is done on another.
+			// The first thread cannot end. Keep it busy, so that the goroutine below runs on another thread.
 			var other sync.WaitGroup
 			other.Go(runtime.LockOSThread)
 			other.Wait()

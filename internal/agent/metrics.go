@@ -11,7 +11,7 @@ import (
 	"drover/internal/process"
 )
 
-// WriteMetrics writes what the agent has done and how it stands, in the text format of Prometheus.
+// WriteMetrics writes the counts and the state of the agent in the text format of Prometheus.
 func (a *Agent) WriteMetrics(w io.Writer) error {
 	f, b := a.super.Counts(), a.events.Backlog()
 	return a.metrics.Write(w, metrics.State{
@@ -20,7 +20,7 @@ func (a *Agent) WriteMetrics(w io.Writer) error {
 	})
 }
 
-// serveMetrics answers /metrics, where that is asked for, until ctx ends.
+// serveMetrics answers /metrics until ctx ends, if a listener is configured.
 func (a *Agent) serveMetrics(ctx context.Context) error {
 	if a.cfg.Metrics == nil {
 		<-ctx.Done()

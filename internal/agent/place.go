@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// placeOf tells this host and this data directory from every other: a copy of the disk is on another machine or in
-// another boot, and a copy of the directory is another directory. It says nothing about the host.
+// placeOf identifies this host and this data directory. A copy of the disk is on another machine or in another boot,
+// and a copy of the directory is another inode. The result reveals nothing about the host.
 func placeOf(dir, boot string) string {
-	id, _ := os.ReadFile("/etc/machine-id") // a host without one has its boot
+	id, _ := os.ReadFile("/etc/machine-id") // a host without the file has only its boot id
 	inode := ""
 	if info, err := os.Stat(dir); err == nil {
 		if sys, ok := info.Sys().(*syscall.Stat_t); ok {

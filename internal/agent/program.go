@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unmapProgram lets go of the pages of this program's own file: those that are used again come back from the system's
-// cache at once, and those that only the start or a burst needed, half of all, stay away. They are never written, so
-// nothing is lost. Where there is no /proc, or no such call, the pages stay: nothing depends on it.
+// unmapProgram drops the pages of this program's own file from memory. Pages that are used again come back from the
+// page cache at once. Pages that only the start or a burst needed, half of all, stay away. Nobody writes these pages,
+// so nothing is lost. Without /proc or the system call the pages stay, and nothing depends on it.
 func unmapProgram() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -33,7 +33,7 @@ func unmapProgram() {
 			return
 		}
 		if !strings.Contains(rights, "w") {
-			// what is kept is kept
+			// a failure is harmless: the pages stay
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTNEED)
 		}
 	}

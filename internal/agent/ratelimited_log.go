@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	// linesPerWindow is how often each message from the fabric is logged in a logWindow; the others are counted.
+	// linesPerWindow is how often each message from the fabric is logged in a logWindow; the handler only counts the
+	// others.
 	linesPerWindow = 10
 	logWindow      = time.Minute
 )
 
-// isFromFabric reports whether a message is about input from the fabric. An attacker on the way can cause any number
+// isFromFabric reports whether a message is about input from the fabric. An attacker in transit can cause any number
 // of them, and the log is on this host's disk.
 func isFromFabric(message string) bool {
 	switch message {
@@ -25,14 +26,14 @@ func isFromFabric(message string) bool {
 	return false
 }
 
-// rateLimitedLog is a handler that logs each message about input from the fabric only some times a minute, with the
-// number of lines that it has left out.
+// rateLimitedLog is a handler that limits how often it logs each message about input from the fabric. It adds the
+// number of lines that it left out.
 type rateLimitedLog struct {
 	slog.Handler
 	counts *lineCounts
 }
 
-// lineCounts are the lines of the present minute, and those that were left out before.
+// lineCounts are the lines logged in the present window, and the lines left out since the last logged one.
 type lineCounts struct {
 	mu              sync.Mutex
 	since           time.Time
@@ -69,7 +70,7 @@ func (l rateLimitedLog) WithGroup(name string) slog.Handler {
 	return rateLimitedLog{l.Handler.WithGroup(name), l.counts}
 }
 
-// count reports whether a message is logged, and how many were left out since the last one.
+// count reports whether to log a message, and how many were left out since the last one.
 func (c *lineCounts) count(message string, now time.Time) (left int, tell bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,9 +41,9 @@ func (a *Agent) Notes() []string {
 	return notes
 }
 
-// Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows.
-// Where something of the host hangs it returns stopTime after ctx has ended, and leaves that to the end of this
-// process.
+// Run supervises processes and takes orders until ctx ends. If the server is unreachable, only the server's knowledge
+// suffers. If something on the host hangs, Run returns stopTime after ctx has ended, and the end of this process
+// cleans up.
 func (a *Agent) Run(ctx context.Context) error { return stopWithin(ctx, stopTime, a.run) }
 
 func (a *Agent) run(ctx context.Context) error {
@@ -66,7 +66,7 @@ func (a *Agent) run(ctx context.Context) error {
 	)
 }
 
-// runHousekeeping drops what is not needed any more.
+// runHousekeeping drops data that is no longer needed.
 func (a *Agent) runHousekeeping(ctx context.Context) error {
 	sweep, prune := time.NewTicker(relistEvery), time.NewTicker(pruneEvery)
 	defer sweep.Stop()
@@ -80,7 +80,7 @@ func (a *Agent) runHousekeeping(ctx context.Context) error {
 				a.link.Outdated()
 			}
 			a.intake.Expire()
-			a.host.Sweep(a.super.Runs) //nolint:contextcheck // what it has begun to end is ended
+			a.host.Sweep(a.super.Runs) //nolint:contextcheck // a sweep that has begun to end something finishes
 		case <-prune.C:
 			if err := a.store.Prune(specstore.Age{
 				SinceBoot: host.SinceBoot(), Wall: a.wall(),

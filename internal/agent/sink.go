@@ -10,7 +10,7 @@ import (
 	"drover/internal/process"
 )
 
-// sink hands on what the supervisor tells.
+// sink passes on what the supervisor reports.
 type sink struct {
 	tracker  *orders.Tracker
 	reporter *report.Reporter

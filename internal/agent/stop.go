@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// stopTime is how long a stop may take: what ends a process is finished first, and that may take five seconds. Nothing
-// else takes time, unless it waits for the kernel, which may be for ever: a file system that does not answer lets
-// nobody go.
+// stopTime is the longest time for a stop: the agent first finishes ending processes, which may take five seconds.
+// Nothing else takes time, unless it waits for the kernel. That may take for ever, for example if a file system hangs.
 const stopTime = 6 * time.Second
 
-// errHangs is why a stop was not waited for any longer.
+// errHangs says why the agent stopped waiting.
 var errHangs = errors.New("something of the host does not answer; everything that counts is on the disk")
 
-// stopWithin is run, but for that it does not wait for it any longer than limit once ctx has ended.
+// stopWithin calls run, and waits at most limit for its return after ctx has ended.
 func stopWithin(ctx context.Context, limit time.Duration, run func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()

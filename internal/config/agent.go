@@ -20,8 +20,8 @@ type Agent struct {
 	EventAge time.Duration
 }
 
-// DefaultAgent returns how an agent does it that is told nothing. More than two hundred processes that crash together
-// are started again as fast as the host can, and ten thousand within two minutes.
+// DefaultAgent returns the default settings of an agent. If more than two hundred processes crash together, they are
+// relaunched as fast as the host can; ten thousand within two minutes.
 func DefaultAgent() Agent {
 	return Agent{
 		LimitInterval: 5 * time.Second, Flaps: 3, FlapWindow: 10 * time.Minute, RelaunchBurst: 500, RelaunchRate: 100,
@@ -29,7 +29,7 @@ func DefaultAgent() Agent {
 	}
 }
 
-// flagSet is where flags are declared.
+// flagSet is the set in which flags are declared.
 type flagSet interface {
 	DurationVar(p *time.Duration, name string, value time.Duration, usage string)
 	IntVar(p *int, name string, value int, usage string)

@@ -10,11 +10,11 @@ import (
 // SocketName is the name of a server's local socket in its data directory.
 const SocketName = "drover.sock"
 
-// Client is what the command line is told by its environment.
+// Client holds the settings of the command line from its environment.
 type Client struct {
-	// Socket is where a server of the default data directory listens.
+	// Socket is the path at which a server of the default data directory listens.
 	Socket string
-	// Server, AppCode and AppSecret are those of a server elsewhere; empty where they are not given.
+	// Server, AppCode and AppSecret select a remote server; empty if they are not set.
 	Server    string
 	AppCode   string
 	AppSecret string

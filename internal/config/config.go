@@ -13,21 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultHTTP is where drover dev listens.
+// defaultHTTP is the address at which drover dev listens.
 const defaultHTTP = "127.0.0.1:7350"
 
-// Dev is what drover dev is told.
+// Dev holds the settings of drover dev.
 type Dev struct {
 	DataDir string
 	HTTP    string
-	// AgentCloud, AgentIP and AgentID are what callers name the local agent by.
+	// AgentCloud, AgentIP and AgentID name the local agent for callers.
 	AgentCloud int
 	AgentIP    string
 	AgentID    string
-	// TrustedGateways are the peers that are believed, on the paths of a gateway's backends, whom they call for. None
-	// by default.
+	// TrustedGateways are the peers that may name the caller on the paths of a gateway's backends. The default is none.
 	TrustedGateways Prefixes
-	// LoginURL is a BlueKing login service that knows users' sessions; empty for none.
+	// LoginURL is a BlueKing login service that knows users' sessions; empty means none.
 	LoginURL  string
 	Bootstrap Bootstrap
 	// Agent is how the local agent watches over its processes.
@@ -40,13 +39,13 @@ type Bootstrap struct {
 	AppSecret string
 }
 
-// Limits of the callers' API.
+// The limits of the API.
 const (
 	maxAppCode   = 32
 	maxAppSecret = 128
 )
 
-// DefaultDev returns the values of drover dev when it is told nothing.
+// DefaultDev returns the default settings of drover dev.
 func DefaultDev() Dev {
 	return Dev{DataDir: DataDir(), HTTP: defaultHTTP, AgentIP: "127.0.0.1", Agent: DefaultAgent()}
 }
@@ -74,7 +73,7 @@ func FromEnvironment() Bootstrap {
 	}
 }
 
-// Validate reports everything that is wrong, and makes the data directory absolute.
+// Validate returns an error with every invalid setting, and makes the data directory absolute.
 func (d *Dev) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -100,7 +99,7 @@ func (d *Dev) Validate() error {
 	return errors.Join(append(faults, d.Bootstrap.Validate(), d.Agent.Validate())...)
 }
 
-// Validate reports what is wrong. It quotes no secret.
+// Validate returns an error if a setting is invalid. The error does not quote a secret.
 func (b Bootstrap) Validate() error {
 	const names = "DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected "
 	switch {
@@ -116,7 +115,7 @@ func (b Bootstrap) Validate() error {
 // Hold is a data directory that this process has to itself.
 type Hold struct {
 	file *os.File
-	// made is the directory if Lock has made it, else "".
+	// made is the directory if Lock has created it, else "".
 	made string
 }
 
@@ -152,8 +151,8 @@ func Lock(dir string) (*Hold, error) {
 	return &Hold{f, made}, nil
 }
 
-// Close lets others have the directory. One that Lock has made, and that nothing was put into, is removed: a start that
-// was refused leaves no trace.
+// Close releases the directory. If Lock created the directory and it is still empty, Close removes it, so that a failed
+// start leaves no trace.
 func (h *Hold) Close() error {
 	if h.made != "" {
 		if entries, err := os.ReadDir(h.made); err == nil && len(entries) == 1 && entries[0].Name() == lockName {

@@ -12,9 +12,9 @@ const (
 	longestChallenge  = 31
 )
 
-// SignChallenge signs a broker's challenge, which proves that the client holds the key. Anybody may pose as a broker
-// and choose the text to sign. So SignChallenge signs only texts in the form of a challenge: letters, digits, '-' and
-// '_'. No other signed text has this form.
+// SignChallenge signs a broker's challenge, which proves that the client holds the key. Anyone may pose as a broker and
+// choose the text to sign. So SignChallenge signs only texts in the form of a challenge: letters, digits, '-' and '_'.
+// No other signed text has this form.
 func SignChallenge(key nkeys.KeyPair, challenge []byte) ([]byte, error) {
 	if len(challenge) < shortestChallenge || len(challenge) > longestChallenge {
 		return nil, fmt.Errorf("challenge of %d bytes refused: expected %d to %d", len(challenge), shortestChallenge,

@@ -128,7 +128,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	if cfg.Broker != nil {
 		o.InProcessServer, o.Servers = inspectedBroker{cfg.Broker, &c.admission}, []string{"nats://in-process"}
 	} else if cfg.TLS != nil {
-		o.Secure, o.TLSHandshakeFirst = true, true // by the dialer
+		o.Secure, o.TLSHandshakeFirst = true, true // the dialer does the TLS handshake
 	}
 	o.UserJWT = cfg.token
 	o.SignatureCB = func(challenge []byte) ([]byte, error) { return SignChallenge(cfg.Identity.Key, challenge) }
@@ -136,7 +136,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 		ctx: dialing, tls: c.logTLSFailure(cfg.TLS), unreached: c.unreached,
 		admission: &c.admission,
 	}
-	o.SkipHostLookup = true // the name is what TLS asks for; the dialer looks it up
+	o.SkipHostLookup = true // TLS verifies the name; the dialer looks it up
 	o.Timeout = shakeTimeout
 	o.PingInterval = pingInterval
 	o.MaxPingsOut = maxPingsOut
@@ -152,7 +152,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o.ConnectedCB = func(nc *nats.Conn) { c.up(nc.ConnectedUrlRedacted(), up) }
 	o.ReconnectedCB = o.ConnectedCB
 	o.DisconnectedErrCB = func(_ *nats.Conn, err error) { c.down(err) }
-	// Close is silent, so only an error that the library does not know leads here.
+	// Close makes no callbacks, so only an error that the library does not know leads here.
 	o.ClosedCB = func(nc *nats.Conn) { c.log.Error("fabric connection closed for good", "error", nc.LastError()) }
 	o.ReconnectErrCB = func(_ *nats.Conn, err error) { c.unreached(err) }
 	o.AsyncErrorCB = func(_ *nats.Conn, sub *nats.Subscription, err error) {
@@ -210,7 +210,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.last != nil {
-		_ = d.last.Close() // closed already, but for that
+		_ = d.last.Close() // already closed, except for a failed TLS handshake
 		d.last = nil
 	}
 	conn, err := d.reach(network, address)
@@ -243,7 +243,7 @@ func (d *dialer) reach(network, address string) (conn net.Conn, err error) {
 			return nil, err
 		}
 	}
-	//nolint:gosec // nobody gains by guessing it
+	//nolint:gosec // not a secret
 	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
 	by := net.Dialer{Timeout: connectTimeout}
 	for _, one := range addresses {
@@ -276,7 +276,7 @@ func (c *ctxConn) Close() error {
 
 // fullJitter returns a random delay before the n-th attempt (from 1), so that a fleet does not reconnect all at once.
 func fullJitter(n int) time.Duration {
-	return rand.N(min(longestDelay, firstDelay<<min(n-1, 10))) //nolint:gosec // nobody gains by guessing it
+	return rand.N(min(longestDelay, firstDelay<<min(n-1, 10))) //nolint:gosec // not a secret
 }
 
 func (c *Conn) up(url string, first func()) {
@@ -349,7 +349,7 @@ func (c *Conn) Elsewhere() {
 		return
 	}
 	c.log.Warn("closed fabric connection to use another address", "url", c.nc.ConnectedUrlRedacted())
-	if err := c.nc.ForceReconnect(); err != nil { // it was closed
+	if err := c.nc.ForceReconnect(); err != nil { // the connection was closed
 		c.log.Debug("cannot close fabric connection", "error", err)
 	}
 }

@@ -19,7 +19,7 @@ const (
 	MaxFromAgents = 1<<20 + 64<<10
 )
 
-// Reasons why a request was not answered.
+// The reasons why a request has no answer.
 var (
 	// ErrNobody means that the subject has no subscriber now. The error is immediate.
 	ErrNobody = errors.New("no subscriber on the subject")
@@ -47,7 +47,7 @@ const ServerArea = "server"
 // stop in time.
 type Handler = func(ctx context.Context, subject string, data []byte) []byte
 
-// inboxRoot begins every inbox.
+// inboxRoot is the first part of every inbox.
 const inboxRoot = "_INBOX"
 
 // InboxPrefix returns the subject prefix of the inboxes of a public key. Only its holder may listen there, and a

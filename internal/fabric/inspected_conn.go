@@ -19,8 +19,8 @@ const (
 	maxErrors = 32
 )
 
-// survived reports whether the library continues or reconnects after an error of a broker. After any other error it
-// gives up for good.
+// survived reports whether the library continues or reconnects after an error of a broker. After any other error the
+// library never reconnects.
 func survived(said string) bool {
 	switch said {
 	case "stale connection", "maximum connections exceeded", "maximum account active connections exceeded",
@@ -44,7 +44,7 @@ func survived(said string) bool {
 const longestHeader = 1 << 10
 
 // inspectedConn is a connection to a broker that may be hostile. The library trusts the lengths that a broker sends,
-// and a wrong length ends the process. It also reads headers, which anybody may send, before it checks whether a
+// and a wrong length ends the process. It also reads headers, which anyone may send, before it checks whether a
 // subscriber wants the message. So inspectedConn checks the bytes first. It closes the connection on input that no
 // drover broker sends, and drops messages with long headers.
 type inspectedConn struct {
@@ -59,7 +59,7 @@ type inspectedConn struct {
 	// arrive completely.
 	admission  *requestAdmission
 	dropped    func()
-	errorCount int // complaints
+	errorCount int // error lines of the broker
 	bad        error
 }
 
@@ -107,11 +107,11 @@ func (c *inspectedConn) Read(p []byte) (n int, err error) {
 
 // ready reports whether next has bytes without waiting.
 func (c *inspectedConn) ready() bool {
-	there, _ := c.in.Peek(c.in.Buffered()) // of what there is
+	there, _ := c.in.Peek(c.in.Buffered()) // the buffered bytes
 	return len(c.out) > 0 || c.payload > 0 && len(there) > 0 || c.payload == 0 && bytes.IndexByte(there, '\n') >= 0
 }
 
-// next reads a part of a line or of a message; nothing if it is dropped.
+// next reads a part of a line or of a message; it returns nothing for a dropped message.
 func (c *inspectedConn) next(p []byte) (n int, err error) {
 	if len(c.out) > 0 {
 		n = copy(p, c.out)
@@ -184,7 +184,7 @@ func (c *inspectedConn) read(line string) error {
 	return fmt.Errorf("broker sends an unknown command: %.100q", line)
 }
 
-// message notes the length of the message after a line.
+// message stores the length of the message after a line.
 func (c *inspectedConn) message(verb, rest string) error {
 	fields := strings.Fields(rest)
 	least := len([]string{"subject", "subscription", "size"})
@@ -215,7 +215,7 @@ func (c *inspectedConn) message(verb, rest string) error {
 	return nil
 }
 
-// miss notes a message that does not arrive completely.
+// miss reports a message that does not arrive completely.
 func (c *inspectedConn) miss(err error) {
 	if timeout, is := errors.AsType[net.Error](err); is && timeout.Timeout() || c.payload == 0 || c.dropped == nil {
 		return
@@ -232,7 +232,7 @@ func (c *inspectedConn) complaint(text string) error {
 	if c.errorCount++; c.errorCount > maxErrors {
 		return fmt.Errorf("broker sends more than %d errors", maxErrors)
 	}
-	// The same as in the library.
+	// The library trims the text in the same way.
 	if said := strings.TrimLeft(strings.TrimRight(strings.TrimSpace(text), "'"), "'"); survived(strings.ToLower(said)) {
 		return nil
 	}

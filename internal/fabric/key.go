@@ -74,7 +74,7 @@ func (k *cachedKey) PublicKey() (string, error) { return k.public, nil }
 func (k *cachedKey) Sign(input []byte) ([]byte, error) { return ed25519.Sign(k.private, input), nil }
 
 func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
-	// O_NONBLOCK: opening must not wait for the other end of a FIFO.
+	// O_NONBLOCK: open(2) must not wait for the other end of a FIFO.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read key file: %w", err)

@@ -14,24 +14,24 @@ const (
 	shortRequest      = 16 << 10
 )
 
-// requestAdmission decides, before a request is read, whether anybody wants it: what is left out costs nothing but its
-// way here. Services may overlap: which of them gets a request is not known when it begins.
+// requestAdmission decides, before a request is read, whether a service wants it. So a dropped request costs only its
+// transfer. Services may overlap: at the start of a request it is unknown which of them gets it.
 type requestAdmission struct {
 	mu       sync.Mutex
-	subjects []string // those of ServeEach
-	// inflight are the requests under way by their subjects, and waiting are the bytes of those that have no worker
+	subjects []string // the subjects of ServeEach
+	// inflight has the open requests by their subjects. waitingBytes is the size of the requests that have no worker
 	// yet.
 	inflight     map[string]*request
 	waitingBytes int
 }
 
-// request is one that is under way: from its first byte to its answer.
+// request is an open request: from its first byte to its answer.
 type request struct {
 	size  int
-	taken bool // by a worker
+	taken bool // a worker has it
 }
 
-// setServices replaces the services. Whoever is under way is forgotten: a service that has ended may leave requests
+// setServices replaces the services. It forgets all open requests, because a service that has ended may leave requests
 // behind.
 func (a *requestAdmission) setServices(services map[*service]struct{}) {
 	a.mu.Lock()
@@ -67,14 +67,14 @@ func (a *requestAdmission) admit(subject string, size int) (left bool, lost func
 	return false, func() { a.over(subject) }
 }
 
-// taken says that the request on a subject no longer waits.
+// taken records that the request on a subject has a worker.
 func (a *requestAdmission) taken(subject string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.take(a.inflight[subject])
 }
 
-// over says that the request on a subject is no longer under way.
+// over records that the request on a subject is no longer open.
 func (a *requestAdmission) over(subject string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

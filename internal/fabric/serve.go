@@ -22,7 +22,7 @@ type service struct {
 	cancel  context.CancelFunc
 	stop    func()
 
-	// alone says that of each subject one request is under way at a time, from the moment when it is read
+	// alone limits each subject to one open request at a time, from the moment when the request is read
 	// (requestAdmission).
 	alone bool
 }
@@ -114,7 +114,7 @@ func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
 		defer func() { <-s.slots }()
 		data := s.answer(ctx, m.Subject, m.Data)
 		if s.alone {
-			s.conn.admission.over(m.Subject) // before the next request, which the answer brings about
+			s.conn.admission.over(m.Subject) // before the next request, which the answer triggers
 		}
 		s.reply(m, data)
 	})
@@ -141,7 +141,7 @@ func (s *service) end(ctx context.Context) {
 	grace := time.AfterFunc(drainLimit, s.cancel)
 	defer grace.Stop()
 	s.drain(ctx)
-	// It fails only if the subscription has ended already.
+	// This fails only if the subscription has already ended.
 	_ = s.sub.Unsubscribe()
 	<-s.drained
 	s.running.Wait()

@@ -44,10 +44,10 @@ func ReadJobAgents(body []byte) ([]Target, error) {
 // ReadAgentIDs reads the body of list_agent_state and list_agent_info, which may name hosts too.
 func ReadAgentIDs(body []byte) ([]Target, error) { return ReadAgentHosts(body) }
 
-// Upgrade asks for a host to be known by an id beside its address.
+// Upgrade asks for an agent id for a host, in addition to its address.
 type Upgrade struct {
 	Target Target
-	// ID is the agent id to be; the host's own cloud:ip takes an earlier one back.
+	// ID is the new agent id; the host's own cloud:ip cancels an earlier one.
 	ID string
 }
 
@@ -57,8 +57,8 @@ type upgradeBody struct {
 	IDs   []Str  `json:"hosts[].bk_agent_id"`
 }
 
-// ReadUpgrade reads the body of upgrade_to_agent_id. It refuses an id that reads as the address of another host:
-// whoever asks for that host would reach this one.
+// ReadUpgrade reads the body of upgrade_to_agent_id. It rejects an id that looks like the address of another host,
+// because calls for that host would reach this host.
 func ReadUpgrade(body []byte) ([]Upgrade, error) {
 	var b upgradeBody
 	if err := scan(body, b.read); err != nil {
@@ -77,7 +77,7 @@ func ReadUpgrade(body []byte) ([]Upgrade, error) {
 		if err := checkTarget(id, field); err != nil {
 			return nil, err
 		}
-		if strings.ContainsAny(id.value, " *?") { // it would be a pattern wherever hosts are named
+		if strings.ContainsAny(id.value, " *?") { // such an id would be a pattern wherever a call names hosts
 			return nil, misreadf("%s holds a blank, * or ?", field())
 		}
 		if h := HostOf(id.value); h.IP != "" && !sameAddress(h, t.Host) {
@@ -88,16 +88,16 @@ func ReadUpgrade(body []byte) ([]Upgrade, error) {
 	return out, nil
 }
 
-// Codes of an agent's state on the wire. Only agentRunning counts as alive anywhere.
+// The codes of an agent's state on the wire. Only agentRunning counts as alive.
 const (
 	agentUnknown = -1
 	agentRunning = 2
 )
 
-// runModeAgent tells an agent from a proxy, which is 0.
+// runModeAgent is the run mode of an agent; 0 is that of a proxy.
 const runModeAgent = 1
 
-// Agent is what is known of one agent, for a row about it.
+// Agent is the data of one agent for a row.
 type Agent struct {
 	// Asked is the id in the caller's spelling; Host the agent's address, as far as it is known.
 	Asked   string
@@ -109,8 +109,8 @@ type Agent struct {
 	Arch    string // such as "x86_64"
 	CPUs    int
 	Memory  int64 // bytes
-	// Started, Seen and Linked are Unix milliseconds: the start of the agent, its last word, the beginning of its
-	// present link; 0 where that is not known.
+	// Started, Seen and Linked are Unix milliseconds: the start of the agent, its last message, and the beginning of
+	// its present link; 0 if unknown.
 	Started, Seen, Linked int64
 }
 
@@ -133,7 +133,7 @@ func StateOf(a Agent) AgentState {
 	}
 }
 
-// AgentInfo is one element of list_agent_info. What is not measured is 0 or empty.
+// AgentInfo is one element of list_agent_info. A figure that drover does not measure is 0 or empty.
 type AgentInfo struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -206,7 +206,7 @@ type AgentVersion struct {
 	ParentPort int    `json:"parent_port"`
 }
 
-// VersionOf returns what get_agent_info says of the agent.
+// VersionOf returns the value of get_agent_info for an agent.
 func VersionOf(a Agent) AgentVersion {
 	return AgentVersion{IP: a.Host.IP, Version: a.Version, Cloud: a.Host.Cloud}
 }

@@ -2,8 +2,8 @@ package gse
 
 import "encoding/json"
 
-// The readers below fill in the fields of their structs by the names of the tags. A member that is there again is read
-// over what it was.
+// The readers below fill the fields of their structs, by the names in the tags. A repeated member is read over the
+// earlier value.
 
 func (b *multiBody) read(s *scanner) {
 	const list = "proc_operate_req"
@@ -35,7 +35,7 @@ func (b *operateBody) read(s *scanner) {
 	})
 }
 
-// member reads a member of a body that may be one of the targets.
+// member reads one member of a body; targets has hosts and agent_id_list.
 func (b *targets) member(name []byte, s *scanner) {
 	switch string(name) {
 	case "hosts":
@@ -83,7 +83,7 @@ func (m *meta) read(field string, s *scanner) {
 		case "name":
 			s.scalar(&m.Name)
 		case "labels":
-			m.Labels = append(json.RawMessage(nil), s.value()...) // it is kept for longer than the body
+			m.Labels = append(json.RawMessage(nil), s.value()...) // it outlives the body
 		default:
 			s.value()
 		}
@@ -263,7 +263,7 @@ func (b *groupsBody) read(s *scanner) {
 		}
 		b.Groups = nil
 		if s.peek() == '[' {
-			b.Groups = []poolBody{} // which is not the same as none
+			b.Groups = []poolBody{} // an empty list differs from a missing list
 		}
 		s.array(list, func() {
 			b.Groups = append(b.Groups, poolBody{})
@@ -344,7 +344,7 @@ func (b *upgradeBody) read(s *scanner) {
 	})
 }
 
-// member reads a member of a body that may be one of the scope.
+// member reads one member of a body; jobScope has the fields of the scope.
 func (b *jobScope) member(name []byte, s *scanner) {
 	switch string(name) {
 	case "bk_biz_id":
@@ -444,8 +444,8 @@ func (p *jobPolicy) member(name []byte, s *scanner) {
 	}
 }
 
-// ReadTexts reads those members of an object that are texts by the names in the map; the others and what is no object
-// stay as they are.
+// ReadTexts reads the members of an object that are in the map, as texts, and ignores all other members. If object is
+// not a JSON object, the texts stay unchanged.
 func ReadTexts(object []byte, texts map[string]*Str) error {
 	return scan(object, func(s *scanner) {
 		s.object("", func(name []byte) {

@@ -10,7 +10,7 @@ import (
 	"drover/internal/process"
 )
 
-// Item is what a poll knows of one operation on one process of one agent.
+// Item is the state of one operation on one process of one agent, for a poll.
 type Item struct {
 	// Asked is the agent in the caller's spelling; IP its address, as far as it is known.
 	Asked      string
@@ -21,7 +21,7 @@ type Item struct {
 	SetupPath  string
 	FuncID     string
 	InstanceID string
-	// Outcome is nil while the operation goes on.
+	// Outcome is nil while the operation is under way.
 	Outcome *process.Outcome
 }
 
@@ -29,7 +29,7 @@ type Item struct {
 type Entry struct {
 	ErrorCode int    `json:"error_code"`
 	ErrorMsg  string `json:"error_msg"`
-	// Content is a string, except in a finished result of JOB, where it is a document.
+	// Content is a string, except in a finished result of JOB, which has a document.
 	Content any `json:"content"`
 }
 
@@ -52,7 +52,7 @@ func JobResult(it Item, now time.Time) Entry {
 	outcome.Text = respelt(outcome.Text, jobField)
 	it.Outcome = &outcome
 	entry := entryOf(it.Outcome)
-	// JOB shows the binary's name in both places where GSE shows the process's name in one.
+	// JOB shows the binary's name in both fields; GSE shows the process's name in one of them.
 	entry.Content = document(it, procName(it), now)
 	return entry
 }
@@ -67,8 +67,8 @@ func RegistrationResult(it Item) Entry {
 
 func handling() Entry { return Entry{ErrorCode: CodeHandling, ErrorMsg: textHandling, Content: ""} }
 
-// entryOf returns the entry without its content. Callers compare what success says: a hint beside it is for others to
-// show.
+// entryOf returns the entry without its content. The message of a success is always the same text, because callers
+// compare it; hints are shown elsewhere.
 func entryOf(o *process.Outcome) Entry {
 	if o.Fault == process.None {
 		return Entry{ErrorCode: CodeSuccess, ErrorMsg: process.Success, Content: ""}
@@ -76,8 +76,8 @@ func entryOf(o *process.Outcome) Entry {
 	return Entry{ErrorCode: Code(o.Fault), ErrorMsg: respelt(o.Text, gseField), Content: ""}
 }
 
-// respelt puts a fault that an agent found, whose text begins with the field, into the words of the caller, whom the
-// agent does not know. A text that begins otherwise may hold the output of a command, and stays.
+// respelt replaces the field at the start of a fault by the caller's name for it, because the agent does not know the
+// caller. It does not change a text that begins otherwise, because the text may contain the output of a command.
 func respelt(text string, spelt func(field string) string) string {
 	if !strings.HasPrefix(text, "spec.") {
 		return text
@@ -89,10 +89,11 @@ func respelt(text string, spelt func(field string) string) string {
 	return spelt(text[:end]) + text[end:]
 }
 
-// gseField is a field of a spec as every GSE caller knows it: the policy goes by several names.
+// gseField is the name of a spec's field that every GSE caller knows: the policy has several names.
 func gseField(field string) string { return strings.TrimPrefix(field, "spec.monitor_policy.") }
 
-// document returns what content says, for failures too: callers decode the content of every key once none is at 115.
+// document returns the value of content, for failures too: callers decode the content of every key as soon as no key
+// is at 115.
 func document(it Item, processName string, now time.Time) any {
 	if it.Op == process.Query {
 		return query(it, processName, now)
@@ -124,12 +125,13 @@ type (
 	}
 )
 
-// The document of a query; there is always exactly one process with exactly one instance.
+// The document of a query. It always has exactly one process with exactly one instance.
 type (
 	queryDocument struct {
 		IP      string `json:"ip"`
 		AgentID string `json:"bk_agent_id"`
-		// LocalTime is local and UTCTime is UTC, under names that say otherwise. Both are empty where nothing was seen.
+		// LocalTime is the local time and UTCTime is UTC, although their JSON names suggest otherwise. Both are empty
+		// if the process was never seen.
 		LocalTime string         `json:"utctime"`
 		UTCTime   string         `json:"utctime2"`
 		Timezone  int            `json:"timezone"` // hours east of UTC
@@ -139,7 +141,7 @@ type (
 		ProcName string     `json:"procname"`
 		Instance []instance `json:"instance"`
 	}
-	// instance has the JSON types that strict readers insist on: utime, stime and freeVMem are strings.
+	// instance has the JSON types that strict readers require: utime, stime and freeVMem are strings.
 	instance struct {
 		ProcessName string `json:"processName"`
 		queryUsage
@@ -163,7 +165,7 @@ type (
 		Disk        int     `json:"diskSize"` // not measured: always -1
 		UserTime    string  `json:"utime"`
 		SystemTime  string  `json:"stime"`
-		FreeVirtual string  `json:"freeVMem"` // has no meaning on Linux: always "0"
+		FreeVirtual string  `json:"freeVMem"` // meaningless on Linux: always "0"
 		Threads     int     `json:"threadCount"`
 	}
 )
@@ -219,7 +221,7 @@ func instanceOf(s process.Status, processName string, hosted bool, zone *time.Lo
 	return i
 }
 
-// procName returns the executable's name: the one that was sent, else the one of the spec in force.
+// procName returns the name of the executable: from the request, else from the spec in force.
 func procName(it Item) string {
 	if it.ProcName == "" && it.Outcome.Status != nil {
 		return it.Outcome.Status.ProcName
@@ -234,13 +236,13 @@ func hoursEast(t time.Time) int {
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) }
 
-// text returns the document as the string that GSE callers decode once more.
+// text returns the document as a string, which GSE callers decode again.
 func text(document any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(document); err != nil {
-		return "" // not reached: strings, integers and floats that came out of JSON always go back into it
+		return "" // unreachable: strings, integers and floats from JSON always encode again
 	}
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }

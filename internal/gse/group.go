@@ -10,10 +10,10 @@ import (
 	"drover/internal/process"
 )
 
-// GroupSetting is what set_process_group_info asks for. The process of the operation has no name, only a namespace.
+// GroupSetting is the request of set_process_group_info. The process of the operation has no name, only a namespace.
 type GroupSetting struct {
 	Operation
-	// Groups are those that each target is to have from now on, and no others.
+	// Groups are all groups that each target has from now on.
 	Groups []process.Group
 }
 
@@ -26,7 +26,7 @@ type GroupRow struct {
 	Usage    GroupUsage    `json:"usage"`
 }
 
-// groupResource is what a group grants: limits are percent of the whole machine, a weight is 0 or 1.
+// groupResource is the resources of a group: limits are a percentage of the whole machine, a weight is 0 or 1.
 type groupResource struct {
 	CPULimit  float64 `json:"cpu_pool_limit"`
 	MemLimit  float64 `json:"mem_pool_limit"`
@@ -34,8 +34,8 @@ type groupResource struct {
 	MemWeight int     `json:"mem_pool_weight"`
 }
 
-// GroupUsage is what the processes of the namespace use together at present, in percent of the whole machine, and how
-// many were measured. It is drover's own.
+// GroupUsage is the present use of all processes of the namespace together, in percent of the whole machine, and the
+// number of measured processes. Only drover has it.
 type GroupUsage struct {
 	CPU       float64 `json:"cpu"`
 	Mem       float64 `json:"mem"`
@@ -66,7 +66,7 @@ type (
 	}
 )
 
-// ReadSetGroups reads the body of set_process_group_info. An error means that there is no key to answer for.
+// ReadSetGroups reads the body of set_process_group_info. After an error there is no key for an answer.
 func ReadSetGroups(body []byte) (GroupSetting, error) {
 	var b groupBody
 	if err := scan(body, b.read); err != nil {
@@ -96,7 +96,7 @@ func ReadGetGroups(body []byte) (namespace string, targets []Target, err error) 
 	return b.list()
 }
 
-// list returns the namespace and the hosts that are named. Their keys are those of the first generation, without a
+// list returns the namespace and the hosts of a request. Their keys have the form of the first generation, without a
 // name.
 func (b *groupBody) list() (string, []Target, error) {
 	namespace, err := b.Meta.namespace("")
@@ -118,7 +118,7 @@ func groupKey(t Target, id process.ID) string {
 	return strconv.Itoa(h.Cloud) + ":" + strconv.Itoa(h.Supplier) + ":" + h.IP + ":" + id.Namespace
 }
 
-// groups reads the groups; of those with the same id the last one counts.
+// groups reads the groups. Of groups with the same id the last counts.
 func (b *groupBody) groups() ([]process.Group, *process.Error) {
 	if n := len(b.Spec.Groups); n > maxGroups {
 		return nil, process.Errorf(process.Failed, "spec.process_group has %d entries: expected at most %d", n,
@@ -151,7 +151,7 @@ func (b *groupBody) groups() ([]process.Group, *process.Error) {
 	return groups, problemOf(r.faults)
 }
 
-// pool reads the limit of a pool; absent, zero and less are no limit, which is 0.
+// pool reads the limit of a pool. 0 is no limit, and so is a missing or a negative value.
 func (r *reader) pool(field string, v Float) float64 {
 	n := r.number(field, v)
 	if n > 100 {
@@ -180,5 +180,5 @@ func GroupRowOf(namespace string, h Host, g process.Group, usage GroupUsage) Gro
 	}
 }
 
-// hundredths rounds what is a sum of numbers of two decimals.
+// hundredths rounds a sum of numbers with two decimals.
 func hundredths(v float64) float64 { return math.Round(v*100) / 100 }

@@ -6,13 +6,13 @@ package gse
 
 import "drover/internal/process"
 
-// Codes of one process's result. Every other code comes from Code.
+// The codes of one process's result. All other codes come from Code.
 const (
 	CodeSuccess  = 0
 	CodeHandling = 115
 )
 
-// textHandling is the error_msg of a result that is not there yet.
+// textHandling is the error_msg of a result that does not exist yet.
 const textHandling = "handling"
 
 // Code returns the error_code of a fault. A fault it does not know is a plain failure.

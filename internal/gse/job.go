@@ -8,8 +8,8 @@ import (
 	"drover/internal/process"
 )
 
-// JOB's process APIs are a facade on the same agents: a flat spec, a scope instead of a namespace, and processes that
-// are named by their value_key.
+// JOB's process APIs are a facade on the same agents: a flat spec, a scope in place of a namespace, and processes
+// named by their value_key.
 
 type (
 	jobScope struct {
@@ -28,14 +28,14 @@ type (
 		PIDPath   Str `json:"pid_path"`
 		CfgPath   Str `json:"cfg_path"`
 		LogPath   Str `json:"log_path"`
-		// operate_process calls the owner contact, manage_proc calls him proc_owner.
+		// The owner is contact in operate_process and proc_owner in manage_proc.
 		Contact    Str    `json:"contact"`
 		Owner      Str    `json:"proc_owner"`
 		FuncID     Str    `json:"func_id"`
 		InstanceID Str    `json:"instance_id"`
 		ValueKey   Str    `json:"value_key"`
 		Account    Str    `json:"account"`
-		Extension  Str    `json:"cmd_shell_ext"` // of operate_proc only
+		Extension  Str    `json:"cmd_shell_ext"` // only in operate_proc
 		Hosts      []host `json:"ip_list"`
 		jobCommands
 		jobPolicy
@@ -64,7 +64,7 @@ func ReadJobOperate(body []byte) ([]Operation, error) {
 	return readJob(body, process.OpOfGSE, requiredToOperate)
 }
 
-// requiredToOperate returns the name of a required field that has no text.
+// requiredToOperate returns the name of a required field that is blank.
 func requiredToOperate(p *jobProcess) (string, Str) {
 	switch {
 	case p.SetupPath.blank():
@@ -117,7 +117,7 @@ func ReadJobResult(body []byte) (string, error) {
 	return taskID(field, task)
 }
 
-// readJob reads either operating call; blank returns the name of a required field that has no text.
+// readJob reads the body of either operating call; blank returns the name of a required field that is blank.
 func readJob(body []byte, meaning func(int64) (process.Op, bool),
 	blank func(*jobProcess) (string, Str),
 ) ([]Operation, error) {
@@ -173,7 +173,7 @@ func (b *jobBody) operations(meaning func(int64) (process.Op, bool),
 	return ops, nil
 }
 
-// namespace returns where the processes of the scope live. Either way of naming a scope is taken on either version.
+// namespace returns the namespace of the scope. Both versions accept both ways to name a scope.
 func (s *jobScope) namespace() (string, error) {
 	if s.ScopeType.blank() && s.ScopeID.blank() {
 		if err := s.Biz.required("bk_biz_id"); err != nil {
@@ -194,7 +194,7 @@ func (s *jobScope) namespace() (string, error) {
 	return "job:" + s.ScopeType.value + ":" + strconv.FormatInt(id, 10), nil
 }
 
-// key returns the name of the process: value_key, else setup_path and proc_name with a separator between them.
+// key returns the name of the process: value_key, else setup_path and proc_name joined by a separator.
 func (p *jobProcess) key(spec *process.Spec) string {
 	if p.ValueKey.value != "" {
 		return p.ValueKey.value
@@ -236,7 +236,7 @@ func (p *jobProcess) translate() (*process.Spec, []process.FieldFault) {
 		s.Identity.User = "root"
 	}
 	if s.Identity.SetupPath == "" {
-		// manage_proc may leave it out. A process that has no home runs its commands in the root directory.
+		// manage_proc may omit setup_path. The process then runs its commands in the root directory.
 		s.Identity.SetupPath = "/"
 	}
 	cycle := r.bounded("cycle_time", p.CycleTime, maxSeconds)
@@ -256,7 +256,7 @@ func (p *jobProcess) translate() (*process.Spec, []process.FieldFault) {
 	return s, r.faults
 }
 
-// percent reads a limit; what is no share of the machine means no limit.
+// percent reads a limit. A value that is not a percentage means no limit.
 func (r *reader) percent(field string, v Float) float64 {
 	if n := r.number(field, v); n > 0 && n <= 100 {
 		return n
@@ -264,13 +264,13 @@ func (r *reader) percent(field string, v Float) float64 {
 	return 0
 }
 
-// blank reports whether there is no text, or only white space.
+// blank reports whether the text is missing, empty or only white space.
 func (v Str) blank() bool { return strings.TrimSpace(v.value) == "" }
 
-// speltForJob names the field of a fault as a JOB caller does.
+// speltForJob replaces the field of a fault by JOB's name.
 func speltForJob(f process.FieldFault) process.FieldFault {
 	switch f.Field {
-	case "spec.monitor_policy.crontab_rule": // JOB has no other timetable than seconds
+	case "spec.monitor_policy.crontab_rule": // JOB's only timetable is in seconds
 		return process.FieldFault{
 			Field: "cycle_time",
 			Text:  "cycle_time is missing: type 0 (periodic) needs it, in seconds",

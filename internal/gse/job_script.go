@@ -7,8 +7,8 @@ import (
 	"drover/internal/process"
 )
 
-// What JOB's operate_proc fills in: a caller says where a process is, and everything else follows from scripts of fixed
-// names beside it.
+// The values that JOB's operate_proc fills in. A caller only says where a process is; scripts with fixed names in the
+// same directory do the rest.
 const (
 	scriptCPU       = 50
 	scriptMem       = 30
@@ -33,8 +33,7 @@ func ReadJobScripted(body []byte) ([]Operation, error) {
 	return b.operations(process.OpOfGSE, requiredToOperate)
 }
 
-// script replaces what a caller of operate_proc cannot say by what JOB makes of the rest, and reports false for a shell
-// that there is none of.
+// script fills in what a caller of operate_proc cannot say, as JOB does. It reports false for an unknown shell.
 func (p *jobProcess) script() bool {
 	dir, name := p.SetupPath.value, p.ProcName.value
 	var line func(verb string) Str
@@ -64,7 +63,7 @@ func (p *jobProcess) script() bool {
 	return true
 }
 
-// scriptKey is the index of the result: path and name with a separator of the path's own kind between them.
+// scriptKey is the key of the result: path and name, joined by the separator that the path uses.
 func scriptKey(dir, name string) string {
 	switch {
 	case strings.HasSuffix(dir, "/") || strings.HasSuffix(dir, `\`):
@@ -76,7 +75,7 @@ func scriptKey(dir, name string) string {
 	}
 }
 
-// share keeps a limit that is a percentage; a missing one and one outside of 0 to 100 become the given one.
+// share keeps a limit from 0 to 100. It replaces a missing limit and one out of that range by missing.
 func share(v Float, missing float64) Float {
 	if v.state == bad || v.state == given && v.value >= 0 && v.value <= 100 {
 		return v
@@ -88,7 +87,7 @@ func words(s string) Str { return Str{lenient[string]{value: s, state: given}} }
 
 func whole(n int64) Int { return Int{lenient[int64]{value: n, state: given}} }
 
-// shellWord quotes a word for /bin/sh, if it needs that.
+// shellWord quotes a word for /bin/sh if necessary.
 func shellWord(s string) string {
 	plain := s != "" && !strings.ContainsFunc(s, func(c rune) bool {
 		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') &&
@@ -100,15 +99,15 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// MeansJob reports whether a body is meant for JOB where the path leaves that open.
+// MeansJob reports whether a body is meant for JOB, if the path does not tell.
 func MeansJob(body []byte) bool {
 	var biz, scope, action Str
 	err := ReadTexts(body, map[string]*Str{"bk_biz_id": &biz, "bk_scope_id": &scope, "action": &action})
 	return err == nil && (biz.state != absent || scope.state != absent || action.state != absent)
 }
 
-// noProcess stands for the process in keys that name a host only.
+// noProcess is the process in keys that name only a host.
 func noProcess() process.ID { return process.ID{} }
 
-// agentKey is the key of a host itself.
+// agentKey is the key of a host.
 func agentKey(t Target, _ process.ID) string { return t.Asked() }

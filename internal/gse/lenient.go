@@ -11,9 +11,9 @@ import (
 	"drover/internal/clip"
 )
 
-// Callers send numbers as strings, strings as numbers, and null for anything. The types below take all of that. They
-// never fail: one value that cannot be read must not spoil a request that carries a thousand others, so it is
-// remembered as bad and reported by whoever knows the field's name and the keys it belongs to.
+// Callers send numbers as strings, strings as numbers, and null for anything. The types below accept all of that. They
+// never fail, because one unreadable value must not spoil a request with a thousand others. They mark the value as
+// bad; the code that knows the field's name and its keys reports it.
 
 type presence uint8
 
@@ -23,17 +23,17 @@ const (
 	bad
 )
 
-// shownBytes bounds how much of a value that cannot be read is shown to its sender.
+// shownBytes bounds how much of an unreadable value the sender sees.
 const shownBytes = 40
 
-// lenient is a value that was sent, or why there is none.
+// lenient is a value of a request, or the reason why there is none.
 type lenient[T any] struct {
 	value T
 	state presence
 	raw   string
 }
 
-// read takes what parse makes of the text of a scalar. The empty string counts as absent.
+// read parses the text of a scalar. The empty string counts as absent.
 func (v *lenient[T]) read(data []byte, parse func(text string) (T, bool)) {
 	*v = lenient[T]{}
 	text, state := scalarText(data)
@@ -51,7 +51,7 @@ func (v *lenient[T]) read(data []byte, parse func(text string) (T, bool)) {
 	v.state, v.raw = state, shown(data)
 }
 
-// fault says that the field cannot be read; nil where it can, or is absent.
+// fault says that the field is unreadable; nil if it is readable or absent.
 func (v lenient[T]) fault(field string) error {
 	if v.state != bad {
 		return nil
@@ -66,7 +66,7 @@ func (v lenient[T]) fault(field string) error {
 	}
 }
 
-// required is fault for a field that must be there.
+// required is fault for a required field.
 func (v lenient[T]) required(field string) error {
 	if v.state == absent {
 		return missing(field)
@@ -130,8 +130,8 @@ func scalarText(data []byte) (text string, state presence) {
 	}
 }
 
-// plainText returns the text of a JSON string that holds neither escapes nor anything beyond ASCII, as most do: those
-// can be taken as they stand.
+// plainText returns the text of a JSON string with ASCII only and without escapes, as most strings are: such a text
+// needs no decoding.
 func plainText(data []byte) (string, bool) {
 	if len(data) < 2 || data[len(data)-1] != '"' {
 		return "", false
@@ -149,12 +149,12 @@ func parseInt(text string) (int64, bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, true
 	}
-	// Floats hold integers exactly up to 2^53 only; beyond that a fraction could not be seen.
+	// A float holds integers exactly only up to 2^53; above that, a fraction would be lost.
 	f, ok := parseFloat(text)
 	return int64(f), ok && f == math.Trunc(f) && math.Abs(f) < 1<<53
 }
 
-// parseFloat accepts the number grammar of JSON only, which has no infinity, hexadecimal or underscore.
+// parseFloat accepts only JSON's grammar of numbers, which has no infinity, hexadecimal or underscore.
 func parseFloat(text string) (float64, bool) {
 	if text == "" || (text[0] != '-' && (text[0] < '0' || text[0] > '9')) || !json.Valid([]byte(text)) {
 		return 0, false

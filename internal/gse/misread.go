@@ -2,8 +2,8 @@ package gse
 
 import "fmt"
 
-// Misread is why a body cannot be acted on. It keeps what its text is made of, so that others can say it in another
-// language.
+// Misread says why a body cannot be processed. It keeps the format and the arguments of its text, so that others can
+// translate it.
 type Misread struct {
 	Format string
 	Args   []any

@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// ReadSync reads the body of sync_proc_status. Without a page it is the first one, as large as may be.
+// ReadSync reads the body of sync_proc_status. The default page is the first one, with MaxPage rows.
 func ReadSync(body []byte) (SyncQuery, error) {
 	var b syncBody
 	if err := scan(body, b.read); err != nil {
@@ -68,7 +68,7 @@ func ReadSync(body []byte) (SyncQuery, error) {
 	if limit.state == absent {
 		return q, nil
 	}
-	// A limit that is cut silently would make a caller that steps by it miss rows.
+	// If the limit were cut silently, a caller that steps by its limit would miss rows.
 	if limit.state == bad || limit.value < 1 || limit.value > MaxPage {
 		return SyncQuery{}, misreadf("page.limit is out of range: expected 1 to %d", MaxPage)
 	}
@@ -87,8 +87,8 @@ func ReadResult(body []byte) (string, error) {
 	return taskID(field, task)
 }
 
-// taskID refuses what cannot be a task's id. A caller that polls with an empty one has not looked at what its submit
-// was answered with, and must hear so.
+// taskID rejects a missing or an empty task id. A caller that polls with an empty id has not read the answer to its
+// submit, and must learn that.
 func taskID(field string, v Str) (string, error) {
 	if err := v.required(field); err != nil {
 		return "", err

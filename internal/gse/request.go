@@ -9,19 +9,18 @@ import (
 	"drover/internal/process"
 )
 
-// Operation is one thing asked of one process on many agents, whatever the family it was asked in.
+// Operation is one operation on one process of many agents, from any of the APIs.
 type Operation struct {
 	ID process.ID
 	Op process.Op
-	// Spec is nil when the caller sent none. Operations of one body that sent the same share it: it must not be
-	// changed.
+	// Spec is nil if the caller sent none. Operations of one body with the same spec share it: it must not be changed.
 	Spec    *process.Spec
 	Targets []Target
-	// Problem, when not nil, is the outcome of every target: the operation cannot be carried out as it was asked.
+	// Problem, if not nil, is the outcome of every target: the operation cannot be carried out.
 	Problem *process.Error
 }
 
-// Target is one agent as the caller spelt it: by AgentID where that is not empty, else by Host.
+// Target is one agent in the caller's spelling: AgentID, or Host if AgentID is empty.
 type Target struct {
 	// Key is the result key of the operation on this agent.
 	Key     string
@@ -37,7 +36,7 @@ func (t Target) Asked() string {
 	return t.Host.Agent()
 }
 
-// The request bodies. Keys that are not named here are ignored.
+// The request bodies. drover ignores keys that are not named here.
 type (
 	meta struct {
 		Namespace Str             `json:"namespace"`
@@ -64,7 +63,7 @@ type (
 	}
 )
 
-// ReadOperate reads the body of operate_proc_v2. An error means that there is no key to answer for; it names the field.
+// ReadOperate reads the body of operate_proc_v2. An error names the field; after it there is no key for an answer.
 func ReadOperate(body []byte) ([]Operation, error) {
 	var b operateBody
 	if err := scan(body, b.read); err != nil {
@@ -97,8 +96,8 @@ func ReadOperateMulti(body []byte) ([]Operation, error) {
 	return ops, nil
 }
 
-// ReadOperateRegistered reads the body of operate_proc, whose keys carry the supplier. The spec is the registered one,
-// and nil here, unless the body brings one along.
+// ReadOperateRegistered reads the body of operate_proc, whose keys contain the supplier. Spec is nil unless the body
+// has a spec; the registered spec applies then.
 func ReadOperateRegistered(body []byte) ([]Operation, error) {
 	var b operateBody
 	if err := scan(body, b.read); err != nil {
@@ -190,7 +189,7 @@ func (b *operateBody) operation(at string, seen specs) (Operation, error) {
 	return o, nil
 }
 
-// setOp takes over an op_type; one that means nothing is the problem of this operation alone.
+// setOp sets the operation of an op_type. An unknown op_type is a problem of this operation only.
 func (o *Operation) setOp(opType Int, meaning func(int64) (process.Op, bool)) {
 	if op, ok := meaning(opType.value); ok && opType.state == given {
 		o.Op = op
@@ -204,9 +203,9 @@ func (o *Operation) setOp(opType Int, meaning func(int64) (process.Op, bool)) {
 	o.Problem = process.Errorf(process.IllegalOp, "op_type %s is not an operation", shown)
 }
 
-// faults returns all that only the operation's own words show to be wrong with it; read is what could not be read, and
-// spelt names the field of a fault as the caller does. Query and unhost look at nothing but the name: callers send them
-// with an almost empty spec.
+// faults returns all faults that the operation itself shows. read has the unreadable fields, and spelt replaces the
+// field of a fault by the caller's name. Query and unhost use only the name: callers send them with an almost empty
+// spec.
 func (o *Operation) faults(read []process.FieldFault,
 	spelt func(process.FieldFault) process.FieldFault,
 ) []process.FieldFault {
@@ -224,7 +223,7 @@ func (o *Operation) faults(read []process.FieldFault,
 	}
 	for _, f := range spec.Faults(o.Op) {
 		f = spelt(f)
-		// What could not be read is empty now: that would be told twice.
+		// An unreadable field is empty now: do not report it twice.
 		if !slices.ContainsFunc(read, func(r process.FieldFault) bool { return r.Field == f.Field }) {
 			list = append(list, f)
 		}
@@ -232,7 +231,7 @@ func (o *Operation) faults(read []process.FieldFault,
 	return list
 }
 
-// fits refuses a spec that is too large to be kept with the operation, also one that the operation does not heed.
+// fits rejects a spec that is too large to store with the operation, even if the operation ignores the spec.
 func fits(field string, spec *process.Spec) error {
 	if n := spec.Size(); n > process.MaxSpec {
 		return misreadf("%s is %d bytes long in all: expected at most %d", field, n, process.MaxSpec)
@@ -240,20 +239,20 @@ func fits(field string, spec *process.Spec) error {
 	return nil
 }
 
-// settle sets the problem of an operation that cannot be carried out.
+// settle sets the problem of an operation with faults.
 func (o *Operation) settle(faults []process.FieldFault) {
 	if o.Problem == nil {
 		o.Problem = problemOf(faults)
 	}
 }
 
-// problemOf makes one problem of all faults; nil when there are none.
+// problemOf joins all faults into one problem; nil if there are none.
 func problemOf(faults []process.FieldFault) *process.Error {
 	problem, _ := errors.AsType[*process.Error](process.JoinFaults(faults))
 	return problem
 }
 
-// id returns the process that is meant; the two words must be there, whatever they are.
+// id returns the process of a request. Both names must be there; id does not check them further.
 func (m *meta) id(at string) (process.ID, error) {
 	namespace, err := m.namespace(at)
 	if err != nil {

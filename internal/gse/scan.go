@@ -8,38 +8,39 @@ import (
 	"unicode/utf8"
 )
 
-// A body may hold thousands of requests, each with a spec. encoding/json goes over every byte of them several times,
-// and asks each field by way of reflection; a scanner goes over them once. It reads as whatever filters, signs or
-// records in front of us does, which encoding/json does not: names match letter by letter, and of a repeated member the
-// last counts, whole. One value of the wrong shape does not keep the others from being read.
+// A body may have thousands of requests, each with a spec. encoding/json passes over every byte of them several times
+// and uses reflection for each field; a scanner passes over them once. The scanner also reads like the filters,
+// signers and recorders in front of drover, which encoding/json does not. Names match exactly, and the last of
+// repeated members replaces the earlier ones completely. A value of the wrong type does not prevent the scanner from
+// reading the others.
 
-// scanner reads JSON from left to right. When that is broken, the rest of it counts as read.
+// scanner reads JSON from left to right. After an error it treats the rest as read.
 type scanner struct {
 	data  []byte
 	at    int
 	depth int
-	// under is what the names of fields in errors begin with.
+	// under is the prefix of field names in errors.
 	under string
-	// broken says that the data is no JSON, since what stands at offset.
+	// broken says that the data is not JSON. offset is the position of the error.
 	broken bool
 	offset int
-	// wrong is the first value that is of the wrong type.
+	// wrong is the first value of the wrong type.
 	wrong *wrongType
-	// entries counts those of all lists that are read.
+	// entries counts the entries of all lists so far.
 	entries int
 }
 
-// maxEntries is how many entries all lists of a body may have together: requests, hosts, agents, processes, files. Each
-// takes more memory than its text.
+// maxEntries is how many entries all lists of a body may have together: requests, hosts, agents, processes, files. An
+// entry takes more memory than its text.
 const maxEntries = 100_000
 
 // wrongType is a value of the wrong type; the field is empty for the body itself.
 type wrongType struct{ field, kind string }
 
-// deepest is how deep values may be nested, which is what encoding/json allows.
+// deepest is the deepest nesting of values, the same as in encoding/json.
 const deepest = 10_000
 
-// scan has read read the one value that data holds. A value of the wrong type is named by its path.
+// scan calls read for the one value in data. An error about a value of the wrong type has its path.
 func scan(data []byte, read func(*scanner)) error {
 	s := scanner{data: data}
 	read(&s)
@@ -57,12 +58,12 @@ func scan(data []byte, read func(*scanner)) error {
 	return misreadf("%s is of the wrong type: %s", s.wrong.field, s.wrong.kind)
 }
 
-// Check returns nil if text is one JSON value, and else a *Misread that says where it is not.
+// Check returns nil if text is one JSON value, and else a *Misread with the position of the error.
 func Check(text []byte) error {
 	return scan(text, func(s *scanner) { s.value() })
 }
 
-// syntax says what keeps the data from being JSON.
+// syntax describes the error that makes the data invalid JSON.
 func (s *scanner) syntax() error {
 	switch {
 	case s.entries > maxEntries:
@@ -95,7 +96,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// next steps over a byte if it is the next token.
+// next skips a byte if it is the next token.
 func (s *scanner) next(c byte) bool {
 	if s.peek() != c {
 		return false
@@ -104,8 +105,8 @@ func (s *scanner) next(c byte) bool {
 	return true
 }
 
-// object reads an object, or null. Member is called with the name of each member, as it is spelt, and reads its value,
-// over what it may have read before by that name. Field is the name of the value in errors.
+// object reads an object, or null. It calls member with the name of each member; member reads the value, and may
+// overwrite an earlier value with that name. field is the name of the object in errors.
 func (s *scanner) object(field string, member func(name []byte)) {
 	if s.peek() != '{' {
 		s.other(field)
@@ -115,7 +116,7 @@ func (s *scanner) object(field string, member func(name []byte)) {
 		name  []byte
 		value *wrongType
 	}
-	var misreads []misread // of those members that count so far
+	var misreads []misread // of the members that count so far
 	before := s.wrong
 	s.list('}', func() {
 		name := s.name()
@@ -138,7 +139,7 @@ func (s *scanner) object(field string, member func(name []byte)) {
 	}
 }
 
-// below has read read with a prefix before the names of fields in errors.
+// below calls read with a prefix for the names of fields in errors.
 func (s *scanner) below(prefix string, read func()) {
 	outer := s.under
 	s.under += prefix + "."
@@ -146,7 +147,7 @@ func (s *scanner) below(prefix string, read func()) {
 	s.under = outer
 }
 
-// array is object for an array; element reads each element.
+// array is object for an array; it calls element for each element.
 func (s *scanner) array(field string, element func()) {
 	if s.peek() != '[' {
 		s.other(field)
@@ -164,7 +165,7 @@ func (s *scanner) array(field string, element func()) {
 	})
 }
 
-// list reads what stands between two brackets.
+// list reads the contents of two brackets.
 func (s *scanner) list(end byte, one func()) {
 	s.at++
 	if s.depth++; s.depth > deepest {
@@ -190,7 +191,7 @@ func (s *scanner) list(end byte, one func()) {
 	}
 }
 
-// other reads a value that is not of the type that is expected of the field.
+// other reads a value of an unexpected type.
 func (s *scanner) other(field string) {
 	text := s.value()
 	if s.broken || s.wrong != nil {
@@ -237,11 +238,11 @@ func (s *scanner) name() []byte {
 // scalar reads a lenient value.
 func (s *scanner) scalar(v json.Unmarshaler) {
 	if text := s.value(); !s.broken {
-		_ = v.UnmarshalJSON(text) // it never fails
+		_ = v.UnmarshalJSON(text) // UnmarshalJSON never fails
 	}
 }
 
-// value reads whatever is there, and returns its text.
+// value reads any value, and returns its text.
 func (s *scanner) value() []byte {
 	first := s.peek()
 	from := s.at
@@ -272,7 +273,7 @@ func (s *scanner) word(w string) {
 	s.at += len(w)
 }
 
-// text steps over a string.
+// text skips a string.
 func (s *scanner) text() {
 	for s.at++; s.at < len(s.data); s.at++ {
 		switch c := s.data[s.at]; {
@@ -288,7 +289,7 @@ func (s *scanner) text() {
 	s.fail()
 }
 
-// escape steps over all of an escape but its last byte.
+// escape skips an escape except its last byte.
 func (s *scanner) escape() {
 	s.at++
 	rest := s.data[min(s.at, len(s.data)):]
@@ -308,7 +309,7 @@ func (s *scanner) escape() {
 	s.at += 4
 }
 
-// number steps over a number.
+// number skips a number.
 func (s *scanner) number() {
 	s.skip('-')
 	if !s.skip('0') {
@@ -325,7 +326,7 @@ func (s *scanner) number() {
 	}
 }
 
-// skip steps over a byte if it is the very next.
+// skip skips a byte if it is exactly the next byte.
 func (s *scanner) skip(c byte) bool {
 	if s.at >= len(s.data) || s.data[s.at] != c {
 		return false
@@ -334,7 +335,7 @@ func (s *scanner) skip(c byte) bool {
 	return true
 }
 
-// digits steps over digits, of which there must be one.
+// digits skips digits, at least one.
 func (s *scanner) digits() {
 	from := s.at
 	for s.at < len(s.data) && s.data[s.at] >= '0' && s.data[s.at] <= '9' {

@@ -9,16 +9,16 @@ import (
 	"drover/internal/process"
 )
 
-// Largest values that are accepted, so that no sum of times overflows and no loop runs for ever. An operation keeps
-// others from its process for as long as its check and its commands last: whoever writes milliseconds for seconds must
-// hear so at once.
+// The largest accepted values, so that no sum of times overflows and no loop runs for ever. An operation blocks its
+// process for as long as its check and its commands last. So a caller that sends milliseconds for seconds must get an
+// error at once.
 const (
 	maxOperation = 3600
 	maxSeconds   = 30 * 24 * 3600
 	maxCount     = 1_000_000
 )
 
-// The tags of the structs below are the names that their readers know.
+// The tags of the structs below have the names for their readers.
 type (
 	specBody struct {
 		Identity *identityBody `json:"identity"`
@@ -74,24 +74,24 @@ type policyBody struct {
 	Crotab Str `json:"crotab_rule"`
 }
 
-// specs are those of one body that were read already. Callers send the same spec with each of a thousand hosts; it is
-// read once then.
+// specs caches the specs of one body. Callers send the same spec with each of a thousand hosts, and drover parses it
+// only once.
 type specs map[specText]readySpec
 
-// specText is a spec as it was sent, with the labels, which are sent elsewhere.
+// specText is a spec as the caller sent it, with the labels, which are in another field.
 type specText struct{ spec, labels string }
 
-// readySpec is what translate makes of it.
+// readySpec is a translated spec.
 type readySpec struct {
 	spec   *process.Spec
 	faults []process.FieldFault
 	words  policyWords
 }
 
-// policyWords is how a caller spelt what has several names on the wire.
+// policyWords has the caller's spelling of fields that have several names on the wire.
 type policyWords struct{ policy, crontab string }
 
-// spelt names the field of a fault as the caller did.
+// spelt replaces the field of a fault by the caller's name.
 func (w policyWords) spelt(f process.FieldFault) process.FieldFault {
 	const policy = "spec.monitor_policy."
 	if name, ok := strings.CutPrefix(f.Field, policy); ok {
@@ -103,12 +103,12 @@ func (w policyWords) spelt(f process.FieldFault) process.FieldFault {
 	return f
 }
 
-// renamed is a fault of a field that goes by another name.
+// renamed is a fault with another name for its field.
 func renamed(f process.FieldFault, field string) process.FieldFault {
 	return process.FieldFault{Field: field, Text: field + strings.TrimPrefix(f.Text, f.Field)}
 }
 
-// read returns what an operation's spec means.
+// read translates the spec of an operation.
 func (s specs) read(at string, text, labels json.RawMessage) (readySpec, error) {
 	if ready, ok := s[specText{string(text), string(labels)}]; ok {
 		return ready, nil
@@ -122,7 +122,7 @@ func (s specs) read(at string, text, labels json.RawMessage) (readySpec, error) 
 	return ready, nil
 }
 
-// readSpec reads the value of the field spec; it returns nil where that is missing or null.
+// readSpec reads the field spec; it returns nil if spec is missing or null.
 func readSpec(at string, text json.RawMessage) (*specBody, error) {
 	if len(text) == 0 {
 		return nil, nil
@@ -138,7 +138,7 @@ func readSpec(at string, text json.RawMessage) (*specBody, error) {
 	return b, nil
 }
 
-// generation decides which of the two policies counts where both are sent.
+// generation decides which of the two policies counts if a caller sends both.
 type generation uint8
 
 const (
@@ -146,8 +146,8 @@ const (
 	operated                     // alive_monitor_policy before monitor_policy
 )
 
-// translate returns the spec as drover knows it, which is nil for no spec. A value that cannot be read is a fault, and
-// its field is then left empty.
+// translate returns the spec in drover's form; nil for no spec. An unreadable value is a fault, and its field stays
+// empty.
 func (b *specBody) translate(labels json.RawMessage, g generation) readySpec {
 	if b == nil {
 		return readySpec{}
@@ -195,7 +195,7 @@ func (b *specBody) translate(labels json.RawMessage, g generation) readySpec {
 			Path: r.text(fmt.Sprintf("spec.configmap[%d].path", i), c.Path),
 			MD5:  r.text(fmt.Sprintf("spec.configmap[%d].md5", i), c.MD5),
 		}
-		if file != (process.ConfigFile{}) { // the documents' own example is an entry of two empty strings
+		if file != (process.ConfigFile{}) { // the example in GSE's documents is an entry with two empty strings
 			s.Config = append(s.Config, file)
 		}
 	}
@@ -205,7 +205,7 @@ func (b *specBody) translate(labels json.RawMessage, g generation) readySpec {
 	return readySpec{&s, r.faults, words}
 }
 
-// policy reads the monitor policy that counts; without any, all is default. It returns how the caller spelt it.
+// policy reads the monitor policy that counts, or the defaults if there is none. It returns the caller's spelling.
 func (b *specBody) policy(r *reader, g generation, into *process.Policy) policyWords {
 	p, words := b.Alive, policyWords{"spec.alive_monitor_policy.", "crontab_rule"}
 	if p == nil || (g == registered && b.Monitor != nil) {
@@ -233,14 +233,14 @@ func (b *specBody) policy(r *reader, g generation, into *process.Policy) policyW
 	return words
 }
 
-// reader takes values out of lenient fields and notes all that is wrong with them.
+// reader takes values out of lenient fields and collects the faults.
 type reader struct {
-	// under is what the names of fields begin with.
+	// under is the prefix of the field names.
 	under  string
 	faults []process.FieldFault
 }
 
-// fail notes a fault; its text begins with the field.
+// fail adds a fault; its text begins with the field.
 func (r *reader) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	field, _, _ := strings.Cut(text, " ")
@@ -258,7 +258,7 @@ func taken[T any](r *reader, field string, v lenient[T]) T {
 	return v.value
 }
 
-// bounded reads an integer that is zero or less for "not configured".
+// bounded reads an integer for which zero and less mean "not configured".
 func (r *reader) bounded(field string, v Int, most int64) int {
 	n := r.integer(field, v)
 	if n > most {
@@ -270,7 +270,7 @@ func (r *reader) bounded(field string, v Int, most int64) int {
 
 func (r *reader) kind(field string, v Int, missing process.Kind) process.Kind {
 	n := r.integer(field, v)
-	if v.state != given { // what could not be read was told, and is not 0
+	if v.state != given { // an unreadable value is already reported, and does not count as 0
 		return missing
 	}
 	if kind, ok := kindOf(n); ok {

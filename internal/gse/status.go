@@ -11,7 +11,7 @@ type Row struct {
 	Meta    RowMeta `json:"meta"`
 	Host    Host    `json:"host"`
 	AgentID string  `json:"bk_agent_id"`
-	// Flag is the state that is expected: 0 none, 1 running, 2 stopped.
+	// Flag is the expected state: 0 none, 1 running, 2 stopped.
 	Flag int `json:"flag"`
 	// Status is the state that was seen: 0 unknown, 1 running, 2 stopped.
 	Status        int     `json:"status"`
@@ -34,14 +34,14 @@ type RowMeta struct {
 	Labels    json.RawMessage `json:"labels"`
 }
 
-// rowReserved are the documented columns that nothing measures yet.
+// rowReserved has the documented columns that drover does not measure yet.
 type rowReserved struct {
 	FD   int64 `json:"fd"`
 	Disk int64 `json:"disk"`
 	Net  int64 `json:"net"`
 }
 
-// RowOf returns the row of a process that an agent has told of. Spec may be nil.
+// RowOf returns the row of a process that an agent has reported. spec may be nil.
 func RowOf(id process.ID, h Host, agentID string, s process.Status, spec *process.Spec) Row {
 	r := UnknownRow(id, h, agentID, s.Message)
 	if spec != nil && len(spec.Labels) > 0 {
@@ -62,7 +62,7 @@ func RowOf(id process.ID, h Host, agentID string, s process.Status, spec *proces
 	return r
 }
 
-// UnknownRow returns the row of a process of which nothing is known; message says why.
+// UnknownRow returns the row of an unknown process; message says why it is unknown.
 func UnknownRow(id process.ID, h Host, agentID, message string) Row {
 	return Row{
 		Meta:    RowMeta{Namespace: id.Namespace, Name: id.Name, Labels: json.RawMessage("{}")},

@@ -21,11 +21,11 @@ type Host struct {
 	Supplier int    `json:"bk_supplier_id"`
 }
 
-// Agent returns the id that a host without one of its own is known by.
+// Agent returns the id of a host that has no agent id of its own.
 func (h Host) Agent() string { return strconv.Itoa(h.Cloud) + ":" + h.IP }
 
-// HostOf takes apart an agent id of the form cloud:ip; the address of an IPv6 host may stand in brackets. It returns a
-// host without address for any other id.
+// HostOf parses an agent id of the form cloud:ip; the address of an IPv6 host may be in brackets. It returns a host
+// without an address for any other id.
 func HostOf(agentID string) Host {
 	left, ip, found := strings.Cut(agentID, ":")
 	cloud, err := strconv.Atoi(left)
@@ -41,7 +41,7 @@ func HostOf(agentID string) Host {
 	return Host{IP: ip, Cloud: cloud}
 }
 
-// sameAddress reports whether two hosts are one, whatever the spelling of their addresses.
+// sameAddress reports whether two hosts have the same address, in any spelling.
 func sameAddress(a, b Host) bool {
 	first, err := netip.ParseAddr(a.IP)
 	if err != nil {
@@ -54,12 +54,12 @@ func sameAddress(a, b Host) bool {
 // keyFunc makes the result key of a process on a target.
 type keyFunc func(t Target, id process.ID) string
 
-// key is the form of the second generation, cloud:ip:namespace:name, and of the third, agent_id:namespace:name.
+// key is the key of the second generation, cloud:ip:namespace:name, and of the third, agent_id:namespace:name.
 func key(t Target, id process.ID) string {
 	return t.Asked() + ":" + id.Namespace + ":" + id.Name
 }
 
-// keyWithSupplier is the form of the first generation, cloud:supplier:ip:namespace:name. An agent id has no supplier.
+// keyWithSupplier is the key of the first generation, cloud:supplier:ip:namespace:name. An agent id has no supplier.
 func keyWithSupplier(t Target, id process.ID) string {
 	if t.AgentID != "" {
 		return key(t, id)
@@ -68,10 +68,10 @@ func keyWithSupplier(t Target, id process.ID) string {
 	return strconv.Itoa(h.Cloud) + ":" + strconv.Itoa(h.Supplier) + ":" + h.IP + ":" + id.Namespace + ":" + id.Name
 }
 
-// keyOfJob is JOB's form, value_key:cloud:ip, where the process is named by its value_key.
+// keyOfJob is JOB's key, value_key:cloud:ip. The name of the process is its value_key.
 func keyOfJob(t Target, id process.ID) string { return id.Name + ":" + t.Host.Agent() }
 
-// list returns the agents that a request names; hosts count only where there is no list of ids.
+// list returns the agents of a request; hosts count only if there is no list of ids.
 func (b *targets) list(at string, id process.ID, key keyFunc) ([]Target, error) {
 	if len(b.Agents) > 0 {
 		list := make([]Target, len(b.Agents))
@@ -91,7 +91,7 @@ func (b *targets) list(at string, id process.ID, key keyFunc) ([]Target, error) 
 	return listHosts(at+"hosts", b.Hosts, id, key)
 }
 
-// listHosts returns the targets of a list of addresses, called field by its sender.
+// listHosts returns the targets of a list of addresses; field is the caller's name of the list.
 func listHosts(field string, hosts []host, id process.ID, key keyFunc) ([]Target, error) {
 	list := make([]Target, len(hosts))
 	for i, h := range hosts {
@@ -114,15 +114,15 @@ func listHosts(field string, hosts []host, id process.ID, key keyFunc) ([]Target
 	return list, nil
 }
 
-// checkTarget refuses what cannot be the name of an agent. The field's name is made only when it is needed: a request
-// may hold 30,000 of them.
+// checkTarget rejects a value that cannot name an agent. field is a function, so that the name is made only for an
+// error: a request may have 30,000 of them.
 func checkTarget(v Str, field func() string) error { return v.fits(maxTarget, field) }
 
-// longestName is more than a process's name may have: what is longer is no outcome of each target, as it would stand in
-// each key.
+// longestName is longer than any valid name of a process. A longer name fails the whole request, because otherwise
+// every result key would contain it.
 const longestName = 1 << 10
 
-// short refuses what is missing, or too long to be a name.
+// short rejects a missing value, and one that is too long for a name.
 func (v Str) short(field string) error {
 	if n := len(v.value); n > longestName {
 		return misreadf("%s is %d bytes long: expected at most %d", field, n, longestName)
@@ -130,7 +130,7 @@ func (v Str) short(field string) error {
 	return v.required(field)
 }
 
-// fits refuses what is no short line of text.
+// fits rejects a value that is not one short line of text.
 func (v Str) fits(most int, field func() string) error {
 	switch text := v.value; {
 	case v.state != given:

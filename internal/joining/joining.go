@@ -31,7 +31,7 @@ const (
 	maxReply = 1 << 20
 )
 
-// DeniedError says that the server does not let this host in, and why.
+// DeniedError means that the server rejects this host; Text has the reason.
 type DeniedError struct {
 	Status int
 	Text   string
@@ -40,8 +40,8 @@ type DeniedError struct {
 // Error returns the text.
 func (e *DeniedError) Error() string { return e.Text }
 
-// Forbidden reports whether it is a matter of rights: the token, or whom it was shown to. Else the same may be let in
-// at another time, or under another name.
+// Forbidden reports whether the rejection is about rights: the token, or the server that got it. Otherwise the same
+// request may succeed later, or under another name.
 func (e *DeniedError) Forbidden() bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests,
@@ -53,7 +53,7 @@ func (e *DeniedError) Forbidden() bool {
 	}
 }
 
-// UnreachableError says that there was no answer.
+// UnreachableError means that there was no answer.
 type UnreachableError struct {
 	Server string
 	Err    error
@@ -94,7 +94,7 @@ func AddressTowards(ctx context.Context, server *url.URL) (string, error) {
 	if err != nil {
 		return "", &UnreachableError{Server: server.Host, Err: err}
 	}
-	defer conn.Close() //nolint:errcheck // nothing was sent
+	defer conn.Close() //nolint:errcheck // the connection sent nothing
 	address, ok := conn.LocalAddr().(*net.UDPAddr)
 	if !ok {
 		return "", errors.New("cannot find this host's address: give it with --ip")
@@ -102,9 +102,9 @@ func AddressTowards(ctx context.Context, server *url.URL) (string, error) {
 	return address.AddrPort().Addr().Unmap().WithZone("").String(), nil
 }
 
-// Ask sends a sealed request to the server whose certificate leads to the fingerprint, or to one of its proxies, and to
-// nobody else, and returns the answer. What a proxy passes on counts only if the server has signed it. It blocks for 30
-// s at most. Errors are of the types above, but for an answer that is not to be believed.
+// Ask sends a sealed request only to the server whose certificate leads to the fingerprint, or to one of its proxies,
+// and returns the answer. An answer through a proxy is valid only if the server has signed it. Ask blocks for 30 s at
+// most. Its errors have the types above, except the error for an untrusted answer.
 func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -125,7 +125,7 @@ func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) 
 	if err != nil {
 		return nil, unreached(server, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // all of it was read, or nobody wants it
+	defer resp.Body.Close() //nolint:errcheck // the rest of the body is not needed
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if err != nil {
 		return nil, unreached(server, err)
@@ -136,7 +136,7 @@ func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) 
 	return data, proven(resp, fingerprint, body, data)
 }
 
-// unreached says why there was no answer, and what to do.
+// unreached returns an error that says why there was no answer and what to do.
 func unreached(server *url.URL, err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok { // its text repeats the method and the whole address
 		err = wrapped.Err
@@ -159,7 +159,7 @@ func unreached(server *url.URL, err error) error {
 	return &UnreachableError{Server: server.Host, Err: err}
 }
 
-// denied makes an error of a refusal. Another server than drover may have answered.
+// denied makes an error of a rejection. The answer may come from a server other than drover's.
 func denied(server *url.URL, resp *http.Response, data []byte) error {
 	var problem struct {
 		Title  string `json:"title"`
@@ -176,11 +176,11 @@ func denied(server *url.URL, resp *http.Response, data []byte) error {
 	}
 }
 
-// longestShown is how much of a refusal is shown, in bytes.
+// longestShown is how much of a rejection is shown, in bytes.
 const longestShown = 2 << 10
 
-// shown returns what may be written to a terminal of what somebody has answered: it may be a proxy that is somebody
-// else's by now.
+// shown removes the parts of an answer that are unsafe on a terminal, because the answer may come from a compromised
+// proxy.
 func shown(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -190,8 +190,8 @@ func shown(text string) string {
 	}, clip.Marked(text, longestShown, "…"))
 }
 
-// proven refuses what a proxy has answered if the server has not signed it: a proxy could else give a host keys of its
-// own to obey.
+// proven rejects an answer through a proxy that the server has not signed. Otherwise a proxy could make a host obey its
+// own keys.
 func proven(resp *http.Response, fingerprint string, request, answer []byte) error {
 	if resp.TLS == nil {
 		return nil

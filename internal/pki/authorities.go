@@ -23,29 +23,29 @@ type Authority struct {
 	Ends time.Time
 }
 
-// Roles says what each authority is for.
+// Roles assigns the authorities their roles.
 type Roles struct {
-	// Present is the fingerprint of the one that issues.
+	// Present is the fingerprint of the issuing authority.
 	Present string
-	// Former are the fingerprints of those that issued before. As long as their keys are in the directory, what is
-	// issued is believed by those who trust one of them alone.
+	// Former are the fingerprints of the earlier issuers. While their keys are in the directory, peers that trust only
+	// one of them also accept new certificates.
 	Former []string
-	// Trusted are the certificates in PEM of all that peers are told to trust.
+	// Trusted are the certificates, in PEM, of all authorities that peers should trust.
 	Trusted []string
 }
 
-// authorities are those of a server at one time.
+// authorities are a server's authorities at one time.
 type authorities struct {
 	present *ca
 	trusted []*x509.Certificate // the present one first
-	behind  [][]byte            // what is shown behind a certificate, in DER
+	behind  [][]byte            // the issuers to present after a certificate, in DER
 }
 
 func authorityOf(cert *x509.Certificate) Authority {
 	return Authority{Fingerprint: fingerprint(cert), PEM: encode(cert.Raw), Ends: cert.NotAfter}
 }
 
-// chain returns a certificate and what is shown behind it, in PEM.
+// chain returns a certificate and its issuers, in PEM.
 func (a *authorities) chain(der []byte) string {
 	var all strings.Builder
 	all.WriteString(encode(der))
@@ -59,9 +59,9 @@ func encode(der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCert, Bytes: der}))
 }
 
-// openAuthorities reads the authorities of a directory (mode 0700), or makes the first one there, which has the role
-// that it must have: the one in CAFile is the present one. A key is written before its certificate: one that was lost
-// is made anew, and its fingerprint stays.
+// openAuthorities reads the authorities of a directory (mode 0700), or makes the first one. The authority in CAFile is
+// the present one. Each key is written before its certificate. So a lost certificate can be made again with the same
+// fingerprint.
 func openAuthorities(dir string, now time.Time) (*authorities, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func openAuthorities(dir string, now time.Time) (*authorities, error) {
 	return &authorities{present: present, trusted: []*x509.Certificate{cert}, behind: [][]byte{cert.Raw}}, nil
 }
 
-// firstAuthority makes what is missing of CAFile and its key.
+// firstAuthority makes CAFile or its key if it is missing.
 func firstAuthority(dir string, now time.Time) (*x509.Certificate, error) {
 	keyPath := filepath.Join(dir, caKeyFile)
 	key, err := readKey(keyPath)
@@ -111,7 +111,7 @@ func firstAuthority(dir string, now time.Time) (*x509.Certificate, error) {
 	return makeCA(filepath.Join(dir, CAFile), key, now)
 }
 
-// readAuthorities reads all pairs of a key and its certificate, by fingerprint, whatever their files are called.
+// readAuthorities reads all pairs of a key and its certificate, by fingerprint, whatever the names of their files.
 func readAuthorities(dir string) (map[string]*ca, error) {
 	keys := map[string]*ecdsa.PrivateKey{}
 	paths, err := filepath.Glob(filepath.Join(dir, "ca*.key"))
@@ -145,17 +145,17 @@ func readAuthorities(dir string) (map[string]*ca, error) {
 	return held, nil
 }
 
-// nameOf is the name of an authority's files while it is not the present one, without their ending.
+// nameOf returns the file name, without its ending, of an authority that is not the present one.
 func nameOf(fingerprint string) string { return "ca-" + fingerprint[:16] }
 
-// NewAuthority makes another authority in the directory and returns it. It is for nothing until it is given a role by
-// Use. It fails where certificates were given.
+// NewAuthority makes another authority in the directory and returns it. It has no role until Use assigns one.
+// NewAuthority fails if external certificates were given.
 func (k *Keeper) NewAuthority() (Authority, error) {
 	if !k.own {
 		return Authority{}, errors.New("cannot make an authority: the certificates come from another authority")
 	}
 	temporary := filepath.Join(k.dir, "ca-new.key")
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that was cut short
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by an interrupted attempt
 		return Authority{}, fmt.Errorf("cannot make an authority: %w", err)
 	}
 	key, err := makeKey(temporary)
@@ -177,9 +177,9 @@ func (k *Keeper) NewAuthority() (Authority, error) {
 	return authorityOf(cert), nil
 }
 
-// Use gives the authorities their roles: from then on the present one issues, and peers are told to trust all. Another
-// certificate is shown at once where another authority is the present one. It fails, and changes nothing, where the
-// present one or its key is not in the directory, or where certificates were given.
+// Use assigns the authorities their roles: from then on the present one issues, and peers should trust all. If the
+// present authority changes, Use presents a new certificate at once. It fails and changes nothing if the present
+// authority or its key is not in the directory, or if external certificates were given.
 func (k *Keeper) Use(r Roles) error {
 	before := k.authorities.Load()
 	if before == nil {
@@ -211,7 +211,7 @@ func (k *Keeper) Use(r Roles) error {
 	return nil
 }
 
-// arrange works out what is trusted and shown.
+// arrange computes the trusted and the presented certificates.
 func arrange(r Roles, present *ca, held map[string]*ca, now time.Time) (*authorities, error) {
 	next := &authorities{
 		present: present, trusted: []*x509.Certificate{present.cert},
@@ -233,7 +233,7 @@ func arrange(r Roles, present *ca, held map[string]*ca, now time.Time) (*authori
 	for _, id := range r.Former {
 		former, ok := held[id]
 		if !ok || id == r.Present {
-			continue // those who trust it alone cannot be reached from here
+			continue // no certificate for peers that trust only this one
 		}
 		der, err := former.vouch(present, now)
 		if err != nil {
@@ -244,8 +244,8 @@ func arrange(r Roles, present *ca, held map[string]*ca, now time.Time) (*authori
 	return next, nil
 }
 
-// makePresent has CAFile and its key be those of the present authority. What is there goes by its own name from then
-// on. Wherever it is cut short, each key and certificate is in the directory under some name.
+// makePresent makes CAFile and its key those of the present authority, and renames the previous files to their own
+// name. If it is interrupted, every key and certificate is still in the directory under some name.
 func makePresent(dir, id string) error {
 	for _, file := range []struct {
 		name, ending string
@@ -285,7 +285,7 @@ func makePresent(dir, id string) error {
 	return durable.SyncDir(dir)
 }
 
-// Drop removes an authority that has no role any more. One that is not there is no error; the present one is.
+// Drop removes an authority without a role. A missing authority is not an error; the present one is.
 func (k *Keeper) Drop(fingerprint string) error {
 	set := k.authorities.Load()
 	if set == nil || fingerprint == k.Fingerprint() || len(fingerprint) != fingerprintLength ||
@@ -305,7 +305,7 @@ func (k *Keeper) Drop(fingerprint string) error {
 func (k *Keeper) Held() (fingerprints []string) {
 	held, err := readAuthorities(k.dir)
 	if err != nil {
-		return nil // whoever uses them says so
+		return nil // the caller that needs them returns the error
 	}
 	for id := range held {
 		fingerprints = append(fingerprints, id)
@@ -313,5 +313,5 @@ func (k *Keeper) Held() (fingerprints []string) {
 	return fingerprints
 }
 
-// Authority returns the present authority. It is for a server's own ones only.
+// Authority returns the present authority. Call it only if the server has its own authorities.
 func (k *Keeper) Authority() Authority { return authorityOf(k.authorities.Load().present.cert) }

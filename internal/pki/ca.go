@@ -25,7 +25,7 @@ const CAFile = "ca.pem"
 const (
 	caLife   = 10 * 365 * 24 * time.Hour
 	leafLife = 90 * 24 * time.Hour
-	// backdated lets in peers whose clocks are behind.
+	// backdated makes certificates valid for peers whose clocks are behind.
 	backdated = 24 * time.Hour
 
 	caKeyFile = "ca.key"
@@ -34,7 +34,7 @@ const (
 	pemCert = "CERTIFICATE"
 )
 
-// ca is the authority itself.
+// ca is an authority with its key.
 type ca struct {
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
@@ -56,7 +56,7 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block)
 	if err != nil {
-		return nil, fmt.Errorf("%s holds no private key", path) // what the parser says may quote it
+		return nil, fmt.Errorf("%s holds no private key", path) // the parser's error may quote the key
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok {
@@ -97,7 +97,7 @@ func makeCA(path string, key *ecdsa.PrivateKey, now time.Time) (*x509.Certificat
 	cert, der, err := sign(&x509.Certificate{
 		Subject:   pkix.Name{CommonName: "drover CA " + id[:8]},
 		NotBefore: now.Add(-backdated), NotAfter: now.Add(caLife),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLen: 1, // it may vouch for its successor
+		IsCA: true, BasicConstraintsValid: true, MaxPathLen: 1, // it may certify its successor
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}, nil, &key.PublicKey, key)
 	if err != nil {
@@ -106,7 +106,7 @@ func makeCA(path string, key *ecdsa.PrivateKey, now time.Time) (*x509.Certificat
 	return cert, writePEM(path, pemCert, der)
 }
 
-// keyID is the fingerprint of a public key.
+// keyID returns the fingerprint of a public key.
 func keyID(key *ecdsa.PrivateKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err != nil {
@@ -116,7 +116,7 @@ func keyID(key *ecdsa.PrivateKey) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// issue makes a certificate for a server that is reached by the names, with a key that is nowhere else.
+// issue makes a certificate for a server with the names. Its key is in memory only.
 func (c *ca) issue(names []string, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *ca) issue(names []string, now time.Time) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// name has a certificate count for host names and IP addresses.
+// name makes a certificate valid for host names and IP addresses.
 func name(wanted *x509.Certificate, names []string) {
 	for _, name := range names {
 		if ip, err := netip.ParseAddr(name); err == nil {
@@ -142,7 +142,7 @@ func name(wanted *x509.Certificate, names []string) {
 	}
 }
 
-// vouch signs the key of another authority, so that those who trust this one alone believe what the other one issues.
+// vouch signs the key of another authority, so that peers that trust only c accept the certificates of the other.
 func (c *ca) vouch(other *ca, now time.Time) ([]byte, error) {
 	wanted := &x509.Certificate{
 		Subject:   other.cert.Subject,
@@ -157,7 +157,7 @@ func (c *ca) vouch(other *ca, now time.Time) ([]byte, error) {
 	return der, err
 }
 
-// leaf describes a certificate for whoever is connected to. It ends with the authority at the latest.
+// leaf returns the template of a certificate for a listener. It ends with the authority at the latest.
 func (c *ca) leaf(name string, now time.Time) *x509.Certificate {
 	wanted := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: name},
@@ -172,7 +172,7 @@ func (c *ca) leaf(name string, now time.Time) *x509.Certificate {
 	return wanted
 }
 
-// sign makes a certificate for the key of its subject; without an issuer it signs itself.
+// sign makes a certificate for the key of its subject; without an issuer the certificate signs itself.
 func sign(wanted, issuer *x509.Certificate, subject *ecdsa.PublicKey,
 	signer *ecdsa.PrivateKey,
 ) (*x509.Certificate, []byte, error) {
@@ -204,7 +204,7 @@ func readPEM(path, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// writePEM writes a file of mode 0600 under a name that is free, whole or not at all.
+// writePEM writes a new file of mode 0600, completely or not at all. It never replaces a file.
 func writePEM(path, kind string, der []byte) error {
 	if err := durable.Create(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// nodeLife is how long the certificate of a broker counts: whoever runs it renews that by hand, or by a timer.
+// nodeLife is the validity of the certificate of an external broker. Its operator renews it by hand or by a timer.
 const nodeLife = 365 * 24 * time.Hour
 
-// IssueNode makes a certificate and its key, in PEM, for a broker that others connect to by the names, and that
-// connects to brokers of its kind. The certificate says that it is a broker's, so that nobody who joins takes a broker
-// for a server. Behind it are its issuers. It fails where certificates were given.
+// IssueNode makes a certificate and its key, in PEM, for a broker to which clients and other brokers connect by the
+// names. The certificate marks a broker, so that joining clients do not mistake it for a server. Its issuers follow it.
+// IssueNode fails if external certificates were given.
 func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
 	set := k.authorities.Load()
 	if set == nil {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// PeerTLS returns the TLS between the brokers of the servers of a fleet, for those who listen and for those who
-// connect: each shows a certificate that only a server can have, and names are not compared. The certificate is renewed
-// by itself. It fails where certificates were given.
+// PeerTLS returns the TLS configuration between the brokers of a fleet's servers, for both sides. Each side presents a
+// certificate that only a server can have; names are not compared. The certificate renews itself. PeerTLS fails if
+// external certificates were given.
 func (k *Keeper) PeerTLS() (*tls.Config, error) {
 	p := &peer{k: k}
 	if _, err := p.certificate(); err != nil {
@@ -23,14 +23,14 @@ func (k *Keeper) PeerTLS() (*tls.Config, error) {
 		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificate() },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.certificate() },
 		ClientAuth:           tls.RequireAnyClientCert,
-		InsecureSkipVerify:   true, //nolint:gosec // the next line verifies, and leaves out the name only
+		InsecureSkipVerify:   true, //nolint:gosec // the next line verifies everything except the name
 		VerifyConnection: func(state tls.ConnectionState) error {
 			return k.verifyPeer(state.PeerCertificates, k.now())
 		},
 	}, nil
 }
 
-// peer holds the certificate that is shown to other servers.
+// peer holds the certificate for other servers.
 type peer struct {
 	k *Keeper
 
@@ -39,8 +39,8 @@ type peer struct {
 	issuer []byte
 }
 
-// certificate returns the one to show: a new one where the present one has seen most of its life, or another authority
-// issues now.
+// certificate returns the current certificate. It makes a new one if two thirds of its life have passed, or if another
+// authority issues now.
 func (p *peer) certificate() (*tls.Certificate, error) {
 	set := p.k.authorities.Load()
 	if set == nil {
@@ -63,8 +63,7 @@ func (p *peer) certificate() (*tls.Certificate, error) {
 	return p.shown, nil
 }
 
-// verifyPeer checks that the first certificate is a broker's, which servers and brokers have and agents and proxies
-// have not.
+// verifyPeer checks that the first certificate is a broker's. Servers and brokers have one; agents and proxies do not.
 func (k *Keeper) verifyPeer(chain []*x509.Certificate, now time.Time) error {
 	if len(chain) == 0 {
 		return errors.New("the peer shows no certificate")

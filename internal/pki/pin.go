@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// fingerprintLength is how long a fingerprint is, in hexadecimal digits.
+// fingerprintLength is the length of a fingerprint, in hexadecimal digits.
 const fingerprintLength = 2 * sha256.Size
 
-// PinError says that a server is not the one that was meant, or somebody else is in its place.
+// PinError means that another server, or an attacker, answers instead of the expected server.
 type PinError struct {
-	// Want is the fingerprint that was given, Got that of the last certificate that was shown.
+	// Want is the expected fingerprint, and Got the fingerprint of the last certificate that the server presented.
 	Want, Got string
-	// Broker is true where the authority is the right one, and has certified the one who answers as a broker only.
+	// Broker is true if the authority is correct, but has certified the peer as a broker only.
 	Broker bool
 }
 
@@ -31,7 +31,7 @@ func (e *PinError) Error() string {
 		"the server shows a certificate with the fingerprint %s, expected %s: it is another server, or somebody intercepts the connection", e.Got, e.Want)
 }
 
-// ClockError says that a certificate does not count at this time of this host, although it is the right one.
+// ClockError means that a correct certificate is not valid at this host's current time.
 type ClockError struct {
 	Now, From, Until time.Time
 }
@@ -71,7 +71,7 @@ func NewTrust(ca string) (*Trust, error) {
 	return t, t.Set(ca)
 }
 
-// Set replaces the authorities. It changes nothing where there is no certificate.
+// Set replaces the authorities. It changes nothing if there is no certificate.
 func (t *Trust) Set(ca string) error {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(ca)) {
@@ -81,8 +81,8 @@ func (t *Trust) Set(ca string) error {
 	return nil
 }
 
-// TLS returns what a client needs. It trusts no root of the system and compares no name, and believes servers, proxies
-// and brokers.
+// TLS returns the configuration of a client. It trusts no root of the system, compares no name, and accepts servers,
+// proxies and brokers.
 func (t *Trust) TLS() *tls.Config {
 	return verifying(func(chain []*x509.Certificate) error { return verify(chain, t.roots.Load(), time.Now()) })
 }
@@ -90,7 +90,7 @@ func (t *Trust) TLS() *tls.Config {
 func verifying(check func(chain []*x509.Certificate) error) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, //nolint:gosec // the next line verifies, and leaves out the name only
+		InsecureSkipVerify: true, //nolint:gosec // the next line verifies everything except the name
 		VerifyConnection: func(state tls.ConnectionState) error {
 			return check(state.PeerCertificates)
 		},
@@ -121,7 +121,7 @@ func verifyPinned(chain []*x509.Certificate, want string, now time.Time) error {
 	return nil
 }
 
-// verify checks that the first certificate is a server's and was issued by one of the roots.
+// verify checks that the first certificate is a server's and that one of the roots issued it.
 func verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) error {
 	if len(chain) == 0 {
 		return errors.New("the server shows no certificate")

@@ -19,11 +19,12 @@ import (
 )
 
 const (
-	// lookEvery is how often certificates are looked at while Run runs.
+	// lookEvery is the interval at which Run checks the certificates.
 	lookEvery = time.Hour
-	// warnBefore is how long before an end that nobody has seen to it is warned of, once a day.
+	// warnBefore is how long before the end of a certificate Run warns of it, once every warnEvery. Nobody has renewed
+	// the certificate by then.
 	warnBefore = 30 * 24 * time.Hour
-	// An authority has to be followed by another one before its end, which takes as long as hosts may be away.
+	// An operator must replace an authority before its end, which takes as long as hosts may be offline.
 	warnBeforeCA = 365 * 24 * time.Hour
 	warnEvery    = 24 * time.Hour
 )
@@ -40,28 +41,28 @@ type Certificate struct {
 type Keeper struct {
 	log *slog.Logger
 	now func() time.Time
-	// renew returns the certificate to show from now on; the present one when it will do, nil at first.
+	// renew returns the certificate to present from now on: the present one if it is still good. The present one is nil
+	// at first.
 	renew func(present *tls.Certificate, now time.Time) (*tls.Certificate, error)
 	shown atomic.Pointer[tls.Certificate]
-	// authorities are the server's own; nil where certificates were given. Then pinned is what peers are told to trust,
-	// which does not change.
+	// authorities are the server's own; nil if external certificates were given. In that case peers trust pinned, which
+	// does not change.
 	authorities atomic.Pointer[authorities]
 	pinned      *x509.Certificate
 	own         bool
 	dir         string
 	names       []string
-	warned      map[string]time.Time // by name; Run's alone
+	warned      map[string]time.Time // by name; only Run uses it
 }
 
-// Config is what a Keeper needs.
+// Config holds the settings of a Keeper.
 type Config struct {
 	// Dir holds the authority: ca.key and ca.pem. It is made (0700) at the first start.
 	Dir string
 	// Names are the host names and IP addresses by which the server is reached.
 	Names []string
-	// CertFile and KeyFile, when set, are certificates that somebody else has issued, in PEM: the server's own first,
-	// its issuers behind it, the one to trust last. They are used instead of an authority of our own, and read again
-	// when they change.
+	// CertFile and KeyFile, if set, are external certificates in PEM: first the server's own, then its issuers, last
+	// the one to trust. The Keeper uses them instead of its own authority, and reads them again when they change.
 	CertFile, KeyFile string
 	Now               func() time.Time
 	Log               *slog.Logger
@@ -101,7 +102,7 @@ func Open(cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// issued returns a certificate of the present authority, unless the present one will do.
+// issued returns a new certificate of the present authority, or the present certificate if it is still good.
 func (k *Keeper) issued(present *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	set := k.authorities.Load()
 	if present != nil &&
@@ -116,13 +117,13 @@ func (k *Keeper) issued(present *tls.Certificate, now time.Time) (*tls.Certifica
 	return cert, nil
 }
 
-// renewal is when two thirds of a certificate's life have passed.
+// renewal returns the time at which two thirds of a certificate's life have passed.
 func renewal(leaf *x509.Certificate) time.Time {
 	return leaf.NotAfter.Add(-leafLife / 3)
 }
 
-// given returns what reads a certificate anew whenever one of its files has changed. Files that cannot be used are an
-// error, and are looked at again next time: whoever replaces them may be between the two.
+// given returns a function that reads a certificate again if one of its files has changed. It returns an error for
+// unusable files and reads them again next time, because an operator may be replacing them.
 func given(certFile, keyFile string) func(*tls.Certificate, time.Time) (*tls.Certificate, error) {
 	var seen [2]time.Time
 	return func(present *tls.Certificate, _ time.Time) (*tls.Certificate, error) {
@@ -146,7 +147,7 @@ func given(certFile, keyFile string) func(*tls.Certificate, time.Time) (*tls.Cer
 	}
 }
 
-// ServerTLS returns what a listener needs; it always shows the latest certificate.
+// ServerTLS returns the configuration of a listener. It always presents the latest certificate.
 func (k *Keeper) ServerTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -154,7 +155,7 @@ func (k *Keeper) ServerTLS() *tls.Config {
 	}
 }
 
-// CA returns the certificates that peers trust, in PEM, that of the present authority first.
+// CA returns the certificates that peers trust, in PEM; the present authority comes first.
 func (k *Keeper) CA() string {
 	set := k.authorities.Load()
 	if set == nil {
@@ -189,8 +190,8 @@ func (k *Keeper) Certificates() []Certificate {
 	return list
 }
 
-// Run renews the certificate when two thirds of its life have passed, takes up given files that have changed, and warns
-// of ends that come near, until ctx ends.
+// Run renews the certificate when two thirds of its life have passed, and reads given files that have changed. It warns
+// of certificates that end soon. It runs until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -212,7 +213,7 @@ func (k *Keeper) look(ctx context.Context, now time.Time) {
 	case next != present && k.unpinned(next):
 		k.log.ErrorContext(ctx, "rejected new certificate: its issuer is not an authority that agents trust",
 			"pinned", k.Fingerprint())
-	case next != present && k.shown.CompareAndSwap(present, next): // Use may have been quicker
+	case next != present && k.shown.CompareAndSwap(present, next): // Use may have replaced it first
 		k.log.InfoContext(ctx, "renewed certificate", "ends", next.Leaf.NotAfter)
 	}
 	for _, c := range k.Certificates() {
@@ -227,7 +228,7 @@ func (k *Keeper) look(ctx context.Context, now time.Time) {
 	}
 }
 
-// unpinned reports whether a certificate would be refused by those who hold the fingerprint.
+// unpinned reports whether peers that hold the fingerprint would reject a certificate.
 func (k *Keeper) unpinned(cert *tls.Certificate) bool {
 	chain := make([]*x509.Certificate, 0, len(cert.Certificate))
 	for _, der := range cert.Certificate {
@@ -239,7 +240,7 @@ func (k *Keeper) unpinned(cert *tls.Certificate) bool {
 	}
 	err := verifyPinned(chain, k.Fingerprint(), k.now())
 	var invalid x509.CertificateInvalidError
-	// What will count only later, or no longer does, is for the one who issued it to mend.
+	// A wrong period of validity is the issuer's to correct.
 	mended := errors.As(err, &invalid) && invalid.Reason == x509.Expired
 	return err != nil && !mended
 }

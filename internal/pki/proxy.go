@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// A proxy shows a certificate of the server's authority, so that what is pinned counts for it too, and so does a broker
-// of its own. The certificate says whose it is, and those who must not take one for a server, or a proxy for one of
-// their own area, look at that.
+// A proxy presents a certificate of the server's authority, so that the pinned fingerprint is valid for it too; so does
+// an external broker. The certificate names its role. Clients check the role if they must not accept a proxy as a
+// server, or a proxy of another area.
 const (
 	ownScheme  = "drover"
 	proxyHost  = "proxy"
@@ -27,10 +27,10 @@ const (
 )
 
 const (
-	// longestRequest is the longest request for a certificate in bytes, and the longest certificate in a Proof. Ours
-	// take some hundred.
+	// longestRequest is the longest certificate request, and the longest certificate in a Proof, in bytes. drover's own
+	// take some hundred bytes.
 	longestRequest = 4 << 10
-	// longestChain is the most certificates in a Proof.
+	// longestChain is the largest number of certificates in a Proof.
 	longestChain = 8
 )
 
@@ -42,7 +42,7 @@ func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, err
 	if set == nil {
 		return "", errors.New("cannot certify a proxy: the certificates come from another authority")
 	}
-	// The key is anybody's until then: it takes hours to verify by a long one of another kind.
+	// The key is not trusted yet, and a verification with a long key of another kind takes hours.
 	if len(request) > longestRequest {
 		return "", fmt.Errorf("cannot certify a proxy: its request has %d bytes, expected at most %d", len(request),
 			longestRequest)
@@ -68,7 +68,8 @@ func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, err
 	return chain, nil
 }
 
-// ProxyKey returns the private key in a file (mode 0600), and makes both if there is none. It goes with CertifyProxy.
+// ProxyKey returns the private key in a file (mode 0600), and makes both if the file is missing. Use it with
+// CertifyProxy.
 func ProxyKey(path string) (crypto.Signer, error) {
 	key, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +81,7 @@ func ProxyKey(path string) (crypto.Signer, error) {
 	return key, nil
 }
 
-// RequestCertificate returns what CertifyProxy takes, for a private key of ECDSA.
+// RequestCertificate returns the request for CertifyProxy, for a private key of ECDSA.
 func RequestCertificate(key crypto.Signer) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 	if err != nil {
@@ -89,8 +90,8 @@ func RequestCertificate(key crypto.Signer) ([]byte, error) {
 	return der, nil
 }
 
-// RenewalDue reports whether two thirds of a certificate's life have passed, or another authority is the present one:
-// the first of those in ca, in PEM.
+// RenewalDue reports whether two thirds of a certificate's life have passed, or whether the present authority has
+// changed. The present authority is the first one in ca, in PEM.
 func RenewalDue(leaf *x509.Certificate, ca string, now time.Time) bool {
 	if !now.Before(renewal(leaf)) {
 		return true
@@ -103,7 +104,7 @@ func RenewalDue(leaf *x509.Certificate, ca string, now time.Time) bool {
 	return err == nil && leaf.CheckSignatureFrom(present) != nil
 }
 
-// ProxyArea returns the area of the proxy whose certificate it is; proxy is false for that of a server.
+// ProxyArea returns the area of the proxy that a certificate names; proxy is false for a server's certificate.
 func ProxyArea(leaf *x509.Certificate) (area int, proxy bool) {
 	for _, uri := range leaf.URIs {
 		if uri.Scheme != ownScheme || uri.Host != proxyHost {
@@ -119,7 +120,7 @@ func ProxyArea(leaf *x509.Certificate) (area int, proxy bool) {
 	return 0, false
 }
 
-// NoProxies has the TLS of a client believe servers only: whoever has the key of a proxy must not stand in for the
+// NoProxies makes the TLS of a client accept only servers, because the holder of a proxy's key must not impersonate the
 // server.
 func NoProxies(cfg *tls.Config) *tls.Config {
 	return further(cfg, func(leaf *x509.Certificate) error {
@@ -140,7 +141,7 @@ func ProxiesOf(area int, cfg *tls.Config) *tls.Config {
 	})
 }
 
-// further looks at a certificate that the TLS of a client believes.
+// further adds a check of the certificate that the TLS of a client has accepted.
 func further(cfg *tls.Config, check func(*x509.Certificate) error) *tls.Config {
 	narrow := cfg.Clone()
 	narrow.VerifyConnection = func(state tls.ConnectionState) error {
@@ -152,8 +153,8 @@ func further(cfg *tls.Config, check func(*x509.Certificate) error) *tls.Config {
 	return narrow
 }
 
-// Proof is a signature by a server whose certificate leads to the authority. It travels with what somebody else passes
-// on.
+// Proof is a signature by a server whose certificate leads to the authority. It accompanies data that another party
+// forwards.
 type Proof struct {
 	Signature []byte `json:"signature"`
 	// Chain is the server's certificate and its issuers, in DER.
@@ -182,8 +183,8 @@ func (p Proof) Verify(fingerprint string, data []byte, now time.Time) error {
 	})
 }
 
-// VerifyBy checks that a server of an authority that is trusted, and no proxy or broker, has signed data. Whether its
-// certificate has ended is not looked at: who asks with a word of his own knows that the answer is of now, and his
+// VerifyBy checks that a server of a trusted authority has signed data; a proxy or broker does not suffice. It does not
+// check whether the certificate has expired. The caller's own nonce proves that the answer is recent, and the caller's
 // clock may be wrong.
 func (p Proof) VerifyBy(t *Trust, data []byte) error {
 	return p.verify(data, func(chain []*x509.Certificate) error {
@@ -200,14 +201,15 @@ func (p Proof) VerifyBy(t *Trust, data []byte) error {
 	})
 }
 
-// verify checks that the one whose certificate comes first has signed data, who is no proxy and is believed.
+// verify checks that the owner of the first certificate has signed data, that it is not a proxy, and that believed
+// accepts the chain.
 func (p Proof) verify(data []byte, believed func(chain []*x509.Certificate) error) error {
 	if len(p.Chain) > longestChain {
 		return fmt.Errorf("it comes with %d certificates, expected at most %d", len(p.Chain), longestChain)
 	}
 	chain := make([]*x509.Certificate, len(p.Chain))
 	for i, der := range p.Chain {
-		if len(der) > longestRequest { // its key may be one that it takes hours to verify by
+		if len(der) > longestRequest { // a verification with a long key may take hours
 			return fmt.Errorf("it comes with a certificate of %d bytes, expected at most %d", len(der), longestRequest)
 		}
 		var err error

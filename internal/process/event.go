@@ -129,7 +129,7 @@ func (e *Exit) Cause() CauseID {
 	switch {
 	case e == nil:
 		return CauseUnseen
-	case e.OOM: // which is counted apart, so it may be all that is known
+	case e.OOM: // OOM may be all that is known, because drover counts it separately
 		return CauseOOM
 	case !e.Known:
 		return CauseUnseen

@@ -10,20 +10,20 @@ import (
 	"drover/internal/crontab"
 )
 
-// Ranges of the fields that only drover's own API has.
+// The ranges of the fields that only drover's own API has.
 const (
 	maxInterval = 30 * 24 * 3600 // seconds
 	maxJitter   = 24 * 3600      // seconds
 	maxFailures = 1000
-	maxWait     = 3600      // seconds that an operation may keep others from the process
-	maxRetries  = 1_000_000 // as good as for ever
+	maxWait     = 3600      // seconds; the longest time that an operation may block the process
+	maxRetries  = 1_000_000 // practically for ever
 	maxPercent  = 100
 	maxCopies   = 10_000
 
-	minHardMemory = 4 << 20 // bytes: less does not even hold the shell
+	minHardMemory = 4 << 20 // bytes: less is not even enough for the shell
 	maxHardMemory = 1 << 50
-	maxHardCPU    = 100 * 4096 // percent of one processor
-	maxHardTasks  = 4 << 20    // what the kernel has of pids
+	maxHardCPU    = 100 * 4096 // percent of one CPU
+	maxHardTasks  = 4 << 20    // the kernel's largest number of pids
 )
 
 // PolicyFaults returns the numbers of a spec that are out of range as the caller sent them: numbers that Defaulted

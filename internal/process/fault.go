@@ -16,14 +16,14 @@ func (f *faults) add(field, format string, args ...any) {
 	*f = append(*f, FieldFault{Field: field, Text: field + " " + fmt.Sprintf(format, args...)})
 }
 
-// upTo notes a number that is negative or too large. Zero is always valid: it means the default.
+// upTo adds a fault for a number that is negative or too large. Zero is always valid: it means the default.
 func (f *faults) upTo(most int, field string, value int) {
 	if value < 0 || value > most {
 		f.add(field, "is %d: expected 1 to %d, or 0 for the default", value, most)
 	}
 }
 
-// mostFaults is the largest text of one failure in bytes: every target carries that text.
+// mostFaults is the longest text of one failure in bytes: every target carries that text.
 const mostFaults = 4 << 10
 
 // JoinFaults joins the faults into one failure; nil if there are none.

@@ -145,7 +145,7 @@ func OpOfGSE(opType int64) (Op, bool) {
 	return numbered(opType, func(row *OpInfo) int { return row.GSE })
 }
 
-// OpOfJOB returns the operation of an op_type of JOB's manage_proc, where 1 and 2 have a meaning of their own.
+// OpOfJOB returns the operation of an op_type of JOB's manage_proc, in which 1 and 2 have their own meaning.
 func OpOfJOB(opType int64) (Op, bool) {
 	return numbered(opType, func(row *OpInfo) int { return row.JOB })
 }
@@ -225,7 +225,7 @@ var ops = [...]OpInfo{
 	},
 	{
 		Op: Retry, GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
-		Spec: SpecChecked, Event: EventRetried, // what it leads to is judged as a start
+		Spec: SpecChecked, Event: EventRetried, // drover checks its result like a start
 		Short: "Retry processes that were given up",
 		Long: "Give watched processes a full budget of relaunches. " +
 			"drover starts a process now if it was given up or waits for a retry.",

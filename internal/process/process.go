@@ -1,5 +1,5 @@
 // Package process holds the nouns that server and agent share: the name of a process, its spec, the operations on it
-// and their outcomes. Of drover it imports only the parser of crontab rules and the types of the own API. It does no
+// and their outcomes. From drover it imports only the parser of crontab rules and the types of the own API. It does no
 // I/O.
 package process
 

@@ -29,7 +29,7 @@ func (s *Spec) stopScope() (value string, ok bool) {
 	}
 	var labels map[string]json.RawMessage
 	if err := json.Unmarshal(s.Labels, &labels); err != nil {
-		return "", false // the caller's own JSON may be anything
+		return "", false // the caller's own JSON may have any form
 	}
 	raw, ok := labels[stopScopeLabel]
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Longest values that are accepted, in bytes.
+// The longest accepted values, in bytes.
 const (
 	MaxName    = 255
 	MaxPath    = 4095
@@ -36,7 +36,7 @@ func (s *Spec) Validate(op Op) error {
 
 // Faults returns the errors of Validate one by one.
 func (s *Spec) Faults(op Op) []FieldFault {
-	if n := s.Size(); n > MaxSpec { // also for an operation that ignores the spec, because the store keeps it
+	if n := s.Size(); n > MaxSpec { // also for an operation that ignores the spec, because the store keeps the spec
 		var f faults
 		f.add("spec", "is %d bytes long in all: expected at most %d", n, MaxSpec)
 		return f
@@ -49,7 +49,7 @@ func (s *Spec) Faults(op Op) []FieldFault {
 	s.identityFaults(&f)
 	s.commandFaults(&f)
 	s.labelFaults(&f)
-	if !row.StoresSpec { // then the timetable and the limits do not matter
+	if !row.StoresSpec { // the timetable and the limits do not matter to this operation
 		return f
 	}
 	if s.Policy.Kind == Periodic && (row.Spec != SpecSent || s.Policy.Crontab != "") {

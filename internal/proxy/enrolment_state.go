@@ -16,7 +16,7 @@ import (
 	"drover/internal/wire"
 )
 
-// checked parses a certificate and checks that it is that of its key.
+// checked parses a certificate and verifies that it belongs to its key.
 func checked(cert *tls.Certificate) (*tls.Certificate, error) {
 	leaf, err := x509.ParseCertificate(cert.Certificate[0])
 	if err != nil {
@@ -33,12 +33,12 @@ func checked(cert *tls.Certificate) (*tls.Certificate, error) {
 	return cert, nil
 }
 
-// enrolmentState is what the proxy goes by at present. It may change at any time, and counts with the next connection.
-// It is safe for concurrent use.
+// enrolmentState is the present enrolment of the proxy. It may change at any time, and a change applies to the next
+// connection. It is safe for concurrent use.
 type enrolmentState struct {
 	dir string
 	id  identity
-	// servers are whom the proxy believes.
+	// servers verifies servers.
 	servers *pki.Trust
 
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ type enrolmentState struct {
 	shown   *tls.Certificate
 }
 
-// open takes up what is on disk.
+// open reads the enrolment and the keys from disk.
 func open(dir string) (*enrolmentState, error) {
 	e, err := load(dir)
 	if err != nil {
@@ -82,21 +82,22 @@ func trustOf(e wire.ProxyEnrolment) broker.Trust {
 	return broker.Trust{Operator: e.Operator, Account: e.Account}
 }
 
-// change is what a new enrolment has changed.
+// change says what a new enrolment changed.
 type change struct {
-	// account says that others are let in than before, uplink that the way to the servers is another.
+	// account says that the account changed, and so which agents may connect. uplink says that the connection to the
+	// servers changed.
 	account, uplink bool
 }
 
-// replace takes over a newer enrolment, which is on disk before it counts. One of another area or operator is refused:
-// that would be another fleet.
+// replace stores and applies a newer enrolment. It rejects one with another area or operator, because that belongs to
+// another fleet.
 func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.Area != s.current.Area || !trustOf(s.current).SameOperator(trustOf(e)) {
 		return change{}, errors.New("cannot accept enrolment: it belongs to another area or another fleet")
 	}
-	e.Operator = s.current.Operator // each is signed anew, and says the same
+	e.Operator = s.current.Operator // the token is signed again each time, with the same contents
 	shown := s.shown
 	if e.Certificate == "" {
 		e.Certificate = s.current.Certificate
@@ -109,7 +110,7 @@ func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 	if err := check(e); err != nil {
 		return change{}, err
 	}
-	if broker.SameUser(e.JWT, s.current.JWT) { // likewise
+	if broker.SameUser(e.JWT, s.current.JWT) { // as above
 		e.JWT = s.current.JWT
 	}
 	made := change{
@@ -126,7 +127,7 @@ func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 	return made, nil
 }
 
-// check refuses what the proxy could not work with.
+// check rejects an enrolment that the proxy could not work with.
 func check(e wire.ProxyEnrolment) error {
 	if len(e.Hubs) == 0 || e.JWT == "" || e.Operator == "" || e.Account == "" || e.Certificate == "" {
 		return errors.New("cannot use enrolment: it is incomplete")
@@ -137,8 +138,8 @@ func check(e wire.ProxyEnrolment) error {
 	return nil
 }
 
-// renewalRequest returns the request for another certificate, nil as long as the present one will do. One of an
-// authority that has been followed by another will not: agents know that one only for so long.
+// renewalRequest returns a request for a new certificate; nil while the present one is good. A certificate of an
+// authority that has a successor is not good: agents trust the old authority only for a limited time.
 func (s *enrolmentState) renewalRequest(now time.Time) ([]byte, error) {
 	if !pki.RenewalDue(s.certificate().Leaf, s.enrolment().CA, now) {
 		return nil, nil
@@ -146,7 +147,7 @@ func (s *enrolmentState) renewalRequest(now time.Time) ([]byte, error) {
 	return pki.RequestCertificate(s.id.tls)
 }
 
-// listenerTLS is what a listener of the proxy shows.
+// listenerTLS is the TLS configuration of the proxy's listeners.
 func (s *enrolmentState) listenerTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -154,15 +155,16 @@ func (s *enrolmentState) listenerTLS() *tls.Config {
 	}
 }
 
-// serverTLS is how the proxy verifies servers. Another proxy is none.
+// serverTLS is the TLS configuration with which the proxy verifies servers. It does not accept another proxy as a
+// server.
 func (s *enrolmentState) serverTLS() *tls.Config { return pki.NoProxies(s.servers.TLS()) }
 
-// ownListenerTLS is how the proxy knows its own listener: a certificate that has ended is still its own, and is renewed
-// through it.
+// ownListenerTLS is the TLS configuration with which the proxy verifies its own listener. It accepts an expired
+// certificate, because the proxy renews its certificate through that listener.
 func (s *enrolmentState) ownListenerTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, //nolint:gosec // the next line verifies
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies
 		VerifyConnection: func(state tls.ConnectionState) error {
 			key, err := x509.MarshalPKIXPublicKey(s.id.tls.Public())
 			if err != nil {

@@ -11,20 +11,21 @@ import (
 	"drover/internal/wire"
 )
 
-// JoinConfig says where a proxy joins, and as what.
+// JoinConfig says which server a proxy joins, and with which data.
 type JoinConfig struct {
 	// Dir is the proxy's own directory.
 	Dir string
-	// Server is the URL of the server's API, Token what 'drover token create --role proxy' has printed.
+	// Server is the URL of the server's API; Token is the token that 'drover token create --role proxy' printed.
 	Server, Token string
-	// Name is what people call the proxy, Advertise where the agents of its area reach its fabric, host:port.
+	// Name is the proxy's name for people. Advertise is the host:port at which the agents of its area reach its
+	// fabric.
 	Name, Advertise string
 	Build           string
 }
 
-// Join makes the proxy's keys, unless it has them, has the server let it in and keeps what it was given. One that has
-// joined before keeps its keys. Nothing is changed when it fails, but that there are keys. No error holds the token;
-// errors are those of joining.Ask and of what was given.
+// Join makes the proxy's keys if there are none, asks the server to admit the proxy, and stores the enrolment. A proxy
+// that has joined before keeps its keys. If Join fails, it changes nothing, except that there are keys. No error
+// contains the token; errors are those of joining.Ask and errors in the arguments.
 func Join(ctx context.Context, cfg JoinConfig) (wire.ProxyEnrolment, error) {
 	token, err := wire.ParseJoinToken(cfg.Token)
 	if err != nil {

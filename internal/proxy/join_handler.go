@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	maxJoin     = 16 << 10 // bytes of a request to join
+	maxJoin     = 16 << 10 // bytes of a join request
 	joinTime    = 25 * time.Second
 	joinsAtOnce = 32
 )
 
-// joinHandler is where hosts of the area ask to join: the one path that they need, passed on to a server, whose affair
-// everything else is.
+// joinHandler serves join requests from hosts of the area. It offers only this one path, and forwards the requests to
+// a server, which decides.
 type joinHandler struct {
 	// forward passes a request on and returns the answer.
 	forward func(ctx context.Context, r wire.RelayedJoin) (wire.RelayedAnswer, error)
-	// ready returns why no server can be reached, nil when one can.
+	// ready returns why no server is reachable; nil if one is.
 	ready func() error
 	slots chan struct{}
 	log   *slog.Logger
@@ -49,7 +49,7 @@ func (h *joinHandler) handler() http.Handler {
 	return mux
 }
 
-// refuse answers as servers do.
+// refuse answers with an error in the format of the servers.
 func (h *joinHandler) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
@@ -77,7 +77,7 @@ func (h *joinHandler) join(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, http.StatusBadRequest, "the request was not understood")
 		return
 	}
-	remote, _, _ := net.SplitHostPort(r.RemoteAddr) // of a connection it has a port
+	remote, _, _ := net.SplitHostPort(r.RemoteAddr) // the address of a connection has a port
 	ctx, cancel := context.WithTimeout(r.Context(), joinTime)
 	defer cancel()
 	answer, err := h.forward(ctx, wire.RelayedJoin{Version: wire.Version, Remote: remote, Request: data})

@@ -28,7 +28,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Proxy is an assembled proxy. Its HTTP listener is open from New on, so that its address is known.
+// Proxy is an assembled proxy. New opens its HTTP listener, so that its address is known.
 type Proxy struct {
 	cfg   Config
 	state *enrolmentState
@@ -48,16 +48,16 @@ func New(ctx context.Context, cfg Config) (*Proxy, error) {
 	return &Proxy{cfg: cfg, state: h, http: l}, nil
 }
 
-// Enrolment returns what the proxy goes by.
+// Enrolment returns the proxy's present enrolment.
 func (p *Proxy) Enrolment() wire.ProxyEnrolment { return p.state.enrolment() }
 
-// URL returns where hosts join.
+// URL returns the address at which hosts join.
 func (p *Proxy) URL() string { return "https://" + p.http.Addr().String() }
 
-// Run serves agents until ctx ends, whether a server is reached or not. Tell is called each time that agents can
-// connect, with where.
+// Run serves agents until ctx ends, with or without a connection to a server. It calls tell with the address each time
+// that agents can connect.
 func (p *Proxy) Run(ctx context.Context, tell func(fabric string)) error {
-	defer p.http.Close() //nolint:errcheck // it was closed already if it was served
+	defer p.http.Close() //nolint:errcheck // already closed if it was served
 	switching := &switcher{}
 	return group.Run(ctx,
 		group.Part{Name: "fabric", Run: func(ctx context.Context) error {
@@ -74,7 +74,7 @@ func (p *Proxy) Run(ctx context.Context, tell func(fabric string)) error {
 	)
 }
 
-// serve runs a relay until ctx ends, or until there is another way to the servers.
+// serve runs a relay until ctx ends, or until the connection to the servers must change.
 func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric string)) error {
 	e := p.state.enrolment()
 	relay, err := broker.StartRelay(ctx, broker.RelayConfig{

@@ -28,14 +28,14 @@ const (
 	relayDir      = "relay"
 )
 
-// identity is what a proxy has made itself, and never gives away.
+// identity is the keys that a proxy made itself. They never leave the proxy.
 type identity struct {
 	key    nkeys.KeyPair
 	public string
 	tls    crypto.Signer
 }
 
-// ownIdentity reads the keys of a directory (mode 0700), or makes them there.
+// ownIdentity reads the keys from a directory (mode 0700), or makes them.
 func ownIdentity(dir string) (identity, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return identity{}, fmt.Errorf("cannot create proxy directory: %w", err)
@@ -52,12 +52,12 @@ func ownIdentity(dir string) (identity, error) {
 	return identity{key: key, public: public, tls: signer}, err
 }
 
-// fabric is who the proxy is to a broker.
+// fabric is the proxy's identity for a broker.
 func (id identity) fabric(e wire.ProxyEnrolment) fabric.Identity {
 	return fabric.Identity{JWT: e.JWT, Key: id.key, Area: strconv.Itoa(e.Area)}
 }
 
-// certificate returns what the proxy shows.
+// certificate returns the proxy's certificate with its key.
 func (id identity) certificate(e wire.ProxyEnrolment) (*tls.Certificate, error) {
 	cert := &tls.Certificate{PrivateKey: id.tls}
 	for block, rest := pem.Decode([]byte(e.Certificate)); block != nil; block, rest = pem.Decode(rest) {
@@ -69,7 +69,7 @@ func (id identity) certificate(e wire.ProxyEnrolment) (*tls.Certificate, error) 
 	return checked(cert)
 }
 
-// load reads what the proxy was given.
+// load reads the enrolment.
 func load(dir string) (wire.ProxyEnrolment, error) {
 	var e wire.ProxyEnrolment
 	path := filepath.Join(dir, enrolmentFile)
@@ -86,9 +86,9 @@ func load(dir string) (wire.ProxyEnrolment, error) {
 	return e, nil
 }
 
-// save writes what the proxy was given, whole or not at all.
+// save writes the enrolment, whole or not at all.
 func save(dir string, e wire.ProxyEnrolment) error {
-	data, err := json.MarshalIndent(e, "", "  ") //nolint:gosec // the tokens are no secrets without the private key
+	data, err := json.MarshalIndent(e, "", "  ") //nolint:gosec // without the private key the tokens are not secrets
 	if err != nil {
 		return fmt.Errorf("cannot encode enrolment: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"drover/internal/wire"
 )
 
-// switcher is the present uplink. It exists before there is one.
+// switcher holds the present uplink. It exists before the first uplink.
 type switcher struct {
 	mu      sync.Mutex
 	current *uplink

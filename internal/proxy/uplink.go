@@ -19,20 +19,20 @@ import (
 const (
 	beatEvery   = 5 * time.Second
 	beatTime    = 4 * time.Second
-	beatsMissed = 3 // in a row, over a way that looks whole: then it is made anew
+	beatsMissed = 3 // in a row, over a connection that seems to work: then the proxy reconnects
 	refreshTime = 10 * time.Second
-	// refreshEvery is how often the proxy asks for its enrolment although nothing says that it has changed,
-	// refreshAgain how soon after an attempt that failed.
+	// refreshEvery is how often the proxy asks for its enrolment without a sign of a change. refreshAgain is the pause
+	// after a failed attempt.
 	refreshEvery = time.Hour
 	refreshAgain = 10 * time.Second
 )
 
-// requester asks the servers.
+// requester sends requests to the servers.
 type requester interface {
 	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
 }
 
-// leafLink is the proxy's connection to the servers, as its own side sees it.
+// leafLink is the leaf node connection to the servers, as the proxy's relay sees it.
 type leafLink interface {
 	Joined() bool
 	Rejoin() error
@@ -40,17 +40,17 @@ type leafLink interface {
 	Update(account string) error
 }
 
-// uplink watches the way to the servers and keeps what the proxy goes by up to date. That a connection looks whole says
-// little: only an answer proves that messages pass in both directions.
+// uplink watches the connection to the servers and keeps the enrolment up to date. An open connection proves little:
+// only an answer proves that messages pass in both directions.
 type uplink struct {
 	requester requester
 	leaf      leafLink
 	state     *enrolmentState
 	build     string
 	log       *slog.Logger
-	// news tells that the enrolment has changed.
+	// news says that the enrolment may have changed.
 	news chan struct{}
-	// moved tells that there is another way to the servers.
+	// moved says that the connection to the servers changed.
 	moved chan struct{}
 
 	mu sync.Mutex
@@ -64,7 +64,7 @@ func newUplink(a requester, w leafLink, h *enrolmentState, build string, log *sl
 	}
 }
 
-// ready returns why no server can be reached, nil when one can.
+// ready returns why no server is reachable; nil if one is.
 func (u *uplink) ready() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,10 +74,10 @@ func (u *uplink) ready() error {
 	return nil
 }
 
-// enrolmentChanged notes that the enrolment has changed. It does not block.
+// enrolmentChanged wakes keep. It does not block.
 func (u *uplink) enrolmentChanged() { idle.Wake(u.news) }
 
-// watch proves the way again and again, until ctx ends.
+// watch tests the connection repeatedly, until ctx ends.
 func (u *uplink) watch(ctx context.Context) error {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -106,8 +106,8 @@ func (u *uplink) watch(ctx context.Context) error {
 	}
 }
 
-// note keeps whether there is a way, and tells when that changes. What may have changed while there was none is asked
-// for.
+// note records whether the servers are reachable, and logs a change. When they are reachable again, it asks for the
+// enrolment, which may have changed meanwhile.
 func (u *uplink) note(ctx context.Context, missed int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -125,7 +125,7 @@ func (u *uplink) note(ctx context.Context, missed int) {
 func (u *uplink) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTime)
 	defer cancel()
-	// One of the clients is the proxy itself.
+	// The proxy itself is one of the clients.
 	beat := wire.Beat{Version: wire.Version, Build: u.build, Agents: max(u.leaf.Clients()-1, 0)}
 	var ack wire.BeatAck
 	if err := u.ask(ctx, wire.ProxyBeatSubject, beat, &ack); err != nil {
@@ -137,13 +137,13 @@ func (u *uplink) beat(ctx context.Context) error {
 	return nil
 }
 
-// ask sends one message and reads the answer.
+// ask sends one message and decodes the answer.
 func (u *uplink) ask(ctx context.Context, subject func(area int, proxy string) string, question, answer any) error {
 	_, err := u.exchange(ctx, subject, question, answer)
 	return err
 }
 
-// exchange is ask, and returns the question as it was sent.
+// exchange is ask that also returns the encoded question.
 func (u *uplink) exchange(ctx context.Context, subject func(area int, proxy string) string, question,
 	answer any,
 ) (asked []byte, err error) {
@@ -161,8 +161,8 @@ func (u *uplink) exchange(ctx context.Context, subject func(area int, proxy stri
 	return data, nil
 }
 
-// enrolment asks for the enrolment anew. The answer counts if a server has signed it: it says whom the proxy is to
-// trust.
+// enrolment asks for a new enrolment. The answer counts only if a server has signed it, because it decides whom the
+// proxy trusts.
 func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.RefreshAnswer, err error) {
 	var sealed wire.SealedRefresh
 	asked, err := u.exchange(ctx, wire.ProxyRefreshSubject,
@@ -183,7 +183,7 @@ func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.Refresh
 	return answer, nil
 }
 
-// join passes on a host's request to join.
+// join forwards a host's join request.
 func (u *uplink) join(ctx context.Context, r wire.RelayedJoin) (wire.RelayedAnswer, error) {
 	var answer wire.RelayedAnswer
 	err := u.ask(ctx, wire.ProxyJoinSubject, r, &answer)
@@ -248,7 +248,7 @@ func (u *uplink) refresh(ctx context.Context) error {
 		u.log.InfoContext(ctx, "renewed certificate", "ends", u.state.certificate().Leaf.NotAfter)
 		return nil
 	}
-	// the answer has told of another authority
+	// The answer may have announced a new authority.
 	if csr, err = u.state.renewalRequest(time.Now()); err == nil && len(csr) > 0 {
 		idle.Wake(u.news)
 	}

@@ -10,9 +10,9 @@ import (
 	"drover/internal/wire"
 )
 
-// agentLink is the engine's way to the agents. It exists before there is a connection.
+// agentLink is the engine's connection to the agents. It exists before the connection to the fabric.
 type agentLink struct {
-	// area tells where an agent has joined. It is set before the first Send.
+	// area returns the area in which an agent has joined. It is set before the first Send.
 	area func(ctx context.Context, agent string) (area int, known bool, err error)
 
 	mu   sync.Mutex
@@ -62,7 +62,7 @@ func (l *agentLink) request(ctx context.Context, agent string, subject func(area
 	if err != nil {
 		return nil, err
 	}
-	if !known { // it was removed a moment ago
+	if !known { // it was just removed
 		return nil, engine.ErrNobody
 	}
 	reply, err := conn.Request(ctx, subject(area, agent), data)

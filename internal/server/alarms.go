@@ -9,7 +9,7 @@ import (
 	"drover/internal/server/webhook"
 )
 
-// openAlarms makes the sender of alarms. Only the servers of the fleet have the key of the secrets that sign alarms.
+// openAlarms creates the sender of alarms. Only the servers of the fleet have the key of the secrets that sign alarms.
 func (s *Server) openAlarms() error {
 	key, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "secrets of webhooks")
 	if err != nil {
@@ -22,11 +22,11 @@ func (s *Server) openAlarms() error {
 	return nil
 }
 
-// runAlarms has alarms looked for whenever events have arrived, until ctx ends.
+// runAlarms wakes the sender whenever events have arrived, until ctx ends.
 func (s *Server) runAlarms(ctx context.Context) error {
 	woken, stop := s.engine.ListenEvents()
 	defer stop()
-	// What was stored before this was listening is news too.
+	// The events that were stored before this subscription are new too.
 	s.sender.News()
 	for {
 		select {
@@ -38,10 +38,11 @@ func (s *Server) runAlarms(ctx context.Context) error {
 	}
 }
 
-// notesTime bounds how long it may take to look for what an operator should know.
+// notesTime bounds how long it may take to collect warnings for operators.
 const notesTime = 2 * time.Second
 
-// notes is what an operator should know although calls are taken. It tells no address, as anybody may ask.
+// notes returns warnings for operators about a server that accepts calls. They contain no addresses, because anyone may
+// read them.
 func (s *Server) notes() []string {
 	notes := append(s.clockNotes(), s.cluster.notes()...)
 	if s.cfg.Extras.Notes != nil {
@@ -63,13 +64,13 @@ func (s *Server) notes() []string {
 	return notes
 }
 
-// alarmSender is the sender of alarms as the API knows it: what is changed here another server may have to know.
+// alarmSender is the sender of alarms for the API. It notifies the other servers of changes.
 type alarmSender struct {
 	*webhook.Sender
 	cluster *cluster
 }
 
-// Changed says that webhooks were changed, to whichever server delivers alarms.
+// Changed notifies the server that delivers alarms of changed webhooks.
 func (a alarmSender) Changed() {
 	a.Sender.Changed()
 	a.cluster.webhooksChanged()

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// readyPoll is how often Announce asks whether calls are taken; it stops with the first yes.
+// readyPoll is the interval at which Announce checks whether the server is ready; it stops once the server is.
 const readyPoll = 20 * time.Millisecond
 
-// Announce writes text once calls can be taken, and then blocks until ctx ends: it is meant to be a part of a program,
-// which must not end before the others. It fails only when the text cannot be written.
+// Announce writes text once the server is ready, and then blocks until ctx ends, because a part of a program must not
+// end before the others. It fails only if the text cannot be written.
 func (s *Server) Announce(ctx context.Context, out io.Writer, text string) error {
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()
-	for s.Ready() != nil { //nolint:contextcheck // it has a limit of its own
+	for s.Ready() != nil { //nolint:contextcheck // Ready has its own time limit
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

@@ -10,12 +10,12 @@ import (
 	"drover/internal/server/store"
 )
 
-// firstAppCode is the code of the app that is made when nobody names one.
+// firstAppCode is the default code of the first app.
 const firstAppCode = "drover-admin"
 
-// FirstApp makes the first app if there is none yet, with the given credentials or, when code is empty, with generated
-// ones; it may do everything. FirstApp returns them; made is false, and the secret empty, when there was an app
-// already: a secret is kept as a hash only and can never be shown again.
+// FirstApp creates the first app if there is none yet, with every right. It uses the given credentials, or generates
+// them if code is empty, and returns them. If there was an app already, made is false and the secret is empty: the
+// store keeps only the hash of a secret.
 func (s *Server) FirstApp(ctx context.Context, code,
 	secret string,
 ) (usedCode, usedSecret string, made bool, err error) {
@@ -36,7 +36,7 @@ func (s *Server) FirstApp(ctx context.Context, code,
 		MayNameUsers: true, Admin: true,
 		Created: now, Changed: now,
 	})
-	if errors.Is(err, store.ErrExists) { // another server has been started at the same time
+	if errors.Is(err, store.ErrExists) { // another server started at the same time
 		return firstAppCode, "", false, nil
 	}
 	if err != nil {

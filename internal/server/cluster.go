@@ -22,14 +22,14 @@ import (
 	"drover/internal/server/peers"
 )
 
-// cluster is how a server lives with others on its database or on its fabric. It is nil where there cannot be any.
+// cluster connects a server with the other servers on its database or its fabric. It is nil if there can be no others.
 type cluster struct {
 	s   *Server
 	id  string
 	hub *peers.Hub
-	// members is nil where no other server can be on the database.
+	// members is nil if no other server can be on the database.
 	members *membership.List
-	// stale are the agents whose rows are to be read again, all says that those of all are.
+	// stale has the agents whose rows must be read again; all asks for the rows of all agents.
 	mu    sync.Mutex
 	stale map[string]bool
 	all   bool
@@ -37,22 +37,22 @@ type cluster struct {
 }
 
 const (
-	// reloadEvery is how often the register is read again, should news of a change have been lost.
+	// reloadEvery is the interval at which the register is read again, in case a notice was lost.
 	reloadEvery = time.Minute
-	// reloadAgain is how long a read that failed waits.
+	// reloadAgain is the retry delay of a failed read.
 	reloadAgain = time.Second
-	// clockBound is how far a clock may be off without being told of.
+	// clockBound is how far a clock may be off before the server reports it.
 	clockBound = 30 * time.Second
 )
 
-// Facts about the fleet that its database holds.
+// The facts about the fleet that its database holds.
 const (
 	factID      = "id"      // of the database, random
 	factAccount = "account" // public key of the fabric's account, which names the fleet
-	factCursors = "cursors" // what the cursors of pages are sealed with, random
+	factCursors = "cursors" // secret that seals the cursors of pages, random
 )
 
-// openClock opens the time that the server goes by.
+// openClock opens the common clock of the servers.
 func (s *Server) openClock(ctx context.Context) error {
 	own := time.Now
 	if s.cfg.Faults != nil {
@@ -71,7 +71,7 @@ func (s *Server) openClock(ctx context.Context) error {
 	return nil
 }
 
-// identify refuses a database that belongs to other keys than this server has, and returns the id of it.
+// identify rejects a database that belongs to other keys than this server's, and returns the database's id.
 func (s *Server) identify(ctx context.Context) (id string, err error) {
 	account, err := broker.AccountKey(brokerDir(s.cfg.Dir))
 	if err != nil {
@@ -95,7 +95,8 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 	return stored[factID], nil
 }
 
-// openCluster prepares to live with others. It is for after the directory was made and before the engine is.
+// openCluster prepares the connection with other servers. Call it after the creation of the directory and before that
+// of the engine.
 func (s *Server) openCluster(database string) error {
 	if !s.store.Shared() && len(s.cfg.NATS) == 0 && s.cfg.Cluster == "" {
 		return nil
@@ -130,7 +131,7 @@ func (s *Server) openCluster(database string) error {
 	return nil
 }
 
-// shared is what the engine is told of others.
+// shared returns the engine's connection to other engines.
 func (c *cluster) shared() *engine.Shared {
 	if c == nil {
 		return nil
@@ -152,12 +153,12 @@ func (c *cluster) without(ctx context.Context, key string) ([]string, error) {
 	return c.members.Without(ctx, key)
 }
 
-// takeTurn reports whether it is for this server to do what one at a time does.
+// takeTurn reports whether this server should do a job that only one server does at a time.
 func (c *cluster) takeTurn(ctx context.Context, what string, every time.Duration) (bool, error) {
 	return c.s.store.TakeLease(ctx, what, c.id, every-every/10)
 }
 
-// underLease returns what runs a part on one server at a time.
+// underLease returns a function that runs a part on one server at a time.
 func (c *cluster) underLease(name string, run func(context.Context) error) func(context.Context) error {
 	if c == nil {
 		return run
@@ -167,7 +168,7 @@ func (c *cluster) underLease(name string, run func(context.Context) error) func(
 	}
 }
 
-// reread has the rows of agents read again.
+// reread makes run read the rows of agents again.
 func (c *cluster) reread(agents []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +178,7 @@ func (c *cluster) reread(agents []string) {
 	idle.Wake(c.wake)
 }
 
-// resync has everything looked at again.
+// resync makes run read everything again.
 func (c *cluster) resync() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +188,7 @@ func (c *cluster) resync() {
 	c.s.sender.Changed()
 }
 
-// run keeps the register as the database has it, and the clock, until ctx ends.
+// run keeps the register and the clock in step with the database, until ctx ends.
 func (c *cluster) run(ctx context.Context) error {
 	if c == nil {
 		<-ctx.Done()
@@ -225,7 +226,7 @@ func (c *cluster) keepRegister(ctx context.Context) error {
 	}
 }
 
-// refresh reads what may have changed. What could not be read stays to be read.
+// refresh reads the rows that may have changed. After a failure they stay marked.
 func (c *cluster) refresh(ctx context.Context) error {
 	c.mu.Lock()
 	all, stale := c.all, c.stale
@@ -254,7 +255,7 @@ func (c *cluster) read(ctx context.Context, all bool, stale map[string]bool) err
 	return c.s.directory.Refresh(ctx, slices.Collect(maps.Keys(stale)))
 }
 
-// join joins the other servers over a link.
+// join connects to the other servers over a link.
 func (c *cluster) join(ctx context.Context, conn *fabric.Conn) error {
 	if c == nil {
 		return nil
@@ -262,7 +263,7 @@ func (c *cluster) join(ctx context.Context, conn *fabric.Conn) error {
 	return c.hub.Meet(ctx, conn)
 }
 
-// announce tells the others what is new until ctx ends.
+// announce notifies the other servers of changes until ctx ends.
 func (c *cluster) announce(ctx context.Context, conn *fabric.Conn) error {
 	if c == nil {
 		<-ctx.Done()
@@ -271,28 +272,28 @@ func (c *cluster) announce(ctx context.Context, conn *fabric.Conn) error {
 	return c.hub.Run(ctx, conn)
 }
 
-// connected is called whenever there is a link.
+// connected is called whenever a link is established.
 func (c *cluster) connected() {
 	if c != nil {
 		c.hub.Connected()
 	}
 }
 
-// rightsChanged tells the others that somebody was let in or removed.
+// rightsChanged notifies the other servers that a key was admitted or removed.
 func (c *cluster) rightsChanged(key string) {
 	if c != nil {
 		c.hub.TellAgents(key)
 	}
 }
 
-// webhooksChanged tells the others.
+// webhooksChanged notifies the other servers of a changed webhook.
 func (c *cluster) webhooksChanged() {
 	if c != nil {
 		c.hub.TellWebhooks()
 	}
 }
 
-// ready returns why calls should not be taken, as far as other servers are concerned.
+// ready returns the problem with other servers that makes this server not ready; nil if there is none.
 func (c *cluster) ready() error {
 	if c == nil {
 		return nil
@@ -303,7 +304,7 @@ func (c *cluster) ready() error {
 	return c.members.Ready()
 }
 
-// notes tells of servers that are apart.
+// notes returns warnings about servers that cannot reach each other.
 func (c *cluster) notes() []string {
 	if c == nil || c.members == nil || c.members.Apart() == "" {
 		return nil
@@ -311,7 +312,7 @@ func (c *cluster) notes() []string {
 	return []string{c.members.Apart()}
 }
 
-// servers counts those that are there.
+// servers returns the number of servers that are online.
 func (c *cluster) servers() int {
 	if c == nil {
 		return 1
@@ -319,7 +320,7 @@ func (c *cluster) servers() int {
 	return c.hub.Count()
 }
 
-// clockNotes tells of clocks that are wrong.
+// clockNotes returns warnings about wrong clocks.
 func (s *Server) clockNotes() []string {
 	var notes []string
 	if skew := s.clock.Skew(); skew.Abs() >= clockBound {
@@ -341,7 +342,7 @@ func (s *Server) clocksOff() int {
 	return n
 }
 
-// aheadText says in words how far a clock is ahead.
+// aheadText describes how far a clock is ahead.
 func aheadText(ahead time.Duration) string {
 	if ahead < 0 {
 		return (-ahead).Round(time.Second).String() + " behind"

@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// denialEvery is how often the same denial is put on record at most: an agent that was removed and runs on is
-	// refused every few seconds.
+	// denialEvery is the interval at which the same denial is recorded at most. A removed agent that still runs is
+	// rejected every few seconds.
 	denialEvery = time.Hour
-	// denialsOfOne is how many different ones of one agent, or of one address, are in that time.
+	// denialsOfOne is how many different denials of one agent, or of one address, are recorded in that time.
 	denialsOfOne = 20
-	// mostDenied is how many agents and addresses are remembered; beyond that all are forgotten, and some denials are
-	// on record twice.
+	// mostDenied is how many agents and addresses the log remembers. Beyond that it forgets all, and records some
+	// denials twice.
 	mostDenied = 1000
-	// longestDenial is how much of a denial is on record, in bytes: it quotes what was wanted.
+	// longestDenial is the longest recorded denial, in bytes, because a denial quotes the agent's request.
 	longestDenial = 300
 )
 
-// denialLog puts on record what the fabric has refused.
+// denialLog records the denials of the fabric.
 type denialLog struct {
 	audit *audit.Recorder
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	last map[string]recentDenials // by whom
+	last map[string]recentDenials // by agent or address
 }
 
-// recentDenials is what one has been denied since a time.
+// recentDenials holds the denials of one agent or address since a time.
 type recentDenials struct {
 	since time.Time
 	what  map[string]bool
@@ -45,7 +45,7 @@ func newDenialLog(a *audit.Recorder, log *slog.Logger) *denialLog {
 	return &denialLog{audit: a, log: log, last: map[string]recentDenials{}}
 }
 
-// note takes a line of the broker: "ADDRESS - cid:N - what was refused to whom".
+// note reads a line of the broker: "ADDRESS - cid:N - what was refused to whom".
 func (d *denialLog) note(text string) {
 	what, remote := text, ""
 	if parts := strings.SplitN(text, " - ", 3); len(parts) == 3 {
@@ -62,13 +62,13 @@ func (d *denialLog) note(text string) {
 	}
 }
 
-// agentKey is how keys of agents and proxies look.
+// agentKey matches the keys of agents and proxies.
 //
 //nolint:gochecknoglobals // compiled once
 var agentKey = regexp.MustCompile(`\bU[A-Z2-7]{55}\b`)
 
-// deniedOne returns who was denied something: the agent that was let in, else whoever is at the address. All else in
-// the text is the agent's own choice.
+// deniedOne returns the agent or address that was denied something: the authenticated agent, else the address. The
+// agent chooses all other words of the text.
 func deniedOne(remote, text string) string {
 	if before, _, proven := strings.Cut(text, "Violation"); proven {
 		if key := agentKey.FindString(before); key != "" {
@@ -82,7 +82,7 @@ func deniedOne(remote, text string) string {
 	return host
 }
 
-// known reports whether a denial is on record, or as many others of the same one are.
+// known reports whether a denial is recorded already, or denialsOfOne others of the same agent or address are.
 func (d *denialLog) known(who, what string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 	"drover/internal/wire"
 )
 
-// brokers decide who may use the fabric: the one that the server embeds, or those that somebody else runs.
+// brokers decide which clients may use the fabric: the embedded broker, or the brokers of another operator.
 //
-//nolint:interfacebloat // what both kinds of broker offer, for the parts that each take some of it
+//nolint:interfacebloat // what both kinds of broker offer, for parts that each use some of it
 type brokers interface {
 	IssueAgent(publicNKey string, area int) (string, error)
 	IssueProxy(publicNKey string, area int) (string, error)
@@ -30,7 +30,7 @@ type brokers interface {
 	ServerIdentity() fabric.Identity
 }
 
-// startBroker starts the fabric, or prepares to use that of others. Nobody who was removed is let in.
+// startBroker starts the embedded broker, or prepares the use of external brokers. It rejects all removed keys.
 func (s *Server) startBroker(ctx context.Context) error {
 	removed, err := s.store.ListRemoved(ctx)
 	if err != nil {
@@ -60,15 +60,15 @@ func (s *Server) startBroker(ctx context.Context) error {
 	return err
 }
 
-// refreshRevoked has the broker go by who was removed as the database has it.
+// refreshRevoked passes the removed keys in the database to the broker.
 func (s *Server) refreshRevoked(ctx context.Context) error {
 	return s.broker.RefreshRevoked(func() ([]string, error) { return s.store.ListRemoved(ctx) })
 }
 
-// routes is how the embedded broker is joined to those of other servers; nil where it is not.
+// routes returns the connection of the embedded broker to the brokers of other servers; nil if there is none.
 func (s *Server) routes() (*broker.Cluster, error) {
 	if s.cfg.Cluster == "" {
-		return nil, nil //nolint:nilnil // a part that is not there
+		return nil, nil //nolint:nilnil // nil is a missing part
 	}
 	between, err := s.joining.fabric.PeerTLS()
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Server) routes() (*broker.Cluster, error) {
 	return &broker.Cluster{Listen: s.cfg.Cluster, Routes: s.cfg.Routes, TLS: between}, nil
 }
 
-// externalKeys are the keys and rights by which brokers of somebody else let in the same as an embedded one.
+// externalKeys returns the keys and rights by which external brokers admit the same clients as an embedded broker.
 func externalKeys(dir string, keys *keyring.Ring) broker.ExternalConfig {
 	return broker.ExternalConfig{
 		Dir: brokerDir(dir), Signers: signersOf(keys), Agents: rights(wire.AgentSubjects()),
@@ -85,12 +85,12 @@ func externalKeys(dir string, keys *keyring.Ring) broker.ExternalConfig {
 	}
 }
 
-// serverQueue is the name by which servers share what is to reach one of them.
+// serverQueue is the queue group in which servers share messages that one of them should get.
 const serverQueue = "servers"
 
 func brokerDir(dir string) string { return filepath.Join(dir, "broker") }
 
-// rights are subjects as the broker takes them.
+// rights converts subjects to the broker's type.
 func rights(publish, subscribe []string) broker.Rights {
 	return broker.Rights{Publish: publish, Subscribe: subscribe}
 }
@@ -102,7 +102,7 @@ func (s *Server) stopBroker() {
 	}
 }
 
-// FabricURLs returns what agents connect to, as they are told it.
+// FabricURLs returns the URLs to which agents connect, in the form that agents get.
 func (s *Server) FabricURLs() []string {
 	if s.joining == nil {
 		return []string{s.embedded.URL()}
@@ -117,12 +117,13 @@ func (s *Server) FabricURLs() []string {
 	case s.external != nil:
 		return s.external.URLs()
 	default:
-		host, _, _ := net.SplitHostPort(s.cfg.Fabric) // the broker listens on it
+		host, _, _ := net.SplitHostPort(s.cfg.Fabric) // the broker listens on this address
 		return []string{"tls://" + net.JoinHostPort(host, strconv.Itoa(s.embedded.Port()))}
 	}
 }
 
-// serveFabric connects to the fabric, joins the other servers on it, and takes the reports of agents, until ctx ends.
+// serveFabric connects to the fabric, joins the other servers on it, and receives the reports of agents, until ctx
+// ends.
 func (s *Server) serveFabric(ctx context.Context) error {
 	dial := fabric.DialConfig{
 		Identity: s.broker.ServerIdentity(), Name: "server", Log: s.cfg.Log,
@@ -149,22 +150,22 @@ func (s *Server) serveFabric(ctx context.Context) error {
 	)
 }
 
-// mayReply reports whether a reply goes to the one who has asked. An agent and a proxy choose where they await it, and
-// must not have the server write to another's inbox. Their subjects name their area and their key; others are those of
-// servers.
+// mayReply reports whether a reply goes to the sender of the request. Agents and proxies choose their reply subjects,
+// and must not make the server write to another's inbox. Their subjects have their area and key; other subjects belong
+// to servers.
 func mayReply(subject, reply string) bool {
 	const parts, area, key = 6, 2, 4
 	words := strings.Split(subject, ".")
 	return len(words) != parts || strings.HasPrefix(reply, fabric.InboxPrefix(words[area], words[key])+".")
 }
 
-// connected is called whenever there is a link: agents may have lost theirs with it.
+// connected is called whenever a link is established, because agents may have lost theirs at the same time.
 func (s *Server) connected() {
 	s.directory.Linked(s.clock.Now())
 	s.cluster.connected()
 }
 
-// serveReports takes the reports of agents over a link, until ctx ends.
+// serveReports receives the reports of agents over a link, until ctx ends.
 func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
 	//nolint:contextcheck // stop ends it
 	stop, err := conn.ServeEach(wire.AnyReportSubject, serverQueue, reportWorkers, s.report)
@@ -177,7 +178,7 @@ func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
 	return nil
 }
 
-// report takes one report of an agent.
+// report handles one report of an agent.
 func (s *Server) report(ctx context.Context, subject string, data []byte) []byte {
 	area, agent, err := wire.ReportAgent(subject)
 	if err != nil {
@@ -211,7 +212,7 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 	return reply
 }
 
-// runBrokers keeps the brokers of others told of who may use them, until ctx ends.
+// runBrokers updates the rights of clients at external brokers, until ctx ends.
 func (s *Server) runBrokers(ctx context.Context) error {
 	if s.external == nil {
 		<-ctx.Done()

@@ -36,7 +36,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		Ready:           s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Extras.Metrics, s.cfg.Log),
 	})
 	handler := s.metrics.Counted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The compatible paths are matched by their end, and a mux would redirect one that is not clean.
+		// The compatible paths are matched by their ends, and a mux would redirect a path that is not clean.
 		if apiv1.Owns(r.URL.Path) {
 			own.ServeHTTP(w, r)
 			return
@@ -50,7 +50,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return group.Run(ctx, parts...)
 }
 
-// serving returns what answers HTTP on a listener until its context ends.
+// serving returns a function that answers HTTP on a listener until its context ends.
 func (s *Server) serving(handler http.Handler, own *apiv1.Handler, l net.Listener,
 	accepted func(context.Context, net.Conn) context.Context,
 ) func(context.Context) error {

@@ -20,36 +20,38 @@ import (
 
 // Fleet is how agents on other machines reach a server.
 type Fleet struct {
-	// Advertise are the addresses, host:port, that agents connect to; without any it is that of the fabric.
+	// Advertise are the addresses, host:port, to which agents connect; the default is the address of the fabric.
 	Advertise []string
 	// Names are host names and addresses by which callers and hosts reach the server.
 	Names []string
-	// CertFile and KeyFile are certificates of the API that somebody else has issued; without them it shows one of the
+	// CertFile and KeyFile are an external certificate of the API. Without them the API uses a certificate of the
 	// server's own authority, as the fabric always does.
 	CertFile, KeyFile string
-	// Proxies is where proxies connect to the embedded fabric, host:port; empty where none do. AdvertiseProxies are the
-	// addresses by which they reach it; without any it is that one, or the hosts of Advertise with its port.
+	// Proxies is the address at which proxies connect to the embedded fabric, host:port; empty means none.
+	// AdvertiseProxies are the addresses by which proxies reach it; the default is Proxies, or the hosts of Advertise
+	// with its port.
 	Proxies          string
 	AdvertiseProxies []string
 	// InsecureHTTP has the API speak without TLS. The fabric has it all the same.
 	InsecureHTTP bool
 }
 
-// joining is what a server has that agents on other machines join.
+// joining holds the parts for agents on other machines.
 type joining struct {
 	fleet Fleet
-	// fabric keeps the certificate of the fabric, api that of the API: the same one unless certificates were given.
+	// fabric keeps the certificate of the fabric, and api the certificate of the API; both are the same unless
+	// certificates were given.
 	fabric, api *pki.Keeper
-	// trust is how the server itself verifies its fabric.
+	// trust verifies the fabric for the server itself.
 	trust    *pki.Trust
 	enroller *enrol.Enroller
 	proxies  *proxies
 }
 
-// openJoining opens what the listeners need. It returns nil for a server that nobody joins.
+// openJoining opens the parts for the listeners. It returns nil for a server that no agents join.
 func openJoining(cfg Config) (*joining, error) {
 	if cfg.Fleet == nil {
-		return nil, nil //nolint:nilnil // a part that is not there
+		return nil, nil //nolint:nilnil // nil is a missing part
 	}
 	j := &joining{fleet: *cfg.Fleet}
 	common := pki.Config{Dir: filepath.Join(cfg.Dir, "pki"), Names: cfg.Fleet.Names, Now: time.Now, Log: cfg.Log}
@@ -71,7 +73,7 @@ func openJoining(cfg Config) (*joining, error) {
 	return j, nil
 }
 
-// run keeps the certificates, until ctx ends.
+// run renews the certificates, until ctx ends.
 func (j *joining) run(ctx context.Context) error {
 	if j == nil {
 		<-ctx.Done()
@@ -84,8 +86,8 @@ func (j *joining) run(ctx context.Context) error {
 	return group.Run(ctx, parts...)
 }
 
-// listener has the API speak TLS, where it does. HTTP/1.1 is spoken as without it: deadlines and streams are proven on
-// that.
+// listener wraps a listener of the API with TLS, if the API uses TLS. It offers HTTP/1.1 only, as without TLS, because
+// deadlines and streams are tested on HTTP/1.1.
 func (j *joining) listener(l net.Listener) net.Listener {
 	if j == nil || j.fleet.InsecureHTTP {
 		return l
@@ -95,7 +97,8 @@ func (j *joining) listener(l net.Listener) net.Listener {
 	return tls.NewListener(l, cfg)
 }
 
-// brokerTLS returns what the fabric's listener shows, and how the server verifies it; nil without TLS.
+// brokerTLS returns the TLS configuration of the fabric's listener, and the one by which the server verifies it; nil
+// without TLS.
 func (j *joining) brokerTLS() (shown, verified *tls.Config) {
 	if j == nil {
 		return nil, nil
@@ -103,7 +106,7 @@ func (j *joining) brokerTLS() (shown, verified *tls.Config) {
 	return j.fabric.ServerTLS(), pki.NoProxies(j.trust.TLS())
 }
 
-// openEnroller makes the part that lets hosts join.
+// openEnroller creates the part that admits hosts.
 func (s *Server) openEnroller(ctx context.Context) error {
 	if s.joining == nil {
 		return nil
@@ -121,7 +124,7 @@ func (s *Server) openEnroller(ctx context.Context) error {
 	return nil
 }
 
-// leaves is where proxies connect; empty for nowhere.
+// leaves returns the address to which proxies connect; empty if there is none.
 func (j *joining) leaves() string {
 	if j == nil {
 		return ""
@@ -129,8 +132,8 @@ func (j *joining) leaves() string {
 	return j.fleet.Proxies
 }
 
-// fingerprint is that of the authority by which whoever joins with a token knows whom to believe. What hosts of an area
-// with a proxy join through is of the server's own authority, whatever the API shows.
+// fingerprint returns the fingerprint of the authority that a joining client verifies. Hosts of an area with a proxy
+// always join through a certificate of the server's own authority, whatever certificate the API has.
 func (j *joining) fingerprint(t store.JoinToken) string {
 	if t.Role == store.RoleAgent && j.proxies.serves(t.Cloud) {
 		return j.fabric.Fingerprint()
@@ -138,7 +141,7 @@ func (j *joining) fingerprint(t store.JoinToken) string {
 	return j.api.Fingerprint()
 }
 
-// joiningAPI is what the API offers of it.
+// joiningAPI returns the part of the API for joining.
 func (s *Server) joiningAPI() apiv1.Joining {
 	offered := apiv1.Joining{Store: s.store}
 	if s.joining != nil {
@@ -147,15 +150,15 @@ func (s *Server) joiningAPI() apiv1.Joining {
 	return offered
 }
 
-// areaOf returns the area that an agent has joined, perhaps a moment ago and at another server.
+// areaOf returns the area of an agent, which may have just joined through another server.
 func (s *Server) areaOf(ctx context.Context, agent string) (area int, known bool, err error) {
 	a, known, err := s.directory.Find(ctx, agent)
 	return a.Cloud, known, err
 }
 
-// stranger answers the report of an agent that is not in the register: it was removed a moment ago, or the database is
-// older than the agent's joining. It must not come in again under names that it chooses, nor go on in an area that it
-// has left.
+// stranger answers the report of an agent that is not in the register: it was just removed, or the database is older
+// than the agent's joining. The agent must not return under names that it chooses, nor continue in an area that it has
+// left.
 func (s *Server) stranger(ctx context.Context, area int, agent string) (reply []byte, refused bool) {
 	if s.joining == nil {
 		return nil, false
@@ -170,13 +173,13 @@ func (s *Server) stranger(ctx context.Context, area int, agent string) (reply []
 	}
 	s.cfg.Log.WarnContext(ctx, strangerMessage, "agent", agent, "error", err)
 	reply, err = json.Marshal(ack)
-	if err != nil { // a struct of a number and two texts
+	if err != nil { // not reached: a plain struct always encodes
 		return nil, true
 	}
 	return reply, true
 }
 
-// certificates tells /metrics when certificates end.
+// certificates returns the ends of certificates for /metrics.
 func (j *joining) certificates() []metrics.Certificate {
 	if j == nil {
 		return nil
@@ -193,15 +196,15 @@ func (j *joining) certificates() []metrics.Certificate {
 	return list
 }
 
-// Trust is what an operator is told of a server's certificates.
+// Trust describes a server's certificates to an operator.
 type Trust struct {
-	// CAFile is the certificate that callers verify the API by; empty where it was given or there is no TLS.
+	// CAFile is the certificate by which callers verify the API; empty if a certificate was given or there is no TLS.
 	CAFile string
-	// Fingerprint is what tokens hold.
+	// Fingerprint is the fingerprint in tokens.
 	Fingerprint string
 }
 
-// Trust returns what those who connect have to trust.
+// Trust returns what clients of the server must trust.
 func (s *Server) Trust() Trust {
 	j := s.joining
 	if j == nil {
@@ -214,7 +217,7 @@ func (s *Server) Trust() Trust {
 	return t
 }
 
-// logTrust says once what has been opened.
+// logTrust logs the opened parts once.
 func (j *joining) logTrust(log *slog.Logger) {
 	for _, c := range j.certificates() {
 		log.Info("opened certificate", "certificate", c.Name, "ends", c.Ends)

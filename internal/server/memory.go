@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// memoryAlone and memoryOfAgent are what a server aims to stay below: so much alone, and so much more for each
-	// host. What it cannot do without it takes all the same.
+	// memoryAlone and memoryOfAgent set the memory target of a server: memoryAlone, and memoryOfAgent for each host.
+	// The target is soft: a server that needs more takes more.
 	memoryAlone   = 224 << 20
 	memoryOfAgent = 160 << 10
 	memoryEvery   = 10 * time.Second
 )
 
-// boundMemory has the garbage collector run more often where the server's memory nears what as many hosts should take,
-// until ctx ends. GOMEMLIMIT in the environment counts more.
+// boundMemory makes the garbage collector run more often near the memory target for the number of hosts, until ctx
+// ends. GOMEMLIMIT in the environment overrides the target.
 func (s *Server) boundMemory(ctx context.Context) error {
 	ours := debug.SetMemoryLimit(-1) == math.MaxInt64
 	tick := time.NewTicker(memoryEvery)

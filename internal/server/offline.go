@@ -18,18 +18,19 @@ import (
 	"drover/internal/server/store/storeopen"
 )
 
-// Node is a broker that somebody else runs, as part of the fabric.
+// Node is an external broker of the fabric.
 type Node struct {
 	broker.Node
 	// Names are the host names and IP addresses by which it is reached, by agents and by the others.
 	Names []string
-	// Out is where its files are written, to be brought to its Dir; empty: only its configuration is made.
+	// Out is the directory for its files, which an operator then copies to its Dir. If it is empty, ConfigureNode only
+	// writes the configuration.
 	Out string
 }
 
-// ConfigureNode writes the configuration of a broker to out, by the keys below a server's directory, and its files
-// where that is asked for: configuration, certificate and key, and what the others are verified by. Files that are
-// there are replaced, so that it also renews a certificate.
+// ConfigureNode writes the configuration of a broker to out, with the keys below a server's directory. If n.Out is set,
+// it also writes the broker's files: configuration, certificate, key, and the authority of the other brokers. It
+// replaces existing files, so it can also renew a certificate.
 func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 	_, none := os.Stat(filepath.Join(dir, "pki"))
 	keys, keeper, err := offlineKeys(dir, log)
@@ -76,7 +77,7 @@ func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 	return err
 }
 
-// offlineKeys opens the keys below a server's directory for a command; the server may run meanwhile.
+// offlineKeys opens the keys below a server's directory for a command, while the server may run.
 func offlineKeys(dir string, log *slog.Logger) (*keyring.Ring, *pki.Keeper, error) {
 	keeper, err := pki.Open(pki.Config{Dir: filepath.Join(dir, "pki"), Now: time.Now, Log: log})
 	if err != nil {
@@ -86,8 +87,8 @@ func offlineKeys(dir string, log *slog.Logger) (*keyring.Ring, *pki.Keeper, erro
 	return keys, keeper, err
 }
 
-// Adopt makes a database that of the keys below a server's directory, which are made where there are none. It is for
-// whoever has lost the keys that the database belonged to: its hosts trust those, so each has to join again.
+// Adopt assigns a database to the keys below a server's directory, and creates missing keys. Use it after the loss of
+// the keys that the database belonged to. The hosts trust the lost keys, so each host has to join again.
 func Adopt(ctx context.Context, dir, database string, log *slog.Logger) error {
 	account, err := broker.AccountKey(brokerDir(dir))
 	if err != nil {
@@ -101,7 +102,7 @@ func Adopt(ctx context.Context, dir, database string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	// The account comes last: until then the database refuses these keys, and it can be done again.
+	// Adopt writes the account last. Until then the database rejects these keys, so Adopt can be repeated.
 	err = keys.Impose(ctx, db)
 	if err == nil {
 		err = db.SetFact(ctx, factAccount, account)

@@ -23,27 +23,29 @@ import (
 )
 
 const (
-	// proxiesEvery is how often the register is read again: another server may have let a proxy in.
+	// proxiesEvery is the interval at which the register is read again, because another server may have admitted a
+	// proxy.
 	proxiesEvery = 5 * time.Second
-	// proxyAwayAfter is how long after its last word a proxy counts as away.
+	// proxyAwayAfter is how long after its last message a proxy counts as offline.
 	proxyAwayAfter = 15 * time.Second
 )
 
-// proxies is the register of proxies, and what they go by. It implements enrol.Proxies. It is safe for concurrent use.
+// proxies is the register of proxies and of the data that they use. It implements enrol.Proxies and is safe for
+// concurrent use.
 type proxies struct {
 	s *Server
-	// changed is raised when who is in the register or what proxies go by may have changed.
+	// changed is raised when the register or the data of the proxies may have changed.
 	changed chan struct{}
 
 	mu     sync.Mutex
 	list   []store.Proxy
 	beats  map[string]lastBeat
 	digest string
-	// joins takes the requests of hosts; nil until calls are taken.
+	// joins handles the requests of hosts; nil until the server accepts calls.
 	joins http.Handler
 }
 
-// lastBeat is what a proxy has told of itself last.
+// lastBeat is the last status that a proxy has reported.
 type lastBeat struct {
 	at time.Time
 	wire.Beat
@@ -78,7 +80,7 @@ func (p *proxies) all() []store.Proxy {
 	return p.list
 }
 
-// urls are where the agents of an area find its proxies; none where it has no proxy.
+// urls returns the URLs of an area's proxies; none if the area has no proxy.
 func (p *proxies) urls(area int) []string {
 	var urls []string
 	for _, one := range p.all() {
@@ -108,7 +110,7 @@ func (p *proxies) Remove(ctx context.Context, key string, at time.Time) error {
 	return p.reload(ctx, key)
 }
 
-// reload takes in a change of the register that was made here, and tells other servers.
+// reload reads a change of the register that this server made, and notifies other servers.
 func (p *proxies) reload(ctx context.Context, key string) error {
 	if err := p.load(ctx); err != nil {
 		return err
@@ -127,7 +129,8 @@ func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolmen
 			errors.New(
 				"this server takes no proxies: start it with --proxies, or with --advertise-proxies if it uses --nats")
 	}
-	// The name is taken before the contents: of two changes at once the later one is asked for again.
+	// The digest is computed before the contents are read. If a change comes in between, the proxy has an old digest
+	// and so asks again.
 	digest, err := p.digestNow()
 	if err != nil {
 		return wire.ProxyEnrolment{}, err
@@ -152,7 +155,7 @@ func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolmen
 	return e, nil
 }
 
-// digestNow names what all proxies go by.
+// digestNow returns the digest of the data that all proxies use.
 func (p *proxies) digestNow() (string, error) {
 	trust, err := p.s.broker.Trust()
 	if err != nil {
@@ -166,7 +169,7 @@ func (p *proxies) digestNow() (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// hubs are where proxies find servers, host:port; none where they are not taken.
+// hubs returns the addresses of servers for proxies, host:port; none if the server accepts no proxies.
 func (p *proxies) hubs() []string {
 	fleet := p.s.joining.fleet
 	if len(fleet.AdvertiseProxies) > 0 {
@@ -176,7 +179,7 @@ func (p *proxies) hubs() []string {
 		return nil
 	}
 	port := strconv.Itoa(p.s.embedded.LeafPort())
-	host, _, _ := net.SplitHostPort(fleet.Proxies) // the broker listens on it
+	host, _, _ := net.SplitHostPort(fleet.Proxies) // the broker listens on this address
 	if !settings.Everywhere(host) {
 		return []string{net.JoinHostPort(host, port)}
 	}
@@ -209,14 +212,14 @@ func (p *proxies) List() []apiv1.Proxy {
 	return views
 }
 
-// latest names what proxies go by, as it was read last.
+// latest returns the digest of the data that proxies use, as of the last read.
 func (p *proxies) latest() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.digest
 }
 
-// countProxies counts the proxies that have joined, and those of them that are there.
+// countProxies returns the number of proxies that have joined, and how many of them are online.
 func (s *Server) countProxies() (known, online int) {
 	if s.joining == nil || s.joining.proxies == nil {
 		return 0, 0
@@ -230,15 +233,16 @@ func (s *Server) countProxies() (known, online int) {
 	return known, online
 }
 
-// look has proxies told if what they go by has changed. It does not block, and does nothing where there are none.
+// look wakes the publisher, which notifies proxies if their data has changed. It does not block, and does nothing if
+// there are no proxies.
 func (p *proxies) look() {
 	if p != nil {
 		idle.Wake(p.changed)
 	}
 }
 
-// notifyingBroker is the broker for those who change whose credentials count: proxies, which let agents in by
-// themselves, are told.
+// notifyingBroker is the broker for the parts that change valid credentials. It notifies proxies of a change, because
+// proxies admit agents themselves.
 type notifyingBroker struct {
 	brokers
 	proxies *proxies
@@ -256,7 +260,7 @@ func (b notifyingBroker) Restore(key string) error {
 	return b.brokers.Restore(key)
 }
 
-// takeJoins has the requests of hosts behind proxies answered from now on.
+// takeJoins sets the handler of requests from hosts behind proxies.
 func (p *proxies) takeJoins(h http.Handler) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

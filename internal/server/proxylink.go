@@ -18,17 +18,17 @@ import (
 	"drover/internal/wire"
 )
 
-// relayWorkers is how many hosts are let in at the same time through one proxy.
+// relayWorkers is how many hosts can join at the same time through one proxy.
 const relayWorkers = 4
 
-// maxBuild is how much is kept of the version that a proxy tells, in bytes.
+// maxBuild is the stored length of the version that a proxy reports, in bytes.
 const maxBuild = 128
 
-// proxyLink is the servers' side of the proxies: what each of them asks, and what their agents report.
+// proxyLink is the server's side of the proxies: their requests, and the reports of their agents.
 type proxyLink struct {
 	*proxies
 	conn *fabric.Conn
-	// served are the subjects that are listened on, with what ends that.
+	// served has the open subscriptions: the subject and the function that ends it.
 	served map[string]func()
 }
 
@@ -43,7 +43,7 @@ func (s *Server) serveProxies(ctx context.Context, conn *fabric.Conn) error {
 	tick := time.NewTicker(proxiesEvery)
 	defer tick.Stop()
 	for told := l.latest(); ; {
-		//nolint:contextcheck // what is listened on is ended by stop
+		//nolint:contextcheck // stop ends the subscriptions
 		if err := l.arrange(); err != nil && ctx.Err() == nil {
 			s.cfg.Log.WarnContext(ctx, "cannot listen to proxies", "error", err)
 		}
@@ -63,17 +63,17 @@ func (s *Server) serveProxies(ctx context.Context, conn *fabric.Conn) error {
 	}
 }
 
-// subscription is one that is listened on.
+// subscription describes the handling of a subject.
 type subscription struct {
 	queue   string
 	workers int
 	answer  fabric.Handler
-	// each says that of each agent one request is answered at a time.
+	// each limits the requests of one agent to one at a time.
 	each bool
 }
 
-// wanted are the subjects to listen on. A leaf node hears of nothing wider than what it has a right to, so each area
-// and each proxy is listened to by itself.
+// wanted returns the subjects to subscribe to. A leaf node receives nothing beyond its rights, so each area and each
+// proxy needs its own subscription.
 func (l *proxyLink) wanted() map[string]subscription {
 	all := map[string]subscription{}
 	for _, p := range l.all() {
@@ -90,7 +90,7 @@ func (l *proxyLink) wanted() map[string]subscription {
 				return l.proven(data, l.answer(l.refresh(ctx, p, data)))
 			}, false,
 		}
-		// Each server hears each beat: every one of them says who is there.
+		// Every server receives every beat, because each server reports which proxies are online.
 		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subscription{
 			"", 1,
 			func(_ context.Context, _ string, data []byte) []byte {
@@ -101,7 +101,7 @@ func (l *proxyLink) wanted() map[string]subscription {
 	return all
 }
 
-// arrange listens to those that have come, and no longer to those that have gone.
+// arrange subscribes to new subjects, and unsubscribes from old ones.
 func (l *proxyLink) arrange() error {
 	wanted := l.wanted()
 	for name, stop := range l.served {
@@ -133,7 +133,8 @@ func (l *proxyLink) stop() {
 	}
 }
 
-// publish tells all proxies that what they go by has changed. One that does not hear it finds out with its next beat.
+// publish notifies all proxies that their data has changed. A proxy that misses the notice learns of the change by the
+// answer to its next beat.
 func (l *proxyLink) publish(ctx context.Context) {
 	for _, p := range l.all() {
 		if err := l.conn.Publish(wire.ProxyNewsSubject(p.Area, p.Key), nil); err != nil {
@@ -142,17 +143,17 @@ func (l *proxyLink) publish(ctx context.Context) {
 	}
 }
 
-// answer encodes what a proxy is answered.
+// answer encodes an answer for a proxy.
 func (l *proxyLink) answer(v any) []byte {
 	data, err := json.Marshal(v)
-	if err != nil { // structs of texts and numbers
+	if err != nil { // not reached: a plain struct always encodes
 		l.s.cfg.Log.Error("cannot encode answer to a proxy", "error", err)
 		return nil
 	}
 	return data
 }
 
-// proven signs what a proxy is answered to its question.
+// proven signs an answer together with the proxy's question.
 func (l *proxyLink) proven(question, answer []byte) []byte {
 	proof, err := l.s.joining.fabric.Prove(wire.ProvenRefresh(question, answer))
 	if err != nil {
@@ -194,14 +195,14 @@ func (l *proxyLink) renew(ctx context.Context, p store.Proxy, data []byte) (wire
 	if q.Version > wire.Version {
 		return wire.ProxyEnrolment{}, wire.ErrVersion
 	}
-	// Another server may have removed an agent a moment ago, and this one not have heard of it.
+	// Another server may have just removed an agent, and this server may not know yet.
 	if err := l.s.refreshRevoked(ctx); err != nil {
 		return wire.ProxyEnrolment{}, err
 	}
 	return l.Issue(p, q.Certificate)
 }
 
-// join has a host that asks through a proxy answered as if it had asked the API itself, and signs the answer.
+// join answers a host behind a proxy as the API would, and signs the answer.
 func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.RelayedAnswer {
 	l.mu.Lock()
 	handler := l.joins
@@ -221,10 +222,10 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	}
 	ctx = apiv1.WithRelay(ctx, enrol.Relay{Key: p.Key, Area: p.Area})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, wire.JoinPath, bytes.NewReader(q.Request))
-	if err != nil { // both are constants
+	if err != nil { // not reached: both are constants
 		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusInternalServerError}
 	}
-	// it goes into the record, and a zone may be of any length
+	// the address goes into the audit log, and a zone may have any length
 	req.RemoteAddr = net.JoinHostPort(remote.WithZone("").String(), "0")
 	req.Header.Set("Content-Type", "application/json")
 	w := &responseRecorder{header: http.Header{}, answer: wire.RelayedAnswer{
@@ -246,7 +247,7 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	return w.answer
 }
 
-// responseRecorder is an answer of the API that goes by another way than HTTP.
+// responseRecorder holds an answer of the API that does not go over HTTP.
 type responseRecorder struct {
 	header http.Header
 	answer wire.RelayedAnswer

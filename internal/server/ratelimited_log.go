@@ -10,35 +10,35 @@ import (
 	"drover/internal/server/store"
 )
 
-// repeatAfter is how long the same trouble is not told of again.
+// repeatAfter is how long the log suppresses repeats of the same trouble.
 const repeatAfter = time.Minute
 
-// strangerMessage tells of a host that has not joined; each of them tries for ever.
+// strangerMessage is the message about a host that has not joined; such hosts retry forever.
 const strangerMessage = "rejected report of an unregistered agent"
 
 const (
-	// linesAtOnce is how often each message about one agent or proxy is told in forgetSpeakers, before it is told once
-	// in repeatAfter about all of them: they may give cause as often as they like.
+	// linesAtOnce is how often each message about one agent or proxy is logged within forgetSpeakers. Further ones are
+	// logged once in repeatAfter for all agents together, because an agent may cause them as often as it likes.
 	linesAtOnce    = 10
 	forgetSpeakers = 24 * time.Hour
-	// mostSpeakers is how many of these are told apart.
+	// mostSpeakers is how many agents and proxies the log distinguishes.
 	mostSpeakers = 10_000
 )
 
-// rateLimitedLog is a handler that tells of a database that fails, and of hosts that are not known, once in
-// repeatAfter, with how many lines it has left out: whatever a server does then fails, for each of its agents. What one
-// agent gives cause for again and again it tells so often, and rarely then.
+// rateLimitedLog is a handler that logs some troubles only once in repeatAfter, with the number of omitted lines: a
+// failing database, which affects every agent, and unknown hosts. Repeated messages about one agent are logged
+// linesAtOnce times, and then rarely.
 type rateLimitedLog struct {
 	slog.Handler
 	counts *lineCounts
 }
 
-// lineCounts are the troubles that were told of, and how many lines were left out since.
+// lineCounts has the logged troubles, and the number of omitted lines since.
 type lineCounts struct {
 	mu      sync.Mutex
 	logged  map[string]time.Time
 	omitted map[string]int
-	// times is how often messages were told about one since counted.
+	// times is how often messages about one agent or proxy were logged since counted.
 	times   map[string]int
 	counted time.Time
 }
@@ -80,7 +80,7 @@ func (l rateLimitedLog) WithGroup(name string) slog.Handler {
 	return rateLimitedLog{l.Handler.WithGroup(name), l.counts}
 }
 
-// troubleOf names the trouble that a record is about; empty for one that is told of each time.
+// troubleOf returns the trouble of a record; empty for a record that is always logged.
 func troubleOf(record slog.Record) (trouble string) {
 	if record.Level < slog.LevelWarn {
 		return ""
@@ -99,7 +99,7 @@ func troubleOf(record slog.Record) (trouble string) {
 	return trouble
 }
 
-// allow reports whether a trouble is told of now, and how many lines were left out before.
+// allow reports whether a trouble is logged now, and how many lines were omitted before.
 func (c *lineCounts) allow(trouble string, now time.Time) (left int, tell bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *lineCounts) allow(trouble string, now time.Time) (left int, tell bool) 
 	return left, true
 }
 
-// repeats names what was told too often about an agent or a proxy; empty for what is told each time.
+// repeats returns the message about an agent or a proxy that was logged too often; empty for a record that is logged.
 func (c *lineCounts) repeats(record slog.Record) string {
 	speaker := ""
 	record.Attrs(func(a slog.Attr) bool {
@@ -131,7 +131,7 @@ func (c *lineCounts) repeats(record slog.Record) string {
 		clear(c.times)
 	}
 	name := record.Message + "\n" + speaker
-	if _, known := c.times[name]; !known && len(c.times) >= mostSpeakers { // they are made up
+	if _, known := c.times[name]; !known && len(c.times) >= mostSpeakers { // the names are made up
 		name = record.Message
 	}
 	if c.times[name]++; c.times[name] <= linesAtOnce {

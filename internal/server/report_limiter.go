@@ -13,30 +13,32 @@ import (
 )
 
 const (
-	// reportMemory is how many bytes of memory those reports together may take that are worked on at once, as
-	// wire.Weight counts them.
+	// reportMemory is how many bytes of memory all reports in progress may take together, as wire.Weight counts them.
 	reportMemory = 64 << 20
-	// maxAdmissionWait is how long a report waits for room, or for its turn: as long as its agent waits for the answer.
+	// maxAdmissionWait is how long a report waits for memory, or for its turn: as long as its agent waits for the
+	// answer.
 	maxAdmissionWait = 10 * time.Second
-	// The reports of an agent may weigh so much at once, and so much a second after that. Beyond it they are worked on
-	// in turn with those of all others that tell so much; so many reports, and so many bytes, wait for that.
+	// The reports of an agent may weigh shareOfReports at once, and then rateOfReports a second. Reports beyond that
+	// wait for a turn, one after another with the reports of all such agents. At most waitInTurn reports and
+	// bytesInTurn bytes wait.
 	shareOfReports = 1 << 20
 	rateOfReports  = 64 << 10
 	waitInTurn     = 512
 	bytesInTurn    = 32 << 20
-	// mostShares is how many agents are remembered; beyond that all are forgotten.
+	// mostShares is how many agents the limiter remembers; beyond that it forgets all.
 	mostShares = 100_000
 )
 
-// reportLimiter lets in those that are worked on. Of one agent there is one at a time (fabric.Conn.ServeEach).
+// reportLimiter admits the reports to process. It gets at most one report at a time of each agent
+// (fabric.Conn.ServeEach).
 type reportLimiter struct {
 	memory *semaphore.Weighted
-	// slots are the places of those who tell too much.
+	// slots are the turns of the agents that report too much.
 	slots chan struct{}
 
 	mu     sync.Mutex
 	shares map[string]*rate.Limiter
-	// waiting are for a turn, and bytes are those of their reports.
+	// waiting is the number of reports that wait for a turn, and bytes their size.
 	waiting, bytes int
 }
 
@@ -47,9 +49,9 @@ func newReportLimiter() *reportLimiter {
 	}
 }
 
-// admit lets in a report of an agent, unless too many wait whose agents tell too much. It blocks for maxAdmissionWait
-// at most. over has to be called then. All agents that are not known, in the area that a report comes from, share what
-// one of them may tell.
+// admit admits a report of an agent. It returns false if too many reports of agents that report too much wait already.
+// It blocks for maxAdmissionWait at most. The caller must call over at the end. All agents that are unknown in the area
+// of their report share one quota.
 func (r *reportLimiter) admit(ctx context.Context, agent string, known bool, report []byte) (over func(), ok bool) {
 	weight := wire.Weight(report)
 	inTurn, ok := r.reserve(agent, known, weight, len(report))
@@ -73,8 +75,8 @@ func (r *reportLimiter) admit(ctx context.Context, agent string, known bool, rep
 	}
 }
 
-// reserve says whether a report has to wait for its turn, which is counted. It returns false where it must not even
-// wait.
+// reserve reports whether a report has to wait for its turn, and counts such a report. ok is false if the report may
+// not even wait.
 func (r *reportLimiter) reserve(agent string, known bool, weight int64, bytes int) (inTurn, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +91,7 @@ func (r *reportLimiter) reserve(agent string, known bool, weight int64, bytes in
 	return inTurn, true
 }
 
-// wait counts reports that wait for their turn, and their bytes.
+// wait adds to the number and bytes of waiting reports.
 func (r *reportLimiter) wait(reports, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +99,7 @@ func (r *reportLimiter) wait(reports, bytes int) {
 	r.bytes += bytes
 }
 
-// share returns what an agent may tell; the caller holds the lock.
+// share returns the quota of an agent; the caller holds the lock.
 func (r *reportLimiter) share(agent string, known bool) *rate.Limiter {
 	if !known {
 		agent = ""

@@ -30,62 +30,62 @@ import (
 	"drover/internal/wire"
 )
 
-// Config is what a server needs.
+// Config holds the settings of a server.
 type Config struct {
 	// Dir is the server's own directory; it is made with mode 0700.
 	Dir string
 	// HTTP and Fabric are the addresses to listen on, host:port; port 0 is any.
 	HTTP   string
 	Fabric string
-	// NATS are the URLs of brokers that somebody else runs; with them none is embedded, and Fabric is not listened on.
+	// NATS are the URLs of external brokers. If it is set, the server embeds no broker and does not listen on Fabric.
 	NATS []string
-	// Cluster is the address where the embedded brokers of other servers connect, and Routes are those of others; both
-	// may be empty, and are only with a Fleet.
+	// Cluster is the address to which the embedded brokers of other servers connect, and Routes are the addresses of
+	// those brokers. Both may be empty; both need a Fleet.
 	Cluster string
 	Routes  []string
 	// Database is the URL of a PostgreSQL database, or the path of a SQLite file; empty: drover.db in Dir.
 	Database string
-	// Socket is the path of a socket for the operators of this machine; empty for none.
+	// Socket is the path of a socket for the operators of this machine; empty means none.
 	Socket string
 	// TrustedGateways are peers that are believed whom they call for; LoginURL is the login service that knows users'
 	// sessions. Both may be empty.
 	TrustedGateways []netip.Prefix
 	LoginURL        string
-	// Extras is what runs in the same program.
+	// Extras connects the other parts of the same program.
 	Extras Extras
-	// Build is the version that /metrics tells.
+	// Build is the version in /metrics.
 	Build string
 	// Fleet is how agents on other machines join and reach the server. Without it HTTP and Fabric are on loopback and
 	// without TLS.
 	Fleet *Fleet
-	// Faults is nil but in tests.
+	// Faults is nil except in tests.
 	Faults *Faults
 	Log    *slog.Logger
 }
 
-// Extras is what another part of the program adds to what the server tells of itself. Each may be nil.
+// Extras adds the status of another part of the program to the server's own. Each field may be nil.
 type Extras struct {
-	// Ready adds a condition to /readyz, Notes what an operator should know all the same.
+	// Ready adds a condition to /readyz, and Notes adds warnings for operators.
 	Ready func() error
 	Notes func() []string
 	// Metrics adds to /metrics, in the text format of Prometheus.
 	Metrics func(io.Writer) error
 }
 
-// Faults stand in front of the database and of the way to the agents, to delay, fail or die at a chosen moment, and are
-// the wall clock, to be wrong. All are set.
+// Faults wraps the database and the connection to the agents, to inject a delay, an error or a crash at a chosen
+// moment. It also replaces the wall clock.
 type Faults struct {
 	Store func(store.Store) store.Store
 	Link  func(engine.Link) engine.Link
 	Wall  func() time.Time
 }
 
-// Server is an assembled server. Its listener is open from New on, so that its address is known.
+// Server is an assembled server. New opens its listener, so its address is known from then on.
 type Server struct {
 	cfg     Config
 	store   store.Store
 	clock   *dbclock.Clock
-	cluster *cluster // nil where there are no other servers
+	cluster *cluster // nil if there are no other servers
 	transport
 	directory *fleet.Directory
 	engine    *engine.Engine
@@ -98,32 +98,33 @@ type Server struct {
 	listeners
 	keys    *keyring.Ring
 	trust   *trust
-	joining *joining // nil where agents on other machines do not join
-	// cursors is the secret of the database that the cursors of pages are sealed with.
+	joining *joining // nil if no agents on other machines join
+	// cursors is the database's secret that seals the cursors of pages.
 	cursors []byte
-	// ballast is touched by nobody, so it takes no memory. The garbage collector counts it: it runs once in ballastSize
-	// of garbage, at least, where it would follow a small server's few megabytes of state many times in one large call.
+	// ballast is never written, so it takes no memory, but the garbage collector counts it. So the collector runs once
+	// per ballastSize of garbage or less often. Without it, the collector would run many times during one large call,
+	// because the state of a small server has only a few megabytes.
 	ballast []byte
 }
 
-// ballastSize is also about how much more memory a busy server takes for it. See https://go.dev/doc/gc-guide.
+// ballastSize is also the approximate extra memory of a busy server. See https://go.dev/doc/gc-guide.
 const ballastSize = 32 << 20
 
-// transport is what the fabric stands on, and the way over it.
+// transport holds the broker and the connection to it.
 type transport struct {
 	broker   brokers
 	embedded *broker.Broker   // one of these two
 	external *broker.External // is nil
-	// fleet is the public key of the account, which reports are addressed to.
+	// fleet is the public key of the account, to which reports are addressed.
 	fleet   string
 	link    *agentLink
 	reports *reportLimiter
 }
 
-// listeners are where calls come in.
+// listeners are the listeners of the API.
 type listeners struct {
 	listener net.Listener
-	socket   net.Listener // nil for none
+	socket   net.Listener // nil if there is none
 }
 
 // Many agents report at the same time, and each report waits for a commit.
@@ -199,10 +200,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	return s, s.shareKeys(ctx)
 }
 
-// listen opens the listeners of the API, and the directory with the keys, and returns the listener of TCP without its
-// TLS.
+// listen opens the listeners of the API and the directory with the keys. It returns the TCP listener without TLS.
 func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
-	tcp, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.HTTP) // first: a start that it ends leaves nothing behind
+	tcp, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.HTTP) // first: a failed start then leaves nothing behind
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
 	}
@@ -220,7 +220,7 @@ func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
 	return tcp, err
 }
 
-// openGate makes the gate, and the hashes of secrets that it goes by.
+// openGate creates the gate and the hashes of secrets.
 func (s *Server) openGate() error {
 	key, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "secrets of apps")
 	if err != nil {
@@ -249,12 +249,12 @@ func (s *Server) Close() {
 	}
 	for _, l := range []net.Listener{s.listener, s.socket} {
 		if l != nil {
-			_ = l.Close() // closed already if it was served
+			_ = l.Close() // already closed if it was served
 		}
 	}
 }
 
-// URL returns where the API is.
+// URL returns the URL of the API.
 func (s *Server) URL() string {
 	scheme := "https://"
 	if s.joining == nil || s.joining.fleet.InsecureHTTP {
@@ -263,7 +263,7 @@ func (s *Server) URL() string {
 	return scheme + s.listener.Addr().String()
 }
 
-// Ready returns nil once calls can be taken, else why not.
+// Ready returns nil if the server is ready, otherwise the reason why not.
 func (s *Server) Ready() error {
 	if !s.link.up() {
 		return errors.New("the server is not connected to the fabric")
@@ -296,7 +296,7 @@ func (s *Server) Enrol(ctx context.Context, publicKey string, cloud int, ip, id 
 	return s.trust.enrolment(known)
 }
 
-// Run carries tasks to the agents and takes in what they report, until ctx ends.
+// Run sends tasks to the agents and stores their reports, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "audit", Run: s.audit.Run},
@@ -312,8 +312,8 @@ func (s *Server) Run(ctx context.Context) error {
 	)
 }
 
-// Introduced returns nil once the agent has introduced itself to this server, so that what is asked about it is
-// answered from its own word.
+// Introduced returns nil once the agent has introduced itself to this server, so that answers about the agent come from
+// its own reports.
 func (s *Server) Introduced(agent string) error {
 	if !s.directory.Introduction(agent) {
 		return errors.New("the agent has not introduced itself yet")

@@ -15,12 +15,12 @@ import (
 	"drover/internal/server/apiv1"
 )
 
-// maxSocketPath is the longest path that the kernel takes for a socket.
+// maxSocketPath is the kernel's longest path of a socket, in bytes.
 const maxSocketPath = 107
 
-// listenSocket listens on a socket that only the server's own account may open. Whatever is left there of a server that
-// was killed is replaced: the caller holds the lock of the directory. A path longer than the kernel takes is reached
-// through its directory.
+// listenSocket listens on a socket that only the server's own account may open. It replaces the file of a killed
+// server, because the caller holds the lock of the directory. It reaches a path longer than maxSocketPath through its
+// directory.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot replace socket: %w", err)
@@ -38,7 +38,7 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on socket: %w", err)
 	}
-	// Go would remove it by the name that it was bound by, which may be gone.
+	// Go would remove the file by the path that it was bound with, which may no longer exist.
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot protect socket: %w", err), l.Close())
@@ -46,7 +46,7 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	return socket{Listener: l, path: path}, nil
 }
 
-// socket is a listener whose file goes with it.
+// socket is a listener that removes its file when it is closed.
 type socket struct {
 	net.Listener
 	path string
@@ -55,15 +55,14 @@ type socket struct {
 // Close stops listening and removes the file.
 func (s socket) Close() error {
 	err := os.Remove(s.path)
-	if errors.Is(err, fs.ErrNotExist) { // closed before
+	if errors.Is(err, fs.ErrNotExist) { // already closed
 		err = nil
 	}
 	return errors.Join(err, s.Listener.Close())
 }
 
-// operator marks a connection of the socket as that of an operator, if the kernel says that it was made by root or by
-// the server's own account. Any other is treated like one from elsewhere: the file's mode keeps it out, and may have
-// been changed.
+// operator marks a connection of the socket as an operator's, if the kernel says that root or the server's own account
+// opened it. Any other connection counts as remote. The mode of the file should prevent it, but may have been changed.
 func (s *Server) operator(ctx context.Context, conn net.Conn) context.Context {
 	uid, err := peer(conn)
 	if err != nil {

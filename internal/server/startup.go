@@ -16,7 +16,7 @@ import (
 	"drover/internal/server/store/storeopen"
 )
 
-// openStore opens the database, and waits for one that is not available. Meanwhile HTTP says so.
+// openStore opens the database, and waits while it is not available. Meanwhile HTTP reports that.
 func (s *Server) openStore(ctx context.Context, tcp net.Listener) (_ store.Store, err error) {
 	name := cmp.Or(s.cfg.Database, filepath.Join(s.cfg.Dir, "drover.db"))
 	w := &startupHandler{}
@@ -27,12 +27,12 @@ func (s *Server) openStore(ctx context.Context, tcp net.Listener) (_ store.Store
 	})
 }
 
-// startupHandler answers HTTP for a server that waits for its database: it is alive, and takes no calls.
+// startupHandler answers HTTP for a server that waits for its database: the server is alive and not ready.
 type startupHandler struct {
 	mu     sync.Mutex
 	reason string
 
-	server   *http.Server // nil until it has begun
+	server   *http.Server // nil until begin
 	listener *borrowedListener
 	served   sync.WaitGroup
 }
@@ -43,7 +43,7 @@ func (h *startupHandler) setReason(err error) {
 	h.reason = "waiting for the database: " + err.Error()
 }
 
-// begin serves on a listener that is given back by end; once.
+// begin serves on a listener, once; end returns the listener.
 func (h *startupHandler) begin(server func() *http.Server, l net.Listener, dressed func(net.Listener) net.Listener) {
 	if h.server != nil {
 		return
@@ -53,10 +53,10 @@ func (h *startupHandler) begin(server func() *http.Server, l net.Listener, dress
 		return
 	}
 	h.server, h.listener = server(), &borrowedListener{tcp}
-	h.served.Go(func() { _ = h.server.Serve(dressed(h.listener)) }) // it ends with end
+	h.served.Go(func() { _ = h.server.Serve(dressed(h.listener)) }) // end stops it
 }
 
-// end gives the listener back.
+// end stops the server and frees the listener for its caller.
 func (h *startupHandler) end() error {
 	if h.server == nil {
 		return nil
@@ -82,10 +82,10 @@ func (h *startupHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 func writeStatus(rw http.ResponseWriter, status int, what map[string]string) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(status)
-	_ = json.NewEncoder(rw).Encode(what) // the peer is gone: nothing is left to tell it
+	_ = json.NewEncoder(rw).Encode(what) // the peer is gone; there is no one to report to
 }
 
-// borrowedListener is a listener that Close takes from its server, and leaves open.
+// borrowedListener is a listener whose Close ends Accept and leaves the socket open.
 type borrowedListener struct{ *net.TCPListener }
 
 // Close ends the wait for connections.

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// trustLife is how long an agent has to take what it is to trust.
+	// trustLife is how long an agent may take to receive new trusted keys.
 	trustLife = 10 * time.Minute
-	// digestLife is how long the name of what an area is to trust is not worked out anew.
+	// digestLife is how long the digest of an area's trust is cached.
 	digestLife = time.Second
 )
 
-// trust has agents go by the present addresses, authorities and keys. Each agent says with each report what it goes by,
-// so nothing has to be remembered of those that are away.
+// trust gives agents the current addresses, authorities and keys. Each report of an agent says what the agent trusts,
+// so the server remembers nothing for offline agents.
 type trust struct {
 	s *Server
 
@@ -43,9 +43,8 @@ func newTrust(s *Server) *trust {
 	return &trust{s: s, digests: map[int]digest{}}
 }
 
-// of returns what the agents of an area are to go by, but for what is each one's own. The name is taken before the
-// contents: where keys are replaced meanwhile, an agent has new contents by an old name, which a later report of it
-// puts right.
+// of returns the trust of an area, without the parts that differ by agent. It computes the digest before it reads the
+// contents. If keys change in between, an agent has new contents with an old digest, and its next report corrects that.
 func (t *trust) of(area int) wire.Enrolment {
 	keys, revision := t.s.keys.Digest()
 	e := wire.Enrolment{URLs: t.s.addresses(area), ManifestKeys: t.s.keys.ManifestKeys(), Fleet: t.s.fleet, Cloud: area}
@@ -60,8 +59,8 @@ func (t *trust) of(area int) wire.Enrolment {
 	return e
 }
 
-// enrolment makes all that an agent needs to find and to trust this server. Where that is not by the present keys, it
-// has no name, so that the agent is told anew as soon as it can be.
+// enrolment returns all that an agent needs to find and trust this server. If it does not use the current keys, it has
+// no digest, so that the agent gets an update as soon as possible.
 func (t *trust) enrolment(a store.Agent) (wire.Enrolment, error) {
 	e := t.of(a.Cloud)
 	signer := t.s.keys.Signer()
@@ -76,7 +75,7 @@ func (t *trust) enrolment(a store.Agent) (wire.Enrolment, error) {
 	return e, nil
 }
 
-// digest names what an area is to go by.
+// digest returns the digest of an area's trust.
 func (t *trust) digest(area int) string {
 	now := time.Now()
 	t.mu.Lock()
@@ -92,15 +91,15 @@ func (t *trust) digest(area int) string {
 	return d.text
 }
 
-// changed has the names worked out anew.
+// changed drops the cached digests.
 func (t *trust) changed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.digests)
 }
 
-// renew returns the sealed manifest by which an agent is to renew what it trusts; nil where it has the latest. It is
-// signed by every key that is held here, so that also one is reached that has been away while keys were replaced.
+// renew returns the sealed manifest that updates an agent's trust; nil if the agent has the latest. Every key of this
+// server signs it, so that an agent that was away during a key rotation also accepts it.
 func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []byte {
 	a, known := t.s.directory.ByKey(agent)
 	if !known {
@@ -126,8 +125,8 @@ func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []
 	return sealed
 }
 
-// trusts reports whether an agent is known to go by what it names, and there is nothing later for it that this server
-// could give out. It takes nobody's word: who names something else is to sign that first.
+// trusts reports whether an agent is known to trust what it claims, and this server has nothing newer for it. An
+// unproven claim does not count: an agent that claims something else must sign the claim first.
 func (t *trust) trusts(agent string, held wire.TrustHeld) bool {
 	a, known := t.s.directory.ByKey(agent)
 	if !known {
@@ -137,8 +136,8 @@ func (t *trust) trusts(agent string, held wire.TrustHeld) bool {
 	return held.Digest == noted && (held.Digest == t.digest(a.Cloud) || !t.s.keys.Whole())
 }
 
-// reached counts the agents that are there, and those of them that go by the present keys as far as this server has
-// heard.
+// reached returns the number of online agents, and how many of them trust the current keys, as far as this server
+// knows.
 func (t *trust) reached() (online, reached int) {
 	now := time.Now()
 	for a := range t.s.directory.After(fleet.Place{}) {
@@ -154,7 +153,7 @@ func (t *trust) reached() (online, reached int) {
 	return online, reached
 }
 
-// openKeys opens the keys by which agents trust this server, and what the listeners need.
+// openKeys opens the keys by which agents trust this server, and the parts of the listeners.
 func (s *Server) openKeys() error {
 	s.trust = newTrust(s)
 	var err error
@@ -169,25 +168,25 @@ func (s *Server) openKeys() error {
 	return err
 }
 
-// shareKeys has the keys be those of all servers on the database.
+// shareKeys synchronizes the keys with all servers on the database.
 func (s *Server) shareKeys(ctx context.Context) error {
 	s.keys.OnChange(s.keysChanged)
 	return s.keys.Join(ctx, s.store)
 }
 
-// signers are the keys that issue the credentials of agents.
+// signers returns the keys that issue the credentials of agents.
 func (s *Server) signers() broker.Signers { return signersOf(s.keys) }
 
 func signersOf(keys *keyring.Ring) broker.Signers {
 	issue, counting := keys.Signers()
-	own, _ := issue.PublicKey() // it was read by that
+	own, _ := issue.PublicKey() // cannot fail: Signers has parsed the seed
 	return broker.Signers{
 		Issue:  issue,
 		Others: slices.DeleteFunc(counting, func(key string) bool { return key == own }),
 	}
 }
 
-// keysChanged has other keys count for everything that this server signs, issues and verifies.
+// keysChanged makes all that this server signs, issues and verifies use the changed keys.
 func (s *Server) keysChanged() {
 	defer s.trust.changed()
 	if err := s.broker.SetAgentSigners(s.signers()); err != nil {
@@ -202,7 +201,7 @@ func (s *Server) keysChanged() {
 	s.cfg.Log.Info("keys changed", "revision", s.keys.State().Revision)
 }
 
-// addresses are where the agents of an area find the fabric.
+// addresses returns the addresses of the fabric for the agents of an area.
 func (s *Server) addresses(area int) []string {
 	if s.joining != nil {
 		if urls := s.joining.proxies.urls(area); len(urls) > 0 {
@@ -212,10 +211,10 @@ func (s *Server) addresses(area int) []string {
 	return s.FabricURLs()
 }
 
-// cloned puts on record that a second host uses the key of an agent.
+// cloned records that a second host uses the key of an agent.
 func (s *Server) cloned(ctx context.Context, agent string, rival fleet.Rival) {
 	a, _ := s.directory.ByKey(agent)
-	detail, _ := json.Marshal(map[string]string{"agent": agent, "second": rival.Name}) // two texts
+	detail, _ := json.Marshal(map[string]string{"agent": agent, "second": rival.Name}) // two strings always encode
 	row := store.AuditRow{
 		At: time.Now(), Action: "agents.copy", Target: fmt.Sprintf("%d:%s", a.Cloud, a.IP), Targets: 1, Detail: detail,
 		Message: "two hosts use the key of one agent: the second one was refused",

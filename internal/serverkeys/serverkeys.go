@@ -26,7 +26,7 @@ const (
 	// mostBytes and mostFiles are far more than the keys of a fleet need.
 	mostBytes = 1 << 20
 	mostFiles = 200
-	// account names the fleet, and stages says which keys of it count.
+	// account names the fleet, and stages lists the valid keys.
 	account = "broker/account.nk"
 	stages  = "keys.json"
 )
@@ -70,8 +70,8 @@ func list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// Export writes the keys below the directory of a server into an archive, and returns how many there are. It fails
-// where there are none. Whoever can read the archive commands the fleet.
+// Export writes the keys below the directory of a server into an archive, and returns their number. It fails if there
+// are none. A reader of the archive can command the fleet.
 func Export(dir string, out io.Writer) (int, error) {
 	names, err := list(dir)
 	if err != nil {
@@ -104,9 +104,9 @@ func Export(dir string, out io.Writer) (int, error) {
 	return len(names), nil
 }
 
-// Import puts the keys of an archive below the directory of a server, which no server may use meanwhile, and returns
-// how many were new. Keys of the same fleet that are there are brought up to date. It changes nothing where those of
-// another fleet or later ones are there, or where the archive holds anything else than keys.
+// Import writes the keys of an archive below the directory of a server and returns the number of new keys. No server
+// may use the directory meanwhile. Import updates older keys of the same fleet. It changes nothing if the directory has
+// later keys or keys of another fleet, or if the archive holds anything but keys.
 func Import(dir string, in io.Reader) (int, error) {
 	files, err := unpack(in)
 	if err != nil {
@@ -144,7 +144,7 @@ func Import(dir string, in io.Reader) (int, error) {
 	return written, nil
 }
 
-// revision is how late a file of stages is; 0 where there is none.
+// revision returns the revision of a stages file; 0 if there is none.
 func revision(file []byte) int64 {
 	var s struct {
 		Revision int64 `json:"revision"`
@@ -189,7 +189,7 @@ func unpack(in io.Reader) (map[string][]byte, error) {
 	return files, nil
 }
 
-// write makes a file of mode 0600 in a directory of mode 0700, whole or not at all.
+// write writes a file of mode 0600 in a directory of mode 0700, completely or not at all.
 func write(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Nearest returns up to three of the words that are a few letters away from one, or hold it.
+// Nearest returns up to three words that are a few letters away from word, or contain it.
 func Nearest(word string, words []string) []string {
 	word = strings.ToLower(word)
 	var near []string
@@ -25,7 +25,7 @@ func Nearest(word string, words []string) []string {
 	return near
 }
 
-// swapped reports whether two words are of the same letters and differ in two places: sotp and stop.
+// swapped reports whether two words have the same letters and differ in two places, as sotp and stop.
 func swapped(a, b string) bool {
 	x, y := []rune(a), []rune(b)
 	slices.Sort(x)
@@ -33,7 +33,7 @@ func swapped(a, b string) bool {
 	return slices.Equal(x, y) && distance(a, b) <= 2
 }
 
-// distance counts the letters that must be changed, added or left out to make b of a (Levenshtein).
+// distance counts the letters to change, add or leave out to turn a into b (Levenshtein).
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	row := make([]int, len(y)+1)

@@ -29,8 +29,8 @@ func Weight(data []byte) int64 {
 	return weight
 }
 
-// count returns the Weight of a JSON text, and an upper bound of the number of entries in each list or object that is a
-// field of the text.
+// count returns the Weight of a JSON text. It also returns an upper bound of the number of entries in each list or
+// object that is a field of the text.
 func count(text []byte) (weight int64, longest int) {
 	const perByte, perValue, perObject = 2, 80, 512
 	const field = 2 // the depth inside a field
@@ -38,7 +38,7 @@ func count(text []byte) (weight int64, longest int) {
 	depth, quoted, escaped := 0, false, false
 	for _, c := range text {
 		switch {
-		case c == '\n': // a text ends with its line, so that none hides the events behind it
+		case c == '\n': // a text ends with its line, so that no text hides the events behind it
 			quoted, escaped = false, false
 		case escaped:
 			escaped = false
@@ -69,8 +69,8 @@ func count(text []byte) (weight int64, longest int) {
 	return perByte*int64(len(text)) + perValue*int64(values) + perObject*int64(objects), longest
 }
 
-// EncodeReport returns a report as it travels: what is encoded as a Report in the first line, and each event in a line
-// of its own, as the agent's log has it.
+// EncodeReport returns a report in the form on the wire: the encoded Report in the first line, and each event in its
+// own line, unchanged from the agent's log.
 func EncodeReport(report any, events [][]byte) ([]byte, error) {
 	text, err := json.Marshal(report)
 	return bytes.Join(append([][]byte{text}, events...), []byte("\n")), err
@@ -113,7 +113,7 @@ func ReadReceipt(data []byte) (Receipt, error) {
 	return r, nil
 }
 
-// readBounded decodes a text of a message that has been counted before.
+// readBounded decodes a text of a message. The caller has counted the message.
 func readBounded(data, text []byte, v any) error {
 	switch weight, entries := count(data); {
 	case weight > MaxWeight:

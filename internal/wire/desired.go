@@ -61,7 +61,7 @@ type Desired struct {
 type Desires struct {
 	Process  process.ID `json:"process"`
 	Revision uint64     `json:"revision"`
-	// Gone tells that the process was removed; nothing else is set then.
+	// Gone means that the process was removed; then no other field is set.
 	Gone bool `json:"gone,omitempty"`
 	// Spec is set unless the process is gone.
 	Spec         *process.Spec `json:"spec,omitempty"`

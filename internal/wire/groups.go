@@ -15,7 +15,7 @@ func GroupsDigest(groups []process.Group) string {
 		return ""
 	}
 	text, err := json.Marshal(groups)
-	if err != nil { // a number that is none: nobody has the same
+	if err != nil { // NaN or an infinity: its digest equals no other
 		return "unknown"
 	}
 	sum := sha256.Sum256(text)

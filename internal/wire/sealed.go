@@ -81,8 +81,8 @@ func OpenAnswer(data, report []byte, agent string, pinned []string) ([]byte, err
 	return answer, nil
 }
 
-// SealedTrust extracts the sealed manifest with the agent's new trust from an answer that the agent cannot open,
-// because it does not know the signing key yet. It proves nothing about the rest.
+// SealedTrust extracts the sealed manifest with the agent's new trust from an answer. It is for an agent that cannot
+// open the answer because it does not know the signing key yet. It proves nothing about the rest.
 func SealedTrust(data []byte) []byte {
 	_, answer, err := split(data)
 	if err != nil {
@@ -114,7 +114,7 @@ func OpenReceipt(data, envelope []byte, agent string) ([]byte, error) {
 // seal returns the statement in its form on the wire.
 func (s statement) seal(keys ...nkeys.KeyPair) ([]byte, error) {
 	data := make([]byte, 0, 2+len(keys)*sealSize+len(s.said))
-	data = append(data, sealMark, byte(len(keys))) //nolint:gosec // a few
+	data = append(data, sealMark, byte(len(keys))) //nolint:gosec // at most maxSeals
 	for _, key := range keys {
 		public, made, err := s.sign(key)
 		if err != nil {

@@ -21,7 +21,7 @@ type JoinToken struct {
 const joinTokenMark = "dvt1"
 
 const (
-	// hexadecimal digits: the time, so that ids are in the order of their making, and something random
+	// hexadecimal digits: the time, so that ids are in the order of their creation, and a random part
 	joinTokenID    = 18
 	joinFinger     = 64 // hexadecimal digits
 	minJoinSecret  = 20

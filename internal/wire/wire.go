@@ -72,7 +72,7 @@ type Observation struct {
 	// Spec is the spec in force; nil means that the server's spec is current. A new revision always comes with its
 	// spec.
 	Spec *process.Spec `json:"spec,omitempty"`
-	// Gone tells that the agent removed the process, with the revision in Status.
+	// Gone means that the agent removed the process, with the revision in Status.
 	Gone bool `json:"gone,omitempty"`
 }
 
@@ -100,8 +100,8 @@ type Hello struct {
 // Host describes an agent's machine; unknown values are zero.
 type Host struct {
 	OS     string `json:"os,omitempty"`     // such as "linux"
-	Arch   string `json:"arch,omitempty"`   // as uname(1) says it, such as "x86_64"
-	CPUs   int    `json:"cpus,omitempty"`   // processors that can be used
+	Arch   string `json:"arch,omitempty"`   // in the form of uname(1), such as "x86_64"
+	CPUs   int    `json:"cpus,omitempty"`   // usable processors
 	Memory int64  `json:"memory,omitempty"` // bytes
 }
 

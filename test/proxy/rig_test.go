@@ -1,9 +1,11 @@
 package proxy_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,6 +74,19 @@ func (f *fleet) run(p *relay) {
 	f.T.Helper()
 	p.Program = f.Start(p.name, f.Drover, "proxy", "--data-dir", f.AgentDir(p.name), "--fabric", p.nats, "--http",
 		p.http, "--log-level", "debug")
+}
+
+// status returns the status of an HTTP answer of a proxy, 0 without an answer.
+func (p *relay) status(path string) int {
+	//nolint:gosec // the certificate of a proxy has no name of a host
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get("https://" + p.http + path)
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close() // nothing was written
+	return resp.StatusCode
 }
 
 // line returns what the list of proxies says of one.

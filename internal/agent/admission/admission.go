@@ -24,19 +24,19 @@ type Config struct {
 	Dir string
 	// Server is the URL of the server's API.
 	Server string
-	// Token is what 'drover token create' has printed.
+	// Token is the token that 'drover token create' printed.
 	Token string
-	// IP is what callers name the host by; empty: the address that leads to the server. ID is a stable id beside it,
-	// and may be empty.
+	// IP is the address by which callers name the host; empty means the address of this host on the route to the
+	// server. ID is an optional stable id of the host.
 	IP, ID string
 	// InsecureHTTP allows a URL without TLS that is not on loopback.
 	InsecureHTTP bool
 	Build        string
 }
 
-// Join makes the agent's key, unless it has one, has the server let it in and keeps what it was given. A host that has
-// joined before keeps its key, and is known again. Nothing is changed when it fails, but that there is a key. No error
-// holds the token.
+// Join makes the agent's key if there is none, asks the server to admit the agent, and stores the enrolment. A host
+// that has joined before keeps its key, and the server recognises it. If Join fails, it changes nothing, except that
+// there is a key. No error contains the token.
 func Join(ctx context.Context, cfg Config) (wire.Enrolment, error) {
 	token, err := wire.ParseJoinToken(cfg.Token)
 	if err != nil {
@@ -74,14 +74,14 @@ func Join(ctx context.Context, cfg Config) (wire.Enrolment, error) {
 }
 
 func request(cfg Config, token wire.JoinToken) wire.JoinRequest {
-	name, _ := os.Hostname() // it is only shown
+	name, _ := os.Hostname() // it is for display only
 	return wire.JoinRequest{
 		Token: token.ID, Secret: token.Secret, At: time.Now().UTC(), IP: cfg.IP, ID: cfg.ID, Name: name,
 		Build: cfg.Build, Host: agent.Machine(),
 	}
 }
 
-// check refuses an answer that the agent could not work with, or that would have it speak without TLS.
+// check rejects an answer that the agent could not work with, or that would make it connect without TLS.
 func check(e wire.Enrolment, verified bool) error {
 	if len(e.URLs) == 0 || e.JWT == "" || e.Fleet == "" || len(e.ManifestKeys) == 0 {
 		return errors.New("it is incomplete")

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuFile is kept by the kernel for every version 2 group, whatever controllers there are.
+// The kernel keeps cpuFile for every version 2 group, even without a cpu controller.
 const cpuFile = "cpu.stat"
 
 // AccountFiles is how many descriptors an Account holds at most.
 const AccountFiles = 3
 
-// Account is a group that is looked at again and again. In the version 2 hierarchy its files are held open, so that a
-// look takes three short system calls. It is for one goroutine at a time.
+// Account is a group that drover looks at repeatedly. In the version 2 hierarchy its files stay open, so that a look
+// takes three short system calls. Only one goroutine at a time may use it.
 type Account struct {
 	group *Group
-	// dir and procs are -1 in version 1, where a file that is held open answers with an old list.
+	// dir and procs are -1 in version 1: an open file there returns an old list.
 	dir, procs int
-	cpu        int // -1 where the kernel keeps no such account
+	cpu        int // -1 if the kernel has no such file
 	buf        []byte
 }
 
@@ -32,8 +32,7 @@ type Account struct {
 type Reading struct {
 	// PIDs are the processes of the group and of groups below it, in ascending order, without zombies.
 	PIDs []int
-	// CPU is the processor time that all that ever was in the group has used so far; it is true only where Accounted
-	// is.
+	// CPU is the CPU time of all processes that were ever in the group; it is valid only if Accounted is set.
 	CPU       time.Duration
 	Accounted bool
 }
@@ -55,13 +54,13 @@ func (g *Group) Account() (*Account, error) {
 		a.Close()
 		return nil, fmt.Errorf("cannot open the account of cgroup %s: %w", g.id, err)
 	}
-	// Before Linux 4.15 there was none.
+	// The file is missing before Linux 4.15.
 	a.cpu, _ = openFile(filepath.Join(g.dir, cpuFile))
 	a.buf = make([]byte, 1024)
 	return a, nil
 }
 
-// openFile goes around os.File, which would have the poller watch every file of a group.
+// openFile does not use os.File, which would register every file of a group with the poller.
 func openFile(path string) (int, error) {
 	return retried(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 }
@@ -100,7 +99,7 @@ func (a *Account) pids() ([]int, error) {
 	if err := unix.Fstat(a.dir, &st); err != nil {
 		return nil, err
 	}
-	// A directory has two links, and one for each directory in it.
+	// A directory has two links, plus one for each subdirectory.
 	if st.Nlink > 2 {
 		return a.group.PIDs()
 	}
@@ -113,7 +112,7 @@ func (a *Account) pids() ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-// read returns the whole content of a file, good until the next call.
+// read returns the whole content of a file, valid until the next call.
 func (a *Account) read(fd int) ([]byte, error) {
 	n := 0
 	for {
@@ -137,11 +136,11 @@ func retried(call func() (int, error)) (int, error) {
 	}
 }
 
-// Close gives back the descriptors.
+// Close closes the descriptors.
 func (a *Account) Close() {
 	for _, fd := range []int{a.dir, a.procs, a.cpu} {
 		if fd >= 0 {
-			unix.Close(fd) //nolint:errcheck // opened for reading only
+			unix.Close(fd) //nolint:errcheck // opened only for reading
 		}
 	}
 }

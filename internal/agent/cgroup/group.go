@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel's files in a group. The freezer's are in kill.go.
+// The kernel's files in a group. kill.go has the files of the freezer.
 const (
 	procsFile  = "cgroup.procs"
 	eventsFile = "cgroup.events"
@@ -32,7 +32,7 @@ type Group struct {
 	mu     sync.Mutex
 	handle *os.File
 	closed bool
-	// bound are the directories in version 1 hierarchies that keep the limits of the group.
+	// bound has the directories in version 1 hierarchies that hold the limits of the group.
 	bound []v1Binding
 }
 
@@ -57,8 +57,8 @@ func (g *Group) FD() (int, bool) {
 	return int(g.handle.Fd()), true
 }
 
-// Add moves a process, not its children, into the group and under its limits. The caller guarantees that pid is what it
-// means, such as a child of its own that nobody has waited for. In ModeNone it does nothing.
+// Add moves a process, without its children, into the group and under its limits. The caller must ensure that pid
+// still names the process, for example because it is an unreaped child. In ModeNone Add does nothing.
 func (g *Group) Add(pid int) error {
 	if g.mode == ModeNone {
 		return nil
@@ -91,7 +91,7 @@ func members(dir string) ([]int, error) {
 	switch {
 	case err == nil || vanished(err):
 	case errors.Is(err, unix.EOPNOTSUPP):
-		// A threaded group: its processes are listed further up.
+		// In a threaded group, the parent group lists the processes.
 	default:
 		return nil, err
 	}
@@ -110,10 +110,10 @@ func members(dir string) ([]int, error) {
 	return pids, nil
 }
 
-// numbers reads a list of pids.
+// numbers parses a list of pids.
 func numbers(data []byte) (pids []int) {
 	for word := range bytes.FieldsSeq(data) {
-		// 0 stands for a process outside our pid namespace: it has no name that we could use.
+		// 0 stands for a process outside our pid namespace, which drover cannot name.
 		if pid, err := strconv.Atoi(string(word)); err == nil && pid > 0 {
 			pids = append(pids, pid)
 		}
@@ -138,13 +138,13 @@ func (g *Group) Populated() (bool, error) {
 	return len(pids) > 0, err
 }
 
-// Remove removes the group and all groups below it. It fails while a process lives there; a group that is gone already
-// is no error.
+// Remove removes the group and all groups below it. It fails while a process lives there. It succeeds if the group is
+// already gone.
 func (g *Group) Remove() error {
 	if g.mode == ModeNone {
 		return nil
 	}
-	// The group itself last: as long as it is there, a sweep comes back to what is left of it elsewhere.
+	// Remove the group itself last: while it exists, a sweep returns to its leftovers in other hierarchies.
 	err := g.controllers.remove(g.id)
 	if err == nil {
 		err = removeAll(g.dir)
@@ -165,14 +165,14 @@ func removeAll(dir string) error {
 			return err
 		}
 	}
-	// The kernel's files go with their directory; os.Remove would try unlink first and report that instead.
+	// rmdir removes the kernel's files too. os.Remove would try unlink first and report that error.
 	if err := unix.Rmdir(dir); err != nil && !vanished(err) {
 		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 	}
 	return nil
 }
 
-// Close gives back the descriptor. The group itself stays.
+// Close closes the descriptor. The group itself stays.
 func (g *Group) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,7 +185,7 @@ func (g *Group) Close() error {
 	return err
 }
 
-// field returns the value behind a key in a file of "key value" lines.
+// field returns the value of a key in a file of "key value" lines.
 func field(path, key string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -199,7 +199,7 @@ func field(path, key string) (string, error) {
 	return "", fmt.Errorf("%s has no %q", path, key)
 }
 
-// write writes to a file of the kernel, which is never created.
+// write writes to an existing file of the kernel.
 func write(path, value string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -23,19 +23,20 @@ const (
 	freezerState = "freezer.state" // v1
 )
 
-// How often a group is looked at while it ends: at first it takes less than a millisecond, with thousands of processes
-// half a second.
+// The pauses between looks at a group that is ending: usually it takes less than a millisecond, but half a second with
+// thousands of processes.
 const (
 	firstLook  = 200 * time.Microsecond
 	slowestRun = 20 * time.Millisecond
 	freezeTime = 100 * time.Millisecond
 )
 
-// Kill ends every process of the group and below it with SIGKILL, those included that fork meanwhile, and blocks until
-// none is left or ctx ends; the error then lists what is left. In ModeNone the error is errors.ErrUnsupported.
+// Kill ends every process of the group and below it with SIGKILL, also processes that are forked meanwhile. It blocks
+// until none is left or ctx ends; the error then lists the remaining pids. In ModeNone the error is
+// errors.ErrUnsupported.
 func (g *Group) Kill(ctx context.Context) error { return g.kill(ctx, g.killAtOnce) }
 
-// kill repeats strike, which sends SIGKILL to everything once, until nothing is left.
+// kill repeats strike until no process is left. strike sends SIGKILL to every process once.
 func (g *Group) kill(ctx context.Context, strike func(context.Context) error) error {
 	if g.mode == ModeNone {
 		return fmt.Errorf("cannot end cgroup %s: %w", g.id, errors.ErrUnsupported)
@@ -69,7 +70,7 @@ func (g *Group) kill(ctx context.Context, strike func(context.Context) error) er
 	return fmt.Errorf("cannot end cgroup %s: processes %v are left: %w", g.id, left, context.Cause(ctx))
 }
 
-// killAtOnce has the kernel do it in one step where it can.
+// killAtOnce kills the group in one step if the kernel can do that.
 func (g *Group) killAtOnce(ctx context.Context) error {
 	if g.mode == ModeV2 {
 		err := write(filepath.Join(g.dir, killFile), "1")
@@ -83,8 +84,8 @@ func (g *Group) killAtOnce(ctx context.Context) error {
 	return g.killFrozen(ctx)
 }
 
-// killFrozen is for kernels that cannot kill a group: frozen processes cannot fork away from the list. Nor can they
-// end, so a listed pid still means the process that was listed.
+// killFrozen is for kernels that cannot kill a group. Frozen processes cannot fork away from the list. They cannot end
+// either, so a listed pid still names the same process.
 func (g *Group) killFrozen(ctx context.Context) (err error) {
 	file, freeze, thaw := freezerState, "FROZEN", "THAWED"
 	if g.mode == ModeV2 {
@@ -115,8 +116,8 @@ func (g *Group) killFrozen(ctx context.Context) (err error) {
 	return nil
 }
 
-// awaitFrozen reports whether every process of the group stands still. One that is deep in the kernel may take its
-// time; the others are not spared for it.
+// awaitFrozen reports whether every process of the group is frozen. It gives up after freezeTime, because a process in
+// a long system call may take its time.
 func (g *Group) awaitFrozen(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, freezeTime)
 	defer cancel()

@@ -16,11 +16,11 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Limits are what the kernel lets the processes of a group have together; zero is no limit.
+// Limits are the limits on all processes of a group together; zero is no limit.
 type Limits struct {
 	Memory int64 // bytes, swap included; beyond it the kernel ends processes of the group
-	CPU    int   // percent of one processor; beyond it they wait
-	Tasks  int64 // processes and threads; beyond it none can be started
+	CPU    int   // percent of one CPU; beyond it they wait
+	Tasks  int64 // processes and threads; beyond it none can start
 }
 
 // Unenforced is a limit that is not in force.
@@ -29,8 +29,9 @@ type Unenforced struct {
 	Err   error
 }
 
-// Limit puts limits on an empty group; what is not in force afterwards is returned. In the version 2 hierarchy a child
-// is under them that is born in the group, elsewhere one that Add or Bind was called for before it could start others.
+// Limit sets limits on an empty group, and returns the limits that are not in force afterwards. In the version 2
+// hierarchy they apply to a child that is born in the group. Elsewhere they apply to a child if Add or Bind is called
+// before the child starts others.
 func (g *Group) Limit(l Limits) []Unenforced {
 	var failed []Unenforced
 	for _, d := range l.demands() {
@@ -70,11 +71,11 @@ func (g *Group) put(h home, d demand) error {
 	return nil
 }
 
-// v1Binding ties a group to a directory in the version 1 hierarchy of a controller.
+// v1Binding connects a group to a directory in the version 1 hierarchy of a controller.
 type v1Binding struct{ controller, dir string }
 
-// Bind puts a child that was born in the group under those limits that only a version 1 hierarchy can keep. Without
-// such limits it does nothing. The child must not have started others yet.
+// Bind puts a child that was born in the group under the limits that only a version 1 hierarchy can keep. Without such
+// limits it does nothing. The child must not have started others yet.
 func (g *Group) Bind(pid int) error {
 	g.mu.Lock()
 	bound := g.bound
@@ -90,8 +91,8 @@ func (g *Group) Bind(pid int) error {
 	return failed
 }
 
-// Unenforced tells which of the limits this host cannot keep, as far as that is known before a run, or could not at the
-// last.
+// Unenforced returns the limits that this host cannot keep. It knows those that cannot work at all, and those that
+// failed at the last run.
 func (t *Tree) Unenforced(l Limits) []Unenforced {
 	var failed []Unenforced
 	for _, d := range l.demands() {
@@ -102,8 +103,8 @@ func (t *Tree) Unenforced(l Limits) []Unenforced {
 	return failed
 }
 
-// OOMKilled returns how many processes of a group the kernel has ended for want of memory. It is 0 where nobody counts,
-// which is so for most groups without a memory limit.
+// OOMKilled returns how many processes of a group the kernel killed because memory ran out. It is 0 if the kernel does
+// not count them, as for most groups without a memory limit.
 func (t *Tree) OOMKilled(id string) (int, error) {
 	if t.mode == ModeNone || checkID(id) != nil {
 		return 0, nil
@@ -129,13 +130,13 @@ func (t *Tree) OOMKilled(id string) (int, error) {
 	return 0, nil
 }
 
-// demand is a limit as the files of the two versions know it.
+// demand is a limit with its settings in both versions.
 type demand struct {
 	limit, controller string
 	v2, v1            []setting
 }
 
-// setting is a file of a group. An optional one is missing from kernels that do not account swap.
+// setting is a file of a group. Kernels without swap accounting lack the optional files.
 type setting struct {
 	file, value string
 	optional    bool
@@ -151,7 +152,7 @@ func (l Limits) demands() []demand {
 		list = append(list, demand{
 			limit: "memory", controller: "memory",
 			v2: []setting{{file: "memory.max", value: bytes}, {file: "memory.swap.max", value: "0", optional: true}},
-			// In this order: the sum with swap may never be the lower one.
+			// Keep this order: the limit with swap must never be the lower one.
 			v1: []setting{
 				{file: "memory.limit_in_bytes", value: bytes},
 				{file: "memory.memsw.limit_in_bytes", value: bytes, optional: true},
@@ -174,7 +175,7 @@ func (l Limits) demands() []demand {
 	return list
 }
 
-// controllers knows where limits can be put. Nothing is asked of the kernel before the first limit.
+// controllers finds where limits can be set. It does not ask the kernel before the first limit.
 type controllers struct {
 	proc procfs.FS
 	mode Mode
@@ -183,20 +184,20 @@ type controllers struct {
 
 	mu    sync.Mutex
 	homes map[string]home
-	// last is what came of the last attempt to use a controller.
+	// last is the error of the last attempt to use a controller.
 	last map[string]error
-	// v1 are our directories in version 1 hierarchies. For each group in one of them there is one in the tree.
+	// v1 has our directories in version 1 hierarchies. Each group in them also exists in the tree.
 	v1 []string
 }
 
 // home is where a controller keeps the limits of our groups.
 type home struct {
 	v2  bool
-	dir string // of version 1
+	dir string // in version 1
 	err error
 }
 
-// openControllers finds what an earlier agent has left.
+// openControllers finds the directories of an earlier agent.
 func openControllers(proc procfs.FS, mounts []procfs.Mount, mode Mode, base, name string) *controllers {
 	c := &controllers{
 		proc: proc, mode: mode, base: base, name: name, homes: map[string]home{},
@@ -215,7 +216,7 @@ func openControllers(proc procfs.FS, mounts []procfs.Mount, mode Mode, base, nam
 	return c
 }
 
-// places returns where our directory in the version 1 hierarchy of a controller may be.
+// places returns the possible paths of our directory in the version 1 hierarchy of a controller.
 func (c *controllers) places(mounts []procfs.Mount, controller string) []string {
 	var dirs []string
 	for _, m := range mounts {
@@ -264,11 +265,11 @@ func (c *controllers) find(controller string) home {
 	return home{err: fmt.Errorf("no %s controller can be written", controller)}
 }
 
-// enable hands a controller down to the groups in base, and reports whether they have it.
+// enable delegates a controller to the groups in base, and reports whether they have it.
 func enable(base, controller string) bool {
 	const offered, handed = "cgroup.controllers", "cgroup.subtree_control"
 	if !lists(filepath.Join(base, offered), controller) {
-		// At the top of the hierarchy it may be that nobody has needed it yet.
+		// The top of the hierarchy may not have enabled it yet.
 		if write(filepath.Join(filepath.Dir(base), handed), "+"+controller) != nil ||
 			!lists(filepath.Join(base, offered), controller) {
 			return false
@@ -277,7 +278,7 @@ func enable(base, controller string) bool {
 	return lists(filepath.Join(base, handed), controller) || write(filepath.Join(base, handed), "+"+controller) == nil
 }
 
-// lists reports whether a file of words holds one.
+// lists reports whether a file of words contains a word.
 func lists(path, word string) bool {
 	data, err := os.ReadFile(path)
 	return err == nil && slices.Contains(strings.Fields(string(data)), word)
@@ -304,7 +305,7 @@ func (c *controllers) v1Bases() []string {
 	return slices.Clone(c.v1)
 }
 
-// remove removes what a group has in version 1 hierarchies.
+// remove removes the directories of a group in version 1 hierarchies.
 func (c *controllers) remove(id string) error {
 	for _, base := range c.v1Bases() {
 		if err := removeAll(filepath.Join(base, id)); err != nil {
@@ -314,7 +315,7 @@ func (c *controllers) remove(id string) error {
 	return nil
 }
 
-// removeBases removes our directories in version 1 hierarchies; those stay that groups are in.
+// removeBases removes our directories in version 1 hierarchies. A directory with groups in it stays.
 func (c *controllers) removeBases() {
 	for _, base := range c.v1Bases() {
 		_ = unix.Rmdir(base)

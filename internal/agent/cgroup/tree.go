@@ -36,16 +36,16 @@ const maxID = 128
 type Tree struct {
 	mode Mode
 	base string
-	// path is what the kernel calls base: a name alone would prove nothing, because some accounts may make groups of
+	// path is the kernel's name for base. A name alone would prove nothing, because some accounts may make groups of
 	// their own.
 	path        string
 	controllers *controllers
 }
 
-// Open finds a hierarchy that this process may use and makes the directory name in it: at its top where that is
-// allowed, so that a service manager that ends our own group leaves the processes alone, else below the group we are
-// in. name is a word of lower-case letters, digits and dashes. That there is no such hierarchy is no error: the mode is
-// then ModeNone.
+// Open finds a hierarchy that this process may use and makes the directory name in it. It prefers the top of the
+// hierarchy, so that a service manager that ends our own group spares the processes. Otherwise it uses our own group.
+// name is a word of lower-case letters, digits and dashes. If there is no hierarchy, the mode is ModeNone, without an
+// error.
 func Open(proc procfs.FS, name string) (*Tree, error) {
 	if err := checkID(name); err != nil {
 		return nil, err
@@ -83,7 +83,8 @@ func Open(proc procfs.FS, name string) (*Tree, error) {
 	return &Tree{mode: ModeNone, controllers: openControllers(proc, mounts, ModeNone, "", name)}, nil
 }
 
-// below returns where the group at path of a hierarchy is seen through a mount that may show only a part of it.
+// below returns where a group of the hierarchy is visible through a mount, which may show only a part of the
+// hierarchy.
 func below(m procfs.Mount, path string) string {
 	if rest, ok := strings.CutPrefix(path, m.Root); ok && m.Root != "/" && (rest == "" || rest[0] == '/') {
 		path = rest
@@ -91,7 +92,7 @@ func below(m procfs.Mount, path string) string {
 	return filepath.Join(m.Point, filepath.Clean("/"+path))
 }
 
-// pathOf is what the kernel calls the group that is seen at a place of a mount.
+// pathOf is the kernel's name for the group at a place of a mount.
 func pathOf(m procfs.Mount, place string) string {
 	return strings.TrimSuffix(m.Root, "/") + strings.TrimPrefix(place, strings.TrimSuffix(m.Point, "/"))
 }
@@ -115,7 +116,8 @@ func usable(base string) bool {
 // Mode says what kind of groups the tree has.
 func (t *Tree) Mode() Mode { return t.mode }
 
-// Holder returns the id of the group that a process is in, or is below; false where it is in none of this tree.
+// Holder returns the id of the group that a process is in, or is below; false if the process is in no group of this
+// tree.
 func (t *Tree) Holder(proc procfs.FS, pid int) (id string, ok bool) {
 	controller := ""
 	switch t.mode {
@@ -133,15 +135,15 @@ func (t *Tree) Holder(proc procfs.FS, pid int) (id string, ok bool) {
 		id, _, _ = strings.Cut(inside, "/")
 		return id, id != ""
 	}
-	// Or the kernel calls the tree by another name to this process than where it is mounted: then the group itself has
-	// to tell.
+	// The kernel may use another name for the tree in this process than at the mount: then check the list of the group
+	// itself.
 	_, inside, _ := strings.Cut(path+"/", "/"+filepath.Base(t.base)+"/")
 	id, _, _ = strings.Cut(inside, "/")
 	group, ok := t.Group(id)
 	if !ok {
 		return "", false
 	}
-	defer group.Close() //nolint:errcheck // opened for a look only
+	defer group.Close() //nolint:errcheck // opened only for a look
 	pids, err := group.PIDs()
 	return id, err == nil && slices.Contains(pids, pid)
 }
@@ -165,7 +167,7 @@ func (t *Tree) Create(id string) (*Group, error) {
 	return g, nil
 }
 
-// Group returns a group that exists already, such as one made before a restart of the agent.
+// Group returns an existing group, for example from before a restart of the agent.
 func (t *Tree) Group(id string) (*Group, bool) {
 	if t.mode == ModeNone || checkID(id) != nil {
 		return nil, false
@@ -223,7 +225,7 @@ func subgroups(dir string) ([]string, error) {
 	return ids, nil
 }
 
-// vanished reports whether an error only says that a group has been removed meanwhile.
+// vanished reports whether an error only says that a group was removed meanwhile.
 func vanished(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }

@@ -4,7 +4,7 @@ package drift
 
 import (
 	"context"
-	"crypto/md5" //nolint:gosec // it is what the callers give, and tells change, not forgery
+	"crypto/md5" //nolint:gosec // callers give MD5 sums; they detect changes, not forgery
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -21,38 +21,38 @@ import (
 )
 
 const (
-	// maxSize is the largest file that is compared, in bytes; it takes about half a second.
+	// maxSize is the largest file to compare, in bytes; it takes about half a second.
 	maxSize = 256 << 20
-	// maxTime is how long one file may take to be read.
+	// maxTime is the longest time to read one file.
 	maxTime = 3 * time.Second
-	// settled is how long a file must not have been changed for its times to tell of the next change: they are coarse,
-	// and two changes may bear the same one.
+	// settled is how old the last change of a file must be before its mark counts. File times are coarse, so two quick
+	// changes may have the same time.
 	settled = 2 * time.Second
 )
 
-// State is what one check leaves for the next. Its zero value knows nothing. It may be kept as JSON.
+// State is the result of one check, for the next check. The zero value is an empty state. It can be stored as JSON.
 type State struct {
 	Files []File `json:"files,omitempty"`
 }
 
-// File is what is known of one file.
+// File is the state of one file.
 type File struct {
 	Path string `json:"path"`
-	// Want is the checksum that it was compared with, Have what it has; Problem says why there is none.
+	// Want is the checksum in the spec, Have the checksum of the file; Problem says why there is none.
 	Want    string `json:"want"`
 	Have    string `json:"have,omitempty"`
 	Problem string `json:"problem,omitempty"`
-	// Mark stands for the content that Have is of: as long as it is the same, the file need not be read. Empty where it
-	// must.
+	// Mark identifies the content that Have belongs to: while the mark is the same, the check need not read the file.
+	// If it is empty, the check must read the file.
 	Mark string `json:"mark,omitempty"`
-	// Since is when it began to differ, in Unix milliseconds; 0 where it does not.
+	// Since is when the file began to differ, in Unix milliseconds; 0 if it does not differ.
 	Since int64 `json:"since,omitempty"`
 }
 
-// Check compares the files with what the spec says of them, and returns those that differ in its order. A file of which
-// nothing has changed since prev costs one system call; one that has is read, at most 256 MiB and three seconds long.
-// It blocks as long as that takes, and no shorter than the file system lets it. Visit opens the files. An entry without
-// checksum is not looked at, and none any more once ctx has ended.
+// Check compares the files with the checksums in the spec, and returns the files that differ, in the order of the
+// spec. A file that has not changed since prev costs one system call. Check reads a changed file, at most 256 MiB and
+// for at most three seconds, and may block longer if the file system hangs. visit opens the files. Check skips an
+// entry without a checksum, and all other entries once ctx has ended.
 func Check(ctx context.Context, prev State, files []process.ConfigFile, visit trail.Visit) (State, []process.Drift) {
 	var next State
 	var drifts []process.Drift
@@ -75,7 +75,7 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile, visit tr
 	return next, drifts
 }
 
-// previousFile returns what an earlier check has found out about the same path, best with the same checksum wanted.
+// previousFile returns the previous state of the same path, preferably with the same wanted checksum.
 func previousFile(prev State, f process.ConfigFile) File {
 	var best File
 	for _, p := range prev.Files {
@@ -115,7 +115,8 @@ var (
 	errRelative = errors.New("is not absolute")
 )
 
-// sum returns the checksum of a file, from before where nothing has changed, and the mark of what it is of.
+// sum returns the checksum of a file and the mark of its content. If the mark is unchanged, it takes the checksum from
+// before.
 func sum(way *trail.Trail, before File) (have, mark string, err error) {
 	if !way.IsRegular() {
 		return "", "", errNoFile
@@ -147,7 +148,7 @@ func sum(way *trail.Trail, before File) (have, mark string, err error) {
 
 // digest reads a file to its end.
 func digest(file *os.File) (string, error) {
-	hash, buffer := md5.New(), make([]byte, 64<<10) //nolint:gosec // see above
+	hash, buffer := md5.New(), make([]byte, 64<<10) //nolint:gosec // see the import
 	began := time.Now()
 	for total := 0; ; {
 		n, err := file.Read(buffer)
@@ -165,8 +166,8 @@ func digest(file *os.File) (string, error) {
 	}
 }
 
-// stableMark returns the mark of an open file, empty if it was changed so lately that the next change might bear the
-// same times.
+// stableMark returns the mark of an open file; empty if the last change is so recent that the next change might have
+// the same time.
 func stableMark(file *os.File) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
@@ -181,13 +182,13 @@ func stableMark(file *os.File) (string, error) {
 	return markOf(&st), nil
 }
 
-// markOf is the same for two looks at a file only if nobody has changed it in between. The time of the inode is in it
-// because that of the content can be set back.
+// markOf is the same for two looks only if nobody changed the file in between. It includes the time of the inode,
+// because programs can set back the time of the content.
 func markOf(st *unix.Stat_t) string {
 	return fmt.Sprintf("%x.%x.%x.%x.%x", st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
 }
 
-// withoutPath takes the path off an error: whoever shows it shows the path already.
+// withoutPath removes the path from an error, because the path is shown anyway.
 func withoutPath(err error) error {
 	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err

@@ -1,10 +1,10 @@
 package eventlog
 
-// Backlog is what the server does not have yet.
+// Backlog is the data that the server does not have yet.
 type Backlog struct {
 	// Bytes is the size of the events on disk that are not acknowledged.
 	Bytes int64
-	// Unwritten counts the events that wait in memory because the disk takes none, and Lost those that were lost since
+	// Unwritten counts the events in memory that the disk did not take. Lost counts the events that were lost since
 	// Open.
 	Unwritten, Lost int
 }

@@ -10,17 +10,17 @@ import (
 	"drover/internal/process"
 )
 
-// Bounds of the texts and lists of an event; texts in bytes.
+// The bounds of the texts and lists of an event; texts in bytes.
 const (
 	maxOutput   = 4 << 10
 	maxText     = 1 << 10
 	maxEvidence = 16
 	maxSamples  = 100
-	// longestLine is the longest line that is written and read.
+	// longestLine is the longest line in a segment, in bytes.
 	longestLine = 256 << 10
 )
 
-// encode returns the line that an event is written as. It bounds the event.
+// encode bounds an event and returns it as a line.
 func encode(e process.Event) []byte {
 	e = bounded(e)
 	for {
@@ -28,23 +28,22 @@ func encode(e process.Event) []byte {
 		switch {
 		case err == nil && len(line) < longestLine:
 			return append(line, '\n')
-		case err == nil && e.Breach != nil && len(e.Breach.Scores) > 0: // the highest stay
+		case err == nil && e.Breach != nil && len(e.Breach.Scores) > 0: // keep the highest scores
 			b := *e.Breach
 			b.Scores = b.Scores[:len(b.Scores)/2]
 			e.Breach = &b
-		default: // a sample that is no number, or names that nobody has admitted
+		default: // a sample that is not a number, or very long names
 			e = process.Event{
 				Stream: e.Stream, Seq: e.Seq, At: e.At, Process: e.Process, Kind: e.Kind, Actor: e.Actor,
 				PID: e.PID, Attempt: e.Attempt,
 			}
-			line, _ = json.Marshal(e) // nothing is left that could fail
+			line, _ = json.Marshal(e) // there is nothing left that could fail
 			return append(line, '\n')
 		}
 	}
 }
 
-// bounded returns an event whose texts are short enough and valid UTF-8. It shares no memory with the caller's that
-// would be changed.
+// bounded returns a copy of the event with short texts in valid UTF-8. It does not change the caller's memory.
 func bounded(e process.Event) process.Event {
 	e.Output = tail(e.Output, maxOutput)
 	e.Cause.Text = head(e.Cause.Text, maxText)

@@ -33,7 +33,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// maxWaiting is how many events are kept in memory while the disk takes none.
+// maxWaiting is how many events wait in memory while the disk takes none.
 const maxWaiting = 1000
 
 // Log is an open log. Its methods may be called from any goroutine, but there is one reader: Pending and Acknowledge
@@ -41,26 +41,27 @@ const maxWaiting = 1000
 type Log struct {
 	cfg    Config
 	stream string
-	// wake tells Run that there is something to sync, or to write.
+	// wake tells Run that there is something to sync or to write.
 	wake  chan struct{}
 	marks *positionFile
 
 	mu       sync.Mutex
 	seq      uint64
 	files    files
-	position position // what comes before it is acknowledged
-	// waiting are the lines that could not be written yet, oldest first, and lost is how many events were too many.
+	position position // everything before it is acknowledged
+	// waiting has the lines that the disk did not take yet, oldest first. lost counts the events that were dropped
+	// because there were too many.
 	waiting [][]byte
 	lost    int
-	// confessed is how many have been told to be lost.
+	// confessed counts the lost events that an events-lost event has reported.
 	confessed int
-	// failing says that the last event could not be written.
+	// failing says that the last write failed.
 	failing bool
 }
 
-// Open opens the log in a directory, and begins a stream of its own in it. What earlier streams have left is still
-// pending. It fails where the directory cannot be made or read; damage in a file costs what is damaged, no more. Run
-// keeps the log, Close gives it back.
+// Open opens the log in a directory and begins a new stream. Events of earlier streams are still pending. Open fails
+// if it cannot make or read the directory; damage in a file costs only the damaged lines. Run must run for the log,
+// and Close closes it.
 func Open(cfg Config) (*Log, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -77,7 +78,7 @@ func Open(cfg Config) (*Log, error) {
 		cfg: cfg, stream: newStream(), wake: make(chan struct{}, 1), marks: m, position: m.read(),
 		files: files{dir: cfg.Dir, limits: standard(cfg.Age), create: create, all: all},
 	}
-	// The position may name a file whose name a power failure has taken: that number is used up too.
+	// The position may name a segment that was lost in a power failure: do not use its number again.
 	l.files.next = l.position.segment + 1
 	if n := len(all); n > 0 {
 		l.files.next = max(l.files.next, all[n-1].number+1)
@@ -86,16 +87,16 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// newStream returns the name of a stream, which no other has.
+// newStream returns a unique name for a stream.
 func newStream() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return hex.EncodeToString(b[:])
 }
 
-// Append adds an event. It gives it its stream and its number, and the present time where At is 0; what of its texts is
-// too long is cut. It does not wait for the disk: where that takes nothing, the event is kept in memory and told from
-// there, and if there are too many such, the oldest are lost and an events-lost event says how many.
+// Append adds an event. It sets the stream and the number, and the current time if At is 0; it cuts texts that are too
+// long. It does not wait for the disk. If the disk takes nothing, the event stays in memory and is reported from
+// there. If too many events wait, the oldest are lost, and an events-lost event says how many.
 func (l *Log) Append(e process.Event) {
 	l.mu.Lock()
 	l.drain()
@@ -104,7 +105,7 @@ func (l *Log) Append(e process.Event) {
 	l.nudge()
 }
 
-// keep numbers an event and writes it, or has it wait. The caller holds the lock, as that of all that follow does.
+// keep numbers an event and writes it, or adds it to waiting. The caller holds the lock, also for the functions below.
 func (l *Log) keep(e process.Event) {
 	l.seq++
 	e.Stream, e.Seq = l.stream, l.seq
@@ -122,7 +123,7 @@ func (l *Log) keep(e process.Event) {
 	}
 }
 
-// weight is how many events are lost with a line.
+// weight is how many events are lost if a line is lost.
 func weight(line []byte) int {
 	var e struct {
 		Kind    process.EventKind `json:"kind"`
@@ -134,7 +135,7 @@ func weight(line []byte) int {
 	return 1
 }
 
-// write reports whether a line could be written.
+// write reports whether it wrote the line.
 func (l *Log) write(line []byte) bool {
 	rotated, err := l.files.write(line, l.cfg.Now())
 	if err != nil {
@@ -154,7 +155,7 @@ func (l *Log) write(line []byte) bool {
 	return true
 }
 
-// drain writes what waits, as far as that can be done now.
+// drain writes the waiting lines until a write fails.
 func (l *Log) drain() {
 	for len(l.waiting) > 0 {
 		if !l.write(l.waiting[0]) {
@@ -165,7 +166,7 @@ func (l *Log) drain() {
 	l.logLost()
 }
 
-// logLost tells how many events were lost, once nothing waits.
+// logLost reports how many events were lost, once nothing is waiting.
 func (l *Log) logLost() {
 	if l.lost == 0 || len(l.waiting) > 0 {
 		return
@@ -177,7 +178,7 @@ func (l *Log) logLost() {
 	l.keep(process.Event{Kind: process.EventsLost, Attempt: n, Actor: process.Actor{Kind: process.ActorPolicy}})
 }
 
-// trim removes what need not, or cannot, be kept.
+// trim removes segments beyond the limits.
 func (l *Log) trim() {
 	lost, err := l.files.trim(l.position, l.cfg.Now())
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// limits say how much is kept. Sizes are in bytes, of all files together where they are not those of a segment.
+// limits bound the log. segment is the size of one file in bytes; the other sizes are for all files together.
 type limits struct {
 	segment int64
-	// acknowledged is when what the server has is removed early, all when what it has not goes too.
+	// Above acknowledged, the log removes segments that the server has, before they reach age. Above all, it removes
+	// other segments too.
 	acknowledged int64
 	all          int64
 	age          time.Duration
@@ -26,7 +27,7 @@ func standard(age time.Duration) limits {
 	return limits{segment: 1 << 20, acknowledged: 32 << 20, all: 64 << 20, age: cmp.Or(age, 7*24*time.Hour)}
 }
 
-// file is what is asked of an open segment.
+// file is an open segment.
 type file interface {
 	Write(line []byte) (int, error)
 	Truncate(size int64) error
@@ -38,11 +39,11 @@ func create(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// segment is one file. It holds events of one stream, a line of JSON each, and is never written to by a later one.
+// segment is one file. It has events of one stream, one line of JSON each. Later streams never write to it.
 type segment struct {
 	number uint64
 	size   int64
-	// changed is when the last event was written.
+	// changed is the time of the last write.
 	changed time.Time
 }
 
@@ -52,7 +53,7 @@ func (s segment) path(dir string) string {
 	return filepath.Join(dir, fmt.Sprintf("%016d%s", s.number, extension))
 }
 
-// block is the least that a file takes of a disk.
+// block is the smallest disk space of a file, in bytes.
 const block = 4 << 10
 
 func (s segment) room() int64 { return (s.size + block - 1) / block * block }
@@ -74,7 +75,7 @@ func list(dir string) ([]segment, error) {
 		if err != nil {
 			return nil, err
 		}
-		// They come by name, which nearly always is by number.
+		// The names nearly always come in the order of the numbers.
 		at, _ := slices.BinarySearchFunc(all, number, func(s segment, number uint64) int {
 			return cmp.Compare(s.number, number)
 		})
@@ -83,18 +84,18 @@ func list(dir string) ([]segment, error) {
 	return all, nil
 }
 
-// files are the segments of a log. They have no lock of their own.
+// files are the segments of a log. The lock of the log protects them.
 type files struct {
 	dir    string
 	limits limits
 	create func(path string) (file, error)
 	all    []segment // oldest first
 	next   uint64    // number of the next segment
-	// open is the last one of all, where this stream has one. full are those before it that still have to be synced and
-	// closed.
+	// open is the last segment, if this stream writes to it. full are earlier segments that still need a sync and a
+	// close.
 	open file
 	full []file
-	// written and created say that the open one, and the name of a segment, are not synced.
+	// written says that open needs a sync, created that the directory needs one.
 	written, created bool
 }
 
@@ -109,7 +110,7 @@ func (f *files) write(line []byte, now time.Time) (rotated bool, err error) {
 	last := &f.all[len(f.all)-1]
 	n, err := f.open.Write(line)
 	if err != nil {
-		// Half a line must not stay before a whole one.
+		// A whole line must not follow half a line.
 		if n > 0 && f.open.Truncate(last.size) != nil {
 			f.retire()
 		}
@@ -134,7 +135,7 @@ func (f *files) rotate(now time.Time) error {
 	return nil
 }
 
-// retire takes the open segment out of use.
+// retire moves the open segment to full.
 func (f *files) retire() {
 	if f.open != nil {
 		f.full = append(f.full, f.open)
@@ -142,7 +143,7 @@ func (f *files) retire() {
 	f.open, f.written = nil, false
 }
 
-// unsynced returns what has to be synced, and forgets it. Those that are full belong to the caller.
+// unsynced returns what needs a sync, and resets that. The caller must close the full segments.
 func (f *files) unsynced() (full []file, open file, created bool) {
 	full, created = f.full, f.created
 	if f.written {
@@ -162,7 +163,7 @@ func (f *files) close() error {
 	return errors.Join(errs...)
 }
 
-// after returns the segments that hold something after a position.
+// after returns the segments with data after a position.
 func (f *files) after(p position) []segment {
 	for i, s := range f.all {
 		if !p.passed(s) {
@@ -172,8 +173,9 @@ func (f *files) after(p position) []segment {
 	return nil
 }
 
-// trim removes the oldest segments: those that the server has when they are old or there is too much, others only when
-// there is far too much. It returns how many events were removed that the server has not.
+// trim removes the oldest segments. It removes a segment that the server has if the segment is old or the log is above
+// the acknowledged limit. It removes any segment if the log is above all. It returns how many unacknowledged events it
+// removed.
 func (f *files) trim(p position, now time.Time) (lost int, err error) {
 	var total int64
 	for _, s := range f.all {
@@ -187,7 +189,7 @@ func (f *files) trim(p position, now time.Time) (lost int, err error) {
 			break
 		}
 		unread := 0
-		if !has { // what cannot be read cannot be counted either
+		if !has { // unreadable events do not count
 			_, _ = walk(f.dir, p, []segment{s}, func(line []byte) bool { unread += weight(line); return true })
 		}
 		if err := os.Remove(s.path(f.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// position is a place in the log: an offset in a segment.
+// position is a place in the log: a segment and an offset in it.
 type position struct {
 	segment uint64
 	offset  int64
@@ -27,10 +27,10 @@ func (p position) passed(s segment) bool {
 	return s.number < p.segment || s.number == p.segment && s.size <= p.offset
 }
 
-// positionFile keeps a position in a file of one line, which is always as long, so that it is written in one piece.
+// positionFile stores a position in a file with one line. The line has a fixed length, so that one write replaces it.
 type positionFile struct {
 	path    string
-	file    *os.File // nil where it cannot be opened
+	file    *os.File // nil if it could not be opened
 	log     *slog.Logger
 	failing bool
 }
@@ -40,7 +40,7 @@ const (
 	markSize = 42
 )
 
-// openMarks opens the file; a log without it works, and is told once more after a restart.
+// openMarks opens the file. Without the file the log works, and sends its events again after a restart.
 func openMarks(dir string, log *slog.Logger) *positionFile {
 	m := &positionFile{path: filepath.Join(dir, "acknowledged"), log: log}
 	file, err := os.OpenFile(m.path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -52,8 +52,8 @@ func openMarks(dir string, log *slog.Logger) *positionFile {
 	return m
 }
 
-// read returns the position that was written last. Without a readable one everything is told again, which the server
-// knows to deal with.
+// read returns the stored position. If the position is unreadable, the agent sends all events again, and the server
+// drops the duplicates.
 func (f *positionFile) read() position {
 	if f.file == nil {
 		return position{}
@@ -74,7 +74,7 @@ func (f *positionFile) read() position {
 	return p
 }
 
-// parseMark reads what write wrote, and nothing else.
+// parseMark accepts only the exact format of write.
 func parseMark(line string) (position, bool) {
 	first, second, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 	segment, errSegment := strconv.ParseUint(first, 10, 64)
@@ -95,7 +95,7 @@ func (f *positionFile) write(p position) {
 	}
 }
 
-// logFailure says once that the file cannot be used.
+// logFailure logs the first failure.
 func (f *positionFile) logFailure(err error) {
 	if !f.failing {
 		f.log.Error("cannot store acknowledged events", "error", err)

@@ -12,17 +12,17 @@ import (
 	"syscall"
 )
 
-// walkResult is what came of a walk.
+// walkResult is the result of a walk.
 type walkResult struct {
-	damaged int // lines that are no events
-	// end is how far everything has been looked at.
+	damaged int // lines that are not events
+	// end is the position up to which everything was read.
 	end position
 }
 
-// walk reads the events after a position, oldest first, until there are no more or visit says that it is enough; the
-// one that it says it of is not passed. A line, which has its end, is valid until visit returns. What is damaged is
-// skipped, and so is the half line that a power failure may leave at the end. A segment that cannot be read is passed
-// over, and is the error, unless it is the agent that is short of something: then nothing behind it is read now.
+// walk reads the events after a position, oldest first, until the end or until visit returns false. The position stays
+// before the event for which visit returned false. A line is valid until visit returns, and includes its newline. walk
+// skips damaged lines, and the half line that a power failure can leave at the end. It skips an unreadable segment and
+// returns the error. But if the agent is short of descriptors or memory, it stops there.
 func walk(dir string, from position, segments []segment, visit func(line []byte) bool) (t walkResult, err error) {
 	t.end = from
 	for _, s := range segments {
@@ -40,12 +40,12 @@ func walk(dir string, from position, segments []segment, visit func(line []byte)
 	return t, err
 }
 
-// short reports whether the next try may well find what this one did not: descriptors or memory.
+// short reports whether the failure is a lack of descriptors or memory, so that a retry may succeed.
 func short(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// segment walks one of them; false says that it is enough.
+// segment walks one segment; false means that visit returned false.
 func (t *walkResult) segment(dir string, at position, s segment, visit func(line []byte) bool) (bool, error) {
 	f, err := os.Open(s.path(dir))
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *walkResult) segment(dir string, at position, s segment, visit func(line
 	}
 }
 
-// known takes the end of a file for what it is.
+// known turns the end of the file into success.
 func known(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -97,15 +97,15 @@ func skipLine(r *bufio.Reader) (n int64, err error) {
 	}
 }
 
-// name is what the line of an event begins with.
+// name matches the beginning of an event's line.
 var name = regexp.MustCompile(`^\{"stream":"\w+","seq":[1-9]`)
 
-// isEvent reports whether a line is an event; an event without a name is none.
+// isEvent reports whether a line is an event. An event needs a stream and a number.
 func isEvent(line []byte) bool { return name.Match(line) && json.Valid(line) }
 
-// Pending returns the lines of the oldest events that are not acknowledged, those of earlier lives of the agent too, in
-// their order: at most maxEvents, and none after those that already take maxBytes. More says that there are others. It
-// reads files, but does not hold up Append.
+// Pending returns the lines of the oldest unacknowledged events in order, including those of earlier agents: at most
+// maxEvents, and none after the line that reaches maxBytes. more says that there are others. It reads files, but does
+// not block Append.
 func (l *Log) Pending(maxEvents, maxBytes int) (events [][]byte, more bool) {
 	from, segments, waiting := l.unread()
 	size := 0
@@ -122,9 +122,9 @@ func (l *Log) Pending(maxEvents, maxBytes int) (events [][]byte, more bool) {
 		t, err := walk(l.cfg.Dir, from, segments, take)
 		switch {
 		case short(err):
-			return events, false // what comes later waits with the rest
+			return events, false // later events must wait too
 		case len(events) == 0 && !more:
-			l.advance(from, t, err) // nothing but damage: it need not be read again
+			l.advance(from, t, err) // only damage: do not read it again
 		}
 	}
 	for _, line := range waiting {
@@ -135,15 +135,15 @@ func (l *Log) Pending(maxEvents, maxBytes int) (events [][]byte, more bool) {
 	return events, more
 }
 
-// unread returns where the unacknowledged begins, the segments that hold some of it, and what waits.
+// unread returns the position, the segments with unacknowledged data, and the waiting lines.
 func (l *Log) unread() (position, []segment, [][]byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.position, l.files.after(l.position), slices.Clone(l.waiting)
 }
 
-// Acknowledge drops events that Pending has returned: they are not returned again, nor after a restart. It is noted on
-// disk but not synced: after a power failure some may be told once more.
+// Acknowledge drops events that Pending has returned: Pending does not return them again, also after a restart. The
+// position is written to disk but not synced: after a power failure some events may be sent again.
 func (l *Log) Acknowledge(events [][]byte) {
 	if len(events) == 0 {
 		return
@@ -167,7 +167,7 @@ func (l *Log) Acknowledge(events [][]byte) {
 	l.logLost()
 }
 
-// advance moves the position over what has been looked at.
+// advance moves the position to the end of a walk.
 func (l *Log) advance(from position, t walkResult, err error) {
 	if err != nil {
 		l.cfg.Log.Error("cannot read a part of the event log", "error", err, "skipped", !short(err))

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// syncDelay is how long an event waits for company on its way to the disk.
+	// syncDelay is how long an event waits for other events before the sync.
 	syncDelay = 200 * time.Millisecond
-	// retryAfter is how often a disk that took nothing is tried again.
+	// retryAfter is the pause after a failed write.
 	retryAfter = time.Second
 )
 
-// Run syncs what was appended, soon after it was, and writes what could not be written, until ctx ends. While nothing
-// happens it sleeps.
+// Run syncs new events soon after Append, and retries failed writes, until ctx ends. It sleeps while nothing happens.
 func (l *Log) Run(ctx context.Context) error {
 	failing := false
 	for {
@@ -48,14 +47,14 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// stuck reports whether there are events that could not be written.
+// stuck reports whether events are waiting for the disk.
 func (l *Log) stuck() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiting) > 0
 }
 
-// sync brings what was written to the disk, and closes the files that are full. It holds up no Append meanwhile.
+// sync syncs what was written, and closes the full segments. It does not block Append meanwhile.
 func (l *Log) sync() error {
 	l.mu.Lock()
 	full, open, created := l.files.unsynced()

@@ -14,17 +14,17 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// claims keep several drovers of one host from managing the same process: each process is a byte of one file, and the
-// drover that manages it holds a lock on that byte (fcntl(2), F_SETLK). The kernel gives the locks back when a drover
-// ends, however it ends.
+// claims keep two drovers of one host from managing the same process. Each process is a byte of one file, and the
+// drover that manages the process holds a lock on that byte (fcntl(2), F_SETLK). The kernel releases the locks when a
+// drover ends, even after a crash.
 type claims struct {
-	// file is nil where none could be opened: then nobody is kept apart.
+	// file is nil if it could not be opened: then drovers do not exclude each other.
 	file *os.File
-	// namespace sets apart pid namespaces that share the file.
+	// namespace separates pid namespaces that share the file.
 	namespace string
 }
 
-// claimsPath is where drovers of the same user meet: nobody else may lock what root manages.
+// claimsPath is the file that all drovers of one user share. Nobody else can lock the processes that root manages.
 func claimsPath() string {
 	uid := os.Geteuid()
 	if uid == 0 {
@@ -45,11 +45,11 @@ func openClaims(path string, fs procfs.FS, log *slog.Logger) claims {
 	return c
 }
 
-// lock is the byte of a claim.
+// lock is the lock on the byte of a claim.
 func (c claims) lock(claim string, kind int16) unix.Flock_t {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s\x00%s", c.namespace, claim)                 // it never fails
-	return unix.Flock_t{Type: kind, Start: int64(h.Sum64() >> 2), Len: 1} //nolint:gosec // two bits shorter
+	return unix.Flock_t{Type: kind, Start: int64(h.Sum64() >> 2), Len: 1} //nolint:gosec // the shift removes two bits
 }
 
 // Take implements operation.Claims.
@@ -73,7 +73,7 @@ func (h *Host) Take(claim string) (rival int) {
 	}
 }
 
-// unseen stands for the pid of a drover that this one cannot see: it is in another pid namespace.
+// unseen stands for the pid of a drover in another pid namespace, which this drover cannot see.
 const unseen = -1
 
 // Rival implements operation.Claims.

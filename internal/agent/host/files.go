@@ -11,26 +11,27 @@ import (
 )
 
 const (
-	// patience is how long a file system is given to answer.
+	// patience is how long drover waits for a file system.
 	patience = 5 * time.Second
-	// maxAsked is how many answers may be due at a time. One that never comes costs a goroutine and a thread for as
-	// long as the file system hangs: nothing can take a thread out of the kernel.
+	// maxAsked is how many answers may be outstanding at the same time. An answer that never comes costs a goroutine
+	// and a thread for as long as the file system hangs. Nothing can take a thread out of the kernel.
 	maxAsked = 256
-	// maxOfOne is how many of them may be due to looks for one account: it may own the file systems that do not answer.
+	// maxOfOne is how many of them may be outstanding for one account, because that account may own the file systems
+	// that hang.
 	maxOfOne = maxAsked / 4
 )
 
-// fileProber asks file systems that are not the agent's own and may hang, as one on the network does when its server is
-// gone: who asks is answered in time, and whoever is asking for him is left behind. It is safe for concurrent use.
+// fileProber asks file systems that may hang, for example a network file system whose server is gone. The caller gets
+// an answer in time; the goroutine that asks may stay behind. It is safe for concurrent use.
 type fileProber struct {
-	// patience is how long an answer is waited for.
+	// patience is the longest wait for an answer.
 	patience time.Duration
 	slots    chan struct{}
 
 	mu sync.Mutex
-	// of are the places of each account that is looked for; they are few.
+	// of has the slots of each account; there are few accounts.
 	of map[string]chan struct{}
-	// hung counts the answers, by path, that are not waited for any longer and have not come.
+	// hung counts, by path, the answers that timed out and have not come yet.
 	hung map[string]int
 }
 
@@ -41,12 +42,12 @@ func newFileProber(patience time.Duration) *fileProber {
 	}
 }
 
-// pendingProbe is one question: whether it is answered, and whether it was left.
+// pendingProbe is one question: over says that it is answered, left that its caller gave up.
 type pendingProbe struct{ over, left bool }
 
-// within returns what ask answers, which looks at path or below. It fails when that takes longer than patience, or at
-// once where an earlier answer about the same path has not come yet; in words that follow the path. A late answer
-// counts for nothing. It is asked for an account; that of root, or of nobody, has all places.
+// within returns the answer of ask, which looks at path or below. It fails if the answer takes longer than patience,
+// and at once if an earlier answer about the same path is still missing. Its error texts follow the path. It drops a
+// late answer. account limits the number of outstanding answers; root and the empty account may use all slots.
 func within[T any](f *fileProber, account, path string, ask func() T) (answer T, err error) {
 	if f.hangs(path) {
 		return answer, errors.New("has not answered for a while: its file system hangs")
@@ -84,7 +85,7 @@ func within[T any](f *fileProber, account, path string, ask func() T) (answer T,
 	}
 }
 
-// places returns those of an account.
+// places returns the slots of an account.
 func (p *fileProber) places(account string) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +106,7 @@ func (p *fileProber) hangs(path string) bool {
 	return p.hung[path] > 0
 }
 
-// leave notes that nobody waits for an answer any longer.
+// leave records that the caller gave up.
 func (p *fileProber) leave(path string, a *pendingProbe) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +115,7 @@ func (p *fileProber) leave(path string, a *pendingProbe) {
 	}
 }
 
-// ended notes that the answer has come.
+// ended records that the answer has come.
 func (p *fileProber) ended(path string, a *pendingProbe) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +127,7 @@ func (p *fileProber) ended(path string, a *pendingProbe) {
 	}
 }
 
-// reach fails where an account cannot run a command in a directory, be it because nothing answers there.
+// reach fails if an account cannot run a command in a directory, or if the file system hangs.
 func (h *Host) reach(dir string, account launch.Account) error {
 	refused, err := within(h.files, account.Name, dir, func() error { return account.MayEnter(dir) })
 	if err != nil {

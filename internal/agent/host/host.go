@@ -30,13 +30,13 @@ type Host struct {
 	tree    *cgroup.Tree
 	watcher *liveness.Watcher
 	sampler *procfs.Sampler
-	// accounts are those of the runs, by which trees are measured.
+	// accounts are the cgroup accounts of the runs, which measure trees.
 	accounts *accounts
 	trees    *procfs.Trees
 	forker   *launch.Forker
 	files    *fileProber
 	names    accountCache
-	// find looks for a process; it may hang where a file system does.
+	// find looks for a process; it may hang if a file system hangs.
 	find    func(procfs.FS, locate.Query) locate.Result
 	outputs string
 	proofs  string
@@ -45,8 +45,7 @@ type Host struct {
 	claims  claims
 	offset  time.Duration
 	log     *slog.Logger
-	// launches bounds how many commands are being started at a time: until it is forked, each may hold up a thread in
-	// the kernel.
+	// launches bounds how many commands start at the same time: until the fork, each may hold a thread in the kernel.
 	launches chan struct{}
 
 	mu   sync.Mutex
@@ -59,13 +58,14 @@ type Config struct {
 	Watcher *liveness.Watcher
 	// Name is the name of the agent's control group: lower-case letters, digits, dashes.
 	Name string
-	// Outputs is the directory of the output files, Proofs that of what tells whether commands have run; they are made.
+	// Outputs is the directory of the output files, Proofs the directory of the proofs that commands have run. New
+	// makes both.
 	Outputs, Proofs string
-	// Urgent has do write on a full disk in room that is kept for that; nil where none is kept.
+	// Urgent calls do, which may write to a full disk in reserved space; nil if there is no reserve.
 	Urgent func(do func() error) error
-	// May refuses files that nothing is to be read of, by their paths without links; nil refuses none.
+	// May rejects files that drover must not read, by their paths with links resolved; nil rejects none.
 	May func(path string) error
-	// Claims is the file in which drovers of one host claim processes; empty is that of the user's drovers.
+	// Claims is the file in which the drovers of one host claim processes; empty is the file of this user's drovers.
 	Claims string
 	// ClockOffset is how far the wall clock was ahead of the boot clock when the agent first ran in this boot.
 	ClockOffset time.Duration
@@ -111,7 +111,7 @@ func (h *Host) Run(ctx context.Context) error {
 // Groups says what kind of control groups the host offers.
 func (h *Host) Groups() cgroup.Mode { return h.tree.Mode() }
 
-// Close removes the agent's control group if nothing lives in it. What does is found again by the next agent.
+// Close removes the agent's control group if it is empty. The next agent finds the processes in it again.
 func (h *Host) Close() {
 	h.accounts.close()
 	_ = h.tree.Remove()
@@ -120,7 +120,7 @@ func (h *Host) Close() {
 // SinceBoot is the clock that decisions are made by: it never steps, and it counts while the host sleeps.
 func SinceBoot() time.Duration {
 	var ts unix.Timespec
-	// It can only fail for a clock that the kernel does not have.
+	// The call fails only for a clock that the kernel does not have.
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
 	return time.Duration(ts.Nano())
 }

@@ -7,7 +7,7 @@ import (
 	"drover/internal/process"
 )
 
-// limit puts hard limits on the group of a run. A run that cannot be limited is still a run: LimitNotes tells of it.
+// limit puts hard limits on the group of a run. If a limit fails, the run goes on without it: LimitNotes reports that.
 func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
 	if group == nil {
 		return
@@ -17,8 +17,8 @@ func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
 	}
 }
 
-// LimitNotes says, in a caller's words, which of the hard limits this host cannot keep, or could not at the last run
-// that had them; empty where all are kept.
+// LimitNotes says, in a caller's words, which hard limits this host cannot keep, or could not keep at the last run;
+// empty if it keeps all.
 func (h *Host) LimitNotes(hard process.HardLimits) []string {
 	var notes []string
 	for _, u := range h.tree.Unenforced(cgroup.Limits(hard)) {
@@ -27,8 +27,8 @@ func (h *Host) LimitNotes(hard process.HardLimits) []string {
 	return notes
 }
 
-// OOM counts the processes of a run that the kernel has ended for want of memory. It is 0 where nobody counts, and once
-// the group of the run is gone.
+// OOM returns how many processes of a run the kernel killed because memory ran out. It is 0 if the host does not count
+// them, and after the group of the run is gone.
 func (h *Host) OOM(run string) int {
 	n, err := h.tree.OOMKilled(run)
 	if err != nil {

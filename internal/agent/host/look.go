@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// stepTolerance is how far the clocks may drift apart before the wall clock counts as stepped.
+	// stepTolerance is how far the clocks may drift apart before drover treats the wall clock as stepped.
 	stepTolerance = 2 * time.Second
-	// fileTolerance is how much later than its pid file a process may seem to have started: clock ticks and file times
-	// are coarse.
+	// fileTolerance is how much later than its pid file a process may seem to start: clock ticks and file times are
+	// coarse.
 	fileTolerance = time.Second
 )
 
@@ -51,7 +51,7 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 	}
 	r := h.search(query)
 	if r.Found == nil && several && query.PIDPath != "" {
-		// One of several instances is enough, whichever the pid file named last.
+		// If the process has several instances, any instance counts, not only the one in the pid file.
 		query.PIDPath = ""
 		if byName := h.search(query); byName.Found != nil {
 			r = byName
@@ -79,13 +79,13 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 	return s
 }
 
-// own reports whether a process was born in a run of the one that is looked for.
+// own reports whether a process was born in a run of the process that drover looks for.
 func (h *Host) own(id procfs.Identity, whose instance.Ownership) bool {
 	run := h.RunOf(id)
 	return run != "" && whose.Own != nil && whose.Own(run)
 }
 
-// instances returns those of some processes that are proven to be instances of the one that is looked for.
+// instances returns the matches that are proven to be instances of the process.
 func (h *Host) instances(all []locate.Match, spec *process.Spec, whose instance.Ownership) (proven []procfs.Identity) {
 	for _, m := range all {
 		if m.Head && (h.own(m.ID, whose) || h.mistaken(m, spec) == "") {
@@ -95,8 +95,8 @@ func (h *Host) instances(all []locate.Match, spec *process.Spec, whose instance.
 	return proven
 }
 
-// doubt says why a process that was found by its name alone may be somebody else's; empty where it was started for the
-// one that is looked for, or is the only one that fits and runs as the spec's user in its directory.
+// doubt says why a process that was found only by name may belong to somebody else. It is empty if drover started the
+// process. It is also empty if the process is the only match, runs as the spec's user and works in its directory.
 func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose instance.Ownership) string {
 	if h.own(f.ID, whose) {
 		return ""
@@ -118,7 +118,7 @@ func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose instance.Ownersh
 	return ""
 }
 
-// mistaken says what speaks against a process being the one that a spec means.
+// mistaken says why a match is probably not the process of the spec; empty if it can be.
 func (h *Host) mistaken(m locate.Match, spec *process.Spec) string {
 	account, err := h.names.account(spec.Identity.User)
 	switch {
@@ -132,13 +132,13 @@ func (h *Host) mistaken(m locate.Match, spec *process.Spec) string {
 	return ""
 }
 
-// sameDir reports whether a path names the directory, whose links are resolved.
+// sameDir reports whether path leads to dir. The links in dir are already resolved.
 func sameDir(dir, path string) bool {
 	real, err := trail.Resolve(path)
 	return dir != "" && (dir == filepath.Clean(path) || err == nil && dir == real)
 }
 
-// search looks for a process, for as long as its files take to answer and no longer than they may.
+// search looks for a process, at most for the patience of the fileProber.
 func (h *Host) search(q locate.Query) locate.Result {
 	path := cmp.Or(q.PIDPath, q.SetupPath)
 	r, err := within(h.files, q.Account.Name, path, func() locate.Result { return h.find(h.fs, q) })
@@ -148,8 +148,8 @@ func (h *Host) search(q locate.Query) locate.Result {
 	return r
 }
 
-// stranger reports whether a process that a pid file names cannot be the one that the file was written for. Where the
-// wall clock was stepped nobody can tell, and the name alone decides.
+// stranger reports whether the process in a pid file cannot be the process that the file was written for. If the wall
+// clock was stepped, drover cannot tell, and the name alone decides.
 func (h *Host) stranger(f locate.Found) bool {
 	if f.PIDFile == "" || (ClockOffset()-h.offset).Abs() > stepTolerance {
 		return false
@@ -158,8 +158,8 @@ func (h *Host) stranger(f locate.Found) bool {
 	return err == nil && started.After(f.PIDFileTime.Add(fileTolerance))
 }
 
-// Watch implements operation.Processes. A process that ended before the call, while this agent was there to see it, is
-// told of at once: a command may be over before anybody can ask about it.
+// Watch implements operation.Processes. If this agent has already seen the process end, it calls fn at once: a command
+// may end before the caller can ask about it.
 func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
 	stop, err = h.watcher.Watch(id, func(e liveness.Exit) {
 		h.sampler.Forget(id)

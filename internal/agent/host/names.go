@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// known is how long an account counts as it was looked up: while a process comes up or goes it is looked for many
-	// times a second.
+	// known is how long a cached account counts: drover looks for a process many times a second while the process
+	// starts or ends.
 	known = 5 * time.Second
-	// maxNames is how many accounts are kept.
+	// maxNames is the capacity of the cache.
 	maxNames = 1000
 )
 
-// accountCache looks up accounts. It is safe for concurrent use; its zero value is ready.
+// accountCache looks up accounts. It is safe for concurrent use; its zero value is ready to use.
 type accountCache struct {
 	mu    sync.Mutex
 	known map[string]cachedAccount
@@ -26,7 +26,7 @@ type cachedAccount struct {
 	at      time.Duration
 }
 
-// account returns whom a spec means. One that names nobody, as a question may, means root: everybody.
+// account returns the account of a spec. An empty name, as a query may have, means root, which may look at everything.
 func (c *accountCache) account(name string) (launch.Account, error) {
 	if name == "" {
 		return launch.Account{Name: "root"}, nil
@@ -38,7 +38,7 @@ func (c *accountCache) account(name string) (launch.Account, error) {
 	if ok && now-k.at < known {
 		return k.account, nil
 	}
-	// Without the lock: a directory server may be slow to answer.
+	// Release the lock: a directory server may answer slowly.
 	account, err := launch.LookupAccount("/", name)
 	if err != nil {
 		return launch.Account{}, err

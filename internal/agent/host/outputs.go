@@ -17,17 +17,15 @@ import (
 )
 
 const (
-	// breath is how long the next look at outputs waits after one that found none too large: many short lines cost few
-	// looks.
+	// breath is the pause after a look that found no large output, so that many short lines cost few looks.
 	breath = 5 * time.Millisecond
-	// lookEvery is how often they are looked at where the kernel does not tell who grows.
+	// lookEvery is the interval between looks if the kernel cannot report which files grow.
 	lookEvery = 500 * time.Millisecond
-	// first is the priority of the thread that cuts, where it cannot have a better one.
+	// first is the nice value of the trimming thread if it cannot have a real-time priority.
 	first = -20
 )
 
-// TrimOutputs cuts what daemons have written to a directory of outputs while no agent was there. One that is not there
-// is empty.
+// TrimOutputs cuts the outputs that daemons wrote while no agent was running. A missing directory counts as empty.
 func TrimOutputs(dir string) error {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -39,8 +37,8 @@ func TrimOutputs(dir string) error {
 	return err
 }
 
-// boundOutputs cuts each output as soon as it has grown too large, until ctx ends: whoever writes may have nothing else
-// to do, and the disk is the agent's. At rest it costs nothing.
+// boundOutputs cuts each output as soon as it is too large, until ctx ends: a writer may be fast, and the disk belongs
+// to the agent. It costs nothing while nobody writes.
 func (h *Host) boundOutputs(ctx context.Context) error {
 	watch, err := watchDirectory(h.outputs)
 	if err != nil {
@@ -55,10 +53,10 @@ func (h *Host) boundOutputs(ctx context.Context) error {
 	return <-ended
 }
 
-// trimOnChange is the life of the thread that cuts, until the watch is stopped. It comes before all that writes: by its
-// own priority, where it may have one, and because it waits in the kernel and not for a processor of the Go runtime.
+// trimOnChange is the body of the trimming thread, until the watch stops. The thread must run before all writers: it
+// has a higher priority if that is allowed, and it waits in the kernel and not for a processor of the Go runtime.
 func (h *Host) trimOnChange(watch *directoryWatch) error {
-	runtime.LockOSThread() // the thread ends with its goroutine, and its priority with it
+	runtime.LockOSThread() // the thread ends with its goroutine, and so does its priority
 	preferThread()
 	h.trimAll()
 	buffer := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
@@ -76,9 +74,9 @@ func (h *Host) trimOnChange(watch *directoryWatch) error {
 	}
 }
 
-// preferThread has the kernel run this thread before any ordinary one, or before those of its own session where it has
-// no right to that: the kernel may share the processors out among sessions first (sched(7)). What the thread starts is
-// ordinary again.
+// preferThread gives this thread a real-time priority, or the best nice value if it has no right to that. The nice
+// value counts only within its session, because the kernel may divide the CPUs among sessions first (sched(7)).
+// Processes that the thread starts have the normal priority.
 func preferThread() {
 	attr := unix.SchedAttr{
 		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1,
@@ -102,7 +100,7 @@ func (h *Host) trimAtIntervals(ctx context.Context) error {
 	}
 }
 
-// directoryWatch tells in which files of a directory something was written.
+// directoryWatch reports which files of a directory change.
 type directoryWatch struct{ events, stopped int }
 
 func watchDirectory(dir string) (*directoryWatch, error) {
@@ -122,7 +120,7 @@ func watchDirectory(dir string) (*directoryWatch, error) {
 	return &directoryWatch{events, stopped}, nil
 }
 
-// read waits for events and takes them in, none once the watch is stopped.
+// read waits for events and reads them. It returns 0 bytes after the watch stops.
 func (w *directoryWatch) read(buffer []byte) (int, error) {
 	for {
 		if w.wait(-1, w.events) {
@@ -135,21 +133,21 @@ func (w *directoryWatch) read(buffer []byte) (int, error) {
 	}
 }
 
-// pause waits for so long, or until the watch is stopped.
+// pause waits for d, or until the watch stops.
 func (w *directoryWatch) pause(d time.Duration) { w.wait(int(d.Milliseconds())) }
 
-// wait waits for what is ready, and reports whether the watch is stopped.
+// wait waits until a descriptor is ready, and reports whether the watch has stopped.
 func (w *directoryWatch) wait(milliseconds int, others ...int) (stopped bool) {
 	fds := []unix.PollFd{{Fd: int32(w.stopped), Events: unix.POLLIN}} //nolint:gosec // descriptors are small
 	for _, fd := range others {
 		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}) //nolint:gosec // as above
 	}
-	_, _ = unix.Poll(fds, milliseconds) // whoever was interrupted looks again
+	_, _ = unix.Poll(fds, milliseconds) // after EINTR the caller looks again
 	return fds[0].Revents != 0
 }
 
 func (w *directoryWatch) stop() {
-	_, _ = unix.Write(w.stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // it has room for one
+	_, _ = unix.Write(w.stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // the counter has room for one
 }
 
 func (w *directoryWatch) close() {
@@ -157,7 +155,7 @@ func (w *directoryWatch) close() {
 	unix.Close(w.stopped) //nolint:errcheck // as above
 }
 
-// trimChanged cuts the outputs that events tell of, and reports whether one of them was too large.
+// trimChanged cuts the outputs that the events name, and reports whether one of them was too large.
 func (h *Host) trimChanged(events []byte) (cut bool) {
 	seen := map[string]bool{}
 	for len(events) >= unix.SizeofInotifyEvent {

@@ -19,17 +19,19 @@ import (
 )
 
 const (
-	// questionSuffix marks the runs of questions, so that one that outlived its agent is known and ended.
+	// questionSuffix marks the runs of questions, so that drover recognises and ends a question that outlived its
+	// agent.
 	questionSuffix = "-q"
-	// keepOfAnswer is how much of the output of a question is kept, maxAnswer how much it may write, in bytes.
+	// keepOfAnswer is how much drover keeps of the output of a question; maxAnswer is how much the question may write.
+	// Both are in bytes.
 	keepOfAnswer = 4 << 10
 	maxAnswer    = 1 << 20
-	// endTime is how long the end of what an earlier agent has asked is waited for.
+	// endTime is how long drover waits for the end of an earlier agent's question.
 	endTime = time.Second
 )
 
-// question is a command that only asks. Its output goes through a pipe: unlike others it is not to outlive this agent,
-// and a pipe holds what nobody reads back, where a file would fill the disk.
+// question is a command of a probe. Its output goes through a pipe and not a file: it need not outlive this agent, and
+// output that nobody reads cannot fill the disk.
 type question struct {
 	host  *Host
 	run   string
@@ -37,14 +39,14 @@ type question struct {
 	group *cgroup.Group
 	pipe  *os.File
 	full  chan struct{}
-	// reader is waited for before output is read; heard says that nobody had the pipe open any more.
+	// Wait for reader before a read of output. heard says that nobody has the other end of the pipe open any more.
 	reader sync.WaitGroup
 	done   chan struct{}
 	output []byte
 	heard  bool
 }
 
-// Question implements probe.Host: the command is born in a control group of its own where there are any.
+// Question implements probe.Host. The command is born in a control group of its own if the host has control groups.
 func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, error) {
 	account, started, err := h.prepare(spec)
 	if err != nil {
@@ -52,7 +54,7 @@ func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, er
 	}
 	defer started()
 	id += questionSuffix
-	// Before anything of it can be seen: a sweep takes away what belongs to no run under way.
+	// Do this before anything of the run is visible: a sweep removes everything that belongs to no run under way.
 	h.setRun(id, &run{})
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -76,7 +78,8 @@ func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, er
 	return q, nil
 }
 
-// read takes in the output until nobody can write any more, until there is too much of it, or until the pipe is closed.
+// read reads the output until all writers have closed the pipe, until there is too much output, or until the pipe is
+// closed here.
 func (q *question) read() {
 	defer close(q.done)
 	buffer := make([]byte, 16<<10)
@@ -90,7 +93,7 @@ func (q *question) read() {
 		}
 		if total > maxAnswer {
 			close(q.full)
-			// Whoever goes on writing is told that nobody listens.
+			// A process that goes on writing gets SIGPIPE.
 			q.pipe.Close()
 			return
 		}
@@ -112,7 +115,7 @@ func (q *question) End(ctx context.Context) (left []int, err error) {
 	if !q.over() {
 		_, left, err = q.host.EndTree(ctx, instance.Scope{Root: q.child.Identity(), Run: q.run}, 0)
 		if errors.Is(err, instance.ErrBestEffort) {
-			err = nil // nothing more can be done
+			err = nil // there is nothing more to do
 		}
 	}
 	select {
@@ -126,9 +129,8 @@ func (q *question) End(ctx context.Context) (left []int, err error) {
 	return left, nil
 }
 
-// over reports, where there are no control groups, that the command has ended and that nobody has its output open any
-// more. To search all of /proc at the end of each question for what it may have left behind all the same would cost
-// more than asking.
+// over reports, on a host without control groups, that the command has ended and that nobody has its output open. A
+// search of all of /proc for leftovers would cost more than the question itself.
 func (q *question) over() bool {
 	if q.host.Groups() != cgroup.ModeNone || q.host.fs.Same(q.child.Identity()) {
 		return false
@@ -141,19 +143,19 @@ func (q *question) over() bool {
 	}
 }
 
-// forget gives back what the question holds.
+// forget releases what the question holds.
 func (q *question) forget() {
 	q.pipe.Close()
 	q.reader.Wait()
 	q.host.close(q.run)
 	if q.group != nil {
-		_ = q.group.Remove() // what still lives there keeps it, and the next sweep sees to it
+		_ = q.group.Remove() // a live process keeps the group; the next sweep removes it
 		_ = q.group.Close()
 	}
 }
 
 // Output implements probe.Question.
 func (q *question) Output() string {
-	// The gate writes an empty line before everything else.
+	// The gate writes an empty line first.
 	return strings.TrimPrefix(string(q.output), "\n")
 }

@@ -12,31 +12,31 @@ import (
 	"drover/internal/process"
 )
 
-// run is a command under way, or one whose output has not been dropped yet.
+// run is a command under way, or a command whose output has not been dropped yet.
 type run struct {
 	group  *cgroup.Group
 	output *launch.Output
 }
 
-// maxLaunches is how many commands are started side by side.
+// maxLaunches is how many commands may start at the same time.
 const maxLaunches = 8
 
-// Launch implements operation.Commands: the command is born in a control group of its own where there are any, and its
-// output goes to a file that is named for the run.
+// Launch implements operation.Commands. The command is born in a control group of its own if the host has control
+// groups. Its output goes to a file with the name of the run.
 func (h *Host) Launch(id, line string, spec *process.Spec) (instance.Child, error) {
 	account, started, err := h.prepare(spec)
 	if err != nil {
 		return nil, err
 	}
 	defer started()
-	// Before anything of it can be seen: a sweep takes away what belongs to no run under way.
+	// Do this before anything of the run is visible: a sweep removes everything that belongs to no run under way.
 	h.setRun(id, &run{})
 	proof, err := h.createProof(id)
 	if err != nil {
 		h.close(id)
 		return nil, err
 	}
-	defer proof.Close() //nolint:errcheck // what was written is in the file
+	defer proof.Close() //nolint:errcheck // the byte is already in the file
 	output, file, err := h.createOutput(id)
 	if err != nil {
 		h.close(id)
@@ -59,8 +59,7 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (instance.Child, erro
 	return child, nil
 }
 
-// prepare waits until few enough others are being started, and returns whom a command is run as. started gives the
-// place back.
+// prepare waits for a free launch slot and returns the account of the command. started releases the slot.
 func (h *Host) prepare(spec *process.Spec) (account launch.Account, started func(), err error) {
 	account, err = launch.LookupAccount("/", spec.Identity.User)
 	if err != nil {
@@ -77,8 +76,8 @@ func (h *Host) prepare(spec *process.Spec) (account launch.Account, started func
 	return account, func() { <-h.launches }, nil
 }
 
-// createGroup makes the control group of a run. A run without one is still a run: its end is found by descent and by
-// mark.
+// createGroup makes the control group of a run. If that fails, the run goes on: drover then finds its processes by
+// descent and by mark.
 func (h *Host) createGroup(id string) *cgroup.Group {
 	group, err := h.tree.Create(id)
 	if err != nil {
@@ -106,8 +105,8 @@ func (h *Host) setRun(id string, r *run) {
 	h.runs[id] = r
 }
 
-// createProof makes what will tell whether a run has begun. Without it nothing may begin: a successor of this agent
-// might begin it again.
+// createProof makes the proof that tells whether a run has begun. Without a proof the command must not begin, because
+// the next agent might run it again.
 func (h *Host) createProof(id string) (proof *os.File, err error) {
 	err = h.urgent(func() error {
 		proof, err = launch.CreateProof(filepath.Join(h.proofs, id))
@@ -119,8 +118,8 @@ func (h *Host) createProof(id string) (proof *os.File, err error) {
 	return proof, nil
 }
 
-// createOutput makes the output file of a run. A disk that takes no file must not keep a process from being started:
-// its output is dropped then, and output is nil.
+// createOutput makes the output file of a run. If the disk takes no file, the process must start all the same: its
+// output is then dropped, and output is nil.
 func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, err error) {
 	output, err = launch.CreateOutput(h.outputs, id)
 	if err == nil {
@@ -129,7 +128,7 @@ func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, er
 		}
 		_ = output.Close()
 	}
-	_ = os.Remove(filepath.Join(h.outputs, id)) // one that was made and takes nothing
+	_ = os.Remove(filepath.Join(h.outputs, id)) // a file that was created and takes no data
 	h.log.Warn("dropping output of command", "run", id, "error", err)
 	file, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -138,7 +137,7 @@ func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, er
 	return nil, file, nil
 }
 
-// runOf returns a run, one that an earlier agent began included; output is nil when its file is not there any more.
+// runOf returns a run, which an earlier agent may have begun; its output is nil if the file is gone.
 func (h *Host) runOf(id string) *run {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +158,7 @@ func (h *Host) runOf(id string) *run {
 // Ran implements operation.Commands.
 func (h *Host) Ran(id string) bool { return launch.Ran(filepath.Join(h.proofs, id)) }
 
-// Output implements operation.Commands. It gives back what the run holds open.
+// Output implements operation.Commands. It releases everything that the run holds open.
 func (h *Host) Output(id string) string {
 	r := h.runOf(id)
 	text := ""
@@ -167,7 +166,7 @@ func (h *Host) Output(id string) string {
 		text = r.output.Text()
 	}
 	h.close(id)
-	// Who has its output knows that it has run.
+	// The reader of the output knows that the command has run.
 	h.remove(filepath.Join(h.proofs, id))
 	return text
 }
@@ -194,12 +193,12 @@ func (h *Host) Discard(id string) {
 	h.remove(filepath.Join(h.outputs, id))
 	h.remove(filepath.Join(h.proofs, id))
 	if group, ok := h.tree.Group(id); ok {
-		_ = group.Remove() // what still lives there keeps it, and the next sweep sees to it
+		_ = group.Remove() // a live process keeps the group; the next sweep removes it
 		_ = group.Close()
 	}
 }
 
-// remove removes a file, which need not be there.
+// remove removes a file if it exists.
 func (h *Host) remove(path string) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		h.log.Warn("cannot remove file of a command", "file", path, "error", err)

@@ -13,8 +13,7 @@ import (
 )
 
 // Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed
-// returns the runs whose groups and outputs are kept: the latest of the processes that are known, and those of what is
-// under way.
+// returns the runs to keep: the latest run of each known process, and the runs that are under way.
 func (h *Host) Sweep(needed func() map[string]bool) {
 	h.sampler.Tidy()
 	h.accounts.tidy()
@@ -23,17 +22,16 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 		h.log.Warn("cannot list control groups", "error", err)
 	}
 	files := h.kept()
-	// After the lists: whatever is on them and neither needed nor active is over.
+	// Ask after the lists are read: a listed run that is neither needed nor active is over.
 	keep, active := needed(), h.active()
 	living := map[string]bool{}
 	for _, id := range groups {
-		// An empty group still proves that nothing is left of a run: without it EndTree has to search all of /proc.
+		// Keep an empty group: it proves that nothing is left of a run. Without it EndTree must search all of /proc.
 		living[id] = active[id] || keep[id] || h.sweepGroup(id)
 	}
 	if h.tree.Mode() == cgroup.ModeNone &&
 		slices.ContainsFunc(files, func(id string) bool { return !keep[id] && !active[id] }) {
-		// No group tells that a run lives on: what it has left behind may still write to its output, which must not
-		// grow unseen.
+		// Without groups, a leftover may still write to the output of a run, and that file must not grow unseen.
 		if living, err = liveness.Marks(h.fs); err != nil {
 			h.log.Warn("cannot remove unused outputs", "error", err)
 			return
@@ -43,7 +41,7 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 		switch {
 		case active[id]:
 		case keep[id] || living[id] || launch.StillWritten(filepath.Join(h.outputs, id)):
-			// One that is written to and has no name any more could not be cut.
+			// Keep a file that somebody writes to: without a name drover could not cut it.
 			h.trimOutput(id)
 		default:
 			h.Discard(id)
@@ -51,7 +49,7 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 	}
 }
 
-// kept returns the runs of which an output or a proof is kept.
+// kept returns the runs that have an output or a proof on disk.
 func (h *Host) kept() (ids []string) {
 	for _, dir := range []string{h.outputs, h.proofs} {
 		files, err := os.ReadDir(dir)
@@ -77,15 +75,15 @@ func (h *Host) active() map[string]bool {
 	return active
 }
 
-// sweepGroup removes a group that is empty and reports whether it is still there.
+// sweepGroup removes an empty group and reports whether the group still exists.
 func (h *Host) sweepGroup(id string) bool {
 	group, ok := h.tree.Group(id)
 	if !ok {
 		return false
 	}
-	defer group.Close() //nolint:errcheck // opened for a look only
+	defer group.Close() //nolint:errcheck // opened only for a look
 	if strings.HasSuffix(id, questionSuffix) {
-		// What an earlier agent has asked hangs: nobody waits for the answer.
+		// The question of an earlier agent hangs, and nobody waits for its answer.
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		defer cancel()
 		if err := group.Kill(ctx); err != nil {

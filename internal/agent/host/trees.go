@@ -29,8 +29,8 @@ func (h *Host) EndTree(ctx context.Context, s instance.Scope, grace time.Duratio
 	return ended, left, err
 }
 
-// treeOf is how the host finds a scope. A run whose root has ended is all in its control group: there is nothing to
-// search for.
+// treeOf translates a scope for package liveness. If the root of a run has ended, all its processes are in its control
+// group, and a search is unnecessary.
 func (h *Host) treeOf(s instance.Scope) (tree liveness.Tree, release func()) {
 	tree = liveness.Tree{Root: s.Root, Noted: s.Noted, Mark: s.Run, Spared: s.Spared}
 	group, ok := h.groupOf(s.Run)
@@ -42,7 +42,7 @@ func (h *Host) treeOf(s instance.Scope) (tree liveness.Tree, release func()) {
 	return tree, func() { _ = group.Close() }
 }
 
-// groupOf returns the control group of a run, for the caller to close; false where there is none.
+// groupOf returns the control group of a run, which the caller closes; false if there is none.
 func (h *Host) groupOf(run string) (*cgroup.Group, bool) {
 	if run == "" || h.tree.Mode() == cgroup.ModeNone {
 		return nil, false
@@ -70,8 +70,7 @@ func (h *Host) Survivors(s instance.Scope) []procfs.Identity {
 	return members
 }
 
-// RunOf implements operation.Trees. Where no control group tells, the environment does that the process was started
-// with.
+// RunOf implements operation.Trees. Without control groups it reads the run from the environment of the process.
 func (h *Host) RunOf(id procfs.Identity) string {
 	if !h.fs.Same(id) {
 		return ""

@@ -9,19 +9,19 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Measure looks at processes with their whole trees, each at least a second after the look before. It reads all of
-// /proc only where a process was not started by this agent or no control group holds it.
+// Measure measures processes with their whole trees; each look is at least a second after the last. It reads all of
+// /proc only if this agent did not start a process, or if no control group holds the process.
 func (h *Host) Measure(roots []procfs.Root) ([]procfs.TreeUse, error) { return h.trees.Measure(roots) }
 
 const (
-	// accountsPart is how much of the descriptors that this process may have are used to hold accounts open; those that
-	// find no place are opened for each look.
+	// accountsPart is the divisor of RLIMIT_NOFILE for descriptors that hold accounts open. Accounts beyond that are
+	// opened for each look.
 	accountsPart = 4
-	// unaskedAccount is how long an account is held that nobody asks for.
+	// unaskedAccount is how long an unused account stays open.
 	unaskedAccount = 2 * time.Minute
 )
 
-// accounts keeps the accounts of runs open from one look to the next.
+// accounts keeps the cgroup accounts of runs open between looks.
 type accounts struct {
 	tree *cgroup.Tree
 	most int
@@ -74,7 +74,7 @@ func (a *accounts) Account(run string) (procfs.Account, bool) {
 	return procfs.Account{PIDs: r.PIDs, CPU: r.CPU, Accounted: r.Accounted}, true
 }
 
-// drop gives back what is held of a run; the caller holds the lock.
+// drop closes the account of a run; the caller holds the lock.
 func (a *accounts) drop(run string) {
 	if held, ok := a.held[run]; ok {
 		held.Close()
@@ -82,7 +82,7 @@ func (a *accounts) drop(run string) {
 	}
 }
 
-// tidy gives back what nobody has asked for lately.
+// tidy closes the accounts that nobody used lately.
 func (a *accounts) tidy() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,7 +93,7 @@ func (a *accounts) tidy() {
 	}
 }
 
-// close gives back everything.
+// close closes all accounts.
 func (a *accounts) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"drover/internal/process"
 )
 
-// maxWords is how much is read of the end of a log, in bytes.
+// maxWords is how much drover reads of the end of a log, in bytes.
 const maxWords = 32 << 10
 
 // LastWords implements operation.Commands: only a regular file counts that the account of the process may read.
@@ -26,7 +26,7 @@ func (h *Host) LastWords(spec *process.Spec, since time.Time) string {
 	}
 	words, err := within(h.files, spec.Identity.User, path, func() string {
 		var words string
-		_ = h.Visit(spec, path, func(way *trail.Trail) error { // there are none where it cannot be read
+		_ = h.Visit(spec, path, func(way *trail.Trail) error { // an unreadable log has no last words
 			if !way.IsRegular() {
 				return nil
 			}
@@ -60,7 +60,7 @@ func (h *Host) visitor(account launch.Account) trail.Visit {
 	return func(path string, do func(*trail.Trail) error) error { return account.Visit(h.may, path, do) }
 }
 
-// tail returns the last whole lines of a file, unless nothing was written to it since then.
+// tail returns the last whole lines of a file; empty if nobody wrote to the file after since.
 func tail(file *os.File, since time.Time) string {
 	info, err := file.Stat()
 	if err != nil || info.ModTime().Before(since.Add(-fileTolerance)) {

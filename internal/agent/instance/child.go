@@ -25,11 +25,11 @@ func Unrecorded(err error) error {
 			err), hiddenError{ErrUnrecorded})
 }
 
-// hiddenError is an error that can be asked for and adds no words.
+// hiddenError wraps an error for errors.Is and adds no text.
 type hiddenError struct{ error }
 
 // Error returns nothing.
 func (s hiddenError) Error() string { return "" }
 
-// Unwrap returns what can be asked for.
+// Unwrap returns the hidden error.
 func (s hiddenError) Unwrap() error { return s.error }

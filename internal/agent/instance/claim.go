@@ -8,15 +8,15 @@ import (
 	"drover/internal/process"
 )
 
-// ClaimOfPlace is the claim of whoever is found as the spec says.
+// ClaimOfPlace is the claim on the process that a spec describes.
 func ClaimOfPlace(s *process.Spec) string {
 	return fmt.Sprintf("place %q %q", cmp.Or(s.Identity.PIDPath, s.Identity.SetupPath), s.Identity.ProcName)
 }
 
-// ClaimOfInstance is the claim of one instance, whatever it is found by.
+// ClaimOfInstance is the claim on one instance, in whatever way it was found.
 func ClaimOfInstance(id procfs.Identity) string { return fmt.Sprintf("instance %+v", id) }
 
-// ClaimOfDrover is what the drover with that pid holds for as long as it lives.
+// ClaimOfDrover is the claim that the drover with this pid holds while it lives.
 func ClaimOfDrover(pid int) string { return fmt.Sprintf("drover %d", pid) }
 
 // RivalText tells that another drover, with that pid, manages the process.

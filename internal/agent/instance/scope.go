@@ -6,11 +6,11 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Scope is a process and whatever its run consists of besides: what an end of the process ends.
+// Scope is a process with its run: everything that an end of the process ends.
 type Scope struct {
 	// Root is the main process, which may have ended; zero when there is none.
 	Root procfs.Identity
-	// Run is what it was started in; empty when it was no run of ours.
+	// Run is the run of the main process; empty if it is not a run of drover.
 	Run string
 	// Noted are processes that were seen to belong to it earlier.
 	Noted []procfs.Identity
@@ -19,5 +19,5 @@ type Scope struct {
 	Spared func([]procfs.Identity) []procfs.Identity
 }
 
-// ErrBestEffort means that a tree was searched for in /proc, where what forks fast enough is not found.
+// ErrBestEffort means that drover searched for a tree in /proc, where it can miss processes that fork fast.
 var ErrBestEffort = errors.New("no control group holds what was started")

@@ -16,32 +16,33 @@ type Sighting struct {
 	ID *procfs.Identity
 	// PIDFile is the file that led to it, links resolved; empty when it was found by name.
 	PIDFile string
-	// Matches is how many live processes fit the spec. Instances are those of them that are proven to be the process,
-	// where it is to have several.
+	// Matches is how many live processes fit the spec. Instances are the matches that are proven to be the process, if
+	// the process has several instances.
 	Matches   int
 	Instances []procfs.Identity
-	// Note says what was odd, or why nothing was found; Cause is what kind of trouble that is.
+	// Note says what was odd, or why nothing was found. Cause is the kind of trouble.
 	Note  string
 	Cause process.CauseID
-	// Run is the run of the process that the instance was born in; empty where it was none, and where it is on record
-	// already.
+	// Run is the run of the process that the instance was born in; empty if there is none, or if it is already on
+	// record.
 	Run string
-	// Doubt says why the name that it was found by does not prove that it is the process, or why the one that a pid
-	// file names, which then is not the ID, may not be it; empty where there is none.
+	// Doubt says why the name alone does not prove that the instance is the process. If ID is nil, it says why the
+	// process in the pid file may be another one. It is empty if there is no doubt.
 	Doubt string
 }
 
 // Alive reports whether an instance was seen.
 func (s Sighting) Alive() bool { return s.ID != nil }
 
-// Unsure reports whether there may be one all the same, because what would tell does not answer.
+// Unsure reports whether the process may run although the look did not find it, because a file system hangs.
 func (s Sighting) Unsure() bool { return s.ID == nil && s.Cause == process.CauseFileHangs }
 
 // Ownership tells, for a look by name, whose the processes are.
 type Ownership struct {
 	// Other reports whether another process of the agent is this instance: it is not found.
 	Other func(procfs.Identity) bool
-	// Own reports whether a run is one of the process that is looked for: who was born in one is found first.
+	// Own reports whether a run belongs to the process that drover looks for: an instance that was born in such a run
+	// is found first.
 	Own func(run string) bool
 }
 

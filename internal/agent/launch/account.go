@@ -18,10 +18,10 @@ import (
 // ErrNoAccount is wrapped by the error for a user that this host does not know.
 var ErrNoAccount = errors.New("unknown on this host")
 
-// lookupTime bounds each question to the name service, which may be a directory server far away.
+// lookupTime bounds each question to the name service, because a directory server may be far away.
 const lookupTime = 5 * time.Second
 
-// Account is who a command runs as.
+// Account is the Unix account of a command.
 type Account struct {
 	Name     string
 	UID, GID uint32
@@ -30,9 +30,9 @@ type Account struct {
 	Home, Shell string
 }
 
-// LookupAccount finds a user in etc/passwd and etc/group below root, "/" outside tests, or else by asking the host's
-// name service through getent and id, for up to 5 s each. A number is not taken for a name. The error wraps
-// ErrNoAccount when there is no such user.
+// LookupAccount finds a user in etc/passwd and etc/group below root, which is "/" outside tests. Otherwise it asks the
+// name service of the host through getent and id, for up to 5 s each. It does not accept a number as a name. The error
+// wraps ErrNoAccount if the user does not exist.
 func LookupAccount(root, name string) (Account, error) {
 	unknown := fmt.Errorf("user %q is %w", name, ErrNoAccount)
 	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, ":\n\x00") {
@@ -54,7 +54,7 @@ func LookupAccount(root, name string) (Account, error) {
 		return Account{}, err
 	}
 	account, ok := parsePasswd(line)
-	// The name service also answers to numbers, and some in another case.
+	// The name service also accepts numbers, and some services ignore the case of letters.
 	if !ok || !strings.EqualFold(account.Name, name) {
 		return Account{}, unknown
 	}
@@ -74,7 +74,7 @@ func LookupAccount(root, name string) (Account, error) {
 	return account, nil
 }
 
-// ask returns the output of a lookup tool, empty when the tool is missing or knows nothing.
+// ask returns the output of a lookup tool; empty if the tool is missing or finds nothing.
 func ask(name, tool string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 	defer cancel()

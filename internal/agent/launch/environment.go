@@ -15,9 +15,9 @@ const (
 	localTime   = "/etc/localtime"
 )
 
-// environment is everything that a command finds in its environment.
+// environment is the complete environment of a command.
 func environment(c Command) []string {
-	lang := os.Getenv("LANG") //nolint:forbidigo // the one setting of the agent's own that commands share
+	lang := os.Getenv("LANG") //nolint:forbidigo // commands share this one variable of the agent
 	if lang == "" {
 		lang = defaultLang
 	}
@@ -36,7 +36,7 @@ func environment(c Command) []string {
 // timeZone returns the zone of the host. It is never empty: to the C library an empty TZ means UTC, not "as
 // configured".
 func timeZone() string {
-	if tz := os.Getenv("TZ"); tz != "" { //nolint:forbidigo // as LANG
+	if tz := os.Getenv("TZ"); tz != "" { //nolint:forbidigo // as with LANG
 		return tz
 	}
 	if target, err := os.Readlink(localTime); err == nil {

@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// exposure is what the shell does first so that, when memory runs out, the command counts as any other: the agent may
-// be set apart from what the kernel ends then (OOMScoreAdjust= of its unit), and a child would inherit that. It is
-// empty where there is nothing to undo. Any account may do it, as it only takes away; where it cannot be done the
+// exposure is the first thing that the shell runs. It resets oom_score_adj to 0 if the agent's value is negative
+// (OOMScoreAdjust= of its unit), because a child inherits that value: the OOM killer then treats the command like any
+// other process. It is empty if there is nothing to reset. Every account may raise its value. If the reset fails, the
 // command runs all the same.
 func exposure() string {
 	score, err := os.ReadFile("/proc/self/oom_score_adj")

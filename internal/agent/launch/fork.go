@@ -13,26 +13,26 @@ import (
 	"drover/internal/process"
 )
 
-// forkRequest is all that a child is made of.
+// forkRequest is everything that a fork needs.
 type forkRequest struct {
 	argv, env  []string
 	credential *syscall.Credential
-	// files are numbers in the table of descriptors that everybody shares.
+	// files are descriptors in the table that the threads of this process share.
 	files files
 }
 
-// files are descriptors for a child, numbers in the table of the thread that forks.
+// files are the descriptors for a child, in the table of the forking thread.
 type files struct {
 	gate, output, proof int
 	group               int // -1 for none
 }
 
-// forkResult is what came of a birth.
+// forkResult is the result of a fork.
 type forkResult struct {
 	id procfs.Identity
 	// inGroup says that the child was born in its group.
 	inGroup bool
-	// err says why there is no child, lost why there is none any more.
+	// err says why the fork failed, lost why the child is already gone.
 	err, lost error
 }
 
@@ -42,20 +42,20 @@ func (r forkRequest) forkHere(proc procfs.FS) forkResult {
 	if err != nil {
 		return forkResult{err: err}
 	}
-	defer unix.Close(null) //nolint:errcheck // opened for reading only
-	// A child starts with the signal mask of the thread that forks it.
+	defer unix.Close(null) //nolint:errcheck // opened only for reading
+	// A child inherits the signal mask of the thread that forks it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var old unix.Sigset_t
 	if err := unblock(&old); err != nil {
 		return forkResult{err: err}
 	}
-	defer unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) //nolint:errcheck // undoes what has just worked
+	defer unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) //nolint:errcheck // it undoes a call that succeeded
 	return r.fork(proc, r.files, null)
 }
 
-// fork forks and identifies the child. The calling thread blocks no signals; it does nothing that needs more of its
-// descriptors than the files and null.
+// fork forks and identifies the child. The calling thread blocks no signals, and needs no other descriptors than the
+// files and null.
 func (r forkRequest) fork(proc procfs.FS, f files, null int) forkResult {
 	handle := -1
 	sys := &syscall.SysProcAttr{Setsid: true, Credential: r.credential, PidFD: &handle}
@@ -74,15 +74,15 @@ func (r forkRequest) fork(proc procfs.FS, f files, null int) forkResult {
 		sys.UseCgroupFD, sys.CgroupFD = false, 0
 	}
 	if !child.inGroup {
-		// There is no group to be born in, or Linux is older than 5.7, or it is not allowed. A failure for another
-		// reason comes back.
+		// There is no group, or Linux is older than 5.7, or CLONE_INTO_CGROUP is not allowed. A failure for another
+		// reason happens again here.
 		if pid, child.err = syscall.ForkExec(shell, r.argv, attr); child.err != nil {
 			return child
 		}
 	}
 	child.id, child.lost = proc.IdentifyChild(pid)
 	if handle >= 0 {
-		// What was identified is the child only if the child had not ended by then.
+		// The identity belongs to the child only if the child is still alive now.
 		if child.lost == nil && !pidfd.Alive(handle) {
 			child.lost = os.ErrProcessDone
 		}
@@ -99,14 +99,14 @@ func openNull() (int, error) {
 	return null, nil
 }
 
-// unblock lets the calling thread, which is locked, have all signals, and notes in old, unless that is nil, which it
-// had not.
+// unblock unblocks all signals of the calling thread, which is locked to its goroutine. It stores the previous mask in
+// old unless old is nil.
 func unblock(old *unix.Sigset_t) error {
 	var empty unix.Sigset_t
 	return os.NewSyscallError("sigprocmask", unix.PthreadSigmask(unix.SIG_SETMASK, &empty, old))
 }
 
-// credentialFor returns what to change to, nil where nothing needs to change.
+// credentialFor returns the credential to change to; nil if the child keeps the credential of the agent.
 func credentialFor(a Account) (*syscall.Credential, error) {
 	euid := os.Geteuid()
 	if euid != 0 {
@@ -114,7 +114,7 @@ func credentialFor(a Account) (*syscall.Credential, error) {
 			return nil, process.Errorf(process.Failed, "cannot run as user %q: needs root, the agent runs as %q",
 				a.Name, ownName(euid)).Because(process.CauseNeedsRoot)
 		}
-		return nil, nil //nolint:nilnil // no change is the answer
+		return nil, nil //nolint:nilnil // nil means no change
 	}
 	c := &syscall.Credential{Uid: a.UID, Gid: a.GID, Groups: a.Groups}
 	if a.UID == 0 && groupsFixed() {
@@ -123,7 +123,7 @@ func credentialFor(a Account) (*syscall.Credential, error) {
 	return c, nil
 }
 
-// groupsFixed reports whether this is a user namespace in which nobody may change supplementary groups.
+// groupsFixed reports whether this user namespace forbids changes of supplementary groups.
 func groupsFixed() bool {
 	state, err := os.ReadFile("/proc/self/setgroups")
 	return err == nil && string(state) == "deny\n"

@@ -15,20 +15,20 @@ import (
 // queueLength is how many commands may be queued for the forker's thread before Start blocks.
 const queueLength = 16
 
-// Forker starts commands from a thread of its own that has next to no open descriptors. A child begins with a copy of
-// the table of descriptors of the thread that forks it and closes nearly all of them: with those that watching a
-// thousand processes takes, this is most of what a start costs. A Forker may be used concurrently.
+// Forker starts commands from a thread of its own that has few open descriptors. A child starts with a copy of the
+// forking thread's descriptor table and closes nearly all of it. Watching a thousand processes takes so many
+// descriptors that this is most of the cost of a start. A Forker is safe for concurrent use.
 type Forker struct {
 	proc procfs.FS
 	log  *slog.Logger
 
 	// mu keeps jobs and their descriptors in the same order.
 	mu     sync.Mutex
-	jobs   chan forkJob // nil while no thread takes jobs
+	jobs   chan forkJob // nil while the thread takes no jobs
 	socket int          // where to send the descriptors
 }
 
-// forkJob is a child to be forked, whose files come through the socket.
+// forkJob is a child to fork. Its files arrive through the socket.
 type forkJob struct {
 	request forkRequest
 	done    chan forkResult
@@ -37,8 +37,8 @@ type forkJob struct {
 // NewForker makes a Forker. Until Run, its commands are forked on the threads that call Start.
 func NewForker(proc procfs.FS, log *slog.Logger) *Forker { return &Forker{proc: proc, log: log} }
 
-// Run keeps the thread until ctx ends. Where a thread cannot have descriptors of its own (Linux before 5.9, some
-// sandboxes) it says so in the log, once, and commands are forked on the threads that call Start.
+// Run keeps the thread until ctx ends. A thread may be unable to have descriptors of its own (Linux before 5.9, some
+// sandboxes). Run then logs that once, and the threads that call Start fork the commands.
 func (f *Forker) Run(ctx context.Context) error {
 	stop, err := f.begin()
 	if err != nil {
@@ -84,9 +84,9 @@ func (f *Forker) serve(jobs chan forkJob, socket int) {
 	f.jobs, f.socket = jobs, socket
 }
 
-// Start forks a child that waits at its gate in a new session, and returns once it does. Nobody waits for the child: it
-// has to be watched or left to the reaper of orphans, both of liveness. Errors are *process.Error in a caller's words;
-// then nothing was run.
+// Start forks a child in a new session and returns when the child waits at its gate. Start does not reap the child:
+// the caller must watch the child or leave it to the reaper of orphans, both in package liveness. Errors are
+// *process.Error in a caller's words; then nothing was run.
 func (f *Forker) Start(c Command) (*Child, error) {
 	return start(c, func(b forkRequest) forkResult {
 		e := forkJob{request: b, done: make(chan forkResult, 1)}

@@ -26,14 +26,14 @@ const shell = "/bin/sh"
 // UnrunStatus is the exit status of a child whose gate was never opened.
 const UnrunStatus = 125
 
-// gate is run by the shell before the command: it waits for one line on descriptor 3, and ends unrun if the writer goes
-// away without it. The empty line that it then writes to descriptor 4 is the proof, for a successor of the agent, that
-// the command ran; one that cannot leave it ends unrun too. The command then follows in the same shell, on lines of its
-// own and without these descriptors: whatever it holds, a comment, a here-document, a syntax error, it cannot reach
-// back.
+// The shell runs gate before the command. It waits for one line on descriptor 3, and exits unrun if the writer closes
+// the pipe without a line. Then it writes an empty line to descriptor 4: the proof, for the next agent, that the
+// command ran. If it cannot write the proof, it exits unrun too. The command follows in the same shell, on lines of
+// its own and without these descriptors. So no comment, here-document or syntax error in the command can affect the
+// gate.
 const gate = "read -r DROVER_GATE <&3 || exit 125; unset DROVER_GATE; exec 3<&-; echo >&4 || exit 125; exec 4>&-\n"
 
-// Ungated returns a command line, as ps shows it, without what this package has put before the command.
+// Ungated returns a command line, as ps shows it, without the part that this package put before the command.
 func Ungated(cmdline string) string {
 	before, command, found := strings.Cut(cmdline, gate)
 	if !found || !strings.HasPrefix(before, shell+" -c ") {
@@ -42,8 +42,8 @@ func Ungated(cmdline string) string {
 	return command
 }
 
-// entering is run by the shell before the gate. Not the fork enters the directory: until a child executes its program
-// nothing else of this process goes on, and the account may own the file system that is asked, and have it never
+// The shell runs entering before the gate. The fork itself must not enter the directory: until a child executes its
+// program, nothing else of this process goes on. The account may own the file system, and that file system may never
 // answer.
 func entering(dir string) string {
 	if dir == "" {
@@ -52,8 +52,8 @@ func entering(dir string) string {
 	return "cd -P -- '" + strings.ReplaceAll(dir, "'", `'\''`) + "' || exit 125; unset OLDPWD; "
 }
 
-// MayEnter fails, in a caller's words, where the account cannot enter a directory. It may hang where the file system
-// does. What is below a directory that the account may not enter is not told.
+// MayEnter fails, in a caller's words, if the account cannot enter a directory. It may hang if the file system hangs.
+// It does not reveal what is below a directory that the account may not enter.
 func (a Account) MayEnter(dir string) error {
 	err := a.Visit(nil, dir, func(way *trail.Trail) error {
 		if !way.IsDir() {
@@ -76,7 +76,7 @@ func (a Account) MayEnter(dir string) error {
 	}
 }
 
-// Command is what is to be run.
+// Command describes a command to run.
 type Command struct {
 	// Line is run by /bin/sh -c. Its errors count lines from 2.
 	Line string
@@ -84,13 +84,13 @@ type Command struct {
 	// ends there. See MayEnter.
 	Dir     string
 	Account Account
-	// Mark is put into the environment as MarkVariable, where everything the command starts inherits it.
+	// Mark is the value of MarkVariable in the environment; every process that the command starts inherits it.
 	Mark string
 	// Output receives stdout and stderr. Start does not keep it.
 	Output *os.File
 	// Proof receives an empty line when the command passes its gate. Start does not keep it. See CreateProof.
 	Proof *os.File
-	// Group is what the child is born in; it may be nil. Start does not keep it.
+	// Group is the group in which the child is born; it may be nil. Start does not keep it.
 	Group *cgroup.Group
 }
 
@@ -103,7 +103,7 @@ type Child struct {
 	gate *os.File
 }
 
-// start makes a gate and has a child forked behind it, in a new session.
+// start makes a gate and forks a child behind it, in a new session.
 func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	if c.Output == nil || c.Proof == nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: it has no output file")
@@ -113,7 +113,7 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 		return nil, err
 	}
 	var gates [2]int
-	// Not os.Pipe: its ends do not block, which a shell takes for an end of file.
+	// Not os.Pipe: its ends are non-blocking, and a shell takes that for an end of file.
 	if err := unix.Pipe2(gates[:], unix.O_CLOEXEC); err != nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: %v", os.NewSyscallError("pipe2", err))
 	}
@@ -147,8 +147,8 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	return &Child{id: child.id, groupErr: join(c.Group, child), gate: opener}, nil
 }
 
-// join puts a child that was not born there into its group. The child is still behind its gate: whatever it starts is
-// born in the group too.
+// join puts a child into its group, unless the child was born there. The child is still behind its gate, so every
+// process that it starts is born in the group too.
 func join(group *cgroup.Group, child forkResult) error {
 	switch {
 	case group == nil:
@@ -160,7 +160,7 @@ func join(group *cgroup.Group, child forkResult) error {
 	}
 }
 
-// explain finds out which step of the child failed: the kernel's answer is one number for all of them.
+// explain finds out which step of the child failed: the kernel reports all of them with the same number.
 func explain(c Command, err error) error {
 	failed := func(format string, args ...any) *process.Error {
 		return process.Errorf(process.Failed, format, args...)
@@ -176,7 +176,7 @@ func explain(c Command, err error) error {
 	}
 }
 
-// cause takes the path off an error that names it already.
+// cause removes the path from an error whose text already names it.
 func cause(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
@@ -187,12 +187,12 @@ func cause(err error) error {
 // Identity names the child, which is the shell and, unless that replaces itself, stays it until the command has ended.
 func (c *Child) Identity() procfs.Identity { return c.id }
 
-// GroupError says why the child could not be put into its group, nil if it could or none was asked for. The command can
-// still be run, but what it starts is then found less surely.
+// GroupError says why the child could not be put into its group; nil if it could, or if there was no group. The
+// command can still run, but drover then finds its processes less reliably.
 func (c *Child) GroupError() error { return c.groupErr }
 
-// Release lets the command run. The error is os.ErrProcessDone when the child has ended before, os.ErrClosed when it
-// was released or abandoned already.
+// Release lets the command run. The error is os.ErrProcessDone if the child has already ended, and os.ErrClosed if it
+// was already released or abandoned.
 func (c *Child) Release() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,8 +213,8 @@ func (c *Child) Release() error {
 	return nil
 }
 
-// Abandon makes the child end with UnrunStatus without running anything. It does not wait for that, and does nothing
-// after a Release.
+// Abandon makes the child exit with UnrunStatus without running anything. It does not wait for the exit, and does
+// nothing after a Release.
 func (c *Child) Abandon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,9 +13,8 @@ import (
 	"drover/internal/agent/trail"
 )
 
-// Visit is a trail.Visit with the rights of the account, however much this process may reach; a process that is not
-// root has its own. May refuses a path to which no link leads any more; nil refuses none. Do must not start goroutines
-// that reach files.
+// Visit is a trail.Visit with the rights of the account. If this process is not root, the rights are its own. may
+// rejects a path after all links are resolved; nil rejects none. do must not start goroutines that access files.
 func (a Account) Visit(may func(path string) error, path string, do func(*trail.Trail) error) error {
 	if os.Geteuid() == 0 {
 		drop, err := a.assume()
@@ -34,7 +33,7 @@ func (a Account) Visit(may func(path string) error, path string, do func(*trail.
 	})
 }
 
-// assume has this thread reach files with the rights of the account until drop is called, by the same goroutine.
+// assume gives this thread the rights of the account for access to files, until the same goroutine calls drop.
 func (a Account) assume() (drop func(), err error) {
 	switch euid := os.Geteuid(); {
 	case uint32(euid) == a.UID: //nolint:gosec // ids fit
@@ -54,7 +53,7 @@ func (a Account) assume() (drop func(), err error) {
 	runtime.LockOSThread()
 	drop = func() {
 		if act(0, gid, own) == nil {
-			runtime.UnlockOSThread() // else the thread ends with its goroutine
+			runtime.UnlockOSThread() // otherwise the thread ends with its goroutine
 		}
 	}
 	if err := act(a.UID, int(a.GID), a.Groups); err != nil {
@@ -64,24 +63,24 @@ func (a Account) assume() (drop func(), err error) {
 	return drop, nil
 }
 
-// act sets the effective ids of this thread, and of no other one, by which it also reaches files. Those for files alone
-// would not do: the kernel goes by the effective id, or by a capability, where it shows what only root may see below
-// /proc. It takes the capabilities away with the effective id and gives them back; the real one stays root's, so the
-// account can neither trace the thread nor send it a signal.
+// act sets the effective ids of this thread only; they decide its access to files too. The file-system ids alone would
+// not be enough: below /proc the kernel checks the effective id or a capability before it shows root's data. The
+// change of the effective id drops the capabilities, and the change back restores them. The real id stays root's, so
+// the account can neither trace the thread nor send it a signal.
 func act(uid uint32, gid int, groups []uint32) error {
 	var list unsafe.Pointer
 	if len(groups) > 0 {
 		list = unsafe.Pointer(&groups[0]) //nolint:gosec // the kernel reads it during the call
 	}
 	const keep = ^uintptr(0)
-	// Not the functions of package unix, which are for all threads.
+	// Not the functions of package unix, which change all threads.
 	setGroups := func() error {
 		return errnoOf(unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(list), 0))
 	}
 	setGID := func() error { return errnoOf(unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(gid), keep)) }
 	setUID := func() error { return errnoOf(unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(uid), keep)) }
 	steps := []func() error{setGroups, setGID, setUID}
-	if uid == 0 { // only root may set the others
+	if uid == 0 { // only root may set the other ids
 		steps = []func() error{setUID, setGID, setGroups}
 	}
 	for _, step := range steps {

@@ -16,34 +16,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keep is how much of either end of an output is kept, in bytes.
+// keep is how many bytes drover keeps of each end of an output.
 const keep = 32 << 10
 
 // MaxOutput is how large an output may grow before it is cut, in bytes.
 const MaxOutput = 1 << 20
 
-// Output is the file that one command writes to. It is only ever appended to, so that it can be cut while the command
-// or a daemon of it holds it open; and it is no pipe, so that nobody has to be there to read. It may be used
-// concurrently.
+// Output is the file that one command writes to. All writes append, so drover can cut the file while the command or
+// one of its daemons has the file open. It is not a pipe, so nobody needs to read it. It is safe for concurrent use.
 type Output struct {
 	file *os.File
-	// handed is what the command gets: it cannot read what others have had to say there. Nil where no command is to get
-	// it.
+	// handed is the command's descriptor. It is write-only, so the command cannot read what others wrote. It is nil if
+	// no command gets a descriptor.
 	handed *os.File
 
 	mu      sync.Mutex
 	trimmed bool
-	head    []byte // the first bytes, once the file was cut
-	lost    int64  // how much was between them and what the file still holds
+	head    []byte // the first bytes, after the file was cut
+	lost    int64  // how many bytes were between head and the rest of the file
 }
 
-// CreateOutput makes an empty file, readable by this user only; one that exists is emptied. name is one path element.
+// CreateOutput makes an empty file that only this user can read. It empties an existing file. name is one path
+// element.
 func CreateOutput(dir, name string) (*Output, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsRune(name, '/') {
 		return nil, fmt.Errorf("cannot create output file: %q is not a file name", name)
 	}
 	path := filepath.Join(dir, name)
-	// Not for writing only: Text reads through the same descriptor, whatever became of the name.
+	// Read and write: Text reads through the same descriptor, even if the name is gone.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create output file: %w", err)
@@ -56,15 +56,15 @@ func CreateOutput(dir, name string) (*Output, error) {
 	return &Output{file: f, handed: handed}, nil
 }
 
-// Probe fails where the file takes no data, as on a full disk. Where the file system can, room for the beginning is set
-// aside.
+// Probe fails if the file takes no data, as on a full disk. It reserves the first 4 KiB if the file system supports
+// that.
 func (o *Output) Probe() error {
 	const room = 4 << 10
 	//nolint:gosec // descriptors are small
 	if unix.Fallocate(int(o.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, room) == nil {
 		return nil
 	}
-	// Not the first choice: ext4 writes to the disk at once what was emptied and is then closed.
+	// Only the second choice: ext4 flushes a truncated file to disk when it is closed.
 	if _, err := o.file.WriteString("\n"); err != nil {
 		return fmt.Errorf("cannot write output: %w", err)
 	}
@@ -74,11 +74,11 @@ func (o *Output) Probe() error {
 	return nil
 }
 
-// File is what to hand to the command, open for appending only; nil where an earlier agent has made the file. It
-// belongs to the Output.
+// File is the descriptor for the command, open for appending only; nil if an earlier agent made the file. It belongs
+// to the Output.
 func (o *Output) File() *os.File { return o.handed }
 
-// Close closes the file, which stays where it is.
+// Close closes the descriptors. The file itself stays.
 func (o *Output) Close() error {
 	if o.handed == nil {
 		return o.file.Close()
@@ -86,8 +86,8 @@ func (o *Output) Close() error {
 	return errors.Join(o.handed.Close(), o.file.Close())
 }
 
-// Trim cuts a file that has grown beyond 1 MiB to its last 32 KiB, and remembers the first 32 KiB. What is written in
-// the very moment may be lost. It costs one system call while the file is small.
+// Trim cuts a file that is larger than 1 MiB to its last 32 KiB, and remembers the first 32 KiB. A write at that very
+// moment may be lost. Trim costs one system call while the file is small.
 func (o *Output) Trim() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,9 +110,8 @@ func (o *Output) Trim() error {
 	return err
 }
 
-// Text returns what was written so far: all of it up to 64 KiB, else the first and last 32 KiB and between them how
-// much was left out. It is valid UTF-8 without NULs and without newlines at its end. A file that cannot be read any
-// more adds nothing.
+// Text returns the output so far: all of it up to 64 KiB, else the first and last 32 KiB with the number of bytes left
+// out between them. It is valid UTF-8, without NULs and without newlines at its end. An unreadable file adds nothing.
 func (o *Output) Text() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,10 +135,11 @@ func (o *Output) Text() string {
 	return clean(fmt.Appendf(bytes.Clone(head), "\n[... %d bytes left out ...]\n%s", lost, tail))
 }
 
-// TrimFile cuts a file that a daemon still appends to once it has grown beyond 1 MiB to its last 32 KiB. A file that
-// is not there is no error.
+// TrimFile cuts a file that a daemon still appends to, if it is larger than 1 MiB, to its last 32 KiB. A missing file
+// is not an error.
 func TrimFile(path string) error {
-	// Hardly any has: a look costs a quarter of opening it, and is had for every process of the host again and again.
+	// Few files are larger. A stat costs a quarter of an open, and this runs for every process of the host again and
+	// again.
 	if info, err := os.Lstat(path); err == nil && Held(info) <= MaxOutput {
 		return nil
 	}
@@ -150,22 +150,22 @@ func TrimFile(path string) error {
 	if err != nil {
 		return fmt.Errorf("cannot trim output: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // each write was checked
+	defer f.Close() //nolint:errcheck // every write was checked
 	_, err = trim(f)
 	return err
 }
 
-// maxLooks is how often the end of a file that grows is read before it is cut.
+// maxLooks is how often trim reads the end of a growing file before it cuts the file.
 const maxLooks = 8
 
-// trim cuts a large file to its end and returns how much was dropped.
+// trim cuts a large file to its end and returns how many bytes it dropped.
 func trim(f *os.File) (dropped int64, err error) {
 	info, err := f.Stat()
 	if err != nil || Held(info) <= MaxOutput {
 		return 0, err
 	}
-	// What is written between the look and the cut is lost. Whoever writes without a pause loses something anyhow; of
-	// others nothing is written while the size stands.
+	// A write between the read and the cut is lost. If somebody writes without a pause, drover loses something anyway.
+	// Otherwise the size stays the same, and nothing is lost.
 	var tail []byte
 	size := info.Size()
 	for range maxLooks {
@@ -189,8 +189,8 @@ func trim(f *os.File) (dropped int64, err error) {
 	return size - int64(len(tail)), nil
 }
 
-// Held is how much of the disk an output takes, in bytes, or how long it is where that is more: room can be taken
-// without writing.
+// Held is the disk space that an output takes, or its length if that is larger, in bytes: a file can take space
+// without any writes.
 func Held(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return max(info.Size(), st.Blocks*512)
@@ -214,7 +214,7 @@ func section(f *os.File, from, length int64) ([]byte, error) {
 	return data, nil
 }
 
-// wholeRunes takes a character that was cut in two off the end of head and the start of tail.
+// wholeRunes removes half a character from the end of head and the start of tail.
 func wholeRunes(head, tail []byte) (h, t []byte) {
 	for i := 1; i <= min(utf8.UTFMax-1, len(head)); i++ {
 		if last := head[len(head)-i:]; utf8.RuneStart(last[0]) {
@@ -245,7 +245,7 @@ func StillWritten(path string) bool {
 		return false
 	}
 	defer f.Close()
-	// Such a lease is given only for a file that nobody can write.
+	// The kernel grants a read lease only if nobody has the file open for writing.
 	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	return errors.Is(err, unix.EAGAIN)
 }

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prepare makes this process fit to start commands that inherit nothing of it but what Start hands them. It is called
-// once, early in main: umask 022; descriptors above 2 that it was itself given close on exec; signals that it was
-// started with ignored become ones that it catches and drops, so that they are back at their default in a command; and
-// it becomes the reaper of orphans, so that a daemon that detaches itself becomes its child.
+// Prepare sets this process up, so that its commands inherit only what Start gives them. Call it once, early in main.
+// It sets the umask to 022. It makes inherited descriptors above 2 close on exec. It catches and drops the signals
+// that this process ignores, so that a command has them at their default. It also makes this process the reaper of
+// orphans, so that a daemon that detaches itself becomes its child.
 func Prepare() error {
 	unix.Umask(0o022)
 	if err := closeOnExec(); err != nil {
@@ -28,7 +28,7 @@ func Prepare() error {
 		return fmt.Errorf("cannot find ignored signals: %w", err)
 	}
 	if len(ignored) > 0 {
-		// Nobody reads: to be caught is all that is wanted.
+		// Nobody reads the channel: it is enough that the signals are caught.
 		signal.Notify(make(chan os.Signal, 1), ignored...)
 	}
 	for _, s := range []syscall.Signal{sigCancel, sigSetXID} {
@@ -50,7 +50,7 @@ func closeOnExec() error {
 	if err == nil || !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) {
 		return err
 	}
-	// Before Linux 5.11, or in a sandbox.
+	// Linux is older than 5.11, or a sandbox forbids the call.
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return err
@@ -63,14 +63,14 @@ func closeOnExec() error {
 	return nil
 }
 
-// The signals that glibc keeps for itself. Its posix_spawn, with which make starts what it runs, leaves them ignored,
-// and Go has no way to catch them.
+// The signals that glibc reserves. make starts programs with glibc's posix_spawn, which leaves them ignored, and Go
+// cannot catch them.
 const (
 	sigCancel = syscall.Signal(32)
 	sigSetXID = syscall.Signal(33)
 )
 
-// reset gives a signal that nobody here handles its default disposition back.
+// reset restores the default disposition of a signal that has no handler here.
 func reset(s syscall.Signal) error {
 	var byDefault [8]uint64 // all zero is SIG_DFL on every architecture, and larger than the kernel's struct on all
 	const maskSize = 8

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a proof holds, in place of each other: the command was made, and it has passed its gate.
+// The states of a proof, one byte: the command was made, or it has passed its gate.
 const (
 	made   = '-'
 	passed = '\n'
 )
 
-// CreateProof makes the file that will tell a successor of the agent whether a command has passed its gate. It depends
-// on nothing that the command writes or can reach. The room of what is written at the gate is taken here, so that a
-// command whose proof was made can leave it on a disk that is full. One that is there already is made anew.
+// CreateProof makes the file that tells the next agent whether a command has passed its gate. It is independent of
+// everything that the command writes or can access. It allocates the byte that the gate overwrites, so that the gate
+// can write the proof on a full disk. It replaces an existing file.
 func CreateProof(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -28,9 +28,9 @@ func CreateProof(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Ran reports whether a command has passed its gate, by its proof. While the agent that started it lives nobody needs
-// to ask; afterwards nothing else can tell a command that never ran from one that has ended. One whose proof is lost
-// may have run, and must not run again.
+// Ran reports by its proof whether a command has passed its gate. While the agent that started the command lives,
+// nobody needs to ask. Afterwards only the proof can tell a command that never ran from one that has ended. If the
+// proof is lost, the command may have run, and must not run again.
 func Ran(path string) bool {
 	text, err := os.ReadFile(path)
 	return err != nil || len(text) != 1 || text[0] == passed

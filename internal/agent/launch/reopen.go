@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// OpenOutput opens the file of a command that an earlier agent started. What that agent had cut off stays lost.
+// OpenOutput opens the output of a command that an earlier agent started. The bytes that the earlier agent cut are
+// lost.
 func OpenOutput(dir, name string) (*Output, error) {
 	file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {

@@ -12,28 +12,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lastFD is no descriptor that anybody has.
+// lastFD is a descriptor number that nobody uses.
 const lastFD = 1<<31 - 1
 
-// ownTable gives the calling thread, which is locked, a table of descriptors of its own and closes everything in it but
-// 0, 1, 2, the socket and those that the Go runtime uses on any thread. It returns a descriptor of /dev/null. After an
-// error the thread must end.
+// ownTable gives the calling thread a descriptor table of its own; the thread must be locked to its goroutine. It
+// closes everything except 0, 1, 2, the socket and the descriptors that the Go runtime uses on any thread. It returns
+// a descriptor of /dev/null. After an error the thread must end.
 func ownTable(socket int) (null int, err error) {
 	fail := func(err error) (int, error) {
 		return -1, fmt.Errorf("cannot give a thread descriptors of its own: %w", err)
 	}
-	// The runtime makes its poller when it is first needed. It must be there before it can be kept.
+	// The runtime makes its poller at first use. It must exist before ownTable can keep it.
 	r, w, err := os.Pipe()
 	if err != nil {
 		return fail(err)
 	}
 	_, _ = r.Close(), w.Close() // nothing was written
 
-	// Until all else is closed, a file that somebody has written to and closed is still open for writing here: nobody
-	// can run it.
+	// Until all other descriptors are closed, this table still has files open that somebody wrote and closed: nobody
+	// can execute such a file.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	// This closes nothing. It is what unshare(2) does too, but sandboxes that forbid that allow this.
+	// This closes nothing. It does what unshare(2) does, but is allowed in sandboxes that forbid unshare(2).
 	if err := unix.CloseRange(lastFD, lastFD, unix.CLOSE_RANGE_UNSHARE); err != nil {
 		return fail(os.NewSyscallError("close_range", err))
 	}
@@ -59,9 +59,9 @@ func ownTable(socket int) (null int, err error) {
 	return null, nil
 }
 
-// pollers returns the descriptors of the calling thread that are an epoll set or an event counter. Those of the runtime
-// are among them. It polls for the network when it lets the world go on after a collection of garbage, on the thread
-// that began it, and ends the program when that fails.
+// pollers returns the epoll sets and event counters of the calling thread. The descriptors of the runtime are among
+// them. After a garbage collection the runtime polls the network on the thread that began the collection, and ends the
+// program if that fails.
 func pollers() ([]int, error) {
 	dir := filepath.Join("/proc/self/task", strconv.Itoa(unix.Gettid()), "fd")
 	entries, err := os.ReadDir(dir)
@@ -74,7 +74,7 @@ func pollers() ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		// One that is not there any more is the directory's own.
+		// A descriptor that is gone was the one that read the directory.
 		switch target, _ := os.Readlink(filepath.Join(dir, e.Name())); target {
 		case "anon_inode:[eventpoll]":
 			sets = append(sets, fd)
@@ -88,7 +88,7 @@ func pollers() ([]int, error) {
 	return append(sets, counters...), nil
 }
 
-// send passes files to the thread at the other end of a socket. They stay open here.
+// send passes files to the thread at the other end of a socket. The caller keeps its own descriptors open.
 func send(socket int, f files) error {
 	fds := []int{f.gate, f.output, f.proof}
 	if f.group >= 0 {
@@ -103,7 +103,7 @@ func send(socket int, f files) error {
 	}
 }
 
-// receive takes what was sent for the files sent, and returns them as they are called here.
+// receive receives the descriptors of sent, and returns them with their numbers in this thread's table.
 func receive(socket int, sent files) (files, error) {
 	const most = 4
 	want := most - 1
@@ -114,7 +114,7 @@ func receive(socket int, sent files) (files, error) {
 	var n int
 	for {
 		var err error
-		// The one of package unix reads the addresses of every family that there is: 50 kB of program.
+		// The version in package unix would add 50 kB to the program, because it parses the addresses of every family.
 		_, n, _, _, err = syscall.Recvmsg(socket, data, rights, unix.MSG_CMSG_CLOEXEC)
 		if err == nil {
 			break
@@ -125,7 +125,7 @@ func receive(socket int, sent files) (files, error) {
 	}
 	fds, err := parseRights(rights[:n])
 	if err == nil && len(fds) != want {
-		err = unix.EMFILE // what does not fit into the table is left out
+		err = unix.EMFILE // the kernel drops descriptors that exceed the table
 	}
 	if err != nil {
 		closeAll(fds)
@@ -151,7 +151,7 @@ func (f files) close() { closeAll([]int{f.gate, f.output, f.proof, f.group}) }
 func closeAll(fds []int) {
 	for _, fd := range fds {
 		if fd >= 0 {
-			unix.Close(fd) //nolint:errcheck // another table has it too
+			unix.Close(fd) //nolint:errcheck // the other table has it too
 		}
 	}
 }

@@ -73,7 +73,7 @@ type Policy struct {
 	Interval time.Duration
 	// HealthyAfter is the run time that restores the budget.
 	HealthyAfter time.Duration
-	// Unconfirmed tells that the server has not yet said what it knows of this host. Until then no relaunch begins.
+	// Unconfirmed tells that the server has not yet sent its records of this host. Until then no relaunch begins.
 	Unconfirmed bool
 }
 
@@ -109,7 +109,7 @@ func New(attempts int, launchedAt, retryAt time.Duration) (Machine, []Action) {
 	return m, []Action{Look{}}
 }
 
-// Resume returns the machine of a process whose relaunch an earlier agent began, and what remains to be done.
+// Resume returns the machine of a process whose relaunch an earlier agent began, and the remaining actions.
 func Resume(m Machine, p Policy) (Machine, []Action) {
 	m.State, m.Resumed = Starting, true
 	return m.relaunch(p)
@@ -148,7 +148,7 @@ type (
 	Found struct{}
 	// NotFound tells that a Look saw no process.
 	NotFound struct{}
-	// Missed tells that a look did not find the running process, whose watch has not told its end.
+	// Missed tells that a look did not find the running process, and that the watch has not reported its end.
 	Missed struct{}
 	// Seen tells that a look found a process that was missed.
 	Seen struct{}
@@ -157,7 +157,7 @@ type (
 	CommandEnded struct{}
 	// Exited tells that the watched process has ended without a successor.
 	Exited struct{}
-	// Confirmed tells that the server has said what it knows of this host, or that the agent waits no longer.
+	// Confirmed tells that the server has sent its records of this host, or that the agent waits no longer.
 	Confirmed struct{}
 	// Checking tells that the command of the operation is over.
 	Checking struct{}
@@ -215,7 +215,8 @@ type (
 	// Watch asks for an Exited when the located process ends.
 	Watch struct{}
 	// Relaunch asks for the start command, answered by Launched, LaunchFailed, PutOff or HeldBack. HeldBack is
-	// possible only without a place in the budget. With Resumed an earlier agent began it, and it goes on.
+	// possible only without a place in the budget. Resumed tells that an earlier agent began the relaunch, which
+	// continues.
 	Relaunch struct{ Placed, Resumed bool }
 	// TakeDown asks to end the process and all processes that it has started, answered by TakenDown.
 	TakeDown struct{}

@@ -88,7 +88,7 @@ func (m Machine) whileRunning(p Policy, ev Event, now time.Duration) (Machine, [
 	case Exited, NotFound:
 		return m.gone(p, now)
 	case Found:
-		return m.running(p) // another instance than the watched one
+		return m.running(p) // an instance other than the watched one
 	case Condemned:
 		return m.takeDown(e)
 	case Missed:
@@ -221,7 +221,7 @@ func (m Machine) takenDown(p Policy, e TakenDown, now time.Duration) (Machine, [
 	m.Final = false
 	switch {
 	case e.Alive:
-		left := m.Pending // the run that replaces it
+		left := m.Pending // the run that replaces this one
 		m.Pending = false
 		m, actions := m.running(p)
 		if left {
@@ -246,7 +246,7 @@ func (m Machine) launch(p Policy, now time.Duration) (Machine, []Action) {
 	return m, append(actions, relaunch...)
 }
 
-// relaunch asks for the start command as soon as the server has said what it knows.
+// relaunch asks for the start command as soon as the server has sent its records.
 func (m Machine) relaunch(p Policy) (Machine, []Action) {
 	if p.Unconfirmed {
 		m.Awaits = Confirmation
@@ -260,7 +260,7 @@ func (m Machine) relaunch(p Policy) (Machine, []Action) {
 // heldBack waits for a place in the budget of the host; the relaunch was not tried and does not count.
 func (m Machine) heldBack(e HeldBack, now time.Duration) (Machine, []Action) {
 	if e.Until <= now {
-		return m, []Action{Relaunch{Placed: true}} // its time has come while that was on its way
+		return m, []Action{Relaunch{Placed: true}} // its time came while the answer was on its way
 	}
 	m.Attempts = max(m.Attempts-1, 0)
 	m.RetryAt, m.Placed = e.Until, true

@@ -9,7 +9,7 @@ import (
 	"drover/internal/statemachine"
 )
 
-// visit is a machine at one step of the walk, and its awaited answer.
+// visit is a machine at one step of the walk, with its policy and the time.
 type visit struct {
 	machine Machine
 	policy  Policy
@@ -34,7 +34,7 @@ func policies() []Policy {
 	return []Policy{base, hosted, periodic, waiting, replacing, givenUp, single, unconfirmed}
 }
 
-// events are all events, each with its name in the documents.
+// events are all events. eventName has their names in the documents.
 func events() []Event {
 	return []Event{
 		Began{},

@@ -12,24 +12,23 @@ type Reading struct {
 	ID       process.ID
 	Instance procfs.Identity
 	Limits   process.Limits
-	// Ready is when the start window of the instance is over, since boot: what it used before that does not count.
+	// Ready is the end of the instance's start window, since boot: earlier use does not count.
 	Ready time.Duration
 	Use   procfs.TreeUse
 }
 
-// Verdict says that an instance is to be ended.
+// Verdict says which instance must end.
 type Verdict struct {
 	ID       process.ID
 	Instance procfs.Identity
 	Breach   process.Breach
 }
 
-// patience is how long a condemned instance is left to be ended. One that is still there after it is judged like any
-// other.
+// patience is how long a condemned instance has time to end. After that, the judge treats it like any other instance.
 const patience = time.Minute
 
-// Judge decides who has exceeded a limit for long enough. It measures nothing and owns no clock. The zero value is not
-// usable; make it with NewJudge. It is for one goroutine at a time.
+// Judge decides which processes have exceeded a limit for long enough. It measures nothing and has no clock. Make it
+// with NewJudge; the zero value is not usable. Only one goroutine at a time may use it.
 type Judge struct {
 	samples int
 	gap     time.Duration
@@ -45,7 +44,7 @@ type (
 		id       process.ID
 		resource resource
 	}
-	// ownRun is how often running an instance was over its limit.
+	// ownRun has the consecutive readings of an instance over its limit.
 	ownRun struct {
 		instance procfs.Identity
 		samples  []float64
@@ -57,8 +56,8 @@ type (
 	}
 )
 
-// NewJudge returns a judge who acts when so many readings running are over the limit, none of them more than gap after
-// the one before.
+// NewJudge returns a judge that acts after samples consecutive readings over the limit, with at most gap between two
+// of them.
 func NewJudge(samples int, gap time.Duration) *Judge {
 	return &Judge{
 		samples: max(samples, 1), gap: gap,
@@ -66,9 +65,9 @@ func NewJudge(samples int, gap time.Duration) *Judge {
 	}
 }
 
-// Round takes the readings of one moment, at most one a process, and the groups of each namespace, and returns who is
-// to be ended now. Whoever is missing from a round begins anew, and so does everybody after a gap. A condemned instance
-// is neither judged nor counted until its time is up.
+// Round takes the readings of one moment, at most one for each process, and the groups of each namespace. It returns
+// the instances to end now. The count of a process restarts if the process is missing from a round, and all counts
+// restart after a gap. A condemned instance is neither judged nor counted until its time is up.
 func (j *Judge) Round(at time.Duration, readings []Reading, groups map[string][]process.Group) []Verdict {
 	if at-j.at > j.gap {
 		clear(j.own)
@@ -98,7 +97,7 @@ func (j *Judge) Round(at time.Duration, readings []Reading, groups map[string][]
 	return append(verdicts, j.judgePools(free, groups)...)
 }
 
-// pardon forgets the condemned that are gone, and those that should have been for long.
+// pardon forgets condemned instances that are gone, or whose time is up.
 func (j *Judge) pardon(readings []Reading) {
 	if len(j.condemned) == 0 {
 		return
@@ -117,7 +116,7 @@ func (j *Judge) condemn(r Reading, b process.Breach) Verdict {
 	return Verdict{ID: r.ID, Instance: r.Instance, Breach: b}
 }
 
-// overOwn counts a reading and reports whether it is one too many over the process's own limit.
+// overOwn counts a reading over the process's own limit, and reports whether it is one too many.
 func (j *Judge) overOwn(r Reading) (process.Breach, bool) {
 	for _, res := range resources() {
 		key, limit, use := ownKey{r.ID, res}, res.limit(r.Limits), res.use(r.Use)
@@ -138,7 +137,7 @@ func (j *Judge) overOwn(r Reading) (process.Breach, bool) {
 	return process.Breach{}, false
 }
 
-// resource is something that is limited, by its name in a process.Breach.
+// resource is a limited resource, with its name in a process.Breach.
 type resource string
 
 const (
@@ -162,8 +161,8 @@ func (r resource) use(u procfs.TreeUse) float64 {
 	return u.Mem
 }
 
-// counts reports whether a reading is of no part of the start window. That of the processor is of the time since the
-// look before.
+// counts reports whether a reading lies outside the start window. A reading of the CPU covers the time since the look
+// before.
 func (r resource) counts(x Reading) bool {
 	if r == cpu {
 		return x.Use.Since >= x.Ready
@@ -171,8 +170,8 @@ func (r resource) counts(x Reading) bool {
 	return x.Use.At >= x.Ready
 }
 
-// pool returns what a group grants, zero or less for all there is, and whether own limits count when a victim is
-// chosen.
+// pool returns the limit of a group, zero or less for no limit. weighted says that the choice of a victim considers
+// the processes' own limits.
 func (r resource) pool(g process.Group) (limit float64, weighted bool) {
 	if r == cpu {
 		return g.CPULimit, g.CPUWeight == 1

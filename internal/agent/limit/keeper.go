@@ -15,30 +15,30 @@ import (
 	"drover/internal/process"
 )
 
-// Subject is a running process that is to be measured.
+// Subject is a running process to measure.
 type Subject struct {
 	ID       process.ID
 	Instance procfs.Identity
-	// Run is the run of ours that it was started in, empty where somebody else started it.
+	// Run is the run of drover in which the process was started; empty if somebody else started it.
 	Run    string
 	Limits process.Limits
-	// StartedAt is when it was started, since boot. What it uses before StartWindow has passed is not judged.
+	// StartedAt is when the process started, since boot. Its use within StartWindow after that does not count.
 	StartedAt   time.Duration
 	StartWindow time.Duration
 }
 
-// Subjects lists the hosted processes that are running. Those that are being operated on, or ended, are left out.
+// Subjects lists the hosted processes that are running, without those that an operation or an end by policy holds.
 type Subjects interface {
 	Subjects() []Subject
 }
 
-// Sink hears of what is worth acting on. Its methods do not block.
+// Sink receives the findings. Its methods do not block.
 type Sink interface {
-	// Exceeded says which instance is to be ended, and why. It may be called again, after a minute or more, for one
-	// that is still listed.
+	// Exceeded says which instance to end, and why. The keeper may repeat it after a minute or more if the instance is
+	// still listed.
 	Exceeded(id process.ID, instance procfs.Identity, b process.Breach)
-	// Moved says that the Usage of a process is worth telling: it is the first, or another one. It is not called more
-	// often than everybody is measured.
+	// Moved says that the Usage of a process has changed enough to report it, or is the first. The keeper calls it at
+	// most once in each round over all processes.
 	Moved(id process.ID)
 }
 
@@ -80,14 +80,14 @@ type Keeper struct {
 	mu   sync.Mutex
 	uses map[process.ID]lastUsage
 
-	// What follows belongs to the goroutine of Run.
+	// The fields below belong to the goroutine of Run.
 	judge   *Judge
 	groups  map[string][]process.Group
-	all     time.Duration   // when all were measured last; negative before that
+	all     time.Duration   // when all processes were last measured; negative before the first time
 	failing map[string]bool // by message
 }
 
-// lastUsage is what a process used at the last look, and what was told last.
+// lastUsage is the usage of a process at the last look, and the last usage that was reported.
 type lastUsage struct {
 	instance procfs.Identity
 	usage    process.Usage
@@ -98,7 +98,7 @@ func (u lastUsage) moved() bool {
 	return u.told.At == 0 || u.usage.MovedFrom(u.told)
 }
 
-// gaps is how many intervals may pass between two readings that follow each other.
+// gaps is how many intervals may lie between two consecutive readings.
 const gaps = 2
 
 // NewKeeper returns a keeper that does nothing until Run.
@@ -110,7 +110,7 @@ func NewKeeper(cfg Config) *Keeper {
 	}
 }
 
-// Run measures and judges until ctx ends. While nobody has a limit it measures only as often as the others are to be.
+// Run measures and judges until ctx ends. If no process has a limit, it measures at the interval Leisure.
 func (k *Keeper) Run(ctx context.Context, subjects Subjects, sink Sink) error {
 	ticker := time.NewTicker(k.cfg.Interval)
 	defer ticker.Stop()
@@ -124,8 +124,8 @@ func (k *Keeper) Run(ctx context.Context, subjects Subjects, sink Sink) error {
 	}
 }
 
-// Usage returns what a process used at the last look; false for one that was not measured yet, or is none of the
-// subjects any more.
+// Usage returns what a process used at the last look; false if the process was not measured yet, or is no longer among
+// the subjects.
 func (k *Keeper) Usage(id process.ID) (process.Usage, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,7 +133,7 @@ func (k *Keeper) Usage(id process.ID) (process.Usage, bool) {
 	return u.usage, ok
 }
 
-// round measures whoever it is time for, and judges those that have a limit or share a pool.
+// round measures the processes that are due, and judges those with a limit or a pool.
 func (k *Keeper) round(ctx context.Context, present []Subject, sink Sink) {
 	at := k.cfg.Clock()
 	k.readGroups(ctx)
@@ -162,7 +162,7 @@ func (k *Keeper) round(ctx context.Context, present []Subject, sink Sink) {
 	}
 }
 
-// readGroups reads the groups. Where that fails, those that were read last stay in force.
+// readGroups reads the groups. If that fails, the previous groups stay in force.
 func (k *Keeper) readGroups(ctx context.Context) {
 	groups, err := k.cfg.Groups.Groups()
 	if err == nil {
@@ -171,7 +171,7 @@ func (k *Keeper) readGroups(ctx context.Context) {
 	k.note(ctx, "cannot read process groups", err)
 }
 
-// note logs a failure that was not there in the round before.
+// note logs a failure that was not there in the previous round.
 func (k *Keeper) note(ctx context.Context, message string, err error) {
 	if err != nil && !k.failing[message] {
 		k.cfg.Log.ErrorContext(ctx, message, "error", err) //nolint:sloglint // one of two constants
@@ -184,7 +184,7 @@ func (k *Keeper) limited(s Subject) bool {
 	return s.Limits.CPU > 0 || s.Limits.Mem > 0 || len(k.groups[s.ID.Namespace]) > 0
 }
 
-// forget drops what is known of those that are not present any more.
+// forget drops the usage of processes that are no longer present.
 func (k *Keeper) forget(present []Subject) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -200,7 +200,7 @@ func (k *Keeper) forget(present []Subject) {
 	k.uses = still
 }
 
-// keep remembers what was measured, and returns the readings that are to be judged.
+// keep stores the measurements, and returns the readings to judge.
 func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -224,7 +224,7 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 	return readings
 }
 
-// tell says whose use is another one than was told last.
+// tell reports each process whose usage has moved since the last report.
 func (k *Keeper) tell(subjects []Subject, sink Sink) {
 	var moved []process.ID
 	k.mu.Lock()

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// noLimit is what counts as the own limit of a process without one when it is weighed.
+	// noLimit is the own limit, in percent, that a process without a limit gets in a weighted score.
 	noLimit = 100
-	// leastLimit is the least that counts as one, in percent: nothing smaller is measured.
+	// leastLimit is the smallest own limit in a weighted score, in percent, because drover measures nothing smaller.
 	leastLimit = 0.01
 )
 
@@ -21,7 +21,7 @@ type (
 		namespace, id string
 		resource      resource
 	}
-	// poolRun is how often running the sum was over the limit.
+	// poolRun has the consecutive sums over the limit.
 	poolRun struct {
 		limit float64
 		sums  []float64
@@ -29,8 +29,8 @@ type (
 	}
 )
 
-// judgePools counts the sums of all namespaces that have groups, in the order of their names, and chooses victims where
-// a pool has been exceeded for long enough. Who is chosen for one pool is not counted for the next.
+// judgePools checks the pools of all namespaces in the order of their names, and chooses victims in a pool that was
+// exceeded for long enough. A victim of one pool does not count in the next.
 func (j *Judge) judgePools(readings []Reading, groups map[string][]process.Group) []Verdict {
 	var verdicts []Verdict
 	for _, namespace := range slices.Sorted(maps.Keys(groups)) {
@@ -60,7 +60,7 @@ func (j *Judge) judgePools(readings []Reading, groups map[string][]process.Group
 	return verdicts
 }
 
-// inForce returns the groups of a namespace; of those with the same id the last one counts.
+// inForce returns the groups of a namespace. Of groups with the same id the last counts.
 func inForce(groups []process.Group) []process.Group {
 	var kept []process.Group
 	for i, g := range groups {
@@ -71,7 +71,7 @@ func inForce(groups []process.Group) []process.Group {
 	return kept
 }
 
-// judgePool counts one pool, and chooses victims when it is time.
+// judgePool checks one pool, and chooses victims if it was exceeded for long enough.
 func (j *Judge) judgePool(key poolKey, g process.Group, members []Reading) []Verdict {
 	limit, weighted := key.resource.pool(g)
 	if limit <= 0 {
@@ -106,13 +106,14 @@ func (j *Judge) judgePool(key poolKey, g process.Group, members []Reading) []Ver
 	return verdicts
 }
 
-// poolShare is how one process stands in a pool.
+// poolShare is the share of one process in a pool.
 type poolShare struct {
 	reading Reading
 	score   process.Score
 }
 
-// weigh returns who counts, the highest score first, and by name where scores are the same.
+// weigh returns the processes that count, highest score first; processes with the same score are in the order of their
+// names.
 func weigh(res resource, weighted bool, members []Reading) []*poolShare {
 	stakes := make([]*poolShare, 0, len(members))
 	for _, r := range members {
@@ -137,7 +138,7 @@ func weigh(res resource, weighted bool, members []Reading) []*poolShare {
 	return stakes
 }
 
-// rest returns what is used in all, without the first, without the first two, and so on to nobody.
+// rest returns the sums of use: of all processes, without the first, without the first two, and so on down to none.
 func rest(stakes []*poolShare) []float64 {
 	left := make([]float64, len(stakes)+1)
 	for i := len(stakes) - 1; i >= 0; i-- {

@@ -12,11 +12,11 @@ import (
 
 // Exit is how a process ended.
 type Exit struct {
-	// Known is whether the kernel told; if not, only At is set.
+	// Known says that the kernel reported the exit; if not, only At is set.
 	Known bool
 	// Code is the exit status, 0 to 255; meaningless when Signal is set.
 	Code int
-	// Signal is what killed the process, 0 when it ended by itself.
+	// Signal is the signal that killed the process; 0 if the process ended by itself.
 	Signal     syscall.Signal
 	CoreDumped bool
 	// At is when the end was noticed.

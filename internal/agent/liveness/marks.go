@@ -8,9 +8,8 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Marks returns the marks that living processes bear, as far as this process may see what they were started with. A
-// process that was started without the environment of who started it bears none. It reads something of every process on
-// the host.
+// Marks returns the marks in the environments of living processes, as far as this process may read them. A process
+// without its parent's environment has no mark. Marks reads a file of every process on the host.
 func Marks(proc procfs.FS) (map[string]bool, error) {
 	pids, err := proc.PIDs()
 	if err != nil {
@@ -20,7 +19,7 @@ func Marks(proc procfs.FS) (map[string]bool, error) {
 	for _, pid := range pids {
 		environ, err := proc.Environ(pid)
 		if err != nil {
-			continue // it has just ended, or is another user's and none of ours
+			continue // the process has just ended, or belongs to another user and not to drover
 		}
 		for _, variable := range environ {
 			if mark, ok := strings.CutPrefix(variable, launch.MarkVariable+"="); ok {

@@ -12,13 +12,13 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// finished is an end and those who wait for it.
+// finished is the end of a target, with the watches that wait for it.
 type finished struct {
 	exit    Exit
 	watches map[*watch]struct{}
 }
 
-// tell calls everybody who waits for an end. w.mu must not be held: a callback may ask the watcher.
+// tell calls all watches. w.mu must not be held, because a callback may call the watcher.
 func (e finished) tell() {
 	for one := range e.watches {
 		one.mu.Lock()
@@ -30,10 +30,10 @@ func (e finished) tell() {
 	}
 }
 
-// ended deals with a target whose handle says so.
+// ended handles a target whose pidfd reports its end.
 func (w *Watcher) ended(token uint64, now time.Time) { w.end(token, now).tell() }
 
-// end ends a target whose handle says so. It is empty while the exit status may still become known.
+// end ends a target whose pidfd reports its end. The result is empty while the exit status may still become known.
 func (w *Watcher) end(token uint64, now time.Time) finished {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,7 +46,7 @@ func (w *Watcher) end(token uint64, now time.Time) finished {
 		t.ended = now
 	}
 	exit, settled := w.settle(t, now)
-	// Some kernels say so too early when a thread replaces the program. A status that could be taken is proof enough.
+	// Some kernels report the end too early when a thread replaces the program. An exit status is sufficient proof.
 	if fresh && !exit.Known && w.fs.Same(t.id) {
 		t.ended = time.Time{}
 		return finished{}
@@ -54,7 +54,7 @@ func (w *Watcher) end(token uint64, now time.Time) finished {
 	if settled {
 		return w.finish(t, exit)
 	}
-	// From now on only being reaped wakes us; the end itself would do so for ever.
+	// From now on only the reap wakes the loop: the end itself would wake it for ever.
 	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, t.fd, event(0, t.token)); err != nil {
 		return w.finish(t, exit)
 	}
@@ -62,8 +62,8 @@ func (w *Watcher) end(token uint64, now time.Time) finished {
 	return finished{}
 }
 
-// endTimed deals with the targets that no handle tells of: those whose exit status was awaited for long enough and, if
-// poll is set, those without a handle.
+// endTimed handles the targets without an event: those that waited long enough for their exit status and, if poll is
+// set, those without a pidfd.
 func (w *Watcher) endTimed(now time.Time, poll bool) {
 	for _, e := range w.timedEndings(now, poll) {
 		e.tell()
@@ -87,7 +87,8 @@ func (w *Watcher) timedEndings(now time.Time, poll bool) (all []finished) {
 	return all
 }
 
-// settle finds out how a target ended, and reports false when that may still become known. w.mu is held.
+// settle finds out how a target ended. It reports false while the exit status may still become known. The caller holds
+// w.mu.
 func (w *Watcher) settle(t *target, now time.Time) (Exit, bool) {
 	unknown := Exit{At: t.ended}
 	if t.fd < 0 {
@@ -114,14 +115,14 @@ func (w *Watcher) settle(t *target, now time.Time) (Exit, bool) {
 	case err == nil:
 		return exitOf(status, t.ended), true
 	case errors.Is(err, syscall.EAGAIN):
-		// Its parent, or for our own child a tracer, has not reaped it yet.
+		// Its parent has not reaped it yet, or a tracer has not, if it is our own child.
 		return unknown, now.Sub(t.ended) >= settleTime
 	default:
 		return unknown, true
 	}
 }
 
-// finish forgets a target that has ended. w.mu is held.
+// finish drops a target that has ended. The caller holds w.mu.
 func (w *Watcher) finish(t *target, exit Exit) finished {
 	w.remove(t)
 	w.recent.put(t.id, exit)
@@ -150,8 +151,8 @@ func (w *Watcher) Exited(id procfs.Identity) (Exit, bool) {
 	return exit, true
 }
 
-// reapZombie takes the exit status of a child that has ended. w.mu is held: nobody else takes it in between, so that
-// the pid stays the child's.
+// reapZombie reaps a child that has ended. The caller holds w.mu, so nobody else can reap the child, and the pid stays
+// valid.
 func (w *Watcher) reapZombie(id procfs.Identity) (syscall.WaitStatus, bool) {
 	boot, err := w.fs.BootID()
 	if err != nil || boot != id.BootID {
@@ -165,7 +166,7 @@ func (w *Watcher) reapZombie(id procfs.Identity) (syscall.WaitStatus, bool) {
 	return status, err == nil
 }
 
-// reapOrphans takes the exit status of every ended orphan and reports whether there was one.
+// reapOrphans reaps every ended orphan and reports whether there was one.
 func (w *Watcher) reapOrphans(now time.Time) bool {
 	pids, err := w.fs.OwnChildren()
 	if err != nil {
@@ -185,7 +186,7 @@ func (w *Watcher) reapOrphans(now time.Time) bool {
 	watched := w.watched()
 	found := false
 	for _, pid := range pids {
-		// With a thousand daemons for children, a look at each would hold up the news of every death for milliseconds.
+		// With a thousand daemons as children, a look at each would delay the news of every death by milliseconds.
 		if !watched[pid] {
 			found = w.reapOrphan(boot, pid, session, now) || found
 		}
@@ -193,8 +194,8 @@ func (w *Watcher) reapOrphans(now time.Time) bool {
 	return found
 }
 
-// watched returns the pids of the targets that are not known to have ended: each is still its target's, and no
-// orphan's.
+// watched returns the pids of the targets that are not known to have ended: such a pid still belongs to its target,
+// and not to an orphan.
 func (w *Watcher) watched() map[int]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -218,7 +219,7 @@ func (w *Watcher) reapOrphan(boot string, pid, session int, now time.Time) bool 
 	if w.targets[id] != nil {
 		return false
 	}
-	// A zombie keeps its pid until somebody reaps it, and while w.mu is held nobody else does.
+	// A zombie keeps its pid until it is reaped, and nobody else reaps it while w.mu is held.
 	status, err := pidfd.ReapPID(pid)
 	if err != nil {
 		return false

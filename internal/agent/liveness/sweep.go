@@ -14,15 +14,15 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// sweep looks for the members of a tree among all processes. It remembers those it has seen, because a descendant can
-// be told only while its parent lives.
+// sweep looks for the members of a tree among all processes. It remembers the members that it has seen, because a
+// descendant is recognisable only while its parent lives.
 type sweep struct {
 	proc    procfs.FS
 	tree    Tree
 	boot    string
 	members map[int]procfs.Identity
-	// asked are the processes whose owner was asked for, and whether they are spared; spares says that one is: then no
-	// group is ended as a whole.
+	// asked says for each process whether it is spared. spares says that at least one is: then no group is killed as a
+	// whole.
 	asked  map[procfs.Identity]bool
 	spares bool
 }
@@ -31,7 +31,7 @@ func newSweep(proc procfs.FS, t Tree) *sweep {
 	return &sweep{proc: proc, tree: t, members: map[int]procfs.Identity{}, asked: map[procfs.Identity]bool{}}
 }
 
-// find returns the live members, by ascending pid, without those that are spared.
+// find returns the live members by ascending pid, without spared processes.
 func (s *sweep) find() (alive []procfs.Identity, err error) {
 	if s.boot, err = s.proc.BootID(); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (s *sweep) find() (alive []procfs.Identity, err error) {
 	return s.withoutSpared(alive, all), nil
 }
 
-// grouped returns who is in the groups.
+// grouped returns the pids in the groups.
 func (s *sweep) grouped() (pids []int, err error) {
 	for _, g := range s.tree.Groups {
 		more, err := g.PIDs()
@@ -84,13 +84,13 @@ func (s *sweep) grouped() (pids []int, err error) {
 	return pids, nil
 }
 
-// same reports whether a process is still the one that it was.
+// same reports whether a pid still belongs to the same process.
 func (s *sweep) same(all map[int]procfs.Stat, id procfs.Identity) bool {
 	st, ok := all[id.PID]
 	return ok && s.boot == id.BootID && st.StartTicks == id.StartTicks
 }
 
-// search makes members of whoever can be told to belong to the tree by what /proc shows.
+// search adds every process that /proc shows to belong to the tree.
 func (s *sweep) search(all map[int]procfs.Stat) error {
 	root := s.tree.Root
 	if _, taken := all[root.PID]; !taken && root.PID > 1 && s.boot == root.BootID {
@@ -104,7 +104,7 @@ func (s *sweep) search(all map[int]procfs.Stat) error {
 	return s.grow(all)
 }
 
-// withoutSpared takes out who is spared, with all descendants and the sessions that these lead.
+// withoutSpared removes the spared processes, with their descendants and the sessions that those lead.
 func (s *sweep) withoutSpared(alive []procfs.Identity, all map[int]procfs.Stat) []procfs.Identity {
 	s.ask(alive)
 	if !s.spares {
@@ -145,7 +145,8 @@ func (s *sweep) ask(alive []procfs.Identity) {
 	}
 }
 
-// look returns all processes that could be members: not this one, so that nothing is found through it either.
+// look returns all processes that can be members. It leaves out this process, so that its children are not found
+// through it.
 func (s *sweep) look(grouped []int) (map[int]procfs.Stat, error) {
 	pids, err := s.candidates(grouped)
 	if err != nil {
@@ -180,8 +181,8 @@ func (s *sweep) candidates(grouped []int) ([]int, error) {
 	return pids, nil
 }
 
-// orphans makes members of those who are still in the session or the process group that the root, now gone, was the
-// leader of: as long as anybody is, the kernel gives the number to no other process.
+// orphans adds the processes in the session or the process group of the root, which is gone. While such a process
+// lives, the kernel does not reuse the root's pid.
 func (s *sweep) orphans(all map[int]procfs.Stat) {
 	root := s.tree.Root
 	for _, st := range all {
@@ -191,7 +192,7 @@ func (s *sweep) orphans(all map[int]procfs.Stat) {
 	}
 }
 
-// grow makes members of the children of members and of the sessions that members lead, until there are no more.
+// grow adds the children of members and the sessions that members lead, until there are no more.
 func (s *sweep) grow(all map[int]procfs.Stat) error {
 	ownSession, err := unix.Getsid(0)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Signal sends sig to the process that id names, and to no other: the signal goes through a handle that is proven to be
-// the process once it is held. The error is ErrGone when the process is not alive, else the kernel's.
+// Signal sends sig to exactly the process id: it sends through a pidfd, and verifies the process after it has the
+// pidfd. The error is ErrGone if the process is not alive, else the kernel's error.
 func Signal(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
 	err := pidfd.Signal(id.PID, sig, func() bool { return proc.Same(id) })
 	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, pidfd.ErrStranger) {
@@ -32,7 +32,7 @@ func Signal(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
 type Tree struct {
 	// Root is the process itself, which may have ended; zero when there is none.
 	Root procfs.Identity
-	// Noted are processes that were seen to belong to the tree earlier. Those that have ended since do not count.
+	// Noted are earlier members of the tree. Those that have ended since do not count.
 	Noted []procfs.Identity
 	// Groups are the control groups that it and its commands were started in.
 	Groups []*cgroup.Group
@@ -48,25 +48,25 @@ type Tree struct {
 // Member is one process of a tree.
 type Member struct {
 	procfs.Identity
-	// Command is its command line, shortened; its short name where it has none.
+	// Command is the command line, shortened, or the short name if there is no command line.
 	Command string
 }
 
-// How far apart the looks at a tree are while it ends.
+// The pauses between looks at a tree that is ending.
 const (
 	firstSweep = time.Millisecond
 	lastSweep  = 50 * time.Millisecond
 )
 
-// Members returns the live processes of the tree, by ascending pid, without those that are spared.
+// Members returns the live processes of the tree by ascending pid, without spared processes.
 func (t Tree) Members(proc procfs.FS) ([]procfs.Identity, error) { return newSweep(proc, t).find() }
 
-// EndTree ends the whole tree. With a grace it first sends SIGTERM, and SIGCONT so that stopped processes hear of it,
-// and waits so long. Then it sends SIGKILL: to the groups first, which nothing can escape, then, again and again, to
-// whatever is found to descend from the root, to be in a session that a member leads, or to carry the mark. It blocks
-// until a look finds nothing or ctx ends; the error then lists the pids that are left. ended are the members that were
-// found but the root, by ascending pid. Without groups a process that forks faster than /proc can be read may be
-// missed. This process and what descends from it otherwise are never touched.
+// EndTree ends the whole tree. With a grace it first sends SIGTERM, and SIGCONT so that stopped processes receive it,
+// and waits for the grace. Then it sends SIGKILL: first to the groups, from which no process can escape. After that it
+// kills, repeatedly, every descendant of the root, every process in a session that a member leads, and every process
+// with the mark. It blocks until a look finds no process or ctx ends; the error then lists the remaining pids. ended
+// are the members that it found, without the root, by ascending pid. Without groups it can miss a process that forks
+// faster than /proc can be read. It never touches this process or other descendants of this process.
 func EndTree(ctx context.Context, proc procfs.FS, t Tree, grace time.Duration) (ended []Member, left []int, err error) {
 	e := &ending{sweep: newSweep(proc, t), seen: map[procfs.Identity]string{}}
 	found, err := e.find()
@@ -85,16 +85,16 @@ func EndTree(ctx context.Context, proc procfs.FS, t Tree, grace time.Duration) (
 	return ended, left, err
 }
 
-// ending is one end of a tree: it remembers who was found.
+// ending is the end of one tree: it remembers the members that it found.
 type ending struct {
 	*sweep
 	seen map[procfs.Identity]string
 }
 
-// maxCommand is how much of a command line is kept, in bytes.
+// maxCommand is how much of a command line drover keeps, in bytes.
 const maxCommand = 80
 
-// find is sweep.find, and notes what the members are called while they live.
+// find is sweep.find that also records the command lines of the members while they live.
 func (e *ending) find() ([]procfs.Identity, error) {
 	found, err := e.sweep.find()
 	for _, id := range found {
@@ -115,8 +115,8 @@ func (e *ending) find() ([]procfs.Identity, error) {
 	return found, err
 }
 
-// terminate asks every member once to end, those included that appear meanwhile, and returns who is left after the
-// grace.
+// terminate sends SIGTERM to every member once, also to members that appear meanwhile. It returns the members that are
+// left after the grace.
 func (e *ending) terminate(ctx context.Context, found []procfs.Identity,
 	grace time.Duration,
 ) ([]procfs.Identity, error) {
@@ -129,7 +129,7 @@ func (e *ending) terminate(ctx context.Context, found []procfs.Identity,
 				continue
 			}
 			asked[id] = true
-			// Whom a signal cannot reach is ended by SIGKILL or told of as left.
+			// If the signal fails, SIGKILL follows, or the process is reported as left.
 			if err := Signal(e.proc, id, syscall.SIGTERM); err == nil {
 				_ = Signal(e.proc, id, syscall.SIGCONT)
 			}
@@ -142,7 +142,7 @@ func (e *ending) terminate(ctx context.Context, found []procfs.Identity,
 	}
 }
 
-// kill ends every member, and returns the pids of those that are left when ctx ends.
+// kill kills every member, and returns the pids that are left when ctx ends.
 func (e *ending) kill(ctx context.Context) (left []int, err error) {
 	var problem error
 	if !e.spares {

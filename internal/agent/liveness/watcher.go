@@ -26,46 +26,48 @@ import (
 var ErrGone = errors.New("the process has ended")
 
 const (
-	// pollEvery is how often a process is looked at that no handle could be had on.
+	// pollEvery is how often the watcher polls a process without a pidfd.
 	pollEvery = time.Second
-	// settleTime is how long a death may wait for the parent to reap, which is when its exit status can be read.
+	// settleTime is how long the report of a death may wait for the parent to reap: only then is the exit status
+	// readable.
 	settleTime = 100 * time.Millisecond
-	// reapEvery is the least time between two looks for orphans, when many end at once.
+	// reapEvery is the least time between two looks for orphans, if many end at once.
 	reapEvery = 20 * time.Millisecond
 )
 
 // wakeToken is the epoll token of the descriptor that wakes the loop; targets count from 1.
 const wakeToken = 0
 
-// Watcher watches processes. At rest it sleeps: nothing in it is woken by time, unless a process had to be polled.
+// Watcher watches processes. No timer wakes it at rest, unless it must poll a process.
 type Watcher struct {
 	fs    procfs.FS
 	log   *slog.Logger
 	epoll int
 	wake  int // an eventfd
-	// open is pidfd.Open; tellsExit whether the kernel keeps the exit status of those that are no children.
+	// open is pidfd.Open. tellsExit says that the kernel keeps the exit status of processes that are not children.
 	open      func(pid int) (int, error)
 	tellsExit bool
 
 	childDied atomic.Bool
 
-	// mu is also held while an exit status is taken, so that each is taken once, and while a target's fd is used.
+	// The watcher also holds mu while it reaps, so that it reads each exit status once, and while it uses a target's
+	// fd.
 	mu      sync.Mutex
 	closed  bool
 	next    uint64
 	targets map[procfs.Identity]*target
 	tokens  map[uint64]*target
-	timed   map[*target]struct{} // those that have to be looked at again by time
+	timed   map[*target]struct{} // the targets that a timer must check
 	recent  *exitCache
 }
 
-// target is one process and everybody who wants to hear of its end.
+// target is one process with all its watches.
 type target struct {
 	id      procfs.Identity
 	token   uint64
-	fd      int // -1 when it is polled
+	fd      int // -1 if polled
 	watches map[*watch]struct{}
-	ended   time.Time // when its end was noticed; zero while it lives
+	ended   time.Time // when the watcher noticed the end; zero while the process lives
 }
 
 type watch struct {
@@ -74,7 +76,7 @@ type watch struct {
 	fn   func(Exit)
 }
 
-// New makes a watcher. Nothing happens until Run, which also gives its descriptors back.
+// New makes a watcher. It does nothing until Run, which also closes its descriptors.
 func New(fs procfs.FS, log *slog.Logger) (*Watcher, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -102,12 +104,12 @@ func New(fs procfs.FS, log *slog.Logger) (*Watcher, error) {
 	}, nil
 }
 
-// Run watches until ctx ends, and then drops all watches without a word. It may be called once.
+// Run watches until ctx ends, and then drops all watches without calling them. Call it only once.
 //
-// It reaps the children of this process that are watched, and those orphans that came to it as the subreaper. To tell
-// an orphan from a child that somebody else in this process waits for, such as os/exec, it goes by the session: every
-// command is started in a session of its own (package launch), which nothing can leave for ours; whatever was started
-// in our own session is left to whoever started it.
+// It reaps the watched children of this process, and the orphans that it got as the subreaper. Other code in this
+// process, such as os/exec, waits for its own children. Run tells orphans from those by the session: every command
+// starts in a session of its own (package launch) and cannot enter ours. A process that was started in our own session
+// is left to the code that started it.
 func (w *Watcher) Run(ctx context.Context) error {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -138,8 +140,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 func (w *Watcher) loop(ctx context.Context) error {
 	events := make([]unix.EpollEvent, 128)
 	var lastReap, lastPoll time.Time
-	reapDue := true // orphans that came before Run
-	// Asked right before each sleep: the call that is to wake this loop at the end of ctx may be drained with another
+	reapDue := true // for orphans from before Run
+	// Check right before each sleep: the loop may have drained the wake-up at the end of ctx together with another
 	// one.
 	for ctx.Err() == nil {
 		n, err := unix.EpollWait(w.epoll, events, w.timeout(reapDue, lastReap, lastPoll))
@@ -161,7 +163,7 @@ func (w *Watcher) loop(ctx context.Context) error {
 		w.endTimed(now, poll)
 		reapDue = w.childDied.Swap(false) || reapDue
 		if reapDue && now.Sub(lastReap) >= reapEvery {
-			// Again if there was anything: a look at one's children may miss some while others end.
+			// Repeat if there was an orphan: a list of children may lack some while others end.
 			reapDue = w.reapOrphans(now)
 			lastReap = now
 		}
@@ -170,9 +172,9 @@ func (w *Watcher) loop(ctx context.Context) error {
 }
 
 // Watch calls fn exactly once when the process has ended, from the goroutine of Run; fn must not block and must not
-// call stop. After stop has returned fn is not running and never will be. Several may watch the same process. If the
-// process is a child of this one, watching it means that it is reaped here. The error is ErrGone when it is not alive
-// now; Exited may then know more.
+// call stop. After stop has returned, fn is not running and never runs again. Several callers may watch the same
+// process. If the process is a child of this one, the watcher reaps it. The error is ErrGone if the process is not
+// alive now; Exited may then know more.
 func (w *Watcher) Watch(id procfs.Identity, fn func(Exit)) (stop func(), err error) {
 	if id.PID <= 1 {
 		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, ErrGone)
@@ -201,20 +203,20 @@ func (w *Watcher) Watch(id procfs.Identity, fn func(Exit)) (stop func(), err err
 		delete(t.watches, one)
 		if len(t.watches) == 0 && w.targets[id] == t {
 			w.remove(t)
-			// If it has just ended, it is an orphan like any other now.
+			// If the process has just ended, it is now an orphan like any other.
 			w.childDied.Store(true)
 			w.interruptLocked()
 		}
 	}, nil
 }
 
-// add opens a handle on a process that is not watched yet. w.mu is held.
+// add opens a pidfd for a process that is not watched yet. The caller holds w.mu.
 func (w *Watcher) add(id procfs.Identity) (*target, error) {
 	fd, err := w.open(id.PID)
 	if err != nil {
 		fd = -1
 	}
-	// Only now: a process that is alive with a handle held is the one that the handle is on.
+	// Verify only now: if the process is alive while the pidfd is open, the pidfd belongs to that process.
 	if !w.fs.Same(id) {
 		if fd >= 0 {
 			unix.Close(fd) //nolint:errcheck // nothing was written
@@ -230,7 +232,7 @@ func (w *Watcher) add(id procfs.Identity) (*target, error) {
 		}
 	}
 	if t.fd < 0 {
-		// No pidfds here, or none left: late notice is better than none.
+		// pidfds are not available, or no descriptor is left: late news is better than none.
 		w.log.Warn("cannot watch pidfd, polling process", "pid", id.PID, "error", err)
 		w.timed[t] = struct{}{}
 		w.interruptLocked()
@@ -239,18 +241,18 @@ func (w *Watcher) add(id procfs.Identity) (*target, error) {
 	return t, nil
 }
 
-// remove forgets a target. w.mu is held.
+// remove drops a target. The caller holds w.mu.
 func (w *Watcher) remove(t *target) {
 	delete(w.targets, t.id)
 	delete(w.tokens, t.token)
 	delete(w.timed, t)
 	if t.fd >= 0 {
-		unix.Close(t.fd) //nolint:errcheck // takes it off the epoll set too
+		unix.Close(t.fd) //nolint:errcheck // this also removes it from the epoll set
 		t.fd = -1
 	}
 }
 
-// interrupt makes the loop look around.
+// interrupt wakes the loop.
 func (w *Watcher) interrupt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -259,7 +261,7 @@ func (w *Watcher) interrupt() {
 
 func (w *Watcher) interruptLocked() {
 	if !w.closed {
-		_, _ = unix.Write(w.wake, binary.NativeEndian.AppendUint64(nil, 1)) // fails only when it is due to wake anyway
+		_, _ = unix.Write(w.wake, binary.NativeEndian.AppendUint64(nil, 1)) // fails only if a wake-up is pending
 	}
 }
 
@@ -279,7 +281,7 @@ func (w *Watcher) close() {
 	unix.Close(w.epoll) //nolint:errcheck // nothing was written
 }
 
-// timeout is what to hand to epoll_wait, in milliseconds, -1 for no end.
+// timeout is the timeout for epoll_wait in milliseconds; -1 is no timeout.
 func (w *Watcher) timeout(reapDue bool, lastReap, lastPoll time.Time) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -302,11 +304,11 @@ func (w *Watcher) timeout(reapDue bool, lastReap, lastPoll time.Time) int {
 	if until.IsZero() {
 		return -1
 	}
-	// Upwards, so that it is not woken a moment too early again and again.
+	// Round up, so that the loop does not wake too early again and again.
 	return int((max(time.Until(until), 0) + time.Millisecond - 1) / time.Millisecond)
 }
 
-// The kernel's 64 bits of user data are two fields of 32 in x/sys.
+// x/sys splits the kernel's 64 bits of user data into two fields of 32.
 func event(mask uint32, token uint64) *unix.EpollEvent {
 	//nolint:gosec // bit patterns
 	return &unix.EpollEvent{Events: mask, Fd: int32(uint32(token)), Pad: int32(uint32(token >> 32))}

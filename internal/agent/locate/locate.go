@@ -27,16 +27,17 @@ type Query struct {
 	ProcName string
 	// PIDPath is the absolute path of the pid file or of the directory that it is in; empty to look by name.
 	PIDPath string
-	// Account is whom it runs as, and so whose processes are meant. That of root, the zero value, stands for everybody.
+	// Account is the account of the process; only its processes count. With the zero value, root, the processes of all
+	// accounts count.
 	Account launch.Account
-	// Visit opens what is at PIDPath; nil is trail.Plain.
+	// Visit opens the file at PIDPath; nil is trail.Plain.
 	Visit trail.Visit
 	// SetupPath is the absolute directory that the process is installed in.
 	SetupPath string
-	// Count asks for Matches to be counted although there is a pid file, which is a look at every process of the host.
+	// Count asks for a count of Matches even if there is a pid file, which costs a look at every process of the host.
 	Count bool
-	// Other reports whether a process is somebody else's: it is not found by name. Own reports whether one was started
-	// for this one: it is found before any other. Either may be nil.
+	// Other reports whether a process belongs to others: it is not found by name. Own reports whether a process was
+	// started for this spec: it is found before any other. Either may be nil.
 	Other, Own func(procfs.Identity) bool
 }
 
@@ -50,11 +51,11 @@ type Found struct {
 	Resolved string
 	// Matches is how many live processes there are of that name, below SetupPath or in the pid file; 1 if not counted.
 	Matches int
-	// All are these, where they were counted.
+	// All are the matches, if they were counted.
 	All []Match
 }
 
-// Match is a live process that goes by the name and lives in the place.
+// Match is a live process with the right name in the right place.
 type Match struct {
 	ID procfs.Identity
 	// UID is its effective user id, Cwd its working directory; Head says that no other match has started it.
@@ -66,16 +67,16 @@ type Match struct {
 
 // Result is the outcome of a look.
 type Result struct {
-	// Found is nil when there is no such process.
+	// Found is nil if there is no such process.
 	Found *Found
-	// Note says in a caller's words why nothing was found, or what is odd; Cause is what kind of trouble that is.
+	// Note says in a caller's words why nothing was found, or what is odd. Cause is the kind of trouble.
 	Note  string
 	Cause process.CauseID
-	// Doubt says that there is one that a pid file names, and that need not be it, as the note says.
+	// Doubt says that the pid file names a process that may be another one, as the note explains.
 	Doubt bool
 }
 
-// Find looks for a process. It never blocks on what it finds at PIDPath, unless the filesystem itself does.
+// Find looks for a process. It never blocks on the file at PIDPath, unless the filesystem itself hangs.
 func Find(proc procfs.FS, q Query) Result {
 	if q.ProcName == "" {
 		return Result{Note: "proc_name is empty"}
@@ -111,9 +112,9 @@ func (q Query) visit(path string, do func(*trail.Trail) error) error {
 	return q.Visit(path, do)
 }
 
-// isDirectory reports whether the pid file is in the directory that is named.
+// isDirectory reports whether PIDPath names a directory with the pid file.
 func (q Query) isDirectory() (is bool) {
-	_ = q.visit(q.PIDPath, func(way *trail.Trail) error { // what is wrong the look at the file tells
+	_ = q.visit(q.PIDPath, func(way *trail.Trail) error { // readPIDFile reports the error
 		is = way.IsDir()
 		return nil
 	})
@@ -128,7 +129,7 @@ func result(found *Found, err error) Result {
 	return Result{Found: found}
 }
 
-// unreadable is the result where a pid file is missing or holds no pid.
+// unreadable is the result for a pid file that is missing or has no pid in it.
 func unreadable(path string, err error) Result {
 	r := Result{Note: fmt.Sprintf("pid file %s %s", path, err), Cause: process.CauseOddPIDFile}
 	if errors.Is(err, errNoFile) {
@@ -137,8 +138,8 @@ func unreadable(path string, err error) Result {
 	return r
 }
 
-// byName finds, of the matching processes that were not started by another one of them, the newest that was started for
-// this process, or else the oldest.
+// byName finds the process among the matches that no other match has started: the newest that was started for this
+// process, or else the oldest.
 func (q Query) byName(proc procfs.FS) Result {
 	all, err := q.search(proc)
 	if err != nil {
@@ -168,7 +169,7 @@ func (q Query) byName(proc procfs.FS) Result {
 	return r
 }
 
-// search looks at every process of the host, but for those that are somebody else's.
+// search looks at every process of the host, without the processes that belong to others.
 func (q Query) search(proc procfs.FS) ([]Match, error) {
 	pids, err := proc.PIDs()
 	if err != nil {
@@ -190,7 +191,7 @@ func (q Query) search(proc procfs.FS) ([]Match, error) {
 		if err != nil || info.Zombie() || !q.matches(info, targets) || !livesIn(info, places) {
 			continue
 		}
-		// What runs in a container goes by the names of another filesystem.
+		// In a container, a path belongs to another filesystem.
 		if theirs := proc.PIDNamespace(pid); theirs != namespace && theirs != "" && namespace != "" {
 			continue
 		}
@@ -205,7 +206,7 @@ func (q Query) search(proc procfs.FS) ([]Match, error) {
 	return q.withoutOthers(found), nil
 }
 
-// withoutOthers takes out who is somebody else's, with what these have started.
+// withoutOthers removes the processes that belong to others, with their descendants.
 func (q Query) withoutOthers(found []Match) []Match {
 	if q.Other == nil {
 		return found
@@ -225,7 +226,8 @@ func (q Query) withoutOthers(found []Match) []Match {
 	return slices.DeleteFunc(found, func(m Match) bool { return others[m.ID.PID] })
 }
 
-// livesIn reports whether the executable or the script is below one of the places, or the process works in one.
+// livesIn reports whether the executable or the script is below one of the places, or the working directory is one of
+// them.
 func livesIn(info procfs.Info, places []string) bool {
 	files := []string{executable(info)}
 	if len(info.Args) > 0 {
@@ -241,21 +243,21 @@ func livesIn(info procfs.Info, places []string) bool {
 	})
 }
 
-// matches is MatchName, and for a program that was started by what a link points to also the link's own name, if the
-// link is where the program is installed. targets is linkTargets.
+// matches is MatchName. It also accepts a program that was started through a link with that name, if the link is where
+// the program is installed. targets is linkTargets.
 func (q Query) matches(info procfs.Info, targets func() []string) bool {
 	if MatchName(info, q.ProcName) {
 		return true
 	}
 	exe := executable(info)
-	// A program that was called by another name, such as one of many in one file, is not this one.
+	// If the program was called by another name, such as one of many names for one file, it is another program.
 	if info.Kernel || exe == "" || len(info.Args) == 0 || path.Base(info.Args[0]) != path.Base(exe) {
 		return false
 	}
 	return slices.Contains(targets(), exe)
 }
 
-// linkTargets returns the files that the name leads to where the program is installed.
+// linkTargets returns the targets of links with the name where the program is installed.
 func (q Query) linkTargets() []string {
 	var targets []string
 	for _, dir := range []string{"", "bin", "sbin"} {
@@ -266,7 +268,7 @@ func (q Query) linkTargets() []string {
 	return targets
 }
 
-// calledBy names a process to people.
+// calledBy is the name of a process for people.
 func calledBy(info procfs.Info) string {
 	if exe := executable(info); exe != "" {
 		return path.Base(exe)

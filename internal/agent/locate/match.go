@@ -8,13 +8,13 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// commLength is how much of a name the kernel keeps.
+// commLength is the longest name that the kernel keeps, in bytes.
 const commLength = 15
 
-// MatchName reports whether a process goes by name, the base name of an executable or script. What proves it is, in
-// this order: the executable; the first argument; the script that an interpreter runs; and the kernel's short name,
-// which counts where it is the whole name, and where it is the first 15 bytes of it unless one of the others begins
-// alike and goes on differently. Threads of the kernel go by no name.
+// MatchName reports whether a process has this name, the base name of an executable or script. It checks, in this
+// order, the executable, the first argument, the script of an interpreter, and the kernel's short name. The short name
+// counts if it equals name. A short name of 15 bytes counts if name begins with it, unless one of the others also
+// begins with it. A kernel thread never matches.
 func MatchName(info procfs.Info, name string) bool {
 	if name == "" || info.Kernel {
 		return false
@@ -31,7 +31,7 @@ func MatchName(info procfs.Info, name string) bool {
 	})
 }
 
-// namesOf returns what a process is called by everything but its short name.
+// namesOf returns the names of a process except its short name.
 func namesOf(info procfs.Info) []string {
 	var names []string
 	add := func(file string) {
@@ -47,7 +47,7 @@ func namesOf(info procfs.Info) []string {
 	first := info.Args[0]
 	word, _, titled := strings.Cut(first, " ")
 	if titled && path.Base(first) == path.Base(exe) {
-		word = first // a blank in the name of the file
+		word = first // the blank is part of the file name
 	}
 	// "-bash" is a login shell; "nginx: master process" and "/usr/bin/redis-server *:6379" are titles.
 	add(word)
@@ -62,17 +62,17 @@ func namesOf(info procfs.Info) []string {
 	return names
 }
 
-// executable is the file without the kernel's note that it was replaced, as an upgrade does.
+// executable is the file without the kernel's note that the file was replaced, as by an upgrade.
 func executable(info procfs.Info) string { return strings.TrimSuffix(info.Exe, " (deleted)") }
 
-// interpreter says how a program names the script that it runs.
+// interpreter describes how a program takes the script that it runs.
 type interpreter struct {
-	// prefix is set where a version may follow the name, as in python3.11.
+	// prefix says that a version may follow the name, as in python3.11.
 	name   string
 	prefix bool
-	// valued are the options whose value is the next argument; none are those after which there is no script.
+	// valued are the options whose value is the next argument. After an option in none there is no script.
 	valued, none []string
-	// naming is the option whose value is what is run.
+	// naming is the option whose value is the script.
 	naming string
 }
 
@@ -103,7 +103,7 @@ func interpreters() []interpreter {
 	}
 }
 
-// scriptOf returns what a program named runner runs by its arguments, empty if it is no interpreter or runs no file.
+// scriptOf returns the script that a program named runner runs; empty if runner is not an interpreter or runs no file.
 func scriptOf(runner string, args []string) string {
 	all := interpreters()
 	i := slices.IndexFunc(all, func(in interpreter) bool {

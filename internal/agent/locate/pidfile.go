@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	// readAhead is how much of a pid file is looked at, in bytes.
+	// readAhead is how much of a pid file drover reads, in bytes.
 	readAhead = 4096
-	// maxPID is beyond what any kernel hands out.
+	// maxPID is above every pid of every kernel.
 	maxPID = 1 << 30
-	// readTries is how often a file is read that is replaced or rewritten at the same time.
+	// readTries is how often drover reads a file that is being replaced or rewritten.
 	readTries = 5
-	// maxEntries is how many names of a directory are looked at.
+	// maxEntries is how many names of a directory drover reads.
 	maxEntries = 4096
 )
 
-// errNoFile says that there is no file, as opposed to one that says nothing useful.
+// errNoFile says that the file does not exist; a useless file has other errors.
 var errNoFile = errors.New("does not exist")
 
-// pidFile is what a pid file says.
+// pidFile is the content of a pid file.
 type pidFile struct {
 	path    string
 	pid     int
 	written time.Time
-	// trail is how it was come to: it is closed.
+	// trail is how the file was reached; it is closed.
 	trail *trail.Trail
 }
 
-// readPIDFile returns the number that a pid file begins with. It never blocks on what is no file, and never believes a
-// file that changes under its eyes. Errors say what is wrong in words that follow "pid file PATH".
+// readPIDFile returns the number at the start of a pid file. It never blocks on a special file, and rejects a file
+// that changes during the read. The error texts follow "pid file PATH".
 func (q Query) readPIDFile(path string) (file pidFile, err error) {
 	for range readTries {
 		var text string
@@ -73,7 +73,7 @@ func readStable(way *trail.Trail, path string) (file pidFile, text string, err e
 	if err != nil {
 		return pidFile{}, "", plain(err)
 	}
-	defer f.Close() //nolint:errcheck // opened for reading only
+	defer f.Close() //nolint:errcheck // opened only for reading
 	before, err := f.Stat()
 	if err != nil {
 		return pidFile{}, "", plain(err)
@@ -95,14 +95,14 @@ func readStable(way *trail.Trail, path string) (file pidFile, text string, err e
 	return pidFile{written: after.ModTime(), trail: way}, string(buf[:n]), nil
 }
 
-// plain takes the path off an error: the caller names it.
+// plain removes the path from an error, because the caller names it.
 func plain(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoFile
 	}
 	path, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
-		return err // in our own words
+		return err // it is one of ours
 	}
 	if errors.Is(path.Err, syscall.ENOTDIR) {
 		return errNoFile
@@ -110,7 +110,7 @@ func plain(err error) error {
 	return fmt.Errorf("cannot be read: %w", path.Err)
 }
 
-// parsePID reads the first word. Programs pad it with blanks or NULs, and some write more lines behind it.
+// parsePID parses the first word. Programs pad it with blanks or NULs, and some add more lines.
 func parsePID(text string) (int, error) {
 	words := strings.FieldsFunc(text, func(r rune) bool {
 		return r == 0 || strings.ContainsRune(" \t\r\n\v\f\uFEFF", r)
@@ -121,7 +121,7 @@ func parsePID(text string) (int, error) {
 	word := words[0]
 	digits := strings.TrimPrefix(word, "-")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return 0, errors.New("does not begin with a number") // which is all that may be said of what it holds
+		return 0, errors.New("does not begin with a number") // the error must not reveal the contents
 	}
 	pid, err := strconv.Atoi(word)
 	if err != nil || pid <= 1 || pid > maxPID {
@@ -130,8 +130,7 @@ func parsePID(text string) (int, error) {
 	return pid, nil
 }
 
-// check proves that the process in a pid file is one that goes by the name that is asked for. Errors are whole
-// sentences.
+// check verifies that the process in a pid file has the name of the query. The errors are whole sentences.
 func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	if file.pid == os.Getpid() {
 		return nil, fmt.Errorf("pid file %s holds %d, which is drover itself", file.path, file.pid)
@@ -160,8 +159,8 @@ func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	return &Found{ID: id, PIDFile: file.path, PIDFileTime: file.written, Resolved: file.trail.Path, Matches: 1}, nil
 }
 
-// byDirectory looks for the pid file in a directory: the one named after the process, or else the only one whose
-// process goes by the name.
+// byDirectory looks for the pid file in a directory: the file named after the process, or else the only file whose
+// process has the name.
 func (q Query) byDirectory(proc procfs.FS) Result {
 	named := filepath.Join(q.PIDPath, q.ProcName+".pid")
 	file, err := q.readPIDFile(named)
@@ -212,8 +211,8 @@ func (q Query) pidFileNames() (names []string, err error) {
 		if err != nil {
 			return err
 		}
-		defer d.Close()                       //nolint:errcheck // opened for reading only
-		names, _ = d.Readdirnames(maxEntries) // none where it is empty
+		defer d.Close()                       //nolint:errcheck // opened only for reading
+		names, _ = d.Readdirnames(maxEntries) // no names if it is empty
 		return nil
 	})
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".pid") })

@@ -7,17 +7,17 @@ import (
 	"drover/internal/agent/trail"
 )
 
-// ambiguousError is the error for a live process of the name that need not be the one that is meant, whatever a pid
+// ambiguousError is the error for a live process with the right name that may still be another process, whatever a pid
 // file says.
 type ambiguousError struct{ text string }
 
 // Error implements error.
 func (d *ambiguousError) Error() string { return d.text }
 
-// verify returns nil if what a pid file says of a process counts: whoever can write it decides who is signalled. A
-// process that was started for this one always is it. Any other one must run as the account, and the file must be one
-// that only root and that account can replace. Root may mean anybody; the file may then also be that of the account
-// that the process runs as, which could only have itself ended.
+// verify returns nil if the pid file's claim about a process counts: the writer of that file decides which process
+// gets signals. A process that drover started for this spec always counts. Any other process must run as the account,
+// and only root and that account may be able to replace the file. If the account is root, the process may run as any
+// account. That account may own the file too, because it could only make drover end its own process.
 func (q Query) verify(id procfs.Identity, info procfs.Info, file pidFile) error {
 	if q.Own != nil && q.Own(id) {
 		return nil
@@ -48,13 +48,13 @@ func (q Query) verify(id procfs.Identity, info procfs.Info, file pidFile) error 
 	return nil
 }
 
-// runs reports whether a process runs as the account, and as nobody else that it could become again.
+// runs reports whether a process runs as the account, and can change to no other account.
 func (q Query) runs(info procfs.Info) bool {
 	account := int64(q.Account.UID)
 	return account == 0 || int64(info.Real) == account && int64(info.Saved) == account
 }
 
-// other is one of the ids of a process that is not that of the account.
+// other returns an id of a process that differs from the account.
 func other(info procfs.Info, account uint32) int {
 	if int64(info.Real) != int64(account) {
 		return info.Real

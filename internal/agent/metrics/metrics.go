@@ -36,16 +36,16 @@ type Metrics struct {
 	accepted, finished int64
 }
 
-// State is what an agent tells when somebody looks.
+// State is the state of the agent at a scrape.
 type State struct {
-	// Processes counts the known ones by state (docs/states.md); Hosted, Flapping and Unhealthy count those that are
-	// so.
+	// Processes counts the known processes by state (docs/states.md). Hosted, Flapping and Unhealthy count the
+	// processes with that property.
 	Processes                   map[string]int
 	Hosted, Flapping, Unhealthy int
 	// Waiting counts operations that wait for others on the same process.
 	Waiting int
-	// PendingBytes are those of events that the server has not acknowledged, Unwritten the events that wait for the
-	// disk, and Lost those that were lost since the start.
+	// PendingBytes is the size of the events that the server has not acknowledged. Unwritten counts the events that
+	// wait for the disk, and Lost the events that were lost since the start.
 	PendingBytes    int64
 	Unwritten, Lost int
 	// Connected is whether there is a link to the server.
@@ -182,13 +182,13 @@ func sorted(counts map[string]int) []string {
 // page is a text in the format of Prometheus.
 type page struct{ text bytes.Buffer }
 
-// family is the samples of one name.
+// family has the samples of one name.
 type family struct {
 	page *page
 	name string
 }
 
-// family begins the samples of a name.
+// family starts the samples of a name.
 func (p *page) family(name, kind, help string) family {
 	fmt.Fprintf(&p.text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 	return family{p, name}

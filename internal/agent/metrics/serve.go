@@ -17,22 +17,23 @@ import (
 
 // Bounds of the listener.
 const (
-	// callTime is how long a call may take, from its first byte to its last.
+	// callTime is the longest time for a request, from its first byte to its last.
 	callTime = 5 * time.Second
-	// maxHead is the largest head of a call, in bytes.
+	// maxHead is the largest request, in bytes.
 	maxHead = 16 << 10
-	// maxCalls is how many calls are answered at the same time; others wait.
+	// maxCalls is how many requests are answered at the same time; others wait.
 	maxCalls = 4
-	// acceptAgain is how long a listener that takes no call is left alone: it may be short of descriptors.
+	// acceptAgain is the pause after a failed accept: the process may be short of descriptors.
 	acceptAgain = time.Second
 )
 
-// Serve answers GET /metrics on a listener, which it closes, with what write writes, until ctx ends. It knows no more
-// of HTTP than Prometheus needs, one call on a connection: the server of net/http would make every agent 0.3 MB larger.
+// Serve answers GET /metrics on a listener until ctx ends, and closes the listener. write writes the page. Serve
+// supports only as much of HTTP as Prometheus needs, with one request on a connection: the server of net/http would
+// make every agent 0.3 MB larger.
 func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log *slog.Logger) error {
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	defer context.AfterFunc(ctx, func() { _ = l.Close() })() // it ends Accept
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })() // this ends Accept
 	room := make(chan struct{}, maxCalls)
 	failing := false
 	for {
@@ -52,7 +53,7 @@ func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log
 			continue
 		}
 		failing = false
-		room <- struct{}{} // each call ends by itself
+		room <- struct{}{} // blocks only until a request ends, which callTime bounds
 		calls.Go(func() {
 			defer func() { <-room }()
 			answer(ctx, conn, write, log)
@@ -60,9 +61,9 @@ func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log
 	}
 }
 
-// answer answers one call and closes the connection.
+// answer answers one request and closes the connection.
 func answer(ctx context.Context, conn net.Conn, write func(io.Writer) error, log *slog.Logger) {
-	defer conn.Close() //nolint:errcheck // the peer is gone: nothing is left to tell it
+	defer conn.Close() //nolint:errcheck // the peer is gone and needs no error
 	if err := conn.SetDeadline(time.Now().Add(callTime)); err != nil {
 		return
 	}

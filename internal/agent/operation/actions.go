@@ -2,7 +2,7 @@ package operation
 
 import "drover/internal/process"
 
-// actions has the action of each operation. process.Ops has the rest of what drover knows about an operation.
+// actions maps each operation to its code. process.Ops has the other facts about an operation.
 //
 //nolint:gochecknoglobals // a table that nothing changes
 var actions = map[process.Op]func(*session) (Result, error){

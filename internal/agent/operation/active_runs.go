@@ -6,9 +6,9 @@ import (
 	"drover/internal/process"
 )
 
-// activeRuns are the runs of what is under way, by the key of its progress. Until its end has been taken note of nobody
-// else knows that a run of it has left the process running: its output and its control group must not be dropped. The
-// zero value is empty.
+// activeRuns has the runs of everything that is under way, by the key of its progress. Until the result is recorded,
+// no other part knows whether a run left the process running. So the output and the cgroup of such a run must stay.
+// The zero value is empty.
 type activeRuns struct {
 	mu   sync.Mutex
 	runs map[string][]string
@@ -41,10 +41,11 @@ func (o *Operator) Runs() []string {
 	return all
 }
 
-// Adopt takes note of the runs of an operation that an earlier agent has left open. It may be long until that goes on.
+// Adopt keeps the runs of an operation that an earlier agent has left open. A long time may pass before that operation
+// continues.
 func (o *Operator) Adopt(item string) { o.adopt(item) }
 
-// AdoptPolicy is Adopt for what an earlier agent was doing to a process by policy.
+// AdoptPolicy is Adopt for a relaunch or an end by policy of an earlier agent.
 func (o *Operator) AdoptPolicy(id process.ID) {
 	o.adopt(relaunchKey(id))
 	o.adopt(takeDownKey(id))
@@ -60,5 +61,5 @@ func (o *Operator) adopt(key string) {
 	}
 }
 
-// Ended forgets the runs of an operation, once what came of it has been taken note of.
+// Ended forgets the runs of an operation. Call it when the result of the operation is recorded.
 func (o *Operator) Ended(item string) { o.active.drop(item) }

@@ -11,9 +11,10 @@ import (
 
 // Prober runs the commands that only ask.
 type Prober interface {
-	// Ask returns what a running process says of itself now, within seconds; nil where it says nothing.
+	// Ask asks a running process for its health and version, and returns within seconds; nil if the process gives no
+	// answer.
 	Ask(ctx context.Context, id process.ID, s probe.Subject) (health, version *process.Answer)
-	// Told returns what an instance last said of itself. It does not block.
+	// Told returns the last answers of an instance. It does not block.
 	Told(id process.ID, instance procfs.Identity) (health, version *process.Answer)
 	// Try runs a command line and returns nil when it ends with status 0 within the limit.
 	Try(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) error
@@ -21,8 +22,8 @@ type Prober interface {
 	Drop(id process.ID)
 }
 
-// ask has the running instance say its health and version by the commands of the stored spec: what a query brings along
-// is not run, because whoever may look need not be one who may run commands.
+// ask runs the health and version commands of the stored spec. It never runs commands that the query brings, because a
+// caller that may query may lack the right to run commands.
 func (n *session) ask(instance procfs.Identity, status *process.Status) {
 	rec := n.subject.Record
 	if rec == nil || !rec.Spec.Commands.Asks() || !n.MayAsk(n.id, &rec.Spec) {
@@ -35,13 +36,13 @@ func (n *session) ask(instance procfs.Identity, status *process.Status) {
 	describe(&status.Instance, status.Health, status.Version)
 }
 
-// Describe adds to an instance what it last said of itself, if it has been asked since it began. It does not block.
+// Describe adds the last answers of an instance to its description, if there are any. It does not block.
 func (o *Operator) Describe(id process.ID, instance procfs.Identity, i *process.Instance) {
 	health, version := o.Prober.Told(id, instance)
 	describe(i, health, version)
 }
 
-// describe puts answers into the words that callers know: a version that could not be had is none.
+// describe copies answers into the fields that callers know. It leaves the version empty if the command failed.
 func describe(i *process.Instance, health, version *process.Answer) {
 	if health != nil {
 		i.Health = health.Text

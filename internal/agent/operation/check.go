@@ -12,24 +12,25 @@ import (
 	"drover/internal/process"
 )
 
-// A process that is about to appear or to go is looked at soon and then less and less often.
+// The pause between two looks grows from firstLook to slowLook.
 const (
 	firstLook = 10 * time.Millisecond
 	slowLook  = 250 * time.Millisecond
 )
 
-// checkFailure is why a check failed; its zero value says that it did not.
+// checkFailure is the reason for a failed check; the zero value is success.
 type checkFailure struct {
 	text  string
 	cause process.CauseID
-	// explained says that the text tells how the instance ended.
+	// explained says that the text already tells how the instance ended.
 	explained bool
 }
 
 func (f checkFailure) failed() bool { return f.text != "" }
 
-// startCheck waits until the process has been up as the policy wants, counted from since. It returns what was seen last
-// and the verdict. Between begin and end it may still come up; once it is up in that time it must stay so.
+// startCheck waits until the process has been up for as long as the policy demands, counted from since. It returns the
+// last sighting and the verdict. The process may still appear between begin and end; from then on it must stay up
+// until end.
 func (n *session) startCheck(since time.Duration) (instance.Sighting, checkFailure, error) {
 	policy := n.spec.Policy
 	begin := since + time.Duration(policy.StartCheckBegin)*time.Second
@@ -53,7 +54,7 @@ func (n *session) startCheck(since time.Duration) (instance.Sighting, checkFailu
 	return n.aliveUntil(end, seen, death)
 }
 
-// aliveUntil waits for the end of the check time, through which the instance that was seen must live.
+// aliveUntil waits for the end of the check time. The instance first must live through it.
 func (n *session) aliveUntil(end time.Duration, first instance.Sighting,
 	death *deathWatch,
 ) (instance.Sighting, checkFailure, error) {
@@ -65,7 +66,7 @@ func (n *session) aliveUntil(end time.Duration, first instance.Sighting,
 	if !died && death.watching() {
 		return first, checkFailure{}, nil
 	}
-	// It has ended, or it could not be watched and nobody would have told.
+	// The instance has ended, or there was no watch that could report its end.
 	seen := n.look()
 	switch {
 	case died || !seen.Alive():
@@ -77,8 +78,8 @@ func (n *session) aliveUntil(end time.Duration, first instance.Sighting,
 	return seen, checkFailure{}, nil
 }
 
-// lookUntil looks again and again until the time has come, so that the first instance to appear is watched early and
-// its end can be explained, and returns the last look, or with first the one that finds it alive.
+// lookUntil looks repeatedly until at, and returns the last sighting. It watches the first instance as soon as it
+// appears, so that drover can explain its end. With first it returns as soon as an instance is alive.
 func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (instance.Sighting, error) {
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		seen := n.look()
@@ -90,7 +91,7 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (in
 			return seen, nil
 		}
 		if seen.Alive() && death.watching() {
-			// Nothing is learnt by looking before it dies or the time has come.
+			// While the watch is on, another look adds nothing until the instance dies or the time is up.
 			if _, err := death.wait(at); err != nil {
 				return seen, err
 			}
@@ -102,8 +103,8 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (in
 	}
 }
 
-// stopCheck waits for the instance to go, and for no other to have taken its place, until the policy's time is up. It
-// returns as soon as nothing runs.
+// stopCheck waits until the instance is gone and no other instance has replaced it, at most until the policy's time is
+// up. It returns as soon as nothing runs.
 func (n *session) stopCheck(target procfs.Identity, since time.Duration) (instance.Sighting, error) {
 	until := since + time.Duration(n.spec.Policy.StopCheck)*time.Second
 	death := &deathWatch{session: n}
@@ -120,7 +121,7 @@ func (n *session) stopCheck(target procfs.Identity, since time.Duration) (instan
 			return seen, nil
 		}
 		if slices.Contains(n.progress.Noted, *seen.ID) {
-			return instance.Sighting{}, nil // another instance, which is ended with what the run has left behind
+			return instance.Sighting{}, nil // another instance, which ends with the leftovers of the run
 		}
 		if target != *seen.ID {
 			target = *seen.ID
@@ -132,14 +133,14 @@ func (n *session) stopCheck(target procfs.Identity, since time.Duration) (instan
 	}
 }
 
-// checking tells that a check begins.
+// checking reports that a check begins.
 func (n *session) checking() {
 	if n.subject.Checking != nil {
 		n.subject.Checking()
 	}
 }
 
-// left is how much time is left until a moment; none where the check is to end.
+// left is the time left until a moment; 0 if the check must end now.
 func (n *session) left(at time.Duration) time.Duration {
 	select {
 	case <-n.hurry:
@@ -149,7 +150,7 @@ func (n *session) left(at time.Duration) time.Duration {
 	}
 }
 
-// pause waits, unless the agent stops or the check is to end.
+// pause waits for d. It returns early if the check must end, and fails if the context ends.
 func (n *session) pause(d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -175,7 +176,8 @@ type deathWatch struct {
 
 func (d *deathWatch) watching() bool { return d.cancel != nil }
 
-// watch follows the instance from now on, unless it is the one that is followed already or has just ended.
+// watch follows this instance from now on. It does nothing if the watch already follows the instance, or if the
+// instance has ended.
 func (d *deathWatch) watch(id procfs.Identity) {
 	if d.id == id {
 		return
@@ -189,7 +191,7 @@ func (d *deathWatch) watch(id procfs.Identity) {
 	d.id, d.exits, d.cancel = id, exits, cancel
 }
 
-// wait returns true when the followed instance has ended before the given time.
+// wait reports whether the followed instance ended before the given time.
 func (d *deathWatch) wait(until time.Duration) (bool, error) {
 	t := time.NewTimer(max(until-d.Clock(), 0))
 	defer t.Stop()
@@ -224,7 +226,7 @@ func (d *deathWatch) stop() {
 	d.id, d.exits, d.cancel = procfs.Identity{}, nil, nil
 }
 
-// explain says why a process is not there.
+// explain gives the reason why a process is not there.
 func (d *deathWatch) explain(what string, seen instance.Sighting) checkFailure {
 	switch {
 	case d.last != nil:

@@ -19,7 +19,7 @@ func (n *session) host() (Result, error) {
 	return n.hosted(n.missing(seen), n.waiting())
 }
 
-// unhost takes the process out of hosting and leaves it as it is. It is done at once for one that nobody knows.
+// unhost takes the process out of hosting and does not touch the instance. It succeeds at once for an unknown process.
 func (n *session) unhost() (Result, error) {
 	r := Result{Outcome: process.Outcome{Text: process.Success}, Runtime: n.runtime}
 	if n.subject.Record == nil {
@@ -33,7 +33,7 @@ func (n *session) unhost() (Result, error) {
 	return r, nil
 }
 
-// register stores the spec of a process that is not known yet. It is not hosted by that.
+// register stores the spec of an unknown process. It does not host the process.
 func (n *session) register() (Result, error) {
 	if n.subject.Record != nil {
 		return Result{},
@@ -42,8 +42,8 @@ func (n *session) register() (Result, error) {
 	return n.update()
 }
 
-// update stores the spec. Hosting stays as it is: only an operation on the process changes it. What runs is not
-// touched.
+// update stores the spec. It changes neither the hosting flag nor the running instance: only operations on the process
+// do.
 func (n *session) update() (Result, error) {
 	n.look()
 	rec := n.record()
@@ -58,7 +58,7 @@ func (n *session) update() (Result, error) {
 	}, nil
 }
 
-// waiting says which fields of a new spec a running process does not heed before it is started again.
+// waiting names the fields of a new spec that take effect only at the next start of a running process.
 func (n *session) waiting() string {
 	if n.subject.Record == nil || n.runtime.Process == nil {
 		return ""
@@ -86,7 +86,7 @@ func (n *session) waiting() string {
 		strings.Join(fields, ", "))
 }
 
-// unregister forgets the process and leaves it as it is.
+// unregister drops the record of the process and does not touch the instance.
 func (n *session) unregister() (Result, error) {
 	if n.subject.Record == nil {
 		return Result{}, process.Errorf(process.NotRunning, "the process is not registered")
@@ -98,7 +98,7 @@ func (n *session) unregister() (Result, error) {
 	}, nil
 }
 
-// mayHost refuses to host a process that is hosted under another name already.
+// mayHost rejects hosting of a process that is already hosted under another name.
 func (n *session) mayHost(pidFile string) error {
 	if other, ok := n.peers.Hosting(n.id, n.spec, pidFile); ok {
 		return process.Errorf(process.Failed, "cannot host the process: it is hosted as %s",
@@ -107,7 +107,7 @@ func (n *session) mayHost(pidFile string) error {
 	return nil
 }
 
-// record returns a copy of what is stored of the process, or a new record.
+// record returns a copy of the stored record of the process, or a new record.
 func (n *session) record() *specstore.Record {
 	rec := specstore.Record{ID: n.id}
 	if n.subject.Record != nil {
@@ -116,7 +116,7 @@ func (n *session) record() *specstore.Record {
 	return &rec
 }
 
-// failed is the result of an operation that did not do what it was asked for: nothing is stored, the flag stays.
+// failed is the result of an operation that did not reach its goal: it stores nothing and keeps the hosting flag.
 func (n *session) failed(err error) Result {
 	r := Result{
 		Outcome: process.Outcome{Fault: process.Failed, Text: err.Error(), Hosted: n.subject.Hosted()},
@@ -134,7 +134,7 @@ func (n *session) failed(err error) Result {
 	return r
 }
 
-// setGroups makes the groups that were sent all that the namespace has. The process it is asked of has no name.
+// setGroups replaces all process groups of the namespace. Its process id has a namespace and no name.
 func (n *session) setGroups() (Result, error) {
 	return Result{
 		Outcome: process.Outcome{Text: process.Success},

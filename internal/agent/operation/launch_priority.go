@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// maxLaunchWait is the longest that what follows a command waits for commands that are still on their way.
+// maxLaunchWait is the longest time that follow-up work waits for pending launches.
 const maxLaunchWait = 250 * time.Millisecond
 
-// launchPriority is what happens when many processes end at once: the commands that are still to be started go first,
-// and what follows a command waits. Without it the bookkeeping of the first ones takes the processors away from the
-// start of the last one.
+// launchPriority lets launches go first when many processes end at once: the follow-up work of a finished command
+// waits. Otherwise the bookkeeping of the first commands takes the CPUs from the launch of the last command.
 type launchPriority struct {
 	mu      sync.Mutex
 	pending int
-	// done is closed when no command is ahead any more; nil while none is.
+	// done is closed when no launch is pending any more; nil while none is pending.
 	done chan struct{}
 }
 
-// enter announces a command; leave says that it has been let run or will not be.
+// enter announces a launch; leave says that the command was released or will not run.
 func (p *launchPriority) enter() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,7 +36,7 @@ func (p *launchPriority) leave() {
 	}
 }
 
-// wait returns once no command is ahead, or it has waited long enough, or ctx ends.
+// wait returns when no launch is pending, after maxLaunchWait, or when ctx ends.
 func (p *launchPriority) wait(ctx context.Context) {
 	p.mu.Lock()
 	over := p.done

@@ -27,7 +27,8 @@ type Processes interface {
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
 	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
 	Signal(id procfs.Identity, sig syscall.Signal) error
-	// Instance describes it as /proc shows it, and reports whether that is another Instance than was told last.
+	// Instance describes the process as /proc shows it. moved reports whether the description differs from the last
+	// one.
 	Instance(id procfs.Identity) (i process.Instance, moved bool, err error)
 	// Glance reports, at next to no cost, whether it is alive and whether its Instance has moved.
 	Glance(id procfs.Identity) (alive, moved bool)
@@ -37,14 +38,16 @@ type Processes interface {
 type Commands interface {
 	// Launch forks the command line; it waits at its gate until it is released.
 	Launch(run, line string, spec *process.Spec) (instance.Child, error)
-	// Ran reports whether the command of a run has passed its gate, once nobody knows any more whether it was released.
+	// Ran reports whether the command of a run has passed its gate. Call it if the record does not tell whether the
+	// command was released.
 	Ran(run string) bool
-	// Output returns what a run has written, shortened. Discard then drops what is kept of a run that has ended.
+	// Output returns the shortened output of a run. Discard then drops everything that the host keeps of a run that
+	// has ended.
 	Output(run string) string
 	Discard(run string)
 	// Visit opens a file for a spec: with the rights of its account, as far as the policy of the host lets.
 	Visit(spec *process.Spec, path string, do func(*trail.Trail) error) error
-	// LastWords returns the end of the log that the spec names; empty where nothing was written to it since then, or
+	// LastWords returns the end of the log that the spec names; empty if nobody wrote to the log after since, or if
 	// the account of the process may not read it.
 	LastWords(spec *process.Spec, since time.Time) string
 }
@@ -69,24 +72,24 @@ type Peers interface {
 	Owner(self process.ID, instance procfs.Identity) (owner process.ID, pidFile string, ok bool)
 	// Claimed returns those of the processes that another process than self knows as its own.
 	Claimed(self process.ID, among []procfs.Identity) []procfs.Identity
-	// Hosting returns another hosted process than self that is known by the same pid file: the one that led to the
-	// instance, or the one that the spec names.
+	// Hosting returns another hosted process than self with the same pid file: the file that led to the instance, or
+	// the file that the spec names.
 	Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool)
-	// Hold suspends the watch of another process until release is called, which says what has become of it.
+	// Hold suspends the watch of another process until release is called with the effect on that process.
 	Hold(ctx context.Context, id process.ID) (release func(PeerEffect), err error)
 }
 
-// PeerEffect is what an operation on another key has done to a process that is known by both.
+// PeerEffect is the effect of an operation on another key of the same process.
 type PeerEffect string
 
-// The fates: it is as it was; it was stopped and is to be unhosted; it was asked to end and may still do so.
+// The effects: the process is unchanged; it was stopped and becomes unhosted; it was asked to end and may still do so.
 const (
 	Untouched PeerEffect = ""
 	Down      PeerEffect = "down"
 	AskedToo  PeerEffect = "asked"
 )
 
-// Policy is what the owner of the host lets be done there.
+// Policy is the owner's limit on what drover may do on the host.
 type Policy interface {
 	// Allow returns nil if an operation may be carried out with the spec, else why not, in a caller's words.
 	Allow(id process.ID, op process.Op, spec *process.Spec) error
@@ -101,7 +104,7 @@ type Policy interface {
 type Claims interface {
 	// Take holds a claim, and returns 0, or the pid of the other drover that holds it.
 	Take(claim string) (rival int)
-	// Rival returns the pid of another drover that holds the claim, 0 where none does.
+	// Rival returns the pid of another drover that holds the claim; 0 if none does.
 	Rival(claim string) int
 	Drop(claim string)
 }
@@ -113,14 +116,14 @@ type Config struct {
 	Trees     Trees
 	Journal   Journal
 	Prober    Prober
-	// Policy may be nil: then everything is allowed. So may Claims: then there is no other drover.
+	// Policy may be nil: everything is allowed. Claims may be nil: there is no other drover.
 	Policy Policy
 	Claims Claims
 	// Clock is the time since boot.
 	Clock func() time.Duration
 	// NewRun makes a run id with NewRunID, never the same twice.
 	NewRun func(process.ID) string
-	// LimitNotes says in a caller's words which hard limits the host does not keep; nil where it is not asked.
+	// LimitNotes says in a caller's words which hard limits the host does not keep; it may be nil.
 	LimitNotes func(process.HardLimits) []string
 	Log        *slog.Logger
 }
@@ -136,18 +139,17 @@ type Operator struct {
 // New returns an operator that works beside these other processes.
 func New(cfg Config, peers Peers) *Operator { return &Operator{Config: cfg, peers: peers} }
 
-// Subject is what is known of the process when an operation begins. Record is nil for an unknown one.
+// Subject is what the agent knows about the process when an operation begins. Record is nil for an unknown process.
 type Subject struct {
 	Record  *specstore.Record
 	Runtime specstore.Runtime
-	// Overtook says that a kill has ended an operation under way: it finds nothing alive any more, and has done its
-	// work all the same.
+	// Overtook says that a kill has ended an operation under way: a kill that finds nothing alive has then still done
+	// its work.
 	Overtook bool
-	// Hurry is closed when something waits that a check gives way to: the check then goes by what is seen. It may be
-	// nil.
-	Hurry <-chan struct{}
-	// Checking is called when the check of what was started begins: from then on nothing is done, only looked at. It
+	// Hurry is closed when a waiting task takes precedence over the check. The check then decides by its last look. It
 	// may be nil.
+	Hurry <-chan struct{}
+	// Checking is called when the check of a start begins: from then on the operation only looks. It may be nil.
 	Checking func()
 	// Seen is the instance on record, if it has been looked at for this operation; else nil.
 	Seen *process.Instance
@@ -156,17 +158,16 @@ type Subject struct {
 // Hosted reports the hosting flag.
 func (s Subject) Hosted() bool { return s.Record != nil && s.Record.Hosted }
 
-// Result is what came of an operation.
+// Result is the result of an operation.
 type Result struct {
 	Outcome process.Outcome
 	Change  specstore.Change
-	// Runtime is what is known of the instance afterwards; its Process is nil when nothing runs.
+	// Runtime describes the instance afterwards; its Process is nil when nothing runs.
 	Runtime specstore.Runtime
-	// Restore says that the relaunch budget is full again; Now that a hosted process that is down is to be started at
-	// once.
+	// Restore says that the relaunch budget is full again. Now says that a hosted process that is down starts at once.
 	Restore bool
 	Now     bool
-	// Ended are the processes that were ended besides the main one.
+	// Ended are the other processes that the operation ended besides the main one.
 	Ended []liveness.Member
 	// Wrote is the part of the outcome's text that a command wrote.
 	Wrote string
@@ -174,11 +175,11 @@ type Result struct {
 	StopPending bool
 }
 
-// ErrInterrupted is returned when the agent stops in the middle: nothing is decided, and the operation goes on when it
-// is entered again.
+// ErrInterrupted says that the agent stops in the middle of an operation. The outcome is open, and the operation
+// continues when it is entered again.
 var ErrInterrupted = errors.New("interrupted by the stop of the agent")
 
-// killCause is the cause by which a context ends an operation, and its command with it.
+// killCause is the cause with which a kill cancels the context of an operation and of its command.
 type killCause struct{ by string }
 
 // Error implements error.
@@ -188,9 +189,9 @@ func (k killCause) Error() string { return "ended by kill " + k.by }
 // kill.
 func KilledBy(item string) error { return killCause{by: item} }
 
-// Operate carries out one accepted operation, or goes on with one that an earlier agent had begun. It blocks until the
-// outcome is known, or returns ErrInterrupted when ctx ends first. Running commands are left alone then. Where ctx ends
-// for KilledBy, the command under way is ended with its tree, and the outcome says so.
+// Operate carries out one accepted operation, or continues one that an earlier agent began. It blocks until the
+// outcome is known, or returns ErrInterrupted when ctx ends first. It then leaves running commands alone. If ctx ends
+// with KilledBy, it ends the command under way with its tree, and the outcome says so.
 func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (Result, error) {
 	var progress specstore.Progress
 	if e.Op != process.Query {
@@ -209,7 +210,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 		}
 		n.spec = &process.Spec{}
 	}
-	// What has begun is carried through: its outcome is to say what it did.
+	// An operation that has begun continues, so that its outcome can say what it did.
 	if err := o.Allow(e.Process, e.Op, n.spec); err != nil && len(progress.Steps) == 0 {
 		return n.failed(err), nil
 	}
@@ -229,8 +230,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	return result, nil
 }
 
-// SpecInForce returns what an operation is to be carried out with: the spec that was sent, else the stored one; nil
-// where there is neither.
+// SpecInForce returns the spec for an operation: the spec of the order, else the stored spec; nil if there is neither.
 func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
 	if e.Spec == nil && s.Record != nil {
 		return &s.Record.Spec
@@ -238,7 +238,7 @@ func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
 	return e.Spec
 }
 
-// unregistered is the result of an operation on the stored spec where none is stored.
+// unregistered is the result of an operation that needs a stored spec when none is stored.
 func (n *session) unregistered() Result {
 	n.spec = &process.Spec{}
 	return n.failed(process.Errorf(process.Failed,
@@ -263,9 +263,8 @@ func (o *Operator) Begun(item string) bool {
 	return err == nil && (progress.Checked || len(progress.Steps) > 0)
 }
 
-// Allow returns nil if the policy of the host lets an operation be carried out with the spec. What drover does by
-// itself is asked for likewise: a relaunch and a run of a timetable as a Start, an end for a limit or bad health as a
-// Stop.
+// Allow returns nil if the policy of the host allows an operation with this spec. It also covers what drover does by
+// itself: a relaunch and a run of a timetable count as a Start, an end for a limit or bad health as a Stop.
 func (o *Operator) Allow(id process.ID, op process.Op, spec *process.Spec) error {
 	if o.Policy == nil {
 		return nil
@@ -273,12 +272,12 @@ func (o *Operator) Allow(id process.ID, op process.Op, spec *process.Spec) error
 	return o.Policy.Allow(id, op, spec)
 }
 
-// MayAsk reports whether the policy of the host lets the commands of the spec be run that only ask.
+// MayAsk reports whether the policy of the host allows the health and version commands of the spec.
 func (o *Operator) MayAsk(id process.ID, spec *process.Spec) bool {
 	return o.Policy == nil || o.Policy.MayAsk(id, spec) == nil
 }
 
-// rivalry refuses what another drover of the host would undo.
+// rivalry rejects an operation on a process that another drover of the host has claimed.
 func (o *Operator) rivalry(claim string) error {
 	if o.Claims == nil {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"drover/internal/process"
 )
 
-// A run of a periodic process lasts as long as its start command, or the process that the command leaves behind. So the
-// command has no time limit of its own, and while it lasts it is the instance of the process.
+// A run of a periodic process lasts as long as its start command, or as the process that the command leaves behind. So
+// the command has no time limit of its own, and it is the instance of the process while it lasts.
 
 const stepRun = "run"
 
-// firstRun begins a run and watches it through the check time. A run by a timetable may end within that time, if it
-// ends well. A single run is judged as a start is once its command has ended: its callers take one that is gone for one
-// that has failed.
+// firstRun begins a run and watches it through the check time. A run by a timetable may end within that time if it
+// succeeds. A single run that has ended is checked like a start, because its callers treat a process that is gone as a
+// failure.
 func (n *session) firstRun() (notes []string, err error) {
 	single := n.spec.Policy.Kind == process.SingleRun
 	if n.step(stepRun) == nil {
@@ -72,7 +72,7 @@ func (n *session) firstRun() (notes []string, err error) {
 	return append(notes, "the run is over"), nil
 }
 
-// judgeSingle judges a single run whose command has ended, or that says itself when it is ready.
+// judgeSingle checks a single run whose command has ended, or whose spec has a readiness test.
 func (n *session) judgeSingle(st *specstore.Step) error {
 	if !succeeded(st.Result) {
 		return n.undo(st, "start_cmd", nil)
@@ -91,12 +91,12 @@ func (n *session) judgeSingle(st *specstore.Step) error {
 	return nil
 }
 
-// checkTime is how long a start is watched.
+// checkTime is how long drover watches a start.
 func (n *session) checkTime() time.Duration {
 	return seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
 }
 
-// beginRun lets the start command run, once over all entries of the operation, and takes it for the instance.
+// beginRun releases the start command, once over all entries of the operation, and records it as the instance.
 func (n *session) beginRun() error {
 	st := n.step(stepRun)
 	if st == nil {
@@ -116,7 +116,7 @@ func (n *session) beginRun() error {
 	return nil
 }
 
-// begun reports whether a step that was noted as released has passed its gate, or still may.
+// begun reports whether a released step has passed its gate, or still can.
 func (n *session) begun(st *specstore.Step) bool {
 	if alive, _ := n.Processes.Glance(st.Child); alive || n.Commands.Ran(st.Run) {
 		return true
@@ -125,9 +125,9 @@ func (n *session) begun(st *specstore.Step) bool {
 	return false
 }
 
-// successor looks for the process that the command of a run has left behind, through the check time and for as long as
-// anything of the run lives that could become it. It may still be on its way: a background job that has not executed
-// its program yet. It is not the former instance, which may be nil, or be about to end.
+// successor looks for the process that the command of a run left behind. It looks until the check time is over or no
+// process of the run is alive. A background job, for example, may not have executed its program yet. The process must
+// not be former, which may be nil or about to end.
 func (n *session) successor(run string, until time.Duration,
 	former *procfs.Identity,
 ) (up bool, seen instance.Sighting, err error) {
@@ -145,8 +145,8 @@ func (n *session) successor(run string, until time.Duration,
 	}
 }
 
-// Successor waits for the process that the command of a run has left behind, at most for the check time of its spec. It
-// returns what was seen last, or fails with ErrInterrupted when ctx ends first.
+// Successor waits for the process that the command of a run left behind, at most for the check time of its spec. It
+// returns the last sighting, or fails with ErrInterrupted when ctx ends first.
 func (o *Operator) Successor(ctx context.Context, rec specstore.Record,
 	rt specstore.Runtime,
 ) (instance.Sighting, error) {
@@ -158,12 +158,12 @@ func (o *Operator) Successor(ctx context.Context, rec specstore.Record,
 	return seen, err
 }
 
-// hasTimetable reports whether the process is hosted as a periodic one.
+// hasTimetable reports whether the process is hosted as a periodic process.
 func (n *session) hasTimetable() bool {
 	return n.subject.Hosted() && n.subject.Record.Spec.Policy.Kind == process.Periodic
 }
 
-// retry restores the budget of a hosted process, and has it started at once if it is down.
+// retry restores the relaunch budget of a hosted process, and starts the process at once if it is down.
 func (n *session) retry() (Result, error) {
 	rec := n.record()
 	if n.subject.Record == nil || !rec.Hosted {

@@ -7,8 +7,8 @@ import (
 	"drover/internal/process"
 )
 
-// query looks at the process and changes nothing; a running one is asked for its version and health. A spec that says
-// nothing of where the process is gives way to the stored one.
+// query reports on the process and changes nothing. It asks a running process for its version and health. If the spec
+// of the query does not say where the process is, the stored spec applies.
 func (n *session) query() (Result, error) {
 	if n.spec.Identity.SetupPath == "" && n.spec.Identity.PIDPath == "" && n.subject.Record != nil {
 		n.spec = &n.subject.Record.Spec
@@ -42,8 +42,8 @@ func (n *session) query() (Result, error) {
 	}, nil
 }
 
-// lookClosely is look, and tells of the instance, nil when there is none. One that is on record and alive is it, and
-// telling of it shows that it is: it is not looked at twice.
+// lookClosely is look that also describes the instance; nil when none runs. If the instance on record is alive, its
+// description proves that, and a second look is unnecessary.
 func (n *session) lookClosely() (instance.Sighting, *process.Instance) {
 	if known := n.runtime.Process; known != nil && n.spec.Policy.Instances <= 1 {
 		i := n.subject.Seen
@@ -67,7 +67,7 @@ func (n *session) lookClosely() (instance.Sighting, *process.Instance) {
 	return seen, &i
 }
 
-// missing says that fewer instances run than are expected.
+// missing says that fewer instances run than the policy demands.
 func (n *session) missing(seen instance.Sighting) string {
 	if policy := n.spec.Policy; policy.Instances > 1 && seen.Matches < policy.Instances {
 		return instance.TooFew(seen.Matches, policy)

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// attemptLimit is how long one attempt at readiness may take, lastAttempt how long the last one may although the
-	// time is up.
+	// attemptLimit is the longest time for one attempt at readiness; lastAttempt is the least, even if the check time
+	// is over.
 	attemptLimit = 5 * time.Second
 	lastAttempt  = time.Second
 )
 
-// markLog notes how long the log of the process is before its start.
+// markLog records the length of the process's log before the start.
 func (n *session) markLog() {
 	path := n.spec.Identity.LogPath
 	if n.spec.Ready == nil || n.spec.Ready.Log == "" || path == "" {
@@ -40,8 +40,8 @@ func (o *Operator) Visitor(spec *process.Spec) trail.Visit {
 	return func(path string, do func(*trail.Trail) error) error { return o.Commands.Visit(spec, path, do) }
 }
 
-// upCheck sees whether what a step has started is up, as the spec says how that is known. before is who ran before the
-// step.
+// upCheck checks whether a step brought the process up, by the readiness test of the spec if there is one. before is
+// the instance that ran before the step.
 func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (instance.Sighting, checkFailure, error) {
 	if n.spec.Ready == nil {
 		return n.startCheck(st.DoneAt)
@@ -71,9 +71,9 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 	return env
 }
 
-// readyCheck waits until the process is alive and ready, at most to the end of its check time, counted from the end of
-// the step. An instance that was there before is believed at that end only: it may still be about to go. It returns
-// what was seen last and the verdict.
+// readyCheck waits until the process is alive and ready, at most until the end of its check time, counted from the end
+// of the step. It accepts the instance before only at that end, because that instance may still be about to go. It
+// returns the last sighting and the verdict.
 func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 	check *ready.Check,
 ) (instance.Sighting, checkFailure, error) {
@@ -113,14 +113,14 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 	}
 }
 
-// attempt tries once, with so much of the check time left.
+// attempt tests readiness once; left is the rest of the check time.
 func (n *session) attempt(check *ready.Check, left time.Duration) error {
 	ctx, cancel := context.WithTimeout(n.ctx, min(attemptLimit, max(left, lastAttempt)))
 	defer cancel()
 	return check.Try(ctx)
 }
 
-// rest pauses, or waits for the end of the instance that is followed, whichever is sooner.
+// rest pauses for d, or until the followed instance ends.
 func (n *session) rest(d time.Duration, death *deathWatch) error {
 	if !death.watching() {
 		return n.pause(d)

@@ -11,27 +11,28 @@ import (
 	"drover/internal/process"
 )
 
-// relaunchKey is where the progress of a relaunch is kept.
+// relaunchKey is the journal key for the progress of a relaunch.
 func relaunchKey(id process.ID) string { return "relaunch-" + process.Hash(id) }
 
-// After is what is known after a relaunch, or after an end by policy.
+// After describes a process after a relaunch, or after an end by policy.
 type After struct {
 	Runtime specstore.Runtime
-	// Ended are the processes that were ended besides the main one.
+	// Ended are the other processes that were ended besides the main one.
 	Ended []liveness.Member
-	// Note says in words what did not go as it should.
+	// Note says in words what went wrong.
 	Note string
 }
 
-// Relaunch runs the start command of a hosted process that has ended, and returns as soon as it is seen alive, or with
-// why it was not within its check time. Nothing is run if it is alive already; the runtime then says that it came from
-// outside. It journals its command like an operation, so that a successor of this agent waits for it instead of
-// starting a second one: see Relaunching and ResumeRelaunch, and call Relaunched in the end.
+// Relaunch runs the start command of a hosted process that has ended. It returns as soon as the process is alive, or
+// with the reason if the process did not appear within its check time. It runs nothing if the process is already
+// alive; the runtime then says that it came from outside. Relaunch journals its command like an operation, so that the
+// next agent waits for that command and does not start a second one: see Relaunching and ResumeRelaunch. Call
+// Relaunched in the end.
 func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	return o.relaunch(ctx, rec, rt, specstore.Progress{})
 }
 
-// ResumeRelaunch goes on with the relaunch that an earlier agent was in the middle of.
+// ResumeRelaunch continues a relaunch that an earlier agent began.
 func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(relaunchKey(rec.ID))
 	if err != nil {
@@ -51,7 +52,7 @@ func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specst
 	return After{Runtime: n.runtime, Ended: n.ended}, err
 }
 
-// Relaunched forgets the progress of a relaunch, once what came of it is noted elsewhere.
+// Relaunched forgets the progress of a relaunch. Call it when the result is recorded elsewhere.
 func (o *Operator) Relaunched(id process.ID) {
 	if err := o.Journal.PutProgress(relaunchKey(id), specstore.Progress{}); err != nil {
 		o.Log.Warn("cannot remove progress of relaunch", "process", id, "error", err)
@@ -77,7 +78,7 @@ func (n *session) relaunch() error {
 	}
 	var seen instance.Sighting
 	st, err := n.commandUnless("start", n.spec.Commands.Start, func() bool {
-		// Time has passed since it was seen to be gone: somebody else may have started it.
+		// Somebody else may have started the process since drover saw that it was gone.
 		if seen = n.look(); seen.Alive() || seen.Unsure() {
 			return true
 		}
@@ -102,14 +103,14 @@ func (n *session) relaunch() error {
 	return nil
 }
 
-// clearTheWay ends what is left of the instance that ended.
+// clearTheWay ends the leftovers of the instance that ended.
 func (n *session) clearTheWay() {
 	if left := n.endRemains(0); left != "" {
 		n.Log.Warn("instance exited and left processes behind", "process", n.id, "left", left)
 	}
 }
 
-// appear waits for the process to be seen, at most for its check time.
+// appear waits until drover finds the process, at most for its check time.
 func (n *session) appear(st *specstore.Step) error {
 	policy := n.spec.Policy
 	until := st.DoneAt + time.Duration(max(policy.StartCheckBegin, policy.StartCheckEnd))*time.Second

@@ -5,8 +5,8 @@ import (
 	"drover/internal/process"
 )
 
-// reload runs reload_cmd and sees that the process is alive afterwards, as a start does. Hosting stays as it is; a
-// hosted process goes on with the spec that was sent.
+// reload runs reload_cmd and checks that the process is alive afterwards, as a start does. It keeps the hosting flag;
+// a hosted process continues with the spec of the order.
 func (n *session) reload() (Result, error) {
 	if n.spec.Commands.Reload == "" {
 		return Result{}, emptyCommand("reload_cmd")

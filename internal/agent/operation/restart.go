@@ -8,8 +8,8 @@ import (
 	"drover/internal/process"
 )
 
-// restart runs restart_cmd, or stops and starts the process where there is none, and leaves it hosted. Nothing needs to
-// run before.
+// restart runs restart_cmd, or stops and starts the process if restart_cmd is empty. It leaves the process hosted. The
+// process need not run before.
 func (n *session) restart() (Result, error) {
 	commands := n.spec.Commands
 	before, err := n.checked(func(instance.Sighting) error {
@@ -49,8 +49,8 @@ func deref(r *Result) Result {
 	return *r
 }
 
-// endBefore ends the instance that is to be replaced, unless an earlier entry of the operation has come further. The
-// result is not nil where that has failed.
+// endBefore ends the instance to replace, unless an earlier entry of the operation went further. The result is not nil
+// if the end failed.
 func (n *session) endBefore(before *procfs.Identity) (*Result, error) {
 	if before == nil || n.step("start") != nil || n.step(stepRun) != nil {
 		return nil, nil
@@ -69,9 +69,8 @@ func (n *session) endBefore(before *procfs.Identity) (*Result, error) {
 	return nil, nil
 }
 
-// replace lets restart_cmd put a new instance in the place of the old one, and ends what is left of the old one's run
-// afterwards. A run in which the new instance was born goes on. Where restart_cmd has failed late and left a new
-// instance, the same holds.
+// replace runs restart_cmd to replace the old instance, and then ends the leftovers of the old instance's run. It does
+// the same if restart_cmd failed late and left a new instance. It keeps a run in which the new instance was born.
 func (n *session) replace(before *procfs.Identity) (notes []string, err error) {
 	former := n.subject.Runtime
 	if before != nil && n.step("restart") == nil {

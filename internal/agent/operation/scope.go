@@ -16,41 +16,41 @@ import (
 
 // Trees is the host as far as trees of processes go.
 type Trees interface {
-	// EndTree ends everything in a scope. With a grace, SIGTERM comes first and SIGKILL so much later. It returns what
-	// it has ended besides the root, the pids of what could not be ended, and ErrBestEffort when nothing was found any
-	// more but nothing proves that nothing is left.
+	// EndTree ends everything in a scope. With a grace, it sends SIGTERM first and SIGKILL after the grace. It returns
+	// the processes that it ended besides the root, and the pids that it could not end. It returns ErrBestEffort if it
+	// found no more processes but has no proof that none is left.
 	EndTree(ctx context.Context, s instance.Scope, grace time.Duration) (ended []liveness.Member, left []int, err error)
-	// Members returns who belongs to a scope and is not held by the control group of its run: they can be told only
-	// while their parents live.
+	// Members returns the members of a scope that the control group of its run does not hold: they are recognisable
+	// only while their parents live.
 	Members(s instance.Scope) []procfs.Identity
-	// Survivors returns who lives of a scope.
+	// Survivors returns the live members of a scope.
 	Survivors(s instance.Scope) []procfs.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string
 }
 
-// runPrefix is how the ids of the runs of a process begin.
+// runPrefix is the start of the run ids of a process.
 func runPrefix(id process.ID) string { return process.Hash(id)[:12] + "-" }
 
 // NewRunID returns the id of a run of the process; unique sets it apart from its other runs: lower-case letters and
 // digits. The id begins with a hash of the process, for people who look into the control groups.
 func NewRunID(id process.ID, unique string) string { return runPrefix(id) + unique }
 
-// scopeOf is the scope of an instance with its run.
+// scopeOf is the scope of an instance and its run.
 func (n *session) scopeOf(root procfs.Identity, run string) instance.Scope {
 	return instance.Scope{Root: root, Run: run, Noted: n.progress.Noted, Spared: n.others}
 }
 
-// others returns those of the processes that another process of this agent is.
+// others returns the members of among that belong to another process of this agent.
 func (n *session) others(among []procfs.Identity) []procfs.Identity {
 	return n.peers.Claimed(n.id, among)
 }
 
-// mainOnly reports whether an end of the process leaves alone what its run consists of besides.
+// mainOnly reports whether an end of the process spares the rest of its run.
 func (n *session) mainOnly() bool { return n.spec.StopScope() == process.ScopeProcess }
 
-// note takes down who belongs to the instance before it is ended or replaced: afterwards nobody could tell. Who has
-// been noted by an earlier entry of the operation stays so.
+// note records the members of the instance before it is ended or replaced: afterwards nobody can tell them. It keeps
+// the members that an earlier entry of the operation recorded.
 func (n *session) note(target procfs.Identity) {
 	if n.mainOnly() {
 		return
@@ -71,13 +71,13 @@ func (n *session) note(target procfs.Identity) {
 	}
 }
 
-// endTime is how long the end of a tree is waited for after SIGKILL.
+// endTime is how long drover waits for the end of a tree after SIGKILL.
 const endTime = 5 * time.Second
 
-// endScope ends what is in a scope and says in words what is left of it, empty when nothing is known to be; proven says
-// that nothing can be. What has been ended is on the session's list.
+// endScope ends everything in a scope. It appends the ended processes to n.ended. problem says what is left, empty if
+// drover knows of nothing; proven says that nothing can be left.
 func (n *session) endScope(s instance.Scope, grace time.Duration) (problem string, proven bool) {
-	// An agent that is told to stop finishes this first: half an ended tree helps nobody.
+	// A stopping agent finishes this first, because half an ended tree helps nobody.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), max(grace, 0)+endTime)
 	defer cancel()
 	ended, left, err := n.Trees.EndTree(ctx, s, max(grace, 0))
@@ -93,13 +93,12 @@ func (n *session) endScope(s instance.Scope, grace time.Duration) (problem strin
 	return "", true
 }
 
-// endCommand ends a command of ours with all that it has started.
+// endCommand ends a command of drover with every process that it started.
 func (n *session) endCommand(child procfs.Identity, run string) (problem string, proven bool) {
 	return n.endScope(instance.Scope{Root: child, Run: run, Spared: n.others}, 0)
 }
 
-// endRemains ends what has outlived the last instance of the process: workers that outlived a killed master hold its
-// port.
+// endRemains ends the leftovers of the last instance, for example workers that still hold the port of a killed master.
 func (n *session) endRemains(grace time.Duration) (problem string) {
 	if n.mainOnly() || n.runtime.Process != nil || n.runtime.Ended == nil && n.runtime.Run == "" {
 		return ""
@@ -112,8 +111,8 @@ func (n *session) endRemains(grace time.Duration) (problem string) {
 	return problem
 }
 
-// EndRemains ends what has outlived the last instance of a process that was to be stopped. It returns what it has
-// ended, and in words what could not be.
+// EndRemains ends the leftovers of the last instance of a process that was to be stopped. It returns the processes
+// that it ended, and in words what it could not end.
 func (o *Operator) EndRemains(ctx context.Context, id process.ID, spec *process.Spec,
 	s Subject,
 ) (ended []liveness.Member, problem string) {
@@ -122,10 +121,10 @@ func (o *Operator) EndRemains(ctx context.Context, id process.ID, spec *process.
 	return n.ended, problem
 }
 
-// maxNamed is how many ended processes are named.
+// maxNamed is how many ended processes a text names.
 const maxNamed = 10
 
-// EndedText says in words what a run had left behind and was ended; empty where there was nothing.
+// EndedText says in words which leftovers of a run drover ended; empty if there were none.
 func EndedText(ended []liveness.Member) string {
 	return endedText("drover ended the leftovers of its run", ended)
 }

@@ -29,22 +29,22 @@ type session struct {
 	progress specstore.Progress
 	// ended are the processes that were ended besides the main one.
 	ended []liveness.Member
-	// hurry is closed when the check under way is to end; nil where it is not to.
+	// hurry is closed when the check under way must end early; nil if nothing can end it early.
 	hurry <-chan struct{}
 }
 
-// name is the process in a caller's words.
+// name is the process name that callers know.
 func (n *session) name() string { return n.spec.Identity.ProcName }
 
-// save notes the progress. A failure is logged only: what has been done is done.
+// save stores the progress. It only logs a failure, because the work is already done.
 func (n *session) save() {
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
 		n.Log.Warn("cannot store progress of operation", "item", n.item, "error", err)
 	}
 }
 
-// checked runs the pre-check once over all entries of the operation, and remembers who was running. It fails where
-// nobody can tell.
+// checked runs the pre-check once over all entries of the operation, and records which instance ran before. It fails
+// if drover cannot find out whether the process runs.
 func (n *session) checked(precheck func(before instance.Sighting) error) (*procfs.Identity, error) {
 	if p := n.progress; p.Checked {
 		if n.runtime.Process == nil && p.Before != nil {
@@ -75,19 +75,19 @@ func (n *session) checked(precheck func(before instance.Sighting) error) (*procf
 	return before.ID, nil
 }
 
-// look sees who runs now, and takes note of it.
+// look finds the instance that runs now, and records it.
 func (n *session) look() instance.Sighting {
 	s := n.Look(n.id, n.spec, n.runtime)
 	n.sighted(s)
 	return s
 }
 
-// sighted takes note of the instance that was seen.
+// sighted records a sighting in the runtime.
 func (n *session) sighted(s instance.Sighting) {
 	n.runtime = Sighted(n.runtime, s)
 }
 
-// Sighted returns what is known after a look: a new instance that was born in no run of ours came from outside.
+// Sighted returns the runtime after a look. A new instance that was born in no run of drover came from outside.
 func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 	if s.ID == nil {
 		if rt.Process != nil {
@@ -107,8 +107,8 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 	return rt
 }
 
-// Look finds the live instance of a process, and leaves out one that another process of this agent owns through another
-// pid file.
+// Look finds the live instance of a process. It leaves out an instance that another process of this agent owns through
+// another pid file.
 func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) instance.Sighting {
 	if rt.Process == nil && o.Policy != nil {
 		if err := o.Policy.MayLook(id, spec); err != nil {
@@ -143,18 +143,18 @@ func (n *session) step(name string) *specstore.Step {
 	return nil
 }
 
-// command runs one command line as the step of that name, at most once over all entries of the operation, and waits for
-// its end or its time limit. It fails only where the command could not be started at all.
+// command runs one command line as the step of that name, at most once over all entries of the operation. It waits
+// until the command ends or its time limit expires. It fails only if the command could not start at all.
 func (n *session) command(name, line string) (*specstore.Step, error) {
 	return n.commandUnless(name, line, func() bool { return false })
 }
 
-// errNeedless is returned for a command that was not let run because there was no need for it any more.
+// errNeedless says that drover did not release a command, because the command became needless.
 var errNeedless = errors.New("the command is not needed")
 
-// commandUnless is command for one that may turn out to be needless. needless is asked once, while the command is on
-// its way to its gate, which costs nothing then, also where the command cannot be started; what it answers counts only
-// for a command that has not been let run in an earlier entry.
+// commandUnless is command for a step that may become needless. It calls needless once, while the command is on its
+// way to its gate, so the question costs no extra time. It also calls needless if the command cannot start. The answer
+// counts only for a command that no earlier entry released.
 func (n *session) commandUnless(name, line string, needless func() bool) (*specstore.Step, error) {
 	st := n.step(name)
 	switch {
@@ -168,7 +168,7 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 		n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: name})
 		st = n.step(name)
 	}
-	// A step of an earlier agent that ended at its gate, unrun, is begun anew.
+	// A step of an earlier agent that ended at its gate, unrun, begins again.
 	if err := n.release(st, line, needless); err != nil {
 		return nil, err
 	}
@@ -179,8 +179,8 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 	return st, err
 }
 
-// release forks a command and lets it run once that is on record: whoever reads the record can tell from its proof
-// whether it has passed its gate. What cannot be put on record does not run.
+// release forks a command, records it, and then lets it run. So the reader of the record can tell from the proof of
+// the run whether the command has passed its gate. A command that drover cannot record does not run.
 func (n *session) release(st *specstore.Step, line string, needless func() bool) error {
 	n.launches.enter()
 	defer n.launches.leave()
@@ -218,8 +218,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	return nil
 }
 
-// specFor returns the spec that a step is run with: what is done to a run is done with the account that the run was
-// started with.
+// specFor returns the spec for a step. A stop, kill or reload uses the account that started the run.
 func (n *session) specFor(st *specstore.Step) *process.Spec {
 	user := n.runtime.User
 	if user == "" || user == n.spec.Identity.User || st.Name != string(process.Stop) &&
@@ -233,8 +232,8 @@ func (n *session) specFor(st *specstore.Step) *process.Spec {
 
 func (n *session) interruption() error { return Interruption(n.ctx) }
 
-// Interruption is why something ends before its time: ErrInterrupted where the agent stops, an error in a caller's
-// words where a kill has overtaken it. It is nil while ctx lasts.
+// Interruption is why something ends early: ErrInterrupted if the agent stops, or an error in a caller's words if a
+// kill has overtaken it. It is nil while ctx lasts.
 func Interruption(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -245,10 +244,10 @@ func Interruption(ctx context.Context) error {
 	return ErrInterrupted
 }
 
-// errUnrun is returned for a command that has ended at its gate.
+// errUnrun says that a command ended at its gate.
 var errUnrun = errors.New("the command did not pass its gate")
 
-// await waits for a released command.
+// await waits for the end of a released command.
 func (n *session) await(st *specstore.Step) error {
 	exits := make(chan liveness.Exit, 1)
 	stop, err := n.Processes.Watch(st.Child, func(e liveness.Exit) { exits <- e })
@@ -256,7 +255,7 @@ func (n *session) await(st *specstore.Step) error {
 		if !errors.Is(err, liveness.ErrGone) {
 			return fmt.Errorf("cannot watch %s: %w", st.Name, err)
 		}
-		// It ended while no agent was there to see it.
+		// The command ended while no agent was running.
 		if !n.Commands.Ran(st.Run) {
 			n.unrun(st)
 			return errUnrun
@@ -273,7 +272,7 @@ func (n *session) await(st *specstore.Step) error {
 			return n.exited(st, e)
 		case <-limit.C:
 			select {
-			case e := <-exits: // of an earlier agent's command, which was looked after late
+			case e := <-exits: // the command of an earlier agent, which this agent began to watch late
 				return n.exited(st, e)
 			default:
 				return n.expire(st)
@@ -284,19 +283,19 @@ func (n *session) await(st *specstore.Step) error {
 	}
 }
 
-// unrun records that the command of a step did not run, and then drops what is kept of the run. The order matters: an
-// agent that finds a record of a released command without a proof has to take it for one that ran.
+// unrun records that the command of a step did not run, and then drops what the host keeps of the run. The order
+// matters: if an agent finds a released command without a proof, it must assume that the command ran.
 func (n *session) unrun(st *specstore.Step) {
 	run := st.Run
 	st.Phase, st.Run = "", ""
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
 		n.Log.Warn("cannot store progress of operation", "item", n.item, "error", err)
-		return // a sweep drops the run once the operation has ended
+		return // a sweep drops the run after the operation has ended
 	}
 	n.Commands.Discard(run)
 }
 
-// cutShort leaves a command alone because the agent stops, or ends it because a kill has overtaken it.
+// cutShort leaves a command alone if the agent stops, or ends the command if a kill has overtaken the operation.
 func (n *session) cutShort(st *specstore.Step) error {
 	err := n.interruption()
 	if errors.Is(err, ErrInterrupted) {
@@ -310,7 +309,7 @@ func (n *session) cutShort(st *specstore.Step) error {
 	return process.Errorf(process.Failed, "%s %s", st.Name+"_cmd", text).Because(process.CauseStopped)
 }
 
-// exited takes in the end of a command.
+// exited records the end of a command.
 func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 	n.launches.wait(n.ctx)
 	if !n.Commands.Ran(st.Run) {
@@ -321,7 +320,7 @@ func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 	return nil
 }
 
-// expire ends a command whose time is up, and all that it left behind.
+// expire ends a command whose time is up, with every process that it left behind.
 func (n *session) expire(st *specstore.Step) error {
 	text := fmt.Sprintf("timed out after %d s; drover ended it with all processes that it had started",
 		n.spec.Policy.OpTimeout)

@@ -42,8 +42,8 @@ func (n *session) mayStart(before instance.Sighting) error {
 	return n.mayHost("")
 }
 
-// bringUp runs the command that is to leave the process running, as the step of that name, and waits for its check
-// time. What has outlived the last instance is ended first.
+// bringUp runs a command that must leave the process running, as the step of that name, and waits for the check time.
+// It first ends the leftovers of the last instance.
 func (n *session) bringUp(step, field, line string, before *procfs.Identity) (notes []string, err error) {
 	if n.step(step) == nil {
 		if problem := n.endRemains(0); problem != "" {
@@ -72,8 +72,8 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 	return append(notes, unknownStatus(field, st.Result), n.missing(seen)), nil
 }
 
-// notUp ends what a start has started that has failed its check, unless it is there and only not ready, and says what
-// went wrong.
+// notUp says why a start failed its check. It ends what the start has started, unless the process is alive and only
+// not ready.
 func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen instance.Sighting) error {
 	switch note := unknownStatus(field, st.Result); {
 	case note != "":
@@ -81,7 +81,7 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 	case n.spec.Policy.Kind == process.SingleRun && !why.explained:
 		why.text += "; " + field + " ended with " + st.Result.Text
 	}
-	// What a single run that has ended well has left behind is its own affair.
+	// The leftovers of a single run that succeeded are not drover's business.
 	if !seen.Alive() && n.spec.Policy.Kind != process.SingleRun {
 		why.text = join(why.text, n.endStarted(st))
 	}
@@ -92,11 +92,10 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 	return postCheckAfter(st.Result, string(n.op), n.name(), why.text, why.cause)
 }
 
-// maxWords is how much of the end of a log an answer holds, in bytes.
+// maxWords bounds the end of a log in an answer, in bytes.
 const maxWords = 1000
 
-// lastWords is the end of the log that the spec names, where the command of a step and what it has started have written
-// nothing else.
+// lastWords is the end of the log that the spec names; empty if the command and its processes wrote other output.
 func (n *session) lastWords(st *specstore.Step) string {
 	if n.spec.Identity.LogPath == "" || strings.TrimSpace(st.Result.Output) != "" {
 		return ""
@@ -105,8 +104,8 @@ func (n *session) lastWords(st *specstore.Step) string {
 	return strings.ToValidUTF8(words[max(0, len(words)-maxWords):], "")
 }
 
-// endStarted ends what a command that has failed to bring the process up has started, so that it is in nobody's way,
-// and says what that was. What was there before the operation stays.
+// endStarted ends the processes of a command that failed to bring the process up, and names them in note. It spares
+// the instance from before the operation.
 func (n *session) endStarted(st *specstore.Step) (note string) {
 	known := len(n.ended)
 	problem, _ := n.endScope(instance.Scope{Root: st.Child, Run: st.Run, Spared: n.othersAnd(n.progress.Before)}, 0)
@@ -114,7 +113,7 @@ func (n *session) endStarted(st *specstore.Step) (note string) {
 	return join(problem, endedText("drover ended the processes that it had started", n.ended[known:]))
 }
 
-// othersAnd is others, and spares an instance besides, which may be nil.
+// othersAnd is others that also spares one instance, which may be nil.
 func (n *session) othersAnd(instance *procfs.Identity) func([]procfs.Identity) []procfs.Identity {
 	return func(among []procfs.Identity) []procfs.Identity {
 		spared := n.others(among)
@@ -125,7 +124,8 @@ func (n *session) othersAnd(instance *procfs.Identity) func([]procfs.Identity) [
 	}
 }
 
-// abandon leaves nothing running that nobody would know where a kill has ended the check of a start.
+// abandon ends what a start has started if a kill ended its check and the process is not alive: otherwise processes
+// would run that nobody knows.
 func (n *session) abandon(st *specstore.Step, err error) error {
 	if known := process.CauseOf(err); known == process.CauseStopped && !n.look().Alive() {
 		n.endStarted(st)
@@ -133,9 +133,9 @@ func (n *session) abandon(st *specstore.Step, err error) error {
 	return err
 }
 
-// undo ends what a failed start has started. A restart that has failed late may have brought up a new instance: that
-// one is left running and watched, so that no second one is launched beside it. It may not be seen for what it is
-// before it has executed its program.
+// undo ends what a failed start has started. A restart that failed late may have brought up a new instance: drover
+// keeps and watches that instance, and so launches no second one. drover may not recognise the instance before it has
+// executed its program.
 func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity) error {
 	seen := n.look()
 	if before != nil && !st.Result.TimedOut {
@@ -155,8 +155,8 @@ func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity
 	return commandFailed(field, st.Result, note)
 }
 
-// started notes the instance that a run of ours has brought up. Where it was born in another run of the process, that
-// one goes on.
+// started records the instance that a run of drover brought up. If the instance was born in another run of the
+// process, that other run goes on.
 func (n *session) started(seen instance.Sighting, run string) {
 	n.sighted(seen)
 	if born := n.Trees.RunOf(*seen.ID); strings.HasPrefix(born, runPrefix(n.id)) {
@@ -168,7 +168,7 @@ func (n *session) started(seen instance.Sighting, run string) {
 	}
 }
 
-// hosted is the result of an operation that leaves the process hosted with the spec that was sent.
+// hosted is the result of an operation that leaves the process hosted with the spec of the order.
 func (n *session) hosted(notes ...string) (Result, error) {
 	rec := n.record()
 	rec.Spec, rec.Hosted, rec.GivenUp, rec.Want = *n.spec, true, false, process.WantRunning

@@ -15,8 +15,8 @@ import (
 	"drover/internal/process"
 )
 
-// stop runs stop_cmd, or sends SIGTERM where there is none, and takes the process out of hosting once it is gone with
-// all that its run has left behind.
+// stop runs stop_cmd, or sends SIGTERM if stop_cmd is empty. It unhosts the process once the process and the leftovers
+// of its run are gone.
 func (n *session) stop() (Result, error) {
 	return n.bringDown(endMethod{
 		verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate,
@@ -24,8 +24,7 @@ func (n *session) stop() (Result, error) {
 	})
 }
 
-// kill runs kill_cmd, or kills the whole tree where there is none, and takes the process out of hosting once it is
-// gone.
+// kill runs kill_cmd, or kills the whole tree if kill_cmd is empty. It unhosts the process once the process is gone.
 func (n *session) kill() (Result, error) {
 	return n.bringDown(endMethod{verb: "kill", field: "kill_cmd", line: n.spec.Commands.Kill, without: n.forceKill})
 }
@@ -33,9 +32,9 @@ func (n *session) kill() (Result, error) {
 // endMethod is a way to end a process.
 type endMethod struct {
 	verb, field, line string
-	// without is what is done where the line is empty; it says in words what hindered it.
+	// without ends the process if line is empty; it returns in words what went wrong.
 	without func(procfs.Identity) string
-	// grace says that what the run has left behind is asked to end before it is killed.
+	// grace says that the leftovers of the run get SIGTERM before SIGKILL.
 	grace bool
 }
 
@@ -44,7 +43,7 @@ func (n *session) asked() endMethod {
 	return endMethod{verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate, grace: true}
 }
 
-// runOf returns the run that the instance was started in, empty if it was none of ours.
+// runOf returns the run that the instance was started in; empty if it is not a run of drover.
 func (n *session) runOf(target procfs.Identity) string {
 	if n.runtime.Process == nil || *n.runtime.Process != target {
 		return ""
@@ -52,10 +51,10 @@ func (n *session) runOf(target procfs.Identity) string {
 	return n.runtime.Run
 }
 
-// terminate asks an instance to end.
+// terminate sends SIGTERM to an instance.
 func (n *session) terminate(target procfs.Identity) string { return n.signal(target, syscall.SIGTERM) }
 
-// forceKill kills an instance, and whatever belongs to it unless the spec says otherwise.
+// forceKill kills an instance, and also its run unless the spec says otherwise.
 func (n *session) forceKill(target procfs.Identity) string {
 	if n.mainOnly() {
 		return n.signal(target, syscall.SIGKILL)
@@ -64,7 +63,7 @@ func (n *session) forceKill(target procfs.Identity) string {
 	return problem
 }
 
-// signal sends a signal, and says in words what hindered it. An instance that has gone already needs none.
+// signal sends a signal, and returns in words what went wrong. An instance that is already gone needs no signal.
 func (n *session) signal(target procfs.Identity, sig syscall.Signal) string {
 	if err := n.Processes.Signal(target, sig); err != nil && !errors.Is(err, liveness.ErrGone) {
 		return fmt.Sprintf("%s could not be sent to pid %d: %v", unix.SignalName(sig), target.PID, err)
@@ -112,7 +111,7 @@ func (n *session) bringDown(way endMethod) (Result, error) {
 	}, nil
 }
 
-// outOfHosting has a result take the process out of hosting although it is not a success: the process is gone.
+// outOfHosting makes a failed result unhost the process, because the process is gone.
 func (n *session) outOfHosting(r Result) Result {
 	r.Outcome.Hosted = false
 	if n.subject.Hosted() {
@@ -121,8 +120,8 @@ func (n *session) outOfHosting(r Result) Result {
 	return r
 }
 
-// proven refuses to end an instance that drover has not started and that may be somebody else's, as far as its name
-// tells. A stop command of the spec is the caller's own word and may be run.
+// proven rejects the end of an instance that drover did not start and whose name alone does not prove that it is the
+// process. A stop command of the spec is the caller's responsibility and may run.
 func (n *session) proven(way endMethod, target procfs.Identity) error {
 	if way.line != "" || n.runtime.Run != "" || n.runtime.PIDFile != "" {
 		return nil
@@ -133,7 +132,7 @@ func (n *session) proven(way endMethod, target procfs.Identity) error {
 	return nil
 }
 
-// foreign tells of an instance that drover has not started and knows by its name alone.
+// foreign describes an instance that drover did not start and knows only by its name.
 func (n *session) foreign(target procfs.Identity) string {
 	if n.runtime.Run != "" || n.runtime.PIDFile != "" {
 		return ""
@@ -146,7 +145,7 @@ func (n *session) foreign(target procfs.Identity) string {
 		time.Unix(i.StartedAt, 0).UTC().Format(time.RFC3339), i.Cmdline)
 }
 
-// unhosted returns the record of the process out of hosting.
+// unhosted returns the record of the process with the hosting flag off.
 func (n *session) unhosted() *specstore.Record {
 	rec := n.record()
 	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
@@ -156,8 +155,8 @@ func (n *session) unhosted() *specstore.Record {
 	return rec
 }
 
-// alreadyDown takes a process that does not run out of hosting, and ends what its last run has left behind. A stop that
-// had neither to end anything nor a timetable to take away says that there was no need for it.
+// alreadyDown unhosts a process that does not run, and ends the leftovers of its last run. It reports "no need" if
+// there was nothing to end and no timetable to take away.
 func (n *session) alreadyDown(verb string) (Result, error) {
 	timetable := n.hasTimetable()
 	problem := n.endRemains(seconds(n.spec.Policy.StopCheck))
@@ -177,17 +176,17 @@ func (n *session) alreadyDown(verb string) (Result, error) {
 	return n.outOfHosting(r), nil
 }
 
-// endResult is what came of an attempt to end a process.
+// endResult is the result of an attempt to end a process.
 type endResult struct {
-	// seen is who runs now.
+	// seen is the instance that runs now.
 	seen instance.Sighting
-	// err says what is not as it should be, in a caller's words; note is what there is to add where nothing is.
+	// err says in a caller's words what went wrong; note is an addition to a success.
 	err  error
 	note string
 }
 
-// takeDown ends the target by its command, or without one, waits for it to go, and ends what its run has left behind.
-// The error is one that kept it from being tried.
+// takeDown ends the target with the command or the function of way, waits until it is gone, and ends the leftovers of
+// its run. The error says why drover could not try.
 func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, error) {
 	run := n.runOf(target)
 	n.note(target)
@@ -206,7 +205,7 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 			}
 		}
 		since, down.note = st.DoneAt, unknownStatus(way.field, st.Result)
-		n.note(target) // what it has started meanwhile
+		n.note(target) // what the instance has started meanwhile
 	}
 	if down.err == nil {
 		var err error
@@ -221,7 +220,7 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 	problem := ""
 	switch {
 	case n.mainOnly():
-	case way.line == "" && !way.grace: // slain with all that belongs to it
+	case way.line == "" && !way.grace: // the tree is already dead
 		problem, down.note = down.note, ""
 	case way.grace:
 		problem, _ = n.endScope(n.scopeOf(target, run), since+seconds(n.spec.Policy.StopCheck)-n.Clock())
@@ -240,9 +239,9 @@ func (n *session) stillAlive(seen instance.Sighting, note string) string {
 	return join(fmt.Sprintf("still alive: pid %d is there after %d s", seen.ID.PID, n.spec.Policy.StopCheck), note)
 }
 
-// holdOther suspends the watch of another process that is hosted through the same pid file, so that it is not launched
-// again under our hands, and names it. Rights are given by namespace: one of another namespace is ended under its own
-// name only.
+// holdOther suspends the watch of another process that is hosted through the same pid file, so that drover does not
+// relaunch that process meanwhile. note names it. Rights belong to a namespace: a process of another namespace ends
+// only under its own name.
 func (n *session) holdOther(verb string) (release func(PeerEffect), note string, err error) {
 	other, ok := n.peers.Hosting(n.id, n.spec, n.runtime.PIDFile)
 	if !ok {

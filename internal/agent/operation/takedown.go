@@ -10,19 +10,19 @@ import (
 	"drover/internal/process"
 )
 
-// takeDownKey is where the progress of an end by policy is kept, for the time that it takes.
+// takeDownKey is the journal key for the progress of an end by policy.
 func takeDownKey(id process.ID) string { return "takedown-" + process.Hash(id) }
 
-// TakeDown ends a running process because its policy demands it: by its stop command, or SIGTERM where there is none,
-// within the time that a stop may take, and then with SIGKILL whatever is left of its tree. It returns what is known of
-// the instance then, nothing if it is gone. It blocks until that is known, or fails with ErrInterrupted when ctx ends
-// first; a successor of this agent goes on with ResumeTakeDown.
+// TakeDown ends a running process because its policy demands it. It runs the stop command, or sends SIGTERM if there
+// is none, and waits for the stop time of the policy. Then it sends SIGKILL to the rest of the tree. It returns the
+// state of the instance after that; Process is nil if the instance is gone. It blocks until that is known, or fails
+// with ErrInterrupted when ctx ends first; the next agent continues with ResumeTakeDown.
 func (o *Operator) TakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	return o.endByPolicy(ctx, rec, rt, specstore.Progress{})
 }
 
-// ResumeTakeDown goes on with what an earlier agent was in the middle of: a stop command that may have run is not run
-// again, and of a process that has gone meanwhile the rest of its tree is ended.
+// ResumeTakeDown continues an end by policy of an earlier agent. A stop command that may have run does not run again.
+// If the process has ended meanwhile, ResumeTakeDown ends the rest of its tree.
 func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(takeDownKey(rec.ID))
 	if err != nil {
@@ -51,7 +51,7 @@ func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt spe
 	return After{Runtime: n.runtime, Ended: n.ended, Note: note}, nil
 }
 
-// end ends the target and its tree. The error is ErrInterrupted, or nil.
+// end ends the target and its tree. The error is ErrInterrupted or nil.
 func (n *session) end(target procfs.Identity) (note string, err error) {
 	run := n.runOf(target)
 	if alive, _ := n.Processes.Glance(target); alive {

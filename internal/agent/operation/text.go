@@ -10,8 +10,8 @@ import (
 	"drover/internal/process"
 )
 
-// The texts that callers know. They parse the first words of some of them (a failed stop begins with "stop"), so only
-// what follows may change.
+// Callers know these texts and parse the first words of some of them (a failed stop begins with "stop"). So only the
+// rest of a text may change.
 
 func alreadyRunning(name string, pid int) error {
 	return process.Errorf(process.AlreadyRunning, "no need to start the process(%s) that is already running, pid %d",
@@ -22,7 +22,7 @@ func notRunning(verb, name string) error {
 	return process.Errorf(process.NotRunning, "no need to %s the process(%s) that is not running", verb, name)
 }
 
-// unsure is the failure of what must not be begun while nobody can tell whether the process runs.
+// unsure is the failure of an operation that must not begin because drover cannot tell whether the process runs.
 func unsure(seen instance.Sighting) error {
 	return process.Errorf(process.Failed,
 		"nothing was done, because drover cannot find out whether the process runs: %s", seen.Note).Because(seen.Cause)
@@ -33,7 +33,7 @@ func postCheck(verb, name, detail string, cause process.CauseID) *process.Error 
 		detail).Because(cause)
 }
 
-// postCheckAfter is postCheck after a command, whose output is told too.
+// postCheckAfter is postCheck after a command, with the command's output.
 func postCheckAfter(r *specstore.CommandResult, verb, name, detail string, cause process.CauseID) error {
 	if r == nil || strings.TrimSpace(r.Output) == "" {
 		return postCheck(verb, name, detail, cause)
@@ -41,14 +41,14 @@ func postCheckAfter(r *specstore.CommandResult, verb, name, detail string, cause
 	return postCheck(verb, name, fmt.Sprintf("%s; output: [%s]", detail, r.Output), cause).With(r.Output)
 }
 
-// unproven is the refusal to end a process that may be somebody else's.
+// unproven rejects the end of a process that may belong to somebody else.
 func unproven(verb string, pid int, doubt string) error {
 	return process.Errorf(process.Failed,
 		"cannot %s pid %d: drover has not started it, and its name alone does not prove that it is the process: %s",
 		verb, pid, doubt).Because(process.CauseOutside)
 }
 
-// join puts two texts together, either of which may be empty.
+// join joins two texts. Either text may be empty.
 func join(a, b string) string {
 	switch {
 	case a == "":
@@ -67,8 +67,8 @@ func emptyCommand(field string) error {
 	return e
 }
 
-// commandFailed puts a command's output into the words that callers have always seen, and says before it how the
-// command ended and after it the note, if there is one.
+// commandFailed puts a command's output into the words that callers have always seen. How the command ended and the
+// note follow the output.
 func commandFailed(field string, r *specstore.CommandResult, note string) error {
 	text := fmt.Sprintf("Script exit code non-zero. Error msessage: [%s] (%s: %s)", r.Output, field, r.Text)
 	if r.TimedOut {
@@ -80,8 +80,8 @@ func commandFailed(field string, r *specstore.CommandResult, note string) error 
 	return process.Errorf(process.Failed, "%s", text).Because(causeOf(r)).With(r.Output)
 }
 
-// causeOf says what kind of trouble a failed command had. A shell exits with 127 for a command that it cannot find, and
-// with 126 for one that it cannot run (POSIX, sh, "Exit status for commands").
+// causeOf classifies the failure of a command. A shell exits with 127 for a command that it cannot find. It exits with
+// 126 for a command that it cannot run (POSIX, sh, "Exit status for commands").
 func causeOf(r *specstore.CommandResult) process.CauseID {
 	switch {
 	case r.TimedOut:
@@ -94,12 +94,12 @@ func causeOf(r *specstore.CommandResult) process.CauseID {
 	return process.CauseCommandFailed
 }
 
-// succeeded reports whether a command may be taken as done: it exited with 0, or nobody can know.
+// succeeded reports whether a command counts as done: it exited with 0, or its status is unknown.
 func succeeded(r *specstore.CommandResult) bool {
 	return !r.TimedOut && (!r.Known || r.Code == 0)
 }
 
-// successText is "success", with a word more where there is something to know.
+// successText is "success", followed by the notes that are not empty.
 func successText(notes ...string) string {
 	notes = slices.DeleteFunc(notes, func(note string) bool { return note == "" })
 	if len(notes) == 0 {
@@ -108,7 +108,7 @@ func successText(notes ...string) string {
 	return process.Success + ": " + strings.Join(notes, "; ")
 }
 
-// unknownStatus says that a command's exit status could not be had, so that liveness alone decided.
+// unknownStatus says that a command's exit status is unknown, so that only liveness decided.
 func unknownStatus(field string, r *specstore.CommandResult) string {
 	if r == nil || r.Known || r.TimedOut {
 		return ""
@@ -116,7 +116,7 @@ func unknownStatus(field string, r *specstore.CommandResult) string {
 	return fmt.Sprintf("%s %s, so only the state of the process was checked", field, r.Text)
 }
 
-// policyNotes says what of a policy is stored and not obeyed, or was not said by the caller.
+// policyNotes lists the fields of a policy that drover stores and does not use, and the defaults that it assumed.
 func policyNotes(p process.Policy) []string {
 	notes := unused(p)
 	if p.KindAssumed {
@@ -138,7 +138,7 @@ func unused(p process.Policy) []string {
 	return notes
 }
 
-// limitNotes says which of the hard limits of a spec are not in force.
+// limitNotes says which hard limits of a spec are not in force.
 func (o *Operator) limitNotes(spec *process.Spec) []string {
 	if spec.Hard == (process.HardLimits{}) || o.LimitNotes == nil {
 		return nil
@@ -146,7 +146,7 @@ func (o *Operator) limitNotes(spec *process.Spec) []string {
 	return o.LimitNotes(spec.Hard)
 }
 
-// NotInForce says what of a spec is stored and not done on this host; empty for nothing.
+// NotInForce says which fields of a spec this host stores and does not use; empty if it uses all.
 func (o *Operator) NotInForce(spec *process.Spec) string {
 	return strings.Join(append(unused(spec.Policy), o.limitNotes(spec)...), "; ")
 }

@@ -11,34 +11,34 @@ import (
 	"drover/internal/wire"
 )
 
-// answerWithin is how long a receipt waits for the answers to the questions that came with its orders. Most take less
-// than a millisecond; those that take longer are told in a report.
+// answerWithin is how long a receipt waits for the answers to the queries of its manifest. Most answers take less than
+// a millisecond; slower ones go into a report.
 const answerWithin = 100 * time.Millisecond
 
-// maxAnswers is how many bytes of answers there are in a receipt; what is beyond that is told in reports.
+// maxAnswers is how many bytes of answers fit into a receipt; reports carry the rest.
 const maxAnswers = wire.MaxMessage / 4
 
-// answers are the questions that have no answer yet: receipts wait for it, or it goes into a report.
+// answers has the queries that are still open: receipts wait for their answers, or the answers go into a report.
 type answers struct {
 	mu   sync.Mutex
 	open map[string]*answer // by item
 }
 
-// answer is what becomes of one question.
+// answer is one open query.
 type answer struct {
 	done    chan struct{} // closed when outcome is set
 	outcome process.Outcome
-	// begun says that limit, which is how long it may take, is known.
+	// begun says that the query has begun and that limit is its time limit.
 	begun bool
 	limit time.Duration
-	// late says that the answer goes into a report, whoever else waits for it.
+	// late says that the answer goes into a report, even if a receipt still waits for it.
 	late bool
 }
 
 func newAnswers() *answers { return &answers{open: map[string]*answer{}} }
 
-// adopt takes over the questions that an earlier agent has left. They are answered in reports, and one that comes again
-// is not asked twice.
+// adopt takes over the queries of an earlier agent. Reports carry their answers. If such a query arrives again, the
+// agent does not run it twice.
 func (a *answers) adopt(left []specstore.Entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -49,8 +49,7 @@ func (a *answers) adopt(left []specstore.Entry) {
 	}
 }
 
-// expect returns the answers that are waited for from now on, and the questions that are still to be asked: one that
-// came before, and is not answered, is not asked twice.
+// expect returns the answers to wait for, and the queries to submit. It leaves out a query that is already under way.
 func (a *answers) expect(questions []specstore.Entry) (expected []*answer, ask []specstore.Entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +65,7 @@ func (a *answers) expect(questions []specstore.Entry) (expected []*answer, ask [
 	return expected, ask
 }
 
-// began notes how long the answer may take; false says that it goes into a report.
+// began records the time limit of a query that begins; false says that the answer goes into a report.
 func (a *answers) began(item string, limit time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +77,7 @@ func (a *answers) began(item string, limit time.Duration) bool {
 	return true
 }
 
-// resolve hands an answer to the receipts that wait for it; false says that it goes into a report, too.
+// resolve passes an answer to the receipts that wait for it; false says that the answer goes into a report too.
 func (a *answers) resolve(item string, outcome process.Outcome) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,8 +91,8 @@ func (a *answers) resolve(item string, outcome process.Outcome) bool {
 	return !e.late
 }
 
-// settle ends the wait for an answer: if it is not there now it goes into a report, and began is called if the question
-// has begun, before anybody can hear that it is over.
+// settle ends the wait for an answer. If the answer is not there yet, it goes into a report. If the query has begun,
+// settle then calls began while it holds the lock, so that nobody learns of the end first.
 func (a *answers) settle(e *answer, began func(limit time.Duration)) (outcome process.Outcome, answered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +108,7 @@ func (a *answers) settle(e *answer, began func(limit time.Duration)) (outcome pr
 	return process.Outcome{}, false
 }
 
-// await returns when all have been answered, when that has taken too long, or when ctx has ended; and which were not.
+// await waits for all answers, for answerWithin, or until ctx ends. It returns the indexes of the missing answers.
 func await(ctx context.Context, expected []*answer) (open []int) {
 	patience := time.NewTimer(answerWithin)
 	defer patience.Stop()
@@ -133,15 +132,15 @@ func await(ctx context.Context, expected []*answer) (open []int) {
 	return open
 }
 
-// answer has questions answered. It returns the outcomes of those that are so at once, and the items of those that are
-// noted on disk, to be answered in a report. What is neither has to be sent again.
+// answer runs queries. soon has the outcomes that are ready now; noted has the items that are on disk and get their
+// answer in a report. The server must resend all other queries.
 func (i *Intake) answer(ctx context.Context,
 	questions []specstore.Entry,
 ) (soon map[string]process.Outcome, noted []string) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
-	boot := i.cfg.Disk.BootID() // as of a command when it is journalled
+	boot := i.cfg.Disk.BootID() // the journal does this for commands
 	for n := range questions {
 		questions[n].Boot = boot
 	}
@@ -150,8 +149,8 @@ func (i *Intake) answer(ctx context.Context,
 	i.cfg.Metrics.Accepted(len(ask))
 	i.cfg.Questions.Submit(ask)
 	open := await(ctx, expected)
-	// Whoever hears the answer is to see the state that belongs to it, and how that came about: as long as the server
-	// does not have these the answer comes behind them, in a report.
+	// The receiver of an answer must also see the matching state and its events. While the server lacks those, the
+	// answers follow them in a report.
 	behind := reports.Behind()
 	if behind {
 		open = open[:0]
@@ -183,15 +182,15 @@ func (i *Intake) answer(ctx context.Context,
 			room -= size
 			soon[item] = outcome
 		}
-		if !fits || isNoted[item] { // the note is dropped when the report has arrived
+		if !fits || isNoted[item] { // the report's acknowledgement drops the stored query
 			reports.Finished(item, outcome)
 		}
 	}
 	return soon, noted
 }
 
-// note has the open questions noted on disk, for this agent's successor. It comes before their answers go into reports:
-// a report that was acknowledged first would leave the note behind.
+// note stores the open queries for the next agent. It must precede the report with their answers: if that report were
+// acknowledged first, the stored query would stay.
 func (i *Intake) note(questions []specstore.Entry, open []int) (noted map[string]bool, err error) {
 	if len(open) == 0 {
 		return nil, nil
@@ -214,7 +213,7 @@ func (i *Intake) note(questions []specstore.Entry, open []int) (noted map[string
 func sizeOf(o process.Outcome) int {
 	text, err := json.Marshal(o)
 	if err != nil {
-		return maxAnswers + 1 // the reporter says why it can't be told
+		return maxAnswers + 1 // the reporter reports the error
 	}
 	return len(text)
 }

@@ -9,28 +9,29 @@ import (
 )
 
 const (
-	// longestLife is how long an order may wait here at most, whatever its manifest says.
+	// longestLife is the longest time that an order may wait here, whatever its manifest says.
 	longestLife = time.Hour
-	// ReplayWindow is how much older than the newest manifest another one may be. The journal keeps an order for
-	// longer, so that an order of that age is either known or new. It is more than a day because that is how far
-	// clocks are stepped by mistake.
+	// ReplayWindow is how much older than the newest manifest a manifest may be. The journal keeps an order for
+	// longer, so an order of that age is either known or new. It is more than a day because clocks are sometimes wrong
+	// by a day.
 	ReplayWindow = 25 * time.Hour
-	// clockTrust is how far a manifest may be off this host's clock to be believed for its sake alone.
+	// clockTrust is how far the issue time of a manifest may differ from this host's clock: within that time, the
+	// agent accepts even a manifest that is too old by the server's clock.
 	clockTrust = time.Hour
-	// noteEvery is how far the newest manifest runs ahead of what is on disk.
+	// noteEvery is how far the newest issue time may run ahead of the time on disk.
 	noteEvery = 10 * time.Minute
 )
 
-// lifeOf returns how long the orders of a manifest that has just come may wait before they begin. The two times in it
-// are of one clock, the server's, which need not agree with any other: only the time between them counts.
+// lifeOf returns how long the orders of a new manifest may wait before they begin. Both times in the manifest are from
+// the server's clock, which may differ from other clocks. So only their difference counts.
 func lifeOf(m *wire.Manifest) time.Duration {
 	return min(m.Expires.Sub(m.Issued), longestLife)
 }
 
-// freshness refuses manifests so old that what became of their orders may have been forgotten: whoever can send old
-// bytes again must not have them carried out again. It is safe for concurrent use.
+// freshness rejects manifests that are so old that the journal may have forgotten their orders: a replay of old bytes
+// must not repeat an order. It is safe for concurrent use.
 type freshness struct {
-	// note keeps the newest issue time on disk.
+	// note stores the newest issue time on disk.
 	note func(issued time.Time) error
 
 	mu     sync.Mutex
@@ -38,8 +39,8 @@ type freshness struct {
 	noted  time.Time
 }
 
-// admit fails for a manifest that was issued too long ago, by the server's clock and by this host's alike: one of them
-// may be wrong. It does not wait for anything but, now and then, the disk.
+// admit fails for a manifest that is too old by the server's clock and also far from this host's clock. It needs both,
+// because one of the clocks may be wrong. It blocks only for an occasional write to disk.
 func (f *freshness) admit(issued, now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,46 +10,46 @@ import (
 	"drover/internal/wire"
 )
 
-// maxAsked is how many orders a report asks about at most.
+// maxAsked is the largest number of orders that one report asks about.
 const maxAsked = 500
 
-// gate holds back orders until it is certain that the server has not given them up. One that begins by the time that
-// its manifest names is certain to be wanted. This host may have been frozen meanwhile, its disk or its network may
-// have hung, the agent may have been restarted, whoever carries messages may have held one, or the order has had to
-// wait for another one: then the server is asked, and its word counts. Whether it is that late is told by the clock of
-// the servers, of which gate knows what it shows at most. It does not begin orders, but returns those that may begin.
-// It is safe for concurrent use.
+// gate holds orders back until it is certain that the server still wants them. An order is certainly wanted until the
+// time that its manifest names. An order can be later than that. The host was frozen, the disk or the network hung,
+// the agent restarted, a broker held a message, or an older operation ran first. Then the gate asks the server, and
+// the server's word counts. The time counts by the clock of the servers; gate knows an upper bound of that clock. gate
+// does not begin orders, but returns the orders that may begin. It is safe for concurrent use.
 type gate struct {
-	// requestReport has a report made.
+	// requestReport asks for a report soon.
 	requestReport func()
-	// clock is the clock that nobody steps.
+	// clock is the time since boot, which nobody can step.
 	clock func() time.Duration
 
 	mu sync.Mutex
-	// sent is when the report that has no answer yet was made.
+	// sent is when the last report was made, by clock.
 	sent time.Duration
-	// serverAhead is how far the clock of the servers is ahead of since at most; known is whether a server has ever
-	// told.
+	// serverAhead is an upper bound on how far the servers' clock is ahead of clock. synced says that a server has
+	// reported its time.
 	serverAhead time.Duration
 	synced      bool
 	held        []specstore.Entry
-	// pending are those that were handed on in time and have not begun, by item; reminding is whether remind will be
-	// called.
+	// pending has, by item, the orders that were queued in time and have not begun. timerSet says that a timer will
+	// call askAboutLate.
 	pending  map[string]*pendingOrder
 	timerSet bool
 }
 
-// pendingOrder is an order that waits for its turn. The server may not have heard that it was taken, and give it up.
+// pendingOrder is an order that waits for its turn. The server may not know that the agent accepted the order, and may
+// give it up.
 type pendingOrder struct {
 	specstore.Entry
-	// validUntil is when it may begin unasked, by the clock of the servers.
+	// validUntil is until when the order may begin without a question, by the servers' clock.
 	validUntil time.Time
-	// answered is closed when the server has said whether it is ended.
+	// answered is closed when the server has said whether the order is ended.
 	answered chan struct{}
 	ended    bool
 }
 
-// admit returns orders that are in the journal now, or holds them.
+// admit returns journalled orders that may begin, or holds them and asks the server.
 func (g *gate) admit(orders []specstore.Entry, until time.Time) (begin []specstore.Entry) {
 	if len(orders) == 0 || g.track(orders, until) {
 		return orders
@@ -59,7 +59,7 @@ func (g *gate) admit(orders []specstore.Entry, until time.Time) (begin []specsto
 	return nil
 }
 
-// track notes until when orders may begin unasked, unless it is later than that.
+// track records until when orders may begin without a question. It reports false if that time has passed.
 func (g *gate) track(orders []specstore.Entry, until time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,15 +79,15 @@ func (g *gate) track(orders []specstore.Entry, until time.Time) bool {
 	return true
 }
 
-// inTime reports whether it is not later than a time of the servers; the caller holds the lock.
+// inTime reports whether a time of the servers is certainly not over; the caller holds the lock.
 func (g *gate) inTime(until time.Time) bool { return g.synced && g.remaining(until) >= 0 }
 
-// remaining is how long it is until a time of the servers, at least; the caller holds the lock.
+// remaining is the least time until a time of the servers; the caller holds the lock.
 func (g *gate) remaining(until time.Time) time.Duration {
 	return sinceEpoch(until) - g.clock() - g.serverAhead
 }
 
-// askAboutLate has the server asked about what has not begun in time, before its turn comes.
+// askAboutLate asks the server about orders that have not begun in time, before their turn comes.
 func (g *gate) askAboutLate() {
 	g.mu.Lock()
 	late, next := g.late(), time.Duration(-1)
@@ -106,8 +106,7 @@ func (g *gate) askAboutLate() {
 	}
 }
 
-// late returns the items that wait for their turn, may not begin unasked any more, and were not asked about with
-// success; the caller holds the lock.
+// late returns the pending items that need the server's word and do not have it; the caller holds the lock.
 func (g *gate) late() (items []string) {
 	for item, q := range g.pending {
 		if !q.ended && !g.inTime(q.validUntil) {
@@ -118,8 +117,8 @@ func (g *gate) late() (items []string) {
 	return items
 }
 
-// mayBegin reports whether an order whose turn has come is still wanted. It waits for the server's word where that may
-// not be so, until ctx ends.
+// mayBegin reports whether an order whose turn has come is still wanted. If that is uncertain, it asks the server and
+// blocks until the answer comes or ctx ends.
 func (g *gate) mayBegin(ctx context.Context, item string) (bool, error) {
 	g.mu.Lock()
 	q := g.pending[item]
@@ -139,14 +138,14 @@ func (g *gate) mayBegin(ctx context.Context, item string) (bool, error) {
 	return !q.ended, nil
 }
 
-// forget drops what is known of an order that has begun, or is over.
+// forget drops an order that has begun or is over.
 func (g *gate) forget(item string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.pending, item)
 }
 
-// resolve notes what the server has said of an order that waits for its turn; the caller holds the lock.
+// resolve records the server's word on a pending order; the caller holds the lock.
 func (g *gate) resolve(item string, ended bool) {
 	q := g.pending[item]
 	if q == nil || q.ended {
@@ -160,14 +159,14 @@ func (g *gate) resolve(item string, ended bool) {
 
 func sinceEpoch(t time.Time) time.Duration { return time.Duration(t.UnixMilli()) * time.Millisecond }
 
-// hold has the next report ask about orders.
+// hold keeps orders for the next report, which asks about them.
 func (g *gate) hold(orders []specstore.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = append(g.held, orders...)
 }
 
-// readmit returns what was held and has come again in time.
+// readmit returns held orders that were sent again in time.
 func (g *gate) readmit(orders []specstore.Entry, until time.Time) (begin []specstore.Entry) {
 	if len(orders) == 0 {
 		return nil
@@ -181,7 +180,7 @@ func (g *gate) readmit(orders []specstore.Entry, until time.Time) (begin []specs
 	return g.admit(g.release(itemsOf(orders)), until)
 }
 
-// release takes out those of the items that are held.
+// release removes the items from the held orders, and returns them.
 func (g *gate) release(items []string) (released []specstore.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -195,7 +194,7 @@ func (g *gate) release(items []string) (released []specstore.Entry) {
 	return released
 }
 
-// unsure returns the orders that a report which is sent now asks the server about.
+// unsure returns the orders that the present report asks the server about.
 func (g *gate) unsure() (items []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -204,11 +203,11 @@ func (g *gate) unsure() (items []string) {
 	return items[:min(len(items), maxAsked)]
 }
 
-// answered takes in the answer to the last report, and returns the orders that it decides on. One that is not signed
-// may be anybody's: it can make the agent ask, and no more.
+// answered handles the answer to the last report, and returns the orders that may go on. An unsigned answer may be
+// forged: it can make the agent ask, and nothing more.
 func (g *gate) answered(r *wire.Report, ack *wire.ReportAck, signed bool) (begin []specstore.Entry) {
 	g.mu.Lock()
-	// The answer was written after the report was sent, and shows whole milliseconds.
+	// The server made the answer after the report was sent, and its time has whole milliseconds.
 	ahead := time.Duration(ack.At+1)*time.Millisecond - g.sent
 	if ack.At != 0 && (signed || g.synced && ahead > g.serverAhead) {
 		g.serverAhead, g.synced = ahead, true
@@ -219,7 +218,7 @@ func (g *gate) answered(r *wire.Report, ack *wire.ReportAck, signed bool) (begin
 	}
 	begin = g.release(r.Open)
 	for i := range begin {
-		if slices.Contains(ack.Ended, begin[i].Item) { // whoever begins it finds it expired
+		if slices.Contains(ack.Ended, begin[i].Item) { // mark the order as expired, so that its operation ends at once
 			begin[i].BeginBy, begin[i].Expires = 0, time.Now().Add(-time.Second)
 		}
 	}
@@ -235,7 +234,7 @@ func (g *gate) answered(r *wire.Report, ack *wire.ReportAck, signed bool) (begin
 	return begin
 }
 
-// expire returns what may no longer begin anyway, to be ended so.
+// expire returns the held orders that have expired, so that the agent ends them.
 func (g *gate) expire(boot string) (expired []specstore.Entry) {
 	g.mu.Lock()
 	var items []string

@@ -1,4 +1,4 @@
-// Package orders takes in what the server orders: it verifies a message, journals its orders, and acknowledges them
+// Package orders accepts the orders of the server: it verifies a message, journals its orders, and acknowledges them
 // with a receipt. An accepted order survives everything but the loss of the disk, and is executed at most once. The
 // package decides whether an order may still begin; package supervisor executes it.
 package orders
@@ -16,9 +16,9 @@ import (
 	"drover/internal/wire"
 )
 
-// Link verifies what the server sends, and signs what it gets.
+// Link verifies messages from the server, and signs the receipts.
 type Link interface {
-	// AwaitOrders blocks until the agent takes orders, for as long as limit at most, and reports whether it does.
+	// AwaitOrders blocks until the agent accepts orders, at most for limit, and reports whether it does.
 	AwaitOrders(ctx context.Context, limit time.Duration) bool
 	OpenManifest(sealed []byte) (*wire.Manifest, error)
 	SealReceipt(receipt, manifest []byte) ([]byte, error)
@@ -40,7 +40,7 @@ type Queue interface {
 
 // Records are the processes of this host, as far as the server may know better.
 type Records interface {
-	// Reconcile brings the records up to what the server has, and returns how many of them were older.
+	// Reconcile updates the records that are older than the server's, and returns their number.
 	Reconcile(all []specstore.Desired, latest uint64) (older int, err error)
 }
 
@@ -52,7 +52,7 @@ type Config struct {
 	// Commands takes the orders that change something, Questions the others.
 	Commands, Questions Queue
 	Records             Records
-	// Newest is when the newest message of earlier lives was issued; Note keeps that of this one on disk.
+	// Newest is the issue time of the newest message so far; Note stores a newer one on disk.
 	Newest time.Time
 	Note   func(issued time.Time) error
 	// Wall is the clock of the host, Clock the time since boot.
@@ -62,7 +62,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Intake takes in messages with orders. It is safe for concurrent use.
+// Intake accepts messages with orders. It is safe for concurrent use.
 type Intake struct {
 	cfg       Config
 	journal   *journal
@@ -77,14 +77,14 @@ func New(cfg Config) *Intake {
 	}
 }
 
-// waitForStanding is how long an order waits until the agent takes orders. The server sends an order that was not
-// answered again.
+// waitForStanding is how long an order waits until the agent accepts orders. The server resends an order that got no
+// answer.
 const waitForStanding = 2 * time.Second
 
-// Take verifies a manifest, journals its orders and queues those that are new. The receipt is made after that, so that
-// an accepted order survives everything but the loss of the disk. An order that came before is answered with what is
-// known of it, whatever stands against new ones, and never run again. A question changes nothing: as a rule it is
-// answered in the receipt, and nothing is kept of it. The receipt is nil if the server is to send the manifest again.
+// Take verifies a manifest, journals its orders and queues the new ones. It makes the receipt after that, so an
+// accepted order survives everything but the loss of the disk. It never runs a known order again, and answers it with
+// its current state, even if new orders are rejected. A query changes nothing: usually the receipt has its answer, and
+// nothing is stored. The receipt is nil if the server must resend the manifest.
 func (i *Intake) Take(ctx context.Context, manifest []byte) (receipt []byte) {
 	if !i.cfg.Link.AwaitOrders(ctx, waitForStanding) {
 		return nil
@@ -105,9 +105,9 @@ func (i *Intake) Take(ctx context.Context, manifest []byte) (receipt []byte) {
 	return receipt
 }
 
-// accept is Take without the encoding. It is not certain where the disk failed in a way that leaves open what is on it:
-// an order that is refused and is in the journal all the same would be carried out by the next agent here, and by
-// whoever was told that it failed.
+// accept is Take without the encoding. certain is false if the disk failed so that the contents of the journal are
+// unknown. A rejected order that is in the journal all the same would run twice: by the next agent here, and by the
+// caller that was told of a failure.
 func (i *Intake) accept(ctx context.Context, data []byte) (receipt wire.Receipt, certain bool) {
 	now := i.cfg.Wall()
 	m, err := i.cfg.Link.OpenManifest(data)
@@ -163,8 +163,9 @@ func (i *Intake) Answered(r *wire.Report, ack *wire.ReportAck, signed bool) {
 // Expire ends the orders that wait for the server's word and may no longer begin anyway.
 func (i *Intake) Expire() { i.begin(i.cfg.Tracker.gate.expire(i.cfg.Disk.BootID())) }
 
-// entriesOf returns what a manifest orders that has come now, by the wall clock and since boot: what changes something,
-// and what only asks. An order without an item could not be told from others.
+// entriesOf returns the orders of a manifest that arrived at now, by the wall clock, and at boot, since boot: commands
+// change something, questions do not. It rejects an order without an item, because drover could not tell it from
+// others.
 func entriesOf(m *wire.Manifest, now time.Time, boot time.Duration) (
 	commands, questions []specstore.Entry, refused map[string]string,
 ) {

@@ -10,16 +10,16 @@ import (
 	"drover/internal/agent/specstore"
 )
 
-// journal brings commands into the journal, each of them once, and knows which of those that are there have been
-// handed on to be carried out. It is safe for concurrent use.
+// journal stores commands in the journal, each of them once, and tracks which journalled commands were already queued
+// for execution. It is safe for concurrent use.
 type journal struct {
 	disk Disk
 
 	mu sync.Mutex
-	// inflight are the items that are being taken in; the channel is closed when that is over.
+	// inflight has the items that are being journalled; the channel is closed at the end of that.
 	inflight map[string]chan struct{}
-	// uncertain are those that may be in the journal although the disk has failed. They were neither answered nor
-	// handed on.
+	// uncertain has the items that may be in the journal although the write failed. They were neither answered nor
+	// queued.
 	uncertain map[string]bool
 }
 
@@ -27,21 +27,21 @@ func newJournal(disk Disk) *journal {
 	return &journal{disk: disk, inflight: map[string]chan struct{}{}, uncertain: map[string]bool{}}
 }
 
-// journalled is what became of the commands that came together.
+// journalled is the result for the commands of one manifest.
 type journalled struct {
-	// fresh are to be carried out from now on, known have come before.
+	// fresh must be executed from now on; known arrived before.
 	fresh, known []specstore.Entry
-	// refusal is why none of the others was taken, and is not in the journal either; nil where there are no others.
+	// refusal is why the other commands were rejected. They are not in the journal. It is nil if there are none.
 	refusal error
 }
 
 // items returns the ids of the commands that are in the journal.
 func (t *journalled) items() []string { return append(itemsOf(t.known), itemsOf(t.fresh)...) }
 
-// accept journals commands. What is known comes first: that a command cannot be taken now says nothing of one that was
-// taken before, and whoever was told otherwise would count as failed what is carried out. refused is why nothing new
-// may be taken, or nil. An error leaves open what is in the journal: nobody may be told anything but that, and the
-// commands have to come again.
+// accept journals commands. It finds the known commands first: a disk failure now does not affect a command that was
+// accepted earlier, and a caller must not count that command as failed. refused is the reason to reject all new
+// commands, or nil. On error the journal's state is unknown: the caller must not answer, and the server must resend
+// the commands.
 func (j *journal) accept(ctx context.Context, commands []specstore.Entry, refused error) (t journalled, err error) {
 	if len(commands) == 0 {
 		return journalled{refusal: refused}, nil
@@ -67,7 +67,7 @@ func (j *journal) accept(ctx context.Context, commands []specstore.Entry, refuse
 		t.refusal = refused
 		return t, nil
 	}
-	// A full disk takes those that end processes, so no others come with them.
+	// A full disk accepts only commands that end processes, so store these separately.
 	ending, rest := splitEnding(others)
 	for _, part := range [][]specstore.Entry{ending, rest} {
 		if len(part) == 0 {
@@ -87,7 +87,7 @@ func (j *journal) accept(ctx context.Context, commands []specstore.Entry, refuse
 	return t, nil
 }
 
-// splitEnding returns the commands that only end processes or leave them to themselves, and the others.
+// splitEnding separates the commands that only end or unhost processes from the others.
 func splitEnding(commands []specstore.Entry) (ending, others []specstore.Entry) {
 	for _, e := range commands {
 		if e.Ends() {
@@ -99,8 +99,8 @@ func splitEnding(commands []specstore.Entry) (ending, others []specstore.Entry) 
 	return ending, others
 }
 
-// lock waits until nobody else takes in one of the commands, and keeps others from doing so until release is called. It
-// fails if ctx ends first.
+// lock waits until no other goroutine journals one of the commands, and locks them until release is called. It fails
+// if ctx ends first.
 func (j *journal) lock(ctx context.Context, commands []specstore.Entry) (release func(), err error) {
 	over := make(chan struct{})
 	for {
@@ -124,8 +124,8 @@ func (j *journal) lock(ctx context.Context, commands []specstore.Entry) (release
 	}, nil
 }
 
-// tryLock notes that the commands are being taken in. If one of them is already, nothing is noted and the end of that
-// is returned.
+// tryLock locks the commands. If one of them is locked, it locks none and returns the channel that the holder will
+// close.
 func (j *journal) tryLock(commands []specstore.Entry, over chan struct{}) (other chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -140,7 +140,7 @@ func (j *journal) tryLock(commands []specstore.Entry, over chan struct{}) (other
 	return nil
 }
 
-// partition returns what was found of the commands and has been handed on, and the commands of which that is not so.
+// partition returns the commands that were found and queued, and the other commands.
 func (j *journal) partition(commands, found []specstore.Entry) (known, others []specstore.Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -159,8 +159,8 @@ func (j *journal) partition(commands, found []specstore.Entry) (known, others []
 	return known, others
 }
 
-// isUncertain reports whether one of the commands may be in the journal after a failure to journal them. Of a commit
-// whose last sync has failed this process sees all, and the disk may have it or not.
+// isUncertain reports whether one of the commands may be in the journal after a failed write. If the last sync of a
+// commit fails, this process sees the whole commit, but the disk may not have it.
 func (j *journal) isUncertain(failure error, commands []specstore.Entry) bool {
 	if errors.Is(failure, syscall.EIO) || j.anyUncertain(commands) {
 		return true
@@ -188,13 +188,13 @@ func (j *journal) markUncertain(commands []specstore.Entry) {
 	}
 }
 
-// resolve ends the doubt about commands that are on disk for certain now, and returns those that were there already and
-// have been handed on to nobody. again is what was in the journal when they were journalled last.
+// resolve ends the uncertainty about commands that are now certainly on disk. It returns the commands that were
+// already in the journal and were never queued. again is what Accept found in the journal.
 func (j *journal) resolve(commands, again []specstore.Entry) (fresh []specstore.Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, e := range again {
-		if j.uncertain[e.Item] { // else it came twice in one manifest
+		if j.uncertain[e.Item] { // otherwise the manifest names it twice
 			delete(j.uncertain, e.Item)
 			fresh = append(fresh, e)
 		}

@@ -20,8 +20,7 @@ func (i *Intake) Introduced(sealed []byte) (again bool) {
 	return again
 }
 
-// reconcile brings the disk up to what the server knows. It obeys as Take does: only what is signed, fresh and meant
-// for it.
+// reconcile applies the server's records. Like Take, it accepts only a signed and fresh message for this agent.
 func (i *Intake) reconcile(sealed []byte) (again bool, err error) {
 	m, err := i.cfg.Link.OpenManifest(sealed)
 	if err == nil {
@@ -51,6 +50,6 @@ func (i *Intake) reconcile(sealed []byte) (again bool, err error) {
 	if older > 0 {
 		i.cfg.Log.Warn("disk was an old copy, updated it from the server", "processes", older)
 	}
-	// One that has changed nothing would be repeated for ever.
+	// Stop if a part changed nothing: the agent would ask for it for ever.
 	return m.Desired.More && older > 0, err
 }

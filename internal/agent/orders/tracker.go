@@ -8,9 +8,9 @@ import (
 	"drover/internal/process"
 )
 
-// Reports is the other side of the link: what the server is told of orders.
+// Reports carries the news of orders to the server.
 type Reports interface {
-	// Began and Finished note that an order has begun, and its outcome, to be told until the server has it.
+	// Began and Finished report that an order has begun, and its outcome, until the server has it.
 	Began(item string, limit time.Duration)
 	Finished(item string, outcome process.Outcome)
 	// Behind reports whether the server does not have all states and events yet.
@@ -34,8 +34,8 @@ func NewTracker(reports Reports, clock func() time.Duration) *Tracker {
 	}
 }
 
-// Adopt takes over the open orders that an earlier agent has left, and returns those that go on at once. begun reports
-// whether an order has begun. The server is asked whether it still wants the others.
+// Adopt takes over the open orders of an earlier agent, and returns those that continue at once. begun reports whether
+// an order has begun. The next report asks the server whether it still wants the others.
 func (t *Tracker) Adopt(open []specstore.Entry, boot string,
 	begun func(item string) bool,
 ) (underway []specstore.Entry) {
@@ -45,8 +45,8 @@ func (t *Tracker) Adopt(open []specstore.Entry, boot string,
 	return underway
 }
 
-// divide tells what an earlier agent has left that goes on, and what goes on only if the server still wants it. Of
-// commands that an earlier boot has left nothing is begun.
+// divide separates the open orders of an earlier agent: underway goes on, and unsure needs the server's word first. A
+// command from an earlier boot is in underway too, because it does not begin: it only gets its outcome.
 func divide(open []specstore.Entry, boot string, begun func(item string) bool) (underway, unsure []specstore.Entry) {
 	for _, e := range open {
 		if e.Op == process.Query || e.Op.Info().RunsCommands && e.Boot != boot || begun(e.Item) {

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrStranger is returned when the process at a pid turned out not to be the one that was meant.
+// ErrStranger says that the pid belongs to a process other than the intended one.
 var ErrStranger = errors.New("the pid belongs to another process")
 
-// Open returns a descriptor for the process at pid, closed on exec. It becomes readable when the process ends. Errors
-// are ESRCH when there is none, ENOSYS or EPERM where the kernel (before 5.3) or a sandbox has no such call.
+// Open returns a descriptor for the process at pid, closed on exec. It becomes readable when the process ends. The
+// error is ESRCH if there is no such process, and ENOSYS or EPERM if the kernel (before 5.3) or a sandbox lacks the
+// call.
 func Open(pid int) (int, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -26,17 +27,17 @@ func Open(pid int) (int, error) {
 	return fd, nil
 }
 
-// Unavailable reports whether err says that there are no pidfds here, as opposed to no such process.
+// Unavailable reports whether err says that this host has no pidfds, as opposed to no such process.
 func Unavailable(err error) bool {
 	return errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM)
 }
 
-// Signal sends sig to the process at pid if proven, called once a handle is held, says that it is the one meant. Where
-// the kernel has no handles the proof is followed by a plain kill at once. Errors are os.ErrProcessDone when the
-// process has ended, ErrStranger when it was not proven, else the kernel's.
+// Signal sends sig to the process at pid if proven returns true. It calls proven after it has a pidfd. If the kernel
+// has no pidfds, it sends a plain kill right after the proof. The error is os.ErrProcessDone if the process has ended,
+// ErrStranger if proven returned false, else the kernel's error.
 func Signal(pid int, sig syscall.Signal, proven func() bool) error {
 	if pid <= 1 {
-		// kill(2) takes 0 and -1 for groups, and 1 is never ours.
+		// kill(2) treats 0 and -1 as groups, and pid 1 never belongs to drover.
 		return fmt.Errorf("cannot signal pid %d: %w", pid, ErrStranger)
 	}
 	fd, err := Open(pid)
@@ -78,9 +79,9 @@ func Alive(fd int) bool {
 	}
 }
 
-// Reap takes the exit status of the process behind fd if it is an ended child of this process whose status nobody has
-// taken, and with that lets its pid go. It never blocks. The error is EAGAIN while the child lives, ECHILD when it is
-// no child or was reaped, EINVAL where the kernel (before 5.4) cannot wait by handle.
+// Reap reaps the process behind fd if it is an ended child of this process that nobody has reaped; its pid is free
+// after that. It never blocks. The error is EAGAIN while the child lives, and ECHILD if it is not a child or was
+// reaped. It is EINVAL if the kernel (before 5.4) cannot wait by pidfd.
 func Reap(fd, pid int) (syscall.WaitStatus, error) {
 	var info unix.Siginfo
 	err := retry(func() error {
@@ -92,7 +93,7 @@ func Reap(fd, pid int) (syscall.WaitStatus, error) {
 	case info.Signo == 0:
 		return 0, os.NewSyscallError("waitid", syscall.EAGAIN)
 	}
-	// The handle has proven that pid is our zombie; its number stays taken until the next call.
+	// The pidfd has proven that pid is our zombie. Its number stays taken until the next call.
 	return ReapPID(pid)
 }
 
@@ -113,8 +114,8 @@ func ReapPID(pid int) (syscall.WaitStatus, error) {
 	return status, nil
 }
 
-// Exit returns the wait status of a process that has ended and was reaped, by whomever. The error is EAGAIN while it
-// has not been reaped, ENOTTY or ENODATA where the kernel (before 6.15) does not tell.
+// Exit returns the wait status of a process that has ended and was reaped by anybody. The error is EAGAIN while the
+// process is not reaped, and ENOTTY or ENODATA if the kernel (before 6.15) cannot report it.
 func Exit(fd int) (syscall.WaitStatus, error) {
 	arg := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 	err := retry(func() error {
@@ -127,7 +128,7 @@ func Exit(fd int) (syscall.WaitStatus, error) {
 	})
 	switch {
 	case errors.Is(err, syscall.ESRCH):
-		return 0, os.NewSyscallError("ioctl", syscall.ENODATA) // reaped, and nothing was kept
+		return 0, os.NewSyscallError("ioctl", syscall.ENODATA) // reaped, and the kernel kept nothing
 	case err != nil:
 		return 0, os.NewSyscallError("ioctl", err)
 	case arg.Mask&unix.PIDFD_INFO_EXIT == 0:

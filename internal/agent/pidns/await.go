@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a test waits for something that is bound to happen.
+// patience is how long a test waits for an event that must happen.
 const patience = 20 * time.Second
 
 // AwaitEnd blocks until the process behind a pidfd has ended, reaped or not, for up to 20 s.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// stageVariable tells a re-executed test binary which stage it is.
+// stageVariable tells a re-executed test binary its stage.
 const stageVariable = "DROVER_PIDNS_STAGE"
 
 const (
@@ -20,11 +20,10 @@ const (
 	stageTests = "tests"
 )
 
-// Main is the part of *testing.M that is needed.
+// Main is the part of *testing.M that this package uses.
 type Main interface{ Run() int }
 
-// Networked is a Main that may ask for a network of its own, too: one with nothing but a loopback device, which is
-// down.
+// Networked is a Main that may also ask for a network of its own, which has only a loopback device that is down.
 type Networked interface{ OwnNetwork() bool }
 
 // Run runs the tests of m inside a new pid namespace and returns the exit code; the caller hands it to os.Exit. The
@@ -33,7 +32,7 @@ type Networked interface{ OwnNetwork() bool }
 // child, an ordinary process that the tests run in. Root needs CAP_SYS_ADMIN; any other user a kernel that allows user
 // namespaces, and is then seen as root inside.
 func Run(m Main) int {
-	switch os.Getenv(stageVariable) { //nolint:forbidigo // no configuration: a message from the stage before
+	switch os.Getenv(stageVariable) { //nolint:forbidigo // not configuration: a message from the stage before
 	case stageTests:
 		if err := os.Unsetenv(stageVariable); err != nil {
 			return failed(err)
@@ -59,7 +58,7 @@ func runOuter(m Main) int {
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
-	// The death signal is sent when the thread that started the child ends.
+	// The kernel sends the death signal when the thread that started the child ends.
 	runtime.LockOSThread()
 	cmd, err := command(stageInit, attr)
 	if err != nil {
@@ -69,8 +68,8 @@ func runOuter(m Main) int {
 		return failed(fmt.Errorf("cannot make a pid namespace (root needs CAP_SYS_ADMIN, others user namespaces): %w",
 			err))
 	}
-	// `go test` asks for stack traces by SIGQUIT when time is up, and a terminal signals everybody at once: the tests
-	// are to answer, not this stage.
+	// `go test` asks for stack traces by SIGQUIT when the time is up, and a terminal signals all processes at once.
+	// The tests must answer, not this stage.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	defer signal.Stop(signals)
@@ -109,7 +108,7 @@ func runInit() int {
 		}
 	}()
 	for {
-		// Not cmd.Wait: the first process of a namespace reaps everybody.
+		// Not cmd.Wait: the first process of a namespace reaps all orphans.
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
@@ -129,7 +128,7 @@ func command(stage string, attr *syscall.SysProcAttr) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, os.Args[1:]...) //nolint:noctx // lives as long as this process
+	cmd := exec.Command(self, os.Args[1:]...) //nolint:noctx // it lives as long as this process
 	cmd.Env = append(os.Environ(), stageVariable+"="+stage)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = attr

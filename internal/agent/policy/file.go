@@ -17,10 +17,10 @@ import (
 	"drover/internal/wildcard"
 )
 
-// maxFile is the largest file that is read, in bytes.
+// maxFile is the largest policy file, in bytes.
 const maxFile = 64 << 10
 
-// stamp tells one content of a file from another without reading it.
+// stamp detects a change of a file without a read.
 type stamp struct {
 	there            bool
 	modified, change time.Time
@@ -50,9 +50,9 @@ func stampFrom(info fs.FileInfo) stamp {
 	return s
 }
 
-// read reads a policy. The stamp is that of what was read.
+// read reads a policy, and returns the stamp of the content that it read.
 func read(path string) (*rules, stamp, error) {
-	// O_NONBLOCK: opening must not wait for the other end of a FIFO.
+	// O_NONBLOCK: the open must not wait for the other end of a FIFO.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, stamp{}, err
@@ -74,7 +74,7 @@ func read(path string) (*rules, stamp, error) {
 		return nil, seen, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		// A disk without room leaves it so, and so does whoever is about to write it.
+		// A full disk leaves an empty file, and so does an editor that is about to write it.
 		return nil, seen, fmt.Errorf("%s is empty: remove it to allow everything", path)
 	}
 	r, err := parse(string(text))
@@ -84,7 +84,7 @@ func read(path string) (*rules, stamp, error) {
 	return r, seen, nil
 }
 
-// trusted refuses a file that somebody else than root or the agent's own account could have written.
+// trusted rejects a file that anybody besides root and the agent's own account could have written.
 func trusted(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", path)
@@ -98,10 +98,10 @@ func trusted(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// rules are what a file says. A kind of line that is not there refuses nothing.
+// rules are the content of the file. A kind of line that is missing denies nothing.
 type rules struct {
 	users, paths, namespaces, operations []entry
-	// observe is the line that says so, 0 where none does.
+	// observe is the number of the observe-only line, 0 if there is none.
 	observe int
 }
 
@@ -111,7 +111,8 @@ type entry struct {
 	line int
 }
 
-// parse reads the text of a file: a kind and its words on each line, "#" begins a comment. Lines of one kind add up.
+// parse parses the text of a file: a kind and its words on each line; "#" begins a comment. Several lines of one kind
+// add up.
 func parse(text string) (*rules, error) {
 	r := &rules{}
 	number := 0
@@ -169,7 +170,7 @@ func (r *rules) add(line int, kind string, words []string) error {
 	return nil
 }
 
-// operationsOf returns the operations that a word stands for; the groups are those of the rights of apps.
+// operationsOf returns the operations that a word stands for; the groups are those in the rights of apps.
 func operationsOf(word string) ([]process.Op, bool) {
 	if ops := process.OpsIn(process.OpGroup(word)); ops != nil {
 		return ops, true
@@ -201,7 +202,7 @@ func (r *rules) summary() string {
 	return strings.Join(parts, "; ")
 }
 
-// matchesAny reports whether a text is one of the patterns.
+// matchesAny reports whether a text matches one of the patterns.
 func matchesAny(patterns []entry, text string) bool {
 	return slices.ContainsFunc(patterns, func(p entry) bool { return wildcard.Match(p.text, text) })
 }

@@ -14,11 +14,11 @@ import (
 	"drover/internal/process"
 )
 
-// shellWords are what lets a command line run more than its first word. Inside quotes they would be harmless, and are
-// refused all the same: to tell the two apart takes a shell.
+// shellWords are the characters with which a command line can run more than its first word. Inside quotes they would
+// be harmless. drover rejects them there too, because only a shell can tell the two cases apart.
 const shellWords = ";&|<>()$`\n\r"
 
-// places refuses a spec that works or runs anything outside the paths.
+// places rejects a spec that works in, reads or runs anything outside the allowed paths.
 func (r *rules) places(spec *process.Spec) *refusal {
 	if len(r.paths) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (r *rules) places(spec *process.Spec) *refusal {
 					c.text[i]),
 			}
 		}
-		// As a shell does it: to that, other blanks are letters.
+		// Split as a shell does: only blanks and tabs separate words.
 		words := strings.FieldsFunc(c.text, func(r rune) bool { return r == ' ' || r == '\t' })
 		if len(words) == 0 {
 			continue
@@ -64,10 +64,10 @@ func (r *rules) places(spec *process.Spec) *refusal {
 	return nil
 }
 
-// commandLine is a command or a path of a spec.
+// commandLine is a command or a path of a spec, with its field.
 type commandLine struct{ field, text string }
 
-// pathsOf are the paths that are read or worked in for a spec; those that are not given are not among them.
+// pathsOf returns the paths that a spec reads or works in, without empty ones.
 func pathsOf(spec *process.Spec) []commandLine {
 	id := spec.Identity
 	var list []commandLine
@@ -85,7 +85,7 @@ func pathsOf(spec *process.Spec) []commandLine {
 	return list
 }
 
-// below returns a path that may be one from a directory on. It is not made shorter: what ".." means depends on links.
+// below joins a relative path to dir. It does not clean the result, because the meaning of ".." depends on links.
 func below(dir, path string) string {
 	if filepath.IsAbs(path) || dir == "" {
 		return path
@@ -93,7 +93,7 @@ func below(dir, path string) string {
 	return strings.TrimSuffix(dir, "/") + "/" + path
 }
 
-// here says why a readiness check leads elsewhere than to the host itself; empty where it does not.
+// here says why a readiness check leads to another host; empty if it stays on this host.
 func here(r *process.Readiness) string {
 	if r == nil {
 		return ""
@@ -118,7 +118,7 @@ func here(r *process.Readiness) string {
 	return ""
 }
 
-// own reports whether an address is one of this host.
+// own reports whether an address belongs to this host.
 func own(address string) bool {
 	ip := net.ParseIP(address)
 	if ip == nil {
@@ -151,8 +151,8 @@ func commandsOf(spec *process.Spec) []commandLine {
 	return list
 }
 
-// inside reports whether a path is one of the prefixes or below one, as it is written and also where its links lead to.
-// One with ".." is not: what that means depends on links, and on when one looks.
+// inside reports whether a path is one of the prefixes or below one, both as written and after its links are resolved.
+// It rejects a path with "..", whose meaning depends on links and on the moment.
 func (r *rules) inside(path string) bool {
 	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {
 		return false
@@ -173,7 +173,7 @@ func (r *rules) below(path string, links bool) bool {
 	return false
 }
 
-// resolved follows links as far as the path is there.
+// resolved resolves the links of the part of a path that exists.
 func resolved(path string) string {
 	path = filepath.Clean(path)
 	way, err := trail.Follow(path)
@@ -182,7 +182,7 @@ func resolved(path string) string {
 		defer way.Close()
 		return way.Path
 	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG):
-		return "" // it leads on, and nobody can tell where: below nothing
+		return "" // the target is unknown, so it is below no prefix
 	}
 	parent := filepath.Dir(path)
 	if parent == path {

@@ -13,29 +13,29 @@ import (
 	"drover/internal/process"
 )
 
-// DefaultFile is where the policy is looked for, unless the agent is told otherwise.
+// DefaultFile is the default path of the policy.
 const DefaultFile = "/etc/drover/policy.conf"
 
-// Keeper answers by the file as it is at that moment. Without a file everything is allowed; with one that cannot be
-// read, understood or trusted nothing is. Its methods may be called from any goroutine; each costs one look at the
-// file's status.
+// Keeper answers by the current content of the file. Without a file everything is allowed. If the file is unreadable,
+// invalid or not trusted, nothing is allowed. Its methods are safe for concurrent use; each costs one stat of the
+// file.
 type Keeper struct {
 	path string
 	log  *slog.Logger
 
 	mu     sync.Mutex
 	seen   stamp
-	rules  *rules // nil where there is no file
+	rules  *rules // nil without a file
 	broken error  // why nothing is allowed
-	known  bool   // the file was looked at before
+	known  bool   // the file was checked before
 }
 
 // New returns the keeper of the policy in a file, which is read at the first question.
 func New(path string, log *slog.Logger) *Keeper { return &Keeper{path: path, log: log} }
 
-// Allow returns nil if an operation may be carried out, else a *process.Error that names the line which refuses it. The
-// spec is what it would be carried out with; operations that run and store nothing of it are not judged by it. A
-// relaunch and a periodic run are a process.Start, an end for a limit or for bad health is a process.Stop.
+// Allow returns nil if the operation is allowed, else a *process.Error that names the line that denies it. spec is the
+// spec that the operation would use; an operation that neither runs nor stores any of it ignores spec. A relaunch and
+// a periodic run are a process.Start. An end for a limit or for bad health is a process.Stop.
 func (k *Keeper) Allow(id process.ID, op process.Op, spec *process.Spec) error {
 	return k.ask(func(r *rules) *refusal {
 		if no := r.operation(op); no != nil {
@@ -45,7 +45,7 @@ func (k *Keeper) Allow(id process.ID, op process.Op, spec *process.Spec) error {
 			return no
 		}
 		if op.Info().Spec < process.SpecNeeded {
-			return nil // it neither runs commands of the spec nor stores it
+			return nil // the operation neither runs commands of the spec nor stores it
 		}
 		return r.spec(spec)
 	})
@@ -64,8 +64,8 @@ func (k *Keeper) MayAsk(id process.ID, spec *process.Spec) error {
 	})
 }
 
-// MayLook returns nil if a process may be looked for, and be told of, as a spec says, else as Allow. It may be while
-// drover only observes.
+// MayLook returns nil if drover may look for a process and report it, as the spec says; else an error as Allow.
+// observe-only also allows that.
 func (k *Keeper) MayLook(id process.ID, spec *process.Spec) error {
 	return k.ask(func(r *rules) *refusal {
 		if no := r.namespace(id.Namespace); no != nil {
@@ -75,7 +75,8 @@ func (k *Keeper) MayLook(id process.ID, spec *process.Spec) error {
 	})
 }
 
-// MayRead returns nil if a file may be read for a spec, else as Allow. Its path is one to which no link leads any more.
+// MayRead returns nil if the policy allows a file to be read for a spec, else an error as Allow. Its path has no
+// links.
 func (k *Keeper) MayRead(path string) error {
 	return k.ask(func(r *rules) *refusal {
 		if len(r.paths) == 0 || r.below(path, true) {
@@ -102,7 +103,7 @@ func (k *Keeper) ask(judge func(*rules) *refusal) error {
 	return nil
 }
 
-// Summary says in one line what the policy is, for lists of hosts: empty where there is none.
+// Summary describes the policy in one line, for lists of hosts; empty if there is none.
 func (k *Keeper) Summary() string {
 	r, err := k.current()
 	switch {
@@ -114,13 +115,13 @@ func (k *Keeper) Summary() string {
 	return r.summary()
 }
 
-// Err returns why nothing is allowed; nil where the file is in order, or there is none.
+// Err returns why nothing is allowed; nil if the file is valid or missing.
 func (k *Keeper) Err() error {
 	_, err := k.current()
 	return err
 }
 
-// current returns what is in force, and reads the file if it has changed.
+// current returns the rules in force. It reads the file if the file has changed.
 func (k *Keeper) current() (*rules, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -160,7 +161,7 @@ func (k *Keeper) tell(now string) {
 	}
 }
 
-// refusal is a line of the file that refuses something.
+// refusal is a denial by one line of the file.
 type refusal struct {
 	line int
 	why  string

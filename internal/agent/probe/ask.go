@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// askLimit is how long whoever asks waits at most. It leaves time for one command that hangs to be ended.
+	// askLimit is the longest wait of a caller. It leaves time to end one command that hangs.
 	askLimit = patience + time.Second
-	// askAgain is how long an answer counts: whoever polls must not keep a host busy with questions.
+	// askAgain is how long an answer counts, so that a caller that polls does not keep the host busy with commands.
 	askAgain = 10 * time.Second
 )
 
-// Ask returns what the process says of itself now: an answer younger than ten seconds, or that of a question which is
-// under way or begins at once. Of several who ask at the same time one has the commands run and the others wait for the
-// same answers. It blocks for six seconds at most, or until ctx ends, and then returns what was known before; nil where
-// that is nothing. It needs Run to be running. What it finds out changes neither the schedule nor the count of
-// failures, but for an end of those.
+// Ask returns what the process says of itself now: an answer younger than ten seconds, or the answer of a command that
+// is under way or begins at once. If several callers ask at the same time, they share the same answers. Ask blocks for
+// at most six seconds, or until ctx ends, and then returns the previous answer, which may be nil. It needs Run to be
+// running. It changes neither the schedule nor the count of failures, except that a success resets the count.
 func (k *Keeper) Ask(ctx context.Context, id process.ID, s Subject) (health, version *process.Answer) {
 	if !asks(s.Spec) {
 		return nil, nil
@@ -31,7 +30,7 @@ func (k *Keeper) Ask(ctx context.Context, id process.ID, s Subject) (health, ver
 		k.mu.Lock()
 		told, over := e.changed, !e.wanted()
 		if health, version = e.answers(); e.subject.Instance != s.Instance {
-			health, version, over = nil, nil, true // another one has taken its place
+			health, version, over = nil, nil, true // another instance has replaced this one
 		}
 		k.mu.Unlock()
 		if over {
@@ -47,14 +46,14 @@ func (k *Keeper) Ask(ctx context.Context, id process.ID, s Subject) (health, ver
 	}
 }
 
-// want marks what of a process has no fresh answer as wanted.
+// want marks the commands of a process that have no fresh answer as wanted.
 func (k *Keeper) want(id process.ID, s Subject) *entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.entries[id]
 	switch {
 	case e != nil && e.watched && e.subject.Instance == s.Instance && e.subject.Revision >= s.Revision:
-		// It is asked as it is to be: whoever asks may know an older spec than the schedule.
+		// The entry is up to date: the caller may know an older spec than the schedule.
 	case e == nil || !e.is(s):
 		if e != nil && e.subject.Instance == s.Instance {
 			s.StartedAt = e.subject.StartedAt
@@ -72,10 +71,10 @@ func (k *Keeper) want(id process.ID, s Subject) *entry {
 	return e
 }
 
-// Try runs a command line that only asks, as the user and in the directory of the spec, and returns nil when it ends
-// with status 0 within the limit; the error says what came of it otherwise, in one line. It blocks at most that long
-// and the moment it takes to end the command with all that it has started, which is done in any case. When ctx ends
-// first the error is that of ctx. It does not need Run.
+// Try runs a command line that only asks, as the user and in the directory of the spec. It returns nil if the command
+// exits with status 0 within the limit; otherwise the error describes the result in one line. Try always ends the
+// command with every process that it started. It blocks at most for the limit and the moment that this takes. If ctx
+// ends first, the error is that of ctx. It does not need Run.
 func (k *Keeper) Try(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) error {
 	r := k.question(ctx, id, spec, line, limit)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"drover/internal/process"
 )
 
-// kind is what a process can be asked for; the first is more urgent.
+// kind is the kind of a command; the first kind is more urgent.
 type kind int
 
 const (
@@ -17,17 +17,17 @@ const (
 	kinds
 )
 
-// What holds where the spec says nothing.
+// The defaults for a spec.
 const (
 	healthEvery  = 60 * time.Second
 	versionEvery = 600 * time.Second
-	// patience is how long a command may take.
+	// patience is the time limit of a command.
 	patience = 5 * time.Second
 	// sickAfter is how many failures in a row make a process unhealthy.
 	sickAfter = 3
-	// firstWithin is how soon after a start a process is asked for the first time.
+	// firstWithin is the longest time from a start to the first command.
 	firstWithin = 10 * time.Second
-	// rest is the least time between the end of a question and the next one of its kind.
+	// rest is the least time between the end of a command and the next command of its kind.
 	rest = time.Second
 )
 
@@ -35,18 +35,18 @@ const (
 type entry struct {
 	id      process.ID
 	subject Subject
-	// watched says that it is asked on schedule, and not only when somebody wants to know.
+	// watched says that the commands run on schedule, and not only for Ask.
 	watched bool
-	// dropped says that nothing is to be asked any more; it is there until the question under way has ended.
+	// dropped says that no more commands run. The entry stays until the command under way has ended.
 	dropped bool
 	parts   [kinds]commandState
-	// generation rises when a question under way does not count any more.
+	// generation rises when the answer of a command under way no longer counts.
 	generation uint64
-	// cancel ends the question under way; nil when there is none.
+	// cancel ends the command under way; nil if there is none.
 	cancel context.CancelFunc
-	// changed is closed, and another one made, whenever something is new.
+	// changed is closed and replaced whenever something is new.
 	changed chan struct{}
-	// index is the place in the queue, due and urgent what the place depends on.
+	// index is the position in the queue; due and urgent decide it.
 	index  int
 	due    time.Duration
 	urgent bool
@@ -56,21 +56,21 @@ type entry struct {
 type commandState struct {
 	line            string
 	interval, limit time.Duration
-	// answer is the last one, at when it came; nil when there is none.
+	// answer is the last answer, nil if there is none; at is when it came.
 	answer *process.Answer
 	at     time.Duration
-	// due is when it is to be asked again by the schedule, wanted that somebody waits for an answer.
+	// due is when the schedule runs the command again; wanted says that a caller waits for an answer.
 	due    time.Duration
 	wanted bool
 }
 
-// asks reports whether a spec has something to be asked by. What a spec without sense says is not run.
+// asks reports whether a spec has a command to run. It is false for an invalid spec.
 func asks(spec *process.Spec) bool {
 	return spec != nil && (spec.Commands.Health != "" || spec.Commands.Version != "") &&
 		spec.Validate(process.Update) == nil
 }
 
-// plan returns the two parts as the spec has them.
+// plan returns the two commands of a spec.
 func plan(spec *process.Spec) (parts [kinds]commandState) {
 	if !asks(spec) {
 		return parts
@@ -99,12 +99,13 @@ func plan(spec *process.Spec) (parts [kinds]commandState) {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// is reports whether the entry is about that instance and spec already.
+// is reports whether the entry already has this instance and spec.
 func (e *entry) is(s Subject) bool {
 	return e.subject.Instance == s.Instance && e.subject.Revision == s.Revision
 }
 
-// about makes the entry one of that instance and spec. What the same instance said by the same command stays.
+// about switches the entry to this instance and spec. It keeps the answer that the same instance gave to the same
+// command.
 func (e *entry) about(s Subject, now time.Duration) {
 	same := e.subject.Spec != nil && e.subject.Instance == s.Instance
 	there := same && e.subject.Spec.Identity.User == s.Spec.Identity.User &&
@@ -131,8 +132,8 @@ func (e *entry) about(s Subject, now time.Duration) {
 	e.parts = parts
 }
 
-// first is when to ask by the schedule for the first time, spread so that not all are asked at once after a start of
-// the agent or of many processes.
+// first is the first time of a command on schedule. It is random, so that commands spread out after a start of the
+// agent or of many processes.
 func (c *commandState) first(now time.Duration) time.Duration {
 	if c.answer == nil {
 		return now + spread(min(c.interval, firstWithin))
@@ -143,10 +144,10 @@ func (c *commandState) first(now time.Duration) time.Duration {
 	return now + spread(c.interval)
 }
 
-// spread returns a time below d, at random.
+// spread returns a random time below d.
 func spread(d time.Duration) time.Duration { return rand.N(d) } //nolint:gosec // nobody gains by guessing it
 
-// renew makes a question under way one that does not count, and ends it.
+// renew cancels the command under way and makes its answer invalid.
 func (e *entry) renew() {
 	e.generation++
 	if e.cancel != nil {
@@ -154,7 +155,8 @@ func (e *entry) renew() {
 	}
 }
 
-// next is what to ask next and when, what somebody waits for first; ok is false when there is nothing.
+// next returns the next command and its time. A command that a caller waits for goes first. ok is false if there is
+// none.
 func (e *entry) next() (which kind, due time.Duration, ok bool) {
 	for k := range kinds {
 		if e.parts[k].wanted {
@@ -172,16 +174,16 @@ func (e *entry) next() (which kind, due time.Duration, ok bool) {
 	return which, due, ok
 }
 
-// wanted reports whether somebody waits for an answer.
+// wanted reports whether a caller waits for an answer.
 func (e *entry) wanted() bool { return e.parts[health].wanted || e.parts[version].wanted }
 
-// tell wakes all who wait for something new.
+// tell wakes everybody who waits for news.
 func (e *entry) tell() {
 	close(e.changed)
 	e.changed = make(chan struct{})
 }
 
-// answered keeps what came of a question and plans the next one.
+// answered stores the result of a command and plans the next one.
 func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
 	p := &e.parts[j.kind]
 	a := process.Answer{OK: r.failure == "", At: time.Now().UnixMilli()}
@@ -198,7 +200,7 @@ func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
 				a.Since = before.Since
 			}
 		}
-		// Whoever asks often must not make a process sick by that.
+		// Frequent calls of Ask must not make a process unhealthy.
 		if j.counts {
 			a.Failures++
 		}
@@ -212,7 +214,7 @@ func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
 	}
 	p.answer, p.at, p.wanted = &a, now, false
 	if j.counts {
-		// A little more or less each time, so that what was started together drifts apart.
+		// Vary the interval a little, so that processes that started together drift apart.
 		p.due = max(j.began+p.interval-p.interval/20+spread(p.interval/10), now+rest)
 	}
 	return a
@@ -234,14 +236,14 @@ func clone(a *process.Answer) *process.Answer {
 // unqueued is the index of an entry that is not in the queue.
 const unqueued = -1
 
-// queue is a heap of entries: those that somebody waits for, then the longest due.
+// queue is a heap of entries: first the entries that a caller waits for, then those that are due longest.
 type queue []*entry
 
 func (q queue) Len() int { return len(q) }
 
 func (q queue) Less(i, j int) bool { return q[i].before(q[j]) }
 
-// before reports whether an entry comes before another one.
+// before reports whether an entry goes before another.
 func (e *entry) before(other *entry) bool {
 	if e.urgent != other.urgent {
 		return e.urgent

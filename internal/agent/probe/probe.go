@@ -18,12 +18,13 @@ import (
 	"drover/internal/process"
 )
 
-// Host runs questions: commands that ask and leave nothing behind.
+// Host runs questions: commands that only ask and leave nothing behind.
 type Host interface {
-	// Question forks a command line, which waits at its gate until it is released. The error is in a caller's words;
-	// nothing was run then.
+	// Question forks a command line, which waits at its gate until Release. The error is in a caller's words; nothing
+	// was run then.
 	Question(run, line string, spec *process.Spec) (Question, error)
-	// Watch calls fn once when a process ends. It fails with liveness.ErrGone if it has ended and nobody knows how.
+	// Watch calls fn once when a process ends. It fails with liveness.ErrGone if the process has ended and its exit is
+	// unknown.
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
 }
 
@@ -33,15 +34,15 @@ type Question interface {
 	Release() error
 	// Full is closed when the command has written more than a question may.
 	Full() <-chan struct{}
-	// End ends what is left of the command and of all that it has started, and returns the pids of what could not be
-	// ended. An unreleased command ends unrun.
+	// End ends the command and every process that it started, and returns the pids that it could not end. An
+	// unreleased command ends unrun.
 	End(ctx context.Context) (left []int, err error)
 	// Output returns the beginning of what the command wrote; it is complete after End.
 	Output() string
 }
 
-// Sink hears of every answer to a question of the schedule or of Ask. Answered does not block; for one process it is
-// called for one answer after another. Revision is that of the spec whose command gave the answer.
+// Sink receives every answer, from the schedule and from Ask. Answered does not block; for one process, calls come one
+// after another. revision is that of the spec whose command gave the answer.
 type Sink interface {
 	Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer)
 }
@@ -58,8 +59,8 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// defaultAtOnce is how many commands run side by side where nothing else is said. They mostly wait, for an answer of
-// their process or for their time to be up; what is due meanwhile waits its turn, longest due first.
+// defaultAtOnce is the default number of commands that run at the same time. Commands mostly wait, for an answer of
+// their process or for a timeout. Other commands that are due wait in the queue, longest due first.
 const defaultAtOnce = 16
 
 // Keeper asks. It is safe for concurrent use.
@@ -84,24 +85,24 @@ func New(cfg Config) *Keeper {
 	}
 }
 
-// Subject is a running process as it is to be asked.
+// Subject is a running process whose commands the keeper runs.
 type Subject struct {
 	Instance procfs.Identity
 	// StartedAt is when the instance started, since boot: its grace runs from there.
 	StartedAt time.Duration
 	// Revision is that of the spec.
 	Revision uint64
-	// Spec is the stored one, never what somebody sent along with a question: whoever may look need not be one who may
-	// run commands. It is not altered afterwards.
+	// Spec is the stored spec, never the spec of a query: a caller that may look may lack the right to run commands.
+	// It is not changed afterwards.
 	Spec *process.Spec
-	// Health and Version are what this instance was last known to have said, before the agent was restarted; nil where
-	// nothing is known.
+	// Health and Version are the last known answers of this instance from before a restart of the agent; nil if
+	// unknown.
 	Health, Version *process.Answer
 }
 
-// Set has a running process asked from now on. One that is asked already with the same instance and revision is left as
-// it is; what it said counts on as long as instance and command stay the same. A process whose spec has no command to
-// ask by is dropped.
+// Set runs the commands of a running process from now on. It does nothing if the instance and the revision are
+// unchanged. An answer stays valid while the instance and the command stay the same. Set drops a process whose spec
+// has no command to run.
 func (k *Keeper) Set(id process.ID, s Subject) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,14 +119,14 @@ func (k *Keeper) Set(id process.ID, s Subject) {
 	k.arrange(e)
 }
 
-// Drop forgets a process, because it does not run any more or nobody knows it. A command that is asking it is ended.
+// Drop forgets a process that no longer runs or that nobody knows. It ends the command under way.
 func (k *Keeper) Drop(id process.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.drop(id)
 }
 
-// Told returns what an instance last said of itself; nil where it was not asked or has not answered. It does not block.
+// Told returns the last answers of an instance; nil if there are none. It does not block.
 func (k *Keeper) Told(id process.ID, instance procfs.Identity) (health, version *process.Answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -135,8 +136,8 @@ func (k *Keeper) Told(id process.ID, instance procfs.Identity) (health, version 
 	return nil, nil
 }
 
-// Run asks until ctx ends. It then ends the commands that are asking, without taking that for an answer, and waits for
-// them. It wakes up only when somebody is to be asked.
+// Run runs commands until ctx ends. It then ends the commands under way, ignores their results and waits for them. It
+// wakes up only when a command is due.
 func (k *Keeper) Run(ctx context.Context, sink Sink) error {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -162,14 +163,14 @@ func (k *Keeper) Run(ctx context.Context, sink Sink) error {
 	}
 }
 
-// job is one question that has begun.
+// job is one command that has begun.
 type job struct {
-	ctx        context.Context //nolint:containedctx // the life of the question
+	ctx        context.Context //nolint:containedctx // the life of the command
 	cancel     context.CancelFunc
 	entry      *entry
 	kind       kind
 	generation uint64
-	// counts says that its time had come: what was only asked for in between is not judged.
+	// counts says that the command was due on schedule: an extra run for Ask does not count as a failure.
 	counts bool
 	began  time.Duration
 	spec   *process.Spec
@@ -177,8 +178,8 @@ type job struct {
 	limit  time.Duration
 }
 
-// begin takes what is to be asked now, and says how long it is until there is more; below zero when only a call or the
-// end of a question can tell.
+// begin returns the commands to run now, and the time until the next one; negative if only a call or the end of a
+// command can start more.
 func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -208,14 +209,14 @@ func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 	return jobs, -1
 }
 
-// namespaceQueue is what waits and runs of one namespace.
+// namespaceQueue has the commands of one namespace.
 type namespaceQueue struct {
-	queue   queue // those that will be asked and are not being asked right now
+	queue   queue // the entries that wait, without those whose command runs now
 	running int
 }
 
-// first returns the lane whose turn is next, nil where nothing waits. No namespace has all places: its commands may
-// hang for as long as its specs let them.
+// first returns the queue whose turn is next; nil if nothing waits. A namespace cannot have all slots, because its
+// commands may hang for as long as its specs allow.
 func (k *Keeper) first() (next *namespaceQueue) {
 	for _, l := range k.queues {
 		if len(l.queue) > 0 && l.running < k.cfg.AtOnce-k.cfg.AtOnce/8 &&
@@ -226,7 +227,7 @@ func (k *Keeper) first() (next *namespaceQueue) {
 	return next
 }
 
-// queueOf returns the lane of a process.
+// queueOf returns the queue of a process's namespace.
 func (k *Keeper) queueOf(id process.ID) *namespaceQueue {
 	l := k.queues[id.Namespace]
 	if l == nil {
@@ -236,7 +237,7 @@ func (k *Keeper) queueOf(id process.ID) *namespaceQueue {
 	return l
 }
 
-// carryOut asks one question and tells what came of it.
+// carryOut runs one command and reports the answer.
 func (k *Keeper) carryOut(j job, sink Sink) {
 	defer j.cancel()
 	r := k.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
@@ -256,8 +257,8 @@ func (k *Keeper) carryOut(j job, sink Sink) {
 	k.arrange(j.entry)
 }
 
-// note keeps an answer and says about whom it is, unless it is none any more: the process was dropped or is another
-// one, or the agent stops.
+// note stores an answer and returns its subject. ok is false if the answer no longer counts: the process was dropped
+// or replaced, or the agent stops.
 func (k *Keeper) note(j job, r reply) (a process.Answer, about Subject, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -277,7 +278,7 @@ func (k *Keeper) drop(id process.ID) {
 	}
 	e.renew()
 	e.watched, e.subject, e.parts = false, Subject{}, [kinds]commandState{}
-	// While a command is still ending the entry stays, so that no other one begins beside it.
+	// Keep the entry while its command is ending, so that no second command begins beside it.
 	if e.dropped = true; e.cancel == nil {
 		delete(k.entries, id)
 	}
@@ -285,7 +286,7 @@ func (k *Keeper) drop(id process.ID) {
 	k.arrange(e)
 }
 
-// subject makes e, or a new entry, one about s; the caller holds the lock.
+// subject switches e, or a new entry, to s; the caller holds the lock.
 func (k *Keeper) subject(id process.ID, e *entry, s Subject) *entry {
 	if e == nil {
 		e = &entry{id: id, index: unqueued, changed: make(chan struct{})}
@@ -296,7 +297,7 @@ func (k *Keeper) subject(id process.ID, e *entry, s Subject) *entry {
 	return e
 }
 
-// arrange puts an entry where it belongs in the queue and has Run look at it; the caller holds the lock.
+// arrange updates the position of an entry in the queue and wakes Run; the caller holds the lock.
 func (k *Keeper) arrange(e *entry) {
 	_, due, ok := e.next()
 	l := k.queueOf(e.id)

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxVersion and maxHealth bound what is kept of an answer, in bytes.
+	// maxVersion and maxHealth bound the text of an answer, in bytes.
 	maxVersion = 64
 	maxHealth  = 256
-	// endTime is how long the end of what a question has started is waited for.
+	// endTime is how long drover waits for the end of a command's processes.
 	endTime = 5 * time.Second
 )
 
-// reply is what came of one question; failure is empty when it ended well.
+// reply is the result of one command; failure is empty if the command succeeded.
 type reply struct{ output, failure string }
 
-// question runs a command that changes nothing and ends it, with all that it has started, when its time is up, when it
-// has written too much or when ctx ends.
+// question runs a command that changes nothing. It ends the command with every process that it started. It does so
+// early if the time is up, if the output is too large, or if ctx ends.
 func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec, line string,
 	limit time.Duration,
 ) reply {
@@ -33,7 +33,7 @@ func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec
 		return reply{failure: err.Error()}
 	}
 	r := k.hear(ctx, q, limit)
-	// Also after a good end: a question leaves nothing behind. And also when the agent stops.
+	// End it also after a success, and when the agent stops: a question leaves nothing behind.
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	if left, err := q.End(endCtx); err != nil || len(left) > 0 {
@@ -45,7 +45,7 @@ func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec
 
 const wroteTooMuch = "ended because it wrote too much"
 
-// hear lets a question run and waits for its end.
+// hear releases a question and waits for its end.
 func (k *Keeper) hear(ctx context.Context, q Question, limit time.Duration) reply {
 	exits := make(chan liveness.Exit, 1)
 	stop, err := k.cfg.Host.Watch(q.Identity(), func(e liveness.Exit) { exits <- e })
@@ -61,7 +61,7 @@ func (k *Keeper) hear(ctx context.Context, q Question, limit time.Duration) repl
 	select {
 	case e := <-exits:
 		select {
-		case <-q.Full(): // that may be what it has ended of
+		case <-q.Full(): // the full pipe may have ended it
 			return reply{failure: wroteTooMuch}
 		default:
 		}
@@ -78,8 +78,8 @@ func (k *Keeper) hear(ctx context.Context, q Question, limit time.Duration) repl
 	}
 }
 
-// versionText keeps a version that callers can show: without white space, of letters, digits, dots and dashes; else it
-// says what is wrong.
+// versionText returns a version that callers can show, of letters, digits, dots and dashes; else it describes the
+// error. It removes white space.
 func versionText(r reply) (ok bool, text string) {
 	if r.failure != "" {
 		return false, healthText(r)
@@ -94,7 +94,7 @@ func versionText(r reply) (ok bool, text string) {
 	return true, v
 }
 
-// healthText puts the answer to health_cmd into one line.
+// healthText formats the answer to health_cmd as one line.
 func healthText(r reply) string {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(r.output, "\uFFFD")), " ")
 	switch {

@@ -52,8 +52,9 @@ func (f FS) Identify(pid int) (Identity, error) {
 	return Identity{BootID: boot, PID: pid, StartTicks: after.StartTicks}, nil
 }
 
-// IdentifyChild returns the identity of a process that this one has just forked: one look is enough where the caller
-// has, or checks afterwards by, a handle that the pid is still the child's. The errors are those of Identify.
+// IdentifyChild returns the identity of a process that this process has just forked. One look is enough if the caller
+// has a pidfd of the child, or verifies afterwards with one that the pid is still the child's. The errors are those of
+// Identify.
 func (f FS) IdentifyChild(pid int) (Identity, error) {
 	if pid <= 1 {
 		return Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, ErrNoProcess)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Info is what can be known of what a process is. What the reader has no right to see is empty.
+// Info describes a process. Fields that the reader has no right to see are empty.
 type Info struct {
 	Stat
 	// Exe is the target of the link to the executable; " (deleted)" follows when the file was replaced or removed.
@@ -18,12 +18,12 @@ type Info struct {
 	Cwd  string
 	// UID is the effective user id, Real and Saved are the others; GID is the real group id.
 	UID, Real, Saved, GID int
-	// Leader is false for a thread that is not its process's first: such an id is no pid.
+	// Leader is false for a thread other than the first of its process: such an id is not a pid.
 	Leader bool
 }
 
-// Info looks at one process. The error is fs.ErrNotExist when there is none. The parts are read one after another: a
-// caller that needs them to be of one process checks its Identity afterwards.
+// Info describes one process. The error is fs.ErrNotExist if the process does not exist. Info reads the parts one
+// after another: a caller that needs them to belong to one process checks its Identity afterwards.
 func (f FS) Info(pid int) (Info, error) {
 	st, err := f.Stat(pid)
 	if err != nil {
@@ -42,7 +42,7 @@ func (f FS) Info(pid int) (Info, error) {
 	return info, nil
 }
 
-// args returns the arguments that a process was started with, none where they cannot be had.
+// args returns the arguments that a process was started with; none if they are unreadable.
 func (f FS) args(pid int) []string {
 	cmdline, err := f.read(maxSmall, strconv.Itoa(pid)+"/cmdline")
 	if err != nil {
@@ -51,8 +51,8 @@ func (f FS) args(pid int) []string {
 	return strings0(cmdline)
 }
 
-// Environ returns the environment that the process was started with, as far as it has not overwritten it; at most 128
-// KiB. A process that is executing a program has none for a moment: that is waited for, up to 20 ms.
+// Environ returns the environment that the process was started with, at most 128 KiB; the process may have overwritten
+// it. While a process executes a program, its environment is empty for a moment: Environ waits for up to 20 ms.
 func (f FS) Environ(pid int) ([]string, error) {
 	const tries, pause, sure = 20, time.Millisecond, 4
 	for try, bare := 1, 0; ; try++ {
@@ -68,7 +68,7 @@ func (f FS) Environ(pid int) ([]string, error) {
 			if bare++; bare == sure {
 				return nil, nil
 			}
-		case f.link(strconv.Itoa(pid)+"/exe") == "": // a thread of the kernel (environ_read in its fs/proc/base.c)
+		case f.link(strconv.Itoa(pid)+"/exe") == "": // a kernel thread (environ_read in the kernel's fs/proc/base.c)
 			return nil, nil
 		default:
 			<-time.After(pause)
@@ -76,7 +76,7 @@ func (f FS) Environ(pid int) ([]string, error) {
 	}
 }
 
-// PIDNamespace names the pid namespace that a process is in, empty where that cannot be seen.
+// PIDNamespace names the pid namespace of a process; empty if that is unreadable.
 func (f FS) PIDNamespace(pid int) string { return f.link(strconv.Itoa(pid) + "/ns/pid") }
 
 func (f FS) link(name string) string {
@@ -87,7 +87,7 @@ func (f FS) link(name string) string {
 	return target
 }
 
-// status returns the process that the id belongs to, and notes as whom that runs.
+// status returns the process that the id belongs to, and stores its user and group ids in info.
 func (f FS) status(pid int, info *Info) (tgid int, err error) {
 	data, err := f.read(maxSmall, strconv.Itoa(pid)+"/status")
 	if err != nil {
@@ -116,7 +116,7 @@ func (f FS) status(pid int, info *Info) (tgid int, err error) {
 	return tgid, nil
 }
 
-// scan reads as many numbers as there are places for them.
+// scan reads one number for each place.
 func scan(text string, places ...*int) (err error) {
 	words := strings.Fields(text)
 	if len(words) != len(places) {

@@ -8,14 +8,14 @@ import (
 
 // Mount is one line of /proc/self/mountinfo.
 type Mount struct {
-	// Root is which directory of the filesystem is mounted, Point where.
+	// Root is the mounted directory of the filesystem; Point is the mount point.
 	Root, Point string
 	Type        string
 	// Options are those of the filesystem as a whole, such as a cgroup hierarchy's controllers.
 	Options []string
 }
 
-// Mounts returns what is mounted as this process sees it, in the order of mounting.
+// Mounts returns the mounts that this process sees, in the order of mounting.
 func (f FS) Mounts() ([]Mount, error) {
 	data, err := f.read(maxList, "self/mountinfo")
 	if err != nil {
@@ -23,7 +23,7 @@ func (f FS) Mounts() ([]Mount, error) {
 	}
 	var mounts []Mount
 	for line := range strings.Lines(string(data)) {
-		// A variable number of optional fields ends with a lone dash.
+		// A dash of its own ends the optional fields, whose number varies.
 		before, after, ok := strings.Cut(line, " - ")
 		// Split, not Fields: the source may be empty.
 		left, right := strings.Fields(before), strings.Split(strings.TrimSuffix(after, "\n"), " ")
@@ -43,8 +43,8 @@ func (f FS) Mounts() ([]Mount, error) {
 // OwnCgroup is Cgroup for this process.
 func (f FS) OwnCgroup(controller string) (string, bool) { return f.cgroup("self", controller) }
 
-// Cgroup returns the path of a process's cgroup in the hierarchy that has the controller; "" is the v2 hierarchy. The
-// second result is false when there is no such hierarchy or no such process.
+// Cgroup returns the path of a process's cgroup in the hierarchy with this controller; "" is the v2 hierarchy. The
+// second result is false if there is no such hierarchy or no such process.
 func (f FS) Cgroup(pid int, controller string) (string, bool) {
 	return f.cgroup(strconv.Itoa(pid), controller)
 }
@@ -68,7 +68,7 @@ func (f FS) cgroup(process, controller string) (string, bool) {
 	return "", false
 }
 
-// unescape undoes the octal escapes that mountinfo uses for blanks, newlines and backslashes.
+// unescape decodes the octal escapes of mountinfo for blanks, newlines and backslashes.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -23,11 +23,10 @@ import (
 // TicksPerSecond is the unit of the times in /proc/PID/stat: USER_HZ, 100 on every architecture that Go runs on.
 const TicksPerSecond = 100
 
-// Largest parts of files that are read, in bytes; the rest is cut off.
+// The largest part that drover reads of a file, in bytes.
 const (
 	maxSmall = 64 << 10
-	// What is looked for in environments is looked for in those of all processes: accounts may have thousands, each
-	// with 2 MiB.
+	// A search of environments reads those of all processes: an account may have thousands, each with 2 MiB.
 	maxEnviron = 128 << 10
 	maxList    = 16 << 20
 )
@@ -65,11 +64,11 @@ func (f FS) BootID() (string, error) {
 	return id, nil
 }
 
-// BootTime returns the wall clock time at which the kernel's boot clock, the one that start times count in, was zero.
-// It moves with every correction of the wall clock.
+// BootTime returns the wall clock time of the kernel's boot, from which start times count. It moves with every
+// correction of the wall clock.
 func (f FS) BootTime() (time.Time, error) {
 	var ts unix.Timespec
-	// Not /proc/uptime: containers may overlay it with their own age, which the start times do not follow.
+	// Not /proc/uptime: a container may overlay it with its own age, but start times count from the boot of the host.
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		return time.Time{}, fmt.Errorf("cannot read boot clock: %w", err)
 	}
@@ -118,8 +117,8 @@ func (f FS) PIDs() ([]int, error) {
 	return numbers(names), nil
 }
 
-// OwnChildren returns the pids of the children of this process, zombies included. The kernel may leave out one whose
-// sibling ends during the look, so an answer is complete only if it is repeated.
+// OwnChildren returns the pids of the children of this process, zombies included. The kernel may leave out a child
+// whose sibling ends during the look, so only a repeated answer is complete.
 func (f FS) OwnChildren() ([]int, error) {
 	threads, err := f.names("self/task")
 	if err != nil {
@@ -133,7 +132,7 @@ func (f FS) OwnChildren() ([]int, error) {
 			pids = append(pids, numbers(strings.Fields(string(data)))...)
 		case errors.Is(err, fs.ErrNotExist):
 			if f.exists(filepath.Join("self/task", tid)) {
-				return f.childrenByScan() // the kernel was built without the children files
+				return f.childrenByScan() // the kernel has no children files
 			}
 		default:
 			return nil, fmt.Errorf("cannot list own children: %w", err)
@@ -169,15 +168,15 @@ func (f FS) names(dir string) ([]string, error) {
 	return names, errors.Join(err, d.Close())
 }
 
-// read returns at most limit bytes. It goes around os.File, which would offer every file to the poller: looking at a
-// thousand processes takes a third less time.
+// read returns at most limit bytes. It does not use os.File, which would register every file with the poller: this
+// saves a third of the time to look at a thousand processes.
 func (f FS) read(limit int, name string) ([]byte, error) {
 	path := filepath.Join(f.root, name)
 	fd, err := ignoringEINTR(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: gone(err)}
 	}
-	defer unix.Close(fd) //nolint:errcheck // opened for reading only
+	defer unix.Close(fd) //nolint:errcheck // opened only for reading
 	buf := make([]byte, 0, min(limit, 1024))
 	for len(buf) < limit {
 		if len(buf) == cap(buf) {
@@ -196,7 +195,7 @@ func (f FS) read(limit int, name string) ([]byte, error) {
 	return buf, nil
 }
 
-// gone makes the two answers of the kernel for a process that has ended into one.
+// gone maps the two errors of the kernel for an ended process to one.
 func gone(err error) error {
 	if errors.Is(err, syscall.ESRCH) {
 		return fs.ErrNotExist

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// minWindow is the shortest time that a share of the processor is measured over: within less, one tick of the clock
-	// would show as a large share. Looks in between repeat the last figure.
+	// minWindow is the shortest time over which drover measures a share of the CPU: in a shorter time, one clock tick
+	// would be a large share. A look within that time repeats the last figure.
 	minWindow = time.Second
-	// unaskedTime is how long what is known of a process is kept that nobody asks for.
+	// unaskedTime is how long the sampler remembers a process that nobody asks for.
 	unaskedTime = 2 * time.Minute
-	// heldPart is how much of the descriptors that this process may have are used to hold handles.
+	// heldPart is the divisor of RLIMIT_NOFILE for handles.
 	heldPart = 4
 )
 
-// Sampler turns looks at processes into percentages of the whole machine. It remembers one sample per process that it
-// was asked for, and holds its stat open as long as there are descriptors, until that process has ended or is
-// forgotten. It may be used concurrently.
+// Sampler turns looks at processes into percentages of the whole machine. It remembers one sample per process until
+// the process has ended or is forgotten. While it has descriptors to spare, it keeps the stat of each process open. It
+// is safe for concurrent use.
 type Sampler struct {
 	fs   FS
 	cpus int
-	// held bounds the handles.
+	// held is the limit for handles.
 	held    int
 	buffers sync.Pool
 
@@ -43,11 +43,11 @@ type Sampler struct {
 // sample is one process.
 type sample struct {
 	mu     sync.Mutex
-	handle *handle // nil where none is held
-	gone   bool    // forgotten, or found to have ended
+	handle *handle // nil if not open
+	gone   bool    // forgotten, or ended
 	asked  time.Time
 
-	// What Instance said last, and when; at is zero before that.
+	// The last result of Instance and its time; at is zero before the first.
 	at        time.Time
 	ticks     uint64
 	cpu, mem  float64
@@ -66,9 +66,9 @@ func NewSampler(f FS, cpus int) *Sampler {
 	return s
 }
 
-// Instance looks at the process that id names, and reports as Glance does whether what it says has moved. CPU covers
-// the time since the last Instance at least a second before, at the first look the whole life of the process. Version
-// and Health stay empty. The error is fs.ErrNotExist when the process has ended.
+// Instance describes the process id, and reports like Glance whether the description has moved. CPU covers the time
+// since the last Instance at least a second ago; at the first look it covers the whole life of the process. Version
+// and Health stay empty. The error is fs.ErrNotExist if the process has ended.
 func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err error) {
 	p, stat, err := s.look(id)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err err
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.startedAt.IsZero() {
-		// Kept, so that the start time of a process does not waver with the clock's corrections.
+		// Keep it, so that corrections of the clock do not change the start time of a process.
 		if p.startedAt, err = s.fs.StartTime(id.StartTicks); err != nil {
 			return process.Instance{}, false, err
 		}
@@ -117,14 +117,14 @@ func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err err
 	}, moved, nil
 }
 
-// Use is what a process has taken: processor time in all its life, and memory now, in bytes.
+// Use is the use of a process: CPU time in all its life, and memory now, in bytes.
 type Use struct {
 	CPU time.Duration
 	RSS int64
 }
 
-// Use looks at what a process takes and at nothing else: one system call, where its handle is held. The error is
-// fs.ErrNotExist when the process has ended.
+// Use returns only the CPU time and the memory of a process. It takes one system call if the handle is open. The error
+// is fs.ErrNotExist if the process has ended.
 func (s *Sampler) Use(id Identity) (Use, error) {
 	_, stat, err := s.look(id)
 	if err != nil {
@@ -133,8 +133,8 @@ func (s *Sampler) Use(id Identity) (Use, error) {
 	return Use{CPU: ticksDuration(stat.UserTicks + stat.SystemTicks), RSS: stat.RSS}, nil
 }
 
-// Glance reports whether a process is alive, and whether its name or its use of the processor or of memory is another
-// one than Instance said last, or nothing was said yet. It costs as little as Use.
+// Glance reports whether a process is alive. moved reports whether its name or its use of CPU or memory differs from
+// the last Instance, or whether there was no Instance yet. It costs as little as Use.
 func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 	p, stat, err := s.look(id)
 	if err != nil {
@@ -142,14 +142,14 @@ func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 	}
 	total, err := s.memory()
 	if err != nil {
-		return true, true // Instance says why
+		return true, true // Instance returns the error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return true, s.moved(p, stat, total)
 }
 
-// moved compares a look with what Instance said last. The lock of the sample is held.
+// moved compares a look with the last Instance. The caller holds the lock of the sample.
 func (s *Sampler) moved(p *sample, stat Stat, total int64) bool {
 	window := time.Since(p.at)
 	if p.at.IsZero() || p.comm != stat.Comm {
@@ -163,7 +163,7 @@ func (s *Sampler) moved(p *sample, stat Stat, total int64) bool {
 	return now.MovedFrom(process.Usage{CPU: p.cpu, Mem: p.mem})
 }
 
-// look sees whether the process that id names is alive. It reads as little as it can: it is done for every process of
+// look checks whether the process id is alive. It reads as little as possible, because it runs for every process of
 // the host.
 func (s *Sampler) look(id Identity) (*sample, Stat, error) {
 	boot, err := s.fs.BootID()
@@ -195,9 +195,9 @@ func (s *Sampler) sampleOf(id Identity) *sample {
 	return p
 }
 
-// stat reads by the handle of the process, which is opened if there is none and may be one.
+// stat reads through the handle of the process. It opens a handle if there is none and the limit allows one.
 func (s *Sampler) stat(p *sample, pid int) (Stat, error) {
-	buf := s.buffers.Get().(*[statSize]byte) //nolint:errcheck,forcetypeassert // nothing else is in it
+	buf := s.buffers.Get().(*[statSize]byte) //nolint:errcheck,forcetypeassert // the pool holds nothing else
 	defer s.buffers.Put(buf)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +218,7 @@ func (s *Sampler) stat(p *sample, pid int) (Stat, error) {
 	return stat, err
 }
 
-// hold counts the handles and reports whether there may be as many.
+// hold adds n to the number of handles. It reports false and adds nothing if that exceeds the limit.
 func (s *Sampler) hold(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +229,7 @@ func (s *Sampler) hold(n int) bool {
 	return true
 }
 
-// Forget drops what is remembered of a process.
+// Forget drops the sample of a process.
 func (s *Sampler) Forget(id Identity) {
 	s.mu.Lock()
 	p := s.last[id]
@@ -240,7 +240,7 @@ func (s *Sampler) Forget(id Identity) {
 	}
 }
 
-// drop gives back the handle of a process that is not remembered any more.
+// drop closes the handle of a process that is no longer in the table.
 func (s *Sampler) drop(p *sample) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -252,7 +252,7 @@ func (s *Sampler) drop(p *sample) {
 	}
 }
 
-// Tidy forgets the processes that nobody has asked for lately.
+// Tidy forgets the processes that nobody asked for lately.
 func (s *Sampler) Tidy() {
 	for id, p := range s.all() {
 		p.mu.Lock()
@@ -270,7 +270,7 @@ func (s *Sampler) all() map[Identity]*sample {
 	return maps.Clone(s.last)
 }
 
-// memory returns the size of the machine's memory, which is read once.
+// memory returns the memory of the machine, which it reads once.
 func (s *Sampler) memory() (total int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,9 +280,9 @@ func (s *Sampler) memory() (total int64, err error) {
 	return s.memTotal, err
 }
 
-// share returns which part of the machine's processors ticks are, over that time, in percent from 0 to 100.
+// share returns ticks as a percentage of the machine's CPUs over that time, from 0 to 100.
 func (s *Sampler) share(ticks uint64, over time.Duration) float64 {
-	// A process younger than a tick has used nothing that could be measured.
+	// The use of a process younger than a tick is not measurable.
 	over = max(over, time.Second/TicksPerSecond)
 	return min(round(100*float64(ticks)/TicksPerSecond/over.Seconds()/float64(s.cpus)), 100)
 }
@@ -291,7 +291,7 @@ func memShare(rss, total int64) float64 { return round(100 * float64(rss) / floa
 
 func round(percent float64) float64 { return math.Round(percent*100) / 100 }
 
-// commandLine joins the arguments as ps does; a process without any shows its name in brackets.
+// commandLine joins the arguments as ps does; a process without arguments shows its name in brackets.
 func commandLine(comm string, args []string) string {
 	line := strings.TrimSpace(strings.Join(args, " "))
 	if line == "" {

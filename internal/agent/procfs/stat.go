@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// kernelThread is the bit of the flags in /proc/PID/stat that the kernel's own threads carry (PF_KTHREAD).
+// kernelThread is the bit of the flags in /proc/PID/stat that marks a kernel thread (PF_KTHREAD).
 const kernelThread = 0x00200000
 
 // Stat is one look at /proc/PID/stat.
@@ -22,7 +22,7 @@ type Stat struct {
 	// StartTicks is when the process began, since boot; all ticks are hundredths of a second.
 	StartTicks             uint64
 	UserTicks, SystemTicks uint64
-	// ReapedTicks are those of children that have ended and were waited for, and of theirs.
+	// ReapedTicks are the ticks of ended children that were waited for, and of their reaped children.
 	ReapedTicks uint64
 	Threads     int
 	VSize, RSS  int64 // bytes
@@ -47,7 +47,7 @@ func (f FS) Stat(pid int) (Stat, error) {
 	return s, nil
 }
 
-// The places of fields behind the name, as in proc(5) less three.
+// The indexes of the fields after the name: the number in proc(5) minus three.
 const (
 	fieldState = iota
 	fieldPPID
@@ -56,7 +56,7 @@ const (
 	fieldFlags  = 6
 	fieldUser   = 11
 	fieldSystem = 12
-	// The times of reaped children, in user and in system mode.
+	// The CPU times of reaped children, in user and in system mode.
 	fieldReapedUser   = 13
 	fieldReapedSystem = 14
 	fieldThreads      = 17
@@ -65,9 +65,9 @@ const (
 	fieldRSS          = 21
 )
 
-// parseStat allocates nothing but the name: it is done for every process of the host.
+// parseStat allocates only the name, because it runs for every process of the host.
 func parseStat(data []byte) (Stat, error) {
-	// The name may itself hold brackets, blanks and newlines: only the outermost brackets count.
+	// The name may contain brackets, blanks and newlines: only the outermost brackets count.
 	open, shut := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 1 || shut < open {
 		return Stat{}, fmt.Errorf("unexpected stat %q", data)
@@ -90,7 +90,7 @@ func parseStat(data []byte) (Stat, error) {
 		ReapedTicks: uint64(max(n.signed(fields[fieldReapedUser]), 0) + max(n.signed(fields[fieldReapedSystem]), 0)),
 		Threads:     int(n.signed(fields[fieldThreads])),
 		StartTicks:  n.unsigned(fields[fieldStart]),
-		VSize:       int64(n.unsigned(fields[fieldVSize])), //nolint:gosec // beyond 2^63 it has no meaning anyway
+		VSize:       int64(n.unsigned(fields[fieldVSize])), //nolint:gosec // above 2^63 it has no meaning
 		RSS:         n.signed(fields[fieldRSS]) * int64(os.Getpagesize()),
 	}
 	return s, n.bad
@@ -115,7 +115,7 @@ func split(data []byte, words [][]byte) bool {
 	return true
 }
 
-// numbersOf reads numbers and remembers the last that was none.
+// numbersOf parses numbers and remembers the last error.
 type numbersOf struct{ bad error }
 
 func (n *numbersOf) signed(word []byte) int64 {
@@ -124,7 +124,7 @@ func (n *numbersOf) signed(word []byte) int64 {
 	return v
 }
 
-// unsigned is for what may be 2^63 and more, such as the size of an address space.
+// unsigned parses numbers that may exceed 2^63, such as the size of an address space.
 func (n *numbersOf) unsigned(word []byte) uint64 {
 	v, err := strconv.ParseUint(string(word), 10, 64)
 	n.note(word, err)

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Root is a process that is measured with its whole tree.
+// Root is the root of a tree that drover measures.
 type Root struct {
 	Identity Identity
-	// Run is the run of ours that it was started in, empty where somebody else started it.
+	// Run is the run of drover in which the process was started; empty if somebody else started it.
 	Run string
 }
 
-// Account is what control groups tell of a run.
+// Account is the data of the control groups about a run.
 type Account struct {
 	// PIDs are its processes without zombies.
 	PIDs []int
-	// CPU is the processor time of all that ever belonged to it; it is true only where Accounted is.
+	// CPU is the CPU time of all processes that were ever in the run; it is valid only if Accounted is set.
 	CPU       time.Duration
 	Accounted bool
 }
 
 // Runs keeps the accounts of runs.
 type Runs interface {
-	// Account returns what is known of a run; false where no control group holds it.
+	// Account returns the account of a run; false if no control group holds the run.
 	Account(run string) (Account, bool)
 }
 
@@ -39,9 +39,9 @@ type TreeUse struct {
 	Processes int
 }
 
-// Trees measures processes with their trees. What belongs to a tree is what is in the control group of its run, or else
-// the descendants of its root: of those, one whose parent has ended is lost sight of. A process can be in two trees, if
-// the root of one is in the other. It is safe for concurrent use.
+// Trees measures processes with their trees. A tree is the control group of the run, or else the descendants of its
+// root: drover loses sight of a descendant whose parent has ended. A process can be in two trees if one root is in the
+// other tree. It is safe for concurrent use.
 type Trees struct {
 	sampler *Sampler
 	runs    Runs
@@ -51,16 +51,15 @@ type Trees struct {
 	last map[Identity]*tree
 }
 
-// tree is how a tree was at the last look.
+// tree is the state of a tree at the last look.
 type tree struct {
 	at time.Duration
-	// account is the processor time of its run; -1 where the members are what counts.
+	// account is the CPU time of the run; -1 if the members count instead.
 	account time.Duration
 	members []member // by pid
 }
 
-// member is one process of a tree. own are the ticks that it has used, all includes those of its children that it has
-// reaped.
+// member is one process of a tree. own is the ticks that it has used; all includes the ticks of its reaped children.
 type member struct {
 	id       Identity
 	own, all uint64
@@ -71,8 +70,8 @@ func NewTrees(s *Sampler, runs Runs, clock func() time.Duration) *Trees {
 	return &Trees{sampler: s, runs: runs, clock: clock, last: map[Identity]*tree{}}
 }
 
-// Measure looks at trees, which it returns in the order of their roots. Only where one has no control group, all of
-// /proc is read.
+// Measure measures trees, and returns the results in the order of the roots. It reads all of /proc only if a tree has
+// no control group.
 func (t *Trees) Measure(roots []Root) ([]TreeUse, error) {
 	total, err := t.sampler.memory()
 	if err != nil {
@@ -111,7 +110,7 @@ func (t *Trees) Measure(roots []Root) ([]TreeUse, error) {
 	return uses, nil
 }
 
-// tidy forgets the trees that nobody has asked for lately; the caller holds the lock.
+// tidy forgets the trees that nobody asked for lately; the caller holds the lock.
 func (t *Trees) tidy() {
 	now := t.clock()
 	for id, tree := range t.last {
@@ -135,7 +134,7 @@ type treeSample struct {
 	rss     int64
 }
 
-// byRun returns the pids that the control group of the run holds, if the root is among them.
+// byRun returns the pids in the control group of the run, if the root is among them.
 func (t *treeSample) byRun(run string) ([]int, bool) {
 	if run == "" {
 		return nil, false
@@ -150,8 +149,7 @@ func (t *treeSample) byRun(run string) ([]int, bool) {
 	return a.PIDs, true
 }
 
-// measure looks at every member, remembers how they are, and returns what they have used since they were looked at
-// before.
+// measure looks at every member, remembers the result, and returns what the tree used since the last look.
 func (t *treeSample) measure(pids []int) TreeUse {
 	before := t.last[t.root]
 	t.read(pids, before)
@@ -176,7 +174,7 @@ func (t *treeSample) measure(pids []int) TreeUse {
 	return use
 }
 
-// read looks at the members, and at what has left since the last look.
+// read looks at the members, and at members that have left since the last look.
 func (t *treeSample) read(pids []int, before *tree) {
 	var known []member
 	if before != nil {
@@ -204,7 +202,7 @@ func (t *treeSample) read(pids []int, before *tree) {
 	}
 }
 
-// add looks at a member that is known, by its handle.
+// add looks at a known member through its handle.
 func (t *treeSample) add(id Identity) bool {
 	st, err := t.sampler.stat(t.sampler.sampleOf(id), id.PID)
 	if err != nil || st.StartTicks != id.StartTicks {
@@ -215,7 +213,7 @@ func (t *treeSample) add(id Identity) bool {
 	return true
 }
 
-// left sees to a member that was there before: as a zombie it still has its ticks, which its parent is about to get.
+// left handles a former member: a zombie still has its ticks, which its parent will get.
 func (t *treeSample) left(id Identity) {
 	st, err := t.sampler.stat(t.sampler.sampleOf(id), id.PID)
 	if err == nil && st.StartTicks == id.StartTicks && st.Zombie() {
@@ -238,7 +236,7 @@ func (t *treeSample) count(id Identity, st Stat) {
 	t.alive = t.alive || id == t.root
 }
 
-// lifetime is the processor time that a tree has used so far.
+// lifetime is the CPU time that a tree has used so far.
 func (t *tree) lifetime() time.Duration {
 	if t.account >= 0 {
 		return t.account
@@ -250,9 +248,9 @@ func (t *tree) lifetime() time.Duration {
 	return ticksDuration(ticks)
 }
 
-// since returns the processor time that a tree has used since an earlier look. Two sums fall short of it in different
-// ways: that of all ticks, by what processes had used that have ended unreaped; that of what the members have used
-// themselves, by what had ended and was reaped. The greater one is nearer.
+// since returns the CPU time that a tree has used since an earlier look. Two sums are too low in different ways. The
+// sum of all ticks lacks the ticks of processes that ended unreaped. The sum of the members' own ticks lacks the ticks
+// of processes that ended and were reaped. The greater sum is nearer to the truth.
 func (t *tree) since(before *tree) time.Duration {
 	var had, have, own uint64
 	old := before.members
@@ -268,7 +266,7 @@ func (t *tree) since(before *tree) time.Duration {
 		case found && old[i].id == m.id:
 			own += m.own - min(old[i].own, m.own)
 		case ticksDuration(m.id.StartTicks+1) < before.at:
-			had += m.all // it has joined: what it did before that was not the tree's
+			had += m.all // it joined the tree: its ticks from before do not count
 		default:
 			own += m.own
 		}
@@ -276,10 +274,10 @@ func (t *tree) since(before *tree) time.Duration {
 	return ticksDuration(max(have-min(had, have), own))
 }
 
-// family is the parent of every process.
+// family has the children of every process.
 type family map[int][]int
 
-// family reads who is whose child. Threads of the kernel are left out.
+// family reads the children of all processes, without kernel threads.
 func (f FS) family() (family, error) {
 	pids, err := f.PIDs()
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"drover/internal/agent/trail"
 )
 
-// Log is a log file as it was before a start, so that only what is written afterwards counts.
+// Log is the state of a log file before a start, so that only later lines count.
 type Log struct {
-	// Path is absolute; empty where there is no log.
+	// Path is absolute; empty if there is no log.
 	Path string
 	// Device, Inode and Size are those of the file; all zero when there was none.
 	Device, Inode uint64
 	Size          int64
 }
 
-// MarkLog notes how long a log file is now, which visit opens. One that is not there, or that cannot be looked at,
-// counts from its beginning.
+// MarkLog records the present length of a log file, which visit opens. A file that is missing or unreadable counts
+// from its beginning.
 func MarkLog(path string, visit trail.Visit) Log {
 	l := Log{Path: path}
 	_ = visit(path, func(way *trail.Trail) error {
@@ -35,24 +35,25 @@ func MarkLog(path string, visit trail.Visit) Log {
 }
 
 const (
-	// maxRead is how much of a log one attempt reads, maxLine how long a line may be to be seen whole, in bytes.
+	// maxRead is how much of a log one attempt reads. maxLine is the longest line that is checked completely. Both are
+	// in bytes.
 	maxRead = 16 << 20
 	maxLine = 64 << 10
 )
 
-// tail reads a log from where it stood at a start, on and on over its attempts.
+// tail reads the lines that were added to a log since a start, attempt by attempt.
 type tail struct {
 	log   Log
 	visit trail.Visit
-	// rest is the beginning of a line whose end is not there yet.
+	// rest is the beginning of an unfinished line.
 	rest []byte
 }
 
 var errNoFile = errors.New("not a regular file")
 
-// find reports whether a line that has come since the last call matches. An unfinished last line is looked at too, so
-// that a log without a newline at its end is understood. A file that is not there yet is no error, one that was
-// replaced or cut is read from its beginning.
+// find reports whether a line since the last call matches. It also checks an unfinished last line, so that a log
+// without a newline at its end counts. A missing file is not an error. It reads a file that was replaced or cut from
+// its beginning.
 func (t *tail) find(line *regexp.Regexp) (found bool, err error) {
 	err = t.visit(t.log.Path, func(way *trail.Trail) (err error) {
 		found, err = t.look(way, line)
@@ -84,7 +85,7 @@ func (t *tail) look(way *trail.Trail, line *regexp.Regexp) (bool, error) {
 	return t.read(io.NewSectionReader(file, t.log.Size, maxRead), line)
 }
 
-// read takes in what is new.
+// read reads the new lines.
 func (t *tail) read(from io.Reader, line *regexp.Regexp) (bool, error) {
 	buffer := make([]byte, maxLine)
 	for {

@@ -22,9 +22,9 @@ import (
 type Env struct {
 	// Exec runs a command line and returns nil when it ended with status 0. It ends with its context.
 	Exec func(ctx context.Context, line string) error
-	// Output returns what the start command and its children have written so far, shortened if that is much.
+	// Output returns the output so far of the start command and its children; a long output is shortened.
 	Output func() string
-	// Log is the log file of the process; the zero value where it has none.
+	// Log is the log file of the process; the zero value if there is none.
 	Log Log
 	// Visit opens that.
 	Visit trail.Visit
@@ -38,7 +38,7 @@ type Check struct {
 	tail *tail
 }
 
-// New returns the check that a spec asks for. What Spec.Validate accepts has no error.
+// New returns the check of a spec. It never fails for a spec that Spec.Validate accepts.
 func New(r process.Readiness, env Env) (*Check, error) {
 	c := &Check{env: env}
 	switch {
@@ -63,11 +63,11 @@ func New(r process.Readiness, env Env) (*Check, error) {
 	return c, nil
 }
 
-// Try makes one attempt and returns nil when the process is ready, else why it does not seem to be. It blocks until it
-// knows or ctx ends.
+// Try makes one attempt. It returns nil if the process is ready, else the reason why it does not seem to be. It blocks
+// until it knows or ctx ends.
 func (c *Check) Try(ctx context.Context) error { return c.try(ctx) }
 
-// accepts connects and hangs up.
+// accepts connects and closes the connection.
 func accepts(ctx context.Context, address string) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -77,11 +77,10 @@ func accepts(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// maxHeader bounds what is read of an answer, in bytes. Its body is not read.
+// maxHeader bounds the header of an answer, in bytes. Nothing reads the body.
 const maxHeader = 64 << 10
 
-// responds asks once and takes any status from 200 to 399. It goes to that address only: through no proxy, to no place
-// that it is referred to.
+// responds sends one request and accepts any status from 200 to 399. It uses no proxy and follows no redirect.
 func responds(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -91,8 +90,8 @@ func responds(ctx context.Context, address string) error {
 	client := http.Client{
 		Transport: &http.Transport{
 			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
-			// It is asked whether it answers, not who it is: on its own host a service has no name that a certificate
-			// could hold.
+			// The check asks whether the service answers, not who it is: a service on its own host has no name that a
+			// certificate could contain.
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above; nothing secret is sent
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -111,7 +110,7 @@ func responds(ctx context.Context, address string) error {
 	return nil
 }
 
-// short says "no answer in time" in place of the words that the net package has for that.
+// short replaces the net package's texts for a timeout with "no answer in time".
 func short(err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() ||
 		errors.Is(err, context.DeadlineExceeded) {
@@ -120,7 +119,7 @@ func short(err error) error {
 	return err
 }
 
-// logged looks for the line in what was written since the start.
+// logged looks for the line in the output and the log since the start.
 func (c *Check) logged(context.Context) error {
 	for line := range strings.Lines(c.env.Output()) {
 		if c.line.MatchString(strings.TrimRight(line, "\r\n")) {

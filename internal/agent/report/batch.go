@@ -9,33 +9,33 @@ import (
 	"drover/internal/wire"
 )
 
-// A report is cut when it holds this many entries, or when its last entry has brought it to this many bytes: so it
-// stays below wire.MaxReport.
+// A report ends at this many entries, or at the entry that brings it to this many bytes: so it stays below
+// wire.MaxReport.
 const (
 	maxEntries = 500
 	maxBytes   = 256 << 10
 )
 
-// batch is one report and what has to be done when it has arrived, or has not.
+// batch is one report with the data to handle its acknowledgement or failure.
 type batch struct {
 	report   wire.Report
 	begun    []string
 	finished []string
 	changed  []process.ID
-	added    int // as in backlog, when the report was made
+	added    int // backlog.added when the report was made
 	more     bool
 	bytes    int
-	// alone says that it is an introduction which tells of the disk. Whoever waits for the server's answer does not
-	// wait for all the states, too: these and all else come in the next report.
+	// alone says that the report is an introduction with the revisions on disk. It has no states, so that the server's
+	// answer comes sooner: the next report carries everything else.
 	alone bool
-	// progress and observed are the entries of the report as they are sent. Each is encoded once, when it is added,
-	// because only so it is known how large the report is: what has to be escaped grows sixfold, and one that is too
-	// large is never delivered.
+	// progress and observed are the encoded entries of the report. addProgress and addObservation encode each entry
+	// once, because only the encoded size tells how large the report is: escaping can make text six times as long. A
+	// report that is too large never arrives.
 	progress, observed []json.RawMessage
 }
 
-// addProgress adds an entry and reports whether there is room for more. An outcome that cannot be encoded is told
-// without what came with it, and as failed: the server must hear that the operation has ended. The error says so.
+// addProgress adds an entry and reports whether there is room for more. If it cannot encode an outcome, it reports a
+// failed outcome without the data, because the server must learn that the operation has ended; err says why.
 func (b *batch) addProgress(p wire.Progress) (room bool, err error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -43,14 +43,14 @@ func (b *batch) addProgress(p wire.Progress) (room bool, err error) {
 			Fault: process.Failed, Text: "the outcome cannot be told: " + err.Error(),
 			Hosted: p.Outcome != nil && p.Outcome.Hosted,
 		}
-		data, _ = json.Marshal(wire.Progress{Item: p.Item, Outcome: &unsent}) // nothing is left that could fail
+		data, _ = json.Marshal(wire.Progress{Item: p.Item, Outcome: &unsent}) // there is nothing left that could fail
 	}
 	b.progress = append(b.progress, data)
 	b.bytes += len(data)
 	return b.room(), err
 }
 
-// addObservation adds the state of a process. One that cannot be encoded is left out, which the error says.
+// addObservation adds the state of a process. It leaves out a state that it cannot encode, and returns the error.
 func (b *batch) addObservation(o wire.Observation) error {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -68,18 +68,18 @@ func (b *batch) room() bool {
 	return !b.more
 }
 
-// encode returns the report as it is sent.
+// encode returns the encoded report.
 func (b *batch) encode() ([]byte, error) {
 	return wire.EncodeReport(struct {
 		wire.Report
-		// In place of those in the report.
+		// These two replace the fields of the report.
 		Progress []json.RawMessage `json:"progress,omitempty"`
 		Observed []json.RawMessage `json:"observed,omitempty"`
 	}{b.report, b.progress, b.observed}, b.report.Events)
 }
 
-// gather takes what there is to tell. States come first: the server is to have what an operation has changed when it
-// hears that the operation has ended.
+// gather collects the content of a report. States come first: when the server learns of the end of an operation, it
+// must have the new state.
 func (r *Reporter) gather(processes Processes) batch {
 	introduce := r.cfg.Standing.BeginReport()
 	r.mu.Lock()
@@ -108,8 +108,8 @@ func (r *Reporter) gather(processes Processes) batch {
 	return b
 }
 
-// tellAll has everything told again: the server may be another one, or may have lost what it had; the caller holds the
-// lock.
+// tellAll marks everything as unreported, because the server may be another one or may have lost its data. The caller
+// holds the lock.
 func (r *Reporter) tellAll(processes Processes) {
 	r.backlog.added++
 	clear(r.specs)
@@ -122,8 +122,8 @@ func (r *Reporter) tellAll(processes Processes) {
 	}
 }
 
-// gatherProgress takes what there is to tell of operations, and returns how many there are that have begun for long
-// enough to be told of, whether or not there was room for them.
+// gatherProgress collects the progress of operations. It returns how many operations have been running for beganDelay,
+// whether or not there was room for them.
 func (r *Reporter) gatherProgress(b *batch) (waiting int) {
 	now, room := time.Now(), !b.more
 	for _, item := range r.order {
@@ -143,14 +143,14 @@ func (r *Reporter) gatherProgress(b *batch) (waiting int) {
 		waiting++
 		if room {
 			b.begun = append(b.begun, item)
-			room, _ = b.addProgress(wire.Progress{Item: item, Limit: begun.limit}) // a number can be encoded
+			room, _ = b.addProgress(wire.Progress{Item: item, Limit: begun.limit}) // a number cannot fail to encode
 		}
 	}
 	return waiting
 }
 
-// encoded notes whether an item's outcome or the state of a process could be put into a report. What cannot be stays
-// out of it, so that the rest gets there, and is logged when it begins; the caller holds the lock.
+// encoded records whether the outcome of an item or the state of a process could be encoded. A part that cannot be
+// encoded is left out, so that the rest arrives; the first failure is logged. The caller holds the lock.
 func (r *Reporter) encoded(of string, err error) {
 	if err == nil {
 		delete(r.unsent, of)
@@ -162,7 +162,7 @@ func (r *Reporter) encoded(of string, err error) {
 	}
 }
 
-// gatherEvents takes what has happened, as far as there is room for it. It reads a disk, so it does not hold the lock.
+// gatherEvents adds as many events as there is room for. It reads from disk, so it does not hold the lock.
 func (r *Reporter) gatherEvents(b *batch) {
 	if r.cfg.Events == nil || b.alone {
 		return
@@ -172,7 +172,7 @@ func (r *Reporter) gatherEvents(b *batch) {
 	b.more = b.more || more
 }
 
-// gatherGroups adds to an introduction which process groups the agent has. It reads a disk, so it does not hold the
+// gatherGroups adds the process groups of the agent to an introduction. It reads from disk, so it does not hold the
 // lock.
 func (r *Reporter) gatherGroups(b *batch) {
 	if b.report.Hello == nil || r.cfg.Groups == nil {
@@ -188,8 +188,8 @@ func (r *Reporter) gatherGroups(b *batch) {
 	}
 }
 
-// gatherDisk adds to an introduction what is on the agent's disk. Without that it must not be made: it would pass for
-// that of an agent which can't tell.
+// gatherDisk adds the revisions on disk to an introduction. If that fails, the agent must not send the introduction:
+// without revisions it would look like an agent that cannot report them.
 func (r *Reporter) gatherDisk(b *batch) error {
 	if b.report.Hello == nil || r.cfg.Disk == nil {
 		return nil
@@ -208,12 +208,12 @@ func (r *Reporter) observation(processes Processes, id process.ID) wire.Observat
 		status = process.Status{Revision: r.gone[id]}
 	}
 	if spec == r.specs[id] {
-		spec = nil // a spec is never changed, only replaced: the server has this one
+		spec = nil // specs are immutable, so the server has this one
 	}
 	return wire.Observation{Process: id, Status: status, Spec: spec, Gone: !ok}
 }
 
-// acknowledged drops what the server has; the caller holds the lock.
+// acknowledged drops the content that the server has; the caller holds the lock.
 func (r *Reporter) acknowledged(b batch) {
 	for _, item := range b.begun {
 		if begun, ok := r.begun[item]; ok {
@@ -244,7 +244,7 @@ func (r *Reporter) acknowledged(b batch) {
 	}
 }
 
-// giveBack takes back what did not arrive.
+// giveBack marks the states of a lost report as changed again.
 func (r *Reporter) giveBack(b batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

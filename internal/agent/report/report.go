@@ -22,38 +22,38 @@ type Link interface {
 	Report(ctx context.Context, data []byte) ([]byte, error)
 }
 
-// Processes is where the present state comes from.
+// Processes has the present state of the processes.
 type Processes interface {
 	Snapshot(id process.ID) (status process.Status, spec *process.Spec, ok bool)
 	Known() []process.ID
 }
 
-// Orders is the other side of the link: it asks the server, and hears what the server answers. Its methods return soon.
+// Orders asks the server about orders and receives its answers. Its methods return soon.
 type Orders interface {
 	// Unsure returns the orders that a report which is sent now asks the server about.
 	Unsure() (items []string)
-	// Answered takes in the answer to a report. Signed says that it is the server's own word.
+	// Answered handles the answer to a report. signed says that the server signed it.
 	Answered(r *wire.Report, ack *wire.ReportAck, signed bool)
-	// Introduced takes in the sealed manifest that answers an introduction, empty if there is none. It returns whether
-	// the agent is to introduce itself again.
+	// Introduced handles the sealed manifest that answers an introduction, empty if there is none. It reports whether
+	// the agent must introduce itself again.
 	Introduced(desired []byte) (again bool)
 }
 
-// Disk is what the agent has on its own.
+// Disk has the revisions on the agent's disk.
 type Disk interface {
 	// Revisions returns those of the records that were there when the latest change had the revision latest.
 	Revisions() (latest uint64, records map[process.ID]uint64, err error)
 }
 
-// Journal hears which outcomes the server has.
+// Journal learns which outcomes the server has.
 type Journal interface {
 	Acknowledge(items []string) error
 }
 
-// Events are what has happened, in its order, until the server has it.
+// Events keeps the events in their order, until the server has them.
 type Events interface {
-	// Pending returns the oldest events that are not acknowledged, as they were encoded: at most maxEvents, and none
-	// after those that already take maxBytes. More says that there are others.
+	// Pending returns the oldest unacknowledged events in encoded form: at most maxEvents, and none after the event
+	// that reaches maxBytes. more says that there are others.
 	Pending(maxEvents, maxBytes int) (events [][]byte, more bool)
 	// Acknowledge drops events that Pending has returned.
 	Acknowledge(events [][]byte)
@@ -67,41 +67,40 @@ type Groups interface {
 // Config is what a reporter needs.
 type Config struct {
 	Link Link
-	// Standing says when the agent introduces itself, and hears what the server answers.
+	// Standing says when the agent introduces itself, and learns what the server answers.
 	Standing *uplink.Standing
 	Journal  Journal
 	// Events may be nil: then there are none.
 	Events Events
-	// Hello introduces the agent, with the digests of Groups and what is on Disk; both may be nil.
+	// Hello introduces the agent. The reporter adds the digests of Groups and the revisions of Disk; both may be nil.
 	Hello  wire.Hello
 	Groups Groups
 	Disk   Disk
-	// Complete adds to a report what the agent is at that moment. It returns soon, and may be nil.
+	// Complete adds the agent's current facts to a report. It returns soon, and may be nil.
 	Complete func(r *wire.Report)
-	// Trusted is called with a sealed manifest by which the agent is to renew what it trusts. It returns soon, and may
-	// be nil.
+	// Trusted receives a sealed manifest that renews the agent's trust. It returns soon, and may be nil.
 	Trusted func(sealed []byte)
-	// Wall is the clock of the host, which the server is told; time.Now when nil.
+	// Wall is the wall clock of the host, for the times in reports; time.Now if nil.
 	Wall func() time.Time
 	// Heartbeat is the longest silence.
 	Heartbeat time.Duration
 	Log       *slog.Logger
 }
 
-// Reporter gathers what there is to tell. Its methods but Run do not block and may be called at any time.
+// Reporter collects the data for reports. All its methods except Run are non-blocking and safe to call at any time.
 type Reporter struct {
 	cfg  Config
 	wake chan struct{}
 
 	mu       sync.Mutex
 	begun    map[string]begunOperation
-	timerSet bool // reportBegun will be called
+	timerSet bool // a timer will call reportBegun
 	outcomes map[string]process.Outcome
 	order    []string // the items of outcomes, oldest first
 	changed  map[process.ID]bool
-	gone     map[process.ID]uint64        // the revisions with which processes were forgotten
-	specs    map[process.ID]*process.Spec // what the server has of them
-	unsent   map[string]bool              // items and processes of which something could not be encoded
+	gone     map[process.ID]uint64        // the revisions of the removals
+	specs    map[process.ID]*process.Spec // the specs that the server has
+	unsent   map[string]bool              // items and processes with a part that could not be encoded
 	backlog  backlog
 }
 
@@ -117,11 +116,10 @@ func New(cfg Config) *Reporter {
 	}
 }
 
-// backlog counts what there was to tell of states and events, and how much of that the server has.
+// backlog counts the changes of states and events, and how many of them the server has.
 type backlog struct{ added, delivered int }
 
-// Behind reports whether the server does not have all states and events yet: what it is told otherwise may come before
-// these.
+// Behind reports whether the server still lacks states or events: other messages may overtake these.
 func (r *Reporter) Behind() bool {
 	if r.cfg.Standing.Now().MustIntroduce() {
 		return true
@@ -131,16 +129,16 @@ func (r *Reporter) Behind() bool {
 	return r.backlog.delivered < r.backlog.added
 }
 
-// begunOperation is an operation that has begun: how long it may take, in seconds, when the server is to hear of it,
-// and whether it has.
+// begunOperation is an operation that has begun. limit is its time limit in seconds, due is when to report it, and
+// reported says that the server has it.
 type begunOperation struct {
 	limit    int
 	due      time.Time
 	reported bool
 }
 
-// beganDelay is how long an operation runs before the server hears that it has begun: most are over by then, and their
-// outcome says it all.
+// beganDelay is how long an operation runs before the server learns that it has begun. Most operations are over by
+// then, and their outcome is enough.
 const beganDelay = 100 * time.Millisecond
 
 // Began notes that an operation has begun and how long it may take.
@@ -154,7 +152,8 @@ func (r *Reporter) Began(item string, limit time.Duration) {
 	}
 }
 
-// reportBegun has a report made if an operation has begun for long enough to be told of, and comes again for the next.
+// reportBegun asks for a report if an operation has been running for beganDelay, and sets the timer for the next
+// operation.
 func (r *Reporter) reportBegun() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +182,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Finished notes an outcome that is on disk.
+// Finished records an outcome that is already on disk.
 func (r *Reporter) Finished(item string, outcome process.Outcome) {
 	r.mu.Lock()
 	delete(r.begun, item)
@@ -195,7 +194,7 @@ func (r *Reporter) Finished(item string, outcome process.Outcome) {
 	r.nudge()
 }
 
-// Changed notes that the state of a process is another one.
+// Changed records that the state of a process has changed.
 func (r *Reporter) Changed(id process.ID) {
 	r.mu.Lock()
 	r.changed[id] = true

@@ -15,20 +15,20 @@ import (
 const (
 	reportTimeout = 10 * time.Second
 	firstRetry    = time.Second
-	// longestRetry is the longest wait for a server that answers and takes no reports: from the fifth time on it
-	// doubles up to that.
+	// longestRetry is the longest pause if a server answers and rejects the reports. From the fifth rejection on, the
+	// pause doubles up to that.
 	longestRetry = 10 * time.Second
 	fixedRetries = 4
-	// What an agent that has just started waits for is the server's answer to its introduction: so many times it tries
-	// again sooner.
+	// An agent that has just started waits for the server's answer to its introduction: it makes this many retries at
+	// a shorter interval.
 	earlyRetry      = 250 * time.Millisecond
 	maxEarlyRetries = 20
-	// rejectedRetry is when an agent introduces itself again whose identity the server rejects.
+	// rejectedRetry is the retry delay after the server rejects the agent's identity.
 	rejectedRetry = 3 * time.Second
 )
 
-// retryAfter is how long to wait after a report has failed. Failures counts those in the life of the agent, refusals
-// how many answers in a row have refused a report before this one.
+// retryAfter is the pause after a failed report. failures counts the failed reports in the life of the agent, refusals
+// the answers in a row that rejected a report before this one.
 func retryAfter(m standing.Machine, failures, refusals int) time.Duration {
 	switch {
 	case m.State == standing.Estranged:
@@ -39,24 +39,25 @@ func retryAfter(m standing.Machine, failures, refusals int) time.Duration {
 	return min(firstRetry<<min(max(refusals-fixedRetries, 0), 10), longestRetry)
 }
 
-// exchange is the reports of one life, and the server's answers. It belongs to Run.
+// exchange is the conversation of one life of the agent with the server. It belongs to Run.
 type exchange struct {
 	reporter  *Reporter
 	processes Processes
 	orders    Orders // may be nil
-	// session is sent with every report, and number counts them; proof is what the next one is to prove.
+	// session and number are part of every report; number counts the reports. proof is the text that the next report
+	// must repeat.
 	session string
 	number  int64
 	proof   string
 }
 
-// Run sends reports until ctx ends, with the states of the processes and what is asked of orders, which may be nil. A
-// report that fails is made again, from what is true then.
+// Run sends reports until ctx ends, with the states of the processes and the questions of orders, which may be nil.
+// After a failure it makes a new report from the state at that time.
 func (r *Reporter) Run(ctx context.Context, processes Processes, orders Orders) error {
 	x := &exchange{reporter: r, processes: processes, orders: orders, session: newSession("", r.cfg.Wall())}
 	beat := time.NewTimer(r.cfg.Heartbeat)
 	defer beat.Stop()
-	logged, failures, refusals := "", 0, 0 // logged is the last failure; empty while reports arrive
+	logged, failures, refusals := "", 0, 0 // logged is the last logged failure; empty while reports arrive
 	for ctx.Err() == nil {
 		more, err := x.send(ctx)
 		wake, due := r.wake, r.cfg.Standing.IntroductionDue()
@@ -71,7 +72,7 @@ func (r *Reporter) Run(ctx context.Context, processes Processes, orders Orders) 
 			if refusals++; !errors.Is(err, errRefused) {
 				refusals = 0
 			}
-			wake, due = nil, r.cfg.Standing.Linked() // what is new waits with the rest
+			wake, due = nil, r.cfg.Standing.Linked() // news must wait for the retry too
 		case more:
 			continue
 		default:
@@ -91,11 +92,11 @@ func (r *Reporter) Run(ctx context.Context, processes Processes, orders Orders) 
 	return nil
 }
 
-// send makes one report and takes in its answer; more says that there is more to tell.
+// send makes one report and handles its answer; more says that there is more to report.
 func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	r := x.reporter
 	select {
-	case <-r.wake: // what it stands for is in this report
+	case <-r.wake: // this report covers the wake-up
 	default:
 	}
 	b := r.gather(x.processes)
@@ -132,18 +133,19 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	return b.more, nil
 }
 
-// errRefused says that a server has answered, and has not taken the report.
+// errRefused says that a server answered and rejected the report.
 var errRefused = errors.New("the server rejected it")
 
 const (
-	// longestProof is how much of what the server says is repeated, in bytes.
+	// longestProof is the longest text of the server that the agent repeats, in bytes.
 	longestProof = 100
-	// longestComplaint is how much is logged of what nobody has signed.
+	// longestComplaint is how much of an unsigned error the agent logs, in bytes.
 	longestComplaint = 1 << 10
 )
 
-// handleAnswer takes in the server's answer, which is signed where the report was. Of another anybody on the way may be
-// the author: that may ask for something, bring what is sealed, or be an error; and none of it is believed.
+// handleAnswer handles the server's answer, which is signed if the report was signed. An unsigned answer may have been
+// forged in transit. It may ask for something, carry a sealed message, or be an error; the agent trusts none of its
+// other content.
 func (x *exchange) handleAnswer(b batch, reply []byte, signed bool) error {
 	r := x.reporter
 	var ack wire.ReportAck

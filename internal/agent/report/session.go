@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A session is a letter, when it began by the clock of the host, in microseconds and 16 hexadecimal digits, and what no
-// other has: so the later of two is the greater text. The letter is greater than anything that the sessions of earlier
-// builds, which had no order, begin with.
+// A session is a letter, its start time and a random text. The time is in microseconds by the clock of the host, with
+// 16 hexadecimal digits. So the later of two sessions is the greater text. Sessions of earlier builds had no order and
+// begin with a smaller letter.
 const (
 	sessionMark = "s"
 	timeEnd     = len(sessionMark) + 16
 )
 
-// newSession returns one that begins now, and comes after another one whatever the clock says.
+// newSession returns a session that begins now. It is later than the session after, even if the clock is behind.
 func newSession(after string, now time.Time) string {
 	begun := uint64(max(now.UnixMicro(), 0)) //nolint:gosec // not negative
 	if other, ok := begunAt(after); ok {
@@ -24,7 +24,7 @@ func newSession(after string, now time.Time) string {
 	return fmt.Sprintf("%s%016x%s", sessionMark, begun, rand.Text())
 }
 
-// begunAt reads when a session began, in microseconds.
+// begunAt returns the start time of a session, in microseconds.
 func begunAt(session string) (micros uint64, ok bool) {
 	if len(session) < timeEnd || session[:len(sessionMark)] != sessionMark {
 		return 0, false

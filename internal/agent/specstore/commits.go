@@ -8,13 +8,12 @@ import (
 	"drover/internal/reserve"
 )
 
-// commits is the only way to write to a file. Writers that come while a commit is under way share the next one; a
-// writer that is alone waits for nobody. When many processes end at once this is most of what their relaunches cost on
-// disk.
+// commits serialises all writes to a file. Writers that arrive during a commit share the next one; a single writer
+// does not wait. When many processes end at once, this saves most of the disk cost of their relaunches.
 type commits struct {
-	// reserve is kept for a full disk.
+	// reserve is disk space for writes on a full disk.
 	reserve *reserve.Reserve
-	// committing is held by the one who commits.
+	// The writer that commits holds committing.
 	committing sync.Mutex
 
 	mu    sync.Mutex
@@ -28,9 +27,9 @@ type write struct {
 	err   error
 }
 
-// update applies a change in a transaction and returns once that is committed. A change that fails takes nobody else
-// with it: apply may then be called again, on a transaction of its own. The change is visible to everybody, also after
-// a crash of this process, before update returns.
+// update applies a change in a transaction and returns after the commit. If one change of a shared transaction fails,
+// every writer gets a transaction of its own, so update may call apply again. The change is visible to everybody
+// before update returns, and survives a crash of this process.
 func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
 	mine := &write{apply: apply}
 	c.mu.Lock()
@@ -65,7 +64,7 @@ func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
 	return mine.err
 }
 
-// store commits a change, on a full disk in the room that is kept.
+// store commits a change; on a full disk it uses the reserve.
 func (c *commits) store(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
 	return c.reserve.Urgent(func() error { return db.Update(apply) })
 }

@@ -9,11 +9,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// errDamaged is why a file cannot be used.
+// errDamaged says that a file is damaged.
 var errDamaged = errors.New("the file is damaged")
 
-// guarded runs fn, which reads a file that may be damaged. The library maps the file and panics at a page that makes no
-// sense, and reading beyond the end of one that was cut off is a fault: both become errors.
+// guarded runs fn, which reads a file that may be damaged, and turns panics and faults into errors. The library maps
+// the file and panics at a corrupt page. A read beyond the end of a truncated file is a fault.
 func guarded(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -24,7 +24,7 @@ func guarded(fn func() error) (err error) {
 	return fn()
 }
 
-// check reads every page that is in use, so that a damaged file is found now and not in the middle of an operation.
+// check reads every page in use, so that drover finds damage now and not in the middle of an operation.
 func check(db *bbolt.DB) error {
 	return guarded(func() error {
 		return db.View(func(tx *bbolt.Tx) error {

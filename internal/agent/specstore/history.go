@@ -10,7 +10,8 @@ import (
 	"drover/internal/process"
 )
 
-// History is what came of the runs of a periodic or single-run process, over restarts of the agent and of the host.
+// History is the results of the runs of a periodic or single-run process, across restarts of the agent and of the
+// host.
 type History struct {
 	// Due is the run of the timetable that was dealt with last.
 	Due time.Time `json:"due,omitzero"`
@@ -18,7 +19,7 @@ type History struct {
 	Owed bool `json:"owed,omitempty"`
 	// Table is the timetable that Due is one of.
 	Table string `json:"table,omitempty"`
-	// Runs are the last ones, newest first.
+	// Runs are the last runs, newest first.
 	Runs []process.Run `json:"runs,omitempty"`
 }
 
@@ -33,7 +34,7 @@ func (s *Store) PutHistory(id process.ID, h History) error {
 	return nil
 }
 
-// GetHistory returns what was stored; the zero value when nothing was.
+// GetHistory returns the stored history, or the zero value.
 func (s *Store) GetHistory(id process.ID) (History, error) {
 	var h History
 	err := s.state.View(func(tx *bbolt.Tx) error {

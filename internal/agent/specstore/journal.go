@@ -30,7 +30,7 @@ type Entry struct {
 	Expires time.Time     `json:"expires"`
 	// Actor is whose wish it is.
 	Actor process.Actor `json:"actor,omitzero"`
-	// Boot is the boot in which it was accepted: after another one nobody can tell how far it came.
+	// Boot is the boot in which the operation was accepted: after a reboot nobody can tell how far the operation came.
 	Boot string `json:"boot"`
 	// Outcome is set when it is over; Acked when the server has it.
 	Outcome *process.Outcome `json:"outcome,omitempty"`
@@ -45,9 +45,9 @@ func (e *Entry) Expired(boot string, sinceBoot time.Duration) bool {
 	return time.Now().After(e.Expires)
 }
 
-// Accept journals the entries that are not known yet and returns those, the commands in order before the questions. It
-// returns when the commands are on disk; a question need not be. The entries that are known are returned in known: the
-// commands as they stand, the questions without an outcome, because that is not kept.
+// Accept journals the unknown entries and returns them in fresh, the commands in order before the queries. It returns
+// when the commands are on disk; a query need not be. It returns the entries that it already knows in known: the
+// commands with their current state, the queries without an outcome, because drover does not keep that.
 func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 	var commands, asked []Entry
 	for _, e := range entries {
@@ -67,7 +67,7 @@ func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 			return nil, nil, fmt.Errorf("cannot journal operations: %w", err)
 		}
 	}
-	// Last: what was refused with the rest is not known when it comes again.
+	// Add them last: if an entry is rejected with the rest, its resend must be new.
 	s.questions.add(asked)
 	return append(fresh, asked...), append(known, answering...), nil
 }
@@ -77,10 +77,10 @@ func (e *Entry) Ends() bool {
 	return e.Op.Info().Ends
 }
 
-// Urgent has do write, on a full disk in the room that is kept.
+// Urgent calls do, which may write to a full disk in the reserve.
 func (s *Store) Urgent(do func() error) error { return s.reserve.Urgent(do) }
 
-// ordinary has do write where there is room, and else says so.
+// ordinary calls do, and explains the error if the disk is full.
 func (s *Store) ordinary(do func() error) error {
 	err := s.reserve.Ordinary(do)
 	if reserve.IsFull(err) {
@@ -97,7 +97,7 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 		store = s.ordinary
 	}
 	accept := func(tx *bbolt.Tx) error {
-		fresh, known = nil, nil // the function may be called again
+		fresh, known = nil, nil // bbolt may call this function again
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, e := range entries {
 			if seq := items.Get([]byte(e.Item)); seq != nil {
@@ -126,7 +126,7 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 	return fresh, known, err
 }
 
-// Known returns the entries of those items that are in the journal, as they stand. A question is in none.
+// Known returns the current entries of those items that are in the journal. Queries are not in the journal.
 func (s *Store) Known(itemIDs []string) (known []Entry, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
@@ -157,9 +157,9 @@ type Change struct {
 	Groups *NamespaceGroups
 }
 
-// Finish stores the outcome of an item and the change of the record in one commit, so that the flag and the answer can
-// never disagree. An item that has an outcome keeps it. It returns when both are on disk, and the record that was put
-// has got its revision. There is none for a question, of which nothing is stored.
+// Finish stores the outcome of an item and the change of the record in one commit. So the hosting flag and the answer
+// never disagree. It keeps an existing outcome. It returns when both are on disk; change.Put then has its revision. Do
+// not call it for a query, because drover stores no outcome of a query.
 func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
 	err := s.batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
@@ -208,7 +208,7 @@ func (s *Store) acknowledgeCommands(itemIDs []string) error {
 				return err
 			}
 			e.Acked = true
-			// The id is what must be remembered; of the rest, enough to answer a late question.
+			// The journal must remember the id, and enough of the rest to answer a late resend.
 			e.Spec, e.Groups = nil, nil
 			e.Outcome = shortened(e.Outcome)
 			if err := putJSON(journal, seq, e); err != nil {
@@ -219,8 +219,8 @@ func (s *Store) acknowledgeCommands(itemIDs []string) error {
 	})
 }
 
-// Journal returns the entries that are open (no outcome yet) and those whose outcome the server does not have, both in
-// the order in which they were accepted; open questions come last.
+// Journal returns the open entries (without an outcome) and the entries whose outcome the server does not have. Both
+// are in the order of acceptance; open queries come last.
 func (s *Store) Journal() (open, unacked []Entry, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketJournal)).ForEach(func(_, v []byte) error {
@@ -246,7 +246,7 @@ func (s *Store) Journal() (open, unacked []Entry, err error) {
 	return append(open, asked...), unacked, nil
 }
 
-// Age says what is old.
+// Age says which entries are old.
 type Age struct {
 	// SinceBoot and Wall are the present time.
 	SinceBoot time.Duration
@@ -255,7 +255,7 @@ type Age struct {
 	Keep time.Duration
 }
 
-// old reports whether an entry need not be kept any longer.
+// old reports whether drover may drop an entry.
 func (a Age) old(e Entry, boot string) bool {
 	if e.Boot == boot {
 		return a.SinceBoot-e.BeginBy > a.Keep
@@ -263,7 +263,7 @@ func (a Age) old(e Entry, boot string) bool {
 	return a.Wall.Sub(e.Expires) > a.Keep
 }
 
-// Prune removes acknowledged entries that are old: no server sends them again. It writes nothing if there are none.
+// Prune removes old acknowledged entries, because no server sends them again. It writes nothing if there are none.
 func (s *Store) Prune(age Age) error {
 	var old []string
 	err := s.state.View(func(tx *bbolt.Tx) error {
@@ -312,7 +312,7 @@ func (s *Store) NoteManifest(issued time.Time) error {
 	return nil
 }
 
-// NewestManifest returns what was noted last, or the zero time.
+// NewestManifest returns the last time that NoteManifest stored, or the zero time.
 func (s *Store) NewestManifest() (issued time.Time, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		if data := tx.Bucket([]byte(bucketMeta)).Get([]byte(keyNewest)); len(data) == 8 {
@@ -323,7 +323,7 @@ func (s *Store) NewestManifest() (issued time.Time, err error) {
 	return issued, err
 }
 
-// keptText is how much of an outcome's text is kept once the server has all of it, in bytes.
+// keptText is how much of an outcome's text drover keeps after the server has all of it, in bytes.
 const keptText = 512
 
 func shortened(o *process.Outcome) *process.Outcome {

@@ -7,15 +7,15 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// questions are the accepted queries whose outcome the server does not have. A query changes nothing, so it may be
-// carried out again, and its outcome need not be kept: what is on disk, unsynced, is only that it was asked, for a
-// successor of this agent to answer. A server asks an agent that comes back from a reboot once more.
+// questions are the accepted queries whose outcome the server does not have. A query changes nothing, so drover may
+// repeat it and need not keep its outcome. The unsynced file holds only the query itself, for the next agent to
+// answer. After a reboot of the host the server sends the query again.
 type questions struct {
 	mu    sync.Mutex
 	known map[string]bool // items
 }
 
-// split takes apart the entries that are known and those that are not.
+// split separates known entries from new ones.
 func (q *questions) split(entries []Entry) (fresh, known []Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -51,7 +51,7 @@ func (q *questions) remove(items []string) {
 	}
 }
 
-// putQuestions notes questions that are not known.
+// putQuestions stores new queries.
 func (s *Store) putQuestions(entries []Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func (s *Store) putQuestions(entries []Entry) error {
 	})
 }
 
-// dropQuestions forgets the questions among the items, and returns the others.
+// dropQuestions removes the queries among the items, and returns the other items.
 func (s *Store) dropQuestions(items []string) (others []string, err error) {
 	answered, others := []string{}, []string{}
 	for _, item := range items {
@@ -95,8 +95,8 @@ func (s *Store) dropQuestions(items []string) (others []string, err error) {
 	return others, err
 }
 
-// openQuestions returns what an earlier agent was asked and has not answered, for good or at all, by item. They are
-// known from now on.
+// openQuestions returns, by item, the queries of an earlier agent that have no acknowledged answer. From now on they
+// are known.
 func (s *Store) openQuestions() (open []Entry, err error) {
 	err = s.runtime.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketAsked)).ForEach(func(_, v []byte) error {

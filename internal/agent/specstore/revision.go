@@ -10,9 +10,9 @@ import (
 	"drover/internal/process"
 )
 
-// The changes of records are numbered through the whole file, the removal of a record too, and a number is never given
-// out again. So a file that was brought back from a copy shows its age: by records with low numbers, and by a low last
-// number where records are missing.
+// One sequence numbers all changes of records in the file, removals included, and never repeats a number. So a file
+// that was restored from a copy shows its age: its records have low revisions, or records are missing and the last
+// number is low.
 
 // Revision returns the number of the latest change; 0 when there was none.
 func (s *Store) Revision() (latest uint64, err error) {
@@ -46,7 +46,7 @@ func (s *Store) Revisions() (latest uint64, records map[process.ID]uint64, err e
 	return latest, records, nil
 }
 
-// NextRevision gives out the number for a change that belongs to no operation, and returns when it is on disk.
+// NextRevision allocates the number for a change that belongs to no operation, and returns when it is on disk.
 func (s *Store) NextRevision() (n uint64, err error) {
 	err = s.batch(func(tx *bbolt.Tx) error {
 		n, err = tx.Bucket([]byte(bucketRecords)).NextSequence()
@@ -58,18 +58,18 @@ func (s *Store) NextRevision() (n uint64, err error) {
 	return n, nil
 }
 
-// Desired is the record that the server had confirmed last of a process. Where it is Gone the process was removed with
-// that revision, and only the ID and the Revision of the record count.
+// Desired is the last record of a process that the server confirmed. Gone says that the process was removed with this
+// revision; then only ID and Revision of the record count.
 type Desired struct {
 	Record Record
 	Gone   bool
 }
 
-// Reconcile makes the file hold what is desired, where that is newer than what it holds, and raises the number of the
-// latest change to reached. It does all of it in one commit, and returns what was newer.
+// Reconcile stores the desired records that are newer than the stored ones, and raises the latest revision to reached.
+// It does so in one commit, and returns the records that were newer.
 func (s *Store) Reconcile(all []Desired, reached uint64) (newer []Desired, err error) {
 	err = s.batch(func(tx *bbolt.Tx) error {
-		newer = nil // the function may be called again
+		newer = nil // bbolt may call this function again
 		records := tx.Bucket([]byte(bucketRecords))
 		latest := records.Sequence()
 		for i := range all {
@@ -89,13 +89,12 @@ func (s *Store) Reconcile(all []Desired, reached uint64) (newer []Desired, err e
 	return newer, nil
 }
 
-// put stores one record if it is newer than what there is, in a file whose latest change has the given number.
+// put stores one record if it is newer than the stored one. latest is the latest revision of the file.
 func (d *Desired) put(tx *bbolt.Tx, records *bbolt.Bucket, latest uint64) (bool, error) {
 	key := []byte(process.Hash(d.Record.ID))
 	data := records.Get(key)
 	if data == nil {
-		// One that is not there was removed by a later change than the one that is desired, unless the file has not
-		// seen that yet.
+		// If the file has reached the revision of the desired record, a later change removed the process.
 		if d.Gone || d.Record.Revision <= latest {
 			return false, nil
 		}
@@ -114,7 +113,7 @@ func (d *Desired) put(tx *bbolt.Tx, records *bbolt.Bucket, latest uint64) (bool,
 	return false, nil
 }
 
-// remove forgets a process for good.
+// remove deletes the record and the history of a process.
 func remove(tx *bbolt.Tx, records *bbolt.Bucket, key []byte) error {
 	return errors.Join(records.Delete(key), tx.Bucket([]byte(bucketHistory)).Delete(key))
 }
@@ -126,7 +125,7 @@ func raiseSequence(records *bbolt.Bucket, to uint64) error {
 	return records.SetSequence(to)
 }
 
-// applyChange does to the records what an operation has done to its process.
+// applyChange applies the change of an operation to the records.
 func applyChange(tx *bbolt.Tx, id process.ID, change Change) error {
 	records, key := tx.Bucket([]byte(bucketRecords)), []byte(process.Hash(id))
 	switch {
@@ -148,7 +147,7 @@ func applyChange(tx *bbolt.Tx, id process.ID, change Change) error {
 	return nil
 }
 
-// numberRecords raises the number of the latest change of a file in which records were numbered each by itself.
+// numberRecords raises the latest revision of a file from a version that numbered each record separately.
 func numberRecords(records *bbolt.Bucket) error {
 	if records == nil || records.Sequence() > 0 {
 		return nil
@@ -156,7 +155,7 @@ func numberRecords(records *bbolt.Bucket) error {
 	return records.ForEach(func(_, v []byte) error {
 		var r Record
 		if json.Unmarshal(v, &r) != nil {
-			return nil // whoever reads the records says so
+			return nil // the reader of the records reports it
 		}
 		return raiseSequence(records, r.Revision)
 	})

@@ -13,15 +13,15 @@ import (
 	"drover/internal/process"
 )
 
-// Runtime is what the agent last knew of a running process, good for the present boot only.
+// Runtime is the last knowledge about a running process. It is valid only in the present boot.
 type Runtime struct {
 	// Process is the instance that was proven last; nil when none was seen in this boot.
 	Process *procfs.Identity `json:"process,omitempty"`
-	// Ended is the last instance that was proven and is no more, until there is another one.
+	// Ended is the last proven instance after its end, until there is another instance.
 	Ended *procfs.Identity `json:"ended,omitempty"`
 	// Run is the id of the run (and cgroup) in which it was started by us; empty when it was started from outside.
 	Run string `json:"run,omitempty"`
-	// User is the account that the run was started with; empty where Run is.
+	// User is the account that the run was started with; empty if Run is.
 	User string `json:"user,omitempty"`
 	// PIDFile is the file, links resolved, that led to it; empty when it was found by name.
 	PIDFile string `json:"pid_file,omitempty"`
@@ -34,7 +34,7 @@ type Runtime struct {
 	RetryAt     time.Duration `json:"retry_at,omitempty"`
 	// LastExit is how the last instance ended.
 	LastExit *process.Exit `json:"exit,omitempty"`
-	// Note is what an operator is to know of it all, Cause what kind of trouble that is; its text is the note.
+	// Note is the text for an operator. Cause is the kind of trouble; its text is the note.
 	Note  string        `json:"note,omitempty"`
 	Cause process.Cause `json:"cause,omitzero"`
 	// Outside is set when the instance was started by somebody else.
@@ -44,22 +44,22 @@ type Runtime struct {
 	Restarts   int             `json:"restarts,omitempty"`
 	Relaunches []time.Duration `json:"relaunches,omitempty"`
 	Breaches   []time.Duration `json:"breaches,omitempty"`
-	// Flaps is since when the process has been flapping, Few since when fewer of its instances have been running than
-	// it should have, in Unix milliseconds; 0 where that is not so.
+	// Flaps is since when the process has been flapping. Few is since when too few instances have been running. Both
+	// are in Unix milliseconds, 0 if not.
 	Flaps int64 `json:"flaps,omitempty"`
 	Few   int64 `json:"few,omitempty"`
-	// Health and Version are what the instance said last.
+	// Health and Version are the last answers of the instance.
 	Health  *process.Answer `json:"health,omitempty"`
 	Version *process.Answer `json:"version,omitempty"`
-	// Config is what is known of its configuration files.
+	// Config is the state of the configuration files.
 	Config []drift.File `json:"config,omitempty"`
 	// Ending is set while the instance is being ended by policy.
 	Ending *Ending `json:"ending,omitempty"`
-	// OOM is what the kernel has ended of a run for want of memory.
+	// OOM counts the processes of a run that the kernel killed because memory ran out.
 	OOM OOM `json:"oom,omitzero"`
 }
 
-// OOM counts the processes of one run that the kernel has ended for want of memory.
+// OOM counts the processes of one run that the kernel killed because memory ran out.
 type OOM struct {
 	Run string `json:"run"`
 	// Kills is how many they were when they were counted last.
@@ -70,7 +70,7 @@ type OOM struct {
 	At      int64 `json:"at,omitempty"`
 }
 
-// Of returns the counts of a run, which are 0 where none of it was ended.
+// Of returns the counts of a run; zero if drover counted nothing for that run.
 func (o OOM) Of(run string) OOM {
 	if o.Run != run {
 		return OOM{Run: run}
@@ -78,13 +78,13 @@ func (o OOM) Of(run string) OOM {
 	return o
 }
 
-// Ending is why an instance is being ended by policy; with Final it is not to be started again.
+// Ending is why the policy ends an instance. Final says that drover does not start the process again.
 type Ending struct {
 	Cause process.Cause `json:"cause"`
 	Final bool          `json:"final,omitempty"`
 }
 
-// PutRuntime stores what is known of a process. It does not wait for the disk.
+// PutRuntime stores the runtime of a process. It does not wait for the disk.
 func (s *Store) PutRuntime(id process.ID, r Runtime) error {
 	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
 		return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(process.Hash(id)), r)
@@ -102,7 +102,7 @@ func (s *Store) DeleteRuntime(id process.ID) error {
 	})
 }
 
-// GetRuntime returns what was last known; the zero value when nothing is.
+// GetRuntime returns the stored runtime, or the zero value.
 func (s *Store) GetRuntime(id process.ID) (Runtime, error) {
 	var r Runtime
 	err := s.runtime.View(func(tx *bbolt.Tx) error {
@@ -115,12 +115,12 @@ func (s *Store) GetRuntime(id process.ID) (Runtime, error) {
 	return r, err
 }
 
-// Phase says how far the command of a step has come. A released one has been forked and recorded and may have run;
-// whether it has passed its gate is seen in its proof. A step that is not on record has not run: if the agent dies,
-// what it had forked for it ends at the gate.
+// Phase says how far the command of a step has come. A released command is forked and recorded and may have run; its
+// proof tells whether it has passed its gate. A step that is not on record has not run: if the agent dies, its child
+// ends at the gate.
 type Phase string
 
-// The phases, rising.
+// The phases, in order.
 const (
 	Released Phase = "released"
 	Done     Phase = "done"
@@ -141,27 +141,27 @@ type Step struct {
 
 // CommandResult is how a command ended.
 type CommandResult struct {
-	// Known is whether the exit status could be had. Code is 128 + n where signal n ended it.
+	// Known says that the exit status is known. Code is 128 + n if signal n ended the command.
 	Known    bool `json:"known"`
 	Code     int  `json:"code"`
 	TimedOut bool `json:"timed_out,omitempty"`
-	// Text is how it ended in words, Output what it wrote, shortened.
+	// Text says in words how the command ended. Output is its shortened output.
 	Text   string `json:"text"`
 	Output string `json:"output,omitempty"`
 }
 
 // Progress is how far an operation has come.
 type Progress struct {
-	// Checked says that the pre-check has been passed, Before who was running then.
+	// Checked says that the pre-check has passed; Before is the instance that ran then.
 	Checked bool             `json:"checked,omitempty"`
 	Before  *procfs.Identity `json:"before,omitempty"`
-	// Run and PIDFile are what was known of Before: see Runtime.
+	// Run and PIDFile describe Before: see Runtime.
 	Run     string `json:"run,omitempty"`
 	PIDFile string `json:"pid_file,omitempty"`
 	Steps   []Step `json:"steps,omitempty"`
 	// Noted are the processes that belonged to the instance before it was ended or replaced.
 	Noted []procfs.Identity `json:"noted,omitempty"`
-	// Log is the log of the process as it was before its start; nil where nobody looks into it.
+	// Log is the log of the process before its start; nil if the readiness test does not use the log.
 	Log *LogMark `json:"log,omitempty"`
 }
 
@@ -185,7 +185,7 @@ func (s *Store) PutProgress(item string, p Progress) error {
 	return nil
 }
 
-// GetProgress returns what PutProgress stored; the zero value when nothing is.
+// GetProgress returns the stored progress, or the zero value.
 func (s *Store) GetProgress(item string) (Progress, error) {
 	var p Progress
 	err := s.runtime.View(func(tx *bbolt.Tx) error {
@@ -200,7 +200,7 @@ func (s *Store) GetProgress(item string) (Progress, error) {
 
 // DropProgress forgets it.
 func (s *Store) DropProgress(item string) error {
-	// Most items are questions, which leave no progress: a look is much cheaper than a commit that changes nothing.
+	// Most items are queries, which have no progress: a look is much cheaper than a commit that changes nothing.
 	noted := false
 	err := s.runtime.View(func(tx *bbolt.Tx) error {
 		noted = tx.Bucket([]byte(bucketSteps)).Get([]byte(item)) != nil
@@ -214,8 +214,8 @@ func (s *Store) DropProgress(item string) error {
 	})
 }
 
-// ClockOffset returns how far the wall clock was ahead of the boot clock when it was first asked for in this boot; now
-// is what it is at present. A difference between the two means that the wall clock was stepped.
+// ClockOffset returns how far the wall clock was ahead of the boot clock at the first call in this boot; now is the
+// current offset. If the two differ, the wall clock was stepped.
 func (s *Store) ClockOffset(now time.Duration) (time.Duration, error) {
 	first := now
 	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {

@@ -32,11 +32,10 @@ type Record struct {
 	Want         process.Want `json:"want,omitempty"`
 	GivenUp      bool         `json:"given_up,omitempty"`
 	RegisteredAt int64        `json:"registered_at"` // Unix seconds
-	// Revision rises with every change that an operation makes, over all records of a disk. That a process was given up
-	// is none.
+	// Revision rises with every change by an operation, over all records of a disk. Giving a process up does not
+	// change it.
 	Revision uint64 `json:"revision"`
-	// Rest is why it is not to run, or will not be started any more; unlike what a Runtime knows it holds over a
-	// reboot.
+	// Rest is why the process must not run, or will not be started again. Unlike a Runtime it survives a reboot.
 	Rest process.Cause `json:"rest,omitzero"`
 	// PendingStop is set while a stop that has failed may still end the process.
 	PendingStop *PendingStop `json:"asked,omitempty"`
@@ -69,22 +68,22 @@ const (
 	keyNewest     = "newest_manifest"
 )
 
-// format is the layout of both files; a greater one is refused.
+// format is the layout of both files. drover rejects a file with a higher format.
 const format = 1
 
 // Store is the two files. It is safe for concurrent use.
 type Store struct {
 	state   *bbolt.DB
 	runtime *bbolt.DB
-	// commits gathers the writes to runtime.
+	// commits serialises the writes to runtime.
 	commits   commits
 	questions questions
 	boot      string
-	// reserve is kept for what has to be stored on a full disk.
+	// reserve is disk space for writes on a full disk.
 	reserve *reserve.Reserve
 }
 
-// reserveSize is how much, in bytes.
+// reserveSize is the size of the reserve, in bytes.
 const reserveSize = 2 << 20
 
 // Open opens or creates the files in dir, which is made with mode 0700. bootID decides whether the runtime file is
@@ -99,7 +98,7 @@ func Open(dir, bootID string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A commit waits for company for a moment only: 10 ms, the library's own choice, would be most of a short
+	// A commit waits only briefly for other writers: the library's default of 10 ms would be most of a short
 	// operation.
 	state.MaxBatchDelay = 200 * time.Microsecond
 	runtime, err := openRuntime(filepath.Join(dir, "runtime.db"), bootID)
@@ -159,8 +158,8 @@ func checkFormat(meta *bbolt.Bucket) error {
 	return nil
 }
 
-// openRuntime opens the unsynced file, or begins a new one when it is of another boot or cannot be read: nothing in it
-// is needed to be right, only to be quick.
+// openRuntime opens the unsynced file. It makes a new file if the file is from another boot or is unreadable. drover
+// needs the contents only to be quick, not to be right.
 func openRuntime(path, bootID string) (*bbolt.DB, error) {
 	db, err := open(path, bucketRuntime, bucketSteps, bucketAsked)
 	if err == nil {
@@ -202,13 +201,13 @@ func (s *Store) BootID() string { return s.boot }
 // Close closes both files.
 func (s *Store) Close() error { return errors.Join(s.runtime.Close(), s.state.Close()) }
 
-// batch has apply change what is synced, and returns when that is on disk. What the agent notes while it works is
-// urgent: it gets the room that is kept.
+// batch applies a synced change and returns when it is on disk. The agent's own records are urgent: they may use the
+// reserve.
 func (s *Store) batch(apply func(tx *bbolt.Tx) error) error {
 	return s.reserve.Urgent(func() error { return s.state.Batch(apply) })
 }
 
-// Records returns every process that is known, in no particular order.
+// Records returns all known processes, in no particular order.
 func (s *Store) Records() ([]Record, error) {
 	var all []Record
 	err := s.state.View(func(tx *bbolt.Tx) error {

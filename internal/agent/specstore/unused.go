@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Unused returns nil if no agent uses the files in dir at this moment, or there are none. It changes nothing.
+// Unused returns nil if no agent uses the files in dir at this moment, or if there are no files. It changes nothing.
 func Unused(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "state.db"), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {

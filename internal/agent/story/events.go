@@ -42,7 +42,7 @@ type End struct {
 	Words, Log string
 }
 
-// describe adds to the event of the end the run time and the last words.
+// describe adds the run time and the last words to the event of the end.
 func (was End) describe(e *process.Event, now time.Time) {
 	if was.Began > 0 {
 		e.RunTime = max(now.UnixMilli()-was.Began*1000, 0)

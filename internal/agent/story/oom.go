@@ -6,7 +6,7 @@ import (
 	"drover/internal/process"
 )
 
-// shortFor is how long the end of a worker is shown as a cause.
+// shortFor is how long a status shows OOM-killed workers as a cause.
 const shortFor = time.Hour
 
 // OOMKills returns how many processes of the run the kernel killed since the last call, because memory ran out; total
@@ -32,7 +32,8 @@ func (p *Process) WorkersKilled(now time.Time, kills int) process.Event {
 		process.Cause{ID: process.CauseWorkerOOM, Text: text})
 }
 
-// shortage returns what the kernel lately killed of the run besides the main process; ok is false if that is nothing.
+// shortage returns what the kernel lately killed of the run besides the main process; ok is false if it killed
+// nothing.
 func (p *Process) shortage(now time.Time) (c process.Cause, ok bool) {
 	o := p.Runtime.OOM
 	if p.Runtime.Run == "" || o.Run != p.Runtime.Run || o.At == 0 || now.Sub(time.UnixMilli(o.At)) > shortFor {

@@ -39,7 +39,8 @@ func (p *Process) BlameOperation(now time.Time, e *specstore.Entry, o process.Ou
 	p.Runtime.Cause.Evidence = append([]string{By(string(e.Op)+" requested", e.Actor)}, rest...)
 }
 
-// Operated tells what an operation has done; one that was not needed, or not allowed to begin, has done nothing.
+// Operated tells what an operation has done. It returns no event for an operation that was not needed or was not
+// allowed to begin.
 func (p *Process) Operated(c Change, op *Operation) []process.Event {
 	c = op.change(c)
 	e := c.event(op.Entry.Op.Info().Event, Caller(op.Entry.Actor, op.Entry.Item), process.Cause{})
@@ -75,7 +76,7 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 	default:
 	}
 	if p.Record == nil && op.Record != nil {
-		e.ReportID = op.Record.Spec.ReportID // also of a process that was forgotten
+		e.ReportID = op.Record.Spec.ReportID // also for a process that was forgotten
 	}
 	events := []process.Event{e}
 	if e.Kind == process.EventStarted || e.Kind == process.EventRestarted || e.Kind == process.EventFailed {
@@ -84,26 +85,26 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 	return append(events, p.Flapping(c)...)
 }
 
-// change returns the change with the states before and after the operation as they were. Before an operation or after
-// it the agent may not know a process, which is left alone in its state all the same.
+// change corrects the states before and after the operation. The agent may not know a process before or after an
+// operation, although the process keeps its state.
 func (op *Operation) change(c Change) Change {
 	c.From = op.Prior
 	switch name := op.Entry.Op; {
 	case name == process.Unregister:
 		c.To = c.From
 	case op.Record != nil:
-		if c.From == lifecycle.Unknown && op.Runtime.Process != nil { // the agent was started amid the operation
+		if c.From == lifecycle.Unknown && op.Runtime.Process != nil { // the agent started during the operation
 			c.From = lifecycle.Running
 		}
 	case name == process.Stop || name == process.Kill:
-		c.From = lifecycle.Running // else it would not have succeeded
+		c.From = lifecycle.Running // otherwise it would not have succeeded
 	case name != process.Start && name != process.Restart && c.To == lifecycle.Running:
-		c.From = c.To // it was found so
+		c.From = c.To // drover found it in that state
 	}
 	return c
 }
 
-// restarted adds how the former instance ended, and which one has its place.
+// restarted adds how the former instance ended, and which instance has replaced it.
 func (p *Process) restarted(op *Operation, e *process.Event) {
 	was := op.Runtime.Process
 	if was == nil || p.Runtime.Process != nil && *p.Runtime.Process == *was {

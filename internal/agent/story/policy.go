@@ -11,7 +11,7 @@ import (
 
 // This file tells of ends by policy: of a process that exceeds a limit, is unhealthy or is due for its next run.
 
-// Exceeded notes that the process exceeded a limit and is to be ended; final tells that drover does not relaunch it.
+// Exceeded notes that the process exceeded a limit and must end; final tells that drover does not relaunch it.
 func (p *Process) Exceeded(now time.Time, b *process.Breach, final bool) {
 	cause := process.CauseCPULimit
 	switch {
@@ -50,13 +50,13 @@ func breachText(pid int, b *process.Breach) string {
 		b.Limit)
 }
 
-// Unhealthy notes that the process is to be ended because it is unhealthy.
+// Unhealthy notes that the process must end because it is unhealthy.
 func (p *Process) Unhealthy(now time.Time, text string) {
 	p.Blame(now, process.CauseUnhealthy, "pid "+itoa(p.PID())+" was ended because it is unhealthy: "+text)
 	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
 }
 
-// DueAgain notes that the process is to be ended because its next run is due, if nothing else is its end.
+// DueAgain notes that the process must end because its next run is due, unless it ends for another reason.
 func (p *Process) DueAgain(now time.Time) {
 	if p.Runtime.Ending == nil {
 		p.Runtime.Ending = &specstore.Ending{Cause: process.Cause{

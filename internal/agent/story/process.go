@@ -1,6 +1,7 @@
-// Package story explains what happens to a process. From what the agent knew before a change, what it knows now and
-// the change itself, it makes the events, the cause that the process shows and the history of its runs. It has no
-// clock, no goroutine and no I/O: its caller passes the time and the output, and stores or sends what comes back.
+// Package story explains what happens to a process. It compares what the agent knew before a change with what it knows
+// now. From that and the change itself, it makes the events, the cause that the process shows and the history of its
+// runs. It has no clock, no goroutine and no I/O: its caller passes the time and the output, and stores or sends what
+// comes back.
 package story
 
 import (
@@ -17,7 +18,7 @@ import (
 
 // Process is what the agent knows of one process. A copy may be read while the original changes.
 type Process struct {
-	// Record is nil for a process that is not registered. It is replaced, never changed.
+	// Record is nil for an unregistered process. It is replaced, never changed.
 	Record  *specstore.Record
 	Runtime specstore.Runtime
 	// History has runs for periodic and single-run processes only. Its runs are replaced, never changed.
@@ -68,7 +69,7 @@ func (p *Process) Cause() process.Cause {
 	return c
 }
 
-// blameEnd is Blame for the end of the instance. What the kernel killed of its run before is evidence.
+// blameEnd is Blame for the end of an instance. Earlier OOM kills in its run are evidence.
 func (p *Process) blameEnd(now time.Time, id process.CauseID, text string) {
 	p.Blame(now, id, text)
 	if short, ok := p.shortage(now); ok {
@@ -96,17 +97,17 @@ func (p *Process) BlameOutside(now time.Time, before string) {
 	p.Blame(now, process.CauseOutside, Join(before, "restarted from outside, pid "+itoa(p.PID())))
 }
 
-// BlameAbsence notes why the first look of this life of the agent did not find the process. before is the instance of
-// an earlier life, or nil. What that life noted about the end stands.
+// BlameAbsence notes why the first look of this agent did not find the process. before is the instance of an earlier
+// agent, or nil. What that agent noted about the end stays.
 func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *procfs.Identity) {
 	note := p.Runtime.Note
-	if !strings.HasSuffix(note, seen.Note) { // an earlier life may have seen the same
+	if !strings.HasSuffix(note, seen.Note) { // an earlier agent may have noted the same
 		note = Join(note, seen.Note)
 	}
 	resident := p.Record.Spec.Policy.Kind == process.Resident
 	switch {
 	case before != nil:
-		// Of this end alone: what was noted before is about another one.
+		// Only about this end: earlier notes are about another end.
 		p.blameEnd(now, process.CauseUnseen, "pid "+itoa(before.PID)+" ended while the agent was not running")
 		if seen.Note != "" {
 			p.Runtime.Cause.Evidence = append(p.Runtime.Cause.Evidence, seen.Note)
@@ -123,7 +124,7 @@ func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *pr
 	}
 }
 
-// attest adds to the cause of an end what its event tells: the run time, and the last lines of the output or the log.
+// attest adds facts from the event of an end to its cause: the run time, and the last lines of the output or the log.
 func (p *Process) attest(e *process.Event, log string) {
 	evidence := &p.Runtime.Cause.Evidence
 	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
@@ -138,8 +139,8 @@ func (p *Process) attest(e *process.Event, log string) {
 	}
 }
 
-// exitSince returns the last end unless it was before the given moment in Unix milliseconds, and thus that of another
-// instance.
+// exitSince returns the last end; nil if it was before the given moment in Unix milliseconds, because it then belongs
+// to another instance.
 func (p *Process) exitSince(moment int64) *process.Exit {
 	if e := p.Runtime.LastExit; e != nil && e.At >= moment {
 		return e

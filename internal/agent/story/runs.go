@@ -17,7 +17,7 @@ const (
 
 func runOutput(output string) string { return clip.Tail(output, maxRunOutput) }
 
-// OpenRun returns the run under way, as far as that is known, or nil.
+// OpenRun returns the run under way, or nil if none is known.
 func (p *Process) OpenRun() *process.Run {
 	if len(p.History.Runs) == 0 || p.History.Runs[0].Ended != 0 {
 		return nil
@@ -39,7 +39,7 @@ func (p *Process) runRefused(now time.Time, why string) {
 	p.noteRun(process.Run{Started: now.UnixMilli(), Ended: now.UnixMilli(), Output: runOutput(why)})
 }
 
-// noteRun adds a run. The run that seemed to be under way is over then.
+// noteRun adds a run. It closes a run that still seems to be under way.
 func (p *Process) noteRun(run process.Run) {
 	runs := p.History.Runs
 	if open := p.OpenRun(); open != nil {
@@ -50,8 +50,8 @@ func (p *Process) noteRun(run process.Run) {
 	p.History.Runs = append([]process.Run{run}, runs[:min(len(runs), maxRuns-1)]...)
 }
 
-// closeRun notes the end that an event tells as the end of a run, unless an earlier agent did so, and reports whether
-// the process has a history. began is in Unix seconds.
+// closeRun records the end in an event as the end of a run, unless an earlier agent did so. It reports whether the
+// process has a history. began is in Unix seconds.
 func (p *Process) closeRun(now time.Time, e *process.Event, began int64) bool {
 	if !p.KeepsRuns() {
 		return false
@@ -82,7 +82,7 @@ func (p *Process) judgeRun(e *process.Event) {
 	p.Runtime.Cause.ID = e.Cause.ID
 }
 
-// Due notes that the run of the given time is to begin.
+// Due notes that the run of the given time must begin.
 func (p *Process) Due(at time.Time) { p.History.Due, p.History.Owed = at, true }
 
 // RunSkipped tells of a due run that was left out.
@@ -112,7 +112,8 @@ func (p *Process) RunsMissed(now, last time.Time, count int) process.Event {
 	return e
 }
 
-// runOfOperation notes the run that an operation began, and tells how the run ended if it did.
+// runOfOperation records the run that an operation began. If that run has already ended, it returns the event of the
+// end.
 func (p *Process) runOfOperation(c Change, op *Operation) []process.Event {
 	began := p.Runtime.LastStartAt
 	if !p.KeepsRuns() || began*1000+999 < op.Since {

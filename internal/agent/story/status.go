@@ -10,13 +10,13 @@ import (
 	"drover/internal/process"
 )
 
-// The words that a status shows instead of a state that would hide something.
+// The words that a status shows in place of a state, because the state alone would hide them.
 const (
 	Flapping  = "flapping"
 	Unhealthy = "unhealthy"
 )
 
-// View is what a status shows besides what is known: what was measured or looked up at this moment.
+// View has the data for a status that was measured or looked up at this moment.
 type View struct {
 	Now    time.Time
 	Uptime time.Duration
@@ -25,7 +25,7 @@ type View struct {
 	Usage    *process.Usage
 	// NextRun is in Unix milliseconds; 0 if there is none.
 	NextRun int64
-	// NotInForce says what of the spec this host cannot enforce; empty if that is nothing.
+	// NotInForce says what of the spec this host cannot enforce; empty if it enforces everything.
 	NotInForce string
 }
 
@@ -110,7 +110,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 			"; this drover only watches it"})
 	}
 	if p.Machine.State != lifecycle.Running {
-		if s.State == Flapping { // what is shown comes first
+		if s.State == Flapping { // the cause of the shown state comes first
 			all = append(all, process.Cause{
 				ID: process.CauseFlapping, Text: flappingText(p.Bounds, ""),
 				Since: p.Runtime.Flaps,
@@ -133,7 +133,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 	for _, d := range s.Config {
 		all = append(all, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
 	}
-	if why.ID != "" && why.ID != process.CauseOutside { // an operation that has failed, a run that was left out
+	if why.ID != "" && why.ID != process.CauseOutside { // a failed operation or a skipped run
 		all = append(all, why)
 	}
 	if short, ok := p.shortage(now); ok {
@@ -145,7 +145,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 			Since: p.Runtime.Few,
 		})
 	}
-	if why.ID == process.CauseOutside { // which is nothing bad
+	if why.ID == process.CauseOutside { // that is not a problem
 		all = append(all, why)
 	}
 	return all

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// maxHeadline and maxGist are how long the first line of a cause may be, and what of an output may stand in it, in
+	// maxHeadline is the longest first line of a cause. maxGist is the longest part of an output in it. Both are in
 	// characters.
 	maxHeadline = 200
 	maxGist     = 80
-	// maxNote is the greatest length of a note, in bytes: it is stored, and told with every change.
+	// maxNote is the longest note, in bytes: drover stores the note, and sends it with every change.
 	maxNote = 2 << 10
 	// proofLines and proofBytes bound the part of an output that is evidence.
 	proofLines = 5
 	proofBytes = 1000
 )
 
-// headline makes one short line of printable characters of a text that a command wrote a part of; rest is what else is
-// to be told of that part.
+// headline makes one short printable line of a text. output is the part of the text that a command wrote; rest is
+// evidence from that output.
 func headline(text, output string) (line string, rest []string) {
 	if utf8.RuneCountInString(text) <= maxHeadline && !strings.ContainsFunc(text, unprintable) {
 		return text, nil
@@ -45,7 +45,7 @@ func Headline(before string, err error) (line string, rest []string) {
 	return headline(before+err.Error(), output)
 }
 
-// gist is the last line of an output, as far as there is room for it.
+// gist is the last line of an output, shortened to maxGist.
 func gist(output string) string {
 	if binary(output) {
 		return "binary output"
@@ -54,7 +54,7 @@ func gist(output string) string {
 	return oneLine(output[strings.LastIndexByte(output, '\n')+1:], maxGist)
 }
 
-// oneLine returns the beginning of a text on one line, without what cannot be printed.
+// oneLine returns the beginning of a text on one line, without unprintable characters.
 func oneLine(text string, most int) string {
 	text = strings.Join(strings.Fields(strings.Map(func(c rune) rune {
 		switch {
@@ -73,7 +73,7 @@ func oneLine(text string, most int) string {
 
 func unprintable(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
 
-// binary reports whether an output is no text: more than a tenth of it cannot be printed.
+// binary reports whether an output is not text: more than a tenth of it is unprintable.
 func binary(output string) bool {
 	odd, all := 0, 0
 	for _, c := range output {
@@ -95,7 +95,7 @@ func lastLines(output string) string {
 	return strings.Join(lines[max(0, len(lines)-proofLines):], "\n")
 }
 
-// Join returns both texts with a semicolon between them, or the one that is not empty.
+// Join joins two texts with a semicolon. Either text may be empty.
 func Join(a, b string) string {
 	switch {
 	case a == "":
@@ -106,7 +106,7 @@ func Join(a, b string) string {
 	return a + "; " + b
 }
 
-// By adds to a deed who did it, as far as that is known.
+// By adds the actor to a deed, if the actor is known.
 func By(deed string, a process.Actor) string {
 	switch {
 	case a.User != "" && a.App != "":
@@ -128,7 +128,7 @@ func Caller(a process.Actor, item string) process.Actor {
 	return a
 }
 
-// ender returns who ended a process that ended without an operation.
+// ender returns the actor of an end without an operation.
 func ender(e *process.Exit) process.Actor {
 	switch {
 	case e == nil || !e.Known:

@@ -24,13 +24,13 @@ func (r *runner) policy() lifecycle.Policy {
 	return p
 }
 
-// step feeds the machine one event, does what it asks for, and lets others see the new state.
+// step gives the machine one event, performs the actions that the machine returns, and publishes the new state.
 func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
 	r.stepAndTell(ctx, ev, func(story.Change) []process.Event { return nil })
 }
 
-// stepAndTell is step for an event whose story is told once the new state is known. A relaunch waits neither for that
-// nor for the disk.
+// stepAndTell is step with a function that makes events once the new state is known. A relaunch waits neither for
+// these events nor for the disk.
 func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(story.Change) []process.Event) {
 	before := r.proc.Machine
 	next, actions := r.proc.Machine.Step(r.policy(), ev, r.now())
@@ -42,7 +42,7 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 	if next.State != before.State {
 		level := slog.LevelInfo
 		if next.State == lifecycle.Operating || before.State == lifecycle.Operating {
-			level = slog.LevelDebug // the end of the operation is told
+			level = slog.LevelDebug // another event reports the end of the operation
 		}
 		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
@@ -55,15 +55,14 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 	r.publish()
 }
 
-// storeRuntime notes what is known of the instance. A failure is logged only: the disk may be full, and the work goes
-// on.
+// storeRuntime stores the runtime of the process. It only logs a failure: the disk may be full, and the work goes on.
 func (r *runner) storeRuntime(rt specstore.Runtime) {
 	if err := r.sup.cfg.Store.PutRuntime(r.id, rt); err != nil {
 		r.sup.cfg.Log.Warn("cannot store state of process", "process", r.id, "error", err)
 	}
 }
 
-// arm has the machine hear of a timer.
+// arm starts the timer of the machine.
 func (r *runner) arm(t lifecycle.Timer, after time.Duration) {
 	r.timer.arm(after, func(number int) {
 		r.post(func(ctx context.Context, r *runner) {
@@ -97,12 +96,12 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 	}
 }
 
-// rebooted reports whether nothing at all is known of this boot: the process was hosted before the host went down.
+// rebooted reports whether the agent knows nothing from this boot: the process was hosted before the host went down.
 func (r *runner) rebooted() bool {
 	return r.proc.Runtime.LastStartAt == 0 && r.proc.Machine.Attempts == 1
 }
 
-// firstLook sees what became of the process since the agent's last life.
+// firstLook finds out what happened to the process while no agent ran.
 func (r *runner) firstLook(ctx context.Context) {
 	before := r.proc.Runtime.Process
 	seen := r.look()
@@ -122,7 +121,7 @@ func (r *runner) firstLook(ctx context.Context) {
 			if open == nil {
 				return nil
 			}
-			gone.PID, gone.Began = open.PID, open.Started/1000 // the host went down with it
+			gone.PID, gone.Began = open.PID, open.Started/1000 // the run ended when the host went down
 			return r.proc.Ended(c, gone, asked)
 		})
 	default:
@@ -133,9 +132,9 @@ func (r *runner) firstLook(ctx context.Context) {
 	r.beginOwed(ctx)
 }
 
-// giveUp remembers, over a reboot too, that the budget is spent.
+// giveUp records that the retries are used up. The record survives a reboot.
 func (r *runner) giveUp() {
-	// Those that it has left do not count any more, also where it is given up for its breaches.
+	// Unused retries no longer count, even if drover gives up because of breaches.
 	r.proc.Machine.Attempts = max(r.proc.Machine.Attempts, r.proc.Record.Spec.Policy.StartRetries)
 	rec := *r.proc.Record
 	rec.GivenUp, rec.Rest = true, r.proc.Cause()
@@ -147,7 +146,7 @@ func (r *runner) giveUp() {
 	r.schedule()
 }
 
-// publish lets others see the state.
+// publish makes the state visible to other goroutines.
 func (r *runner) publish() {
 	known := r.shared.load().Record != nil
 	r.claim()
@@ -167,10 +166,10 @@ func (r *runner) publish() {
 // machineTimer is the one timer of a machine.
 type machineTimer struct {
 	timer *time.Timer // nil when none is armed
-	count int         // of those that were armed or disarmed
+	count int         // changes with each arm and disarm
 }
 
-// arm has ring called with the number of the alarm; any other is disarmed.
+// arm disarms the timer and starts it again. After that time, it calls ring with the number of this alarm.
 func (t *machineTimer) arm(after time.Duration, ring func(number int)) {
 	t.disarm()
 	number := t.count
@@ -178,12 +177,12 @@ func (t *machineTimer) arm(after time.Duration, ring func(number int)) {
 }
 
 func (t *machineTimer) disarm() {
-	t.count++ // one that fires at this moment comes too late
+	t.count++ // an alarm that fires at this moment is no longer current
 	if t.timer != nil {
 		t.timer.Stop()
 		t.timer = nil
 	}
 }
 
-// isCurrent reports whether an alarm that has rung is the one that was armed last.
+// isCurrent reports whether the alarm is the last that was armed.
 func (t *machineTimer) isCurrent(number int) bool { return number == t.count }

@@ -10,18 +10,17 @@ import (
 	"drover/internal/process"
 )
 
-// askAgain is how long a relaunch waits that the policy of the host refuses, until it is asked for again.
+// askAgain is the pause before drover asks again for a relaunch that the policy of the host denied.
 const askAgain = 15 * time.Second
 
-// policyDenials is what the policy of the host has kept drover from and was told: why the process is not started again,
-// and the instance that is not ended.
+// policyDenials are the denials by the policy of the host that drover has already reported: the reason why it does not
+// start the process, and the instance that it does not end.
 type policyDenials struct {
 	start string
 	end   procfs.Identity
 }
 
-// mayNotStart reports whether the policy of the host keeps drover from starting the process by itself, and tells so
-// once until that is over.
+// mayNotStart reports whether the policy of the host denies a relaunch. It reports each new reason once.
 func (r *runner) mayNotStart() bool {
 	err := r.sup.operator.Allow(r.id, process.Start, &r.proc.Record.Spec)
 	if err == nil {
@@ -31,7 +30,7 @@ func (r *runner) mayNotStart() bool {
 	if r.denials.start != err.Error() {
 		r.denials.start = err.Error()
 		note := r.proc.Runtime.Note
-		if !strings.HasSuffix(note, r.denials.start) { // an earlier life of the agent has told it
+		if !strings.HasSuffix(note, r.denials.start) { // an earlier agent has not reported it
 			note = story.Join(note, "drover does not relaunch it: "+r.denials.start)
 		}
 		r.tellRefusal(note)
@@ -39,8 +38,8 @@ func (r *runner) mayNotStart() bool {
 	return true
 }
 
-// mayNotEnd reports whether the policy of the host keeps drover from ending an instance by itself, and tells so once
-// for each; why is what it would be ended for.
+// mayNotEnd reports whether drover may not end this instance by itself: a rival owns the process, or the policy of the
+// host denies it. It reports a denial once for each instance. why is the reason to end the instance.
 func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
 	if r.claims.rival != 0 {
 		return true

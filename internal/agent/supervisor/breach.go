@@ -41,7 +41,7 @@ func (s *Supervisor) Exceeded(id process.ID, instance procfs.Identity, b process
 // Moved implements limit.Sink.
 func (s *Supervisor) Moved(id process.ID) { s.cfg.Sink.Changed(id) }
 
-// emit posts a message to a process that is known; others have no use for it.
+// emit posts a message to the runner of a process. It drops the message if there is no runner.
 func (s *Supervisor) emit(id process.ID, m message) {
 	s.mu.Lock()
 	r := s.runners[id]
@@ -51,8 +51,8 @@ func (s *Supervisor) emit(id process.ID, m message) {
 	}
 }
 
-// exceeded has a process ended that uses more than it may. One breach more in an hour than it may be relaunched is the
-// last.
+// exceeded ends a process that exceeds a limit. If the process has more breaches in an hour than start retries, drover
+// gives it up.
 func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.Breach) {
 	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil ||
 		*r.proc.Runtime.Process != who {
@@ -72,7 +72,7 @@ func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.B
 	})
 }
 
-// takeDown ends the process with its tree, beside the goroutine of run. Why is on record before anything is done.
+// takeDown ends the process with its tree, in a goroutine of its own. It stores the reason first.
 func (r *runner) takeDown(ctx context.Context,
 	do func(context.Context, specstore.Record, specstore.Runtime) (operation.After, error),
 ) {
@@ -92,7 +92,7 @@ func (r *runner) takeDown(ctx context.Context,
 	})
 }
 
-// resumeTakeDown goes on with the end by policy that an earlier agent was in the middle of.
+// resumeTakeDown continues the end by policy that an earlier agent began.
 func (r *runner) resumeTakeDown(ctx context.Context) {
 	r.proc.Machine = lifecycle.ResumeTakeDown(r.proc.Machine, r.proc.Runtime.Ending.Final)
 	if alive, _ := r.sup.operator.Processes.Glance(*r.proc.Runtime.Process); alive {
@@ -103,7 +103,7 @@ func (r *runner) resumeTakeDown(ctx context.Context) {
 	r.publish()
 }
 
-// takenDown goes on after an end by policy.
+// takenDown continues after an end by policy.
 func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	before, why, note := r.proc.Runtime, r.proc.Runtime.Ending.Cause, after.Note
 	r.proc.Runtime = after.Runtime
@@ -114,8 +114,8 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	reason := why
 	why = r.proc.BlameEnding(why, note)
 	if now := r.proc.Runtime.Process; now != nil && *now != *before.Process {
-		// Somebody else was quicker to start it again. That instance is nobody's doing here, and is found like any
-		// other.
+		// Somebody else has already started the process again. That instance is not the work of drover, which finds it
+		// like any other.
 		r.proc.Runtime.Process, r.proc.Runtime.Ended = nil, before.Process
 	}
 	since := r.work.since

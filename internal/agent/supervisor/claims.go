@@ -8,15 +8,16 @@ import (
 	"drover/internal/agent/operation"
 )
 
-// claimState is what a hosted process is claimed by against other drovers of the host.
+// claimState is the claims of a hosted process against other drovers of the host.
 type claimState struct {
 	place, instance string
-	// rival is the pid of another drover that has claimed it first: that one acts, and this one only looks. 0 is none.
+	// rival is the pid of another drover that claimed the process first: the rival acts, and this drover only looks. 0
+	// means that there is none.
 	rival int
 }
 
-// claim brings the claims in line with what is known. Once another drover has been first it stays so until it has gone
-// or has let the process go: two that take turns would both start it.
+// claim brings the claims in line with the record and the instance. A rival that was first stays first until it has
+// ended or has released the process: two drovers that take turns would both start the process.
 func (r *runner) claim() {
 	c := r.sup.operator.Claims
 	if c == nil {
@@ -50,8 +51,8 @@ func (r *runner) claim() {
 	}
 }
 
-// dropClaims reports whether the rival has ended, or has given up the claims that stand against this drover. A process
-// that is down may be about to be started by the rival.
+// dropClaims reports whether the rival has ended, or has released the claims that this drover wants. If the process is
+// down, only the rival's end counts, because the rival may be about to start the process.
 func (r *runner) dropClaims(c operation.Claims, want claimState) bool {
 	if c.Rival(instance.ClaimOfDrover(r.claims.rival)) == 0 {
 		return true
@@ -59,7 +60,7 @@ func (r *runner) dropClaims(c operation.Claims, want claimState) bool {
 	return want.instance != "" && c.Rival(want.place) == 0 && c.Rival(want.instance) == 0
 }
 
-// reclaim sees whether the rival has gone. If it has, the process is kept running by this drover from now on.
+// reclaim checks whether the rival has gone. If so, this drover keeps the process running from now on.
 func (r *runner) reclaim(ctx context.Context) {
 	if r.claims.rival == 0 || r.proc.Machine.Busy() {
 		return

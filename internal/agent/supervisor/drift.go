@@ -10,15 +10,15 @@ import (
 	"drover/internal/process"
 )
 
-// comparison is what came of looking at the configuration files of a process.
+// comparison is the result of a look at the configuration files of a process.
 type comparison struct {
 	files   []process.ConfigFile
 	state   drift.State
 	drifted []process.Drift
 }
 
-// compare has the configuration files compared with what the spec says of them, beside the goroutine of run: a large
-// file, or a file system that hangs, must not keep it from hearing that the process has ended.
+// compare compares the configuration files with the spec, in a goroutine of its own: a large file or a hanging file
+// system must not delay the news that the process has ended.
 func (r *runner) compare(ctx context.Context) {
 	files := r.proc.Record.Spec.Config
 	if r.comparing != nil || len(files) == 0 && len(r.proc.Runtime.Config) == 0 {
@@ -33,8 +33,8 @@ func (r *runner) compare(ctx context.Context) {
 	})
 }
 
-// compared takes in what came of it, and tells what is new. What was found while something else held the process, or of
-// an older spec, counts for nothing: the files are looked at again.
+// compared records the result of a comparison and reports what changed. It drops a result from a time when the process
+// was busy or not running. If the spec has changed meanwhile, it compares again.
 func (r *runner) compared(ctx context.Context, c *comparison) {
 	close(r.comparing)
 	r.comparing = nil
@@ -69,10 +69,10 @@ func (r *runner) compared(ctx context.Context, c *comparison) {
 	r.publish()
 }
 
-// compareTime is how long a query waits for the comparison that it has asked for.
+// compareTime is how long a query waits for the comparison that it started.
 const compareTime = 3 * time.Second
 
-// afterComparison returns when a comparison is over; nil is none.
+// afterComparison waits until over is closed, at most compareTime. It returns at once if over is nil.
 func afterComparison(ctx context.Context, over <-chan struct{}) {
 	if over == nil {
 		return

@@ -2,15 +2,15 @@ package supervisor
 
 import "sync"
 
-// goroutines are the goroutines of a supervisor. A runner has one only while there is something to see to: the stacks
-// of a thousand goroutines that wait would be most of the agent's memory.
+// goroutines are the goroutines of a supervisor. A runner has one only while it has work: the stacks of a thousand
+// waiting goroutines would be most of the agent's memory.
 type goroutines struct {
 	mu      sync.Mutex
 	ending  bool
 	running sync.WaitGroup
 }
 
-// start runs fn beside its caller, unless the supervisor is ending.
+// start runs fn in a new goroutine, unless the supervisor is ending.
 func (g *goroutines) start(fn func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -19,10 +19,10 @@ func (g *goroutines) start(fn func()) {
 	}
 }
 
-// spawn is begin for a caller that is one of these goroutines itself, whose end is waited for.
+// spawn is start for a caller that is itself one of these goroutines, so that wait cannot have returned yet.
 func (g *goroutines) spawn(fn func()) { g.running.Go(fn) }
 
-// wait lets nothing more begin, and waits for what runs.
+// wait blocks further starts, and waits for the goroutines that run.
 func (g *goroutines) wait() {
 	g.mu.Lock()
 	g.ending = true

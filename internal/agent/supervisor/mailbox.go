@@ -11,26 +11,27 @@ import (
 	"drover/internal/process"
 )
 
-// task is something that waits for its turn: an operation, or a hold on behalf of another process.
+// task is queued work: an operation, or a hold on behalf of another process.
 type task struct {
 	entry specstore.Entry
 	hold  *hold
-	// behind says that an earlier agent had accepted it while an older operation on the process was open: that agent
-	// never began it.
+	// behind says that an earlier agent accepted the operation while an older operation on the process was open. That
+	// agent never began it.
 	behind bool
-	// adopted says that an earlier agent had accepted it, and overtaken that the server knows what has come after it.
+	// adopted says that an earlier agent accepted the operation. overtaken says that the server knows a newer record
+	// of the process.
 	adopted   bool
 	overtaken bool
-	// begun says that an earlier agent had begun it: nothing goes before it.
+	// begun says that an earlier agent began the operation: no other task goes first.
 	begun bool
-	// queued is when it came; timed says that the runner is woken when a query has waited long enough.
+	// queued is the time of arrival. timed says that a timer will wake the runner after queryPatience.
 	queued time.Time
 	timed  bool
-	// overtook says that it has ended an operation under way.
+	// overtook says that this kill has ended an operation under way.
 	overtook bool
 }
 
-// message is something that has happened to a process: what its runner is to do about it.
+// message is an event of a process, as a function that its runner calls.
 type message func(ctx context.Context, r *runner)
 
 // mailbox is an unbounded queue of messages and tasks. Posting never blocks, so that the loop that watches all
@@ -39,16 +40,16 @@ type mailbox struct {
 	mu       sync.Mutex
 	messages []message
 	tasks    []task
-	// fresh says that a task has come that nobody has looked at.
+	// fresh says that there is a task that eachWaiting has not seen.
 	fresh bool
-	// newer is what the server knows of the process, until it is taken over.
+	// newer is the server's record of the process, until the runner takes it.
 	newer *specstore.Desired
-	// schedule has somebody see to what is here; nil before that can be. awake says that somebody does.
+	// schedule starts a turn of the runner; nil before attach. awake says that a turn is under way.
 	schedule func()
 	awake    bool
 }
 
-// attach gives the mailbox somebody who sees to it, for the first time at once.
+// attach sets the function that starts a turn, and wakes the mailbox.
 func (b *mailbox) attach(turn func()) {
 	b.mu.Lock()
 	b.schedule = turn
@@ -63,7 +64,7 @@ func (b *mailbox) post(m message) {
 	b.wake()
 }
 
-// queue adds a task: a kill before all that has not begun, any other behind what is there.
+// queue adds a task. A kill goes before all other tasks that have not begun; any other task goes to the end.
 func (b *mailbox) queue(t task) {
 	t.queued = time.Now()
 	b.mu.Lock()
@@ -87,9 +88,9 @@ func (b *mailbox) wake() {
 	}
 }
 
-// drain returns all messages that have come. If there is nothing to see to, neither these nor, for one who is idle, a
-// newer record or a task that may begin, it reports false: the caller's turn is over, and whatever comes next begins
-// another one.
+// drain returns all messages. It reports false if there is nothing to do: no message, no fresh task, no task that may
+// begin, and no newer record for an idle runner. The caller's turn is then over, and the next arrival starts another
+// turn.
 func (b *mailbox) drain(idle bool, begins beginRule) ([]message, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,7 +100,7 @@ func (b *mailbox) drain(idle bool, begins beginRule) ([]message, bool) {
 	return taken, b.awake
 }
 
-// desire leaves what the server knows of the process.
+// desire sets the server's newer record of the process.
 func (b *mailbox) desire(d *specstore.Desired) {
 	b.mu.Lock()
 	b.newer = d
@@ -107,7 +108,7 @@ func (b *mailbox) desire(d *specstore.Desired) {
 	b.wake()
 }
 
-// desired returns what was left, once.
+// desired takes that record out of the mailbox.
 func (b *mailbox) desired() *specstore.Desired {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +117,7 @@ func (b *mailbox) desired() *specstore.Desired {
 	return d
 }
 
-// overtake marks the operations that an earlier agent has left, unless they change nothing.
+// overtake marks the operations of an earlier agent as overtaken, except queries.
 func (b *mailbox) overtake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,11 +126,11 @@ func (b *mailbox) overtake() {
 	}
 }
 
-// beginRule reports whether a task may begin; first says that no operation waits before it.
+// beginRule reports whether a task may begin; first says that no operation is queued before it.
 type beginRule func(t *task, first bool) bool
 
-// ready returns the place of the first task that may begin, -1 where none may; the caller holds the lock. An operation
-// waits for those before it.
+// ready returns the index of the first task that may begin, or -1. An operation waits for the operations before it.
+// The caller holds the lock.
 func (b *mailbox) ready(begins beginRule) int {
 	first := true
 	for i := range b.tasks {
@@ -142,7 +143,7 @@ func (b *mailbox) ready(begins beginRule) int {
 	return -1
 }
 
-// next returns the task whose turn it is, if one may begin.
+// next removes and returns the first task that may begin.
 func (b *mailbox) next(begins beginRule) (task, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,7 +156,7 @@ func (b *mailbox) next(begins beginRule) (task, bool) {
 	return t, true
 }
 
-// eachWaiting calls fn with every task that waits.
+// eachWaiting calls fn with every queued task, while it holds the lock.
 func (b *mailbox) eachWaiting(fn func(*task)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +166,7 @@ func (b *mailbox) eachWaiting(fn func(*task)) {
 	}
 }
 
-// operationPending reports whether a task waits that may change something.
+// operationPending reports whether a queued task may change something.
 func (b *mailbox) operationPending() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,7 +179,7 @@ func (b *mailbox) pending() bool {
 	return len(b.tasks) > 0 || len(b.messages) > 0 || b.newer != nil
 }
 
-// waiting counts the operations that have not begun.
+// waiting counts the queued operations.
 func (b *mailbox) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,7 +192,7 @@ func (b *mailbox) waiting() int {
 	return n
 }
 
-// sharedSnapshot is what others may see of a runner.
+// sharedSnapshot is the state of a runner that other goroutines may read.
 type sharedSnapshot struct {
 	mu sync.Mutex
 	s  story.Process

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// countEvery is how often it is looked whether the kernel has ended something of a run with a hard limit on memory;
-	// of the other runs that is looked at every countAllEvery times.
+	// countEvery is the interval at which drover looks for OOM kills in runs with a hard memory limit. It looks at all
+	// other runs every countAllEvery times.
 	countEvery    = 5 * time.Second
 	countAllEvery = 6
-	// settleTime is how long the kernel may take to end the main process too, once it has begun with its run.
+	// settleTime is how long drover waits to see whether an OOM kill in the run ends the main process too.
 	settleTime = time.Second
 )
 
-// count looks whether the kernel has ended anything of the runs of processes that are running, for want of memory.
+// count looks for OOM kills in the runs of running processes.
 func (s *Supervisor) count(all bool) {
 	for _, r := range s.all() {
 		f := r.shared.load()
@@ -31,7 +31,7 @@ func (s *Supervisor) count(all bool) {
 	}
 }
 
-// shortOfMemory waits a moment to see whether the main process is what the kernel has ended.
+// shortOfMemory waits for settleTime, to see whether the kernel killed the main process or only others.
 func (r *runner) shortOfMemory(run string) {
 	if r.watchState.oomPending || r.proc.Runtime.Run != run {
 		return
@@ -52,7 +52,7 @@ func (r *runner) shortOfMemory(run string) {
 	})
 }
 
-// oomKills returns how many processes of the run the kernel has killed since the last call, because memory ran out.
+// oomKills returns how many processes of the run the kernel killed since the last call because memory ran out.
 func (r *runner) oomKills() int {
 	if r.proc.Runtime.Run == "" {
 		return 0
@@ -60,7 +60,7 @@ func (r *runner) oomKills() int {
 	return r.proc.OOMKills(r.sup.cfg.OOM(r.proc.Runtime.Run))
 }
 
-// workersKilled tells that the kernel has killed processes of the run and not the main one.
+// workersKilled reports that the kernel killed processes of the run and not the main process.
 func (r *runner) workersKilled(kills int) {
 	r.sup.cfg.Log.Warn("kernel killed a worker: out of memory", "process", r.id, "pid", r.proc.PID(), "ended", kills)
 	r.tell(r.proc.WorkersKilled(time.Now(), kills))

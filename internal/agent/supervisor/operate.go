@@ -56,9 +56,9 @@ func (r *runner) start(ctx context.Context, t task) {
 	})
 }
 
-// query answers a question, which changes nothing: the process stays watched as it is, with what a look has just shown.
-// Where that look is all that the answer takes, it is given at once, and beside the runner where something may have to
-// be waited for.
+// query answers a query, which changes nothing: the watch stays, and the runner takes over what the look shows. If the
+// look is the whole answer, the query runs in this goroutine. If something may block, the query runs in a goroutine of
+// its own.
 func (r *runner) query(ctx context.Context, t task) {
 	var seen *process.Instance
 	if r.proc.Machine.State != lifecycle.Unknown {
@@ -77,21 +77,21 @@ func (r *runner) query(ctx context.Context, t task) {
 	})
 }
 
-// hold notes that something holds the process from now on.
+// hold records that something holds the process from now on.
 func (r *runner) hold() {
 	r.work = work{since: time.Now().UnixMilli(), prior: r.work.prior}
 }
 
-// storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
+// storeAgain is the pause between attempts to store an outcome: the disk is full or gone.
 const storeAgain = time.Second
 
-// operate carries out one operation, and stores its outcome before anybody hears of it. doing ends before ctx where a
+// operate carries out one operation, and stores its outcome before it reports the outcome. doing ends before ctx if a
 // kill ends the operation.
 func (r *runner) operate(ctx, doing context.Context, t task, subject operation.Subject) {
 	e := t.entry
 	result, err := r.outcome(doing, t, subject)
 	if err != nil {
-		return // the agent stops, and its successor goes on
+		return // the agent stops, and the next agent continues
 	}
 	r.notePendingStop(&e, subject, &result)
 	if rec := result.Change.Put; rec != nil {
@@ -104,11 +104,11 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		result.Runtime = withoutAnswers(result.Runtime, subject.Record, rec)
 	}
 	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
-		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the
-		// other.
+		// Store the runtime before the outcome, because Finish drops the progress: the next agent must find the
+		// instance and its run in one of the two.
 		r.storeRuntime(result.Runtime)
 	}
-	for e.Op != process.Query { // of a question nothing is kept
+	for e.Op != process.Query { // drover does not store the outcome of a query
 		err := r.sup.cfg.Store.Finish(e.Item, r.id, result.Outcome, result.Change)
 		if err == nil {
 			break
@@ -131,7 +131,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		return
 	}
 	if rec := subject.Record; rec != nil && rec.Spec.Commands.Asks() {
-		r.sup.cfg.Sink.Changed(r.id) // what it has just said of itself
+		r.sup.cfg.Sink.Changed(r.id) // the answers of the health and version commands
 	}
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }
@@ -170,8 +170,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	return r.sup.operator.Operate(ctx, e, subject)
 }
 
-// unbegun is what comes of an operation that has ended before it had begun: a kill has overtaken it, or the agent
-// stops.
+// unbegun is the result of an operation that ended before it began: a kill has overtaken it, or the agent stops.
 func (r *runner) unbegun(ctx context.Context, failed func(text string) operation.Result) (operation.Result, error) {
 	why := operation.Interruption(ctx)
 	if errors.Is(why, operation.ErrInterrupted) {
@@ -180,7 +179,7 @@ func (r *runner) unbegun(ctx context.Context, failed func(text string) operation
 	return failed(why.Error()), nil
 }
 
-// operated goes on after an operation.
+// operated continues after an operation.
 func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operation.Result) {
 	before := r.proc
 	r.apply(e, result)
@@ -190,18 +189,18 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 		return r.proc.Operated(c, r.operation(e, &result, before))
 	})
 	r.beginOwed(ctx)
-	r.sup.operator.Ended(e.Item) // the latest run is shown by now
-	// Last: whoever hears of the outcome is to see the state that belongs to it.
+	r.sup.operator.Ended(e.Item) // from here on the runtime names the latest run
+	// Report the outcome last: its receiver must see the state that belongs to it.
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }
 
-// apply takes over what an operation has left.
+// apply takes over the result of an operation.
 func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	switch {
 	case result.Change.Delete:
 		r.proc.Record, r.proc.History = nil, specstore.History{}
 		r.dropRuntime()
-		r.desired() // the removal is newer
+		r.desired() // drop it: the removal is newer
 		r.sup.cfg.Sink.Gone(r.id, r.latestRevision())
 	case result.Change.Put != nil:
 		r.proc.Record = result.Change.Put
@@ -229,7 +228,8 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	r.schedule()
 }
 
-// released goes on after a hold: another process's operation may have ended the instance that both are.
+// released continues after a hold: an operation on another process may have ended the instance that both processes
+// share.
 func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *specstore.Entry) {
 	pid, since := r.proc.PID(), r.work.since
 	switch fate {
@@ -250,7 +250,7 @@ func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *sp
 	r.beginOwed(ctx)
 }
 
-// unhostedByPeer drops the hosting flag after another process's operation has stopped the instance that both are.
+// unhostedByPeer unhosts the process after an operation on another process has stopped the instance that both share.
 func (r *runner) unhostedByPeer(by *specstore.Entry) {
 	if r.proc.Record == nil {
 		return

@@ -20,8 +20,8 @@ func (s *Supervisor) Owner(self process.ID, instance procfs.Identity) (process.I
 	return s.peers.owner(self, instance)
 }
 
-// Claimed implements operation.Peers. Of another process that is not known to run its pid file is read: somebody may
-// just have started it.
+// Claimed implements operation.Peers. If it does not know another process to be running, it reads that process's pid
+// file, because somebody may just have started the process.
 func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.Identity {
 	if len(among) == 0 {
 		return nil
@@ -53,12 +53,12 @@ func (s *Supervisor) Hosting(self process.ID, spec *process.Spec, pidFile string
 	return s.peers.host(self, pidFile, pidNameOf(spec))
 }
 
-// holdLimit is how long a hold waits for its turn. It is short because the operation that wants it has begun and its
-// time runs, and because two processes that want to hold each other would wait for ever.
+// holdLimit is how long a hold waits for its turn. It is short because the time of the operation that wants the hold
+// is running. Also, two processes that want to hold each other would otherwise wait for ever.
 const holdLimit = 10 * time.Second
 
-// Hold implements operation.Peers: it waits in the other process's queue like an operation, so that nothing else
-// happens to that process until release is called. It fails when the other process is busy for longer than holdLimit.
+// Hold implements operation.Peers: the hold waits in the other process's queue like an operation, so that nothing else
+// happens to that process until release is called. It fails if the other process stays busy for longer than holdLimit.
 func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(operation.PeerEffect), err error) {
 	h := &hold{held: make(chan struct{}), released: make(chan operation.PeerEffect, 1), by: holder(ctx)}
 	s.submit(id, task{hold: h})
@@ -79,15 +79,15 @@ func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(oper
 	}
 }
 
-// hold is a process kept still on behalf of another one.
+// hold keeps a process still on behalf of another process.
 type hold struct {
 	held     chan struct{}
 	released chan operation.PeerEffect
-	// by is the operation that wants it.
+	// by is the operation that wants the hold.
 	by *specstore.Entry
 }
 
-// holderKey is the context key of the operation that is carried out.
+// holderKey is the context key of the operation under way.
 type holderKey struct{}
 
 func withHolder(ctx context.Context, e *specstore.Entry) context.Context {
@@ -101,23 +101,23 @@ func holder(ctx context.Context) *specstore.Entry {
 	return &specstore.Entry{}
 }
 
-// peerIndex finds processes by what they are known by, so that a look at one of them does not go through all others.
-// Its zero value is ready, and it is safe for concurrent use.
+// peerIndex finds processes by their marks, so that a look at one process does not scan all others. Its zero value is
+// ready to use, and it is safe for concurrent use.
 type peerIndex struct {
 	mu    sync.Mutex
 	marks map[process.ID]marks
-	// Each lists the processes in the order in which they got the mark.
+	// Each list has the processes in the order in which they got the mark.
 	byInstance map[procfs.Identity][]process.ID
 	byFile     map[string][]process.ID
 	byName     map[pidName][]process.ID
 }
 
-// marks are what one process is known by. A zero field marks nothing.
+// marks identify one process. A zero field is not a mark.
 type marks struct {
 	instance procfs.Identity
-	// file is the pid file that has led to the instance.
+	// file is the pid file that led to the instance.
 	file string
-	// host is what a hosted process alone is known by.
+	// host has the marks of a hosted process only.
 	host hostMarks
 }
 
@@ -126,10 +126,10 @@ type hostMarks struct {
 	name pidName
 }
 
-// pidName is how a spec says where its process is found.
+// pidName is where a spec says that its process is found.
 type pidName struct{ path, proc string }
 
-// marksOf returns what a process is known by to others.
+// marksOf returns the marks of a process.
 func marksOf(f *story.Process) marks {
 	if f.Record == nil {
 		return marks{}
@@ -152,7 +152,7 @@ func pidNameOf(s *process.Spec) pidName {
 	return pidName{s.Identity.PIDPath, s.Identity.ProcName}
 }
 
-// put has a process be known by its marks and by no others; by zero marks it is forgotten.
+// put replaces the marks of a process. Zero marks remove the process.
 func (x *peerIndex) put(id process.ID, m marks) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -191,7 +191,7 @@ func moveMark[K comparable](by map[K][]process.ID, id process.ID, from, to K) {
 	}
 }
 
-// owner returns another process than self that has the instance, and the pid file that has led to it.
+// owner returns another process than self that has the instance, and the pid file that led to the instance.
 func (x *peerIndex) owner(self process.ID, instance procfs.Identity) (id process.ID, file string, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -199,7 +199,8 @@ func (x *peerIndex) owner(self process.ID, instance procfs.Identity) (id process
 	return id, x.marks[id].file, ok
 }
 
-// host returns another hosted process than self that the pid file has led to, or that is found as the spec says.
+// host returns another hosted process than self with the same pid file, or with the same pid file and name in its
+// spec.
 func (x *peerIndex) host(self process.ID, file string, name pidName) (process.ID, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -209,7 +210,7 @@ func (x *peerIndex) host(self process.ID, file string, name pidName) (process.ID
 	return another(x.byName[name], self)
 }
 
-// another returns the first that is not self.
+// another returns the first id that is not self.
 func another(ids []process.ID, self process.ID) (process.ID, bool) {
 	for _, id := range ids {
 		if id != self {

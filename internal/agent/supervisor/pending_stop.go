@@ -11,10 +11,10 @@ import (
 	"drover/internal/process"
 )
 
-// A stop or kill that has failed may still end the process a little later: a database that takes its time. That end is
-// the operation's, and drover does not undo it.
+// A stop or kill that has failed may still end the process a little later, for example a database that shuts down
+// slowly. The operation caused that end, so drover does not relaunch the process.
 
-// notePendingStop puts such a stop on the record, and takes it off when another operation has had its say.
+// notePendingStop adds such a stop to the record, and removes it when another operation has decided.
 func (r *runner) notePendingStop(e *specstore.Entry, s operation.Subject, result *operation.Result) {
 	switch rec := s.Record; {
 	case result.StopPending && s.Hosted():
@@ -38,7 +38,7 @@ func (r *runner) newPendingStop(e *specstore.Entry) *specstore.PendingStop {
 	}
 }
 
-// pendingStopByPeer notes a stop under another name that has not ended the process in time.
+// pendingStopByPeer records a stop under another name that has not ended the process in time.
 func (r *runner) pendingStopByPeer(e *specstore.Entry) {
 	if r.proc.Record == nil || !r.proc.Record.Hosted {
 		return
@@ -48,8 +48,8 @@ func (r *runner) pendingStopByPeer(e *specstore.Entry) {
 	r.put(rec)
 }
 
-// takePendingStop takes the process out of hosting if its end is what a stop that had failed has asked for, and returns
-// that stop, else nil. away says that no agent saw the end.
+// takePendingStop unhosts the process if a failed stop or kill asked for its end, and returns that stop; else nil.
+// away says that no agent saw the end.
 func (r *runner) takePendingStop(away bool) *specstore.PendingStop {
 	if r.proc.Record == nil || r.proc.Record.PendingStop == nil {
 		return nil
@@ -71,7 +71,7 @@ func (r *runner) takePendingStop(away bool) *specstore.PendingStop {
 	return &asked
 }
 
-// dropPendingStop drops a stop that has failed once its time is over and the process lives on.
+// dropPendingStop removes a failed stop when its time is over and the process still runs.
 func (r *runner) dropPendingStop() {
 	if r.proc.Machine.Busy() || r.proc.Record == nil || r.proc.Record.PendingStop == nil || r.proc.PID() == 0 {
 		return
@@ -85,9 +85,9 @@ func (r *runner) dropPendingStop() {
 	r.publish()
 }
 
-// put stores a changed record. What cannot be stored holds for this life of the agent.
+// put stores a changed record. If the store fails, the record counts for this life of the agent.
 func (r *runner) put(rec specstore.Record) {
-	if n, err := r.sup.cfg.Revisions.NextRevision(); err == nil { // else the record can't be stored either
+	if n, err := r.sup.cfg.Revisions.NextRevision(); err == nil { // else PutRecord fails too
 		rec.Revision = n
 	}
 	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
@@ -96,8 +96,7 @@ func (r *runner) put(rec specstore.Record) {
 	r.proc.Record = &rec
 }
 
-// sweepAfter ends what the run of a process has left behind that was to be stopped; asked is nil where nobody had asked
-// for that.
+// sweepAfter ends the leftovers of a run after a pending stop; asked is nil if there was no such stop.
 func (r *runner) sweepAfter(ctx context.Context, asked *specstore.PendingStop) {
 	if asked == nil {
 		return

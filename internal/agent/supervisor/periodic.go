@@ -21,13 +21,13 @@ func (s *Supervisor) Missed(id process.ID, _, to time.Time, count int) {
 	s.emit(id, func(_ context.Context, r *runner) { r.missed(to, count) })
 }
 
-// runsByTimetable reports whether the timetable of the process counts.
+// runsByTimetable reports whether the timetable of the process is in force.
 func (r *runner) runsByTimetable() bool {
 	return r.proc.Record != nil && r.proc.Record.Hosted && r.claims.rival == 0 && !r.proc.Record.GivenUp &&
 		r.proc.Record.Spec.Policy.Kind == process.Periodic
 }
 
-// readHistory takes up what earlier lives of the agent have kept.
+// readHistory reads the runs that earlier agents stored.
 func (r *runner) readHistory() {
 	if !r.proc.KeepsRuns() {
 		return
@@ -39,8 +39,9 @@ func (r *runner) readHistory() {
 	r.proc.History, r.savedHistory = h, h
 }
 
-// schedule sets the timetable of a periodic process, and drops that of any other. A timetable counts from the moment
-// that it was given: what was due before, or while the process was not hosted, is not missed.
+// schedule sets the timetable of a periodic process, and drops the timetable of any other process. A timetable counts
+// from the moment when it was set: an earlier time is not a missed run, nor is a time while the process was not
+// hosted.
 func (r *runner) schedule() {
 	if !r.runsByTimetable() {
 		r.sup.cfg.Timetables.Drop(r.id)
@@ -57,7 +58,8 @@ func (r *runner) schedule() {
 	policy, when := r.proc.Record.Spec.Policy, r.proc.Record.Spec.Schedule
 	table, err := timetable.Parse(policy, when)
 	if err != nil {
-		// No operation stores one; a newer version may have.
+		// No operation stores a bad timetable, but a newer version of drover may have stored a timetable that this
+		// version cannot read.
 		r.sup.cfg.Timetables.Drop(r.id)
 		r.proc.Blame(time.Now(), process.CauseBadSchedule, err.Error())
 		r.sup.cfg.Log.Error("cannot read timetable", "process", r.id, "error", err)
@@ -71,8 +73,7 @@ func (r *runner) schedule() {
 	r.sup.cfg.Timetables.Set(r.id, table, r.proc.History.Due, when.Missed)
 }
 
-// due begins a run, or does what the policy says where one is under way. That it is owed is on record before anything
-// is done.
+// due begins a run, or applies the overlap policy if a run is under way. It first stores that the run is owed.
 func (r *runner) due(ctx context.Context, at time.Time) {
 	if !r.runsByTimetable() {
 		return
@@ -80,15 +81,15 @@ func (r *runner) due(ctx context.Context, at time.Time) {
 	r.proc.Due(at)
 	r.saveHistory()
 	if r.proc.Machine.State == lifecycle.Operating && r.proc.Record.Spec.Schedule.Overlap == process.OverlapWait {
-		return // until the operation has ended
+		return // beginOwed follows when the operation has ended
 	}
 	r.step(ctx, lifecycle.Due{})
 }
 
-// patience is how late a run may be begun that the agent's own death has held up.
+// patience is how late a run may begin if the agent was not running at its time.
 const patience = time.Minute
 
-// beginOwed begins the run that is still to begin, once nothing is in its way. One that is being started is it.
+// beginOwed begins the owed run when nothing is in its way. It does nothing while a run is being started.
 func (r *runner) beginOwed(ctx context.Context) {
 	m := &r.proc.Machine
 	if !r.proc.History.Owed || m.Busy() || m.Pending || m.State == lifecycle.Starting || !r.runsByTimetable() {
@@ -102,14 +103,14 @@ func (r *runner) beginOwed(ctx context.Context) {
 	r.step(ctx, lifecycle.Due{})
 }
 
-// skipped tells of a run that was left out.
+// skipped reports a run that the overlap policy left out.
 func (r *runner) skipped() {
 	e := r.proc.RunSkipped(time.Now())
 	r.tell(e)
 	r.saveHistory()
 }
 
-// missed tells of runs whose time passed while nobody was there.
+// missed reports runs whose time passed while no agent was running.
 func (r *runner) missed(last time.Time, count int) {
 	if !r.runsByTimetable() {
 		return

@@ -14,7 +14,7 @@ import (
 // Answered implements probe.Sink.
 func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer) {
 	s.emit(id, func(ctx context.Context, r *runner) {
-		// Of another instance, or to a command of a spec that is not in force any more, it says nothing.
+		// An answer counts only for this instance and for the spec in force.
 		if r.proc.Record != nil && r.proc.Record.Revision == revision && r.proc.Runtime.Process != nil &&
 			*r.proc.Runtime.Process == instance {
 			r.answered(ctx, health, &a)
@@ -22,7 +22,7 @@ func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision 
 	})
 }
 
-// follow has a running process asked how it is, and looks at its configuration.
+// follow sets the probes of a running process, and compares its configuration files.
 func (r *runner) follow(ctx context.Context) {
 	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil {
 		r.sup.cfg.Probes.Drop(r.id)
@@ -44,7 +44,7 @@ func (r *runner) follow(ctx context.Context) {
 	r.compare(ctx)
 }
 
-// countInstances notes since when there are too few.
+// countInstances records since when too few instances run.
 func (r *runner) countInstances() {
 	switch few := r.proc.HasTooFew(); {
 	case !few:
@@ -54,7 +54,7 @@ func (r *runner) countInstances() {
 	}
 }
 
-// answered takes in what the process said of itself.
+// answered records an answer of a probe.
 func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 	if !health {
 		r.proc.Runtime.Version = a
@@ -75,8 +75,7 @@ func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 	}
 }
 
-// withoutAnswers returns what is known of an instance without what it said to commands that its spec does not name any
-// more.
+// withoutAnswers returns the runtime without the answers of commands that the new spec has changed.
 func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specstore.Runtime {
 	if before == nil {
 		return rt
@@ -92,16 +91,16 @@ func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specs
 	return rt
 }
 
-// mayRestart reports whether the process is to be started again when it is unhealthy, and nothing else holds it. One
-// that would not come up again is not ended.
+// mayRestart reports whether drover may end the process because it is unhealthy: the spec asks for it, nothing else
+// holds the process, and drover would relaunch it.
 func (r *runner) mayRestart() bool {
 	rec := r.proc.Record
 	return rec.Spec.Probes.Restart && rec.Hosted && rec.Spec.Policy.Kind == process.Resident &&
 		r.proc.Machine.State == lifecycle.Running
 }
 
-// review looks at what changes without an event: the configuration files, and whether the process still counts as
-// flapping.
+// review checks what changes without an event: the configuration files, the number of instances, and whether the
+// process is still flapping.
 func (r *runner) review(ctx context.Context) {
 	if r.proc.Record == nil || r.proc.Machine.Busy() {
 		return

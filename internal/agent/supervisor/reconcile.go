@@ -10,23 +10,22 @@ import (
 	"drover/internal/process"
 )
 
-// Revisions number the changes of records, so that an old disk can be told from the present one.
+// Revisions number the changes of records, so that the server can recognise an old disk.
 type Revisions interface {
-	// Revision returns the number of the latest change, NextRevision gives out one for a change that belongs to no
-	// operation.
+	// Revision returns the number of the latest change. NextRevision allocates the number for a change that belongs to
+	// no operation.
 	Revision() (uint64, error)
 	NextRevision() (uint64, error)
-	// Reconcile stores what is newer than what there is, and returns that.
+	// Reconcile stores the records that are newer than the stored ones, and returns them.
 	Reconcile(all []specstore.Desired, reached uint64) (newer []specstore.Desired, err error)
 }
 
-// Reconcile brings the records up to what the server has had confirmed, where that is newer, and returns how many were
-// older. No process is ended or started by that alone; one that is to be kept running and is down is started, as after
-// any other end.
+// Reconcile replaces records that are older than the server's records, and returns how many were older. This alone
+// ends or starts no process. But drover starts a process that should run and is down, as after any other end.
 func (s *Supervisor) Reconcile(all []specstore.Desired, reached uint64) (older int, err error) {
 	newer, err := s.cfg.Revisions.Reconcile(all, reached)
 	if err != nil {
-		newer = all // the disk takes nothing now: it holds for this life of the agent, and the next one is told again
+		newer = all // the disk fails: use them for this life of the agent; the server sends them again to the next
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,21 +35,21 @@ func (s *Supervisor) Reconcile(all []specstore.Desired, reached uint64) (older i
 	return len(newer), err
 }
 
-// waits reports whether the server's word is still being waited for.
+// waits reports whether the agent still waits for the server's records.
 func (s *Supervisor) waits() bool { return !s.confirmed.Load() }
 
 // finishReconcile ends the wait.
 func (s *Supervisor) finishReconcile() {
 	s.confirmed.Store(true)
 	for _, r := range s.all() {
-		r.post(func(context.Context, *runner) {}) // run sees to it
+		r.post(func(context.Context, *runner) {}) // wakes run
 	}
 }
 
-// reconcile takes over the record that the server knows in place of an older one. The disk has it already.
+// reconcile replaces an older record with the record of the server, which is already on disk.
 func (r *runner) reconcile(ctx context.Context) {
 	if r.proc.Machine.Busy() {
-		return // when the operation is over
+		return // run calls again after the operation
 	}
 	d := r.desired()
 	if d == nil || r.proc.Record != nil &&
@@ -60,7 +59,7 @@ func (r *runner) reconcile(ctx context.Context) {
 	before := r.proc.Record
 	r.sup.cfg.Log.Warn("record was older than the record of the server", "process", r.id, "revision", d.Record.Revision,
 		"gone", d.Gone)
-	// Whatever an earlier agent was in the middle of had ended when the server's record was made.
+	// Operations that an earlier agent left open had ended when the server made its record.
 	r.overtake()
 	if d.Gone {
 		r.forget(ctx, d.Record.Revision)
@@ -76,7 +75,7 @@ func (r *runner) reconcile(ctx context.Context) {
 	r.tell(r.proc.Reconciled(before))
 	if r.proc.Machine.Awaits == lifecycle.Confirmation {
 		if rec.Hosted && rec.Spec.Policy.Kind == process.Resident {
-			r.publish() // it begins as it would have
+			r.publish() // the relaunch begins when the wait for the server is over
 			return
 		}
 		r.sup.operator.Relaunched(r.id)
@@ -85,14 +84,14 @@ func (r *runner) reconcile(ctx context.Context) {
 	if !rec.Hosted {
 		r.proc.BlameReconciled(time.Now())
 	}
-	// From here on it is as after an operation.
+	// Continue as after an operation.
 	r.leaveBudget()
 	r.step(ctx, lifecycle.Began{})
 	r.sighted(r.look())
 	r.step(ctx, lifecycle.Ended{Alive: r.proc.Runtime.Process != nil, Restore: true, Now: true})
 }
 
-// forget drops a process that was removed with the given revision.
+// forget drops a process that was removed at this revision.
 func (r *runner) forget(ctx context.Context, revision uint64) {
 	r.tell(r.proc.Forgotten())
 	r.sup.operator.Relaunched(r.id)
@@ -105,14 +104,15 @@ func (r *runner) forget(ctx context.Context, revision uint64) {
 	r.step(ctx, lifecycle.Ended{})
 }
 
-// dropRuntime forgets what was known of the instance.
+// dropRuntime deletes the stored runtime.
 func (r *runner) dropRuntime() {
 	if err := r.sup.cfg.Store.DeleteRuntime(r.id); err != nil {
 		r.sup.cfg.Log.Warn("cannot remove state of process", "process", r.id, "error", err)
 	}
 }
 
-// latestRevision is at least that of what has just been done to this process, and less than that of what comes next.
+// latestRevision returns the revision of the latest change of any process. It is not below the last change of this
+// process, and is below the next.
 func (r *runner) latestRevision() uint64 {
 	n, err := r.sup.cfg.Revisions.Revision()
 	if err != nil {

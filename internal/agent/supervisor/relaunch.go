@@ -18,8 +18,8 @@ import (
 	"drover/internal/process"
 )
 
-// relaunchWithin begins a relaunch if the budget of the host has room, or the relaunch has its place in it. A run of a
-// timetable needs none.
+// relaunchWithin begins a relaunch if the budget of the host allows it now, or if the relaunch already has its place
+// in the budget. A run of a timetable needs no place.
 func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 	if a.Resumed {
 		r.relaunch(ctx, r.sup.operator.ResumeRelaunch, false)
@@ -47,7 +47,7 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 	r.relaunch(ctx, r.sup.operator.Relaunch, r.rebooted())
 }
 
-// leaveBudget gives back the place that is waited for; one that was taken is used up.
+// leaveBudget cancels the place that a relaunch waits for. A place that was used is not returned.
 func (r *runner) leaveBudget() {
 	if r.cancelPlace != nil {
 		r.cancelPlace(r.now())
@@ -55,8 +55,8 @@ func (r *runner) leaveBudget() {
 	}
 }
 
-// relaunch begins a relaunch, or goes on with one, beside the goroutine of run. After a reboot only a few do so at a
-// time.
+// relaunch begins or continues a relaunch in a goroutine of its own. After a reboot only BootStarts relaunches run at
+// the same time.
 func (r *runner) relaunch(
 	ctx context.Context,
 	do func(context.Context, specstore.Record, specstore.Runtime) (operation.After, error),
@@ -65,7 +65,7 @@ func (r *runner) relaunch(
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
 	r.work.cancel = cancel
-	// Also where an earlier agent died before it had noted that: what it was ending has gone.
+	// An earlier agent may have died before it recorded the end by policy. The instance that it was ending is gone.
 	r.proc.Runtime.Ending = nil
 	rec, rt := *r.proc.Record, r.proc.Runtime
 	r.sup.goroutines.spawn(func() {
@@ -86,12 +86,12 @@ func (r *runner) relaunch(
 		}
 		r.post(func(ctx context.Context, r *runner) { r.relaunchEnded(ctx, after, err) })
 	})
-	// The relaunch goes first; what this goroutine has to write down can be done meanwhile by another thread.
+	// Yield, so that the relaunch goes first. Another thread can meanwhile do this goroutine's bookkeeping.
 	goruntime.Gosched()
 }
 
-// relaunchEnded takes in what came of a relaunch, and notes it before its progress is dropped: a successor of this
-// agent must find one or the other.
+// relaunchEnded records the result of a relaunch before it drops the relaunch's progress: the next agent must find one
+// of the two.
 func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err error) {
 	attempts := r.proc.Machine.Attempts
 	note, why := r.proc.Runtime.Note, r.proc.Cause()
@@ -109,7 +109,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		r.proc.Blame(time.Now(), causeOf(err), line)
 		r.proc.Runtime.Cause.Evidence = rest
 		cause := r.proc.Cause()
-		// Before the step, which may begin the next relaunch.
+		// Store before the step, which may begin the next relaunch.
 		r.storeRuntime(r.proc.Runtime)
 		r.sup.operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
@@ -137,12 +137,12 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	r.sup.operator.Relaunched(r.id)
 }
 
-// putOffTime is how long a relaunch waits for a file system that does not answer, or for room on the agent's disk.
+// putOffTime is how long a relaunch waits for a file system that hangs, or for space on the agent's disk.
 const putOffTime = 30 * time.Second
 
-// putOff has a relaunch wait that could not be tried because nobody can tell whether the process runs, or could tell
-// later whether it was launched: it counts for nothing. before is what was known until then; that it is put off again
-// is not told again.
+// putOff postpones a relaunch that could not be tried: drover cannot tell whether the process runs, or could not
+// record the launch. The attempt does not count. before is the cause until then; putOff does not report the same cause
+// twice.
 func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cause) {
 	if n := len(r.proc.Runtime.Relaunches); n > 0 {
 		r.proc.Runtime.Relaunches = r.proc.Runtime.Relaunches[:n-1]
@@ -167,22 +167,22 @@ func causeOf(err error) process.CauseID {
 	return cmp.Or(process.CauseOf(err), process.CauseCommandFailed)
 }
 
-// budget is how many relaunches the host bears. Places in it are given out in the order in which they are asked for, so
-// that nobody waits for ever; an operation needs none.
+// budget limits the relaunches of the host. It grants places in the order of the requests, so that no process waits
+// for ever. Operations need no place.
 type budget struct{ limiter *rate.Limiter }
 
 func newBudget(burst int, perSecond float64) *budget {
 	return &budget{limiter: rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
 
-// moment makes a time since boot one that the limiter can reckon with.
+// moment converts a time since boot for the limiter.
 func moment(sinceBoot time.Duration) time.Time { return time.Unix(0, 0).Add(sinceBoot) }
 
-// reserve takes a place and returns how long to wait for it, and how to give it back unused.
+// reserve takes a place. It returns how long to wait for the place, and a function that gives it back unused.
 func (b *budget) reserve(now time.Duration) (wait time.Duration, giveBack func(now time.Duration)) {
 	place := b.limiter.ReserveN(moment(now), 1)
 	return place.DelayFrom(moment(now)), func(now time.Duration) { place.CancelAt(moment(now)) }
 }
 
-// spare takes a place if there is one now.
+// spare takes a place if one is free now.
 func (b *budget) spare(now time.Duration) bool { return b.limiter.AllowN(moment(now), 1) }

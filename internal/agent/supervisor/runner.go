@@ -11,42 +11,42 @@ import (
 	"drover/internal/process"
 )
 
-// runner is one process: one goroutine at a time that owns the machine, and none at rest; and beside it one that
-// carries out what takes time, and those that answer questions.
+// runner manages one process. At most one goroutine at a time owns its machine, and none while it is idle. One more
+// goroutine does the work that takes time, and others answer queries.
 type runner struct {
 	*mailbox
 	sup    *Supervisor
 	id     process.ID
 	shared sharedSnapshot
 
-	// What follows belongs to the goroutine of run.
+	// The fields below belong to the goroutine of run.
 	proc         story.Process
 	savedHistory specstore.History
 	timer        machineTimer
 	work         work
 	watchState   watchState
-	// cancelPlace gives back the place in the budget of the host that a relaunch waits for; nil where none does.
+	// cancelPlace gives back the place in the host's budget that a relaunch waits for; nil if no relaunch waits.
 	cancelPlace func(now time.Duration)
-	// lastEventAt is when the last event was, in Unix milliseconds.
+	// lastEventAt is the time of the last event, in Unix milliseconds.
 	lastEventAt int64
 	denials     policyDenials
 	claims      claimState
-	// comparing is closed when the configuration files have been looked at; nil while nobody does.
+	// comparing is closed when the comparison of the configuration files is over; nil while none is under way.
 	comparing chan struct{}
 }
 
-// work is what holds the process: an operation, a relaunch, or its end by policy.
+// work is what holds the process: an operation, a relaunch, or an end by policy.
 type work struct {
-	// since is when the last of it began, in Unix milliseconds.
+	// since is when the last work began, in Unix milliseconds.
 	since int64
 	// prior is the state before the last operation.
 	prior lifecycle.State
-	// entry is the operation under way; nil where it is none, but drover's own doing or a hold.
+	// entry is the operation under way; nil for a hold and for work that drover does by itself.
 	entry *specstore.Entry
-	// cancel ends it before its time, nil where nothing can; killed says that it has been called.
+	// cancel ends the work early, nil if nothing can; killed says that a kill has called it.
 	cancel context.CancelCauseFunc
 	killed bool
-	// endCheck has its check end, nil where there is none or it has been told to.
+	// endCheck ends the check early when closed; nil if there is no check to end, or if it is closed already.
 	endCheck chan struct{}
 }
 
@@ -64,14 +64,14 @@ func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
 	return r
 }
 
-// run is one turn of the runner: it sees to all that has come. It returns when there is nothing left, when ctx has
-// ended, or when the process is not known (any more).
+// run is one turn of the runner: it handles everything that has arrived. It returns when nothing is left to do, when
+// ctx ends, or when the process is unknown.
 func (r *runner) run(ctx context.Context) {
 	if r.proc.Machine.State == "" {
 		r.begin(ctx)
 	}
 	for ctx.Err() == nil {
-		waits := r.sup.waits() // asked first: what the server knows is there before the wait ends
+		waits := r.sup.waits() // read this first: the server's records arrive before the wait ends
 		r.reconcile(ctx)
 		if !waits && r.proc.Machine.Awaits == lifecycle.Confirmation {
 			r.step(ctx, lifecycle.Confirmed{})
@@ -95,12 +95,11 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// queryPatience is how long a query waits for what was asked for before it. Then it is answered with what is there.
+// queryPatience is how long a query waits for older operations. Then drover answers it with the current state.
 const queryPatience = 5 * time.Second
 
-// admits reports whether a task may begin. A query comes after the operations that were asked for before it, so that it
-// shows what they have done. It does not wait for a check, nor for what is done by policy, and for a command no longer
-// than queryPatience.
+// admits reports whether a task may begin. A query waits for older operations, so that it shows their effect, but at
+// most queryPatience. It waits neither for a check nor for work that drover does by policy.
 func (r *runner) admits(t *task, first bool) bool {
 	if t.entry.Op != process.Query || t.hold != nil {
 		return !r.proc.Machine.Busy()
@@ -109,8 +108,8 @@ func (r *runner) admits(t *task, first bool) bool {
 	return free || time.Since(t.queued) >= queryPatience
 }
 
-// preempt has what is under way give way to what waits: a kill ends it, a stop or unhost ends its check. It sees to it
-// that a query that waits is looked at again.
+// preempt lets queued tasks interrupt the work under way: a kill ends the work, a stop or unhost ends its check. It
+// sets a timer that wakes the runner for a waiting query.
 func (r *runner) preempt() {
 	r.eachWaiting(func(t *task) {
 		switch {
@@ -129,14 +128,14 @@ func (r *runner) preempt() {
 	})
 }
 
-// stopTimers drops the watch and the timer of a runner that has had its last turn.
+// stopTimers drops the watch, the timer and the place in the budget after the last turn of a runner.
 func (r *runner) stopTimers() {
 	r.stopWatch()
 	r.timer.disarm()
 	r.leaveBudget()
 }
 
-// begin looks at the process for the first time in this life of the agent.
+// begin handles the process for the first time in this life of the agent.
 func (r *runner) begin(ctx context.Context) {
 	var actions []lifecycle.Action
 	attempts := r.proc.Runtime.Attempts
@@ -150,7 +149,7 @@ func (r *runner) begin(ctx context.Context) {
 		return
 	}
 	if r.sup.operator.Relaunching(r.id) {
-		// An earlier agent ended in the middle of a relaunch: its command is waited for, not run again.
+		// An earlier agent ended in the middle of a relaunch: wait for its command, do not run it again.
 		r.proc.Machine, actions = lifecycle.Resume(r.proc.Machine, r.policy())
 		r.schedule()
 		r.perform(ctx, actions)
@@ -162,8 +161,8 @@ func (r *runner) begin(ctx context.Context) {
 		return
 	}
 	if r.operationPending() {
-		// It goes on from where an earlier agent left it, and what follows from its end is decided then: what looks
-		// like a crash may be its own doing.
+		// The operation of an earlier agent continues first, and its end decides what follows: an apparent crash may
+		// be the operation's own work.
 		r.publish()
 		return
 	}

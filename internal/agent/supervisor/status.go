@@ -8,7 +8,7 @@ import (
 	"drover/internal/process"
 )
 
-// snapshot may be called by any goroutine.
+// snapshot is safe to call from any goroutine.
 func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	p := r.shared.load()
 	if p.Record == nil {
@@ -24,7 +24,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	return p.Status(v), &p.Record.Spec, true
 }
 
-// measure looks at the running instance.
+// measure describes the running instance.
 func (r *runner) measure(p *story.Process, v *story.View) {
 	i, _, err := r.sup.operator.Processes.Instance(*p.Runtime.Process)
 	if err != nil {
@@ -39,15 +39,15 @@ func (r *runner) measure(p *story.Process, v *story.View) {
 
 // Counts are counts over all processes.
 type Counts struct {
-	// States counts the processes by the state that their status shows; Hosted, Flapping and Unhealthy count those that
-	// are so.
+	// States counts the processes by the state that their status shows. Hosted, Flapping and Unhealthy count the
+	// processes with that property.
 	States                      map[string]int
 	Hosted, Flapping, Unhealthy int
 	// Waiting counts operations that wait for others on the same process.
 	Waiting int
 }
 
-// Counts counts what is known, without a look at the processes themselves.
+// Counts counts from the published state, without a look at the processes themselves.
 func (s *Supervisor) Counts() Counts {
 	total := Counts{States: map[string]int{}}
 	for _, state := range lifecycle.States() {

@@ -19,7 +19,7 @@ import (
 	"drover/internal/process"
 )
 
-// Store is what the supervisor keeps on disk.
+// Store is the supervisor's data on disk.
 type Store interface {
 	PutRecord(r specstore.Record) error
 	Finish(item string, id process.ID, outcome process.Outcome, change specstore.Change) error
@@ -29,21 +29,21 @@ type Store interface {
 	BootID() string
 }
 
-// Histories keeps what came of periodic and single runs.
+// Histories keeps the results of periodic and single runs.
 type Histories interface {
 	GetHistory(id process.ID) (specstore.History, error)
 	PutHistory(id process.ID, h specstore.History) error
 }
 
-// Sink hears of everything that is worth telling the server. Its methods do not block.
+// Sink receives everything that the server must learn. Its methods do not block.
 type Sink interface {
 	// Began says that an operation has begun and how long it may take.
 	Began(item string, limit time.Duration)
 	// Finished says that an outcome is on disk.
 	Finished(item string, outcome process.Outcome)
-	// Changed says that the state of a process is another one; Snapshot tells which.
+	// Changed says that the state of a process has changed; Snapshot returns the new state.
 	Changed(id process.ID)
-	// Happened tells of an event; its stream and number are still to be set.
+	// Happened reports an event, which has no stream and no number yet.
 	Happened(e process.Event)
 	// Gone says that a process was forgotten, and with which revision.
 	Gone(id process.ID, revision uint64)
@@ -62,7 +62,7 @@ type Probes interface {
 	Drop(id process.ID)
 }
 
-// Usages knows what processes use.
+// Usages knows the use of the processes.
 type Usages interface {
 	Usage(id process.ID) (process.Usage, bool)
 }
@@ -85,17 +85,17 @@ type Config struct {
 	// MayBegin reports whether an operation whose turn has come is still wanted. It may wait for that until ctx ends,
 	// which is an error. Nil counts as yes.
 	MayBegin func(ctx context.Context, item string) (bool, error)
-	// Confirmed is closed when the server has said what it knows of this host, or is not waited for any longer. Until
-	// then nothing begins that an old disk could be wrong about: no relaunch and no operation. Nil counts as closed.
+	// Confirmed is closed when the server has sent its records of this host, or when the agent stops waiting for them.
+	// Until then no relaunch and no operation begins, because an old disk could be wrong. Nil counts as closed.
 	Confirmed <-chan struct{}
 	// HealthyAfter is how long a run must last to restore the relaunch budget.
 	HealthyAfter time.Duration
-	// Bounds say what is flapping, and how long a breach of a limit counts.
+	// Bounds define flapping, and how long a breach of a limit counts.
 	Bounds lifecycle.Bounds
-	// Burst relaunches can be done at once on the host, and Rate more in each second after that.
+	// The host may do Burst relaunches at once, and Rate more in each second after that.
 	Burst int
 	Rate  float64
-	// Relist is how often /proc is compared with what is believed.
+	// Relist is the interval at which drover compares /proc with its own state.
 	Relist time.Duration
 	// BootStarts is how many processes are started at a time after a reboot.
 	BootStarts int
@@ -114,7 +114,7 @@ type Supervisor struct {
 
 	mu      sync.Mutex
 	runners map[process.ID]*runner
-	ctx     context.Context //nolint:containedctx // the life of Run, needed for runners that are added during it
+	ctx     context.Context //nolint:containedctx // the context of Run, for runners that are added during Run
 }
 
 // New returns a supervisor that does nothing until Run.
@@ -131,7 +131,7 @@ func New(cfg Config) *Supervisor {
 // Begun reports whether an operation had begun in an earlier life of the agent.
 func (s *Supervisor) Begun(item string) bool { return s.operator.Begun(item) }
 
-// Adopt takes over the processes and the open operations of the agent's last life. It must be called once, before Run.
+// Adopt takes over the processes and the open operations of the last agent. Call it once, before Run.
 func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	for _, rec := range records {
 		s.runners[rec.ID] = s.newRunner(rec.ID, &rec)
@@ -144,8 +144,8 @@ func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	}
 }
 
-// Run supervises until ctx ends. It returns when every runner has stopped; the processes and the commands of operations
-// under way go on without it.
+// Run supervises until ctx ends. It returns when every runner has stopped; the processes and the commands of
+// operations under way continue without it.
 func (s *Supervisor) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = ctx
@@ -179,12 +179,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 }
 
-// goRun lets a runner begin; the caller holds the lock.
+// goRun attaches a runner to the context of Run; the caller holds the lock.
 func (s *Supervisor) goRun(r *runner) {
 	r.attach(func() { s.goroutines.start(func() { r.run(s.ctx) }) })
 }
 
-// Submit queues accepted operations. Those of one process run in this order.
+// Submit queues accepted operations. The operations of one process run in this order.
 func (s *Supervisor) Submit(entries []specstore.Entry) {
 	for _, e := range entries {
 		s.submit(e.Process, task{entry: e})
@@ -197,7 +197,8 @@ func (s *Supervisor) submit(id process.ID, t task) {
 	s.runnerOf(id).queue(t)
 }
 
-// runnerOf returns the runner of a process, made if need be; the caller holds the lock, or Run has not begun.
+// runnerOf returns the runner of a process, and makes it if necessary. The caller holds the lock, or Run has not
+// begun.
 func (s *Supervisor) runnerOf(id process.ID) *runner {
 	r, ok := s.runners[id]
 	if !ok {
@@ -210,7 +211,7 @@ func (s *Supervisor) runnerOf(id process.ID) *runner {
 	return r
 }
 
-// retire removes the runner of a process that nobody knows, unless something has been queued for it meanwhile.
+// retire removes the runner of an unknown process, unless something was queued for the runner meanwhile.
 func (s *Supervisor) retire(r *runner) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,11 +222,11 @@ func (s *Supervisor) retire(r *runner) bool {
 	return true
 }
 
-// refreshEvery is how many relists lie between two reports of a process of which there is nothing new.
+// refreshEvery is how many relists pass between two reports of an unchanged process.
 const refreshEvery = 10
 
-// relist compares what is believed with what is there. What runs as it is believed to takes one system call, and its
-// runner sleeps on.
+// relist compares the agent's state with /proc. A process that runs as expected costs one system call, and does not
+// wake its runner.
 func (s *Supervisor) relist(refresh bool) {
 	for _, r := range s.all() {
 		if !s.isConfirmed(r) {
@@ -248,8 +249,8 @@ func (s *Supervisor) relist(refresh bool) {
 	}
 }
 
-// isConfirmed reports whether a process that is believed to run does so. If it uses more or less than was told last,
-// that is told.
+// isConfirmed reports whether a process that should be running is alive. If its figures have moved since the last
+// report, it causes a new report.
 func (s *Supervisor) isConfirmed(r *runner) bool {
 	f := r.shared.load()
 	if f.Record == nil || f.Machine.State != lifecycle.Running || f.Runtime.Process == nil {
@@ -262,7 +263,7 @@ func (s *Supervisor) isConfirmed(r *runner) bool {
 	return alive
 }
 
-// all returns the runners at this moment.
+// all returns the current runners.
 func (s *Supervisor) all() []*runner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,7 +274,7 @@ func (s *Supervisor) all() []*runner {
 	return list
 }
 
-// Snapshot returns what is known of a process now, with the spec in force; ok is false for an unknown one.
+// Snapshot returns the current status of a process and the spec in force; ok is false for an unknown process.
 func (s *Supervisor) Snapshot(id process.ID) (status process.Status, spec *process.Spec, ok bool) {
 	s.mu.Lock()
 	r := s.runners[id]
@@ -295,11 +296,11 @@ func (s *Supervisor) Known() []process.ID {
 	return ids
 }
 
-// Runs returns the ids of the latest runs of all processes and of all runs of what is under way, so that their output
-// and cgroups are kept.
+// Runs returns the runs whose output and cgroups must be kept: the latest runs of all processes, and all runs that are
+// under way.
 func (s *Supervisor) Runs() map[string]bool {
 	runs := map[string]bool{}
-	// First: what ends meanwhile is shown before it is no longer under way.
+	// Read these first: a run that ends meanwhile is in the runtime before it is no longer under way.
 	for _, run := range s.operator.Runs() {
 		runs[run] = true
 	}

@@ -12,15 +12,15 @@ import (
 	"drover/internal/process"
 )
 
-// tell sends the events of this process.
+// tell sends events of this process.
 func (r *runner) tell(events ...process.Event) {
 	for _, e := range events {
 		e.Process = r.id
 		if e.At == 0 {
 			e.At = time.Now().UnixMilli()
 		}
-		// The end of a run is known to the millisecond, its begin when somebody got round to it: what is told first
-		// comes first. A clock that was set back is another matter.
+		// The end of a run is exact to the millisecond; its beginning is when the agent recorded it. Keep the times in
+		// the order of the events, unless a clock was set back by a minute or more.
 		if ahead := r.lastEventAt - e.At; ahead > 0 && ahead < time.Minute.Milliseconds() {
 			e.At = r.lastEventAt
 		}
@@ -32,13 +32,13 @@ func (r *runner) tell(events ...process.Event) {
 	}
 }
 
-// unchanged is a moment at which the state does not change.
+// unchanged is a Change without a change of state.
 func (r *runner) unchanged() story.Change {
 	s := r.proc.Machine.State
 	return story.Change{From: s, To: s, Now: time.Now(), Uptime: r.now()}
 }
 
-// tellLeftovers tells of what was ended besides the process.
+// tellLeftovers reports the leftovers that drover ended.
 func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
 	if text := operation.EndedText(ended); text != "" {
 		r.sup.cfg.Log.Info("ended left-over processes", "process", r.id, "ended", text)
@@ -46,8 +46,8 @@ func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
 	}
 }
 
-// withLastWords returns the end with the last output of the instance. If it wrote none, that is the end of its log, as
-// it is before the next instance writes to it.
+// withLastWords adds the last output of the instance to its end. If the instance wrote none, it adds the end of the
+// log, read before the next instance writes to that log.
 func (r *runner) withLastWords(was story.End) story.End {
 	spec := &r.proc.Record.Spec
 	if spec.Identity.LogPath == "" {
@@ -60,7 +60,7 @@ func (r *runner) withLastWords(was story.End) story.End {
 	return was
 }
 
-// withOutput returns the end with the last output of the instance.
+// withOutput adds the last output of the instance to its end.
 func (r *runner) withOutput(was story.End) story.End {
 	if was.Words == "" && was.Run != "" {
 		was.Words = r.sup.operator.Commands.Output(was.Run)
@@ -68,7 +68,7 @@ func (r *runner) withOutput(was story.End) story.End {
 	return was
 }
 
-// operation returns what the story of an operation takes; the operation ended when as much was known as in before.
+// operation returns the input of story for an operation; before is the state when the operation ended.
 func (r *runner) operation(e *specstore.Entry, result *operation.Result, before story.Process) *story.Operation {
 	op := &story.Operation{
 		Entry: e, Outcome: result.Outcome, Wrote: result.Wrote, Stored: result.Change.Put != nil,
@@ -83,7 +83,7 @@ func (r *runner) operation(e *specstore.Entry, result *operation.Result, before 
 	return op
 }
 
-// saveHistory stores the runs if they have changed.
+// saveHistory stores the history of runs if it has changed.
 func (r *runner) saveHistory() {
 	if reflect.DeepEqual(r.proc.History, r.savedHistory) {
 		return

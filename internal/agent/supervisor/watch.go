@@ -18,13 +18,13 @@ import (
 
 // watchState is the watch on the instance.
 type watchState struct {
-	stop func() // nil where there is none
-	// oomPending says that the kernel has ended something of the run, and that it is not known yet whether the main
-	// process lives on.
+	stop func() // nil if there is no watch
+	// oomPending says that the kernel killed a process of the run, and that drover does not know yet whether the main
+	// process is alive.
 	oomPending bool
 }
 
-// exited takes in the end of the watched instance.
+// exited handles the end of the watched instance.
 func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.Exit) {
 	if r.proc.Runtime.Process == nil || *r.proc.Runtime.Process != who {
 		return
@@ -42,7 +42,7 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		r.proc.BlameExit(time.Now(), who.PID, how, exit.String())
 	}
 	if r.proc.Machine.Busy() {
-		r.publish() // an operation holds the process: it looks for itself
+		r.publish() // the operation under way looks for itself
 		return
 	}
 	was := story.End{PID: who.PID, How: how, Why: r.proc.Cause(), Run: run, Began: began}
@@ -54,15 +54,15 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	r.ended(ctx, who, seen, was)
 }
 
-// awaitSuccessor looks for the process that the command of a run has left behind, beside the goroutine of run: until
-// then nobody can tell whether the run is over.
+// awaitSuccessor looks for the process that the command of a run left behind, in a goroutine of its own. Until it
+// finds out, drover cannot tell whether the run is over.
 func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, was story.End) {
 	rec, rt := *r.proc.Record, operation.Sighted(r.proc.Runtime, instance.Sighting{})
 	r.step(ctx, lifecycle.CommandEnded{})
 	r.sup.goroutines.spawn(func() {
 		seen, err := r.sup.operator.Successor(ctx, rec, rt)
 		if err != nil {
-			return // the agent stops, and its successor looks for itself
+			return // the agent stops, and the next agent looks for itself
 		}
 		r.post(func(ctx context.Context, r *runner) {
 			if r.proc.Machine.Awaits == lifecycle.Successor && r.proc.Runtime.Process != nil &&
@@ -73,12 +73,12 @@ func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, was st
 	})
 }
 
-// ended goes on after the end of an instance, with what was seen in its place.
+// ended continues after the end of an instance; seen is the sighting after that end.
 func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.Sighting, was story.End) {
 	r.sighted(seen)
 	if seen.Alive() {
 		if r.proc.KeepsRuns() && was.Run != "" {
-			// The command has left the process of its run behind.
+			// The process that the command left behind continues the run.
 			r.proc.Runtime.Run, r.proc.Runtime.Outside, r.proc.Runtime.LastStartAt = was.Run, false, was.Began
 			r.proc.Clear()
 			r.proc.Runtime.Note = "the run goes on as pid " + strconv.Itoa(seen.ID.PID)
@@ -90,7 +90,7 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.S
 		})
 		return
 	}
-	r.claim() // a rival that has gone leaves the process to this drover
+	r.claim() // if the rival has gone, this drover takes the process over
 	asked := r.takePendingStop(false)
 	was = r.withLastWords(was)
 	r.stepAndTell(ctx, lifecycle.Exited{}, func(c story.Change) []process.Event {
@@ -100,7 +100,7 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.S
 	r.sweepAfter(ctx, asked)
 }
 
-// goneUnseen goes on after an end that drover did not see; away tells that no agent was there.
+// goneUnseen continues after an end that drover did not see; away says that no agent was running.
 func (r *runner) goneUnseen(ctx context.Context, pid int, away bool) {
 	r.proc.Runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
 	was := r.withLastWords(story.End{
@@ -113,15 +113,15 @@ func (r *runner) goneUnseen(ctx context.Context, pid int, away bool) {
 	r.sweepAfter(ctx, asked)
 }
 
-// found goes on after another instance was found in the place of before, or of none if that is nil.
+// found continues after a look found a new instance in place of before; before may be nil.
 func (r *runner) found(ctx context.Context, before *procfs.Identity) {
 	r.stepAndTell(ctx, lifecycle.Found{}, func(c story.Change) []process.Event {
 		return []process.Event{r.proc.Found(c, before)}
 	})
 }
 
-// refresh is relist for somebody who asks: what runs as it is believed to is looked at once, and told of; nil where
-// that is not so.
+// refresh is relist for a query. It looks at the expected instance at once and returns its description, or nil if that
+// instance is not there.
 func (r *runner) refresh(ctx context.Context) *process.Instance {
 	if r.proc.Machine.State == lifecycle.Running && r.proc.Machine.Awaits != lifecycle.Successor &&
 		r.proc.Record != nil && r.proc.Runtime.Process != nil {
@@ -137,14 +137,14 @@ func (r *runner) refresh(ctx context.Context) *process.Instance {
 	return nil
 }
 
-// seen takes back that the process was missed.
+// seen cancels a Missed event.
 func (r *runner) seen(ctx context.Context) {
 	if r.proc.Machine.Awaits == lifecycle.Notice {
 		r.step(ctx, lifecycle.Seen{})
 	}
 }
 
-// relist compares what is believed with what is there.
+// relist compares the agent's state with /proc.
 func (r *runner) relist(ctx context.Context) {
 	m := &r.proc.Machine
 	if m.Busy() || r.proc.Record == nil || m.Awaits == lifecycle.Successor {
@@ -156,7 +156,7 @@ func (r *runner) relist(ctx context.Context) {
 	}
 	before := r.proc.Runtime.Process
 	if before != nil && r.watchState.stop != nil && m.Awaits != lifecycle.Notice {
-		// Its watch is about to tell how it ended. If not, the next look counts.
+		// The watch is about to report the end. If it does not, the next relist decides.
 		r.step(ctx, lifecycle.Missed{})
 		return
 	}
@@ -185,7 +185,6 @@ func (r *runner) sighted(seen instance.Sighting) {
 	}
 }
 
-// stopWatch ends the watch, if there is one.
 func (r *runner) stopWatch() {
 	if r.watchState.stop != nil {
 		r.watchState.stop()
@@ -193,7 +192,7 @@ func (r *runner) stopWatch() {
 	}
 }
 
-// watch follows the instance that was seen last.
+// watch follows the current instance.
 func (r *runner) watch() {
 	r.stopWatch()
 	who := *r.proc.Runtime.Process

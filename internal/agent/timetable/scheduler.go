@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// longestSleep is how late a change of the clock may be seen.
+	// longestSleep is the longest delay until the scheduler notices a change of the clock.
 	longestSleep = 30 * time.Second
-	// lateness is how late a run may be begun that nothing has prevented, such as a restart of the agent in the very
+	// lateness is how late a run may begin without counting as missed, for example because the agent restarted at that
 	// moment.
 	lateness = time.Minute
-	// step is how far the clock must move by itself to count as changed.
+	// step is the smallest change of the clock that counts.
 	step = 2 * time.Second
-	// correction is the longest step back that repeats no time of day.
+	// correction is the largest step back after which no time of day runs again.
 	correction = 3 * time.Hour
 )
 
-// Sink is told of the runs. It is called by Run alone, one call after another, and must not block for long. It may call
+// Sink receives the runs. Only Run calls it, one call after another, and a call must not block for long. It may call
 // the Scheduler.
 type Sink interface {
-	// Due says that a run is to begin now. at is when it was due by the timetable, without its delay; missed says that
-	// it stands for one or more that were due while nobody was there.
+	// Due says that a run must begin now. at is its time by the timetable, without the delay. missed says that the run
+	// stands for one or more runs that were due while no agent was running.
 	Due(id process.ID, at time.Time, missed bool)
-	// Missed says that runs were left out, count of them, the first due at from and the last at to. No more than 3,000
-	// are counted.
+	// Missed says that count runs were left out, the first due at from and the last at to. The scheduler counts at
+	// most 3,000.
 	Missed(id process.ID, from, to time.Time, count int)
 }
 
@@ -42,14 +42,14 @@ type Sink interface {
 type Config struct {
 	// Now is the wall clock; time.Now outside tests.
 	Now func() time.Time
-	// Host tells this host from others, so that the same process is delayed differently on each of them.
+	// Host identifies this host, so that the same process has a different delay on each host.
 	Host string
 }
 
-// Scheduler waits for the runs of all processes with one timer, and without any while it has no process. It goes by the
-// wall clock, whatever becomes of that: after a step forward the runs in between count as missed, and a table of
-// seconds goes on as if nothing had happened; after a step back of up to three hours no time of day comes a second
-// time. It is safe for concurrent use.
+// Scheduler waits for the runs of all processes with one timer, and with none while it has no process. It follows the
+// wall clock. After a step forward, the runs in between count as missed. A table of seconds continues as if nothing
+// had happened. After a step back of up to three hours, no time of day runs a second time. It is safe for concurrent
+// use.
 type Scheduler struct {
 	cfg  Config
 	wake chan struct{}
@@ -57,7 +57,7 @@ type Scheduler struct {
 	mu      sync.Mutex
 	queue   queue
 	entries map[process.ID]*entry
-	// seen is the wall clock at the last look, and since the moment of it by the clock that nobody sets.
+	// seen is the wall clock at the last look. since is that moment by the monotonic clock.
 	seen, since time.Time
 }
 
@@ -74,14 +74,14 @@ type entry struct {
 	id     process.ID
 	table  Table
 	missed process.Missed
-	// last is the run that was dealt with last, next the one that is waited for, and due is next with its delay.
+	// last is the last run that was handled. next is the next run, and due is next with its delay.
 	last, next, due time.Time
 	index           int // in the queue
 }
 
-// Set puts a process under a timetable, instead of the one that it may have. last is the run that was dealt with last;
-// what was due since is missed. Without one the table begins now. A table that has no run any more leaves the process
-// without one.
+// Set sets or replaces the timetable of a process. last is the last run that was handled; runs that were due since
+// then are missed. If last is zero, the table begins now. If the table has no further run, the process gets no
+// timetable.
 func (s *Scheduler) Set(id process.ID, t Table, last time.Time, missed process.Missed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Scheduler) Set(id process.ID, t Table, last time.Time, missed process.M
 	}
 	e := &entry{id: id, table: t, missed: missed, last: last.Round(0)}
 	if last.After(now) {
-		// The clock was set back while nobody looked.
+		// The clock was set back while the scheduler did not run.
 		e.rewind(last.Sub(now), now)
 	}
 	if !s.advance(e) {
@@ -103,7 +103,7 @@ func (s *Scheduler) Set(id process.ID, t Table, last time.Time, missed process.M
 	s.wakeUp()
 }
 
-// Drop takes a process off its timetable. A call to the sink that is being made may still be about it.
+// Drop removes the timetable of a process. A call to the sink that is under way may still be for it.
 func (s *Scheduler) Drop(id process.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Scheduler) Next(id process.ID) (time.Time, bool) {
 	return e.due, true
 }
 
-// Run calls the sink for each run that is due, until ctx ends. It returns nil then.
+// Run calls the sink for each run that is due, until ctx ends. Then it returns nil.
 func (s *Scheduler) Run(ctx context.Context, sink Sink) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -153,7 +153,7 @@ func (s *Scheduler) Run(ctx context.Context, sink Sink) error {
 
 func (s *Scheduler) wakeUp() { idle.Wake(s.wake) }
 
-// sleep returns how long nothing is to be done; false where there is nothing to wait for.
+// sleep returns the time until the next run; false if there is none.
 func (s *Scheduler) sleep() (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *Scheduler) sleep() (time.Duration, bool) {
 	return min(max(s.queue[0].due.Sub(s.cfg.Now()), 0), longestSleep), true
 }
 
-// look takes what is due, puts it in the queue again for its next run, and returns what to tell of it, in the order of
+// look handles the runs that are due and queues their successors. It returns the calls to the sink, in the order of
 // the runs.
 func (s *Scheduler) look() []func(Sink) {
 	s.mu.Lock()
@@ -187,7 +187,7 @@ func (s *Scheduler) look() []func(Sink) {
 	return calls
 }
 
-// take deals with all runs of a process that are due, and returns what to tell of them.
+// take handles all runs of a process that are due, and returns the calls to the sink.
 func (s *Scheduler) take(e *entry, now time.Time) []func(Sink) {
 	id, first := e.id, e.next
 	run, count := s.newest(e, now)
@@ -207,7 +207,7 @@ func (s *Scheduler) take(e *entry, now time.Time) []func(Sink) {
 	}
 }
 
-// newest returns the last run of a process whose delay is over, and how many there are up to it.
+// newest returns the last run of a process whose delay is over, and the number of runs up to it.
 func (s *Scheduler) newest(e *entry, now time.Time) (run time.Time, count int) {
 	run, count = e.next, 1
 	if last, n := e.table.Between(e.last, now.Add(-e.table.jitter)); n > 1 {
@@ -223,7 +223,7 @@ func (s *Scheduler) newest(e *entry, now time.Time) (run time.Time, count int) {
 	}
 }
 
-// advance sets what a process waits for; it is false where there is nothing.
+// advance sets the next run of a process; false if there is none.
 func (s *Scheduler) advance(e *entry) bool {
 	next, ok := e.table.Next(e.last)
 	if !ok {
@@ -233,8 +233,8 @@ func (s *Scheduler) advance(e *entry) bool {
 	return true
 }
 
-// delay spreads the runs of a table over its jitter. The same run has the same delay after a restart of the agent:
-// neither is it lost then, nor begun twice.
+// delay spreads the runs of a table over its jitter. A run has the same delay after a restart of the agent, so it is
+// neither lost nor started twice.
 func (s *Scheduler) delay(e *entry, at time.Time) time.Duration {
 	if e.table.jitter <= 0 {
 		return 0
@@ -242,13 +242,13 @@ func (s *Scheduler) delay(e *entry, at time.Time) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s.cfg.Host + "\x00" + process.Hash(e.id) + strconv.FormatInt(at.Unix(), 16))) // never fails
 	sum := h.Sum64()
-	// the low bits of the hash alone change too little with the last digit
+	// The low bits of the hash alone vary too little with the last digit.
 	sum ^= sum >> 32
 	//nolint:gosec // below the jitter
 	return time.Duration(sum%uint64(e.table.jitter/time.Millisecond+1)) * time.Millisecond
 }
 
-// adjust follows a clock that has moved by itself.
+// adjust follows a step of the clock.
 func (s *Scheduler) adjust(moved time.Duration, now time.Time) {
 	for _, e := range slices.Clone(s.queue) {
 		switch {
@@ -264,7 +264,7 @@ func (s *Scheduler) adjust(moved time.Duration, now time.Time) {
 	heap.Init(&s.queue)
 }
 
-// rewind goes back with the clock, unless times of day would come a second time that way.
+// rewind follows the clock back, unless times of day would then run a second time.
 func (e *entry) rewind(back time.Duration, now time.Time) {
 	if !e.table.ofDay() || back > correction {
 		e.last = now

@@ -12,15 +12,15 @@ import (
 	"drover/internal/process"
 )
 
-// Table is the timetable of one process: a crontab rule, or every so many seconds. The zero Table has no run. It may be
-// copied and used concurrently.
+// Table is the timetable of one process: a crontab rule, or an interval in seconds. The zero Table has no run. It may
+// be copied and used concurrently.
 type Table struct {
 	rule   crontab.Rule
 	every  time.Duration
 	jitter time.Duration
 }
 
-// Parse makes the table of a periodic process. The error is a *process.Error that names each field that is at fault.
+// Parse makes the table of a periodic process. The error is a *process.Error that names each wrong field.
 func Parse(p process.Policy, s process.Schedule) (Table, error) {
 	spec := process.Spec{Policy: p, Schedule: s}
 	spec.Policy.Kind = process.Periodic
@@ -48,8 +48,8 @@ func Parse(p process.Policy, s process.Schedule) (Table, error) {
 	return t, nil
 }
 
-// Next returns the first run after a moment, without its delay; for a table of seconds that moment is the run before.
-// It is false where there is none.
+// Next returns the first run after a moment, without its delay; for a table of seconds that moment is the previous
+// run. It is false if there is none.
 func (t Table) Next(after time.Time) (time.Time, bool) {
 	if t.every > 0 {
 		return after.Round(0).Add(t.every), true
@@ -57,8 +57,7 @@ func (t Table) Next(after time.Time) (time.Time, bool) {
 	return t.rule.Next(after)
 }
 
-// mostCounted is how many runs of the past are counted one by one: of a rule that is due each minute, those of two
-// days.
+// mostCounted is how many past runs the table counts: for a rule with a run in every minute, those of two days.
 const mostCounted = 3000
 
 // Between returns how many runs were due after last and not after now, and when the last of them was. Beyond 3,000 they
@@ -81,7 +80,7 @@ func (t Table) Between(last, now time.Time) (newest time.Time, count int) {
 	return newest, count
 }
 
-// newest returns the last run that was due not after now, of a rule that has been due often.
+// newest returns the last run that was due by now, for a rule with many past runs.
 func (t Table) newest(now time.Time) time.Time {
 	for back := time.Hour; ; back *= 4 {
 		at, ok := t.rule.Next(now.Add(-back))
@@ -95,7 +94,7 @@ func (t Table) newest(now time.Time) time.Time {
 	}
 }
 
-// before returns the run before another one.
+// before returns the run before another run.
 func (t Table) before(run time.Time) time.Time {
 	if t.every > 0 {
 		return run.Add(-t.every)
@@ -103,5 +102,5 @@ func (t Table) before(run time.Time) time.Time {
 	return t.newest(run.Add(-1))
 }
 
-// ofDay reports whether the table names times of day, which a small correction of the clock must not repeat.
+// ofDay reports whether the table has times of day, which must not repeat after a small correction of the clock.
 func (t Table) ofDay() bool { return t.every == 0 && !t.rule.Hourly() }

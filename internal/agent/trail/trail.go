@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxLinks is how many links are followed, as in the kernel.
+	// maxLinks is how many links Follow follows, as in the kernel.
 	maxLinks = 40
-	// Links lead further than any path that can be written: each directory on the way is held open, and each step known
-	// by its path.
+	// Links can lead through more directories than a written path can. Follow holds each directory on the way open,
+	// and records the path of each step.
 	maxDepth, maxSteps = 512, 4096
 )
 
-// Step is a directory, a link, or what is at the end of a trail.
+// Step is a directory, a link, or the file at the end of a trail.
 type Step struct {
 	// Path leads there without links.
 	Path     string
@@ -32,20 +32,20 @@ type Step struct {
 	Mode     fs.FileMode
 }
 
-// Trail is a path that was followed to its end. It holds what is there open, until Close.
+// Trail is a path that was followed to its end. It holds the file at the end open, until Close.
 type Trail struct {
 	// Path leads to the end without links.
 	Path string
-	// Steps are all that was passed, the root directory first and the end last. Who can replace one of them decides
-	// where the path leads.
+	// Steps are all steps of the path, the root directory first and the end last. Anybody who can replace a step
+	// decides where the path leads.
 	Steps []Step
 	fd    int
 	info  unix.Stat_t
 }
 
-// Follow walks along an absolute path with the rights by which the calling thread reaches files. Its errors are of the
-// kind *fs.PathError. It opens nothing that it passes for reading, so nothing happens to a device and nobody waits at a
-// FIFO. It may hang where the file system does.
+// Follow follows an absolute path with the file rights of the calling thread. Its errors are of the type
+// *fs.PathError. It opens no file for reading, so it cannot affect a device or block on a FIFO. It may hang if the
+// file system hangs.
 func Follow(name string) (*Trail, error) {
 	t, err := follow(name)
 	if err != nil {
@@ -67,7 +67,7 @@ func follow(name string) (t *Trail, err error) {
 	for rest := name; ; {
 		var part string
 		part, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
-		// What a slash or a dot follows must be a directory.
+		// A name before a slash or a dot must be a directory.
 		last := rest == "" && !strings.HasSuffix(name, "/")
 		switch part {
 		case "":
@@ -101,13 +101,13 @@ func follow(name string) (t *Trail, err error) {
 	}
 }
 
-// walk is a trail under way: the directories from the root to where it is, all of them open, so that the way back is
-// the way that was come.
+// walk is a trail under way. It holds the directories from the root to the present one open, so that the way back is
+// the same.
 type walk struct {
 	dirs  []int
 	names []string
 	steps []Step
-	// at is the end, where that is no directory.
+	// at, info and name describe the end if the end is not a directory.
 	at   int
 	info unix.Stat_t
 	name string
@@ -115,7 +115,7 @@ type walk struct {
 
 const look = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// enter goes into a directory.
+// enter enters a directory.
 func (w *walk) enter(name string) error {
 	from := unix.AT_FDCWD
 	if len(w.dirs) > 0 {
@@ -133,7 +133,7 @@ func (w *walk) enter(name string) error {
 	return err
 }
 
-// step goes on to what a name stands for, and returns the target of a link.
+// step goes to a name; if the name is a link, it returns the target of the link.
 func (w *walk) step(name string, last bool) (target string, err error) {
 	if err := w.enter(name); err == nil || !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.ELOOP) {
 		return "", err
@@ -175,7 +175,7 @@ func (w *walk) path(name string) string {
 	return "/" + path.Join(path.Join(w.names...), name)
 }
 
-// note takes down a step.
+// note records a step.
 func (w *walk) note(fd int, name string) (info unix.Stat_t, err error) {
 	if len(w.dirs) > maxDepth || len(w.steps) >= maxSteps || len(name) >= unix.PathMax {
 		return info, syscall.ENAMETOOLONG
@@ -187,7 +187,7 @@ func (w *walk) note(fd int, name string) (info unix.Stat_t, err error) {
 	return info, nil
 }
 
-// end makes the trail of a walk that is at its end.
+// end makes the trail at the end of a walk.
 func (w *walk) end() (*Trail, error) {
 	t := &Trail{Path: w.path(w.name), Steps: w.steps, fd: w.at, info: w.info}
 	if w.name == "" {
@@ -229,7 +229,7 @@ func readlink(fd int) (string, error) {
 	return string(buffer[:n]), nil
 }
 
-// modeOf is what of a mode tells who may change what.
+// modeOf returns the part of a mode that says who may change what.
 func modeOf(mode uint32) fs.FileMode {
 	m := fs.FileMode(mode & 0o777)
 	switch mode & unix.S_IFMT {
@@ -259,13 +259,13 @@ func (t *Trail) Stat() unix.Stat_t { return t.info }
 // ModTime is when the end had been changed last.
 func (t *Trail) ModTime() time.Time { return time.Unix(t.info.Mtim.Unix()) }
 
-// Open opens the regular file or the directory at the end for reading, that one and no other, with the rights by which
-// the calling thread reaches files.
+// Open opens exactly the regular file or the directory at the end for reading, with the file rights of the calling
+// thread.
 func (t *Trail) Open() (*os.File, error) {
 	if !t.IsRegular() && !t.IsDir() {
 		return nil, fmt.Errorf("cannot open %s: it is not a regular file", t.Path)
 	}
-	// It is open already, and this way cannot be led elsewhere.
+	// The file is already open, and this path cannot lead to another file.
 	fd, err := openat(unix.AT_FDCWD, fmt.Sprintf("/proc/thread-self/fd/%d", t.fd),
 		unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if err != nil {
@@ -284,7 +284,7 @@ func (t *Trail) Enter() error {
 	return unix.Close(fd)
 }
 
-// Close lets go of the end.
+// Close closes the file at the end.
 func (t *Trail) Close() {
 	if t.fd >= 0 {
 		unix.Close(t.fd) //nolint:errcheck // nothing was written

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Trusted are accounts and groups that may decide where a trail leads. Root may always.
+// Trusted are the accounts and groups that may decide where a trail leads. Root always may.
 type Trusted struct {
 	UIDs, GIDs []uint32
 }
 
-// Weak says, in words that follow those of a file, who else than the trusted can change where the trail leads or what
-// is there: whose is a step that somebody else owns, or which one others may write. It is empty where nobody can. In a
-// sticky directory only owners of what is in it can replace that.
+// Weak says which account or group, besides the trusted ones, can change where the trail leads or the file at its end:
+// the owner of a step, or others with write access to a step. It is empty if nobody can. The text follows the name of
+// a file. In a sticky directory only the owner of an entry can replace that entry.
 func (t *Trail) Weak(trusted Trusted) string {
 	for _, s := range t.Steps {
 		if s.UID != 0 && !slices.Contains(trusted.UIDs, s.UID) && s.UID != outside() {
@@ -35,8 +35,8 @@ func (t *Trail) Weak(trusted Trusted) string {
 	return ""
 }
 
-// outside is the id that stands for all who have none in the user namespace of this process: they are out of reach of
-// everybody in it. It is 0 where there are none.
+// outside is the overflow id: it stands for all accounts without an id in the user namespace of this process. Nobody
+// in the namespace can act as such an account. It is 0 if there are none.
 func outside() uint32 {
 	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Resolve returns a path without links to what is there. The kernel follows them, and no more than it ever does: to
-// follow them one by one may take minutes where somebody has laid them out for that.
+// Resolve returns a path to the file without links. The kernel follows the links, with its own limit: an attacker
+// could lay out links that take minutes to follow one by one.
 func Resolve(path string) (string, error) {
 	fd, err := openat(unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
 	if err != nil {
@@ -19,8 +19,8 @@ func Resolve(path string) (string, error) {
 	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// Visit follows a path and hands do what is at its end, which is let go of when do returns. Whoever gives one decides
-// by whose rights, and where it may lead.
+// Visit follows a path and calls do with the file at its end. The trail is closed when do returns. The provider of a
+// Visit decides whose rights count, and where the path may lead.
 type Visit func(path string, do func(*Trail) error) error
 
 // Plain is the Visit with the rights of this process, to wherever it leads.

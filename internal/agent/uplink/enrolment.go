@@ -14,14 +14,14 @@ import (
 
 const enrolmentFile = "enrolment.json"
 
-// enrolment is what an agent has on its disk of the server that it belongs to.
+// enrolment is the agent's record of its server on disk.
 type enrolment struct {
 	wire.Enrolment
-	// Former are the addresses that counted before the present ones. They are tried when those lead nowhere.
+	// Former are the previous addresses. The agent tries them if the present addresses do not work.
 	Former []string `json:"former_urls,omitempty"`
 }
 
-// loadEnrolment reads what SaveEnrolment has written, or what the server has sent since.
+// loadEnrolment reads the enrolment that SaveEnrolment wrote, or that the server renewed since.
 func loadEnrolment(dir string) (enrolment, error) {
 	var e enrolment
 	data, err := os.ReadFile(filepath.Join(dir, enrolmentFile))
@@ -43,7 +43,7 @@ func SaveEnrolment(dir string, e wire.Enrolment) error {
 }
 
 func saveEnrolment(dir string, e enrolment) error {
-	data, err := json.MarshalIndent(e, "", "  ") //nolint:gosec // the token is no secret without the private key
+	data, err := json.MarshalIndent(e, "", "  ") //nolint:gosec // without the private key the token is not a secret
 	if err != nil {
 		return fmt.Errorf("cannot encode enrolment: %w", err)
 	}

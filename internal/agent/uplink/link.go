@@ -21,8 +21,9 @@ import (
 // Heartbeat is how often the agent reports at least.
 const Heartbeat = 5 * time.Second
 
-// Link is the agent's way to its server, and how the agent stands with it. It exists before there is a connection. It
-// signs what the server is to keep, and verifies what the server sends. It is safe for concurrent use.
+// Link is the agent's connection to its server, with the agent's standing there. It exists before there is a
+// connection. It signs the messages that the server keeps, and verifies the messages of the server. It is safe for
+// concurrent use.
 type Link struct {
 	*Standing
 	dial  fabric.DialConfig
@@ -31,7 +32,7 @@ type Link struct {
 	log   *slog.Logger
 
 	mu sync.Mutex
-	// dialled is closed while there is a connection, which may be down. The connection serves orders.
+	// dialled is closed while conn is set; the connection may be down. The connection serves orders.
 	dialled  chan struct{}
 	conn     *fabric.Conn
 	subject  string
@@ -69,24 +70,24 @@ func (l *Link) SealReceipt(receipt, manifest []byte) ([]byte, error) {
 	return wire.SealReceipt(receipt, manifest, l.dial.Identity.Key)
 }
 
-// RenewTrust takes in a sealed manifest that says what the agent trusts from now on. It logs what it refuses.
+// RenewTrust applies a sealed manifest with new trust. It logs a rejected manifest.
 func (l *Link) RenewTrust(sealed []byte) {
 	if _, err := l.trust.adopt(sealed); err != nil {
 		l.log.Error("cannot renew trust", "error", err)
 	}
 }
 
-// CompleteReport adds to a report what the agent trusts, and who it is for its server.
+// CompleteReport adds to a report the agent's trust and its identity.
 func (l *Link) CompleteReport(r *wire.Report) {
 	e := l.trust.current()
-	held := e.TrustHeld // else all of e would stay in memory with the report
+	held := e.TrustHeld // a pointer into e would keep all of e in memory with the report
 	r.Trust = &held
 	if r.Hello != nil {
 		r.Hello.Cloud, r.Hello.IP, r.Hello.ID = e.Cloud, e.IP, e.ID
 	}
 }
 
-// Ready reports whether an order that is sent now arrives.
+// Ready reports whether an order that the server sends now would arrive.
 func (l *Link) Ready() bool {
 	l.mu.Lock()
 	serving := l.conn != nil
@@ -95,20 +96,20 @@ func (l *Link) Ready() bool {
 }
 
 const (
-	// watchdogTimeout is how long reports go without an answer over a link that is up before another address is tried:
-	// three heartbeats. A proxy that has lost its own way to the servers looks like that.
+	// watchdogTimeout is how long reports may go unanswered over a working link before the agent tries another
+	// address: three heartbeats. That happens, for example, if a proxy has lost its own connection to the servers.
 	watchdogTimeout = 3 * Heartbeat
-	// maxWatchdogTimeout is how long at most, once that has led nowhere several times.
+	// maxWatchdogTimeout is the longest timeout after several changes of the address without success.
 	maxWatchdogTimeout = 8 * watchdogTimeout
 )
 
-// answerWatchdog counts how long there has been no answer.
+// answerWatchdog measures how long there has been no answer.
 type answerWatchdog struct {
-	since    time.Time     // when the first report without one was sent; zero: the last one had one
-	patience time.Duration // 0 is watchdogTimeout
+	since    time.Time     // when the first unanswered report was sent; zero if the last report was answered
+	patience time.Duration // 0 means watchdogTimeout
 }
 
-// note takes in what became of a report that was sent at a time, and returns whether to try another address.
+// note records the result of a report that was sent at sent, and reports whether to try another address.
 func (w *answerWatchdog) note(err error, sent, now time.Time) bool {
 	if w.since.IsZero() {
 		w.since = sent
@@ -116,7 +117,7 @@ func (w *answerWatchdog) note(err error, sent, now time.Time) bool {
 	switch {
 	case err == nil:
 		*w = answerWatchdog{}
-	case errors.Is(err, fabric.ErrNotConnected): // other addresses are being tried
+	case errors.Is(err, fabric.ErrNotConnected): // the connection already tries other addresses
 		w.since = time.Time{}
 	case now.Sub(w.since) >= max(w.patience, watchdogTimeout):
 		*w = answerWatchdog{patience: min(2*max(w.patience, watchdogTimeout), maxWatchdogTimeout)}
@@ -125,7 +126,7 @@ func (w *answerWatchdog) note(err error, sent, now time.Time) bool {
 	return false
 }
 
-// use has reports go over a connection, until drop is called.
+// use sends reports over a connection, until drop is called.
 func (l *Link) use(conn *fabric.Conn, subject string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +134,7 @@ func (l *Link) use(conn *fabric.Conn, subject string) {
 	close(l.dialled)
 }
 
-// drop has reports wait for another connection.
+// drop makes reports wait for another connection.
 func (l *Link) drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +159,7 @@ func (l *Link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	return reply, err
 }
 
-// connection returns the present connection, and the subject of reports.
+// connection returns the current connection and the subject of reports.
 func (l *Link) connection(ctx context.Context) (conn *fabric.Conn, subject string, err error) {
 	for {
 		l.mu.Lock()
@@ -176,11 +177,11 @@ func (l *Link) connection(ctx context.Context) (conn *fabric.Conn, subject strin
 	}
 }
 
-// longestUnsigned is the longest answer to a heartbeat that is read, in bytes: it may bring what to trust.
+// longestUnsigned is the longest answer to a heartbeat that the agent reads, in bytes: the answer may carry new trust.
 const longestUnsigned = 256 << 10
 
-// exchange sends a report and returns the server's answer. That to a heartbeat is nobody's in particular: nothing hangs
-// on it.
+// exchange sends a report and returns the server's answer. The answer to a heartbeat is unsigned, so nothing may
+// depend on it.
 func (l *Link) exchange(ctx context.Context, conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
 	if !wire.HasContent(data) {
 		reply, err := conn.Request(ctx, subject, data)

@@ -9,15 +9,15 @@ import (
 	"drover/internal/wire"
 )
 
-// Orders takes a message with orders and returns the receipt, or nil if the server is to send the message again.
+// Orders handles a message with orders and returns the receipt, or nil if the server must resend the message.
 type Orders func(ctx context.Context, data []byte) (receipt []byte)
 
-// orderWorkers is how many messages with orders are taken in side by side.
+// orderWorkers is how many messages with orders the agent handles at the same time.
 const orderWorkers = 4
 
-// Run keeps the link to the server, and hands over the orders that come, until ctx ends. It goes to other addresses
-// when the server names others, and to those that counted before when the present ones have led nowhere for some time.
-// While it runs, the time passes for which a start holds back.
+// Run keeps the link to the server and passes on its orders, until ctx ends. It moves to other addresses if the server
+// announces them, and to the former addresses if the present ones have not worked for tryFormerAfter. The time limits
+// of the start's holds count only while Run runs.
 func (l *Link) Run(ctx context.Context, orders Orders) error {
 	l.start()
 	defer l.stop()
@@ -33,8 +33,8 @@ func (l *Link) Run(ctx context.Context, orders Orders) error {
 	return nil
 }
 
-// serveAt keeps the link through some addresses, until ctx ends or others are to be tried; moved says that the server
-// has named others.
+// serveAt keeps the link through these addresses, until ctx ends or it is time to try others; moved says that the
+// server has announced others.
 func (l *Link) serveAt(ctx context.Context, urls []string, orders Orders) (moved bool, err error) {
 	cfg := l.dial
 	cfg.URLs, cfg.OnConnected, cfg.OnLost = urls, l.Connected, l.Lost
@@ -45,7 +45,7 @@ func (l *Link) serveAt(ctx context.Context, urls []string, orders Orders) (moved
 		}
 		return false, fmt.Errorf("cannot dial: %w", err)
 	}
-	defer l.Lost() // closing does not call OnLost
+	defer l.Lost() // Close does not call OnLost
 	defer conn.Close()
 	cloud := l.trust.current().Cloud
 	_, err = conn.Serve(wire.OrderSubject(cloud, l.key), "", orderWorkers, //nolint:contextcheck // Close ends it
@@ -53,7 +53,7 @@ func (l *Link) serveAt(ctx context.Context, urls []string, orders Orders) (moved
 	if err != nil {
 		return false, fmt.Errorf("cannot listen for orders: %w", err)
 	}
-	// Of its own, so that no order that waits for the disk is in its way.
+	// Pings have a worker of their own, so that no order that waits for the disk delays them.
 	_, err = conn.Serve(wire.PingSubject(cloud, l.key), "", 1, //nolint:contextcheck // Close ends it
 		func(context.Context, string, []byte) []byte { return []byte("here") })
 	if err != nil {
@@ -64,11 +64,10 @@ func (l *Link) serveAt(ctx context.Context, urls []string, orders Orders) (moved
 	return l.awaitMove(ctx, conn), nil
 }
 
-// linkCheckInterval is how often it is looked at whether the link leads anywhere.
+// linkCheckInterval is how often the agent checks whether the link works.
 const linkCheckInterval = 5 * time.Second
 
-// awaitMove waits until the link is to be made anew elsewhere, and returns whether the server has named other
-// addresses.
+// awaitMove waits until it is time to connect elsewhere, and reports whether the server has announced other addresses.
 func (l *Link) awaitMove(ctx context.Context, conn *fabric.Conn) (moved bool) {
 	look := time.NewTicker(linkCheckInterval)
 	defer look.Stop()

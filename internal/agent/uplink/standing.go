@@ -11,25 +11,24 @@ import (
 	"drover/internal/wire"
 )
 
-// Standing is how the agent stands with its server: the machine of package standing, its timer, and those who wait for
-// it. The link, the reports and the orders tell it what they see, and ask it what they may do. It is safe for
-// concurrent use; its methods do not block, unless they have a context.
+// Standing is the agent's standing with its server: the machine of package standing, its timer, and the callers that
+// wait for it. The link, the reports and the orders report what they see, and ask what they may do. It is safe for
+// concurrent use; only its methods with a context block.
 type Standing struct {
 	log *slog.Logger
-	// due tells that the agent is to introduce itself at once, linked that there is a new link.
+	// due says that the agent must introduce itself at once, linked that there is a new link.
 	due, linked chan struct{}
 	released    chan struct{}
 
 	mu      sync.Mutex
 	machine standing.Machine
-	// takesOrders is closed while the machine takes orders; then the next wait has another one.
+	// takesOrders is closed while the machine takes orders; after that, a new channel replaces it.
 	takesOrders chan struct{}
-	// limit is what the machine has set the timer to, 0 for none. The timer itself exists between start and
-	// stop.
+	// limit is the machine's timer, 0 for none. The timer itself runs only between start and stop.
 	limit   time.Duration
 	timer   *time.Timer
 	running bool
-	// reason is why the server rejected the agent, as it was logged last.
+	// reason is the last logged reason of a rejection.
 	reason wire.Stranger
 }
 
@@ -46,7 +45,7 @@ func NewStanding(log *slog.Logger) *Standing {
 	return s
 }
 
-// start lets the time of the machine begin.
+// start starts the machine's timer.
 func (s *Standing) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +53,7 @@ func (s *Standing) start() {
 	s.setTimer(s.limit)
 }
 
-// stop ends it: after that no timer releases anything.
+// stop stops the timer: after that, no timer releases anything.
 func (s *Standing) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,12 +70,12 @@ func (s *Standing) Connected() {
 // Lost notes that the link is down.
 func (s *Standing) Lost() { s.step(standing.Lost{}) }
 
-// Outdated notes that what the agent says of itself has changed, or that the server asks for it: the agent introduces
+// Outdated records that the agent's introduction has changed, or that the server asks for it: the agent introduces
 // itself again.
 func (s *Standing) Outdated() { s.step(standing.Outdated{}) }
 
-// Accepted notes that the server has accepted an introduction, and that its answer was applied. More says that the
-// agent is to introduce itself again because of the answer.
+// Accepted notes that the server has accepted an introduction, and that its answer was applied. more says that the
+// answer requires another introduction.
 func (s *Standing) Accepted(more bool) { s.step(standing.Accepted{More: more}) }
 
 // Refused notes that the server has answered without accepting a report.
@@ -100,12 +99,12 @@ func (s *Standing) Rejected(why wire.Stranger) {
 	}
 }
 
-// BeginReport reports whether the report that is made now has to introduce the agent. The caller sends it, and tells
-// what came of it before it makes the next one.
+// BeginReport reports whether the next report must introduce the agent. The caller sends the report, and records its
+// result here before the next BeginReport.
 func (s *Standing) BeginReport() (introduce bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, done := range []chan struct{}{s.due, s.linked} { // what they stand for is in this report
+	for _, done := range []chan struct{}{s.due, s.linked} { // this report covers both
 		select {
 		case <-done:
 		default:
@@ -117,15 +116,15 @@ func (s *Standing) BeginReport() (introduce bool) {
 	return introduce
 }
 
-// IntroductionDue is readable when the agent is to introduce itself at once, Linked when there is a new link. Both
-// have one reader, which makes the reports.
+// IntroductionDue is readable when the agent must introduce itself at once, Linked when there is a new link. Both have
+// one reader, which makes the reports.
 func (s *Standing) IntroductionDue() <-chan struct{} { return s.due }
 
 // Linked is readable when there is a new link.
 func (s *Standing) Linked() <-chan struct{} { return s.linked }
 
-// Released is closed when the agent may begin what its disk tells it to: the server has said what it knows, or is not
-// waited for any longer.
+// Released is closed when the agent may begin the work that its disk asks for: the server has sent its records, or the
+// agent waits no longer.
 func (s *Standing) Released() <-chan struct{} { return s.released }
 
 // Now returns the machine as it is now.
@@ -135,7 +134,7 @@ func (s *Standing) Now() standing.Machine {
 	return s.machine
 }
 
-// AwaitOrders blocks until the agent takes orders, for as long as limit at most, and reports whether it does.
+// AwaitOrders blocks until the agent takes orders, at most for limit, and reports whether it does.
 func (s *Standing) AwaitOrders(ctx context.Context, limit time.Duration) bool {
 	s.mu.Lock()
 	takes, taken := s.machine.TakesOrders(), s.takesOrders
@@ -174,7 +173,7 @@ func (s *Standing) stepLocked(ev standing.Event) {
 	s.perform(actions)
 }
 
-// perform does what the machine asks for; the caller holds the lock.
+// perform performs the actions of the machine; the caller holds the lock.
 func (s *Standing) perform(actions []standing.Action) {
 	for _, a := range actions {
 		switch a := a.(type) {
@@ -193,7 +192,7 @@ func (s *Standing) perform(actions []standing.Action) {
 	}
 }
 
-// setTimer replaces the timer by one that fires after the given time, or by none for 0; the caller holds the lock.
+// setTimer replaces the timer; 0 is no timer. The caller holds the lock.
 func (s *Standing) setTimer(after time.Duration) {
 	s.limit = after
 	if s.timer != nil {
@@ -207,7 +206,7 @@ func (s *Standing) setTimer(after time.Duration) {
 	own = time.AfterFunc(after, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.timer == own { // else it was replaced when it had fired already
+		if s.timer == own { // otherwise it fired and was replaced at the same moment
 			s.timer, s.limit = nil, 0
 			s.stepLocked(standing.Expired{})
 		}

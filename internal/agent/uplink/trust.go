@@ -18,21 +18,21 @@ import (
 	"drover/internal/wire"
 )
 
-// trust is what the agent goes by: where the fabric is, who vouches for it, who may sign orders, and its own token. The
-// server may replace it while the agent runs, by an enrolment that is signed by a key of the present one; it is on disk
-// before it counts.
+// trust is what the agent trusts: the addresses of the fabric, its authorities, the keys that sign orders, and the
+// agent's own token. The server may renew it while the agent runs. A key of the present trust signs the new enrolment,
+// which is on disk before it counts.
 type trust struct {
-	dir, key string // key is the public one of the agent
+	dir, key string // key is the agent's public key
 	log      *slog.Logger
 	roots    *pki.Trust // nil without TLS
-	// addressesChanged tells that there are other addresses.
+	// addressesChanged says that there are new addresses.
 	addressesChanged chan struct{}
 
 	mu        sync.RWMutex
 	enrolment enrolment
 }
 
-// openTrust reads what is on disk of the agent with the public key.
+// openTrust reads the enrolment of the agent with this public key.
 func openTrust(dir, key string, log *slog.Logger) (*trust, error) {
 	e, err := loadEnrolment(dir)
 	if err != nil {
@@ -53,7 +53,7 @@ func (t *trust) current() enrolment {
 	return t.enrolment
 }
 
-// tls returns how the fabric is verified; nil without TLS. Of proxies only those of this agent's area are believed.
+// tls returns how to verify the fabric; nil without TLS. It accepts proxies of this agent's area only.
 func (t *trust) tls() *tls.Config {
 	if t.roots == nil {
 		return nil
@@ -61,13 +61,13 @@ func (t *trust) tls() *tls.Config {
 	return pki.ProxiesOf(t.current().Cloud, t.roots.TLS())
 }
 
-// open verifies what the server has sent.
+// open verifies a manifest from the server.
 func (t *trust) open(sealed []byte) (*wire.Manifest, error) {
 	return wire.Open(sealed, t.current().ManifestKeys, t.key)
 }
 
-// answer returns the server's answer to a report. Where it is signed by a key that is new, it brings what proves that
-// key.
+// answer verifies the server's answer to a report. If a new key signed the answer, the answer also carries the proof
+// of that key.
 func (t *trust) answer(sealed, report []byte) ([]byte, error) {
 	answer, err := wire.OpenAnswer(sealed, report, t.key, t.current().ManifestKeys)
 	if !errors.Is(err, wire.ErrUnknownKey) {
@@ -79,7 +79,7 @@ func (t *trust) answer(sealed, report []byte) ([]byte, error) {
 	return wire.OpenAnswer(sealed, report, t.key, t.current().ManifestKeys)
 }
 
-// adopt takes over what the server has sent, and returns whether it is new.
+// adopt verifies and stores renewed trust, and reports whether it is new.
 func (t *trust) adopt(sealed []byte) (bool, error) {
 	m, err := t.open(sealed)
 	if err != nil {
@@ -93,7 +93,7 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 	if m.Trust.Generation <= t.enrolment.Generation {
 		return false, nil // sent again
 	}
-	if m.Trust.Generation != t.enrolment.Generation+1 { // else no later one would count after it
+	if m.Trust.Generation != t.enrolment.Generation+1 { // otherwise no later generation would be accepted
 		return false, fmt.Errorf("trust refused: it follows generation %d, which this agent never received",
 			m.Trust.Generation-1)
 	}
@@ -123,7 +123,7 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 	return true, nil
 }
 
-// usable refuses what the agent could not work with afterwards, or that would have it speak without TLS.
+// usable rejects trust that the agent could not work with, or that would make it connect without TLS.
 func (t *trust) usable(e wire.Enrolment) error {
 	if len(e.URLs) == 0 || e.JWT == "" || len(e.ManifestKeys) == 0 {
 		return errors.New("it is incomplete")
@@ -158,7 +158,7 @@ func sameAddresses(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// subjectOf returns whose a token is, without verifying it: the fabric does that.
+// subjectOf returns the owner of a token. It does not verify the token: the fabric does that.
 func subjectOf(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -177,12 +177,11 @@ func subjectOf(token string) string {
 	return claims.Subject
 }
 
-// tryFormerAfter is how long no address may lead anywhere until those that counted before are tried, and the other way
-// round.
+// tryFormerAfter is how long the link may be down before the agent switches between the present and the former
+// addresses.
 const tryFormerAfter = time.Minute
 
-// addresses returns where the fabric is to be looked for: at the present addresses, or on every second attempt at the
-// former ones.
+// addresses returns the addresses of the fabric: the present ones, or on every second attempt the former ones.
 func (t *trust) addresses(attempt int) []string {
 	e := t.current()
 	if attempt%2 == 1 && len(e.Former) > 0 {

@@ -72,7 +72,7 @@ func appList() remote.List[client.App] {
 	}
 }
 
-// appState is what an app may, in a word.
+// appState is the state of an app, in a word.
 func appState(a client.App) string {
 	switch {
 	case a.Disabled:
@@ -84,7 +84,7 @@ func appState(a client.App) string {
 	}
 }
 
-// limitText is the limits of an app; nothing where there are none.
+// limitText is the limits of an app; empty if it has none.
 func limitText(r client.Rates) string {
 	var parts []string
 	if r.Rate > 0 {
@@ -134,7 +134,7 @@ func switchApp(disabled bool) func(context.Context, *client.Client, []string) (c
 	}
 }
 
-// appFlags are what an app can be made or changed to.
+// appFlags are the flags to create or change an app.
 type appFlags struct {
 	note         string
 	admin        bool

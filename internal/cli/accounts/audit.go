@@ -76,12 +76,12 @@ func auditColumns() []term.Column[client.AuditRow] {
 	}
 }
 
-// askedFor is what a call has asked for: its operations, else its endpoint.
+// askedFor is what a call asked for: its operations, or its endpoint if there are none.
 func askedFor(r client.AuditRow) string {
 	var detail struct {
 		Ops map[string]int `json:"ops"`
 	}
-	if json.Unmarshal(r.Detail, &detail) != nil || len(detail.Ops) == 0 { // of most calls there is no detail
+	if json.Unmarshal(r.Detail, &detail) != nil || len(detail.Ops) == 0 { // most calls have no detail
 		return r.Action
 	}
 	return strings.Join(slices.Sorted(maps.Keys(detail.Ops)), ", ")

@@ -11,7 +11,7 @@ import (
 	"drover/internal/server/access"
 )
 
-// grantsOf reads rights as people write them.
+// grantsOf parses rights in text form.
 func grantsOf(texts []string) ([]client.Grant, error) {
 	grants := make([]client.Grant, len(texts))
 	for i, text := range texts {

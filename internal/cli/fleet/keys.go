@@ -75,7 +75,7 @@ func keyColumns() []term.Column[client.Key] {
 	}
 }
 
-// keyKinds are the words for the kinds of keys.
+// keyKinds completes the kinds of keys.
 func keyKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return []cobra.Completion{"manifest", "ca", "agent-signer"}, cobra.ShellCompDirectiveNoFileComp
 }

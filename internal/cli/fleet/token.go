@@ -111,7 +111,7 @@ business. Create it before the tokens for the hosts of the area.`,
 	}
 }
 
-// labelText is "key=value,…", in the order of the keys.
+// labelText is "key=value,…", sorted by key.
 func labelText(labels map[string]string) string {
 	var all []string
 	for key, value := range labels {

@@ -92,7 +92,7 @@ one line.`,
 	return cmd
 }
 
-// eventKinds are the words for what may happen.
+// eventKinds are the words for the kinds of events.
 func eventKinds() []string {
 	var words []string
 	for _, kind := range process.EventKinds() {
@@ -101,7 +101,7 @@ func eventKinds() []string {
 	return words
 }
 
-// eventFilter completes a filter with the texts of arguments and flags.
+// eventFilter adds the values of arguments and flags to a filter.
 func eventFilter(f *client.EventFilter, args []string, when term.TimeRange) (err error) {
 	if len(args) > 0 {
 		namespace, name, err := splitID(args[0])
@@ -142,7 +142,7 @@ func followEvents(cmd *cobra.Command, o term.Output, c *client.Client, f client.
 	return nil
 }
 
-// eventSubject is the process that an event is about.
+// eventSubject is the process of an event.
 func eventSubject(e client.Event) string {
 	if e.Namespace+e.Name == "" {
 		return ""
@@ -192,7 +192,7 @@ func eventActor(e client.Event) string {
 	return term.Caller(e.Actor.App, e.Actor.User)
 }
 
-// eventExit is how a process has ended.
+// eventExit describes how a process ended.
 func eventExit(e client.Event) string {
 	switch x := e.Exit; {
 	case x == nil:

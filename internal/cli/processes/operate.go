@@ -62,7 +62,7 @@ on some targets only.`,
 	return cmd
 }
 
-// targets returns what the command is about.
+// targets returns the processes that the command operates on.
 func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args, hosts []string) ([]processRef, error) {
 	var targets []processRef
 	if a.failedOf != "" {

@@ -140,7 +140,7 @@ func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.P
 	}, func(r row) string { return r.state })
 }
 
-// listProcesses lists what the filter lets pass, once for each argument.
+// listProcesses lists the processes that match the filter and the arguments.
 func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
 	args []string,
 ) ([]client.Process, error) {
@@ -196,7 +196,7 @@ func processColumns() []term.Column[client.Process] {
 	}
 }
 
-// stateOf is the state, and whether it can be relied on.
+// stateOf is the state, marked if it is stale.
 func stateOf(p client.Process) string {
 	if p.Stale {
 		return p.State + " (stale)"
@@ -204,7 +204,7 @@ func stateOf(p client.Process) string {
 	return p.State
 }
 
-// causeOf is the name of the cause, where there is one.
+// causeOf is the id of the cause; empty if there is none.
 func causeOf(p client.Process) string {
 	if p.Cause == nil {
 		return ""

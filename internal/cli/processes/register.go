@@ -72,12 +72,12 @@ are required. This example shows every field; the numbers of policy and probes a
 	return cmd
 }
 
-// indented sets each line of a text off.
+// indented indents each line of a text.
 func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
-// hostsNamed returns the ids of the hosts of some patterns. A pattern without a host is an error.
+// hostsNamed returns the ids of the hosts that match the patterns. A pattern without a match is an error.
 func hostsNamed(ctx context.Context, c *client.Client, patterns []string) ([]string, error) {
 	var ids []string
 	seen := map[string]bool{}

@@ -13,12 +13,12 @@ import (
 	"drover/internal/wildcard"
 )
 
-// processRef is a process on a host that a command is about.
+// processRef is a process on a host, as a target of a command.
 type processRef struct{ namespace, name, host string }
 
 func (c processRef) id() string { return c.namespace + "/" + c.name }
 
-// splitID takes NAMESPACE/NAME apart.
+// splitID splits NAMESPACE/NAME.
 func splitID(arg string) (namespace, name string, err error) {
 	namespace, name, found := strings.Cut(arg, "/")
 	if !found || namespace == "" || name == "" {
@@ -27,8 +27,8 @@ func splitID(arg string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// choose returns the processes that the arguments and hosts name, each once, in order. An argument that names none is
-// an error, and so is a host that has none of them.
+// choose returns the processes that the arguments and hosts name, each once, in order. An argument without a match is
+// an error, and so is a host without any of them.
 func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bool) ([]client.Process, error) {
 	type key struct{ namespace, name, host string }
 	seen := map[key]bool{}
@@ -76,7 +76,7 @@ func sortProcesses(all []client.Process) {
 	})
 }
 
-// suggestNamespace completes the refusal of a name without a namespace, where that can be found out.
+// suggestNamespace suggests namespaces for a name without one. It returns refusal unchanged if it finds none.
 func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal error) error {
 	found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Name: arg, Limit: 20}))
 	if err != nil || len(found) == 0 || strings.Contains(arg, "/") {
@@ -92,7 +92,7 @@ func noneFound(ctx context.Context, c *client.Client, arg, namespace, name strin
 		where = " on " + strings.Join(hosts, ", ")
 	}
 	if !wildcard.IsPattern(arg) {
-		// What this finds only makes the message better: an error of its own would hide it.
+		// The list only improves the message: its own error would hide that message.
 		known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))
 		if near := spelling.Nearest(arg, names(known, len(known))); len(near) > 0 && !slices.Contains(near, arg) {
 			return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, term.OrList(near))
@@ -101,7 +101,7 @@ func noneFound(ctx context.Context, c *client.Client, arg, namespace, name strin
 	return term.NoSuchf("no process matches %s/%s%s", namespace, name, where)
 }
 
-// names returns the names of processes, each once, at most so many.
+// names returns the names of processes, each once, at most most names.
 func names(processes []client.Process, most int) []string {
 	var all []string
 	for _, p := range processes {
@@ -112,7 +112,7 @@ func names(processes []client.Process, most int) []string {
 	return all
 }
 
-// isHost reports whether a host goes by a name.
+// isHost reports whether name is the id or the address of a host.
 func isHost(h client.Host, name string) bool { return h.ID == name || remote.Address(h) == name }
 
 // completeProcesses completes NAMESPACE/NAME.
@@ -134,7 +134,7 @@ func completeProcesses(s *remote.Session) remote.Completer {
 	})
 }
 
-// cutSlash returns the namespace of "namespace/", where no name has begun.
+// cutSlash returns the namespace of "namespace/", if no name follows yet.
 func cutSlash(begun string) (string, bool) {
 	if n := len(begun); n > 1 && begun[n-1] == '/' {
 		return begun[:n-1], true

@@ -20,12 +20,12 @@ import (
 	"drover/internal/spelling"
 )
 
-// specExample is a spec with all that can be said in one.
+// specExample is a spec with every field that one spec can have.
 //
 //go:embed spec.yaml
 var specExample string
 
-// maxSpec is the largest file with a spec that is read, in bytes.
+// maxSpec is the largest file with a spec, in bytes.
 const maxSpec = 1 << 20
 
 // readSpec reads a spec. It rejects a misspelt name, because the field would silently have its default.
@@ -58,7 +58,7 @@ func readSpec(in io.Reader, file string) (*client.Spec, error) {
 	var spec client.Spec
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&spec); err != nil { // what an alias has brought in
+	if err := d.Decode(&spec); err != nil { // the contents of an alias
 		return nil, term.Usagef("%s is not a valid spec: %s", file, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return &spec, nil

@@ -63,8 +63,8 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 	return cmd
 }
 
-// begun tells of processes that no host knows because their first operation is under way; otherwise unknown is what
-// there is to say.
+// begun reports processes that no host knows yet because their first operation is under way. Otherwise it returns
+// unknown.
 func begun(cmd *cobra.Command, c *client.Client, names, hosts []string, unknown error) error {
 	told := false
 	for _, arg := range names {
@@ -160,7 +160,7 @@ func statusFields(p client.Process) []term.Field {
 	return append(fields, term.Field{"Host", heard(p.Host)})
 }
 
-// heard tells how old all that is shown of a host is.
+// heard says how old the data of a host is.
 func heard(h client.Host) string {
 	last := ""
 	if h.LastSeen != nil {
@@ -175,7 +175,7 @@ func heard(h client.Host) string {
 	return "away, " + last + ": this is the last known state"
 }
 
-// hostedText says what being hosted means for a process.
+// hostedText explains what hosting means for a process.
 func hostedText(p client.Process) string {
 	kind := process.Resident
 	if p.Spec != nil && p.Spec.Policy.Kind != "" {
@@ -191,7 +191,7 @@ func hostedText(p client.Process) string {
 	return "yes, relaunched if it exits"
 }
 
-// sinceWhen is the first cause and how long it has been there.
+// sinceWhen is the first cause and its age.
 func sinceWhen(p client.Process) string {
 	if p.Cause == nil {
 		return ""
@@ -199,7 +199,7 @@ func sinceWhen(p client.Process) string {
 	return p.Cause.ID + lasting(*p.Cause)
 }
 
-// ago is a moment and how long it is past; nothing where there is none.
+// ago is a moment and its age; empty if there is no moment.
 func ago(moment, age string) string {
 	if moment == "" {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"drover/internal/process"
 )
 
-// operateCommand is an operation from the question to the summary.
+// operateCommand is an operation from the confirmation to the summary.
 type operateCommand struct {
 	remote.Session
 	op       string
@@ -25,7 +25,7 @@ type operateCommand struct {
 	yes      bool
 	noWait   bool
 	dryRun   bool
-	// hostTimeout is how long each host has to take the operation; 0 leaves that to the server.
+	// hostTimeout is how long each host has to accept the operation; 0 means the server's default.
 	hostTimeout time.Duration
 }
 
@@ -39,7 +39,7 @@ func (a *operateCommand) operateFlags(cmd *cobra.Command) {
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML, term.AsName)
 }
 
-// longestHostTimeout is how long a host may have at most.
+// longestHostTimeout is the longest --host-timeout.
 const longestHostTimeout = 10 * time.Minute
 
 func (a *operateCommand) bounded() error {
@@ -51,7 +51,7 @@ func (a *operateCommand) bounded() error {
 	return nil
 }
 
-// carryOut asks, submits, waits and tells what came of it.
+// carryOut asks for confirmation, submits, waits and reports the results.
 func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets []processRef, spec *client.Spec) error {
 	if a.dryRun {
 		t := term.Table{}
@@ -78,7 +78,8 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	return w.finish(cmd, c, o)
 }
 
-// submit hands an operation in. Ctrl-C does not cut it off: whether it was accepted has to be known.
+// submit submits an operation. Ctrl-C does not interrupt it, because the caller must know whether the server accepted
+// the operation.
 func (a *operateCommand) submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
 	deadline, bounded := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
@@ -95,7 +96,7 @@ func (a *operateCommand) submit(ctx context.Context, c *client.Client, r client.
 	return o, remote.ExitOf(err)
 }
 
-// byProcess puts the hosts of each process together.
+// byProcess groups the targets by process.
 func byProcess(targets []processRef) []client.Target {
 	var all []client.Target
 	place := map[string]int{}
@@ -111,7 +112,7 @@ func byProcess(targets []processRef) []client.Target {
 	return all
 }
 
-// confirm tells how much is to be done, and asks where that is more than one process.
+// confirm shows the count of targets, and asks for confirmation if there is more than one process.
 func (a *operateCommand) confirm(cmd *cobra.Command, targets []processRef) error {
 	hosts := map[string]bool{}
 	for _, t := range targets {
@@ -128,12 +129,12 @@ func (a *operateCommand) confirm(cmd *cobra.Command, targets []processRef) error
 	case !term.IsTerminal(cmd.InOrStdin()) || !term.IsTerminal(cmd.ErrOrStderr()):
 		return term.Usagef("%s: no terminal to ask for confirmation: give --yes", what)
 	}
-	a.Bound(false) // a person takes the time that he takes
+	a.Bound(false) // --timeout must not limit the person
 	defer a.Bound(true)
 	term.Say(cmd, "%s? [y/N] ", what)
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // without an answer it is no
+		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer means no
 		answer <- line
 	}()
 	select {

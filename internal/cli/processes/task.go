@@ -92,7 +92,7 @@ func newTaskGet() *cobra.Command {
 					term.Since(&task.CreatedAt), task.State)
 			}
 			w := waiter{session: &s}
-			if s.Form == term.AsTable { // all of them: they were asked for
+			if s.Form == term.AsTable { // all results, because the caller asked for them
 				return term.PrintList(cmd, s.Output, results, resultColumns(), func(r client.Result) string {
 					return r.Namespace + "/" + r.Name
 				})
@@ -136,8 +136,8 @@ Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some targets
 // recentTasks is the number of tasks to search for the beginning of an id.
 const recentTasks = 1000
 
-// taskNamed returns the task with that id, or the only recent one whose id begins so, with or without what all ids
-// begin with.
+// taskNamed returns the task with that id, or the only recent task whose id begins with it. The common prefix of all
+// ids may be missing.
 func taskNamed(ctx context.Context, c *client.Client, word string) (client.Operation, error) {
 	task, err := c.Operation(ctx, word, 0)
 	if refusal, ok := errors.AsType[*client.Error](err); !ok || refusal.Status != http.StatusNotFound || word == "" {

@@ -19,28 +19,28 @@ import (
 	"drover/internal/why"
 )
 
-// waiter waits for an operation and tells what came of it.
+// waiter waits for an operation and reports its results.
 type waiter struct {
 	session *remote.Session
-	// shown are the targets whose results were printed while others were waited for, in table.
+	// shown has the targets whose results table has already printed during the wait.
 	shown map[target]bool
 	table term.Table
 }
 
-// target is what a result is of.
+// target identifies a result.
 type target struct{ process, host string }
 
-// How often a waiter looks: for a line that is written over, and for lines of their own.
+// The intervals of a waiter: for a line that it rewrites, and for one line per change.
 const (
 	lookSoon = 500 * time.Millisecond
 	lookSlow = 2 * time.Second
-	// patience is how long a server may be away before the waiting ends.
+	// patience is how long a server may be unreachable before the wait ends.
 	patience = 30 * time.Second
 	again    = time.Second
 )
 
-// finish waits until the operation is done, prints what came of each target and a summary, and returns the exit code as
-// an error.
+// finish waits until the operation is done, prints the result of each target and a summary, and returns the exit code
+// as an error.
 func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation) error {
 	ctx := cmd.Context()
 	w.shown = map[target]bool{}
@@ -60,7 +60,7 @@ func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation
 	return verdict(results)
 }
 
-// await blocks until the operation is done or ctx ends. A server that is restarted meanwhile is waited for.
+// await blocks until the operation is done or ctx ends. It survives a restart of the server.
 func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client,
 	o client.Operation,
 ) (client.Operation, error) {
@@ -73,7 +73,7 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 	begun := time.Now()
 	heard := begun
 	for looks := 0; !o.Done(); looks++ {
-		if looks > 0 || line.rewrite { // lines of their own are for what takes longer than a look
+		if looks > 0 || line.rewrite { // else an operation that is done at once needs no line
 			line.show(o)
 		}
 		next, err := c.Operation(ctx, o.ID, look)
@@ -100,7 +100,7 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 	return o, nil
 }
 
-// prints reports whether results are printed one by one.
+// prints reports whether the waiter prints every result.
 func (w *waiter) prints(cmd *cobra.Command, results int) bool {
 	return w.session.Form == term.AsTable && (results <= fewResults || cmd.Flags().Changed("output"))
 }
@@ -118,7 +118,7 @@ func (w *waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	return w.rows(cmd, results)
 }
 
-// rows prints results in a table that goes on, each once.
+// rows prints results in a table that continues, each result once.
 func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
 	columns := resultColumns()
 	if !w.session.NoHeaders && len(w.shown) == 0 && len(results) > 0 {
@@ -133,7 +133,7 @@ func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
 	return w.table.Write(cmd.OutOrStdout())
 }
 
-// detached tells how to come back to an operation that goes on.
+// detached says how to follow an operation that continues.
 func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
 	term.Say(cmd, "%s continues; follow it with: %s\n", id, w.session.Again("task watch %s", id))
 	switch {
@@ -146,7 +146,7 @@ func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
 	}
 }
 
-// progress is how far an operation is: one line that is written over, or a line for each change.
+// progress shows the progress of an operation: one line that it rewrites, or one line for each change.
 type progress struct {
 	cmd     *cobra.Command
 	rewrite bool
@@ -170,7 +170,7 @@ func (p *progress) show(o client.Operation) {
 	p.last = text
 }
 
-// clear takes the line away that is written over.
+// clear removes the line that progress rewrites.
 func (p *progress) clear() {
 	if p.rewrite && p.last != "" {
 		term.Say(p.cmd, "\r\x1b[K")
@@ -180,7 +180,8 @@ func (p *progress) clear() {
 // fewResults is the number of results that are printed without -o.
 const fewResults = 50
 
-// print writes what came of each target. Of many, the summary says enough unless they are asked for.
+// print prints the result of each target. For many targets the summary is enough, unless the caller asked for the
+// results.
 func (w *waiter) print(cmd *cobra.Command, o client.Operation, results []client.Result) error {
 	if w.session.Form == term.AsJSON || w.session.Form == term.AsYAML {
 		return term.PrintValue(cmd.OutOrStdout(), w.session.Form, struct {
@@ -217,7 +218,7 @@ func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []cli
 		return
 	}
 	hosts := map[string][]string{}
-	var messages []string // one of each kind
+	var messages []string // one for each kind
 	kinds := map[string]string{}
 	for _, r := range results {
 		if !r.Failed() {
@@ -249,12 +250,12 @@ func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []cli
 	term.Say(cmd, "retry only the failed targets: %s\n", w.session.Again("%s --failed-of %s", o.Op, o.ID))
 }
 
-// already tells how many of the processes were found as they were to be.
+// already says how many processes were already in the wanted state.
 func already(results []client.Result) string {
 	n, message := 0, ""
 	for _, r := range results {
 		if r.Outcome == "ok" && strings.HasPrefix(r.Message, "was already ") {
-			n, message = n+1, r.Message // that of one operation is one
+			n, message = n+1, r.Message // one operation has only one such message
 		}
 	}
 	if n == 0 {
@@ -263,16 +264,16 @@ func already(results []client.Result) string {
 	return fmt.Sprintf(" (%d %s)", n, message)
 }
 
-// numbers are what differs in messages that say the same: pids, times, ports.
+// numbers are what differs in otherwise equal messages: pids, times, ports.
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// alike is the same for messages that differ only in whom they are about.
+// alike returns the same text for messages that differ only in their target and in numbers.
 func alike(r client.Result) string {
 	about := strings.NewReplacer(r.Host, "HOST", r.Namespace+"/"+r.Name, "NAME", r.Name, "NAME")
 	return numbers.ReplaceAllString(about.Replace(r.Message), "N")
 }
 
-// verdict is the exit code of an operation that is done, as an error.
+// verdict is the exit code of a finished operation, as an error.
 func verdict(results []client.Result) error {
 	failed, away := 0, 0
 	for _, r := range results {

@@ -107,10 +107,10 @@ func checkCauses(ids []string) error {
 	return nil
 }
 
-// maxFindings is how many a server gives at most.
+// maxFindings is the server's largest number of findings.
 const maxFindings = 1000
 
-// writePage writes what there is to know about a cause.
+// writePage prints the page about a cause.
 func writePage(cmd *cobra.Command, id string) error {
 	text, ok := pages.Page(id)
 	if !ok {
@@ -120,7 +120,7 @@ func writePage(cmd *cobra.Command, id string) error {
 	return err
 }
 
-// nearCause asks whether a cause was meant that is spelt nearly so.
+// nearCause suggests causes with a similar spelling.
 func nearCause(id string) string {
 	if near := spelling.Nearest(id, pages.List()); len(near) > 0 {
 		return "; did you mean " + term.OrList(near) + "?"
@@ -152,7 +152,7 @@ func (p *whyPrinter) summarise(cmd *cobra.Command, args []string, f client.WhyFi
 		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.ID))
 	}
 	switch {
-	case answer.Wrong == 0 && p.session.Notice != "": // nobody knows
+	case answer.Wrong == 0 && p.session.Notice != "": // the server's notice says that it does not know
 	case answer.Wrong == 0 && len(f.Causes) > 0:
 		term.Say(cmd, "no finding has one of these causes (%s)\n", process.Count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && len(args) > 0:
@@ -170,13 +170,13 @@ func (p *whyPrinter) summarise(cmd *cobra.Command, args []string, f client.WhyFi
 	}
 }
 
-// whyPrinter writes an answer for people.
+// whyPrinter prints an answer for people.
 type whyPrinter struct {
 	session  *remote.Session
 	out      io.Writer
 	coloured bool
 	answer   client.Why
-	// fully says that one process is asked about: what has happened to it and what to do are told too.
+	// fully says that the command asks about one process: then it prints the last events and the remedy too.
 	fully bool
 }
 
@@ -223,10 +223,10 @@ func foldFindings(all []client.Finding) [][]client.Finding {
 	return groups
 }
 
-// shownOfGroup is how many of a group are shown one by one.
+// shownOfGroup is how many findings of a group are printed one by one.
 const shownOfGroup = 5
 
-// finding writes the line with the cause, and what it rests on.
+// finding writes the line with the cause, and its evidence.
 func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 	first := g[0]
 	if len(g) == 1 {
@@ -266,7 +266,7 @@ func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 	}
 }
 
-// state says how bad a finding is, since when, and what that means.
+// state says how severe a finding is, since when, and what it means.
 func (p *whyPrinter) state(f client.Finding) string {
 	text := f.Severity
 	if !f.Wrong {
@@ -277,7 +277,7 @@ func (p *whyPrinter) state(f client.Finding) string {
 	return text + lasting(f.Cause) + ": " + term.Printable(f.Impact)
 }
 
-// lasting says for how long a cause has been there.
+// lasting says how long a cause has existed.
 func lasting(c client.Cause) string {
 	if c.Since == nil {
 		return ""
@@ -298,10 +298,10 @@ func writeEvidence(b *strings.Builder, indent string, evidence []string) {
 	}
 }
 
-// pastEvents is how many of the last events are told.
+// pastEvents is how many of the last events are printed.
 const pastEvents = 5
 
-// history writes what has happened to a process last.
+// history writes the last events of a process.
 func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.Builder, f client.Finding) error {
 	events, err := client.Collect(c.Events(ctx, client.EventFilter{
 		Namespaces: []string{f.Namespace}, Name: f.Name, Hosts: []string{f.Host.ID}, Limit: pastEvents,
@@ -320,7 +320,7 @@ func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.B
 	return t.Write(b)
 }
 
-// remedy writes what to do about a cause, and where more is told of it.
+// remedy writes what to do about a cause, and where to read more.
 func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
 	c, ok := p.about(f.Cause.ID)
 	if !ok {
@@ -332,13 +332,13 @@ func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
 	fmt.Fprintf(b, "What to do: %s\nMore: drover why --page %s\n", strings.ReplaceAll(text, "`", "'"), f.Cause.ID)
 }
 
-// namedCommand is a command of drover in a remedy, taskID a task in a finding.
+// namedCommand matches a command of drover in a remedy, taskID a task in a finding.
 var (
 	namedCommand = regexp.MustCompile("`drover [a-z ]+`")
 	taskID       = regexp.MustCompile(`\b(op-[a-z0-9]{12}|GSETASK:\S+)\b`)
 )
 
-// complete makes a command line of a command that a remedy names, for the process of a finding.
+// complete makes a full command line for a finding from a command that a remedy names.
 func (p *whyPrinter) complete(verb string, f client.Finding) string {
 	switch verb {
 	case "task watch", "task get":

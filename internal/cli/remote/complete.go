@@ -43,7 +43,7 @@ func First(first Completer) Completer {
 	}
 }
 
-// Words returns what a list holds until it ends or fails.
+// Words returns the words of a list until the list ends or fails.
 func Words[T any](list iter.Seq2[T, error], word func(T) string) []string {
 	var all []string
 	for item, err := range list {
@@ -71,6 +71,6 @@ func Address(h client.Host) string { return fmt.Sprintf("%d:%s", h.Cloud, h.IP) 
 
 // CompleteFlag completes the value of a flag.
 func CompleteFlag(cmd *cobra.Command, flag string, with Completer) {
-	// It fails only for a flag that is not there, which the completion test would show.
+	// It fails only for a missing flag, which the completion test would find.
 	_ = cmd.RegisterFlagCompletionFunc(flag, with)
 }

@@ -15,9 +15,9 @@ import (
 type Resource[T any] struct {
 	// Use, Short and Long are the help of the noun.
 	Use, Short, Long string
-	// List is the command that lists the things. Without rows there is no such command.
+	// List is the command that lists the things. Without Rows there is no such command.
 	List List[T]
-	// Names completes the first argument of each verb whose thing exists; nil completes nothing.
+	// Names completes the first argument of each verb that needs an existing thing; nil completes nothing.
 	Names func(s *Session) Completer
 	// Show returns the state of a thing, and its other lines of text.
 	Show func(T) (state string, fields []term.Field)

@@ -32,7 +32,7 @@ type Session struct {
 	Notice string
 }
 
-// askTime is how long a command may take that does not wait for an operation.
+// askTime is the default --timeout of a command that does not wait for an operation.
 const askTime = 30 * time.Second
 
 // Flags adds the flags that every command with a server has, and those of the forms of its output if it has any.
@@ -74,7 +74,7 @@ func (s *Session) flagsWithin(cmd *cobra.Command, forms []string, timeout time.D
 	})
 }
 
-// Client returns a client of the server that is meant. From now on the command has its --timeout.
+// Client returns a client of the chosen server. From now on --timeout limits the command.
 func (s *Session) Client(cmd *cobra.Command) (*client.Client, error) {
 	base := cmd.Context()
 	s.Bound = func(bounded bool) {
@@ -83,7 +83,7 @@ func (s *Session) Client(cmd *cobra.Command) (*client.Client, error) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(base, s.Timeout)
-		context.AfterFunc(ctx, cancel) // the command ends the program, and its timer with it
+		context.AfterFunc(ctx, cancel) // the timer ends with the program
 		cmd.SetContext(ctx)
 	}
 	s.Bound(true)
@@ -131,14 +131,14 @@ func (s *Session) Again(format string, args ...any) string {
 	return line
 }
 
-// listening reports whether a socket is there and belongs to this user. Whether a server answers is seen when it is
-// used.
+// listening reports whether a socket exists. Only a call shows whether a server answers there.
 func listening(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
-// UnlessOld is a verdict on what was shown: a code of its own where the server has said that it is old.
+// UnlessOld returns verdict. If verdict is nil and the server said that its answer is old, it returns an error with
+// code.
 func (s *Session) UnlessOld(code int, verdict error) error {
 	if verdict == nil && s.Notice != "" {
 		return &command.ExitError{Code: code}

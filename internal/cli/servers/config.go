@@ -17,7 +17,7 @@ func NewConfig() *cobra.Command {
 		"Check the configuration of a server or a proxy.", newConfigCheck())
 }
 
-// settingsFile are settings that a file may hold.
+// settingsFile is settings that a file can have.
 type settingsFile interface {
 	ReadFile(path string) error
 	Validate() error

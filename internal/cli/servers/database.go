@@ -58,7 +58,7 @@ server/ of the data directory too. For a PostgreSQL database use pg_dump.`,
 	return cmd
 }
 
-// sqlitePrefix may stand before the path of a SQLite file.
+// sqlitePrefix is an optional prefix of the path of a SQLite file.
 const sqlitePrefix = "sqlite:"
 
 func newDatabaseCopy() *cobra.Command {
@@ -118,22 +118,22 @@ reads the URL from DROVER_DATABASE. drover reads a password from PGPASSWORD or P
 	}
 	cmd.Flags().StringVar(&from, "from", "", "the SQLite database, as sqlite:PATH")
 	cmd.Flags().StringVar(&to, "to", "", "URL of the PostgreSQL database (default: that of DROVER_DATABASE)")
-	_ = cmd.MarkFlagRequired("from") // there is one
+	_ = cmd.MarkFlagRequired("from") // the flag exists
 	return cmd
 }
 
 var errPassword = errors.New(
 	"every user of this machine can read a password on the command line: put the password into the file of --config, DROVER_DATABASE or PGPASSFILE")
 
-// lockServerOf keeps the server from starting whose database lies in its usual place below a data directory, and fails
-// while it runs.
+// lockServerOf prevents the start of the server whose database is at its usual place below a data directory. It fails
+// while that server runs.
 func lockServerOf(path string) (unlock func(), err error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(path); err != nil || filepath.Base(dir) != "server" {
-		return func() {}, nil //nolint:nilerr // that there is no such file is told when it is read
+		return func() {}, nil //nolint:nilerr // the read reports a missing file
 	}
 	lock, err := config.Lock(filepath.Dir(dir))
 	if err != nil {

@@ -25,7 +25,7 @@ keys (docs/ops/servers.md). Anybody with these keys controls every host of the f
 		newServerKeysExport(), newServerKeysImport(), newServerKeysAdopt())
 }
 
-// serverDir is where a server below a data directory has its own files.
+// serverDir is the directory of a server's own files, below its data directory.
 func serverDir(dataDir string) string { return filepath.Join(dataDir, "server") }
 
 func newServerKeysExport() *cobra.Command {
@@ -51,7 +51,7 @@ securely, and remove it after the import.`,
 	return cmd
 }
 
-// exportKeys writes a file that was not there, or none.
+// exportKeys writes a new file. It leaves no file after an error.
 func exportKeys(dir, path string) (n int, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -88,7 +88,7 @@ keys of another fleet, or later keys, the import fails and changes nothing.`,
 			if err != nil {
 				return fmt.Errorf("cannot read keys: %w", err)
 			}
-			defer f.Close() //nolint:errcheck // it was only read
+			defer f.Close() //nolint:errcheck // opened only for reading
 			n, err := serverkeys.Import(serverDir(dataDir), f)
 			if err != nil {
 				return err

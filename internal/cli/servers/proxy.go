@@ -13,7 +13,7 @@ import (
 	"drover/internal/proxy"
 )
 
-// proxyDir is where a proxy keeps what it has, in its data directory.
+// proxyDir is the directory of a proxy's own files, below its data directory.
 const proxyDir = "proxy"
 
 // NewProxy returns 'drover proxy'.
@@ -34,7 +34,7 @@ func NewProxy() *cobra.Command {
 }
 
 func newProxyRun() *cobra.Command {
-	given := proxyconfig.Default() // what the flags say
+	given := proxyconfig.Default() // the values of the flags
 	var file string
 	cmd := &cobra.Command{
 		Use:   "run",

@@ -12,7 +12,7 @@ import (
 
 // NewServer returns 'drover server'.
 func NewServer() *cobra.Command {
-	given := serverconfig.Default() // what the flags say
+	given := serverconfig.Default() // the values of the flags
 	var file string
 	cmd := &cobra.Command{
 		Use:   "server",
@@ -53,7 +53,8 @@ a new data directory. Otherwise drover generates the first app and prints it onc
 	return cmd
 }
 
-// serverSettings puts file, environment and the flags that were given over the defaults.
+// serverSettings applies the file, the environment and the given flags to the defaults. It rejects a password in
+// --database.
 func serverSettings(cmd *cobra.Command, given *serverconfig.Config, file string) (serverconfig.Config, error) {
 	cfg := serverconfig.Default()
 	if cmd.Flags().Changed("database") && serverconfig.HasPassword(given.Database) {

@@ -8,7 +8,7 @@ import (
 	"drover/internal/config/settings"
 )
 
-// settingFlags makes a flag of each setting; what it is when it is not given is what the setting is now.
+// settingFlags makes a flag for each setting. The default of a flag is the present value of its setting.
 func settingFlags(cmd *cobra.Command, all []settings.Setting) {
 	flags := cmd.Flags()
 	for _, s := range all {
@@ -23,7 +23,7 @@ func settingFlags(cmd *cobra.Command, all []settings.Setting) {
 	}
 }
 
-// givenFlags copies the settings whose flags were given. Both lists hold the same settings.
+// givenFlags copies the settings whose flags were given. Both lists have the same settings.
 func givenFlags(cmd *cobra.Command, given, into []settings.Setting) {
 	for i, s := range into {
 		if cmd.Flags().Changed(s.Name) {
@@ -39,8 +39,8 @@ type roleSettings interface {
 	Settings() []settings.Setting
 }
 
-// readSettings puts file, environment and the flags that were given over what a configuration is, and checks that. A
-// file without a name is none.
+// readSettings applies the file, the environment and the given flags to a configuration, and validates it. An empty
+// file name means no file.
 func readSettings(cmd *cobra.Command, given, into roleSettings, file string) error {
 	if file != "" {
 		if err := into.ReadFile(file); err != nil {

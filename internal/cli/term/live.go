@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// LiveTable prints rows one after another, as they come: a table whose columns widen with what comes, or a line of JSON
-// each.
+// LiveTable prints rows one after another, as they arrive: a table whose columns widen with the rows, or one line of
+// JSON each.
 type LiveTable[T any] struct {
 	out     io.Writer
 	output  Output
@@ -16,7 +16,7 @@ type LiveTable[T any] struct {
 	table   Table
 }
 
-// NewLiveTable returns one whose first columns have at least the given widths.
+// NewLiveTable returns a table whose first columns have at least the given widths.
 func NewLiveTable[T any](cmd *cobra.Command, o Output, columns []Column[T], widths ...int) *LiveTable[T] {
 	l := &LiveTable[T]{out: cmd.OutOrStdout(), output: o, columns: columns}
 	l.table = TableOf(o, l.out, columns)

@@ -25,7 +25,7 @@ const (
 	AsJSON  = "json"
 	AsYAML  = "yaml"
 	AsName  = "name"
-	AsText  = "text" // of single things
+	AsText  = "text" // for single things
 )
 
 // Output is the form that a command's data has.
@@ -36,7 +36,8 @@ type Output struct {
 	Colour string
 }
 
-// Flags adds -o with the given forms, the first of which is the default, and --no-headers where there is a table.
+// Flags adds -o with the given forms, the first of which is the default. If one of them is a table, it adds
+// --no-headers.
 func (o *Output) Flags(cmd *cobra.Command, forms ...string) {
 	cmd.Flags().StringVarP(&o.Form, "output", "o", forms[0], "output format: "+OrList(forms))
 	if slices.Contains(forms, AsTable) {
@@ -58,7 +59,7 @@ type Column[T any] struct {
 	State bool
 }
 
-// PrintList writes a list in the form that is asked for.
+// PrintList prints a list in the chosen form.
 func PrintList[T any](cmd *cobra.Command, o Output, items []T, columns []Column[T],
 	name func(T) string,
 ) error {
@@ -147,9 +148,9 @@ func PrintValue(w io.Writer, form string, v any) error {
 	return err
 }
 
-// harmless returns JSON without characters that move the cursor of a terminal: each is written as its escape, such as
-// \u009b. With visible set, the escapes stay what they are in whatever form the JSON is turned into, but for those of a
-// line's end and a tab.
+// harmless returns JSON without characters that move the cursor of a terminal: it replaces each by its escape, such as
+// \u009b. With visible set, the escapes also survive a conversion of the JSON to another form, except those of a
+// newline and a tab.
 func harmless(text string, visible bool) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -185,7 +186,7 @@ func controls(digits string) bool {
 type Table struct {
 	rows     [][]string
 	coloured bool
-	// state is the number of the column with words of state, from 1; 0: none.
+	// state is the number of the column with words of state, counted from 1; 0 means none.
 	state int
 	// widths are the widths of earlier rows: columns only widen.
 	widths []int

@@ -23,7 +23,7 @@ func (r *TimeRange) Times() (since, until time.Time, err error) {
 	return since, until, err
 }
 
-// moment reads a time, or an age.
+// moment parses a time, or an age.
 func moment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -53,7 +53,7 @@ func NoSuchf(format string, args ...any) error {
 
 // Say prints a message for the operator to stderr.
 func Say(cmd *cobra.Command, format string, args ...any) {
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format, args...) // without a terminal nobody is there to be told
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format, args...) // if stderr is gone, nobody can read the message
 }
 
 // OneOf rejects a flag's value that is not in a list.
@@ -79,7 +79,7 @@ func Chain(first, second func(*cobra.Command, []string) error) func(*cobra.Comma
 
 // Complete offers fixed values for a flag.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
-	// It fails only for a flag that is not there, which the completion test would show.
+	// It fails only for a missing flag, which the completion test would find.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -9,7 +9,7 @@ import (
 	"drover/internal/why"
 )
 
-// Since is the age of a moment; nothing where there is none.
+// Since is the age of a moment; empty if there is no moment.
 func Since(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -17,7 +17,7 @@ func Since(t *time.Time) string {
 	return why.Age(time.Since(*t))
 }
 
-// Stamp is a moment in the local zone; nothing where there is none.
+// Stamp is a moment in the local zone; empty if there is no moment.
 func Stamp(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -51,7 +51,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Printable replaces what could steer a terminal: names and messages come from hosts and callers.
+// Printable replaces characters that could control a terminal: names and messages come from hosts and callers.
 func Printable(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s
@@ -68,7 +68,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// ShellWord is a text as a shell takes it for one word.
+// ShellWord quotes a text for a shell if necessary.
 func ShellWord(text string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/:._-@%+="
 	if text != "" && strings.Trim(text, plain) == "" {

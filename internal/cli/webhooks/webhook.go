@@ -74,7 +74,7 @@ func webhookList() remote.List[client.Webhook] {
 	}
 }
 
-// deliveryState is how it stands with a webhook, in a word. A test delivery changes nothing.
+// deliveryState is the state of a webhook's deliveries, in a word. A test delivery does not change it.
 func deliveryState(w client.Webhook) string {
 	switch {
 	case w.Delivery.Failures > 0:
@@ -85,7 +85,7 @@ func deliveryState(w client.Webhook) string {
 	return "ok"
 }
 
-// wantedText is whose alarms a webhook is for.
+// wantedText is the namespaces whose alarms a webhook gets.
 func wantedText(w client.Webhook) string {
 	if len(w.Namespaces) == 0 {
 		return "all"
@@ -120,7 +120,7 @@ func webhookSecret(w client.Webhook) (text, note string) {
 		"drover shows the secret only this once, and signs every delivery with it"
 }
 
-// webhookFlags are what a webhook can be made or changed to.
+// webhookFlags are the flags to create or change a webhook.
 type webhookFlags struct {
 	url        string
 	namespaces []string

@@ -10,22 +10,22 @@ import (
 	"drover/internal/config/settings"
 )
 
-// Config is what drover proxy is told. The keys of the file are the names of the flags.
+// Config holds the settings of drover proxy. The keys of the file are the names of the flags.
 type Config struct {
 	DataDir string `yaml:"data-dir"`
-	// Fabric is where agents connect, HTTP where hosts join.
+	// Fabric is the address for agents, HTTP the address at which hosts join.
 	Fabric   string `yaml:"fabric"`
 	HTTP     string `yaml:"http"`
 	LogLevel string `yaml:"log-level"`
 }
 
-// Default addresses, which are those of servers: agents need not know what they connect to.
+// The default addresses are those of servers, so that agents need not know whether they connect to a proxy.
 const (
 	defaultHTTP   = "0.0.0.0:7350"
 	defaultFabric = "0.0.0.0:7351"
 )
 
-// Default returns the settings of a proxy that is told nothing.
+// Default returns the default settings of a proxy.
 func Default() Config {
 	return Config{DataDir: config.DataDir(), Fabric: defaultFabric, HTTP: defaultHTTP, LogLevel: "info"}
 }

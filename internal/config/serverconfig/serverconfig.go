@@ -13,21 +13,23 @@ import (
 	"drover/internal/config/settings"
 )
 
-// Config is what drover server is told. The keys of the file are the names of the flags.
+// Config holds the settings of drover server. The keys of the file are the names of the flags.
 type Config struct {
 	DataDir string `yaml:"data-dir"`
-	// HTTP and Fabric are what is listened on.
+	// HTTP and Fabric are the listen addresses.
 	HTTP   string `yaml:"http"`
 	Fabric string `yaml:"fabric"`
 	// Database is the URL of a PostgreSQL database, or the path of a SQLite file; empty: server/drover.db in the data
 	// directory.
 	Database string `yaml:"database"`
-	// NATS are the URLs of brokers that somebody else runs: then none is embedded, and Fabric is not listened on.
+	// NATS are the URLs of external brokers. If it is set, the server embeds no broker and does not listen on Fabric.
 	NATS []string `yaml:"nats"`
-	// Cluster is where the embedded brokers of other servers connect, Routes are those of others, host:port.
+	// Cluster is the address to which the embedded brokers of other servers connect, and Routes are the addresses of
+	// those brokers, host:port.
 	Cluster string   `yaml:"cluster"`
 	Routes  []string `yaml:"route"`
-	// Advertise is what agents connect to, host:port; empty: NATS, or what Fabric says, where that is one address.
+	// Advertise are the addresses to which agents connect, host:port. The default is NATS, or Fabric if that is a
+	// single address.
 	Advertise []string `yaml:"advertise"`
 	Proxies   `yaml:",inline"`
 	TLS       `yaml:",inline"`
@@ -37,36 +39,36 @@ type Config struct {
 	LogLevel       string   `yaml:"log-level"`
 
 	Bootstrap config.Bootstrap `yaml:"-"`
-	// Gateways are those of TrustedGateway, once Validate has returned.
+	// Gateways are the parsed TrustedGateway, once Validate has returned.
 	Gateways config.Prefixes `yaml:"-"`
 }
 
-// Proxies is where proxies connect.
+// Proxies holds the addresses for proxies.
 type Proxies struct {
-	// Listen is what is listened on for them; empty where there are none.
+	// Listen is the listen address for proxies; empty means none.
 	Listen string `yaml:"proxies"`
-	// AdvertiseProxies is what they connect to, host:port; empty: Listen, where that is one address, else the hosts of
-	// Advertise with its port.
+	// AdvertiseProxies are the addresses to which proxies connect, host:port. The default is Listen if that is a single
+	// address, else the hosts of Advertise with its port.
 	AdvertiseProxies []string `yaml:"advertise-proxies"`
 }
 
-// TLS is how the API speaks.
+// TLS holds the TLS settings of the API.
 type TLS struct {
-	// InsecureHTTP has it speak without TLS.
+	// InsecureHTTP serves the API without TLS.
 	InsecureHTTP bool `yaml:"insecure-http"`
-	// TLSCert and TLSKey are files of a certificate that somebody else has issued.
+	// TLSCert and TLSKey are the files of an external certificate.
 	TLSCert string `yaml:"tls-cert"`
 	TLSKey  string `yaml:"tls-key"`
 }
 
-// Default ports.
+// The default ports.
 const (
 	defaultHTTP    = "0.0.0.0:7350"
 	defaultFabric  = "0.0.0.0:7351"
 	defaultProxies = "0.0.0.0:7352"
 )
 
-// Default returns the settings of a server that is told nothing.
+// Default returns the default settings of a server.
 func Default() Config {
 	return Config{DataDir: config.DataDir(), HTTP: defaultHTTP, Fabric: defaultFabric, LogLevel: "info"}
 }
@@ -176,8 +178,8 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Database returns what is wrong with the name of a database. It does not quote a URL, in which a password may be
-// anywhere.
+// Database returns an error if the name of a database is invalid. The error does not quote a URL, which may hold a
+// password anywhere.
 func Database(name string) error {
 	scheme, _, isURL := strings.Cut(name, "://")
 	if !isURL {
@@ -201,13 +203,13 @@ const exampleDatabase = "postgres://drover@db.example.com:5432/drover?sslmode=ve
 func HasPassword(name string) bool {
 	u, err := url.Parse(name)
 	if err != nil {
-		return strings.Contains(name, "://") // it may
+		return strings.Contains(name, "://") // an invalid URL may hold a password
 	}
 	_, set := u.User.Password()
 	return set || u.Query().Has("password")
 }
 
-// Remarks are what is right as it stands, and is often not meant.
+// Remarks returns warnings about valid settings that are often unintended.
 func (c *Config) Remarks() []string {
 	if _, _, shared := strings.Cut(c.Database, "://"); !shared || len(c.NATS) > 0 || c.Cluster != "" &&
 		len(c.Routes) > 0 {
@@ -237,8 +239,8 @@ func (c *Config) checkCluster(fault func(string, ...any)) {
 	}
 }
 
-// wellFormed reports whether a URL is that of a broker. Without TLS the reports of agents would cross the network as
-// they are, and agents would not connect.
+// wellFormed reports whether a URL is valid for a broker. It must use TLS: otherwise the reports of agents would cross
+// the network unencrypted, and agents would not connect.
 func wellFormed(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "tls" || u.User != nil || u.Path != "" || u.RawQuery != "" {
@@ -282,13 +284,13 @@ func (c *Config) checkTLS(fault func(string, ...any)) {
 		if f, err := os.Open(path); err != nil {
 			fault("%s: %w", name, err)
 		} else {
-			_ = f.Close() // nothing was written
+			_ = f.Close() // the file was only read
 		}
 	}
 }
 
-// Names are the host names and addresses by which the server is reached: those it listens on, those it advertises, its
-// own name and loopback.
+// Names returns the host names and addresses of the server: the listen addresses, the advertised addresses, its own
+// name and loopback.
 func (c *Config) Names() []string {
 	return settings.Hosts(append([]string{c.HTTP, c.Fabric}, c.Advertise...)...)
 }

@@ -21,7 +21,7 @@ import (
 
 // Setting is one of the settings, with its flag.
 type Setting struct {
-	// Name is that of the flag and of the key in the file.
+	// Name is the name of the flag, and the key in the file.
 	Name string
 	Help string
 	// One of these is set.
@@ -30,7 +30,7 @@ type Setting struct {
 	Bool *bool
 }
 
-// variable is the name of its environment variable.
+// variable returns the name of its environment variable.
 func (s Setting) variable() string {
 	return "DROVER_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 }
@@ -47,14 +47,14 @@ func (s Setting) Take(other Setting) {
 	}
 }
 
-// ReadFile reads a YAML file over what is in the structure into. An unknown key is an error.
+// ReadFile reads a YAML file into the structure; missing keys keep their values. An unknown key is an error.
 func ReadFile(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("cannot read configuration: %w", err)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
-	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing
+	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) { // an empty file changes nothing
 		return fmt.Errorf("cannot read configuration %s: %s", path,
 			strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}
@@ -85,7 +85,7 @@ func ReadEnvironment(all []Setting) error {
 	return errors.Join(faults...)
 }
 
-// DataDir makes the data directory absolute, and returns what is wrong with it.
+// DataDir makes the data directory absolute, and returns an error if it is invalid.
 func DataDir(dir *string) error {
 	abs, err := filepath.Abs(*dir)
 	if err != nil || *dir == "" {
@@ -95,7 +95,7 @@ func DataDir(dir *string) error {
 	return nil
 }
 
-// LogLevel returns what is wrong with the name of a log level.
+// LogLevel returns an error if the name of a log level is invalid.
 func LogLevel(level string) error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, level) {
 		return fmt.Errorf("log-level %q: expected debug, info, warn or error", level)
@@ -103,7 +103,7 @@ func LogLevel(level string) error {
 	return nil
 }
 
-// Address returns the host of an address, or what is wrong with it when it is not host:port.
+// Address returns the host of an address, or an error if the address is not host:port.
 func Address(name, address, example string) (host string, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -115,7 +115,7 @@ func Address(name, address, example string) (host string, err error) {
 	return host, nil
 }
 
-// Advertised returns what is wrong with an address that others are told to connect to.
+// Advertised returns an error if an advertised address is invalid.
 func Advertised(name, address, example string) error {
 	host, err := Address(name, address, example)
 	switch {
@@ -130,14 +130,14 @@ func Advertised(name, address, example string) error {
 	}
 }
 
-// Everywhere reports whether a host stands for all addresses of the machine.
+// Everywhere reports whether a host means all addresses of the machine.
 func Everywhere(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-// Hosts returns the hosts of addresses without those that stand for all of the machine, the machine's own name and
-// those of loopback, each once.
+// Hosts returns the hosts of addresses without wildcard addresses, plus the machine's own name and the loopback names,
+// each once.
 func Hosts(addresses ...string) []string {
 	var names []string
 	add := func(name string) {

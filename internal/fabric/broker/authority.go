@@ -45,9 +45,9 @@ type authority struct {
 	agents    atomic.Pointer[signer]
 	proxies   signer
 
-	refreshing sync.Mutex // held from the reading of who is revoked until that is taken in
+	refreshing sync.Mutex // held from the read of the revoked keys until they are applied
 
-	mu      sync.Mutex      // of what follows, once the server runs
+	mu      sync.Mutex      // protects the next fields, once the server runs
 	revoked map[string]bool // by public key
 	// meanwhile holds the keys that were revoked or restored since a reload began, because the reload may miss them;
 	// nil without a reload.
@@ -125,7 +125,7 @@ func (a *authority) setAgentSigners(s Signers) {
 	a.agents.Store(&made)
 }
 
-// agentRights is the template that the broker fills in for each agent.
+// agentRights returns the template that the broker fills in for each agent.
 func agentRights(r Rights) jwt.UserPermissionLimits {
 	return jwt.UserPermissionLimits{
 		Permissions: jwt.Permissions{
@@ -141,8 +141,8 @@ func agentRights(r Rights) jwt.UserPermissionLimits {
 	}
 }
 
-// proxyRights is the template that the broker fills in for each proxy. A proxy carries the requests and the replies
-// of a whole area, and so may answer the servers at any time.
+// proxyRights returns the template that the broker fills in for each proxy. A proxy carries the requests and the
+// replies of a whole area, and so may answer the servers at any time.
 func proxyRights(r Rights) jwt.UserPermissionLimits {
 	inboxes := func(area string) string { return fabric.InboxPrefix(area, ">") }
 	return jwt.UserPermissionLimits{
@@ -254,7 +254,7 @@ func (a *authority) operatorToken(system string) (string, error) {
 }
 
 func (a *authority) accountToken() (string, error) {
-	// Tokens from before this moment are rejected, and clocks may step back.
+	// The broker rejects tokens from before this time, and clocks may step back.
 	forGood := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	claims := jwt.NewAccountClaims(a.accountID)
 	claims.Name = "fleet"

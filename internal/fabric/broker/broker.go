@@ -1,6 +1,6 @@
-// Package broker embeds a NATS server for the fabric: operator mode, one account, core NATS over TCP, nothing else.
-// It owns the server, its keys, the rights of its clients, and the relay by which a proxy joins another network to
-// it. It knows neither messages nor who may join. A program that only talks to a broker imports fabric instead and
+// Package broker embeds a NATS server for the fabric: operator mode, one account, core NATS over TCP, nothing else. It
+// owns the server, its keys, the rights of its clients, and the relay by which a proxy joins another network to it. It
+// knows neither messages nor the rules for joining. A program that only talks to a broker imports fabric instead and
 // links no server.
 package broker
 
@@ -36,8 +36,8 @@ type Config struct {
 	// TLS is the configuration of the listeners; nil is for loopback only. The TLS handshake comes before any other
 	// byte.
 	TLS *tls.Config
-	// Denied, unless it is nil, is called with a text for attempts to exceed rights or to use rejected credentials,
-	// for a few attempts a second at most. It must return quickly.
+	// Denied is called with a text for an attempt to exceed rights or to use rejected credentials, for a few attempts a
+	// second at most. It may be nil.
 	Denied func(text string)
 	// Revoked are the public keys of agents and proxies whose credentials are revoked.
 	Revoked []string
@@ -54,8 +54,8 @@ type Broker struct {
 	authority   *authority
 	srv         *server.Server
 	port        int
-	leafPort    int // 0 for none
-	clusterPort int // 0 for none
+	leafPort    int // 0 means none
+	clusterPort int // 0 means none
 	own         fabric.Identity
 }
 
@@ -103,7 +103,7 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.leafPort = opts.LeafNode.Port // the server has put a port that it chose there
+	b.leafPort = opts.LeafNode.Port // the server has stored the chosen port there
 	if addr := b.srv.ClusterAddr(); addr != nil {
 		b.clusterPort = addr.Port
 	}

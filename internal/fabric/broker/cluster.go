@@ -30,7 +30,7 @@ func (c *Cluster) options(opts *server.Options) error {
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
-	opts.ServerName = "drover-" + rand.Text() // no two may have the same
+	opts.ServerName = "drover-" + rand.Text() // server names must be unique
 	opts.Cluster.Name = "drover"
 	opts.Cluster.Host, opts.Cluster.Port = host, port
 	opts.Cluster.TLSConfig, opts.Cluster.TLSTimeout = c.TLS, tlsTimeout

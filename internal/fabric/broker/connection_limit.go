@@ -21,8 +21,8 @@ const (
 	listInterval  = time.Minute
 )
 
-// limitConnections closes connections of users with too many, until the server ends: each takes memory, and the place
-// of another client.
+// limitConnections closes connections of users with too many, until the server ends. Each connection takes memory, and
+// the place of another client.
 func limitConnections(srv *server.Server, log *slog.Logger) {
 	ended := make(chan struct{})
 	go func() {
@@ -52,7 +52,7 @@ func limitConnections(srv *server.Server, log *slog.Logger) {
 // whether it closed any.
 func closeExcess(srv *server.Server, log *slog.Logger) (left int, closed bool) {
 	list, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: srv.NumClients() + listGrowth})
-	if err != nil { // only of options
+	if err != nil { // only invalid options are an error
 		log.Error("cannot list connections", "error", err)
 		return 0, false
 	}
@@ -71,7 +71,7 @@ func closeExcess(srv *server.Server, log *slog.Logger) (left int, closed bool) {
 		log.Warn("closed connections: one user has too many", "user", user, "connections", len(conns),
 			"most", maxPerUser)
 		for _, conn := range conns[maxPerUser:] {
-			// It fails only if the connection has ended meanwhile.
+			// This fails only if the connection has ended meanwhile.
 			_ = srv.DisconnectClientByID(conn.Cid)
 		}
 		left -= len(conns) - maxPerUser

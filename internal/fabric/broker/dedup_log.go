@@ -10,11 +10,11 @@ import (
 
 const (
 	repeatAfter    = 10 * time.Minute
-	maxLoggedTexts = 256 // texts that are remembered; beyond that all are forgotten
+	maxLoggedTexts = 256 // remembered texts; beyond that all are forgotten
 )
 
-// dedupLog is a handler that logs the same text, apart from numbers, once in repeatAfter: a rejected relay retries for
-// ever.
+// dedupLog is a handler that logs the same text, apart from numbers, once in repeatAfter, because a rejected relay
+// retries forever.
 type dedupLog struct {
 	slog.Handler
 	told *loggedTexts
@@ -48,7 +48,7 @@ func (l dedupLog) WithGroup(name string) slog.Handler {
 	return dedupLog{l.Handler.WithGroup(name), l.told}
 }
 
-// textOf is the text of a record without its numbers: the numbers of connections differ each time.
+// textOf returns the text of a record without its numbers, because the numbers of connections differ each time.
 func textOf(record slog.Record) string {
 	text := record.Message
 	record.Attrs(func(a slog.Attr) bool {
@@ -63,7 +63,7 @@ func textOf(record slog.Record) string {
 	}, text)
 }
 
-// seenRecently reports whether a text was logged a short while ago, and remembers that it is logged now.
+// seenRecently reports whether a text was logged within repeatAfter. If not, it records that the text is logged now.
 func (t *loggedTexts) seenRecently(text string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

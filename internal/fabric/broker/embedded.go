@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	authTimeout   = 15 // seconds; a whole fleet comes back at once
+	authTimeout   = 15 // seconds; a whole fleet may reconnect at once
 	tlsTimeout    = 15 // seconds
 	pingInterval  = 20 * time.Second
 	maxPingsOut   = 2
 	writeDeadline = 10 * time.Second
-	closedKept    = 16 // ended connections remembered; nobody asks about them
+	closedKept    = 16 // number of remembered closed connections, which drover never reads
 	portFile      = "port"
-	settleTimeout = time.Minute // of what takes microseconds where the machine is not overloaded
+	settleTimeout = time.Minute // for steps that take microseconds unless the machine is overloaded
 	settleEvery   = time.Millisecond
 )
 
@@ -113,7 +113,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	log := &logBridge{log: e.log, denied: e.denied}
 	srv.SetLoggerV2(log, false, false, false)
 	clustered := opts.Cluster.Port != 0
-	srv.Start() // returns once clients and proxies are listened for, or once it has logged why they can't be
+	srv.Start() // returns once the client and proxy ports are open, or once it has logged the failure
 	chosen, err := settle(srv, clustered, log)
 	if err != nil {
 		shutdown(srv)
@@ -128,7 +128,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 // has failed: a server that is shut down earlier would keep the cluster port, and block the next attempt.
 func settle(srv *server.Server, clustered bool, log *logBridge) (port int, err error) {
 	addr, listens := srv.Addr().(*net.TCPAddr)
-	known := 0 // failures, of the listener for clients
+	known := 0 // number of known failures of the client listener
 	if !listens {
 		known = 1
 	}

@@ -22,8 +22,8 @@ const (
 	// changes.
 	pushEvery = time.Minute
 	pushTime  = 5 * time.Second
-	// nodePing is the interval at which such a broker pings its clients. If the machine of a server is gone, reports
-	// for that server are lost until the broker notices.
+	// nodePing is the interval at which an external broker pings its clients. If the machine of a server is gone,
+	// reports for that server are lost until the broker notices.
 	nodePing = 10 * time.Second
 )
 
@@ -45,7 +45,7 @@ type ExternalConfig struct {
 }
 
 // External is a fabric of external brokers with the configuration of ConfigureNode. They trust the same keys as an
-// embedded broker; messages tell them the revoked keys.
+// embedded broker; messages carry the revoked keys to them.
 type External struct {
 	cfg       ExternalConfig
 	authority *authority
@@ -169,7 +169,7 @@ func (x *External) tell() {
 	conn := x.conn
 	x.mu.Unlock()
 	if conn == nil {
-		return // Run begins with it
+		return // Run sends the account first
 	}
 	if err := x.push(context.Background(), conn); err != nil {
 		x.cfg.Log.Warn("cannot send the account to the brokers, retrying later", "error", err)

@@ -14,7 +14,8 @@ import (
 // and retry before any handshake ends. So a few handshakes run at a time, the next clients wait for a short while,
 // and the rest are rejected early. Rejected clients retry after a random time of some seconds.
 const (
-	// handshakesPerProcessor is the number of parallel handshakes: each waits for the network most of the time.
+	// handshakesPerProcessor is the number of parallel handshakes per processor: each waits for the network most of the
+	// time.
 	handshakesPerProcessor = 32
 	// maxSlotWait is the longest wait for a turn, well below a client's handshake timeout (fabric.Dial, 12 s). A wait
 	// costs far less than a reconnect, so many clients may wait. The bound limits their memory: about 20 kB each.
@@ -57,10 +58,10 @@ func (l *handshakeLimiter) limit(cfg *tls.Config) *tls.Config {
 			return nil, err
 		}
 		if conn, ok := hello.Conn.(*net.TCPConn); ok {
-			_ = conn.SetReadBuffer(readBuffer) // it would take more at a time, and no less would work
+			_ = conn.SetReadBuffer(readBuffer) // the default is larger; a smaller buffer does not work
 		}
 		if inner == nil {
-			return nil, nil //nolint:nilnil // the configuration at hand counts
+			return nil, nil //nolint:nilnil // nil keeps the current configuration
 		}
 		return inner(hello)
 	}

@@ -13,15 +13,15 @@ import (
 // warnings here. A client can cause any number of them, so their rate is bounded.
 type logBridge struct {
 	log *slog.Logger
-	// denied, unless it is nil, gets the lines about clients without the necessary rights.
+	// denied gets the lines about clients without the necessary rights; it may be nil.
 	denied func(text string)
 
 	mu      sync.Mutex
 	started bool
-	fatal   []string  // what was said before that
-	minute  time.Time // the one that denials and rest belong to
+	fatal   []string  // the errors logged before the start ended
+	minute  time.Time // the minute of denials and rest
 	denials budget
-	rest    budget // of lines: whoever is denied much does not hide what happens to others
+	rest    budget // lines of other kinds: many denials of one client must not hide these
 }
 
 // budget is the number of written and of dropped lines in a minute.
@@ -29,8 +29,8 @@ type budget struct{ spent, dropped int }
 
 const (
 	bridged     = "embedded nats server said"
-	maxWarnings = 60  // a minute, of denials and of the rest
-	maxLine     = 500 // bytes of a line: it quotes clients
+	maxWarnings = 60  // per minute, for denials and for the rest
+	maxLine     = 500 // bytes of a line, because it quotes clients
 )
 
 // Noticef, Debugf and Tracef forward a line for developers. Lines about slow clients are for operators, too.
@@ -96,7 +96,7 @@ func (b *logBridge) failures() int {
 	return len(b.fatal)
 }
 
-// begun notes that the server has started; it returns the logged reasons of a failed start, in order.
+// begun records that the server has started; it returns the logged reasons of a failed start, in order.
 func (b *logBridge) begun() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

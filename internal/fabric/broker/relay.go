@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	leafRetry       = time.Second // and up to as much again, at random
-	leafReports     = 600         // of so many failed attempts one is told of
+	leafRetry       = time.Second // plus a random time up to the same
+	leafReports     = 600         // one in leafReports failed attempts is logged
 	leafDialTimeout = 5 * time.Second
 	leafInfoTimeout = 5 * time.Second
 )
@@ -144,7 +144,7 @@ func (r *Relay) Rejoin() error {
 		return fmt.Errorf("cannot list connections to the server: %w", err)
 	}
 	for _, leaf := range list.Leafs {
-		// It fails only if the connection has ended meanwhile.
+		// This fails only if the connection has ended meanwhile.
 		_ = r.srv.DisconnectClientByID(leaf.ID)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"drover/internal/fabric"
 )
 
-// Messenger is what drover asks of a fabric.
+// Messenger is the interface of a fabric.
 type Messenger interface {
 	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
 	Serve(subject, queue string, workers int, fn fabric.Handler) (stop func(), err error)
@@ -26,7 +26,7 @@ type Ends struct {
 	ServerSubject, AgentSubject string
 }
 
-// patience bounds what takes no time in a fabric that works.
+// patience bounds operations that take no time in a working fabric.
 const patience = 20 * time.Second
 
 // Run holds a fabric to the contract. open returns a fresh pair; its clean-up is open's own affair.
@@ -87,7 +87,7 @@ func bothWays(t *testing.T, e Ends) {
 }
 
 func nobody(t *testing.T, e Ends) {
-	// Without the instant answer the request would wait for its context, and end with the context's error.
+	// Without the instant answer, the request would wait for its context and end with the context's error.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := e.Server.Request(ctx, e.AgentSubject, nil); !errors.Is(err, fabric.ErrNobody) {
@@ -131,7 +131,7 @@ func nilIsNoReply(t *testing.T, e Ends) {
 	})
 	go func() {
 		<-seen
-		ask(t, e.Server, e.AgentSubject, "after") // with one worker, a reply to the first would be here before this one
+		ask(t, e.Server, e.AgentSubject, "after") // with one worker, a reply to the first would arrive before this one
 		cancel()
 	}()
 	if reply, err := e.Server.Request(ctx, e.AgentSubject, []byte("first")); !errors.Is(err, context.Canceled) {
@@ -250,7 +250,7 @@ func stopWaits(t *testing.T, e Ends) {
 		stop()
 		close(stopped)
 	}()
-	// The stop has been taken when nobody listens any more; the handler still runs then.
+	// When the subject has no subscriber, the stop has begun; the handler still runs then.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
@@ -280,8 +280,8 @@ func stopDrains(t *testing.T, e Ends) {
 		<-release
 		return data
 	})
-	// A second listener tells that all are on their way, and the answer on another subject, which can't overtake them,
-	// that all have arrived.
+	// A second subscriber shows that all requests are on their way. The answer on another subject, which cannot
+	// overtake them, shows that all have arrived.
 	arrived := make(chan struct{}, requests)
 	serve(t, e.Agent, e.AgentSubject, "", 1, func(context.Context, string, []byte) []byte {
 		arrived <- struct{}{}

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	linkPending = 4096            // messages that wait for a worker; more are lost
-	linkGrace   = 3 * time.Second // that handlers have after a stop
+	linkPending = 4096            // messages that wait for a worker; the link drops more
+	linkGrace   = 3 * time.Second // for handlers after a stop
 )
 
-// Faults say what a Link does to messages. Each crossing, request and reply alike, is judged for itself. The zero value
-// is a fabric that works.
+// Faults describes what a Link does to messages. Each crossing, of a request or a reply, is decided on its own. The
+// zero value is a working fabric.
 type Faults struct {
 	// Drop and Duplicate are probabilities from 0 to 1. Of a reply the second copy is never seen.
 	Drop, Duplicate float64
@@ -26,8 +26,8 @@ type Faults struct {
 	Seed uint64
 }
 
-// Link is a fabric between any number of parties in one process, made of goroutines and timers only, so that it works
-// in a synctest bubble. It is a Messenger for all of them: there are no rights.
+// Link is a fabric between any number of parties in one process. It consists of goroutines and timers only, so it works
+// in a synctest bubble. It is a Messenger for all parties, without rights.
 type Link struct {
 	faults Faults
 
@@ -43,8 +43,8 @@ func NewLink(f Faults) *Link {
 	return &Link{faults: f, random: rand.New(rand.NewPCG(f.Seed, 0)), lost: make(chan struct{})}
 }
 
-// Cut ends the link: requests under way and new ones fail with fabric.ErrNotConnected, and what is crossing is lost.
-// Handlers that run go on.
+// Cut ends the link: open and new requests fail with fabric.ErrNotConnected, and messages on the way are lost. Running
+// handlers continue.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *Link) Request(ctx context.Context, subject string, data []byte) ([]byte
 		l.cross(lost, func() {
 			select {
 			case replies <- data:
-			default: // a reply is there already
+			default: // a reply has already arrived
 			}
 		})
 	}}
@@ -115,7 +115,7 @@ func (l *Link) Request(ctx context.Context, subject string, data []byte) ([]byte
 	}
 }
 
-// cross takes one message over: never, once or twice, now or later, and not at all once lost is closed.
+// cross delivers one message: never, once or twice, now or later. Once lost is closed, it delivers nothing.
 func (l *Link) cross(lost <-chan struct{}, arrive func()) {
 	l.mu.Lock()
 	var delays []time.Duration
@@ -148,11 +148,11 @@ func (l *Link) delay() time.Duration {
 	return time.Duration(l.random.Int64N(int64(l.faults.Delay)))
 }
 
-// receivers returns all that listen on the subject, but only one of each queue.
+// receivers returns all services on the subject, but only one of each queue.
 func (l *Link) receivers(subject string) []*linkService {
 	var all []*linkService
 	queues := make(map[string][]*linkService)
-	var names []string // a map's order would undo the seed
+	var names []string // the order of a map would make the seed useless
 	for _, s := range l.services {
 		switch {
 		case !matches(s.subject, subject):
@@ -172,7 +172,8 @@ func (l *Link) receivers(subject string) []*linkService {
 	return all
 }
 
-// matches reports whether a subject fits a pattern, in which * stands for one token and > for one or more at the end.
+// matches reports whether a subject matches a pattern, in which * stands for one token, and > for one or more tokens at
+// the end.
 func matches(pattern, subject string) bool {
 	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, token := range p {

@@ -15,7 +15,7 @@ type linkMessage struct {
 	reply   func(data []byte)
 }
 
-// linkService is one Serve: its messages wait in a channel, in the order of their arrival.
+// linkService is one Serve. Its messages wait in a channel, in the order of their arrival.
 type linkService struct {
 	subject, queue string
 	answer         fabric.Handler

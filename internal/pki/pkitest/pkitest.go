@@ -16,7 +16,7 @@ import (
 	"drover/internal/pki"
 )
 
-// Open opens a keeper. Where cfg does not say otherwise, it goes by the clock and logs nothing.
+// Open opens a keeper. By default it uses the given clock and logs nothing.
 func Open(t testing.TB, cfg pki.Config) *pki.Keeper {
 	t.Helper()
 	if cfg.Now == nil {
@@ -32,7 +32,7 @@ func Open(t testing.TB, cfg pki.Config) *pki.Keeper {
 	return k
 }
 
-// New makes an authority of its own for a server with the names.
+// New makes a new authority for a server with the names.
 func New(t testing.TB, names ...string) *pki.Keeper {
 	t.Helper()
 	return Open(t, pki.Config{Dir: t.TempDir(), Names: names})

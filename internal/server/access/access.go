@@ -23,7 +23,7 @@ const (
 	RenameAgents Operation = "rename-agents" // give a host another agent id
 )
 
-// Groups stand for several operations in a grant.
+// The groups: each represents several operations in a grant.
 const (
 	All     = "*"                          // every operation
 	Read    = string(process.GroupRead)    // operations that change nothing
@@ -41,7 +41,7 @@ func Operations() []Operation {
 	return slices.Concat(Members(Read), Members(Operate), Members(Setup), []Operation{RenameAgents})
 }
 
-// Groups lists the names that stand for several operations.
+// Groups lists the names that represent several operations.
 func Groups() []string { return []string{All, Read, Operate, Setup} }
 
 // Members returns the operations of a group; nil if there is no such group.
@@ -100,7 +100,7 @@ type Limits struct {
 // Validate reports the errors in the limits.
 func (l Limits) Validate() error {
 	switch {
-	case !(l.Rate >= 0 && l.Rate <= 1e6): // refuses NaN too
+	case !(l.Rate >= 0 && l.Rate <= 1e6): // rejects NaN too
 		return fmt.Errorf("rate is %v: expected 0 (no limit) to 1000000 calls a second", l.Rate)
 	case l.Burst < 0 || l.Burst > 1e6:
 		return fmt.Errorf("burst is %d: expected 0 to 1000000", l.Burst)

@@ -15,9 +15,10 @@ import (
 	"time"
 )
 
-// All rooms together are 160 MiB. A body is charged for what has arrived of it, so a claim alone takes nothing.
+// All budgets together are 160 MiB. A body counts with its received bytes, so a large Content-Length alone takes
+// nothing.
 const (
-	// MostKnown and MostStrange are the largest bodies of callers that have shown who they are in the head, and of
+	// MostKnown and MostStrange are the largest bodies of callers that are authenticated by their headers, and of
 	// others.
 	MostKnown   = 40 << 20
 	MostStrange = 24 << 20
@@ -25,30 +26,30 @@ const (
 	knownMemory    = MostKnown + piece
 	strangeMemory  = 40 << 20
 	parsedMemory   = 48 << 20
-	mostParsed     = parsedMemory / 2 // of one app: it holds its room until its answer has been read
+	mostParsed     = parsedMemory / 2 // of one app, which holds it until its answer has been read
 	mostPerAddress = MostStrange + piece
 	keptMemory     = 32 << 20
-	mostKept       = keptMemory / 2 // of one app: it holds its room until its answer has been read
-	// kept results take room in steps.
+	mostKept       = keptMemory / 2 // of one app, which holds it until its answer has been read
+	// Held results grow in steps.
 	keptStep = 256 << 10
 
-	// free is what a body has without asking for room.
+	// free is what a body gets without a budget.
 	free = 64 << 10
-	// A body is read in pieces, and each has so long to arrive.
+	// A body is read in pieces, and each piece must arrive within pieceTime.
 	piece     = 64 << 10
 	pieceTime = 5 * time.Second
-	// patience is how long a call waits for room.
+	// patience is how long a call waits for memory.
 	patience = 20 * time.Second
 )
 
-// What Body and Parse fail with besides the errors of reading.
+// The errors of Body and Parse, in addition to read errors.
 var (
 	ErrFull     = errors.New("too many large requests at the same time, try again later")
 	ErrTooLarge = errors.New("the body is too large")
 	ErrTooSlow  = fmt.Errorf("the body arrives too slowly: expected %d KB in %s", piece>>10, pieceTime)
 )
 
-// Limiter is what all calls share. It may be used from any goroutine.
+// Limiter bounds the memory of all calls. It is safe for concurrent use.
 type Limiter struct {
 	known, strange, parsed, kept *semaphore
 
@@ -58,7 +59,7 @@ type Limiter struct {
 	keepers   map[string]*callerShare
 }
 
-// callerShare is the room of an address of strangers, or of an app.
+// callerShare is the budget of the address of a stranger, or of an app.
 type callerShare struct {
 	memory *semaphore
 	users  int
@@ -74,9 +75,9 @@ func New() *Limiter {
 	}
 }
 
-// Body returns the whole body of a request; release gives its room back once nobody needs it any more, and is never
-// nil. known says that the caller has shown who it is. Body blocks while the rest arrives, for the time that the
-// connection has, and while there is no room, for patience.
+// Body returns the whole body of a request. release frees the memory when the body is no longer needed; it is never
+// nil. known means that the caller is authenticated. Body blocks while the rest arrives, within the deadline of the
+// connection, and while there is no memory, for patience.
 func (l *Limiter) Body(ctx context.Context, w http.ResponseWriter, req *http.Request,
 	known bool,
 ) (body []byte, release func(), err error) {
@@ -120,7 +121,7 @@ func (l *Limiter) Body(ctx context.Context, w http.ResponseWriter, req *http.Req
 	}
 }
 
-// first is how much a body gets before it asks for room.
+// first returns how much a body gets before it needs a budget.
 func first(claimed int64) int64 {
 	if claimed >= 0 && claimed < free {
 		return claimed + 1
@@ -128,7 +129,7 @@ func first(claimed int64) int64 {
 	return free + 1
 }
 
-// larger is how much a body gets next: twice as much, but no more than it will need.
+// larger returns the next size of a body's buffer: twice as much, but no more than it will need.
 func larger(now int, claimed, most int64) int64 {
 	size := min(2*int64(now), most+1)
 	if claimed > 0 {
@@ -142,13 +143,13 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// Parse waits until there is room for what a body of many values is parsed into, for patience at most. No app has all
-// the room.
+// Parse waits until there is memory for the parsed form of a body with many values, for patience at most. No app gets
+// all of the memory.
 func (l *Limiter) Parse(ctx context.Context, app string, body []byte) (release func(), err error) {
 	if len(body) <= free {
 		return func() {}, nil
 	}
-	// A value becomes an entry of some list, which takes more than its text; the number of entries is bounded.
+	// A value becomes an entry of a list, which takes more memory than its text; the number of entries is bounded.
 	size := min(2*int64(len(body))+perValue*int64(min(bytes.Count(body, []byte{','}), mostValues)), mostParsed)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -169,8 +170,8 @@ func (l *Limiter) Parse(ctx context.Context, app string, body []byte) (release f
 	}), nil
 }
 
-// Keep returns the room for results of an app that must not leave yet. Grow reports whether there is room for so many
-// bytes in all, and never waits; the first bytes need none. Release gives the room back, and may be called again.
+// Keep returns the budget for results of an app that cannot be sent yet. grow reports whether there is memory for so
+// many bytes in all, and never blocks; the first bytes need none. release frees the memory, and may be called again.
 func (l *Limiter) Keep(app string) (grow func(size int64) bool, release func()) {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -182,7 +183,7 @@ func (l *Limiter) Keep(app string) (grow func(size int64) bool, release func()) 
 	}, r.release
 }
 
-// shareOf returns the room of an address or an app, which is there until everybody who got it is done.
+// shareOf returns the budget of an address or an app, which exists until all its users are done.
 func (l *Limiter) shareOf(shares map[string]*callerShare, name string, size int64) (own *semaphore, done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +207,7 @@ const (
 	mostValues = 100_000
 )
 
-// reservation is a body that is arriving.
+// reservation is the memory of an arriving body.
 type reservation struct {
 	in   []*semaphore
 	has  int64
@@ -222,7 +223,7 @@ func (l *Limiter) newReservation(req *http.Request, known bool) *reservation {
 	return &reservation{in: []*semaphore{own, l.strange}, done: sync.OnceFunc(done)}
 }
 
-// grow takes room up to that size.
+// grow takes memory up to the given size.
 func (r *reservation) grow(ctx context.Context, size int64) error {
 	more := size - r.has
 	if more <= 0 {

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// semaphore is an amount of bytes that is shared; who comes first is served first.
+// semaphore is a shared number of bytes; waiters are served in order.
 type semaphore struct {
 	mu    sync.Mutex
 	free  int64
 	queue []*waiter
 }
 
-// waiter waits for room; in is closed when it has it.
+// waiter waits for memory; in is closed when it has the memory.
 type waiter struct {
 	size int64
 	in   chan struct{}
@@ -20,7 +20,7 @@ type waiter struct {
 
 func newSemaphore(size int64) *semaphore { return &semaphore{free: size} }
 
-// acquire takes room, and reports false when there was none before the context ended.
+// acquire takes memory. It returns false if there is none before the context ends.
 func (s *semaphore) acquire(ctx context.Context, size int64) bool {
 	g := &waiter{size: size, in: make(chan struct{})}
 	s.mu.Lock()
@@ -37,11 +37,11 @@ func (s *semaphore) acquire(ctx context.Context, size int64) bool {
 	for i, waiting := range s.queue {
 		if waiting == g {
 			s.queue = append(s.queue[:i], s.queue[i+1:]...)
-			s.wakeWaiters() // it may have stood in the way of smaller ones
+			s.wakeWaiters() // smaller requests may have waited behind this one
 			return false
 		}
 	}
-	return true // it was let in at the last moment
+	return true // it was admitted at the last moment
 }
 
 func (s *semaphore) release(size int64) {
@@ -51,7 +51,7 @@ func (s *semaphore) release(size int64) {
 	s.wakeWaiters()
 }
 
-// wakeWaiters lets in those that there is room for; the caller holds the lock.
+// wakeWaiters admits the waiters for which there is memory; the caller holds the lock.
 func (s *semaphore) wakeWaiters() {
 	for len(s.queue) > 0 && s.queue[0].size <= s.free {
 		s.free -= s.queue[0].size

@@ -19,7 +19,7 @@ type Event struct {
 	IP    string
 }
 
-// Message is one delivery: what GSE's event channel carries.
+// Message is one delivery, in the form of GSE's event channel.
 type Message struct {
 	DataID int64   `json:"data_id"`
 	Data   []Alarm `json:"data"`
@@ -32,13 +32,13 @@ type Alarm struct {
 	Timestamp int64     `json:"timestamp"`
 	Dimension Dimension `json:"dimension"`
 	Event     Content   `json:"event"`
-	// Count is how many events the entry stands for; 0 is one.
+	// Count is how many events the entry represents; 0 means one.
 	Count int `json:"count,omitempty"`
 	// ReportID is the alarm id of the process's spec (warn_report_policy.report_id).
 	ReportID int64 `json:"report_id,omitempty"`
 }
 
-// Dimension says which process an alarm is about. All values are strings on the wire.
+// Dimension identifies the process of an alarm. All values are strings on the wire.
 type Dimension struct {
 	Cloud string `json:"bk_target_cloud_id"`
 	IP    string `json:"bk_target_ip"`
@@ -51,14 +51,14 @@ type Dimension struct {
 // Content is the text of an alarm.
 type Content struct {
 	Content string `json:"content"`
-	// Cause is the id of the cause, where it is known.
+	// Cause is the id of the cause, if it is known.
 	Cause process.CauseID `json:"cause,omitempty"`
 }
 
 // dataID is the channel of process events in GSE.
 const dataID = 1100008
 
-// nameOf returns the name that receivers know an event's kind by; empty for one that is no alarm. The first five are
+// nameOf returns the receivers' name of an event's kind; empty if the kind is not an alarm. The first five names are
 // GSE's, the others are drover's own.
 func nameOf(kind process.EventKind) string {
 	switch kind {
@@ -93,7 +93,7 @@ func Kinds() []process.EventKind {
 	return slices.DeleteFunc(process.EventKinds(), func(kind process.EventKind) bool { return nameOf(kind) == "" })
 }
 
-// Of returns the alarm that an event is; ok is false for one that is none.
+// Of returns the alarm of an event; ok is false if the event is not an alarm.
 func Of(e Event) (a Alarm, ok bool) {
 	name := nameOf(e.Kind)
 	if name == "" {
@@ -109,7 +109,7 @@ func Of(e Event) (a Alarm, ok bool) {
 	}, true
 }
 
-// content is the text of an alarm. What GSE says of a relaunch is said in its words.
+// content returns the text of an alarm. For a relaunch it uses GSE's words.
 func content(e Event) string {
 	name, why := e.Process.Name, e.Cause.Text
 	switch e.Kind {
@@ -133,11 +133,11 @@ func with(text, why string) string {
 	return text + ": " + why
 }
 
-// maxEntries is how many entries a message has at most.
+// maxEntries is the largest number of entries of a message.
 const maxEntries = 50
 
-// Fold makes one message of alarms, oldest first. Those of one process and name become one entry, the latest, that
-// counts them; where that leaves more than 50 entries, those of one name and namespace become one that is about no
+// Fold makes one message of alarms, oldest first. Alarms of the same process and name become one entry, the latest,
+// with a count. If more than 50 entries are left, the alarms of the same name and namespace become one entry without a
 // process.
 func Fold(alarms []Alarm) Message {
 	entries := merge(alarms, func(a Alarm) any { return [3]string{a.Name, a.Target, a.Dimension.Index} },
@@ -148,7 +148,7 @@ func Fold(alarms []Alarm) Message {
 	return Message{DataID: dataID, Data: entries}
 }
 
-// storm is the entry that stands for alarms of many processes; last is the latest of them.
+// storm returns the entry for alarms of many processes; last is the latest of them.
 func storm(last Alarm, processes int) Alarm {
 	if processes == 1 {
 		return last
@@ -161,7 +161,7 @@ func storm(last Alarm, processes int) Alarm {
 	return last
 }
 
-// merge makes one entry of all that have the same key, in the order of their last ones.
+// merge makes one entry of all alarms with the same key, in the order of their last alarms.
 func merge(alarms []Alarm, key func(Alarm) any, entry func(last Alarm, of int) Alarm) []Alarm {
 	type heap struct {
 		last      Alarm
@@ -194,7 +194,7 @@ func merge(alarms []Alarm, key func(Alarm) any, entry func(last Alarm, of int) A
 	return list
 }
 
-// Encode returns the message as it is delivered.
+// Encode returns the message in the form of a delivery.
 func (m Message) Encode() ([]byte, error) {
 	data, err := json.Marshal(m)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"drover/internal/wildcard"
 )
 
-// nameOf is what an agent is called: its stable id, or cloud:ip.
+// nameOf returns the name of an agent: its stable id, or cloud:ip.
 func nameOf(a store.Agent) string {
 	if a.ID != "" {
 		return a.ID
@@ -35,8 +35,8 @@ func (h *Handler) viewHost(a store.Agent) v1.Host {
 	return v
 }
 
-// listAgents lists the hosts that the caller may read about. Presence changes too often to be stored, so the list is
-// made here.
+// listAgents lists the hosts that the caller may read. It builds the list in memory, because presence changes too often
+// to be stored.
 func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	p := &c.params
 	hosts, state, limit := p.list("host"), p.choice("state", v1.HostOnline, v1.HostAway), p.limit()
@@ -89,14 +89,14 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 	return v
 }
 
-// anyMatches reports whether an agent is of one of the patterns; without any, it is.
+// anyMatches reports whether an agent matches one of the patterns; without patterns, every agent does.
 func anyMatches(patterns []string, a store.Agent) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		return wildcard.Match(p, addressOf(a)) || a.ID != "" && wildcard.Match(p, a.ID)
 	})
 }
 
-// agentsNamed returns the keys of the agents that are of one of the patterns; nil when there are no patterns.
+// agentsNamed returns the keys of the agents that match one of the patterns; nil if there are no patterns.
 func (h *Handler) agentsNamed(patterns []string) []string {
 	if len(patterns) == 0 {
 		return nil
@@ -122,7 +122,7 @@ func (h *Handler) agentsNamed(patterns []string) []string {
 	return keys
 }
 
-// removeAgent takes a host out, by its key or any of its names. What runs there goes on.
+// removeAgent removes a host, by its key or any of its names. The processes on the host continue.
 func (h *Handler) removeAgent(ctx context.Context, c *call) (reply, error) {
 	id := c.subject("id")
 	if err := c.params.done(); err != nil {

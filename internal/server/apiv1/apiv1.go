@@ -1,7 +1,7 @@
-// Package apiv1 is drover's own API below /api/v1, as JSON with cursor paging and with RFC 9457 problems that name
-// the field. Its resources are processes, agents and how they join, operations, events, apps, users, webhooks and
-// audit records. It owns the outside view of these resources and who may see them. The gate identifies a caller, the
-// engine runs operations, and the store keeps the state.
+// Package apiv1 is drover's own API below /api/v1, as JSON with cursor paging and with RFC 9457 problems that name the
+// field. Its resources are processes, agents and how they join, operations, events, apps, users, webhooks and audit
+// records. It owns the external form of these resources and their visibility. The gate identifies a caller, the engine
+// runs operations, and the store keeps the state.
 package apiv1
 
 import (
@@ -22,19 +22,19 @@ import (
 // Owns reports whether a path is one of this API.
 func Owns(path string) bool { return path == v1.Prefix || strings.HasPrefix(path, v1.Prefix+"/") }
 
-// Arrivals tells of new events: ListenEvents returns a channel that receives when events have arrived.
+// Arrivals reports new events: ListenEvents returns a channel that receives when events have arrived.
 type Arrivals interface {
 	ListenEvents() (woken <-chan struct{}, stop func())
 }
 
 // Directory knows the agents.
 type Directory interface {
-	// After returns the agents that come after a place, in order.
+	// After returns the agents after a place, in order.
 	After(p fleet.Place) iter.Seq[store.Agent]
 	LookupID(id string) (store.Agent, bool)
 	ByKey(key string) (store.Agent, bool)
 	Presence(key string, now time.Time) fleet.Presence
-	// Remarked says what keeps an agent from being of use, Rival whether a second host uses its key.
+	// Remarked returns the problem that makes an agent unusable. Rival reports whether a second host uses its key.
 	Remarked(key string) string
 	Rival(key string, now time.Time) (fleet.Rival, bool)
 }
@@ -44,16 +44,16 @@ type History interface {
 	ListAudit(ctx context.Context, filter store.AuditFilter) ([]store.AuditRow, error)
 }
 
-// Accounts are those who call.
+// Accounts holds the callers of the API.
 type Accounts struct {
 	Apps   store.Apps
 	Users  store.Users
 	Tokens store.Tokens
-	// Secrets hashes those of apps, as the gate does.
+	// Secrets hashes the secrets of apps, as the gate does.
 	Secrets access.Secrets
 }
 
-// Config is what the API stands on. All but Now and CursorSecret is required.
+// Config holds the parts and settings of the API. All fields except Now and CursorSecret are required.
 type Config struct {
 	edge.Config
 	Arrivals  Arrivals
@@ -64,8 +64,8 @@ type Config struct {
 	Webhooks Webhooks
 	Joining  Joining
 	Keys     Keys
-	// CursorSecret is what the cursors of pages are sealed with, and the same for all servers of a fleet; nil is one of
-	// this handler's own.
+	// CursorSecret seals the cursors of pages; all servers of a fleet have the same. If it is nil, the handler creates
+	// its own.
 	CursorSecret []byte
 	History      History
 	Fullness     store.Fullness
@@ -78,8 +78,8 @@ type Handler struct {
 	cursors *cursors
 	streams streamSlots
 	heavy   streamSlots
-	// stopping ends the calls that only wait for something to happen.
-	stopping context.Context //nolint:containedctx // it is the life of the handler, not of a call
+	// stopping ends the calls that only wait.
+	stopping context.Context //nolint:containedctx // it is the lifetime of the handler, not of a call
 	stop     context.CancelFunc
 }
 
@@ -100,7 +100,7 @@ func New(c Config) *Handler {
 	return h
 }
 
-// Stop has long polls answered at once, so that a server that shuts down need not wait for them.
+// Stop answers long polls at once, so that a server that shuts down need not wait for them.
 func (h *Handler) Stop() { h.stop() }
 
 // ServeHTTP implements http.Handler.
@@ -109,13 +109,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.Serv
 // operatorKey is the context key of the operator.
 type operatorKey struct{}
 
-// WithOperator marks the calls of a connection as those of an operator of this machine, whom the kernel has vouched
-// for. They pass by the gate.
+// WithOperator marks the calls of a connection as calls of an operator of this machine, whom the kernel has
+// authenticated. They bypass the gate.
 func WithOperator(ctx context.Context, who access.Principal) context.Context {
 	return context.WithValue(ctx, operatorKey{}, who)
 }
 
-// supported are the operations that can be asked for; a query is none, as the list of processes answers it.
+// supported returns the operations that a caller can submit. Query is not one, because the list of processes answers
+// it.
 func supported() (list []string) {
 	for _, row := range process.Ops() {
 		if row.OwnAPI {

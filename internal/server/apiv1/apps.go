@@ -37,7 +37,7 @@ func viewApp(a store.App) v1.App {
 	return v
 }
 
-// appChange returns the function that carries a change over to an app. The change must be valid.
+// appChange returns the function that applies a change to an app. The change must be valid.
 func appChange(r *v1.AppChange) (change func(*store.App), err error) {
 	var grants *[]access.Grant
 	if r.Grants != nil {
@@ -74,7 +74,7 @@ func set[T any](field *T, value *T) {
 	}
 }
 
-// checkName refuses a name that could not be typed or shown.
+// checkName rejects a name that cannot be typed or shown.
 func checkName(field, name string, longest int) error {
 	switch {
 	case name == "":
@@ -88,7 +88,7 @@ func checkName(field, name string, longest int) error {
 	return nil
 }
 
-// createApp makes an app and its first secret, which is shown this once.
+// createApp creates an app and its first secret. Only this reply shows the secret.
 func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 	var req v1.AppChange
 	if err := c.decode(ctx, &req); err != nil {
@@ -114,13 +114,13 @@ func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusCreated, body: v, location: "/apps/" + url.PathEscape(a.Code)}, nil
 }
 
-// newSecret makes a secret: the text to be shown, and what is kept.
+// newSecret creates a secret: the text to show, and the record to store.
 func (h *Handler) newSecret() (string, store.Secret) {
 	secret := access.NewSecret()
 	return secret, store.Secret{ID: newID(), Hash: h.Secrets.Hash(secret), Created: h.Now()}
 }
 
-// newID tells secrets and tokens apart.
+// newID returns an id for a secret or token.
 func newID() string { return strings.ToLower(rand.Text()[:8]) }
 
 func (h *Handler) listApps(ctx context.Context, c *call) (reply, error) {
@@ -148,7 +148,7 @@ func (h *Handler) getApp(ctx context.Context, c *call) (reply, error) {
 	return ok(viewApp(a))
 }
 
-// changeApp changes what is given.
+// changeApp changes the given fields.
 func (h *Handler) changeApp(ctx context.Context, c *call) (reply, error) {
 	code := c.subject("code")
 	var req v1.AppChange
@@ -174,10 +174,10 @@ func (h *Handler) changeApp(ctx context.Context, c *call) (reply, error) {
 	return ok(viewApp(a))
 }
 
-// maxKeep is how long an old secret may count on beside the new one.
+// maxKeep is how long an old secret may stay valid beside the new one.
 const maxKeep = 90 * 24 * time.Hour
 
-// createSecret gives an app another secret, which is shown this once.
+// createSecret gives an app another secret. Only this reply shows it.
 func (h *Handler) createSecret(ctx context.Context, c *call) (reply, error) {
 	code := c.subject("code")
 	var req v1.SecretRequest
@@ -202,7 +202,7 @@ func (h *Handler) createSecret(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusCreated, body: v, location: "/apps/" + url.PathEscape(code)}, nil
 }
 
-// remaining is what counts on beside a new secret: the newest one that is valid, and for no longer than keep.
+// remaining returns the secrets that stay valid beside a new one: the newest valid secret, for no longer than keep.
 func remaining(secrets []store.Secret, now time.Time, keep time.Duration) []store.Secret {
 	if keep == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// listAudit lists the record of calls, newest first.
+// listAudit lists the audit log, newest first.
 func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.AuditFilter{

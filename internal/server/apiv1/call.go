@@ -26,10 +26,11 @@ const (
 	maxWait = 60 * time.Second
 )
 
-// hungUp is what the record says of a call whose caller did not wait for the answer, as many web servers do.
+// hungUp is the status in the audit log of a call whose caller closed the connection before the answer. Many web
+// servers use 499.
 const hungUp = 499
 
-// call is one request on its way through the API.
+// call is one request.
 type call struct {
 	*edge.Call
 	w      http.ResponseWriter
@@ -38,26 +39,26 @@ type call struct {
 	edge   *edge.Config
 }
 
-// reply is what a call is answered with.
+// reply is the answer to a call.
 type reply struct {
 	status int
 	body   any // nil: no body
-	// location is the path of what was made, below v1.Prefix.
+	// location is the path of the created resource, below v1.Prefix.
 	location string
-	// written says that the endpoint has written it.
+	// written is set if the endpoint has written the reply itself.
 	written bool
-	// weight is about how large it is, in bytes, where that may be much.
+	// weight is the approximate size of a large body, in bytes.
 	weight int
 }
 
-// heavy is from what weight on a reply is one of those of which an app has mostHeavy at a time: it is in memory until
-// it has been read.
+// heavy is the weight from which a reply is heavy. An app may have mostHeavy heavy replies at a time, because each
+// stays in memory until the caller has read it.
 const (
 	heavy     = 1 << 20
 	mostHeavy = 8
 )
 
-// endpoint answers one call: with a reply, or with why it is refused.
+// endpoint answers one call with a reply, or with the reason to reject it.
 type endpoint func(ctx context.Context, c *call) (reply, error)
 
 func ok(body any) (reply, error) { return reply{status: http.StatusOK, body: body}, nil }
@@ -101,7 +102,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 	}
 }
 
-// answer finds out who calls and runs the endpoint.
+// answer identifies the caller and runs the endpoint.
 func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
 	if r.need == noApp {
 		return r.serve(ctx, c)
@@ -134,7 +135,7 @@ func (h *Handler) record(ctx context.Context, c *call, err error) {
 	h.Record(ctx, c.Call, end)
 }
 
-// noSuchPath answers what is in no row of the table, and a path of the table with another method.
+// noSuchPath answers a path that is not in the table, and a path of the table with another method.
 func (h *Handler) noSuchPath(_ context.Context, c *call) (reply, error) {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
@@ -152,16 +153,16 @@ func (h *Handler) noSuchPath(_ context.Context, c *call) (reply, error) {
 	return reply{}, problemf(http.StatusNotFound, "there is no %.200s", c.r.URL.Path)
 }
 
-// subject returns what a part of the path names, and has the record name it.
+// subject returns a variable part of the path, and makes it the target in the audit log.
 func (c *call) subject(part string) string {
 	name := c.r.PathValue(part)
 	c.Audit.Target = edge.Clip(name)
 	return name
 }
 
-// body reads the body, and waits for room for what it is parsed into.
+// body reads the body, and waits until the memory for its parsed form is available.
 func (c *call) body(ctx context.Context) ([]byte, error) {
-	if !c.Principal.Admin && len(c.Principal.Grants) == 0 { // before anything is read of what it asks for
+	if !c.Principal.Admin && len(c.Principal.Grants) == 0 { // before it reads any input
 		return nil, problemf(http.StatusForbidden, "app %q has no rights: grant rights with 'drover app grant'",
 			c.Principal.App)
 	}
@@ -186,8 +187,8 @@ func (c *call) body(ctx context.Context) ([]byte, error) {
 	return nil, decodeProblem(err)
 }
 
-// decode reads the body of a call without parameters into v. An unknown field is refused: it may be one that was
-// misspelt; and so is one that is there twice.
+// decode reads the body of a call without parameters into v. It rejects an unknown field, which may be misspelt, and a
+// repeated field.
 func (c *call) decode(ctx context.Context, v any) error {
 	if err := c.params.done(); err != nil {
 		return err
@@ -207,7 +208,7 @@ func (c *call) decode(ctx context.Context, v any) error {
 	return exact(text, reflect.TypeOf(v))
 }
 
-// app is whose tasks the caller may see: its own, and every one's where it is an administrator.
+// app returns the app whose tasks the caller may see: its own, or every app (empty) for an administrator.
 func (c *call) app() string {
 	if c.Principal.Admin {
 		return ""
@@ -215,14 +216,14 @@ func (c *call) app() string {
 	return c.Principal.App
 }
 
-// plain reports whether a text is of ASCII letters, digits and the given marks only.
+// plain reports whether a text has only ASCII letters, digits and the given marks.
 func plain(text, marks string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool {
 		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(marks, c)
 	})
 }
 
-// credentials is the value of X-Bkapi-Authorization, the header that the compatible calls take too.
+// credentials is the value of X-Bkapi-Authorization, the header that the compatible calls accept too.
 type credentials struct {
 	AppCode   string `json:"bk_app_code"`
 	AppSecret string `json:"bk_app_secret"`
@@ -230,7 +231,7 @@ type credentials struct {
 	Token     string `json:"bk_token"`
 }
 
-// admit finds out who calls, and enters it into the call. Leave is called when the call has ended.
+// admit identifies the caller and stores it in the call. The caller of admit must call leave at the end of the call.
 func (h *Handler) admit(ctx context.Context, c *call) (leave func(), err error) {
 	if err := h.identify(ctx, c); err != nil {
 		return nil, err
@@ -249,7 +250,7 @@ func (h *Handler) admit(ctx context.Context, c *call) (leave func(), err error) 
 	}
 }
 
-// identify finds out who calls by the credentials of the call, and enters the caller into the call.
+// identify authenticates the caller by the credentials of the call, and stores the caller in the call.
 func (h *Handler) identify(ctx context.Context, c *call) error {
 	if operator, ok := ctx.Value(operatorKey{}).(access.Principal); ok {
 		c.Principal, c.Audit.App, c.Audit.User = operator, operator.App, operator.User
@@ -279,14 +280,14 @@ func (h *Handler) identify(ctx context.Context, c *call) error {
 	return problemf(http.StatusUnauthorized, "%s", denial(refusal.Reason))
 }
 
-// busy says that an app asks for more than its limits, and when to come back, in seconds.
+// busy is the problem of an app that exceeds its limits, with the time to retry in seconds.
 func busy(reason string, after int) error {
 	p := problemf(http.StatusTooManyRequests, "%s", reason)
 	p.retryAfter = max(after, 1)
 	return p
 }
 
-// denial says why a caller is not let in. A wrong secret is answered like an unknown app.
+// denial returns the reason for a rejected authentication. A wrong secret has the same answer as an unknown app.
 func denial(r gate.Reason) string {
 	switch r {
 	case gate.NoAppCode:

@@ -16,11 +16,11 @@ import (
 	"drover/internal/wildcard"
 )
 
-// lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Hosts may tell of later
-// ones.
+// lastMoment is the last time that JSON can represent, in Unix seconds: the end of the year 9999. Hosts may report
+// later times.
 const lastMoment = 253402300799
 
-// instant returns Unix milliseconds as a time; 0 is never, and so is what cannot be written.
+// instant returns Unix milliseconds as a time; nil if the value is not positive or is after lastMoment.
 func instant(milliseconds int64) *time.Time {
 	if milliseconds <= 0 || milliseconds > lastMoment*1000 {
 		return nil
@@ -30,7 +30,7 @@ func instant(milliseconds int64) *time.Time {
 }
 
 func (h *Handler) viewEvent(s *store.StoredEvent, host v1.Host) v1.Event {
-	host.LastSeen = nil // an event stays as it was
+	host.LastSeen = nil // an event does not change later
 	e := &s.Event
 	v := v1.Event{
 		Cursor: s.Cursor, At: time.UnixMilli(min(e.At, lastMoment*1000)).UTC(), ReceivedAt: s.Received, Host: host,
@@ -67,11 +67,11 @@ func viewExit(x *process.Exit) *v1.Exit {
 	return &v1.Exit{Known: x.Known, Code: x.Code, Signal: x.Signal, Core: x.Core, OOM: x.OOM, At: instant(x.At)}
 }
 
-// searchTime is how long a call looks for the events that match before it hands out what it has.
+// searchTime is how long a call searches for matching events before it returns the events it has.
 const searchTime = 500 * time.Millisecond
 
-// listEvents lists what has happened, the latest first. A page may be shorter than its limit, and still not the last,
-// where few events match or the caller may not see all.
+// listEvents lists events, the latest first. If few events match or the caller may not see all, a page may be shorter
+// than its limit and still not the last.
 func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f, hosts := p.events()
@@ -115,7 +115,7 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusOK, body: body, weight: weight}, nil
 }
 
-// eventWeight is about how much an event takes on a page, in bytes.
+// eventWeight returns the approximate size of an event on a page, in bytes.
 func eventWeight(v *v1.Event) int {
 	n := len(v.Output)
 	if v.Cause != nil {
@@ -127,7 +127,7 @@ func eventWeight(v *v1.Event) int {
 	return n
 }
 
-// events reads the parameters that choose events, but for their end: hosts are as the caller names them.
+// events reads the parameters that select events, except their end. hosts are the names that the caller gave.
 func (p *params) events() (f store.EventFilter, hosts []string) {
 	f = store.EventFilter{Namespaces: p.list("namespace"), Name: p.text("name"), From: p.time("since")}
 	kinds := process.EventKinds()
@@ -140,8 +140,7 @@ func (p *params) events() (f store.EventFilter, hosts []string) {
 	return f, p.list("host")
 }
 
-// eventReader shows events to a caller, as far as it may see them. What the caller may do is found out once for each
-// namespace.
+// eventReader shows a caller the events that it may see. It looks up the caller's rights once for each namespace.
 type eventReader struct {
 	h     *Handler
 	who   *access.Principal
@@ -159,8 +158,8 @@ func (r *eventReader) views(events []store.StoredEvent) []v1.Event {
 	return views
 }
 
-// within are the namespaces that the caller may see something of, for a filter that names others: what is hidden is
-// then not even read. It is nil where there are none others.
+// within returns the namespaces of which the caller may see something, so that the store does not even read hidden
+// rows. It is nil if the filter names exactly one namespace.
 func (r *eventReader) within(named ...string) []string {
 	if len(named) == 1 && named[0] != "" && !wildcard.IsPattern(named[0]) {
 		return nil
@@ -168,7 +167,7 @@ func (r *eventReader) within(named ...string) []string {
 	return r.who.Namespaces(access.OperationOf(process.Query))
 }
 
-// eventsWithin is within for events, some of which are about a host and in no namespace.
+// eventsWithin is within for events, because some events are about a host and have no namespace.
 func (r *eventReader) eventsWithin(named []string) []string {
 	patterns := r.within(named...)
 	if patterns != nil && !r.who.OnHosts(access.ReadAgents).Nowhere() {
@@ -177,7 +176,7 @@ func (r *eventReader) eventsWithin(named []string) []string {
 	return patterns
 }
 
-// at is where the caller may read of a process. An event of no process is about the host.
+// at returns the hosts on which the caller may read a process. An event without a process is about the host.
 func (r *eventReader) at(id process.ID) access.Reach {
 	if id == (process.ID{}) {
 		return r.who.OnHosts(access.ReadAgents)

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// exact refuses, in JSON that could be read into a value of a type, a field that is only spelt like one of the type,
-// and one that is there twice: encoding/json takes the first for the field and mixes the second, so that others who
-// look at the call would see another one.
+// exact rejects repeated fields in JSON for a type, and fields that differ from a field of the type only in case.
+// encoding/json would merge a repeated field and accept the other case. Other readers of the call would then see a
+// different request.
 func exact(text []byte, t reflect.Type) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return exactValue(d, t, "")
 }
 
-// exactValue reads one value; a nil type is the caller's own JSON, in which all may be as it is.
+// exactValue reads one value; a nil type is the caller's own JSON, in which everything is allowed.
 func exactValue(d *json.Decoder, t reflect.Type, path string) error {
 	token, err := d.Token()
 	if err != nil {
@@ -47,7 +47,7 @@ func exactValue(d *json.Decoder, t reflect.Type, path string) error {
 		return nil
 	}
 	if err == nil {
-		_, err = d.Token() // the bracket, since the text was read before
+		_, err = d.Token() // the bracket; the text was parsed before
 	}
 	return err
 }
@@ -63,7 +63,7 @@ func exactObject(d *json.Decoder, t reflect.Type, path string) error {
 		if err != nil {
 			return decodeProblem(err)
 		}
-		name, _ := token.(string) // nothing else can be one
+		name, _ := token.(string) // a name is always a string
 		at := strings.TrimPrefix(path+"."+name, ".")
 		value, known := fields[name]
 		switch {

@@ -19,11 +19,11 @@ import (
 	"drover/internal/server/store"
 )
 
-// Joining is how hosts join and leave. Enroller is nil where none may: in drover dev.
+// Joining lets hosts join and leave. Enroller is nil if no host may join: in drover dev.
 type Joining struct {
 	Store    JoinTokens
 	Enroller Enroller
-	// Proxies is nil where Enroller is.
+	// Proxies is nil if Enroller is nil.
 	Proxies Proxies
 }
 
@@ -100,7 +100,7 @@ func checkJoinToken(r *v1.JoinTokenRequest) error {
 	return nil
 }
 
-// checkLabel refuses a label that could not stand in a list as key=value.
+// checkLabel rejects a label that cannot appear in a list as key=value.
 func checkLabel(key, value string) error {
 	if key == "" || len(key) > maxLabelKey || !plain(key, "-_./") {
 		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", edge.Clip(key),
@@ -115,12 +115,12 @@ func checkLabel(key, value string) error {
 	return nil
 }
 
-// noEnroller says that hosts do not join this server.
+// noEnroller is the problem of a server that hosts cannot join.
 func noEnroller() error {
 	return problemf(http.StatusConflict, "this is drover dev, which other hosts cannot join: run 'drover server'")
 }
 
-// createJoinToken makes a token that hosts can join with. It is shown this once.
+// createJoinToken creates a token with which hosts can join. Only this reply shows it.
 func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 	var req v1.JoinTokenRequest
 	if err := c.decode(ctx, &req); err != nil {
@@ -186,7 +186,7 @@ func (h *Handler) revokeJoinToken(ctx context.Context, c *call) (reply, error) {
 // maxJoin is the largest request to join.
 const maxJoin = 16 << 10
 
-// join lets a host in that shows a token. It is the one call without an app: the token is all the right that there is.
+// join admits a host that has a token. It is the only call without an app: the token is the only proof.
 func (h *Handler) join(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
@@ -220,10 +220,10 @@ func (h *Handler) join(ctx context.Context, c *call) (reply, error) {
 	return ok(enrolment)
 }
 
-// relayKey is the context key of the proxy that passes a call on.
+// relayKey is the context key of the proxy that forwards a call.
 type relayKey struct{}
 
-// WithRelay marks a call as one that a proxy passes on, whom the fabric has vouched for.
+// WithRelay marks a call that a proxy forwards. The fabric has authenticated the proxy.
 func WithRelay(ctx context.Context, by enrol.Relay) context.Context {
 	return context.WithValue(ctx, relayKey{}, by)
 }

@@ -13,10 +13,10 @@ import (
 	"drover/internal/server/keyring"
 )
 
-// Keys are those by which agents trust the server, and how many agents go by the present ones.
+// Keys holds the keys by which agents trust the server, and the number of agents that trust the current ones.
 type Keys struct {
 	Ring Ring
-	// Reached counts the agents that are online, and those of them that have taken what the ring says.
+	// Reached returns the number of agents that are online, and how many of them trust the latest keys of the ring.
 	Reached func() (online, reached int)
 	// Without returns the names of the other servers that do not hold a key.
 	Without func(ctx context.Context, key string) ([]string, error)
@@ -31,7 +31,7 @@ type Ring interface {
 	Retire(ctx context.Context, kind keyring.Kind, id string) (keyring.State, error)
 }
 
-// Bounds of how long a former key is kept.
+// The bounds of the time for which a former key is kept.
 const (
 	leastKeep = time.Minute
 	mostKeep  = 10 * 366 * 24 * time.Hour
@@ -58,7 +58,7 @@ func (h *Handler) listKeys(_ context.Context, c *call) (reply, error) {
 	return ok(h.viewKeys(h.Keys.Ring.State()))
 }
 
-// rotateKeys goes one step further: it makes the next key known to agents, or takes it into use.
+// rotateKeys advances a key rotation by one step: it announces the next key to agents, or starts to use it.
 func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 	kind := keyring.Kind(c.subject("kind"))
 	if err := c.params.done(); err != nil {
@@ -88,7 +88,7 @@ func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 	return ok(h.viewKeys(s))
 }
 
-// advanceKeys takes the next key into use, once the agents that are there know it.
+// advanceKeys starts to use the next key when the online agents know it.
 func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.Duration,
 	force bool,
 ) (keyring.State, error) {
@@ -115,7 +115,7 @@ func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.
 	return h.Keys.Ring.Advance(ctx, kind, keep)
 }
 
-// dropKey gives up a next key, or drops a former one.
+// dropKey discards a next key, or drops a former key.
 func (h *Handler) dropKey(ctx context.Context, c *call) (reply, error) {
 	kind, id := keyring.Kind(c.subject("kind")), c.r.PathValue("id")
 	if err := c.params.done(); err != nil {

@@ -54,7 +54,7 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 	return ok(pageOfRows(c, tasks, limit, viewOperation, func(t store.TaskSummary) any { return t.Number }))
 }
 
-// getOperation returns a task; with ?wait= once it is done, or when that time has passed.
+// getOperation returns a task. With ?wait= it returns when the task is done or that time has passed.
 func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 	id := c.subject("id")
 	wait := c.params.wait()
@@ -65,7 +65,7 @@ func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, stored(err, "operation", id)
 	}
-	// Who looks after his own task does nothing that is worth a row: the task has one.
+	// A caller that reads its own task needs no audit row, because the task has one.
 	c.Audited = t.App == c.Principal.App && t.User == c.Principal.User
 	if wait > 0 && t.Open > 0 {
 		if err := h.await(ctx, id, wait); err != nil {
@@ -106,7 +106,7 @@ func viewResult(v store.ItemView) v1.Result {
 	return r
 }
 
-// hostOf is the host of a result as rights see it.
+// hostOf returns the host of a result, for the check of rights.
 func (h *Handler) hostOf(v store.ItemView) access.Host {
 	if a, found := h.Directory.LookupID(v.Asked); found {
 		return gate.Host(a)
@@ -114,7 +114,7 @@ func (h *Handler) hostOf(v store.ItemView) access.Host {
 	return access.Host{Area: v.Cloud, IP: v.IP, ID: v.Asked}
 }
 
-// listResults lists what became of the targets of a task.
+// listResults lists the results of the targets of a task.
 func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	id := c.subject("id")
 	outcome := c.params.choice("outcome", v1.OutcomeOK, v1.OutcomeFailed, v1.OutcomePending)
@@ -151,7 +151,7 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusOK, body: pageOf(c, views, last), weight: shown}, nil
 }
 
-// kindOf is the outcome as it is filtered by: every fault is a failure.
+// kindOf returns the kind of an outcome for a filter: every fault is a failure.
 func kindOf(outcome string) string {
 	if outcome == v1.OutcomeOK || outcome == v1.OutcomePending {
 		return outcome

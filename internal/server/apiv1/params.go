@@ -19,25 +19,25 @@ import (
 	"drover/internal/wildcard"
 )
 
-// Sizes of a page.
+// The sizes of a page.
 const (
 	defaultPage = 100
 	maxPage     = 1000
 )
 
-// Bounds of what a filter may hold: each pattern is compared with every host, or every process.
+// The bounds of a filter, because each pattern is compared with every host or every process.
 const (
 	maxValue     = 2048
 	mostPatterns = 32
 )
 
-// params reads the query of a call. It remembers what was asked for, so that a misspelt filter is refused and not
-// ignored.
+// params reads the query of a call. It records the parameters that the endpoint reads, so that done can reject a
+// misspelt filter.
 type params struct {
 	values url.Values
 	read   map[string]bool
 	fault  error
-	// cursors seals the places of the list that the call is about.
+	// cursors seals places in the list that the call returns.
 	cursors *cursors
 	listed  string
 }
@@ -87,7 +87,7 @@ func (p *params) choice(name string, of ...string) string {
 	return v
 }
 
-// flag returns a truth value, nil when it is not given.
+// flag returns a boolean, nil if it is missing.
 func (p *params) flag(name string) *bool {
 	v := p.choice(name, "true", "false")
 	if v == "" {
@@ -117,14 +117,14 @@ func (p *params) wait() time.Duration {
 		return 0
 	}
 	seconds, err := strconv.ParseFloat(v, 64)
-	if err != nil || !(seconds >= 0 && seconds <= maxWait.Seconds()) { // refuses NaN too
+	if err != nil || !(seconds >= 0 && seconds <= maxWait.Seconds()) { // rejects NaN too
 		p.fail(invalid("wait", "is %.40q: expected 0 to %.0f seconds", v, maxWait.Seconds()))
 		return 0
 	}
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// time returns a moment in RFC 3339, the zero time when it is not given.
+// time returns a time in RFC 3339, the zero time if it is missing.
 func (p *params) time(name string) time.Time {
 	v := p.text(name)
 	if v == "" {
@@ -137,7 +137,7 @@ func (p *params) time(name string) time.Time {
 	return t
 }
 
-// cursor reads where the page before ended into at, which is left alone on the first page.
+// cursor reads the end of the previous page into at. On the first page it does not change at.
 func (p *params) cursor(at any) {
 	v := p.text("cursor")
 	if v == "" {
@@ -148,15 +148,14 @@ func (p *params) cursor(at any) {
 	}
 }
 
-// page reads the size of the page, and where the page before ended into at, where there are no other parameters left to
-// read.
+// page reads the size of the page, and the end of the previous page into at. It must be the last read of a parameter.
 func (p *params) page(at any) (limit int, err error) {
 	limit = p.limit()
 	p.cursor(at)
 	return limit, p.done()
 }
 
-// done returns the first fault, or that a parameter is unknown. It is called after all were read.
+// done returns the first fault, or the fault that a parameter is unknown. Call it after all parameters were read.
 func (p *params) done() error {
 	var unknown []string
 	for name := range p.values {
@@ -171,7 +170,7 @@ func (p *params) done() error {
 	return p.fault
 }
 
-// behind returns what of an ordered list comes after a place, at which nobody need be any more.
+// behind returns the part of an ordered list after a place. The list need not have an element at that place.
 func behind[T any](list []T, before func(T) bool) []T {
 	if i := slices.IndexFunc(list, before); i >= 0 {
 		return list[i:]
@@ -179,7 +178,7 @@ func behind[T any](list []T, before func(T) bool) []T {
 	return nil
 }
 
-// pageOf returns a page. Last is where it ended; nil when nothing comes after it.
+// pageOf returns a page. last is the place of its end; nil if nothing follows.
 func pageOf[T any](c *call, items []T, last any) v1.Page[T] {
 	if items == nil {
 		items = []T{}
@@ -191,7 +190,7 @@ func pageOf[T any](c *call, items []T, last any) v1.Page[T] {
 	return p
 }
 
-// viewed shows all of a list.
+// viewed applies view to each row.
 func viewed[T, V any](rows []T, view func(T) V) []V {
 	views := make([]V, len(rows))
 	for i, row := range rows {
@@ -200,8 +199,8 @@ func viewed[T, V any](rows []T, view func(T) V) []V {
 	return views
 }
 
-// pageOfRows shows the rows of a page, which is the last one where they are fewer than the limit. Place is where a row
-// stands.
+// pageOfRows returns the page of the rows. If there are fewer rows than limit, it is the last page. place returns the
+// place of a row.
 func pageOfRows[T, V any](c *call, rows []T, limit int, view func(T) V, place func(T) any) v1.Page[V] {
 	if len(rows) < limit {
 		return pageOf(c, viewed(rows, view), nil)
@@ -209,15 +208,15 @@ func pageOfRows[T, V any](c *call, rows []T, limit int, view func(T) V, place fu
 	return pageOf(c, viewed(rows, view), place(rows[len(rows)-1]))
 }
 
-// cursors seals the places where pages end: a place may be at a row that the caller may not see. All servers of a fleet
-// have the same key.
+// cursors seals the places where pages end, because a place may name a row that the caller may not see. All servers of
+// a fleet have the same key.
 type cursors struct{ aead cipher.AEAD }
 
-// newCursors returns cursors under a key that is derived from a secret of the fleet.
+// newCursors returns cursors with a key that is derived from a secret of the fleet.
 func newCursors(secret []byte) *cursors {
 	key, err := hkdf.Key(sha256.New, secret, nil, "drover cursor", 32)
 	if err != nil {
-		panic(err) // not reached: the key has a length that can be had
+		panic(err) // not reached: HKDF supports this key length
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -230,11 +229,11 @@ func newCursors(secret []byte) *cursors {
 	return &cursors{aead}
 }
 
-// seal returns a place in a list as a cursor of that list and no other.
+// seal returns a place in a list as a cursor that is valid for that list only.
 func (c *cursors) seal(list string, place any) string {
-	// plain structs of ours: this always encodes
+	// a plain struct always encodes
 	text, _ := json.Marshal(place)
-	//nolint:gosec // it makes a random nonce by itself
+	//nolint:gosec // this AEAD creates a random nonce itself
 	return base64.RawURLEncoding.EncodeToString(c.aead.Seal(nil, nil, text, []byte(list)))
 }
 

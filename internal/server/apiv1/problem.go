@@ -13,16 +13,16 @@ import (
 	"drover/internal/server/store"
 )
 
-// problem is a rejection, with what only the server needs to know of it.
+// problem is a rejection, with details that only the server needs.
 type problem struct {
 	v1.Problem
 	// cause is for the log; it is set if the fault is the server's.
 	cause error
-	// retryAfter is in seconds; 0 says nothing.
+	// retryAfter is in seconds; 0 means that the reply does not have it.
 	retryAfter int
 }
 
-// Error returns what the caller is told.
+// Error returns the text for the caller.
 func (p *problem) Error() string { return p.Detail }
 
 func problemf(status int, format string, args ...any) *problem {
@@ -31,7 +31,7 @@ func problemf(status int, format string, args ...any) *problem {
 	}}
 }
 
-// invalid says that one field of a request is not as it should be.
+// invalid is the problem of one wrong field of a request.
 func invalid(field, format string, args ...any) *problem {
 	detail := fmt.Sprintf(format, args...)
 	p := problemf(http.StatusUnprocessableEntity, "%s: %s", field, detail)
@@ -39,8 +39,8 @@ func invalid(field, format string, args ...any) *problem {
 	return p
 }
 
-// failure says that the server could not do something. The caller hears that much, and why where that is something he
-// can mend.
+// failure is the problem of a failed server operation. The caller gets the cause only if the disk of the database is
+// full, because an operator can remedy that.
 func failure(what string, cause error) *problem {
 	if full, ok := errors.AsType[*store.FullError](cause); ok {
 		p := problemf(http.StatusInsufficientStorage,
@@ -78,7 +78,7 @@ func stored(err error, kind, name string) error {
 	}
 }
 
-// refuse writes the reply of a refused call.
+// refuse writes the reply to a rejected call.
 func refuse(w http.ResponseWriter, c *call, err error) {
 	p := problemOf(err)
 	body := p.Problem
@@ -99,10 +99,10 @@ func write(w http.ResponseWriter, status int, contentType string, v any) {
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // the peer is gone: nothing is left to tell it
+	_ = e.Encode(v) // the peer is gone; there is no one to report to
 }
 
-// decodeProblem words what encoding/json has to say of a body.
+// decodeProblem turns an error of encoding/json about a body into a problem.
 func decodeProblem(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return invalid(wrong.Field, "is a JSON %s: expected %s", wrong.Value, expected(wrong.Type))
@@ -116,7 +116,7 @@ func decodeProblem(err error) error {
 	return problemf(http.StatusBadRequest, "the body is not a JSON object: %v", err)
 }
 
-// expected is what a field of a Go type takes, in words.
+// expected describes the JSON that a field of a Go type accepts.
 func expected(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:

@@ -13,7 +13,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// moment returns Unix seconds as a time; 0 is never, and so is what cannot be written.
+// moment returns Unix seconds as a time; nil if the value is not positive or is after lastMoment.
 func moment(seconds int64) *time.Time {
 	if seconds <= 0 || seconds > lastMoment {
 		return nil
@@ -78,7 +78,7 @@ func viewAnswer(a *process.Answer) *v1.Answer {
 	}
 }
 
-// listProcesses lists what the caller may query.
+// listProcesses lists the processes that the caller may query.
 func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name"), States: p.list("state")}
@@ -104,13 +104,14 @@ func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 	return answer, err
 }
 
-// given reports whether a parameter is there.
+// given reports whether a parameter is present.
 func (p *params) given(name string) bool { return p.values.Has(name) }
 
-// mostShown is how much a page of processes holds, in bytes: a caller who takes his time with it has it held in memory.
+// mostShown is the largest size of a page of processes, in bytes. The page stays in memory while a slow caller reads
+// it.
 const mostShown = 8 << 20
 
-// processWeight is about how much a process takes on a page, in bytes.
+// processWeight returns the approximate size of a process on a page, in bytes.
 func processWeight(v *v1.Process) int {
 	n := len(v.Message) + (*process.Spec)(v.Spec).Size()
 	for _, d := range v.Config {
@@ -122,8 +123,8 @@ func processWeight(v *v1.Process) int {
 	return n
 }
 
-// processPage reads a page of processes. It goes on past those that the caller may not see, for searchTime: then a page
-// is shorter than its limit, and so it is where those on it are large.
+// processPage reads a page of processes. For up to searchTime it skips processes that the caller may not see. A page is
+// shorter than its limit if that time ends, or if its processes are large.
 func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilter) (reply, error) {
 	p := &c.params
 	hosts := p.list("host")
@@ -169,7 +170,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 	return reply{status: http.StatusOK, body: pageOf(c, views, last), weight: shown}, nil
 }
 
-// forbidden says which right is lacking.
+// forbidden is the problem of a missing right.
 func forbidden(m access.Missing) error {
 	if m.More > 0 {
 		return problemf(http.StatusForbidden, "not allowed: %s, and %d more", m.What(), m.More)
@@ -177,7 +178,7 @@ func forbidden(m access.Missing) error {
 	return problemf(http.StatusForbidden, "not allowed: %s", m.What())
 }
 
-// countProcesses counts what the caller may query.
+// countProcesses counts the processes that the caller may query.
 func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name")}
@@ -209,7 +210,7 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	return ok(n)
 }
 
-// eachObserved calls fn for every process of a filter, in pages, so that no read of the database is a long one.
+// eachObserved calls fn for every process of a filter. It reads pages, so that no read of the database takes long.
 func (h *Handler) eachObserved(ctx context.Context, f store.ObservedFilter, fn func(*store.Observed)) error {
 	var after store.ObservedKey
 	for {

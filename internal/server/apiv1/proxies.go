@@ -19,17 +19,17 @@ type Proxies interface {
 	List() []Proxy
 }
 
-// Proxy is a proxy as it is known now.
+// Proxy is a proxy and its current status.
 type Proxy struct {
 	store.Proxy
 	Online bool
-	// LastSeen is zero for one that this server has not heard of since its start.
+	// LastSeen is zero for a proxy from which this server has received nothing since its start.
 	LastSeen time.Time
 	// Agents is how many are connected to it.
 	Agents int
 }
 
-// proxies returns the register, or none where no proxy joins.
+// proxies returns all proxies; none if no proxy can join.
 func (h *Handler) proxies() []Proxy {
 	if h.Joining.Proxies == nil {
 		return nil
@@ -62,7 +62,7 @@ func (h *Handler) listProxies(_ context.Context, c *call) (reply, error) {
 	return ok(pageOf(c, views, last))
 }
 
-// proxyPlace is the place of a proxy in the list of all; nobody has the zero place, which is before every other.
+// proxyPlace is the place of a proxy in the list of all proxies. The zero place is before every proxy.
 type proxyPlace struct {
 	Area int
 	Name string
@@ -73,7 +73,7 @@ func (p proxyPlace) before(one Proxy) bool {
 	return cmp.Or(cmp.Compare(p.Area, one.Area), cmp.Compare(p.Name, one.Name)) < 0
 }
 
-// removeProxy takes a proxy out, by its key or name.
+// removeProxy removes a proxy, by its key or name.
 func (h *Handler) removeProxy(ctx context.Context, c *call) (reply, error) {
 	id := c.r.PathValue("id")
 	c.Audit.Target = edge.Clip(id)

@@ -5,7 +5,7 @@ import v1 "drover/api/v1"
 // route is one row of the table.
 type route struct {
 	pattern string
-	// name is what the audit record calls it.
+	// name is the action in the audit log.
 	name string
 	// need is what a caller must be.
 	need  need
@@ -16,7 +16,7 @@ type route struct {
 type need uint8
 
 const (
-	// noApp is for what asks for its own proof.
+	// noApp is for a call that checks its own proof.
 	noApp need = iota + 1
 	anyone
 	admin

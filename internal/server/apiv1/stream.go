@@ -17,26 +17,26 @@ import (
 const (
 	// maxStreams is how many streams an app may have at the same time.
 	maxStreams = 16
-	// streamLife is when a stream ends, so that its reader comes back and is asked again who it is.
+	// streamLife is how long a stream lasts; then its reader reconnects and is authenticated again.
 	streamLife = 15 * time.Minute
 	heartbeat  = 15 * time.Second
-	// recheck is how long a stream may go on before it is looked up again what its reader may see.
+	// recheck is the interval at which a stream reads the rights of its reader again.
 	recheck = 10 * time.Second
-	// streamWrite is how long a reader may take to take in what it is sent.
+	// streamWrite is how long a reader may take to receive one write.
 	streamWrite = 30 * time.Second
 	// streamBatch is how many events are read, and held in memory, at once.
 	streamBatch = 100
-	// streamPause is the least time between two looks for news, so that a storm of them is read in large parts.
+	// streamPause is the minimum time between two reads of new events, so that a burst of events needs few reads.
 	streamPause = 50 * time.Millisecond
 )
 
-// streamSlots counts what each app has under way.
+// streamSlots counts the open streams or replies of each app.
 type streamSlots struct {
 	mu    sync.Mutex
 	byApp map[string]int
 }
 
-// enter counts one more, if there may be so many.
+// enter adds one, unless the app has reached the limit.
 func (s *streamSlots) enter(app string, most int) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,9 +56,8 @@ func (s *streamSlots) enter(app string, most int) (leave func(), ok bool) {
 	}, true
 }
 
-// streamEvents sends events as they arrive, as server-sent events, until the caller hangs up, the stream has lasted
-// long enough or the server stops. A reader that comes back with the id of the last event that it has read misses
-// nothing.
+// streamEvents sends events as they arrive, as server-sent events. It ends when the caller hangs up, after streamLife,
+// or when the server stops. A reader that reconnects with the id of the last event that it has read misses nothing.
 func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f, hosts := p.events()
@@ -74,7 +73,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	switch {
 	case !resumed:
 		after = last
-	case after > last: // it is from another database: all that this one has is news
+	case after > last: // the cursor is from another database: every event here is new
 		after = 0
 	}
 	leave, ok := h.streams.enter(c.Principal.App, maxStreams)
@@ -96,8 +95,8 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	return reply{written: true}, nil
 }
 
-// cursorNumber reads a cursor that was given out with an event. The header of a reader that comes back counts more than
-// its address.
+// cursorNumber reads the cursor that a stream sent with an event. The header of a reconnecting reader overrides the
+// query.
 func (p *params) cursorNumber(name, header string) (cursor int64, given bool) {
 	v := p.text(name)
 	if header != "" {
@@ -113,16 +112,16 @@ func (p *params) cursorNumber(name, header string) (cursor int64, given bool) {
 	return n, true
 }
 
-// stream is one reader of news.
+// stream is one open stream.
 type stream struct {
 	h      *Handler
 	c      *call
 	filter store.EventFilter
 	reader eventReader
-	// at is how far the history has been read, and looked when that was.
+	// at is the cursor up to which the stream has read, and looked the time of that read.
 	at     int64
 	looked time.Time
-	// checked is when the rights of the reader were read.
+	// checked is the time at which the reader's rights were read.
 	checked time.Time
 	control *http.ResponseController
 }
@@ -164,7 +163,7 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// pause waits until it is time for another look; false says that the stream ends.
+// pause waits until the next read is due; false means that the stream ends.
 func (s *stream) pause(ctx context.Context) bool {
 	timer := time.NewTimer(streamPause - time.Since(s.looked))
 	defer timer.Stop()
@@ -178,13 +177,13 @@ func (s *stream) pause(ctx context.Context) bool {
 	}
 }
 
-// place tells the reader, with a comment, how far the history has been read, also where nothing of it was for him.
+// place returns a comment line with the cursor up to which the stream has read, even if no event was for the reader.
 func (s *stream) place(comment string) []byte {
 	return fmt.Appendf(nil, ": %s\nid: %d\n\n", comment, s.at)
 }
 
-// allowed reads the rights of the reader again when it is time; false says that he has none any more. He will be told
-// so when he comes back.
+// allowed reads the rights of the reader again when they are due; false means that the reader has none now. The reader
+// gets the error when it reconnects.
 func (s *stream) allowed(ctx context.Context) bool {
 	now := s.h.Now()
 	if now.Sub(s.checked).Abs() < recheck {
@@ -199,7 +198,7 @@ func (s *stream) allowed(ctx context.Context) bool {
 	return true
 }
 
-// catchUp sends all that is new; false says that the stream ends.
+// catchUp sends all new events; false means that the stream ends.
 func (s *stream) catchUp(ctx context.Context) bool {
 	for ctx.Err() == nil && s.h.stopping.Err() == nil && s.allowed(ctx) {
 		s.looked = time.Now()
@@ -216,7 +215,7 @@ func (s *stream) catchUp(ctx context.Context) bool {
 		var out bytes.Buffer
 		for _, v := range s.reader.views(events) {
 			data, err := json.Marshal(v)
-			if err != nil { // a struct of ours: this always encodes
+			if err != nil { // not reached: a plain struct always encodes
 				continue
 			}
 			fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: %s\n\n", v.Cursor, lineOf(v.Kind), data)
@@ -229,8 +228,8 @@ func (s *stream) catchUp(ctx context.Context) bool {
 	return false
 }
 
-// lineOf is the kind of an event as a stream tells it. Kinds are words of agents: one that is no word would end its
-// line, and tell of an event that never was.
+// lineOf returns the kind of an event as a line of the stream. Kinds come from agents: a kind with a line break could
+// forge another event.
 func lineOf(kind string) string {
 	if kind == "" || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
 		return "other"
@@ -238,9 +237,9 @@ func lineOf(kind string) string {
 	return kind
 }
 
-// send writes to the reader; false says that he is gone, or too slow.
+// send writes to the reader; false means that the reader is gone or too slow.
 func (s *stream) send(data []byte) bool {
-	_ = s.control.SetWriteDeadline(time.Now().Add(streamWrite)) // a recorder has none
+	_ = s.control.SetWriteDeadline(time.Now().Add(streamWrite)) // a test recorder has no deadline
 	if _, err := s.c.w.Write(data); err != nil {
 		return false
 	}

@@ -32,20 +32,20 @@ const (
 	longestHostTimeout = int(task.WaitLimit / time.Second)
 )
 
-// operationRequest is v1.Request as it is read: its lists are read no further than they may be long.
+// operationRequest is v1.Request with lists that stop decoding at their limits.
 type operationRequest struct {
 	Op      process.Op          `json:"op"`
 	Targets list[targetRequest] `json:"targets"`
 	Spec    *process.Spec       `json:"spec"`
-	// HostTimeout is how many seconds each host has to take it; nil is as long as it may wait at most.
+	// HostTimeout is how many seconds each host has to accept its items; nil means the longest time.
 	HostTimeout *int `json:"host_timeout_seconds"`
 }
 
-// list is one that is read no further than it may be long: what it is decoded into takes more than its text.
+// list decodes at most one entry more than maxItems, because decoded entries take more memory than their text.
 type list[T any] []T
 
-// UnmarshalJSON implements json.Unmarshaler. One entry more than maxItems is kept, so that the list is seen to be too
-// long.
+// UnmarshalJSON implements json.Unmarshaler. It keeps one entry more than maxItems, so that validation sees that the
+// list is too long.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -55,7 +55,7 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 	}
 	if first != json.Delim('[') {
 		var all []T
-		return json.Unmarshal(text, &all) // which says what it is instead
+		return json.Unmarshal(text, &all) // json returns the error about the other type
 	}
 	for *l = nil; d.More() && len(*l) <= maxItems; {
 		var one T
@@ -67,7 +67,7 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// hostTimeout is what a task is made with.
+// hostTimeout returns the host timeout of the task.
 func (r *operationRequest) hostTimeout() time.Duration {
 	if r.HostTimeout == nil {
 		return 0
@@ -75,7 +75,7 @@ func (r *operationRequest) hostTimeout() time.Duration {
 	return time.Duration(*r.HostTimeout) * time.Second
 }
 
-// targetRequest is v1.Target as it is read.
+// targetRequest is v1.Target with lists that stop decoding at their limits.
 type targetRequest struct {
 	Namespace string       `json:"namespace"`
 	Name      string       `json:"name"`
@@ -84,7 +84,7 @@ type targetRequest struct {
 
 func (t *targetRequest) id() process.ID { return process.ID{Namespace: t.Namespace, Name: t.Name} }
 
-// createOperation stores an operation and answers with it; the engine carries it out.
+// createOperation stores an operation and returns it; the engine executes it.
 func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	var req operationRequest
 	if err := c.decode(ctx, &req); err != nil {
@@ -114,7 +114,7 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 		url.PathEscape(t.ID)}, nil
 }
 
-// accepting is the refusal of an operation that was not accepted.
+// accepting turns the error of a rejected operation into a problem.
 func accepting(err error) error {
 	if busy, ok := errors.AsType[*task.BusyError](err); ok {
 		p := problemf(http.StatusTooManyRequests, "%v", busy)
@@ -124,11 +124,11 @@ func accepting(err error) error {
 	return failure("accept the operation", err)
 }
 
-// newTaskID returns an id that is short enough to be typed. Its 60 random bits need only be unique: what a caller may
-// see depends on who it is.
+// newTaskID returns an id that is short enough to type. Its 60 random bits only make it unique: the caller's identity
+// decides what it may see.
 func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
 
-// validate reports the first thing that is wrong with the request, and completes its spec.
+// validate reports the first fault of the request, and completes its spec.
 func (r *operationRequest) validate() error {
 	if !r.Op.Info().OwnAPI {
 		return invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", "))
@@ -173,14 +173,13 @@ func (r *operationRequest) validate() error {
 	return nil
 }
 
-// invalidPart makes a problem of what package process has to say, which begins with a field.
+// invalidPart makes a problem of an error of package process, which begins with a field.
 func invalidPart(before, cut string, err error) error {
 	field, detail, _ := strings.Cut(strings.TrimPrefix(err.Error(), cut), " ")
 	return invalid(before+field, "%s", detail)
 }
 
-// invalidSpec makes one problem of all that is wrong with a spec. Package process names the fields in the words of the
-// callers of GSE.
+// invalidSpec makes one problem of all faults of a spec. Package process uses the field names of GSE.
 func invalidSpec(faults []process.FieldFault) error {
 	texts, list := make([]string, 0, len(faults)), make([]v1.FieldError, 0, len(faults))
 	for _, f := range faults {
@@ -192,7 +191,7 @@ func invalidSpec(faults []process.FieldFault) error {
 	return p
 }
 
-// ownField is what a field of a spec is called here.
+// ownField returns the name of a spec field in this API.
 func ownField(field string) string {
 	if command, ok := strings.CutPrefix(field, "spec.control."); ok {
 		return "spec.commands." + strings.TrimSuffix(command, "_cmd")
@@ -203,8 +202,8 @@ func ownField(field string) string {
 	return field
 }
 
-// reached finds the agents of a target. hidden says, for a refusal, which hosts are out of reach, and that is all that
-// a caller is told of them.
+// reached finds the agents of a target. hidden describes, for a rejection, the hosts outside the caller's reach; the
+// caller learns nothing else about them.
 func (h *Handler) reached(ctx context.Context, t *targetRequest, at int,
 	reach access.Reach,
 ) (agents []store.Agent, hidden string, err error) {
@@ -218,7 +217,7 @@ func (h *Handler) reached(ctx context.Context, t *targetRequest, at int,
 			t.Hosts[stranger])
 	case stranger >= 0:
 		return nil, edge.Clip(t.Hosts[stranger]), nil
-	case len(t.Hosts) == 0 && !coversAll(reach, agents): // where it is besides is not told
+	case len(t.Hosts) == 0 && !coversAll(reach, agents): // the caller does not learn where else the process is
 		return nil, "every host that knows it", nil
 	case len(agents) == 0:
 		return nil, "", invalid(field, "no host knows a process %q: name the hosts", t.id().String())
@@ -226,8 +225,8 @@ func (h *Handler) reached(ctx context.Context, t *targetRequest, at int,
 	return agents, "", nil
 }
 
-// resolve finds the agents of every target and checks the rights to them. It returns the requests and how many items
-// they have.
+// resolve finds the agents of every target and checks the rights to them. It returns the requests and their number of
+// items.
 func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) ([]store.Request, int, error) {
 	right := access.OperationOf(req.Op)
 	var missing access.Missing
@@ -238,7 +237,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 		t := &req.Targets[i]
 		id := t.id()
 		reach := c.Principal.On(right, id.Namespace)
-		if reach.Nowhere() { // nobody is told whether a process exists that he may not touch, nor whether a host does
+		if reach.Nowhere() { // a caller without rights must not learn whether a process or host exists
 			missing.Found(right, id.String(), "")
 			continue
 		}
@@ -256,7 +255,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 		}
 		for _, a := range agents {
 			key := store.ObservedKey{Agent: a.Key, Process: id}
-			if seen[key] { // the same host by another of its names
+			if seen[key] { // the same host by another name
 				continue
 			}
 			seen[key] = true
@@ -264,7 +263,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 			switch host := gate.Host(a); {
 			case !reach.Covers(host):
 				missing.Found(right, id.String(), host.Address())
-			case narrow && !stored: // who brings a spec of his own decides what is run
+			case narrow && !stored: // the caller's own spec decides what runs
 				missing.Found(access.OperationOf(process.Start), id.String(), host.Address())
 			}
 			r := requests.of(requestKind{id, stored})
@@ -281,15 +280,15 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 	return requests.list, items, nil
 }
 
-// requestsOf are the requests that an operation is made of, one for each process and for each way in which its spec
-// counts.
+// requestsOf holds the requests of an operation: one for each process and each kind of spec.
 type requestsOf struct {
 	op    *operationRequest
 	list  []store.Request
 	place map[requestKind]int
 }
 
-// requestKind sets them apart; stored says that the spec is what is stored, and counts as none.
+// requestKind distinguishes the requests. stored means that the given spec equals the stored spec, and so needs no
+// right to start.
 type requestKind struct {
 	process.ID
 	stored bool
@@ -308,8 +307,8 @@ func (r *requestsOf) of(k requestKind) *store.Request {
 	return &r.list[i]
 }
 
-// boundBy returns on which of the hosts the caller may not have a spec of its own used, because it may not start the
-// process there, and whether the one that it brings is what is stored there, which counts as none.
+// boundBy returns the hosts on which the caller may not use its own spec, because it may not start the process there.
+// The value of a host is true if the given spec equals the stored spec there, which is always allowed.
 func (h *Handler) boundBy(ctx context.Context, c *call, req *operationRequest, id process.ID,
 	agents []store.Agent,
 ) (map[string]bool, error) {
@@ -333,7 +332,7 @@ func (h *Handler) boundBy(ctx context.Context, c *call, req *operationRequest, i
 	return bound, err
 }
 
-// keyOf names a result. The marks between the parts do not occur in them, so that two targets never share one.
+// keyOf returns the key of a result. Its separators do not occur in its parts, so two targets never share a key.
 func keyOf(id process.ID, host string) string {
 	part := func(s string) string { return strings.ReplaceAll(url.PathEscape(s), "@", "%40") }
 	return part(id.Namespace) + "/" + part(id.Name) + "@" + host
@@ -344,7 +343,7 @@ func coversAll(reach access.Reach, agents []store.Agent) bool {
 	return !slices.ContainsFunc(agents, func(a store.Agent) bool { return !reach.Covers(gate.Host(a)) })
 }
 
-// namedHost is a host that nobody knows, as rights see it: by the caller's words.
+// namedHost returns an unknown host by the name that the caller gave, for the check of rights.
 func namedHost(name string) access.Host {
 	area, ip, _ := strings.Cut(name, ":")
 	n, err := strconv.Atoi(area)
@@ -355,8 +354,8 @@ func namedHost(name string) access.Host {
 	return access.Host{Area: n, IP: addr.Unmap().String()}
 }
 
-// agentsOf returns the hosts of a target: those that it names, or those that know the process. Stranger is the first of
-// its names that no host has, -1 where there is none.
+// agentsOf returns the hosts of a target: the named hosts, or the hosts that know the process. stranger is the index of
+// the first unknown name; -1 if there is none.
 func (h *Handler) agentsOf(ctx context.Context, t *targetRequest) (agents []store.Agent, stranger int, err error) {
 	for n, name := range t.Hosts {
 		a, found := h.Directory.LookupID(name)

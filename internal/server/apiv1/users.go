@@ -86,10 +86,10 @@ func viewToken(t store.Token) v1.Token {
 	return v1.Token{ID: t.ID, User: t.User, Note: t.Note, CreatedAt: t.Created, ExpiresAt: given(t.Expires)}
 }
 
-// maxTTL is how long a token that ends at all may count.
+// maxTTL is the longest lifetime of a token that expires.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
-// createToken gives a user a token, which is shown this once.
+// createToken gives a user a token. Only this reply shows it.
 func (h *Handler) createToken(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
 	var req v1.TokenRequest
@@ -112,7 +112,7 @@ func (h *Handler) createToken(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusCreated, body: v}, nil
 }
 
-// listTokens lists all tokens of a user: they are few.
+// listTokens lists all tokens of a user, without pages, because they are few.
 func (h *Handler) listTokens(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
 	if err := c.params.done(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"drover/internal/server/webhook"
 )
 
-// Webhooks are the addresses of alarms, and who delivers to them.
+// Webhooks holds the addresses of alarms and the part that delivers to them.
 type Webhooks struct {
 	Store  store.Webhooks
 	Sender Sender
@@ -31,7 +31,7 @@ type Sender interface {
 	Due(ctx context.Context, s store.Subscription) (int64, error)
 }
 
-// Bounds of webhooks.
+// The bounds of webhooks.
 const (
 	maxWebhooks      = 100
 	maxWebhookName   = 64
@@ -41,7 +41,7 @@ const (
 	maxWebhookSecret = 256
 )
 
-// viewWebhook shows a webhook, and how far it has got.
+// viewWebhook returns a webhook with its progress.
 func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (v1.Webhook, error) {
 	due, err := h.Webhooks.Sender.Due(ctx, s)
 	if err != nil {
@@ -62,8 +62,8 @@ func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (v1.Web
 	return v, nil
 }
 
-// applyWebhook applies a change to a webhook, and reports the first invalid field of the outcome: two fields decide
-// whether an address is allowed.
+// applyWebhook applies a change to a webhook, and reports the first invalid field of the result. It checks the result
+// because two fields together decide whether an address is allowed.
 func applyWebhook(r *v1.WebhookChange, w *store.Webhook) error {
 	set(&w.URL, r.URL)
 	set(&w.Namespaces, r.Namespaces)
@@ -83,8 +83,8 @@ func applyWebhook(r *v1.WebhookChange, w *store.Webhook) error {
 	return nil
 }
 
-// webhookRecord is what the audit log keeps of a request: only the host of an address, because the rest may hold a
-// token, and no secret.
+// webhookRecord returns the form of a request for the audit log. It has no secret, and only the host of an address,
+// because the rest may hold a token.
 func webhookRecord(r v1.WebhookChange) json.RawMessage {
 	if r.URL != nil {
 		host := ""
@@ -98,7 +98,7 @@ func webhookRecord(r v1.WebhookChange) json.RawMessage {
 	return data
 }
 
-// checkWebhookName refuses a name that could not stand in a header or a label as it is.
+// checkWebhookName rejects a name that cannot appear unchanged in a header or a label.
 func checkWebhookName(name string) error {
 	if err := checkName("name", name, maxWebhookName); err != nil {
 		return err
@@ -109,7 +109,7 @@ func checkWebhookName(name string) error {
 	return nil
 }
 
-// checkWebhookSecret refuses a secret that is easily guessed or hard to hand on.
+// checkWebhookSecret rejects a secret that is easy to guess or hard to pass on.
 func checkWebhookSecret(secret string) error {
 	if n := len(secret); n < minWebhookSecret || n > maxWebhookSecret {
 		return invalid("secret", "is %d bytes long: expected %d to %d", n, minWebhookSecret, maxWebhookSecret)
@@ -123,7 +123,7 @@ func checkWebhookSecret(secret string) error {
 	return nil
 }
 
-// secretOf is the secret that is asked for, or a new one.
+// secretOf returns the given secret, or a new one.
 func secretOf(given *string) (string, error) {
 	if given == nil {
 		return access.NewSecret(), nil
@@ -131,7 +131,7 @@ func secretOf(given *string) (string, error) {
 	return *given, checkWebhookSecret(*given)
 }
 
-// createWebhook makes a webhook, whose alarms begin now. Its secret is shown this once.
+// createWebhook creates a webhook, whose alarms begin now. Only this reply shows its secret.
 func (h *Handler) createWebhook(ctx context.Context, c *call) (reply, error) {
 	var req v1.WebhookChange
 	if err := c.decode(ctx, &req); err != nil {
@@ -175,7 +175,7 @@ func (h *Handler) createWebhook(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusCreated, body: v, location: "/webhooks/" + url.PathEscape(w.Name)}, nil
 }
 
-// listWebhooks lists all webhooks: they are few.
+// listWebhooks lists all webhooks, without pages, because they are few.
 func (h *Handler) listWebhooks(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
@@ -201,7 +201,7 @@ func (h *Handler) getWebhook(ctx context.Context, c *call) (reply, error) {
 	return h.webhookReply(ctx, http.StatusOK, s, "")
 }
 
-// webhookNamed reads the webhook that a path names, of a call without parameters.
+// webhookNamed reads the webhook that the path names, for a call without parameters.
 func (h *Handler) webhookNamed(ctx context.Context, c *call) (store.Subscription, error) {
 	name := c.subject("name")
 	if err := c.params.done(); err != nil {
@@ -211,7 +211,7 @@ func (h *Handler) webhookNamed(ctx context.Context, c *call) (store.Subscription
 	return s, stored(err, "webhook", name)
 }
 
-// webhookReply shows a webhook, and its secret where that is new.
+// webhookReply returns a webhook, with its secret if the secret is new.
 func (h *Handler) webhookReply(ctx context.Context, status int, s store.Subscription, secret string) (reply, error) {
 	v, err := h.viewWebhook(ctx, s)
 	if err != nil {
@@ -221,7 +221,7 @@ func (h *Handler) webhookReply(ctx context.Context, status int, s store.Subscrip
 	return reply{status: status, body: v}, nil
 }
 
-// changeWebhook changes what is given. How far it has got stays as it is, and what failed is tried again at once.
+// changeWebhook changes the given fields. The progress stays, and the server retries a failed delivery at once.
 func (h *Handler) changeWebhook(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
 	var req v1.WebhookChange
@@ -246,7 +246,7 @@ func (h *Handler) changeWebhook(ctx context.Context, c *call) (reply, error) {
 	return h.webhookReply(ctx, http.StatusOK, s, "")
 }
 
-// rotateWebhook gives a webhook another secret, which is shown this once and signs from now on.
+// rotateWebhook gives a webhook another secret, which signs deliveries from now on. Only this reply shows it.
 func (h *Handler) rotateWebhook(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
 	var req v1.WebhookSecretRequest
@@ -268,7 +268,7 @@ func (h *Handler) rotateWebhook(ctx context.Context, c *call) (reply, error) {
 	return h.webhookReply(ctx, http.StatusCreated, s, secret)
 }
 
-// testWebhook delivers a made-up alarm, and tells what came of it.
+// testWebhook delivers a test alarm and returns the result.
 func (h *Handler) testWebhook(ctx context.Context, c *call) (reply, error) {
 	s, err := h.webhookNamed(ctx, c)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"drover/internal/wildcard"
 )
 
-// explain tells why processes are as they are: those that are not as they should be, and with all=true every one of
-// which there is something to tell.
+// explain returns findings about the state of processes: the processes with a problem, and with all=true every process
+// with a finding.
 func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	q := whyQuery{eventReader: eventReader{h: h, who: &c.Principal}, catalogue: why.Open(), now: h.Now()}
@@ -43,7 +43,7 @@ func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	return ok(q.view())
 }
 
-// whyQuery is one walk over the processes that are asked about.
+// whyQuery is one walk over the selected processes.
 type whyQuery struct {
 	eventReader
 	catalogue why.Catalogue
@@ -56,7 +56,7 @@ type whyQuery struct {
 	all             bool
 
 	waiting map[store.ObservedKey][]why.Operation
-	// seen are the agents that were judged, by key.
+	// seen has the keys of the judged agents.
 	seen map[string]bool
 
 	found        []v1.Finding
@@ -64,7 +64,7 @@ type whyQuery struct {
 	wrong, total int
 }
 
-// one returns the process that is asked about, if it is a single one.
+// one returns the selected process, if it is a single one.
 func (q *whyQuery) one() (process.ID, bool) {
 	id := process.ID{Namespace: q.namespace, Name: q.name}
 	return id, id.Namespace != "" && id.Name != "" && !wildcard.IsPattern(q.namespace+q.name)
@@ -86,7 +86,7 @@ func (q *whyQuery) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What is left waits for hosts that have never spoken of the process.
+	// The remaining operations wait for hosts that have never reported the process.
 	for key, operations := range q.waiting {
 		if agent, joined := q.h.Directory.ByKey(key.Agent); joined &&
 			(agents == nil || slices.Contains(agents, key.Agent)) && q.asksFor(key.Process) {
@@ -105,8 +105,8 @@ func (q *whyQuery) asksFor(id process.ID) bool {
 // mostWaiting bounds the operations that are read for one query.
 const mostWaiting = 10_000
 
-// readWaiting reads the operations that are not done. Where all processes are looked at, those that have only just been
-// asked for are left out: they are no reason for anything yet.
+// readWaiting reads the unfinished operations. Unless the query is about one process or has all=true, it skips
+// operations younger than why.Patience, which do not explain anything yet.
 func (q *whyQuery) readWaiting(ctx context.Context) error {
 	var f store.WaitingFilter
 	if id, one := q.one(); one {
@@ -129,8 +129,8 @@ func (q *whyQuery) readWaiting(ctx context.Context) error {
 	return nil
 }
 
-// missing adds what is asked for by name and is not there: a process that a host does not know, and a host that nobody
-// knows.
+// missing adds what the caller named and the server does not know: a process that a host does not have, and an unknown
+// host.
 func (q *whyQuery) missing() {
 	id, one := q.one()
 	if !one {
@@ -149,7 +149,7 @@ func (q *whyQuery) missing() {
 	}
 }
 
-// judge takes in one process on one host.
+// judge adds the findings about one process on one host.
 func (q *whyQuery) judge(id process.ID, agent store.Agent, joined bool, status *process.Status,
 	operations []why.Operation,
 ) {
@@ -194,7 +194,7 @@ func (q *whyQuery) judge(id process.ID, agent store.Agent, joined bool, status *
 	}
 }
 
-// asksAbout reports whether a finding has one of the causes that are asked for.
+// asksAbout reports whether a finding has one of the selected causes.
 func (q *whyQuery) asksAbout(v *why.Finding) bool {
 	return len(q.causes) == 0 || slices.Contains(q.causes, v.Cause.ID) ||
 		slices.ContainsFunc(v.Further, func(c process.Cause) bool { return slices.Contains(q.causes, c.ID) })
@@ -204,7 +204,7 @@ func agentFacts(joined bool, p fleet.Presence) why.Agent {
 	return why.Agent{Joined: joined, Away: p.Away, Since: p.Since, Seen: p.LastSeen}
 }
 
-// count adds a finding to the counts of its cause, whose severity is that of the worst.
+// count adds a finding to the counts of its cause. The cause has the severity of its worst finding.
 func (q *whyQuery) count(v *why.Finding) {
 	n := q.counts[v.Cause.ID]
 	if n == nil {
@@ -224,7 +224,7 @@ func (q *whyQuery) count(v *why.Finding) {
 // worse compares severities, the worse first.
 func worse(a, b string) int { return why.Severity(a).Compare(why.Severity(b)) }
 
-// sort puts the worst first, and among equals those that have one cause and one name together.
+// sort puts the worst findings first. Among equals it groups the findings with the same cause and name.
 func (q *whyQuery) sort() {
 	slices.SortStableFunc(q.found, func(a, b v1.Finding) int {
 		return cmp.Or(

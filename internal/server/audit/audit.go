@@ -18,12 +18,12 @@ type Store interface {
 }
 
 const (
-	// interval is how long a row waits at most, and so what a kill -9 or a power cut may cost.
+	// interval is how long a row waits at most, and so how much a kill -9 or a power cut may lose.
 	interval = time.Second
-	// waiting is how many rows may wait. One more is written at once by its call, which slows callers instead of losing
-	// rows.
+	// waiting is how many rows may wait. Beyond that, each call writes its own row at once, which slows callers instead
+	// of losing rows.
 	waiting = 20_000
-	// together is how many rows one write takes, so that no other write waits long behind it.
+	// together is how many rows one write takes, so that other writes do not wait long for it.
 	together = 500
 	// lastWrite bounds the writes at the end.
 	lastWrite = 10 * time.Second
@@ -48,8 +48,8 @@ func (r *Recorder) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
 	return r.store.PutAudit(ctx, rows...)
 }
 
-// NoteAudit stores a row within a second, after it has returned. When too many wait, and while Run does not run, it
-// does what PutAudit does.
+// NoteAudit queues a row, which is stored within a second. If too many rows wait, or Run does not run, NoteAudit stores
+// the row as PutAudit does.
 func (r *Recorder) NoteAudit(ctx context.Context, row store.AuditRow) error {
 	r.mu.Lock()
 	if r.running && len(r.rows) < waiting {
@@ -61,8 +61,8 @@ func (r *Recorder) NoteAudit(ctx context.Context, row store.AuditRow) error {
 	return r.store.PutAudit(ctx, row)
 }
 
-// Run writes what waits, until ctx ends; then it writes the rest and returns. Rows that cannot be written wait for the
-// next time; at the end they are lost, and the log says how many.
+// Run writes the queued rows until ctx ends; then it writes the rest and returns. Rows that cannot be written wait for
+// the next write. At the end such rows are lost, and the log has their number.
 func (r *Recorder) Run(ctx context.Context) error {
 	r.mu.Lock()
 	r.running = true
@@ -91,14 +91,14 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// note has the counted denials written that are due, or all.
+// note queues the counted denials that are due, or all.
 func (r *Recorder) note(all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rows = append(r.rows, r.denials.due(time.Now(), all)...)
 }
 
-// flush writes the rows that wait, oldest first.
+// flush writes the queued rows, oldest first.
 func (r *Recorder) flush(ctx context.Context) error {
 	r.mu.Lock()
 	rows := r.rows

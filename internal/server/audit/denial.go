@@ -9,41 +9,41 @@ import (
 )
 
 const (
-	// denialTime is how long equal denials are counted before one row tells of them.
+	// denialTime is how long equal denials are counted before one row reports them.
 	denialTime = time.Minute
-	// Denials of strangers, of which no equal one was written within denialTime, are written at once: denialBurst of
-	// them, and one more each denialPause. The others are counted by address, and beyond mostDenials addresses and
-	// kinds all together. So strangers write less than 100 rows a minute in the long run, whatever they send from
-	// wherever.
+	// A denial of a stranger is written at once if no equal one was written within denialTime: denialBurst of them, and
+	// then one each denialPause. The others are counted by address. Beyond mostDenials addresses and kinds they are
+	// counted all together. So strangers write fewer than 100 rows a minute in the long run, whatever they send and
+	// from wherever.
 	denialBurst = 200
 	denialPause = 10 * time.Second
 	mostDenials = 60
 )
 
-// denial is what equal denials have in common. Those of an app that has proven who it is have no address; a stranger
-// has no app, as he can claim any.
+// denial is the key of equal denials. The key of an authenticated app has no address. The key of a stranger has no app,
+// because a stranger can claim any app.
 type denial struct {
 	remote, app, action, message string
 	code                         int
 }
 
-// repeated are equal denials after the one that was written.
+// repeated counts equal denials after the written one.
 type repeated struct {
 	since time.Time
 	times int
 	last  store.AuditRow
 }
 
-// denials counts what is refused again and again.
+// denials counts repeated denials.
 type denials struct {
 	seen map[denial]*repeated
-	// strangers is how many of these are of strangers.
+	// strangers is how many of these belong to strangers.
 	strangers int
-	// spent is the time up to which the rows are used that may be written at once.
+	// spent is the time up to which the rows that may be written at once are used.
 	spent time.Time
 }
 
-// count reports whether a denial is to be written at once. Otherwise it is counted.
+// count reports whether to write a denial at once. Otherwise it counts the denial.
 func (d *denials) count(now time.Time, key denial, row store.AuditRow) (first bool) {
 	if d.seen == nil {
 		d.seen = map[denial]*repeated{}
@@ -73,7 +73,7 @@ func (d *denials) enter(now time.Time, key denial) {
 	}
 }
 
-// allowed takes one of the rows that may be written at once.
+// allowed takes one of the rows that may be written at once; it returns false if none is left.
 func (d *denials) allowed(now time.Time, key denial) bool {
 	if key.app != "" {
 		return true
@@ -88,7 +88,7 @@ func (d *denials) allowed(now time.Time, key denial) bool {
 	return true
 }
 
-// due takes the rows of those that were counted for long enough, or of all.
+// due removes and returns the rows of denials that were counted for denialTime, or of all.
 func (d *denials) due(now time.Time, all bool) (rows []store.AuditRow) {
 	for key, r := range d.seen {
 		if !all && now.Sub(r.since) < denialTime {
@@ -104,7 +104,7 @@ func (d *denials) due(now time.Time, all bool) (rows []store.AuditRow) {
 		row, since := r.last, r.since.UTC().Format(time.RFC3339)
 		if key.action != "" {
 			row.Message = fmt.Sprintf("%s (the last of %d more since %s)", row.Message, r.times, since)
-		} else { // of many kinds
+		} else { // the row for many kinds together
 			row.App, row.User, row.Target, row.Remote = "", "", "", key.remote
 			row.Message = fmt.Sprintf("%d refusals of several kinds since %s", r.times, since)
 		}
@@ -113,9 +113,9 @@ func (d *denials) due(now time.Time, all bool) (rows []store.AuditRow) {
 	return rows
 }
 
-// PutDenial stores the row of a call that was refused. It is on disk when PutDenial returns, unless an equal one was
-// written within the last minute, or strangers are refused too often: those are counted, and one row tells of them
-// after the minute. proven is the app that the caller has proven to be, empty for a stranger.
+// PutDenial stores the row of a rejected call. The row is on disk when PutDenial returns, unless an equal one was
+// written within the last minute, or strangers are rejected too often. Such denials are counted, and one row reports
+// them after the minute. proven is the authenticated app; empty for a stranger.
 func (r *Recorder) PutDenial(ctx context.Context, proven string, row store.AuditRow) error {
 	key := denial{app: proven, action: row.Action, code: row.Code}
 	if proven == "" {

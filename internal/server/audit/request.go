@@ -11,7 +11,7 @@ import (
 	"drover/internal/clip"
 )
 
-// longestRequestID is how long an id of a caller's own may be, in bytes.
+// longestRequestID is the longest request id of a caller, in bytes.
 const longestRequestID = 64
 
 // RequestID returns the id that a caller has given its request, if it is fit to be echoed and stored, else a new one.
@@ -26,7 +26,7 @@ func RequestID(given string) string {
 	return hex.EncodeToString(b[:])
 }
 
-// Remote returns the address that a request came from, without its port; of one that has none, "socket".
+// Remote returns the address of a request without its port; "socket" if the request has no address.
 func Remote(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -35,8 +35,8 @@ func Remote(r *http.Request) string {
 	return host
 }
 
-// Clip cuts a text that goes into the record or a message to so many bytes, and takes out what would move the cursor of
-// a terminal that shows it.
+// Clip shortens a text for the audit log or a message to so many bytes. It removes characters that would move the
+// cursor of a terminal.
 func Clip(text string, most int) string {
 	printable := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

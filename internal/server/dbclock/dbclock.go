@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// every is how often the database is asked.
+	// every is the interval at which the clock asks the database.
 	every = time.Minute
-	// asking bounds one question.
+	// asking bounds one request.
 	asking = 5 * time.Second
-	// step is the least change that is no drift: it is logged, and told to those who hold times in memory.
+	// step is the smallest change that is not drift: it is logged, and reported to the parts that hold times in memory.
 	step = time.Second
 )
 
-// Config is what a Clock needs.
+// Config holds the settings of a Clock.
 type Config struct {
 	// Ask returns the database's time.
 	Ask func(ctx context.Context) (time.Time, error)
@@ -29,19 +29,19 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Clock tells the time of the database. Its methods may be called from any goroutine; none but Run blocks.
+// Clock returns the time of the database. It is safe for concurrent use; only Run blocks.
 type Clock struct {
 	cfg Config
 
 	mu sync.RWMutex
-	// base was the time when start was read.
+	// base is the time at the moment start.
 	base, start time.Time
 	skew        time.Duration
-	// stepped is called with how far the clock has jumped.
+	// stepped is called with the size of a jump of the clock.
 	stepped func(by time.Duration)
 }
 
-// New asks for the time once, and returns a clock that goes on by itself from there.
+// New asks the database for the time once, and returns a clock that continues from there.
 func New(ctx context.Context, cfg Config) (*Clock, error) {
 	if cfg.Own == nil {
 		cfg.Own = time.Now
@@ -59,8 +59,8 @@ func New(ctx context.Context, cfg Config) (*Clock, error) {
 	return c, nil
 }
 
-// Alone returns the clock of a server whose database nobody shares: this machine's as it was now, and what has passed
-// since.
+// Alone returns the clock of a server whose database is not shared: the machine's clock of now, continued by the
+// monotonic clock.
 func Alone(own func() time.Time) *Clock {
 	return &Clock{cfg: Config{Own: own}, base: own(), start: time.Now()}
 }
@@ -68,15 +68,14 @@ func Alone(own func() time.Time) *Clock {
 // OnStep has f called whenever the clock jumps, with how far. It is for before Run.
 func (c *Clock) OnStep(f func(by time.Duration)) { c.stepped = f }
 
-// Now is the present time. Whoever sets the clock of this machine does not change it.
+// Now returns the current time. A change of the machine's clock does not affect it.
 func (c *Clock) Now() time.Time {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.base.Add(time.Since(c.start))
 }
 
-// Wall is what people take for the present time: for a clock that is Alone that of this machine as it is set now, else
-// Now.
+// Wall returns the time for people: the machine's current clock for an Alone clock, otherwise Now.
 func (c *Clock) Wall() time.Time {
 	if c.cfg.Ask == nil {
 		return c.cfg.Own()
@@ -120,7 +119,8 @@ func (c *Clock) update(ctx context.Context) {
 	}
 }
 
-// measure returns how far the clock of this machine is ahead. What the answer has taken is split between its two ways.
+// measure returns how far the machine's clock is ahead of the database's. It assumes that request and answer take equal
+// time.
 func (c *Clock) measure(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
@@ -137,6 +137,6 @@ func (c *Clock) adopt(skew time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.skew, c.start = skew, time.Now()
-	// Without the reading of Go's monotonic clock, which knows nothing of the database's.
+	// Round removes Go's monotonic reading, which has no relation to the database's clock.
 	c.base = c.cfg.Own().Round(0).Add(-skew)
 }

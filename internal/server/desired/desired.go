@@ -14,36 +14,36 @@ import (
 	"drover/internal/process"
 )
 
-// Disk is what an agent says it has.
+// Disk describes an agent's disk as the agent reports it.
 type Disk struct {
-	// Revision is that of the latest change.
+	// Revision is the revision of the latest change.
 	Revision uint64
 	Records  map[process.ID]uint64
 }
 
-// Confirmed is the highest revision of a process that the server has had from the agent. Gone says that it was its
-// removal.
+// Confirmed is the highest revision of a process that the agent has reported to the server. Gone means that this
+// revision was its removal.
 type Confirmed struct {
 	Process  process.ID
 	Revision uint64
 	Gone     bool
 }
 
-// Verdict is what follows.
+// Verdict is the result of a comparison.
 type Verdict struct {
 	// Forget are the processes that the agent has and should not have, in the order of their ids.
 	Forget []Confirmed
-	// Restore are those whose record it has not, or an older one, in the order of their revisions: an agent that has
-	// taken over all up to one revision may say that its disk has seen that.
+	// Restore are the processes whose record the agent lacks or has in an older version, in the order of their
+	// revisions. So an agent that has stored all records up to a revision may report that revision.
 	Restore []Confirmed
-	// Removed are those that the agent has removed without the server having heard of it, in the order of their ids.
-	// All were when its disk had the revision that it tells.
+	// Removed are the processes that the agent has removed unknown to the server, in the order of their ids. All were
+	// removed at the revision that the disk reports or before.
 	Removed []Confirmed
 	// Reached is the highest revision of all: the agent must not begin again below it.
 	Reached uint64
 }
 
-// Settled says that the agent has all that it should have.
+// Settled reports whether the agent has all that it should have.
 func (v Verdict) Settled() bool { return len(v.Forget)+len(v.Restore) == 0 }
 
 // Compare decides, for each process that the server or the agent knows.

@@ -1,6 +1,6 @@
 // Package edge does what both HTTP APIs do with a call in the same way: it identifies the caller, takes memory for the
-// body, submits a task, reads the results of a task as far as the caller may, and writes the audit record. The APIs own
-// their paths, their JSON and the words of a rejection. Package edge keeps no state.
+// body and submits a task. It also reads the results of a task as far as the caller may, and writes the audit record.
+// The APIs own their paths, their JSON and the words of a rejection. Package edge keeps no state.
 package edge
 
 import (
@@ -24,7 +24,7 @@ const (
 	// BodyTime is the time to send a body, ReplyTime the time to read an answer.
 	BodyTime  = 60 * time.Second
 	ReplyTime = 120 * time.Second
-	// AuditTime is the time to store what a call leaves behind after its answer.
+	// AuditTime bounds the writes of a call after its answer.
 	AuditTime = 10 * time.Second
 )
 
@@ -71,7 +71,7 @@ type Config struct {
 type Call struct {
 	// Principal is the caller, once it is identified.
 	Principal access.Principal
-	// Audit is the row of the audit log, which the API completes on the way. Audited tells that the row is stored
+	// Audit is the row of the audit log, which the API completes on the way. Audited is set if the row is stored
 	// already, or that the call needs none.
 	Audit    store.AuditRow
 	Audited  bool
@@ -87,7 +87,7 @@ func (e *Config) Begin(w http.ResponseWriter, r *http.Request, requestID string,
 	}}
 	c.address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	w.Header().Set(requestID, c.Audit.RequestID)
-	// A recorder or a wrapped writer has no deadlines; the server's own then apply.
+	// A test recorder or a wrapped writer has no deadlines; then the server's own apply.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(BodyTime))
 	_ = control.SetWriteDeadline(time.Now().Add(BodyTime + wait + ReplyTime))
@@ -97,7 +97,7 @@ func (e *Config) Begin(w http.ResponseWriter, r *http.Request, requestID string,
 // AtEnd has End call a function.
 func (c *Call) AtEnd(release func()) { c.releases = append(c.releases, release) }
 
-// End gives back what the call holds.
+// End releases the resources of the call.
 func (c *Call) End() {
 	for _, release := range c.releases {
 		release()
@@ -105,8 +105,8 @@ func (c *Call) End() {
 	c.releases = nil
 }
 
-// Identify finds out who calls, and enters the caller into the call. It fails with a *gate.Refusal if the credentials
-// are missing or wrong.
+// Identify authenticates the caller and stores it in the call. It fails with a *gate.Refusal if the credentials are
+// missing or wrong.
 func (e *Config) Identify(ctx context.Context, c *Call, given gate.Credentials) error {
 	c.Audit.App, c.Audit.User = audit.Clip(given.AppCode, access.MaxAppCode), audit.Clip(given.User, access.MaxUser)
 	given.Address = c.address
@@ -117,9 +117,9 @@ func (e *Config) Identify(ctx context.Context, c *Call, given gate.Credentials) 
 	return err
 }
 
-// Body returns the body of a request, whose memory the call holds until release, or until its end. Known tells that the
-// caller is identified. Body fails with an error of package admission if the body is too large or too slow, or if there
-// is no memory.
+// Body returns the body of a request, whose memory the call holds until release, or until its end. known is set if the
+// caller is authenticated. Body fails with an error of package admission if the body is too large or too slow, or if
+// there is no memory.
 func (e *Config) Body(ctx context.Context, c *Call, w http.ResponseWriter, r *http.Request,
 	known bool,
 ) (body []byte, release func(), err error) {
@@ -155,30 +155,30 @@ func (e *Config) Submit(ctx context.Context, c *Call, t *store.Task) error {
 	return nil
 }
 
-// Operates notes in the audit row what a call operates on: the first subject, the number of all targets, and the number
-// of each operation. The task is empty if there is none.
+// Operates stores in the audit row what a call operates on: the first subject, the number of all targets, and the
+// number of each operation. task is empty if there is none.
 func (c *Call) Operates(subject string, targets int, task string, ops map[process.Op]int) {
 	c.Audit.Target, c.Audit.Targets = subject, targets
-	// Operations, counts and an id of the server: this always encodes.
+	// A map of operations, counts and an id always encodes.
 	c.Audit.Detail, _ = json.Marshal(map[string]any{"task": task, "ops": ops})
 }
 
 // Ending is the end of a call.
 type Ending struct {
-	// Reads tells that the call changes nothing, so that its row may be stored a little later.
+	// Reads is set if the call changes nothing, so that its row may be stored a little later.
 	Reads bool
-	// Denied tells that a right is missing, Limited that the call exceeds a limit.
+	// Denied is set if a right is missing, Limited if the call exceeds a limit.
 	Denied, Limited bool
 	// Cause is the fault of the server, if the call failed because of one.
 	Cause error
 }
 
-// Record stores the audit row of a call, unless a task has it. By then the caller has its answer, and may be gone.
+// Record stores the audit row of a call, unless a task has it. The caller already has its answer, and may have hung up.
 func (e *Config) Record(ctx context.Context, c *Call, end Ending) {
 	if end.Denied {
 		c.Audit.Allowed = false
 	}
-	if end.Cause != nil && ctx.Err() == nil { // a caller that hung up is not a fault of the server
+	if end.Cause != nil && ctx.Err() == nil { // a hang-up of the caller is not a fault of the server
 		e.Log.Error("call failed", "endpoint", c.Audit.Action, "request", c.Audit.RequestID, "error", end.Cause)
 	}
 	if c.Audited {
@@ -188,9 +188,9 @@ func (e *Config) Record(ctx context.Context, c *Call, end Ending) {
 	defer cancel()
 	var err error
 	switch {
-	case end.Limited || !c.Audit.Allowed: // a rejected call must cost less than one that is not
+	case end.Limited || !c.Audit.Allowed: // a rejected call must cost less than an accepted one
 		err = e.Audit.PutDenial(ctx, c.Principal.App, c.Audit)
-	case end.Reads: // it is not worth a sync of its own
+	case end.Reads: // a read is not worth a sync of its own
 		err = e.Audit.NoteAudit(ctx, c.Audit)
 	default:
 		err = e.Audit.PutAudit(ctx, c.Audit)

@@ -8,19 +8,19 @@ import (
 	"drover/internal/server/store"
 )
 
-// DeniedError tells that a call lacks rights.
+// DeniedError means that a call lacks rights.
 type DeniedError struct{ Missing access.Missing }
 
 // Error names the first missing right.
 func (e *DeniedError) Error() string { return "no right to " + e.Missing.What() }
 
-// Results calls fn for each item of a task, in their order. App is the app that must own the task; empty means any.
-// Host returns the host of an item as rights see it.
+// Results calls fn for each item of a task, in their order. app is the app that must own the task; empty means any.
+// host returns the host of an item for the check of rights.
 //
-// Results fails with a *DeniedError if the caller may not read one of the items, because rights may have been
-// withdrawn since the task. For a caller that is not an administrator this is certain only after the last item:
-// nothing of what fn receives may leave before Results returns. If fn fails, Results still checks the other items, and
-// then returns the error of fn.
+// Results fails with a *DeniedError if the caller may not read one of the items, because rights may have been withdrawn
+// since the task. For a caller that is not an administrator this is certain only after the last item: nothing of what
+// fn receives may leave before Results returns. If fn fails, Results still checks the other items, and then returns the
+// error of fn.
 func (e *Config) Results(ctx context.Context, c *Call, task, app string, host func(store.ItemView) access.Host,
 	fn func(store.ItemView) error,
 ) error {

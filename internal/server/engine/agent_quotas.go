@@ -8,32 +8,34 @@ import (
 )
 
 const (
-	// mostOfAgent is how many events of one agent are kept.
+	// mostOfAgent is the number of events of one agent that the store keeps.
 	mostOfAgent = 10_000
-	// trimEvery is how many of them are stored between two looks at how many there are.
+	// trimEvery is the number of stored events after which the engine trims the agent's events.
 	trimEvery = 1000
-	// An agent may tell so many events at once, as one does that was away for long, and so many a second after that.
+	// An agent may report eventBurst events at once, for example after a long absence, and then eventRate events a
+	// second.
 	eventBurst = 20_000
 	eventRate  = 100
-	// Process groups of so many namespaces may be restored at once on one host, and so many a second after that.
+	// The engine may restore the process groups of restoreBurst namespaces at once on one host, and then restoreRate a
+	// second.
 	restoreBurst = 2 * maxRestored
 	restoreRate  = 1
-	// forgetEvery is how often those are forgotten that may tell as many as any again.
+	// forgetEvery is the interval at which full quotas are deleted.
 	forgetEvery = time.Minute
 )
 
-// tooManyError refuses events of an agent that has told too many.
+// tooManyError rejects events of an agent that has reported too many.
 type tooManyError struct{ wait time.Duration }
 
-// Error returns what the agent is told.
+// Error returns the text for the agent.
 func (e *tooManyError) Error() string {
 	return fmt.Sprintf("this host has reported too many events: the server accepts more in %.1f s", e.wait.Seconds())
 }
 
-// agentQuotas bounds what each agent can cause by what it tells: how many events it tells, and how many orders are made
-// for it. So none takes the database, the history or the queue from the others.
+// agentQuotas bounds what the reports of each agent can cause: its events, or the orders that the engine creates for
+// it. So no agent takes the database, the history or the queue from the others.
 type agentQuotas struct {
-	// burst is how many there may be at once, rate how many a second after that.
+	// burst is the quota of an agent that was idle; rate is its growth per second.
 	burst, rate float64
 
 	mu     sync.Mutex
@@ -41,12 +43,12 @@ type agentQuotas struct {
 	forgot time.Time
 }
 
-// agentQuota is that of one agent.
+// agentQuota is the quota of one agent.
 type agentQuota struct {
-	// left is how many it could have at once at a time.
+	// left is the quota at the time at.
 	left float64
 	at   time.Time
-	// stored is how many events were stored since the last trim.
+	// stored is the number of stored events since the last trim.
 	stored int
 }
 
@@ -54,7 +56,7 @@ func newAgentQuotas(burst, rate float64) *agentQuotas {
 	return &agentQuotas{burst: burst, rate: rate, all: map[string]agentQuota{}}
 }
 
-// take takes n from an agent, or returns when to come again with them.
+// take takes n from an agent's quota, or returns how long the agent must wait for n.
 func (q *agentQuotas) take(agent string, n int, now time.Time) (wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,7 +82,7 @@ func (q *agentQuotas) refilled(a agentQuota, now time.Time) float64 {
 	return min(q.burst, a.left+max(0, now.Sub(a.at).Seconds())*q.rate)
 }
 
-// stored notes how many were new, and reports whether it is time to trim.
+// stored adds n new events, and reports whether it is time to trim.
 func (q *agentQuotas) stored(agent string, n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -14,15 +14,14 @@ import (
 	"drover/internal/wire"
 )
 
-// How much of what an agent says is kept; texts in bytes. Agents cut most of it to half or less; this is for one that
-// does not. Of a long text the two ends are kept, of a list the first entries.
+// The limits on reports of agents; texts in bytes. Agents cut most texts to half or less; these limits are for an agent
+// that does not. The engine keeps both ends of a long text, and the first entries of a long list.
 const (
-	// maxText is for the text of an outcome, which holds what a command has written, and of a message and a command
-	// line.
+	// maxText is for the text of an outcome, which holds the output of a command, and for a message and a command line.
 	maxText = 128 << 10
 	// maxSaid is for every other text that may be long: output, evidence, answers of probes.
 	maxSaid = 8 << 10
-	// maxWord is for what is one word or name.
+	// maxWord is for a single word or name.
 	maxWord = 255
 	// maxPath is for a path.
 	maxPath = process.MaxPath
@@ -31,14 +30,15 @@ const (
 	maxFiles = 256
 	// maxSamples is for the samples and the scores of a breach.
 	maxSamples = 100
-	// maxStatus is how many bytes the texts of a status may take together; of one that has more the proofs are left
-	// out.
+	// maxStatus is how many bytes the texts of a status may take together. The engine shortens the message, command
+	// line and lists of a longer status, and drops its evidence.
 	maxStatus = 2*maxText + 4*maxSaid
-	// maxEvent is the longest event as it is stored; one that is longer loses its proofs.
+	// maxEvent is the largest stored event, in bytes. The engine shortens the texts of a longer event and drops its
+	// evidence.
 	maxEvent = 16 << 10
 )
 
-// shortHello returns an introduction whose texts are not too long, as far as they are kept.
+// shortHello returns an introduction with shortened texts, as far as the server keeps them.
 func shortHello(h wire.Hello) wire.Hello {
 	h.IP, h.ID, h.Build, h.Name = shortWord(h.IP), shortWord(h.ID), shortWord(h.Build), shortWord(h.Name)
 	h.Policy = ends(h.Policy, maxSaid)
@@ -46,7 +46,7 @@ func shortHello(h wire.Hello) wire.Hello {
 	return h
 }
 
-// shortened returns an outcome whose texts are not too long.
+// shortened returns an outcome with shortened texts.
 func shortened(o process.Outcome) process.Outcome {
 	o.Text, o.Cause = ends(o.Text, maxText), shortWord(o.Cause)
 	if o.Status != nil {
@@ -56,8 +56,7 @@ func shortened(o process.Outcome) process.Outcome {
 	return o
 }
 
-// shortenedStatus returns a status whose texts and lists are not too long. It shares no memory with the given one that
-// would be changed.
+// shortenedStatus returns a status with shortened texts and lists. It does not change memory of the given status.
 func shortenedStatus(s process.Status) process.Status {
 	s.Message, s.Instance.Cmdline = ends(s.Message, maxText), ends(s.Instance.Cmdline, maxText)
 	s.Want, s.State, s.ProcName, s.Instance.Stat = shortWord(s.Want), shortWord(s.State), shortWord(s.ProcName),
@@ -86,7 +85,7 @@ func shortenedStatus(s process.Status) process.Status {
 	return s
 }
 
-// sizeOf is about how many bytes the texts of a status take.
+// sizeOf returns the approximate size of the texts of a status, in bytes.
 func sizeOf(s *process.Status) int {
 	size := len(s.Message) + len(s.Instance.Cmdline)
 	for _, cause := range append([]process.Cause{s.Cause}, s.Further...) {
@@ -122,8 +121,9 @@ func shortCause(c process.Cause) process.Cause {
 	return c
 }
 
-// shortEvent returns an event as it may be stored, and false for one that is none: it has no name of its own or no
-// process, or is of a kind that there is not. Readers of streams and of pages take its words for ours.
+// shortEvent returns an event in the form to store. It returns false if the event is invalid: the stream, the number,
+// the kind or the process is missing, unknown or too long. Readers of streams and pages trust these words as the
+// server's own.
 func shortEvent(e process.Event) (process.Event, bool) {
 	if e.Stream == "" || len(e.Stream) > maxStream || e.Seq == 0 || e.Seq > maxSeq ||
 		!slices.Contains(process.EventKinds(), e.Kind) {
@@ -152,13 +152,13 @@ func shortEvent(e process.Event) (process.Event, bool) {
 	return e, true
 }
 
-// encoded returns an event with the JSON to store. That is the line of the agent, unless the server has changed what
-// the agent told, or the line is too long. An event that is still too long then loses its proofs.
+// encoded returns an event with the JSON to store. That is the agent's line, unless the server changed the event or the
+// line is too long. If the event is still too long, encoded shortens its texts and drops its evidence.
 func encoded(e, told *process.Event, line []byte) store.NewEvent {
 	if len(line) <= maxEvent && utf8.Valid(line) && reflect.DeepEqual(e, told) {
 		return store.NewEvent{Event: *e, Body: string(line)}
 	}
-	body, _ := json.Marshal(e) // what has been decoded can be encoded
+	body, _ := json.Marshal(e) // a decoded value can be encoded
 	if len(body) > maxEvent {
 		e.Output, e.Cause.Text, e.Cause.Evidence = ends(e.Output, maxSaid/8), ends(e.Cause.Text, maxSaid/8), nil
 		if e.Breach != nil {
@@ -169,12 +169,12 @@ func encoded(e, told *process.Event, line []byte) store.NewEvent {
 	return store.NewEvent{Event: *e, Body: string(body)}
 }
 
-// shortWord returns what is meant to be one word, cut to the length of one.
+// shortWord cuts a word to maxWord bytes.
 func shortWord[T ~string](word T) T {
 	return T(clip.Head(string(word), maxWord))
 }
 
-// ends leaves out the middle of a text that is too long.
+// ends removes the middle of a text that is too long.
 func ends(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -14,21 +14,21 @@ import (
 
 const (
 	cleanInterval = time.Hour
-	// A write of the cleaner is small, so that no other waits long behind it.
+	// Each write of the cleaner is small, so that other writes do not wait long for it.
 	cleanTasks    = 10
 	cleanAudit    = 500
 	cleanEvents   = 500
 	cleanRemovals = 500
 )
 
-// cleaner removes what has been kept long enough.
+// cleaner removes records after their retention time.
 type cleaner struct {
 	store Store
 	clock clock
-	// turn reports whether it is for this engine to clean now.
+	// turn reports whether this engine should clean now.
 	turn func(ctx context.Context, what string, every time.Duration) (bool, error)
 	log  *slog.Logger
-	// tasks, audit, events and removals are how long each is kept, mostEvents how many events are.
+	// tasks, audit, events and removals are the retention times. mostEvents is the largest number of events.
 	tasks, audit, events, removals time.Duration
 	mostEvents                     int
 }
@@ -75,7 +75,7 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 	)
 }
 
-// share leaves all agents together as many events as there may be: those that have most lose theirs first.
+// share trims the events of all agents together to mostEvents. The agents with the most events lose theirs first.
 func (c *cleaner) share(ctx context.Context) error {
 	counts, err := c.store.CountEvents(ctx)
 	if err != nil {
@@ -94,8 +94,7 @@ func (c *cleaner) share(ctx context.Context) error {
 	return nil
 }
 
-// shareOf returns how many of a kind each may have, so that all have no more than room together, and none has less than
-// it could.
+// shareOf returns the largest limit for each count at which all limited counts together fit into room.
 func shareOf(counts []int, room int) int {
 	slices.Sort(counts)
 	for i, n := range counts {
@@ -108,7 +107,7 @@ func shareOf(counts []int, room int) int {
 	return math.MaxInt
 }
 
-// trim leaves an agent the newest of its events.
+// trim removes all but the newest keep events of an agent.
 func trim(ctx context.Context, s Store, agent string, keep int) error {
 	for {
 		n, err := s.TrimEvents(ctx, agent, keep, cleanEvents)

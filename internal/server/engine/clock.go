@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// clock is the engine's time. All times that the engine stores and compares are of it; it is not the wall clock, so
-// that whoever sets that ends no operation early and holds none up.
+// clock is the engine's time. The engine stores and compares only times of this clock. It is not the wall clock, so a
+// change of the wall clock ends no operation early and delays none.
 type clock struct{ now func() time.Time }
 
-// monotonicNow returns a clock that shows the wall clock as it is now, and what has passed since.
+// monotonicNow returns a clock that starts at the current wall clock and then follows the monotonic clock.
 func monotonicNow() func() time.Time {
 	start := time.Now()
 	return func() time.Time { return start.Add(time.Since(start)) }
 }
 
-// wait blocks until the signal is raised, the time has come, or the context ends. A zero time never comes.
+// wait blocks until the signal is raised, the given time, or the end of the context. A zero time never comes.
 func (c clock) wait(ctx context.Context, s signal, at time.Time) {
 	if at.IsZero() {
 		s.wait(ctx, nil)

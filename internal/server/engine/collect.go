@@ -18,37 +18,37 @@ import (
 	"drover/internal/wire"
 )
 
-// collector takes the reports of agents.
+// collector stores the reports of agents.
 type collector struct {
 	clock     clock
 	store     Store
 	directory *fleet.Directory
 	log       *slog.Logger
-	// begun is called when deadlines have changed, returned with an agent that has introduced itself, happened when
+	// begun is called when deadlines have changed, returned with an agent that has introduced itself, and happened when
 	// there are new events.
 	begun    func()
 	outcomes *outcomes
 	returned func(agent string)
 	happened func()
 	identity IdentityHooks
-	// kept is how long events are kept, and are known; quotas is how many of them each agent has told.
+	// kept is the retention time of events and of their streams. quotas counts the events that each agent reported.
 	kept   time.Duration
 	quotas *agentQuotas
-	// settled is called with the items of which a report has told.
+	// settled is called with the items that a report mentions.
 	settled func(item string)
-	// introduced is called with what an agent that introduces itself says of its process groups.
+	// introduced is called with the process groups that an agent has, by its introduction.
 	introduced func(ctx context.Context, agent string, groups map[string]string) error
-	// reconcile returns the answer to one that says what is on its disk; nil for none.
+	// reconcile returns the answer to an agent that describes its disk; nil for no answer.
 	reconcile func(ctx context.Context, from store.ReportMark, disk *wire.Disk) ([]byte, error)
 }
 
-// HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk.
-// Signed says that the report is proven to be the agent's; another one may be of anybody on the way, and may tell
-// nothing.
+// HandleReport stores a report of an agent and returns the encoded wire.ReportAck when everything is on disk. signed
+// means that the signature proves the agent as the author. An unsigned report may have been forged in transit, so it
+// may carry no content.
 func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte, signed bool) []byte {
 	ack := e.collect.handle(ctx, agent, data, signed)
 	reply, err := json.Marshal(ack)
-	if err != nil { // a struct of two flags and a text
+	if err != nil { // not reached: a plain struct always encodes
 		return nil
 	}
 	return reply
@@ -76,7 +76,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		ack.Desired, err = c.take(ctx, agent, r)
 		_, full := errors.AsType[*store.FullError](err)
 		_, tooMany := errors.AsType[*tooManyError](err)
-		// all of it comes again, and callers need not wait for that
+		// the agent resends the report, and callers need not wait for that
 		if full || tooMany || errors.Is(err, store.ErrTooManyProcesses) || errors.Is(err, store.ErrTooMuch) {
 			err = errors.Join(err, c.progress(ctx, agent, r.Progress))
 		}
@@ -85,7 +85,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		}
 	}
 	if errors.Is(err, store.ErrOtherSession) {
-		// What it tells of its processes was not taken. It tells all of that again when it introduces itself.
+		// The report's process states were not stored. The agent sends all of them again with its introduction.
 		ack.Hello = true
 		return ack
 	}
@@ -106,9 +106,9 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 	return ack
 }
 
-// take stores a report, and returns the answer to an introduction. Observations and events come first: whoever sees an
-// outcome sees the state that belongs to it, and how it came about. An introduction that is not in its turn counts for
-// nothing at all.
+// take stores a report, and returns the answer to an introduction. It stores observations and events first, so that a
+// reader of an outcome also sees the state and events behind it. take ignores all of an introduction that is not in its
+// turn.
 func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (desired []byte, err error) {
 	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil}
 	other := c.observe(ctx, from, r)
@@ -151,8 +151,9 @@ func factsOf(h wire.Hello, place string) fleet.Facts {
 	return facts
 }
 
-// join takes what an agent says of itself into the register. Its area is what it was when it joined: an agent cannot
-// move itself into another. A name that another agent holds is not given to it, but its results still count.
+// join updates the register from an agent's introduction. The area stays as it was when the agent joined: an agent
+// cannot move itself to another area. An agent does not get a name that another agent holds, but its results still
+// count.
 func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello) error {
 	now := c.clock.now()
 	h = shortHello(h)
@@ -165,7 +166,7 @@ func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello)
 	}
 	if a.Token == "" {
 		a.IP, a.ID = h.IP, h.ID
-	} else if h.IP != a.IP || h.ID != a.ID { // it was let in under its names, and under no others
+	} else if h.IP != a.IP || h.ID != a.ID { // the token admitted the agent under its stored names only
 		c.log.WarnContext(ctx, "agent claimed other names than the names that it joined with", "agent", agent,
 			"ip", a.IP, "claimed_ip", h.IP, "claimed_id", h.ID)
 	}
@@ -199,7 +200,7 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 			continue
 		}
 		if o.Status.Revision > math.MaxInt64 {
-			o.Status.Revision = 0 // the agent is out of its mind
+			o.Status.Revision = 0 // the agent is faulty
 		}
 		if o.Gone {
 			gone = append(gone, store.Removal{
@@ -218,7 +219,7 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 	}
 	if r.Hello != nil {
 		var keep []process.ID
-		if r.Hello.Disk != nil { // the states of these follow
+		if r.Hello.Disk != nil { // the states of these processes follow
 			keep = slices.Collect(maps.Keys(r.Hello.Disk.Records))
 		}
 		if err := c.store.ReplaceObserved(ctx, from, rows, keep); err != nil || len(gone) == 0 {
@@ -229,9 +230,9 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 	return c.store.PutObserved(ctx, from, rows, gone)
 }
 
-// history stores what has happened, and tells those who wait for it. What happened longer ago than events are kept is
-// not stored: it may have been before, and be sent again. An agent that has told more than agents do has to wait, and
-// to tell the rest later.
+// history stores events and wakes their readers. It drops events older than the retention time, because the store may
+// have pruned them before. If an agent has reported too many events, history rejects them, and the agent resends them
+// later.
 func (c *collector) history(ctx context.Context, agent string, lines [][]byte) error {
 	if len(lines) == 0 {
 		return nil
@@ -244,11 +245,11 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 		told = process.Event{}
 		unread := json.Unmarshal(line, &told)
 		e, ok := shortEvent(told)
-		if e.At > latest { // no later event may seem to come before it
+		if e.At > latest { // no later event may appear to precede it
 			e.At = now.UnixMilli()
 		}
 		switch {
-		case unread != nil || !ok: // the agent is out of its mind, and must not be stuck with it
+		case unread != nil || !ok: // the agent is faulty, and must not resend the event forever
 			strange++
 		case e.At < oldest:
 			old++
@@ -282,11 +283,12 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 	return nil
 }
 
-// lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Servers tell each other
-// what agents say.
+// lastMoment is the last time that JSON can represent, in Unix seconds: the end of the year 9999. Servers exchange what
+// agents report.
 const lastMoment = 253402300799
 
-// clocksApart is how far the clock of a host may be ahead for its events to have its time, and not that of the server.
+// clocksApart is how far the clock of a host may be ahead. The server replaces the time of an event that is further
+// ahead by its own time.
 const clocksApart = 24 * time.Hour
 
 // maxSeq is the greatest number of an event.
@@ -295,7 +297,7 @@ const maxSeq = math.MaxInt64
 // maxStream is the longest name of a stream of events.
 const maxStream = 64
 
-// wanted notes what the agent has and has not begun, and returns what of it must not begin any more.
+// wanted records the items that the agent has and has not begun. It returns the items that the agent must not begin.
 func (c *collector) wanted(ctx context.Context, agent string, open []string) (ended []string, err error) {
 	if len(open) == 0 {
 		return nil, nil

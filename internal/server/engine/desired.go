@@ -16,8 +16,8 @@ import (
 	"drover/internal/wire"
 )
 
-// reconciler answers agents that introduce themselves: it tells one whose disk is an old copy, or a new one, what it
-// has not seen.
+// reconciler answers introductions. If an agent's disk is an old copy or new, the answer contains the changes that the
+// disk has missed.
 type reconciler struct {
 	store Store
 	clock clock
@@ -25,10 +25,10 @@ type reconciler struct {
 	log   *slog.Logger
 }
 
-// answer returns the sealed manifest for an agent that has this disk, nil where it has all that it should have.
+// answer returns the sealed manifest for an agent with this disk; nil if the agent has all that it should have.
 func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wire.Disk) ([]byte, error) {
 	agent := from.Agent
-	if disk == nil || disk.Revision > math.MaxInt64 { // it can't tell, or makes it up
+	if disk == nil || disk.Revision > math.MaxInt64 { // the agent does not know the revision, or invents it
 		return nil, nil
 	}
 	confirmed, err := r.store.AgentConfirmed(ctx, agent)
@@ -72,15 +72,14 @@ func (r *reconciler) removals(agent string, removed []desired.Confirmed, revisio
 }
 
 const (
-	// desiredChunk is how many records are read at once, mostForgotten how many processes an agent is told at once to
-	// forget.
+	// desiredChunk is how many records one read returns. mostForgotten is how many processes one answer tells the agent
+	// to remove.
 	desiredChunk  = 200
 	mostForgotten = 2000
 )
 
-// desires puts a verdict into an answer, as far as there is room. What is left comes when the agent introduces itself
-// again: until then its disk must not seem to have seen that, so it is told to have reached the last one only that it
-// gets.
+// desires encodes a verdict into an answer, as far as it fits. The agent gets the rest at its next introduction. Until
+// then the agent must not count the rest as seen, so the answer has the revision of its last record, or 0.
 func (r *reconciler) desires(ctx context.Context, agent string, v desired.Verdict) (*wire.Desired, error) {
 	d := &wire.Desired{Revision: v.Reached}
 	if len(v.Forget) > mostForgotten {
@@ -123,7 +122,7 @@ func (r *reconciler) desires(ctx context.Context, agent string, v desired.Verdic
 func encodedSize(spec *process.Spec) int {
 	text, err := json.Marshal(spec)
 	if err != nil {
-		return maxBytes // it travels alone, and sealing it tells why it can't
+		return maxBytes // the record travels alone, and sealing it returns the error
 	}
 	return len(text)
 }

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// leaseBatch is how many items are leased at once, and about how many wait at most for the dispatcher to hand them
-	// over.
+	// leaseBatch is how many items one lease takes, and about how many items wait at most for the dispatcher to
+	// distribute them.
 	leaseBatch = 1000
-	// passAgain is how soon what may pass older items is looked at again: their receipts are on the way.
+	// passAgain is the interval between checks of items that may pass older items, because the receipts of the older
+	// items are on the way.
 	passAgain = 50 * time.Millisecond
-	// abreast is how many manifests are on their way to an agent at a time: while it answers one, the next one is
-	// sealed.
+	// abreast is how many manifests may be on the way to one agent: while the agent answers one, the sender seals the
+	// next.
 	abreast = 2
-	// leaseSlack is how much longer than a send and a ping a lease lasts. Should the engine die, the next one has to
-	// wait for it.
+	// leaseSlack is how much longer a lease lasts than a send and a ping. If the engine dies, the next engine has to
+	// wait for the end of the lease.
 	leaseSlack = 2 * time.Second
 )
 
-// dispatcher sends what is due.
+// dispatcher sends due items.
 type dispatcher struct {
 	store  Store
 	clock  clock
@@ -41,8 +42,8 @@ type dispatcher struct {
 	slots chan struct{}
 
 	mu     sync.Mutex
-	back   map[string]bool // agents that have introduced themselves and were not reminded yet
-	queued []store.Item    // leased, and not handed over yet
+	back   map[string]bool // agents that have introduced themselves and got no reminder yet
+	queued []store.Item    // leased and not distributed yet
 }
 
 func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *dispatcher {
@@ -66,7 +67,7 @@ func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *d
 	return d
 }
 
-// run sends until the context ends, and waits for what is on the way.
+// run sends until the context ends, and waits for the open sends.
 func (d *dispatcher) run(ctx context.Context) {
 	var sends sync.WaitGroup
 	defer sends.Wait()
@@ -80,7 +81,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
-// round hands over all that is due now, and returns when more will be; zero says that nothing is left.
+// round distributes all due items, and returns the time of the next due item; zero if there is none.
 func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Time, error) {
 	d.distribute(ctx, sends, d.takeQueued())
 	if err := d.remind(ctx, sends); err != nil {
@@ -110,14 +111,14 @@ func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Tim
 	}
 }
 
-// freeSlots is how many items may be given.
+// freeSlots returns how many more items may be queued.
 func (d *dispatcher) freeSlots() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return max(leaseBatch-len(d.queued), 0)
 }
 
-// enqueue has items sent that have been leased, and whatever else is due.
+// enqueue queues leased items and wakes the dispatcher.
 func (d *dispatcher) enqueue(items []store.Item) {
 	d.mu.Lock()
 	d.queued = append(d.queued, items...)
@@ -125,7 +126,7 @@ func (d *dispatcher) enqueue(items []store.Item) {
 	d.wake.raise()
 }
 
-// takeQueued takes the items that were given.
+// takeQueued removes and returns the queued items.
 func (d *dispatcher) takeQueued() []store.Item {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,7 +135,7 @@ func (d *dispatcher) takeQueued() []store.Item {
 	return items
 }
 
-// distribute gives items to those that serve their agents, and lets new ones begin.
+// distribute adds items to the queues of their agents, and starts a sender for each agent without one.
 func (d *dispatcher) distribute(ctx context.Context, sends *sync.WaitGroup, items []store.Item) {
 	byAgent := map[string][]store.Item{}
 	var agents []string // in the order of arrival
@@ -148,8 +149,8 @@ func (d *dispatcher) distribute(ctx context.Context, sends *sync.WaitGroup, item
 		if !d.outbox.put(agent, byAgent[agent]) {
 			continue
 		}
-		// Also when the context has ended: whoever put the first items must serve, and finds at once that it may not
-		// send.
+		// This runs even if the context has ended: the goroutine that queued the first items must serve the agent, and
+		// then finds that it may not send.
 		d.slots <- struct{}{}
 		sends.Go(func() {
 			defer func() { <-d.slots }()
@@ -158,8 +159,8 @@ func (d *dispatcher) distribute(ctx context.Context, sends *sync.WaitGroup, item
 	}
 }
 
-// serve sends to one agent until nothing waits for it. While the agent answers one manifest, what came of the one
-// before is stored.
+// serve sends to one agent until nothing waits for it. While the agent answers one manifest, serve stores the result of
+// the previous one.
 func (d *dispatcher) serve(ctx context.Context, agent string) {
 	for items, ok := d.outbox.take(agent); ok; items, ok = d.outbox.take(agent) {
 		var sends sync.WaitGroup
@@ -174,11 +175,11 @@ func (d *dispatcher) serve(ctx context.Context, agent string) {
 				}
 			})
 		}
-		sends.Wait() // until then they are known to be on their way
+		sends.Wait() // until then the outbox must know that they are on the way
 	}
 }
 
-// returned notes that an agent has come back.
+// returned records that an agent has reconnected.
 func (d *dispatcher) returned(agent string) {
 	d.mu.Lock()
 	d.back[agent] = true
@@ -186,14 +187,14 @@ func (d *dispatcher) returned(agent string) {
 	d.wake.raise()
 }
 
-// remind sends returning agents once more what they have accepted and not begun: one that knows it says so, and one
-// that lost its journal gets a second chance. What has begun is never sent again.
+// remind resends to reconnected agents the items that they have accepted and not begun. An agent that still has an item
+// confirms it, and an agent that lost its journal gets the item again. remind never resends an item that has begun.
 func (d *dispatcher) remind(ctx context.Context, sends *sync.WaitGroup) error {
 	d.mu.Lock()
 	back := slices.Collect(maps.Keys(d.back))
 	d.mu.Unlock()
 	if len(back) > 0 {
-		d.receipts.write(ctx) // what they have accepted is read next
+		d.receipts.write(ctx) // remind reads the accepted items next
 	}
 	for _, agent := range back {
 		items, err := d.store.Unfinished(ctx, agent)

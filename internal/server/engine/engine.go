@@ -23,15 +23,16 @@ import (
 	"drover/internal/wire"
 )
 
-// ErrNobody is returned by a Link, at once, when nobody listens for the agent.
+// ErrNobody is returned by a Link, at once, if the agent has no subscription.
 var ErrNobody = errors.New("the agent is not connected")
 
 // Link carries orders to agents.
 type Link interface {
-	// Send delivers a signed envelope to the agent and returns its reply. It gives up when the context ends, and may be
-	// called for many agents at the same time. Any error but ErrNobody leaves open whether the agent has it.
+	// Send delivers a signed envelope to the agent and returns its reply. It fails when the context ends. Send may be
+	// called for many agents at the same time. After any error except ErrNobody, the agent may have the envelope.
 	Send(ctx context.Context, agent string, envelope []byte) (reply []byte, err error)
-	// Ping returns nil once the agent has shown that it is there, whatever its disk does. Otherwise it is as Send.
+	// Ping returns nil when the agent answers; the answer does not depend on the agent's disk. Otherwise Ping works as
+	// Send.
 	Ping(ctx context.Context, agent string) error
 }
 
@@ -48,47 +49,47 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, and
 	Ping(ctx context.Context) error
 }
 
-// Config is what an engine is made of. The fields of the second group have defaults.
+// Config holds the parts and settings of an engine. The fields of the second group have defaults.
 type Config struct {
 	Store     Store
 	Directory *fleet.Directory
 	Link      Link
 	// Key signs the manifests; agents have its public half pinned.
 	Key nkeys.KeyPair
-	// Identity looks after who reports.
+	// Identity checks the identity of reporting agents.
 	Identity IdentityHooks
 	Log      *slog.Logger
 
-	// Now is the time that all servers of the database go by; it goes on however the wall clock is set. (The wall
-	// clock's as it was when the engine was made, and what has passed since.)
+	// Now is the common time of all servers of the database; changes of the wall clock do not affect it. The default
+	// starts at the wall clock of the engine's creation and then follows the monotonic clock.
 	Now func() time.Time
-	// Shared is how an engine lives with others on its database; without it there are none.
+	// Shared connects an engine to the other engines on its database; nil means that there are none.
 	Shared *Shared
-	// Retention is how long tasks are kept after their creation (7 days), AuditRetention how long audit rows are (90
-	// days), and EventRetention how long events are after they came (28 days), of which there are at most MostEvents
-	// (1,000,000). RemovalRetention is how long it is known that a process was unregistered, so that an old disk can't
-	// bring it back (90 days).
+	// Retention is how long tasks are kept after their creation (7 days), and AuditRetention how long audit rows are
+	// kept (90 days). EventRetention is how long events are kept after their arrival (28 days); there are at most
+	// MostEvents (1,000,000). RemovalRetention is how long the store remembers that a process was unregistered, so that
+	// an old disk cannot restore it (90 days).
 	Retention, AuditRetention, EventRetention, RemovalRetention time.Duration
 	MostEvents                                                  int
-	// SendTimeout is how long an agent may take to give a receipt, and its orders may begin without a question after
-	// they were sent (3 s).
+	// SendTimeout is how long after a send an agent may answer with a receipt, and may begin the orders without asking
+	// a server (3 s).
 	SendTimeout time.Duration
-	// MostOpen is how many items of all servers may be open before further tasks are refused (500,000).
+	// MostOpen is how many items of all servers may be open before further tasks are rejected (500,000).
 	MostOpen int
-	// Parallel is how many agents are sent to at the same time (1,024). While so many are slow at once, the others
-	// wait.
+	// Parallel is how many agents the engine sends to at the same time (1,024). If that many agents are slow, the
+	// others wait.
 	Parallel int
 }
 
-// Shared is what an engine tells others on its database, and how often it looks for what they have done, should it not
-// be told (2 s).
+// Shared connects the engines on one database. Each engine notifies the others, and polls the database for missed
+// notices (every 2 s).
 type Shared struct {
-	// Finished gets the tasks of which an item got its outcome, Happened is called when there are new events. Neither
-	// may block.
+	// Finished gets the tasks whose items have just got an outcome, and Happened is called when there are new events.
+	// Neither may block.
 	Finished func(tasks []string)
 	Happened func()
-	// Turn reports whether it is for this engine to do what one at a time does, and not again before the time has
-	// passed.
+	// Turn reports whether this engine should do a job that only one engine does at a time, and not again within the
+	// given interval.
 	Turn func(ctx context.Context, what string, every time.Duration) (bool, error)
 	// Elsewhere reports whether another engine may reach an agent that this one does not.
 	Elsewhere func(agent string) bool
@@ -182,14 +183,14 @@ func New(c Config) *Engine {
 	return e
 }
 
-// Run runs all loops until the context ends, and returns when they and what they sent have ended.
+// Run runs all loops until the context ends, and returns when they and their sends have ended.
 func (e *Engine) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	for _, run := range []func(context.Context){e.dispatch.run, e.receipts.run, e.sweep.run, e.clean.run, e.look} {
 		loops.Go(func() { run(ctx) })
 	}
 	loops.Wait()
-	e.receipts.write(ctx) // those of the last sends
+	e.receipts.write(ctx) // receipts of the last sends
 	return nil
 }
 
@@ -205,7 +206,7 @@ func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) 
 	return e.submit(ctx, t, row)
 }
 
-// submit is Submit for what the engine itself asks for.
+// submit is Submit for tasks of the engine itself.
 func (e *Engine) submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	t.Created = e.clock.now()
 	items, err := e.store.CreateTask(ctx, t, row, t.Created.Add(e.dispatch.lease), e.dispatch.freeSlots())
@@ -233,7 +234,7 @@ func (e *Engine) Wait(ctx context.Context, id string) error {
 		}
 		rest := lookShare * time.Since(begun)
 		woken.wait(ctx, nil)
-		// The items of a large task end by the hundred: most of the time is theirs, not that of those who look at them.
+		// The items of a large task end by the hundred, so most of the time must go to them and not to their readers.
 		if rest -= time.Since(begun); rest > 0 {
 			idle.Sleep(ctx, rest)
 		}
@@ -243,14 +244,14 @@ func (e *Engine) Wait(ctx context.Context, id string) error {
 	}
 }
 
-// lookShare is how many times as long as a look at a task takes passes at least until the next.
+// lookShare is the minimum pause between two reads of a task, as a multiple of the duration of a read.
 const lookShare = 5
 
 // Waiting counts the items that wait in memory while something else is on the way to their agents.
 func (e *Engine) Waiting() int { return e.dispatch.outbox.waiting() }
 
-// finished is called with the tasks of items that have just got their outcome: whoever waits for one looks again, and
-// the next operation on each process may go.
+// finished is called with the tasks of items that have just got their outcome. It wakes the callers that wait for these
+// tasks, and the dispatcher for the next operation on each process.
 func (e *Engine) finished(tasks []string) {
 	if len(tasks) == 0 {
 		return
@@ -266,13 +267,13 @@ func (e *Engine) happened() {
 	e.shared.Happened()
 }
 
-// machine returns what package task needs to know of a stored item.
+// machine returns the fields of a stored item that package task needs.
 func machine(it *store.Item) task.Item {
 	return task.Item{State: it.State, Attempts: it.Attempts, Deadline: it.Deadline}
 }
 
-// conclude gives each item the outcome that the machine decides on for the event, if it does, and returns how many it
-// did.
+// conclude gives each item the outcome that the state machine decides for the event, if any. It returns the number of
+// ended items.
 func conclude(ctx context.Context, s Store, now time.Time, finished func([]string), items []store.Item,
 	event func(*store.Item) task.Event,
 ) (int, error) {

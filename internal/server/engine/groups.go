@@ -13,14 +13,14 @@ import (
 	"drover/internal/wire"
 )
 
-// groupsBytes is more than the groups of one namespace take in JSON: a hundred with long names.
+// groupsBytes is an upper bound for the groups of one namespace in JSON, in bytes: a hundred groups with long names.
 const groupsBytes = 200 << 10
 
-// maxRestored bounds what an agent can cause by what it says of itself, in namespaces.
+// maxRestored bounds how many namespaces one introduction can make the engine restore.
 const maxRestored = 1000
 
-// groups returns what the agent is to have, if one of the items is to tell it. It is read when it is sent, not when it
-// was asked for: of two settings the later one counts, in whatever order they were stored and sent.
+// groups returns the groups that the agent should have, if one of the items sets groups. It reads them at the time of
+// the send and not of the call: of two settings the later one counts, in whatever order the items were stored and sent.
 func (s *sender) groups(ctx context.Context, agent string, items []store.Item) (map[string][]process.Group, error) {
 	if !slices.ContainsFunc(items, func(it store.Item) bool { return it.Op == process.SetGroups }) {
 		return nil, nil
@@ -28,8 +28,8 @@ func (s *sender) groups(ctx context.Context, agent string, items []store.Item) (
 	return s.store.AgentGroups(ctx, agent)
 }
 
-// restore has an agent told of the process groups that it should have and has not: it was away when they were set, or
-// has lost its disk. It takes an agent's introduction.
+// restore sends an agent the process groups that it should have and does not have: it was away when they were set, or
+// it has lost its disk. has comes from the agent's introduction.
 func (e *Engine) restore(ctx context.Context, agent string, has map[string]string) error {
 	want, err := e.store.AgentGroups(ctx, agent)
 	if err != nil {
@@ -50,7 +50,7 @@ func (e *Engine) restore(ctx context.Context, agent string, has map[string]strin
 			continue
 		}
 		if len(t.Requests) == maxRestored {
-			break // the others are seen to when it introduces itself again
+			break // the next introduction handles the rest
 		}
 		t.Requests = append(t.Requests, store.Request{
 			Op: process.SetGroups, Process: process.ID{Namespace: namespace},

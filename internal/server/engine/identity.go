@@ -11,22 +11,22 @@ import (
 	"drover/internal/wire"
 )
 
-// IdentityHooks is what an engine asks and tells of who reports.
+// IdentityHooks are the questions and notices of an engine about the identity of agents.
 type IdentityHooks struct {
-	// Trust notes what an agent goes by, and returns the sealed manifest by which it is to renew that; nil where it has
-	// the latest.
+	// Trust records the keys that an agent trusts. It returns the sealed manifest that updates them; nil if the agent
+	// has the latest.
 	Trust func(ctx context.Context, agent string, held wire.TrustHeld) []byte
-	// Trusts reports whether that is known of the agent already, and Trust has nothing to say to it.
+	// Trusts reports whether the agent is known to trust held, and there is no update for it.
 	Trusts func(agent string, held wire.TrustHeld) bool
-	// Cloned hears that a second host uses the key of an agent.
+	// Cloned is called when a second host uses the key of an agent.
 	Cloned func(ctx context.Context, agent string, rival fleet.Rival)
 }
 
-// errOtherHost refuses the report of a host that the key does not belong to, as far as is known.
+// errOtherHost rejects a report if the agent's key belongs to another host, as far as the server knows.
 var errOtherHost = errors.New("another host uses the same key")
 
-// ownsKey reports whether a report comes from the host that the agent's key belongs to, as far as is known. If not it
-// writes the answer.
+// ownsKey reports whether a report comes from the host that owns the agent's key, as far as the server knows. If not,
+// ownsKey fills in ack.
 func (c *collector) ownsKey(ctx context.Context, agent string, r *wire.Report, signed bool, now time.Time,
 	ack *wire.ReportAck,
 ) bool {
@@ -49,7 +49,7 @@ func (c *collector) ownsKey(ctx context.Context, agent string, r *wire.Report, s
 			ack.Prove = rival.Challenge()
 		}
 		return true
-	case !signed: // it is asked for what it can be judged by
+	case !signed: // the signed introduction tells the hosts apart
 		ack.Hello = true
 		return false
 	}
@@ -66,8 +66,9 @@ func (c *collector) ownsKey(ctx context.Context, agent string, r *wire.Report, s
 	return false
 }
 
-// isReplayed answers an introduction in a session that comes before that of the agent's last one, and reports whether
-// it is so: somebody has sent it again, or the clock of the host is behind. While that cannot be found out, it is.
+// isReplayed reports whether the session of an introduction is earlier than the session of the agent's last one, and if
+// so fills in ack. In that case someone has replayed the introduction, or the host's clock is behind. If the store
+// fails, isReplayed returns true.
 func (c *collector) isReplayed(ctx context.Context, agent, session string, ack *wire.ReportAck) bool {
 	last, err := c.store.LastSession(ctx, agent)
 	switch {
@@ -83,11 +84,11 @@ func (c *collector) isReplayed(ctx context.Context, agent, session string, ack *
 	return true
 }
 
-// trustProof is what an agent is to prove that says something else of what it trusts than it has before.
+// trustProof is the challenge for an agent that reports other trusted keys than before.
 const trustProof = "trust"
 
-// trust answers what an agent says that it goes by: with what it is to go by, or, as long as it may be somebody else
-// who says so, with what it is to prove first.
+// trust answers an agent's report of its trusted keys. The answer to a signed report is the update. The answer to an
+// unsigned report, which anyone may have sent, is the challenge.
 func (c *collector) trust(ctx context.Context, agent string, held wire.TrustHeld, signed bool, ack *wire.ReportAck) {
 	switch {
 	case signed:
@@ -97,7 +98,7 @@ func (c *collector) trust(ctx context.Context, agent string, held wire.TrustHeld
 	}
 }
 
-// unreadable notes for people that an agent speaks a version that this server does not know.
+// unreadable records for operators that an agent speaks a version that this server does not know.
 func (c *collector) unreadable(ctx context.Context, agent string) {
 	text := fmt.Sprintf(
 		"has a later version of the protocol than this server, which has version %d: upgrade the servers before the agents", wire.Version)

@@ -6,25 +6,25 @@ import (
 	"drover/internal/server/store"
 )
 
-// outbox holds what waits for each agent while something else is on the way to it, so that an agent gets one manifest
-// after another and a slow one delays only itself.
+// outbox queues the items of each agent while a send to that agent runs. So an agent gets one manifest after another,
+// and a slow agent delays only itself.
 type outbox struct {
 	mu     sync.Mutex
 	agents map[string]*queue
 }
 
-// queue is one agent's. It exists while the agent is served.
+// queue is the queue of one agent. It exists while the agent is served.
 type queue struct {
 	waiting []store.Item
-	// known holds the ids of the items that wait or are on the way: one whose lease ended meanwhile is not queued
-	// twice.
+	// known holds the ids of the items that wait or are on the way. So an item whose lease ended meanwhile is not
+	// queued twice.
 	known map[string]bool
 }
 
 func newOutbox() *outbox { return &outbox{agents: map[string]*queue{}} }
 
-// put adds items of one agent. It returns true when nobody serves the agent: then the caller must call take until that
-// is false.
+// put adds items of one agent. It returns true if no goroutine serves the agent: then the caller must call take until
+// take returns false.
 func (o *outbox) put(agent string, items []store.Item) (serve bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,8 +42,8 @@ func (o *outbox) put(agent string, items []store.Item) (serve bool) {
 	return !ok
 }
 
-// take returns what waits for the agent, and forgets what it returned before. False says that nothing waits: the caller
-// no longer serves the agent.
+// take returns the waiting items of the agent, and forgets the items that it returned before. False means that nothing
+// waits; the caller no longer serves the agent.
 func (o *outbox) take(agent string) ([]store.Item, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,7 +60,7 @@ func (o *outbox) take(agent string) ([]store.Item, bool) {
 	return items, true
 }
 
-// waiting counts what waits for all agents.
+// waiting returns the number of waiting items of all agents.
 func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -7,23 +7,23 @@ import (
 	"drover/internal/server/store"
 )
 
-// outcomeBatch is how many outcomes are at most stored at once, unless a single agent tells more.
+// outcomeBatch is how many outcomes are stored at once, unless a single agent reports more.
 const outcomeBatch = 1000
 
-// outcomes stores what agents say has come of items. What comes while others are being stored is stored together: one
-// statement for many agents costs little more than one for a single one.
+// outcomes stores the outcomes that agents report. It batches outcomes that arrive during a write: one statement for
+// many agents costs little more than one for a single agent.
 type outcomes struct {
 	store Store
-	// finished is called with the tasks of the items that have got their outcome now.
+	// finished is called with the tasks of the items that have just got their outcome.
 	finished func(tasks []string)
-	// turn holds something while one stores.
+	// turn holds a token while a write runs.
 	turn chan struct{}
 
 	mu   sync.Mutex
 	next *outcomeGroup // nil for none
 }
 
-// outcomeGroup is what is stored together.
+// outcomeGroup is a batch of outcomes.
 type outcomeGroup struct {
 	given  []store.ReportedOutcome
 	givers int
@@ -35,8 +35,8 @@ func newOutcomes(s Store, finished func(tasks []string)) *outcomes {
 	return &outcomes{store: s, finished: finished, turn: make(chan struct{}, 1)}
 }
 
-// put returns when the outcomes are on disk, or could not be stored. What others have told does not make those of a
-// giver fail.
+// put returns when the outcomes are on disk, or could not be stored. An error from the outcomes of other agents does
+// not affect the caller.
 func (o *outcomes) put(ctx context.Context, given []store.ReportedOutcome) error {
 	g, first := o.join(given)
 	if first {
@@ -53,12 +53,12 @@ func (o *outcomes) put(ctx context.Context, given []store.ReportedOutcome) error
 	return o.write(ctx, given)
 }
 
-// join adds outcomes to those that are stored next; who comes first has to store them.
+// join adds outcomes to the next group. The caller that joins first has to store the group.
 func (o *outcomes) join(given []store.ReportedOutcome) (g *outcomeGroup, first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.next == nil || len(o.next.given)+len(given) > outcomeBatch {
-		// One that is full has left, and is stored by the one who came first there.
+		// A full group takes no more; its first caller stores it.
 		o.next, first = &outcomeGroup{stored: make(chan struct{})}, true
 	}
 	o.next.given = append(o.next.given, given...)
@@ -66,7 +66,7 @@ func (o *outcomes) join(given []store.ReportedOutcome) (g *outcomeGroup, first b
 	return o.next, first
 }
 
-// leave has nobody join a group any more.
+// leave closes a group to further callers.
 func (o *outcomes) leave(g *outcomeGroup) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// receiptDelay is how long a receipt waits to be written down, with those that come meanwhile. What is finished
-	// before that, as a question is, costs one write less. It has to be far shorter than leaseSlack, because until then
-	// the lease keeps an item from being sent again.
+	// receiptDelay is how long a receipt waits for others before it is stored with them. An item that finishes sooner,
+	// such as a query, saves that write. The delay must be far shorter than leaseSlack, because until the write only
+	// the lease prevents a resend.
 	receiptDelay = 50 * time.Millisecond
-	// receiptBatch is how many are written at once.
+	// receiptBatch is how many receipts one write stores.
 	receiptBatch = 1000
 )
 
-// receipts are the items that agents have in their journals, and that are not known to be so in the store. Should the
-// engine die, those items are sent once more, and each agent says again what it has.
+// receipts are the items that agents have journalled and that the store does not show as accepted yet. If the engine
+// dies, the next engine resends those items, and each agent answers again with what it has.
 type receipts struct {
 	store Store
 	log   *slog.Logger
@@ -35,7 +35,7 @@ func newReceipts(c Config) *receipts {
 	return &receipts{store: c.Store, log: c.Log, wake: newSignal(), ids: map[string]bool{}}
 }
 
-// add notes that an agent has the items.
+// add records that an agent has the items.
 func (r *receipts) add(ids []string) {
 	r.mu.Lock()
 	for _, id := range ids {
@@ -45,14 +45,14 @@ func (r *receipts) add(ids []string) {
 	r.wake.raise()
 }
 
-// settled notes that the store knows more of an item than its receipt.
+// settled drops an item of which the store knows more than its receipt.
 func (r *receipts) settled(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.ids, id)
 }
 
-// run writes receipts down until the context ends.
+// run stores receipts until the context ends.
 func (r *receipts) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.wake.wait(ctx, nil)
@@ -61,7 +61,7 @@ func (r *receipts) run(ctx context.Context) {
 	}
 }
 
-// write writes down all there are. A failure is only logged: the lease brings the items back.
+// write stores all receipts. It only logs a failure: the end of the lease makes the items due again.
 func (r *receipts) write(ctx context.Context) {
 	r.mu.Lock()
 	ids := slices.Collect(maps.Keys(r.ids))

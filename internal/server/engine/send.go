@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// A manifest holds at most so many orders, and so many bytes of them unless a single one is larger.
+	// A manifest holds at most maxOrders orders, and at most maxBytes bytes of them unless a single order is larger.
 	maxOrders = 200
 	maxBytes  = 1 << 20
-	// maxApart is how far apart the items of a manifest may have been created: it expires for all of them with the
-	// oldest.
+	// maxApart is how far apart the creation times of the items of a manifest may be. The manifest expires for all of
+	// them with the oldest.
 	maxApart = time.Minute
-	// orderOverhead is more than an order takes in JSON beside its spec and its names.
+	// orderOverhead is an upper bound for the size of an order in JSON without its spec and its names, in bytes.
 	orderOverhead = 512
-	// pingTime is how long an agent may take to show that it is there.
+	// pingTime is how long an agent may take to answer a ping.
 	pingTime = time.Second
-	// certain is how long after the last moment at which an order may have begun unasked it counts as one that does not
-	// begin any more: the clocks of servers are not quite one.
+	// certain is the margin after the last moment at which an agent may begin an order without asking a server. It
+	// covers the difference between the clocks of servers.
 	certain = time.Second
 )
 
-// pack divides the items of an agent into those that travel together.
+// pack divides the items of an agent into manifests.
 func pack(items []store.Item) [][]store.Item {
 	if len(items) == 1 {
 		return [][]store.Item{items}
@@ -56,7 +56,7 @@ func pack(items []store.Item) [][]store.Item {
 	return append(batches, items[first:])
 }
 
-// sender sends manifests and notes what came of it.
+// sender sends manifests and stores the results.
 type sender struct {
 	store     Store
 	clock     clock
@@ -67,8 +67,8 @@ type sender struct {
 	timeout   time.Duration
 	// elsewhere reports whether another server may reach an agent.
 	elsewhere func(agent string) bool
-	// accepted is called with the items that an agent has, finished with the tasks of those that were ended here;
-	// outcomes gets what receipts tell.
+	// accepted is called with the items that an agent has, and finished with the tasks of the items that the sender
+	// ended. outcomes stores the outcomes in receipts.
 	accepted func(ids []string)
 	outcomes *outcomes
 	finished func(tasks []string)
@@ -76,9 +76,8 @@ type sender struct {
 	changed func()
 }
 
-// send makes one attempt. It returns what is left to be done about the receipt, which may be done while the next
-// attempt is made; nil for nothing. Whatever fails leaves the items leased, so that they are due again when the lease
-// ends.
+// send makes one attempt. It returns the remaining work on the receipt, which may run during the next attempt; nil for
+// none. After a failure the items stay leased, so they are due again when the lease ends.
 func (s *sender) send(ctx context.Context, agent string, items []store.Item) (rest func()) {
 	if ctx.Err() != nil {
 		return nil
@@ -103,7 +102,7 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 	reply, err := s.link.Send(attempt, agent, envelope)
 	cancel()
 	running := ctx
-	// What is known now is written down even if the engine is being stopped.
+	// The result is stored even if the engine is stopping.
 	ctx = context.WithoutCancel(ctx)
 	var receipt wire.Receipt
 	switch {
@@ -126,8 +125,8 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 	return func() { s.note(ctx, log, s.receive(ctx, log, agent, items, receipt)) }
 }
 
-// patience is how long a receipt is waited for. That of items whose deadlines are near is noted to be missing before
-// these.
+// patience is how long the sender waits for a receipt. For items whose deadlines are near, it ends before the
+// deadlines, so that the missing receipt is recorded in time.
 func (s *sender) patience(issued time.Time, items []store.Item) time.Duration {
 	patience := s.timeout
 	for i := range items {
@@ -136,8 +135,8 @@ func (s *sender) patience(issued time.Time, items []store.Item) time.Duration {
 	return patience
 }
 
-// gone reports whether nobody is at the agent's end, or whoever is there does not answer at all. It is not so where
-// that cannot be found out.
+// gone reports whether the agent has no subscription or does not answer a ping. If gone cannot find out, it returns
+// false.
 func (s *sender) gone(ctx context.Context, agent string) bool {
 	attempt, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
@@ -145,7 +144,7 @@ func (s *sender) gone(ctx context.Context, agent string) bool {
 	return ctx.Err() == nil && (errors.Is(err, ErrNobody) || errors.Is(err, context.DeadlineExceeded))
 }
 
-// note logs a failed write. Nobody else can be told; the lease brings the items back.
+// note logs a failed write. There is no caller to return it to; the end of the lease makes the items due again.
 func (s *sender) note(ctx context.Context, log *slog.Logger, err error) {
 	if err != nil {
 		log.ErrorContext(ctx, "cannot store the result of a send", "error", err)
@@ -191,8 +190,8 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item,
 	return envelope, nil
 }
 
-// receive does what the receipt says. An item that it does not mention counts as unheard, or is refused with all
-// others.
+// receive applies a receipt. An item that the receipt does not mention counts as unheard, or is rejected if the agent
+// rejected the whole manifest.
 func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, items []store.Item,
 	r wire.Receipt,
 ) error {
@@ -228,7 +227,7 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 	if len(accepted) > 0 {
 		s.accepted(accepted)
 	}
-	if len(bounded) > 0 { // at once, as their deadlines are near
+	if len(bounded) > 0 { // at once, because their deadlines are near
 		errs = append(errs, s.store.MarkAccepted(ctx, bounded, s.clock.now().Add(task.WaitLimit)))
 	}
 	if len(refused) > 0 {
@@ -246,8 +245,8 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 	return errors.Join(errs...)
 }
 
-// refuseNew refuses the items that were sent for the first time. The reason is that of the whole manifest: the agent
-// may have the others in its journal and carry them out, so that they count as unheard.
+// refuseNew rejects the items that were sent for the first time, with the reason for the whole manifest. The agent may
+// have journalled the other items and execute them, so these count as unheard.
 func (s *sender) refuseNew(ctx context.Context, items []store.Item, reason string) error {
 	var first, again []store.Item
 	for _, it := range items {
@@ -274,7 +273,7 @@ func (s *sender) refuse(ctx context.Context, items []store.Item, reason string) 
 	return err
 }
 
-// nobody gives up items that have waited long enough for their agent, and postpones the others.
+// nobody ends items that have waited long enough for their agent, and postpones the others.
 func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, items []store.Item) error {
 	now := s.clock.now()
 	s.directory.Lost(agent, now) // sooner than its silence would show
@@ -304,8 +303,8 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 	return errors.Join(errs...)
 }
 
-// unsent has items sent again that are said to have reached nobody. Whoever says so may be on the way, and have them
-// all the same: so they are given up no sooner than it is certain that they do not begin unasked.
+// unsent postpones items after ErrNobody. An intermediary may return that error although the agent has the items. So
+// the server can only end them after the agent can no longer begin them without asking a server.
 func (s *sender) unsent(ctx context.Context, agent string, issued time.Time, items []store.Item) error {
 	s.directory.Lost(agent, s.clock.now()) // sooner than its silence would show
 	ids := make([]string, len(items))
@@ -317,9 +316,9 @@ func (s *sender) unsent(ctx context.Context, agent string, issued time.Time, ite
 	return err
 }
 
-// unheard has items sent again later: not before it is certain that what was sent at a time that is given does not
-// begin unasked, so that the next attempt may give them up, and not while the agent is asked whether it is there. It is
-// zero where the agent has said that it does not have them.
+// unheard schedules a resend of items without a receipt. issued is the time of their manifest; zero if the agent has
+// said that it does not have the items. The resend happens when the agent can no longer begin them without asking a
+// server, so that the next attempt may end them. It also waits for the ping of the agent.
 func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.Item) error {
 	now := s.clock.now()
 	due := map[time.Time][]string{}
@@ -340,9 +339,9 @@ func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.It
 	return errors.Join(errs...)
 }
 
-// spread returns a time in the second half of the way from now to then, so that what failed together is not tried again
-// together.
+// spread returns a random time in the second half of the time from now to then. So items that failed together are not
+// retried together.
 func spread(now, then time.Time) time.Time {
 	half := then.Sub(now) / 2
-	return now.Add(half + rand.N(half+1)) //nolint:gosec // nobody gains by guessing it
+	return now.Add(half + rand.N(half+1)) //nolint:gosec // not a secret
 }

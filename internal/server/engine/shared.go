@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// TasksEnded says that another engine has finished items of these tasks: whoever waits for one looks again.
+// TasksEnded wakes the callers that wait for these tasks, because another engine has finished items of them.
 func (e *Engine) TasksEnded(tasks []string) { e.waiters.wake(tasks) }
 
-// EventsArrived says that another engine has stored events.
+// EventsArrived wakes the readers of events, because another engine has stored events.
 func (e *Engine) EventsArrived() { e.subscribers.wake() }
 
-// Look has all loops look at once for what other engines have done.
+// Look makes all loops check at once for changes by other engines.
 func (e *Engine) Look() {
 	e.waiters.wakeAll()
 	e.subscribers.wake()
@@ -19,8 +19,8 @@ func (e *Engine) Look() {
 	e.sweep.wake.raise()
 }
 
-// look looks every so often for what other engines have done and nobody has told of: one that has died leaves items
-// leased, and due when its lease ends.
+// look checks at intervals for changes by other engines that sent no notice. An engine that died leaves items leased,
+// which are due when the lease ends.
 func (e *Engine) look(ctx context.Context) {
 	if e.shared.Look == 0 {
 		return

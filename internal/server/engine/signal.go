@@ -8,10 +8,10 @@ import (
 	"drover/internal/idle"
 )
 
-// storeRetry is how long a loop waits after the store has failed it.
+// storeRetry is how long a loop waits after an error of the store.
 const storeRetry = time.Second
 
-// signal wakes one loop. Raising it many times before the loop looks is the same as raising it once.
+// signal wakes one loop. Several raises before the loop looks count as one.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -27,7 +27,7 @@ func (s signal) wait(ctx context.Context, due <-chan time.Time) {
 	}
 }
 
-// waiters holds who waits for which task.
+// waiters holds the signals of callers that wait for tasks.
 type waiters struct {
 	mu     sync.Mutex
 	byTask map[string]map[signal]struct{}

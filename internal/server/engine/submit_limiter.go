@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// countEvery is how old the count of open items may be, and how soon it is worth while to ask again.
+	// countEvery is the longest age of the count of open items, and the retry delay while too much is inflight.
 	countEvery = time.Second
-	// inflightShare is the part of all open items that may be on their way into the store at one time: those are in
-	// memory.
+	// inflightShare divides the limit: open items that are on the way into the store, and so in memory, may be at most
+	// this part.
 	inflightShare = 2
-	// busyRetry is when one who was refused is to ask again: some thousand items are carried out in that time.
+	// busyRetry is the retry delay of a rejected caller: in that time agents execute some thousand items.
 	busyRetry = 5 * time.Second
 )
 
-// submitLimiter bounds how many items are open. It refuses early what would only wait, and keeps those who ask for more
-// at once than can be stored from filling the memory.
+// submitLimiter bounds how many items are open. It rejects early what would only wait, and keeps callers that submit
+// more than the store can take from filling the memory.
 type submitLimiter struct {
 	store interface {
 		OpenItems(ctx context.Context) (int, error)
@@ -29,11 +29,11 @@ type submitLimiter struct {
 	now   func() time.Time
 	limit int
 
-	counting chan struct{} // holds one while the items are counted
+	counting chan struct{} // holds a token during a count
 
 	mu       sync.Mutex
 	counted  time.Time
-	open     int // at that time, and those that were let in since
+	open     int // at the time of the count, plus the items admitted since
 	inflight int
 }
 
@@ -41,8 +41,8 @@ func newSubmitLimiter(c Config, clock clock) *submitLimiter {
 	return &submitLimiter{store: c.Store, now: clock.now, limit: c.MostOpen, counting: make(chan struct{}, 1)}
 }
 
-// admit lets a task in, or returns a *task.BusyError. When its items are stored, or will not be, stored must be called.
-// A task that alone has more items than there may be is let in when nothing is open.
+// admit admits a task, or returns a *task.BusyError. The caller must call stored when the items are stored or will not
+// be. If nothing is open, admit accepts a task that alone exceeds the limit.
 func (l *submitLimiter) admit(ctx context.Context, t *store.Task) (stored func(), err error) {
 	n := 0
 	for i := range t.Requests {
@@ -68,8 +68,8 @@ func (l *submitLimiter) admit(ctx context.Context, t *store.Task) (stored func()
 	}), nil
 }
 
-// recount counts the open items anew if n more are too many by a count that is old. Of several at once one counts, and
-// the others wait for it; whoever needs no count does not wait.
+// recount counts the open items again if n more would exceed the limit by an old count. Of several concurrent callers
+// one counts and the others wait for it. A caller that needs no count does not wait.
 func (l *submitLimiter) recount(ctx context.Context, n int) error {
 	if !l.outdated(n) {
 		return nil
@@ -92,12 +92,12 @@ func (l *submitLimiter) recount(ctx context.Context, n int) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open += stored + inflight - open // those that were let in meanwhile stay counted
+	l.open += stored + inflight - open // items admitted meanwhile stay counted
 	l.counted = begun
 	return nil
 }
 
-// outdated reports whether n more items are too many by a count that is old.
+// outdated reports whether n more items exceed the limit by an old count.
 func (l *submitLimiter) outdated(n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,7 +2,7 @@ package engine
 
 import "sync"
 
-// subscribers holds who wants to hear of new events.
+// subscribers holds the channels of readers that wait for new events.
 type subscribers struct {
 	mu  sync.Mutex
 	all map[signal]struct{}
@@ -10,8 +10,8 @@ type subscribers struct {
 
 func newSubscribers() *subscribers { return &subscribers{all: map[signal]struct{}{}} }
 
-// ListenEvents returns a channel that receives after new events were stored, until stop is called. One that is not read
-// does not fill: many arrivals are one message.
+// ListenEvents returns a channel that receives after new events were stored, until stop is called. Several notices
+// before a receive count as one.
 func (e *Engine) ListenEvents() (woken <-chan struct{}, stop func()) {
 	a, s := e.subscribers, newSignal()
 	a.mu.Lock()

@@ -16,16 +16,16 @@ import (
 const (
 	// sweepBatch is how many items are ended at once.
 	sweepBatch = 500
-	// sweepLook is how often the store is asked at least while any item is open, so that no outage that lasts goes
-	// unnoticed, and how long it may take to answer. It is asked to write: one that can only be read takes no outcomes
-	// either. What is shorter than that is covered by task.Grace.
+	// sweepLook is the interval at which the sweeper pings the store while any item is open, so that it notices every
+	// long outage. It is also how long the store may take to answer. The ping writes, because a store that can only be
+	// read cannot take outcomes either. task.Grace covers shorter outages.
 	sweepLook = 5 * time.Second
 )
 
-// errLate says that the store has answered after so long a time that nobody else may have been heard meanwhile.
+// errLate means that the store took so long to answer that reports of agents may not have been stored meanwhile.
 var errLate = errors.New("the store answered too late")
 
-// sweeper ends items whose deadline has passed, so that a dead agent holds up no task.
+// sweeper ends items whose deadline has passed, so that a dead agent blocks no task.
 type sweeper struct {
 	store     Store
 	clock     clock
@@ -33,7 +33,7 @@ type sweeper struct {
 	log       *slog.Logger
 	finished  func(tasks []string)
 	wake      signal
-	// written is when the store was last known to take writes.
+	// written is the time of the last successful ping of the store.
 	written time.Time
 }
 
@@ -45,7 +45,7 @@ func newSweeper(c Config, clock clock, finished func([]string)) *sweeper {
 }
 
 func (s *sweeper) run(ctx context.Context) {
-	// Outcomes that came while no server ran are still at the agents: they get the time to come back with them.
+	// Agents still hold outcomes from the time when no server ran. This pause gives them time to report those outcomes.
 	idle.Sleep(ctx, fleet.SettleTime)
 	for ctx.Err() == nil {
 		next, err := s.pass(ctx)
@@ -61,8 +61,8 @@ func (s *sweeper) run(ctx context.Context) {
 	}
 }
 
-// outlast waits until the store takes writes again, and for the agents, which have kept what they could not report
-// meanwhile.
+// outlast waits until the store accepts writes again, and then until the agents had time to report what they could not
+// report meanwhile.
 func (s *sweeper) outlast(ctx context.Context) {
 	for ctx.Err() == nil {
 		idle.Sleep(ctx, storeRetry)
@@ -74,7 +74,7 @@ func (s *sweeper) outlast(ctx context.Context) {
 	s.written = s.clock.now()
 }
 
-// pass ends all that is overdue and returns the next deadline, zero when there is none.
+// pass ends all overdue items and returns the next deadline; zero if there is none.
 func (s *sweeper) pass(ctx context.Context) (time.Time, error) {
 	if s.clock.now().Sub(s.written) >= sweepLook {
 		if err := s.store.Ping(ctx); err != nil {

@@ -41,16 +41,16 @@ type Broker interface {
 	Restore(publicNKey string) error
 }
 
-// Config is what an Enroller needs.
+// Config holds the parts and settings of an Enroller.
 type Config struct {
 	Store     Store
 	Directory Directory
 	Broker    Broker
-	// Issue makes what an agent needs to find and to trust this server.
+	// Issue makes the enrolment by which an agent finds and trusts this server.
 	Issue func(a store.Agent) (wire.Enrolment, error)
 	// Proxies is the register of proxies.
 	Proxies Proxies
-	// Fingerprint returns that of the authority by which whoever joins with a token verifies whom it joins.
+	// Fingerprint returns the fingerprint of the authority that a client of the token verifies.
 	Fingerprint func(t store.JoinToken) string
 	Now         func() time.Time
 }
@@ -81,22 +81,22 @@ func (e *Enroller) NewToken(
 	return t, made.String(), nil
 }
 
-// Reason is why a host is not let in.
+// Reason is the reason to reject a host.
 type Reason uint8
 
 // The reasons.
 const (
-	Malformed Reason = iota + 1 // what was sent is no request, or not signed by its key
+	Malformed Reason = iota + 1 // not a request, or not signed by its key
 	NoToken                     // unknown token, or wrong secret
 	Ended                       // the token is spent, expired or revoked
-	Unfit                       // the host's clock or names are not as they must be
-	// another agent that is there, or is of another area, holds the name; or the key is another's
+	Unfit                       // the host's clock or names are invalid
+	// another online agent, or an agent of another area, has the name; or the key belongs to another
 	Taken
-	TooOften // too many failures from the same address, by the same way
-	NotYet   // the server was just started, and another agent may hold the name
+	TooOften // too many failures from the same address or proxy
+	NotYet   // the server has just started, and another agent may hold the name
 )
 
-// Refusal says why a host is not let in, and what to do about it.
+// Refusal is the reason why a host may not join, and advice.
 type Refusal struct {
 	Reason Reason
 	Text   string
@@ -111,10 +111,9 @@ func refuse(reason Reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Text: fmt.Sprintf(format, args...)}
 }
 
-// Attempt is what the record of calls keeps of a host that asks to join. It holds no secret, and what was not proven is
-// as the host claimed it.
+// Attempt is the audit record of a request to join. It holds no secret. Unproven values are as the host claimed them.
 type Attempt struct {
-	// Via is the key of the proxy that has passed it on.
+	// Via is the key of the proxy that forwarded the request.
 	Via   string     `json:"via,omitempty"`
 	Token string     `json:"token,omitempty"`
 	Key   string     `json:"key,omitempty"`
@@ -126,20 +125,20 @@ type Attempt struct {
 	Host  *wire.Host `json:"host,omitempty"`
 	// Replaced is the key of the agent that was on the same host before, and whose processes the host has got.
 	Replaced string `json:"replaced,omitempty"`
-	// Proxy is set where it is a proxy that asks; Name is its own then.
+	// Proxy is set if a proxy asks; Name is then its own name.
 	Proxy bool `json:"proxy,omitempty"`
 }
 
-// Origin is where a request came from.
+// Origin is the source of a request.
 type Origin struct {
-	// Remote is an address; of a host behind a proxy it is what the proxy says.
+	// Remote is an address; for a host behind a proxy it is the address that the proxy reports.
 	Remote string
-	// Relay is the proxy that has passed it on; nil for none.
+	// Relay is the proxy that forwarded the request; nil if there is none.
 	Relay *Relay
 }
 
-// limited is whose failures bound its further attempts. A proxy says the addresses itself, and must not shut out those
-// of others.
+// limited returns the key that counts failures. A proxy reports the addresses of its hosts itself, so its failures must
+// not block other addresses.
 func (f Origin) limited() string {
 	if f.Relay == nil {
 		return f.Remote
@@ -155,7 +154,7 @@ type Relay struct {
 
 const (
 	maxID    = 64
-	maxText  = 128 // of what is only recorded
+	maxText  = 128 // for values that are only recorded
 	maxDrift = 10 * time.Minute
 )
 
@@ -193,7 +192,7 @@ func (e *Enroller) Join(ctx context.Context, data []byte, from Origin) (answer a
 	return answer, attempt, err
 }
 
-// of takes over what a request says.
+// of copies the values of a request.
 func (a *Attempt) of(r wire.JoinRequest) {
 	a.Token, a.Key, a.IP, a.ID, a.Name, a.Build = clip(r.Token), r.Key, clip(r.IP), clip(r.ID), clip(r.Name),
 		clip(r.Build)
@@ -204,11 +203,11 @@ func (a *Attempt) of(r wire.JoinRequest) {
 	a.Host = &wire.Host{OS: clip(r.Host.OS), Arch: clip(r.Host.Arch), CPUs: r.Host.CPUs, Memory: r.Host.Memory}
 }
 
-// clip is for texts that nobody has proven.
+// clip shortens an unproven text.
 func clip(text string) string { return audit.Clip(text, maxText) }
 
-// attend is admit for one who does not come too often: whoever is on the way can send a request again, and each time is
-// a row in the record.
+// attend is admit with a limit on attempts, because an attacker on the way can replay a request, and each attempt
+// writes an audit row.
 func (e *Enroller) attend(ctx context.Context, r wire.JoinRequest, from Origin, attempt *Attempt,
 	now time.Time,
 ) (any, error) {
@@ -225,7 +224,7 @@ func (e *Enroller) attend(ctx context.Context, r wire.JoinRequest, from Origin, 
 	return answer, err
 }
 
-// admit lets in who has sent the request, if the token does.
+// admit admits the sender of a request if the token allows it.
 func (e *Enroller) admit(
 	ctx context.Context, r wire.JoinRequest, from Origin, attempt *Attempt, now time.Time,
 ) (any, error) {
@@ -246,8 +245,8 @@ func (e *Enroller) admit(
 	return e.admitAgent(ctx, r, token, attempt, now)
 }
 
-// suits refuses a token that is for something else, and one of another area than the proxy's that has passed it on:
-// whoever is in one area must not get into another.
+// suits rejects a token for another role, and a token of another area than that of the forwarding proxy: the right to
+// one area must not open another.
 func suits(t store.JoinToken, r wire.JoinRequest, relay *Relay) error {
 	switch {
 	case r.Proxy != nil && relay != nil:
@@ -264,7 +263,7 @@ func suits(t store.JoinToken, r wire.JoinRequest, relay *Relay) error {
 	}
 }
 
-// admitAgent lets in an agent.
+// admitAgent admits an agent.
 func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token store.JoinToken, attempt *Attempt,
 	now time.Time,
 ) (any, error) {
@@ -306,7 +305,7 @@ func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token sto
 			a.Cloud, a.IP, orID(a.ID), int(fleet.AwayAfter.Seconds()))
 		r.Retry = fleet.AwayAfter
 		return nil, r
-	case errors.Is(err, store.ErrNotFound): // it has just been forgotten
+	case errors.Is(err, store.ErrNotFound): // the token was just deleted
 		return nil, unknown()
 	case err != nil:
 		return nil, err
@@ -317,7 +316,7 @@ func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token sto
 			return nil, err
 		}
 	}
-	// It may have been removed before.
+	// The key may have been removed before.
 	if err := e.Broker.Restore(a.Key); err != nil {
 		return nil, err
 	}
@@ -331,13 +330,13 @@ func orID(id string) string {
 	return fmt.Sprintf(" or id %q", id)
 }
 
-// token returns the token whose secret the request shows. Who does not know the secret learns nothing of the token.
+// token returns the token whose secret the request has. A caller without the secret learns nothing about the token.
 func (e *Enroller) token(ctx context.Context, r wire.JoinRequest) (store.JoinToken, error) {
 	token, err := e.Store.GetJoinToken(ctx, r.Token)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.JoinToken{}, err
 	}
-	// An unknown token has an empty hash, which no secret has.
+	// An unknown token has an empty hash, which matches no secret.
 	if subtle.ConstantTimeCompare([]byte(access.HashToken(r.Secret)), []byte(token.Hash)) != 1 {
 		return store.JoinToken{}, unknown()
 	}
@@ -349,7 +348,7 @@ func unknown() error {
 		"this server does not know the token: did you copy all of it, and did this server create it?")
 }
 
-// ended refuses a token that does not count any more; again says that the agent has joined with it before.
+// ended rejects a token that is no longer valid; again is set if the agent has joined with it before.
 func ended(t store.JoinToken, again bool, now time.Time) error {
 	const more = ": make another one with 'drover token create'"
 	switch {
@@ -366,7 +365,7 @@ func ended(t store.JoinToken, again bool, now time.Time) error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// punctual refuses a host whose clock is far off. Orders bear times, and it would refuse them.
+// punctual rejects a host whose clock is far off. Orders have times, and such a host would reject them.
 func punctual(r wire.JoinRequest, now time.Time) error {
 	if drift := r.At.Sub(now); drift.Abs() > maxDrift {
 		word := "ahead of"
@@ -379,8 +378,8 @@ func punctual(r wire.JoinRequest, now time.Time) error {
 	return nil
 }
 
-// fit refuses a host that could not be worked with, and returns its address as it is spelt everywhere: rights, policies
-// and names go by the spelling.
+// fit rejects a host with invalid names, and returns its address in the canonical spelling: rights, policies and names
+// depend on the spelling.
 func fit(r wire.JoinRequest) (ip string, err error) {
 	addr, err := netip.ParseAddr(r.IP)
 	if err != nil {
@@ -393,8 +392,8 @@ func fit(r wire.JoinRequest) (ip string, err error) {
 	return addr.Unmap().WithZone("").String(), nil
 }
 
-// Remove takes an agent out: it is cut off at once, refused when it comes back, and forgotten. It returns
-// store.ErrNotFound for one that is not there. What runs on its host goes on.
+// Remove removes an agent: the broker disconnects it at once and rejects it when it reconnects, and the store deletes
+// it. The processes on its host continue. Remove returns store.ErrNotFound for an unknown agent.
 func (e *Enroller) Remove(ctx context.Context, key string) error {
 	return e.Directory.Remove(ctx, key, func(ctx context.Context) error {
 		if err := e.Store.RemoveAgent(ctx, key, e.Now()); err != nil {

@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	// So many attempts from one address may fail at once, and one more in each interval after that.
+	// failuresAtOnce attempts from one address may fail at once, and then one more in each failureEvery.
 	failuresAtOnce = 20
 	failureEvery   = 3 * time.Second
-	// addresses is how many addresses are remembered; beyond that all are forgotten, which lets a few more attempts
-	// through.
+	// addresses is how many addresses are remembered; beyond that all are forgotten, which allows a few more attempts.
 	addresses = 10_000
 )
 
-// failures bound how often strangers may try. A secret cannot be guessed in any time; what is saved is the database and
-// the record.
+// failures limits the attempts of strangers. A secret is too long to guess; the limit protects the database and the
+// audit log.
 type failures struct {
 	mu     sync.Mutex
 	byAddr map[string]*rate.Limiter
@@ -25,7 +24,7 @@ type failures struct {
 
 func newFailures() *failures { return &failures{byAddr: map[string]*rate.Limiter{}} }
 
-// wait returns how long an address has to wait, 0 when it may try now.
+// wait returns how long an address has to wait; 0 means that it may try now.
 func (f *failures) wait(addr string, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,17 +11,17 @@ import (
 	"drover/internal/wire"
 )
 
-// Proxies is the register of proxies, and what they need.
+// Proxies is the register of proxies, and issues their enrolments.
 type Proxies interface {
 	// Admit stores a proxy as store.Proxies has it.
 	Admit(ctx context.Context, p store.Proxy, check func(t store.JoinToken, again bool) error) error
-	// Remove forgets a proxy; store.ErrNotFound for one that is not there.
+	// Remove deletes a proxy; store.ErrNotFound for an unknown one.
 	Remove(ctx context.Context, key string, at time.Time) error
-	// Issue makes what a proxy needs to serve its area, with a certificate for the key of a request in DER.
+	// Issue makes the enrolment with which a proxy serves its area, with a certificate for the key of a request in DER.
 	Issue(p store.Proxy, certificate []byte) (wire.ProxyEnrolment, error)
 }
 
-// admitProxy lets in a proxy.
+// admitProxy admits a proxy.
 func (e *Enroller) admitProxy(
 	ctx context.Context, r wire.JoinRequest, token store.JoinToken, now time.Time,
 ) (any, error) {
@@ -32,7 +32,7 @@ func (e *Enroller) admitProxy(
 		Key: r.Key, Area: token.Cloud, Name: r.Proxy.Name, Advertise: r.Proxy.Advertise, Build: clip(r.Build),
 		Token: token.ID, Created: now,
 	}
-	// First, as it needs nothing that is stored: a proxy without a certificate is none.
+	// This comes first, because it needs no stored data and a proxy must have a certificate.
 	enrolment, err := e.Proxies.Issue(p, r.Proxy.Certificate)
 	if err != nil {
 		return nil, refuse(Unfit, "%v", err)
@@ -52,14 +52,14 @@ func (e *Enroller) admitProxy(
 	case err != nil:
 		return nil, err
 	}
-	// It may have been removed before.
+	// The key may have been removed before.
 	if err := e.Broker.Restore(p.Key); err != nil {
 		return nil, err
 	}
 	return enrolment, nil
 }
 
-// fitProxy refuses a proxy that agents could not be told of.
+// fitProxy rejects a proxy with an address or name that agents cannot use.
 func fitProxy(p *wire.ProxyFacts) error {
 	strange := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') && r != '-' && r != '.' }
 	if p.Name == "" || len(p.Name) > maxID || strings.ContainsFunc(p.Name, strange) {
@@ -76,8 +76,8 @@ func fitProxy(p *wire.ProxyFacts) error {
 	return nil
 }
 
-// RemoveProxy takes a proxy out: it is cut off at once and refused when it comes back, and agents are told other
-// addresses. It returns store.ErrNotFound for one that is not there.
+// RemoveProxy removes a proxy: the broker disconnects it at once and rejects it when it reconnects, and its agents get
+// other addresses. It returns store.ErrNotFound for an unknown proxy.
 func (e *Enroller) RemoveProxy(ctx context.Context, key string) error {
 	if err := e.Proxies.Remove(ctx, key, e.Now()); err != nil {
 		return err

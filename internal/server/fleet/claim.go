@@ -2,40 +2,41 @@ package fleet
 
 import "time"
 
-// holdFor is how long a host keeps its key for itself after its last word, and after its last proof where another one
-// wants it. Agents report every 5 s.
+// holdFor is how long a host keeps its key after its last report, or after its last proof if another host claims the
+// key. Agents report every 5 s.
 const holdFor = 12 * time.Second
 
-// Claim is what comes of an agent's saying that it has a key.
+// Claim is the decision about an agent's claim to a key.
 type Claim uint8
 
-// The answers.
+// The decisions.
 const (
-	// Granted: it is the one that the key belongs to.
+	// Granted: the key belongs to the claimant.
 	Granted Claim = iota + 1
-	// Unsettled: another host used the key a moment ago. If that one does not prove that it is there it has gone, and
-	// the key is granted.
+	// Unsettled: another host used the key recently. If that host does not prove its presence, it is gone and the
+	// claimant gets the key.
 	Unsettled
-	// Denied: another host uses the key, and has proven that it is there since this one came. One of the two is a copy.
+	// Denied: another host uses the key, and has proven its presence since this one claimed the key. One of the two is
+	// a copy.
 	Denied
 )
 
-// Claimant is what a report says of where it comes from.
+// Claimant is the origin of a report, as the report describes it.
 type Claimant struct {
-	// Place and Name are those of the host, Session that of the agent's run.
+	// Place and Name belong to the host, Session to the agent's run.
 	Place, Name, Session string
-	// Introduces says that it is an introduction: only that may claim a key which belongs to another host.
+	// Introduces is set for an introduction: only an introduction may claim a key that belongs to another host.
 	Introduces bool
-	// Proof is the Challenge that it has signed; empty for none.
+	// Proof is the signed Challenge; empty if there is none.
 	Proof string
 }
 
-// Claim judges whether a report of an agent comes from the host that the key belongs to, by its place. It returns the
-// rival: where it is granted, the one against whom the host is to prove that it is there, if there is one, and whether
-// that has just become certain.
+// Claim decides, by the place of a report, whether it comes from the host that owns the agent's key. It returns the
+// rival. If the claim is granted, the host must prove its presence against the rival, if there is one; news is set if a
+// proof has just made the copy certain.
 //
-// That a report is of that place is not proof enough, as anybody on the way can make up a heartbeat. So the key goes
-// over when nothing was heard for some time, or when the rival has been there for as long and nothing was proven.
+// The place of a report is not a proof, because anyone on the way can forge a heartbeat. So the key changes hands after
+// holdFor without a report of its host, or after the rival was there for holdFor without a proof.
 func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Rival, news bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +48,7 @@ func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Ri
 	if !by.Introduces {
 		return Unsettled, Rival{}, false
 	}
-	// of an earlier run than the one that is there
+	// an earlier run than the present rival's
 	if r.there(holder, now) && r.Place != by.Place && by.Session < r.Session {
 		return Unsettled, Rival{}, false
 	}
@@ -55,7 +56,7 @@ func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Ri
 		r = Rival{Place: by.Place, Since: now}
 	}
 	r.Name, r.Session, r.Last = by.Name, by.Session, now
-	if now.Sub(seen) > holdFor || now.Sub(later(r.Since, r.Proven)) > holdFor { // it has gone
+	if now.Sub(seen) > holdFor || now.Sub(later(r.Since, r.Proven)) > holdFor { // the holder is gone
 		delete(d.rivals, key)
 		return Granted, Rival{}, false
 	}
@@ -67,7 +68,7 @@ func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Ri
 	return Unsettled, r, false
 }
 
-// holds takes a word of the host that the key belongs to, under the lock.
+// holds handles a report of the host that owns the key; the caller holds the lock.
 func (d *Directory) holds(key string, r Rival, by Claimant, now time.Time) (c Claim, against Rival, news bool) {
 	if !r.there(by.Place, now) {
 		return Granted, Rival{}, false
@@ -81,11 +82,11 @@ func (d *Directory) holds(key string, r Rival, by Claimant, now time.Time) (c Cl
 	return Granted, r, news
 }
 
-// holder returns where the host is that a key belongs to, and when that was heard last, under the lock; empty where it
-// is not known.
+// holder returns the place of the host that owns a key, and the time of its last report; the place is empty if it is
+// unknown. The caller holds the lock.
 func (d *Directory) holder(key string, now time.Time) (place string, seen time.Time) {
 	l := d.links[key]
-	if l.facts.Place == "" && now.Sub(d.started) <= AwayAfter { // it may be on its way back
+	if l.facts.Place == "" && now.Sub(d.started) <= AwayAfter { // it may be reconnecting
 		return d.byKey[key].Place, d.started
 	}
 	return l.facts.Place, l.seen
@@ -99,7 +100,7 @@ func (d *Directory) Elsewhere(key, place string, now time.Time) bool {
 	return place != "" && holder != "" && place != holder
 }
 
-// Rival returns the second host that uses the key of an agent, if one is there now.
+// Rival returns the second host that uses the key of an agent, if it is present now.
 func (d *Directory) Rival(key string, now time.Time) (Rival, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -120,8 +121,8 @@ func (d *Directory) Rivals(now time.Time) int {
 	return n
 }
 
-// Remark notes what keeps an agent that is there from being of use, for people; it counts until the agent introduces
-// itself.
+// Remark stores the problem that makes an online agent unusable, for operators. The remark lasts until the agent
+// introduces itself.
 func (d *Directory) Remark(key, text string) (news bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,7 +135,7 @@ func (d *Directory) Remark(key, text string) (news bool) {
 	return news
 }
 
-// Remarked returns what was noted last.
+// Remarked returns the last remark.
 func (d *Directory) Remarked(key string) string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -16,45 +16,45 @@ import (
 	"drover/internal/server/store"
 )
 
-// ErrTaken is returned by Join for an address or id that another agent holds, and that agent is there.
+// ErrTaken is returned by Join for an address or id of another agent that is online.
 var ErrTaken = errors.New("held by another agent that is online")
 
-// ErrElsewhere is returned by Join and Admit for an id that an agent of another area holds, whether or not that is
-// there: whoever may join one area has no right to what belongs to another.
+// ErrElsewhere is returned by Join and Admit for an id of an agent of another area, whether or not that agent is
+// online. The right to join one area gives no right to the names of another.
 var ErrElsewhere = errors.New("held by an agent of another area")
 
 // ErrMisleading is returned by Join, Admit and Assign for an id that reads as the address of another host, whether or
 // not there is one.
 var ErrMisleading = errors.New("it looks like the address of another host")
 
-// ErrUnsettled is returned by Admit for a name that another agent holds, while the server has been up for too short a
-// time to know whether that agent is there.
+// ErrUnsettled is returned by Admit for a name of another agent, if the server has just started and does not know yet
+// whether that agent is online.
 var ErrUnsettled = errors.New("held by another agent, and the server does not know yet whether that agent is online")
 
 // Directory is the register of agents and their presence. Its methods may be called from any goroutine.
 type Directory struct {
 	agents store.Agents
 
-	// joining is held through a write, so that joins are checked and stored one after another.
+	// joining is held during a write, so that joins are checked and stored one after another.
 	joining sync.Mutex
 
 	mu      sync.RWMutex
 	started time.Time
-	linked  time.Time // when the server has found its fabric last; never before started
+	linked  time.Time // when the server last connected to its fabric; never before started
 	byKey   map[string]store.Agent
 	byID    map[string]string    // stable id, its own or assigned → key
 	byAddr  map[address]string   // → key
-	order   []Place              // of all agents; nil when it is to be made anew
+	order   []Place              // of all agents; nil if it must be computed again
 	links   map[string]agentLink // by key
-	early   map[string]agentLink // by key, of agents whose rows are still on the way
+	early   map[string]agentLink // by key, for agents whose rows have not arrived yet
 	rivals  map[string]Rival     // by the key that they use
 	remarks map[string]string    // by key
-	// news are the links that have changed by what was heard here, and whether by an introduction; nil where nobody
-	// wants to know.
+	// news has the links that changed by reports to this server, and whether by an introduction. It is nil if other
+	// servers do not share the register.
 	news map[string]bool
-	// changed is called with an agent whose row was changed here.
+	// changed is called with an agent whose row this server has changed.
 	changed func(agent string)
-	// closed says that Join lets nobody in.
+	// closed makes Join reject new agents.
 	closed bool
 	// lookups bounds how often Find asks the store.
 	lookups *rate.Limiter
@@ -78,8 +78,8 @@ func New(agents store.Agents, started time.Time) *Directory {
 	}
 }
 
-// Load reads the register from the store, also again. Where several agents are stored under one name, the one that
-// joined last has it.
+// Load reads the register from the store; it may be called again. If several stored agents have the same name, the
+// agent that joined last gets it.
 func (d *Directory) Load(ctx context.Context) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -102,7 +102,7 @@ func (d *Directory) Load(ctx context.Context) error {
 	return nil
 }
 
-// forget takes an agent out, under the lock.
+// forget removes an agent; the caller holds the lock.
 func (d *Directory) forget(key string) {
 	d.unname(key)
 	d.unregister(key)
@@ -111,8 +111,8 @@ func (d *Directory) forget(key string) {
 	delete(d.remarks, key)
 }
 
-// take indexes an agent as the store has it, under the lock: a name that several have leads to the one that joined
-// last.
+// take indexes a stored agent. A name that several agents have belongs to the agent that joined last. The caller holds
+// the lock.
 func (d *Directory) take(a store.Agent) {
 	d.unname(a.Key)
 	d.register(a)
@@ -128,7 +128,7 @@ func (d *Directory) take(a store.Agent) {
 	}
 }
 
-// put indexes an agent that takes over its names, under the lock.
+// put indexes an agent that takes over its names; the caller holds the lock.
 func (d *Directory) put(a store.Agent) {
 	d.unname(a.Key)
 	d.register(a)
@@ -141,7 +141,7 @@ func (d *Directory) put(a store.Agent) {
 	}
 }
 
-// unname takes away the names that lead to an agent, under the lock.
+// unname removes the names of an agent; the caller holds the lock.
 func (d *Directory) unname(key string) {
 	old, ok := d.byKey[key]
 	if !ok {
@@ -157,16 +157,16 @@ func (d *Directory) unname(key string) {
 	}
 }
 
-// AdmitOnly has nobody come in but by Admit: an agent that is removed while it introduces itself must not be back by
-// that. It is for before anything is heard.
+// AdmitOnly makes Admit the only way into the register, so that an agent that is removed during its introduction does
+// not return by it. Call it before the first report.
 func (d *Directory) AdmitOnly() { d.closed = true }
 
-// Join stores the agent, or what is new of it, and takes it into the register; one that is known as it is costs no
-// write. It takes over the address and id of an agent that is away, as a host that was installed anew must; while the
-// other is online it returns ErrTaken, for the id of one of another area ErrElsewhere, and for one that reads as
-// another host's address ErrMisleading. The id that was assigned to it stays, whatever the caller says; one that takes
-// over an address takes over the id that was assigned to the host there. Where agents come in by Admit only it returns
-// store.ErrNotFound for one that is not in the register.
+// Join stores an agent, or its changes, and updates the register. An unchanged agent costs no write. The agent takes
+// over the address and id of an agent that is offline, as a newly installed host must. If that agent is online, Join
+// returns ErrTaken. It returns ErrElsewhere for the id of an agent of another area, and ErrMisleading for an id that
+// reads as another host's address. The agent keeps its assigned id, whatever the caller passes; with an address it also
+// takes over the id that was assigned to the host there. After AdmitOnly, Join returns store.ErrNotFound for an agent
+// that is not in the register.
 func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -185,7 +185,7 @@ func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) erro
 	return nil
 }
 
-// written takes in a row that was stored.
+// written updates the register with a stored row.
 func (d *Directory) written(a store.Agent) {
 	d.mu.Lock()
 	d.put(a)
@@ -193,8 +193,8 @@ func (d *Directory) written(a store.Agent) {
 	d.changed(a.Key)
 }
 
-// write stores an agent. One that is in the register is changed and never added: another server may have removed it a
-// moment ago.
+// write stores an agent. It changes the row of an agent in the register and never inserts it, because another server
+// may have just removed it.
 func (d *Directory) write(ctx context.Context, a store.Agent) error {
 	if _, known := d.ByKey(a.Key); known {
 		return d.agents.ChangeAgent(ctx, a)
@@ -202,10 +202,9 @@ func (d *Directory) write(ctx context.Context, a store.Agent) error {
 	return d.agents.PutAgent(ctx, a)
 }
 
-// Admit takes an agent into the register, or what is new of it, whose right to it was proven elsewhere: put stores it,
-// whether or not it is known. One that is new and has the address and the id of another, which is away, replaces that
-// one: it is the same host with an empty disk. Where both hosts have said what they call themselves, that has to be the
-// same, too. Otherwise it is as Join.
+// Admit stores an agent, or its changes, whose right was proven elsewhere; put writes the row, whether or not the agent
+// is known. A new agent with the address and id of an offline agent replaces that agent: it is the same host with an
+// empty disk. If both hosts have reported their names, the names must be equal too. Otherwise Admit works as Join.
 func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time,
 	put func(context.Context, store.Agent) error,
 ) error {
@@ -233,8 +232,8 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time,
 	return nil
 }
 
-// predecessor returns the key of the agent that was on the host of a new one; empty where there was none. Whether that
-// is away is known.
+// predecessor returns the key of the agent that was on the host of a new agent; empty if there was none. The caller
+// checks that the predecessor is offline.
 func (d *Directory) predecessor(a store.Agent) string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -249,8 +248,8 @@ func (d *Directory) predecessor(a store.Agent) string {
 	return old.Key
 }
 
-// unsettled reports whether another agent holds a name of this one and may still be on its way back to a server that
-// has just been started.
+// unsettled reports whether another agent holds a name of this one and may still be reconnecting after the start of the
+// server.
 func (d *Directory) unsettled(a store.Agent, now time.Time) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -265,8 +264,8 @@ func (d *Directory) unsettled(a store.Agent, now time.Time) bool {
 	return false
 }
 
-// Remove takes an agent out of the register, after drop has taken it out of the store. It returns store.ErrNotFound for
-// one that is not there.
+// Remove removes an agent from the register, after drop has removed it from the store. It returns store.ErrNotFound for
+// an unknown agent.
 func (d *Directory) Remove(ctx context.Context, key string, drop func(context.Context) error) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -283,7 +282,7 @@ func (d *Directory) Remove(ctx context.Context, key string, drop func(context.Co
 	return nil
 }
 
-// assigned returns the id that the agent, or the one whose address it takes over, was given.
+// assigned returns the id that was assigned to the agent, or to the agent whose address it takes over.
 func (d *Directory) assigned(a store.Agent) string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -293,9 +292,9 @@ func (d *Directory) assigned(a store.Agent) string {
 	return d.byKey[d.byAddr[addressOf(a.Cloud, a.IP)]].Assigned
 }
 
-// Assign gives the agent an id beside its own and its address, or takes it back when id is empty, and stores that. It
-// returns ErrTaken for an id that means another host, ErrMisleading for one that reads as the address of another, and
-// store.ErrNotFound for an agent that is not in the register.
+// Assign stores an id for the agent in addition to its own and its address; an empty id removes it. It returns ErrTaken
+// for an id of another host, and ErrMisleading for an id that reads as another host's address. If the agent is not in
+// the register, it returns store.ErrNotFound.
 func (d *Directory) Assign(ctx context.Context, key, id string) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -321,13 +320,13 @@ func (d *Directory) Assign(ctx context.Context, key, id string) error {
 	return nil
 }
 
-// mayJoin reports whether the agent is in the register just as it is.
+// mayJoin reports whether the register already has exactly this agent. It returns an error if the agent may not join.
 func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	addr := addressOf(a.Cloud, a.IP)
 	old, ok := d.byKey[a.Key]
-	// One that has got in with such an id before it was refused goes on.
+	// An agent that joined with such an id before the check existed continues.
 	if misleads(a.ID, a) && (old.ID != a.ID || addressOf(old.Cloud, old.IP) != addr) {
 		return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w", a.Key, a.Cloud, a.IP, a.ID, ErrMisleading)
 	}
@@ -356,8 +355,8 @@ func (d *Directory) Lookup(cloud int, ip string) (store.Agent, bool) {
 	return a, ok
 }
 
-// LookupID finds an agent by "cloud:ip" (the address of an IPv6 host may stand in brackets), or by its stable id. Where
-// both lead somewhere the address counts: an id must not be taken for a host that has the address.
+// LookupID finds an agent by "cloud:ip" (an IPv6 address may have brackets), or by its stable id. If the text is both
+// an address and an id of different agents, the address counts, because an id must not hide the host with that address.
 func (d *Directory) LookupID(id string) (store.Agent, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -378,7 +377,7 @@ func (d *Directory) ByKey(key string) (store.Agent, bool) {
 	return a, ok
 }
 
-// Seen notes a word from the agent.
+// Seen records a message from the agent.
 func (d *Directory) Seen(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -388,8 +387,8 @@ func (d *Directory) Seen(key string, now time.Time) {
 	d.tell(key, false)
 }
 
-// Lost notes that the agent's link is gone: it is away from now on, unless it was presumed to be so already, and has to
-// introduce itself again.
+// Lost records that the agent's link is lost. The agent is offline from now on, unless it was presumed offline already,
+// and has to introduce itself again.
 func (d *Directory) Lost(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -399,7 +398,7 @@ func (d *Directory) Lost(key string, now time.Time) {
 	}
 }
 
-// Introduced notes that the agent has said what it is and what it runs.
+// Introduced stores the facts of an agent's introduction.
 func (d *Directory) Introduced(key string, facts Facts, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -410,8 +409,7 @@ func (d *Directory) Introduced(key string, facts Facts, now time.Time) {
 	d.tell(key, true)
 }
 
-// Trusts notes the name of what an agent goes by. It is forgotten with the agent, and that of an unknown one is not
-// noted.
+// Trusts stores the digest of what an agent trusts. It ignores an unknown agent.
 func (d *Directory) Trusts(key, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -431,7 +429,7 @@ func (d *Directory) Introduction(key string) bool {
 	return d.links[key].introduced
 }
 
-// Presence returns what is known of the agent's link.
+// Presence returns the state of the agent's link.
 func (d *Directory) Presence(key string, now time.Time) Presence {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

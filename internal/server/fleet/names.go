@@ -8,13 +8,13 @@ import (
 	"drover/internal/server/store"
 )
 
-// address is where an agent lives, as a key.
+// address is the address of an agent, as a map key.
 type address struct {
 	cloud int
 	ip    string
 }
 
-// addressOf lets every spelling of an IP address name the same agent.
+// addressOf returns the same address for every spelling of an IP address.
 func addressOf(cloud int, ip string) address {
 	if parsed, err := netip.ParseAddr(ip); err == nil {
 		ip = parsed.Unmap().String()
@@ -22,8 +22,7 @@ func addressOf(cloud int, ip string) address {
 	return address{cloud, ip}
 }
 
-// addressIn returns the address that an id of the form cloud:ip spells; the address of an IPv6 host may stand in
-// brackets.
+// addressIn returns the address in an id of the form cloud:ip; an IPv6 address may have brackets.
 func addressIn(id string) (address, bool) {
 	area, ip, found := strings.Cut(id, ":")
 	if !found {
@@ -39,7 +38,7 @@ func addressIn(id string) (address, bool) {
 	return addressOf(cloud, ip), true
 }
 
-// misleads reports whether an id that an agent is to have reads as the address of another host.
+// misleads reports whether an id for an agent reads as the address of another host.
 func misleads(id string, a store.Agent) bool {
 	addr, spelt := addressIn(id)
 	if !spelt || addr == addressOf(a.Cloud, a.IP) {

@@ -8,8 +8,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// Place is where an agent stands in the list of all: by area, address as it is written, and key. Nobody has the zero
-// place, which is before every other.
+// Place is the place of an agent in the list of all: by area, address as text, and key. The zero place is before every
+// agent.
 type Place struct {
 	Cloud   int
 	IP, Key string
@@ -18,7 +18,7 @@ type Place struct {
 // PlaceOf returns the place of an agent.
 func PlaceOf(a store.Agent) Place { return Place{a.Cloud, a.IP, a.Key} }
 
-// Compare returns -1, 0 or 1 where p is before, at or behind q.
+// Compare returns -1, 0 or 1 if p is before, at or after q.
 func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Cloud, q.Cloud), cmp.Compare(p.IP, q.IP), cmp.Compare(p.Key, q.Key))
 }
@@ -26,8 +26,8 @@ func (p Place) Compare(q Place) int {
 // stretch is how many agents are read under one lock.
 const stretch = 256
 
-// After returns the agents in the order of their places, beginning behind one at which nobody need be any more. Who
-// joins or is removed while they are gone through may be among them or not; all others are, once.
+// After returns the agents after a place, in order; no agent need be at that place. An agent that joins or leaves
+// during the iteration may be included or not. Every other agent is included exactly once.
 func (d *Directory) After(p Place) iter.Seq[store.Agent] {
 	return func(yield func(store.Agent) bool) {
 		var some [stretch]store.Agent
@@ -46,7 +46,7 @@ func (d *Directory) After(p Place) iter.Seq[store.Agent] {
 	}
 }
 
-// next puts the agents behind a place into some, as many as there is room for, and returns how many these are.
+// next copies agents after a place into some, as many as fit, and returns their number.
 func (d *Directory) next(p Place, some []store.Agent) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,7 +68,7 @@ func (d *Directory) next(p Place, some []store.Agent) int {
 	return n
 }
 
-// register keeps an agent, under the lock.
+// register stores an agent; the caller holds the lock.
 func (d *Directory) register(a store.Agent) {
 	if old, known := d.byKey[a.Key]; !known || PlaceOf(old) != PlaceOf(a) {
 		d.order = nil
@@ -76,7 +76,7 @@ func (d *Directory) register(a store.Agent) {
 	d.byKey[a.Key] = a
 }
 
-// unregister drops an agent, under the lock.
+// unregister removes an agent; the caller holds the lock.
 func (d *Directory) unregister(key string) {
 	if _, known := d.byKey[key]; known {
 		d.order = nil

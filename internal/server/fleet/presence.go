@@ -3,56 +3,54 @@ package fleet
 import "time"
 
 const (
-	// silentAfter is how long an agent that was never heard to leave is shown as present after its last word. Agents
-	// report every five seconds, if only to say that they are there.
+	// silentAfter is how long after its last report an agent counts as online if no server noticed its disconnection.
+	// Agents report every five seconds, at least with a heartbeat.
 	silentAfter = 13 * time.Second
-	// AwayAfter is how long such an agent is waited for, and keeps its names.
+	// AwayAfter is how long the server waits for such an agent, and how long the agent keeps its names.
 	AwayAfter = 30 * time.Second
-	// returnTime is what an agent gets to come back before an operation gives up on it: as long as a restart of it
-	// takes.
+	// returnTime is how long an operation waits for a disconnected agent: as long as a restart of the agent takes.
 	returnTime = 3500 * time.Millisecond
-	// SettleTime is what all agents get to come back after the server was started, or has found its fabric again.
+	// SettleTime is how long all agents may take to reconnect after the server has started, or has reconnected to its
+	// fabric.
 	SettleTime = 15 * time.Second
 )
 
-// Presence is what the server knows of an agent's link at one moment.
+// Presence is the state of an agent's link at one moment.
 type Presence struct {
 	// Joined is whether the agent is in the register at all.
 	Joined bool
-	// LastSeen is when it was last heard; zero when that was not since the server's start.
+	// LastSeen is the time of the agent's last message; zero if there was none since the server's start.
 	LastSeen time.Time
-	// Away is whether the link is known or presumed to be lost, Vacant whether that is beyond doubt.
+	// Away is whether the link is known or presumed to be lost, Vacant whether the loss is certain.
 	Away, Vacant bool
-	// Since is the moment from which an absence counts: when the link was lost, else when the agent was last heard, and
-	// never before the server's start.
+	// Since is the start of an absence: when the link was lost, else the time of the last message, and never before the
+	// server's start.
 	Since time.Time
-	// Settling is whether the server was started, or has found its fabric again, less than SettleTime ago.
+	// Settling is whether the server has started, or has reconnected to its fabric, less than SettleTime ago.
 	Settling bool
-	// Linked is when the agent last introduced itself over the present link; zero while it has not.
+	// Linked is when the agent last introduced itself over the present link; zero if it has not.
 	Linked time.Time
-	// Facts is what it said of itself then.
+	// Facts comes from that introduction.
 	Facts Facts
-	// Trust names what it goes by, as it said to this server last.
+	// Trust is the digest of what the agent trusts, as it last reported to this server.
 	Trust string
 }
 
-// Facts is what an agent says of itself and its machine. The register does not keep it: every introduction brings it
-// anew.
+// Facts describes an agent and its machine. The register does not store it, because every introduction contains it.
 type Facts struct {
 	Started time.Time
 	OS      string
 	Arch    string
 	CPUs    int
 	Memory  int64 // bytes
-	// Place tells its host and data directory from every other; Policy is what its owner lets be done there. Both may
-	// be empty.
+	// Place identifies the host and the data directory; Policy is the local policy of the host. Both may be empty.
 	Place, Policy string
 }
 
-// GivenUp reports whether an operation that was asked for at the given time, and now finds nobody at the agent's end,
-// has waited long enough. An agent that never joined, or has been away for over 30 s, is not waited for at all. One
-// that left only lately has returnTime to come back, and so has the operation; while the server is settling nobody is
-// given up.
+// GivenUp reports whether an operation that was requested at the given time, and cannot reach the agent now, has waited
+// long enough. The answer is true at once for an agent that never joined or is offline for over 30 s. After a recent
+// disconnection both the agent and the operation have returnTime. While the server is settling, GivenUp returns false
+// for every agent that has joined.
 func (p Presence) GivenUp(asked, now time.Time) bool {
 	if !p.Joined || p.Settling {
 		return !p.Joined
@@ -61,23 +59,23 @@ func (p Presence) GivenUp(asked, now time.Time) bool {
 	return away > AwayAfter || away >= returnTime && now.Sub(asked) >= returnTime
 }
 
-// agentLink is what is remembered of an agent's link.
+// agentLink is the stored state of an agent's link.
 type agentLink struct {
 	seen, lost time.Time
-	// introduced is whether the agent has told this server what it is since the link was made.
+	// introduced is set if the agent has introduced itself to this server since the link was made.
 	introduced bool
 	since      time.Time
 	facts      Facts
-	// ahead is how far the clock of the host was ahead when it was last heard.
+	// ahead is how far the clock of the host was ahead at its last report.
 	ahead time.Duration
-	// trust names what it goes by.
+	// trust is the digest of what the agent trusts.
 	trust string
-	// session and number are the place of the last report that it has signed.
+	// session and number are the place of the agent's last signed report.
 	session string
 	number  int64
 }
 
-// lose returns the link as it is once it is found to be gone.
+// lose returns the link after a disconnection.
 func (l agentLink) lose(at time.Time) agentLink {
 	return agentLink{
 		seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust, session: l.session,
@@ -85,9 +83,9 @@ func (l agentLink) lose(at time.Time) agentLink {
 	}
 }
 
-// InTurn notes the place of a report that the agent has signed, and reports whether this server has had neither that
-// report nor a later one of the same session: what is signed can be sent again by anybody. Which session is the latest
-// is known to the database.
+// InTurn stores the place of a signed report. It reports whether this server has received neither that report nor a
+// later one of the same session, because anyone can replay a signed report. The database knows which session is the
+// latest.
 func (d *Directory) InTurn(key, session string, number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,7 +101,7 @@ func (d *Directory) InTurn(key, session string, number int64) bool {
 	return true
 }
 
-// presence judges a link at one moment. Started is when the server was.
+// presence returns the state of a link at one moment. started is the start of the server.
 func (l agentLink) presence(joined bool, started, now time.Time) Presence {
 	p := Presence{Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust}
 	last := l.seen

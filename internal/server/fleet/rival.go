@@ -8,36 +8,36 @@ import (
 
 // Rival is a second host that uses the key of an agent.
 type Rival struct {
-	// Place and Name are what it says of itself, Session that of its run.
+	// Place and Name come from its reports, and Session is the session of its run.
 	Place, Name, Session string
-	// Since is when it came, Last when it was heard last.
+	// Since is when the rival came, and Last the time of its last message.
 	Since, Last time.Time
-	// Proven is when the host that the key belongs to has last proven that it is there, too; zero: not since the rival
-	// came.
+	// Proven is when the host that owns the key last proved its presence; zero means not since the rival came.
 	Proven time.Time
 }
 
-// Certain reports whether there are two hosts for certain.
+// Certain reports whether it is certain that two hosts use the key.
 func (r Rival) Certain() bool { return !r.Proven.IsZero() }
 
-// Challenge is what the host that the key belongs to has to sign to prove that it is there. Nobody could know it before
-// the rival came, so nothing that was signed before will do.
+// Challenge is the text that the host that owns the key must sign to prove its presence. It was unknown before the
+// rival came, so no earlier signature is valid for it.
 func (r Rival) Challenge() string {
 	sum := sha256.Sum256([]byte("drover rival 1\n" + r.Place + "\n" + r.Session))
 	return hex.EncodeToString(sum[:16])
 }
 
-// there reports whether it is a rival of the host at a place, now.
+// there reports whether the rival of the host at a place is present now.
 func (r Rival) there(holder string, now time.Time) bool {
 	return r.Place != "" && r.Place != holder && now.Sub(r.Last) <= AwayAfter
 }
 
-// goesOn reports whether it is the same visit, one more time: whoever waits for a key comes again every few seconds.
+// goesOn reports whether a claim continues the rival's earlier claims: a host that waits for a key repeats its claim
+// every few seconds.
 func (r Rival) goesOn(place string, heard time.Time) bool {
 	return r.Place == place && heard.Sub(r.Last).Abs() <= holdFor
 }
 
-// merge returns what is known of the rival here and elsewhere.
+// merge combines the reports about the rival on this server and on another.
 func (r Rival) merge(other Rival) Rival {
 	if other.Last.After(r.Last) {
 		r, other = other, r

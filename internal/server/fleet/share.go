@@ -10,36 +10,39 @@ import (
 	"drover/internal/server/store"
 )
 
-// LinkReport is what one server knows of an agent's link, for the others.
+// LinkReport is one server's state of an agent's link, for the other servers.
 type LinkReport struct {
 	Key string
-	// Seen and Lost are when the agent was last heard, and found to be gone; zero: never.
+	// Seen is the time of the agent's last message, and Lost the time at which its link was found lost; zero means
+	// never.
 	Seen, Lost time.Time
-	// Introduced says that the agent has said what it is, Since when that was, Facts what it said.
+	// Introduced is set if the agent has introduced itself, Since is the time, and Facts the content.
 	Introduced bool
 	Since      time.Time
 	Facts      Facts
-	// Rival is a second host with the agent's key; zero where none was heard.
+	// Rival is a second host with the agent's key; zero if there is none.
 	Rival Rival
 }
 
-// Share says that other servers write to the same register: the directory notes what it hears itself, for News, and
-// calls changed when it has changed the row of an agent; that must not block. It is for before anything is heard.
+// Share prepares the directory for other servers on the same register. The directory then collects its changes for
+// News, and calls changed when it has changed the row of an agent; changed must not block. Call Share before the first
+// report.
 func (d *Directory) Share(changed func(agent string)) {
 	d.news, d.changed = map[string]bool{}, changed
 }
 
-// Keys that are not here are looked up so often at once, and so often a second after that: a proxy can make up any
-// number of them, and each look keeps all who report waiting.
+// The limits of lookups of unknown keys: at once, and then per second. A proxy can invent any number of keys, and each
+// lookup delays all reports.
 const (
 	lookupsAtOnce = 200
 	lookupsRate   = 50
 )
 
-// ErrLookups refuses to look for one more key that is not here.
+// ErrLookups rejects a lookup of one more unknown key.
 var ErrLookups = errors.New("request for too many unknown keys")
 
-// Find finds an agent by its public nkey, also one that has just joined elsewhere, unless too many are looked for.
+// Find finds an agent by its public nkey. It also asks the store for an agent that has just joined through another
+// server, within a limit.
 func (d *Directory) Find(ctx context.Context, key string) (a store.Agent, known bool, err error) {
 	if a, known = d.ByKey(key); known || d.news == nil {
 		return a, known, nil
@@ -54,7 +57,7 @@ func (d *Directory) Find(ctx context.Context, key string) (a store.Agent, known 
 	return a, known, nil
 }
 
-// News returns the links that have changed by what was heard here, each once, and at most so many.
+// News returns the links that changed by reports to this server, each once, and at most limit.
 func (d *Directory) News(limit int) []LinkReport {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,14 +71,14 @@ func (d *Directory) News(limit int) []LinkReport {
 		rival, claimed := d.rivals[key]
 		if linked || claimed {
 			w := l.report(key, rival)
-			w.Introduced = w.Introduced && met // the others have heard of it
+			w.Introduced = w.Introduced && met // the other servers know of it
 			words = append(words, w)
 		}
 	}
 	return words
 }
 
-// Links returns what is known of links, in the order of their keys, beginning behind one.
+// Links returns the state of links in the order of their keys, after the given key.
 func (d *Directory) Links(after string, limit int) []LinkReport {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -93,7 +96,7 @@ func (d *Directory) Links(after string, limit int) []LinkReport {
 	return words
 }
 
-// Hear takes what another server knows. Of two words the later one counts, whatever the order in which they arrive.
+// Hear merges the reports of another server. The later report counts, in whatever order they arrive.
 func (d *Directory) Hear(words []LinkReport) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,24 +110,24 @@ func (d *Directory) Hear(words []LinkReport) {
 		if w.Rival.Place != "" {
 			d.rivals[w.Key] = d.rivals[w.Key].merge(w.Rival)
 		}
-		if d.rivals[w.Key].Place == l.facts.Place { // the key was granted to it
+		if d.rivals[w.Key].Place == l.facts.Place { // the rival has got the key
 			delete(d.rivals, w.Key)
 		}
 	}
 }
 
-// mostEarly bounds the links of agents whose rows are not here.
+// mostEarly bounds the links of agents whose rows have not arrived.
 const mostEarly = 10_000
 
-// hearEarly takes a word of an agent whose row is still on the way, under the lock. That it has introduced itself is
-// told only once, so it is kept; all else comes again with its next heartbeat.
+// hearEarly keeps a report about an agent whose row has not arrived; the caller holds the lock. Another server sends an
+// introduction only once, so it must be kept. The rest is repeated with the agent's next heartbeat.
 func (d *Directory) hearEarly(w LinkReport) {
 	l, kept := d.early[w.Key]
 	if !kept && !w.Introduced {
 		return
 	}
 	if !kept && len(d.early) >= mostEarly {
-		for key := range d.early { // of an agent that was removed, most likely: rows are seconds behind
+		for key := range d.early { // most likely a removed agent, because rows arrive within seconds
 			delete(d.early, key)
 			break
 		}
@@ -132,7 +135,7 @@ func (d *Directory) hearEarly(w LinkReport) {
 	d.early[w.Key] = l.merge(w)
 }
 
-// catchUp takes in what was heard of an agent before its row was here, under the lock.
+// catchUp merges the reports about an agent from before its row arrived; the caller holds the lock.
 func (d *Directory) catchUp(key string) {
 	if l, kept := d.early[key]; kept {
 		delete(d.early, key)
@@ -163,7 +166,7 @@ func (d *Directory) Refresh(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// Shift moves all that is remembered by as much as the clock has been set.
+// Shift adds a change of the clock to all stored times.
 func (d *Directory) Shift(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,8 +201,8 @@ func (d *Directory) Clock(key string, ahead time.Duration) {
 	}
 }
 
-// Unsteady counts the agents that are there and whose clocks are off by more than a bound, and returns how far the
-// worst is ahead.
+// Unsteady counts the online agents whose clocks are off by more than a bound. It returns how far the worst clock is
+// ahead.
 func (d *Directory) Unsteady(now time.Time, bound time.Duration) (count int, worst time.Duration) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -218,8 +221,8 @@ func (d *Directory) Unsteady(now time.Time, bound time.Duration) (count int, wor
 	return count, worst
 }
 
-// tell notes that a link has changed by what was heard here, under the lock; met says that the agent has introduced
-// itself.
+// tell records that a link changed by a report to this server; met is set if the agent has introduced itself. The
+// caller holds the lock.
 func (d *Directory) tell(key string, met bool) {
 	if d.news != nil {
 		d.news[key] = d.news[key] || met
@@ -233,7 +236,7 @@ func (l agentLink) report(key string, rival Rival) LinkReport {
 	}
 }
 
-// merge returns the link as it is by what is known here and elsewhere.
+// merge combines the states of a link on this server and on another.
 func (l agentLink) merge(w LinkReport) agentLink {
 	if w.Seen.After(l.seen) {
 		l.seen = w.Seen

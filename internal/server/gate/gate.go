@@ -62,12 +62,12 @@ type Credentials struct {
 	// User is a name without a proof, Token is a proof.
 	User  string
 	Token string
-	// AccessToken and Signature tell that the caller sent one of these; drover supports neither.
+	// AccessToken and Signature are set if the caller sent one of these; drover supports neither.
 	AccessToken bool
 	Signature   bool
 	// Address is the caller's address; empty for this machine.
 	Address string
-	// Vouched tells that a trusted gateway vouches for AppCode and User, so that no secret is needed.
+	// Vouched is set if a trusted gateway vouches for AppCode and User, so that no secret is needed.
 	Vouched bool
 }
 

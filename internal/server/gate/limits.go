@@ -36,7 +36,7 @@ func (g *Gate) Enter(p access.Principal) (leave func(), u Usage, v Verdict) {
 	return g.meters.enter(p.App, p.Limits, g.Now())
 }
 
-// usageLimiter measure the apps with limits. There is one for each such app that has called since the start.
+// usageLimiter has a meter for each app with limits that has called since the start.
 type usageLimiter struct {
 	mu    sync.Mutex
 	byApp map[string]*meter
@@ -74,7 +74,7 @@ func (l *usageLimiter) enter(app string, limits access.Limits, now time.Time) (f
 	return leave, m.usage(now), Within
 }
 
-// adopt applies changed limits from now on. Used calls stay used.
+// adopt applies changed limits from now on. Calls already made still count.
 func (m *meter) adopt(limits access.Limits, now time.Time) {
 	if m.limits == limits {
 		return

@@ -13,7 +13,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// agentStatus answers GSE's get_agent_status: a map of what is alive, by cloud:ip as it was asked.
+// agentStatus answers GSE's get_agent_status: a map of the agents' liveness, by cloud:ip as the caller wrote it.
 func (s *server) agentStatus(_ context.Context, c *call) (payload, error) {
 	return s.agentMap(c, gse.ReadAgentHosts, func(a gse.Agent) any { return gse.AliveOf(a) })
 }
@@ -28,7 +28,7 @@ func (s *server) jobAgentStatus(_ context.Context, c *call) (payload, error) {
 	return s.agentList(c, gse.ReadJobAgents, func(a gse.Agent) any { return gse.AliveOf(a) })
 }
 
-// listAgentState answers list_agent_state: a row for each id that was asked about, in that order.
+// listAgentState answers list_agent_state: a row for each requested id, in the order of the request.
 func (s *server) listAgentState(_ context.Context, c *call) (payload, error) {
 	return s.agentList(c, gse.ReadAgentIDs, func(a gse.Agent) any { return gse.StateOf(a) })
 }
@@ -58,7 +58,7 @@ func (s *server) agentList(c *call, read func([]byte) ([]gse.Target, error), row
 	}, nil
 }
 
-// agentMap answers with a map of one member for each target; one that is asked for twice is there once.
+// agentMap answers with a map of one member for each target. A repeated target has one member.
 func (s *server) agentMap(c *call, read func([]byte) ([]gse.Target, error),
 	value func(gse.Agent) any,
 ) (payload, error) {
@@ -92,7 +92,7 @@ func (s *server) readAgents(c *call, read func([]byte) ([]gse.Target, error)) ([
 	return targets, s.mayUseAgents(c, access.ReadAgents, targets)
 }
 
-// agentOf returns what is known of a target now, from memory alone.
+// agentOf returns the current state of a target, from memory only.
 func (s *server) agentOf(t gse.Target) gse.Agent {
 	a := gse.Agent{Asked: t.Asked(), Host: t.Host}
 	agent, found := s.lookup(t)
@@ -119,8 +119,8 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// upgradeAgents answers upgrade_to_agent_id. What is stored of a host is kept under its agent's own key, so all of it
-// is found under either name from then on. The host's own cloud:ip takes an id back.
+// upgradeAgents answers upgrade_to_agent_id. The store keeps the data of a host under its agent's key, so afterwards
+// both names find all of it. The host's own cloud:ip removes an id.
 func (s *server) upgradeAgents(ctx context.Context, c *call) (payload, error) {
 	upgrades, err := gse.ReadUpgrade(c.params)
 	if err != nil {
@@ -155,14 +155,14 @@ func (s *server) upgradeAgents(ctx context.Context, c *call) (payload, error) {
 	return value(reply), nil
 }
 
-// upgradeAgent reports whether the host is known by the id from now on.
+// upgradeAgent gives the host the id, and reports whether it did.
 func (s *server) upgradeAgent(ctx context.Context, u gse.Upgrade) (bool, error) {
 	agent, found := s.lookup(u.Target)
 	if !found {
 		return false, nil
 	}
 	id := u.ID
-	if gse.HostOf(id).IP != "" { // its own address
+	if gse.HostOf(id).IP != "" { // the host's own address
 		id = ""
 	}
 	err := s.Directory.Assign(ctx, agent.Key, id)
@@ -172,7 +172,7 @@ func (s *server) upgradeAgent(ctx context.Context, u gse.Upgrade) (bool, error) 
 	return err == nil, err
 }
 
-// absent is the outcome of whatever is asked of an agent that nobody has heard of.
+// absent returns the outcome of a request to an unknown agent.
 func absent() *process.Outcome {
 	return &process.Outcome{Fault: process.AgentUnavailable, Text: absentText}
 }

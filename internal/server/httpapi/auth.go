@@ -16,18 +16,18 @@ import (
 	"drover/internal/server/gate"
 )
 
-// credentials are what a caller proves itself with, under each of the names that are in use.
+// credentials are the credentials of a caller, under each of the accepted names.
 type credentials struct {
 	AppCode, AppCode1         gse.Str
 	AppSecret, AppSecret1     gse.Str
 	Username, Username1       gse.Str
-	Operator                  gse.Str // of JOB's old paths
+	Operator                  gse.Str // from JOB's old paths
 	Token                     gse.Str
 	AccessToken, AccessToken1 gse.Str
 	Signature, Signature1     gse.Str
 }
 
-// read reads an object over what was read before.
+// read reads an object; its fields override the fields read before.
 func (c *credentials) read(object []byte) error {
 	return gse.ReadTexts(object, map[string]*gse.Str{
 		"bk_app_code": &c.AppCode, "app_code": &c.AppCode1,
@@ -40,7 +40,7 @@ func (c *credentials) read(object []byte) error {
 	})
 }
 
-// given turns what was read into what is checked.
+// given returns the credentials to check.
 func (c *credentials) given() gate.Credentials {
 	return gate.Credentials{
 		AppCode:     first(c.AppCode, c.AppCode1),
@@ -62,13 +62,13 @@ func first(values ...gse.Str) string {
 	return ""
 }
 
-// headCredentials reads the credentials that stand in the head of a request. Where there are any they count alone, and
-// the body need not be read before they are checked. On a backend's paths a trusted gateway has checked the caller and
-// has taken its secret away, so what it says counts before all else.
+// headCredentials reads the credentials from the headers of a request. If there are any, only they count, and the gate
+// checks them before the body is read. On a backend's paths a trusted gateway has checked the caller and removed its
+// secret, so the gateway's headers override all others.
 func (s *server) headCredentials(r *http.Request, c *call) (creds gate.Credentials, present bool, err error) {
 	if codes := r.Header.Values("Bk-App-Code"); len(codes) > 0 && c.family == direct && s.fromTrustedGateway(r) {
 		users := r.Header.Values("Bk-Username")
-		if len(codes) > 1 || len(users) > 1 { // one of them is not the gateway's
+		if len(codes) > 1 || len(users) > 1 { // one of them is not from the gateway
 			return creds, true, refusef(badHeader, "request header Bk-App-Code or Bk-Username is there more than once")
 		}
 		creds = gate.Credentials{AppCode: codes[0], Vouched: true}
@@ -88,7 +88,7 @@ func (s *server) headCredentials(r *http.Request, c *call) (creds gate.Credentia
 	return read.given(), true, nil
 }
 
-// fromTrustedGateway reports whether the peer itself, not whoever it says it speaks for, is a trusted gateway.
+// fromTrustedGateway reports whether the peer itself is a trusted gateway. It ignores forwarding headers.
 func (s *server) fromTrustedGateway(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *server) fromTrustedGateway(r *http.Request) bool {
 	return slices.ContainsFunc(s.TrustedGateways, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// paramCredentials reads the parameters and, for what they lack, the query.
+// paramCredentials reads the credentials from the parameters, and those that they lack from the query.
 func paramCredentials(params []byte, query url.Values) (gate.Credentials, error) {
 	flat, err := fromForm(query)
 	if err != nil {
@@ -113,13 +113,13 @@ func paramCredentials(params []byte, query url.Values) (gate.Credentials, error)
 	return c.given(), nil
 }
 
-// authenticate checks who calls and whether it may call now, and enters the principal into the call.
+// authenticate identifies the caller, checks its limits, and stores the principal in the call.
 func (s *server) authenticate(ctx context.Context, w http.ResponseWriter, c *call, creds gate.Credentials) error {
 	if err := s.Identify(ctx, c.Call, creds); err != nil {
 		return c.notAdmitted(err, c.Audit.App)
 	}
 	p := c.Principal
-	if !p.Admin && len(p.Grants) == 0 { // before anything is read of what it asks for
+	if !p.Admin && len(p.Grants) == 0 { // before it reads any input
 		return refusef(forbidden, "app %s has no rights: grant rights with 'drover app grant'", p.App)
 	}
 	leave, usage, verdict := s.Gate.Enter(p)
@@ -145,7 +145,7 @@ func (s *server) authenticate(ctx context.Context, w http.ResponseWriter, c *cal
 
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// notAdmitted is the refusal of a caller that the gate did not let in. The app is as the caller named it.
+// notAdmitted returns the refusal of a caller that the gate rejected. app is the name that the caller gave.
 func (c *call) notAdmitted(err error, app string) error {
 	refused := (*gate.Refusal)(nil)
 	if !errors.As(err, &refused) {
@@ -177,10 +177,10 @@ func (c *call) notAdmitted(err error, app string) error {
 	return r
 }
 
-// deniedText is how one family words a reason, and the other where it differs.
+// deniedText has the words of one family for a reason, and the other family's words if they differ.
 type deniedText struct{ esb, gateway string }
 
-// deniedTexts has a row for each reason. Behind a gateway an unknown app is not told from a wrong secret.
+// deniedTexts has a row for each reason. A gateway does not distinguish an unknown app from a wrong secret.
 func deniedTexts() [gate.ReasonsEnd]deniedText {
 	wrong := "bk_app_code or bk_app_secret is incorrect"
 	return [...]deniedText{

@@ -8,7 +8,7 @@ import (
 	"drover/internal/server/admission"
 )
 
-// readBody returns the whole body of a request. Known tells that the caller is identified.
+// readBody returns the whole body of a request. known is set if the caller is authenticated.
 func (s *server) readBody(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call,
 	known bool,
 ) (body []byte, err error) {

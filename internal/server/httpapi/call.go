@@ -14,17 +14,17 @@ import (
 	"drover/internal/server/edge"
 )
 
-// call is one request on its way through the API.
+// call is one request.
 type call struct {
 	*edge.Call
 	match
-	// params is the JSON object that the caller sent, in whatever form.
+	// params has the parameters as a JSON object, whatever form the caller sent.
 	params []byte
-	// releaseBody gives back the memory of the body before the end of the call.
+	// releaseBody frees the memory budget of the body before the end of the call.
 	releaseBody func()
-	// chinese tells that refusals are to be worded in Chinese.
+	// chinese is set if the caller wants refusals in Chinese.
 	chinese bool
-	// started tells that a part of the reply has left.
+	// started is set once a part of the reply has been sent.
 	started bool
 }
 
@@ -36,7 +36,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() {
 		if c.route != nil {
-			r.Pattern = c.route.name // as a mux would, for whoever counts calls
+			r.Pattern = c.route.name // as a mux would, for the metrics
 		}
 		c.End()
 	}()
@@ -52,7 +52,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	err := s.admit(ctx, w, r, c)
 	if err == nil {
-		// Left alone, the deadline would end the watch for a caller that hangs up, and with it the call.
+		// Without this, the read deadline would end the background read that detects a hang-up, and so cancel the call.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		c.Audit.Allowed = true
 		if c.job != nil && gse.MeansJob(c.params) {
@@ -69,7 +69,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.record(ctx, c, err)
 	if err != nil && c.started {
-		panic(http.ErrAbortHandler) // a cut reply is better than one that looks whole
+		panic(http.ErrAbortHandler) // a truncated reply is better than one that looks complete
 	}
 }
 
@@ -81,7 +81,7 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return err
 	}
 	if inHead {
-		// Before the body: that of a stranger is not worth reading.
+		// The body of an unknown caller is not worth reading.
 		if err := s.authenticate(ctx, w, c, creds); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *server) answer(ctx context.Context, w http.ResponseWriter, c *call) err
 	if err != nil {
 		return err
 	}
-	// What was read of the body is in other places by now, and the caller may take his time with the reply.
+	// The parsed values no longer need the body, and a slow caller may take long to read the reply.
 	c.params = nil
 	c.releaseBody()
 	return reply(w, c, data)
@@ -132,7 +132,7 @@ func (s *server) record(ctx context.Context, c *call, err error) {
 
 // serveOther answers the paths that are not in the table.
 func (s *server) serveOther(w http.ResponseWriter, r *http.Request, c *call) {
-	// The mux would redirect a path that is not clean, and answer an unknown one in its own words.
+	// The mux would redirect a path that is not clean, and answer an unknown path with its own text.
 	if path.Clean(r.URL.Path) == r.URL.Path {
 		if h, pattern := s.other.Handler(r); pattern != "" {
 			r.Pattern = pattern
@@ -147,14 +147,14 @@ func (s *server) healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readiness remembers what was found out last: to look takes a write of the database, and whoever may connect may ask.
+// readiness caches the last answer, because a check needs a write of the database and any caller may ask.
 type readiness struct {
 	mu  sync.Mutex
 	at  time.Time
 	err error
 }
 
-// readyTime is how long an answer counts.
+// readyTime is how long an answer stays valid.
 const readyTime = time.Second
 
 func (r *readiness) look(ready func() error) error {
@@ -184,11 +184,11 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // not reached: it is made of texts and numbers
+		panic(err) // not reached: a value of texts and numbers always encodes
 	}
 	w.Header().Set("Content-Type", contentType)
-	// so that it is whole before what is left of the body has been read
+	// so that the caller has the complete reply before the rest of the body has been read
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the peer is gone: nothing is left to tell it
+	_, _ = w.Write(append(text, '\n')) // the peer is gone; there is no one to report to
 }

@@ -11,9 +11,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// setGroups answers set_process_group_info: the groups of a namespace are stored for each host that is known, which
-// makes them what the host is to have, and then sent like any operation. A host that is away gets them when it comes
-// back.
+// setGroups answers set_process_group_info. It stores the groups of a namespace as the desired groups of each known
+// host, and then sends them like any operation. An offline host gets them when it reconnects.
 func (s *server) setGroups(ctx context.Context, c *call) (payload, error) {
 	setting, err := gse.ReadSetGroups(c.params)
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *server) setGroups(ctx context.Context, c *call) (payload, error) {
 	return s.settled(ctx, c, ops, setting.Groups)
 }
 
-// getGroups answers get_process_group_info: a row for each group of each host; a host without groups has none.
+// getGroups answers get_process_group_info: a row for each group of each host, and no row for a host without groups.
 func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
 	namespace, targets, err := gse.ReadGetGroups(c.params)
 	if err != nil {

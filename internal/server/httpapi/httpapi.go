@@ -17,8 +17,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// Directory finds agents by what callers name them: an address, an id of either form, or (for rows of the store) a key.
-// It knows which of them are there, and keeps the ids that callers give them.
+// Directory finds agents by the names that callers use: an address, an id of either form, or (for rows of the store) a
+// key. It knows which agents are online, and stores the ids that callers assign.
 type Directory interface {
 	Lookup(cloud int, ip string) (store.Agent, bool)
 	LookupID(id string) (store.Agent, bool)
@@ -34,14 +34,14 @@ type Repeats interface {
 	DropRepeat(ctx context.Context, of string) error
 }
 
-// Observations is what the status calls read.
+// Observations is the part of the store for the status calls.
 type Observations interface {
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
 	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error)
 	ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error)
 }
 
-// Groups keeps the process groups that the hosts are to have, and knows what their processes use.
+// Groups stores the process groups that hosts should have, and returns the usage of their processes.
 type Groups interface {
 	PutGroups(ctx context.Context, hosts []store.GroupHost, groups []process.Group) error
 	GetGroups(ctx context.Context, namespace string, agents []string,
@@ -49,29 +49,30 @@ type Groups interface {
 	GroupUsage(ctx context.Context, namespace string, agents []string) (map[string]store.GroupUsage, error)
 }
 
-// Config is what the edge needs. All but TrustedGateways, Notes, Metrics and Now is required.
+// Config holds the parts and settings of the API. All fields except TrustedGateways, Notes, Metrics and Now are
+// required.
 type Config struct {
 	edge.Config
 	Repeats      Repeats
 	Observations Observations
 	Groups       Groups
-	// TrustedGateways are the peers that are believed, on a backend's paths, whom they name as the caller.
+	// TrustedGateways are the peers that may name the caller on a backend's paths.
 	TrustedGateways []netip.Prefix
 	Directory       Directory
-	// Ready returns nil once calls can be taken, else why not.
+	// Ready returns nil if the server is ready, otherwise the reason why not.
 	Ready func() error
-	// Notes says what an operator should know although calls are taken; it may be nil.
+	// Notes returns warnings for operators about a server that accepts calls; it may be nil.
 	Notes func() []string
-	// Metrics answers /metrics; nil where there are none.
+	// Metrics answers /metrics; nil means that the path does not exist.
 	Metrics http.Handler
 }
 
 // Limits of one call.
 const (
-	restBody    = 64 << 20         // to be read of a body that nobody wants
-	restTime    = 2 * time.Second  // to go on with the rest of a body that nobody wants
-	registering = 20 * time.Second // to answer a registration call, which must end before the callers' 30 s
-	repeating   = 2 * time.Minute  // to ask again after a registration call that was not done
+	restBody    = 64 << 20         // bytes to read from the rest of an unwanted body
+	restTime    = 2 * time.Second  // pause of the caller within an unwanted body
+	registering = 20 * time.Second // for a registration call, which must end before the callers' 30 s
+	repeating   = 2 * time.Minute  // for a repeat of an unfinished registration call
 )
 
 type server struct {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// wantsChinese reports whether the caller asks for messages in Chinese. English is what it gets otherwise.
+// wantsChinese reports whether the caller asks for messages in Chinese. The default is English.
 func wantsChinese(r *http.Request) bool {
 	language := strings.ToLower(strings.ReplaceAll(r.Header.Get("Blueking-Language"), "_", "-"))
 	return language == "zh" || strings.HasPrefix(language, "zh-")
 }
 
-// in returns what a caller is told, in Chinese where it asks for that and there are such words.
+// in returns the text for the caller, in Chinese if the caller asks for it and a translation exists.
 func (r *refusal) in(chinese bool) string {
 	if words, ok := chineseWords()[r.format]; ok && chinese {
 		return fmt.Sprintf(words, r.args...)
@@ -21,14 +21,14 @@ func (r *refusal) in(chinese bool) string {
 	return r.reason
 }
 
-// chineseWords are the messages of our own, by their English form; both take the same arguments in the same order.
+// chineseWords returns the Chinese form of each English message; both forms have the same arguments in the same order.
 func chineseWords() map[string]string {
 	words := chineseRefusals()
 	maps.Copy(words, chineseMisreads())
 	return words
 }
 
-// chineseRefusals are those of calls.
+// chineseRefusals has the refusals of calls.
 func chineseRefusals() map[string]string {
 	return map[string]string{
 		// credentials
@@ -90,7 +90,7 @@ func chineseRefusals() map[string]string {
 	}
 }
 
-// chineseMisreads are those of the readers of bodies.
+// chineseMisreads has the errors of the body readers.
 func chineseMisreads() map[string]string {
 	return map[string]string{
 		"Request JSON string is wrong in format, it is nested more than %d deep":    "请求的 JSON 格式错误：嵌套超过 %d 层",

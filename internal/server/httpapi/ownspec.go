@@ -9,9 +9,9 @@ import (
 	"drover/internal/server/store"
 )
 
-// byRight splits a request by what the app may have done with the spec that it brings: who brings one decides what is
-// run, and so needs the right to start. A spec that is the stored one counts as none. A question goes on without a
-// spec, so that it is about what is stored.
+// byRight splits a request by the right of the app to use its own spec. An own spec decides what runs, so it needs the
+// right to start, unless it equals the stored spec. A query without that right continues without the spec, so that it
+// asks about the stored spec.
 func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Target,
 	may *permissionCheck,
 ) ([]store.Request, error) {
@@ -48,7 +48,7 @@ func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Ta
 		}
 		own := may.c.Principal.On(access.OperationOf(r.Op), r.Process.Namespace)
 		for i, t := range bound.Targets {
-			if !stored[t.Agent] && own.Covers(hosts[i]) { // else that right was missed already
+			if !stored[t.Agent] && own.Covers(hosts[i]) { // otherwise that check has failed already
 				may.missing.Check(reach, start, r.Process.String(), hosts[i])
 			}
 		}
@@ -62,5 +62,5 @@ func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Ta
 	return []store.Request{free, bound}, nil
 }
 
-// ended reports whether a target's operation will not be carried out, whatever is known of its host.
+// ended reports whether no agent will execute the operation of a target, although the host is known.
 func ended(t *store.Target, found bool) bool { return t.Outcome != nil && found }

@@ -12,17 +12,17 @@ import (
 	"drover/internal/gse"
 )
 
-// byteOrderMark begins what some editors write.
+// byteOrderMark is the start of the files of some editors.
 const byteOrderMark = "\ufeff"
 
-// What a form may hold: it is not what large calls are made of.
+// The limits of a form. Large calls use JSON.
 const (
 	largestForm = 4 << 20
 	mostFields  = 1000
 )
 
-// readParams returns the parameters of a request as a JSON object. A body that begins with a brace is JSON whatever its
-// Content-Type says; any other is a form. A GET without a body has its parameters in the query.
+// readParams returns the parameters of a request as a JSON object. A body that begins with a brace is JSON, whatever
+// its Content-Type; any other body is a form. A GET without a body has its parameters in the query.
 func readParams(body []byte, method string, query url.Values) ([]byte, error) {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	switch {
@@ -50,7 +50,7 @@ func readParams(body []byte, method string, query url.Values) ([]byte, error) {
 	}
 }
 
-// checkJSON refuses a body that is not one JSON text in UTF-8: a name with broken characters would be another name in
+// checkJSON rejects a body that is not one JSON text in UTF-8: a name with broken characters would be another name in
 // every reply.
 func checkJSON(body []byte) ([]byte, error) {
 	if !utf8.Valid(body) {
@@ -62,12 +62,12 @@ func checkJSON(body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// wrongFormat refuses a body that is no JSON.
+// wrongFormat is the refusal of a body that is not JSON.
 func wrongFormat(err error) error {
 	return misread(badRequest, "Request JSON string is wrong in format, ", err)
 }
 
-// misread is the refusal of what cannot be read. Its words are known in other languages with those before them.
+// misread is the refusal of an unreadable body. The text of err, after the text before, has a translation.
 func misread(k kind, before string, err error) error {
 	if m, ok := errors.AsType[*gse.Misread](err); ok {
 		return refusef(k, before+m.Format, m.Args...)
@@ -75,8 +75,7 @@ func misread(k kind, before string, err error) error {
 	return refusef(k, before+"%v", err)
 }
 
-// fromForm turns a form into the object that a JSON body would have been: the values are strings, but one that is
-// itself an object or a list counts as such.
+// fromForm converts a form to a JSON object. Values are strings, except a value that is a JSON object or list.
 func fromForm(form url.Values) ([]byte, error) {
 	object := make(map[string]any, len(form))
 	for name, values := range form {

@@ -9,14 +9,14 @@ import (
 	"drover/internal/server/store"
 )
 
-// permissionCheck collects what a call may not do, so that one refusal can name it. A call is refused whole: who asks
-// for ten hosts and may use nine of them is told so, before anything has been done.
+// permissionCheck collects the missing rights of a call, so that one refusal can name them all. A call is all or
+// nothing: if one of ten hosts is forbidden, the server does nothing and names the missing right.
 type permissionCheck struct {
 	c       *call
 	missing access.Missing
 }
 
-// refusal returns the refusal that names what is missing, or nil.
+// refusal returns the refusal that names the missing rights, or nil.
 func (p *permissionCheck) refusal() error {
 	if !p.missing.Any() {
 		return nil
@@ -33,8 +33,8 @@ func lacks(c *call, m access.Missing) error {
 	return refusef(forbidden, "app %s has no right to %s", c.Principal.App, what)
 }
 
-// rightsHost is a target as rights see it: by all that is known of the agent, or by the caller's words where nobody is
-// known by them.
+// rightsHost returns a target for the check of rights: with all data of the agent, or for an unknown agent with the
+// names that the caller gave.
 func rightsHost(t gse.Target, agent store.Agent, found bool) access.Host {
 	switch {
 	case found:
@@ -63,18 +63,18 @@ func (s *server) mayOnTargets(c *call, reach access.Reach, op access.Operation, 
 	return r.refusal()
 }
 
-// mayUseAgents returns a refusal unless the app may do something to all of the hosts.
+// mayUseAgents returns a refusal unless the app may do op to all of the hosts.
 func (s *server) mayUseAgents(c *call, op access.Operation, targets []gse.Target) error {
 	return s.mayOnTargets(c, c.Principal.OnHosts(op), op, "", targets)
 }
 
-// mayUseGroups returns a refusal unless the app may do something to the groups of the namespace on all of the targets.
+// mayUseGroups returns a refusal unless the app may do op to the groups of the namespace on all targets.
 func (s *server) mayUseGroups(c *call, op access.Operation, namespace string, targets []gse.Target) error {
 	return s.mayOnTargets(c, c.Principal.On(op, namespace), op, namespace, targets)
 }
 
-// mayReadNamespace returns a refusal unless the app may query the namespace on every host: a page of a part of it would
-// look like a page of the whole.
+// mayReadNamespace returns a refusal unless the app may query the namespace on every host. A page of a part would look
+// like a page of the whole.
 func (c *call) mayReadNamespace(namespace string) error {
 	op := access.OperationOf(process.Query)
 	if c.Principal.On(op, namespace).Everywhere() {
@@ -85,9 +85,9 @@ func (c *call) mayReadNamespace(namespace string) error {
 	return r.refusal()
 }
 
-// viewHost is the host of an item as rights see it.
+// viewHost returns the host of an item, for the check of rights.
 func (s *server) viewHost(v store.ItemView) access.Host {
-	if v.IP == "" { // nobody was known by the name that was asked for
+	if v.IP == "" { // no agent had the name that the caller gave
 		return rightsHost(gse.Target{AgentID: v.Asked}, store.Agent{}, false)
 	}
 	if agent, found := s.Directory.Lookup(v.Cloud, v.IP); found {

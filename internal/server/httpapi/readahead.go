@@ -2,7 +2,7 @@ package httpapi
 
 import "errors"
 
-// aheadBatch is how many rows are handed over at a time, and aheadBatches how many times reading is ahead.
+// aheadBatch is how many rows one batch holds, and aheadBatches how many batches read may be ahead of write.
 const (
 	aheadBatch   = 64
 	aheadBatches = 2
@@ -10,11 +10,11 @@ const (
 
 var errWriterEnded = errors.New("the writer has ended")
 
-// readAhead calls write with each row that read gives, in order, while read goes on with those that follow: it takes
-// two processors where there are two. It returns when both have ended, with the error of the one that failed first.
+// readAhead calls write with each row of read, in order, while read continues with the next rows. It uses two
+// processors if there are two. It returns when both have ended, with the error of the one that failed first.
 func readAhead[T any](read func(fn func(T) error) error, write func(*T) error) error {
 	batches := make(chan []T, aheadBatches)
-	ended := make(chan struct{}) // write fails, or panics
+	ended := make(chan struct{}) // closed when write returns or panics
 	failed := make(chan error, 1)
 	go func() {
 		defer close(batches)

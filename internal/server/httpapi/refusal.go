@@ -12,7 +12,7 @@ import (
 	"drover/internal/server/task"
 )
 
-// kind is why a call is refused. Which code and which HTTP status it has depends on the family and the dialect.
+// kind is the reason of a refusal. The family and the dialect decide its code and HTTP status.
 type kind uint8
 
 const (
@@ -21,39 +21,38 @@ const (
 	denied                      // the credentials are missing or wrong
 	forbidden                   // the app lacks a right
 	tooOften                    // the app calls more often than it may
-	tooMany                     // the app has more calls under way than it may
-	overloaded                  // the server has more operations under way than it may
-	tooLarge                    // the body is larger than any may be
+	tooMany                     // the app has too many concurrent calls
+	overloaded                  // the server has too many open operations
+	tooLarge                    // the body exceeds the limit
 	wrongMethod                 // known path, other method
 	unknownPath                 // no such path
-	badParameter                // a parameter is missing or impossible: there is no key to answer for
+	badParameter                // a parameter is missing or invalid, so there is no key to answer for
 	unknownTask                 // no such task, or another app's
 	unavailable                 // the server cannot do its part now
 	refusalKindsEnd             // the number of kinds
 )
 
-// refusal is an error with what a caller is told of it.
+// refusal is an error with the text for the caller.
 type refusal struct {
 	kind   kind
 	reason string
-	// format and args are what reason was made of, for other languages.
+	// format and args produced reason; translations use them.
 	format string
 	args   []any
-	// retry is when to try again, in seconds; 0 says nothing.
+	// retry is when to retry, in seconds; 0 means that the reply does not say.
 	retry int
-	// cause is for the log; it is set where the fault is ours.
+	// cause is for the log; it is set if the fault is the server's.
 	cause error
 }
 
-// Error returns what the caller is told.
+// Error returns the text for the caller.
 func (r *refusal) Error() string { return r.reason }
 
 func refusef(k kind, format string, args ...any) *refusal {
 	return &refusal{kind: k, reason: fmt.Sprintf(format, args...), format: format, args: args}
 }
 
-// failure says that the server could not do something. The caller hears that much, and why where that is something he
-// can mend.
+// failure is the refusal of a failed server operation. The caller gets the cause only if the caller can remedy it.
 func failure(what string, cause error) *refusal {
 	r := refusef(unavailable, "cannot %s: try again later", what)
 	if full, ok := errors.AsType[*store.FullError](cause); ok {
@@ -72,7 +71,7 @@ func pathNotFound(r *http.Request) *refusal {
 	return refusef(unknownPath, "API not found [method=%.16q path=%.200q]", r.Method, r.URL.Path)
 }
 
-// accepting is the refusal of a task that was not accepted.
+// accepting turns the error of a rejected task into a refusal.
 func accepting(err error) *refusal {
 	if busy, ok := errors.AsType[*task.BusyError](err); ok {
 		r := refusef(overloaded, "%d operations are under way, of at most %d: try again in %d s", busy.Open, busy.Most,
@@ -91,17 +90,17 @@ func refusalOf(err error) *refusal {
 	return failure("answer the call", err)
 }
 
-// outward is how one kind of refusal looks from outside.
+// outward is the external form of one kind of refusal.
 type outward struct {
 	esb     int    // code below /compapi/, always HTTP 200
-	job     int    // the same where JOB itself answers; 0: as esb
+	job     int    // code of JOB itself; 0: as esb
 	gateway int    // code behind a gateway
 	status  int    // HTTP status there
 	name    string // of a gateway's own refusal; empty for a logical failure
 }
 
-// outwards has a row for each kind. A logical failure is HTTP 200 behind a gateway too: only what a gateway refuses by
-// itself has a status.
+// outwards has a row for each kind. A logical failure is HTTP 200 behind a gateway too. Only a refusal that the gateway
+// makes itself has another status.
 func outwards() [refusalKindsEnd]outward {
 	return [...]outward{
 		badRequest:   {1306000, 0, 1640001, http.StatusBadRequest, "INVALID_ARGS"},
@@ -133,7 +132,8 @@ func (r *refusal) code(c *call) int {
 	}
 }
 
-// ofGateway reports whether the refusal is one that a gateway makes by itself. A backend's own paths have two of them.
+// ofGateway reports whether a gateway makes this refusal itself. On a backend's own paths, the backend makes two of
+// them.
 func (r *refusal) ofGateway(c *call) bool {
 	switch c.family {
 	case gateway:
@@ -146,12 +146,12 @@ func (r *refusal) ofGateway(c *call) bool {
 	return false
 }
 
-// refuse writes the reply of a refused call.
+// refuse writes the reply to a refused call.
 func refuse(w http.ResponseWriter, c *call, err error) {
 	r := refusalOf(err)
 	out := outwards()[r.kind]
 	if c.family == esb && (r.kind == unknownPath || r.kind == wrongMethod) {
-		// The one reply of the ESB that is not HTTP 200; it has neither code nor request id.
+		// This is the only reply of the ESB that is not HTTP 200. It has neither a code nor a request id.
 		writeJSON(w, http.StatusNotFound, struct {
 			Result  bool   `json:"result"`
 			Data    any    `json:"data"`
@@ -195,7 +195,7 @@ type refusedBody struct {
 	Permission json.RawMessage `json:"permission,omitempty"`
 }
 
-// headerText keeps of a message what a header may hold.
+// headerText replaces the bytes that a header may not contain by question marks.
 func headerText(text string) string {
 	b := []byte(text)
 	for i, c := range b {

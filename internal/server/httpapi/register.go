@@ -13,8 +13,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// registering returns the endpoint of a registration call: a task like any other, but one that is waited for, so that
-// the reply holds the results.
+// registering returns the endpoint of a registration call: a task like any other, but the reply waits for the results
+// and holds them.
 func (s *server) registering(op process.Op) endpoint {
 	return func(ctx context.Context, c *call) (payload, error) {
 		ops, err := gse.ReadRegistration(c.params, op)
@@ -25,8 +25,9 @@ func (s *server) registering(op process.Op) endpoint {
 	}
 }
 
-// settled submits operations and waits for their results, which are the reply. A key that has none in time is at 115,
-// which tells the caller to ask again: whoever does gets the results of what is under way, and nothing is done twice.
+// settled submits operations, waits for their results and replies with them. A key without a result in time has code
+// 115, which tells the caller to repeat the call. The repeat returns the results of the running operations, and
+// executes nothing twice.
 func (s *server) settled(ctx context.Context, c *call, ops []gse.Operation, more ...any) (payload, error) {
 	matter, what, err := repeatOf(c, ops, more)
 	if err != nil {
@@ -42,7 +43,7 @@ func (s *server) settled(ctx context.Context, c *call, ops []gse.Operation, more
 			return nil, err
 		}
 	} else {
-		c.describe(ops, 0, task) // they are counted as they are read
+		c.describe(ops, 0, task) // entries counts the targets
 	}
 	wait, cancel := context.WithTimeout(ctx, registering)
 	defer cancel()
@@ -50,7 +51,7 @@ func (s *server) settled(ctx context.Context, c *call, ops []gse.Operation, more
 	switch {
 	case waited == nil && asked != "":
 		err = s.Repeats.DropRepeat(ctx, matter)
-	case waited != nil: // also for one that has hung up: he may be about to ask again
+	case waited != nil: // also for a caller that has hung up, because it may repeat the call
 		put, cancel := context.WithTimeout(context.WithoutCancel(ctx), edge.AuditTime)
 		defer cancel()
 		err = s.Repeats.PutRepeat(put, store.Repeat{Of: matter, What: what, Task: task, At: s.Now()},
@@ -70,7 +71,7 @@ func (s *server) settled(ctx context.Context, c *call, ops []gse.Operation, more
 	}, nil
 }
 
-// askedBefore returns the task of a call that is repeated, empty where it is not.
+// askedBefore returns the task of a repeated call; empty if the call is new.
 func (s *server) askedBefore(ctx context.Context, c *call, matter, what string) (string, error) {
 	r, err := s.Repeats.FindRepeat(ctx, matter)
 	switch {
@@ -88,14 +89,14 @@ func (s *server) askedBefore(ctx context.Context, c *call, matter, what string) 
 			return "", failure("look for an earlier call", err)
 		}
 	}
-	// Something else is asked now: what was asked before is not to be the answer to it later.
+	// This is another request. A later call must not get the results of the earlier request.
 	if err := s.Repeats.DropRepeat(ctx, matter); err != nil {
 		return "", failure("look for an earlier call", err)
 	}
 	return "", nil
 }
 
-// repeatOf names a registration call: whose it is and of what, and all that it asks for.
+// repeatOf identifies a registration call: matter by its caller and subject, what by the whole request.
 func repeatOf(c *call, ops []gse.Operation, more []any) (matter, what string, err error) {
 	matter, err = digest(c.Principal.App, ops[0].ID, ops[0].Targets)
 	if err == nil {
@@ -107,7 +108,7 @@ func repeatOf(c *call, ops []gse.Operation, more []any) (matter, what string, er
 	return matter, what, nil
 }
 
-// digest returns a short text that stands for values.
+// digest returns a hash of values.
 func digest(values ...any) (string, error) {
 	text, err := json.Marshal(values)
 	if err != nil {

@@ -13,18 +13,19 @@ import (
 
 const contentType = "application/json; charset=utf-8"
 
-// payload writes the JSON value that stands under "data".
+// payload writes the JSON value of "data".
 type payload func(w *jsonWriter) error
 
-// value is the payload that is there already.
+// value is the payload of a value in memory.
 func value(v any) payload {
 	return func(w *jsonWriter) error { return w.value(v) }
 }
 
-// replyBuffer is how much of a reply is held back, so that one that fails early can still be turned into a refusal.
+// replyBuffer is how many bytes of a reply are held back, so that a reply that fails early can become a refusal.
 const replyBuffer = 64 << 10
 
-// reply writes a successful reply, streaming its data. After an error c.started tells whether any of it has left.
+// reply writes a successful reply and streams its data. After an error, c.started reports whether a part of it was
+// sent.
 func reply(w http.ResponseWriter, c *call, data payload) error {
 	w.Header().Set("Content-Type", contentType)
 	out := &startedWriter{w: w, started: &c.started}
@@ -37,13 +38,13 @@ func reply(w http.ResponseWriter, c *call, data payload) error {
 	jw.raw(fmt.Sprintf(`{"result":true,"code":0,"message":%q,"data":`, message))
 	err := data(jw)
 	if err == nil {
-		jw.raw(`,"request_id":"` + c.Audit.RequestID + `"` + tail + "}\n") // the id holds nothing to be escaped
+		jw.raw(`,"request_id":"` + c.Audit.RequestID + `"` + tail + "}\n") // the id needs no escaping
 		err = buffer.Flush()
 	}
 	return err
 }
 
-// startedWriter remembers whether anything has left.
+// startedWriter records whether anything was written.
 type startedWriter struct {
 	w       io.Writer
 	started *bool

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// family is a group of paths with one habit of refusing.
+// family is a group of paths with the same form of refusals.
 type family uint8
 
 const (
 	esb     family = iota // below /compapi/: HTTP 200 for all but an unknown path
-	gateway               // behind an API gateway: refusals have a status of their own
+	gateway               // behind an API gateway: refusals have their own status
 	direct                // the backends behind either: HTTP 200 for all but an unknown path or method
 )
 
-// paths is the table by how the ends of paths name its rows.
+// paths indexes the table by the ends of paths.
 type paths struct {
-	// named holds the routes by the last part of a path: one, or one of each dialect.
+	// named holds the routes by the last part of a path: one route, or one of each dialect.
 	named map[string][]*route
-	// direct holds the routes of the backend's paths, by path and method.
+	// direct holds the routes of the backends' paths, by path and method.
 	direct map[string]map[string]*route
 }
 
@@ -38,22 +38,22 @@ func index(table []route) paths {
 	return p
 }
 
-// match is what a path leads to.
+// match is the result of resolving a path.
 type match struct {
 	family family
-	// route is nil for an unknown path, and some route of the path for a method that it does not have.
+	// route is nil for an unknown path. For a wrong method it is any route of the path.
 	route *route
-	// job is the route to take instead when the body turns out to be meant for JOB: the path does not tell.
+	// job is the route to use instead if the body turns out to be for JOB, because the path does not distinguish them.
 	job *route
-	// methods are those that the path has.
+	// methods are the methods of the path.
 	methods []string
 }
 
 // allows reports whether the path has the method.
 func (m *match) allows(method string) bool { return slices.Contains(m.methods, method) }
 
-// resolve finds what a path leads to. Empty parts do not count, so a doubled or a trailing slash changes nothing, and
-// anything may stand before the parts that count, so that a deployment may have any prefix.
+// resolve finds the route of a path. It ignores empty parts, so a double or trailing slash changes nothing. Any prefix
+// may precede the significant parts, so a deployment may have its own prefix.
 func (p paths) resolve(method, urlPath string) match {
 	parts := strings.FieldsFunc(urlPath, func(c rune) bool { return c == '/' })
 	if len(parts) == 0 {
@@ -70,14 +70,14 @@ func (p paths) resolve(method, urlPath string) match {
 	if n := len(before); n >= 3 && before[n-3] == "procapi" {
 		return p.backend(method, "/"+strings.Join(parts[n-3:], "/"))
 	}
-	if len(parts) >= 2 && parts[0] == "api" && parts[1] == "v1" { // our own API
+	if len(parts) >= 2 && parts[0] == "api" && parts[1] == "v1" { // drover's own API
 		return match{family: gateway}
 	}
 	return p.anywhere(before, name)
 }
 
-// belowESB resolves what stands behind /compapi/. Callers of the later gateway put its paths behind GSE's where they
-// know of no gateway.
+// belowESB resolves the part after /compapi/. Callers of the later gateway that know no gateway append its paths to
+// GSE's.
 func (p paths) belowESB(before []string, name string) *route {
 	switch strings.Join(before, "/") {
 	case "v2/gse":
@@ -105,8 +105,8 @@ func (p paths) backend(method, path string) match {
 	return m
 }
 
-// anywhere resolves a path that is neither the ESB's nor a backend's own: it is decided by the nearest part that names
-// a system, and by the endpoint's name where none does.
+// anywhere resolves a path that belongs neither to the ESB nor to a backend. The nearest part that names a system
+// decides, or else the endpoint's name.
 func (p paths) anywhere(before []string, name string) match {
 	m := match{family: gateway, methods: namedMethods()}
 	rows := p.named[name]
@@ -121,7 +121,7 @@ func (p paths) anywhere(before []string, name string) match {
 	for _, b := range slices.Backward(before) {
 		switch b {
 		case "gse":
-			m.family, m.route = esb, p.find(name, gseDialect) // the ESB under a prefix of the deployment's own
+			m.family, m.route = esb, p.find(name, gseDialect) // the ESB under a deployment's prefix
 			return m
 		case "job", "jobv3":
 			m.family, m.route = esb, p.find(name, jobDialect)

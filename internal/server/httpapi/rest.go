@@ -10,14 +10,14 @@ import (
 	"drover/internal/server/edge"
 )
 
-// drainBody answers as h does, and then reads what h has left of the body. A connection that is closed with something
-// unread is reset, and with it goes the answer that the caller has not read yet: it is still sending. How much is read
-// is bounded, and so is for how long.
+// drainBody answers as h does, and then reads the rest of the body. The kernel resets a connection that is closed with
+// unread data, and the caller, which is still sending, would lose the answer. Both the bytes and the time of the rest
+// are bounded.
 func drainBody(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		body := &trackedBody{ReadCloser: r.Body}
-		// else the first byte of an answer would wait for the body
+		// otherwise the first byte of an answer would wait for the body
 		if r.ContentLength != 0 && control.EnableFullDuplex() == nil {
 			r.Body = body
 			h.ServeHTTP(w, r)
@@ -28,7 +28,7 @@ func drainBody(h http.Handler) http.Handler {
 	})
 }
 
-// trackedBody is a body that remembers how far it was read.
+// trackedBody is a body that records how far it was read.
 type trackedBody struct {
 	io.ReadCloser
 	begun, ended bool
@@ -38,11 +38,11 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 	b.begun = true
 	n, err := b.ReadCloser.Read(p)
 	b.ended = b.ended || err != nil
-	runtime.Gosched() // a long body that comes fast must not keep short calls waiting
+	runtime.Gosched() // a long, fast body must not delay short calls
 	return n, err
 }
 
-// rest sends the answer and reads on. A caller that expects to be told to go on, and was not, sends nothing.
+// rest sends the answer and continues to read. A caller that expects a 100 Continue and got none sends no body.
 func (b *trackedBody) rest(control *http.ResponseController, asks bool) {
 	if b.ended || asks && !b.begun || control.Flush() != nil {
 		return

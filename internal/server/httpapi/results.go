@@ -14,7 +14,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// result is the poll of a GSE task: every key that was asked for, in every answer.
+// result answers the poll of a GSE task: every requested key, in every answer.
 func (s *server) result(ctx context.Context, c *call) (payload, error) {
 	task, err := gse.ReadResult(c.params)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *server) result(ctx context.Context, c *call) (payload, error) {
 	}, nil
 }
 
-// jobResult is the poll of a JOB task.
+// jobResult answers the poll of a JOB task.
 func (s *server) jobResult(ctx context.Context, c *call) (payload, error) {
 	task, err := gse.ReadJobResult(c.params)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *server) jobResult(ctx context.Context, c *call) (payload, error) {
 	}, nil
 }
 
-// entries writes the members of a result map, one for each key of the task, as they come out of the store.
+// entries writes the members of a result map, one for each key of the task, in the order of the store.
 func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWriter,
 	entry func(gse.Item) gse.Entry,
 ) error {
@@ -71,8 +71,8 @@ func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWrite
 	}
 }
 
-// items writes the members. For an administrator it writes while it reads. For others nothing may leave before every
-// item is read and allowed, so it holds the members in memory. If they need too much, it reads the task once more.
+// items writes the members. For an administrator it writes while it reads. For others it must check every item before
+// it sends anything, so it holds the members in memory. If they need too much memory, it reads the task once more.
 func (s *server) items(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
 	if !c.Principal.Admin {
 		grow, release := s.Rooms.Keep(c.Principal.App) //nolint:contextcheck // it never waits
@@ -116,10 +116,10 @@ func memberWriter(c *call, w *jsonWriter, entry func(gse.Item) gse.Entry) func(v
 	}
 }
 
-// errTooLarge tells that there is no memory to hold results.
+// errTooLarge means that there is no memory to hold the results.
 var errTooLarge = errors.New("too many results to hold")
 
-// heldWriter keeps what is written, as long as grow finds memory for it.
+// heldWriter holds the written data while grow finds memory for it.
 type heldWriter struct {
 	parts [][]byte
 	size  int64
@@ -136,7 +136,7 @@ func (h *heldWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writeTo writes what is kept, and drops each part once it is written.
+// writeTo writes the held data, and frees each part once it is written.
 func (h *heldWriter) writeTo(w io.Writer) error {
 	for i, p := range h.parts {
 		if _, err := w.Write(p); err != nil {

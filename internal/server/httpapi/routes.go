@@ -9,15 +9,15 @@ import (
 	"drover/internal/process"
 )
 
-// dialect is what the callers of an endpoint expect of a reply.
+// dialect is the form of replies that the callers of an endpoint expect.
 type dialect uint8
 
 const (
 	gseDialect dialect = iota
-	jobDialect         // an empty message on success, permission, codes of its own
+	jobDialect         // empty message on success, permission, own codes
 )
 
-// endpoint answers one call: with what is to stand under "data", or with why it is refused.
+// endpoint answers one call with the value of "data", or with the reason to refuse it.
 type endpoint func(ctx context.Context, c *call) (payload, error)
 
 // area is the part of an API gateway's paths that an endpoint belongs to: /api/v2/<area>/<name>.
@@ -34,18 +34,18 @@ type route struct {
 	name    string
 	dialect dialect
 	area    area
-	// direct are the methods and the path on the backend that a gateway would forward to, such as "POST
-	// /procapi/v2/proc/operate"; none where there is no such path.
+	// direct lists the method and path on the backend to which a gateway would forward, such as "POST
+	// /procapi/v2/proc/operate"; empty if there is no such path.
 	direct []string
 	serve  endpoint
 }
 
-// reads reports whether the endpoint changes nothing, as its name says.
+// reads reports whether the endpoint changes nothing, judged by its name.
 func (r *route) reads() bool {
 	return strings.HasPrefix(r.name, "get_") || strings.HasPrefix(r.name, "list_") || strings.HasPrefix(r.name, "sync_")
 }
 
-// table lists every compatible call. What paths lead to a row is decided by resolve.
+// table lists every compatible call. resolve decides which paths lead to a row.
 func (s *server) table() []route {
 	return []route{
 		{

@@ -14,8 +14,8 @@ import (
 	"drover/internal/server/task"
 )
 
-// status answers get_proc_status: what the store last heard of one process, a row for each agent that was asked about.
-// It asks no agent: report_time says how old a row is.
+// status answers get_proc_status: the last reports about one process, a row for each requested agent. It asks no agent:
+// report_time shows the age of a row.
 func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	q, err := gse.ReadStatus(c.params)
 	if err != nil {
@@ -36,17 +36,17 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	}, nil
 }
 
-// targetIndex matches rows of the store, which are keyed by agent, with the agents in the callers' spellings, several
-// of which may mean one agent.
+// targetIndex maps rows of the store, which have agent keys, to the spellings of the caller, several of which may mean
+// the same agent.
 type targetIndex struct {
 	// agents are the keys of the known agents, each once, in the order of the request.
 	agents  []string
 	byAgent map[string][]targetAgent
-	// unknown are the targets that mean nobody.
+	// unknown are the targets without a known agent.
 	unknown []gse.Target
 }
 
-// targetAgent is an agent as one target spelt it.
+// targetAgent is an agent in the spelling of one target.
 type targetAgent struct {
 	target gse.Target
 	agent  store.Agent
@@ -68,17 +68,16 @@ func (s *server) indexTargets(targets []gse.Target) targetIndex {
 	return r
 }
 
-// statusRows are the rows of one process.
+// statusRows writes the rows of one process.
 type statusRows struct {
 	targetIndex
 	s *server
 	q gse.StatusQuery
-	// waiting says what is under way, by the key of the agent; nil until it is asked for.
+	// waiting describes the unfinished operations, by agent key; nil until it is needed.
 	waiting map[string]string
 }
 
-// whyUnknown says what there is to say of a process that an agent has told nothing of: its first operation may be under
-// way.
+// whyUnknown explains a process that an agent has not reported: its first operation may be running.
 func (r *statusRows) whyUnknown(ctx context.Context, agent string) string {
 	if r.waiting == nil {
 		r.waiting = map[string]string{}
@@ -96,15 +95,15 @@ func (r *statusRows) whyUnknown(ctx context.Context, agent string) string {
 	return cmp.Or(r.waiting[agent], "process is not known to the agent")
 }
 
-// atATime is of how many agents rows are read before they are written: a caller who does not read must not hold a
-// connection of the database.
+// atATime is the number of agents whose rows are read before they are written. So a caller that does not read does not
+// hold a connection of the database.
 const atATime = 256
 
 // mostWaiting bounds the operations that are read for one call.
 const mostWaiting = 10_000
 
-// write writes the rows in the order of the request; an agent that has told nothing of the process has a row that says
-// so, and those that mean nobody come last.
+// write writes the rows in the order of the request. An agent that has not reported the process has a row that says so.
+// Unknown agents come last.
 func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 	next := 0
 	unknownUpTo := func(agent string) error {
@@ -156,7 +155,7 @@ func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 	return nil
 }
 
-// host is the host of a row: as it was asked for, or the agent's own where that was by id.
+// host returns the host of a row: as the caller wrote it, or the agent's own address if the caller wrote an id.
 func (a targetAgent) host() gse.Host {
 	if a.target.AgentID == "" {
 		return a.target.Host
@@ -164,7 +163,7 @@ func (a targetAgent) host() gse.Host {
 	return hostOf(a.agent)
 }
 
-// id is the agent id of a row: as it was asked for, or the agent's own where that was by address.
+// id returns the agent id of a row: as the caller wrote it, or the agent's own id if the caller wrote an address.
 func (a targetAgent) id() string {
 	if a.target.AgentID != "" {
 		return a.target.AgentID
@@ -174,7 +173,7 @@ func (a targetAgent) id() string {
 
 func hostOf(a store.Agent) gse.Host { return gse.Host{IP: a.IP, Cloud: a.Cloud} }
 
-// agentID is the id that an agent is shown under: its stable one, else cloud:ip.
+// agentID returns the displayed id of an agent: its stable id, else cloud:ip.
 func agentID(a store.Agent) string {
 	if a.ID != "" {
 		return a.ID
@@ -182,7 +181,7 @@ func agentID(a store.Agent) string {
 	return hostOf(a).Agent()
 }
 
-// sync answers sync_proc_status: a page of all that is known in a namespace.
+// sync answers sync_proc_status: a page of all known processes of a namespace.
 func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 	q, err := gse.ReadSync(c.params)
 	if err != nil {
@@ -202,7 +201,7 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 		for {
 			for i := range rows {
 				o := &rows[i]
-				// the rows of a removed agent go with it, but not in the same instant
+				// a removed agent may be gone from the directory before its rows
 				agent, _ := s.Directory.ByKey(o.Agent)
 				if err := seq.element(gse.RowOf(o.Process, hostOf(agent), agentID(agent), o.Status,
 					o.Spec)); err != nil {
@@ -213,7 +212,7 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 			if len(rows) == 0 || c.Audit.Targets >= min(q.Limit, total-q.Start) {
 				break
 			}
-			// They were large: what comes next is read when these have been written.
+			// The rows were large, so the next ones are read after these have been written.
 			if rows, _, err = s.Observations.PageObserved(ctx, q.Namespace, q.Start+c.Audit.Targets,
 				q.Limit-c.Audit.Targets); err != nil {
 				return failure("read the status", err)

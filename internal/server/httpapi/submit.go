@@ -13,10 +13,11 @@ import (
 	"drover/internal/server/store"
 )
 
-// absentText is the outcome of an operation on an agent that nobody has heard of.
+// absentText is the text of the outcome for an unknown agent.
 const absentText = "agent not found or offline"
 
-// submitting returns the endpoint that turns what read finds in a body into a task and answers with the task's id.
+// submitting returns the endpoint that makes a task of the operations that read finds in a body, and answers with the
+// task's id.
 func (s *server) submitting(read func([]byte) ([]gse.Operation, error)) endpoint {
 	return func(ctx context.Context, c *call) (payload, error) {
 		ops, err := read(c.params)
@@ -36,7 +37,7 @@ func (s *server) submitting(read func([]byte) ([]gse.Operation, error)) endpoint
 
 func badParameters(err error) error { return misread(badParameter, "parameters error: ", err) }
 
-// submit stores the task with the call's audit row and returns its id. The task is safe when it returns.
+// submit stores the task with the call's audit row and returns its id. The task is on disk when submit returns.
 func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (string, error) {
 	t := s.NewTask(c.Call)
 	t.Requests = make([]store.Request, 0, len(ops))
@@ -69,8 +70,9 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 	return t.ID, nil
 }
 
-// request resolves the targets of one operation. Those whose answer is known already carry it. An operation that will
-// not be run needs the same right, or that of a query if there is no such operation: what is answered is stored, too.
+// request resolves the targets of one operation. A target with a known answer already carries its outcome. An operation
+// that will not run needs the same right, because its answer is stored too. An unknown operation needs the right to
+// query.
 func (s *server) request(o *gse.Operation, may *permissionCheck) store.Request {
 	op := access.OperationOf(o.Op)
 	if !slices.Contains(access.Operations(), op) {
@@ -96,8 +98,7 @@ func (s *server) request(o *gse.Operation, may *permissionCheck) store.Request {
 	return r
 }
 
-// byStored splits a request that brings no spec by the specs that its agents are known to have, so that results can be
-// shown with what the callers know of the process.
+// byStored splits a request without a spec by the stored specs of its agents, so that results can show these specs.
 func (s *server) byStored(ctx context.Context, r *store.Request) ([]store.Request, error) {
 	if r.Spec != nil {
 		return []store.Request{*r}, nil
@@ -142,13 +143,12 @@ func (s *server) lookup(t gse.Target) (store.Agent, bool) {
 	return s.Directory.Lookup(t.Host.Cloud, t.Host.IP)
 }
 
-// newTaskID returns an id in the form that callers know. Its 130 random bits are what keeps one app from another's
-// task.
+// newTaskID returns an id in the form of GSE's ids. Its 130 random bits keep one app from guessing another's task.
 func newTaskID(t *store.Task, items int) string {
 	return fmt.Sprintf("GSETASK:S:%s%s:%d", t.Created.Format("20060102150405"), rand.Text(), items)
 }
 
-// describe enters into the audit row what is acted on.
+// describe stores the subject of the call in the audit row.
 func (c *call) describe(ops []gse.Operation, targets int, task string) {
 	subject := edge.Clip(ops[0].ID.String())
 	if n := len(ops) - 1; n > 0 {

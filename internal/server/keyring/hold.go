@@ -19,7 +19,7 @@ import (
 	"drover/internal/pki"
 )
 
-// apply has a state count for all that is signed, issued and shown here.
+// apply makes this server sign, issue and present with the keys of a state.
 func (r *Ring) apply(s State) error {
 	held, err := r.readHeld()
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *Ring) readHeld() (map[string]nkeys.KeyPair, error) {
 	return held, nil
 }
 
-// best returns the key of a kind to use: the present one, else the latest former one that is held here.
+// best returns the key of a kind to use: the present one, else the latest former key on this server.
 func best(s State, kind Kind, held map[string]nkeys.KeyPair) (nkeys.KeyPair, error) {
 	for _, stage := range []Stage{Present, Former} {
 		for _, k := range slices.Backward(s.Keys[kind]) {
@@ -94,8 +94,8 @@ func best(s State, kind Kind, held map[string]nkeys.KeyPair) (nkeys.KeyPair, err
 			kind, present.ID)
 }
 
-// useAuthorities gives the authorities their roles. Where the present one is not on this server, the one that was used
-// goes on.
+// useAuthorities assigns the authorities their roles. If the present one is not on this server, the previous one stays
+// in use.
 func (r *Ring) useAuthorities(s State) error {
 	if r.cfg.Authorities == nil {
 		return nil
@@ -126,9 +126,9 @@ func (r *Ring) useAuthorities(s State) error {
 	return r.cfg.Authorities.Use(roles)
 }
 
-// dropFiles removes the files of keys that a later state does not have any more. Only files with the name of their key
-// are removed: the first key of a kind is overwritten when it is dropped, so that nobody makes another one in its
-// place.
+// dropFiles removes the files of keys that a later state no longer has. It removes only files with the name of their
+// key. When the first key of a kind is dropped, the present key overwrites its file, so that nothing creates another
+// first key.
 func (r *Ring) dropFiles(before, after State) {
 	for kind, list := range before.Keys {
 		for _, k := range list {
@@ -156,7 +156,8 @@ func (r *Ring) dropFile(kind Kind, id string, after State) error {
 	if !ok {
 		return nil
 	}
-	// It has the name of the first one, which the present one takes over; or it was never here.
+	// The dropped key is in the file of the first key, which the present key overwrites; or it was never on this
+	// server.
 	first, err := idOf(r.path(kind, ""))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && first != id {
 		return nil
@@ -165,13 +166,13 @@ func (r *Ring) dropFile(kind Kind, id string, after State) error {
 		return err
 	}
 	err = os.Rename(r.path(kind, present.ID), r.path(kind, ""))
-	if errors.Is(err, fs.ErrNotExist) { // it is not held here
+	if errors.Is(err, fs.ErrNotExist) { // the present key is not on this server
 		return nil
 	}
 	return err
 }
 
-// idOf reads the public half of the key in a file, which has to be there.
+// idOf reads the public half of the key in a file, which must exist.
 func idOf(path string) (string, error) {
 	if _, err := os.Stat(path); err != nil {
 		return "", err
@@ -183,7 +184,7 @@ func idOf(path string) (string, error) {
 	return pair.PublicKey()
 }
 
-// ManifestKey returns the key pair that signs manifests. It goes over to another key by itself.
+// ManifestKey returns the key pair that signs manifests. The pair switches to another key by itself.
 func (r *Ring) ManifestKey() nkeys.KeyPair { return r.signer }
 
 // ManifestKeys returns the public keys that agents are to take manifests from, in a fixed order.
@@ -196,8 +197,7 @@ func (r *Ring) ManifestKeys() []string {
 	return ids
 }
 
-// Further returns the other manifest keys that are held here, for what has to be believed by agents that know an old
-// one only.
+// Further returns the other manifest keys on this server, to sign for agents that know only an old key.
 func (r *Ring) Further() []nkeys.KeyPair {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -215,7 +215,7 @@ func (r *Ring) Further() []nkeys.KeyPair {
 func (r *Ring) Signers() (issues nkeys.KeyPair, counting []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	issues, _ = best(r.state, AgentSigner, r.held) // it was there when the state was applied
+	issues, _ = best(r.state, AgentSigner, r.held) // cannot fail: apply has found the key
 	for _, k := range r.state.Keys[AgentSigner] {
 		counting = append(counting, k.ID)
 	}
@@ -238,7 +238,7 @@ func (r *Ring) Held() (ids []string) {
 	return ids
 }
 
-// Whole reports whether every present key is on this server, so that it may tell agents what to trust.
+// Whole reports whether every present key is on this server, so that it may update the trust of agents.
 func (r *Ring) Whole() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -260,9 +260,9 @@ func (r *Ring) Signer() string {
 	return k.ID
 }
 
-// Behind reports whether somebody goes by a later revision of the keys than this server, as far as it knows: then it is
-// looked for now. Where the database turns out to have no such revision either, as when it was restored, the one who
-// goes by it is.
+// Behind reports whether an agent or server uses a later revision of the keys than this server knows. If so, it makes
+// Run read the database now. If the database does not have that revision either, for example after a restore, Behind
+// ignores that revision from then on.
 func (r *Ring) Behind(revision int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -274,14 +274,14 @@ func (r *Ring) Behind(revision int) bool {
 	return true
 }
 
-// Digest names what agents are told of keys and authorities; equal names are equal contents. The revision is that of
-// the keys it is of.
+// Digest returns a digest of the keys and authorities for agents, and the revision of the keys. Equal digests mean
+// equal contents.
 func (r *Ring) Digest() (text string, revision int) {
 	s := r.State()
 	var parts []string
 	for _, kind := range Kinds() {
 		for _, k := range s.Keys[kind] {
-			if kind == AgentSigner && k.Stage != Present { // agents are given tokens, and no signers
+			if kind == AgentSigner && k.Stage != Present { // agents get tokens, not signers
 				continue
 			}
 			parts = append(parts, string(kind)+" "+k.ID)
@@ -291,7 +291,7 @@ func (r *Ring) Digest() (text string, revision int) {
 	return strings.Join(parts, "\n"), s.Revision
 }
 
-// signer is a key pair that can be exchanged.
+// signer is a key pair that can be replaced.
 type signer struct{ current atomic.Pointer[nkeys.KeyPair] }
 
 func (s *signer) use(pair nkeys.KeyPair) {
@@ -301,7 +301,7 @@ func (s *signer) use(pair nkeys.KeyPair) {
 
 func (s *signer) pair() nkeys.KeyPair { return *s.current.Load() }
 
-// errSealed is returned for what a signer does not give away.
+// errSealed is returned by the methods that would reveal the private key.
 var errSealed = errors.New("the key is for signing only")
 
 // PublicKey returns the encoded public half.

@@ -23,24 +23,23 @@ import (
 	"drover/internal/pki"
 )
 
-// Keep is how long a former key is kept where nothing else is said: as long as that a host may be away and come back by
-// itself.
+// Keep is how long a former key is kept by default: as long as a host may be offline and still reconnect by itself.
 const Keep = 180 * 24 * time.Hour
 
 const (
 	stateFile = "keys.json"
-	// factName is what the state is called among the facts of the fleet.
+	// factName is the name of the state among the facts of the fleet.
 	factName = "keys"
-	// pollEvery is how often it is looked for what another server has changed.
+	// pollEvery is the interval at which changes by other servers are read.
 	pollEvery = 10 * time.Second
 )
 
-// Facts are what the servers of a fleet agree on, in their database.
+// Facts are the values on which the servers of a fleet agree, in their database.
 type Facts interface {
-	// Identify stores those facts that are not stored yet, and returns all that are.
+	// Identify stores the given facts that are not stored yet, and returns all stored facts.
 	Identify(ctx context.Context, facts map[string]string) (map[string]string, error)
 	SetFact(ctx context.Context, name, value string) error
-	// SwapFact replaces a fact that still has a value, and returns false where it has another one.
+	// SwapFact replaces a fact if it still has the value before. It returns false if the fact has another value.
 	SwapFact(ctx context.Context, name, before, value string) (bool, error)
 }
 
@@ -50,15 +49,15 @@ type Authorities interface {
 	NewAuthority() (pki.Authority, error)
 	Use(r pki.Roles) error
 	Drop(fingerprint string) error
-	// Held returns the fingerprints of those whose keys are there.
+	// Held returns the fingerprints of the authorities whose keys are on this server.
 	Held() []string
 }
 
-// Config is what a Ring needs.
+// Config holds the parts and settings of a Ring.
 type Config struct {
 	// Dir is the server's own directory, which must exist.
 	Dir string
-	// Authorities may be nil: then there are none, as in drover dev.
+	// Authorities may be nil: then there are no authorities, as in drover dev.
 	Authorities Authorities
 	Now         func() time.Time
 	Log         *slog.Logger
@@ -67,25 +66,24 @@ type Config struct {
 // Ring holds the keys. Its methods may be called from any goroutine.
 type Ring struct {
 	cfg Config
-	// changed is called, one at a time, when other keys count.
+	// changed is called after each change of the valid keys, one call at a time.
 	changed func()
 
-	look chan struct{} // raised to have it looked at once for what was changed
+	look chan struct{} // raised to read changes at once
 
 	changing sync.Mutex // held through a change
-	shared   string     // what the database held last, as a text; guarded by changing
+	shared   string     // the last known text in the database; guarded by changing
 
 	mu            sync.RWMutex
 	facts         Facts // nil until Join
 	state         State
 	held          map[string]nkeys.KeyPair // nkeys by public key
 	signer        *signer                  // of manifests
-	latestSeen    int                      // the latest revision that somebody goes by
-	latestUnsaved int                      // the latest of those that the database has not got
+	latestSeen    int                      // the latest reported revision
+	latestUnsaved int                      // the latest reported revision that the database does not have
 }
 
-// Open reads the keys of a directory, or makes the first ones there. It blocks for the disk only, and needs no
-// database.
+// Open reads the keys of a directory, or makes the first ones. It blocks only for the disk, and needs no database.
 func Open(cfg Config) (*Ring, error) {
 	r := &Ring{cfg: cfg, changed: func() {}, signer: &signer{}, look: make(chan struct{}, 1)}
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "broker"), 0o700); err != nil {
@@ -101,7 +99,7 @@ func Open(cfg Config) (*Ring, error) {
 	return r, nil
 }
 
-// readState reads what was noted last, or what the first keys are.
+// readState reads the last stored state, or the state of the first keys.
 func (r *Ring) readState() (State, error) {
 	var s State
 	path := filepath.Join(r.cfg.Dir, stateFile)
@@ -143,7 +141,7 @@ func (r *Ring) withMissing(s State) (State, error) {
 	return s, nil
 }
 
-// path is where a key is; without an id that of the first one.
+// path returns the file of a key; an empty id means the first key.
 func (r *Ring) path(kind Kind, id string) string {
 	base := "manifest"
 	dir, ending := r.cfg.Dir, ".nkey"
@@ -167,7 +165,8 @@ func (r *Ring) Join(ctx context.Context, facts Facts) error {
 	return r.sync(ctx)
 }
 
-// Impose has the state of this server count for a database, whatever that holds. It is for one whose keys are lost.
+// Impose stores this server's state in a database, in place of any other state. Use it for a database whose keys are
+// lost.
 func (r *Ring) Impose(ctx context.Context, facts Facts) error {
 	text, err := json.Marshal(r.State())
 	if err != nil {
@@ -179,10 +178,10 @@ func (r *Ring) Impose(ctx context.Context, facts Facts) error {
 	return nil
 }
 
-// OnChange sets what is called when other keys count. It is for before Run.
+// OnChange sets the function to call after a change of the valid keys. Call it before Run.
 func (r *Ring) OnChange(fn func()) { r.changed = fn }
 
-// Run drops former keys whose time has come, and takes up what other servers have changed, until ctx ends.
+// Run drops former keys at their end, and reads the changes of other servers, until ctx ends.
 func (r *Ring) Run(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -210,7 +209,7 @@ func (r *Ring) tick(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	r.latestUnsaved = heard
-	if r.latestSeen == heard { // it counts until the next look: who says so may have made it up
+	if r.latestSeen == heard { // it counts until the next read, because the report may be false
 		r.latestSeen = 0
 	}
 	r.mu.Unlock()
@@ -221,8 +220,8 @@ func (r *Ring) tick(ctx context.Context) error {
 	return r.change(ctx, next)
 }
 
-// sync takes over the state of the database if it is later, and stores this server's there if that is; the caller holds
-// changing.
+// sync adopts the state of the database if it is later, or stores this server's state there if this one is later; the
+// caller holds changing.
 func (r *Ring) sync(ctx context.Context) error {
 	if r.facts == nil {
 		return nil
@@ -246,7 +245,7 @@ func (r *Ring) sync(ctx context.Context) error {
 		return r.adopt(theirs)
 	case theirs.Revision < own.Revision:
 		return r.swap(ctx, string(text))
-	case theirs.names() != own.names() && theirs.follows(own): // this server has lost a race
+	case theirs.names() != own.names() && theirs.follows(own): // another server made its change first
 		return r.adopt(theirs)
 	case theirs.names() != own.names():
 		return fmt.Errorf(
@@ -256,7 +255,7 @@ func (r *Ring) sync(ctx context.Context) error {
 	return r.adoptImported(own)
 }
 
-// adoptImported has keys used that were brought to this server after it was started.
+// adoptImported starts to use keys that were imported after the start of the server.
 func (r *Ring) adoptImported(s State) error {
 	if r.Whole() {
 		return nil
@@ -271,8 +270,8 @@ func (r *Ring) adoptImported(s State) error {
 	return nil
 }
 
-// change makes another state count, everywhere; the caller holds changing. The database has it first, so that it counts
-// for all or none.
+// change makes another state valid everywhere; the caller holds changing. It writes the database first, so that the
+// state is valid for all servers or none.
 func (r *Ring) change(ctx context.Context, s State) error {
 	if r.facts != nil {
 		text, err := json.Marshal(s)
@@ -286,7 +285,7 @@ func (r *Ring) change(ctx context.Context, s State) error {
 	return r.adopt(s)
 }
 
-// swap replaces what the database was seen to hold; the caller holds changing.
+// swap replaces the last known text in the database; the caller holds changing.
 func (r *Ring) swap(ctx context.Context, text string) error {
 	ok, err := r.facts.SwapFact(ctx, factName, r.shared, text)
 	if err != nil {
@@ -299,7 +298,7 @@ func (r *Ring) swap(ctx context.Context, text string) error {
 	return nil
 }
 
-// adopt makes another state count here.
+// adopt makes another state valid on this server.
 func (r *Ring) adopt(s State) error {
 	if err := r.writeState(s); err != nil {
 		return fmt.Errorf("cannot store keys: %w", err)
@@ -313,7 +312,7 @@ func (r *Ring) adopt(s State) error {
 	return nil
 }
 
-// writeState writes the state, whole or not at all.
+// writeState writes the state, completely or not at all.
 func (r *Ring) writeState(s State) error {
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 var (
 	// ErrNoKind is returned for a kind of keys that this server does not have.
 	ErrNoKind = errors.New("no keys of this kind here")
-	// ErrNotHeld is returned where the next key is another server's.
+	// ErrNotHeld is returned if the next key is on another server.
 	ErrNotHeld = errors.New("the next key is not on this server: import the keys of the server that made it")
-	// ErrChanged is returned where another server has made a change at the same time.
+	// ErrChanged is returned if another server has made a change at the same time.
 	ErrChanged = errors.New("another server changed the keys meanwhile: list the keys again")
 )
 
-// Announce makes the next key of a kind and has it made known to agents. Nothing is signed with it yet.
+// Announce makes the next key of a kind and announces it to agents. No key signs with it yet.
 func (r *Ring) Announce(ctx context.Context, kind Kind) (State, error) {
 	return r.with(ctx, kind, func(s State) (State, error) {
 		if _, ok := s.in(kind, Next); ok {
@@ -35,14 +35,14 @@ func (r *Ring) Announce(ctx context.Context, kind Kind) (State, error) {
 	})
 }
 
-// newKey makes a key. It is for nothing until it is part of the state.
+// newKey makes a key. It has no use until it is part of the state.
 func (r *Ring) newKey(kind Kind) (Key, error) {
 	if kind == CA {
 		a, err := r.cfg.Authorities.NewAuthority()
 		return Key{ID: a.Fingerprint, PEM: a.PEM, Ends: a.Ends}, err
 	}
 	temporary := r.path(kind, "new")
-	if err := os.RemoveAll(temporary); err != nil { // of an attempt that was cut short
+	if err := os.RemoveAll(temporary); err != nil { // left by an interrupted attempt
 		return Key{}, err
 	}
 	pair, err := fabric.LoadOrCreateKey(temporary, nkeys.PrefixByteAccount)
@@ -59,8 +59,8 @@ func (r *Ring) newKey(kind Kind) (Key, error) {
 	return Key{ID: id}, nil
 }
 
-// Advance takes the next key of a kind into use, and keeps the present one for so long for agents that know no later
-// one. It fails where the next key is not on this server.
+// Advance makes the next key of a kind the present key. It keeps the previous one for the given time, for agents that
+// know no later key. It fails if the next key is not on this server.
 func (r *Ring) Advance(ctx context.Context, kind Kind, keep time.Duration) (State, error) {
 	return r.with(ctx, kind, func(s State) (State, error) {
 		k, ok := s.in(kind, Next)
@@ -88,7 +88,7 @@ func (r *Ring) Retire(ctx context.Context, kind Kind, id string) (State, error) 
 	return r.with(ctx, kind, func(s State) (State, error) { return s.retire(kind, id) })
 }
 
-// with makes one change, from the latest state of the fleet.
+// with makes one change to the latest state of the fleet.
 func (r *Ring) with(ctx context.Context, kind Kind, change func(State) (State, error)) (State, error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()

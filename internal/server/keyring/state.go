@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Kind is what keys are for.
+// Kind is the purpose of a key.
 type Kind string
 
-// The kinds of keys that are replaced while agents run.
+// The kinds of keys that can be rotated while agents run.
 const (
-	// Manifest keys sign what agents obey.
+	// Manifest keys sign the messages that agents obey.
 	Manifest Kind = "manifest"
 	// CA keys issue the certificates of servers and proxies.
 	CA Kind = "ca"
@@ -24,25 +24,25 @@ const (
 // Kinds lists them.
 func Kinds() []Kind { return []Kind{Manifest, CA, AgentSigner} }
 
-// Stage is how far the life of a key has come.
+// Stage is the stage of a key's life.
 type Stage string
 
 // The stages, in their order. Agents trust a key in each of them.
 const (
 	// Next is made known to agents and not used yet.
 	Next Stage = "next"
-	// Present is the one that is used.
+	// Present is the key in use.
 	Present Stage = "present"
 	// Former is used only for agents that do not know a later one, until it is dropped.
 	Former Stage = "former"
 )
 
-// Key is what everybody may know of a key.
+// Key is the public part of a key.
 type Key struct {
 	// ID is the public nkey, or the fingerprint of an authority.
 	ID    string    `json:"id"`
 	Stage Stage     `json:"stage"`
-	Since time.Time `json:"since"` // when it came to its stage
+	Since time.Time `json:"since"` // when it reached its stage
 	// Until is when a former one is dropped.
 	Until time.Time `json:"until,omitzero"`
 	// PEM and Ends are the certificate of an authority and its end.
@@ -50,21 +50,21 @@ type Key struct {
 	Ends time.Time `json:"ends,omitzero"`
 }
 
-// State is which keys there are. Every server of a fleet has the same; it holds no secret.
+// State is the set of keys. Every server of a fleet has the same state; it holds no secret.
 type State struct {
-	// Revision counts the changes: of two states the one with the higher one counts.
+	// Revision counts the changes: the state with the higher revision counts.
 	Revision int            `json:"revision"`
 	Keys     map[Kind][]Key `json:"keys"`
 }
 
-// Reasons why a stage cannot be reached.
+// The reasons why a key cannot reach a stage.
 var (
 	ErrUnderWay = errors.New("a next key exists already: activate or discard it")
 	ErrNoNext   = errors.New("no next key")
 	ErrNoSuch   = errors.New("no such former key")
 )
 
-// in returns the key of that kind and stage; of several former ones the latest.
+// in returns the key of that kind and stage; the latest if there are several former keys.
 func (s State) in(kind Kind, stage Stage) (Key, bool) {
 	for _, k := range slices.Backward(s.Keys[kind]) {
 		if k.Stage == stage {
@@ -74,7 +74,7 @@ func (s State) in(kind Kind, stage Stage) (Key, bool) {
 	return Key{}, false
 }
 
-// next returns a copy that may be changed, with the next revision.
+// next returns a copy to change, with the next revision.
 func (s State) next() State {
 	keys := make(map[Kind][]Key, len(s.Keys))
 	for kind, list := range s.Keys {
@@ -94,7 +94,7 @@ func (s State) announce(kind Kind, k Key, now time.Time) (State, error) {
 	return n, nil
 }
 
-// advance takes the next key of a kind into use. The present one is kept as a former one until then.
+// advance makes the next key of a kind the present key. It keeps the previous one as a former key until the given time.
 func (s State) advance(kind Kind, now, until time.Time) (State, error) {
 	if _, ok := s.in(kind, Next); !ok {
 		return s, ErrNoNext
@@ -112,7 +112,7 @@ func (s State) advance(kind Kind, now, until time.Time) (State, error) {
 	return n, nil
 }
 
-// withdraw gives the next key of a kind up.
+// withdraw discards the next key of a kind.
 func (s State) withdraw(kind Kind) (State, error) {
 	if _, ok := s.in(kind, Next); !ok {
 		return s, ErrNoNext
@@ -132,7 +132,7 @@ func (s State) retire(kind Kind, id string) (State, error) {
 	return n, nil
 }
 
-// expire drops the former keys whose time has come, and reports whether there were any.
+// expire drops the former keys whose end has come, and reports whether there were any.
 func (s State) expire(now time.Time) (State, bool) {
 	n, dropped := s.next(), false
 	for kind, list := range n.Keys {
@@ -148,7 +148,7 @@ func (s State) expire(now time.Time) (State, bool) {
 	return n, true
 }
 
-// names are the keys with their stages, for comparing and for people.
+// names lists the keys with their stages, to compare and to show them.
 func (s State) names() string {
 	var lines []string
 	for _, kind := range Kinds() {
@@ -160,8 +160,8 @@ func (s State) names() string {
 	return strings.Join(lines, "\n")
 }
 
-// follows reports whether each key that is present in another state is known in this one, so that agents of that one
-// can be met by this one.
+// follows reports whether this state knows each present key of another state, so that agents of that state trust a
+// server of this one.
 func (s State) follows(other State) bool {
 	for _, kind := range Kinds() {
 		k, ok := other.in(kind, Present)

@@ -12,32 +12,33 @@ import (
 	"drover/internal/idle"
 )
 
-// A lease is taken again so often, and lost holdTime after it was taken last. Whoever has one stops margin before that.
+// The holder renews a lease at intervals, and loses it holdTime after the last renewal. The part stops margin before
+// that.
 const (
 	takeEvery = 5 * time.Second
 	holdTime  = 15 * time.Second
 	margin    = 3 * time.Second
-	// takeAgain is how soon an attempt to keep one is made again that the database has not answered.
+	// takeAgain is the retry delay of a renewal that the database has not answered.
 	takeAgain = time.Second
 )
 
 // Store gives out leases.
 type Store interface {
-	// TakeLease gives a lease to a holder for so long, and returns false where another has it.
+	// TakeLease gives a lease to a holder for the given time. It returns false if another holder has it.
 	TakeLease(ctx context.Context, name, holder string, hold time.Duration) (taken bool, err error)
 	DropLease(ctx context.Context, name, holder string) error
 }
 
-// Config is what a Lease needs.
+// Config holds the settings of a Lease.
 type Config struct {
 	Store Store
-	// Name is that of the lease, Holder that of whoever takes it.
+	// Name is the name of the lease, Holder the name of its holder.
 	Name, Holder string
 	Log          *slog.Logger
 }
 
-// Alone runs a part whenever the lease is there to be taken, until ctx ends. The context of the part ends before
-// another can have the lease; the part may be run again later. An error of the part ends it all.
+// Alone runs a part whenever the lease is free, until ctx ends. The context of the part ends before another holder can
+// have the lease; the part may run again later. An error of the part ends Alone.
 func Alone(ctx context.Context, cfg Config, run func(context.Context) error) error {
 	h := &holder{Config: cfg}
 	for ctx.Err() == nil {
@@ -58,17 +59,17 @@ func Alone(ctx context.Context, cfg Config, run func(context.Context) error) err
 	return nil
 }
 
-// holder is one who asks for a lease.
+// holder asks for a lease and renews it.
 type holder struct {
 	Config
-	takenAt time.Time // when it was asked for that was given last
+	takenAt time.Time // when the last successful request began
 }
 
 func (h *holder) take(ctx context.Context) (bool, error) {
 	return h.Store.TakeLease(ctx, h.Name, h.Holder, holdTime)
 }
 
-// hold runs a part while its lease is kept, and gives the lease back.
+// hold runs a part while it holds the lease, and then returns the lease.
 func (h *holder) hold(ctx context.Context, run func(context.Context) error) error {
 	life, end := context.WithCancel(ctx)
 	var keeper sync.WaitGroup
@@ -89,7 +90,7 @@ func (h *holder) hold(ctx context.Context, run func(context.Context) error) erro
 	return err
 }
 
-// renew takes the lease again, and reports whether the part may go on.
+// renew renews the lease, and reports whether the part may continue.
 func (h *holder) renew(ctx context.Context) bool {
 	attempt, cancel := context.WithDeadline(ctx, h.takenAt.Add(holdTime-margin))
 	defer cancel()

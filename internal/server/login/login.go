@@ -21,14 +21,13 @@ import (
 const (
 	// timeout is how long the service may take to answer.
 	timeout = 3 * time.Second
-	// remembered is how long a session counts without being asked about again, and so how long it outlives a logout
-	// here.
+	// remembered is how long a session stays cached, and so how long it outlives a logout.
 	remembered = 60 * time.Second
-	// mostRemembered bounds the memory; when it is full, all that is in it is forgotten.
+	// mostRemembered bounds the cache; a full cache is cleared.
 	mostRemembered = 10_000
 	// maxReply is how much of a reply is read, in bytes.
 	maxReply = 64 << 10
-	// asking is how many questions may be under way at once: a service that hangs must not hold every caller's
+	// asking is how many requests to the service may run at once: a service that hangs must not hold every caller's
 	// connection.
 	asking = 32
 )
@@ -40,7 +39,7 @@ type Client struct {
 	slots   chan struct{}
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]session // by hash: the tokens themselves are not kept
+	known map[[sha256.Size]byte]session // by hash, so that the tokens themselves are not kept
 }
 
 type session struct {
@@ -59,7 +58,7 @@ func New(address string) (*Client, error) {
 		address: u.JoinPath("accounts", "is_login/"),
 		http: &http.Client{
 			Timeout: timeout,
-			// A redirect would carry the token to wherever it points.
+			// A redirect would send the token to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return errors.New("login service answered with a redirect")
 			},
@@ -79,7 +78,7 @@ func parse(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// redacted leaves out what may hold a password.
+// redacted removes the parts of an address that may hold a password.
 func redacted(address string) string {
 	if i := strings.LastIndexByte(address, '@'); i >= 0 {
 		return "…" + address[i:]
@@ -87,9 +86,9 @@ func redacted(address string) string {
 	return address
 }
 
-// User returns whose session the token is. It returns gate.ErrNoSession when the service says that it is nobody's, and
-// any other error, which does not hold the token, when the service did not say; only sessions are remembered. It blocks
-// for at most 3 s.
+// User returns the user of a session token. It returns gate.ErrNoSession if the service says that no session has the
+// token. It returns any other error, which does not quote the token, if the service did not answer. Only sessions are
+// cached. It blocks for at most 3 s.
 func (c *Client) User(ctx context.Context, token string) (string, error) {
 	hash := sha256.Sum256([]byte(token))
 	if user, ok := c.remembered(hash, time.Now()); ok {
@@ -110,7 +109,7 @@ func (c *Client) User(ctx context.Context, token string) (string, error) {
 	return user, err
 }
 
-// isLogin is the reply of accounts/is_login/, in the forms that the service has had.
+// isLogin is the reply of accounts/is_login/, in all forms of the service so far.
 type isLogin struct {
 	Result *bool `json:"result"`
 	Data   struct {
@@ -130,7 +129,7 @@ func (c *Client) ask(ctx context.Context, token string) (string, error) {
 	if err != nil {
 		return "", withoutURL(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close() //nolint:errcheck // the body was only read
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("login service answered with status %d", resp.StatusCode)
 	}
@@ -155,7 +154,7 @@ func (c *Client) ask(ctx context.Context, token string) (string, error) {
 	return name, nil
 }
 
-// withoutURL takes the address, and with it the token, out of an error.
+// withoutURL removes the address, and with it the token, from an error.
 func withoutURL(err error) error {
 	if e := (*url.Error)(nil); errors.As(err, &e) {
 		return e.Err

@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// beat is how often a server says that it is there, goneAfter how long one that says nothing counts as there.
+	// beat is the interval at which a server reports that it is online. goneAfter is how long a silent server counts as
+	// online.
 	beat      = 2 * time.Second
 	goneAfter = 10 * time.Second
-	// apartAfter is how long another one may be unheard before that is told: it is longer than a server that has died
-	// stays in the list.
+	// apartAfter is how long another server may be unheard before it is reported: longer than a dead server stays in
+	// the list.
 	apartAfter = 15 * time.Second
 	// beatTime bounds one attempt.
 	beatTime = 5 * time.Second
@@ -32,15 +33,16 @@ type Store interface {
 	DropServer(ctx context.Context, id string) error
 }
 
-// Config is what a List needs.
+// Config holds the parts and settings of a List.
 type Config struct {
 	Store Store
-	// ID and Name are those of this run of this server, Started is when it began.
+	// ID and Name identify this run of this server; Started is its start.
 	ID, Name string
 	Started  time.Time
-	// Keys returns the keys whose private halves are here.
+	// Keys returns the keys whose private halves are on this server.
 	Keys func() []string
-	// Hears reports whether another server is heard over the fabric, Agents returns the agents that are.
+	// Hears reports whether this server hears another server over the fabric. Agents returns the agents that this
+	// server hears.
 	Hears  func(id string) bool
 	Agents func() []string
 	Log    *slog.Logger
@@ -51,17 +53,17 @@ type List struct {
 	cfg Config
 
 	mu sync.Mutex
-	// alive are the servers that are, this one among them, in the order of their start; silent are those of them that
-	// are not heard.
+	// alive are the online servers, including this one, in the order of their start. silent are the online servers that
+	// this server does not hear.
 	alive      []store.Server
 	silent     map[string]silentServer
 	lastLogged string
 }
 
-// silentServer is a server that is there and not heard.
+// silentServer is an online server that this server does not hear.
 type silentServer struct {
 	since  time.Time
-	agents map[string]bool // those that it hears; nil while it has not told
+	agents map[string]bool // the agents that report to it; nil until it has reported them
 }
 
 // New returns a list that is empty before Run.
@@ -93,7 +95,7 @@ func (l *List) Run(ctx context.Context) error {
 	}
 }
 
-// look says that this server is there, and takes in who else is.
+// look reports that this server is online, and reads the other servers.
 func (l *List) look(ctx context.Context) error {
 	own := store.Server{ID: l.cfg.ID, Name: l.cfg.Name, Started: l.cfg.Started, Keys: l.cfg.Keys()}
 	l.mu.Lock()
@@ -133,7 +135,7 @@ func (l *List) look(ctx context.Context) error {
 	return nil
 }
 
-// tell logs once that servers are apart, and once that they are not any more.
+// tell logs once that servers cannot hear each other, and once that they can again.
 func (l *List) tell(ctx context.Context) {
 	text := l.Apart()
 	l.mu.Lock()
@@ -149,7 +151,7 @@ func (l *List) tell(ctx context.Context) {
 	}
 }
 
-// Apart returns which servers are there and have not been heard for long; empty for none.
+// Apart describes the online servers that have been unheard for apartAfter; empty if there are none.
 func (l *List) Apart() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +168,7 @@ func (l *List) Apart() string {
 		strings.Join(names, ", "))
 }
 
-// apart returns the servers that have been silent for long, under the lock.
+// apart returns the servers that have been silent for apartAfter; the caller holds the lock.
 func (l *List) apart() []store.Server {
 	return slices.DeleteFunc(slices.Clone(l.alive), func(s store.Server) bool {
 		one, is := l.silent[s.ID]
@@ -174,8 +176,8 @@ func (l *List) apart() []store.Server {
 	})
 }
 
-// Ready returns why calls should go to others: where servers are apart, those do that hear the greater part of them,
-// and of two equal parts the one with the server that was there first.
+// Ready returns the reason why another server should take the calls. If servers cannot hear each other, the larger part
+// takes calls. If two parts have the same size, the part with the oldest server takes them.
 func (l *List) Ready() error {
 	text := l.Apart()
 	if text == "" {
@@ -192,7 +194,7 @@ func (l *List) Ready() error {
 	return fmt.Errorf("%s", text)
 }
 
-// Elsewhere reports whether an agent is heard, or may be, by a server that is there and is not heard here.
+// Elsewhere reports whether an online server that this server does not hear hears an agent, or may hear it.
 func (l *List) Elsewhere(agent string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +206,7 @@ func (l *List) Elsewhere(agent string) bool {
 	return false
 }
 
-// Without reads the list, and returns the names of the servers that are there and do not hold a key.
+// Without reads the list, and returns the names of the online servers that do not hold a key.
 func (l *List) Without(ctx context.Context, key string) ([]string, error) {
 	if err := l.look(ctx); err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Counted returns a handler that measures the calls of h. h has to leave the pattern of a request that it knows in it;
-// all others are one endpoint, whatever their paths.
+// Counted returns a handler that measures the calls of h. h must set the pattern of each known request. All other
+// requests count as one endpoint, whatever their paths.
 func (m *Metrics) Counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
@@ -30,7 +30,7 @@ func (m *Metrics) Counted(h http.Handler) http.Handler {
 	})
 }
 
-// nameOf is the endpoint of a pattern.
+// nameOf returns the endpoint of a pattern.
 func nameOf(pattern string) string {
 	if pattern == "" || pattern == "/" {
 		return "unknown"
@@ -38,7 +38,7 @@ func nameOf(pattern string) string {
 	return pattern
 }
 
-// statusRecorder remembers the status that a call was answered with.
+// statusRecorder records the status of the answer.
 type statusRecorder struct {
 	http.ResponseWriter
 	status int
@@ -50,5 +50,5 @@ func (r *statusRecorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController reach what is below.
+// Unwrap lets http.ResponseController reach the wrapped writer.
 func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

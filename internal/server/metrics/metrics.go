@@ -104,7 +104,7 @@ func New(build string) *Metrics {
 		m.failures, m.audited,
 		m.reports, m.reportTime, about, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// What has not happened yet is shown as zero: an alert on its rise sees the first one too.
+	// Counters start at zero, so that an alert on their rise also sees the first event.
 	for _, kind := range process.EventKinds() {
 		m.events.WithLabelValues(string(kind))
 	}
@@ -115,7 +115,8 @@ func New(build string) *Metrics {
 func (m *Metrics) Wrote(writes int, took time.Duration, err error) {
 	m.writeTime.Observe(took.Seconds())
 	m.writes.Add(float64(writes))
-	// What a caller is refused, such as a name that is taken, is no failure of the database; its own have a code.
+	// A rejected call, for example for a taken name, is not a failure of the database. An error of the database has a
+	// code.
 	var own interface{ Code() int }
 	if errors.As(err, &own) {
 		m.failures.Inc()
@@ -141,7 +142,7 @@ func (m *Metrics) Happened(kind process.EventKind, delay time.Duration) {
 	m.delay.Observe(delay.Seconds())
 }
 
-// bounded is a kind that is known here: a newer agent may tell of others.
+// bounded returns a kind that this version knows, because a newer agent may report other kinds.
 func bounded(kind process.EventKind) string {
 	if slices.Contains(process.EventKinds(), kind) {
 		return string(kind)
@@ -158,7 +159,7 @@ func (m *Metrics) Reported(size int, took time.Duration) {
 	m.reportTime.Observe(took.Seconds())
 }
 
-// Handler shows the figures, and those that more writes in the text format; more may be nil.
+// Handler serves the metrics, and the metrics that more writes in the text format; more may be nil.
 func (m *Metrics) Handler(more func(io.Writer) error, log *slog.Logger) http.Handler {
 	all := prometheus.Gatherers{m.registry}
 	if more != nil {
@@ -170,13 +171,13 @@ func (m *Metrics) Handler(more func(io.Writer) error, log *slog.Logger) http.Han
 	})
 }
 
-// read takes in what was written in the text format.
+// read parses metrics in the text format.
 func read(write func(io.Writer) error) ([]*dto.MetricFamily, error) {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(write(w)) }()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(r)
-	_ = r.Close() // ends the writer where the text was not read to its end
+	_ = r.Close() // ends the writer if the text was not read to its end
 	if err != nil {
 		return nil, fmt.Errorf("cannot read more metrics: %w", err)
 	}

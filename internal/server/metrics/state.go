@@ -13,21 +13,21 @@ import (
 	"drover/internal/server/task"
 )
 
-// Sources are asked when somebody looks.
+// Sources are read at each request of /metrics.
 type Sources struct {
 	Store    Store
 	Agents   Agents
 	Webhooks Webhooks
 	// Waiting counts the items that wait for something else on the way to their agents.
 	Waiting func() int
-	// Certificates are those that the server shows or vouches by; none without TLS.
+	// Certificates returns the certificates that the server presents, and its authorities; none without TLS.
 	Certificates func() []Certificate
-	// Servers counts those of the fleet that are there, Skew is how far the clock of this machine is ahead of the
-	// database's, and ClocksOff counts the hosts whose clocks are wrong.
+	// Servers returns the number of online servers of the fleet. Skew is how far the machine's clock is ahead of the
+	// database's. ClocksOff returns the number of hosts with wrong clocks.
 	Servers   func() int
 	Skew      func() time.Duration
 	ClocksOff func() int
-	// Proxies counts those that have joined, and those of them that are there.
+	// Proxies returns the number of proxies that have joined, and how many of them are online.
 	Proxies func() (known, online int)
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -39,21 +39,21 @@ type Certificate struct {
 	Ends time.Time
 }
 
-// Store is what is counted of the store.
+// Store is the part of the store for the metrics.
 type Store interface {
 	store.Counting
 	ListWebhooks(ctx context.Context) ([]store.Subscription, error)
 	LastCursor(ctx context.Context) (int64, error)
 }
 
-// Agents counts the agents that have joined, and those of them that are there.
+// Agents counts the agents that have joined, and the online ones.
 type Agents interface {
 	Count(now time.Time) (known, online int)
-	// Rivals counts those whose key a second host uses.
+	// Rivals counts the agents whose key a second host uses.
 	Rivals(now time.Time) int
 }
 
-// Webhooks tells how far a webhook has got.
+// Webhooks returns the progress of webhooks.
 type Webhooks interface {
 	Latest(s store.Subscription) store.Delivery
 }
@@ -64,11 +64,11 @@ func (m *Metrics) Show(s Sources) { m.registry.MustRegister(newState(s)) }
 const (
 	// askTime bounds how long the store may take.
 	askTime = 5 * time.Second
-	// countEvery is how often all processes are counted at most, however many look.
+	// countEvery is the shortest interval between counts of all processes, however often /metrics is read.
 	countEvery = 10 * time.Second
 )
 
-// state is the collector of what is asked when somebody looks.
+// state is the collector of the values that are read at each request.
 type state struct {
 	Sources
 	fleet     fleetDescs
@@ -77,24 +77,24 @@ type state struct {
 	counted   cachedCounts
 }
 
-// fleetDescs describe the servers, the hosts and what is between them.
+// fleetDescs describes the metrics of the servers, the hosts and the links between them.
 type fleetDescs struct {
 	servers, skew, certificates *prometheus.Desc
 	agents, clocksOff, copied   *prometheus.Desc
 	proxies, outbox             *prometheus.Desc
 }
 
-// processDescs describe what the store is counted for.
+// processDescs describes the metrics that need counts of the store.
 type processDescs struct {
 	states, hosted, flapping, unhealthy, drifted, items *prometheus.Desc
 }
 
-// hookDescs describe each webhook.
+// hookDescs describes the metrics of each webhook.
 type hookDescs struct {
 	lag, failing, attempts, delivered *prometheus.Desc
 }
 
-// cachedCounts is what was counted last, and when; zero: never.
+// cachedCounts holds the last counts and their time; zero means never.
 type cachedCounts struct {
 	mu     sync.Mutex
 	at     time.Time
@@ -162,7 +162,7 @@ func (s *state) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. What cannot be asked for is left out.
+// Collect implements prometheus.Collector. It leaves out values that it cannot read.
 func (s *state) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
@@ -204,7 +204,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// count counts what the store holds, or returns what was counted shortly before.
+// count counts the store's contents, or returns the counts of a moment ago.
 func (s *state) count(ctx context.Context) (store.Counts, error) {
 	c := &s.counted
 	c.mu.Lock()
@@ -246,8 +246,7 @@ func (s *state) webhooks(ctx context.Context, gauge func(d *prometheus.Desc, val
 	return nil
 }
 
-// byState counts the processes in each state; those in one that is not known here are together, as it comes from
-// elsewhere.
+// byState counts the processes in each state. It counts unknown states together, because agents report them.
 func byState(counts map[string]int) map[string]int {
 	known := map[string]int{"other": 0}
 	for _, name := range process.States() {

@@ -9,18 +9,19 @@ import (
 	"drover/internal/server/fleet"
 )
 
-// version is that of the messages here. A newer one is not read: what it tells is found in the database, later.
+// version is the version of the messages. A newer message is dropped: its content is in the database, which is read
+// later.
 const version = 1
 
-// The subjects. Agents and proxies have no right to any of them.
+// The subjects. Agents and proxies have no right to them.
 const (
 	newsSubject  = "drover.v1.server.news"
 	linksSubject = "drover.v1.server.known"
-	// linksQueue is the queue of those who answer on linksSubject.
+	// linksQueue is the queue group of the servers that answer on linksSubject.
 	linksQueue = "servers"
 )
 
-// sender is who says something.
+// sender is the server that sends a message.
 type sender struct {
 	Version int    `json:"version"`
 	ID      string `json:"id"`
@@ -30,37 +31,36 @@ type sender struct {
 	Database string `json:"database"`
 }
 
-// newsMessage is what a server tells all others.
+// newsMessage is a server's notice to all others.
 type newsMessage struct {
 	sender
 	// Number is the place of the news in this run of the server.
 	Number uint64 `json:"number"`
-	// Agents are the keys of those whose rows in the register have changed, Tasks the ids of those of which an item got
-	// its outcome.
+	// Agents are the keys of agents whose rows in the register changed, and Tasks the ids of tasks with finished items.
 	Agents []string `json:"agents,omitempty"`
 	Tasks  []string `json:"tasks,omitempty"`
-	// Events says that there are new ones, Webhooks that these were changed.
+	// Events means that there are new events, Webhooks that webhooks changed.
 	Events   bool          `json:"events,omitempty"`
 	Webhooks bool          `json:"webhooks,omitempty"`
 	Links    []linkMessage `json:"links,omitempty"`
-	// Leaving says that nothing more will come.
+	// Leaving means that the server stops.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
-// linksRequest asks what a server knows of links, beginning behind a key.
+// linksRequest asks for a server's state of links, after a key.
 type linksRequest struct {
 	sender
 	After string `json:"after,omitempty"`
 }
 
-// linksReply answers a question. More follow where Links are not empty.
+// linksReply is the answer. More links follow if Links is not empty.
 type linksReply struct {
 	sender
 	Links []linkMessage `json:"links,omitempty"`
 }
 
-// linkMessage is what is known of one agent's link. Times are how long ago it was, in milliseconds: no two clocks are
-// compared.
+// linkMessage is the state of one agent's link. Times are ages in milliseconds, so that the servers need not compare
+// clocks.
 type linkMessage struct {
 	Key          string               `json:"k"`
 	Seen         *int64               `json:"s,omitempty"`
@@ -80,7 +80,7 @@ type rivalMessage struct {
 	Proven  *int64 `json:"proven,omitempty"`
 }
 
-// introductionMessage is what an agent has said of itself.
+// introductionMessage is the content of an agent's introduction.
 type introductionMessage struct {
 	Ago     int64     `json:"ago"`
 	Started time.Time `json:"started,omitzero"`
@@ -92,7 +92,7 @@ type introductionMessage struct {
 	Policy  string    `json:"policy,omitempty"`
 }
 
-// linkMessages writes down what a directory says at a time.
+// linkMessages converts reports of a directory at a time.
 func linkMessages(words []fleet.LinkReport, now time.Time) []linkMessage {
 	list := make([]linkMessage, len(words))
 	for i, w := range words {
@@ -114,7 +114,7 @@ func linkMessages(words []fleet.LinkReport, now time.Time) []linkMessage {
 	return list
 }
 
-// ago is nil for a time that never was.
+// ago returns the age of a time; nil for the zero time.
 func ago(t, now time.Time) *int64 {
 	if t.IsZero() {
 		return nil
@@ -123,7 +123,7 @@ func ago(t, now time.Time) *int64 {
 	return &ms
 }
 
-// read puts words into the terms of a directory at a time.
+// read converts messages to reports for a directory at a time.
 func read(list []linkMessage, now time.Time) []fleet.LinkReport {
 	words := make([]fleet.LinkReport, len(list))
 	for i, w := range list {
@@ -152,10 +152,10 @@ func at(ago *int64, now time.Time) time.Time {
 	return now.Add(-time.Duration(max(*ago, 0)) * time.Millisecond)
 }
 
-// errVersion refuses the message of a newer server.
+// errVersion rejects the message of a newer server.
 var errVersion = errors.New("written by a newer version")
 
-// decode reads a message into m and returns who has sent it.
+// decode decodes a message into m and its sender into from.
 func decode(data []byte, m any, from *sender) error {
 	if err := json.Unmarshal(data, m); err != nil {
 		return fmt.Errorf("cannot read message: %w", err)

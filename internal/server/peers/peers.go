@@ -28,34 +28,35 @@ type Link interface {
 	Serve(subject, queue string, workers int, fn fabric.Handler) (stop func(), err error)
 }
 
-// Presence is what is known of the agents' links.
+// Presence holds the state of the agents' links.
 type Presence interface {
-	// News returns the links that have changed by what this server has heard itself, each once.
+	// News returns the links that changed by reports to this server, each once.
 	News(limit int) []fleet.LinkReport
-	// Links returns what is known of links, in the order of their keys, beginning behind one.
+	// Links returns the state of links in the order of their keys, after the given key.
 	Links(after string, limit int) []fleet.LinkReport
-	// Hear takes what another server knows.
+	// Hear merges the reports of another server.
 	Hear(words []fleet.LinkReport)
 }
 
-// Listener is who does something with news. Its functions return soon.
+// Listener receives news. Its functions must not block.
 type Listener struct {
-	// Agents gets the keys of agents whose rows in the register have changed, Tasks the ids of tasks of which an item
-	// got its outcome.
+	// Agents gets the keys of agents whose rows in the register have changed, and Tasks the ids of tasks with finished
+	// items.
 	Agents, Tasks func(ids []string)
-	// Events is called when there are new ones, Webhooks when these were changed.
+	// Events is called for new events, and Webhooks for changed webhooks.
 	Events, Webhooks func()
-	// Left is called when another server has gone: those that were linked to its broker are on their way to others.
+	// Left is called when another server has stopped, because the agents that were connected to its broker reconnect to
+	// others.
 	Left func()
-	// Missed is called when something may have been missed, as the link was lost.
+	// Missed is called when news may have been missed, because the link was lost.
 	Missed func()
 }
 
-// Config is what a Hub needs.
+// Config holds the parts and settings of a Hub.
 type Config struct {
-	// ID is that of this run of this server, Name its host's, Database that of the database.
+	// ID identifies this run of this server, Name its host, and Database the database.
 	ID, Name, Build, Database string
-	// Secret is what only the servers of the fleet have.
+	// Secret is a secret of the servers of the fleet.
 	Secret   []byte
 	Presence Presence
 	Listener Listener
@@ -65,22 +66,23 @@ type Config struct {
 }
 
 const (
-	// beat is how often a server says that it is there, and which agents it has heard.
+	// beat is the interval at which a server reports that it is online, and which agents report to it.
 	beat = time.Second
-	// gather is how long news wait for others.
+	// gather is how long news wait for more news.
 	gather = 5 * time.Millisecond
-	// goneAfter is how long a server that says nothing counts as there.
+	// goneAfter is how long a silent server counts as online.
 	goneAfter = 5 * beat
-	// A message holds so many links or ids at most, and stays far below what the fabric takes.
+	// A message holds at most mostLinks links or mostIDs ids, and so stays far below the limit of the fabric.
 	mostLinks = 10_000
 	mostIDs   = 20_000
-	// askTime bounds one question to another server.
+	// askTime bounds one request to another server.
 	askTime = 5 * time.Second
-	// mostOwn is how often a question may lead back to whoever asks before nobody else is taken to be there.
+	// mostOwn is how often a request may reach its own sender before the sender concludes that there is no other
+	// server.
 	mostOwn = 8
 )
 
-// Hub tells and hears. Its methods but Run and Meet do not block.
+// Hub exchanges news with the other servers. Its methods do not block, except Run and Meet.
 type Hub struct {
 	cfg    Config
 	self   sender
@@ -92,7 +94,7 @@ type Hub struct {
 	events, webhooks bool
 	members          map[string]member
 	foreign          string
-	// lastNumber is the number of the last news; numbers are those of others, by run.
+	// lastNumber is the number of the last sent news; numbers has the last received number of each run.
 	lastNumber uint64
 	numbers    map[string]uint64
 }
@@ -103,7 +105,7 @@ type member struct {
 	heard time.Time
 }
 
-// New returns a hub that says nothing before Run.
+// New returns a hub, which sends nothing before Run.
 func New(cfg Config) *Hub {
 	return &Hub{
 		cfg: cfg, self: sender{Version: version, ID: cfg.ID, Name: cfg.Name, Build: cfg.Build, Database: cfg.Database},
@@ -113,19 +115,19 @@ func New(cfg Config) *Hub {
 	}
 }
 
-// TellAgents says that rows of the register have changed.
+// TellAgents notifies the other servers of changed rows of the register.
 func (h *Hub) TellAgents(keys ...string) { h.tell(func() { add(h.agents, keys) }) }
 
-// TellTasks says that items of tasks got their outcomes.
+// TellTasks notifies the other servers of tasks with finished items.
 func (h *Hub) TellTasks(ids []string) { h.tell(func() { add(h.tasks, ids) }) }
 
-// TellEvents says that there are new events.
+// TellEvents notifies the other servers of new events.
 func (h *Hub) TellEvents() { h.tell(func() { h.events = true }) }
 
-// TellWebhooks says that webhooks were changed.
+// TellWebhooks notifies the other servers of changed webhooks.
 func (h *Hub) TellWebhooks() { h.tell(func() { h.webhooks = true }) }
 
-// tell notes news, if anybody is there to hear them.
+// tell records news, if there is another server.
 func (h *Hub) tell(note func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,17 +144,17 @@ func add(set map[string]struct{}, ids []string) {
 	}
 }
 
-// Connected says that the link is new, so that something may have been missed.
+// Connected reports a new link, so that the hub asks for missed news.
 func (h *Hub) Connected() { idle.Wake(h.missed) }
 
-// Count returns how many servers are there, this one among them.
+// Count returns the number of online servers, including this one.
 func (h *Hub) Count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return 1 + len(h.members)
 }
 
-// Hears reports whether another server is there, by its own word.
+// Hears reports whether this hub hears another server.
 func (h *Hub) Hears(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,8 +162,8 @@ func (h *Hub) Hears(id string) bool {
 	return there
 }
 
-// Foreign returns what is wrong where a server with another database uses the same fabric; else nil. Each of the two
-// would take a part of every agent's reports.
+// Foreign returns an error if a server with another database uses the same fabric; else nil. Each of the two servers
+// would get a part of every agent's reports.
 func (h *Hub) Foreign() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,9 +173,8 @@ func (h *Hub) Foreign() error {
 	return errors.New(h.foreign)
 }
 
-// Meet joins the others: it hears what they say from now on, takes over what one of them knows of the agents, and then
-// answers such questions itself. It fails where the others have another database. What it listens with ends with the
-// link.
+// Meet joins the other servers: it subscribes to their news, copies the state of the agents from one of them, and then
+// answers such requests itself. It fails if the others have another database. Its subscriptions end with the link.
 func (h *Hub) Meet(ctx context.Context, link Link) error {
 	_, err := link.Serve(newsSubject, "", 1, func(_ context.Context, _ string, data []byte) []byte {
 		h.hear(data)
@@ -194,7 +195,7 @@ func (h *Hub) Meet(ctx context.Context, link Link) error {
 	return nil
 }
 
-// ask takes over what another server knows. Where nobody answers, agents tell it themselves.
+// ask copies the state of another server. Without an answer, the agents' reports provide it.
 func (h *Hub) ask(ctx context.Context, link Link) error {
 	asked, after := h.cfg.Now(), ""
 	total := 0
@@ -221,7 +222,7 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 			h.cfg.Log.WarnContext(ctx, "cannot ask another server for its agents", "error", err)
 			return nil
 		}
-		if k.ID == h.self.ID { // the queue has led the question back
+		if k.ID == h.self.ID { // the queue group returned the request to its sender
 			if own++; own == mostOwn {
 				return nil
 			}
@@ -242,7 +243,7 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 	}
 }
 
-// answer tells another server which agents are there.
+// answer returns the state of links for another server.
 func (h *Hub) answer(data []byte) []byte {
 	var q linksRequest
 	asked, err := h.open(requestKind, nil, data)
@@ -259,13 +260,13 @@ func (h *Hub) answer(data []byte) []byte {
 		k.Links = linkMessages(h.cfg.Presence.Links(q.After, mostLinks), h.cfg.Now())
 	}
 	reply, err := json.Marshal(k)
-	if err != nil { // texts, numbers, and times that can be written
+	if err != nil { // not reached: a plain struct always encodes
 		return nil
 	}
 	return h.seal(replyKind, data, reply)
 }
 
-// compare returns what is wrong where a server has another database.
+// compare returns an error if a server has another database.
 func (h *Hub) compare(s sender) error {
 	if s.Database == h.self.Database {
 		return nil
@@ -275,7 +276,7 @@ func (h *Hub) compare(s sender) error {
 		s.Name, s.Database, h.self.Database)
 }
 
-// note remembers that a server is there.
+// note records that a server is online.
 func (h *Hub) note(s sender) {
 	h.mu.Lock()
 	_, known := h.members[s.ID]
@@ -286,7 +287,7 @@ func (h *Hub) note(s sender) {
 	}
 }
 
-// hear takes the news of another server.
+// hear handles the news of another server.
 func (h *Hub) hear(data []byte) {
 	var n newsMessage
 	data, err := h.open(newsKind, nil, data)
@@ -327,7 +328,7 @@ func (h *Hub) hear(data []byte) {
 	}
 }
 
-// alarm makes known, once, that a server with another database is there.
+// alarm reports, once, a server with another database.
 func (h *Hub) alarm(err error) {
 	h.mu.Lock()
 	told := h.foreign == err.Error()
@@ -349,7 +350,7 @@ func (h *Hub) drop(id string) {
 	}
 }
 
-// expire drops servers that were silent for too long.
+// expire drops servers that are silent for goneAfter.
 func (h *Hub) expire() {
 	h.mu.Lock()
 	var gone []string
@@ -365,7 +366,7 @@ func (h *Hub) expire() {
 	}
 }
 
-// Run tells news over a link that was met, until ctx ends.
+// Run sends news over a link after Meet, until ctx ends.
 func (h *Hub) Run(ctx context.Context, link Link) error {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
@@ -396,7 +397,7 @@ func (h *Hub) Run(ctx context.Context, link Link) error {
 	}
 }
 
-// publish tells what there is to tell, and with alive that this server is there and whom it has heard.
+// publish sends the collected news. With alive it also sends that this server is online and which agents report to it.
 func (h *Hub) publish(link Link, alive bool) {
 	for {
 		n := newsMessage{sender: h.self}
@@ -417,7 +418,7 @@ func (h *Hub) publish(link Link, alive bool) {
 	}
 }
 
-// take removes ids from a set and returns them.
+// take removes and returns the ids of a set.
 func take(set map[string]struct{}) []string {
 	if len(set) <= mostIDs {
 		ids := slices.Collect(maps.Keys(set))
@@ -435,7 +436,8 @@ func take(set map[string]struct{}) []string {
 	return ids
 }
 
-// send returns whether the message has gone out. One that has not is not sent again: what it told is in the database.
+// send reports whether the message was sent. The hub does not resend a failed message, because the database has its
+// content.
 func (h *Hub) send(link Link, n newsMessage) bool {
 	h.mu.Lock()
 	h.lastNumber++

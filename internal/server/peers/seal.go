@@ -7,12 +7,11 @@ import (
 	"fmt"
 )
 
-// What servers say to each other may pass brokers that are somebody else's. So each message begins with a MAC by a
-// secret that only the servers of a fleet have, over what it is, what it answers and what it says. Whoever is on the
-// way can send again what a server has said once, as long as nobody has heard a later word of the same run of that
-// server.
+// Messages between servers may pass external brokers. So each message begins with a MAC over its kind, its request and
+// its content. Only the servers of a fleet have the secret of the MAC. An attacker on the way can replay a message only
+// until a receiver has received later news of the same run.
 
-// kind is what a message is.
+// kind is the kind of a message.
 type kind string
 
 const (
@@ -23,12 +22,12 @@ const (
 
 var errForged = errors.New("not written by a server of this fleet")
 
-// seal puts the MAC before what is said; about is the question that it answers.
+// seal returns the content with its MAC in front; about is the request that it answers.
 func (h *Hub) seal(k kind, about, said []byte) []byte {
 	return append(h.mac(k, about, said), said...)
 }
 
-// open returns what was said.
+// open verifies the MAC and returns the content.
 func (h *Hub) open(k kind, about, data []byte) ([]byte, error) {
 	if len(data) < sha256.Size || !hmac.Equal(data[:sha256.Size], h.mac(k, about, data[sha256.Size:])) {
 		return nil, fmt.Errorf("cannot verify %s: %w", k, errForged)
@@ -43,10 +42,10 @@ func (h *Hub) mac(k kind, about, said []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// mostRuns is how many runs of servers there are whose last number is known.
+// mostRuns is how many runs of servers have a stored last number.
 const mostRuns = 1000
 
-// inTurn reports whether news of a run of a server come after all that were heard of it.
+// inTurn reports whether news of a server's run follow all its received news.
 func (h *Hub) inTurn(run string, number uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,10 +16,10 @@ type AuditRow struct {
 	Remote    string
 	RequestID string
 	Action    string // the endpoint's name
-	Target    string // what was acted on, shortened
+	Target    string // the subject of the call, shortened
 	Targets   int    // how many
 	Allowed   bool   // false: the credentials or the rights were not enough
-	Code      int    // what the caller was answered; 0 is success
+	Code      int    // the code in the answer; 0 is success
 	Message   string
 	Detail    json.RawMessage
 }

@@ -50,7 +50,7 @@ type Facts interface {
 // sessions.
 type ReportMark struct {
 	Agent   string
-	Session string // empty: an agent that does not number its reports; they are taken as they come
+	Session string // empty: the agent does not number its reports; they are accepted in any order
 	Number  int64
 	// Hello tells that the report is an introduction.
 	Hello bool

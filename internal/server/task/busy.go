@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// BusyError refuses a task for which there is no room now: it was not stored, and can be asked for again.
+// BusyError rejects a task because too many operations are open. The task was not stored; the caller may retry.
 type BusyError struct {
 	// Open is how many items are not done, Most how many there may be.
 	Open, Most int
@@ -13,7 +13,7 @@ type BusyError struct {
 	Retry time.Duration
 }
 
-// Error returns the text that a caller is told.
+// Error returns the text for the caller.
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("%d operations are under way, of at most %d: try again in %d s", e.Open, e.Most, e.Seconds())
 }

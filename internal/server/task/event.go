@@ -14,22 +14,22 @@ type Event interface {
 }
 
 type (
-	// Unheard says that the item was sent and no receipt came in time.
+	// Unheard means that the item was sent and no receipt came in time.
 	Unheard struct{}
-	// Absent says that nobody listens for the agent, which may come back.
+	// Absent means that the agent has no subscription and may reconnect.
 	Absent struct{}
-	// Received says that the agent has the item in its journal, and may begin it until then; zero stands for the
-	// deadline that it has.
+	// Received means that the agent has journalled the item, and may begin it until Until; zero means its present
+	// deadline.
 	Received struct{ Until time.Time }
-	// Refused says that the agent will not do it, or that it cannot be sent at all; Reason is shown to the caller.
+	// Refused means that the agent rejects the item, or that the server cannot send it; the caller sees Reason.
 	Refused struct{ Reason string }
-	// Unreachable says that nobody listens for the agent and that it has been away for too long to wait.
+	// Unreachable means that the agent has no subscription and has been offline for too long to wait.
 	Unreachable struct{}
-	// Began says that the agent works on it and wants to be done within Limit from now.
+	// Began means that the agent executes the item and intends to finish within Limit from now.
 	Began struct{ Limit time.Duration }
-	// Finished brings the agent's outcome.
+	// Finished has the agent's outcome.
 	Finished struct{ Outcome process.Outcome }
-	// Overdue says that the deadline may have passed; Away is whether the agent is away then.
+	// Overdue means that the deadline may have passed; Away is whether the agent is offline then.
 	Overdue struct{ Away bool }
 )
 

@@ -10,15 +10,15 @@ import (
 	"drover/internal/process"
 )
 
-// State says how far an item has come. It only rises.
+// State is the progress of an item. It only rises.
 type State int
 
 // The states, rising.
 const (
-	Pending  State = iota // nobody has it, as far as the server knows
+	Pending  State = iota // not sent, as far as the server knows
 	Sent                  // sent, no receipt yet
 	Accepted              // the agent has journalled it
-	Begun                 // the agent works on it
+	Begun                 // the agent executes it
 	Done                  // it has its outcome
 )
 
@@ -46,22 +46,22 @@ func (s State) String() string {
 const (
 	// WaitLimit is how long an item may wait, from its creation, for the agent to begin.
 	WaitLimit = 10 * time.Minute
-	// grace is added to the limit that an agent names when it begins, for its report to arrive.
+	// grace is added to the limit that an agent reports when it begins, so that its report can arrive.
 	grace = 15 * time.Second
-	// LongestRun is the greatest limit that is believed.
+	// LongestRun is the greatest accepted limit.
 	LongestRun = 24 * time.Hour
 	// firstResend and lastResend bound the wait between two attempts: it doubles from the first to the last.
 	firstResend = time.Second
 	lastResend  = 10 * time.Second
-	// absentRetry is the wait before an agent that may come back is tried again.
+	// absentRetry is the retry delay for an agent that may reconnect.
 	absentRetry = 500 * time.Millisecond
 )
 
 // Unavailable begins the text of every AgentUnavailable outcome.
 const Unavailable = "agent not found or offline"
 
-// unavailable is the text for an item that came so far: of what the agent has, or may have, nobody may believe that it
-// was not begun.
+// unavailable returns the text for an item that ends in this state. If the agent has or may have the item, the text
+// must not suggest that the operation did not begin.
 func unavailable(s State) string {
 	switch s {
 	case Sent:
@@ -75,7 +75,7 @@ func unavailable(s State) string {
 	return Unavailable
 }
 
-// Item is what the machine knows of an item.
+// Item is the part of an item that the state machine needs.
 type Item struct {
 	State State
 	// Attempts counts how often it was sent.
@@ -88,8 +88,7 @@ type Item struct {
 	Outcome *process.Outcome
 }
 
-// New returns an item as it is created. Its agent has to take it within the limit, which is WaitLimit at most; 0 stands
-// for that.
+// New returns a new item. Its agent must accept it within limit, which is at most WaitLimit; 0 means WaitLimit.
 func New(created time.Time, limit time.Duration) Item {
 	if limit <= 0 {
 		limit = WaitLimit
@@ -97,8 +96,8 @@ func New(created time.Time, limit time.Duration) Item {
 	return Item{Due: created, Deadline: created.Add(min(limit, WaitLimit))}
 }
 
-// Next returns what the event makes of the item. An event that comes late, twice, or before its turn is no error: the
-// item rises as far as the event proves and never falls, and an item that is Done stays as it is.
+// Next returns the item after an event. An event that is late, repeated or premature is not an error: the item rises as
+// far as the event proves, and never falls. An item that is Done does not change.
 func Next(it Item, e Event, now time.Time) Item {
 	if it.State == Done {
 		return it
@@ -120,7 +119,7 @@ func Next(it Item, e Event, now time.Time) Item {
 		}
 		it.rise(Accepted)
 	case Began:
-		if it.State < Begun { // said again, it changes nothing: whoever repeats it must not put off the end
+		if it.State < Begun { // a repeat must not postpone the deadline
 			it.rise(Begun)
 			it.Deadline = now.Add(min(max(e.Limit, 0), LongestRun) + grace)
 		}
@@ -154,7 +153,7 @@ func (it *Item) finish(o process.Outcome) {
 	it.State, it.Due, it.Outcome = Done, time.Time{}, &o
 }
 
-// resendAfter doubles from firstResend to lastResend with the attempts made so far.
+// resendAfter doubles from firstResend to lastResend with the number of attempts.
 func resendAfter(attempts int) time.Duration {
 	return min(firstResend<<min(attempts, 10), lastResend)
 }

@@ -8,8 +8,8 @@ import (
 	"drover/internal/statemachine"
 )
 
-// Transitions walks the machine from a new item over every event and returns what was seen, ordered by state and then
-// as Events is. A deadline event is given at the item's deadline. Pairs that change nothing are left out.
+// Transitions walks the state machine from a new item over every event, and returns the changes, ordered by state and
+// then as Events. A deadline event comes at the item's deadline. It leaves out pairs that change nothing.
 func Transitions() []statemachine.Transition[State] {
 	type moment struct {
 		item Item
@@ -43,7 +43,7 @@ func Transitions() []statemachine.Transition[State] {
 	return rows
 }
 
-// note tells the difference between two items in words.
+// note describes the difference between two items.
 func note(before, after Item, now time.Time) string {
 	var notes []string
 	if !after.Due.IsZero() && !after.Due.Equal(before.Due) {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// CheckURL reports what is wrong with the address of a webhook, as far as that can be seen without asking for its host.
-// The error does not repeat the address: it may hold a token.
+// CheckURL returns an error if the address of a webhook is invalid. It does no DNS lookup of the host. The error does
+// not quote the address, because it may hold a token.
 func CheckURL(address string, local bool) error {
 	u, err := url.Parse(address)
 	switch {
@@ -39,10 +39,10 @@ func CheckURL(address string, local bool) error {
 // longestURL is in bytes.
 const longestURL = 2048
 
-// errForbidden is wrapped by the refusal of an address.
+// errForbidden is wrapped by the rejection of an address.
 var errForbidden = errors.New("not allowed without \"local\"")
 
-// allowed refuses an address through which a caller could reach what only this machine should: itself, its link, the
+// allowed rejects an address through which a caller could reach what only this machine should: itself, its link, the
 // metadata services of clouds.
 func allowed(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
@@ -61,14 +61,14 @@ func allowed(ip netip.Addr) error {
 	return nil
 }
 
-// translated are the IPv6 addresses behind which a gateway reaches the IPv4 ones of their last four bytes (RFC 6052,
-// RFC 8215).
+// translated returns the IPv6 prefixes behind which a gateway reaches the IPv4 address in the last four bytes (RFC
+// 6052, RFC 8215).
 func translated() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48")}
 }
 
-// isMetadata knows the metadata addresses that are not link-local: of Alibaba Cloud, Azure and Oracle Cloud, and over
-// IPv6 of EC2, Google Cloud and Scaleway.
+// isMetadata reports whether an address is a metadata address that is not link-local: of Alibaba Cloud, Azure and
+// Oracle Cloud, and over IPv6 of EC2, Google Cloud and Scaleway.
 func isMetadata(ip netip.Addr) bool {
 	switch ip.String() {
 	case "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", "fd00:42::42":
@@ -77,8 +77,8 @@ func isMetadata(ip netip.Addr) bool {
 	return false
 }
 
-// control is for net.Dialer. It sees the very address that is dialled, so that no name can change its meaning in
-// between.
+// control is the control function of the net.Dialer. It checks the dialled address itself, so that a DNS answer cannot
+// change in between.
 func control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -25,14 +25,14 @@ import (
 const (
 	// HeaderSignature is "t=<Unix seconds>,v1=<hex>": HMAC-SHA256, under the secret, of the time, a dot and the body.
 	HeaderSignature = "X-Drover-Signature"
-	// HeaderDelivery names the delivery: one that is tried again has the same name and the same body.
+	// HeaderDelivery has the name of the delivery: a retry has the same name and the same body.
 	HeaderDelivery = "X-Drover-Delivery"
 )
 
 const (
 	// answerTime bounds one attempt.
 	answerTime = 10 * time.Second
-	// maxHeader and maxAnswer are how much of an answer is read, in bytes.
+	// maxHeader and maxAnswer bound how much of an answer is read, in bytes.
 	maxHeader = 64 << 10
 	maxAnswer = 4 << 10
 )
@@ -46,7 +46,7 @@ func Sign(secret string, at time.Time, body []byte) string {
 	return "t=" + stamp + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// client is what deliveries are made with: no redirects, no proxy, and no address that is not allowed.
+// client returns the HTTP client of deliveries: without redirects, without a proxy, and without forbidden addresses.
 func client(local bool) *http.Client {
 	dialer := &net.Dialer{Timeout: answerTime}
 	if !local {
@@ -87,15 +87,15 @@ func post(ctx context.Context, c *http.Client, w *store.Webhook, name string, bo
 	return nil
 }
 
-// status puts a status into our own words: those of the receiver may be as long as it likes.
+// status returns drover's own words for a status, because the receiver's words may have any length.
 func status(code int) string {
 	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
 }
 
-// maxProblem is how much of an error is kept, in bytes: it may quote what has answered.
+// maxProblem is the stored length of an error, in bytes, because it may quote the answer.
 const maxProblem = 300
 
-// plain takes the URL off an error, as its query may hold a token, and cuts it to a length that can be shown.
+// plain removes the URL from an error, because its query may hold a token, and shortens the error for display.
 func plain(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		if wrapped.Timeout() {

@@ -20,7 +20,7 @@ type Sealed struct {
 	aead cipher.AEAD
 }
 
-// sealMark begins a secret that is sealed. One from before that is not, until it is changed.
+// sealMark is the prefix of a sealed secret. A secret from an earlier version is not sealed until it is changed.
 const sealMark = "sealed1:"
 
 // NewSealed returns a store that seals with a key of 16, 24 or 32 bytes.
@@ -37,13 +37,13 @@ func NewSealed(s store.Store, key []byte) (*Sealed, error) {
 }
 
 func (h *Sealed) seal(w store.Webhook) store.Webhook {
-	//nolint:gosec // it makes a random nonce by itself
+	//nolint:gosec // this AEAD creates a random nonce itself
 	w.Secret = sealMark + base64.RawStdEncoding.EncodeToString(h.aead.Seal(nil, nil, []byte(w.Secret), []byte(w.Name)))
 	return w
 }
 
-// open returns a webhook with its secret. Where that was sealed by other keys, those of a fleet whose database was
-// adopted, it is none that any receiver takes, until it is changed.
+// open returns a webhook with its secret. If the keys of another fleet sealed the secret, because the database was
+// adopted, the result is a secret that no receiver accepts, until it is changed.
 func (h *Sealed) open(w store.Webhook) store.Webhook {
 	text, sealed := strings.CutPrefix(w.Secret, sealMark)
 	if !sealed {

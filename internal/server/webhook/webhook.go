@@ -18,7 +18,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// Store is what the sender needs of the store.
+// Store is the part of the store for the sender.
 type Store interface {
 	ListWebhooks(ctx context.Context) ([]store.Subscription, error)
 	PutDelivery(ctx context.Context, name string, created time.Time, d store.Delivery) error
@@ -26,12 +26,12 @@ type Store interface {
 		limit int) (events []store.StoredEvent, next int64, err error)
 }
 
-// Hosts tells where an agent lives.
+// Hosts returns the host of an agent.
 type Hosts interface {
 	ByKey(agent string) (store.Agent, bool)
 }
 
-// Config is what a Sender needs. All but Pace is required.
+// Config holds the parts and settings of a Sender. All fields except Pace are required.
 type Config struct {
 	Store Store
 	Hosts Hosts
@@ -42,19 +42,19 @@ type Config struct {
 	Pace time.Duration
 }
 
-// Sender delivers alarms, with one goroutine for each webhook: one that hangs delays no other.
+// Sender delivers alarms, with one goroutine for each webhook, so that a receiver that hangs delays no other.
 type Sender struct {
 	cfg     Config
 	changed chan struct{}
-	workers map[string]*worker // belongs to Run
+	workers map[string]*worker // only Run uses it
 
 	mu   sync.Mutex
 	news chan struct{} // closed, and replaced, when there are new events
-	// latest is how far each worker has got, which is more than is stored while nothing was to be delivered.
+	// latest is the progress of each worker. It may be ahead of the stored progress while there is nothing to deliver.
 	latest map[string]progress
 }
 
-// progress is how far a webhook has got that was created at a time.
+// progress is the progress of a webhook with the given creation time.
 type progress struct {
 	created  time.Time
 	delivery store.Delivery
@@ -71,10 +71,10 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Changed says that webhooks were added, changed or deleted. It does not block.
+// Changed reports that webhooks were added, changed or deleted. It does not block.
 func (s *Sender) Changed() { idle.Wake(s.changed) }
 
-// News says that there are new events. It does not block.
+// News reports new events. It does not block.
 func (s *Sender) News() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Sender) News() {
 	s.news = make(chan struct{})
 }
 
-// Due counts the alarms that a webhook has not dealt with.
+// Due counts the alarms that a webhook has not handled.
 func (s *Sender) Due(ctx context.Context, sub store.Subscription) (n int64, err error) {
 	filter := store.EventFilter{Namespaces: sub.Webhook.Namespaces, Kinds: alarm.Kinds()}
 	for cursor := s.Latest(sub).Cursor; ; {
@@ -94,7 +94,7 @@ func (s *Sender) Due(ctx context.Context, sub store.Subscription) (n int64, err 
 	}
 }
 
-// Latest returns how far a webhook has got: what this sender knows of it, or else what is stored.
+// Latest returns the progress of a webhook: this sender's, or else the stored progress.
 func (s *Sender) Latest(sub store.Subscription) store.Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,11 +104,11 @@ func (s *Sender) Latest(sub store.Subscription) store.Delivery {
 	return sub.Delivery
 }
 
-// again is how long a read of the store that failed waits for the next try.
+// again is the retry delay of a failed read of the store.
 const again = 5 * time.Second
 
-// Run delivers until ctx ends; deliveries under way are given up then, and made again by the next Run, here or of
-// another server. It may be called again after it has returned.
+// Run delivers until ctx ends. It then cancels open deliveries, and the next Run, on this or another server, repeats
+// them. Run may be called again after it has returned.
 func (s *Sender) Run(ctx context.Context) error {
 	defer s.forget()
 	var group sync.WaitGroup
@@ -130,7 +130,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	}
 }
 
-// forget drops what was known of deliveries: from now on another sender may know more.
+// forget drops the progress in memory, because another sender may be further from now on.
 func (s *Sender) forget() {
 	clear(s.workers)
 	s.mu.Lock()
@@ -138,7 +138,7 @@ func (s *Sender) forget() {
 	clear(s.latest)
 }
 
-// arrange makes the workers those of the stored webhooks.
+// arrange starts and stops workers to match the stored webhooks.
 func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 	list, err := s.cfg.Store.ListWebhooks(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 				continue
 			}
 			old.end()
-			sub.Delivery = s.Latest(sub) // it may have come further than was stored when the list was read
+			sub.Delivery = s.Latest(sub) // the worker may be ahead of the list
 			sub.Delivery.Next = time.Time{}
 		}
 		life, stop := context.WithCancel(ctx)
@@ -180,7 +180,7 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 	return nil
 }
 
-// same reports whether nothing has changed that deliveries depend on.
+// same reports whether deliveries are unaffected by a change.
 func same(a, b *store.Webhook) bool {
 	return a.URL == b.URL && a.Secret == b.Secret && a.Local == b.Local && a.Created.Equal(b.Created) &&
 		slices.Equal(a.Namespaces, b.Namespaces)

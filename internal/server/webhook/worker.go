@@ -11,17 +11,17 @@ import (
 	"drover/internal/server/store"
 )
 
-// worker is one webhook.
+// worker delivers for one webhook.
 type worker struct {
 	*Sender
 	hook     store.Webhook
 	delivery store.Delivery
-	// noted is the cursor that is stored.
+	// noted is the stored cursor.
 	noted int64
-	// pending is the message that is to be delivered next. It is kept until it has arrived: what was sent once is not
-	// sent again under another name.
+	// pending is the next message to deliver. It is kept until it has arrived, so that a message is not sent again
+	// under another name.
 	pending *message
-	// calm is how long to be silent after a message; 0 while alarms come singly.
+	// calm is the pause after a message; 0 while alarms come singly.
 	calm time.Duration
 	stop context.CancelFunc
 	done chan struct{}
@@ -31,22 +31,22 @@ type worker struct {
 type message struct {
 	name string
 	body []byte
-	next int64 // the cursor behind it
+	next int64 // the cursor after it
 }
 
-// What a worker keeps to.
+// The limits of a worker.
 const (
-	// readEvents is how many events are read at a time, maxAlarms about how many one message stands for.
+	// readEvents is how many events one read returns, and maxAlarms about how many alarms one message represents.
 	readEvents = 1000
 	maxAlarms  = 20_000
-	// busiest is how many times Pace the silence between two messages is at most.
+	// busiest is the longest pause between two messages, as a multiple of Pace.
 	busiest = 10
-	// firstPause and lastPause bound the wait after a failure; each is twice the one before, and up to half of it is
-	// left to chance.
+	// firstPause and lastPause bound the pause after a failure. Each pause is twice the previous one, minus a random
+	// part of up to half.
 	firstPause = time.Second
 	lastPause  = 5 * time.Minute
-	// noteEvery is how many events without an alarm are passed by before that is stored, and noteTime how long that may
-	// take at the end.
+	// noteEvery is how many events without an alarm are passed before the progress is stored. noteTime bounds the last
+	// write at the end.
 	noteEvery = 10_000
 	noteTime  = 2 * time.Second
 )
@@ -59,13 +59,13 @@ func (w *worker) run(ctx context.Context) {
 		w.mu.Lock()
 		news := w.news
 		w.mu.Unlock()
-		// A clock that was set back must not silence it for longer than a failure would.
+		// A clock that was set back must not silence the webhook for longer than a failure would.
 		pause := min(max(w.delivery.Next.Sub(w.cfg.Now()), 0), lastPause)
 		if pause == 0 {
 			pause = w.step(ctx, c)
 		}
 		if pause > 0 {
-			news = nil // what is new waits with the rest
+			news = nil // new events wait with the rest
 		}
 		if !wait(ctx, pause, news) {
 			return
@@ -79,7 +79,7 @@ func (w *worker) end() {
 	<-w.done
 }
 
-// step delivers what there is, and returns how long to wait for the next one; 0 is until there are news.
+// step delivers the pending message, and returns the pause before the next step; 0 means to wait for news.
 func (w *worker) step(ctx context.Context, c *http.Client) time.Duration {
 	if w.pending == nil {
 		if err := w.gather(ctx); err != nil {
@@ -101,7 +101,7 @@ func (w *worker) step(ctx context.Context, c *http.Client) time.Duration {
 	return w.calm
 }
 
-// gather reads the events that have come and makes one message of the alarms among them, if there are any.
+// gather reads new events and makes one message of their alarms, if there are any.
 func (w *worker) gather(ctx context.Context) error {
 	filter := store.EventFilter{Namespaces: w.hook.Namespaces, Kinds: alarm.Kinds()}
 	var alarms []alarm.Alarm
@@ -136,7 +136,7 @@ func (w *worker) gather(ctx context.Context) error {
 	return nil
 }
 
-// skipTo goes on behind events that are no alarms. That is not worth a write each time.
+// skipTo passes events that are not alarms. It does not write the progress each time.
 func (w *worker) skipTo(ctx context.Context, cursor int64) {
 	w.delivery.Cursor = cursor
 	w.publish()
@@ -145,7 +145,7 @@ func (w *worker) skipTo(ctx context.Context, cursor int64) {
 	}
 }
 
-// delivered notes that the pending message has been taken.
+// delivered records that the receiver has accepted the pending message.
 func (w *worker) delivered(ctx context.Context) {
 	if w.delivery.Failures > 0 {
 		w.cfg.Log.InfoContext(ctx, "webhook accepts alarms again", "webhook", w.hook.Name,
@@ -157,7 +157,7 @@ func (w *worker) delivered(ctx context.Context) {
 	w.note(ctx)
 }
 
-// failed notes a failure and returns how long to wait.
+// failed records a failure and returns how long to wait.
 func (w *worker) failed(ctx context.Context, err error) time.Duration {
 	if ctx.Err() != nil {
 		return 0
@@ -168,7 +168,7 @@ func (w *worker) failed(ctx context.Context, err error) time.Duration {
 		w.cfg.Log.WarnContext(ctx, "cannot deliver to webhook, retrying", "webhook", w.hook.Name, "error", err)
 	}
 	pause := min(firstPause<<min(d.Failures, 10), lastPause)
-	pause -= rand.N(pause / 2) //nolint:gosec // nobody gains by guessing it
+	pause -= rand.N(pause / 2) //nolint:gosec // not a secret
 	d.Failures++
 	d.Error, d.Next = err.Error(), w.cfg.Now().Add(pause)
 	w.publish()
@@ -176,14 +176,14 @@ func (w *worker) failed(ctx context.Context, err error) time.Duration {
 	return pause
 }
 
-// publish makes known how far the worker has got.
+// publish makes the worker's progress visible to Latest.
 func (w *worker) publish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.latest[w.hook.Name] = progress{w.hook.Created, w.delivery}
 }
 
-// note stores how far the worker has got. Where that fails, alarms may be delivered once more after a restart.
+// note stores the progress. If that fails, alarms may be delivered once more after a restart.
 func (w *worker) note(ctx context.Context) {
 	if err := w.cfg.Store.PutDelivery(ctx, w.hook.Name, w.hook.Created, w.delivery); err != nil {
 		if ctx.Err() == nil {
@@ -194,7 +194,7 @@ func (w *worker) note(ctx context.Context) {
 	w.noted = w.delivery.Cursor
 }
 
-// noteLast stores what was passed by last, so that it is not read again.
+// noteLast stores the final progress, so that the passed events are not read again.
 func (w *worker) noteLast(ctx context.Context) {
 	if w.delivery.Cursor == w.noted {
 		return
@@ -204,8 +204,8 @@ func (w *worker) noteLast(ctx context.Context) {
 	w.note(ctx)
 }
 
-// wait returns false when ctx has ended, and otherwise once there are news or the pause is over. No pause waits for
-// news alone.
+// wait returns false when ctx ends, and true when there are news or the pause is over. A pause of 0 waits only for
+// news.
 func wait(ctx context.Context, pause time.Duration, news <-chan struct{}) bool {
 	var over <-chan time.Time
 	if pause > 0 {

@@ -22,7 +22,7 @@ const shell = "sh"
 type Script struct {
 	// Takes is how long it runs once it has passed its gate.
 	Takes time.Duration
-	// Code is its exit status, Signal what ends it instead; Untold says that nobody gets to know either.
+	// Code is the exit status, Signal the signal that ends the command instead. Untold says that nobody learns either.
 	Code   int
 	Signal syscall.Signal
 	Untold bool
@@ -39,14 +39,14 @@ type Script struct {
 	Flood bool
 }
 
-// command is a run.
+// command is one run.
 type command struct {
 	w      *World
 	id     procfs.Identity
 	run    string
 	line   string
 	script Script
-	// gated is whether it waits at its gate, ran whether it has passed it.
+	// gated says that the command waits at its gate, ran that it has passed the gate.
 	gated bool
 	ran   bool
 }
@@ -65,21 +65,21 @@ func (w *World) Lines() []string {
 	return slices.Clone(w.lines)
 }
 
-// Ends returns the trees that were to be ended.
+// Ends returns the trees that EndTree was called for.
 func (w *World) Ends() []End {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.ends)
 }
 
-// Discards returns the runs of which nothing is kept any more.
+// Discards returns the runs that were discarded.
 func (w *World) Discards() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.discards)
 }
 
-// Crash is the death of the agent: commands at their gate end unrun, nobody watches any more, everything else goes on.
+// Crash is the death of the agent: commands at their gate end unrun and all watches end. Everything else goes on.
 func (w *World) Crash() {
 	w.mu.Lock()
 	w.alone = true
@@ -99,7 +99,7 @@ func (w *World) Crash() {
 	}
 }
 
-// Revive is the birth of the next agent.
+// Revive starts the next agent.
 func (w *World) Revive() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,7 +227,7 @@ func (w *World) Discard(run string) {
 	w.discards = append(w.discards, run)
 }
 
-// Members implements operation.Trees: the descendants of the root, where no group holds them.
+// Members implements operation.Trees: the descendants of the root, unless a group holds them.
 func (w *World) Members(s instance.Scope) []procfs.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -278,7 +278,7 @@ func (w *World) RunOf(id procfs.Identity) string {
 	return ""
 }
 
-// EndTree implements operation.Trees: SIGTERM first where there is a grace, SIGKILL for who is left.
+// EndTree implements operation.Trees: with a grace SIGTERM first, then SIGKILL for the rest.
 func (w *World) EndTree(ctx context.Context, s instance.Scope,
 	grace time.Duration,
 ) (ended []liveness.Member, left []int, err error) {
@@ -313,7 +313,8 @@ func (w *World) EndTree(ctx context.Context, s instance.Scope,
 	return ended, nil, nil
 }
 
-// spare takes out who is spared, with all descendants; the caller holds the lock, and lets go of it while it asks.
+// spare removes the spared processes with all their descendants. The caller holds the lock; spare releases the lock
+// while it asks.
 func (w *World) spare(s instance.Scope, ids []procfs.Identity) []procfs.Identity {
 	if s.Spared == nil || len(ids) == 0 {
 		return ids

@@ -42,10 +42,10 @@ type World struct {
 	WatchError    func(procfs.Identity) error
 	SignalError   func(procfs.Identity) error
 	InstanceError func(procfs.Identity) error
-	// OnEndTree takes over from the world when a tree is to be ended.
+	// OnEndTree replaces the world's EndTree.
 	OnEndTree func(End) ([]int, error)
-	// Ungrouped says that no control group holds what belongs to a run: who belongs to it can be told only while its
-	// parent lives.
+	// Ungrouped says that no control group holds the run's processes: they are recognisable only while their parents
+	// live.
 	Ungrouped bool
 
 	mu       sync.Mutex
@@ -83,7 +83,7 @@ type Signal struct {
 	Signal syscall.Signal
 }
 
-// End is a tree that was to be ended.
+// End is one call of EndTree.
 type End struct {
 	Root procfs.Identity
 	Run  string
@@ -104,8 +104,7 @@ func (w *World) Operator(peers operation.Peers) *operation.Operator {
 	return operation.New(w.Operations(), peers)
 }
 
-// Operations returns what an operator needs to work on this host. What it asks processes for is asked until the test
-// ends.
+// Operations returns the operator's configuration for this host. Its probes run until the test ends.
 func (w *World) Operations() operation.Config {
 	log := slog.New(slog.DiscardHandler)
 	keeper := probe.New(probe.Config{Host: w, Clock: w.Clock, NewRun: w.newRun, Log: log})
@@ -128,14 +127,14 @@ func (w *World) newRun(id process.ID) string {
 	return RunID(id, w.runCount)
 }
 
-// RunID is the id of the nth run of the host, where it is one of the process.
+// RunID is the id of the host's nth run, for this process.
 func RunID(id process.ID, n int) string { return operation.NewRunID(id, strconv.Itoa(n)) }
 
 // Clock is the time since boot.
 func (w *World) Clock() time.Duration { return uptime + time.Since(w.epoch) }
 
-// Spawn makes a process that belongs to a run, which may be empty, and writes it to a pid file, unless that is empty.
-// It ends at SIGTERM.
+// Spawn makes a process in a run, which may be empty, and writes its pid to a pid file, unless the file is empty. The
+// process ends at SIGTERM.
 func (w *World) Spawn(name, file, run string) procfs.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +185,7 @@ func (w *World) Hang(file string, hangs bool) {
 	w.hung[file] = hangs
 }
 
-// End ends a process; one that has ended already stays so.
+// End ends a process. It does nothing if the process has already ended.
 func (w *World) End(id procfs.Identity, exit liveness.Exit) {
 	exit.At = time.Now()
 	w.mu.Lock()
@@ -282,7 +281,7 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Owners
 	return instance.Sighting{ID: &id, PIDFile: file, Matches: matches}
 }
 
-// Watch implements operation.Processes. What ended in this life of the agent is told of at once.
+// Watch implements operation.Processes. It reports at once a process that ended earlier in this life of the agent.
 func (w *World) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
 	if w.WatchError != nil {
 		if err := w.WatchError(id); err != nil {

@@ -14,14 +14,14 @@ const (
 	Offline    State = "offline"    // no link
 	Linked     State = "linked"     // a link, over which the server has not accepted an introduction yet
 	Introduced State = "introduced" // the server knows the agent; another introduction is due
-	Confirmed  State = "confirmed"  // the server knows the agent, and each side has told the other all it has
+	Confirmed  State = "confirmed"  // the server knows the agent, and each side has sent the other all it has
 	Estranged  State = "estranged"  // the server does not accept the agent as the owner of its key
 )
 
 // States lists all states.
 func States() []State { return []State{Offline, Linked, Introduced, Confirmed, Estranged} }
 
-// Hold is why an agent that has just started holds back what its disk tells it to begin.
+// Hold is why an agent that has just started does not begin the work that its disk asks for.
 type Hold string
 
 // The holds. Released is the last one: a start holds back once.
@@ -44,7 +44,8 @@ const (
 // Machine is the standing of one agent: a value, to be copied and compared.
 type Machine struct {
 	State State
-	// Sent tells that an introduction is under way that leaves nothing to introduce, and whose link has not changed.
+	// Sent tells that an introduction is under way, that the agent has nothing newer to introduce, and that the link
+	// is the same.
 	Sent bool
 	Hold Hold
 }
@@ -61,7 +62,7 @@ func (m Machine) MustIntroduce() bool { return m.State != Confirmed }
 // another host, or may not know the key that signs the orders.
 func (m Machine) TakesOrders() bool { return m.State == Introduced || m.State == Confirmed }
 
-// HoldsBack tells that the agent begins nothing that its disk could be wrong about.
+// HoldsBack tells that the agent begins nothing that depends on the correctness of its disk.
 func (m Machine) HoldsBack() bool { return m.Hold != Released }
 
 // An Event is an input of the machine.
@@ -73,7 +74,7 @@ type (
 	Connected struct{}
 	// Lost tells that the link is down.
 	Lost struct{}
-	// Outdated tells that the last introduction is not all there is to say, or that the server asks for another one.
+	// Outdated tells that the last introduction is out of date, or that the server asks for another one.
 	Outdated struct{}
 	// Sent tells that an introduction is sent now.
 	Sent struct{}
@@ -109,7 +110,8 @@ type (
 	Arm struct{ After time.Duration }
 	// Disarm stops the timer.
 	Disarm struct{}
-	// Release tells to begin what was held back. Unconfirmed tells that the server has not said that the disk is right.
+	// Release tells to begin the work that was held back. Unconfirmed tells that the server has not confirmed the
+	// disk.
 	Release struct{ Unconfirmed bool }
 )
 

@@ -41,7 +41,8 @@ func (m Machine) linked() (Machine, []Action) {
 	return m, []Action{Arm{After: answerLimit}}
 }
 
-// outdated has the agent introduce itself again. The server knows it meanwhile, so it goes on taking orders.
+// outdated makes the agent introduce itself again. The server knows the agent meanwhile, so the agent still takes
+// orders.
 func (m Machine) outdated() (Machine, []Action) {
 	m.Sent = false
 	switch m.State {
@@ -50,13 +51,13 @@ func (m Machine) outdated() (Machine, []Action) {
 		return m, []Action{Introduce{}}
 	case Linked, Introduced:
 		return m, []Action{Introduce{}}
-	case Offline, Estranged: // the next attempt is an introduction anyway, and comes in its time
+	case Offline, Estranged: // the next attempt is an introduction anyway
 	}
 	return m, nil
 }
 
-// accepted takes in that the server knows the agent. An answer to an introduction of an earlier link, or to one that is
-// outdated, says nothing of the present standing; it speaks of the disk all the same.
+// accepted handles the server's acceptance of an introduction. An answer to an outdated introduction, or over an
+// earlier link, does not change the state, but it still confirms the disk.
 func (m Machine) accepted(e Accepted) (Machine, []Action) {
 	var actions []Action
 	if m.Sent && m.State != Offline {
@@ -74,7 +75,8 @@ func (m Machine) accepted(e Accepted) (Machine, []Action) {
 	return m, actions
 }
 
-// rejected takes in that the server takes the agent for another host. What its disk says may then be another host's.
+// rejected handles the case that the server takes the agent for another host. The disk may then belong to another
+// host.
 func (m Machine) rejected(e Rejected) (Machine, []Action) {
 	m.Sent = false
 	if m.State != Offline {

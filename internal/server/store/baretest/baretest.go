@@ -13,19 +13,19 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// Row is one row; what the texts mean is the caller's affair.
+// Row is one row. The caller decides what its texts mean.
 type Row struct {
 	Key, Asked, Agent, Op, Namespace, Name string
 	State                                  int
 	Deadline                               int64
-	// Stored is read back, Text is read back to be written on.
+	// Read returns both: a caller inspects Stored and passes Text on unread.
 	Stored, Text string
 }
 
-// perInsert is how many rows one statement puts.
+// perInsert is how many rows one statement inserts.
 const perInsert = 250
 
-// columns is how many values a row has.
+// columns is the number of values of a row.
 const columns = 10
 
 // DB is one database.
@@ -99,7 +99,7 @@ func (d *DB) Read(ctx context.Context, fn func(*Row) error) error {
 	if err != nil {
 		return fmt.Errorf("cannot read: %w", err)
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close() //nolint:errcheck // Err returns the error
 	for rows.Next() {
 		var r Row
 		if err := rows.Scan(&r.Key, &r.Asked, &r.Agent, &r.Op, &r.Namespace, &r.Name, &r.State, &r.Deadline, &r.Stored,

@@ -13,8 +13,8 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// attempts is how often something is tried whose connection turns out to be lost, or that others are in the way of.
-// After a restart of the database that may be so with each connection of the pool.
+// attempts bounds the attempts at an operation whose connection is lost or whose transaction conflicts with others.
+// After a restart of the database, every connection of the pool may be lost.
 const attempts = connections + 1
 
 // backend runs the statements of the store over a pool of connections.
@@ -79,7 +79,7 @@ func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqldb.S
 	wait.rest()
 	defer func() {
 		wait.begin()
-		// A read has nothing to commit. Its transaction is over already when the context has ended.
+		// A read has nothing to commit, so it rolls back. If the context has ended, the transaction is already over.
 		if end := tx.Rollback(); !errors.Is(end, sql.ErrTxDone) {
 			err = errors.Join(err, end)
 		}
@@ -87,9 +87,9 @@ func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqldb.S
 	return do(limited, readSession{session{b, tx}, wait})
 }
 
-// Write runs do in a transaction. It runs do again if other transactions were in the way, or if the connection was lost
-// before the commit, because nothing is left of such an attempt. If the connection is lost during the commit, Write
-// returns an error, and the changes may be stored. All attempts together take no longer than patience.
+// Write runs do in a transaction. It runs do again after a conflict with other transactions, or if the connection was
+// lost before the commit, because the database undoes such an attempt. If the connection is lost during the commit,
+// Write returns an error, and the changes may be stored. All attempts together take no longer than patience.
 func (b *backend) Write(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	begun := time.Now()
 	end := begun.Add(b.patience)
@@ -113,7 +113,7 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqldb.Sess
 	return full(err)
 }
 
-// once runs do in a transaction that is over at end, and says whether one that failed may be run again.
+// once runs do in a transaction that ends at end at the latest. It reports whether the caller may retry a failed one.
 func (b *backend) once(ctx context.Context, end time.Time,
 	do func(context.Context, sqldb.Session) error,
 ) (again bool, err error) {
@@ -122,13 +122,13 @@ func (b *backend) once(ctx context.Context, end time.Time,
 		return false, err
 	}
 	defer func() {
-		if lost(err) { // it may still be open, to a server that is no primary any more
+		if lost(err) { // it may be open, to a server that is not the primary now
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
-		_ = conn.Close() // it goes back to the pool, or is gone
+		_ = conn.Close() // returns it to the pool, unless it is gone
 	}()
-	// The end of the caller's context ends the statements, but not a commit, of which nobody could say then whether it
-	// was one.
+	// The end of the caller's context interrupts the statements, but not a commit: the result of an interrupted commit
+	// is unknown.
 	whole, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
 	defer cancel()
 	tx, err := conn.BeginTx(whole, &sql.TxOptions{Isolation: sql.LevelReadCommitted})

@@ -8,10 +8,10 @@ import (
 	"drover/internal/server/store/sqldb"
 )
 
-// laneLocks tells the locks of lanes from the others of the database.
+// laneLocks distinguishes the locks of lanes from other locks of the database.
 const laneLocks = 1819240
 
-// dialect is how PostgreSQL says what others say differently.
+// dialect returns the dialect of PostgreSQL.
 func dialect() *sqldb.Dialect {
 	return &sqldb.Dialect{
 		Lists: map[string]string{
@@ -26,8 +26,7 @@ func dialect() *sqldb.Dialect {
 		Text:     escape,
 		Locked:   ` FOR UPDATE`,
 		Skipping: ` FOR UPDATE OF i SKIP LOCKED`,
-		// No two tasks share a number, and each has a range of its own for its requests and items, which is told
-		// without a lock.
+		// Each task has its own number, and a range of numbers for its requests and items. A sequence needs no lock.
 		Numbers: `SELECT num, num << 24, num << 24 FROM nextval('task_numbers') num`,
 		LockLanes: `SELECT pg_advisory_xact_lock(` + strconv.Itoa(laneLocks) +
 			`, CAST(value AS integer)) FROM numbers(?) j`,
@@ -35,14 +34,14 @@ func dialect() *sqldb.Dialect {
 	}
 }
 
-// list is a table of a JSON array.
+// list returns a table of a JSON array.
 func list(columns string) string {
 	return `(SELECT place - 1 AS key, ` + columns +
 		` FROM jsonb_array_elements(CAST(CAST(%s AS text) AS jsonb)) WITH ORDINALITY AS l (value, place))`
 }
 
-// rewriter returns what puts a statement into PostgreSQL's words: what tells SQLite how to run it is left out, paths
-// into JSON and parameters are written as here.
+// rewriter returns a function that rewrites a statement for PostgreSQL. It removes hints for SQLite, and rewrites JSON
+// paths and parameters.
 func rewriter() func(string) string {
 	hint := regexp.MustCompile(`\s(NOT INDEXED|INDEXED BY \w+)\b`)
 	path := regexp.MustCompile(`((?:\w+\.)?status) ->> '(?:\$\.)?([\w.]+)'`)
@@ -57,8 +56,8 @@ func rewriter() func(string) string {
 	}
 }
 
-// numbered writes parameters with a dollar and a number, by SQLite's rule: a bare one has the number after the greatest
-// so far.
+// numbered writes each parameter as a dollar sign and a number. By SQLite's rule, a bare parameter has the number after
+// the greatest number so far.
 func numbered(statement string) string {
 	var out strings.Builder
 	greatest := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// connector makes connections that take and give values as the statements of the store mean them.
+// connector makes connections that convert values to the types of the store's statements.
 type connector struct {
 	driver.Connector
 	stalls *stallDetector
@@ -29,7 +29,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{pgx, begun, c.stalls}, nil
 }
 
-// conn is a connection to which flags are numbers, as in every database of the store, and which keeps NUL bytes in
+// conn is a connection that converts flags to numbers, as every database of the store does, and preserves NUL bytes in
 // texts.
 type conn struct {
 	*stdlib.Conn
@@ -75,7 +75,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	return &rows{inner}, nil
 }
 
-// rows are rows whose texts are as they were given.
+// rows restores the texts as the store wrote them.
 type rows struct{ driver.Rows }
 
 // Next reads a row.
@@ -91,9 +91,9 @@ func (r *rows) Next(dest []driver.Value) error {
 	return nil
 }
 
-// PostgreSQL has no texts with NUL bytes, nor ones that are not UTF-8. The former may come in what callers name, which
-// they get back to the letter; so a NUL is stored as two bytes of 1, and a byte of 1 as 1 and 2, which keeps the order
-// of texts.
+// PostgreSQL accepts neither texts with NUL bytes nor texts that are not UTF-8. Names from callers may have NUL bytes,
+// and callers get their names back unchanged. So a NUL is stored as two bytes of 1, and a byte of 1 as the bytes 1 and
+// 2. This encoding keeps the order of texts.
 const (
 	mark     = "\x01"
 	nul, one = "\x01\x01", "\x01\x02"

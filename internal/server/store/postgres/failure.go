@@ -12,7 +12,7 @@ import (
 	"drover/internal/server/store/sqldb"
 )
 
-// unavailable adds ErrUnavailable to an error that may be gone at a later attempt.
+// unavailable adds ErrUnavailable to an error that a later attempt may not have.
 func unavailable(err error) error {
 	if lost(err) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -20,14 +20,14 @@ func unavailable(err error) error {
 	return err
 }
 
-// lost reports whether an error says that there is no connection, or none to a server that takes writes. Whatever
-// transaction was open in it is undone.
+// lost reports whether an error means that there is no connection, or no connection to a server that accepts writes.
+// The database undoes any open transaction of such a connection.
 func lost(err error) bool {
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch refusal.Code {
-		case "57P01", "57P02", "57P03", // it stops, has crashed, or starts
-			"53300", // it has no connection to spare
-			"25006": // it is a standby
+		case "57P01", "57P02", "57P03", // the server stops, has crashed, or starts
+			"53300", // too many connections
+			"25006": // the server is a standby
 			return true
 		}
 		return refusal.Code[:2] == "08"
@@ -42,13 +42,13 @@ func lost(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, net.ErrClosed)
 }
 
-// gone is lost without those errors that the next connection would have too, as there is nobody to connect to.
+// gone is lost except for failed attempts to connect, which the next connection would repeat.
 func gone(err error) bool {
 	_, nobody := errors.AsType[*pgconn.ConnectError](err)
 	return lost(err) && !nobody
 }
 
-// full adds sqldb.ErrFull to an error that says that the server of the database has no room.
+// full adds sqldb.ErrFull to an error that says that the database server's disk is full.
 func full(err error) error {
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == "53100" {
 		return fmt.Errorf("%w (%w)", sqldb.ErrFull, err)
@@ -56,7 +56,8 @@ func full(err error) error {
 	return err
 }
 
-// crossed reports whether a transaction was undone because it was in the way of another one, and should be run again.
+// crossed reports whether the database undid a transaction because of a conflict with another one, so that a retry may
+// succeed.
 func crossed(err error) bool {
 	refusal, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (refusal.Code == "40001" || refusal.Code == "40P01")

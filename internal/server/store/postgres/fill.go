@@ -19,8 +19,8 @@ type Filled struct {
 	Rows  int64
 }
 
-// Fill copies a database into an empty one, in one transaction: afterwards either everything is there, counted in both,
-// or nothing. It creates the schema first, and rejects a database that is not empty.
+// Fill copies a database into an empty one, in one transaction: it copies all rows, and counts them on both sides, or
+// copies nothing. It creates the schema first, and rejects a database that is not empty.
 func Fill(ctx context.Context, url string, from sqldb.Source, log *slog.Logger) (_ []Filled, err error) {
 	db, err := Open(ctx, url, log)
 	if err != nil {
@@ -51,7 +51,7 @@ func fill(ctx context.Context, cfg *pgx.ConnConfig, from sqldb.Source) (filled [
 		return nil, err
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// A server that has it open could write meanwhile.
+		// A server that has the database open could write meanwhile.
 		if _, err := tx.Exec(ctx,
 			`LOCK TABLE tasks, agents, apps, users, fleet, events IN ACCESS EXCLUSIVE MODE`); err != nil {
 			return err
@@ -71,14 +71,14 @@ func fill(ctx context.Context, cfg *pgx.ConnConfig, from sqldb.Source) (filled [
 	if err != nil {
 		return nil, err
 	}
-	// Without figures about the rows the first statements would be planned badly.
+	// Without statistics, the database would plan the first statements badly.
 	if _, err := conn.Exec(ctx, `ANALYZE`); err != nil {
 		return nil, err
 	}
 	return filled, nil
 }
 
-// checkEmpty fails where a table holds something. That of counters has its row from the start.
+// checkEmpty fails if a table has rows. It empties the table of counters, which always has its row.
 func checkEmpty(ctx context.Context, tx pgx.Tx, tables []sqldb.Table) error {
 	for _, t := range tables {
 		if t.Name == "counters" {
@@ -97,7 +97,7 @@ func checkEmpty(ctx context.Context, tx pgx.Tx, tables []sqldb.Table) error {
 	return err
 }
 
-// fillTable copies a table, and counts what has arrived.
+// fillTable copies a table, and counts the rows that arrived.
 func fillTable(ctx context.Context, tx pgx.Tx, t sqldb.Table, from sqldb.Source) (int64, error) {
 	next, stop := iter.Pull2(from.Rows(ctx, t))
 	defer stop()
@@ -128,7 +128,7 @@ func fillTable(ctx context.Context, tx pgx.Tx, t sqldb.Table, from sqldb.Source)
 	return arrived, nil
 }
 
-// countOn has the numbers of new rows follow those that were copied.
+// countOn sets the sequences so that the numbers of new rows follow the copied numbers.
 func countOn(ctx context.Context, tx pgx.Tx) error {
 	var statements []string
 	for _, table := range []string{"observed", "confirmed", "audit"} {

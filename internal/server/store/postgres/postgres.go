@@ -26,24 +26,24 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// beginMigration holds a lock, of an arbitrary number, until the transaction ends.
+// beginMigration takes a lock, with an arbitrary number, until the transaction ends.
 const beginMigration = `BEGIN; SELECT pg_advisory_xact_lock(1819241)`
 
-// ErrUnavailable is returned by Open if a later attempt may succeed: nobody answers at the address, or the database is
-// starting, stopping or waiting for its promotion.
+// ErrUnavailable is returned by Open if a later attempt may succeed: no server answers at the address, or the database
+// is starting, stopping or waiting for its promotion.
 var ErrUnavailable = errors.New("the database is not available")
 
 const (
 	// connections bounds how many connections a server has, for reads and writes.
 	connections = 24
-	// patience bounds how long a write may take, and how long a read waits for the next word of the database: what
-	// waits for one that has stopped answering ends then.
+	// patience bounds how long a write may take, and how long a read waits for the next data of the database. It ends
+	// the waits for a database that has stopped answering.
 	patience = 30 * time.Second
-	// deadAfter is how long a connection may be silent while an answer is due, before the other side counts as gone.
+	// deadAfter is how long a connection may be silent while an answer is due, before the peer counts as gone.
 	deadAfter = 20 * time.Second
 	// connectTimeout bounds an attempt at one address, unless the URL says otherwise.
 	connectTimeout = 5 * time.Second
-	// oldest is the oldest version of PostgreSQL, as server_version_num tells it, that has all that the statements use.
+	// oldest is the oldest version of PostgreSQL, in the form of server_version_num, that supports all statements.
 	oldest = 130000
 )
 
@@ -70,8 +70,8 @@ func Is(name string) bool {
 }
 
 // Open connects to the database of a URL and brings its schema up to date. Of several servers only the first does this,
-// while the others wait. Open fails with ErrUnavailable if waiting may help. It fails for good on a schema newer than
-// its own, on a wrong password or name, and on a database that cannot hold the data. The caller must call Close.
+// while the others wait. Open fails with ErrUnavailable if waiting may help. Every other error is permanent: a schema
+// newer than its own, a wrong password or name, or a database that cannot hold the data. The caller must call Close.
 //
 // The URL may have several hosts and the parameters of libpq; target_session_attrs=read-write finds the primary of
 // several servers. Open takes missing values from PGPASSWORD, PGPASSFILE and similar variables.
@@ -99,7 +99,7 @@ func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (
 	return &DB{Store: sqlstore.New(b, wanted.watch), backend: b}, nil
 }
 
-// parse reads a URL. Its errors do not tell it, as a password may stand anywhere in one that is wrong.
+// parse reads a URL. Its errors do not quote the URL, because an invalid URL may have a password anywhere.
 func parse(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -125,7 +125,7 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// giveUp has the kernel end a connection whose peer takes no data for deadAfter.
+// giveUp makes the kernel close a connection whose peer accepts no data for deadAfter.
 func giveUp(c *net.TCPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -138,11 +138,11 @@ func giveUp(c *net.TCPConn) error {
 	return errors.Join(err, set)
 }
 
-// shown is a database as it may be told: without the user's name and password.
+// shown returns the addresses of a database, without user name and password.
 func shown(cfg *pgx.ConnConfig) string {
 	hosts := []string{net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port))}
 	for _, f := range cfg.Fallbacks {
-		if h := net.JoinHostPort(f.Host, fmt.Sprint(f.Port)); h != hosts[len(hosts)-1] { // the same again without TLS
+		if h := net.JoinHostPort(f.Host, fmt.Sprint(f.Port)); h != hosts[len(hosts)-1] { // not the same without TLS
 			hosts = append(hosts, h)
 		}
 	}
@@ -164,7 +164,7 @@ func (b *backend) prepare(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	defer conn.Close() //nolint:errcheck // returns it to the pool
 	var version int
 	var encoding string
 	err = conn.QueryRowContext(ctx,

@@ -11,18 +11,19 @@ import (
 	"drover/internal/server/store/sqldb"
 )
 
-// errStalled ends what the database has kept waiting for too long. Its machine may still acknowledge every byte, so the
-// kernel does not notice.
+// errStalled is the error of an operation that waited too long for the database. The kernel does not notice such a
+// stall, because the machine of the database may still acknowledge every byte.
 var errStalled = errors.New("the database has not answered in time")
 
-// stallDetector remembers when the database was last found to have stopped answering: connections that were made before
-// may lead to a server that hangs, even where another one has taken its place. It may be used from any goroutine.
+// stallDetector holds the time at which the database was last found to have stopped answering. Connections from before
+// that time may lead to a server that hangs, even if another server has replaced it. Any goroutine may use a
+// stallDetector.
 type stallDetector struct {
 	mu    sync.Mutex
 	since time.Time // zero for never
 }
 
-// mark takes down that a wait which began at t has had no answer.
+// mark records that a wait since t got no answer.
 func (d *stallDetector) mark(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -31,21 +32,21 @@ func (d *stallDetector) mark(t time.Time) {
 	}
 }
 
-// covers reports whether a connection that was made at t is not to be trusted any more.
+// covers reports whether a connection from the time t is no longer reliable.
 func (d *stallDetector) covers(t time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return !t.After(d.since)
 }
 
-// stallTimer ends the context of a read that the database keeps waiting. The time that is spent on what it has answered
-// does not count, so that a long answer may take as long as it comes.
+// stallTimer ends the context of a read that waits too long for the database. It does not count the time that the
+// reader spends on received rows, so a long answer may take any time while rows arrive.
 type stallTimer struct {
 	timer *time.Timer
 	limit time.Duration
 }
 
-// startTimer begins a wait. The context ends with errStalled as its cause; done must be called.
+// startTimer begins a wait. errStalled is the cause if the wait takes too long. The caller must call done.
 func (b *backend) startTimer(ctx context.Context) (limited context.Context, w *stallTimer, done func()) {
 	limited, cancel := context.WithCancelCause(ctx)
 	w = &stallTimer{limit: b.patience}
@@ -63,7 +64,7 @@ func (t *stallTimer) begin() { t.timer.Reset(t.limit) }
 
 func (t *stallTimer) rest() { t.timer.Stop() }
 
-// each is sqldb.Each, and waits for one row after the other.
+// each is sqldb.Each with a separate wait for each row.
 func (t *stallTimer) each(query func() (*sql.Rows, error), scan func(*sql.Rows) error) error {
 	return sqldb.Each(query, func(rows *sql.Rows) error {
 		t.rest()
@@ -72,8 +73,8 @@ func (t *stallTimer) each(query func() (*sql.Rows, error), scan func(*sql.Rows) 
 	})
 }
 
-// withStallCause says of an error that it comes from the end of a wait. The error itself only tells that the context
-// was canceled, which the caller has not done.
+// withStallCause adds errStalled to an error that the end of a wait caused. The error itself only says that the context
+// was canceled, which the caller did not do.
 func withStallCause(limited context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(limited), errStalled) {
 		return fmt.Errorf("%w (%v)", errStalled, err) //nolint:errorlint // see above

@@ -11,17 +11,17 @@ import (
 // largestBatch bounds how many writes share a transaction, and so how long the first of them waits.
 const largestBatch = 128
 
-// writeBatcher lets writes that have to be one after another share transactions: those that come while one is at work
-// are run together by one of their callers. A write that is refused takes nobody with it: then each is run again alone.
-// A lost connection is everybody's: what they wrote may be stored.
+// writeBatcher lets writes that must run one after another share transactions. Writes that arrive while a batch runs
+// form the next batch, and one of their callers runs it. If a write fails, the batcher runs each write of the batch
+// again alone. If the connection is lost, every write fails: the changes may be stored.
 type writeBatcher struct {
 	mu      sync.Mutex
 	waiting []*job
-	// free holds a token while nobody is at work.
+	// free holds a token while no batch runs.
 	free chan struct{}
 }
 
-// job is one write and the way to its caller.
+// job is one write and the channel for its result.
 type job struct {
 	do  func(context.Context, sqldb.Session) error
 	err chan error
@@ -36,7 +36,7 @@ func newWriteBatcher() *writeBatcher {
 // writeFunc is backend.Write.
 type writeFunc func(context.Context, func(context.Context, sqldb.Session) error) error
 
-// run has do run in a batch. The context counts only until then.
+// run runs do in a batch. The context has no effect once the batch begins.
 func (b *writeBatcher) run(
 	ctx context.Context, do func(context.Context, sqldb.Session) error, write writeFunc,
 ) error {
@@ -63,7 +63,7 @@ func (b *writeBatcher) run(
 	}
 }
 
-// next takes the writes that have waited longest.
+// next removes and returns the writes that have waited longest.
 func (b *writeBatcher) next() []*job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +73,7 @@ func (b *writeBatcher) next() []*job {
 	return batch
 }
 
-// withdraw takes back a write that nobody has begun.
+// withdraw removes a write that no batch has taken, and reports whether it did.
 func (b *writeBatcher) withdraw(j *job) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *writeBatcher) withdraw(j *job) bool {
 	return true
 }
 
-// runBatch runs writes in one transaction, or alone where one of them is refused, and answers them.
+// runBatch runs writes in one transaction, or each alone if one of them fails, and answers them.
 func runBatch(ctx context.Context, batch []*job, write writeFunc) {
 	if len(batch) > 1 {
 		err := write(ctx, func(ctx context.Context, s sqldb.Session) error {

@@ -11,16 +11,17 @@ import (
 
 // Dialect holds the parts of statements that differ between databases. It must not be copied after the first Spell.
 type Dialect struct {
-	// Lists are the tables that a statement makes of a parameter, which is a JSON array: what stands for the name, as
-	// in "texts(?1)", with %s where the parameter goes. All have a column key, the place in the array from 0 on.
+	// Lists are the tables that a statement makes of a parameter, which is a JSON array. The key is the name, as in
+	// "texts(?1)"; the value is the SQL, with %s for the parameter. All tables have a column key, the place in the
+	// array, from 0.
 	//
 	//	texts    value, a text
 	//	numbers  value, a whole number
 	//	pairs    a and b, whole numbers, of an array of pairs
 	//	names    a and b, texts, of an array of pairs
 	Lists map[string]string
-	// Rewrite, unless it is nil, puts the rest of a statement into the dialect: parameters, and what serves SQLite
-	// alone.
+	// Rewrite converts the rest of a statement to the dialect: the parameters, and hints that only SQLite understands.
+	// It may be nil.
 	Rewrite func(statement string) string
 	// Match compares a text with a pattern, as in "name GLOB ?". Pattern converts a pattern of drover, in which *
 	// matches any text and ? one character, to a pattern of the database.
@@ -31,8 +32,8 @@ type Dialect struct {
 	// Locked and Skipping end a SELECT whose rows the transaction will change: other writers wait for the rows, or skip
 	// them. Both are empty if there is only one writer at a time.
 	Locked, Skipping string
-	// Numbers is a SELECT of the number of a new task, and of the first numbers of its requests and items. After each
-	// of these, the task has as many numbers as it may need, and nobody else gets them.
+	// Numbers is a SELECT of the number of a new task, and of the first numbers of its requests and items. The task
+	// owns as many numbers after each of these as it may need.
 	Numbers string
 	// LockLanes prevents other writers, until the transaction ends, from ending or adding items of the hosts in the
 	// list numbers(?). It is empty if there is only one writer at a time.
@@ -100,6 +101,6 @@ func Array[T int | int64 | string | [2]int64 | [2]string](list []T) string {
 	if len(list) == 0 {
 		return "[]"
 	}
-	text, _ := json.Marshal(list) // JSON has every number and every text
+	text, _ := json.Marshal(list) // JSON can encode every number and text
 	return string(text)
 }

@@ -1,6 +1,6 @@
 // Package sqldb is the seam between the statements of the store (package sqlstore) and the databases that run them
-// (packages sqlite and postgres). It owns what a database has to do, the words in which databases differ, and the
-// migration of a schema. It knows no table and no statement of the state.
+// (packages sqlite and postgres). It owns the interface of a database, the dialects, and the migration of a schema. It
+// knows no table and no statement of the store.
 package sqldb
 
 import (
@@ -40,7 +40,7 @@ var ErrFull = errors.New("no space left on device")
 
 type urgentKey struct{}
 
-// Urgently marks writes for which a Backend gives up room that it has kept.
+// Urgently marks writes that may use the disk space that a Backend keeps in reserve.
 func Urgently(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
 // Urgent reports whether a write is marked as urgent.

@@ -18,11 +18,11 @@ type backend struct {
 	dialect *sqldb.Dialect
 	// queries holds the prepared reads (string → *sql.Stmt).
 	queries sync.Map
-	// close runs once, and later calls of Close return what it did.
+	// close closes the file once; later calls return the same result.
 	close func() error
 }
 
-// dialect is how SQLite says what others say differently.
+// dialect returns the dialect of SQLite.
 func dialect() *sqldb.Dialect {
 	return &sqldb.Dialect{
 		Lists: map[string]string{
@@ -32,7 +32,7 @@ func dialect() *sqldb.Dialect {
 			"names":   "(SELECT key, value ->> 0 AS a, value ->> 1 AS b FROM json_each(%s))",
 		},
 		Match: "GLOB",
-		// a bracket would begin a set
+		// an unquoted bracket would begin a set
 		Pattern: func(pattern string) string { return strings.ReplaceAll(pattern, "[", "[[]") },
 		Numbers: `SELECT (SELECT coalesce(max(num), 0) + 1 FROM tasks), (SELECT coalesce(max(num), 0) + 1
 			FROM requests),
@@ -85,7 +85,7 @@ func (b *backend) prepared(ctx context.Context, statement string) (*sql.Stmt, er
 		return nil, err
 	}
 	if earlier, ok := b.queries.LoadOrStore(statement, s); ok {
-		return earlier.(*sql.Stmt), s.Close() //nolint:sqlclosecheck // this one is not needed
+		return earlier.(*sql.Stmt), s.Close() //nolint:sqlclosecheck // another goroutine prepared it first
 	}
 	return s, nil
 }
@@ -97,7 +97,7 @@ func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqldb.S
 		return err
 	}
 	defer func() {
-		// A read has nothing to commit. Its transaction is over already when the context has ended.
+		// A read has nothing to commit, so it rolls back. If the context has ended, the transaction is already over.
 		if end := tx.Rollback(); !errors.Is(end, sql.ErrTxDone) {
 			err = errors.Join(err, end)
 		}

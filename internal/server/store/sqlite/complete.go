@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Of the database file format (sqlite.org/fileformat2.html): where the header holds what, and how long the parts of a
-// write-ahead log are.
+// Offsets in the header and sizes of the parts of a write-ahead log, from the database file format
+// (sqlite.org/fileformat2.html).
 const (
 	fileHeader  = 100
 	logHeader   = 32
@@ -17,9 +17,9 @@ const (
 	largestPage = 65536
 )
 
-// checkComplete fails when a part of the file that its header counts is missing, as after a copy that broke off: SQLite
-// may open such a file, and fail at some later read. Pages may be missing that the write-ahead log beside it still
-// holds. What is no database is left for SQLite to tell.
+// checkComplete fails if the file is shorter than its header says, as after an interrupted copy. SQLite may open such a
+// file and fail at a later read. Pages in the write-ahead log may be missing from the file. If the file is not a
+// database, checkComplete leaves the error to SQLite.
 func checkComplete(path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -34,7 +34,7 @@ func checkComplete(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	// The page count holds only where the two change counters are the same.
+	// The page count is valid only if the two change counters are equal.
 	if string(head[24:28]) != string(head[92:96]) {
 		return nil
 	}
@@ -46,7 +46,7 @@ func checkComplete(path string) (err error) {
 		return nil
 	}
 	pages := int64(binary.BigEndian.Uint32(head[28:32]))
-	// The log before the length: whoever folds it in just now lengthens the file first and empties the log then.
+	// Read the log before the length: a concurrent checkpoint first extends the file and then empties the log.
 	logged, err := loggedPages(path+"-wal", size)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func checkComplete(path string) (err error) {
 	return nil
 }
 
-// loggedPages returns the numbers of the pages that a write-ahead log holds; none where there is no log.
+// loggedPages returns the page numbers in a write-ahead log; none if there is no log.
 func loggedPages(path string, size int64) (_ map[int64]bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -85,7 +85,7 @@ func loggedPages(path string, size int64) (_ map[int64]bool, err error) {
 		if _, err := f.ReadAt(frame[:], at); err != nil {
 			return pages, ignoreEOF(err)
 		}
-		// Behind the last frame lie those of the log's earlier rounds, under other salts.
+		// Frames of earlier rounds of the log, with other salts, follow the last frame.
 		if string(frame[8:16]) != string(head[16:24]) {
 			return pages, nil
 		}
@@ -93,7 +93,7 @@ func loggedPages(path string, size int64) (_ map[int64]bool, err error) {
 	}
 }
 
-// ignoreEOF passes on errors but the end of a file.
+// ignoreEOF drops the error of the end of a file.
 func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil

@@ -45,7 +45,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 // database open.
 func Read(ctx context.Context, path string, log *slog.Logger, do func(sqldb.Source) error) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot read database: %w", err) // Open would make one
+		return fmt.Errorf("cannot read database: %w", err) // Open would create the file
 	}
 	db, err := Open(ctx, path, log)
 	if err != nil {
@@ -55,7 +55,7 @@ func Read(ctx context.Context, path string, log *slog.Logger, do func(sqldb.Sour
 	return errors.Join(err, db.Close())
 }
 
-// source is a database that is copied.
+// source is a database to copy.
 type source struct{ session sqldb.Session }
 
 // Tables returns all tables except those that belong to the file.
@@ -84,7 +84,7 @@ func (s source) Tables(ctx context.Context) ([]sqldb.Table, error) {
 	return tables, nil
 }
 
-// errStopped ends a query whose rows nobody wants any more.
+// errStopped ends a query whose caller wants no more rows.
 var errStopped = errors.New("stopped")
 
 // Rows yields the rows of a table.

@@ -28,7 +28,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// reserveSize is kept beside the file for what is urgent on a full disk, in bytes.
+// reserveSize is how many bytes the writer keeps beside the file for urgent writes on a full disk.
 const reserveSize = 4 << 20
 
 // busyTimeout is how long a write waits for another program that holds the file, such as a backup.
@@ -59,13 +59,13 @@ func Open(ctx context.Context, path string, log *slog.Logger, chosen ...Option) 
 	return db, nil
 }
 
-// advised adds what to do about a file that cannot be used.
+// advised adds advice to the error of an unusable file.
 func advised(err error) error {
 	broken, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
 		return err
 	}
-	switch broken.Code() & 0xff { // the rest says more of the same
+	switch broken.Code() & 0xff { // the other bits are details of the code
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("%w; restore a copy, or move the file away to start without it", err)
 	case sqlite3.SQLITE_FULL:
@@ -122,8 +122,8 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 	return db, nil
 }
 
-// private makes the file if it is missing and takes all rights to it from others. SQLite gives its companion files
-// (-wal, -shm) the same mode.
+// private creates the file if it is missing, and removes the access of all other users. SQLite gives its companion
+// files (-wal, -shm) the same mode.
 func private(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -132,8 +132,8 @@ func private(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
-// useLog makes the file use a write-ahead log, which it then does for good. SQLite does not wait for others when it
-// changes that, so this does, for as long as a write would.
+// useLog switches the file to a write-ahead log permanently. SQLite does not wait for other programs when it switches,
+// so useLog waits, as long as a write would.
 func useLog(ctx context.Context, conns *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()
@@ -153,11 +153,11 @@ func useLog(ctx context.Context, conns *sql.DB) error {
 	}
 }
 
-// cacheSize is how many KiB of the database the writer keeps in memory, and all readers together: those have the pages
-// that the kernel keeps.
+// cacheSize is how many KiB of the database the writer keeps in memory; all readers together keep the same. Readers
+// also benefit from the page cache of the kernel.
 const cacheSize = 32 << 10
 
-// cache has each of n connections keep its share.
+// cache returns the pragma for one of n connections, which share cacheSize.
 func cache(n int) string { return fmt.Sprintf("cache_size(-%d)", max(cacheSize/n, 1<<10)) }
 
 // open returns a pool of at most n connections.
@@ -171,7 +171,7 @@ func open(path string, n int, pragmas ...string) (*sql.DB, error) {
 		"synchronous(FULL)",
 		"foreign_keys(1)",
 		"journal_size_limit(67108864)",
-		// What a statement needs for its own undoing stays in memory.
+		// Keep the statement journals and temporary tables in memory.
 		"temp_store(MEMORY)",
 	}, pragmas...)}
 	name := url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}

@@ -23,32 +23,32 @@ var errClosed = errors.New("database is closed")
 // largestBatch bounds how many writes share a transaction, and so how long the first of them waits.
 const largestBatch = 128
 
-// The write-ahead log is checkpointed into the file when so many rows have been written and nobody has written for
-// checkpointPause: within a commit it would be waited for. A log of checkpointPages pages is checkpointed by the commit
-// that makes it so long.
+// The writer checkpoints the write-ahead log after checkpointRows rows and checkpointPause without a write, because a
+// commit would have to wait for a checkpoint. If the log reaches checkpointPages pages, the current commit checkpoints
+// it.
 const (
 	checkpointRows  = 1000
 	checkpointPause = 10 * time.Millisecond
 	checkpointPages = 16_384
 )
 
-// writer runs all writes on one connection. Writes that wait while it is busy are committed together: one sync to disk
-// for all of them. A write that fails takes nobody with it: it is undone alone, and where that is impossible each is
-// run again alone.
+// writer runs all writes on one connection. It commits writes that wait at the same time together, with one sync to
+// disk. A failed write does not affect the others: the writer undoes it alone. If it cannot, it runs each write again
+// alone.
 type writer struct {
 	conns *sql.DB
 	tx    *tx
 	watch sqlstore.Watch // nil for none
 	log   *slog.Logger
-	// reserve is kept for urgent writes on a full disk.
+	// reserve holds disk space for urgent writes on a full disk.
 	reserve *reserve.Reserve
-	// jobs is unbuffered: a job is either still with its caller or in work, so Close strands none.
+	// jobs is unbuffered: the caller holds a job until the writer takes it, so Close strands no job.
 	jobs chan *job
 	quit chan struct{}
 	done sync.WaitGroup
 }
 
-// job is one write. Its function may be run more than once, and must start anew each time.
+// job is one write. Its function may run more than once, and must start from the beginning each time.
 type job struct {
 	do     func(context.Context, sqldb.Session) error
 	urgent bool
@@ -76,8 +76,8 @@ func newWriter(
 	return w, nil
 }
 
-// write has do run in a transaction and returns once it is on disk or undone. The context counts only until the
-// write begins.
+// write runs do in a transaction, and returns when the transaction is on disk or undone. The context has no effect once
+// the write begins.
 func (w *writer) write(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -131,14 +131,15 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// wrote tells of a transaction.
+// wrote reports a transaction to the Watch.
 func (w *writer) wrote(writes int, begun time.Time, err error) {
 	if w.watch != nil {
 		w.watch.Wrote(writes, time.Since(begun), err)
 	}
 }
 
-// idle tells when nobody has written for long enough; never if there is too little for a checkpoint.
+// idle returns a channel that receives after checkpointPause without a write. The channel is nil if there is too little
+// for a checkpoint.
 func (w *writer) idle() <-chan time.Time {
 	if w.tx.changed < checkpointRows {
 		return nil
@@ -146,7 +147,7 @@ func (w *writer) idle() <-chan time.Time {
 	return time.After(checkpointPause)
 }
 
-// checkpoint brings the log into the file, as far as no read needs it as it is. What is left waits for the next time.
+// checkpoint copies the log into the file, except pages that an open read needs. The next checkpoint copies the rest.
 func (w *writer) checkpoint(ctx context.Context) {
 	w.tx.changed = 0
 	err := w.tx.Query(ctx, func(*sql.Rows) error { return nil }, `PRAGMA wal_checkpoint(PASSIVE)`)
@@ -155,7 +156,7 @@ func (w *writer) checkpoint(ctx context.Context) {
 	}
 }
 
-// withRoom runs one job alone. On a full disk an urgent one gets the room that is kept, and no other one does.
+// withRoom runs one job alone. On a full disk it releases the reserve if the job is urgent.
 func (w *writer) withRoom(ctx context.Context, j *job) error {
 	write := func() error {
 		err := w.alone(ctx, j)
@@ -175,7 +176,8 @@ func (w *writer) withRoom(ctx context.Context, j *job) error {
 	return err
 }
 
-// isFull reports whether a write has failed for want of room. SQLite says so, or that a file could not be written.
+// isFull reports whether a write failed because the disk is full. SQLite returns either that error or a failed write of
+// a file.
 func (w *writer) isFull(err error) bool {
 	failure, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
@@ -185,7 +187,7 @@ func (w *writer) isFull(err error) bool {
 	return code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && !w.reserve.Room()
 }
 
-// alone runs one job in a transaction of its own.
+// alone runs one job in its own transaction.
 func (w *writer) alone(ctx context.Context, j *job) error {
 	if err := w.tx.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -200,8 +202,8 @@ func (w *writer) alone(ctx context.Context, j *job) error {
 	return err
 }
 
-// together runs the jobs in one transaction and answers them. It returns false, having answered nobody and changed
-// nothing, when the transaction as a whole failed.
+// together runs the jobs in one transaction and answers them. If the transaction as a whole fails, together returns
+// false; it has changed nothing and answered no job.
 func (w *writer) together(ctx context.Context, batch []*job) bool {
 	begun := time.Now()
 	if err := w.tx.control(ctx, "BEGIN IMMEDIATE"); err != nil {
@@ -228,7 +230,7 @@ func (w *writer) together(ctx context.Context, batch []*job) bool {
 	return true
 }
 
-// nested runs one job of a shared transaction; broken says that the transaction did not survive it.
+// nested runs one job of a shared transaction; broken is set if the transaction did not survive the job.
 //
 //nolint:revive,staticcheck // the job's error is the subject, not the call's
 func (w *writer) nested(ctx context.Context, j *job) (err error, broken bool) {
@@ -236,7 +238,7 @@ func (w *writer) nested(ctx context.Context, j *job) (err error, broken bool) {
 		return err, true
 	}
 	err = j.do(ctx, w.tx)
-	if w.isFull(err) { // alone, it may get the room that is kept
+	if w.isFull(err) { // alone, it may use the reserve
 		return err, true
 	}
 	if err != nil {
@@ -248,20 +250,20 @@ func (w *writer) nested(ctx context.Context, j *job) (err error, broken bool) {
 	return err, w.tx.control(ctx, "RELEASE job") != nil
 }
 
-// rollback ends a failed transaction. SQLite may have ended it by itself, which it reports as an error.
+// rollback ends a failed transaction. SQLite may have ended it already, which makes ROLLBACK fail.
 func (w *writer) rollback(ctx context.Context) {
 	if err := w.tx.control(ctx, "ROLLBACK"); err != nil {
 		w.log.DebugContext(ctx, "transaction was already rolled back", "error", err)
 	}
 }
 
-// tx is the writing connection, inside a transaction while a job runs. The context that a job is given never ends: a
-// statement that was interrupted would have to be undone, and none is slow.
+// tx is the writing connection; while a job runs, it is inside a transaction. The context of a job never ends: every
+// statement is short, and an interrupted statement would have to be undone.
 type tx struct {
 	conn     *sql.Conn
 	dialect  *sqldb.Dialect
 	prepared map[string]*sql.Stmt
-	// changed is about how many rows were written since the log was folded in.
+	// changed is about how many rows were written since the last checkpoint.
 	changed int
 }
 
@@ -299,7 +301,7 @@ func (t *tx) Query(ctx context.Context, scan func(*sql.Rows) error, statement st
 		return err
 	}
 	return sqldb.Each(func() (*sql.Rows, error) { return s.QueryContext(ctx, args...) }, func(rows *sql.Rows) error {
-		t.changed++ // as a rule the rows are what a change returns
+		t.changed++ // usually a change returns these rows
 		return scan(rows)
 	})
 }

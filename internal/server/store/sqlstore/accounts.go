@@ -84,7 +84,7 @@ func scanApp(rows *sql.Rows) (store.App, error) {
 		return store.App{}, err
 	}
 	a.Created, a.Changed = moment(created), moment(changed)
-	// Rights that cannot be read must not be taken for none or all of them.
+	// Unreadable rights must not count as no rights or as all rights.
 	if err := errors.Join(json.Unmarshal(secrets, &a.Secrets), json.Unmarshal(grants, &a.Grants),
 		json.Unmarshal(limits, &a.Limits)); err != nil {
 		return store.App{}, fmt.Errorf("cannot decode app %q: %w", a.Code, err)

@@ -22,7 +22,8 @@ func (db *Store) Clock(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// clock reads the clock; that of a database in this process is our own.
+// clock returns the time of the database. If only this process has the database open, it returns the time of this
+// process.
 func (db *Store) clock(ctx context.Context, query queryFunc) (time.Time, error) {
 	if db.dialect.Clock == "" {
 		return time.Now(), nil
@@ -62,7 +63,7 @@ func (db *Store) DropLease(ctx context.Context, name, holder string) error {
 	return nil
 }
 
-// serversKept is how long a server that has said nothing more is remembered.
+// serversKept is how long the store remembers a server that no longer reports that it is online.
 const serversKept = time.Hour
 
 // BeatServer records that a server is online, and returns all servers that are online.
@@ -168,7 +169,7 @@ func readFacts(ctx context.Context, query queryFunc) (map[string]string, error) 
 	return facts, err
 }
 
-// holds reports whether facts are stored, with whatever values.
+// holds reports whether all facts are stored, with any values.
 func holds(stored, facts map[string]string) bool {
 	for key := range facts {
 		if _, ok := stored[key]; !ok {

@@ -25,7 +25,7 @@ const (
 		OR (excluded.revision = confirmed.revision AND confirmed.gone = 0)`
 )
 
-// confirm takes down what a row of observations confirms, given its encoded spec.
+// confirm stores the confirmed record that a row of observations contains. spec is the encoded spec.
 func confirm(ctx context.Context, tx tx, o *store.Observed, spec sql.NullString) error {
 	s := &o.Status
 	if !spec.Valid || s.Revision == 0 {
@@ -35,7 +35,7 @@ func confirm(ctx context.Context, tx tx, o *store.Observed, spec sql.NullString)
 		s.RegisteredAt, spec)
 }
 
-// confirmRemoval takes down that an agent has forgotten a process.
+// confirmRemoval records that an agent has removed a process.
 func confirmRemoval(ctx context.Context, tx tx, r store.Removal) error {
 	if r.Revision == 0 {
 		return nil

@@ -22,7 +22,8 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 		known := map[string]uint64{}
 		var args []any
 		stored = nil
-		// Until this transaction ends nobody else gets a cursor, so that nobody reads a later one before it.
+		// The lock keeps other transactions from taking a cursor until this one ends. So no reader sees a later cursor
+		// before this one.
 		cursor, err := one(ctx, tx.query, column[int64], lastCursor+db.dialect.Locked)
 		if err != nil {
 			return err
@@ -74,7 +75,7 @@ func insertEvents() rowValues {
 	}
 }
 
-// lastOfStream returns the greatest number that is stored of a stream, and remembers it in known.
+// lastOfStream returns the greatest stored number of a stream, and keeps it in known.
 func lastOfStream(ctx context.Context, tx tx, known map[string]uint64, agent, stream string) (uint64, error) {
 	if last, ok := known[stream]; ok {
 		return last, nil
@@ -110,8 +111,8 @@ func (db *Store) PruneEvents(ctx context.Context, before time.Time, limit int) (
 		if err != nil {
 			return err
 		}
-		// What was acknowledged so long ago no agent has any more, so none tells it again. What was told of it is older
-		// than what is kept, and a day is for agents whose clocks were ahead.
+		// An agent no longer has events that the server acknowledged so long ago, so it does not resend them. The extra
+		// day covers agents whose clocks were ahead.
 		return tx.exec(ctx, `DELETE FROM event_streams WHERE (agent, stream) IN (
 				SELECT agent, stream FROM event_streams WHERE heard < ? LIMIT ?)`, nanos(before.Add(-24*time.Hour)), max(limit, 0))
 	})
@@ -137,7 +138,7 @@ func (db *Store) CountEvents(ctx context.Context) (map[string]int, error) {
 	return counts, nil
 }
 
-// maxStreams is how many streams of an agent are remembered.
+// maxStreams is how many streams of an agent the store remembers.
 const maxStreams = 1000
 
 // TrimEvents removes the oldest events of an agent that has too many.
@@ -160,7 +161,7 @@ func (db *Store) TrimEvents(ctx context.Context, agent string, keep, limit int) 
 	return trimmed, nil
 }
 
-// lookAt is how many events a read looks at.
+// lookAt is how many events one read examines.
 const lookAt = 20_000
 
 // EventsAfter returns events in the order of their cursors.
@@ -222,7 +223,7 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 	if !f.From.IsZero() {
 		from = f.From.UnixMilli()
 	}
-	if len(rest.text) > 0 { // many events may have to be looked at for the few that match
+	if len(rest.text) > 0 { // a few matches may take a look at many events
 		err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&bound.At, &bound.Cursor) },
 			`SELECT at, cursor FROM events INDEXED BY `+index+` WHERE `+served.all()+
 				` AND at >= ? ORDER BY at DESC, cursor DESC LIMIT 1 OFFSET ?`,
@@ -245,9 +246,9 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 	return events, bound, err
 }
 
-// eventConditions returns the conditions of a filter but From: those that the best index for it serves, and the rest. A
-// plus keeps SQLite from taking a condition on a mark for the range that it walks, in place of the narrower one beside
-// it.
+// eventConditions returns the conditions of a filter except From: those that the best index serves, and the rest. A
+// unary plus keeps SQLite from using a condition on a mark as the range to walk. SQLite then uses the narrower
+// condition beside it.
 func (db *Store) eventConditions(f store.EventFilter,
 	before store.EventMark,
 ) (served, rest where, index string) {

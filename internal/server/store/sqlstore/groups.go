@@ -96,7 +96,7 @@ func (db *Store) GroupUsage(ctx context.Context, namespace string,
 	return usage, nil
 }
 
-// inheritGroups gives an agent that has no groups those of the latest other one at its address.
+// inheritGroups copies groups to an agent that has none, from the latest other agent at its address.
 func inheritGroups(ctx context.Context, tx tx, a store.Agent) error {
 	from, err := all(ctx, tx.query, column[string],
 		`SELECT a.key FROM agents a WHERE a.cloud = ?1 AND a.ip = ?2 AND a.key <> ?3 AND EXISTS (SELECT 1 FROM groups

@@ -17,12 +17,12 @@ import (
 	"drover/internal/server/task"
 )
 
-// itemID is the row of an item together with a number that its id cannot be guessed without.
+// itemID is the row number of an item and a nonce that makes the id impossible to guess.
 type itemID struct{ num, nonce int64 }
 
 func (id itemID) String() string { return fmt.Sprintf("%016x-%d", uint64(id.nonce), id.num) }
 
-// parseItemID returns false for what is no id of this store.
+// parseItemID returns false for a text that is not an item id of this store.
 func parseItemID(s string) (itemID, bool) {
 	head, tail, _ := strings.Cut(s, "-")
 	nonce, err := strconv.ParseUint(head, 16, 64)
@@ -34,7 +34,7 @@ func parseItemID(s string) (itemID, bool) {
 	return id, err == nil && id.String() == s
 }
 
-// idList is the ids as pairs(?) of num and nonce; ids of no item are left out.
+// idList returns the ids as pairs(?) of num and nonce. It leaves out invalid ids.
 func idList(ids []string) string {
 	list := make([][2]int64, 0, len(ids))
 	for _, s := range ids {
@@ -45,7 +45,7 @@ func idList(ids []string) string {
 	return sqldb.Array(list)
 }
 
-// hash stands for a text in an index. Two texts of one hash wait for each other needlessly, and nothing worse.
+// hash represents a text in an index. Texts with the same hash share a lane or a lock, which only costs needless waits.
 func hash(s string) int64 {
 	sum := sha256.Sum256([]byte(s))
 	return int64(binary.LittleEndian.Uint64(sum[:8]))
@@ -59,7 +59,8 @@ const selectItems = `
 		t.created, i.deadline, t.app, t."user"
 	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
 
-// scanItem reads a row of selectItems. The spec is not in it, as many items share one, but the request that holds it.
+// scanItem reads a row of selectItems, and returns the request that holds the spec. The row has no spec, because many
+// items share one.
 func scanItem(rows *sql.Rows) (it store.Item, request int64, err error) {
 	var id itemID
 	var created, deadline int64
@@ -135,13 +136,13 @@ func decode[T any](text []byte) (*T, error) {
 	return v, nil
 }
 
-// laneLocks is how many locks the hosts share: so many writers can be at work on items side by side, and one that needs
-// all has few to take.
+// laneLocks is the number of locks that all hosts share. It lets many writers change items in parallel, and a writer
+// that needs every lock takes only a few.
 const laneLocks = 64
 
-// lockLanes keeps others, until the transaction ends, from adding or ending items of some agents; an empty agent stands
-// for all. Without that, the one who ends the first item of a lane and the one who adds the next might not see each
-// other, and nobody would wake it.
+// lockLanes keeps other transactions from adding or ending items of the agents until this transaction ends. An empty
+// agent means all agents. Without the locks, one writer could end the first item of a lane while another adds the next
+// item. Neither would see the other, and nothing would make the next item due.
 func (db *Store) lockLanes(ctx context.Context, tx tx, agents iter.Seq[string]) error {
 	if db.dialect.LockLanes == "" {
 		return nil
@@ -156,7 +157,7 @@ func (db *Store) lockLanes(ctx context.Context, tx tx, agents iter.Seq[string]) 
 			break
 		}
 	}
-	var locks []int // in one order for all, so that no two wait for each other
+	var locks []int // in the same order for all writers, against deadlocks
 	for i, w := range wanted {
 		if w {
 			locks = append(locks, i)

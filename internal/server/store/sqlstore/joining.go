@@ -50,7 +50,7 @@ func scanJoinToken(rows *sql.Rows) (store.JoinToken, error) {
 	return t, err
 }
 
-// Labels are stored as an object, of none as {}.
+// encodeLabels returns labels as a JSON object; no labels are {}.
 func encodeLabels(labels map[string]string) (string, error) {
 	if len(labels) == 0 {
 		return "{}", nil
@@ -116,7 +116,7 @@ func (db *Store) UseJoinToken(ctx context.Context, a store.Agent,
 	check func(t store.JoinToken, again bool) error,
 ) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		// Who comes again under another name has not lost its answer, but wants to be another host.
+		// An agent that comes again under another name did not lose an answer: it wants to be another host.
 		err := db.countUse(ctx, tx, a.Token, check,
 			`SELECT EXISTS (SELECT 1 FROM agents WHERE key = ? AND token = ? AND ip = ? AND id = ?)`,
 			a.Key, a.Token, a.IP, a.ID)
@@ -142,8 +142,8 @@ func (db *Store) UseJoinToken(ctx context.Context, a store.Agent,
 	return nil
 }
 
-// replaceAgent has one agent take the place of another: what it had confirmed, its process groups and its events are
-// the new one's, and it is removed. What was observed of it was true of a disk that is gone.
+// replaceAgent gives the confirmed records, process groups and events of the old agent to the new one, and removes the
+// old agent. It drops the observations, because they describe a disk that is gone.
 func replaceAgent(ctx context.Context, tx tx, old, key string, at time.Time) error {
 	for _, statement := range []string{
 		`UPDATE confirmed SET agent = ?1 WHERE agent = ?2 AND NOT EXISTS (SELECT 1 FROM confirmed WHERE agent = ?1)`,
@@ -158,7 +158,7 @@ func replaceAgent(ctx context.Context, tx tx, old, key string, at time.Time) err
 	return forgetAgent(ctx, tx, old, at)
 }
 
-// countUse counts a use of a token, unless whoever has the key has joined with it before, which the query asks for.
+// countUse counts a use of a token, unless the query finds that the key has joined with the token before.
 func (db *Store) countUse(
 	ctx context.Context, tx tx, token string, check func(t store.JoinToken, again bool) error, known string,
 	args ...any,
@@ -177,7 +177,7 @@ func (db *Store) countUse(
 	return tx.exec(ctx, `UPDATE join_tokens SET used = used + 1 WHERE id = ?`, t.ID)
 }
 
-// restore lets a key be there again that was removed, unless the query says that it is or was somebody else's.
+// restore deletes the removal of a key. It fails if the query finds that the key is or was in use for another purpose.
 func restore(ctx context.Context, tx tx, key, others string, args ...any) error {
 	used, err := one(ctx, tx.query, column[bool], others, args...)
 	if err != nil {

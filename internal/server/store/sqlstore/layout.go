@@ -10,45 +10,45 @@ import (
 	"drover/internal/server/task"
 )
 
-// hidden is the rank of an item that a later one of the same key replaces in polls.
+// hidden is the rank of an item that polls do not show, because a later item has the same key.
 const hidden = -1
 
-// single is the twin of an item that has none.
+// single is the twin of an item without a twin.
 const single = -1
 
 // layout is a task as rows.
 type layout struct {
 	specs []specRow // of the requests
 	items []itemRow
-	// shuffled says that the shown items are not in the order of their keys.
+	// shuffled is set if the shown items are not in the order of their keys.
 	shuffled bool
-	// until is when the leases end.
+	// until is the end of the leases.
 	until time.Time
 }
 
-// specRow is the spec of a request, encoded, as null for none. It is the same text as that of the request of the
-// number in of, which is the first one that has it.
+// specRow is the encoded spec of a request; null if the request has none. Equal specs share one text: of is the number
+// of the first request with it.
 type specRow struct {
 	text sql.NullString
 	of   int
 }
 
-// itemRow is one item to be stored.
+// itemRow is one item to store.
 type itemRow struct {
 	request int
 	rank    int
 	target  *store.Target
-	// blocked says that an earlier item of the task has to be done first.
+	// blocked is set if the item must wait for an earlier item of the task.
 	blocked bool
-	// twin is the place of the item that asks for the same in another spelling, whose outcome is this one's too; single
-	// where there is none.
+	// twin is the place of the item that asks for the same operation under another key; this item gets the outcome of
+	// that item. It is single if there is no such item.
 	twin int
-	// leased says that it is leased as it is stored, unless it has to wait for an item of an earlier task.
+	// leased asks to store the item as leased, unless it must wait for an item of an earlier task.
 	leased bool
 }
 
-// layOut places the items of a task: it drops repetitions, finds which item of each key is shown and in which place,
-// which items wait for others of the task, and which are one operation under several keys.
+// layOut places the items of a task and drops repetitions. It decides which item of each key polls show, and in which
+// order. It finds which items wait for others of the task, and which are one operation under several keys.
 func layOut(t *store.Task) (layout, error) {
 	total := 0
 	for i := range t.Requests {
@@ -59,7 +59,7 @@ func layOut(t *store.Task) (layout, error) {
 		return layout{}, err
 	}
 	shown := make(map[string]int, total) // key → its last item
-	lanes := make(map[lane]int, total)   // lane → the last item of it that is carried out
+	lanes := make(map[lane]int, total)   // lane → its last item that an agent executes
 	keys := 0
 	for r := range t.Requests {
 		request := &t.Requests[r]
@@ -97,7 +97,7 @@ func layOut(t *store.Task) (layout, error) {
 	return l, nil
 }
 
-// lease leases the first of the items that nothing of the task blocks.
+// lease leases the first items that no item of the task blocks, up to limit.
 func (l *layout) lease(until time.Time, limit int) {
 	l.until = until
 	for i := range l.items {
@@ -109,7 +109,7 @@ func (l *layout) lease(until time.Time, limit int) {
 	}
 }
 
-// leased returns the items that are leased, but for those that wait.
+// leased returns the leased items except the waiting ones.
 func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []store.Item {
 	var list []store.Item
 	created := moment(nanos(t.Created))
@@ -129,7 +129,7 @@ func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []
 	return list
 }
 
-// encode encodes the specs, each once.
+// encode encodes each distinct spec once.
 func (l *layout) encode(t *store.Task) error {
 	l.specs = make([]specRow, len(t.Requests))
 	seen := make(map[*process.Spec]specRow)
@@ -161,8 +161,8 @@ type lane struct {
 	process process.ID
 }
 
-// repeated reports whether an item is the same as the one of its key that is shown so far: they are both one operation,
-// or both the same outcome. Only neighbours in a lane are one operation: start, stop, start is three.
+// repeated reports whether an item equals the item of its key that polls show so far: both are one operation, or both
+// have the same outcome. Only neighbours in a lane can be one operation: start, stop, start are three.
 func (l *layout) repeated(t *store.Task, it itemRow, shown int) bool {
 	other := &l.items[shown]
 	p, q := it.target.Outcome, other.target.Outcome
@@ -172,7 +172,7 @@ func (l *layout) repeated(t *store.Task, it itemRow, shown int) bool {
 	return p != nil && q != nil && *p == *q && it.target.Agent == other.target.Agent && l.repeats(t, it, *other)
 }
 
-// repeats reports whether two items of a process ask for the same.
+// repeats reports whether two items of a process ask for the same operation with the same spec.
 func (l *layout) repeats(t *store.Task, a, b itemRow) bool {
 	x, y := &t.Requests[a.request], &t.Requests[b.request]
 	return x.Op == y.Op && x.Process == y.Process &&

@@ -27,18 +27,19 @@ func (w *where) add(condition string, args ...any) {
 	w.args = append(w.args, args...)
 }
 
-// when adds a condition that is wanted.
+// when adds a condition if it is wanted.
 func (w *where) when(wanted bool, condition string, args ...any) {
 	if wanted {
 		w.add(condition, args...)
 	}
 }
 
-// all returns the conditions for a WHERE. There are as many texts of a statement as combinations of conditions, so each
-// can be kept prepared.
+// all returns the conditions for a WHERE. The number of distinct texts is the number of combinations of conditions, so
+// each statement can stay prepared.
 func (w *where) all() string { return strings.Join(w.text, " AND ") }
 
-// pattern adds a condition on a column. One without wildcards is compared, so that an index can serve it.
+// pattern adds a condition on a column. It compares a pattern without wildcards for equality, so that an index can
+// serve it.
 func (w *where) pattern(column, pattern string) {
 	switch {
 	case pattern == "":
@@ -49,7 +50,7 @@ func (w *where) pattern(column, pattern string) {
 	}
 }
 
-// within adds that a column is of one of the patterns; nil is all of them.
+// within adds the condition that a column matches one of the patterns; nil matches all.
 func (w *where) within(column string, patterns []string) {
 	if patterns != nil {
 		w.add("EXISTS (SELECT 1 FROM texts(?) p WHERE "+column+" "+w.dialect.Match+" p.value)",
@@ -57,16 +58,16 @@ func (w *where) within(column string, patterns []string) {
 	}
 }
 
-// among adds that a column is one of the values.
+// among adds the condition that a column has one of the values.
 func (w *where) among(column string, values []string) {
 	w.add(column+" IN (SELECT value FROM texts(?) j)", w.dialect.Texts(values))
 }
 
-// mostListed is how much is read of statuses and specs at once, in bytes: who asks holds it in memory, and so does who
-// answers.
+// mostListed is how many bytes of statuses and specs one read returns, because both the server and its caller hold them
+// in memory.
 const mostListed = 8 << 20
 
-// errListed ends a read that has had so much.
+// errListed ends a read that has reached mostListed.
 var errListed = errors.New("enough was read")
 
 // ListObserved returns a page of the observed processes.
@@ -122,13 +123,13 @@ const selectTasks = `
 	LEFT JOIN requests r ON r.num = (SELECT min(num) FROM requests WHERE task = t.num)
 	LEFT JOIN counts c ON c.num = t.num `
 
-// failedUnless is not null unless the item is of one of the operations, which have found the process as it was to be:
-// see process.Already.
+// failedUnless is an SQL expression that is not null, except for items of the given operations that found the process
+// already in the wanted state: see process.Already.
 func failedUnless(ops string) string {
 	return `(SELECT CASE WHEN op NOT IN ` + ops + ` THEN i.fault END FROM requests WHERE num = i.request)`
 }
 
-// counted counts the results of the tasks that a query finds.
+// counted returns a query that counts the results of the tasks that another query finds.
 func counted(tasks string) string {
 	return `WITH found AS (` + tasks + `), counts AS (
 		SELECT f.num, count(i.num) AS keys, count(CASE WHEN i.state < 4 THEN 1 END) AS open,

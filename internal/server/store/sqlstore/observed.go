@@ -13,7 +13,7 @@ import (
 	"drover/internal/server/store/statusjson"
 )
 
-// A row that would not change is not written, so that an agent which only comes back costs no sync to disk.
+// The statement skips a row that would not change, so an agent that only reconnects costs no sync to disk.
 const putObserved = `
 	INSERT INTO observed (agent, namespace, name, status, spec) VALUES (?, ?, ?, ?, ?)
 	ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec,
@@ -108,14 +108,14 @@ func removeObserved(ctx context.Context, tx tx, key store.ObservedKey) error {
 		key.Process.Namespace, key.Agent, key.Process.Name)
 }
 
-// encodedObserved is a row with what is stored as JSON.
+// encodedObserved is a row with its JSON columns.
 type encodedObserved struct {
 	*store.Observed
 	status, spec sql.NullString
 }
 
-// encodeObserved encodes rows anew. The databases look into a status: what an agent has encoded could name a field
-// twice, or be nested more deeply than they read.
+// encodeObserved encodes the rows again. The databases read fields of a status, and JSON of an agent could repeat a
+// field or nest too deeply for them.
 func encodeObserved(rows []store.Observed) ([]encodedObserved, error) {
 	out := make([]encodedObserved, len(rows))
 	for i := range rows {
@@ -133,7 +133,7 @@ func encodeObserved(rows []store.Observed) ([]encodedObserved, error) {
 	return out, nil
 }
 
-// withoutNUL replaces NUL bytes in the texts of a JSON value, since not every database can look into a value that has
+// withoutNUL replaces NUL bytes in the texts of a JSON value, because not every database can read a value that has
 // them.
 func withoutNUL(text string) string {
 	const escaped = `\u0000`
@@ -148,7 +148,7 @@ func withoutNUL(text string) string {
 		case strings.HasPrefix(text[i:], escaped):
 			out.WriteString("\uFFFD")
 			i += len(escaped) - 1
-		default: // whatever is escaped is no backslash that escapes
+		default: // the escaped character is not the start of another escape
 			out.WriteString(text[i : i+2])
 			i++
 		}
@@ -156,7 +156,7 @@ func withoutNUL(text string) string {
 	return out.String()
 }
 
-// put stores rows, and what they confirm.
+// put stores rows and their confirmed records.
 func put(ctx context.Context, tx tx, rows []encodedObserved) error {
 	for _, o := range rows {
 		if err := tx.exec(ctx, putObserved, o.Agent, o.Process.Namespace, o.Process.Name, o.status,
@@ -170,7 +170,7 @@ func put(ctx context.Context, tx tx, rows []encodedObserved) error {
 	return nil
 }
 
-// small is how many bytes an agent may tell without being asked how many it has told before: so many for each process
+// small is the size of a report, in bytes, below which the store skips the sums of bound: so few bytes for each process
 // are not too much.
 const small = 8 << 10
 
@@ -181,8 +181,8 @@ func sizeOf(rows []encodedObserved) (bytes int) {
 	return bytes
 }
 
-// bound fails where an agent has too many processes, or they take too much, and forgets the first of too many that it
-// has had. Told is how many bytes it has told now.
+// bound fails if an agent has too many processes or too many bytes. It deletes the oldest of too many removals. told is
+// the size of the current report in bytes.
 func bound(ctx context.Context, tx tx, agent string, told int) error {
 	n, err := one(ctx, tx.query, column[int], `SELECT count(*) FROM observed WHERE agent = ?`, agent)
 	if err != nil {
@@ -215,7 +215,7 @@ func bound(ctx context.Context, tx tx, agent string, told int) error {
 	if err != nil {
 		return err
 	}
-	// What it has confirmed and not removed it gets back after a loss, and so that is not forgotten.
+	// The agent gets the records of its processes back after a loss of its disk, so bound never deletes them.
 	n, err = one(ctx, tx.query, column[int], `SELECT count(*) FROM confirmed WHERE agent = ? AND gone = 0`, agent)
 	if err != nil {
 		return err
@@ -271,8 +271,8 @@ func (db *Store) PageObserved(ctx context.Context, namespace string, start,
 	return rows, total, nil
 }
 
-// observedScanner reads the rows of one query. Rows whose specs are the same share one, as most of a process or a fleet
-// do.
+// observedScanner reads the rows of one query. Rows with equal specs share one copy, because most hosts of a process
+// have the same spec.
 type observedScanner struct {
 	status, spec sql.RawBytes
 	statuses     statusjson.Reader
@@ -289,7 +289,7 @@ func (s *observedScanner) row(rows *sql.Rows) (store.Observed, error) {
 	return o, s.decode(&o)
 }
 
-// decode fills in what the columns status and spec hold.
+// decode fills in the fields from the columns status and spec.
 func (s *observedScanner) decode(o *store.Observed) (err error) {
 	if o.Status, err = s.statuses.Read(s.status); err != nil || s.spec == nil {
 		return err
@@ -304,9 +304,9 @@ func (s *observedScanner) decode(o *store.Observed) (err error) {
 	return nil
 }
 
-// admit refuses what a report tells that was overtaken by a later one of its agent, in its session or in another, and
-// takes down the place of one that tells something or begins a session. Until the transaction ends, no other report of
-// the agent is looked at.
+// admit rejects a report if the store has accepted a later report of its agent, in the same session or in another. If
+// the report has content or begins a session, admit stores its place. It locks the agent's place until the transaction
+// ends, so other reports of the agent wait.
 func (db *Store) admit(ctx context.Context, tx tx, from store.ReportMark, tells bool) error {
 	if from.Session == "" {
 		return nil
@@ -329,7 +329,7 @@ func (db *Store) admit(ctx context.Context, tx tx, from store.ReportMark, tells 
 		from.Agent, from.Session, from.Number)
 }
 
-// lastReport returns the place of the last report of an agent, with an empty session where there is none, and locks it.
+// lastReport returns and locks the place of the last report of an agent. Without a report, the session is empty.
 func (db *Store) lastReport(ctx context.Context, tx tx, agent string) (session string, number int64, err error) {
 	found := false
 	read := func() error {
@@ -341,8 +341,8 @@ func (db *Store) lastReport(ctx context.Context, tx tx, agent string) (session s
 	if err = read(); err != nil || found {
 		return session, number, err
 	}
-	// A row that is not there cannot be locked. Where another first report has just made it, this waits for that one's
-	// end.
+	// A missing row cannot be locked. If another transaction has just inserted the row, this insert waits for the end
+	// of that transaction.
 	if err = tx.exec(ctx, `INSERT INTO agent_reports (agent, session, number) VALUES (?, '', 0) ON CONFLICT DO NOTHING`,
 		agent); err != nil {
 		return "", 0, err

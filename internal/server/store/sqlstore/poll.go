@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// pollRows and pollBytes are how much of a task is read at once, before it is handed on: whoever takes it may be a
-	// caller who does not read, and must not hold a connection of the database meanwhile, nor much memory.
+	// pollRows and pollBytes bound how much of a task one read returns. Its receiver may be a slow caller, which must
+	// not hold a database connection, nor much memory.
 	pollRows  = 2000
 	pollBytes = 1 << 20
 )
 
-// errPolled ends a read that has had so much.
+// errPolled ends a read that has reached pollBytes.
 var errPolled = errors.New("enough was read")
 
 // TaskItems calls fn for the last item of every key, in the order in which the keys first appeared.
@@ -34,7 +34,7 @@ func (db *Store) TaskItems(ctx context.Context, id, app string, fn func(store.It
 			return fmt.Errorf("cannot read task %s: %w", id, err)
 		}
 		for _, v := range views {
-			if err := fn(v); err != nil { // it is its caller's, and stays as it is
+			if err := fn(v); err != nil { // the caller's error, unchanged
 				return err
 			}
 		}
@@ -42,13 +42,13 @@ func (db *Store) TaskItems(ctx context.Context, id, app string, fn func(store.It
 	return nil
 }
 
-// taskWalk is a task that is read page by page.
+// taskWalk reads a task page by page.
 type taskWalk struct {
 	id, app string
 	num     int64
-	// from and end are what is left of the numbers of its items.
+	// from and end bound the item numbers that are left to read.
 	from, end int64
-	// ranked are the numbers of what is left, in their order, where that is not that of the numbers; nil where it is.
+	// ranked has the remaining item numbers in display order; nil if that is the order of the numbers.
 	ranked   []int64
 	requests requestViews
 	over     bool
@@ -57,10 +57,10 @@ type taskWalk struct {
 	read     int
 }
 
-// page reads the next page. It fails with ErrNotFound where the task has been pruned since the page before.
+// page reads the next page. It fails with ErrNotFound if the task was pruned after the previous page.
 func (w *taskWalk) page(ctx context.Context, db *Store) ([]store.ItemView, error) {
 	w.views, w.read = w.views[:0], 0
-	// so that the task is there for all statements
+	// all statements must see the same task
 	err := db.backend.Snapshot(ctx, func(ctx context.Context, s sqldb.Session) error {
 		if err := w.find(ctx, db, s); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (w *taskWalk) page(ctx context.Context, db *Store) ([]store.ItemView, error
 	return w.views, nil
 }
 
-// find looks the task up, and makes out once how it is to be read.
+// find looks the task up. On the first page it also decides how to read the task.
 func (w *taskWalk) find(ctx context.Context, db *Store, s sqldb.Session) error {
 	var num, first, end int64
 	var inOrder bool
@@ -117,7 +117,7 @@ func (w *taskWalk) find(ctx context.Context, db *Store, s sqldb.Session) error {
 	}, `SELECT num FROM items WHERE num >= ? AND num < ? AND rank IS NOT NULL ORDER BY rank`, first, end)
 }
 
-// take takes in a row.
+// take adds a row to the page.
 func (w *taskWalk) take(rows *sql.Rows) error {
 	v, err := w.scanner.scan(rows, w.requests)
 	if err != nil {
@@ -130,7 +130,7 @@ func (w *taskWalk) take(rows *sql.Rows) error {
 	return nil
 }
 
-// numbered returns numbers with their places, as pairs takes them.
+// numbered returns the numbers and their places as the parameter of pairs(?).
 func numbered(list []int64) string {
 	pairs := make([][2]int64, len(list))
 	for i, n := range list {
@@ -139,23 +139,22 @@ func numbered(list []int64) string {
 	return sqldb.Array(pairs)
 }
 
-// What a poll costs is mostly the number of columns that are not null: none is read that can be done without.
+// The cost of a poll is mostly the number of columns that are not null, so this query reads only necessary columns.
 const selectViews = `
 	SELECT i.num, i.request, i.key, i.asked, a.cloud, a.ip,
 		CASE a.assigned WHEN '' THEN a.id ELSE a.assigned END, i.state, i.fault, i.text, i.hosted, i.status `
 
-// viewScanner holds the variables that a row of selectViews is scanned into, so that they are made once.
+// viewScanner holds the variables that receive a row of selectViews, to allocate them once.
 type viewScanner struct {
-	num     int64
-	request int64
-	cloud   sql.NullInt64
-	ip, id  sql.NullString
-	state   int
-	fault   sql.NullString
-	text    sql.NullString
-	hosted  sql.NullBool
-	status  sql.RawBytes
-	// statuses reads the statuses.
+	num      int64
+	request  int64
+	cloud    sql.NullInt64
+	ip, id   sql.NullString
+	state    int
+	fault    sql.NullString
+	text     sql.NullString
+	hosted   sql.NullBool
+	status   sql.RawBytes
 	statuses statusjson.Reader
 }
 
@@ -190,24 +189,26 @@ func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemVie
 	return v, err
 }
 
-// requestViews is what the requests of a task, which are numbered without a gap, add to the views of their items.
+// requestViews holds the parts of item views that come from the requests of a task. The requests have consecutive
+// numbers.
 type requestViews struct {
 	first int64
 	views []store.ItemView
 }
 
-// mostViews bounds how many views are remembered; one takes some hundred bytes.
+// mostViews bounds how many request views the cache holds. A view takes some hundred bytes.
 const mostViews = 20_000
 
-// viewCache remembers the requests of the tasks that are polled: a task is polled again and again, and its requests
-// never change.
+// viewCache holds the requests of polled tasks, because callers poll a task again and again and its requests never
+// change.
 type viewCache struct {
 	mu    sync.Mutex
 	tasks map[viewKey]requestViews
 	count int
 }
 
-// viewKey names a task for good: its number alone may be given out again once it is removed.
+// viewKey identifies a task forever. The number alone does not, because the store may reuse the number of a removed
+// task.
 type viewKey struct {
 	num int64
 	id  string
@@ -220,8 +221,7 @@ func (c *viewCache) get(key viewKey) (requestViews, bool) {
 	return r, ok
 }
 
-// put remembers the requests of a task. When there is no room for them, all others are forgotten: those that are still
-// polled come back.
+// put adds the requests of a task. If the cache is full, put drops all other tasks; the next polls load them again.
 func (c *viewCache) put(key viewKey, r requestViews) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // LeaseItems leases due items: it moves their due time to the end of the lease. An item whose lane is busy has no due
-// time, so no look at it is wasted.
+// time, so the query does not read it.
 func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
 	var leased []store.Item
 	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
@@ -37,13 +37,13 @@ func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int
 	return leased, nil
 }
 
-// number is the place of an item in the order of arrival.
+// number returns the place of an item in the order of arrival.
 func number(it store.Item) int64 {
-	id, _ := parseItemID(it.ID) // the id was made by this store
+	id, _ := parseItemID(it.ID) // this store made the id
 	return id.num
 }
 
-// updateListed is an update of the items that idList gave as the first parameter, as far as they meet the condition.
+// updateListed updates the items of the first parameter, an idList, if they meet the condition.
 func updateListed(set, condition string) string {
 	return `UPDATE items SET ` + set + ` WHERE num IN (
 		SELECT i.num FROM pairs(?1) j CROSS JOIN items i ON i.num = j.a AND i.nonce = j.b) ` + condition
@@ -87,7 +87,7 @@ func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) erro
 // MarkAccepted records a receipt.
 func (db *Store) MarkAccepted(ctx context.Context, ids []string, until time.Time) error {
 	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		if until.IsZero() { // as a rule; what is not set costs no index
+		if until.IsZero() { // the usual case: an unchanged column costs no index update
 			return tx.exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
 		}
 		return tx.exec(ctx, updateListed(acceptUntil, `AND state < 2`), idList(ids), nanos(until))
@@ -98,7 +98,7 @@ func (db *Store) MarkAccepted(ctx context.Context, ids []string, until time.Time
 	return nil
 }
 
-// acceptUntil is what a receipt sets; the second parameter is the time to which a deadline moves at least.
+// acceptUntil sets the columns of an accepted item. The second parameter is the earliest deadline.
 const acceptUntil = `state = 2, due = NULL, deadline = CASE WHEN deadline < ?2 THEN ?2 ELSE deadline END`
 
 // Wanted records which items an agent has, and returns the items that have ended.
@@ -138,11 +138,11 @@ func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 	if waits, err = one(ctx, db.query, column[bool], waiting); err != nil {
 		return false, fmt.Errorf("cannot find out whether an item may pass others: %w", err)
 	}
-	if !waits { // as a rule
+	if !waits { // the usual case
 		return false, nil
 	}
 	err = db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		// SQLite takes the index of the lanes only if its condition, state < 4, is there in these words.
+		// SQLite uses the index of the lanes only if its condition, state < 4, appears in exactly these words.
 		err := tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND NOT EXISTS (
 			SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.num < items.num
 				AND o.state < 4 AND o.state < 2 AND o.twin IS NULL
@@ -168,7 +168,7 @@ func (db *Store) NextDue(ctx context.Context) (at time.Time, ok bool, err error)
 	return at, ok, nil
 }
 
-// earliest reads a time that may not be there.
+// earliest reads a time that may be null.
 func (db *Store) earliest(ctx context.Context, query string) (time.Time, bool, error) {
 	times, err := all(ctx, db.query, column[int64], query)
 	if err != nil || len(times) == 0 {

@@ -81,10 +81,10 @@ func (db *Store) Conclude(ctx context.Context, ended []store.DecidedOutcome) ([]
 	})
 }
 
-// endWidth is how many parameters appendEnd adds with one other.
+// endWidth is the number of parameters of appendEnd with one other.
 const endWidth = 7
 
-// appendEnd adds the parameters of the end of an item, behind others, unless its id is that of no item.
+// appendEnd appends others and the parameters for the end of an item. It appends nothing if the id is invalid.
 func appendEnd(args []any, item string, o *process.Outcome, others ...any) ([]any, error) {
 	id, ok := parseItemID(item)
 	if !ok {
@@ -99,8 +99,8 @@ func appendEnd(args []any, item string, o *process.Outcome, others ...any) ([]an
 		optional(status.String, status.Valid)), nil
 }
 
-// endOf ends items that are not done and meet the condition, for which the columns and parameters before those of
-// appendEnd are.
+// endOf ends items that are not done and meet the condition. columns and parameters name the values that precede the
+// values of appendEnd.
 func endOf(columns, parameters, condition string) rowValues {
 	return rowValues{
 		head: `WITH v (` + columns + `num, nonce, fault, text, hosted, status) AS (VALUES `,
@@ -115,7 +115,7 @@ func endOf(columns, parameters, condition string) rowValues {
 	}
 }
 
-// finish ends items of some agents, makes the next one of each lane due, and returns the tasks.
+// finish ends items of the given agents, makes the next item of each lane due, and returns the tasks.
 func (db *Store) finish(ctx context.Context, ends rowValues, args []any, agents iter.Seq[string]) ([]string, error) {
 	var names []string
 	var done []finishedItem
@@ -124,7 +124,7 @@ func (db *Store) finish(ctx context.Context, ends rowValues, args []any, agents 
 		if err := db.lockLanes(ctx, tx, agents); err != nil {
 			return err
 		}
-		var of []int64 // the tasks of those that are done
+		var of []int64 // the tasks of the ended items
 		var lanes [][2]int64
 		ends.scan = func(rows *sql.Rows) error {
 			var task, host, lane int64
@@ -160,12 +160,12 @@ func (db *Store) finish(ctx context.Context, ends rowValues, args []any, agents 
 	return names, nil
 }
 
-// wakeLanes ends the twins of items that are done, and makes the first item that is not done of each lane due, if it
-// has waited for that; lanes are pairs(?) of host and lane.
+// wakeLanes ends the twins of done items. In each lane it makes the first unfinished item due, if that item waited.
+// lanes are pairs(?) of host and lane.
 func wakeLanes(ctx context.Context, tx tx, lanes string) error {
 	waiting, err := one(ctx, tx.query, column[bool],
 		`SELECT EXISTS (SELECT 1 FROM items INDEXED BY items_waiting WHERE state < 2 AND due IS NULL)`)
-	if err != nil || !waiting { // as a rule nothing does
+	if err != nil || !waiting { // usually no item waits
 		return err
 	}
 	err = tx.exec(ctx,
@@ -200,14 +200,14 @@ func (db *Store) NextDeadline(ctx context.Context) (at time.Time, ok bool, err e
 	return at, ok, nil
 }
 
-// finishedItem is an item that has got its outcome.
+// finishedItem is an item that has just got its outcome.
 type finishedItem struct {
 	op      process.Op
 	fault   process.Fault
-	created int64 // of its task, in Unix nanoseconds
+	created int64 // creation of the task, in Unix nanoseconds
 }
 
-// tell tells of items that have got their outcomes.
+// tell reports finished items to the Watch.
 func (db *Store) tell(items []finishedItem) {
 	now := time.Now()
 	for _, it := range items {
@@ -215,7 +215,7 @@ func (db *Store) tell(items []finishedItem) {
 	}
 }
 
-// knownFrom returns the items of a task whose outcomes were known when it was stored.
+// knownFrom returns the items of a task whose outcomes were known at its creation.
 func knownFrom(t *store.Task, l layout) []finishedItem {
 	var list []finishedItem
 	for _, it := range l.items {

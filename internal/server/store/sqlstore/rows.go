@@ -20,7 +20,7 @@ func column[T any](rows *sql.Rows) (v T, err error) {
 	return v, err
 }
 
-// all returns what the rows of a query hold, in their order; nil where there is none.
+// all returns the rows of a query in their order; nil if there are no rows.
 func all[T any](ctx context.Context, query queryFunc, scan scanFunc[T], text string, args ...any) ([]T, error) {
 	var list []T
 	err := query(ctx, func(rows *sql.Rows) error {
@@ -31,7 +31,7 @@ func all[T any](ctx context.Context, query queryFunc, scan scanFunc[T], text str
 	return list, err
 }
 
-// one returns what the only row of a query holds, or store.ErrNotFound where there is none.
+// one returns the only row of a query, or store.ErrNotFound if there is no row.
 func one[T any](ctx context.Context, query queryFunc, scan scanFunc[T], text string, args ...any) (T, error) {
 	list, err := all(ctx, query, scan, text, args...)
 	if err == nil && len(list) == 0 {
@@ -44,7 +44,8 @@ func one[T any](ctx context.Context, query queryFunc, scan scanFunc[T], text str
 	return list[0], nil
 }
 
-// altered reads the only row of a query, locked, has alter change and store it, and returns it, all in one transaction.
+// altered reads and locks the only row of a query, calls change on it, and stores and returns the result, all in one
+// transaction.
 func altered[T any](ctx context.Context, db *Store, scan scanFunc[T], text string, key string,
 	alter func(context.Context, tx, *T) error,
 ) (T, error) {
@@ -66,7 +67,7 @@ func inserted(n int, err error) error {
 	return err
 }
 
-// affected turns a change of a row that is not there into ErrNotFound.
+// affected turns a change of a missing row into ErrNotFound.
 func affected(n int, err error) error {
 	if err == nil && n == 0 {
 		return store.ErrNotFound
@@ -76,19 +77,19 @@ func affected(n int, err error) error {
 
 // rowValues is a statement with the values of many rows.
 type rowValues struct {
-	// head is the text up to "VALUES", tail what follows the rows.
+	// head is the text up to "VALUES"; tail is the text after the rows.
 	head, tail string
-	// row is the text of one row. It has its own parameters as "?", and those that all rows share, once each, as "?1",
-	// "?2" and so on.
+	// row is the text of one row. It writes its own parameters as "?", and the parameters that all rows share as "?1",
+	// "?2" and so on, once each.
 	row string
-	// shared are the values of the parameters that all rows share.
+	// shared are the values of the shared parameters.
 	shared []any
-	// scan, unless it is nil, reads each row that the statement returns.
+	// scan reads each row that the statement returns; it may be nil.
 	scan func(*sql.Rows) error
 }
 
-// run runs the statement for rows whose own parameters lie one after another in args. The sizes of the statements are
-// powers of four, so that any number of rows needs only a handful of prepared texts.
+// run runs the statement for rows whose own parameters follow one another in args. It uses statement sizes that are
+// powers of four, so any number of rows needs only a few prepared texts.
 func (v rowValues) run(ctx context.Context, tx tx, args []any) error {
 	width := strings.Count(v.row, "?") - len(v.shared)
 	for size := 256; size > 0; size /= 4 {

@@ -24,8 +24,8 @@ var _ store.Store = (*Store)(nil)
 // Store is the state in a database. Any goroutine may call its methods.
 //
 // The context does not interrupt a write that has begun: the method returns when the database has stored or rejected
-// it. The functions that TaskItems and GetObserved call while they read must not call the Store and must not wait for a
-// slow peer, because they hold a connection and a snapshot of the database.
+// it. The functions that TaskItems and GetObserved call hold a connection and a snapshot of the database. They must not
+// call the Store, and must not wait for a slow peer.
 type Store struct {
 	backend sqldb.Backend
 	dialect *sqldb.Dialect
@@ -62,7 +62,7 @@ func (db *Store) query(ctx context.Context, scan func(*sql.Rows) error, statemen
 	return failed(db.backend.Query(ctx, scan, statement, args...))
 }
 
-// failed makes an error of the database known as such.
+// failed marks an error of the database as a store.Failure.
 func failed(err error) error {
 	if _, known := errors.AsType[*store.Failure](err); err == nil || known {
 		return err
@@ -70,9 +70,9 @@ func failed(err error) error {
 	return &store.Failure{Err: err}
 }
 
-// write has do run in a transaction.
+// write runs do in a transaction.
 func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) error {
-	var own error // of what is done, which need not be the database's
+	var own error // the error of do, which may not come from the database
 	err := db.backend.Write(ctx, func(ctx context.Context, s sqldb.Session) error {
 		own = do(ctx, tx{s})
 		return own
@@ -83,14 +83,14 @@ func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) 
 	return db.full.judge(ctx, failed(err))
 }
 
-// writeSerially is write for transactions of which each has to wait for the one before it.
+// writeSerially is write for transactions that must run one after another.
 func (db *Store) writeSerially(ctx context.Context, do func(context.Context, tx) error) error {
 	return db.full.judge(ctx, db.backend.WriteSerially(ctx, func(ctx context.Context, s sqldb.Session) error {
 		return do(ctx, tx{s})
 	}))
 }
 
-// tx is a transaction that a write runs in.
+// tx is the transaction of a write.
 type tx struct{ session sqldb.Session }
 
 // exec runs a statement that returns no rows.
@@ -99,7 +99,7 @@ func (t tx) exec(ctx context.Context, statement string, args ...any) error {
 	return failed(err)
 }
 
-// affect runs a statement that returns no rows and says how many it changed.
+// affect runs a statement that returns no rows, and returns the number of changed rows.
 func (t tx) affect(ctx context.Context, statement string, args ...any) (int, error) {
 	n, err := t.session.Exec(ctx, statement, args...)
 	return n, failed(err)
@@ -110,7 +110,7 @@ func (t tx) query(ctx context.Context, scan func(*sql.Rows) error, statement str
 	return failed(t.session.Query(ctx, scan, statement, args...))
 }
 
-// nanos and moment turn times into columns and back.
+// nanos and moment convert times to columns and back.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -125,13 +125,14 @@ func moment(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// fullness remembers since when writes find no room.
+// fullness holds the time since which writes find no room.
 type fullness struct {
 	mu    sync.Mutex
 	since time.Time
 }
 
-// judge looks at what came of a write. One that is urgent and succeeds proves no room for others.
+// judge updates the time from the result of a write. The success of an urgent write does not prove that other writes
+// have room.
 func (f *fullness) judge(ctx context.Context, err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +167,7 @@ type Watch interface {
 	Audited(rows int)
 }
 
-// noWatch is a Watch that nobody looks at.
+// noWatch ignores all notices.
 type noWatch struct{}
 
 func (noWatch) Wrote(int, time.Duration, error)                {}

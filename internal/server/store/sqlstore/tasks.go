@@ -55,8 +55,7 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 	return l.leased(t, base, waiting), nil
 }
 
-// insertTask inserts a task with all that belongs to it, and returns the numbers of the items that wait for those of
-// other tasks.
+// insertTask inserts a task with all its rows. It returns the numbers of the items that wait for items of other tasks.
 func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 	base itemBase,
 ) (waiting map[int64]bool, err error) {
@@ -78,7 +77,8 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 	if err := insertItems(ctx, tx, t, l, base); err != nil || !busy {
 		return nil, err
 	}
-	// Items wait for the unfinished ones of earlier tasks; those that wait for each other were placed so.
+	// This finds the items that wait for unfinished items of earlier tasks. layOut has placed the items that wait
+	// within the task.
 	waiting = map[int64]bool{}
 	err = tx.query(ctx, func(rows *sql.Rows) error {
 		var num int64
@@ -112,7 +112,7 @@ func insertRequests(ctx context.Context, tx tx, t *store.Task, l layout, base it
 	}.run(ctx, tx, args)
 }
 
-// itemBase is what the rows of a task's items count from.
+// itemBase holds the first numbers of a task's rows, and the nonce of its items.
 type itemBase struct{ task, request, item, nonce int64 }
 
 // read finds the next numbers.
@@ -140,9 +140,9 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 			}
 			deadline := nanos(fresh.Deadline)
 			if it.twin != single {
-				deadline = math.MaxInt64 // it ends with the other one
+				deadline = math.MaxInt64 // it ends with its twin
 			}
-			// The agent lets the operation pass older ones, so the agent must hear of it.
+			// The agent lets the operation pass older operations, so the server must send it early.
 			passes := t.Requests[it.request].Op.Info().Passes
 			if it.twin != single {
 				passes = process.PassesNothing
@@ -177,7 +177,7 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	}.run(ctx, tx, done)
 }
 
-// optional is a value, or null. A driver takes it as it is, where a sql.Null has to be asked.
+// optional returns a value or null. A driver accepts the result directly, but must call a sql.Null.
 func optional[T int64 | string](v T, valid bool) any {
 	if !valid {
 		return nil
@@ -270,7 +270,7 @@ func (db *Store) DropRepeat(ctx context.Context, of string) error {
 	return nil
 }
 
-// hurried marks the writes about a task, if it only ends processes or leaves them to themselves.
+// hurried marks the writes for a task as urgent if the task only stops, kills or unhosts.
 func hurried(ctx context.Context, t *store.Task) context.Context {
 	for _, r := range t.Requests {
 		if !r.Op.Info().Ends {

@@ -1,6 +1,6 @@
-// Package statusjson reads the statuses of many rows. The store wrote their JSON with encoding/json, so the fields that
-// most rows have are read by a shorter way, which takes a quarter of the time. A text with another field goes to
-// encoding/json.
+// Package statusjson reads the statuses of many rows. The store wrote their JSON with encoding/json. So a faster
+// parser, which takes a quarter of the time, can read the fields that most rows have. encoding/json reads a text with
+// another field.
 package statusjson
 
 import (
@@ -119,8 +119,8 @@ func (r *Reader) instance(i *process.Instance, key, value []byte) bool {
 	}
 }
 
-// eachMember calls field with each member of a JSON object without spaces, and returns false for what is not such an
-// object and as soon as field does.
+// eachMember calls field with each member of a JSON object without spaces. It returns false if the text is not such an
+// object, and as soon as field returns false.
 func eachMember(text []byte, field func(key, value []byte) bool) bool {
 	if len(text) < 2 || text[0] != '{' || text[len(text)-1] != '}' {
 		return false
@@ -148,7 +148,7 @@ func eachMember(text []byte, field func(key, value []byte) bool) bool {
 	}
 }
 
-// valueEnd returns the length of the JSON value that the text begins with; 0 if it has no end.
+// valueEnd returns the length of the JSON value at the start of the text; 0 if the value has no end.
 func valueEnd(text []byte) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -183,7 +183,7 @@ func valueEnd(text []byte) int {
 	return 0
 }
 
-// readAny takes what is seldom there.
+// readAny reads a rare value.
 func readAny(v any, text []byte) bool { return json.Unmarshal(text, v) == nil }
 
 func readText[T ~string](v *T, last T, text []byte) bool {

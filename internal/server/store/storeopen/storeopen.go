@@ -31,7 +31,7 @@ func Open(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logg
 	if postgres.Is(name) {
 		db, err := postgres.Open(ctx, name, log, postgres.WatchedBy(watch))
 		if err != nil {
-			return nil, err // a nil *postgres.DB would be a store
+			return nil, err // a nil *postgres.DB would be a non-nil store.Store
 		}
 		return db, nil
 	}
@@ -42,7 +42,7 @@ func Open(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logg
 	return db, nil
 }
 
-// Attempts are made after firstWait, and then after twice as long each, up to longestWait.
+// Wait retries after firstWait, and then after twice as long each time, up to longestWait.
 const (
 	firstWait   = 250 * time.Millisecond
 	longestWait = 5 * time.Second
@@ -67,7 +67,7 @@ func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logg
 			log.WarnContext(ctx, "cannot open database, retrying", "database", Shown(name), "error", err)
 		}
 		unavailable(err)
-		// Servers that wait for the same database do not all come at once.
+		// Jitter: servers that wait for the same database must not retry at the same moment.
 		again := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // no secret
 		select {
 		case <-again.C:

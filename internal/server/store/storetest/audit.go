@@ -10,7 +10,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// auditRows returns the rows that a filter lets pass, without their numbers.
+// auditRows returns the rows that match a filter, without their numbers.
 func auditRows(t *testing.T, s store.Store, f store.AuditFilter) []store.AuditRow {
 	t.Helper()
 	rows, err := s.ListAudit(t.Context(), f)
@@ -89,7 +89,7 @@ func auditFiltered(t *testing.T, s store.Store) {
 }
 
 func auditPaged(t *testing.T, s store.Store) {
-	// Rows are not stored in the order of their times, and several have the same.
+	// The rows are not stored in the order of their times, and several have the same time.
 	for i, second := range []int{3, 1, 1, 1, 2, 0} {
 		must(t,
 			s.PutAudit(t.Context(), store.AuditRow{

@@ -10,8 +10,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// ItemLife takes single items from the lease to the outcome, many at a time as agents would: what one costs when
-// commits are shared. together is how many there are at a time for each processor.
+// ItemLife takes single items from the lease to the outcome, many at the same time as agents would. It measures the
+// cost of an item when commits are shared. together is the number of concurrent items for each processor.
 func ItemLife(b *testing.B, s store.Store, together int) {
 	b.Helper()
 	const n = 10_000 // in a task

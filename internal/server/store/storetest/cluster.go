@@ -20,17 +20,17 @@ func leases(t *testing.T, s store.Store) {
 	}
 	take("alarms", "a", time.Hour, true)
 	take("alarms", "b", time.Hour, false)
-	take("alarms", "a", time.Hour, true) // it is kept
+	take("alarms", "a", time.Hour, true) // a renewal
 	take("other", "b", time.Hour, true)
-	must(t, s.DropLease(t.Context(), "alarms", "b")) // not its own
+	must(t, s.DropLease(t.Context(), "alarms", "b")) // another holder's lease
 	take("alarms", "b", time.Hour, false)
 	must(t, s.DropLease(t.Context(), "alarms", "a"))
 	take("alarms", "b", -time.Second, true)
-	take("alarms", "a", time.Hour, true) // it had ended
+	take("alarms", "a", time.Hour, true) // the lease had ended
 	take("alarms", "b", time.Hour, false)
 }
 
-// servers are there while they say so.
+// servers are online while they report it.
 func servers(t *testing.T, s store.Store) {
 	beat := func(within time.Duration, one store.Server, want ...store.Server) {
 		t.Helper()
@@ -42,7 +42,7 @@ func servers(t *testing.T, s store.Store) {
 	b := store.Server{ID: "b", Name: "two", Started: epoch, Agents: []string{}}
 	beat(time.Minute, a, a)
 	beat(time.Minute, b, b, a)
-	beat(0, a) // whoever is there has said so before
+	beat(0, a) // both have reported before
 	a.Keys, a.Agents, b.Agents = nil, []string{"x", "y"}, nil
 	beat(time.Minute, b, b, store.Server{ID: "a", Name: "one", Started: a.Started, Keys: []string{"k"}})
 	beat(time.Minute, a, b, a)
@@ -72,7 +72,7 @@ func identity(t *testing.T, s store.Store) {
 	same(t, "third", map[string]string{"id": "1", "account": "B", "authority": "C", "new": "N"}, third)
 }
 
-// clock only has to go on: which clock it is, is the database's affair.
+// clock must only advance: the database decides which clock it is.
 func clock(t *testing.T, s store.Store) {
 	first, err := s.Clock(t.Context())
 	must(t, err)
@@ -109,7 +109,7 @@ func agentsChanged(t *testing.T, s store.Store) {
 	}
 }
 
-// reportsInTurn: what a report tells is not taken once a later one has been.
+// reportsInTurn: the store rejects a report once it has a later one.
 func reportsInTurn(t *testing.T, s store.Store) {
 	row := func(revision uint64) []store.Observed {
 		return []store.Observed{{
@@ -138,7 +138,7 @@ func reportsInTurn(t *testing.T, s store.Store) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}
-	must(t, s.PutObserved(t.Context(), of("one", 5, false), row(5), nil)) // the first that is heard
+	must(t, s.PutObserved(t.Context(), of("one", 5, false), row(5), nil)) // the first report
 	refused("an older report", store.ErrOvertaken, s.PutObserved(t.Context(), of("one", 4, false), row(4), nil))
 	shows("after an older report", 5)
 	must(t, s.PutObserved(t.Context(), of("one", 5, false), row(6), nil)) // more of the same report
@@ -164,11 +164,11 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	shows("at the end", 10)
 	other := of("one", 1, false)
 	other.Agent = "y"
-	// each agent counts by itself
+	// the numbers of each agent are independent
 	must(t,
 		s.PutObserved(t.Context(), other, nil,
 			[]store.Removal{{Agent: "y", Process: process.ID{Namespace: "n", Name: "p"}}}))
-	// one that does not count
+	// an agent without numbers
 	must(t, s.PutObserved(t.Context(), store.ReportMark{Agent: "x"}, row(11), nil))
 	shows("without a number", 11)
 }

@@ -11,7 +11,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// told is what an agent says of a process with a revision.
+// told returns an agent's report about a process with a revision.
 func told(agent, name string, revision uint64, hosted bool) store.Observed {
 	o := observed(agent, "ns", name, 1)
 	o.Status.Revision, o.Status.Hosted, o.Status.RegisteredAt = revision, hosted, 1234
@@ -22,7 +22,7 @@ func told(agent, name string, revision uint64, hosted bool) store.Observed {
 	return o
 }
 
-// confirmedBy is what the store is to make of it.
+// confirmedBy returns the record that the store should derive.
 func confirmedBy(o store.Observed) store.Confirmed {
 	return store.Confirmed{
 		Process: o.Process, Revision: o.Status.Revision, Hosted: o.Status.Hosted, Want: o.Status.Want,
@@ -30,7 +30,7 @@ func confirmedBy(o store.Observed) store.Confirmed {
 	}
 }
 
-// allConfirmed reads what an agent has confirmed in both ways, which must agree, and sorts it by name.
+// allConfirmed reads the confirmed records of an agent in both ways, which must agree, and sorts them by name.
 func allConfirmed(t *testing.T, s store.Store, agent string) []store.Confirmed {
 	t.Helper()
 	brief, err := s.AgentConfirmed(t.Context(), agent)
@@ -67,7 +67,7 @@ func confirmed(t *testing.T, s store.Store) {
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{unchanged}, nil))
 	same(t, "one without a spec", []store.Confirmed{confirmedBy(newer), confirmedBy(b)}, allConfirmed(t, s, "x"))
 
-	// An agent that introduces itself with an old disk takes nothing away.
+	// An introduction with an old disk removes no record.
 	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, nil, nil))
 	same(t, "after an empty introduction", []store.Confirmed{confirmedBy(newer), confirmedBy(b)},
 		allConfirmed(t, s, "x"))

@@ -13,7 +13,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// event is number seq of a stream, and happened so many seconds after epoch.
+// event returns the event number seq of a stream, which happened second seconds after epoch.
 func event(stream string, seq uint64, second int, kind process.EventKind, id string) process.Event {
 	namespace, name, _ := strings.Cut(id, "/")
 	return process.Event{
@@ -22,7 +22,7 @@ func event(stream string, seq uint64, second int, kind process.EventKind, id str
 	}
 }
 
-// exits are the events from one number of a stream to another, a second each.
+// exits returns the events from one number of a stream to another, one second apart.
 func exits(stream string, from, to uint64) (all []process.Event) {
 	for seq := from; seq <= to; seq++ {
 		all = append(all, event(stream, seq, int(seq), process.EventExited, "ns/web"))
@@ -34,7 +34,7 @@ func exits(stream string, from, to uint64) (all []process.Event) {
 func NewEvents(events ...process.Event) []store.NewEvent {
 	all := make([]store.NewEvent, len(events))
 	for i, e := range events {
-		body, _ := json.Marshal(e) // a number that has no JSON would be missed
+		body, _ := json.Marshal(e) // a value without JSON would be missing in the result
 		all[i] = store.NewEvent{Event: e, Body: string(body)}
 	}
 	return all
@@ -49,7 +49,7 @@ func putEvents(t *testing.T, s store.Store, agent string, want int, events ...pr
 	}
 }
 
-// named shows events as "agent/stream/seq".
+// named formats events as "agent/stream/seq".
 func named(events []store.StoredEvent) []string {
 	all := []string{}
 	for _, e := range events {
@@ -58,7 +58,7 @@ func named(events []store.StoredEvent) []string {
 	return all
 }
 
-// upwards reads what matches in the order of the cursors, a few at a time.
+// upwards reads the matching events in the order of the cursors, a few at a time.
 func upwards(t *testing.T, s store.Store, f store.EventFilter, limit int) (all []store.StoredEvent) {
 	t.Helper()
 	end, err := s.LastCursor(t.Context())
@@ -77,7 +77,7 @@ func upwards(t *testing.T, s store.Store, f store.EventFilter, limit int) (all [
 	}
 }
 
-// downwards reads what matches, the latest to happen first, a few at a time.
+// downwards reads the matching events, the latest first, a few at a time.
 func downwards(t *testing.T, s store.Store, f store.EventFilter, limit int) (all []store.StoredEvent) {
 	t.Helper()
 	var mark store.EventMark
@@ -165,7 +165,7 @@ func eventsFiltered(t *testing.T, s store.Store) {
 		event("s", 3, 30, process.EventExited, "ns/w[e]b"), event("s", 4, 40, process.EventGivenUp, "other/web"),
 		event("s", 5, 50, process.EventsLost, "/"),
 	)
-	// These came late, and three of them at the same moment.
+	// These arrived late, and three of them have the same time.
 	putEvents(
 		t, s, "y", 3,
 		event("s", 1, 20, process.EventStarted, "ns/web"), event("s", 2, 20, process.EventExited, "ns/web"),
@@ -233,7 +233,7 @@ func eventsFiltered(t *testing.T, s store.Store) {
 	}
 }
 
-// eventsAreFound among many that do not match, in steps.
+// eventsAreFound finds events among many that do not match, in steps.
 func eventsAreFound(t *testing.T, s store.Store) {
 	const many = 50_000
 	putEvents(t, s, "x", 1, event("rare", 1, 0, process.EventGivenUp, "ns/rare"))
@@ -275,7 +275,7 @@ func pruneEvents(t *testing.T, s store.Store) {
 	same(t, "left", []string{"x/s/5", "x/s/6", "x/s/7", "x/s/8", "x/s/9", "x/s/10"},
 		named(upwards(t, s, store.EventFilter{}, 2)))
 	prune(25, 10, 6)
-	put(30, exits("s", 1, 10)...) // they are known, although they are gone
+	put(30, exits("s", 1, 10)...) // the store knows them although they are gone
 	put(40, exits("s", 11, 11)...)
 	last := upwards(t, s, store.EventFilter{}, 10)
 	if len(last) != 1 || last[0].Cursor != 11 {
@@ -284,7 +284,7 @@ func pruneEvents(t *testing.T, s store.Store) {
 	prune(1000, 10, 1)
 	put(50, exits("s", 11, 11)...)
 	const day = 24 * 60 * 60
-	prune(day+41, 10, 0) // its stream was heard last at 40, and is forgotten a day after its events
+	prune(day+41, 10, 0) // the last report of its stream was at 40; the store deletes its record a day after its events
 	put(50, exits("s", 11, 11)...)
 	prune(1000, 10, 1)
 	cursor, err := s.LastCursor(ctx)
@@ -292,7 +292,7 @@ func pruneEvents(t *testing.T, s store.Store) {
 	same(t, "the last cursor of what is gone", int64(12), cursor)
 }
 
-// trimEvents: an agent loses its oldest events and streams, and no other does.
+// trimEvents: an agent loses its oldest events and streams, and other agents lose none.
 func trimEvents(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	putEvents(t, s, "loud", 10, exits("s", 1, 10)...)
@@ -315,7 +315,7 @@ func trimEvents(t *testing.T, s store.Store) {
 	trim("loud", 3, 5, 0)
 	same(t, "left", []string{"loud/s/8", "loud/s/9", "loud/s/10", "quiet/q/1", "quiet/q/2"},
 		named(upwards(t, s, store.EventFilter{}, 10)))
-	putEvents(t, s, "loud", 0, exits("s", 1, 10)...) // they are known still
+	putEvents(t, s, "loud", 0, exits("s", 1, 10)...) // the store still knows them
 	const streams = 1100
 	for i := range streams {
 		_, err := s.PutEvents(ctx, "loud", at(time.Duration(i+1)*time.Second),

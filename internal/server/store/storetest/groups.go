@@ -9,7 +9,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// groupsOf reads groups as "agent/id" with their values.
+// groupsOf returns the groups of a namespace on the agents, and the agent of each group.
 func groupsOf(t *testing.T, s store.Store, namespace string, agents ...string) (out []process.Group, of []string) {
 	must(t, s.GetGroups(t.Context(), namespace, agents, func(agent string, g process.Group) error {
 		out, of = append(out, g), append(of, agent)
@@ -94,7 +94,7 @@ func groupUsage(t *testing.T, s store.Store) {
 	same(t, "usage of nobody", map[string]store.GroupUsage{}, got)
 }
 
-// inheritedGroups: a host that was installed anew is another agent at the same address.
+// inheritedGroups: a reinstalled host is another agent at the same address.
 func inheritedGroups(t *testing.T, s store.Store) {
 	g, h := []process.Group{{ID: "g", CPULimit: 1}}, []process.Group{{ID: "h", CPULimit: 2}}
 	put := func(key string, cloud int, ip string) {

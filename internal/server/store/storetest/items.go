@@ -44,7 +44,7 @@ func leaseOnce(t *testing.T, s store.Store) {
 	}, want)
 }
 
-// createLeased: what is leased with the task is what would have been due, and nobody else gets it before the lease
+// createLeased: CreateTask leases the items that would have been due, and no other caller gets them before the lease
 // ends.
 func createLeased(t *testing.T, s store.Store) {
 	create(t, s, "earlier", request(process.Start, "a", "x"))
@@ -118,7 +118,7 @@ func leaseAcrossTasks(t *testing.T, s store.Store) {
 	finish(t, s, items[0], success())
 	stop := leaseOne(t, s, epoch)
 	same(t, "second", "2", stop.Task)
-	// The one in the middle ends first: the last still waits for the one before it.
+	// The middle item ends first: the last item still waits for the first.
 	create(t, s, "6", request(process.Start, "a", "x"))
 	if late, err := s.Overdue(t.Context(), at(time.Hour), 10); err != nil || len(late) == 0 {
 		t.Fatalf("overdue: %v, %v", late, err)
@@ -134,8 +134,8 @@ func leaseAcrossTasks(t *testing.T, s store.Store) {
 	same(t, "last", "6", leaseOne(t, s, at(2*time.Second)).Task)
 }
 
-// pass: a kill waits for nothing of other tasks; a stop, an unhost and a query wait until the agent has what is older.
-// In a task the order counts.
+// pass: a kill waits for no items of other tasks. A stop, an unhost and a query wait until the agent has the older
+// items. Within a task the order counts.
 func pass(t *testing.T, s store.Store) {
 	waits := func(what string, want bool) {
 		t.Helper()
@@ -198,12 +198,12 @@ func resend(t *testing.T, s store.Store) {
 	if again = leaseOne(t, s, at(9*time.Second)); again.Attempts != 2 {
 		t.Errorf("%d attempts, want 2", again.Attempts)
 	}
-	// One that waited for its resend time comes before a younger one that was due earlier.
+	// An item that waited for its resend time comes before a younger one that was due earlier.
 	createAt(t, s, "younger", at(4*time.Second), request(process.Start, "b", "x"))
 	both := lease(t, s, at(5*time.Minute), 10)
 	same(t, "oldest first", []string{"start x:a", "start x:b"}, brief(both))
 	finish(t, s, both[1], success())
-	// An attempt that is noted late does not undo the receipt.
+	// A late record of an attempt does not undo the receipt.
 	must(t, s.MarkAccepted(t.Context(), []string{again.ID}, time.Time{}))
 	must(t, s.MarkSent(t.Context(), []string{again.ID}, at(10*time.Second)))
 	same(t, "after the receipt", []string{}, brief(lease(t, s, at(time.Hour), 10)))
@@ -227,7 +227,7 @@ func unfinished(t *testing.T, s store.Store) {
 	same(t, "spec", items[0].Spec, got[0].Spec)
 }
 
-// concurrent has writers and readers at work together, and expects every item to be leased and finished exactly once.
+// concurrent runs writers and readers in parallel, and expects that every item is leased and finished exactly once.
 func concurrent(t *testing.T, s store.Store) {
 	const writers, tasks, targets = 8, 6, 5
 	var wg sync.WaitGroup
@@ -281,7 +281,8 @@ func concurrent(t *testing.T, s store.Store) {
 	}
 }
 
-// wanted: what an agent asks about is accepted, with a later deadline, unless it is at its end, another's or nobody's.
+// wanted: Wanted accepts the items of an agent, with a later deadline, unless they are done, belong to another agent or
+// do not exist.
 func wanted(t *testing.T, s store.Store) {
 	must(t, Create(t.Context(), s, &store.Task{
 		ID: "t", App: "app", Created: epoch, HostTimeout: time.Minute,

@@ -101,7 +101,7 @@ func joinTokensUsed(t *testing.T, s store.Store) {
 		t.Errorf("the refusal became %v", err)
 	}
 	must(t, use("1", nil))
-	must(t, use("1", nil)) // its answer was lost
+	must(t, use("1", nil)) // the answer was lost
 	must(t, use("2", nil))
 	same(t, "what was checked", []string{"1 0 false", "1 0 false", "1 1 true", "2 1 false"}, seen)
 	for _, other := range []store.Agent{{IP: "10.0.0.9"}, {IP: "10.0.0.1", ID: "x"}} {
@@ -138,7 +138,7 @@ func joinTokensUsed(t *testing.T, s store.Store) {
 	}
 }
 
-// joinTokensRaced has more agents join at the same time than there are uses.
+// joinTokensRaced lets more agents join at the same time than the token has uses.
 func joinTokensRaced(t *testing.T, s store.Store) {
 	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 3, Created: epoch, Expires: at(time.Hour)}))
 	spent := errors.New("spent")
@@ -207,8 +207,8 @@ func agentsRemoved(t *testing.T, s store.Store) {
 	same(t, "removed, after it has joined again", []string(nil), removed)
 }
 
-// agentsReplaced: who takes the place of another has what that one had confirmed, its process groups and its events,
-// and that one is removed; others keep theirs.
+// agentsReplaced: an agent that replaces another gets its confirmed records, process groups and events. The other agent
+// is removed; third agents keep theirs.
 func agentsReplaced(t *testing.T, s store.Store) {
 	for i, key := range []string{"x", "y"} {
 		must(t, s.PutAgent(t.Context(), store.Agent{

@@ -10,8 +10,8 @@ import (
 	"drover/internal/server/task"
 )
 
-// agreesWithMachine brings an item into every state and gives it every event: what the store then holds is what
-// task.Next says.
+// agreesWithMachine brings an item into every state and gives it every event. The store must then hold the result of
+// task.Next.
 func agreesWithMachine(t *testing.T, s store.Store) {
 	way := map[task.State][]task.Event{
 		task.Pending:  {},
@@ -35,12 +35,12 @@ func agreesWithMachine(t *testing.T, s store.Store) {
 			}
 			m = step(t, s, it, m, event)
 			holds(t, s, name, m)
-			finish(t, s, it, success()) // so that the next is alone
+			finish(t, s, it, success()) // so that the next item is alone
 		}
 	}
 }
 
-// step does to the store what the engine does when the event happens to an item that the machine knows as m.
+// step calls the store as the engine does when the event happens to an item; m is the item before the event.
 func step(t *testing.T, s store.Store, it store.Item, m task.Item, e task.Event) task.Item {
 	t.Helper()
 	now := epoch.Add(time.Second)
@@ -73,7 +73,7 @@ func step(t *testing.T, s store.Store, it store.Item, m task.Item, e task.Event)
 	return next
 }
 
-// holds compares the only unfinished item of the store, or the finished one of the task, with the machine's.
+// holds compares the only unfinished item of the store, or the finished item of the task, with the expected item.
 func holds(t *testing.T, s store.Store, name string, want task.Item) {
 	t.Helper()
 	due, isDue, err := s.NextDue(t.Context())

@@ -13,8 +13,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// largePolls: a task of many pages is told whole and in order, also where keys were given twice, and where its results
-// are long.
+// largePolls: a poll returns a task of many pages completely and in order, also with repeated keys and with long
+// results.
 func largePolls(t *testing.T, s store.Store) {
 	const all = 5000
 	var agents []string
@@ -46,7 +46,7 @@ func largePolls(t *testing.T, s store.Store) {
 			t.Errorf("%s: %d items, %d of which are stops", id, len(keys), stops)
 		}
 	}
-	// What is taken away meanwhile is not told in part.
+	// A poll must not return a part of a task that is removed meanwhile.
 	seen := 0
 	err := s.TaskItems(t.Context(), "long", "", func(store.ItemView) error {
 		if seen++; seen == 1 {
@@ -60,7 +60,7 @@ func largePolls(t *testing.T, s store.Store) {
 	}
 }
 
-// slowPolls: whoever takes his time with what he has asked for is in nobody's way.
+// slowPolls: a caller that reads slowly blocks no other.
 func slowPolls(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

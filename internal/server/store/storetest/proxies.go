@@ -68,7 +68,7 @@ func proxies(t *testing.T, s store.Store) {
 	same(t, "removed, after one has joined again", []string{"3"}, removed)
 }
 
-// keysOfOthers: nobody's former credential counts again because its key joins as something else.
+// keysOfOthers: a former credential does not become valid again because its key joins in another role.
 func keysOfOthers(t *testing.T, s store.Store) {
 	for id, role := range map[string]store.Role{"a": store.RoleAgent, "p": store.RoleProxy} {
 		must(t, s.CreateJoinToken(t.Context(), store.JoinToken{

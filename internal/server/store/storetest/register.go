@@ -48,7 +48,7 @@ func pruneTasks(t *testing.T, s store.Store) {
 	if n := len(views(t, s, "half")); n != 2 {
 		t.Errorf("a kept task has %d keys, want 2", n)
 	}
-	create(t, s, "done", request(process.Start, "e", "x")) // the id is free again, and no old row shows
+	create(t, s, "done", request(process.Start, "e", "x")) // the id is free again, and no old row appears
 	if v := views(t, s, "done"); len(v) != 1 || v[0].Done {
 		t.Errorf("a task under a pruned id shows %+v", v)
 	}
@@ -71,7 +71,7 @@ func agents(t *testing.T, s store.Store) {
 	same(t, "agents", all, got)
 }
 
-// observed returns a row whose status tells it from others.
+// observed returns a row with a distinct status.
 func observed(agent, namespace, name string, pid int) store.Observed {
 	_, spec := nginx(name)
 	return store.Observed{
@@ -118,8 +118,7 @@ func observations(t *testing.T, s store.Store) {
 	}
 }
 
-// observationsAreBounded: an agent has so many processes and no more, and what it has had is not remembered without
-// end.
+// observationsAreBounded: the number of an agent's processes is bounded, and so is the number of its removed processes.
 func observationsAreBounded(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	fill := func(from, n int) error {
@@ -133,7 +132,7 @@ func observationsAreBounded(t *testing.T, s store.Store) {
 	if err := fill(store.MostProcesses, 1); !errors.Is(err, store.ErrTooManyProcesses) {
 		t.Errorf("one more: %v", err)
 	}
-	must(t, fill(0, 10)) // those that there are
+	must(t, fill(0, 10)) // the existing processes
 	gone := make([]store.Removal, 3*store.MostProcesses+1)
 	for i := range gone {
 		gone[i] = store.Removal{
@@ -154,7 +153,7 @@ func observationsAreBounded(t *testing.T, s store.Store) {
 	}
 }
 
-// observationsTakeSoMuch: what all processes of an agent take is bounded, whether or not it still has them.
+// observationsTakeSoMuch: the size of all processes of an agent is bounded, whether or not it still has them.
 func observationsTakeSoMuch(t *testing.T, s store.Store) {
 	spec := &process.Spec{}
 	spec.Identity.ProcName = strings.Repeat("x", 4<<20)
@@ -232,8 +231,8 @@ func observationsPaged(t *testing.T, s store.Store) {
 	}
 }
 
-// observationsPagedMeanwhile reads a namespace page by page while processes are added to it: none is read twice, and
-// none is missed.
+// observationsPagedMeanwhile reads a namespace page by page while processes are added. It reads no process twice and
+// misses none.
 func observationsPagedMeanwhile(t *testing.T, s store.Store) {
 	put := func(agent, name string) {
 		t.Helper()
@@ -250,8 +249,8 @@ func observationsPagedMeanwhile(t *testing.T, s store.Store) {
 			seen[o.Agent+o.Process.Name]++
 		}
 		put("a", fmt.Sprint(start))              // before all others by its names
-		put("m", fmt.Sprint(8-start))            // told again, which changes no place
-		put("m", "0"+strings.Repeat("x", start)) // in the midst
+		put("m", fmt.Sprint(8-start))            // reported again, which changes no place
+		put("m", "0"+strings.Repeat("x", start)) // in the middle
 	}
 	for i := range 9 {
 		if n := seen["m"+fmt.Sprint(i)]; n != 1 {

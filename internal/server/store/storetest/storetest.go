@@ -1,5 +1,5 @@
-// Package storetest holds the suite that every implementation of store.Store passes. It owns what the interfaces
-// promise; what a database does beyond that, on a full disk for example, is tested beside it.
+// Package storetest holds the suite that every implementation of store.Store passes. It owns the promises of the
+// interfaces. Other behaviour of a database, for example on a full disk, has its tests in the package of the database.
 //
 //nolint:thelper // these are the tests themselves, and fail at their own lines
 package storetest
@@ -143,7 +143,7 @@ func same(t *testing.T, what string, want, got any) {
 	}
 }
 
-// nginx is a process with the given name, and a spec that tells it from others.
+// nginx returns a process with the given name, and a distinct spec.
 func nginx(name string) (process.ID, *process.Spec) {
 	return process.ID{Namespace: "ns", Name: name}, &process.Spec{
 		Identity:   process.Identity{ProcName: "nginx", SetupPath: "/srv/" + name, User: "root"},
@@ -178,7 +178,7 @@ func createAt(tb testing.TB, s store.Store, id string, created time.Time, reques
 		store.AuditRow{At: created, Action: "operate", Target: id}))
 }
 
-// views returns what a poll of the task shows.
+// views returns the items that a poll of the task shows.
 func views(t *testing.T, s store.Store, id string) []store.ItemView {
 	t.Helper()
 	var out []store.ItemView
@@ -189,7 +189,7 @@ func views(t *testing.T, s store.Store, id string) []store.ItemView {
 	return out
 }
 
-// lease leases for a minute.
+// lease leases items for a minute.
 func lease(tb testing.TB, s store.Store, now time.Time, limit int) []store.Item {
 	tb.Helper()
 	items, err := s.LeaseItems(tb.Context(), now, now.Add(time.Minute), limit)
@@ -197,7 +197,7 @@ func lease(tb testing.TB, s store.Store, now time.Time, limit int) []store.Item 
 	return items
 }
 
-// leaseOne leases the only item that is due.
+// leaseOne leases the only due item.
 func leaseOne(t *testing.T, s store.Store, now time.Time) store.Item {
 	t.Helper()
 	items := lease(t, s, now, 100)
@@ -207,7 +207,7 @@ func leaseOne(t *testing.T, s store.Store, now time.Time) store.Item {
 	return items[0]
 }
 
-// brief shows items as "op agent:name".
+// brief formats items as "op agent:name".
 func brief(items []store.Item) []string {
 	out := []string{}
 	for _, it := range items {

@@ -15,7 +15,7 @@ import (
 )
 
 func manyTargets(t *testing.T, s store.Store) {
-	const n = 1003 // no round number, so that a store which inserts in blocks has a rest
+	const n = 1003 // not a multiple of the block size of a store
 	var agents []string
 	for i := range n {
 		agents = append(agents, fmt.Sprintf("agent-%d", i*7919%n))
@@ -140,12 +140,12 @@ func repeatedKeys(t *testing.T, s store.Store) {
 	spec.Commands.Start = "./start differently"
 	other.Spec = &spec
 	create(t, s, "t",
-		request(process.Start, "a", "x", "x", "y"), // the second x is the first
+		request(process.Start, "a", "x", "x", "y"), // the second x repeats the first
 		request(process.Query, "b", "z"),
 		request(process.Start, "a", "x"), // still the first
 		other,                            // another
 		request(process.Query, "c", "x"),
-		// the same: a query's spec is nothing
+		// the same: the spec of a query has no effect
 		func() store.Request { r := request(process.Query, "b", "z"); r.Spec = nil; return r }(),
 		request(process.Start, "a", "x"), // back to the first spec: a third operation
 	)
@@ -179,7 +179,7 @@ func repeatedKeys(t *testing.T, s store.Store) {
 	}
 }
 
-// twins are one process of one agent, in several spellings: what is asked of it is done once and shown under each key.
+// twins are one process of one agent in several spellings. An operation on it is executed once, and each key shows it.
 func twins(t *testing.T, s store.Store) {
 	spelt := func(r store.Request, keys ...string) store.Request {
 		r.Targets = nil
@@ -219,7 +219,7 @@ func twins(t *testing.T, s store.Store) {
 	same(t, "keys", []string{"id", "ip", "y:a"}, keys)
 	finish(t, s, items[1], success())
 
-	// What differs is done one after another, whatever it is called; start, stop, start is three operations.
+	// Different operations run one after another, whatever the spelling; start, stop, start is three operations.
 	start, stop := request(process.Start, "a"), request(process.Stop, "a")
 	create(t, s, "u", spelt(start, "id"), spelt(stop, "ip", "id"), spelt(start, "ip"), spelt(start, "id"))
 	var ran []string
@@ -238,7 +238,7 @@ func twins(t *testing.T, s store.Store) {
 		t.Errorf("it is open: %v; error %v", open, err)
 	}
 
-	// An end without the agent's word is one of both.
+	// An outcome that the server decides ends both.
 	create(t, s, "v", spelt(restart, "id", "ip"))
 	items = lease(t, s, at(time.Hour), 100)
 	_, err = s.Conclude(t.Context(), []store.DecidedOutcome{{Item: items[0], Outcome: outcome}})

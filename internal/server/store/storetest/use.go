@@ -9,7 +9,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// Use calls every method of a store once and more, so that all its statements are run.
+// Use calls every method of a store at least once, so that all its statements run.
 func Use(t *testing.T, db store.Store) {
 	t.Helper()
 	ctx, now := t.Context(), time.Now()
@@ -105,7 +105,7 @@ func Use(t *testing.T, db store.Store) {
 	do(err)
 	do(db.PutGroups(ctx, []store.GroupHost{{Agent: "a"}}, []process.Group{{}}))
 	do(db.PutAgent(ctx, store.Agent{Key: "a"}))
-	do(db.PutAgent(ctx, store.Agent{Key: "c"})) // which takes over the groups
+	do(db.PutAgent(ctx, store.Agent{Key: "c"})) // this agent takes over the groups
 	do(db.GetGroups(ctx, "", []string{"a"}, func(string, process.Group) error { return nil }))
 	_, err = db.AgentGroups(ctx, "a")
 	do(err)
