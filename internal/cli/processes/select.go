@@ -9,6 +9,7 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/spelling"
 	"drover/internal/wildcard"
 )
 
@@ -93,7 +94,7 @@ func noneFound(ctx context.Context, c *client.Client, arg, namespace, name strin
 	if !wildcard.IsPattern(arg) {
 		// The list only improves the message: its own error would hide that message.
 		known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))
-		if near := term.Nearest(arg, names(known, len(known))); len(near) > 0 && !slices.Contains(near, arg) {
+		if near := spelling.Nearest(arg, names(known, len(known))); len(near) > 0 && !slices.Contains(near, arg) {
 			return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, term.OrList(near))
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"drover/client"
 	"drover/internal/cli/term"
+	"drover/internal/spelling"
 )
 
 // specExample is a spec with every field that one spec can have.
@@ -206,7 +207,7 @@ func nearSpecNames(path, key string) []string {
 			elsewhere = append(elsewhere, name)
 		}
 	})
-	if near := term.Nearest(key, here); len(near) > 0 {
+	if near := spelling.Nearest(key, here); len(near) > 0 {
 		return near
 	}
 	return elsewhere

@@ -15,6 +15,7 @@ import (
 	"drover/internal/cli/term"
 	"drover/internal/command"
 	"drover/internal/process"
+	"drover/internal/spelling"
 )
 
 // NewWhy returns 'drover why'.
@@ -121,7 +122,7 @@ func writePage(cmd *cobra.Command, id string) error {
 
 // nearCause suggests causes with a similar spelling.
 func nearCause(id string) string {
-	if near := term.Nearest(id, pages.List()); len(near) > 0 {
+	if near := spelling.Nearest(id, pages.List()); len(near) > 0 {
 		return "; did you mean " + term.OrList(near) + "?"
 	}
 	return ""

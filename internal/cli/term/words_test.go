@@ -2,7 +2,6 @@ package term
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 )
 
@@ -13,20 +12,6 @@ func TestSize(t *testing.T) {
 	} {
 		if got := Size(bytes); got != want {
 			t.Errorf("%d is %q, want %q", bytes, got, want)
-		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	words := []string{"web/nginx", "web/nginx2", "web/redis", "db/mysql", "Web/Nginx", "a/nginx-long-name"}
-	for word, want := range map[string][]string{
-		"web/ngnix":  {"web/nginx", "Web/Nginx"},
-		"nginx":      {"web/nginx", "web/nginx2", "Web/Nginx"},
-		"db/mysq":    {"db/mysql"},
-		"else/where": nil,
-	} {
-		if got := Nearest(word, words); !slices.Equal(got, want) {
-			t.Errorf("%q is near %q, want %q", word, got, want)
 		}
 	}
 }

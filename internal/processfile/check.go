@@ -1,0 +1,338 @@
+package processfile
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"drover/internal/crontab"
+	"drover/internal/process"
+)
+
+// checker collects the faults of one process: values that are each of the right form and do not fit together.
+type checker struct {
+	*Named
+	path   string
+	faults []Fault
+}
+
+// fault adds a fault of a field. Its line is that of the field, or of the nearest part around it.
+func (c *checker) fault(field, format string, args ...any) {
+	at := join(c.path, field)
+	line := c.Line
+	for around := at; around != ""; {
+		if n, ok := c.lines[around]; ok {
+			line = n
+			break
+		}
+		around = around[:max(strings.LastIndexAny(around, ".["), 0)]
+	}
+	c.faults = append(c.faults, Fault{Line: line, Path: at, Text: fmt.Sprintf(format, args...)})
+}
+
+// check finds what is wrong with values that are each of the right form.
+func check(docs []Document) (faults []Fault) {
+	for i := range docs {
+		for j := range docs[i].Processes {
+			p := &docs[i].Processes[j]
+			c := &checker{Named: p, path: "processes." + p.Name}
+			if err := process.ValidateID(process.ID{Namespace: docs[i].Namespace, Name: p.Name}); err != nil &&
+				docs[i].Namespace != "" {
+				c.fault("", "%v", err)
+			}
+			c.command()
+			c.environment()
+			c.numbers()
+			c.kind()
+			c.readiness()
+			c.relaunch()
+			c.stopping()
+			c.files()
+			c.choices("", reflect.ValueOf(p.Process))
+			faults = append(faults, c.faults...)
+		}
+	}
+	return append(faults, order(docs)...)
+}
+
+// command checks what runs.
+func (c *checker) command() {
+	if len(c.Hosts) == 0 {
+		c.fault("hosts", "is missing: expected a list of hosts, here or in defaults")
+	}
+	switch {
+	case c.Run == "" && c.Start == "":
+		c.fault("run", "is missing: expected run (a foreground command) or start (a command that leaves a daemon)")
+	case c.Run != "" && c.Start != "":
+		c.fault("start", "stands beside run: expected one of them")
+	case c.Run != "" && c.PIDFile != "":
+		c.fault("pid_file", "stands beside run: a foreground process is known without it")
+	case c.Start != "" && c.PIDFile == "" && c.ProcessName == "":
+		c.fault("start", "leaves a daemon that nothing identifies: expected pid_file or process_name beside it")
+	}
+	if strings.Contains(c.ProcessName, "/") {
+		c.fault("process_name", "is %q: expected the base name of the executable, without a path", c.ProcessName)
+	}
+	c.absolute("directory", c.Directory)
+	c.absolute("pid_file", c.PIDFile)
+	c.absolute("log_file", c.LogFile)
+	if c.BeforeStart != nil && c.BeforeStart.Run == "" {
+		c.fault("before_start.run", "is missing: expected a command line")
+	}
+	if c.BeforeStop != nil && c.BeforeStop.Run == "" {
+		c.fault("before_stop.run", "is missing: expected a command line")
+	}
+	if c.Copies != nil && c.Start != "" {
+		c.fault("copies", "stands beside start: only a process with run can have copies")
+	}
+}
+
+func (c *checker) absolute(field, value string) {
+	if value != "" && !path.IsAbs(value) {
+		c.fault(field, "is %q: expected an absolute path", value)
+	}
+}
+
+// variableName is the form of the name of an environment variable.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// environment checks variables, files and accounts.
+func (c *checker) environment() {
+	for _, name := range slices.Sorted(maps.Keys(c.Environment)) {
+		switch {
+		case !variableName.MatchString(name):
+			c.fault("environment."+name, "is not a name of a variable: expected letters, digits and _")
+		case strings.HasPrefix(name, "DROVER_"):
+			c.fault("environment."+name, "is set by drover: expected a name that does not begin with DROVER_")
+		case strings.ContainsRune(c.Environment[name], 0):
+			c.fault("environment."+name, "has a NUL byte")
+		}
+	}
+	for i, file := range c.EnvironmentFile {
+		c.absolute(fmt.Sprintf("environment_files[%d]", i), file)
+	}
+	if n, err := strconv.ParseUint(c.Umask, 8, 16); c.Umask != "" && (err != nil || n > 0o777) {
+		c.fault("umask", "is %q: expected octal digits from \"000\" to \"777\"", c.Umask)
+	}
+	if d := c.RuntimeDirectory; d != "" && (path.Base(path.Clean("/"+d)) != d || d == ".." || d == ".") {
+		c.fault("runtime_directory", "is %q: expected a name without a slash", d)
+	}
+	for i, name := range c.Capabilities {
+		if !slices.Contains(capabilities(), strings.TrimPrefix(strings.ToUpper(name), "CAP_")) {
+			c.fault(fmt.Sprintf("capabilities[%d]", i), "is %q: expected a name such as NET_BIND_SERVICE", name)
+		}
+	}
+}
+
+// numbers checks the ranges of numbers.
+func (c *checker) numbers() {
+	within := func(field string, value *int, least, most int) {
+		if value != nil && (*value < least || *value > most) {
+			c.fault(field, "is %d: expected %d to %d", *value, least, most)
+		}
+	}
+	within("nice", c.Nice, -20, 19)
+	within("oom_score_adjust", c.OOMScoreAdjust, -1000, 1000)
+	within("copies", c.Copies, 1, maxCopies)
+	within("expected_instances", c.ExpectedInstances, 1, maxCopies)
+	if c.Health != nil {
+		within("health.failures", c.Health.Failures, 1, 1000)
+	}
+	if c.Log != nil {
+		within("log.keep", c.Log.Keep, 1, 1000)
+	}
+	if l := c.Limits; l != nil {
+		for field, n := range map[string]int64{
+			"tasks": l.Tasks, "open_files": l.OpenFiles, "processes": l.Processes,
+		} {
+			if n < 0 {
+				c.fault("limits."+field, "is %d: expected a number above 0", n)
+			}
+		}
+	}
+	if t := c.Thresholds; t != nil {
+		for field, p := range map[string]Percent{"memory": t.Memory, "cpu": t.CPU} {
+			if p > 100 {
+				c.fault("thresholds."+field, "is %s: expected at most 100%%, which is the whole machine", p)
+			}
+		}
+	}
+}
+
+// maxCopies bounds the copies of a process.
+const maxCopies = 1000
+
+// kind checks how long a process is meant to run.
+func (c *checker) kind() {
+	s := c.Schedule
+	if c.Once && s != nil {
+		c.fault("schedule", "stands beside once: expected one of them")
+	}
+	if c.Restart != nil && (c.Once || s != nil) {
+		c.fault("restart", "stands beside %s, which is not relaunched: remove it", map[bool]string{true: "once", false: "schedule"}[c.Once])
+	}
+	if c.TimeLimit != nil && !c.Once && s == nil {
+		c.fault("time_limit", "is for a process with once or schedule: remove it")
+	}
+	if s == nil {
+		return
+	}
+	switch {
+	case s.Cron == "" && s.Every == nil:
+		c.fault("schedule", "has neither cron nor every: expected one of them")
+	case s.Cron != "" && s.Every != nil:
+		c.fault("schedule.every", "stands beside cron: expected one of them")
+	case s.Every != nil && *s.Every <= 0:
+		c.fault("schedule.every", "is %s: expected a duration above 0", *s.Every)
+	case s.Cron != "":
+		if _, err := crontab.Parse(s.Cron, time.UTC); err != nil {
+			c.fault("schedule.cron", "%v", err)
+		}
+	}
+}
+
+// readiness checks ready and health.
+func (c *checker) readiness() {
+	if r := c.Ready; r != nil {
+		c.one("ready", "notify, notify_fd, http, tcp, log, exec and alive", r.Within == nil && r.OnTimeout == "",
+			r.Notify, r.NotifyFD != nil, r.HTTP != "", r.TCP != "", r.Log != "", r.Exec != "", r.Alive != nil)
+		if r.NotifyFD != nil && *r.NotifyFD < 3 {
+			c.fault("ready.notify_fd", "is %d: expected a descriptor from 3 on", *r.NotifyFD)
+		}
+		if r.NotifyFD != nil && c.Run == "" {
+			c.fault("ready.notify_fd", "is for a process with run: a daemon closes its descriptors")
+		}
+		c.address("ready.http", r.HTTP, "ready.tcp", r.TCP)
+		if _, err := regexp.Compile(r.Log); err != nil {
+			c.fault("ready.log", "is not a regular expression (RE2): %v", err)
+		}
+	}
+	if h := c.Health; h != nil {
+		c.one("health", "exec, http, tcp and watchdog", true, h.Exec != "", h.HTTP != "", h.TCP != "", h.Watchdog)
+		c.address("health.http", h.HTTP, "health.tcp", h.TCP)
+		if h.Every != nil && *h.Every <= 0 {
+			c.fault("health.every", "is %s: expected a duration above 0", *h.Every)
+		}
+	}
+}
+
+// one checks that exactly one of several fields is set; none only if needed is false.
+func (c *checker) one(field, names string, needed bool, set ...bool) {
+	n := 0
+	for _, s := range set {
+		if s {
+			n++
+		}
+	}
+	if n > 1 || n == 0 && needed {
+		c.fault(field, "has %d of %s: expected exactly one", n, names)
+	}
+}
+
+func (c *checker) address(httpField, link, tcpField, address string) {
+	if u, err := url.Parse(link); link != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		c.fault(httpField, "is %q: expected a URL that begins with http:// or https://", link)
+	}
+	if address == "" {
+		return
+	}
+	host, port, err := net.SplitHostPort(address)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || host == "" || bad != nil || n == 0 {
+		c.fault(tcpField, "is %q: expected host:port", address)
+	}
+}
+
+// relaunch checks the restart policy.
+func (c *checker) relaunch() {
+	r := c.Restart
+	if r == nil {
+		return
+	}
+	if r.Factor != nil && !(*r.Factor >= 1 && *r.Factor <= 100) {
+		c.fault("restart.factor", "is %v: expected a number from 1 to 100", *r.Factor)
+	}
+	if r.Jitter != nil && *r.Jitter > 100 {
+		c.fault("restart.jitter", "is %s: expected at most 100%%", *r.Jitter)
+	}
+	if r.Delay != nil && r.MaxDelay != nil && *r.Delay > *r.MaxDelay {
+		c.fault("restart.max_delay", "is %s, less than delay (%s)", *r.MaxDelay, *r.Delay)
+	}
+}
+
+// stopping checks the signals of a stop.
+func (c *checker) stopping() {
+	for i, s := range c.StopSignals {
+		if i < len(c.StopSignals)-1 && s.Wait == 0 {
+			c.fault(fmt.Sprintf("stop_signals[%d]", i), "has no duration: expected the time until the next signal, such as %q",
+				s.Signal+" 10s")
+		}
+	}
+	if r := c.Reload; r != nil && r.Command == "" && r.Signal == "" {
+		c.fault("reload", "is empty: expected a command line, or {signal: NAME}")
+	}
+}
+
+// hexadecimal is the form of a checksum.
+var hexadecimal = regexp.MustCompile(`^[0-9a-fA-F]+$`)
+
+// files checks the configuration files.
+func (c *checker) files() {
+	for i, f := range c.ConfigFiles {
+		at := fmt.Sprintf("config_files[%d]", i)
+		if f.Path == "" {
+			c.fault(at+".path", "is missing: expected an absolute path")
+		}
+		c.absolute(at+".path", f.Path)
+		c.one(at, "sha256 and md5", true, f.SHA256 != "", f.MD5 != "")
+		c.sum(at+".sha256", f.SHA256, 64)
+		c.sum(at+".md5", f.MD5, 32)
+	}
+}
+
+func (c *checker) sum(field, sum string, digits int) {
+	if sum != "" && (len(sum) != digits || !hexadecimal.MatchString(sum)) {
+		c.fault(field, "is %q: expected %d hexadecimal digits", clip(sum), digits)
+	}
+}
+
+// choices checks the fields that have a few fixed values.
+func (c *checker) choices(field string, v reflect.Value) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return
+		}
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return
+	}
+	for i := range v.NumField() {
+		at := join(field, tag(v.Type().Field(i)))
+		if v.Field(i).Kind() == reflect.String && v.Field(i).String() != "" {
+			if all := choicesOf()[at]; all != nil && !slices.Contains(all, v.Field(i).String()) {
+				c.fault(at, "is %q: expected %s", clip(v.Field(i).String()), strings.Join(all, ", "))
+			}
+			continue
+		}
+		c.choices(at, v.Field(i))
+	}
+}
+
+// choicesOf are the fields with fixed values.
+func choicesOf() map[string][]string {
+	all := map[string][]string{}
+	for _, f := range Fields() {
+		if f.Choices != nil {
+			all[f.Path] = f.Choices
+		}
+	}
+	return all
+}

@@ -1,0 +1,83 @@
+package processfile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// order checks after: its values, its names and that no process waits for itself. A name that has its namespace may
+// stand in a file that is not read now: the server checks it.
+func order(docs []Document) (faults []Fault) {
+	all := map[string]*Named{}
+	for i := range docs {
+		for j := range docs[i].Processes {
+			all[docs[i].Namespace+"/"+docs[i].Processes[j].Name] = &docs[i].Processes[j]
+		}
+	}
+	edges := map[string][]string{}
+	for _, d := range docs {
+		for j := range d.Processes {
+			p := &d.Processes[j]
+			c := &checker{Named: p, path: "processes." + p.Name}
+			for _, name := range slices.Sorted(maps.Keys(p.After)) {
+				full := name
+				if !strings.Contains(name, "/") {
+					full = d.Namespace + "/" + name
+				}
+				if state := p.After[name]; !slices.Contains([]string{"started", "ready", "finished"}, state) {
+					c.fault("after."+name, "is %q: expected started, ready or finished", clip(state))
+				}
+				if all[full] != nil {
+					self := d.Namespace + "/" + p.Name
+					edges[self] = append(edges[self], full)
+				}
+			}
+			faults = append(faults, c.faults...)
+		}
+	}
+	if path := cycle(edges); path != nil {
+		first := all[path[0]]
+		faults = append(faults, Fault{
+			Line: first.Line, Path: "processes." + first.Name + ".after",
+			Text: fmt.Sprintf("the process waits for itself: %s", strings.Join(path, " → ")),
+		})
+	}
+	return faults
+}
+
+// cycle returns a path that ends where it begins, or nil.
+func cycle(edges map[string][]string) []string {
+	const (
+		open = 1
+		done = 2
+	)
+	state := map[string]int{}
+	var path []string
+	var visit func(name string) []string
+	visit = func(name string) []string {
+		switch state[name] {
+		case done:
+			return nil
+		case open:
+			return append(slices.Clone(path[slices.Index(path, name):]), name)
+		}
+		state[name] = open
+		path = append(path, name)
+		for _, next := range edges[name] {
+			if found := visit(next); found != nil {
+				return found
+			}
+		}
+		path = path[:len(path)-1]
+		state[name] = done
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(edges)) {
+		if found := visit(name); found != nil {
+			return found
+		}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+// Package processfile reads and writes process files: the YAML that people keep under version control, and the JSON of
+// /api/v1, field for field. It knows each field's type, default, class and meaning, and finds all faults of a file at
+// once. It does no I/O.
+package processfile
+
+// Process is one process of a file. A nil or empty field has its default (Fields).
+type Process struct {
+	Hosts []string `json:"hosts,omitempty"`
+
+	Run             string    `json:"run,omitempty"`
+	Start           string    `json:"start,omitempty"`
+	PIDFile         string    `json:"pid_file,omitempty"`
+	ProcessName     string    `json:"process_name,omitempty"`
+	Directory       string    `json:"directory,omitempty"`
+	BeforeStart     *Before   `json:"before_start,omitempty"`
+	User            string    `json:"user,omitempty"`
+	Group           string    `json:"group,omitempty"`
+	Groups          []string  `json:"groups,omitzero"`
+	Environment     Variables `json:"environment,omitempty"`
+	EnvironmentFile []string  `json:"environment_files,omitempty"`
+
+	Umask            string   `json:"umask,omitempty"`
+	Nice             *int     `json:"nice,omitempty"`
+	OOMScoreAdjust   *int     `json:"oom_score_adjust,omitempty"`
+	NoNewPrivileges  bool     `json:"no_new_privileges,omitempty"`
+	Capabilities     []string `json:"capabilities,omitzero"`
+	RuntimeDirectory string   `json:"runtime_directory,omitempty"`
+
+	Limits     *Limits     `json:"limits,omitempty"`
+	Thresholds *Thresholds `json:"thresholds,omitempty"`
+	Copies     *int        `json:"copies,omitempty"`
+
+	Once      bool      `json:"once,omitempty"`
+	Schedule  *Schedule `json:"schedule,omitempty"`
+	TimeLimit *Duration `json:"time_limit,omitempty"`
+
+	Ready   *Ready            `json:"ready,omitempty"`
+	After   map[string]string `json:"after,omitempty"`
+	Restart *Restart          `json:"restart,omitempty"`
+	Health  *Health           `json:"health,omitempty"`
+
+	VersionCommand string `json:"version_command,omitempty"`
+
+	Stop        string       `json:"stop,omitempty"`
+	StopSignals []StopSignal `json:"stop_signals,omitzero"`
+	StopScope   string       `json:"stop_scope,omitempty"`
+	BeforeStop  *BeforeStop  `json:"before_stop,omitempty"`
+	Reload      *Reload      `json:"reload,omitempty"`
+	Timeouts    *Timeouts    `json:"timeouts,omitempty"`
+
+	Log         *Log         `json:"log,omitempty"`
+	LogFile     string       `json:"log_file,omitempty"`
+	ConfigFiles []ConfigFile `json:"config_files,omitempty"`
+
+	Labels            map[string]string `json:"labels,omitempty"`
+	AlarmID           int64             `json:"alarm_id,omitempty"`
+	ExpectedInstances *int              `json:"expected_instances,omitempty"`
+}
+
+// Variables are environment variables by name. A file may give a value as a number or as true or false: the text counts
+// as it is written.
+type Variables map[string]string
+
+// Before is a command that must succeed before a start.
+type Before struct {
+	Run     string    `json:"run"`
+	Timeout *Duration `json:"timeout,omitempty"`
+}
+
+// BeforeStop is a command that takes a process out of use before a stop, and the pause after the command.
+type BeforeStop struct {
+	Run  string    `json:"run"`
+	Wait *Duration `json:"wait,omitempty"`
+}
+
+// Limits are enforced by the kernel: the first three by a control group, the others by setrlimit(2).
+type Limits struct {
+	Memory       Size    `json:"memory,omitempty"`
+	CPU          Percent `json:"cpu,omitempty"`
+	Tasks        int64   `json:"tasks,omitempty"`
+	OpenFiles    int64   `json:"open_files,omitempty"`
+	CoreSize     *Size   `json:"core_size,omitempty"`
+	LockedMemory *Size   `json:"locked_memory,omitempty"`
+	StackSize    Size    `json:"stack_size,omitempty"`
+	Processes    int64   `json:"processes,omitempty"`
+	FileSize     *Size   `json:"file_size,omitempty"`
+}
+
+// Thresholds are judged by drover, in percent of the whole machine.
+type Thresholds struct {
+	Memory Percent `json:"memory,omitempty"`
+	CPU    Percent `json:"cpu,omitempty"`
+}
+
+// Schedule says when a periodic process runs: Cron or Every.
+type Schedule struct {
+	Cron     string    `json:"cron,omitempty"`
+	Every    *Duration `json:"every,omitempty"`
+	TimeZone string    `json:"time_zone,omitempty"`
+	Overlap  string    `json:"overlap,omitempty"`
+	Missed   string    `json:"missed,omitempty"`
+	Jitter   *Duration `json:"jitter,omitempty"`
+}
+
+// Ready decides when a start has succeeded. Exactly one field before Within is set.
+type Ready struct {
+	Notify    bool      `json:"notify,omitempty"`
+	NotifyFD  *int      `json:"notify_fd,omitempty"`
+	HTTP      string    `json:"http,omitempty"`
+	TCP       string    `json:"tcp,omitempty"`
+	Log       string    `json:"log,omitempty"`
+	Exec      string    `json:"exec,omitempty"`
+	Alive     *Duration `json:"alive,omitempty"`
+	Within    *Duration `json:"within,omitempty"`
+	OnTimeout string    `json:"on_timeout,omitempty"`
+}
+
+// Restart is the policy of relaunches.
+type Restart struct {
+	When         string    `json:"when,omitempty"`
+	Delay        *Duration `json:"delay,omitempty"`
+	MaxDelay     *Duration `json:"max_delay,omitempty"`
+	Factor       *float64  `json:"factor,omitempty"`
+	Jitter       *Percent  `json:"jitter,omitempty"`
+	ResetAfter   *Duration `json:"reset_after,omitempty"`
+	GiveUpAfter  *Count    `json:"give_up_after,omitempty"`
+	SuccessCodes []Status  `json:"success_codes,omitzero"`
+	NeverOn      []Status  `json:"never_on,omitzero"`
+}
+
+// Health is the check of a running process. Exactly one of the first four fields is set.
+type Health struct {
+	Exec     string    `json:"exec,omitempty"`
+	HTTP     string    `json:"http,omitempty"`
+	TCP      string    `json:"tcp,omitempty"`
+	Watchdog bool      `json:"watchdog,omitempty"`
+	Every    *Duration `json:"every,omitempty"`
+	Timeout  *Duration `json:"timeout,omitempty"`
+	Failures *int      `json:"failures,omitempty"`
+	Grace    *Duration `json:"grace,omitempty"`
+	Action   string    `json:"action,omitempty"`
+}
+
+// Timeouts bound the commands of a process.
+type Timeouts struct {
+	Start   *Duration `json:"start,omitempty"`
+	Stop    *Duration `json:"stop,omitempty"`
+	Reload  *Duration `json:"reload,omitempty"`
+	Version *Duration `json:"version,omitempty"`
+}
+
+// Log bounds what drover keeps of the output of a process.
+type Log struct {
+	MaxSize  *Size     `json:"max_size,omitempty"`
+	Keep     *int      `json:"keep,omitempty"`
+	MaxAge   *Duration `json:"max_age,omitempty"`
+	Compress *bool     `json:"compress,omitempty"`
+}
+
+// ConfigFile is a file whose checksum drover compares.
+type ConfigFile struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256,omitempty"`
+	MD5    string `json:"md5,omitempty"`
+}

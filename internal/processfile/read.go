@@ -1,0 +1,174 @@
+package processfile
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Document is one document of a process file: some processes of one namespace.
+type Document struct {
+	File      string
+	Namespace string
+	Processes []Named
+}
+
+// Named is a process with its name and its place in the file.
+type Named struct {
+	Name string
+	Line int
+	Process
+	// lines are the lines of the fields, by path.
+	lines map[string]int
+}
+
+// merging are the fields that defaults merge key by key; of all others the process replaces the default.
+func merging() []string {
+	return []string{"environment", "limits", "restart", "log", "labels", "after", "timeouts"}
+}
+
+// withoutDefault are the fields that defaults must not have.
+func withoutDefault() []string { return []string{"run", "start", "pid_file"} }
+
+// Read reads a file with one or more documents. The error is Faults, with every fault of the file.
+func Read(file string, data []byte) ([]Document, error) {
+	nodes, faults := documents(data)
+	r := &reader{decoder: decoder{faults: faults, names: fieldNames()}}
+	var docs []Document
+	for _, n := range nodes {
+		if n.kind != null {
+			docs = append(docs, r.document(file, n))
+		}
+	}
+	if len(nodes) == 0 && len(faults) == 0 {
+		r.fault(&node{line: 1}, "", "the file is empty: expected namespace and processes")
+	}
+	r.faults = append(r.faults, check(docs)...)
+	for i := range r.faults {
+		r.faults[i].File = file
+	}
+	if len(r.faults) > 0 {
+		slices.SortStableFunc(r.faults, func(a, b Fault) int { return a.Line - b.Line })
+		return nil, Faults(r.faults)
+	}
+	return docs, nil
+}
+
+type reader struct{ decoder }
+
+// document reads the three fields of a document.
+func (r *reader) document(file string, n *node) Document {
+	doc := Document{File: file}
+	if n.kind != mapping {
+		r.fault(n, "", "the document is %s: expected namespace, defaults and processes", show(n))
+		return doc
+	}
+	known := []string{"namespace", "defaults", "processes"}
+	for _, key := range n.keys {
+		if !slices.Contains(known, key) {
+			r.fault(&node{line: n.lines[key]}, key, "unknown field%s", r.suggest("", key, known))
+		}
+	}
+	switch name := n.fields["namespace"]; {
+	case name == nil || name.kind == null:
+		r.fault(n, "namespace", "is missing: expected the namespace of the processes")
+	case name.kind != text:
+		r.fault(name, "namespace", "is %s: expected a string", show(name))
+	default:
+		doc.Namespace = name.text
+	}
+	processes := n.fields["processes"]
+	switch {
+	case processes == nil || processes.kind == null:
+		r.fault(n, "processes", "is missing: expected names with processes")
+		return doc
+	case processes.kind != mapping:
+		r.fault(processes, "processes", "is %s: expected names with processes", show(processes))
+		return doc
+	}
+	defaults := r.defaults(n.fields["defaults"])
+	for _, name := range processes.keys {
+		doc.Processes = append(doc.Processes, r.process(name, processes, defaults))
+	}
+	return doc
+}
+
+// defaults reads the defaults, for their faults alone: each process decodes them again, merged with its own fields.
+func (r *reader) defaults(n *node) *node {
+	if n == nil || n.kind == null {
+		return nil
+	}
+	var p Process
+	before := len(r.faults)
+	r.value("defaults", "", n, reflect.ValueOf(&p).Elem())
+	for _, key := range withoutDefault() {
+		if n.kind == mapping && n.fields[key] != nil {
+			r.fault(n.fields[key], "defaults."+key, "cannot be a default: give it to each process")
+		}
+	}
+	if len(r.faults) > before {
+		return nil // told once, and not again for each process
+	}
+	return n
+}
+
+func (r *reader) process(name string, all, defaults *node) Named {
+	own := all.fields[name]
+	path := "processes." + name
+	if own.kind == null {
+		own = &node{line: all.lines[name], kind: mapping}
+	}
+	one := Named{Name: name, Line: all.lines[name]}
+	if own.kind == mapping {
+		own = merge(defaults, own, merging())
+	}
+	r.lines = map[string]int{}
+	r.value(path, "", own, reflect.ValueOf(&one.Process).Elem())
+	one.lines = r.lines
+	return one
+}
+
+// merge returns a mapping with the fields of both; those of own count. Of the fields in deep both are merged likewise.
+func merge(defaults, own *node, deep []string) *node {
+	if defaults == nil {
+		return own
+	}
+	out := &node{line: own.line, kind: mapping, fields: maps.Clone(defaults.fields), lines: maps.Clone(defaults.lines)}
+	out.keys = slices.Clone(defaults.keys)
+	for _, key := range own.keys {
+		value, base := own.fields[key], defaults.fields[key]
+		if base == nil {
+			out.keys = append(out.keys, key)
+		} else if slices.Contains(deep, key) && base.kind == mapping && value.kind == mapping {
+			value = merge(base, value, nil)
+		}
+		out.fields[key], out.lines[key] = value, own.lines[key]
+	}
+	return out
+}
+
+// fieldNames are all fields of a process, by path.
+func fieldNames() (names []string) {
+	eachField("", reflect.TypeFor[Process](), func(path string, _ reflect.Type) { names = append(names, path) })
+	return names
+}
+
+// eachField calls fn for every field below a type, in order.
+func eachField(path string, t reflect.Type, fn func(path string, t reflect.Type)) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || isSpecial(t) {
+		return
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		at := strings.TrimPrefix(path+"."+tag(f), ".")
+		fn(at, f.Type)
+		eachField(at, f.Type, fn)
+	}
+}
+
+// isSpecial reports whether a type reads its own text.
+func isSpecial(t reflect.Type) bool { return special(nil, reflect.New(t).Elem()) }

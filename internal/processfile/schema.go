@@ -1,0 +1,98 @@
+package processfile
+
+import (
+	"reflect"
+	"strings"
+)
+
+// Schema returns the JSON Schema (draft 2020-12) of a process file. Editors use it to complete and check names.
+func Schema() map[string]any {
+	process := schemaOf("", reflect.TypeFor[Process](), described())
+	defaults := schemaOf("", reflect.TypeFor[Process](), described())
+	if fields, ok := defaults["properties"].(map[string]any); ok {
+		for _, name := range withoutDefault() {
+			delete(fields, name)
+		}
+	}
+	return map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "drover process file",
+		"type": "object", "additionalProperties": false, "required": []string{"namespace", "processes"},
+		"properties": map[string]any{
+			"namespace": map[string]any{"type": "string", "description": "The namespace of the processes."},
+			"defaults":  defaults,
+			"processes": map[string]any{
+				"type": "object", "description": "The processes by name.", "additionalProperties": process,
+			},
+		},
+	}
+}
+
+// described are the fields by path.
+func described() map[string]Field {
+	all := map[string]Field{}
+	for _, f := range Fields() {
+		all[f.Path] = f
+	}
+	return all
+}
+
+// schemaOf is the schema of the type of a field.
+func schemaOf(path string, t reflect.Type, all map[string]Field) map[string]any {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	s := map[string]any{}
+	if f, ok := all[path]; ok {
+		s["description"] = f.Text + " Default: " + strings.TrimSuffix(f.Default, ".") + "."
+		if f.Choices != nil {
+			s["enum"] = f.Choices
+		}
+	}
+	if forms := formsOf(t); forms != nil {
+		s["type"] = forms
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		fields := map[string]any{}
+		for i := range t.NumField() {
+			name := tag(t.Field(i))
+			fields[name] = schemaOf(join(path, name), t.Field(i).Type, all)
+		}
+		s["type"], s["properties"], s["additionalProperties"] = "object", fields, false
+	case reflect.Slice:
+		s["type"], s["items"] = "array", schemaOf("", t.Elem(), all)
+		if t.Elem().Kind() == reflect.Struct && formsOf(t.Elem()) == nil {
+			s["items"] = schemaOf(path, t.Elem(), all)
+		}
+	case reflect.Map:
+		s["type"], s["additionalProperties"] = "object", map[string]any{"type": "string"}
+		if t == reflect.TypeFor[Variables]() {
+			s["additionalProperties"] = map[string]any{"type": []string{"string", "number", "boolean", "null"}}
+		}
+	case reflect.Bool:
+		s["type"] = "boolean"
+	case reflect.Int, reflect.Int64:
+		s["type"] = "integer"
+	case reflect.Float64:
+		s["type"] = "number"
+	default:
+		s["type"] = "string"
+	}
+	return s
+}
+
+// formsOf are the JSON types of a type that reads its own text; nil for another one.
+func formsOf(t reflect.Type) []string {
+	switch t {
+	case reflect.TypeFor[Duration](), reflect.TypeFor[StopSignal]():
+		return []string{"string"}
+	case reflect.TypeFor[Size](), reflect.TypeFor[Count](), reflect.TypeFor[Status]():
+		return []string{"string", "integer"}
+	case reflect.TypeFor[Percent]():
+		return []string{"string", "number"}
+	case reflect.TypeFor[Reload]():
+		return []string{"string", "object"}
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package processfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Duration is a length of time: 500ms, 10s, 5m, 1h30m or 30d. A day has 24 hours.
+type Duration time.Duration
+
+const day = 24 * time.Hour
+
+// ParseDuration reads a Duration of zero or more. A number without a unit is an error, except 0.
+func ParseDuration(text string) (Duration, error) {
+	rest, total := text, time.Duration(0)
+	if days, tail, ok := strings.Cut(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 15)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a duration: expected a value such as 500ms, 10s, 5m, 1h30m or 30d", text)
+		}
+		rest, total = tail, time.Duration(n)*day
+	}
+	if rest != "" || text == "" {
+		d, err := time.ParseDuration(rest)
+		if err != nil || d < 0 || d > math.MaxInt64-total {
+			return 0, fmt.Errorf("%q is not a duration: expected a value such as 500ms, 10s, 5m, 1h30m or 30d", text)
+		}
+		total += d
+	}
+	return Duration(total), nil
+}
+
+// String is the shortest text that ParseDuration reads as d.
+func (d Duration) String() string {
+	rest := time.Duration(d)
+	var text strings.Builder
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
+		if n := rest / unit.size; n > 0 {
+			fmt.Fprintf(&text, "%d%s", n, unit.name)
+			rest %= unit.size
+		}
+	}
+	if rest > 0 || text.Len() == 0 {
+		text.WriteString(rest.String())
+	}
+	return text.String()
+}
+
+// MarshalText encodes d as its String.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what ParseDuration reads.
+func (d *Duration) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDuration(string(text))
+	return err
+}
+
+// Size is a number of bytes: 512KiB, 64MiB, 2GiB or a plain number.
+type Size int64
+
+// sizeUnits are the units of a Size, largest first.
+func sizeUnits() []struct {
+	name  string
+	bytes int64
+} {
+	return []struct {
+		name  string
+		bytes int64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+}
+
+// ParseSize reads a Size of zero or more.
+func ParseSize(text string) (Size, error) {
+	number, unit := text, int64(1)
+	for _, u := range sizeUnits() {
+		if n, ok := strings.CutSuffix(text, u.name); ok {
+			number, unit = strings.TrimRight(n, " "), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is not a size: expected a number of bytes, or a value such as 512KiB, 64MiB or 2GiB", text)
+	}
+	return Size(n * unit), nil
+}
+
+// String is the Size in the largest unit that divides it, or the number of bytes.
+func (s Size) String() string {
+	for _, u := range sizeUnits() {
+		if s > 0 && int64(s)%u.bytes == 0 {
+			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// MarshalJSON encodes s as a number if it has no unit, else as its String.
+func (s Size) MarshalJSON() ([]byte, error) { return scalar(s.String()) }
+
+// UnmarshalJSON reads a number of bytes or what ParseSize reads.
+func (s *Size) UnmarshalJSON(data []byte) (err error) {
+	*s, err = ParseSize(unquoted(data))
+	return err
+}
+
+// Percent is a share in percent: 80 or 80%.
+type Percent float64
+
+// ParsePercent reads a Percent of zero or more.
+func ParsePercent(text string) (Percent, error) {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || n < 0 || math.IsInf(n, 0) || math.IsNaN(n) {
+		return 0, fmt.Errorf("%q is not a percentage: expected a value such as 80%% or 150%%", text)
+	}
+	return Percent(n), nil
+}
+
+// String is the percentage with its sign.
+func (p Percent) String() string { return strconv.FormatFloat(float64(p), 'f', -1, 64) + "%" }
+
+// MarshalJSON encodes p as its String.
+func (p Percent) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
+
+// UnmarshalJSON reads a number or what ParsePercent reads.
+func (p *Percent) UnmarshalJSON(data []byte) (err error) {
+	*p, err = ParsePercent(unquoted(data))
+	return err
+}
+
+// Count is a number of times, or Never.
+type Count int
+
+// Never is the Count of what has no limit.
+const Never Count = -1
+
+// ParseCount reads a Count of zero or more, or "never".
+func ParseCount(text string) (Count, error) {
+	if text == "never" {
+		return Never, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a count: expected a number or never", text)
+	}
+	return Count(n), nil
+}
+
+// String is the number, or "never".
+func (c Count) String() string {
+	if c == Never {
+		return "never"
+	}
+	return strconv.Itoa(int(c))
+}
+
+// MarshalJSON encodes c as a number, or as "never".
+func (c Count) MarshalJSON() ([]byte, error) { return scalar(c.String()) }
+
+// UnmarshalJSON reads a number or "never".
+func (c *Count) UnmarshalJSON(data []byte) (err error) {
+	*c, err = ParseCount(unquoted(data))
+	return err
+}
+
+// scalar encodes a text as a number if it is one.
+func scalar(text string) ([]byte, error) {
+	if _, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return []byte(text), nil
+	}
+	return json.Marshal(text)
+}
+
+// unquoted returns the text of a JSON string, and of every other value its JSON.
+func unquoted(data []byte) string {
+	var text string
+	if json.Unmarshal(data, &text) == nil && len(data) > 0 && data[0] == '"' {
+		return text
+	}
+	return string(data)
+}
+
+// Status is how a process ends: an exit code, or the name of a signal without SIG.
+type Status string
+
+// UnmarshalText reads an exit code from 0 to 255, or the name of a signal with or without SIG.
+func (s *Status) UnmarshalText(text []byte) error {
+	if code, err := strconv.Atoi(string(text)); err == nil && code >= 0 && code <= 255 {
+		*s = Status(strconv.Itoa(code))
+		return nil
+	}
+	name, err := signalName(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is neither an exit code from 0 to 255 nor a signal", text)
+	}
+	*s = Status(name)
+	return nil
+}
+
+// MarshalJSON encodes an exit code as a number and a signal as its name.
+func (s Status) MarshalJSON() ([]byte, error) { return scalar(string(s)) }
+
+// UnmarshalJSON reads a number or what UnmarshalText reads.
+func (s *Status) UnmarshalJSON(data []byte) error { return s.UnmarshalText([]byte(unquoted(data))) }
+
+// signalName returns the name of a signal without SIG, in capitals.
+func signalName(text string) (string, error) {
+	name := strings.TrimPrefix(strings.ToUpper(text), "SIG")
+	if unix.SignalNum("SIG"+name) == 0 {
+		return "", fmt.Errorf("%q is not a signal: expected a name such as TERM, INT or USR1", text)
+	}
+	return name, nil
+}
+
+// StopSignal is one step of a stop: the signal, and the time until the next step. Wait is 0 after the last one.
+type StopSignal struct {
+	Signal string
+	Wait   Duration
+}
+
+// UnmarshalText reads "SIGNAL" or "SIGNAL DURATION".
+func (s *StopSignal) UnmarshalText(text []byte) (err error) {
+	name, wait, timed := strings.Cut(string(text), " ")
+	if s.Signal, err = signalName(name); err != nil || !timed {
+		return err
+	}
+	s.Wait, err = ParseDuration(strings.TrimSpace(wait))
+	return err
+}
+
+// MarshalText encodes s as UnmarshalText reads it.
+func (s StopSignal) MarshalText() ([]byte, error) {
+	if s.Wait == 0 {
+		return []byte(s.Signal), nil
+	}
+	return []byte(s.Signal + " " + s.Wait.String()), nil
+}
+
+// Reload is a command line or a signal.
+type Reload struct {
+	Command string
+	Signal  string
+}
+
+// MarshalJSON encodes a command as a string and a signal as {"signal": …}.
+func (r Reload) MarshalJSON() ([]byte, error) {
+	if r.Signal == "" {
+		return json.Marshal(r.Command)
+	}
+	return json.Marshal(map[string]string{"signal": r.Signal})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (r *Reload) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &r.Command) == nil {
+		return nil
+	}
+	var by struct{ Signal string }
+	err := json.Unmarshal(data, &by)
+	if err == nil {
+		r.Signal, err = signalName(by.Signal)
+	}
+	return err
+}
