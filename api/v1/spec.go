@@ -8,6 +8,10 @@ type Spec struct {
 	Commands   Commands        `json:"commands"`
 	Limits     Limits          `json:"limits,omitzero"`
 	Policy     Policy          `json:"policy,omitzero"`
+	Execution  Execution       `json:"execution,omitzero"`
+	Restart    *Restart        `json:"restart,omitempty"`
+	Stop       *StopPolicy     `json:"stop,omitempty"`
+	Log        LogPolicy       `json:"log,omitzero"`
 	Schedule   Schedule        `json:"schedule,omitzero"`
 	Hard       HardLimits      `json:"hard_limits,omitzero"`
 	Ready      *Readiness      `json:"ready,omitempty"`
@@ -34,6 +38,8 @@ type Identity struct {
 
 // Commands are shell command lines; each may be empty.
 type Commands struct {
+	// Run is the command line of a foreground process: the command is the process. A spec has Run or Start.
+	Run     string `json:"run,omitempty"`
 	Start   string `json:"start,omitempty"`
 	Stop    string `json:"stop,omitempty"`
 	Restart string `json:"restart,omitempty"`
@@ -45,6 +51,91 @@ type Commands struct {
 
 // Asks reports whether the spec has a version or a health command.
 func (c *Commands) Asks() bool { return c.Version != "" || c.Health != "" }
+
+// Execution is what the commands of a process get beside account and directory. Absent values are those of the host.
+type Execution struct {
+	// Environment holds variables by name. EnvironmentFiles are absolute paths of files with lines NAME=value; drover
+	// reads them on the host at each start.
+	Environment      map[string]string `json:"environment,omitempty"`
+	EnvironmentFiles []string          `json:"environment_files,omitempty"`
+	// Group replaces the primary group of the account, and Groups the supplementary groups; nil keeps the account's.
+	Group  string   `json:"group,omitempty"`
+	Groups []string `json:"groups,omitzero"`
+	// Umask is 0 to 0o777, Nice -20 to 19, OOMScoreAdjust -1000 to 1000.
+	Umask           *int `json:"umask,omitempty"`
+	Nice            *int `json:"nice,omitempty"`
+	OOMScoreAdjust  *int `json:"oom_score_adjust,omitempty"`
+	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
+	// Capabilities are the names, without CAP_, of the capabilities that remain; nil keeps the account's.
+	Capabilities []string `json:"capabilities,omitzero"`
+	// RLimits are limits of setrlimit(2), soft and hard.
+	RLimits RLimits `json:"rlimits,omitzero"`
+	// RuntimeDirectory is the name of a directory below /run, made for the account before a start.
+	RuntimeDirectory string `json:"runtime_directory,omitempty"`
+}
+
+// RLimits are limits of setrlimit(2). Sizes are bytes; nil means no change.
+type RLimits struct {
+	OpenFiles    *int64 `json:"open_files,omitempty"`
+	CoreSize     *int64 `json:"core_size,omitempty"`
+	LockedMemory *int64 `json:"locked_memory,omitempty"`
+	StackSize    *int64 `json:"stack_size,omitempty"`
+	Processes    *int64 `json:"processes,omitempty"`
+	FileSize     *int64 `json:"file_size,omitempty"`
+}
+
+// When says after which ends a hosted process is relaunched.
+type When string
+
+// The values of When: after every end, after a failure, or never.
+const (
+	Always    When = "always"
+	OnFailure When = "on-failure"
+	Never     When = "never"
+)
+
+// Restart is the policy of relaunches. Times are milliseconds. A spec without it has the policy of StartRetries and
+// StartInterval.
+type Restart struct {
+	When When `json:"when"`
+	// Delay is the pause before the second relaunch. Each further pause is Factor times as long, at most MaxDelay,
+	// longer or shorter by a random share of at most Jitter percent.
+	Delay    int64   `json:"delay"`
+	MaxDelay int64   `json:"max_delay"`
+	Factor   float64 `json:"factor"`
+	Jitter   float64 `json:"jitter"`
+	// ResetAfter is the run time after which count and pauses begin anew.
+	ResetAfter int64 `json:"reset_after"`
+	// GiveUpAfter is the number of relaunches that did not last before drover gives up; 0 means never.
+	GiveUpAfter int `json:"give_up_after,omitempty"`
+	// SuccessCodes are the ends that count as success, NeverOn those that forbid a relaunch: exit codes, such as "0",
+	// and signals, such as "TERM".
+	SuccessCodes []string `json:"success_codes"`
+	NeverOn      []string `json:"never_on,omitempty"`
+}
+
+// StopPolicy is how a process is ended. Times are milliseconds. A spec without it has the policy of StopCheck.
+type StopPolicy struct {
+	// Timeout bounds the stop command, and the time that the process has after it before the first signal.
+	Timeout int64        `json:"timeout"`
+	Signals []StopSignal `json:"signals"`
+}
+
+// StopSignal is a signal, such as "TERM", and the time until the next one.
+type StopSignal struct {
+	Signal string `json:"signal"`
+	Wait   int64  `json:"wait,omitempty"`
+}
+
+// LogPolicy bounds what drover keeps of the output of a foreground process; zero values are defaults.
+type LogPolicy struct {
+	// MaxSize is bytes (10 MiB), Keep a number of files (5), MaxAge milliseconds (30 days).
+	MaxSize int64 `json:"max_size,omitempty"`
+	Keep    *int  `json:"keep,omitempty"`
+	MaxAge  int64 `json:"max_age,omitempty"`
+	// Plain keeps rotated files uncompressed.
+	Plain bool `json:"plain,omitempty"`
+}
 
 // Limits are upper limits, in percent of the whole machine or as counts. Zero means no limit.
 type Limits struct {
