@@ -1,6 +1,9 @@
 package v1
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Spec describes how drover runs a process. All times are whole seconds; zero means the default.
 type Spec struct {
@@ -82,6 +85,21 @@ type RLimits struct {
 	StackSize    *int64 `json:"stack_size,omitempty"`
 	Processes    *int64 `json:"processes,omitempty"`
 	FileSize     *int64 `json:"file_size,omitempty"`
+}
+
+// RLimit is one limit of RLimits with its name.
+type RLimit struct {
+	Name  string
+	Value *int64
+}
+
+// List returns the limits that are set.
+func (r RLimits) List() []RLimit {
+	all := []RLimit{
+		{"open_files", r.OpenFiles}, {"core_size", r.CoreSize}, {"locked_memory", r.LockedMemory},
+		{"stack_size", r.StackSize}, {"processes", r.Processes}, {"file_size", r.FileSize},
+	}
+	return slices.DeleteFunc(all, func(l RLimit) bool { return l.Value == nil })
 }
 
 // When says after which ends a hosted process is relaunched.

@@ -49,9 +49,9 @@ type measuredHost struct {
 }
 
 // Launch implements operation.Commands.
-func (h measuredHost) Launch(run, line string, spec *process.Spec) (instance.Child, error) {
+func (h measuredHost) Launch(id process.ID, run, line string, spec *process.Spec) (instance.Child, error) {
 	begun := time.Now()
-	child, err := h.Host.Launch(run, line, spec)
+	child, err := h.Host.Launch(id, run, line, spec)
 	h.metrics.Launched(time.Since(begun), err)
 	return child, err
 }

@@ -56,6 +56,7 @@ func (s *Spec) Faults(op Op) []FieldFault {
 		f = append(f, s.TimetableFaults()...)
 	}
 	f.hard(s.Hard)
+	f.execution(s.Execution)
 	if s.Ready != nil {
 		f.ready(s.Ready)
 	}
@@ -72,7 +73,7 @@ func (s *Spec) Size() (n int) {
 	id, c := &s.Identity, &s.Commands
 	for _, text := range []string{
 		id.ProcName, id.SetupPath, id.PIDPath, id.ConfigPath, id.LogPath, id.User,
-		c.Start, c.Stop, c.Restart, c.Reload, c.Kill, c.Version, c.Health,
+		c.Run, c.Start, c.Stop, c.Restart, c.Reload, c.Kill, c.Version, c.Health,
 		s.Policy.Crontab, string(s.Policy.Kind), s.Schedule.TimeZone, string(s.Labels), s.FuncID, s.InstanceID,
 		s.Contact,
 	} {
@@ -84,12 +85,13 @@ func (s *Spec) Size() (n int) {
 	for _, f := range s.Config {
 		n += len(f.Path) + len(f.MD5)
 	}
-	return n
+	return n + executionSize(&s.Execution)
 }
 
 func (s *Spec) identityFaults(f *faults) {
 	id := s.Identity
 	switch {
+	case id.ProcName == "" && s.Foreground():
 	case id.ProcName == "":
 		f.add("spec.identity.proc_name", "is empty: expected the base name of the executable")
 	case strings.Contains(id.ProcName, "/"):
@@ -115,7 +117,19 @@ func (s *Spec) identityFaults(f *faults) {
 }
 
 func (s *Spec) commandFaults(f *faults) {
+	if s.Foreground() {
+		for _, c := range []struct{ field, value, why string }{
+			{"start_cmd", s.Commands.Start, "run starts the process"},
+			{"restart_cmd", s.Commands.Restart, "a restart is a stop and a start of run"},
+			{"pid_path", s.Identity.PIDPath, "drover knows the process of run without a pid file"},
+		} {
+			if c.value != "" {
+				f.add("spec.control."+c.field, "is set beside run: expected none, because %s", c.why)
+			}
+		}
+	}
 	for _, c := range []struct{ field, value string }{
+		{"run", s.Commands.Run},
 		{"start_cmd", s.Commands.Start},
 		{"stop_cmd", s.Commands.Stop},
 		{"restart_cmd", s.Commands.Restart},

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"drover/internal/agent/launch"
+	"drover/internal/process"
 	"drover/internal/test/harness"
 )
 
@@ -11,7 +12,7 @@ import (
 func TestCommandLine(t *testing.T) {
 	h := open(t, t.TempDir())
 	const line = "sleep 1000; echo done # with a comment"
-	child, err := h.Launch("run", line, spec("/", "sh", ""))
+	child, err := h.Launch(process.ID{}, "run", line, spec("/", "sh", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestHardLimits(t *testing.T) {
 		},
 		"end": {"kill -9 $$", false},
 	} {
-		child, err := h.Launch(run, c.line, hog)
+		child, err := h.Launch(process.ID{}, run, c.line, hog)
 		if err != nil {
 			t.Fatal(err)
 		}

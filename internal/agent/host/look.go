@@ -29,6 +29,9 @@ const (
 // Look implements operation.Processes. A recorded identity that still runs decides alone. When none was recorded in
 // this boot, a process that started after its pid file was written is a stranger at a reused pid.
 func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting {
+	if spec.Foreground() {
+		return h.lookAt(rt)
+	}
 	several := spec.Policy.Instances > 1
 	account, err := h.names.account(spec.Identity.User)
 	if err != nil {
@@ -77,6 +80,14 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 		s.Doubt = h.doubt(r.Found, spec, whose)
 	}
 	return s
+}
+
+// lookAt is Look for a foreground process: drover knows it from its birth, so no other process can be it.
+func (h *Host) lookAt(rt specstore.Runtime) instance.Sighting {
+	if rt.Process == nil || !h.alive(*rt.Process) {
+		return instance.Sighting{}
+	}
+	return instance.Sighting{ID: rt.Process, Matches: 1}
 }
 
 // own reports whether a process was born in a run of the process that drover looks for.

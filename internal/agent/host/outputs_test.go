@@ -10,6 +10,7 @@ import (
 
 	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
+	"drover/internal/process"
 	"drover/internal/test/harness"
 )
 
@@ -33,7 +34,7 @@ func TestFloodIsBounded(t *testing.T) {
 	flood := daemon(t, h, "flood", "writer", "2>&1")
 	path := filepath.Join(dir, "flood")
 	h.Output("flood") // its start is over
-	yes, err := h.Launch("yes", "exec yes", spec("/", "yes", ""))
+	yes, err := h.Launch(process.ID{}, "yes", "exec yes", spec("/", "yes", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

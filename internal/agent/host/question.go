@@ -47,8 +47,8 @@ type question struct {
 }
 
 // Question implements probe.Host. The command is born in a control group of its own if the host has control groups.
-func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, error) {
-	account, started, err := h.prepare(spec)
+func (h *Host) Question(of process.ID, id, line string, spec *process.Spec) (probe.Question, error) {
+	command, started, err := h.prepare(of, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +66,8 @@ func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, er
 		host: h, run: id, group: h.createGroup(id), pipe: read, full: make(chan struct{}),
 		done: make(chan struct{}),
 	}
-	q.child, err = h.start(launch.Command{
-		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: write, Proof: write,
-		Group: q.group,
-	})
+	command.Line, command.Mark, command.Output, command.Proof, command.Group = line, id, write, write, q.group
+	q.child, err = h.start(command)
 	if err != nil {
 		q.forget()
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
+	"drover/internal/process"
 )
 
 // asked is what came of one question.
@@ -27,7 +28,7 @@ type asked struct {
 // question lets a command ask until it ends, or has written too much, and ends it.
 func question(t *testing.T, h *host.Host, id, line string) asked {
 	t.Helper()
-	q, err := h.Question(id, line, spec("/", "sh", ""))
+	q, err := h.Question(process.ID{}, id, line, spec("/", "sh", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,13 +73,13 @@ func TestQuestion(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("the outputs are %v, %v", left, err)
 	}
-	if _, err := h.Question("three", "true", spec("/no/such/place", "sh", "")); err == nil ||
+	if _, err := h.Question(process.ID{}, "three", "true", spec("/no/such/place", "sh", "")); err == nil ||
 		!strings.Contains(err.Error(), "setup_path") {
 		t.Error(err)
 	}
 	bad := spec("/", "sh", "")
 	bad.Identity.User = "no-such-user"
-	if _, err := h.Question("four", "true", bad); err == nil || !strings.Contains(err.Error(), "spec.identity.user") {
+	if _, err := h.Question(process.ID{}, "four", "true", bad); err == nil || !strings.Contains(err.Error(), "spec.identity.user") {
 		t.Error(err)
 	}
 }
@@ -99,7 +100,7 @@ func endedWhole(t *testing.T, h *host.Host, lines ...string) {
 	t.Helper()
 	for i, line := range lines {
 		file := filepath.Join(t.TempDir(), "pid")
-		q, err := h.Question("tree-"+strconv.Itoa(i), fmt.Sprintf(line, file), spec("/", "sh", ""))
+		q, err := h.Question(process.ID{}, "tree-"+strconv.Itoa(i), fmt.Sprintf(line, file), spec("/", "sh", ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +160,7 @@ func TestAGigabyte(t *testing.T) {
 func TestAnUnreleasedQuestion(t *testing.T) {
 	h := open(t, t.TempDir())
 	file := filepath.Join(t.TempDir(), "ran")
-	q, err := h.Question("unrun", "touch "+file, spec("/", "sh", ""))
+	q, err := h.Question(process.ID{}, "unrun", "touch "+file, spec("/", "sh", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestAQuestionOfAnEarlierAgent(t *testing.T) {
 		return // there is nothing to know it by
 	}
 	file := filepath.Join(t.TempDir(), "pid")
-	q, err := earlier.Question("late", "sleep 1000 & echo $! >"+file+"; wait", spec("/", "sh", ""))
+	q, err := earlier.Question(process.ID{}, "late", "sleep 1000 & echo $! >"+file+"; wait", spec("/", "sh", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func spec(dir, name, pidFile string) *process.Spec {
 // run runs a command to its end and returns its identity.
 func run(t *testing.T, h *host.Host, id, line string) procfs.Identity {
 	t.Helper()
-	child, err := h.Launch(id, line, spec("/", "sh", ""))
+	child, err := h.Launch(process.ID{}, id, line, spec("/", "sh", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

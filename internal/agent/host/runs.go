@@ -23,8 +23,8 @@ const maxLaunches = 8
 
 // Launch implements operation.Commands. The command is born in a control group of its own if the host has control
 // groups. Its output goes to a file with the name of the run.
-func (h *Host) Launch(id, line string, spec *process.Spec) (instance.Child, error) {
-	account, started, err := h.prepare(spec)
+func (h *Host) Launch(of process.ID, id, line string, spec *process.Spec) (instance.Child, error) {
+	command, started, err := h.prepare(of, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -50,30 +50,41 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (instance.Child, erro
 		h.limit(id, group, spec.Hard)
 	}
 	h.setRun(id, &run{group: group, output: output})
-	child, err := h.start(launch.Command{
-		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: file, Proof: proof, Group: group,
-	})
+	command.Line, command.Mark, command.Output, command.Proof, command.Group = line, id, file, proof, group
+	child, err := h.start(command)
 	if err != nil {
 		return nil, err
 	}
 	return child, nil
 }
 
-// prepare waits for a free launch slot and returns the account of the command. started releases the slot.
-func (h *Host) prepare(spec *process.Spec) (account launch.Account, started func(), err error) {
-	account, err = launch.LookupAccount("/", spec.Identity.User)
-	if err != nil {
-		refused := process.Errorf(process.Failed, "spec.identity.user: %v", err)
+// prepare returns what every command of a spec gets, and waits for a free launch slot. started releases the slot.
+func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, started func(), err error) {
+	refused := func(field string, err error) (launch.Command, func(), error) {
+		refused := process.Errorf(process.Failed, "%s: %v", field, err)
 		if errors.Is(err, launch.ErrNoAccount) {
 			refused = refused.Because(process.CauseNoUser)
 		}
-		return launch.Account{}, nil, refused
+		return launch.Command{}, nil, refused
+	}
+	account, err := launch.LookupAccount("/", spec.Identity.User)
+	if err != nil {
+		return refused("spec.identity.user", err)
+	}
+	if account, err = account.In("/", spec.Execution.Group, spec.Execution.Groups); err != nil {
+		return refused("spec.execution.groups", err)
 	}
 	if err := h.reach(spec.Identity.SetupPath, account); err != nil {
-		return launch.Account{}, nil, err
+		return launch.Command{}, nil, err
+	}
+	variables, err := h.variables(of, spec, account)
+	if err != nil {
+		return refused("spec.execution.environment_files", err)
 	}
 	h.launches <- struct{}{}
-	return account, func() { <-h.launches }, nil
+	return launch.Command{
+		Dir: spec.Identity.SetupPath, Account: account, Variables: variables, Execution: spec.Execution,
+	}, func() { <-h.launches }, nil
 }
 
 // createGroup makes the control group of a run. If that fails, the run goes on: drover then finds its processes by

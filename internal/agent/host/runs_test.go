@@ -39,7 +39,7 @@ func outputs(t *testing.T, dir string) []string {
 func TestLaunch(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir)
-	child, err := h.Launch("run-1", "echo to stdout; echo to stderr >&2; pwd", spec("/usr", "sh", ""))
+	child, err := h.Launch(process.ID{}, "run-1", "echo to stdout; echo to stderr >&2; pwd", spec("/usr", "sh", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +71,12 @@ func TestLaunchFails(t *testing.T) {
 	h := open(t, dir)
 	nobody := spec("/", "sh", "")
 	nobody.Identity.User = "no-such-user"
-	_, err := h.Launch("run-1", "true", nobody)
+	_, err := h.Launch(process.ID{}, "run-1", "true", nobody)
 	if problem, ok := errors.AsType[*process.Error](err); !ok ||
 		!strings.HasPrefix(problem.Text, "spec.identity.user: ") || !strings.Contains(problem.Text, "no-such-user") {
 		t.Errorf("no such user: %v", err)
 	}
-	_, err = h.Launch("run-2", "true", spec("/no/such/directory", "sh", ""))
+	_, err = h.Launch(process.ID{}, "run-2", "true", spec("/no/such/directory", "sh", ""))
 	if problem, ok := errors.AsType[*process.Error](err); !ok || !strings.Contains(problem.Text, "setup_path") {
 		t.Errorf("no such directory: %#v", err)
 	}
@@ -91,7 +91,7 @@ func TestLaunchFails(t *testing.T) {
 func TestAbandonedRun(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
-	child, err := first.Launch("unrun", "true", spec("/", "sh", ""))
+	child, err := first.Launch(process.ID{}, "unrun", "true", spec("/", "sh", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

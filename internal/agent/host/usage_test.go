@@ -12,6 +12,7 @@ import (
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
+	"drover/internal/process"
 )
 
 // hog is a shell whose grandchild keeps a processor busy.
@@ -59,7 +60,7 @@ func TestMeasure(t *testing.T) {
 			if c.groups && h.Groups() == cgroup.ModeNone {
 				return
 			}
-			child, err := h.Launch(run, c.line, spec("/", "sh", ""))
+			child, err := h.Launch(process.ID{}, run, c.line, spec("/", "sh", ""))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +125,7 @@ func BenchmarkMeasure(b *testing.B) {
 			roots := make([]procfs.Root, 1000)
 			for i := range roots {
 				run := fmt.Sprintf("run-%d", i)
-				child, err := h.Launch(run, "exec sleep 1000", spec("/", "sh", ""))
+				child, err := h.Launch(process.ID{}, run, "exec sleep 1000", spec("/", "sh", ""))
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -42,7 +42,7 @@ func TestWatchOfACommandThatWasQuick(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	child, err := h.Launch("quick", "exit 7", &process.Spec{Identity: process.Identity{SetupPath: "/", User: "root"}})
+	child, err := h.Launch(process.ID{}, "quick", "exit 7", &process.Spec{Identity: process.Identity{SetupPath: "/", User: "root"}})
 	if err != nil {
 		t.Fatal(err)
 	}

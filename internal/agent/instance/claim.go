@@ -10,6 +10,9 @@ import (
 
 // ClaimOfPlace is the claim on the process that a spec describes.
 func ClaimOfPlace(s *process.Spec) string {
+	if s.Foreground() {
+		return fmt.Sprintf("command %q %q", s.Identity.SetupPath, s.Commands.Run)
+	}
 	return fmt.Sprintf("place %q %q", cmp.Or(s.Identity.PIDPath, s.Identity.SetupPath), s.Identity.ProcName)
 }
 

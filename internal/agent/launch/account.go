@@ -156,3 +156,73 @@ func distinct(ids []uint32) []uint32 {
 	}
 	return out
 }
+
+// In returns the account with another primary group and other supplementary groups: an empty group and nil groups keep
+// those of the account. It finds groups as LookupAccount finds users, and also accepts a number. The error wraps
+// ErrNoAccount if a group does not exist.
+func (a Account) In(root, group string, groups []string) (Account, error) {
+	if group == "" && groups == nil {
+		return a, nil
+	}
+	supplementary := a.Groups
+	if len(supplementary) > 0 {
+		supplementary = supplementary[1:]
+	}
+	if group != "" {
+		gid, err := lookupGroup(root, group)
+		if err != nil {
+			return a, err
+		}
+		a.GID = gid
+	}
+	if groups != nil {
+		supplementary = nil
+		for _, name := range groups {
+			gid, err := lookupGroup(root, name)
+			if err != nil {
+				return a, err
+			}
+			supplementary = append(supplementary, gid)
+		}
+	}
+	a.Groups = distinct(append([]uint32{a.GID}, supplementary...))
+	return a, nil
+}
+
+// lookupGroup returns the number of a group.
+func lookupGroup(root, name string) (uint32, error) {
+	unknown := fmt.Errorf("group %q is %w", name, ErrNoAccount)
+	if gid, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(gid), nil
+	}
+	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, ":\n\x00") {
+		return 0, unknown
+	}
+	data, err := os.ReadFile(filepath.Join(root, "etc/group"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("cannot look up group %q: %w", name, err)
+	}
+	for line := range bytes.Lines(data) {
+		if gid, ok := parseGroup(string(line), name); ok {
+			return gid, nil
+		}
+	}
+	line, err := ask(name, "getent", "group", name)
+	if err != nil {
+		return 0, err
+	}
+	if gid, ok := parseGroup(line, name); ok {
+		return gid, nil
+	}
+	return 0, unknown
+}
+
+// parseGroup reads a line of group(5); ok tells that it is the line of that group.
+func parseGroup(line, name string) (gid uint32, ok bool) {
+	f := strings.Split(strings.TrimSpace(line), ":")
+	if len(f) < 3 || f[0] != name {
+		return 0, false
+	}
+	number, err := strconv.ParseUint(f[2], 10, 32)
+	return uint32(number), err == nil
+}

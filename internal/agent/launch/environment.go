@@ -1,8 +1,10 @@
 package launch
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -21,16 +23,25 @@ func environment(c Command) []string {
 	if lang == "" {
 		lang = defaultLang
 	}
-	return []string{
-		"HOME=" + c.Account.Home,
-		"USER=" + c.Account.Name,
-		"LOGNAME=" + c.Account.Name,
-		"SHELL=" + c.Account.Shell,
-		"PATH=" + defaultPath,
-		"LANG=" + lang,
-		"TZ=" + timeZone(),
-		MarkVariable + "=" + c.Mark,
+	base := [][2]string{
+		{"HOME", c.Account.Home},
+		{"USER", c.Account.Name},
+		{"LOGNAME", c.Account.Name},
+		{"SHELL", c.Account.Shell},
+		{"PATH", defaultPath},
+		{"LANG", lang},
+		{"TZ", timeZone()},
 	}
+	all := make([]string, 0, len(base)+len(c.Variables)+1)
+	for _, v := range base {
+		if _, replaced := c.Variables[v[0]]; !replaced {
+			all = append(all, v[0]+"="+v[1])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {
+		all = append(all, name+"="+c.Variables[name])
+	}
+	return append(all, MarkVariable+"="+c.Mark)
 }
 
 // timeZone returns the zone of the host. It is never empty: to the C library an empty TZ means UTC, not "as

@@ -17,6 +17,8 @@ import (
 type forkRequest struct {
 	argv, env  []string
 	credential *syscall.Credential
+	// confinement is what the child can never do; nil for nothing.
+	confinement *confinement
 	// files are descriptors in the table that the threads of this process share.
 	files files
 }
@@ -38,6 +40,13 @@ type forkResult struct {
 
 // forkHere forks on the calling thread.
 func (r forkRequest) forkHere(proc procfs.FS) forkResult {
+	if r.confinement != nil {
+		return r.forkConfined(proc)
+	}
+	return r.forkOnThread(proc)
+}
+
+func (r forkRequest) forkOnThread(proc procfs.FS) forkResult {
 	null, err := openNull()
 	if err != nil {
 		return forkResult{err: err}
@@ -59,6 +68,9 @@ func (r forkRequest) forkHere(proc procfs.FS) forkResult {
 func (r forkRequest) fork(proc procfs.FS, f files, null int) forkResult {
 	handle := -1
 	sys := &syscall.SysProcAttr{Setsid: true, Credential: r.credential, PidFD: &handle}
+	if r.confinement != nil {
+		sys.AmbientCaps = r.confinement.ambient
+	}
 	//nolint:gosec // descriptors
 	attr := &syscall.ProcAttr{Dir: "/", Env: r.env, Sys: sys, Files: []uintptr{
 		uintptr(null), uintptr(f.output),

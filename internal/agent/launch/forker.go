@@ -89,6 +89,9 @@ func (f *Forker) serve(jobs chan forkJob, socket int) {
 // *process.Error in a caller's words; then nothing was run.
 func (f *Forker) Start(c Command) (*Child, error) {
 	return start(c, func(b forkRequest) forkResult {
+		if b.confinement != nil {
+			return b.forkHere(f.proc) // on a thread of its own, which ends
+		}
 		e := forkJob{request: b, done: make(chan forkResult, 1)}
 		if !f.enqueue(e) {
 			return b.forkHere(f.proc)

@@ -84,6 +84,10 @@ type Command struct {
 	// ends there. See MayEnter.
 	Dir     string
 	Account Account
+	// Variables are the variables of the environment beside the few that every command has. They win over those.
+	Variables map[string]string
+	// Execution is what else the command gets; Group, Groups and the environment of it do not count here.
+	Execution process.Execution
 	// Mark is the value of MarkVariable in the environment; every process that the command starts inherits it.
 	Mark string
 	// Output receives stdout and stderr. Start does not keep it.
@@ -119,8 +123,8 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	}
 	opener := os.NewFile(uintptr(gates[1]), "gate")
 	b := forkRequest{
-		argv: []string{shell, "-c", exposure() + entering(c.Dir) + gate + c.Line}, env: environment(c),
-		credential: credential,
+		argv: []string{shell, "-c", exposure(c.Execution) + masking(c.Execution) + entering(c.Dir) + gate + c.Line},
+		env:  environment(c), credential: credential, confinement: confinementFor(c),
 		//nolint:gosec // descriptors are small
 		files: files{gate: gates[0], output: int(c.Output.Fd()), proof: int(c.Proof.Fd()), group: -1},
 	}
@@ -143,6 +147,10 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 		return nil,
 			process.Errorf(process.Failed, "cannot start the command: the shell was ended before it ran anything: %v",
 				child.lost)
+	}
+	if err := adjust(child.id.PID, c.Execution); err != nil {
+		_ = opener.Close() // the child exits unrun
+		return nil, err
 	}
 	return &Child{id: child.id, groupErr: join(c.Group, child), gate: opener}, nil
 }
@@ -169,6 +177,8 @@ func explain(c Command, err error) error {
 		return failed("cannot start the command: %s: %v", shell, cause(statErr))
 	}
 	switch {
+	case c.Execution.Capabilities != nil || c.Execution.NoNewPrivileges:
+		return failed("cannot run as user %s with these capabilities: %v", c.Account.Name, err)
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EINVAL):
 		return failed("cannot run as user %s: %v", c.Account.Name, err)
 	default:

@@ -9,6 +9,7 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -16,6 +17,8 @@ import (
 const (
 	firstLook = 10 * time.Millisecond
 	slowLook  = 250 * time.Millisecond
+	// noticeTime is the longest time from an end to its notice.
+	noticeTime = time.Second
 )
 
 // checkFailure is the reason for a failed check; the zero value is success.
@@ -32,6 +35,9 @@ func (f checkFailure) failed() bool { return f.text != "" }
 // last sighting and the verdict. The process may still appear between begin and end; from then on it must stay up
 // until end.
 func (n *session) startCheck(since time.Duration) (instance.Sighting, checkFailure, error) {
+	if n.spec.Foreground() {
+		return n.staysUp(since)
+	}
 	policy := n.spec.Policy
 	begin := since + time.Duration(policy.StartCheckBegin)*time.Second
 	end := since + time.Duration(policy.StartCheckEnd)*time.Second
@@ -52,6 +58,38 @@ func (n *session) startCheck(since time.Duration) (instance.Sighting, checkFailu
 		return seen, checkFailure{}, nil
 	}
 	return n.aliveUntil(end, seen, death)
+}
+
+// staysUp is startCheck for a foreground process: it fails as soon as the process ends.
+func (n *session) staysUp(since time.Duration) (instance.Sighting, checkFailure, error) {
+	death := &deathWatch{session: n}
+	defer death.stop()
+	if n.runtime.Process != nil {
+		death.watch(*n.runtime.Process)
+	}
+	if death.watching() {
+		if _, err := death.wait(since + n.checkTime()); err != nil {
+			return instance.Sighting{}, checkFailure{}, err
+		}
+	}
+	seen := n.look()
+	if seen.Alive() {
+		return seen, checkFailure{}, nil
+	}
+	return seen, death.explain("not alive", seen), nil
+}
+
+// deathOf is the watch on the command of a step that is the process and has ended. It waits for the notice of the end.
+func (n *session) deathOf(st *specstore.Step) *deathWatch {
+	death := &deathWatch{session: n}
+	if n.isProcess(st) {
+		death.watch(st.Child)
+	}
+	if death.watching() {
+		_, _ = death.wait(n.Clock() + noticeTime) // without a notice the end stays unexplained
+		death.stop()
+	}
+	return death
 }
 
 // aliveUntil waits for the end of the check time. The instance first must live through it.

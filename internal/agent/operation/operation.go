@@ -36,8 +36,8 @@ type Processes interface {
 
 // Commands is the host as far as commands go. A run is one command and all that it starts.
 type Commands interface {
-	// Launch forks the command line; it waits at its gate until it is released.
-	Launch(run, line string, spec *process.Spec) (instance.Child, error)
+	// Launch forks a command line of the process; it waits at its gate until it is released.
+	Launch(id process.ID, run, line string, spec *process.Spec) (instance.Child, error)
 	// Ran reports whether the command of a run has passed its gate. Call it if the record does not tell whether the
 	// command was released.
 	Ran(run string) bool

@@ -74,8 +74,9 @@ func (n *session) firstRun() (notes []string, err error) {
 
 // judgeSingle checks a single run whose command has ended, or whose spec has a readiness test.
 func (n *session) judgeSingle(st *specstore.Step) error {
+	field, _ := n.spec.Starter()
 	if !succeeded(st.Result) {
-		return n.undo(st, "start_cmd", nil)
+		return n.undo(st, field, nil)
 	}
 	if n.spec.Ready == nil {
 		st.DoneAt = n.Clock()
@@ -85,7 +86,7 @@ func (n *session) judgeSingle(st *specstore.Step) error {
 	case err != nil:
 		return n.abandon(st, err)
 	case why.failed():
-		return n.notUp(st, "start_cmd", why, seen)
+		return n.notUp(st, field, why, seen)
 	}
 	n.started(seen, st.Run)
 	return nil
@@ -104,8 +105,9 @@ func (n *session) beginRun() error {
 		st = n.step(stepRun)
 	}
 	if st.Phase != specstore.Released || !n.begun(st) {
+		_, line := n.spec.Starter()
 		st.DoneAt = n.Clock()
-		if err := n.release(st, n.spec.Commands.Start, func() bool { return false }); err != nil {
+		if err := n.release(st, line, func() bool { return false }); err != nil {
 			return err
 		}
 	}
@@ -131,6 +133,9 @@ func (n *session) begun(st *specstore.Step) bool {
 func (n *session) successor(run string, until time.Duration,
 	former *procfs.Identity,
 ) (up bool, seen instance.Sighting, err error) {
+	if n.spec.Foreground() { // the command was the process
+		return false, n.look(), nil
+	}
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		if seen = n.look(); seen.Alive() && (former == nil || *seen.ID != *former) {
 			return true, seen, nil

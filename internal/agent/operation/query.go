@@ -15,14 +15,14 @@ func (n *session) query() (Result, error) {
 	}
 	var seen instance.Sighting
 	var instance *process.Instance
-	if n.spec.Identity.ProcName != "" && (n.subject.Record != nil || n.spec.Identity.SetupPath != "" ||
+	if (n.spec.Identity.ProcName != "" || n.spec.Foreground()) && (n.subject.Record != nil || n.spec.Identity.SetupPath != "" ||
 		n.spec.Identity.PIDPath != "") {
 		seen, instance = n.lookClosely()
 	}
 	status := process.Status{
 		Known:       n.subject.Record != nil,
 		Hosted:      n.subject.Hosted(),
-		ProcName:    n.name(),
+		ProcName:    n.spec.Identity.ProcName,
 		Instance:    process.Instance{PID: -1},
 		LastStartAt: n.runtime.LastStartAt,
 		ReportedAt:  time.Now().Unix(),

@@ -84,6 +84,9 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		seen := n.look()
 		left := n.left(until)
+		if n.spec.Foreground() && !seen.Alive() {
+			return seen, n.deathOf(st).explain("not alive", seen), nil
+		}
 		var problem error
 		if seen.Alive() && (left <= 0 || before == nil || *seen.ID != *before) {
 			death.watch(*seen.ID)

@@ -67,8 +67,9 @@ func (o *Operator) Relaunching(id process.ID) bool {
 }
 
 func (n *session) relaunch() error {
-	if n.spec.Commands.Start == "" {
-		return emptyCommand("start_cmd")
+	field, line := n.spec.Starter()
+	if line == "" {
+		return emptyCommand(field)
 	}
 	if err := n.Allow(n.id, process.Start, n.spec); err != nil && len(n.progress.Steps) == 0 {
 		return err
@@ -77,7 +78,7 @@ func (n *session) relaunch() error {
 		return n.beginRun()
 	}
 	var seen instance.Sighting
-	st, err := n.commandUnless("start", n.spec.Commands.Start, func() bool {
+	st, err := n.commandUnless("start", line, func() bool {
 		// Somebody else may have started the process since drover saw that it was gone.
 		if seen = n.look(); seen.Alive() || seen.Unsure() {
 			return true
@@ -95,7 +96,7 @@ func (n *session) relaunch() error {
 		return err
 	}
 	if !succeeded(st.Result) {
-		return n.undo(st, "start_cmd", nil)
+		return n.undo(st, field, nil)
 	}
 	if err := n.appear(st); err != nil {
 		return n.abandon(st, err)
@@ -112,6 +113,7 @@ func (n *session) clearTheWay() {
 
 // appear waits until drover finds the process, at most for its check time.
 func (n *session) appear(st *specstore.Step) error {
+	field, _ := n.spec.Starter()
 	policy := n.spec.Policy
 	until := st.DoneAt + time.Duration(max(policy.StartCheckBegin, policy.StartCheckEnd))*time.Second
 	for pause := firstLook / 10; ; pause = min(2*pause, slowLook) {
@@ -121,8 +123,8 @@ func (n *session) appear(st *specstore.Step) error {
 			return nil
 		}
 		left := n.left(until)
-		if left <= 0 {
-			return n.notUp(st, "start_cmd", (&deathWatch{session: n}).explain("not alive", seen), seen)
+		if left <= 0 || n.spec.Foreground() {
+			return n.notUp(st, field, n.deathOf(st).explain("not alive", seen), seen)
 		}
 		if err := n.pause(min(pause, left)); err != nil {
 			return err

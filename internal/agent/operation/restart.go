@@ -13,7 +13,7 @@ import (
 func (n *session) restart() (Result, error) {
 	commands := n.spec.Commands
 	before, err := n.checked(func(instance.Sighting) error {
-		if commands.Restart == "" && commands.Start == "" {
+		if _, line := n.spec.Starter(); commands.Restart == "" && line == "" {
 			return process.Errorf(process.Failed, "restart_cmd is empty, and start_cmd is empty too: nothing was done")
 		}
 		return n.mayHost("")
@@ -22,16 +22,17 @@ func (n *session) restart() (Result, error) {
 		return Result{}, err
 	}
 	kind := n.spec.Policy.Kind
+	field, line := n.spec.Starter()
 	var notes []string
 	switch {
-	case commands.Restart != "" && (kind != process.Periodic || commands.Start == ""):
+	case commands.Restart != "" && (kind != process.Periodic || line == ""):
 		notes, err = n.replace(before)
 	default:
 		if r, err := n.endBefore(before); err != nil || r != nil {
 			return deref(r), err
 		}
 		if kind == process.Resident {
-			notes, err = n.bringUp("start", "start_cmd", commands.Start, nil)
+			notes, err = n.bringUp("start", field, line, nil)
 		} else {
 			notes, err = n.firstRun()
 		}

@@ -126,7 +126,7 @@ func TestResume(t *testing.T) {
 	// found makes the journal hold one step whose command the earlier agent has brought to the given point.
 	found := func(t *testing.T, w *world, phase specstore.Phase, away time.Duration) {
 		t.Helper()
-		child, err := w.Launch("earlier-run", "start", spec())
+		child, err := w.Launch(process.ID{}, "earlier-run", "start", spec())
 		if err != nil {
 			t.Fatal(err)
 		}

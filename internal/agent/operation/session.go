@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ type session struct {
 }
 
 // name is the process name that callers know.
-func (n *session) name() string { return n.spec.Identity.ProcName }
+func (n *session) name() string { return cmp.Or(n.spec.Identity.ProcName, n.id.Name) }
 
 // save stores the progress. It only logs a failure, because the work is already done.
 func (n *session) save() {
@@ -159,9 +160,10 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 	st := n.step(name)
 	switch {
 	case st != nil && st.Phase == specstore.Done:
+		n.become(st)
 		return st, nil
 	case st != nil && st.Phase == specstore.Released:
-		if err := n.await(st); !errors.Is(err, errUnrun) {
+		if err := n.finish(st); !errors.Is(err, errUnrun) {
 			return st, err
 		}
 	case st == nil:
@@ -172,7 +174,7 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 	if err := n.release(st, line, needless); err != nil {
 		return nil, err
 	}
-	err := n.await(st)
+	err := n.finish(st)
 	if errors.Is(err, errUnrun) {
 		err = process.Errorf(process.Failed, "the command was ended before it ran anything")
 	}
@@ -186,7 +188,10 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	defer n.launches.leave()
 	st.Run = n.NewRun(n.id)
 	n.active.add(n.item, st.Run)
-	child, err := n.Commands.Launch(st.Run, line, n.specFor(st))
+	if n.isProcess(st) {
+		line = process.Replacing(line)
+	}
+	child, err := n.Commands.Launch(n.id, st.Run, line, n.specFor(st))
 	unneeded := needless()
 	if err != nil {
 		n.Commands.Discard(st.Run)
@@ -281,6 +286,36 @@ func (n *session) await(st *specstore.Step) error {
 			return n.cutShort(st)
 		}
 	}
+}
+
+// isProcess reports whether the command of a step is the process.
+func (n *session) isProcess(st *specstore.Step) bool {
+	return n.spec.Foreground() && (st.Name == "start" || st.Name == stepRun)
+}
+
+// finish waits for the end of a released command; for a command that is the process it only waits for its start.
+func (n *session) finish(st *specstore.Step) error {
+	if !n.isProcess(st) {
+		return n.await(st)
+	}
+	if !n.begun(st) {
+		return errUnrun
+	}
+	n.Commands.Output(st.Run) // it releases what the run holds open
+	st.Phase, st.Result, st.DoneAt = specstore.Done, &specstore.CommandResult{Known: true}, n.Clock()
+	n.save()
+	n.become(st)
+	return nil
+}
+
+// become records the command of a step as the instance, if the command is the process.
+func (n *session) become(st *specstore.Step) {
+	if !n.isProcess(st) {
+		return
+	}
+	child := st.Child
+	n.sighted(instance.Sighting{ID: &child, Matches: 1, Run: st.Run})
+	n.runtime.Run, n.runtime.Outside = st.Run, false
 }
 
 // unrun records that the command of a step did not run, and then drops what the host keeps of the run. The order

@@ -21,7 +21,8 @@ func (n *session) start() (Result, error) {
 	}
 	var notes []string
 	if n.spec.Policy.Kind == process.Resident {
-		notes, err = n.bringUp("start", "start_cmd", n.spec.Commands.Start, before)
+		field, line := n.spec.Starter()
+		notes, err = n.bringUp("start", field, line, before)
 	} else {
 		notes, err = n.firstRun()
 	}
@@ -36,8 +37,8 @@ func (n *session) mayStart(before instance.Sighting) error {
 	if before.Alive() {
 		return alreadyRunning(n.name(), before.ID.PID)
 	}
-	if n.spec.Commands.Start == "" {
-		return emptyCommand("start_cmd")
+	if field, line := n.spec.Starter(); line == "" {
+		return emptyCommand(field)
 	}
 	return n.mayHost("")
 }
@@ -80,6 +81,9 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 		why.text += "; " + note
 	case n.spec.Policy.Kind == process.SingleRun && !why.explained:
 		why.text += "; " + field + " ended with " + st.Result.Text
+	}
+	if n.isProcess(st) && !seen.Alive() {
+		st.Result.Output = n.Commands.Output(st.Run)
 	}
 	// The leftovers of a single run that succeeded are not drover's business.
 	if !seen.Alive() && n.spec.Policy.Kind != process.SingleRun {

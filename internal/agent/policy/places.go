@@ -82,6 +82,9 @@ func pathsOf(spec *process.Spec) []commandLine {
 	for _, c := range spec.Config {
 		add("config", c.Path)
 	}
+	for _, path := range spec.Execution.EnvironmentFiles {
+		add("environment_files", path)
+	}
 	return list
 }
 
@@ -137,6 +140,7 @@ func own(address string) bool {
 func commandsOf(spec *process.Spec) []commandLine {
 	c := spec.Commands
 	list := []commandLine{
+		{"run", c.Run},
 		{"start_cmd", c.Start},
 		{"stop_cmd", c.Stop},
 		{"restart_cmd", c.Restart},

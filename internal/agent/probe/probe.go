@@ -22,7 +22,7 @@ import (
 type Host interface {
 	// Question forks a command line, which waits at its gate until Release. The error is in a caller's words; nothing
 	// was run then.
-	Question(run, line string, spec *process.Spec) (Question, error)
+	Question(id process.ID, run, line string, spec *process.Spec) (Question, error)
 	// Watch calls fn once when a process ends. It fails with liveness.ErrGone if the process has ended and its exit is
 	// unknown.
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)

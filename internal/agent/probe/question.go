@@ -28,7 +28,7 @@ type reply struct{ output, failure string }
 func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec, line string,
 	limit time.Duration,
 ) reply {
-	q, err := k.cfg.Host.Question(k.cfg.NewRun(id), line, spec)
+	q, err := k.cfg.Host.Question(id, k.cfg.NewRun(id), line, spec)
 	if err != nil {
 		return reply{failure: err.Error()}
 	}

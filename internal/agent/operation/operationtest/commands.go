@@ -107,7 +107,7 @@ func (w *World) Revive() {
 }
 
 // Launch implements operation.Commands.
-func (w *World) Launch(run, line string, _ *process.Spec) (instance.Child, error) {
+func (w *World) Launch(_ process.ID, run, line string, _ *process.Spec) (instance.Child, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, ok := w.scripts[line]

@@ -16,8 +16,8 @@ type question struct {
 }
 
 // Question implements probe.Host.
-func (w *World) Question(run, line string, spec *process.Spec) (probe.Question, error) {
-	if _, err := w.Launch(run, line, spec); err != nil {
+func (w *World) Question(id process.ID, run, line string, spec *process.Spec) (probe.Question, error) {
+	if _, err := w.Launch(id, run, line, spec); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()

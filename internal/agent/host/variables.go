@@ -1,0 +1,102 @@
+package host
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+
+	"drover/internal/agent/launch"
+	"drover/internal/agent/trail"
+	"drover/internal/process"
+)
+
+// maxVariables is how much drover reads of one file of variables, in bytes.
+const maxVariables = 256 << 10
+
+// variables returns the variables of a spec: those that name the process, then those of its files in their order, then
+// those of the spec; a later one wins. drover reads the files with the rights of the account.
+func (h *Host) variables(of process.ID, spec *process.Spec, account launch.Account) (map[string]string, error) {
+	all := map[string]string{}
+	if of != (process.ID{}) {
+		all["DROVER_NAMESPACE"], all["DROVER_NAME"] = of.Namespace, of.Name
+	}
+	for _, path := range spec.Execution.EnvironmentFiles {
+		text, err := h.readFor(account, path)
+		if err != nil {
+			return nil, err
+		}
+		if err := parseVariables(text, all); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	maps.Copy(all, spec.Execution.Environment)
+	return all, nil
+}
+
+// readFor reads a file with the rights of an account.
+func (h *Host) readFor(account launch.Account, path string) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	got, err := within(h.files, account.Name, path, func() answer {
+		var text []byte
+		err := h.visitor(account)(path, func(way *trail.Trail) error {
+			if !way.IsRegular() {
+				return fmt.Errorf("%s is not a regular file", path)
+			}
+			file, err := way.Open()
+			if err != nil {
+				return err
+			}
+			defer file.Close() //nolint:errcheck // nothing was written
+			text, err = io.ReadAll(io.LimitReader(file, maxVariables+1))
+			return err
+		})
+		return answer{string(text), err}
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s %w", path, err)
+	case got.err != nil:
+		return "", got.err
+	case len(got.text) > maxVariables:
+		return "", fmt.Errorf("%s is longer than %d bytes", path, maxVariables)
+	}
+	return got.text, nil
+}
+
+// parseVariables adds the lines NAME=value of a text. Blank lines and lines that begin with # do not count. One pair of
+// quotes around a value is dropped. An error names the line and never a value.
+func parseVariables(text string, into map[string]string) error {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return fmt.Errorf("line %d is not NAME=value", number)
+		}
+		name = strings.TrimSpace(name)
+		if fault := process.VariableFault(name); fault != "" || strings.ContainsAny(name, " \t\"'") {
+			return fmt.Errorf("line %d does not begin with the name of a variable", number)
+		}
+		if strings.ContainsRune(value, 0) {
+			return fmt.Errorf("line %d holds a NUL byte", number)
+		}
+		into[name] = unquoted(strings.TrimSpace(value))
+	}
+	return nil
+}
+
+// unquoted drops one pair of quotes around a text.
+func unquoted(text string) string {
+	if n := len(text); n >= 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
+		return text[1 : n-1]
+	}
+	return text
+}

@@ -1,0 +1,128 @@
+package process
+
+import (
+	"slices"
+	"strings"
+
+	v1 "drover/api/v1"
+)
+
+// The parts of a spec that say how its commands run, when it is relaunched, and how it is ended.
+type (
+	// Execution is what the commands of a process get beside account and directory.
+	Execution = v1.Execution
+	// RLimits are limits of setrlimit(2).
+	RLimits = v1.RLimits
+	// RestartPolicy is the policy of relaunches.
+	RestartPolicy = v1.Restart
+	// StopPolicy is how a process is ended.
+	StopPolicy = v1.StopPolicy
+	// StopSignal is one step of a StopPolicy.
+	StopSignal = v1.StopSignal
+)
+
+// The ranges of Execution.
+const (
+	maxUmask     = 0o777
+	minNice      = -20
+	maxNice      = 19
+	maxOOMAdjust = 1000
+	maxVariables = 1000
+)
+
+func (f *faults) execution(e Execution) {
+	const at = "spec.execution."
+	if len(e.Environment) > maxVariables {
+		f.add(at+"environment", "has %d variables: expected at most %d", len(e.Environment), maxVariables)
+	}
+	for _, name := range sortedNames(e.Environment) {
+		if fault := VariableFault(name); fault != "" {
+			f.add(at+"environment", "has the name %.80q, which %s", name, fault)
+		}
+		if strings.ContainsRune(e.Environment[name], 0) {
+			f.add(at+"environment."+name, "holds a NUL byte")
+		}
+	}
+	for _, path := range e.EnvironmentFiles {
+		f.absolute(at+"environment_files", path)
+	}
+	for _, group := range slices.Concat(e.Groups, []string{e.Group}) {
+		if group != "" || slices.Contains(e.Groups, "") {
+			f.text(at+"groups", group, MaxName)
+		}
+	}
+	for _, number := range []struct {
+		name        string
+		value       *int
+		least, most int
+	}{
+		{"umask", e.Umask, 0, maxUmask},
+		{"nice", e.Nice, minNice, maxNice},
+		{"oom_score_adjust", e.OOMScoreAdjust, -maxOOMAdjust, maxOOMAdjust},
+	} {
+		if v := number.value; v != nil && (*v < number.least || *v > number.most) {
+			f.add(at+number.name, "is %d: expected %d to %d", *v, number.least, number.most)
+		}
+	}
+	for _, name := range e.Capabilities {
+		if _, ok := Capability(name); !ok {
+			f.add(at+"capabilities", "has %.80q: expected a name such as NET_BIND_SERVICE", name)
+		}
+	}
+	for _, l := range e.RLimits.List() {
+		if *l.Value < 0 {
+			f.add(at+"rlimits."+l.Name, "is %d: expected 0 or more", *l.Value)
+		}
+	}
+	if dir := e.RuntimeDirectory; dir != "" && (strings.Contains(dir, "/") || dir == "." || dir == "..") {
+		f.add(at+"runtime_directory", "is %.80q: expected the name of a directory below /run", dir)
+	}
+}
+
+// VariableFault says what is wrong with the name of an environment variable; empty if nothing is. drover itself sets
+// the names that begin with DROVER_.
+func VariableFault(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case strings.ContainsAny(name, "=\x00\n"):
+		return "holds an equals sign, a newline or a NUL byte"
+	case strings.HasPrefix(name, "DROVER_"):
+		return "drover sets itself"
+	}
+	return ""
+}
+
+func sortedNames(variables map[string]string) []string {
+	names := make([]string, 0, len(variables))
+	for name := range variables {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// executionSize is the length of the texts, in bytes.
+func executionSize(e *Execution) (n int) {
+	for name, value := range e.Environment {
+		n += len(name) + len(value)
+	}
+	for _, list := range [][]string{e.EnvironmentFiles, e.Groups, e.Capabilities} {
+		for _, text := range list {
+			n += len(text)
+		}
+	}
+	return n + len(e.Group) + len(e.RuntimeDirectory)
+}
+
+// capabilities are the names of capabilities(7), without CAP_, in the order of their numbers.
+const capabilities = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE " +
+	"NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE " +
+	"SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL " +
+	"SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE"
+
+// Capability returns the number of a capability by its name, with or without CAP_; ok is false for an unknown name.
+func Capability(name string) (number int, ok bool) {
+	number = slices.Index(strings.Fields(capabilities), strings.TrimPrefix(strings.ToUpper(name), "CAP_"))
+	return number, number >= 0
+}
