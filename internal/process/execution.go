@@ -13,12 +13,21 @@ type (
 	Execution = v1.Execution
 	// RLimits are limits of setrlimit(2).
 	RLimits = v1.RLimits
+	// When says after which ends a process is relaunched.
+	When = v1.When
 	// RestartPolicy is the policy of relaunches.
 	RestartPolicy = v1.Restart
 	// StopPolicy is how a process is ended.
 	StopPolicy = v1.StopPolicy
 	// StopSignal is one step of a StopPolicy.
 	StopSignal = v1.StopSignal
+)
+
+// The values of When.
+const (
+	Always    = v1.Always
+	OnFailure = v1.OnFailure
+	Never     = v1.Never
 )
 
 // The ranges of Execution.

@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"math"
 	"time"
 
 	"drover/internal/process"
@@ -23,7 +24,7 @@ const (
 	Operating State = "operating" // an operation holds the process and the watch is suspended
 	Stopping  State = "stopping"  // drover ends it by policy: over its limit, unhealthy, or due for its next run
 	Scheduled State = "scheduled" // a periodic process between two runs
-	Finished  State = "finished"  // a single run that is over
+	Finished  State = "finished"  // over: a single run, or a process that is not relaunched after its success
 )
 
 // States lists all states.
@@ -66,11 +67,19 @@ type Policy struct {
 	Kind   process.Kind
 	// Overlap says what happens if a run is due while the previous run still runs.
 	Overlap process.Overlap
-	// GivenUp tells that the process was given up, and that no operation has changed that.
-	GivenUp bool
-	// Retries is the number of relaunches in a row; Interval is the least time between them.
-	Retries  int
-	Interval time.Duration
+	// When says after which ends a resident process is relaunched; empty means after every end.
+	When process.When
+	// GivenUp tells that the process was given up, Finished that it has succeeded and is not relaunched. An operation
+	// ends both.
+	GivenUp, Finished bool
+	// Retries is the number of relaunches in a row; 0 is any number. Interval is the least time from the first to the
+	// second. Each further one is Factor times as long, at most MaxInterval. Stretch is the random share of the next
+	// one, near 1; 0 means 1.
+	Retries     int
+	Interval    time.Duration
+	MaxInterval time.Duration
+	Factor      float64
+	Stretch     float64
 	// HealthyAfter is the run time that restores the budget.
 	HealthyAfter time.Duration
 	// Unconfirmed tells that the server has not yet sent its records of this host. Until then no relaunch begins.
@@ -78,6 +87,19 @@ type Policy struct {
 }
 
 func (p Policy) keepsAlive() bool { return p.Hosted && p.Kind == process.Resident }
+
+// exhausted reports whether no relaunch is left.
+func (p Policy) exhausted(attempts int) bool { return p.Retries > 0 && attempts >= p.Retries }
+
+// pause is the least time between the relaunch with that number, from 1, and the next one.
+func (p Policy) pause(attempt int) time.Duration {
+	pause := float64(p.Interval) * math.Pow(max(p.Factor, 1), float64(max(attempt-1, 0)))
+	pause = min(pause, float64(max(p.MaxInterval, p.Interval)))
+	if p.Stretch > 0 {
+		pause *= p.Stretch
+	}
+	return time.Duration(pause)
+}
 
 func (p Policy) runsByTimetable() bool { return p.Hosted && p.Kind == process.Periodic }
 
@@ -155,8 +177,9 @@ type (
 	// CommandEnded tells that the command of a run has ended. The process that it may have left behind is looked for,
 	// answered by Found or Exited.
 	CommandEnded struct{}
-	// Exited tells that the watched process has ended without a successor.
-	Exited struct{}
+	// Exited tells that the watched process has ended without a successor: whether it succeeded, and whether the policy
+	// forbids a relaunch after such an end.
+	Exited struct{ Success, Forbidden bool }
 	// Confirmed tells that the server has sent its records of this host, or that the agent waits no longer.
 	Confirmed struct{}
 	// Checking tells that the command of the operation is over.
@@ -229,8 +252,10 @@ type (
 	}
 	// Disarm stops the timer.
 	Disarm struct{}
-	// GiveUp tells that the budget is used up now.
+	// GiveUp tells that the process is not relaunched any more.
 	GiveUp struct{}
+	// Finish tells that a resident process has succeeded and is not relaunched.
+	Finish struct{}
 )
 
 func (Look) action()     {}
@@ -239,5 +264,6 @@ func (Relaunch) action() {}
 func (Arm) action()      {}
 func (Disarm) action()   {}
 func (GiveUp) action()   {}
+func (Finish) action()   {}
 func (TakeDown) action() {}
 func (Skip) action()     {}

@@ -28,7 +28,7 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 		case Found:
 			return m.running(p)
 		case NotFound:
-			return m.gone(p, now)
+			return m.absent(p, now)
 		}
 	case Starting:
 		switch e := ev.(type) {
@@ -40,7 +40,7 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 		case Launched:
 			return m.running(p)
 		case LaunchFailed:
-			return m.gone(p, now)
+			return m.gone(p, Exited{}, now)
 		case HeldBack:
 			return m.heldBack(e, now)
 		case PutOff:
@@ -85,8 +85,10 @@ func (m Machine) whileDown(p Policy, ev Event) (Machine, []Action) {
 
 func (m Machine) whileRunning(p Policy, ev Event, now time.Duration) (Machine, []Action) {
 	switch e := ev.(type) {
-	case Exited, NotFound:
-		return m.gone(p, now)
+	case Exited:
+		return m.gone(p, e, now)
+	case NotFound:
+		return m.gone(p, Exited{}, now)
 	case Found:
 		return m.running(p) // an instance other than the watched one
 	case Condemned:
@@ -125,13 +127,17 @@ func (m Machine) operated(p Policy, e Ended, now time.Duration) (Machine, []Acti
 		return m.running(p)
 	case !p.keepsAlive():
 		return m.over(p, now)
-	case m.Attempts >= p.Retries:
+	case p.Finished:
+		return m.rest(Finished)
+	case p.GivenUp || p.exhausted(m.Attempts):
 		return m.rest(GivenUp)
 	case e.Now:
 		return m.launch(p, now)
+	case p.When == process.Never:
+		return m.rest(Stopped)
 	}
 	if m.RetryAt <= now {
-		m.RetryAt = now + p.Interval
+		m.RetryAt = now + p.pause(1)
 	}
 	return m.wait(now)
 }
@@ -147,20 +153,34 @@ func (m Machine) running(p Policy) (Machine, []Action) {
 	return m, append([]Action{Watch{}}, disarm...)
 }
 
+// absent decides after the first look of the agent has found no process.
+func (m Machine) absent(p Policy, now time.Duration) (Machine, []Action) {
+	switch {
+	case p.keepsAlive() && p.Finished:
+		return m.rest(Finished)
+	case p.keepsAlive() && p.GivenUp:
+		return m.rest(GivenUp)
+	}
+	return m.gone(p, Exited{}, now)
+}
+
 // gone decides after the end of a process: the first relaunch is immediate, the others are at least the interval
 // apart.
-func (m Machine) gone(p Policy, now time.Duration) (Machine, []Action) {
+func (m Machine) gone(p Policy, e Exited, now time.Duration) (Machine, []Action) {
 	switch {
 	case !p.keepsAlive():
 		return m.over(p, now)
-	case m.Attempts >= p.Retries:
+	case e.Success && p.When != process.Always && p.When != "":
+		m, actions := m.rest(Finished)
+		return m, append(actions, Finish{})
+	case e.Forbidden || p.When == process.Never || p.exhausted(m.Attempts):
 		return m.giveUp()
 	case m.RetryAt > now:
 		return m.wait(now)
 	case m.Attempts == 0:
 		return m.launch(p, now)
 	}
-	if m.RetryAt = m.LaunchedAt + p.Interval; m.RetryAt <= now {
+	if m.RetryAt = m.LaunchedAt + p.pause(m.Attempts); m.RetryAt <= now {
 		return m.launch(p, now)
 	}
 	return m.wait(now)
@@ -232,7 +252,7 @@ func (m Machine) takenDown(p Policy, e TakenDown, now time.Duration) (Machine, [
 		m.Pending = false
 		return m.giveUp()
 	}
-	return m.gone(p, now)
+	return m.gone(p, Exited{}, now)
 }
 
 func (m Machine) launch(p Policy, now time.Duration) (Machine, []Action) {
@@ -272,7 +292,7 @@ func (m Machine) heldBack(e HeldBack, now time.Duration) (Machine, []Action) {
 // putOff waits until the relaunch may be tried; it was not tried and does not count. A run by a timetable is over.
 func (m Machine) putOff(p Policy, e PutOff, now time.Duration) (Machine, []Action) {
 	if !p.keepsAlive() {
-		return m.gone(p, now)
+		return m.gone(p, Exited{}, now)
 	}
 	m.Attempts = max(m.Attempts-1, 0)
 	m.RetryAt = e.Until

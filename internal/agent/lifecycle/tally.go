@@ -12,6 +12,9 @@ type Tally struct {
 	Breaches   []time.Duration `json:"breaches,omitempty"`
 }
 
+// mostBreaches bounds how many breaches a Tally holds, if any number is borne.
+const mostBreaches = 100
+
 // Bounds are the limits of a Tally.
 type Bounds struct {
 	// Flaps is the number of relaunches within FlapWindow before a process is flapping.
@@ -41,13 +44,14 @@ func (t Tally) Flapping(b Bounds, now time.Duration) bool {
 	return len(lately(t.Relaunches, now, b.FlapWindow)) > b.Flaps
 }
 
-// Breached returns the tally after one more breach, and whether there were too many breaches lately.
+// Breached returns the tally after one more breach, and whether there were too many breaches lately: more than borne,
+// if that is not 0.
 func (t Tally) Breached(b Bounds, now time.Duration, borne int) (after Tally, spent bool) {
 	t.Breaches = append(lately(t.Breaches, now, b.BreachWindow), now)
-	if extra := len(t.Breaches) - borne - 1; extra > 0 {
+	if extra := len(t.Breaches) - max(borne, mostBreaches) - 1; extra > 0 {
 		t.Breaches = t.Breaches[extra:]
 	}
-	return t, len(t.Breaches) > borne
+	return t, borne > 0 && len(t.Breaches) > borne
 }
 
 // lately returns a copy of the times within the window.

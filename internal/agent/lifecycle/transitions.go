@@ -28,10 +28,14 @@ func policies() []Policy {
 	waiting, replacing, givenUp := periodic, periodic, periodic
 	waiting.Overlap, replacing.Overlap, givenUp.GivenUp = process.OverlapWait, process.OverlapReplace, true
 	single.Hosted, single.Kind = true, process.SingleRun
-	unconfirmed := hosted
+	unconfirmed, failing, never, finished, rested := hosted, hosted, hosted, hosted, hosted
 	unconfirmed.Unconfirmed = true
+	failing.When, failing.Factor, failing.MaxInterval = process.OnFailure, 2, time.Hour
+	never.When, finished.When, finished.Finished = process.Never, process.OnFailure, true
+	rested.GivenUp = true
 	base.Kind = process.Resident
-	return []Policy{base, hosted, periodic, waiting, replacing, givenUp, single, unconfirmed}
+	return []Policy{base, hosted, periodic, waiting, replacing, givenUp, single, unconfirmed, failing, never, finished,
+		rested}
 }
 
 // events are all events. eventName has their names in the documents.
@@ -49,6 +53,8 @@ func events() []Event {
 		Seen{},
 		CommandEnded{},
 		Exited{},
+		Exited{Success: true},
+		Exited{Forbidden: true},
 		Confirmed{},
 		Checking{},
 		Sweeping{},
@@ -171,6 +177,8 @@ func actionNames(actions []Action) string {
 			names = append(names, "disarm the timer")
 		case GiveUp:
 			names = append(names, "remember that it was given up")
+		case Finish:
+			names = append(names, "remember that it has finished")
 		case TakeDown:
 			names = append(names, "end the process and its tree")
 		case Skip:

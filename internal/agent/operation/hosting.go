@@ -28,7 +28,7 @@ func (n *session) unhost() (Result, error) {
 	n.spec = &n.subject.Record.Spec
 	n.look()
 	rec := n.record()
-	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantNothing
+	rec.Decide(false, process.WantNothing)
 	r.Change, r.Runtime = specstore.Change{Put: rec}, n.runtime
 	return r, nil
 }

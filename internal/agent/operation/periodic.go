@@ -186,7 +186,7 @@ func (n *session) retry() (Result, error) {
 	case rec.Spec.Policy.Kind == process.SingleRun:
 		text = successText("drover does not start it: the single run has ended, and only a start begins another one")
 	}
-	rec.GivenUp = false
+	rec.Decide(true, rec.Want)
 	return Result{
 		Outcome: process.Outcome{Text: text, Hosted: true},
 		Change:  specstore.Change{Put: rec},

@@ -175,7 +175,8 @@ func (n *session) started(seen instance.Sighting, run string) {
 // hosted is the result of an operation that leaves the process hosted with the spec of the order.
 func (n *session) hosted(notes ...string) (Result, error) {
 	rec := n.record()
-	rec.Spec, rec.Hosted, rec.GivenUp, rec.Want = *n.spec, true, false, process.WantRunning
+	rec.Spec = *n.spec
+	rec.Decide(true, process.WantRunning)
 	notes = slices.Concat(notes, []string{EndedText(n.ended)}, policyNotes(n.spec.Policy), n.limitNotes(n.spec))
 	return Result{
 		Outcome: process.Outcome{Text: successText(notes...), Hosted: true},

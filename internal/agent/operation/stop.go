@@ -148,7 +148,7 @@ func (n *session) foreign(target procfs.Identity) string {
 // unhosted returns the record of the process with the hosting flag off.
 func (n *session) unhosted() *specstore.Record {
 	rec := n.record()
-	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
+	rec.Decide(false, process.WantStopped)
 	if n.subject.Record == nil {
 		rec.Spec = *n.spec
 	}

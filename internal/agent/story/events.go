@@ -138,7 +138,7 @@ func (p *Process) givenUp(c Change) []process.Event {
 		return nil
 	}
 	why := p.Cause()
-	why.Text = givenUpText(&p.Runtime, p.Machine.Attempts)
+	why.Text = p.givenUpText()
 	e := c.event(process.EventGivenUp, Policy(), why)
 	e.Attempt = p.Machine.Attempts
 	return []process.Event{e}

@@ -113,7 +113,7 @@ func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *pr
 			p.Runtime.Cause.Evidence = append(p.Runtime.Cause.Evidence, seen.Note)
 		}
 	case p.Runtime.Cause.ID != "":
-	case p.Record.GivenUp || !p.Record.Hosted:
+	case p.Record.GivenUp || p.Record.Finished || !p.Record.Hosted:
 		p.Runtime.Note, p.Runtime.Cause = p.Record.Rest.Text, p.Record.Rest
 	case p.Runtime.LastStartAt == 0 && (resident || p.OpenRun() != nil):
 		p.Blame(now, process.CauseRebooted, note)

@@ -6,7 +6,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -186,14 +185,13 @@ func (p *Process) message(now time.Duration) string {
 			return p.Runtime.Note
 		}
 		wait := max(p.Machine.RetryAt-now, 0).Round(time.Second)
-		next := "next start in " + wait.String() + ", attempt " + itoa(p.Machine.Attempts+1) + " of " +
-			itoa(policy.StartRetries)
+		next := "next start in " + wait.String() + ", attempt " + p.attempt(p.Machine.Attempts+1)
 		if p.Machine.Awaits == lifecycle.Budget {
 			next += ", held back because many processes of this host are being started"
 		}
 		return Join(p.Runtime.Note, next)
 	case lifecycle.GivenUp:
-		return givenUpText(&p.Runtime, p.Machine.Attempts)
+		return p.givenUpText()
 	case lifecycle.Running:
 		if p.Machine.Pending {
 			return Join(p.Runtime.Note, "another run is due and begins when this one has ended")
@@ -202,17 +200,29 @@ func (p *Process) message(now time.Duration) string {
 		if policy.Kind == process.Periodic {
 			return Join(p.Runtime.Note, "a run is being started")
 		}
-		return Join(p.Runtime.Note, "start "+itoa(p.Machine.Attempts)+" of "+itoa(policy.StartRetries)+" is under way")
+		return Join(p.Runtime.Note, "start "+p.attempt(p.Machine.Attempts)+" is under way")
 	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Operating, lifecycle.Scheduled, lifecycle.Stopping,
 		lifecycle.Finished:
 	}
 	return p.Runtime.Note
 }
 
-func givenUpText(rt *specstore.Runtime, attempts int) string {
+// attempt is the number of a relaunch, with the number after which drover gives up, if there is one.
+func (p *Process) attempt(number int) string {
+	if most := p.Record.Spec.Restarts().GiveUpAfter; most > 0 {
+		return itoa(number) + " of " + itoa(most)
+	}
+	return itoa(number)
+}
+
+func (p *Process) givenUpText() string {
+	rt, attempts := &p.Runtime, p.Machine.Attempts
 	if rt.Cause.ID == process.CauseCPULimit || rt.Cause.ID == process.CauseMemLimit ||
 		rt.Cause.ID == process.CauseGroupLimit {
 		return Join("given up after "+process.Count(len(rt.Breaches), "breach", "breaches")+" of a limit", rt.Note)
+	}
+	if _, forbidden := Verdict(&p.Record.Spec, rt.LastExit); forbidden {
+		return Join("not relaunched, because its restart policy forbids it after this end", rt.Note)
 	}
 	return Join("given up after "+process.Count(attempts, "start", "starts")+" that did not last", rt.Note)
 }

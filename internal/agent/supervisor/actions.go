@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -16,12 +17,29 @@ func (r *runner) now() time.Duration { return r.sup.operator.Clock() }
 func (r *runner) policy() lifecycle.Policy {
 	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter, Unconfirmed: r.sup.waits()}
 	if r.proc.Record != nil {
-		spec := r.proc.Record.Spec.Policy
-		p.Hosted, p.Kind, p.Retries = r.proc.Record.Hosted && r.claims.rival == 0, spec.Kind, spec.StartRetries
-		p.Interval = time.Duration(spec.StartInterval) * time.Second
-		p.Overlap, p.GivenUp = r.proc.Record.Spec.Schedule.Overlap, r.proc.Record.GivenUp
+		rec := r.proc.Record
+		p.Hosted, p.Kind = rec.Hosted && r.claims.rival == 0, rec.Spec.Policy.Kind
+		p.Overlap, p.GivenUp, p.Finished = rec.Spec.Schedule.Overlap, rec.GivenUp, rec.Finished
+		s := rec.Spec.Restarts()
+		p.When, p.Retries, p.Factor = s.When, s.GiveUpAfter, s.Factor
+		p.Interval, p.MaxInterval = milliseconds(s.Delay), milliseconds(s.MaxDelay)
+		p.Stretch = 1 + s.Jitter/100*(2*rand.Float64()-1) //nolint:gosec // it spreads relaunches
+		if rec.Spec.Restart != nil {
+			p.HealthyAfter = milliseconds(s.ResetAfter)
+		}
 	}
 	return p
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// exitOf is the event of an end, as the policy of relaunches judges it.
+func (r *runner) exitOf(e *process.Exit) lifecycle.Exited {
+	if r.proc.Record == nil {
+		return lifecycle.Exited{}
+	}
+	success, forbidden := story.Verdict(&r.proc.Record.Spec, e)
+	return lifecycle.Exited{Success: success, Forbidden: forbidden}
 }
 
 // step gives the machine one event, performs the actions that the machine returns, and publishes the new state.
@@ -92,6 +110,8 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 			r.timer.disarm()
 		case lifecycle.GiveUp:
 			r.giveUp()
+		case lifecycle.Finish:
+			r.finish()
 		}
 	}
 }
@@ -135,15 +155,27 @@ func (r *runner) firstLook(ctx context.Context) {
 // giveUp records that the retries are used up. The record survives a reboot.
 func (r *runner) giveUp() {
 	// Unused retries no longer count, even if drover gives up because of breaches.
-	r.proc.Machine.Attempts = max(r.proc.Machine.Attempts, r.proc.Record.Spec.Policy.StartRetries)
-	rec := *r.proc.Record
-	rec.GivenUp, rec.Rest = true, r.proc.Cause()
-	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
-		r.sup.cfg.Log.Error("cannot store given-up state", "process", r.id, "error", err)
-	}
-	r.proc.Record = &rec
+	r.proc.Machine.Attempts = max(r.proc.Machine.Attempts, r.proc.Record.Spec.Restarts().GiveUpAfter)
+	r.putRest(func(rec *specstore.Record) { rec.GivenUp = true })
 	r.sup.cfg.Log.Warn("process given up", "process", r.id, "attempts", r.proc.Machine.Attempts)
 	r.schedule()
+}
+
+// finish records that a resident process has succeeded and is not relaunched. The record survives a reboot.
+func (r *runner) finish() {
+	r.putRest(func(rec *specstore.Record) { rec.Finished = true })
+	r.sup.cfg.Log.Info("process finished", "process", r.id)
+}
+
+// putRest stores that the process is not relaunched, and why.
+func (r *runner) putRest(set func(*specstore.Record)) {
+	rec := *r.proc.Record
+	set(&rec)
+	rec.Rest = r.proc.Cause()
+	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
+		r.sup.cfg.Log.Error("cannot store that the process is not relaunched", "process", r.id, "error", err)
+	}
+	r.proc.Record = &rec
 }
 
 // publish makes the state visible to other goroutines.

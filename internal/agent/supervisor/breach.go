@@ -61,7 +61,8 @@ func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.B
 	if r.mayNotEnd(who, "uses more than it may") {
 		return
 	}
-	tally, spent := r.proc.Tally().Breached(r.sup.cfg.Bounds, r.now(), r.proc.Record.Spec.Policy.StartRetries)
+	tally, spent := r.proc.Tally().Breached(r.sup.cfg.Bounds, r.now(),
+		r.proc.Record.Spec.Restarts().GiveUpAfter)
 	r.proc.Runtime.Breaches = tally.Breaches
 	r.proc.Exceeded(time.Now(), b, spent)
 	why := r.proc.Cause()

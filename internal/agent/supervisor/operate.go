@@ -256,7 +256,7 @@ func (r *runner) unhostedByPeer(by *specstore.Entry) {
 		return
 	}
 	rec := *r.proc.Record
-	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
+	rec.Decide(false, process.WantStopped)
 	rec.Rest = story.RestAfter(time.Now(), by, rec.Rest)
 	rec.Rest.Text = story.Join(rec.Rest.Text, "as "+by.Process.String()+", its other name")
 	r.put(rec)

@@ -59,7 +59,8 @@ func (r *runner) takePendingStop(away bool) *specstore.PendingStop {
 		return nil
 	}
 	rec := *r.proc.Record
-	rec.Hosted, rec.GivenUp, rec.Want, rec.PendingStop = false, false, process.WantStopped, nil
+	rec.Decide(false, process.WantStopped)
+	rec.PendingStop = nil
 	rec.Rest = process.Cause{
 		ID: process.CauseStopped, Since: time.Now().UnixMilli(),
 		Text: story.By("stopped", asked.Actor) + ": it ended after the " + string(asked.Op) +

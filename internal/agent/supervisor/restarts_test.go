@@ -38,14 +38,14 @@ func TestAnEndByPolicyIsOver(t *testing.T) {
 // is.
 func TestStartedByOthersWhileItIsEnded(t *testing.T) {
 	for _, c := range []struct {
-		retries int
-		want    []string
+		when process.When
+		want []string
 	}{
-		{3, []string{
+		{process.Always, []string{
 			"limit-exceeded running→stopping memory-limit", "taken-down stopping→starting memory-limit",
 			"found starting→running started-outside",
 		}},
-		{0, []string{
+		{process.Never, []string{
 			"limit-exceeded running→stopping memory-limit", "taken-down stopping→given-up memory-limit",
 			"given-up stopping→given-up memory-limit",
 			"found given-up→running started-outside",
@@ -53,7 +53,7 @@ func TestStartedByOthersWhileItIsEnded(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.spec("a")
-			s.Policy.StartRetries = c.retries
+			s.Restart = &process.RestartPolicy{When: c.when, GiveUpAfter: 3}
 			r.do(process.Start, "a", s)
 			r.Script(line("stop", "a"), operationtest.Script{Takes: time.Second, End: func(string) {
 				r.Kill(file("a"))

@@ -140,7 +140,7 @@ func (r *runner) begin(ctx context.Context) {
 	var actions []lifecycle.Action
 	attempts := r.proc.Runtime.Attempts
 	if r.proc.Record != nil && r.proc.Record.GivenUp {
-		attempts = max(attempts, r.proc.Record.Spec.Policy.StartRetries)
+		attempts = max(attempts, r.proc.Record.Spec.Restarts().GiveUpAfter)
 	}
 	r.proc.Machine, actions = lifecycle.New(attempts, r.proc.Runtime.LaunchedAt, r.proc.Runtime.RetryAt)
 	if r.proc.Record == nil {

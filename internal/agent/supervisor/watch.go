@@ -93,7 +93,7 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.S
 	r.claim() // if the rival has gone, this drover takes the process over
 	asked := r.takePendingStop(false)
 	was = r.withLastWords(was)
-	r.stepAndTell(ctx, lifecycle.Exited{}, func(c story.Change) []process.Event {
+	r.stepAndTell(ctx, r.exitOf(was.How), func(c story.Change) []process.Event {
 		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "how", was.Why.Text)
 		return r.proc.Ended(c, r.withOutput(was), asked)
 	})

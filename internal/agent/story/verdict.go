@@ -1,0 +1,26 @@
+package story
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/process"
+)
+
+// Verdict judges an end by the policy of relaunches: whether the process has succeeded, and whether the policy forbids a
+// relaunch after such an end. An end that nobody saw is a failure.
+func Verdict(spec *process.Spec, e *process.Exit) (success, forbidden bool) {
+	p := spec.Restarts()
+	if e == nil || !e.Known {
+		return false, p.When == process.Never
+	}
+	end := strconv.Itoa(e.Code)
+	if e.Signal != 0 {
+		end = strings.TrimPrefix(unix.SignalName(syscall.Signal(e.Signal)), "SIG")
+	}
+	return slices.Contains(p.SuccessCodes, end), p.When == process.Never || slices.Contains(p.NeverOn, end)
+}
