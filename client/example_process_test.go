@@ -32,7 +32,7 @@ func ExampleClient_Process() {
 		return
 	}
 	for _, p := range on {
-		fmt.Println(p.Host.ID, p.State, p.Spec.Commands.Start)
+		fmt.Println(p.Host.ID, p.State, p.Spec.Start)
 	}
 	// Output: web-1 given-up ./nginx
 }

@@ -64,8 +64,8 @@ func exchanges() []exchange {
 	app, user, hook := fmt.Sprintf(appBody, "web shop"), fmt.Sprintf(userBody, false), fmt.Sprintf(webhookBody, "")
 	return []exchange{
 		{"GET /processes?namespace=web&state=given-up", "", 200, page(processBody + `}`)},
-		{"GET /processes/web/nginx", "", 200, page(processBody + `,"spec":{"identity":{"proc_name":"nginx",` +
-			`"setup_path":"/srv/nginx","pid_path":"/run/nginx.pid","user":"www"},"commands":{"start":"./nginx"}}}`)},
+		{"GET /processes/web/nginx", "", 200, page(processBody + `,"spec":{"start":"./nginx",` +
+			`"pid_file":"/run/nginx.pid","process_name":"nginx","directory":"/srv/nginx","user":"www"}}`)},
 		{
 			"GET /processes/counts?namespace=web", "", 200,
 			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`,

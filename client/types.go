@@ -36,28 +36,54 @@ type (
 	Run = v1.Run
 )
 
-// Spec describes how drover runs a process; the other types are parts of it.
+// Spec describes how drover runs a process, in the form of process files; the other types are parts of it.
 type (
+	// File is a process file: the processes of one namespace.
+	File = v1.File
 	// Spec describes how drover runs a process.
 	Spec = v1.Spec
-	// Identity says where a process lives and how to recognise it.
-	Identity = v1.Identity
-	// Commands are shell command lines; each may be empty.
-	Commands = v1.Commands
-	// Limits are upper limits, in percent of the whole machine or as counts.
+	// Duration is a length of time.
+	Duration = v1.Duration
+	// Size is a number of bytes.
+	Size = v1.Size
+	// Percent is a share in percent.
+	Percent = v1.Percent
+	// Count is a number of times, or Never.
+	Count = v1.Count
+	// Status is how a process ends: an exit code or a signal.
+	Status = v1.Status
+	// Variables are environment variables by name.
+	Variables = v1.Variables
+	// Before is a command that must succeed before a start.
+	Before = v1.Before
+	// BeforeStop is a command before a stop, and the pause after it.
+	BeforeStop = v1.BeforeStop
+	// Limits are enforced by the kernel.
 	Limits = v1.Limits
-	// Policy says how drover watches a process, and how long its operations may take.
-	Policy = v1.Policy
-	// Schedule says how drover runs a periodic process; Policy.Crontab or Policy.CycleTime say when.
+	// Thresholds are limits that drover judges.
+	Thresholds = v1.Thresholds
+	// Schedule says when a periodic process runs.
 	Schedule = v1.Schedule
-	// HardLimits are limits that the kernel enforces; 0 means no limit.
-	HardLimits = v1.HardLimits
-	// Readiness decides when a start has succeeded, within the start check time; exactly one of its fields is set.
-	Readiness = v1.Readiness
-	// Probes say how often drover runs the health and version commands.
-	Probes = v1.Probes
-	// ConfigFile is a configuration file whose checksum drover watches.
+	// Ready decides when a start has succeeded.
+	Ready = v1.Ready
+	// Restart is the policy of relaunches.
+	Restart = v1.Restart
+	// Health is the check of a running process.
+	Health = v1.Health
+	// StopSignal is one step of a stop.
+	StopSignal = v1.StopSignal
+	// Reload is a command line or a signal.
+	Reload = v1.Reload
+	// Timeouts bound the commands of a process.
+	Timeouts = v1.Timeouts
+	// Log bounds what drover keeps of the output of a process.
+	Log = v1.Log
+	// ConfigFile is a file whose checksum drover compares.
 	ConfigFile = v1.ConfigFile
+	// Compat holds what the GSE and JOB APIs know of a process and no other field says.
+	Compat = v1.Compat
+	// CompatResource are limits without effect.
+	CompatResource = v1.CompatResource
 )
 
 // Operations and their results.

@@ -1,162 +1,199 @@
 package v1
 
-import (
-	"encoding/json"
-	"slices"
-)
-
-// Spec describes how drover runs a process. All times are whole seconds; zero means the default.
+// Spec says how drover runs a process, in the form of process files: drover explain describes each field. A nil or
+// empty field has its default.
 type Spec struct {
-	Identity   Identity        `json:"identity"`
-	Commands   Commands        `json:"commands"`
-	Limits     Limits          `json:"limits,omitzero"`
-	Policy     Policy          `json:"policy,omitzero"`
-	Execution  Execution       `json:"execution,omitzero"`
-	Restart    *Restart        `json:"restart,omitempty"`
-	Stop       *StopPolicy     `json:"stop,omitempty"`
-	Log        LogPolicy       `json:"log,omitzero"`
-	Schedule   Schedule        `json:"schedule,omitzero"`
-	Hard       HardLimits      `json:"hard_limits,omitzero"`
-	Ready      *Readiness      `json:"ready,omitempty"`
-	Probes     Probes          `json:"probes,omitzero"`
-	ReportID   int64           `json:"report_id,omitempty"`
-	Config     []ConfigFile    `json:"config,omitempty"`
-	Labels     json.RawMessage `json:"labels,omitempty"`
-	FuncID     string          `json:"func_id,omitempty"`
-	InstanceID string          `json:"instance_id,omitempty"`
-	Contact    string          `json:"contact,omitempty"`
+	// Hosts are the hosts that have the process: host ids, CLOUD:IP, or patterns. Only File has them.
+	Hosts []string `json:"hosts,omitempty"`
+
+	Run             string    `json:"run,omitempty"`
+	Start           string    `json:"start,omitempty"`
+	PIDFile         string    `json:"pid_file,omitempty"`
+	ProcessName     string    `json:"process_name,omitempty"`
+	Directory       string    `json:"directory,omitempty"`
+	BeforeStart     *Before   `json:"before_start,omitempty"`
+	User            string    `json:"user,omitempty"`
+	Group           string    `json:"group,omitempty"`
+	Groups          []string  `json:"groups,omitzero"`
+	Environment     Variables `json:"environment,omitempty"`
+	EnvironmentFile []string  `json:"environment_files,omitempty"`
+
+	Umask            string   `json:"umask,omitempty"`
+	Nice             *int     `json:"nice,omitempty"`
+	OOMScoreAdjust   *int     `json:"oom_score_adjust,omitempty"`
+	NoNewPrivileges  bool     `json:"no_new_privileges,omitempty"`
+	Capabilities     []string `json:"capabilities,omitzero"`
+	RuntimeDirectory string   `json:"runtime_directory,omitempty"`
+
+	Limits     *Limits     `json:"limits,omitempty"`
+	Thresholds *Thresholds `json:"thresholds,omitempty"`
+	Copies     *int        `json:"copies,omitempty"`
+
+	Once      bool      `json:"once,omitempty"`
+	Schedule  *Schedule `json:"schedule,omitempty"`
+	TimeLimit *Duration `json:"time_limit,omitempty"`
+
+	Ready   *Ready            `json:"ready,omitempty"`
+	After   map[string]string `json:"after,omitempty"`
+	Restart *Restart          `json:"restart,omitempty"`
+	Health  *Health           `json:"health,omitempty"`
+
+	VersionCommand string `json:"version_command,omitempty"`
+
+	Stop        string       `json:"stop,omitempty"`
+	StopSignals []StopSignal `json:"stop_signals,omitzero"`
+	StopScope   string       `json:"stop_scope,omitempty"`
+	BeforeStop  *BeforeStop  `json:"before_stop,omitempty"`
+	Reload      *Reload      `json:"reload,omitempty"`
+	Timeouts    *Timeouts    `json:"timeouts,omitempty"`
+
+	Log         *Log         `json:"log,omitempty"`
+	LogFile     string       `json:"log_file,omitempty"`
+	ConfigFiles []ConfigFile `json:"config_files,omitempty"`
+
+	Labels            map[string]string `json:"labels,omitempty"`
+	AlarmID           int64             `json:"alarm_id,omitempty"`
+	ExpectedInstances *int              `json:"expected_instances,omitempty"`
+	Compat            *Compat           `json:"compat,omitempty"`
 }
 
-// Identity says where a process lives and how to recognise it.
-type Identity struct {
-	// ProcName is the base name of the executable, and SetupPath the absolute working directory. PIDPath is the
-	// absolute path of the pid file. User is the account of the process.
-	ProcName   string `json:"proc_name"`
-	SetupPath  string `json:"setup_path"`
-	PIDPath    string `json:"pid_path"`
-	ConfigPath string `json:"config_path,omitempty"`
-	LogPath    string `json:"log_path,omitempty"`
-	User       string `json:"user"`
+// Variables are environment variables by name. A file may give a value as a number or as true or false: the text counts
+// as it is written.
+type Variables map[string]string
+
+// Before is a command that must succeed before a start.
+type Before struct {
+	Run     string    `json:"run"`
+	Timeout *Duration `json:"timeout,omitempty"`
 }
 
-// Commands are shell command lines; each may be empty.
-type Commands struct {
-	// Run is the command line of a foreground process: the command is the process. A spec has Run or Start.
-	Run     string `json:"run,omitempty"`
-	Start   string `json:"start,omitempty"`
-	Stop    string `json:"stop,omitempty"`
-	Restart string `json:"restart,omitempty"`
-	Reload  string `json:"reload,omitempty"`
-	Kill    string `json:"kill,omitempty"`
-	Version string `json:"version,omitempty"`
-	Health  string `json:"health,omitempty"`
+// BeforeStop is a command that takes a process out of use before a stop, and the pause after the command.
+type BeforeStop struct {
+	Run  string    `json:"run"`
+	Wait *Duration `json:"wait,omitempty"`
 }
 
-// Asks reports whether the spec has a version or a health command.
-func (c *Commands) Asks() bool { return c.Version != "" || c.Health != "" }
-
-// Execution is what the commands of a process get beside account and directory. Absent values are those of the host.
-type Execution struct {
-	// Environment holds variables by name. EnvironmentFiles are absolute paths of files with lines NAME=value; drover
-	// reads them on the host at each start.
-	Environment      map[string]string `json:"environment,omitempty"`
-	EnvironmentFiles []string          `json:"environment_files,omitempty"`
-	// Group replaces the primary group of the account, and Groups the supplementary groups; nil keeps the account's.
-	Group  string   `json:"group,omitempty"`
-	Groups []string `json:"groups,omitzero"`
-	// Umask is 0 to 0o777, Nice -20 to 19, OOMScoreAdjust -1000 to 1000.
-	Umask           *int `json:"umask,omitempty"`
-	Nice            *int `json:"nice,omitempty"`
-	OOMScoreAdjust  *int `json:"oom_score_adjust,omitempty"`
-	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
-	// Capabilities are the names, without CAP_, of the capabilities that remain; nil keeps the account's.
-	Capabilities []string `json:"capabilities,omitzero"`
-	// RLimits are limits of setrlimit(2), soft and hard.
-	RLimits RLimits `json:"rlimits,omitzero"`
-	// RuntimeDirectory is the name of a directory below /run, made for the account before a start.
-	RuntimeDirectory string `json:"runtime_directory,omitempty"`
-}
-
-// RLimits are limits of setrlimit(2). Sizes are bytes; nil means no change.
-type RLimits struct {
-	OpenFiles    *int64 `json:"open_files,omitempty"`
-	CoreSize     *int64 `json:"core_size,omitempty"`
-	LockedMemory *int64 `json:"locked_memory,omitempty"`
-	StackSize    *int64 `json:"stack_size,omitempty"`
-	Processes    *int64 `json:"processes,omitempty"`
-	FileSize     *int64 `json:"file_size,omitempty"`
-}
-
-// RLimit is one limit of RLimits with its name.
-type RLimit struct {
-	Name  string
-	Value *int64
-}
-
-// List returns the limits that are set.
-func (r RLimits) List() []RLimit {
-	all := []RLimit{
-		{"open_files", r.OpenFiles}, {"core_size", r.CoreSize}, {"locked_memory", r.LockedMemory},
-		{"stack_size", r.StackSize}, {"processes", r.Processes}, {"file_size", r.FileSize},
-	}
-	return slices.DeleteFunc(all, func(l RLimit) bool { return l.Value == nil })
-}
-
-// When says after which ends a hosted process is relaunched.
-type When string
-
-// The values of When: after every end, after a failure, or never.
-const (
-	Always    When = "always"
-	OnFailure When = "on-failure"
-	Never     When = "never"
-)
-
-// Restart is the policy of relaunches. Times are milliseconds. A spec without it has the policy of StartRetries and
-// StartInterval.
-type Restart struct {
-	When When `json:"when"`
-	// Delay is the pause before the second relaunch. Each further pause is Factor times as long, at most MaxDelay,
-	// longer or shorter by a random share of at most Jitter percent.
-	Delay    int64   `json:"delay"`
-	MaxDelay int64   `json:"max_delay"`
-	Factor   float64 `json:"factor"`
-	Jitter   float64 `json:"jitter"`
-	// ResetAfter is the run time after which count and pauses begin anew.
-	ResetAfter int64 `json:"reset_after"`
-	// GiveUpAfter is the number of relaunches that did not last before drover gives up; 0 means never.
-	GiveUpAfter int `json:"give_up_after,omitempty"`
-	// SuccessCodes are the ends that count as success, NeverOn those that forbid a relaunch: exit codes, such as "0",
-	// and signals, such as "TERM".
-	SuccessCodes []string `json:"success_codes"`
-	NeverOn      []string `json:"never_on,omitempty"`
-}
-
-// StopPolicy is how a process is ended. Times are milliseconds. A spec without it has the policy of StopCheck.
-type StopPolicy struct {
-	// Timeout bounds the stop command, and the time that the process has after it before the first signal.
-	Timeout int64        `json:"timeout"`
-	Signals []StopSignal `json:"signals"`
-}
-
-// StopSignal is a signal, such as "TERM", and the time until the next one.
-type StopSignal struct {
-	Signal string `json:"signal"`
-	Wait   int64  `json:"wait,omitempty"`
-}
-
-// LogPolicy bounds what drover keeps of the output of a foreground process; zero values are defaults.
-type LogPolicy struct {
-	// MaxSize is bytes (10 MiB), Keep a number of files (5), MaxAge milliseconds (30 days).
-	MaxSize int64 `json:"max_size,omitempty"`
-	Keep    *int  `json:"keep,omitempty"`
-	MaxAge  int64 `json:"max_age,omitempty"`
-	// Plain keeps rotated files uncompressed.
-	Plain bool `json:"plain,omitempty"`
-}
-
-// Limits are upper limits, in percent of the whole machine or as counts. Zero means no limit.
+// Limits are enforced by the kernel: the first three by a control group, the others by setrlimit(2).
 type Limits struct {
+	Memory       Size    `json:"memory,omitempty"`
+	CPU          Percent `json:"cpu,omitempty"`
+	Tasks        int64   `json:"tasks,omitempty"`
+	OpenFiles    int64   `json:"open_files,omitempty"`
+	CoreSize     *Size   `json:"core_size,omitempty"`
+	LockedMemory *Size   `json:"locked_memory,omitempty"`
+	StackSize    Size    `json:"stack_size,omitempty"`
+	Processes    int64   `json:"processes,omitempty"`
+	FileSize     *Size   `json:"file_size,omitempty"`
+}
+
+// Thresholds are judged by drover, in percent of the whole machine.
+type Thresholds struct {
+	Memory Percent `json:"memory,omitempty"`
+	CPU    Percent `json:"cpu,omitempty"`
+}
+
+// Schedule says when a periodic process runs: Cron or Every.
+type Schedule struct {
+	Cron     string    `json:"cron,omitempty"`
+	Every    *Duration `json:"every,omitempty"`
+	TimeZone string    `json:"time_zone,omitempty"`
+	Overlap  string    `json:"overlap,omitempty"`
+	Missed   string    `json:"missed,omitempty"`
+	Jitter   *Duration `json:"jitter,omitempty"`
+}
+
+// Ready decides when a start has succeeded. Exactly one field before Within is set.
+type Ready struct {
+	Notify    bool      `json:"notify,omitempty"`
+	NotifyFD  *int      `json:"notify_fd,omitempty"`
+	HTTP      string    `json:"http,omitempty"`
+	TCP       string    `json:"tcp,omitempty"`
+	Log       string    `json:"log,omitempty"`
+	Exec      string    `json:"exec,omitempty"`
+	Alive     *Duration `json:"alive,omitempty"`
+	Within    *Duration `json:"within,omitempty"`
+	OnTimeout string    `json:"on_timeout,omitempty"`
+}
+
+// Restart is the policy of relaunches.
+type Restart struct {
+	When         string    `json:"when,omitempty"`
+	Delay        *Duration `json:"delay,omitempty"`
+	MaxDelay     *Duration `json:"max_delay,omitempty"`
+	Factor       *float64  `json:"factor,omitempty"`
+	Jitter       *Percent  `json:"jitter,omitempty"`
+	ResetAfter   *Duration `json:"reset_after,omitempty"`
+	GiveUpAfter  *Count    `json:"give_up_after,omitempty"`
+	SuccessCodes []Status  `json:"success_codes,omitzero"`
+	NeverOn      []Status  `json:"never_on,omitzero"`
+}
+
+// Health is the check of a running process. Exactly one of the first four fields is set.
+type Health struct {
+	Exec     string    `json:"exec,omitempty"`
+	HTTP     string    `json:"http,omitempty"`
+	TCP      string    `json:"tcp,omitempty"`
+	Watchdog bool      `json:"watchdog,omitempty"`
+	Every    *Duration `json:"every,omitempty"`
+	Timeout  *Duration `json:"timeout,omitempty"`
+	Failures *int      `json:"failures,omitempty"`
+	Grace    *Duration `json:"grace,omitempty"`
+	Action   string    `json:"action,omitempty"`
+}
+
+// Timeouts bound the commands of a process.
+type Timeouts struct {
+	Start   *Duration `json:"start,omitempty"`
+	Stop    *Duration `json:"stop,omitempty"`
+	Reload  *Duration `json:"reload,omitempty"`
+	Version *Duration `json:"version,omitempty"`
+}
+
+// Log bounds what drover keeps of the output of a process.
+type Log struct {
+	MaxSize  *Size     `json:"max_size,omitempty"`
+	Keep     *int      `json:"keep,omitempty"`
+	MaxAge   *Duration `json:"max_age,omitempty"`
+	Compress *bool     `json:"compress,omitempty"`
+}
+
+// ConfigFile is a file whose checksum drover compares.
+type ConfigFile struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256,omitempty"`
+	MD5    string `json:"md5,omitempty"`
+}
+
+// Compat holds what the GSE and JOB APIs know of a process and no other field says. drover runs a process with Compat as
+// these APIs demand it. Times are whole seconds; zero means the default.
+type Compat struct {
+	RestartCommand string `json:"restart_cmd,omitempty"`
+	KillCommand    string `json:"kill_cmd,omitempty"`
+	OpTimeout      int    `json:"op_timeout,omitempty"`
+	// StartCheckBegin is the time after which the process must have appeared; it must run on until ready.alive.
+	StartCheckBegin int `json:"start_check_begin,omitempty"`
+	StopCheck       int `json:"stop_check_secs,omitempty"`
+	// StartRetries and StartInterval are those of a process that is not relaunched.
+	StartRetries  int `json:"start_retries,omitempty"`
+	StartInterval int `json:"start_interval,omitempty"`
+	// ConfigPath and LogPath may be of any form.
+	ConfigPath string          `json:"config_path,omitempty"`
+	LogPath    string          `json:"log_path,omitempty"`
+	Resource   *CompatResource `json:"resource,omitempty"`
+	// Crontab and CycleTime are the timetable of a process that has no schedule.
+	Crontab   string `json:"crontab_rule,omitempty"`
+	CycleTime int    `json:"cycle_time,omitempty"`
+	// KindAssumed tells that the caller did not say whether the process is resident.
+	KindAssumed bool   `json:"kind_assumed,omitempty"`
+	FuncID      string `json:"func_id,omitempty"`
+	InstanceID  string `json:"instance_id,omitempty"`
+	Contact     string `json:"contact,omitempty"`
+	// Labels is the JSON of labels that are not names with strings.
+	Labels string `json:"labels,omitempty"`
+}
+
+// CompatResource are numbers of a GSE resource that limit nothing, and limits that are out of range.
+type CompatResource struct {
 	CPU  float64 `json:"cpu,omitempty"`
 	Mem  float64 `json:"mem,omitempty"`
 	FD   int64   `json:"fd,omitempty"`
@@ -164,141 +201,10 @@ type Limits struct {
 	Net  int64   `json:"net,omitempty"`
 }
 
-// Kind says how long a process is meant to run.
-type Kind string
-
-// The kinds: run by a timer, kept running (the default), or run once.
-const (
-	Periodic  Kind = "periodic"
-	Resident  Kind = "resident"
-	SingleRun Kind = "single-run"
-)
-
-// Policy says how drover watches a process, and how long its operations may take.
-type Policy struct {
-	Kind Kind `json:"kind,omitempty"`
-	// KindAssumed tells that the caller did not choose the kind of the process.
-	KindAssumed bool `json:"kind_assumed,omitempty"`
-	// StartCheckBegin is the time from a start command to the check of the process. If StartCheckEnd is greater, the
-	// process may appear until then: drover checks from begin to end. Once it appeared, it must not exit, and it must
-	// be alive at the end.
-	StartCheckBegin int `json:"start_check_begin,omitempty"`
-	StartCheckEnd   int `json:"start_check_end,omitempty"`
-	// StopCheck is the time in which a process must exit after its stop command has ended.
-	StopCheck int `json:"stop_check,omitempty"`
-	// StartRetries is the number of relaunches in a row; StartInterval is the time between them.
-	StartRetries  int `json:"start_retries,omitempty"`
-	StartInterval int `json:"start_interval,omitempty"`
-	// OpTimeout bounds one command.
-	OpTimeout int `json:"op_timeout,omitempty"`
-	// Crontab and CycleTime are the timetable of a periodic process.
-	Crontab   string `json:"crontab,omitempty"`
-	CycleTime int    `json:"cycle_time,omitempty"`
-	// Instances is the expected number of matching processes. A smaller number shows in the message and changes
-	// nothing else.
-	Instances int `json:"instances,omitempty"`
-}
-
-// Defaults of Policy, in seconds where they are times.
-const (
-	defaultStartCheck    = 5
-	defaultStopCheck     = 5
-	defaultStartRetries  = 4
-	defaultStartInterval = 10
-	defaultOpTimeout     = 60
-)
-
-// Defaulted returns the policy with every value that is zero or negative replaced by its default.
-func (p Policy) Defaulted() Policy {
-	set := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	p.StartCheckEnd = max(p.StartCheckEnd, 0)
-	if p.StartCheckBegin <= 0 {
-		p.StartCheckBegin = defaultStartCheck
-		if p.StartCheckEnd > 0 {
-			p.StartCheckBegin = min(p.StartCheckBegin, p.StartCheckEnd)
-		}
-	}
-	set(&p.StopCheck, defaultStopCheck)
-	set(&p.StartRetries, defaultStartRetries)
-	set(&p.StartInterval, defaultStartInterval)
-	set(&p.OpTimeout, defaultOpTimeout)
-	if p.Kind == "" {
-		p.Kind = Resident
-	}
-	return p
-}
-
-// ConfigFile is a configuration file whose checksum drover watches.
-type ConfigFile struct {
-	Path string `json:"path"`
-	MD5  string `json:"md5"`
-}
-
-// Schedule says how drover runs a periodic process; Policy.Crontab or Policy.CycleTime say when.
-type Schedule struct {
-	// Overlap says what happens if a run is due while the previous run lasts. Missed says what happens to runs that
-	// were due while the agent or its host was down.
-	Overlap Overlap `json:"overlap,omitempty"`
-	Missed  Missed  `json:"missed,omitempty"`
-	// Jitter delays each run by a random time of up to this many seconds.
-	Jitter int `json:"jitter,omitempty"`
-	// TimeZone is a name of the IANA database; empty means the zone of the host.
-	TimeZone string `json:"time_zone,omitempty"`
-}
-
-// Overlap is a choice of Schedule; empty means OverlapSkip.
-type Overlap string
-
-// The choices for a run that is due while the previous run still runs: skip it, run it afterwards (once, however many
-// were due), or end the previous run.
-const (
-	OverlapSkip    Overlap = "skip"
-	OverlapWait    Overlap = "wait"
-	OverlapReplace Overlap = "replace"
-)
-
-// Missed is a choice of Schedule; empty means MissedSkip.
-type Missed string
-
-// The choices after the agent or its host was down: wait for the next time, or run once now.
-const (
-	MissedSkip Missed = "skip"
-	MissedRun  Missed = "run-once"
-)
-
-// HardLimits are limits that the kernel enforces; 0 means no limit. Memory is in bytes, CPU in percent of one
-// processor, and Tasks counts processes and threads.
-type HardLimits struct {
-	Memory int64 `json:"memory,omitempty"`
-	CPU    int   `json:"cpu,omitempty"`
-	Tasks  int64 `json:"tasks,omitempty"`
-}
-
-// Readiness decides when a start has succeeded, within the start check time; exactly one of its fields is set.
-type Readiness struct {
-	// TCP is an address, "host:port", that accepts a connection. HTTP is a URL that answers a GET with a status from
-	// 200 to 399.
-	TCP  string `json:"tcp,omitempty"`
-	HTTP string `json:"http,omitempty"`
-	// Exec is a command line that exits with status 0. Log is a regular expression (RE2) for a line of the output of
-	// the start command, or of the log file.
-	Exec string `json:"exec,omitempty"`
-	Log  string `json:"log,omitempty"`
-}
-
-// Probes say how often drover runs the health and version commands. Times are seconds; 0 means the default.
-type Probes struct {
-	HealthInterval  int `json:"health_interval,omitempty"`  // 60
-	HealthTimeout   int `json:"health_timeout,omitempty"`   // 5
-	VersionInterval int `json:"version_interval,omitempty"` // 600
-	// Grace is the time after a start during which drover ignores failed health checks.
-	Grace int `json:"grace,omitempty"`
-	// Failures is the number of consecutive failures that make the process unhealthy (3). With Restart drover then ends
-	// and relaunches it.
-	Failures int  `json:"failures,omitempty"`
-	Restart  bool `json:"restart,omitempty"`
+// File is a process file: processes of one namespace. A process may be in several parts, for different hosts.
+type File struct {
+	Namespace string          `json:"namespace"`
+	Processes map[string]Spec `json:"processes"`
+	// More are further documents of the same namespace.
+	More []map[string]Spec `json:"more,omitempty"`
 }

@@ -122,7 +122,10 @@ func mayImport() map[string][]string {
 		"internal/pki":             {"internal/durable"},
 		"internal/crontab":         {},
 		"internal/wildcard":        {},
+		"internal/spelling":        {},
 		"internal/process":         {"api/v1", "internal/crontab"},
+		"internal/processfile":     {"api/v1", "internal/crontab", "internal/process", "internal/spelling"},
+		"internal/server/plan":     {"api/v1", "internal/process", "internal/processfile"},
 		"internal/agent/timetable": {"internal/crontab", "internal/idle", "internal/process"},
 		"internal/agent/lifecycle": {"internal/process", "internal/statemachine"},
 		"internal/gse":             {"internal/clip", "internal/process"},
@@ -255,7 +258,7 @@ func mayImport() map[string][]string {
 		"internal/cli/fleet":    {"client", "internal/cli/remote", "internal/cli/term", "internal/process"},
 		"internal/cli/processes": {
 			"client", "docs/why", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/process",
-			"internal/why", "internal/wildcard",
+			"internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
 		},
 		"internal/cli/remote": {"client", "internal/cli/term", "internal/command", "internal/config"},
 		"internal/cli/servers": {
@@ -284,9 +287,9 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
-			"api/v1", "internal/process", "internal/server/access", "internal/server/admission", "internal/server/edge",
-			"internal/server/enrol", "internal/server/fleet", "internal/server/gate", "internal/server/keyring",
-			"internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
+			"api/v1", "internal/process", "internal/processfile", "internal/server/access", "internal/server/admission",
+			"internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
+			"internal/server/keyring", "internal/server/plan", "internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
 			"internal/wildcard",
 		},
 		"internal/server/edge": {

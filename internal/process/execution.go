@@ -3,31 +3,6 @@ package process
 import (
 	"slices"
 	"strings"
-
-	v1 "drover/api/v1"
-)
-
-// The parts of a spec that say how its commands run, when it is relaunched, and how it is ended.
-type (
-	// Execution is what the commands of a process get beside account and directory.
-	Execution = v1.Execution
-	// RLimits are limits of setrlimit(2).
-	RLimits = v1.RLimits
-	// When says after which ends a process is relaunched.
-	When = v1.When
-	// RestartPolicy is the policy of relaunches.
-	RestartPolicy = v1.Restart
-	// StopPolicy is how a process is ended.
-	StopPolicy = v1.StopPolicy
-	// StopSignal is one step of a StopPolicy.
-	StopSignal = v1.StopSignal
-)
-
-// The values of When.
-const (
-	Always    = v1.Always
-	OnFailure = v1.OnFailure
-	Never     = v1.Never
 )
 
 // The ranges of Execution.
@@ -111,8 +86,8 @@ func sortedNames(variables map[string]string) []string {
 	return names
 }
 
-// executionSize is the length of the texts, in bytes.
-func executionSize(e *Execution) (n int) {
+// size is the length of the texts, in bytes.
+func (e *Execution) size() (n int) {
 	for name, value := range e.Environment {
 		n += len(name) + len(value)
 	}
@@ -134,4 +109,19 @@ const capabilities = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETG
 func Capability(name string) (number int, ok bool) {
 	number = slices.Index(strings.Fields(capabilities), strings.TrimPrefix(strings.ToUpper(name), "CAP_"))
 	return number, number >= 0
+}
+
+// RLimit is one limit of RLimits with its name.
+type RLimit struct {
+	Name  string
+	Value *int64
+}
+
+// List returns the limits that are set.
+func (r RLimits) List() []RLimit {
+	all := []RLimit{
+		{"open_files", r.OpenFiles}, {"core_size", r.CoreSize}, {"locked_memory", r.LockedMemory},
+		{"stack_size", r.StackSize}, {"processes", r.Processes}, {"file_size", r.FileSize},
+	}
+	return slices.DeleteFunc(all, func(l RLimit) bool { return l.Value == nil })
 }

@@ -85,7 +85,7 @@ func (s *Spec) Size() (n int) {
 	for _, f := range s.Config {
 		n += len(f.Path) + len(f.MD5)
 	}
-	return n + executionSize(&s.Execution)
+	return n + s.Execution.size()
 }
 
 func (s *Spec) identityFaults(f *faults) {

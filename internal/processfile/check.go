@@ -1,6 +1,7 @@
 package processfile
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/crontab"
 	"drover/internal/process"
 )
@@ -22,12 +24,19 @@ type checker struct {
 	*Named
 	path   string
 	faults []Fault
+	// among are the fields with fixed values.
+	among map[string][]string
+	// hostless is set if something else than the process names the hosts.
+	hostless bool
 }
 
 // fault adds a fault of a field. Its line is that of the field, or of the nearest part around it.
 func (c *checker) fault(field, format string, args ...any) {
 	at := join(c.path, field)
 	line := c.Line
+	if c.Name == "" {
+		at = field
+	}
 	for around := at; around != ""; {
 		if n, ok := c.lines[around]; ok {
 			line = n
@@ -38,12 +47,32 @@ func (c *checker) fault(field, format string, args ...any) {
 	c.faults = append(c.faults, Fault{Line: line, Path: at, Text: fmt.Sprintf(format, args...)})
 }
 
+// Check finds what is wrong with documents whose values are each of the right form. The faults have lines if Read has
+// made the documents.
+func Check(docs []Document) Faults { return check(docs) }
+
+// CheckSpec finds what is wrong with a process that is in no file. It must not name hosts.
+func CheckSpec(f v1.Spec) Faults { return checkSpec(Named{Spec: f}) }
+
+// checkSpec checks a process without a name.
+func checkSpec(p Named) Faults {
+	faults := check([]Document{{hostless: true, Processes: []Named{p}}})
+	for i := range faults {
+		faults[i].Path = strings.TrimPrefix(strings.TrimPrefix(faults[i].Path, "processes."), ".")
+	}
+	if len(p.Hosts) > 0 {
+		faults = append(faults, Fault{Line: p.lines["hosts"], Path: "hosts", Text: "is not for this call: the targets name the hosts"})
+	}
+	return faults
+}
+
 // check finds what is wrong with values that are each of the right form.
 func check(docs []Document) (faults []Fault) {
+	among := choicesOf()
 	for i := range docs {
 		for j := range docs[i].Processes {
 			p := &docs[i].Processes[j]
-			c := &checker{Named: p, path: "processes." + p.Name}
+			c := &checker{Named: p, path: "processes." + p.Name, hostless: docs[i].hostless, among: among}
 			if err := process.ValidateID(process.ID{Namespace: docs[i].Namespace, Name: p.Name}); err != nil &&
 				docs[i].Namespace != "" {
 				c.fault("", "%v", err)
@@ -56,7 +85,9 @@ func check(docs []Document) (faults []Fault) {
 			c.relaunch()
 			c.stopping()
 			c.files()
-			c.choices("", reflect.ValueOf(p.Process))
+			c.times()
+			c.compat()
+			c.choices("", reflect.ValueOf(p.Spec))
 			faults = append(faults, c.faults...)
 		}
 	}
@@ -65,10 +96,11 @@ func check(docs []Document) (faults []Fault) {
 
 // command checks what runs.
 func (c *checker) command() {
-	if len(c.Hosts) == 0 {
+	if len(c.Hosts) == 0 && !c.hostless {
 		c.fault("hosts", "is missing: expected a list of hosts, here or in defaults")
 	}
 	switch {
+	case c.Run == "" && c.Start == "" && c.Compat != nil:
 	case c.Run == "" && c.Start == "":
 		c.fault("run", "is missing: expected run (a foreground command) or start (a command that leaves a daemon)")
 	case c.Run != "" && c.Start != "":
@@ -142,7 +174,7 @@ func (c *checker) numbers() {
 	within("nice", c.Nice, -20, 19)
 	within("oom_score_adjust", c.OOMScoreAdjust, -1000, 1000)
 	within("copies", c.Copies, 1, maxCopies)
-	within("expected_instances", c.ExpectedInstances, 1, maxCopies)
+	within("expected_instances", c.ExpectedInstances, 1, maxInstances)
 	if c.Health != nil {
 		within("health.failures", c.Health.Failures, 1, 1000)
 	}
@@ -157,9 +189,12 @@ func (c *checker) numbers() {
 				c.fault("limits."+field, "is %d: expected a number above 0", n)
 			}
 		}
+		if l.CPU != v1.Percent(int(l.CPU)) {
+			c.fault("limits.cpu", "is %s: expected whole percent", l.CPU)
+		}
 	}
 	if t := c.Thresholds; t != nil {
-		for field, p := range map[string]Percent{"memory": t.Memory, "cpu": t.CPU} {
+		for field, p := range map[string]v1.Percent{"memory": t.Memory, "cpu": t.CPU} {
 			if p > 100 {
 				c.fault("thresholds."+field, "is %s: expected at most 100%%, which is the whole machine", p)
 			}
@@ -167,8 +202,11 @@ func (c *checker) numbers() {
 	}
 }
 
-// maxCopies bounds the copies of a process.
-const maxCopies = 1000
+// maxCopies bounds the copies of a process, maxInstances the number of processes that may match.
+const (
+	maxCopies    = 1000
+	maxInstances = 1_000_000
+)
 
 // kind checks how long a process is meant to run.
 func (c *checker) kind() {
@@ -186,12 +224,11 @@ func (c *checker) kind() {
 		return
 	}
 	switch {
+	case s.Cron == "" && s.Every == nil && c.Compat != nil:
 	case s.Cron == "" && s.Every == nil:
 		c.fault("schedule", "has neither cron nor every: expected one of them")
 	case s.Cron != "" && s.Every != nil:
 		c.fault("schedule.every", "stands beside cron: expected one of them")
-	case s.Every != nil && *s.Every <= 0:
-		c.fault("schedule.every", "is %s: expected a duration above 0", *s.Every)
 	case s.Cron != "":
 		if _, err := crontab.Parse(s.Cron, time.UTC); err != nil {
 			c.fault("schedule.cron", "%v", err)
@@ -218,9 +255,6 @@ func (c *checker) readiness() {
 	if h := c.Health; h != nil {
 		c.one("health", "exec, http, tcp and watchdog", true, h.Exec != "", h.HTTP != "", h.TCP != "", h.Watchdog)
 		c.address("health.http", h.HTTP, "health.tcp", h.TCP)
-		if h.Every != nil && *h.Every <= 0 {
-			c.fault("health.every", "is %s: expected a duration above 0", *h.Every)
-		}
 	}
 }
 
@@ -262,8 +296,86 @@ func (c *checker) relaunch() {
 	if r.Jitter != nil && *r.Jitter > 100 {
 		c.fault("restart.jitter", "is %s: expected at most 100%%", *r.Jitter)
 	}
+	if r.GiveUpAfter != nil && *r.GiveUpAfter == 0 {
+		c.fault("restart.give_up_after", "is 0: expected a number from 1, or never; when: never means no relaunches")
+	}
 	if r.Delay != nil && r.MaxDelay != nil && *r.Delay > *r.MaxDelay {
 		c.fault("restart.max_delay", "is %s, less than delay (%s)", *r.MaxDelay, *r.Delay)
+	}
+}
+
+// times checks the durations that may not be 0, or not be parts of a second.
+func (c *checker) times() {
+	whole := func(field string, d *v1.Duration, least time.Duration) {
+		switch {
+		case d == nil:
+		case time.Duration(*d) < least:
+			c.fault(field, "is %s: expected a duration above 0", *d)
+		case time.Duration(*d)%time.Second != 0:
+			c.fault(field, "is %s: expected whole seconds", *d)
+		}
+	}
+	above := func(field string, d *v1.Duration) {
+		if d != nil && *d <= 0 {
+			c.fault(field, "is %s: expected a duration above 0", *d)
+		}
+	}
+	if s := c.Schedule; s != nil {
+		whole("schedule.every", s.Every, 1)
+		whole("schedule.jitter", s.Jitter, 0)
+	}
+	if h := c.Health; h != nil {
+		whole("health.every", h.Every, 1)
+		whole("health.timeout", h.Timeout, 1)
+		whole("health.grace", h.Grace, 0)
+	}
+	if r := c.Ready; r != nil {
+		whole("ready.within", r.Within, 1)
+	}
+	if t := c.Timeouts; t != nil {
+		whole("timeouts.start", t.Start, 1)
+		above("timeouts.reload", t.Reload)
+		above("timeouts.version", t.Version)
+	}
+	if b := c.BeforeStart; b != nil {
+		above("before_start.timeout", b.Timeout)
+	}
+	above("time_limit", c.TimeLimit)
+}
+
+// compat checks that a process of the GSE and JOB APIs has no policies that these APIs do not know.
+func (c *checker) compat() {
+	if _, ok := c.Labels[labelStopScope]; ok {
+		c.fault("labels."+labelStopScope, "is a field of its own: expected stop_scope")
+	}
+	if c.Compat == nil {
+		return
+	}
+	if text := c.Compat.Labels; text != "" && !json.Valid([]byte(text)) {
+		c.fault("compat.labels", "is not JSON")
+	}
+	const expected = "stands beside compat, with which the process runs as the GSE and JOB APIs demand it: " +
+		"remove compat, or "
+	if c.Run != "" {
+		c.fault("run", expected+"use start")
+	}
+	if c.Timeouts != nil {
+		c.fault("timeouts", expected+"use compat.op_timeout")
+	}
+	if r := c.Restart; r != nil {
+		if _, err := wireRestartOf(r); err != nil {
+			c.fault("restart", expected+"%v", err)
+		}
+	}
+	stored := process.Spec{Commands: process.Commands{Stop: c.Stop}}
+	if n := len(c.StopSignals); n > 0 {
+		stored.Policy.StopCheck = int(inMillis(c.StopSignals[0].Wait) / 1000)
+	}
+	if c.StopSignals != nil && !slices.Equal(c.StopSignals, wireSignals(&stored)) {
+		c.fault("stop_signals", expected+"expect [TERM 5s] without stop, and [] beside it")
+	}
+	if r := c.Ready; r != nil && r.Alive != nil && *r.Alive%v1.Duration(time.Second) != 0 {
+		c.fault("ready.alive", expected+"use whole seconds")
 	}
 }
 
@@ -291,7 +403,7 @@ func (c *checker) files() {
 			c.fault(at+".path", "is missing: expected an absolute path")
 		}
 		c.absolute(at+".path", f.Path)
-		c.one(at, "sha256 and md5", true, f.SHA256 != "", f.MD5 != "")
+		c.one(at, "sha256 and md5", c.Compat == nil, f.SHA256 != "", f.MD5 != "")
 		c.sum(at+".sha256", f.SHA256, 64)
 		c.sum(at+".md5", f.MD5, 32)
 	}
@@ -317,7 +429,7 @@ func (c *checker) choices(field string, v reflect.Value) {
 	for i := range v.NumField() {
 		at := join(field, tag(v.Type().Field(i)))
 		if v.Field(i).Kind() == reflect.String && v.Field(i).String() != "" {
-			if all := choicesOf()[at]; all != nil && !slices.Contains(all, v.Field(i).String()) {
+			if all := c.among[at]; all != nil && !slices.Contains(all, v.Field(i).String()) {
 				c.fault(at, "is %q: expected %s", clip(v.Field(i).String()), strings.Join(all, ", "))
 			}
 			continue

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	v1 "drover/api/v1"
 	"drover/internal/spelling"
 )
 
@@ -32,6 +33,7 @@ func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 	if d.lines != nil {
 		d.lines[path] = n.line
 	}
+	whole := v
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
@@ -39,6 +41,7 @@ func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 	if special(n, v) {
 		if err := unmarshal(n, v.Addr().Interface()); err != nil {
 			d.fault(n, path, "%s", strings.TrimPrefix(err.Error(), "json: "))
+			whole.SetZero() // no other check tells the same again
 		}
 		return
 	}
@@ -169,7 +172,7 @@ func (d *decoder) texts(path string, n *node, v reflect.Value) {
 		d.fault(n, path, "is %s: expected names with values", show(n))
 		return
 	}
-	_, anyScalar := v.Interface().(Variables)
+	_, anyScalar := v.Interface().(v1.Variables)
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.keys)))
 	for _, key := range n.keys {
 		item := n.fields[key]

@@ -1,5 +1,7 @@
 package processfile
 
+import "strings"
+
 // Class says when a changed field takes effect.
 type Class string
 
@@ -28,7 +30,7 @@ func Fields() []Field {
 	var all []Field
 	for _, part := range [][]Field{
 		fieldsOfCommand(), fieldsOfEnvironment(), fieldsOfLimits(), fieldsOfKind(), fieldsOfReadiness(),
-		fieldsOfRestart(), fieldsOfHealth(), fieldsOfStop(), fieldsOfLog(), fieldsOfRest(),
+		fieldsOfRestart(), fieldsOfHealth(), fieldsOfStop(), fieldsOfLog(), fieldsOfRest(), fieldsOfCompat(),
 	} {
 		all = append(all, part...)
 	}
@@ -267,5 +269,37 @@ func fieldsOfRest() []Field {
 		{Path: "alarm_id", Value: "number", Default: "0", Class: Live, Text: "The report id in alarms (GSE report_id)."},
 		{Path: "expected_instances", Value: "number", Default: "1", Class: Live,
 			Text: "How many matching processes there should be. A smaller number shows in the status."},
+	}
+}
+
+func fieldsOfCompat() []Field {
+	field := func(path, value, text string) Field {
+		return Field{Path: strings.TrimSuffix("compat."+path, "."), Value: value, Default: "none", Class: Live, Text: text}
+	}
+	return []Field{
+		field("", "names with values", "What only the GSE and JOB APIs know of a process. With it drover runs the process "+
+			"as these APIs demand it. drover get writes it for processes of these APIs; do not write it yourself."),
+		field("restart_cmd", "command line", "The command of a restart."),
+		field("kill_cmd", "command line", "The command of drover kill. Without it drover sends KILL."),
+		field("op_timeout", "seconds", "The time limit of each command."),
+		field("start_check_begin", "seconds", "When the process must have appeared; it must run on until ready.alive."),
+		field("stop_check_secs", "seconds", "The time in which the process must end after its stop command."),
+		field("start_retries", "number", "GSE start_retries of a process that drover does not relaunch."),
+		field("start_interval", "seconds", "GSE start_interval of a process that drover does not relaunch."),
+		field("config_path", "text", "GSE config_path. It has no effect."),
+		field("log_path", "text", "GSE log_path, if it is not an absolute path."),
+		field("resource", "names with numbers", "Numbers of GSE resource that limit nothing."),
+		field("resource.cpu", "number", "A limit that is not from 0 to 100 percent."),
+		field("resource.mem", "number", "A limit that is not from 0 to 100 percent."),
+		field("resource.fd", "number", "GSE resource.fd. It limits nothing."),
+		field("resource.disk", "number", "GSE resource.disk. It limits nothing."),
+		field("resource.net", "number", "GSE resource.net. It limits nothing."),
+		field("crontab_rule", "text", "A crontab rule of a process without schedule. It has no effect."),
+		field("cycle_time", "seconds", "JOB cycle_time of a process without schedule. It has no effect."),
+		field("kind_assumed", "true or false", "The caller did not say whether the process is resident."),
+		field("func_id", "text", "JOB func_id."),
+		field("instance_id", "text", "JOB instance_id."),
+		field("contact", "text", "JOB contact."),
+		field("labels", "JSON", "Labels that are not names with strings."),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	v1 "drover/api/v1"
 )
 
 // Document is one document of a process file: some processes of one namespace.
@@ -12,13 +14,15 @@ type Document struct {
 	File      string
 	Namespace string
 	Processes []Named
+	// hostless is set if the processes need no hosts.
+	hostless bool
 }
 
 // Named is a process with its name and its place in the file.
 type Named struct {
 	Name string
 	Line int
-	Process
+	v1.Spec
 	// lines are the lines of the fields, by path.
 	lines map[string]int
 }
@@ -53,6 +57,31 @@ func Read(file string, data []byte) ([]Document, error) {
 		return nil, Faults(r.faults)
 	}
 	return docs, nil
+}
+
+// ReadSpec reads the fields of one process, without its name and without hosts. The error is Faults.
+func ReadSpec(file string, data []byte) (v1.Spec, error) {
+	nodes, faults := documents(data)
+	var p Named
+	d := decoder{faults: faults, names: fieldNames(), lines: map[string]int{}}
+	switch {
+	case len(nodes) != 1 && len(faults) == 0:
+		d.fault(&node{line: 1}, "", "has %d documents: expected one, with the fields of a process", len(nodes))
+	case len(faults) == 0:
+		p.lines = d.lines
+		d.value("", "", nodes[0], reflect.ValueOf(&p.Spec).Elem())
+	}
+	if len(nodes) == 1 {
+		d.faults = append(d.faults, checkSpec(p)...)
+	}
+	for i := range d.faults {
+		d.faults[i].File = file
+	}
+	if len(d.faults) > 0 {
+		slices.SortStableFunc(d.faults, func(a, b Fault) int { return a.Line - b.Line })
+		return v1.Spec{}, Faults(d.faults)
+	}
+	return p.Spec, nil
 }
 
 type reader struct{ decoder }
@@ -99,7 +128,7 @@ func (r *reader) defaults(n *node) *node {
 	if n == nil || n.kind == null {
 		return nil
 	}
-	var p Process
+	var p v1.Spec
 	before := len(r.faults)
 	r.value("defaults", "", n, reflect.ValueOf(&p).Elem())
 	for _, key := range withoutDefault() {
@@ -124,7 +153,7 @@ func (r *reader) process(name string, all, defaults *node) Named {
 		own = merge(defaults, own, merging())
 	}
 	r.lines = map[string]int{}
-	r.value(path, "", own, reflect.ValueOf(&one.Process).Elem())
+	r.value(path, "", own, reflect.ValueOf(&one.Spec).Elem())
 	one.lines = r.lines
 	return one
 }
@@ -150,7 +179,7 @@ func merge(defaults, own *node, deep []string) *node {
 
 // fieldNames are all fields of a process, by path.
 func fieldNames() (names []string) {
-	eachField("", reflect.TypeFor[Process](), func(path string, _ reflect.Type) { names = append(names, path) })
+	eachField("", reflect.TypeFor[v1.Spec](), func(path string, _ reflect.Type) { names = append(names, path) })
 	return names
 }
 

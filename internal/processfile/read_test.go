@@ -39,7 +39,7 @@ func golden(t *testing.T, name, got string) {
 // same ignores where in a file a process stands.
 func same() cmp.Option {
 	return cmp.Options{
-		cmpopts.IgnoreUnexported(processfile.Named{}), cmpopts.IgnoreFields(processfile.Named{}, "Line"),
+		cmpopts.IgnoreUnexported(processfile.Named{}, processfile.Document{}), cmpopts.IgnoreFields(processfile.Named{}, "Line"),
 	}
 }
 

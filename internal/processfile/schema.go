@@ -3,12 +3,14 @@ package processfile
 import (
 	"reflect"
 	"strings"
+
+	v1 "drover/api/v1"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of a process file. Editors use it to complete and check names.
 func Schema() map[string]any {
-	process := schemaOf("", reflect.TypeFor[Process](), described())
-	defaults := schemaOf("", reflect.TypeFor[Process](), described())
+	process := schemaOf("", reflect.TypeFor[v1.Spec](), described())
+	defaults := schemaOf("", reflect.TypeFor[v1.Spec](), described())
 	if fields, ok := defaults["properties"].(map[string]any); ok {
 		for _, name := range withoutDefault() {
 			delete(fields, name)
@@ -67,7 +69,7 @@ func schemaOf(path string, t reflect.Type, all map[string]Field) map[string]any 
 		}
 	case reflect.Map:
 		s["type"], s["additionalProperties"] = "object", map[string]any{"type": "string"}
-		if t == reflect.TypeFor[Variables]() {
+		if t == reflect.TypeFor[v1.Variables]() {
 			s["additionalProperties"] = map[string]any{"type": []string{"string", "number", "boolean", "null"}}
 		}
 	case reflect.Bool:
@@ -85,13 +87,13 @@ func schemaOf(path string, t reflect.Type, all map[string]Field) map[string]any 
 // formsOf are the JSON types of a type that reads its own text; nil for another one.
 func formsOf(t reflect.Type) []string {
 	switch t {
-	case reflect.TypeFor[Duration](), reflect.TypeFor[StopSignal]():
+	case reflect.TypeFor[v1.Duration](), reflect.TypeFor[v1.StopSignal]():
 		return []string{"string"}
-	case reflect.TypeFor[Size](), reflect.TypeFor[Count](), reflect.TypeFor[Status]():
+	case reflect.TypeFor[v1.Size](), reflect.TypeFor[v1.Count](), reflect.TypeFor[v1.Status]():
 		return []string{"string", "integer"}
-	case reflect.TypeFor[Percent]():
+	case reflect.TypeFor[v1.Percent]():
 		return []string{"string", "number"}
-	case reflect.TypeFor[Reload]():
+	case reflect.TypeFor[v1.Reload]():
 		return []string{"string", "object"}
 	}
 	return nil

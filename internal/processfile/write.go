@@ -20,7 +20,7 @@ func Write(docs []Document) ([]byte, error) {
 		}
 		fmt.Fprintf(&w, "namespace: %s\nprocesses:\n", scalarText(d.Namespace))
 		for _, p := range d.Processes {
-			data, err := json.Marshal(p.Process)
+			data, err := json.Marshal(p.Spec)
 			if err != nil {
 				return nil, fmt.Errorf("cannot write process %s: %w", p.Name, err)
 			}

@@ -24,8 +24,8 @@ func NewRegister() *cobra.Command {
 The command neither starts nor watches the process; 'drover start' does both. If a host knows the
 process already, the command fails there; --replace changes the spec.
 
-The file is YAML or JSON; - reads stdin. Times are in seconds. Only proc_name, setup_path and user
-are required. This example shows every field; the numbers of policy and probes are the defaults:
+The file is YAML or JSON with the fields of one process, as in the files of 'drover apply'; - reads
+stdin. 'drover explain' describes every field. An example:
 
 ` + indented(specExample) + `
 'drover ps -o json' shows hosts; 'drover status NAMESPACE/NAME -o yaml' shows the spec of a process.`,

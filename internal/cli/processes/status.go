@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -145,11 +146,12 @@ func statusFields(p client.Process) []term.Field {
 	}
 	if spec := p.Spec; spec != nil {
 		fields = append(fields,
-			term.Field{"Directory", spec.Identity.SetupPath},
-			term.Field{"User", spec.Identity.User},
-			term.Field{"Pid file", spec.Identity.PIDPath},
-			term.Field{"Start", spec.Commands.Start},
-			term.Field{"Stop", spec.Commands.Stop},
+			term.Field{"Directory", cmp.Or(spec.Directory, "/")},
+			term.Field{"User", spec.User},
+			term.Field{"Pid file", spec.PIDFile},
+			term.Field{"Run", spec.Run},
+			term.Field{"Start", spec.Start},
+			term.Field{"Stop", spec.Stop},
 		)
 	}
 	if p.NextRun != nil {
@@ -177,16 +179,11 @@ func heard(h client.Host) string {
 
 // hostedText explains what hosting means for a process.
 func hostedText(p client.Process) string {
-	kind := process.Resident
-	if p.Spec != nil && p.Spec.Policy.Kind != "" {
-		kind = p.Spec.Policy.Kind
-	}
-	switch kind {
-	case process.Periodic:
+	switch spec := p.Spec; {
+	case spec != nil && spec.Schedule != nil:
 		return "yes, started by its timetable"
-	case process.SingleRun:
+	case spec != nil && spec.Once:
 		return "yes, a single run: drover does not relaunch it"
-	case process.Resident:
 	}
 	return "yes, relaunched if it exits"
 }

@@ -19,7 +19,6 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/client"
-	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/store"
@@ -46,9 +45,8 @@ func TestEveryPathIsDescribed(t *testing.T) {
 	same(t, "paths", described, slices.Sorted(slices.Values(apiv1.Routes())))
 }
 
-// TestSpecOfTheClient: the client knows none of our types, so its own must have the same names in JSON.
-func TestSpecOfTheClient(t *testing.T) {
-	same(t, "fields", jsonNames(reflect.TypeFor[process.Spec](), ""), jsonNames(reflect.TypeFor[client.Spec](), ""))
+// TestRightsOfTheClient: the client knows none of our types, so its own must have the same names in JSON.
+func TestRightsOfTheClient(t *testing.T) {
 	same(t, "fields", jsonNames(reflect.TypeFor[access.Grant](), ""), jsonNames(reflect.TypeFor[client.Grant](), ""))
 	same(t, "fields", jsonNames(reflect.TypeFor[access.Limits](), ""), jsonNames(reflect.TypeFor[client.Rates](), ""))
 }
@@ -119,7 +117,7 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("of a state that only others have: %v", few.body)
 	}
 	one := r.want(200, r.call("admin", "GET", "/processes/b/z%2Fw", nil))
-	same(t, "a name with a slash", []string{"b z/w z/w"}, one.items("namespace", "name", "spec.identity.proc_name"))
+	same(t, "a name with a slash", []string{"b z/w z/w"}, one.items("namespace", "name", "spec.process_name"))
 	states := r.want(200, r.call("admin", "GET", "/processes/a/x", nil))
 	same(t, "states", []string{"stopped false", "running false"}, states.items("state", "stale"))
 	if instance := states.body["items"].([]any)[1].(map[string]any)["instance"].(map[string]any); instance["rss_bytes"] != 2048.0 || instance["pid"] != 42.0 {
@@ -242,14 +240,14 @@ func TestFieldsAreThoseThatAreSpeltSo(t *testing.T) {
 	r.app("admin")
 	body := func(operation, target, identity string) string {
 		return `{"op":"start"` + operation + `,"targets":[{"namespace":"a","name":"x","hosts":["web-1"]` + target +
-			`}],"spec":{"labels":{"a":1,"A":{"a":2,"a":3}},
-			"identity":{"proc_name":"x","setup_path":"/","pid_path":"/x","user":"root"` + identity + `},"commands":{"start":"x"},"policy":{"kind":"resident"}}}`
+			`}],"spec":{"labels":{"a":"1","A":"2"},
+			"start":"x","process_name":"x","directory":"/","pid_file":"/x","user":"root"` + identity + `}}`
 	}
 	for field, text := range map[string]string{
 		"Op": body(`,"Op":"stop"`, "", ""), "op": body(`,"op":"stop"`, "", ""),
 		"Targets": body(`,"Targets":[]`, "", ""), "\u017fpec": body(`,"\u017fpec":null`, "", ""),
 		"targets.Name": body("", `,"Name":"y"`, ""), "targets.hosts": body("", `,"hosts":[]`, ""),
-		"spec.identity.USER": body("", "", `,"USER":"nobody"`), "spec.identity.user": body("", "", `,"user":"nobody"`),
+		"spec.USER": body("", "", `,"USER":"nobody"`), "spec.user": body("", "", `,"user":"nobody"`),
 	} {
 		r.refused(r.call("admin", "POST", "/operations", text), 422, field)
 	}
@@ -332,17 +330,17 @@ func TestNumbersOutOfRange(t *testing.T) {
 	register := func(part string) answer {
 		return r.call("admin", http.MethodPost, "/operations",
 			`{"op":"register","targets":[{"namespace":"web","name":"x","hosts":["`+"0:10.0.0.1"+`"]}],"spec":{
-			"identity":{"proc_name":"x","setup_path":"/","user":"root"},"commands":{},`+part+`}}`)
+			"process_name":"x","user":"root","start":"x",`+part+`}}`)
 	}
 	for part, want := range map[string]string{
-		`"policy":{"op_timeout":-5}`:                                                       "spec.policy.op_timeout: is -5: expected 1 to 3600, or 0 for the default",
-		`"policy":{"op_timeout":99999999999}`:                                              "spec.policy.op_timeout: is 99999999999: expected 1 to 3600, or 0 for the default",
-		`"policy":{"start_retries":-1,"stop_check":-2}`:                                    "spec.policy.stop_check: is -2: expected 1 to 3600, or 0 for the default; spec.policy.start_retries: is -1: expected 1 to 1000000, or 0 for the default",
-		`"policy":{"op_timeout":"2h"}`:                                                     "spec.policy.op_timeout: is a JSON string: expected a whole number",
-		`"policy":{"start_check_begin":9,"start_check_end":3}`:                             "spec.policy.start_check_end: is 3: expected at least the start_check_begin of 9",
-		`"policy":{"cycle_time":-1,"kind":"periodic"}`:                                     "spec.policy.cycle_time: is -1: expected 1 to 2592000, or 0 for none",
-		`"policy":{},"limits":{"cpu":-1,"fd":-1}`:                                          "spec.limits.cpu: is -1: expected up to 100 percent of the whole machine, or 0 for none; spec.limits.fd: is -1: expected 1 or more, or 0 for none",
-		`"policy":{"kind":"periodic","crontab":"*/5 * * * *"},"schedule":{"jitter":86000}`: "spec.schedule.jitter: is 86000: expected less than the 300 seconds between two runs",
+		`"timeouts":{"start":"2h"}`:                           "spec.timeouts.start: is 7200: expected 1 to 3600, or 0 for the default",
+		`"timeouts":{"start":"0s","stop":1}`:                  `spec.timeouts.stop: "1" is not a duration: expected a value such as 500ms, 10s, 5m, 1h30m or 30d; spec.timeouts.start: is 0s: expected a duration above 0`,
+		`"schedule":{"every":"40d"}`:                          "spec.schedule.every: is 3456000: expected 1 to 2592000, or 0 for none",
+		`"thresholds":{"cpu":101},"limits":{"tasks":-1}`:      "spec.limits.tasks: is -1: expected a number above 0; spec.thresholds.cpu: is 101%: expected at most 100%, which is the whole machine",
+		`"limits":{"memory":"1KiB"}`:                          "spec.limits.memory: is 1024: expected 4194304 to 1125899906842624 bytes, or 0 for none",
+		`"schedule":{"cron":"*/5 * * * *","jitter":"86000s"}`: "spec.schedule.jitter: is 86000: expected less than the 300 seconds between two runs",
+		`"after":{"db":"ready"},"reload":{"signal":"HUP"}`:    "spec.after: is not supported yet; spec.reload.signal: is not supported yet: expected a command line",
+		`"hosts":["a"]`:                                       "spec.hosts: is not for this call: the targets name the hosts",
 	} {
 		a := register(part)
 		if got := fmt.Sprint(a.body["detail"]); a.status != http.StatusUnprocessableEntity || got != want {

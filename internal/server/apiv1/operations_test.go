@@ -81,20 +81,20 @@ func TestOperationIsRefused(t *testing.T) {
 		{"admin", `{"op":"register",` + one + `}`, 422, "spec"},
 		{
 			"admin", `{"op":"register",` + one +
-				`,"spec":{"identity":{"proc_name":"x","setup_path":"rel","user":"root"}}}`, 422,
-			"spec.identity.setup_path",
+				`,"spec":{"start":"x","process_name":"x","directory":"rel","user":"root"}}`, 422,
+			"spec.directory",
 		},
 		{
 			"admin", `{"op":"register",` + one +
-				`,"spec":{"identity":{"proc_name":"x","setup_path":"/","user":"root"},"commands":{"start":"\u0000"}}}`, 422,
-			"spec.commands.start",
+				`,"spec":{"start":"\u0000","process_name":"x","user":"root"}}`, 422,
+			"spec.start",
 		},
 		{"admin", `{"op":"register",` + one +
-			`,"spec":{"identity":{"proc_name":"x","setup_path":"/","user":"root"},"policy":{"kind":"periodic","crontab":"61 * * * *"}}}`, 422, "spec.policy.crontab"},
+			`,"spec":{"start":"x","process_name":"x","user":"root","schedule":{"cron":"61 * * * *"}}}`, 422, "spec.schedule.cron"},
 		{
 			"admin", `{"op":"register",` + one +
-				`,"spec":{"identity":{"proc_name":"x","setup_path":"/","user":"root"},"policy":{"kind":"never"}}}`, 422,
-			"spec.policy.kind",
+				`,"spec":{"start":"x","process_name":"x","user":"root","restart":{"when":"sometimes"}}}`, 422,
+			"spec.restart.when",
 		},
 		{"admin", `{"op":"start",` + one + `,"host":"x"}`, 422, "host"},
 		{"admin", `{"op":"start","targets":"x"}`, 422, "targets"},

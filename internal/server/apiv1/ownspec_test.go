@@ -1,20 +1,22 @@
 package apiv1_test
 
-import "testing"
+import (
+	"testing"
+
+	"drover/internal/process"
+	"drover/internal/processfile"
+)
 
 // TestASpecOfOnesOwn: who brings one needs the right to start, unless it is what is stored there, which counts as none.
 func TestASpecOfOnesOwn(t *testing.T) {
 	r := newRig(t)
 	r.app("narrow", "stop on a", "start on a at 0:10.0.0.2", "register on a")
 	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
-	stored := map[string]any{
-		"identity": map[string]any{"proc_name": "x", "setup_path": "/", "user": "root"},
-		"policy":   map[string]any{},
-	}
-	other := map[string]any{
-		"identity": map[string]any{"proc_name": "y", "setup_path": "/", "user": "root"},
-		"policy":   map[string]any{},
-	}
+	stored := processfile.FromSpec(&process.Spec{
+		Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"}, Policy: process.Policy{}.Defaulted(),
+	})
+	other := stored
+	other.ProcessName = "y"
 	submit := func(op string, spec any, hosts ...string) answer {
 		return r.call("narrow", "POST", "/operations", map[string]any{
 			"op": op, "spec": spec, "targets": []any{map[string]any{"namespace": "a", "name": "x", "hosts": hosts}},

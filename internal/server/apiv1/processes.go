@@ -7,6 +7,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/processfile"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
@@ -28,8 +29,12 @@ func (h *Handler) viewProcess(o store.Observed, host v1.Host) v1.Process {
 		State: o.Status.State, Stale: !host.Online || !h.Fullness.FullSince().IsZero(), Message: o.Status.Message,
 		Hosted: o.Status.Hosted, Want: string(o.Status.Want),
 		RegisteredAt: moment(o.Status.RegisteredAt), LastStartAt: moment(o.Status.LastStartAt),
-		ReportedAt: moment(o.Status.ReportedAt),
-		Spec:       (*v1.Spec)(o.Spec), ProcessDetail: viewDetail(&o.Status),
+		ReportedAt:    moment(o.Status.ReportedAt),
+		ProcessDetail: viewDetail(&o.Status),
+	}
+	if o.Spec != nil {
+		spec := processfile.FromSpec(o.Spec)
+		v.Spec = &spec
 	}
 	if i := o.Status.Instance; o.Status.Running() {
 		v.Instance = &v1.Instance{
@@ -112,8 +117,8 @@ func (p *params) given(name string) bool { return p.values.Has(name) }
 const mostShown = 8 << 20
 
 // processWeight returns the approximate size of a process on a page, in bytes.
-func processWeight(v *v1.Process) int {
-	n := len(v.Message) + (*process.Spec)(v.Spec).Size()
+func processWeight(v *v1.Process, spec *process.Spec) int {
+	n := len(v.Message) + spec.Size()
 	for _, d := range v.Config {
 		n += len(d.Path) + len(d.Problem)
 	}
@@ -152,7 +157,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 				continue
 			}
 			views = append(views, h.viewProcess(o, h.viewHost(agent)))
-			if shown += processWeight(&views[len(views)-1]); len(views) == limit || shown >= mostShown {
+			if shown += processWeight(&views[len(views)-1], o.Spec); len(views) == limit || shown >= mostShown {
 				rows, more = rows[:i+1], true
 				break
 			}

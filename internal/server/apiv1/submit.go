@@ -17,6 +17,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/processfile"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
@@ -36,7 +37,9 @@ const (
 type operationRequest struct {
 	Op      process.Op          `json:"op"`
 	Targets list[targetRequest] `json:"targets"`
-	Spec    *process.Spec       `json:"spec"`
+	// Given is the spec in the form of files, and Spec the same in the form of agents.
+	Given json.RawMessage `json:"spec"`
+	Spec  *process.Spec   `json:"-"`
 	// HostTimeout is how many seconds each host has to accept its items; nil means the longest time.
 	HostTimeout *int `json:"host_timeout_seconds"`
 }
@@ -149,26 +152,30 @@ func (r *operationRequest) validate() error {
 	if n := r.HostTimeout; n != nil && (*n < 1 || *n > longestHostTimeout) {
 		return invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout)
 	}
-	if r.Spec == nil {
+	return r.readSpec()
+}
+
+// readSpec reads the given spec.
+func (r *operationRequest) readSpec() error {
+	var given *v1.Spec
+	var err error
+	if r.Given != nil {
+		if given, err = processfile.ReadSpecJSON(r.Given); err != nil {
+			return invalidFile("spec", err)
+		}
+	}
+	if given == nil {
 		if r.Op.Info().Spec == process.SpecSent {
 			return invalid("spec", "is missing: %s needs one", r.Op)
 		}
 		return nil
 	}
-	faults := r.Spec.PolicyFaults()
-	r.Spec.Policy = r.Spec.Policy.Defaulted()
-	switch r.Spec.Policy.Kind {
-	case process.Resident, process.SingleRun, process.Periodic:
-	default:
-		return invalid("spec.policy.kind", "is %.40q: expected resident, single-run or periodic", r.Spec.Policy.Kind)
-	}
-	for _, f := range r.Spec.Faults(r.Op) {
-		if !slices.ContainsFunc(faults, func(told process.FieldFault) bool { return told.Field == ownField(f.Field) }) {
-			faults = append(faults, f)
-		}
-	}
+	spec := processfile.ToSpec(*given)
+	r.Spec = &spec
+	doc := []processfile.Document{{Processes: []processfile.Named{{Spec: *given}}}}
+	faults := append(processfile.Unsupported(doc), processfile.FaultsOf(r.Spec, r.Op)...)
 	if len(faults) > 0 {
-		return invalidSpec(faults)
+		return invalidFile("spec", faults)
 	}
 	return nil
 }
@@ -179,27 +186,20 @@ func invalidPart(before, cut string, err error) error {
 	return invalid(before+field, "%s", detail)
 }
 
-// invalidSpec makes one problem of all faults of a spec. Package process uses the field names of GSE.
-func invalidSpec(faults []process.FieldFault) error {
+// invalidFile makes one problem of all faults of a file or a part of it.
+func invalidFile(at string, err error) error {
+	faults, ok := errors.AsType[processfile.Faults](err)
+	if !ok {
+		return invalid(at, "%v", err)
+	}
 	texts, list := make([]string, 0, len(faults)), make([]v1.FieldError, 0, len(faults))
 	for _, f := range faults {
-		e := v1.FieldError{Field: ownField(f.Field), Detail: strings.TrimPrefix(f.Text, f.Field+" ")}
+		e := v1.FieldError{Field: strings.Trim(at+"."+f.Path, "."), Detail: f.Text}
 		texts, list = append(texts, e.Field+": "+e.Detail), append(list, e)
 	}
 	p := problemf(http.StatusUnprocessableEntity, "%s", strings.Join(texts, "; "))
 	p.Fields = list
 	return p
-}
-
-// ownField returns the name of a spec field in this API.
-func ownField(field string) string {
-	if command, ok := strings.CutPrefix(field, "spec.control."); ok {
-		return "spec.commands." + strings.TrimSuffix(command, "_cmd")
-	}
-	if rest, ok := strings.CutPrefix(field, "spec.monitor_policy."); ok {
-		return "spec.policy." + strings.TrimSuffix(rest, "_rule")
-	}
-	return field
 }
 
 // reached finds the agents of a target. hidden describes, for a rejection, the hosts outside the caller's reach; the

@@ -1,14 +1,13 @@
-package processfile
+package v1
 
 import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Duration is a length of time: 500ms, 10s, 5m, 1h30m or 30d. A day has 24 hours.
@@ -28,7 +27,7 @@ func ParseDuration(text string) (Duration, error) {
 	}
 	if rest != "" || text == "" {
 		d, err := time.ParseDuration(rest)
-		if err != nil || d < 0 || d > math.MaxInt64-total {
+		if err != nil || d < 0 || d > math.MaxInt64-total || d%time.Millisecond != 0 {
 			return 0, fmt.Errorf("%q is not a duration: expected a value such as 500ms, 10s, 5m, 1h30m or 30d", text)
 		}
 		total += d
@@ -215,10 +214,16 @@ func (s *Status) UnmarshalJSON(data []byte) error { return s.UnmarshalText([]byt
 // signalName returns the name of a signal without SIG, in capitals.
 func signalName(text string) (string, error) {
 	name := strings.TrimPrefix(strings.ToUpper(text), "SIG")
-	if unix.SignalNum("SIG"+name) == 0 {
+	if !slices.Contains(signals(), name) {
 		return "", fmt.Errorf("%q is not a signal: expected a name such as TERM, INT or USR1", text)
 	}
 	return name, nil
+}
+
+// signals are the signals of Linux in the order of their numbers, which signal(7) lists for most architectures.
+func signals() []string {
+	return strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP " +
+		"TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS IOT POLL CLD")
 }
 
 // StopSignal is one step of a stop: the signal, and the time until the next step. Wait is 0 after the last one.

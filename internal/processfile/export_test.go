@@ -1,0 +1,4 @@
+package processfile
+
+// UnsupportedFields is for tests.
+func UnsupportedFields() []string { return unsupported() }
