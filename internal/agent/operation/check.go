@@ -38,9 +38,10 @@ func (n *session) startCheck(since time.Duration) (instance.Sighting, checkFailu
 	if n.spec.Foreground() {
 		return n.staysUp(since)
 	}
-	policy := n.spec.Policy
-	begin := since + time.Duration(policy.StartCheckBegin)*time.Second
-	end := since + time.Duration(policy.StartCheckEnd)*time.Second
+	begin, end := since+seconds(n.spec.Policy.StartCheckBegin), since+seconds(n.spec.Policy.StartCheckEnd)
+	if r := n.spec.Ready; r != nil && r.Alive != nil {
+		begin, end = since+n.checkTime(), 0
+	}
 	death := &deathWatch{session: n}
 	defer death.stop()
 
@@ -141,10 +142,9 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (in
 	}
 }
 
-// stopCheck waits until the instance is gone and no other instance has replaced it, at most until the policy's time is
-// up. It returns as soon as nothing runs.
-func (n *session) stopCheck(target procfs.Identity, since time.Duration) (instance.Sighting, error) {
-	until := since + time.Duration(n.spec.Policy.StopCheck)*time.Second
+// stopCheck waits until the instance is gone and no other instance has replaced it, at most until the given time. It
+// returns as soon as nothing runs.
+func (n *session) stopCheck(target procfs.Identity, until time.Duration) (instance.Sighting, error) {
 	death := &deathWatch{session: n}
 	defer death.stop()
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {

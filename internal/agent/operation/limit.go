@@ -12,22 +12,82 @@ func Limit(op process.Op, spec *process.Spec) time.Duration {
 	if spec == nil {
 		return 0
 	}
-	p := spec.Policy
-	command := seconds(p.OpTimeout)
-	startCheck, stopCheck := seconds(max(p.StartCheckBegin, p.StartCheckEnd)), seconds(p.StopCheck)
+	command := seconds(spec.Policy.OpTimeout)
+	start := hookTime(spec.BeforeStart) + command + checkTime(spec)
 	switch op.Info().Waits {
 	case process.WaitsForStart:
-		return command + startCheck
+		if op == process.Reload {
+			return commandTime(string(op), spec) + checkTime(spec)
+		}
+		return start
 	case process.WaitsForEnd:
-		return command + stopCheck + endTime
+		return stopTime(spec) + endTime
 	case process.WaitsForBoth:
 		if spec.Commands.Restart == "" {
-			return 2*command + stopCheck + startCheck
+			return stopTime(spec) + start
 		}
-		return command + startCheck
+		return command + checkTime(spec)
 	case process.WaitsForNothing:
 	}
 	return 0
 }
 
+// stopTime is how long a stop takes at most, without the end of leftovers.
+func stopTime(spec *process.Spec) time.Duration {
+	p := spec.Stop
+	if p == nil {
+		return seconds(spec.Policy.OpTimeout) + seconds(spec.Policy.StopCheck)
+	}
+	// The process has the time of the command once more after it.
+	limit := hookTime(spec.BeforeStop) + 2*milliseconds(p.Timeout)
+	for _, s := range p.Signals {
+		limit += milliseconds(s.Wait)
+	}
+	return limit
+}
+
+// commandTime is the limit of the command of a step.
+func commandTime(step string, spec *process.Spec) time.Duration {
+	limit := seconds(spec.Policy.OpTimeout)
+	switch {
+	case step == stepBeforeStart:
+		return hookTime(spec.BeforeStart)
+	case step == stepBeforeStop:
+		return beforeStopTime
+	case step == string(process.Stop) && spec.Stop != nil:
+		return milliseconds(spec.Stop.Timeout)
+	case step == string(process.Reload) && spec.Timeouts.Reload > 0:
+		return milliseconds(spec.Timeouts.Reload)
+	}
+	return limit
+}
+
+// checkTime is how long drover watches a start.
+func checkTime(spec *process.Spec) time.Duration {
+	if r := spec.Ready; r != nil && r.Alive != nil {
+		return milliseconds(*r.Alive)
+	}
+	return seconds(max(spec.Policy.StartCheckBegin, spec.Policy.StartCheckEnd))
+}
+
+// hookTime is the time of a hook; 0 without a hook.
+func hookTime(h *process.Hook) time.Duration {
+	switch {
+	case h == nil:
+		return 0
+	case h.Time == 0:
+		return defaultHookTime
+	}
+	return milliseconds(h.Time)
+}
+
+const (
+	// defaultHookTime bounds a command before a start that has no limit of its own.
+	defaultHookTime = time.Minute
+	// beforeStopTime bounds a command before a stop.
+	beforeStopTime = time.Minute
+)
+
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -39,7 +39,7 @@ func (n *session) firstRun() (notes []string, err error) {
 	death := &deathWatch{session: n}
 	defer death.stop()
 	death.watch(st.Child)
-	if death.watching() && (!single || n.spec.Ready == nil) {
+	if death.watching() && (!single || !n.asksReady()) {
 		died, err := death.wait(st.DoneAt + n.checkTime())
 		if err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func (n *session) judgeSingle(st *specstore.Step) error {
 	if !succeeded(st.Result) {
 		return n.undo(st, field, nil)
 	}
-	if n.spec.Ready == nil {
+	if !n.asksReady() {
 		st.DoneAt = n.Clock()
 	}
 	seen, why, err := n.upCheck(st, nil)
@@ -93,12 +93,13 @@ func (n *session) judgeSingle(st *specstore.Step) error {
 }
 
 // checkTime is how long drover watches a start.
-func (n *session) checkTime() time.Duration {
-	return seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
-}
+func (n *session) checkTime() time.Duration { return checkTime(n.spec) }
 
 // beginRun releases the start command, once over all entries of the operation, and records it as the instance.
 func (n *session) beginRun() error {
+	if err := n.beforeStart(); err != nil {
+		return err
+	}
 	st := n.step(stepRun)
 	if st == nil {
 		n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: stepRun})

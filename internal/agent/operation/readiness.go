@@ -43,7 +43,7 @@ func (o *Operator) Visitor(spec *process.Spec) trail.Visit {
 // upCheck checks whether a step brought the process up, by the readiness test of the spec if there is one. before is
 // the instance that ran before the step.
 func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (instance.Sighting, checkFailure, error) {
-	if n.spec.Ready == nil {
+	if !n.asksReady() {
 		return n.startCheck(st.DoneAt)
 	}
 	check, err := ready.New(*n.spec.Ready, n.readyEnv(st))
@@ -52,6 +52,9 @@ func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (instance
 	}
 	return n.readyCheck(st, before, check)
 }
+
+// asksReady reports whether the process itself tells that it is ready. Otherwise it is ready once it has stayed up.
+func (n *session) asksReady() bool { return n.spec.Ready != nil && n.spec.Ready.Alive == nil }
 
 func (n *session) readyEnv(st *specstore.Step) ready.Env {
 	env := ready.Env{

@@ -77,6 +77,9 @@ func (n *session) relaunch() error {
 	if n.spec.Policy.Kind == process.Periodic {
 		return n.beginRun()
 	}
+	if err := n.beforeStart(); err != nil {
+		return err
+	}
 	var seen instance.Sighting
 	st, err := n.commandUnless("start", line, func() bool {
 		// Somebody else may have started the process since drover saw that it was gone.

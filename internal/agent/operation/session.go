@@ -209,7 +209,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 		return n.interruption()
 	}
 	st.Child, st.Phase = child.Identity(), specstore.Released
-	st.Until = n.Clock() + time.Duration(n.spec.Policy.OpTimeout)*time.Second
+	st.Until = n.Clock() + commandTime(st.Name, n.spec)
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
 		child.Abandon()
 		n.Commands.Discard(st.Run)
@@ -341,7 +341,7 @@ func (n *session) cutShort(st *specstore.Step) error {
 		text = err.Error() + "; " + problem
 	}
 	n.done(st, specstore.CommandResult{Known: true, Code: 128 + int(syscall.SIGKILL), Text: text})
-	return process.Errorf(process.Failed, "%s %s", st.Name+"_cmd", text).Because(process.CauseStopped)
+	return process.Errorf(process.Failed, "%s %s", n.fieldOf(st.Name), text).Because(process.CauseStopped)
 }
 
 // exited records the end of a command.
@@ -357,11 +357,11 @@ func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 
 // expire ends a command whose time is up, with every process that it left behind.
 func (n *session) expire(st *specstore.Step) error {
-	text := fmt.Sprintf("timed out after %d s; drover ended it with all processes that it had started",
-		n.spec.Policy.OpTimeout)
+	limit := shortly(commandTime(st.Name, n.spec))
+	text := fmt.Sprintf("timed out after %s; drover ended it with all processes that it had started", limit)
 	switch problem, proven := n.endCommand(st.Child, st.Run); {
 	case problem != "":
-		text = fmt.Sprintf("timed out after %d s; %s", n.spec.Policy.OpTimeout, problem)
+		text = fmt.Sprintf("timed out after %s; %s", limit, problem)
 	case !proven:
 		text += " and that drover found"
 	}

@@ -52,6 +52,11 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 		}
 		n.markLog()
 	}
+	if step == string(process.Start) {
+		if err := n.beforeStart(); err != nil {
+			return nil, err
+		}
+	}
 	st, err := n.command(step, line)
 	if err != nil {
 		return nil, err

@@ -191,6 +191,9 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 	run := n.runOf(target)
 	n.note(target)
 	since, down := n.Clock(), endResult{}
+	if way.grace && n.spec.Stop != nil {
+		return n.stopBySteps(way, target, run)
+	}
 	if way.line == "" {
 		down.note = way.without(target)
 	} else {
@@ -209,12 +212,12 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 	}
 	if down.err == nil {
 		var err error
-		if down.seen, err = n.stopCheck(target, since); err != nil {
+		if down.seen, err = n.stopCheck(target, since+seconds(n.spec.Policy.StopCheck)); err != nil {
 			return endResult{}, err
 		}
 	}
 	if down.seen.Alive() {
-		down.err = postCheck(string(n.op), n.name(), n.stillAlive(down.seen, down.note), process.CauseStopFailed)
+		down.err = postCheck(string(n.op), n.name(), stillAlive(down.seen, seconds(n.spec.Policy.StopCheck), down.note), process.CauseStopFailed)
 		return down, nil
 	}
 	problem := ""
@@ -235,8 +238,67 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 	return down, nil
 }
 
-func (n *session) stillAlive(seen instance.Sighting, note string) string {
-	return join(fmt.Sprintf("still alive: pid %d is there after %d s", seen.ID.PID, n.spec.Policy.StopCheck), note)
+// stopBySteps is takeDown by the StopPolicy of the spec: the stop command, then each signal with its time. The leftovers
+// of the run get SIGTERM, and SIGKILL when the time of all signals is over.
+func (n *session) stopBySteps(way endMethod, target procfs.Identity, run string) (down endResult, err error) {
+	p := n.spec.Stop
+	if down.note, err = n.beforeStop(); err != nil {
+		return down, err
+	}
+	begun := n.Clock()
+	down.seen = instance.Sighting{ID: &target}
+	if way.line != "" {
+		st, err := n.command(way.verb, way.line)
+		if err != nil {
+			return down, err
+		}
+		if !succeeded(st.Result) {
+			down.note = join(down.note, commandFailed(way.field, st.Result, "").Error())
+		}
+		n.note(target) // what the instance has started meanwhile
+		if down.seen, err = n.stopCheck(target, st.DoneAt+milliseconds(p.Timeout)); err != nil {
+			return down, err
+		}
+	}
+	end := n.Clock()
+	for _, s := range p.Signals {
+		wait := milliseconds(s.Wait)
+		if wait == 0 {
+			wait = endTime
+		}
+		if end += wait; !down.seen.Alive() {
+			continue
+		}
+		down.note = join(down.note, n.sendStop(s.Signal, *down.seen.ID))
+		if down.seen, err = n.stopCheck(*down.seen.ID, n.Clock()+wait); err != nil {
+			return down, err
+		}
+	}
+	if down.seen.Alive() {
+		text := stillAlive(down.seen, (n.Clock() - begun).Round(time.Second), down.note)
+		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
+		return down, nil
+	}
+	if !n.mainOnly() {
+		if problem, _ := n.endScope(n.scopeOf(target, run), max(end-n.Clock(), 0)); problem != "" {
+			text := fmt.Sprintf("pid %d is gone, but drover %s", target.PID, problem)
+			down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
+		}
+	}
+	n.look()
+	return down, nil
+}
+
+// sendStop sends one signal of a stop. KILL also ends the rest of the run, unless the spec says otherwise.
+func (n *session) sendStop(name string, target procfs.Identity) string {
+	if name == "KILL" {
+		return n.forceKill(target)
+	}
+	return n.signal(target, unix.SignalNum("SIG"+name))
+}
+
+func stillAlive(seen instance.Sighting, after time.Duration, note string) string {
+	return join(fmt.Sprintf("still alive: pid %d is there after %s", seen.ID.PID, shortly(after)), note)
 }
 
 // holdOther suspends the watch of another process that is hosted through the same pid file, so that drover does not

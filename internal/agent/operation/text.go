@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/specstore"
@@ -106,6 +107,14 @@ func successText(notes ...string) string {
 		return process.Success
 	}
 	return process.Success + ": " + strings.Join(notes, "; ")
+}
+
+// shortly is a time limit in words: whole seconds as a number of them.
+func shortly(d time.Duration) string {
+	if d%time.Second == 0 {
+		return fmt.Sprintf("%d s", d/time.Second)
+	}
+	return d.String()
 }
 
 // unknownStatus says that a command's exit status is unknown, so that only liveness decided.

@@ -149,6 +149,11 @@ func commandsOf(spec *process.Spec) []commandLine {
 		{"version_cmd", c.Version},
 		{"health_cmd", c.Health},
 	}
+	for field, h := range map[string]*process.Hook{"before_start": spec.BeforeStart, "before_stop": spec.BeforeStop} {
+		if h != nil {
+			list = append(list, commandLine{field, h.Run})
+		}
+	}
 	if spec.Ready != nil {
 		list = append(list, commandLine{"ready.exec", spec.Ready.Exec})
 	}

@@ -1,0 +1,58 @@
+package operation
+
+import (
+	"drover/internal/process"
+)
+
+// The steps of the commands around a start and a stop.
+const (
+	stepBeforeStart = "before_start"
+	stepBeforeStop  = "before_stop"
+)
+
+// beforeStart runs the command that must succeed before a start, if the spec has one.
+func (n *session) beforeStart() error {
+	if n.spec.BeforeStart == nil {
+		return nil
+	}
+	st, err := n.command(stepBeforeStart, n.spec.BeforeStart.Run)
+	if err != nil {
+		return err
+	}
+	if !succeeded(st.Result) {
+		return commandFailed(stepBeforeStart, st.Result, "nothing was started")
+	}
+	return nil
+}
+
+// beforeStop runs the command that takes the process out of use, if the spec has one, and waits for the time of the
+// spec. A command that fails keeps no process from being stopped: note says so.
+func (n *session) beforeStop() (note string, err error) {
+	h := n.spec.BeforeStop
+	if h == nil {
+		return "", nil
+	}
+	st, err := n.command(stepBeforeStop, h.Run)
+	if err != nil {
+		return "", err
+	}
+	if !succeeded(st.Result) {
+		note = commandFailed(stepBeforeStop, st.Result, "the process was stopped all the same").Error()
+	}
+	if left := st.DoneAt + milliseconds(h.Time) - n.Clock(); left > 0 {
+		err = n.pause(left)
+	}
+	return note, err
+}
+
+// fieldOf is the field, as callers know it, that has the command of a step.
+func (n *session) fieldOf(step string) string {
+	switch step {
+	case string(process.Start), stepRun:
+		field, _ := n.spec.Starter()
+		return field
+	case stepBeforeStart, stepBeforeStop:
+		return step
+	}
+	return step + "_cmd"
+}
