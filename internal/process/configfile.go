@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -16,22 +17,32 @@ func (s *Spec) configFaults(f *faults) {
 	}
 	sums := map[string]string{}
 	for i, c := range s.Config {
-		path, sum := fmt.Sprintf("spec.configmap[%d].path", i), fmt.Sprintf("spec.configmap[%d].md5", i)
+		path, at := fmt.Sprintf("spec.configmap[%d].path", i), fmt.Sprintf("spec.configmap[%d].", i)
 		f.absolute(path, c.Path)
-		if c.MD5 == "" {
+		sum := cmp.Or(c.SHA256, c.MD5)
+		if sum == "" {
 			continue
 		}
-		if !isMD5(c.MD5) {
-			f.add(sum, "is %.40q: expected 32 hexadecimal digits, or nothing", c.MD5)
+		if c.MD5 != "" && !isHex(c.MD5, md5Digits) {
+			f.add(at+"md5", "is %.40q: expected %d hexadecimal digits, or nothing", c.MD5, md5Digits)
 		}
-		if other, twice := sums[c.Path]; twice && !strings.EqualFold(other, c.MD5) {
+		if c.SHA256 != "" && !isHex(c.SHA256, sha256Digits) {
+			f.add(at+"sha256", "is %.80q: expected %d hexadecimal digits, or nothing", c.SHA256, sha256Digits)
+		}
+		if other, twice := sums[c.Path]; twice && !strings.EqualFold(other, sum) {
 			f.add(path, "%.200q is named twice, with different checksums", c.Path)
 		}
-		sums[c.Path] = c.MD5
+		sums[c.Path] = sum
 	}
 }
 
-func isMD5(text string) bool {
+// The lengths of checksums in hexadecimal digits.
+const (
+	md5Digits    = 32
+	sha256Digits = 64
+)
+
+func isHex(text string, length int) bool {
 	const digits = "0123456789abcdefABCDEF"
-	return len(text) == 32 && strings.Trim(text, digits) == ""
+	return len(text) == length && strings.Trim(text, digits) == ""
 }

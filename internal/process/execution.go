@@ -120,8 +120,12 @@ type RLimit struct {
 // List returns the limits that are set.
 func (r RLimits) List() []RLimit {
 	all := []RLimit{
-		{"open_files", r.OpenFiles}, {"core_size", r.CoreSize}, {"locked_memory", r.LockedMemory},
-		{"stack_size", r.StackSize}, {"processes", r.Processes}, {"file_size", r.FileSize},
+		{"open_files", r.OpenFiles},
+		{"core_size", r.CoreSize},
+		{"locked_memory", r.LockedMemory},
+		{"stack_size", r.StackSize},
+		{"processes", r.Processes},
+		{"file_size", r.FileSize},
 	}
 	return slices.DeleteFunc(all, func(l RLimit) bool { return l.Value == nil })
 }

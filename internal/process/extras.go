@@ -161,8 +161,13 @@ func (f *faults) ready(r *Readiness) {
 			given++
 		}
 	}
+	for _, set := range []bool{r.Alive != nil, r.Notify, r.NotifyFD != 0} {
+		if set {
+			given++
+		}
+	}
 	if given != 1 {
-		f.add("spec.ready", "has %d ways to be ready: expected one of tcp, http, exec and log", given)
+		f.add("spec.ready", "has %d ways to be ready: expected one of tcp, http, exec, log and alive", given)
 	}
 	if r.TCP != "" && !isAddress(r.TCP) {
 		f.add(at+"tcp", "is %.80q: expected host:port", r.TCP)

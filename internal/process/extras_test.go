@@ -52,13 +52,13 @@ func TestValidateExtras(t *testing.T) {
 		{"ready by a line", func(s *process.Spec) { s.Ready = &process.Readiness{Log: `^started in \d+ ms$`} }, ""},
 		{
 			"ready in no way", func(s *process.Spec) { s.Ready = &process.Readiness{} },
-			"spec.ready has 0 ways to be ready: expected one of tcp, http, exec and log",
+			"spec.ready has 0 ways to be ready: expected one of tcp, http, exec, log and alive",
 		},
 		{
 			"ready in all ways", func(s *process.Spec) {
 				s.Ready = &process.Readiness{TCP: "localhost", HTTP: "/ready", Exec: "a\x00", Log: "("}
 			},
-			"spec.ready has 4 ways to be ready: expected one of tcp, http, exec and log; " +
+			"spec.ready has 4 ways to be ready: expected one of tcp, http, exec, log and alive; " +
 				`spec.ready.tcp is "localhost": expected host:port; spec.ready.http is "/ready": expected an absolute http or https URL; ` +
 				"spec.ready.exec holds a NUL byte; spec.ready.log is not a regular expression (RE2): error parsing regexp: missing closing ): `(`",
 		},

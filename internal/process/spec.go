@@ -60,9 +60,6 @@ type Commands struct {
 	Health       string `json:"health,omitempty"`
 }
 
-// Asks reports whether the spec has a version or a health command.
-func (c *Commands) Asks() bool { return c.Version != "" || c.Health != "" }
-
 // Hook is a command beside the others, and a time in milliseconds.
 type Hook struct {
 	Run  string `json:"run"`
@@ -307,6 +304,8 @@ type Readiness struct {
 	Within int64  `json:"within,omitempty"`
 	// StopLate ends a process that is not ready in time.
 	StopLate bool `json:"stop_late,omitempty"`
+	// Insecure accepts every certificate of an https URL.
+	Insecure bool `json:"insecure,omitempty"`
 }
 
 // Probes say how often drover runs the health and version commands. Times are seconds; 0 means the default.
@@ -324,4 +323,6 @@ type Probes struct {
 	HTTP     string `json:"http,omitempty"`
 	TCP      string `json:"tcp,omitempty"`
 	Watchdog bool   `json:"watchdog,omitempty"`
+	// Insecure accepts every certificate of an https URL.
+	Insecure bool `json:"insecure,omitempty"`
 }

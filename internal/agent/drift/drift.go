@@ -3,11 +3,14 @@
 package drift
 
 import (
+	"cmp"
 	"context"
 	"crypto/md5" //nolint:gosec // callers give MD5 sums; they detect changes, not forgery
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -60,7 +63,7 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile, visit tr
 		if ctx.Err() != nil {
 			break
 		}
-		if f.MD5 == "" {
+		if checksum(f) == "" {
 			continue
 		}
 		now := look(f, previousFile(prev, f), visit)
@@ -79,21 +82,32 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile, visit tr
 func previousFile(prev State, f process.ConfigFile) File {
 	var best File
 	for _, p := range prev.Files {
-		if p.Path == f.Path && (best.Path == "" || p.Want == f.MD5) {
+		if p.Path == f.Path && (best.Path == "" || p.Want == checksum(f)) {
 			best = p
 		}
 	}
 	return best
 }
 
+// checksum is the expected checksum of a file; empty if the file is not compared.
+func checksum(f process.ConfigFile) string { return cmp.Or(f.SHA256, f.MD5) }
+
+// digester makes the kind of checksum that a file is compared by.
+func digester(f process.ConfigFile) hash.Hash {
+	if f.SHA256 != "" {
+		return sha256.New()
+	}
+	return md5.New() //nolint:gosec // see the import
+}
+
 // look compares one file.
 func look(f process.ConfigFile, before File, visit trail.Visit) File {
-	now := File{Path: f.Path, Want: f.MD5}
+	now := File{Path: f.Path, Want: checksum(f)}
 	var have, mark string
 	err := errRelative
 	if filepath.IsAbs(f.Path) {
 		err = withoutPath(visit(f.Path, func(way *trail.Trail) (err error) {
-			have, mark, err = sum(way, before)
+			have, mark, err = sum(way, before, digester(f))
 			return err
 		}))
 	}
@@ -101,8 +115,8 @@ func look(f process.ConfigFile, before File, visit trail.Visit) File {
 		now.Problem = err.Error()
 	}
 	switch {
-	case err == nil && strings.EqualFold(have, f.MD5):
-	case before.Want == f.MD5 && before.Since != 0:
+	case err == nil && strings.EqualFold(have, checksum(f)):
+	case before.Want == checksum(f) && before.Since != 0:
 		now.Since = before.Since
 	default:
 		now.Since = time.Now().UnixMilli()
@@ -117,12 +131,12 @@ var (
 
 // sum returns the checksum of a file and the mark of its content. If the mark is unchanged, it takes the checksum from
 // before.
-func sum(way *trail.Trail, before File) (have, mark string, err error) {
+func sum(way *trail.Trail, before File, hash hash.Hash) (have, mark string, err error) {
 	if !way.IsRegular() {
 		return "", "", errNoFile
 	}
 	st := way.Stat()
-	if mark = markOf(&st); before.Mark != "" && mark == before.Mark {
+	if mark = markOf(&st); before.Mark != "" && mark == before.Mark && len(before.Have) == 2*hash.Size() {
 		return before.Have, mark, nil
 	}
 	if st.Size > maxSize {
@@ -136,7 +150,7 @@ func sum(way *trail.Trail, before File) (have, mark string, err error) {
 	if mark, err = stableMark(file); err != nil {
 		return "", "", err
 	}
-	have, err = digest(file)
+	have, err = digest(file, hash)
 	if err != nil {
 		return "", "", err
 	}
@@ -147,8 +161,8 @@ func sum(way *trail.Trail, before File) (have, mark string, err error) {
 }
 
 // digest reads a file to its end.
-func digest(file *os.File) (string, error) {
-	hash, buffer := md5.New(), make([]byte, 64<<10) //nolint:gosec // see the import
+func digest(file *os.File, hash hash.Hash) (string, error) {
+	buffer := make([]byte, 64<<10)
 	began := time.Now()
 	for total := 0; ; {
 		n, err := file.Read(buffer)

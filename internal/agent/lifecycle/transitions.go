@@ -34,8 +34,10 @@ func policies() []Policy {
 	never.When, finished.When, finished.Finished = process.Never, process.OnFailure, true
 	rested.GivenUp = true
 	base.Kind = process.Resident
-	return []Policy{base, hosted, periodic, waiting, replacing, givenUp, single, unconfirmed, failing, never, finished,
-		rested}
+	return []Policy{
+		base, hosted, periodic, waiting, replacing, givenUp, single, unconfirmed, failing, never, finished,
+		rested,
+	}
 }
 
 // events are all events. eventName has their names in the documents.

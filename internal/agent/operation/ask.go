@@ -26,7 +26,7 @@ type Prober interface {
 // caller that may query may lack the right to run commands.
 func (n *session) ask(instance procfs.Identity, status *process.Status) {
 	rec := n.subject.Record
-	if rec == nil || !rec.Spec.Commands.Asks() || !n.MayAsk(n.id, &rec.Spec) {
+	if rec == nil || !rec.Spec.Asks() || !n.MayAsk(n.id, &rec.Spec) {
 		return
 	}
 	status.Health, status.Version = n.Prober.Ask(n.ctx, n.id, probe.Subject{

@@ -107,8 +107,10 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 		switch {
 		case left > 0:
 		case problem != nil && seen.Alive():
-			text := fmt.Sprintf("not ready after %d s: %v; pid %d runs on", limit/time.Second, problem,
-				seen.ID.PID)
+			text := fmt.Sprintf("not ready after %s: %v", shortly(limit), problem)
+			if !n.spec.Ready.StopLate {
+				text += fmt.Sprintf("; pid %d runs on", seen.ID.PID)
+			}
 			return seen, checkFailure{text: text, cause: process.CauseNotReady}, nil
 		default:
 			return seen, death.explain("not alive", seen), nil

@@ -87,6 +87,9 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 	case n.spec.Policy.Kind == process.SingleRun && !why.explained:
 		why.text += "; " + field + " ended with " + st.Result.Text
 	}
+	if seen.Alive() && why.cause == process.CauseNotReady && n.spec.Ready != nil && n.spec.Ready.StopLate {
+		seen = instance.Sighting{} // it ends below, with all that the start has started
+	}
 	if n.isProcess(st) && !seen.Alive() {
 		st.Result.Output = n.Commands.Output(st.Run)
 	}

@@ -24,13 +24,21 @@ func (r *rules) places(spec *process.Spec) *refusal {
 		return nil
 	}
 	line := r.paths[0].line
+	ready := process.Readiness{}
+	if spec.Ready != nil {
+		ready = *spec.Ready
+	}
 	for _, p := range pathsOf(spec) {
 		if !r.inside(p.text) {
 			return &refusal{line, fmt.Sprintf("%s %q is not below %s", p.field, p.text, texts(r.paths))}
 		}
 	}
-	if no := here(spec.Ready); no != "" {
-		return &refusal{line, no}
+	for _, checked := range []struct{ field, tcp, http string }{
+		{"ready", ready.TCP, ready.HTTP}, {"health", spec.Probes.TCP, spec.Probes.HTTP},
+	} {
+		if no := here(checked.field, checked.tcp, checked.http); no != "" {
+			return &refusal{line, no}
+		}
 	}
 	for _, c := range commandsOf(spec) {
 		if c.text == "" {
@@ -96,17 +104,14 @@ func below(dir, path string) string {
 	return strings.TrimSuffix(dir, "/") + "/" + path
 }
 
-// here says why a readiness check leads to another host; empty if it stays on this host.
-func here(r *process.Readiness) string {
-	if r == nil {
-		return ""
-	}
-	for field, address := range map[string]string{"ready.tcp": r.TCP, "ready.http": r.HTTP} {
+// here says why a check over the network leads to another host; empty if it stays on this host.
+func here(check, tcp, http string) string {
+	for field, address := range map[string]string{check + ".tcp": tcp, check + ".http": http} {
 		if address == "" {
 			continue
 		}
 		host := address
-		if field == "ready.http" {
+		if address == http {
 			if u, err := url.Parse(address); err == nil {
 				host = u.Host
 			}

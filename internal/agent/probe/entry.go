@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -66,8 +67,7 @@ type commandState struct {
 
 // asks reports whether a spec has a command to run. It is false for an invalid spec.
 func asks(spec *process.Spec) bool {
-	return spec != nil && (spec.Commands.Health != "" || spec.Commands.Version != "") &&
-		spec.Validate(process.Update) == nil
+	return spec != nil && spec.Asks() && spec.Validate(process.Update) == nil
 }
 
 // plan returns the two commands of a spec.
@@ -87,12 +87,12 @@ func plan(spec *process.Spec) (parts [kinds]commandState) {
 	}
 	p := spec.Probes
 	parts[health] = commandState{
-		line: spec.Commands.Health, interval: or(p.HealthInterval, healthEvery),
+		line: spec.HealthCheck(), interval: or(p.HealthInterval, healthEvery),
 		limit: or(p.HealthTimeout, limit),
 	}
 	parts[version] = commandState{
 		line: spec.Commands.Version, interval: or(p.VersionInterval, versionEvery),
-		limit: limit,
+		limit: cmp.Or(time.Duration(spec.Timeouts.Version)*time.Millisecond, limit),
 	}
 	return parts
 }

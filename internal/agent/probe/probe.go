@@ -240,7 +240,12 @@ func (k *Keeper) queueOf(id process.ID) *namespaceQueue {
 // carryOut runs one command and reports the answer.
 func (k *Keeper) carryOut(j job, sink Sink) {
 	defer j.cancel()
-	r := k.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
+	var r reply
+	if j.kind == health && j.spec.Commands.Health == "" {
+		r = reach(j.ctx, j.spec.Probes, j.limit)
+	} else {
+		r = k.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
+	}
 	a, about, ok := k.note(j, r)
 	if ok && sink != nil {
 		sink.Answered(j.entry.id, about.Instance, about.Revision, j.kind == health, a)

@@ -9,6 +9,7 @@ import (
 	"drover/internal/clip"
 
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/ready"
 	"drover/internal/process"
 )
 
@@ -41,6 +42,20 @@ func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec
 	}
 	r.output = q.Output()
 	return r
+}
+
+// reach asks the process for its health over the network.
+func reach(ctx context.Context, p process.Probes, limit time.Duration) reply {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	check, err := ready.New(process.Readiness{HTTP: p.HTTP, TCP: p.TCP, Insecure: p.Insecure}, ready.Env{})
+	if err == nil {
+		err = check.Try(ctx)
+	}
+	if err != nil {
+		return reply{failure: err.Error()}
+	}
+	return reply{}
 }
 
 const wroteTooMuch = "ended because it wrote too much"

@@ -45,7 +45,7 @@ func New(r process.Readiness, env Env) (*Check, error) {
 	case r.TCP != "":
 		c.try = func(ctx context.Context) error { return accepts(ctx, r.TCP) }
 	case r.HTTP != "":
-		c.try = func(ctx context.Context) error { return responds(ctx, r.HTTP) }
+		c.try = func(ctx context.Context) error { return responds(ctx, r.HTTP, r.Insecure) }
 	case r.Exec != "":
 		c.try = func(ctx context.Context) error { return env.Exec(ctx, r.Exec) }
 	case r.Log != "":
@@ -81,7 +81,7 @@ func accepts(ctx context.Context, address string) error {
 const maxHeader = 64 << 10
 
 // responds sends one request and accepts any status from 200 to 399. It uses no proxy and follows no redirect.
-func responds(ctx context.Context, address string) error {
+func responds(ctx context.Context, address string, insecure bool) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return err
@@ -90,9 +90,7 @@ func responds(ctx context.Context, address string) error {
 	client := http.Client{
 		Transport: &http.Transport{
 			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
-			// The check asks whether the service answers, not who it is: a service on its own host has no name that a
-			// certificate could contain.
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above; nothing secret is sent
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: insecure}, //nolint:gosec // as the spec says
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

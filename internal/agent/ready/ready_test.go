@@ -99,7 +99,7 @@ func TestHTTP(t *testing.T) {
 
 	for _, c := range []struct{ url, want string }{
 		{plain.URL + "/ok", ""},
-		{secure.URL + "/ok", ""},
+		{secure.URL + "/ok", "certificate signed by unknown authority"},
 		{plain.URL + "/moved", ""},
 		{plain.URL + "/endless", ""},
 		{plain.URL + "/bad", "503 Service Unavailable"},
@@ -110,6 +110,7 @@ func TestHTTP(t *testing.T) {
 	} {
 		says(t, check(t, process.Readiness{HTTP: c.url}, ready.Env{}).Try(t.Context()), c.want)
 	}
+	says(t, check(t, process.Readiness{HTTP: secure.URL + "/ok", Insecure: true}, ready.Env{}).Try(t.Context()), "")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	says(t, check(t, process.Readiness{HTTP: plain.URL + "/slow"}, ready.Env{}).Try(ctx), "no answer in time")

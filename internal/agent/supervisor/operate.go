@@ -67,7 +67,7 @@ func (r *runner) query(ctx context.Context, t task) {
 	}
 	subject := operation.Subject{Record: r.proc.Record, Runtime: r.proc.Runtime, Seen: seen}
 	over := r.comparing
-	if seen != nil && over == nil && !r.proc.Record.Spec.Commands.Asks() {
+	if seen != nil && over == nil && !r.proc.Record.Spec.Asks() {
 		r.operate(ctx, ctx, t, subject)
 		return
 	}
@@ -130,7 +130,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		r.post(func(ctx context.Context, r *runner) { r.operated(ctx, &e, result) })
 		return
 	}
-	if rec := subject.Record; rec != nil && rec.Spec.Commands.Asks() {
+	if rec := subject.Record; rec != nil && rec.Spec.Asks() {
 		r.sup.cfg.Sink.Changed(r.id) // the answers of the health and version commands
 	}
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
