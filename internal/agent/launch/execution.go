@@ -31,7 +31,8 @@ func adjust(pid int, e process.Execution) error {
 	if e.OOMScoreAdjust != nil {
 		file := fmt.Sprintf("/proc/%d/oom_score_adj", pid)
 		if err := os.WriteFile(file, []byte(strconv.Itoa(*e.OOMScoreAdjust)), 0); err != nil {
-			return process.Errorf(process.Failed, "cannot set oom_score_adjust to %d: %v", *e.OOMScoreAdjust, cause(err))
+			return process.Errorf(process.Failed, "cannot set oom_score_adjust to %d: %v", *e.OOMScoreAdjust,
+				cause(err))
 		}
 	}
 	for _, l := range e.RLimits.List() {

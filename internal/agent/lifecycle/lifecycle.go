@@ -4,7 +4,6 @@
 package lifecycle
 
 import (
-	"math"
 	"time"
 
 	"drover/internal/process"
@@ -93,8 +92,11 @@ func (p Policy) exhausted(attempts int) bool { return p.Retries > 0 && attempts 
 
 // pause is the least time between the relaunch with that number, from 1, and the next one.
 func (p Policy) pause(attempt int) time.Duration {
-	pause := float64(p.Interval) * math.Pow(max(p.Factor, 1), float64(max(attempt-1, 0)))
-	pause = min(pause, float64(max(p.MaxInterval, p.Interval)))
+	most := float64(max(p.MaxInterval, p.Interval))
+	pause := min(float64(p.Interval), most)
+	for ; attempt > 1 && pause < most && p.Factor > 1; attempt-- {
+		pause = min(pause*p.Factor, most)
+	}
 	if p.Stretch > 0 {
 		pause *= p.Stretch
 	}

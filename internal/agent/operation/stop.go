@@ -217,7 +217,8 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 		}
 	}
 	if down.seen.Alive() {
-		down.err = postCheck(string(n.op), n.name(), stillAlive(down.seen, seconds(n.spec.Policy.StopCheck), down.note), process.CauseStopFailed)
+		text := stillAlive(down.seen, seconds(n.spec.Policy.StopCheck), down.note)
+		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
 		return down, nil
 	}
 	problem := ""
@@ -238,8 +239,8 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 	return down, nil
 }
 
-// stopBySteps is takeDown by the StopPolicy of the spec: the stop command, then each signal with its time. The leftovers
-// of the run get SIGTERM, and SIGKILL when the time of all signals is over.
+// stopBySteps is takeDown by the StopPolicy of the spec: the stop command, then each signal with its time. The
+// leftovers of the run get SIGTERM, and SIGKILL when the time of all signals is over.
 func (n *session) stopBySteps(way endMethod, target procfs.Identity, run string) (down endResult, err error) {
 	p := n.spec.Stop
 	if down.note, err = n.beforeStop(); err != nil {

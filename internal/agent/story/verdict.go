@@ -11,8 +11,8 @@ import (
 	"drover/internal/process"
 )
 
-// Verdict judges an end by the policy of relaunches: whether the process has succeeded, and whether the policy forbids a
-// relaunch after such an end. An end that nobody saw is a failure.
+// Verdict judges an end by the policy of relaunches: whether the process has succeeded, and whether the policy forbids
+// a relaunch after such an end. An end that nobody saw is a failure.
 func Verdict(spec *process.Spec, e *process.Exit) (success, forbidden bool) {
 	p := spec.Restarts()
 	if e == nil || !e.Known {

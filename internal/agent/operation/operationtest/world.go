@@ -263,6 +263,9 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Owners
 	if rt.Process != nil && w.procs[*rt.Process] != nil {
 		return instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: matches}
 	}
+	if spec.Foreground() {
+		return instance.Sighting{}
+	}
 	file := spec.Identity.PIDPath
 	if w.hung[file] {
 		return instance.Sighting{Note: file + " did not answer", Cause: process.CauseFileHangs}

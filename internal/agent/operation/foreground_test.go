@@ -1,0 +1,192 @@
+package operation_test
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"drover/internal/agent/operation"
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// runLine is the line that a foreground process is started with.
+const runLine = "exec ./api"
+
+// foreground is a process whose command is the process.
+func foreground() *process.Spec {
+	return &process.Spec{
+		Identity: process.Identity{SetupPath: "/srv", User: "www"},
+		Commands: process.Commands{Run: "./api"},
+		Policy:   process.Policy{StartCheckBegin: 1}.Defaulted(),
+		Stop: &process.StopPolicy{Timeout: 3000, Signals: []process.StopSignal{
+			{Signal: "TERM", Wait: 10_000}, {Signal: "KILL"},
+		}},
+	}
+}
+
+// operate carries out an operation to its end.
+func (w *world) operate(t *testing.T, op process.Op, s *process.Spec, rt specstore.Runtime) (operation.Result, time.Duration) {
+	t.Helper()
+	began := time.Now()
+	e := entry(op, s)
+	e.Item += string(op) // items differ
+	r, err := w.operator.Operate(t.Context(), e, operation.Subject{Runtime: rt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, time.Since(began)
+}
+
+func TestForegroundStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		script operationtest.Script
+		set    func(*process.Spec)
+		fault  process.Fault
+		text   string
+		took   time.Duration
+		alive  bool
+	}{
+		"it stays": {
+			script: operationtest.Script{Takes: time.Hour}, text: "success", took: time.Second, alive: true,
+		},
+		"it needs no time": {
+			script: operationtest.Script{Takes: time.Hour}, text: "success", alive: true,
+			set: func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
+		},
+		"it ends at once": {
+			script: operationtest.Script{Takes: 20 * time.Millisecond, Code: 127, Output: "./api: not found"},
+			fault:  process.CheckFailed, took: 20 * time.Millisecond,
+			text: "not alive: pid 100 exit status 127; output: [./api: not found]",
+		},
+		"it ends in its check time": {
+			script: operationtest.Script{Takes: 900 * time.Millisecond, Signal: syscall.SIGSEGV}, took: 900 * time.Millisecond,
+			fault: process.CheckFailed, text: "not alive: pid 100 killed by signal 11 (SIGSEGV)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				s := foreground()
+				if c.set != nil {
+					c.set(s)
+				}
+				w.Script(runLine, c.script)
+				r, took := w.operate(t, process.Start, s, specstore.Runtime{})
+				if r.Outcome.Fault != c.fault || !strings.Contains(r.Outcome.Text, c.text) || took != c.took {
+					t.Errorf("%q %q after %v, want %q %q after %v", r.Outcome.Fault, r.Outcome.Text, took, c.fault, c.text,
+						c.took)
+				}
+				if (r.Runtime.Process != nil) != c.alive || r.Outcome.Hosted != c.alive {
+					t.Errorf("instance %v, hosted %v: want alive %v", r.Runtime.Process, r.Outcome.Hosted, c.alive)
+				}
+			})
+		})
+	}
+}
+
+// TestForegroundStartOfAnEarlierAgent: an agent that dies during the start leaves one process, which the next one
+// knows.
+func TestForegroundStartOfAnEarlierAgent(t *testing.T) {
+	for n := 1; ; n++ {
+		over := false
+		bubble(t, func(t *testing.T, w *world) {
+			w.Script(runLine, operationtest.Script{Takes: time.Hour})
+			e := entry(process.Start, foreground())
+			r, killed := w.life(t, e, operation.Subject{}, n)
+			if over = !killed; over {
+				return
+			}
+			if r, killed = w.life(t, e, operation.Subject{}, 1000); killed {
+				t.Fatal("killed again")
+			}
+			if lines := w.Lines(); r.Outcome.Fault != process.None || r.Runtime.Process == nil || len(lines) != 1 {
+				t.Errorf("killed at write %d: %+v, process %v, commands %q", n, r.Outcome, r.Runtime.Process, lines)
+			}
+		})
+		if over {
+			return
+		}
+	}
+}
+
+func TestStopBySignals(t *testing.T) {
+	for name, c := range map[string]struct {
+		set     func(w *world, s *process.Spec, rt *specstore.Runtime)
+		signals []syscall.Signal
+		took    time.Duration
+		fault   process.Fault
+		ran     []string
+	}{
+		"it obeys": {signals: []syscall.Signal{syscall.SIGTERM}},
+		"it obeys another one": {
+			set: func(_ *world, s *process.Spec, _ *specstore.Runtime) {
+				s.Stop.Signals = []process.StopSignal{{Signal: "QUIT", Wait: 5000}, {Signal: "KILL"}}
+			},
+			signals: []syscall.Signal{syscall.SIGQUIT},
+		},
+		"it is deaf, and no KILL follows": {
+			set: func(w *world, s *process.Spec, rt *specstore.Runtime) {
+				w.OnTERM(*rt.Process, func() {})
+				s.Stop.Signals = s.Stop.Signals[:1]
+			},
+			signals: []syscall.Signal{syscall.SIGTERM}, took: 10 * time.Second, fault: process.CheckFailed,
+		},
+		"a command asks first": {
+			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
+				s.Commands.Stop = "ask"
+				w.Script("ask", operationtest.Script{Takes: time.Second})
+			},
+			signals: []syscall.Signal{syscall.SIGTERM}, took: 4 * time.Second, ran: []string{"ask"},
+		},
+		"out of use first": {
+			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
+				s.BeforeStop = &process.Hook{Run: "drain", Time: 5000}
+				w.Script("drain", operationtest.Script{Takes: time.Second, Code: 1})
+			},
+			signals: []syscall.Signal{syscall.SIGTERM}, took: 6 * time.Second, ran: []string{"drain"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.Script(runLine, operationtest.Script{Takes: time.Hour})
+				s := foreground()
+				r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+				if c.set != nil {
+					c.set(w, s, &r.Runtime)
+				}
+				r, took := w.operate(t, process.Stop, s, r.Runtime)
+				var signals []syscall.Signal
+				for _, sent := range w.Signals() {
+					signals = append(signals, sent.Signal)
+				}
+				if r.Outcome.Fault != c.fault || took != c.took || !slices.Equal(signals, c.signals) ||
+					(r.Runtime.Process == nil) != (c.fault == process.None) {
+					t.Errorf("%q %q after %v, signals %v, process %v; want %q after %v, signals %v", r.Outcome.Fault,
+						r.Outcome.Text, took, signals, r.Runtime.Process, c.fault, c.took, c.signals)
+				}
+				if ran := w.Lines()[1:]; !slices.Equal(ran, c.ran) {
+					t.Errorf("commands %q, want %q", ran, c.ran)
+				}
+			})
+		})
+	}
+}
+
+func TestBeforeStart(t *testing.T) {
+	for code, want := range map[int][]string{0: {"check", runLine}, 3: {"check"}} {
+		bubble(t, func(t *testing.T, w *world) {
+			s := foreground()
+			s.BeforeStart = &process.Hook{Run: "check"}
+			w.Script("check", operationtest.Script{Takes: time.Second, Code: code, Output: "disk is full"})
+			w.Script(runLine, operationtest.Script{Takes: time.Hour})
+			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			if failed := r.Outcome.Fault != process.None; failed != (code != 0) || !slices.Equal(w.Lines(), want) ||
+				failed && !strings.Contains(r.Outcome.Text, "before_start: exit status 3") {
+				t.Errorf("exit status %d: %+v, commands %q", code, r.Outcome, w.Lines())
+			}
+		})
+	}
+}
