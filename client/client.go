@@ -166,16 +166,28 @@ func (c *Client) do(ctx context.Context, p place, query url.Values, in, out any)
 
 // within is do with a time limit of its own for the answer.
 func (c *Client) within(ctx context.Context, limit time.Duration, p place, query url.Values, in, out any) error {
+	return c.tagged(ctx, limit, p, query, new(string), in, out)
+}
+
+// tagged is within for a resource with an ETag: it sends the tag as If-Match if it is not empty, and replaces it by the
+// tag of the answer.
+func (c *Client) tagged(ctx context.Context, limit time.Duration, p place, query url.Values, tag *string,
+	in, out any,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	req, err := c.request(ctx, p, query, in)
 	if err != nil {
 		return err
 	}
+	if *tag != "" {
+		req.Header.Set("If-Match", *tag)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return c.unreachable(ctx, err)
 	}
+	*tag = resp.Header.Get("ETag")
 	defer resp.Body.Close() //nolint:errcheck // all of it was read, or nobody wants it
 	if text := resp.Header.Get("X-Drover-Notice"); text != "" && c.notice != nil {
 		c.notice(text)

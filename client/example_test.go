@@ -48,6 +48,8 @@ const (
 		`"created_at":` + at + `,"expires_at":"2026-03-02T12:00:00Z"`
 	webhookBody = `{"name":"ops","url":"https://ops.example/alarms","namespaces":[%s],"local":false,` +
 		`"created_at":` + at + `,"changed_at":` + at + `,"delivery":{"lag":2,"failures":1,"error":"HTTP 503"}`
+	webFile = `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
+		`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`
 	keysBody = `{"keys":[{"kind":"manifest","id":"KOLD","stage":"present","since":` + at + `}%s],"online":3,` +
 		`"reached":%d}`
 )
@@ -70,6 +72,13 @@ func exchanges() []exchange {
 			"GET /processes/counts?namespace=web", "", 200,
 			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`,
 		},
+		{"GET /namespaces/web", "", 200, `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
+			`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`},
+		{"PUT /namespaces/web?dry_run=true", webFile, 200, `{"namespace":"web","changes":[{"process":"nginx",` +
+			`"action":"change","op":"update","hosts":["web-1"],"fields":[{"path":"restart.delay","class":"live",` +
+			`"from":null,"to":"5s"}]}]}`},
+		{"PUT /namespaces/web?prune=true", webFile, 202, `{"namespace":"web","changes":[{"process":"nginx",` +
+			`"action":"change","op":"update","hosts":["web-1"]}],"operation":` + operation + `}`},
 		{"GET /why?namespace=web", "", 200, `{"findings":[{` + nginx + `,"host":` + host + `,"state":"given-up",` +
 			`"wrong":true,"severity":"critical","cause":` + cause + `,` +
 			`"impact":"it is down until somebody starts or retries it"}],` +

@@ -86,6 +86,16 @@ type (
 	CompatResource = v1.CompatResource
 )
 
+// What an apply of a process file does.
+type (
+	// Plan is what an apply does, or has begun to do.
+	Plan = v1.Plan
+	// Change is what happens to one process on some hosts.
+	Change = v1.Change
+	// FieldChange is a changed field.
+	FieldChange = v1.FieldChange
+)
+
 // Operations and their results.
 type (
 	// Request asks for one operation on one or more processes.

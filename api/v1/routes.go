@@ -5,6 +5,8 @@ const (
 	RouteListProcesses  = "GET /api/v1/processes"
 	RouteCountProcesses = "GET /api/v1/processes/counts"
 	RouteGetProcess     = "GET /api/v1/processes/{namespace}/{name}"
+	RouteGetNamespace   = "GET /api/v1/namespaces/{namespace}"
+	RoutePutNamespace   = "PUT /api/v1/namespaces/{namespace}"
 	RouteListWhy        = "GET /api/v1/why"
 	RouteListAgents     = "GET /api/v1/agents"
 	RouteRemoveAgent    = "DELETE /api/v1/agents/{id}"

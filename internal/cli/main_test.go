@@ -69,9 +69,13 @@ func TestTranscripts(t *testing.T) {
 
 // tickSpec is how a daemon of the examples is run in a directory.
 func tickSpec(dir string) string {
-	return `identity: {proc_name: tickd, setup_path: ` + dir + `, pid_path: ` + dir + `/tickd.pid, user: root}
-commands: {start: ` + binaries.tickd + ` start, stop: ` + binaries.tickd + ` stop, reload: ` + binaries.tickd + ` reload}
-policy: {start_check_begin: 1, stop_check: 5}
+	return `process_name: tickd
+directory: ` + dir + `
+pid_file: ` + dir + `/tickd.pid
+user: root
+start: ` + binaries.tickd + ` start
+stop: ` + binaries.tickd + ` stop
+reload: ` + binaries.tickd + ` reload
 `
 }
 

@@ -30,10 +30,17 @@ func TestEachCommandEnds(t *testing.T) {
 	t.Setenv("DROVER_APP_CODE", "a")
 	t.Setenv("DROVER_APP_SECRET", "s")
 	spec := filepath.Join(t.TempDir(), "spec.yaml")
-	if err := os.WriteFile(spec, []byte("identity: {proc_name: p}\n"), 0o600); err != nil {
+	if err := os.WriteFile(spec, []byte("start: x\nprocess_name: p\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file.yaml")
+	text := "namespace: x\nprocesses: {y: {run: z, hosts: [h]}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	more := map[string][]string{
+		"drover apply":          {"--file", file},
+		"drover diff":           {"--file", file},
 		"drover register":       {"--hosts", "h", "--file", spec},
 		"drover token create":   {"--area", "0", "--uses", "1", "--ttl", "1h"},
 		"drover webhook create": {"--url", "http://127.0.0.1"},

@@ -22,7 +22,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := bytes.Index(text, []byte("    V1Spec:\n"))
-	end := bytes.Index(text, []byte("    V1Agent:\n"))
+	end := bytes.Index(text, []byte("    V1File:\n"))
 	if begin < 0 || end < begin {
 		t.Fatal("there is no schema V1Spec")
 	}

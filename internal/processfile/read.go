@@ -116,7 +116,9 @@ func (r *reader) document(file string, n *node) Document {
 		r.fault(processes, "processes", "is %s: expected names with processes", show(processes))
 		return doc
 	}
+	before := len(r.faults)
 	defaults := r.defaults(n.fields["defaults"])
+	doc.hostless = len(r.faults) > before // the hosts may be in defaults that have faults
 	for _, name := range processes.keys {
 		doc.Processes = append(doc.Processes, r.process(name, processes, defaults))
 	}

@@ -59,9 +59,11 @@ func TestPackages(t *testing.T) {
 		"drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; systemctl start drover-agent")
 	l.settle()
 	m.run(`drover register a/sleeper --hosts '*' --file - <<'END'
-identity: {proc_name: sleep, setup_path: /, pid_path: /run/sleeper.pid, user: nobody}
-commands: {start: "touch /run/sleeper.pid; sleep 1000 & echo $! >/run/sleeper.pid", stop: "kill $(cat /run/sleeper.pid)"}
-policy: {kind: resident}
+start: touch /run/sleeper.pid; sleep 1000 & echo $! >/run/sleeper.pid
+pid_file: /run/sleeper.pid
+process_name: sleep
+user: nobody
+stop: kill $(cat /run/sleeper.pid)
 END
 install -o nobody -m 644 /dev/null /run/sleeper.pid
 drover start a/sleeper`)

@@ -194,9 +194,10 @@ func TestPageOfProxies(t *testing.T) {
 		return len(words) > 3 && words[3] == "1" // NAME AREA STATE AGENTS
 	})
 	server.run(`drover register a/sleeper --hosts '3:*' --file - <<'END'
-identity: {proc_name: sleep, setup_path: /, pid_path: /run/sleeper.pid, user: root}
-commands: {start: "sleep 1000 & echo $! >/run/sleeper.pid"}
-policy: {kind: resident}
+start: sleep 1000 & echo $! >/run/sleeper.pid
+pid_file: /run/sleeper.pid
+process_name: sleep
+user: root
 END
 drover start a/sleeper`)
 }

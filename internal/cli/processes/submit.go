@@ -126,7 +126,13 @@ func (a *operateCommand) confirm(cmd *cobra.Command, targets []processRef) error
 	case a.yes:
 		term.Say(cmd, "%s\n", what)
 		return nil
-	case !term.IsTerminal(cmd.InOrStdin()) || !term.IsTerminal(cmd.ErrOrStderr()):
+	}
+	return a.ask(cmd, what)
+}
+
+// ask asks a person for confirmation.
+func (a *operateCommand) ask(cmd *cobra.Command, what string) error {
+	if !term.IsTerminal(cmd.InOrStdin()) || !term.IsTerminal(cmd.ErrOrStderr()) {
 		return term.Usagef("%s: no terminal to ask for confirmation: give --yes", what)
 	}
 	a.Bound(false) // --timeout must not limit the person

@@ -22,6 +22,8 @@ import (
 // waiter waits for an operation and reports its results.
 type waiter struct {
 	session *remote.Session
+	// called replaces the operation in the summary, if it is not empty.
+	called string
 	// shown has the targets whose results table has already printed during the wait.
 	shown map[target]bool
 	table term.Table
@@ -213,7 +215,8 @@ func resultColumns() []term.Column[client.Result] {
 // retries them.
 func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
 	n := o.Counts
-	term.Say(cmd, "%s: %d ok%s, %d failed, %d running (%s)\n", o.Op, n.OK, already(results), n.Failed, n.Pending, o.ID)
+	term.Say(cmd, "%s: %d ok%s, %d failed, %d running (%s)\n", cmp.Or(w.called, o.Op), n.OK, already(results), n.Failed,
+		n.Pending, o.ID)
 	if n.Failed == 0 || len(results) == 1 {
 		return
 	}
@@ -246,6 +249,9 @@ func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []cli
 		}
 		term.Say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), term.Printable(m),
 			term.Printable(strings.Join(where, ", ")), more)
+	}
+	if w.called != "" { // the targets have several operations
+		return
 	}
 	term.Say(cmd, "retry only the failed targets: %s\n", w.session.Again("%s --failed-of %s", o.Op, o.ID))
 }

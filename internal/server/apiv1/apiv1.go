@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	v1 "drover/api/v1"
@@ -78,6 +79,8 @@ type Handler struct {
 	cursors *cursors
 	streams streamSlots
 	heavy   streamSlots
+	// applying is held from the look at a namespace to the storage of what changes it.
+	applying sync.Mutex
 	// stopping ends the calls that only wait.
 	stopping context.Context //nolint:containedctx // it is the lifetime of the handler, not of a call
 	stop     context.CancelFunc

@@ -144,6 +144,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 		f.Within = r.within(f.Namespace)
 	}
 	var views []v1.Process
+	starts, start := access.NewReaches(c.Principal), access.OperationOf(process.Start)
 	more, shown := true, 0
 	for begun := time.Now(); more && len(views) < limit && shown < mostShown && time.Since(begun) < searchTime; {
 		rows, further, err := h.Listing.ListObserved(ctx, f, after, limit)
@@ -155,6 +156,9 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 			agent, _ := h.Directory.ByKey(o.Agent)
 			if !r.at(o.Process).Covers(gate.Host(agent)) {
 				continue
+			}
+			if o.Spec != nil && !starts.On(start, o.Process.Namespace).Covers(gate.Host(agent)) {
+				o.Spec = hidden(o.Spec)
 			}
 			views = append(views, h.viewProcess(o, h.viewHost(agent)))
 			if shown += processWeight(&views[len(views)-1], o.Spec); len(views) == limit || shown >= mostShown {

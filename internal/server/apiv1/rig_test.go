@@ -34,7 +34,8 @@ import (
 
 // rig is the API over a real database, with a gate that believes everybody and an engine that does nothing by itself.
 type rig struct {
-	t *testing.T
+	ifMatch string // of all calls, unless it is empty
+	t       *testing.T
 	// taskReads counts how often a task was read.
 	taskReads atomic.Int64
 	store     store.Store
@@ -164,6 +165,9 @@ func (r *rig) send(ctx context.Context, app, method, path string, body any) answ
 	if app != "" {
 		req.Header.Set("X-Bkapi-Authorization",
 			fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":"s","bk_username":"anna"}`, app))
+	}
+	if r.ifMatch != "" {
+		req.Header.Set("If-Match", r.ifMatch)
 	}
 	w := httptest.NewRecorder()
 	r.handler.ServeHTTP(w, req)

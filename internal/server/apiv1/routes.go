@@ -28,6 +28,8 @@ func (h *Handler) table() []route {
 		{v1.RouteListProcesses, "processes.list", anyone, h.listProcesses},
 		{v1.RouteCountProcesses, "processes.counts", anyone, h.countProcesses},
 		{v1.RouteGetProcess, "processes.get", anyone, h.getProcess},
+		{v1.RouteGetNamespace, "namespaces.get", anyone, h.getNamespace},
+		{v1.RoutePutNamespace, "namespaces.apply", anyone, h.putNamespace},
 		{v1.RouteListWhy, "why.list", anyone, h.explain},
 		{v1.RouteListAgents, "agents.list", anyone, h.listAgents},
 		{v1.RouteRemoveAgent, "agents.remove", admin, h.removeAgent},

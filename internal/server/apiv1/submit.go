@@ -170,6 +170,11 @@ func (r *operationRequest) readSpec() error {
 		}
 		return nil
 	}
+	for name, value := range given.Environment {
+		if value == secret {
+			return invalid("spec.environment."+name, "is %s, which stands for a stored value: expected the value", secret)
+		}
+	}
 	spec := processfile.ToSpec(*given)
 	r.Spec = &spec
 	doc := []processfile.Document{{Processes: []processfile.Named{{Spec: *given}}}}

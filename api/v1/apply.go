@@ -1,0 +1,40 @@
+package v1
+
+// Plan is what an apply of a process file does, or has begun to do.
+type Plan struct {
+	Namespace string   `json:"namespace"`
+	Changes   []Change `json:"changes"`
+	// Operation carries out the plan. It is nil if there is nothing to do, and in the answer to a dry run.
+	Operation *Operation `json:"operation,omitempty"`
+}
+
+// Change is what happens to one process on some hosts.
+type Change struct {
+	Process string `json:"process"`
+	// Action is one of the constants below, such as ActionCreate.
+	Action string `json:"action"`
+	// Op is the operation that carries it out, such as OpStart; empty if nothing is done.
+	Op     string   `json:"op,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Hosts  []string `json:"hosts"`
+	// Fields are the changed fields of a process that the hosts have already.
+	Fields []FieldChange `json:"fields,omitempty"`
+}
+
+// The actions of a Change. ActionKept is for a process that drover leaves as it is, though it is not as in the file.
+const (
+	ActionCreate = "create"
+	ActionChange = "change"
+	ActionRemove = "remove"
+	ActionNone   = "none"
+	ActionKept   = "kept"
+)
+
+// FieldChange is a changed field. Class is "live" if the change takes effect at once, and "restart" if it does at the
+// next start. From and To are nil for the default.
+type FieldChange struct {
+	Path  string `json:"path"`
+	Class string `json:"class"`
+	From  any    `json:"from"`
+	To    any    `json:"to"`
+}

@@ -1,0 +1,64 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drover/client"
+)
+
+func ExampleClient_File() {
+	c, stop := connect()
+	defer stop()
+
+	f, _, err := c.File(context.Background(), "web")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(f.Processes["nginx"].Start, f.Processes["nginx"].Hosts)
+	// Output: ./nginx [web-1]
+}
+
+// nginxFile is a process file.
+func nginxFile() client.File {
+	delay := client.Duration(5 * time.Second)
+	return client.File{Namespace: "web", Processes: map[string]client.Spec{"nginx": {
+		Hosts: []string{"web-1"}, Start: "./nginx", PIDFile: "/run/nginx.pid", Restart: &client.Restart{Delay: &delay},
+	}}}
+}
+
+func ExampleClient_Plan() {
+	c, stop := connect()
+	defer stop()
+
+	p, _, err := c.Plan(context.Background(), nginxFile(), client.ApplyOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, change := range p.Changes {
+		fmt.Println(change.Action, change.Process, change.Hosts, change.Fields[0].Path)
+	}
+	// Output: change nginx [web-1] restart.delay
+}
+
+// Apply the plan that was made for a tag, unless somebody else was first.
+func ExampleClient_Apply() {
+	c, stop := connect()
+	defer stop()
+
+	_, tag, err := c.Plan(context.Background(), nginxFile(), client.ApplyOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p, err := c.Apply(context.Background(), nginxFile(), client.ApplyOptions{Prune: client.PruneOwn, Tag: tag})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(p.Operation.ID, p.Operation.State)
+	// Output: op-1 running
+}

@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"net/url"
+
+	v1 "drover/api/v1"
+)
+
+// File returns the processes of a namespace as a process file, and the tag of its present state for Apply.
+func (c *Client) File(ctx context.Context, namespace string) (f File, tag string, err error) {
+	err = c.tagged(ctx, answerTime, at(v1.RouteGetNamespace, namespace), nil, &tag, nil, &f)
+	return f, tag, err
+}
+
+// The values of ApplyOptions.Prune.
+const (
+	PruneOwn = "true"
+	PruneAll = "all"
+)
+
+// ApplyOptions are the options of Apply.
+type ApplyOptions struct {
+	// NoRestart leaves running processes as they are: changes that need a restart take effect at the next start.
+	NoRestart bool
+	// Prune removes processes that the file does not have: PruneOwn those that have been registered through this API,
+	// PruneAll all of the namespace. A running process is stopped; the next Apply removes it.
+	Prune string
+	// Tag is the state for which the plan was made. If another one has changed the namespace since, Apply fails with
+	// status 412. Empty means any state.
+	Tag string
+}
+
+// Plan returns what Apply would do, and the tag of the present state.
+func (c *Client) Plan(ctx context.Context, f File, o ApplyOptions) (p Plan, tag string, err error) {
+	query := o.query()
+	query.Set("dry_run", "true")
+	err = c.tagged(ctx, answerTime, at(v1.RoutePutNamespace, f.Namespace), query, &tag, f, &p)
+	return p, tag, err
+}
+
+// Apply begins to make the processes of a namespace as the file says. When it returns, the server has the operation of
+// the plan on disk and will execute it.
+func (c *Client) Apply(ctx context.Context, f File, o ApplyOptions) (p Plan, err error) {
+	tag := o.Tag
+	err = c.tagged(ctx, submitTime, at(v1.RoutePutNamespace, f.Namespace), o.query(), &tag, f, &p)
+	return p, err
+}
+
+func (o *ApplyOptions) query() url.Values {
+	query := url.Values{}
+	if o.NoRestart {
+		query.Set("no_restart", "true")
+	}
+	set(query, "prune", o.Prune)
+	return query
+}

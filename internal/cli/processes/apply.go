@@ -1,0 +1,391 @@
+package processes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/process"
+	"drover/internal/processfile"
+)
+
+// applyCommand is an apply from the files to the results.
+type applyCommand struct {
+	operateCommand
+	files     []string
+	noRestart bool
+	prune     string
+}
+
+// NewApply returns 'drover apply'.
+func NewApply() *cobra.Command {
+	var a applyCommand
+	cmd := &cobra.Command{
+		Use:   "apply --file FILE...",
+		Short: "Make processes as process files say",
+		Long: `Make processes as process files say. drover prints the plan and asks before it does anything.
+
+drover registers, watches and starts new processes. It changes the spec of known processes, and
+restarts a running process if a changed field takes effect only at a start. A process that
+somebody has stopped or unwatched stays as it is. 'drover explain' describes the fields of a file.
+
+A FILE is YAML or JSON, a directory with such files, or - for stdin.
+
+In the plan + is a new process, ~ a changed one, - one that is removed, = one without a difference,
+and ! one that stays as it is although the file says otherwise.
+
+Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was first, 2 wrong file, or
+no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.`,
+		Example: `  drover apply -f shop.yaml
+  drover apply -f shop.yaml --dry-run
+  drover apply -f processes/ --prune --yes`,
+		Args: cobra.ArbitraryArgs,
+		RunE: a.run,
+	}
+	a.fileFlags(cmd)
+	f := cmd.Flags()
+	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
+	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
+	f.BoolVar(&a.dryRun, "dry-run", false, "print the plan, and do nothing")
+	a.WaitingFlags(cmd, term.AsTable, term.AsJSON)
+	return cmd
+}
+
+// NewDiff returns 'drover diff'.
+func NewDiff() *cobra.Command {
+	var a applyCommand
+	cmd := &cobra.Command{
+		Use:   "diff --file FILE...",
+		Short: "Show what 'drover apply' would do",
+		Long: `Show what 'drover apply' would do, and do nothing.
+
+Exit codes: 0 nothing to do, 2 wrong file, 3 something to do, 5 not allowed, 6 unreachable.`,
+		Example: `  drover diff -f shop.yaml`,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.dryRun = true
+			err := a.run(cmd, args)
+			if errors.Is(err, errNothing) {
+				return nil
+			} else if err == nil {
+				err = &command.ExitError{Code: command.NotRunning}
+			}
+			return err
+		},
+	}
+	a.fileFlags(cmd)
+	a.Session.Flags(cmd, term.AsTable, term.AsJSON)
+	return cmd
+}
+
+func (a *applyCommand) fileFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVarP(&a.files, "file", "f", nil, "process file, or directory with process files; - reads stdin")
+	f.BoolVar(&a.noRestart, "no-restart", false, "leave running processes running: changes wait for the next start")
+	f.StringVar(&a.prune, "prune", "",
+		"stop and remove processes that are not in the files; all also removes those of GSE and JOB callers")
+	f.Lookup("prune").NoOptDefVal = client.PruneOwn
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		if len(a.files) == 0 {
+			return term.Usagef("%s: -f FILE is needed", cmd.CommandPath())
+		}
+		if a.prune == "" {
+			return nil
+		}
+		return term.OneOf("--prune", a.prune, client.PruneOwn, client.PruneAll)
+	})
+}
+
+// errNothing tells that the plan is empty.
+var errNothing = errors.New("nothing to do")
+
+// part is the file of one namespace, with its plan.
+type part struct {
+	file client.File
+	plan client.Plan
+	tag  string
+}
+
+// run reads the files, shows the plan and carries it out. Arguments are further files, so that a pattern of the shell can
+// follow -f.
+func (a *applyCommand) run(cmd *cobra.Command, args []string) error {
+	docs, err := readFiles(cmd.InOrStdin(), append(a.files, args...))
+	if err != nil {
+		return err
+	}
+	c, err := a.Client(cmd)
+	if err != nil {
+		return err
+	}
+	parts, err := a.plans(cmd, c, docs)
+	if err != nil {
+		return err
+	}
+	todo := slices.ContainsFunc(parts, func(p part) bool { return steps(p.plan) > 0 })
+	if a.Form == term.AsTable || a.dryRun || !todo {
+		if err := a.print(cmd.OutOrStdout(), parts); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !todo && cmd.Name() == "diff":
+		return errNothing
+	case !todo || a.dryRun:
+		return nil
+	}
+	if err := a.confirmPlan(cmd, parts); err != nil {
+		return err
+	}
+	var failed error
+	for _, p := range parts {
+		if steps(p.plan) > 0 {
+			failed = worse(failed, a.apply(cmd, c, p))
+		}
+	}
+	return failed
+}
+
+// worse returns the error of two parts together.
+func worse(a, b error) error {
+	if a == nil || b == nil {
+		if a == nil {
+			return b
+		}
+		return a
+	}
+	return &command.ExitError{Code: command.Partial, Err: errors.Join(a, b)}
+}
+
+// steps counts the operations of a plan.
+func steps(p client.Plan) (n int) {
+	for _, c := range p.Changes {
+		if c.Op != "" {
+			n += len(c.Hosts)
+		}
+	}
+	return n
+}
+
+// plans asks the server for the plan of each namespace.
+func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []processfile.Document) ([]part, error) {
+	var parts []part
+	var faults processfile.Faults
+	for _, f := range processfile.Files(docs) {
+		p, tag, err := c.Plan(cmd.Context(), f, a.options(""))
+		if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
+			for _, field := range refusal.Fields {
+				faults = append(faults, processfile.Place(docs, f.Namespace, processfile.Fault{
+					Path: field.Field, Text: field.Detail,
+				}))
+			}
+			continue
+		}
+		if err != nil {
+			return nil, remote.ExitOf(err)
+		}
+		parts = append(parts, part{f, p, tag})
+	}
+	if len(faults) > 0 {
+		return nil, wrongFile(faults)
+	}
+	return parts, nil
+}
+
+func (a *applyCommand) options(tag string) client.ApplyOptions {
+	return client.ApplyOptions{NoRestart: a.noRestart, Prune: a.prune, Tag: tag}
+}
+
+// confirmPlan asks for confirmation.
+func (a *applyCommand) confirmPlan(cmd *cobra.Command, parts []part) error {
+	if a.yes {
+		return nil
+	}
+	n := 0
+	for _, p := range parts {
+		n += steps(p.plan)
+	}
+	return a.ask(cmd, "apply "+process.Count(n, "change", "changes"))
+}
+
+// mostRounds bounds the calls of one apply. The first round stops what is to be removed, and the second removes it.
+const mostRounds = 3
+
+// apply carries out the plan of one namespace.
+func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) error {
+	tag := p.tag
+	for range mostRounds {
+		done, err := c.Apply(cmd.Context(), p.file, a.options(tag))
+		switch {
+		case err != nil:
+			return remote.ExitOf(err)
+		case done.Operation == nil:
+			return nil
+		}
+		if err := a.await(cmd, c, done); err != nil || a.noWait {
+			return err
+		}
+		if !slices.ContainsFunc(done.Changes, func(c client.Change) bool {
+			return c.Action == actionRemove && c.Op == "stop"
+		}) {
+			return nil
+		}
+		tag = ""
+	}
+	return nil
+}
+
+// await waits for the operation of an apply, and prints its results.
+func (a *applyCommand) await(cmd *cobra.Command, c *client.Client, p client.Plan) error {
+	w := waiter{session: &a.Session, called: cmd.Name()}
+	switch {
+	case a.noWait:
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), p.Operation.ID)
+		return err
+	case a.Form != term.AsTable:
+		if err := term.PrintValue(cmd.OutOrStdout(), a.Form, p); err != nil {
+			return err
+		}
+		o, err := w.await(cmd.Context(), cmd, c, *p.Operation)
+		if err != nil {
+			return w.detached(cmd, o.ID, err)
+		}
+		results, err := client.Collect(c.Results(cmd.Context(), o.ID, client.ResultFilter{}))
+		if err != nil {
+			return remote.ExitOf(err)
+		}
+		w.summarise(cmd, o, results)
+		return verdict(results)
+	}
+	return w.finish(cmd, c, *p.Operation)
+}
+
+// wrongFile is the error of faults in files.
+func wrongFile(faults error) error { return &command.ExitError{Code: command.Usage, Err: faults} }
+
+// readFiles reads all files, and collects the faults of all.
+func readFiles(in io.Reader, names []string) (docs []processfile.Document, err error) {
+	var faults processfile.Faults
+	all, err := expand(names)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range all {
+		data, err := readFile(in, name)
+		if err != nil {
+			return nil, err
+		}
+		found, err := processfile.Read(name, data)
+		if wrong, ok := errors.AsType[processfile.Faults](err); ok {
+			faults = append(faults, wrong...)
+		} else if err != nil {
+			return nil, err
+		}
+		docs = append(docs, found...)
+	}
+	if faults = append(faults, processfile.Unsupported(docs)...); len(faults) > 0 {
+		return nil, wrongFile(faults)
+	}
+	return docs, nil
+}
+
+// expand replaces each directory by its files.
+func expand(names []string) (all []string, err error) {
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if name == "-" || err != nil || !info.IsDir() {
+			all = append(all, name)
+			continue
+		}
+		before := len(all)
+		err = filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+				all = append(all, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, term.Usagef("--file: %w", err)
+		}
+		if len(all) == before {
+			return nil, term.Usagef("--file: %s has no .yaml, .yml or .json file", name)
+		}
+	}
+	return all, nil
+}
+
+// maxFile is the largest process file, in bytes.
+const maxFile = 16 << 20
+
+// readFile returns a file, or stdin for -.
+func readFile(in io.Reader, name string) ([]byte, error) {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, term.Usagef("--file: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read %s: %w", name, err)
+	case len(data) > maxFile:
+		return nil, term.Usagef("%s is larger than %d bytes", name, maxFile)
+	}
+	return data, nil
+}
+
+// The actions of a change.
+const (
+	actionCreate = "create"
+	actionChange = "change"
+	actionRemove = "remove"
+	actionNone   = "none"
+	actionKept   = "kept"
+)
+
+// print prints the plans.
+func (a *applyCommand) print(w io.Writer, parts []part) error {
+	t := term.Table{}
+	for _, p := range parts {
+		if a.Form != term.AsTable {
+			if err := term.PrintValue(w, a.Form, p.plan); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, c := range p.plan.Changes {
+			mark := map[string]string{
+				actionCreate: "+", actionChange: "~", actionRemove: "-", actionNone: "=", actionKept: "!",
+			}[c.Action]
+			t.Add(mark+" "+p.plan.Namespace+"/"+c.Process, process.Count(len(c.Hosts), "host", "hosts"), what(c))
+		}
+	}
+	return t.Write(w)
+}
+
+// what says what a change does.
+func what(c client.Change) string {
+	var fields []string
+	for _, f := range c.Fields {
+		fields = append(fields, f.Path+" ("+f.Class+")")
+	}
+	text := strings.Join(fields, ", ")
+	if c.Reason != "" && text != "" {
+		text += "; "
+	}
+	return text + c.Reason
+}

@@ -1,0 +1,162 @@
+package processes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/processfile"
+	"drover/internal/spelling"
+)
+
+// NewGet returns 'drover get'.
+func NewGet() *cobra.Command {
+	var s remote.Session
+	var hosts []string
+	cmd := &cobra.Command{
+		Use:   "get [NAMESPACE/NAME...]",
+		Short: "Show processes as a process file",
+		Long: `Show processes as a process file, for 'drover apply'. Without names drover shows all processes.
+If the specs of a process differ between hosts, the file has several documents.
+
+Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachable.`,
+		Example: `  drover get 'shop/*' > shop.yaml
+  drover get shop/api -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				args = []string{"*/*"}
+			}
+			found, err := choose(cmd.Context(), c, args, hosts, true)
+			if err != nil {
+				return err
+			}
+			return printFiles(cmd, s.Form, filesOf(found))
+		},
+		ValidArgsFunction: completeProcesses(&s),
+	}
+	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	remote.CompleteHosts(cmd, &s)
+	s.Flags(cmd, term.AsYAML, term.AsJSON)
+	return cmd
+}
+
+// filesOf returns processes as one file for each namespace.
+func filesOf(found []client.Process) []client.File {
+	placed := map[string][]processfile.Placed{}
+	var order []string
+	for _, p := range found {
+		if p.Spec == nil {
+			continue
+		}
+		if placed[p.Namespace] == nil {
+			order = append(order, p.Namespace)
+		}
+		placed[p.Namespace] = append(placed[p.Namespace], processfile.Placed{Name: p.Name, Host: p.Host.ID, Spec: *p.Spec})
+	}
+	var files []client.File
+	for _, namespace := range order {
+		files = append(files, processfile.Group(namespace, placed[namespace]))
+	}
+	return files
+}
+
+func printFiles(cmd *cobra.Command, form string, files []client.File) error {
+	if form == term.AsJSON {
+		for _, f := range files {
+			if err := term.PrintValue(cmd.OutOrStdout(), form, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var docs []processfile.Document
+	for _, f := range files {
+		docs = append(docs, processfile.Documents(f)...)
+	}
+	text, err := processfile.Write(docs)
+	if err != nil {
+		return err
+	}
+	_, err = cmd.OutOrStdout().Write(text)
+	return err
+}
+
+// NewExplain returns 'drover explain'.
+func NewExplain() *cobra.Command {
+	var schema bool
+	cmd := &cobra.Command{
+		Use:   "explain [FIELD.PATH]",
+		Short: "Describe the fields of a process file",
+		Long: `Describe the fields of a process file: their values, their defaults, and when a change takes effect.
+live is at once, and never touches what runs; restart is the next start.`,
+		Example: `  drover explain
+  drover explain restart.delay
+  drover explain --schema > drover.schema.json`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if schema {
+				return term.PrintValue(cmd.OutOrStdout(), term.AsJSON, processfile.Schema())
+			}
+			if len(args) == 0 {
+				return listFields(cmd, processfile.Fields())
+			}
+			return explainField(cmd, args[0])
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return fieldPaths(), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of process files, for editors")
+	return cmd
+}
+
+func fieldPaths() (all []string) {
+	for _, f := range processfile.Fields() {
+		all = append(all, f.Path)
+	}
+	return all
+}
+
+func listFields(cmd *cobra.Command, fields []processfile.Field) error {
+	t := term.Table{}
+	t.Add("FIELD", "VALUE", "DEFAULT", "CLASS")
+	for _, f := range fields {
+		t.Add(f.Path, f.Value, f.Default, string(f.Class))
+	}
+	return t.Write(cmd.OutOrStdout())
+}
+
+// explainField describes a field, and lists the fields below it.
+func explainField(cmd *cobra.Command, path string) error {
+	fields := processfile.Fields()
+	at := slices.IndexFunc(fields, func(f processfile.Field) bool { return f.Path == path })
+	if at < 0 {
+		hint := ""
+		if near := spelling.Nearest(path, fieldPaths()); len(near) > 0 {
+			hint = "; did you mean " + term.OrList(near) + "?"
+		}
+		return term.NoSuchf("there is no field %s%s", path, hint)
+	}
+	f := fields[at]
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n  %s\n\nvalue    %s\ndefault  %s\nclass    %s\n", f.Path, f.Text,
+		f.Value, f.Default, f.Class); err != nil {
+		return err
+	}
+	below := slices.DeleteFunc(fields, func(f processfile.Field) bool { return !strings.HasPrefix(f.Path, path+".") })
+	if len(below) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	return listFields(cmd, below)
+}

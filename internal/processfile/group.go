@@ -1,0 +1,121 @@
+package processfile
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	v1 "drover/api/v1"
+)
+
+// Placed is a process on one host.
+type Placed struct {
+	Name, Host string
+	Spec       v1.Spec
+}
+
+// Group returns the processes of a namespace as one file. A process that differs between hosts is in several parts of
+// the file; the form that most hosts have comes first.
+func Group(namespace string, placed []Placed) v1.File {
+	type form struct {
+		text string
+		spec v1.Spec
+	}
+	forms := map[string][]*form{}
+	for _, p := range placed {
+		text, _ := json.Marshal(p.Spec) // a process of a file always encodes
+		at := slices.IndexFunc(forms[p.Name], func(f *form) bool { return f.text == string(text) })
+		if at < 0 {
+			at = len(forms[p.Name])
+			forms[p.Name] = append(forms[p.Name], &form{string(text), p.Spec})
+		}
+		found := forms[p.Name][at]
+		found.spec.Hosts = append(found.spec.Hosts, p.Host)
+	}
+	file := v1.File{Namespace: namespace, Processes: map[string]v1.Spec{}}
+	for _, name := range slices.Sorted(maps.Keys(forms)) {
+		slices.SortStableFunc(forms[name], func(a, b *form) int {
+			return cmp.Or(cmp.Compare(len(b.spec.Hosts), len(a.spec.Hosts)), cmp.Compare(a.text, b.text))
+		})
+		for i, f := range forms[name] {
+			slices.Sort(f.spec.Hosts)
+			if i == 0 {
+				file.Processes[name] = f.spec
+				continue
+			}
+			if i > len(file.More) {
+				file.More = append(file.More, map[string]v1.Spec{})
+			}
+			file.More[i-1][name] = f.spec
+		}
+	}
+	return file
+}
+
+// Documents returns a file as the documents that Write takes, with the processes by name.
+func Documents(f v1.File) (docs []Document) {
+	for _, part := range append([]map[string]v1.Spec{f.Processes}, f.More...) {
+		d := Document{Namespace: f.Namespace}
+		for _, name := range slices.Sorted(maps.Keys(part)) {
+			d.Processes = append(d.Processes, Named{Name: name, Spec: part[name]})
+		}
+		docs = append(docs, d)
+	}
+	return docs
+}
+
+// Files returns documents as one file for each namespace, in the order of the documents.
+func Files(docs []Document) (files []v1.File) {
+	for _, d := range docs {
+		at := slices.IndexFunc(files, func(f v1.File) bool { return f.Namespace == d.Namespace })
+		if at < 0 {
+			at = len(files)
+			files = append(files, v1.File{Namespace: d.Namespace, Processes: map[string]v1.Spec{}})
+		}
+		for _, p := range d.Processes {
+			put(&files[at], p)
+		}
+	}
+	return files
+}
+
+// put adds a process to the first part of a file that does not have its name yet.
+func put(f *v1.File, p Named) {
+	for _, part := range append([]map[string]v1.Spec{f.Processes}, f.More...) {
+		if _, there := part[p.Name]; !there {
+			part[p.Name] = p.Spec
+			return
+		}
+	}
+	f.More = append(f.More, map[string]v1.Spec{p.Name: p.Spec})
+}
+
+// Place returns a fault of a v1.File with its place in the documents that the file was made of.
+func Place(docs []Document, namespace string, f Fault) Fault {
+	for i := range docs {
+		for j := range docs[i].Processes {
+			p := &docs[i].Processes[j]
+			c := &checker{Named: p, path: "processes." + p.Name}
+			field, ok := cutField(f.Path, c.path)
+			if !ok || docs[i].Namespace != namespace {
+				continue
+			}
+			c.fault(field, "%s", f.Text)
+			c.faults[0].File = docs[i].File
+			return c.faults[0]
+		}
+	}
+	return f
+}
+
+// cutField returns the part of a path that is behind the path of a process.
+func cutField(path, process string) (string, bool) {
+	switch {
+	case path == process:
+		return "", true
+	case len(path) > len(process) && path[:len(process)] == process && path[len(process)] == '.':
+		return path[len(process)+1:], true
+	}
+	return "", false
+}

@@ -1,0 +1,356 @@
+package apiv1
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/processfile"
+	"drover/internal/server/access"
+	"drover/internal/server/edge"
+	"drover/internal/server/gate"
+	"drover/internal/server/plan"
+	"drover/internal/server/store"
+)
+
+// getNamespace returns the processes of a namespace as a process file, as far as the caller may query them.
+func (h *Handler) getNamespace(ctx context.Context, c *call) (reply, error) {
+	namespace := c.subject("namespace")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	known, err := h.known(ctx, c, namespace)
+	if err != nil {
+		return reply{}, err
+	}
+	if len(known) == 0 {
+		return reply{}, problemf(http.StatusNotFound, "no host knows a process of namespace %q", namespace)
+	}
+	tag, size := etag(fileOf(namespace, known))
+	start := c.Principal.On(access.OperationOf(process.Start), namespace)
+	for i := range known {
+		if agent, _ := h.Directory.ByKey(known[i].Agent); !start.Covers(gate.Host(agent)) {
+			known[i].Spec = hidden(known[i].Spec)
+		}
+	}
+	file := fileOf(namespace, known)
+	c.w.Header().Set("ETag", tag)
+	c.Audit.Targets = len(known)
+	return reply{status: http.StatusOK, body: file, weight: size}, nil
+}
+
+// known returns the processes of a namespace that the caller may query.
+func (h *Handler) known(ctx context.Context, c *call, namespace string) (all []plan.Known, err error) {
+	query := access.OperationOf(process.Query)
+	reach := c.Principal.On(query, namespace)
+	if reach.Nowhere() {
+		return nil, forbidden(access.Missing{Operation: query, Subject: namespace})
+	}
+	err = h.eachObserved(ctx, store.ObservedFilter{Namespace: namespace, Spec: true}, func(o *store.Observed) {
+		agent, found := h.Directory.ByKey(o.Agent)
+		if found && o.Spec != nil && o.Process.Namespace == namespace && reach.Covers(gate.Host(agent)) {
+			all = append(all, plan.Known{
+				Process: o.Process, Agent: o.Agent, Host: nameOf(agent), Spec: o.Spec, Status: o.Status,
+			})
+		}
+	})
+	return all, err
+}
+
+// fileOf returns processes as a file.
+func fileOf(namespace string, known []plan.Known) v1.File {
+	placed := make([]processfile.Placed, 0, len(known))
+	for i := range known {
+		placed = append(placed, processfile.Placed{
+			Name: known[i].Process.Name, Host: known[i].Host, Spec: processfile.FromSpec(known[i].Spec),
+		})
+	}
+	return processfile.Group(namespace, placed)
+}
+
+// etag returns the tag of a file, and its size in bytes.
+func etag(f v1.File) (tag string, size int) {
+	text, _ := json.Marshal(f) // a file always encodes
+	sum := sha256.Sum256(text)
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, len(text)
+}
+
+// secret replaces the value of an environment variable for callers who may not set it. In a file that is applied it
+// stands for the stored value.
+const secret = "***"
+
+// hidden returns a spec without the values of its environment.
+func hidden(s *process.Spec) *process.Spec {
+	if s == nil || len(s.Execution.Environment) == 0 {
+		return s
+	}
+	shown := *s
+	shown.Execution.Environment = map[string]string{}
+	for name := range s.Execution.Environment {
+		shown.Execution.Environment[name] = secret
+	}
+	return &shown
+}
+
+// revealed returns a spec in which stored values replace secret. unknown is a variable that has no stored value.
+func revealed(s, stored *process.Spec) (revealed *process.Spec, unknown string) {
+	whole := *s
+	whole.Execution.Environment = maps.Clone(s.Execution.Environment)
+	for name, value := range s.Execution.Environment {
+		if value != secret {
+			continue
+		}
+		known := false
+		if stored != nil {
+			value, known = stored.Execution.Environment[name]
+		}
+		if !known {
+			return s, name
+		}
+		whole.Execution.Environment[name] = value
+	}
+	return &whole, ""
+}
+
+// hideChanges removes the values of environments from a plan.
+func hideChanges(changes []v1.Change) {
+	for i := range changes {
+		for j := range changes[i].Fields {
+			if f := &changes[i].Fields[j]; strings.HasPrefix(f.Path, "environment.") {
+				for _, value := range []*any{&f.From, &f.To} {
+					if *value != nil {
+						*value = secret
+					}
+				}
+			}
+		}
+	}
+}
+
+// putNamespace makes the processes of a namespace as a process file says.
+func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
+	namespace := c.subject("namespace")
+	o := plan.Options{Prune: plan.Prune(c.params.choice("prune", string(plan.PruneOwn), string(plan.PruneAll)))}
+	dry := c.params.flag("dry_run")
+	if no := c.params.flag("no_restart"); no != nil {
+		o.NoRestart = *no
+	}
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	docs, err := readFile(ctx, c, namespace)
+	if err != nil {
+		return reply{}, err
+	}
+	h.applying.Lock()
+	defer h.applying.Unlock()
+	known, err := h.known(ctx, c, namespace)
+	if err != nil {
+		return reply{}, err
+	}
+	tag, _ := etag(fileOf(namespace, known))
+	if match := c.r.Header.Get("If-Match"); match != "" && match != "*" {
+		if err := h.unchanged(ctx, namespace, match, tag); err != nil {
+			return reply{}, err
+		}
+	}
+	wanted, err := h.wanted(c, namespace, docs, known)
+	if err != nil {
+		return reply{}, err
+	}
+	changes, steps := plan.Make(wanted, known, o)
+	if !c.Principal.On(access.OperationOf(process.Start), namespace).Everywhere() {
+		hideChanges(changes)
+	}
+	answer := v1.Plan{Namespace: namespace, Changes: changes}
+	if dry != nil && *dry || len(steps) == 0 {
+		c.w.Header().Set("ETag", tag)
+		return ok(answer)
+	}
+	if err := h.mayApply(c, steps); err != nil {
+		return reply{}, err
+	}
+	return h.apply(ctx, c, answer, steps)
+}
+
+// readFile reads the file in the body of a call.
+func readFile(ctx context.Context, c *call, namespace string) ([]processfile.Document, error) {
+	text, err := c.body(ctx)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := processfile.ReadJSON(text)
+	if err != nil {
+		return nil, invalidFile("", err)
+	}
+	if docs[0].Namespace != namespace {
+		return nil, invalid("namespace", "is %.100q: expected %.100q, as in the path", docs[0].Namespace, namespace)
+	}
+	if faults := processfile.Unsupported(docs); len(faults) > 0 {
+		return nil, invalidFile("", faults)
+	}
+	return docs, nil
+}
+
+// unchanged checks that nobody has changed the namespace since the caller read it.
+func (h *Handler) unchanged(ctx context.Context, namespace, match, tag string) error {
+	if match != tag {
+		return problemf(http.StatusPreconditionFailed,
+			"somebody else has changed namespace %q since the plan was made: look at the plan again", namespace)
+	}
+	open := false
+	tasks, err := h.Listing.ListTasks(ctx, store.TaskFilter{Done: &open}, 0, maxPage)
+	if err != nil {
+		return failure("list the operations", err)
+	}
+	for _, t := range tasks {
+		if t.Process.Namespace == namespace && t.Op.Info().StoresSpec {
+			return problemf(http.StatusPreconditionFailed,
+				"operation %s changes namespace %q: wait for its end, and look at the plan again", t.ID, namespace)
+		}
+	}
+	return nil
+}
+
+// wanted returns the processes of a file, on each host.
+func (h *Handler) wanted(c *call, namespace string, docs []processfile.Document,
+	known []plan.Known,
+) ([]plan.Wanted, error) {
+	stored := map[store.ObservedKey]*process.Spec{}
+	for i := range known {
+		stored[store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process}] = known[i].Spec
+	}
+	query := access.OperationOf(process.Query)
+	reach := c.Principal.On(query, namespace)
+	var all []plan.Wanted
+	var faults processfile.Faults
+	seen := map[store.ObservedKey]int{}
+	for part, d := range docs {
+		for _, p := range d.Processes {
+			fail := func(path, format string, args ...any) {
+				faults = append(faults, processfile.Fault{
+					Path: "processes." + p.Name + "." + path, Text: fmt.Sprintf(format, args...),
+				})
+			}
+			id, spec := process.ID{Namespace: namespace, Name: p.Name}, processfile.ToSpec(p.Spec)
+			for _, f := range processfile.FaultsOf(&spec, process.Start) {
+				fail(f.Path, "%s", f.Text)
+			}
+			for i, host := range p.Hosts {
+				agents := h.visible(host, reach)
+				if len(agents) == 0 {
+					fail(fmt.Sprintf("hosts[%d]", i), "is %.100q: no host has this name or matches it", host)
+				}
+				for _, a := range agents {
+					key := store.ObservedKey{Agent: a.Key, Process: id}
+					if first, twice := seen[key]; twice {
+						if first != part {
+							fail(fmt.Sprintf("hosts[%d]", i), "another document has the process for host %s, too", nameOf(a))
+						}
+						continue
+					}
+					seen[key] = part
+					own := &spec
+					if slices.Contains(slices.Collect(maps.Values(spec.Execution.Environment)), secret) {
+						unknown := ""
+						if own, unknown = revealed(&spec, stored[key]); unknown != "" {
+							fail("environment."+unknown, "is %s, and host %s has no value: expected the value", secret, nameOf(a))
+						}
+					}
+					all = append(all, plan.Wanted{Process: id, Agent: a.Key, Host: nameOf(a), Spec: own})
+				}
+			}
+		}
+	}
+	if len(faults) > 0 {
+		return nil, invalidFile("", faults)
+	}
+	if len(all) > maxItems {
+		return nil, invalid("processes", "make more than %d operations in all", maxItems)
+	}
+	return all, nil
+}
+
+// visible returns the hosts of a name or a pattern that are within reach.
+func (h *Handler) visible(host string, reach access.Reach) (agents []store.Agent) {
+	for _, key := range h.agentsNamed([]string{host}) {
+		if a, found := h.Directory.ByKey(key); found && reach.Covers(gate.Host(a)) {
+			agents = append(agents, a)
+		}
+	}
+	return agents
+}
+
+// mayApply checks the rights to all steps: the right to the operation, and for a step that brings a spec the right to
+// start, because the caller decides what runs.
+func (h *Handler) mayApply(c *call, steps []plan.Step) error {
+	var missing access.Missing
+	reaches := access.NewReaches(c.Principal)
+	for _, s := range steps {
+		agent, _ := h.Directory.ByKey(s.Agent)
+		needed := []process.Op{s.Op}
+		if s.Spec != nil {
+			needed = append(needed, process.Start)
+		}
+		for _, op := range needed {
+			right := access.OperationOf(op)
+			missing.Check(reaches.On(right, s.Process.Namespace), right, s.Process.String(), gate.Host(agent))
+		}
+	}
+	if missing.Any() {
+		return forbidden(missing)
+	}
+	return nil
+}
+
+// apply stores the operation that carries out the steps.
+func (h *Handler) apply(ctx context.Context, c *call, answer v1.Plan, steps []plan.Step) (reply, error) {
+	requests, ops := requestsFor(steps)
+	t := h.NewTask(c.Call)
+	t.ID, t.Requests = newTaskID(), requests
+	subject := edge.Clip(requests[0].Process.String())
+	c.Operates(subject, len(steps), t.ID, ops)
+	if err := h.Submit(ctx, c.Call, t); err != nil {
+		return reply{}, accepting(err)
+	}
+	view := viewOperation(store.TaskSummary{
+		ID: t.ID, App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created, Op: requests[0].Op,
+		Process: requests[0].Process, Requests: len(requests), Keys: len(steps), Open: len(steps),
+	})
+	answer.Operation = &view
+	return reply{
+		status: http.StatusAccepted, body: answer, location: "/operations/" + url.PathEscape(t.ID),
+	}, nil
+}
+
+// requestsFor groups steps into requests, and counts the operations.
+func requestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]int) {
+	type kind struct {
+		op   process.Op
+		id   process.ID
+		spec *process.Spec
+	}
+	place := map[kind]int{}
+	ops = map[process.Op]int{}
+	for _, s := range steps {
+		k := kind{s.Op, s.Process, s.Spec}
+		i, ok := place[k]
+		if !ok {
+			i = len(list)
+			place[k] = i
+			list = append(list, store.Request{Op: s.Op, Process: s.Process, Spec: s.Spec})
+		}
+		list[i].Targets = append(list[i].Targets, store.Target{Key: keyOf(s.Process, s.Host), Asked: s.Host, Agent: s.Agent})
+		ops[s.Op]++
+	}
+	return list, ops
+}

@@ -1,0 +1,168 @@
+package apiv1_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"drover/internal/process"
+	"drover/internal/processfile"
+	"drover/internal/server/store"
+)
+
+// place stores a process with a form of files, given as JSON.
+func (r *rig) place(name, key, state, text string) {
+	r.t.Helper()
+	f, err := processfile.ReadSpecJSON([]byte(text))
+	r.must(err)
+	spec := processfile.ToSpec(*f)
+	o := store.Observed{
+		Agent: key, Process: process.ID{Namespace: "a", Name: name}, Spec: &spec,
+		Status: process.Status{Known: true, State: state, Hosted: true, Want: process.WantRunning, Instance: process.Instance{PID: -1}},
+	}
+	if state == "running" {
+		o.Status.Instance = process.Instance{PID: 42}
+	}
+	r.must(r.store.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{o}, nil))
+}
+
+const daemon = `"start":"x","process_name":"x","user":"u"`
+
+// changesOf shows a plan: the mark of each action, the process, its hosts and fields.
+func changesOf(a answer) string {
+	var all []string
+	list, _ := a.body["changes"].([]any)
+	for _, item := range list {
+		c := item.(map[string]any)
+		text := fmt.Sprint(c["action"], " ", c["process"], " ", c["hosts"])
+		if op, ok := c["op"]; ok {
+			text += fmt.Sprint(" by ", op)
+		}
+		if fields, ok := c["fields"].([]any); ok {
+			for _, f := range fields {
+				f := f.(map[string]any)
+				text += fmt.Sprintf(" %v:%v→%v", f["path"], f["from"], f["to"])
+			}
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
+}
+
+func TestApply(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	r.place("x", plain, "running", `{`+daemon+`}`)
+	r.place("old", web, "running", `{`+daemon+`}`)
+	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"]},"y":{` + daemon + `,"hosts":["web-*"]}}}`
+
+	dry := r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", file))
+	want := "none x [0:10.0.0.2]; change x [web-1] by restart environment.A:1→<nil>; create y [web-1] by start"
+	if got := changesOf(dry); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if r.engine.last != nil {
+		t.Error("a dry run did something")
+	}
+	pruned := r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true&prune=true", file))
+	if got := changesOf(pruned); !strings.HasPrefix(got, "remove old [web-1] by stop; ") {
+		t.Errorf("got %s", got)
+	}
+
+	// The tag of the plan is that of the file, and another one is refused.
+	got := r.want(200, r.call("admin", "GET", "/namespaces/a", nil))
+	if tag := got.header.Get("ETag"); tag == "" || tag != dry.header.Get("ETag") {
+		t.Errorf("the tags are %q and %q", tag, dry.header.Get("ETag"))
+	}
+	r.ifMatch = `"other"`
+	r.refused(r.call("admin", "PUT", "/namespaces/a", file), 412, "")
+	r.ifMatch = got.header.Get("ETag")
+	done := r.want(202, r.call("admin", "PUT", "/namespaces/a", file))
+	if id := done.body["operation"].(map[string]any)["id"]; !strings.HasSuffix(done.header.Get("Location"), id.(string)) {
+		t.Errorf("the location is %s", done.header.Get("Location"))
+	}
+	var ops []string
+	for _, req := range r.engine.last.Requests {
+		ops = append(ops, fmt.Sprintf("%s %s %d %v", req.Op, req.Process.Name, len(req.Targets), req.Spec != nil))
+	}
+	same(t, "operations", []string{"restart x 1 true", "start y 1 true"}, ops)
+	r.refused(r.call("admin", "PUT", "/namespaces/a", file), 412, "") // the operation is under way
+	r.ifMatch = ""
+
+	// What was got changes nothing.
+	text, err := json.Marshal(got.body)
+	r.must(err)
+	again := r.want(200, r.call("admin", "PUT", "/namespaces/a", string(text)))
+	if got := changesOf(again); got != "none old [web-1]; none x [0:10.0.0.2 web-1]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestApplyRefuses(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("reader", "query on a")
+	r.app("updater", "query on a", "update on a")
+	r.app("starter", "query on a", "start on a", "restart on a")
+	r.app("narrow", "query on a at 0:10.0.0.2", "start on a at 0:10.0.0.2")
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	file := func(fields, hosts string) string {
+		return `{"namespace":"a","processes":{"x":{` + daemon + fields + `,"hosts":["` + hosts + `"]}}}`
+	}
+	for _, tt := range []struct {
+		app, path, body string
+		status          int
+		field           string
+	}{
+		{"admin", "/namespaces/b", file("", "web-1"), 422, "namespace"},
+		{"admin", "/namespaces/a?nosuch=1", file("", "web-1"), 422, "nosuch"},
+		{"admin", "/namespaces/a?prune=some", file("", "web-1"), 422, "prune"},
+		{"admin", "/namespaces/a", file(`,"nicee":1`, "web-1"), 422, "processes.x.nicee"},
+		{"admin", "/namespaces/a", file(`,"nice":1,"nice":2`, "web-1"), 422, "processes.x.nice"},
+		{"admin", "/namespaces/a", file(`,"after":{"b":"ready"}`, "web-1"), 422, "processes.x.after"},
+		{"admin", "/namespaces/a", file("", "web-9"), 422, "processes.x.hosts[0]"},
+		{"admin", "/namespaces/a", file(`,"limits":{"memory":1}`, "web-1"), 422, "processes.x.limits.memory"},
+		{"admin", "/namespaces/a", file(`,"environment":{"A":"***","B":"***"}`, "web-1"), 422, "processes.x.environment.B"},
+		{"admin", "/namespaces/a", `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1"]}},"more":[{"x":{` + daemon + `,"hosts":["web-*"]}}]}`, 422, "processes.x.hosts[0]"},
+		{"reader", "/namespaces/a", file("", "web-1"), 403, ""},
+		{"updater", "/namespaces/a", file(`,"labels":{"a":"b"},"environment":{"A":"1"}`, "web-1"), 403, ""},
+		{"starter", "/namespaces/a", file(`,"labels":{"a":"b"},"environment":{"A":"1"}`, "web-1"), 403, ""},
+		{"narrow", "/namespaces/a", file("", "web-1"), 422, "processes.x.hosts[0]"}, // as if there was no such host
+		{"narrow", "/namespaces/b", strings.Replace(file("", "web-1"), `"a"`, `"b"`, 1), 403, ""},
+		{"admin", "/namespaces/a", `[]`, 422, ""},
+		{"admin", "/namespaces/a", `{`, 422, ""},
+	} {
+		r.refused(r.call(tt.app, "PUT", tt.path, tt.body), tt.status, tt.field)
+	}
+	r.want(202, r.call("starter", "PUT", "/namespaces/a", file("", "web-1"))) // a restart
+	r.refused(r.call("admin", "GET", "/namespaces/none", nil), 404, "")
+}
+
+// TestEnvironmentIsHidden from callers who may not set it; what they got changes nothing.
+func TestEnvironmentIsHidden(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("reader", "query on a")
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"topsecret"}}`)
+	for _, path := range []string{"/namespaces/a", "/processes/a/x", "/processes?spec=true"} {
+		for app, shown := range map[string]bool{"admin": true, "reader": false} {
+			text, err := json.Marshal(r.want(200, r.call(app, "GET", path, nil)).body)
+			r.must(err)
+			if strings.Contains(string(text), "topsecret") != shown || strings.Contains(string(text), `"***"`) == shown {
+				t.Errorf("%s for %s: %s", path, app, text)
+			}
+		}
+	}
+	file, err := json.Marshal(r.want(200, r.call("reader", "GET", "/namespaces/a", nil)).body)
+	r.must(err)
+	if got := changesOf(r.want(200, r.call("reader", "PUT", "/namespaces/a", string(file)))); got != "none x [web-1]" {
+		t.Errorf("got %s", got)
+	}
+	changed := strings.Replace(string(file), "***", "other", 1)
+	if got := changesOf(r.want(200, r.call("reader", "PUT", "/namespaces/a?dry_run=true", changed))); got !=
+		"change x [web-1] by restart environment.A:***→***" {
+		t.Errorf("got %s", got)
+	}
+}

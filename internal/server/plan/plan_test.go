@@ -1,0 +1,129 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/processfile"
+	"drover/internal/server/plan"
+)
+
+func spec(change func(f *v1.Spec)) *process.Spec {
+	f := v1.Spec{Run: "x", User: "u", Environment: v1.Variables{"A": "b"}}
+	if change != nil {
+		change(&f)
+	}
+	s := processfile.ToSpec(f)
+	return &s
+}
+
+// known is a process on host a in a state.
+func known(name string, s *process.Spec, state string) plan.Known {
+	k := plan.Known{Process: process.ID{Namespace: "n", Name: name}, Agent: "A", Host: "a", Spec: s}
+	k.Status = process.Status{State: state, Hosted: state != "stopped" && state != "unhosted", Want: process.WantRunning}
+	switch state {
+	case "stopped":
+		k.Status.Want = process.WantStopped
+	case "running", "unhosted":
+		k.Status.State, k.Status.Instance.PID = "running", 7
+	}
+	return k
+}
+
+// TestChange: what becomes of a process, by its state and by what differs.
+func TestChange(t *testing.T) {
+	same := spec(nil)
+	live := spec(func(f *v1.Spec) { f.Labels = map[string]string{"a": "b"} })
+	atStart := spec(func(f *v1.Spec) { f.Environment = v1.Variables{"A": "c", "B": ""} })
+	wire := &process.Spec{Policy: process.Policy{}.Defaulted()}
+	for _, tt := range []struct {
+		name   string
+		wanted *process.Spec
+		known  []plan.Known
+		o      plan.Options
+		want   string
+	}{
+		{"new", same, nil, plan.Options{}, "create start; new"},
+		{"new with a schedule", spec(func(f *v1.Spec) { f.Schedule = &v1.Schedule{Cron: "@daily"} }), nil, plan.Options{}, "create host; new"},
+		{"equal", same, []plan.Known{known("p", spec(nil), "running")}, plan.Options{}, "none; nothing to do"},
+		{"equal and stopped", same, []plan.Known{known("p", same, "stopped")}, plan.Options{}, "kept; stopped: stays stopped"},
+		{"equal and unhosted", same, []plan.Known{known("p", same, "unhosted")}, plan.Options{}, "kept; not watched: stays as it is"},
+		{"live", live, []plan.Known{known("p", same, "running")}, plan.Options{}, "change update; labels.a live <nil> b"},
+		{
+			"at a start", atStart, []plan.Known{known("p", same, "running")}, plan.Options{},
+			"change restart; environment.A restart b c, environment.B restart <nil> ",
+		},
+		{
+			"without a restart", atStart, []plan.Known{known("p", same, "running")}, plan.Options{NoRestart: true},
+			"change update; --no-restart: takes effect at the next start; environment.A restart b c, environment.B restart <nil> ",
+		},
+		{
+			"changed and stopped", atStart, []plan.Known{known("p", same, "stopped")}, plan.Options{},
+			"change update; stopped: stays stopped; environment.A restart b c, environment.B restart <nil> ",
+		},
+		{"backing off", live, []plan.Known{known("p", same, "backoff")}, plan.Options{}, "change start; backoff: starts anew; labels.a live <nil> b"},
+		{"given up", same, []plan.Known{known("p", same, "given-up")}, plan.Options{}, "none; nothing to do"},
+		{"elsewhere, unpruned", nil, []plan.Known{known("q", same, "running")}, plan.Options{}, ""},
+		{"pruned", nil, []plan.Known{known("q", same, "running")}, plan.Options{Prune: plan.PruneOwn}, "remove stop; removed (--prune)"},
+		{"pruned and down", nil, []plan.Known{known("q", same, "stopped")}, plan.Options{Prune: plan.PruneOwn}, "remove unregister; removed (--prune)"},
+		{"of another caller", nil, []plan.Known{known("q", wire, "running")}, plan.Options{Prune: plan.PruneOwn}, ""},
+		{"all", nil, []plan.Known{known("q", wire, "running")}, plan.Options{Prune: plan.PruneAll}, "remove stop; removed (--prune)"},
+	} {
+		var wanted []plan.Wanted
+		if tt.wanted != nil {
+			wanted = append(wanted, plan.Wanted{Process: process.ID{Namespace: "n", Name: "p"}, Agent: "A", Host: "a", Spec: tt.wanted})
+		}
+		changes, steps := plan.Make(wanted, tt.known, tt.o)
+		if got := show(changes); got != tt.want {
+			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
+		}
+		for _, c := range changes {
+			if n := slices.IndexFunc(steps, func(s plan.Step) bool { return string(s.Op) == c.Op }); (n >= 0) != (c.Op != "") {
+				t.Errorf("%s: the steps are %v", tt.name, steps)
+			}
+		}
+	}
+}
+
+func show(changes []v1.Change) string {
+	var all []string
+	for _, c := range changes {
+		parts := []string{strings.TrimSpace(c.Action + " " + c.Op)}
+		if c.Reason != "" {
+			parts = append(parts, c.Reason)
+		}
+		var fields []string
+		for _, f := range c.Fields {
+			fields = append(fields, fmt.Sprintf("%s %s %v %v", f.Path, f.Class, f.From, f.To))
+		}
+		if fields != nil {
+			parts = append(parts, strings.Join(fields, ", "))
+		}
+		all = append(all, strings.Join(parts, "; "))
+	}
+	return strings.Join(all, " | ")
+}
+
+// TestHostsAreGrouped: hosts with the same change are one line, and a host that the file leaves out keeps its process.
+func TestHostsAreGrouped(t *testing.T) {
+	s := spec(nil)
+	id := process.ID{Namespace: "n", Name: "p"}
+	wanted := []plan.Wanted{
+		{Process: id, Agent: "C", Host: "c", Spec: s}, {Process: id, Agent: "B", Host: "b", Spec: s},
+		{Process: id, Agent: "A", Host: "a", Spec: s},
+	}
+	other := known("p", s, "running")
+	other.Agent, other.Host = "D", "d"
+	changes, steps := plan.Make(wanted, []plan.Known{known("p", s, "running"), other}, plan.Options{})
+	var got []string
+	for _, c := range changes {
+		got = append(got, c.Action+" "+strings.Join(c.Hosts, ","))
+	}
+	if want := "none a; create b,c; kept d"; strings.Join(got, "; ") != want || len(steps) != 2 {
+		t.Errorf("got %v with %d steps, want %s", got, len(steps), want)
+	}
+}
