@@ -4,20 +4,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
-
-	v1 "drover/api/v1"
 )
 
 // unsupported are the fields that a file can have and agents do not carry out yet. Whoever teaches the agent a field
 // removes its row.
 func unsupported() []string {
 	return []string{
-		"before_start", "before_stop", "runtime_directory", "copies", "time_limit", "after",
-		"ready.notify", "ready.notify_fd", "ready.on_timeout",
-		"health.http", "health.tcp", "health.watchdog",
-		"timeouts.reload", "timeouts.version",
-		"log", "config_files.sha256",
+		"runtime_directory", "copies", "time_limit", "after", "ready.notify", "ready.notify_fd", "health.watchdog", "log",
 	}
 }
 
@@ -29,13 +22,7 @@ func Unsupported(docs []Document) (faults Faults) {
 			p := &docs[i].Processes[j]
 			c := &checker{Named: p, path: "processes." + p.Name}
 			c.unsupported("", reflect.ValueOf(p.Spec), unsupported())
-			if r := p.Reload; r != nil && r.Signal != "" {
-				c.fault("reload.signal", "is not supported yet: expected a command line")
-			}
 			if r := p.Ready; r != nil && p.Compat == nil {
-				if r.Alive != nil && (*r.Alive < v1.Duration(time.Second) || *r.Alive%v1.Duration(time.Second) != 0) {
-					c.fault("ready.alive", "is %s, which is not supported yet: expected whole seconds from 1s", *r.Alive)
-				}
 				if stored := ToSpec(p.Spec).Ready; stored != nil && stored.Within > 0 {
 					c.fault("ready.within", "is not supported yet beside alive")
 				}

@@ -65,7 +65,7 @@ func byRequest() []Entry {
 			"Run `drover start`.", Notice,
 		},
 		{
-			process.CauseFinished, "Finished", "A single run has ended; drover does not start it again.",
+			process.CauseFinished, "Finished", "The process has done its work; drover does not start it again.",
 			"Check its exit status; `drover start` runs it again.", Notice,
 		},
 		{
@@ -90,7 +90,8 @@ func ends() []Entry {
 		{
 			process.CauseExited, "Ended with status 0",
 			"The process ended by itself with exit status 0, as if it had nothing left to do.",
-			"Let its start command leave a daemon behind, or register it as a single run.", Warning,
+			"If the command is the process, give it as run; let a start command leave a daemon behind. For a process that may end, " +
+				"set restart.when to on-failure, or once.", Warning,
 		},
 		{
 			process.CauseExitStatus, "Ended with an error",

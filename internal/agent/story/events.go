@@ -71,6 +71,9 @@ func (p *Process) Ended(c Change, was End, asked *specstore.PendingStop) []proce
 	if c.To != lifecycle.Running && p.closeRun(c.Now, &e, was.Began) {
 		p.judgeRun(&e)
 	}
+	if p.Record.Finished {
+		e.Cause.ID = process.CauseFinished
+	}
 	p.attest(&e, was.Log)
 	return append([]process.Event{e}, p.givenUp(c)...)
 }

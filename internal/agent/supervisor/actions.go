@@ -163,6 +163,7 @@ func (r *runner) giveUp() {
 
 // finish records that a resident process has succeeded and is not relaunched. The record survives a reboot.
 func (r *runner) finish() {
+	r.proc.Runtime.Cause.ID = process.CauseFinished
 	r.putRest(func(rec *specstore.Record) { rec.Finished = true })
 	r.sup.cfg.Log.Info("process finished", "process", r.id)
 }
