@@ -29,6 +29,10 @@ func TestTranscripts(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(receiver.Close)
+	examples, err := filepath.Abs("../../examples/processes")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -36,6 +40,7 @@ func TestTranscripts(t *testing.T) {
 			env.Setenv("DATA", s.DataDir)
 			env.Setenv("URL", s.URL)
 			env.Setenv("RECEIVER", receiver.URL)
+			env.Setenv("EXAMPLES", examples)
 			env.Setenv("CODE", harness.AppCode)
 			env.Setenv("SECRET", harness.AppSecret)
 			env.Setenv("HOST", harness.Agent)
