@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,9 @@ func adjust(pid int, e process.Execution) error {
 				cause(err))
 		}
 	}
+	if !mayLimit() {
+		return nil // the shell does: see limiting
+	}
 	for _, l := range e.RLimits.List() {
 		limit := unix.Rlimit{Cur: uint64(*l.Value), Max: uint64(*l.Value)} //nolint:gosec // validated
 		if err := unix.Prlimit(pid, resources()[l.Name], &limit, nil); err != nil {
@@ -42,6 +46,42 @@ func adjust(pid int, e process.Execution) error {
 		}
 	}
 	return nil
+}
+
+// mayLimit reports whether this process has CAP_SYS_RESOURCE: without it, it cannot set the limits of an account's
+// process. A container often has root without it.
+func mayLimit() bool {
+	const resource = 24
+	var data [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<resource) != 0
+}
+
+// limiting is what the shell runs before the gate if this process may not set limits: the shell can lower its own.
+// ulimit counts some limits in blocks of 512 bytes and others in KiB (POSIX, dash, bash).
+func limiting(e process.Execution) string {
+	list := e.RLimits.List()
+	if len(list) == 0 || mayLimit() {
+		return ""
+	}
+	var script strings.Builder
+	for _, l := range list {
+		switch value := *l.Value; l.Name {
+		case "open_files":
+			fmt.Fprintf(&script, "ulimit -n %d || exit 125; ", value)
+		case "core_size":
+			fmt.Fprintf(&script, "ulimit -c %d || exit 125; ", value/512)
+		case "file_size":
+			fmt.Fprintf(&script, "ulimit -f %d || exit 125; ", value/512)
+		case "locked_memory":
+			fmt.Fprintf(&script, "ulimit -l %d || exit 125; ", value/1024)
+		case "stack_size":
+			fmt.Fprintf(&script, "ulimit -s %d || exit 125; ", value/1024)
+		case "processes": // bash has -u, dash has -p
+			fmt.Fprintf(&script, "ulimit -u %d 2>/dev/null || ulimit -p %d || exit 125; ", value, value)
+		}
+	}
+	return script.String()
 }
 
 // resources are the numbers of the limits of process.RLimits (setrlimit(2)).

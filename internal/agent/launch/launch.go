@@ -123,8 +123,9 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	}
 	opener := os.NewFile(uintptr(gates[1]), "gate")
 	b := forkRequest{
-		argv: []string{shell, "-c", exposure(c.Execution) + masking(c.Execution) + entering(c.Dir) + gate + c.Line},
-		env:  environment(c), credential: credential, confinement: confinementFor(c),
+		argv: []string{shell, "-c", exposure(c.Execution) + limiting(c.Execution) + masking(c.Execution) +
+			entering(c.Dir) + gate + c.Line},
+		env: environment(c), credential: credential, confinement: confinementFor(c),
 		//nolint:gosec // descriptors are small
 		files: files{gate: gates[0], output: int(c.Output.Fd()), proof: int(c.Proof.Fd()), group: -1},
 	}

@@ -1,0 +1,241 @@
+package processfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// TestExecution: a process gets what its file says, and the values of its environment files show nowhere.
+func TestExecution(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const secret = "7f-very-secret"
+	if err := os.WriteFile(filepath.Join(p.dir, "api.env"), []byte("# for api\nTOKEN=\""+secret+"\"\nMODE=file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.apply(`
+namespace: shop
+processes:
+  api:
+    hosts: ["0:127.0.0.1"]
+    run: sh -c 'id -u; id -g; id -G; echo "$MODE ${#TOKEN} $DROVER_NAMESPACE/$DROVER_NAME"; umask; nice; ulimit -n; ulimit -c; cat /proc/self/oom_score_adj; grep -E "^(CapBnd|NoNewPrivs)" /proc/self/status; pwd' >DIR/out; mv DIR/out DIR/got; exec sleep 1000
+    directory: DIR
+    user: root
+    group: daemon
+    groups: [bin]
+    environment: {MODE: own}
+    environment_files: [DIR/api.env]
+    umask: "027"
+    nice: 3
+    oom_score_adjust: 50
+    no_new_privileges: true
+    capabilities: [NET_BIND_SERVICE]
+    limits: {open_files: 444, core_size: 0}
+    ready: {alive: 0s}
+`)
+	want := []string{
+		"0", "1", "1 2", "own 14 shop/api", "0027", "3", "444", "0", "50", "NoNewPrivs:\t1", "CapBnd:\t0000000000000400",
+		p.dir,
+	}
+	got := strings.Split(p.read("got"), "\n")
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("it got\n%q, want\n%q", got, want)
+	}
+	for _, args := range [][]string{{"get", "shop/api"}, {"status", "shop/api"}, {"why", "shop/api"}, {"events"}} {
+		if a := p.cli(args...); strings.Contains(a.Out+a.Errors, secret) {
+			t.Errorf("%v shows a value of an environment file", args)
+		}
+	}
+	if strings.Contains(p.s.Log(), secret) {
+		t.Error("the log shows a value of an environment file")
+	}
+	err := filepath.WalkDir(p.s.DataDir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), secret) {
+			t.Errorf("%s holds a value of an environment file", path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRestart: a process is relaunched after an end that its policy names, and only then.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.apply(`
+namespace: shop
+defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 0s}}
+processes:
+  done:
+    run: echo >>done; exit 0
+    restart: {when: on-failure}
+  failing:
+    run: echo >>failing; exit 3
+    restart: {when: on-failure, delay: 50ms, give_up_after: 3}
+  forbidden:
+    run: echo >>forbidden; exit 4
+    restart: {never_on: [4]}
+  never:
+    run: echo >>never; exit 5
+    restart: {when: never}
+  always:
+    run: echo >>always; exec sleep 1000
+`)
+	for name, state := range map[string]string{
+		"done": "finished", "failing": "given-up", "forbidden": "given-up", "never": "given-up", "always": "running",
+	} {
+		harness.Eventually(t, name+" to be "+state, func() bool { return p.state(name) == state })
+	}
+	for name, runs := range map[string]int{"done": 1, "failing": 4, "forbidden": 1, "never": 1, "always": 1} {
+		if n := p.count(name); n != runs {
+			t.Errorf("%s ran %d times, want %d", name, n, runs)
+		}
+	}
+	if a := p.cli("why", "shop/done"); a.Code != 0 {
+		t.Errorf("why of what is done: exit code %d\n%s", a.Code, a.Out)
+	}
+	harness.Signal(t, p.pid("always"), syscall.SIGKILL)
+	harness.Eventually(t, "the relaunch", func() bool { return p.count("always") == 2 && p.state("always") == "running" })
+	// A finished process stays finished when drover comes back.
+	if err := p.s.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	p.s.Run()
+	harness.Eventually(t, "done to be finished again", func() bool { return p.state("done") == "finished" })
+	if n := p.count("done"); n != 1 {
+		t.Errorf("done ran again after a restart of drover: %d times", n)
+	}
+	if a := p.cli("start", "shop/done"); a.Code != 0 {
+		t.Errorf("start: %s", a.Errors)
+	}
+	harness.Eventually(t, "done to be finished once more", func() bool { return p.count("done") == 2 && p.state("done") == "finished" })
+}
+
+// TestOutlivesDrover: a foreground process goes on when drover is killed, and drover keeps it when it comes back.
+func TestOutlivesDrover(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.apply(`
+namespace: shop
+processes:
+  api:
+    hosts: ["0:127.0.0.1"]
+    run: echo $$ >>pids; exec sleep 1000
+    directory: DIR
+    user: root
+    ready: {alive: 0s}
+`)
+	pid := p.pid("api")
+	for range 3 {
+		p.s.Kill()
+		p.s.Run()
+		harness.Eventually(t, "the same process to run", func() bool { return p.pid("api") == pid && p.state("api") == "running" })
+	}
+	if n := p.count("pids"); n != 1 {
+		t.Errorf("it was started %d times", n)
+	}
+	harness.Signal(t, pid, syscall.SIGKILL)
+	harness.Eventually(t, "the relaunch", func() bool { return p.count("pids") == 2 && p.state("api") == "running" })
+}
+
+// TestStop: a stop asks as the file says, and ends all that the process has started.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.apply(`
+namespace: shop
+defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 100ms}}
+processes:
+  deaf:
+    run: trap '' TERM; setsid sleep 1000 & echo $! >deaf.child; echo $$ >deaf.pid; while :; do sleep 1; done
+    stop_signals: [TERM 100ms, KILL]
+  polite:
+    run: trap 'echo bye >polite.said; exit 0' INT; echo $$ >polite.pid; while :; do sleep 0.05; done
+    stop_signals: [INT 30s, KILL]
+    before_stop: {run: echo drained >polite.drained}
+  hooked:
+    run: echo $$ >hooked.pid; exec sleep 1000
+    before_start: {run: echo checked >>hooked.checked}
+`)
+	for _, name := range []string{"deaf", "polite", "hooked"} {
+		if !p.alive(name + ".pid") {
+			t.Errorf("%s does not run", name)
+		}
+		if a := p.cli("stop", "shop/"+name); a.Code != 0 {
+			t.Errorf("stop of %s: exit code %d\n%s%s", name, a.Code, a.Out, a.Errors)
+		}
+		if p.alive(name + ".pid") {
+			t.Errorf("%s runs on", name)
+		}
+	}
+	if p.alive("deaf.child") {
+		t.Error("a child of the deaf process runs on")
+	}
+	if said, drained := p.read("polite.said"), p.read("polite.drained"); said != "bye" || drained != "drained" {
+		t.Errorf("the polite process said %q after %q", said, drained)
+	}
+	if n := p.count("hooked.checked"); n != 1 {
+		t.Errorf("the command before the start ran %d times", n)
+	}
+}
+
+// TestApply: live fields change at once, others restart the process, and the same file again does nothing.
+func TestApply(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const file = `
+namespace: shop
+processes:
+  api:
+    hosts: ["0:127.0.0.1"]
+    run: echo "$MODE" >>modes; exec sleep 1000
+    directory: DIR
+    user: root
+    environment: {MODE: one}
+    ready: {alive: 0s}
+`
+	p.apply(file)
+	pid := p.pid("api")
+	if a := p.cli("diff", "-f", p.file(file)); a.Code != 0 || !strings.Contains(a.Out, "= shop/api") {
+		t.Errorf("the same file: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
+	}
+	p.apply(file + "    stop_signals: [INT 1s, KILL]\n    restart: {delay: 3s}\n")
+	if now := p.pid("api"); now != pid {
+		t.Errorf("a live change has replaced pid %d by %d", pid, now)
+	}
+	changed := strings.Replace(file, "MODE: one", "MODE: two", 1)
+	if a := p.cli("diff", "-f", p.file(changed)); a.Code != 3 || !strings.Contains(a.Out, "environment.MODE (restart)") {
+		t.Errorf("a changed file: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
+	}
+	p.apply(changed)
+	if now := p.pid("api"); now == pid || p.read("modes") != "one\ntwo" {
+		t.Errorf("pid %d after %d, modes %q", now, pid, p.read("modes"))
+	}
+	if a := p.cli("stop", "shop/api"); a.Code != 0 {
+		t.Fatal(a.Errors)
+	}
+	if out := p.apply(file); !strings.Contains(out, "stays stopped") || p.state("api") != "stopped" {
+		t.Errorf("a stopped process is %s after\n%s", p.state("api"), out)
+	}
+	got := p.cli("get", "shop/api")
+	if a := p.cli("diff", "-f", p.file(got.Out)); a.Code != 0 {
+		t.Errorf("what get printed: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
+	}
+	wrong := p.cli("apply", "-f", p.file(strings.Replace(file, "environment:", "enviroment:", 1)), "--yes")
+	if wrong.Code != 2 || !strings.Contains(wrong.Errors, "did you mean environment?") {
+		t.Errorf("a misspelt field: exit code %d\n%s", wrong.Code, wrong.Errors)
+	}
+}
