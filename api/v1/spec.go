@@ -164,8 +164,8 @@ type ConfigFile struct {
 	MD5    string `json:"md5,omitempty"`
 }
 
-// Compat holds what the GSE and JOB APIs know of a process and no other field says. drover runs a process with Compat as
-// these APIs demand it. Times are whole seconds; zero means the default.
+// Compat holds what the GSE and JOB APIs know of a process and no other field says. drover runs a process with Compat
+// as these APIs demand it. Times are whole seconds; zero means the default.
 type Compat struct {
 	RestartCommand string `json:"restart_cmd,omitempty"`
 	KillCommand    string `json:"kill_cmd,omitempty"`

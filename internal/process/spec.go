@@ -14,8 +14,8 @@ type Spec struct {
 	Restart   *RestartPolicy `json:"restart,omitempty"`
 	Stop      *StopPolicy    `json:"stop,omitempty"`
 	Log       LogPolicy      `json:"log,omitzero"`
-	// BeforeStart is the command before a start, and its time limit; BeforeStop the command before a stop, and the pause
-	// after it.
+	// BeforeStart is the command before a start, and its time limit. BeforeStop is the command before a stop, and the
+	// pause after it.
 	BeforeStart *Hook `json:"before_start,omitempty"`
 	BeforeStop  *Hook `json:"before_stop,omitempty"`
 	// After has the state that other processes of the host must have before a start, by name or namespace/name.
@@ -114,8 +114,8 @@ const (
 	Never     When = "never"
 )
 
-// RestartPolicy is the policy of relaunches. Times are milliseconds. A spec without it has the policy of StartRetries and
-// StartInterval.
+// RestartPolicy is the policy of relaunches. Times are milliseconds. A spec without it has the policy of StartRetries
+// and StartInterval.
 type RestartPolicy struct {
 	When When `json:"when"`
 	// Delay is the pause before the second relaunch. Each further pause is Factor times as long, at most MaxDelay,

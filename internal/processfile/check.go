@@ -61,7 +61,9 @@ func checkSpec(p Named) Faults {
 		faults[i].Path = strings.TrimPrefix(strings.TrimPrefix(faults[i].Path, "processes."), ".")
 	}
 	if len(p.Hosts) > 0 {
-		faults = append(faults, Fault{Line: p.lines["hosts"], Path: "hosts", Text: "is not for this call: the targets name the hosts"})
+		faults = append(faults, Fault{
+			Line: p.lines["hosts"], Path: "hosts", Text: "is not for this call: the targets name the hosts",
+		})
 	}
 	return faults
 }
@@ -215,7 +217,8 @@ func (c *checker) kind() {
 		c.fault("schedule", "stands beside once: expected one of them")
 	}
 	if c.Restart != nil && (c.Once || s != nil) {
-		c.fault("restart", "stands beside %s, which is not relaunched: remove it", map[bool]string{true: "once", false: "schedule"}[c.Once])
+		c.fault("restart", "stands beside %s, which is not relaunched: remove it",
+			map[bool]string{true: "once", false: "schedule"}[c.Once])
 	}
 	if c.TimeLimit != nil && !c.Once && s == nil {
 		c.fault("time_limit", "is for a process with once or schedule: remove it")

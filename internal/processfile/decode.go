@@ -38,7 +38,7 @@ func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if special(n, v) {
+	if special(v) {
 		if err := unmarshal(n, v.Addr().Interface()); err != nil {
 			d.fault(n, path, "%s", strings.TrimPrefix(err.Error(), "json: "))
 			whole.SetZero() // no other check tells the same again
@@ -71,8 +71,8 @@ func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 	}
 }
 
-// special reports whether a type reads its own text, and the node is one that it can read.
-func special(n *node, v reflect.Value) bool {
+// special reports whether a type reads its own text.
+func special(v reflect.Value) bool {
 	p := v.Addr().Interface()
 	if _, ok := p.(json.Unmarshaler); ok {
 		return true
@@ -172,7 +172,7 @@ func (d *decoder) texts(path string, n *node, v reflect.Value) {
 		d.fault(n, path, "is %s: expected names with values", show(n))
 		return
 	}
-	_, anyScalar := v.Interface().(v1.Variables)
+	_, anyScalar := reflect.TypeAssert[v1.Variables](v)
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.keys)))
 	for _, key := range n.keys {
 		item := n.fields[key]

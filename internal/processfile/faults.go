@@ -30,8 +30,12 @@ func fieldOf(field string) string {
 		return name
 	}
 	for _, part := range [][2]string{
-		{"spec.configmap[", "config_files["}, {"spec.hard_limits.", "limits."}, {"spec.ready.", "ready."},
-		{"spec.schedule.", "schedule."}, {"spec.policy.", "compat."}, {"spec.limits.", "thresholds."},
+		{"spec.configmap[", "config_files["},
+		{"spec.hard_limits.", "limits."},
+		{"spec.ready.", "ready."},
+		{"spec.schedule.", "schedule."},
+		{"spec.policy.", "compat."},
+		{"spec.limits.", "thresholds."},
 		{"meta.labels", "labels"},
 	} {
 		if rest, ok := strings.CutPrefix(field, part[0]); ok {
@@ -50,7 +54,8 @@ func fieldNamesOfProcess() map[string]string {
 		"spec.control.restart_cmd":  "compat.restart_cmd", "spec.control.kill_cmd": "compat.kill_cmd",
 		"spec.control.version_cmd": "version_command", "spec.control.health_cmd": "health.exec",
 		"spec.monitor_policy.crontab_rule": "schedule.cron", "spec.monitor_policy.cycle_time": "schedule.every",
-		"spec.policy.instances": "expected_instances", "spec.policy.cycle_time": "schedule.every", "spec.policy.op_timeout": "timeouts.start",
+		"spec.policy.instances": "expected_instances", "spec.policy.cycle_time": "schedule.every",
+		"spec.policy.op_timeout":        "timeouts.start",
 		"spec.policy.start_check_begin": "ready.alive", "spec.policy.start_check_end": "ready.within",
 		"spec.policy.start_retries": "restart.give_up_after", "spec.policy.start_interval": "restart.delay",
 		"spec.probes.health_interval": "health.every", "spec.probes.health_timeout": "health.timeout",

@@ -1,6 +1,9 @@
 package processfile
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Class says when a changed field takes effect.
 type Class string
@@ -37,31 +40,56 @@ func Fields() []Field {
 	return all
 }
 
+// Supported reports whether agents carry out a field. drover refuses a file with another one.
+func (f *Field) Supported() bool {
+	return !slices.ContainsFunc(unsupported(), func(path string) bool {
+		return f.Path == path || strings.HasPrefix(f.Path, path+".")
+	})
+}
+
 func fieldsOfCommand() []Field {
 	return []Field{
-		{Path: "hosts", Value: "list of hosts or patterns", Default: "required", Class: Live,
-			Text: "The hosts that have the process: host ids, CLOUD:IP, or patterns with * and ?."},
-		{Path: "run", Value: "command line", Default: "none", Class: AtRestart,
+		{
+			Path: "hosts", Value: "list of hosts or patterns", Default: "required", Class: Live,
+			Text: "The hosts that have the process: host ids, CLOUD:IP, or patterns with * and ?.",
+		},
+		{
+			Path: "run", Value: "command line", Default: "none", Class: AtRestart,
 			Text: "The command line of a foreground process. The command is the process; drover knows it from its birth. " +
 				"A line with shell syntax ($, ~, *, ?, [, |, &, ;, <, >, parentheses, backquotes) runs under /bin/sh -c; " +
 				"write exec to leave no shell. drover splits every other line as a shell would and runs it without one. " +
-				"A process has either run or start."},
-		{Path: "start", Value: "command line", Default: "none", Class: AtRestart,
-			Text: "The command line that starts a daemon and returns. pid_file or process_name says who the daemon is."},
-		{Path: "pid_file", Value: "absolute path", Default: "none", Class: AtRestart,
-			Text: "The file with the pid of the daemon that start leaves."},
-		{Path: "process_name", Value: "name", Default: "none", Class: AtRestart,
+				"A process has either run or start.",
+		},
+		{
+			Path: "start", Value: "command line", Default: "none", Class: AtRestart,
+			Text: "The command line that starts a daemon and returns. pid_file or process_name says who the daemon is.",
+		},
+		{
+			Path: "pid_file", Value: "absolute path", Default: "none", Class: AtRestart,
+			Text: "The file with the pid of the daemon that start leaves.",
+		},
+		{
+			Path: "process_name", Value: "name", Default: "none", Class: AtRestart,
 			Text: "The base name of the executable. drover checks it where it is given. A start without pid_file needs " +
-				"it: drover then looks for a process with this name and directory."},
-		{Path: "directory", Value: "absolute path", Default: "/", Class: AtRestart,
-			Text: "The working directory of all commands. It must exist."},
-		{Path: "before_start", Value: "{run, timeout}", Default: "none", Class: Live,
-			Text: "A command that runs before each start. If it fails, the process does not start."},
+				"it: drover then looks for a process with this name and directory.",
+		},
+		{
+			Path: "directory", Value: "absolute path", Default: "/", Class: AtRestart,
+			Text: "The working directory of all commands. It must exist.",
+		},
+		{
+			Path: "before_start", Value: "{run, timeout}", Default: "none", Class: Live,
+			Text: "A command that runs before each start. If it fails, the process does not start.",
+		},
 		{Path: "before_start.run", Value: "command line", Default: "required", Class: Live, Text: "The command."},
-		{Path: "before_start.timeout", Value: "duration", Default: "60s", Class: Live,
-			Text: "drover ends the command after this time; that is a failure."},
-		{Path: "version_command", Value: "command line", Default: "none", Class: Live,
-			Text: "A command that prints the version of the process on one line."},
+		{
+			Path: "before_start.timeout", Value: "duration", Default: "60s", Class: Live,
+			Text: "drover ends the command after this time; that is a failure.",
+		},
+		{
+			Path: "version_command", Value: "command line", Default: "none", Class: Live,
+			Text: "A command that prints the version of the process on one line.",
+		},
 	}
 }
 
@@ -69,26 +97,44 @@ func fieldsOfEnvironment() []Field {
 	return []Field{
 		{Path: "user", Value: "account", Default: "the agent's", Class: AtRestart, Text: "The account of the process."},
 		{Path: "group", Value: "group", Default: "the user's", Class: AtRestart, Text: "The primary group of the process."},
-		{Path: "groups", Value: "list of groups", Default: "the user's", Class: AtRestart,
-			Text: "The supplementary groups. They replace those of the user; [] means none."},
-		{Path: "environment", Value: "names with strings", Default: "none", Class: AtRestart,
+		{
+			Path: "groups", Value: "list of groups", Default: "the user's", Class: AtRestart,
+			Text: "The supplementary groups. They replace those of the user; [] means none.",
+		},
+		{
+			Path: "environment", Value: "names with strings", Default: "none", Class: AtRestart,
 			Text: "Variables beside the fixed small environment (HOME, LANG, LOGNAME, PATH, SHELL, USER) and " +
-				"DROVER_NAMESPACE, DROVER_NAME and DROVER_HOST."},
-		{Path: "environment_files", Value: "list of absolute paths", Default: "none", Class: AtRestart,
+				"DROVER_NAMESPACE, DROVER_NAME and DROVER_HOST.",
+		},
+		{
+			Path: "environment_files", Value: "list of absolute paths", Default: "none", Class: AtRestart,
 			Text: "Files on the host with lines NAME=value. drover reads them at each start. Their values never leave " +
-				"the host. environment counts before the files, and a later file before an earlier one."},
-		{Path: "umask", Value: "octal digits in quotes", Default: "the host's", Class: AtRestart,
-			Text: "The file mode creation mask, such as \"022\". Without quotes YAML reads it as a number."},
-		{Path: "nice", Value: "-20 to 19", Default: "the host's", Class: AtRestart,
-			Text: "The scheduling priority; a higher number yields more."},
-		{Path: "oom_score_adjust", Value: "-1000 to 1000", Default: "the host's", Class: AtRestart,
-			Text: "How soon the kernel ends the process when memory is short; -1000 means never."},
-		{Path: "no_new_privileges", Value: "true or false", Default: "false", Class: AtRestart,
-			Text: "With true the process and its children gain no rights by executing a file."},
-		{Path: "capabilities", Value: "list of names", Default: "the account's", Class: AtRestart,
-			Text: "The capabilities that the process keeps, such as NET_BIND_SERVICE; [] means none."},
-		{Path: "runtime_directory", Value: "name", Default: "none", Class: AtRestart,
-			Text: "A directory below /run that drover makes for the account before a start and removes after the end."},
+				"the host. environment counts before the files, and a later file before an earlier one.",
+		},
+		{
+			Path: "umask", Value: "octal digits in quotes", Default: "the host's", Class: AtRestart,
+			Text: "The file mode creation mask, such as \"022\". Without quotes YAML reads it as a number.",
+		},
+		{
+			Path: "nice", Value: "-20 to 19", Default: "the host's", Class: AtRestart,
+			Text: "The scheduling priority; a higher number yields more.",
+		},
+		{
+			Path: "oom_score_adjust", Value: "-1000 to 1000", Default: "the host's", Class: AtRestart,
+			Text: "How soon the kernel ends the process when memory is short; -1000 means never.",
+		},
+		{
+			Path: "no_new_privileges", Value: "true or false", Default: "false", Class: AtRestart,
+			Text: "With true the process and its children gain no rights by executing a file.",
+		},
+		{
+			Path: "capabilities", Value: "list of names", Default: "the account's", Class: AtRestart,
+			Text: "The capabilities that the process keeps, such as NET_BIND_SERVICE; [] means none.",
+		},
+		{
+			Path: "runtime_directory", Value: "name", Default: "none", Class: AtRestart,
+			Text: "A directory below /run that drover makes for the account before a start and removes after the end.",
+		},
 	}
 }
 
@@ -97,8 +143,10 @@ func fieldsOfLimits() []Field {
 		return Field{Path: "limits." + path, Value: value, Default: "none", Class: class, Text: text}
 	}
 	return []Field{
-		{Path: "limits", Value: "names with values", Default: "none", Class: Live,
-			Text: "Limits that the kernel enforces."},
+		{
+			Path: "limits", Value: "names with values", Default: "none", Class: Live,
+			Text: "Limits that the kernel enforces.",
+		},
 		kernel("memory", "size", "Memory of the process and its children, by the control group.", Live),
 		kernel("cpu", "percent", "Processor time of the process and its children; 150% is one processor and a half.", Live),
 		kernel("tasks", "number", "Processes and threads of the process and its children.", Live),
@@ -108,134 +156,224 @@ func fieldsOfLimits() []Field {
 		kernel("stack_size", "size", "The stack of the main thread (RLIMIT_STACK).", AtRestart),
 		kernel("processes", "number", "Processes of the account on the host (RLIMIT_NPROC).", Live),
 		kernel("file_size", "size", "The size of a file that a process writes (RLIMIT_FSIZE).", Live),
-		{Path: "thresholds", Value: "names with values", Default: "none", Class: Live,
-			Text: "Limits that drover judges: it ends and relaunches a process that stays above one."},
-		{Path: "thresholds.memory", Value: "percent", Default: "none", Class: Live,
-			Text: "Memory, in percent of the whole machine."},
-		{Path: "thresholds.cpu", Value: "percent", Default: "none", Class: Live,
-			Text: "Processor time, in percent of the whole machine."},
-		{Path: "copies", Value: "number", Default: "1", Class: Live,
-			Text: "The number of copies of a run process: NAME@1 to NAME@N, each a process of its own with DROVER_COPY."},
+		{
+			Path: "thresholds", Value: "names with values", Default: "none", Class: Live,
+			Text: "Limits that drover judges: it ends and relaunches a process that stays above one.",
+		},
+		{
+			Path: "thresholds.memory", Value: "percent", Default: "none", Class: Live,
+			Text: "Memory, in percent of the whole machine.",
+		},
+		{
+			Path: "thresholds.cpu", Value: "percent", Default: "none", Class: Live,
+			Text: "Processor time, in percent of the whole machine.",
+		},
+		{
+			Path: "copies", Value: "number", Default: "1", Class: Live,
+			Text: "The number of copies of a run process: NAME@1 to NAME@N, each a process of its own with DROVER_COPY.",
+		},
 	}
 }
 
 func fieldsOfKind() []Field {
 	return []Field{
-		{Path: "once", Value: "true or false", Default: "false", Class: AtRestart,
-			Text: "With true the process runs once for each start, and is not relaunched."},
-		{Path: "schedule", Value: "{cron or every, …}", Default: "none", Class: Live,
-			Text: "The process runs at times instead of always."},
-		{Path: "schedule.cron", Value: "five fields", Default: "none", Class: Live,
-			Text: "A crontab expression: minute, hour, day of month, month, day of week."},
-		{Path: "schedule.every", Value: "duration", Default: "none", Class: Live,
-			Text: "The time between two runs, from begin to begin."},
-		{Path: "schedule.time_zone", Value: "name", Default: "the host's", Class: Live,
-			Text: "The time zone of cron, such as Asia/Shanghai."},
-		{Path: "schedule.overlap", Value: "skip, wait or replace", Default: "skip", Class: Live,
+		{
+			Path: "once", Value: "true or false", Default: "false", Class: AtRestart,
+			Text: "With true the process runs once for each start, and is not relaunched.",
+		},
+		{
+			Path: "schedule", Value: "{cron or every, …}", Default: "none", Class: Live,
+			Text: "The process runs at times instead of always.",
+		},
+		{
+			Path: "schedule.cron", Value: "five fields", Default: "none", Class: Live,
+			Text: "A crontab expression: minute, hour, day of month, month, day of week.",
+		},
+		{
+			Path: "schedule.every", Value: "duration", Default: "none", Class: Live,
+			Text: "The time between two runs, from begin to begin.",
+		},
+		{
+			Path: "schedule.time_zone", Value: "name", Default: "the host's", Class: Live,
+			Text: "The time zone of cron, such as Asia/Shanghai.",
+		},
+		{
+			Path: "schedule.overlap", Value: "skip, wait or replace", Default: "skip", Class: Live,
 			Choices: []string{"skip", "wait", "replace"},
-			Text:    "What happens to a run that is due while the one before still runs."},
-		{Path: "schedule.missed", Value: "skip or run-once", Default: "skip", Class: Live,
-			Choices: []string{"skip", "run-once"}, Text: "What happens to runs that were due while the host was down."},
-		{Path: "schedule.jitter", Value: "duration", Default: "0s", Class: Live,
-			Text: "Each run begins later by a random time up to this one."},
-		{Path: "time_limit", Value: "duration", Default: "none", Class: Live,
-			Text: "With once or schedule: drover ends a run after this time."},
+			Text:    "What happens to a run that is due while the one before still runs.",
+		},
+		{
+			Path: "schedule.missed", Value: "skip or run-once", Default: "skip", Class: Live,
+			Choices: []string{"skip", "run-once"}, Text: "What happens to runs that were due while the host was down.",
+		},
+		{
+			Path: "schedule.jitter", Value: "duration", Default: "0s", Class: Live,
+			Text: "Each run begins later by a random time up to this one.",
+		},
+		{
+			Path: "time_limit", Value: "duration", Default: "none", Class: Live,
+			Text: "With once or schedule: drover ends a run after this time.",
+		},
 	}
 }
 
 func fieldsOfReadiness() []Field {
 	return []Field{
-		{Path: "ready", Value: "one check, within, on_timeout", Default: "{alive: 1s}", Class: Live,
-			Text: "When a start has succeeded. It has exactly one of notify, notify_fd, http, tcp, log, exec and alive."},
-		{Path: "ready.notify", Value: "true", Default: "none", Class: Live,
-			Text: "The process sends READY=1 to the socket in NOTIFY_SOCKET, as sd_notify(3) does."},
-		{Path: "ready.notify_fd", Value: "number from 3", Default: "none", Class: Live,
-			Text: "The process writes a newline to this descriptor."},
-		{Path: "ready.http", Value: "URL", Default: "none", Class: Live,
-			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified."},
+		{
+			Path: "ready", Value: "one check, within, on_timeout", Default: "{alive: 1s}", Class: Live,
+			Text: "When a start has succeeded. It has exactly one of notify, notify_fd, http, tcp, log, exec and alive.",
+		},
+		{
+			Path: "ready.notify", Value: "true", Default: "none", Class: Live,
+			Text: "The process sends READY=1 to the socket in NOTIFY_SOCKET, as sd_notify(3) does.",
+		},
+		{
+			Path: "ready.notify_fd", Value: "number from 3", Default: "none", Class: Live,
+			Text: "The process writes a newline to this descriptor.",
+		},
+		{
+			Path: "ready.http", Value: "URL", Default: "none", Class: Live,
+			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified.",
+		},
 		{Path: "ready.tcp", Value: "host:port", Default: "none", Class: Live, Text: "The address accepts a connection."},
-		{Path: "ready.log", Value: "regular expression (RE2)", Default: "none", Class: Live,
-			Text: "A line of the output, or of log_file, matches."},
+		{
+			Path: "ready.log", Value: "regular expression (RE2)", Default: "none", Class: Live,
+			Text: "A line of the output, or of log_file, matches.",
+		},
 		{Path: "ready.exec", Value: "command line", Default: "none", Class: Live, Text: "The command exits with status 0."},
-		{Path: "ready.alive", Value: "duration", Default: "1s", Class: Live,
-			Text: "The process has run for this time; 0s means that it is ready as soon as it runs."},
-		{Path: "ready.within", Value: "duration", Default: "30s", Class: Live,
-			Text: "How long drover waits. After that the start has failed."},
-		{Path: "ready.on_timeout", Value: "report or stop", Default: "report", Class: Live,
+		{
+			Path: "ready.alive", Value: "duration", Default: "1s", Class: Live,
+			Text: "The process has run for this time; 0s means that it is ready as soon as it runs.",
+		},
+		{
+			Path: "ready.within", Value: "duration", Default: "30s", Class: Live,
+			Text: "How long drover waits. After that the start has failed.",
+		},
+		{
+			Path: "ready.on_timeout", Value: "report or stop", Default: "report", Class: Live,
 			Choices: []string{"report", "stop"},
-			Text:    "With report the process runs on and is not-ready. With stop drover ends it."},
-		{Path: "after", Value: "processes with started, ready or finished", Default: "none", Class: Live,
-			Text: "What must hold before a start: NAME or NAMESPACE/NAME of a process on the same host, and its state."},
+			Text:    "With report the process runs on and is not-ready. With stop drover ends it.",
+		},
+		{
+			Path: "after", Value: "processes with started, ready or finished", Default: "none", Class: Live,
+			Text: "What must hold before a start: NAME or NAMESPACE/NAME of a process on the same host, and its state.",
+		},
 	}
 }
 
 func fieldsOfRestart() []Field {
 	return []Field{
-		{Path: "restart", Value: "names with values", Default: "as below", Class: Live,
-			Text: "The policy of relaunches. A process with once or schedule has none."},
-		{Path: "restart.when", Value: "always, on-failure or never", Default: "always", Class: Live,
+		{
+			Path: "restart", Value: "names with values", Default: "as below", Class: Live,
+			Text: "The policy of relaunches. A process with once or schedule has none.",
+		},
+		{
+			Path: "restart.when", Value: "always, on-failure or never", Default: "always", Class: Live,
 			Choices: []string{"always", "on-failure", "never"},
-			Text:    "With on-failure a process that succeeds is finished."},
-		{Path: "restart.delay", Value: "duration", Default: "1s", Class: Live,
-			Text: "The pause before the second relaunch; the first one after a healthy run is at once."},
+			Text:    "With on-failure a process that succeeds is finished.",
+		},
+		{
+			Path: "restart.delay", Value: "duration", Default: "1s", Class: Live,
+			Text: "The pause before the second relaunch; the first one after a healthy run is at once.",
+		},
 		{Path: "restart.max_delay", Value: "duration", Default: "5m", Class: Live, Text: "The longest pause."},
-		{Path: "restart.factor", Value: "number from 1", Default: "2", Class: Live,
-			Text: "Each pause is this many times as long as the one before."},
-		{Path: "restart.jitter", Value: "percent", Default: "10%", Class: Live,
-			Text: "Each pause is longer or shorter by a random share up to this one."},
-		{Path: "restart.reset_after", Value: "duration", Default: "1m", Class: Live,
-			Text: "A run of this length is healthy: the count and the pauses begin anew."},
-		{Path: "restart.give_up_after", Value: "number or never", Default: "never", Class: Live,
-			Text: "drover gives the process up after this many relaunches without a healthy run."},
-		{Path: "restart.success_codes", Value: "list of exit codes and signals", Default: "[0]", Class: Live,
-			Text: "The ends that count as success, such as [0, TERM]."},
-		{Path: "restart.never_on", Value: "list of exit codes and signals", Default: "[]", Class: Live,
-			Text: "The ends after which drover does not relaunch."},
+		{
+			Path: "restart.factor", Value: "number from 1", Default: "2", Class: Live,
+			Text: "Each pause is this many times as long as the one before.",
+		},
+		{
+			Path: "restart.jitter", Value: "percent", Default: "10%", Class: Live,
+			Text: "Each pause is longer or shorter by a random share up to this one.",
+		},
+		{
+			Path: "restart.reset_after", Value: "duration", Default: "1m", Class: Live,
+			Text: "A run of this length is healthy: the count and the pauses begin anew.",
+		},
+		{
+			Path: "restart.give_up_after", Value: "number or never", Default: "never", Class: Live,
+			Text: "drover gives the process up after this many relaunches without a healthy run.",
+		},
+		{
+			Path: "restart.success_codes", Value: "list of exit codes and signals", Default: "[0]", Class: Live,
+			Text: "The ends that count as success, such as [0, TERM].",
+		},
+		{
+			Path: "restart.never_on", Value: "list of exit codes and signals", Default: "[]", Class: Live,
+			Text: "The ends after which drover does not relaunch.",
+		},
 	}
 }
 
 func fieldsOfHealth() []Field {
 	return []Field{
-		{Path: "health", Value: "one check, every, timeout, failures, grace, action", Default: "none", Class: Live,
-			Text: "The check of a running process. It has exactly one of exec, http, tcp and watchdog."},
+		{
+			Path: "health", Value: "one check, every, timeout, failures, grace, action", Default: "none", Class: Live,
+			Text: "The check of a running process. It has exactly one of exec, http, tcp and watchdog.",
+		},
 		{Path: "health.exec", Value: "command line", Default: "none", Class: Live, Text: "The command exits with status 0."},
-		{Path: "health.http", Value: "URL", Default: "none", Class: Live,
-			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified."},
+		{
+			Path: "health.http", Value: "URL", Default: "none", Class: Live,
+			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified.",
+		},
 		{Path: "health.tcp", Value: "host:port", Default: "none", Class: Live, Text: "The address accepts a connection."},
-		{Path: "health.watchdog", Value: "true", Default: "none", Class: Live,
-			Text: "The process sends WATCHDOG=1 to NOTIFY_SOCKET at least once in every."},
+		{
+			Path: "health.watchdog", Value: "true", Default: "none", Class: Live,
+			Text: "The process sends WATCHDOG=1 to NOTIFY_SOCKET at least once in every.",
+		},
 		{Path: "health.every", Value: "duration", Default: "60s", Class: Live, Text: "The time between two checks."},
 		{Path: "health.timeout", Value: "duration", Default: "5s", Class: Live, Text: "A check that lasts longer has failed."},
-		{Path: "health.failures", Value: "number from 1", Default: "3", Class: Live,
-			Text: "This many failed checks in a row make the process unhealthy."},
-		{Path: "health.grace", Value: "duration", Default: "0s", Class: Live,
-			Text: "Failed checks do not count for this time after a start."},
-		{Path: "health.action", Value: "report or restart", Default: "report", Class: Live,
-			Choices: []string{"report", "restart"}, Text: "What drover does with an unhealthy process."},
+		{
+			Path: "health.failures", Value: "number from 1", Default: "3", Class: Live,
+			Text: "This many failed checks in a row make the process unhealthy.",
+		},
+		{
+			Path: "health.grace", Value: "duration", Default: "0s", Class: Live,
+			Text: "Failed checks do not count for this time after a start.",
+		},
+		{
+			Path: "health.action", Value: "report or restart", Default: "report", Class: Live,
+			Choices: []string{"report", "restart"}, Text: "What drover does with an unhealthy process.",
+		},
 	}
 }
 
 func fieldsOfStop() []Field {
 	return []Field{
-		{Path: "stop", Value: "command line", Default: "none", Class: Live,
-			Text: "The command that stops the process. After it the process has timeouts.stop before the first signal."},
-		{Path: "stop_signals", Value: "list of \"SIGNAL DURATION\"", Default: "[TERM 10s, KILL]", Class: Live,
+		{
+			Path: "stop", Value: "command line", Default: "none", Class: Live,
+			Text: "The command that stops the process. After it the process has timeouts.stop before the first signal.",
+		},
+		{
+			Path: "stop_signals", Value: "list of \"SIGNAL DURATION\"", Default: "[TERM 10s, KILL]", Class: Live,
 			Text: "The signals of a stop, each with the time until the next one. Without KILL a process that remains is " +
-				"a failed stop."},
-		{Path: "stop_scope", Value: "tree or process", Default: "tree", Class: Live, Choices: []string{"tree", "process"},
-			Text: "What a stop ends: everything that the run has left, or the main process alone."},
-		{Path: "before_stop", Value: "{run, wait}", Default: "none", Class: Live,
-			Text: "A command that takes the process out of use before a stop, such as out of a load balancer."},
+				"a failed stop.",
+		},
+		{
+			Path: "stop_scope", Value: "tree or process", Default: "tree", Class: Live, Choices: []string{"tree", "process"},
+			Text: "What a stop ends: everything that the run has left, or the main process alone.",
+		},
+		{
+			Path: "before_stop", Value: "{run, wait}", Default: "none", Class: Live,
+			Text: "A command that takes the process out of use before a stop, such as out of a load balancer.",
+		},
 		{Path: "before_stop.run", Value: "command line", Default: "required", Class: Live, Text: "The command."},
-		{Path: "before_stop.wait", Value: "duration", Default: "0s", Class: Live,
-			Text: "The pause between the command and the stop."},
-		{Path: "reload", Value: "command line, or {signal: NAME}", Default: "none", Class: Live,
-			Text: "How the process reads its configuration again."},
-		{Path: "timeouts", Value: "names with durations", Default: "as below", Class: Live,
-			Text: "How long the commands of the process may run."},
+		{
+			Path: "before_stop.wait", Value: "duration", Default: "0s", Class: Live,
+			Text: "The pause between the command and the stop.",
+		},
+		{
+			Path: "reload", Value: "command line, or {signal: NAME}", Default: "none", Class: Live,
+			Text: "How the process reads its configuration again.",
+		},
+		{
+			Path: "timeouts", Value: "names with durations", Default: "as below", Class: Live,
+			Text: "How long the commands of the process may run.",
+		},
 		{Path: "timeouts.start", Value: "duration", Default: "60s", Class: Live, Text: "The start command."},
-		{Path: "timeouts.stop", Value: "duration", Default: "60s", Class: Live,
-			Text: "The stop command, and the process after it."},
+		{
+			Path: "timeouts.stop", Value: "duration", Default: "60s", Class: Live,
+			Text: "The stop command, and the process after it.",
+		},
 		{Path: "timeouts.reload", Value: "duration", Default: "60s", Class: Live, Text: "The reload command."},
 		{Path: "timeouts.version", Value: "duration", Default: "5s", Class: Live, Text: "The version command."},
 	}
@@ -243,32 +381,46 @@ func fieldsOfStop() []Field {
 
 func fieldsOfLog() []Field {
 	return []Field{
-		{Path: "log", Value: "names with values", Default: "as below", Class: Live,
-			Text: "What drover keeps of the standard output and the standard error."},
+		{
+			Path: "log", Value: "names with values", Default: "as below", Class: Live,
+			Text: "What drover keeps of the standard output and the standard error.",
+		},
 		{Path: "log.max_size", Value: "size", Default: "10MiB", Class: Live, Text: "A larger file is rotated."},
 		{Path: "log.keep", Value: "number", Default: "5", Class: Live, Text: "How many files drover keeps."},
 		{Path: "log.max_age", Value: "duration", Default: "30d", Class: Live, Text: "drover removes older files."},
-		{Path: "log.compress", Value: "true or false", Default: "true", Class: Live,
-			Text: "drover compresses files that are rotated."},
-		{Path: "log_file", Value: "absolute path", Default: "none", Class: Live,
+		{
+			Path: "log.compress", Value: "true or false", Default: "true", Class: Live,
+			Text: "drover compresses files that are rotated.",
+		},
+		{
+			Path: "log_file", Value: "absolute path", Default: "none", Class: Live,
 			Text: "A log that the process writes itself: a file, or a directory whose newest file counts. drover shows " +
-				"it, and never rotates or removes it."},
+				"it, and never rotates or removes it.",
+		},
 	}
 }
 
 func fieldsOfRest() []Field {
 	return []Field{
-		{Path: "config_files", Value: "list of {path, sha256 or md5}", Default: "none", Class: Live,
-			Text: "Files of the process whose checksums drover compares."},
+		{
+			Path: "config_files", Value: "list of {path, sha256 or md5}", Default: "none", Class: Live,
+			Text: "Files of the process whose checksums drover compares.",
+		},
 		{Path: "config_files.path", Value: "absolute path", Default: "required", Class: Live, Text: "The file."},
-		{Path: "config_files.sha256", Value: "64 hexadecimal digits", Default: "none", Class: Live,
-			Text: "Its expected SHA-256."},
+		{
+			Path: "config_files.sha256", Value: "64 hexadecimal digits", Default: "none", Class: Live,
+			Text: "Its expected SHA-256.",
+		},
 		{Path: "config_files.md5", Value: "32 hexadecimal digits", Default: "none", Class: Live, Text: "Its expected MD5."},
-		{Path: "labels", Value: "names with strings", Default: "none", Class: Live,
-			Text: "Labels to select processes by. They grant no rights."},
+		{
+			Path: "labels", Value: "names with strings", Default: "none", Class: Live,
+			Text: "Labels to select processes by. They grant no rights.",
+		},
 		{Path: "alarm_id", Value: "number", Default: "0", Class: Live, Text: "The report id in alarms (GSE report_id)."},
-		{Path: "expected_instances", Value: "number", Default: "1", Class: Live,
-			Text: "How many matching processes there should be. A smaller number shows in the status."},
+		{
+			Path: "expected_instances", Value: "number", Default: "1", Class: Live,
+			Text: "How many matching processes there should be. A smaller number shows in the status.",
+		},
 	}
 }
 

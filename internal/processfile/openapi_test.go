@@ -66,10 +66,10 @@ func writeSchema(w *strings.Builder, indent, path string, t reflect.Type, all ma
 		line("type: object")
 		line("additionalProperties: false")
 		line("properties:")
-		for i := range t.NumField() {
-			name := tag(t.Field(i))
+		for f := range t.Fields() {
+			name := tag(f)
 			line("  %s:", name)
-			writeSchema(w, indent+"    ", join(path, name), t.Field(i).Type, all)
+			writeSchema(w, indent+"    ", join(path, name), f.Type, all)
 		}
 	case reflect.Slice:
 		line("type: array")

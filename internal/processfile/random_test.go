@@ -178,7 +178,7 @@ func (r dice) restart() *v1.Restart {
 	statuses := func() []v1.Status { return pick(r, nil, []v1.Status{}, []v1.Status{"0"}, []v1.Status{"0", "TERM"}) }
 	return &v1.Restart{
 		When: pick(r, "", "always", "on-failure", "never"), Delay: pick(r, nil, &delay),
-		MaxDelay: pick(r, nil, ptr(v1.Duration(5*time.Minute)), ptr(v1.Duration(time.Hour))),
+		MaxDelay: pick(r, nil, new(v1.Duration(5*time.Minute)), new(v1.Duration(time.Hour))),
 		Factor:   maybe(r, pick(r, 1, 2, 1.5)), Jitter: maybe(r, v1.Percent(pick(r, 0, 10, 33.3))),
 		ResetAfter: maybe(r, r.duration(time.Second, 59, 61)), GiveUpAfter: maybe(r, pick(r, v1.Never, 1, 9)),
 		SuccessCodes: statuses(), NeverOn: statuses(),

@@ -193,8 +193,7 @@ func eachField(path string, t reflect.Type, fn func(path string, t reflect.Type)
 	if t.Kind() != reflect.Struct || isSpecial(t) {
 		return
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		at := strings.TrimPrefix(path+"."+tag(f), ".")
 		fn(at, f.Type)
 		eachField(at, f.Type, fn)
@@ -202,4 +201,4 @@ func eachField(path string, t reflect.Type, fn func(path string, t reflect.Type)
 }
 
 // isSpecial reports whether a type reads its own text.
-func isSpecial(t reflect.Type) bool { return special(nil, reflect.New(t).Elem()) }
+func isSpecial(t reflect.Type) bool { return special(reflect.New(t).Elem()) }

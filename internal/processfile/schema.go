@@ -57,9 +57,9 @@ func schemaOf(path string, t reflect.Type, all map[string]Field) map[string]any 
 	switch t.Kind() {
 	case reflect.Struct:
 		fields := map[string]any{}
-		for i := range t.NumField() {
-			name := tag(t.Field(i))
-			fields[name] = schemaOf(join(path, name), t.Field(i).Type, all)
+		for f := range t.Fields() {
+			name := tag(f)
+			fields[name] = schemaOf(join(path, name), f.Type, all)
 		}
 		s["type"], s["properties"], s["additionalProperties"] = "object", fields, false
 	case reflect.Slice:

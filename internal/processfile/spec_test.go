@@ -17,10 +17,8 @@ import (
 func again(t *testing.T, f v1.Spec) v1.Spec {
 	t.Helper()
 	stored := processfile.ToSpec(reread(t, f))
-	return reread(t, processfile.FromSpec(ptr(reread(t, stored))))
+	return reread(t, processfile.FromSpec(new(reread(t, stored))))
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // reread returns what is read of the JSON of a value.
 func reread[T any](t *testing.T, v T) (out T) {
@@ -125,7 +123,7 @@ func roundTrip(t *testing.T, s *process.Spec) {
 	f := processfile.FromSpec(s)
 	valid(t, f)
 	back := processfile.ToSpec(reread(t, f))
-	if d := cmp.Diff(ptr(reread(t, *s)), ptr(reread(t, back))); d != "" {
+	if d := cmp.Diff(new(reread(t, *s)), new(reread(t, back))); d != "" {
 		t.Errorf("%s", d)
 	}
 	f.Hosts = []string{"*"}

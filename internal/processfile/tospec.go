@@ -2,6 +2,7 @@ package processfile
 
 import (
 	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -291,9 +292,7 @@ func setLogs(f v1.Spec, s *process.Spec) {
 // labels returns the labels as JSON, with the label that is a field of its own.
 func labels(f v1.Spec) json.RawMessage {
 	all := map[string]string{}
-	for name, value := range f.Labels {
-		all[name] = value
-	}
+	maps.Copy(all, f.Labels)
 	if f.StopScope == onlyProcess {
 		all[labelStopScope] = onlyProcess
 	}

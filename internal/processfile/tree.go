@@ -6,7 +6,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 )
 
 // node is a value of a file with its place. Anchors, aliases and merge keys are resolved.
@@ -134,11 +133,6 @@ func (u *unfolder) mapping(path string, n *node, entries []*ast.MappingValueNode
 			}
 		}
 	}
-}
-
-// quoted reports whether a token is a string in quotes.
-func quoted(t *token.Token) bool {
-	return t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType
 }
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }

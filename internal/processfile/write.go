@@ -18,7 +18,7 @@ func Write(docs []Document) ([]byte, error) {
 		if i > 0 {
 			w.WriteString("---\n")
 		}
-		fmt.Fprintf(&w, "namespace: %s\nprocesses:\n", scalarText(d.Namespace))
+		w.printf("namespace: %s\nprocesses:\n", scalarText(d.Namespace))
 		for _, p := range d.Processes {
 			data, err := json.Marshal(p.Spec)
 			if err != nil {
@@ -28,7 +28,7 @@ func Write(docs []Document) ([]byte, error) {
 			if err != nil {
 				return nil, fmt.Errorf("cannot write process %s: %w", p.Name, err)
 			}
-			fmt.Fprintf(&w, "  %s:", scalarText(p.Name))
+			w.printf("  %s:", scalarText(p.Name))
 			w.value("  ", tree)
 		}
 	}
@@ -82,6 +82,9 @@ func ordered(d *json.Decoder) (any, error) {
 // writer makes YAML in block style, with lists of single values in one line.
 type writer struct{ bytes.Buffer }
 
+// printf writes a text; a buffer takes it without an error.
+func (w *writer) printf(format string, args ...any) { w.WriteString(fmt.Sprintf(format, args...)) }
+
 // value writes a value behind "name:", and the end of the line. indent is that of the name.
 func (w *writer) value(indent string, value any) {
 	switch v := value.(type) {
@@ -92,7 +95,7 @@ func (w *writer) value(indent string, value any) {
 		}
 		w.WriteByte('\n')
 		for _, m := range v {
-			fmt.Fprintf(w, "%s  %s:", indent, scalarText(m.key))
+			w.printf("%s  %s:", indent, scalarText(m.key))
 			w.value(indent+"  ", m.value)
 		}
 	case []any:
@@ -105,9 +108,9 @@ func (w *writer) value(indent string, value any) {
 			}
 			return
 		}
-		fmt.Fprintf(w, " %s\n", scalarText(v))
+		w.printf(" %s\n", scalarText(v))
 	default:
-		fmt.Fprintf(w, " %v\n", v)
+		w.printf(" %v\n", v)
 	}
 }
 
@@ -120,14 +123,14 @@ func (w *writer) list(indent string, items []any) {
 			}
 			texts = append(texts, fmt.Sprint(item))
 		}
-		fmt.Fprintf(w, " [%s]\n", strings.Join(texts, ", "))
+		w.printf(" [%s]\n", strings.Join(texts, ", "))
 		return
 	}
 	w.WriteByte('\n')
 	for _, item := range items {
 		prefix := indent + "  - "
 		for _, m := range item.([]member) { //nolint:forcetypeassert // no list of a file is mixed
-			fmt.Fprintf(w, "%s%s:", prefix, scalarText(m.key))
+			w.printf("%s%s:", prefix, scalarText(m.key))
 			w.value(indent+"    ", m.value)
 			prefix = indent + "    "
 		}

@@ -118,8 +118,8 @@ type part struct {
 	tag  string
 }
 
-// run reads the files, shows the plan and carries it out. Arguments are further files, so that a pattern of the shell can
-// follow -f.
+// run reads the files, shows the plan and carries it out. Arguments are further files, so that a pattern of the shell
+// can follow -f.
 func (a *applyCommand) run(cmd *cobra.Command, args []string) error {
 	docs, err := readFiles(cmd.InOrStdin(), append(a.files, args...))
 	if err != nil {

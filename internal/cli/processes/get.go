@@ -60,7 +60,8 @@ func filesOf(found []client.Process) []client.File {
 		if placed[p.Namespace] == nil {
 			order = append(order, p.Namespace)
 		}
-		placed[p.Namespace] = append(placed[p.Namespace], processfile.Placed{Name: p.Name, Host: p.Host.ID, Spec: *p.Spec})
+		one := processfile.Placed{Name: p.Name, Host: p.Host.ID, Spec: *p.Spec}
+		placed[p.Namespace] = append(placed[p.Namespace], one)
 	}
 	var files []client.File
 	for _, namespace := range order {
@@ -150,6 +151,11 @@ func explainField(cmd *cobra.Command, path string) error {
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n  %s\n\nvalue    %s\ndefault  %s\nclass    %s\n", f.Path, f.Text,
 		f.Value, f.Default, f.Class); err != nil {
 		return err
+	}
+	if !f.Supported() {
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), "\nThis field is not supported yet: drover refuses a file with it."); err != nil {
+			return err
+		}
 	}
 	below := slices.DeleteFunc(fields, func(f processfile.Field) bool { return !strings.HasPrefix(f.Path, path+".") })
 	if len(below) == 0 {

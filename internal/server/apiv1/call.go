@@ -139,7 +139,9 @@ func (h *Handler) record(ctx context.Context, c *call, err error) {
 // noSuchPath answers a path that is not in the table, and a path of the table with another method.
 func (h *Handler) noSuchPath(_ context.Context, c *call) (reply, error) {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+	for _, method := range []string{
+		http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	} {
 		probe := *c.r
 		probe.Method = method
 		if _, pattern := h.mux.Handler(&probe); pattern != "" && pattern != "/" {

@@ -101,8 +101,12 @@ func hidden(s *process.Spec) *process.Spec {
 	return &shown
 }
 
-// revealed returns a spec in which stored values replace secret. unknown is a variable that has no stored value.
+// revealed returns a spec in which stored values replace secret: the same one if there is none. unknown is a variable
+// that has no stored value.
 func revealed(s, stored *process.Spec) (revealed *process.Spec, unknown string) {
+	if !slices.Contains(slices.Collect(maps.Values(s.Execution.Environment)), secret) {
+		return s, ""
+	}
 	whole := *s
 	whole.Execution.Environment = maps.Clone(s.Execution.Environment)
 	for name, value := range s.Execution.Environment {
@@ -225,59 +229,73 @@ func (h *Handler) unchanged(ctx context.Context, namespace, match, tag string) e
 func (h *Handler) wanted(c *call, namespace string, docs []processfile.Document,
 	known []plan.Known,
 ) ([]plan.Wanted, error) {
-	stored := map[store.ObservedKey]*process.Spec{}
-	for i := range known {
-		stored[store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process}] = known[i].Spec
+	r := resolver{
+		h: h, reach: c.Principal.On(access.OperationOf(process.Query), namespace), namespace: namespace,
+		stored: map[store.ObservedKey]*process.Spec{}, seen: map[store.ObservedKey]int{},
 	}
-	query := access.OperationOf(process.Query)
-	reach := c.Principal.On(query, namespace)
-	var all []plan.Wanted
-	var faults processfile.Faults
-	seen := map[store.ObservedKey]int{}
+	for i := range known {
+		r.stored[store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process}] = known[i].Spec
+	}
 	for part, d := range docs {
-		for _, p := range d.Processes {
-			fail := func(path, format string, args ...any) {
-				faults = append(faults, processfile.Fault{
-					Path: "processes." + p.Name + "." + path, Text: fmt.Sprintf(format, args...),
-				})
-			}
-			id, spec := process.ID{Namespace: namespace, Name: p.Name}, processfile.ToSpec(p.Spec)
-			for _, f := range processfile.FaultsOf(&spec, process.Start) {
-				fail(f.Path, "%s", f.Text)
-			}
-			for i, host := range p.Hosts {
-				agents := h.visible(host, reach)
-				if len(agents) == 0 {
-					fail(fmt.Sprintf("hosts[%d]", i), "is %.100q: no host has this name or matches it", host)
-				}
-				for _, a := range agents {
-					key := store.ObservedKey{Agent: a.Key, Process: id}
-					if first, twice := seen[key]; twice {
-						if first != part {
-							fail(fmt.Sprintf("hosts[%d]", i), "another document has the process for host %s, too", nameOf(a))
-						}
-						continue
-					}
-					seen[key] = part
-					own := &spec
-					if slices.Contains(slices.Collect(maps.Values(spec.Execution.Environment)), secret) {
-						unknown := ""
-						if own, unknown = revealed(&spec, stored[key]); unknown != "" {
-							fail("environment."+unknown, "is %s, and host %s has no value: expected the value", secret, nameOf(a))
-						}
-					}
-					all = append(all, plan.Wanted{Process: id, Agent: a.Key, Host: nameOf(a), Spec: own})
-				}
-			}
+		for i := range d.Processes {
+			r.process(part, &d.Processes[i])
 		}
 	}
-	if len(faults) > 0 {
-		return nil, invalidFile("", faults)
+	if len(r.faults) > 0 {
+		return nil, invalidFile("", r.faults)
 	}
-	if len(all) > maxItems {
+	if len(r.all) > maxItems {
 		return nil, invalid("processes", "make more than %d operations in all", maxItems)
 	}
-	return all, nil
+	return r.all, nil
+}
+
+// resolver finds the hosts of the processes of a file.
+type resolver struct {
+	h         *Handler
+	reach     access.Reach
+	namespace string
+	stored    map[store.ObservedKey]*process.Spec
+	// seen has the document of each process on each host.
+	seen   map[store.ObservedKey]int
+	all    []plan.Wanted
+	faults processfile.Faults
+}
+
+func (r *resolver) fail(p *processfile.Named, path, format string, args ...any) {
+	r.faults = append(r.faults, processfile.Fault{
+		Path: "processes." + p.Name + "." + path, Text: fmt.Sprintf(format, args...),
+	})
+}
+
+// process adds a process of a document on each of its hosts.
+func (r *resolver) process(part int, p *processfile.Named) {
+	id, spec := process.ID{Namespace: r.namespace, Name: p.Name}, processfile.ToSpec(p.Spec)
+	for _, f := range processfile.FaultsOf(&spec, process.Start) {
+		r.fail(p, f.Path, "%s", f.Text)
+	}
+	for i, host := range p.Hosts {
+		field := fmt.Sprintf("hosts[%d]", i)
+		agents := r.h.visible(host, r.reach)
+		if len(agents) == 0 {
+			r.fail(p, field, "is %.100q: no host has this name or matches it", host)
+		}
+		for _, a := range agents {
+			key := store.ObservedKey{Agent: a.Key, Process: id}
+			if first, twice := r.seen[key]; twice {
+				if first != part {
+					r.fail(p, field, "another document has the process for host %s, too", nameOf(a))
+				}
+				continue
+			}
+			r.seen[key] = part
+			own, unknown := revealed(&spec, r.stored[key])
+			if unknown != "" {
+				r.fail(p, "environment."+unknown, "is %s, and host %s has no value: expected the value", secret, nameOf(a))
+			}
+			r.all = append(r.all, plan.Wanted{Process: id, Agent: a.Key, Host: nameOf(a), Spec: own})
+		}
+	}
 }
 
 // visible returns the hosts of a name or a pattern that are within reach.
@@ -349,7 +367,9 @@ func requestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]in
 			place[k] = i
 			list = append(list, store.Request{Op: s.Op, Process: s.Process, Spec: s.Spec})
 		}
-		list[i].Targets = append(list[i].Targets, store.Target{Key: keyOf(s.Process, s.Host), Asked: s.Host, Agent: s.Agent})
+		list[i].Targets = append(list[i].Targets, store.Target{
+			Key: keyOf(s.Process, s.Host), Asked: s.Host, Agent: s.Agent,
+		})
 		ops[s.Op]++
 	}
 	return list, ops

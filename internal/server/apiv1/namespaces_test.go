@@ -56,6 +56,7 @@ func TestApply(t *testing.T) {
 	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
 	r.place("x", plain, "running", `{`+daemon+`}`)
 	r.place("old", web, "running", `{`+daemon+`}`)
+	r.observe("a/wire@" + web + " running")
 	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"]},"y":{` + daemon + `,"hosts":["web-*"]}}}`
 
 	dry := r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", file))
@@ -95,7 +96,7 @@ func TestApply(t *testing.T) {
 	text, err := json.Marshal(got.body)
 	r.must(err)
 	again := r.want(200, r.call("admin", "PUT", "/namespaces/a", string(text)))
-	if got := changesOf(again); got != "none old [web-1]; none x [0:10.0.0.2 web-1]" {
+	if got := changesOf(again); got != "none old [web-1]; none wire [web-1]; none x [0:10.0.0.2 web-1]" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -118,7 +118,9 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 		return v1.Change{Action: v1.ActionNone, Reason: "nothing to do"}, ""
 	}
 	c := v1.Change{Action: v1.ActionChange, Fields: fields, Reason: rest}
-	restart := slices.ContainsFunc(fields, func(f v1.FieldChange) bool { return f.Class == string(processfile.AtRestart) })
+	restart := slices.ContainsFunc(fields, func(f v1.FieldChange) bool {
+		return f.Class == string(processfile.AtRestart)
+	})
 	switch {
 	case rest != "":
 	case k.Status.State == process.StateGivenUp || k.Status.State == process.StateBackoff:

@@ -54,15 +54,21 @@ func TestChange(t *testing.T) {
 		{"equal and unhosted", same, []plan.Known{known("p", same, "unhosted")}, plan.Options{}, "kept; not watched: stays as it is"},
 		{"live", live, []plan.Known{known("p", same, "running")}, plan.Options{}, "change update; labels.a live <nil> b"},
 		{
-			"at a start", atStart, []plan.Known{known("p", same, "running")}, plan.Options{},
+			"at a start", atStart,
+			[]plan.Known{known("p", same, "running")},
+			plan.Options{},
 			"change restart; environment.A restart b c, environment.B restart <nil> ",
 		},
 		{
-			"without a restart", atStart, []plan.Known{known("p", same, "running")}, plan.Options{NoRestart: true},
+			"without a restart", atStart,
+			[]plan.Known{known("p", same, "running")},
+			plan.Options{NoRestart: true},
 			"change update; --no-restart: takes effect at the next start; environment.A restart b c, environment.B restart <nil> ",
 		},
 		{
-			"changed and stopped", atStart, []plan.Known{known("p", same, "stopped")}, plan.Options{},
+			"changed and stopped", atStart,
+			[]plan.Known{known("p", same, "stopped")},
+			plan.Options{},
 			"change update; stopped: stays stopped; environment.A restart b c, environment.B restart <nil> ",
 		},
 		{"backing off", live, []plan.Known{known("p", same, "backoff")}, plan.Options{}, "change start; backoff: starts anew; labels.a live <nil> b"},
@@ -113,7 +119,8 @@ func TestHostsAreGrouped(t *testing.T) {
 	s := spec(nil)
 	id := process.ID{Namespace: "n", Name: "p"}
 	wanted := []plan.Wanted{
-		{Process: id, Agent: "C", Host: "c", Spec: s}, {Process: id, Agent: "B", Host: "b", Spec: s},
+		{Process: id, Agent: "C", Host: "c", Spec: s},
+		{Process: id, Agent: "B", Host: "b", Spec: s},
 		{Process: id, Agent: "A", Host: "a", Spec: s},
 	}
 	other := known("p", s, "running")
