@@ -160,7 +160,7 @@ func mayImport() map[string][]string {
 			"internal/reserve",
 		},
 		"internal/agent/probe": {
-			"internal/agent/liveness", "internal/agent/procfs", "internal/clip", "internal/idle",
+			"internal/agent/liveness", "internal/agent/procfs", "internal/agent/ready", "internal/clip", "internal/idle",
 			"internal/process",
 		},
 		"internal/agent/drift":    {"internal/agent/trail", "internal/process"},

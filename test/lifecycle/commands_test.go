@@ -49,7 +49,7 @@ func TestCommands(t *testing.T) {
 		}
 		slices.Sort(names)
 		if want := []string{
-			"DROVER_PROCESS", "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ",
+			"DROVER_NAME", "DROVER_NAMESPACE", "DROVER_PROCESS", "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ",
 			"USER",
 		}; !slices.Equal(names, want) {
 			t.Errorf("environment %v, want %v", names, want)

@@ -154,12 +154,12 @@ func (h *Host) Measure(roots []procfs.Root) ([]procfs.TreeUse, error) {
 }
 
 // Question implements probe.Host. There is nobody to ask.
-func (h *Host) Question(string, string, *process.Spec) (probe.Question, error) {
+func (h *Host) Question(process.ID, string, string, *process.Spec) (probe.Question, error) {
 	return nil, errors.New("a hollow host answers no questions")
 }
 
 // Launch implements operation.Commands.
-func (h *Host) Launch(run, line string, spec *process.Spec) (instance.Child, error) {
+func (h *Host) Launch(_ process.ID, run, line string, spec *process.Spec) (instance.Child, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := &command{h: h, id: h.newIdentity(), run: run, line: line, spec: spec}
