@@ -72,28 +72,34 @@ func checkSpec(p Named) Faults {
 func check(docs []Document) (faults []Fault) {
 	among := choicesOf()
 	for i := range docs {
-		for j := range docs[i].Processes {
-			p := &docs[i].Processes[j]
-			c := &checker{Named: p, path: "processes." + p.Name, hostless: docs[i].hostless, among: among}
-			if err := process.ValidateID(process.ID{Namespace: docs[i].Namespace, Name: p.Name}); err != nil &&
-				docs[i].Namespace != "" {
+		d := &docs[i]
+		for j := range d.Processes {
+			p := &d.Processes[j]
+			c := &checker{Named: p, path: "processes." + p.Name, hostless: d.hostless, among: among}
+			err := process.ValidateID(process.ID{Namespace: d.Namespace, Name: p.Name})
+			if err != nil && d.Namespace != "" {
 				c.fault("", "%v", err)
 			}
-			c.command()
-			c.environment()
-			c.numbers()
-			c.kind()
-			c.readiness()
-			c.relaunch()
-			c.stopping()
-			c.files()
-			c.times()
-			c.compat()
-			c.choices("", reflect.ValueOf(p.Spec))
+			c.everything()
 			faults = append(faults, c.faults...)
 		}
 	}
 	return append(faults, order(docs)...)
+}
+
+// everything checks all of a process but its name.
+func (c *checker) everything() {
+	c.command()
+	c.environment()
+	c.numbers()
+	c.kind()
+	c.readiness()
+	c.relaunch()
+	c.stopping()
+	c.files()
+	c.times()
+	c.compat()
+	c.choices("", reflect.ValueOf(c.Spec))
 }
 
 // command checks what runs.
@@ -275,7 +281,8 @@ func (c *checker) one(field, names string, needed bool, set ...bool) {
 }
 
 func (c *checker) address(httpField, link, tcpField, address string) {
-	if u, err := url.Parse(link); link != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	u, err := url.Parse(link)
+	if link != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		c.fault(httpField, "is %q: expected a URL that begins with http:// or https://", link)
 	}
 	if address == "" {

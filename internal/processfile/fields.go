@@ -96,7 +96,10 @@ func fieldsOfCommand() []Field {
 func fieldsOfEnvironment() []Field {
 	return []Field{
 		{Path: "user", Value: "account", Default: "the agent's", Class: AtRestart, Text: "The account of the process."},
-		{Path: "group", Value: "group", Default: "the user's", Class: AtRestart, Text: "The primary group of the process."},
+		{
+			Path: "group", Value: "group", Default: "the user's", Class: AtRestart,
+			Text: "The primary group of the process.",
+		},
 		{
 			Path: "groups", Value: "list of groups", Default: "the user's", Class: AtRestart,
 			Text: "The supplementary groups. They replace those of the user; [] means none.",
@@ -148,7 +151,8 @@ func fieldsOfLimits() []Field {
 			Text: "Limits that the kernel enforces.",
 		},
 		kernel("memory", "size", "Memory of the process and its children, by the control group.", Live),
-		kernel("cpu", "percent", "Processor time of the process and its children; 150% is one processor and a half.", Live),
+		kernel("cpu", "percent",
+			"Processor time of the process and its children; 150% is one processor and a half.", Live),
 		kernel("tasks", "number", "Processes and threads of the process and its children.", Live),
 		kernel("open_files", "number", "Open descriptors of each process (RLIMIT_NOFILE).", Live),
 		kernel("core_size", "size", "The size of a core file (RLIMIT_CORE).", Live),
@@ -170,7 +174,8 @@ func fieldsOfLimits() []Field {
 		},
 		{
 			Path: "copies", Value: "number", Default: "1", Class: Live,
-			Text: "The number of copies of a run process: NAME@1 to NAME@N, each a process of its own with DROVER_COPY.",
+			Text: "The number of copies of a run process: NAME@1 to NAME@N, each a process of its own with " +
+				"DROVER_COPY.",
 		},
 	}
 }
@@ -221,7 +226,8 @@ func fieldsOfReadiness() []Field {
 	return []Field{
 		{
 			Path: "ready", Value: "one check, within, on_timeout", Default: "{alive: 1s}", Class: Live,
-			Text: "When a start has succeeded. It has exactly one of notify, notify_fd, http, tcp, log, exec and alive.",
+			Text: "When a start has succeeded. It has exactly one of notify, notify_fd, http, tcp, log, exec and " +
+				"alive.",
 		},
 		{
 			Path: "ready.notify", Value: "true", Default: "none", Class: Live,
@@ -235,12 +241,18 @@ func fieldsOfReadiness() []Field {
 			Path: "ready.http", Value: "URL", Default: "none", Class: Live,
 			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified.",
 		},
-		{Path: "ready.tcp", Value: "host:port", Default: "none", Class: Live, Text: "The address accepts a connection."},
+		{
+			Path: "ready.tcp", Value: "host:port", Default: "none", Class: Live,
+			Text: "The address accepts a connection.",
+		},
 		{
 			Path: "ready.log", Value: "regular expression (RE2)", Default: "none", Class: Live,
 			Text: "A line of the output, or of log_file, matches.",
 		},
-		{Path: "ready.exec", Value: "command line", Default: "none", Class: Live, Text: "The command exits with status 0."},
+		{
+			Path: "ready.exec", Value: "command line", Default: "none", Class: Live,
+			Text: "The command exits with status 0.",
+		},
 		{
 			Path: "ready.alive", Value: "duration", Default: "1s", Class: Live,
 			Text: "The process has run for this time; 0s means that it is ready as soon as it runs.",
@@ -310,18 +322,27 @@ func fieldsOfHealth() []Field {
 			Path: "health", Value: "one check, every, timeout, failures, grace, action", Default: "none", Class: Live,
 			Text: "The check of a running process. It has exactly one of exec, http, tcp and watchdog.",
 		},
-		{Path: "health.exec", Value: "command line", Default: "none", Class: Live, Text: "The command exits with status 0."},
+		{
+			Path: "health.exec", Value: "command line", Default: "none", Class: Live,
+			Text: "The command exits with status 0.",
+		},
 		{
 			Path: "health.http", Value: "URL", Default: "none", Class: Live,
 			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified.",
 		},
-		{Path: "health.tcp", Value: "host:port", Default: "none", Class: Live, Text: "The address accepts a connection."},
+		{
+			Path: "health.tcp", Value: "host:port", Default: "none", Class: Live,
+			Text: "The address accepts a connection.",
+		},
 		{
 			Path: "health.watchdog", Value: "true", Default: "none", Class: Live,
 			Text: "The process sends WATCHDOG=1 to NOTIFY_SOCKET at least once in every.",
 		},
 		{Path: "health.every", Value: "duration", Default: "60s", Class: Live, Text: "The time between two checks."},
-		{Path: "health.timeout", Value: "duration", Default: "5s", Class: Live, Text: "A check that lasts longer has failed."},
+		{
+			Path: "health.timeout", Value: "duration", Default: "5s", Class: Live,
+			Text: "A check that lasts longer has failed.",
+		},
 		{
 			Path: "health.failures", Value: "number from 1", Default: "3", Class: Live,
 			Text: "This many failed checks in a row make the process unhealthy.",
@@ -349,8 +370,9 @@ func fieldsOfStop() []Field {
 				"a failed stop.",
 		},
 		{
-			Path: "stop_scope", Value: "tree or process", Default: "tree", Class: Live, Choices: []string{"tree", "process"},
-			Text: "What a stop ends: everything that the run has left, or the main process alone.",
+			Path: "stop_scope", Value: "tree or process", Default: "tree", Class: Live,
+			Choices: []string{"tree", "process"},
+			Text:    "What a stop ends: everything that the run has left, or the main process alone.",
 		},
 		{
 			Path: "before_stop", Value: "{run, wait}", Default: "none", Class: Live,
@@ -411,12 +433,18 @@ func fieldsOfRest() []Field {
 			Path: "config_files.sha256", Value: "64 hexadecimal digits", Default: "none", Class: Live,
 			Text: "Its expected SHA-256.",
 		},
-		{Path: "config_files.md5", Value: "32 hexadecimal digits", Default: "none", Class: Live, Text: "Its expected MD5."},
+		{
+			Path: "config_files.md5", Value: "32 hexadecimal digits", Default: "none", Class: Live,
+			Text: "Its expected MD5.",
+		},
 		{
 			Path: "labels", Value: "names with strings", Default: "none", Class: Live,
 			Text: "Labels to select processes by. They grant no rights.",
 		},
-		{Path: "alarm_id", Value: "number", Default: "0", Class: Live, Text: "The report id in alarms (GSE report_id)."},
+		{
+			Path: "alarm_id", Value: "number", Default: "0", Class: Live,
+			Text: "The report id in alarms (GSE report_id).",
+		},
 		{
 			Path: "expected_instances", Value: "number", Default: "1", Class: Live,
 			Text: "How many matching processes there should be. A smaller number shows in the status.",
@@ -426,7 +454,10 @@ func fieldsOfRest() []Field {
 
 func fieldsOfCompat() []Field {
 	field := func(path, value, text string) Field {
-		return Field{Path: strings.TrimSuffix("compat."+path, "."), Value: value, Default: "none", Class: Live, Text: text}
+		return Field{
+			Path: strings.TrimSuffix("compat."+path, "."), Value: value, Default: "none", Class: Live,
+			Text: text,
+		}
 	}
 	return []Field{
 		field("", "names with values", "What only the GSE and JOB APIs know of a process. With it drover runs the process "+

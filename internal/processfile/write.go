@@ -83,7 +83,7 @@ func ordered(d *json.Decoder) (any, error) {
 type writer struct{ bytes.Buffer }
 
 // printf writes a text; a buffer takes it without an error.
-func (w *writer) printf(format string, args ...any) { w.WriteString(fmt.Sprintf(format, args...)) }
+func (w *writer) printf(format string, args ...any) { _, _ = fmt.Fprintf(&w.Buffer, format, args...) }
 
 // value writes a value behind "name:", and the end of the line. indent is that of the name.
 func (w *writer) value(indent string, value any) {

@@ -2,6 +2,7 @@ package apiv1
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -35,7 +36,7 @@ func (h *Handler) getNamespace(ctx context.Context, c *call) (reply, error) {
 	if len(known) == 0 {
 		return reply{}, problemf(http.StatusNotFound, "no host knows a process of namespace %q", namespace)
 	}
-	tag, size := etag(fileOf(namespace, known))
+	tag, size := h.etag(fileOf(namespace, known))
 	start := c.Principal.On(access.OperationOf(process.Start), namespace)
 	for i := range known {
 		if agent, _ := h.Directory.ByKey(known[i].Agent); !start.Covers(gate.Host(agent)) {
@@ -77,11 +78,14 @@ func fileOf(namespace string, known []plan.Known) v1.File {
 	return processfile.Group(namespace, placed)
 }
 
-// etag returns the tag of a file, and its size in bytes.
-func etag(f v1.File) (tag string, size int) {
+// etag returns the tag of a file, and its size in bytes. The tag has a key, because the file has values that not every
+// caller may see.
+func (h *Handler) etag(f v1.File) (tag string, size int) {
 	text, _ := json.Marshal(f) // a file always encodes
-	sum := sha256.Sum256(text)
-	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, len(text)
+	mac := hmac.New(sha256.New, h.CursorSecret)
+	mac.Write([]byte("drover etag\x00"))
+	mac.Write(text)
+	return `"` + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12]) + `"`, len(text)
 }
 
 // secret replaces the value of an environment variable for callers who may not set it. In a file that is applied it
@@ -144,7 +148,8 @@ func hideChanges(changes []v1.Change) {
 func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
 	o := plan.Options{Prune: plan.Prune(c.params.choice("prune", string(plan.PruneOwn), string(plan.PruneAll)))}
-	dry := c.params.flag("dry_run")
+	flag := c.params.flag("dry_run")
+	dry := flag != nil && *flag
 	if no := c.params.flag("no_restart"); no != nil {
 		o.NoRestart = *no
 	}
@@ -155,13 +160,15 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	h.applying.Lock()
-	defer h.applying.Unlock()
+	if !dry {
+		h.applying.Lock()
+		defer h.applying.Unlock()
+	}
 	known, err := h.known(ctx, c, namespace)
 	if err != nil {
 		return reply{}, err
 	}
-	tag, _ := etag(fileOf(namespace, known))
+	tag, _ := h.etag(fileOf(namespace, known))
 	if match := c.r.Header.Get("If-Match"); match != "" && match != "*" {
 		if err := h.unchanged(ctx, namespace, match, tag); err != nil {
 			return reply{}, err
@@ -176,7 +183,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		hideChanges(changes)
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
-	if dry != nil && *dry || len(steps) == 0 {
+	if dry || len(steps) == 0 {
 		c.w.Header().Set("ETag", tag)
 		return ok(answer)
 	}

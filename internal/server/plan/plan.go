@@ -138,6 +138,8 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 // atRest says why an apply does not start a process; empty if drover watches it.
 func atRest(s *process.Status) string {
 	switch {
+	case s.State == process.StateFinished: // it is as it should be
+		return ""
 	case s.Want == process.WantStopped:
 		return "stopped: stays stopped"
 	case !s.Hosted:

@@ -72,6 +72,8 @@ func TestChange(t *testing.T) {
 			"change update; stopped: stays stopped; environment.A restart b c, environment.B restart <nil> ",
 		},
 		{"backing off", live, []plan.Known{known("p", same, "backoff")}, plan.Options{}, "change start; backoff: starts anew; labels.a live <nil> b"},
+		{"finished", same, []plan.Known{known("p", same, "finished")}, plan.Options{}, "none; nothing to do"},
+		{"finished and changed", live, []plan.Known{known("p", same, "finished")}, plan.Options{}, "change update; labels.a live <nil> b"},
 		{"given up", same, []plan.Known{known("p", same, "given-up")}, plan.Options{}, "none; nothing to do"},
 		{"elsewhere, unpruned", nil, []plan.Known{known("q", same, "running")}, plan.Options{}, ""},
 		{"pruned", nil, []plan.Known{known("q", same, "running")}, plan.Options{Prune: plan.PruneOwn}, "remove stop; removed (--prune)"},
