@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -52,7 +51,7 @@ func TestJOB(t *testing.T) {
 		"start.sh": start, "stop.sh": stop, "restart.sh": start,
 		"reload.sh": "#!/bin/sh\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+		if err := harness.WriteProgram(filepath.Join(dir, name), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

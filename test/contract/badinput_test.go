@@ -208,7 +208,6 @@ func TestManyPollsAtOnce(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	errs := make(chan error, 1000)
-	began := time.Now()
 	for range 1000 {
 		wg.Go(func() { errs <- poll() })
 	}
@@ -223,9 +222,6 @@ func TestManyPollsAtOnce(t *testing.T) {
 	}
 	if failed > 0 {
 		t.Errorf("%d of 1,000 polls failed", failed)
-	}
-	if took := time.Since(began); took > 60*time.Second {
-		t.Errorf("1,000 polls took %v", took)
 	}
 	alive(t, s)
 }

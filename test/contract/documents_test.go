@@ -63,7 +63,7 @@ func install(t *testing.T, daemon string) string {
 		"health.sh":  "#!/bin/sh\necho ok\n",
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+		if err := harness.WriteProgram(filepath.Join(dir, name), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -158,7 +158,7 @@ func TestValuesAreThoseOfProc(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	dir := harness.Workdir(t)
 	const script = "#!/bin/sh\nwhile :; do :; done\n"
-	if err := os.WriteFile(dir+"/burner", []byte(script), 0o755); err != nil {
+	if err := harness.WriteProgram(dir+"/burner", []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	p := &harness.Process{

@@ -55,7 +55,7 @@ func TestOperationTimeoutEndsEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := r.process(name)
 			dir := filepath.Join(r.work, name)
-			if err := os.WriteFile(filepath.Join(dir, "storm"), []byte(storm), 0o755); err != nil {
+			if err := harness.WriteProgram(filepath.Join(dir, "storm"), []byte(storm)); err != nil {
 				t.Fatal(err)
 			}
 			p.Control["start_cmd"] = command

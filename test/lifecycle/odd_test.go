@@ -83,7 +83,7 @@ func TestOddDaemons(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(long, data, 0o755); err != nil {
+		if err := harness.WriteProgram(long, data); err != nil {
 			t.Fatal(err)
 		}
 		p.Identity["proc_name"] = filepath.Base(long)

@@ -62,7 +62,7 @@ func newPlace(t *testing.T, s *harness.Server, name string) *place {
 func (p *place) script(name, text string) {
 	p.t.Helper()
 	text = "#!/bin/sh\n" + strings.ReplaceAll(text, "DIR", p.dir) + "\n"
-	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o755); err != nil {
+	if err := harness.WriteProgram(filepath.Join(p.dir, name), []byte(text)); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -164,7 +164,7 @@ func withoutGroups(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "drover")
 	text := "#!/bin/sh\nexec unshare --mount sh -c 'umount -l -R /sys/fs/cgroup && exec \"$0\" \"$@\"' " +
 		binaries.drover + ` "$@"` + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	if err := harness.WriteProgram(path, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -141,7 +141,7 @@ func TestNeedsRoot(t *testing.T) {
 	nobody := filepath.Join(harness.Workdir(t), "drover")
 	script := fmt.Sprintf(
 		"#!/bin/sh\nchown -R 65534:65534 \"$(dirname \"$3\")\"\nexec setpriv --reuid 65534 --regid 65534 --clear-groups %s \"$@\"\n", binaries.drover)
-	if err := os.WriteFile(nobody, []byte(script), 0o755); err != nil {
+	if err := harness.WriteProgram(nobody, []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	s := harness.Start(t, nobody)

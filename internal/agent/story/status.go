@@ -104,6 +104,9 @@ func (p *Process) HasTooFew() bool {
 func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause) {
 	why := p.Runtime.Cause
 	why.Text = s.Message
+	if p.Machine.Awaits == lifecycle.Successor { // nobody knows yet whether the run is over
+		why = process.Cause{}
+	}
 	if p.Rival != 0 {
 		all = append(all, process.Cause{ID: process.CauseRival, Text: instance.RivalText(p.Rival) +
 			"; this drover only watches it"})

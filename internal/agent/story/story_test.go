@@ -245,3 +245,18 @@ func TestCausesOfAStatus(t *testing.T) {
 		t.Error("a status changes the process")
 	}
 }
+
+// TestTheEndOfACommandIsNotYetThatOfItsRun: while drover looks for the process that the command has left behind, nothing
+// is wrong.
+func TestTheEndOfACommandIsNotYetThatOfItsRun(t *testing.T) {
+	p := running(process.Periodic)
+	p.BlameExit(now, 7, &process.Exit{Known: true}, "exit status 0")
+	for awaits, want := range map[lifecycle.Await]process.CauseID{
+		lifecycle.Successor: "", lifecycle.Nothing: process.CauseExited,
+	} {
+		p.Machine.Awaits = awaits
+		if s := p.Status(story.View{Now: now, Uptime: time.Minute}); s.Cause.ID != want {
+			t.Errorf("awaits %q: cause %q, want %q", awaits, s.Cause.ID, want)
+		}
+	}
+}

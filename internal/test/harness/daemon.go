@@ -140,7 +140,7 @@ func Sleeper(t testing.TB, dir, name string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, data, 0o755); err != nil {
+	if err := WriteProgram(path, data); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -156,3 +156,11 @@ func Environment(home string, more ...string) []string {
 func FirstApp() []string {
 	return []string{"DROVER_BOOTSTRAP_APP_CODE=" + AppCode, "DROVER_BOOTSTRAP_APP_SECRET=" + AppSecret}
 }
+
+// WriteProgram writes an executable file. Nothing forks meanwhile: a child would keep the file open for writing until it
+// executes its own program, and until then nobody could execute this one (ETXTBSY).
+func WriteProgram(path string, text []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, text, 0o755)
+}
