@@ -10,7 +10,8 @@ import (
 // removes its row.
 func unsupported() []string {
 	return []string{
-		"runtime_directory", "copies", "time_limit", "after", "ready.notify", "ready.notify_fd", "health.watchdog", "log",
+		"runtime_directory", "copies", "time_limit", "after",
+		"ready.notify", "ready.notify_fd", "health.watchdog", "log",
 	}
 }
 
