@@ -234,8 +234,8 @@ processes:
 	if a := p.cli("diff", "-f", p.file(got.Out)); a.Code != 0 {
 		t.Errorf("what get printed: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	wrong := p.cli("apply", "-f", p.file(strings.Replace(file, "environment:", "enviroment:", 1)), "--yes")
-	if wrong.Code != 2 || !strings.Contains(wrong.Errors, "did you mean environment?") {
+	wrong := p.cli("apply", "-f", p.file(strings.Replace(file, "directory:", "directry:", 1)), "--yes")
+	if wrong.Code != 2 || !strings.Contains(wrong.Errors, "did you mean directory?") {
 		t.Errorf("a misspelt field: exit code %d\n%s", wrong.Code, wrong.Errors)
 	}
 }
