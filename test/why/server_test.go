@@ -51,6 +51,7 @@ func TestNothingIsWrong(t *testing.T) {
 	harness.Signal(t, busy.pid(), syscall.SIGKILL)
 	harness.Eventually(t, "its end to be seen", func() bool { return busy.state() == "stopped" })
 	silent("ended, and nobody minds")
+	timed.does("unhost", false) // a slow restart would miss a run, and say so
 	if err := s.Terminate(); err != nil {
 		t.Fatal(err)
 	}
