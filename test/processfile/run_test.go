@@ -135,7 +135,6 @@ processes:
     hosts: ["0:127.0.0.1"]
     run: echo $$ >>pids; exec sleep 1000
     directory: DIR
-    user: root
     ready: {alive: 0s}
 `)
 	pid := p.pid("api")

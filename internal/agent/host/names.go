@@ -1,6 +1,8 @@
 package host
 
 import (
+	"cmp"
+	"os"
 	"sync"
 	"time"
 
@@ -26,11 +28,12 @@ type cachedAccount struct {
 	at      time.Duration
 }
 
-// account returns the account of a spec. An empty name, as a query may have, means root, which may look at everything.
+// account returns the account of a spec. An empty name means the account of the agent; root may look at everything.
 func (c *accountCache) account(name string) (launch.Account, error) {
-	if name == "" {
+	if name == "" && os.Geteuid() == 0 {
 		return launch.Account{Name: "root"}, nil
 	}
+	name = cmp.Or(name, launch.OwnName())
 	now := SinceBoot()
 	c.mu.Lock()
 	k, ok := c.known[name]

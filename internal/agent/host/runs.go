@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -67,7 +68,7 @@ func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, sta
 		}
 		return launch.Command{}, nil, refused
 	}
-	account, err := launch.LookupAccount("/", spec.Identity.User)
+	account, err := launch.LookupAccount("/", cmp.Or(spec.Identity.User, launch.OwnName()))
 	if err != nil {
 		return refused("spec.identity.user", err)
 	}

@@ -141,6 +141,9 @@ func groupsFixed() bool {
 	return err == nil && string(state) == "deny\n"
 }
 
+// OwnName returns the name of the account that this process runs as.
+func OwnName() string { return ownName(os.Geteuid()) }
+
 func ownName(uid int) string {
 	passwd, err := os.ReadFile("/etc/passwd")
 	if err == nil {
