@@ -83,17 +83,20 @@ processes:
     run: echo >>done; exit 0
     restart: {when: on-failure}
   failing:
-    run: echo >>failing; exit 3
+    run: echo >>failing; while [ ! -e go ]; do sleep 0.05; done; exit 3
     restart: {when: on-failure, delay: 50ms, give_up_after: 3}
   forbidden:
-    run: echo >>forbidden; exit 4
+    run: echo >>forbidden; while [ ! -e go ]; do sleep 0.05; done; exit 4
     restart: {never_on: [4]}
   never:
-    run: echo >>never; exit 5
+    run: echo >>never; while [ ! -e go ]; do sleep 0.05; done; exit 5
     restart: {when: never}
   always:
     run: echo >>always; exec sleep 1000
 `)
+	if err := os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, state := range map[string]string{
 		"done": "finished", "failing": "given-up", "forbidden": "given-up", "never": "given-up", "always": "running",
 	} {

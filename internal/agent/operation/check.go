@@ -77,7 +77,17 @@ func (n *session) staysUp(since time.Duration) (instance.Sighting, checkFailure,
 	if seen.Alive() {
 		return seen, checkFailure{}, nil
 	}
+	if death.watching() {
+		_, _ = death.wait(n.Clock() + noticeTime) // without a notice the end stays unexplained
+	}
 	return seen, death.explain("not alive", seen), nil
+}
+
+// finished reports whether the process of a step has ended as its policy of relaunches wants it: it needs no relaunch.
+func (n *session) finished(st *specstore.Step) bool {
+	r := n.spec.Restarts()
+	success, _ := instance.Verdict(n.spec, n.died)
+	return n.isProcess(st) && n.runtime.Process == nil && success && r.When != process.Always
 }
 
 // deathOf is the watch on the command of a step that is the process and has ended. It waits for the notice of the end.
@@ -254,6 +264,7 @@ func (d *deathWatch) wait(until time.Duration) (bool, error) {
 func (d *deathWatch) ended(e liveness.Exit) {
 	d.last, d.lastID = &e, d.id
 	d.runtime.LastExit = e.Process()
+	d.died = d.runtime.LastExit
 	d.stop()
 }
 

@@ -190,3 +190,26 @@ func TestBeforeStart(t *testing.T) {
 		})
 	}
 }
+
+// TestForegroundFinishes: a process that ends with success while its start is checked has finished, if its policy of
+// relaunches says so. An end from before the start does not count.
+func TestForegroundFinishes(t *testing.T) {
+	for when, want := range map[process.When]process.Fault{
+		process.OnFailure: process.None, process.Never: process.None, process.Always: process.CheckFailed,
+	} {
+		for code := range 2 {
+			bubble(t, func(t *testing.T, w *world) {
+				w.Script(runLine, operationtest.Script{Takes: 20 * time.Millisecond, Code: code})
+				s := foreground()
+				s.Restart = &process.RestartPolicy{When: when, SuccessCodes: []string{"0"}}
+				r, _ := w.operate(t, process.Start, s, specstore.Runtime{LastExit: &process.Exit{Known: true}})
+				if code != 0 {
+					want = process.CheckFailed
+				}
+				if r.Outcome.Fault != want || want == process.None && !r.Change.Put.Finished {
+					t.Errorf("%s, exit status %d: %+v, %+v", when, code, r.Outcome, r.Change.Put)
+				}
+			})
+		}
+	}
+}

@@ -116,6 +116,10 @@ func (n *session) clearTheWay() {
 
 // appear waits until drover finds the process, at most for its check time.
 func (n *session) appear(st *specstore.Step) error {
+	if n.isProcess(st) { // an end, however soon, is one of the process: its watch tells how it ended
+		n.started(instance.Sighting{ID: n.runtime.Process, Matches: 1, Run: st.Run}, st.Run)
+		return nil
+	}
 	field, _ := n.spec.Starter()
 	policy := n.spec.Policy
 	until := st.DoneAt + time.Duration(max(policy.StartCheckBegin, policy.StartCheckEnd))*time.Second
@@ -126,8 +130,8 @@ func (n *session) appear(st *specstore.Step) error {
 			return nil
 		}
 		left := n.left(until)
-		if left <= 0 || n.spec.Foreground() {
-			return n.notUp(st, field, n.deathOf(st).explain("not alive", seen), seen)
+		if left <= 0 {
+			return n.notUp(st, field, (&deathWatch{session: n}).explain("not alive", seen), seen)
 		}
 		if err := n.pause(min(pause, left)); err != nil {
 			return err

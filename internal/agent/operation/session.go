@@ -30,6 +30,10 @@ type session struct {
 	progress specstore.Progress
 	// ended are the processes that were ended besides the main one.
 	ended []liveness.Member
+	// over says that the started process has succeeded and needs no relaunch.
+	over bool
+	// died is the last end that a check of this operation has seen; nil if there was none.
+	died *process.Exit
 	// hurry is closed when the check under way must end early; nil if nothing can end it early.
 	hurry <-chan struct{}
 }

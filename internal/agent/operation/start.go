@@ -71,6 +71,11 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 	if err != nil {
 		return nil, n.abandon(st, err)
 	}
+	if why.failed() && n.finished(st) {
+		n.over = true
+		n.runtime.LastStartAt = time.Now().Unix()
+		return append(notes, "it has ended, and needs no relaunch"), nil
+	}
 	if why.failed() {
 		return nil, n.notUp(st, field, why, seen)
 	}
@@ -185,6 +190,7 @@ func (n *session) hosted(notes ...string) (Result, error) {
 	rec := n.record()
 	rec.Spec = *n.spec
 	rec.Decide(true, process.WantRunning)
+	rec.Finished = n.over
 	notes = slices.Concat(notes, []string{EndedText(n.ended)}, policyNotes(n.spec.Policy), n.limitNotes(n.spec))
 	return Result{
 		Outcome: process.Outcome{Text: successText(notes...), Hosted: true},

@@ -224,7 +224,7 @@ func (p *Process) givenUpText() string {
 		rt.Cause.ID == process.CauseGroupLimit {
 		return Join("given up after "+process.Count(len(rt.Breaches), "breach", "breaches")+" of a limit", rt.Note)
 	}
-	if _, forbidden := Verdict(&p.Record.Spec, rt.LastExit); forbidden {
+	if _, forbidden := instance.Verdict(&p.Record.Spec, rt.LastExit); forbidden {
 		return Join("not relaunched, because its restart policy forbids it after this end", rt.Note)
 	}
 	return Join("given up after "+process.Count(attempts, "start", "starts")+" that did not last", rt.Note)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
@@ -38,7 +39,7 @@ func (r *runner) exitOf(e *process.Exit) lifecycle.Exited {
 	if r.proc.Record == nil {
 		return lifecycle.Exited{}
 	}
-	success, forbidden := story.Verdict(&r.proc.Record.Spec, e)
+	success, forbidden := instance.Verdict(&r.proc.Record.Spec, e)
 	return lifecycle.Exited{Success: success, Forbidden: forbidden}
 }
 

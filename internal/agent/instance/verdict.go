@@ -1,4 +1,4 @@
-package story
+package instance
 
 import (
 	"slices"
