@@ -1,10 +1,13 @@
 package processfile_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -239,5 +242,47 @@ processes:
 	wrong := p.cli("apply", "-f", p.file(strings.Replace(file, "directory:", "directry:", 1)), "--yes")
 	if wrong.Code != 2 || !strings.Contains(wrong.Errors, "did you mean directory?") {
 		t.Errorf("a misspelt field: exit code %d\n%s", wrong.Code, wrong.Errors)
+	}
+}
+
+// TestHealthAndReadiness: drover asks over the network, and what is not ready in time ends if the file says so.
+func TestHealthAndReadiness(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	var sick atomic.Bool
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if sick.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer web.Close()
+	p.apply(`
+namespace: shop
+processes:
+  api:
+    hosts: ["0:127.0.0.1"]
+    run: sleep 1000
+    ready: {http: "` + web.URL + `", within: 20s}
+    health: {http: "` + web.URL + `", every: 1s, failures: 1}
+`)
+	if state := p.state("api"); state != "running" {
+		t.Errorf("a process that is ready is %s", state)
+	}
+	sick.Store(true)
+	harness.Eventually(t, "the process to be unhealthy", func() bool { return p.state("api") == "unhealthy" })
+	sick.Store(false)
+	harness.Eventually(t, "the process to be healthy", func() bool { return p.state("api") == "running" })
+
+	sick.Store(true)
+	late := p.cli("apply", "--yes", "-f", p.file(`
+namespace: shop
+processes:
+  late:
+    hosts: ["0:127.0.0.1"]
+    run: echo $$ >DIR/late.pid; exec sleep 1000
+    ready: {http: "`+web.URL+`", within: 1s, on_timeout: stop}
+`))
+	if late.Code != 1 || !strings.Contains(late.Out, "not ready after 1 s") || p.alive("late.pid") {
+		t.Errorf("exit code %d, alive %v\n%s%s", late.Code, p.alive("late.pid"), late.Out, late.Errors)
 	}
 }

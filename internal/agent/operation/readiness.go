@@ -108,7 +108,9 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 		case left > 0:
 		case problem != nil && seen.Alive():
 			text := fmt.Sprintf("not ready after %s: %v", shortly(limit), problem)
-			if !n.spec.Ready.StopLate {
+			if n.spec.Ready.StopLate {
+				text += fmt.Sprintf("; drover ended pid %d, as ready.on_timeout says", seen.ID.PID)
+			} else {
 				text += fmt.Sprintf("; pid %d runs on", seen.ID.PID)
 			}
 			return seen, checkFailure{text: text, cause: process.CauseNotReady}, nil

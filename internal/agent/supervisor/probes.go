@@ -31,8 +31,8 @@ func (r *runner) follow(ctx context.Context) {
 	}
 	r.countInstances()
 	rec, rt := r.proc.Record, &r.proc.Runtime
-	switch c := rec.Spec.Commands; {
-	case c.Health == "" && c.Version == "":
+	switch {
+	case !rec.Spec.Asks():
 	case !r.sup.operator.MayAsk(r.id, &rec.Spec):
 		r.sup.cfg.Probes.Drop(r.id)
 	default:
@@ -82,7 +82,7 @@ func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specs
 	}
 	was, is := &before.Spec, &after.Spec
 	elsewhere := was.Identity.User != is.Identity.User || was.Identity.SetupPath != is.Identity.SetupPath
-	if elsewhere || was.Commands.Health != is.Commands.Health {
+	if elsewhere || was.HealthCheck() != is.HealthCheck() {
 		rt.Health = nil
 	}
 	if elsewhere || was.Commands.Version != is.Commands.Version {
