@@ -23,11 +23,6 @@ func Unsupported(docs []Document) (faults Faults) {
 			p := &docs[i].Processes[j]
 			c := &checker{Named: p, path: "processes." + p.Name}
 			c.unsupported("", reflect.ValueOf(p.Spec), unsupported())
-			if r := p.Ready; r != nil && p.Compat == nil {
-				if stored := ToSpec(p.Spec).Ready; stored != nil && stored.Within > 0 {
-					c.fault("ready.within", "is not supported yet beside alive")
-				}
-			}
 			for k := range c.faults {
 				c.faults[k].File = docs[i].File
 			}

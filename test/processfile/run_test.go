@@ -281,8 +281,43 @@ processes:
     hosts: ["0:127.0.0.1"]
     run: echo $$ >DIR/late.pid; exec sleep 1000
     ready: {http: "`+web.URL+`", within: 1s, on_timeout: stop}
+    restart: {when: never}
 `))
 	if late.Code != 1 || !strings.Contains(late.Out, "not ready after 1 s") || p.alive("late.pid") {
 		t.Errorf("exit code %d, alive %v\n%s%s", late.Code, p.alive("late.pid"), late.Out, late.Errors)
+	}
+}
+
+// TestNewProcesses: drover keeps a new process whatever its first start comes to.
+func TestNewProcesses(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const file = `
+namespace: shop
+defaults: {hosts: ["0:127.0.0.1"], directory: DIR}
+processes:
+  failing:
+    run: if [ -e mended ]; then exec sleep 1000; fi; exit 1
+    restart: {max_delay: 1s}
+  daemon:
+    start: setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >daemon.pid
+    pid_file: DIR/daemon.pid
+    process_name: sleep
+    ready: {alive: 0s}
+`
+	if a := p.cli("apply", "--yes", "-f", p.file(file)); a.Code != 7 || !strings.Contains(a.Out, "exit status 1") {
+		t.Errorf("exit code %d\n%s%s", a.Code, a.Out, a.Errors)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "mended"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the next attempt", func() bool { return p.state("failing") == "running" })
+	pid := p.pid("daemon")
+	if a := p.cli("unregister", "shop/daemon"); a.Code != 0 {
+		t.Fatal(a.Errors)
+	}
+	p.apply(file)
+	if now := p.pid("daemon"); now != pid || p.state("daemon") != "running" || p.process("daemon").Status()["hosted"] != true {
+		t.Errorf("a process that ran already: pid %d after %d, %v", now, pid, p.process("daemon").Status())
 	}
 }

@@ -39,11 +39,18 @@ func (n *session) startCheck(since time.Duration) (instance.Sighting, checkFailu
 		return n.staysUp(since)
 	}
 	begin, end := since+seconds(n.spec.Policy.StartCheckBegin), since+seconds(n.spec.Policy.StartCheckEnd)
-	if r := n.spec.Ready; r != nil && r.Alive != nil {
-		begin, end = since+n.checkTime(), 0
-	}
 	death := &deathWatch{session: n}
 	defer death.stop()
+	if r := n.spec.Ready; r != nil && r.Alive != nil {
+		seen, err := n.lookUntil(since+within(r), death, true)
+		switch {
+		case err != nil:
+			return seen, checkFailure{}, err
+		case !seen.Alive():
+			return seen, death.explain("not alive", seen), nil
+		}
+		return n.aliveUntil(n.Clock()+milliseconds(*r.Alive), seen, death)
+	}
 
 	seen, err := n.lookUntil(begin, death, false)
 	if err == nil && !seen.Alive() && end > begin {

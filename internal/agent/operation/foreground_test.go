@@ -79,8 +79,9 @@ func TestForegroundStart(t *testing.T) {
 					t.Errorf("%q %q after %v, want %q %q after %v", r.Outcome.Fault, r.Outcome.Text, took, c.fault, c.text,
 						c.took)
 				}
-				if (r.Runtime.Process != nil) != c.alive || r.Outcome.Hosted != c.alive {
-					t.Errorf("instance %v, hosted %v: want alive %v", r.Runtime.Process, r.Outcome.Hosted, c.alive)
+				if rec := r.Change.Put; (r.Runtime.Process != nil) != c.alive || !r.Outcome.Hosted || rec == nil || !rec.Hosted {
+					t.Errorf("instance %v, outcome %+v, record %+v: want alive %v, and hosted", r.Runtime.Process, r.Outcome, rec,
+						c.alive)
 				}
 			})
 		})

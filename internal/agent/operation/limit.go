@@ -65,9 +65,20 @@ func commandTime(step string, spec *process.Spec) time.Duration {
 // checkTime is how long drover watches a start.
 func checkTime(spec *process.Spec) time.Duration {
 	if r := spec.Ready; r != nil && r.Alive != nil {
-		return milliseconds(*r.Alive)
+		if spec.Foreground() {
+			return milliseconds(*r.Alive)
+		}
+		return within(r) + milliseconds(*r.Alive)
 	}
 	return seconds(max(spec.Policy.StartCheckBegin, spec.Policy.StartCheckEnd))
+}
+
+// within is how long a daemon may take to appear.
+func within(r *process.Readiness) time.Duration {
+	if r.Within == 0 {
+		return defaultWithin
+	}
+	return milliseconds(r.Within)
 }
 
 // hookTime is the time of a hook; 0 without a hook.
@@ -84,6 +95,8 @@ func hookTime(h *process.Hook) time.Duration {
 const (
 	// defaultHookTime bounds a command before a start that has no limit of its own.
 	defaultHookTime = time.Minute
+	// defaultWithin is the time of a readiness test that says none.
+	defaultWithin = 30 * time.Second
 	// beforeStopTime bounds a command before a stop.
 	beforeStopTime = time.Minute
 )

@@ -38,7 +38,7 @@ func (n *session) restart() (Result, error) {
 		}
 	}
 	if err != nil {
-		return Result{}, err
+		return n.tried(err)
 	}
 	return n.hosted(notes...)
 }

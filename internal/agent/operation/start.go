@@ -2,6 +2,7 @@ package operation
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,9 @@ import (
 // start runs start_cmd unless the process is alive, and hosts it once it has stayed up for its check time.
 func (n *session) start() (Result, error) {
 	before, err := n.checked(n.mayStart)
+	if known, ok := errors.AsType[*process.Error](err); ok && known.Fault == process.AlreadyRunning {
+		return n.tried(err)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -27,9 +31,23 @@ func (n *session) start() (Result, error) {
 		notes, err = n.firstRun()
 	}
 	if err != nil {
-		return Result{}, err
+		return n.tried(err)
 	}
 	return n.hosted(notes...)
+}
+
+// tried is the result of a start or restart that failed with err. A process of a process file is hosted all the same:
+// its policy of relaunches says what follows.
+func (n *session) tried(err error) (Result, error) {
+	if n.spec.Stop == nil || errors.Is(err, ErrInterrupted) || process.CauseOf(err) == process.CauseStopped {
+		return Result{}, err
+	}
+	rec := n.record()
+	rec.Spec = *n.spec
+	rec.Decide(true, process.WantRunning)
+	r := n.failed(err)
+	r.Outcome.Hosted, r.Change, r.Restore = true, specstore.Change{Put: rec}, true
+	return r, nil
 }
 
 // mayStart is the pre-check of a start.
