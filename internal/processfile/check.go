@@ -166,7 +166,7 @@ func (c *checker) environment() {
 		c.fault("runtime_directory", "is %q: expected a name without a slash", d)
 	}
 	for i, name := range c.Capabilities {
-		if !slices.Contains(capabilities(), strings.TrimPrefix(strings.ToUpper(name), "CAP_")) {
+		if _, known := process.Capability(name); !known {
 			c.fault(fmt.Sprintf("capabilities[%d]", i), "is %q: expected a name such as NET_BIND_SERVICE", name)
 		}
 	}

@@ -191,6 +191,12 @@ func (r *rules) spec(spec *process.Spec) *refusal {
 	if len(r.users) > 0 && !matchesAny(r.users, spec.Identity.User) {
 		return &refusal{r.users[0].line, fmt.Sprintf("user %q is not among %s", spec.Identity.User, texts(r.users))}
 	}
+	if no := r.rights(&spec.Execution); no != nil {
+		return no
+	}
+	if no := r.variables(&spec.Execution); no != nil {
+		return no
+	}
 	return r.places(spec)
 }
 

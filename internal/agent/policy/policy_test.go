@@ -213,13 +213,19 @@ func TestEveryCommandIsJudged(t *testing.T) {
 	dir := t.TempDir()
 	k, _ := keeper(t, "paths "+dir)
 	for field, change := range map[string]func(*process.Spec){
-		"stop_cmd":    func(s *process.Spec) { s.Commands.Stop = "kill 1" },
-		"restart_cmd": func(s *process.Spec) { s.Commands.Restart = "kill 1" },
-		"reload_cmd":  func(s *process.Spec) { s.Commands.Reload = "kill 1" },
-		"kill_cmd":    func(s *process.Spec) { s.Commands.Kill = "kill 1" },
-		"version_cmd": func(s *process.Spec) { s.Commands.Version = "kill 1" },
-		"health_cmd":  func(s *process.Spec) { s.Commands.Health = "kill 1" },
-		"ready.exec":  func(s *process.Spec) { s.Ready = &process.Readiness{Exec: "kill 1"} },
+		"run":               func(s *process.Spec) { s.Commands.Run = "kill 1" },
+		"before_start":      func(s *process.Spec) { s.BeforeStart = &process.Hook{Run: "kill 1"} },
+		"before_stop":       func(s *process.Spec) { s.BeforeStop = &process.Hook{Run: "kill 1"} },
+		"environment_files": func(s *process.Spec) { s.Execution.EnvironmentFiles = []string{"/etc/shadow"} },
+		"LD_PRELOAD":        func(s *process.Spec) { s.Execution.Environment = map[string]string{"LD_PRELOAD": "/tmp/x.so"} },
+		"health.tcp":        func(s *process.Spec) { s.Probes.TCP = "192.0.2.7:22" },
+		"stop_cmd":          func(s *process.Spec) { s.Commands.Stop = "kill 1" },
+		"restart_cmd":       func(s *process.Spec) { s.Commands.Restart = "kill 1" },
+		"reload_cmd":        func(s *process.Spec) { s.Commands.Reload = "kill 1" },
+		"kill_cmd":          func(s *process.Spec) { s.Commands.Kill = "kill 1" },
+		"version_cmd":       func(s *process.Spec) { s.Commands.Version = "kill 1" },
+		"health_cmd":        func(s *process.Spec) { s.Commands.Health = "kill 1" },
+		"ready.exec":        func(s *process.Spec) { s.Ready = &process.Readiness{Exec: "kill 1"} },
 	} {
 		s := spec("a", dir, "./run")
 		change(s)
@@ -231,6 +237,30 @@ func TestEveryCommandIsJudged(t *testing.T) {
 	}
 	k, _ = keeper(t, "observe-only")
 	refused(t, k.MayAsk(id("n"), spec("a", dir, "./run")), "runs no command")
+}
+
+// TestNoMoreThanTheAccount: where accounts are given, a spec gives them no further rights.
+func TestNoMoreThanTheAccount(t *testing.T) {
+	k, _ := keeper(t, "users a")
+	below := -1
+	for field, e := range map[string]process.Execution{
+		"group":            {Group: "docker"},
+		"groups":           {Groups: []string{"docker"}},
+		"capabilities":     {Capabilities: []string{"SYS_ADMIN"}},
+		"nice":             {Nice: &below},
+		"oom_score_adjust": {OOMScoreAdjust: &below},
+	} {
+		s := spec("a", "/srv", "./run")
+		s.Execution = e
+		refused(t, k.Allow(id("n"), process.Start, s), field)
+	}
+	s := spec("a", "/srv", "./run")
+	s.Execution = process.Execution{Groups: []string{}, Capabilities: []string{}, NoNewPrivileges: true}
+	if err := k.Allow(id("n"), process.Start, s); err != nil {
+		t.Error(err)
+	}
+	s.Identity.User = "" // the account of the agent
+	refused(t, k.Allow(id("n"), process.Start, s), "user")
 }
 
 // TestALinkLeadsOut: a path counts by where it is and by where it leads to.
