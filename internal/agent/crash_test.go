@@ -267,6 +267,7 @@ func crashSpec(dir string) *process.Spec {
 			Kind: process.Resident, StartCheckEnd: 1, StopCheck: 2, StartRetries: 3,
 			StartInterval: 1, OpTimeout: 20,
 		},
+		Ready: &process.Readiness{Alive: new(int64(20)), Within: 10_000},
 	}
 }
 

@@ -31,6 +31,9 @@ func held(path string) int64 {
 // TestFloodIsBounded: whoever writes as fast as he can is cut again and again, and never gets far; nor does who takes
 // room without writing.
 func TestFloodIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it writes a hundred outputs of a megabyte")
+	}
 	dir := t.TempDir()
 	h := open(t, dir)
 	flood := daemon(t, h, "flood", "writer", "2>&1")

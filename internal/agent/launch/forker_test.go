@@ -133,6 +133,9 @@ func TestForkersThreadHasAFewDescriptorsOnly(t *testing.T) {
 }
 
 func TestForkerAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it runs a thousand commands")
+	}
 	crowd(t, 300)
 	f := forking(t)
 	var all sync.WaitGroup

@@ -39,6 +39,9 @@ func abyss(t *testing.T, links, each int) (top string) {
 // TestFollowDoesNotGoTooDeep: whoever may make directories and links decides how far a trail leads, and not how much
 // memory and how many descriptors that costs.
 func TestFollowDoesNotGoTooDeep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it makes a path of thousands of directories")
+	}
 	top := abyss(t, 10, 1000)
 	t.Cleanup(func() { must(t, os.RemoveAll(top)) })
 	var before, after runtime.MemStats

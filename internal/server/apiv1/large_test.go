@@ -11,6 +11,9 @@ import (
 
 // TestLargeOperation walks the results of 5,000 targets, in pages.
 func TestLargeOperation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it registers 5,000 hosts")
+	}
 	const many = 5_000
 	r := newRig(t)
 	r.app("admin")

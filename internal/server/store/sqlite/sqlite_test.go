@@ -20,6 +20,9 @@ import (
 )
 
 func TestContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: TestNoStatementScansATable runs the same suite")
+	}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		t.Helper()
 		return open(t, filepath.Join(t.TempDir(), "drover.db"))

@@ -155,6 +155,9 @@ func observationsAreBounded(t *testing.T, s store.Store) {
 
 // observationsTakeSoMuch: the size of all processes of an agent is bounded, whether or not it still has them.
 func observationsTakeSoMuch(t *testing.T, s store.Store) {
+	if testing.Short() {
+		t.Skip("-short: it stores 130 MB twice")
+	}
 	spec := &process.Spec{}
 	spec.Identity.ProcName = strings.Repeat("x", 4<<20)
 	const fit = store.MostBytes / (4 << 20)
