@@ -53,6 +53,7 @@ const (
 	CauseTooFew           CauseID = "too-few-instances"
 	CauseOperating        CauseID = "operation-under-way"
 	CauseHeldBack         CauseID = "held-back"
+	CauseWaitsForOthers   CauseID = "waits-for-others"
 	CauseRunFailed        CauseID = "run-failed"
 	CauseRunSkipped       CauseID = "run-skipped"
 	CauseRunMissed        CauseID = "run-missed"

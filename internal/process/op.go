@@ -55,6 +55,8 @@ type OpInfo struct {
 	Passes Passes
 	// Waits says which checks the operation waits for, beside its commands.
 	Waits Waits
+	// Order says which processes an ordered operation waits for (Spec.After).
+	Order Order
 	// Event tells of the success of the operation; empty if nothing changes.
 	Event EventKind
 	// Rest says why the process is at rest after the success of the operation.
@@ -111,6 +113,18 @@ const (
 	WaitsForStart
 	WaitsForEnd
 	WaitsForBoth
+)
+
+// Order says which processes an ordered operation waits for.
+type Order int
+
+// The processes: none, those that it is after until they are up, those that it is after until their operations have
+// ended, or those that are after it until their operations of the same kind have ended.
+const (
+	Unordered Order = iota
+	AfterOthers
+	AfterOperations
+	BeforeOthers
 )
 
 // Rest explains why a process is not running, or not kept running. Without an ID, the former reason is cleared.
@@ -179,6 +193,7 @@ var ops = [...]OpInfo{
 	{
 		Op: Start, GSE: 0, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
 		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForStart, Event: EventStarted,
+		Order: AfterOthers,
 		Short: "Start processes, and relaunch them if they exit",
 		Long: "Start processes and watch them: if a process exits, drover relaunches it. " +
 			"A process that runs already stays as it is.",
@@ -186,13 +201,14 @@ var ops = [...]OpInfo{
 	{
 		Op: Stop, GSE: 1, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Ends: true, Passes: PassesChecks, Waits: WaitsForEnd,
-		Event: EventStopped, Rest: Rest{ID: CauseStopped, Verb: "stopped"},
+		Event: EventStopped, Rest: Rest{ID: CauseStopped, Verb: "stopped"}, Order: BeforeOthers,
 		Short: "Stop processes, and no longer watch them",
 		Long:  "Stop processes and no longer watch them. A process that does not run stays as it is.",
 	},
 	{
 		Op: Restart, GSE: 7, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
 		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForBoth, Event: EventRestarted,
+		Order: AfterOperations,
 		Short: "Restart processes", Long: "Restart processes, and watch them from then on.",
 	},
 	{

@@ -4,8 +4,10 @@
 package process
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	v1 "drover/api/v1"
 )
@@ -21,6 +23,19 @@ func Hash(id ID) string {
 	h.Write([]byte{0})
 	h.Write([]byte(id.Name))
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Peer returns the process that a spec of id calls name: NAMESPACE/NAME, or NAME in the same namespace.
+func Peer(id ID, name string) ID {
+	if namespace, rest, ok := strings.Cut(name, "/"); ok {
+		return ID{Namespace: namespace, Name: rest}
+	}
+	return ID{Namespace: id.Namespace, Name: name}
+}
+
+// CompareIDs orders ids by namespace and name.
+func CompareIDs(a, b ID) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // Group limits the sum of what the processes of a namespace use on one host.

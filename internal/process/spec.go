@@ -33,6 +33,16 @@ type Spec struct {
 	Contact    string            `json:"contact,omitempty"`
 }
 
+// After is a state that another process must have before a start.
+type After string
+
+// The values of After: the other process runs, is ready, or has succeeded.
+const (
+	AfterStarted  After = "started"
+	AfterReady    After = "ready"
+	AfterFinished After = "finished"
+)
+
 // Identity says where a process lives and how to recognise it.
 type Identity struct {
 	// ProcName is the base name of the executable, and SetupPath the absolute working directory. PIDPath is the

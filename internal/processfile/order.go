@@ -37,7 +37,7 @@ func order(docs []Document) (faults []Fault) {
 			faults = append(faults, c.faults...)
 		}
 	}
-	if path := cycle(edges); path != nil {
+	if path := Cycle(edges); path != nil {
 		first := all[path[0]]
 		faults = append(faults, Fault{
 			Line: first.Line, Path: "processes." + first.Name + ".after",
@@ -47,8 +47,8 @@ func order(docs []Document) (faults []Fault) {
 	return faults
 }
 
-// cycle returns a path that ends where it begins, or nil.
-func cycle(edges map[string][]string) []string {
+// Cycle returns a path along edges that ends where it begins, or nil.
+func Cycle(edges map[string][]string) []string {
 	const (
 		open = 1
 		done = 2

@@ -135,6 +135,11 @@ func troubles() []Entry {
 			"Wait, and find out why so many processes of the host ended at once.", Warning,
 		},
 		{
+			process.CauseWaitsForOthers, "Waits for other processes",
+			"A process that this one is to start after is not up yet.",
+			"Find out what the other process lacks: `drover why` with its name.", Warning,
+		},
+		{
 			process.CauseStopFailed, "Would not stop",
 			"A stop was requested, but the process was still alive at the end of its check time.",
 			"Find out what it waits for; give it more time, or run `drover kill`.", Critical,

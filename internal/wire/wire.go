@@ -25,6 +25,8 @@ type Order struct {
 	Actor process.Actor `json:"actor,omitzero"`
 	// Groups is for process.SetGroups.
 	Groups []process.Group `json:"groups,omitempty"`
+	// Ordered tells that the operation waits for those on other processes, as the specs say (process.Spec.After).
+	Ordered bool `json:"ordered,omitempty"`
 }
 
 // Manifest is a batch of orders for one agent.

@@ -50,6 +50,7 @@ const (
 	Probe        Await = "probe"        // a look
 	Confirmation Await = "confirmation" // the server's word on the record, before a relaunch
 	Budget       Await = "budget"       // a place in the budget of the host, with the retry timer
+	Order        Await = "order"        // the processes that it is after, after a reboot of the host
 	Launch       Await = "launch"       // the end of a relaunch
 	Operation    Await = "operation"    // the end of an operation
 	Check        Await = "check"        // the end of an operation whose command is over
@@ -196,6 +197,10 @@ type (
 	LaunchFailed struct{}
 	// HeldBack answers Relaunch: the budget of the host has no place before the given time, but has one then.
 	HeldBack struct{ Until time.Duration }
+	// Held answers Relaunch: after a reboot, the processes that this one is after are not up yet.
+	Held struct{}
+	// Freed tells that they are up.
+	Freed struct{}
 	// PutOff answers Relaunch: a reason outside the process prevents the relaunch until the given time.
 	PutOff struct{ Until time.Duration }
 	// Due tells that a periodic process is due by its timetable.
@@ -224,6 +229,8 @@ func (Swept) event()        {}
 func (Launched) event()     {}
 func (LaunchFailed) event() {}
 func (HeldBack) event()     {}
+func (Held) event()         {}
+func (Freed) event()        {}
 func (PutOff) event()       {}
 func (Due) event()          {}
 func (Condemned) event()    {}
@@ -239,8 +246,8 @@ type (
 	Look struct{}
 	// Watch asks for an Exited when the located process ends.
 	Watch struct{}
-	// Relaunch asks for the start command, answered by Launched, LaunchFailed, PutOff or HeldBack. HeldBack is
-	// possible only without a place in the budget. Resumed tells that an earlier agent began the relaunch, which
+	// Relaunch asks for the start command, answered by Launched, LaunchFailed, PutOff, Held or HeldBack. HeldBack
+	// is possible only without a place in the budget. Resumed tells that an earlier agent began the relaunch, which
 	// continues.
 	Relaunch struct{ Placed, Resumed bool }
 	// TakeDown asks to end the process and all processes that it has started, answered by TakenDown.

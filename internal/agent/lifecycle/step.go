@@ -43,6 +43,8 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 			return m.gone(p, Exited{}, now)
 		case HeldBack:
 			return m.heldBack(e, now)
+		case Held:
+			return m.held(p)
 		case PutOff:
 			return m.putOff(p, e, now)
 		}
@@ -56,6 +58,10 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 		switch e := ev.(type) {
 		case Found:
 			return m.running(p)
+		case Freed:
+			if m.Awaits == Order {
+				return m.launch(p, now)
+			}
 		case Fired:
 			if e.Timer == m.Armed && e.Timer == Retry {
 				return m.launch(p, now)
@@ -287,6 +293,16 @@ func (m Machine) heldBack(e HeldBack, now time.Duration) (Machine, []Action) {
 	m, actions := m.wait(now)
 	m.Awaits = Budget
 	return m, actions
+}
+
+// held waits for the processes that this one is after; the relaunch was not tried and does not count.
+func (m Machine) held(p Policy) (Machine, []Action) {
+	if !p.keepsAlive() {
+		return m, nil // a run by a timetable waits for nobody
+	}
+	m.Attempts = max(m.Attempts-1, 0)
+	m.State, m.Awaits = Backoff, Order
+	return m.disarm()
 }
 
 // putOff waits until the relaunch may be tried; it was not tried and does not count. A run by a timetable is over.

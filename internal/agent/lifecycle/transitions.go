@@ -64,6 +64,8 @@ func events() []Event {
 		Launched{},
 		LaunchFailed{},
 		HeldBack{Until: 4 * interval},
+		Held{},
+		Freed{},
 		PutOff{Until: 4 * interval},
 		Due{},
 		Condemned{},
@@ -151,6 +153,10 @@ func eventName(ev Event) string {
 		return "relaunch failed"
 	case HeldBack:
 		return "held back by the budget of the host"
+	case Held:
+		return "held by the order of processes"
+	case Freed:
+		return "what it is after is up"
 	case PutOff:
 		return "put off"
 	case Due:

@@ -42,7 +42,7 @@ func (n *session) startCheck(since time.Duration) (instance.Sighting, checkFailu
 	death := &deathWatch{session: n}
 	defer death.stop()
 	if r := n.spec.Ready; r != nil && r.Alive != nil {
-		seen, err := n.lookUntil(since+within(r), death, true)
+		seen, err := n.lookUntil(since+Within(n.spec), death, true)
 		switch {
 		case err != nil:
 			return seen, checkFailure{}, err

@@ -214,3 +214,18 @@ func TestForegroundFinishes(t *testing.T) {
 		}
 	}
 }
+
+// TestJobFinishes: a single run in the foreground that ends with success has succeeded, however soon; the start check
+// of the wire, by which a process must still be alive, counts for start commands only.
+func TestJobFinishes(t *testing.T) {
+	for code, want := range map[int]process.Fault{0: process.None, 3: process.Failed} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.Script(runLine, operationtest.Script{Takes: 20 * time.Millisecond, Code: code})
+			s := foreground()
+			s.Policy.Kind, s.Restart, s.Ready = process.SingleRun, nil, nil
+			if r, _ := w.operate(t, process.Start, s, specstore.Runtime{}); r.Outcome.Fault != want {
+				t.Errorf("exit status %d: %+v", code, r.Outcome)
+			}
+		})
+	}
+}

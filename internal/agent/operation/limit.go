@@ -68,17 +68,17 @@ func checkTime(spec *process.Spec) time.Duration {
 		if spec.Foreground() {
 			return milliseconds(*r.Alive)
 		}
-		return within(r) + milliseconds(*r.Alive)
+		return Within(spec) + milliseconds(*r.Alive)
 	}
 	return seconds(max(spec.Policy.StartCheckBegin, spec.Policy.StartCheckEnd))
 }
 
-// within is how long a daemon may take to appear.
-func within(r *process.Readiness) time.Duration {
-	if r.Within == 0 {
+// Within is how long a process may wait for its readiness, and for the processes that it is after.
+func Within(s *process.Spec) time.Duration {
+	if s.Ready == nil || s.Ready.Within == 0 {
 		return defaultWithin
 	}
-	return milliseconds(r.Within)
+	return milliseconds(s.Ready.Within)
 }
 
 // hookTime is the time of a hook; 0 without a hook.

@@ -79,6 +79,9 @@ func (n *session) judgeSingle(st *specstore.Step) error {
 		return n.undo(st, field, nil)
 	}
 	if !n.asksReady() {
+		if n.spec.Foreground() {
+			return nil // it has ended with success, and leaves nothing behind that must run
+		}
 		st.DoneAt = n.Clock()
 	}
 	seen, why, err := n.upCheck(st, nil)

@@ -24,6 +24,8 @@ type Entry struct {
 	Spec    *process.Spec `json:"spec,omitempty"`
 	// Groups is for process.SetGroups.
 	Groups []process.Group `json:"groups,omitempty"`
+	// Ordered tells that the operation waits for those on other processes, as the specs say (process.Spec.After).
+	Ordered bool `json:"ordered,omitempty"`
 	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is the
 	// same by this host's wall clock, which may be stepped: it counts in a later boot only.
 	BeginBy time.Duration `json:"begin_by"`

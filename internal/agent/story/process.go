@@ -38,6 +38,8 @@ type Process struct {
 type Active struct {
 	Op    process.Op
 	Since int64
+	// Waits says what the operation waits for before it begins.
+	Waits string
 }
 
 // PID returns the pid of the instance, or 0 if there is none.
@@ -46,6 +48,26 @@ func (p *Process) PID() int {
 		return 0
 	}
 	return p.Runtime.Process.PID
+}
+
+// Meets reports whether the process has the state that another one waits for. A process that is not registered counts
+// as up, unless an operation is just registering it.
+func (p *Process) Meets(want process.After) bool {
+	switch {
+	case p.Machine.Busy():
+		return false
+	case p.Record == nil:
+		return true
+	case want != process.AfterFinished:
+		return p.Machine.State == lifecycle.Running
+	case p.KeepsRuns():
+		if runs := p.History.Runs; len(runs) > 0 && runs[0].Ended != 0 {
+			success, _ := instance.Verdict(&p.Record.Spec, runs[0].Exit)
+			return success
+		}
+		return false
+	}
+	return p.Machine.State == lifecycle.Finished
 }
 
 // KeepsRuns reports whether the process has a history of runs: it is periodic, or runs once.

@@ -157,6 +157,12 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 func (p *Process) causeOfRest(why process.Cause) process.Cause {
 	switch p.Machine.State {
 	case lifecycle.Operating:
+		if p.Active.Waits != "" {
+			return process.Cause{
+				ID: process.CauseWaitsForOthers, Since: p.Active.Since,
+				Text: string(p.Active.Op) + " waits: " + p.Active.Waits,
+			}
+		}
 		return process.Cause{
 			ID: process.CauseOperating, Since: p.Active.Since,
 			Text: cmp.Or(string(p.Active.Op), "an operation") + " under way since " +
@@ -184,7 +190,7 @@ func (p *Process) message(now time.Duration) string {
 	policy := p.Record.Spec.Policy
 	switch p.Machine.State {
 	case lifecycle.Backoff:
-		if p.Runtime.Cause.ID == process.CausePolicy {
+		if p.Runtime.Cause.ID == process.CausePolicy || p.Machine.Awaits == lifecycle.Order {
 			return p.Runtime.Note
 		}
 		wait := max(p.Machine.RetryAt-now, 0).Round(time.Second)

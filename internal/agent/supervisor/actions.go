@@ -187,11 +187,12 @@ func (r *runner) publish() {
 	r.proc.Rival, r.proc.Active = r.claims.rival, story.Active{}
 	if r.proc.Machine.Busy() {
 		if r.proc.Active.Since = r.work.since; r.work.entry != nil {
-			r.proc.Active.Op = r.work.entry.Op
+			r.proc.Active.Op, r.proc.Active.Waits = r.work.entry.Op, r.work.waits
 		}
 	}
 	r.shared.store(r.proc)
 	r.sup.peers.put(r.id, marksOf(&r.proc))
+	r.sup.order.changed(r.id, r.proc.Record)
 	if known || r.proc.Record != nil {
 		r.sup.cfg.Sink.Changed(r.id)
 	}

@@ -173,6 +173,13 @@ func (b *mailbox) operationPending() bool {
 	return slices.ContainsFunc(b.tasks, func(t task) bool { return t.entry.Op != process.Query })
 }
 
+// queues reports whether such an operation is queued.
+func (b *mailbox) queues(op process.Op) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.tasks, func(t task) bool { return t.hold == nil && t.entry.Op == op })
+}
+
 func (b *mailbox) pending() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

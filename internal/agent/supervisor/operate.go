@@ -155,6 +155,15 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 			"interrupted: the host rebooted during the operation, and drover cannot find out how far the operation came"), nil
 	}
 	begun := r.sup.operator.Begun(e.Item)
+	if !begun {
+		if err := r.inOrder(ctx, t, &subject); errors.Is(err, operation.ErrInterrupted) {
+			return operation.Result{}, err
+		} else if err != nil {
+			result := failed(err.Error())
+			result.Outcome.Cause = process.CauseWaitsForOthers
+			return result, nil
+		}
+	}
 	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.operator.Clock()) {
 		return failed("expired: the operation was not begun by " + e.Expires.UTC().Format(time.RFC3339)), nil
 	}
@@ -167,7 +176,11 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 		}
 	}
 	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, operation.SpecInForce(e, subject)))
-	return r.sup.operator.Operate(ctx, e, subject)
+	result, err := r.sup.operator.Operate(ctx, e, subject)
+	if err == nil && e.Ordered && e.Op == process.Restart && result.Outcome.Fault == process.None {
+		result.Outcome.Text = story.Join(result.Outcome.Text, r.sup.leftAlone(r.id))
+	}
+	return result, err
 }
 
 // unbegun is the result of an operation that ended before it began: a kill has overtaken it, or the agent stops.

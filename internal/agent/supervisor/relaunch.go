@@ -27,6 +27,10 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 	}
 	r.cancelPlace = nil
 	if r.proc.Record.Spec.Policy.Kind == process.Resident {
+		if r.rebooted() && r.heldByOrder() {
+			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.Held{}) })
+			return
+		}
 		if r.mayNotStart() {
 			until := r.now() + askAgain
 			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })

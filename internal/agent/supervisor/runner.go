@@ -46,6 +46,8 @@ type work struct {
 	// cancel ends the work early, nil if nothing can; killed says that a kill has called it.
 	cancel context.CancelCauseFunc
 	killed bool
+	// waits says what the operation waits for before it begins.
+	waits string
 	// endCheck ends the check early when closed; nil if there is no check to end, or if it is closed already.
 	endCheck chan struct{}
 }

@@ -110,6 +110,7 @@ type Supervisor struct {
 	budget     *budget
 	goroutines goroutines
 	peers      peerIndex
+	order      order
 	confirmed  atomic.Bool
 
 	mu      sync.Mutex
@@ -184,10 +185,13 @@ func (s *Supervisor) goRun(r *runner) {
 	r.attach(func() { s.goroutines.start(func() { r.run(s.ctx) }) })
 }
 
-// Submit queues accepted operations. The operations of one process run in this order.
+// Submit queues accepted operations. The operations of one process run in this order. Those on several processes are
+// queued together, so that they can wait for each other.
 func (s *Supervisor) Submit(entries []specstore.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, e := range entries {
-		s.submit(e.Process, task{entry: e})
+		s.runnerOf(e.Process).queue(task{entry: e})
 	}
 }
 
@@ -310,4 +314,32 @@ func (s *Supervisor) Runs() map[string]bool {
 		}
 	}
 	return runs
+}
+
+// goroutines are the goroutines of a supervisor. A runner has one only while it has work: the stacks of a thousand
+// waiting goroutines would be most of the agent's memory.
+type goroutines struct {
+	mu      sync.Mutex
+	ending  bool
+	running sync.WaitGroup
+}
+
+// start runs fn in a new goroutine, unless the supervisor is ending.
+func (g *goroutines) start(fn func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.ending {
+		g.running.Go(fn)
+	}
+}
+
+// spawn is start for a caller that is itself one of these goroutines, so that wait cannot have returned yet.
+func (g *goroutines) spawn(fn func()) { g.running.Go(fn) }
+
+// wait blocks further starts, and waits for the goroutines that run.
+func (g *goroutines) wait() {
+	g.mu.Lock()
+	g.ending = true
+	g.mu.Unlock()
+	g.running.Wait()
 }

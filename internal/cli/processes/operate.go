@@ -56,6 +56,14 @@ on some targets only.`,
 		ValidArgsFunction: completeProcesses(&a.Session),
 	}
 	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	switch v.Order {
+	case process.AfterOthers:
+		cmd.Flags().BoolVar(&a.withAfter, "with-after", false, "start what the processes are after, too")
+	case process.AfterOperations, process.BeforeOthers:
+		cmd.Flags().BoolVar(&a.withDependents, "with-dependents", false,
+			string(v.Op)+" the processes that are after these, too")
+	case process.Unordered:
+	}
 	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "the failed targets of the task with this id, instead of names")
 	remote.CompleteHosts(cmd, &a.Session)
 	a.operateFlags(cmd)
@@ -87,6 +95,11 @@ func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args, hos
 	found, err := choose(cmd.Context(), c, args, hosts, false)
 	if err != nil {
 		return nil, err
+	}
+	if a.withAfter || a.withDependents {
+		if found, err = withRelated(cmd.Context(), c, found, a.withDependents); err != nil {
+			return nil, err
+		}
 	}
 	for _, p := range found {
 		targets = append(targets, processRef{p.Namespace, p.Name, p.Host.ID})

@@ -25,6 +25,8 @@ type operateCommand struct {
 	yes      bool
 	noWait   bool
 	dryRun   bool
+	// withAfter adds what the targets are after, withDependents what is after them.
+	withAfter, withDependents bool
 	// hostTimeout is how long each host has to accept the operation; 0 means the server's default.
 	hostTimeout time.Duration
 }

@@ -178,6 +178,13 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	faults, err := h.orderFaults(ctx, c, wanted, known)
+	if err != nil {
+		return reply{}, err
+	}
+	if len(faults) > 0 {
+		return reply{}, invalidFile("", faults)
+	}
 	changes, steps := plan.Make(wanted, known, o)
 	if !c.Principal.On(access.OperationOf(process.Start), namespace).Everywhere() {
 		hideChanges(changes)
@@ -341,7 +348,7 @@ func (h *Handler) mayApply(c *call, steps []plan.Step) error {
 func (h *Handler) apply(ctx context.Context, c *call, answer v1.Plan, steps []plan.Step) (reply, error) {
 	requests, ops := requestsFor(steps)
 	t := h.NewTask(c.Call)
-	t.ID, t.Requests = newTaskID(), requests
+	t.ID, t.Requests, t.Ordered = newTaskID(), requests, true
 	subject := edge.Clip(requests[0].Process.String())
 	c.Operates(subject, len(steps), t.ID, ops)
 	if err := h.Submit(ctx, c.Call, t); err != nil {
@@ -380,4 +387,66 @@ func requestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]in
 		ops[s.Op]++
 	}
 	return list, ops
+}
+
+// orderFaults checks after of the processes of a file against those that hosts have: each name is a process, and none
+// waits for itself over others.
+func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted, known []plan.Known) (
+	processfile.Faults, error,
+) {
+	specs := map[process.ID]*process.Spec{}
+	for i := range known {
+		specs[known[i].Process] = known[i].Spec
+	}
+	for _, w := range wanted {
+		specs[w.Process] = w.Spec
+	}
+	var faults processfile.Faults
+	edges, seen := map[string][]string{}, map[process.ID]bool{}
+	for id, spec := range specs {
+		for name := range spec.After {
+			edges[id.String()] = append(edges[id.String()], process.Peer(id, name).String())
+		}
+		slices.Sort(edges[id.String()])
+	}
+	for _, w := range wanted {
+		if seen[w.Process] {
+			continue
+		}
+		seen[w.Process] = true
+		for _, name := range slices.Sorted(maps.Keys(w.Spec.After)) {
+			other := process.Peer(w.Process, name)
+			exists := specs[other] != nil
+			if !exists && other.Namespace != w.Process.Namespace {
+				var err error
+				if exists, err = h.exists(ctx, c, other); err != nil {
+					return nil, err
+				}
+			}
+			if !exists {
+				faults = append(faults, processfile.Fault{
+					Path: "processes." + w.Process.Name + ".after." + name,
+					Text: "no file and no host has this process",
+				})
+			}
+		}
+	}
+	if path := processfile.Cycle(edges); path != nil {
+		_, name, _ := strings.Cut(path[0], "/")
+		faults = append(faults, processfile.Fault{
+			Path: "processes." + name + ".after",
+			Text: "the process waits for itself: " + strings.Join(path, " → "),
+		})
+	}
+	return faults, nil
+}
+
+// exists reports whether a host that the caller may query has the process.
+func (h *Handler) exists(ctx context.Context, c *call, id process.ID) (found bool, err error) {
+	reach := c.Principal.On(access.OperationOf(process.Query), id.Namespace)
+	err = h.eachObserved(ctx, store.ObservedFilter{Process: id}, func(o *store.Observed) {
+		agent, joined := h.Directory.ByKey(o.Agent)
+		found = found || joined && reach.Covers(gate.Host(agent))
+	})
+	return found, err
 }

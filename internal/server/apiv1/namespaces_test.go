@@ -122,7 +122,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"admin", "/namespaces/a?prune=some", file("", "web-1"), 422, "prune"},
 		{"admin", "/namespaces/a", file(`,"nicee":1`, "web-1"), 422, "processes.x.nicee"},
 		{"admin", "/namespaces/a", file(`,"nice":1,"nice":2`, "web-1"), 422, "processes.x.nice"},
-		{"admin", "/namespaces/a", file(`,"after":{"b":"ready"}`, "web-1"), 422, "processes.x.after"},
+		{"admin", "/namespaces/a", file(`,"after":{"b":"ready"}`, "web-1"), 422, "processes.x.after.b"},
 		{"admin", "/namespaces/a", file("", "web-9"), 422, "processes.x.hosts[0]"},
 		{"admin", "/namespaces/a", file(`,"limits":{"memory":1}`, "web-1"), 422, "processes.x.limits.memory"},
 		{"admin", "/namespaces/a", file(`,"environment":{"A":"***","B":"***"}`, "web-1"), 422, "processes.x.environment.B"},

@@ -103,7 +103,7 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	t := h.NewTask(c.Call)
-	t.ID, t.Requests, t.HostTimeout = newTaskID(), requests, req.hostTimeout()
+	t.ID, t.Requests, t.HostTimeout, t.Ordered = newTaskID(), requests, req.hostTimeout(), true
 	c.Operates(subject, items, t.ID, map[process.Op]int{req.Op: items})
 	if err := h.Submit(ctx, c.Call, t); err != nil {
 		return reply{}, accepting(err)

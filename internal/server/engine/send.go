@@ -168,7 +168,7 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item,
 		}
 		order := wire.Order{
 			Item: it.ID, Process: it.Process, Op: it.Op, Spec: it.Spec,
-			Actor: process.Actor{App: it.App, User: it.User},
+			Actor: process.Actor{App: it.App, User: it.User}, Ordered: it.Ordered,
 		}
 		if it.Op == process.SetGroups {
 			order.Groups = groups[it.Process.Namespace]

@@ -85,6 +85,8 @@ type Task struct {
 	// HostTimeout is the time in which each agent must accept its items; 0 means task.WaitLimit. The store keeps it
 	// only as the deadlines of the items.
 	HostTimeout time.Duration
+	// Ordered tells that the operations of one host wait for each other, as the specs say (process.Spec.After).
+	Ordered bool
 }
 
 // Request is one operation on one process of many agents.
@@ -187,6 +189,8 @@ type Item struct {
 	Created  time.Time
 	// Deadline is the time at which the item ends without a report of the agent.
 	Deadline time.Time
+	// Ordered is that of the task.
+	Ordered bool
 }
 
 // Items is the part of the store for the engine.

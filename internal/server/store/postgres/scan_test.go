@@ -15,7 +15,7 @@ func TestEveryStatementHasAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, statement := range []string{
-		`INSERT INTO tasks SELECT n, 'old' || n, 'app', 'user', '', n, n << 24, (n << 24) + 30, 1 FROM generate_series(1::bigint, 1000) n`,
+		`INSERT INTO tasks SELECT n, 'old' || n, 'app', 'user', '', n, n << 24, (n << 24) + 30, 1, 0 FROM generate_series(1::bigint, 1000) n`,
 		`INSERT INTO requests (num, task, op, namespace, name, proc_name, setup_path, func_id, instance_id)
 			SELECT n << 24, n, 'start', 'ns', 'p' || n, '', '', '', '' FROM generate_series(1::bigint, 1000) n`,
 		`INSERT INTO items (num, nonce, task, request, rank, key, asked, agent, host, lane, passes, state, attempts, deadline)

@@ -56,7 +56,7 @@ func laneOf(id process.ID) int64 { return hash(id.Namespace + "\x00" + id.Name) 
 // selectItems reads items for scanItem; its conditions follow.
 const selectItems = `
 	SELECT i.num, i.nonce, t.id, i.agent, coalesce(r.spec_of, r.num), r.namespace, r.name, r.op, i.state, i.attempts,
-		t.created, i.deadline, t.app, t."user"
+		t.created, i.deadline, t.app, t."user", t.ordered
 	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
 
 // scanItem reads a row of selectItems, and returns the request that holds the spec. The row has no spec, because many
@@ -66,7 +66,7 @@ func scanItem(rows *sql.Rows) (it store.Item, request int64, err error) {
 	var created, deadline int64
 	var state int
 	err = rows.Scan(&id.num, &id.nonce, &it.Task, &it.Agent, &request, &it.Process.Namespace, &it.Process.Name, &it.Op,
-		&state, &it.Attempts, &created, &deadline, &it.App, &it.User)
+		&state, &it.Attempts, &created, &deadline, &it.App, &it.User, &it.Ordered)
 	it.ID, it.State, it.Created, it.Deadline = id.String(), task.State(state), moment(created), moment(deadline)
 	return it, request, err
 }

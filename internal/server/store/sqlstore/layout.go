@@ -123,7 +123,7 @@ func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []
 		list = append(list, store.Item{
 			ID: itemID{num, base.nonce}.String(), Task: t.ID, App: t.App, User: t.User, Agent: l.items[i].target.Agent,
 			Process: r.Process, Op: r.Op, Spec: r.Spec, SpecSize: len(l.specs[l.items[i].request].text.String),
-			Created: created, Deadline: deadline,
+			Created: created, Deadline: deadline, Ordered: t.Ordered,
 		})
 	}
 	return list

@@ -60,10 +60,11 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 	base itemBase,
 ) (waiting map[int64]bool, err error) {
 	err = tx.exec(ctx,
-		`INSERT INTO tasks (num, id, app, "user", request_id, created, first_item, end_item, in_order)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		`INSERT INTO tasks (num, id, app, "user", request_id, created, first_item, end_item, in_order,
+			ordered)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), base.item, base.item+int64(len(l.items)),
-		!l.shuffled)
+		!l.shuffled, t.Ordered)
 	if err != nil {
 		return nil, err
 	}

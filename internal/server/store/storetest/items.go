@@ -53,7 +53,7 @@ func createLeased(t *testing.T, s store.Store) {
 	known.Targets[0].Outcome = &process.Outcome{Fault: process.AgentUnavailable}
 	now := at(time.Second)
 	items, err := s.CreateTask(t.Context(), &store.Task{
-		ID: "t", App: "app", User: "user", Created: now,
+		ID: "t", App: "app", User: "user", Created: now, Ordered: true,
 		Requests: []store.Request{
 			known, request(process.Stop, "a", "x", "y"), request(process.Start, "b", "x", "y", "z"),
 			request(process.Query, "b", "x"),
@@ -63,6 +63,7 @@ func createLeased(t *testing.T, s store.Store) {
 	same(t, "leased, but for one that waits for an earlier task", []string{"stop y:a", "start x:b"}, brief(items))
 	same(t, "the rest", []string{"start y:b", "start z:b"}, brief(lease(t, s, now, 10)))
 	same(t, "keys", 6, len(views(t, s, "t")))
+	same(t, "ordered", []bool{false, true}, []bool{earlier.Ordered, items[0].Ordered})
 
 	again, err := s.LeaseItems(t.Context(), now.Add(time.Hour), now.Add(2*time.Hour), 10)
 	must(t, err)

@@ -15,7 +15,9 @@ CREATE TABLE tasks (
     first_item bigint   NOT NULL,
     end_item   bigint   NOT NULL,
     -- Whether the shown items are in the order of their numbers.
-    in_order   smallint NOT NULL
+    in_order   smallint NOT NULL,
+    -- Whether the operations of one host wait for each other.
+    ordered    smallint NOT NULL
 );
 CREATE INDEX tasks_created ON tasks (created, num);
 

@@ -12,7 +12,9 @@ CREATE TABLE tasks (
     first_item INTEGER NOT NULL,
     end_item   INTEGER NOT NULL,
     -- Whether the shown items are in the order of their numbers.
-    in_order   INTEGER NOT NULL
+    in_order   INTEGER NOT NULL,
+    -- Whether the operations of one host wait for each other.
+    ordered    INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX tasks_created ON tasks (created);
 

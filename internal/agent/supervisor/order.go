@@ -1,0 +1,330 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
+	"drover/internal/process"
+)
+
+// order is which processes are after which, and who waits for a change of a process. Its zero value is ready to use, and
+// it is safe for concurrent use.
+type order struct {
+	mu sync.Mutex
+	// after has the processes that a process is after; dependents is the reverse.
+	after, dependents map[process.ID][]process.ID
+	waiting           map[process.ID]map[*waiter]bool
+}
+
+type waiter struct{ call func() }
+
+// next calls fn once, at the next change of one of these processes. fn must not block. cancel ends the wait.
+func (o *order) next(ids []process.ID, fn func()) (cancel func()) {
+	w := &waiter{}
+	cancel = func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for _, id := range ids {
+			if delete(o.waiting[id], w); len(o.waiting[id]) == 0 {
+				delete(o.waiting, id)
+			}
+		}
+	}
+	w.call = sync.OnceFunc(func() {
+		cancel()
+		fn()
+	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range ids {
+		if o.waiting == nil {
+			o.waiting = map[process.ID]map[*waiter]bool{}
+		}
+		if o.waiting[id] == nil {
+			o.waiting[id] = map[*waiter]bool{}
+		}
+		o.waiting[id][w] = true
+	}
+	return cancel
+}
+
+// changed takes over the processes that one is after, and calls all who wait for its change.
+func (o *order) changed(id process.ID, rec *specstore.Record) {
+	o.mu.Lock()
+	if rec != nil && len(rec.Spec.After) > 0 || len(o.after[id]) > 0 {
+		o.put(id, rec)
+	}
+	calls := slices.Collect(maps.Keys(o.waiting[id]))
+	o.mu.Unlock()
+	for _, w := range calls {
+		w.call()
+	}
+}
+
+// put replaces what a process is after. The caller holds the lock.
+func (o *order) put(id process.ID, rec *specstore.Record) {
+	if o.after == nil {
+		o.after, o.dependents = map[process.ID][]process.ID{}, map[process.ID][]process.ID{}
+	}
+	var ids []process.ID
+	if rec != nil {
+		ids = peersOf(id, rec.Spec.After)
+	}
+	if slices.Equal(ids, o.after[id]) {
+		return
+	}
+	for _, other := range o.after[id] {
+		// A clone, because dependentsOf hands the list out.
+		o.dependents[other] = slices.DeleteFunc(slices.Clone(o.dependents[other]),
+			func(d process.ID) bool { return d == id })
+		if len(o.dependents[other]) == 0 {
+			delete(o.dependents, other)
+		}
+	}
+	if o.after[id] = ids; len(ids) == 0 {
+		delete(o.after, id)
+	}
+	for _, other := range ids {
+		o.dependents[other] = append(slices.Clone(o.dependents[other]), id)
+		slices.SortFunc(o.dependents[other], process.CompareIDs)
+	}
+}
+
+// dependentsOf returns the processes that are after this one, sorted.
+func (o *order) dependentsOf(id process.ID) []process.ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.dependents[id]
+}
+
+// cycle returns a path from a process over those that it is after back to itself, or nil. first replaces what the
+// process itself is after.
+func (o *order) cycle(id process.ID, first []process.ID) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	seen := map[process.ID]bool{}
+	var visit func(at process.ID, after []process.ID) []string
+	visit = func(at process.ID, after []process.ID) []string {
+		for _, next := range after {
+			if next == id {
+				return []string{at.String(), id.String()}
+			}
+			if seen[next] {
+				continue
+			}
+			seen[next] = true
+			if path := visit(next, o.after[next]); path != nil {
+				return append([]string{at.String()}, path...)
+			}
+		}
+		return nil
+	}
+	return visit(id, first)
+}
+
+// peersOf returns the processes of the names in After, sorted.
+func peersOf(id process.ID, after map[string]string) []process.ID {
+	ids := make([]process.ID, 0, len(after))
+	for name := range after {
+		ids = append(ids, process.Peer(id, name))
+	}
+	slices.SortFunc(ids, process.CompareIDs)
+	return slices.Compact(ids)
+}
+
+// wait is a look at the processes that another one waits for.
+type wait struct {
+	// on are the processes whose next change matters.
+	on []process.ID
+	// unmet says, for each process that does not have its state, what is missing.
+	unmet []string
+	// busy tells that an operation on one of the processes is open, and may bring its state about.
+	busy bool
+	// cycle is a path of processes that wait for each other, back to the first; nil if there is none.
+	cycle []string
+}
+
+// afterStart looks at the processes that this one is after, by this spec.
+func (s *Supervisor) afterStart(id process.ID, spec *process.Spec) (w wait) {
+	for _, name := range slices.Sorted(maps.Keys(spec.After)) {
+		other, want := process.Peer(id, name), process.After(spec.After[name])
+		r := s.runner(other)
+		if r == nil {
+			continue // a host without the process has nothing to wait for
+		}
+		w.on = append(w.on, other)
+		p := r.shared.load()
+		if p.Meets(want) && !r.operationPending() {
+			continue
+		}
+		w.unmet = append(w.unmet, other.String()+" "+unmetText(&p, want))
+		w.busy = w.busy || r.operationPending() || p.Machine.Busy()
+	}
+	if len(w.unmet) > 0 {
+		w.cycle = s.order.cycle(id, peersOf(id, spec.After))
+	}
+	return w
+}
+
+// runner returns the runner of a process, or nil.
+func (s *Supervisor) runner(id process.ID) *runner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runners[id]
+}
+
+// unmetText says what a process lacks of a wanted state.
+func unmetText(p *story.Process, want process.After) string {
+	text := map[process.After]string{
+		process.AfterStarted: "is not started", process.AfterReady: "is not ready", process.AfterFinished: "has not finished",
+	}[want]
+	if p.Record == nil || p.Machine.State == "" {
+		return text
+	}
+	return fmt.Sprintf("%s (%s)", text, p.Machine.State)
+}
+
+// beforeOthers looks at the processes that are after this one and have the same operation.
+func (s *Supervisor) beforeOthers(id process.ID, op process.Op) (w wait) {
+	for _, other := range s.order.dependentsOf(id) {
+		r := s.runner(other)
+		if r == nil {
+			continue
+		}
+		p := r.shared.load()
+		if !r.queues(op) && p.Active.Op != op {
+			continue
+		}
+		if p.Record != nil && s.order.cycle(other, peersOf(other, p.Record.Spec.After)) != nil {
+			continue // somebody must be the first
+		}
+		w.on, w.unmet, w.busy = append(w.on, other), append(w.unmet, other.String()+" is not stopped"), true
+	}
+	return w
+}
+
+// leftAlone names the running processes that are after a restarted one and are not restarted themselves.
+func (s *Supervisor) leftAlone(id process.ID) string {
+	var names []string
+	for _, other := range s.order.dependentsOf(id) {
+		if r := s.runner(other); r != nil && !r.queues(process.Restart) {
+			if p := r.shared.load(); p.Machine.State == lifecycle.Running {
+				names = append(names, other.String())
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "not restarted, although after it: " + strings.Join(names, ", ")
+}
+
+// inOrder waits until an ordered operation may begin: a start after the processes that it is after, a restart after
+// their open operations, a stop after the stops of those that are after it. It fails if a start waited in vain for as
+// long as its readiness may take; the time of open operations does not count. It fails early if ctx
+// ends, or if the subject is told to hurry.
+func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject) error {
+	spec := operation.SpecInForce(t.entry, *subject)
+	if !t.entry.Ordered || spec == nil {
+		return nil
+	}
+	order := t.entry.Op.Info().Order
+	if order == process.Unordered || order != process.BeforeOthers && len(spec.After) == 0 {
+		return nil
+	}
+	look := func() wait { return r.sup.afterStart(r.id, spec) }
+	if order == process.BeforeOthers {
+		look = func() wait { return r.sup.beforeOthers(r.id, t.entry.Op) }
+	}
+	for left := operation.Within(spec); ; {
+		changed := make(chan struct{})
+		cancel := r.sup.order.next(look().on, func() { close(changed) })
+		w := look() // again: what has changed before next wakes nobody
+		waited, done, err := time.Duration(0), len(w.unmet) == 0 || order == process.AfterOperations && !w.busy, error(nil)
+		switch {
+		case done:
+		case w.cycle != nil:
+			err = process.Errorf(process.Failed, "not begun: the processes wait for each other: %s",
+				strings.Join(w.cycle, " → "))
+		case left <= 0 && !w.busy:
+			err = process.Errorf(process.Failed, "not begun: %s after %s", strings.Join(w.unmet, ", "),
+				operation.Within(spec))
+		default:
+			waited, err = r.forChange(ctx, subject.Hurry, changed, left, w)
+		}
+		cancel()
+		if done || err != nil {
+			return err
+		}
+		if !w.busy {
+			left -= waited
+		}
+	}
+}
+
+// forChange waits for a change, or for the rest of the time of a start. It returns the time that it waited.
+func (r *runner) forChange(ctx context.Context, hurry, changed <-chan struct{}, left time.Duration, w wait) (
+	waited time.Duration, err error,
+) {
+	r.post(func(_ context.Context, r *runner) { r.waitsFor(strings.Join(w.unmet, ", ")) })
+	var over <-chan time.Time
+	if !w.busy {
+		limit := time.NewTimer(left)
+		defer limit.Stop()
+		over = limit.C
+	}
+	began := time.Now()
+	select {
+	case <-changed:
+	case <-over:
+	case <-hurry:
+		return 0, process.Errorf(process.Failed, "not begun: it waited, as %s, until another operation came",
+			strings.Join(w.unmet, ", "))
+	case <-ctx.Done():
+		return 0, operation.Interruption(ctx)
+	}
+	return time.Since(began), nil
+}
+
+// waitsFor shows what the operation under way waits for.
+func (r *runner) waitsFor(what string) {
+	if r.work.entry != nil && r.work.waits != what {
+		r.work.waits = what
+		r.publish()
+	}
+}
+
+// heldByOrder reports whether the process may not be launched after a reboot yet, because a process that it is after is
+// not up. It then wakes the runner at the next change of such a process.
+func (r *runner) heldByOrder() bool {
+	spec := &r.proc.Record.Spec
+	w := r.sup.afterStart(r.id, spec)
+	if len(w.unmet) == 0 || w.cycle != nil {
+		return false
+	}
+	r.sup.order.next(w.on, func() { r.post(func(ctx context.Context, r *runner) { r.lookAgain(ctx) }) })
+	if w = r.sup.afterStart(r.id, spec); len(w.unmet) == 0 {
+		return false // it has changed meanwhile
+	}
+	r.proc.Blame(time.Now(), process.CauseWaitsForOthers, "it waits: "+strings.Join(w.unmet, ", "))
+	return true
+}
+
+// lookAgain launches a process that was held if it may run now.
+func (r *runner) lookAgain(ctx context.Context) {
+	if r.proc.Machine.Awaits != lifecycle.Order || r.heldByOrder() {
+		r.publish()
+		return
+	}
+	r.proc.Clear()
+	r.step(ctx, lifecycle.Freed{})
+}

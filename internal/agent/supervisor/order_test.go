@@ -1,0 +1,168 @@
+package supervisor_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// ordered has operations accepted that wait for each other, and returns their items.
+func (r *rig) ordered(op process.Op, specs map[string]*process.Spec, names ...string) (items map[string]string) {
+	r.t.Helper()
+	items = map[string]string{}
+	var entries []specstore.Entry
+	for _, name := range names {
+		e := r.accept(op, name, specs[name])
+		e.Ordered = true
+		entries, items[name] = append(entries, e), e.Item
+	}
+	r.Submit(entries)
+	return items
+}
+
+// chain are the specs of a, b after a, and c after b; each is alive at once.
+func (r *rig) chain() map[string]*process.Spec {
+	specs := map[string]*process.Spec{}
+	for _, name := range []string{"a", "b", "c"} {
+		specs[name] = r.spec(name)
+		specs[name].Ready = &process.Readiness{Alive: new(int64), Within: 20_000}
+	}
+	specs["b"].After = map[string]string{"a": string(process.AfterReady)}
+	specs["c"].After = map[string]string{"ns/b": string(process.AfterStarted)}
+	return specs
+}
+
+// TestStartsWaitInOrder: what is given at once starts in order and stops in reverse, however long each one takes.
+func TestStartsWaitInOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		specs := r.chain()
+		slow := operationtest.Script{Takes: 40 * time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }}
+		r.Script(line("start", "a"), slow)
+		items := r.ordered(process.Start, specs, "c", "b", "a")
+		r.pass(30 * time.Second)
+		r.ran("start a")
+		for _, name := range []string{"b", "c"} {
+			if s, _, ok := r.Snapshot(id(name)); ok && s.Known {
+				t.Errorf("%s is %+v", name, s)
+			}
+		}
+		r.pass(time.Minute)
+		for _, item := range items {
+			if o, ok := r.sink.outcome(item); !ok || o.Fault != process.None {
+				t.Errorf("%+v, %v", o, ok)
+			}
+		}
+		r.ran("start a", "start b", "start c")
+		r.ordered(process.Stop, nil, "a", "b", "c")
+		r.pass(time.Minute)
+		r.ran("start a", "start b", "start c", "stop c", "stop b", "stop a")
+	})
+}
+
+// TestOrderInVain: a start waits as long as its readiness may take, and then says for what; nothing is started.
+func TestOrderInVain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		specs := r.chain()
+		r.do(process.Register, "a", specs["a"])
+		r.do(process.Register, "b", specs["b"])
+		item := r.ordered(process.Start, nil, "b")["b"]
+		r.pass(10 * time.Second)
+		if s, _, _ := r.Snapshot(id("b")); s.Cause.ID != process.CauseWaitsForOthers ||
+			!strings.Contains(s.Cause.Text, "ns/a is not ready (stopped)") {
+			t.Errorf("while it waits: %+v", s.Cause)
+		}
+		r.pass(11 * time.Second)
+		r.expect(item, process.Failed, "not begun: ns/a is not ready (stopped) after 20s")
+		if slices.Contains(r.Lines(), "start b") {
+			t.Error("it was started")
+		}
+		// Operations of GSE and JOB do not wait.
+		r.do(process.Start, "b", nil)
+	})
+}
+
+// TestOrderIsLeft: a stop does not wait behind a start that waits, and a kill neither.
+func TestOrderIsLeft(t *testing.T) {
+	for _, op := range []process.Op{process.Stop, process.Kill} {
+		bubble(t, func(t *testing.T, r *rig) {
+			specs := r.chain()
+			r.do(process.Register, "a", specs["a"])
+			r.do(process.Register, "b", specs["b"])
+			item := r.ordered(process.Start, nil, "b")["b"]
+			r.pass(time.Second)
+			r.submit(op, "b", nil)
+			r.pass(time.Second)
+			if o, ok := r.sink.outcome(item); !ok || o.Fault != process.Failed {
+				t.Errorf("%s: %+v, %v", op, o, ok)
+			}
+		})
+	}
+}
+
+// TestOrderOfACircle: processes that wait for each other, by two files, are told so at once; their stops go on.
+func TestOrderOfACircle(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		specs := r.chain()
+		specs["a"].After = map[string]string{"c": string(process.AfterReady)}
+		for name, spec := range specs {
+			r.do(process.Register, name, spec)
+		}
+		item := r.ordered(process.Start, nil, "a")["a"]
+		synctest.Wait()
+		r.expect(item, process.Failed, "not begun: the processes wait for each other: ns/a → ns/c → ns/b → ns/a")
+		for name := range specs {
+			r.do(process.Start, name, nil)
+		}
+		for _, item := range r.ordered(process.Stop, nil, "a", "b", "c") {
+			r.pass(5 * time.Second)
+			r.pass(5 * time.Second)
+			if o, ok := r.sink.outcome(item); !ok || o.Fault != process.None {
+				t.Errorf("%+v, %v", o, ok)
+			}
+		}
+	})
+}
+
+// TestOrderAfterAReboot: what a failed process holds back is only what is after it, and why says so; it goes on when
+// the other is up. A relaunch after a crash does not wait.
+func TestOrderAfterAReboot(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		specs := r.chain()
+		specs["c"].After = nil
+		for _, name := range []string{"a", "b", "c"} {
+			r.do(process.Start, name, specs[name])
+		}
+		r.reboot()
+		r.Kill(file("c"))
+		fails := operationtest.Script{Takes: time.Second, Code: 1}
+		r.Script(line("start", "a"), fails)
+		r.begin()
+		r.pass(2 * time.Second)
+		r.state("c", "running", true)
+		r.pass(10 * time.Minute)
+		s := r.state("b", "backoff", true)
+		if s.Cause.ID != process.CauseWaitsForOthers || !strings.Contains(s.Message, "ns/a is not ready") {
+			t.Errorf("%+v", s)
+		}
+		// The agent's own restart changes nothing.
+		r.kill()
+		r.begin()
+		r.pass(time.Minute)
+		r.state("b", "backoff", true)
+		r.spec("a")
+		r.do(process.Start, "a", nil)
+		r.pass(5 * time.Second)
+		r.state("b", "running", true)
+
+		r.do(process.Stop, "a", nil)
+		r.Kill(file("b"))
+		r.pass(5 * time.Second)
+		r.state("b", "running", true)
+	})
+}

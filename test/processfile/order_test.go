@@ -1,0 +1,72 @@
+package processfile_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// ordered is a database that takes a second, a service after it, and a job after both.
+const ordered = `
+namespace: shop
+defaults: {hosts: ["*"], directory: DIR}
+processes:
+  db:
+    run: sh -c 'sleep 1; echo db >>order; exec sleep 1000'
+    ready: {exec: grep -q db order, within: 20s}
+    stop_signals: [TERM 10s]
+  api:
+    run: sh -c 'echo api >>order; exec sleep 1000'
+    ready: {alive: 0s}
+    after: {db: ready}
+  job:
+    run: sh -c 'echo job >>order'
+    once: true
+    after: {api: started, shop/db: ready}
+`
+
+// TestOrder: apply starts in order and a stop of all goes backwards; a start alone waits, says so and fails by name.
+func TestOrder(t *testing.T) {
+	p := newPlace(t)
+	p.apply(ordered)
+	if got := strings.Fields(p.read("order")); strings.Join(got, " ") != "db api job" {
+		t.Errorf("started %v", got)
+	}
+	restarted := p.cli("restart", "shop/db")
+	if restarted.Code != 0 || !strings.Contains(restarted.Out, "not restarted, although after it: shop/api") {
+		t.Errorf("%d\n%s%s", restarted.Code, restarted.Out, restarted.Errors)
+	}
+	if s := p.cli("stop", "shop/db", "--with-dependents", "--dry-run"); !strings.Contains(s.Out, "shop/api") {
+		t.Errorf("%s%s", s.Out, s.Errors)
+	}
+	if s := p.cli("stop", "shop/db", "shop/api", "--yes"); s.Code != 0 {
+		t.Errorf("%s%s", s.Out, s.Errors)
+	}
+	late := p.cli("apply", "--yes", "-f", p.file(ordered+`
+  late:
+    run: sleep 1000
+    after: {db: ready}
+    ready: {alive: 0s, within: 1s}
+`))
+	if want := "not begun: shop/db is not ready (stopped) after 1s"; late.Code != 1 || !strings.Contains(late.Out, want) {
+		t.Errorf("exit code %d, want 1 and %q\n%s%s", late.Code, want, late.Out, late.Errors)
+	}
+}
+
+// TestOrderFaults: names that nobody has and circles are refused, also if they arise with what hosts have.
+func TestOrderFaults(t *testing.T) {
+	p := newPlace(t)
+	refused := func(file, want string) {
+		t.Helper()
+		a := p.cli("apply", "-f", p.file(file), "--yes")
+		if a.Code != 2 || !strings.Contains(a.Errors, want) {
+			t.Errorf("exit code %d, want 2 and %q:\n%s", a.Code, want, a.Errors)
+		}
+	}
+	refused("namespace: shop\nprocesses:\n  a: {hosts: ['*'], run: sleep 9, after: {b: ready, far/c: started}}\n",
+		"processes.a.after.b: no file and no host has this process")
+	two := "namespace: shop\nprocesses:\n  a: {hosts: ['*'], run: sleep 1000, ready: {alive: 0s}}\n" +
+		"  b: {hosts: ['*'], run: sleep 1000, ready: {alive: 0s}, after: {a: started}}\n"
+	p.apply(two)
+	refused("namespace: shop\nprocesses:\n  a: {hosts: ['*'], run: sleep 1000, ready: {alive: 0s}, after: {b: ready}}\n",
+		"the process waits for itself: shop/a → shop/b → shop/a")
+}
