@@ -140,7 +140,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	if err != nil {
 		return nil, err
 	}
-	if a.host, err = openHost(cfg, fs, link.Key(), store, a.policy); err != nil {
+	if a.host, err = openHost(cfg, fs, link, store, a.policy); err != nil {
 		return nil, err
 	}
 	if a.events, err = eventlog.Open(eventlog.Config{
@@ -186,7 +186,9 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 }
 
 // openHost returns the machine to work on.
-func openHost(cfg Config, fs procfs.FS, key string, store *specstore.Store, rules *policy.Keeper) (Host, error) {
+func openHost(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Store,
+	rules *policy.Keeper,
+) (Host, error) {
 	offset, err := store.ClockOffset(host.ClockOffset())
 	if err != nil {
 		cfg.Log.Warn("cannot store clock offset", "error", err)
@@ -194,7 +196,7 @@ func openHost(cfg Config, fs procfs.FS, key string, store *specstore.Store, rule
 	if cfg.Host != nil {
 		return cfg.Host, nil
 	}
-	return openMachine(cfg, fs, key, offset, store.Urgent, rules.MayRead)
+	return openMachine(cfg, fs, link, offset, store.Urgent, rules.MayRead)
 }
 
 // completion adds to a report the facts that may change while the agent runs.

@@ -13,6 +13,7 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/uplink"
 	"drover/internal/group"
 	"drover/internal/process"
 )
@@ -56,7 +57,7 @@ func groupName(key string) string { return "drover-" + strings.ToLower(key[len(k
 
 // openMachine opens the machine for the agent with this key. offset is how far the wall clock was ahead of the boot
 // clock when the agent first ran in this boot. urgent writes on a full disk, may limits which files the agent reads.
-func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration, urgent func(do func() error) error,
+func openMachine(cfg Config, fs procfs.FS, link *uplink.Link, offset time.Duration, urgent func(do func() error) error,
 	may func(path string) error,
 ) (Host, error) {
 	watcher, err := liveness.New(fs, cfg.Log)
@@ -64,7 +65,7 @@ func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration, urg
 		return nil, err
 	}
 	h, err := host.New(host.Config{
-		FS: fs, Watcher: watcher, Name: groupName(key), Outputs: outputsOf(cfg.Dir),
+		FS: fs, Watcher: watcher, Name: groupName(link.Key()), HostName: link.HostName, Outputs: outputsOf(cfg.Dir),
 		Proofs: filepath.Join(cfg.Dir, "proof"),
 		Urgent: urgent, May: may, ClockOffset: offset, Log: cfg.Log,
 	})

@@ -29,6 +29,7 @@ const (
 	CauseCPULimit         CauseID = "cpu-limit"
 	CauseMemLimit         CauseID = "memory-limit"
 	CauseGroupLimit       CauseID = "group-limit"
+	CauseTimeLimit        CauseID = "time-limit"
 	CauseUnhealthy        CauseID = "unhealthy"
 	CauseDrift            CauseID = "config-drift"
 	CauseNoStartCommand   CauseID = "no-start-command"

@@ -165,6 +165,11 @@ func limits() []Entry {
 			"The processes of its namespace used more than their pool, and drover ended this process.",
 			"Raise the pool, or move processes to other hosts; the scores show why drover chose this process.", Warning,
 		},
+		{
+			process.CauseTimeLimit, "Over its time limit",
+			"drover ended the run because it took longer than `time_limit` allows.",
+			"Find out what the run waited for, or raise `time_limit`.", Warning,
+		},
 	}
 }
 

@@ -27,7 +27,7 @@ namespace: shop
 processes:
   api:
     hosts: ["0:127.0.0.1"]
-    run: sh -c 'id -u; id -g; id -G; echo "$MODE ${#TOKEN} $DROVER_NAMESPACE/$DROVER_NAME"; umask; nice; ulimit -n; ulimit -c; cat /proc/self/oom_score_adj; grep -E "^(CapBnd|NoNewPrivs)" /proc/self/status; pwd' >DIR/out; mv DIR/out DIR/got; exec sleep 1000
+    run: sh -c 'id -u; id -g; id -G; echo "$MODE ${#TOKEN} $DROVER_NAMESPACE/$DROVER_NAME $DROVER_HOST"; umask; nice; ulimit -n; ulimit -c; cat /proc/self/oom_score_adj; grep -E "^(CapBnd|NoNewPrivs)" /proc/self/status; pwd' >DIR/out; mv DIR/out DIR/got; exec sleep 1000
     directory: DIR
     user: root
     group: daemon
@@ -43,7 +43,7 @@ processes:
     ready: {alive: 0s}
 `)
 	want := []string{
-		"0", "1", "1 2", "own 14 shop/api", "0027", "3", "444", "0", "50", "NoNewPrivs:\t1", "CapBnd:\t0000000000000400",
+		"0", "1", "1 2", "own 14 shop/api 0:127.0.0.1", "0027", "3", "444", "0", "50", "NoNewPrivs:\t1", "CapBnd:\t0000000000000400",
 		p.dir,
 	}
 	got := strings.Split(p.read("got"), "\n")

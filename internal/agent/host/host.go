@@ -42,6 +42,7 @@ type Host struct {
 	proofs  string
 	urgent  func(func() error) error
 	may     func(path string) error
+	name    func() string
 	claims  claims
 	offset  time.Duration
 	log     *slog.Logger
@@ -58,6 +59,8 @@ type Config struct {
 	Watcher *liveness.Watcher
 	// Name is the name of the agent's control group: lower-case letters, digits, dashes.
 	Name string
+	// HostName returns the name by which callers know the host; nil if they know none.
+	HostName func() string
 	// Outputs is the directory of the output files, Proofs the directory of the proofs that commands have run. New
 	// makes both.
 	Outputs, Proofs string
@@ -82,6 +85,9 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Urgent == nil {
 		cfg.Urgent = func(do func() error) error { return do() }
 	}
+	if cfg.HostName == nil {
+		cfg.HostName = func() string { return "" }
+	}
 	tree, err := cgroup.Open(cfg.FS, cfg.Name)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open control groups: %w", err)
@@ -93,7 +99,7 @@ func New(cfg Config) (*Host, error) {
 		forker: launch.NewForker(cfg.FS, cfg.Log),
 		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,
 		urgent: cfg.Urgent,
-		may:    cfg.May, offset: cfg.ClockOffset, log: cfg.Log,
+		may:    cfg.May, name: cfg.HostName, offset: cfg.ClockOffset, log: cfg.Log,
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}

@@ -19,7 +19,7 @@ const maxVariables = 256 << 10
 func (h *Host) variables(of process.ID, spec *process.Spec, account launch.Account) (map[string]string, error) {
 	all := map[string]string{}
 	if of != (process.ID{}) {
-		all["DROVER_NAMESPACE"], all["DROVER_NAME"] = of.Namespace, of.Name
+		all["DROVER_NAMESPACE"], all["DROVER_NAME"], all["DROVER_HOST"] = of.Namespace, of.Name, h.name()
 	}
 	for _, path := range spec.Execution.EnvironmentFiles {
 		text, err := h.readFor(account, path)

@@ -56,6 +56,13 @@ func (p *Process) Unhealthy(now time.Time, text string) {
 	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
 }
 
+// TookTooLong notes that the run must end because it has reached its time limit.
+func (p *Process) TookTooLong(now time.Time, limit time.Duration) {
+	p.Blame(now, process.CauseTimeLimit,
+		"the run as pid "+itoa(p.PID())+" was ended after "+limit.String()+", its time limit")
+	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
+}
+
 // DueAgain notes that the process must end because its next run is due, unless it ends for another reason.
 func (p *Process) DueAgain(now time.Time) {
 	if p.Runtime.Ending == nil {

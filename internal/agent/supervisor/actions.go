@@ -68,6 +68,7 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 	rt, m := &r.proc.Runtime, &r.proc.Machine
 	rt.Attempts, rt.LaunchedAt, rt.RetryAt = m.Attempts, m.LaunchedAt, m.RetryAt
 	r.follow(ctx)
+	r.limitRun()
 	if r.proc.Record != nil {
 		r.storeRuntime(r.proc.Runtime)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/timetable"
 	"drover/internal/process"
@@ -118,4 +119,49 @@ func (r *runner) missed(last time.Time, count int) {
 	r.tell(r.proc.RunsMissed(time.Now(), last, count))
 	r.saveHistory()
 	r.publish()
+}
+
+// runLimit is the timer that ends a run by its time limit.
+type runLimit struct {
+	machineTimer
+	instance procfs.Identity
+	limit    time.Duration
+}
+
+// limitRun sets the timer of a run with a time limit, and drops it when no such run is under way.
+func (r *runner) limitRun() {
+	var limit time.Duration
+	if r.proc.Record != nil && r.proc.KeepsRuns() && r.proc.Machine.State == lifecycle.Running &&
+		r.proc.Runtime.Process != nil && r.claims.rival == 0 {
+		limit = milliseconds(r.proc.Record.Spec.Policy.TimeLimit)
+	}
+	if limit == 0 {
+		r.runLimit.disarm()
+		r.runLimit = runLimit{machineTimer: r.runLimit.machineTimer}
+		return
+	}
+	who := *r.proc.Runtime.Process
+	if r.runLimit.instance == who && r.runLimit.limit == limit {
+		return
+	}
+	r.runLimit.instance, r.runLimit.limit = who, limit
+	r.runLimit.arm(max(who.StartedAfterBoot()+limit-r.now(), 0), func(number int) {
+		r.post(func(ctx context.Context, r *runner) {
+			if r.runLimit.isCurrent(number) {
+				r.tookTooLong(ctx)
+			}
+		})
+	})
+}
+
+// tookTooLong ends a run that has reached its time limit.
+func (r *runner) tookTooLong(ctx context.Context) {
+	who := r.runLimit.instance
+	if r.proc.Machine.State != lifecycle.Running || r.proc.PID() != who.PID ||
+		r.mayNotEnd(who, "has reached its time limit") {
+		return
+	}
+	r.proc.TookTooLong(time.Now(), r.runLimit.limit)
+	r.sup.cfg.Log.Warn("run reached its time limit", "process", r.id, "pid", who.PID, "limit", r.runLimit.limit)
+	r.step(ctx, lifecycle.Condemned{})
 }

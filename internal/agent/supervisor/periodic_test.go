@@ -424,3 +424,31 @@ func TestRetryByKind(t *testing.T) {
 		})
 	}
 }
+
+// TestTimeLimit: a run ends at its limit, which counts through restarts of the agent; a new limit counts at once.
+func TestTimeLimit(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.every("a", 3600, 30*time.Minute, process.Schedule{})
+		s.Policy.TimeLimit = (10 * time.Minute).Milliseconds()
+		r.do(process.Host, "a", s)
+		r.pass(time.Hour + 5*time.Minute)
+		r.state("a", "running", true)
+		r.kill()
+		r.begin()
+		r.pass(4 * time.Minute)
+		r.state("a", "running", true)
+		r.pass(2 * time.Minute)
+		got := r.state("a", "scheduled", true)
+		if len(got.Runs) != 1 || got.Runs[0].Ended-got.Runs[0].Started < 600_000 ||
+			got.Runs[0].Ended-got.Runs[0].Started > 620_000 || !strings.Contains(got.Message, "10m0s, its time limit") {
+			t.Errorf("status %+v", got)
+		}
+		r.pass(55 * time.Minute)
+		r.state("a", "running", true)
+		shorter := *s
+		shorter.Policy.TimeLimit = 1000
+		r.do(process.Update, "a", &shorter)
+		r.pass(10 * time.Second)
+		r.state("a", "scheduled", true)
+	})
+}

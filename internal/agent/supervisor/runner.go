@@ -23,6 +23,7 @@ type runner struct {
 	proc         story.Process
 	savedHistory specstore.History
 	timer        machineTimer
+	runLimit     runLimit
 	work         work
 	watchState   watchState
 	// cancelPlace gives back the place in the host's budget that a relaunch waits for; nil if no relaunch waits.
@@ -134,6 +135,7 @@ func (r *runner) preempt() {
 func (r *runner) stopTimers() {
 	r.stopWatch()
 	r.timer.disarm()
+	r.runLimit.disarm()
 	r.leaveBudget()
 }
 

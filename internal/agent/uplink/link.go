@@ -3,6 +3,7 @@
 package uplink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,12 @@ func Open(dir string, key nkeys.KeyPair, log *slog.Logger) (*Link, error) {
 
 // Key returns the agent's public key, which is its name on the fabric.
 func (l *Link) Key() string { return l.key }
+
+// HostName returns the name by which callers know this host: its id, or else CLOUD:IP.
+func (l *Link) HostName() string {
+	e := l.trust.current()
+	return cmp.Or(e.ID, fmt.Sprintf("%d:%s", e.Cloud, e.IP))
+}
 
 // OpenManifest verifies a manifest that the server has sent.
 func (l *Link) OpenManifest(sealed []byte) (*wire.Manifest, error) { return l.trust.open(sealed) }
