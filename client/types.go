@@ -175,3 +175,9 @@ type (
 	// Delivery is the progress of a webhook.
 	Delivery = v1.Delivery
 )
+
+// The receivers of a signal.
+const (
+	ScopeProcess = v1.ScopeProcess
+	ScopeTree    = v1.ScopeTree
+)

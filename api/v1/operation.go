@@ -9,12 +9,19 @@ const (
 	OpRestart    = "restart"
 	OpReload     = "reload"
 	OpKill       = "kill"
+	OpSignal     = "signal"
 	OpHost       = "host"
 	OpUnhost     = "unhost"
 	OpRetry      = "retry"
 	OpRegister   = "register"
 	OpUpdate     = "update"
 	OpUnregister = "unregister"
+)
+
+// The receivers of a signal: the main process, or all processes of its run.
+const (
+	ScopeProcess = "process"
+	ScopeTree    = "tree"
 )
 
 // The states of an Operation.
@@ -42,6 +49,10 @@ type Request struct {
 	// Op is one of the constants above, such as OpStart.
 	Op      string   `json:"op"`
 	Targets []Target `json:"targets"`
+	// Signal is the name of the signal of OpSignal, such as "HUP". Scope is ScopeProcess, which is the default, or
+	// ScopeTree.
+	Signal string `json:"signal,omitempty"`
+	Scope  string `json:"scope,omitempty"`
 	// Spec describes the processes; if it is nil, each host uses its stored spec. Register and update need a spec.
 	Spec *Spec `json:"spec,omitempty"`
 	// HostTimeout is the time in seconds in which each host must accept the operation. After that time the result of

@@ -214,16 +214,19 @@ func (s *Status) UnmarshalJSON(data []byte) error { return s.UnmarshalText([]byt
 // signalName returns the name of a signal without SIG, in capitals.
 func signalName(text string) (string, error) {
 	name := strings.TrimPrefix(strings.ToUpper(text), "SIG")
-	if !slices.Contains(signals(), name) {
+	if first, ok := map[string]string{"IOT": "ABRT", "POLL": "IO", "CLD": "CHLD"}[name]; ok {
+		name = first // two names of one signal
+	}
+	if !slices.Contains(Signals(), name) {
 		return "", fmt.Errorf("%q is not a signal: expected a name such as TERM, INT or USR1", text)
 	}
 	return name, nil
 }
 
-// signals are the signals of Linux in the order of their numbers, which signal(7) lists for most architectures.
-func signals() []string {
+// Signals returns the names of the signals of Linux, in the order of their numbers on most architectures (signal(7)).
+func Signals() []string {
 	return strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP " +
-		"TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS IOT POLL CLD")
+		"TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
 }
 
 // StopSignal is one step of a stop: the signal, and the time until the next step. Wait is 0 after the last one.

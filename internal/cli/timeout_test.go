@@ -61,6 +61,8 @@ func TestEachCommandEnds(t *testing.T) {
 			switch word = strings.TrimSuffix(word, "..."); {
 			case word == "RIGHT":
 				args = append(args, "stop on web")
+			case word == "SIGNAL":
+				args = append(args, "HUP")
 			case placeholder.MatchString(word):
 				args = append(args, "x/y")
 			}

@@ -59,6 +59,7 @@ const (
 	EventUpdated        EventKind = "updated"              // its spec changed
 	EventUnregistered   EventKind = "unregistered"         // its record was removed
 	EventReloaded       EventKind = "reloaded"             // an operation reloaded it
+	EventSignalled      EventKind = "signalled"            // an operation sent it a signal
 	EventFailed         EventKind = "operation-failed"     // an operation failed
 	EventBreach         EventKind = "limit-exceeded"       // it exceeded its own limit, and drover ends it
 	EventGroupBreach    EventKind = "group-limit-exceeded" // its group exceeded the pool, and it is the victim
@@ -82,7 +83,8 @@ func EventKinds() []EventKind {
 	return []EventKind{
 		EventStarted, EventRestarted, EventFound, EventExited, EventStopped, EventKilled, EventReplaced, EventLeftovers,
 		EventOOMKilled, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
-		EventUnhosted, EventRegistered, EventUpdated, EventUnregistered, EventReloaded, EventFailed, EventBreach,
+		EventUnhosted, EventRegistered, EventUpdated, EventUnregistered, EventReloaded,
+		EventSignalled, EventFailed, EventBreach,
 		EventGroupBreach, EventTakenDown,
 		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy,
 		EventDrifted, EventRestored,

@@ -1,6 +1,11 @@
 package process
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	v1 "drover/api/v1"
+)
 
 // Op is an operation on a process.
 type Op string
@@ -13,8 +18,10 @@ const (
 	Restart Op = "restart"
 	Reload  Op = "reload"
 	Kill    Op = "kill"
-	Host    Op = "host"
-	Unhost  Op = "unhost"
+	// Signal has an argument: see SignalOp.
+	Signal Op = "signal"
+	Host   Op = "host"
+	Unhost Op = "unhost"
 	// Retry restores the relaunch budget of a hosted process. If the process is down, Retry starts it now.
 	Retry      Op = "retry"
 	Register   Op = "register"
@@ -28,6 +35,8 @@ const (
 // docs/adding/op.md says which file reads each field.
 type OpInfo struct {
 	Op Op
+	// Argument is the word for the argument of the operation, such as "SIGNAL"; empty if it has none.
+	Argument string
 	// GSE is the op_type of the GSE API and of JOB's operate_process; JOB is the op_type of JOB's manage_proc. NoNumber
 	// stands for none.
 	GSE, JOB int
@@ -139,19 +148,47 @@ type Rest struct {
 // Ops returns one row per operation.
 func Ops() []OpInfo { return slices.Clone(ops[:]) }
 
+// SignalOp returns the operation that sends a signal, such as "HUP": to the main process, or to all processes of the
+// run. It is "signal:HUP", or "signal:HUP:tree".
+func SignalOp(name string, tree bool) Op {
+	o := Signal + ":" + Op(name)
+	if tree {
+		o += ":" + Op(v1.ScopeTree)
+	}
+	return o
+}
+
+// Name returns the operation without its argument.
+func (o Op) Name() Op {
+	name, _, _ := strings.Cut(string(o), ":")
+	return Op(name)
+}
+
+// Signal returns the arguments of a SignalOp; ok is false if they make no sense.
+func (o Op) Signal() (name string, tree, ok bool) {
+	_, argument, _ := strings.Cut(string(o), ":")
+	name, scope, scoped := strings.Cut(argument, ":")
+	known := slices.Contains(v1.Signals(), name) && (!scoped || scope == v1.ScopeTree)
+	return name, scoped, known && o.Name() == Signal
+}
+
 // Info returns the row of the operation. drover treats an operation without a row as one that runs commands.
 func (o Op) Info() OpInfo {
+	name := o.Name()
 	for i := range ops {
-		if ops[i].Op == o {
+		if ops[i].Op == name {
 			return ops[i]
 		}
 	}
 	return OpInfo{Op: o, GSE: NoNumber, JOB: NoNumber, Spec: SpecNeeded, RunsCommands: true}
 }
 
-// Known reports whether the operation has a row.
+// Known reports whether the operation has a row, and the argument that the row asks for.
 func (o Op) Known() bool {
-	return slices.ContainsFunc(ops[:], func(row OpInfo) bool { return row.Op == o })
+	if _, _, ok := o.Signal(); ok {
+		return true
+	}
+	return slices.ContainsFunc(ops[:], func(row OpInfo) bool { return row.Op == o && row.Argument == "" })
 }
 
 // OpOfGSE returns the operation of an op_type of the GSE API or of JOB's operate_process; there is no 5 and no 6.
@@ -225,6 +262,13 @@ var ops = [...]OpInfo{
 		Short: "Kill processes at once",
 		Long: "Run the kill command of processes. If the command is empty, kill the process tree. " +
 			"drover no longer watches the processes.",
+	},
+	{
+		Op: Signal, Argument: "SIGNAL", GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Spec: SpecNeeded, Acts: true, Event: EventSignalled, Rest: Rest{Keep: true},
+		Short: "Send a signal to processes",
+		Long: "Send a signal, such as HUP or USR1, to the main process, or with --scope tree to all processes of\n" +
+			"its run. What follows is up to the process: if it ends, drover relaunches it.",
 	},
 	{
 		Op: Host, GSE: 3, JOB: 1, Group: GroupOperate, OwnAPI: true,

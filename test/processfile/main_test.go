@@ -4,6 +4,7 @@ package processfile_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -100,4 +101,13 @@ func (p *place) alive(file string) bool {
 	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+// await waits until a file of the directory has a line.
+func (p *place) await(name, line string) {
+	p.t.Helper()
+	harness.Eventually(p.t, line+" in "+name, func() bool {
+		text, _ := os.ReadFile(filepath.Join(p.dir, name))
+		return slices.Contains(strings.Split(string(text), "\n"), line)
+	})
 }

@@ -70,3 +70,38 @@ func TestOrderFaults(t *testing.T) {
 	refused("namespace: shop\nprocesses:\n  a: {hosts: ['*'], run: sleep 1000, ready: {alive: 0s}, after: {b: ready}}\n",
 		"the process waits for itself: shop/a → shop/b → shop/a")
 }
+
+// TestSignal: a signal reaches the main process alone, or the whole run; other words are refused.
+func TestSignal(t *testing.T) {
+	p := newPlace(t)
+	p.apply(`
+namespace: shop
+processes:
+  api:
+    hosts: ["*"]
+    directory: DIR
+    run: |
+      trap 'echo main >>got' HUP USR1; sh -c 'trap "echo worker >>got" USR1; while :; do sleep 0.1; done' & while :; do wait; done
+    ready: {exec: "true"}
+`)
+	if s := p.cli("signal", "SIGHUP", "shop/api"); s.Code != 0 || !strings.Contains(s.Out, "HUP sent to pid") {
+		t.Fatalf("%d\n%s%s", s.Code, s.Out, s.Errors)
+	}
+	p.await("got", "main")
+	if s := p.cli("signal", "usr1", "shop/api", "--scope", "tree"); s.Code != 0 || !strings.Contains(s.Out, "of its run") {
+		t.Fatalf("%d\n%s%s", s.Code, s.Out, s.Errors)
+	}
+	p.await("got", "worker")
+	if e := p.cli("events", "shop/api", "--kind", "signalled"); strings.Count(e.Out, "signalled") != 2 {
+		t.Errorf("%s%s", e.Out, e.Errors)
+	}
+	for _, args := range [][]string{{"HOP", "shop/api"}, {"shop/api"}, {"HUP", "shop/api", "--scope", "all"}} {
+		if s := p.cli(append([]string{"signal"}, args...)...); s.Code != 2 {
+			t.Errorf("%v: exit code %d", args, s.Code)
+		}
+	}
+	p.cli("stop", "shop/api")
+	if s := p.cli("signal", "HUP", "shop/api"); s.Code != 1 {
+		t.Errorf("stopped: exit code %d, %s", s.Code, s.Out)
+	}
+}

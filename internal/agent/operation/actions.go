@@ -12,6 +12,7 @@ var actions = map[process.Op]func(*session) (Result, error){
 	process.Restart:    (*session).restart,
 	process.Reload:     (*session).reload,
 	process.Kill:       (*session).kill,
+	process.Signal:     (*session).sendSignal,
 	process.Host:       (*session).host,
 	process.Unhost:     (*session).unhost,
 	process.Retry:      (*session).retry,

@@ -250,7 +250,7 @@ func (n *session) run() (Result, error) {
 	if err := n.spec.Validate(n.op); err != nil {
 		return Result{}, err
 	}
-	act, ok := actions[n.op]
+	act, ok := actions[n.op.Name()]
 	if !ok {
 		return Result{}, process.Errorf(process.IllegalOp, "there is no operation %q", n.op)
 	}

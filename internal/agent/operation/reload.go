@@ -1,8 +1,13 @@
 package operation
 
 import (
+	"fmt"
+	"strings"
+
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/instance"
+	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -60,4 +65,52 @@ func (n *session) sendReload() (*specstore.Step, error) {
 		return nil, commandFailed("reload_cmd", st.Result, "")
 	}
 	return st, nil
+}
+
+// stepSignal records that the signal of the operation may have been sent.
+const stepSignal = "signal"
+
+// sendSignal sends a signal to the main process, or to all processes of its run: at most once, so that an agent that
+// continues for an earlier one cannot tell whether the signal was sent.
+func (n *session) sendSignal() (Result, error) {
+	name, tree, _ := n.op.Signal()
+	if n.step(stepSignal) != nil {
+		return Result{}, process.Errorf(process.Failed,
+			"the agent ended while it sent %s: nobody can tell whether the process got the signal", name)
+	}
+	target, err := n.checked(func(seen instance.Sighting) error {
+		if !seen.Alive() {
+			return notRunning(string(process.Signal), n.name())
+		}
+		return n.proven(endMethod{verb: string(process.Signal)}, *seen.ID)
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	targets := []procfs.Identity{*target}
+	if tree {
+		for _, id := range n.Trees.Survivors(n.scopeOf(*target, n.runOf(*target))) {
+			if id != *target {
+				targets = append(targets, id)
+			}
+		}
+	}
+	n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: stepSignal})
+	n.save()
+	var problems []string
+	for _, id := range targets {
+		if problem := n.signal(id, unix.SignalNum("SIG"+name)); problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	if len(problems) > 0 {
+		return Result{}, process.Errorf(process.Failed, "%s", strings.Join(problems, "; "))
+	}
+	text := fmt.Sprintf("%s sent to pid %d", name, target.PID)
+	if others := len(targets) - 1; others > 0 {
+		text += " and " + process.Count(others, "process", "processes") + " of its run"
+	}
+	return Result{
+		Outcome: process.Outcome{Text: successText(text), Hosted: n.subject.Hosted()}, Runtime: n.runtime,
+	}, nil
 }

@@ -16,8 +16,8 @@ import (
 	"drover/internal/process"
 )
 
-// order is which processes are after which, and who waits for a change of a process. Its zero value is ready to use, and
-// it is safe for concurrent use.
+// order is which processes are after which, and who waits for a change of a process. Its zero value is ready to use,
+// and it is safe for concurrent use.
 type order struct {
 	mu sync.Mutex
 	// after has the processes that a process is after; dependents is the reverse.
@@ -185,7 +185,8 @@ func (s *Supervisor) runner(id process.ID) *runner {
 // unmetText says what a process lacks of a wanted state.
 func unmetText(p *story.Process, want process.After) string {
 	text := map[process.After]string{
-		process.AfterStarted: "is not started", process.AfterReady: "is not ready", process.AfterFinished: "has not finished",
+		process.AfterStarted: "is not started", process.AfterReady: "is not ready",
+		process.AfterFinished: "has not finished",
 	}[want]
 	if p.Record == nil || p.Machine.State == "" {
 		return text
@@ -249,7 +250,9 @@ func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject
 		changed := make(chan struct{})
 		cancel := r.sup.order.next(look().on, func() { close(changed) })
 		w := look() // again: what has changed before next wakes nobody
-		waited, done, err := time.Duration(0), len(w.unmet) == 0 || order == process.AfterOperations && !w.busy, error(nil)
+		done := len(w.unmet) == 0 || order == process.AfterOperations && !w.busy
+		var waited time.Duration
+		var err error
 		switch {
 		case done:
 		case w.cycle != nil:

@@ -2,6 +2,7 @@ package processes
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,7 @@ func newOperate(v process.OpInfo) *cobra.Command {
 	var a operateCommand
 	var hosts []string
 	cmd := &cobra.Command{
-		Use:   string(v.Op) + " NAMESPACE/NAME...",
+		Use:   strings.Join(strings.Fields(string(v.Op)+" "+v.Argument+" NAMESPACE/NAME..."), " "),
 		Short: v.Short,
 		Long: v.Long + `
 
@@ -40,13 +41,18 @@ Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or
 on some targets only.`,
 		Example: fmt.Sprintf(`  drover %[1]s web/nginx
   drover %[1]s 'web/*' --hosts '0:10.2.*' --yes
-  drover %[1]s --failed-of op-x7k2m9q4w1zd --yes`, v.Op),
+  drover %[1]s --failed-of op-x7k2m9q4w1zd --yes`, strings.TrimSpace(string(v.Op)+" "+exampleOf(v))),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Client(cmd)
 			if err != nil {
 				return err
 			}
 			a.op = string(v.Op)
+			if v.Argument != "" {
+				if args, err = a.readSignal(args); err != nil {
+					return err
+				}
+			}
 			targets, err := a.targets(cmd, c, args, hosts)
 			if err != nil {
 				return err
@@ -56,6 +62,9 @@ on some targets only.`,
 		ValidArgsFunction: completeProcesses(&a.Session),
 	}
 	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	if v.Argument != "" {
+		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "who gets it: process or tree")
+	}
 	switch v.Order {
 	case process.AfterOthers:
 		cmd.Flags().BoolVar(&a.withAfter, "with-after", false, "start what the processes are after, too")
@@ -68,6 +77,29 @@ on some targets only.`,
 	remote.CompleteHosts(cmd, &a.Session)
 	a.operateFlags(cmd)
 	return cmd
+}
+
+// exampleOf is an argument for examples.
+func exampleOf(v process.OpInfo) string {
+	if v.Argument == "" {
+		return ""
+	}
+	return "HUP"
+}
+
+// readSignal takes the signal off the arguments. It takes names with and without SIG, in any case.
+func (a *operateCommand) readSignal(args []string) (rest []string, err error) {
+	if len(args) == 0 {
+		return nil, term.Usagef("a signal is missing: expected a name such as HUP, and then NAMESPACE/NAME")
+	}
+	a.signal = strings.TrimPrefix(strings.ToUpper(args[0]), "SIG")
+	if _, _, ok := process.SignalOp(a.signal, false).Signal(); !ok {
+		return nil, term.Usagef("%q is not a signal: expected a name such as HUP or USR1", args[0])
+	}
+	if a.scope != client.ScopeProcess && a.scope != client.ScopeTree {
+		return nil, term.Usagef("--scope is %q: expected %s or %s", a.scope, client.ScopeProcess, client.ScopeTree)
+	}
+	return args[1:], nil
 }
 
 // targets returns the processes that the command operates on.

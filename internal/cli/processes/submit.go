@@ -20,11 +20,13 @@ import (
 // operateCommand is an operation from the confirmation to the summary.
 type operateCommand struct {
 	remote.Session
-	op       string
-	failedOf string
-	yes      bool
-	noWait   bool
-	dryRun   bool
+	op string
+	// signal and scope are those of the operation signal.
+	signal, scope string
+	failedOf      string
+	yes           bool
+	noWait        bool
+	dryRun        bool
 	// withAfter adds what the targets are after, withDependents what is after them.
 	withAfter, withDependents bool
 	// hostTimeout is how long each host has to accept the operation; 0 means the server's default.
@@ -66,7 +68,7 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 		return err
 	}
 	o, err := a.submit(cmd.Context(), c, client.Request{
-		Op: a.op, Targets: byProcess(targets), Spec: spec,
+		Op: a.op, Targets: byProcess(targets), Spec: spec, Signal: a.signal, Scope: a.scope,
 		HostTimeout: int(a.hostTimeout / time.Second),
 	})
 	if err != nil {

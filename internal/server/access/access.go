@@ -33,7 +33,7 @@ const (
 
 // OperationOf returns the right that a process operation needs.
 func OperationOf(op process.Op) Operation {
-	return Operation(cmp.Or(op.Info().Right, string(op)))
+	return Operation(cmp.Or(op.Info().Right, string(op.Name())))
 }
 
 // Operations lists all operations.

@@ -37,6 +37,8 @@ const (
 type operationRequest struct {
 	Op      process.Op          `json:"op"`
 	Targets list[targetRequest] `json:"targets"`
+	Signal  string              `json:"signal"`
+	Scope   string              `json:"scope"`
 	// Given is the spec in the form of files, and Spec the same in the form of agents.
 	Given json.RawMessage `json:"spec"`
 	Spec  *process.Spec   `json:"-"`
@@ -149,10 +151,34 @@ func (r *operationRequest) validate() error {
 			}
 		}
 	}
+	if err := r.readSignal(); err != nil {
+		return err
+	}
 	if n := r.HostTimeout; n != nil && (*n < 1 || *n > longestHostTimeout) {
 		return invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout)
 	}
 	return r.readSpec()
+}
+
+// readSignal completes the operation with the signal that it sends.
+func (r *operationRequest) readSignal() error {
+	if r.Op != process.Signal {
+		switch {
+		case r.Signal != "":
+			return invalid("signal", "is not for the operation %s", r.Op)
+		case r.Scope != "":
+			return invalid("scope", "is not for the operation %s", r.Op)
+		}
+		return nil
+	}
+	if !slices.Contains(v1.Signals(), r.Signal) {
+		return invalid("signal", "is %.40q: expected the name of a signal, such as HUP or USR1", r.Signal)
+	}
+	if r.Scope != "" && r.Scope != v1.ScopeProcess && r.Scope != v1.ScopeTree {
+		return invalid("scope", "is %.40q: expected %s or %s", r.Scope, v1.ScopeProcess, v1.ScopeTree)
+	}
+	r.Op = process.SignalOp(r.Signal, r.Scope == v1.ScopeTree)
+	return nil
 }
 
 // readSpec reads the given spec.

@@ -129,8 +129,9 @@ func (m *Metrics) Ended(op process.Op, fault process.Fault, took time.Duration) 
 	if fault != process.None {
 		outcome = string(fault)
 	}
-	m.operations.WithLabelValues(string(op), outcome, strconv.Itoa(gse.Code(fault))).Inc()
-	m.took.WithLabelValues(string(op)).Observe(took.Seconds())
+	name := string(op.Name())
+	m.operations.WithLabelValues(name, outcome, strconv.Itoa(gse.Code(fault))).Inc()
+	m.took.WithLabelValues(name).Observe(took.Seconds())
 }
 
 // Happened implements sqlstore.Watch.
