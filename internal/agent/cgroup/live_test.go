@@ -21,7 +21,16 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
+func TestMain(m *testing.M) {
+	if name := os.Getenv(delegatedChild); name != "" {
+		if err := openTree(name); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(pidns.Run(m))
+}
 
 // storm starts processes that start others and end, and never stops; each is in a session of its own.
 const storm = `hydra() { (setsid sh -c "$body" & ) ; }

@@ -42,8 +42,9 @@ type Tree struct {
 	controllers *controllers
 }
 
-// Open finds a hierarchy that this process may use and makes the directory name in it. It prefers the top of the
-// hierarchy, so that a service manager that ends our own group spares the processes. Otherwise it uses our own group.
+// Open finds a hierarchy that this process may use and makes the directory name in it: in the group that a service
+// manager has delegated to this process, else at the top of the hierarchy, else in our own group. In a delegated group
+// Open moves this process into a group of its own.
 // name is a word of lower-case letters, digits and dashes. If there is no hierarchy, the mode is ModeNone, without an
 // error.
 func Open(proc procfs.FS, name string) (*Tree, error) {
@@ -67,13 +68,12 @@ func Open(proc procfs.FS, name string) (*Tree, error) {
 				!slices.Contains(m.Options, hierarchy.controller) {
 				continue
 			}
-			places := []string{m.Point}
-			if own, ok := proc.OwnCgroup(hierarchy.controller); ok {
-				places = append(places, below(m, own))
-			}
-			for _, place := range places {
+			for _, place := range placesOf(proc, m, hierarchy.mode, hierarchy.controller, name) {
 				base := filepath.Join(place, name)
 				if usable(base) {
+					if hierarchy.mode == ModeV2 {
+						makeRoom(proc, m, base)
+					}
 					controllers := openControllers(proc, mounts, hierarchy.mode, base, name)
 					return &Tree{mode: hierarchy.mode, base: base, path: pathOf(m, base), controllers: controllers}, nil
 				}
