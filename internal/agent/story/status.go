@@ -2,6 +2,8 @@ package story
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"drover/internal/agent/instance"
@@ -26,6 +28,8 @@ type View struct {
 	NextRun int64
 	// NotInForce says what of the spec this host cannot enforce; empty if it enforces everything.
 	NotInForce string
+	// Dependents are the processes that are after this one.
+	Dependents []string
 }
 
 // Status returns what callers see of a registered process.
@@ -57,6 +61,9 @@ func (p *Process) Status(v View) process.Status {
 		causes = append(causes,
 			process.Cause{ID: process.CauseNotInForce, Text: v.NotInForce, Since: 1000 * p.Record.RegisteredAt})
 	}
+	if len(causes) > 0 && len(v.Dependents) > 0 && s.State != string(lifecycle.Running) {
+		causes[0].Evidence = append(slices.Clone(causes[0].Evidence), dependentsText(v.Dependents))
+	}
 	if len(causes) > 0 {
 		s.Cause, s.Further = causes[0], causes[1:]
 	}
@@ -64,6 +71,18 @@ func (p *Process) Status(v View) process.Status {
 		s.Message = s.Cause.Text
 	}
 	return s
+}
+
+// mostDependents is how many dependents a status names.
+const mostDependents = 10
+
+// dependentsText names the processes that are after one that does not run.
+func dependentsText(names []string) string {
+	text := "these processes are after it: " + strings.Join(names[:min(len(names), mostDependents)], ", ")
+	if more := len(names) - mostDependents; more > 0 {
+		text += " and " + itoa(more) + " more"
+	}
+	return text
 }
 
 // Shown returns the state that a status shows at a time since boot: a process that only seems to be up is not shown as

@@ -82,6 +82,9 @@ func TestOrderInVain(t *testing.T) {
 		if slices.Contains(r.Lines(), "start b") {
 			t.Error("it was started")
 		}
+		if s := r.state("a", "stopped", false); !slices.Contains(s.Cause.Evidence, "these processes are after it: ns/b") {
+			t.Errorf("what waits for it: %+v", s.Cause)
+		}
 		// Operations of GSE and JOB do not wait.
 		r.do(process.Start, "b", nil)
 	})

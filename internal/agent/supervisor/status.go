@@ -18,6 +18,9 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	if next, ok := r.sup.cfg.Timetables.Next(r.id); ok {
 		v.NextRun = next.UnixMilli()
 	}
+	for _, id := range r.sup.order.dependentsOf(r.id) {
+		v.Dependents = append(v.Dependents, id.String())
+	}
 	if p.Runtime.Process != nil {
 		r.measure(&p, &v)
 	}
