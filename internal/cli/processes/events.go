@@ -92,6 +92,57 @@ one line.`,
 	return cmd
 }
 
+// NewHistory returns 'drover history'.
+func NewHistory() *cobra.Command {
+	var s remote.Session
+	var f client.EventFilter
+	var when term.TimeRange
+	cmd := &cobra.Command{
+		Use:   "history [NAMESPACE/NAME]",
+		Short: "Show the timeline of processes, oldest first",
+		Long: `Show who and what started, stopped, changed and ended processes, oldest first: the events of
+drover events. Without --from these are the last 50.`,
+		Example: `  drover history shop/api
+  drover history 'shop/*' --from 24h --to 1h`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := eventFilter(&f, args, when); err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("limit") && !f.Since.IsZero() {
+				f.Limit = 0
+			}
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			rows, err := client.Collect(c.Events(cmd.Context(), f))
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			slices.Reverse(rows)
+			if len(rows) == 0 && s.Form == term.AsTable {
+				term.Say(cmd, "no events\n")
+			}
+			return s.UnlessOld(command.Failed, term.PrintList(cmd, s.Output, rows, eventColumns(), eventSubject))
+		},
+		ValidArgsFunction: remote.First(completeProcesses(&s)),
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	flags.IntVar(&f.Limit, "limit", 50, "most events, the latest ones; 0 shows all")
+	when.FlagsOfHistory(cmd)
+	remote.CompleteHosts(cmd, &s)
+	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if f.Limit < 0 {
+			return term.Usagef("--limit %d: expected 0 or more", f.Limit)
+		}
+		return nil
+	})
+	return cmd
+}
+
 // eventKinds are the words for the kinds of events.
 func eventKinds() []string {
 	var words []string

@@ -7,18 +7,28 @@ import (
 )
 
 // TimeRange is a time range as the flags give it.
-type TimeRange struct{ since, Until string }
+type TimeRange struct {
+	since, Until string
+	// from and to are the names of the flags.
+	from, to string
+}
 
 // Flags adds --since and --until.
-func (r *TimeRange) Flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.since, "since", "", "only from this time on: RFC 3339 or an age such as 24h")
-	cmd.Flags().StringVar(&r.Until, "until", "", "only before this time: RFC 3339 or an age such as 1h")
+func (r *TimeRange) Flags(cmd *cobra.Command) { r.named(cmd, "since", "until") }
+
+// FlagsOfHistory adds --from and --to.
+func (r *TimeRange) FlagsOfHistory(cmd *cobra.Command) { r.named(cmd, "from", "to") }
+
+func (r *TimeRange) named(cmd *cobra.Command, from, to string) {
+	r.from, r.to = from, to
+	cmd.Flags().StringVar(&r.since, from, "", "only from this time on: RFC 3339 or an age such as 24h")
+	cmd.Flags().StringVar(&r.Until, to, "", "only before this time: RFC 3339 or an age such as 1h")
 }
 
 // Times returns the range; a missing time is zero.
 func (r *TimeRange) Times() (since, until time.Time, err error) {
-	if since, err = moment("--since", r.since); err == nil {
-		until, err = moment("--until", r.Until)
+	if since, err = moment("--"+r.from, r.since); err == nil {
+		until, err = moment("--"+r.to, r.Until)
 	}
 	return since, until, err
 }
