@@ -38,6 +38,7 @@ const (
 	CauseCommandFailed    CauseID = "command-failed"
 	CauseCommandTimeout   CauseID = "command-timed-out"
 	CauseNoDirectory      CauseID = "no-such-directory"
+	CauseNoVariables      CauseID = "no-environment-file"
 	CauseNoUser           CauseID = "no-such-user"
 	CauseNeedsRoot        CauseID = "needs-root"
 	CauseNoPIDFile        CauseID = "no-pid-file"

@@ -1,6 +1,11 @@
 package process
 
-import v1 "drover/api/v1"
+import (
+	"slices"
+	"syscall"
+
+	v1 "drover/api/v1"
+)
 
 // Event is a change of a process. The agent of its host records it first. Stream and Seq together identify an event
 // for ever, so a resent event counts once.
@@ -126,6 +131,18 @@ type Exit struct {
 	At int64 `json:"at,omitempty"`
 }
 
+// Fault reports whether a signal ended the process that the kernel sends for a fault of the program, or that abort(3)
+// sends.
+func (e *Exit) Fault() bool {
+	if e == nil || e.Signal == 0 {
+		return false
+	}
+	return slices.Contains([]syscall.Signal{
+		syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV,
+		syscall.SIGSYS, syscall.SIGXCPU, syscall.SIGXFSZ,
+	}, syscall.Signal(e.Signal))
+}
+
 // Cause names the kind of the end. Exit is nil if the agent did not see the end.
 func (e *Exit) Cause() CauseID {
 	switch {
@@ -135,7 +152,7 @@ func (e *Exit) Cause() CauseID {
 		return CauseOOM
 	case !e.Known:
 		return CauseUnseen
-	case e.Core:
+	case e.Core || e.Fault():
 		return CauseCore
 	case e.Signal != 0:
 		return CauseSignal

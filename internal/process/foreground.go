@@ -1,6 +1,9 @@
 package process
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Foreground reports whether the command of Commands.Run is itself the process.
 func (s *Spec) Foreground() bool { return s.Commands.Run != "" }
@@ -22,10 +25,17 @@ func Replacing(run string) string {
 	return "exec " + run
 }
 
+// shellWords are the first words of a line that only a shell knows, as no program has these names (POSIX, "Shell Command
+// Language").
+func shellWords() []string {
+	return strings.Fields("! { . : alias bg break cd command continue eval exec exit export fc fg getopts hash jobs read " +
+		"readonly return set shift source times trap type ulimit umask unalias unset wait")
+}
+
 // needsShell reports whether a line means more to a shell than words. A quoted character is only itself.
 func needsShell(line string) bool {
-	first, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
-	if strings.Contains(first, "=") || first == "!" || first == "{" {
+	words := strings.Fields(line)
+	if len(words) == 0 || strings.Contains(words[0], "=") || slices.Contains(shellWords(), words[0]) {
 		return true
 	}
 	quote := rune(0)

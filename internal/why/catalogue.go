@@ -103,8 +103,8 @@ func ends() []Entry {
 			"Find the sender: an operator, a script or another supervisor.", Warning,
 		},
 		{
-			process.CauseCore, "Crashed", "A fault of the program ended the process, and the kernel wrote a core dump.",
-			"Give the core dump and the version to the developers of the program.", Warning,
+			process.CauseCore, "Crashed", "A fault of the program ended the process.",
+			"Give the core dump, if there is one, and the version to the developers of the program.", Warning,
 		},
 		{
 			process.CauseOOM, "Out of memory", "The kernel's out-of-memory killer ended the process.",
@@ -206,6 +206,11 @@ func starts() []Entry {
 		{
 			process.CauseNoUser, "No such user", "The account of the process does not exist on the host.",
 			"Create the account, or correct `user`.", Critical,
+		},
+		{
+			process.CauseNoVariables, "Environment file unreadable",
+			"drover cannot read a file of `environment_files`.",
+			"Put the file in its place, or correct its rights or its lines.", Critical,
 		},
 		{
 			process.CauseNeedsRoot, "Needs root",

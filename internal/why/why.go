@@ -157,7 +157,8 @@ func (f *judgement) wrong(c process.Cause) bool {
 	case c.ID == "":
 		return false
 	case c.ID == process.CauseFinished:
-		return f.Status != nil && f.Status.LastExit != nil && failedExit(f.Status.LastExit)
+		// An agent names this cause after a success only, which may be another exit status than 0.
+		return f.Status != nil && f.Status.Cause.ID == "" && f.Status.LastExit != nil && failedExit(f.Status.LastExit)
 	case known && e.Severity == Notice:
 		return false
 	case c.ID == process.CauseQueued:

@@ -107,8 +107,14 @@ func TestJudge(t *testing.T) {
 		"finished badly": {
 			here(), with(down("finished", process.CauseFinished), func(s *process.Status) {
 				s.LastExit = &process.Exit{Known: true, Code: 2}
+				s.Cause.ID = ""
 			}), nil,
-			"warning [finished] so it is",
+			"warning [finished] The process has done its work; drover does not start it again.",
+		},
+		"finished with another status that is a success": {
+			here(), with(down("finished", process.CauseFinished), func(s *process.Status) {
+				s.LastExit = &process.Exit{Known: true, Code: 2}
+			}), nil, "- [finished] so it is",
 		},
 		"unknown to the host": {
 			here(), nil, nil,

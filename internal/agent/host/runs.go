@@ -73,14 +73,15 @@ func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, sta
 		return refused("spec.identity.user", err)
 	}
 	if account, err = account.In("/", spec.Execution.Group, spec.Execution.Groups); err != nil {
-		return refused("spec.execution.groups", err)
+		return refused("groups", err)
 	}
 	if err := h.reach(spec.Identity.SetupPath, account); err != nil {
 		return launch.Command{}, nil, err
 	}
 	variables, err := h.variables(of, spec, account)
 	if err != nil {
-		return refused("spec.execution.environment_files", err)
+		return launch.Command{}, nil, process.Errorf(process.Failed, "environment_files: %v", err).
+			Because(process.CauseNoVariables)
 	}
 	h.launches <- struct{}{}
 	return launch.Command{

@@ -185,7 +185,7 @@ func TestBeforeStart(t *testing.T) {
 			w.Script(runLine, operationtest.Script{Takes: time.Hour})
 			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
 			if failed := r.Outcome.Fault != process.None; failed != (code != 0) || !slices.Equal(w.Lines(), want) ||
-				failed && !strings.Contains(r.Outcome.Text, "before_start: exit status 3") {
+				failed && !strings.Contains(r.Outcome.Text, "before_start failed: exit status 3") {
 				t.Errorf("exit status %d: %+v, commands %q", code, r.Outcome, w.Lines())
 			}
 		})

@@ -202,6 +202,9 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 		if unneeded {
 			return errNeedless
 		}
+		if known, ok := errors.AsType[*process.Error](err); ok && known.Cause == "" {
+			return known.Because(process.CauseCommandFailed)
+		}
 		return err
 	}
 	if unneeded || n.ctx.Err() != nil {

@@ -72,7 +72,10 @@ func emptyCommand(field string) error {
 // note follow the output.
 func commandFailed(field string, r *specstore.CommandResult, note string) error {
 	text := fmt.Sprintf("Script exit code non-zero. Error msessage: [%s] (%s: %s)", r.Output, field, r.Text)
-	if r.TimedOut {
+	switch {
+	case field == "run" || field == "before_start": // fields that GSE and JOB do not have
+		text = fmt.Sprintf("%s failed: %s; output: [%s]", field, r.Text, r.Output)
+	case r.TimedOut:
 		text = fmt.Sprintf("%s %s. Output: [%s]", field, r.Text, r.Output)
 	}
 	if note != "" {

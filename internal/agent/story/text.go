@@ -133,7 +133,7 @@ func ender(e *process.Exit) process.Actor {
 	switch {
 	case e == nil || !e.Known:
 		return process.Actor{}
-	case e.OOM || e.Core:
+	case e.OOM || e.Core || e.Fault():
 		return process.Actor{Kind: process.ActorKernel}
 	case e.Signal != 0:
 		return process.Actor{Kind: process.ActorOutside}

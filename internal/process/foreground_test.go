@@ -1,0 +1,24 @@
+package process_test
+
+import (
+	"testing"
+
+	"drover/internal/process"
+)
+
+// TestReplacing: only a line that means the same to a shell and to execve is executed in the place of the shell.
+func TestReplacing(t *testing.T) {
+	for _, line := range []string{
+		"exec sleep 1", "cd /srv", "ulimit -n 9", ". ./env", "A=1 ./api", "! true", "./api $HOME", "ls *.go", "a; b",
+		"a | b", "a\nb", `./api "$X"`, "./api `x`", "./api 'open", "", "  exec x",
+	} {
+		if got := process.Replacing(line); got != line {
+			t.Errorf("%q: %q, want a shell", line, got)
+		}
+	}
+	for _, line := range []string{"./api --port 80", "sleep 1", "./api '$HOME *'", `./api "a b" c\ d`, "executor run"} {
+		if got := process.Replacing(line); got != "exec "+line {
+			t.Errorf("%q: %q, want the program itself", line, got)
+		}
+	}
+}
