@@ -48,7 +48,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 	grouped(root, groupProcesses, processes.NewOperations()...)
 	grouped(root, groupProcesses, processes.NewRegister(), processes.NewApply(), processes.NewDiff(),
 		processes.NewGet(), processes.NewExplain())
-	grouped(root, groupRecords, processes.NewTask(), processes.NewEvents(), processes.NewHistory(), fleet.NewAgents(), accounts.NewAudit())
+	grouped(root, groupRecords, processes.NewTask(), processes.NewEvents(), processes.NewHistory(),
+		fleet.NewAgents(), accounts.NewAudit())
 	grouped(root, groupAccess, accounts.NewApp(), accounts.NewUser())
 	grouped(root, groupServer, servers.NewServer(), servers.NewProxy(), servers.NewDev(), servers.NewConfig(),
 		servers.NewDatabase())

@@ -2,7 +2,6 @@ package process
 
 import (
 	"slices"
-	"syscall"
 
 	v1 "drover/api/v1"
 )
@@ -137,10 +136,11 @@ func (e *Exit) Fault() bool {
 	if e == nil || e.Signal == 0 {
 		return false
 	}
-	return slices.Contains([]syscall.Signal{
-		syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV,
-		syscall.SIGSYS, syscall.SIGXCPU, syscall.SIGXFSZ,
-	}, syscall.Signal(e.Signal))
+	const (
+		ill, trap, abrt, bus, fpe = 4, 5, 6, 7, 8 // signal(7), for all architectures of drover
+		segv, xcpu, xfsz, sys     = 11, 24, 25, 31
+	)
+	return slices.Contains([]int{ill, trap, abrt, bus, fpe, segv, xcpu, xfsz, sys}, e.Signal)
 }
 
 // Cause names the kind of the end. Exit is nil if the agent did not see the end.

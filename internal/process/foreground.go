@@ -25,8 +25,8 @@ func Replacing(run string) string {
 	return "exec " + run
 }
 
-// shellWords are the first words of a line that only a shell knows, as no program has these names (POSIX, "Shell Command
-// Language").
+// shellWords are the first words of a line that only a shell knows, as no program has these names (POSIX, "Shell
+// Command Language").
 func shellWords() []string {
 	return strings.Fields("! { . : alias bg break cd command continue eval exec exit export fc fg getopts hash jobs read " +
 		"readonly return set shift source times trap type ulimit umask unalias unset wait")

@@ -172,8 +172,8 @@ func entriesOf(m *wire.Manifest, now time.Time, boot time.Duration) (
 	life := lifeOf(m)
 	for _, o := range m.Orders {
 		e := specstore.Entry{
-			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor, Ordered: o.Ordered,
-			BeginBy: boot + life, Expires: now.Add(life),
+			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor,
+			Ordered: o.Ordered, BeginBy: boot + life, Expires: now.Add(life),
 		}
 		switch {
 		case o.Item == "":

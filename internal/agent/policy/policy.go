@@ -171,7 +171,8 @@ func (r *rules) operation(op process.Op) *refusal {
 	if r.observe != 0 && !op.Info().Observes {
 		return &refusal{r.observe, "drover only observes here, and does not " + string(op)}
 	}
-	if len(r.operations) == 0 || slices.ContainsFunc(r.operations, func(e entry) bool { return e.text == string(op.Name()) }) {
+	named := func(e entry) bool { return e.text == string(op.Name()) }
+	if len(r.operations) == 0 || slices.ContainsFunc(r.operations, named) {
 		return nil
 	}
 	return &refusal{r.operations[0].line, fmt.Sprintf("%s is not among the operations %s", op, texts(r.operations))}
