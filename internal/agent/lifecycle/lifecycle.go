@@ -84,6 +84,8 @@ type Policy struct {
 	HealthyAfter time.Duration
 	// Unconfirmed tells that the server has not yet sent its records of this host. Until then no relaunch begins.
 	Unconfirmed bool
+	// Unready tells that the running process is not ready yet: its run time does not count before Readied.
+	Unready bool
 }
 
 func (p Policy) keepsAlive() bool { return p.Hosted && p.Kind == process.Resident }
@@ -193,6 +195,8 @@ type (
 	Swept struct{}
 	// Launched tells that a relaunch succeeded.
 	Launched struct{}
+	// Readied tells that the running process has become ready.
+	Readied struct{}
 	// LaunchFailed tells that a relaunch failed.
 	LaunchFailed struct{}
 	// HeldBack answers Relaunch: the budget of the host has no place before the given time, but has one then.
@@ -227,6 +231,7 @@ func (Checking) event()     {}
 func (Sweeping) event()     {}
 func (Swept) event()        {}
 func (Launched) event()     {}
+func (Readied) event()      {}
 func (LaunchFailed) event() {}
 func (HeldBack) event()     {}
 func (Held) event()         {}

@@ -105,6 +105,8 @@ func (m Machine) whileRunning(p Policy, ev Event, now time.Duration) (Machine, [
 		m.Awaits = Successor
 	case Seen:
 		m.Awaits = Nothing
+	case Readied:
+		return m.proving(p)
 	case Fired:
 		if e.Timer == m.Armed && e.Timer == Healthy {
 			m.Armed, m.Attempts = NoTimer, 0
@@ -151,12 +153,21 @@ func (m Machine) operated(p Policy, e Ended, now time.Duration) (Machine, []Acti
 // running watches a process that is proven alive.
 func (m Machine) running(p Policy) (Machine, []Action) {
 	m.State, m.Awaits, m.RetryAt, m.Placed = Running, Nothing, 0, false
-	if m.Attempts > 0 {
-		m.Armed = Healthy
-		return m, []Action{Watch{}, Arm{Timer: Healthy, After: p.HealthyAfter}}
+	if p.Unready {
+		m, disarm := m.disarm()
+		return m, append([]Action{Watch{}}, disarm...)
 	}
-	m, disarm := m.disarm()
-	return m, append([]Action{Watch{}}, disarm...)
+	m, timer := m.proving(p)
+	return m, append([]Action{Watch{}}, timer...)
+}
+
+// proving lets a process that counts as up prove that it lasts: the timer restores its budget.
+func (m Machine) proving(p Policy) (Machine, []Action) {
+	if m.Attempts == 0 {
+		return m.disarm()
+	}
+	m.Armed = Healthy
+	return m, []Action{Arm{Timer: Healthy, After: p.HealthyAfter}}
 }
 
 // absent decides after the first look of the agent has found no process.

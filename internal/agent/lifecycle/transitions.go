@@ -33,10 +33,12 @@ func policies() []Policy {
 	failing.When, failing.Factor, failing.MaxInterval = process.OnFailure, 2, time.Hour
 	never.When, finished.When, finished.Finished = process.Never, process.OnFailure, true
 	rested.GivenUp = true
+	unready := hosted
+	unready.Unready = true
 	base.Kind = process.Resident
 	return []Policy{
 		base, hosted, periodic, waiting, replacing, givenUp, single, unconfirmed, failing, never, finished,
-		rested,
+		rested, unready,
 	}
 }
 
@@ -62,6 +64,7 @@ func events() []Event {
 		Sweeping{},
 		Swept{},
 		Launched{},
+		Readied{},
 		LaunchFailed{},
 		HeldBack{Until: 4 * interval},
 		Held{},
@@ -149,6 +152,8 @@ func eventName(ev Event) string {
 		return "leftovers ended"
 	case Launched:
 		return "relaunch succeeded"
+	case Readied:
+		return "ready"
 	case LaunchFailed:
 		return "relaunch failed"
 	case HeldBack:

@@ -148,6 +148,29 @@ func TestAHealthyRunRestoresTheBudget(t *testing.T) {
 	}
 }
 
+// TestARunIsNotHealthyBeforeItIsReady: time without readiness restores no budget, and the end of such a run counts.
+func TestARunIsNotHealthyBeforeItIsReady(t *testing.T) {
+	p := hosted()
+	p.Unready = true
+	m, _ := New(1, 0, 0)
+	m, _ = m.Step(p, Found{}, 0)
+	if m.Armed != NoTimer {
+		t.Fatalf("timer %q is armed before the process is ready", m.Armed)
+	}
+	ended, _ := script(t, p, m, []at{{200 * time.Second, Condemned{}}, {201 * time.Second, TakenDown{}}})
+	if ended.Attempts != 2 {
+		t.Errorf("%d attempts after a run that was never ready, want 2", ended.Attempts)
+	}
+	p.Unready = false
+	m, actions := m.Step(p, Readied{}, 200*time.Second)
+	if !slices.Contains(actions, Action(Arm{Timer: Healthy, After: p.HealthyAfter})) {
+		t.Errorf("%v: want the timer of a healthy run when it is ready", actions)
+	}
+	if m, _ = m.Step(p, Fired{Timer: Healthy}, 260*time.Second); m.Attempts != 0 {
+		t.Errorf("%d attempts after a healthy run, want 0", m.Attempts)
+	}
+}
+
 func TestHostingAStoppedProcessStartsItAnIntervalLater(t *testing.T) {
 	m, _ := New(0, 0, 0)
 	p := hosted()
