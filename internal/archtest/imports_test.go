@@ -139,6 +139,7 @@ func mayImport() map[string][]string {
 			"internal/durable", "internal/fabric", "internal/fabric/broker", "internal/group", "internal/httpd",
 			"internal/idle", "internal/joining", "internal/pki", "internal/wire",
 		},
+		"internal/agent/notify": {"internal/agent/procfs", "internal/idle"},
 		"internal/agent/pidfd":  {},
 		"internal/agent/procfs": {"internal/process"},
 		"internal/agent/cgroup": {"internal/agent/pidfd", "internal/agent/procfs", "internal/idle"},
@@ -167,8 +168,8 @@ func mayImport() map[string][]string {
 		"internal/agent/ready":    {"internal/agent/trail", "internal/process"},
 		"internal/agent/instance": {"internal/agent/procfs", "internal/process"},
 		"internal/agent/operation": {
-			"internal/agent/instance", "internal/agent/liveness", "internal/agent/probe", "internal/agent/procfs",
-			"internal/agent/ready", "internal/agent/specstore", "internal/agent/trail", "internal/process",
+			"internal/agent/instance", "internal/agent/liveness", "internal/agent/notify", "internal/agent/probe",
+			"internal/agent/procfs", "internal/agent/ready", "internal/agent/specstore", "internal/agent/trail", "internal/process",
 		},
 		"internal/agent/story": {
 			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/procfs", "internal/agent/specstore",
@@ -176,8 +177,9 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/supervisor": {
 			"internal/agent/drift", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit",
-			"internal/agent/liveness", "internal/agent/operation", "internal/agent/probe", "internal/agent/procfs",
-			"internal/agent/specstore", "internal/agent/story", "internal/agent/timetable", "internal/process",
+			"internal/agent/liveness", "internal/agent/notify", "internal/agent/operation", "internal/agent/probe",
+			"internal/agent/procfs", "internal/agent/ready", "internal/agent/specstore", "internal/agent/story",
+			"internal/agent/timetable", "internal/process",
 		},
 		"internal/agent/eventlog": {
 			"internal/clip", "internal/durable", "internal/idle", "internal/process",
@@ -241,8 +243,8 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/host": {
 			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch", "internal/agent/liveness",
-			"internal/agent/locate", "internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore",
-			"internal/agent/trail", "internal/group", "internal/process",
+			"internal/agent/locate", "internal/agent/notify", "internal/agent/probe", "internal/agent/procfs",
+			"internal/agent/specstore", "internal/agent/trail", "internal/group", "internal/process",
 		},
 		"internal/agent/policy": {"internal/agent/trail", "internal/process", "internal/wildcard"},
 		"internal/agent/trail":  {},

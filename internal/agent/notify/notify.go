@@ -1,0 +1,412 @@
+// Package notify receives what processes say of themselves at NOTIFY_SOCKET, in the protocol of sd_notify(3). It owns
+// the socket, finds out which run a sender belongs to, and keeps the last word of each run. It decides nothing and does
+// not survive the agent: its caller records what must last.
+package notify
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/procfs"
+	"drover/internal/idle"
+)
+
+// Config is what a Keeper needs.
+type Config struct {
+	// Path is where the socket is made, in a directory that every account of the host can enter; at most 107 bytes.
+	Path string
+	FS   procfs.FS
+	// RunOf returns the run that the process at a pid was born in; empty if it was none of ours. The process may be a
+	// zombie.
+	RunOf func(pid int) string
+	// Clock is the time since boot.
+	Clock func() time.Duration
+}
+
+// Said is what a run has said so far. Times are since boot.
+type Said struct {
+	// Ready says that the run has said READY=1.
+	Ready bool
+	// Reloading says that RELOADING=1 was not yet followed by READY=1. Reloads counts those that were.
+	Reloading bool
+	Reloads   int
+	// Stopping says that the run has said STOPPING=1.
+	Stopping bool
+	// Status is the text of the last STATUS=, without control characters, at most maxStatus bytes. HasStatus says that
+	// there was one.
+	Status    string
+	HasStatus bool
+	// Main is the process of the last MAINPID=, which belongs to the run; the zero value if there was none.
+	Main procfs.Identity
+	// Extended is until when the last EXTEND_TIMEOUT_USEC=, which came at ExtendedAt, asks to wait; 0 if there was
+	// none. The caller bounds it.
+	Extended, ExtendedAt time.Duration
+	// Watchdog is when the last WATCHDOG=1 came, and not before this agent began to listen. Triggered says that the
+	// run has said WATCHDOG=trigger, and no WATCHDOG=1 after that.
+	Watchdog  time.Duration
+	Triggered bool
+}
+
+const (
+	// maxMessage is the longest message, in bytes, as for systemd. A longer one is ignored.
+	maxMessage = 4096
+	// maxStatus bounds a status text, in bytes.
+	maxStatus = 256
+	// maxRuns bounds the runs with a word: without control groups a process can name a run that never was.
+	maxRuns = 1 << 16
+	// maxSenders bounds the senders that are known by their pid.
+	maxSenders = 1 << 14
+	// rest is the pause after a message that nobody needs, so that a flood cannot take the processor from the agent.
+	rest = time.Millisecond
+	// A run has freely burst messages, and perSecond more in each second.
+	burst, perSecond = 100, 50
+)
+
+// Keeper listens. It is safe for concurrent use.
+type Keeper struct {
+	cfg   Config
+	conn  *net.UnixConn
+	began time.Duration
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	runs    map[string]*talk
+	senders map[int]sender
+	// news are the runs with a word that Heard has not returned yet.
+	news    map[string]bool
+	ignored int64
+	// barriers are closed when the message of their name is read.
+	barriers map[string]chan struct{}
+}
+
+// talk is one run.
+type talk struct {
+	said    Said
+	changed chan struct{}
+	// left is how many messages the run may send without a pause at the time at.
+	left float64
+	at   time.Duration
+}
+
+// sender is a process whose run is known.
+type sender struct {
+	id  procfs.Identity
+	run string
+}
+
+// Open makes the socket, in place of the one of an earlier agent. Until Run, the kernel keeps a few messages, and the
+// other senders wait.
+func Open(cfg Config) (*Keeper, error) {
+	k := &Keeper{
+		cfg: cfg, began: cfg.Clock(), wake: make(chan struct{}, 1), runs: map[string]*talk{},
+		senders: map[int]sender{}, news: map[string]bool{}, barriers: map[string]chan struct{}{},
+	}
+	failed := func(err error) (*Keeper, error) {
+		return nil, fmt.Errorf("cannot listen for notifications: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o755); err != nil { //nolint:gosec // every account may send
+		return failed(err)
+	}
+	if err := os.Remove(cfg.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return failed(err)
+	}
+	// A message that came before the option was set would have no sender.
+	listen := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		if problem := c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+		}); problem != nil {
+			return problem
+		}
+		return err
+	}}
+	conn, err := listen.ListenPacket(context.Background(), "unixgram", cfg.Path)
+	if err != nil {
+		return failed(err)
+	}
+	if err := os.Chmod(cfg.Path, 0o666); err != nil { //nolint:gosec // as above
+		return failed(errors.Join(err, conn.Close()))
+	}
+	k.conn, _ = conn.(*net.UnixConn)
+	return k, nil
+}
+
+// Path is the value of NOTIFY_SOCKET.
+func (k *Keeper) Path() string { return k.cfg.Path }
+
+// Close removes the socket.
+func (k *Keeper) Close() error {
+	err := os.Remove(k.cfg.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(k.conn.Close(), err)
+}
+
+// Expect says that a run begins with a process. So the last words of that process count even if it has ended before
+// they are read.
+func (k *Keeper) Expect(run string, first procfs.Identity) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.remember(sender{first, run})
+}
+
+// Said returns what a run has said so far; changed is closed when it says more.
+func (k *Keeper) Said(run string) (said Said, changed <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.talkOf(run)
+	if t == nil {
+		return Said{Watchdog: k.began}, nil
+	}
+	return t.said, t.changed
+}
+
+// Heard waits for a run that has said something new, beside WATCHDOG=1, since it was returned last; false if ctx ends.
+func (k *Keeper) Heard(ctx context.Context) (run string, ok bool) {
+	for {
+		k.mu.Lock()
+		for run := range k.news {
+			delete(k.news, run)
+			k.mu.Unlock()
+			return run, true
+		}
+		k.mu.Unlock()
+		select {
+		case <-k.wake:
+		case <-ctx.Done():
+			return "", false
+		}
+	}
+}
+
+// Keep forgets the runs that are over.
+func (k *Keeper) Keep(lasts func(run string) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for run := range k.runs {
+		if !lasts(run) {
+			delete(k.runs, run)
+			delete(k.news, run)
+		}
+	}
+	for pid, s := range k.senders {
+		if !lasts(s.run) {
+			delete(k.senders, pid)
+		}
+	}
+}
+
+// barrier begins a message of this process to itself.
+const barrier = "DROVER_BARRIER="
+
+// Settle waits until everything that was sent before is read, at most for the limit. It needs Run to be running.
+func (k *Keeper) Settle(limit time.Duration) {
+	passed, name := make(chan struct{}), barrier+rand.Text()
+	k.mu.Lock()
+	k.barriers[name] = passed
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.barriers, name)
+	}()
+	end := time.Now().Add(limit)
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: k.cfg.Path, Net: "unixgram"})
+	if err != nil {
+		return
+	}
+	defer conn.Close() //nolint:errcheck // nothing is kept in it
+	if conn.SetWriteDeadline(end) != nil {
+		return
+	}
+	if _, err := conn.Write([]byte(name)); err != nil {
+		return
+	}
+	left := time.NewTimer(time.Until(end))
+	defer left.Stop()
+	select {
+	case <-passed:
+	case <-left.C:
+	}
+}
+
+// Ignored counts the messages that belong to no run, or are none.
+func (k *Keeper) Ignored() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ignored
+}
+
+// talkOf returns the entry of a run, which it makes; nil if there are too many. The caller holds the lock.
+func (k *Keeper) talkOf(run string) *talk {
+	t := k.runs[run]
+	if t == nil && len(k.runs) < maxRuns {
+		t = &talk{
+			said: Said{Watchdog: k.began}, changed: make(chan struct{}), left: burst, at: k.cfg.Clock(),
+		}
+		k.runs[run] = t
+	}
+	return t
+}
+
+// remember notes the run of a sender. The caller holds the lock.
+func (k *Keeper) remember(s sender) {
+	if len(k.senders) >= maxSenders {
+		clear(k.senders) // they are found again
+	}
+	k.senders[s.id.PID] = s
+}
+
+// Run receives until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = k.conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	pause := time.NewTimer(rest)
+	defer pause.Stop()
+	message, control := make([]byte, maxMessage+1), make([]byte, controlSize())
+	for {
+		n, c, flags, _, err := k.conn.ReadMsgUnix(message, control)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("cannot receive notifications: %w", err)
+		}
+		fds, needed := k.receive(message[:n], control[:c], flags)
+		// A sender with BARRIER=1 waits for the end of its descriptor.
+		for _, fd := range fds {
+			unix.Close(fd) //nolint:errcheck // a stranger's descriptor
+		}
+		if needed {
+			continue
+		}
+		pause.Reset(rest)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// receive takes in one message. It returns the descriptors that came with the message, and whether the message is one
+// that the agent needs: a run may say only so much.
+func (k *Keeper) receive(message, control []byte, flags int) (fds []int, needed bool) {
+	pid, fds := senderOf(control)
+	if pid == os.Getpid() && k.pass(string(message)) {
+		return fds, true
+	}
+	if flags&unix.MSG_TRUNC != 0 || len(message) > maxMessage {
+		pid = 0
+	}
+	s, ok := k.find(pid)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var t *talk
+	if ok {
+		t = k.talkOf(s.run)
+	}
+	if t == nil {
+		k.ignored++
+		return fds, false
+	}
+	now := k.cfg.Clock()
+	words := read(message, now)
+	if words.mainPID != 0 {
+		main, err := k.cfg.FS.Identify(words.mainPID)
+		if err == nil && k.cfg.RunOf(main.PID) == s.run && k.cfg.FS.Same(main) {
+			words.main = main
+		} else {
+			k.ignored++
+		}
+	}
+	before := t.said
+	words.apply(&t.said)
+	if t.said != before {
+		close(t.changed)
+		t.changed = make(chan struct{})
+		if after := t.said; after.Triggered || !sameButWatchdog(before, after) {
+			k.news[s.run] = true
+			idle.Wake(k.wake)
+		}
+	}
+	return fds, t.spend(now)
+}
+
+// pass lets the caller of Settle go on that has sent this message.
+func (k *Keeper) pass(message string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	passed, ok := k.barriers[message]
+	if ok {
+		close(passed)
+		delete(k.barriers, message)
+	}
+	return ok
+}
+
+// spend takes one message from the budget of the run.
+func (t *talk) spend(now time.Duration) bool {
+	t.left = min(t.left+(now-t.at).Seconds()*perSecond, burst)
+	t.at = now
+	if t.left < 1 {
+		return false
+	}
+	t.left--
+	return true
+}
+
+func sameButWatchdog(a, b Said) bool {
+	a.Watchdog, a.Triggered = b.Watchdog, b.Triggered
+	return a == b
+}
+
+// find returns the sender at a pid, if it belongs to a run. The pid is the kernel's word.
+func (k *Keeper) find(pid int) (sender, bool) {
+	if pid <= 1 {
+		return sender{}, false
+	}
+	k.mu.Lock()
+	s, known := k.senders[pid]
+	k.mu.Unlock()
+	if known && k.cfg.FS.Same(s.id) {
+		return s, true
+	}
+	id, err := k.identify(pid)
+	if err != nil {
+		return s, known // it has ended since, and no other process has its pid
+	}
+	if known && s.id == id {
+		return s, true
+	}
+	run := k.cfg.RunOf(pid)
+	if after, err := k.identify(pid); run == "" || err != nil || after != id {
+		return sender{}, false
+	}
+	s = sender{id, run}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.remember(s)
+	return s, true
+}
+
+// identify returns the identity of the process at a pid. A sender may be a zombie already.
+func (k *Keeper) identify(pid int) (procfs.Identity, error) {
+	boot, err := k.cfg.FS.BootID()
+	if err != nil {
+		return procfs.Identity{}, err
+	}
+	st, err := k.cfg.FS.Stat(pid)
+	return procfs.Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}, err
+}
