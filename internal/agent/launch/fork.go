@@ -21,12 +21,35 @@ type forkRequest struct {
 	confinement *confinement
 	// files are descriptors in the table that the threads of this process share.
 	files files
+	// gateAt is the descriptor of the gate in the child; that of the proof is the next. signalAt is the one of signal.
+	gateAt, signalAt int
+}
+
+// The descriptors of gate and of gateAside.
+const gateFD, gateAsideFD = 3, 5
+
+// table returns the descriptors of a child, by their numbers there.
+func (r forkRequest) table(f files, null int) []uintptr {
+	at := make([]uintptr, max(r.gateAt+2, r.signalAt+1))
+	for i := range at {
+		at[i] = ^uintptr(0) // closed
+	}
+	put := func(number, fd int) { at[number] = uintptr(fd) } //nolint:gosec // descriptors are small
+	put(0, null)
+	put(1, f.output)
+	put(2, f.output)
+	put(r.gateAt, f.gate)
+	put(r.gateAt+1, f.proof)
+	if f.signal >= 0 {
+		put(r.signalAt, f.signal)
+	}
+	return at
 }
 
 // files are the descriptors for a child, in the table of the forking thread.
 type files struct {
 	gate, output, proof int
-	group               int // -1 for none
+	group, signal       int // -1 for none
 }
 
 // forkResult is the result of a fork.
@@ -71,11 +94,7 @@ func (r forkRequest) fork(proc procfs.FS, f files, null int) forkResult {
 	if r.confinement != nil {
 		sys.AmbientCaps = r.confinement.ambient
 	}
-	//nolint:gosec // descriptors
-	attr := &syscall.ProcAttr{Dir: "/", Env: r.env, Sys: sys, Files: []uintptr{
-		uintptr(null), uintptr(f.output),
-		uintptr(f.output), uintptr(f.gate), uintptr(f.proof),
-	}}
+	attr := &syscall.ProcAttr{Dir: "/", Env: r.env, Sys: sys, Files: r.table(f, null)}
 	var child forkResult
 	var pid int
 	if f.group >= 0 {

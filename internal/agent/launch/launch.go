@@ -33,9 +33,15 @@ const UnrunStatus = 125
 // gate.
 const gate = "read -r DROVER_GATE <&3 || exit 125; unset DROVER_GATE; exec 3<&-; echo >&4 || exit 125; exec 4>&-\n"
 
+// gateAside is gate on the descriptors 5 and 6, for a command that needs 3 or 4 itself.
+const gateAside = "read -r DROVER_GATE <&5 || exit 125; unset DROVER_GATE; exec 5<&-; echo >&6 || exit 125; exec 6>&-\n"
+
 // Ungated returns a command line, as ps shows it, without the part that this package put before the command.
 func Ungated(cmdline string) string {
 	before, command, found := strings.Cut(cmdline, gate)
+	if !found {
+		before, command, found = strings.Cut(cmdline, gateAside)
+	}
 	if !found || !strings.HasPrefix(before, shell+" -c ") {
 		return cmdline
 	}
@@ -94,6 +100,10 @@ type Command struct {
 	Output *os.File
 	// Proof receives an empty line when the command passes its gate. Start does not keep it. See CreateProof.
 	Proof *os.File
+	// Signal is open in the command at the descriptor SignalFD, from 3 to process.MaxNotifyFD; nil for none. Start does
+	// not keep it.
+	Signal   *os.File
+	SignalFD int
 	// Group is the group in which the child is born; it may be nil. Start does not keep it.
 	Group *cgroup.Group
 }
@@ -123,12 +133,20 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	}
 	opener := os.NewFile(uintptr(gates[1]), "gate")
 	b := forkRequest{
-		argv: []string{shell, "-c", exposure(c.Execution) + limiting(c.Execution) + masking(c.Execution) +
-			entering(c.Dir) + gate + c.Line},
 		env: environment(c), credential: credential, confinement: confinementFor(c),
 		//nolint:gosec // descriptors are small
-		files: files{gate: gates[0], output: int(c.Output.Fd()), proof: int(c.Proof.Fd()), group: -1},
+		files:  files{gate: gates[0], output: int(c.Output.Fd()), proof: int(c.Proof.Fd()), group: -1, signal: -1},
+		gateAt: gateFD,
 	}
+	passing := gate
+	if c.Signal != nil {
+		b.files.signal, b.signalAt = int(c.Signal.Fd()), c.SignalFD //nolint:gosec // as above
+		if c.SignalFD < gateAsideFD {
+			passing, b.gateAt = gateAside, gateAsideFD
+		}
+	}
+	b.argv = []string{shell, "-c", exposure(c.Execution) + limiting(c.Execution) + masking(c.Execution) +
+		entering(c.Dir) + passing + c.Line}
 	if c.Group != nil {
 		if fd, ok := c.Group.FD(); ok {
 			b.files.group = fd
@@ -137,6 +155,7 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	child := fork(b)
 	runtime.KeepAlive(c.Output)
 	runtime.KeepAlive(c.Proof)
+	runtime.KeepAlive(c.Signal)
 	runtime.KeepAlive(c.Group)
 	unix.Close(gates[0]) //nolint:errcheck // the child has its own
 	switch {

@@ -91,8 +91,10 @@ func pollers() ([]int, error) {
 // send passes files to the thread at the other end of a socket. The caller keeps its own descriptors open.
 func send(socket int, f files) error {
 	fds := []int{f.gate, f.output, f.proof}
-	if f.group >= 0 {
-		fds = append(fds, f.group)
+	for _, fd := range []int{f.group, f.signal} {
+		if fd >= 0 {
+			fds = append(fds, fd)
+		}
 	}
 	rights := unix.UnixRights(fds...)
 	for {
@@ -105,10 +107,12 @@ func send(socket int, f files) error {
 
 // receive receives the descriptors of sent, and returns them with their numbers in this thread's table.
 func receive(socket int, sent files) (files, error) {
-	const most = 4
-	want := most - 1
-	if sent.group >= 0 {
-		want = most
+	const most = 5
+	want := most - 2
+	for _, fd := range []int{sent.group, sent.signal} {
+		if fd >= 0 {
+			want++
+		}
 	}
 	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(most*4))
 	var n int
@@ -131,9 +135,12 @@ func receive(socket int, sent files) (files, error) {
 		closeAll(fds)
 		return files{}, fmt.Errorf("cannot receive descriptors: %w", err)
 	}
-	own := files{gate: fds[0], output: fds[1], proof: fds[2], group: -1}
-	if want == most {
-		own.group = fds[most-1]
+	own, rest := files{gate: fds[0], output: fds[1], proof: fds[2], group: -1, signal: -1}, fds[3:]
+	if sent.group >= 0 {
+		own.group, rest = rest[0], rest[1:]
+	}
+	if sent.signal >= 0 {
+		own.signal = rest[0]
 	}
 	return own, nil
 }
@@ -146,7 +153,7 @@ func parseRights(rights []byte) ([]int, error) {
 	return unix.ParseUnixRights(&messages[0])
 }
 
-func (f files) close() { closeAll([]int{f.gate, f.output, f.proof, f.group}) }
+func (f files) close() { closeAll([]int{f.gate, f.output, f.proof, f.group, f.signal}) }
 
 func closeAll(fds []int) {
 	for _, fd := range fds {
