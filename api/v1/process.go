@@ -27,7 +27,7 @@ type Process struct {
 	ProcessDetail
 }
 
-// The states of a Process: the states of docs/states.md, and two states that replace a less specific one.
+// The states of a Process: the states of docs/states.md, and three states that replace a less specific one.
 const (
 	StateUnknown   = "unknown"
 	StateStopped   = "stopped"
@@ -36,6 +36,7 @@ const (
 	StateRunning   = "running"
 	StateFlapping  = "flapping"  // drover relaunched it too often lately, whatever it does now
 	StateUnhealthy = "unhealthy" // it runs, and its health checks fail
+	StateNotReady  = "not-ready" // it runs, and is not ready yet
 	StateStopping  = "stopping"
 	StateBackoff   = "backoff"
 	StateGivenUp   = "given-up"

@@ -75,6 +75,8 @@ const (
 	EventRunMissed      EventKind = "run-missed"           // it was due while the agent or the host was down
 	EventUnhealthy      EventKind = "unhealthy"            // its health command failed too often in a row
 	EventHealthy        EventKind = "healthy"              // its health command succeeds again
+	EventNotReady       EventKind = "not-ready"            // it runs, and was not ready in time
+	EventReady          EventKind = "ready"                // it has become ready, some time after it began to run
 	EventDrifted        EventKind = "config-drifted"       // a configuration file differs from the checksum in the spec
 	EventRestored       EventKind = "config-restored"      // the file matches the checksum again
 	EventFlapping       EventKind = "flapping"             // it was relaunched too often lately
@@ -91,6 +93,7 @@ func EventKinds() []EventKind {
 		EventSignalled, EventFailed, EventBreach,
 		EventGroupBreach, EventTakenDown,
 		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy,
+		EventNotReady, EventReady,
 		EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventsLost,
 	}

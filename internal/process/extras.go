@@ -169,6 +169,9 @@ func (f *faults) ready(r *Readiness) {
 	if given != 1 {
 		f.add("spec.ready", "has %d ways to be ready: expected one of tcp, http, exec, log and alive", given)
 	}
+	if r.NotifyFD != 0 && (r.NotifyFD < 3 || r.NotifyFD > MaxNotifyFD) {
+		f.add(at+"notify_fd", "is %d: expected 3 to %d", r.NotifyFD, MaxNotifyFD)
+	}
 	if r.TCP != "" && !isAddress(r.TCP) {
 		f.add(at+"tcp", "is %.80q: expected host:port", r.TCP)
 	}

@@ -143,6 +143,7 @@ const (
 	StateRunning   = v1.StateRunning
 	StateFlapping  = v1.StateFlapping
 	StateUnhealthy = v1.StateUnhealthy
+	StateNotReady  = v1.StateNotReady
 	StateStopping  = v1.StateStopping
 	StateBackoff   = v1.StateBackoff
 	StateGivenUp   = v1.StateGivenUp
@@ -154,7 +155,7 @@ const (
 func States() []string {
 	return []string{
 		StateUnknown, StateStopped, StateScheduled, StateStarting, StateRunning, StateFlapping, StateUnhealthy,
-		StateStopping, StateBackoff,
+		StateNotReady, StateStopping, StateBackoff,
 		StateGivenUp, StateFinished, StateOperating,
 	}
 }

@@ -306,7 +306,7 @@ type Readiness struct {
 	// the start command, or of the log file.
 	Exec string `json:"exec,omitempty"`
 	Log  string `json:"log,omitempty"`
-	// Notify waits for READY=1 at NOTIFY_SOCKET, NotifyFD for a newline on this descriptor.
+	// Notify waits for READY=1 at NOTIFY_SOCKET, NotifyFD for a newline on this descriptor, 3 to MaxNotifyFD.
 	Notify   bool `json:"notify,omitempty"`
 	NotifyFD int  `json:"notify_fd,omitempty"`
 	// Alive is the time, in milliseconds, that the process must run; Within bounds the wait for it.
@@ -317,6 +317,9 @@ type Readiness struct {
 	// Insecure accepts every certificate of an https URL.
 	Insecure bool `json:"insecure,omitempty"`
 }
+
+// MaxNotifyFD is the highest descriptor of Readiness.NotifyFD.
+const MaxNotifyFD = 255
 
 // Probes say how often drover runs the health and version commands. Times are seconds; 0 means the default.
 type Probes struct {

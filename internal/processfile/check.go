@@ -250,8 +250,8 @@ func (c *checker) readiness() {
 	if r := c.Ready; r != nil {
 		c.one("ready", "notify, notify_fd, http, tcp, log, exec and alive", r.Within == nil && r.OnTimeout == "",
 			r.Notify, r.NotifyFD != nil, r.HTTP != "", r.TCP != "", r.Log != "", r.Exec != "", r.Alive != nil)
-		if r.NotifyFD != nil && *r.NotifyFD < 3 {
-			c.fault("ready.notify_fd", "is %d: expected a descriptor from 3 on", *r.NotifyFD)
+		if r.NotifyFD != nil && (*r.NotifyFD < 3 || *r.NotifyFD > process.MaxNotifyFD) {
+			c.fault("ready.notify_fd", "is %d: expected a descriptor from 3 to %d", *r.NotifyFD, process.MaxNotifyFD)
 		}
 		if r.NotifyFD != nil && c.Run == "" {
 			c.fault("ready.notify_fd", "is for a process with run: a daemon closes its descriptors")

@@ -226,16 +226,16 @@ func fieldsOfReadiness() []Field {
 	return []Field{
 		{
 			Path: "ready", Value: "one check, within, on_timeout", Default: "{alive: 1s}", Class: Live,
-			Text: "When a start has succeeded. It has exactly one of notify, notify_fd, http, tcp, log, exec and " +
-				"alive.",
+			Text: "When a start has succeeded and a relaunch counts as up; until then the status is not-ready. It has " +
+				"exactly one of notify, notify_fd, http, tcp, log, exec and alive.",
 		},
 		{
 			Path: "ready.notify", Value: "true", Default: "none", Class: Live,
 			Text: "The process sends READY=1 to the socket in NOTIFY_SOCKET, as sd_notify(3) does.",
 		},
 		{
-			Path: "ready.notify_fd", Value: "number from 3", Default: "none", Class: Live,
-			Text: "The process writes a newline to this descriptor.",
+			Path: "ready.notify_fd", Value: "number from 3 to 255", Default: "none", Class: Live,
+			Text: "The process, which needs run, writes a newline to this descriptor.",
 		},
 		{
 			Path: "ready.http", Value: "URL", Default: "none", Class: Live,
@@ -259,12 +259,13 @@ func fieldsOfReadiness() []Field {
 		},
 		{
 			Path: "ready.within", Value: "duration", Default: "30s", Class: Live,
-			Text: "How long drover waits. After that the start has failed.",
+			Text: "How long drover waits. After that the start has failed. EXTEND_TIMEOUT_USEC= extends it.",
 		},
 		{
 			Path: "ready.on_timeout", Value: "report or stop", Default: "report", Class: Live,
 			Choices: []string{"report", "stop"},
-			Text:    "With report the process runs on and is not-ready. With stop drover ends it.",
+			Text: "With report the process runs on and is not-ready. With stop drover ends it, and a relaunch counts as " +
+				"one that did not last.",
 		},
 		{
 			Path: "after", Value: "processes with started, ready or finished", Default: "none", Class: Live,

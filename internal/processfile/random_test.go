@@ -90,6 +90,9 @@ func randomProcess(seed uint64) v1.Spec {
 		f.ConfigFiles = []v1.ConfigFile{{Path: "/a", MD5: strings.Repeat("aB", 16)}, {Path: "/b", SHA256: strings.Repeat("0", 64)}}
 	}
 	f.Limits, f.Ready, f.Health = r.limits(), r.ready(), r.health()
+	if f.Run == "" && f.Ready != nil && f.Ready.NotifyFD != nil {
+		f.Ready.NotifyFD, f.Ready.Notify = nil, true
+	}
 	r.kind(&f)
 	return f
 }
@@ -107,11 +110,14 @@ func (r dice) ready() *v1.Ready {
 	ready := v1.Ready{
 		Within: maybe(r, r.duration(time.Second, 29, 31)), OnTimeout: pick(r, "", "", "report", "stop"),
 	}
-	switch r.IntN(8) {
+	switch r.IntN(9) {
 	case 0:
 		return nil
 	case 1:
 		ready.Notify = true
+	case 7:
+		fd := 3 + r.IntN(9)
+		ready.NotifyFD = &fd
 	case 2:
 		ready.HTTP = "http://a/b"
 	case 3:

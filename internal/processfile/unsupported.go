@@ -10,8 +10,7 @@ import (
 // removes its row.
 func unsupported() []string {
 	return []string{
-		"runtime_directory", "copies",
-		"ready.notify", "ready.notify_fd", "health.watchdog", "log",
+		"runtime_directory", "copies", "log",
 	}
 }
 

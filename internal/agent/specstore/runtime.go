@@ -51,12 +51,39 @@ type Runtime struct {
 	// Health and Version are the last answers of the instance.
 	Health  *process.Answer `json:"health,omitempty"`
 	Version *process.Answer `json:"version,omitempty"`
+	// Unready is set until the instance is ready. Said is what the instance has said of itself last.
+	Unready *Unready `json:"unready,omitempty"`
+	Said    Said     `json:"said,omitzero"`
 	// Config is the state of the configuration files.
 	Config []drift.File `json:"config,omitempty"`
 	// Ending is set while the instance is being ended by policy.
 	Ending *Ending `json:"ending,omitempty"`
 	// OOM counts the processes of a run that the kernel killed because memory ran out.
 	OOM OOM `json:"oom,omitzero"`
+}
+
+// Unready is an instance that is not ready yet.
+type Unready struct {
+	// Since is in Unix milliseconds. Until is when its time is up, since boot; Late says that it is.
+	Since int64         `json:"since"`
+	Until time.Duration `json:"until"`
+	Late  bool          `json:"late,omitempty"`
+	// From and Limit are the beginning and the first end of the wait, since boot.
+	From  time.Duration `json:"from"`
+	Limit time.Duration `json:"limit"`
+	// Problem says why it does not seem to be ready.
+	Problem string `json:"problem,omitempty"`
+	// Log is the log of the process before its start; nil if the readiness test does not use the log.
+	Log *LogMark `json:"log,omitempty"`
+}
+
+// Said is what an instance has said of itself.
+type Said struct {
+	// Socket says that the run of the instance has a NOTIFY_SOCKET.
+	Socket bool `json:"socket,omitempty"`
+	// Status is its own text. Stopping is since when it says that it stops, in Unix milliseconds; 0 if it does not.
+	Status   string `json:"status,omitempty"`
+	Stopping int64  `json:"stopping,omitempty"`
 }
 
 // OOM counts the processes of one run that the kernel killed because memory ran out.
@@ -163,6 +190,8 @@ type Progress struct {
 	Noted []procfs.Identity `json:"noted,omitempty"`
 	// Log is the log of the process before its start; nil if the readiness test does not use the log.
 	Log *LogMark `json:"log,omitempty"`
+	// Ready says that the process was seen ready: its word may be lost with the agent that heard it.
+	Ready bool `json:"ready,omitempty"`
 }
 
 // LogMark is a file as it was at one moment.
