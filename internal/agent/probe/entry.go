@@ -128,7 +128,8 @@ func (e *entry) about(s Subject, now time.Duration) {
 	if !there || e.parts[health].line != parts[health].line || e.parts[version].line != parts[version].line {
 		e.renew()
 	}
-	e.subject = Subject{Instance: s.Instance, StartedAt: s.StartedAt, Revision: s.Revision, Spec: s.Spec}
+	e.subject = s
+	e.subject.Health, e.subject.Version = nil, nil
 	e.parts = parts
 }
 
@@ -203,6 +204,9 @@ func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
 		// Frequent calls of Ask must not make a process unhealthy.
 		if j.counts {
 			a.Failures++
+		}
+		if r.final {
+			a.Failures = max(a.Failures, sickAfter, e.subject.Spec.Probes.Failures)
 		}
 	}
 	if probes := e.subject.Spec.Probes; j.kind == health {

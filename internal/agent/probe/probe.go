@@ -54,6 +54,9 @@ type Config struct {
 	Clock func() time.Duration
 	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
 	NewRun func(process.ID) string
+	// Watchdog returns when a run has said WATCHDOG=1 last, since boot and not before this agent began to listen, and
+	// whether it says that it is in trouble. It may be nil: then no process has a watchdog.
+	Watchdog func(run string) (last time.Duration, trouble bool)
 	// AtOnce is how many commands may run side by side on the host; 0 is defaultAtOnce.
 	AtOnce int
 	Log    *slog.Logger
@@ -92,6 +95,8 @@ type Subject struct {
 	StartedAt time.Duration
 	// Revision is that of the spec.
 	Revision uint64
+	// Run is the run of the instance, if that can notify drover; else empty.
+	Run string
 	// Spec is the stored spec, never the spec of a query: a caller that may look may lack the right to run commands.
 	// It is not changed afterwards.
 	Spec *process.Spec
@@ -124,6 +129,16 @@ func (k *Keeper) Drop(id process.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.drop(id)
+}
+
+// Hurry asks for the health of a process at once.
+func (k *Keeper) Hurry(id process.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.entries[id]; e != nil && e.parts[health].line != "" {
+		e.parts[health].due = k.cfg.Clock()
+		k.arrange(e)
+	}
 }
 
 // Told returns the last answers of an instance; nil if there are none. It does not block.
@@ -173,9 +188,11 @@ type job struct {
 	// counts says that the command was due on schedule: an extra run for Ask does not count as a failure.
 	counts bool
 	began  time.Duration
-	spec   *process.Spec
-	line   string
-	limit  time.Duration
+	// subject is what the command asks.
+	subject Subject
+	spec    *process.Spec
+	line    string
+	limit   time.Duration
 }
 
 // begin returns the commands to run now, and the time until the next one; negative if only a call or the end of a
@@ -199,7 +216,7 @@ func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 		p := &e.parts[which]
 		j := job{
 			entry: e, kind: which, generation: e.generation, counts: e.watched && p.due <= now, began: now,
-			spec: e.subject.Spec, line: p.line, limit: p.limit,
+			spec: e.subject.Spec, line: p.line, limit: p.limit, subject: e.subject,
 		}
 		j.ctx, j.cancel = context.WithCancel(ctx)
 		e.cancel = j.cancel
@@ -241,9 +258,12 @@ func (k *Keeper) queueOf(id process.ID) *namespaceQueue {
 func (k *Keeper) carryOut(j job, sink Sink) {
 	defer j.cancel()
 	var r reply
-	if j.kind == health && j.spec.Commands.Health == "" {
+	switch {
+	case j.kind == health && j.spec.Probes.Watchdog:
+		r = k.watchdog(j)
+	case j.kind == health && j.spec.Commands.Health == "":
 		r = reach(j.ctx, j.spec.Probes, j.limit)
-	} else {
+	default:
 		r = k.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
 	}
 	a, about, ok := k.note(j, r)
@@ -272,7 +292,11 @@ func (k *Keeper) note(j job, r reply) (a process.Answer, about Subject, ok bool)
 		return process.Answer{}, Subject{}, false
 	}
 	now := k.cfg.Clock()
-	return e.answered(j, r, now), e.subject, true
+	a = e.answered(j, r, now)
+	if j.kind == health && j.spec.Probes.Watchdog {
+		e.parts[health].due = k.watchdogDue(e, now)
+	}
+	return a, e.subject, true
 }
 
 // drop forgets a process; the caller holds the lock.
@@ -298,7 +322,11 @@ func (k *Keeper) subject(id process.ID, e *entry, s Subject) *entry {
 		k.entries[id] = e
 	}
 	e.dropped = false
-	e.about(s, k.cfg.Clock())
+	now := k.cfg.Clock()
+	e.about(s, now)
+	if s.Spec.Probes.Watchdog {
+		e.parts[health].due = k.watchdogDue(e, now)
+	}
 	return e
 }
 

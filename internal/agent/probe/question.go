@@ -21,8 +21,12 @@ const (
 	endTime = 5 * time.Second
 )
 
-// reply is the result of one command; failure is empty if the command succeeded.
-type reply struct{ output, failure string }
+// reply is the result of one command; failure is empty if the command succeeded. final says that the failure alone
+// makes the process unhealthy.
+type reply struct {
+	output, failure string
+	final           bool
+}
 
 // question runs a command that changes nothing. It ends the command with every process that it started. It does so
 // early if the time is up, if the output is too large, or if ctx ends.
@@ -56,6 +60,42 @@ func reach(ctx context.Context, p process.Probes, limit time.Duration) reply {
 		return reply{failure: err.Error()}
 	}
 	return reply{}
+}
+
+// heardLast is the last sign of life of a process to its watchdog: its last word, its start, or the start of this
+// agent.
+func (k *Keeper) heardLast(s Subject) (last time.Duration, trouble bool) {
+	if k.cfg.Watchdog != nil && s.Run != "" {
+		last, trouble = k.cfg.Watchdog(s.Run)
+	}
+	return max(last, s.StartedAt), trouble
+}
+
+// watchdog judges how long the process has said nothing.
+func (k *Keeper) watchdog(j job) reply {
+	if j.subject.Run == "" {
+		return reply{output: "the watchdog begins with the next start: this one has no NOTIFY_SOCKET"}
+	}
+	last, trouble := k.heardLast(j.subject)
+	every := j.spec.WatchdogTime()
+	switch {
+	case trouble:
+		return reply{failure: "the process said WATCHDOG=trigger", final: true}
+	case k.cfg.Clock()-last >= every:
+		return reply{failure: fmt.Sprintf("no WATCHDOG=1 for %v", every)}
+	}
+	return reply{}
+}
+
+// watchdogDue is when the watchdog looks next: when the silence has lasted too long, and after a failure one time
+// later.
+func (k *Keeper) watchdogDue(e *entry, now time.Duration) time.Duration {
+	every := e.subject.Spec.WatchdogTime()
+	last, _ := k.heardLast(e.subject)
+	if e.subject.Run == "" || last+every <= now {
+		return now + every
+	}
+	return last + every
 }
 
 const wroteTooMuch = "ended because it wrote too much"

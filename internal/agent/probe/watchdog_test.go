@@ -1,0 +1,81 @@
+package probe_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/agent/probe"
+	"drover/internal/process"
+)
+
+// TestWatchdog: silence counts as a failed look, once in each time; a word ends it.
+func TestWatchdog(t *testing.T) {
+	var last time.Duration
+	trouble := false
+	bubble(t, func(t *testing.T, r *rig) {
+		began := r.Clock()
+		s := r.running(spec("", "", process.Probes{Watchdog: true, HealthInterval: 10, Failures: 2}))
+		s.Run, s.StartedAt = "run-1", began
+		r.Set(nginx(), s)
+		for range 5 { // it says something each 9 seconds
+			pass(9 * time.Second)
+			last = r.Clock()
+		}
+		for _, e := range r.take(true) {
+			if !e.OK || e.Text != "ok" {
+				t.Fatalf("%+v of a process that speaks", e)
+			}
+		}
+		silent := r.Clock()
+		pass(21 * time.Second)
+		// One look is planned before the silence is too long.
+		heard := slices.DeleteFunc(r.take(true), func(e told) bool { return e.OK })
+		if len(heard) != 2 || heard[0].OK || heard[0].Bad || !heard[1].Bad ||
+			heard[1].Text != "no WATCHDOG=1 for 10s" {
+			t.Fatalf("%+v of a silent process", heard)
+		}
+		for i, e := range heard { // exactly one and two times later
+			if at := e.at - (silent - began); at != time.Duration(i+1)*10*time.Second {
+				t.Errorf("look %d after %v of silence", i, at)
+			}
+		}
+		last = r.Clock()
+		pass(9500 * time.Millisecond)
+		if heard := r.take(true); len(heard) != 1 || !heard[0].OK {
+			t.Errorf("%+v after a word", heard)
+		}
+		// A process that is in trouble is unhealthy at once.
+		last, trouble = r.Clock(), true
+		r.Hurry(nginx())
+		pass(0)
+		if heard := r.take(true); len(heard) != 1 || !heard[0].Bad || !strings.Contains(heard[0].Text, "WATCHDOG=trigger") {
+			t.Errorf("%+v of a process in trouble", heard)
+		}
+	}, func(c *probe.Config) {
+		c.Watchdog = func(run string) (time.Duration, bool) {
+			if run != "run-1" {
+				t.Errorf("asked for %q", run)
+			}
+			return last, trouble
+		}
+	})
+}
+
+// TestWatchdogWithoutASocket: a process that was started before it had a watchdog is not silent.
+func TestWatchdogWithoutASocket(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.Set(nginx(), r.running(spec("", "", process.Probes{Watchdog: true, HealthInterval: 10, Failures: 1})))
+		pass(time.Minute)
+		heard := r.take(true)
+		if len(heard) == 0 {
+			t.Fatal("no answer")
+		}
+		for _, e := range heard {
+			if !e.OK || !strings.Contains(e.Text, "begins with the next start") {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}
