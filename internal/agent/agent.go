@@ -158,7 +158,9 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		},
 	})
 	tracker := orders.NewTracker(a.reporter, host.SinceBoot)
-	a.prober = probe.New(probe.Config{Host: a.host, Clock: host.SinceBoot, NewRun: newRun, Log: cfg.Log})
+	a.prober = probe.New(probe.Config{
+		Host: a.host, Clock: host.SinceBoot, NewRun: newRun, Watchdog: a.watchdog, Log: cfg.Log,
+	})
 	a.limits = limit.NewKeeper(limit.Config{
 		Groups: store, Trees: a.host, Clock: host.SinceBoot, Interval: cfg.Settings.LimitInterval, Log: cfg.Log,
 	})
@@ -168,7 +170,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Sink: &sink{tracker: tracker, reporter: a.reporter, events: a.events, metrics: a.metrics},
 		Operation: operation.Config{
 			Policy: a.policy, Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host,
-			Claims: a.host, Journal: disk, Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
+			Claims: a.host, Notices: a.host, Journal: disk, Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 			LimitNotes: a.host.LimitNotes, Log: cfg.Log,
 		},
 		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM,

@@ -17,6 +17,7 @@ func (a *Agent) WriteMetrics(w io.Writer) error {
 	return a.metrics.Write(w, metrics.State{
 		Processes: f.States, Hosted: f.Hosted, Flapping: f.Flapping, Unhealthy: f.Unhealthy, Waiting: f.Waiting,
 		PendingBytes: b.Bytes, Unwritten: b.Unwritten, Lost: b.Lost, Connected: a.link.Ready(),
+		Ignored: a.host.Ignored(),
 	})
 }
 

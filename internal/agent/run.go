@@ -57,6 +57,7 @@ func (a *Agent) run(ctx context.Context) error {
 		group.Part{Name: "timetable", Run: func(ctx context.Context) error { return a.timetable.Run(ctx, a.super) }},
 		group.Part{Name: "events", Run: a.events.Run},
 		group.Part{Name: "supervisor", Run: a.super.Run},
+		group.Part{Name: "notices", Run: a.hearNotices},
 		group.Part{Name: "reporter", Run: func(ctx context.Context) error {
 			return a.reporter.Run(ctx, a.super, a.intake)
 		}},
@@ -64,6 +65,23 @@ func (a *Agent) run(ctx context.Context) error {
 		group.Part{Name: "metrics", Run: a.serveMetrics},
 		group.Part{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, a.intake.Take) }},
 	)
+}
+
+// hearNotices passes on what processes say of themselves.
+func (a *Agent) hearNotices(ctx context.Context) error {
+	for {
+		run, ok := a.host.Heard(ctx)
+		if !ok {
+			return nil
+		}
+		a.super.Heard(run)
+	}
+}
+
+// watchdog implements probe.Config.
+func (a *Agent) watchdog(run string) (last time.Duration, trouble bool) {
+	said, _ := a.host.Said(run)
+	return said.Watchdog, said.Triggered
 }
 
 // runHousekeeping drops data that is no longer needed.

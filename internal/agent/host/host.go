@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
+	"drover/internal/agent/notify"
 	"drover/internal/agent/procfs"
 	"drover/internal/group"
 )
@@ -40,6 +42,9 @@ type Host struct {
 	find    func(procfs.FS, locate.Query) locate.Result
 	outputs string
 	proofs  string
+	signals string
+	// notices is nil if processes cannot notify drover.
+	notices *notify.Keeper
 	urgent  func(func() error) error
 	may     func(path string) error
 	name    func() string
@@ -64,6 +69,9 @@ type Config struct {
 	// Outputs is the directory of the output files, Proofs the directory of the proofs that commands have run. New
 	// makes both.
 	Outputs, Proofs string
+	// Signals is the directory of the files that processes with notify_fd write to; empty is beside Proofs. Notify is
+	// the path of the socket for notifications; empty is a path that every account of the host can reach.
+	Signals, Notify string
 	// Urgent calls do, which may write to a full disk in reserved space; nil if there is no reserve.
 	Urgent func(do func() error) error
 	// May rejects files that drover must not read, by their paths with links resolved; nil rejects none.
@@ -77,7 +85,8 @@ type Config struct {
 
 // New opens the control groups and the directory of outputs.
 func New(cfg Config) (*Host, error) {
-	for _, dir := range []string{cfg.Outputs, cfg.Proofs} {
+	cfg.Signals = cmp.Or(cfg.Signals, cfg.Proofs+".ready")
+	for _, dir := range []string{cfg.Outputs, cfg.Proofs, cfg.Signals} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("cannot create directory for the files of commands: %w", err)
 		}
@@ -98,11 +107,12 @@ func New(cfg Config) (*Host, error) {
 		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
 		forker: launch.NewForker(cfg.FS, cfg.Log),
 		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,
-		urgent: cfg.Urgent,
-		may:    cfg.May, name: cfg.HostName, offset: cfg.ClockOffset, log: cfg.Log,
+		signals: cfg.Signals, urgent: cfg.Urgent,
+		may: cfg.May, name: cfg.HostName, offset: cfg.ClockOffset, log: cfg.Log,
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}
+	h.openNotices(cmp.Or(cfg.Notify, noticePath(cfg.Name, filepath.Dir(cfg.Proofs))))
 	h.Take(instance.ClaimOfDrover(os.Getpid()))
 	return h, nil
 }
@@ -111,7 +121,8 @@ func New(cfg Config) (*Host, error) {
 // started without it, at a greater cost.
 func (h *Host) Run(ctx context.Context) error {
 	return group.Run(ctx, group.Part{Name: "forker", Run: h.forker.Run},
-		group.Part{Name: "outputs", Run: h.boundOutputs})
+		group.Part{Name: "outputs", Run: h.boundOutputs},
+		group.Part{Name: "notices", Run: h.runNotices})
 }
 
 // Groups says what kind of control groups the host offers.
@@ -120,6 +131,9 @@ func (h *Host) Groups() cgroup.Mode { return h.tree.Mode() }
 // Close removes the agent's control group if it is empty. The next agent finds the processes in it again.
 func (h *Host) Close() {
 	h.accounts.close()
+	if h.notices != nil {
+		_ = h.notices.Close()
+	}
 	_ = h.tree.Remove()
 }
 

@@ -39,7 +39,7 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 	go func() { ended <- watcher.Run(ctx) }()
 	cfg := host.Config{
 		FS: live(), Watcher: watcher, Name: treeName(), Outputs: dir, Proofs: dir + ".proofs",
-		ClockOffset: host.ClockOffset(), Log: log,
+		ClockOffset: host.ClockOffset(), Log: log, Notify: socket(t),
 	}
 	for _, s := range set {
 		s(&cfg)
@@ -59,6 +59,17 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 		h.Close()
 	})
 	return h
+}
+
+// socket is the path of a socket for notifications; that of a test's own directory may be too long.
+func socket(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "drover-n") //nolint:usetesting // as above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "notify")
 }
 
 // ungroup takes the control groups away from a host that has none of its commands yet.

@@ -46,6 +46,14 @@ func (h *Host) Launch(of process.ID, id, line string, spec *process.Spec) (insta
 	if output == nil {
 		defer file.Close() //nolint:errcheck // nothing is written to it here
 	}
+	signal, err := h.admit(&command, id, spec)
+	if err != nil {
+		h.close(id)
+		return nil, err
+	}
+	if signal != nil {
+		defer signal.Close() //nolint:errcheck // nothing is written to it here
+	}
 	group := h.createGroup(id)
 	if spec.Hard != (process.HardLimits{}) {
 		h.limit(id, group, spec.Hard)
@@ -205,6 +213,7 @@ func (h *Host) Discard(id string) {
 	h.close(id)
 	h.remove(filepath.Join(h.outputs, id))
 	h.remove(filepath.Join(h.proofs, id))
+	h.remove(h.readyFile(id))
 	if group, ok := h.tree.Group(id); ok {
 		_ = group.Remove() // a live process keeps the group; the next sweep removes it
 		_ = group.Close()

@@ -37,12 +37,16 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 			return
 		}
 	}
+	if h.notices != nil {
+		h.notices.Keep(func(run string) bool { return active[run] || keep[run] || living[run] })
+	}
 	for _, id := range files {
 		switch {
 		case active[id]:
 		case keep[id] || living[id] || launch.StillWritten(filepath.Join(h.outputs, id)):
 			// Keep a file that somebody writes to: without a name drover could not cut it.
 			h.trimOutput(id)
+			h.cutSignal(id)
 		default:
 			h.Discard(id)
 		}
@@ -51,7 +55,7 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 
 // kept returns the runs that have an output or a proof on disk.
 func (h *Host) kept() (ids []string) {
-	for _, dir := range []string{h.outputs, h.proofs} {
+	for _, dir := range []string{h.outputs, h.proofs, h.signals} {
 		files, err := os.ReadDir(dir)
 		if err != nil {
 			h.log.Warn("cannot list the files of commands", "error", err)

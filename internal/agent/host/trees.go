@@ -75,11 +75,16 @@ func (h *Host) RunOf(id procfs.Identity) string {
 	if !h.fs.Same(id) {
 		return ""
 	}
+	return h.runAt(id.PID)
+}
+
+// runAt is RunOf for the process at a pid. With control groups, it knows the run of a zombie, too.
+func (h *Host) runAt(pid int) string {
 	if h.tree.Mode() != cgroup.ModeNone {
-		run, _ := h.tree.Holder(h.fs, id.PID)
+		run, _ := h.tree.Holder(h.fs, pid)
 		return run
 	}
-	environ, err := h.fs.Environ(id.PID)
+	environ, err := h.fs.Environ(pid)
 	if err != nil {
 		return ""
 	}

@@ -48,6 +48,8 @@ type State struct {
 	// wait for the disk, and Lost the events that were lost since the start.
 	PendingBytes    int64
 	Unwritten, Lost int
+	// Ignored counts notifications that belong to no run, since the start.
+	Ignored int64
 	// Connected is whether there is a link to the server.
 	Connected bool
 }
@@ -136,6 +138,8 @@ func (m *Metrics) write(p *page, s State) {
 		float64(s.Unwritten))
 	p.counter("drover_agent_events_lost_total", "Events that the agent dropped because it had no room for them.",
 		float64(s.Lost))
+	p.counter("drover_agent_notifications_ignored_total",
+		"Notifications that came from no run of the agent, or were too long.", float64(s.Ignored))
 	p.counter("drover_agent_operations_accepted_total", "Accepted operations.", float64(m.accepted))
 	p.counter("drover_agent_operations_finished_total", "Finished operations.", float64(m.finished))
 	p.gauge("drover_agent_operations_waiting", "Operations that wait for another operation on the same process.",

@@ -25,6 +25,8 @@ const (
 type checkFailure struct {
 	text  string
 	cause process.CauseID
+	// problem says why a process that runs does not seem to be ready.
+	problem string
 	// explained says that the text already tells how the instance ended.
 	explained bool
 }
@@ -159,20 +161,25 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (in
 	}
 }
 
-// stopCheck waits until the instance is gone and no other instance has replaced it, at most until the given time. It
-// returns as soon as nothing runs.
+// stopCheck waits until the instance is gone and no other instance has replaced it, at most until the given time, or
+// the later one that the process asks for. It returns as soon as nothing runs.
 func (n *session) stopCheck(target procfs.Identity, until time.Duration) (instance.Sighting, error) {
 	death := &deathWatch{session: n}
 	defer death.stop()
+	since, end, run := n.Clock(), until, n.runOf(target)
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		death.watch(target)
 		if death.watching() {
-			if _, err := death.wait(until); err != nil {
+			if _, err := death.wait(end); err != nil {
 				return instance.Sighting{}, err
 			}
 		}
 		seen := n.look()
-		if !seen.Alive() || n.Clock() >= until {
+		if seen.Alive() && n.Clock() >= end && run != "" {
+			said, _ := n.heed(run)
+			end = Extended(said, since, until, end)
+		}
+		if !seen.Alive() || n.Clock() >= end {
 			return seen, nil
 		}
 		if slices.Contains(n.progress.Noted, *seen.ID) {
@@ -213,6 +220,8 @@ func (n *session) pause(d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-n.hurry:
+		return nil
+	case <-n.word:
 		return nil
 	case <-n.ctx.Done():
 		return n.interruption()
@@ -256,6 +265,7 @@ func (d *deathWatch) wait(until time.Duration) (bool, error) {
 		return true, nil
 	case <-t.C:
 	case <-d.hurry:
+	case <-d.word:
 	case <-d.ctx.Done():
 		return false, d.interruption()
 	}

@@ -13,18 +13,21 @@ func Limit(op process.Op, spec *process.Spec) time.Duration {
 		return 0
 	}
 	command := seconds(spec.Policy.OpTimeout)
-	start := hookTime(spec.BeforeStart) + command + checkTime(spec)
+	start := hookTime(spec.BeforeStart) + command + checkTime(spec) + extension(spec)
 	switch op.Info().Waits {
 	case process.WaitsForStart:
 		if op == process.Reload {
+			if confirmsReload(spec) {
+				return 2 * commandTime(string(op), spec)
+			}
 			return commandTime(string(op), spec) + checkTime(spec)
 		}
 		return start
 	case process.WaitsForEnd:
-		return stopTime(spec) + endTime
+		return stopTime(spec) + extension(spec) + endTime
 	case process.WaitsForBoth:
 		if spec.Commands.Restart == "" {
-			return stopTime(spec) + start
+			return stopTime(spec) + extension(spec) + start
 		}
 		return command + checkTime(spec)
 	case process.WaitsForNothing:

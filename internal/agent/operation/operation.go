@@ -58,6 +58,7 @@ type Host interface {
 	Commands
 	Trees
 	Claims
+	Notices
 }
 
 // Journal keeps the progress of an operation.
@@ -116,6 +117,8 @@ type Config struct {
 	Trees     Trees
 	Journal   Journal
 	Prober    Prober
+	// Notices may be nil: no process can notify drover.
+	Notices Notices
 	// Policy may be nil: everything is allowed. Claims may be nil: there is no other drover.
 	Policy Policy
 	Claims Claims

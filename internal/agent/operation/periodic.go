@@ -119,6 +119,7 @@ func (n *session) beginRun() error {
 	n.sighted(instance.Sighting{ID: &child, Matches: 1, Run: st.Run})
 	n.runtime.Run, n.runtime.Outside, n.runtime.LastStartAt = st.Run, false, time.Now().Unix()
 	n.runtime.User = n.spec.Identity.User
+	n.runtime.Said.Socket = n.spec.Notifies()
 	return nil
 }
 

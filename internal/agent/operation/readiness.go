@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
+	"drover/internal/agent/notify"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/ready"
 	"drover/internal/agent/specstore"
@@ -53,8 +54,7 @@ func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (instance
 	return n.readyCheck(st, before, check)
 }
 
-// asksReady reports whether the process itself tells that it is ready. Otherwise it is ready once it has stayed up.
-func (n *session) asksReady() bool { return n.spec.Ready != nil && n.spec.Ready.Alive == nil }
+func (n *session) asksReady() bool { return AsksReady(n.spec) }
 
 func (n *session) readyEnv(st *specstore.Step) ready.Env {
 	env := ready.Env{
@@ -67,6 +67,11 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 			return n.Prober.Try(n.ctx, n.id, n.spec, line, limit)
 		},
 		Output: func() string { return n.Commands.Output(st.Run) },
+	}
+	run := st.Run
+	env.Said = func() bool {
+		said, _ := n.Notices.Said(run)
+		return said.Ready
 	}
 	if n.progress.Log != nil {
 		env.Log, env.Visit = ready.Log(*n.progress.Log), n.Visitor(n.spec)
@@ -81,14 +86,23 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 	check *ready.Check,
 ) (instance.Sighting, checkFailure, error) {
 	limit := seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
-	until := st.DoneAt + limit
+	until, end := st.DoneAt+limit, st.DoneAt+limit
+	defer func() { n.word = nil }()
 	death := &deathWatch{session: n}
 	defer death.stop()
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		seen := n.look()
-		left := n.left(until)
 		if n.spec.Foreground() && !seen.Alive() {
-			return seen, n.deathOf(st).explain("not alive", seen), nil
+			if n.lastWord(st); n.runtime.Process == nil {
+				return seen, n.deathOf(st).explain("not alive", seen), nil
+			}
+			seen = n.look()
+		}
+		said, changed := n.heed(st.Run)
+		end, n.word = Extended(said, st.DoneAt, until, end), changed
+		left := n.left(end)
+		if n.progress.Ready && seen.Alive() {
+			return seen, checkFailure{}, nil
 		}
 		var problem error
 		if seen.Alive() && (left <= 0 || before == nil || *seen.ID != *before) {
@@ -99,21 +113,26 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 			}
 			if problem == nil {
 				if seen = n.look(); seen.Alive() {
+					n.progress.Ready = true
+					n.save()
 					return seen, checkFailure{}, nil
 				}
 			}
-			left = n.left(until)
+			left = n.left(end)
 		}
 		switch {
 		case left > 0:
 		case problem != nil && seen.Alive():
-			text := fmt.Sprintf("not ready after %s: %v", shortly(limit), problem)
+			text := fmt.Sprintf("not ready after %s: %v", shortly(limit+end-until), problem)
+			if said.Status != "" {
+				text += fmt.Sprintf("; it says %q", said.Status)
+			}
 			if n.spec.Ready.StopLate {
 				text += fmt.Sprintf("; drover ended pid %d, as ready.on_timeout says", seen.ID.PID)
 			} else {
 				text += fmt.Sprintf("; pid %d runs on", seen.ID.PID)
 			}
-			return seen, checkFailure{text: text, cause: process.CauseNotReady}, nil
+			return seen, checkFailure{text: text, cause: process.CauseNotReady, problem: problem.Error()}, nil
 		default:
 			return seen, death.explain("not alive", seen), nil
 		}
@@ -137,4 +156,111 @@ func (n *session) rest(d time.Duration, death *deathWatch) error {
 	}
 	_, err := death.wait(n.Clock() + d)
 	return err
+}
+
+// lastWord looks once more for a main process that the command of a step has named before its end.
+func (n *session) lastWord(st *specstore.Step) {
+	if !n.spec.Notifies() || n.Notices == nil {
+		return
+	}
+	n.Notices.Settle()
+	said, _ := n.Notices.Said(st.Run)
+	if seen, ok := Successor(n.runtime.Process, said); ok && said.Main != st.Child {
+		n.runtime.Process = seen.ID
+		n.runtime.Run, n.runtime.Outside, n.runtime.Ended = st.Run, false, nil
+	}
+}
+
+// ReadyCheck returns the readiness test of a process that runs already; mark is its log before its start.
+func (o *Operator) ReadyCheck(ctx context.Context, id process.ID, spec *process.Spec, run string,
+	mark *specstore.LogMark,
+) (*ready.Check, error) {
+	n := &session{
+		Operator: o, ctx: ctx, id: id, op: process.Start, spec: spec, progress: specstore.Progress{Log: mark},
+	}
+	return ready.New(*spec.Ready, n.readyEnv(&specstore.Step{Run: run}))
+}
+
+// AsksReady reports whether a process itself tells that it is ready. Otherwise it is ready once it has stayed up.
+func AsksReady(spec *process.Spec) bool { return spec.Ready != nil && spec.Ready.Alive == nil }
+
+// briefly is the longest ready.alive that a relaunch does not wait for: it counts as up at once.
+const briefly = time.Second
+
+// unready is what a process that has just been relaunched must still show before it counts as up; nil if it counts as
+// up now. A spec of the GSE and JOB APIs without a readiness test has none.
+func (n *session) unready() *specstore.Unready {
+	limit := checkTime(n.spec)
+	switch {
+	case AsksReady(n.spec):
+	case n.spec.Ready != nil:
+		limit = milliseconds(*n.spec.Ready.Alive)
+	case n.spec.Stop == nil:
+		return nil
+	}
+	if !AsksReady(n.spec) && limit <= briefly {
+		return nil
+	}
+	now := n.Clock()
+	return &specstore.Unready{
+		Since: time.Now().UnixMilli(), From: now, Until: now + limit, Limit: now + limit, Log: n.progress.Log,
+	}
+}
+
+// Notices knows what processes say of themselves, by run.
+type Notices interface {
+	// Expect says that a run begins with a process.
+	Expect(run string, first procfs.Identity)
+	// Said returns what a run has said so far; changed is closed when it says more. It does not block.
+	Said(run string) (said notify.Said, changed <-chan struct{})
+	// Settle waits a moment until everything is taken in that was sent before.
+	Settle()
+	// Heard waits for a run that has said something new, beside WATCHDOG=1; false if ctx ends.
+	Heard(ctx context.Context) (run string, ok bool)
+	// Ignored counts messages that belong to no run.
+	Ignored() int64
+}
+
+// maxExtension bounds what EXTEND_TIMEOUT_USEC adds to one wait, so that an operation ends.
+const maxExtension = 10 * time.Minute
+
+// Extended returns the new end of a wait that began at since and was to end at until. It is later than end if the
+// process asked for more before end.
+func Extended(said notify.Said, since, until, end time.Duration) time.Duration {
+	if said.Extended == 0 || said.ExtendedAt < since || said.ExtendedAt > end {
+		return end
+	}
+	return max(end, min(said.Extended, until+maxExtension))
+}
+
+// extension is the time that a spec may add to one wait.
+func extension(spec *process.Spec) time.Duration {
+	if !spec.Notifies() {
+		return 0
+	}
+	return maxExtension
+}
+
+// heed takes in what the run of a step has said: a new main process replaces the one that drover knew. changed is
+// closed when the run says more; nil if it never does.
+func (n *session) heed(run string) (said notify.Said, changed <-chan struct{}) {
+	if !n.spec.Notifies() || n.Notices == nil {
+		return notify.Said{}, nil
+	}
+	said, changed = n.Notices.Said(run)
+	if seen, ok := Successor(n.runtime.Process, said); ok && n.runtime.Process != nil && n.runtime.Run == run {
+		seen.Run = run
+		n.sighted(seen)
+		n.runtime.Outside = false
+	}
+	return said, changed
+}
+
+// Successor returns the main process that a run has named, if it is another one than known.
+func Successor(known *procfs.Identity, said notify.Said) (instance.Sighting, bool) {
+	main := said.Main
+	if main.PID == 0 || known != nil && *known == main {
+		return instance.Sighting{}, false
+	}
+	return instance.Sighting{ID: &main, Matches: 1}, true
 }

@@ -80,6 +80,9 @@ func (n *session) relaunch() error {
 	if err := n.beforeStart(); err != nil {
 		return err
 	}
+	if n.step("start") == nil {
+		n.markLog()
+	}
 	var seen instance.Sighting
 	st, err := n.commandUnless("start", line, func() bool {
 		// Somebody else may have started the process since drover saw that it was gone.
@@ -104,6 +107,7 @@ func (n *session) relaunch() error {
 	if err := n.appear(st); err != nil {
 		return n.abandon(st, err)
 	}
+	n.runtime.Unready = n.unready()
 	return nil
 }
 

@@ -3,6 +3,7 @@ package operation
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,11 +16,18 @@ import (
 // reload runs reload_cmd and checks that the process is alive afterwards, as a start does. It keeps the hosting flag;
 // a hosted process continues with the spec of the order.
 func (n *session) reload() (Result, error) {
+	watch := n.watchReload()
 	st, err := n.sendReload()
 	if err != nil {
 		return Result{}, err
 	}
-	seen, why, err := n.startCheck(st.DoneAt)
+	var seen instance.Sighting
+	var why checkFailure
+	if watch != nil {
+		seen, why, err = n.confirmed(watch, st.DoneAt)
+	} else {
+		seen, why, err = n.startCheck(st.DoneAt)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -65,6 +73,55 @@ func (n *session) sendReload() (*specstore.Step, error) {
 		return nil, commandFailed("reload_cmd", st.Result, "")
 	}
 	return st, nil
+}
+
+// confirmsReload reports whether the process says when it has reloaded.
+func confirmsReload(spec *process.Spec) bool { return spec.Ready != nil && spec.Ready.Notify }
+
+// reloadWatch is the wait for RELOADING=1 and then READY=1.
+type reloadWatch struct {
+	run    string
+	before int
+}
+
+// watchReload begins the wait before the process is told to reload; nil if the process does not confirm a reload.
+func (n *session) watchReload() *reloadWatch {
+	if n.look(); !confirmsReload(n.spec) || n.Notices == nil || n.runtime.Process == nil || n.runtime.Run == "" {
+		return nil
+	}
+	said, _ := n.Notices.Said(n.runtime.Run)
+	return &reloadWatch{n.runtime.Run, said.Reloads}
+}
+
+// confirmed waits until the process has confirmed the reload, at most for the time of a reload since the given moment.
+func (n *session) confirmed(w *reloadWatch, since time.Duration) (instance.Sighting, checkFailure, error) {
+	limit := commandTime(string(process.Reload), n.spec)
+	death := &deathWatch{session: n}
+	defer func() { n.word = nil }()
+	defer death.stop()
+	for {
+		said, changed := n.heed(w.run)
+		seen := n.look()
+		switch {
+		case !seen.Alive():
+			return seen, death.explain("not alive", seen), nil
+		case said.Reloads > w.before:
+			return seen, checkFailure{}, nil
+		case n.left(since+limit) <= 0:
+			text := "no RELOADING=1"
+			if said.Reloading {
+				text = "no READY=1 after RELOADING=1"
+			}
+			return seen, checkFailure{
+				text: fmt.Sprintf("the reload was not confirmed within %s: %s", shortly(limit), text), cause: process.CauseNotReady,
+			}, nil
+		}
+		death.watch(*seen.ID)
+		n.word = changed
+		if err := n.rest(min(slowLook, n.left(since+limit)), death); err != nil {
+			return seen, checkFailure{}, err
+		}
+	}
 }
 
 // stepSignal records that the signal of the operation may have been sent.

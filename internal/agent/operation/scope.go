@@ -32,6 +32,9 @@ type Trees interface {
 // runPrefix is the start of the run ids of a process.
 func runPrefix(id process.ID) string { return process.Hash(id)[:12] + "-" }
 
+// RunPrefix is the beginning of the ids of the runs of a process. It is as long as any other.
+func RunPrefix(id process.ID) string { return runPrefix(id) }
+
 // NewRunID returns the id of a run of the process; unique sets it apart from its other runs: lower-case letters and
 // digits. The id begins with a hash of the process, for people who look into the control groups.
 func NewRunID(id process.ID, unique string) string { return runPrefix(id) + unique }

@@ -36,6 +36,8 @@ type session struct {
 	died *process.Exit
 	// hurry is closed when the check under way must end early; nil if nothing can end it early.
 	hurry <-chan struct{}
+	// word is closed when the process says something that the check under way waits for; nil if it waits for no word.
+	word <-chan struct{}
 }
 
 // name is the process name that callers know.
@@ -106,6 +108,7 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 			rt.Run, rt.User = s.Run, ""
 		}
 		rt.Health, rt.Version = nil, nil
+		rt.Unready, rt.Said = nil, specstore.Said{}
 	}
 	rt.Ended = nil
 	rt.Process, rt.PIDFile, rt.Matches = s.ID, s.PIDFile, s.Matches
@@ -223,6 +226,9 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 		st.Phase = ""
 		return instance.Unrecorded(err)
 	}
+	if n.Notices != nil && n.starts(st) && n.spec.Notifies() {
+		n.Notices.Expect(st.Run, st.Child)
+	}
 	if err := child.Release(); err != nil {
 		n.Commands.Discard(st.Run)
 		return fmt.Errorf("cannot let %s run: %w", st.Name, err)
@@ -230,14 +236,30 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	return nil
 }
 
-// specFor returns the spec for a step. A stop, kill or reload uses the account that started the run.
+// specFor returns the spec for a step. A stop, kill or reload uses the account that started the run. Only a command
+// that starts the process can say something for it.
 func (n *session) specFor(st *specstore.Step) *process.Spec {
-	user := n.runtime.User
-	if user == "" || user == n.spec.Identity.User || st.Name != string(process.Stop) &&
-		st.Name != string(process.Kill) && st.Name != string(process.Reload) {
-		return n.spec
+	if !n.starts(st) && (n.spec.Notifies() || n.spec.Ready != nil && n.spec.Ready.NotifyFD != 0) {
+		silent := *n.spec
+		silent.Ready, silent.Probes.Watchdog = nil, false
+		return n.ofRun(st, &silent)
 	}
-	spec := *n.spec
+	return n.ofRun(st, n.spec)
+}
+
+// starts reports whether the command of a step starts the process.
+func (n *session) starts(st *specstore.Step) bool {
+	return st.Name == string(process.Start) || st.Name == stepRun || st.Name == string(process.Restart)
+}
+
+// ofRun returns the spec with the account that a step uses.
+func (n *session) ofRun(st *specstore.Step, of *process.Spec) *process.Spec {
+	user := n.runtime.User
+	if user == "" || user == of.Identity.User || st.Name != string(process.Stop) &&
+		st.Name != string(process.Kill) && st.Name != string(process.Reload) {
+		return of
+	}
+	spec := *of
 	spec.Identity.User = user
 	return &spec
 }
@@ -323,6 +345,7 @@ func (n *session) become(st *specstore.Step) {
 	child := st.Child
 	n.sighted(instance.Sighting{ID: &child, Matches: 1, Run: st.Run})
 	n.runtime.Run, n.runtime.Outside = st.Run, false
+	n.runtime.Said.Socket = n.spec.Notifies()
 }
 
 // unrun records that the command of a step did not run, and then drops what the host keeps of the run. The order

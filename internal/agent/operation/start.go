@@ -113,6 +113,13 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 	if seen.Alive() && why.cause == process.CauseNotReady && n.spec.Ready != nil && n.spec.Ready.StopLate {
 		seen = instance.Sighting{} // it ends below, with all that the start has started
 	}
+	if seen.Alive() && why.cause == process.CauseNotReady {
+		now := n.Clock()
+		n.runtime.Unready = &specstore.Unready{
+			Since: time.Now().UnixMilli(), From: now, Until: now, Limit: now, Late: true, Problem: why.problem,
+			Log: n.progress.Log,
+		}
+	}
 	if n.isProcess(st) && !seen.Alive() {
 		st.Result.Output = n.Commands.Output(st.Run)
 	}
@@ -198,6 +205,7 @@ func (n *session) started(seen instance.Sighting, run string) {
 		run = cmp.Or(born, run)
 	}
 	n.runtime.Run, n.runtime.Outside, n.runtime.User = run, false, n.spec.Identity.User
+	n.runtime.Said.Socket = n.spec.Notifies()
 	if i, _, err := n.Processes.Instance(*seen.ID); err == nil {
 		n.runtime.LastStartAt = i.StartedAt
 	}

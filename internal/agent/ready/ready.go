@@ -28,6 +28,8 @@ type Env struct {
 	Log Log
 	// Visit opens that.
 	Visit trail.Visit
+	// Said reports whether the process has said that it is ready, at NOTIFY_SOCKET or its descriptor.
+	Said func() bool
 }
 
 // Check is the readiness of one start. It is used by one goroutine.
@@ -48,6 +50,10 @@ func New(r process.Readiness, env Env) (*Check, error) {
 		c.try = func(ctx context.Context) error { return responds(ctx, r.HTTP, r.Insecure) }
 	case r.Exec != "":
 		c.try = func(ctx context.Context) error { return env.Exec(ctx, r.Exec) }
+	case r.Notify:
+		c.try = c.said("it has not said READY=1 at NOTIFY_SOCKET")
+	case r.NotifyFD != 0:
+		c.try = c.said(fmt.Sprintf("it has written no newline to descriptor %d", r.NotifyFD))
 	case r.Log != "":
 		line, err := regexp.Compile(r.Log)
 		if err != nil {
@@ -66,6 +72,16 @@ func New(r process.Readiness, env Env) (*Check, error) {
 // Try makes one attempt. It returns nil if the process is ready, else the reason why it does not seem to be. It blocks
 // until it knows or ctx ends.
 func (c *Check) Try(ctx context.Context) error { return c.try(ctx) }
+
+// said asks what the process has said; problem describes its silence.
+func (c *Check) said(problem string) func(context.Context) error {
+	return func(context.Context) error {
+		if c.env.Said() {
+			return nil
+		}
+		return errors.New(problem)
+	}
+}
 
 // accepts connects and closes the connection.
 func accepts(ctx context.Context, address string) error {

@@ -59,7 +59,7 @@ func (p *Process) Meets(want process.After) bool {
 	case p.Record == nil:
 		return true
 	case want != process.AfterFinished:
-		return p.Machine.State == lifecycle.Running
+		return p.Machine.State == lifecycle.Running && (want != process.AfterReady || !p.IsNotReady())
 	case p.KeepsRuns():
 		if runs := p.History.Runs; len(runs) > 0 && runs[0].Ended != 0 {
 			success, _ := instance.Verdict(&p.Record.Spec, runs[0].Exit)

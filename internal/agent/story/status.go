@@ -91,7 +91,11 @@ func (p *Process) Shown(uptime time.Duration) string {
 	flapping := p.IsFlapping(uptime)
 	switch p.Machine.State {
 	case lifecycle.Running:
-		if !flapping && p.IsUnhealthy() {
+		switch {
+		case flapping:
+		case p.IsNotReady():
+			return NotReadyState
+		case p.IsUnhealthy():
 			return Unhealthy
 		}
 		fallthrough
@@ -147,6 +151,13 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 			ID: process.CauseFlapping, Text: flappingText(p.Bounds, s.Message),
 			Evidence: why.Evidence, Since: p.Runtime.Flaps,
 		})
+	}
+	if p.IsNotReady() {
+		unready := p.unreadiness()
+		if why.ID == process.CauseNotReady { // the operation that did not see it ready
+			unready.Evidence, why = why.Evidence, process.Cause{}
+		}
+		all = append(all, unready)
 	}
 	if s.Health != nil && s.Health.Bad {
 		all = append(all, process.Cause{ID: process.CauseUnhealthy, Text: sickText(s.Health), Since: s.Health.Since})
@@ -224,6 +235,7 @@ func (p *Process) message(now time.Duration) string {
 		if p.Machine.Pending {
 			return Join(p.Runtime.Note, "another run is due and begins when this one has ended")
 		}
+		return Join(p.Runtime.Note, p.says())
 	case lifecycle.Starting:
 		if policy.Kind == process.Periodic {
 			return Join(p.Runtime.Note, "a run is being started")

@@ -16,7 +16,9 @@ import (
 func (r *runner) now() time.Duration { return r.sup.operator.Clock() }
 
 func (r *runner) policy() lifecycle.Policy {
-	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter, Unconfirmed: r.sup.waits()}
+	p := lifecycle.Policy{
+		HealthyAfter: r.sup.cfg.HealthyAfter, Unconfirmed: r.sup.waits(), Unready: r.proc.Runtime.Unready != nil,
+	}
 	if r.proc.Record != nil {
 		rec := r.proc.Record
 		p.Hosted, p.Kind = rec.Hosted && r.claims.rival == 0, rec.Spec.Policy.Kind

@@ -20,6 +20,8 @@ type disk struct {
 	histories map[process.ID]specstore.History
 	entries   []specstore.Entry
 	revision  uint64
+	// stored counts the runtimes that were stored.
+	stored int
 	// full refuses every write, refused every outcome.
 	full, refused error
 }
@@ -29,6 +31,13 @@ func newDisk() *disk {
 		boot: operationtest.Boot, records: map[process.ID]specstore.Record{},
 		runtimes: map[process.ID][]byte{}, histories: map[process.ID]specstore.History{},
 	}
+}
+
+// runtimeWrites counts how often a runtime was stored.
+func (d *disk) runtimeWrites() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stored
 }
 
 // history returns what is stored of the past of a process.
@@ -242,7 +251,10 @@ func (h *handle) PutRuntime(id process.ID, rt specstore.Runtime) error {
 	if err != nil {
 		return err
 	}
-	return h.write(func() { h.runtimes[id] = data })
+	return h.write(func() {
+		h.runtimes[id] = data
+		h.stored++
+	})
 }
 
 func (h *handle) DeleteRuntime(id process.ID) error {

@@ -191,7 +191,11 @@ func unmetText(p *story.Process, want process.After) string {
 	if p.Record == nil || p.Machine.State == "" {
 		return text
 	}
-	return fmt.Sprintf("%s (%s)", text, p.Machine.State)
+	state := string(p.Machine.State)
+	if p.IsNotReady() {
+		state = story.NotReadyState
+	}
+	return fmt.Sprintf("%s (%s)", text, state)
 }
 
 // beforeOthers looks at the processes that are after this one and have the same operation.

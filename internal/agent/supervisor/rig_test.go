@@ -79,6 +79,11 @@ func (r *rig) begin() {
 	super := r.Supervisor
 	go func() { done <- super.Run(ctx) }()
 	table := r.timetable
+	go func() {
+		for run, ok := r.World.Heard(ctx); ok; run, ok = r.World.Heard(ctx) {
+			super.Heard(run)
+		}
+	}()
 	called := make(chan error, 1)
 	go func() { called <- table.Run(ctx, super) }()
 	r.stop = func() {
@@ -254,6 +259,9 @@ func (p *parts) Drop(id process.ID) {
 }
 
 // subject returns how a process is asked, and whether it is.
+// Hurry implements supervisor.Probes.
+func (p *parts) Hurry(process.ID) {}
+
 func (p *parts) subject(id process.ID) (probe.Subject, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

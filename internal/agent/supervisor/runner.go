@@ -31,7 +31,11 @@ type runner struct {
 	// lastEventAt is the time of the last event, in Unix milliseconds.
 	lastEventAt int64
 	denials     policyDenials
-	claims      claimState
+	awaited     readiness
+	// saidAt is when the last text of the process was taken over, since boot. saidTimer takes over the next one.
+	saidAt    time.Duration
+	saidTimer machineTimer
+	claims    claimState
 	// comparing is closed when the comparison of the configuration files is over; nil while none is under way.
 	comparing chan struct{}
 }
@@ -134,6 +138,8 @@ func (r *runner) preempt() {
 // stopTimers drops the watch, the timer and the place in the budget after the last turn of a runner.
 func (r *runner) stopTimers() {
 	r.stopWatch()
+	r.awaited.stop()
+	r.saidTimer.disarm()
 	r.timer.disarm()
 	r.runLimit.disarm()
 	r.leaveBudget()

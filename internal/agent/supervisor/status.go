@@ -57,6 +57,7 @@ func (s *Supervisor) Counts() Counts {
 		total.States[string(state)] = 0
 	}
 	total.States[story.Flapping], total.States[story.Unhealthy] = 0, 0
+	total.States[story.NotReadyState] = 0
 	for _, r := range s.all() {
 		total.Waiting += r.waiting()
 		f := r.shared.load()

@@ -13,7 +13,7 @@ import (
 
 func TestCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		want := supervisor.Counts{States: map[string]int{"flapping": 0, "unhealthy": 0}}
+		want := supervisor.Counts{States: map[string]int{"flapping": 0, "unhealthy": 0, "not-ready": 0}}
 		for _, state := range lifecycle.States() {
 			want.States[string(state)] = 0
 		}

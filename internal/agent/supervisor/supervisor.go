@@ -60,6 +60,8 @@ type Timetables interface {
 type Probes interface {
 	Set(id process.ID, s probe.Subject)
 	Drop(id process.ID)
+	// Hurry asks for the health of the process at once.
+	Hurry(id process.ID)
 }
 
 // Usages knows the use of the processes.
@@ -107,6 +109,7 @@ type Supervisor struct {
 	cfg        Config
 	operator   *operation.Operator
 	bootSlots  chan struct{}
+	readySlots chan struct{}
 	budget     *budget
 	goroutines goroutines
 	peers      peerIndex
@@ -115,14 +118,17 @@ type Supervisor struct {
 
 	mu      sync.Mutex
 	runners map[process.ID]*runner
-	ctx     context.Context //nolint:containedctx // the context of Run, for runners that are added during Run
+	// byPrefix finds a runner by the beginning of its runs.
+	byPrefix map[string]*runner
+	ctx      context.Context //nolint:containedctx // the context of Run, for runners that are added during Run
 }
 
 // New returns a supervisor that does nothing until Run.
 func New(cfg Config) *Supervisor {
 	s := &Supervisor{
 		cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: newBudget(cfg.Burst, cfg.Rate),
-		runners: map[process.ID]*runner{},
+		readySlots: make(chan struct{}, readyAtOnce), runners: map[process.ID]*runner{},
+		byPrefix: map[string]*runner{},
 	}
 	s.operator = operation.New(cfg.Operation, s)
 	s.confirmed.Store(cfg.Confirmed == nil)
@@ -135,7 +141,7 @@ func (s *Supervisor) Begun(item string) bool { return s.operator.Begun(item) }
 // Adopt takes over the processes and the open operations of the last agent. Call it once, before Run.
 func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	for _, rec := range records {
-		s.runners[rec.ID] = s.newRunner(rec.ID, &rec)
+		s.add(rec.ID, s.newRunner(rec.ID, &rec))
 		s.operator.AdoptPolicy(rec.ID)
 	}
 	for _, e := range open {
@@ -207,12 +213,17 @@ func (s *Supervisor) runnerOf(id process.ID) *runner {
 	r, ok := s.runners[id]
 	if !ok {
 		r = s.newRunner(id, nil)
-		s.runners[id] = r
+		s.add(id, r)
 		if s.ctx != nil && s.ctx.Err() == nil {
 			s.goRun(r)
 		}
 	}
 	return r
+}
+
+// add makes a runner known. The caller holds the lock, or Run has not begun.
+func (s *Supervisor) add(id process.ID, r *runner) {
+	s.runners[id], s.byPrefix[operation.RunPrefix(id)] = r, r
 }
 
 // retire removes the runner of an unknown process, unless something was queued for the runner meanwhile.
@@ -223,6 +234,7 @@ func (s *Supervisor) retire(r *runner) bool {
 		return false
 	}
 	delete(s.runners, r.id)
+	delete(s.byPrefix, operation.RunPrefix(r.id))
 	return true
 }
 

@@ -46,6 +46,9 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	was := story.End{PID: who.PID, How: how, Why: r.proc.Cause(), Run: run, Began: began}
+	if r.goesOn(ctx, was) {
+		return
+	}
 	seen := r.look()
 	if !seen.Alive() && run != "" && r.proc.KeepsRuns() {
 		r.awaitSuccessor(ctx, who, was)

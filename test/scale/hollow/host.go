@@ -16,6 +16,7 @@ import (
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/notify"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -244,6 +245,24 @@ func (h *Host) EndTree(_ context.Context, s instance.Scope, _ time.Duration) ([]
 	h.end(s.Root, liveness.Exit{Known: true, Signal: syscall.SIGKILL})
 	return nil, nil, nil
 }
+
+// Expect implements operation.Notices: nobody here says anything.
+func (h *Host) Expect(string, procfs.Identity) {}
+
+// Said implements operation.Notices.
+func (h *Host) Said(string) (said notify.Said, changed <-chan struct{}) { return said, nil }
+
+// Settle implements operation.Notices.
+func (h *Host) Settle() {}
+
+// Heard implements operation.Notices.
+func (h *Host) Heard(ctx context.Context) (run string, ok bool) {
+	<-ctx.Done()
+	return "", false
+}
+
+// Ignored implements operation.Notices.
+func (h *Host) Ignored() int64 { return 0 }
 
 // Take implements operation.Claims: nobody else is there.
 func (h *Host) Take(string) int { return 0 }

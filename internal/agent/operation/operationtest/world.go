@@ -55,6 +55,8 @@ type World struct {
 	files    map[string]procfs.Identity
 	hung     map[string]bool
 	scripts  map[string]Script
+	talks    map[string]*talk
+	heard    chan string
 	runs     map[string]*command
 	pids     int
 	runCount int
@@ -96,6 +98,7 @@ func New(t testing.TB) *World {
 		procs: map[procfs.Identity]*proc{}, exits: map[procfs.Identity]liveness.Exit{},
 		files: map[string]procfs.Identity{},
 		hung:  map[string]bool{}, scripts: map[string]Script{}, runs: map[string]*command{}, logs: map[string]string{},
+		talks: map[string]*talk{}, heard: make(chan string, 100),
 	}
 }
 
@@ -115,7 +118,7 @@ func (w *World) Operations() operation.Config {
 		}
 	}()
 	return operation.Config{
-		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Prober: keeper, Clock: w.Clock,
+		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Prober: keeper, Clock: w.Clock, Notices: w,
 		NewRun: w.newRun, Log: log,
 	}
 }

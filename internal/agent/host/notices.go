@@ -1,0 +1,160 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/launch"
+	"drover/internal/agent/notify"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// maxSignal is how much a process may write to its ready file before the file is cut, in bytes.
+const maxSignal = 64 << 10
+
+// noticePath is where the socket for notifications is: other accounts cannot enter the directory of the agent. An agent
+// that is not root has the processes of its own account only.
+func noticePath(name, dir string) string {
+	uid := os.Geteuid()
+	if uid == 0 {
+		return filepath.Join("/run/drover-notify", name)
+	}
+	own := filepath.Join("/run/user", strconv.Itoa(uid))
+	if info, err := os.Stat(own); err == nil && info.IsDir() {
+		return filepath.Join(own, "drover-notify", name)
+	}
+	return filepath.Join(dir, "notify")
+}
+
+// openNotices makes the socket. A host without it can do everything else.
+func (h *Host) openNotices(path string) {
+	notices, err := notify.Open(notify.Config{Path: path, FS: h.fs, RunOf: h.runAt, Clock: SinceBoot})
+	if err != nil {
+		h.log.Warn("processes cannot notify drover", "error", err)
+		return
+	}
+	h.notices = notices
+}
+
+// runNotices receives notifications until ctx ends.
+func (h *Host) runNotices(ctx context.Context) error {
+	if h.notices == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return h.notices.Run(ctx)
+}
+
+// admit gives a command what it needs to say something of itself. The caller closes the file, which may be nil.
+func (h *Host) admit(c *launch.Command, run string, spec *process.Spec) (signal *os.File, err error) {
+	if spec.Notifies() {
+		if h.notices == nil {
+			return nil, process.Errorf(process.Failed,
+				"the process cannot notify drover: this host has no socket for notifications (the log says why)")
+		}
+		c.Variables["NOTIFY_SOCKET"] = h.notices.Path()
+	}
+	if every := spec.WatchdogTime(); every > 0 {
+		c.Variables["WATCHDOG_USEC"] = strconv.FormatInt(every.Microseconds(), 10)
+	}
+	if spec.Ready == nil || spec.Ready.NotifyFD < 3 || spec.Ready.NotifyFD > process.MaxNotifyFD {
+		return nil, nil //nolint:nilnil // nil means no file
+	}
+	err = h.urgent(func() error {
+		const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | os.O_TRUNC | unix.O_NOFOLLOW
+		signal, err = os.OpenFile(h.readyFile(run), flags, 0o600)
+		return err
+	})
+	if err != nil {
+		return nil, process.Errorf(process.Failed, "spec.ready.notify_fd: cannot make the file for the descriptor: %v", err)
+	}
+	// The newline must fit even if the disk fills up meanwhile; not every file system supports that.
+	_ = unix.Fallocate(int(signal.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1) //nolint:gosec // descriptors are small
+	c.Signal, c.SignalFD = signal, spec.Ready.NotifyFD
+	return signal, nil
+}
+
+func (h *Host) readyFile(run string) string { return filepath.Join(h.signals, run) }
+
+// signalled reports whether a process has written a newline to its ready file.
+func (h *Host) signalled(run string) bool {
+	f, err := os.OpenFile(h.readyFile(run), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // opened only for reading
+	text, _ := io.ReadAll(io.LimitReader(f, maxSignal))
+	return bytes.IndexByte(text, '\n') >= 0
+}
+
+// cutSignal empties a ready file that has grown too large, but keeps what it said.
+func (h *Host) cutSignal(run string) {
+	info, err := os.Lstat(h.readyFile(run))
+	if err != nil || launch.Held(info) <= maxSignal {
+		return
+	}
+	said := h.signalled(run)
+	f, err := os.OpenFile(h.readyFile(run), os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err == nil {
+		defer f.Close() //nolint:errcheck // every write was checked
+		err = f.Truncate(0)
+	}
+	if err == nil && said {
+		_, err = f.WriteString("\n")
+	}
+	if err != nil {
+		h.log.Warn("cannot cut ready file", "error", fmt.Errorf("run %s: %w", run, err))
+	}
+}
+
+// settleTime bounds Settle: a full socket must not hold up the end of a process.
+const settleTime = 200 * time.Millisecond
+
+// Expect implements operation.Notices.
+func (h *Host) Expect(run string, first procfs.Identity) {
+	if h.notices != nil {
+		h.notices.Expect(run, first)
+	}
+}
+
+// Said implements operation.Notices.
+func (h *Host) Said(run string) (said notify.Said, changed <-chan struct{}) {
+	if h.notices != nil {
+		said, changed = h.notices.Said(run)
+	}
+	said.Ready = said.Ready || h.signalled(run)
+	return said, changed
+}
+
+// Settle implements operation.Notices.
+func (h *Host) Settle() {
+	if h.notices != nil {
+		h.notices.Settle(settleTime)
+	}
+}
+
+// Heard implements operation.Notices.
+func (h *Host) Heard(ctx context.Context) (run string, ok bool) {
+	if h.notices == nil {
+		<-ctx.Done()
+		return "", false
+	}
+	return h.notices.Heard(ctx)
+}
+
+// Ignored implements operation.Notices.
+func (h *Host) Ignored() int64 {
+	if h.notices == nil {
+		return 0
+	}
+	return h.notices.Ignored()
+}

@@ -1,0 +1,109 @@
+package host_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drover/internal/agent/host"
+	"drover/internal/process"
+)
+
+// TestVariablesOfNotifications: a process that is to notify drover gets the socket and the time of its watchdog; any
+// other gets neither.
+func TestVariablesOfNotifications(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *host.Config) { c.Notify = "/run/drover-notify/of-a-test" })
+	const line = `echo "${NOTIFY_SOCKET-none} ${WATCHDOG_USEC-none}"`
+	for i, c := range []struct {
+		set  func(*process.Spec)
+		want string
+	}{
+		{func(*process.Spec) {}, "none none"},
+		{func(s *process.Spec) { s.Ready = &process.Readiness{NotifyFD: 3} }, "none none"},
+		{
+			func(s *process.Spec) { s.Ready = &process.Readiness{Notify: true} },
+			"/run/drover-notify/of-a-test none",
+		},
+		{func(s *process.Spec) { s.Probes.Watchdog = true }, "/run/drover-notify/of-a-test 60000000"},
+		{
+			func(s *process.Spec) {
+				s.Probes.Watchdog, s.Probes.HealthInterval = true, 2
+				s.Execution.Environment = map[string]string{"NOTIFY_SOCKET": "/elsewhere"}
+			},
+			"/run/drover-notify/of-a-test 2000000",
+		},
+	} {
+		s, id := spec("/", "sh", ""), "run-"+string(rune('a'+i))
+		c.set(s)
+		child, err := h.Launch(process.ID{}, id, line, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, child)
+		if got := h.Output(id); got != c.want {
+			t.Errorf("%d: it has %q, want %q", i, got, c.want)
+		}
+	}
+}
+
+// TestReadyFile: a newline at the descriptor says that the process is ready, also to the next agent. The file is small
+// whatever is written to it, and goes with the run.
+func TestReadyFile(t *testing.T) {
+	files := t.TempDir()
+	h := open(t, t.TempDir(), func(c *host.Config) { c.Signals = files })
+	s := spec("/", "sh", "")
+	s.Ready = &process.Readiness{NotifyFD: 4}
+	for id, c := range map[string]struct {
+		line  string
+		ready bool
+	}{
+		"silent": {"true", false},
+		"half":   {"printf x >&4", false},
+		"ready":  {"echo >&4; exec 4>&-", true},
+		"much":   {"echo >&4; head -c 1000000 /dev/zero >&4", true},
+	} {
+		child, err := h.Launch(process.ID{}, id, c.line, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, _ := h.Said(id); said.Ready {
+			t.Errorf("%s is ready at its gate", id)
+		}
+		release(t, child)
+		for range 2 {
+			if said, _ := h.Said(id); said.Ready != c.ready {
+				t.Errorf("%s is ready: %v", id, said.Ready)
+			}
+			h.Output(id)
+			h.Sweep(func() map[string]bool { return map[string]bool{id: true} })
+			info, err := os.Stat(filepath.Join(files, id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Size() > 64<<10 {
+				t.Errorf("the file of %s has %d bytes", id, info.Size())
+			}
+		}
+		h.Sweep(nothing)
+		if _, err := os.Stat(filepath.Join(files, id)); err == nil {
+			t.Errorf("the file of %s is left", id)
+		}
+	}
+}
+
+// TestNoSocket: a host without the socket says so to the processes that need it, and starts all others.
+func TestNoSocket(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *host.Config) { c.Notify = "/" + strings.Repeat("x", 200) })
+	s := spec("/", "sh", "")
+	run(t, h, "run-1", "true")
+	s.Ready = &process.Readiness{Notify: true}
+	if _, err := h.Launch(process.ID{}, "run-2", "true", s); err == nil ||
+		!strings.Contains(err.Error(), "this host has no socket for notifications") {
+		t.Errorf("%v", err)
+	}
+	h.Settle()
+	if said, changed := h.Said("run-2"); said.Ready || changed != nil || h.Ignored() != 0 {
+		t.Errorf("%+v", said)
+	}
+}

@@ -1,0 +1,72 @@
+package operationtest
+
+import (
+	"context"
+
+	"drover/internal/agent/notify"
+	"drover/internal/agent/procfs"
+)
+
+// talk is what a run has said.
+type talk struct {
+	said    notify.Said
+	changed chan struct{}
+}
+
+// talkOf returns what a run has said; the caller holds the lock.
+func (w *World) talkOf(run string) *talk {
+	t := w.talks[run]
+	if t == nil {
+		t = &talk{changed: make(chan struct{})}
+		w.talks[run] = t
+	}
+	return t
+}
+
+// Say lets a run say something.
+func (w *World) Say(run string, say func(*notify.Said)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.talkOf(run)
+	say(&t.said)
+	close(t.changed)
+	t.changed = make(chan struct{})
+	select {
+	case w.heard <- run:
+	default: // nobody reads
+	}
+}
+
+// Expect implements operation.Notices.
+func (w *World) Expect(string, procfs.Identity) {}
+
+// Said implements operation.Notices.
+func (w *World) Said(run string) (said notify.Said, changed <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.talkOf(run)
+	return t.said, t.changed
+}
+
+// Settle implements operation.Notices.
+func (w *World) Settle() {}
+
+// Heard implements operation.Notices.
+func (w *World) Heard(ctx context.Context) (run string, ok bool) {
+	select {
+	case run := <-w.heard:
+		return run, true
+	case <-ctx.Done():
+		return "", false
+	}
+}
+
+// Ignored implements operation.Notices.
+func (w *World) Ignored() int64 { return 0 }
+
+// Forget is a new agent, which has heard nothing.
+func (w *World) Forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.talks)
+}

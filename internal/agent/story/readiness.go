@@ -1,0 +1,69 @@
+package story
+
+import (
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// NotReadyState is the word that a status shows for a process that runs and is not ready.
+const NotReadyState = "not-ready"
+
+// IsNotReady reports whether the process runs and is not ready, or says that it stops.
+func (p *Process) IsNotReady() bool {
+	return p.Machine.State == lifecycle.Running && (p.Runtime.Unready != nil || p.Runtime.Said.Stopping != 0)
+}
+
+// unreadiness is why a process is not ready.
+func (p *Process) unreadiness() process.Cause {
+	u, pid := p.Runtime.Unready, "pid "+itoa(p.PID())
+	if u == nil {
+		return process.Cause{
+			ID: process.CauseNotReady, Text: pid + " says that it stops", Since: p.Runtime.Said.Stopping,
+		}
+	}
+	text := pid + " is not ready yet"
+	if u.Late {
+		text = pid + " was not ready in time"
+	}
+	if u.Problem != "" {
+		text += ": " + u.Problem
+	}
+	return process.Cause{ID: process.CauseNotReady, Text: Join(text, p.says()), Since: u.Since}
+}
+
+// says is the text of the process itself; empty if it has said nothing.
+func (p *Process) says() string {
+	if p.Runtime.Said.Status == "" {
+		return ""
+	}
+	return "it says: " + p.Runtime.Said.Status
+}
+
+// NotReady tells that the process was not ready in time.
+func (p *Process) NotReady() process.Event {
+	return p.event(process.EventNotReady, Policy(), p.unreadiness())
+}
+
+// Readied tells that a process has become ready that runs already.
+func (p *Process) Readied() process.Event {
+	return p.event(process.EventReady, process.Actor{Kind: process.ActorSelf}, process.Cause{})
+}
+
+// Late notes that the process must end because it was not ready in time.
+func (p *Process) Late(now time.Time) {
+	why := p.unreadiness()
+	p.Blame(now, process.CauseNotReady, Join(why.Text, "drover ended it, as ready.on_timeout says"))
+	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
+}
+
+// Named tells that the process has named another main process; before is the pid of the former one.
+func (p *Process) Named(c Change, before int) process.Event {
+	e := c.event(process.EventReplaced, process.Actor{Kind: process.ActorSelf}, process.Cause{
+		Text: "pid " + itoa(before) + " has named pid " + itoa(p.PID()) + " as the main process",
+	})
+	e.PID = p.PID()
+	return e
+}
