@@ -250,7 +250,7 @@ func starts() []Entry {
 			"Read its last output, and run its start command by hand.", Critical,
 		},
 		{
-			process.CauseNotReady, "Not ready", "The process started, but was not ready at the end of its check time.",
+			process.CauseNotReady, "Not ready", "The process runs, but it is not ready: not yet, or not in time.",
 			"Find out what its readiness test waits for, or give it more time.", Critical,
 		},
 	}

@@ -26,6 +26,8 @@ func impliedCause(s *process.Status) process.CauseID {
 	switch s.State {
 	case process.StateFlapping:
 		return process.CauseFlapping
+	case process.StateNotReady:
+		return process.CauseNotReady
 	case process.StateUnhealthy:
 		return process.CauseUnhealthy
 	case process.StateGivenUp, process.StateBackoff:

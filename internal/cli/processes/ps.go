@@ -30,8 +30,9 @@ func NewPs() *cobra.Command {
 States:
   unknown     the host has not checked the process yet, or cannot check it
   stopped     not running, and not meant to run (EXITED in other supervisors)
-  starting    started, and not ready yet
+  starting    being started
   running     running
+  not-ready   running, and not ready yet
   unhealthy   running, and its health check fails
   flapping    relaunched too often lately, whatever the process does now
   stopping    drover is ending the process, for example because of a limit

@@ -105,7 +105,7 @@ func writeStatus(w io.Writer, processes []client.Process, coloured bool) error {
 			mark = "○"
 		}
 		switch p.State {
-		case process.StateGivenUp, process.StateFlapping, process.StateUnhealthy:
+		case process.StateGivenUp, process.StateFlapping, process.StateUnhealthy, process.StateNotReady:
 			mark = "×"
 		}
 		if coloured {

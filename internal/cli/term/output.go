@@ -239,7 +239,8 @@ func Paint(word string) string {
 		colour = "32"
 	case "starting", "operating", "stopping", "backoff", "pending", "unknown", "warning", "stale":
 		colour = "33"
-	case "given-up", "flapping", "unhealthy", "critical", "away", "failed", "failing", "denied", "disabled":
+	case "given-up", "flapping", "unhealthy", "not-ready", "critical", "away", "failed", "failing", "denied",
+		"disabled":
 		colour = "31"
 	default:
 		return word

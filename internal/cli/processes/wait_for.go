@@ -1,0 +1,232 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/process"
+)
+
+// The states that a caller can wait for.
+const (
+	untilRunning = "running"
+	untilReady   = "ready"
+	untilStopped = "stopped"
+)
+
+const (
+	// waitLook is the time between two looks at the processes; an event brings the next look forward.
+	waitLook = time.Second
+	// waitTime is how long 'drover wait' waits.
+	waitTime = 5 * time.Minute
+)
+
+// NewWait returns 'drover wait'.
+func NewWait() *cobra.Command {
+	var s remote.Session
+	var hosts []string
+	var until string
+	cmd := &cobra.Command{
+		Use:   "wait NAMESPACE/NAME...",
+		Short: "Wait until processes are running, ready or stopped",
+		Long: `Wait until each of the processes, on each host that knows it, is in a state:
+  running  it runs, ready or not
+  ready    it runs, and it is ready as 'ready' in its process file says
+  stopped  nothing runs, and drover does not start it by itself before its timetable does
+
+The command waits 5 minutes unless --timeout says otherwise. 'drover task watch' follows a task.
+
+Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, 4 no such
+process, 6 unreachable or not within the timeout.`,
+		Example: `  drover wait shop/api --for ready
+  drover wait 'shop/*' --for stopped --timeout 30s`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath())
+			}
+			if err := term.OneOf("--for", until, untilRunning, untilReady, untilStopped); err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("timeout") {
+				s.Timeout = waitTime
+			}
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			w := stateWait{session: &s, client: c, args: args, hosts: hosts, until: until}
+			return w.run(cmd.Context())
+		},
+		ValidArgsFunction: completeProcesses(&s),
+	}
+	cmd.Flags().StringVar(&until, "for", untilReady, "the state: running, ready or stopped")
+	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	remote.CompleteHosts(cmd, &s)
+	term.Complete(cmd, "for", untilRunning, untilReady, untilStopped)
+	s.WaitingFlags(cmd)
+	return cmd
+}
+
+// stateWait waits for a state of processes.
+type stateWait struct {
+	session *remote.Session
+	client  *client.Client
+	args    []string
+	hosts   []string
+	until   string
+}
+
+// run looks again and again, and returns the exit code as an error. It survives a restart of the server.
+func (w *stateWait) run(ctx context.Context) error {
+	news := w.follow(ctx)
+	left := "nothing is known yet"
+	for {
+		found, err := choose(ctx, w.client, w.args, w.hosts, false)
+		if exit, ok := errors.AsType[*command.ExitError](err); ok && exit.Code == command.NoSuch &&
+			w.begins(ctx) {
+			found, err = nil, nil
+		}
+		_, away := errors.AsType[*client.UnreachableError](err)
+		switch {
+		case ctx.Err() != nil:
+			return w.late(ctx, left)
+		case err != nil && !away:
+			return err
+		case err != nil:
+			left = err.Error()
+		case len(found) > 0:
+			lacking := slices.DeleteFunc(found, w.holds)
+			if len(lacking) == 0 {
+				return nil
+			}
+			if err := w.hopeless(lacking); err != nil {
+				return err
+			}
+			left = describe(lacking)
+		}
+		select {
+		case <-time.After(waitLook):
+		case <-news:
+		case <-ctx.Done():
+			return w.late(ctx, left)
+		}
+	}
+}
+
+// follow returns a channel that gets a value after events of the namespaces, at most a few times a second.
+func (w *stateWait) follow(ctx context.Context) <-chan struct{} {
+	news := make(chan struct{})
+	var f client.EventFilter
+	for _, arg := range w.args {
+		namespace, _, _ := strings.Cut(arg, "/")
+		f.Namespaces = append(f.Namespaces, namespace)
+	}
+	go func() {
+		for _, err := range w.client.FollowEvents(ctx, f) {
+			if err != nil {
+				return // the looks go on without it
+			}
+			select {
+			case news <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			select { // the state arrives with the event or just after it
+			case <-time.After(waitLook / 4):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return news
+}
+
+// begins reports whether the first operation on processes that no host knows yet is under way.
+func (w *stateWait) begins(ctx context.Context) bool {
+	for _, arg := range w.args {
+		namespace, name, err := splitID(arg)
+		if err != nil {
+			return false
+		}
+		found, err := w.client.Why(ctx, client.WhyFilter{Namespace: namespace, Name: name, Hosts: w.hosts, All: true})
+		if err != nil || !slices.ContainsFunc(found.Findings, func(f client.Finding) bool {
+			return f.Cause.ID == string(process.CauseOperating) || f.Cause.ID == string(process.CauseQueued)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether a process is in the state. What its host said before it went away does not count.
+func (w *stateWait) holds(p client.Process) bool {
+	if p.Stale {
+		return false
+	}
+	switch w.until {
+	case untilStopped:
+		return p.Instance == nil && slices.Contains([]string{
+			process.StateStopped, process.StateFinished, process.StateGivenUp, process.StateScheduled,
+		}, p.State)
+	case untilReady:
+		return runs(p) && !isUnready(p)
+	}
+	return runs(p)
+}
+
+// runs reports whether a process runs and no operation holds it.
+func runs(p client.Process) bool {
+	return p.Instance != nil && p.State != process.StateOperating && p.State != process.StateStopping
+}
+
+// isUnready reports whether a process that runs is not ready. Another state may hide that.
+func isUnready(p client.Process) bool {
+	is := func(c client.Cause) bool { return c.ID == string(process.CauseNotReady) }
+	return p.State == process.StateNotReady || p.Cause != nil && is(*p.Cause) || slices.ContainsFunc(p.Further, is)
+}
+
+// hopeless returns an error if a process cannot get to the state by itself.
+func (w *stateWait) hopeless(lacking []client.Process) error {
+	if w.until == untilStopped {
+		return nil
+	}
+	over := slices.DeleteFunc(slices.Clone(lacking), func(p client.Process) bool {
+		return p.Stale || p.State != process.StateGivenUp
+	})
+	if len(over) == 0 {
+		return nil
+	}
+	return &command.ExitError{Code: command.Failed, Err: errors.New(describe(over))}
+}
+
+// late is the error of a wait that ended before its state.
+func (w *stateWait) late(ctx context.Context, left string) error {
+	exit := &command.ExitError{Code: command.Unreachable}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		exit.Err = fmt.Errorf("not %s within %s: %s", w.until, w.session.Timeout, left)
+	}
+	return exit
+}
+
+// describe names the first of the processes with its state and message.
+func describe(lacking []client.Process) string {
+	p := lacking[0]
+	text := fmt.Sprintf("%s/%s on %s is %s", p.Namespace, p.Name, p.Host.ID, stateOf(p))
+	if p.Message != "" {
+		text += ": " + p.Message
+	}
+	if more := len(lacking) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return term.Printable(text)
+}
