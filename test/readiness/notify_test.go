@@ -1,0 +1,253 @@
+package readiness_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// TestLate: a process that is ready too late fails its start, is shown as not ready, and is ready when it says so.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	a := p.apply("  api: {run: HERALD say STATUS=loading await go say READY=1 hold, ready: {notify: true, within: 1s}}\n")
+	if a.Code != 1 || !strings.Contains(a.Out, `not ready after 1 s: it has not said READY=1 at NOTIFY_SOCKET`) {
+		t.Errorf("apply: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
+	}
+	if text := p.told("api"); p.state("api") != "not-ready" || !strings.Contains(text, "loading") {
+		t.Errorf("status: %s", text)
+	}
+	if why := p.cli("why", "shop/api"); why.Code != 3 || !strings.Contains(why.Out, "was not ready in time") {
+		t.Errorf("why: exit code %d\n%s", why.Code, why.Out)
+	}
+	if w := p.cli("wait", "shop/api", "--for", "running"); w.Code != 0 {
+		t.Errorf("wait for running: %d %s", w.Code, w.Errors)
+	}
+	if w := p.cli("wait", "shop/api", "--for", "ready", "--timeout", "1s"); w.Code != 6 ||
+		!strings.Contains(w.Errors, "is not-ready") {
+		t.Errorf("wait for ready: %d %s", w.Code, w.Errors)
+	}
+	pid := p.pid("api")
+	p.touch("go")
+	if w := p.cli("wait", "shop/api", "--timeout", "20s"); w.Code != 0 {
+		t.Errorf("wait for ready after READY=1: %d %s", w.Code, w.Errors)
+	}
+	if p.state("api") != "running" || p.pid("api") != pid || p.cli("why", "shop/api").Code != 0 {
+		t.Errorf("ready: %s", p.told("api"))
+	}
+	if w := p.cli("wait", "shop/none", "--timeout", "1s"); w.Code != 4 {
+		t.Errorf("wait for an unknown process: %d %s", w.Code, w.Errors)
+	}
+	p.process("api").AwaitEvents(1, "ready")
+	p.cli("stop", "shop/api")
+	if w := p.cli("wait", "shop/api", "--for", "stopped", "--timeout", "20s"); w.Code != 0 {
+		t.Errorf("wait for stopped: %d %s", w.Code, w.Errors)
+	}
+}
+
+// TestNever: with on_timeout stop, runs that were never ready are runs that did not last, and are given up.
+func TestNever(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.apply(`
+  api:
+    run: HERALD hold
+    ready: {notify: true, within: 1s, on_timeout: stop}
+    restart: {delay: 10ms, give_up_after: 2, reset_after: 500ms}
+`)
+	if w := p.cli("wait", "shop/api", "--timeout", "60s"); w.Code != 1 || !strings.Contains(w.Errors, "given-up") {
+		t.Errorf("wait: %d %s", w.Code, w.Errors)
+	}
+	if n := len(p.process("api").Events("relaunched")); n != 2 {
+		t.Errorf("%d relaunches, want 2", n)
+	}
+}
+
+// TestRelaunch: after a relaunch a process is not ready until it says so, with every kind of readiness.
+func TestRelaunch(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.touch("go")
+	p.begin(`
+  notify: {run: HERALD await go say READY=1 hold, ready: {notify: true}}
+  fd: {run: HERALD await go signal 7 hold, ready: {notify_fd: 7}}
+  exec: {run: HERALD hold, ready: {exec: "test -e go"}}
+  log: {run: "sh -c 'exec HERALD await go hold & while [ ! -e go ]; do sleep 0.05; done; echo listening; wait'", ready: {log: ^listening$}}
+`)
+	names := []string{"notify", "fd", "exec", "log"}
+	if err := os.Remove(filepath.Join(p.dir, "go")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		harness.Signal(t, p.pid(name), syscall.SIGKILL)
+	}
+	for _, name := range names {
+		p.becomes(name, "not-ready")
+	}
+	p.touch("go")
+	for _, name := range names {
+		p.becomes(name, "running")
+		p.process(name).AwaitEvents(1, "ready")
+	}
+}
+
+// TestMainPID: the process that a run names is the main process from then on, also if the first one has ended.
+func TestMainPID(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.begin(`
+  api: {run: HERALD heir say READY=1 await go say STATUS=x, ready: {notify: true}, restart: {when: never}}
+  later: {run: HERALD say READY=1 await go heir hold, ready: {notify: true}, restart: {when: never}}
+  brief: {run: "sh -c 'HERALD tell READY=1; exec HERALD hold'", ready: {notify: true}}
+  liar: {run: HERALD say MAINPID=1 say MAINPID=OTHER say READY=1 hold, ready: {notify: true}}
+`)
+	cmdline := func(name string) string {
+		text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid(name)) + "/cmdline")
+		return strings.ReplaceAll(string(text), "\x00", " ")
+	}
+	if text := cmdline("api"); !strings.Contains(text, "herald say READY=1") {
+		t.Errorf("the main process of api is %q", text)
+	}
+	if text := cmdline("liar"); !strings.Contains(text, "herald say MAINPID") {
+		t.Errorf("the main process of liar is %q", text)
+	}
+	before := p.pid("later")
+	p.touch("go")
+	p.process("later").AwaitEvents(1, "main-pid-changed")
+	harness.Eventually(t, "the new main process", func() bool { return p.pid("later") > 0 && p.pid("later") != before })
+	if text := cmdline("later"); !strings.Contains(text, "herald hold") || p.state("later") != "running" {
+		t.Errorf("later is %q, %s", text, p.told("later"))
+	}
+	p.becomes("api", "finished") // the end of its heir is its end
+}
+
+// TestForeigner: what others say, on the same account or another, counts for no process and holds up nobody.
+func TestForeigner(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.apply("  api: {run: HERALD await go say READY=1 hold, ready: {notify: true, within: 1s}}\n")
+	env := []string{"NOTIFY_SOCKET=" + p.socket("api")}
+	for _, account := range []uint32{0, 65534} {
+		say := exec.Command(binaries.herald, "say", "READY=1,MAINPID="+strconv.Itoa(os.Getpid()))
+		say.Env, say.SysProcAttr = env, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: account, Gid: account}}
+		if out, err := say.CombinedOutput(); err != nil {
+			t.Fatalf("account %d cannot send: %v %s", account, err, out)
+		}
+		flood := exec.Command(binaries.herald, "flood", "READY=1")
+		flood.Env, flood.SysProcAttr = env, say.SysProcAttr
+		if err := flood.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = flood.Process.Kill()
+			_ = flood.Wait()
+		})
+	}
+	pid := p.pid("api")
+	if w := p.cli("wait", "shop/api", "--timeout", "1s"); w.Code != 6 {
+		t.Errorf("a foreigner made it ready: %d %s", w.Code, w.Errors)
+	}
+	peak := harness.Peak(t, p.s.PID())
+	p.touch("go")
+	p.becomes("api", "running")
+	if p.pid("api") != pid {
+		t.Errorf("main process %d, want %d", p.pid("api"), pid)
+	}
+	if more := harness.Peak(t, p.s.PID()) - peak; more > 32<<10 {
+		t.Errorf("drover grew by %d KiB during a flood", more)
+	}
+}
+
+// socket is the NOTIFY_SOCKET of a process.
+func (p *place) socket(name string) string {
+	p.t.Helper()
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid(name)) + "/environ")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for variable := range strings.SplitSeq(string(text), "\x00") {
+		if path, ok := strings.CutPrefix(variable, "NOTIFY_SOCKET="); ok {
+			return path
+		}
+	}
+	p.t.Fatalf("%s has no NOTIFY_SOCKET", name)
+	return ""
+}
+
+// TestWatchdog: silence makes a process unhealthy and has it relaunched; a restart of drover is no silence.
+func TestWatchdog(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.begin(`
+  silent: {run: HERALD say READY=1 repeat 150 WATCHDOG=1 hold, ready: {notify: true}, health: {watchdog: true, every: 1s, failures: 2, action: restart}}
+  trouble: {run: HERALD say READY=1 await go say WATCHDOG=trigger hold, ready: {notify: true}, health: {watchdog: true, every: 60s, action: report}}
+  steady: {run: HERALD say READY=1 repeat 1000000 WATCHDOG=1, ready: {notify: true}, health: {watchdog: true, every: 1s, failures: 1, action: restart}}
+`)
+	steady := p.pid("steady")
+	p.process("silent").AwaitEvents(1, "unhealthy")
+	p.process("silent").AwaitEvents(1, "relaunched")
+	p.touch("go")
+	p.becomes("trouble", "unhealthy")
+	p.s.Kill()
+	p.s.Run()
+	p.process("silent").AwaitEvents(2, "relaunched")
+	if p.pid("steady") != steady || len(p.process("steady").Events("unhealthy")) > 0 {
+		t.Errorf("steady: %s", p.told("steady"))
+	}
+}
+
+// TestKilledInBetween: drover is killed between the start and READY=1. The next drover hears it; what was said before
+// stays.
+func TestKilledInBetween(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.begin("  was: {run: HERALD say READY=1 await go say STATUS=on hold, ready: {notify: true}}\n")
+	p.apply(`
+  was: {run: HERALD say READY=1 await go say STATUS=on hold, ready: {notify: true}}
+  late: {run: HERALD await go say READY=1 hold, ready: {notify: true, within: 1s}}
+  fd: {run: HERALD await alone signal 3 hold, ready: {notify_fd: 3, within: 1s}}
+`)
+	pids := map[string]int{}
+	for _, name := range []string{"was", "late", "fd"} {
+		pids[name] = p.pid(name)
+	}
+	p.s.Kill()
+	p.touch("alone") // it writes while no drover runs
+	p.s.Run()
+	p.becomes("fd", "running")
+	p.becomes("was", "running")
+	p.becomes("late", "not-ready")
+	p.touch("go")
+	p.becomes("late", "running")
+	harness.Eventually(t, "the text", func() bool { return strings.Contains(p.told("was"), "it says: on") })
+	for name, pid := range pids {
+		if p.pid(name) != pid {
+			t.Errorf("%s is pid %d, was %d", name, p.pid(name), pid)
+		}
+	}
+}
+
+// TestReload: a reload is over when the process confirms it.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.begin(`
+  api: {run: HERALD onhup RELOADING=1 READY=1 say READY=1 hold, ready: {notify: true}, reload: {signal: HUP}}
+  half: {run: HERALD onhup RELOADING=1 STATUS=x say READY=1 hold, ready: {notify: true}, reload: {signal: HUP}, timeouts: {reload: 1s}}
+  deaf: {run: HERALD onhup STATUS=x STATUS=y say READY=1 hold, ready: {notify: true}, reload: {signal: HUP}, timeouts: {reload: 1s}}
+`)
+	for name, want := range map[string]string{
+		"api": "", "half": "no READY=1 after RELOADING=1", "deaf": "not confirmed within 1 s: no RELOADING=1",
+	} {
+		a := p.cli("reload", "shop/"+name)
+		if want == "" && a.Code != 0 || want != "" && (a.Code != 1 || !strings.Contains(a.Out, want)) {
+			t.Errorf("reload of %s: %d\n%s%s", name, a.Code, a.Out, a.Errors)
+		}
+	}
+}
