@@ -86,7 +86,8 @@ type reloadWatch struct {
 
 // watchReload begins the wait before the process is told to reload; nil if the process does not confirm a reload.
 func (n *session) watchReload() *reloadWatch {
-	if n.look(); !confirmsReload(n.spec) || n.Notices == nil || n.runtime.Process == nil || n.runtime.Run == "" {
+	n.look()
+	if !confirmsReload(n.spec) || n.Notices == nil || n.runtime.Process == nil || !n.runtime.Said.Socket {
 		return nil
 	}
 	said, _ := n.Notices.Said(n.runtime.Run)

@@ -99,6 +99,7 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 	if s.ID == nil {
 		if rt.Process != nil {
 			rt.Process, rt.Ended = nil, rt.Process
+			rt.Unready, rt.Said = nil, specstore.Said{}
 		}
 		return rt
 	}

@@ -222,6 +222,9 @@ func (r *runner) tryReady(ctx context.Context, number int) {
 	case w.check == nil && !operation.AsksReady(&r.proc.Record.Spec):
 		r.readied(ctx) // it has run for its time
 		return
+	case w.check == nil && r.socketRun() == "":
+		r.unanswered(ctx, "it was started without NOTIFY_SOCKET, and cannot say so before its next start")
+		return
 	case w.check == nil:
 		r.unanswered(ctx, "it has not said READY=1 at NOTIFY_SOCKET")
 		return
