@@ -121,24 +121,38 @@ func Open(cfg Config) (*Keeper, error) {
 	if err := os.Remove(cfg.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return failed(err)
 	}
-	// A message that came before the option was set would have no sender.
-	listen := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
-		if problem := c.Control(func(fd uintptr) {
-			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
-		}); problem != nil {
-			return problem
-		}
-		return err
-	}}
-	conn, err := listen.ListenPacket(context.Background(), "unixgram", cfg.Path)
+	conn, err := listen(cfg.Path)
 	if err != nil {
 		return failed(err)
 	}
 	if err := os.Chmod(cfg.Path, 0o666); err != nil { //nolint:gosec // as above
 		return failed(errors.Join(err, conn.Close()))
 	}
-	k.conn, _ = conn.(*net.UnixConn)
+	k.conn = conn
 	return k, nil
+}
+
+// listen makes a datagram socket that tells who has sent a message.
+func listen(path string) (*net.UnixConn, error) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close() //nolint:errcheck // the connection has a descriptor of its own
+	// Before bind: a message that comes before the option is set has no sender.
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_PASSCRED, 1); err != nil {
+		return nil, os.NewSyscallError("setsockopt", err)
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, os.NewSyscallError("bind", err))
+	}
+	conn, err := net.FilePacketConn(file)
+	if err != nil {
+		return nil, err
+	}
+	own, _ := conn.(*net.UnixConn)
+	return own, nil
 }
 
 // Path is the value of NOTIFY_SOCKET.
