@@ -1,10 +1,13 @@
 package host_test
 
 import (
+	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"drover/internal/agent/host"
 	"drover/internal/process"
@@ -105,5 +108,54 @@ func TestNoSocket(t *testing.T) {
 	h.Settle()
 	if said, changed := h.Said("run-2"); said.Ready || changed != nil || h.Ignored() != 0 {
 		t.Errorf("%+v", said)
+	}
+}
+
+// sayVariable makes the test binary a process that sends its value to NOTIFY_SOCKET and then waits for its end.
+const sayVariable = "DROVER_TEST_SAY"
+
+func say(text string) {
+	conn, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
+	if err == nil {
+		_, err = conn.Write([]byte(text))
+	}
+	if err != nil {
+		panic(err)
+	}
+	<-make(chan time.Time)
+}
+
+// TestSenders: a process is known as one of its run with control groups and without them.
+func TestSenders(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, without := range map[string]bool{"with groups": false, "without groups": true} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, t.TempDir())
+			if without {
+				ungroup(t, h)
+			}
+			s := spec("/", "sh", "")
+			s.Ready = &process.Readiness{Notify: true}
+			s.Execution.Environment = map[string]string{sayVariable: "STATUS=here\nREADY=1"}
+			child, err := h.Launch(process.ID{}, "run-1", "exec "+self, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = h.Signal(child.Identity(), 9) })
+			if err := child.Release(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if run, ok := h.Heard(ctx); !ok || run != "run-1" {
+				t.Fatalf("heard of %q, %d ignored", run, h.Ignored())
+			}
+			if said, _ := h.Said("run-1"); !said.Ready || said.Status != "here" {
+				t.Errorf("%+v", said)
+			}
+		})
 	}
 }

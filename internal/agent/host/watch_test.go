@@ -15,7 +15,12 @@ import (
 	"drover/internal/process"
 )
 
-func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
+func TestMain(m *testing.M) {
+	if text := os.Getenv(sayVariable); text != "" {
+		say(text)
+	}
+	os.Exit(pidns.Run(m))
+}
 
 // TestWatchOfACommandThatWasQuick: a command that was over, and reaped as an orphan, before anybody watched it still
 // tells how it ended.
