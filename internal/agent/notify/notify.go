@@ -67,8 +67,9 @@ const (
 	maxRuns = 1 << 16
 	// maxSenders bounds the senders that are known by their pid.
 	maxSenders = 1 << 14
-	// rest is the pause after a message that nobody needs, so that a flood cannot take the processor from the agent.
-	rest = time.Millisecond
+	// The pause after a message that nobody needs grows from rest to longRest while no other comes, so that a flood
+	// cannot take the processor from the agent.
+	rest, longRest = time.Millisecond, 16 * time.Millisecond
 	// A run has freely burst messages, and perSecond more in each second.
 	burst, perSecond = 100, 50
 )
@@ -99,7 +100,7 @@ type talk struct {
 	at   time.Duration
 }
 
-// sender is a process whose run is known.
+// sender is a process whose run is known; run is empty for a stranger.
 type sender struct {
 	id  procfs.Identity
 	run string
@@ -215,7 +216,7 @@ func (k *Keeper) Keep(lasts func(run string) bool) {
 		}
 	}
 	for pid, s := range k.senders {
-		if !lasts(s.run) {
+		if s.run == "" || !lasts(s.run) {
 			delete(k.senders, pid)
 		}
 	}
@@ -288,6 +289,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer stop()
 	pause := time.NewTimer(rest)
 	defer pause.Stop()
+	tired := rest
 	message, control := make([]byte, maxMessage+1), make([]byte, controlSize())
 	for {
 		n, c, flags, _, err := k.conn.ReadMsgUnix(message, control)
@@ -303,9 +305,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 			unix.Close(fd) //nolint:errcheck // a stranger's descriptor
 		}
 		if needed {
+			tired = rest
 			continue
 		}
-		pause.Reset(rest)
+		pause.Reset(tired)
+		tired = min(2*tired, longRest)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -394,25 +398,18 @@ func (k *Keeper) find(pid int) (sender, bool) {
 	k.mu.Lock()
 	s, known := k.senders[pid]
 	k.mu.Unlock()
-	if known && k.cfg.FS.Same(s.id) {
-		return s, true
-	}
 	id, err := k.identify(pid)
-	if err != nil {
-		return s, known // it has ended since, and no other process has its pid
+	if err != nil || known && s.id == id {
+		return s, s.run != "" // after an error: it has ended since, and no other process has its pid
 	}
-	if known && s.id == id {
-		return s, true
-	}
-	run := k.cfg.RunOf(pid)
-	if after, err := k.identify(pid); run == "" || err != nil || after != id {
+	s = sender{id, k.cfg.RunOf(pid)}
+	if after, err := k.identify(pid); err != nil || after != id {
 		return sender{}, false
 	}
-	s = sender{id, run}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.remember(s)
-	return s, true
+	return s, s.run != ""
 }
 
 // identify returns the identity of the process at a pid. A sender may be a zombie already.
