@@ -173,7 +173,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 			Claims: a.host, Notices: a.host, Journal: disk, Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 			LimitNotes: a.host.LimitNotes, Log: cfg.Log,
 		},
-		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM,
+		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM, Remains: a.host,
 		HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
 		Bounds: lifecycle.Bounds{
 			Flaps: cfg.Settings.Flaps, FlapWindow: cfg.Settings.FlapWindow, BreachWindow: breachWindow,

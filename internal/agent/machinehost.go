@@ -13,6 +13,7 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/supervisor"
 	"drover/internal/agent/uplink"
 	"drover/internal/group"
 	"drover/internal/process"
@@ -24,6 +25,7 @@ type Host interface {
 	operation.Host
 	probe.Host
 	limit.Trees
+	supervisor.Remains
 	Machinery
 }
 
@@ -66,7 +68,8 @@ func openMachine(cfg Config, fs procfs.FS, link *uplink.Link, offset time.Durati
 	}
 	h, err := host.New(host.Config{
 		FS: fs, Watcher: watcher, Name: groupName(link.Key()), HostName: link.HostName, Outputs: outputsOf(cfg.Dir),
-		Proofs: filepath.Join(cfg.Dir, "proof"), Signals: filepath.Join(cfg.Dir, "ready"),
+		Proofs:       filepath.Join(cfg.Dir, "proof"),
+		RuntimeMarks: filepath.Join(cfg.Dir, "runtime-directories"), Signals: filepath.Join(cfg.Dir, "ready"),
 		Urgent: urgent, May: may, ClockOffset: offset, Log: cfg.Log,
 	})
 	if err != nil {

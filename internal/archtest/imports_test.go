@@ -244,7 +244,7 @@ func mayImport() map[string][]string {
 		"internal/agent/host": {
 			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch", "internal/agent/liveness",
 			"internal/agent/locate", "internal/agent/notify", "internal/agent/probe", "internal/agent/procfs",
-			"internal/agent/specstore", "internal/agent/trail", "internal/group", "internal/process",
+			"internal/agent/specstore", "internal/agent/trail", "internal/durable", "internal/group", "internal/process",
 		},
 		"internal/agent/policy": {"internal/agent/trail", "internal/process", "internal/wildcard"},
 		"internal/agent/trail":  {},

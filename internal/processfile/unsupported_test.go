@@ -15,7 +15,7 @@ processes:
   b:
     hosts: [x]
     run: x
-    runtime_directory: x
+    copies: 2
     ready: {alive: 1500ms, on_timeout: stop}
     reload: {signal: HUP}
     config_files: [{path: /x, sha256: `+strings.Repeat("0f", 32)+`}]

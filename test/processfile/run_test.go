@@ -321,3 +321,36 @@ processes:
 		t.Errorf("a process that ran already: pid %d after %d, %v", now, pid, p.process("daemon").Status())
 	}
 }
+
+// TestRuntimeDirectory: the directory is there while the process runs, through kill -9 of it and of drover, and gone when
+// the process is at rest.
+func TestRuntimeDirectory(t *testing.T) {
+	p := newPlace(t)
+	name := "drover-test-" + filepath.Base(p.dir)
+	p.apply(`
+namespace: shop
+processes:
+  api:
+    hosts: ["*"]
+    directory: DIR
+    runtime_directory: ` + name + `
+    run: sh -c 'env | grep ^RUNTIME >where; touch /run/` + name + `/socket; exec sleep 1000'
+    ready: {exec: test -e where}
+`)
+	path := "/run/" + name
+	if got := p.read("where"); got != "RUNTIME_DIRECTORY="+path {
+		t.Errorf("the variable is %q", got)
+	}
+	p.s.Kill()
+	p.s.Run()
+	if _, err := os.Stat(path + "/socket"); err != nil {
+		t.Error(err)
+	}
+	if s := p.cli("stop", "shop/api"); s.Code != 0 {
+		t.Errorf("%s%s", s.Out, s.Errors)
+	}
+	harness.Eventually(t, path+" to be gone", func() bool {
+		_, err := os.Lstat(path)
+		return os.IsNotExist(err)
+	})
+}

@@ -48,6 +48,7 @@ type Host struct {
 	urgent  func(func() error) error
 	may     func(path string) error
 	name    func() string
+	runtime *runtimeDirs
 	claims  claims
 	offset  time.Duration
 	log     *slog.Logger
@@ -72,6 +73,9 @@ type Config struct {
 	// Signals is the directory of the files that processes with notify_fd write to; empty is beside Proofs. Notify is
 	// the path of the socket for notifications; empty is a path that every account of the host can reach.
 	Signals, Notify string
+	// RuntimeMarks is the directory of the marks of runtime directories. RuntimeRoot holds these directories; empty is
+	// /run. Without marks no process can have a runtime directory.
+	RuntimeMarks, RuntimeRoot string
 	// Urgent calls do, which may write to a full disk in reserved space; nil if there is no reserve.
 	Urgent func(do func() error) error
 	// May rejects files that drover must not read, by their paths with links resolved; nil rejects none.
@@ -97,6 +101,10 @@ func New(cfg Config) (*Host, error) {
 	if cfg.HostName == nil {
 		cfg.HostName = func() string { return "" }
 	}
+	directories, err := openRuntimeDirs(cmp.Or(cfg.RuntimeRoot, runtimeRoot), cfg.RuntimeMarks, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
 	tree, err := cgroup.Open(cfg.FS, cfg.Name)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open control groups: %w", err)
@@ -108,7 +116,7 @@ func New(cfg Config) (*Host, error) {
 		forker: launch.NewForker(cfg.FS, cfg.Log),
 		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,
 		signals: cfg.Signals, urgent: cfg.Urgent,
-		may: cfg.May, name: cfg.HostName, offset: cfg.ClockOffset, log: cfg.Log,
+		may: cfg.May, name: cfg.HostName, runtime: directories, offset: cfg.ClockOffset, log: cfg.Log,
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}

@@ -39,6 +39,7 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 	go func() { ended <- watcher.Run(ctx) }()
 	cfg := host.Config{
 		FS: live(), Watcher: watcher, Name: treeName(), Outputs: dir, Proofs: dir + ".proofs",
+		RuntimeMarks: dir + ".marks", RuntimeRoot: dir + ".run",
 		ClockOffset: host.ClockOffset(), Log: log, Notify: socket(t),
 	}
 	for _, s := range set {

@@ -83,6 +83,13 @@ func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, sta
 	if account, err = account.In("/", spec.Execution.Group, spec.Execution.Groups); err != nil {
 		return refused("groups", err)
 	}
+	runtime := ""
+	if name := spec.Execution.RuntimeDirectory; name != "" && of != (process.ID{}) {
+		if runtime, err = h.runtime.make(of, name, account); err != nil {
+			return launch.Command{}, nil, process.Errorf(process.Failed, "runtime_directory: %v", err).
+				Because(process.CauseNoDirectory)
+		}
+	}
 	if err := h.reach(spec.Identity.SetupPath, account); err != nil {
 		return launch.Command{}, nil, err
 	}
@@ -90,6 +97,9 @@ func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, sta
 	if err != nil {
 		return launch.Command{}, nil, process.Errorf(process.Failed, "environment_files: %v", err).
 			Because(process.CauseNoVariables)
+	}
+	if runtime != "" {
+		variables["RUNTIME_DIRECTORY"] = runtime
 	}
 	h.launches <- struct{}{}
 	return launch.Command{

@@ -161,6 +161,9 @@ func (m Machine) Resting() bool {
 	return m.State == Stopped || m.State == GivenUp || m.State == Finished
 }
 
+// AtRest tells that the process does not run, and that no relaunch follows: only an operation or a timetable starts it.
+func (m Machine) AtRest() bool { return m.Resting() || m.State == Scheduled }
+
 // An Event is an input of the machine.
 type Event interface{ event() }
 

@@ -93,6 +93,9 @@ func pathsOf(spec *process.Spec) []commandLine {
 	for _, path := range spec.Execution.EnvironmentFiles {
 		add("environment_files", path)
 	}
+	if name := spec.Execution.RuntimeDirectory; name != "" {
+		add("runtime_directory", "/run/"+name)
+	}
 	return list
 }
 

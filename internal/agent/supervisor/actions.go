@@ -71,6 +71,9 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 	rt.Attempts, rt.LaunchedAt, rt.RetryAt = m.Attempts, m.LaunchedAt, m.RetryAt
 	r.follow(ctx)
 	r.limitRun()
+	if r.sup.cfg.Remains != nil && next.AtRest() && r.proc.Runtime.Process == nil {
+		r.sup.cfg.Remains.AtRest(r.id)
+	}
 	if r.proc.Record != nil {
 		r.storeRuntime(r.proc.Runtime)
 	}

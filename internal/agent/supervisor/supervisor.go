@@ -69,6 +69,12 @@ type Usages interface {
 	Usage(id process.ID) (process.Usage, bool)
 }
 
+// Remains is what processes have on the host while they run.
+type Remains interface {
+	// AtRest removes it: the process does not run, and nobody starts it before its next launch.
+	AtRest(id process.ID)
+}
+
 // Config is what a supervisor needs.
 type Config struct {
 	Store     Store
@@ -81,6 +87,8 @@ type Config struct {
 	Timetables Timetables
 	Probes     Probes
 	Usages     Usages
+	// Remains is nil where processes leave nothing.
+	Remains Remains
 	// OOM counts the processes of a run that the kernel has ended for want of memory. It never falls while the run
 	// lasts.
 	OOM func(run string) int

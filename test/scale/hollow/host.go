@@ -297,6 +297,9 @@ func (h *Host) Sweep(func() map[string]bool) {}
 // Groups implements agent.Machinery.
 func (h *Host) Groups() cgroup.Mode { return cgroup.ModeV2 }
 
+// AtRest implements supervisor.Remains.
+func (h *Host) AtRest(process.ID) {}
+
 // OOM implements agent.Machinery.
 func (h *Host) OOM(string) int { return 0 }
 

@@ -1,0 +1,112 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"drover/internal/agent/launch"
+	"drover/internal/durable"
+	"drover/internal/process"
+)
+
+// runtimeRoot is where runtime directories are (hier(7)).
+const runtimeRoot = "/run"
+
+// runtimeDirs makes and removes the runtime directories of processes. A mark on the agent's disk says which directory
+// drover has made for which process, so that drover never takes or removes the directory of somebody else.
+type runtimeDirs struct {
+	root, marks string
+	log         *slog.Logger
+
+	mu sync.Mutex
+	// names has the name of the directory by the hash of the process.
+	names map[string]string
+}
+
+func openRuntimeDirs(root, marks string, log *slog.Logger) (*runtimeDirs, error) {
+	if marks == "" {
+		return &runtimeDirs{}, nil
+	}
+	if err := os.MkdirAll(marks, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create directory for marks: %w", err)
+	}
+	d := &runtimeDirs{root: root, marks: marks, log: log, names: map[string]string{}}
+	files, err := os.ReadDir(marks)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list marks: %w", err)
+	}
+	for _, f := range files {
+		if name, err := os.ReadFile(filepath.Join(marks, f.Name())); err == nil && filepath.IsLocal(string(name)) {
+			d.names[f.Name()] = string(name)
+		}
+	}
+	return d, nil
+}
+
+// make returns the runtime directory of a process, which belongs to the account. It makes the directory if it is
+// missing, and removes one of another name that the process had before.
+func (d *runtimeDirs) make(id process.ID, name string, account launch.Account) (string, error) {
+	if d.marks == "" {
+		return "", errors.New("this agent makes none")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key, path := process.Hash(id), filepath.Join(d.root, name)
+	for other, taken := range d.names {
+		if taken == name && other != key {
+			return "", fmt.Errorf("%s belongs to another process of drover", path)
+		}
+	}
+	if d.names[key] != name {
+		d.drop(key)
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("%s exists, and drover has not made it", path)
+		}
+		if err := durable.Replace(filepath.Join(d.marks, key), []byte(name), 0o600); err != nil {
+			return "", fmt.Errorf("cannot note %s: %w", path, err)
+		}
+		d.names[key] = name
+	}
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("%s is not a directory", path)
+	}
+	if err := os.Lchown(path, int(account.UID), int(account.GID)); err != nil {
+		return "", err
+	}
+	return path, nil
+}
+
+// remove removes the runtime directory of a process, if drover has made one.
+func (d *runtimeDirs) remove(id process.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(process.Hash(id))
+}
+
+// drop removes a directory with its mark. The caller holds the lock.
+func (d *runtimeDirs) drop(key string) {
+	name, ok := d.names[key]
+	if !ok {
+		return
+	}
+	path := filepath.Join(d.root, name)
+	if err := os.RemoveAll(path); err != nil { // it follows no link
+		d.log.Warn("cannot remove runtime directory", "path", path, "error", err)
+		return
+	}
+	if err := os.Remove(filepath.Join(d.marks, key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.log.Warn("cannot remove the mark of a runtime directory", "path", path, "error", err)
+	}
+	delete(d.names, key)
+}
+
+// AtRest removes what a process needs only while it runs: its runtime directory.
+func (h *Host) AtRest(id process.ID) { h.runtime.remove(id) }
