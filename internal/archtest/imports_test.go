@@ -252,6 +252,7 @@ func mayImport() map[string][]string {
 			"internal/agent", "internal/agent/admission", "internal/agent/policy", "internal/command",
 			"internal/config", "internal/wire",
 		},
+		"internal/importer": {"api/v1", "internal/process", "internal/processfile"},
 		"internal/cli": {
 			"internal/cli/accounts", "internal/cli/fleet", "internal/cli/processes", "internal/cli/servers",
 			"internal/cli/webhooks", "internal/command",

@@ -129,3 +129,6 @@ func (r RLimits) List() []RLimit {
 	}
 	return slices.DeleteFunc(all, func(l RLimit) bool { return l.Value == nil })
 }
+
+// Capabilities returns the names of capabilities(7), without CAP_.
+func Capabilities() []string { return strings.Fields(capabilities) }

@@ -23,6 +23,8 @@ type Named struct {
 	Name string
 	Line int
 	v1.Spec
+	// Comments are lines that Write puts above the process. Read does not keep comments.
+	Comments []string
 	// lines are the lines of the fields, by path.
 	lines map[string]int
 }

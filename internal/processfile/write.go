@@ -28,11 +28,26 @@ func Write(docs []Document) ([]byte, error) {
 			if err != nil {
 				return nil, fmt.Errorf("cannot write process %s: %w", p.Name, err)
 			}
+			for _, c := range p.Comments {
+				w.comment("  ", c)
+			}
 			w.printf("  %s:", scalarText(p.Name))
 			w.value("  ", tree)
 		}
 	}
 	return w.Bytes(), nil
+}
+
+// comment writes a text as lines of comments. Control characters could end a comment for some readers of YAML.
+func (w *writer) comment(indent, text string) {
+	for line := range strings.Lines(text) {
+		w.printf("%s# %s\n", indent, strings.Map(func(r rune) rune {
+			if !strconv.IsPrint(r) {
+				return ' '
+			}
+			return r
+		}, strings.TrimRight(line, "\n")))
+	}
 }
 
 // member is one name of a mapping with its value.

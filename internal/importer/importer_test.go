@@ -1,0 +1,172 @@
+package importer_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drover/internal/importer"
+	"drover/internal/process"
+	"drover/internal/processfile"
+)
+
+var update = flag.Bool("update", false, "write the expected files anew")
+
+// facts are those of a host that does not change with the machine of the test.
+func facts() importer.Facts {
+	return importer.Facts{
+		Hostname: "web1.example.com", MachineID: "0123456789abcdef0123456789abcdef",
+		Home:   func(user string) string { return "/home/" + user },
+		Exists: func(path string) bool { return path != "/etc/orders/local.env" },
+		Daemon: func(pidFile string) string {
+			return map[string]string{"/run/postgresql/16-main.pid": "postgres"}[pidFile]
+		},
+	}
+}
+
+// texts reads files.
+func texts(t *testing.T, names ...string) (all []importer.Text) {
+	t.Helper()
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, importer.Text{Path: filepath.Base(name), Data: data})
+	}
+	return all
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	all, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// units reads the units of a directory, with their drop-ins.
+func units(t *testing.T, dir string) (all []importer.Unit) {
+	t.Helper()
+	for _, pattern := range []string{"*.service", "*.timer"} {
+		for _, file := range glob(t, filepath.Join(dir, pattern)) {
+			u := importer.Unit{Name: filepath.Base(file), Files: texts(t, file)}
+			u.Files = append(u.Files, texts(t, glob(t, filepath.Join(file+".d", "*.conf"))...)...)
+			if name, template := strings.CutSuffix(u.Name, "@.service"); template {
+				u.Name = name + "@mail.service"
+			}
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+func directories(t *testing.T, below string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(below)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			all = append(all, filepath.Join(below, e.Name()))
+		}
+	}
+	if len(all) < 2 {
+		t.Fatalf("%s has no cases", below)
+	}
+	return all
+}
+
+// TestSystemd and TestSupervisord: each directory of testdata becomes the process file beside it, and drover takes
+// that file.
+func TestSystemd(t *testing.T) {
+	for _, dir := range directories(t, "testdata/systemd") {
+		compare(t, dir, importer.Systemd(units(t, dir), []string{"web1"}, facts()))
+	}
+}
+
+func TestSupervisord(t *testing.T) {
+	for _, dir := range directories(t, "testdata/supervisord") {
+		main := texts(t, filepath.Join(dir, "supervisord.conf"))[0]
+		main.Path = "/etc/supervisord.conf"
+		files := []importer.Text{main}
+		for _, pattern := range importer.Includes(main, facts()) {
+			below := strings.TrimPrefix(pattern, "/etc/")
+			files = append(files, texts(t, glob(t, filepath.Join(dir, below))...)...)
+		}
+		compare(t, dir, importer.Supervisord(files, []string{"web1"}, facts()))
+	}
+}
+
+func compare(t *testing.T, dir string, r *importer.Import) {
+	t.Helper()
+	text, err := r.Write("shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid(t, dir, text)
+	golden := dir + ".yaml"
+	if *update {
+		if err := os.WriteFile(golden, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || !bytes.Equal(text, want) {
+		t.Errorf("%s: got\n%s\nwant\n%s\n%v (go test -update writes the file)", dir, text, want, err)
+	}
+}
+
+// valid checks that drover takes a file as it is.
+func valid(t *testing.T, name string, text []byte) {
+	t.Helper()
+	docs, err := processfile.Read(name, text)
+	if err != nil {
+		t.Errorf("%s: %v\n%s", name, err, text)
+		return
+	}
+	if faults := processfile.Unsupported(docs); len(faults) > 0 {
+		t.Errorf("%s: %v", name, faults)
+	}
+	for _, p := range docs[0].Processes {
+		spec := processfile.ToSpec(p.Spec)
+		for _, f := range processfile.FaultsOf(&spec, process.Start) {
+			t.Errorf("%s: %s: %v", name, p.Name, f)
+		}
+	}
+}
+
+// TestUnitsOfThisHost: all services and timers of the system where the test runs become valid process files.
+func TestUnitsOfThisHost(t *testing.T) {
+	all := units(t, "/lib/systemd/system")
+	if len(all) == 0 {
+		t.Skip("this host has no units")
+	}
+	for _, u := range all {
+		together := []importer.Unit{u}
+		if strings.HasSuffix(u.Name, ".timer") {
+			for _, other := range all {
+				if other.Name == importer.StartedBy(u) {
+					together = append(together, other)
+				}
+			}
+		}
+		r := importer.Systemd(together, []string{"*"}, facts())
+		if len(r.Processes) == 0 {
+			if len(r.Notes) == 0 {
+				t.Errorf("%s became neither a process nor a note", u.Name)
+			}
+			continue
+		}
+		text, err := r.Write("host")
+		if err != nil {
+			t.Errorf("%s: %v", u.Name, err)
+		}
+		valid(t, u.Name, text)
+	}
+}

@@ -1,0 +1,309 @@
+package importer
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "drover/api/v1"
+)
+
+// serviceDraft is a service while it is converted.
+type serviceDraft struct {
+	*draft
+	unit  *unit
+	timer *unit
+	facts Facts
+	// names are the processes of all services of the import; oneshots are the services with Type=oneshot.
+	names    map[string]string
+	oneshots map[string]bool
+	// used are the keys that convert has read.
+	used map[string]bool
+}
+
+// get returns the last value of a key of [Service], with its specifiers replaced.
+func (s *serviceDraft) get(key string) string {
+	s.used[key] = true
+	return s.unit.expand(s.unit.last("Service", key))
+}
+
+// lines returns all values of a key of [Service], as they are written.
+func (s *serviceDraft) lines(key string) []string {
+	s.used[key] = true
+	return s.unit.list("Service", key)
+}
+
+// words returns the words of all values of a key of [Service].
+func (s *serviceDraft) words(key string) (all []string) {
+	for _, line := range s.lines(key) {
+		words, err := splitWords(line)
+		if err != nil {
+			s.lose("%s=%s is lost: it %v", key, line, err)
+			continue
+		}
+		for _, w := range words {
+			all = append(all, s.unit.expand(w))
+		}
+	}
+	return all
+}
+
+// convert converts all settings. Each setting that no step reads becomes a comment.
+func (s *serviceDraft) convert() {
+	s.used = map[string]bool{}
+	if text := s.unit.expand(s.unit.last("Unit", "Description")); text != "" {
+		s.lose("%s (%s)", text, s.unit.name)
+	}
+	for _, f := range s.unit.faults {
+		s.lose("%s: systemd ignores the line, too", f)
+	}
+	s.account()
+	s.environment()
+	s.what()
+	s.stopping()
+	s.limits()
+	s.relaunch()
+	s.readiness()
+	s.timetable()
+	s.order()
+	s.rest()
+}
+
+// account converts who runs where.
+func (s *serviceDraft) account() {
+	s.User = firstOf(s.get("User"), "root")
+	s.Group = s.get("Group")
+	if s.Groups = s.words("SupplementaryGroups"); len(s.Groups) > 0 && s.User != "root" {
+		s.lose("SupplementaryGroups: systemd adds these groups to those of %s, and drover replaces them: add the others to groups", s.User)
+	}
+	if yes(s.get("DynamicUser")) {
+		s.User = ""
+		s.lose("DynamicUser=yes is lost: create an account, and name it in user")
+	}
+	dir, optional := strings.CutPrefix(s.get("WorkingDirectory"), "-")
+	if dir == "~" {
+		dir = s.home()
+	}
+	if dir != "" && optional && s.facts.Exists != nil && !s.facts.Exists(dir) {
+		s.lose("WorkingDirectory=-%s is lost: the directory does not exist", dir)
+		dir = ""
+	}
+	if dir != "/" {
+		s.Directory = dir
+	}
+	if text := s.get("UMask"); text != "" {
+		s.Umask = mask(text)
+	}
+	s.Nice = s.number("Nice")
+	s.OOMScoreAdjust = s.number("OOMScoreAdjust")
+	s.NoNewPrivileges = yes(s.get("NoNewPrivileges"))
+	s.capabilities()
+	s.directories()
+}
+
+// home is the home directory of the account.
+func (s *serviceDraft) home() string {
+	if s.User == "root" {
+		return "/root"
+	}
+	if s.facts.Home != nil {
+		if dir := s.facts.Home(s.User); dir != "" {
+			return dir
+		}
+	}
+	s.lose("WorkingDirectory=~ is lost: this host has no account %s. Write its home directory into directory", s.User)
+	return ""
+}
+
+// directories converts the directories that systemd makes.
+func (s *serviceDraft) directories() {
+	for _, kind := range [][2]string{
+		{"StateDirectory", "/var/lib/"}, {"CacheDirectory", "/var/cache/"}, {"LogsDirectory", "/var/log/"},
+		{"ConfigurationDirectory", "/etc/"},
+	} {
+		for _, dir := range s.words(kind[0]) {
+			name, _, _ := strings.Cut(dir, ":")
+			s.lose("%s=%s is lost: make %s%s for %s yourself", kind[0], dir, kind[1], name, firstOf(s.User, "the account"))
+		}
+		s.used[kind[0]+"Mode"] = true
+	}
+	all := s.words("RuntimeDirectory")
+	if len(all) == 1 && !strings.ContainsAny(all[0], "/:") {
+		s.RuntimeDirectory = all[0]
+	} else if len(all) > 0 {
+		s.lose("RuntimeDirectory=%s is lost: drover makes one directory directly below /run", strings.Join(all, " "))
+	}
+	mode, keep := s.get("RuntimeDirectoryMode"), s.get("RuntimeDirectoryPreserve")
+	if len(all) > 0 && mode != "" && strings.TrimLeft(mode, "0") != "755" {
+		s.lose("RuntimeDirectoryMode=%s is lost", mode)
+	}
+	if len(all) > 0 && keep != "" && keep != "no" {
+		s.lose("RuntimeDirectoryPreserve=%s is lost: the directory goes with the process", keep)
+	}
+}
+
+// environment converts variables.
+func (s *serviceDraft) environment() {
+	for _, word := range s.words("Environment") {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok {
+			s.lose("Environment=%s is not NAME=VALUE: systemd ignores it, too", word)
+			continue
+		}
+		if s.Environment == nil {
+			s.Environment = v1.Variables{}
+		}
+		s.Environment[name] = value
+	}
+	for _, line := range s.lines("EnvironmentFile") {
+		file, optional := strings.CutPrefix(s.unit.expand(line), "-")
+		switch {
+		case strings.ContainsAny(file, "*?["):
+			s.lose("EnvironmentFile=%s is lost: name each file in environment_files", line)
+		case optional && s.facts.Exists != nil && !s.facts.Exists(file):
+			s.lose("EnvironmentFile=%s is left out, because the file does not exist: drover demands each file", line)
+		default:
+			s.EnvironmentFile = append(s.EnvironmentFile, file)
+			if optional {
+				s.lose("EnvironmentFile=%s: systemd starts without the file, and drover demands it", line)
+			}
+		}
+	}
+	if len(s.EnvironmentFile) > 0 && len(s.Environment) > 0 {
+		s.lose("environment: systemd lets a variable of a file win, and drover that of environment")
+	}
+	if len(s.EnvironmentFile) > 0 && s.User != "root" {
+		s.lose("environment_files: %s must be able to read the files, because drover reads them with its rights", firstOf(s.User, "the account"))
+	}
+	for _, key := range []string{"PassEnvironment", "UnsetEnvironment"} {
+		if names := s.words(key); len(names) > 0 {
+			s.lose("%s=%s is lost: the environment of a process is small, and fixed beside environment",
+				key, strings.Join(names, " "))
+		}
+	}
+}
+
+// limits converts what the kernel limits.
+func (s *serviceDraft) limits() {
+	l := &v1.Limits{}
+	for key, set := range map[string]func(int64){
+		"LimitNOFILE":  func(n int64) { l.OpenFiles = n },
+		"LimitNPROC":   func(n int64) { l.Processes = n },
+		"LimitCORE":    func(n int64) { l.CoreSize = new(v1.Size(n)) },
+		"LimitMEMLOCK": func(n int64) { l.LockedMemory = new(v1.Size(n)) },
+		"LimitSTACK":   func(n int64) { l.StackSize = v1.Size(n) },
+		"LimitFSIZE":   func(n int64) { l.FileSize = new(v1.Size(n)) },
+		"MemoryMax":    func(n int64) { l.Memory = v1.Size(n) },
+		"TasksMax":     func(n int64) { l.Tasks = n },
+	} {
+		value := s.get(key)
+		soft, hard, both := strings.Cut(value, ":")
+		n, err := size(soft)
+		switch {
+		case value == "":
+		case soft == infinite && !strings.HasPrefix(key, "Limit"):
+		case err != nil || n == 0 && !strings.Contains("LimitCORE LimitMEMLOCK LimitFSIZE", key):
+			s.lose("%s=%s is lost: drover takes a number", key, value)
+		default:
+			set(n)
+			if both && hard != soft {
+				s.lose("%s=%s: drover sets both limits to %s", key, value, soft)
+			}
+		}
+	}
+	if value := s.get("MemoryLimit"); value != "" && l.Memory == 0 {
+		if n, err := size(value); err == nil {
+			l.Memory = v1.Size(n)
+		}
+	}
+	if value := s.get("CPUQuota"); value != "" {
+		p, err := v1.ParsePercent(value)
+		if err != nil {
+			s.lose("CPUQuota=%s is lost: it %v", value, err)
+		}
+		l.CPU = p
+	}
+	if *l != (v1.Limits{}) {
+		s.Limits = l
+	}
+}
+
+// timeSpan returns the value of a key, or otherwise. Infinity is -1.
+func (s *serviceDraft) timeSpan(key string, otherwise time.Duration) time.Duration {
+	text := s.get(key)
+	if text == "" {
+		return otherwise
+	}
+	d, err := span(text)
+	if err != nil {
+		s.lose("%s=%s is lost: %v", key, text, err)
+		return otherwise
+	}
+	return d
+}
+
+func (s *serviceDraft) number(key string) *int {
+	text := s.get(key)
+	if text == "" {
+		return nil
+	}
+	var n int
+	if _, err := fmt.Sscanf(text, "%d", &n); err != nil {
+		s.lose("%s=%s is lost: it is not a number", key, text)
+		return nil
+	}
+	return &n
+}
+
+// order converts After and Requires between the units of the import.
+func (s *serviceDraft) order() {
+	names := func(keys ...string) (all []string) {
+		for _, key := range keys {
+			for _, line := range s.unit.list("Unit", key) {
+				for name := range strings.FieldsSeq(line) {
+					all = append(all, s.unit.expand(name))
+				}
+			}
+		}
+		return all
+	}
+	needed := names("Requires", "Wants", "BindsTo", "Requisite")
+	var units, targets []string
+	for _, name := range names("After") {
+		other, imported := s.names[name]
+		switch {
+		case imported && other != s.name:
+			if s.After == nil {
+				s.After = map[string]string{}
+			}
+			s.After[other] = "ready"
+			if s.oneshots[name] {
+				s.After[other] = "finished"
+			}
+		case imported:
+		case path.Ext(name) == service || path.Ext(name) == "":
+			units = append(units, name)
+		default:
+			targets = append(targets, name)
+		}
+	}
+	if len(units) > 0 {
+		s.lose("After=%s is lost: name the process in after if drover runs it", strings.Join(units, " "))
+	}
+	if len(targets) > 0 {
+		s.lose("After=%s is lost: drover waits for processes only", strings.Join(targets, " "))
+	}
+	lost := slices.DeleteFunc(needed, func(name string) bool {
+		return s.names[name] != "" || slices.Contains(units, name) || slices.Contains(targets, name)
+	})
+	for _, name := range lost {
+		if path.Ext(name) == ".socket" {
+			s.lose("%s is lost: drover opens no sockets for a process", name)
+		}
+	}
+	if slices.ContainsFunc(needed, func(name string) bool { return s.names[name] != "" }) {
+		s.lose("Requires and BindsTo: drover waits for the other process at a start, and does not stop this one with it")
+	}
+}
