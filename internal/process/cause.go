@@ -46,6 +46,7 @@ const (
 	CauseFileHangs        CauseID = "file-system-hangs"
 	CauseOwnedByOther     CauseID = "owned-by-another"
 	CauseRival            CauseID = "another-drover"
+	CauseCopy             CauseID = "copy-runs"
 	CauseDiedEarly        CauseID = "died-in-start-check"
 	CauseNotReady         CauseID = "not-ready"
 	CauseFlapping         CauseID = "flapping"

@@ -64,3 +64,51 @@ func needsShell(line string) bool {
 	}
 	return quote != 0 || escaped // the shell reports the error
 }
+
+// Words returns the words of a command line, as a shell splits them, without exec before them. exact is false if the
+// line means more to a shell: then only the first word counts, and it is empty if only the shell knows the command.
+func Words(line string) (words []string, exact bool) {
+	line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "set -f; "), "exec ")
+	exact = !needsShell(line)
+	if !exact {
+		first, _, _ := strings.Cut(line, " ")
+		if first == "" || needsShell(first) {
+			return []string{""}, false
+		}
+		line = first
+	}
+	var word strings.Builder
+	quote, escaped, begun := rune(0), false, false
+	for _, c := range line {
+		switch {
+		case escaped:
+			if quote == '"' && !strings.ContainsRune("\"\\$`", c) {
+				word.WriteRune('\\')
+			}
+			word.WriteRune(c)
+			escaped = false
+		case c == '\\' && quote != '\'':
+			escaped, begun = true, true
+		case quote == c && quote != 0:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote, begun = c, true
+		case quote == 0 && (c == ' ' || c == '\t'):
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(c)
+			begun = true
+		}
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	return words, exact
+}

@@ -31,6 +31,8 @@ type Spec struct {
 	FuncID     string            `json:"func_id,omitempty"`
 	InstanceID string            `json:"instance_id,omitempty"`
 	Contact    string            `json:"contact,omitempty"`
+	// Beside is for one order, and is not stored.
+	Beside Beside `json:"beside,omitempty"`
 }
 
 // After is a state that another process must have before a start.
@@ -41,6 +43,18 @@ const (
 	AfterStarted  After = "started"
 	AfterReady    After = "ready"
 	AfterFinished After = "finished"
+)
+
+// Beside says what a start does if a copy of the process runs that drover did not start. Only drover's own API asks for
+// it: a start of the compatible APIs does not look for copies.
+type Beside string
+
+// The values of Beside: the start fails and names the copies; the copy becomes the process; the process starts beside
+// the copies.
+const (
+	Refuse      Beside = ""
+	TakeOver    Beside = "take-over"
+	StartBeside Beside = "start"
 )
 
 // Identity says where a process lives and how to recognise it.

@@ -246,6 +246,11 @@ func starts() []Entry {
 			"Keep one of the two: unhost the process in the other drover, or stop that drover.", Warning,
 		},
 		{
+			process.CauseCopy, "A copy runs",
+			"A process with the same account and executable runs that drover did not start.",
+			"Take it over with `drover apply --take-over`, or end it, or start beside it with `--beside`.", Critical,
+		},
+		{
 			process.CauseDiedEarly, "Died in its start check", "The process started, but ended within its check time.",
 			"Read its last output, and run its start command by hand.", Critical,
 		},

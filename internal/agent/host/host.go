@@ -50,6 +50,7 @@ type Host struct {
 	name    func() string
 	runtime *runtimeDirs
 	claims  claims
+	others  strangers
 	offset  time.Duration
 	log     *slog.Logger
 	// launches bounds how many commands start at the same time: until the fork, each may hold a thread in the kernel.

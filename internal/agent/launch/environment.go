@@ -11,8 +11,10 @@ import (
 // MarkVariable is the environment variable that names the process on whose behalf a command runs.
 const MarkVariable = "DROVER_PROCESS"
 
+// DefaultPath is the PATH of a command whose spec sets none.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 const (
-	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	defaultLang = "C.UTF-8"
 	localTime   = "/etc/localtime"
 )
@@ -28,7 +30,7 @@ func environment(c Command) []string {
 		{"USER", c.Account.Name},
 		{"LOGNAME", c.Account.Name},
 		{"SHELL", c.Account.Shell},
-		{"PATH", defaultPath},
+		{"PATH", DefaultPath},
 		{"LANG", lang},
 		{"TZ", timeZone()},
 	}

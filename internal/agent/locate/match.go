@@ -103,6 +103,10 @@ func interpreters() []interpreter {
 	}
 }
 
+// ScriptOf returns the script that a program runs with these arguments, or its module: empty if the program is not an
+// interpreter or runs no file.
+func ScriptOf(program string, args []string) string { return scriptOf(path.Base(program), args) }
+
 // scriptOf returns the script that a program named runner runs; empty if runner is not an interpreter or runs no file.
 func scriptOf(runner string, args []string) string {
 	all := interpreters()

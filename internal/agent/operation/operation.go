@@ -207,6 +207,11 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
 		groups: e.Groups, subject: s, runtime: s.Runtime, progress: progress,
 	}
+	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone
+		spec := *n.spec
+		n.wish, spec.Beside = spec.Beside, ""
+		n.spec = &spec
+	}
 	if n.spec == nil {
 		if e.Op.Info().Spec >= process.SpecNeeded {
 			return n.unregistered(), nil

@@ -27,6 +27,8 @@ type Trees interface {
 	Survivors(s instance.Scope) []procfs.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string
+	// Copies returns the processes that may be the process of the spec, and that were born in no run of drover.
+	Copies(spec *process.Spec) []instance.Copy
 }
 
 // runPrefix is the start of the run ids of a process.

@@ -19,14 +19,16 @@ import (
 // session is one operation under way.
 type session struct {
 	*Operator
-	ctx      context.Context //nolint:containedctx // a session lives exactly as long as the call that made it
-	id       process.ID
-	op       process.Op
-	item     string
-	spec     *process.Spec
-	groups   []process.Group
-	subject  Subject
-	runtime  specstore.Runtime
+	ctx     context.Context //nolint:containedctx // a session lives exactly as long as the call that made it
+	id      process.ID
+	op      process.Op
+	item    string
+	spec    *process.Spec
+	groups  []process.Group
+	subject Subject
+	runtime specstore.Runtime
+	// wish is what a start does beside a copy that drover did not start.
+	wish     process.Beside
 	progress specstore.Progress
 	// ended are the processes that were ended besides the main one.
 	ended []liveness.Member

@@ -16,6 +16,12 @@ import (
 
 // start runs start_cmd unless the process is alive, and hosts it once it has stayed up for its check time.
 func (n *session) start() (Result, error) {
+	if taken, err := n.beside(); err != nil || taken != nil {
+		if err != nil {
+			return Result{}, err
+		}
+		return n.takeOver(taken)
+	}
 	before, err := n.checked(n.mayStart)
 	if known, ok := errors.AsType[*process.Error](err); ok && known.Fault == process.AlreadyRunning {
 		return n.tried(err)
@@ -34,6 +40,45 @@ func (n *session) start() (Result, error) {
 		return n.tried(err)
 	}
 	return n.hosted(notes...)
+}
+
+// beside looks for copies of a process that does not run as drover knows it. Beside a copy the start fails, unless the
+// order says otherwise. It returns the copy to take over.
+func (n *session) beside() (*instance.Copy, error) {
+	if n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
+		return nil, nil //nolint:nilnil // there is nothing to take over
+	}
+	if seen := n.look(); seen.Alive() || seen.Unsure() || seen.Doubt != "" {
+		return nil, nil //nolint:nilnil // the pre-check decides
+	}
+	all := slices.DeleteFunc(n.Trees.Copies(n.spec), func(c instance.Copy) bool {
+		_, _, known := n.peers.Owner(n.id, c.ID)
+		return known
+	})
+	if len(all) == 0 {
+		return nil, nil //nolint:nilnil // there is nothing to take over
+	}
+	if n.wish == process.TakeOver {
+		likely := slices.DeleteFunc(slices.Clone(all), func(c instance.Copy) bool { return !c.SameLine })
+		if len(likely) == 0 {
+			likely = all
+		}
+		if len(likely) == 1 {
+			return &likely[0], n.rivalry(instance.ClaimOfInstance(likely[0].ID))
+		}
+	}
+	return nil, besideCopies(n.wish, all)
+}
+
+// takeOver makes a copy the process.
+func (n *session) takeOver(c *instance.Copy) (Result, error) {
+	if err := n.mayHost(""); err != nil {
+		return Result{}, err
+	}
+	n.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
+	n.runtime.Run, n.runtime.User, n.runtime.Outside = "", "", true
+	n.runtime.LastStartAt = c.Since.Unix()
+	return n.hosted(fmt.Sprintf("took over pid %d, which another program started", c.ID.PID))
 }
 
 // tried is the result of a start or restart that failed with err. A process of a process file is hosted all the same:

@@ -23,6 +23,29 @@ func notRunning(verb, name string) error {
 	return process.Errorf(process.NotRunning, "no need to %s the process(%s) that is not running", verb, name)
 }
 
+// besideCopies rejects a start beside copies of the process.
+func besideCopies(wish process.Beside, all []instance.Copy) error {
+	const most = 5
+	var names []string
+	for _, c := range all[:min(len(all), most)] {
+		names = append(names, fmt.Sprintf("pid %d [%s] since %s", c.ID.PID, c.Cmdline, c.Since.UTC().Format(time.RFC3339)))
+	}
+	if more := len(all) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	runs, advice := "a copy of the process runs", "--take-over watches it as the process, --beside starts all the same"
+	if len(all) > 1 {
+		runs = "copies of the process run"
+		advice = "end all but one for --take-over, or start all the same with --beside"
+	}
+	note := ""
+	if wish == process.TakeOver {
+		note = "drover cannot tell which process to take over; "
+	}
+	return process.Errorf(process.Failed, "nothing was done: %s%s that drover did not start: %s. %s", note, runs,
+		strings.Join(names, "; "), advice).Because(process.CauseCopy)
+}
+
 // unsure is the failure of an operation that must not begin because drover cannot tell whether the process runs.
 func unsure(seen instance.Sighting) error {
 	return process.Errorf(process.Failed,

@@ -27,6 +27,8 @@ type applyCommand struct {
 	files     []string
 	noRestart bool
 	prune     string
+	// takeOver and beside say what a start does about copies that drover did not start.
+	takeOver, beside bool
 }
 
 // NewApply returns 'drover apply'.
@@ -40,6 +42,10 @@ func NewApply() *cobra.Command {
 drover registers, watches and starts new processes. It changes the spec of known processes, and
 restarts a running process if a changed field takes effect only at a start. A process that
 somebody has stopped or unwatched stays as it is. 'drover explain' describes the fields of a file.
+
+A start fails beside a copy of the process that drover did not start: a process with the same account
+and executable, and with the same command line or working directory. --take-over watches the copy as
+the process, with the same pid, and --beside starts all the same.
 
 A FILE is YAML or JSON, a directory with such files, or - for stdin.
 
@@ -59,6 +65,9 @@ no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on s
 	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
 	f.BoolVar(&a.dryRun, "dry-run", false, "print the plan, and do nothing")
+	f.BoolVar(&a.takeOver, "take-over", false, "watch a copy that another program started as the process, as it runs")
+	f.BoolVar(&a.beside, "beside", false, "start a process beside copies that another program started")
+	cmd.MarkFlagsMutuallyExclusive("take-over", "beside")
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON)
 	return cmd
 }
@@ -204,7 +213,9 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 }
 
 func (a *applyCommand) options(tag string) client.ApplyOptions {
-	return client.ApplyOptions{NoRestart: a.noRestart, Prune: a.prune, Tag: tag}
+	return client.ApplyOptions{
+		NoRestart: a.noRestart, Prune: a.prune, Tag: tag, TakeOver: a.takeOver, Beside: a.beside,
+	}
 }
 
 // confirmPlan asks for confirmation.

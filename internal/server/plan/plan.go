@@ -42,6 +42,8 @@ const (
 type Options struct {
 	NoRestart bool
 	Prune     Prune
+	// Beside is what a start does beside a copy of the process that drover did not start.
+	Beside process.Beside
 }
 
 // Step is an operation on one host.
@@ -73,6 +75,7 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 	}
 	named, kept := map[process.ID]bool{}, map[key]bool{}
 	var rows []row
+	starting := map[*process.Spec]*process.Spec{}
 	add := func(c v1.Change, step Step) {
 		c.Op = string(step.Op)
 		rows = append(rows, row{c, step.Host})
@@ -84,7 +87,16 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 		named[w.Process], kept[key{w.Agent, w.Process}] = true, true
 		c, op := change(w.Spec, have[key{w.Agent, w.Process}], o)
 		c.Process = w.Process.Name
-		add(c, Step{Op: op, Process: w.Process, Agent: w.Agent, Host: w.Host, Spec: w.Spec})
+		spec := w.Spec
+		if op == process.Start && o.Beside != "" {
+			if starting[spec] == nil { // hosts with the same spec stay one request
+				own := *spec
+				own.Beside = o.Beside
+				starting[spec] = &own
+			}
+			spec = starting[spec]
+		}
+		add(c, Step{Op: op, Process: w.Process, Agent: w.Agent, Host: w.Host, Spec: spec})
 	}
 	for i := range known {
 		k := &known[i]

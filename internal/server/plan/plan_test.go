@@ -136,3 +136,18 @@ func TestHostsAreGrouped(t *testing.T) {
 		t.Errorf("got %v with %d steps, want %s", got, len(steps), want)
 	}
 }
+
+// TestBeside: only a start carries what the caller wants beside a copy, and hosts with one spec stay one request.
+func TestBeside(t *testing.T) {
+	s, id := spec(nil), process.ID{Namespace: "n", Name: "p"}
+	changed := known("p", spec(func(s *process.Spec) { s.ReportID = 7 }), "running")
+	changed.Agent, changed.Host = "C", "c"
+	_, steps := plan.Make([]plan.Wanted{
+		{Process: id, Agent: "A", Host: "a", Spec: s}, {Process: id, Agent: "B", Host: "b", Spec: s},
+		{Process: id, Agent: "C", Host: "c", Spec: s},
+	}, []plan.Known{changed}, plan.Options{Beside: process.TakeOver})
+	if len(steps) != 3 || steps[0].Spec != steps[1].Spec || steps[0].Spec.Beside != process.TakeOver ||
+		s.Beside != "" || steps[2].Op != process.Update || steps[2].Spec.Beside != "" {
+		t.Errorf("steps %+v, the spec of the file %q", steps, s.Beside)
+	}
+}

@@ -282,6 +282,9 @@ func (h *Host) Survivors(instance.Scope) []procfs.Identity { return nil }
 // RunOf implements operation.Trees.
 func (h *Host) RunOf(procfs.Identity) string { return "" }
 
+// Copies implements operation.Trees: no other program starts processes here.
+func (h *Host) Copies(*process.Spec) []instance.Copy { return nil }
+
 // Run implements agent.Machinery.
 func (h *Host) Run(ctx context.Context) error {
 	<-ctx.Done()

@@ -268,6 +268,20 @@ func (w *World) members(s instance.Scope) (ids []procfs.Identity) {
 	return ids
 }
 
+// Copies implements operation.Trees: those of SetCopies that live.
+func (w *World) Copies(*process.Spec) []instance.Copy {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.copies), func(c instance.Copy) bool { return w.procs[c.ID] == nil })
+}
+
+// SetCopies sets the copies that Copies returns while they live.
+func (w *World) SetCopies(all ...instance.Copy) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.copies = all
+}
+
 // RunOf implements operation.Trees.
 func (w *World) RunOf(id procfs.Identity) string {
 	w.mu.Lock()

@@ -65,6 +65,7 @@ type World struct {
 	ends     []End
 	discards []string
 	logs     map[string]string
+	copies   []instance.Copy
 }
 
 // proc is a live process.

@@ -1,0 +1,216 @@
+package host
+
+import (
+	"cmp"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/launch"
+	"drover/internal/agent/locate"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/trail"
+	"drover/internal/process"
+)
+
+// strangersAge is how long a list of strangers serves: a thousand starts at once must not read /proc a thousand times.
+const strangersAge = time.Second
+
+// strangers are the processes of the host that were born in no run of drover. The zero value is empty.
+type strangers struct {
+	mu   sync.Mutex
+	at   time.Duration
+	list []stranger
+}
+
+type stranger struct {
+	procfs.Info
+	id procfs.Identity
+}
+
+// Copies implements operation.Trees.
+func (h *Host) Copies(spec *process.Spec) []instance.Copy {
+	account, err := h.names.account(spec.Identity.User)
+	if err != nil {
+		return nil // the start says so
+	}
+	all, err := within(h.files, account.Name, spec.Identity.SetupPath, func() []instance.Copy {
+		return h.copies(newLikeness(spec, account))
+	})
+	if err != nil {
+		return nil // the start fails in the directory, too
+	}
+	return all
+}
+
+func (h *Host) copies(like *likeness) (all []instance.Copy) {
+	parents := map[int]bool{}
+	var found []stranger
+	for _, s := range h.strangers() {
+		if like.matches(s.Info) && h.fs.Same(s.id) {
+			found, parents[s.id.PID] = append(found, s), true
+		}
+	}
+	for _, s := range found {
+		if parents[s.PPID] {
+			continue // it belongs to another copy
+		}
+		since, err := h.fs.StartTime(s.StartTicks)
+		if err != nil {
+			continue
+		}
+		all = append(all, instance.Copy{
+			ID: s.id, Cmdline: shown(s.Args), SameLine: like.line(s.Info), Since: since,
+		})
+	}
+	return all
+}
+
+// strangers lists the processes that were born in no run of drover.
+func (h *Host) strangers() []stranger {
+	h.others.mu.Lock()
+	defer h.others.mu.Unlock()
+	if now := SinceBoot(); h.others.at == 0 || now-h.others.at > strangersAge {
+		h.others.at, h.others.list = now, h.readStrangers()
+	}
+	return h.others.list
+}
+
+func (h *Host) readStrangers() (all []stranger) {
+	pids, err := h.fs.PIDs()
+	if err != nil {
+		h.log.Warn("cannot list the processes of the host", "error", err)
+		return nil
+	}
+	self := os.Getpid()
+	namespace := h.fs.PIDNamespace(self)
+	for _, pid := range pids {
+		if pid <= 1 || pid == self {
+			continue
+		}
+		id, err := h.fs.Identify(pid)
+		if err != nil || h.RunOf(id) != "" {
+			continue
+		}
+		info, err := h.fs.Info(pid)
+		if err != nil || info.Kernel || info.Zombie() || info.Exe == "" || info.StartTicks != id.StartTicks {
+			continue
+		}
+		// In a container, a path belongs to another filesystem.
+		if theirs := h.fs.PIDNamespace(pid); theirs == namespace || theirs == "" || namespace == "" {
+			all = append(all, stranger{info, id})
+		}
+	}
+	return all
+}
+
+// likeness says which processes are copies of the process of a spec.
+type likeness struct {
+	spec  *process.Spec
+	uid   int64
+	words []string
+	// exact says that words are the whole command line. file is the executable or script, links resolved.
+	exact bool
+	file  string
+}
+
+func newLikeness(spec *process.Spec, account launch.Account) *likeness {
+	l := &likeness{spec: spec, uid: int64(account.UID)}
+	if spec.Foreground() {
+		l.words, l.exact = process.Words(spec.Commands.Run)
+		l.file = program(l.words[0], spec)
+	}
+	return l
+}
+
+// program returns the file of a command, links resolved; empty if there is none.
+func program(word string, spec *process.Spec) string {
+	var tried []string
+	switch {
+	case word == "":
+	case strings.Contains(word, "/"):
+		tried = []string{absolute(word, spec.Identity.SetupPath)}
+	default:
+		dirs := cmp.Or(spec.Execution.Environment["PATH"], launch.DefaultPath)
+		for dir := range strings.SplitSeq(dirs, ":") {
+			tried = append(tried, filepath.Join(dir, word))
+		}
+	}
+	for _, file := range tried {
+		if real, err := trail.Resolve(file); err == nil {
+			return real
+		}
+	}
+	return ""
+}
+
+func absolute(file, dir string) string {
+	if path.IsAbs(file) {
+		return path.Clean(file)
+	}
+	return path.Join(dir, file)
+}
+
+// matches reports whether a process has the account and the executable, and the command line or the directory.
+func (l *likeness) matches(info procfs.Info) bool {
+	if int64(info.UID) != l.uid {
+		return false
+	}
+	if !l.spec.Foreground() {
+		return locate.MatchName(info, l.spec.Identity.ProcName) && sameDir(info.Cwd, l.spec.Identity.SetupPath)
+	}
+	return l.file != "" && l.runs(info) && (l.line(info) || sameDir(info.Cwd, l.spec.Identity.SetupPath))
+}
+
+// runs reports whether a process executes the same file, and an interpreter the same script.
+func (l *likeness) runs(info procfs.Info) bool {
+	exe := strings.TrimSuffix(info.Exe, " (deleted)")
+	script := l.script(info)
+	if exe != l.file {
+		real, err := trail.Resolve(absolute(script, info.Cwd))
+		return script != "" && err == nil && real == l.file
+	}
+	wanted := locate.ScriptOf(exe, l.words[1:])
+	return wanted == script || wanted != "" && absolute(wanted, l.spec.Identity.SetupPath) == absolute(script, info.Cwd)
+}
+
+// script is what an interpreter runs.
+func (l *likeness) script(info procfs.Info) string {
+	if len(info.Args) == 0 {
+		return ""
+	}
+	return locate.ScriptOf(strings.TrimSuffix(info.Exe, " (deleted)"), info.Args[1:])
+}
+
+// line reports whether a process was started with the command line of the spec.
+func (l *likeness) line(info procfs.Info) bool {
+	if !l.exact || len(info.Args) == 0 {
+		return false
+	}
+	if strings.TrimSuffix(info.Exe, " (deleted)") == l.file {
+		return slices.Equal(info.Args[1:], l.words[1:])
+	}
+	at := slices.Index(info.Args, l.script(info))
+	return at >= 0 && slices.Equal(info.Args[at+1:], l.words[1:])
+}
+
+// shown is a command line for people.
+func shown(args []string) string {
+	const most = 200
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(strings.Join(args, " "), ""))
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,71 @@
+package host_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"drover/internal/process"
+	"drover/internal/test/harness"
+)
+
+// TestCopies: a process with the account and the executable counts if it has the command line or the directory.
+func TestCopies(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	sleeper := harness.Sleeper(t, dir, "daemon")
+	harness.Sleeper(t, dir, "another")
+	script := filepath.Join(dir, "work.sh")
+	if err := harness.WriteProgram(script, []byte("#!/bin/sh\nwhile :; do sleep 1000; done\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(sleeper, filepath.Join(elsewhere, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		// in is the directory of the copy, args are its program and arguments.
+		in   string
+		args []string
+		// run is the command line of the spec, whose directory is dir.
+		run        string
+		found, own bool
+		user       string
+	}{
+		{name: "the same", in: dir, args: []string{"./daemon", "600"}, run: "./daemon 600", found: true, own: true},
+		{name: "quoted", in: dir, args: []string{"./daemon", "600"}, run: `"./daemon" '600'`, found: true, own: true},
+		{name: "elsewhere with the same line", in: elsewhere, args: []string{sleeper, "600"}, run: "./daemon 600", found: true, own: true},
+		{name: "another line in the directory", in: dir, args: []string{"./daemon", "601"}, run: "./daemon 600", found: true},
+		{name: "another line elsewhere", in: elsewhere, args: []string{sleeper, "601"}, run: "./daemon 600"},
+		{name: "a link", in: dir, args: []string{"./daemon", "600"}, run: elsewhere + "/link 600", found: true, own: true},
+		{name: "another program", in: dir, args: []string{"./another", "600"}, run: "./daemon 600"},
+		{name: "a shell that becomes the process", in: dir, args: []string{"./daemon", "600"}, run: `exec ./daemon "$TIME"`, found: true},
+		{name: "a line for a shell", in: dir, args: []string{"./daemon", "600"}, run: "cd /; ./daemon 600"},
+		{name: "a script", in: dir, args: []string{"./work.sh", "a"}, run: "./work.sh a", found: true, own: true},
+		{name: "a script with other words", in: elsewhere, args: []string{script, "b"}, run: "./work.sh a"},
+		{name: "an interpreter", in: dir, args: []string{"/bin/sh", script, "a"}, run: "/bin/sh work.sh a", found: true},
+		{name: "an interpreter with another script", in: dir, args: []string{"/bin/sh", script}, run: "/bin/sh other.sh"},
+		{name: "another account", in: dir, args: []string{"./daemon", "600"}, run: "./daemon 600", user: "nobody"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := open(t, t.TempDir())
+			cmd := exec.Command(c.args[0], c.args[1:]...)
+			cmd.Dir = c.in
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			})
+			s := &process.Spec{
+				Identity: process.Identity{SetupPath: dir, User: c.user}, Commands: process.Commands{Run: c.run},
+			}
+			all := h.Copies(s)
+			found := len(all) == 1 && all[0].ID.PID == cmd.Process.Pid
+			if found != c.found || len(all) > 1 || found && all[0].SameLine != c.own {
+				t.Errorf("copies %+v, want pid %d: %v", all, cmd.Process.Pid, c.found)
+			}
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package operation_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// TestStartBesideCopies: a start of the own API fails beside a copy and names it, takes the copy over, or starts all
+// the same, as the order says. The compatible APIs do not look.
+func TestStartBesideCopies(t *testing.T) {
+	const names = "pid 100 [./api --port 1] since 2000-01-01T00:00:00Z"
+	for name, c := range map[string]struct {
+		wish process.Beside
+		// same are the copies with the command line of the spec, alike the others.
+		same, alike int
+		wire        bool
+		known       bool
+		fault       process.Fault
+		text        string
+		// pid is that of the process afterwards.
+		pid, commands int
+	}{
+		"refused": {
+			same: 1, fault: process.Failed, text: "a copy of the process runs that drover did not start: " + names,
+		},
+		"taken over":            {wish: process.TakeOver, same: 1, text: "took over pid 100", pid: 100},
+		"the likely one":        {wish: process.TakeOver, alike: 1, same: 1, text: "took over pid 101", pid: 101},
+		"taken over, alike":     {wish: process.TakeOver, alike: 1, text: "took over pid 100", pid: 100},
+		"which one":             {wish: process.TakeOver, same: 2, fault: process.Failed, text: "cannot tell which process"},
+		"beside":                {wish: process.StartBeside, same: 1, pid: 101, commands: 1},
+		"nothing to take over":  {wish: process.TakeOver, pid: 100, commands: 1},
+		"of another name":       {same: 1, known: true, pid: 101, commands: 1},
+		"the compatible APIs":   {same: 1, wire: true, pid: 102, commands: 1},
+		"many are named by few": {same: 8, fault: process.Failed, text: "; 3 more. end all but one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				var copies []instance.Copy
+				for i := range c.alike + c.same {
+					copies = append(copies, instance.Copy{
+						ID: w.Spawn("api", "", ""), Cmdline: "./api --port 1", SameLine: i >= c.alike,
+						Since: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+					})
+				}
+				w.SetCopies(copies...)
+				w.Script(runLine, operationtest.Script{Takes: time.Hour})
+				s := foreground()
+				s.Beside = c.wish
+				if c.wire {
+					s = spec()
+				}
+				if c.known {
+					w.peers.owner = other()
+				}
+				r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+				if r.Outcome.Fault != c.fault || !strings.Contains(r.Outcome.Text, c.text) ||
+					len(w.Lines()) != c.commands {
+					t.Errorf("%q %q, commands %q", r.Outcome.Fault, r.Outcome.Text, w.Lines())
+				}
+				if c.fault != process.None {
+					if r.Change.Put != nil || r.Outcome.Cause != process.CauseCopy {
+						t.Errorf("a refused start stores %+v, cause %q", r.Change.Put, r.Outcome.Cause)
+					}
+					return
+				}
+				if r.Runtime.Process == nil || r.Runtime.Process.PID != c.pid || !r.Outcome.Hosted ||
+					r.Change.Put.Spec.Beside != "" || r.Runtime.Outside != (c.commands == 0) {
+					t.Errorf("runtime %+v, outcome %+v, record %+v", r.Runtime, r.Outcome, r.Change.Put)
+				}
+			})
+		})
+	}
+}
+
+// TestTakeOverOfAnEarlierAgent: an agent that dies during a take-over leaves the copy alone, and the next one takes it.
+func TestTakeOverOfAnEarlierAgent(t *testing.T) {
+	for n := 1; ; n++ {
+		over := false
+		bubble(t, func(t *testing.T, w *world) {
+			id := w.Spawn("api", "", "")
+			w.SetCopies(instance.Copy{ID: id, SameLine: true})
+			s := foreground()
+			s.Beside = process.TakeOver
+			e := entry(process.Start, s)
+			r, killed := w.life(t, e, operation.Subject{}, n)
+			if killed {
+				r, _ = w.life(t, e, operation.Subject{}, 1000)
+			}
+			over = !killed
+			if r.Runtime.Process == nil || *r.Runtime.Process != id || len(w.Lines()) != 0 {
+				t.Errorf("killed at write %d: %+v, commands %q", n, r, w.Lines())
+			}
+		})
+		if over {
+			return
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package process_test
+
+import (
+	"slices"
+	"testing"
+
+	"drover/internal/process"
+)
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		words []string
+		exact bool
+	}{
+		{"./api --port 1", []string{"./api", "--port", "1"}, true},
+		{`exec ./api 'a b' "c \" d" e\ f ''`, []string{"./api", "a b", `c " d`, "e f", ""}, true},
+		{`"x\y" a\b`, []string{`x\y`, "ab"}, true},
+		{`set -f; exec ./api $A`, []string{"./api"}, false},
+		{`'/opt/my' "$A"`, []string{"/opt/my"}, false},
+		{`$A b`, []string{""}, false},
+		{`cd /; ./api`, []string{"cd"}, false},
+		{`A=1 ./api`, []string{""}, false},
+		{"", []string{""}, true},
+	} {
+		words, exact := process.Words(c.line)
+		if !slices.Equal(words, c.words) || exact != c.exact {
+			t.Errorf("%q: %q %v, want %q %v", c.line, words, exact, c.words, c.exact)
+		}
+	}
+}
