@@ -140,7 +140,7 @@ func TestHostsAreGrouped(t *testing.T) {
 // TestBeside: only a start carries what the caller wants beside a copy, and hosts with one spec stay one request.
 func TestBeside(t *testing.T) {
 	s, id := spec(nil), process.ID{Namespace: "n", Name: "p"}
-	changed := known("p", spec(func(s *process.Spec) { s.ReportID = 7 }), "running")
+	changed := known("p", spec(func(f *v1.Spec) { f.AlarmID = 7 }), "running")
 	changed.Agent, changed.Host = "C", "c"
 	_, steps := plan.Make([]plan.Wanted{
 		{Process: id, Agent: "A", Host: "a", Spec: s}, {Process: id, Agent: "B", Host: "b", Spec: s},
