@@ -18,6 +18,7 @@ need redis-server /usr/bin/redis-server
 need memcached /usr/bin/memcached
 need haproxy /usr/sbin/haproxy
 need postgresql /usr/lib/postgresql/*/bin/postgres
+need supervisor /usr/bin/supervisord
 need systemd /lib/systemd/systemd
 need iproute2 /sbin/ip /usr/sbin/ip /bin/ip
 need curl /usr/bin/curl

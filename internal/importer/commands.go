@@ -176,12 +176,20 @@ func (s *serviceDraft) what() {
 	s.Start, s.PIDFile = s.line("ExecStart", start, false), pidFile
 	s.ProcessName = s.daemon(pidFile)
 	if s.ProcessName == "" {
+		s.ProcessName = startedBy[path.Base(start[0].words[0][0].text)]
+	}
+	if s.ProcessName == "" {
 		s.ProcessName = path.Base(start[0].words[0][0].text)
 		s.lose("process_name is that of the start command: check that the daemon has the same name")
 	}
 	if pidFile == "" {
 		s.lose("PIDFile is missing: drover looks for a process %s in directory. A pid_file is safer", s.ProcessName)
 	}
+}
+
+// startedBy are the daemons of start commands with other names.
+var startedBy = map[string]string{
+	"pg_ctl": "postgres", "pg_ctlcluster": "postgres", "apachectl": "apache2", "apache2ctl": "apache2",
 }
 
 // daemon is the name of the daemon that runs now; empty if none does.

@@ -138,6 +138,11 @@ func (a *applyCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	return a.carry(cmd, c, docs)
+}
+
+// carry shows the plan of documents and carries it out.
+func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []processfile.Document) error {
 	parts, err := a.plans(cmd, c, docs)
 	if err != nil {
 		return err

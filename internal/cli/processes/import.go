@@ -1,0 +1,288 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/importer"
+	"drover/internal/importer/onhost"
+	"drover/internal/processfile"
+)
+
+// importCommand is an import from the files of the old supervisor to the process file, or to the processes.
+type importCommand struct {
+	applyCommand
+	namespace string
+	hosts     []string
+	adopt     bool
+}
+
+// source is an old supervisor.
+type source struct {
+	// read converts what the arguments name.
+	read func(ctx context.Context, args, hosts []string) (*importer.Import, error)
+	// pid returns the main pid of a process; 0 if it does not run, and -1 if the supervisor does not say.
+	pid func(ctx context.Context, args []string, p *importer.Process) int
+	// release says how the supervisor lets go of the processes.
+	release func(ctx context.Context, args []string, all []importer.Process) string
+}
+
+// NewImport returns 'drover import' with its subcommands.
+func NewImport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import",
+		Short: "Make process files of what systemd or supervisord runs",
+		Long: `Make process files of what systemd or supervisord runs. drover prints the process file. What has no
+counterpart in drover is a comment at its process.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: command.Subcommands,
+	}
+	const adopting = `
+
+With --adopt drover applies the file, and takes over each process that runs, as it is: no pid changes.
+A process that does not run is left out. drover prints the file to stdout, everything else to stderr,
+and at the end what makes the old supervisor let go. drover edits and stops nothing of the old
+supervisor.
+
+Exit codes: 0 done, 1 failed or declined, 2 wrong usage, 5 not allowed, 6 unreachable, 7 done for some
+processes only.`
+	cmd.AddCommand(
+		newImport(&cobra.Command{
+			Use:   "systemd UNIT|FILE...",
+			Short: "Make a process file of units of systemd",
+			Long: `Make a process file of units of systemd: services, and timers with the services that they start. A
+name without a slash is a unit of this host, with its drop-ins; anything else is a file.` + adopting,
+			Example: `  drover import systemd nginx redis-server > web.yaml
+  drover import systemd ./report.timer
+  drover import systemd nginx --adopt > web.yaml`,
+		}, source{readSystemd, systemdPID, releaseSystemd}),
+		newImport(&cobra.Command{
+			Use:   "supervisord FILE",
+			Short: "Make a process file of a configuration of supervisord",
+			Long:  `Make a process file of a configuration of supervisord, with the files that it includes.` + adopting,
+			Example: `  drover import supervisord /etc/supervisor/supervisord.conf > web.yaml
+  drover import supervisord /etc/supervisor/supervisord.conf --adopt > web.yaml`,
+		}, source{readSupervisord, supervisordPID, releaseSupervisord}),
+	)
+	return cmd
+}
+
+func newImport(cmd *cobra.Command, from source) *cobra.Command {
+	a := importCommand{}
+	cmd.Args = cobra.MinimumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.run(cmd, from, args) }
+	f := cmd.Flags()
+	f.StringVar(&a.namespace, "namespace", "imported", "namespace of the processes")
+	f.StringSliceVar(&a.hosts, "hosts", nil, "hosts of the processes; ids, CLOUD:IP or patterns (default: this host)")
+	f.BoolVar(&a.adopt, "adopt", false, "take over the running processes of this host, as they are")
+	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
+	a.WaitingFlags(cmd)
+	return cmd
+}
+
+func (a *importCommand) run(cmd *cobra.Command, from source, args []string) error {
+	a.Form = term.AsTable
+	var c *client.Client
+	var err error
+	if a.adopt {
+		if len(a.hosts) > 0 {
+			return term.Usagef("--hosts: --adopt takes over processes of this host only")
+		}
+		if c, err = a.Client(cmd); err != nil {
+			return err
+		}
+		if a.hosts, err = thisHost(cmd.Context(), c); err != nil {
+			return err
+		}
+	}
+	if len(a.hosts) == 0 {
+		a.hosts = []string{onhost.Facts().Hostname}
+	}
+	found, err := from.read(cmd.Context(), args, a.hosts)
+	if err != nil {
+		return term.Usagef("%w", err)
+	}
+	pids := map[string]int{}
+	if a.adopt {
+		pids = a.running(cmd, from, args, found)
+	}
+	text, err := found.Write(a.namespace)
+	if err != nil {
+		return err
+	}
+	if len(found.Processes) == 0 {
+		return term.NoSuchf("there is no process to import%s", strings.Join(append([]string{""}, found.Notes...), "\n"))
+	}
+	if _, err := cmd.OutOrStdout().Write(text); err != nil || !a.adopt {
+		return err
+	}
+	docs, err := processfile.Read("import", text)
+	if err != nil {
+		return wrongFile(err)
+	}
+	cmd.SetOut(cmd.ErrOrStderr()) // stdout has the file
+	a.takeOver = true
+	if err := a.carry(cmd, c, docs); err != nil {
+		return err
+	}
+	changed := a.compare(cmd, c, found, pids)
+	for line := range strings.Lines(from.release(cmd.Context(), args, found.Processes)) {
+		term.Say(cmd, "%s\n", term.Printable(strings.TrimSuffix(line, "\n")))
+	}
+	return changed
+}
+
+// running leaves out the processes that do not run, and returns the pids of the others, as far as they are known.
+func (a *importCommand) running(cmd *cobra.Command, from source, args []string, found *importer.Import) map[string]int {
+	pids := map[string]int{}
+	found.Processes = slices.DeleteFunc(found.Processes, func(p importer.Process) bool {
+		pid := from.pid(cmd.Context(), args, &p)
+		switch {
+		case pid > 0:
+			pids[p.Name] = pid
+		case p.Schedule != nil: // it need not run
+		case pid == 0:
+			term.Say(cmd, "%s does not run: drover leaves it out\n", p.Origin)
+			return true
+		case p.Once:
+			term.Say(cmd, "%s runs once, and would run again: drover leaves it out\n", p.Origin)
+			return true
+		}
+		return false
+	})
+	return pids
+}
+
+// compare says which pids drover watches, and fails if one is not that of the old supervisor.
+func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *importer.Import, pids map[string]int) error {
+	var wrong []error
+	for i := range found.Processes {
+		p := &found.Processes[i]
+		all, err := client.Collect(c.Processes(cmd.Context(), client.ProcessFilter{
+			Namespace: a.namespace, Name: p.Name, Hosts: a.hosts,
+		}))
+		if err != nil {
+			return remote.ExitOf(err)
+		}
+		pid, was := 0, pids[p.Name]
+		if len(all) == 1 && all[0].Instance != nil {
+			pid = all[0].Instance.PID
+		}
+		switch {
+		case was == 0 && p.Schedule != nil:
+		case pid == 0 || was != 0 && was != pid:
+			wrong = append(wrong, fmt.Errorf("%s/%s: drover watches pid %d, and %s has pid %d", a.namespace, p.Name, pid, p.Origin, was))
+		default:
+			term.Say(cmd, "%s/%s: drover watches pid %d, which runs on as it is\n", a.namespace, p.Name, pid)
+		}
+	}
+	if len(wrong) > 0 {
+		return &command.ExitError{Code: command.Partial, Err: errors.Join(wrong...)}
+	}
+	return nil
+}
+
+// thisHost returns the host of the server that this command runs on: by its address, or the only one.
+func thisHost(ctx context.Context, c *client.Client) ([]string, error) {
+	agents, err := client.Collect(c.Agents(ctx, client.AgentFilter{State: "online"}))
+	if err != nil {
+		return nil, remote.ExitOf(err)
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, agent := range agents {
+		if slices.ContainsFunc(own, func(a net.Addr) bool {
+			ip, ok := a.(*net.IPNet)
+			return ok && ip.IP.String() == agent.IP
+		}) {
+			ids = append(ids, agent.ID)
+		}
+	}
+	if len(ids) != 1 {
+		return nil, term.Usagef("--adopt: %d of the %d hosts that are online have an address of this host, expected one", len(ids), len(agents))
+	}
+	return ids, nil
+}
+
+func readSystemd(ctx context.Context, args, hosts []string) (*importer.Import, error) {
+	units, err := onhost.Units(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return importer.Systemd(units, hosts, onhost.Facts()), nil
+}
+
+func systemdPID(ctx context.Context, _ []string, p *importer.Process) int {
+	return onhost.Unit(ctx, p.Origin)
+}
+
+func releaseSystemd(_ context.Context, _ []string, all []importer.Process) string {
+	var text strings.Builder
+	text.WriteString("systemd still keeps these units. To let go without an end of a process, as root:\n")
+	for i := range all {
+		unit := all[i].Origin
+		if all[i].Schedule != nil {
+			fmt.Fprintf(&text, "  systemctl disable --now %s   # else the timer starts %s, too\n",
+				term.ShellWord(strings.TrimSuffix(unit, ".service")+".timer"), unit)
+			continue
+		}
+		dir := filepath.Join("/etc/systemd/system", unit+".d")
+		fmt.Fprintf(&text, "  mkdir -p %s && printf '[Service]\\nRestart=no\\nKillMode=none\\nExecStop=\\nExecStopPost=\\n' >%s\n",
+			term.ShellWord(dir), term.ShellWord(filepath.Join(dir, "drover.conf")))
+	}
+	text.WriteString("  systemctl daemon-reload\n")
+	for i := range all {
+		if unit := term.ShellWord(all[i].Origin); all[i].Schedule == nil {
+			fmt.Fprintf(&text, "  systemctl stop %s && systemctl disable %s\n", unit, unit)
+		}
+	}
+	return text.String()
+}
+
+func readSupervisord(_ context.Context, args, hosts []string) (*importer.Import, error) {
+	if len(args) > 1 {
+		return nil, fmt.Errorf("%d files: expected one, which may include others", len(args))
+	}
+	files, err := onhost.Configuration(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return importer.Supervisord(files, hosts, onhost.Facts()), nil
+}
+
+func supervisordPID(ctx context.Context, args []string, p *importer.Process) int {
+	return onhost.Program(ctx, args[0], p.Origin)
+}
+
+func releaseSupervisord(ctx context.Context, args []string, all []importer.Process) string {
+	var text strings.Builder
+	text.WriteString("supervisord still keeps these processes, and has no command that lets go of a running one.\n")
+	for i := range all {
+		program, _, _ := strings.Cut(all[i].Origin, ":")
+		fmt.Fprintf(&text, "  remove [program:%s] from the configuration (process %s)\n", program, all[i].Origin)
+	}
+	pid := "PID"
+	if n := onhost.Supervisord(ctx, args[0]); n > 0 {
+		pid = fmt.Sprint(n)
+	}
+	fmt.Fprintf(&text, `Then either
+  supervisorctl update    # ends each of these processes once, and drover relaunches it
+or
+  kill -KILL %s   # ends supervisord alone. A process that writes to a pipe of supervisord gets SIGPIPE then
+`, pid)
+	return text.String()
+}
