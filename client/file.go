@@ -19,13 +19,21 @@ const (
 	PruneAll = "all"
 )
 
+// The values of ApplyOptions.TakeOver.
+const (
+	TakeOverCopy = "true"
+	TakeOverOnly = "only"
+)
+
 // ApplyOptions are the options of Apply.
 type ApplyOptions struct {
 	// NoRestart leaves running processes as they are: changes that need a restart take effect at the next start.
 	NoRestart bool
-	// TakeOver makes a copy of a process that drover did not start the process, as it runs. Beside starts all the same.
-	// Without both a start beside a copy fails, and names the copy. At most one is set.
-	TakeOver, Beside bool
+	// TakeOver makes a copy of a process that drover did not start the process, as it runs: TakeOverCopy, or
+	// TakeOverOnly, which starts nothing. Beside starts all the same. Without both a start beside a copy fails, and
+	// names the copy. At most one is set.
+	TakeOver string
+	Beside   bool
 	// Prune removes processes that the file does not have: PruneOwn those that have been registered through this API,
 	// PruneAll all of the namespace. A running process is stopped; the next Apply removes it.
 	Prune string
@@ -55,9 +63,7 @@ func (o *ApplyOptions) query() url.Values {
 	if o.NoRestart {
 		query.Set("no_restart", "true")
 	}
-	if o.TakeOver {
-		query.Set("take_over", "true")
-	}
+	set(query, "take_over", o.TakeOver)
 	if o.Beside {
 		query.Set("beside", "true")
 	}

@@ -157,7 +157,7 @@ func mayImport() map[string][]string {
 			"internal/process",
 		},
 		"internal/agent/specstore": {
-			"internal/agent/drift", "internal/agent/procfs", "internal/clip", "internal/process",
+			"internal/agent/drift", "internal/agent/instance", "internal/agent/procfs", "internal/clip", "internal/process",
 			"internal/reserve",
 		},
 		"internal/agent/probe": {

@@ -27,6 +27,8 @@ type Facts struct {
 	Exists func(path string) bool
 	// Daemon returns the base name of the executable of the process in a pid file, or "".
 	Daemon func(pidFile string) string
+	// Path is the PATH of supervisord; empty if it is not known.
+	Path string
 }
 
 // Process is one process with what is needed to find it in the old supervisor.

@@ -47,6 +47,7 @@ const (
 	CauseOwnedByOther     CauseID = "owned-by-another"
 	CauseRival            CauseID = "another-drover"
 	CauseCopy             CauseID = "copy-runs"
+	CauseKept             CauseID = "other-supervisor"
 	CauseDiedEarly        CauseID = "died-in-start-check"
 	CauseNotReady         CauseID = "not-ready"
 	CauseFlapping         CauseID = "flapping"

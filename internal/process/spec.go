@@ -52,8 +52,10 @@ type Beside string
 // The values of Beside: the start fails and names the copies; the copy becomes the process; the process starts beside
 // the copies.
 const (
-	Refuse      Beside = ""
-	TakeOver    Beside = "take-over"
+	Refuse   Beside = ""
+	TakeOver Beside = "take-over"
+	// Adopt is TakeOver that starts nothing: without a copy it fails.
+	Adopt       Beside = "adopt"
 	StartBeside Beside = "start"
 )
 

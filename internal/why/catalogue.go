@@ -251,6 +251,11 @@ func starts() []Entry {
 			"Take it over with `drover apply --take-over`, or end it, or start beside it with `--beside`.", Critical,
 		},
 		{
+			process.CauseKept, "Kept by another supervisor",
+			"drover has taken the process over, and another supervisor still keeps it.",
+			"Let the other supervisor go, as `drover import --adopt` printed.", Warning,
+		},
+		{
 			process.CauseDiedEarly, "Died in its start check", "The process started, but ended within its check time.",
 			"Read its last output, and run its start command by hand.", Critical,
 		},

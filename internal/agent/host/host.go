@@ -51,8 +51,10 @@ type Host struct {
 	runtime *runtimeDirs
 	claims  claims
 	others  strangers
-	offset  time.Duration
-	log     *slog.Logger
+	// units has a file for each active unit of systemd; proc is /proc.
+	units, proc string
+	offset      time.Duration
+	log         *slog.Logger
 	// launches bounds how many commands start at the same time: until the fork, each may hold a thread in the kernel.
 	launches chan struct{}
 
@@ -118,6 +120,7 @@ func New(cfg Config) (*Host, error) {
 		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,
 		signals: cfg.Signals, urgent: cfg.Urgent,
 		may: cfg.May, name: cfg.HostName, runtime: directories, offset: cfg.ClockOffset, log: cfg.Log,
+		units: unitsDirectory, proc: "/proc",
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"fmt"
 	"time"
 
 	"drover/internal/agent/procfs"
@@ -14,4 +15,28 @@ type Copy struct {
 	Cmdline  string
 	SameLine bool
 	Since    time.Time
+}
+
+// Keeper is another supervisor that may start a process again that drover has taken over. Drover relaunches the process
+// only after the keeper has gone.
+type Keeper struct {
+	// Name is that of the program, or of the unit of systemd.
+	Name string `json:"name"`
+	// Parent is the program; nil for a unit.
+	Parent *procfs.Identity `json:"parent,omitempty"`
+}
+
+// Text says in words for an operator what the keeper means.
+func (k Keeper) Text() string {
+	who := "unit " + k.Name + " of systemd"
+	if k.Parent != nil {
+		who = fmt.Sprintf("%s (pid %d)", k.Name, k.Parent.PID)
+	}
+	return who + " still keeps the process: drover watches the process, and does not relaunch or end it by itself"
+}
+
+// Same reports whether two keepers are one.
+func (k Keeper) Same(other Keeper) bool {
+	return k.Name == other.Name && (k.Parent == nil) == (other.Parent == nil) &&
+		(k.Parent == nil || *k.Parent == *other.Parent)
 }

@@ -108,6 +108,10 @@ type Claims interface {
 	// Rival returns the pid of another drover that holds the claim; 0 if none does.
 	Rival(claim string) int
 	Drop(claim string)
+	// Keeper returns the other supervisor of a process that drover did not start; nil if there is none. Keeps reports
+	// whether a keeper still acts.
+	Keeper(id procfs.Identity) *instance.Keeper
+	Keeps(k instance.Keeper) bool
 }
 
 // Config is what an Operator needs.

@@ -24,6 +24,7 @@ func (n *session) start() (Result, error) {
 	}
 	before, err := n.checked(n.mayStart)
 	if known, ok := errors.AsType[*process.Error](err); ok && known.Fault == process.AlreadyRunning {
+		n.keep()
 		return n.tried(err)
 	}
 	if err != nil {
@@ -55,10 +56,13 @@ func (n *session) beside() (*instance.Copy, error) {
 		_, _, known := n.peers.Owner(n.id, c.ID)
 		return known
 	})
-	if len(all) == 0 {
+	switch {
+	case len(all) == 0 && n.wish == process.Adopt:
+		return nil, process.Errorf(process.NotRunning, "nothing was done: the process does not run, so there is nothing "+
+			"to take over. drover looks for %s", n.lookedFor())
+	case len(all) == 0:
 		return nil, nil //nolint:nilnil // there is nothing to take over
-	}
-	if n.wish == process.TakeOver {
+	case n.wish == process.TakeOver || n.wish == process.Adopt:
 		likely := slices.DeleteFunc(slices.Clone(all), func(c instance.Copy) bool { return !c.SameLine })
 		if len(likely) == 0 {
 			likely = all
@@ -78,7 +82,26 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 	n.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
 	n.runtime.Run, n.runtime.User, n.runtime.Outside = "", "", true
 	n.runtime.LastStartAt = c.Since.Unix()
+	n.keep()
 	return n.hosted(fmt.Sprintf("took over pid %d, which another program started", c.ID.PID))
+}
+
+// keep notes the other supervisor of an instance that drover takes over.
+func (n *session) keep() {
+	if (n.wish == process.TakeOver || n.wish == process.Adopt) && n.runtime.Run == "" && n.runtime.Process != nil &&
+		n.Claims != nil {
+		n.runtime.Keeper = n.Claims.Keeper(*n.runtime.Process)
+	}
+}
+
+// lookedFor says which processes are copies.
+func (n *session) lookedFor() string {
+	user := cmp.Or(n.spec.Identity.User, "the account of the agent")
+	if n.spec.Foreground() {
+		return fmt.Sprintf("a process of %s with the executable of [%s], and the same command line or directory %s",
+			user, n.spec.Commands.Run, n.spec.Identity.SetupPath)
+	}
+	return fmt.Sprintf("a process %s of %s in directory %s", n.name(), user, n.spec.Identity.SetupPath)
 }
 
 // tried is the result of a start or restart that failed with err. A process of a process file is hosted all the same:
@@ -251,6 +274,7 @@ func (n *session) started(seen instance.Sighting, run string) {
 	}
 	n.runtime.Run, n.runtime.Outside, n.runtime.User = run, false, n.spec.Identity.User
 	n.runtime.Said.Socket = n.spec.Notifies()
+	n.runtime.Keeper = nil
 	if i, _, err := n.Processes.Instance(*seen.ID); err == nil {
 		n.runtime.LastStartAt = i.StartedAt
 	}

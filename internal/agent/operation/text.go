@@ -39,7 +39,7 @@ func besideCopies(wish process.Beside, all []instance.Copy) error {
 		advice = "end all but one for --take-over, or start all the same with --beside"
 	}
 	note := ""
-	if wish == process.TakeOver {
+	if wish != process.Refuse {
 		note = "drover cannot tell which process to take over; "
 	}
 	return process.Errorf(process.Failed, "nothing was done: %s%s that drover did not start: %s. %s", note, runs,

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"drover/internal/agent/drift"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
@@ -39,6 +40,8 @@ type Runtime struct {
 	Cause process.Cause `json:"cause,omitzero"`
 	// Outside is set when the instance was started by somebody else.
 	Outside bool `json:"outside,omitempty"`
+	// Keeper is the other supervisor of an instance that drover has taken over; nil if there is none.
+	Keeper *instance.Keeper `json:"keeper,omitempty"`
 	// Restarts counts the relaunches since an operation started it, in this boot. Relaunches and Breaches are when the
 	// last ones were, since boot.
 	Restarts   int             `json:"restarts,omitempty"`

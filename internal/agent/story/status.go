@@ -134,6 +134,9 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 		all = append(all, process.Cause{ID: process.CauseRival, Text: instance.RivalText(p.Rival) +
 			"; this drover only watches it"})
 	}
+	if p.Runtime.Keeper != nil {
+		all = append(all, process.Cause{ID: process.CauseKept, Text: p.Runtime.Keeper.Text()})
+	}
 	if p.Machine.State != lifecycle.Running {
 		if s.State == Flapping { // the cause of the shown state comes first
 			all = append(all, process.Cause{

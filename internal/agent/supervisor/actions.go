@@ -21,7 +21,7 @@ func (r *runner) policy() lifecycle.Policy {
 	}
 	if r.proc.Record != nil {
 		rec := r.proc.Record
-		p.Hosted, p.Kind = rec.Hosted && r.claims.rival == 0, rec.Spec.Policy.Kind
+		p.Hosted, p.Kind = rec.Hosted && r.claims.rival == 0 && !r.kept(), rec.Spec.Policy.Kind
 		p.Overlap, p.GivenUp, p.Finished = rec.Spec.Schedule.Overlap, rec.GivenUp, rec.Finished
 		s := rec.Spec.Restarts()
 		p.When, p.Retries, p.Factor = s.When, s.GiveUpAfter, s.Factor

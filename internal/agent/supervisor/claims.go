@@ -60,13 +60,27 @@ func (r *runner) dropClaims(c operation.Claims, want claimState) bool {
 	return want.instance != "" && c.Rival(want.place) == 0 && c.Rival(want.instance) == 0
 }
 
-// reclaim checks whether the rival has gone. If so, this drover keeps the process running from now on.
+// kept reports whether another supervisor still keeps the process that drover has taken over.
+func (r *runner) kept() bool {
+	k, c := r.proc.Runtime.Keeper, r.sup.operator.Claims
+	return k != nil && c != nil && c.Keeps(*k)
+}
+
+// reclaim checks whether the rival or the keeper has gone. If so, this drover keeps the process running from now on.
 func (r *runner) reclaim(ctx context.Context) {
-	if r.claims.rival == 0 || r.proc.Machine.Busy() {
+	if r.claims.rival == 0 && r.proc.Runtime.Keeper == nil || r.proc.Machine.Busy() {
 		return
 	}
 	if r.claim(); r.claims.rival != 0 {
 		return
+	}
+	if r.kept() {
+		r.findKept(ctx)
+		return
+	}
+	if r.proc.Runtime.Keeper != nil {
+		r.proc.Runtime.Keeper = nil
+		r.storeRuntime(r.proc.Runtime)
 	}
 	r.schedule()
 	if r.proc.Runtime.Process == nil {
@@ -75,4 +89,22 @@ func (r *runner) reclaim(ctx context.Context) {
 		return
 	}
 	r.publish()
+}
+
+// findKept finds the instance that the keeper has started in place of the one that drover took over.
+func (r *runner) findKept(ctx context.Context) {
+	if r.proc.Record == nil || !r.proc.Record.Spec.Foreground() || r.proc.Runtime.Process != nil {
+		return
+	}
+	for _, c := range r.sup.operator.Trees.Copies(&r.proc.Record.Spec) {
+		k := r.sup.operator.Claims.Keeper(c.ID)
+		if _, _, known := r.sup.peers.owner(r.id, c.ID); known || k == nil || !c.SameLine || !k.Same(*r.proc.Runtime.Keeper) {
+			continue
+		}
+		r.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
+		r.proc.Runtime.Outside, r.proc.Runtime.LastStartAt = true, c.Since.Unix()
+		r.storeRuntime(r.proc.Runtime)
+		r.found(ctx, nil)
+		return
+	}
 }

@@ -257,7 +257,7 @@ func (s *Supervisor) relist(refresh bool) {
 			r.post(func(ctx context.Context, r *runner) { r.relist(ctx) })
 		}
 		f := r.shared.load()
-		if f.Rival != 0 {
+		if f.Rival != 0 || f.Runtime.Keeper != nil {
 			r.post(func(ctx context.Context, r *runner) { r.reclaim(ctx) })
 		}
 		if f.Record != nil && f.Record.PendingStop != nil {

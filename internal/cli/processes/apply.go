@@ -29,6 +29,8 @@ type applyCommand struct {
 	prune     string
 	// takeOver and beside say what a start does about copies that drover did not start.
 	takeOver, beside bool
+	// adopts is takeOver that starts nothing.
+	adopts bool
 }
 
 // NewApply returns 'drover apply'.
@@ -218,9 +220,14 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 }
 
 func (a *applyCommand) options(tag string) client.ApplyOptions {
-	return client.ApplyOptions{
-		NoRestart: a.noRestart, Prune: a.prune, Tag: tag, TakeOver: a.takeOver, Beside: a.beside,
+	o := client.ApplyOptions{NoRestart: a.noRestart, Prune: a.prune, Tag: tag, Beside: a.beside}
+	switch {
+	case a.adopts:
+		o.TakeOver = client.TakeOverOnly
+	case a.takeOver:
+		o.TakeOver = client.TakeOverCopy
 	}
+	return o
 }
 
 // confirmPlan asks for confirmation.

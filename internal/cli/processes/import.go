@@ -132,7 +132,7 @@ func (a *importCommand) run(cmd *cobra.Command, from source, args []string) erro
 		return wrongFile(err)
 	}
 	cmd.SetOut(cmd.ErrOrStderr()) // stdout has the file
-	a.takeOver = true
+	a.adopts = true
 	if err := a.carry(cmd, c, docs); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func releaseSystemd(_ context.Context, _ []string, all []importer.Process) strin
 	return text.String()
 }
 
-func readSupervisord(_ context.Context, args, hosts []string) (*importer.Import, error) {
+func readSupervisord(ctx context.Context, args, hosts []string) (*importer.Import, error) {
 	if len(args) > 1 {
 		return nil, fmt.Errorf("%d files: expected one, which may include others", len(args))
 	}
@@ -261,7 +261,11 @@ func readSupervisord(_ context.Context, args, hosts []string) (*importer.Import,
 	if err != nil {
 		return nil, err
 	}
-	return importer.Supervisord(files, hosts, onhost.Facts()), nil
+	facts := onhost.Facts()
+	if pid := onhost.Supervisord(ctx, args[0]); pid > 0 {
+		facts.Path = onhost.PathOf(pid)
+	}
+	return importer.Supervisord(files, hosts, facts), nil
 }
 
 func supervisordPID(ctx context.Context, args []string, p *importer.Process) int {

@@ -153,13 +153,12 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if no := c.params.flag("no_restart"); no != nil {
 		o.NoRestart = *no
 	}
-	for name, wish := range map[string]process.Beside{"take_over": process.TakeOver, "beside": process.StartBeside} {
-		if yes := c.params.flag(name); yes != nil && *yes {
-			if o.Beside != "" {
-				return reply{}, invalid("beside", "stands beside take_over: expected one of them")
-			}
-			o.Beside = wish
+	o.Beside = map[string]process.Beside{"true": process.TakeOver, "only": process.Adopt}[c.params.choice("take_over", "true", "only", "false")]
+	if beside := c.params.flag("beside"); beside != nil && *beside {
+		if o.Beside != "" {
+			return reply{}, invalid("beside", "stands beside take_over: expected one of them")
 		}
+		o.Beside = process.StartBeside
 	}
 	if err := c.params.done(); err != nil {
 		return reply{}, err

@@ -270,6 +270,12 @@ func (h *Host) Take(string) int { return 0 }
 // Rival implements operation.Claims.
 func (h *Host) Rival(string) int { return 0 }
 
+// Keeper implements operation.Claims: there is no other supervisor here.
+func (h *Host) Keeper(procfs.Identity) *instance.Keeper { return nil }
+
+// Keeps implements operation.Claims.
+func (h *Host) Keeps(instance.Keeper) bool { return false }
+
 // Drop implements operation.Claims.
 func (h *Host) Drop(string) {}
 
