@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -27,8 +28,6 @@ type Facts struct {
 	Exists func(path string) bool
 	// Daemon returns the base name of the executable of the process in a pid file, or "".
 	Daemon func(pidFile string) string
-	// Path is the PATH of supervisord; empty if it is not known.
-	Path string
 }
 
 // Process is one process with what is needed to find it in the old supervisor.
@@ -59,6 +58,19 @@ func (r *Import) Write(namespace string) ([]byte, error) {
 	}
 	file, err := processfile.Write([]processfile.Document{d})
 	return append([]byte(text.String()), file...), err
+}
+
+// Locate names the program of a foreground process by its path, as the running one was started.
+func (p *Process) Locate(file string) {
+	name, rest, _ := strings.Cut(p.Run, " ")
+	before, command := "", name
+	if name == "exec" {
+		before, rest = "exec ", strings.TrimPrefix(p.Run, "exec ")
+		command, rest, _ = strings.Cut(rest, " ")
+	}
+	if path.IsAbs(file) && path.Base(file) == command {
+		p.Run = strings.TrimSpace(before + quoted(file) + " " + rest)
+	}
 }
 
 // draft is a process while its settings are converted.

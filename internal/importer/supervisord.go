@@ -295,8 +295,8 @@ func (i *instance) command() {
 		}
 		line = append(line, all)
 	}
-	if len(line) > 0 && len(line[0]) == 1 && !line[0][0].variable {
-		line[0][0].text = i.program(line[0][0].text)
+	if name := words[:min(len(words), 1)]; len(name) == 1 && !strings.Contains(name[0], "/") {
+		i.lose("command: supervisord looks for %s in its own PATH, and drover in a fixed one: write the whole path", name[0])
 	}
 	i.Run, _ = shellLine(line)
 	if len(foreign) > 0 {
@@ -304,19 +304,6 @@ func (i *instance) command() {
 		i.lose("command: supervisord inherits %s: set each in environment",
 			strings.Join(slices.Sorted(maps.Keys(foreign)), ", "))
 	}
-}
-
-// program finds a command in the PATH of supervisord, which differs from that of drover.
-func (i *instance) program(name string) string {
-	if strings.Contains(name, "/") || i.facts.Exists == nil {
-		return name
-	}
-	for dir := range strings.SplitSeq(i.facts.Path, ":") {
-		if file := path.Join(dir, name); path.IsAbs(file) && i.facts.Exists(file) {
-			return file
-		}
-	}
-	return name
 }
 
 // relaunch converts autorestart and the time of a start.

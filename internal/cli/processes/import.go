@@ -146,21 +146,24 @@ func (a *importCommand) run(cmd *cobra.Command, from source, args []string) erro
 // running leaves out the processes that do not run, and returns the pids of the others, as far as they are known.
 func (a *importCommand) running(cmd *cobra.Command, from source, args []string, found *importer.Import) map[string]int {
 	pids := map[string]int{}
-	found.Processes = slices.DeleteFunc(found.Processes, func(p importer.Process) bool {
+	var kept []importer.Process
+	for _, p := range found.Processes {
 		pid := from.pid(cmd.Context(), args, &p)
 		switch {
 		case pid > 0:
 			pids[p.Name] = pid
+			p.Locate(onhost.ProgramOf(pid))
 		case p.Schedule != nil: // it need not run
 		case pid == 0:
-			term.Say(cmd, "%s does not run: drover leaves it out\n", p.Origin)
-			return true
+			term.Say(cmd, "%s does not run: drover leaves it out\n", term.Printable(p.Origin))
+			continue
 		case p.Once:
-			term.Say(cmd, "%s runs once, and would run again: drover leaves it out\n", p.Origin)
-			return true
+			term.Say(cmd, "%s runs once, and would run again: drover leaves it out\n", term.Printable(p.Origin))
+			continue
 		}
-		return false
-	})
+		kept = append(kept, p)
+	}
+	found.Processes = kept
 	return pids
 }
 
@@ -253,7 +256,7 @@ func releaseSystemd(_ context.Context, _ []string, all []importer.Process) strin
 	return text.String()
 }
 
-func readSupervisord(ctx context.Context, args, hosts []string) (*importer.Import, error) {
+func readSupervisord(_ context.Context, args, hosts []string) (*importer.Import, error) {
 	if len(args) > 1 {
 		return nil, fmt.Errorf("%d files: expected one, which may include others", len(args))
 	}
@@ -261,11 +264,7 @@ func readSupervisord(ctx context.Context, args, hosts []string) (*importer.Impor
 	if err != nil {
 		return nil, err
 	}
-	facts := onhost.Facts()
-	if pid := onhost.Supervisord(ctx, args[0]); pid > 0 {
-		facts.Path = onhost.PathOf(pid)
-	}
-	return importer.Supervisord(files, hosts, facts), nil
+	return importer.Supervisord(files, hosts, onhost.Facts()), nil
 }
 
 func supervisordPID(ctx context.Context, args []string, p *importer.Process) int {

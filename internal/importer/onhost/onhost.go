@@ -248,18 +248,14 @@ func Supervisord(ctx context.Context, configuration string) int {
 	return max(answer(out, err), 0)
 }
 
-// PathOf returns the PATH of a running program; empty if it is not known.
-func PathOf(pid int) string {
-	environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+// ProgramOf returns the program of a running process as it was started; empty if it is not known.
+func ProgramOf(pid int) string {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	if err != nil {
 		return ""
 	}
-	for variable := range strings.SplitSeq(string(environ), "\x00") {
-		if value, ok := strings.CutPrefix(variable, "PATH="); ok {
-			return value
-		}
-	}
-	return ""
+	first, _, _ := strings.Cut(string(data), "\x00")
+	return first
 }
 
 // answer reads a pid. supervisorctl also answers with an exit status and without a number, for a program that it does
