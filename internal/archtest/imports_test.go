@@ -261,8 +261,8 @@ func mayImport() map[string][]string {
 		"internal/cli/accounts": {"client", "internal/cli/remote", "internal/cli/term", "internal/server/access"},
 		"internal/cli/fleet":    {"client", "internal/cli/remote", "internal/cli/term", "internal/process"},
 		"internal/cli/processes": {
-			"client", "docs/why", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/importer",
-			"internal/importer/onhost", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
+			"client", "docs/why", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",
+			"internal/importer", "internal/importer/onhost", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
 		},
 		"internal/cli/remote": {"client", "internal/cli/term", "internal/command", "internal/config"},
 		"internal/cli/servers": {

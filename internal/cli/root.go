@@ -47,7 +47,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 	grouped(root, groupProcesses, processes.NewPs(), processes.NewStatus(), processes.NewWhy(), processes.NewWait())
 	grouped(root, groupProcesses, processes.NewOperations()...)
 	grouped(root, groupProcesses, processes.NewRegister(), processes.NewApply(), processes.NewDiff(),
-		processes.NewGet(), processes.NewExplain(), processes.NewImport())
+		processes.NewGet(), processes.NewExplain(), processes.NewEdit(),
+		processes.NewImport())
 	grouped(root, groupRecords, processes.NewTask(), processes.NewEvents(), processes.NewHistory(),
 		fleet.NewAgents(), accounts.NewAudit())
 	grouped(root, groupAccess, accounts.NewApp(), accounts.NewUser())

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -39,6 +40,11 @@ func ClientFromEnvironment() Client {
 		}
 	}
 	return c
+}
+
+// Editor is the command that edits a file: VISUAL, else EDITOR, else vi. It may have arguments.
+func Editor() string {
+	return cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
 }
 
 // PlainTerminal reports whether the user wants neither colour nor a line that is written over: NO_COLOR is set, or TERM

@@ -31,6 +31,8 @@ type applyCommand struct {
 	takeOver, beside bool
 	// adopts is takeOver that starts nothing.
 	adopts bool
+	// tag is the state of the namespace that the file was made for; empty means any state.
+	tag string
 }
 
 // NewApply returns 'drover apply'.
@@ -199,7 +201,7 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 	var parts []part
 	var faults processfile.Faults
 	for _, f := range processfile.Files(docs) {
-		p, tag, err := c.Plan(cmd.Context(), f, a.options(""))
+		p, tag, err := c.Plan(cmd.Context(), f, a.options(a.tag))
 		if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
 			for _, field := range refusal.Fields {
 				faults = append(faults, processfile.Place(docs, f.Namespace, processfile.Fault{

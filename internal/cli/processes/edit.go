@@ -1,0 +1,192 @@
+package processes
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/config"
+	"drover/internal/processfile"
+)
+
+// editCommand is an edit from the stored spec to the apply.
+type editCommand struct{ applyCommand }
+
+// NewEdit returns 'drover edit'.
+func NewEdit() *cobra.Command {
+	var a editCommand
+	cmd := &cobra.Command{
+		Use:   "edit NAMESPACE/NAME",
+		Short: "Change a process in an editor",
+		Long: `Change a process in an editor, and apply the change. drover opens the process file of the process in
+$VISUAL, $EDITOR or vi. If the file is wrong, drover opens the editor again, with the errors as
+comments at the top. A value *** stays as it is stored. If somebody else has changed the namespace in
+the meantime, drover does nothing.
+
+Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was first, 2 wrong file, or
+no terminal and no --yes, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done on some
+hosts only.`,
+		Example: `  drover edit shop/api`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
+	}
+	cmd.ValidArgsFunction = completeProcesses(&a.Session)
+	f := cmd.Flags()
+	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
+	f.BoolVar(&a.noRestart, "no-restart", false, "leave a running process running: changes wait for the next start")
+	a.WaitingFlags(cmd, term.AsTable, term.AsJSON)
+	return cmd
+}
+
+func (a *editCommand) run(cmd *cobra.Command, arg string) error {
+	namespace, name, err := splitID(arg)
+	if err != nil {
+		return err
+	}
+	c, err := a.Client(cmd)
+	if err != nil {
+		return err
+	}
+	before, err := a.stored(cmd, c, namespace, name)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "drover-edit-") // 0700
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // the system clears its directory of temporary files
+	file := filepath.Join(dir, "process.yaml")
+	shown, last := before, error(nil)
+	for {
+		text, err := a.open(cmd, file, shown)
+		switch {
+		case err != nil:
+			return err
+		case bytes.Equal(text, before):
+			term.Say(cmd, "nothing to do\n")
+			return nil
+		case last != nil && bytes.Equal(text, withoutFaults(shown)): // the person has given up
+			return last
+		}
+		if last = a.applyText(cmd, c, arg, text); last == nil {
+			return nil
+		}
+		faults, wrong := errors.AsType[processfile.Faults](last)
+		if !wrong {
+			return last
+		}
+		shown = withFaults(text, faults)
+	}
+}
+
+// stored returns the file of a process, and remembers the state of its namespace.
+func (a *editCommand) stored(cmd *cobra.Command, c *client.Client, namespace, name string) ([]byte, error) {
+	all, tag, err := c.File(cmd.Context(), namespace)
+	if refusal, ok := errors.AsType[*client.Error](err); err != nil && (!ok || refusal.Status != 404) {
+		return nil, remote.ExitOf(err)
+	}
+	own := client.File{Namespace: namespace, Processes: map[string]client.Spec{}}
+	if spec, ok := all.Processes[name]; ok {
+		own.Processes[name] = spec
+	}
+	for _, part := range all.More {
+		if spec, ok := part[name]; ok {
+			own.More = append(own.More, map[string]client.Spec{name: spec})
+		}
+	}
+	if len(own.Processes) == 0 {
+		return nil, noneFound(cmd.Context(), c, namespace+"/"+name, namespace, name, nil)
+	}
+	a.tag = tag
+	return processfile.Write(processfile.Documents(own))
+}
+
+// open lets the person change a text. The file is for its owner alone, because it may have secrets.
+func (a *editCommand) open(cmd *cobra.Command, file string, text []byte) ([]byte, error) {
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	a.Bound(false) // --timeout must not limit the person
+	defer a.Bound(true)
+	editor := config.Editor()
+	// As git does: the setting may have arguments.
+	run := exec.CommandContext(cmd.Context(), "/bin/sh", "-c", editor+` "$1"`, editor, file)
+	run.Stdin, run.Stdout, run.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if err := run.Run(); err != nil {
+		return nil, fmt.Errorf("nothing was done: the editor %s failed: %w", editor, err)
+	}
+	changed, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return withoutFaults(changed), nil
+}
+
+// applyText applies a changed file. The error is that of a wrong file if drover has done nothing because of it.
+func (a *editCommand) applyText(cmd *cobra.Command, c *client.Client, arg string, text []byte) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return &command.ExitError{Code: command.Failed, Err: errors.New("nothing was done: the file is empty")}
+	}
+	docs, err := processfile.Read("", text)
+	if err == nil {
+		faults := processfile.Unsupported(docs)
+		for _, d := range docs {
+			for _, p := range d.Processes {
+				if other := d.Namespace + "/" + p.Name; other != arg {
+					faults = append(faults, processfile.Fault{
+						Line: p.Line, Path: "processes." + p.Name, Text: fmt.Sprintf("is %s: expected %s alone", other, arg),
+					})
+				}
+			}
+		}
+		if err = error(faults); len(faults) == 0 {
+			err = nil
+		}
+	}
+	if err != nil {
+		return wrongFile(err)
+	}
+	return a.carry(cmd, c, docs)
+}
+
+// faultMark begins the lines that drover puts above a wrong file.
+const faultMark = "#! "
+
+// withFaults puts faults above a text. The lines of the faults count without them.
+func withFaults(text []byte, faults processfile.Faults) []byte {
+	var out bytes.Buffer
+	out.WriteString(faultMark + "drover has done nothing. Correct the file, or leave it as it is to give up.\n")
+	faults = slices.Clone(faults)
+	above := len(faults) + 1
+	for _, f := range faults {
+		if f.Line > 0 {
+			f.Line += above
+		}
+		out.WriteString(faultMark + strings.ReplaceAll(f.Error(), "\n", " ") + "\n")
+	}
+	out.Write(text)
+	return out.Bytes()
+}
+
+// withoutFaults removes the lines of withFaults.
+func withoutFaults(text []byte) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(text) {
+		if !bytes.HasPrefix(line, []byte(faultMark)) {
+			out.Write(line)
+		}
+	}
+	return out.Bytes()
+}
