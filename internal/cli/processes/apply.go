@@ -71,7 +71,12 @@ no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on s
 	f.BoolVar(&a.dryRun, "dry-run", false, "print the plan, and do nothing")
 	f.BoolVar(&a.takeOver, "take-over", false, "watch a copy that another program started as the process, as it runs")
 	f.BoolVar(&a.beside, "beside", false, "start a process beside copies that another program started")
-	cmd.MarkFlagsMutuallyExclusive("take-over", "beside")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if a.takeOver && a.beside {
+			return term.Usagef("--take-over and --beside exclude each other")
+		}
+		return nil
+	})
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON)
 	return cmd
 }

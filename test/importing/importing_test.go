@@ -1,0 +1,158 @@
+package importing_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// TestCopies: a start fails beside a process that another program started, and names it. It takes that process over,
+// or starts all the same, if the caller says so.
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	harness.Sleeper(t, p.dir, "main")
+	was := p.start(filepath.Join(p.dir, "main"), "4001")
+	file := p.write("shop.yaml", `
+namespace: shop
+processes:
+  main: {hosts: ["*"], run: ./main 4001, directory: DIR}
+`)
+	refused := p.cli(1, "apply", "-f", file, "--yes")
+	if name := "pid " + strconv.Itoa(was) + " [" + p.dir + "/main 4001] since 20"; !strings.Contains(refused.Out, name) {
+		t.Errorf("the refusal does not name the process: %s", refused.Out)
+	}
+	p.cli(2, "apply", "-f", file, "--take-over", "--beside")
+	p.cli(0, "apply", "-f", file, "--yes", "--take-over")
+	if pid := p.pid("main"); pid != was || !harness.Alive(was) {
+		t.Errorf("drover watches pid %d, want %d", pid, was)
+	}
+	p.cli(0, "apply", "-f", file) // nothing to do
+	p.relaunches("main", was)
+	p.cli(0, "stop", "shop/main")
+	p.cli(0, "unregister", "shop/main")
+
+	was = p.start(filepath.Join(p.dir, "main"), "4001")
+	p.cli(0, "apply", "-f", file, "--yes", "--beside")
+	if pid := p.pid("main"); pid == was || pid == 0 || !harness.Alive(was) {
+		t.Errorf("drover watches pid %d beside %d", pid, was)
+	}
+}
+
+// TestUnits: daemons that run as their units say are taken over with their pids, and relaunched by drover afterwards.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	harness.Sleeper(t, p.dir, "service")
+	harness.Sleeper(t, p.dir, "daemon")
+	harness.Sleeper(t, p.dir, "down")
+	p.write("service.service", "[Service]\nExecStart=DIR/service 4${N}\nEnvironment=N=002\nWorkingDirectory=DIR\nRestart=always\n")
+	p.write("daemon.service", `[Service]
+Type=forking
+ExecStart=/bin/sh -c 'DIR/daemon 4003 & echo $! >DIR/daemon.pid'
+PIDFile=DIR/daemon.pid
+WorkingDirectory=DIR
+Restart=always
+`)
+	p.write("down.service", "[Service]\nExecStart=DIR/down 4004\nWorkingDirectory=DIR\n")
+	service, daemon := p.start(filepath.Join(p.dir, "service"), "4002"), p.start(filepath.Join(p.dir, "daemon"), "4003")
+	p.write("daemon.pid", strconv.Itoa(daemon)+"\n")
+	done := p.cli(7, "import", "systemd", p.dir+"/service.service", p.dir+"/daemon.service", p.dir+"/down.service",
+		"--namespace", "shop", "--adopt", "--yes")
+	if !strings.Contains(done.Errors, "there is nothing to take over") || p.pid("down") != 0 {
+		t.Errorf("a unit that does not run: pid %d, %s", p.pid("down"), done.Errors)
+	}
+	for name, was := range map[string]int{"service": service, "daemon": daemon} {
+		if pid := p.pid(name); pid != was || !harness.Alive(was) {
+			t.Errorf("%s: drover watches pid %d, want %d", name, pid, was)
+		}
+		p.relaunches(name, was)
+	}
+}
+
+// worker is a program that forks, and leaves its child behind when it ends.
+const worker = `
+import os, signal
+if os.fork() == 0:
+    os.setsid()
+signal.pause()
+`
+
+// TestSupervisord: a process of supervisord is taken over as it is. While supervisord lives, drover relaunches nothing;
+// afterwards it does.
+func TestSupervisord(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("worker.py", worker)
+	conf := p.write("supervisord.conf", `
+[unix_http_server]
+file=DIR/supervisor.sock
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+[supervisorctl]
+serverurl=unix://DIR/supervisor.sock
+[supervisord]
+logfile=DIR/supervisord.log
+pidfile=DIR/supervisord.pid
+childlogdir=DIR
+nodaemon=true
+[program:worker]
+command=/usr/bin/python3 worker.py --queue %(program_name)s
+directory=DIR
+autorestart=true
+[program:down]
+command=/bin/sleep 1000
+autostart=false
+`)
+	old := p.start("/usr/bin/supervisord", "-c", conf)
+	running := func() int {
+		f := harness.Finish(t, "", harness.Environment(p.dir), "/usr/bin/supervisorctl", "-c", conf, "pid", "worker")
+		pid, _ := strconv.Atoi(strings.TrimSpace(f.Out))
+		return pid
+	}
+	was := 0
+	harness.Eventually(t, "supervisord runs its program", func() bool {
+		was = running()
+		return was > 0
+	})
+	done := p.cli(0, "import", "supervisord", conf, "--namespace", "shop", "--adopt", "--yes")
+	for _, part := range []string{
+		"down does not run", "shop/worker: drover watches pid " + strconv.Itoa(was) + ", which runs on as it is",
+		"remove [program:worker]", "kill -KILL " + strconv.Itoa(old),
+	} {
+		if !strings.Contains(done.Errors, part) {
+			t.Errorf("import does not say %q: %s", part, done.Errors)
+		}
+	}
+	if pid := p.pid("worker"); pid != was || !harness.Alive(was) {
+		t.Fatalf("drover watches pid %d, want %d", pid, was)
+	}
+	kept := func() bool {
+		return strings.Contains(p.cli(3, "why", "shop/worker").Out, "supervisord (pid "+strconv.Itoa(old)+") still keeps the process")
+	}
+	if !kept() {
+		t.Error("why does not name the old supervisor")
+	}
+	harness.Signal(t, was, syscall.SIGKILL)
+	process := harness.Process{Server: p.s, Namespace: "shop", Name: "worker"}
+	process.AwaitEvents(1, "exited")
+	process.AwaitEvents(1, "found") // supervisord has started another one
+	next := p.pid("worker")
+	if n := len(process.Events("relaunched")); n != 0 || next == was || running() != next || !kept() {
+		t.Errorf("%d relaunches while supervisord lives, pid %d, that of supervisord is %d", n, next, running())
+	}
+	harness.Signal(t, old, syscall.SIGKILL)
+	harness.Eventually(t, "the end of supervisord", func() bool { return !harness.Alive(old) })
+	harness.Signal(t, next, syscall.SIGKILL)
+	process.AwaitEvents(1, "relaunched")
+	now := p.pid("worker")
+	if cwd, err := os.Readlink("/proc/" + strconv.Itoa(now) + "/cwd"); err != nil || cwd != p.dir {
+		t.Errorf("the relaunched process %d works in %s, %v", now, cwd, err)
+	}
+	p.relaunches("worker", now)
+}
