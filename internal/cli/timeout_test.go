@@ -47,6 +47,9 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover webhook change": {"--note", "n"},
 		"drover app change":     {"--note", "n"},
 		"drover events":         {"--follow"},
+
+		"drover import systemd":     {"--adopt"},
+		"drover import supervisord": {"--adopt"},
 	}
 	placeholder := regexp.MustCompile(`^[A-Z/|]+$`)
 	asked := 0

@@ -127,7 +127,7 @@ func (s *serviceDraft) line(key string, all []command, replace bool) string {
 		text, split := shellLine(c.words)
 		splits = splits || split
 		last := i == len(all)-1
-		if c.ignored && !(last && replace) {
+		if c.ignored && (!last || !replace) {
 			text = "{ " + text + " || true; }"
 		}
 		if last && replace && (len(all) > 1 || process.Replacing(text) == text) {
@@ -176,7 +176,7 @@ func (s *serviceDraft) what() {
 	s.Start, s.PIDFile = s.line("ExecStart", start, false), pidFile
 	s.ProcessName = s.daemon(pidFile)
 	if s.ProcessName == "" {
-		s.ProcessName = startedBy[path.Base(start[0].words[0][0].text)]
+		s.ProcessName = startedBy()[path.Base(start[0].words[0][0].text)]
 	}
 	if s.ProcessName == "" {
 		s.ProcessName = path.Base(start[0].words[0][0].text)
@@ -187,9 +187,11 @@ func (s *serviceDraft) what() {
 	}
 }
 
-// startedBy are the daemons of start commands with other names.
-var startedBy = map[string]string{
-	"pg_ctl": "postgres", "pg_ctlcluster": "postgres", "apachectl": "apache2", "apache2ctl": "apache2",
+// startedBy returns the daemons of start commands with other names.
+func startedBy() map[string]string {
+	return map[string]string{
+		"pg_ctl": "postgres", "pg_ctlcluster": "postgres", "apachectl": "apache2", "apache2ctl": "apache2",
+	}
 }
 
 // daemon is the name of the daemon that runs now; empty if none does.

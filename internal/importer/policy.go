@@ -12,7 +12,7 @@ import (
 
 // The defaults of systemd.
 const (
-	defaultRestartSec   = 100 * time.Millisecond
+	defaultPause        = 100 * time.Millisecond
 	defaultStartLimit   = 10 * time.Second
 	defaultBurst        = 5
 	defaultStartTimeout = 90 * time.Second
@@ -23,7 +23,7 @@ const (
 // relaunch converts Restart and what belongs to it.
 func (s *serviceDraft) relaunch() {
 	when := firstOf(s.get("Restart"), "no")
-	delay := s.timeSpan("RestartSec", defaultRestartSec)
+	delay := s.timeSpan("RestartSec", defaultPause)
 	longest, steps := s.timeSpan("RestartMaxDelaySec", 0), s.number("RestartSteps")
 	successes := s.words("SuccessExitStatus")
 	prevented := s.words("RestartPreventExitStatus")

@@ -76,7 +76,8 @@ func (s *serviceDraft) account() {
 	s.User = firstOf(s.get("User"), "root")
 	s.Group = s.get("Group")
 	if s.Groups = s.words("SupplementaryGroups"); len(s.Groups) > 0 && s.User != "root" {
-		s.lose("SupplementaryGroups: systemd adds these groups to those of %s, and drover replaces them: add the others to groups", s.User)
+		s.lose("SupplementaryGroups: systemd adds these groups to those of %s, and drover replaces them: add the others "+
+			"to groups", s.User)
 	}
 	if yes(s.get("DynamicUser")) {
 		s.User = ""
@@ -120,12 +121,15 @@ func (s *serviceDraft) home() string {
 // directories converts the directories that systemd makes.
 func (s *serviceDraft) directories() {
 	for _, kind := range [][2]string{
-		{"StateDirectory", "/var/lib/"}, {"CacheDirectory", "/var/cache/"}, {"LogsDirectory", "/var/log/"},
+		{"StateDirectory", "/var/lib/"},
+		{"CacheDirectory", "/var/cache/"},
+		{"LogsDirectory", "/var/log/"},
 		{"ConfigurationDirectory", "/etc/"},
 	} {
 		for _, dir := range s.words(kind[0]) {
 			name, _, _ := strings.Cut(dir, ":")
-			s.lose("%s=%s is lost: make %s%s for %s yourself", kind[0], dir, kind[1], name, firstOf(s.User, "the account"))
+			s.lose("%s=%s is lost: make %s%s for %s yourself", kind[0], dir, kind[1], name,
+				firstOf(s.User, "the account"))
 		}
 		s.used[kind[0]+"Mode"] = true
 	}
@@ -175,7 +179,8 @@ func (s *serviceDraft) environment() {
 		s.lose("environment: systemd lets a variable of a file win, and drover that of environment")
 	}
 	if len(s.EnvironmentFile) > 0 && s.User != "root" {
-		s.lose("environment_files: %s must be able to read the files, because drover reads them with its rights", firstOf(s.User, "the account"))
+		s.lose("environment_files: %s must be able to read the files, because drover reads them with its rights",
+			firstOf(s.User, "the account"))
 	}
 	for _, key := range []string{"PassEnvironment", "UnsetEnvironment"} {
 		if names := s.words(key); len(names) > 0 {

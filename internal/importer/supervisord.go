@@ -35,7 +35,8 @@ func Includes(f Text, facts Facts) (patterns []string) {
 	return patterns
 }
 
-// Supervisord converts the programs of a configuration. files are the configuration and then all files that it includes.
+// Supervisord converts the programs of a configuration. files are the configuration, and then all files that it
+// includes.
 func Supervisord(files []Text, hosts []string, facts Facts) *Import {
 	r := &Import{}
 	global := &iniSection{values: map[string]string{}}
@@ -43,9 +44,7 @@ func Supervisord(files []Text, hosts []string, facts Facts) *Import {
 	var programs []*iniSection
 	for _, f := range files {
 		sections, faults := parseINI(f)
-		for _, text := range faults {
-			r.Notes = append(r.Notes, text)
-		}
+		r.Notes = append(r.Notes, faults...)
 		for _, s := range sections {
 			kind, name, _ := strings.Cut(s.name, ":")
 			switch kind {
@@ -101,7 +100,8 @@ func (p *program) convert(r *Import, hosts []string) {
 		r.finish(p.process(first+i).draft, hosts)
 	}
 	if count > maxProcesses {
-		r.Notes = append(r.Notes, fmt.Sprintf("[%s]: only %d of %d processes are here", p.iniSection.name, maxProcesses, count))
+		r.Notes = append(r.Notes, fmt.Sprintf("[%s]: only %d of %d processes are here", p.iniSection.name, maxProcesses,
+			count))
 	}
 }
 
@@ -310,7 +310,8 @@ func (i *instance) command() {
 func (i *instance) relaunch() {
 	alive := time.Duration(i.whole("startsecs", 1)) * time.Second
 	if alive != time.Second {
-		i.Ready = &v1.Ready{Alive: new(v1.Duration(alive)), Within: new(v1.Duration(max(30*time.Second, alive+10*time.Second)))}
+		within := max(30*time.Second, alive+10*time.Second)
+		i.Ready = &v1.Ready{Alive: new(v1.Duration(alive)), Within: new(v1.Duration(within))}
 	}
 	r := &v1.Restart{When: "on-failure", ResetAfter: new(v1.Duration(max(alive, time.Second)))}
 	i.Restart = r

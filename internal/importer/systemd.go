@@ -20,7 +20,8 @@ const (
 	timer   = ".timer"
 )
 
-// Systemd converts services. A timer gives the service that it starts a timetable; that service must be among the units.
+// Systemd converts services. A timer gives the service that it starts a timetable; that service must be among the
+// units.
 func Systemd(units []Unit, hosts []string, facts Facts) *Import {
 	r := &Import{}
 	timers := map[string]*unit{}
@@ -55,7 +56,8 @@ func Systemd(units []Unit, hosts []string, facts Facts) *Import {
 		r.finish(s.draft, hosts)
 	}
 	for _, name := range slices.Sorted(maps.Keys(timers)) {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: it starts %s, which is not imported", timers[name].name, name))
+		r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: it starts %s, which is not imported", timers[name].name,
+			name))
 	}
 	return r
 }

@@ -15,3 +15,9 @@ func (h *Host) SetTree(t *cgroup.Tree) { h.tree = t }
 func (h *Host) SetFind(find func(procfs.FS, locate.Query) locate.Result, patience time.Duration) {
 	h.find, h.files = find, newFileProber(patience)
 }
+
+// UnitIn is unitIn.
+func UnitIn(text string) string { return unitIn(text) }
+
+// SetUnits replaces the directory with the links of active units.
+func (h *Host) SetUnits(dir string) { h.units = dir }

@@ -98,7 +98,8 @@ func (r *runner) findKept(ctx context.Context) {
 	}
 	for _, c := range r.sup.operator.Trees.Copies(&r.proc.Record.Spec) {
 		k := r.sup.operator.Claims.Keeper(c.ID)
-		if _, _, known := r.sup.peers.owner(r.id, c.ID); known || k == nil || !c.SameLine || !k.Same(*r.proc.Runtime.Keeper) {
+		_, _, known := r.sup.peers.owner(r.id, c.ID)
+		if known || k == nil || !c.SameLine || !k.Same(*r.proc.Runtime.Keeper) {
 			continue
 		}
 		r.sighted(instance.Sighting{ID: &c.ID, Matches: 1})

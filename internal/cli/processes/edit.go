@@ -146,7 +146,8 @@ func (a *editCommand) applyText(cmd *cobra.Command, c *client.Client, arg string
 			for _, p := range d.Processes {
 				if other := d.Namespace + "/" + p.Name; other != arg {
 					faults = append(faults, processfile.Fault{
-						Line: p.Line, Path: "processes." + p.Name, Text: fmt.Sprintf("is %s: expected %s alone", other, arg),
+						Line: p.Line, Path: "processes." + p.Name,
+						Text: fmt.Sprintf("is %s: expected %s alone", other, arg),
 					})
 				}
 			}

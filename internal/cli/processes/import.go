@@ -168,7 +168,9 @@ func (a *importCommand) running(cmd *cobra.Command, from source, args []string, 
 }
 
 // compare says which pids drover watches, and fails if one is not that of the old supervisor.
-func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *importer.Import, pids map[string]int) error {
+func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *importer.Import,
+	pids map[string]int,
+) error {
 	var wrong []error
 	for i := range found.Processes {
 		p := &found.Processes[i]
@@ -185,7 +187,8 @@ func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *imp
 		switch {
 		case was == 0 && p.Schedule != nil:
 		case pid == 0 || was != 0 && was != pid:
-			wrong = append(wrong, fmt.Errorf("%s/%s: drover watches pid %d, and %s has pid %d", a.namespace, p.Name, pid, p.Origin, was))
+			wrong = append(wrong, fmt.Errorf("%s/%s: drover watches pid %d, and %s has pid %d", a.namespace, p.Name, pid,
+				p.Origin, was))
 		default:
 			term.Say(cmd, "%s/%s: drover watches pid %d, which runs on as it is\n", a.namespace, p.Name, pid)
 		}
@@ -216,7 +219,8 @@ func thisHost(ctx context.Context, c *client.Client) ([]string, error) {
 		}
 	}
 	if len(ids) != 1 {
-		return nil, term.Usagef("--adopt: %d of the %d hosts that are online have an address of this host, expected one", len(ids), len(agents))
+		return nil, term.Usagef("--adopt: %d of the %d hosts that are online have an address of this host, expected one",
+			len(ids), len(agents))
 	}
 	return ids, nil
 }

@@ -26,7 +26,8 @@ const askTime = 10 * time.Second
 // Facts are what this host says about itself.
 func Facts() importer.Facts {
 	f := importer.Facts{
-		MachineID: line("/etc/machine-id"), BootID: strings.ReplaceAll(line("/proc/sys/kernel/random/boot_id"), "-", ""),
+		MachineID:     line("/etc/machine-id"),
+		BootID:        strings.ReplaceAll(line("/proc/sys/kernel/random/boot_id"), "-", ""),
 		KernelRelease: line("/proc/sys/kernel/osrelease"),
 		Home: func(name string) string {
 			u, err := user.Lookup(name)

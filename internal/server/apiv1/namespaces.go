@@ -153,12 +153,9 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if no := c.params.flag("no_restart"); no != nil {
 		o.NoRestart = *no
 	}
-	o.Beside = map[string]process.Beside{"true": process.TakeOver, "only": process.Adopt}[c.params.choice("take_over", "true", "only", "false")]
-	if beside := c.params.flag("beside"); beside != nil && *beside {
-		if o.Beside != "" {
-			return reply{}, invalid("beside", "stands beside take_over: expected one of them")
-		}
-		o.Beside = process.StartBeside
+	var err error
+	if o.Beside, err = besideOf(c); err != nil {
+		return reply{}, err
 	}
 	if err := c.params.done(); err != nil {
 		return reply{}, err
@@ -205,6 +202,20 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	return h.apply(ctx, c, answer, steps)
+}
+
+// besideOf reads what a start does beside a copy that drover did not start.
+func besideOf(c *call) (process.Beside, error) {
+	wish := map[string]process.Beside{
+		"true": process.TakeOver, "only": process.Adopt,
+	}[c.params.choice("take_over", "true", "only", "false")]
+	switch beside := c.params.flag("beside"); {
+	case beside == nil || !*beside:
+		return wish, nil
+	case wish != process.Refuse:
+		return "", invalid("beside", "stands beside take_over: expected one of them")
+	}
+	return process.StartBeside, nil
 }
 
 // readFile reads the file in the body of a call.

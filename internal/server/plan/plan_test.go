@@ -143,7 +143,8 @@ func TestBeside(t *testing.T) {
 	changed := known("p", spec(func(f *v1.Spec) { f.AlarmID = 7 }), "running")
 	changed.Agent, changed.Host = "C", "c"
 	_, steps := plan.Make([]plan.Wanted{
-		{Process: id, Agent: "A", Host: "a", Spec: s}, {Process: id, Agent: "B", Host: "b", Spec: s},
+		{Process: id, Agent: "A", Host: "a", Spec: s},
+		{Process: id, Agent: "B", Host: "b", Spec: s},
 		{Process: id, Agent: "C", Host: "c", Spec: s},
 	}, []plan.Known{changed}, plan.Options{Beside: process.TakeOver})
 	if len(steps) != 3 || steps[0].Spec != steps[1].Spec || steps[0].Spec.Beside != process.TakeOver ||

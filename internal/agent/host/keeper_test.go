@@ -1,0 +1,53 @@
+package host_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"drover/internal/agent/host"
+	"drover/internal/agent/instance"
+	"drover/internal/test/harness"
+)
+
+func TestUnitIn(t *testing.T) {
+	for text, unit := range map[string]string{
+		"0::/system.slice/nginx.service\n":                                          "nginx.service",
+		"0::/system.slice/system-postgresql.slice/postgresql@16-main.service\n":     "postgresql@16-main.service",
+		"0::/system.slice/drover-agent.service/run-1\n":                             "drover-agent.service",
+		"12:pids:/system.slice/a.service\n1:name=systemd:/system.slice/b.service\n": "b.service",
+		"0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.service\n":    "",
+		"0::/system.slice/docker-0123.scope/nginx.service\n":                        "",
+		"0::/\n": "",
+		"":       "",
+	} {
+		if got := host.UnitIn(text); got != unit {
+			t.Errorf("%q: %q, want %q", text, got, unit)
+		}
+	}
+}
+
+// TestKeeps: a unit keeps its processes while systemd has its link, and a program while it lives.
+func TestKeeps(t *testing.T) {
+	h, units := open(t, t.TempDir()), t.TempDir()
+	h.SetUnits(units)
+	unit := instance.Keeper{Name: "nginx.service"}
+	if h.Keeps(unit) {
+		t.Error("a unit that is not active keeps its processes")
+	}
+	link := filepath.Join(units, "invocation:nginx.service")
+	if err := os.Symlink("0123456789abcdef", link); err != nil {
+		t.Fatal(err)
+	}
+	if !h.Keeps(unit) {
+		t.Error("an active unit does not keep its processes")
+	}
+	who := start(t, harness.Sleeper(t, t.TempDir(), "supervisord"))
+	if parent := (instance.Keeper{Name: "supervisord", Parent: &who.Identity}); !h.Keeps(parent) {
+		t.Error("a program that lives does not keep its processes")
+	}
+	who.StartTicks++
+	if parent := (instance.Keeper{Name: "supervisord", Parent: &who.Identity}); h.Keeps(parent) {
+		t.Error("another program with the same pid keeps the processes")
+	}
+}
