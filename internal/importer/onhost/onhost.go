@@ -98,7 +98,7 @@ func Units(ctx context.Context, names []string) (all []importer.Unit, err error)
 		}
 		other := importer.StartedBy(u)
 		if dir != "" {
-			other = filepath.Join(dir, other)
+			other = dir + "/" + other // Join would drop the ./ that makes it a path
 		}
 		if service, _, err := unit(ctx, other); err == nil { // without it the import says that the timer has no service
 			all = append(all, service)

@@ -167,3 +167,21 @@ func TestEnvironmentIsHidden(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// TestApplyBeside: take_over and beside reach the hosts with the starts, and exclude each other.
+func TestApplyBeside(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	file := `{"namespace":"a","processes":{"y":{` + daemon + `,"hosts":["web-1"]}}}`
+	for query, want := range map[string]process.Beside{
+		"": process.Refuse, "?take_over=true": process.TakeOver, "?take_over=only": process.Adopt,
+		"?beside=true": process.StartBeside, "?beside=false&take_over=false": process.Refuse,
+	} {
+		r.want(202, r.call("admin", "PUT", "/namespaces/a"+query, file))
+		if got := r.engine.last.Requests[0].Spec.Beside; got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	r.refused(r.call("admin", "PUT", "/namespaces/a?take_over=true&beside=true", file), 422, "beside")
+	r.refused(r.call("admin", "PUT", "/namespaces/a?take_over=perhaps", file), 422, "take_over")
+}
