@@ -187,10 +187,10 @@ func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *imp
 		switch {
 		case was == 0 && p.Schedule != nil:
 		case pid == 0 || was != 0 && was != pid:
-			wrong = append(wrong, fmt.Errorf("%s/%s: drover watches pid %d, and %s has pid %d", a.namespace, p.Name, pid,
-				p.Origin, was))
+			wrong = append(wrong, fmt.Errorf("%s/%s: drover watches pid %d, and %s has pid %d", a.namespace, p.Name,
+				pid, p.Origin, was))
 		default:
-			term.Say(cmd, "%s/%s: drover watches pid %d, which runs on as it is\n", a.namespace, p.Name, pid)
+			term.Say(cmd, "%s: drover watches pid %d, which runs on as it is\n", a.namespace+"/"+p.Name, pid)
 		}
 	}
 	if len(wrong) > 0 {

@@ -147,14 +147,10 @@ func hideChanges(changes []v1.Change) {
 // putNamespace makes the processes of a namespace as a process file says.
 func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
-	o := plan.Options{Prune: plan.Prune(c.params.choice("prune", string(plan.PruneOwn), string(plan.PruneAll)))}
 	flag := c.params.flag("dry_run")
 	dry := flag != nil && *flag
-	if no := c.params.flag("no_restart"); no != nil {
-		o.NoRestart = *no
-	}
-	var err error
-	if o.Beside, err = besideOf(c); err != nil {
+	o, err := applyOptions(c)
+	if err != nil {
 		return reply{}, err
 	}
 	if err := c.params.done(); err != nil {
@@ -202,6 +198,16 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	return h.apply(ctx, c, answer, steps)
+}
+
+// applyOptions reads the options of an apply.
+func applyOptions(c *call) (o plan.Options, err error) {
+	o.Prune = plan.Prune(c.params.choice("prune", string(plan.PruneOwn), string(plan.PruneAll)))
+	if no := c.params.flag("no_restart"); no != nil {
+		o.NoRestart = *no
+	}
+	o.Beside, err = besideOf(c)
+	return o, err
 }
 
 // besideOf reads what a start does beside a copy that drover did not start.
