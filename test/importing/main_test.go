@@ -65,7 +65,9 @@ func (p *place) start(program string, args ...string) (pid int) {
 	go func() { ended <- cmd.Wait() }()
 	p.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		<-ended
+		if err := <-ended; err == nil {
+			p.t.Errorf("%s ended by itself", program)
+		}
 	})
 	return cmd.Process.Pid
 }

@@ -53,7 +53,7 @@ func (h *Host) copies(like *likeness) (all []instance.Copy) {
 	parents := map[int]bool{}
 	var found []stranger
 	for _, s := range h.strangers() {
-		if like.matches(s.Info) && h.fs.Same(s.id) {
+		if like.matches(s.Info) && !h.marked(s.id.PID) && h.fs.Same(s.id) {
 			found, parents[s.id.PID] = append(found, s), true
 		}
 	}
@@ -70,6 +70,15 @@ func (h *Host) copies(like *likeness) (all []instance.Copy) {
 		})
 	}
 	return all
+}
+
+// marked reports whether a drover started a process or an ancestor of it: another drover of the host, as the processes
+// of this drover are no strangers. Claims keep drovers apart.
+func (h *Host) marked(pid int) bool {
+	environ, err := h.fs.Environ(pid)
+	return err == nil && slices.ContainsFunc(environ, func(variable string) bool {
+		return strings.HasPrefix(variable, launch.MarkVariable+"=")
+	})
 }
 
 // strangers lists the processes that were born in no run of drover.
