@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"drover/internal/agent/launch"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 )
@@ -30,7 +31,7 @@ func TestCopies(t *testing.T) {
 		// run is the command line of the spec, whose directory is dir.
 		run        string
 		found, own bool
-		user       string
+		user, env  string
 	}{
 		{name: "the same", in: dir, args: []string{"./daemon", "600"}, run: "./daemon 600", found: true, own: true},
 		{name: "quoted", in: dir, args: []string{"./daemon", "600"}, run: `"./daemon" '600'`, found: true, own: true},
@@ -45,12 +46,19 @@ func TestCopies(t *testing.T) {
 		{name: "a script with other words", in: elsewhere, args: []string{script, "b"}, run: "./work.sh a"},
 		{name: "an interpreter", in: dir, args: []string{"/bin/sh", script, "a"}, run: "/bin/sh work.sh a", found: true},
 		{name: "an interpreter with another script", in: dir, args: []string{"/bin/sh", script}, run: "/bin/sh other.sh"},
+		{
+			name: "of another drover", in: dir, args: []string{"./daemon", "600"}, run: "./daemon 600",
+			env: launch.MarkVariable + "=0123456789ab-1",
+		},
 		{name: "another account", in: dir, args: []string{"./daemon", "600"}, run: "./daemon 600", user: "nobody"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := open(t, t.TempDir())
 			cmd := exec.Command(c.args[0], c.args[1:]...)
 			cmd.Dir = c.in
+			if c.env != "" {
+				cmd.Env = []string{c.env}
+			}
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
