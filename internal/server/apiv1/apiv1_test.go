@@ -339,7 +339,6 @@ func TestNumbersOutOfRange(t *testing.T) {
 		`"thresholds":{"cpu":101},"limits":{"tasks":-1}`:      "spec.limits.tasks: is -1: expected a number above 0; spec.thresholds.cpu: is 101%: expected at most 100%, which is the whole machine",
 		`"limits":{"memory":"1KiB"}`:                          "spec.limits.memory: is 1024: expected 4194304 to 1125899906842624 bytes, or 0 for none",
 		`"schedule":{"cron":"*/5 * * * *","jitter":"86000s"}`: "spec.schedule.jitter: is 86000: expected less than the 300 seconds between two runs",
-		`"copies":2,"reload":{"signal":"HUP"}`:                "spec.copies: is not supported yet",
 		`"hosts":["a"]`:                                       "spec.hosts: is not for this call: the targets name the hosts",
 	} {
 		a := register(part)
