@@ -22,6 +22,7 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/limit"
+	"drover/internal/agent/logs"
 	"drover/internal/agent/metrics"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/orders"
@@ -78,6 +79,7 @@ type Agent struct {
 	host      Host
 	policy    *policy.Keeper
 	metrics   *metrics.Metrics
+	logs      *logs.Keeper
 	events    *eventlog.Log
 	link      *uplink.Link
 	reporter  *report.Reporter
@@ -117,11 +119,15 @@ func New(cfg Config) (*Agent, error) {
 	if err := host.TrimOutputs(outputsOf(cfg.Dir)); err != nil {
 		cfg.Log.Warn("cannot truncate outputs", "error", err)
 	}
+	output, err := logs.Open(logsOf(cfg.Dir), cfg.Log)
+	if err != nil {
+		return nil, err
+	}
 	store, err := specstore.Open(cfg.Dir, boot)
 	if err != nil {
 		return nil, err
 	}
-	a, err := assemble(cfg, fs, link, store)
+	a, err := assemble(cfg, fs, link, store, output)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -129,18 +135,18 @@ func New(cfg Config) (*Agent, error) {
 }
 
 // assemble makes the parts, each from earlier parts. A part that calls a later part gets it in Run.
-func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Store) (*Agent, error) {
+func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Store, output *logs.Keeper) (*Agent, error) {
 	faults := cmp.Or(cfg.Faults, noFaults())
 	disk := faults.Disk(store)
 	a := &Agent{
-		cfg: cfg, wall: faults.Wall, store: store, link: link, metrics: metrics.New(cfg.Build),
+		cfg: cfg, wall: faults.Wall, store: store, link: link, metrics: metrics.New(cfg.Build), logs: output,
 		policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile), cfg.Log),
 	}
 	newest, err := store.NewestManifest()
 	if err != nil {
 		return nil, err
 	}
-	if a.host, err = openHost(cfg, fs, link, store, a.policy); err != nil {
+	if a.host, err = a.openHost(fs); err != nil {
 		return nil, err
 	}
 	if a.events, err = eventlog.Open(eventlog.Config{
@@ -167,7 +173,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	a.timetable = timetable.New(timetable.Config{Now: a.wall, Host: link.Key()})
 	a.super = supervisor.New(supervisor.Config{
 		Store: disk, Histories: store, Revisions: store, Confirmed: link.Released(), MayBegin: tracker.MayBegin,
-		Sink: &sink{tracker: tracker, reporter: a.reporter, events: a.events, metrics: a.metrics},
+		Sink: &sink{tracker: tracker, reporter: a.reporter, events: a.events, metrics: a.metrics, changed: a.boundLog},
 		Operation: operation.Config{
 			Policy: a.policy, Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host,
 			Claims: a.host, Notices: a.host, Journal: disk, Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
@@ -188,17 +194,15 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 }
 
 // openHost returns the machine to work on.
-func openHost(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Store,
-	rules *policy.Keeper,
-) (Host, error) {
-	offset, err := store.ClockOffset(host.ClockOffset())
+func (a *Agent) openHost(fs procfs.FS) (Host, error) {
+	offset, err := a.store.ClockOffset(host.ClockOffset())
 	if err != nil {
-		cfg.Log.Warn("cannot store clock offset", "error", err)
+		a.cfg.Log.Warn("cannot store clock offset", "error", err)
 	}
-	if cfg.Host != nil {
-		return cfg.Host, nil
+	if a.cfg.Host != nil {
+		return a.cfg.Host, nil
 	}
-	return openMachine(cfg, fs, link, offset, store.Urgent, rules.MayRead)
+	return openMachine(a.cfg, fs, a.link, offset, a.store.Urgent, a.policy.MayRead, a.logs)
 }
 
 // completion adds to a report the facts that may change while the agent runs.

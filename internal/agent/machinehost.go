@@ -10,6 +10,7 @@ import (
 	"drover/internal/agent/host"
 	"drover/internal/agent/limit"
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/logs"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
@@ -54,13 +55,16 @@ type machineHost struct {
 // outputsOf is the directory of an agent's outputs.
 func outputsOf(dir string) string { return filepath.Join(dir, "output") }
 
+// logsOf is the directory of the logs of processes.
+func logsOf(dir string) string { return filepath.Join(dir, "log") }
+
 // groupName is the name of an agent's control group. It differs between two agents on one host.
 func groupName(key string) string { return "drover-" + strings.ToLower(key[len(key)-16:]) }
 
 // openMachine opens the machine for the agent with this key. offset is how far the wall clock was ahead of the boot
 // clock when the agent first ran in this boot. urgent writes on a full disk, may limits which files the agent reads.
 func openMachine(cfg Config, fs procfs.FS, link *uplink.Link, offset time.Duration, urgent func(do func() error) error,
-	may func(path string) error,
+	may func(path string) error, output *logs.Keeper,
 ) (Host, error) {
 	watcher, err := liveness.New(fs, cfg.Log)
 	if err != nil {
@@ -70,6 +74,7 @@ func openMachine(cfg Config, fs procfs.FS, link *uplink.Link, offset time.Durati
 		FS: fs, Watcher: watcher, Name: groupName(link.Key()), HostName: link.HostName, Outputs: outputsOf(cfg.Dir),
 		Proofs:       filepath.Join(cfg.Dir, "proof"),
 		RuntimeMarks: filepath.Join(cfg.Dir, "runtime-directories"), Signals: filepath.Join(cfg.Dir, "ready"),
+		Logs:   output,
 		Urgent: urgent, May: may, ClockOffset: offset, Log: cfg.Log,
 	})
 	if err != nil {

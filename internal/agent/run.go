@@ -52,6 +52,7 @@ func (a *Agent) run(ctx context.Context) error {
 	defer a.host.Close()
 	return group.Run(ctx,
 		group.Part{Name: "host", Run: a.host.Run},
+		group.Part{Name: "logs", Run: a.logs.Run},
 		group.Part{Name: "prober", Run: func(ctx context.Context) error { return a.prober.Run(ctx, a.super) }},
 		group.Part{Name: "limits", Run: func(ctx context.Context) error { return a.limits.Run(ctx, a.super, a.super) }},
 		group.Part{Name: "timetable", Run: func(ctx context.Context) error { return a.timetable.Run(ctx, a.super) }},
@@ -98,6 +99,7 @@ func (a *Agent) runHousekeeping(ctx context.Context) error {
 				a.link.Outdated()
 			}
 			a.intake.Expire()
+			a.logs.Sweep(a.super.Known())
 			a.host.Sweep(a.super.Runs) //nolint:contextcheck // a sweep that has begun to end something finishes
 		case <-prune.C:
 			if err := a.store.Prune(specstore.Age{

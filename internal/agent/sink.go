@@ -16,6 +16,8 @@ type sink struct {
 	reporter *report.Reporter
 	events   *eventlog.Log
 	metrics  *metrics.Metrics
+	// changed is called for a process that has changed.
+	changed func(id process.ID)
 }
 
 // Began implements supervisor.Sink.
@@ -28,7 +30,10 @@ func (s *sink) Finished(item string, outcome process.Outcome) {
 }
 
 // Changed implements supervisor.Sink.
-func (s *sink) Changed(id process.ID) { s.reporter.Changed(id) }
+func (s *sink) Changed(id process.ID) {
+	s.changed(id)
+	s.reporter.Changed(id)
+}
 
 // Happened implements supervisor.Sink.
 func (s *sink) Happened(e process.Event) {

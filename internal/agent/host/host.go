@@ -21,6 +21,7 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
+	"drover/internal/agent/logs"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/procfs"
 	"drover/internal/group"
@@ -42,6 +43,7 @@ type Host struct {
 	find    func(procfs.FS, locate.Query) locate.Result
 	outputs string
 	proofs  string
+	logs    *logs.Keeper
 	signals string
 	// notices is nil if processes cannot notify drover.
 	notices *notify.Keeper
@@ -73,6 +75,8 @@ type Config struct {
 	// Outputs is the directory of the output files, Proofs the directory of the proofs that commands have run. New
 	// makes both.
 	Outputs, Proofs string
+	// Logs has the output of foreground processes; nil if it is an output like any other.
+	Logs *logs.Keeper
 	// Signals is the directory of the files that processes with notify_fd write to; empty is beside Proofs. Notify is
 	// the path of the socket for notifications; empty is a path that every account of the host can reach.
 	Signals, Notify string
@@ -118,7 +122,7 @@ func New(cfg Config) (*Host, error) {
 		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
 		forker: launch.NewForker(cfg.FS, cfg.Log),
 		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,
-		signals: cfg.Signals, urgent: cfg.Urgent,
+		signals: cfg.Signals, urgent: cfg.Urgent, logs: cfg.Logs,
 		may: cfg.May, name: cfg.HostName, runtime: directories, offset: cfg.ClockOffset, log: cfg.Log,
 		units: unitsDirectory, proc: "/proc",
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},

@@ -7,12 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
-
+	"drover/internal/agent/inotify"
 	"drover/internal/agent/launch"
 )
 
@@ -21,8 +18,6 @@ const (
 	breath = 5 * time.Millisecond
 	// lookEvery is the interval between looks if the kernel cannot report which files grow.
 	lookEvery = 500 * time.Millisecond
-	// first is the nice value of the trimming thread if it cannot have a real-time priority.
-	first = -20
 )
 
 // TrimOutputs cuts the outputs that daemons wrote while no agent was running. A missing directory counts as empty.
@@ -40,50 +35,40 @@ func TrimOutputs(dir string) error {
 // boundOutputs cuts each output as soon as it is too large, until ctx ends: a writer may be fast, and the disk belongs
 // to the agent. It costs nothing while nobody writes.
 func (h *Host) boundOutputs(ctx context.Context) error {
-	watch, err := watchDirectory(h.outputs)
+	events, err := inotify.Open()
+	if err == nil {
+		defer events.Close()
+		_, err = events.AddWrites(h.outputs)
+	}
 	if err != nil {
 		h.log.Warn("truncating outputs at intervals only", "interval", lookEvery, "error", err)
 		return h.trimAtIntervals(ctx)
 	}
-	defer watch.close()
-	stop := context.AfterFunc(ctx, watch.stop)
+	stop := context.AfterFunc(ctx, events.Stop)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- h.trimOnChange(watch) }()
+	go func() { ended <- h.trimOnChange(events) }()
 	return <-ended
 }
 
-// trimOnChange is the body of the trimming thread, until the watch stops. The thread must run before all writers: it
+// trimOnChange is the body of the trimming thread, until the events stop. The thread must run before all writers: it
 // has a higher priority if that is allowed, and it waits in the kernel and not for a processor of the Go runtime.
-func (h *Host) trimOnChange(watch *directoryWatch) error {
+func (h *Host) trimOnChange(events *inotify.Events) error {
 	runtime.LockOSThread() // the thread ends with its goroutine, and so does its priority
-	preferThread()
+	inotify.PreferThread()
 	h.trimAll()
-	buffer := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
+	buffer := make([]byte, inotify.BufferSize)
 	for {
-		n, err := watch.read(buffer)
+		n, open, err := events.Read(buffer, -1)
 		if err != nil {
 			return fmt.Errorf("cannot watch outputs: %w", err)
 		}
-		if n == 0 {
+		if !open {
 			return nil
 		}
-		if !h.trimChanged(buffer[:n]) {
-			watch.pause(breath)
+		if !h.trimChanged(inotify.Parse(buffer[:n])) {
+			events.Pause(breath)
 		}
-	}
-}
-
-// preferThread gives this thread a real-time priority, or the best nice value if it has no right to that. The nice
-// value counts only within its session, because the kernel may divide the CPUs among sessions first (sched(7)).
-// Processes that the thread starts have the normal priority.
-func preferThread() {
-	attr := unix.SchedAttr{
-		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1,
-		Flags: unix.SCHED_FLAG_RESET_ON_FORK,
-	}
-	if unix.SchedSetAttr(0, &attr, 0) != nil {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), first)
 	}
 }
 
@@ -100,77 +85,18 @@ func (h *Host) trimAtIntervals(ctx context.Context) error {
 	}
 }
 
-// directoryWatch reports which files of a directory change.
-type directoryWatch struct{ events, stopped int }
-
-func watchDirectory(dir string) (*directoryWatch, error) {
-	events, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return nil, os.NewSyscallError("inotify_init1", err)
-	}
-	if _, err := unix.InotifyAddWatch(events, dir, unix.IN_MODIFY); err != nil {
-		unix.Close(events) //nolint:errcheck // nothing was written
-		return nil, os.NewSyscallError("inotify_add_watch", err)
-	}
-	stopped, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		unix.Close(events) //nolint:errcheck // nothing was written
-		return nil, os.NewSyscallError("eventfd", err)
-	}
-	return &directoryWatch{events, stopped}, nil
-}
-
-// read waits for events and reads them. It returns 0 bytes after the watch stops.
-func (w *directoryWatch) read(buffer []byte) (int, error) {
-	for {
-		if w.wait(-1, w.events) {
-			return 0, nil
-		}
-		n, err := unix.Read(w.events, buffer)
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			return n, os.NewSyscallError("read", err)
-		}
-	}
-}
-
-// pause waits for d, or until the watch stops.
-func (w *directoryWatch) pause(d time.Duration) { w.wait(int(d.Milliseconds())) }
-
-// wait waits until a descriptor is ready, and reports whether the watch has stopped.
-func (w *directoryWatch) wait(milliseconds int, others ...int) (stopped bool) {
-	fds := []unix.PollFd{{Fd: int32(w.stopped), Events: unix.POLLIN}} //nolint:gosec // descriptors are small
-	for _, fd := range others {
-		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}) //nolint:gosec // as above
-	}
-	_, _ = unix.Poll(fds, milliseconds) // after EINTR the caller looks again
-	return fds[0].Revents != 0
-}
-
-func (w *directoryWatch) stop() {
-	_, _ = unix.Write(w.stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // the counter has room for one
-}
-
-func (w *directoryWatch) close() {
-	unix.Close(w.events)  //nolint:errcheck // nothing was written
-	unix.Close(w.stopped) //nolint:errcheck // as above
-}
-
 // trimChanged cuts the outputs that the events name, and reports whether one of them was too large.
-func (h *Host) trimChanged(events []byte) (cut bool) {
+func (h *Host) trimChanged(events []inotify.Event) (cut bool) {
 	seen := map[string]bool{}
-	for len(events) >= unix.SizeofInotifyEvent {
-		e := (*unix.InotifyEvent)(unsafe.Pointer(&events[0])) //nolint:gosec // the kernel wrote it
-		end := min(unix.SizeofInotifyEvent+int(e.Len), len(events))
-		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
-		if e.Mask&unix.IN_Q_OVERFLOW != 0 {
+	for _, e := range events {
+		if e.Overflow {
 			h.trimAll()
 			return true
 		}
-		if name != "" && !seen[name] {
-			seen[name] = true
-			cut = h.trimOutput(name) || cut
+		if e.Name != "" && !seen[e.Name] {
+			seen[e.Name] = true
+			cut = h.trimOutput(e.Name) || cut
 		}
-		events = events[end:]
 	}
 	return cut
 }

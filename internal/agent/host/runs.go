@@ -38,13 +38,13 @@ func (h *Host) Launch(of process.ID, id, line string, spec *process.Spec) (insta
 		return nil, err
 	}
 	defer proof.Close() //nolint:errcheck // the byte is already in the file
-	output, file, err := h.createOutput(id)
+	output, err := h.openOutput(of, id, line, spec, &command)
 	if err != nil {
 		h.close(id)
 		return nil, err
 	}
 	if output == nil {
-		defer file.Close() //nolint:errcheck // nothing is written to it here
+		defer closeOutput(&command)
 	}
 	signal, err := h.admit(&command, id, spec)
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *Host) Launch(of process.ID, id, line string, spec *process.Spec) (insta
 		h.limit(id, group, spec.Hard)
 	}
 	h.setRun(id, &run{group: group, output: output})
-	command.Line, command.Mark, command.Output, command.Proof, command.Group = line, id, file, proof, group
+	command.Line, command.Mark, command.Proof, command.Group = line, id, proof, group
 	child, err := h.start(command)
 	if err != nil {
 		return nil, err
@@ -149,6 +149,29 @@ func (h *Host) createProof(id string) (proof *os.File, err error) {
 	return proof, nil
 }
 
+// openOutput opens the files that a command writes to. The output of a process is in its log, every other command has an
+// output of its own. output is nil if the files are the command's alone.
+func (h *Host) openOutput(of process.ID, id, line string, spec *process.Spec,
+	c *launch.Command,
+) (output *launch.Output, err error) {
+	if h.logs != nil && spec.Foreground() && line == process.Replacing(spec.Commands.Run) {
+		if c.Output, c.Errors, err = h.logs.Begin(of, id, spec); err == nil {
+			return nil, nil //nolint:nilnil // the log keeps its files
+		}
+		h.log.Warn("cannot open log of process", "process", of, "error", err)
+	}
+	output, c.Output, err = h.createOutput(id)
+	return output, err
+}
+
+// closeOutput closes the files that only the command needs.
+func closeOutput(c *launch.Command) {
+	_ = c.Output.Close() // nothing was written to it here
+	if c.Errors != nil {
+		_ = c.Errors.Close()
+	}
+}
+
 // createOutput makes the output file of a run. If the disk takes no file, the process must start all the same: its
 // output is then dropped, and output is nil.
 func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, err error) {
@@ -193,8 +216,11 @@ func (h *Host) Ran(id string) bool { return launch.Ran(filepath.Join(h.proofs, i
 func (h *Host) Output(id string) string {
 	r := h.runOf(id)
 	text := ""
-	if r.output != nil {
+	switch {
+	case r.output != nil:
 		text = r.output.Text()
+	case h.logs != nil:
+		text = h.logs.Text(id)
 	}
 	h.close(id)
 	// The reader of the output knows that the command has run.
@@ -224,6 +250,9 @@ func (h *Host) Discard(id string) {
 	h.remove(filepath.Join(h.outputs, id))
 	h.remove(filepath.Join(h.proofs, id))
 	h.remove(h.readyFile(id))
+	if h.logs != nil {
+		h.logs.Discard(id)
+	}
 	if group, ok := h.tree.Group(id); ok {
 		_ = group.Remove() // a live process keeps the group; the next sweep removes it
 		_ = group.Close()

@@ -37,7 +37,7 @@ func (r forkRequest) table(f files, null int) []uintptr {
 	put := func(number, fd int) { at[number] = uintptr(fd) } //nolint:gosec // descriptors are small
 	put(0, null)
 	put(1, f.output)
-	put(2, f.output)
+	put(2, f.errors)
 	put(r.gateAt, f.gate)
 	put(r.gateAt+1, f.proof)
 	if f.signal >= 0 {
@@ -48,8 +48,8 @@ func (r forkRequest) table(f files, null int) []uintptr {
 
 // files are the descriptors for a child, in the table of the forking thread.
 type files struct {
-	gate, output, proof int
-	group, signal       int // -1 for none
+	gate, output, errors, proof int
+	group, signal               int // -1 for none
 }
 
 // forkResult is the result of a fork.

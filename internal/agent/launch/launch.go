@@ -4,6 +4,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -96,8 +97,8 @@ type Command struct {
 	Execution process.Execution
 	// Mark is the value of MarkVariable in the environment; every process that the command starts inherits it.
 	Mark string
-	// Output receives stdout and stderr. Start does not keep it.
-	Output *os.File
+	// Output receives stdout, and stderr if Errors is nil. Errors receives stderr. Start does not keep them.
+	Output, Errors *os.File
 	// Proof receives an empty line when the command passes its gate. Start does not keep it. See CreateProof.
 	Proof *os.File
 	// Signal is open in the command at the descriptor SignalFD, from 3 to process.MaxNotifyFD; nil for none. Start does
@@ -134,8 +135,10 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	opener := os.NewFile(uintptr(gates[1]), "gate")
 	b := forkRequest{
 		env: environment(c), credential: credential, confinement: confinementFor(c),
-		//nolint:gosec // descriptors are small
-		files:  files{gate: gates[0], output: int(c.Output.Fd()), proof: int(c.Proof.Fd()), group: -1, signal: -1},
+		files: files{ //nolint:gosec // descriptors are small
+			gate: gates[0], output: int(c.Output.Fd()), errors: int(cmp.Or(c.Errors, c.Output).Fd()),
+			proof: int(c.Proof.Fd()), group: -1, signal: -1,
+		},
 		gateAt: gateFD,
 	}
 	passing := gate
@@ -154,6 +157,7 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	}
 	child := fork(b)
 	runtime.KeepAlive(c.Output)
+	runtime.KeepAlive(c.Errors)
 	runtime.KeepAlive(c.Proof)
 	runtime.KeepAlive(c.Signal)
 	runtime.KeepAlive(c.Group)

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +10,10 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"drover/internal/clip"
 )
 
 // keep is how many bytes drover keeps of each end of an output.
@@ -122,7 +122,7 @@ func (o *Output) Text() string {
 	head, lost := o.head, o.lost
 	if !o.trimmed && size <= 2*keep {
 		all, _ := section(o.file, 0, size)
-		return clean(all)
+		return clip.Ends(all, 0, nil)
 	}
 	from := int64(0)
 	if !o.trimmed {
@@ -131,8 +131,7 @@ func (o *Output) Text() string {
 	}
 	tail, _ := section(o.file, max(size-keep, from), keep)
 	lost += size - from - int64(len(tail))
-	head, tail = wholeRunes(head, tail)
-	return clean(fmt.Appendf(bytes.Clone(head), "\n[... %d bytes left out ...]\n%s", lost, tail))
+	return clip.Ends(head, lost, tail)
 }
 
 // TrimFile cuts a file that a daemon still appends to, if it is larger than 1 MiB, to its last 32 KiB. A missing file
@@ -212,30 +211,6 @@ func section(f *os.File, from, length int64) ([]byte, error) {
 		return data, fmt.Errorf("cannot read output: %w", err)
 	}
 	return data, nil
-}
-
-// wholeRunes removes half a character from the end of head and the start of tail.
-func wholeRunes(head, tail []byte) (h, t []byte) {
-	for i := 1; i <= min(utf8.UTFMax-1, len(head)); i++ {
-		if last := head[len(head)-i:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				head = head[:len(head)-i]
-			}
-			break
-		}
-	}
-	for i := 0; i < min(utf8.UTFMax-1, len(tail)); i++ {
-		if utf8.RuneStart(tail[i]) {
-			tail = tail[i:]
-			break
-		}
-	}
-	return head, tail
-}
-
-func clean(text []byte) string {
-	s := strings.ToValidUTF8(string(bytes.ReplaceAll(text, []byte{0}, nil)), "\uFFFD")
-	return strings.TrimRight(s, "\r\n")
 }
 
 // StillWritten reports whether somebody has an output open for writing, as far as the file system can tell.

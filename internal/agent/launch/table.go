@@ -90,7 +90,7 @@ func pollers() ([]int, error) {
 
 // send passes files to the thread at the other end of a socket. The caller keeps its own descriptors open.
 func send(socket int, f files) error {
-	fds := []int{f.gate, f.output, f.proof}
+	fds := []int{f.gate, f.output, f.errors, f.proof}
 	for _, fd := range []int{f.group, f.signal} {
 		if fd >= 0 {
 			fds = append(fds, fd)
@@ -107,7 +107,7 @@ func send(socket int, f files) error {
 
 // receive receives the descriptors of sent, and returns them with their numbers in this thread's table.
 func receive(socket int, sent files) (files, error) {
-	const most = 5
+	const most = 6
 	want := most - 2
 	for _, fd := range []int{sent.group, sent.signal} {
 		if fd >= 0 {
@@ -135,7 +135,9 @@ func receive(socket int, sent files) (files, error) {
 		closeAll(fds)
 		return files{}, fmt.Errorf("cannot receive descriptors: %w", err)
 	}
-	own, rest := files{gate: fds[0], output: fds[1], proof: fds[2], group: -1, signal: -1}, fds[3:]
+	own, rest := files{
+		gate: fds[0], output: fds[1], errors: fds[2], proof: fds[3], group: -1, signal: -1,
+	}, fds[4:]
 	if sent.group >= 0 {
 		own.group, rest = rest[0], rest[1:]
 	}
@@ -153,7 +155,7 @@ func parseRights(rights []byte) ([]int, error) {
 	return unix.ParseUnixRights(&messages[0])
 }
 
-func (f files) close() { closeAll([]int{f.gate, f.output, f.proof, f.group, f.signal}) }
+func (f files) close() { closeAll([]int{f.gate, f.output, f.errors, f.proof, f.group, f.signal}) }
 
 func closeAll(fds []int) {
 	for _, fd := range fds {

@@ -309,6 +309,21 @@ func (s *Supervisor) Snapshot(id process.ID) (status process.Status, spec *proce
 	return r.snapshot()
 }
 
+// Spec returns the spec in force of a process, and its latest run; nil for a process without a record.
+func (s *Supervisor) Spec(id process.ID) (spec *process.Spec, run string) {
+	s.mu.Lock()
+	r := s.runners[id]
+	s.mu.Unlock()
+	if r == nil {
+		return nil, ""
+	}
+	facts := r.shared.load()
+	if facts.Record == nil {
+		return nil, ""
+	}
+	return &facts.Record.Spec, facts.Runtime.Run
+}
+
 // Known returns the ids of all processes that have a record.
 func (s *Supervisor) Known() []process.ID {
 	var ids []process.ID

@@ -1,0 +1,336 @@
+package logs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"drover/internal/clip"
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+const (
+	// maxReading is how many questions read at the same time, maxWaiting how many wait for text.
+	maxReading = 2
+	maxWaiting = 16
+	// maxScan is how much text one question reads for lines that match, in bytes.
+	maxScan = 4 << 20
+	// waitFor is how long a question waits for text, lookAgain how often it looks.
+	waitFor   = 2 * time.Second
+	lookAgain = 100 * time.Millisecond
+	// leastLimit is the least text of an answer.
+	leastLimit = 4 << 10
+)
+
+// view is what one question sees of a log.
+type view struct {
+	q       *wire.LogQuestion
+	match   *regexp.Regexp // nil matches every line
+	feeds   []*feed
+	readers [streams]*reader
+	runs    []mark
+	moments []mark
+	now     int64
+}
+
+// Answer returns a piece of the log of a process. It blocks while other questions read, and at most for some seconds
+// if the question waits for text. It ends early with ctx.
+func (k *Keeper) Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer {
+	match, err := expression(&q)
+	if err != nil {
+		return failed(err)
+	}
+	l := k.of(process.Hash(q.Process))
+	if l == nil {
+		return wire.LogAnswer{}
+	}
+	read := func(whole bool) (wire.LogAnswer, error) { return k.read(ctx, l, &q, match, whole) }
+	a, err := read(!q.Follow)
+	if err == nil && q.Follow && len(a.Blocks) == 0 && !a.More {
+		q.Cursor = a.Cursor
+		quiet := k.await(ctx, l)
+		a, err = read(quiet)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return a
+}
+
+// maxError is the longest error of an answer in bytes: it may quote the question.
+const maxError = 500
+
+func failed(err error) wire.LogAnswer {
+	return wire.LogAnswer{Error: clip.Marked(err.Error(), maxError, "…")}
+}
+
+// expression checks a question, and returns its expression for lines.
+func expression(q *wire.LogQuestion) (*regexp.Regexp, error) {
+	q.Limit = min(max(q.Limit, leastLimit), wire.MaxLogText)
+	if q.Tail < 0 || q.Tail > wire.MaxLogTail {
+		return nil, fmt.Errorf("tail is %d: expected 0 to %d", q.Tail, wire.MaxLogTail)
+	}
+	if q.Run > 0 {
+		return nil, fmt.Errorf("run is %d: expected 0 for the last run, or -1 for the run before", q.Run)
+	}
+	if q.Grep == "" {
+		return nil, nil //nolint:nilnil // nil matches every line
+	}
+	if len(q.Grep) > wire.MaxGrep {
+		return nil, fmt.Errorf("grep has %d bytes: expected at most %d", len(q.Grep), wire.MaxGrep)
+	}
+	match, err := regexp.Compile(q.Grep)
+	if err != nil {
+		return nil, fmt.Errorf("grep is not a regular expression (RE2): %w", err)
+	}
+	return match, nil
+}
+
+// await waits until the process writes something. It reports whether it waited in vain. If too many questions wait, it
+// returns at once.
+func (k *Keeper) await(ctx context.Context, l *processLog) (quiet bool) {
+	select {
+	case k.waiting <- struct{}{}:
+	default:
+		return false
+	}
+	defer func() { <-k.waiting }()
+	before := l.ends()
+	over, tick := time.NewTimer(waitFor), time.NewTicker(lookAgain)
+	defer over.Stop()
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if l.ends() != before {
+				return false
+			}
+		case <-over.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// read returns the piece at the cursor of a question; whole says that a last line without a newline counts.
+func (k *Keeper) read(ctx context.Context, l *processLog, q *wire.LogQuestion, match *regexp.Regexp, whole bool) (
+	a wire.LogAnswer, err error,
+) {
+	select {
+	case k.reading <- struct{}{}:
+	case <-ctx.Done():
+		return a, ctx.Err()
+	}
+	defer func() { <-k.reading }()
+	v, err := l.view(q, match, whole)
+	if err != nil {
+		return a, err
+	}
+	defer v.close()
+	c, err := v.start()
+	if err != nil {
+		return a, err
+	}
+	return v.piece(c)
+}
+
+// view opens a log for one question.
+func (l *processLog) view(q *wire.LogQuestion, match *regexp.Regexp, whole bool) (*view, error) {
+	l.mu.Lock()
+	marks, err := readMarks(l.dir)
+	l.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	v := &view{q: q, match: match, runs: runsIn(marks), moments: moments(marks), now: now()}
+	for i, s := range l.streams {
+		r, err := s.reader(marks)
+		if err != nil {
+			v.close()
+			return nil, err
+		}
+		v.readers[i] = r
+		f := &feed{source: r, whole: whole, most: min(maxLine, q.Limit)}
+		for _, run := range v.runs {
+			f.breaks = append(f.breaks, run.ends[i])
+		}
+		v.feeds = append(v.feeds, f)
+	}
+	return v, nil
+}
+
+func (v *view) close() {
+	for _, r := range v.readers {
+		if r != nil {
+			r.close()
+		}
+	}
+}
+
+// start returns where the question begins.
+func (v *view) start() (c cursor, err error) {
+	if v.q.Cursor != "" {
+		return parseCursor(v.q.Cursor)
+	}
+	for i := range c {
+		c[i].until = open
+	}
+	if v.q.Since == 0 || v.q.Run != 0 {
+		if err := v.startOfRun(&c); err != nil {
+			return c, err
+		}
+	}
+	for i := range c {
+		for _, m := range v.moments {
+			if m.at < v.q.Since {
+				c[i].at = max(c[i].at, m.ends[i])
+			}
+		}
+		c[i].at = max(c[i].at, v.readers[i].first(0))
+	}
+	if v.q.Stderr {
+		c[stdout] = place{}
+	}
+	if v.q.Tail > 0 {
+		v.startOfTail(&c)
+	}
+	return c, nil
+}
+
+// startOfRun sets the bounds of the run that the question is about.
+func (v *view) startOfRun(c *cursor) error {
+	n := len(v.runs) - 1 + v.q.Run
+	if n < 0 {
+		if v.q.Run == 0 {
+			return nil // nothing has run: there is no text
+		}
+		return fmt.Errorf("there is no run %d: the log knows %s", v.q.Run, process.Count(len(v.runs), "run", "runs"))
+	}
+	for i := range c {
+		c[i].at = v.runs[n].ends[i]
+		if n+1 < len(v.runs) {
+			c[i].until = v.runs[n+1].ends[i]
+		}
+	}
+	return nil
+}
+
+// startOfTail moves the begin to the last lines of the streams together.
+func (v *view) startOfTail(c *cursor) {
+	type found struct {
+		stream int
+		at     int64
+		time   int64
+	}
+	var all []found
+	for i, f := range v.feeds {
+		f.at, f.until = c[i].at, v.until(i, c[i])
+		for _, at := range f.lastLines(v.q.Tail, v.matches) {
+			all = append(all, found{i, at, timeOf(v.moments, i, at, v.now)})
+		}
+		c[i].at = max(c[i].at, f.until)
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(a.time, b.time) })
+	for _, l := range all[max(len(all)-v.q.Tail, 0):] {
+		c[l.stream].at = min(c[l.stream].at, l.at)
+	}
+}
+
+// until is where the text to read ends now.
+func (v *view) until(stream int, p place) int64 {
+	end := v.readers[stream].end()
+	if p.until != open {
+		end = min(end, p.until)
+	}
+	return end
+}
+
+func (v *view) matches(text []byte) bool { return v.match == nil || v.match.Match(text) }
+
+// piece returns the lines from a cursor on, in the order of their times.
+func (v *view) piece(c cursor) (a wire.LogAnswer, err error) {
+	for i, f := range v.feeds {
+		f.at, f.until, f.buffer = c[i].at, v.until(i, c[i]), nil
+		f.whole = f.whole || c[i].until != open
+	}
+	var heads [streams]*line
+	size, full := 0, false
+	for {
+		next, scanned := -1, int64(0)
+		for i, f := range v.feeds {
+			if heads[i] == nil {
+				if l, ok := f.next(); ok {
+					heads[i] = &l
+				} else if f.err != nil {
+					return a, f.err
+				}
+			}
+			scanned += f.scanned
+			if heads[i] != nil && (next < 0 || v.timeOf(i, heads[i]) < v.timeOf(next, heads[next])) {
+				next = i
+			}
+		}
+		if next < 0 {
+			break
+		}
+		l := heads[next]
+		if l.lost > 0 || v.matches(l.text) {
+			full = size > 0 && size+len(l.text)+1 > v.q.Limit || !v.add(&a, next, l)
+			size += len(l.text) + 1
+		}
+		if full || scanned >= maxScan {
+			a.More = true
+			break
+		}
+		heads[next] = nil
+	}
+	for i, f := range v.feeds {
+		c[i].at = f.at
+		if heads[i] != nil {
+			c[i].at = heads[i].from
+		}
+	}
+	a.Cursor = c.String()
+	return a, nil
+}
+
+func (v *view) timeOf(stream int, l *line) int64 { return timeOf(v.moments, stream, l.from, v.now) }
+
+// add adds a line to an answer. It reports false if the answer has no room for another block.
+func (v *view) add(a *wire.LogAnswer, stream int, l *line) bool {
+	b := wire.LogBlock{
+		Stream: streamNames()[stream], Run: v.runOf(stream, l.from), Time: v.timeOf(stream, l), Lost: l.lost,
+	}
+	if n := len(a.Blocks); n > 0 && b.Lost == 0 {
+		last := &a.Blocks[n-1]
+		if last.Lost == 0 && last.Stream == b.Stream && last.Run == b.Run && last.Time == b.Time {
+			last.Text = append(append(last.Text, '\n'), l.text...)
+			return true
+		}
+	}
+	if len(a.Blocks) == wire.MaxLogBlocks {
+		return false
+	}
+	if b.Lost == 0 {
+		b.Text = bytes.Clone(l.text)
+	}
+	a.Blocks = append(a.Blocks, b)
+	return true
+}
+
+// runOf returns the number of the run that wrote the byte at.
+func (v *view) runOf(stream int, at int64) (number int) {
+	for _, run := range v.runs {
+		if run.ends[stream] > at {
+			break
+		}
+		number = run.number
+	}
+	return number
+}

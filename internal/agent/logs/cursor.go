@@ -1,0 +1,62 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// place is where a reader is in a stream. An open place has no end.
+type place struct{ at, until int64 }
+
+const open = -1
+
+// cursor is where a reader is in a log.
+type cursor [streams]place
+
+// String is the cursor as readers keep it.
+func (c cursor) String() string {
+	words := make([]string, 0, streams)
+	for _, p := range c {
+		until := ""
+		if p.until != open {
+			until = strconv.FormatInt(p.until, 10)
+		}
+		words = append(words, fmt.Sprintf("%d-%s", p.at, until))
+	}
+	return strings.Join(words, ",")
+}
+
+var errCursor = errors.New("the cursor is not one of this log")
+
+func parseCursor(text string) (c cursor, err error) {
+	words := strings.Split(text, ",")
+	if len(words) != streams {
+		return c, errCursor
+	}
+	for i, word := range words {
+		at, until, ok := strings.Cut(word, "-")
+		if !ok {
+			return c, errCursor
+		}
+		if c[i].at, err = offset(at); err != nil {
+			return c, err
+		}
+		if c[i].until = open; until == "" {
+			continue
+		}
+		if c[i].until, err = offset(until); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func offset(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, errCursor
+	}
+	return n, nil
+}

@@ -1,0 +1,399 @@
+// Package logs keeps what foreground processes write. A process writes to two files, stdout and stderr, by descriptors
+// of its own: nothing of drover stands between. The package bounds these files while they are written, rotates them,
+// notes when runs begin and when text arrived, and answers questions about the text.
+//
+// A file is cut at its beginning by a hole, so no writer notices. All offsets count the bytes that the stream ever had.
+// What was rotated is freed after the rotated file is complete. What a flood left no time to rotate is freed at once,
+// and noted as lost.
+package logs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/inotify"
+	"drover/internal/process"
+)
+
+// The streams of a process, as indexes of streamNames.
+const (
+	stdout = iota
+	stderr
+	streams
+)
+
+func streamNames() [streams]string { return [streams]string{"stdout", "stderr"} }
+
+const (
+	// temporary is the end of the name of a file that is not complete.
+	temporary = ".tmp"
+	boundFile = "bound"
+	// The defaults and the least of process.LogPolicy.
+	defaultSize = 10 << 20
+	leastSize   = 64 << 10
+	defaultKeep = 5
+	defaultAge  = 30 * 24 * time.Hour
+	// unusedFor is how long the log of an unregistered process stays after its last byte.
+	unusedFor = 10 * time.Minute
+	// tidyEvery is the interval between looks for rotated files that are too old.
+	tidyEvery = time.Hour
+)
+
+// bound is what a log may hold, and where its files begin. It is in a file of the log, for the next agent.
+type bound struct {
+	MaxSize int64         `json:"max_size"`
+	Keep    int           `json:"keep"`
+	MaxAge  time.Duration `json:"max_age"`
+	Plain   bool          `json:"plain,omitempty"`
+	// Longest is how long a file may become, holes included.
+	Longest int64 `json:"longest"`
+	// Base is the offset of the first byte of each file. It is not 0 after a file was truncated.
+	Base [streams]int64 `json:"base"`
+}
+
+// boundOf returns the bound of a policy for a process whose files may have fileSize bytes; nil for no limit.
+func boundOf(p process.LogPolicy, fileSize *int64) bound {
+	b := bound{MaxSize: defaultSize, Keep: defaultKeep, MaxAge: defaultAge, Plain: p.Plain, Longest: longestFile}
+	if p.MaxSize > 0 {
+		b.MaxSize = max(p.MaxSize, leastSize)
+	}
+	if p.Keep != nil {
+		b.Keep = max(*p.Keep, 0)
+	}
+	if p.MaxAge > 0 {
+		b.MaxAge = time.Duration(p.MaxAge) * time.Millisecond
+	}
+	if fileSize != nil { // the kernel would end a process whose log is longer
+		b.Longest = min(b.Longest, max(*fileSize, leastSize))
+		b.MaxSize = min(b.MaxSize, b.Longest/8)
+	}
+	return b
+}
+
+// Keeper keeps the logs of a host. It is safe for concurrent use.
+type Keeper struct {
+	dir    string
+	log    *slog.Logger
+	events *inotify.Events // nil if the kernel cannot report writes
+	// reading bounds how many questions read at the same time, waiting how many wait for text.
+	reading, waiting chan struct{}
+	rotating         sync.WaitGroup
+	stopping         atomic.Bool
+	tidied           time.Time // of Sweep
+	// punch frees a part of a file.
+	punch func(file *os.File, from, to int64) error
+
+	mu sync.Mutex
+	// logs has the logs by the first twelve letters of the hash of the process.
+	logs map[string]*processLog
+	// watched are the streams that wait for the next write, by their watch; woken are those to look at.
+	watched map[int]*stream
+	woken   []*stream
+	queue   []*stream // to rotate
+	working bool
+}
+
+// processLog is the log of one process.
+type processLog struct {
+	dir     string
+	streams [streams]*stream
+
+	mu    sync.Mutex // for the files of bound and marks
+	bound bound
+	// known says that number and run are those of the last run.
+	known  bool
+	number int
+	run    string
+	// marked are the lengths in the last mark.
+	marked [streams]int64
+	// marks is the size of the file of marks.
+	marks int64
+}
+
+// Open takes over the logs in a directory, which it makes. It cuts at once what processes wrote while no agent was
+// running. Logs are bounded only during Run.
+func Open(dir string, log *slog.Logger) (*Keeper, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create directory for logs: %w", err)
+	}
+	k := &Keeper{
+		dir: dir, log: log, logs: map[string]*processLog{}, watched: map[int]*stream{},
+		punch: punch, reading: make(chan struct{}, maxReading), waiting: make(chan struct{}, maxWaiting),
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list logs: %w", err)
+	}
+	for _, e := range entries {
+		if l, err := openLog(filepath.Join(dir, e.Name())); err != nil {
+			log.Warn("cannot open log", "log", e.Name(), "error", err)
+		} else {
+			k.logs[prefix(e.Name())] = l
+			k.adopt(l)
+		}
+	}
+	return k, nil
+}
+
+// prefix is the part of the hash of a process that begins the ids of its runs.
+func prefix(hash string) string { return hash[:min(len(hash), 12)] }
+
+// openLog opens the log of an earlier agent.
+func openLog(dir string) (*processLog, error) {
+	var b bound
+	text, err := os.ReadFile(filepath.Join(dir, boundFile))
+	if err == nil {
+		err = json.Unmarshal(text, &b)
+	}
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (b.MaxSize <= 0 || b.Longest <= 0) {
+		b, err = boundOf(process.LogPolicy{}, nil), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the bound of a log: %w", err)
+	}
+	l := newLog(dir, b)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list a log: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), temporary) {
+			_ = os.Remove(filepath.Join(dir, e.Name())) // an unfinished copy of text that is still there
+		}
+	}
+	for _, s := range l.streams {
+		if err := s.resume(); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func newLog(dir string, b bound) *processLog {
+	l := &processLog{dir: dir, bound: b}
+	for i, name := range streamNames() {
+		l.streams[i] = &stream{log: l, index: i, name: name, path: filepath.Join(dir, name)}
+		l.streams[i].base.Store(b.Base[i])
+		l.streams[i].freed.Store(b.Base[i])
+	}
+	return l
+}
+
+// adopt cuts a log that grew while no agent was running.
+func (k *Keeper) adopt(l *processLog) {
+	for _, s := range l.streams {
+		var st unix.Stat_t
+		if unix.Stat(s.path, &st) == nil {
+			k.keepWithin(s, &st)
+			s.stamped = s.size.Load()
+		}
+	}
+}
+
+// Begin notes that a run of a process begins, and returns the files for its output, open for appending only. The caller
+// closes them.
+func (k *Keeper) Begin(id process.ID, run string, spec *process.Spec) (out, errs *os.File, err error) {
+	l, err := k.logFor(process.Hash(id), boundOf(spec.Log, spec.Execution.RLimits.FileSize))
+	if err != nil {
+		return nil, nil, err
+	}
+	var files [streams]*os.File
+	for i, s := range l.streams {
+		files[i], err = os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			if i > 0 {
+				_ = files[0].Close()
+			}
+			return nil, nil, fmt.Errorf("cannot open log: %w", err)
+		}
+	}
+	if err := l.begin(run, time.Now()); err != nil {
+		k.log.Warn("cannot note the begin of a run", "run", run, "error", err)
+	}
+	for _, s := range l.streams {
+		k.arm(s)
+	}
+	return files[stdout], files[stderr], nil
+}
+
+// logFor returns the log of a process with this bound.
+func (k *Keeper) logFor(hash string, b bound) (*processLog, error) {
+	k.mu.Lock()
+	l := k.logs[prefix(hash)]
+	if l == nil {
+		l = newLog(filepath.Join(k.dir, hash), b)
+		if err := os.MkdirAll(l.dir, 0o700); err != nil {
+			k.mu.Unlock()
+			return nil, fmt.Errorf("cannot create log: %w", err)
+		}
+		k.logs[prefix(hash)] = l
+		k.mu.Unlock()
+		return l, l.store(b, true)
+	}
+	k.mu.Unlock()
+	return l, l.store(b, false)
+}
+
+// of returns the log that has a run, or nil.
+func (k *Keeper) of(run string) *processLog {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.logs[prefix(run)]
+}
+
+// Bound sets how much the log of a process may hold, if it has a log. It costs nothing if that is so already.
+func (k *Keeper) Bound(id process.ID, spec *process.Spec) {
+	l := k.of(process.Hash(id))
+	if l == nil {
+		return
+	}
+	if err := l.store(boundOf(spec.Log, spec.Execution.RLimits.FileSize), false); err != nil {
+		k.log.Warn("cannot store the bound of a log", "process", id, "error", err)
+	}
+}
+
+// store sets the bound and stores it if it has changed or must.
+func (l *processLog) store(b bound, must bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.Base = l.bound.Base
+	if b == l.bound && !must {
+		return nil
+	}
+	l.bound = b
+	return l.write()
+}
+
+// write stores the bound; the caller holds the lock.
+func (l *processLog) write() error {
+	text, err := json.Marshal(l.bound)
+	path := filepath.Join(l.dir, boundFile)
+	if err == nil {
+		err = os.WriteFile(path+temporary, text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+temporary, path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot store the bound of a log: %w", err)
+	}
+	return nil
+}
+
+func (l *processLog) limits() bound {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bound
+}
+
+// Discard forgets a run that has not begun. It does nothing for a run that has written something.
+func (k *Keeper) Discard(run string) {
+	l := k.of(run)
+	if l == nil {
+		return
+	}
+	if err := l.discard(run); err != nil {
+		k.log.Warn("cannot forget a run", "run", run, "error", err)
+	}
+}
+
+// Run bounds the logs until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	events, err := inotify.Open()
+	if err != nil {
+		k.log.Warn("looking at logs at intervals only", "interval", slowest, "error", err)
+	} else {
+		defer events.Close()
+		stop := context.AfterFunc(ctx, events.Stop)
+		defer stop()
+	}
+	defer k.rotating.Wait()
+	stop := context.AfterFunc(ctx, func() { k.stopping.Store(true) })
+	defer stop()
+	k.mu.Lock()
+	k.events = events
+	for _, l := range k.logs {
+		k.woken = append(k.woken, l.streams[:]...)
+	}
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.events = nil
+	}()
+	ended := make(chan error, 1)
+	go func() { ended <- k.watch(ctx, events) }()
+	return <-ended
+}
+
+// Sweep removes the logs of processes that nobody knows and nobody writes to, and rotated files that are too old.
+func (k *Keeper) Sweep(known []process.ID) {
+	hashes := make(map[string]bool, len(known))
+	for _, id := range known {
+		hashes[prefix(process.Hash(id))] = true
+	}
+	tidy := time.Since(k.tidied) >= tidyEvery
+	if tidy {
+		k.tidied = time.Now()
+	}
+	k.mu.Lock()
+	all := make(map[string]*processLog, len(k.logs))
+	for name, l := range k.logs {
+		all[name] = l
+	}
+	k.mu.Unlock()
+	for name, l := range all {
+		switch {
+		case !hashes[name] && l.unused():
+			k.remove(name, l)
+		case tidy:
+			for _, s := range l.streams {
+				k.prune(s)
+			}
+		}
+	}
+}
+
+// unused reports whether nobody has written to a log for some time, and nobody can write now.
+func (l *processLog) unused() bool {
+	for _, s := range l.streams {
+		if info, err := os.Stat(s.path); err == nil &&
+			(time.Since(info.ModTime()) < unusedFor || stillWritten(s.path)) {
+			return false
+		}
+	}
+	info, err := os.Stat(l.dir)
+	return err != nil || time.Since(info.ModTime()) >= unusedFor
+}
+
+func (k *Keeper) remove(name string, l *processLog) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.logs, name)
+	if err := os.RemoveAll(l.dir); err != nil {
+		k.log.Warn("cannot remove log", "log", name, "error", err)
+	}
+}
+
+// stillWritten reports whether somebody has a file open for writing: the kernel then grants no read lease.
+func stillWritten(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	return errors.Is(err, unix.EAGAIN)
+}

@@ -1,0 +1,204 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/inotify"
+)
+
+const (
+	// fastest is the speed in bytes per second for which the bound holds.
+	fastest = 200 << 20
+	// A growing file is looked at between soonest and slowest after the last look, so often that a writer of that speed
+	// stays within three times the size of a file.
+	soonest = 5 * time.Millisecond
+	slowest = 250 * time.Millisecond
+	// together is how much earlier than due a file is looked at if the thread is awake.
+	together = 20 * time.Millisecond
+	// quietAfter is the time without a write after which the thread waits for the next write in the kernel.
+	quietAfter = time.Second
+	// markEvery is the least time between two marks of times.
+	markEvery = time.Second
+)
+
+// watch is the body of the watching thread, until ctx ends. Like the thread for outputs it runs before the writers. It
+// waits for the first write to a quiet file in the kernel. It looks at a file that grows at intervals, so many short
+// lines cost few looks.
+func (k *Keeper) watch(ctx context.Context, events *inotify.Events) error {
+	if events == nil {
+		return k.watchAtIntervals(ctx)
+	}
+	runtime.LockOSThread() // the thread ends with its goroutine, and so does its priority
+	inotify.PreferThread()
+	buffer := make([]byte, inotify.BufferSize)
+	var active []*stream
+	for {
+		active = k.join(active, nil)
+		limit := time.Duration(-1)
+		if len(active) > 0 {
+			limit = max(time.Until(earliest(active)), soonest)
+		}
+		n, open, err := events.Read(buffer, limit)
+		if err != nil || !open {
+			return err
+		}
+		active = k.join(active, inotify.Parse(buffer[:n]))
+		active = k.lookAt(active, time.Now())
+	}
+}
+
+// watchAtIntervals is watch for a kernel that cannot report writes.
+func (k *Keeper) watchAtIntervals(ctx context.Context) error {
+	tick := time.NewTicker(slowest)
+	defer tick.Stop()
+	for {
+		k.mu.Lock()
+		var all []*stream
+		for _, l := range k.logs {
+			all = append(all, l.streams[:]...)
+		}
+		k.mu.Unlock()
+		for _, s := range all {
+			k.look(s, time.Now())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func earliest(active []*stream) time.Time {
+	first := active[0].due
+	for _, s := range active[1:] {
+		if s.due.Before(first) {
+			first = s.due
+		}
+	}
+	return first
+}
+
+// join adds the streams that were written to, and those that Begin and Run name.
+func (k *Keeper) join(active []*stream, events []inotify.Event) []*stream {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	add := func(s *stream) {
+		s.due = time.Time{}
+		if !s.active {
+			s.active = true
+			active = append(active, s)
+		}
+	}
+	for _, e := range events {
+		if e.Overflow { // one event for each stream: it is not reached
+			for _, s := range k.watched {
+				add(s)
+			}
+		}
+		if s := k.watched[e.Watch]; s != nil {
+			delete(k.watched, e.Watch)
+			add(s)
+		}
+	}
+	for _, s := range k.woken {
+		add(s)
+	}
+	k.woken = k.woken[:0]
+	return active
+}
+
+// arm makes the thread look at a stream after its next write.
+func (k *Keeper) arm(s *stream) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.events == nil {
+		return // Run begins with all streams
+	}
+	if watch, err := k.events.AddNextWrite(s.path); err == nil {
+		k.watched[watch] = s
+	} else {
+		k.log.Warn("cannot wait for writes to a log", "log", s.path, "error", err)
+	}
+}
+
+// lookAt looks at the streams that are due, and returns those that stay active.
+func (k *Keeper) lookAt(active []*stream, now time.Time) []*stream {
+	left := active[:0]
+	for _, s := range active {
+		if !s.due.After(now.Add(together)) && !k.look(s, now) {
+			s.active = false
+			continue
+		}
+		left = append(left, s)
+	}
+	clear(active[len(left):])
+	return left
+}
+
+// look bounds a stream and marks its time. It reports whether to look again without another write.
+func (k *Keeper) look(s *stream, now time.Time) (again bool) {
+	var st unix.Stat_t
+	if err := unix.Stat(s.path, &st); err != nil {
+		return !errors.Is(err, unix.ENOENT)
+	}
+	before := s.size.Load()
+	held := k.keepWithin(s, &st)
+	size := s.size.Load()
+	if size != before || s.grown.IsZero() {
+		s.grown = now
+	}
+	quiet := now.Sub(s.grown) >= quietAfter
+	if size > s.stamped && (quiet || now.Sub(s.marked) >= markEvery) {
+		k.stamp(s, now)
+	}
+	if quiet && k.rest(s, &st) {
+		return false
+	}
+	room := 3*s.log.limits().MaxSize - held
+	s.due = now.Add(min(max(time.Duration(room)*time.Second/fastest, soonest), slowest))
+	return true
+}
+
+// stamp marks when the text arrived that the last looks have found.
+func (k *Keeper) stamp(s *stream, now time.Time) {
+	l := s.log
+	m := mark{kind: markTime, at: s.grown.UnixMilli()}
+	for i, other := range l.streams {
+		m.ends[i] = other.stamped
+	}
+	size := s.size.Load()
+	m.ends[s.index] = size
+	l.mu.Lock()
+	err := l.add(&m)
+	if err == nil && l.marks > maxMarks {
+		err = l.thin()
+	}
+	l.mu.Unlock()
+	if err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.ENOENT) {
+		k.log.Warn("cannot mark the time of a log", "log", s.path, "error", err)
+	}
+	s.stamped, s.marked = size, now
+}
+
+// rest makes the thread wait for the next write. It reports false if there was one meanwhile, or if the kernel has no
+// room for another watch.
+func (k *Keeper) rest(s *stream, seen *unix.Stat_t) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.events == nil {
+		return false
+	}
+	watch, err := k.events.AddNextWrite(s.path)
+	if err != nil {
+		return false
+	}
+	k.watched[watch] = s
+	var st unix.Stat_t
+	return unix.Stat(s.path, &st) == nil && st.Size == seen.Size
+}
