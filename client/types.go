@@ -34,6 +34,8 @@ type (
 	Usage = v1.Usage
 	// Run is one run of a periodic or single-run process; EndedAt is nil while it lasts.
 	Run = v1.Run
+	// LogLine is one line of the log of a process.
+	LogLine = v1.LogLine
 )
 
 // Spec describes how drover runs a process, in the form of process files; the other types are parts of it.

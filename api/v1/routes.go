@@ -5,6 +5,7 @@ const (
 	RouteListProcesses  = "GET /api/v1/processes"
 	RouteCountProcesses = "GET /api/v1/processes/counts"
 	RouteGetProcess     = "GET /api/v1/processes/{namespace}/{name}"
+	RouteReadLogs       = "GET /api/v1/processes/{namespace}/{name}/logs"
 	RouteGetNamespace   = "GET /api/v1/namespaces/{namespace}"
 	RoutePutNamespace   = "PUT /api/v1/namespaces/{namespace}"
 	RouteListWhy        = "GET /api/v1/why"

@@ -10,6 +10,7 @@ import (
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/uplink"
 	"drover/internal/group"
 )
 
@@ -64,7 +65,9 @@ func (a *Agent) run(ctx context.Context) error {
 		}},
 		group.Part{Name: "housekeeping", Run: a.runHousekeeping},
 		group.Part{Name: "metrics", Run: a.serveMetrics},
-		group.Part{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, a.intake.Take) }},
+		group.Part{Name: "link", Run: func(ctx context.Context) error {
+			return a.link.Run(ctx, uplink.Handlers{Orders: a.intake.Take, Logs: a.intake.Ask})
+		}},
 	)
 }
 

@@ -139,13 +139,17 @@ func mayImport() map[string][]string {
 			"internal/durable", "internal/fabric", "internal/fabric/broker", "internal/group", "internal/httpd",
 			"internal/idle", "internal/joining", "internal/pki", "internal/wire",
 		},
-		"internal/agent/notify": {"internal/agent/procfs", "internal/idle"},
+		"internal/agent/notify":  {"internal/agent/procfs", "internal/idle"},
+		"internal/agent/inotify": {},
+		"internal/agent/logs": {
+			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/process", "internal/wire",
+		},
 		"internal/agent/pidfd":  {},
 		"internal/agent/procfs": {"internal/process"},
 		"internal/agent/cgroup": {"internal/agent/pidfd", "internal/agent/procfs", "internal/idle"},
 		"internal/agent/launch": {
 			"internal/agent/cgroup", "internal/agent/pidfd", "internal/agent/procfs",
-			"internal/agent/trail", "internal/process",
+			"internal/agent/trail", "internal/clip", "internal/process",
 		},
 		"internal/agent/liveness": {
 			"internal/agent/cgroup", "internal/agent/launch", "internal/agent/pidfd", "internal/agent/procfs",
@@ -232,7 +236,7 @@ func mayImport() map[string][]string {
 		"internal/agent": {
 			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/host", "internal/agent/launch",
 			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
-			"internal/agent/metrics",
+			"internal/agent/logs", "internal/agent/metrics",
 			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy", "internal/agent/probe",
 			"internal/agent/procfs", "internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
 			"internal/agent/timetable", "internal/agent/uplink", "internal/config", "internal/fabric", "internal/group",
@@ -242,9 +246,10 @@ func mayImport() map[string][]string {
 			"internal/agent", "internal/agent/uplink", "internal/joining", "internal/pki", "internal/wire",
 		},
 		"internal/agent/host": {
-			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch", "internal/agent/liveness",
-			"internal/agent/locate", "internal/agent/notify", "internal/agent/probe", "internal/agent/procfs",
-			"internal/agent/specstore", "internal/agent/trail", "internal/durable", "internal/group", "internal/process",
+			"internal/agent/cgroup", "internal/agent/inotify", "internal/agent/instance", "internal/agent/launch",
+			"internal/agent/liveness", "internal/agent/locate", "internal/agent/logs", "internal/agent/notify",
+			"internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore", "internal/agent/trail",
+			"internal/durable", "internal/group", "internal/process",
 		},
 		"internal/agent/policy": {"internal/agent/trail", "internal/process", "internal/wildcard"},
 		"internal/agent/trail":  {},
@@ -294,7 +299,7 @@ func mayImport() map[string][]string {
 			"api/v1", "internal/process", "internal/processfile", "internal/server/access", "internal/server/admission",
 			"internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/keyring", "internal/server/plan", "internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
-			"internal/wildcard",
+			"internal/wildcard", "internal/wire",
 		},
 		"internal/server/edge": {
 			"internal/process", "internal/server/access", "internal/server/admission", "internal/server/audit",

@@ -44,7 +44,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 		&cobra.Group{ID: groupAccess, Title: "Access:"},
 		&cobra.Group{ID: groupServer, Title: "Servers:"},
 	)
-	grouped(root, groupProcesses, processes.NewPs(), processes.NewStatus(), processes.NewWhy(), processes.NewWait())
+	grouped(root, groupProcesses, processes.NewPs(), processes.NewStatus(), processes.NewWhy(), processes.NewLogs(),
+		processes.NewWait())
 	grouped(root, groupProcesses, processes.NewOperations()...)
 	grouped(root, groupProcesses, processes.NewRegister(), processes.NewApply(), processes.NewDiff(),
 		processes.NewGet(), processes.NewExplain(), processes.NewEdit(),

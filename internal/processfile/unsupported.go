@@ -10,7 +10,7 @@ import (
 // removes its row.
 func unsupported() []string {
 	return []string{
-		"copies", "log",
+		"copies",
 	}
 }
 

@@ -118,6 +118,7 @@ type transport struct {
 	// fleet is the public key of the account, to which reports are addressed.
 	fleet   string
 	link    *agentLink
+	logs    agentLogs
 	reports *reportLimiter
 }
 
@@ -179,6 +180,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.openGate(); err != nil {
 		return nil, err
 	}
+	s.logs = agentLogs{link: s.link, key: s.keys.ManifestKey(), now: s.clock.Now}
 	s.engine = engine.New(engine.Config{
 		Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(),
 		Identity: engine.IdentityHooks{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned},

@@ -40,8 +40,9 @@ type LogQuestion struct {
 	Since int64 `json:"since,omitempty"`
 	Tail  int   `json:"tail,omitempty"`
 	// Grep is a regular expression (RE2) for lines.
-	Grep   string `json:"grep,omitempty"`
-	Stderr bool   `json:"stderr,omitempty"` // no other stream
+	Grep string `json:"grep,omitempty"`
+	// Stream is the only stream to read; empty means all.
+	Stream string `json:"stream,omitempty"`
 	// Follow asks for later lines, too: the agent waits a little if there are none.
 	Follow bool `json:"follow,omitempty"`
 	// Limit is the most text of the answer in bytes.

@@ -29,6 +29,10 @@ func OrderSubject(area int, agent string) string { return orderSubject(strconv.I
 // does.
 func PingSubject(area int, agent string) string { return pingSubject(strconv.Itoa(area), agent) }
 
+// LogSubject is where the agent of an area listens for signed manifests with a question about a log (a request; the reply
+// is a signed LogAnswer). It is apart from OrderSubject, so that no order waits for a reader of logs.
+func LogSubject(area int, agent string) string { return logSubject(strconv.Itoa(area), agent) }
+
 // ReportSubject is where the agent of an area sends its Reports (a request; the reply is a ReportAck).
 func ReportSubject(area int, agent string) string { return reportSubject(strconv.Itoa(area), agent) }
 
@@ -44,6 +48,10 @@ func orderSubject(area, agent string) string {
 
 func pingSubject(area, agent string) string {
 	return subjectRoot + area + ".agent." + agent + ".ping"
+}
+
+func logSubject(area, agent string) string {
+	return subjectRoot + area + ".agent." + agent + ".logs"
 }
 
 func reportSubject(area, agent string) string {
@@ -68,5 +76,5 @@ func ReportAgent(subject string) (area int, agent string, err error) {
 // AgentSubjects are the subjects on which an agent may publish and listen, as templates for the broker.
 func AgentSubjects() (publish, subscribe []string) {
 	return []string{reportSubject(anyArea, anyKey)},
-		[]string{orderSubject(anyArea, anyKey), pingSubject(anyArea, anyKey)}
+		[]string{orderSubject(anyArea, anyKey), pingSubject(anyArea, anyKey), logSubject(anyArea, anyKey)}
 }

@@ -194,8 +194,10 @@ func (v *view) start() (c cursor, err error) {
 		}
 		c[i].at = max(c[i].at, v.readers[i].first(0))
 	}
-	if v.q.Stderr {
-		c[stdout] = place{}
+	for i, name := range streamNames() {
+		if v.q.Stream != "" && v.q.Stream != name {
+			c[i] = place{} // it ends where it begins
+		}
 	}
 	if v.q.Tail > 0 {
 		v.startOfTail(&c)

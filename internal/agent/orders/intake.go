@@ -44,6 +44,12 @@ type Records interface {
 	Reconcile(all []specstore.Desired, latest uint64) (older int, err error)
 }
 
+// Logs has what the processes of this host write.
+type Logs interface {
+	// Answer returns a piece of a log. It blocks for some seconds at most.
+	Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer
+}
+
 // Config is what an Intake needs.
 type Config struct {
 	Link    Link
@@ -52,6 +58,7 @@ type Config struct {
 	// Commands takes the orders that change something, Questions the others.
 	Commands, Questions Queue
 	Records             Records
+	Logs                Logs
 	// Newest is the issue time of the newest message so far; Note stores a newer one on disk.
 	Newest time.Time
 	Note   func(issued time.Time) error

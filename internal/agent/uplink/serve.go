@@ -9,20 +9,29 @@ import (
 	"drover/internal/wire"
 )
 
-// Orders handles a message with orders and returns the receipt, or nil if the server must resend the message.
-type Orders func(ctx context.Context, data []byte) (receipt []byte)
+// Handler handles a message with a manifest and returns the signed reply, or nil if the server must resend the message.
+type Handler func(ctx context.Context, data []byte) (reply []byte)
 
-// orderWorkers is how many messages with orders the agent handles at the same time.
-const orderWorkers = 4
+// Handlers handle the messages of the server.
+type Handlers struct {
+	Orders, Logs Handler
+}
+
+const (
+	// orderWorkers is how many messages with orders the agent handles at the same time.
+	orderWorkers = 4
+	// logWorkers is the same for questions about logs. Most of them wait for text.
+	logWorkers = 32
+)
 
 // Run keeps the link to the server and passes on its orders, until ctx ends. It moves to other addresses if the server
 // announces them, and to the former addresses if the present ones have not worked for tryFormerAfter. The time limits
 // of the start's holds count only while Run runs.
-func (l *Link) Run(ctx context.Context, orders Orders) error {
+func (l *Link) Run(ctx context.Context, handle Handlers) error {
 	l.start()
 	defer l.stop()
 	for attempt := 0; ctx.Err() == nil; {
-		moved, err := l.serveAt(ctx, l.trust.addresses(attempt), orders)
+		moved, err := l.serveAt(ctx, l.trust.addresses(attempt), handle)
 		if err != nil {
 			return err
 		}
@@ -35,7 +44,7 @@ func (l *Link) Run(ctx context.Context, orders Orders) error {
 
 // serveAt keeps the link through these addresses, until ctx ends or it is time to try others; moved says that the
 // server has announced others.
-func (l *Link) serveAt(ctx context.Context, urls []string, orders Orders) (moved bool, err error) {
+func (l *Link) serveAt(ctx context.Context, urls []string, handle Handlers) (moved bool, err error) {
 	cfg := l.dial
 	cfg.URLs, cfg.OnConnected, cfg.OnLost = urls, l.Connected, l.Lost
 	conn, err := fabric.Dial(ctx, cfg)
@@ -49,7 +58,7 @@ func (l *Link) serveAt(ctx context.Context, urls []string, orders Orders) (moved
 	defer conn.Close()
 	cloud := l.trust.current().Cloud
 	_, err = conn.Serve(wire.OrderSubject(cloud, l.key), "", orderWorkers, //nolint:contextcheck // Close ends it
-		func(ctx context.Context, _ string, data []byte) []byte { return orders(ctx, data) })
+		func(ctx context.Context, _ string, data []byte) []byte { return handle.Orders(ctx, data) })
 	if err != nil {
 		return false, fmt.Errorf("cannot listen for orders: %w", err)
 	}
@@ -58,6 +67,11 @@ func (l *Link) serveAt(ctx context.Context, urls []string, orders Orders) (moved
 		func(context.Context, string, []byte) []byte { return []byte("here") })
 	if err != nil {
 		return false, fmt.Errorf("cannot listen for pings: %w", err)
+	}
+	_, err = conn.Serve(wire.LogSubject(cloud, l.key), "", logWorkers, //nolint:contextcheck // Close ends it
+		func(ctx context.Context, _ string, data []byte) []byte { return handle.Logs(ctx, data) })
+	if err != nil {
+		return false, fmt.Errorf("cannot listen for questions about logs: %w", err)
 	}
 	l.use(conn, wire.ReportSubject(cloud, l.key))
 	defer l.drop()

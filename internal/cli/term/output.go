@@ -148,6 +148,9 @@ func PrintValue(w io.Writer, form string, v any) error {
 	return err
 }
 
+// HarmlessJSON returns JSON without characters that move the cursor of a terminal.
+func HarmlessJSON(text string) string { return harmless(text, false) }
+
 // harmless returns JSON without characters that move the cursor of a terminal: it replaces each by its escape, such as
 // \u009b. With visible set, the escapes also survive a conversion of the JSON to another form, except those of a
 // newline and a tab.

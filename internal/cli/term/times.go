@@ -27,14 +27,14 @@ func (r *TimeRange) named(cmd *cobra.Command, from, to string) {
 
 // Times returns the range; a missing time is zero.
 func (r *TimeRange) Times() (since, until time.Time, err error) {
-	if since, err = moment("--"+r.from, r.since); err == nil {
-		until, err = moment("--"+r.to, r.Until)
+	if since, err = Moment("--"+r.from, r.since); err == nil {
+		until, err = Moment("--"+r.to, r.Until)
 	}
 	return since, until, err
 }
 
-// moment parses a time, or an age.
-func moment(flag, text string) (time.Time, error) {
+// Moment parses a time, or an age, that a flag gives; a missing time is zero.
+func Moment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}

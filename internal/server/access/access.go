@@ -19,6 +19,7 @@ type Operation string
 const (
 	GetGroup     Operation = "get-group"     // read the shared limits of a namespace on a host
 	SetGroup     Operation = "set-group"     // change the shared limits of a namespace on a host
+	ReadLogs     Operation = "read-logs"     // read what processes write
 	ReadAgents   Operation = "read-agents"   // read the state and the facts of agents
 	RenameAgents Operation = "rename-agents" // give a host another agent id
 )
@@ -50,7 +51,7 @@ func Members(group string) []Operation {
 	case All:
 		return Operations()
 	case Read:
-		return append(operationsOf(process.GroupRead), GetGroup, ReadAgents)
+		return append(operationsOf(process.GroupRead), ReadLogs, GetGroup, ReadAgents)
 	case Operate:
 		return operationsOf(process.GroupOperate)
 	case Setup:

@@ -18,6 +18,7 @@ import (
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
+	"drover/internal/wire"
 )
 
 // Owns reports whether a path is one of this API.
@@ -45,6 +46,12 @@ type History interface {
 	ListAudit(ctx context.Context, filter store.AuditFilter) ([]store.AuditRow, error)
 }
 
+// Logs asks the agents of hosts about logs.
+type Logs interface {
+	// Ask returns a piece of a log within the bounds of package wire. It blocks for some seconds at most.
+	Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error)
+}
+
 // Accounts holds the callers of the API.
 type Accounts struct {
 	Apps   store.Apps
@@ -69,6 +76,7 @@ type Config struct {
 	// its own.
 	CursorSecret []byte
 	History      History
+	Logs         Logs
 	Fullness     store.Fullness
 }
 
@@ -79,6 +87,7 @@ type Handler struct {
 	cursors *cursors
 	streams streamSlots
 	heavy   streamSlots
+	readers streamSlots
 	// applying is held from the look at a namespace to the storage of what changes it.
 	applying sync.Mutex
 	// stopping ends the calls that only wait.

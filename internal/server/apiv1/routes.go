@@ -28,6 +28,7 @@ func (h *Handler) table() []route {
 		{v1.RouteListProcesses, "processes.list", anyone, h.listProcesses},
 		{v1.RouteCountProcesses, "processes.counts", anyone, h.countProcesses},
 		{v1.RouteGetProcess, "processes.get", anyone, h.getProcess},
+		{v1.RouteReadLogs, "processes.logs", anyone, h.readLogs},
 		{v1.RouteGetNamespace, "namespaces.get", anyone, h.getNamespace},
 		{v1.RoutePutNamespace, "namespaces.apply", anyone, h.putNamespace},
 		{v1.RouteListWhy, "why.list", anyone, h.explain},

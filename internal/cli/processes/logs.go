@@ -1,0 +1,236 @@
+package processes
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/wildcard"
+)
+
+// NewLogs returns 'drover logs'.
+func NewLogs() *cobra.Command {
+	var s remote.Session
+	var f client.LogFilter
+	var p logPrinter
+	var since string
+	var onlyErrors bool
+	cmd := &cobra.Command{
+		Use:   "logs NAMESPACE/NAME",
+		Short: "Show what a process wrote",
+		Long: `Show what a process wrote to stdout and stderr in its present or last run. For a daemon with a
+log_file, drover shows that file. The lines of several hosts begin with the host.
+
+--follow shows new lines as they come, also of later runs, until Ctrl-C. --since is about all
+runs, unless --run chooses one. The host searches for the lines of --grep, --since and --tail.
+
+A line such as [... 12345 bytes lost ...] stands where the process wrote faster than drover could
+keep. drover replaces control characters; --raw does not.
+
+Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 no host answered, 7 some hosts
+did not.`,
+		Example: `  drover logs shop/api
+  drover logs shop/api -f --hosts '0:10.2.*'
+  drover logs shop/api --run -1 --stderr --tail 50
+  drover logs shop/api --since 1h --grep 'status=5..'`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, name, err := splitID(args[0])
+			if err != nil {
+				return err
+			}
+			if wildcard.IsPattern(args[0]) {
+				return term.Usagef("%q is a pattern: expected one process", args[0])
+			}
+			if f.Since, err = term.Moment("--since", since); err != nil {
+				return err
+			}
+			if onlyErrors {
+				f.Stream = "stderr"
+			}
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
+			err = p.follow(cmd, c, namespace, name, f)
+			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
+				return noneFound(cmd.Context(), c, args[0], namespace, name, f.Hosts)
+			}
+			return remote.ExitOf(err)
+		},
+		ValidArgsFunction: remote.First(completeProcesses(&s)),
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
+	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only of these hosts; ids, CLOUD:IP or patterns")
+	flags.IntVar(&f.Tail, "tail", 0, "most lines of each host, the last ones; 0 is all")
+	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339 or an age such as 10m")
+	flags.IntVar(&f.Run, "run", 0, "the run: 0 the present or last one, -1 the one before")
+	flags.BoolVar(&onlyErrors, "stderr", false, "only what the process wrote to stderr")
+	flags.StringVar(&f.Grep, "grep", "", "only lines that match this regular expression (RE2)")
+	flags.BoolVar(&p.raw, "raw", false, "leave control characters as they are")
+	flags.BoolVar(&p.stamps, "timestamps", false, "begin each line with the time when the host saw it")
+	remote.CompleteHosts(cmd, &s)
+	s.WaitingFlags(cmd, term.AsText, term.AsJSON)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		switch {
+		case f.Tail < 0:
+			return term.Usagef("--tail %d: expected 0 or more", f.Tail)
+		case f.Run > 0:
+			return term.Usagef("--run %d: expected 0 for the last run, or -1 for the one before", f.Run)
+		case f.Run != 0 && f.Follow:
+			return term.Usagef("--run and --follow exclude each other: an earlier run has ended")
+		}
+		if _, err := regexp.Compile(f.Grep); err != nil {
+			return term.Usagef("--grep: %v", err)
+		}
+		return nil
+	})
+	return cmd
+}
+
+// logPrinter prints lines of logs.
+type logPrinter struct {
+	out io.Writer
+	// json prints each line as JSON, raw with its control characters; stamps prints times, several hosts.
+	json, raw, stamps, several bool
+	hosts                      int
+	// last is the time of the last line.
+	last time.Time
+	// failed has the hosts with an error.
+	failed map[string]bool
+}
+
+// retryLogs is the pause before another attempt to reach a lost server.
+const retryLogs = 2 * time.Second
+
+// follow prints the log. If it follows the log and loses the server, it tries again.
+func (p *logPrinter) follow(cmd *cobra.Command, c *client.Client, namespace, name string, f client.LogFilter) error {
+	begun := false
+	f.Begun = func(hosts int) { p.hosts, p.several, begun = hosts, hosts > 1, true }
+	for {
+		err := p.print(cmd, c, namespace, name, f)
+		_, away := errors.AsType[*client.UnreachableError](err)
+		switch {
+		case errors.Is(cmd.Context().Err(), context.Canceled):
+			return nil
+		case cmd.Context().Err() != nil && begun:
+			return &command.ExitError{Code: command.Unreachable}
+		case !f.Follow || !begun || err != nil && !away:
+			if err == nil {
+				err = p.verdict()
+			}
+			return err
+		}
+		if err == nil {
+			err = errors.New("the server has ended the stream")
+		}
+		term.Say(cmd, "%v; trying again: lines of about a second may be missing or come twice\n", err)
+		if !p.last.IsZero() {
+			f.Since, f.Tail = p.last, 0
+		}
+		select {
+		case <-time.After(retryLogs):
+		case <-cmd.Context().Done():
+		}
+	}
+}
+
+// verdict is the exit code for hosts that have failed, as an error.
+func (p *logPrinter) verdict() error {
+	switch {
+	case len(p.failed) == 0:
+		return nil
+	case len(p.failed) < p.hosts:
+		return &command.ExitError{Code: command.Partial}
+	}
+	for _, away := range p.failed {
+		if !away {
+			return &command.ExitError{Code: command.Failed}
+		}
+	}
+	return &command.ExitError{Code: command.Unreachable}
+}
+
+// print prints the lines of one call.
+func (p *logPrinter) print(cmd *cobra.Command, c *client.Client, namespace, name string, f client.LogFilter) error {
+	w := bufio.NewWriter(p.out)
+	for l, err := range c.Logs(cmd.Context(), namespace, name, f) {
+		if err != nil {
+			_ = w.Flush()
+			return err
+		}
+		if l.Error != "" && !p.json {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			p.fail(cmd, l)
+			continue
+		}
+		if l.Time != nil {
+			p.last = *l.Time
+		}
+		if err := p.line(w, l); err != nil {
+			return err
+		}
+		if f.Follow {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.Flush()
+}
+
+// fail tells why a host sends no more lines.
+func (p *logPrinter) fail(cmd *cobra.Command, l client.LogLine) {
+	if p.failed == nil {
+		p.failed = map[string]bool{}
+	}
+	p.failed[l.Host] = l.Error == "the host is not connected"
+	term.Say(cmd, "%s: %s\n", term.Printable(l.Host), term.Printable(l.Error))
+}
+
+func (p *logPrinter) line(w io.Writer, l client.LogLine) error {
+	if p.json {
+		text, err := json.Marshal(l)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%s\n", term.HarmlessJSON(string(text)))
+		}
+		return err
+	}
+	before := ""
+	if p.several {
+		before = term.Printable(l.Host) + "  "
+	}
+	if p.stamps && l.Time != nil {
+		before += l.Time.UTC().Format("2006-01-02T15:04:05.000Z") + " "
+	}
+	text := l.Text
+	switch {
+	case l.Lost > 0:
+		text = fmt.Sprintf("[... %d bytes lost ...]", l.Lost)
+	case !p.raw:
+		parts := strings.Split(strings.TrimSuffix(text, "\r"), "\t")
+		for i := range parts {
+			parts[i] = term.Printable(parts[i])
+		}
+		text = strings.Join(parts, "\t")
+	}
+	_, err := fmt.Fprintf(w, "%s%s\n", before, text)
+	return err
+}

@@ -1,0 +1,304 @@
+package apiv1
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/edge"
+	"drover/internal/server/gate"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+const (
+	// mostLogHosts is how many hosts one call reads.
+	mostLogHosts = 500
+	// logMemory is how much text of all its hosts a call holds, in bytes; each host may send leastPiece.
+	logMemory  = 4 << 20
+	leastPiece = 8 << 10
+	// logsAbreast is how many hosts a call reads at the same time, unless it follows them.
+	logsAbreast = 16
+	// logWrite is how long a reader may take to receive one write: it may be a person at a pager.
+	logWrite = 10 * time.Minute
+	// logPause is the least time between two questions to a host that has no text, logRetry the time until a host is
+	// asked again that did not answer.
+	logPause = 500 * time.Millisecond
+	logRetry = 3 * time.Second
+	// maxEmpty is how many answers without a line in a row a host may send that claims to have more.
+	maxEmpty = 1000
+)
+
+// readLogs streams what a process wrote on its hosts, a line of JSON for each line.
+func (h *Handler) readLogs(ctx context.Context, c *call) (reply, error) {
+	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
+	c.Audit.Target = edge.Clip(id.String())
+	hosts := c.params.list("host")
+	q, err := c.params.logs(id)
+	if err != nil {
+		return reply{}, err
+	}
+	r := logReader{h: h, c: c, id: id, named: h.agentsNamed(hosts)}
+	if err := r.find(ctx); err != nil {
+		return reply{}, err
+	}
+	leave, free := h.readers.enter(c.Principal.App, maxStreams)
+	if !free {
+		return reply{}, busy(fmt.Sprintf("the app reads %d logs at the same time", maxStreams),
+			int(heartbeat/time.Second))
+	}
+	defer leave()
+	c.Audit.Targets = len(r.agents)
+	if err := h.Audit.NoteAudit(ctx, c.Audit); err != nil {
+		return reply{}, failure("record the call", err)
+	}
+	c.Audited = true
+	q.Limit = min(max(logMemory/len(r.agents), leastPiece), wire.MaxLogText)
+	r.run(ctx, q)
+	return reply{written: true}, nil
+}
+
+// logs reads the parameters of a question about a log.
+func (p *params) logs(id process.ID) (q wire.LogQuestion, err error) {
+	q = wire.LogQuestion{
+		Process: id, Stream: p.choice("stream", v1.StreamStdout, v1.StreamStderr, v1.StreamFile, v1.StreamOutput),
+		Run: p.number("run", -1_000_000, 0), Tail: p.number("tail", 0, wire.MaxLogTail), Grep: p.text("grep"),
+	}
+	if since := p.time("since"); !since.IsZero() {
+		q.Since = max(since.UnixMilli(), 1)
+	}
+	if follow := p.flag("follow"); follow != nil {
+		q.Follow = *follow
+	}
+	if q.Follow && q.Run != 0 {
+		p.fail(invalid("run", "is %d: expected 0 with follow, because an earlier run has ended", q.Run))
+	}
+	if len(q.Grep) > wire.MaxGrep {
+		p.fail(invalid("grep", "has %d bytes: expected at most %d", len(q.Grep), wire.MaxGrep))
+	} else if _, err := regexp.Compile(q.Grep); err != nil {
+		p.fail(invalid("grep", "is not a regular expression (RE2): %v", err))
+	}
+	return q, p.done()
+}
+
+// number returns a whole number, 0 if it is missing.
+func (p *params) number(name string, least, most int) int {
+	v := p.text(name)
+	if v == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		p.fail(invalid(name, "is %.40q: expected %d to %d", v, least, most))
+		return 0
+	}
+	return n
+}
+
+// logReader is one call that reads a log.
+type logReader struct {
+	h     *Handler
+	c     *call
+	id    process.ID
+	named []string // the keys of the hosts that the caller named; nil for all
+	// agents are the hosts with the process that the caller may read.
+	agents []store.Agent
+
+	mu      sync.Mutex
+	control *http.ResponseController
+	gone    bool
+	checked time.Time
+}
+
+// find finds the hosts of the process.
+func (r *logReader) find(ctx context.Context) error {
+	reach := r.c.Principal.On(access.ReadLogs, r.id.Namespace)
+	if reach.Nowhere() {
+		return forbidden(access.Missing{Operation: access.ReadLogs, Subject: r.id.String()})
+	}
+	f := store.ObservedFilter{Process: r.id, Agents: r.named}
+	err := r.h.eachObserved(ctx, f, func(o *store.Observed) {
+		if agent, known := r.h.Directory.ByKey(o.Agent); known && reach.Covers(gate.Host(agent)) {
+			r.agents = append(r.agents, agent)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(r.agents) == 0:
+		return problemf(http.StatusNotFound, "no host knows a process %q", r.id.String())
+	case len(r.agents) > mostLogHosts:
+		return invalid("host", "selects %d hosts with the process: expected at most %d", len(r.agents), mostLogHosts)
+	}
+	return nil
+}
+
+// run reads all hosts and writes their lines. A host is asked for more when its last piece is with the reader, so a
+// slow reader holds one piece of each host in memory.
+func (r *logReader) run(ctx context.Context, q wire.LogQuestion) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(r.h.stopping, stop)()
+	r.control, r.checked = http.NewResponseController(r.c.w), r.h.Now()
+	header := r.c.w.Header()
+	header.Set("Content-Type", "application/x-ndjson")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Drover-Hosts", strconv.Itoa(len(r.agents)))
+	header.Set("X-Accel-Buffering", "no") // a proxy must not hold lines back
+	_ = r.control.SetReadDeadline(time.Time{})
+	r.c.w.WriteHeader(http.StatusOK)
+	abreast := logsAbreast
+	if q.Follow {
+		abreast = len(r.agents)
+	}
+	var readers sync.WaitGroup
+	places := make(chan struct{}, abreast)
+	if q.Follow {
+		readers.Go(func() { r.beat(ctx) })
+	}
+	for _, agent := range r.agents {
+		places <- struct{}{}
+		readers.Go(func() {
+			defer func() { <-places }()
+			r.read(ctx, stop, agent, q)
+		})
+	}
+	readers.Wait()
+}
+
+// beat writes empty lines, so that the reader can tell a quiet log from a lost server.
+func (r *logReader) beat(ctx context.Context) {
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			r.write([]byte("\n"))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// read reads the log of one host to its end, or until ctx ends if it follows the log.
+func (r *logReader) read(ctx context.Context, stop func(), agent store.Agent, q wire.LogQuestion) {
+	host := r.h.viewHost(agent).ID
+	told, empty := "", 0
+	for ctx.Err() == nil {
+		asked := time.Now()
+		a, err := r.h.Logs.Ask(ctx, agent.Key, q)
+		if ctx.Err() != nil {
+			return
+		}
+		problem := a.Error
+		if err != nil {
+			problem = err.Error()
+		}
+		if problem != told && problem != "" && !r.write(encodeLine(v1.LogLine{Host: host, Error: problem})) {
+			stop()
+			return
+		}
+		told = problem
+		switch {
+		case problem != "" && (err == nil || !q.Follow):
+			return
+		case problem != "":
+			sleep(ctx, logRetry)
+			continue
+		}
+		if !r.write(linesOf(host, &a)) || !r.allowed(ctx) {
+			stop()
+			return
+		}
+		if empty++; len(a.Blocks) > 0 {
+			empty = 0
+		}
+		switch {
+		case !a.More && !q.Follow:
+			return
+		case empty > maxEmpty && a.More:
+			r.write(encodeLine(v1.LogLine{Host: host, Error: "the host sends no lines"}))
+			return
+		case !a.More:
+			sleep(ctx, logPause-time.Since(asked))
+		}
+		if a.Cursor != "" {
+			q.Cursor = a.Cursor
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// allowed reads the rights of the reader again when they are due; false means that the stream ends.
+func (r *logReader) allowed(ctx context.Context) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.h.Now()
+	if now.Sub(r.checked).Abs() < recheck {
+		return true
+	}
+	r.checked = now
+	if r.h.identify(ctx, r.c) != nil {
+		return false
+	}
+	reach := r.c.Principal.On(access.ReadLogs, r.id.Namespace)
+	return !slices.ContainsFunc(r.agents, func(a store.Agent) bool { return !reach.Covers(gate.Host(a)) })
+}
+
+// write writes lines to the reader; false means that the reader is gone or too slow.
+func (r *logReader) write(lines []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(lines) == 0 || r.gone {
+		return !r.gone
+	}
+	_ = r.control.SetWriteDeadline(time.Now().Add(logWrite)) // a test recorder has no deadline
+	_, err := r.c.w.Write(lines)
+	if err == nil {
+		err = r.control.Flush()
+	}
+	r.gone = err != nil
+	return !r.gone
+}
+
+// linesOf returns an answer as lines of JSON.
+func linesOf(host string, a *wire.LogAnswer) []byte {
+	var out bytes.Buffer
+	for i := range a.Blocks {
+		b := &a.Blocks[i]
+		line := v1.LogLine{Host: host, Time: instant(b.Time), Stream: b.Stream, Run: b.Run, Lost: b.Lost}
+		if b.Lost > 0 {
+			out.Write(encodeLine(line))
+			continue
+		}
+		for text := range strings.SplitSeq(string(b.Text), "\n") {
+			line.Text = strings.ToValidUTF8(text, "\uFFFD")
+			out.Write(encodeLine(line))
+		}
+	}
+	return out.Bytes()
+}
+
+func encodeLine(l v1.LogLine) []byte {
+	text, _ := json.Marshal(l) // a plain struct always encodes
+	return append(text, '\n')
+}

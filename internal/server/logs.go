@@ -1,0 +1,48 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/server/engine"
+	"drover/internal/wire"
+)
+
+// logTime is how long an agent may take to answer a question about a log. It waits for text for less.
+const logTime = 10 * time.Second
+
+// agentLogs asks agents about logs. It stores nothing, and holds no more than one answer for each call.
+type agentLogs struct {
+	link *agentLink
+	key  nkeys.KeyPair
+	now  func() time.Time
+}
+
+// errAway says that the agent of a log is not connected, or does not answer.
+var errAway = errors.New("the host is not connected")
+
+// Ask implements apiv1.Logs.
+func (l agentLogs) Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, logTime)
+	defer cancel()
+	issued := l.now()
+	envelope, err := wire.Seal(wire.Manifest{Agent: agent, Issued: issued, Expires: issued.Add(logTime), Log: &q}, l.key)
+	if err != nil {
+		return wire.LogAnswer{}, err
+	}
+	reply, err := l.link.request(ctx, agent, wire.LogSubject, envelope)
+	switch {
+	case errors.Is(err, engine.ErrNobody), errors.Is(err, context.DeadlineExceeded):
+		return wire.LogAnswer{}, errAway
+	case err != nil:
+		return wire.LogAnswer{}, err
+	}
+	answer, err := wire.OpenReceipt(reply, envelope, agent)
+	if err != nil {
+		return wire.LogAnswer{}, err
+	}
+	return wire.ReadLogAnswer(answer, q.Limit)
+}
