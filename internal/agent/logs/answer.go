@@ -71,6 +71,9 @@ func failed(err error) wire.LogAnswer {
 
 // expression checks a question, and returns its expression for lines.
 func expression(q *wire.LogQuestion) (*regexp.Regexp, error) {
+	if q.Limit <= 0 {
+		q.Limit = wire.MaxLogText
+	}
 	q.Limit = min(max(q.Limit, leastLimit), wire.MaxLogText)
 	if q.Tail < 0 || q.Tail > wire.MaxLogTail {
 		return nil, fmt.Errorf("tail is %d: expected 0 to %d", q.Tail, wire.MaxLogTail)
@@ -192,7 +195,10 @@ func (v *view) start() (c cursor, err error) {
 				c[i].at = max(c[i].at, m.ends[i])
 			}
 		}
-		c[i].at = max(c[i].at, v.readers[i].first(0))
+		if v.q.Since > v.now {
+			c[i].at = v.readers[i].end()
+		}
+		c[i].at = v.readers[i].begin(c[i].at)
 	}
 	for i, name := range streamNames() {
 		if v.q.Stream != "" && v.q.Stream != name {

@@ -173,6 +173,9 @@ func openLog(dir string) (*processLog, error) {
 			_ = os.Remove(filepath.Join(dir, e.Name())) // an unfinished copy of text that is still there
 		}
 	}
+	if err := endLine(filepath.Join(dir, marksFile)); err != nil {
+		return nil, err
+	}
 	for _, s := range l.streams {
 		if err := s.resume(); err != nil {
 			return nil, err

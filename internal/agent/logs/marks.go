@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -139,6 +140,27 @@ func appendMark(dir string, m *mark) (size int64, err error) {
 		return 0, fmt.Errorf("cannot add a mark to a log: %w", err)
 	}
 	return info.Size(), nil
+}
+
+// endLine ends the last line of a file of marks, which an earlier agent may have written in part.
+func endLine(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot open the marks of a log: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // the write is checked
+	var last [1]byte
+	if end, err := file.Seek(-1, io.SeekEnd); err != nil {
+		return nil //nolint:nilerr // an empty file
+	} else if _, err := file.ReadAt(last[:], end); err == nil && last[0] != '\n' {
+		if _, err := file.WriteString("\n"); err != nil {
+			return fmt.Errorf("cannot end the marks of a log: %w", err)
+		}
+	}
+	return nil
 }
 
 // thin replaces the marks of a directory by those that still count; kept are the first bytes that are still there. If

@@ -72,7 +72,7 @@ func (k *Keeper) rotateAll(s *stream) error {
 		if whole {
 			most += held // to the end of the file
 		}
-		if err := k.rotateOnce(s, most, limits); err != nil {
+		if err := k.rotateOnce(s, most, whole, limits); err != nil {
 			if errors.Is(err, unix.ENOSPC) && s.removeOldest() {
 				continue // newer text counts more
 			}
@@ -84,7 +84,7 @@ func (k *Keeper) rotateAll(s *stream) error {
 
 // rotateOnce moves the oldest text to a rotated file. It frees the text after the rotated file has its name: whenever
 // the agent dies, each byte is in one of them.
-func (k *Keeper) rotateOnce(s *stream, most int64, limits bound) error {
+func (k *Keeper) rotateOnce(s *stream, most int64, whole bool, limits bound) error {
 	base, from := s.base.Load(), s.freed.Load()
 	path := filepath.Join(s.log.dir, s.name+temporary)
 	to, err := s.copyText(path, base, from, most, limits.Plain)
@@ -98,7 +98,7 @@ func (k *Keeper) rotateOnce(s *stream, most int64, limits bound) error {
 		return fmt.Errorf("cannot name rotated log: %w", err)
 	}
 	k.prune(s)
-	return k.free(s, base, from, to)
+	return k.free(s, base, from, to, whole)
 }
 
 // copyText copies the oldest text to a file, at most as much as a rotated file may have, to the end of a line. It stops
@@ -153,8 +153,8 @@ func (s *stream) copyText(path string, base, from, most int64, plain bool) (to i
 	return to, nil
 }
 
-// free gives back the text that was rotated. The watching thread then truncates a file that is cut whole.
-func (k *Keeper) free(s *stream, base, from, to int64) error {
+// free gives back the text that was rotated. The watching thread then truncates a file that was rotated whole.
+func (k *Keeper) free(s *stream, base, from, to int64, whole bool) error {
 	if s.base.Load() != base {
 		return nil // it was truncated
 	}
@@ -167,7 +167,9 @@ func (k *Keeper) free(s *stream, base, from, to int64) error {
 	if err := k.punchFile(s, from-base, to-base); err != nil {
 		return fmt.Errorf("cannot free rotated log: %w", err)
 	}
-	s.rotated.Store(true)
+	if whole {
+		s.rotated.Store(true)
+	}
 	return nil
 }
 

@@ -32,7 +32,7 @@ type stream struct {
 	base, freed, size atomic.Int64
 	// noHoles says that the file system cannot punch holes.
 	noHoles atomic.Bool
-	// rotated says that text was rotated since the last look.
+	// rotated says that the file was rotated whole and waits to be truncated.
 	rotated atomic.Bool
 
 	// The watching thread alone uses these. stamped is the length in the last mark of a time; grown and marked are the
@@ -127,11 +127,14 @@ func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) (held int64) {
 	whole := s.whole(st.Size, limits)
 	switch {
 	case whole && s.rotated.Load():
-		k.truncate(s, st.Size)
-	case held > 3*limits.MaxSize || st.Size > limits.Longest/4*3 || s.noHoles.Load() && held > 2*limits.MaxSize:
-		k.truncate(s, st.Size)
+		k.truncate(s)
+	case st.Size > limits.Longest/4*3, s.noHoles.Load() && held > 2*limits.MaxSize:
+		k.truncate(s)
 	case held > 2*limits.MaxSize:
 		k.drop(s, s.size.Load()-limits.MaxSize)
+		if unix.Stat(s.path, st) == nil && s.held(st) > 3*limits.MaxSize { // space that no text takes
+			k.truncate(s)
+		}
 	default:
 		if held > limits.MaxSize || whole && st.Size > limits.MaxSize {
 			k.rotate(s)
@@ -176,10 +179,13 @@ func (k *Keeper) punchFile(s *stream, from, to int64) error {
 }
 
 // truncate empties a file. A write at that very moment is lost, too, and not counted.
-func (k *Keeper) truncate(s *stream, length int64) {
-	base := s.base.Load()
-	k.lost(s, s.freed.Load(), base+length)
-	k.rebase(s, base+length)
+func (k *Keeper) truncate(s *stream) {
+	end := s.base.Load()
+	if info, err := os.Stat(s.path); err == nil {
+		end += info.Size()
+	}
+	k.lost(s, s.freed.Load(), end)
+	k.rebase(s, end)
 	if err := os.Truncate(s.path, 0); err != nil {
 		k.log.Warn("cannot truncate log", "log", s.path, "error", err)
 	}

@@ -65,6 +65,17 @@ func (r *reader) first(at int64) int64 {
 	return best
 }
 
+// begin returns where reading begins: at the first text from at on, or at the loss right before it.
+func (r *reader) begin(at int64) int64 {
+	first := r.first(at)
+	for i := len(r.marks) - 1; i >= 0; i-- {
+		if m := &r.marks[i]; m.kind == markLost && m.stream == r.s.index && m.from < first && m.to >= first {
+			first = max(m.from, at)
+		}
+	}
+	return first
+}
+
 // read implements source. Text that a rotation has moved meanwhile is in a new file.
 func (r *reader) read(p []byte, at int64) (int, error) {
 	n, err := r.readKnown(p, at)

@@ -22,8 +22,10 @@ const (
 	together = 20 * time.Millisecond
 	// quietAfter is the time without a write after which the thread waits for the next write in the kernel.
 	quietAfter = time.Second
-	// markEvery is the least time between two marks of times.
-	markEvery = time.Second
+	// Two marks of times are markEvery apart for each stream that grows, between soonestMark and latestMark.
+	markEvery   = time.Millisecond
+	soonestMark = 100 * time.Millisecond
+	latestMark  = time.Second
 )
 
 // watch is the body of the watching thread, until ctx ends. Like the thread for outputs it runs before the writers. It
@@ -64,7 +66,7 @@ func (k *Keeper) watchAtIntervals(ctx context.Context) error {
 		}
 		k.mu.Unlock()
 		for _, s := range all {
-			k.look(s, time.Now())
+			k.look(s, time.Now(), latestMark)
 		}
 		select {
 		case <-tick.C:
@@ -129,9 +131,10 @@ func (k *Keeper) arm(s *stream) {
 
 // lookAt looks at the streams that are due, and returns those that stay active.
 func (k *Keeper) lookAt(active []*stream, now time.Time) []*stream {
+	pause := min(max(time.Duration(len(active))*markEvery, soonestMark), latestMark)
 	left := active[:0]
 	for _, s := range active {
-		if !s.due.After(now.Add(together)) && !k.look(s, now) {
+		if !s.due.After(now.Add(together)) && !k.look(s, now, pause) {
 			s.active = false
 			continue
 		}
@@ -141,8 +144,9 @@ func (k *Keeper) lookAt(active []*stream, now time.Time) []*stream {
 	return left
 }
 
-// look bounds a stream and marks its time. It reports whether to look again without another write.
-func (k *Keeper) look(s *stream, now time.Time) (again bool) {
+// look bounds a stream and marks its time, if the last mark is older than pause. It reports whether to look again
+// without another write.
+func (k *Keeper) look(s *stream, now time.Time, pause time.Duration) (again bool) {
 	var st unix.Stat_t
 	if err := unix.Stat(s.path, &st); err != nil {
 		return !errors.Is(err, unix.ENOENT)
@@ -154,7 +158,7 @@ func (k *Keeper) look(s *stream, now time.Time) (again bool) {
 		s.grown = now
 	}
 	quiet := now.Sub(s.grown) >= quietAfter
-	if size > s.stamped && (quiet || now.Sub(s.marked) >= markEvery) {
+	if size > s.stamped && (quiet || now.Sub(s.marked) >= pause) {
 		k.stamp(s, now)
 	}
 	if quiet && k.rest(s, &st) {

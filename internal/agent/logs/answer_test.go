@@ -1,0 +1,290 @@
+package logs_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/agent/logs"
+	"drover/internal/process"
+	"drover/internal/test/harness"
+	"drover/internal/wire"
+)
+
+// TestRuns: a question is about the last run, unless it names another or a time.
+func TestRuns(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	var runs []string
+	for n := 1; n <= 3; n++ {
+		out, errs, run := r.begin(policy(1<<20, 5))
+		write(t, out, "out "+strconv.Itoa(n)+"\nhalf")
+		write(t, errs, "err "+strconv.Itoa(n)+"\n")
+		_ = out.Close()
+		_ = errs.Close()
+		runs = append(runs, run)
+	}
+	for _, c := range []struct {
+		q    wire.LogQuestion
+		want string
+	}{
+		{wire.LogQuestion{}, "out 3,half,err 3"},
+		{wire.LogQuestion{Run: -1}, "out 2,half,err 2"},
+		{wire.LogQuestion{Run: -2, Stream: "stderr"}, "err 1"},
+		{wire.LogQuestion{Stream: "stdout", Since: 1}, "out 1,half,out 2,half,out 3,half"},
+		{wire.LogQuestion{Stream: "stdout", Since: 1, Tail: 3}, "half,out 3,half"},
+		{wire.LogQuestion{Since: 1, Grep: "^out [13]$"}, "out 1,out 3"},
+		{wire.LogQuestion{Since: 1, Grep: "^half$", Tail: 2}, "half,half"},
+		{wire.LogQuestion{Since: time.Now().Add(time.Hour).UnixMilli()}, ""},
+	} {
+		a := r.ask(c.q)
+		slices.Sort(a.lines) // streams come by their times, which may be equal
+		want := strings.Split(c.want, ",")
+		if slices.Sort(want); c.want == "" {
+			want = nil
+		}
+		if a.err != "" || !slices.Equal(a.lines, want) {
+			t.Errorf("%+v: %q %q, want %q", c.q, a.lines, a.err, want)
+		}
+	}
+	if a := r.ask(wire.LogQuestion{Run: -3}); a.err != "there is no run -3: the log knows 3 runs" {
+		t.Errorf("%q", a.err)
+	}
+	if a := r.ask(wire.LogQuestion{Run: -1}); a.blocks[0].Run != 2 {
+		t.Errorf("the run has number %d", a.blocks[0].Run)
+	}
+	for n, run := range runs {
+		if got, want := r.Text(run), "out "+strconv.Itoa(n+1)+"\nhalf\nerr "+strconv.Itoa(n+1); got != want {
+			t.Errorf("run %d wrote %q", n+1, got)
+		}
+	}
+	r.reopen()
+	if got := r.Text(runs[2]); got != "out 3\nhalf\nerr 3" {
+		t.Errorf("for the next agent the run wrote %q", got)
+	}
+}
+
+// TestARunThatDidNotBegin is none.
+func TestARunThatDidNotBegin(t *testing.T) {
+	r := newRig(t)
+	out, _, first := r.begin(policy(1<<20, 5))
+	write(t, out, "first\n")
+	_, _, second := r.begin(policy(1<<20, 5))
+	r.Discard(first) // it has written something
+	r.Discard(second)
+	if a := r.ask(wire.LogQuestion{}); !slices.Equal(a.lines, []string{"first"}) {
+		t.Errorf("%q %q", a.lines, a.err)
+	}
+	out, _, _ = r.begin(policy(1<<20, 5))
+	write(t, out, "third\n")
+	if a := r.ask(wire.LogQuestion{Run: -1}); !slices.Equal(a.lines, []string{"first"}) {
+		t.Errorf("%q %q", a.lines, a.err)
+	}
+}
+
+// TestTimes: a line has the time when the agent saw it, also after the next agent took over; the streams come in the
+// order of their times.
+func TestTimes(t *testing.T) {
+	r := newRig(t)
+	stop := r.run()
+	out, errs, _ := r.begin(policy(1<<20, 5))
+	begun := time.Now()
+	write(t, out, "one\n")
+	seen := func(n int) func() bool { return func() bool { return marks(r) >= n } }
+	harness.Eventually(t, "the mark of the first line", seen(2))
+	between := time.Now()
+	write(t, errs, "two\n")
+	harness.Eventually(t, "the mark of the second line", seen(3))
+	write(t, out, "three\n")
+	harness.Eventually(t, "the mark of the third line", seen(4))
+	stop()
+	r.reopen()
+	a := r.ask(wire.LogQuestion{})
+	if !slices.Equal(a.lines, []string{"one", "two", "three"}) || len(a.blocks) != 3 {
+		t.Fatalf("%q in %d blocks", a.lines, len(a.blocks))
+	}
+	if at := a.blocks[0].Time; at < begun.UnixMilli() || at > between.UnixMilli() {
+		t.Errorf("the first line is of %s", time.UnixMilli(at))
+	}
+	late := r.ask(wire.LogQuestion{Since: a.blocks[2].Time})
+	if !slices.Equal(late.lines, []string{"three"}) {
+		t.Errorf("since the time of the third line there are %q", late.lines)
+	}
+}
+
+// TestTail: the last lines come from rotated files, too.
+func TestTail(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	out, _, _ := r.begin(policy(64<<10, 100))
+	const lines = 40_000
+	for n := 1; n <= lines; n += 1000 {
+		write(t, out, numbered(n, n+999))
+		harness.Eventually(t, "the file to be rotated", func() bool { return held(r.path("stdout")) <= 96<<10 })
+	}
+	for _, tail := range []int{1, 10, 20_000, 100_000} {
+		a := r.ask(wire.LogQuestion{Tail: tail})
+		first := max(lines-tail+1, 1)
+		if a.err != "" || len(a.lines) != min(tail, lines) || a.lines[0] != "line "+strconv.Itoa(first) {
+			t.Errorf("the last %d are %d, from %q: %q", tail, len(a.lines), a.lines[:min(len(a.lines), 1)], a.err)
+		}
+	}
+	a := r.ask(wire.LogQuestion{Tail: 3, Grep: "000$"})
+	if !slices.Equal(a.lines, []string{"line 38000", "line 39000", "line 40000"}) {
+		t.Errorf("the last that match are %q", a.lines)
+	}
+}
+
+// TestFollow: a question waits for text, and the next one goes on where it ended, in the next run, too.
+func TestFollow(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	out, _, _ := r.begin(policy(1<<20, 5))
+	write(t, out, "one\ntw")
+	q := wire.LogQuestion{Process: api(), Follow: true}
+	ask := func() (lines []string) {
+		a := r.Answer(t.Context(), q)
+		if a.Error != "" {
+			t.Fatal(a.Error)
+		}
+		q.Cursor = a.Cursor
+		for _, b := range a.Blocks {
+			lines = append(lines, strings.Split(string(b.Text), "\n")...)
+		}
+		return lines
+	}
+	if got := ask(); !slices.Equal(got, []string{"one"}) {
+		t.Errorf("first come %q", got)
+	}
+	answered := make(chan []string, 1)
+	go func() { answered <- ask() }()
+	write(t, out, "o\n")
+	if got := <-answered; !slices.Equal(got, []string{"two"}) {
+		t.Errorf("then come %q", got)
+	}
+	next, _, _ := r.begin(policy(1<<20, 5))
+	write(t, next, "half a line")
+	if got := ask(); !slices.Equal(got, []string{"half a line"}) {
+		t.Errorf("after the wait come %q", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a := r.Answer(ctx, q); len(a.Blocks) > 0 {
+		t.Errorf("a reader that has gone gets %d blocks", len(a.Blocks))
+	}
+}
+
+// TestHostileQuestions: a question is judged like any input.
+func TestHostileQuestions(t *testing.T) {
+	r := newRig(t)
+	out, _, _ := r.begin(policy(1<<20, 5))
+	write(t, out, strings.Repeat("x", 700<<10)+"\n")
+	for _, q := range []wire.LogQuestion{
+		{Cursor: "x"},
+		{Cursor: "-1-,0-"},
+		{Cursor: "0-"},
+		{Cursor: "0-,0-,0-"},
+		{Cursor: "99999999999999999999-,0-"},
+		{Run: 1},
+		{Tail: -1},
+		{Tail: wire.MaxLogTail + 1},
+		{Grep: "("},
+		{Grep: strings.Repeat("a", wire.MaxGrep+1)},
+		{Grep: "((a{1000}){1000}){1000}"},
+	} {
+		if a := r.ask(q); a.err == "" || len(a.err) > 600 {
+			t.Errorf("%.60v is answered: %q", q, a.err)
+		}
+	}
+	for _, q := range []wire.LogQuestion{
+		{Cursor: "9000000000000000000-,0-"},
+		{Cursor: "0-0,0-0"},
+		{Cursor: "5-2,0-"},
+		{Run: -1 << 60},
+		{Stream: "other"},
+	} {
+		if a := r.ask(q); len(a.lines) > 0 {
+			t.Errorf("%v brings %d lines", q, len(a.lines))
+		}
+	}
+	for _, limit := range []int{-5, 0, 1, 5000, 1 << 40} {
+		a := r.ask(wire.LogQuestion{Limit: limit})
+		if joined := strings.Join(a.lines, ""); len(joined) != 700<<10 || a.err != "" {
+			t.Errorf("with limit %d there are %d bytes: %q", limit, len(joined), a.err)
+		}
+	}
+	if a := r.Answer(t.Context(), wire.LogQuestion{Process: process.ID{Namespace: "other", Name: "api"}}); len(a.Blocks) > 0 {
+		t.Error("an unknown process has a log")
+	}
+}
+
+// TestManyMarks: the times of a log take a bounded space, and old ones become coarser; runs and losses stay.
+func TestManyMarks(t *testing.T) {
+	r := newRig(t)
+	out, _, _ := r.begin(policy(1<<20, 5))
+	write(t, out, numbered(1, 20_000))
+	f, err := os.OpenFile(r.path("marks"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 10_000 {
+		write(t, f, "t "+strconv.Itoa(1_000_000_000_000+n*1000)+" "+strconv.Itoa(n*10)+" 0\n")
+	}
+	write(t, f, "nonsense\nt 5\nl 1 7 0 9\nr 1 2\nt 99 ")
+	_ = f.Close()
+	r.reopen()
+	_, _, _ = r.begin(policy(1<<20, 5))
+	info, err := os.Stat(r.path("marks"))
+	if err != nil || info.Size() > logs.MaxMarks {
+		t.Errorf("the marks have %d bytes: %v", info.Size(), err)
+	}
+	a := r.ask(wire.LogQuestion{Run: -1})
+	if a.err != "" || len(a.lines) != 20_000 {
+		t.Fatalf("%d lines, %q", len(a.lines), a.err)
+	}
+	at, off := int64(0), 0
+	for _, b := range a.blocks {
+		if b.Time < at {
+			off++
+		}
+		at = b.Time
+	}
+	if off > 0 || len(a.blocks) < 100 {
+		t.Errorf("%d of %d blocks are out of order", off, len(a.blocks))
+	}
+}
+
+// TestLogsOfUnknownProcesses: they go when nobody has written for a while, and not before.
+func TestLogsOfUnknownProcesses(t *testing.T) {
+	r := newRig(t)
+	out, errs, _ := r.begin(policy(1<<20, 5))
+	write(t, out, "one\n")
+	r.Sweep(nil)
+	if !exists(r.path("stdout")) {
+		t.Fatal("the log has gone at once")
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, name := range []string{"stdout", "stderr", ""} {
+		if err := os.Chtimes(r.path(name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Sweep(nil)
+	if !exists(r.path("stdout")) {
+		t.Fatal("the log of a writer has gone")
+	}
+	_ = out.Close()
+	_ = errs.Close()
+	r.Sweep([]process.ID{api()})
+	if !exists(r.path("stdout")) {
+		t.Fatal("the log of a known process has gone")
+	}
+	harness.Eventually(t, "the log to go", func() bool {
+		r.Sweep(nil)
+		return !exists(r.path(""))
+	})
+}
