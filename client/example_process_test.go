@@ -151,3 +151,21 @@ func ExampleClient_EventsAfter() {
 	// 42 nginx exited
 	// next time after 42
 }
+
+// Print the last lines that a process wrote.
+func ExampleClient_Logs() {
+	c, stop := connect()
+	defer stop()
+
+	f := client.LogFilter{Hosts: []string{"web-1"}, Tail: 2}
+	for l, err := range c.Logs(context.Background(), "web", "nginx", f) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(l.Host, l.Stream, l.Text)
+	}
+	// Output:
+	// web-1 stderr bind: address in use
+	// web-1 stderr giving up
+}

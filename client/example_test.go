@@ -72,6 +72,9 @@ func exchanges() []exchange {
 			"GET /processes/counts?namespace=web", "", 200,
 			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`,
 		},
+		{"GET /processes/web/nginx/logs?host=web-1&tail=2", "", 200, `{"host":"web-1","time":` + at +
+			`,"stream":"stderr","run":3,"text":"bind: address in use"}` + "\n" +
+			`{"host":"web-1","time":` + at + `,"stream":"stderr","run":3,"text":"giving up"}` + "\n"},
 		{"GET /namespaces/web", "", 200, `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
 			`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`},
 		{"PUT /namespaces/web?dry_run=true", webFile, 200, `{"namespace":"web","changes":[{"process":"nginx",` +
@@ -164,6 +167,9 @@ func serveExample(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasPrefix(e.answer, "id:") {
 			w.Header().Set("Content-Type", "text/event-stream")
+		}
+		if strings.Contains(call, "/logs?") {
+			w.Header().Set("Content-Type", "application/x-ndjson")
 		}
 		w.WriteHeader(e.status)
 		_, _ = io.WriteString(w, e.answer)

@@ -2,7 +2,11 @@ package agent
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 
+	"drover/internal/agent/logs"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -16,14 +20,46 @@ func (a *Agent) boundLog(id process.ID) {
 
 // Answer implements orders.Logs.
 func (a *Agent) Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer {
-	spec, _ := a.super.Spec(q.Process)
+	spec, run := a.super.Spec(q.Process)
 	if spec == nil {
 		return wire.LogAnswer{Error: "the process is not registered on this host"}
 	}
 	if err := a.mayReadLog(q.Process, spec); err != nil {
 		return wire.LogAnswer{Error: err.Error()}
 	}
-	return a.logs.Answer(ctx, q)
+	path := spec.Identity.LogPath
+	if !filepath.IsAbs(path) && path != "" {
+		path = filepath.Join(spec.Identity.SetupPath, path)
+	}
+	switch {
+	case spec.Foreground() && q.Stream != wire.StreamFile:
+		return a.logs.Answer(ctx, q)
+	case path != "" && (q.Stream == "" || q.Stream == wire.StreamFile):
+		return a.logs.AnswerFile(ctx, q, path, func(path string, do func(*trail.Trail) error) error {
+			return a.host.Visit(spec, path, do)
+		})
+	case spec.Foreground() || run == "" || q.Cursor != "" || q.Stream != "" && q.Stream != wire.StreamOutput:
+		return wire.LogAnswer{Cursor: outputRead}
+	}
+	return a.answerOutput(&q, run)
+}
+
+// outputRead is the cursor after the output of a daemon: it comes in one piece, and what the daemon writes later is not
+// followed.
+const outputRead = "output"
+
+// answerOutput answers with the output of the start command of a daemon and of the daemon, which drover keeps in short.
+func (a *Agent) answerOutput(q *wire.LogQuestion, run string) wire.LogAnswer {
+	lines, err := logs.Lines(q, a.host.Output(run))
+	if err != nil {
+		return wire.LogAnswer{Error: err.Error()}
+	}
+	answer := wire.LogAnswer{Cursor: outputRead}
+	if len(lines) > 0 {
+		text := strings.Join(lines, "\n")
+		answer.Blocks = []wire.LogBlock{{Stream: wire.StreamOutput, Text: []byte(text[max(0, len(text)-q.Limit):])}}
+	}
+	return answer
 }
 
 // mayReadLog returns nil if the policy of this host allows the server to see what a process writes.

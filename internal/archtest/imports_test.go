@@ -239,7 +239,8 @@ func mayImport() map[string][]string {
 			"internal/agent/logs", "internal/agent/metrics",
 			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy", "internal/agent/probe",
 			"internal/agent/procfs", "internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
-			"internal/agent/timetable", "internal/agent/uplink", "internal/config", "internal/fabric", "internal/group",
+			"internal/agent/timetable", "internal/agent/trail", "internal/agent/uplink", "internal/config", "internal/fabric",
+			"internal/group",
 			"internal/process", "internal/wire",
 		},
 		"internal/agent/admission": {

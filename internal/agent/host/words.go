@@ -26,7 +26,12 @@ func (h *Host) LastWords(spec *process.Spec, since time.Time) string {
 	}
 	words, err := within(h.files, spec.Identity.User, path, func() string {
 		var words string
-		_ = h.Visit(spec, path, func(way *trail.Trail) error { // an unreadable log has no last words
+		visit := func(path string, do func(*trail.Trail) error) error { return h.Visit(spec, path, do) }
+		newest, err := trail.Newest(visit, path)
+		if err != nil {
+			return ""
+		}
+		_ = visit(newest, func(way *trail.Trail) error { // an unreadable log has no last words
 			if !way.IsRegular() {
 				return nil
 			}

@@ -89,9 +89,11 @@ type Keeper struct {
 	events *inotify.Events // nil if the kernel cannot report writes
 	// reading bounds how many questions read at the same time, waiting how many wait for text.
 	reading, waiting chan struct{}
-	rotating         sync.WaitGroup
-	stopping         atomic.Bool
-	tidied           time.Time // of Sweep
+	// files bounds how many log files of processes are read at the same time: a file system may hang.
+	files    chan struct{}
+	rotating sync.WaitGroup
+	stopping atomic.Bool
+	tidied   time.Time // of Sweep
 	// punch frees a part of a file.
 	punch func(file *os.File, from, to int64) error
 
@@ -131,6 +133,7 @@ func Open(dir string, log *slog.Logger) (*Keeper, error) {
 	k := &Keeper{
 		dir: dir, log: log, logs: map[string]*processLog{}, watched: map[int]*stream{},
 		punch: punch, reading: make(chan struct{}, maxReading), waiting: make(chan struct{}, maxWaiting),
+		files: make(chan struct{}, maxFiles),
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -1,10 +1,12 @@
 package logs
 
 import (
+	"errors"
 	"strings"
 	"time"
 
 	"drover/internal/clip"
+	"drover/internal/wire"
 )
 
 // keepOfEnd is how many bytes of each end of a run Text returns.
@@ -62,6 +64,28 @@ func shortened(r *reader, from, to int64) string {
 	}
 	head, tail, between := r.ends(from, to, keepOfEnd)
 	return clip.Ends(head, between, tail)
+}
+
+// Lines returns the lines of a text that a question selects.
+func Lines(q *wire.LogQuestion, text string) (lines []string, err error) {
+	match, err := expression(q)
+	switch {
+	case err != nil:
+		return nil, err
+	case q.Run != 0 || q.Since != 0:
+		return nil, errors.New("drover knows neither runs nor times of the output of a daemon: leave out run and since")
+	case text == "":
+		return nil, nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if match == nil || match.MatchString(line) {
+			lines = append(lines, line)
+		}
+	}
+	if q.Tail > 0 {
+		lines = lines[max(0, len(lines)-q.Tail):]
+	}
+	return lines, nil
 }
 
 // now is the present time in marks.

@@ -30,6 +30,7 @@ import (
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/server/webhook"
+	"drover/internal/wire"
 )
 
 // rig is the API over a real database, with a gate that believes everybody and an engine that does nothing by itself.
@@ -48,6 +49,8 @@ type rig struct {
 	numbers uint64
 	// rows counts the processes and events that were read for lists.
 	rows atomic.Int64
+	// ask answers for the agents.
+	ask func(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error)
 	// ahead is how far the clock of the handler is ahead, in nanoseconds.
 	ahead atomic.Int64
 }
@@ -91,9 +94,16 @@ func newRig(t *testing.T) *rig {
 		},
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
 		Arrivals: r.engine, Directory: r.fleet, Listing: reading{s, r}, Events: reading{s, r},
-		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
+		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s, Logs: asker{r},
 	})
 	return r
+}
+
+// asker has the rig answer for the agents.
+type asker struct{ r *rig }
+
+func (a asker) Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error) {
+	return a.r.ask(ctx, agent, q)
 }
 
 func (r *rig) must(err error) {
