@@ -64,7 +64,7 @@ processes:
 		"read on other": http.StatusForbidden, "read-logs on shop at 0:10.9.*": http.StatusNotFound,
 	} {
 		name := "app-" + strconv.Itoa(want) + strings.Fields(grant)[2]
-		_, out, errs := run("app", "create", name, "--grant", grant, "-o", "json")
+		_, out, errs := run("app", "create", name, "--may-name-users", "--grant", grant, "-o", "json")
 		var app struct{ Secret string }
 		if err := json.Unmarshal([]byte(out), &app); err != nil {
 			t.Fatalf("app create: %s%s", out, errs)
