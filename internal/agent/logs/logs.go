@@ -179,6 +179,9 @@ func openLog(dir string) (*processLog, error) {
 	if err := endLine(filepath.Join(dir, marksFile)); err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(filepath.Join(dir, marksFile)); err == nil {
+		l.marks = info.Size()
+	}
 	for _, s := range l.streams {
 		if err := s.resume(); err != nil {
 			return nil, err

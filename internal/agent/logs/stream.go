@@ -39,8 +39,9 @@ type stream struct {
 	// times of the last growth and of that mark.
 	stamped       int64
 	grown, marked time.Time
-	due           time.Time
-	active        bool
+	// looked is the time of the last look, due that of the next one.
+	looked, due time.Time
+	active      bool
 
 	queued bool // to rotate; the lock of the Keeper protects it
 }
@@ -116,14 +117,14 @@ func (s *stream) held(st *unix.Stat_t) int64 {
 	return max(s.size.Load()-s.freed.Load(), space)
 }
 
-// keepWithin looks at a file, and cuts it if it holds too much. It reports how much it holds now.
-func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) (held int64) {
+// keepWithin looks at a file, and cuts it if it holds too much.
+func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) {
 	limits := s.log.limits()
 	if now := s.base.Load() + st.Size; now < s.size.Load() { // the process has truncated it
 		k.rebase(s, s.size.Load())
 	}
 	s.size.Store(s.base.Load() + st.Size)
-	held = s.held(st)
+	held := s.held(st)
 	whole := s.whole(st.Size, limits)
 	switch {
 	case whole && s.rotated.Load():
@@ -139,9 +140,7 @@ func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) (held int64) {
 		if held > limits.MaxSize || whole && st.Size > limits.MaxSize {
 			k.rotate(s)
 		}
-		return held
 	}
-	return s.size.Load() - s.freed.Load()
 }
 
 // whole reports whether a file is rotated to its end and truncated: it cannot be cut, or it becomes too long.
@@ -232,12 +231,9 @@ func (l *processLog) add(m *mark) error {
 		}
 		l.marked = m.ends
 	}
-	size, err := appendMark(l.dir, m)
-	if err != nil {
-		return err
-	}
-	l.marks = size
-	return nil
+	n, err := appendMark(l.dir, m)
+	l.marks += int64(n)
+	return err
 }
 
 // know reads which run was the last one; the caller holds the lock.
@@ -257,7 +253,7 @@ func (l *processLog) know() error {
 	if n := lastRun(all); n >= 0 {
 		l.number, l.run = all[n].number, all[n].run
 	}
-	l.known = true
+	l.known, l.marks = true, int64(encodedSize(all))
 	return nil
 }
 

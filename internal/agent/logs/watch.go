@@ -14,18 +14,22 @@ import (
 const (
 	// fastest is the speed in bytes per second for which the bound holds.
 	fastest = 200 << 20
-	// A growing file is looked at between soonest and slowest after the last look, so often that a writer of that speed
-	// stays within three times the size of a file.
+	// A growing file is looked at between soonest and slowest after the last look.
 	soonest = 5 * time.Millisecond
 	slowest = 250 * time.Millisecond
 	// together is how much earlier than due a file is looked at if the thread is awake.
 	together = 20 * time.Millisecond
-	// quietAfter is the time without a write after which the thread waits for the next write in the kernel.
-	quietAfter = time.Second
-	// Two marks of times are markEvery apart for each stream that grows, between soonestMark and latestMark.
-	markEvery   = time.Millisecond
-	soonestMark = 100 * time.Millisecond
-	latestMark  = time.Second
+	// While more than fewStreams grow, the thread asks every guardEvery how much space the file system has left, and
+	// looks at all files when guardStep bytes are gone. So it looks at a file that grows slowly only every guarded.
+	fewStreams = 8
+	guardEvery = 50 * time.Millisecond
+	guardStep  = 8 << 20
+	guarded    = time.Second
+	// The thread marks the times of a file, and takes it for quiet, after a pause of pauseFor for each stream that
+	// grows, between soonestPause and latestPause.
+	pauseFor     = 2 * time.Millisecond
+	soonestPause = 100 * time.Millisecond
+	latestPause  = 2 * time.Second
 )
 
 // watch is the body of the watching thread, until ctx ends. Like the thread for outputs it runs before the writers. It
@@ -38,6 +42,7 @@ func (k *Keeper) watch(ctx context.Context, events *inotify.Events) error {
 	runtime.LockOSThread() // the thread ends with its goroutine, and so does its priority
 	inotify.PreferThread()
 	buffer := make([]byte, inotify.BufferSize)
+	space := newSpaceGuard(k.dir)
 	var active []*stream
 	for {
 		active = k.join(active, nil)
@@ -45,13 +50,56 @@ func (k *Keeper) watch(ctx context.Context, events *inotify.Events) error {
 		if len(active) > 0 {
 			limit = max(time.Until(earliest(active)), soonest)
 		}
+		watched := space.works && len(active) > fewStreams
+		if watched {
+			limit = min(limit, guardEvery)
+		}
 		n, open, err := events.Read(buffer, limit)
 		if err != nil || !open {
 			return err
 		}
 		active = k.join(active, inotify.Parse(buffer[:n]))
-		active = k.lookAt(active, time.Now())
+		if watched && space.fell() {
+			for _, s := range active {
+				s.due = time.Time{}
+			}
+		}
+		active = k.lookAt(active, time.Now(), watched)
 	}
+}
+
+// spaceGuard watches the free space of a file system. It works where the kernel counts text that is not on disk yet.
+type spaceGuard struct {
+	dir   string
+	works bool
+	free  int64
+}
+
+func newSpaceGuard(dir string) *spaceGuard {
+	g := &spaceGuard{dir: dir}
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) == nil {
+		switch int64(st.Type) { //nolint:unconvert // its type differs between architectures
+		case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+			g.works = true
+		}
+	}
+	return g
+}
+
+// fell reports whether guardStep bytes are gone since it last reported so.
+func (g *spaceGuard) fell() bool {
+	var st unix.Statfs_t
+	if unix.Statfs(g.dir, &st) != nil {
+		return true
+	}
+	free := int64(st.Bfree) * st.Bsize //nolint:gosec // no file system is that large
+	if g.free-free < guardStep {
+		g.free = max(g.free, free)
+		return false
+	}
+	g.free = free
+	return true
 }
 
 // watchAtIntervals is watch for a kernel that cannot report writes.
@@ -66,7 +114,7 @@ func (k *Keeper) watchAtIntervals(ctx context.Context) error {
 		}
 		k.mu.Unlock()
 		for _, s := range all {
-			k.look(s, time.Now(), latestMark)
+			k.look(s, time.Now(), latestPause)
 		}
 		select {
 		case <-tick.C:
@@ -129,44 +177,60 @@ func (k *Keeper) arm(s *stream) {
 	}
 }
 
-// lookAt looks at the streams that are due, and returns those that stay active.
-func (k *Keeper) lookAt(active []*stream, now time.Time) []*stream {
-	pause := min(max(time.Duration(len(active))*markEvery, soonestMark), latestMark)
+// lookAt looks at the streams that are due, and returns those that stay active. With guard it looks less often.
+func (k *Keeper) lookAt(active []*stream, now time.Time, guard bool) []*stream {
+	pause := min(max(time.Duration(len(active))*pauseFor, soonestPause), latestPause)
 	left := active[:0]
 	for _, s := range active {
-		if !s.due.After(now.Add(together)) && !k.look(s, now, pause) {
+		if s.due.After(now.Add(together)) {
+			left = append(left, s)
+			continue
+		}
+		grown, again := k.look(s, now, pause)
+		if !again {
 			s.active = false
 			continue
 		}
+		s.due = now.Add(s.pauseAfter(grown, now, guard))
 		left = append(left, s)
 	}
 	clear(active[len(left):])
 	return left
 }
 
-// look bounds a stream and marks its time, if the last mark is older than pause. It reports whether to look again
-// without another write.
-func (k *Keeper) look(s *stream, now time.Time, pause time.Duration) (again bool) {
+// pauseAfter is how long a stream can wait for the next look so that it stays within three times the size of a file: at
+// the speed for which the bound holds, or with guard at twice the speed since the last look.
+func (s *stream) pauseAfter(grown int64, now time.Time, guard bool) time.Duration {
+	room := 3*s.log.limits().MaxSize - (s.size.Load() - s.freed.Load())
+	since := now.Sub(s.looked)
+	s.looked = now
+	if !guard || since > guarded+slowest {
+		return min(max(time.Duration(room)*time.Second/fastest, soonest), slowest)
+	}
+	if grown == 0 {
+		return guarded
+	}
+	return min(max(time.Duration(float64(room)/float64(2*grown)*float64(since)), soonest), guarded)
+}
+
+// look bounds a stream and marks its time, if the last mark is older than pause. It returns how much the stream has
+// grown, and whether to look again without another write.
+func (k *Keeper) look(s *stream, now time.Time, pause time.Duration) (grown int64, again bool) {
 	var st unix.Stat_t
 	if err := unix.Stat(s.path, &st); err != nil {
-		return !errors.Is(err, unix.ENOENT)
+		return 0, !errors.Is(err, unix.ENOENT)
 	}
 	before := s.size.Load()
-	held := k.keepWithin(s, &st)
+	k.keepWithin(s, &st)
 	size := s.size.Load()
 	if size != before || s.grown.IsZero() {
 		s.grown = now
 	}
-	quiet := now.Sub(s.grown) >= quietAfter
+	quiet := now.Sub(s.grown) >= pause
 	if size > s.stamped && (quiet || now.Sub(s.marked) >= pause) {
 		k.stamp(s, now)
 	}
-	if quiet && k.rest(s, &st) {
-		return false
-	}
-	room := 3*s.log.limits().MaxSize - held
-	s.due = now.Add(min(max(time.Duration(room)*time.Second/fastest, soonest), slowest))
-	return true
+	return max(size-before, 0), !quiet || !k.rest(s, &st)
 }
 
 // stamp marks when the text arrived that the last looks have found.
