@@ -135,7 +135,9 @@ func New(cfg Config) (*Agent, error) {
 }
 
 // assemble makes the parts, each from earlier parts. A part that calls a later part gets it in Run.
-func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Store, output *logs.Keeper) (*Agent, error) {
+func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Store,
+	output *logs.Keeper,
+) (*Agent, error) {
 	faults := cmp.Or(cfg.Faults, noFaults())
 	disk := faults.Disk(store)
 	a := &Agent{
@@ -187,8 +189,8 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Log: cfg.Log,
 	})
 	a.intake = orders.New(orders.Config{
-		Link: link, Disk: disk, Tracker: tracker, Commands: a.super, Questions: faults.Queue(a.super), Records: a.super, Logs: a,
-		Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot, Metrics: a.metrics, Log: cfg.Log,
+		Link: link, Disk: disk, Tracker: tracker, Commands: a.super, Questions: faults.Queue(a.super), Records: a.super,
+		Logs: a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot, Metrics: a.metrics, Log: cfg.Log,
 	})
 	return a, a.resume(tracker)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"drover/internal/server/engine"
 	"drover/internal/wire"
 )
@@ -17,7 +15,8 @@ const logTime = 10 * time.Second
 // agentLogs asks agents about logs. It stores nothing, and holds no more than one answer for each call.
 type agentLogs struct {
 	link *agentLink
-	key  nkeys.KeyPair
+	// seal signs a question.
+	seal func(m wire.Manifest) ([]byte, error)
 	now  func() time.Time
 }
 
@@ -29,7 +28,7 @@ func (l agentLogs) Ask(ctx context.Context, agent string, q wire.LogQuestion) (w
 	ctx, cancel := context.WithTimeout(ctx, logTime)
 	defer cancel()
 	issued := l.now()
-	envelope, err := wire.Seal(wire.Manifest{Agent: agent, Issued: issued, Expires: issued.Add(logTime), Log: &q}, l.key)
+	envelope, err := l.seal(wire.Manifest{Agent: agent, Issued: issued, Expires: issued.Add(logTime), Log: &q})
 	if err != nil {
 		return wire.LogAnswer{}, err
 	}

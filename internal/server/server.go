@@ -180,9 +180,12 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.openGate(); err != nil {
 		return nil, err
 	}
-	s.logs = agentLogs{link: s.link, key: s.keys.ManifestKey(), now: s.clock.Now}
+	key := s.keys.ManifestKey()
+	s.logs = agentLogs{
+		link: s.link, seal: func(m wire.Manifest) ([]byte, error) { return wire.Seal(m, key) }, now: s.clock.Now,
+	}
 	s.engine = engine.New(engine.Config{
-		Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(),
+		Store: s.store, Directory: s.directory, Link: orders, Key: key,
 		Identity: engine.IdentityHooks{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned},
 		Now:      s.clock.Now,
 		Shared:   s.cluster.shared(), Log: cfg.Log,

@@ -46,7 +46,8 @@ func TestTemplates(t *testing.T) {
 	if len(publish) != 1 || fill.Replace(publish[0]) != wire.ReportSubject(7, agent) {
 		t.Errorf("agents may publish to %q", publish)
 	}
-	if len(subscribe) != 3 || fill.Replace(subscribe[2]) != wire.LogSubject(7, agent) || fill.Replace(subscribe[0]) != wire.OrderSubject(7, agent) ||
+	if len(subscribe) != 3 || fill.Replace(subscribe[2]) != wire.LogSubject(7, agent) ||
+		fill.Replace(subscribe[0]) != wire.OrderSubject(7, agent) ||
 		fill.Replace(subscribe[1]) != wire.PingSubject(7, agent) {
 		t.Errorf("agents may listen on %q", subscribe)
 	}

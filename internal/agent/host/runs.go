@@ -149,8 +149,8 @@ func (h *Host) createProof(id string) (proof *os.File, err error) {
 	return proof, nil
 }
 
-// openOutput opens the files that a command writes to. The output of a process is in its log, every other command has an
-// output of its own. output is nil if the files are the command's alone.
+// openOutput opens the files that a command writes to. The output of a process is in its log; every other command has
+// an output of its own. output is nil if the files are the command's alone.
 func (h *Host) openOutput(of process.ID, id, line string, spec *process.Spec,
 	c *launch.Command,
 ) (output *launch.Output, err error) {

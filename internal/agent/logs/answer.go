@@ -270,7 +270,8 @@ func (v *view) piece(c cursor) (a wire.LogAnswer, err error) {
 	var heads [streams]*line
 	size, full := 0, false
 	for {
-		next, scanned := -1, int64(0)
+		var next *line
+		from, scanned := 0, int64(0)
 		for i, f := range v.feeds {
 			if heads[i] == nil {
 				if l, ok := f.next(); ok {
@@ -280,23 +281,22 @@ func (v *view) piece(c cursor) (a wire.LogAnswer, err error) {
 				}
 			}
 			scanned += f.scanned
-			if heads[i] != nil && (next < 0 || v.timeOf(i, heads[i]) < v.timeOf(next, heads[next])) {
-				next = i
+			if l := heads[i]; l != nil && (next == nil || v.timeOf(i, l) < v.timeOf(from, next)) {
+				next, from = l, i
 			}
 		}
-		if next < 0 {
+		if next == nil {
 			break
 		}
-		l := heads[next]
-		if l.lost > 0 || v.matches(l.text) {
-			full = size > 0 && size+len(l.text)+1 > v.q.Limit || !v.add(&a, next, l)
-			size += len(l.text) + 1
+		if next.lost > 0 || v.matches(next.text) {
+			full = size > 0 && size+len(next.text)+1 > v.q.Limit || !v.add(&a, from, next)
+			size += len(next.text) + 1
 		}
 		if full || scanned >= maxScan {
 			a.More = true
 			break
 		}
-		heads[next] = nil
+		heads[from] = nil //nolint:gosec // it is the index of a feed
 	}
 	for i, f := range v.feeds {
 		c[i].at = f.at

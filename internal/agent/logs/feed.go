@@ -115,7 +115,7 @@ func (f *feed) fill(stop int64) error {
 		return err
 	}
 	f.scanned += int64(n)
-	f.buffer = append(f.buffer[:len(f.buffer):len(f.buffer)], part[:n]...)
+	f.buffer = append(slices.Clip(f.buffer), part[:n]...)
 	return nil
 }
 
@@ -135,7 +135,8 @@ func (f *feed) lastLines(n int, match func([]byte) bool) []int64 {
 	for window := int64(maxLine); ; window *= 4 {
 		window = min(window, maxTail)
 		try := feed{
-			source: f.source, at: max(f.at, f.until-window), until: f.until, breaks: f.breaks, whole: true, most: f.most,
+			source: f.source, at: max(f.at, f.until-window), until: f.until, breaks: f.breaks, whole: true,
+			most: f.most,
 		}
 		cutLine := try.at > f.at && !slices.Contains(f.breaks, try.at)
 		var found []int64

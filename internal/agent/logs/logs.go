@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -359,9 +360,7 @@ func (k *Keeper) Sweep(known []process.ID) {
 	}
 	k.mu.Lock()
 	all := make(map[string]*processLog, len(k.logs))
-	for name, l := range k.logs {
-		all[name] = l
-	}
+	maps.Copy(all, k.logs)
 	k.mu.Unlock()
 	for name, l := range all {
 		switch {

@@ -110,8 +110,8 @@ func parseMark(words []string) (m mark, ok bool) {
 
 // lastRun returns the index of the last run; -1 if there is none.
 func lastRun(all []mark) int {
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].kind == markRun {
+	for i, m := range slices.Backward(all) {
+		if m.kind == markRun {
 			return i
 		}
 	}

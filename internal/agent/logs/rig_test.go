@@ -2,6 +2,7 @@ package logs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -173,5 +174,5 @@ func numbered(first, last int) string {
 
 func exists(path string) bool {
 	_, err := os.Stat(path)
-	return !os.IsNotExist(err) && err != fs.ErrNotExist
+	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -113,6 +113,7 @@ func (s *stream) copyText(path string, base, from, most int64, plain bool) (to i
 	if err != nil {
 		return from, fmt.Errorf("cannot create rotated log: %w", err)
 	}
+	var zip packer
 	buffer := make([]byte, memberSize)
 	for to = from; to < from+most && err == nil; {
 		text := buffer[:min(memberSize, from+most-to)]
@@ -130,7 +131,7 @@ func (s *stream) copyText(path string, base, from, most int64, plain bool) (to i
 		}
 		out := text
 		if !plain {
-			if out, err = pack(text); err != nil {
+			if out, err = zip.pack(text); err != nil {
 				break
 			}
 		}

@@ -73,21 +73,31 @@ func segmentsOf(dir, stream string) (all []segment) {
 	return all
 }
 
-// pack returns a text as one gzip member.
-func pack(text []byte) ([]byte, error) {
-	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
-	if err != nil {
+// packer makes gzip members. The zero value is ready. It is used by one goroutine.
+type packer struct {
+	out bytes.Buffer
+	zip *gzip.Writer
+}
+
+// pack returns a text as one gzip member, which is valid until the next call.
+func (p *packer) pack(text []byte) ([]byte, error) {
+	if p.zip == nil {
+		var err error
+		if p.zip, err = gzip.NewWriterLevel(nil, gzip.BestSpeed); err != nil {
+			return nil, err
+		}
+	}
+	p.out.Reset()
+	p.zip.Reset(&p.out)
+	// Two letters, the length of the value, and the value (RFC 1952, 2.3.1.1).
+	p.zip.Extra = []byte{'D', 'R', 4, 0, 0, 0, 0, 0}
+	if _, err := p.zip.Write(text); err != nil {
 		return nil, err
 	}
-	w.Extra = []byte{'D', 'R', 4, 0, 0, 0, 0, 0} // two letters, the length of the value, the value (RFC 1952, 2.3.1.1)
-	if _, err := w.Write(text); err != nil {
+	if err := p.zip.Close(); err != nil {
 		return nil, err
 	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	member := out.Bytes()
+	member := p.out.Bytes()
 	binary.LittleEndian.PutUint32(member[lengthAt:], uint32(len(member))) //nolint:gosec // some hundred KiB
 	return member, nil
 }

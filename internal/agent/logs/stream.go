@@ -107,8 +107,8 @@ func punch(file *os.File, from, to int64) error {
 	return os.NewSyscallError("fallocate", err)
 }
 
-// held is the disk space of a stream, in bytes. A file system may have allocated as much again ahead of the writer; more
-// is a process that takes space without writing.
+// held is the disk space of a stream, in bytes. A file system may have allocated as much again ahead of the writer. A
+// process may also take space without writing.
 func (s *stream) held(st *unix.Stat_t) int64 {
 	space := st.Blocks * 512
 	if !s.noHoles.Load() {

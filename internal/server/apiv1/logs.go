@@ -149,7 +149,8 @@ func (r *logReader) find(ctx context.Context) error {
 func (r *logReader) run(ctx context.Context, q wire.LogQuestion) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(r.h.stopping, stop)()
+	ended := context.AfterFunc(r.h.stopping, stop) //nolint:contextcheck // the end of the handler ends the call
+	defer ended()
 	r.control, r.checked = http.NewResponseController(r.c.w), r.h.Now()
 	header := r.c.w.Header()
 	header.Set("Content-Type", "application/x-ndjson")
