@@ -15,12 +15,13 @@ import (
 	"drover/internal/test/harness"
 )
 
-// TestHosts: the lines of several hosts begin with the host; a host that is away is told, and who lacks the right reads
-// nothing.
+// TestHosts: the lines of several hosts begin with the host; a host that is away is told. Who lacks the right reads nothing,
+// and so does everybody where the policy of the host says so.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	f := harness.NewFleet(t, binaries.drover, binaries.agent)
-	f.JoinAndStart("one", "10.0.0.1", 0)
+	policy := filepath.Join(f.Dir, "policy.conf")
+	one := f.JoinAndStart("one", "10.0.0.1", 0, "--policy", policy)
 	two := f.JoinAndStart("two", "10.0.0.2", 0)
 	file := filepath.Join(f.Dir, "file.yaml")
 	text := `namespace: shop
@@ -84,5 +85,12 @@ processes:
 		if resp.StatusCode != want || want == http.StatusOK && strings.Count(string(body), "hello") != 1 {
 			t.Errorf("with %q: HTTP %d, want %d: %s", grant, resp.StatusCode, want, body)
 		}
+	}
+	if err := os.WriteFile(policy, []byte("namespaces other-*\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := run("logs", "shop/api", "--hosts", "0:10.0.0.1"); code != 1 || out != "" ||
+		!strings.Contains(errs, "refused by the policy of this host, "+policy+" line 1: namespace") || one.Ended() {
+		t.Errorf("against the policy: %d %q %q", code, out, errs)
 	}
 }

@@ -219,3 +219,35 @@ while [ ! -s pid ]; do sleep 0.01; done
 		t.Errorf("a run of a log file: %d %q", a.Code, a.Errors)
 	}
 }
+
+// TestBoundsChangeAtOnce: a change of log never touches the process, and bounds what it wrote before.
+func TestBoundsChangeAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.program("api", `seq 1 200000; exec sleep 1000
+`)
+	file := func(log string) string {
+		return `
+  api:
+    hosts: ["0:127.0.0.1"]
+    run: DIR/api
+    log: ` + log + "\n"
+	}
+	p.apply(file("{max_size: 10MiB}"))
+	harness.Eventually(t, "the last line", func() bool { return slices.Equal(p.logs("shop/api", "--tail", "1"), []string{"200000"}) })
+	pid, before := p.pid("api"), p.held()
+	p.apply(file("{max_size: 64KiB, keep: 1, compress: false}"))
+	harness.Eventually(t, "the log to be small", func() bool { return p.held() < 300<<10 })
+	p.program("more", `echo more >>/proc/$1/fd/1
+`)
+	if a := harness.Finish(t, "", harness.Environment(p.dir), filepath.Join(p.dir, "more"), strconv.Itoa(pid)); a.Code != 0 {
+		t.Fatal(a.Errors)
+	}
+	if before < 1<<20 || p.pid("api") != pid {
+		t.Errorf("it held %d bytes; the pid was %d and is %d", before, pid, p.pid("api"))
+	}
+	lines := p.logs("shop/api", "--tail", "2")
+	if !slices.Equal(lines, []string{"200000", "more"}) {
+		t.Errorf("the last lines are %q", lines)
+	}
+}

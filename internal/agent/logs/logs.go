@@ -272,6 +272,11 @@ func (k *Keeper) Bound(id process.ID, spec *process.Spec) {
 	if err := l.store(boundOf(spec.Log, spec.Execution.RLimits.FileSize), false); err != nil {
 		k.log.Warn("cannot store the bound of a log", "process", id, "error", err)
 	}
+	for _, s := range l.streams { // the process may write nothing more
+		if s.size.Load()-s.freed.Load() > l.limits().MaxSize {
+			k.rotate(s)
+		}
+	}
 }
 
 // store sets the bound and stores it if it has changed or must.
