@@ -34,9 +34,19 @@ func TestLastWords(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"short", "long", "one-line"} {
+		at := time.Now().Add(time.Duration(i-10) * time.Second)
+		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
 	since := time.Now().Add(-time.Minute)
 	for path, want := range map[string]string{
-		"": "", "short": "one\ntwo", dir + "/short": "one\ntwo", "missing": "", "link": "one\ntwo", "fifo": "", ".": "",
+		"": "", "short": "one\ntwo", dir + "/short": "one\ntwo", "missing": "", "link": "one\ntwo", "fifo": "",
+		"empty": "", ".": strings.Repeat("x", 32<<10), // the newest file of a directory
 		"/dev/zero": "",
 		"one-line":  strings.Repeat("x", 32<<10),
 	} {
