@@ -106,6 +106,7 @@ type Keeper struct {
 	woken   []*stream
 	queue   []*stream // to rotate
 	working bool
+	running bool // Run has begun and not ended
 }
 
 // processLog is the log of one process.
@@ -338,7 +339,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { k.stopping.Store(true) })
 	defer stop()
 	k.mu.Lock()
-	k.events = events
+	k.events, k.running = events, true
 	for _, l := range k.logs {
 		k.woken = append(k.woken, l.streams[:]...)
 	}
@@ -346,7 +347,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.events = nil
+		k.events, k.running = nil, false
 	}()
 	ended := make(chan error, 1)
 	go func() { ended <- k.watch(ctx, events) }()

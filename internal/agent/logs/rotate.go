@@ -20,7 +20,7 @@ const background = 10
 func (k *Keeper) rotate(s *stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s.queued || k.stopping.Load() || k.events == nil {
+	if s.queued || k.stopping.Load() || !k.running {
 		return // before Run only cuts count; Run looks at all again
 	}
 	s.queued = true
