@@ -258,6 +258,32 @@ func TestManyMarks(t *testing.T) {
 	}
 }
 
+// TestThousandsOfRuns: a process that ends all the time takes no more disk than any other; the last runs are known.
+func TestThousandsOfRuns(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	for n := 1; n <= 5000; n++ {
+		out, errs, err := r.Begin(api(), process.Hash(api())[:12]+"-"+strconv.Itoa(n), policy(64<<10, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, out, "run "+strconv.Itoa(n)+" begins, and ends with a complaint of some length\n")
+		_ = out.Close()
+		_ = errs.Close()
+	}
+	harness.Eventually(t, "the log to be small", func() bool { return held(r.path("stdout")) <= 64<<10 })
+	names, err := os.ReadDir(r.path(""))
+	if err != nil || len(names) > 7 || held(r.path("marks")) > 2*logs.MaxMarks {
+		t.Errorf("there are %d files, and marks of %d bytes: %v", len(names), held(r.path("marks")), err)
+	}
+	for run, want := range map[int]string{0: "run 5000 ", -1: "run 4999 ", -100: "run 4900 "} {
+		a := r.ask(wire.LogQuestion{Run: run})
+		if a.err != "" || len(a.lines) != 1 || !strings.HasPrefix(a.lines[0], want) {
+			t.Errorf("run %d wrote %q: %q", run, a.lines, a.err)
+		}
+	}
+}
+
 // TestLogsOfUnknownProcesses: they go when nobody has written for a while, and not before.
 func TestLogsOfUnknownProcesses(t *testing.T) {
 	r := newRig(t)
