@@ -2,11 +2,9 @@ package logs
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	"drover/internal/clip"
@@ -231,22 +229,26 @@ func (v *view) startOfRun(c *cursor) error {
 
 // startOfTail moves the begin to the last lines of the streams together.
 func (v *view) startOfTail(c *cursor) {
-	type found struct {
-		stream int
-		at     int64
-		time   int64
-	}
-	var all []found
+	var found [streams][]int64
 	for i, f := range v.feeds {
 		f.at, f.until = c[i].at, v.until(i, c[i])
-		for _, at := range f.lastLines(v.q.Tail, v.matches) {
-			all = append(all, found{i, at, timeOf(v.moments, i, at, v.now)})
-		}
+		found[i] = f.lastLines(v.q.Tail, v.matches)
 		c[i].at = max(c[i].at, f.until)
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(a.time, b.time) })
-	for _, l := range all[max(len(all)-v.q.Tail, 0):] {
-		c[l.stream].at = min(c[l.stream].at, l.at)
+	for range v.q.Tail {
+		last, at := -1, int64(0)
+		for i := range found {
+			if n := len(found[i]); n > 0 {
+				if t := timeOf(v.moments, i, found[i][n-1], v.now); last < 0 || t >= at {
+					last, at = i, t
+				}
+			}
+		}
+		if last < 0 {
+			return
+		}
+		n := len(found[last]) - 1
+		c[last].at, found[last] = found[last][n], found[last][:n]
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,14 +37,14 @@ type segment struct {
 
 // segmentName is the name of a rotated file.
 func segmentName(stream string, from, to int64, packed bool) string {
-	name := fmt.Sprintf("%s.%d-%d", stream, from, to)
+	name := fmt.Sprintf("%s.%019d-%019d", stream, from, to) // so names sort as offsets do
 	if packed {
 		name += compressed
 	}
 	return name
 }
 
-// segmentsOf returns the rotated files of a stream, the oldest first. An unreadable directory has none.
+// segmentsOf returns the rotated files of a stream, the oldest first, in the order of their names. An unreadable directory has none.
 func segmentsOf(dir, stream string) (all []segment) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -69,7 +68,6 @@ func segmentsOf(dir, stream string) (all []segment) {
 		}
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b segment) int { return int(a.from - b.from) })
 	return all
 }
 
