@@ -247,8 +247,8 @@ func (v *view) startOfTail(c *cursor) {
 		if last < 0 {
 			return
 		}
-		n := len(found[last]) - 1
-		c[last].at, found[last] = found[last][n], found[last][:n]
+		rest := found[last] //nolint:gosec // it is the index of a stream
+		c[last].at, found[last] = rest[len(rest)-1], rest[:len(rest)-1] //nolint:gosec // as above
 	}
 }
 

@@ -44,7 +44,8 @@ func segmentName(stream string, from, to int64, packed bool) string {
 	return name
 }
 
-// segmentsOf returns the rotated files of a stream, the oldest first, in the order of their names. An unreadable directory has none.
+// segmentsOf returns the rotated files of a stream, the oldest first: in the order of their names. An unreadable
+// directory has none.
 func segmentsOf(dir, stream string) (all []segment) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
