@@ -247,7 +247,7 @@ func (v *view) startOfTail(c *cursor) {
 		if last < 0 {
 			return
 		}
-		rest := found[last] //nolint:gosec // it is the index of a stream
+		rest := found[last]                                             //nolint:gosec // it is the index of a stream
 		c[last].at, found[last] = rest[len(rest)-1], rest[:len(rest)-1] //nolint:gosec // as above
 	}
 }
