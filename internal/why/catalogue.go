@@ -20,7 +20,8 @@ func (e Entry) Page() string { return "docs/why/" + string(e.ID) + ".md" }
 
 // Entries lists every cause, by theme.
 func Entries() []Entry {
-	return slices.Concat(byRequest(), ends(), troubles(), limits(), starts(), findings(), timetables(), server())
+	return slices.Concat(byRequest(), ends(), troubles(), limits(), starts(), refusals(), findings(), timetables(),
+		server())
 }
 
 // Catalogue holds all causes and judges processes by them. It never changes; any goroutine may use it.
@@ -235,6 +236,12 @@ func starts() []Entry {
 			"A file of the process is on a file system that does not respond, so drover cannot see its state.",
 			"Repair the file server, or keep `pid_path` on a local disk.", Critical,
 		},
+	}
+}
+
+// refusals returns the causes of starts that somebody else or a check prevents.
+func refusals() []Entry {
+	return []Entry{
 		{
 			process.CauseOwnedByOther, "Hosted under another name",
 			"The pid file names a process that drover already hosts under another name.",

@@ -173,6 +173,7 @@ type unasked struct{}
 
 func (unasked) Set(process.ID, probe.Subject)          {}
 func (unasked) Drop(process.ID)                        {}
+func (unasked) Hurry(process.ID)                       {}
 func (unasked) Usage(process.ID) (process.Usage, bool) { return process.Usage{}, false }
 
 func (b *both) startAgent() {

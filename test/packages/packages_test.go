@@ -149,7 +149,7 @@ func TestSameBytes(t *testing.T) {
 // TestSizeOfTheAgent: it is on every host. It is built as for a package.
 func TestSizeOfTheAgent(t *testing.T) {
 	const (
-		most  = 11_000_000
+		most  = 11_250_000
 		tags  = "nethttpomithttp2"
 		flags = "-s -w -funcalign=16"
 	)
