@@ -16,7 +16,7 @@ var binaries struct{ drover string }
 
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover},
-		harness.Need{Test: "TestExecution", Accounts: true}))
+		harness.Need{Test: "TestExecution", Accounts: true}, harness.Need{Test: "TestClasses", Accounts: true}))
 }
 
 // place is a drover, and a directory for the processes of one namespace.
