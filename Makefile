@@ -5,7 +5,7 @@ export CGO_ENABLED := 0
 # The go command does not combine a workspace with another module file.
 TOOL := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 
-.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers hostile scale bench bench-peers package release clean
+.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile scale bench bench-peers package release clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ failover: ## end the primary of a PostgreSQL pair again and again for FAILOVER (
 SERVERS ?= 5m
 servers: ## kill servers and NATS brokers of a fleet with several at random for SERVERS (5m), while callers operate
 	DROVER_CHAOS_TIME=$(SERVERS) go test -v -count 1 -timeout 60m ./test/servers/
+
+UPGRADE ?= 1m
+upgrade: ## replace the agent of 1,000 processes by another version and back, again and again for UPGRADE (1m)
+	DROVER_CHAOS_TIME=$(UPGRADE) go test -v -count 1 -timeout 60m ./test/upgrade/
 
 HOSTILE ?= 10m
 hostile: ## have 256 agents' keys, an app, 400 strangers and an account attack a fleet at work for HOSTILE (10m), and compare the times of good calls (as root, on a quiet machine)

@@ -179,6 +179,23 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
+// TestOlderFormat: a file of an older version is marked as one of this version, so that the older one refuses it.
+func TestOlderFormat(t *testing.T) {
+	t.Parallel()
+	dir := filled(t)
+	path := filepath.Join(dir, "state.db")
+	edit(t, path, func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("meta")).Put([]byte("format"), binary.BigEndian.AppendUint64(nil, 0))
+	})
+	close(t, open(t, dir, boot))
+	edit(t, path, func(tx *bbolt.Tx) error {
+		if n := binary.BigEndian.Uint64(tx.Bucket([]byte("meta")).Get([]byte("format"))); n != 1 {
+			t.Errorf("the file has format %d, want 1", n)
+		}
+		return nil
+	})
+}
+
 // TestSecondAgent: two agents never work on one directory.
 func TestSecondAgent(t *testing.T) {
 	t.Parallel()

@@ -155,13 +155,17 @@ func open(path string, buckets ...string) (*bbolt.DB, error) {
 	return db, nil
 }
 
+// checkFormat marks a file of an older format as one of this format, so that no older version reads it from now on.
 func checkFormat(meta *bbolt.Bucket) error {
-	stored := meta.Get([]byte(keyFormat))
-	if stored == nil {
-		return meta.Put([]byte(keyFormat), sequenceKey(format))
+	var stored uint64
+	if data := meta.Get([]byte(keyFormat)); data != nil {
+		stored = binary.BigEndian.Uint64(data)
 	}
-	if n := binary.BigEndian.Uint64(stored); n > format {
-		return fmt.Errorf("the file has format %d, written by a newer drover; this one knows up to %d", n, format)
+	if stored > format {
+		return fmt.Errorf("the file has format %d, written by a newer drover; this one knows up to %d", stored, format)
+	}
+	if stored < format {
+		return meta.Put([]byte(keyFormat), sequenceKey(format))
 	}
 	return nil
 }

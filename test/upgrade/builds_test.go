@@ -1,0 +1,96 @@
+package upgrade_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// edit is a text of a file of the tree, and what a later version has there instead.
+type edit struct{ file, old, new string }
+
+// marks are what the next version writes where this one knows no field.
+const (
+	recordMark  = `"next_of_record":"written by the next version"`
+	runtimeMark = `"next_of_runtime":{"seen":7}`
+)
+
+// nextVersion says another version, and writes fields into each record and each runtime that this one does not know.
+func nextVersion() []edit {
+	const (
+		version = "internal/command/command.go"
+		record  = "internal/agent/specstore/specstore.go"
+		runtime = "internal/agent/specstore/runtime.go"
+	)
+	return []edit{
+		{version, `"devel", ""`, `"devel", "-next"`},
+		{version, `v != "" && v != "(devel)"`, `v == "nothing"`},
+		{record, "type Record struct {\n", "type Record struct {\n\tNext string `json:\"next_of_record\"`\n"},
+		{runtime, "type Runtime struct {\n", "type Runtime struct {\n\tNext map[string]int `json:\"next_of_runtime\"`\n"},
+		{record, "\tdata, err := json.Marshal(v)\n", `	switch r := v.(type) {
+	case Record:
+		r.Next = "written by the next version"
+		v = r
+	case *Record:
+		r.Next = "written by the next version"
+	case Runtime:
+		r.Next = map[string]int{"seen": 7}
+		v = r
+	}
+	data, err := json.Marshal(v)
+`},
+	}
+}
+
+// newerFormat has another layout of its files.
+func newerFormat() []edit {
+	return []edit{{"internal/agent/specstore/specstore.go", "const format = 1\n", "const format = 2\n"}}
+}
+
+// buildEdited builds an agent from the tree with edits, and returns its path.
+func buildEdited(t *testing.T, dir, name string, edits []edit) string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, e := range edits {
+		path := filepath.Join(harness.Root(), e.file)
+		if _, ok := texts[path]; !ok {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[path] = string(text)
+		}
+		if n := strings.Count(texts[path], e.old); n != 1 {
+			t.Fatalf("%s has the text %q %d times, want once", e.file, e.old, n)
+		}
+		texts[path] = strings.Replace(texts[path], e.old, e.new, 1)
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for path, text := range texts {
+		copied := filepath.Join(dir, name+"-"+filepath.Base(path))
+		overlay.Replace[path] = copied
+		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, binary := filepath.Join(dir, name+".json"), filepath.Join(dir, name)
+	if err := os.WriteFile(list, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-o", binary, "./cmd/drover-agent")
+	build.Dir = harness.Root()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build %s: %v\n%s", name, err, out)
+	}
+	return binary
+}
