@@ -52,7 +52,7 @@ func kinds() []kind {
 		{name: "stopped", lines: "run: NOTE; exec sleep 100000", state: "stopped", afterwards: "stop"},
 		{
 			name: "chatty", state: "running",
-			lines: "run: NOTE; i=0; while :; do i=$((i+1)); echo $i; echo $i >>DIR/NAME.out; sleep 0.2; done",
+			lines: "run: NOTE; i=0; while :; do i=$((i+1)); echo $i; echo $i >>DIR/NAME.out; sleep 1; done",
 		},
 		{name: operated, lines: "run: NOTE; exec sleep 100000\nready: {alive: 2s}", own: operated},
 	}
@@ -76,12 +76,15 @@ func (s subject) text(suffix string) string {
 	return string(text)
 }
 
-// subjects returns about so many processes, as many of each kind, and the process file that has them.
-func (r *rig) subjects(number int) (all []subject, file string) {
+// portion is how many groups of processes a file has: a host that is new to a thousand takes its time.
+const portion = 10
+
+// subjects returns about so many processes, as many of each kind, and the process files that have them.
+func (r *rig) subjects(number int) (all []subject, files []string) {
 	r.t.Helper()
-	var b strings.Builder
-	b.WriteString("namespace: shop\ndefaults: {hosts: [\"" + host + "\"], user: root, ready: {alive: 0s}}\nprocesses:\n")
-	for n := range number / len(kinds()) {
+	const head = "namespace: shop\ndefaults: {hosts: [\"" + host + "\"], user: root, ready: {alive: 0s}}\nprocesses:\n"
+	text := head
+	for n, groups := 0, number/len(kinds()); n < groups; n++ {
 		sub := filepath.Join(r.dir, fmt.Sprintf("sub-%d", n))
 		if err := os.Mkdir(sub, 0o755); err != nil {
 			r.t.Fatal(err)
@@ -92,12 +95,15 @@ func (r *rig) subjects(number int) (all []subject, file string) {
 			all = append(all, s)
 			lines := strings.NewReplacer("NOTE", "echo $$ >>"+r.dir+"/"+s.id+".starts", "NAME", s.id, "DIR", r.dir,
 				"-N", fmt.Sprintf("-%d", n), "HERALD", binaries.herald).Replace(k.lines)
-			b.WriteString("  " + s.id + ":\n    " + strings.ReplaceAll(lines, "\n", "\n    ") + "\n")
+			text += "  " + s.id + ":\n    " + strings.ReplaceAll(lines, "\n", "\n    ") + "\n"
+		}
+		if n%portion == portion-1 || n == groups-1 {
+			files = append(files, filepath.Join(r.dir, fmt.Sprintf("file-%d.yaml", n)))
+			if err := os.WriteFile(files[len(files)-1], []byte(text), 0o600); err != nil {
+				r.t.Fatal(err)
+			}
+			text = head
 		}
 	}
-	file = filepath.Join(r.dir, "file.yaml")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-	return all, file
+	return all, files
 }

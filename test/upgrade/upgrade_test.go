@@ -87,13 +87,19 @@ func TestUpgrade(t *testing.T) {
 // settle applies the file and waits until each process is where it stays.
 func (w *watch) settle(count int) {
 	w.t.Helper()
-	all, file := w.subjects(count)
+	all, files := w.subjects(count)
 	w.all = all
-	w.CLI("apply", "-f", file, "--yes")
-	for _, s := range all {
-		if s.afterwards != "" {
-			w.CLI(s.afterwards, "shop/"+s.id, "--yes")
+	for _, file := range files {
+		w.CLI("apply", "-f", file, "--yes")
+	}
+	for _, command := range []string{"unhost", "stop"} {
+		args := []string{command, "--yes"}
+		for _, s := range all {
+			if s.afterwards == command {
+				args = append(args, "shop/"+s.id)
+			}
 		}
+		w.CLI(args...)
 	}
 	w.touch("go")
 	harness.Eventually(w.t, "all processes to be where they stay", func() bool {
