@@ -24,6 +24,11 @@ func TestClasses(t *testing.T) {
 	p := newPlace(t)
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(web.Close)
+	t.Cleanup(func() {
+		if err := os.RemoveAll("/run/drover-test-" + filepath.Base(p.dir) + "-2"); err != nil {
+			t.Error(err)
+		}
+	})
 	rows := classRows(web.URL, web.Listener.Addr().String(), secondPort(t))
 	var supported []processfile.Field
 	for _, f := range processfile.Fields() {

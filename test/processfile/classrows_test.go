@@ -74,7 +74,7 @@ func rowsOfEnvironment() map[string]classRow {
 		"oom_score_adjust":  simple("oom_score_adjust", "10", "20", ""),
 		"no_new_privileges": simple("no_new_privileges", "false", "true", ""),
 		"capabilities":      simple("capabilities", "[KILL]", "[CHOWN, KILL]", ""),
-		"runtime_directory": simple("runtime_directory", "NAME-1", "NAME-2", ""),
+		"runtime_directory": simple("runtime_directory", "drover-test-BASE-1", "drover-test-BASE-2", ""),
 	}
 }
 

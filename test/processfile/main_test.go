@@ -38,11 +38,11 @@ func (p *place) cli(args ...string) harness.Finished {
 	return harness.Finish(p.t, "", env, binaries.drover, append(args, "--data-dir", p.s.DataDir)...)
 }
 
-// file writes a process file; DIR in it is the directory.
+// file writes a process file; DIR in it is the directory, and BASE the name of the directory.
 func (p *place) file(text string) string {
 	p.t.Helper()
 	path := filepath.Join(p.dir, "file.yaml")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", p.dir)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.NewReplacer("DIR", p.dir, "BASE", filepath.Base(p.dir)).Replace(text)), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
 	return path
