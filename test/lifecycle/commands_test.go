@@ -49,8 +49,8 @@ func TestCommands(t *testing.T) {
 		}
 		slices.Sort(names)
 		if want := []string{
-			"DROVER_NAME", "DROVER_NAMESPACE", "DROVER_PROCESS", "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ",
-			"USER",
+			"DROVER_HOST", "DROVER_NAME", "DROVER_NAMESPACE", "DROVER_PROCESS", "HOME", "LANG", "LOGNAME", "PATH",
+			"SHELL", "TZ", "USER",
 		}; !slices.Equal(names, want) {
 			t.Errorf("environment %v, want %v", names, want)
 		}

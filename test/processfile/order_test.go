@@ -16,12 +16,12 @@ processes:
     stop_signals: [TERM 10s]
   api:
     run: sh -c 'echo api >>order; exec sleep 1000'
-    ready: {alive: 0s}
+    ready: {exec: grep -q api order}
     after: {db: ready}
   job:
     run: sh -c 'echo job >>order'
     once: true
-    after: {api: started, shop/db: ready}
+    after: {api: ready, shop/db: started}
 `
 
 // TestOrder: apply starts in order and a stop of all goes backwards; a start alone waits, says so and fails by name.
