@@ -3,6 +3,7 @@ package probe_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 
 // TestWatchdog: silence counts as a failed look, once in each time; a word ends it.
 func TestWatchdog(t *testing.T) {
-	var last time.Duration
-	trouble := false
+	var last atomic.Int64
+	var trouble atomic.Bool
+	speak := func(r *rig) { last.Store(int64(r.Clock())) }
 	bubble(t, func(t *testing.T, r *rig) {
 		began := r.Clock()
 		s := r.running(spec("", "", process.Probes{Watchdog: true, HealthInterval: 10, Failures: 2}))
@@ -21,7 +23,7 @@ func TestWatchdog(t *testing.T) {
 		r.Set(nginx(), s)
 		for range 5 { // it says something each 9 seconds
 			pass(9 * time.Second)
-			last = r.Clock()
+			speak(r)
 		}
 		for _, e := range r.take(true) {
 			if !e.OK || e.Text != "ok" {
@@ -41,13 +43,14 @@ func TestWatchdog(t *testing.T) {
 				t.Errorf("look %d after %v of silence", i, at)
 			}
 		}
-		last = r.Clock()
+		speak(r)
 		pass(9500 * time.Millisecond)
 		if heard := r.take(true); len(heard) != 1 || !heard[0].OK {
 			t.Errorf("%+v after a word", heard)
 		}
 		// A process that is in trouble is unhealthy at once.
-		last, trouble = r.Clock(), true
+		speak(r)
+		trouble.Store(true)
 		r.Hurry(nginx())
 		pass(0)
 		if heard := r.take(true); len(heard) != 1 || !heard[0].Bad || !strings.Contains(heard[0].Text, "WATCHDOG=trigger") {
@@ -58,7 +61,7 @@ func TestWatchdog(t *testing.T) {
 			if run != "run-1" {
 				t.Errorf("asked for %q", run)
 			}
-			return last, trouble
+			return time.Duration(last.Load()), trouble.Load()
 		}
 	})
 }
