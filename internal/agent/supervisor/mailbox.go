@@ -40,6 +40,8 @@ type mailbox struct {
 	mu       sync.Mutex
 	messages []message
 	tasks    []task
+	// taken is the operation that has left the queue and whose begin is not published yet.
+	taken process.Op
 	// fresh says that there is a task that eachWaiting has not seen.
 	fresh bool
 	// newer is the server's record of the process, until the runner takes it.
@@ -153,7 +155,17 @@ func (b *mailbox) next(begins beginRule) (task, bool) {
 	}
 	t := b.tasks[i]
 	b.tasks = slices.Delete(b.tasks, i, i+1)
+	if t.hold == nil && t.entry.Op != process.Query {
+		b.taken = t.entry.Op
+	}
 	return t, true
+}
+
+// published tells that the state of the process shows the operation that was taken last.
+func (b *mailbox) published() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken = ""
 }
 
 // eachWaiting calls fn with every queued task, while it holds the lock.
@@ -166,18 +178,18 @@ func (b *mailbox) eachWaiting(fn func(*task)) {
 	}
 }
 
-// operationPending reports whether a queued task may change something.
+// operationPending reports whether a task that is queued or about to begin may change something.
 func (b *mailbox) operationPending() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.tasks, func(t task) bool { return t.entry.Op != process.Query })
+	return b.taken != "" || slices.ContainsFunc(b.tasks, func(t task) bool { return t.entry.Op != process.Query })
 }
 
-// queues reports whether such an operation is queued.
+// queues reports whether such an operation is queued or about to begin.
 func (b *mailbox) queues(op process.Op) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.tasks, func(t task) bool { return t.hold == nil && t.entry.Op == op })
+	return b.taken == op || slices.ContainsFunc(b.tasks, func(t task) bool { return t.hold == nil && t.entry.Op == op })
 }
 
 func (b *mailbox) pending() bool {

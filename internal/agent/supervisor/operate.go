@@ -24,6 +24,7 @@ func (r *runner) start(ctx context.Context, t task) {
 	r.leaveBudget()
 	r.sup.cfg.Probes.Drop(r.id)
 	r.step(ctx, lifecycle.Began{})
+	r.published()
 	if t.hold != nil {
 		r.work.entry = nil
 		close(t.hold.held)

@@ -318,7 +318,10 @@ func (r *runner) heldByOrder() bool {
 	if len(w.unmet) == 0 || w.cycle != nil {
 		return false
 	}
-	r.sup.order.next(w.on, func() { r.post(func(ctx context.Context, r *runner) { r.lookAgain(ctx) }) })
+	if r.leaveOrder != nil {
+		r.leaveOrder()
+	}
+	r.leaveOrder = r.sup.order.next(w.on, func() { r.post(func(ctx context.Context, r *runner) { r.lookAgain(ctx) }) })
 	if w = r.sup.afterStart(r.id, spec); len(w.unmet) == 0 {
 		return false // it has changed meanwhile
 	}

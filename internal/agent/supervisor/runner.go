@@ -28,6 +28,8 @@ type runner struct {
 	watchState   watchState
 	// cancelPlace gives back the place in the host's budget that a relaunch waits for; nil if no relaunch waits.
 	cancelPlace func(now time.Duration)
+	// leaveOrder ends the wait for a change of the processes that this one is after; nil if it never waited.
+	leaveOrder func()
 	// lastEventAt is the time of the last event, in Unix milliseconds.
 	lastEventAt int64
 	denials     policyDenials
