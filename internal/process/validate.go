@@ -91,7 +91,7 @@ func (s *Spec) Size() (n int) {
 func (s *Spec) identityFaults(f *faults) {
 	id := s.Identity
 	switch {
-	case id.ProcName == "" && s.Foreground():
+	case id.ProcName == "" && (s.Foreground() || s.Stop != nil && id.PIDPath != ""): // GSE and JOB ask for the name
 	case id.ProcName == "":
 		f.add("spec.identity.proc_name", "is empty: expected the base name of the executable")
 	case strings.Contains(id.ProcName, "/"):

@@ -118,6 +118,9 @@ func (c *checker) command() {
 	case c.Start != "" && c.PIDFile == "" && c.ProcessName == "":
 		c.fault("start", "leaves a daemon that nothing identifies: expected pid_file or process_name beside it")
 	}
+	if c.Start != "" && c.ProcessName == "" && c.ExpectedInstances != nil && *c.ExpectedInstances > 1 {
+		c.fault("expected_instances", "counts the processes of a name: expected process_name beside it")
+	}
 	if strings.Contains(c.ProcessName, "/") {
 		c.fault("process_name", "is %q: expected the base name of the executable, without a path", c.ProcessName)
 	}

@@ -25,7 +25,8 @@ type Order struct {
 	Actor process.Actor `json:"actor,omitzero"`
 	// Groups is for process.SetGroups.
 	Groups []process.Group `json:"groups,omitempty"`
-	// Ordered tells that the operation waits for those on other processes, as the specs say (process.Spec.After).
+	// Ordered tells that the operation comes from drover's own API: it waits for those on other processes, as the
+	// specs say (process.Spec.After), and a start does not begin a second copy (process.Beside).
 	Ordered bool `json:"ordered,omitempty"`
 }
 

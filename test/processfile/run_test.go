@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -154,6 +155,37 @@ processes:
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)
 	harness.Eventually(t, "the relaunch", func() bool { return p.count("pids") == 2 && p.state("api") == "running" })
+}
+
+// TestDaemon: a pid file says who a daemon is, with or without a name of its program.
+func TestDaemon(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.apply(`
+namespace: shop
+processes:
+  db:
+    hosts: ["0:127.0.0.1"]
+    start: sleep 1000 >/dev/null 2>&1 & echo $! >DIR/db.pid
+    pid_file: DIR/db.pid
+    directory: DIR
+    ready: {alive: 0s}
+`)
+	pid := p.pid("db")
+	p.s.Kill()
+	p.s.Run()
+	harness.Eventually(t, "the daemon to be found", func() bool { return p.state("db") == "running" })
+	if p.read("db.pid") != strconv.Itoa(pid) || p.pid("db") != pid {
+		t.Errorf("pid %d, now %d and %s in its file", pid, p.pid("db"), p.read("db.pid"))
+	}
+	harness.Signal(t, pid, syscall.SIGKILL)
+	harness.Eventually(t, "the relaunch", func() bool { return p.pid("db") != pid && p.state("db") == "running" })
+	if a := p.cli("stop", "shop/db"); a.Code != 0 || p.alive("db.pid") {
+		t.Errorf("stop: exit code %d, alive %t\n%s%s", a.Code, p.alive("db.pid"), a.Out, a.Errors)
+	}
+	if a := p.cli("start", "shop/db"); a.Code != 0 || !p.alive("db.pid") {
+		t.Errorf("start: exit code %d, alive %t\n%s%s", a.Code, p.alive("db.pid"), a.Out, a.Errors)
+	}
 }
 
 // TestStop: a stop asks as the file says, and ends all that the process has started.

@@ -32,7 +32,7 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 	if spec.Foreground() {
 		return h.lookAt(rt)
 	}
-	several := spec.Policy.Instances > 1
+	several := spec.Policy.Instances > 1 && spec.Identity.ProcName != ""
 	account, err := h.names.account(spec.Identity.User)
 	if err != nil {
 		return instance.Sighting{Note: err.Error(), Cause: process.CauseNoUser}

@@ -23,7 +23,8 @@ import (
 
 // Query says which process is meant.
 type Query struct {
-	// ProcName is the base name of the executable or script.
+	// ProcName is the base name of the executable or script. It may be empty if PIDPath names a file, which then decides
+	// alone.
 	ProcName string
 	// PIDPath is the absolute path of the pid file or of the directory that it is in; empty to look by name.
 	PIDPath string
@@ -78,8 +79,15 @@ type Result struct {
 
 // Find looks for a process. It never blocks on the file at PIDPath, unless the filesystem itself hangs.
 func Find(proc procfs.FS, q Query) Result {
-	if q.ProcName == "" {
+	switch {
+	case q.ProcName != "":
+	case q.PIDPath == "":
 		return Result{Note: "proc_name is empty"}
+	case q.isDirectory():
+		return Result{
+			Note:  "pid file " + q.PIDPath + " is a directory: only a process with a name is found there",
+			Cause: process.CauseOddPIDFile,
+		}
 	}
 	if q.PIDPath == "" {
 		return q.byName(proc)
@@ -92,7 +100,7 @@ func Find(proc procfs.FS, q Query) Result {
 	} else {
 		r = unreadable(q.PIDPath, err)
 	}
-	if r.Found != nil && q.Count {
+	if r.Found != nil && q.Count && q.ProcName != "" {
 		all, err := q.search(proc)
 		if err != nil {
 			return Result{Found: r.Found, Note: err.Error()}
@@ -243,9 +251,12 @@ func livesIn(info procfs.Info, places []string) bool {
 	})
 }
 
-// matches is MatchName. It also accepts a program that was started through a link with that name, if the link is where
-// the program is installed. targets is linkTargets.
+// matches is MatchName; without a name it accepts every program. It also accepts a program that was started through a
+// link with that name, if the link is where the program is installed. targets is linkTargets.
 func (q Query) matches(info procfs.Info, targets func() []string) bool {
+	if q.ProcName == "" {
+		return !info.Kernel
+	}
 	if MatchName(info, q.ProcName) {
 		return true
 	}

@@ -19,6 +19,7 @@ import (
 	"drover/internal/agent/locate"
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
+	"drover/internal/process"
 )
 
 func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
@@ -158,6 +159,22 @@ func TestPIDFileContents(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPIDFileWithoutAName: the file alone says who the process is.
+func TestPIDFileWithoutAName(t *testing.T) {
+	h := newHome(t, "appd")
+	pid := run(t, "/", h.path("appd"), "1000")
+	path := h.put(t, "run/app.pid", strconv.Itoa(pid))
+	if r := find(t, locate.Query{PIDPath: path, SetupPath: "/nowhere", Count: true}, pid, ""); r.Found.Matches != 1 {
+		t.Errorf("found %+v", r.Found)
+	}
+	h.put(t, "run/app.pid", strconv.Itoa(ended(t)))
+	find(t, locate.Query{PIDPath: path}, 0, "is stale")
+	if r := find(t, locate.Query{PIDPath: h.path("run")}, 0, "is a directory"); r.Cause != process.CauseOddPIDFile {
+		t.Errorf("cause %q", r.Cause)
+	}
+	find(t, locate.Query{SetupPath: h.path("")}, 0, "^proc_name is empty$")
 }
 
 func TestPIDFileOfAThread(t *testing.T) {

@@ -20,10 +20,11 @@ func TestStartBesideCopies(t *testing.T) {
 		wish process.Beside
 		// same are the copies with the command line of the spec, alike the others.
 		same, alike int
-		wire        bool
-		known       bool
-		fault       process.Fault
-		text        string
+		// wire is an order of GSE or JOB, daemon a process of theirs.
+		wire, daemon bool
+		known        bool
+		fault        process.Fault
+		text         string
 		// pid is that of the process afterwards.
 		pid, commands int
 	}{
@@ -37,7 +38,8 @@ func TestStartBesideCopies(t *testing.T) {
 		"beside":                {wish: process.StartBeside, same: 1, pid: 101, commands: 1},
 		"nothing to take over":  {wish: process.TakeOver, pid: 100, commands: 1},
 		"of another name":       {same: 1, known: true, pid: 101, commands: 1},
-		"the compatible APIs":   {same: 1, wire: true, pid: 102, commands: 1},
+		"the compatible APIs":   {same: 1, wire: true, pid: 101, commands: 1},
+		"their process":         {same: 1, daemon: true, pid: 102, commands: 1},
 		"many are named by few": {same: 8, fault: process.Failed, text: "; 3 more. end all but one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,13 +55,15 @@ func TestStartBesideCopies(t *testing.T) {
 				w.Script(runLine, operationtest.Script{Takes: time.Hour})
 				s := foreground()
 				s.Beside = c.wish
-				if c.wire {
+				if c.daemon {
 					s = spec()
 				}
+				e := entry(process.Start, s)
+				e.Ordered = !c.wire
 				if c.known {
 					w.peers.owner = other()
 				}
-				r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+				r, _ := w.operateEntry(t, e, specstore.Runtime{})
 				if r.Outcome.Fault != c.fault || !strings.Contains(r.Outcome.Text, c.text) ||
 					len(w.Lines()) != c.commands {
 					t.Errorf("%q %q, commands %q", r.Outcome.Fault, r.Outcome.Text, w.Lines())
@@ -89,6 +93,7 @@ func TestTakeOverOfAnEarlierAgent(t *testing.T) {
 			s := foreground()
 			s.Beside = process.TakeOver
 			e := entry(process.Start, s)
+			e.Ordered = true
 			r, killed := w.life(t, e, operation.Subject{}, n)
 			if killed {
 				r, _ = w.life(t, e, operation.Subject{}, 1000)

@@ -31,9 +31,14 @@ func foreground() *process.Spec {
 // operate carries out an operation to its end.
 func (w *world) operate(t *testing.T, op process.Op, s *process.Spec, rt specstore.Runtime) (operation.Result, time.Duration) {
 	t.Helper()
-	began := time.Now()
 	e := entry(op, s)
 	e.Item += string(op) // items differ
+	return w.operateEntry(t, e, rt)
+}
+
+func (w *world) operateEntry(t *testing.T, e specstore.Entry, rt specstore.Runtime) (operation.Result, time.Duration) {
+	t.Helper()
+	began := time.Now()
 	r, err := w.operator.Operate(t.Context(), e, operation.Subject{Runtime: rt})
 	if err != nil {
 		t.Fatal(err)

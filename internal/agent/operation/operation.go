@@ -209,7 +209,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	}
 	n := &session{
 		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
-		groups: e.Groups, subject: s, runtime: s.Runtime, progress: progress,
+		groups: e.Groups, ordered: e.Ordered, subject: s, runtime: s.Runtime, progress: progress,
 	}
 	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone
 		spec := *n.spec

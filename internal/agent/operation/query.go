@@ -15,8 +15,9 @@ func (n *session) query() (Result, error) {
 	}
 	var seen instance.Sighting
 	var instance *process.Instance
-	if (n.spec.Identity.ProcName != "" || n.spec.Foreground()) && (n.subject.Record != nil || n.spec.Identity.SetupPath != "" ||
-		n.spec.Identity.PIDPath != "") {
+	id := n.spec.Identity
+	named := id.ProcName != "" || n.spec.Foreground() || n.spec.Stop != nil
+	if named && (n.subject.Record != nil || id.SetupPath != "" || id.PIDPath != "") {
 		seen, instance = n.lookClosely()
 	}
 	status := process.Status{

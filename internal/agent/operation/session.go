@@ -19,12 +19,14 @@ import (
 // session is one operation under way.
 type session struct {
 	*Operator
-	ctx     context.Context //nolint:containedctx // a session lives exactly as long as the call that made it
-	id      process.ID
-	op      process.Op
-	item    string
-	spec    *process.Spec
-	groups  []process.Group
+	ctx    context.Context //nolint:containedctx // a session lives exactly as long as the call that made it
+	id     process.ID
+	op     process.Op
+	item   string
+	spec   *process.Spec
+	groups []process.Group
+	// ordered is that of the entry.
+	ordered bool
 	subject Subject
 	runtime specstore.Runtime
 	// wish is what a start does beside a copy that drover did not start.

@@ -44,9 +44,9 @@ func (n *session) start() (Result, error) {
 }
 
 // beside looks for copies of a process that does not run as drover knows it. Beside a copy the start fails, unless the
-// order says otherwise. It returns the copy to take over.
+// order says otherwise; one of GSE or JOB never looks. It returns the copy to take over.
 func (n *session) beside() (*instance.Copy, error) {
-	if n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
+	if !n.ordered || n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
 		return nil, nil //nolint:nilnil // there is nothing to take over
 	}
 	if seen := n.look(); seen.Alive() || seen.Unsure() || seen.Doubt != "" {

@@ -24,7 +24,8 @@ type Entry struct {
 	Spec    *process.Spec `json:"spec,omitempty"`
 	// Groups is for process.SetGroups.
 	Groups []process.Group `json:"groups,omitempty"`
-	// Ordered tells that the operation waits for those on other processes, as the specs say (process.Spec.After).
+	// Ordered tells that the operation comes from drover's own API: it waits for those on other processes, as the
+	// specs say (process.Spec.After), and a start does not begin a second copy (process.Beside).
 	Ordered bool `json:"ordered,omitempty"`
 	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is the
 	// same by this host's wall clock, which may be stepped: it counts in a later boot only.

@@ -85,7 +85,8 @@ type Task struct {
 	// HostTimeout is the time in which each agent must accept its items; 0 means task.WaitLimit. The store keeps it
 	// only as the deadlines of the items.
 	HostTimeout time.Duration
-	// Ordered tells that the operations of one host wait for each other, as the specs say (process.Spec.After).
+	// Ordered tells that the task comes from drover's own API: the operations of one host wait for each other, as the
+	// specs say (process.Spec.After), and a start does not begin a second copy (process.Beside).
 	Ordered bool
 }
 
