@@ -23,8 +23,8 @@ import (
 
 // Query says which process is meant.
 type Query struct {
-	// ProcName is the base name of the executable or script. It may be empty if PIDPath names a file, which then decides
-	// alone.
+	// ProcName is the base name of the executable or script. It may be empty if PIDPath names a file, which then
+	// decides alone.
 	ProcName string
 	// PIDPath is the absolute path of the pid file or of the directory that it is in; empty to look by name.
 	PIDPath string
