@@ -2,7 +2,10 @@ package client
 
 import (
 	"context"
+	"maps"
 	"net/url"
+	"slices"
+	"strconv"
 
 	v1 "drover/api/v1"
 )
@@ -34,6 +37,9 @@ type ApplyOptions struct {
 	// names the copy. At most one is set.
 	TakeOver string
 	Beside   bool
+	// PIDs are those of the copies to take over, by the name of the process. Then the command line and the directory
+	// of the copy do not count. They need TakeOver, and make sense for one host only.
+	PIDs map[string]int
 	// Prune removes processes that the file does not have: PruneOwn those that have been registered through this API,
 	// PruneAll all of the namespace. A running process is stopped; the next Apply removes it.
 	Prune string
@@ -64,6 +70,9 @@ func (o *ApplyOptions) query() url.Values {
 		query.Set("no_restart", "true")
 	}
 	set(query, "take_over", o.TakeOver)
+	for _, name := range slices.Sorted(maps.Keys(o.PIDs)) {
+		query.Add("pid", name+":"+strconv.Itoa(o.PIDs[name]))
+	}
 	if o.Beside {
 		query.Set("beside", "true")
 	}

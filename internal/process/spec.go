@@ -1,6 +1,10 @@
 package process
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
 
 // Spec describes how to run a process. A sent spec replaces the stored spec completely: an empty command stays empty.
 // The wire, and the disks of servers and agents have it in the same JSON; drover's own API has v1.Spec. Times are whole
@@ -58,6 +62,17 @@ const (
 	Adopt       Beside = "adopt"
 	StartBeside Beside = "start"
 )
+
+// WithPID returns Adopt of the process with that pid. Then the command line and the directory of the process do not
+// count, only its account and executable.
+func (b Beside) WithPID(pid int) Beside { return b + Beside(":"+strconv.Itoa(pid)) }
+
+// Split returns the value without the pid of WithPID, and the pid; 0 if there is none.
+func (b Beside) Split() (wish Beside, pid int) {
+	name, number, _ := strings.Cut(string(b), ":")
+	pid, _ = strconv.Atoi(number) // the server has made it
+	return Beside(name), pid
+}
 
 // Identity says where a process lives and how to recognise it.
 type Identity struct {

@@ -150,7 +150,11 @@ autostart=false
 	harness.Eventually(t, "the end of supervisord", func() bool { return !harness.Alive(old) })
 	harness.Signal(t, next, syscall.SIGKILL)
 	process.AwaitEvents(1, "relaunched")
-	now := p.pid("worker")
+	now := 0
+	harness.Eventually(t, "the pid of the relaunched process", func() bool {
+		now = p.pid("worker")
+		return now != 0 && now != next
+	})
 	if cwd, err := os.Readlink("/proc/" + strconv.Itoa(now) + "/cwd"); err != nil || cwd != p.dir {
 		t.Errorf("the relaunched process %d works in %s, %v", now, cwd, err)
 	}

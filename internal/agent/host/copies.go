@@ -35,13 +35,13 @@ type stranger struct {
 }
 
 // Copies implements operation.Trees.
-func (h *Host) Copies(spec *process.Spec) []instance.Copy {
+func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 	account, err := h.names.account(spec.Identity.User)
 	if err != nil {
 		return nil // the start says so
 	}
 	all, err := within(h.files, account.Name, spec.Identity.SetupPath, func() []instance.Copy {
-		return h.copies(newLikeness(spec, account))
+		return h.copies(newLikeness(spec, account), pid)
 	})
 	if err != nil {
 		return nil // the start fails in the directory, too
@@ -49,11 +49,14 @@ func (h *Host) Copies(spec *process.Spec) []instance.Copy {
 	return all
 }
 
-func (h *Host) copies(like *likeness) (all []instance.Copy) {
+func (h *Host) copies(like *likeness, pid int) (all []instance.Copy) {
 	parents := map[int]bool{}
 	var found []stranger
 	for _, s := range h.strangers() {
-		if like.matches(s.Info) && !h.marked(s.id.PID) && h.fs.Same(s.id) {
+		if pid != 0 && s.id.PID != pid {
+			continue
+		}
+		if like.matches(s.Info, pid != 0) && !h.marked(s.id.PID) && h.fs.Same(s.id) {
 			found, parents[s.id.PID] = append(found, s), true
 		}
 	}
@@ -166,15 +169,16 @@ func absolute(file, dir string) string {
 	return path.Join(dir, file)
 }
 
-// matches reports whether a process has the account and the executable, and the command line or the directory.
-func (l *likeness) matches(info procfs.Info) bool {
+// matches reports whether a process has the account and the executable, and the command line or the directory unless
+// it is named: a program may have changed both.
+func (l *likeness) matches(info procfs.Info, named bool) bool {
 	if int64(info.UID) != l.uid {
 		return false
 	}
 	if !l.spec.Foreground() {
-		return locate.MatchName(info, l.spec.Identity.ProcName) && sameDir(info.Cwd, l.spec.Identity.SetupPath)
+		return locate.MatchName(info, l.spec.Identity.ProcName) && (named || sameDir(info.Cwd, l.spec.Identity.SetupPath))
 	}
-	return l.file != "" && l.runs(info) && (l.line(info) || sameDir(info.Cwd, l.spec.Identity.SetupPath))
+	return l.file != "" && l.runs(info) && (named || l.line(info) || sameDir(info.Cwd, l.spec.Identity.SetupPath))
 }
 
 // runs reports whether a process executes the same file, and an interpreter the same script.

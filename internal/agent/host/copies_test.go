@@ -31,19 +31,21 @@ func TestCopies(t *testing.T) {
 		// run is the command line of the spec, whose directory is dir.
 		run        string
 		found, own bool
-		user, env  string
+		// named says that the pid makes it found, as its executable is that of the spec.
+		named     bool
+		user, env string
 	}{
 		{name: "the same", in: dir, args: []string{"./daemon", "600"}, run: "./daemon 600", found: true, own: true},
 		{name: "quoted", in: dir, args: []string{"./daemon", "600"}, run: `"./daemon" '600'`, found: true, own: true},
 		{name: "elsewhere with the same line", in: elsewhere, args: []string{sleeper, "600"}, run: "./daemon 600", found: true, own: true},
 		{name: "another line in the directory", in: dir, args: []string{"./daemon", "601"}, run: "./daemon 600", found: true},
-		{name: "another line elsewhere", in: elsewhere, args: []string{sleeper, "601"}, run: "./daemon 600"},
+		{name: "another line elsewhere", in: elsewhere, args: []string{sleeper, "601"}, run: "./daemon 600", named: true},
 		{name: "a link", in: dir, args: []string{"./daemon", "600"}, run: elsewhere + "/link 600", found: true, own: true},
 		{name: "another program", in: dir, args: []string{"./another", "600"}, run: "./daemon 600"},
 		{name: "a shell that becomes the process", in: dir, args: []string{"./daemon", "600"}, run: `exec ./daemon "$TIME"`, found: true},
 		{name: "a line for a shell", in: dir, args: []string{"./daemon", "600"}, run: "cd /; ./daemon 600"},
 		{name: "a script", in: dir, args: []string{"./work.sh", "a"}, run: "./work.sh a", found: true, own: true},
-		{name: "a script with other words", in: elsewhere, args: []string{script, "b"}, run: "./work.sh a"},
+		{name: "a script with other words", in: elsewhere, args: []string{script, "b"}, run: "./work.sh a", named: true},
 		{name: "an interpreter", in: dir, args: []string{"/bin/sh", script, "a"}, run: "/bin/sh work.sh a", found: true},
 		{name: "an interpreter with another script", in: dir, args: []string{"/bin/sh", script}, run: "/bin/sh other.sh"},
 		{
@@ -69,10 +71,16 @@ func TestCopies(t *testing.T) {
 			s := &process.Spec{
 				Identity: process.Identity{SetupPath: dir, User: c.user}, Commands: process.Commands{Run: c.run},
 			}
-			all := h.Copies(s)
+			all := h.Copies(s, 0)
 			found := len(all) == 1 && all[0].ID.PID == cmd.Process.Pid
 			if found != c.found || len(all) > 1 || found && all[0].SameLine != c.own {
 				t.Errorf("copies %+v, want pid %d: %v", all, cmd.Process.Pid, c.found)
+			}
+			if named := h.Copies(s, cmd.Process.Pid); (len(named) == 1) != (c.found || c.named) {
+				t.Errorf("with its pid: copies %+v, want %v", named, c.found || c.named)
+			}
+			if others := h.Copies(s, os.Getpid()); len(others) != 0 {
+				t.Errorf("with another pid: copies %+v", others)
 			}
 		})
 	}

@@ -1,10 +1,13 @@
 package host
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/locate"
@@ -52,8 +55,41 @@ func (h *Host) Keeps(k instance.Keeper) bool {
 	if k.Parent != nil {
 		return h.fs.Same(*k.Parent)
 	}
-	_, err := os.Lstat(filepath.Join(h.units, "invocation:"+k.Name))
-	return err == nil
+	if _, err := os.Lstat(filepath.Join(h.units, "invocation:"+k.Name)); err == nil {
+		return true
+	}
+	// Between an end and the next start systemd has no link, but keeps the unit all the same.
+	state, err := h.systemd(k.Name, "ActiveState")
+	return err != nil || state != "" && state != "inactive" && state != "failed"
+}
+
+// Keeping implements operation.Claims.
+func (h *Host) Keeping(k instance.Keeper) int {
+	if k.Parent != nil {
+		return 0
+	}
+	text, err := h.systemd(k.Name, "MainPID")
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(text) // else systemd does not know
+	return pid
+}
+
+// systemdTime bounds a question to systemd.
+const systemdTime = 2 * time.Second
+
+// systemd returns a property of a unit; empty if no systemd runs.
+func (h *Host) systemd(unit, property string) (string, error) {
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(h.units), "system")); err != nil { // sd_booted(3)
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), systemdTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "systemctl", "show", "--property="+property, "--value", "--", unit)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
 }
 
 // unitOf returns the system service in whose control group a process runs; empty if it runs in none.

@@ -29,7 +29,10 @@ func TestUnitIn(t *testing.T) {
 
 // TestKeeps: a unit keeps its processes while systemd has its link, and a program while it lives.
 func TestKeeps(t *testing.T) {
-	h, units := open(t, t.TempDir()), t.TempDir()
+	h, units := open(t, t.TempDir()), filepath.Join(t.TempDir(), "units")
+	if err := os.Mkdir(units, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	h.SetUnits(units)
 	unit := instance.Keeper{Name: "nginx.service"}
 	if h.Keeps(unit) {
@@ -49,5 +52,33 @@ func TestKeeps(t *testing.T) {
 	who.StartTicks++
 	if parent := (instance.Keeper{Name: "supervisord", Parent: &who.Identity}); h.Keeps(parent) {
 		t.Error("another program with the same pid keeps the processes")
+	}
+}
+
+// TestKeepsBetweenRuns: systemd has no link for a unit that it is about to start again, but says so.
+func TestKeepsBetweenRuns(t *testing.T) {
+	h, dir, programs := open(t, t.TempDir()), t.TempDir(), t.TempDir()
+	units := filepath.Join(dir, "units")
+	for _, name := range []string{units, filepath.Join(dir, "system")} {
+		if err := os.Mkdir(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.SetUnits(units)
+	t.Setenv("PATH", programs)
+	unit := instance.Keeper{Name: "looper.service"}
+	if !h.Keeps(unit) || h.Keeping(unit) != 0 {
+		t.Error("a systemd that cannot be asked lets go")
+	}
+	for state, keeps := range map[string]bool{
+		"activating": true, "deactivating": true, "inactive": false, "failed": false, "": false,
+	} {
+		text := "#!/bin/sh\ncase $2 in\n--property=ActiveState) echo " + state + " ;;\n--property=MainPID) echo 4711 ;;\nesac\n"
+		if err := harness.WriteProgram(filepath.Join(programs, "systemctl"), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if h.Keeps(unit) != keeps || h.Keeping(unit) != 4711 {
+			t.Errorf("state %q: keeps %t, want %t; main pid %d", state, h.Keeps(unit), keeps, h.Keeping(unit))
+		}
 	}
 }

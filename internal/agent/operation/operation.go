@@ -109,9 +109,11 @@ type Claims interface {
 	Rival(claim string) int
 	Drop(claim string)
 	// Keeper returns the other supervisor of a process that drover did not start; nil if there is none. Keeps reports
-	// whether a keeper still acts.
+	// whether a keeper still acts. Keeping returns the main pid of what it keeps now; 0 if that is not known. Keeps and
+	// Keeping may take some seconds if systemd is slow.
 	Keeper(id procfs.Identity) *instance.Keeper
 	Keeps(k instance.Keeper) bool
+	Keeping(k instance.Keeper) int
 }
 
 // Config is what an Operator needs.
@@ -213,7 +215,8 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	}
 	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone
 		spec := *n.spec
-		n.wish, spec.Beside = spec.Beside, ""
+		n.wish, n.copyPID = spec.Beside.Split()
+		spec.Beside = ""
 		n.spec = &spec
 	}
 	if n.spec == nil {

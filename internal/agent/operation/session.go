@@ -29,8 +29,10 @@ type session struct {
 	ordered bool
 	subject Subject
 	runtime specstore.Runtime
-	// wish is what a start does beside a copy that drover did not start.
+	// wish is what a start does beside a copy that drover did not start. copyPID is that of the copy to take over; 0
+	// if the order does not name it.
 	wish     process.Beside
+	copyPID  int
 	progress specstore.Progress
 	// ended are the processes that were ended besides the main one.
 	ended []liveness.Member

@@ -52,7 +52,7 @@ func (n *session) beside() (*instance.Copy, error) {
 	if seen := n.look(); seen.Alive() || seen.Unsure() || seen.Doubt != "" {
 		return nil, nil //nolint:nilnil // the pre-check decides
 	}
-	all := slices.DeleteFunc(n.Trees.Copies(n.spec), func(c instance.Copy) bool {
+	all := slices.DeleteFunc(n.Trees.Copies(n.spec, n.copyPID), func(c instance.Copy) bool {
 		_, _, known := n.peers.Owner(n.id, c.ID)
 		return known
 	})
@@ -97,7 +97,10 @@ func (n *session) keep() {
 // lookedFor says which processes are copies.
 func (n *session) lookedFor() string {
 	user := cmp.Or(n.spec.Identity.User, "the account of the agent")
-	if n.spec.Foreground() {
+	switch {
+	case n.spec.Foreground() && n.copyPID != 0:
+		return fmt.Sprintf("pid %d, of %s and with the executable of [%s]", n.copyPID, user, n.spec.Commands.Run)
+	case n.spec.Foreground():
 		return fmt.Sprintf("a process of %s with the executable of [%s], and the same command line or directory %s",
 			user, n.spec.Commands.Run, n.spec.Identity.SetupPath)
 	}

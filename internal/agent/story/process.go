@@ -116,7 +116,7 @@ func (p *Process) BlameUnseen(now time.Time, pid int) {
 
 // BlameOutside notes that somebody else started the instance; before are words about the time before.
 func (p *Process) BlameOutside(now time.Time, before string) {
-	p.Blame(now, process.CauseOutside, Join(before, "restarted from outside, pid "+itoa(p.PID())))
+	p.Blame(now, process.CauseOutside, Join(before, "another program started pid "+itoa(p.PID())))
 }
 
 // BlameAbsence notes why the first look of this agent did not find the process. before is the instance of an earlier

@@ -180,7 +180,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 			Since: p.Runtime.Few,
 		})
 	}
-	if why.ID == process.CauseOutside { // that is not a problem
+	if why.ID == process.CauseOutside && p.Runtime.Keeper == nil { // that is not a problem
 		all = append(all, why)
 	}
 	return all

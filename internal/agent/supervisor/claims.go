@@ -96,10 +96,11 @@ func (r *runner) findKept(ctx context.Context) {
 	if r.proc.Record == nil || !r.proc.Record.Spec.Foreground() || r.proc.Runtime.Process != nil {
 		return
 	}
-	for _, c := range r.sup.operator.Trees.Copies(&r.proc.Record.Spec) {
+	pid := r.sup.operator.Claims.Keeping(*r.proc.Runtime.Keeper)
+	for _, c := range r.sup.operator.Trees.Copies(&r.proc.Record.Spec, pid) {
 		k := r.sup.operator.Claims.Keeper(c.ID)
 		_, _, known := r.sup.peers.owner(r.id, c.ID)
-		if known || k == nil || !c.SameLine || !k.Same(*r.proc.Runtime.Keeper) {
+		if known || k == nil || pid == 0 && !c.SameLine || !k.Same(*r.proc.Runtime.Keeper) {
 			continue
 		}
 		r.sighted(instance.Sighting{ID: &c.ID, Matches: 1})

@@ -20,7 +20,7 @@ func TestRestartedFromOutside(t *testing.T) {
 		r.Exit(old, 0)
 		r.pass(time.Second)
 		s := r.state("a", "running", true)
-		if s.Instance.PID != who.PID || !strings.Contains(s.Message, "restarted from outside, pid 102") ||
+		if s.Instance.PID != who.PID || !strings.Contains(s.Message, "another program started pid 102") ||
 			s.LastStartAt != s.Instance.StartedAt {
 			t.Errorf("status %+v", s)
 		}
@@ -65,7 +65,7 @@ func TestStartedFromOutside(t *testing.T) {
 				r.pass(31 * time.Second)
 				got := r.state("a", "running", c.name != "stopped")
 				if got.Instance.PID != who.PID || r.Watched(who) != 1 ||
-					!strings.Contains(got.Message, "from outside") {
+					!strings.Contains(got.Message, "another program started") {
 					t.Errorf("status %+v, watched %d times", got, r.Watched(who))
 				}
 				r.ran(c.ran...)

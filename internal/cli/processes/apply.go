@@ -29,8 +29,9 @@ type applyCommand struct {
 	prune     string
 	// takeOver and beside say what a start does about copies that drover did not start.
 	takeOver, beside bool
-	// adopts is takeOver that starts nothing.
+	// adopts is takeOver that starts nothing. pids are those of the copies, by the name of the process.
 	adopts bool
+	pids   map[string]int
 	// tag is the state of the namespace that the file was made for; empty means any state.
 	tag string
 }
@@ -230,7 +231,7 @@ func (a *applyCommand) options(tag string) client.ApplyOptions {
 	o := client.ApplyOptions{NoRestart: a.noRestart, Prune: a.prune, Tag: tag, Beside: a.beside}
 	switch {
 	case a.adopts:
-		o.TakeOver = client.TakeOverOnly
+		o.TakeOver, o.PIDs = client.TakeOverOnly, a.pids
 	case a.takeOver:
 		o.TakeOver = client.TakeOverCopy
 	}

@@ -132,7 +132,7 @@ func (a *importCommand) run(cmd *cobra.Command, from source, args []string) erro
 		return wrongFile(err)
 	}
 	cmd.SetOut(cmd.ErrOrStderr()) // stdout has the file
-	a.adopts = true
+	a.adopts, a.pids = true, pids
 	if err := a.carry(cmd, c, docs); err != nil {
 		return err
 	}

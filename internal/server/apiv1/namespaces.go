@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "drover/api/v1"
@@ -206,9 +207,32 @@ func applyOptions(c *call) (o plan.Options, err error) {
 	if no := c.params.flag("no_restart"); no != nil {
 		o.NoRestart = *no
 	}
-	o.Beside, err = besideOf(c)
+	if o.Beside, err = besideOf(c); err != nil {
+		return o, err
+	}
+	o.PIDs, err = pidsOf(c, o.Beside)
 	return o, err
 }
+
+// pidsOf reads the pids of the copies to take over.
+func pidsOf(c *call, wish process.Beside) (map[string]int, error) {
+	pids := map[string]int{}
+	for _, word := range c.params.list("pid") {
+		name, number, _ := strings.Cut(word, ":")
+		pid, err := strconv.Atoi(number)
+		switch {
+		case err != nil || name == "" || pid <= 1 || pid > maxPID:
+			return nil, invalid("pid", "has %q: expected PROCESS:PID", word)
+		case wish != process.TakeOver && wish != process.Adopt:
+			return nil, invalid("pid", "stands without take_over")
+		}
+		pids[name] = pid
+	}
+	return pids, nil
+}
+
+// maxPID is PID_MAX_LIMIT of the kernel (proc_sys_kernel(5)).
+const maxPID = 1 << 22
 
 // besideOf reads what a start does beside a copy that drover did not start.
 func besideOf(c *call) (process.Beside, error) {

@@ -44,6 +44,8 @@ type Options struct {
 	Prune     Prune
 	// Beside is what a start does beside a copy of the process that drover did not start.
 	Beside process.Beside
+	// PIDs are those of the copies to take over, by the name of the process, as far as the caller knows them.
+	PIDs map[string]int
 }
 
 // Step is an operation on one host.
@@ -92,6 +94,9 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 			if starting[spec] == nil { // hosts with the same spec stay one request
 				own := *spec
 				own.Beside = o.Beside
+				if pid := o.PIDs[w.Process.Name]; pid != 0 {
+					own.Beside = o.Beside.WithPID(pid)
+				}
 				starting[spec] = &own
 			}
 			spec = starting[spec]

@@ -276,6 +276,9 @@ func (h *Host) Keeper(procfs.Identity) *instance.Keeper { return nil }
 // Keeps implements operation.Claims.
 func (h *Host) Keeps(instance.Keeper) bool { return false }
 
+// Keeping implements operation.Claims.
+func (h *Host) Keeping(instance.Keeper) int { return 0 }
+
 // Drop implements operation.Claims.
 func (h *Host) Drop(string) {}
 
@@ -289,7 +292,7 @@ func (h *Host) Survivors(instance.Scope) []procfs.Identity { return nil }
 func (h *Host) RunOf(procfs.Identity) string { return "" }
 
 // Copies implements operation.Trees: no other program starts processes here.
-func (h *Host) Copies(*process.Spec) []instance.Copy { return nil }
+func (h *Host) Copies(*process.Spec, int) []instance.Copy { return nil }
 
 // Run implements agent.Machinery.
 func (h *Host) Run(ctx context.Context) error {

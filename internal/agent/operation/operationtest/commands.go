@@ -269,10 +269,12 @@ func (w *World) members(s instance.Scope) (ids []procfs.Identity) {
 }
 
 // Copies implements operation.Trees: those of SetCopies that live.
-func (w *World) Copies(*process.Spec) []instance.Copy {
+func (w *World) Copies(_ *process.Spec, pid int) []instance.Copy {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.copies), func(c instance.Copy) bool { return w.procs[c.ID] == nil })
+	return slices.DeleteFunc(slices.Clone(w.copies), func(c instance.Copy) bool {
+		return w.procs[c.ID] == nil || pid != 0 && c.ID.PID != pid
+	})
 }
 
 // SetCopies sets the copies that Copies returns while they live.
