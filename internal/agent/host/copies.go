@@ -176,7 +176,8 @@ func (l *likeness) matches(info procfs.Info, named bool) bool {
 		return false
 	}
 	if !l.spec.Foreground() {
-		return locate.MatchName(info, l.spec.Identity.ProcName) && (named || sameDir(info.Cwd, l.spec.Identity.SetupPath))
+		return locate.MatchName(info, l.spec.Identity.ProcName) &&
+			(named || sameDir(info.Cwd, l.spec.Identity.SetupPath))
 	}
 	return l.file != "" && l.runs(info) && (named || l.line(info) || sameDir(info.Cwd, l.spec.Identity.SetupPath))
 }

@@ -1,15 +1,13 @@
 package host
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"drover/internal/agent/instance"
+	"drover/internal/agent/launch"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
 )
@@ -76,20 +74,12 @@ func (h *Host) Keeping(k instance.Keeper) int {
 	return pid
 }
 
-// systemdTime bounds a question to systemd.
-const systemdTime = 2 * time.Second
-
 // systemd returns a property of a unit; empty if no systemd runs.
 func (h *Host) systemd(unit, property string) (string, error) {
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(h.units), "system")); err != nil { // sd_booted(3)
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), systemdTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "systemctl", "show", "--property="+property, "--value", "--", unit)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	return strings.TrimSpace(string(out)), err
+	return launch.UnitProperty(unit, property)
 }
 
 // unitOf returns the system service in whose control group a process runs; empty if it runs in none.

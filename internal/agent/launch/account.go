@@ -74,18 +74,35 @@ func LookupAccount(root, name string) (Account, error) {
 	return account, nil
 }
 
-// ask returns the output of a lookup tool; empty if the tool is missing or finds nothing.
-func ask(name, tool string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
+// UnitProperty returns a property of a unit of systemd. It waits at most two seconds, and fails if systemd does not
+// answer (systemctl(1)).
+func UnitProperty(unit, property string) (string, error) {
+	const limit = 2 * time.Second
+	out, err := output(limit, "systemctl", "show", "--property="+property, "--value", "--", unit)
+	return strings.TrimSpace(string(out)), err
+}
+
+// output returns what a program writes to stdout within a time; context.DeadlineExceeded if it takes longer.
+func output(limit time.Duration, program string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return out, err
+}
+
+// ask returns the output of a lookup tool; empty if the tool is missing or finds nothing.
+func ask(name, tool string, args ...string) (string, error) {
+	out, err := output(lookupTime, tool, args...)
 	var status *exec.ExitError
 	switch {
 	case err == nil:
 		return string(out), nil
-	case ctx.Err() != nil:
+	case errors.Is(err, context.DeadlineExceeded):
 		return "", fmt.Errorf("cannot look up user %q: %s gave no answer within %s", name, tool, lookupTime)
 	case errors.As(err, &status) || errors.Is(err, exec.ErrNotFound):
 		return "", nil
