@@ -175,7 +175,7 @@ func TestApplyBeside(t *testing.T) {
 	file := `{"namespace":"a","processes":{"y":{` + daemon + `,"hosts":["web-1"]}}}`
 	for query, want := range map[string]process.Beside{
 		"": process.Refuse, "?take_over=true": process.TakeOver, "?take_over=only": process.Adopt,
-		"?take_over=only&pid=y:4711":   process.Adopt.WithPID(4711),
+		"?take_over=only&pid=y:4711":     process.Adopt.WithPID(4711),
 		"?take_over=true&pid=other:4711": process.TakeOver,
 		"?beside=true":                   process.StartBeside, "?beside=false&take_over=false": process.Refuse,
 	} {
