@@ -59,6 +59,7 @@ type Exit struct {
 	Signal int        `json:"signal,omitempty"`
 	Core   bool       `json:"core,omitempty"`
 	OOM    bool       `json:"oom,omitempty"`
+	Peak   int64      `json:"peak_memory,omitempty"` // bytes; 0 if it is not known
 	At     *time.Time `json:"at,omitempty"`
 }
 

@@ -129,6 +129,8 @@ type Exit struct {
 	Core   bool `json:"core,omitempty"`
 	// OOM tells that the kernel's out-of-memory killer ended the process.
 	OOM bool `json:"oom,omitempty"`
+	// Peak is the most memory that it had at a time, in bytes; 0 if that is not known.
+	Peak int64 `json:"peak,omitempty"`
 	// At is in Unix milliseconds.
 	At int64 `json:"at,omitempty"`
 }

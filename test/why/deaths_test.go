@@ -62,6 +62,7 @@ func deaths() []death {
 		{"before-start-fails", "run: exec sleep 1000\nbefore_start: {run: \"echo disk not mounted; exit 2\"}", 0},
 		{"dies-in-start-check", "run: \"echo address in use; exit 98\"", 0},
 		{"not-ready-in-time", idle + "\nready: {exec: \"exit 1\", within: 1s, on_timeout: stop}", 0},
+		{"much-memory", waits("dd if=/dev/zero of=/dev/null bs=500M count=1 2>/dev/null; echo cannot sort; exit 11"), 0},
 		{"syntax-error", "run: \"if true; fi | echo\"", 0},
 	}
 }
@@ -149,9 +150,73 @@ func dossier(t *testing.T, s *harness.Server, name, dir string) string {
 	text = strings.ReplaceAll(text, dir, "DIR")
 	for pattern, word := range map[string]string{
 		`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`: "TIME", `\bpid \d+`: "pid N", `had run for \d+s`: "had run for Ns",
-		`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`: "TIME", `, for \d+s:`: ", for Ns:", `\buid:\d+\b`: "uid:N", `\bsh: \d+:`: "sh: N:",
+		`grown to 50\d\.\d MiB`: "grown to 50N MiB", `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`: "TIME", `, for \d+s:`: ", for Ns:", `\buid:\d+\b`: "uid:N", `\bsh: \d+:`: "sh: N:",
 	} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, word)
 	}
 	return strings.TrimRight(text, "\n") + "\n"
+}
+
+// TestNoise: what was wrong before and is over never becomes the cause of an end.
+func TestNoise(t *testing.T) {
+	t.Parallel()
+	s, dir := harness.Start(t, binaries.drover), harness.Workdir(t)
+	apply := func(when string) {
+		path := filepath.Join(dir, "file.yaml")
+		text := `
+namespace: noise
+processes:
+  api:
+    hosts: ['*']
+    run: "until [ -e end ]; do sleep 0.05; done; echo no such table; exit 3"
+    directory: ` + dir + `
+    user: root
+    ready: {alive: 0s}
+    health: {exec: "test ! -e sick || { echo queue is full; false; }", every: 1s, failures: 1}
+    restart: {when: ` + when + `}
+    reload: "echo cannot parse; exit 4"
+`
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := harness.Finish(t, "", os.Environ(), binaries.drover, "apply", "-f", path, "--yes", "--data-dir", s.DataDir)
+		if a.Code != 0 {
+			t.Fatalf("apply: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
+		}
+	}
+	touch := func(name string) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply("always")
+	p := &harness.Process{Server: s, Namespace: "noise", Name: "api"}
+	instance, _ := p.Status()["instance"].(map[string]any)
+	pid, _ := instance["pid"].(float64)
+	harness.Signal(t, int(pid), syscall.SIGKILL)
+	p.AwaitEvents(1, "relaunched")
+	touch("sick")
+	p.AwaitEvents(1, "unhealthy")
+	if err := os.Remove(filepath.Join(dir, "sick")); err != nil {
+		t.Fatal(err)
+	}
+	p.AwaitEvents(1, "healthy")
+	a := harness.Finish(t, "", os.Environ(), binaries.drover, "reload", "noise/api", "--data-dir", s.DataDir)
+	if a.Code != 1 {
+		t.Errorf("a reload that fails: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
+	}
+	apply("never")
+	touch("end")
+	p.AwaitEvents(1, "given-up")
+	said, _, _ := strings.Cut(why(t, s, "noise/api").Out, "Last events:")
+	for _, part := range []string{"[exit-status]", "exit status 3", "no such table"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("why does not say %q:\n%s", part, said)
+		}
+	}
+	for _, part := range []string{"also", "SIGKILL", "queue is full", "health", "cannot parse", "reload", "exit status 4"} {
+		if strings.Contains(said, part) {
+			t.Errorf("why says %q, which is over:\n%s", part, said)
+		}
+	}
 }

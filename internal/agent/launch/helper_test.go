@@ -157,8 +157,8 @@ func TestChildOfADeadAgentRunsNothing(t *testing.T) {
 	if err := pidns.AwaitEnd(fd); err != nil {
 		t.Fatal(err)
 	}
-	if status, err := pidfd.Reap(fd, pid); err != nil || status.ExitStatus() != launch.UnrunStatus {
-		t.Errorf("wait status %#x: %v", status, err)
+	if end, err := pidfd.Reap(fd, pid); err != nil || end.Status.ExitStatus() != launch.UnrunStatus {
+		t.Errorf("wait status %#x: %v", end.Status, err)
 	}
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("the command ran")

@@ -98,11 +98,11 @@ func wait(t testing.TB, child *launch.Child) syscall.WaitStatus {
 	if err := pidns.AwaitEnd(fd); err != nil {
 		t.Fatal(err)
 	}
-	status, err := pidfd.Reap(fd, pid)
+	end, err := pidfd.Reap(fd, pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return status
+	return end.Status
 }
 
 // do runs a command to its end.

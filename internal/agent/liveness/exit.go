@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/pidfd"
 	"drover/internal/process"
 )
 
@@ -19,6 +20,8 @@ type Exit struct {
 	// Signal is the signal that killed the process; 0 if the process ended by itself.
 	Signal     syscall.Signal
 	CoreDumped bool
+	// Peak is pidfd.End's.
+	Peak int64
 	// At is when the end was noticed.
 	At time.Time
 }
@@ -43,18 +46,22 @@ func (e Exit) String() string {
 
 // Process returns the exit as the server and its callers know it.
 func (e Exit) Process() *process.Exit {
-	return &process.Exit{Known: e.Known, Code: e.Code, Signal: int(e.Signal), Core: e.CoreDumped, At: e.At.UnixMilli()}
+	return &process.Exit{
+		Known: e.Known, Code: e.Code, Signal: int(e.Signal), Core: e.CoreDumped, Peak: e.Peak,
+		At: e.At.UnixMilli(),
+	}
 }
 
 // ExitOf is the reverse of Process.
 func ExitOf(e *process.Exit) Exit {
 	return Exit{
-		Known: e.Known, Code: e.Code, Signal: syscall.Signal(e.Signal), CoreDumped: e.Core, At: time.UnixMilli(e.At),
+		Known: e.Known, Code: e.Code, Signal: syscall.Signal(e.Signal), CoreDumped: e.Core, Peak: e.Peak,
+		At: time.UnixMilli(e.At),
 	}
 }
 
-func exitOf(status syscall.WaitStatus, at time.Time) Exit {
-	e := Exit{Known: true, At: at}
+func exitOf(end pidfd.End, at time.Time) Exit {
+	e, status := Exit{Known: true, Peak: end.Peak, At: at}, end.Status
 	if status.Signaled() {
 		e.Signal, e.CoreDumped = status.Signal(), status.CoreDump()
 	} else {

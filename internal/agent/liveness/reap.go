@@ -92,16 +92,16 @@ func (w *Watcher) timedEndings(now time.Time, poll bool) (all []finished) {
 func (w *Watcher) settle(t *target, now time.Time) (Exit, bool) {
 	unknown := Exit{At: t.ended}
 	if t.fd < 0 {
-		if status, ok := w.reapZombie(t.id); ok {
-			return exitOf(status, t.ended), true
+		if end, ok := w.reapZombie(t.id); ok {
+			return exitOf(end, t.ended), true
 		}
 		return unknown, true
 	}
-	status, err := pidfd.Reap(t.fd, t.id.PID)
+	end, err := pidfd.Reap(t.fd, t.id.PID)
 	switch {
 	case errors.Is(err, syscall.EINVAL):
 		var ok bool
-		if status, ok = w.reapZombie(t.id); !ok {
+		if end, ok = w.reapZombie(t.id); !ok {
 			return unknown, true
 		}
 		err = nil
@@ -109,18 +109,18 @@ func (w *Watcher) settle(t *target, now time.Time) (Exit, bool) {
 		if !w.tellsExit {
 			return unknown, true
 		}
-		status, err = pidfd.Exit(t.fd)
+		end.Status, err = pidfd.Exit(t.fd)
 	}
 	switch {
 	case err == nil:
-		return exitOf(status, t.ended), true
+		return exitOf(end, t.ended), true
 	case errors.Is(err, syscall.EAGAIN):
 		// The parent, or for our own child a tracer, has not reaped the process yet.
 		if now.Sub(t.ended) < settleTime {
 			return unknown, false
 		}
 		if status, ok := w.fs.ZombieStatus(t.id); ok {
-			return exitOf(status, t.ended), true
+			return exitOf(pidfd.End{Status: status}, t.ended), true
 		}
 		return unknown, true
 	default:
@@ -159,17 +159,17 @@ func (w *Watcher) Exited(id procfs.Identity) (Exit, bool) {
 
 // reapZombie reaps a child that has ended. The caller holds w.mu, so nobody else can reap the child, and the pid stays
 // valid.
-func (w *Watcher) reapZombie(id procfs.Identity) (syscall.WaitStatus, bool) {
+func (w *Watcher) reapZombie(id procfs.Identity) (pidfd.End, bool) {
 	boot, err := w.fs.BootID()
 	if err != nil || boot != id.BootID {
-		return 0, false
+		return pidfd.End{}, false
 	}
 	st, err := w.fs.Stat(id.PID)
 	if err != nil || st.StartTicks != id.StartTicks || !st.Zombie() || st.PPID != os.Getpid() {
-		return 0, false
+		return pidfd.End{}, false
 	}
-	status, err := pidfd.ReapPID(id.PID)
-	return status, err == nil
+	end, err := pidfd.ReapPID(id.PID)
+	return end, err == nil
 }
 
 // reapOrphans reaps every ended orphan and reports whether there was one.
@@ -226,11 +226,11 @@ func (w *Watcher) reapOrphan(boot string, pid, session int, now time.Time) bool 
 		return false
 	}
 	// A zombie keeps its pid until it is reaped, and nobody else reaps it while w.mu is held.
-	status, err := pidfd.ReapPID(pid)
+	end, err := pidfd.ReapPID(pid)
 	if err != nil {
 		return false
 	}
-	exit := exitOf(status, now)
+	exit := exitOf(end, now)
 	w.recent.put(id, exit)
 	w.log.Debug("reaped orphan", "pid", pid, "name", st.Comm, "exit", exit.String())
 	return true

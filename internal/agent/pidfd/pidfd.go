@@ -79,39 +79,54 @@ func Alive(fd int) bool {
 	}
 }
 
+// End is how a child has ended.
+type End struct {
+	Status syscall.WaitStatus
+	// Peak is the most memory that the child, or one of its children that it waited for, had at a time, in bytes: the
+	// maximum resident set size (getrusage(2)). 0 if this process itself has had as much, as the kernel then cannot
+	// tell.
+	Peak int64
+}
+
 // Reap reaps the process behind fd if it is an ended child of this process that nobody has reaped; its pid is free
 // after that. It never blocks. The error is EAGAIN while the child lives, and ECHILD if it is not a child or was
 // reaped. It is EINVAL if the kernel (before 5.4) cannot wait by pidfd.
-func Reap(fd, pid int) (syscall.WaitStatus, error) {
+func Reap(fd, pid int) (End, error) {
 	var info unix.Siginfo
 	err := retry(func() error {
 		return unix.Waitid(unix.P_PIDFD, fd, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	})
 	switch {
 	case err != nil:
-		return 0, os.NewSyscallError("waitid", err)
+		return End{}, os.NewSyscallError("waitid", err)
 	case info.Signo == 0:
-		return 0, os.NewSyscallError("waitid", syscall.EAGAIN)
+		return End{}, os.NewSyscallError("waitid", syscall.EAGAIN)
 	}
 	// The pidfd has proven that pid is our zombie. Its number stays taken until the next call.
 	return ReapPID(pid)
 }
 
 // ReapPID is Reap for a pid that the caller knows to be its own child.
-func ReapPID(pid int) (syscall.WaitStatus, error) {
-	var status syscall.WaitStatus
+func ReapPID(pid int) (End, error) {
+	var end End
+	var use syscall.Rusage
 	var got int
 	err := retry(func() (err error) {
-		got, err = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+		got, err = syscall.Wait4(pid, &end.Status, syscall.WNOHANG, &use)
 		return err
 	})
 	switch {
 	case err != nil:
-		return 0, os.NewSyscallError("wait4", err)
+		return End{}, os.NewSyscallError("wait4", err)
 	case got != pid:
-		return 0, os.NewSyscallError("wait4", syscall.EAGAIN)
+		return End{}, os.NewSyscallError("wait4", syscall.EAGAIN)
 	}
-	return status, nil
+	// A child counts the memory of its parent as its own: that which the parent had at the fork.
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err == nil && use.Maxrss > own.Maxrss {
+		end.Peak = use.Maxrss << 10
+	}
+	return end, nil
 }
 
 // Exit returns the wait status of a process that has ended and was reaped by anybody. The error is EAGAIN while the

@@ -2,6 +2,7 @@ package pidfd_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -54,8 +55,8 @@ func TestReapTakesTheStatusOnce(t *testing.T) {
 	if _, err := pidfd.Exit(fd); pidfd.TellsExit() && !errors.Is(err, syscall.EAGAIN) {
 		t.Errorf("exit before it is reaped: %v", err)
 	}
-	if status, err := pidfd.Reap(fd, pid); err != nil || status.Signal() != syscall.SIGTERM {
-		t.Errorf("wait status %#x: %v", status, err)
+	if end, err := pidfd.Reap(fd, pid); err != nil || end.Status.Signal() != syscall.SIGTERM {
+		t.Errorf("wait status %#x: %v", end.Status, err)
 	}
 	if _, err := pidfd.Reap(fd, pid); !errors.Is(err, syscall.ECHILD) {
 		t.Errorf("a second time: %v", err)
@@ -82,6 +83,23 @@ func TestSignalSparesStrangers(t *testing.T) {
 	for _, pid := range []int{-1, 0, 1, -pid} {
 		if err := pidfd.Signal(pid, 0, yes); !errors.Is(err, pidfd.ErrStranger) {
 			t.Errorf("pid %d: %v", pid, err)
+		}
+	}
+}
+
+// TestPeak: the most memory of a child is known if it is more than that of its parent.
+func TestPeak(t *testing.T) {
+	const much = 200
+	for line, grew := range map[string]bool{
+		fmt.Sprintf("exec dd if=/dev/zero of=/dev/null bs=%dM count=1 2>&-", much): true, "exit 3": false,
+	} {
+		pid, fd := child(t, line)
+		if err := pidns.AwaitEnd(fd); err != nil {
+			t.Fatal(err)
+		}
+		end, err := pidfd.Reap(fd, pid)
+		if err != nil || grew && (end.Peak < much<<20 || end.Peak > 2*much<<20) || !grew && end.Peak != 0 {
+			t.Errorf("%q: peak %d, %v", line, end.Peak, err)
 		}
 	}
 }

@@ -40,6 +40,9 @@ type End struct {
 	Began int64
 	// Words are the last words of the instance. Log is the file that they come from; empty if they are its output.
 	Words, Log string
+	// Usage is what the instance used at the last look, and Health the last answer about it; nil if there was none.
+	Usage  *process.Usage
+	Health *process.Answer
 }
 
 // describe adds the run time and the last words to the event of the end.
@@ -74,7 +77,7 @@ func (p *Process) Ended(c Change, was End, asked *specstore.PendingStop) []proce
 	if p.Record.Finished {
 		e.Cause.ID = process.CauseFinished
 	}
-	p.attest(&e, was.Log)
+	p.attest(&e, &was)
 	return append([]process.Event{e}, p.givenUp(c)...)
 }
 

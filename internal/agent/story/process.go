@@ -5,6 +5,7 @@
 package story
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -146,18 +147,34 @@ func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *pr
 	}
 }
 
-// attest adds facts from the event of an end to its cause: the run time, and the last lines of the output or the log.
-func (p *Process) attest(e *process.Event, log string) {
-	evidence := &p.Runtime.Cause.Evidence
+// attest adds facts about an end to its cause: the run time, the memory, the last answer about the health, and the last
+// lines of the output or the log.
+func (p *Process) attest(e *process.Event, was *End) {
+	add := func(format string, args ...any) {
+		p.Runtime.Cause.Evidence = append(p.Runtime.Cause.Evidence, fmt.Sprintf(format, args...))
+	}
+	before := func(at int64) time.Duration { // how long before the end something was
+		return max(time.Duration(e.At-at)*time.Millisecond, 0).Round(time.Second)
+	}
 	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
-		*evidence = append(*evidence, "it had run for "+ran.Round(time.Second).String())
+		add("it had run for %s", ran.Round(time.Second))
+	}
+	if e.Exit != nil && e.Exit.Peak > 0 {
+		add("its memory had grown to %.1f MiB at most", float64(e.Exit.Peak)/(1<<20))
+	}
+	if use := was.Usage; use != nil && use.At >= was.Began*1000 {
+		add("%s before its end it used %.1f%% of the processors and %.1f%% of the memory, with %s", before(use.At),
+			use.CPU, use.Mem, process.Count(use.Processes, "process", "processes"))
+	}
+	if h := was.Health; h != nil && !h.OK && h.At >= was.Began*1000 {
+		add("its last health check, %s before its end, failed: %s", before(h.At), h.Text)
 	}
 	if text := lastLines(e.Output); text != "" {
 		from := "its last output"
-		if log != "" {
-			from = "the end of its log " + log
+		if was.Log != "" {
+			from = "the end of its log " + was.Log
 		}
-		*evidence = append(*evidence, from+":\n"+text)
+		add("%s:\n%s", from, text)
 	}
 }
 

@@ -272,9 +272,9 @@ func (p *Process) givenUpText() string {
 
 func sickText(a *process.Answer) string {
 	if a.Failures == 1 {
-		return "health_cmd failed: " + a.Text
+		return "the health check failed: " + a.Text
 	}
-	return "health_cmd failed " + itoa(a.Failures) + " times in a row: " + a.Text
+	return "the health check failed " + itoa(a.Failures) + " times in a row: " + a.Text
 }
 
 func driftText(d process.Drift) string {

@@ -41,6 +41,49 @@ func kinds(events []process.Event) string {
 	return strings.Join(all, " ")
 }
 
+// TestEvidenceOfAnEnd: the dossier has what is known of the instance that ended, and nothing of the one before.
+func TestEvidenceOfAnEnd(t *testing.T) {
+	at := now.UnixMilli()
+	for name, c := range map[string]struct {
+		how    process.Exit
+		usage  *process.Usage
+		health *process.Answer
+		want   []string
+	}{
+		"all": {
+			how:    process.Exit{Known: true, Code: 1, At: at, Peak: 300<<20 + 1<<19},
+			usage:  &process.Usage{CPU: 12.34, Mem: 5, Processes: 3, At: at - 20_000},
+			health: &process.Answer{Text: "status 503", At: at - 4_000, Failures: 1},
+			want: []string{
+				"its memory had grown to 300.5 MiB at most",
+				"20s before its end it used 12.3% of the processors and 5.0% of the memory, with 3 processes",
+				"its last health check, 4s before its end, failed: status 503",
+			},
+		},
+		"nothing": {how: process.Exit{Known: true, Code: 1, At: at}},
+		"of the instance before": {
+			how:    process.Exit{Known: true, Code: 1, At: at},
+			usage:  &process.Usage{CPU: 1, Processes: 1, At: at - 61_000},
+			health: &process.Answer{Text: "status 503", At: at - 61_000},
+		},
+		"healthy": {how: process.Exit{Known: true, At: at}, health: &process.Answer{OK: true, At: at - 1_000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := running(process.Resident)
+			p.BlameExit(now, 7, &c.how, "ended so")
+			was := story.End{
+				PID: 7, How: &c.how, Why: p.Cause(), Began: p.Runtime.LastStartAt, Usage: c.usage, Health: c.health,
+			}
+			p.Machine.State = lifecycle.Starting
+			p.Ended(change(lifecycle.Running, lifecycle.Starting), was, nil)
+			want := append([]string{"it had run for 1m0s"}, c.want...)
+			if got := p.Runtime.Cause.Evidence; !slices.Equal(got, want) {
+				t.Errorf("evidence %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // TestEnded: who ended a process, and what comes of it, follows from how it ended and from what it is.
 func TestEnded(t *testing.T) {
 	failed := &specstore.PendingStop{Op: process.Kill, Item: "i", Actor: process.Actor{User: "ann"}}

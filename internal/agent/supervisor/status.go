@@ -34,10 +34,15 @@ func (r *runner) measure(p *story.Process, v *story.View) {
 		return
 	}
 	r.sup.operator.Describe(r.id, *p.Runtime.Process, &i)
-	v.Instance = &i
+	v.Instance, v.Usage = &i, r.usage()
+}
+
+// usage is what the process used at the last look; nil if there was none.
+func (r *runner) usage() *process.Usage {
 	if u, ok := r.sup.cfg.Usages.Usage(r.id); ok {
-		v.Usage = &u
+		return &u
 	}
+	return nil
 }
 
 // Counts are counts over all processes.

@@ -45,7 +45,10 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		r.publish() // the operation under way looks for itself
 		return
 	}
-	was := story.End{PID: who.PID, How: how, Why: r.proc.Cause(), Run: run, Began: began}
+	was := story.End{
+		PID: who.PID, How: how, Why: r.proc.Cause(), Run: run, Began: began, Usage: r.usage(),
+		Health: r.proc.Runtime.Health,
+	}
 	if r.goesOn(ctx, was) {
 		return
 	}

@@ -64,7 +64,10 @@ func viewExit(x *process.Exit) *v1.Exit {
 	if x == nil {
 		return nil
 	}
-	return &v1.Exit{Known: x.Known, Code: x.Code, Signal: x.Signal, Core: x.Core, OOM: x.OOM, At: instant(x.At)}
+	return &v1.Exit{
+		Known: x.Known, Code: x.Code, Signal: x.Signal, Core: x.Core, OOM: x.OOM, Peak: x.Peak,
+		At: instant(x.At),
+	}
 }
 
 // searchTime is how long a call searches for matching events before it returns the events it has.

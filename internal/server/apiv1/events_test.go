@@ -106,7 +106,7 @@ func TestEventInFull(t *testing.T) {
 			Since: 1_700_000_000_000,
 		},
 		Actor: process.Actor{Kind: process.ActorCaller, App: "app", User: "u", Operation: "o"},
-		Exit:  &process.Exit{Known: true, Code: 1, Signal: 9, Core: true, OOM: true, At: 1_700_000_000_001},
+		Exit:  &process.Exit{Known: true, Code: 1, Signal: 9, Core: true, OOM: true, Peak: 5 << 20, At: 1_700_000_000_001},
 		Breach: &process.Breach{
 			Resource: "mem", Limit: 1.5, Samples: []float64{2, 3}, Group: "g",
 			Scores: []process.Score{{Process: process.ID{Namespace: "a", Name: "x"}, Usage: 3, Limit: 4, Score: 75}},
@@ -125,7 +125,7 @@ func TestEventInFull(t *testing.T) {
 		},
 		"actor": map[string]any{"kind": "caller", "app": "app", "user": "u", "operation": "o"},
 		"exit": map[string]any{
-			"known": true, "code": 1.0, "signal": 9.0, "core": true, "oom": true,
+			"known": true, "code": 1.0, "signal": 9.0, "core": true, "oom": true, "peak_memory": 5242880.0,
 			"at": "2023-11-14T22:13:20.001Z",
 		},
 		"breach": map[string]any{
