@@ -14,8 +14,8 @@ import (
 // first is the nice value of a preferred thread that cannot have a real-time priority.
 const first = -20
 
-// Events is a queue of changes (inotify(7)). One goroutine reads it; Add and Stop may be called from any.
-type Events struct{ queue, stopped int }
+// Events is a queue of changes (inotify(7)). One goroutine reads it; Add, Wake and Stop may be called from any.
+type Events struct{ queue, stopped, woken int }
 
 // Event is one change. Watch is a result of Add; Name is the changed file of a watched directory, empty for a watched
 // file. Overflow says that the kernel dropped events, and nothing else.
@@ -34,12 +34,14 @@ func Open() (*Events, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("inotify_init1", err)
 	}
-	stopped, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		unix.Close(queue) //nolint:errcheck // nothing was written
-		return nil, os.NewSyscallError("eventfd", err)
+	e := &Events{queue: queue}
+	for _, fd := range []*int{&e.stopped, &e.woken} {
+		if *fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+			e.Close()
+			return nil, os.NewSyscallError("eventfd", err)
+		}
 	}
-	return &Events{queue, stopped}, nil
+	return e, nil
 }
 
 // AddWrites adds an event for each write to a file, or to a file of a directory.
@@ -56,19 +58,21 @@ func (e *Events) add(path string, mask uint32) (int, error) {
 }
 
 // Read waits for events, at most for limit if limit is not negative, and reads them into buffer. It returns 0 bytes
-// when the time is over. open is false after Stop.
+// when the time is over, and after Wake. open is false after Stop.
 func (e *Events) Read(buffer []byte, limit time.Duration) (n int, open bool, err error) {
 	for {
-		if e.wait(limit, e.queue) {
+		if e.wait(limit, e.queue, e.woken) {
 			return 0, false, nil
 		}
 		n, err := unix.Read(e.queue, buffer)
+		var count [8]byte
+		_, awake := unix.Read(e.woken, count[:])
 		switch {
 		case err == nil:
 			return n, true, nil
 		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
 			return 0, true, os.NewSyscallError("read", err)
-		case limit >= 0:
+		case limit >= 0 || awake == nil:
 			return 0, true, nil
 		}
 	}
@@ -108,14 +112,22 @@ func Parse(data []byte) (all []Event) {
 }
 
 // Stop ends every wait, now and later.
-func (e *Events) Stop() {
-	_, _ = unix.Write(e.stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // the counter has room for one
+func (e *Events) Stop() { signal(e.stopped) }
+
+// Wake ends one Read, now or later.
+func (e *Events) Wake() { signal(e.woken) }
+
+func signal(counter int) {
+	_, _ = unix.Write(counter, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // it has room for one
 }
 
 // Close releases the queue.
 func (e *Events) Close() {
-	unix.Close(e.queue)   //nolint:errcheck // nothing was written
-	unix.Close(e.stopped) //nolint:errcheck // as above
+	for _, fd := range []int{e.queue, e.stopped, e.woken} {
+		if fd > 0 {
+			unix.Close(fd) //nolint:errcheck // nothing was written
+		}
+	}
 }
 
 // PreferThread gives the calling thread a real-time priority, or the best nice value if it has no right to that. The

@@ -46,11 +46,17 @@ func (k *Keeper) work() {
 		s := k.queue[0]
 		k.queue = k.queue[1:]
 		k.mu.Unlock()
-		if err := k.rotateAll(s); err != nil {
+		err := k.rotateAll(s)
+		if err != nil {
 			k.log.Warn("cannot rotate log", "log", s.path, "error", err)
 		}
 		k.mu.Lock()
 		s.queued = false
+		if err == nil && k.events != nil {
+			// The watching thread truncates what was rotated whole. The writer may never write again.
+			k.woken = append(k.woken, s)
+			k.events.Wake()
+		}
 		k.mu.Unlock()
 	}
 }

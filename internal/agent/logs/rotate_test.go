@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -267,6 +268,21 @@ func TestWithoutHoles(t *testing.T) {
 		len(a.lines) != len(want) || a.lines[0] != "line 1" || a.lines[lines-1] != "line "+want[lines-1] {
 		t.Errorf("%d lines are there, %d bytes are lost: %q", len(a.lines), a.lost, a.err)
 	}
+}
+
+// TestWithoutHolesAtRest: the file is truncated after the rotation even if the writer is quiet since before.
+func TestWithoutHolesAtRest(t *testing.T) {
+	r := newRig(t)
+	r.ForbidHoles()
+	r.run()
+	const size = 64 << 20 // the compression takes longer than the thread waits for more
+	out, _, _ := r.begin(policy(size, 3))
+	random, text := rand.New(rand.NewPCG(1, 2)), strings.Builder{}
+	for text.Len() <= size {
+		fmt.Fprintf(&text, "%016x\n", random.Uint64())
+	}
+	write(t, out, text.String())
+	harness.Eventually(t, "the file to be truncated", func() bool { return held(r.path("stdout")) == 0 })
 }
 
 // TestProcessThatTruncatesItsLog: the text is gone, and what follows is there.
