@@ -35,6 +35,11 @@ type Event struct {
 	Breach *Breach `json:"breach,omitempty"`
 	// ReportID is the alarm id of the spec; 0 if it has none.
 	ReportID int64 `json:"report_id,omitempty"`
+	// Revision and Former are the revisions of the spec after and before a change of it; 0 if they are unknown. Fields
+	// are the paths of the changed fields in the form of process files. Only a server knows and sets them.
+	Revision int64    `json:"revision,omitempty"`
+	Former   int64    `json:"former,omitempty"`
+	Fields   []string `json:"fields,omitempty"`
 }
 
 // EventKind is the kind of an event.

@@ -50,6 +50,8 @@ type OpInfo struct {
 	Spec SpecUse
 	// StoresSpec tells whether the operation stores the sent spec, so that all of the spec must be valid.
 	StoresSpec bool
+	// Revises says how the operation changes the stored spec of its process.
+	Revises Revises
 	// RunsCommands tells whether the operation may run commands of its process. A reboot in the middle then leaves its
 	// outcome open.
 	RunsCommands bool
@@ -101,6 +103,18 @@ const (
 	SpecNeeded
 	// SpecSent: the request must bring the spec.
 	SpecSent
+)
+
+// Revises says how an operation changes the stored spec of its process.
+type Revises int
+
+// The changes: none; the sent spec of a process that the agent does not know yet; any sent spec; the removal of the
+// process with its spec.
+const (
+	RevisesNothing Revises = iota
+	RevisesNew
+	RevisesAny
+	RevisesAway
 )
 
 // Passes says which older, unfinished operations of its process an operation passes. Servers store the number.
@@ -228,7 +242,7 @@ var ops = [...]OpInfo{
 		Op: Query, GSE: 2, JOB: NoNumber, Group: GroupRead, Observes: true, Passes: PassesChecks,
 	},
 	{
-		Op: Start, GSE: 0, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Start, Revises: RevisesAny, GSE: 0, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
 		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForStart, Event: EventStarted,
 		Order: AfterOthers,
 		Short: "Start processes, and relaunch them if they exit",
@@ -236,27 +250,27 @@ var ops = [...]OpInfo{
 			"A process that runs already stays as it is.",
 	},
 	{
-		Op: Stop, GSE: 1, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Stop, Revises: RevisesNew, GSE: 1, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Ends: true, Passes: PassesChecks, Waits: WaitsForEnd,
 		Event: EventStopped, Rest: Rest{ID: CauseStopped, Verb: "stopped"}, Order: BeforeOthers,
 		Short: "Stop processes, and no longer watch them",
 		Long:  "Stop processes and no longer watch them. A process that does not run stays as it is.",
 	},
 	{
-		Op: Restart, GSE: 7, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Restart, Revises: RevisesAny, GSE: 7, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
 		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForBoth, Event: EventRestarted,
 		Order: AfterOperations,
 		Short: "Restart processes", Long: "Restart processes, and watch them from then on.",
 	},
 	{
-		Op: Reload, GSE: 8, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Reload, Revises: RevisesAny, GSE: 8, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Waits: WaitsForStart, Event: EventReloaded,
 		Rest:  Rest{Keep: true},
 		Short: "Reload the configuration of processes",
 		Long:  "Run the reload command of processes. The processes keep running.",
 	},
 	{
-		Op: Kill, GSE: 9, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Kill, Revises: RevisesNew, GSE: 9, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Ends: true, Passes: PassesAll, Waits: WaitsForEnd,
 		Event: EventKilled, Rest: Rest{ID: CauseStopped, Verb: "stopped"},
 		Short: "Kill processes at once",
@@ -271,7 +285,7 @@ var ops = [...]OpInfo{
 			"its run. What follows is up to the process: if it ends, drover relaunches it.",
 	},
 	{
-		Op: Host, GSE: 3, JOB: 1, Group: GroupOperate, OwnAPI: true,
+		Op: Host, Revises: RevisesAny, GSE: 3, JOB: 1, Group: GroupOperate, OwnAPI: true,
 		Spec: SpecNeeded, StoresSpec: true, Acts: true, Event: EventHosted,
 		Short: "Watch processes, and relaunch them if they exit",
 		Long:  "Watch processes. If a process does not run, drover starts it.",
@@ -291,16 +305,16 @@ var ops = [...]OpInfo{
 			"drover starts a process now if it was given up or waits for a retry.",
 	},
 	{
-		Op: Register, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true,
+		Op: Register, Revises: RevisesNew, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true,
 		Spec: SpecSent, StoresSpec: true, Observes: true, Event: EventRegistered,
 		Rest: Rest{ID: CauseNeverStarted, Verb: "registered", Then: " and never started"},
 	},
 	{
-		Op: Update, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true,
+		Op: Update, Revises: RevisesAny, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true,
 		Spec: SpecSent, StoresSpec: true, Observes: true, Event: EventUpdated, Rest: Rest{Keep: true},
 	},
 	{
-		Op: Unregister, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true, Observes: true,
+		Op: Unregister, Revises: RevisesAway, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true, Observes: true,
 		Event: EventUnregistered,
 		Short: "Remove processes from drover, and leave them as they are",
 		Long:  "Remove processes from drover. Running processes keep running, and drover no longer watches them.",

@@ -236,4 +236,6 @@ type Instance struct {
 	Threads    int     `json:"threads,omitempty"`
 	Version    string  `json:"version,omitempty"`
 	Health     string  `json:"health,omitempty"`
+	// Revision is the revision of the spec that it was started with; 0 if it is unknown.
+	Revision int64 `json:"revision,omitempty"`
 }

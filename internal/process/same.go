@@ -5,12 +5,33 @@ import (
 	"encoding/json"
 )
 
-// Same reports whether two specs are equal. A nil spec equals nothing.
+// Same reports whether two specs say the same; their revisions may differ. A nil spec equals nothing.
 func (s *Spec) Same(other *Spec) bool {
 	if s == nil || other == nil {
 		return false
 	}
-	a, err := json.Marshal(s)
-	b, problem := json.Marshal(other)
+	a, err := json.Marshal(s.Unnumbered())
+	b, problem := json.Marshal(other.Unnumbered())
 	return err == nil && problem == nil && bytes.Equal(a, b)
+}
+
+// Unnumbered returns the spec without its revision and without what is for one order: specs that say the same are then
+// equal.
+func (s *Spec) Unnumbered() *Spec {
+	if s.Revision == 0 && s.Beside == Refuse {
+		return s
+	}
+	bare := *s
+	bare.Revision, bare.Beside = 0, Refuse
+	return &bare
+}
+
+// Numbered returns the spec with the revision that brought it.
+func (s *Spec) Numbered(revision int64) *Spec {
+	if s == nil || s.Revision == revision {
+		return s
+	}
+	numbered := *s
+	numbered.Revision = revision
+	return &numbered
 }

@@ -35,6 +35,9 @@ type Spec struct {
 	FuncID     string            `json:"func_id,omitempty"`
 	InstanceID string            `json:"instance_id,omitempty"`
 	Contact    string            `json:"contact,omitempty"`
+	// Revision is the revision of the namespace that brought the spec; 0 if it is unknown. Servers number revisions. It
+	// is not a part of what the spec says: see Same.
+	Revision int64 `json:"revision,omitempty"`
 	// Beside is for one order, and is not stored.
 	Beside Beside `json:"beside,omitempty"`
 }

@@ -58,6 +58,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Groups
 	Observations
 	Confirmations
+	Revisions
 	Listing
 	Events
 	Apps
@@ -88,6 +89,16 @@ type Task struct {
 	// Ordered tells that the task comes from drover's own API: the operations of one host wait for each other, as the
 	// specs say (process.Spec.After), and a start does not begin a second copy (process.Beside).
 	Ordered bool
+	// Through and Message go to the revisions that the task makes.
+	Through, Message string
+	// Known is the revision of a namespace that the caller knows, if the task depends on it.
+	Known *KnownRevision
+}
+
+// KnownRevision is the latest revision of a namespace that a caller knows.
+type KnownRevision struct {
+	Namespace string
+	Number    int64
 }
 
 // Request is one operation on one process of many agents.
@@ -97,6 +108,8 @@ type Request struct {
 	// Spec is nil if the agent should use its stored spec.
 	Spec    *process.Spec
 	Targets []Target
+	// Removes tells that the operation is the first part of a removal of the process.
+	Removes bool
 	// Stored is the spec that a poll shows if Spec is nil: the last spec that the agents reported; it may be nil.
 	Stored *process.Spec
 }
@@ -120,7 +133,8 @@ type Tasks interface {
 	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil, they are on
 	// disk. It rejects a task whose id is taken, and a target that has neither an agent nor an outcome. It also leases,
 	// in the same transaction, up to limit of the items that Queue.LeaseItems would return now, and returns them in
-	// their order.
+	// their order. In that transaction it also makes the revisions of the task, and puts their numbers into the specs
+	// of the items. It returns ErrRevised if Task.Known is not the latest revision.
 	CreateTask(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
 	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys first appeared. It
 	// returns ErrNotFound for an unknown task and for a task of another app (an empty app matches any).

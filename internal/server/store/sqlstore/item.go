@@ -56,28 +56,55 @@ func laneOf(id process.ID) int64 { return hash(id.Namespace + "\x00" + id.Name) 
 // selectItems reads items for scanItem; its conditions follow.
 const selectItems = `
 	SELECT i.num, i.nonce, t.id, i.agent, coalesce(r.spec_of, r.num), r.namespace, r.name, r.op, i.state, i.attempts,
-		t.created, i.deadline, t.app, t."user", t.ordered
+		t.created, i.deadline, t.app, t."user", t.ordered, i.revision
 	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
 
-// scanItem reads a row of selectItems, and returns the request that holds the spec. The row has no spec, because many
+// scanItem reads a row of selectItems, and returns which spec the item has. The row has no spec, because many
 // items share one.
-func scanItem(rows *sql.Rows) (it store.Item, request int64, err error) {
+func scanItem(rows *sql.Rows) (it store.Item, of itemSpec, err error) {
 	var id itemID
 	var created, deadline int64
 	var state int
-	err = rows.Scan(&id.num, &id.nonce, &it.Task, &it.Agent, &request, &it.Process.Namespace, &it.Process.Name, &it.Op,
-		&state, &it.Attempts, &created, &deadline, &it.App, &it.User, &it.Ordered)
+	err = rows.Scan(&id.num, &id.nonce, &it.Task, &it.Agent, &of.request, &it.Process.Namespace, &it.Process.Name,
+		&it.Op, &state, &it.Attempts, &created, &deadline, &it.App, &it.User, &it.Ordered, &of.revision)
 	it.ID, it.State, it.Created, it.Deadline = id.String(), task.State(state), moment(created), moment(deadline)
-	return it, request, err
+	return it, of, err
+}
+
+// itemSpec names the spec of an item: the request that holds it, and the revision that brought it.
+type itemSpec struct{ request, revision int64 }
+
+// numberedSpecs has one copy of a spec for each revision, because many items share it.
+type numberedSpecs map[numberedSpec]*process.Spec
+
+type numberedSpec struct {
+	spec     *process.Spec
+	revision int64
+}
+
+func (n numberedSpecs) of(spec *process.Spec, revision int64) *process.Spec {
+	key := numberedSpec{spec, revision}
+	if n[key] == nil {
+		n[key] = spec.Numbered(revision)
+	}
+	return n[key]
+}
+
+// sizeOfSpec returns a bound for the size of a spec with its revision, from its size without.
+func sizeOfSpec(size int, revision int64) int {
+	if revision != 0 {
+		size += len(`,"revision":`) + 20
+	}
+	return size
 }
 
 // readItems runs selectItems with the given conditions and completes the items with their specs.
 func readItems(ctx context.Context, query queryFunc, where string, args ...any) ([]store.Item, error) {
 	var items []store.Item
-	var of []int64 // the requests that hold the specs of the items
+	var of []itemSpec
 	err := query(ctx, func(rows *sql.Rows) error {
-		it, request, err := scanItem(rows)
-		items, of = append(items, it), append(of, request)
+		it, spec, err := scanItem(rows)
+		items, of = append(items, it), append(of, spec)
 		return err
 	}, selectItems+where, args...)
 	if err != nil || len(items) == 0 {
@@ -88,8 +115,8 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 		size int
 	}
 	specs := map[int64]sized{}
-	for _, request := range of {
-		specs[request] = sized{}
+	for _, o := range of {
+		specs[o.request] = sized{}
 	}
 	wanted := make([]int64, 0, len(specs))
 	for request := range specs {
@@ -108,9 +135,10 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 	if err != nil {
 		return nil, err
 	}
+	numbered := numberedSpecs{}
 	for i := range items {
-		spec := specs[of[i]]
-		items[i].Spec, items[i].SpecSize = spec.spec, spec.size
+		spec, revision := specs[of[i].request], of[i].revision
+		items[i].Spec, items[i].SpecSize = numbered.of(spec.spec, revision), sizeOfSpec(spec.size, revision)
 	}
 	return items, nil
 }

@@ -31,6 +31,8 @@ type layout struct {
 type specRow struct {
 	text sql.NullString
 	of   int
+	// bare is the text without what is for one order, and digest names it; both are empty without a spec.
+	bare, digest string
 }
 
 // itemRow is one item to store.
@@ -45,6 +47,8 @@ type itemRow struct {
 	twin int
 	// leased asks to store the item as leased, unless it must wait for an item of an earlier task.
 	leased bool
+	// revision is the one that brought the spec; 0 if there is none.
+	revision int64
 }
 
 // layOut places the items of a task and drops repetitions. It decides which item of each key polls show, and in which
@@ -112,6 +116,7 @@ func (l *layout) lease(until time.Time, limit int) {
 // leased returns the leased items except the waiting ones.
 func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []store.Item {
 	var list []store.Item
+	specs := numberedSpecs{}
 	created := moment(nanos(t.Created))
 	deadline := task.New(created, t.HostTimeout).Deadline
 	for i := range l.items {
@@ -122,7 +127,8 @@ func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []
 		r := &t.Requests[l.items[i].request]
 		list = append(list, store.Item{
 			ID: itemID{num, base.nonce}.String(), Task: t.ID, App: t.App, User: t.User, Agent: l.items[i].target.Agent,
-			Process: r.Process, Op: r.Op, Spec: r.Spec, SpecSize: len(l.specs[l.items[i].request].text.String),
+			Process: r.Process, Op: r.Op, Spec: specs.of(r.Spec, l.items[i].revision),
+			SpecSize: sizeOfSpec(len(l.specs[l.items[i].request].text.String), l.items[i].revision),
 			Created: created, Deadline: deadline, Ordered: t.Ordered,
 		})
 	}
@@ -147,11 +153,31 @@ func (l *layout) encode(t *store.Task) error {
 				of = r
 				first[text.String] = r
 			}
-			spec = specRow{text, of}
+			spec = specRow{text: text, of: of}
+			if err := spec.name(request.Spec); err != nil {
+				return fmt.Errorf("cannot encode spec of %s: %w", request.Process, err)
+			}
 			seen[request.Spec] = spec
 		}
 		l.specs[r] = spec
 	}
+	return nil
+}
+
+// name fills in the text without what is for one order, and its digest.
+func (s *specRow) name(spec *process.Spec) error {
+	if spec == nil {
+		return nil
+	}
+	s.bare = s.text.String
+	if bare := spec.Unnumbered(); bare != spec {
+		text, err := encode(bare)
+		if err != nil {
+			return err
+		}
+		s.bare = text.String
+	}
+	s.digest = digestOf(s.bare)
 	return nil
 }
 

@@ -42,6 +42,9 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 		if err := base.read(ctx, tx, db.dialect); err != nil {
 			return err
 		}
+		if err := db.revise(ctx, tx, t, &l); err != nil {
+			return err
+		}
 		if waiting, err = insertTask(ctx, tx, t, l, base); err != nil {
 			return err
 		}
@@ -127,7 +130,7 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	for i := range t.Requests {
 		lanes[i] = laneOf(t.Requests[i].Process)
 	}
-	open, done := make([]any, 0, 12*len(l.items)), []any(nil)
+	open, done := make([]any, 0, 13*len(l.items)), []any(nil)
 	for i, it := range l.items {
 		row := [...]any{
 			base.item + int64(i), base.request + int64(it.request), optional(int64(it.rank), it.rank != hidden),
@@ -149,7 +152,7 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 				passes = process.PassesNothing
 			}
 			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked), deadline,
-				optional(base.item+int64(it.twin), it.twin != single), int64(passes))
+				optional(base.item+int64(it.twin), it.twin != single), int64(passes), it.revision)
 			continue
 		}
 		status, err := encode(o.Status)
@@ -162,8 +165,8 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	shared := []any{base.nonce, base.task, nanos(fresh.Deadline)}
 	err := rowValues{
 		head: `INSERT INTO items (nonce, task, num, request, rank, key, asked, agent, host, lane, due, deadline,
-			twin, passes, state, attempts) VALUES `,
-		row:    `(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+			twin, passes, revision, state, attempts) VALUES `,
+		row:    `(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 		shared: shared[:2],
 	}.run(ctx, tx, open)
 	if err != nil {

@@ -114,6 +114,8 @@ func (r *Reader) instance(i *process.Instance, key, value []byte) bool {
 		return readText(&i.Version, last.Version, value)
 	case "health":
 		return readText(&i.Health, last.Health, value)
+	case "revision":
+		return readInteger(&i.Revision, value)
 	default:
 		return false
 	}

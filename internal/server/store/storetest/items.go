@@ -39,7 +39,7 @@ func leaseOnce(t *testing.T, s store.Store) {
 	}
 	same(t, "item", store.Item{
 		ID: want.ID, Task: "t", App: "app", Agent: "x", Process: process.ID{Namespace: "ns", Name: "a"},
-		Op: process.Start, Spec: spec, SpecSize: want.SpecSize,
+		Op: process.Start, Spec: spec.Numbered(1), SpecSize: want.SpecSize,
 		State: task.Pending, Created: at(time.Second), Deadline: at(time.Second + task.WaitLimit),
 	}, want)
 }

@@ -2,12 +2,51 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
 )
+
+// useRevisions calls the methods of store.Revisions, on so many revisions that old ones can go.
+func useRevisions(t *testing.T, db store.Store, now time.Time) {
+	t.Helper()
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+	for n := range store.KeptRevisions + 2 {
+		do(Create(ctx, db, &store.Task{
+			ID: fmt.Sprint("revision ", n), Created: now, Known: &store.KnownRevision{Namespace: "revised", Number: int64(n)},
+			Requests: []store.Request{{
+				Op: process.Register, Process: process.ID{Namespace: "revised", Name: fmt.Sprint(n)},
+				Spec: &process.Spec{Contact: fmt.Sprint(n)}, Targets: []store.Target{{Key: "k", Agent: "a"}},
+			}},
+		}, store.AuditRow{At: now}))
+	}
+	_, err := db.LatestRevision(ctx, "revised")
+	do(err)
+	for _, sees := range []func(string) bool{nil, func(string) bool { return true }} {
+		_, _, err = db.ListRevisions(ctx, store.RevisionFilter{Namespace: "revised", Sees: sees}, 2)
+		do(err)
+	}
+	_, err = db.PlacedAt(ctx, "revised", store.KeptRevisions)
+	do(err)
+	_, _, err = db.RevisedSpecs(ctx, process.ID{Namespace: "revised", Name: "1"}, "a", 1, 2)
+	do(err)
+	_, err = db.OpenRevision(ctx, "revised")
+	do(err)
+	removed, err := db.PruneRevisions(ctx, now.Add(time.Hour), 3)
+	do(err)
+	if removed != 2 {
+		t.Fatalf("%d revisions were removed", removed)
+	}
+}
 
 // Use calls every method of a store at least once, so that all its statements run.
 func Use(t *testing.T, db store.Store) {
@@ -132,6 +171,7 @@ func Use(t *testing.T, db store.Store) {
 		_, err = db.ListWaiting(ctx, f, 1)
 		do(err)
 	}
+	useRevisions(t, db, now)
 	_, err = db.PutEvents(ctx, "a", now, NewEvents(process.Event{Stream: "s", Seq: 1}))
 	do(err)
 	for _, f := range []store.EventFilter{

@@ -62,7 +62,9 @@ CREATE TABLE items (
     fault    TEXT,
     text     TEXT,
     hosted   INTEGER,
-    status   TEXT
+    status   TEXT,
+    -- The revision that brought the spec to its process; 0 where there is none.
+    revision INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX items_twins ON items (twin) WHERE twin IS NOT NULL AND state < 4;
 CREATE INDEX items_due ON items (due) WHERE state < 2 AND due IS NOT NULL;
@@ -144,6 +146,51 @@ CREATE TABLE confirmed (
 ) STRICT;
 CREATE UNIQUE INDEX confirmed_process ON confirmed (agent, namespace, name);
 CREATE INDEX confirmed_gone ON confirmed (gone) WHERE gone > 0;
+
+-- The latest revision of each namespace. Who makes the next one holds this row.
+CREATE TABLE namespaces (
+    namespace TEXT    PRIMARY KEY,
+    revision  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX namespaces_revision ON namespaces (revision);
+
+-- Who changed the specs of a namespace, when and why.
+CREATE TABLE revisions (
+    namespace TEXT    NOT NULL,
+    number    INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    app       TEXT    NOT NULL,
+    user      TEXT    NOT NULL,
+    through   TEXT    NOT NULL,
+    message   TEXT    NOT NULL,
+    task      TEXT    NOT NULL, -- its id; the task may be gone
+    PRIMARY KEY (namespace, number)
+) STRICT;
+CREATE INDEX revisions_at ON revisions (at);
+
+-- The distinct specs of the revisions, each once in a namespace.
+CREATE TABLE specs (
+    namespace TEXT NOT NULL,
+    digest    TEXT NOT NULL,
+    spec      TEXT NOT NULL,
+    PRIMARY KEY (namespace, digest)
+) STRICT;
+
+-- Which spec a process has on a host, from one revision to before another one; until is 0 for those that are still in force.
+CREATE TABLE placements (
+    num       INTEGER PRIMARY KEY,
+    namespace TEXT    NOT NULL,
+    name      TEXT    NOT NULL,
+    agent     TEXT    NOT NULL,
+    since     INTEGER NOT NULL,
+    until     INTEGER NOT NULL DEFAULT 0,
+    digest    TEXT    NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX placements_process ON placements (namespace, name, agent, since);
+CREATE UNIQUE INDEX placements_present ON placements (namespace, name, agent) WHERE until = 0;
+CREATE INDEX placements_since ON placements (namespace, since);
+CREATE INDEX placements_until ON placements (namespace, until);
+CREATE INDEX placements_digest ON placements (namespace, digest);
 
 -- The groups of one agent are compared with what it has when it introduces itself, and go to whoever takes over its address.
 CREATE TABLE groups (
