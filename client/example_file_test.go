@@ -21,6 +21,48 @@ func ExampleClient_File() {
 	// Output: ./nginx [web-1]
 }
 
+func ExampleClient_FileAt() {
+	c, stop := connect()
+	defer stop()
+
+	f, err := c.FileAt(context.Background(), "web", 15)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(f.Revision, f.Processes["nginx"].Hosts)
+	// Output: 15 [web-1]
+}
+
+func ExampleClient_Revisions() {
+	c, stop := connect()
+	defer stop()
+
+	for r, err := range c.Revisions(context.Background(), "web", 1) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(r.Number, r.User, r.Through, r.Message, r.Changes[0].Process, r.Changes[0].Fields[0].Path)
+	}
+	// Output: 16 anna apply slower nginx restart.delay
+}
+
+func ExampleClient_Compare() {
+	c, stop := connect()
+	defer stop()
+
+	p, err := c.Compare(context.Background(), "web", 15, 16)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, change := range p.Changes {
+		fmt.Println(change.Action, change.Process, change.Fields[0].Path, change.Fields[0].To)
+	}
+	// Output: change nginx restart.delay 5s
+}
+
 // nginxFile is a process file.
 func nginxFile() client.File {
 	delay := client.Duration(5 * time.Second)

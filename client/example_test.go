@@ -77,6 +77,14 @@ func exchanges() []exchange {
 			`{"host":"web-1","time":` + at + `,"stream":"stderr","run":3,"text":"giving up"}` + "\n"},
 		{"GET /namespaces/web", "", 200, `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
 			`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`},
+		{"GET /namespaces/web?revision=15", "", 200, `{"namespace":"web","revision":15,"processes":{"nginx":{` +
+			`"hosts":["web-1"],"start":"./nginx","pid_file":"/run/nginx.pid"}}}`},
+		{"GET /namespaces/web/revisions?limit=1", "", 200, page(`{"number":16,"at":` + at + `,"app":"shop",` +
+			`"user":"anna","through":"apply","message":"slower","operation":"op-1","changes":[{"process":"nginx",` +
+			`"action":"change","hosts":1,"fields":[{"path":"restart.delay","class":"live"}]}]}`)},
+		{"GET /namespaces/web/diff?from=15&to=16", "", 200, `{"namespace":"web","changes":[{"process":"nginx",` +
+			`"action":"change","hosts":["web-1"],"fields":[{"path":"restart.delay","class":"live",` +
+			`"from":null,"to":"5s"}]}]}`},
 		{"PUT /namespaces/web?dry_run=true", webFile, 200, `{"namespace":"web","changes":[{"process":"nginx",` +
 			`"action":"change","op":"update","hosts":["web-1"],"fields":[{"path":"restart.delay","class":"live",` +
 			`"from":null,"to":"5s"}]}]}`},

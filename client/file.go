@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"net/url"
 	"slices"
@@ -14,6 +15,30 @@ import (
 func (c *Client) File(ctx context.Context, namespace string) (f File, tag string, err error) {
 	err = c.tagged(ctx, answerTime, at(v1.RouteGetNamespace, namespace), nil, &tag, nil, &f)
 	return f, tag, err
+}
+
+// FileAt returns the processes of a namespace as they are by a revision.
+func (c *Client) FileAt(ctx context.Context, namespace string, revision int64) (f File, err error) {
+	query := url.Values{"revision": {strconv.FormatInt(revision, 10)}}
+	err = c.do(ctx, at(v1.RouteGetNamespace, namespace), query, nil, &f)
+	return f, err
+}
+
+// Revisions lists the revisions of a namespace, newest first. limit is the largest number of revisions; 0 means no
+// limit.
+func (c *Client) Revisions(ctx context.Context, namespace string, limit int) iter.Seq2[Revision, error] {
+	return pages[Revision](ctx, c, at(v1.RouteListRevisions, namespace), url.Values{}, limit)
+}
+
+// Compare returns what has changed in a namespace from one revision to another one, or with to 0 to the present state
+// of its hosts.
+func (c *Client) Compare(ctx context.Context, namespace string, from, to int64) (p Plan, err error) {
+	query := url.Values{"from": {strconv.FormatInt(from, 10)}}
+	if to != 0 {
+		query.Set("to", strconv.FormatInt(to, 10))
+	}
+	err = c.do(ctx, at(v1.RouteCompareRevisions, namespace), query, nil, &p)
+	return p, err
 }
 
 // The values of ApplyOptions.Prune.
@@ -43,6 +68,9 @@ type ApplyOptions struct {
 	// Prune removes processes that the file does not have: PruneOwn those that have been registered through this API,
 	// PruneAll all of the namespace. A running process is stopped; the next Apply removes it.
 	Prune string
+	// Message is a line of text for the list of revisions; Edit tells there that a person has edited one process.
+	Message string
+	Edit    bool
 	// Tag is the state for which the plan was made. If another one has changed the namespace since, Apply fails with
 	// status 412. Empty means any state.
 	Tag string
@@ -77,5 +105,9 @@ func (o *ApplyOptions) query() url.Values {
 		query.Set("beside", "true")
 	}
 	set(query, "prune", o.Prune)
+	set(query, "message", o.Message)
+	if o.Edit {
+		query.Set("through", v1.ThroughEdit)
+	}
 	return query
 }

@@ -96,6 +96,12 @@ type (
 	Change = v1.Change
 	// FieldChange is a changed field.
 	FieldChange = v1.FieldChange
+	// Revision is a change of the specs of a namespace.
+	Revision = v1.Revision
+	// RevisionChange is the same change of one process on some hosts.
+	RevisionChange = v1.RevisionChange
+	// RevisedField is a changed field without its values.
+	RevisedField = v1.RevisedField
 )
 
 // Operations and their results.

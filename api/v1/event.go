@@ -34,6 +34,10 @@ type EventDetail struct {
 	// Attempt counts the relaunches since the retries were last full; in "events-lost" it is the number of lost events.
 	Attempt int     `json:"attempt,omitempty"`
 	Breach  *Breach `json:"breach,omitempty"`
+	// Revision is the revision of the spec, or that of the instance that has ended. Fields are the paths of the fields
+	// that changed in the spec.
+	Revision int64    `json:"revision,omitempty"`
+	Fields   []string `json:"fields,omitempty"`
 }
 
 // Cause explains a state or an event. ID is stable; Text is for people.

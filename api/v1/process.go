@@ -21,8 +21,10 @@ type Process struct {
 	RegisteredAt *time.Time `json:"registered_at,omitempty"`
 	LastStartAt  *time.Time `json:"last_start_at,omitempty"`
 	ReportedAt   *time.Time `json:"reported_at,omitempty"`
-	// Spec describes how drover runs the process. Lists hold it only on request.
-	Spec *Spec `json:"spec,omitempty"`
+	// Spec describes how drover runs the process, and Revision is the revision that last changed it on this host; 0 if it
+	// is unknown. Lists hold both only on request.
+	Spec     *Spec `json:"spec,omitempty"`
+	Revision int64 `json:"revision,omitempty"`
 
 	ProcessDetail
 }
@@ -141,6 +143,8 @@ type Instance struct {
 	Threads int     `json:"threads,omitempty"`
 	Version string  `json:"version,omitempty"`
 	Health  string  `json:"health,omitempty"`
+	// Revision is the revision of the spec that it was started with; 0 if it is unknown.
+	Revision int64 `json:"revision,omitempty"`
 }
 
 // Agent is a joined host.

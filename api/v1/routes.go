@@ -8,9 +8,12 @@ const (
 	RouteReadLogs       = "GET /api/v1/processes/{namespace}/{name}/logs"
 	RouteGetNamespace   = "GET /api/v1/namespaces/{namespace}"
 	RoutePutNamespace   = "PUT /api/v1/namespaces/{namespace}"
-	RouteListWhy        = "GET /api/v1/why"
-	RouteListAgents     = "GET /api/v1/agents"
-	RouteRemoveAgent    = "DELETE /api/v1/agents/{id}"
+	RouteListRevisions  = "GET /api/v1/namespaces/{namespace}/revisions"
+	// RouteCompareRevisions answers a Plan.
+	RouteCompareRevisions = "GET /api/v1/namespaces/{namespace}/diff"
+	RouteListWhy          = "GET /api/v1/why"
+	RouteListAgents       = "GET /api/v1/agents"
+	RouteRemoveAgent      = "DELETE /api/v1/agents/{id}"
 
 	RouteListProxies = "GET /api/v1/proxies"
 	RouteRemoveProxy = "DELETE /api/v1/proxies/{id}"

@@ -203,7 +203,9 @@ type CompatResource struct {
 
 // File is a process file: processes of one namespace. A process may be in several parts, for different hosts.
 type File struct {
-	Namespace string          `json:"namespace"`
+	Namespace string `json:"namespace"`
+	// Revision is the revision of the namespace that the file shows; 0 if it is unknown. An apply ignores it.
+	Revision  int64           `json:"revision,omitempty"`
 	Processes map[string]Spec `json:"processes"`
 	// More are further documents of the same namespace.
 	More []map[string]Spec `json:"more,omitempty"`

@@ -220,7 +220,7 @@ func mayImport() map[string][]string {
 		"internal/server/fleet":   {"internal/process", "internal/server/store"},
 		"internal/server/engine": {
 			"internal/clip", "internal/idle", "internal/process", "internal/server/desired",
-			"internal/server/fleet", "internal/server/store", "internal/server/task", "internal/wire",
+			"internal/server/fleet", "internal/server/plan", "internal/server/store", "internal/server/task", "internal/wire",
 		},
 		"internal/server/store/sqlite": {
 			"internal/reserve", "internal/server/store/sqldb", "internal/server/store/sqlstore",

@@ -56,7 +56,7 @@ func Group(namespace string, placed []Placed) v1.File {
 // Documents returns a file as the documents that Write takes, with the processes by name.
 func Documents(f v1.File) (docs []Document) {
 	for _, part := range append([]map[string]v1.Spec{f.Processes}, f.More...) {
-		d := Document{Namespace: f.Namespace}
+		d := Document{Namespace: f.Namespace, Revision: f.Revision}
 		for _, name := range slices.Sorted(maps.Keys(part)) {
 			d.Processes = append(d.Processes, Named{Name: name, Spec: part[name]})
 		}

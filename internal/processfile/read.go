@@ -13,6 +13,8 @@ import (
 type Document struct {
 	File      string
 	Namespace string
+	// Revision is the revision of the namespace that the document shows; 0 if it says none. It changes nothing.
+	Revision  int64
 	Processes []Named
 	// hostless is set if the processes need no hosts.
 	hostless bool
@@ -95,7 +97,7 @@ func (r *reader) document(file string, n *node) Document {
 		r.fault(n, "", "the document is %s: expected namespace, defaults and processes", show(n))
 		return doc
 	}
-	known := []string{"namespace", "defaults", "processes"}
+	known := []string{"namespace", "revision", "defaults", "processes"}
 	for _, key := range n.keys {
 		if !slices.Contains(known, key) {
 			r.fault(&node{line: n.lines[key]}, key, "unknown field%s", r.suggest("", key, known))
@@ -108,6 +110,9 @@ func (r *reader) document(file string, n *node) Document {
 		r.fault(name, "namespace", "is %s: expected a string", show(name))
 	default:
 		doc.Namespace = name.text
+	}
+	if number := n.fields["revision"]; number != nil && number.kind != null {
+		r.value("revision", "", number, reflect.ValueOf(&doc.Revision).Elem())
 	}
 	processes := n.fields["processes"]
 	switch {

@@ -21,7 +21,10 @@ func Schema() map[string]any {
 		"type": "object", "additionalProperties": false, "required": []string{"namespace", "processes"},
 		"properties": map[string]any{
 			"namespace": map[string]any{"type": "string", "description": "The namespace of the processes."},
-			"defaults":  defaults,
+			"revision": map[string]any{
+				"type": "integer", "description": "The revision that drover get shows. An apply ignores it.",
+			},
+			"defaults": defaults,
 			"processes": map[string]any{
 				"type": "object", "description": "The processes by name.", "additionalProperties": process,
 			},

@@ -18,7 +18,11 @@ func Write(docs []Document) ([]byte, error) {
 		if i > 0 {
 			w.WriteString("---\n")
 		}
-		w.printf("namespace: %s\nprocesses:\n", scalarText(d.Namespace))
+		w.printf("namespace: %s\n", scalarText(d.Namespace))
+		if d.Revision != 0 {
+			w.printf("revision: %d\n", d.Revision)
+		}
+		w.printf("processes:\n")
 		for _, p := range d.Processes {
 			data, err := json.Marshal(p.Spec)
 			if err != nil {

@@ -34,6 +34,7 @@ func (n *session) query() (Result, error) {
 	}
 	if instance != nil {
 		status.Instance = *instance
+		status.Instance.Revision = n.runtime.Revision
 		n.ask(*seen.ID, &status)
 		status.LastStartAt = max(status.LastStartAt, instance.StartedAt)
 	}

@@ -80,7 +80,7 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 		return Result{}, err
 	}
 	n.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
-	n.runtime.Run, n.runtime.User, n.runtime.Outside = "", "", true
+	n.runtime.Run, n.runtime.User, n.runtime.Revision, n.runtime.Outside = "", "", 0, true
 	n.runtime.LastStartAt = c.Since.Unix()
 	n.keep()
 	return n.hosted(fmt.Sprintf("took over pid %d, which another program started", c.ID.PID))
@@ -275,7 +275,8 @@ func (n *session) started(seen instance.Sighting, run string) {
 	if born := n.Trees.RunOf(*seen.ID); strings.HasPrefix(born, runPrefix(n.id)) {
 		run = cmp.Or(born, run)
 	}
-	n.runtime.Run, n.runtime.Outside, n.runtime.User = run, false, n.spec.Identity.User
+	n.runtime.Run, n.runtime.Outside = run, false
+	n.runtime.User, n.runtime.Revision = n.spec.Identity.User, n.spec.Revision
 	n.runtime.Said.Socket = n.spec.Notifies()
 	n.runtime.Keeper = nil
 	if i, _, err := n.Processes.Instance(*seen.ID); err == nil {

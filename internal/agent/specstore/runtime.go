@@ -24,6 +24,8 @@ type Runtime struct {
 	Run string `json:"run,omitempty"`
 	// User is the account that the run was started with; empty if Run is.
 	User string `json:"user,omitempty"`
+	// Revision is the revision of the spec that the run was started with; 0 if it is unknown or Run is empty.
+	Revision int64 `json:"revision,omitempty"`
 	// PIDFile is the file, links resolved, that led to it; empty when it was found by name.
 	PIDFile string `json:"pid_file,omitempty"`
 	// Matches is how many processes fitted the spec at the last look.

@@ -71,6 +71,7 @@ func (p *Process) Ended(c Change, was End, asked *specstore.PendingStop) []proce
 		return []process.Event{e}
 	}
 	e := was.event(c, process.EventExited, ender(was.How), was.Why)
+	e.Revision = p.Runtime.Revision
 	if c.To != lifecycle.Running && p.closeRun(c.Now, &e, was.Began) {
 		p.judgeRun(&e)
 	}

@@ -78,11 +78,34 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 	if p.Record == nil && op.Record != nil {
 		e.ReportID = op.Record.Spec.ReportID // also for a process that was forgotten
 	}
-	events := []process.Event{e}
+	events := p.revised(op, &e)
 	if e.Kind == process.EventStarted || e.Kind == process.EventRestarted || e.Kind == process.EventFailed {
 		events = append(events, p.runOfOperation(c, op)...)
 	}
 	return append(events, p.Flapping(c)...)
+}
+
+// revised returns the event of an operation, after an event of its own for a changed spec.
+func (p *Process) revised(op *Operation, e *process.Event) []process.Event {
+	if p.Record == nil || !op.Stored {
+		return []process.Event{*e}
+	}
+	e.Revision = p.Record.Spec.Revision
+	if op.Record == nil || op.Record.Spec.Same(&p.Record.Spec) {
+		return []process.Event{*e}
+	}
+	if e.Kind == process.EventUpdated {
+		e.Former = op.Record.Spec.Revision
+		return []process.Event{*e}
+	}
+	change := process.Event{
+		Kind: process.EventUpdated, From: e.From, To: e.From, Actor: e.Actor,
+		Revision: e.Revision, Former: op.Record.Spec.Revision, ReportID: e.ReportID,
+	}
+	if was := op.Runtime.Process; was != nil {
+		change.PID = was.PID
+	}
+	return []process.Event{change, *e}
 }
 
 // change corrects the states before and after the operation. The agent may not know a process before or after an

@@ -169,6 +169,9 @@ func (p *Process) attest(e *process.Event, was *End) {
 	if h := was.Health; h != nil && !h.OK && h.At >= was.Began*1000 {
 		add("its last health check, %s before its end, failed: %s", before(h.At), h.Text)
 	}
+	if ran, stored := p.Runtime.Revision, p.Record.Spec.Revision; ran != 0 && ran != stored {
+		*evidence = append(*evidence, "it ran with "+revisionsText(ran, stored))
+	}
 	if text := lastLines(e.Output); text != "" {
 		from := "its last output"
 		if was.Log != "" {

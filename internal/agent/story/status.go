@@ -54,12 +54,16 @@ func (p *Process) Status(v View) process.Status {
 	}
 	if v.Instance != nil {
 		s.Health, s.Version, s.Instance, s.Usage = p.Runtime.Health, p.Runtime.Version, *v.Instance, v.Usage
+		s.Instance.Revision = p.Runtime.Revision
 		s.LastStartAt = max(s.LastStartAt, s.Instance.StartedAt)
 	}
 	causes := p.causes(&s, v.Now)
 	if v.NotInForce != "" {
 		causes = append(causes,
 			process.Cause{ID: process.CauseNotInForce, Text: v.NotInForce, Since: 1000 * p.Record.RegisteredAt})
+	}
+	if ran, stored := s.Instance.Revision, p.Record.Spec.Revision; len(causes) > 0 && ran != 0 && ran != stored {
+		causes[0].Evidence = append(slices.Clone(causes[0].Evidence), "it runs with "+revisionsText(ran, stored))
 	}
 	if len(causes) > 0 && len(v.Dependents) > 0 && s.State != string(lifecycle.Running) {
 		causes[0].Evidence = append(slices.Clone(causes[0].Evidence), dependentsText(v.Dependents))
@@ -71,6 +75,11 @@ func (p *Process) Status(v View) process.Status {
 		s.Message = s.Cause.Text
 	}
 	return s
+}
+
+// revisionsText names the revision of a running instance, and the later one of the stored spec.
+func revisionsText(ran, stored int64) string {
+	return "revision " + itoa(int(ran)) + ", and revision " + itoa(int(stored)) + " is stored"
 }
 
 // mostDependents is how many dependents a status names.

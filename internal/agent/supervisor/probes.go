@@ -365,7 +365,8 @@ func (r *runner) follows(seen instance.Sighting) {
 	seen.Run = before.Run
 	r.proc.Runtime = operation.Sighted(before, seen)
 	rt := &r.proc.Runtime
-	rt.Unready, rt.Said, rt.Outside, rt.User = before.Unready, before.Said, false, before.User
+	rt.Unready, rt.Said, rt.Outside = before.Unready, before.Said, false
+	rt.User, rt.Revision = before.User, before.Revision
 }
 
 // listen takes over the text of the process, at most once in saidEvery.

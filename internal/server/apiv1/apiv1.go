@@ -9,7 +9,6 @@ import (
 	"iter"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "drover/api/v1"
@@ -67,6 +66,7 @@ type Config struct {
 	Arrivals  Arrivals
 	Directory Directory
 	Listing   store.Listing
+	Revisions store.Revisions
 	Events    store.Events
 	Accounts
 	Webhooks Webhooks
@@ -88,8 +88,6 @@ type Handler struct {
 	streams streamSlots
 	heavy   streamSlots
 	readers streamSlots
-	// applying is held from the look at a namespace to the storage of what changes it.
-	applying sync.Mutex
 	// stopping ends the calls that only wait.
 	stopping context.Context //nolint:containedctx // it is the lifetime of the handler, not of a call
 	stop     context.CancelFunc

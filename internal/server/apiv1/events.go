@@ -38,7 +38,7 @@ func (h *Handler) viewEvent(s *store.StoredEvent, host v1.Host) v1.Event {
 		Actor: e.Actor,
 		EventDetail: v1.EventDetail{
 			PID: e.PID, RunSeconds: float64(e.RunTime) / 1000, Output: e.Output, Attempt: e.Attempt,
-			Exit: viewExit(e.Exit), Breach: e.Breach,
+			Exit: viewExit(e.Exit), Breach: e.Breach, Revision: e.Revision, Fields: e.Fields,
 		},
 	}
 	if c := e.Cause; c.ID != "" || c.Text != "" {

@@ -1,11 +1,13 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -24,38 +26,64 @@ import (
 	"drover/internal/server/store"
 )
 
-// getNamespace returns the processes of a namespace as a process file, as far as the caller may query them.
+// getNamespace returns the processes of a namespace as a process file, as far as the caller may query them: as hosts
+// have them now, or as they are by a revision.
 func (h *Handler) getNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
+	revision := c.params.revision("revision")
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	known, err := h.known(ctx, c, namespace)
+	if revision != 0 {
+		placed, err := h.placedAt(ctx, c, namespace, revision)
+		if err != nil {
+			return reply{}, err
+		}
+		file, size := h.shownFile(c, namespace, placed, revision)
+		return reply{status: http.StatusOK, body: file, weight: size}, nil
+	}
+	latest, known, err := h.present(ctx, c, namespace)
 	if err != nil {
 		return reply{}, err
 	}
 	if len(known) == 0 {
 		return reply{}, problemf(http.StatusNotFound, "no host knows a process of namespace %q", namespace)
 	}
-	tag, size := h.etag(fileOf(namespace, known))
+	c.w.Header().Set("ETag", h.etag(fileOf(namespace, known, latest)))
+	file, size := h.shownFile(c, namespace, known, latest)
+	return reply{status: http.StatusOK, body: file, weight: size}, nil
+}
+
+// shownFile returns processes as a file for the caller, and its size in bytes.
+func (h *Handler) shownFile(c *call, namespace string, known []plan.Known, revision int64) (file v1.File, size int) {
 	start := c.Principal.On(access.OperationOf(process.Start), namespace)
 	for i := range known {
 		if agent, _ := h.Directory.ByKey(known[i].Agent); !start.Covers(gate.Host(agent)) {
 			known[i].Spec = hidden(known[i].Spec)
 		}
 	}
-	file := fileOf(namespace, known)
-	c.w.Header().Set("ETag", tag)
 	c.Audit.Targets = len(known)
-	return reply{status: http.StatusOK, body: file, weight: size}, nil
+	file = fileOf(namespace, known, revision)
+	text, _ := json.Marshal(file) // a file always encodes
+	return file, len(text)
+}
+
+// present returns the latest revision of a namespace, and the processes of which hosts have reported the spec. A
+// revision that comes meanwhile is not the one that it returns.
+func (h *Handler) present(ctx context.Context, c *call, namespace string) (int64, []plan.Known, error) {
+	latest, err := h.Revisions.LatestRevision(ctx, namespace)
+	if err != nil {
+		return 0, nil, failure("read the revision", err)
+	}
+	known, err := h.known(ctx, c, namespace)
+	return latest, known, err
 }
 
 // known returns the processes of a namespace that the caller may query.
 func (h *Handler) known(ctx context.Context, c *call, namespace string) (all []plan.Known, err error) {
-	query := access.OperationOf(process.Query)
-	reach := c.Principal.On(query, namespace)
-	if reach.Nowhere() {
-		return nil, forbidden(access.Missing{Operation: query, Subject: namespace})
+	reach, err := mayRead(c, namespace)
+	if err != nil {
+		return nil, err
 	}
 	err = h.eachObserved(ctx, store.ObservedFilter{Namespace: namespace, Spec: true}, func(o *store.Observed) {
 		agent, found := h.Directory.ByKey(o.Agent)
@@ -68,25 +96,27 @@ func (h *Handler) known(ctx context.Context, c *call, namespace string) (all []p
 	return all, err
 }
 
-// fileOf returns processes as a file.
-func fileOf(namespace string, known []plan.Known) v1.File {
+// fileOf returns processes as a file, by a revision.
+func fileOf(namespace string, known []plan.Known, revision int64) v1.File {
 	placed := make([]processfile.Placed, 0, len(known))
 	for i := range known {
 		placed = append(placed, processfile.Placed{
 			Name: known[i].Process.Name, Host: known[i].Host, Spec: processfile.FromSpec(known[i].Spec),
 		})
 	}
-	return processfile.Group(namespace, placed)
+	file := processfile.Group(namespace, placed)
+	file.Revision = revision
+	return file
 }
 
-// etag returns the tag of a file, and its size in bytes. The tag has a key, because the file has values that not every
-// caller may see.
-func (h *Handler) etag(f v1.File) (tag string, size int) {
+// etag returns the tag of a file: its revision, and a digest of what hosts have. The digest has a key, because the file
+// has values that not every caller may see.
+func (h *Handler) etag(f v1.File) string {
 	text, _ := json.Marshal(f) // a file always encodes
 	mac := hmac.New(sha256.New, h.CursorSecret)
 	mac.Write([]byte("drover etag\x00"))
 	mac.Write(text)
-	return `"` + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12]) + `"`, len(text)
+	return fmt.Sprintf(`"%d-%s"`, f.Revision, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12]))
 }
 
 // secret replaces the value of an environment variable for callers who may not set it. In a file that is applied it
@@ -150,6 +180,9 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
 	flag := c.params.flag("dry_run")
 	dry := flag != nil && *flag
+	t := h.NewTask(c.Call)
+	t.Message = c.params.message()
+	t.Through = cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
 	o, err := applyOptions(c)
 	if err != nil {
 		return reply{}, err
@@ -161,19 +194,19 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if !dry {
-		h.applying.Lock()
-		defer h.applying.Unlock()
-	}
-	known, err := h.known(ctx, c, namespace)
+	latest, known, err := h.present(ctx, c, namespace)
 	if err != nil {
 		return reply{}, err
 	}
-	tag, _ := h.etag(fileOf(namespace, known))
+	tag := h.etag(fileOf(namespace, known, latest))
 	if match := c.r.Header.Get("If-Match"); match != "" && match != "*" {
-		if err := h.unchanged(ctx, namespace, match, tag); err != nil {
+		if match != tag && match != fmt.Sprintf(`"%d"`, latest) {
+			return reply{}, changedMeanwhile(namespace)
+		}
+		if err := h.settled(ctx, namespace); err != nil {
 			return reply{}, err
 		}
+		t.Known = &store.KnownRevision{Namespace: namespace, Number: latest}
 	}
 	wanted, err := h.wanted(c, namespace, docs, known)
 	if err != nil {
@@ -198,7 +231,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err := h.mayApply(c, steps); err != nil {
 		return reply{}, err
 	}
-	return h.apply(ctx, c, answer, steps)
+	return h.apply(ctx, c, t, answer, steps)
 }
 
 // applyOptions reads the options of an apply.
@@ -267,22 +300,21 @@ func readFile(ctx context.Context, c *call, namespace string) ([]processfile.Doc
 	return docs, nil
 }
 
-// unchanged checks that nobody has changed the namespace since the caller read it.
-func (h *Handler) unchanged(ctx context.Context, namespace, match, tag string) error {
-	if match != tag {
+// changedMeanwhile is the problem of a caller whose plan is for an earlier state of a namespace.
+func changedMeanwhile(namespace string) error {
+	return problemf(http.StatusPreconditionFailed,
+		"somebody else has changed namespace %q since the plan was made: look at the plan again", namespace)
+}
+
+// settled checks that no operation is under way after which hosts have other specs than they report now.
+func (h *Handler) settled(ctx context.Context, namespace string) error {
+	task, err := h.Revisions.OpenRevision(ctx, namespace)
+	switch {
+	case err != nil:
+		return failure("look for open operations", err)
+	case task != "":
 		return problemf(http.StatusPreconditionFailed,
-			"somebody else has changed namespace %q since the plan was made: look at the plan again", namespace)
-	}
-	open := false
-	tasks, err := h.Listing.ListTasks(ctx, store.TaskFilter{Done: &open}, 0, maxPage)
-	if err != nil {
-		return failure("list the operations", err)
-	}
-	for _, t := range tasks {
-		if t.Process.Namespace == namespace && t.Op.Info().StoresSpec {
-			return problemf(http.StatusPreconditionFailed,
-				"operation %s changes namespace %q: wait for its end, and look at the plan again", t.ID, namespace)
-		}
+			"operation %s changes namespace %q: wait for its end, and look at the plan again", task, namespace)
 	}
 	return nil
 }
@@ -393,13 +425,16 @@ func (h *Handler) mayApply(c *call, steps []plan.Step) error {
 }
 
 // apply stores the operation that carries out the steps.
-func (h *Handler) apply(ctx context.Context, c *call, answer v1.Plan, steps []plan.Step) (reply, error) {
+func (h *Handler) apply(ctx context.Context, c *call, t *store.Task, answer v1.Plan, steps []plan.Step) (reply, error) {
 	requests, ops := requestsFor(steps)
-	t := h.NewTask(c.Call)
 	t.ID, t.Requests, t.Ordered = newTaskID(), requests, true
 	subject := edge.Clip(requests[0].Process.String())
 	c.Operates(subject, len(steps), t.ID, ops)
-	if err := h.Submit(ctx, c.Call, t); err != nil {
+	err := h.Submit(ctx, c.Call, t)
+	switch {
+	case errors.Is(err, store.ErrRevised):
+		return reply{}, changedMeanwhile(requests[0].Process.Namespace)
+	case err != nil:
 		return reply{}, accepting(err)
 	}
 	view := viewOperation(store.TaskSummary{
@@ -415,19 +450,20 @@ func (h *Handler) apply(ctx context.Context, c *call, answer v1.Plan, steps []pl
 // requestsFor groups steps into requests, and counts the operations.
 func requestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]int) {
 	type kind struct {
-		op   process.Op
-		id   process.ID
-		spec *process.Spec
+		op      process.Op
+		id      process.ID
+		spec    *process.Spec
+		removes bool
 	}
 	place := map[kind]int{}
 	ops = map[process.Op]int{}
 	for _, s := range steps {
-		k := kind{s.Op, s.Process, s.Spec}
+		k := kind{s.Op, s.Process, s.Spec, s.Removes}
 		i, ok := place[k]
 		if !ok {
 			i = len(list)
 			place[k] = i
-			list = append(list, store.Request{Op: s.Op, Process: s.Process, Spec: s.Spec})
+			list = append(list, store.Request{Op: s.Op, Process: s.Process, Spec: s.Spec, Removes: s.Removes})
 		}
 		list[i].Targets = append(list[i].Targets, store.Target{
 			Key: keyOf(s.Process, s.Host), Asked: s.Host, Agent: s.Agent,

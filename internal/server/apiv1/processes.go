@@ -34,12 +34,12 @@ func (h *Handler) viewProcess(o store.Observed, host v1.Host) v1.Process {
 	}
 	if o.Spec != nil {
 		spec := processfile.FromSpec(o.Spec)
-		v.Spec = &spec
+		v.Spec, v.Revision = &spec, o.Spec.Revision
 	}
 	if i := o.Status.Instance; o.Status.Running() {
 		v.Instance = &v1.Instance{
 			PID: i.PID, Cmdline: i.Cmdline, StartedAt: moment(i.StartedAt), CPU: i.CPU, Mem: i.Mem, RSS: i.RSS << 10,
-			Threads: i.Threads, Version: i.Version, Health: i.Health,
+			Threads: i.Threads, Version: i.Version, Health: i.Health, Revision: i.Revision,
 		}
 	}
 	return v

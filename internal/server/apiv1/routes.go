@@ -31,6 +31,8 @@ func (h *Handler) table() []route {
 		{v1.RouteReadLogs, "processes.logs", anyone, h.readLogs},
 		{v1.RouteGetNamespace, "namespaces.get", anyone, h.getNamespace},
 		{v1.RoutePutNamespace, "namespaces.apply", anyone, h.putNamespace},
+		{v1.RouteListRevisions, "namespaces.revisions", anyone, h.listRevisions},
+		{v1.RouteCompareRevisions, "namespaces.diff", anyone, h.compareRevisions},
 		{v1.RouteListWhy, "why.list", anyone, h.explain},
 		{v1.RouteListAgents, "agents.list", anyone, h.listAgents},
 		{v1.RouteRemoveAgent, "agents.remove", admin, h.removeAgent},

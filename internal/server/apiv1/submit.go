@@ -106,6 +106,7 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	}
 	t := h.NewTask(c.Call)
 	t.ID, t.Requests, t.HostTimeout, t.Ordered = newTaskID(), requests, req.hostTimeout(), true
+	t.Through = v1.ThroughOperation
 	c.Operates(subject, items, t.ID, map[process.Op]int{req.Op: items})
 	if err := h.Submit(ctx, c.Call, t); err != nil {
 		return reply{}, accepting(err)

@@ -30,6 +30,8 @@ const (
 	maxFiles = 256
 	// maxSamples is for the samples and the scores of a breach.
 	maxSamples = 100
+	// maxFields is for the changed fields of an event.
+	maxFields = 20
 	// maxStatus is how many bytes the texts of a status may take together. The engine shortens the message, command
 	// line and lists of a longer status, and drops its evidence.
 	maxStatus = 2*maxText + 4*maxSaid
@@ -64,6 +66,7 @@ func shortenedStatus(s process.Status) process.Status {
 	s.Instance.Version, s.Instance.Health = ends(s.Instance.Version, maxSaid), ends(s.Instance.Health, maxSaid)
 	s.Health, s.Version = shortAnswer(s.Health), shortAnswer(s.Version)
 	s.Cause = shortCause(s.Cause)
+	s.Instance.Revision = max(s.Instance.Revision, 0)
 	s.Further = slices.Clone(s.Further[:min(len(s.Further), maxList)])
 	for i := range s.Further {
 		s.Further[i] = shortCause(s.Further[i])
@@ -142,6 +145,7 @@ func shortEvent(e process.Event) (process.Event, bool) {
 	e.Cause, e.Output = shortCause(e.Cause), ends(e.Output, maxSaid)
 	e.Actor.Kind, e.Actor.App, e.Actor.User, e.Actor.Operation = shortWord(e.Actor.Kind), shortWord(e.Actor.App),
 		shortWord(e.Actor.User), shortWord(e.Actor.Operation)
+	e.Revision, e.Former, e.Fields = max(e.Revision, 0), max(e.Former, 0), nil // the server itself knows the fields
 	if e.Breach != nil {
 		b := *e.Breach
 		b.Resource, b.Group = shortWord(b.Resource), shortWord(b.Group)

@@ -19,6 +19,8 @@ const (
 	cleanAudit    = 500
 	cleanEvents   = 500
 	cleanRemovals = 500
+	// A revision may have a row for each host.
+	cleanRevisions = 10
 )
 
 // cleaner removes records after their retention time.
@@ -28,9 +30,9 @@ type cleaner struct {
 	// turn reports whether this engine should clean now.
 	turn func(ctx context.Context, what string, every time.Duration) (bool, error)
 	log  *slog.Logger
-	// tasks, audit, events and removals are the retention times. mostEvents is the largest number of events.
-	tasks, audit, events, removals time.Duration
-	mostEvents                     int
+	// tasks, audit, events, removals and revisions are the retention times. mostEvents is the largest number of events.
+	tasks, audit, events, removals, revisions time.Duration
+	mostEvents                                int
 }
 
 func (c *cleaner) run(ctx context.Context) {
@@ -72,6 +74,7 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 		prune("events", c.store.PruneEvents, c.events, cleanEvents),
 		c.share(ctx),
 		prune("removals of processes", c.store.PruneConfirmed, c.removals, cleanRemovals),
+		prune("revisions", c.store.PruneRevisions, c.revisions, cleanRevisions),
 	)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/fleet"
+	"drover/internal/server/plan"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 	"drover/internal/wire"
@@ -202,6 +203,9 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 		if o.Status.Revision > math.MaxInt64 {
 			o.Status.Revision = 0 // the agent is faulty
 		}
+		if o.Spec != nil {
+			o.Spec.Revision = max(o.Spec.Revision, 0)
+		}
 		if o.Gone {
 			gone = append(gone, store.Removal{
 				Agent: agent, Process: o.Process, Revision: o.Status.Revision,
@@ -254,6 +258,9 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 		case e.At < oldest:
 			old++
 		default:
+			if err := c.revised(ctx, agent, &e); err != nil {
+				return err
+			}
 			events = append(events, encoded(&e, &told, line))
 		}
 	}
@@ -279,6 +286,26 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 	}
 	if c.quotas.stored(agent, stored) {
 		return trim(ctx, c.store, agent, mostOfAgent)
+	}
+	return nil
+}
+
+// revised completes the event of a changed spec with the fields that the revision of the event has changed.
+func (c *collector) revised(ctx context.Context, agent string, e *process.Event) error {
+	if e.Kind != process.EventUpdated || e.Revision == 0 || e.Former == 0 {
+		return nil
+	}
+	from, to, err := c.store.RevisedSpecs(ctx, e.Process, agent, e.Former, e.Revision)
+	if err != nil || from == nil || to == nil {
+		return err
+	}
+	fields := plan.Fields(from, to)
+	for i, f := range fields {
+		if i == maxFields {
+			e.Fields = append(e.Fields, fmt.Sprintf("%d more", len(fields)-i))
+			break
+		}
+		e.Fields = append(e.Fields, shortWord(f.Path))
 	}
 	return nil
 }

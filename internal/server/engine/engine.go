@@ -42,6 +42,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, and
 	store.Items
 	store.Observations
 	store.Confirmations
+	store.Revisions
 	// AgentGroups returns the process groups that the agent is to have, by namespace.
 	AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error)
 	store.Events
@@ -68,9 +69,10 @@ type Config struct {
 	// Retention is how long tasks are kept after their creation (7 days), and AuditRetention how long audit rows are
 	// kept (90 days). EventRetention is how long events are kept after their arrival (28 days); there are at most
 	// MostEvents (1,000,000). RemovalRetention is how long the store remembers that a process was unregistered, so that
-	// an old disk cannot restore it (90 days).
-	Retention, AuditRetention, EventRetention, RemovalRetention time.Duration
-	MostEvents                                                  int
+	// an old disk cannot restore it (90 days). RevisionRetention is how long revisions are kept at least (30 days); the
+	// store keeps the latest revisions of each namespace whatever their age.
+	Retention, AuditRetention, EventRetention, RemovalRetention, RevisionRetention time.Duration
+	MostEvents                                                                     int
 	// SendTimeout is how long after a send an agent may answer with a receipt, and may begin the orders without asking
 	// a server (3 s).
 	SendTimeout time.Duration
@@ -106,6 +108,7 @@ func (c *Config) setDefaults() {
 	set(&c.AuditRetention, 90*24*time.Hour)
 	set(&c.EventRetention, 28*24*time.Hour)
 	set(&c.RemovalRetention, 90*24*time.Hour)
+	set(&c.RevisionRetention, 30*24*time.Hour)
 	set(&c.SendTimeout, 3*time.Second)
 	if c.Parallel <= 0 {
 		c.Parallel = 1024
@@ -178,6 +181,7 @@ func New(c Config) *Engine {
 	e.clean = &cleaner{
 		store: c.Store, clock: e.clock, turn: c.Shared.Turn, log: c.Log,
 		tasks: c.Retention, audit: c.AuditRetention, events: c.EventRetention, removals: c.RemovalRetention,
+		revisions:  c.RevisionRetention,
 		mostEvents: c.MostEvents,
 	}
 	return e

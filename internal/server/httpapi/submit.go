@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	v1 "drover/api/v1"
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
@@ -40,6 +41,10 @@ func badParameters(err error) error { return misread(badParameter, "parameters e
 // submit stores the task with the call's audit row and returns its id. The task is on disk when submit returns.
 func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (string, error) {
 	t := s.NewTask(c.Call)
+	t.Through = v1.ThroughGSE
+	if c.route.dialect == jobDialect {
+		t.Through = v1.ThroughJOB
+	}
 	t.Requests = make([]store.Request, 0, len(ops))
 	count := 0
 	may := permissionCheck{c: c}

@@ -55,6 +55,8 @@ type Step struct {
 	Agent, Host string
 	// Spec is nil if the host uses the spec that it has.
 	Spec *process.Spec
+	// Removes tells that the step is a part of the removal of the process.
+	Removes bool
 }
 
 // key names a process of a host.
@@ -113,9 +115,37 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 			continue
 		}
 		c.Process = k.Process.Name
-		add(c, Step{Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host})
+		add(c, Step{Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host, Removes: true})
 	}
 	return group(rows), steps
+}
+
+// Compare returns the changes from one state of a namespace to another one, by process. Nobody carries them out.
+func Compare(from, to []Known) []v1.Change {
+	former := map[key]*Known{}
+	for i := range from {
+		former[key{from[i].Agent, from[i].Process}] = &from[i]
+	}
+	var rows []row
+	for i := range to {
+		k := &to[i]
+		c := v1.Change{Process: k.Process.Name, Action: v1.ActionCreate, Reason: "new"}
+		was := former[key{k.Agent, k.Process}]
+		delete(former, key{k.Agent, k.Process})
+		if was != nil {
+			c.Action, c.Reason, c.Fields = v1.ActionChange, "", Fields(was.Spec, k.Spec)
+		}
+		if was != nil && len(c.Fields) == 0 {
+			c.Action, c.Reason = v1.ActionNone, "no change"
+		}
+		rows = append(rows, row{c, k.Host})
+	}
+	for _, was := range former {
+		rows = append(rows, row{
+			v1.Change{Process: was.Process.Name, Action: v1.ActionRemove, Reason: "removed"}, was.Host,
+		})
+	}
+	return group(rows)
 }
 
 // change compares a process of the file with what the host has.

@@ -129,7 +129,7 @@ func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []
 			ID: itemID{num, base.nonce}.String(), Task: t.ID, App: t.App, User: t.User, Agent: l.items[i].target.Agent,
 			Process: r.Process, Op: r.Op, Spec: specs.of(r.Spec, l.items[i].revision),
 			SpecSize: sizeOfSpec(len(l.specs[l.items[i].request].text.String), l.items[i].revision),
-			Created: created, Deadline: deadline, Ordered: t.Ordered,
+			Created:  created, Deadline: deadline, Ordered: t.Ordered,
 		})
 	}
 	return list

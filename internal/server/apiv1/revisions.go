@@ -1,0 +1,165 @@
+package apiv1
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/gate"
+	"drover/internal/server/plan"
+	"drover/internal/server/store"
+)
+
+// maxMessage is the longest message of a revision, in bytes.
+const maxMessage = 500
+
+// message returns the text of the caller about a change.
+func (p *params) message() string {
+	text := p.text("message")
+	switch {
+	case len(text) > maxMessage:
+		p.fail(invalid("message", "is %d bytes long: expected at most %d", len(text), maxMessage))
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		p.fail(invalid("message", "holds a control character or is not valid UTF-8: expected one line of text"))
+	}
+	return text
+}
+
+// revision returns the number of a revision; 0 if it is missing.
+func (p *params) revision(name string) int64 {
+	v := p.text(name)
+	if v == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 1 {
+		p.fail(invalid(name, "is %.40q: expected the number of a revision, from 1", v))
+	}
+	return n
+}
+
+// mayRead returns the hosts of whose processes in a namespace the caller may read something.
+func mayRead(c *call, namespace string) (access.Reach, error) {
+	query := access.OperationOf(process.Query)
+	reach := c.Principal.On(query, namespace)
+	if reach.Nowhere() {
+		return reach, forbidden(access.Missing{Operation: query, Subject: namespace})
+	}
+	return reach, nil
+}
+
+// placedAt returns the processes of a namespace by a revision, as far as the caller may query them. Their status is
+// empty.
+func (h *Handler) placedAt(ctx context.Context, c *call, namespace string, revision int64) (all []plan.Known, err error) {
+	reach, err := mayRead(c, namespace)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := h.Revisions.PlacedAt(ctx, namespace, revision)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, problemf(http.StatusNotFound, "the server does not have revision %d of namespace %q", revision,
+			namespace)
+	}
+	if err != nil {
+		return nil, failure("read the revision", err)
+	}
+	for _, p := range placed {
+		agent, found := h.Directory.ByKey(p.Agent)
+		if found && p.Spec != nil && reach.Covers(gate.Host(agent)) {
+			all = append(all, plan.Known{
+				Process: process.ID{Namespace: namespace, Name: p.Name}, Agent: p.Agent, Host: nameOf(agent), Spec: p.Spec,
+			})
+		}
+	}
+	return all, nil
+}
+
+// listRevisions lists the revisions of a namespace, newest first, with the changes on hosts that the caller may query.
+func (h *Handler) listRevisions(ctx context.Context, c *call) (reply, error) {
+	namespace := c.subject("namespace")
+	f := store.RevisionFilter{Namespace: namespace}
+	limit, err := c.params.page(&f.Before)
+	if err != nil {
+		return reply{}, err
+	}
+	reach, err := mayRead(c, namespace)
+	if err != nil {
+		return reply{}, err
+	}
+	if !reach.Everywhere() {
+		f.Sees = func(key string) bool {
+			agent, found := h.Directory.ByKey(key)
+			return found && reach.Covers(gate.Host(agent))
+		}
+	}
+	rows, next, err := h.Revisions.ListRevisions(ctx, f, limit)
+	if err != nil {
+		return reply{}, failure("list the revisions", err)
+	}
+	c.Audit.Targets = len(rows)
+	var last any
+	if next != 0 {
+		last = next
+	}
+	return ok(pageOf(c, viewed(rows, viewRevision), last))
+}
+
+func viewRevision(r store.Revision) v1.Revision {
+	v := v1.Revision{
+		Number: r.Number, At: r.At, App: r.App, User: r.User, Through: r.Through, Message: r.Message, Operation: r.Task,
+		Changes: []v1.RevisionChange{},
+	}
+	for _, c := range r.Changes {
+		change := v1.RevisionChange{Process: c.Name, Action: v1.ActionChange, Hosts: c.Hosts}
+		switch {
+		case c.From == nil:
+			change.Action = v1.ActionCreate
+		case c.To == nil:
+			change.Action = v1.ActionRemove
+		default:
+			for _, f := range plan.Fields(c.From, c.To) {
+				change.Fields = append(change.Fields, v1.RevisedField{Path: f.Path, Class: f.Class})
+			}
+		}
+		v.Changes = append(v.Changes, change)
+	}
+	return v
+}
+
+// compareRevisions returns the difference between two revisions of a namespace, or between a revision and the present
+// state, in the form of a plan.
+func (h *Handler) compareRevisions(ctx context.Context, c *call) (reply, error) {
+	namespace := c.subject("namespace")
+	from, to := c.params.revision("from"), c.params.revision("to")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	if from == 0 {
+		return reply{}, invalid("from", "is missing: expected the number of a revision")
+	}
+	before, err := h.placedAt(ctx, c, namespace, from)
+	if err != nil {
+		return reply{}, err
+	}
+	after := func() ([]plan.Known, error) { return h.known(ctx, c, namespace) }
+	if to != 0 {
+		after = func() ([]plan.Known, error) { return h.placedAt(ctx, c, namespace, to) }
+	}
+	present, err := after()
+	if err != nil {
+		return reply{}, err
+	}
+	changes := plan.Compare(before, present)
+	if !c.Principal.On(access.OperationOf(process.Start), namespace).Everywhere() {
+		hideChanges(changes)
+	}
+	c.Audit.Targets = len(changes)
+	return ok(v1.Plan{Namespace: namespace, Changes: changes})
+}
