@@ -34,6 +34,11 @@ type applyCommand struct {
 	pids   map[string]int
 	// tag is the state of the namespace that the file was made for; empty means any state.
 	tag string
+	// message is for the list of revisions. edits tells there that a person has edited one process.
+	message string
+	edits   bool
+	// revision is one revision or two, which a diff compares.
+	revision string
 }
 
 // NewApply returns 'drover apply'.
@@ -61,6 +66,7 @@ Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was fi
 no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.`,
 		Example: `  drover apply -f shop.yaml
   drover apply -f shop.yaml --dry-run
+  drover apply -f shop.yaml -m "more memory for the api"
   drover apply -f processes/ --prune --yes`,
 		Args: cobra.ArbitraryArgs,
 		RunE: a.run,
@@ -70,6 +76,7 @@ no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on s
 	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
 	f.BoolVar(&a.dryRun, "dry-run", false, "print the plan, and do nothing")
+	a.messageFlag(cmd)
 	f.BoolVar(&a.takeOver, "take-over", false, "watch a copy that another program started as the process, as it runs")
 	f.BoolVar(&a.beside, "beside", false, "start a process beside copies that another program started")
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
@@ -87,13 +94,22 @@ func NewDiff() *cobra.Command {
 	var a applyCommand
 	cmd := &cobra.Command{
 		Use:   "diff --file FILE...",
-		Short: "Show what 'drover apply' would do",
+		Short: "Show what 'drover apply' would do, or how revisions differ",
 		Long: `Show what 'drover apply' would do, and do nothing.
 
-Exit codes: 0 nothing to do, 2 wrong file, 3 something to do, 5 not allowed, 6 unreachable.`,
-		Example: `  drover diff -f shop.yaml`,
-		Args:    cobra.ArbitraryArgs,
+With --revision A..B and a NAMESPACE or NAMESPACE/NAME, drover shows what has changed from revision A
+to revision B. With --revision A it shows how the hosts differ from revision A now.
+
+Exit codes: 0 nothing to do or no difference, 2 wrong file, 3 something to do or a difference, 4 no
+such revision, 5 not allowed, 6 unreachable.`,
+		Example: `  drover diff -f shop.yaml
+  drover diff shop --revision 15..16
+  drover diff shop/api --revision 15`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.revision != "" {
+				return a.compare(cmd, args)
+			}
 			a.dryRun = true
 			err := a.run(cmd, args)
 			if errors.Is(err, errNothing) {
@@ -105,8 +121,13 @@ Exit codes: 0 nothing to do, 2 wrong file, 3 something to do, 5 not allowed, 6 u
 		},
 	}
 	a.fileFlags(cmd)
+	cmd.Flags().StringVar(&a.revision, "revision", "", "compare a revision with the hosts, or two revisions: A or A..B")
 	a.Session.Flags(cmd, term.AsTable, term.AsJSON)
 	return cmd
+}
+
+func (a *applyCommand) messageFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&a.message, "message", "m", "", "why, in one line: for 'drover revisions'")
 }
 
 func (a *applyCommand) fileFlags(cmd *cobra.Command) {
@@ -117,7 +138,7 @@ func (a *applyCommand) fileFlags(cmd *cobra.Command) {
 		"stop and remove processes that are not in the files; all also removes those of GSE and JOB callers")
 	f.Lookup("prune").NoOptDefVal = client.PruneOwn
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		if len(a.files) == 0 {
+		if len(a.files) == 0 && a.revision == "" {
 			return term.Usagef("%s: -f FILE is needed", cmd.CommandPath())
 		}
 		if a.prune == "" {
@@ -228,7 +249,9 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 }
 
 func (a *applyCommand) options(tag string) client.ApplyOptions {
-	o := client.ApplyOptions{NoRestart: a.noRestart, Prune: a.prune, Tag: tag, Beside: a.beside}
+	o := client.ApplyOptions{
+		NoRestart: a.noRestart, Prune: a.prune, Tag: tag, Beside: a.beside, Message: a.message, Edit: a.edits,
+	}
 	switch {
 	case a.adopts:
 		o.TakeOver, o.PIDs = client.TakeOverOnly, a.pids
@@ -399,10 +422,7 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 			continue
 		}
 		for _, c := range p.plan.Changes {
-			mark := map[string]string{
-				actionCreate: "+", actionChange: "~", actionRemove: "-", actionNone: "=", actionKept: "!",
-			}[c.Action]
-			t.Add(mark+" "+p.plan.Namespace+"/"+c.Process, process.Count(len(c.Hosts), "host", "hosts"), what(c))
+			t.Add(mark(c.Action)+" "+p.plan.Namespace+"/"+c.Process, process.Count(len(c.Hosts), "host", "hosts"), what(c))
 		}
 	}
 	return t.Write(w)

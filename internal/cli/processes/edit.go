@@ -45,6 +45,7 @@ hosts only.`,
 	f := cmd.Flags()
 	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&a.noRestart, "no-restart", false, "leave a running process running: changes wait for the next start")
+	a.messageFlag(cmd)
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON)
 	return cmd
 }
@@ -109,7 +110,7 @@ func (a *editCommand) stored(cmd *cobra.Command, c *client.Client, namespace, na
 	if len(own.Processes) == 0 {
 		return nil, noneFound(cmd.Context(), c, namespace+"/"+name, namespace, name, nil)
 	}
-	a.tag = tag
+	a.tag, a.edits = tag, true
 	return processfile.Write(processfile.Documents(own))
 }
 

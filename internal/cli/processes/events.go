@@ -226,6 +226,13 @@ func eventStates(e client.Event) string {
 }
 
 func eventCause(e client.Event) string {
+	if e.Kind == string(process.EventUpdated) && e.Revision != 0 {
+		text := "revision " + strconv.FormatInt(e.Revision, 10)
+		if len(e.Fields) > 0 {
+			text += ": " + strings.Join(e.Fields, ", ")
+		}
+		return text
+	}
 	if e.Cause == nil {
 		return ""
 	}

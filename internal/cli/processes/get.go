@@ -18,19 +18,31 @@ import (
 func NewGet() *cobra.Command {
 	var s remote.Session
 	var hosts []string
+	var revision int64
 	cmd := &cobra.Command{
 		Use:   "get [NAMESPACE/NAME...]",
 		Short: "Show processes as a process file",
 		Long: `Show processes as a process file, for 'drover apply'. Without names drover shows all processes.
-If the specs of a process differ between hosts, the file has several documents.
+If the specs of a process differ between hosts, the file has several documents. revision in the file is
+the latest revision that changed one of its processes; an apply ignores it.
+
+With --revision drover shows the processes as they are by that revision of the namespace.
 
 Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachable.`,
 		Example: `  drover get 'shop/*' > shop.yaml
-  drover get shop/api -o json`,
+  drover get shop/api -o json
+  drover get 'shop/*' --revision 15`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
 			if err != nil {
 				return err
+			}
+			if revision != 0 {
+				files, err := filesAt(cmd.Context(), c, args, revision)
+				if err != nil {
+					return err
+				}
+				return printFiles(cmd, s.Form, files)
 			}
 			if len(args) == 0 {
 				args = []string{"*/*"}
@@ -44,14 +56,28 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 		ValidArgsFunction: completeProcesses(&s),
 	}
 	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	cmd.Flags().Int64Var(&revision, "revision", 0, "as they are by this revision of the namespace")
 	remote.CompleteHosts(cmd, &s)
 	s.Flags(cmd, term.AsYAML, term.AsJSON)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !cmd.Flags().Changed("revision"):
+			return nil
+		case revision < 1:
+			return term.Usagef("--revision %d: expected the number of a revision, from 1", revision)
+		case len(hosts) > 0:
+			return term.Usagef("--hosts and --revision exclude each other")
+		case len(args) == 0:
+			return term.Usagef("%s: --revision needs a NAMESPACE/NAME", cmd.CommandPath())
+		}
+		return nil
+	})
 	return cmd
 }
 
 // filesOf returns processes as one file for each namespace.
 func filesOf(found []client.Process) []client.File {
-	placed := map[string][]processfile.Placed{}
+	placed, latest := map[string][]processfile.Placed{}, map[string]int64{}
 	var order []string
 	for _, p := range found {
 		if p.Spec == nil {
@@ -62,10 +88,13 @@ func filesOf(found []client.Process) []client.File {
 		}
 		one := processfile.Placed{Name: p.Name, Host: p.Host.ID, Spec: *p.Spec}
 		placed[p.Namespace] = append(placed[p.Namespace], one)
+		latest[p.Namespace] = max(latest[p.Namespace], p.Revision)
 	}
 	var files []client.File
 	for _, namespace := range order {
-		files = append(files, processfile.Group(namespace, placed[namespace]))
+		f := processfile.Group(namespace, placed[namespace])
+		f.Revision = latest[namespace]
+		files = append(files, f)
 	}
 	return files
 }

@@ -132,7 +132,7 @@ func statusFields(p client.Process) []term.Field {
 		fields = append(fields, term.Field{"Also", c.Text + " [" + c.ID + "]" + lasting(c)})
 	}
 	fields = append(fields, term.Field{"Hosted", hosted}, term.Field{"Wanted", p.Want},
-		term.Field{"Restarts", number(p.Restarts)})
+		term.Field{"Restarts", number(p.Restarts)}, term.Field{"Revision", runsWith(p)})
 	if i := p.Instance; i != nil {
 		fields = append(fields,
 			term.Field{"Started", ago(term.Stamp(i.StartedAt), term.Since(i.StartedAt))},

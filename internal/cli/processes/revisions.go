@@ -1,0 +1,222 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/process"
+	"drover/internal/wildcard"
+)
+
+// NewRevisions returns 'drover revisions'.
+func NewRevisions() *cobra.Command {
+	var s remote.Session
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "revisions NAMESPACE",
+		Short: "List who changed the specs of a namespace, when and why",
+		Long: `List the revisions of a namespace, newest first. Each change of the spec of a process is a revision:
+by 'drover apply' or 'drover edit', by another operation, or by a call of GSE or JOB. + counts the new
+processes, ~ the changed ones and - the removed ones. -o wide shows the processes and their fields.
+
+A revision is what the server has accepted. A host that was away does not have it:
+'drover diff NAMESPACE --revision N' shows how hosts differ from it.`,
+		Example: `  drover revisions shop
+  drover get 'shop/*' --revision 15
+  drover diff shop --revision 15..16`,
+		Args: term.Args,
+		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) ([]client.Revision, error) {
+			return client.Collect(c.Revisions(ctx, args[0], limit))
+		}, func(cmd *cobra.Command, args []string, rows []client.Revision) error {
+			if len(rows) == 0 {
+				term.Say(cmd, "no revisions of namespace %s\n", term.Printable(args[0]))
+			}
+			return term.PrintList(cmd, s.Output, rows, revisionColumns(), nil)
+		}),
+		ValidArgsFunction: remote.First(completeNamespaces(&s)),
+	}
+	cmd.Flags().IntVar(&limit, "limit", 50, "most revisions, the latest ones; 0 lists all")
+	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if limit < 0 {
+			return term.Usagef("--limit %d: expected 0 or more", limit)
+		}
+		return nil
+	})
+	return cmd
+}
+
+func revisionColumns() []term.Column[client.Revision] {
+	return []term.Column[client.Revision]{
+		{Head: "REVISION", Cell: func(r client.Revision) string { return strconv.FormatInt(r.Number, 10) }},
+		{Head: "TIME", Cell: func(r client.Revision) string { return term.Stamp(&r.At) }},
+		{Head: "BY", Cell: func(r client.Revision) string { return term.Caller(r.App, r.User) }},
+		{Head: "THROUGH", Cell: func(r client.Revision) string { return r.Through }},
+		{Head: "CHANGES", Cell: revisionCounts},
+		{Head: "MESSAGE", Cell: func(r client.Revision) string { return r.Message }},
+		{Head: "OPERATION", Wide: true, Cell: func(r client.Revision) string { return r.Operation }},
+		{Head: "PROCESSES", Wide: true, Cell: revisedProcesses},
+	}
+}
+
+// mark returns the sign of an action in a plan.
+func mark(action string) string {
+	return map[string]string{
+		actionCreate: "+", actionChange: "~", actionRemove: "-", actionNone: "=", actionKept: "!",
+	}[action]
+}
+
+// revisionCounts counts the processes of a revision by what happened to them.
+func revisionCounts(r client.Revision) string {
+	var parts []string
+	for _, action := range []string{actionCreate, actionChange, actionRemove} {
+		names := map[string]bool{}
+		for _, c := range r.Changes {
+			if c.Action == action {
+				names[c.Process] = true
+			}
+		}
+		if len(names) > 0 {
+			parts = append(parts, mark(action)+strconv.Itoa(len(names)))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// revisedProcesses names the processes of a revision and their changed fields.
+func revisedProcesses(r client.Revision) string {
+	var parts []string
+	for _, c := range r.Changes {
+		text := mark(c.Action) + " " + c.Process + " on " + process.Count(c.Hosts, "host", "hosts")
+		var fields []string
+		for _, f := range c.Fields {
+			fields = append(fields, f.Path)
+		}
+		if fields != nil {
+			text += ": " + strings.Join(fields, ", ")
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// filesAt returns the processes that the arguments name as they are by a revision, as one file for each namespace.
+func filesAt(ctx context.Context, c *client.Client, args []string, revision int64) (files []client.File, err error) {
+	wanted := map[string][]string{}
+	for _, arg := range args {
+		namespace, name, err := splitID(arg)
+		if err != nil {
+			return nil, err
+		}
+		if wildcard.IsPattern(namespace) {
+			return nil, term.Usagef("--revision: %q has a pattern in the namespace: expected one namespace", arg)
+		}
+		wanted[namespace] = append(wanted[namespace], name)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(wanted)) {
+		f, err := c.FileAt(ctx, namespace, revision)
+		if err != nil {
+			return nil, remote.ExitOf(err)
+		}
+		for _, part := range append([]map[string]client.Spec{f.Processes}, f.More...) {
+			maps.DeleteFunc(part, func(name string, _ client.Spec) bool { return !matchesAny(wanted[namespace], name) })
+		}
+		if len(f.Processes) == 0 {
+			return nil, term.NoSuchf("revision %d of namespace %s has no process that matches %s", revision, namespace,
+				strings.Join(wanted[namespace], " "))
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return wildcard.Match(p, name) })
+}
+
+// parseRevisions reads A or A..B. to is 0 without B.
+func parseRevisions(text string) (from, to int64, err error) {
+	first, second, both := strings.Cut(text, "..")
+	from, err = strconv.ParseInt(first, 10, 64)
+	if both && err == nil {
+		to, err = strconv.ParseInt(second, 10, 64)
+	}
+	if err != nil || from < 1 || both && to < 1 {
+		return 0, 0, term.Usagef("--revision %q: expected the number of a revision, or two such as 15..16", text)
+	}
+	return from, to, nil
+}
+
+// compare shows how two revisions differ, or a revision and what hosts have. The argument is NAMESPACE or
+// NAMESPACE/NAME.
+func (a *applyCommand) compare(cmd *cobra.Command, args []string) error {
+	from, to, err := parseRevisions(a.revision)
+	if err != nil {
+		return err
+	}
+	if len(args) != 1 || len(a.files) > 0 {
+		return term.Usagef("%s: --revision needs one NAMESPACE or NAMESPACE/NAME, and no file", cmd.CommandPath())
+	}
+	namespace, name, named := strings.Cut(args[0], "/")
+	if namespace == "" || named && name == "" || wildcard.IsPattern(namespace) {
+		return term.Usagef("%q: expected NAMESPACE or NAMESPACE/NAME, without a pattern in the namespace", args[0])
+	}
+	c, err := a.Client(cmd)
+	if err != nil {
+		return err
+	}
+	p, err := c.Compare(cmd.Context(), namespace, from, to)
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	if named {
+		p.Changes = slices.DeleteFunc(p.Changes, func(c client.Change) bool { return !wildcard.Match(name, c.Process) })
+	}
+	if err := a.print(cmd.OutOrStdout(), []part{{plan: p}}); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(p.Changes, func(c client.Change) bool { return c.Action != actionNone }) {
+		return &command.ExitError{Code: command.NotRunning}
+	}
+	return nil
+}
+
+// completeNamespaces completes the name of a namespace.
+func completeNamespaces(s *remote.Session) remote.Completer {
+	return remote.Completing(s, func(ctx context.Context, c *client.Client, begun string) []string {
+		found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{
+			Namespace: begun + "*", Limit: remote.CompleteMost,
+		}))
+		if err != nil {
+			return nil
+		}
+		var all []string
+		for _, p := range found {
+			if !slices.Contains(all, p.Namespace) {
+				all = append(all, p.Namespace)
+			}
+		}
+		return all
+	})
+}
+
+// runsWith names the revision of a process, and the other one that it runs with.
+func runsWith(p client.Process) string {
+	switch {
+	case p.Revision == 0:
+		return ""
+	case p.Instance == nil || p.Instance.Revision == 0 || p.Instance.Revision == p.Revision:
+		return strconv.FormatInt(p.Revision, 10)
+	}
+	return fmt.Sprintf("runs with %d, stored is %d", p.Instance.Revision, p.Revision)
+}
