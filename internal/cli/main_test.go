@@ -44,6 +44,7 @@ func TestTranscripts(t *testing.T) {
 			env.Setenv("CODE", harness.AppCode)
 			env.Setenv("SECRET", harness.AppSecret)
 			env.Setenv("HOST", harness.Agent)
+			env.Setenv("LONG", strings.Repeat("x", 600))
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -160,7 +160,8 @@ type oldRows struct {
 	events        int
 	shares        map[string]int
 	removals      int
-	before        [4]time.Time
+	revisions     int
+	before        [5]time.Time
 	largestDelete int
 }
 
@@ -191,6 +192,10 @@ func (o *oldRows) PruneConfirmed(_ context.Context, before time.Time, limit int)
 	return o.prune(3, &o.removals, before, limit), nil
 }
 
+func (o *oldRows) PruneRevisions(_ context.Context, before time.Time, limit int) (int, error) {
+	return o.prune(4, &o.revisions, before, limit), nil
+}
+
 func (o *oldRows) prune(which int, left *int, before time.Time, limit int) int {
 	n := min(*left, limit)
 	*left -= n
@@ -201,27 +206,28 @@ func (o *oldRows) prune(which int, left *int, before time.Time, limit int) int {
 
 func TestClean(t *testing.T) {
 	rows := &oldRows{
-		tasks: 105, audit: 1000, events: 1234, removals: 501,
+		tasks: 105, audit: 1000, events: 1234, removals: 501, revisions: 25,
 		shares: map[string]int{"quiet": 10, "loud": 5000, "louder": 100_000},
 	}
 	now := time.Unix(1e9, 0)
 	c := &cleaner{
 		store: rows, log: slog.New(slog.DiscardHandler), tasks: time.Hour, audit: 2 * time.Hour, events: 3 * time.Hour,
-		removals: 4 * time.Hour, mostEvents: 2010,
+		removals: 4 * time.Hour, revisions: 5 * time.Hour, mostEvents: 2010,
 	}
 	if err := c.pass(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
-	if rows.tasks != 0 || rows.audit != 0 || rows.events != 0 || rows.removals != 0 || rows.largestDelete > 500 {
-		t.Errorf("left are %d tasks, %d audit rows, %d events and %d removals; %d were removed at once", rows.tasks,
-			rows.audit, rows.events, rows.removals, rows.largestDelete)
+	if rows.tasks != 0 || rows.audit != 0 || rows.events != 0 || rows.removals != 0 ||
+		rows.revisions != 0 || rows.largestDelete > 500 {
+		t.Errorf("left are %d tasks, %d audit rows, %d events, %d removals and %d revisions; %d were removed at once",
+			rows.tasks, rows.audit, rows.events, rows.removals, rows.revisions, rows.largestDelete)
 	}
 	if want := map[string]int{"quiet": 10, "loud": 1000, "louder": 1000}; !maps.Equal(rows.shares, want) {
 		t.Errorf("left are events of %v, want %v", rows.shares, want)
 	}
-	if want := [4]time.Time{
+	if want := [5]time.Time{
 		now.Add(-time.Hour), now.Add(-2 * time.Hour), now.Add(-3 * time.Hour),
-		now.Add(-4 * time.Hour),
+		now.Add(-4 * time.Hour), now.Add(-5 * time.Hour),
 	}; rows.before != want {
 		t.Errorf("removed what was older than %v, want %v", rows.before, want)
 	}
