@@ -71,8 +71,8 @@ type ApplyOptions struct {
 	// Message is a line of text for the list of revisions; Edit tells there that a person has edited one process.
 	Message string
 	Edit    bool
-	// Tag is the state for which the plan was made. If another one has changed the namespace since, Apply fails with
-	// status 412. Empty means any state.
+	// Tag is the state for which the file or the plan was made. If another one has changed the namespace since, Plan and
+	// Apply fail with status 412. Empty means any state.
 	Tag string
 }
 
@@ -80,6 +80,7 @@ type ApplyOptions struct {
 func (c *Client) Plan(ctx context.Context, f File, o ApplyOptions) (p Plan, tag string, err error) {
 	query := o.query()
 	query.Set("dry_run", "true")
+	tag = o.Tag
 	err = c.tagged(ctx, answerTime, at(v1.RoutePutNamespace, f.Namespace), query, &tag, f, &p)
 	return p, tag, err
 }

@@ -311,7 +311,7 @@ func mayImport() map[string][]string {
 			"internal/server/store", "internal/wire",
 		},
 		"internal/server/httpapi": {
-			"internal/gse", "internal/process", "internal/server/access", "internal/server/admission",
+			"api/v1", "internal/gse", "internal/process", "internal/server/access", "internal/server/admission",
 			"internal/server/audit", "internal/server/edge", "internal/server/fleet", "internal/server/gate", "internal/server/store",
 			"internal/server/task",
 		},
