@@ -71,8 +71,8 @@ type ApplyOptions struct {
 	// Message is a line of text for the list of revisions; Edit tells there that a person has edited one process.
 	Message string
 	Edit    bool
-	// Tag is the state for which the file or the plan was made. If another one has changed the namespace since, Plan and
-	// Apply fail with status 412. Empty means any state.
+	// Tag is the state for which the file or the plan was made. If somebody else has changed the namespace since, Plan
+	// and Apply fail with status 412. Empty means any state.
 	Tag string
 }
 

@@ -21,8 +21,8 @@ type Process struct {
 	RegisteredAt *time.Time `json:"registered_at,omitempty"`
 	LastStartAt  *time.Time `json:"last_start_at,omitempty"`
 	ReportedAt   *time.Time `json:"reported_at,omitempty"`
-	// Spec describes how drover runs the process, and Revision is the revision that last changed it on this host; 0 if it
-	// is unknown. Lists hold both only on request.
+	// Spec describes how drover runs the process. Revision is the revision that last changed the spec on this host; 0
+	// if it is unknown. Lists hold both only on request.
 	Spec     *Spec `json:"spec,omitempty"`
 	Revision int64 `json:"revision,omitempty"`
 

@@ -314,8 +314,8 @@ var ops = [...]OpInfo{
 		Spec: SpecSent, StoresSpec: true, Observes: true, Event: EventUpdated, Rest: Rest{Keep: true},
 	},
 	{
-		Op: Unregister, Revises: RevisesAway, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true, Observes: true,
-		Event: EventUnregistered,
+		Op: Unregister, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true, Observes: true,
+		Revises: RevisesAway, Event: EventUnregistered,
 		Short: "Remove processes from drover, and leave them as they are",
 		Long:  "Remove processes from drover. Running processes keep running, and drover no longer watches them.",
 	},

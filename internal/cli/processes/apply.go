@@ -422,7 +422,8 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 			continue
 		}
 		for _, c := range p.plan.Changes {
-			t.Add(mark(c.Action)+" "+p.plan.Namespace+"/"+c.Process, process.Count(len(c.Hosts), "host", "hosts"), what(c))
+			subject := mark(c.Action) + " " + p.plan.Namespace + "/" + c.Process
+			t.Add(subject, process.Count(len(c.Hosts), "host", "hosts"), what(c))
 		}
 	}
 	return t.Write(w)

@@ -199,14 +199,8 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	tag := h.etag(fileOf(namespace, known, latest))
-	if match := c.r.Header.Get("If-Match"); match != "" && match != "*" {
-		if match != tag && match != fmt.Sprintf(`"%d"`, latest) {
-			return reply{}, changedMeanwhile(namespace)
-		}
-		if err := h.settled(ctx, namespace); err != nil {
-			return reply{}, err
-		}
-		t.Known = &store.KnownRevision{Namespace: namespace, Number: latest}
+	if t.Known, err = h.matched(ctx, c, namespace, tag, latest); err != nil {
+		return reply{}, err
 	}
 	wanted, err := h.wanted(c, namespace, docs, known)
 	if err != nil {
@@ -298,6 +292,21 @@ func readFile(ctx context.Context, c *call, namespace string) ([]processfile.Doc
 		return nil, invalidFile("", faults)
 	}
 	return docs, nil
+}
+
+// matched checks If-Match against the tag and the latest revision of a namespace. It returns that revision if the
+// caller depends on it.
+func (h *Handler) matched(ctx context.Context, c *call, namespace, tag string, latest int64) (
+	*store.KnownRevision, error,
+) {
+	match := c.r.Header.Get("If-Match")
+	switch {
+	case match == "" || match == "*":
+		return nil, nil //nolint:nilnil // the caller depends on nothing
+	case match != tag && match != fmt.Sprintf(`"%d"`, latest):
+		return nil, changedMeanwhile(namespace)
+	}
+	return &store.KnownRevision{Namespace: namespace, Number: latest}, h.settled(ctx, namespace)
 }
 
 // changedMeanwhile is the problem of a caller whose plan is for an earlier state of a namespace.

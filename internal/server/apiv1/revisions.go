@@ -57,7 +57,9 @@ func mayRead(c *call, namespace string) (access.Reach, error) {
 
 // placedAt returns the processes of a namespace by a revision, as far as the caller may query them. Their status is
 // empty.
-func (h *Handler) placedAt(ctx context.Context, c *call, namespace string, revision int64) (all []plan.Known, err error) {
+func (h *Handler) placedAt(ctx context.Context, c *call, namespace string, revision int64) (
+	all []plan.Known, err error,
+) {
 	reach, err := mayRead(c, namespace)
 	if err != nil {
 		return nil, err
@@ -74,7 +76,8 @@ func (h *Handler) placedAt(ctx context.Context, c *call, namespace string, revis
 		agent, found := h.Directory.ByKey(p.Agent)
 		if found && p.Spec != nil && reach.Covers(gate.Host(agent)) {
 			all = append(all, plan.Known{
-				Process: process.ID{Namespace: namespace, Name: p.Name}, Agent: p.Agent, Host: nameOf(agent), Spec: p.Spec,
+				Process: process.ID{Namespace: namespace, Name: p.Name}, Agent: p.Agent, Host: nameOf(agent),
+				Spec: p.Spec,
 			})
 		}
 	}

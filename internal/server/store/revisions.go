@@ -19,7 +19,8 @@ const (
 var ErrRevised = errors.New("the namespace has a later revision")
 
 // Revision is a change of the specs of a namespace, as a caller asked for it and the server accepted it. The revisions
-// of a namespace are numbered from 1. Hosts that are away, and hosts whose policy refuses the operation, do not have it.
+// of a namespace are numbered from 1. Hosts that are away do not have it, nor do hosts whose policy refuses the
+// operation.
 type Revision struct {
 	Namespace string
 	Number    int64
@@ -62,8 +63,8 @@ type Placed struct {
 type Revisions interface {
 	// LatestRevision returns the number of the latest revision of a namespace; 0 if there is none.
 	LatestRevision(ctx context.Context, namespace string) (int64, error)
-	// ListRevisions returns up to limit revisions, newest first, and the RevisionFilter.Before of the next page; 0 if no
-	// more revisions can follow. If the changes are many, it returns fewer revisions.
+	// ListRevisions returns up to limit revisions, newest first. next is the RevisionFilter.Before of the next page; 0
+	// if no more revisions can follow. If the changes are many, it returns fewer revisions.
 	ListRevisions(ctx context.Context, f RevisionFilter, limit int) (rows []Revision, next int64, err error)
 	// PlacedAt returns the processes of a namespace as they are by a revision, by name and agent. The spec of each has
 	// the number of the revision that brought it. It returns ErrNotFound for a revision that the store does not have.

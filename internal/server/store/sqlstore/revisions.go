@@ -182,7 +182,8 @@ func (db *Store) PlacedAt(ctx context.Context, namespace string, revision int64)
 			placed, since, digests = append(placed, p), append(since, began), append(digests, digestChange{to: digest})
 			return err
 		}, `SELECT name, agent, since, digest FROM placements
-			WHERE namespace = ?1 AND since <= ?2 AND (until = 0 OR until > ?2) ORDER BY name, agent`, namespace, revision)
+			WHERE namespace = ?1 AND since <= ?2 AND (until = 0 OR until > ?2) ORDER BY name, agent`,
+			namespace, revision)
 	}
 	specs, numbered := specReader{db: db, namespace: namespace}, numberedSpecs{}
 	if err == nil {
@@ -506,8 +507,8 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 	}.run(ctx, tx, rows)
 }
 
-// lockNamespace returns the latest revision of a namespace. Until the transaction ends, no other one makes a revision of
-// the namespace.
+// lockNamespace returns the latest revision of a namespace. Until the transaction ends, no other transaction makes a
+// revision of the namespace.
 func (db *Store) lockNamespace(ctx context.Context, tx tx, namespace string) (latest int64, err error) {
 	// A missing row cannot be locked. If another transaction has just inserted it, this one waits for its end.
 	if err := tx.exec(ctx, `INSERT INTO namespaces (namespace, revision) VALUES (?, 0) ON CONFLICT DO NOTHING`,
