@@ -170,7 +170,7 @@ func (p *Process) attest(e *process.Event, was *End) {
 		add("its last health check, %s before its end, failed: %s", before(h.At), h.Text)
 	}
 	if ran, stored := p.Runtime.Revision, p.Record.Spec.Revision; ran != 0 && ran != stored {
-		*evidence = append(*evidence, "it ran with "+revisionsText(ran, stored))
+		add("it ran with %s", revisionsText(ran, stored))
 	}
 	if text := lastLines(e.Output); text != "" {
 		from := "its last output"
