@@ -50,6 +50,7 @@ func TestChange(t *testing.T) {
 		{"new", same, nil, plan.Options{}, "create start; new"},
 		{"new with a schedule", spec(func(f *v1.Spec) { f.Schedule = &v1.Schedule{Cron: "@daily"} }), nil, plan.Options{}, "create host; new"},
 		{"equal", same, []plan.Known{known("p", spec(nil), "running")}, plan.Options{}, "none; nothing to do"},
+		{"equal but for its number", same, []plan.Known{known("p", spec(nil).Numbered(7), "running")}, plan.Options{}, "none; nothing to do"},
 		{"equal and stopped", same, []plan.Known{known("p", same, "stopped")}, plan.Options{}, "kept; stopped: stays stopped"},
 		{"equal and unhosted", same, []plan.Known{known("p", same, "unhosted")}, plan.Options{}, "kept; not watched: stays as it is"},
 		{"live", live, []plan.Known{known("p", same, "running")}, plan.Options{}, "change update; labels.a live <nil> b"},
@@ -150,5 +151,34 @@ func TestBeside(t *testing.T) {
 	if len(steps) != 3 || steps[0].Spec != steps[1].Spec || steps[0].Spec.Beside != process.TakeOver ||
 		s.Beside != "" || steps[2].Op != process.Update || steps[2].Spec.Beside != "" {
 		t.Errorf("steps %+v, the spec of the file %q", steps, s.Beside)
+	}
+}
+
+// TestCompare: two states of a namespace differ in what is new, changed and removed on each host. Numbers of revisions
+// are no difference.
+func TestCompare(t *testing.T) {
+	s, other := spec(nil), spec(func(f *v1.Spec) { f.Labels = map[string]string{"a": "b"} })
+	at := func(name, host string, s *process.Spec) plan.Known {
+		k := known(name, s, "running")
+		k.Agent, k.Host = strings.ToUpper(host), host
+		return k
+	}
+	from := []plan.Known{at("p", "a", s), at("p", "b", s), at("p", "c", s), at("gone", "a", s)}
+	to := []plan.Known{
+		at("p", "a", s.Numbered(7)), at("p", "b", other), at("p", "c", other), at("new", "a", s), at("gone", "b", s),
+	}
+	var got []string
+	for _, c := range plan.Compare(from, to) {
+		got = append(got, c.Process+" "+strings.Join(c.Hosts, ",")+" "+show([]v1.Change{c}))
+	}
+	want := []string{
+		"gone a remove; removed", "gone b create; new", "new a create; new", "p a none; no change",
+		"p b,c change; labels.a live <nil> b",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if back := plan.Compare(to, to); slices.ContainsFunc(back, func(c v1.Change) bool { return c.Action != v1.ActionNone }) {
+		t.Errorf("a state differs from itself: %v", back)
 	}
 }

@@ -75,6 +75,12 @@ func TestTwoServersNeverLeaseTheSameItem(t *testing.T) {
 	}
 }
 
+// TestRevisionsOfTwoServers: two servers never give the same number to two revisions of a namespace.
+func TestRevisionsOfTwoServers(t *testing.T) {
+	dbs := pair(t)
+	storetest.RevisionsAtOnce(t, dbs[0], dbs[1])
+}
+
 // TestLanesOfTwoServers has both servers create, lease and finish items of the same few processes: no two items of a
 // process are at work at the same time, and none waits for ever.
 func TestLanesOfTwoServers(t *testing.T) {

@@ -56,8 +56,12 @@ func (db *Store) ListRevisions(ctx context.Context, f store.RevisionFilter, limi
 	return rows, next, nil
 }
 
-// mostChanges is about how many changes of processes one page of revisions has.
-const mostChanges = 10_000
+// mostExamined bounds the work for one page of revisions, in changes of a process on a host. The comparison of two specs
+// takes its reader as long as costOfSpecs such changes.
+const (
+	mostExamined = 100_000
+	costOfSpecs  = 50
+)
 
 // withChanges completes revisions with their changes. It leaves out the last ones if the changes are too many. last is
 // the number of the last revision that it has completed.
@@ -65,9 +69,9 @@ func (db *Store) withChanges(ctx context.Context, f store.RevisionFilter, found 
 	rows []store.Revision, last int64, err error,
 ) {
 	specs := specReader{db: db, namespace: f.Namespace}
-	changes := 0
+	total := 0
 	for _, r := range found {
-		digests, err := db.changesOf(ctx, f, r.Number)
+		digests, examined, err := db.changesOf(ctx, f, r.Number)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -83,7 +87,7 @@ func (db *Store) withChanges(ctx context.Context, f store.RevisionFilter, found 
 			rows = append(rows, r)
 		}
 		last = r.Number
-		if changes += len(digests); changes > mostChanges {
+		if total += examined + costOfSpecs*len(digests); total > mostExamined {
 			break
 		}
 	}
@@ -96,8 +100,10 @@ type digestChange struct {
 	hosts          int
 }
 
-// changesOf returns the changes of a revision.
-func (db *Store) changesOf(ctx context.Context, f store.RevisionFilter, number int64) (list []digestChange, err error) {
+// changesOf returns the changes of a revision, and on how many hosts it has looked for them.
+func (db *Store) changesOf(ctx context.Context, f store.RevisionFilter, number int64) (
+	list []digestChange, examined int, err error,
+) {
 	const added = ` FROM placements n LEFT JOIN placements o ON o.namespace = n.namespace AND o.name = n.name
 			AND o.agent = n.agent AND o.until = n.since
 		WHERE n.namespace = ?1 AND n.since = ?2`
@@ -116,6 +122,7 @@ func (db *Store) changesOf(ctx context.Context, f store.RevisionFilter, number i
 		if err := r.Scan(&c.name, &c.from, &c.to, &agent, &c.hosts); err != nil {
 			return err
 		}
+		examined += c.hosts
 		if f.Sees != nil && !f.Sees(agent) {
 			return nil
 		}
@@ -126,7 +133,7 @@ func (db *Store) changesOf(ctx context.Context, f store.RevisionFilter, number i
 		list = append(list, c)
 		return nil
 	}, query, f.Namespace, number)
-	return list, err
+	return list, examined, err
 }
 
 // specReader reads the specs of a namespace, each once.

@@ -226,8 +226,12 @@ func openRevision(t *testing.T, s store.Store) {
 	open("remove")
 }
 
-// revisionsAtOnce: tasks that many callers create at once never get the same number, and none is lost.
-func revisionsAtOnce(t *testing.T, s store.Store) {
+func revisionsAtOnce(t *testing.T, s store.Store) { RevisionsAtOnce(t, s) }
+
+// RevisionsAtOnce: tasks that many callers of the stores of one database create at once never get the same number, and
+// none is lost.
+func RevisionsAtOnce(t *testing.T, stores ...store.Store) {
+	s := stores[0]
 	const callers, each = 8, 10
 	var all sync.WaitGroup
 	for c := range callers {
@@ -235,7 +239,7 @@ func revisionsAtOnce(t *testing.T, s store.Store) {
 			for n := range each {
 				id := fmt.Sprintf("%d-%d", c, n)
 				// All callers change one process of a common host, and one of their own.
-				err := Create(t.Context(), s, &store.Task{ID: id, Created: epoch, Requests: []store.Request{
+				err := Create(t.Context(), stores[c%len(stores)], &store.Task{ID: id, Created: epoch, Requests: []store.Request{
 					asked(process.Update, "common", id, "x"), asked(process.Update, id, "1", fmt.Sprint("host", c)),
 				}}, store.AuditRow{At: epoch})
 				if err != nil {
@@ -268,7 +272,7 @@ func revisionsAtOnce(t *testing.T, s store.Store) {
 	var mu sync.Mutex
 	for c := range callers {
 		all.Go(func() {
-			err := Create(t.Context(), s, &store.Task{
+			err := Create(t.Context(), stores[c%len(stores)], &store.Task{
 				ID: fmt.Sprint("known ", c), Created: epoch, Known: &store.KnownRevision{Namespace: "ns", Number: callers * each},
 				Requests: []store.Request{asked(process.Update, "common", fmt.Sprint("known ", c), "x")},
 			}, store.AuditRow{At: epoch})
