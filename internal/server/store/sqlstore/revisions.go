@@ -104,10 +104,11 @@ type digestChange struct {
 func (db *Store) changesOf(ctx context.Context, f store.RevisionFilter, number int64) (
 	list []digestChange, examined int, err error,
 ) {
-	const added = ` FROM placements n LEFT JOIN placements o ON o.namespace = n.namespace AND o.name = n.name
+	const added = ` FROM placements n INDEXED BY placements_since LEFT JOIN placements o ON o.namespace = n.namespace AND o.name = n.name
 			AND o.agent = n.agent AND o.until = n.since
 		WHERE n.namespace = ?1 AND n.since = ?2`
-	const removed = ` FROM placements o WHERE o.namespace = ?1 AND o.until = ?2 AND NOT EXISTS (
+	const removed = ` FROM placements o INDEXED BY placements_until
+		WHERE o.namespace = ?1 AND o.until = ?2 AND o.until > 0 AND NOT EXISTS (
 			SELECT 1 FROM placements n WHERE n.namespace = o.namespace AND n.name = o.name AND n.agent = o.agent
 				AND n.since = o.until)`
 	query := `SELECT n.name, coalesce(o.digest, ''), n.digest, '', count(*)` + added + ` GROUP BY n.name, o.digest, n.digest
@@ -310,8 +311,8 @@ func (db *Store) pruneNamespace(ctx context.Context, tx tx, namespace string, up
 			return 0, err
 		}
 	}
-	return removed, tx.exec(ctx, `DELETE FROM specs WHERE namespace = ?1 AND NOT EXISTS (
-		SELECT 1 FROM placements p WHERE p.namespace = ?1 AND p.digest = specs.digest)`, namespace)
+	return removed, tx.exec(ctx, `DELETE FROM specs WHERE namespace = ?1 AND digest NOT IN (
+		SELECT p.digest FROM placements p WHERE p.namespace = ?1)`, namespace)
 }
 
 // nameAndAgent names a process of a namespace on one host.
@@ -322,8 +323,8 @@ type placement struct {
 	since int64
 	// digest is that of the spec; empty if there is none.
 	digest string
-	// changed is set by a task that changes it.
-	changed bool
+	// changed is set by a task that changes it, former if there was one before the task.
+	changed, former bool
 }
 
 // revision is the part of a task that changes the specs of one namespace.
@@ -417,7 +418,7 @@ func (p *revision) read(ctx context.Context, tx tx, d *sqldb.Dialect) error {
 	}
 	return tx.query(ctx, func(rows *sql.Rows) error {
 		var place int
-		var now placement
+		now := placement{former: true}
 		err := rows.Scan(&place, &now.since, &now.digest)
 		if err == nil {
 			*p.states[p.places[place]] = now
@@ -450,11 +451,11 @@ func (p *revision) compare(t *store.Task, l *layout) (changes bool) {
 		switch {
 		case r.Removes || use == process.RevisesAway:
 			if now.digest != "" {
-				*now, changes = placement{changed: true}, true
+				*now, changes = placement{changed: true, former: now.former}, true
 			}
 			continue
 		case now.digest != digest && (use == process.RevisesAny || now.digest == ""):
-			*now, changes = placement{since: unnumbered, digest: digest, changed: true}, true
+			*now, changes = placement{since: unnumbered, digest: digest, changed: true, former: now.former}, true
 		}
 		if it.revision = 0; now.digest == digest {
 			it.revision = now.since
@@ -465,7 +466,7 @@ func (p *revision) compare(t *store.Task, l *layout) (changes bool) {
 
 // store stores the revision under a number.
 func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.Task, l *layout, number int64) error {
-	var changed []nameAndAgent
+	var former []nameAndAgent
 	var rows []any
 	used := map[string]bool{}
 	for _, key := range p.places {
@@ -473,7 +474,9 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 		if !now.changed {
 			continue
 		}
-		changed = append(changed, key)
+		if now.former {
+			former = append(former, key)
+		}
 		if now.digest != "" {
 			rows = append(rows, key.name, key.agent, now.digest)
 			used[now.digest] = true
@@ -502,10 +505,11 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 			return err
 		}
 	}
-	if err := tx.exec(ctx, `UPDATE placements SET until = ?1 WHERE num IN (
-		SELECT p.num FROM names(?2) j CROSS JOIN placements p ON p.namespace = ?3 AND p.name = j.a AND p.agent = j.b
-			AND p.until = 0)`, number, p.pairs(d, changed), p.namespace); err != nil {
-		return err
+	if len(former) > 0 {
+		if err := tx.exec(ctx, `UPDATE placements SET until = ?1 WHERE namespace = ?2 AND until = 0
+			AND (name, agent) IN (SELECT j.a, j.b FROM names(?3) j)`, number, p.namespace, p.pairs(d, former)); err != nil {
+			return err
+		}
 	}
 	return rowValues{
 		head:   `INSERT INTO placements (namespace, since, name, agent, digest) VALUES `,

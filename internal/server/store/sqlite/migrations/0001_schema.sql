@@ -178,19 +178,17 @@ CREATE TABLE specs (
 
 -- Which spec a process has on a host, from one revision to before another one; until is 0 for those that are still in force.
 CREATE TABLE placements (
-    num       INTEGER PRIMARY KEY,
     namespace TEXT    NOT NULL,
     name      TEXT    NOT NULL,
     agent     TEXT    NOT NULL,
     since     INTEGER NOT NULL,
     until     INTEGER NOT NULL DEFAULT 0,
-    digest    TEXT    NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX placements_process ON placements (namespace, name, agent, since);
-CREATE UNIQUE INDEX placements_present ON placements (namespace, name, agent) WHERE until = 0;
-CREATE INDEX placements_since ON placements (namespace, since);
-CREATE INDEX placements_until ON placements (namespace, until);
-CREATE INDEX placements_digest ON placements (namespace, digest);
+    digest    TEXT    NOT NULL,
+    -- What is in force is found at once, however often it was changed.
+    PRIMARY KEY (namespace, name, agent, until)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX placements_since ON placements (namespace, since, name, agent);
+CREATE INDEX placements_until ON placements (namespace, until) WHERE until > 0;
 
 -- The groups of one agent are compared with what it has when it introduces itself, and go to whoever takes over its address.
 CREATE TABLE groups (
