@@ -56,8 +56,8 @@ func (db *Store) ListRevisions(ctx context.Context, f store.RevisionFilter, limi
 	return rows, next, nil
 }
 
-// mostExamined bounds the work for one page of revisions, in changes of a process on a host. The comparison of two specs
-// takes its reader as long as costOfSpecs such changes.
+// mostExamined bounds the work for one page of revisions, in changes of a process on a host. The comparison of two
+// specs takes its reader as long as costOfSpecs such changes.
 const (
 	mostExamined = 100_000
 	costOfSpecs  = 50
