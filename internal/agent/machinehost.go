@@ -8,6 +8,7 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/limit"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/logs"
@@ -40,10 +41,18 @@ type Machinery interface {
 	Sweep(needed func() map[string]bool)
 	// Groups says what kind of control groups there are.
 	Groups() cgroup.Mode
+	Limits
+}
+
+// Limits are the limits that the kernel keeps.
+type Limits interface {
 	// OOM counts the processes of the run that the kernel has ended for want of memory.
 	OOM(run string) int
 	// LimitNotes says in a caller's words which of the hard limits are not kept.
 	LimitNotes(hard process.HardLimits) []string
+	// Relimit changes the limits of a scope that runs by one spec to those of another. It returns by name those that it
+	// cannot change, and why.
+	Relimit(s instance.Scope, was, is *process.Spec) map[string]string
 }
 
 // machineHost is the machine of this process.

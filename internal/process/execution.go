@@ -130,5 +130,38 @@ func (r RLimits) List() []RLimit {
 	return slices.DeleteFunc(all, func(l RLimit) bool { return l.Value == nil })
 }
 
+// ChangedLimits returns the names of the limits that differ between two specs and that a running process can get: all
+// but the size of the stack.
+func ChangedLimits(was, is *Spec) (names []string) {
+	for _, l := range []struct {
+		name    string
+		differs bool
+	}{
+		{"memory", was.Hard.Memory != is.Hard.Memory},
+		{"cpu", was.Hard.CPU != is.Hard.CPU},
+		{"tasks", was.Hard.Tasks != is.Hard.Tasks},
+	} {
+		if l.differs {
+			names = append(names, l.name)
+		}
+	}
+	a, b := was.Execution.RLimits, is.Execution.RLimits
+	for _, l := range []struct {
+		name    string
+		was, is *int64
+	}{
+		{"open_files", a.OpenFiles, b.OpenFiles},
+		{"core_size", a.CoreSize, b.CoreSize},
+		{"locked_memory", a.LockedMemory, b.LockedMemory},
+		{"processes", a.Processes, b.Processes},
+		{"file_size", a.FileSize, b.FileSize},
+	} {
+		if (l.was == nil) != (l.is == nil) || l.was != nil && *l.was != *l.is {
+			names = append(names, l.name)
+		}
+	}
+	return names
+}
+
 // Capabilities returns the names of capabilities(7), without CAP_.
 func Capabilities() []string { return strings.Fields(capabilities) }

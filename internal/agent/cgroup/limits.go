@@ -48,6 +48,67 @@ func (g *Group) Limit(l Limits) []Unenforced {
 	return failed
 }
 
+// Change sets other limits on a group with processes, and returns the limits that it could not change. If memory.max is
+// lowered below what the group uses, the kernel takes memory back, and ends processes of the group if it cannot
+// (cgroups(7)). In a version 1 hierarchy only a limit that the group has had since Limit can change: Change moves no
+// process.
+func (g *Group) Change(from, to Limits) []Unenforced {
+	var failed []Unenforced
+	for _, d := range slices.Concat(changed(from, to).demands(), from.lifted(to)) {
+		h := g.controllers.home(d.controller)
+		err := h.err
+		if err == nil {
+			err = g.replace(h, d)
+		}
+		if err != nil {
+			failed = append(failed, Unenforced{Limit: d.limit, Err: err})
+		}
+	}
+	return failed
+}
+
+// changed returns the limits of to that differ.
+func changed(from, to Limits) Limits {
+	if from.Memory == to.Memory {
+		to.Memory = 0
+	}
+	if from.CPU == to.CPU {
+		to.CPU = 0
+	}
+	if from.Tasks == to.Tasks {
+		to.Tasks = 0
+	}
+	return to
+}
+
+// replace writes one limit in place of another.
+func (g *Group) replace(h home, d demand) error {
+	dir, settings := g.dir, d.v2
+	if !h.v2 {
+		dir, settings = filepath.Join(h.dir, g.id), d.v1
+	}
+	err := writeAll(dir, settings)
+	if errors.Is(err, unix.EINVAL) { // one limit bounds the other: the lower one goes first, the higher one last
+		settings = slices.Clone(settings)
+		slices.Reverse(settings)
+		err = writeAll(dir, settings)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the process runs in no group of the %s controller", d.controller)
+	}
+	return err
+}
+
+func writeAll(dir string, settings []setting) error {
+	for _, s := range settings {
+		err := write(filepath.Join(dir, s.file), s.value)
+		if err != nil && (!s.optional || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
+}
+
 // put writes one limit.
 func (g *Group) put(h home, d demand) error {
 	dir, settings := g.dir, d.v2
@@ -57,11 +118,8 @@ func (g *Group) put(h home, d demand) error {
 			return fmt.Errorf("cannot create cgroup: %w", err)
 		}
 	}
-	for _, s := range settings {
-		err := write(filepath.Join(dir, s.file), s.value)
-		if err != nil && (!s.optional || !errors.Is(err, fs.ErrNotExist)) {
-			return fmt.Errorf("cannot limit cgroup %s: %w", g.id, err)
-		}
+	if err := writeAll(dir, settings); err != nil {
+		return fmt.Errorf("cannot limit cgroup %s: %w", g.id, err)
 	}
 	if !h.v2 {
 		g.mu.Lock()
@@ -170,6 +228,32 @@ func (l Limits) demands() []demand {
 	}
 	if l.Tasks > 0 {
 		most := []setting{{file: "pids.max", value: strconv.FormatInt(l.Tasks, 10)}}
+		list = append(list, demand{limit: "tasks", controller: "pids", v2: most, v1: most})
+	}
+	return list
+}
+
+// lifted are the settings that lift the limits that another set of limits does not have.
+func (l Limits) lifted(to Limits) (list []demand) {
+	const none, none1 = "max", "-1"
+	if l.Memory > 0 && to.Memory == 0 {
+		list = append(list, demand{
+			limit: "memory", controller: "memory",
+			v2: []setting{{file: "memory.max", value: none}, {file: "memory.swap.max", value: none, optional: true}},
+			v1: []setting{
+				{file: "memory.memsw.limit_in_bytes", value: none1, optional: true},
+				{file: "memory.limit_in_bytes", value: none1},
+			},
+		})
+	}
+	if l.CPU > 0 && to.CPU == 0 {
+		list = append(list, demand{
+			limit: "cpu", controller: "cpu",
+			v2: []setting{{file: "cpu.max", value: none}}, v1: []setting{{file: "cpu.cfs_quota_us", value: none1}},
+		})
+	}
+	if l.Tasks > 0 && to.Tasks == 0 {
+		most := []setting{{file: "pids.max", value: none}}
 		list = append(list, demand{limit: "tasks", controller: "pids", v2: most, v1: most})
 	}
 	return list

@@ -75,6 +75,50 @@ func TestMemoryHog(t *testing.T) {
 	kill(t, g)
 }
 
+// TestChangeOfARunningGroup: the kernel has the new limits of a process that runs on.
+func TestChangeOfARunningGroup(t *testing.T) {
+	old := cgroup.Limits{Memory: 300 << 20, CPU: 300, Tasks: 50}
+	tree, g := limitedGroup(t, old)
+	if g == nil {
+		return
+	}
+	run(t, g, `echo up; exec sleep 1000`)
+	fresh := cgroup.Limits{Memory: 32 << 20, CPU: 200, Tasks: 40}
+	if failed := g.Change(old, fresh); failed != nil {
+		t.Fatalf("%q", texts(failed))
+	}
+	for want, names := range map[string]string{
+		"40": "pids.max", "33554432": "memory.max memory.limit_in_bytes", "200000": "cpu.max cpu.cfs_quota_us",
+	} {
+		found := false
+		for name := range strings.FieldsSeq(names) {
+			for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+				all, err := filepath.Glob(filepath.Join(dir, filepath.Base(tree.Path()), "g", name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, file := range all {
+					text, err := os.ReadFile(file)
+					found = found || err == nil && strings.HasPrefix(string(text), want)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no group keeps %s of %s", want, names)
+		}
+	}
+	if failed := g.Change(fresh, old); failed != nil {
+		t.Errorf("back: %q", texts(failed))
+	}
+	if failed := g.Change(old, cgroup.Limits{}); failed != nil {
+		t.Errorf("without limits: %q", texts(failed))
+	}
+	if pids, err := g.PIDs(); len(pids) == 0 || err != nil {
+		t.Errorf("%v live on: %v", pids, err)
+	}
+	kill(t, g)
+}
+
 func TestTaskHog(t *testing.T) {
 	tree, g := limitedGroup(t, cgroup.Limits{Tasks: 6})
 	if g == nil {

@@ -148,6 +148,80 @@ func TestLimitsV1(t *testing.T) {
 	}
 }
 
+// TestChangeV2: limits change, come and go on a group with processes.
+func TestChangeV2(t *testing.T) {
+	h := v2Host(t)
+	h.put(t, "cgroup.subtree_control", "")
+	h.put(t, "d-1/cgroup.controllers", "cpu memory pids\n")
+	h.put(t, "d-1/cgroup.subtree_control", "cpu memory pids\n")
+	g := create(t, open(t, h), "g")
+	files := []string{"memory.max", "memory.swap.max", "cpu.max", "pids.max"}
+	for _, c := range []struct {
+		from, to cgroup.Limits
+		want     []string
+	}{
+		{all(), all(), []string{"", "", "", ""}},
+		{all(), cgroup.Limits{Memory: 32 << 20, CPU: 150, Tasks: 40}, []string{"33554432", "0", "", ""}},
+		{all(), cgroup.Limits{Memory: 64 << 20, CPU: 50, Tasks: 41}, []string{"", "", "50000 100000", "41"}},
+		{cgroup.Limits{}, all(), []string{"67108864", "0", "150000 100000", "40"}},
+		{all(), cgroup.Limits{}, []string{"max", "max", "max", "max"}},
+		{all(), cgroup.Limits{Tasks: 40}, []string{"max", "max", "max", ""}},
+	} {
+		for _, file := range files {
+			h.put(t, "d-1/g/"+file, "")
+		}
+		if failed := g.Change(c.from, c.to); failed != nil {
+			t.Errorf("%+v: %q", c.to, texts(failed))
+		}
+		var got []string
+		for _, file := range files {
+			got = append(got, h.content(t, "d-1/g/"+file))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%+v: -want +got\n%s", c.to, diff)
+		}
+	}
+	if err := os.Remove(filepath.Join(h.root, "d-1/g/pids.max")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"tasks: the process runs in no group of the pids controller"}
+	if diff := cmp.Diff(want, texts(g.Change(cgroup.Limits{}, cgroup.Limits{Tasks: 1}))); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestChangeV1: a limit that the group has had changes, and a new one waits.
+func TestChangeV1(t *testing.T) {
+	h := hybrid(t)
+	g := create(t, open(t, h), "g")
+	if failed := g.Limit(cgroup.Limits{Memory: 64 << 20}); failed != nil {
+		t.Fatalf("%q", texts(failed))
+	}
+	if failed := g.Change(cgroup.Limits{Memory: 64 << 20}, cgroup.Limits{Memory: 32 << 20}); failed != nil {
+		t.Errorf("%q", texts(failed))
+	}
+	if got := h.content(t, "memory/us/d-1/g/memory.limit_in_bytes"); got != "33554432" {
+		t.Errorf("the limit is %q", got)
+	}
+	h.put(t, "memory/us/d-1/g/memory.memsw.limit_in_bytes", "")
+	if failed := g.Change(cgroup.Limits{Memory: 1}, cgroup.Limits{}); failed != nil {
+		t.Errorf("%q", texts(failed))
+	}
+	if got := h.content(t, "memory/us/d-1/g/memory.memsw.limit_in_bytes"); got != "-1" {
+		t.Errorf("without a limit it is %q", got)
+	}
+	want := []string{
+		"cpu: the process runs in no group of the cpu controller", "tasks: no pids controller can be written",
+	}
+	other := create(t, open(t, h), "other")
+	if err := os.RemoveAll(filepath.Join(h.root, "cpu/d-1/other")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, texts(other.Change(cgroup.Limits{}, cgroup.Limits{CPU: 5, Tasks: 5}))); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 // What fails at a run is told until one succeeds.
 func TestFailuresAreRemembered(t *testing.T) {
 	h := hybrid(t)

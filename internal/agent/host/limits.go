@@ -1,9 +1,14 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/instance"
+	"drover/internal/agent/launch"
+	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -25,6 +30,71 @@ func (h *Host) LimitNotes(hard process.HardLimits) []string {
 		notes = append(notes, fmt.Sprintf("hard_limits.%s cannot be enforced on this host: %v", u.Limit, u.Err))
 	}
 	return notes
+}
+
+// Relimit changes the limits of the live members of a scope, which has run with the limits of one spec, to those of
+// another. It returns by name the limits that it could not change, and why. It does not touch the limit of the stack,
+// which counts at an exec.
+func (h *Host) Relimit(s instance.Scope, was, is *process.Spec) map[string]string {
+	failed := map[string]string{}
+	if was.Hard != is.Hard {
+		h.regroup(s.Run, was, is, failed)
+	}
+	values := map[string]int64{}
+	for _, l := range is.Execution.RLimits.List() {
+		values[l.Name] = *l.Value
+	}
+	from, to := process.Spec{Execution: was.Execution}, process.Spec{Execution: is.Execution}
+	for _, name := range process.ChangedLimits(&from, &to) {
+		value, limited := values[name]
+		if !limited {
+			failed[name] = "the process keeps its limit until then"
+		} else if err := h.relimit(s, name, value); err != nil {
+			failed[name] = err.Error()
+		}
+	}
+	return failed
+}
+
+// regroup changes the limits of the control group of a run.
+func (h *Host) regroup(run string, was, is *process.Spec, failed map[string]string) {
+	group, ok := h.groupOf(run)
+	if !ok {
+		for _, name := range process.ChangedLimits(&process.Spec{Hard: was.Hard}, &process.Spec{Hard: is.Hard}) {
+			failed[name] = "the process runs in no control group of drover"
+		}
+		return
+	}
+	defer group.Close() //nolint:errcheck // nothing was written to it here
+	for _, u := range group.Change(cgroup.Limits(was.Hard), cgroup.Limits(is.Hard)) {
+		failed[u.Limit] = u.Err.Error()
+	}
+}
+
+// mostRounds bounds the search for processes that are born while others get their limits.
+const mostRounds = 10
+
+// relimit sets one limit of all members of a scope. A member that is born meanwhile may have the limit of its parent
+// from before, so drover looks again until there is none.
+func (h *Host) relimit(s instance.Scope, name string, value int64) (failed error) {
+	done := map[procfs.Identity]bool{}
+	for range mostRounds {
+		found := false
+		for _, id := range h.Survivors(s) {
+			if done[id] {
+				continue
+			}
+			done[id], found = true, true
+			err := launch.Relimit(id.PID, name, value, func() bool { return h.fs.Same(id) })
+			if err != nil && !errors.Is(err, os.ErrProcessDone) && failed == nil {
+				failed = err
+			}
+		}
+		if !found {
+			break
+		}
+	}
+	return failed
 }
 
 // OOM returns how many processes of a run the kernel killed because memory ran out. It is 0 if the host does not count

@@ -1,11 +1,19 @@
 package host_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -58,4 +66,142 @@ func TestHardLimits(t *testing.T) {
 			t.Errorf("%s: OOM of a run that is gone", run)
 		}
 	}
+}
+
+// limitOf returns the soft limit of a process that /proc/PID/limits shows under a name, as proc(5) says.
+func limitOf(t *testing.T, id procfs.Identity, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", id.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if values, ok := strings.CutPrefix(line, name); ok {
+			return strings.Fields(values)[0]
+		}
+	}
+	t.Fatalf("no limit %s", name)
+	return ""
+}
+
+// mayRaise reports whether this process has CAP_SYS_RESOURCE.
+func mayRaise(t *testing.T) bool {
+	t.Helper()
+	var data [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		t.Fatal(err)
+	}
+	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
+
+// TestRelimit: all processes of a run get the new limits, and the answer names those that they did not get.
+func TestRelimit(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir)
+	was := spec("/", "sh", "")
+	was.Execution.RLimits = process.RLimits{OpenFiles: new(int64(444)), CoreSize: new(int64(0))}
+	child, err := h.Launch(process.ID{}, "limited", fmt.Sprintf(
+		"sh -c 'echo $$ >%[1]s/worker; exec sleep 1000' & echo $$ >%[1]s/main; exec sleep 1000", dir), was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exits := make(chan liveness.Exit, 1)
+	stop, err := h.Watch(child.Identity(), func(e liveness.Exit) { exits <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	members := []procfs.Identity{await(t, filepath.Join(dir, "main")), await(t, filepath.Join(dir, "worker"))}
+	scope := instance.Scope{Root: child.Identity(), Run: "limited"}
+	shown := func(name, want string) {
+		t.Helper()
+		for _, id := range members {
+			if got := limitOf(t, id, name); got != want {
+				t.Errorf("%s of pid %d is %s, want %s", name, id.PID, got, want)
+			}
+		}
+	}
+	shown("Max open files", "444")
+
+	is := spec("/", "sh", "")
+	is.Execution.RLimits = process.RLimits{OpenFiles: new(int64(400)), FileSize: new(int64(1 << 30)), StackSize: new(int64(1 << 20))}
+	failed := h.Relimit(scope, was, is)
+	if len(failed) != 1 || failed["core_size"] != "the process keeps its limit until then" {
+		t.Errorf("failed: %v", failed)
+	}
+	shown("Max open files", "400")
+	shown("Max file size", fmt.Sprint(1<<30))
+	shown("Max core file size", "0")
+
+	more := spec("/", "sh", "")
+	more.Execution.RLimits = process.RLimits{OpenFiles: new(int64(500)), FileSize: new(int64(1 << 30)), StackSize: new(int64(2 << 20))}
+	want, why := "500", ""
+	if !mayRaise(t) {
+		want, why = "400", "operation not permitted"
+	}
+	if failed := h.Relimit(scope, is, more); failed["open_files"] != why || len(failed) > 1 {
+		t.Errorf("failed: %v", failed)
+	}
+	shown("Max open files", want)
+
+	adopted := spec("/", "sh", "")
+	adopted.Hard = process.HardLimits{Memory: 64 << 20, CPU: 50, Tasks: 9}
+	if failed := h.Relimit(instance.Scope{Root: child.Identity()}, was, adopted); len(failed) != 5 ||
+		failed["memory"] != "the process runs in no control group of drover" {
+		t.Errorf("a process that drover did not start: %v", failed)
+	}
+	if _, _, err := h.EndTree(t.Context(), scope, 0); err != nil {
+		t.Log(err) // without control groups there is no proof
+	}
+	<-exits
+	if failed := h.Relimit(scope, was, is); failed["open_files"] != "" {
+		t.Errorf("after the end: %v", failed)
+	}
+	h.Discard("limited")
+}
+
+// TestRelimitOfAControlGroup: the group of a running process gets the new limits, and the kernel ends what takes more.
+func TestRelimitOfAControlGroup(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir)
+	was, is := spec("/", "sh", ""), spec("/", "sh", "")
+	was.Hard.Memory, is.Hard.Memory = 600<<20, 32<<20
+	if notes := h.LimitNotes(was.Hard); len(notes) > 0 {
+		t.Logf("not here: %q", notes)
+		return
+	}
+	child, err := h.Launch(process.ID{}, "grows", fmt.Sprintf("echo $$ >%[1]s/main; while [ ! -e %[1]s/go ]; do sleep 0.05; done; "+
+		"head -c 300000000 /dev/zero | tail -c 300000000 >/dev/null; kill -9 $$", dir), was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exits := make(chan liveness.Exit, 1)
+	stop, err := h.Watch(child.Identity(), func(e liveness.Exit) { exits <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, filepath.Join(dir, "main"))
+	if failed := h.Relimit(instance.Scope{Root: child.Identity(), Run: "grows"}, was, is); len(failed) > 0 {
+		t.Fatalf("failed: %v", failed)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-exits:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
+	}
+	if h.OOM("grows") == 0 {
+		t.Error("nothing was ended for want of memory")
+	}
+	h.Discard("grows")
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
@@ -46,6 +48,35 @@ func adjust(pid int, e process.Execution) error {
 		}
 	}
 	return nil
+}
+
+// Relimit changes a limit of process.RLimits of a running process, soft and hard. proven reports whether the pid still
+// belongs to the process. prlimit(2) takes a pid and no pidfd: if the process has ended meanwhile, Relimit gives the
+// next owner of the pid its limit back. The error is os.ErrProcessDone if the process has ended, and EPERM if this
+// program may not raise the limit or change the process.
+func Relimit(pid int, name string, value int64, proven func() bool) error {
+	fd, err := pidfd.Open(pid)
+	switch {
+	case err == nil:
+		defer unix.Close(fd) //nolint:errcheck // nothing was written
+	case !pidfd.Unavailable(err):
+		return os.ErrProcessDone
+	}
+	if !proven() {
+		return os.ErrProcessDone
+	}
+	resource := resources()[name]
+	limit, before := unix.Rlimit{Cur: uint64(value), Max: uint64(value)}, unix.Rlimit{} //nolint:gosec // validated
+	switch err := unix.Prlimit(pid, resource, &limit, &before); {
+	case errors.Is(err, unix.ESRCH):
+		return os.ErrProcessDone
+	case err != nil:
+		return err
+	case proven():
+		return nil
+	}
+	_ = unix.Prlimit(pid, resource, &before, nil) // an error means that nobody has the pid
+	return os.ErrProcessDone
 }
 
 // mayLimit reports whether this process has CAP_SYS_RESOURCE: without it, it cannot set the limits of an account's

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"drover/internal/agent/specstore"
@@ -16,7 +18,7 @@ func (n *session) host() (Result, error) {
 	if err := n.mayHost(seen.PIDFile); err != nil {
 		return Result{}, err
 	}
-	return n.hosted(n.missing(seen), n.waiting())
+	return n.hosted(append(n.relimit(), n.missing(seen), n.waiting())...)
 }
 
 // unhost takes the process out of hosting and does not touch the instance. It succeeds at once for an unknown process.
@@ -42,8 +44,8 @@ func (n *session) register() (Result, error) {
 	return n.update()
 }
 
-// update stores the spec. It changes neither the hosting flag nor the running instance: only operations on the process
-// do.
+// update stores the spec. It changes the limits of the running instance, and neither ends the instance nor changes the
+// hosting flag: only operations on the process do.
 func (n *session) update() (Result, error) {
 	n.look()
 	rec := n.record()
@@ -52,10 +54,34 @@ func (n *session) update() (Result, error) {
 		rec.Want = process.WantStopped
 	}
 	return Result{
-		Outcome: process.Outcome{Text: successText(n.waiting()), Hosted: rec.Hosted},
+		Outcome: process.Outcome{Text: successText(append(n.relimit(), n.waiting())...), Hosted: rec.Hosted},
 		Change:  specstore.Change{Put: rec},
 		Runtime: n.runtime,
 	}, nil
+}
+
+// relimit changes the limits of the running process to those of a new spec. It says which it cannot change.
+func (n *session) relimit() []string {
+	if n.Relimit == nil || n.subject.Record == nil || n.runtime.Process == nil {
+		return nil
+	}
+	was := &n.subject.Record.Spec
+	changed := process.ChangedLimits(was, n.spec)
+	if len(changed) == 0 {
+		return nil
+	}
+	failed := n.Relimit(n.scopeOf(*n.runtime.Process, n.runtime.Run), was, n.spec)
+	late := map[string]string{}
+	maps.Copy(late, failed)
+	for limit, why := range n.runtime.Limits {
+		if !slices.Contains(changed, limit) {
+			late[limit] = why
+		}
+	}
+	if n.runtime.Limits = late; len(late) == 0 {
+		n.runtime.Limits = nil
+	}
+	return lateLimits(failed)
 }
 
 // waiting names the fields of a new spec that take effect only at the next start of a running process.
@@ -73,7 +99,6 @@ func (n *session) waiting() string {
 		{"user", user != is.Identity.User},
 		{"setup_path", was.Identity.SetupPath != is.Identity.SetupPath},
 		{"start_cmd", was.Commands.Start != is.Commands.Start},
-		{"hard_limits", was.Hard != is.Hard},
 	} {
 		if f.changed {
 			fields = append(fields, f.name)

@@ -2,11 +2,14 @@ package operation_test
 
 import (
 	"errors"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -354,7 +357,7 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 			"what waits", process.Update, false, "root", func(s *process.Spec) {
 				s.Identity.User, s.Identity.SetupPath, s.Commands.Start, s.Hard.Memory = "nobody", "/srv", "./run", 1<<30
 			},
-			"success: pid 100 runs on unchanged; these fields wait for its next start: user, setup_path, start_cmd, hard_limits",
+			"success: pid 100 runs on unchanged; these fields wait for its next start: user, setup_path, start_cmd",
 		},
 		{
 			"by another operation", process.Host, false, "root", func(s *process.Spec) { s.Commands.Start = "./run" },
@@ -385,4 +388,84 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRelimit: the operations that store a spec change the limits of the running process, and say which they could not
+// change; those are known until the next start, or until they are changed.
+func TestRelimit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var asked []string
+		failing := map[string]string{}
+		config := w.Operations()
+		config.Relimit = func(s instance.Scope, was, is *process.Spec) map[string]string {
+			asked = append(asked, s.Run+" "+strings.Join(process.ChangedLimits(was, is), ","))
+			return failing
+		}
+		o := operation.New(config, w.peers)
+		running := w.Spawn("api", "", "run-1")
+		was := foreground()
+		was.Hard.Memory = 64 << 20
+		subject := operation.Subject{
+			Record: &specstore.Record{ID: nginx(), Spec: *was, Hosted: true},
+			Runtime: specstore.Runtime{
+				Process: &running, Run: "run-1", LastStartAt: 1, Limits: map[string]string{"tasks": "old", "memory": "old"},
+			},
+		}
+		for i, c := range []struct {
+			op      process.Op
+			failing map[string]string
+			set     func(*process.Spec)
+			asked   string
+			text    string
+			late    map[string]string
+		}{
+			{
+				process.Update, nil, func(s *process.Spec) { s.Hard.Memory = 80 << 20 }, "run-1 memory", "success",
+				map[string]string{"tasks": "old"},
+			},
+			{
+				process.Update,
+				map[string]string{"open_files": "no right"},
+				func(s *process.Spec) { s.Execution.RLimits.OpenFiles, s.Hard.Memory = new(int64(9)), 0 },
+				"run-1 memory,open_files", "success: limits.open_files takes effect at the next start: no right",
+				map[string]string{"tasks": "old", "open_files": "no right"},
+			},
+			{
+				process.Start,
+				map[string]string{"cpu": "no right"},
+				func(s *process.Spec) { s.Hard.CPU = 50 }, "run-1 cpu",
+				"that is already running, pid 100; limits.cpu takes effect at the next start: no right",
+				map[string]string{"tasks": "old", "memory": "old", "cpu": "no right"},
+			},
+			{
+				process.Host, nil, func(s *process.Spec) { s.Hard.Tasks = 50 }, "run-1 tasks", "success",
+				map[string]string{"memory": "old"},
+			},
+			{
+				process.Update, nil, func(s *process.Spec) { s.Execution.RLimits.StackSize = new(int64(9)) }, "", "success",
+				map[string]string{"tasks": "old", "memory": "old"},
+			},
+		} {
+			asked, failing = nil, c.failing
+			s := *was
+			c.set(&s)
+			e := entry(c.op, &s)
+			e.Item = string(rune('a' + i))
+			r, err := o.Operate(t.Context(), e, subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(asked, " "); got != c.asked || !strings.HasSuffix(r.Outcome.Text, c.text) ||
+				!maps.Equal(r.Runtime.Limits, c.late) {
+				t.Errorf("%s: asked %q, %q, %v", c.op, got, r.Outcome.Text, r.Runtime.Limits)
+			}
+			if why := o.NotInForce(&s, &r.Runtime); len(c.late) > 0 && !strings.Contains(why, "at the next start") {
+				t.Errorf("it is in force: %q", why)
+			}
+		}
+		next := operation.Sighted(subject.Runtime, instance.Sighting{ID: new(w.Spawn("api", "", "run-2")), Run: "run-2"})
+		if next.Limits != nil {
+			t.Errorf("the next run has %v", next.Limits)
+		}
+	})
 }

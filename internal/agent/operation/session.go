@@ -105,7 +105,7 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 	if s.ID == nil {
 		if rt.Process != nil {
 			rt.Process, rt.Ended = nil, rt.Process
-			rt.Unready, rt.Said = nil, specstore.Said{}
+			rt.Unready, rt.Said, rt.Limits = nil, specstore.Said{}, nil
 		}
 		return rt
 	}
@@ -115,7 +115,7 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 			rt.Run, rt.User, rt.Revision = s.Run, "", 0
 		}
 		rt.Health, rt.Version = nil, nil
-		rt.Unready, rt.Said = nil, specstore.Said{}
+		rt.Unready, rt.Said, rt.Limits = nil, specstore.Said{}, nil
 	}
 	rt.Ended = nil
 	rt.Process, rt.PIDFile, rt.Matches = s.ID, s.PIDFile, s.Matches

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -181,7 +182,15 @@ func (o *Operator) limitNotes(spec *process.Spec) []string {
 	return o.LimitNotes(spec.Hard)
 }
 
+// lateLimits says which limits a running process does not have yet.
+func lateLimits(late map[string]string) (notes []string) {
+	for _, limit := range slices.Sorted(maps.Keys(late)) {
+		notes = append(notes, fmt.Sprintf("limits.%s takes effect at the next start: %s", limit, late[limit]))
+	}
+	return notes
+}
+
 // NotInForce says which fields of a spec this host stores and does not use; empty if it uses all.
-func (o *Operator) NotInForce(spec *process.Spec) string {
-	return strings.Join(append(unused(spec.Policy), o.limitNotes(spec)...), "; ")
+func (o *Operator) NotInForce(spec *process.Spec, rt *specstore.Runtime) string {
+	return strings.Join(slices.Concat(unused(spec.Policy), o.limitNotes(spec), lateLimits(rt.Limits)), "; ")
 }

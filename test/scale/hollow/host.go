@@ -315,5 +315,8 @@ func (h *Host) AtRest(process.ID) {}
 // OOM implements agent.Machinery.
 func (h *Host) OOM(string) int { return 0 }
 
-// LimitNotes implements agent.Machinery.
+// LimitNotes implements agent.Limits.
 func (h *Host) LimitNotes(process.HardLimits) []string { return nil }
+
+// Relimit implements agent.Limits: what runs here has no limits.
+func (h *Host) Relimit(instance.Scope, *process.Spec, *process.Spec) map[string]string { return nil }

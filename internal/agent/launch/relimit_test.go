@@ -1,0 +1,55 @@
+package launch_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/launch"
+)
+
+// TestRelimit: only a process that is proven before and after gets the limit, and the next owner of its pid has its own
+// limit back.
+func TestRelimit(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	limit := func() (l unix.Rlimit) {
+		t.Helper()
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &l); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	before := limit()
+	if before.Cur < 20 {
+		t.Fatalf("the limit is %+v", before)
+	}
+	if err := launch.Relimit(pid, "open_files", 10, func() bool { return false }); !errors.Is(err, os.ErrProcessDone) ||
+		limit() != before {
+		t.Errorf("another process: %v, %+v", err, limit())
+	}
+	calls := 0
+	if err := launch.Relimit(pid, "open_files", int64(before.Max), func() bool { //nolint:gosec // far below
+		calls++
+		return calls == 1
+	}); !errors.Is(err, os.ErrProcessDone) || limit() != before {
+		t.Errorf("a process that has ended meanwhile: %v, %+v, want %+v", err, limit(), before)
+	}
+	if err := launch.Relimit(pid, "open_files", 10, func() bool { return true }); err != nil ||
+		limit() != (unix.Rlimit{Cur: 10, Max: 10}) {
+		t.Errorf("%v, %+v", err, limit())
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := launch.Relimit(pid, "open_files", 10, func() bool { return false }); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("an ended process: %v", err)
+	}
+}
