@@ -243,8 +243,6 @@ type Policy struct {
 	// Instances is the expected number of matching processes. A smaller number shows in the message and changes
 	// nothing else.
 	Instances int `json:"instances,omitempty"`
-	// Copies is the number of copies of a foreground process; 0 means one process without a number.
-	Copies int `json:"copies,omitempty"`
 	// TimeLimit ends a run of a periodic or single-run process after this many milliseconds; 0 means never.
 	TimeLimit int64 `json:"time_limit,omitempty"`
 }
