@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strconv"
 	"strings"
 
 	"drover/internal/agent/launch"
@@ -20,6 +21,9 @@ func (h *Host) variables(of process.ID, spec *process.Spec, account launch.Accou
 	all := map[string]string{}
 	if of != (process.ID{}) {
 		all["DROVER_NAMESPACE"], all["DROVER_NAME"], all["DROVER_HOST"] = of.Namespace, of.Name, h.name()
+		if _, number := spec.CopyOf(of); number > 0 {
+			all["DROVER_COPY"] = strconv.Itoa(number)
+		}
 	}
 	for _, path := range spec.Execution.EnvironmentFiles {
 		text, err := h.readFor(account, path)

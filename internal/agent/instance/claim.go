@@ -8,8 +8,11 @@ import (
 	"drover/internal/process"
 )
 
-// ClaimOfPlace is the claim on the process that a spec describes.
-func ClaimOfPlace(s *process.Spec) string {
+// ClaimOfPlace is the claim on the process that a spec describes. Copies are equal but for their numbers.
+func ClaimOfPlace(id process.ID, s *process.Spec) string {
+	if _, number := s.CopyOf(id); number > 0 {
+		return fmt.Sprintf("command %q %q %d", s.Identity.SetupPath, s.Commands.Run, number)
+	}
 	if s.Foreground() {
 		return fmt.Sprintf("command %q %q", s.Identity.SetupPath, s.Commands.Run)
 	}

@@ -108,3 +108,47 @@ func TestTakeOverOfAnEarlierAgent(t *testing.T) {
 		}
 	}
 }
+
+// TestTakeOverOfCopies: copies of a process take over equal processes, each its own, in the order of the pids; what
+// differs is not theirs, and what another process of drover has stays with it.
+func TestTakeOverOfCopies(t *testing.T) {
+	for name, c := range map[string]struct {
+		alike int
+		// copies take over one after the other; want are their pids, 0 for a refusal.
+		copies, want []int
+	}{
+		"in order":           {copies: []int{1, 2, 3}, want: []int{100, 101, 102}},
+		"in another order":   {copies: []int{3, 1, 2}, want: []int{102, 100, 101}},
+		"fewer copies":       {copies: []int{1, 2}, want: []int{100, 101}},
+		"others than from 1": {copies: []int{7, 9}, want: []int{100, 101}},
+		"more copies":        {copies: []int{1, 2, 3, 4}, want: []int{100, 101, 102, 0}},
+		"again":              {copies: []int{2, 2}, want: []int{101, 101}},
+		"beside another":     {alike: 1, copies: []int{1, 2}, want: []int{101, 102}},
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			var copies []instance.Copy
+			for i := range 3 + c.alike {
+				copies = append([]instance.Copy{{ID: w.Spawn("api", "", ""), SameLine: i >= c.alike}}, copies...)
+			}
+			w.SetCopies(copies...)
+			s := foreground()
+			s.Beside = process.Adopt
+			for i, number := range c.copies {
+				e := entry(process.Start, s)
+				e.Item, e.Process.Name = name+string(rune('a'+i)), process.CopyName("api", number)
+				e.Ordered = true
+				r, err := w.operator.Operate(t.Context(), e, operation.Subject{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				pid := 0
+				if r.Runtime.Process != nil {
+					pid = r.Runtime.Process.PID
+				}
+				if pid != c.want[i] || (pid == 0) != (r.Outcome.Fault != process.None) {
+					t.Errorf("%s: copy %d has pid %d, want %d: %s", name, number, pid, c.want[i], r.Outcome.Text)
+				}
+			}
+		})
+	}
+}

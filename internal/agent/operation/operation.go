@@ -134,7 +134,10 @@ type Config struct {
 	NewRun func(process.ID) string
 	// LimitNotes says in a caller's words which hard limits the host does not keep; it may be nil.
 	LimitNotes func(process.HardLimits) []string
-	Log        *slog.Logger
+	// Relimit changes the limits of a scope that runs by one spec to those of another. It returns by name those that it
+	// cannot change, and why; it may be nil.
+	Relimit func(s instance.Scope, was, is *process.Spec) map[string]string
+	Log     *slog.Logger
 }
 
 // Operator carries out operations. It is safe for concurrent use.
@@ -143,6 +146,7 @@ type Operator struct {
 	peers    Peers
 	launches launchPriority
 	active   activeRuns
+	reserved reservations
 }
 
 // New returns an operator that works beside these other processes.
@@ -230,7 +234,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 		return n.failed(err), nil
 	}
 	if e.Op.Info().Acts && len(progress.Steps) == 0 {
-		if err := o.rivalry(instance.ClaimOfPlace(n.spec)); err != nil {
+		if err := o.rivalry(instance.ClaimOfPlace(n.id, n.spec)); err != nil {
 			return n.failed(err), nil
 		}
 	}

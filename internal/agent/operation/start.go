@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"drover/internal/agent/instance"
@@ -25,7 +27,7 @@ func (n *session) start() (Result, error) {
 	before, err := n.checked(n.mayStart)
 	if known, ok := errors.AsType[*process.Error](err); ok && known.Fault == process.AlreadyRunning {
 		n.keep()
-		return n.tried(err)
+		return n.keptRunning(err)
 	}
 	if err != nil {
 		return Result{}, err
@@ -43,6 +45,19 @@ func (n *session) start() (Result, error) {
 	return n.hosted(notes...)
 }
 
+// keptRunning is the result of a start of a process that runs already. The spec is stored, so its limits change.
+func (n *session) keptRunning(err error) (Result, error) {
+	if n.spec.Stop == nil {
+		return n.tried(err)
+	}
+	notes := n.relimit()
+	r, err := n.tried(err)
+	if err == nil && len(notes) > 0 {
+		r.Outcome.Text += "; " + strings.Join(notes, "; ")
+	}
+	return r, err
+}
+
 // beside looks for copies of a process that does not run as drover knows it. Beside a copy the start fails, unless the
 // order says otherwise; one of GSE or JOB never looks. It returns the copy to take over.
 func (n *session) beside() (*instance.Copy, error) {
@@ -52,7 +67,8 @@ func (n *session) beside() (*instance.Copy, error) {
 	if seen := n.look(); seen.Alive() || seen.Unsure() || seen.Doubt != "" {
 		return nil, nil //nolint:nilnil // the pre-check decides
 	}
-	all := slices.DeleteFunc(n.Trees.Copies(n.spec, n.copyPID), func(c instance.Copy) bool {
+	running := n.Trees.Copies(n.spec, n.copyPID)
+	all := slices.DeleteFunc(slices.Clone(running), func(c instance.Copy) bool {
 		_, _, known := n.peers.Owner(n.id, c.ID)
 		return known
 	})
@@ -67,11 +83,76 @@ func (n *session) beside() (*instance.Copy, error) {
 		if len(likely) == 0 {
 			likely = all
 		}
-		if len(likely) == 1 {
-			return &likely[0], n.rivalry(instance.ClaimOfInstance(likely[0].ID))
+		if found := n.mine(likely, running); found != nil {
+			return found, n.rivalry(instance.ClaimOfInstance(found.ID))
 		}
 	}
 	return nil, besideCopies(n.wish, all)
+}
+
+// reservations keep two processes of drover from taking over the same instance at the same time. Its zero value is
+// ready to use, and it is safe for concurrent use.
+type reservations struct {
+	mu sync.Mutex
+	by map[procfs.Identity]reservation
+}
+
+// reservation ends at a time since boot: by then everybody knows the new owner of the instance.
+type reservation struct {
+	id  process.ID
+	end time.Duration
+}
+
+// reserveTime is longer than an operation needs to store its result.
+const reserveTime = time.Minute
+
+// Reserve reports whether a process may take over an instance: no other process of drover runs as it, or is about to.
+func (o *Operator) Reserve(id process.ID, who procfs.Identity) bool {
+	o.reserved.mu.Lock()
+	defer o.reserved.mu.Unlock()
+	now := o.Clock()
+	maps.DeleteFunc(o.reserved.by, func(_ procfs.Identity, r reservation) bool { return now > r.end })
+	if r, taken := o.reserved.by[who]; taken && r.id != id {
+		return false
+	}
+	if _, _, known := o.peers.Owner(id, who); known {
+		return false
+	}
+	if o.reserved.by == nil {
+		o.reserved.by = map[procfs.Identity]reservation{}
+	}
+	o.reserved.by[who] = reservation{id, now + reserveTime}
+	return true
+}
+
+// mine returns the instance to take over out of those that fit; nil if it is not certain. Copies of a process are
+// equal, so each takes one, in the order of the pids: copy 2 takes the second one that runs.
+func (n *session) mine(likely, running []instance.Copy) *instance.Copy {
+	_, number := n.spec.CopyOf(n.id)
+	if number == 0 {
+		if len(likely) == 1 && n.Reserve(n.id, likely[0].ID) {
+			return &likely[0]
+		}
+		return nil
+	}
+	if len(likely) > 1 && slices.ContainsFunc(likely, func(c instance.Copy) bool { return !c.SameLine }) {
+		return nil // they are not equal
+	}
+	byPID := func(a, b instance.Copy) int { return cmp.Compare(a.ID.PID, b.ID.PID) }
+	slices.SortFunc(likely, byPID)
+	slices.SortFunc(running, byPID)
+	if number <= len(running) {
+		own := slices.IndexFunc(likely, func(c instance.Copy) bool { return c.ID == running[number-1].ID })
+		if own >= 0 && n.Reserve(n.id, likely[own].ID) {
+			return &likely[own]
+		}
+	}
+	for i := range likely {
+		if n.Reserve(n.id, likely[i].ID) {
+			return &likely[i]
+		}
+	}
+	return nil
 }
 
 // takeOver makes a copy the process.

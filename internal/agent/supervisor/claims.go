@@ -25,7 +25,7 @@ func (r *runner) claim() {
 	}
 	var want claimState
 	if r.proc.Record != nil && r.proc.Record.Hosted {
-		want.place = instance.ClaimOfPlace(&r.proc.Record.Spec)
+		want.place = instance.ClaimOfPlace(r.id, &r.proc.Record.Spec)
 		if r.proc.Runtime.Process != nil {
 			want.instance = instance.ClaimOfInstance(*r.proc.Runtime.Process)
 		}
@@ -99,8 +99,8 @@ func (r *runner) findKept(ctx context.Context) {
 	pid := r.sup.operator.Claims.Keeping(*r.proc.Runtime.Keeper)
 	for _, c := range r.sup.operator.Trees.Copies(&r.proc.Record.Spec, pid) {
 		k := r.sup.operator.Claims.Keeper(c.ID)
-		_, _, known := r.sup.peers.owner(r.id, c.ID)
-		if known || k == nil || pid == 0 && !c.SameLine || !k.Same(*r.proc.Runtime.Keeper) {
+		if k == nil || pid == 0 && !c.SameLine || !k.Same(*r.proc.Runtime.Keeper) ||
+			!r.sup.operator.Reserve(r.id, c.ID) {
 			continue
 		}
 		r.sighted(instance.Sighting{ID: &c.ID, Matches: 1})

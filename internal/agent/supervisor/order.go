@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -23,6 +24,52 @@ type order struct {
 	// after has the processes that a process is after; dependents is the reverse.
 	after, dependents map[process.ID][]process.ID
 	waiting           map[process.ID]map[*waiter]bool
+	// copies has the processes with the name of a copy, in the order of their numbers.
+	copies map[process.ID][]process.ID
+}
+
+// copyOf returns the process whose copy has this name.
+func copyOf(id process.ID) (of process.ID, number int) {
+	name, number := process.CutCopy(id.Name)
+	return process.ID{Namespace: id.Namespace, Name: name}, number
+}
+
+// known adds a process of the host, and unknown removes it.
+func (o *order) known(id process.ID) {
+	of, number := copyOf(id)
+	if number == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.copies == nil {
+		o.copies = map[process.ID][]process.ID{}
+	}
+	at, _ := slices.BinarySearchFunc(o.copies[of], number, func(other process.ID, number int) int {
+		_, n := copyOf(other)
+		return cmp.Compare(n, number)
+	})
+	o.copies[of] = slices.Insert(slices.Clone(o.copies[of]), at, id) // a clone, because copiesOf hands the list out
+}
+
+func (o *order) unknown(id process.ID) {
+	of, number := copyOf(id)
+	if number == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rest := slices.DeleteFunc(slices.Clone(o.copies[of]), func(other process.ID) bool { return other == id })
+	if o.copies[of] = rest; len(rest) == 0 {
+		delete(o.copies, of)
+	}
+}
+
+// copiesOf returns the copies of a process, in the order of their numbers.
+func (o *order) copiesOf(id process.ID) []process.ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.copies[id]
 }
 
 type waiter struct{ call func() }
@@ -99,11 +146,17 @@ func (o *order) put(id process.ID, rec *specstore.Record) {
 	}
 }
 
-// dependentsOf returns the processes that are after this one, sorted.
+// dependentsOf returns the processes that are after this one, sorted; those of a copy are also after all copies.
 func (o *order) dependentsOf(id process.ID) []process.ID {
+	of, number := copyOf(id)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.dependents[id]
+	if number == 0 || len(o.dependents[of]) == 0 {
+		return o.dependents[id]
+	}
+	all := slices.Concat(o.dependents[id], o.dependents[of])
+	slices.SortFunc(all, process.CompareIDs)
+	return slices.Compact(all)
 }
 
 // cycle returns a path from a process over those that it is after back to itself, or nil. first replaces what the
@@ -114,6 +167,9 @@ func (o *order) cycle(id process.ID, first []process.ID) []string {
 	seen := map[process.ID]bool{}
 	var visit func(at process.ID, after []process.ID) []string
 	visit = func(at process.ID, after []process.ID) []string {
+		for _, name := range after {
+			after = append(slices.Clip(after), o.copies[name]...)
+		}
 		for _, next := range after {
 			if next == id {
 				return []string{at.String(), id.String()}
@@ -153,24 +209,68 @@ type wait struct {
 	cycle []string
 }
 
+// and adds another look.
+func (w wait) and(other wait) wait {
+	return wait{
+		on: append(w.on, other.on...), unmet: append(w.unmet, other.unmet...), busy: w.busy || other.busy,
+		cycle: other.cycle,
+	}
+}
+
 // afterStart looks at the processes that this one is after, by this spec.
 func (s *Supervisor) afterStart(id process.ID, spec *process.Spec) (w wait) {
 	for _, name := range slices.Sorted(maps.Keys(spec.After)) {
-		other, want := process.Peer(id, name), process.After(spec.After[name])
-		r := s.runner(other)
-		if r == nil {
-			continue // a host without the process has nothing to wait for
+		want := process.After(spec.After[name])
+		for _, r := range s.called(process.Peer(id, name)) { // none: the host has nothing to wait for
+			w.on = append(w.on, r.id)
+			p := r.shared.load()
+			if p.Meets(want) && !r.operationPending() {
+				continue
+			}
+			w.unmet = append(w.unmet, r.id.String()+" "+unmetText(&p, want))
+			w.busy = w.busy || r.operationPending() || p.Machine.Busy()
 		}
-		w.on = append(w.on, other)
-		p := r.shared.load()
-		if p.Meets(want) && !r.operationPending() {
-			continue
-		}
-		w.unmet = append(w.unmet, other.String()+" "+unmetText(&p, want))
-		w.busy = w.busy || r.operationPending() || p.Machine.Busy()
 	}
 	if len(w.unmet) > 0 {
 		w.cycle = s.order.cycle(id, peersOf(id, spec.After))
+	}
+	return w
+}
+
+// called returns the runners of a process and its copies. One that somebody has stopped is not among several: the
+// others do its work.
+func (s *Supervisor) called(id process.ID) (all []*runner) {
+	var stopped []*runner
+	for _, one := range append([]process.ID{id}, s.order.copiesOf(id)...) {
+		r := s.runner(one)
+		if r == nil {
+			continue
+		}
+		p := r.shared.load()
+		switch {
+		case one != id && p.Record != nil && !p.Record.Spec.Foreground(): // only its name is that of a copy
+		case p.Record != nil && p.Record.Want == process.WantStopped && !r.operationPending() && !p.Machine.Busy():
+			stopped = append(stopped, r)
+		default:
+			all = append(all, r)
+		}
+	}
+	if len(all) == 0 {
+		return stopped
+	}
+	return all
+}
+
+// replaced looks at the stops of what this process replaces: copies replace the process, and the process its copies.
+func (s *Supervisor) replaced(id process.ID) (w wait) {
+	others := s.order.copiesOf(id)
+	if of, number := copyOf(id); number > 0 {
+		others = []process.ID{of}
+	}
+	for _, other := range others {
+		if r := s.runner(other); r != nil && (r.queues(process.Stop) || r.shared.load().Active.Op == process.Stop) {
+			w.on, w.unmet, w.busy = append(w.on, other), append(w.unmet, other.String()+" is not stopped"), true
+		}
 	}
 	return w
 }
@@ -243,12 +343,16 @@ func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject
 		return nil
 	}
 	order := t.entry.Op.Info().Order
-	if order == process.Unordered || order != process.BeforeOthers && len(spec.After) == 0 {
-		return nil
-	}
 	look := func() wait { return r.sup.afterStart(r.id, spec) }
-	if order == process.BeforeOthers {
+	switch {
+	case order == process.Unordered:
+		return nil
+	case order == process.BeforeOthers:
 		look = func() wait { return r.sup.beforeOthers(r.id, t.entry.Op) }
+	case len(r.sup.replaced(r.id).on) > 0:
+		look = func() wait { return r.sup.replaced(r.id).and(r.sup.afterStart(r.id, spec)) }
+	case len(spec.After) == 0:
+		return nil
 	}
 	for left := operation.Within(spec); ; {
 		changed := make(chan struct{})

@@ -232,6 +232,7 @@ func (s *Supervisor) runnerOf(id process.ID) *runner {
 // add makes a runner known. The caller holds the lock, or Run has not begun.
 func (s *Supervisor) add(id process.ID, r *runner) {
 	s.runners[id], s.byPrefix[operation.RunPrefix(id)] = r, r
+	s.order.known(id)
 }
 
 // retire removes the runner of an unknown process, unless something was queued for the runner meanwhile.
@@ -242,6 +243,7 @@ func (s *Supervisor) retire(r *runner) bool {
 		return false
 	}
 	delete(s.runners, r.id)
+	s.order.unknown(r.id)
 	delete(s.byPrefix, operation.RunPrefix(r.id))
 	return true
 }

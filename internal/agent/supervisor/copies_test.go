@@ -1,0 +1,107 @@
+package supervisor_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// copy is the spec of a foreground process that is ready after some time.
+func (r *rig) copy(name string, ready time.Duration) *process.Spec {
+	r.Script("exec ./"+name, operationtest.Script{Takes: 1000 * time.Hour})
+	return &process.Spec{
+		Identity: process.Identity{SetupPath: "/opt", User: "root"},
+		Commands: process.Commands{Run: "./" + name},
+		Policy:   process.Policy{}.Defaulted(),
+		Ready:    &process.Readiness{Alive: new(ready.Milliseconds()), Within: 20_000},
+		Stop:     &process.StopPolicy{Timeout: 1000, Signals: []process.StopSignal{{Signal: "KILL"}}},
+	}
+}
+
+// TestAfterCopies: a process that is after another one waits for all copies of it, but not for one that somebody has
+// stopped. The stop of all goes backwards.
+func TestAfterCopies(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		specs := map[string]*process.Spec{
+			"api@1": r.copy("api@1", time.Second), "api@2": r.copy("api@2", 5*time.Second), "web": r.spec("web"),
+		}
+		specs["web"].After = map[string]string{"api": string(process.AfterReady)}
+		r.ordered(process.Start, specs, "web", "api@1", "api@2")
+		r.pass(3 * time.Second)
+		if lines := r.Lines(); len(lines) != 2 || slices.Contains(lines, "start web") {
+			t.Errorf("%q", lines)
+		}
+		r.pass(10 * time.Second)
+		if lines := r.Lines(); len(lines) != 3 || lines[2] != "start web" {
+			t.Errorf("%q", lines)
+		}
+		for _, name := range []string{"api@1", "api@2", "web"} {
+			r.state(name, "running", true)
+		}
+		r.do(process.Stop, "api@2", nil)
+		if s := r.state("api@2", "stopped", false); !strings.Contains(strings.Join(s.Cause.Evidence, " "), "after it: ns/web") {
+			t.Errorf("what is after a copy: %+v", s.Cause)
+		}
+		r.do(process.Stop, "web", nil)
+		r.ordered(process.Start, nil, "web")
+		r.pass(10 * time.Second)
+		r.state("web", "running", true) // api@1 does the work
+		r.ordered(process.Stop, nil, "api@1", "web")
+		r.pass(time.Minute)
+		lines := r.Lines()
+		if last := lines[len(lines)-1]; last != "stop web" {
+			t.Errorf("the last command is %q", last)
+		}
+		r.state("api@1", "stopped", false)
+		waits := r.ordered(process.Start, nil, "web")["web"]
+		r.pass(30 * time.Second)
+		r.expect(waits, process.Failed, "not begun: ns/api@1 is not ready (stopped), ns/api@2 is not ready (stopped) after 30s")
+	})
+}
+
+// TestCopiesWaitForEachOther: a process that is after a copy of a process that is after it waits in a circle.
+func TestCopiesWaitForEachOther(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		specs := map[string]*process.Spec{"api@1": r.copy("api@1", 0), "api@2": r.copy("api@2", 0), "db": r.spec("db")}
+		specs["db"].After = map[string]string{"api": string(process.AfterReady)}
+		specs["api@2"].After = map[string]string{"db": string(process.AfterReady)}
+		for _, name := range []string{"api@1", "api@2", "db"} {
+			r.do(process.Register, name, specs[name])
+		}
+		r.do(process.Start, "api@1", nil)
+		item := r.ordered(process.Start, nil, "api@2", "db")["api@2"]
+		r.pass(time.Second)
+		r.expect(item, process.Failed, "not begun: the processes wait for each other: ns/api@2 → ns/db → ns/api@2")
+	})
+}
+
+// TestCopiesReplace: a start waits for the stop of what it replaces: of the process by its copies, and of the copies by
+// the process. Each needs the same port.
+func TestCopiesReplace(t *testing.T) {
+	for _, names := range [][2]string{{"api", "api@1"}, {"api@2", "api"}} {
+		bubble(t, func(t *testing.T, r *rig) {
+			old, fresh := names[0], names[1]
+			first := r.copy(old, 0)
+			first.Commands.Stop, first.Stop.Timeout = "stop it", 6000
+			r.Script("stop it", operationtest.Script{Takes: 5 * time.Second})
+			r.do(process.Start, old, first)
+			stop, start := r.accept(process.Stop, old, nil), r.accept(process.Start, fresh, r.copy(fresh, 0))
+			stop.Ordered, start.Ordered = true, true
+			r.Submit([]specstore.Entry{stop, start})
+			r.pass(8 * time.Second)
+			r.ran("exec ./"+old, "stop it")
+			r.pass(10 * time.Second)
+			r.ran("exec ./"+old, "stop it", "exec ./"+fresh)
+			r.state(fresh, "running", true)
+			r.state(old, "stopped", false)
+			if o, ok := r.sink.outcome(start.Item); !ok || o.Fault != process.None {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
