@@ -65,6 +65,12 @@ func checkSpec(p Named) Faults {
 			Line: p.lines["hosts"], Path: "hosts", Text: "is not for this call: the targets name the hosts",
 		})
 	}
+	if p.Copies != nil {
+		faults = append(faults, Fault{
+			Line: p.lines["copies"], Path: "copies",
+			Text: "is for process files: expected a process for each copy, such as NAME@2",
+		})
+	}
 	return faults
 }
 
@@ -76,10 +82,14 @@ func check(docs []Document) (faults []Fault) {
 		for j := range d.Processes {
 			p := &d.Processes[j]
 			c := &checker{Named: p, path: "processes." + p.Name, hostless: d.hostless, among: among}
-			err := process.ValidateID(process.ID{Namespace: d.Namespace, Name: p.Name})
-			if err != nil && d.Namespace != "" {
-				c.fault("", "%v", err)
+			for _, name := range slices.Compact([]string{p.Name, longest(*p)}) {
+				err := process.ValidateID(process.ID{Namespace: d.Namespace, Name: name})
+				if err != nil && d.Namespace != "" {
+					c.fault("", "%v", err)
+					break
+				}
 			}
+			c.copies()
 			c.everything()
 			faults = append(faults, c.faults...)
 		}
@@ -133,9 +143,6 @@ func (c *checker) command() {
 	if c.BeforeStop != nil && c.BeforeStop.Run == "" {
 		c.fault("before_stop.run", "is missing: expected a command line")
 	}
-	if c.Copies != nil && c.Start != "" {
-		c.fault("copies", "stands beside start: only a process with run can have copies")
-	}
 }
 
 func (c *checker) absolute(field, value string) {
@@ -184,7 +191,6 @@ func (c *checker) numbers() {
 	}
 	within("nice", c.Nice, -20, 19)
 	within("oom_score_adjust", c.OOMScoreAdjust, -1000, 1000)
-	within("copies", c.Copies, 1, maxCopies)
 	within("expected_instances", c.ExpectedInstances, 1, maxInstances)
 	if c.Health != nil {
 		within("health.failures", c.Health.Failures, 1, 1000)
@@ -213,11 +219,8 @@ func (c *checker) numbers() {
 	}
 }
 
-// maxCopies bounds the copies of a process, maxInstances the number of processes that may match.
-const (
-	maxCopies    = 1000
-	maxInstances = 1_000_000
-)
+// maxInstances bounds the number of processes that may match.
+const maxInstances = 1_000_000
 
 // kind checks how long a process is meant to run.
 func (c *checker) kind() {

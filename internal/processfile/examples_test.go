@@ -25,9 +25,6 @@ func TestExamples(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if faults := processfile.Unsupported(docs); len(faults) > 0 {
-			t.Error(faults)
-		}
 		for _, p := range docs[0].Processes {
 			spec := processfile.ToSpec(p.Spec)
 			for _, f := range processfile.FaultsOf(&spec, process.Start) {

@@ -1,9 +1,6 @@
 package processfile
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Class says when a changed field takes effect.
 type Class string
@@ -38,13 +35,6 @@ func Fields() []Field {
 		all = append(all, part...)
 	}
 	return all
-}
-
-// Supported reports whether agents carry out a field. drover refuses a file with another one.
-func (f *Field) Supported() bool {
-	return !slices.ContainsFunc(unsupported(), func(path string) bool {
-		return f.Path == path || strings.HasPrefix(f.Path, path+".")
-	})
 }
 
 func fieldsOfCommand() []Field {
@@ -107,7 +97,7 @@ func fieldsOfEnvironment() []Field {
 		{
 			Path: "environment", Value: "names with strings", Default: "none", Class: AtRestart,
 			Text: "Variables beside the fixed small environment (HOME, LANG, LOGNAME, PATH, SHELL, USER) and " +
-				"DROVER_NAMESPACE, DROVER_NAME and DROVER_HOST.",
+				"DROVER_NAMESPACE, DROVER_NAME, DROVER_HOST and, in a copy, DROVER_COPY.",
 		},
 		{
 			Path: "environment_files", Value: "list of absolute paths", Default: "none", Class: AtRestart,
@@ -136,7 +126,8 @@ func fieldsOfEnvironment() []Field {
 		},
 		{
 			Path: "runtime_directory", Value: "name", Default: "none", Class: AtRestart,
-			Text: "A directory below /run that drover makes for the account before a start and removes after the end.",
+			Text: "A directory below /run that drover makes for the account before a start and removes after the end. " +
+				"With copies each has its own: NAME@1 and so on.",
 		},
 	}
 }
@@ -173,9 +164,9 @@ func fieldsOfLimits() []Field {
 			Text: "Processor time, in percent of the whole machine.",
 		},
 		{
-			Path: "copies", Value: "number", Default: "1", Class: Live,
-			Text: "The number of copies of a run process: NAME@1 to NAME@N, each a process of its own with " +
-				"DROVER_COPY.",
+			Path: "copies", Value: "number from 1 to 1000", Default: "none", Class: Live,
+			Text: "The number of copies of a process with run: NAME@1 to NAME@N, each a process of its own with its " +
+				"number in DROVER_COPY. Without copies there is one process NAME. copies: 1 is NAME@1.",
 		},
 	}
 }

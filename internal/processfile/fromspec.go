@@ -14,8 +14,8 @@ import (
 	"drover/internal/process"
 )
 
-// FromSpec returns a stored spec as a process of a file, without Hosts. Fields that have their default are absent.
-// ToSpec makes the same spec of it again. A spec of the GSE and JOB APIs has no stop policy; it gets a Compat.
+// FromSpec returns a stored spec as a process of a file, without Hosts and Copies. Fields that have their default are
+// absent. ToSpec makes the same spec of it again. A spec of the GSE and JOB APIs has no stop policy; it gets a Compat.
 func FromSpec(s *process.Spec) v1.Spec {
 	id, c, e := s.Identity, s.Commands, s.Execution
 	f := v1.Spec{
@@ -42,7 +42,7 @@ func FromSpec(s *process.Spec) v1.Spec {
 	for _, file := range s.Config {
 		f.ConfigFiles = append(f.ConfigFiles, v1.ConfigFile{Path: file.Path, MD5: file.MD5, SHA256: file.SHA256})
 	}
-	f.Copies, f.ExpectedInstances = number(s.Policy.Copies), number(s.Policy.Instances)
+	f.ExpectedInstances = number(s.Policy.Instances)
 	f.TimeLimit = duration(s.Policy.TimeLimit)
 	kindOf(s, &f)
 	if l := s.Limits; percentage(l.CPU) || percentage(l.Mem) {

@@ -13,11 +13,14 @@ import (
 type Placed struct {
 	Name, Host string
 	Spec       v1.Spec
+	// Single keeps a copy apart from the other copies, because not all of them are known.
+	Single bool
 }
 
-// Group returns the processes of a namespace as one file. A process that differs between hosts is in several parts of
-// the file; the form that most hosts have comes first.
+// Group returns the processes of a namespace as one file. Equal copies on a host are one process with their number. A
+// process that differs between hosts is in several parts of the file; the form that most hosts have comes first.
 func Group(namespace string, placed []Placed) v1.File {
+	placed = joined(placed)
 	type form struct {
 		text string
 		spec v1.Spec

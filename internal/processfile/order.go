@@ -10,12 +10,7 @@ import (
 // order checks after: its values, its names and that no process waits for itself. A name that has its namespace may
 // stand in a file that is not read now: the server checks it.
 func order(docs []Document) (faults []Fault) {
-	all := map[string]*Named{}
-	for i := range docs {
-		for j := range docs[i].Processes {
-			all[docs[i].Namespace+"/"+docs[i].Processes[j].Name] = &docs[i].Processes[j]
-		}
-	}
+	known := entriesOf(docs)
 	edges := map[string][]string{}
 	for _, d := range docs {
 		for j := range d.Processes {
@@ -29,16 +24,14 @@ func order(docs []Document) (faults []Fault) {
 				if state := p.After[name]; !slices.Contains([]string{"started", "ready", "finished"}, state) {
 					c.fault("after."+name, "is %q: expected started, ready or finished", clip(state))
 				}
-				if all[full] != nil {
-					self := d.Namespace + "/" + p.Name
-					edges[self] = append(edges[self], full)
-				}
+				self := d.Namespace + "/" + p.Name
+				edges[self] = append(edges[self], known.called(full)...)
 			}
 			faults = append(faults, c.faults...)
 		}
 	}
 	if path := Cycle(edges); path != nil {
-		first := all[path[0]]
+		first := known.all[path[0]]
 		faults = append(faults, Fault{
 			Line: first.Line, Path: "processes." + first.Name + ".after",
 			Text: fmt.Sprintf("the process waits for itself: %s", strings.Join(path, " → ")),

@@ -32,9 +32,6 @@ func TestNotifications(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if faults := processfile.Unsupported(docs); len(faults) > 0 {
-			t.Errorf("%s: %v", text, faults)
-		}
 		f := docs[0].Processes[0].Spec
 		s := processfile.ToSpec(f)
 		if d := cmp.Diff(c.ready, s.Ready) + cmp.Diff(c.probes, s.Probes); d != "" || s.Policy.StartCheckEnd != c.within {

@@ -22,15 +22,11 @@ and the JSON Schema.
 * Durations are ` + "`500ms`, `10s`, `5m`, `1h30m` or `30d`" + `. Sizes are ` + "`512KiB`, `64MiB`, `2GiB`" + ` or a number of bytes.
 * ` + "`150%`" + ` of cpu is one processor and a half.
 * A change of a **live** field takes effect at once. A change of a **restart** field takes effect at the next start.
-* drover refuses a file with a field that is not supported yet.
 
 | field | value | default | class | meaning |
 |---|---|---|---|---|
 `)
 	for _, f := range processfile.Fields() {
-		if !f.Supported() {
-			f.Text += " Not supported yet."
-		}
 		cell := strings.NewReplacer("|", `\|`, "*", `\*`).Replace
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", f.Path, cell(f.Value), cell(f.Default), f.Class, cell(f.Text))
 	}

@@ -46,7 +46,7 @@ const (
 )
 
 // ToSpec returns a process of a file in the form that servers and agents store. The process must be without faults
-// (Check). ToSpec drops Hosts.
+// (Check). ToSpec drops Hosts and Copies: see Names.
 func ToSpec(f v1.Spec) process.Spec {
 	s := process.Spec{
 		Identity: process.Identity{
@@ -225,9 +225,6 @@ func setLimits(f v1.Spec, s *process.Spec) {
 func setKind(f v1.Spec, s *process.Spec) {
 	p := &s.Policy
 	p.Kind = process.Resident
-	if f.Copies != nil && *f.Copies != 1 {
-		p.Copies = *f.Copies
-	}
 	if f.ExpectedInstances != nil {
 		p.Instances = *f.ExpectedInstances
 	}

@@ -135,4 +135,4 @@ func (u *unfolder) mapping(path string, n *node, entries []*ast.MappingValueNode
 	}
 }
 
-func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
+func join(path, key string) string { return strings.Trim(path+"."+key, ".") }

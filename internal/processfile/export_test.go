@@ -1,4 +1,0 @@
-package processfile
-
-// UnsupportedFields is for tests.
-func UnsupportedFields() []string { return unsupported() }
