@@ -72,9 +72,9 @@ func exchanges() []exchange {
 			"GET /processes/counts?namespace=web", "", 200,
 			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`,
 		},
-		{"GET /processes/web/nginx/logs?host=web-1&tail=2", "", 200, `{"host":"web-1","time":` + at +
+		{"GET /processes/web/nginx/logs?host=web-1&tail=2", "", 200, `{"host":"web-1","name":"nginx","time":` + at +
 			`,"stream":"stderr","run":3,"text":"bind: address in use"}` + "\n" +
-			`{"host":"web-1","time":` + at + `,"stream":"stderr","run":3,"text":"giving up"}` + "\n"},
+			`{"host":"web-1","name":"nginx","time":` + at + `,"stream":"stderr","run":3,"text":"giving up"}` + "\n"},
 		{"GET /namespaces/web", "", 200, `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
 			`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`},
 		{"GET /namespaces/web?revision=15", "", 200, `{"namespace":"web","revision":15,"processes":{"nginx":{` +

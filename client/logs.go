@@ -25,13 +25,14 @@ type LogFilter struct {
 	// Run is 0 for the present or last run, -1 for the run before. With Since and without Run, all runs count.
 	Run   int
 	Since time.Time
-	// Tail is the largest number of lines of each host; 0 means no limit. Grep is a regular expression (RE2).
+	// Tail is the largest number of lines of each log; 0 means no limit. Grep is a regular expression (RE2).
 	Tail int
 	Grep string
 	// Follow asks also for each line that is written later, of later runs, too.
 	Follow bool
-	// Begun is called once with the number of hosts, before the first line; it may be nil.
-	Begun func(hosts int)
+	// Begun is called once before the first line, with the number of hosts, and the number of logs: a process has one
+	// for each of its copies on a host. It may be nil.
+	Begun func(hosts, logs int)
 }
 
 func (f *LogFilter) query() url.Values {
@@ -53,7 +54,7 @@ func (f *LogFilter) query() url.Values {
 	return query
 }
 
-// Logs yields what a process wrote on its hosts. The lines of each host are in their order; hosts are mixed. It ends at
+// Logs yields what a process and its copies wrote. The lines of each log are in their order; logs are mixed. It ends at
 // the end of the logs. If it follows them, it ends with ctx, or with an *UnreachableError.
 func (c *Client) Logs(ctx context.Context, namespace, name string, f LogFilter) iter.Seq2[LogLine, error] {
 	return func(yield func(LogLine, error) bool) {
@@ -85,7 +86,8 @@ func (c *Client) readLogs(ctx context.Context, path place, f LogFilter, take fun
 		return c.refusal(resp, data)
 	}
 	if hosts, err := strconv.Atoi(resp.Header.Get("X-Drover-Hosts")); err == nil && f.Begun != nil {
-		f.Begun(hosts)
+		logs, _ := strconv.Atoi(resp.Header.Get("X-Drover-Logs"))
+		f.Begun(hosts, logs)
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxMessage)

@@ -11,6 +11,8 @@ type Plan struct {
 // Change is what happens to one process on some hosts.
 type Change struct {
 	Process string `json:"process"`
+	// Copies are the numbers of the copies of Process that change. Without copies the process itself changes.
+	Copies []int `json:"copies,omitempty"`
 	// Action is one of the constants below, such as ActionCreate.
 	Action string `json:"action"`
 	// Op is the operation that carries it out, such as OpStart; empty if nothing is done.

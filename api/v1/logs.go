@@ -15,6 +15,8 @@ const (
 type LogLine struct {
 	// Host is the id of the host.
 	Host string `json:"host"`
+	// Name is the name of the process: of several copies, the copy.
+	Name string `json:"name"`
 	// Time is when the host saw the line, up to about a second after it was written. It is nil if the host does not
 	// know.
 	Time   *time.Time `json:"time,omitempty"`

@@ -87,6 +87,10 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	}
 	c.Audit.Target = edge.Clip(strings.Join(f.Namespaces, " ") + "/" + f.Name)
 	f.Agents = h.agentsNamed(hosts)
+	var err error
+	if f.Copies, err = h.hasCopies(ctx, f); err != nil {
+		return reply{}, err
+	}
 	last, err := h.Events.LastCursor(ctx)
 	if err != nil {
 		return reply{}, failure("list the events", err)
@@ -116,6 +120,20 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	}
 	body := v1.EventPage{Page: pageOf(c, views, end), Last: last}
 	return reply{status: http.StatusOK, body: body, weight: weight}, nil
+}
+
+// hasCopies reports whether the selected process has copies: without them the events of one process are found by an
+// index.
+func (h *Handler) hasCopies(ctx context.Context, f store.EventFilter) (bool, error) {
+	if len(f.Namespaces) != 1 || f.Name == "" || wildcard.IsPattern(f.Namespaces[0]+f.Name) {
+		return true, nil
+	}
+	copies := store.ObservedFilter{Namespace: f.Namespaces[0], Name: f.Name + "@*"}
+	rows, _, err := h.Listing.ListObserved(ctx, copies, store.ObservedKey{}, 1)
+	if err != nil {
+		return false, failure("list the processes", err)
+	}
+	return len(rows) > 0, nil
 }
 
 // eventWeight returns the approximate size of an event on a page, in bytes.

@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	// mostLogHosts is how many hosts one call reads.
-	mostLogHosts = 500
-	// logMemory is how much text of all its hosts a call holds, in bytes; each host may send leastPiece.
+	// mostLogs is how many logs one call reads: one for each host and copy.
+	mostLogs = 500
+	// logMemory is how much text of all its logs a call holds, in bytes; each log may send leastPiece.
 	logMemory  = 4 << 20
 	leastPiece = 8 << 10
-	// logsAbreast is how many hosts a call reads at the same time, unless it follows them.
+	// logsAbreast is how many logs a call reads at the same time, unless it follows them.
 	logsAbreast = 16
 	// logWrite is how long a reader may take to receive one write: it may be a person at a pager.
 	logWrite = 10 * time.Minute
@@ -59,12 +59,12 @@ func (h *Handler) readLogs(ctx context.Context, c *call) (reply, error) {
 			int(heartbeat/time.Second))
 	}
 	defer leave()
-	c.Audit.Targets = len(r.agents)
+	c.Audit.Targets = len(r.logs)
 	if err := h.Audit.NoteAudit(ctx, c.Audit); err != nil {
 		return reply{}, failure("record the call", err)
 	}
 	c.Audited = true
-	q.Limit = min(max(logMemory/len(r.agents), leastPiece), wire.MaxLogText)
+	q.Limit = min(max(logMemory/len(r.logs), leastPiece), wire.MaxLogText)
 	r.run(ctx, q)
 	return reply{written: true}, nil
 }
@@ -112,8 +112,9 @@ type logReader struct {
 	c     *call
 	id    process.ID
 	named []string // the keys of the hosts that the caller named; nil for all
-	// agents are the hosts with the process that the caller may read.
-	agents []store.Agent
+	// logs are the logs that the caller may read, of the process or its copies. hosts is the number of their hosts.
+	logs  []oneLog
+	hosts int
 
 	mu      sync.Mutex
 	control *http.ResponseController
@@ -121,31 +122,40 @@ type logReader struct {
 	checked time.Time
 }
 
-// find finds the hosts of the process.
+// oneLog is the log of a process on a host.
+type oneLog struct {
+	id    process.ID
+	agent store.Agent
+}
+
+// find finds the hosts of the process and its copies.
 func (r *logReader) find(ctx context.Context) error {
 	reach := r.c.Principal.On(access.ReadLogs, r.id.Namespace)
 	if reach.Nowhere() {
 		return forbidden(access.Missing{Operation: access.ReadLogs, Subject: r.id.String()})
 	}
-	f := store.ObservedFilter{Process: r.id, Agents: r.named}
+	f := store.ObservedFilter{Process: r.id, Copies: true, Agents: r.named}
+	hosts := map[string]bool{}
 	err := r.h.eachObserved(ctx, f, func(o *store.Observed) {
 		if agent, known := r.h.Directory.ByKey(o.Agent); known && reach.Covers(gate.Host(agent)) {
-			r.agents = append(r.agents, agent)
+			r.logs = append(r.logs, oneLog{o.Process, agent})
+			hosts[agent.Key] = true
 		}
 	})
+	r.hosts = len(hosts)
 	switch {
 	case err != nil:
 		return err
-	case len(r.agents) == 0:
+	case len(r.logs) == 0:
 		return problemf(http.StatusNotFound, "no host knows a process %q", r.id.String())
-	case len(r.agents) > mostLogHosts:
-		return invalid("host", "selects %d hosts with the process: expected at most %d", len(r.agents), mostLogHosts)
+	case len(r.logs) > mostLogs:
+		return invalid("host", "selects %d logs on %d hosts: expected at most %d logs", len(r.logs), r.hosts, mostLogs)
 	}
 	return nil
 }
 
-// run reads all hosts and writes their lines. A host is asked for more when its last piece is with the reader, so a
-// slow reader holds one piece of each host in memory.
+// run reads all logs and writes their lines. A host is asked for more when its last piece is with the reader, so a
+// slow reader holds one piece of each log in memory.
 func (r *logReader) run(ctx context.Context, q wire.LogQuestion) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -155,24 +165,25 @@ func (r *logReader) run(ctx context.Context, q wire.LogQuestion) {
 	header := r.c.w.Header()
 	header.Set("Content-Type", "application/x-ndjson")
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Drover-Hosts", strconv.Itoa(len(r.agents)))
+	header.Set("X-Drover-Hosts", strconv.Itoa(r.hosts))
+	header.Set("X-Drover-Logs", strconv.Itoa(len(r.logs)))
 	header.Set("X-Accel-Buffering", "no") // a proxy must not hold lines back
 	_ = r.control.SetReadDeadline(time.Time{})
 	r.c.w.WriteHeader(http.StatusOK)
 	abreast := logsAbreast
 	if q.Follow {
-		abreast = len(r.agents)
+		abreast = len(r.logs)
 	}
 	var readers sync.WaitGroup
 	places := make(chan struct{}, abreast)
 	if q.Follow {
 		readers.Go(func() { r.beat(ctx) })
 	}
-	for _, agent := range r.agents {
+	for _, log := range r.logs {
 		places <- struct{}{}
 		readers.Go(func() {
 			defer func() { <-places }()
-			r.read(ctx, stop, agent, q)
+			r.read(ctx, stop, log, q)
 		})
 	}
 	readers.Wait()
@@ -192,13 +203,19 @@ func (r *logReader) beat(ctx context.Context) {
 	}
 }
 
-// read reads the log of one host to its end, or until ctx ends if it follows the log.
-func (r *logReader) read(ctx context.Context, stop func(), agent store.Agent, q wire.LogQuestion) {
-	host := r.h.viewHost(agent).ID
+// read reads one log to its end, or until ctx ends if it follows the log.
+func (r *logReader) read(ctx context.Context, stop func(), log oneLog, q wire.LogQuestion) {
+	source := v1.LogLine{Host: r.h.viewHost(log.agent).ID, Name: log.id.Name}
+	fails := func(problem string) []byte {
+		line := source
+		line.Error = problem
+		return encodeLine(line)
+	}
+	q.Process = log.id
 	told, empty := "", 0
 	for ctx.Err() == nil {
 		asked := time.Now()
-		a, err := r.h.Logs.Ask(ctx, agent.Key, q)
+		a, err := r.h.Logs.Ask(ctx, log.agent.Key, q)
 		if ctx.Err() != nil {
 			return
 		}
@@ -206,7 +223,7 @@ func (r *logReader) read(ctx context.Context, stop func(), agent store.Agent, q 
 		if err != nil {
 			problem = err.Error()
 		}
-		if problem != told && problem != "" && !r.write(encodeLine(v1.LogLine{Host: host, Error: problem})) {
+		if problem != told && problem != "" && !r.write(fails(problem)) {
 			stop()
 			return
 		}
@@ -218,7 +235,7 @@ func (r *logReader) read(ctx context.Context, stop func(), agent store.Agent, q 
 			sleep(ctx, logRetry)
 			continue
 		}
-		if !r.write(linesOf(host, &a)) || !r.allowed(ctx) {
+		if !r.write(linesOf(source, &a)) || !r.allowed(ctx) {
 			stop()
 			return
 		}
@@ -229,7 +246,7 @@ func (r *logReader) read(ctx context.Context, stop func(), agent store.Agent, q 
 		case !a.More && !q.Follow:
 			return
 		case empty > maxEmpty && a.More:
-			r.write(encodeLine(v1.LogLine{Host: host, Error: "the host sends no lines"}))
+			r.write(fails("the host sends no lines"))
 			return
 		case !a.More:
 			sleep(ctx, logPause-time.Since(asked))
@@ -262,7 +279,7 @@ func (r *logReader) allowed(ctx context.Context) bool {
 		return false
 	}
 	reach := r.c.Principal.On(access.ReadLogs, r.id.Namespace)
-	return !slices.ContainsFunc(r.agents, func(a store.Agent) bool { return !reach.Covers(gate.Host(a)) })
+	return !slices.ContainsFunc(r.logs, func(l oneLog) bool { return !reach.Covers(gate.Host(l.agent)) })
 }
 
 // write writes lines to the reader; false means that the reader is gone or too slow.
@@ -281,12 +298,13 @@ func (r *logReader) write(lines []byte) bool {
 	return !r.gone
 }
 
-// linesOf returns an answer as lines of JSON.
-func linesOf(host string, a *wire.LogAnswer) []byte {
+// linesOf returns an answer as lines of JSON. source is what all lines have.
+func linesOf(source v1.LogLine, a *wire.LogAnswer) []byte {
 	var out bytes.Buffer
 	for i := range a.Blocks {
 		b := &a.Blocks[i]
-		line := v1.LogLine{Host: host, Time: instant(b.Time), Stream: b.Stream, Run: b.Run, Lost: b.Lost}
+		line := source
+		line.Time, line.Stream, line.Run, line.Lost = instant(b.Time), b.Stream, b.Run, b.Lost
 		if b.Lost > 0 {
 			out.Write(encodeLine(line))
 			continue

@@ -220,3 +220,34 @@ func TestHostThatSendsNothing(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestLogsOfCopies: the log of a process is that of all its copies, and each line names its copy.
+func TestLogsOfCopies(t *testing.T) {
+	r := newRig(t)
+	r.app("reader", "read-logs on shop")
+	r.observe("shop/api@1@"+web+" running", "shop/api@2@"+web+" running", "shop/api@2@"+plain+" running", "shop/apix@"+web+" running")
+	r.ask = func(_ context.Context, _ string, q wire.LogQuestion) (wire.LogAnswer, error) {
+		return wire.LogAnswer{Blocks: []wire.LogBlock{{Stream: "stdout", Text: []byte("I am " + q.Process.Name)}}}, nil
+	}
+	s := httptest.NewServer(r.handler)
+	t.Cleanup(s.Close)
+	for name, want := range map[string][]string{
+		"api":     {"0:10.0.0.2 api@2 I am api@2", "web-1 api@1 I am api@1", "web-1 api@2 I am api@2"},
+		"api%402": {"0:10.0.0.2 api@2 I am api@2", "web-1 api@2 I am api@2"},
+	} {
+		resp := r.logs(t.Context(), s, "reader", "shop/"+name+"/logs")
+		if hosts, logs := resp.Header.Get("X-Drover-Hosts"), resp.Header.Get("X-Drover-Logs"); hosts != "2" ||
+			logs != fmt.Sprint(len(want)) {
+			t.Errorf("%s hosts and %s logs", hosts, logs)
+		}
+		var got []string
+		scan := bufio.NewScanner(resp.Body)
+		for scan.Scan() {
+			var l v1.LogLine
+			r.must(json.Unmarshal(scan.Bytes(), &l))
+			got = append(got, l.Host+" "+l.Name+" "+l.Text)
+		}
+		slices.Sort(got)
+		same(t, name, want, got)
+	}
+}

@@ -288,9 +288,6 @@ func readFile(ctx context.Context, c *call, namespace string) ([]processfile.Doc
 	if docs[0].Namespace != namespace {
 		return nil, invalid("namespace", "is %.100q: expected %.100q, as in the path", docs[0].Namespace, namespace)
 	}
-	if faults := processfile.Unsupported(docs); len(faults) > 0 {
-		return nil, invalidFile("", faults)
-	}
 	return docs, nil
 }
 
@@ -334,14 +331,14 @@ func (h *Handler) wanted(c *call, namespace string, docs []processfile.Document,
 ) ([]plan.Wanted, error) {
 	r := resolver{
 		h: h, reach: c.Principal.On(access.OperationOf(process.Query), namespace), namespace: namespace,
-		stored: map[store.ObservedKey]*process.Spec{}, seen: map[store.ObservedKey]int{},
+		stored: map[store.ObservedKey]*process.Spec{}, seen: map[store.ObservedKey]*processfile.Named{},
 	}
 	for i := range known {
 		r.stored[store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process}] = known[i].Spec
 	}
-	for part, d := range docs {
+	for _, d := range docs {
 		for i := range d.Processes {
-			r.process(part, &d.Processes[i])
+			r.process(&d.Processes[i])
 		}
 	}
 	if len(r.faults) > 0 {
@@ -359,8 +356,8 @@ type resolver struct {
 	reach     access.Reach
 	namespace string
 	stored    map[store.ObservedKey]*process.Spec
-	// seen has the document of each process on each host.
-	seen   map[store.ObservedKey]int
+	// seen has the entry of each process on each host.
+	seen   map[store.ObservedKey]*processfile.Named
 	all    []plan.Wanted
 	faults processfile.Faults
 }
@@ -371,10 +368,19 @@ func (r *resolver) fail(p *processfile.Named, path, format string, args ...any) 
 	})
 }
 
-// process adds a process of a document on each of its hosts.
-func (r *resolver) process(part int, p *processfile.Named) {
-	id, spec := process.ID{Namespace: r.namespace, Name: p.Name}, processfile.ToSpec(p.Spec)
-	for _, f := range processfile.FaultsOf(&spec, process.Start) {
+// process adds the processes of an entry on each of its hosts.
+func (r *resolver) process(p *processfile.Named) {
+	if len(r.all) > maxItems {
+		return // wanted reports it
+	}
+	all := processfile.Expand(*p)
+	specs := make([]*process.Spec, len(all))
+	for i := range all {
+		if specs[i] = specs[0]; i == 0 || p.RuntimeDirectory != "" { // else the copies are equal
+			specs[i] = new(processfile.ToSpec(all[i].Spec))
+		}
+	}
+	for _, f := range processfile.FaultsOf(specs[0], process.Start) {
 		r.fail(p, f.Path, "%s", f.Text)
 	}
 	for i, host := range p.Hosts {
@@ -384,21 +390,36 @@ func (r *resolver) process(part int, p *processfile.Named) {
 			r.fail(p, field, "is %.100q: no host has this name or matches it", host)
 		}
 		for _, a := range agents {
-			key := store.ObservedKey{Agent: a.Key, Process: id}
-			if first, twice := r.seen[key]; twice {
-				if first != part {
-					r.fail(p, field, "another document has the process for host %s, too", nameOf(a))
-				}
-				continue
+			for i := range all {
+				r.on(a, all[i].Name, p, field, specs[i])
 			}
-			r.seen[key] = part
-			own, unknown := revealed(&spec, r.stored[key])
-			if unknown != "" {
-				r.fail(p, "environment."+unknown, "is %s, and host %s has no value: expected the value", secret, nameOf(a))
+			if len(r.all) > maxItems {
+				return
 			}
-			r.all = append(r.all, plan.Wanted{Process: id, Agent: a.Key, Host: nameOf(a), Spec: own})
 		}
 	}
+}
+
+// on adds one process of an entry on a host that a field names.
+func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field string, spec *process.Spec) {
+	id := process.ID{Namespace: r.namespace, Name: name}
+	key := store.ObservedKey{Agent: a.Key, Process: id}
+	if first := r.seen[key]; first != nil {
+		switch {
+		case first == p:
+		case first.Name == p.Name:
+			r.fail(p, field, "another document has the process for host %s, too", nameOf(a))
+		default:
+			r.fail(p, field, "processes.%s has %s for host %s, too", first.Name, name, nameOf(a))
+		}
+		return
+	}
+	r.seen[key] = p
+	own, unknown := revealed(spec, r.stored[key])
+	if unknown != "" {
+		r.fail(p, "environment."+unknown, "is %s, and host %s has no value: expected the value", secret, nameOf(a))
+	}
+	r.all = append(r.all, plan.Wanted{Process: id, Agent: a.Key, Host: nameOf(a), Spec: own, Entry: p.Name})
 }
 
 // visible returns the hosts of a name or a pattern that are within reach.
@@ -494,22 +515,23 @@ func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted
 	for _, w := range wanted {
 		specs[w.Process] = w.Spec
 	}
-	var faults processfile.Faults
-	edges, seen := map[string][]string{}, map[process.ID]bool{}
+	copies := map[process.ID][]process.ID{}
 	for id, spec := range specs {
-		for name := range spec.After {
-			edges[id.String()] = append(edges[id.String()], process.Peer(id, name).String())
+		if of, number := spec.CopyOf(id); number > 0 {
+			copies[of] = append(copies[of], id)
 		}
-		slices.Sort(edges[id.String()])
 	}
+	var faults processfile.Faults
+	seen := map[process.ID]bool{}
 	for _, w := range wanted {
-		if seen[w.Process] {
+		entry := process.ID{Namespace: w.Process.Namespace, Name: w.Entry}
+		if seen[entry] {
 			continue
 		}
-		seen[w.Process] = true
+		seen[entry] = true
 		for _, name := range slices.Sorted(maps.Keys(w.Spec.After)) {
 			other := process.Peer(w.Process, name)
-			exists := specs[other] != nil
+			exists := specs[other] != nil || len(copies[other]) > 0
 			if !exists && other.Namespace != w.Process.Namespace {
 				var err error
 				if exists, err = h.exists(ctx, c, other); err != nil {
@@ -518,14 +540,19 @@ func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted
 			}
 			if !exists {
 				faults = append(faults, processfile.Fault{
-					Path: "processes." + w.Process.Name + ".after." + name,
+					Path: "processes." + w.Entry + ".after." + name,
 					Text: "no file and no host has this process",
 				})
 			}
 		}
 	}
-	if path := processfile.Cycle(edges); path != nil {
+	if path := circle(specs, copies); path != nil {
 		_, name, _ := strings.Cut(path[0], "/")
+		for _, w := range wanted {
+			if w.Process.String() == path[0] {
+				name = w.Entry
+			}
+		}
 		faults = append(faults, processfile.Fault{
 			Path: "processes." + name + ".after",
 			Text: "the process waits for itself: " + strings.Join(path, " → "),
@@ -534,10 +561,37 @@ func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted
 	return faults, nil
 }
 
+// circle returns a path of processes that wait for each other, back to the first, or nil. copies has the copies of the
+// processes that have some.
+func circle(specs map[process.ID]*process.Spec, copies map[process.ID][]process.ID) []string {
+	edges := map[string][]string{}
+	for id, spec := range specs {
+		for name := range spec.After {
+			other := process.Peer(id, name)
+			edges[id.String()] = append(edges[id.String()], other.String(), allCopies(other))
+		}
+		slices.Sort(edges[id.String()])
+	}
+	for of, all := range copies {
+		for _, one := range all {
+			edges[allCopies(of)] = append(edges[allCopies(of)], one.String())
+		}
+		slices.Sort(edges[allCopies(of)])
+	}
+	path := slices.DeleteFunc(processfile.Cycle(edges), func(step string) bool { return strings.HasSuffix(step, "@") })
+	if n := len(path); n == 1 || n > 1 && path[0] != path[n-1] { // it began with all copies
+		path = append(path, path[0])
+	}
+	return path
+}
+
+// allCopies stands for the copies of a process in the search for circles: a process may wait for a thousand copies.
+func allCopies(id process.ID) string { return id.String() + "@" }
+
 // exists reports whether a host that the caller may query has the process.
 func (h *Handler) exists(ctx context.Context, c *call, id process.ID) (found bool, err error) {
 	reach := c.Principal.On(access.OperationOf(process.Query), id.Namespace)
-	err = h.eachObserved(ctx, store.ObservedFilter{Process: id}, func(o *store.Observed) {
+	err = h.eachObserved(ctx, store.ObservedFilter{Process: id, Copies: true}, func(o *store.Observed) {
 		agent, joined := h.Directory.ByKey(o.Agent)
 		found = found || joined && reach.Covers(gate.Host(agent))
 	})

@@ -193,3 +193,67 @@ func TestApplyBeside(t *testing.T) {
 		r.refused(r.call("admin", "PUT", "/namespaces/a"+query, file), 422, "pid")
 	}
 }
+
+// TestApplyCopies: the number of copies in a file is what hosts have afterwards, and what was got changes nothing.
+func TestApplyCopies(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	for n := range 4 {
+		r.place(process.CopyName("api", n+1), web, "running", `{"run":"x","runtime_directory":"`+process.CopyName("api", n+1)+`"}`)
+	}
+	r.place("db", web, "running", `{`+daemon+`}`)
+	put := func(dry, file string) answer {
+		return r.call("admin", "PUT", "/namespaces/a?dry_run="+dry, `{"namespace":"a","processes":`+file+`}`)
+	}
+	const api = `"hosts":["web-1"],"run":"x","runtime_directory":"api"`
+	got := r.want(200, r.call("admin", "GET", "/namespaces/a", nil))
+	entry := got.body["processes"].(map[string]any)["api"].(map[string]any)
+	same(t, "copies", any(float64(4)), entry["copies"])
+	same(t, "runtime directory", any("api"), entry["runtime_directory"])
+	text, err := json.Marshal(got.body["processes"])
+	r.must(err)
+	same(t, "what was got", "none api [web-1]; none db [web-1]", changesOf(r.want(200, put("false", string(text)))))
+
+	fewer := `{"api":{` + api + `,"copies":2},"web":{"hosts":["web-1"],"run":"x","after":{"api":"ready"}}}`
+	same(t, "fewer", "none api [web-1]; remove api [web-1] by stop; create web [web-1] by start",
+		changesOf(r.want(200, put("true", fewer))))
+	r.want(202, put("false", fewer))
+	var ops []string
+	for _, req := range r.engine.last.Requests {
+		ops = append(ops, fmt.Sprintf("%s %s", req.Op, req.Process.Name))
+	}
+	same(t, "operations", []string{"stop api@3", "stop api@4", "start web"}, ops)
+
+	for file, field := range map[string]string{
+		`{"api":{` + api + `,"copies":0}}`:                                                                                   "processes.api.copies",
+		`{"api":{` + api + `,"copies":2},"api@2":{"hosts":["web-1"],"run":"y"}}`:                                             "processes.api@2.hosts[0]",
+		`{"api":{` + api + `,"copies":2,"after":{"db":"ready"}},"db":{"hosts":["web-1"],"run":"x","after":{"api":"ready"}}}`: "processes.api.after",
+		`{"web":{"hosts":["web-1"],"run":"x","after":{"none":"ready"},"copies":3}}`:                                          "processes.web.after.none",
+	} {
+		r.refused(put("true", file), 422, field)
+	}
+	one := `{"op":"start","targets":[{"namespace":"a","name":"%s","hosts":["web-1"]}],"spec":%s}`
+	r.refused(r.call("admin", "POST", "/operations", fmt.Sprintf(one, "api@9", `{`+daemon+`}`)), 422, "targets[0].name")
+	r.refused(r.call("admin", "POST", "/operations", fmt.Sprintf(one, "api", `{"run":"x","copies":2}`)), 422, "spec.copies")
+	r.want(202, r.call("admin", "POST", "/operations", fmt.Sprintf(one, "api@9", `{"run":"x"}`)))
+}
+
+// TestNamesOfCopies: the name of a process also selects its copies, and that of a copy the copy alone.
+func TestNamesOfCopies(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.observe("a/api@1@"+web+" running", "a/api@2@"+web+" stopped", "a/api@2@"+plain+" running", "a/apix@"+web+" running")
+	for path, want := range map[string]int{
+		"/processes?name=api": 3, "/processes?name=ap*&namespace=a": 4, "/processes?name=api%402": 2, "/processes/a/api": 3,
+		"/processes/a/api@1": 1,
+	} {
+		items := r.want(200, r.call("admin", "GET", path, nil)).body["items"].([]any)
+		if len(items) != want {
+			t.Errorf("%s selects %d processes, want %d", path, len(items), want)
+		}
+	}
+	counts := r.want(200, r.call("admin", "GET", "/processes/counts?name=api", nil))
+	same(t, "count", any(float64(3)), counts.body["total"])
+	found := r.want(200, r.call("admin", "GET", "/why?namespace=a&name=api&all=true", nil))
+	same(t, "judged", any(float64(3)), found.body["total"])
+}

@@ -86,7 +86,9 @@ func viewAnswer(a *process.Answer) *v1.Answer {
 // listProcesses lists the processes that the caller may query.
 func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
-	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name"), States: p.list("state")}
+	f := store.ObservedFilter{
+		Namespace: p.text("namespace"), Name: p.text("name"), Copies: true, States: p.list("state"),
+	}
 	if spec := p.flag("spec"); spec != nil {
 		f.Spec = *spec
 	}
@@ -94,14 +96,14 @@ func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 	return h.processPage(ctx, c, f)
 }
 
-// getProcess lists one process on all hosts that know it.
+// getProcess lists one process, or its copies, on all hosts that know it.
 func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
 	c.Audit.Target = edge.Clip(id.String())
 	if c.Principal.On(access.OperationOf(process.Query), id.Namespace).Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.OperationOf(process.Query), Subject: id.String()})
 	}
-	answer, err := h.processPage(ctx, c, store.ObservedFilter{Process: id, Spec: true})
+	answer, err := h.processPage(ctx, c, store.ObservedFilter{Process: id, Copies: true, Spec: true})
 	if found, ok := answer.body.(v1.Page[v1.Process]); ok && err == nil && len(found.Items) == 0 &&
 		found.NextCursor == "" && !c.params.given("cursor") {
 		return reply{}, problemf(http.StatusNotFound, "no host knows a process %q", id.String())
@@ -190,7 +192,7 @@ func forbidden(m access.Missing) error {
 // countProcesses counts the processes that the caller may query.
 func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
-	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name")}
+	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name"), Copies: true}
 	hosts := p.list("host")
 	if err := p.done(); err != nil {
 		return reply{}, err

@@ -130,7 +130,8 @@ func (r *rig) observe(rows ...string) {
 	r.t.Helper()
 	for _, row := range rows {
 		where, state, _ := strings.Cut(row, " ")
-		id, key, _ := strings.Cut(where, "@")
+		at := strings.LastIndexByte(where, '@')
+		id, key := where[:at], where[at+1:]
 		namespace, name, _ := strings.Cut(id, "/")
 		o := store.Observed{
 			Agent: key, Process: process.ID{Namespace: namespace, Name: name},

@@ -61,6 +61,7 @@ func (s *streamSlots) enter(app string, most int) (leave func(), ok bool) {
 func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f, hosts := p.events()
+	f.Copies = true
 	after, resumed := p.cursorNumber("after", c.r.Header.Get("Last-Event-Id"))
 	if err := p.done(); err != nil {
 		return reply{}, err

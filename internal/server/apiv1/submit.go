@@ -202,11 +202,14 @@ func (r *operationRequest) readSpec() error {
 			return invalid("spec.environment."+name, "is %s, which stands for a stored value: expected the value", secret)
 		}
 	}
+	for i := range r.Targets {
+		if faults := processfile.CheckName(r.Targets[i].Name, *given); len(faults) > 0 {
+			return invalid(fmt.Sprintf("targets[%d].name", i), "%s", faults[0].Text)
+		}
+	}
 	spec := processfile.ToSpec(*given)
 	r.Spec = &spec
-	doc := []processfile.Document{{Processes: []processfile.Named{{Spec: *given}}}}
-	faults := append(processfile.Unsupported(doc), processfile.FaultsOf(r.Spec, r.Op)...)
-	if len(faults) > 0 {
+	if faults := processfile.FaultsOf(r.Spec, r.Op); len(faults) > 0 {
 		return invalidFile("spec", faults)
 	}
 	return nil

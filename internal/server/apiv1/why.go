@@ -77,7 +77,9 @@ func (q *whyQuery) look(ctx context.Context) error {
 	if err := q.readWaiting(ctx); err != nil {
 		return err
 	}
-	f := store.ObservedFilter{Namespace: q.namespace, Name: q.name, Agents: agents, Within: q.within(q.namespace)}
+	f := store.ObservedFilter{
+		Namespace: q.namespace, Name: q.name, Copies: true, Agents: agents, Within: q.within(q.namespace),
+	}
 	err := q.h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, joined := q.h.Directory.ByKey(o.Agent)
 		q.judge(o.Process, agent, joined, &o.Status, q.waiting[store.ObservedKey{Agent: o.Agent, Process: o.Process}])
@@ -99,7 +101,13 @@ func (q *whyQuery) look(ctx context.Context) error {
 
 func (q *whyQuery) asksFor(id process.ID) bool {
 	return (q.namespace == "" || wildcard.Match(q.namespace, id.Namespace)) &&
-		(q.name == "" || wildcard.Match(q.name, id.Name))
+		(q.name == "" || wildcard.Match(q.name, id.Name) || wildcard.Match(q.name, baseOf(id.Name)))
+}
+
+// baseOf returns the name of the process that a name is a copy of, or the name.
+func baseOf(name string) string {
+	base, _ := process.CutCopy(name)
+	return base
 }
 
 // mostWaiting bounds the operations that are read for one query.
@@ -110,7 +118,7 @@ const mostWaiting = 10_000
 func (q *whyQuery) readWaiting(ctx context.Context) error {
 	var f store.WaitingFilter
 	if id, one := q.one(); one {
-		f.Process = id
+		f.Process, f.Copies = id, true
 	} else if !q.all {
 		f.Before = q.now.Add(-why.Patience)
 	}

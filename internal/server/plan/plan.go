@@ -4,6 +4,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -18,6 +19,8 @@ type Wanted struct {
 	// Agent is the key of the host, and Host its name for readers.
 	Agent, Host string
 	Spec        *process.Spec
+	// Entry is the name in the file. It differs from the name of a copy if the file has the number of copies.
+	Entry string
 }
 
 // Known is a process that a host has.
@@ -69,6 +72,14 @@ type key struct {
 type row struct {
 	v1.Change
 	host string
+	// copy is the number of a copy, or 0.
+	copy int
+}
+
+// start is a process that starts with a spec, on any number of hosts.
+type start struct {
+	id   process.ID
+	spec *process.Spec
 }
 
 // Make returns the changes, by process, and the operations that carry them out.
@@ -77,47 +88,75 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 	for i := range known {
 		have[key{known[i].Agent, known[i].Process}] = &known[i]
 	}
-	named, kept := map[process.ID]bool{}, map[key]bool{}
+	file := newEntries(wanted)
 	var rows []row
-	starting := map[*process.Spec]*process.Spec{}
-	add := func(c v1.Change, step Step) {
-		c.Op = string(step.Op)
-		rows = append(rows, row{c, step.Host})
+	add := func(c v1.Change, step Step, spec *process.Spec) {
+		of, number := spec.CopyOf(step.Process)
+		c.Op, c.Process = string(step.Op), of.Name
+		rows = append(rows, row{c, step.Host, number})
 		if step.Op != "" {
 			steps = append(steps, step)
 		}
 	}
+	// The removals come first: a start waits for the stop of what it replaces.
+	for i := range known {
+		k := &known[i]
+		if c, op, ok := file.remove(k, o); ok {
+			add(c, Step{Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host, Removes: true}, k.Spec)
+		}
+	}
+	starting := map[start]*process.Spec{}
 	for _, w := range wanted {
-		named[w.Process], kept[key{w.Agent, w.Process}] = true, true
 		c, op := change(w.Spec, have[key{w.Agent, w.Process}], o)
-		c.Process = w.Process.Name
 		spec := w.Spec
 		if op == process.Start && o.Beside != "" {
-			if starting[spec] == nil { // hosts with the same spec stay one request
+			kind := start{w.Process, spec}
+			if starting[kind] == nil { // hosts with the same spec stay one request
 				own := *spec
 				own.Beside = o.Beside
 				if pid := o.PIDs[w.Process.Name]; pid != 0 {
 					own.Beside = o.Beside.WithPID(pid)
 				}
-				starting[spec] = &own
+				starting[kind] = &own
 			}
-			spec = starting[spec]
+			spec = starting[kind]
 		}
-		add(c, Step{Op: op, Process: w.Process, Agent: w.Agent, Host: w.Host, Spec: spec})
-	}
-	for i := range known {
-		k := &known[i]
-		if kept[key{k.Agent, k.Process}] {
-			continue
-		}
-		c, op, ok := remove(k, named[k.Process], o)
-		if !ok {
-			continue
-		}
-		c.Process = k.Process.Name
-		add(c, Step{Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host, Removes: true})
+		add(c, Step{Op: op, Process: w.Process, Agent: w.Agent, Host: w.Host, Spec: spec}, w.Spec)
 	}
 	return group(rows), steps
+}
+
+// entries is what the file has.
+type entries struct {
+	// wanted has the processes of the file on their hosts, and whole the entries with their hosts: an entry says how
+	// many copies of it a host has. named has the processes and entries on any host.
+	wanted, whole map[key]bool
+	named         map[process.ID]bool
+}
+
+func newEntries(wanted []Wanted) entries {
+	e := entries{map[key]bool{}, map[key]bool{}, map[process.ID]bool{}}
+	for _, w := range wanted {
+		entry := process.ID{Namespace: w.Process.Namespace, Name: cmp.Or(w.Entry, w.Process.Name)}
+		e.wanted[key{w.Agent, w.Process}], e.whole[key{w.Agent, entry}] = true, true
+		e.named[w.Process], e.named[entry] = true, true
+	}
+	return e
+}
+
+// remove decides about a process that a host has and the file does not have there.
+func (e *entries) remove(k *Known, o Options) (v1.Change, process.Op, bool) {
+	of, number := k.Spec.CopyOf(k.Process)
+	switch {
+	case e.wanted[key{k.Agent, k.Process}]:
+		return v1.Change{}, "", false
+	case !e.whole[key{k.Agent, of}]:
+	case number > 0:
+		return taken(k, "removed: the file has fewer copies")
+	default:
+		return taken(k, "removed: the file has copies instead")
+	}
+	return remove(k, e.named[k.Process] || e.named[of], o)
 }
 
 // Compare returns the changes from one state of a namespace to another one, by process. Nobody carries them out.
@@ -129,7 +168,8 @@ func Compare(from, to []Known) []v1.Change {
 	var rows []row
 	for i := range to {
 		k := &to[i]
-		c := v1.Change{Process: k.Process.Name, Action: v1.ActionCreate, Reason: "new"}
+		of, number := k.Spec.CopyOf(k.Process)
+		c := v1.Change{Process: of.Name, Action: v1.ActionCreate, Reason: "new"}
 		was := former[key{k.Agent, k.Process}]
 		delete(former, key{k.Agent, k.Process})
 		if was != nil {
@@ -138,11 +178,12 @@ func Compare(from, to []Known) []v1.Change {
 		if was != nil && len(c.Fields) == 0 {
 			c.Action, c.Reason = v1.ActionNone, "no change"
 		}
-		rows = append(rows, row{c, k.Host})
+		rows = append(rows, row{c, k.Host, number})
 	}
 	for _, was := range former {
+		of, number := was.Spec.CopyOf(was.Process)
 		rows = append(rows, row{
-			v1.Change{Process: was.Process.Name, Action: v1.ActionRemove, Reason: "removed"}, was.Host,
+			v1.Change{Process: of.Name, Action: v1.ActionRemove, Reason: "removed"}, was.Host, number,
 		})
 	}
 	return group(rows)
@@ -205,29 +246,76 @@ func remove(k *Known, named bool, o Options) (v1.Change, process.Op, bool) {
 	default:
 		return v1.Change{}, "", false
 	}
-	c := v1.Change{Action: v1.ActionRemove, Reason: "removed (--prune)"}
+	return taken(k, "removed (--prune)")
+}
+
+// taken removes a process. The first apply stops it, and the next one removes it.
+func taken(k *Known, reason string) (v1.Change, process.Op, bool) {
+	c := v1.Change{Action: v1.ActionRemove, Reason: reason}
 	if k.Status.Running() || k.Status.Hosted {
 		return c, process.Stop, true
 	}
 	return c, process.Unregister, true
 }
 
-// group makes one change of the equal changes of several hosts.
+// line is a change of a process, or of some of its copies, on all hosts.
+type line struct {
+	v1.Change
+	// copies has the numbers of the copies on each host; the process itself is 0.
+	copies map[string][]int
+}
+
+// group makes one change of the equal changes of several copies and several hosts.
 func group(rows []row) []v1.Change {
 	slices.SortStableFunc(rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.host, b.host))
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.copy, b.copy), cmp.Compare(a.host, b.host))
 	})
-	all := []v1.Change{}
+	var lines []*line
+	first := 0 // of the process
 	for _, r := range rows {
-		i := slices.IndexFunc(all, func(c v1.Change) bool {
-			return c.Process == r.Process && c.Action == r.Action && c.Op == r.Op && c.Reason == r.Reason &&
-				reflect.DeepEqual(c.Fields, r.Fields)
+		if len(lines) > 0 && lines[first].Process != r.Process {
+			first = len(lines)
+		}
+		i := slices.IndexFunc(lines[first:], func(l *line) bool {
+			return l.Action == r.Action && l.Op == r.Op && l.Reason == r.Reason && reflect.DeepEqual(l.Fields, r.Fields)
 		})
 		if i < 0 {
-			i = len(all)
-			all = append(all, r.Change)
+			i = len(lines) - first
+			lines = append(lines, &line{r.Change, map[string][]int{}})
 		}
-		all[i].Hosts = append(all[i].Hosts, r.host)
+		l := lines[first+i]
+		l.copies[r.host] = append(l.copies[r.host], r.copy)
 	}
+	all := []v1.Change{}
+	for _, l := range lines {
+		all = append(all, l.changes()...)
+	}
+	return all
+}
+
+// changes makes a change for each set of copies, with the hosts that have this set.
+func (l *line) changes() (all []v1.Change) {
+	for _, host := range slices.Sorted(maps.Keys(l.copies)) {
+		numbers := l.copies[host]
+		if numbers[0] == 0 { // the process itself sorts before its copies
+			all = put(all, l.Change, nil, host)
+			numbers = numbers[1:]
+		}
+		if len(numbers) > 0 {
+			all = put(all, l.Change, numbers, host)
+		}
+	}
+	return all
+}
+
+// put adds a host to the change of a set of copies.
+func put(all []v1.Change, c v1.Change, copies []int, host string) []v1.Change {
+	i := slices.IndexFunc(all, func(have v1.Change) bool { return slices.Equal(have.Copies, copies) })
+	if i < 0 {
+		i = len(all)
+		c.Copies = copies
+		all = append(all, c)
+	}
+	all[i].Hosts = append(all[i].Hosts, host)
 	return all
 }

@@ -138,6 +138,133 @@ func TestHostsAreGrouped(t *testing.T) {
 	}
 }
 
+// TestCopies: the number of copies in the file counts on its hosts, without prune, and equal changes of copies are one.
+func TestCopies(t *testing.T) {
+	same, other := spec(nil), spec(func(f *v1.Spec) { f.Environment = v1.Variables{"A": "c"} })
+	wire := &process.Spec{Commands: process.Commands{Start: "x"}, Policy: process.Policy{}.Defaulted()}
+	wanted := func(entry string, s *process.Spec, numbers ...int) (all []plan.Wanted) {
+		for _, n := range numbers {
+			name := entry
+			if n > 0 {
+				name = process.CopyName(entry, n)
+			}
+			all = append(all, plan.Wanted{
+				Process: process.ID{Namespace: "n", Name: name}, Agent: "A", Host: "a", Spec: s, Entry: entry,
+			})
+		}
+		return all
+	}
+	on := func(agent, host string, k ...plan.Known) []plan.Known {
+		for i := range k {
+			k[i].Agent, k[i].Host = agent, host
+		}
+		return k
+	}
+	copies := func(state string, s *process.Spec, numbers ...int) (all []plan.Known) {
+		for _, n := range numbers {
+			all = append(all, known(process.CopyName("p", n), s, state))
+		}
+		return all
+	}
+	second := func(w []plan.Wanted) []plan.Wanted {
+		all := slices.Clone(w)
+		for _, one := range w {
+			one.Agent, one.Host = "B", "b"
+			all = append(all, one)
+		}
+		return all
+	}
+	one := wanted("p", same, 0)
+	for _, tt := range []struct {
+		name   string
+		wanted []plan.Wanted
+		known  []plan.Known
+		want   string
+	}{
+		{"new", wanted("p", same, 1, 2, 3), nil, "create start p[1 2 3] on a"},
+		{
+			"more", wanted("p", same, 1, 2, 3),
+			copies("running", same, 1, 2),
+			"none p[1 2] on a | create start p[3] on a",
+		},
+		{
+			"fewer", wanted("p", same, 1), copies("running", same, 1, 2, 3),
+			"none p[1] on a | remove stop p[2 3] on a",
+		},
+		{
+			"fewer, and down", wanted("p", same, 1),
+			append(copies("running", same, 1), copies("stopped", same, 2)...),
+			"none p[1] on a | remove unregister p[2] on a",
+		},
+		{
+			"changed, one at rest", wanted("p", other, 1, 2, 3),
+			append(copies("running", same, 1, 3), copies("stopped", same, 2)...),
+			"change restart p[1 3] on a | change update p[2] on a",
+		},
+		{
+			"equal, one at rest", wanted("p", same, 1, 2),
+			append(copies("running", same, 1), copies("stopped", same, 2)...), "none p[1] on a | kept p[2] on a",
+		},
+		{
+			"from one process to copies", wanted("p", same, 1, 2),
+			[]plan.Known{known("p", same, "running")},
+			"remove stop p on a | create start p[1 2] on a",
+		},
+		{
+			"from copies to one process", one, copies("running", same, 1, 2),
+			"create start p on a | remove stop p[1 2] on a",
+		},
+		{
+			"by name, the rest stays", wanted("p@1", same, 0), copies("running", same, 1, 2), "none p[1] on a",
+		},
+		{
+			"the process beside a copy by name", append(wanted("p", same, 0), wanted("p@2", same, 0)...),
+			append(copies("running", same, 2, 3), known("p", same, "running")),
+			"none p on a | none p[2] on a | remove stop p[3] on a",
+		},
+		{
+			"the name of a copy in the compatible APIs", one,
+			[]plan.Known{known("p", same, "running"), known("p@2", wire, "running")},
+			"none p on a",
+		},
+		{
+			"on a host that the file does not name", wanted("p", same, 1),
+			append(copies("running", same, 1), on("B", "b", copies("running", same, 1, 2)...)...),
+			"none p[1] on a | kept p[1 2] on b",
+		},
+		{
+			"hosts with other copies", second(wanted("p", same, 1, 2, 3)),
+			append(copies("running", same, 1, 2), on("B", "b", copies("running", same, 1)...)...),
+			"none p[1 2] on a | none p[1] on b | create start p[3] on a | create start p[2 3] on b",
+		},
+		{
+			"hosts with the same copies", second(wanted("p", same, 1, 2)), nil, "create start p[1 2] on a,b",
+		},
+	} {
+		changes, steps := plan.Make(tt.wanted, tt.known, plan.Options{})
+		var got []string
+		n := 0
+		for _, c := range changes {
+			text := strings.TrimSpace(c.Action+" "+c.Op) + " " + c.Process
+			if c.Copies != nil {
+				text += fmt.Sprint(c.Copies)
+			}
+			got = append(got, text+" on "+strings.Join(c.Hosts, ","))
+			if c.Op != "" {
+				n += len(c.Hosts) * max(len(c.Copies), 1)
+			}
+		}
+		if strings.Join(got, " | ") != tt.want || n != len(steps) {
+			t.Errorf("%s: %d steps for %d, \n got %s\nwant %s", tt.name, len(steps), n, strings.Join(got, " | "), tt.want)
+		}
+		for i := 1; i < len(steps); i++ {
+			if steps[i].Op == process.Stop && steps[i-1].Op == process.Start {
+				t.Errorf("%s: a start comes before a stop", tt.name)
+			}
+		}
+	}
+}
+
 // TestBeside: only a start carries what the caller wants beside a copy, and hosts with one spec stay one request.
 func TestBeside(t *testing.T) {
 	s, id := spec(nil), process.ID{Namespace: "n", Name: "p"}
@@ -151,6 +278,27 @@ func TestBeside(t *testing.T) {
 	if len(steps) != 3 || steps[0].Spec != steps[1].Spec || steps[0].Spec.Beside != process.TakeOver ||
 		s.Beside != "" || steps[2].Op != process.Update || steps[2].Spec.Beside != "" {
 		t.Errorf("steps %+v, the spec of the file %q", steps, s.Beside)
+	}
+}
+
+// TestPIDs: each copy takes over the pid that is named for it, also if the copies have one spec.
+func TestPIDs(t *testing.T) {
+	s := spec(nil)
+	var wanted []plan.Wanted
+	for n := range 3 {
+		wanted = append(wanted, plan.Wanted{
+			Process: process.ID{Namespace: "n", Name: process.CopyName("p", n+1)}, Agent: "A", Host: "a", Spec: s, Entry: "p",
+		})
+	}
+	_, steps := plan.Make(wanted, nil, plan.Options{
+		Beside: process.Adopt, PIDs: map[string]int{"p@1": 41, "p@2": 42},
+	})
+	var got []string
+	for _, step := range steps {
+		got = append(got, string(step.Spec.Beside))
+	}
+	if want := []string{"adopt:41", "adopt:42", "adopt"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

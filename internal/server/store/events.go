@@ -41,6 +41,8 @@ type EventFilter struct {
 	// character; every other character matches itself.
 	Namespaces []string
 	Name       string
+	// Copies also selects the copies of the processes that Name selects (process.CutCopy). No index serves it.
+	Copies bool
 	// Within are further patterns of namespaces, of which one must match; nil matches all, and an empty list none.
 	Within []string
 	Kinds  []process.EventKind

@@ -33,6 +33,8 @@ type ObservedFilter struct {
 	Within []string
 	// Process is the exact name of one process.
 	Process process.ID
+	// Copies also selects the copies of the processes that Name or Process selects (process.CutCopy).
+	Copies bool
 	// Agents are keys; nil matches all, and an empty list none.
 	Agents []string
 	// States are states of process.Status.
@@ -67,8 +69,9 @@ type TaskSummary struct {
 
 // WaitingFilter selects unfinished items. An empty field matches all.
 type WaitingFilter struct {
-	// Process is the exact name of one process.
+	// Process is the exact name of one process, or with Copies also those of its copies.
 	Process process.ID
+	Copies  bool
 	// Before bounds the time of the call; it is exclusive.
 	Before time.Time
 }

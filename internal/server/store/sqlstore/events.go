@@ -254,7 +254,7 @@ func (db *Store) eventConditions(f store.EventFilter,
 ) (served, rest where, index string) {
 	served.dialect, rest.dialect = db.dialect, db.dialect
 	exact := len(f.Namespaces) == 1 && !wildcard.IsPattern(f.Namespaces[0]) && f.Name != "" &&
-		!wildcard.IsPattern(f.Name)
+		!wildcard.IsPattern(f.Name) && !f.Copies
 	switch {
 	case exact:
 		index = "events_process"
@@ -292,7 +292,7 @@ func (w *where) events(f store.EventFilter) {
 		w.within("namespace", f.Namespaces)
 	}
 	w.within("namespace", f.Within)
-	w.pattern("name", f.Name)
+	w.names("name", f.Name, f.Copies)
 	w.when(!f.From.IsZero(), "at >= ?", f.From.UnixMilli())
 	w.when(!f.Until.IsZero(), "at < ?", f.Until.UnixMilli())
 	if len(f.Kinds) == 0 {

@@ -50,6 +50,33 @@ func (w *where) pattern(column, pattern string) {
 	}
 }
 
+// digits are at the end of the name of a copy.
+const digits = "'0123456789'"
+
+// names adds the condition that a column of names matches a pattern, or with copies is the name of a copy of a match.
+func (w *where) names(column, pattern string, copies bool) {
+	switch {
+	case pattern == "" || !copies:
+		w.pattern(column, pattern)
+	case wildcard.IsPattern(pattern):
+		w.add("("+column+" "+w.dialect.Match+" ? OR rtrim("+column+", "+digits+") "+w.dialect.Match+" ?)",
+			w.dialect.Pattern(pattern), w.dialect.Pattern(pattern+"@"))
+	default:
+		w.name(column, pattern, copies)
+	}
+}
+
+// name adds the condition that a column is a name, or with copies the name of a copy of it. The range serves an index:
+// in ASCII a colon follows the digits.
+func (w *where) name(column, name string, copies bool) {
+	if !copies {
+		w.add(column+" = ?", name)
+		return
+	}
+	w.add(column+" >= ? AND "+column+" < ? AND ("+column+" = ? OR rtrim("+column+", "+digits+") = ?)",
+		name, name+"@:", name, name+"@")
+}
+
 // within adds the condition that a column matches one of the patterns; nil matches all.
 func (w *where) within(column string, patterns []string) {
 	if patterns != nil {
@@ -86,10 +113,13 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 ) ([]store.Observed, error) {
 	w := where{dialect: db.dialect}
 	w.add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)
-	w.when(f.Process != (process.ID{}), "o.namespace = ? AND o.name = ?", f.Process.Namespace, f.Process.Name)
+	if f.Process != (process.ID{}) {
+		w.add("o.namespace = ?", f.Process.Namespace)
+		w.name("o.name", f.Process.Name, f.Copies)
+	}
 	w.pattern("o.namespace", f.Namespace)
 	w.within("o.namespace", f.Within)
-	w.pattern("o.name", f.Name)
+	w.names("o.name", f.Name, f.Copies)
 	if f.Agents != nil {
 		w.among("o.agent", f.Agents)
 	}
@@ -194,7 +224,10 @@ func (db *Store) ListWaiting(ctx context.Context, f store.WaitingFilter, limit i
 		"i.state < 4", "i.twin IS NULL",
 		"r.op NOT IN ('query', 'set-groups')",
 	}}
-	w.when(f.Process != (process.ID{}), "r.namespace = ? AND r.name = ?", f.Process.Namespace, f.Process.Name)
+	if f.Process != (process.ID{}) {
+		w.add("r.namespace = ?", f.Process.Namespace)
+		w.name("r.name", f.Process.Name, f.Copies)
+	}
 	w.when(!f.Before.IsZero(), "t.created < ?", nanos(f.Before))
 	waiting, err := all(ctx, db.query, func(r *sql.Rows) (i store.Waiting, err error) {
 		var created int64

@@ -189,6 +189,51 @@ func listWaiting(t *testing.T, s store.Store) {
 }
 
 // listedTasks walks a list of tasks one by one.
+// listCopies: with Copies a name also selects NAME@NUMBER, and no other name.
+func listCopies(t *testing.T, s store.Store) {
+	copies := []store.Observed{
+		observed("x", "many", "api", 1), observed("x", "many", "api@1", 2), observed("y", "many", "api@10", 3),
+		observed("x", "many", "api@x", 4), observed("x", "many", "api-b", 5), observed("x", "many", "api2", 6),
+		observed("x", "many", "apia@1", 7), observed("x", "many", "api@1@2", 8), observed("x", "many", "API@1", 9),
+	}
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, copies, nil))
+	three := []string{"many/api@x", "many/api@1@x", "many/api@10@y"}
+	for _, tt := range []struct {
+		name   string
+		filter store.ObservedFilter
+		want   []string
+	}{
+		{"a name with copies", store.ObservedFilter{Namespace: "many", Name: "api", Copies: true}, three},
+		{"a name alone", store.ObservedFilter{Namespace: "many", Name: "api"}, three[:1]},
+		{"one copy", store.ObservedFilter{Namespace: "many", Name: "api@1", Copies: true}, []string{three[1], "many/api@1@2@x"}},
+		{"a pattern with copies", store.ObservedFilter{Namespace: "m*", Name: "a?i", Copies: true}, three},
+		{"a pattern alone", store.ObservedFilter{Namespace: "m*", Name: "a?i"}, three[:1]},
+		{
+			"a process with copies",
+			store.ObservedFilter{Process: process.ID{Namespace: "many", Name: "api"}, Copies: true},
+			three,
+		},
+		{"a process alone", store.ObservedFilter{Process: process.ID{Namespace: "many", Name: "api"}}, three[:1]},
+	} {
+		same(t, tt.name, tt.want, listed(t, s, tt.filter, 2))
+	}
+	putEvents(
+		t, s, "x", 4, event("s", 1, 1, process.EventStarted, "many/api"), event("s", 2, 2, process.EventStarted, "many/api@3"),
+		event("s", 3, 3, process.EventStarted, "many/api@x"), event("s", 4, 4, process.EventStarted, "many/api@12"),
+	)
+	for want, f := range map[string]store.EventFilter{
+		"4 2 1": {Namespaces: []string{"many"}, Name: "api", Copies: true},
+		"1":     {Namespaces: []string{"many"}, Name: "api"},
+		"2":     {Namespaces: []string{"many"}, Name: "api@3", Copies: true},
+	} {
+		var got []string
+		for _, e := range downwards(t, s, f, 1) {
+			got = append(got, fmt.Sprint(e.Event.Seq))
+		}
+		same(t, "events of "+want, strings.Fields(want), got)
+	}
+}
+
 func listedTasks(ctx context.Context, t *testing.T, s store.Store, f store.TaskFilter) []string {
 	t.Helper()
 	var ids []string

@@ -84,6 +84,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"observations paged", observationsPaged},
 		{"observations paged while others come", observationsPagedMeanwhile},
 		{"observations listed", listObserved},
+		{"copies listed", listCopies},
 		{"confirmed", confirmed},
 		{"confirmed removals", confirmedRemovals},
 		{"revisions", revisions},
