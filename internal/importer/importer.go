@@ -33,8 +33,9 @@ type Facts struct {
 // Process is one process with what is needed to find it in the old supervisor.
 type Process struct {
 	processfile.Named
-	// Origin is the unit of systemd, or the name that supervisorctl knows: PROGRAM or GROUP:PROCESS.
-	Origin string
+	// Origins are the units of systemd, or the names that supervisorctl knows: PROGRAM or GROUP:PROCESS. Each copy has
+	// one; another process has one.
+	Origins []string
 }
 
 // Import is the result for all files.
@@ -75,7 +76,8 @@ func (p *Process) Locate(file string) {
 
 // draft is a process while its settings are converted.
 type draft struct {
-	name, origin string
+	name    string
+	origins []string
 	v1.Spec
 	comments []string
 }
@@ -101,7 +103,7 @@ func (r *Import) finish(d *draft, hosts []string) {
 		}
 		removed, err := without(d.Spec, path)
 		if err != nil || path == "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: %s", d.origin, text))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: %s", strings.Join(d.origins, ", "), text))
 			return
 		}
 		d.Spec = removed
@@ -112,7 +114,7 @@ func (r *Import) finish(d *draft, hosts []string) {
 		gone = append(gone, path)
 	}
 	r.Processes = append(r.Processes, Process{
-		Named: processfile.Named{Name: d.name, Spec: d.Spec, Comments: wrapped(d.comments)}, Origin: d.origin,
+		Named: processfile.Named{Name: d.name, Spec: d.Spec, Comments: wrapped(d.comments)}, Origins: d.origins,
 	})
 }
 
@@ -149,10 +151,6 @@ func fault(d *draft) (path, text string) {
 	below := func(path string) string {
 		return strings.TrimPrefix(strings.TrimPrefix(path, "processes."+d.name), ".")
 	}
-	for _, f := range processfile.Unsupported(docs) {
-		path := below(f.Path)
-		return path, path + " is lost: drover does not support it yet. Its value: " + valueOf(d.Spec, path)
-	}
 	for _, f := range processfile.Check(docs) {
 		return below(f.Path), below(f.Path) + " is lost, because its value " + f.Text
 	}
@@ -161,24 +159,6 @@ func fault(d *draft) (path, text string) {
 		return f.Path, f.Path + " is lost, because its value " + f.Text
 	}
 	return "", ""
-}
-
-// valueOf returns the value of a field as JSON.
-func valueOf(spec v1.Spec, path string) string {
-	value, err := tree(spec)
-	if err != nil {
-		return "unknown"
-	}
-	var at any = value
-	for part := range strings.SplitSeq(path, ".") {
-		m, _ := at.(map[string]any)
-		at = m[part]
-	}
-	text, err := json.Marshal(at)
-	if err != nil {
-		return "unknown"
-	}
-	return string(text)
 }
 
 func tree(spec v1.Spec) (all map[string]any, err error) {

@@ -130,9 +130,6 @@ func valid(t *testing.T, name string, text []byte) {
 		t.Errorf("%s: %v\n%s", name, err, text)
 		return
 	}
-	if faults := processfile.Unsupported(docs); len(faults) > 0 {
-		t.Errorf("%s: %v", name, faults)
-	}
 	for _, p := range docs[0].Processes {
 		spec := processfile.ToSpec(p.Spec)
 		for _, f := range processfile.FaultsOf(&spec, process.Start) {

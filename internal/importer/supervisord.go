@@ -11,7 +11,7 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
-	"drover/internal/processfile"
+	"drover/internal/process"
 )
 
 // Includes returns the patterns of the files that a configuration of supervisord includes. They are absolute if the
@@ -89,10 +89,14 @@ type instance struct {
 // convert makes the processes of a program.
 func (p *program) convert(r *Import, hosts []string) {
 	count, first := p.whole("numprocs", 1), p.whole("numprocs_start", 0)
-	if p.mayBeCopies(count, first) {
+	if p.mayBeCopies(count) {
 		d := p.process(first)
-		d.draft.name, d.Copies = p.name, &count
-		d.lose("numprocs=%d: the processes are %s@1 to %s@%d", count, p.name, p.name, count)
+		d.draft.name, d.Copies = strings.ReplaceAll(p.name, "@", "-"), &count
+		for i := 1; i < count; i++ {
+			d.origins = append(d.origins, p.process(first+i).origins...)
+		}
+		d.lose("numprocs=%d: %s to %s are %s@1 to %s@%d", count, d.origins[0], d.origins[count-1], d.draft.name, d.draft.name,
+			count)
 		r.finish(d.draft, hosts)
 		return
 	}
@@ -108,9 +112,9 @@ func (p *program) convert(r *Import, hosts []string) {
 // maxProcesses bounds the processes of one program.
 const maxProcesses = 1000
 
-// mayBeCopies reports whether the processes differ in their names alone, and drover supports copies.
-func (p *program) mayBeCopies(count, first int) bool {
-	if count < 2 || first != 0 {
+// mayBeCopies reports whether there are several processes that differ in their names alone.
+func (p *program) mayBeCopies(count int) bool {
+	if count < 2 || count > process.MaxCopies {
 		return false
 	}
 	for key, value := range p.values {
@@ -118,9 +122,7 @@ func (p *program) mayBeCopies(count, first int) bool {
 			return false
 		}
 	}
-	return slices.ContainsFunc(processfile.Fields(), func(f processfile.Field) bool {
-		return f.Path == "copies" && f.Supported()
-	})
+	return true
 }
 
 // process converts one process.
@@ -132,9 +134,9 @@ func (p *program) process(number int) *instance {
 	}}
 	name := i.get("process_name", "%(program_name)s")
 	i.draft.name = strings.ReplaceAll(name, "@", "-")
-	i.origin = p.group + ":" + name
+	i.origins = []string{p.group + ":" + name}
 	if !p.grouped && name == p.name {
-		i.origin = p.name
+		i.origins = []string{p.name}
 	}
 	i.variables()
 	i.account()

@@ -50,11 +50,12 @@ func Systemd(units []Unit, hosts []string, facts Facts) *Import {
 	}
 	for _, u := range services {
 		s := &serviceDraft{unit: u, facts: facts, names: names, oneshots: oneshots, timer: timers[u.name]}
-		s.draft = &draft{name: names[u.name], origin: u.name}
+		s.draft = &draft{name: names[u.name], origins: []string{u.name}}
 		delete(timers, u.name)
 		s.convert()
 		r.finish(s.draft, hosts)
 	}
+	r.joinInstances()
 	for _, name := range slices.Sorted(maps.Keys(timers)) {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: it starts %s, which is not imported", timers[name].name,
 			name))
