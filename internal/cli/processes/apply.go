@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,8 @@ the process, with the same pid, and --beside starts all the same.
 A FILE is YAML or JSON, a directory with such files, or - for stdin.
 
 In the plan + is a new process, ~ a changed one, - one that is removed, = one without a difference,
-and ! one that stays as it is although the file says otherwise.
+and ! one that stays as it is although the file says otherwise. NAME@1-4 are four copies of NAME. A
+lower number of copies removes those above it, also without --prune.
 
 Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was first, 2 wrong file, or
 no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.`,
@@ -217,7 +219,7 @@ func worse(a, b error) error {
 func steps(p client.Plan) (n int) {
 	for _, c := range p.Changes {
 		if c.Op != "" {
-			n += len(c.Hosts)
+			n += len(c.Hosts) * max(len(c.Copies), 1)
 		}
 	}
 	return n
@@ -348,7 +350,7 @@ func readFiles(in io.Reader, names []string) (docs []processfile.Document, err e
 		}
 		docs = append(docs, found...)
 	}
-	if faults = append(faults, processfile.Unsupported(docs)...); len(faults) > 0 {
+	if len(faults) > 0 {
 		return nil, wrongFile(faults)
 	}
 	return docs, nil
@@ -422,11 +424,31 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 			continue
 		}
 		for _, c := range p.plan.Changes {
-			subject := mark(c.Action) + " " + p.plan.Namespace + "/" + c.Process
+			subject := mark(c.Action) + " " + p.plan.Namespace + "/" + c.Process + copies(c.Copies)
 			t.Add(subject, process.Count(len(c.Hosts), "host", "hosts"), what(c))
 		}
 	}
 	return t.Write(w)
+}
+
+// copies shows the numbers of copies, as in @1-4,7; nothing if there are none.
+func copies(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		last := i
+		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
+			last++
+		}
+		part := strconv.Itoa(numbers[i])
+		if last > i {
+			part += "-" + strconv.Itoa(numbers[last])
+		}
+		parts, i = append(parts, part), last+1
+	}
+	if parts == nil {
+		return ""
+	}
+	return "@" + strings.Join(parts, ",")
 }
 
 // what says what a change does.

@@ -17,6 +17,7 @@ import (
 	"drover/internal/cli/term"
 	"drover/internal/command"
 	"drover/internal/config"
+	"drover/internal/process"
 	"drover/internal/processfile"
 )
 
@@ -98,20 +99,36 @@ func (a *editCommand) stored(cmd *cobra.Command, c *client.Client, namespace, na
 	if refusal, ok := errors.AsType[*client.Error](err); err != nil && (!ok || refusal.Status != 404) {
 		return nil, remote.ExitOf(err)
 	}
-	own := client.File{Namespace: namespace, Processes: map[string]client.Spec{}}
-	if spec, ok := all.Processes[name]; ok {
-		own.Processes[name] = spec
-	}
-	for _, part := range all.More {
-		if spec, ok := part[name]; ok {
-			own.More = append(own.More, map[string]client.Spec{name: spec})
+	own := []processfile.Document{}
+	for _, d := range processfile.Documents(all) {
+		d.Processes, d.Revision = chosen(d.Processes, name), 0
+		if len(d.Processes) > 0 {
+			own = append(own, d)
 		}
 	}
-	if len(own.Processes) == 0 {
+	if len(own) == 0 {
 		return nil, noneFound(cmd.Context(), c, namespace+"/"+name, namespace, name, nil)
 	}
 	a.tag, a.edits = tag, true
-	return processfile.Write(processfile.Documents(own))
+	return processfile.Write(own)
+}
+
+// chosen returns the entries of a process: its own, those of its copies, or that of one copy out of that of all.
+func chosen(all []processfile.Named, name string) (own []processfile.Named) {
+	for _, p := range all {
+		base, _ := process.CutCopy(p.Name)
+		switch {
+		case p.Name == name || base == name && p.Run != "":
+			own = append(own, p)
+		default:
+			for _, one := range processfile.Expand(p) {
+				if one.Name == name {
+					own = append(own, one)
+				}
+			}
+		}
+	}
+	return own
 }
 
 // open lets the person change a text. The file is for its owner alone, because it may have secrets.
@@ -142,10 +159,11 @@ func (a *editCommand) applyText(cmd *cobra.Command, c *client.Client, arg string
 	}
 	docs, err := processfile.Read("", text)
 	if err == nil {
-		faults := processfile.Unsupported(docs)
+		var faults processfile.Faults
 		for _, d := range docs {
 			for _, p := range d.Processes {
-				if other := d.Namespace + "/" + p.Name; other != arg {
+				base, _ := process.CutCopy(p.Name)
+				if other := d.Namespace + "/" + p.Name; other != arg && d.Namespace+"/"+base != arg {
 					faults = append(faults, processfile.Fault{
 						Line: p.Line, Path: "processes." + p.Name,
 						Text: fmt.Sprintf("is %s: expected %s alone", other, arg),

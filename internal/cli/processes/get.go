@@ -10,8 +10,10 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/process"
 	"drover/internal/processfile"
 	"drover/internal/spelling"
+	"drover/internal/wildcard"
 )
 
 // NewGet returns 'drover get'.
@@ -23,8 +25,9 @@ func NewGet() *cobra.Command {
 		Use:   "get [NAMESPACE/NAME...]",
 		Short: "Show processes as a process file",
 		Long: `Show processes as a process file, for 'drover apply'. Without names drover shows all processes.
-If the specs of a process differ between hosts, the file has several documents. revision in the file is
-the latest revision that changed one of its processes; an apply ignores it.
+If the specs of a process differ between hosts, the file has several documents. Equal copies are one
+process with copies; drover shows copies that differ, and a single copy such as shop/api@2, by name.
+revision in the file is the latest revision that changed one of its processes; an apply ignores it.
 
 With --revision drover shows the processes as they are by that revision of the namespace.
 
@@ -51,7 +54,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 			if err != nil {
 				return err
 			}
-			return printFiles(cmd, s.Form, filesOf(found))
+			return printFiles(cmd, s.Form, filesOf(found, args))
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
@@ -75,8 +78,9 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 	return cmd
 }
 
-// filesOf returns processes as one file for each namespace.
-func filesOf(found []client.Process) []client.File {
+// filesOf returns processes as one file for each namespace. Copies are one process of the file if the arguments name
+// all copies.
+func filesOf(found []client.Process, args []string) []client.File {
 	placed, latest := map[string][]processfile.Placed{}, map[string]int64{}
 	var order []string
 	for _, p := range found {
@@ -86,7 +90,9 @@ func filesOf(found []client.Process) []client.File {
 		if placed[p.Namespace] == nil {
 			order = append(order, p.Namespace)
 		}
-		one := processfile.Placed{Name: p.Name, Host: p.Host.ID, Spec: *p.Spec}
+		base, _ := process.CutCopy(p.Name)
+		one := processfile.Placed{Name: p.Name, Host: p.Host.ID, Spec: *p.Spec, Single: !slices.ContainsFunc(args,
+			func(arg string) bool { return wildcard.Match(arg, p.Namespace+"/"+base) })}
 		placed[p.Namespace] = append(placed[p.Namespace], one)
 		latest[p.Namespace] = max(latest[p.Namespace], p.Revision)
 	}
@@ -180,11 +186,6 @@ func explainField(cmd *cobra.Command, path string) error {
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n  %s\n\nvalue    %s\ndefault  %s\nclass    %s\n", f.Path, f.Text,
 		f.Value, f.Default, f.Class); err != nil {
 		return err
-	}
-	if !f.Supported() {
-		if _, err := fmt.Fprintln(cmd.OutOrStdout(), "\nThis field is not supported yet: drover refuses a file with it."); err != nil {
-			return err
-		}
 	}
 	below := slices.DeleteFunc(fields, func(f processfile.Field) bool { return !strings.HasPrefix(f.Path, path+".") })
 	if len(below) == 0 {

@@ -17,6 +17,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/importer"
 	"drover/internal/importer/onhost"
+	"drover/internal/process"
 	"drover/internal/processfile"
 )
 
@@ -32,8 +33,8 @@ type importCommand struct {
 type source struct {
 	// read converts what the arguments name.
 	read func(ctx context.Context, args, hosts []string) (*importer.Import, error)
-	// pid returns the main pid of a process; 0 if it does not run, and -1 if the supervisor does not say.
-	pid func(ctx context.Context, args []string, p *importer.Process) int
+	// pid returns the main pid of an origin; 0 if it does not run, and -1 if the supervisor does not say.
+	pid func(ctx context.Context, args []string, origin string) int
 	// release says how the supervisor lets go of the processes.
 	release func(ctx context.Context, args []string, all []importer.Process) string
 }
@@ -143,23 +144,40 @@ func (a *importCommand) run(cmd *cobra.Command, from source, args []string) erro
 	return changed
 }
 
-// running leaves out the processes that do not run, and returns the pids of the others, as far as they are known.
+// running leaves out the processes and copies that do not run, and returns the pids of the others by name, as far as
+// they are known.
 func (a *importCommand) running(cmd *cobra.Command, from source, args []string, found *importer.Import) map[string]int {
 	pids := map[string]int{}
 	var kept []importer.Process
 	for _, p := range found.Processes {
-		pid := from.pid(cmd.Context(), args, &p)
-		switch {
-		case pid > 0:
-			pids[p.Name] = pid
-			p.Locate(onhost.ProgramOf(pid))
-		case p.Schedule != nil: // it need not run
-		case pid == 0:
-			term.Say(cmd, "%s does not run: drover leaves it out\n", term.Printable(p.Origin))
+		var origins []string
+		for _, origin := range p.Origins {
+			pid := from.pid(cmd.Context(), args, origin)
+			switch {
+			case pid > 0:
+				name := p.Name
+				if p.Copies != nil {
+					name = process.CopyName(name, len(origins)+1)
+				}
+				pids[name] = pid
+				if len(origins) == 0 {
+					p.Locate(onhost.ProgramOf(pid))
+				}
+			case p.Schedule != nil: // it need not run
+			case pid == 0:
+				term.Say(cmd, "%s does not run: drover leaves it out\n", term.Printable(origin))
+				continue
+			case p.Once:
+				term.Say(cmd, "%s runs once, and would run again: drover leaves it out\n", term.Printable(origin))
+				continue
+			}
+			origins = append(origins, origin)
+		}
+		if len(origins) == 0 {
 			continue
-		case p.Once:
-			term.Say(cmd, "%s runs once, and would run again: drover leaves it out\n", term.Printable(p.Origin))
-			continue
+		}
+		if p.Origins = origins; p.Copies != nil {
+			p.Copies = new(len(origins))
 		}
 		kept = append(kept, p)
 	}
@@ -180,17 +198,22 @@ func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *imp
 		if err != nil {
 			return remote.ExitOf(err)
 		}
-		pid, was := 0, pids[p.Name]
-		if len(all) == 1 && all[0].Instance != nil {
-			pid = all[0].Instance.PID
+		have := map[string]int{}
+		for _, one := range all {
+			if one.Instance != nil {
+				have[one.Name] = one.Instance.PID
+			}
 		}
-		switch {
-		case was == 0 && p.Schedule != nil:
-		case pid == 0 || was != 0 && was != pid:
-			wrong = append(wrong, fmt.Errorf("%s/%s: drover watches pid %d, and %s has pid %d", a.namespace, p.Name,
-				pid, p.Origin, was))
-		default:
-			term.Say(cmd, "%s: drover watches pid %d, which runs on as it is\n", a.namespace+"/"+p.Name, pid)
+		for n, one := range processfile.Expand(p.Named) {
+			pid, was := have[one.Name], pids[one.Name]
+			switch {
+			case was == 0 && p.Schedule != nil:
+			case pid == 0 || was != 0 && was != pid:
+				wrong = append(wrong, fmt.Errorf("%s/%s: drover watches pid %d, and %s has pid %d",
+					a.namespace, one.Name, pid, p.Origins[n], was))
+			default:
+				term.Say(cmd, "%s: drover watches pid %d, which runs on as it is\n", a.namespace+"/"+one.Name, pid)
+			}
 		}
 	}
 	if len(wrong) > 0 {
@@ -233,16 +256,17 @@ func readSystemd(ctx context.Context, args, hosts []string) (*importer.Import, e
 	return importer.Systemd(units, hosts, onhost.Facts()), nil
 }
 
-func systemdPID(ctx context.Context, _ []string, p *importer.Process) int {
-	return onhost.Unit(ctx, p.Origin)
+func systemdPID(ctx context.Context, _ []string, origin string) int {
+	return onhost.Unit(ctx, origin)
 }
 
 func releaseSystemd(_ context.Context, _ []string, all []importer.Process) string {
 	var text strings.Builder
 	text.WriteString("systemd still keeps these units. To let go without an end of a process, as root:\n")
-	for i := range all {
-		unit := all[i].Origin
-		if all[i].Schedule != nil {
+	units := originsOf(all)
+	for _, u := range units {
+		unit := u.name
+		if u.Schedule != nil {
 			fmt.Fprintf(&text, "  systemctl disable --now %s   # else the timer starts %s, too\n",
 				term.ShellWord(strings.TrimSuffix(unit, ".service")+".timer"), unit)
 			continue
@@ -252,12 +276,27 @@ func releaseSystemd(_ context.Context, _ []string, all []importer.Process) strin
 			term.ShellWord(dir), term.ShellWord(filepath.Join(dir, "drover.conf")))
 	}
 	text.WriteString("  systemctl daemon-reload\n")
-	for i := range all {
-		if unit := term.ShellWord(all[i].Origin); all[i].Schedule == nil {
+	for _, u := range units {
+		if unit := term.ShellWord(u.name); u.Schedule == nil {
 			fmt.Fprintf(&text, "  systemctl stop %s && systemctl disable %s\n", unit, unit)
 		}
 	}
 	return text.String()
+}
+
+// origin is one origin of a process.
+type origin struct {
+	*importer.Process
+	name string
+}
+
+func originsOf(all []importer.Process) (origins []origin) {
+	for i := range all {
+		for _, name := range all[i].Origins {
+			origins = append(origins, origin{&all[i], name})
+		}
+	}
+	return origins
 }
 
 func readSupervisord(_ context.Context, args, hosts []string) (*importer.Import, error) {
@@ -271,16 +310,17 @@ func readSupervisord(_ context.Context, args, hosts []string) (*importer.Import,
 	return importer.Supervisord(files, hosts, onhost.Facts()), nil
 }
 
-func supervisordPID(ctx context.Context, args []string, p *importer.Process) int {
-	return onhost.Program(ctx, args[0], p.Origin)
+func supervisordPID(ctx context.Context, args []string, origin string) int {
+	return onhost.Program(ctx, args[0], origin)
 }
 
 func releaseSupervisord(ctx context.Context, args []string, all []importer.Process) string {
 	var text strings.Builder
 	text.WriteString("supervisord still keeps these processes, and has no command that lets go of a running one.\n")
 	for i := range all {
-		program, _, _ := strings.Cut(all[i].Origin, ":")
-		fmt.Fprintf(&text, "  remove [program:%s] from the configuration (process %s)\n", program, all[i].Origin)
+		program, _, _ := strings.Cut(all[i].Origins[0], ":")
+		fmt.Fprintf(&text, "  remove [program:%s] from the configuration (process %s)\n", program,
+			strings.Join(all[i].Origins, ", "))
 	}
 	pid := "PID"
 	if n := onhost.Supervisord(ctx, args[0]); n > 0 {

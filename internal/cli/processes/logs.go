@@ -32,7 +32,8 @@ func NewLogs() *cobra.Command {
 		Use:   "logs NAMESPACE/NAME",
 		Short: "Show what a process wrote",
 		Long: `Show what a process wrote to stdout and stderr in its present or last run. For a daemon with a
-log_file, drover shows that file. The lines of several hosts begin with the host.
+log_file, drover shows that file. The lines of several hosts begin with the host, and those of
+several copies with the name of the copy.
 
 --follow shows new lines as they come, also of later runs, until Ctrl-C. --since is about all
 runs, unless --run chooses one. The host searches for the lines of --grep, --since and --tail.
@@ -77,7 +78,7 @@ did not.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
 	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only of these hosts; ids, CLOUD:IP or patterns")
-	flags.IntVar(&f.Tail, "tail", 0, "most lines of each host, the last ones; 0 is all")
+	flags.IntVar(&f.Tail, "tail", 0, "most lines of each log, the last ones; 0 is all")
 	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339 or an age such as 10m")
 	flags.IntVar(&f.Run, "run", 0, "the run: 0 the present or last one, -1 the one before")
 	flags.BoolVar(&onlyErrors, "stderr", false, "only what the process wrote to stderr")
@@ -106,12 +107,13 @@ did not.`,
 // logPrinter prints lines of logs.
 type logPrinter struct {
 	out io.Writer
-	// json prints each line as JSON, raw with its control characters; stamps prints times, several hosts.
-	json, raw, stamps, several bool
-	hosts                      int
+	// json prints each line as JSON, raw with its control characters; stamps prints times, several the hosts, and
+	// copies the names of the copies.
+	json, raw, stamps, several, copies bool
+	logs                               int
 	// last is the time of the last line.
 	last time.Time
-	// failed has the hosts with an error.
+	// failed has the logs with an error, and whether their host is away.
 	failed map[string]bool
 }
 
@@ -121,7 +123,9 @@ const retryLogs = 2 * time.Second
 // follow prints the log. If it follows the log and loses the server, it tries again.
 func (p *logPrinter) follow(cmd *cobra.Command, c *client.Client, namespace, name string, f client.LogFilter) error {
 	begun := false
-	f.Begun = func(hosts int) { p.hosts, p.several, begun = hosts, hosts > 1, true }
+	f.Begun = func(hosts, logs int) {
+		p.logs, p.several, p.copies, begun = logs, hosts > 1, logs > hosts, true
+	}
 	for {
 		err := p.print(cmd, c, namespace, name, f)
 		_, away := errors.AsType[*client.UnreachableError](err)
@@ -150,12 +154,12 @@ func (p *logPrinter) follow(cmd *cobra.Command, c *client.Client, namespace, nam
 	}
 }
 
-// verdict is the exit code for hosts that have failed, as an error.
+// verdict is the exit code for logs that have failed, as an error.
 func (p *logPrinter) verdict() error {
 	switch {
 	case len(p.failed) == 0:
 		return nil
-	case len(p.failed) < p.hosts:
+	case len(p.failed) < p.logs:
 		return &command.ExitError{Code: command.Partial}
 	}
 	for _, away := range p.failed {
@@ -201,8 +205,12 @@ func (p *logPrinter) fail(cmd *cobra.Command, l client.LogLine) {
 	if p.failed == nil {
 		p.failed = map[string]bool{}
 	}
-	p.failed[l.Host] = l.Error == "the host is not connected"
-	term.Say(cmd, "%s: %s\n", term.Printable(l.Host), term.Printable(l.Error))
+	from := l.Host
+	if p.copies {
+		from += "  " + l.Name
+	}
+	p.failed[from] = l.Error == "the host is not connected"
+	term.Say(cmd, "%s: %s\n", term.Printable(from), term.Printable(l.Error))
 }
 
 func (p *logPrinter) line(w io.Writer, l client.LogLine) error {
@@ -216,6 +224,9 @@ func (p *logPrinter) line(w io.Writer, l client.LogLine) error {
 	before := ""
 	if p.several {
 		before = term.Printable(l.Host) + "  "
+	}
+	if p.copies {
+		before += term.Printable(l.Name) + "  "
 	}
 	if p.stamps && l.Time != nil {
 		before += l.Time.UTC().Format("2006-01-02T15:04:05.000Z") + " "

@@ -25,9 +25,13 @@ func withRelated(ctx context.Context, c *client.Client, found []client.Process, 
 	}
 	known := map[processRef]client.Process{}
 	related := map[processRef][]processRef{}
+	copies := map[processRef][]processRef{}
 	for _, p := range all {
 		self := processRef{p.Namespace, p.Name, p.Host.ID}
 		known[self] = p
+		copies[self.of()] = append(copies[self.of()], self)
+	}
+	for self, p := range known {
 		if p.Spec == nil {
 			continue
 		}
@@ -37,7 +41,7 @@ func withRelated(ctx context.Context, c *client.Client, found []client.Process, 
 			if dependents {
 				related[other] = append(related[other], self)
 			} else {
-				related[self] = append(related[self], other)
+				related[self] = append(append(related[self], other), copies[other]...)
 			}
 		}
 	}
@@ -46,7 +50,8 @@ func withRelated(ctx context.Context, c *client.Client, found []client.Process, 
 		taken[processRef{p.Namespace, p.Name, p.Host.ID}] = true
 	}
 	for i := 0; i < len(found); i++ {
-		for _, other := range related[processRef{found[i].Namespace, found[i].Name, found[i].Host.ID}] {
+		self := processRef{found[i].Namespace, found[i].Name, found[i].Host.ID}
+		for _, other := range slices.Concat(related[self], related[self.of()]) {
 			if p, ok := known[other]; ok && !taken[other] {
 				taken[other], found = true, append(found, p)
 			}

@@ -15,6 +15,7 @@ import (
 	"drover/internal/cli/term"
 	"drover/internal/command"
 	"drover/internal/process"
+	"drover/internal/processfile"
 	"drover/internal/wildcard"
 )
 
@@ -128,8 +129,9 @@ func filesAt(ctx context.Context, c *client.Client, args []string, revision int6
 		if err != nil {
 			return nil, remote.ExitOf(err)
 		}
-		for _, part := range append([]map[string]client.Spec{f.Processes}, f.More...) {
-			maps.DeleteFunc(part, func(name string, _ client.Spec) bool { return !matchesAny(wanted[namespace], name) })
+		f.Processes = matching(f.Processes, wanted[namespace])
+		for i := range f.More {
+			f.More[i] = matching(f.More[i], wanted[namespace])
 		}
 		if len(f.Processes) == 0 {
 			return nil, term.NoSuchf("revision %d of namespace %s has no process that matches %s", revision, namespace,
@@ -138,6 +140,24 @@ func filesAt(ctx context.Context, c *client.Client, args []string, revision int6
 		files = append(files, f)
 	}
 	return files, nil
+}
+
+// matching returns the entries that patterns select: all copies of a process, or some of them.
+func matching(all map[string]client.Spec, patterns []string) map[string]client.Spec {
+	found := map[string]client.Spec{}
+	for name, spec := range all {
+		base, _ := process.CutCopy(name)
+		if matchesAny(patterns, name) || matchesAny(patterns, base) {
+			found[name] = spec
+			continue
+		}
+		for _, one := range processfile.Expand(processfile.Named{Name: name, Spec: spec}) {
+			if matchesAny(patterns, one.Name) {
+				found[one.Name] = one.Spec
+			}
+		}
+	}
+	return found
 }
 
 func matchesAny(patterns []string, name string) bool {
@@ -180,7 +200,7 @@ func (a *applyCommand) compare(cmd *cobra.Command, args []string) error {
 		return remote.ExitOf(err)
 	}
 	if named {
-		p.Changes = slices.DeleteFunc(p.Changes, func(c client.Change) bool { return !wildcard.Match(name, c.Process) })
+		p.Changes = changesOf(p.Changes, name)
 	}
 	if err := a.print(cmd.OutOrStdout(), []part{{plan: p}}); err != nil {
 		return err
@@ -189,6 +209,22 @@ func (a *applyCommand) compare(cmd *cobra.Command, args []string) error {
 		return &command.ExitError{Code: command.NotRunning}
 	}
 	return nil
+}
+
+// changesOf returns the changes of the processes and copies that a pattern selects.
+func changesOf(all []client.Change, pattern string) (found []client.Change) {
+	for _, c := range all {
+		if !wildcard.Match(pattern, c.Process) {
+			c.Copies = slices.DeleteFunc(slices.Clone(c.Copies), func(number int) bool {
+				return !wildcard.Match(pattern, process.CopyName(c.Process, number))
+			})
+			if len(c.Copies) == 0 {
+				continue
+			}
+		}
+		found = append(found, c)
+	}
+	return found
 }
 
 // completeNamespaces completes the name of a namespace.

@@ -9,6 +9,7 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/process"
 	"drover/internal/spelling"
 	"drover/internal/wildcard"
 )
@@ -17,6 +18,12 @@ import (
 type processRef struct{ namespace, name, host string }
 
 func (c processRef) id() string { return c.namespace + "/" + c.name }
+
+// of returns the process that a copy is one of; for another process it is the process itself.
+func (c processRef) of() processRef {
+	c.name, _ = process.CutCopy(c.name)
+	return c
+}
 
 // splitID splits NAMESPACE/NAME.
 func splitID(arg string) (namespace, name string, err error) {
@@ -70,10 +77,17 @@ func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bo
 func sortProcesses(all []client.Process) {
 	slices.SortStableFunc(all, func(a, b client.Process) int {
 		return cmp.Or(
-			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Namespace, b.Namespace), compareNames(a.Name, b.Name),
 			cmp.Compare(a.Host.Cloud, b.Host.Cloud), cmp.Compare(a.Host.ID, b.Host.ID),
 		)
 	})
+}
+
+// compareNames orders names, and copies by their numbers.
+func compareNames(a, b string) int {
+	base, n := process.CutCopy(a)
+	other, m := process.CutCopy(b)
+	return cmp.Or(cmp.Compare(base, other), cmp.Compare(n, m))
 }
 
 // suggestNamespace suggests namespaces for a name without one. It returns refusal unchanged if it finds none.
