@@ -17,7 +17,8 @@ var binaries struct{ drover string }
 
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover},
-		harness.Need{Test: "TestSupervisord", Program: "/usr/bin/supervisord"}))
+		harness.Need{Test: "TestSupervisord", Program: "/usr/bin/supervisord"},
+		harness.Need{Test: "TestNumprocs", Program: "/usr/bin/supervisord"}))
 }
 
 // place is a drover, and a directory for the processes of one namespace.

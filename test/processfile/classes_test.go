@@ -30,33 +30,33 @@ func TestClasses(t *testing.T) {
 		}
 	})
 	rows := classRows(web.URL, web.Listener.Addr().String(), secondPort(t))
-	var supported []processfile.Field
+	var fields []processfile.Field
 	for _, f := range processfile.Fields() {
 		if _, ok := rows[f.Path]; !ok {
 			t.Errorf("the field %s has no row", f.Path)
-		} else if f.Supported() {
-			supported = append(supported, f)
-		} else if a := p.cli("diff", "-f", p.file(classFile([]processfile.Field{f}, rows, "to"))); a.Code != 2 ||
-			!strings.Contains(a.Errors, "is not supported yet") {
-			t.Errorf("%s is not refused: exit code %d\n%s%s", f.Path, a.Code, a.Out, a.Errors)
+			continue
 		}
+		fields = append(fields, f)
 	}
-	p.prepareClasses(supported)
-	p.apply(classFile(supported, rows, "from"))
+	p.prepareClasses(fields)
+	p.apply(classFile(fields, rows, "from"))
 	before := map[string]int{}
-	for _, f := range supported {
+	for _, f := range fields {
 		if rows[f.Path].noProcess != "" {
 			continue
 		}
 		harness.Eventually(t, "a process of "+f.Path, func() bool { return p.pid(className(f)) > 0 })
 		before[f.Path] = p.pid(className(f))
 	}
-	changed := classFile(supported, rows, "to")
-	p.wantClasses(supported, rows, changed)
+	changed := classFile(fields, rows, "to")
+	p.wantClasses(fields, rows, changed)
 	p.apply(changed)
-	for _, f := range supported {
-		if rows[f.Path].noProcess == "" {
+	for _, f := range fields {
+		if row := rows[f.Path]; row.noProcess == "" {
 			p.wantPID(f, before[f.Path])
+			if row.limit != "" {
+				p.wantLimit(f, before[f.Path], row)
+			}
 		}
 	}
 	if a := p.cli("diff", "-f", p.file(changed)); a.Code != 0 {
@@ -156,6 +156,12 @@ func (p *place) wantClasses(fields []processfile.Field, rows map[string]classRow
 			}
 			continue
 		}
+		if rows[f.Path].creates {
+			if c.Action != v1.ActionCreate {
+				p.t.Errorf("%s: the plan is %+v, want another process", f.Path, c)
+			}
+			continue
+		}
 		found, shown := false, cmp.Or(rows[f.Path].shown, f.Path)
 		for _, field := range c.Fields {
 			found = found || field.Path == shown || strings.HasPrefix(field.Path, shown+".")
@@ -185,4 +191,20 @@ func (p *place) wantPID(f processfile.Field, before int) {
 	if n := p.count("starts-" + className(f)); n != starts {
 		p.t.Errorf("%s is %s, and its process began %d times, want %d", f.Path, f.Class, n, starts)
 	}
+}
+
+// wantLimit fails the test unless the process that was there before has the limit.
+func (p *place) wantLimit(f processfile.Field, pid int, row classRow) {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if values, ok := strings.CutPrefix(line, row.limit); ok && strings.Fields(values)[0] == row.value &&
+			strings.Fields(values)[1] == row.value {
+			return
+		}
+	}
+	p.t.Errorf("%s: pid %d has not %s of %s:\n%s", f.Path, pid, row.limit, row.value, text)
 }

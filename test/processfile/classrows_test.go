@@ -11,6 +11,10 @@ type classRow struct {
 	// nothing says that the change leaves the process as it is, noProcess why no process runs: the plan judges alone.
 	nothing   bool
 	noProcess string
+	// creates says that the change makes another process.
+	creates bool
+	// limit is the line of /proc/PID/limits that the change sets to a value.
+	limit, value string
 }
 
 // simple returns the row of a field whose value is on one line with its name.
@@ -78,23 +82,34 @@ func rowsOfEnvironment() map[string]classRow {
 	}
 }
 
+// limited returns the row of a limit of setrlimit(2) that falls: only some agents may raise it.
+func limited(field, from, to, line, value string) classRow {
+	row := within("limits", field, from, to, "")
+	if from == "" {
+		row.from = ""
+	}
+	row.limit, row.value = line, value
+	return row
+}
+
 func rowsOfLimits() map[string]classRow {
 	return map[string]classRow{
-		"limits":               {from: "", to: "limits: {open_files: 400}"},
+		"limits":               limited("open_files", "", "400", "Max open files", "400"),
 		"limits.memory":        within("limits", "memory", "512MiB", "600MiB", ""),
 		"limits.cpu":           within("limits", "cpu", "150%", "120%", ""),
 		"limits.tasks":         within("limits", "tasks", "100", "90", ""),
-		"limits.open_files":    within("limits", "open_files", "444", "400", ""),
-		"limits.core_size":     within("limits", "core_size", "0", "1MiB", ""),
-		"limits.locked_memory": within("limits", "locked_memory", "1MiB", "2MiB", ""),
+		"limits.open_files":    limited("open_files", "444", "400", "Max open files", "400"),
+		"limits.core_size":     limited("core_size", "1MiB", "0", "Max core file size", "0"),
+		"limits.locked_memory": limited("locked_memory", "2MiB", "1MiB", "Max locked memory", "1048576"),
 		"limits.stack_size":    within("limits", "stack_size", "8MiB", "4MiB", ""),
-		"limits.processes":     within("limits", "processes", "10000", "9000", ""),
-		"limits.file_size":     within("limits", "file_size", "1GiB", "2GiB", ""),
+		"limits.processes":     limited("processes", "10000", "9000", "Max processes", "9000"),
+		"limits.file_size":     limited("file_size", "2GiB", "1GiB", "Max file size", "1073741824"),
 		"thresholds":           {from: "", to: "thresholds: {memory: 90}"},
 		"thresholds.memory":    within("thresholds", "memory", "90", "91", ""),
 		"thresholds.cpu":       within("thresholds", "cpu", "90", "91", ""),
 		"copies": {
-			from: "copies: 1", to: "copies: 2", noProcess: "each copy is a process with a name of its own",
+			from: "copies: 1", to: "copies: 2", creates: true,
+			noProcess: "each copy has a name of its own: TestCopies looks at their pids",
 		},
 	}
 }

@@ -1,0 +1,97 @@
+package importing_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// copies are the pids of the copies of a process as drover knows them.
+func (p *place) copies(name string, n int) (all []int) {
+	for i := range n {
+		all = append(all, p.pid(fmt.Sprintf("%s@%d", name, i+1)))
+	}
+	return all
+}
+
+// TestNumprocs: equal processes of supervisord become copies, which take them over in the order of supervisord; a copy
+// that supervisord starts again stays with its number.
+func TestNumprocs(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	harness.Sleeper(t, p.dir, "worker")
+	conf := p.write("supervisord.conf", `
+[unix_http_server]
+file=DIR/supervisor.sock
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+[supervisorctl]
+serverurl=unix://DIR/supervisor.sock
+[supervisord]
+logfile=DIR/supervisord.log
+pidfile=DIR/supervisord.pid
+childlogdir=DIR
+nodaemon=true
+[program:worker]
+command=DIR/worker 4010
+process_name=%(program_name)s-%(process_num)d
+numprocs=3
+directory=DIR
+autorestart=true
+`)
+	p.start("/usr/bin/supervisord", "-c", conf)
+	var was []int
+	running := func() bool {
+		was = nil
+		for n := range 3 {
+			f := harness.Finish(t, "", harness.Environment(p.dir), "/usr/bin/supervisorctl", "-c", conf, "pid",
+				fmt.Sprintf("worker:worker-%d", n))
+			pid, _ := strconv.Atoi(strings.TrimSpace(f.Out))
+			if pid > 0 {
+				was = append(was, pid)
+			}
+		}
+		return len(was) == 3
+	}
+	harness.Eventually(t, "supervisord runs its program", running)
+	done := p.cli(0, "import", "supervisord", conf, "--namespace", "shop", "--adopt", "--yes")
+	for n, pid := range was {
+		want := fmt.Sprintf("shop/worker@%d: drover watches pid %d, which runs on as it is", n+1, pid)
+		if !strings.Contains(done.Out, "copies: 3") || !strings.Contains(done.Errors, want) {
+			t.Errorf("import prints no %q:\n%s%s", want, done.Out, done.Errors)
+		}
+	}
+	if pids := p.copies("worker", 3); !slices.Equal(pids, was) {
+		t.Errorf("drover watches %v, want %v", pids, was)
+	}
+	harness.Signal(t, was[1], syscall.SIGKILL)
+	process := harness.Process{Server: p.s, Namespace: "shop", Name: "worker@2"}
+	process.AwaitEvents(1, "exited")
+	process.AwaitEvents(1, "found")
+	if now := p.copies("worker", 3); now[0] != was[0] || now[2] != was[2] || now[1] == was[1] || now[1] == 0 {
+		t.Errorf("drover watches %v after %v", now, was)
+	}
+}
+
+// TestInstances: the instances of a template whose names are numbers become copies. Nobody names their pids, so the
+// copies take them over in the order of the pids.
+func TestInstances(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	harness.Sleeper(t, p.dir, "queue")
+	unit := "[Service]\nExecStart=DIR/queue 4020\nWorkingDirectory=DIR\nRestart=always\n"
+	first, second := p.write("queue@1.service", unit), p.write("queue@2.service", unit)
+	was := []int{p.start(filepath.Join(p.dir, "queue"), "4020"), p.start(filepath.Join(p.dir, "queue"), "4020")}
+	slices.Sort(was)
+	done := p.cli(0, "import", "systemd", first, second, "--namespace", "shop", "--adopt", "--yes")
+	if pids := p.copies("queue", 2); !slices.Equal(pids, was) || !strings.Contains(done.Out, "copies: 2") {
+		t.Errorf("drover watches %v, want %v\n%s%s", pids, was, done.Out, done.Errors)
+	}
+	p.relaunches("queue@1", was[0])
+}
