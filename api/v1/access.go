@@ -30,6 +30,8 @@ type Grant struct {
 	Businesses []int64  `json:"businesses,omitempty"`
 	Areas      []int    `json:"areas,omitempty"`
 	Hosts      []string `json:"hosts,omitempty"`
+	// Labels are labels of hosts, as key=value. Only the labels of people and of join tokens count.
+	Labels []string `json:"labels,omitempty"`
 }
 
 // Rates limit the calls of an app; zero means no limit.

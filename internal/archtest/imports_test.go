@@ -67,7 +67,7 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 func pure() []string {
 	return []string{
 		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/agent/uplink/standing",
-		"internal/server/desired", "internal/server/task", "internal/statemachine", "internal/why",
+		"internal/server/desired", "internal/server/task", "internal/selector", "internal/statemachine", "internal/why",
 	}
 }
 
@@ -122,6 +122,7 @@ func mayImport() map[string][]string {
 		"internal/pki":             {"internal/durable"},
 		"internal/crontab":         {},
 		"internal/wildcard":        {},
+		"internal/selector":        {},
 		"internal/spelling":        {},
 		"internal/process":         {"api/v1", "internal/crontab"},
 		"internal/processfile":     {"api/v1", "internal/crontab", "internal/process", "internal/spelling"},
@@ -200,8 +201,8 @@ func mayImport() map[string][]string {
 		"internal/agent/orders": {
 			"internal/agent/metrics", "internal/agent/specstore", "internal/process", "internal/wire",
 		},
-		"internal/server/access": {"internal/process", "internal/wildcard"},
-		"internal/server/store":  {"internal/process", "internal/server/access", "internal/server/task"},
+		"internal/server/access": {"internal/process", "internal/selector", "internal/wildcard"},
+		"internal/server/store":  {"internal/process", "internal/selector", "internal/server/access", "internal/server/task"},
 		"internal/server/gate":   {"internal/server/access", "internal/server/store"},
 		"internal/server/alarm":  {"internal/process"},
 		"internal/server/webhook": {
@@ -217,9 +218,9 @@ func mayImport() map[string][]string {
 		"internal/server/dbclock": {},
 		"internal/server/lease":   {"internal/idle"},
 		"internal/serverkeys":     {"internal/durable"},
-		"internal/server/fleet":   {"internal/process", "internal/server/store"},
+		"internal/server/fleet":   {"internal/process", "internal/selector", "internal/server/store"},
 		"internal/server/engine": {
-			"internal/clip", "internal/idle", "internal/process", "internal/server/desired",
+			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/desired",
 			"internal/server/fleet", "internal/server/plan", "internal/server/store", "internal/server/task", "internal/wire",
 		},
 		"internal/server/store/sqlite": {

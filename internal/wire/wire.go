@@ -108,6 +108,22 @@ type Host struct {
 	Arch   string `json:"arch,omitempty"`   // in the form of uname(1), such as "x86_64"
 	CPUs   int    `json:"cpus,omitempty"`   // usable processors
 	Memory int64  `json:"memory,omitempty"` // bytes
+	// Distribution and Version are ID and VERSION_ID of os-release(5), Kernel is the release of uname(2).
+	Distribution string  `json:"distribution,omitempty"`
+	Version      string  `json:"version,omitempty"`
+	Kernel       string  `json:"kernel,omitempty"`
+	Disks        []Mount `json:"disks,omitempty"`
+	// Labels are the labels of the agent's configuration, and Facts the facts of the owner of the host. If Gathering is
+	// set, the agent does not know the facts yet, and will introduce itself again.
+	Labels    map[string]string `json:"labels,omitempty"`
+	Facts     map[string]string `json:"facts,omitempty"`
+	Gathering bool              `json:"gathering,omitempty"`
+}
+
+// Mount is a file system of a host on a block device.
+type Mount struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"` // bytes
 }
 
 // Report is a report of an agent. Any part may be empty; an empty report is a heartbeat.

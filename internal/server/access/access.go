@@ -22,6 +22,7 @@ const (
 	ReadLogs     Operation = "read-logs"     // read what processes write
 	ReadAgents   Operation = "read-agents"   // read the state and the facts of agents
 	RenameAgents Operation = "rename-agents" // give a host another agent id
+	LabelAgents  Operation = "label-agents"  // set labels of hosts, which may grant rights
 )
 
 // The groups: each represents several operations in a grant.
@@ -39,7 +40,7 @@ func OperationOf(op process.Op) Operation {
 
 // Operations lists all operations.
 func Operations() []Operation {
-	return slices.Concat(Members(Read), Members(Operate), Members(Setup), []Operation{RenameAgents})
+	return slices.Concat(Members(Read), Members(Operate), Members(Setup), []Operation{RenameAgents, LabelAgents})
 }
 
 // Groups lists the names that represent several operations.
@@ -75,6 +76,27 @@ type Host struct {
 	ID   string // stable id
 	// Alias is another id, assigned by a caller.
 	Alias string
+	// Labels are the labels that grant rights.
+	Labels Labels
+}
+
+// Labels are the labels of a host that people and join tokens have set. Whoever controls the host cannot change them.
+type Labels struct {
+	// Set are the labels of people, which override those of the token; nil hides a label.
+	Set    map[string]*string
+	Joined map[string]string
+}
+
+// Get returns the value of a label. hidden tells that a person has removed it.
+func (l Labels) Get(key string) (value string, found, hidden bool) {
+	if set, decided := l.Set[key]; decided {
+		if set == nil {
+			return "", false, true
+		}
+		return *set, true, false
+	}
+	value, found = l.Joined[key]
+	return value, found, false
 }
 
 // NoArea is the area of a host without an area.

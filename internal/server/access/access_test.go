@@ -24,7 +24,13 @@ func parse(t *testing.T, texts ...string) access.Principal {
 }
 
 func TestRights(t *testing.T) {
-	host := access.Host{Area: 3, IP: "10.0.0.7", ID: "web-7", Alias: "0200"}
+	web := "web"
+	host := access.Host{
+		Area: 3, IP: "10.0.0.7", ID: "web-7", Alias: "0200", Labels: access.Labels{
+			Set:    map[string]*string{"role": &web, "gone": nil},
+			Joined: map[string]string{"role": "db", "gone": "x", "zone": "a", "empty": ""},
+		},
+	}
 	nobody := access.Host{Area: access.NoArea, ID: "stranger"}
 	for _, tt := range []struct {
 		grants    string // parted by ";"
@@ -65,6 +71,14 @@ func TestRights(t *testing.T) {
 		{"start on * at strange?", "start", "ns", nobody, true},
 		{"start on * at *", "start", "ns", nobody, true},
 		{"start on * at area:0,web-7", "start", "ns", host, true},
+		{"start on * at label:role=web", "start", "ns", host, true},
+		{"start on * at label:role=db", "start", "ns", host, false}, // a person has said otherwise
+		{"start on * at label:zone=a", "start", "ns", host, true},
+		{"start on * at label:gone=x", "start", "ns", host, false},
+		{"start on * at label:none=x", "start", "ns", host, false},
+		{"start on * at label:zone=b,web-7", "start", "ns", host, true},
+		{"start on * at label:zone=b,area:0", "start", "ns", host, false},
+		{"start on * at label:role=web", "start", "ns", nobody, false},
 		// One grant must give all three: parts of two do not add up.
 		{"start on a at *; stop on b at *", "start", "b", host, false},
 		{"start on a at web-7; start on b at web-8", "start", "b", host, false},
@@ -145,6 +159,8 @@ func TestRightsOnHosts(t *testing.T) {
 		{access.ReadAgents, 3, false},
 		{access.RenameAgents, 1, false}, // other namespaces have processes there
 		{access.RenameAgents, 2, true},
+		{access.LabelAgents, 1, false}, // labels may grant rights to any namespace
+		{access.LabelAgents, 2, true},
 	} {
 		if got := p.OnHosts(tt.op).Covers(access.Host{Area: tt.area, IP: "10.0.0.1"}); got != tt.want {
 			t.Errorf("%s in area %d is %v, want %v", tt.op, tt.area, got, tt.want)

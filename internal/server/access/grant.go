@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"drover/internal/selector"
 	"drover/internal/wildcard"
 )
 
@@ -29,9 +31,11 @@ type Grant struct {
 	// Namespaces are patterns; Businesses are CMDB business ids. One of the two lists must not be empty.
 	Namespaces []string `json:"namespaces,omitempty"`
 	Businesses []int64  `json:"businesses,omitempty"`
-	// Areas are cloud areas; Hosts are patterns of "area:ip" or of a stable agent id. Both empty: every host.
-	Areas []int    `json:"areas,omitempty"`
-	Hosts []string `json:"hosts,omitempty"`
+	// Areas are cloud areas; Hosts are patterns of "area:ip" or of a stable agent id; Labels are labels of hosts, as
+	// "key=value". A host in one of the lists is enough. All empty: every host.
+	Areas  []int    `json:"areas,omitempty"`
+	Hosts  []string `json:"hosts,omitempty"`
+	Labels []string `json:"labels,omitempty"`
 }
 
 // namespacesOf returns the namespaces of a business: the namespaces for callers of JOB, and the namespace of the
@@ -70,15 +74,32 @@ func (g *Grant) Validate() error {
 	if err := checkPatterns("hosts", g.Hosts); err != nil {
 		return err
 	}
+	for i, label := range g.Labels {
+		if err := checkLabel(label); err != nil {
+			return fmt.Errorf("labels[%d]: %w", i, err)
+		}
+	}
 	for field, n := range map[string]int{
 		"operations": len(g.Operations), "businesses": len(g.Businesses),
-		"areas": len(g.Areas),
+		"areas": len(g.Areas), "labels": len(g.Labels),
 	} {
 		if n > maxParts {
 			return fmt.Errorf("%s has %d parts: expected at most %d", field, n, maxParts)
 		}
 	}
 	return nil
+}
+
+// checkLabel rejects a text that is not one label with its value. A fact is not a label: a host says its facts itself.
+func checkLabel(text string) error {
+	key, value, found := strings.Cut(text, "=")
+	switch {
+	case !found || value == "":
+		return fmt.Errorf("%.80q is not a label with a value: expected KEY=VALUE", text)
+	case selector.Reserved(key):
+		return fmt.Errorf("%.80q is a fact of the host, and facts grant no rights: expected a label", key)
+	}
+	return cmp.Or(selector.CheckKey(key), selector.CheckValue(key, value))
 }
 
 func checkPatterns(field string, patterns []string) error {
@@ -118,13 +139,17 @@ func (g *Grant) inScope(namespace string) bool {
 }
 
 func (g *Grant) everywhere() bool {
-	return len(g.Areas)+len(g.Hosts) == 0 || slices.Contains(g.Hosts, All)
+	return len(g.Areas)+len(g.Hosts)+len(g.Labels) == 0 || slices.Contains(g.Hosts, All)
 }
 
 func (g *Grant) onHost(h Host) bool {
 	return g.everywhere() || slices.Contains(g.Areas, h.Area) || slices.ContainsFunc(g.Hosts, func(p string) bool {
 		return h.IP != "" && wildcard.Match(p, h.Address()) || h.ID != "" && wildcard.Match(p, h.ID) || h.Alias != "" &&
 			wildcard.Match(p, h.Alias)
+	}) || slices.ContainsFunc(g.Labels, func(label string) bool {
+		key, wanted, _ := strings.Cut(label, "=")
+		value, found, _ := h.Labels.Get(key)
+		return found && value == wanted
 	})
 }
 
@@ -134,11 +159,12 @@ const (
 	atWord       = "at"
 	businessMark = "biz:"
 	areaMark     = "area:"
+	labelMark    = "label:"
 )
 
 // ParseGrant reads a grant: OPERATIONS on NAMESPACES [at HOSTS], each a list with commas. A business is written biz:7
-// among the namespaces, an area area:3 among the hosts. Examples: "* on *", "read,restart on biz:7", "operate on
-// GSEKIT_BIZ_* at area:0,1:10.2.*". The result is valid.
+// among the namespaces, an area area:3 and a label label:role=web among the hosts. Examples: "* on *", "read,restart on
+// biz:7", "operate on GSEKIT_BIZ_* at area:0,1:10.2.*", "operate on shop at label:role=web". The result is valid.
 func ParseGrant(text string) (Grant, error) {
 	words := strings.Fields(text)
 	if len(words) != 3 && len(words) != 5 || words[1] != onWord || len(words) == 5 && words[3] != atWord {
@@ -168,6 +194,10 @@ func ParseGrant(text string) (Grant, error) {
 				g.Areas = append(g.Areas, n)
 				continue
 			}
+			if label, ok := strings.CutPrefix(part, labelMark); ok {
+				g.Labels = append(g.Labels, label)
+				continue
+			}
 			g.Hosts = append(g.Hosts, part)
 		}
 	}
@@ -188,6 +218,9 @@ func (g Grant) String() string {
 		hosts = append(hosts, areaMark+strconv.Itoa(a))
 	}
 	hosts = append(hosts, g.Hosts...)
+	for _, label := range g.Labels {
+		hosts = append(hosts, labelMark+label)
+	}
 	text := strings.Join(g.Operations, ",") + " " + onWord + " " + strings.Join(scopes, ",")
 	if len(hosts) > 0 {
 		text += " " + atWord + " " + strings.Join(hosts, ",")

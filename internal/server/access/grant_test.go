@@ -20,6 +20,10 @@ func TestGrantsAsText(t *testing.T) {
 			Operations: []string{"operate"}, Namespaces: []string{"job:biz:7"}, Areas: []int{0},
 			Hosts: []string{"0:10.2.*"},
 		},
+		"operate on shop at label:role=web,label:example.com/zone=b,web-*": {
+			Operations: []string{"operate"}, Namespaces: []string{"shop"}, Hosts: []string{"web-*"},
+			Labels: []string{"role=web", "example.com/zone=b"},
+		},
 		"query on on at at": {Operations: []string{"query"}, Namespaces: []string{"on"}, Hosts: []string{"at"}},
 	} {
 		got, err := access.ParseGrant("  " + strings.ReplaceAll(text, " ", "  "))
@@ -40,24 +44,32 @@ func TestGrantsAsText(t *testing.T) {
 func TestBadGrants(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for text, reason := range map[string]string{
-		"":                       "expected",
-		"start":                  "expected",
-		"start on":               "expected",
-		"start in ns":            "expected",
-		"start on ns at":         "expected",
-		"start on ns in h":       "expected",
-		"start on ns at h more":  "expected",
-		"fly on ns":              `operations[0] is "fly"`,
-		"start, on ns":           `operations[1] is ""`,
-		"start on ,":             "namespaces[0] is empty",
-		"start on biz:x":         "is not a number",
-		"start on biz:0":         "businesses[0] is 0",
-		"start on ns at area:-1": "areas[0] is -1",
-		"start on ns at area:":   "is not a number",
-		"start on ns at ,":       "hosts[0] is empty",
-		"start on " + long:       "256 bytes",
-		"start on n\x00s":        "control character",
-		"start on ns at \xff":    "not valid UTF-8",
+		"":                                     "expected",
+		"start":                                "expected",
+		"start on":                             "expected",
+		"start in ns":                          "expected",
+		"start on ns at":                       "expected",
+		"start on ns in h":                     "expected",
+		"start on ns at h more":                "expected",
+		"fly on ns":                            `operations[0] is "fly"`,
+		"start, on ns":                         `operations[1] is ""`,
+		"start on ,":                           "namespaces[0] is empty",
+		"start on biz:x":                       "is not a number",
+		"start on biz:0":                       "businesses[0] is 0",
+		"start on ns at area:-1":               "areas[0] is -1",
+		"start on ns at area:":                 "is not a number",
+		"start on ns at ,":                     "hosts[0] is empty",
+		"start on ns at label:role":            "expected KEY=VALUE",
+		"start on ns at label:role=":           "expected KEY=VALUE",
+		"start on ns at label:role!=web":       "is not the key of a label",
+		"start on ns at label:role=w*":         `the value "w*"`,
+		"start on ns at label:":                "labels[0]",
+		"start on ns at label:os=debian":       "facts grant no rights",
+		"start on ns at label:fact.rack=4":     "facts grant no rights",
+		"start on ns at label:agent_version=1": "facts grant no rights",
+		"start on " + long:                     "256 bytes",
+		"start on n\x00s":                      "control character",
+		"start on ns at \xff":                  "not valid UTF-8",
 		"start on " + strings.Repeat("a,", 100) + "a": "101 parts",
 	} {
 		if g, err := access.ParseGrant(text); err == nil || !strings.Contains(err.Error(), reason) {
@@ -67,6 +79,7 @@ func TestBadGrants(t *testing.T) {
 	for name, g := range map[string]access.Grant{
 		"no operation": {Namespaces: []string{"*"}},
 		"no namespace": {Operations: []string{"start"}},
+		"many labels":  {Operations: []string{"start"}, Namespaces: []string{"*"}, Labels: slices.Repeat([]string{"a=b"}, 101)},
 		"many areas":   {Operations: []string{"start"}, Namespaces: []string{"*"}, Areas: make([]int, 101)},
 	} {
 		if g.Validate() == nil {
@@ -79,7 +92,7 @@ func TestBadGrants(t *testing.T) {
 func FuzzGrants(f *testing.F) {
 	for _, text := range []string{
 		"* on *", "start,read on GSEKIT_BIZ_*,biz:7 at area:0,0:10.2.*",
-		"start on biz: at area:", "query on on at at",
+		"start on biz: at area:", "query on on at at", "read on * at label:role=web",
 	} {
 		f.Add(text)
 	}

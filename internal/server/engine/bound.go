@@ -44,7 +44,6 @@ const (
 func shortHello(h wire.Hello) wire.Hello {
 	h.IP, h.ID, h.Build, h.Name = shortWord(h.IP), shortWord(h.ID), shortWord(h.Build), shortWord(h.Name)
 	h.Policy = ends(h.Policy, maxSaid)
-	h.Host.OS, h.Host.Arch = shortWord(h.Host.OS), shortWord(h.Host.Arch)
 	return h
 }
 

@@ -143,8 +143,7 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (des
 
 func factsOf(h wire.Hello, place string) fleet.Facts {
 	facts := fleet.Facts{
-		OS: h.Host.OS, Arch: h.Host.Arch, CPUs: h.Host.CPUs, Memory: h.Host.Memory, Place: place,
-		Policy: h.Policy,
+		Place: place, Policy: h.Policy,
 	}
 	if h.Started > 0 && h.Started <= lastMoment {
 		facts.Started = time.Unix(h.Started, 0)
@@ -171,7 +170,7 @@ func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello)
 		c.log.WarnContext(ctx, "agent claimed other names than the names that it joined with", "agent", agent,
 			"ip", a.IP, "claimed_ip", h.IP, "claimed_id", h.ID)
 	}
-	a.Build, a.Place = h.Build, place
+	a.Build, a.Place, a.Host = h.Build, place, hostOf(h.Host, a.Host.Facts)
 	if h.Name != "" {
 		a.Name = h.Name
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -170,7 +171,7 @@ func (d *Directory) AdmitOnly() { d.closed = true }
 func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
-	a.Assigned = d.assigned(a)
+	a.Assigned, a.SetLabels = d.assigned(a), d.setLabels(a.Key)
 	known, err := d.mayJoin(a, now)
 	if err != nil || known {
 		return err
@@ -215,6 +216,7 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time,
 		return err
 	}
 	a.Replaces = d.predecessor(a)
+	a.SetLabels = d.setLabels(cmp.Or(a.Replaces, a.Key))
 	if d.unsettled(a, now) {
 		return fmt.Errorf("cannot admit agent %s as %d:%s %q: %w", a.Key, a.Cloud, a.IP, a.ID, ErrUnsettled)
 	}
@@ -344,7 +346,7 @@ func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error
 	return ok && named && old.Created.Equal(a.Created) && cmp.Or(
 		cmp.Compare(old.Cloud, a.Cloud), cmp.Compare(old.IP, a.IP), cmp.Compare(old.ID, a.ID),
 		cmp.Compare(old.Build, a.Build),
-		cmp.Compare(old.Name, a.Name), cmp.Compare(old.Place, a.Place)) == 0, nil
+		cmp.Compare(old.Name, a.Name), cmp.Compare(old.Place, a.Place)) == 0 && reflect.DeepEqual(old.Host, a.Host), nil
 }
 
 // Lookup finds an agent by cloud area and IP address, in any spelling of the address.

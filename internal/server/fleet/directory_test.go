@@ -47,6 +47,24 @@ func (r *register) ChangeAgent(_ context.Context, a store.Agent) error {
 	return nil
 }
 
+func (r *register) LabelAgents(_ context.Context, keys []string,
+	change func(store.Agent) (map[string]*string, error),
+) error {
+	changed := slices.Clone(r.agents)
+	for _, key := range keys {
+		i := slices.IndexFunc(r.agents, func(b store.Agent) bool { return b.Key == key })
+		if i < 0 {
+			return store.ErrNotFound
+		}
+		var err error
+		if changed[i].SetLabels, err = change(changed[i]); err != nil {
+			return err
+		}
+	}
+	r.agents = changed
+	return r.err
+}
+
 func (r *register) GetAgents(_ context.Context, keys []string) ([]store.Agent, error) {
 	r.looks++
 	var found []store.Agent
@@ -394,7 +412,7 @@ func TestAssignedIDs(t *testing.T) {
 
 func TestFactsComeWithTheIntroduction(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{{Key: "A"}}})
-	facts := fleet.Facts{Started: at(1), OS: "linux", Arch: "x86_64", CPUs: 4, Memory: 1 << 30}
+	facts := fleet.Facts{Started: at(1), Place: "here", Policy: "observe only"}
 	d.Seen("A", at(2))
 	d.Introduced("A", facts, at(2))
 	if p := d.Presence("A", at(3)); p.Facts != facts || !p.Linked.Equal(at(2)) {

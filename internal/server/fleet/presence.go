@@ -36,13 +36,9 @@ type Presence struct {
 	Trust string
 }
 
-// Facts describes an agent and its machine. The register does not store it, because every introduction contains it.
+// Facts describes a run of an agent. The register does not store it, because every introduction contains it.
 type Facts struct {
 	Started time.Time
-	OS      string
-	Arch    string
-	CPUs    int
-	Memory  int64 // bytes
 	// Place identifies the host and the data directory; Policy is the local policy of the host. Both may be empty.
 	Place, Policy string
 }

@@ -35,13 +35,13 @@ func TestPresenceIsHeardElsewhere(t *testing.T) {
 		}
 	}
 	a.Seen("A", at(10*s))
-	a.Introduced("A", fleet.Facts{OS: "linux"}, at(10*s))
+	a.Introduced("A", fleet.Facts{Policy: "linux"}, at(10*s))
 	tell()
 	if len(a.News(10)) != 0 {
 		t.Error("the same news are told twice")
 	}
 	away(20*s, false)
-	if !b.Introduction("A") || b.Presence("A", at(20*s)).Facts.OS != "linux" {
+	if !b.Introduction("A") || b.Presence("A", at(20*s)).Facts.Policy != "linux" {
 		t.Error("an introduction is not known elsewhere")
 	}
 	if len(b.News(10)) != 0 {
@@ -54,7 +54,7 @@ func TestPresenceIsHeardElsewhere(t *testing.T) {
 		t.Error("an agent whose link was lost need not introduce itself")
 	}
 	b.Seen("A", at(25*s)) // it came back, by the other server
-	b.Introduced("A", fleet.Facts{OS: "linux"}, at(25*s))
+	b.Introduced("A", fleet.Facts{Policy: "linux"}, at(25*s))
 	a.Hear(b.News(10))
 	tell()
 	away(26*s, false)
@@ -64,11 +64,11 @@ func TestPresenceIsHeardElsewhere(t *testing.T) {
 	// Words that are late change nothing.
 	late := fleet.LinkReport{
 		Key: "A", Seen: at(20 * s), Lost: at(21 * s), Introduced: true, Since: at(10 * s),
-		Facts: fleet.Facts{OS: "old"},
+		Facts: fleet.Facts{Policy: "old"},
 	}
 	b.Hear([]fleet.LinkReport{late})
 	away(27*s, false)
-	if b.Presence("A", at(27*s)).Facts.OS != "linux" || !b.Introduction("A") {
+	if b.Presence("A", at(27*s)).Facts.Policy != "linux" || !b.Introduction("A") {
 		t.Error("an old word counts")
 	}
 	b.Hear([]fleet.LinkReport{{Key: "stranger", Seen: at(27 * s)}})

@@ -260,5 +260,5 @@ func Host(a store.Agent) access.Host {
 	if a.Key == "" {
 		return access.Host{Area: access.NoArea}
 	}
-	return access.Host{Area: a.Cloud, IP: a.IP, ID: a.ID, Alias: a.Assigned}
+	return access.Host{Area: a.Cloud, IP: a.IP, ID: a.ID, Alias: a.Assigned, Labels: a.Granting()}
 }

@@ -22,10 +22,13 @@ func fleetWorld(t *testing.T) *world {
 	w := newWorld(t)
 	for i := range w.agents {
 		w.agents[i].Build = "1.2.3"
+		if w.agents[i].Key == "UAGENT1" {
+			w.agents[i].Host = store.Host{System: "linux", OS: "debian", Arch: "x86_64", CPUs: 4, Memory: 8 << 30}
+		}
 	}
 	w.presence["UAGENT1"] = fleet.Presence{
 		Joined: true, LastSeen: noon().Add(-2 * time.Second), Linked: noon().Add(-90 * time.Second),
-		Facts: fleet.Facts{Started: noon().Add(-time.Hour), OS: "linux", Arch: "x86_64", CPUs: 4, Memory: 8 << 30},
+		Facts: fleet.Facts{Started: noon().Add(-time.Hour)},
 	}
 	w.presence["UAGENT2"] = fleet.Presence{Joined: true, Away: true}
 	return w

@@ -84,10 +84,6 @@ type rivalMessage struct {
 type introductionMessage struct {
 	Ago     int64     `json:"ago"`
 	Started time.Time `json:"started,omitzero"`
-	OS      string    `json:"os,omitempty"`
-	Arch    string    `json:"arch,omitempty"`
-	CPUs    int       `json:"cpus,omitempty"`
-	Memory  int64     `json:"memory,omitempty"`
 	Place   string    `json:"place,omitempty"`
 	Policy  string    `json:"policy,omitempty"`
 }
@@ -105,8 +101,7 @@ func linkMessages(words []fleet.LinkReport, now time.Time) []linkMessage {
 		}
 		if w.Introduced {
 			list[i].Introduction = &introductionMessage{
-				Ago: now.Sub(w.Since).Milliseconds(), Started: w.Facts.Started, OS: w.Facts.OS, Arch: w.Facts.Arch,
-				CPUs: w.Facts.CPUs, Memory: w.Facts.Memory,
+				Ago: now.Sub(w.Since).Milliseconds(), Started: w.Facts.Started,
 				Place: w.Facts.Place, Policy: w.Facts.Policy,
 			}
 		}
@@ -137,8 +132,7 @@ func read(list []linkMessage, now time.Time) []fleet.LinkReport {
 		if m := w.Introduction; m != nil {
 			words[i].Introduced, words[i].Since = true, at(&m.Ago, now)
 			words[i].Facts = fleet.Facts{
-				Started: m.Started, OS: m.OS, Arch: m.Arch, CPUs: m.CPUs, Memory: m.Memory,
-				Place: m.Place, Policy: m.Policy,
+				Started: m.Started, Place: m.Place, Policy: m.Policy,
 			}
 		}
 	}

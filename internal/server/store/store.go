@@ -93,6 +93,8 @@ type Task struct {
 	Through, Message string
 	// Known is the revision of a namespace that the caller knows, if the task depends on it.
 	Known *KnownRevision
+	// Selector is the expression that selected the hosts; empty if there was none. The targets are its result.
+	Selector string
 }
 
 // KnownRevision is the latest revision of a namespace that a caller knows.
@@ -284,41 +286,6 @@ type Retention interface {
 	PruneTasks(ctx context.Context, before time.Time, limit int) (int, error)
 	// PruneAudit removes up to limit audit rows from before the given time, oldest first. It returns their number.
 	PruneAudit(ctx context.Context, before time.Time, limit int) (int, error)
-}
-
-// Agent is a host that has joined.
-type Agent struct {
-	Key   string // public nkey
-	Cloud int
-	IP    string
-	ID    string // its own stable id; empty for one known as cloud:ip only
-	// Assigned is an id that a caller gave to the host in addition to its own; empty means none.
-	Assigned string
-	Build    string
-	Created  time.Time
-	// Token is the id of the JoinToken that the host joined with; Labels and Business come from that token. All may be
-	// empty.
-	Token    string
-	Labels   map[string]string
-	Business int64
-	// Name is the host's own name. Place identifies host and data directory, and changes with a reboot. Both may be
-	// empty.
-	Name, Place string
-	// Replaces is the key of the agent that this agent replaces when it joins; it is not stored.
-	Replaces string
-}
-
-// Agents is the register of hosts.
-type Agents interface {
-	// PutAgent inserts or replaces the record of an agent. An agent without process groups gets the groups of the agent
-	// that had its address before, because that is the same host after a new installation.
-	PutAgent(ctx context.Context, a Agent) error
-	// ChangeAgent is PutAgent for a known agent. It returns ErrNotFound for an unknown agent.
-	ChangeAgent(ctx context.Context, a Agent) error
-	// GetAgents returns the known agents among the given keys, unordered.
-	GetAgents(ctx context.Context, keys []string) ([]Agent, error)
-	// ListAgents returns all agents, ordered by cloud, ip and key.
-	ListAgents(ctx context.Context) ([]Agent, error)
 }
 
 // Observed is the last report of an agent about one process. Several rows that a method returns may share a Spec:

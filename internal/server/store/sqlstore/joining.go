@@ -46,12 +46,12 @@ func scanJoinToken(rows *sql.Rows) (store.JoinToken, error) {
 	}
 	t.Created, t.Expires, t.Revoked = moment(created), moment(expires), moment(revoked)
 	var err error
-	t.Labels, err = decodeLabels(labels)
+	t.Labels, err = decodeLabels[string](labels)
 	return t, err
 }
 
 // encodeLabels returns labels as a JSON object; no labels are {}.
-func encodeLabels(labels map[string]string) (string, error) {
+func encodeLabels[V string | *string](labels map[string]V) (string, error) {
 	if len(labels) == 0 {
 		return "{}", nil
 	}
@@ -62,11 +62,11 @@ func encodeLabels(labels map[string]string) (string, error) {
 	return string(text), nil
 }
 
-func decodeLabels(text []byte) (map[string]string, error) {
+func decodeLabels[V string | *string](text []byte) (map[string]V, error) {
 	if string(text) == "{}" {
 		return nil, nil
 	}
-	var labels map[string]string
+	var labels map[string]V
 	if err := json.Unmarshal(text, &labels); err != nil {
 		return nil, fmt.Errorf("cannot decode labels: %w", err)
 	}
@@ -130,6 +130,14 @@ func (db *Store) UseJoinToken(ctx context.Context, a store.Agent,
 		}
 		if a.Replaces == "" {
 			return putAgent(ctx, tx, a)
+		}
+		// The labels of people belong to the host, which is the same.
+		set, err := one(ctx, tx.query, column[[]byte], `SELECT set_labels FROM agents WHERE key = ?`, a.Replaces)
+		if err != nil {
+			return err
+		}
+		if a.SetLabels, err = decodeLabels[*string](set); err != nil {
+			return err
 		}
 		if err := replaceAgent(ctx, tx, a.Replaces, a.Key, a.Created); err != nil {
 			return err

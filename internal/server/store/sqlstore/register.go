@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -24,23 +25,43 @@ func putAgent(ctx context.Context, tx tx, a store.Agent) error {
 	if err := inheritGroups(ctx, tx, a); err != nil {
 		return err
 	}
-	labels, err := encodeLabels(a.Labels)
+	c, err := encodeAgent(&a)
 	if err != nil {
 		return err
 	}
 	return tx.exec(ctx,
-		`INSERT INTO agents (key, cloud, ip, id, assigned, build, created, token, labels, business, name, place)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+		`INSERT INTO agents (key, cloud, ip, id, assigned, build, created, token, labels, business, name, place, host,
+			set_labels)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
 		SET cloud = excluded.cloud, ip = excluded.ip, id = excluded.id, assigned = excluded.assigned,
 			build = excluded.build,
 		created = excluded.created, token = excluded.token, labels = excluded.labels, business = excluded.business,
-		name = excluded.name, place = excluded.place`,
-		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place)
+		name = excluded.name, place = excluded.place, host = excluded.host`,
+		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, c.labels, a.Business, a.Name,
+		a.Place, c.host, c.set)
+}
+
+// agentColumns are the columns of an agent that hold JSON.
+type agentColumns struct{ labels, host, set string }
+
+func encodeAgent(a *store.Agent) (c agentColumns, err error) {
+	if c.labels, err = encodeLabels(a.Labels); err != nil {
+		return c, err
+	}
+	if c.set, err = encodeLabels(a.SetLabels); err != nil {
+		return c, err
+	}
+	host, err := json.Marshal(a.Host)
+	if err != nil {
+		return c, fmt.Errorf("cannot encode host: %w", err)
+	}
+	c.host = string(host)
+	return c, nil
 }
 
 // ChangeAgent replaces a known agent.
 func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
-	labels, err := encodeLabels(a.Labels)
+	c, err := encodeAgent(&a)
 	if err != nil {
 		return fmt.Errorf("cannot change agent %s: %w", a.Key, err)
 	}
@@ -48,9 +69,9 @@ func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 		err := affected(tx.affect(ctx,
 			`UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?,
 				business = ?,
-			name = ?, place = ? WHERE key = ?`,
-			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place,
-			a.Key))
+			name = ?, place = ?, host = ? WHERE key = ?`,
+			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, c.labels, a.Business, a.Name, a.Place,
+			c.host, a.Key))
 		if err != nil {
 			return err
 		}
@@ -62,20 +83,64 @@ func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 	return nil
 }
 
-const selectAgents = `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business, name, place
-		FROM agents `
+// LabelAgents changes the labels that people have set.
+func (db *Store) LabelAgents(ctx context.Context, keys []string,
+	change func(store.Agent) (map[string]*string, error),
+) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		agents, err := all(ctx, tx.query, scanAgent,
+			selectAgents+`WHERE key IN (SELECT value FROM texts(?) j) ORDER BY key`+db.dialect.Locked,
+			db.dialect.Texts(keys))
+		if err != nil {
+			return err
+		}
+		if len(agents) != len(keys) {
+			return store.ErrNotFound
+		}
+		for _, a := range agents {
+			labels, err := change(a)
+			if err != nil {
+				return err
+			}
+			text, err := encodeLabels(labels)
+			if err != nil {
+				return err
+			}
+			if err := tx.exec(ctx, `UPDATE agents SET set_labels = ? WHERE key = ?`, text, a.Key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot label agents: %w", err)
+	}
+	return nil
+}
+
+const selectAgents = `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business, name, place, host,
+		set_labels FROM agents `
 
 func scanAgent(rows *sql.Rows) (store.Agent, error) {
 	var a store.Agent
 	var created int64
-	var labels sql.RawBytes
+	var labels, host, set sql.RawBytes
 	err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business,
-		&a.Name, &a.Place)
-	if err == nil {
-		a.Labels, err = decodeLabels(labels)
-	}
+		&a.Name, &a.Place, &host, &set)
 	a.Created = moment(created)
-	return a, err
+	if err != nil {
+		return a, err
+	}
+	if a.Labels, err = decodeLabels[string](labels); err != nil {
+		return a, err
+	}
+	if a.SetLabels, err = decodeLabels[*string](set); err != nil {
+		return a, err
+	}
+	if err = json.Unmarshal(host, &a.Host); err != nil {
+		return a, fmt.Errorf("cannot decode host of agent %s: %w", a.Key, err)
+	}
+	return a, nil
 }
 
 // ListAgents returns all agents.

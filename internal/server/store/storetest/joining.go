@@ -216,6 +216,10 @@ func agentsReplaced(t *testing.T, s store.Store) {
 			Name: "host-" + key, Place: "here",
 		}))
 	}
+	web := "web"
+	must(t, s.LabelAgents(t.Context(), []string{"x"}, func(store.Agent) (map[string]*string, error) {
+		return map[string]*string{"role": &web, "zone": nil}, nil
+	}))
 	a, other := told("x", "a", 3, true), told("y", "a", 4, true)
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a, other}, nil))
 	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "x", Namespace: "ns"}}, []process.Group{{ID: "g"}}))
@@ -244,6 +248,7 @@ func agentsReplaced(t *testing.T, s store.Store) {
 	if len(list) != 2 || list[0].Key != "z" || list[0].Name != "host-x" || list[1].Place != "here" {
 		t.Errorf("agents are %+v", list)
 	}
+	same(t, "labels of people", map[string]*string{"role": &web, "zone": nil}, list[0].SetLabels)
 	removed, err := s.ListRemoved(t.Context())
 	must(t, err)
 	same(t, "removed", []string{"x"}, removed)

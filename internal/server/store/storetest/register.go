@@ -71,6 +71,65 @@ func agents(t *testing.T, s store.Store) {
 	same(t, "agents", all, got)
 }
 
+// agentLabels: the labels of people have one writer, and survive every other change of an agent.
+func agentLabels(t *testing.T, s store.Store) {
+	web, none := "web", map[string]*string(nil)
+	a := store.Agent{
+		Key: "A", IP: "10.0.0.1", Created: epoch, Labels: map[string]string{"zone": "a"},
+		Host: store.Host{
+			System: "linux", OS: "debian", Version: "12", Kernel: "6.1", Arch: "x86_64", CPUs: 2, Memory: 1 << 40,
+			Disks: []store.Mount{{Path: "/", Size: 1 << 41}}, Labels: map[string]string{"rack": "4"},
+			Facts: map[string]string{"bios": "1.2 \u00fc"},
+		},
+	}
+	b := store.Agent{Key: "B", IP: "10.0.0.2", Created: epoch}
+	must(t, s.PutAgent(t.Context(), a))
+	must(t, s.PutAgent(t.Context(), b))
+	set := map[string]*string{"role": &web, "rack": nil}
+	must(t, s.LabelAgents(t.Context(), []string{"B", "A"}, func(was store.Agent) (map[string]*string, error) {
+		if was.Key == "A" {
+			same(t, "the agent to change", a, was)
+			return set, nil
+		}
+		return none, nil
+	}))
+	a.SetLabels = set
+	listed := func() {
+		t.Helper()
+		got, err := s.ListAgents(t.Context())
+		must(t, err)
+		same(t, "agents", []store.Agent{a, b}, got)
+	}
+	listed()
+	// Writers with an old copy of the agent do not undo the labels.
+	old := a
+	old.SetLabels, old.Host.OS = none, "ubuntu"
+	a.Host.OS = "ubuntu"
+	must(t, s.ChangeAgent(t.Context(), old))
+	listed()
+	must(t, s.PutAgent(t.Context(), old))
+	listed()
+	refused := errors.New("refused")
+	err := s.LabelAgents(t.Context(), []string{"A", "B"}, func(was store.Agent) (map[string]*string, error) {
+		if was.Key == "B" {
+			return nil, refused
+		}
+		return none, nil
+	})
+	if !errors.Is(err, refused) {
+		t.Errorf("the refusal became %v", err)
+	}
+	listed()
+	err = s.LabelAgents(t.Context(), []string{"A", "C"}, func(store.Agent) (map[string]*string, error) { return none, nil })
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown agent: %v", err)
+	}
+	listed()
+	must(t, s.LabelAgents(t.Context(), []string{"A"}, func(store.Agent) (map[string]*string, error) { return none, nil }))
+	a.SetLabels = none
+	listed()
+}
+
 // observed returns a row with a distinct status.
 func observed(agent, namespace, name string, pid int) store.Observed {
 	_, spec := nginx(name)

@@ -58,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"prune tasks", pruneTasks},
 		{"prune audit", pruneAudit},
 		{"agents", agents},
+		{"labels of agents", agentLabels},
 		{"agents removed", agentsRemoved},
 		{"agents replaced", agentsReplaced},
 		{"join tokens", joinTokens},

@@ -17,7 +17,9 @@ CREATE TABLE tasks (
     -- Whether the shown items are in the order of their numbers.
     in_order   smallint NOT NULL,
     -- Whether the operations of one host wait for each other.
-    ordered    smallint NOT NULL
+    ordered    smallint NOT NULL,
+    -- The expression that selected the hosts, empty if there was none.
+    selector   text     NOT NULL DEFAULT ''
 );
 CREATE INDEX tasks_created ON tasks (created, num);
 
@@ -92,7 +94,10 @@ CREATE TABLE agents (
     business bigint NOT NULL DEFAULT 0,
     -- What it says of its host: the name, and which of several hosts with the same key is the one.
     name     text   NOT NULL DEFAULT '',
-    place    text   NOT NULL DEFAULT ''
+    place    text   NOT NULL DEFAULT '',
+    host     text   NOT NULL DEFAULT '{}', -- the facts and labels of the host itself, as a JSON object
+    -- The labels that people have set, as a JSON object; null hides a label of another source.
+    set_labels text NOT NULL DEFAULT '{}'
 );
 CREATE INDEX agents_address ON agents (cloud, ip, key);
 

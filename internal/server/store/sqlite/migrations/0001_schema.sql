@@ -14,7 +14,9 @@ CREATE TABLE tasks (
     -- Whether the shown items are in the order of their numbers.
     in_order   INTEGER NOT NULL,
     -- Whether the operations of one host wait for each other.
-    ordered    INTEGER NOT NULL
+    ordered    INTEGER NOT NULL,
+    -- The expression that selected the hosts, empty if there was none.
+    selector   TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX tasks_created ON tasks (created);
 
@@ -88,7 +90,10 @@ CREATE TABLE agents (
     business INTEGER NOT NULL DEFAULT 0,
     -- What it says of its host: the name, and which of several hosts with the same key is the one.
     name     TEXT    NOT NULL DEFAULT '',
-    place    TEXT    NOT NULL DEFAULT ''
+    place    TEXT    NOT NULL DEFAULT '',
+    host     TEXT    NOT NULL DEFAULT '{}', -- the facts and labels of the host itself, as a JSON object
+    -- The labels that people have set, as a JSON object; null hides a label of another source.
+    set_labels TEXT  NOT NULL DEFAULT '{}'
 ) STRICT;
 CREATE INDEX agents_address ON agents (cloud, ip);
 

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"drover/internal/selector"
+	"drover/internal/server/access"
+)
+
+// Agent is a host that has joined.
+type Agent struct {
+	Key   string // public nkey
+	Cloud int
+	IP    string
+	ID    string // its own stable id; empty for one known as cloud:ip only
+	// Assigned is an id that a caller gave to the host in addition to its own; empty means none.
+	Assigned string
+	Build    string
+	Created  time.Time
+	// Token is the id of the JoinToken that the host joined with; Labels and Business come from that token. All may be
+	// empty.
+	Token    string
+	Labels   map[string]string
+	Business int64
+	// SetLabels are the labels that people have set. They override the labels of the token and of the host; nil hides a
+	// label of these. Only Agents.LabelAgents changes them.
+	SetLabels map[string]*string
+	// Name is the host's own name. Place identifies host and data directory, and changes with a reboot. Both may be
+	// empty.
+	Name, Place string
+	// Host is what the agent reported of its host.
+	Host Host
+	// Replaces is the key of the agent that this agent replaces when it joins; it is not stored.
+	Replaces string
+}
+
+// Host describes the machine of an agent, as the agent reports it. Nothing here grants a right. Unknown values are zero.
+type Host struct {
+	System  string  `json:"system,omitempty"` // such as "linux"
+	OS      string  `json:"os,omitempty"`     // the distribution, such as "debian"
+	Version string  `json:"version,omitempty"`
+	Kernel  string  `json:"kernel,omitempty"`
+	Arch    string  `json:"arch,omitempty"`
+	CPUs    int     `json:"cpus,omitempty"`
+	Memory  int64   `json:"memory,omitempty"` // bytes
+	Disks   []Mount `json:"disks,omitempty"`
+	// Labels are the labels of the host's own file, and Facts the facts of its owner; nil if there are none.
+	Labels map[string]string `json:"labels,omitempty"`
+	Facts  map[string]string `json:"facts,omitempty"`
+}
+
+// Mount is a file system of a host on a block device.
+type Mount struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"` // bytes
+}
+
+// Granting returns the labels of the host that count for rights.
+func (a *Agent) Granting() access.Labels { return access.Labels{Set: a.SetLabels, Joined: a.Labels} }
+
+// Select returns the value of a label or a fact, for selectors.
+func (a *Agent) Select(key string) (value string, found bool) {
+	switch key {
+	case selector.OS:
+		return a.Host.OS, a.Host.OS != ""
+	case selector.OSVersion:
+		return a.Host.Version, a.Host.Version != ""
+	case selector.Kernel:
+		return a.Host.Kernel, a.Host.Kernel != ""
+	case selector.Arch:
+		return a.Host.Arch, a.Host.Arch != ""
+	case selector.AgentVersion:
+		return a.Build, a.Build != ""
+	}
+	if name, isFact := selector.FactName(key); isFact {
+		value, found = a.Host.Facts[name]
+		return value, found
+	}
+	value, found, hidden := a.Granting().Get(key)
+	if !found && !hidden {
+		value, found = a.Host.Labels[key]
+	}
+	return value, found
+}
+
+// The sources of a label, strongest first.
+const (
+	LabelOfPerson = "person"
+	LabelOfToken  = "token"
+	LabelOfHost   = "host"
+)
+
+// Label is a label with its source.
+type Label struct{ Value, Source string }
+
+// AllLabels returns the labels of the host that count for selectors, without its facts.
+func (a *Agent) AllLabels() map[string]Label {
+	all := make(map[string]Label, len(a.Labels)+len(a.SetLabels)+len(a.Host.Labels))
+	for key, value := range a.Host.Labels {
+		all[key] = Label{value, LabelOfHost}
+	}
+	for key, value := range a.Labels {
+		all[key] = Label{value, LabelOfToken}
+	}
+	for key, value := range a.SetLabels {
+		if value == nil {
+			delete(all, key)
+		} else {
+			all[key] = Label{*value, LabelOfPerson}
+		}
+	}
+	return all
+}
+
+// Agents is the register of hosts.
+type Agents interface {
+	// PutAgent inserts or replaces the record of an agent. It keeps the SetLabels of a known agent. An agent without
+	// process groups gets the groups of the agent that had its address before, because that is the same host after a
+	// new installation.
+	PutAgent(ctx context.Context, a Agent) error
+	// ChangeAgent is PutAgent for a known agent. It returns ErrNotFound for an unknown agent.
+	ChangeAgent(ctx context.Context, a Agent) error
+	// LabelAgents replaces the SetLabels of agents by those that change returns, of all agents or of none. change may
+	// run more than once and must not call the store; LabelAgents returns its error. It returns ErrNotFound if an agent
+	// is unknown.
+	LabelAgents(ctx context.Context, keys []string, change func(Agent) (map[string]*string, error)) error
+	// GetAgents returns the known agents among the given keys, unordered.
+	GetAgents(ctx context.Context, keys []string) ([]Agent, error)
+	// ListAgents returns all agents, ordered by cloud, ip and key.
+	ListAgents(ctx context.Context) ([]Agent, error)
+}
