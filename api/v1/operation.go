@@ -49,6 +49,9 @@ type Request struct {
 	// Op is one of the constants above, such as OpStart.
 	Op      string   `json:"op"`
 	Targets []Target `json:"targets"`
+	// Select is an expression such as "role=web,zone!=b" about labels and facts of hosts. Each target is only for the
+	// hosts that match. The server resolves it once, and keeps the result with the operation.
+	Select string `json:"select,omitempty"`
 	// Signal is the name of the signal of OpSignal, such as "HUP". Scope is ScopeProcess, which is the default, or
 	// ScopeTree.
 	Signal string `json:"signal,omitempty"`
@@ -75,6 +78,8 @@ type Operation struct {
 	Op       string `json:"op"`
 	Subject  string `json:"subject"`
 	Requests int    `json:"requests"`
+	// Selector is the expression that selected the hosts; empty if there was none.
+	Selector string `json:"selector,omitempty"`
 	App      string `json:"app"`
 	User     string `json:"user"`
 	// RequestID identifies the call in the audit log.

@@ -151,13 +151,68 @@ type Instance struct {
 type Agent struct {
 	Host
 	// Key is the host's own public key. It stays the same if the host's names change.
-	Key      string    `json:"key"`
+	Key string `json:"key"`
+	// Name is the host's own name.
+	Name     string    `json:"name,omitempty"`
 	Build    string    `json:"build"`
 	JoinedAt time.Time `json:"joined_at"`
-	// Labels and Business come from the token that the host joined with; both may be empty.
-	Labels   map[string]string `json:"labels,omitempty"`
-	Business int64             `json:"business,omitempty"`
+	// Labels are the labels that select the host, and LabelSources the source of each: LabelOfPerson, LabelOfToken or
+	// LabelOfHost. A label of the host itself grants no right.
+	Labels       map[string]string `json:"labels,omitempty"`
+	LabelSources map[string]string `json:"label_sources,omitempty"`
+	// Facts are what the host reports of itself.
+	Facts Facts `json:"facts,omitzero"`
+	// Business comes from the token that the host joined with; 0 means none.
+	Business int64 `json:"business,omitempty"`
 	// Policy is the policy of the host's owner in one line; empty if there is none. Notes are problems of the host.
 	Policy string   `json:"policy,omitempty"`
 	Notes  []string `json:"notes,omitempty"`
+}
+
+// The sources of a label, strongest first: set by a person, by the join token, or by the host's own configuration.
+const (
+	LabelOfPerson = "person"
+	LabelOfToken  = "token"
+	LabelOfHost   = "host"
+)
+
+// Facts describe a host, as its agent reports them. Unknown facts are empty.
+type Facts struct {
+	// OS is the distribution, such as "debian", and OSVersion its version. A selector knows the texts by these names.
+	OS        string `json:"os,omitempty"`
+	OSVersion string `json:"os_version,omitempty"`
+	Kernel    string `json:"kernel,omitempty"`
+	Arch      string `json:"arch,omitempty"`
+	CPUs      int    `json:"cpus,omitempty"`
+	Memory    int64  `json:"memory,omitempty"` // bytes
+	Disks     []Disk `json:"disks,omitempty"`
+	// Own are the facts of the owner of the host. A selector knows them as fact.NAME.
+	Own map[string]string `json:"own,omitempty"`
+}
+
+// Disk is a file system of a host on a block device.
+type Disk struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"` // bytes
+}
+
+// LabelRequest sets and removes labels of hosts, of all or of none.
+type LabelRequest struct {
+	// Hosts are ids or cloud:ip, or patterns of either. Select is an expression. With both, a host must match both.
+	Hosts  []string `json:"hosts,omitempty"`
+	Select string   `json:"select,omitempty"`
+	// Set has the labels to set, and Remove the keys of the labels to remove.
+	Set    map[string]string `json:"set,omitempty"`
+	Remove []string          `json:"remove,omitempty"`
+}
+
+// Labelled names the hosts whose labels were set.
+type Labelled struct {
+	Hosts []string `json:"hosts"`
+}
+
+// TargetGroup is a host in the form of Prometheus' HTTP service discovery.
+type TargetGroup struct {
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
 }

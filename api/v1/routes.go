@@ -13,6 +13,8 @@ const (
 	RouteCompareRevisions = "GET /api/v1/namespaces/{namespace}/diff"
 	RouteListWhy          = "GET /api/v1/why"
 	RouteListAgents       = "GET /api/v1/agents"
+	RouteLabelAgents      = "POST /api/v1/agents/labels"
+	RouteListTargets      = "GET /api/v1/agents/prometheus"
 	RouteRemoveAgent      = "DELETE /api/v1/agents/{id}"
 
 	RouteListProxies = "GET /api/v1/proxies"

@@ -298,8 +298,8 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
-			"api/v1", "internal/process", "internal/processfile", "internal/server/access", "internal/server/admission",
-			"internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
+			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/access",
+			"internal/server/admission", "internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/keyring", "internal/server/plan", "internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},

@@ -21,7 +21,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	own := apiv1.New(apiv1.Config{
 		Config: both, CursorSecret: s.cursors,
-		Arrivals: s.engine, Directory: s.directory, Listing: s.store, Revisions: s.store, Events: s.store,
+		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
+		Revisions: s.store, Events: s.store,
 		Webhooks: apiv1.Webhooks{Store: s.webhooks, Sender: alarmSender{s.sender, s.cluster}}, Joining: s.joiningAPI(),
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},

@@ -2,12 +2,20 @@ package apiv1
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "drover/api/v1"
+	"drover/internal/processfile"
+	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
@@ -39,13 +47,14 @@ func (h *Handler) viewHost(a store.Agent) v1.Host {
 // to be stored.
 func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	p := &c.params
-	hosts, state, limit := p.list("host"), p.choice("state", v1.HostOnline, v1.HostAway), p.limit()
+	hosts, state, limit := p.hosts(), p.choice("state", v1.HostOnline, v1.HostAway), p.limit()
+	search := strings.ToLower(p.text("search"))
 	var after fleet.Place
 	p.cursor(&after)
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	c.Audit.Target = edge.Clip(strings.Join(hosts, " "))
+	c.Audit.Target = edge.Clip(hosts.String())
 	reach := c.Principal.OnHosts(access.ReadAgents)
 	if reach.Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
@@ -54,7 +63,7 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	var shown fleet.Place
 	var last any
 	for a := range h.Directory.After(after) {
-		if !reach.Covers(gate.Host(a)) || !anyMatches(hosts, a) {
+		if !reach.Covers(gate.Host(a)) || !hosts.matches(&a) || search != "" && !mentions(&a, search) {
 			continue
 		}
 		v := h.viewAgent(a)
@@ -73,8 +82,20 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 
 func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 	v := v1.Agent{
-		Host: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created, Labels: a.Labels,
-		Business: a.Business,
+		Host: h.viewHost(a), Key: a.Key, Name: a.Name, Build: a.Build, JoinedAt: a.Created, Business: a.Business,
+		Facts: v1.Facts{
+			OS: a.Host.OS, OSVersion: a.Host.Version, Kernel: a.Host.Kernel, Arch: a.Host.Arch, CPUs: a.Host.CPUs,
+			Memory: a.Host.Memory, Own: a.Host.Facts,
+		},
+	}
+	for _, m := range a.Host.Disks {
+		v.Facts.Disks = append(v.Facts.Disks, v1.Disk(m))
+	}
+	if labels := a.AllLabels(); len(labels) > 0 {
+		v.Labels, v.LabelSources = map[string]string{}, map[string]string{}
+		for key, label := range labels {
+			v.Labels[key], v.LabelSources[key] = label.Value, label.Source
+		}
 	}
 	p := h.Directory.Presence(a.Key, h.Now())
 	v.Policy = p.Facts.Policy
@@ -96,30 +117,296 @@ func anyMatches(patterns []string, a store.Agent) bool {
 	})
 }
 
-// agentsNamed returns the keys of the agents that match one of the patterns; nil if there are no patterns.
-func (h *Handler) agentsNamed(patterns []string) []string {
-	if len(patterns) == 0 {
+// hostChoice selects hosts: those that match one of the names, if there are names, and the selector, if there is one.
+type hostChoice struct {
+	// names are ids, cloud:ip or patterns of either.
+	names    []string
+	selector selector.Selector
+}
+
+// hosts reads the parameters that select hosts.
+func (p *params) hosts() hostChoice {
+	return hostChoice{names: p.list("host"), selector: p.selector("selector")}
+}
+
+// selector reads an expression; the zero selector if the parameter is missing.
+func (p *params) selector(name string) selector.Selector {
+	text := p.text(name)
+	if !p.values.Has(name) {
+		return selector.Selector{}
+	}
+	s, err := selector.Parse(text)
+	if err != nil {
+		p.fail(invalid(name, "%v", err))
+	}
+	return s
+}
+
+// String returns the choice for the audit log.
+func (s *hostChoice) String() string {
+	return strings.TrimSpace(strings.Join(s.names, " ") + " " + s.selector.String())
+}
+
+// any reports whether the choice is every host.
+func (s *hostChoice) any() bool { return len(s.names) == 0 && s.selector.IsZero() }
+
+func (s *hostChoice) matches(a *store.Agent) bool { return anyMatches(s.names, *a) && s.selects(a) }
+
+// selects reports whether the labels and facts of a host match the selector.
+func (s *hostChoice) selects(a *store.Agent) bool {
+	return s.selector.IsZero() || s.selector.Matches(a.Select)
+}
+
+// chosen returns the keys of the chosen agents; nil if the choice is every host.
+func (h *Handler) chosen(s hostChoice) []string {
+	if s.any() {
 		return nil
 	}
 	keys := []string{}
 	var wild []string
-	for _, p := range patterns {
+	for _, p := range s.names {
 		switch agent, found := h.Directory.LookupID(p); {
 		case found:
-			keys = append(keys, agent.Key)
+			if s.selects(&agent) {
+				keys = append(keys, agent.Key)
+			}
 		case wildcard.IsPattern(p):
 			wild = append(wild, p)
 		}
 	}
-	if len(wild) == 0 {
+	if len(s.names) > 0 && len(wild) == 0 {
 		return keys
 	}
 	for a := range h.Directory.After(fleet.Place{}) {
-		if anyMatches(wild, a) {
+		if anyMatches(wild, a) && s.selects(&a) {
 			keys = append(keys, a.Key)
 		}
 	}
 	return keys
+}
+
+// mentions reports whether a name, a label or a fact of a host holds a text in lower case.
+func mentions(a *store.Agent, text string) bool {
+	holds := func(value string) bool { return strings.Contains(strings.ToLower(value), text) }
+	if slices.ContainsFunc([]string{
+		addressOf(*a), a.ID, a.Name, a.Build, a.Host.OS, a.Host.Version, a.Host.Kernel, a.Host.Arch,
+	}, holds) {
+		return true
+	}
+	for key, label := range a.AllLabels() {
+		if holds(key + "=" + label.Value) {
+			return true
+		}
+	}
+	for name, value := range a.Host.Facts {
+		if holds(selector.FactPrefix + name + "=" + value) {
+			return true
+		}
+	}
+	return false
+}
+
+// listTargets lists the hosts that the caller may read for Prometheus (HTTP service discovery of its documentation).
+func (h *Handler) listTargets(_ context.Context, c *call) (reply, error) {
+	p := &c.params
+	hosts, port := p.hosts(), p.number("port", 1, math.MaxUint16)
+	if port == 0 {
+		p.fail(invalid("port", "is missing: expected the port of the targets, 1 to %d", math.MaxUint16))
+	}
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Target = edge.Clip(hosts.String())
+	reach := c.Principal.OnHosts(access.ReadAgents)
+	if reach.Nowhere() {
+		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
+	}
+	list, weight := []v1.TargetGroup{}, 0
+	for a := range h.Directory.After(fleet.Place{}) {
+		if !reach.Covers(gate.Host(a)) || !hosts.matches(&a) {
+			continue
+		}
+		g := v1.TargetGroup{
+			Targets: []string{net.JoinHostPort(a.IP, strconv.Itoa(port))}, Labels: metaLabels(&a),
+		}
+		g.Labels[metaPrefix+"online"] = strconv.FormatBool(!h.Directory.Presence(a.Key, h.Now()).Away)
+		for name, value := range g.Labels {
+			weight += len(name) + len(value)
+		}
+		list = append(list, g)
+	}
+	c.Audit.Targets = len(list)
+	return reply{status: http.StatusOK, body: list, weight: weight}, nil
+}
+
+// metaPrefix is the prefix of labels that Prometheus knows while it relabels a target.
+const metaPrefix = "__meta_drover_"
+
+// metaLabels returns the names, labels and facts of a host as labels of a target.
+func metaLabels(a *store.Agent) map[string]string {
+	labels := map[string]string{metaPrefix + "host": nameOf(*a), metaPrefix + "area": strconv.Itoa(a.Cloud)}
+	add := func(kind, name, value string) {
+		if value != "" {
+			labels[metaPrefix+kind+strings.Map(labelCharacter, name)] = value
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Host.Facts)) {
+		add("fact_", name, a.Host.Facts[name])
+	}
+	// drover's own facts override the host's facts of the same name.
+	for _, key := range []string{
+		selector.OS, selector.OSVersion, selector.Kernel, selector.Arch, selector.AgentVersion,
+	} {
+		value, _ := a.Select(key)
+		add("fact_", key, value)
+	}
+	all := a.AllLabels()
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		add("label_", key, all[key].Value)
+	}
+	return labels
+}
+
+// labelCharacter returns a character that the name of a label of Prometheus may have.
+func labelCharacter(c rune) rune {
+	if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+		return c
+	}
+	return '_'
+}
+
+// maxLabelled is the largest number of hosts that one call labels.
+const maxLabelled = 20_000
+
+// labelAgents sets and removes labels of hosts, of all or of none.
+func (h *Handler) labelAgents(ctx context.Context, c *call) (reply, error) {
+	var req labelRequest
+	if err := c.decode(ctx, &req); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
+	reach := c.Principal.OnHosts(access.LabelAgents)
+	if reach.Nowhere() {
+		return reply{}, forbidden(access.Missing{Operation: access.LabelAgents})
+	}
+	choice, faults := req.check()
+	c.Audit.Target = edge.Clip(choice.String())
+	var missing access.Missing
+	agents := h.toLabel(choice, reach, &missing, &faults)
+	switch {
+	case missing.Any():
+		return reply{}, forbidden(missing)
+	case len(faults) > 0:
+		return reply{}, invalidFile("", faults)
+	}
+	c.Audit.Targets = len(agents)
+	keys, done := make([]string, len(agents)), v1.Labelled{Hosts: make([]string, len(agents))}
+	for i, a := range agents {
+		keys[i], done.Hosts[i] = a.Key, nameOf(a)
+	}
+	err := h.Labels.Label(ctx, keys, req.Set, req.Remove)
+	if full, ok := errors.AsType[*fleet.LabelsError](err); ok {
+		return reply{}, invalid("set", "%v", full)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return reply{}, problemf(http.StatusConflict, "a host was removed meanwhile: try again")
+	}
+	if err != nil {
+		return reply{}, failure("label the hosts", err)
+	}
+	return ok(done)
+}
+
+// labelRequest is v1.LabelRequest with lists that stop decoding at their limits.
+type labelRequest struct {
+	Hosts  list[string]      `json:"hosts,omitempty"`
+	Select *string           `json:"select,omitempty"`
+	Set    map[string]string `json:"set,omitempty"`
+	Remove list[string]      `json:"remove,omitempty"`
+}
+
+// check returns the chosen hosts and every fault of the request.
+func (r *labelRequest) check() (choice hostChoice, faults processfile.Faults) {
+	fail := func(path string, err error) {
+		faults = append(faults, processfile.Fault{Path: path, Text: err.Error()})
+	}
+	if len(r.Hosts) == 0 && r.Select == nil {
+		fail("hosts", errors.New("is missing: expected hosts, or select"))
+	}
+	if len(r.Hosts) > maxLabelled {
+		fail("hosts", fmt.Errorf("has %d entries: expected at most %d", len(r.Hosts), maxLabelled))
+	}
+	choice.names = r.Hosts
+	if r.Select != nil {
+		var err error
+		if choice.selector, err = selector.Parse(*r.Select); err != nil {
+			fail("select", err)
+		}
+	}
+	if len(r.Set)+len(r.Remove) == 0 {
+		fail("set", errors.New("is missing: expected labels to set, or remove"))
+	}
+	if len(r.Remove) > selector.MaxLabels {
+		fail("remove", fmt.Errorf("has %d entries: expected at most %d", len(r.Remove), selector.MaxLabels))
+		return choice, faults
+	}
+	for _, err := range selector.CheckLabels(r.Set) {
+		fail("set", err)
+	}
+	for i, key := range r.Remove {
+		path := fmt.Sprintf("remove[%d]", i)
+		if err := selector.CheckKey(key); err != nil {
+			fail(path, err)
+		} else if _, both := r.Set[key]; both {
+			fail(path, fmt.Errorf("the label %s is in set, too", key))
+		}
+	}
+	return choice, faults
+}
+
+// toLabel returns the chosen hosts: those of the names, and those within reach that match a pattern or the selector. It
+// adds a fault for each name without a host, and notes the missing right to a named host.
+func (h *Handler) toLabel(choice hostChoice, reach access.Reach, missing *access.Missing, faults *processfile.Faults,
+) (agents []store.Agent) {
+	if len(*faults) > 0 {
+		return nil
+	}
+	fail := func(path, format string, args ...any) {
+		*faults = append(*faults, processfile.Fault{Path: path, Text: fmt.Sprintf(format, args...)})
+	}
+	patterns := 0
+	for i, name := range choice.names {
+		a, found := h.Directory.LookupID(name)
+		path := fmt.Sprintf("hosts[%d]", i)
+		switch {
+		case found:
+			missing.Check(reach, access.LabelAgents, "", gate.Host(a))
+		case wildcard.IsPattern(name):
+			if patterns++; patterns > mostPatterns {
+				fail(path, "is one pattern too many: expected at most %d patterns", mostPatterns)
+				return nil
+			}
+		case reach.Covers(namedHost(name)):
+			fail(path, "is %.100q: there is no such host", name)
+		default:
+			missing.Found(access.LabelAgents, "", edge.Clip(name))
+		}
+	}
+	seen := map[string]bool{}
+	for _, key := range h.chosen(choice) {
+		if a, known := h.Directory.ByKey(key); known && !seen[key] && reach.Covers(gate.Host(a)) {
+			seen[key] = true
+			agents = append(agents, a)
+		}
+	}
+	switch {
+	case len(*faults) > 0:
+	case len(agents) == 0:
+		fail("hosts", "no host matches %s", choice.String())
+	case len(agents) > maxLabelled:
+		fail("hosts", "are %d hosts: expected at most %d in one call", len(agents), maxLabelled)
+	}
+	return agents
 }
 
 // removeAgent removes a host, by its key or any of its names. The processes on the host continue.

@@ -40,6 +40,13 @@ type Directory interface {
 	Rival(key string, now time.Time) (fleet.Rival, bool)
 }
 
+// Labels changes the labels of hosts that people set.
+type Labels interface {
+	// Label sets and removes labels of the agents with these keys, of all or of none. It returns store.ErrNotFound for
+	// an unknown key, and *fleet.LabelsError for a host that would have too many labels.
+	Label(ctx context.Context, keys []string, set map[string]string, remove []string) error
+}
+
 // History reads the record of calls.
 type History interface {
 	ListAudit(ctx context.Context, filter store.AuditFilter) ([]store.AuditRow, error)
@@ -65,6 +72,7 @@ type Config struct {
 	edge.Config
 	Arrivals  Arrivals
 	Directory Directory
+	Labels    Labels
 	Listing   store.Listing
 	Revisions store.Revisions
 	Events    store.Events

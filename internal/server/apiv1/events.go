@@ -86,7 +86,7 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(strings.Join(f.Namespaces, " ") + "/" + f.Name)
-	f.Agents = h.agentsNamed(hosts)
+	f.Agents = h.chosen(hosts)
 	var err error
 	if f.Copies, err = h.hasCopies(ctx, f); err != nil {
 		return reply{}, err
@@ -148,8 +148,8 @@ func eventWeight(v *v1.Event) int {
 	return n
 }
 
-// events reads the parameters that select events, except their end. hosts are the names that the caller gave.
-func (p *params) events() (f store.EventFilter, hosts []string) {
+// events reads the parameters that select events, except their end. hosts are those that the caller chose.
+func (p *params) events() (f store.EventFilter, hosts hostChoice) {
 	f = store.EventFilter{Namespaces: p.list("namespace"), Name: p.text("name"), From: p.time("since")}
 	kinds := process.EventKinds()
 	for _, k := range p.list("kind") {
@@ -158,7 +158,7 @@ func (p *params) events() (f store.EventFilter, hosts []string) {
 		}
 		f.Kinds = append(f.Kinds, process.EventKind(k))
 	}
-	return f, p.list("host")
+	return f, p.hosts()
 }
 
 // eventReader shows a caller the events that it may see. It looks up the caller's rights once for each namespace.

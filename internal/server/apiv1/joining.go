@@ -11,9 +11,9 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	v1 "drover/api/v1"
+	"drover/internal/selector"
 	"drover/internal/server/edge"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
@@ -44,13 +44,10 @@ type Enroller interface {
 
 // Bounds of tokens.
 const (
-	maxUses       = 100_000
-	maxTokenTTL   = 366 * 24 * time.Hour
-	maxLabels     = 32
-	maxLabelKey   = 63
-	maxLabelValue = 128
-	maxNote       = 1024
-	maxArea       = 1<<31 - 1
+	maxUses     = 100_000
+	maxTokenTTL = 366 * 24 * time.Hour
+	maxNote     = 1024
+	maxArea     = 1<<31 - 1
 )
 
 func (h *Handler) viewJoinToken(t store.JoinToken) v1.JoinToken {
@@ -89,28 +86,9 @@ func checkJoinToken(r *v1.JoinTokenRequest) error {
 		return invalid("ttl_seconds", "is %d: expected 1 to %d", r.TTLSeconds, most)
 	case len(r.Note) > maxNote:
 		return invalid("note", "is %d bytes long: expected at most %d", len(r.Note), maxNote)
-	case len(r.Labels) > maxLabels:
-		return invalid("labels", "has %d entries: expected at most %d", len(r.Labels), maxLabels)
 	}
-	for key, value := range r.Labels {
-		if err := checkLabel(key, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkLabel rejects a label that cannot appear in a list as key=value.
-func checkLabel(key, value string) error {
-	if key == "" || len(key) > maxLabelKey || !plain(key, "-_./") {
-		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", edge.Clip(key),
-			maxLabelKey)
-	}
-	if len(value) > maxLabelValue ||
-		strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) || r == ',' }) {
-		return invalid("labels",
-			"has an invalid value for %s: expected at most %d bytes without commas and control characters", key,
-			maxLabelValue)
+	if faults := selector.CheckLabels(r.Labels); len(faults) > 0 {
+		return invalid("labels", "%s", strings.ReplaceAll(errors.Join(faults...).Error(), "\n", "; "))
 	}
 	return nil
 }

@@ -44,12 +44,12 @@ const (
 func (h *Handler) readLogs(ctx context.Context, c *call) (reply, error) {
 	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
 	c.Audit.Target = edge.Clip(id.String())
-	hosts := c.params.list("host")
+	hosts := c.params.hosts()
 	q, err := c.params.logs(id)
 	if err != nil {
 		return reply{}, err
 	}
-	r := logReader{h: h, c: c, id: id, named: h.agentsNamed(hosts)}
+	r := logReader{h: h, c: c, id: id, named: h.chosen(hosts)}
 	if err := r.find(ctx); err != nil {
 		return reply{}, err
 	}
@@ -111,7 +111,7 @@ type logReader struct {
 	h     *Handler
 	c     *call
 	id    process.ID
-	named []string // the keys of the hosts that the caller named; nil for all
+	named []string // the keys of the hosts that the caller chose; nil for all
 	// logs are the logs that the caller may read, of the process or its copies. hosts is the number of their hosts.
 	logs  []oneLog
 	hosts int

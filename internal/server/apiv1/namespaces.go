@@ -424,7 +424,7 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 
 // visible returns the hosts of a name or a pattern that are within reach.
 func (h *Handler) visible(host string, reach access.Reach) (agents []store.Agent) {
-	for _, key := range h.agentsNamed([]string{host}) {
+	for _, key := range h.chosen(hostChoice{names: []string{host}}) {
 		if a, found := h.Directory.ByKey(key); found && reach.Covers(gate.Host(a)) {
 			agents = append(agents, a)
 		}

@@ -8,10 +8,12 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
+	"drover/internal/wildcard"
 )
 
 // moment returns Unix seconds as a time; nil if the value is not positive or is after lastMoment.
@@ -111,6 +113,37 @@ func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 	return answer, err
 }
 
+// processChoice selects processes by their own labels and their version. The zero choice selects all.
+type processChoice struct {
+	labels selector.Selector
+	// version is a pattern.
+	version string
+}
+
+// processes reads the parameters that select processes.
+func (p *params) processes() processChoice {
+	return processChoice{labels: p.selector("process_selector"), version: p.text("version")}
+}
+
+// matches reports whether the choice has a process. Only a running process has a version.
+func (s *processChoice) matches(o *store.Observed) bool {
+	if s.version != "" &&
+		(!o.Status.Running() || o.Status.Instance.Version == "" || !wildcard.Match(s.version, o.Status.Instance.Version)) {
+		return false
+	}
+	if s.labels.IsZero() {
+		return true
+	}
+	if o.Spec == nil {
+		return false
+	}
+	labels := processfile.FromSpec(o.Spec).Labels
+	return s.labels.Matches(func(key string) (value string, found bool) {
+		value, found = labels[key]
+		return value, found
+	})
+}
+
 // given reports whether a parameter is present.
 func (p *params) given(name string) bool { return p.values.Has(name) }
 
@@ -134,13 +167,15 @@ func processWeight(v *v1.Process, spec *process.Spec) int {
 // shorter than its limit if that time ends, or if its processes are large.
 func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilter) (reply, error) {
 	p := &c.params
-	hosts := p.list("host")
+	hosts, which := p.hosts(), p.processes()
 	var after store.ObservedKey
 	limit, err := p.page(&after)
 	if err != nil {
 		return reply{}, err
 	}
-	f.Agents = h.agentsNamed(hosts)
+	f.Agents = h.chosen(hosts)
+	shows := f.Spec
+	f.Spec = f.Spec || !which.labels.IsZero()
 	r := eventReader{h: h, who: &c.Principal}
 	if f.Process == (process.ID{}) {
 		f.Within = r.within(f.Namespace)
@@ -156,8 +191,11 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 		more = further
 		for i, o := range rows {
 			agent, _ := h.Directory.ByKey(o.Agent)
-			if !r.at(o.Process).Covers(gate.Host(agent)) {
+			if !r.at(o.Process).Covers(gate.Host(agent)) || !which.matches(&o) {
 				continue
+			}
+			if !shows {
+				o.Spec = nil
 			}
 			if o.Spec != nil && !starts.On(start, o.Process.Namespace).Covers(gate.Host(agent)) {
 				o.Spec = hidden(o.Spec)
@@ -193,19 +231,19 @@ func forbidden(m access.Missing) error {
 func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name"), Copies: true}
-	hosts := p.list("host")
+	hosts, which := p.hosts(), p.processes()
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
-	f.Agents = h.agentsNamed(hosts)
+	f.Agents, f.Spec = h.chosen(hosts), !which.labels.IsZero()
 	n := v1.ProcessCounts{States: map[string]int{}}
 	r := eventReader{h: h, who: &c.Principal}
 	f.Within = r.within(f.Namespace)
 	err := h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
 		switch {
-		case !r.at(o.Process).Covers(gate.Host(agent)):
+		case !r.at(o.Process).Covers(gate.Host(agent)) || !which.matches(o):
 			return
 		case h.Directory.Presence(o.Agent, h.Now()).Away:
 			n.Stale++

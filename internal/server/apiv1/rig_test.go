@@ -93,7 +93,8 @@ func newRig(t *testing.T) *rig {
 			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		},
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
-		Arrivals: r.engine, Directory: r.fleet, Listing: reading{s, r}, Revisions: s, Events: reading{s, r},
+		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s,
+		Events: reading{s, r},
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s, Logs: asker{r},
 	})
 	return r

@@ -35,6 +35,8 @@ func (h *Handler) table() []route {
 		{v1.RouteCompareRevisions, "namespaces.diff", anyone, h.compareRevisions},
 		{v1.RouteListWhy, "why.list", anyone, h.explain},
 		{v1.RouteListAgents, "agents.list", anyone, h.listAgents},
+		{v1.RouteLabelAgents, "agents.label", anyone, h.labelAgents},
+		{v1.RouteListTargets, "agents.prometheus", anyone, h.listTargets},
 		{v1.RouteRemoveAgent, "agents.remove", admin, h.removeAgent},
 
 		{v1.RouteListProxies, "proxies.list", admin, h.listProxies},

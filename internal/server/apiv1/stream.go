@@ -66,7 +66,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	f.Agents = h.agentsNamed(hosts)
+	f.Agents = h.chosen(hosts)
 	last, err := h.Events.LastCursor(ctx)
 	if err != nil {
 		return reply{}, failure("read the events", err)

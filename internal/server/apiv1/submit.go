@@ -18,8 +18,10 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
+	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
@@ -37,8 +39,11 @@ const (
 type operationRequest struct {
 	Op      process.Op          `json:"op"`
 	Targets list[targetRequest] `json:"targets"`
-	Signal  string              `json:"signal"`
-	Scope   string              `json:"scope"`
+	// Select is an expression that the hosts of every target must match; nil for any host.
+	Select *string `json:"select"`
+	choice hostChoice
+	Signal string `json:"signal"`
+	Scope  string `json:"scope"`
 	// Given is the spec in the form of files, and Spec the same in the form of agents.
 	Given json.RawMessage `json:"spec"`
 	Spec  *process.Spec   `json:"-"`
@@ -106,7 +111,7 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	}
 	t := h.NewTask(c.Call)
 	t.ID, t.Requests, t.HostTimeout, t.Ordered = newTaskID(), requests, req.hostTimeout(), true
-	t.Through = v1.ThroughOperation
+	t.Through, t.Selector = v1.ThroughOperation, req.choice.selector.String()
 	c.Operates(subject, items, t.ID, map[process.Op]int{req.Op: items})
 	if err := h.Submit(ctx, c.Call, t); err != nil {
 		return reply{}, accepting(err)
@@ -114,7 +119,7 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	stored := store.TaskSummary{
 		ID: t.ID, App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created, Op: req.Op,
 		Process:  requests[0].Process,
-		Requests: len(requests), Keys: items, Open: items,
+		Requests: len(requests), Keys: items, Open: items, Selector: t.Selector,
 	}
 	return reply{status: http.StatusAccepted, body: viewOperation(stored), location: "/operations/" +
 		url.PathEscape(t.ID)}, nil
@@ -150,6 +155,12 @@ func (r *operationRequest) validate() error {
 			if host == "" {
 				return invalid(fmt.Sprintf("targets[%d].hosts[%d]", i, n), "is empty")
 			}
+		}
+	}
+	if r.Select != nil {
+		var err error
+		if r.choice.selector, err = selector.Parse(*r.Select); err != nil {
+			return invalid("select", "%v", err)
 		}
 	}
 	if err := r.readSignal(); err != nil {
@@ -239,10 +250,11 @@ func invalidFile(at string, err error) error {
 
 // reached finds the agents of a target. hidden describes, for a rejection, the hosts outside the caller's reach; the
 // caller learns nothing else about them.
-func (h *Handler) reached(ctx context.Context, t *targetRequest, at int,
+func (h *Handler) reached(ctx context.Context, req *operationRequest, at int,
 	reach access.Reach,
 ) (agents []store.Agent, hidden string, err error) {
-	agents, stranger, err := h.agentsOf(ctx, t)
+	t := &req.Targets[at]
+	agents, stranger, err := h.agentsOf(ctx, req, t, reach)
 	field := fmt.Sprintf("targets[%d]", at)
 	switch {
 	case err != nil:
@@ -254,6 +266,8 @@ func (h *Handler) reached(ctx context.Context, t *targetRequest, at int,
 		return nil, edge.Clip(t.Hosts[stranger]), nil
 	case len(t.Hosts) == 0 && !coversAll(reach, agents): // the caller does not learn where else the process is
 		return nil, "every host that knows it", nil
+	case len(agents) == 0 && req.Select != nil:
+		return nil, "", invalid("select", "no host of process %q matches %s", t.id().String(), req.choice.selector)
 	case len(agents) == 0:
 		return nil, "", invalid(field, "no host knows a process %q: name the hosts", t.id().String())
 	}
@@ -276,7 +290,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 			missing.Found(right, id.String(), "")
 			continue
 		}
-		agents, hidden, err := h.reached(ctx, t, i, reach)
+		agents, hidden, err := h.reached(ctx, req, i, reach)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -389,23 +403,36 @@ func namedHost(name string) access.Host {
 	return access.Host{Area: n, IP: addr.Unmap().String()}
 }
 
-// agentsOf returns the hosts of a target: the named hosts, or the hosts that know the process. stranger is the index of
-// the first unknown name; -1 if there is none.
-func (h *Handler) agentsOf(ctx context.Context, t *targetRequest) (agents []store.Agent, stranger int, err error) {
+// agentsOf returns the hosts of a target that match the selector of the request: of the named hosts, or of the hosts
+// that know the process. It keeps a named host outside the caller's reach, whose labels the caller must not learn. A
+// registration with a selector and without names is for every host that matches. stranger is
+// the index of the first unknown name; -1 if there is none.
+func (h *Handler) agentsOf(ctx context.Context, req *operationRequest, t *targetRequest, reach access.Reach,
+) (agents []store.Agent, stranger int, err error) {
+	add := func(a store.Agent, known bool) {
+		if known && req.choice.selects(&a) {
+			agents = append(agents, a)
+		}
+	}
 	for n, name := range t.Hosts {
 		a, found := h.Directory.LookupID(name)
 		if !found {
 			return nil, n, nil
 		}
-		agents = append(agents, a)
-	}
-	if len(t.Hosts) > 0 {
-		return agents, -1, nil
-	}
-	err = h.eachObserved(ctx, store.ObservedFilter{Process: t.id()}, func(o *store.Observed) {
-		if a, found := h.Directory.ByKey(o.Agent); found {
+		if req.choice.selects(&a) || !reach.Covers(gate.Host(a)) {
 			agents = append(agents, a)
 		}
-	})
+	}
+	switch {
+	case len(t.Hosts) > 0:
+	case req.Op == process.Register && req.Select != nil:
+		for a := range h.Directory.After(fleet.Place{}) {
+			add(a, true)
+		}
+	default:
+		err = h.eachObserved(ctx, store.ObservedFilter{Process: t.id()}, func(o *store.Observed) {
+			add(h.Directory.ByKey(o.Agent))
+		})
+	}
 	return agents, -1, err
 }

@@ -22,7 +22,7 @@ import (
 func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	q := whyQuery{eventReader: eventReader{h: h, who: &c.Principal}, catalogue: why.Open(), now: h.Now()}
-	q.namespace, q.name, q.hosts, q.most = p.text("namespace"), p.text("name"), p.list("host"), p.limit()
+	q.namespace, q.name, q.hosts, q.most = p.text("namespace"), p.text("name"), p.hosts(), p.limit()
 	if all := p.flag("all"); all != nil {
 		q.all = *all
 	}
@@ -51,7 +51,7 @@ type whyQuery struct {
 	most      int
 
 	namespace, name string
-	hosts           []string
+	hosts           hostChoice
 	causes          []process.CauseID
 	all             bool
 
@@ -73,7 +73,7 @@ func (q *whyQuery) one() (process.ID, bool) {
 // look judges every process that the caller may query.
 func (q *whyQuery) look(ctx context.Context) error {
 	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*v1.CauseCount{}
-	agents := q.h.agentsNamed(q.hosts)
+	agents := q.h.chosen(q.hosts)
 	if err := q.readWaiting(ctx); err != nil {
 		return err
 	}
@@ -144,14 +144,14 @@ func (q *whyQuery) missing() {
 	if !one {
 		return
 	}
-	for _, name := range q.hosts {
+	for _, name := range q.hosts.names {
 		if wildcard.IsPattern(name) {
 			continue
 		}
 		switch agent, joined := q.h.Directory.LookupID(name); {
 		case !joined:
 			q.judge(id, store.Agent{ID: name}, false, nil, nil)
-		case !q.seen[agent.Key]:
+		case !q.seen[agent.Key] && q.hosts.selects(&agent):
 			q.judge(id, agent, true, nil, nil)
 		}
 	}
