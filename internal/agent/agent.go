@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/agent/eventlog"
+	"drover/internal/agent/facts"
 	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/lifecycle"
@@ -37,6 +38,7 @@ import (
 	"drover/internal/config"
 	"drover/internal/fabric"
 	"drover/internal/process"
+	"drover/internal/selector"
 	"drover/internal/wire"
 )
 
@@ -78,6 +80,7 @@ type Agent struct {
 	store     *specstore.Store
 	host      Host
 	policy    *policy.Keeper
+	facts     *facts.Keeper
 	metrics   *metrics.Metrics
 	logs      *logs.Keeper
 	events    *eventlog.Log
@@ -144,6 +147,8 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		cfg: cfg, wall: faults.Wall, store: store, link: link, metrics: metrics.New(cfg.Build), logs: output,
 		policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile), cfg.Log),
 	}
+	labels, _ := selector.ParseLabels(cfg.Settings.Labels) // the settings were validated
+	a.facts = facts.New(facts.Config{FS: fs, Dir: cfg.Settings.FactsDir, Labels: labels, Log: cfg.Log})
 	newest, err := store.NewestManifest()
 	if err != nil {
 		return nil, err
@@ -159,10 +164,10 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	a.reporter = report.New(report.Config{
 		Link: measuredLink{faults.Link(link), a.metrics}, Standing: link.Standing, Journal: disk, Events: a.events,
 		Groups: store, Disk: store, Trusted: link.RenewTrust, Wall: a.wall, Heartbeat: uplink.Heartbeat, Log: cfg.Log,
-		Complete: completion(link, a.policy, placeOf(cfg.Dir, store.BootID())),
+		Complete: completion(link, a.policy, a.facts, placeOf(cfg.Dir, store.BootID())),
 		Hello: wire.Hello{
-			Build: cfg.Build, BootID: store.BootID(), Name: hostname(), Started: a.wall().Unix(),
-			Root: os.Geteuid() == 0, Host: machine(fs),
+			Build: cfg.Build, BootID: store.BootID(), Name: facts.Hostname(), Started: a.wall().Unix(),
+			Root: os.Geteuid() == 0,
 		},
 	})
 	tracker := orders.NewTracker(a.reporter, host.SinceBoot)
@@ -209,12 +214,12 @@ func (a *Agent) openHost(fs procfs.FS) (Host, error) {
 }
 
 // completion adds to a report the facts that may change while the agent runs.
-func completion(link *uplink.Link, rules *policy.Keeper, place string) func(r *wire.Report) {
+func completion(link *uplink.Link, rules *policy.Keeper, host *facts.Keeper, place string) func(r *wire.Report) {
 	return func(r *wire.Report) {
 		link.CompleteReport(r)
 		r.Place = place
 		if r.Hello != nil {
-			r.Hello.Policy = rules.Summary()
+			r.Hello.Policy, r.Hello.Host = rules.Summary(), host.Host()
 		}
 	}
 }

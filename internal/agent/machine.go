@@ -1,33 +1,24 @@
 package agent
 
 import (
-	"os"
-	"runtime"
+	"context"
+	"log/slog"
 
-	"golang.org/x/sys/unix"
-
+	"drover/internal/agent/facts"
 	"drover/internal/agent/procfs"
+	"drover/internal/config"
+	"drover/internal/selector"
 	"drover/internal/wire"
 )
 
-// hostname is the name of the host, for display only.
-func hostname() string {
-	name, _ := os.Hostname()
-	return name
-}
+// Machine describes this host, as far as its facts are readable at once.
+func Machine() wire.Host { return facts.Machine(procfs.New("/proc")) }
 
-// Machine describes this host, as far as its facts are readable.
-func Machine() wire.Host { return machine(procfs.New("/proc")) }
-
-// machine describes the machine. It leaves out unreadable facts, because nothing depends on them.
-func machine(fs procfs.FS) wire.Host {
-	h := wire.Host{OS: runtime.GOOS, CPUs: runtime.NumCPU()}
-	var name unix.Utsname
-	if err := unix.Uname(&name); err == nil {
-		h.Arch = unix.ByteSliceToString(name.Machine[:])
-	}
-	if memory, err := fs.MemTotal(); err == nil {
-		h.Memory = memory
-	}
-	return h
+// Facts describes this host completely, as the agent with the settings reports it, and returns the faults of the
+// owner's facts. It runs the owner's executables.
+func Facts(ctx context.Context, settings config.Agent, log *slog.Logger) (wire.Host, []error) {
+	labels, _ := selector.ParseLabels(settings.Labels) // the settings were validated
+	return facts.New(facts.Config{
+		FS: procfs.New("/proc"), Dir: settings.FactsDir, Labels: labels, Log: log,
+	}).Look(ctx)
 }

@@ -63,6 +63,7 @@ func (a *Agent) run(ctx context.Context) error {
 		group.Part{Name: "reporter", Run: func(ctx context.Context) error {
 			return a.reporter.Run(ctx, a.super, a.intake)
 		}},
+		group.Part{Name: "facts", Run: func(ctx context.Context) error { return a.facts.Run(ctx, a.link.Outdated) }},
 		group.Part{Name: "housekeeping", Run: a.runHousekeeping},
 		group.Part{Name: "metrics", Run: a.serveMetrics},
 		group.Part{Name: "link", Run: func(ctx context.Context) error {

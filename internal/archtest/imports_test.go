@@ -113,7 +113,7 @@ func mayImport() map[string][]string {
 		"internal/clip":            {},
 		"internal/idle":            {},
 		"internal/command":         {"internal/joining"},
-		"internal/config":          {},
+		"internal/config":          {"internal/selector"},
 		"internal/durable":         {},
 		"internal/reserve":         {},
 		"internal/fabric":          {"internal/durable"},
@@ -189,6 +189,9 @@ func mayImport() map[string][]string {
 		"internal/agent/eventlog": {
 			"internal/clip", "internal/durable", "internal/idle", "internal/process",
 		},
+		"internal/agent/facts": {
+			"internal/agent/procfs", "internal/clip", "internal/selector", "internal/wire",
+		},
 		"internal/agent/metrics":         {"internal/idle", "internal/process"},
 		"internal/agent/uplink/standing": {"internal/statemachine"},
 		"internal/agent/uplink": {
@@ -235,14 +238,14 @@ func mayImport() map[string][]string {
 		},
 		"docs/why": {},
 		"internal/agent": {
-			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/host", "internal/agent/launch",
-			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
+			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host",
+			"internal/agent/launch", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
 			"internal/agent/logs", "internal/agent/metrics",
 			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy", "internal/agent/probe",
 			"internal/agent/procfs", "internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
 			"internal/agent/timetable", "internal/agent/trail", "internal/agent/uplink", "internal/config", "internal/fabric",
 			"internal/group",
-			"internal/process", "internal/wire",
+			"internal/process", "internal/selector", "internal/wire",
 		},
 		"internal/agent/admission": {
 			"internal/agent", "internal/agent/uplink", "internal/joining", "internal/pki", "internal/wire",

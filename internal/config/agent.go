@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"drover/internal/selector"
 )
 
 // Agent is how an agent watches over its processes.
@@ -18,6 +20,8 @@ type Agent struct {
 	RelaunchRate  int
 	// EventAge is how long an event stays on the host at most.
 	EventAge time.Duration
+	// Labels are the labels of the host, as KEY=VALUE with commas. FactsDir is the directory of the owner's facts.
+	Labels, FactsDir string
 }
 
 // DefaultAgent returns the default settings of an agent. If more than two hundred processes crash together, they are
@@ -25,7 +29,7 @@ type Agent struct {
 func DefaultAgent() Agent {
 	return Agent{
 		LimitInterval: 5 * time.Second, Flaps: 3, FlapWindow: 10 * time.Minute, RelaunchBurst: 500, RelaunchRate: 100,
-		EventAge: 7 * 24 * time.Hour,
+		EventAge: 7 * 24 * time.Hour, FactsDir: "/etc/drover/facts.d",
 	}
 }
 
@@ -33,6 +37,7 @@ func DefaultAgent() Agent {
 type flagSet interface {
 	DurationVar(p *time.Duration, name string, value time.Duration, usage string)
 	IntVar(p *int, name string, value int, usage string)
+	StringVar(p *string, name string, value string, usage string)
 }
 
 // Flags declares the flags, with the present values for defaults.
@@ -45,6 +50,10 @@ func (a *Agent) Flags(flags flagSet) {
 	flags.IntVar(&a.RelaunchBurst, "relaunch-burst", a.RelaunchBurst, "relaunches that the host allows at once")
 	flags.IntVar(&a.RelaunchRate, "relaunch-rate", a.RelaunchRate,
 		"relaunches a second that the host allows after --relaunch-burst")
+	flags.StringVar(&a.Labels, "labels", a.Labels,
+		"labels of this host, such as role=web,zone=b; they select the host and grant no rights")
+	flags.StringVar(&a.FactsDir, "facts-dir", a.FactsDir,
+		"directory with facts of this host: JSON files, or executables that print JSON")
 	flags.DurationVar(&a.EventAge, "event-age", a.EventAge, "how long the host keeps events at most, 1h to 2160h")
 }
 
@@ -67,5 +76,9 @@ func (a *Agent) Validate() error {
 	number("relaunch-burst", a.RelaunchBurst, 100_000)
 	number("relaunch-rate", a.RelaunchRate, 10_000)
 	span("event-age", a.EventAge, time.Hour, 90*24*time.Hour)
+	_, wrong := selector.ParseLabels(a.Labels)
+	for _, err := range wrong {
+		faults = append(faults, fmt.Errorf("--labels: %w", err))
+	}
 	return errors.Join(faults...)
 }

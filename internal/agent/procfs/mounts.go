@@ -11,6 +11,8 @@ type Mount struct {
 	// Root is the mounted directory of the filesystem; Point is the mount point.
 	Root, Point string
 	Type        string
+	// Source is the device of the filesystem, or another text.
+	Source string
 	// Options are those of the filesystem as a whole, such as a cgroup hierarchy's controllers.
 	Options []string
 }
@@ -34,6 +36,7 @@ func (f FS) Mounts() ([]Mount, error) {
 			Root:    unescape(left[3]),
 			Point:   unescape(left[4]),
 			Type:    right[0],
+			Source:  unescape(right[1]),
 			Options: strings.Split(right[2], ","),
 		})
 	}

@@ -218,8 +218,8 @@ func TestMounts(t *testing.T) {
 	got, err := f.Mounts()
 	want := []procfs.Mount{
 		{Root: "/", Point: "/sys/fs/cgroup", Type: "tmpfs", Options: []string{"rw", "mode=755"}},
-		{Root: "/docker/ab", Point: "/sys/fs/cgroup/freezer", Type: "cgroup", Options: []string{"rw", "freezer"}},
-		{Root: "/", Point: `/mnt/a b\`, Type: "cgroup2", Options: []string{"rw"}},
+		{Root: "/docker/ab", Point: "/sys/fs/cgroup/freezer", Type: "cgroup", Source: "cgroup", Options: []string{"rw", "freezer"}},
+		{Root: "/", Point: `/mnt/a b\`, Type: "cgroup2", Source: "cgroup2", Options: []string{"rw"}},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v -want +got\n%s", err, diff)

@@ -170,7 +170,7 @@ func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello)
 		c.log.WarnContext(ctx, "agent claimed other names than the names that it joined with", "agent", agent,
 			"ip", a.IP, "claimed_ip", h.IP, "claimed_id", h.ID)
 	}
-	a.Build, a.Place, a.Host = h.Build, place, hostOf(h.Host, a.Host.Facts)
+	a.Build, a.Place, a.Host = h.Build, place, hostOf(h.Host, a.Host)
 	if h.Name != "" {
 		a.Name = h.Name
 	}

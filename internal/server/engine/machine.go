@@ -16,25 +16,29 @@ const (
 )
 
 // hostOf returns the description of a host as far as the server keeps it: without texts that are too long or hold
-// control characters, and without entries beyond the limits. known are the facts of an earlier introduction.
-func hostOf(h wire.Host, known map[string]string) store.Host {
+// control characters, and without entries beyond the limits. If the agent is still gathering facts, hostOf takes those
+// of an earlier introduction: else a selector would miss a host that has just restarted.
+func hostOf(h wire.Host, known store.Host) store.Host {
 	host := store.Host{
-		System: plainText(h.OS), OS: plainText(h.Distribution), Version: plainText(h.Version), Kernel: plainText(h.Kernel),
-		Arch: plainText(h.Arch), CPUs: max(h.CPUs, 0), Memory: max(h.Memory, 0), Facts: known,
+		System: plainText(h.OS), Kernel: plainText(h.Kernel), Arch: plainText(h.Arch), CPUs: max(h.CPUs, 0),
+		Memory: max(h.Memory, 0),
 		Labels: kept(h.Labels, selector.MaxLabels, func(key, value string) bool {
 			return selector.CheckKey(key) == nil && selector.CheckValue(key, value) == nil
 		}),
 	}
+	if h.Gathering {
+		host.OS, host.Version, host.Disks, host.Facts = known.OS, known.Version, known.Disks, known.Facts
+		return host
+	}
+	host.OS, host.Version = plainText(h.Distribution), plainText(h.Version)
 	for _, d := range h.Disks[:min(len(h.Disks), mostDisks)] {
 		if plainText(d.Path) != "" && d.Size > 0 {
 			host.Disks = append(host.Disks, store.Mount{Path: d.Path, Size: d.Size})
 		}
 	}
-	if !h.Gathering {
-		host.Facts = kept(h.Facts, mostFacts, func(name, value string) bool {
-			return selector.CheckFact(name, value) == nil
-		})
-	}
+	host.Facts = kept(h.Facts, mostFacts, func(name, value string) bool {
+		return selector.CheckFact(name, value) == nil
+	})
 	return host
 }
 

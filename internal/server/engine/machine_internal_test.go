@@ -24,12 +24,15 @@ func TestHostOf(t *testing.T) {
 		System: "linux", Arch: "x86_64", Version: "12", Labels: map[string]string{"role": "web"},
 		Facts: map[string]string{"rack": "4", "text": "a b, c"}, Disks: []store.Mount{{Path: "/", Size: 5}},
 	}
-	known := map[string]string{"old": "1"}
+	known := store.Host{
+		OS: "ubuntu", Version: "24", Kernel: "old", Labels: map[string]string{"old": "x"},
+		Disks: []store.Mount{{Path: "/old", Size: 1}}, Facts: map[string]string{"old": "1"},
+	}
 	if diff := cmp.Diff(want, hostOf(h, known)); diff != "" {
 		t.Errorf("kept (-want +got): %s", diff)
 	}
 	h.Gathering = true
-	want.Facts = known
+	want.OS, want.Version, want.Disks, want.Facts = known.OS, known.Version, known.Disks, known.Facts
 	if diff := cmp.Diff(want, hostOf(h, known)); diff != "" {
 		t.Errorf("while the agent gathers facts (-want +got): %s", diff)
 	}
@@ -40,11 +43,11 @@ func TestHostOf(t *testing.T) {
 		many.Labels[name], many.Facts[name] = "x", "x"
 		many.Disks = append(many.Disks, wire.Mount{Path: name, Size: 1})
 	}
-	got := hostOf(many, nil)
+	got := hostOf(many, store.Host{})
 	if len(got.Labels) != 64 || len(got.Facts) != 64 || len(got.Disks) != 32 || got.Facts["n0063"] == "" {
 		t.Errorf("kept %d labels, %d facts and %d disks", len(got.Labels), len(got.Facts), len(got.Disks))
 	}
-	if diff := cmp.Diff(store.Host{}, hostOf(wire.Host{}, nil)); diff != "" {
+	if diff := cmp.Diff(store.Host{}, hostOf(wire.Host{}, store.Host{})); diff != "" {
 		t.Errorf("of an agent that tells nothing: %s", diff)
 	}
 }

@@ -1,0 +1,195 @@
+// Package facts knows what an agent reports of its host beside processes: the system, its size, and the facts of its
+// owner in a directory. It owns the bounds of that directory, and runs its executables.
+package facts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/procfs"
+	"drover/internal/wire"
+)
+
+// Times and bounds that are not settings.
+const (
+	// readEvery is how often files are read, and runEvery how often executables run.
+	readEvery = time.Minute
+	runEvery  = 10 * time.Minute
+	// mostDisks is the largest number of reported disks.
+	mostDisks = 32
+)
+
+// Config is what a Keeper needs.
+type Config struct {
+	FS procfs.FS
+	// Dir is the directory of the owner's facts; it need not exist.
+	Dir string
+	// Labels are the labels of the agent's configuration.
+	Labels map[string]string
+	Log    *slog.Logger
+}
+
+// Keeper has the description of the host. Its methods are safe for concurrent use.
+type Keeper struct {
+	cfg Config
+	// runTime is how long an executable may run.
+	runTime time.Duration
+
+	mu   sync.Mutex
+	host wire.Host
+	told string // the faults that were logged last
+}
+
+// New returns a keeper that knows the size of the host and its labels. Run adds the rest.
+func New(cfg Config) *Keeper {
+	k := &Keeper{cfg: cfg, runTime: runTime, host: Machine(cfg.FS)}
+	k.host.Labels, k.host.Gathering = cfg.Labels, true
+	return k
+}
+
+// Host returns the present description, which the caller must not change.
+func (k *Keeper) Host() wire.Host {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.host
+}
+
+// Machine describes the machine, except what takes longer to find out. It leaves out unreadable facts, because nothing
+// depends on them.
+func Machine(fs procfs.FS) wire.Host {
+	h := wire.Host{OS: runtime.GOOS, CPUs: runtime.NumCPU()}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err == nil {
+		h.Arch, h.Kernel = unix.ByteSliceToString(name.Machine[:]), unix.ByteSliceToString(name.Release[:])
+	}
+	if memory, err := fs.MemTotal(); err == nil {
+		h.Memory = memory
+	}
+	return h
+}
+
+// Run keeps the description current until ctx ends. It calls changed after each change, and after the first look.
+func (k *Keeper) Run(ctx context.Context, changed func()) error {
+	tick := time.NewTicker(readEvery)
+	defer tick.Stop()
+	ran, due := map[string]result{}, time.Time{}
+	for {
+		run := !time.Now().Before(due)
+		if run {
+			due = time.Now().Add(runEvery)
+		}
+		host, faults := k.look(ctx, ran, run)
+		if ctx.Err() == nil && k.set(host, faults) {
+			changed()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Look describes the host once, and returns the faults of the owner's facts. It runs the executables.
+func (k *Keeper) Look(ctx context.Context) (wire.Host, []error) {
+	return k.look(ctx, map[string]result{}, true)
+}
+
+// look describes the host. ran has the results of the executables, which it runs again if run is set.
+func (k *Keeper) look(ctx context.Context, ran map[string]result, run bool) (wire.Host, []error) {
+	h := Machine(k.cfg.FS)
+	h.Labels = k.cfg.Labels
+	h.Distribution, h.Version = distribution()
+	h.Disks = disks(k.cfg.FS)
+	var faults []error
+	h.Facts, faults = k.owner(ctx, ran, run)
+	return h, faults
+}
+
+// set stores a description, and reports whether it differs from the last one. It logs the faults if they differ.
+func (k *Keeper) set(h wire.Host, faults []error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	told := ""
+	if err := errors.Join(faults...); err != nil {
+		told = err.Error()
+	}
+	if told != k.told && told != "" {
+		k.cfg.Log.Warn("left out facts of this host", "directory", k.cfg.Dir, "faults", strings.ReplaceAll(told, "\n", "; "))
+	}
+	k.told = told
+	if reflect.DeepEqual(h, k.host) {
+		return false
+	}
+	k.host = h
+	return true
+}
+
+// distribution returns ID and VERSION_ID of os-release(5); empty if there are none.
+func distribution() (id, version string) {
+	for _, path := range []string{"/etc/os-release", "/usr/lib/os-release"} {
+		if text, err := readFile(path); err == nil {
+			return osRelease(text)
+		}
+	}
+	return "", ""
+}
+
+// osRelease reads os-release(5): lines of NAME=VALUE, with quotes or without.
+func osRelease(text []byte) (id, version string) {
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		value = strings.Trim(value, `"'`)
+		switch name {
+		case "ID":
+			id = value
+		case "VERSION_ID":
+			version = value
+		}
+	}
+	return id, version
+}
+
+// disks returns the file systems on block devices, each device once, in the order of their paths. It may hang if a
+// device hangs.
+func disks(fs procfs.FS) []wire.Mount {
+	mounts, err := fs.Mounts()
+	if err != nil {
+		return nil
+	}
+	seen := map[string]procfs.Mount{}
+	for _, m := range mounts {
+		if !strings.HasPrefix(m.Source, "/dev/") || strings.HasPrefix(m.Source, "/dev/loop") {
+			continue
+		}
+		if known, twice := seen[m.Source]; !twice || m.Root == "/" && known.Root != "/" {
+			seen[m.Source] = m
+		}
+	}
+	var list []wire.Mount
+	for _, source := range slices.Sorted(maps.Keys(seen)) {
+		var s unix.Statfs_t
+		if err := unix.Statfs(seen[source].Point, &s); err == nil && s.Blocks > 0 {
+			list = append(list, wire.Mount{Path: seen[source].Point, Size: int64(s.Blocks) * int64(s.Bsize)}) //nolint:gosec,unconvert,lll // types differ between architectures
+		}
+	}
+	slices.SortFunc(list, func(a, b wire.Mount) int { return strings.Compare(a.Path, b.Path) })
+	return list[:min(len(list), mostDisks)]
+}
+
+// Hostname is the name of the host, for display only.
+func Hostname() string {
+	name, _ := os.Hostname()
+	return name
+}

@@ -1,0 +1,228 @@
+package facts
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"drover/internal/clip"
+	"drover/internal/selector"
+)
+
+// Bounds of the owner's facts.
+const (
+	mostFiles = 32
+	mostFacts = 64
+	maxSize   = 64 << 10 // of a file, or of the output of an executable, in bytes
+	runTime   = 10 * time.Second
+	maxSaid   = 200 // of the error output in a fault, in bytes
+)
+
+// result is what an executable gave when it last ran.
+type result struct {
+	facts map[string]string
+	err   error
+}
+
+// owner returns the facts of the files in the directory, and the fault of each file that it leaves out. If two files
+// have the same fact, the later file counts.
+func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (facts map[string]string, faults []error) {
+	entries, err := os.ReadDir(k.cfg.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = trusted(k.cfg.Dir)
+	}
+	if err != nil {
+		return nil, []error{err}
+	}
+	if len(entries) > mostFiles {
+		faults = append(faults, fmt.Errorf("%s has %d files: expected at most %d", k.cfg.Dir, len(entries), mostFiles))
+		entries = entries[:mostFiles]
+	}
+	present := map[string]bool{}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		path := filepath.Join(k.cfg.Dir, e.Name())
+		present[path] = true
+		own, err := k.fromFile(ctx, path, ran, run)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		if facts == nil && len(own) > 0 {
+			facts = map[string]string{}
+		}
+		maps.Copy(facts, own)
+	}
+	maps.DeleteFunc(ran, func(path string, _ result) bool { return !present[path] })
+	if len(facts) > mostFacts {
+		names := slices.Sorted(maps.Keys(facts))
+		for _, name := range names[mostFacts:] {
+			delete(facts, name)
+		}
+		faults = append(faults, fmt.Errorf("%s has %d facts: expected at most %d", k.cfg.Dir, len(names), mostFacts))
+	}
+	return facts, faults
+}
+
+// fromFile returns the facts of one file: a JSON file, or an executable that prints JSON.
+func (k *Keeper) fromFile(ctx context.Context, path string, ran map[string]result, run bool) (map[string]string, error) {
+	if err := trusted(path); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case info.Mode().Perm()&0o111 == 0:
+		text, err := readFile(path)
+		if err != nil {
+			return nil, err
+		}
+		return parse(path, text)
+	}
+	last, known := ran[path]
+	if run || !known {
+		last.facts, last.err = execute(ctx, path, k.runTime)
+		ran[path] = last
+	}
+	return last.facts, last.err
+}
+
+// trusted rejects a file that somebody else than root and the agent's account could have written.
+func trusted(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return fmt.Errorf("%s is a link: expected the file itself", path)
+	}
+	if perm := info.Mode().Perm(); perm&0o022 != 0 {
+		return fmt.Errorf("other users may write %s: its mode is %#o", path, perm)
+	}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 && int(sys.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to uid %d: expected root or uid %d", path, sys.Uid, os.Geteuid())
+	}
+	return nil
+}
+
+// readFile reads a small file.
+func readFile(path string) ([]byte, error) {
+	// O_NONBLOCK: the open must not wait for the other end of a FIFO.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err == nil && len(text) > maxSize {
+		err = tooLarge(path)
+	}
+	return text, err
+}
+
+func tooLarge(path string) error { return fmt.Errorf("%s gives more than %d bytes", path, maxSize) }
+
+// execute runs an executable in a process group of its own and returns the facts that it prints. It ends the group
+// after the given time.
+func execute(ctx context.Context, path string, most time.Duration) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	out, said := &bounded{most: maxSize}, &bounded{most: maxSaid, drops: true}
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C"}, "/", time.Second
+	cmd.Stdout, cmd.Stderr = out, said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The group's leader is not reaped before Wait returns, so its number is still its own.
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	err := cmd.Run()
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("%s has not ended within %s", path, most)
+	case out.full:
+		return nil, tooLarge(path)
+	case err != nil:
+		return nil, fmt.Errorf("%s has failed: %w%s", path, err, reason(said.kept))
+	}
+	return parse(path, out.kept)
+}
+
+// reason returns the error output of an executable as a part of a fault.
+func reason(said []byte) string {
+	text := strings.TrimSpace(clip.Head(string(said), maxSaid))
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %q", text)
+}
+
+// bounded keeps the first bytes that are written to it. It rejects more, or drops more. It does not embed a Buffer,
+// whose ReadFrom would take everything.
+type bounded struct {
+	kept        []byte
+	most        int
+	drops, full bool
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	room := min(b.most-len(b.kept), len(p))
+	b.kept = append(b.kept, p[:room]...)
+	if room == len(p) {
+		return room, nil
+	}
+	b.full = true
+	if !b.drops {
+		return room, io.ErrShortWrite
+	}
+	return len(p), nil
+}
+
+// parse reads facts: a JSON object of texts, numbers and truth values. The error holds every fault of the text.
+func parse(path string, text []byte) (map[string]string, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var values map[string]any
+	if err := d.Decode(&values); err != nil || d.More() {
+		return nil, fmt.Errorf("%s does not give one JSON object", path)
+	}
+	facts := make(map[string]string, len(values))
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := ""
+		switch v := values[name].(type) {
+		case string:
+			value = v
+		case json.Number, bool:
+			value = fmt.Sprint(v)
+		default:
+			faults = append(faults, fmt.Errorf("%s: the fact %.80q is neither a text, a number nor true or false", path, name))
+			continue
+		}
+		if err := selector.CheckFact(name, value); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", path, err))
+			continue
+		}
+		facts[name] = value
+	}
+	return facts, errors.Join(faults...)
+}
