@@ -19,6 +19,8 @@ type EventFilter struct {
 	// Hosts are ids or cloud:ip, or patterns of either. Kinds are values of Event.Kind.
 	Hosts []string
 	Kinds []string
+	// Selector is an expression about labels and facts of hosts.
+	Selector string
 	// Since is inclusive, Until exclusive; FollowEvents ignores Until.
 	Since, Until time.Time
 	// Limit is the largest number of events that Events yields; 0 means no limit. FollowEvents begins with this number
@@ -31,6 +33,7 @@ func (f *EventFilter) query() url.Values {
 	set(query, "namespace", f.Namespaces...)
 	set(query, "name", f.Name)
 	set(query, "host", f.Hosts...)
+	set(query, "selector", f.Selector)
 	set(query, "kind", f.Kinds...)
 	if !f.Since.IsZero() {
 		query.Set("since", f.Since.UTC().Format(time.RFC3339Nano))

@@ -20,6 +20,8 @@ import (
 type LogFilter struct {
 	// Hosts are ids or cloud:ip, or patterns of either.
 	Hosts []string
+	// Selector is an expression about labels and facts of hosts.
+	Selector string
 	// Stream is one of the streams of package v1, such as StreamStderr.
 	Stream string
 	// Run is 0 for the present or last run, -1 for the run before. With Since and without Run, all runs count.
@@ -38,6 +40,7 @@ type LogFilter struct {
 func (f *LogFilter) query() url.Values {
 	query := url.Values{}
 	set(query, "host", f.Hosts...)
+	set(query, "selector", f.Selector)
 	set(query, "stream", f.Stream)
 	set(query, "grep", f.Grep)
 	for name, n := range map[string]int{"run": f.Run, "tail": f.Tail} {

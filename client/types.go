@@ -22,6 +22,10 @@ type (
 	ProcessID = v1.ProcessID
 	// Agent is a joined host.
 	Agent = v1.Agent
+	// Facts describe a host, as its agent reports them.
+	Facts = v1.Facts
+	// LabelRequest sets and removes labels of hosts.
+	LabelRequest = v1.LabelRequest
 	// Host is the host of a process.
 	Host = v1.Host
 	// Instance is a running process.

@@ -14,6 +14,8 @@ type WhyFilter struct {
 	Namespace string
 	Name      string
 	Hosts     []string
+	// Selector is an expression about labels and facts of hosts.
+	Selector string
 	// Causes are ids, such as exit-status.
 	Causes []string
 	// All asks also for processes that are as they should be, if they have a cause.
@@ -28,6 +30,7 @@ func (c *Client) Why(ctx context.Context, f WhyFilter) (Why, error) {
 	set(query, "namespace", f.Namespace)
 	set(query, "name", f.Name)
 	set(query, "host", f.Hosts...)
+	set(query, "selector", f.Selector)
 	set(query, "cause", f.Causes...)
 	if f.All {
 		query.Set("all", "true")

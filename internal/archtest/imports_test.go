@@ -269,12 +269,16 @@ func mayImport() map[string][]string {
 			"internal/cli/webhooks", "internal/command",
 		},
 		"internal/cli/accounts": {"client", "internal/cli/remote", "internal/cli/term", "internal/server/access"},
-		"internal/cli/fleet":    {"client", "internal/cli/remote", "internal/cli/term", "internal/process"},
+		"internal/cli/fleet": {
+			"client", "internal/cli/remote", "internal/cli/term", "internal/process", "internal/selector",
+		},
 		"internal/cli/processes": {
 			"client", "docs/why", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",
 			"internal/importer", "internal/importer/onhost", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
 		},
-		"internal/cli/remote": {"client", "internal/cli/term", "internal/command", "internal/config"},
+		"internal/cli/remote": {
+			"client", "internal/cli/term", "internal/command", "internal/config", "internal/selector",
+		},
 		"internal/cli/servers": {
 			"internal/cli/term", "internal/command", "internal/config", "internal/config/proxyconfig",
 			"internal/config/serverconfig", "internal/config/settings", "internal/dev", "internal/process",

@@ -47,6 +47,7 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover webhook change": {"--note", "n"},
 		"drover app change":     {"--note", "n"},
 		"drover events":         {"--follow"},
+		"drover agents label":   {"h", "role=web"},
 
 		"drover import systemd":     {"--adopt"},
 		"drover import supervisord": {"--adopt"},

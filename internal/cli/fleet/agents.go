@@ -3,7 +3,10 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,18 +14,26 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/process"
+	"drover/internal/selector"
 )
 
 // NewAgents returns 'drover agents'.
 func NewAgents() *cobra.Command {
 	var s remote.Session
 	var f client.AgentFilter
+	groupBy := ""
 	cmd := &cobra.Command{
 		Use:     "agents [HOST...]",
 		Aliases: []string{"hosts"},
 		Short:   "List the hosts that have joined",
-		Long: `List the hosts that have joined. HOST is an id, CLOUD:IP or a pattern. Without HOST
-all hosts are listed. If a filter matches nothing, the exit code is 4.`,
+		Long: `List the hosts that have joined, with their labels and facts. HOST is an id, CLOUD:IP or a
+pattern. Without HOST all hosts are listed. If a filter matches nothing, the exit code is 4.
+
+--group-by counts the hosts by the values of a label or a fact, such as role, os or fact.rack.`,
+		Example: `  drover agents -l 'role=web,os in (debian,ubuntu)' -o wide
+  drover agents --search 'rack=4' -o csv
+  drover agents --group-by os_version`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
@@ -34,15 +45,20 @@ all hosts are listed. If a filter matches nothing, the exit code is 4.`,
 			if err != nil {
 				return remote.ExitOf(err)
 			}
-			if err := term.PrintList(cmd, s.Output, agents, agentColumns(), func(a client.Agent) string {
-				return a.ID
-			}); err != nil {
-				return err
+			if groupBy != "" {
+				err = term.PrintList(cmd, s.Output, grouped(agents, groupBy), groupColumns(groupBy),
+					func(g hostGroup) string { return g.Value })
+			} else {
+				err = term.PrintList(cmd, s.Output, agents, agentColumns(), func(a client.Agent) string { return a.ID })
 			}
 			switch {
+			case err != nil:
+				return err
 			case len(agents) > 0:
 				return nil
-			case len(args) > 0 || f.State != "":
+			case f.Selector != "":
+				return term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(args, " ")+" "+f.Selector))
+			case len(args) > 0 || f.State+f.Search != "":
 				return term.NoSuchf("no host matches")
 			}
 			term.Say(cmd, "no hosts have joined\n")
@@ -50,17 +66,166 @@ all hosts are listed. If a filter matches nothing, the exit code is 4.`,
 		},
 		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
 	}
-	cmd.Flags().StringVar(&f.State, "state", "", "only hosts in this state: online or away")
+	flags := cmd.Flags()
+	flags.StringVarP(&f.Selector, "selector", "l", "",
+		"only hosts whose labels and facts match, such as role=web,zone!=b")
+	flags.StringVar(&f.Search, "search", "", "only hosts with this text in a name, a label or a fact, in any case")
+	flags.StringVar(&f.State, "state", "", "only hosts in this state: online or away")
+	flags.StringVar(&groupBy, "group-by", "", "count the hosts by the values of this label or fact")
 	term.Complete(cmd, "state", "online", "away")
-	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsCSV, term.AsName)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		if err := remote.CheckSelector(cmd, "selector", f.Selector); err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("group-by") {
+			if s, err := selector.Parse(groupBy); err != nil || s.String() != groupBy || s.Keys()[0] != groupBy {
+				return term.Usagef("--group-by %q: expected one label or fact, such as role, os or fact.rack", groupBy)
+			}
+		}
 		if f.State == "" {
 			return nil
 		}
 		return term.OneOf("--state", f.State, "online", "away")
 	})
+	cmd.AddCommand(agentsLabel())
 	cmd.AddCommand(agentsRemove()...)
 	return cmd
+}
+
+// hostGroup is the number of hosts with one value of a label or a fact.
+type hostGroup struct {
+	Value  string `json:"value"`
+	Hosts  int    `json:"hosts"`
+	Online int    `json:"online"`
+}
+
+// grouped counts hosts by the values of a label or a fact, in the order of the values. Hosts without one have an empty
+// value.
+func grouped(agents []client.Agent, key string) []hostGroup {
+	var groups []hostGroup
+	for _, a := range agents {
+		value := valueOf(a, key)
+		i, found := slices.BinarySearchFunc(groups, value, func(g hostGroup, v string) int {
+			return cmp.Compare(g.Value, v)
+		})
+		if !found {
+			groups = slices.Insert(groups, i, hostGroup{Value: value})
+		}
+		groups[i].Hosts++
+		if a.Online {
+			groups[i].Online++
+		}
+	}
+	return groups
+}
+
+// valueOf returns the value of a label or a fact; empty if the host has none.
+func valueOf(a client.Agent, key string) string {
+	switch key {
+	case selector.OS:
+		return a.Facts.OS
+	case selector.OSVersion:
+		return a.Facts.OSVersion
+	case selector.Kernel:
+		return a.Facts.Kernel
+	case selector.Arch:
+		return a.Facts.Arch
+	case selector.AgentVersion:
+		return a.Build
+	}
+	if name, isFact := selector.FactName(key); isFact {
+		return a.Facts.Own[name]
+	}
+	return a.Labels[key]
+}
+
+func groupColumns(key string) []term.Column[hostGroup] {
+	return []term.Column[hostGroup]{
+		{Head: strings.ToUpper(key), Cell: func(g hostGroup) string { return g.Value }},
+		{Head: "HOSTS", Cell: func(g hostGroup) string { return strconv.Itoa(g.Hosts) }},
+		{Head: "ONLINE", Cell: func(g hostGroup) string { return strconv.Itoa(g.Online) }},
+	}
+}
+
+// agentsLabel returns 'drover agents label'.
+func agentsLabel() *cobra.Command {
+	var s remote.Session
+	var hosts remote.Hosts
+	cmd := &cobra.Command{
+		Use:   "label [HOST...] KEY=VALUE|KEY-...",
+		Short: "Set and remove labels of hosts",
+		Long: `Set labels of hosts (KEY=VALUE) and remove labels (KEY-), on all of the hosts or on none. HOST is
+an id, CLOUD:IP or a pattern; -l chooses hosts by their labels and facts.
+
+These labels override the labels of join tokens and of the hosts' own files. If one of these has a
+label that you remove, the removal hides that label. Labels may grant rights, so you need the right
+label-agents for all namespaces on each host.
+
+Exit codes: 0 done, 2 wrong usage or no such host, 5 not allowed, 6 unreachable.`,
+		Example: `  drover agents label web-1 web-2 role=web zone=b
+  drover agents label -l role=web,zone=b zone-`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := client.LabelRequest{Hosts: hosts.Names, Select: hosts.Selector, Set: map[string]string{}}
+			for _, arg := range args {
+				key, value, sets := strings.Cut(arg, "=")
+				removed, removes := strings.CutSuffix(arg, "-")
+				switch _, twice := r.Set[key]; {
+				case sets && twice:
+					return term.Usagef("the label %s is given twice", key)
+				case sets:
+					r.Set[key] = value
+				case removes:
+					r.Remove = append(r.Remove, removed)
+				default:
+					r.Hosts = append(r.Hosts, arg)
+				}
+			}
+			if err := checkLabels(cmd, r); err != nil {
+				return err
+			}
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			labelled, err := c.LabelAgents(cmd.Context(), r)
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			term.Say(cmd, "%s labelled\n", process.Count(len(labelled), "host", "hosts"))
+			return nil
+		},
+		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
+	}
+	hosts.Flags(cmd, &s, "these hosts too")
+	s.Flags(cmd)
+	return cmd
+}
+
+// checkLabels returns an error with every fault of a request.
+func checkLabels(cmd *cobra.Command, r client.LabelRequest) error {
+	var faults []string
+	if len(r.Hosts) == 0 && r.Select == "" {
+		faults = append(faults, "HOST is missing: expected hosts, or --selector")
+	}
+	if len(r.Set)+len(r.Remove) == 0 {
+		faults = append(faults, "KEY=VALUE or KEY- is missing")
+	}
+	for _, err := range selector.CheckLabels(r.Set) {
+		faults = append(faults, err.Error())
+	}
+	for _, key := range r.Remove {
+		if err := selector.CheckKey(key); err != nil {
+			faults = append(faults, err.Error())
+		} else if _, both := r.Set[key]; both {
+			faults = append(faults, "the label "+key+" is both set and removed")
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return term.Usagef("%s: %s", cmd.CommandPath(), strings.Join(faults, "; "))
 }
 
 func agentsRemove() []*cobra.Command {
@@ -97,9 +262,31 @@ func agentColumns() []term.Column[client.Agent] {
 		{Head: "BUILD", Cell: func(a client.Agent) string { return a.Build }},
 		{Head: "LABELS", Cell: func(a client.Agent) string { return labelText(a.Labels) }},
 		{Head: "NOTES", Cell: func(a client.Agent) string { return strings.Join(a.Notes, "; ") }},
+		{Head: "NAME", Wide: true, Cell: func(a client.Agent) string { return a.Name }},
+		{Head: "OS", Wide: true, Cell: func(a client.Agent) string {
+			return strings.TrimSpace(a.Facts.OS + " " + a.Facts.OSVersion)
+		}},
+		{Head: "KERNEL", Wide: true, Cell: func(a client.Agent) string { return a.Facts.Kernel }},
+		{Head: "ARCH", Wide: true, Cell: func(a client.Agent) string { return a.Facts.Arch }},
+		{Head: "CPUS", Wide: true, Cell: func(a client.Agent) string { return unlessZero(a.Facts.CPUs) }},
+		{Head: "MEMORY", Wide: true, Cell: func(a client.Agent) string {
+			if a.Facts.Memory == 0 {
+				return ""
+			}
+			return term.Size(a.Facts.Memory)
+		}},
+		{Head: "FACTS", Wide: true, Cell: func(a client.Agent) string { return labelText(a.Facts.Own) }},
 		{Head: "POLICY", Wide: true, Cell: func(a client.Agent) string { return a.Policy }},
 		{Head: "BUSINESS", Wide: true, Cell: func(a client.Agent) string { return businessText(a.Business) }},
 		{Head: "JOINED", Wide: true, Cell: func(a client.Agent) string { return term.Stamp(&a.JoinedAt) }},
 		{Head: "KEY", Wide: true, Cell: func(a client.Agent) string { return a.Key }},
 	}
+}
+
+// unlessZero is a number; empty if it is 0.
+func unlessZero(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }

@@ -23,6 +23,7 @@ import (
 func NewEvents() *cobra.Command {
 	var s remote.Session
 	var f client.EventFilter
+	var hosts remote.Hosts
 	var when term.TimeRange
 	var follow bool
 	cmd := &cobra.Command{
@@ -50,6 +51,10 @@ one line.`,
 			if err != nil {
 				return err
 			}
+			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
+				return err
+			}
+			f.Hosts, f.Selector = hosts.Names, hosts.Selector
 			if follow {
 				return followEvents(cmd, s.Output, c, f)
 			}
@@ -66,11 +71,11 @@ one line.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&follow, "follow", "f", false, "follow new events as they arrive")
-	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	hosts.Flags(cmd, &s, "only on these hosts")
+	hosts.FailedFlag(cmd)
 	flags.StringSliceVar(&f.Kinds, "kind", nil, "only events of these kinds, such as exited or given-up")
 	when.Flags(cmd)
 	flags.IntVar(&f.Limit, "limit", 50, "most past events to list; 0 lists all, or none with --follow")
-	remote.CompleteHosts(cmd, &s)
 	term.Complete(cmd, "kind", eventKinds()...)
 	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
@@ -96,6 +101,7 @@ one line.`,
 func NewHistory() *cobra.Command {
 	var s remote.Session
 	var f client.EventFilter
+	var hosts remote.Hosts
 	var when term.TimeRange
 	cmd := &cobra.Command{
 		Use:   "history [NAMESPACE/NAME]",
@@ -116,6 +122,10 @@ drover events. Without --from these are the last 50.`,
 			if err != nil {
 				return err
 			}
+			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
+				return err
+			}
+			f.Hosts, f.Selector = hosts.Names, hosts.Selector
 			rows, err := client.Collect(c.Events(cmd.Context(), f))
 			if err != nil {
 				return remote.ExitOf(err)
@@ -129,10 +139,10 @@ drover events. Without --from these are the last 50.`,
 		ValidArgsFunction: remote.First(completeProcesses(&s)),
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	hosts.Flags(cmd, &s, "only on these hosts")
+	hosts.FailedFlag(cmd)
 	flags.IntVar(&f.Limit, "limit", 50, "most events, the latest ones; 0 shows all")
 	when.FlagsOfHistory(cmd)
-	remote.CompleteHosts(cmd, &s)
 	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if f.Limit < 0 {

@@ -19,7 +19,7 @@ import (
 // NewGet returns 'drover get'.
 func NewGet() *cobra.Command {
 	var s remote.Session
-	var hosts []string
+	var sel selection
 	var revision int64
 	cmd := &cobra.Command{
 		Use:   "get [NAMESPACE/NAME...]",
@@ -50,7 +50,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 			if len(args) == 0 {
 				args = []string{"*/*"}
 			}
-			found, err := choose(cmd.Context(), c, args, hosts, true)
+			found, err := sel.choose(cmd.Context(), c, args, true)
 			if err != nil {
 				return err
 			}
@@ -58,9 +58,9 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
-	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	sel.flags(cmd, &s)
+	sel.FailedFlag(cmd)
 	cmd.Flags().Int64Var(&revision, "revision", 0, "as they are by this revision of the namespace")
-	remote.CompleteHosts(cmd, &s)
 	s.Flags(cmd, term.AsYAML, term.AsJSON)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -68,8 +68,8 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 			return nil
 		case revision < 1:
 			return term.Usagef("--revision %d: expected the number of a revision, from 1", revision)
-		case len(hosts) > 0:
-			return term.Usagef("--hosts and --revision exclude each other")
+		case !sel.any():
+			return term.Usagef("--revision excludes flags that choose hosts or processes")
 		case len(args) == 0:
 			return term.Usagef("%s: --revision needs a NAMESPACE/NAME", cmd.CommandPath())
 		}

@@ -25,6 +25,7 @@ import (
 func NewLogs() *cobra.Command {
 	var s remote.Session
 	var f client.LogFilter
+	var hosts remote.Hosts
 	var p logPrinter
 	var since string
 	var onlyErrors bool
@@ -45,6 +46,7 @@ Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 no host answer
 did not.`,
 		Example: `  drover logs shop/api
   drover logs shop/api -f --hosts '0:10.2.*'
+  drover logs shop/api -l zone=b --grep ERROR
   drover logs shop/api --run -1 --stderr --tail 50
   drover logs shop/api --since 1h --grep 'status=5..'`,
 		Args: term.Args,
@@ -66,10 +68,14 @@ did not.`,
 			if err != nil {
 				return err
 			}
+			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
+				return err
+			}
+			f.Hosts, f.Selector = hosts.Names, hosts.Selector
 			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
 			err = p.follow(cmd, c, namespace, name, f)
 			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
-				return noneFound(cmd.Context(), c, args[0], namespace, name, f.Hosts)
+				return noneFound(cmd.Context(), c, args[0], namespace, name, hosts.Where())
 			}
 			return remote.ExitOf(err)
 		},
@@ -77,7 +83,8 @@ did not.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
-	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only of these hosts; ids, CLOUD:IP or patterns")
+	hosts.Flags(cmd, &s, "only of these hosts")
+	hosts.FailedFlag(cmd)
 	flags.IntVar(&f.Tail, "tail", 0, "most lines of each log, the last ones; 0 is all")
 	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339 or an age such as 10m")
 	flags.IntVar(&f.Run, "run", 0, "the run: 0 the present or last one, -1 the one before")
@@ -85,7 +92,6 @@ did not.`,
 	flags.StringVar(&f.Grep, "grep", "", "only lines that match this regular expression (RE2)")
 	flags.BoolVar(&p.raw, "raw", false, "leave control characters as they are")
 	flags.BoolVar(&p.stamps, "timestamps", false, "begin each line with the time when the host saw it")
-	remote.CompleteHosts(cmd, &s)
 	s.WaitingFlags(cmd, term.AsText, term.AsJSON)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		switch {

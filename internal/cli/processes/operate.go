@@ -24,7 +24,7 @@ func NewOperations() (all []*cobra.Command) {
 
 func newOperate(v process.OpInfo) *cobra.Command {
 	var a operateCommand
-	var hosts []string
+	var sel selection
 	cmd := &cobra.Command{
 		Use:   strings.Join(strings.Fields(string(v.Op)+" "+v.Argument+" NAMESPACE/NAME..."), " "),
 		Short: v.Short,
@@ -41,6 +41,7 @@ Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or
 on some targets only.`,
 		Example: fmt.Sprintf(`  drover %[1]s web/nginx
   drover %[1]s 'web/*' --hosts '0:10.2.*' --yes
+  drover %[1]s web/nginx -l 'role=web,zone!=b' --limit 5
   drover %[1]s --failed-of op-x7k2m9q4w1zd --yes`, strings.TrimSpace(string(v.Op)+" "+exampleOf(v))),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Client(cmd)
@@ -53,15 +54,16 @@ on some targets only.`,
 					return err
 				}
 			}
-			targets, err := a.targets(cmd, c, args, hosts)
+			targets, err := a.targets(cmd, c, args, &sel)
 			if err != nil {
 				return err
 			}
+			a.selector = sel.Selector
 			return a.carryOut(cmd, c, targets, nil)
 		},
 		ValidArgsFunction: completeProcesses(&a.Session),
 	}
-	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	sel.flags(cmd, &a.Session)
 	if v.Argument != "" {
 		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "who gets it: process or tree")
 	}
@@ -74,7 +76,6 @@ on some targets only.`,
 	case process.Unordered:
 	}
 	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "the failed targets of the task with this id, instead of names")
-	remote.CompleteHosts(cmd, &a.Session)
 	a.operateFlags(cmd)
 	return cmd
 }
@@ -103,11 +104,12 @@ func (a *operateCommand) readSignal(args []string) (rest []string, err error) {
 }
 
 // targets returns the processes that the command operates on.
-func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args, hosts []string) ([]processRef, error) {
+func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args []string, sel *selection,
+) ([]processRef, error) {
 	var targets []processRef
 	if a.failedOf != "" {
-		if len(args)+len(hosts) > 0 {
-			return nil, term.Usagef("--failed-of excludes names and --hosts")
+		if len(args) > 0 || !sel.any() {
+			return nil, term.Usagef("--failed-of excludes names and flags that choose hosts or processes")
 		}
 		results, err := client.Collect(c.Results(cmd.Context(), a.failedOf, client.ResultFilter{Outcome: "failed"}))
 		if err != nil {
@@ -124,7 +126,7 @@ func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args, hos
 	if len(args) == 0 {
 		return nil, term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath())
 	}
-	found, err := choose(cmd.Context(), c, args, hosts, false)
+	found, err := sel.choose(cmd.Context(), c, args, false)
 	if err != nil {
 		return nil, err
 	}

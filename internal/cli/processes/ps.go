@@ -20,6 +20,7 @@ import (
 func NewPs() *cobra.Command {
 	var s remote.Session
 	var f client.ProcessFilter
+	var sel selection
 	var count bool
 	cmd := &cobra.Command{
 		Use:     "ps [NAMESPACE/NAME...]",
@@ -48,6 +49,7 @@ If a filter matches nothing, the exit code is 4.`,
   drover ps 'web/*' --state flapping,given-up
   drover ps --count
   drover ps --hosts '0:10.2.*' -o wide
+  drover ps -l 'role=web,os in (debian,ubuntu)' --process-label tier=front
   drover ps -o name`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
@@ -55,9 +57,9 @@ If a filter matches nothing, the exit code is 4.`,
 				return err
 			}
 			if count {
-				return s.UnlessOld(command.Failed, printCounts(cmd, s.Output, c, f, args))
+				return s.UnlessOld(command.Failed, printCounts(cmd, s.Output, c, f, &sel, args))
 			}
-			rows, err := listProcesses(cmd, c, f, args)
+			rows, err := listProcesses(cmd, c, f, &sel, args)
 			if err != nil {
 				return err
 			}
@@ -69,8 +71,8 @@ If a filter matches nothing, the exit code is 4.`,
 			if len(rows) > 0 {
 				return s.UnlessOld(command.Failed, nil)
 			}
-			if len(args)+len(f.Hosts)+len(f.States) > 0 || f.Namespace+f.Name != "" {
-				return term.NoSuchf("no process matches")
+			if len(args) > 0 || !sel.any() || f.Namespace+f.Name != "" {
+				return term.NoSuchf("no process matches%s", sel.where())
 			}
 			term.Say(cmd, "no processes yet: register one with 'drover register', or through the API\n")
 			return nil
@@ -79,18 +81,16 @@ If a filter matches nothing, the exit code is 4.`,
 	}
 	cmd.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "only processes of this namespace, or of a pattern")
 	cmd.Flags().StringVar(&f.Name, "name", "", "only processes of this name, or of a pattern")
-	cmd.Flags().StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
-	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only processes in these states")
+	sel.flags(cmd, &s)
+	sel.FailedFlag(cmd)
 	cmd.Flags().BoolVar(&count, "count", false,
 		"show only the number of processes in each state; processes of hosts that are away count as stale")
-	remote.CompleteHosts(cmd, &s)
-	term.Complete(cmd, "state", process.States()...)
 	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if count && len(f.States) > 0 {
-			return term.Usagef("--count and --state exclude each other")
+		if count && (len(sel.states) > 0 || sel.limit > 0) {
+			return term.Usagef("--count excludes --state and --limit")
 		}
-		return checkStates(f.States)
+		return nil
 	})
 	return cmd
 }
@@ -106,7 +106,8 @@ func checkStates(states []string) error {
 }
 
 // printCounts prints how many processes there are in each state.
-func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.ProcessFilter, args []string,
+func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.ProcessFilter, sel *selection,
+	args []string,
 ) error {
 	if len(args) > 1 || len(args) > 0 && f.Namespace+f.Name != "" {
 		return term.Usagef("--count takes one NAMESPACE/NAME, or --namespace and --name")
@@ -117,7 +118,12 @@ func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.P
 			return err
 		}
 	}
-	n, err := c.CountProcesses(cmd.Context(), f)
+	if err := sel.ResolveFew(cmd.Context(), c); err != nil {
+		return err
+	}
+	which := sel.filter(sel.Names)
+	which.Namespace, which.Name = f.Namespace, f.Name
+	n, err := c.CountProcesses(cmd.Context(), which)
 	if err != nil {
 		return remote.ExitOf(err)
 	}
@@ -141,29 +147,23 @@ func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.P
 	}, func(r row) string { return r.state })
 }
 
-// listProcesses lists the processes that match the filter and the arguments.
-func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
+// listProcesses lists the processes that match the filter, the flags and the arguments.
+func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter, sel *selection,
 	args []string,
 ) ([]client.Process, error) {
-	if len(args) == 0 {
-		rows, err := client.Collect(c.Processes(cmd.Context(), f))
-		sortProcesses(rows)
-		return rows, remote.ExitOf(err)
-	}
-	if f.Namespace+f.Name != "" {
-		return nil, term.Usagef("--namespace and --name exclude NAMESPACE/NAME")
-	}
-	rows, err := choose(cmd.Context(), c, args, f.Hosts, false)
-	if err != nil || len(f.States) == 0 {
-		return rows, err
-	}
-	var kept []client.Process
-	for _, p := range rows {
-		if slices.Contains(f.States, p.State) {
-			kept = append(kept, p)
+	if len(args) > 0 {
+		if f.Namespace+f.Name != "" {
+			return nil, term.Usagef("--namespace and --name exclude NAMESPACE/NAME")
 		}
+		return sel.choose(cmd.Context(), c, args, false)
 	}
-	return kept, nil
+	if err := sel.Resolve(cmd.Context(), c); err != nil {
+		return nil, err
+	}
+	rows, err := sel.list(cmd.Context(), c, f)
+	rows = sel.limited(rows)
+	sortProcesses(rows)
+	return rows, err
 }
 
 func processColumns() []term.Column[client.Process] {

@@ -14,7 +14,7 @@ import (
 // NewRegister returns 'drover register'.
 func NewRegister() *cobra.Command {
 	var a operateCommand
-	var hosts []string
+	var hosts remote.Hosts
 	var file string
 	var replace bool
 	cmd := &cobra.Command{
@@ -36,8 +36,8 @@ stdin. 'drover explain' describes every field. An example:
 			if err != nil {
 				return err
 			}
-			if file == "" || len(hosts) == 0 {
-				return term.Usagef("%s: --hosts and --file are needed", cmd.CommandPath())
+			if file == "" || hosts.Any() {
+				return term.Usagef("%s: --hosts or --selector, and --file are needed", cmd.CommandPath())
 			}
 			spec, err := readSpec(cmd.InOrStdin(), file)
 			if err != nil {
@@ -47,7 +47,7 @@ stdin. 'drover explain' describes every field. An example:
 			if err != nil {
 				return err
 			}
-			found, err := hostsNamed(cmd.Context(), c, hosts)
+			found, err := hostsNamed(cmd.Context(), c, &hosts)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ stdin. 'drover explain' describes every field. An example:
 			for i, h := range found {
 				targets[i] = processRef{namespace, name, h}
 			}
-			a.op = "register"
+			a.op, a.selector = "register", hosts.Selector
 			if replace {
 				a.op = "update"
 			}
@@ -64,10 +64,10 @@ stdin. 'drover explain' describes every field. An example:
 		Args:              term.Args,
 		ValidArgsFunction: remote.First(completeProcesses(&a.Session)),
 	}
-	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "hosts to register the process on: ids, CLOUD:IP or patterns")
+	hosts.Flags(cmd, &a.Session, "hosts to register the process on")
+	hosts.FailedFlag(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec; - reads stdin")
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
-	remote.CompleteHosts(cmd, &a.Session)
 	a.operateFlags(cmd)
 	return cmd
 }
@@ -77,17 +77,27 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
-// hostsNamed returns the ids of the hosts that match the patterns. A pattern without a match is an error.
-func hostsNamed(ctx context.Context, c *client.Client, patterns []string) ([]string, error) {
+// hostsNamed returns the ids of the chosen hosts. A name or pattern without a match is an error.
+func hostsNamed(ctx context.Context, c *client.Client, hosts *remote.Hosts) ([]string, error) {
+	if err := hosts.Resolve(ctx, c); err != nil {
+		return nil, err
+	}
+	filters := []client.AgentFilter{{Selector: hosts.Selector}}
+	if len(hosts.Names) > 0 {
+		filters = nil
+		for _, name := range hosts.Names {
+			filters = append(filters, client.AgentFilter{Hosts: []string{name}, Selector: hosts.Selector})
+		}
+	}
 	var ids []string
 	seen := map[string]bool{}
-	for _, pattern := range patterns {
-		agents, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: []string{pattern}}))
+	for _, f := range filters {
+		agents, err := client.Collect(c.Agents(ctx, f))
 		if err != nil {
 			return nil, remote.ExitOf(err)
 		}
 		if len(agents) == 0 {
-			return nil, term.NoSuchf("no host matches %s", pattern)
+			return nil, term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(f.Hosts, "")+" "+f.Selector))
 		}
 		for _, a := range agents {
 			if !seen[a.ID] {

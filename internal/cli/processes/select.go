@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -34,9 +36,107 @@ func splitID(arg string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// choose returns the processes that the arguments and hosts name, each once, in order. An argument without a match is
-// an error, and so is a host without any of them.
-func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bool) ([]client.Process, error) {
+// selection are the flags that choose processes beside their names.
+type selection struct {
+	remote.Hosts
+	// labels is an expression about labels of processes; version and states are those of ps.
+	labels, version string
+	states          []string
+	// limit is the largest number of hosts; 0 means no limit.
+	limit int
+}
+
+// flags adds the flags. The session must get its flags after them.
+func (s *selection) flags(cmd *cobra.Command, session *remote.Session) {
+	s.Hosts.Flags(cmd, session, "only on these hosts")
+	f := cmd.Flags()
+	f.StringVar(&s.labels, "process-label", "", "only processes whose own labels match, such as tier=front")
+	f.StringVar(&s.version, "process-version", "", "only running processes of this version, or of a pattern")
+	f.StringSliceVar(&s.states, "state", nil, "only processes in these states")
+	f.IntVar(&s.limit, "limit", 0, "only on the first hosts, at most this number; 0 is all")
+	term.Complete(cmd, "state", process.States()...)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		if s.limit < 0 {
+			return term.Usagef("--limit %d: expected 0 or more", s.limit)
+		}
+		if err := remote.CheckSelector(cmd, "process-label", s.labels); err != nil {
+			return err
+		}
+		return checkStates(s.states)
+	})
+}
+
+// filter returns the filter of a list.
+func (s *selection) filter(hosts []string) client.ProcessFilter {
+	return client.ProcessFilter{
+		Hosts: hosts, Selector: s.Selector, ProcessSelector: s.labels, Version: s.version, States: s.states,
+	}
+}
+
+// any reports whether the flags choose every process.
+func (s *selection) any() bool {
+	return s.Any() && s.labels+s.version == "" && len(s.states) == 0 && s.limit == 0
+}
+
+// where says in a message what the flags have chosen.
+func (s *selection) where() string {
+	text := s.Where()
+	if s.labels != "" {
+		text += " with labels " + s.labels
+	}
+	if s.version != "" {
+		text += " of version " + s.version
+	}
+	if len(s.states) > 0 {
+		text += " in state " + strings.Join(s.states, " or ")
+	}
+	return text
+}
+
+// list lists the processes of a filter, with one call for each group of named hosts.
+func (s *selection) list(ctx context.Context, c *client.Client, f client.ProcessFilter) (all []client.Process, err error) {
+	names := s.Names
+	for first := true; first || len(names) > 0; first = false {
+		part := names[:min(len(names), remote.MostAsked)]
+		names = names[len(part):]
+		which := s.filter(part)
+		which.Namespace, which.Name, which.Spec = f.Namespace, f.Name, f.Spec
+		found, err := client.Collect(c.Processes(ctx, which))
+		if err != nil {
+			return nil, remote.ExitOf(err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// limited keeps the processes of the first hosts.
+func (s *selection) limited(all []client.Process) []client.Process {
+	if s.limit == 0 {
+		return all
+	}
+	var hosts []client.Host
+	for _, p := range all {
+		if !slices.ContainsFunc(hosts, func(h client.Host) bool { return h.ID == p.Host.ID }) {
+			hosts = append(hosts, p.Host)
+		}
+	}
+	slices.SortFunc(hosts, func(a, b client.Host) int {
+		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.ID, b.ID))
+	})
+	chosen := map[string]bool{}
+	for _, h := range hosts[:min(len(hosts), s.limit)] {
+		chosen[h.ID] = true
+	}
+	return slices.DeleteFunc(all, func(p client.Process) bool { return !chosen[p.Host.ID] })
+}
+
+// choose returns the processes that the arguments name and the flags choose, each once, in order. An argument without a
+// match is an error, and so is a named host without any of them.
+func (s *selection) choose(ctx context.Context, c *client.Client, args []string, spec bool) ([]client.Process, error) {
+	if err := s.Resolve(ctx, c); err != nil {
+		return nil, err
+	}
 	type key struct{ namespace, name, host string }
 	seen := map[key]bool{}
 	var all []client.Process
@@ -45,15 +145,12 @@ func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bo
 		if err != nil {
 			return nil, suggestNamespace(ctx, c, arg, err)
 		}
-		found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{
-			Namespace: namespace, Name: name,
-			Hosts: hosts, Spec: spec,
-		}))
+		found, err := s.list(ctx, c, client.ProcessFilter{Namespace: namespace, Name: name, Spec: spec})
 		if err != nil {
-			return nil, remote.ExitOf(err)
+			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, noneFound(ctx, c, arg, namespace, name, hosts)
+			return nil, noneFound(ctx, c, arg, namespace, name, s.where())
 		}
 		for _, p := range found {
 			k := key{p.Namespace, p.Name, p.Host.ID}
@@ -63,15 +160,22 @@ func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bo
 			}
 		}
 	}
-	for _, host := range hosts {
+	for _, host := range s.Names {
+		if s.narrow() {
+			break // the host may have processes that the other flags leave out
+		}
 		if !wildcard.IsPattern(host) &&
 			!slices.ContainsFunc(all, func(p client.Process) bool { return isHost(p.Host, host) }) {
 			return nil, term.NoSuchf("host %s has no process that matches %s", host, strings.Join(args, " "))
 		}
 	}
+	all = s.limited(all)
 	sortProcesses(all)
 	return all, nil
 }
+
+// narrow reports whether flags beside the names of hosts choose processes.
+func (s *selection) narrow() bool { return s.Selector+s.labels+s.version != "" || len(s.states) > 0 }
 
 // sortProcesses sorts by namespace, name and host.
 func sortProcesses(all []client.Process) {
@@ -100,11 +204,7 @@ func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal
 }
 
 // noneFound reports that nothing matches, and suggests similar names.
-func noneFound(ctx context.Context, c *client.Client, arg, namespace, name string, hosts []string) error {
-	where := ""
-	if len(hosts) > 0 {
-		where = " on " + strings.Join(hosts, ", ")
-	}
+func noneFound(ctx context.Context, c *client.Client, arg, namespace, name, where string) error {
 	if !wildcard.IsPattern(arg) {
 		// The list only improves the message: its own error would hide that message.
 		known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))

@@ -18,7 +18,7 @@ import (
 // NewStatus returns 'drover status'.
 func NewStatus() *cobra.Command {
 	var s remote.Session
-	var hosts []string
+	var sel selection
 	cmd := &cobra.Command{
 		Use:   "status NAMESPACE/NAME...",
 		Short: "Show the state of processes, and its cause",
@@ -36,9 +36,9 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 			if err != nil {
 				return err
 			}
-			found, err := choose(cmd.Context(), c, args, hosts, true)
+			found, err := sel.choose(cmd.Context(), c, args, true)
 			if err != nil {
-				return begun(cmd, c, args, hosts, err)
+				return begun(cmd, c, args, &sel, err)
 			}
 			w := cmd.OutOrStdout()
 			if s.Form != term.AsText {
@@ -58,22 +58,27 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
-	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
-	remote.CompleteHosts(cmd, &s)
+	sel.flags(cmd, &s)
+	sel.FailedFlag(cmd)
 	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
 	return cmd
 }
 
 // begun reports processes that no host knows yet because their first operation is under way. Otherwise it returns
 // unknown.
-func begun(cmd *cobra.Command, c *client.Client, names, hosts []string, unknown error) error {
+func begun(cmd *cobra.Command, c *client.Client, names []string, sel *selection, unknown error) error {
 	told := false
 	for _, arg := range names {
 		namespace, name, ok := strings.Cut(arg, "/")
 		if !ok {
 			return unknown
 		}
-		found, err := c.Why(cmd.Context(), client.WhyFilter{Namespace: namespace, Name: name, Hosts: hosts, All: true})
+		if len(sel.Names) > remote.MostAsked || sel.narrow() {
+			return unknown
+		}
+		found, err := c.Why(cmd.Context(), client.WhyFilter{
+			Namespace: namespace, Name: name, Hosts: sel.Names, All: true,
+		})
 		if err != nil {
 			return unknown
 		}

@@ -24,9 +24,11 @@ type operateCommand struct {
 	// signal and scope are those of the operation signal.
 	signal, scope string
 	failedOf      string
-	yes           bool
-	noWait        bool
-	dryRun        bool
+	// selector is the expression that chose the hosts; empty if there was none.
+	selector string
+	yes      bool
+	noWait   bool
+	dryRun   bool
 	// withAfter adds what the targets are after, withDependents what is after them.
 	withAfter, withDependents bool
 	// hostTimeout is how long each host has to accept the operation; 0 means the server's default.
@@ -69,10 +71,14 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	}
 	o, err := a.submit(cmd.Context(), c, client.Request{
 		Op: a.op, Targets: byProcess(targets), Spec: spec, Signal: a.signal, Scope: a.scope,
-		HostTimeout: int(a.hostTimeout / time.Second),
+		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector,
 	})
 	if err != nil {
 		return err
+	}
+	if less := len(targets) - o.Counts.Targets; less > 0 && a.selector != "" {
+		term.Say(cmd, "%s no longer on a host that matches %s: left out\n",
+			process.Count(less, "target is", "targets are"), a.selector)
 	}
 	if a.noWait {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), o.ID)

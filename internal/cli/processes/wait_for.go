@@ -34,7 +34,7 @@ const (
 // NewWait returns 'drover wait'.
 func NewWait() *cobra.Command {
 	var s remote.Session
-	var hosts []string
+	var sel selection
 	var until string
 	cmd := &cobra.Command{
 		Use:   "wait NAMESPACE/NAME...",
@@ -64,16 +64,23 @@ process, 6 unreachable or not within the timeout.`,
 			if err != nil {
 				return err
 			}
-			w := stateWait{session: &s, client: c, args: args, hosts: hosts, until: until}
+			if err := sel.ResolveFew(cmd.Context(), c); err != nil {
+				return err
+			}
+			w := stateWait{session: &s, client: c, args: args, sel: &sel, until: until}
 			return w.run(cmd.Context())
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
 	cmd.Flags().StringVar(&until, "for", untilReady, "the state: running, ready or stopped")
-	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
-	remote.CompleteHosts(cmd, &s)
+	sel.Hosts.Flags(cmd, &s, "only on these hosts")
+	sel.FailedFlag(cmd)
+	cmd.Flags().StringVar(&sel.labels, "process-label", "", "only processes whose own labels match, such as tier=front")
 	term.Complete(cmd, "for", untilRunning, untilReady, untilStopped)
 	s.WaitingFlags(cmd)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		return remote.CheckSelector(cmd, "process-label", sel.labels)
+	})
 	return cmd
 }
 
@@ -82,7 +89,7 @@ type stateWait struct {
 	session *remote.Session
 	client  *client.Client
 	args    []string
-	hosts   []string
+	sel     *selection
 	until   string
 }
 
@@ -91,7 +98,7 @@ func (w *stateWait) run(ctx context.Context) error {
 	news := w.follow(ctx)
 	left := "nothing is known yet"
 	for {
-		found, err := choose(ctx, w.client, w.args, w.hosts, false)
+		found, err := w.sel.choose(ctx, w.client, w.args, false)
 		if exit, ok := errors.AsType[*command.ExitError](err); ok && exit.Code == command.NoSuch &&
 			w.begins(ctx) {
 			found, err = nil, nil
@@ -158,7 +165,9 @@ func (w *stateWait) begins(ctx context.Context) bool {
 		if err != nil {
 			return false
 		}
-		found, err := w.client.Why(ctx, client.WhyFilter{Namespace: namespace, Name: name, Hosts: w.hosts, All: true})
+		found, err := w.client.Why(ctx, client.WhyFilter{
+			Namespace: namespace, Name: name, Hosts: w.sel.Names, Selector: w.sel.Selector, All: true,
+		})
 		if err != nil || !slices.ContainsFunc(found.Findings, func(f client.Finding) bool {
 			return f.Cause.ID == string(process.CauseOperating) || f.Cause.ID == string(process.CauseQueued)
 		}) {

@@ -22,6 +22,7 @@ import (
 func NewWhy() *cobra.Command {
 	var s remote.Session
 	var f client.WhyFilter
+	var hosts remote.Hosts
 	var page string
 	cmd := &cobra.Command{
 		Use:   "why [NAMESPACE/NAME]",
@@ -38,6 +39,7 @@ unreachable.`,
 		Example: `  drover why
   drover why web/nginx
   drover why 'web/*' --hosts '0:10.2.*'
+  drover why -l role=web
   drover why --cause exit-status,out-of-memory -o json
   drover why --page exit-status`,
 		Args: term.Args,
@@ -55,12 +57,16 @@ unreachable.`,
 				}
 				f.All = true
 			}
+			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
+				return err
+			}
+			f.Hosts, f.Selector = hosts.Names, hosts.Selector
 			answer, err := c.Why(cmd.Context(), f)
 			if err != nil {
 				return remote.ExitOf(err)
 			}
 			if len(args) > 0 && answer.Total == 0 && len(answer.Findings) == 0 {
-				return noneFound(cmd.Context(), c, args[0], f.Namespace, f.Name, f.Hosts)
+				return noneFound(cmd.Context(), c, args[0], f.Namespace, f.Name, hosts.Where())
 			}
 			w := cmd.OutOrStdout()
 			if s.Form != term.AsText {
@@ -78,13 +84,13 @@ unreachable.`,
 		ValidArgsFunction: remote.First(completeProcesses(&s)),
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	hosts.Flags(cmd, &s, "only on these hosts")
+	hosts.FailedFlag(cmd)
 	flags.StringSliceVar(&f.Causes, "cause", nil, "only findings with these causes, such as exit-status")
 	flags.BoolVar(&f.All, "all", false,
 		"also list processes that are as they should be, if there is something to explain")
 	flags.IntVar(&f.Limit, "limit", 0, "most findings to list, worst first; 0 is 1000")
 	flags.StringVar(&page, "page", "", "show the page about this cause instead")
-	remote.CompleteHosts(cmd, &s)
 	term.Complete(cmd, "cause", pages.List()...)
 	term.Complete(cmd, "page", pages.List()...)
 	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)

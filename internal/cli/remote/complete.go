@@ -55,11 +55,6 @@ func Words[T any](list iter.Seq2[T, error], word func(T) string) []string {
 	return all
 }
 
-// CompleteHosts completes --hosts with the ids of hosts.
-func CompleteHosts(cmd *cobra.Command, s *Session) {
-	CompleteFlag(cmd, "hosts", Completing(s, HostIDs))
-}
-
 // HostIDs returns the ids of the hosts that begin so.
 func HostIDs(ctx context.Context, c *client.Client, begun string) []string {
 	return Words(c.Agents(ctx, client.AgentFilter{Hosts: []string{begun + "*"}, Limit: CompleteMost}),

@@ -3,6 +3,7 @@
 package term
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ const (
 	AsYAML  = "yaml"
 	AsName  = "name"
 	AsText  = "text" // for single things
+	AsCSV   = "csv"  // the wide table for other programs
 )
 
 // Output is the form that a command's data has.
@@ -82,6 +84,9 @@ func PrintList[T any](cmd *cobra.Command, o Output, items []T, columns []Column[
 		}
 		return nil
 	}
+	if o.Form == AsCSV {
+		return printCSV(w, o, items, columns)
+	}
 	t := TableOf(o, w, columns)
 	if !o.NoHeaders && len(items) > 0 {
 		t.Add(Heads(columns, o.Form == AsWide)...)
@@ -90,6 +95,23 @@ func PrintList[T any](cmd *cobra.Command, o Output, items []T, columns []Column[
 		t.Add(Cells(columns, o.Form == AsWide, item)...)
 	}
 	return t.Write(w)
+}
+
+// printCSV prints all columns as RFC 4180 says.
+func printCSV[T any](w io.Writer, o Output, items []T, columns []Column[T]) error {
+	c := csv.NewWriter(w)
+	var rows [][]string
+	if !o.NoHeaders {
+		rows = append(rows, Heads(columns, true))
+	}
+	for _, item := range items {
+		cells := Cells(columns, true, item)
+		for i, cell := range cells {
+			cells[i] = Printable(cell)
+		}
+		rows = append(rows, cells)
+	}
+	return c.WriteAll(rows)
 }
 
 // TableOf returns a table with the columns, without a row.

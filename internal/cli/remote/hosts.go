@@ -1,0 +1,184 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/term"
+	"drover/internal/selector"
+)
+
+// Hosts are the flags that choose hosts.
+type Hosts struct {
+	// Names are ids, CLOUD:IP or patterns. Selector is an expression about labels and facts; empty if there is none.
+	// With both, a host must match both.
+	Names    []string
+	Selector string
+	// failedOf is a task: the hosts on which a target of it has failed.
+	failedOf string
+}
+
+// Bounds of --hosts.
+const (
+	maxHostFile = 4 << 20 // bytes of an @FILE
+	mostNames   = 20_000
+	// MostAsked is the largest number of names in one call: a header has at most 64 KiB.
+	MostAsked = 500
+)
+
+// Flags adds --hosts and --selector with help for the first.
+func (h *Hosts) Flags(cmd *cobra.Command, s *Session, help string) {
+	f := cmd.Flags()
+	f.StringSliceVar(&h.Names, "hosts", nil, help+": ids, CLOUD:IP, patterns or @FILE")
+	f.StringVarP(&h.Selector, "selector", "l", "",
+		"only hosts whose labels and facts match, such as role=web,zone!=b")
+	CompleteFlag(cmd, "hosts", Completing(s, HostIDs))
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) (err error) {
+		if err := CheckSelector(cmd, "selector", h.Selector); err != nil {
+			return err
+		}
+		h.Names, err = expanded(h.Names, cmd.InOrStdin())
+		return err
+	})
+}
+
+// FailedFlag adds --failed-of.
+func (h *Hosts) FailedFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&h.failedOf, "failed-of", "", "only the hosts on which the task with this id failed")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if h.failedOf != "" && len(h.Names) > 0 {
+			return term.Usagef("--failed-of and --hosts exclude each other")
+		}
+		return nil
+	})
+}
+
+// Resolve replaces --failed-of by names of hosts. Call it before the names are used.
+func (h *Hosts) Resolve(ctx context.Context, c *client.Client) error {
+	if h.failedOf == "" {
+		return nil
+	}
+	results, err := client.Collect(c.Results(ctx, h.failedOf, client.ResultFilter{Outcome: "failed"}))
+	if err != nil {
+		return ExitOf(err)
+	}
+	seen := map[string]bool{}
+	for _, r := range results {
+		if !seen[r.Host] {
+			seen[r.Host] = true
+			h.Names = append(h.Names, r.Host)
+		}
+	}
+	if len(h.Names) == 0 {
+		return term.NoSuchf("no target failed in task %s", h.failedOf)
+	}
+	h.failedOf = ""
+	return nil
+}
+
+// ResolveFew is Resolve for a command that asks once for all hosts.
+func (h *Hosts) ResolveFew(ctx context.Context, c *client.Client) error {
+	if err := h.Resolve(ctx, c); err != nil {
+		return err
+	}
+	if len(h.Names) > MostAsked {
+		return term.Usagef("--hosts names %d hosts: expected at most %d in this command", len(h.Names), MostAsked)
+	}
+	return nil
+}
+
+// Any reports whether the flags choose every host.
+func (h *Hosts) Any() bool { return len(h.Names) == 0 && h.Selector == "" && h.failedOf == "" }
+
+// Where is " on …" for messages; empty if the flags choose every host.
+func (h *Hosts) Where() string {
+	const shown = 3
+	names := strings.Join(h.Names[:min(len(h.Names), shown)], ", ")
+	if more := len(h.Names) - shown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	switch {
+	case names != "" && h.Selector != "":
+		return " on hosts of " + names + " that match " + h.Selector
+	case names != "":
+		return " on " + names
+	case h.Selector != "":
+		return " on hosts that match " + h.Selector
+	}
+	return ""
+}
+
+// CheckSelector returns an error for an expression that is wrong, or empty though its flag is given.
+func CheckSelector(cmd *cobra.Command, flag, text string) error {
+	if !cmd.Flags().Changed(flag) {
+		return nil
+	}
+	_, err := selector.Parse(text)
+	if fault, ok := errors.AsType[*selector.Error](err); ok {
+		mark := strings.Repeat(" ", min(fault.At, len(text)+1)-1) + "^"
+		if len(text) > 200 || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }) {
+			return term.Usagef("--%s %w", flag, err)
+		}
+		return term.Usagef("--%s %w\n  %s\n  %s", flag, err, text, mark)
+	}
+	return err
+}
+
+// expanded replaces each @FILE by the lines of the file; @- is stdin. Empty lines and lines that begin with # do not
+// count.
+func expanded(names []string, stdin io.Reader) ([]string, error) {
+	var all []string
+	for _, name := range names {
+		path, isFile := strings.CutPrefix(name, "@")
+		switch {
+		case name == "":
+			return nil, term.Usagef("--hosts has an empty name")
+		case !isFile:
+			all = append(all, name)
+			continue
+		}
+		lines, err := hostLines(path, stdin)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	if len(all) > mostNames {
+		return nil, term.Usagef("--hosts names %d hosts: expected at most %d", len(all), mostNames)
+	}
+	return all, nil
+}
+
+func hostLines(path string, stdin io.Reader) (lines []string, err error) {
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, term.Usagef("--hosts: cannot read hosts: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		stdin = f
+	}
+	text, err := io.ReadAll(io.LimitReader(stdin, maxHostFile+1))
+	if err != nil {
+		return nil, term.Usagef("--hosts: cannot read hosts: %w", err)
+	}
+	if len(text) > maxHostFile {
+		return nil, term.Usagef("--hosts: %s has more than %d bytes", path, maxHostFile)
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return nil, term.Usagef("--hosts: %s names no host", path)
+	}
+	return lines, nil
+}
