@@ -17,7 +17,7 @@ func ExampleClient_File() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(f.Processes["nginx"].Start, f.Processes["nginx"].Hosts)
+	fmt.Println(f.Processes["nginx"].Start, f.Processes["nginx"].Hosts.Names)
 	// Output: ./nginx [web-1]
 }
 
@@ -67,7 +67,7 @@ func ExampleClient_Compare() {
 func nginxFile() client.File {
 	delay := client.Duration(5 * time.Second)
 	return client.File{Namespace: "web", Processes: map[string]client.Spec{"nginx": {
-		Hosts: []string{"web-1"}, Start: "./nginx", PIDFile: "/run/nginx.pid", Restart: &client.Restart{Delay: &delay},
+		Hosts: client.Hosts{Names: []string{"web-1"}}, Start: "./nginx", PIDFile: "/run/nginx.pid", Restart: &client.Restart{Delay: &delay},
 	}}}
 }
 

@@ -84,6 +84,21 @@ func ExampleClient_Agents() {
 	// Output: web-1 10.0.0.1 1.2.3
 }
 
+func ExampleClient_LabelAgents() {
+	c, stop := connect()
+	defer stop()
+
+	hosts, err := c.LabelAgents(context.Background(), client.LabelRequest{
+		Hosts: []string{"web-*"}, Set: map[string]string{"role": "web"}, Remove: []string{"zone"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(hosts)
+	// Output: [web-1]
+}
+
 func ExampleClient_RemoveAgent() {
 	c, stop := connect()
 	defer stop()

@@ -99,6 +99,10 @@ func exchanges() []exchange {
 			`"page":"docs/why/exit-status.md"}],"wrong":1,"total":10}`},
 		{"GET /agents?state=online", "", 200, page(host[:len(host)-1] + `,"key":"UWEB1","build":"1.2.3",` +
 			`"joined_at":` + at + `}`)},
+		{
+			"POST /agents/labels", `{"hosts":["web-*"],"set":{"role":"web"},"remove":["zone"]}`, 200,
+			`{"hosts":["web-1"]}`,
+		},
 		{"DELETE /agents/web-1", "", 204, ""},
 
 		{"GET /events?limit=10&namespace=web", "", 200, events},

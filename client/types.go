@@ -48,6 +48,8 @@ type (
 	File = v1.File
 	// Spec describes how drover runs a process.
 	Spec = v1.Spec
+	// Hosts chooses hosts by their names or by an expression.
+	Hosts = v1.Hosts
 	// Duration is a length of time.
 	Duration = v1.Duration
 	// Size is a number of bytes.

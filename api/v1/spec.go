@@ -3,8 +3,8 @@ package v1
 // Spec says how drover runs a process, in the form of process files: drover explain describes each field. A nil or
 // empty field has its default.
 type Spec struct {
-	// Hosts are the hosts that have the process: host ids, CLOUD:IP, or patterns. Only File has them.
-	Hosts []string `json:"hosts,omitempty"`
+	// Hosts are the hosts that have the process. Only File has them.
+	Hosts Hosts `json:"hosts,omitzero"`
 
 	Run             string    `json:"run,omitempty"`
 	Start           string    `json:"start,omitempty"`

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -278,4 +279,42 @@ func (r *Reload) UnmarshalJSON(data []byte) error {
 		r.Signal, err = signalName(by.Signal)
 	}
 	return err
+}
+
+// Hosts chooses hosts: by their names, or by an expression. In JSON it is a list of names, or {"select": EXPRESSION}.
+type Hosts struct {
+	// Names are host ids, CLOUD:IP, or patterns.
+	Names []string
+	// Select is an expression about labels and facts, such as "role=web,zone!=b"; empty if there are names.
+	Select string
+}
+
+// bySelector is the other form of Hosts in JSON.
+type bySelector struct {
+	Select string `json:"select"`
+}
+
+// IsZero reports whether h chooses nothing.
+func (h Hosts) IsZero() bool { return len(h.Names) == 0 && h.Select == "" }
+
+// MarshalJSON encodes h in one of its two forms.
+func (h Hosts) MarshalJSON() ([]byte, error) {
+	if h.Select != "" {
+		return json.Marshal(bySelector{h.Select})
+	}
+	return json.Marshal(h.Names)
+}
+
+// UnmarshalJSON reads both forms.
+func (h *Hosts) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '{' {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		var by bySelector
+		err := d.Decode(&by)
+		*h = Hosts{Select: by.Select}
+		return err
+	}
+	*h = Hosts{}
+	return json.Unmarshal(data, &h.Names)
 }

@@ -91,7 +91,7 @@ func (d *draft) lose(format string, args ...any) {
 
 // finish removes what drover refuses, names the hosts and adds the process to the result.
 func (r *Import) finish(d *draft, hosts []string) {
-	d.Hosts = hosts
+	d.Hosts.Names = hosts
 	for n, name := 2, d.name; r.has(d.name); n++ {
 		d.name = fmt.Sprintf("%s-%d", name, n)
 	}

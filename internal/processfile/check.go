@@ -17,6 +17,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/crontab"
 	"drover/internal/process"
+	"drover/internal/selector"
 )
 
 // checker collects the faults of one process: values that are each of the right form and do not fit together.
@@ -60,7 +61,7 @@ func checkSpec(p Named) Faults {
 	for i := range faults {
 		faults[i].Path = strings.TrimPrefix(strings.TrimPrefix(faults[i].Path, "processes."), ".")
 	}
-	if len(p.Hosts) > 0 {
+	if !p.Hosts.IsZero() {
 		faults = append(faults, Fault{
 			Line: p.lines["hosts"], Path: "hosts", Text: "is not for this call: the targets name the hosts",
 		})
@@ -114,8 +115,13 @@ func (c *checker) everything() {
 
 // command checks what runs.
 func (c *checker) command() {
-	if len(c.Hosts) == 0 && !c.hostless {
+	if c.Hosts.IsZero() && !c.hostless {
 		c.fault("hosts", "is missing: expected a list of hosts, here or in defaults")
+	}
+	if c.Hosts.Select != "" {
+		if _, err := selector.Parse(c.Hosts.Select); err != nil {
+			c.fault("hosts.select", "%v", err)
+		}
 	}
 	switch {
 	case c.Run == "" && c.Start == "" && c.Compat != nil:

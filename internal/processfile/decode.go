@@ -38,6 +38,10 @@ func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
+	if h, ok := v.Addr().Interface().(*v1.Hosts); ok {
+		d.hosts(path, field, n, h)
+		return
+	}
 	if special(v) {
 		if err := unmarshal(n, v.Addr().Interface()); err != nil {
 			d.fault(n, path, "%s", strings.TrimPrefix(err.Error(), "json: "))
@@ -68,6 +72,29 @@ func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 		if expected := set(n, v); expected != "" {
 			d.fault(n, path, "is %s: expected %s", show(n), expected)
 		}
+	}
+}
+
+// hosts decodes a list of names, or a mapping with an expression.
+func (d *decoder) hosts(path, field string, n *node, h *v1.Hosts) {
+	switch n.kind {
+	case list:
+		d.value(path, field, n, reflect.ValueOf(&h.Names).Elem())
+	case mapping:
+		by := struct {
+			Select string `json:"select"`
+		}{}
+		before := len(d.faults)
+		d.structure(path, field, n, reflect.ValueOf(&by).Elem())
+		if h.Select = by.Select; by.Select == "" && len(d.faults) == before {
+			d.fault(n, join(path, "select"), "is empty: expected an expression such as role=web,zone!=b")
+		}
+		if h.IsZero() {
+			h.Names = []string{""} // no other check tells the same again
+		}
+	default:
+		d.fault(n, path, "is %s: expected a list of hosts, or select with an expression", n.kind)
+		h.Names = []string{""}
 	}
 }
 

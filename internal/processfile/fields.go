@@ -40,8 +40,9 @@ func Fields() []Field {
 func fieldsOfCommand() []Field {
 	return []Field{
 		{
-			Path: "hosts", Value: "list of hosts or patterns", Default: "required", Class: Live,
-			Text: "The hosts that have the process: host ids, CLOUD:IP, or patterns with * and ?.",
+			Path: "hosts", Value: "list of hosts or patterns, or `{select: EXPRESSION}`", Default: "required", Class: Live,
+			Text: "The hosts that have the process: host ids, CLOUD:IP, or patterns with * and ?; or an expression about the " +
+				"labels and facts of hosts, such as role=web,zone!=b.",
 		},
 		{
 			Path: "run", Value: "command line", Default: "none", Class: AtRestart,

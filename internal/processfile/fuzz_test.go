@@ -24,7 +24,7 @@ func FuzzReadJSON(f *testing.F) {
 	}
 	for seed := range uint64(20) {
 		p := randomProcess(seed)
-		p.Hosts = []string{"a"}
+		p.Hosts.Names = []string{"a"}
 		text, err := json.Marshal(map[string]any{"namespace": "n", "processes": map[string]any{"p": p}})
 		if err != nil {
 			f.Fatal(err)

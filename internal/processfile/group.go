@@ -34,15 +34,15 @@ func Group(namespace string, placed []Placed) v1.File {
 			forms[p.Name] = append(forms[p.Name], &form{string(text), p.Spec})
 		}
 		found := forms[p.Name][at]
-		found.spec.Hosts = append(found.spec.Hosts, p.Host)
+		found.spec.Hosts.Names = append(found.spec.Hosts.Names, p.Host)
 	}
 	file := v1.File{Namespace: namespace, Processes: map[string]v1.Spec{}}
 	for _, name := range slices.Sorted(maps.Keys(forms)) {
 		slices.SortStableFunc(forms[name], func(a, b *form) int {
-			return cmp.Or(cmp.Compare(len(b.spec.Hosts), len(a.spec.Hosts)), cmp.Compare(a.text, b.text))
+			return cmp.Or(cmp.Compare(len(b.spec.Hosts.Names), len(a.spec.Hosts.Names)), cmp.Compare(a.text, b.text))
 		})
 		for i, f := range forms[name] {
-			slices.Sort(f.spec.Hosts)
+			slices.Sort(f.spec.Hosts.Names)
 			if i == 0 {
 				file.Processes[name] = f.spec
 				continue

@@ -54,6 +54,12 @@ func writeSchema(w *strings.Builder, indent, path string, t reflect.Type, all ma
 	case known:
 		line("description: %s", strconv.Quote(f.Text+" Default: "+strings.TrimSuffix(f.Default, ".")+"."))
 	}
+	if t == reflect.TypeFor[v1.Hosts]() {
+		line("oneOf:")
+		line("  - {type: array, items: {type: string}}")
+		line("  - {type: object, additionalProperties: false, required: [select], properties: {select: {type: string}}}")
+		return
+	}
 	if forms := formsOf(t); len(forms) == 1 {
 		line("type: %s", forms[0])
 		return

@@ -53,6 +53,17 @@ func schemaOf(path string, t reflect.Type, all map[string]Field) map[string]any 
 			s["enum"] = f.Choices
 		}
 	}
+	if t == reflect.TypeFor[v1.Hosts]() {
+		one := map[string]any{"type": "string"}
+		s["oneOf"] = []any{
+			map[string]any{"type": "array", "items": one},
+			map[string]any{
+				"type": "object", "properties": map[string]any{"select": one}, "required": []string{"select"},
+				"additionalProperties": false,
+			},
+		}
+		return s
+	}
 	if forms := formsOf(t); forms != nil {
 		s["type"] = forms
 		return s

@@ -69,7 +69,7 @@ func TestCanonicalFileStaysAsItIs(t *testing.T) {
 	}
 	for _, p := range docs[0].Processes {
 		want := p.Spec
-		want.Hosts = nil
+		want.Hosts = v1.Hosts{}
 		if d := cmp.Diff(want, again(t, want)); d != "" {
 			t.Errorf("%s: %s", p.Name, d)
 		}
@@ -126,7 +126,7 @@ func roundTrip(t *testing.T, s *process.Spec) {
 	if d := cmp.Diff(new(reread(t, *s)), new(reread(t, back))); d != "" {
 		t.Errorf("%s", d)
 	}
-	f.Hosts = []string{"*"}
+	f.Hosts.Names = []string{"*"}
 	docs := []processfile.Document{{Namespace: "a", Processes: []processfile.Named{{Name: "b", Spec: f}}}}
 	text, err := processfile.Write(docs)
 	if err != nil {

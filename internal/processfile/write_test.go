@@ -16,7 +16,7 @@ func TestTextsAreWrittenAsTheyAre(t *testing.T) {
 		"{}", "yes", "\x01", "a\nb\n", "\n", "a\n\nb\n", "a\n\n", " a\nb\n", "a \nb\n", "*", "&a", "!x", "%x", "@x", "`x", "a #b",
 		"set -e\nexec ./x \"a: b\" # c\n", "a,b", "[x", "x]", "--- a", "... a", "=", "<<", "\u2028", "\ufeff", "😀", ".5", "+1",
 	}
-	p := v1.Spec{Hosts: texts, Run: "x", Environment: v1.Variables{}, Labels: map[string]string{}}
+	p := v1.Spec{Hosts: v1.Hosts{Names: texts}, Run: "x", Environment: v1.Variables{}, Labels: map[string]string{}}
 	for i, text := range texts {
 		p.Labels[text] = text
 		p.Environment["V"+string(rune('A'+i%26))+string(rune('A'+i/26))] = text

@@ -280,3 +280,27 @@ func TestTargets(t *testing.T) {
 		}
 	}
 }
+
+// TestApplyBySelector: an expression in a file chooses among the hosts that the caller may query.
+func TestApplyBySelector(t *testing.T) {
+	r := labelled(t)
+	r.app("shop", "* on a at label:role=web")
+	apply := func(app, hosts string) answer {
+		t.Helper()
+		return r.call(app, "PUT", "/namespaces/a?dry_run=true", `{"namespace":"a","processes":{"x":{`+daemon+`,"hosts":`+
+			hosts+`}}}`)
+	}
+	for _, tt := range []struct{ app, hosts, want string }{
+		{"admin", `{"select":"role=web"}`, "create x [3:10.0.0.3 web-1] by start"},
+		{"admin", `{"select":"role,os!=debian"}`, "create x [0:10.0.0.2 3:10.0.0.3] by start"},
+		{"shop", `{"select":"role"}`, "create x [3:10.0.0.3 web-1] by start"},
+	} {
+		if got := changesOf(r.want(200, apply(tt.app, tt.hosts))); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.hosts, got, tt.want)
+		}
+	}
+	r.refused(apply("admin", `{"select":"role=none"}`), 422, "processes.x.hosts.select")
+	r.refused(apply("shop", `{"select":"role=db"}`), 422, "processes.x.hosts.select")
+	r.refused(apply("admin", `{"select":"role="}`), 422, "processes.x.hosts.select")
+	r.refused(apply("admin", `{"select":""}`), 422, "processes.x.hosts.select")
+}

@@ -19,6 +19,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
@@ -383,11 +384,11 @@ func (r *resolver) process(p *processfile.Named) {
 	for _, f := range processfile.FaultsOf(specs[0], process.Start) {
 		r.fail(p, f.Path, "%s", f.Text)
 	}
-	for i, host := range p.Hosts {
-		field := fmt.Sprintf("hosts[%d]", i)
-		agents := r.h.visible(host, r.reach)
+	for _, c := range choicesIn(p.Hosts) {
+		field := c.field
+		agents := r.h.visible(c.hostChoice, r.reach)
 		if len(agents) == 0 {
-			r.fail(p, field, "is %.100q: no host has this name or matches it", host)
+			r.fail(p, field, "is %.100q: no host has this name or matches it", c.String())
 		}
 		for _, a := range agents {
 			for i := range all {
@@ -422,9 +423,27 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 	r.all = append(r.all, plan.Wanted{Process: id, Agent: a.Key, Host: nameOf(a), Spec: own, Entry: p.Name})
 }
 
-// visible returns the hosts of a name or a pattern that are within reach.
-func (h *Handler) visible(host string, reach access.Reach) (agents []store.Agent) {
-	for _, key := range h.chosen(hostChoice{names: []string{host}}) {
+// fileChoice is a choice of hosts in a process file, with its field.
+type fileChoice struct {
+	hostChoice
+	field string
+}
+
+// choicesIn returns the choices of hosts of a process in a file that was checked.
+func choicesIn(hosts v1.Hosts) (list []fileChoice) {
+	if hosts.Select != "" {
+		s, _ := selector.Parse(hosts.Select) // processfile has checked it
+		return []fileChoice{{hostChoice{selector: s}, "hosts.select"}}
+	}
+	for i, name := range hosts.Names {
+		list = append(list, fileChoice{hostChoice{names: []string{name}}, fmt.Sprintf("hosts[%d]", i)})
+	}
+	return list
+}
+
+// visible returns the chosen hosts that are within reach.
+func (h *Handler) visible(choice hostChoice, reach access.Reach) (agents []store.Agent) {
+	for _, key := range h.chosen(choice) {
 		if a, found := h.Directory.ByKey(key); found && reach.Covers(gate.Host(a)) {
 			agents = append(agents, a)
 		}
