@@ -162,6 +162,8 @@ type Agent struct {
 	LabelSources map[string]string `json:"label_sources,omitempty"`
 	// Facts are what the host reports of itself.
 	Facts Facts `json:"facts,omitzero"`
+	// Load is how busy the host is; nil if that is unknown or the host is away.
+	Load *Load `json:"load,omitempty"`
 	// Business comes from the token that the host joined with; 0 means none.
 	Business int64 `json:"business,omitempty"`
 	// Policy is the policy of the host's owner in one line; empty if there is none. Notes are problems of the host.
@@ -188,6 +190,13 @@ type Facts struct {
 	Disks     []Disk `json:"disks,omitempty"`
 	// Own are the facts of the owner of the host. A selector knows them as fact.NAME.
 	Own map[string]string `json:"own,omitempty"`
+}
+
+// Load is how busy a host is, in percent of the whole machine: the processors over the last minute, and the memory in
+// use.
+type Load struct {
+	CPU    float64 `json:"cpu"`
+	Memory float64 `json:"memory"`
 }
 
 // Disk is a file system of a host on a block device.

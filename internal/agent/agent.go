@@ -218,6 +218,7 @@ func completion(link *uplink.Link, rules *policy.Keeper, host *facts.Keeper, pla
 	return func(r *wire.Report) {
 		link.CompleteReport(r)
 		r.Place = place
+		r.Load = host.Load(r.Hello != nil)
 		if r.Hello != nil {
 			r.Hello.Policy, r.Hello.Host = rules.Summary(), host.Host()
 		}

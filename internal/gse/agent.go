@@ -109,6 +109,8 @@ type Agent struct {
 	Arch    string // such as "x86_64"
 	CPUs    int
 	Memory  int64 // bytes
+	// CPURate and MemRate are how busy the host is, in percent of the whole machine; 0 if unknown.
+	CPURate, MemRate float64
 	// Started, Seen and Linked are Unix milliseconds: the start of the agent, its last message, and the beginning of
 	// its present link; 0 if unknown.
 	Started, Seen, Linked int64
@@ -143,7 +145,7 @@ type AgentInfo struct {
 	Arch           string  `json:"bk_cpu_architecture"`
 	ParentIP       string  `json:"parent_ip"`
 	ParentPort     int     `json:"parent_port"`
-	CPURate        float64 `json:"cpu_rate"`
+	CPURate        float64 `json:"cpu_rate"` // percent of the whole machine
 	MemRate        float64 `json:"mem_rate"`
 	CPUs           int     `json:"cpu_num"`
 	Memory         int64   `json:"mem_size"` // MB
@@ -167,6 +169,9 @@ func InfoOf(a Agent, now int64) AgentInfo {
 	}
 	if !a.Known {
 		info.Message = "agent not found"
+	}
+	if a.Present {
+		info.CPURate, info.MemRate = a.CPURate, a.MemRate
 	}
 	if a.Present && a.Linked > 0 {
 		info.ConnCycleTime = fmt.Sprint(max(now-a.Linked, 0) / 1000)

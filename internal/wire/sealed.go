@@ -42,9 +42,11 @@ func HasContent(report []byte) bool {
 		Observed json.RawMessage `json:"observed"`
 		Proof    json.RawMessage `json:"proof"`
 		Open     json.RawMessage `json:"open"`
+		Load     json.RawMessage `json:"load"`
 	}
 	return json.Unmarshal(report, &r) != nil ||
-		len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Proof)+len(r.Open) > 0
+		len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Proof)+len(r.Open)+
+			len(r.Load) > 0
 }
 
 // SealReport signs an encoded report to the servers of a fleet with the agent's key.

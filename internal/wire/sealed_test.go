@@ -35,6 +35,7 @@ func TestTells(t *testing.T) {
 		{Observed: []wire.Observation{{}}},
 		{Proof: "p"},
 		{Open: []string{"o"}},
+		{Load: &wire.Load{}},
 	} {
 		if data, err := json.Marshal(r); err != nil || !wire.HasContent(data) {
 			t.Errorf("%s tells nothing (%v)", data, err)

@@ -151,6 +151,15 @@ type Report struct {
 	// Proof is the text that the last answer requested by Prove. A report with Proof is signed, whatever else it
 	// holds.
 	Proof string `json:"proof,omitempty"`
+	// Load is how busy the host is; nil if that has hardly changed.
+	Load *Load `json:"load,omitempty"`
+}
+
+// Load is how busy a host is, in tenths of a percent of the whole machine: the processors over the last minute, and the
+// memory in use.
+type Load struct {
+	CPU    int `json:"cpu"`
+	Memory int `json:"memory"`
 }
 
 // ReportAck answers a report after the server has committed all of it. An agent keeps an outcome until the server

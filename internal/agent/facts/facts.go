@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/procfs"
+	"drover/internal/idle"
 	"drover/internal/wire"
 )
 
@@ -25,6 +26,8 @@ import (
 const (
 	// readEvery is how often files are read, and runEvery how often executables run.
 	readEvery = time.Minute
+	// firstLoad is the time between the first two measurements of the load.
+	firstLoad = 5 * time.Second
 	runEvery  = 10 * time.Minute
 	// mostDisks is the largest number of reported disks.
 	mostDisks = 32
@@ -46,6 +49,8 @@ type Keeper struct {
 	// runTime is how long an executable may run.
 	runTime time.Duration
 
+	loads loads
+
 	mu   sync.Mutex
 	host wire.Host
 	told string // the faults that were logged last
@@ -65,6 +70,9 @@ func (k *Keeper) Host() wire.Host {
 	return k.host
 }
 
+// Load returns how busy the host is, for a report; nil if the report does not need it.
+func (k *Keeper) Load(introduces bool) *wire.Load { return k.loads.report(introduces) }
+
 // Machine describes the machine, except what takes longer to find out. It leaves out unreadable facts, because nothing
 // depends on them.
 func Machine(fs procfs.FS) wire.Host {
@@ -81,10 +89,10 @@ func Machine(fs procfs.FS) wire.Host {
 
 // Run keeps the description current until ctx ends. It calls changed after each change, and after the first look.
 func (k *Keeper) Run(ctx context.Context, changed func()) error {
-	tick := time.NewTicker(readEvery)
-	defer tick.Stop()
+	wait := firstLoad
 	ran, due := map[string]result{}, time.Time{}
 	for {
+		k.loads.measure(k.cfg.FS)
 		run := !time.Now().Before(due)
 		if run {
 			due = time.Now().Add(runEvery)
@@ -93,11 +101,10 @@ func (k *Keeper) Run(ctx context.Context, changed func()) error {
 		if ctx.Err() == nil && k.set(host, faults) {
 			changed()
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !idle.Sleep(ctx, wait) {
 			return nil
 		}
+		wait = readEvery
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,22 +91,31 @@ func ticksDuration(ticks uint64) time.Duration {
 
 // MemTotal returns the physical memory of the machine in bytes.
 func (f FS) MemTotal() (int64, error) {
+	n, err := f.memory("MemTotal:")
+	if err == nil && n <= 0 {
+		err = fmt.Errorf("cannot read memory size: MemTotal is %d", n)
+	}
+	return n, err
+}
+
+// memory returns a line of proc_meminfo(5), in bytes.
+func (f FS) memory(name string) (int64, error) {
 	data, err := f.read(maxSmall, "meminfo")
 	if err != nil {
 		return 0, fmt.Errorf("cannot read memory size: %w", err)
 	}
 	for line := range strings.Lines(string(data)) {
-		rest, ok := strings.CutPrefix(line, "MemTotal:")
+		rest, ok := strings.CutPrefix(line, name)
 		if !ok {
 			continue
 		}
 		kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-		if err != nil || kib <= 0 {
+		if err != nil || kib > math.MaxInt64>>10 {
 			return 0, fmt.Errorf("cannot read memory size: unexpected line %q", line)
 		}
 		return kib << 10, nil
 	}
-	return 0, errors.New("cannot read memory size: meminfo has no MemTotal")
+	return 0, fmt.Errorf("cannot read memory size: meminfo has no %s", strings.TrimSuffix(name, ":"))
 }
 
 // PIDs returns the pids of all processes that can be seen, in ascending order. Threads are not among them.

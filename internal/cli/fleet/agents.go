@@ -275,6 +275,12 @@ func agentColumns() []term.Column[client.Agent] {
 			}
 			return term.Size(a.Facts.Memory)
 		}},
+		{Head: "LOAD", Wide: true, Cell: func(a client.Agent) string {
+			if a.Load == nil {
+				return ""
+			}
+			return term.Percent(a.Load.CPU) + " cpu, " + term.Percent(a.Load.Memory) + " memory"
+		}},
 		{Head: "FACTS", Wide: true, Cell: func(a client.Agent) string { return labelText(a.Facts.Own) }},
 		{Head: "POLICY", Wide: true, Cell: func(a client.Agent) string { return a.Policy }},
 		{Head: "BUSINESS", Wide: true, Cell: func(a client.Agent) string { return businessText(a.Business) }},

@@ -99,6 +99,9 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 	}
 	p := h.Directory.Presence(a.Key, h.Now())
 	v.Policy = p.Facts.Policy
+	if p.Load != (fleet.Load{}) {
+		v.Load = &v1.Load{CPU: float64(p.Load.CPU) / 10, Memory: float64(p.Load.Memory) / 10}
+	}
 	if note := h.Directory.Remarked(a.Key); note != "" {
 		v.Notes = append(v.Notes, note)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 )
 
@@ -68,8 +69,10 @@ func TestAgentsBySelector(t *testing.T) {
 		got := r.want(200, r.call("admin", "GET", "/agents?"+query, nil)).items("id")
 		same(t, query, want, strings.Join(got, " "))
 	}
+	r.fleet.Loaded(web, fleet.Load{CPU: 125, Memory: 402})
 	one := r.want(200, r.call("admin", "GET", selecting("/agents", "rack"), nil)).body["items"].([]any)[0].(map[string]any)
 	same(t, "labels", map[string]any{"rack": "1", "role": "web", "self": "made"}, one["labels"].(map[string]any))
+	same(t, "load", map[string]any{"cpu": 12.5, "memory": 40.2}, one["load"].(map[string]any))
 	same(t, "sources", map[string]any{"rack": "host", "role": "person", "self": "host"},
 		one["label_sources"].(map[string]any))
 	for _, query := range []string{"selector=", "selector=role%3D", "selector=a&selector=b", "selector=%20"} {

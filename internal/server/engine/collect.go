@@ -71,6 +71,9 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		if r.Trust != nil {
 			c.trust(ctx, agent, *r.Trust, signed, &ack)
 		}
+		if r.Load != nil && signed {
+			c.directory.Loaded(agent, loadOf(*r.Load))
+		}
 		if r.At != 0 {
 			c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
 		}

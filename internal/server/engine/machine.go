@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"drover/internal/selector"
+	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
@@ -62,4 +63,10 @@ func kept(entries map[string]string, most int, valid func(key, value string) boo
 		}
 	}
 	return list
+}
+
+// loadOf returns the load of a host within its range.
+func loadOf(l wire.Load) fleet.Load {
+	const most = 1000
+	return fleet.Load{CPU: min(max(l.CPU, 0), most), Memory: min(max(l.Memory, 0), most)}
 }

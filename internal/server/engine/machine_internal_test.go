@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
@@ -49,5 +50,19 @@ func TestHostOf(t *testing.T) {
 	}
 	if diff := cmp.Diff(store.Host{}, hostOf(wire.Host{}, store.Host{})); diff != "" {
 		t.Errorf("of an agent that tells nothing: %s", diff)
+	}
+}
+
+func TestLoadOf(t *testing.T) {
+	for _, tt := range []struct {
+		told wire.Load
+		want fleet.Load
+	}{
+		{wire.Load{CPU: 125, Memory: 402}, fleet.Load{CPU: 125, Memory: 402}},
+		{wire.Load{CPU: -1, Memory: 1 << 40}, fleet.Load{CPU: 0, Memory: 1000}},
+	} {
+		if got := loadOf(tt.told); got != tt.want {
+			t.Errorf("%+v is kept as %+v", tt.told, got)
+		}
 	}
 }

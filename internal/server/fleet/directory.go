@@ -411,6 +411,17 @@ func (d *Directory) Introduced(key string, facts Facts, now time.Time) {
 	d.tell(key, true)
 }
 
+// Loaded stores how busy the host of an agent is. It ignores an unknown agent.
+func (d *Directory) Loaded(key string, load Load) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, known := d.links[key]; known {
+		l.load = load
+		d.links[key] = l
+		d.tell(key, false)
+	}
+}
+
 // Trusts stores the digest of what an agent trusts. It ignores an unknown agent.
 func (d *Directory) Trusts(key, name string) {
 	d.mu.Lock()

@@ -424,6 +424,33 @@ func TestFactsComeWithTheIntroduction(t *testing.T) {
 	}
 }
 
+// TestLoad: the load of a host is known while its agent is online, on every server.
+func TestLoad(t *testing.T) {
+	a, b, _ := pair(t, &register{agents: []store.Agent{{Key: "A"}}})
+	load := fleet.Load{CPU: 125, Memory: 402}
+	a.Loaded("A", load) // before any report
+	if p := a.Presence("A", at(1)); p.Load != (fleet.Load{}) {
+		t.Errorf("an agent that is away has the load %+v", p.Load)
+	}
+	a.Seen("A", at(time.Second))
+	a.Loaded("A", load)
+	b.Hear(a.News(10))
+	for name, d := range map[string]*fleet.Directory{"its server": a, "another server": b} {
+		if p := d.Presence("A", at(2*time.Second)); p.Load != load {
+			t.Errorf("%s knows the load %+v", name, p.Load)
+		}
+	}
+	// A server that has just started knows no load, and does not wipe out the load that others know.
+	b.Hear([]fleet.LinkReport{{Key: "A", Seen: at(3 * time.Second)}})
+	if p := b.Presence("A", at(3*time.Second)); p.Load != load {
+		t.Errorf("after a word of a new server the load is %+v", p.Load)
+	}
+	a.Lost("A", at(4*time.Second))
+	if p := a.Presence("A", at(4*time.Second)); p.Load != (fleet.Load{}) {
+		t.Errorf("of an agent that is away the load is %+v", p.Load)
+	}
+}
+
 // TestTrust: what an agent goes by outlives its link, and not its place in the register.
 func TestTrust(t *testing.T) {
 	d := load(t, &register{})

@@ -34,7 +34,12 @@ type Presence struct {
 	Facts Facts
 	// Trust is the digest of what the agent trusts, as it last reported to this server.
 	Trust string
+	// Load is how busy the host is; zero if that is unknown or the agent is away.
+	Load Load
 }
+
+// Load is how busy a host is, in tenths of a percent of the whole machine.
+type Load struct{ CPU, Memory int }
 
 // Facts describes a run of an agent. The register does not store it, because every introduction contains it.
 type Facts struct {
@@ -69,6 +74,7 @@ type agentLink struct {
 	// session and number are the place of the agent's last signed report.
 	session string
 	number  int64
+	load    Load
 }
 
 // lose returns the link after a disconnection.
@@ -109,5 +115,8 @@ func (l agentLink) presence(joined bool, started, now time.Time) Presence {
 	}
 	gone := l.seen.IsZero() || !l.lost.IsZero()
 	p.Away, p.Vacant = gone || now.Sub(l.seen) > silentAfter, gone || now.Sub(l.seen) > AwayAfter
+	if !p.Away {
+		p.Load = l.load
+	}
 	return p
 }

@@ -22,6 +22,8 @@ type LinkReport struct {
 	Facts      Facts
 	// Rival is a second host with the agent's key; zero if there is none.
 	Rival Rival
+	// Load is how busy the host is; zero if that is unknown.
+	Load Load
 }
 
 // Share prepares the directory for other servers on the same register. The directory then collects its changes for
@@ -232,7 +234,7 @@ func (d *Directory) tell(key string, met bool) {
 func (l agentLink) report(key string, rival Rival) LinkReport {
 	return LinkReport{
 		Key: key, Seen: l.seen, Lost: l.lost, Introduced: l.introduced, Since: l.since, Facts: l.facts,
-		Rival: rival,
+		Rival: rival, Load: l.load,
 	}
 }
 
@@ -240,6 +242,9 @@ func (l agentLink) report(key string, rival Rival) LinkReport {
 func (l agentLink) merge(w LinkReport) agentLink {
 	if w.Seen.After(l.seen) {
 		l.seen = w.Seen
+		if w.Load != (Load{}) {
+			l.load = w.Load
+		}
 	}
 	if w.Lost.After(l.lost) && w.Lost.After(l.seen) {
 		l = l.lose(w.Lost)

@@ -108,6 +108,7 @@ func (s *server) agentOf(t gse.Target) gse.Agent {
 	p := s.Directory.Presence(agent.Key, s.Now())
 	a.Known, a.Present, a.Version = true, !p.Away, agent.Build
 	a.OS, a.Arch, a.CPUs, a.Memory = agent.Host.System, agent.Host.Arch, agent.Host.CPUs, agent.Host.Memory
+	a.CPURate, a.MemRate = float64(p.Load.CPU)/10, float64(p.Load.Memory)/10
 	a.Started, a.Seen, a.Linked = millis(p.Facts.Started), millis(p.LastSeen), millis(p.Linked)
 	return a
 }

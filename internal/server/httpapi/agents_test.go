@@ -28,7 +28,7 @@ func fleetWorld(t *testing.T) *world {
 	}
 	w.presence["UAGENT1"] = fleet.Presence{
 		Joined: true, LastSeen: noon().Add(-2 * time.Second), Linked: noon().Add(-90 * time.Second),
-		Facts: fleet.Facts{Started: noon().Add(-time.Hour)},
+		Facts: fleet.Facts{Started: noon().Add(-time.Hour)}, Load: fleet.Load{CPU: 125, Memory: 402},
 	}
 	w.presence["UAGENT2"] = fleet.Presence{Joined: true, Away: true}
 	return w
@@ -109,7 +109,7 @@ func TestAgentRows(t *testing.T) {
 	maps.Copy(full, map[string]any{
 		"code": 0.0, "message": "success", "bk_host_ip": "10.0.0.1", "bk_os_type": "linux",
 		"bk_cpu_architecture": "x86_64", "parent_ip": "",
-		"parent_port": 0.0, "cpu_rate": 0.0, "mem_rate": 0.0, "cpu_num": 4.0, "mem_size": 8192.0,
+		"parent_port": 0.0, "cpu_rate": 12.5, "mem_rate": 40.2, "cpu_num": 4.0, "mem_size": 8192.0,
 		"start_time": ms(-time.Hour), "last_work_time": seen,
 		"conn_cycle_time": "90", "status": "running", "last_status_code": 2.0, "last_status": "running", "remark": "",
 	})

@@ -68,6 +68,8 @@ type linkMessage struct {
 	Introduction *introductionMessage `json:"m,omitempty"`
 	// Rival is a second host with the agent's key.
 	Rival *rivalMessage `json:"r,omitempty"`
+	// Load is how busy the host is: processors and memory, in tenths of a percent.
+	Load *[2]int `json:"b,omitempty"`
 }
 
 // rivalMessage is a second host with the key of an agent.
@@ -93,6 +95,9 @@ func linkMessages(words []fleet.LinkReport, now time.Time) []linkMessage {
 	list := make([]linkMessage, len(words))
 	for i, w := range words {
 		list[i] = linkMessage{Key: w.Key, Seen: ago(w.Seen, now), Lost: ago(w.Lost, now)}
+		if w.Load != (fleet.Load{}) {
+			list[i].Load = &[2]int{w.Load.CPU, w.Load.Memory}
+		}
 		if r := w.Rival; r.Place != "" {
 			list[i].Rival = &rivalMessage{
 				Place: r.Place, Name: r.Name, Session: r.Session, Since: ago(r.Since, now), Last: ago(r.Last, now),
@@ -123,6 +128,9 @@ func read(list []linkMessage, now time.Time) []fleet.LinkReport {
 	words := make([]fleet.LinkReport, len(list))
 	for i, w := range list {
 		words[i] = fleet.LinkReport{Key: w.Key, Seen: at(w.Seen, now), Lost: at(w.Lost, now)}
+		if w.Load != nil {
+			words[i].Load = fleet.Load{CPU: w.Load[0], Memory: w.Load[1]}
+		}
 		if r := w.Rival; r != nil {
 			words[i].Rival = fleet.Rival{
 				Place: r.Place, Name: r.Name, Session: r.Session, Since: at(r.Since, now), Last: at(r.Last, now),

@@ -242,7 +242,7 @@ func TestPresenceIsShared(t *testing.T) {
 		}
 		a.links.known["k00000"] = fleet.LinkReport{
 			Key: "k00000", Seen: time.Now(), Introduced: true,
-			Since: time.Now().Add(-time.Minute), Facts: facts,
+			Since: time.Now().Add(-time.Minute), Facts: facts, Load: fleet.Load{CPU: 5, Memory: 7},
 		}
 		stopA := a.run(t, on)
 		time.Sleep(3 * time.Second)
@@ -253,7 +253,7 @@ func TestPresenceIsShared(t *testing.T) {
 		first := b.links.known["k00000"]
 		if !first.Introduced || !first.Since.Equal(time.Now().Add(-time.Minute-3*time.Second)) ||
 			!first.Seen.Equal(time.Now().Add(-3*time.Second)) ||
-			first.Facts.Policy != "observe only" || first.Facts.Place != "here" ||
+			first.Load != (fleet.Load{CPU: 5, Memory: 7}) || first.Facts.Policy != "observe only" || first.Facts.Place != "here" ||
 			!first.Facts.Started.Equal(facts.Started) {
 			t.Errorf("of one it knows %+v", first)
 		}
