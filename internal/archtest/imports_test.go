@@ -192,7 +192,7 @@ func mayImport() map[string][]string {
 			"internal/clip", "internal/durable", "internal/idle", "internal/process",
 		},
 		"internal/agent/facts": {
-			"internal/agent/procfs", "internal/clip", "internal/idle", "internal/selector", "internal/wire",
+			"internal/agent/launch", "internal/agent/procfs", "internal/idle", "internal/selector", "internal/wire",
 		},
 		"internal/agent/metrics":         {"internal/idle", "internal/process"},
 		"internal/agent/uplink/standing": {"internal/statemachine"},

@@ -38,7 +38,7 @@ func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if h, ok := v.Addr().Interface().(*v1.Hosts); ok {
+	if h, ok := reflect.TypeAssert[*v1.Hosts](v.Addr()); ok {
 		d.hosts(path, field, n, h)
 		return
 	}

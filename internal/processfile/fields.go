@@ -40,7 +40,8 @@ func Fields() []Field {
 func fieldsOfCommand() []Field {
 	return []Field{
 		{
-			Path: "hosts", Value: "list of hosts or patterns, or `{select: EXPRESSION}`", Default: "required", Class: Live,
+			Path: "hosts", Value: "list of hosts or patterns, or `{select: EXPRESSION}`", Default: "required",
+			Class: Live,
 			Text: "The hosts that have the process: host ids, CLOUD:IP, or patterns with * and ?; or an expression about the " +
 				"labels and facts of hosts, such as role=web,zone!=b.",
 		},

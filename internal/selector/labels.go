@@ -60,8 +60,8 @@ func checkSyntax(key string) error {
 		prefix, name = "", key
 	}
 	if found && !isDomain(prefix) {
-		return fmt.Errorf("the key %.80q has the prefix %.80q: expected a domain name of at most %d lower-case "+
-			"letters, digits, - and .", key, prefix, maxPrefix)
+		return fmt.Errorf("the key %.80q has the prefix %.80q: expected a domain name of at most %d bytes in "+
+			"lower case", key, prefix, maxPrefix)
 	}
 	if name == "" || len(name) > maxName || !isWord(name) {
 		return fmt.Errorf("the key %.80q is not the key of a label: expected %s", key, valueForms)

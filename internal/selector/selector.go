@@ -157,7 +157,9 @@ const special = ",()=!<>"
 func (p *parser) next() {
 	rest := strings.TrimLeftFunc(p.text[p.end:], unicode.IsSpace)
 	p.at = len(p.text) - len(rest)
-	length := strings.IndexFunc(rest, func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune(special, c) })
+	length := strings.IndexFunc(rest, func(c rune) bool {
+		return unicode.IsSpace(c) || strings.ContainsRune(special, c)
+	})
 	switch {
 	case strings.HasPrefix(rest, "==") || strings.HasPrefix(rest, "!="):
 		length = 2

@@ -133,7 +133,8 @@ func (k *Keeper) set(h wire.Host, faults []error) bool {
 		told = err.Error()
 	}
 	if told != k.told && told != "" {
-		k.cfg.Log.Warn("left out facts of this host", "directory", k.cfg.Dir, "faults", strings.ReplaceAll(told, "\n", "; "))
+		k.cfg.Log.Warn("left out facts of this host", "directory", k.cfg.Dir, "faults",
+			strings.ReplaceAll(told, "\n", "; "))
 	}
 	k.told = told
 	if reflect.DeepEqual(h, k.host) {
@@ -188,7 +189,8 @@ func disks(fs procfs.FS) []wire.Mount {
 	for _, source := range slices.Sorted(maps.Keys(seen)) {
 		var s unix.Statfs_t
 		if err := unix.Statfs(seen[source].Point, &s); err == nil && s.Blocks > 0 {
-			list = append(list, wire.Mount{Path: seen[source].Point, Size: int64(s.Blocks) * int64(s.Bsize)}) //nolint:gosec,unconvert,lll // types differ between architectures
+			size := int64(s.Blocks) * int64(s.Bsize) //nolint:gosec,unconvert // the types differ between architectures
+			list = append(list, wire.Mount{Path: seen[source].Point, Size: size})
 		}
 	}
 	slices.SortFunc(list, func(a, b wire.Mount) int { return strings.Compare(a.Path, b.Path) })

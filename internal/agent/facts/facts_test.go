@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/launch"
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
 	"drover/internal/test/harness"
@@ -132,9 +133,9 @@ func TestFactsOfExecutables(t *testing.T) {
 		fault string
 	}{
 		`echo '{"who": "'$0'", "path": "'$PATH'", "home": "'$HOME'"}'; echo noise >&2`: {
-			map[string]string{"who": "", "path": "/usr/sbin:/usr/bin:/sbin:/bin", "home": ""}, "",
+			map[string]string{"who": "", "path": launch.DefaultPath, "home": ""}, "",
 		},
-		`echo 'no disk' >&2; exit 3`: {nil, `has failed: exit status 3: "no disk"`},
+		`echo 'no disk' >&2; exit 3`: {nil, `it has failed: exit status 3: "no disk"`},
 		`yes`:                        {nil, "more than 65536 bytes"},
 		`echo '{"a": 1'`:             {nil, "one JSON object"},
 	} {

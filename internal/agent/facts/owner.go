@@ -10,14 +10,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"drover/internal/clip"
+	"drover/internal/agent/launch"
 	"drover/internal/selector"
 )
 
@@ -27,7 +26,6 @@ const (
 	mostFacts = 64
 	maxSize   = 64 << 10 // of a file, or of the output of an executable, in bytes
 	runTime   = 10 * time.Second
-	maxSaid   = 200 // of the error output in a fault, in bytes
 )
 
 // result is what an executable gave when it last ran.
@@ -38,7 +36,9 @@ type result struct {
 
 // owner returns the facts of the files in the directory, and the fault of each file that it leaves out. If two files
 // have the same fact, the later file counts.
-func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (facts map[string]string, faults []error) {
+func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (
+	facts map[string]string, faults []error,
+) {
 	entries, err := os.ReadDir(k.cfg.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -82,7 +82,8 @@ func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (fa
 }
 
 // fromFile returns the facts of one file: a JSON file, or an executable that prints JSON.
-func (k *Keeper) fromFile(ctx context.Context, path string, ran map[string]result, run bool) (map[string]string, error) {
+func (k *Keeper) fromFile(ctx context.Context, path string, ran map[string]result, run bool,
+) (map[string]string, error) {
 	if err := trusted(path); err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (k *Keeper) fromFile(ctx context.Context, path string, ran map[string]resul
 	}
 	last, known := ran[path]
 	if run || !known {
-		last.facts, last.err = execute(ctx, path, k.runTime)
+		last.facts, last.err = k.execute(ctx, path)
 		ran[path] = last
 	}
 	return last.facts, last.err
@@ -142,59 +143,16 @@ func readFile(path string) ([]byte, error) {
 
 func tooLarge(path string) error { return fmt.Errorf("%s gives more than %d bytes", path, maxSize) }
 
-// execute runs an executable in a process group of its own and returns the facts that it prints. It ends the group
-// after the given time.
-func execute(ctx context.Context, path string, most time.Duration) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	out, said := &bounded{most: maxSize}, &bounded{most: maxSaid, drops: true}
-	cmd := exec.CommandContext(ctx, path)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C"}, "/", time.Second
-	cmd.Stdout, cmd.Stderr = out, said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// The group's leader is not reaped before Wait returns, so its number is still its own.
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	err := cmd.Run()
+// execute runs an executable and returns the facts that it prints.
+func (k *Keeper) execute(ctx context.Context, path string) (map[string]string, error) {
+	out, err := launch.Capture(ctx, path, k.runTime, maxSize)
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("%s has not ended within %s", path, most)
-	case out.full:
+	case errors.Is(err, launch.ErrTooMuchOutput):
 		return nil, tooLarge(path)
 	case err != nil:
-		return nil, fmt.Errorf("%s has failed: %w%s", path, err, reason(said.kept))
+		return nil, fmt.Errorf("cannot run %s: %w", path, err)
 	}
-	return parse(path, out.kept)
-}
-
-// reason returns the error output of an executable as a part of a fault.
-func reason(said []byte) string {
-	text := strings.TrimSpace(clip.Head(string(said), maxSaid))
-	if text == "" {
-		return ""
-	}
-	return fmt.Sprintf(": %q", text)
-}
-
-// bounded keeps the first bytes that are written to it. It rejects more, or drops more. It does not embed a Buffer,
-// whose ReadFrom would take everything.
-type bounded struct {
-	kept        []byte
-	most        int
-	drops, full bool
-}
-
-// Write implements io.Writer.
-func (b *bounded) Write(p []byte) (int, error) {
-	room := min(b.most-len(b.kept), len(p))
-	b.kept = append(b.kept, p[:room]...)
-	if room == len(p) {
-		return room, nil
-	}
-	b.full = true
-	if !b.drops {
-		return room, io.ErrShortWrite
-	}
-	return len(p), nil
+	return parse(path, out)
 }
 
 // parse reads facts: a JSON object of texts, numbers and truth values. The error holds every fault of the text.

@@ -47,11 +47,8 @@ one line.`,
 			if follow && !cmd.Flags().Changed("timeout") {
 				s.Timeout = 0
 			}
-			c, err := s.Client(cmd)
+			c, err := hosts.Connect(cmd, &s)
 			if err != nil {
-				return err
-			}
-			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
 				return err
 			}
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
@@ -71,8 +68,7 @@ one line.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&follow, "follow", "f", false, "follow new events as they arrive")
-	hosts.Flags(cmd, &s, "only on these hosts")
-	hosts.FailedFlag(cmd)
+	hosts.QueryFlags(cmd, &s, "only on these hosts")
 	flags.StringSliceVar(&f.Kinds, "kind", nil, "only events of these kinds, such as exited or given-up")
 	when.Flags(cmd)
 	flags.IntVar(&f.Limit, "limit", 50, "most past events to list; 0 lists all, or none with --follow")
@@ -118,11 +114,8 @@ drover events. Without --from these are the last 50.`,
 			if !cmd.Flags().Changed("limit") && !f.Since.IsZero() {
 				f.Limit = 0
 			}
-			c, err := s.Client(cmd)
+			c, err := hosts.Connect(cmd, &s)
 			if err != nil {
-				return err
-			}
-			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
 				return err
 			}
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
@@ -139,8 +132,7 @@ drover events. Without --from these are the last 50.`,
 		ValidArgsFunction: remote.First(completeProcesses(&s)),
 	}
 	flags := cmd.Flags()
-	hosts.Flags(cmd, &s, "only on these hosts")
-	hosts.FailedFlag(cmd)
+	hosts.QueryFlags(cmd, &s, "only on these hosts")
 	flags.IntVar(&f.Limit, "limit", 50, "most events, the latest ones; 0 shows all")
 	when.FlagsOfHistory(cmd)
 	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)

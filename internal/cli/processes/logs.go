@@ -46,7 +46,6 @@ Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 no host answer
 did not.`,
 		Example: `  drover logs shop/api
   drover logs shop/api -f --hosts '0:10.2.*'
-  drover logs shop/api -l zone=b --grep ERROR
   drover logs shop/api --run -1 --stderr --tail 50
   drover logs shop/api --since 1h --grep 'status=5..'`,
 		Args: term.Args,
@@ -64,11 +63,8 @@ did not.`,
 			if onlyErrors {
 				f.Stream = "stderr"
 			}
-			c, err := s.Client(cmd)
+			c, err := hosts.Connect(cmd, &s)
 			if err != nil {
-				return err
-			}
-			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
 				return err
 			}
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
@@ -83,8 +79,7 @@ did not.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
-	hosts.Flags(cmd, &s, "only of these hosts")
-	hosts.FailedFlag(cmd)
+	hosts.QueryFlags(cmd, &s, "only of these hosts")
 	flags.IntVar(&f.Tail, "tail", 0, "most lines of each log, the last ones; 0 is all")
 	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339 or an age such as 10m")
 	flags.IntVar(&f.Run, "run", 0, "the run: 0 the present or last one, -1 the one before")

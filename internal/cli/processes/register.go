@@ -64,8 +64,7 @@ stdin. 'drover explain' describes every field. An example:
 		Args:              term.Args,
 		ValidArgsFunction: remote.First(completeProcesses(&a.Session)),
 	}
-	hosts.Flags(cmd, &a.Session, "hosts to register the process on")
-	hosts.FailedFlag(cmd)
+	hosts.QueryFlags(cmd, &a.Session, "hosts to register the process on")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec; - reads stdin")
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
 	a.operateFlags(cmd)

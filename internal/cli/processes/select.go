@@ -94,7 +94,9 @@ func (s *selection) where() string {
 }
 
 // list lists the processes of a filter, with one call for each group of named hosts.
-func (s *selection) list(ctx context.Context, c *client.Client, f client.ProcessFilter) (all []client.Process, err error) {
+func (s *selection) list(ctx context.Context, c *client.Client, f client.ProcessFilter) (
+	all []client.Process, err error,
+) {
 	names := s.Names
 	for first := true; first || len(names) > 0; first = false {
 		part := names[:min(len(names), remote.MostAsked)]

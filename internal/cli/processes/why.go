@@ -47,7 +47,7 @@ unreachable.`,
 			if page != "" {
 				return writePage(cmd, page)
 			}
-			c, err := s.Client(cmd)
+			c, err := hosts.Connect(cmd, &s)
 			if err != nil {
 				return err
 			}
@@ -56,9 +56,6 @@ unreachable.`,
 					return suggestNamespace(cmd.Context(), c, args[0], err)
 				}
 				f.All = true
-			}
-			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
-				return err
 			}
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
 			answer, err := c.Why(cmd.Context(), f)
@@ -84,8 +81,7 @@ unreachable.`,
 		ValidArgsFunction: remote.First(completeProcesses(&s)),
 	}
 	flags := cmd.Flags()
-	hosts.Flags(cmd, &s, "only on these hosts")
-	hosts.FailedFlag(cmd)
+	hosts.QueryFlags(cmd, &s, "only on these hosts")
 	flags.StringSliceVar(&f.Causes, "cause", nil, "only findings with these causes, such as exit-status")
 	flags.BoolVar(&f.All, "all", false,
 		"also list processes that are as they should be, if there is something to explain")

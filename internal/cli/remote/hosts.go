@@ -49,6 +49,12 @@ func (h *Hosts) Flags(cmd *cobra.Command, s *Session, help string) {
 	})
 }
 
+// QueryFlags adds the flags of a command that only asks: those of Flags, and --failed-of.
+func (h *Hosts) QueryFlags(cmd *cobra.Command, s *Session, help string) {
+	h.Flags(cmd, s, help)
+	h.FailedFlag(cmd)
+}
+
 // FailedFlag adds --failed-of.
 func (h *Hosts) FailedFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&h.failedOf, "failed-of", "", "only the hosts on which the task with this id failed")
@@ -92,6 +98,15 @@ func (h *Hosts) ResolveFew(ctx context.Context, c *client.Client) error {
 		return term.Usagef("--hosts names %d hosts: expected at most %d in this command", len(h.Names), MostAsked)
 	}
 	return nil
+}
+
+// Connect returns a client of the session after ResolveFew.
+func (h *Hosts) Connect(cmd *cobra.Command, s *Session) (*client.Client, error) {
+	c, err := s.Client(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return c, h.ResolveFew(cmd.Context(), c)
 }
 
 // Any reports whether the flags choose every host.

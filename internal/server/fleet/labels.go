@@ -18,8 +18,8 @@ func (e *LabelsError) Error() string {
 		selector.MaxLabels)
 }
 
-// Label sets and removes labels of hosts as a person wishes, on all of them or on none. A removed label is hidden if the
-// token or the host's own file has it, too. Label returns store.ErrNotFound for an unknown key, and *LabelsError.
+// Label sets and removes labels of hosts as a person wishes, on all of them or on none. A removed label is hidden if
+// the token or the host's own file has it, too. Label returns store.ErrNotFound for an unknown key, and *LabelsError.
 func (d *Directory) Label(ctx context.Context, keys []string, set map[string]string, remove []string) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()

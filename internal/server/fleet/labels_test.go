@@ -14,8 +14,6 @@ import (
 	"drover/internal/server/store"
 )
 
-func text(s string) *string { return &s }
-
 // TestLabel: a label of a person overrides those of the token and the host, and a removed label is hidden.
 func TestLabel(t *testing.T) {
 	r := &register{agents: []store.Agent{
@@ -46,8 +44,8 @@ func TestLabel(t *testing.T) {
 		}
 	}
 	label(map[string]string{"role": "web"}, "zone", "rack", "unknown")
-	want("A", map[string]*string{"role": text("web"), "zone": nil, "rack": nil})
-	want("B", map[string]*string{"role": text("web")})
+	want("A", map[string]*string{"role": new("web"), "zone": nil, "rack": nil})
+	want("B", map[string]*string{"role": new("web")})
 	if len(told) != 2 {
 		t.Errorf("other servers are told of %q", told)
 	}
@@ -58,8 +56,8 @@ func TestLabel(t *testing.T) {
 		}
 	}
 	label(map[string]string{"zone": "b"}, "role")
-	want("A", map[string]*string{"role": nil, "zone": text("b"), "rack": nil})
-	want("B", map[string]*string{"zone": text("b")})
+	want("A", map[string]*string{"role": nil, "zone": new("b"), "rack": nil})
+	want("B", map[string]*string{"zone": new("b")})
 	label(nil, "zone")
 	want("B", nil)
 

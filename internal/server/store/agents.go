@@ -35,7 +35,8 @@ type Agent struct {
 	Replaces string
 }
 
-// Host describes the machine of an agent, as the agent reports it. Nothing here grants a right. Unknown values are zero.
+// Host describes the machine of an agent, as the agent reports it. Nothing here grants a right. Unknown values are
+// zero.
 type Host struct {
 	System  string  `json:"system,omitempty"` // such as "linux"
 	OS      string  `json:"os,omitempty"`     // the distribution, such as "debian"

@@ -211,8 +211,8 @@ func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
 	var t store.TaskSummary
 	var created int64
 	var op, namespace, name sql.NullString
-	err := rows.Scan(&t.Number, &t.ID, &t.App, &t.User, &t.RequestID, &created, &t.Selector, &t.Requests, &op, &namespace,
-		&name, &t.Keys, &t.Open, &t.Failed)
+	err := rows.Scan(&t.Number, &t.ID, &t.App, &t.User, &t.RequestID, &created, &t.Selector, &t.Requests, &op,
+		&namespace, &name, &t.Keys, &t.Open, &t.Failed)
 	t.Created = moment(created)
 	t.Op, t.Process.Namespace, t.Process.Name = process.Op(op.String), namespace.String, name.String
 	return t, err
