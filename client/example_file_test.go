@@ -30,7 +30,7 @@ func ExampleClient_FileAt() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(f.Revision, f.Processes["nginx"].Hosts)
+	fmt.Println(f.Revision, f.Processes["nginx"].Hosts.Names)
 	// Output: 15 [web-1]
 }
 
