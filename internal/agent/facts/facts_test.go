@@ -70,7 +70,7 @@ func TestFactsOfFiles(t *testing.T) {
 	}
 }
 
-// TestBadFiles: a file with a fault is left out, and every fault is named.
+// TestBadFiles: every fault is named, and the facts without a fault are reported.
 func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                 "one JSON object",
@@ -86,6 +86,11 @@ func TestBadFiles(t *testing.T) {
 		if !strings.Contains(faults, want) || !cmp.Equal(got, map[string]string{"good": "1"}) {
 			t.Errorf("%.30q: %v, faults %s", text, got, faults)
 		}
+	}
+	half := directory(t, map[string]string{"half": `{"rack": "4", "c d": "x", "a": null}`})
+	if got, faults := look(t, half); !cmp.Equal(got, map[string]string{"rack": "4"}) ||
+		!strings.Contains(faults, `"c d"`) || !strings.Contains(faults, `"a"`) {
+		t.Errorf("%v, faults %s", got, faults)
 	}
 	many := map[string]string{}
 	for i := range 33 {

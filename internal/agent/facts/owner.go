@@ -34,8 +34,8 @@ type result struct {
 	err   error
 }
 
-// owner returns the facts of the files in the directory, and the fault of each file that it leaves out. If two files
-// have the same fact, the later file counts.
+// owner returns the valid facts of the files in the directory, and the fault of each file and each fact that it leaves
+// out. If two files have the same fact, the later file counts.
 func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (
 	facts map[string]string, faults []error,
 ) {
@@ -63,7 +63,6 @@ func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (
 		own, err := k.fromFile(ctx, path, ran, run)
 		if err != nil {
 			faults = append(faults, err)
-			continue
 		}
 		if facts == nil && len(own) > 0 {
 			facts = map[string]string{}
@@ -155,7 +154,8 @@ func (k *Keeper) execute(ctx context.Context, path string) (map[string]string, e
 	return parse(path, out)
 }
 
-// parse reads facts: a JSON object of texts, numbers and truth values. The error holds every fault of the text.
+// parse reads facts: a JSON object of texts, numbers and truth values. It returns the valid facts, and an error with
+// every fault of the text.
 func parse(path string, text []byte) (map[string]string, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
