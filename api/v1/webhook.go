@@ -8,6 +8,8 @@ type Webhook struct {
 	URL  string `json:"url"`
 	// Namespaces are patterns of the namespaces whose alarms the webhook receives; an empty list means all.
 	Namespaces []string `json:"namespaces"`
+	// Select is an expression about the hosts whose alarms the webhook receives; empty means every host.
+	Select string `json:"select,omitempty"`
 	// Local allows an address that only the server's own machine should reach.
 	Local     bool      `json:"local"`
 	Note      string    `json:"note,omitempty"`
@@ -36,9 +38,11 @@ type WebhookChange struct {
 	Name       string    `json:"name,omitempty"`
 	URL        *string   `json:"url,omitempty"`
 	Namespaces *[]string `json:"namespaces,omitempty"`
-	Local      *bool     `json:"local,omitempty"`
-	Note       *string   `json:"note,omitempty"`
-	Secret     *string   `json:"secret,omitempty"`
+	// Select is the new expression about hosts; an empty text stands for every host.
+	Select *string `json:"select,omitempty"`
+	Local  *bool   `json:"local,omitempty"`
+	Note   *string `json:"note,omitempty"`
+	Secret *string `json:"secret,omitempty"`
 }
 
 // WebhookSecretRequest asks for a new secret of a webhook.

@@ -211,7 +211,8 @@ func mayImport() map[string][]string {
 		"internal/server/gate":   {"internal/server/access", "internal/server/store"},
 		"internal/server/alarm":  {"internal/process"},
 		"internal/server/webhook": {
-			"internal/clip", "internal/idle", "internal/process", "internal/server/alarm", "internal/server/store",
+			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/alarm",
+			"internal/server/store",
 		},
 		"internal/server/metrics": {
 			"internal/gse", "internal/process", "internal/server/store",

@@ -98,6 +98,7 @@ func showWebhook(w client.Webhook) (state string, fields []term.Field) {
 	fields = []term.Field{
 		{"URL", w.URL},
 		{"Namespaces", wantedText(w)},
+		{"Hosts", w.Select},
 		{"Local", term.YesNo(w.Local)},
 		{"Note", w.Note},
 		{"Last delivered", term.Stamp(d.DeliveredAt)},
@@ -124,6 +125,7 @@ func webhookSecret(w client.Webhook) (text, note string) {
 type webhookFlags struct {
 	url        string
 	namespaces []string
+	selector   string
 	local      bool
 	note       string
 	given      func(flag string) bool
@@ -134,10 +136,15 @@ func (f *webhookFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.url, "url", "", "address that alarms are posted to, http or https")
 	flags.StringArrayVar(&f.namespaces, "namespace", nil,
 		"pattern of namespaces whose alarms to deliver; may be repeated (default all)")
+	flags.StringVarP(&f.selector, "selector", "l", "",
+		"expression about the hosts whose alarms to deliver, such as role=web (default all hosts)")
 	flags.BoolVar(&f.local, "local", false,
 		"allow loopback, link-local and multicast addresses, and metadata services of clouds")
 	flags.StringVar(&f.note, "note", "", "a note for administrators")
 	f.given = flags.Changed
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		return remote.CheckSelector(cmd, "selector", f.selector)
+	})
 }
 
 // change copies the given flags.
@@ -148,6 +155,9 @@ func (f *webhookFlags) change() client.WebhookChange {
 	}
 	if f.given("namespace") {
 		change.Namespaces = &f.namespaces
+	}
+	if f.given("selector") {
+		change.Select = &f.selector
 	}
 	if f.given("local") {
 		change.Local = &f.local
@@ -181,16 +191,17 @@ drover shows the secret only this once. 'drover webhook test' tries the address.
 
 func webhookChange() remote.Verb[client.Webhook] {
 	var f webhookFlags
-	var all bool
+	var all, everywhere bool
 	return remote.Verb[client.Webhook]{
 		Use: "change NAME", Short: "Change a webhook's address, namespaces or note",
 		Long: `Change a webhook's address, namespaces or note. drover retries undelivered alarms at
-once. --namespace replaces all previous namespaces.`,
+once. --namespace replaces all previous namespaces, and --selector the previous expression.`,
 		Example: `  drover webhook change pager --url https://new.example/drover
   drover webhook change shop --all-namespaces`,
 		Flags: func(cmd *cobra.Command) {
 			f.flags(cmd)
 			cmd.Flags().BoolVar(&all, "all-namespaces", false, "deliver the alarms of all namespaces")
+			cmd.Flags().BoolVar(&everywhere, "all-hosts", false, "deliver the alarms of all hosts")
 		},
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
 			change := f.change()
@@ -199,6 +210,12 @@ once. --namespace replaces all previous namespaces.`,
 					return client.Webhook{}, term.Usagef("--namespace and --all-namespaces exclude each other")
 				}
 				change.Namespaces = &[]string{}
+			}
+			if everywhere {
+				if change.Select != nil {
+					return client.Webhook{}, term.Usagef("--selector and --all-hosts exclude each other")
+				}
+				change.Select = new("")
 			}
 			if change == (client.WebhookChange{}) {
 				return client.Webhook{}, term.Usagef(

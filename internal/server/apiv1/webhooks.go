@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	v1 "drover/api/v1"
+	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/store"
@@ -49,7 +50,7 @@ func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (v1.Web
 	}
 	w, d := s.Webhook, h.Webhooks.Sender.Latest(s)
 	v := v1.Webhook{
-		Name: w.Name, URL: w.URL, Namespaces: w.Namespaces, Local: w.Local, Note: w.Note, CreatedAt: w.Created,
+		Name: w.Name, URL: w.URL, Namespaces: w.Namespaces, Select: w.Selector, Local: w.Local, Note: w.Note, CreatedAt: w.Created,
 		ChangedAt: w.Changed,
 		Delivery: v1.Delivery{
 			Lag: due, DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
@@ -67,6 +68,7 @@ func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (v1.Web
 func applyWebhook(r *v1.WebhookChange, w *store.Webhook) error {
 	set(&w.URL, r.URL)
 	set(&w.Namespaces, r.Namespaces)
+	set(&w.Selector, r.Select)
 	set(&w.Local, r.Local)
 	set(&w.Note, r.Note)
 	if err := webhook.CheckURL(w.URL, w.Local); err != nil {
@@ -80,6 +82,14 @@ func applyWebhook(r *v1.WebhookChange, w *store.Webhook) error {
 			return err
 		}
 	}
+	if w.Selector == "" {
+		return nil
+	}
+	s, err := selector.Parse(w.Selector)
+	if err != nil {
+		return invalid("select", "%v", err)
+	}
+	w.Selector = s.String()
 	return nil
 }
 

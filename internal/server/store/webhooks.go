@@ -14,6 +14,8 @@ type Webhook struct {
 	Secret string
 	// Namespaces are patterns of the namespaces whose alarms the webhook receives; an empty list means all.
 	Namespaces []string
+	// Selector is an expression about the hosts whose alarms the webhook receives; empty means every host.
+	Selector string
 	// Local allows an address that only this machine should reach: itself, its link, or a cloud's metadata service.
 	Local bool
 	// Note is for people.

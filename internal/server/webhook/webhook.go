@@ -14,6 +14,7 @@ import (
 	"drover/internal/idle"
 
 	"drover/internal/process"
+	"drover/internal/selector"
 	"drover/internal/server/alarm"
 	"drover/internal/server/store"
 )
@@ -90,8 +91,22 @@ func (s *Sender) Due(ctx context.Context, sub store.Subscription) (n int64, err 
 		if err != nil || next == cursor {
 			return n, err
 		}
-		n, cursor = n+int64(len(events)), next
+		cursor = next
+		for i := range events {
+			if host, known := s.cfg.Hosts.ByKey(events[i].Agent); selects(&sub.Webhook, &host, known) {
+				n++
+			}
+		}
 	}
+}
+
+// selects reports whether a webhook receives the alarms of a host. An unknown host matches no selector.
+func selects(w *store.Webhook, host *store.Agent, known bool) bool {
+	if w.Selector == "" {
+		return true
+	}
+	s, err := selector.Parse(w.Selector)
+	return err == nil && known && s.Matches(host.Select)
 }
 
 // Latest returns the progress of a webhook: this sender's, or else the stored progress.
@@ -183,7 +198,7 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 // same reports whether deliveries are unaffected by a change.
 func same(a, b *store.Webhook) bool {
 	return a.URL == b.URL && a.Secret == b.Secret && a.Local == b.Local && a.Created.Equal(b.Created) &&
-		slices.Equal(a.Namespaces, b.Namespaces)
+		slices.Equal(a.Namespaces, b.Namespaces) && a.Selector == b.Selector
 }
 
 // Test delivers one made-up alarm to a webhook, at once, and returns why it did not arrive. Nothing else is changed by

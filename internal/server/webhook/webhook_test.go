@@ -82,7 +82,11 @@ func (d *disk) add(n int, kind process.EventKind) {
 }
 
 func (d *disk) ByKey(key string) (store.Agent, bool) {
-	return store.Agent{Key: key, Cloud: 1, IP: "10.0.0.1"}, key == "A"
+	labels := map[string]string{"role": "web"}
+	if key == "B" {
+		labels["role"] = "db"
+	}
+	return store.Agent{Key: key, Cloud: 1, IP: "10.0.0.1", Labels: labels}, key == "A" || key == "B"
 }
 
 // receiver is an HTTP server that remembers what it was told.
@@ -199,6 +203,35 @@ func TestAlarmsAreSignedAndDelivered(t *testing.T) {
 	s.News()
 	if got := <-r.got; got.name != "ops-2" || got.message.Data[0].Dimension.Name != "p2" {
 		t.Errorf("%q, %+v: want the second event alone", got.name, got.message)
+	}
+}
+
+// TestAlarmsOfSelectedHosts: a webhook with an expression gets the alarms of the hosts that match, and of no host that
+// is gone.
+func TestAlarmsOfSelectedHosts(t *testing.T) {
+	r := receive(t, ok)
+	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true, Selector: "role!=db"})
+	d.happen(4)
+	d.events[1].Agent, d.events[3].Agent = "B", "gone"
+	s := sender(d)
+	list, err := d.ListWebhooks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Due(t.Context(), list[0]); n != 2 || err != nil {
+		t.Errorf("%d alarms are due, %v", n, err)
+	}
+	t.Cleanup(begin(t, s))
+	got := <-r.got
+	var names []string
+	for _, a := range got.message.Data {
+		names = append(names, a.Dimension.Name)
+	}
+	if fmt.Sprint(names) != "[p1 p3]" {
+		t.Errorf("delivered are %q", names)
+	}
+	if n := <-d.noted; n.Cursor != 4 {
+		t.Errorf("noted %+v: want all events as handled", n)
 	}
 }
 

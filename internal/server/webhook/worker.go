@@ -116,7 +116,10 @@ func (w *worker) gather(ctx context.Context) error {
 		}
 		cursor = next
 		for i := range events {
-			host, _ := w.cfg.Hosts.ByKey(events[i].Agent)
+			host, known := w.cfg.Hosts.ByKey(events[i].Agent)
+			if !selects(&w.hook, &host, known) {
+				continue
+			}
 			if a, ok := alarm.Of(alarm.Event{Event: events[i].Event, Cloud: host.Cloud, IP: host.IP}); ok {
 				alarms = append(alarms, a)
 			}

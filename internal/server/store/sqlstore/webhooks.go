@@ -18,8 +18,8 @@ func (db *Store) CreateWebhook(ctx context.Context, w store.Webhook, after int64
 			return err
 		}
 		return inserted(tx.affect(ctx,
-			`INSERT INTO webhooks (url, secret, namespaces, local, note, changed, created, name, cursor)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(row, nanos(w.Created), w.Name, after)...))
+			`INSERT INTO webhooks (url, secret, namespaces, selector, local, note, changed, created, name, cursor)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(row, nanos(w.Created), w.Name, after)...))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot create webhook %q: %w", w.Name, err)
@@ -27,13 +27,14 @@ func (db *Store) CreateWebhook(ctx context.Context, w store.Webhook, after int64
 	return nil
 }
 
-// webhookRow returns the columns of a webhook that may change: url, secret, namespaces, local, note, changed.
+// webhookRow returns the columns of a webhook that may change: url, secret, namespaces, selector, local, note,
+// changed.
 func webhookRow(w store.Webhook) ([]any, error) {
 	namespaces, err := json.Marshal(w.Namespaces)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode namespaces: %w", err)
 	}
-	return []any{w.URL, w.Secret, string(namespaces), w.Local, w.Note, nanos(w.Changed)}, nil
+	return []any{w.URL, w.Secret, string(namespaces), w.Selector, w.Local, w.Note, nanos(w.Changed)}, nil
 }
 
 // ChangeWebhook changes a webhook in one transaction.
@@ -52,7 +53,7 @@ func (db *Store) ChangeWebhook(ctx context.Context, name string,
 				return err
 			}
 			return tx.exec(ctx,
-				`UPDATE webhooks SET url = ?, secret = ?, namespaces = ?, local = ?, note = ?, changed = ?
+				`UPDATE webhooks SET url = ?, secret = ?, namespaces = ?, selector = ?, local = ?, note = ?, changed = ?
 					WHERE name = ?`,
 				append(row, name)...)
 		})
@@ -62,7 +63,7 @@ func (db *Store) ChangeWebhook(ctx context.Context, name string,
 	return changed, nil
 }
 
-const selectWebhooks = `SELECT name, url, secret, namespaces, local, note, created, changed, cursor, failures,
+const selectWebhooks = `SELECT name, url, secret, namespaces, selector, local, note, created, changed, cursor, failures,
 		failing, error, next, delivered
 	FROM webhooks `
 
@@ -71,7 +72,7 @@ func scanWebhook(rows *sql.Rows) (store.Subscription, error) {
 	var namespaces []byte
 	var created, changed, failing, next, delivered int64
 	w, d := &s.Webhook, &s.Delivery
-	if err := rows.Scan(&w.Name, &w.URL, &w.Secret, &namespaces, &w.Local, &w.Note, &created, &changed,
+	if err := rows.Scan(&w.Name, &w.URL, &w.Secret, &namespaces, &w.Selector, &w.Local, &w.Note, &created, &changed,
 		&d.Cursor, &d.Failures, &failing, &d.Error, &next, &delivered); err != nil {
 		return store.Subscription{}, err
 	}

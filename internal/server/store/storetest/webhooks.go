@@ -12,7 +12,7 @@ import (
 // fullWebhook is a webhook with every field set.
 func fullWebhook() store.Webhook {
 	return store.Webhook{
-		Name: "ops", URL: "https://alarms.example/hook?x=\"1\"", Secret: "s3cret", Namespaces: []string{"shop*", "a'b"},
+		Name: "ops", URL: "https://alarms.example/hook?x=\"1\"", Secret: "s3cret", Namespaces: []string{"shop*", "a'b"}, Selector: "role=web",
 		Local: true, Note: "for tests",
 		Created: epoch, Changed: at(time.Second),
 	}

@@ -313,6 +313,7 @@ CREATE TABLE webhooks (
     url        text     NOT NULL,
     secret     text     NOT NULL, -- sealed by the keys of the servers, since it signs
     namespaces text     NOT NULL, -- a list of patterns
+    selector   text     NOT NULL DEFAULT '', -- an expression about hosts; empty for every host
     local      smallint NOT NULL,
     note       text     NOT NULL,
     created    bigint   NOT NULL,

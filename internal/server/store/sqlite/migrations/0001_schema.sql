@@ -318,6 +318,7 @@ CREATE TABLE webhooks (
     url        TEXT    NOT NULL,
     secret     TEXT    NOT NULL, -- sealed by the keys of the servers, since it signs
     namespaces TEXT    NOT NULL, -- a list of patterns
+    selector   TEXT    NOT NULL DEFAULT '', -- an expression about hosts; empty for every host
     local      INTEGER NOT NULL,
     note       TEXT    NOT NULL,
     created    INTEGER NOT NULL,
