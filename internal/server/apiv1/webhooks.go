@@ -50,8 +50,8 @@ func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (v1.Web
 	}
 	w, d := s.Webhook, h.Webhooks.Sender.Latest(s)
 	v := v1.Webhook{
-		Name: w.Name, URL: w.URL, Namespaces: w.Namespaces, Select: w.Selector, Local: w.Local, Note: w.Note, CreatedAt: w.Created,
-		ChangedAt: w.Changed,
+		Name: w.Name, URL: w.URL, Namespaces: w.Namespaces, Select: w.Selector, Local: w.Local, Note: w.Note,
+		CreatedAt: w.Created, ChangedAt: w.Changed,
 		Delivery: v1.Delivery{
 			Lag: due, DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
 			Error: d.Error, NextAt: given(d.Next),
