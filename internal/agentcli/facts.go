@@ -29,7 +29,7 @@ Exit codes: 0 valid, 1 something is left out.`,
 				return err
 			}
 			host, faults := agent.Facts(cmd.Context(), r.settings, slog.New(slog.DiscardHandler))
-			text, err := json.MarshalIndent(host, "", "  ")
+			text, err := json.Marshal(host)
 			if err != nil {
 				return fmt.Errorf("cannot show the facts: %w", err)
 			}

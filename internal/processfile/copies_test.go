@@ -31,7 +31,7 @@ func applied(t *testing.T, docs []processfile.Document) stored {
 	all := stored{}
 	for _, d := range docs {
 		for _, p := range d.Processes {
-			for _, host := range p.Hosts {
+			for _, host := range p.Hosts.Names {
 				for _, one := range processfile.Expand(p) {
 					if _, twice := all[host+" "+one.Name]; twice {
 						t.Errorf("%s is there twice on %s", one.Name, host)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"os"
 	"reflect"
 	"runtime"
@@ -185,16 +184,28 @@ func disks(fs procfs.FS) []wire.Mount {
 			seen[m.Source] = m
 		}
 	}
-	var list []wire.Mount
-	for _, source := range slices.Sorted(maps.Keys(seen)) {
+	sizes := map[string]int64{}
+	for _, m := range seen {
 		var s unix.Statfs_t
-		if err := unix.Statfs(seen[source].Point, &s); err == nil && s.Blocks > 0 {
-			size := int64(s.Blocks) * int64(s.Bsize) //nolint:gosec,unconvert // the types differ between architectures
-			list = append(list, wire.Mount{Path: seen[source].Point, Size: size})
+		if err := unix.Statfs(m.Point, &s); err == nil && s.Blocks > 0 {
+			sizes[m.Point] = int64(s.Blocks) * int64(s.Bsize) //nolint:gosec,unconvert // types differ between architectures
 		}
 	}
-	slices.SortFunc(list, func(a, b wire.Mount) int { return strings.Compare(a.Path, b.Path) })
+	var list []wire.Mount
+	for _, path := range sorted(sizes) {
+		list = append(list, wire.Mount{Path: path, Size: sizes[path]})
+	}
 	return list[:min(len(list), mostDisks)]
+}
+
+// sorted returns the keys of a map in their order.
+func sorted[V any](of map[string]V) []string {
+	keys := make([]string, 0, len(of))
+	for key := range of {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // Hostname is the name of the host, for display only.

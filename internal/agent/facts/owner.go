@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -69,9 +67,13 @@ func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (
 		}
 		maps.Copy(facts, own)
 	}
-	maps.DeleteFunc(ran, func(path string, _ result) bool { return !present[path] })
+	for path := range ran {
+		if !present[path] {
+			delete(ran, path)
+		}
+	}
 	if len(facts) > mostFacts {
-		names := slices.Sorted(maps.Keys(facts))
+		names := sorted(facts)
 		for _, name := range names[mostFacts:] {
 			delete(facts, name)
 		}
@@ -157,22 +159,18 @@ func (k *Keeper) execute(ctx context.Context, path string) (map[string]string, e
 // parse reads facts: a JSON object of texts, numbers and truth values. It returns the valid facts, and an error with
 // every fault of the text.
 func parse(path string, text []byte) (map[string]string, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var values map[string]any
-	if err := d.Decode(&values); err != nil || d.More() {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil || values == nil {
 		return nil, fmt.Errorf("%s does not give one JSON object", path)
 	}
 	facts := make(map[string]string, len(values))
 	var faults []error
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		value := ""
-		switch v := values[name].(type) {
-		case string:
-			value = v
-		case json.Number, bool:
-			value = fmt.Sprint(v)
-		default:
+	for _, name := range sorted(values) {
+		value := string(values[name])
+		switch value[0] {
+		case '"':
+			_ = json.Unmarshal(values[name], &value) // it was decoded as JSON
+		case '{', '[', 'n':
 			faults = append(faults, fmt.Errorf("%s: the fact %.80q is neither a text, a number nor true or false", path, name))
 			continue
 		}

@@ -27,8 +27,7 @@ func NewLogs() *cobra.Command {
 	var f client.LogFilter
 	var hosts remote.Hosts
 	var p logPrinter
-	var since string
-	var onlyErrors bool
+	since, onlyErrors := "", false
 	cmd := &cobra.Command{
 		Use:   "logs NAMESPACE/NAME",
 		Short: "Show what a process wrote",

@@ -188,6 +188,34 @@ func (h *Handler) chosen(s hostChoice) []string {
 	return keys
 }
 
+// fileChoice is a choice of hosts in a process file, with its field.
+type fileChoice struct {
+	hostChoice
+	field string
+}
+
+// choicesIn returns the choices of hosts of a process in a file that was checked.
+func choicesIn(hosts v1.Hosts) (list []fileChoice) {
+	if hosts.Select != "" {
+		s, _ := selector.Parse(hosts.Select) // processfile has checked it
+		return []fileChoice{{hostChoice{selector: s}, "hosts.select"}}
+	}
+	for i, name := range hosts.Names {
+		list = append(list, fileChoice{hostChoice{names: []string{name}}, fmt.Sprintf("hosts[%d]", i)})
+	}
+	return list
+}
+
+// visible returns the chosen hosts that are within reach.
+func (h *Handler) visible(choice hostChoice, reach access.Reach) (agents []store.Agent) {
+	for _, key := range h.chosen(choice) {
+		if a, found := h.Directory.ByKey(key); found && reach.Covers(gate.Host(a)) {
+			agents = append(agents, a)
+		}
+	}
+	return agents
+}
+
 // mentions reports whether a name, a label or a fact of a host holds a text in lower case.
 func mentions(a *store.Agent, text string) bool {
 	holds := func(value string) bool { return strings.Contains(strings.ToLower(value), text) }

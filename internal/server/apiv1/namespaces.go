@@ -19,7 +19,6 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
-	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
@@ -421,34 +420,6 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 		r.fail(p, "environment."+unknown, "is %s, and host %s has no value: expected the value", secret, nameOf(a))
 	}
 	r.all = append(r.all, plan.Wanted{Process: id, Agent: a.Key, Host: nameOf(a), Spec: own, Entry: p.Name})
-}
-
-// fileChoice is a choice of hosts in a process file, with its field.
-type fileChoice struct {
-	hostChoice
-	field string
-}
-
-// choicesIn returns the choices of hosts of a process in a file that was checked.
-func choicesIn(hosts v1.Hosts) (list []fileChoice) {
-	if hosts.Select != "" {
-		s, _ := selector.Parse(hosts.Select) // processfile has checked it
-		return []fileChoice{{hostChoice{selector: s}, "hosts.select"}}
-	}
-	for i, name := range hosts.Names {
-		list = append(list, fileChoice{hostChoice{names: []string{name}}, fmt.Sprintf("hosts[%d]", i)})
-	}
-	return list
-}
-
-// visible returns the chosen hosts that are within reach.
-func (h *Handler) visible(choice hostChoice, reach access.Reach) (agents []store.Agent) {
-	for _, key := range h.chosen(choice) {
-		if a, found := h.Directory.ByKey(key); found && reach.Covers(gate.Host(a)) {
-			agents = append(agents, a)
-		}
-	}
-	return agents
 }
 
 // mayApply checks the rights to all steps: the right to the operation, and for a step that brings a spec the right to
