@@ -74,7 +74,12 @@ autorestart=true
 	process := harness.Process{Server: p.s, Namespace: "shop", Name: "worker@2"}
 	process.AwaitEvents(1, "exited")
 	process.AwaitEvents(1, "found")
-	if now := p.copies("worker", 3); now[0] != was[0] || now[2] != was[2] || now[1] == was[1] || now[1] == 0 {
+	now := p.copies("worker", 3)
+	harness.Eventually(t, "the pid of the new one", func() bool { // it comes after the event
+		now = p.copies("worker", 3)
+		return now[1] != 0
+	})
+	if now[0] != was[0] || now[2] != was[2] || now[1] == was[1] {
 		t.Errorf("drover watches %v after %v", now, was)
 	}
 }
