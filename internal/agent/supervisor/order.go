@@ -104,6 +104,22 @@ func (o *order) next(ids []process.ID, fn func()) (cancel func()) {
 	return cancel
 }
 
+// lookAndNext looks, and calls fn once at the next change of one of the processes that the look names. No change after
+// the look is lost. fn may be called early, and must not block; cancel ends the wait.
+func (o *order) lookAndNext(look func() wait, fn func()) (w wait, cancel func()) {
+	fn = sync.OnceFunc(fn)
+	on := look().on
+	for {
+		cancel = o.next(on, fn)
+		// Again: what has changed before next wakes nobody, and it may have changed whose changes matter.
+		if w = look(); slices.Equal(w.on, on) {
+			return w, cancel
+		}
+		cancel()
+		on = w.on
+	}
+}
+
 // changed takes over the processes that one is after, and calls all who wait for its change.
 func (o *order) changed(id process.ID, rec *specstore.Record) {
 	o.mu.Lock()
@@ -356,8 +372,7 @@ func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject
 	}
 	for left := operation.Within(spec); ; {
 		changed := make(chan struct{})
-		cancel := r.sup.order.next(look().on, func() { close(changed) })
-		w := look() // again: what has changed before next wakes nobody
+		w, cancel := r.sup.order.lookAndNext(look, func() { close(changed) })
 		done := len(w.unmet) == 0 || order == process.AfterOperations && !w.busy
 		var waited time.Duration
 		var err error
@@ -418,15 +433,18 @@ func (r *runner) waitsFor(what string) {
 // not up. It then wakes the runner at the next change of such a process.
 func (r *runner) heldByOrder() bool {
 	spec := &r.proc.Record.Spec
-	w := r.sup.afterStart(r.id, spec)
-	if len(w.unmet) == 0 || w.cycle != nil {
+	look := func() wait { return r.sup.afterStart(r.id, spec) }
+	if w := look(); len(w.unmet) == 0 || w.cycle != nil {
 		return false
 	}
 	if r.leaveOrder != nil {
 		r.leaveOrder()
 	}
-	r.leaveOrder = r.sup.order.next(w.on, func() { r.post(func(ctx context.Context, r *runner) { r.lookAgain(ctx) }) })
-	if w = r.sup.afterStart(r.id, spec); len(w.unmet) == 0 {
+	var w wait
+	w, r.leaveOrder = r.sup.order.lookAndNext(look, func() {
+		r.post(func(ctx context.Context, r *runner) { r.lookAgain(ctx) })
+	})
+	if len(w.unmet) == 0 {
 		return false // it has changed meanwhile
 	}
 	r.proc.Blame(time.Now(), process.CauseWaitsForOthers, "it waits: "+strings.Join(w.unmet, ", "))
