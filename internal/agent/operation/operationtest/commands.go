@@ -150,6 +150,10 @@ func (c *command) Release() error {
 	if c.script.Begin != nil {
 		c.script.Begin(c.run)
 	}
+	if c.script.Takes <= 0 { // Go 1.26 crashes in a timer that is due at once, in a bubble under the race detector
+		go c.end()
+		return nil
+	}
 	time.AfterFunc(c.script.Takes, c.end)
 	return nil
 }
