@@ -42,6 +42,7 @@ const (
 	OutcomeIllegalOp         = "illegal-op"         // there is no such operation
 	OutcomeCheckFailed       = "check-failed"       // the state after the command is wrong
 	OutcomeAlreadyRegistered = "already-registered" // a register found a record
+	OutcomeCancelled         = "cancelled"          // the operation was cancelled before it began, and never begins
 )
 
 // Request asks for one operation on one or more processes.

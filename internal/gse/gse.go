@@ -32,7 +32,7 @@ func Code(f process.Fault) int {
 		return 836
 	case process.AlreadyRegistered:
 		return 850
-	case process.Failed:
+	case process.Failed, process.Cancelled:
 		return 65535
 	default:
 		return 65535

@@ -19,8 +19,14 @@ const (
 	IllegalOp         Fault = v1.OutcomeIllegalOp
 	CheckFailed       Fault = v1.OutcomeCheckFailed
 	AlreadyRegistered Fault = v1.OutcomeAlreadyRegistered
+	Cancelled         Fault = v1.OutcomeCancelled
 	Failed            Fault = v1.OutcomeFailed
 )
+
+// NotBegun is the outcome of an operation that was cancelled before it began. The hosting flag is unknown.
+func NotBegun() Outcome {
+	return Outcome{Fault: Cancelled, Text: "cancelled: the operation was not begun"}
+}
 
 // Outcome is the one final answer to an operation on one process of one agent.
 type Outcome struct {

@@ -41,6 +41,9 @@ type Manifest struct {
 	// whether they are still wanted (Report.Open): the server may have given them up.
 	Unasked time.Time `json:"unasked,omitzero"`
 	Orders  []Order   `json:"orders"`
+	// Cancel are orders that must not begin any more, without their specs. The agent ends those that have not begun, also
+	// those that it has not received yet, and answers as for Orders. Their outcomes follow in a report.
+	Cancel []Order `json:"cancel,omitempty"`
 	// Desired is set in the answer to an introduction.
 	Desired *Desired `json:"desired,omitempty"`
 	// Trust replaces an older Enrolment of the agent.

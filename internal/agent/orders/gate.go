@@ -36,6 +36,9 @@ type gate struct {
 	// call askAboutLate.
 	pending  map[string]*pendingOrder
 	timerSet bool
+	// begun and cancelled have, by item, the orders that have begun and the orders that never begin. No order is in
+	// both.
+	begun, cancelled map[string]bool
 }
 
 // pendingOrder is an order that waits for its turn. The server may not know that the agent accepted the order, and may
@@ -122,10 +125,9 @@ func (g *gate) late() (items []string) {
 func (g *gate) mayBegin(ctx context.Context, item string) (bool, error) {
 	g.mu.Lock()
 	q := g.pending[item]
-	if q == nil || !q.ended && g.inTime(q.validUntil) {
-		delete(g.pending, item)
-		g.mu.Unlock()
-		return true, nil
+	if g.cancelled[item] || q == nil || !q.ended && g.inTime(q.validUntil) {
+		defer g.mu.Unlock()
+		return g.begin(item), nil
 	}
 	g.mu.Unlock()
 	g.requestReport()
@@ -134,8 +136,55 @@ func (g *gate) mayBegin(ctx context.Context, item string) (bool, error) {
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	g.forget(item)
-	return !q.ended, nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if q.ended {
+		g.cancelled = with(g.cancelled, item)
+	}
+	return g.begin(item), nil
+}
+
+// begin records that an order begins, unless it is cancelled; the caller holds the lock.
+func (g *gate) begin(item string) bool {
+	delete(g.pending, item)
+	if g.cancelled[item] {
+		return false
+	}
+	g.begun = with(g.begun, item)
+	return true
+}
+
+// adopt records that orders have begun under an earlier agent.
+func (g *gate) adopt(underway []specstore.Entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.begun = with(g.begun, itemsOf(underway)...)
+}
+
+// cancel decides that an order never begins. It reports false if the order has begun.
+func (g *gate) cancel(item string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.begun[item] {
+		return false
+	}
+	if at := slices.IndexFunc(g.held, func(e specstore.Entry) bool { return e.Item == item }); at >= 0 {
+		g.held = slices.Delete(g.held, at, at+1) // it was not queued, so it ends here
+		return true
+	}
+	g.cancelled = with(g.cancelled, item)
+	g.resolve(item, true)
+	return true
+}
+
+func with(set map[string]bool, items ...string) map[string]bool {
+	if set == nil {
+		set = map[string]bool{}
+	}
+	for _, item := range items {
+		set[item] = true
+	}
+	return set
 }
 
 // forget drops an order that has begun or is over.
@@ -143,6 +192,8 @@ func (g *gate) forget(item string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.pending, item)
+	delete(g.begun, item)
+	delete(g.cancelled, item)
 }
 
 // resolve records the server's word on a pending order; the caller holds the lock.
@@ -218,8 +269,8 @@ func (g *gate) answered(r *wire.Report, ack *wire.ReportAck, signed bool) (begin
 	}
 	begin = g.release(r.Open)
 	for i := range begin {
-		if slices.Contains(ack.Ended, begin[i].Item) { // mark the order as expired, so that its operation ends at once
-			begin[i].BeginBy, begin[i].Expires = 0, time.Now().Add(-time.Second)
+		if slices.Contains(ack.Ended, begin[i].Item) { // its operation ends at once, without a beginning
+			g.cancel(begin[i].Item)
 		}
 	}
 	g.mu.Lock()

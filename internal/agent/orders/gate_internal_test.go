@@ -150,7 +150,12 @@ func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 		[]string{"1", "2"}) {
 		t.Errorf("it has asked about %q", open)
 	}
-	a.gets("1 late", "2")
+	a.gets("1", "2")
+	for item, want := range map[string]bool{"1": false, "2": true} {
+		if may, err := a.mayBegin(t.Context(), item); may != want || err != nil {
+			t.Errorf("order %s may begin: %v %v, want %v", item, may, err, want)
+		}
+	}
 	if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 {
 		t.Errorf("it still asks about %q", open)
 	}
@@ -316,5 +321,34 @@ func TestWhatAnEarlierAgentHasLeft(t *testing.T) {
 	}
 	if got := itemsOf(unsure); !slices.Equal(got, []string{"waiting", "flag"}) {
 		t.Errorf("asked about are %q", got)
+	}
+}
+
+// TestCancelledOrdersNeverBegin: an order is cancelled in every state before its beginning, and in none after it.
+func TestCancelledOrdersNeverBegin(t *testing.T) {
+	a := newAsking(t)
+	a.report(20*time.Millisecond, true, wire.ReportAck{})
+	until := a.server().Add(time.Minute)
+	a.submit(orders("queued", "begun"), until)
+	a.submit(orders("held"), a.server().Add(-time.Second))
+	if may, err := a.mayBegin(t.Context(), "begun"); !may || err != nil {
+		t.Fatalf("an order in time may begin: %v %v", may, err)
+	}
+	for item, want := range map[string]bool{"queued": true, "held": true, "begun": false} {
+		if got := a.cancel(item); got != want {
+			t.Errorf("%s: it is cancelled: %v, want %v", item, got, want)
+		}
+	}
+	if may, _ := a.mayBegin(t.Context(), "queued"); may {
+		t.Error("a cancelled order may begin")
+	}
+	if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 {
+		t.Errorf("the agent asks about %q", open)
+	}
+	for _, item := range []string{"queued", "begun"} {
+		a.forget(item)
+	}
+	if len(a.begun)+len(a.cancelled)+len(a.pending)+len(a.gate.held) > 0 {
+		t.Errorf("the gate keeps %v %v %v %v", a.begun, a.cancelled, a.pending, a.gate.held)
 	}
 }

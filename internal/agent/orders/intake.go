@@ -30,6 +30,9 @@ type Disk interface {
 	Known(items []string) ([]specstore.Entry, error)
 	// Accept journals the entries that are not known yet and returns when they are on disk.
 	Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error)
+	// Cancel journals that the entries never begin, and returns those that are over: cancelled now or ended before. An
+	// entry that is not known yet is cancelled, and an open entry if stop reports true.
+	Cancel(entries []specstore.Entry, stop func(item string) bool) (over []specstore.Entry, err error)
 	BootID() string
 }
 
@@ -126,7 +129,7 @@ func (i *Intake) accept(ctx context.Context, data []byte) (receipt wire.Receipt,
 	if stale != nil {
 		stale = fmt.Errorf("manifest refused: %w", stale)
 	}
-	commands, questions, refused := entriesOf(m, now, i.cfg.Clock())
+	commands, questions, refused := entriesOf(m, m.Orders, now, i.cfg.Clock())
 	taken, err := i.journal.accept(ctx, commands, stale)
 	if err != nil {
 		i.cfg.Log.Error("journal write failed, waiting for the server to resend", "error", err)
@@ -136,6 +139,14 @@ func (i *Intake) accept(ctx context.Context, data []byte) (receipt wire.Receipt,
 	if taken.refusal != nil {
 		i.cfg.Log.Warn("rejected orders", "error", taken.refusal)
 		receipt.Error = taken.refusal.Error()
+	}
+	if stale == nil && len(m.Cancel) > 0 {
+		cancelled, over, err := i.cancel(m, now)
+		if err != nil {
+			i.cfg.Log.Error("cannot store cancelled orders, waiting for the server to resend", "error", err)
+			return wire.Receipt{}, false
+		}
+		receipt.Accepted, taken.known = append(receipt.Accepted, cancelled...), append(taken.known, over...)
 	}
 	for _, e := range taken.known {
 		if e.Outcome != nil {
@@ -151,6 +162,13 @@ func (i *Intake) accept(ctx context.Context, data []byte) (receipt wire.Receipt,
 		receipt.Answers, receipt.Accepted = answers, append(receipt.Accepted, noted...)
 	}
 	return receipt, true
+}
+
+// cancel ends the orders that must not begin any more. It returns their items, and the orders that are over.
+func (i *Intake) cancel(m *wire.Manifest, now time.Time) (items []string, over []specstore.Entry, err error) {
+	entries, _, _ := entriesOf(m, m.Cancel, now, i.cfg.Clock())
+	over, err = i.cfg.Disk.Cancel(entries, i.cfg.Tracker.gate.cancel)
+	return itemsOf(entries), over, err
 }
 
 func (i *Intake) begin(orders []specstore.Entry) {
@@ -170,14 +188,14 @@ func (i *Intake) Answered(r *wire.Report, ack *wire.ReportAck, signed bool) {
 // Expire ends the orders that wait for the server's word and may no longer begin anyway.
 func (i *Intake) Expire() { i.begin(i.cfg.Tracker.gate.expire(i.cfg.Disk.BootID())) }
 
-// entriesOf returns the orders of a manifest that arrived at now, by the wall clock, and at boot, since boot: commands
+// entriesOf returns orders of a manifest that arrived at now, by the wall clock, and at boot, since boot: commands
 // change something, questions do not. It rejects an order without an item, because drover could not tell it from
 // others.
-func entriesOf(m *wire.Manifest, now time.Time, boot time.Duration) (
+func entriesOf(m *wire.Manifest, orders []wire.Order, now time.Time, boot time.Duration) (
 	commands, questions []specstore.Entry, refused map[string]string,
 ) {
 	life := lifeOf(m)
-	for _, o := range m.Orders {
+	for _, o := range orders {
 		e := specstore.Entry{
 			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor,
 			Ordered: o.Ordered, BeginBy: boot + life, Expires: now.Add(life),

@@ -194,7 +194,7 @@ func (j *journal) resolve(commands, again []specstore.Entry) (fresh []specstore.
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, e := range again {
-		if j.uncertain[e.Item] { // otherwise the manifest names it twice
+		if j.uncertain[e.Item] && e.Outcome == nil { // otherwise it was cancelled, or the manifest names it twice
 			delete(j.uncertain, e.Item)
 			fresh = append(fresh, e)
 		}

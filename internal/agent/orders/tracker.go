@@ -41,6 +41,7 @@ func (t *Tracker) Adopt(open []specstore.Entry, boot string,
 ) (underway []specstore.Entry) {
 	t.answers.adopt(open)
 	underway, unsure := divide(open, boot, begun)
+	t.gate.adopt(underway)
 	t.gate.hold(unsure)
 	return underway
 }

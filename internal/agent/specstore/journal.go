@@ -129,6 +129,48 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 	return fresh, known, err
 }
 
+// Cancel ends operations that have not begun, with the outcome process.NotBegun. An unknown entry is journalled with
+// that outcome, so that it cannot be accepted later. An open entry gets that outcome if stop reports true. Cancel returns
+// the entries that have an outcome now, when they are on disk. Queries are not in the journal: do not pass them.
+func (s *Store) Cancel(entries []Entry, stop func(item string) bool) (over []Entry, err error) {
+	outcome := process.NotBegun()
+	err = s.batch(func(tx *bbolt.Tx) error {
+		over = nil // bbolt may call this function again
+		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
+		for _, e := range entries {
+			seq := items.Get([]byte(e.Item))
+			unknown := seq == nil
+			if unknown {
+				n, err := journal.NextSequence()
+				if err != nil {
+					return err
+				}
+				seq = sequenceKey(n)
+				if err := items.Put([]byte(e.Item), seq); err != nil {
+					return err
+				}
+				e.Boot = s.boot
+			} else if e, err = decodeEntry(journal.Get(seq)); err != nil {
+				return err
+			}
+			if e.Outcome == nil && (unknown || stop(e.Item)) {
+				e.Outcome = &outcome
+				if err := putJSON(journal, seq, e); err != nil {
+					return err
+				}
+			}
+			if e.Outcome != nil {
+				over = append(over, e)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot cancel operations: %w", err)
+	}
+	return over, nil
+}
+
 // Known returns the current entries of those items that are in the journal. Queries are not in the journal.
 func (s *Store) Known(itemIDs []string) (known []Entry, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {

@@ -59,7 +59,8 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 		}
 		e.Cause = process.Cause{ID: process.CauseStopped, Text: "it was not running, and drover does not relaunch it"}
 		return []process.Event{e}
-	case process.AgentUnavailable, process.AlreadyRunning, process.IllegalOp, process.AlreadyRegistered:
+	case process.AgentUnavailable, process.AlreadyRunning, process.IllegalOp, process.AlreadyRegistered,
+		process.Cancelled:
 		return nil
 	}
 	switch e.Kind {

@@ -173,7 +173,9 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 		case err != nil:
 			return r.unbegun(ctx, failed)
 		case !wanted:
-			return failed("expired: the server gave the operation up before its turn came"), nil
+			result := failed("")
+			result.Outcome.Fault, result.Outcome.Text = process.NotBegun().Fault, process.NotBegun().Text
+			return result, nil
 		}
 	}
 	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, operation.SpecInForce(e, subject)))

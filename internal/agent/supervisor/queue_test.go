@@ -334,7 +334,7 @@ func TestWhatIsNotWantedDoesNotBegin(t *testing.T) {
 		ended, wanted := r.submit(process.Start, "a", s), r.submit(process.Start, "a", s)
 		said <- false
 		r.pass(time.Second)
-		r.expect(ended, process.Failed, "expired: the server gave the operation up before its turn came")
+		r.expect(ended, process.Cancelled, "cancelled: the operation was not begun")
 		if lines := r.Lines(); len(lines) > 0 {
 			t.Errorf("%v have run", lines)
 		}

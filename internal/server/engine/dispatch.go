@@ -87,6 +87,19 @@ func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Tim
 	if err := d.remind(ctx, sends); err != nil {
 		return time.Time{}, err
 	}
+	again, err := d.cancel(ctx, sends)
+	if err != nil {
+		return time.Time{}, err
+	}
+	next, err := d.sendDue(ctx, sends)
+	if next.IsZero() || !again.IsZero() && again.Before(next) {
+		next = again
+	}
+	return next, err
+}
+
+// sendDue distributes due items, and returns the time of the next due item; zero if there is none.
+func (d *dispatcher) sendDue(ctx context.Context, sends *sync.WaitGroup) (time.Time, error) {
 	for {
 		waits, err := d.store.Pass(ctx)
 		if err != nil {

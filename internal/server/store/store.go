@@ -215,6 +215,7 @@ type Items interface {
 	Queue
 	Precedence
 	Results
+	Cancelling
 	Retention
 }
 
@@ -235,7 +236,7 @@ type Queue interface {
 	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false if there is none. An item
 	// that waits for an older item has no such time.
 	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
-	// Unfinished returns the items of one agent that are Sent or more and not Done, oldest first.
+	// Unfinished returns the items of one agent that are Sent or more, not Done and not cancelled, oldest first.
 	Unfinished(ctx context.Context, agent string) ([]Item, error)
 }
 
@@ -250,7 +251,7 @@ type Precedence interface {
 // it also skips items of other agents; an empty agent matches any.
 type Results interface {
 	// Wanted is MarkAccepted for items that an agent has and has not begun. It returns the items that the agent must
-	// not begin: they are done, belong to another agent, or do not exist.
+	// not begin: they are done or cancelled, belong to another agent, or do not exist.
 	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
 	// Begin moves items to Begun and sets their deadlines, unless they have begun or are done.
 	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error

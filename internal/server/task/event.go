@@ -29,6 +29,8 @@ type (
 	Began struct{ Limit time.Duration }
 	// Finished has the agent's outcome.
 	Finished struct{ Outcome process.Outcome }
+	// Cancelled means that the item never begins: the caller cancelled it, and no agent has it or may get it.
+	Cancelled struct{}
 	// Overdue means that the deadline may have passed; Away is whether the agent is offline then.
 	Overdue struct{ Away bool }
 )
@@ -40,6 +42,7 @@ func (Refused) event()     {}
 func (Unreachable) event() {}
 func (Began) event()       {}
 func (Finished) event()    {}
+func (Cancelled) event()   {}
 func (Overdue) event()     {}
 
 func (Unheard) String() string     { return "no receipt" }
@@ -49,6 +52,8 @@ func (Refused) String() string     { return "refused" }
 func (Unreachable) String() string { return "nobody there for too long" }
 func (Began) String() string       { return "begun" }
 func (Finished) String() string    { return "outcome" }
+
+func (Cancelled) String() string { return "cancelled" }
 
 func (e Overdue) String() string {
 	if e.Away {
@@ -67,6 +72,7 @@ func Events() []Event {
 		Unreachable{},
 		Began{Limit: time.Minute},
 		Finished{Outcome: process.Outcome{Text: process.Success}},
+		Cancelled{},
 		Overdue{Away: true},
 		Overdue{},
 	}

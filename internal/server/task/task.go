@@ -127,6 +127,10 @@ func Next(it Item, e Event, now time.Time) Item {
 		it.finish(e.Outcome)
 	case Refused:
 		it.finish(process.Outcome{Fault: process.Failed, Text: e.Reason})
+	case Cancelled:
+		if it.State == Pending {
+			it.finish(process.NotBegun())
+		}
 	case Unreachable:
 		if it.State <= Sent {
 			it.finish(process.Outcome{Fault: process.AgentUnavailable, Text: unavailable(it.State)})

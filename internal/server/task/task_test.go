@@ -91,7 +91,7 @@ func TestEventsHoldsEveryType(t *testing.T) {
 	for _, e := range distinct(task.Events(), func(e task.Event) any { return reflect.TypeOf(e) }) {
 		got = append(got, reflect.TypeOf(e).Name())
 	}
-	want := []string{"Unheard", "Absent", "Received", "Refused", "Unreachable", "Began", "Finished", "Overdue"}
+	want := []string{"Unheard", "Absent", "Received", "Refused", "Unreachable", "Began", "Finished", "Cancelled", "Overdue"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -52,8 +52,8 @@ func updateListed(set, condition string) string {
 // MarkSent records an attempt without a receipt.
 func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
 	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids),
-			nanos(resend))
+		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2 AND cancel IS NULL`),
+			idList(ids), nanos(resend))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as sent: %w", err)
@@ -65,7 +65,7 @@ func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) e
 // a time: the server that leased or postponed the items is gone, and the clock of their times may have been set since.
 func (db *Store) EndLeases(ctx context.Context) error {
 	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, atOnce)
+		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, afterRestart)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot end the leases of an earlier server: %w", err)
@@ -76,7 +76,7 @@ func (db *Store) EndLeases(ctx context.Context) error {
 // Postpone gives items a new due time.
 func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) error {
 	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, updateListed(`due = ?2`, `AND state < 2`), idList(ids), nanos(due))
+		return tx.exec(ctx, updateListed(`due = ?2`, `AND state < 2 AND cancel IS NULL`), idList(ids), nanos(due))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot postpone items: %w", err)
@@ -117,7 +117,7 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 			return err
 		},
 			`SELECT i.num, i.nonce FROM pairs(?1) j CROSS JOIN items i ON i.num = j.a AND i.nonce = j.b
-				WHERE i.state < 4 AND i.agent = ?2`,
+				WHERE i.state < 4 AND i.agent = ?2 AND i.cancel IS NULL`,
 			idList(ids), agent)
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 // Pass makes items due that may pass older items of their lane, and reports whether more items wait for that. An item
 // passes another item of the same task only if the agent has that one, because the order within a task counts.
 func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
-	const waiting = `SELECT EXISTS (SELECT 1 FROM items WHERE state < 2 AND due IS NULL AND passes > 0)`
+	const waiting = `SELECT EXISTS (SELECT 1 FROM items WHERE state < 2 AND due IS NULL AND passes > 0 AND cancel IS NULL)`
 	if waits, err = one(ctx, db.query, column[bool], waiting); err != nil {
 		return false, fmt.Errorf("cannot find out whether an item may pass others: %w", err)
 	}
@@ -143,7 +143,7 @@ func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 	}
 	err = db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
 		// SQLite uses the index of the lanes only if its condition, state < 4, appears in exactly these words.
-		err := tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND NOT EXISTS (
+		err := tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND cancel IS NULL AND NOT EXISTS (
 			SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.num < items.num
 				AND o.state < 4 AND o.state < 2 AND o.twin IS NULL
 				AND (items.passes = 1 OR o.task = items.task))`, atOnce)
@@ -180,7 +180,7 @@ func (db *Store) earliest(ctx context.Context, query string) (time.Time, bool, e
 // Unfinished returns the items that one agent has or may have, and has not finished.
 func (db *Store) Unfinished(ctx context.Context, agent string) ([]store.Item, error) {
 	items, err := readItems(ctx, db.query,
-		`WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? ORDER BY i.num`,
+		`WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? AND i.cancel IS NULL ORDER BY i.num`,
 		hash(agent), agent)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read unfinished items: %w", err)

@@ -15,6 +15,9 @@ import (
 // atOnce is the due time of an item that has just become the first of its lane.
 const atOnce = 1
 
+// afterRestart is the due time of an item that an earlier server may have sent.
+const afterRestart = 2
+
 // Begin records that the agent executes the items. The deadline of an item that has already begun stays, because the
 // agent may resend its report.
 func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
@@ -175,7 +178,7 @@ func wakeLanes(ctx context.Context, tx tx, lanes string) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, `UPDATE items SET due = ?2 WHERE state < 2 AND due IS NULL AND num IN (
+	return tx.exec(ctx, `UPDATE items SET due = ?2 WHERE state < 2 AND due IS NULL AND cancel IS NULL AND num IN (
 		SELECT (SELECT num FROM items WHERE host = j.a AND lane = j.b AND state < 4 ORDER BY num LIMIT 1)
 			FROM pairs(?1) j)`,
 		lanes, atOnce)

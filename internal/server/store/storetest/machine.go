@@ -59,7 +59,7 @@ func step(t *testing.T, s store.Store, it store.Item, m task.Item, e task.Event)
 		must(t, s.Begin(t.Context(), it.Agent, map[string]time.Time{it.ID: task.Next(task.Item{}, e, now).Deadline}))
 	case task.Finished:
 		finish(t, s, it, e.Outcome)
-	case task.Refused, task.Unreachable, task.Overdue:
+	case task.Refused, task.Unreachable, task.Cancelled, task.Overdue:
 		if m.State == task.Done || next.State != task.Done {
 			break
 		}

@@ -54,6 +54,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"unknown ids", unknownIDs},
 		{"machine", agreesWithMachine},
 		{"wanted", wanted},
+		{"cancel a task", cancelTask},
+		{"cancelled items are not sent", cancelledStay},
 		{"writers side by side", concurrent},
 		{"prune tasks", pruneTasks},
 		{"prune audit", pruneAudit},

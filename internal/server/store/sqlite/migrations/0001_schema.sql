@@ -61,6 +61,9 @@ CREATE TABLE items (
     -- When it may be leased; null while an older item of its lane is not done, and once it is accepted.
     due      INTEGER,
     deadline INTEGER NOT NULL,
+    -- When the agent is told that the item must not begin; the greatest number once it knows. Null while nobody has
+    -- cancelled the item.
+    cancel   INTEGER,
     fault    TEXT,
     text     TEXT,
     hosted   INTEGER,
@@ -75,6 +78,7 @@ CREATE INDEX items_waiting ON items (host, lane) WHERE state < 2 AND due IS NULL
 CREATE INDEX items_passing ON items (host, lane) WHERE state < 2 AND due IS NULL AND passes > 0;
 CREATE INDEX items_lane ON items (host, lane) WHERE state < 4;
 CREATE INDEX items_deadline ON items (deadline) WHERE state < 4;
+CREATE INDEX items_cancel ON items (cancel) WHERE state < 3 AND cancel IS NOT NULL;
 
 CREATE TABLE agents (
     key      TEXT    PRIMARY KEY,
