@@ -37,6 +37,19 @@ func ExampleClient_Operation() {
 	// Output: true 1 1
 }
 
+func ExampleClient_Cancel() {
+	c, stop := connect()
+	defer stop()
+
+	answer, err := c.Cancel(context.Background(), "op-1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(answer.Cancelled, answer.Asked, answer.Begun, answer.Operation.State)
+	// Output: 1 1 0 running
+}
+
 func ExampleClient_Operations() {
 	c, stop := connect()
 	defer stop()

@@ -112,6 +112,7 @@ func exchanges() []exchange {
 
 		{"POST /operations", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}]}`, 202, operation},
 		{"GET /operations/op-1?wait=30", "", 200, done},
+		{"POST /operations/op-1/cancel", "", 200, `{"cancelled":1,"asked":1,"begun":0,"operation":` + operation + `}`},
 		{"GET /operations?state=running", "", 200, page(operation)},
 		{"GET /operations/op-1/results?outcome=failed", "", 200, page(`{` + nginx + `,"host":"web-1",` +
 			`"op":"restart","outcome":"failed","message":"it exited with status 1","hosted":true}`)},

@@ -118,6 +118,8 @@ type (
 	Target = v1.Target
 	// Operation is a task: the request of one call, and its progress.
 	Operation = v1.Operation
+	// Cancellation is the answer to the cancellation of an operation.
+	Cancellation = v1.Cancellation
 	// Counts is the number of targets, in total and by outcome.
 	Counts = v1.Counts
 	// Result is the result for one process on one host.

@@ -91,6 +91,19 @@ type Operation struct {
 	Counts Counts `json:"counts"`
 }
 
+// Cancellation is the answer to the cancellation of an operation: the number of its targets by what happens to them.
+type Cancellation struct {
+	// Cancelled targets never begin, and have the outcome OutcomeCancelled.
+	Cancelled int `json:"cancelled"`
+	// Asked targets may be at their hosts. A host that has not begun the operation ends it as OutcomeCancelled; otherwise
+	// the operation goes on.
+	Asked int `json:"asked"`
+	// Begun targets go on.
+	Begun int `json:"begun"`
+	// Operation is the operation after that.
+	Operation Operation `json:"operation"`
+}
+
 // Counts is the number of targets, in total and by outcome.
 type Counts struct {
 	Targets int `json:"targets"`

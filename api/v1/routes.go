@@ -37,6 +37,7 @@ const (
 	RouteListOperations  = "GET /api/v1/operations"
 	RouteGetOperation    = "GET /api/v1/operations/{id}"
 	RouteListResults     = "GET /api/v1/operations/{id}/results"
+	RouteCancelOperation = "POST /api/v1/operations/{id}/cancel"
 
 	RouteCreateApp    = "POST /api/v1/apps"
 	RouteListApps     = "GET /api/v1/apps"

@@ -17,11 +17,11 @@ import (
 
 // NewTask returns 'drover task'.
 func NewTask() *cobra.Command {
-	return term.Noun("task", "List, show and follow tasks",
-		`List, show and follow tasks. A task is one call of an operation, by this command line or by
+	return term.Noun("task", "List, show, follow and cancel tasks",
+		`List, show, follow and cancel tasks. A task is one call of an operation, by this command line or by
 a program. The server keeps a task for some days after its end. The beginning of its id, such as
 20260131, is enough to name a recent task.`,
-		newTaskList(), newTaskGet(), newTaskWatch())
+		newTaskList(), newTaskGet(), newTaskWatch(), newTaskCancel())
 }
 
 func newTaskList() *cobra.Command {
@@ -130,6 +130,43 @@ Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some targets
 		ValidArgsFunction: completeTasks(&s),
 	}
 	s.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML, term.AsName)
+	return cmd
+}
+
+func newTaskCancel() *cobra.Command {
+	var s remote.Session
+	cmd := &cobra.Command{
+		Use:   "cancel TASK",
+		Short: "Cancel the targets of a task that have not begun",
+		Long: `Cancel the targets of a task that have not begun. They never begin, and their outcome is cancelled.
+
+If the server has sent an operation to a host, the host decides: the operation has begun and goes on,
+or it never begins. A host that is away never gets the operation. drover prints how many targets are
+cancelled, how many hosts it asks, and how many targets go on. It does not wait for the hosts.`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			task, err := taskNamed(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			answer, err := c.Cancel(cmd.Context(), task.ID)
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			if s.Form != term.AsTable {
+				return term.PrintValue(cmd.OutOrStdout(), s.Form, answer)
+			}
+			term.Say(cmd, "%s: %d cancelled, %d up to their hosts, %d go on\n", task.ID, answer.Cancelled, answer.Asked,
+				answer.Begun)
+			return nil
+		},
+		ValidArgsFunction: completeTasks(&s),
+	}
+	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	return cmd
 }
 

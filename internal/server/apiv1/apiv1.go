@@ -47,6 +47,13 @@ type Labels interface {
 	Label(ctx context.Context, keys []string, set map[string]string, remove []string) error
 }
 
+// Cancels ends operations before they begin.
+type Cancels interface {
+	// Cancel ends the items of a task that were never sent, and asks the agents about the others. It returns
+	// store.ErrNotFound for an unknown task and for a task of another app (an empty app matches any).
+	Cancel(ctx context.Context, id, app string) (store.Cancelled, error)
+}
+
 // History reads the record of calls.
 type History interface {
 	ListAudit(ctx context.Context, filter store.AuditFilter) ([]store.AuditRow, error)
@@ -73,6 +80,7 @@ type Config struct {
 	Arrivals  Arrivals
 	Directory Directory
 	Labels    Labels
+	Cancels   Cancels
 	Listing   store.Listing
 	Revisions store.Revisions
 	Events    store.Events

@@ -78,6 +78,26 @@ func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 	return ok(viewOperation(t))
 }
 
+// cancelOperation ends the targets of a task that have not begun.
+func (h *Handler) cancelOperation(ctx context.Context, c *call) (reply, error) {
+	id := c.subject("id")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	cancelled, err := h.Cancels.Cancel(ctx, id, c.app())
+	if err != nil {
+		return reply{}, stored(err, "operation", id)
+	}
+	c.Audit.Targets = cancelled.Ended + cancelled.Asked
+	t, err := h.Listing.GetTask(ctx, id, c.app())
+	if err != nil {
+		return reply{}, stored(err, "operation", id)
+	}
+	return ok(v1.Cancellation{
+		Cancelled: cancelled.Ended, Asked: cancelled.Asked, Begun: cancelled.Begun, Operation: viewOperation(t),
+	})
+}
+
 // await blocks until the task is done, the time has passed, the caller has hung up or the server stops.
 func (h *Handler) await(ctx context.Context, id string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)

@@ -261,3 +261,30 @@ func TestLongPoll(t *testing.T) {
 		t.Errorf("of a server that stops: HTTP %d, %v", a.status, a.body)
 	}
 }
+
+// TestOperationIsCancelled: an app cancels its own operations, and learns nothing of others.
+func TestOperationIsCancelled(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("shop", "restart on a")
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
+	restart := map[string]any{"op": "restart", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}}
+	id := r.want(202, r.call("admin", "POST", "/operations", restart)).body["id"].(string)
+	r.want(404, r.call("shop", "POST", "/operations/"+id+"/cancel", nil))
+	r.want(404, r.call("admin", "POST", "/operations/none/cancel", nil))
+	a := r.want(200, r.call("admin", "POST", "/operations/"+id+"/cancel", nil))
+	same(t, "cancelled", []any{2.0, 0.0, 0.0}, []any{a.body["cancelled"], a.body["asked"], a.body["begun"]})
+	same(t, "state", any("done"), a.body["operation"].(map[string]any)["state"])
+	results := r.want(200, r.call("admin", "GET", "/operations/"+id+"/results", nil)).body["items"].([]any)
+	for _, row := range results {
+		same(t, "outcome", any("cancelled"), row.(map[string]any)["outcome"])
+	}
+	again := r.want(200, r.call("admin", "POST", "/operations/"+id+"/cancel", nil))
+	same(t, "again", any(0.0), again.body["cancelled"])
+	own := r.want(202, r.call("shop", "POST", "/operations", restart)).body["id"].(string)
+	same(t, "own", any(2.0), r.want(200, r.call("shop", "POST", "/operations/"+own+"/cancel", nil)).body["cancelled"])
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "operations.cancel", Limit: 10})
+	r.must(err)
+	same(t, "audit rows", 5, len(rows))
+	same(t, "targets", 2, rows[0].Targets)
+}

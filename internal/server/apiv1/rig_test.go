@@ -95,6 +95,7 @@ func newRig(t *testing.T) *rig {
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
 		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s,
 		Events:   reading{s, r},
+		Cancels: r.engine,
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s, Logs: asker{r},
 	})
 	return r
@@ -333,6 +334,10 @@ func (e *engine) happened() {
 		default:
 		}
 	}
+}
+
+func (e *engine) Cancel(ctx context.Context, id, app string) (store.Cancelled, error) {
+	return e.store.CancelTask(ctx, id, app, time.Now())
 }
 
 func (e *engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {

@@ -59,6 +59,7 @@ func (h *Handler) table() []route {
 		{v1.RouteListOperations, "operations.list", anyone, h.listOperations},
 		{v1.RouteGetOperation, "operations.get", anyone, h.getOperation},
 		{v1.RouteListResults, "operations.results", anyone, h.listResults},
+		{v1.RouteCancelOperation, "operations.cancel", anyone, h.cancelOperation},
 
 		{v1.RouteCreateApp, "apps.create", admin, h.createApp},
 		{v1.RouteListApps, "apps.list", admin, h.listApps},
