@@ -70,6 +70,7 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 	}
 	return errors.Join(
 		prune("tasks", c.store.PruneTasks, c.tasks, cleanTasks),
+		prune("rollouts", c.store.PruneRollouts, c.tasks, cleanTasks),
 		prune("audit rows", c.store.PruneAudit, c.audit, cleanAudit),
 		prune("events", c.store.PruneEvents, c.events, cleanEvents),
 		c.share(ctx),

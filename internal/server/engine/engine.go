@@ -46,6 +46,8 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, and
 	// AgentGroups returns the process groups that the agent is to have, by namespace.
 	AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error)
 	store.Events
+	// PruneRollouts works as store.Rollouts.
+	PruneRollouts(ctx context.Context, before time.Time, limit int) (int, error)
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error
 }

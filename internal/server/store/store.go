@@ -52,6 +52,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Tasks
 	Repeats
 	Items
+	Rollouts
 	Agents
 	Joining
 	Proxies

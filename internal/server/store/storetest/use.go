@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 )
 
@@ -99,6 +100,17 @@ func Use(t *testing.T, db store.Store) {
 	_, _, err = db.LeaseCancels(ctx, now, now, 1)
 	do(err)
 	do(db.CancelHeard(ctx, ids))
+	do(db.CreateRollout(ctx, newRollout("ro-use", "use"), store.AuditRow{}))
+	_, err = db.GetRollout(ctx, "ro-use", "")
+	do(err)
+	_, err = db.ListRollouts(ctx, store.RolloutFilter{App: "app", State: rollout.Running}, 9, 1)
+	do(err)
+	_, err = db.OpenRollouts(ctx)
+	do(err)
+	_, err = db.ChangeRollout(ctx, "ro-use", "", func(r *rollout.Rollout) error { r.Hosts[0].Batch++; return nil })
+	do(err)
+	_, err = db.PruneRollouts(ctx, now, 1)
+	do(err)
 	do(db.PutRepeat(ctx, store.Repeat{Of: "a"}, now))
 	_, err = db.FindRepeat(ctx, "a")
 	do(err)

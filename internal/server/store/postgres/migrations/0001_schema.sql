@@ -369,3 +369,49 @@ CREATE INDEX repeats_at ON repeats (at);
 
 -- Pages of a namespace are in the order in which its processes were first heard of.
 CREATE INDEX observed_page ON observed (namespace, num);
+
+-- Rollouts of operations, as package rollout decides about them. Times are 0 while they are unknown.
+CREATE TABLE rollouts (
+    num          bigint PRIMARY KEY,
+    id           text COLLATE "C" NOT NULL UNIQUE,
+    app          text COLLATE "C" NOT NULL,
+    "user"       text NOT NULL,
+    request_id   text NOT NULL,
+    created      bigint NOT NULL,
+    op           text NOT NULL,
+    host_timeout bigint NOT NULL,
+    selector     text NOT NULL,
+    total        bigint NOT NULL,
+    plan         text NOT NULL, -- a JSON object
+    state        text NOT NULL,
+    reason       text NOT NULL,
+    batch        bigint NOT NULL,
+    settled      bigint NOT NULL,
+    forgiven     bigint NOT NULL
+);
+CREATE INDEX rollouts_created ON rollouts (created);
+CREATE INDEX rollouts_state ON rollouts (state, num);
+
+CREATE TABLE rollout_processes (
+    rollout   text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    PRIMARY KEY (namespace, name, rollout)
+);
+CREATE INDEX rollout_processes_rollout ON rollout_processes (rollout);
+
+-- The task of a batch has the id of the rollout and the number of the batch, so that no batch has two tasks.
+CREATE TABLE rollout_hosts (
+    rollout   text COLLATE "C" NOT NULL,
+    place     bigint NOT NULL,
+    agent     text NOT NULL,
+    name      text NOT NULL,
+    processes text NOT NULL, -- a JSON array
+    batch     bigint NOT NULL,
+    state     text COLLATE "C" NOT NULL,
+    begun     bigint NOT NULL,
+    cause     text NOT NULL,
+    text      text NOT NULL,
+    PRIMARY KEY (rollout, place)
+);
+CREATE INDEX rollout_hosts_open ON rollout_hosts (state, rollout) WHERE state IN ('begun', 'baking');

@@ -374,3 +374,49 @@ CREATE INDEX repeats_at ON repeats (at);
 
 -- Pages of a namespace are in the order in which its processes were first heard of.
 CREATE INDEX observed_page ON observed (namespace, num);
+
+-- Rollouts of operations, as package rollout decides about them. Times are 0 while they are unknown.
+CREATE TABLE rollouts (
+    num          INTEGER PRIMARY KEY,
+    id           TEXT NOT NULL UNIQUE,
+    app          TEXT NOT NULL,
+    "user"       TEXT NOT NULL,
+    request_id   TEXT NOT NULL,
+    created      INTEGER NOT NULL,
+    op           TEXT NOT NULL,
+    host_timeout INTEGER NOT NULL,
+    selector     TEXT NOT NULL,
+    total        INTEGER NOT NULL,
+    plan         TEXT NOT NULL, -- a JSON object
+    state        TEXT NOT NULL,
+    reason       TEXT NOT NULL,
+    batch        INTEGER NOT NULL,
+    settled      INTEGER NOT NULL,
+    forgiven     INTEGER NOT NULL
+) STRICT;
+CREATE INDEX rollouts_created ON rollouts (created);
+CREATE INDEX rollouts_state ON rollouts (state, num);
+
+CREATE TABLE rollout_processes (
+    rollout   TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    PRIMARY KEY (namespace, name, rollout)
+) STRICT;
+CREATE INDEX rollout_processes_rollout ON rollout_processes (rollout);
+
+-- The task of a batch has the id of the rollout and the number of the batch, so that no batch has two tasks.
+CREATE TABLE rollout_hosts (
+    rollout   TEXT NOT NULL,
+    place     INTEGER NOT NULL,
+    agent     TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    processes TEXT NOT NULL, -- a JSON array
+    batch     INTEGER NOT NULL,
+    state     TEXT NOT NULL,
+    begun     INTEGER NOT NULL,
+    cause     TEXT NOT NULL,
+    text      TEXT NOT NULL,
+    PRIMARY KEY (rollout, place)
+) STRICT;
+CREATE INDEX rollout_hosts_open ON rollout_hosts (state, rollout) WHERE state IN ('begun', 'baking');
