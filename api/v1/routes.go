@@ -39,6 +39,13 @@ const (
 	RouteListResults     = "GET /api/v1/operations/{id}/results"
 	RouteCancelOperation = "POST /api/v1/operations/{id}/cancel"
 
+	RouteListRollouts  = "GET /api/v1/rollouts"
+	RouteGetRollout    = "GET /api/v1/rollouts/{id}"
+	RoutePauseRollout  = "POST /api/v1/rollouts/{id}/pause"
+	RouteResumeRollout = "POST /api/v1/rollouts/{id}/resume"
+	RouteAbortRollout  = "POST /api/v1/rollouts/{id}/abort"
+	RouteRetryRollout  = "POST /api/v1/rollouts/{id}/retry"
+
 	RouteCreateApp    = "POST /api/v1/apps"
 	RouteListApps     = "GET /api/v1/apps"
 	RouteGetApp       = "GET /api/v1/apps/{code}"

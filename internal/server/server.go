@@ -19,6 +19,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/audit"
 	"drover/internal/server/dbclock"
+	"drover/internal/server/drive"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
@@ -308,6 +309,9 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "engine", Run: s.engine.Run},
 		group.Part{Name: "alarms", Run: s.cluster.underLease("alarms", s.sender.Run)},
 		group.Part{Name: "news", Run: s.runAlarms},
+		group.Part{Name: "rollouts", Run: s.cluster.underLease("rollouts", drive.New(drive.Config{
+			Store: s.store, Engine: s.engine, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
+		}).Run)},
 		group.Part{Name: "others", Run: s.cluster.run},
 		group.Part{Name: "brokers", Run: s.runBrokers},
 		group.Part{Name: "fabric", Run: s.serveFabric},

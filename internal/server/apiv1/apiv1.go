@@ -81,6 +81,7 @@ type Config struct {
 	Directory Directory
 	Labels    Labels
 	Cancels   Cancels
+	Rollouts  store.Rollouts
 	Listing   store.Listing
 	Revisions store.Revisions
 	Events    store.Events

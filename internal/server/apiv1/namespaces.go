@@ -486,7 +486,7 @@ func requestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]in
 			list = append(list, store.Request{Op: s.Op, Process: s.Process, Spec: s.Spec, Removes: s.Removes})
 		}
 		list[i].Targets = append(list[i].Targets, store.Target{
-			Key: keyOf(s.Process, s.Host), Asked: s.Host, Agent: s.Agent,
+			Key: store.ResultKey(s.Process, s.Host), Asked: s.Host, Agent: s.Agent,
 		})
 		ops[s.Op]++
 	}

@@ -96,6 +96,7 @@ func newRig(t *testing.T) *rig {
 		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s,
 		Events:   reading{s, r},
 		Cancels: r.engine,
+		Rollouts: s,
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s, Logs: asker{r},
 	})
 	return r

@@ -61,6 +61,13 @@ func (h *Handler) table() []route {
 		{v1.RouteListResults, "operations.results", anyone, h.listResults},
 		{v1.RouteCancelOperation, "operations.cancel", anyone, h.cancelOperation},
 
+		{v1.RouteListRollouts, "rollouts.list", anyone, h.listRollouts},
+		{v1.RouteGetRollout, "rollouts.get", anyone, h.getRollout},
+		{v1.RoutePauseRollout, "rollouts.pause", anyone, h.pauseRollout},
+		{v1.RouteResumeRollout, "rollouts.resume", anyone, h.resumeRollout},
+		{v1.RouteAbortRollout, "rollouts.abort", anyone, h.abortRollout},
+		{v1.RouteRetryRollout, "rollouts.retry", anyone, h.retryRollout},
+
 		{v1.RouteCreateApp, "apps.create", admin, h.createApp},
 		{v1.RouteListApps, "apps.list", admin, h.listApps},
 		{v1.RouteGetApp, "apps.get", admin, h.getApp},

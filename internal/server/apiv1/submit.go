@@ -23,6 +23,7 @@ import (
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
+	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 )
@@ -49,6 +50,9 @@ type operationRequest struct {
 	Spec  *process.Spec   `json:"-"`
 	// HostTimeout is how many seconds each host has to accept its items; nil means the longest time.
 	HostTimeout *int `json:"host_timeout_seconds"`
+	// Rollout is nil if all hosts begin at once.
+	Rollout *v1.RolloutPlan `json:"rollout"`
+	plan    rollout.Plan
 }
 
 // list decodes at most one entry more than maxItems, because decoded entries take more memory than their text.
@@ -108,6 +112,9 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	requests, items, err := h.resolve(ctx, c, &req)
 	if err != nil {
 		return reply{}, err
+	}
+	if req.Rollout != nil {
+		return h.createRollout(ctx, c, &req, requests)
 	}
 	t := h.NewTask(c.Call)
 	t.ID, t.Requests, t.HostTimeout, t.Ordered = newTaskID(), requests, req.hostTimeout(), true
@@ -169,7 +176,10 @@ func (r *operationRequest) validate() error {
 	if n := r.HostTimeout; n != nil && (*n < 1 || *n > longestHostTimeout) {
 		return invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout)
 	}
-	return r.readSpec()
+	if err := r.readSpec(); err != nil || r.Rollout == nil {
+		return err
+	}
+	return r.readPlan()
 }
 
 // readSignal completes the operation with the signal that it sends.
@@ -316,7 +326,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 				missing.Found(access.OperationOf(process.Start), id.String(), host.Address())
 			}
 			r := requests.of(requestKind{id, stored})
-			r.Targets = append(r.Targets, store.Target{Key: keyOf(id, nameOf(a)), Asked: nameOf(a), Agent: a.Key})
+			r.Targets = append(r.Targets, store.Target{Key: store.ResultKey(id, nameOf(a)), Asked: nameOf(a), Agent: a.Key})
 			items++
 		}
 		if items > maxItems {
@@ -379,12 +389,6 @@ func (h *Handler) boundBy(ctx context.Context, c *call, req *operationRequest, i
 		bound[o.Agent] = o.Spec.Same(req.Spec)
 	})
 	return bound, err
-}
-
-// keyOf returns the key of a result. Its separators do not occur in its parts, so two targets never share a key.
-func keyOf(id process.ID, host string) string {
-	part := func(s string) string { return strings.ReplaceAll(url.PathEscape(s), "@", "%40") }
-	return part(id.Namespace) + "/" + part(id.Name) + "@" + host
 }
 
 // coversAll reports whether all of the hosts are within reach.

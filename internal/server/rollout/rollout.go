@@ -6,6 +6,8 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"drover/internal/process"
@@ -62,6 +64,28 @@ func (s Size) Of(total int) int {
 		return s.Count
 	}
 	return total * s.Percent / 100
+}
+
+// ParseSize reads a number such as 20, or a share such as 10%.
+func ParseSize(text string) (Size, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(number)
+	switch {
+	case err != nil || n < 0 || percent && n > 100:
+		return Size{}, fmt.Errorf("is %.40q: expected a number of hosts such as 20, or a share such as 10%%", text)
+	case percent:
+		return Size{Percent: n}, nil
+	default:
+		return Size{Count: n}, nil
+	}
+}
+
+// String returns the size in the form of ParseSize.
+func (s Size) String() string {
+	if s.Percent > 0 {
+		return strconv.Itoa(s.Percent) + "%"
+	}
+	return strconv.Itoa(s.Count)
 }
 
 // Plan says how a rollout proceeds.

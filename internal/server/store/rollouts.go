@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"drover/internal/process"
@@ -26,13 +28,23 @@ type Rollout struct {
 	HostTimeout time.Duration
 	// Selector is the expression that selected the hosts; empty if there was none.
 	Selector string
-	// Total is the number of hosts.
-	Total int
+	// Total is the number of hosts. States counts them by state; only lists have it.
+	Total  int
+	States map[rollout.HostState]int
+	// Order is the label or fact that sorted the hosts; it may be empty.
+	Order string
 }
 
 // BatchTask returns the id of the task of a batch. A batch has only one task, because the store rejects a second one of
 // the same id.
 func (r *Rollout) BatchTask(batch int) string { return r.ID + "-" + strconv.Itoa(batch) }
+
+// ResultKey returns the key of a result of drover's own API. Its separators do not occur in its parts, so two targets
+// never share a key.
+func ResultKey(id process.ID, host string) string {
+	part := func(s string) string { return strings.ReplaceAll(url.PathEscape(s), "@", "%40") }
+	return part(id.Namespace) + "/" + part(id.Name) + "@" + host
+}
 
 // RolloutBusyError rejects a rollout because another one is active over one of its processes.
 type RolloutBusyError struct {

@@ -26,12 +26,12 @@ func (db *Store) CreateRollout(ctx context.Context, r *store.Rollout, row store.
 			return err
 		}
 		err = inserted(tx.affect(ctx,
-			`INSERT INTO rollouts (num, id, app, "user", request_id, created, op, host_timeout, selector, total, plan, state,
+			`INSERT INTO rollouts (num, id, app, "user", request_id, created, op, host_timeout, selector, total, sort, plan, state,
 				reason, batch, settled, forgiven)
-			VALUES ((SELECT coalesce(max(num), 0) + 1 FROM rollouts), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			VALUES ((SELECT coalesce(max(num), 0) + 1 FROM rollouts), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO NOTHING`,
 			r.ID, r.App, r.User, r.RequestID, nanos(r.Created), string(r.Op), int64(r.HostTimeout), r.Selector,
-			len(r.Hosts), string(plan), string(r.State), r.Reason, r.Batch, settled(&r.Rollout), r.Forgiven))
+			len(r.Hosts), r.Order, string(plan), string(r.State), r.Reason, r.Batch, settled(&r.Rollout), r.Forgiven))
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func optionalMoment(n int64) time.Time {
 	return moment(n)
 }
 
-const selectRollouts = `SELECT num, id, app, "user", request_id, created, op, host_timeout, selector, total, plan, state,
+const selectRollouts = `SELECT num, id, app, "user", request_id, created, op, host_timeout, selector, total, sort, plan, state,
 	reason, batch, settled, forgiven FROM rollouts `
 
 func scanRollout(rows *sql.Rows) (store.Rollout, error) {
@@ -109,7 +109,7 @@ func scanRollout(rows *sql.Rows) (store.Rollout, error) {
 	var created, timeout, settled int64
 	var plan string
 	err := rows.Scan(&r.Number, &r.ID, &r.App, &r.User, &r.RequestID, &created, &r.Op, &timeout, &r.Selector, &r.Total,
-		&plan, &r.State, &r.Reason, &r.Batch, &settled, &r.Forgiven)
+		&r.Order, &plan, &r.State, &r.Reason, &r.Batch, &settled, &r.Forgiven)
 	if err == nil {
 		err = json.Unmarshal([]byte(plan), &r.Plan)
 	}
@@ -167,6 +167,16 @@ func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after 
 	for i := range list {
 		if err == nil {
 			list[i].Processes, err = processesOf(ctx, db.query, list[i].ID)
+		}
+		if err == nil {
+			list[i].States = map[rollout.HostState]int{}
+			err = db.query(ctx, func(rows *sql.Rows) error {
+				var state rollout.HostState
+				var n int
+				err := rows.Scan(&state, &n)
+				list[i].States[state] = n
+				return err
+			}, `SELECT state, count(*) FROM rollout_hosts WHERE rollout = ? GROUP BY state`, list[i].ID)
 		}
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ func newRollout(id string, names ...string) *store.Rollout {
 	plan := rollout.Plan{Batch: rollout.Size{Percent: 10}, Canary: 1, Bake: time.Minute, Judged: true}
 	return &store.Rollout{
 		ID: id, App: "app", User: "anna", RequestID: "r", Created: epoch, Op: process.Restart, Processes: processes,
-		HostTimeout: 5 * time.Second, Selector: "role=web", Total: 2,
+		HostTimeout: 5 * time.Second, Selector: "role=web", Total: 2, Order: "zone",
 		Rollout: rollout.New(plan, []rollout.Host{
 			{Agent: "x", Name: "web-1", Processes: processes}, {Agent: "y", Name: "0:10.0.0.2", Processes: processes[:1]},
 		}),
@@ -44,7 +44,8 @@ func rollouts(t *testing.T, s store.Store) {
 	}
 	list, err := s.ListRollouts(t.Context(), store.RolloutFilter{App: "app", State: rollout.Running}, 3, 10)
 	must(t, err)
-	if len(list) != 2 || list[0].ID != "ro-2" || list[1].ID != "ro-1" || len(list[0].Processes) != 2 || list[0].Hosts != nil {
+	if len(list) != 2 || list[0].ID != "ro-2" || list[1].ID != "ro-1" || len(list[0].Processes) != 2 || list[0].Hosts != nil ||
+		list[0].States[rollout.Waiting] != 2 {
 		t.Errorf("listed are %+v", list)
 	}
 	rows, err := s.ListAudit(t.Context(), store.AuditFilter{Limit: 10})

@@ -382,6 +382,7 @@ CREATE TABLE rollouts (
     host_timeout bigint NOT NULL,
     selector     text NOT NULL,
     total        bigint NOT NULL,
+    sort         text NOT NULL, -- the label or fact that sorted the hosts
     plan         text NOT NULL, -- a JSON object
     state        text NOT NULL,
     reason       text NOT NULL,

@@ -387,6 +387,7 @@ CREATE TABLE rollouts (
     host_timeout INTEGER NOT NULL,
     selector     TEXT NOT NULL,
     total        INTEGER NOT NULL,
+    sort         TEXT NOT NULL, -- the label or fact that sorted the hosts
     plan         TEXT NOT NULL, -- a JSON object
     state        TEXT NOT NULL,
     reason       TEXT NOT NULL,
