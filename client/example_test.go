@@ -46,6 +46,9 @@ const (
 		`"expires_at":"2026-03-02T12:00:00Z"`
 	joinTokenBody = `{"id":"5f0c","state":"open","role":"agent","cloud":0,"labels":{"rack":"a"},"uses":10,"used":3,` +
 		`"created_at":` + at + `,"expires_at":"2026-03-02T12:00:00Z"`
+	rolloutBody = `{"id":"ro-1","op":"restart","processes":["web/nginx"],"app":"shop","user":"anna","request_id":"r-1",` +
+		`"created_at":` + at + `,"plan":{"batch":"10%%","canary":1,"max_failures":"0"},"state":"%s","reason":"%s","batch":0,` +
+		`"counts":{"hosts":20,"waiting":19,"begun":0,"baking":0,"ok":0,"failed":1,"skipped":0}}`
 	webhookBody = `{"name":"ops","url":"https://ops.example/alarms","namespaces":[%s],"local":false,` +
 		`"created_at":` + at + `,"changed_at":` + at + `,"delivery":{"lag":2,"failures":1,"error":"HTTP 503"}`
 	webFile = `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
@@ -64,6 +67,8 @@ func exchanges() []exchange {
 	operation := fmt.Sprintf(operationBody, "running", 0, 0, 2)
 	done := fmt.Sprintf(operationBody, "done", 1, 1, 0)
 	app, user, hook := fmt.Sprintf(appBody, "web shop"), fmt.Sprintf(userBody, false), fmt.Sprintf(webhookBody, "")
+	paused := fmt.Sprintf(rolloutBody, "paused", "1 of 20 hosts failed among the canaries")
+	going, aborted := fmt.Sprintf(rolloutBody, "running", ""), fmt.Sprintf(rolloutBody, "aborted", "")
 	return []exchange{
 		{"GET /processes?namespace=web&state=given-up", "", 200, page(processBody + `}`)},
 		{"GET /processes/web/nginx", "", 200, page(processBody + `,"spec":{"start":"./nginx",` +
@@ -113,6 +118,16 @@ func exchanges() []exchange {
 		{"POST /operations", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}]}`, 202, operation},
 		{"GET /operations/op-1?wait=30", "", 200, done},
 		{"POST /operations/op-1/cancel", "", 200, `{"cancelled":1,"asked":1,"begun":0,"operation":` + operation + `}`},
+		{
+			"POST /operations", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}],` +
+				`"rollout":{"batch":"10%","canary":1}}`, 202, going,
+		},
+		{"GET /rollouts/ro-1", "", 200, paused},
+		{"GET /rollouts?state=paused", "", 200, page(paused)},
+		{"POST /rollouts/ro-1/pause", "", 200, paused},
+		{"POST /rollouts/ro-1/resume", "", 200, going},
+		{"POST /rollouts/ro-1/abort", "", 200, aborted},
+		{"POST /rollouts/ro-1/retry", `{"away":true}`, 200, going},
 		{"GET /operations?state=running", "", 200, page(operation)},
 		{"GET /operations/op-1/results?outcome=failed", "", 200, page(`{` + nginx + `,"host":"web-1",` +
 			`"op":"restart","outcome":"failed","message":"it exited with status 1","hosted":true}`)},

@@ -118,6 +118,12 @@ type (
 	Target = v1.Target
 	// Operation is a task: the request of one call, and its progress.
 	Operation = v1.Operation
+	// Rollout is an operation that spreads over its hosts in batches; RolloutPlan says how.
+	Rollout        = v1.Rollout
+	RolloutPlan    = v1.RolloutPlan
+	RolloutHost    = v1.RolloutHost
+	RolloutFailure = v1.RolloutFailure
+	RolloutCounts  = v1.RolloutCounts
 	// Cancellation is the answer to the cancellation of an operation.
 	Cancellation = v1.Cancellation
 	// Counts is the number of targets, in total and by outcome.

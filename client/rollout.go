@@ -1,0 +1,66 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/url"
+
+	v1 "drover/api/v1"
+)
+
+// RollOut begins an operation that spreads over its hosts in batches; the request must have a Rollout. When it returns,
+// the server has the rollout on disk and will carry it out.
+func (c *Client) RollOut(ctx context.Context, r Request) (Rollout, error) {
+	var answer Rollout
+	err := c.within(ctx, submitTime, at(v1.RouteCreateOperation), nil, r, &answer)
+	return answer, err
+}
+
+// Rollout returns a rollout with its hosts.
+func (c *Client) Rollout(ctx context.Context, id string) (Rollout, error) {
+	var r Rollout
+	err := c.do(ctx, at(v1.RouteGetRollout, id), nil, nil, &r)
+	return r, err
+}
+
+// RolloutFilter selects rollouts. An empty field matches all.
+type RolloutFilter struct {
+	// State is RolloutRunning, RolloutPaused, RolloutDone or RolloutAborted.
+	State string
+	// Limit is the largest number of rollouts; 0 means no limit.
+	Limit int
+}
+
+// Rollouts lists rollouts without their hosts, newest first.
+func (c *Client) Rollouts(ctx context.Context, f RolloutFilter) iter.Seq2[Rollout, error] {
+	query := url.Values{}
+	set(query, "state", f.State)
+	return pages[Rollout](ctx, c, at(v1.RouteListRollouts), query, f.Limit)
+}
+
+// PauseRollout has a running rollout begin no further batch.
+func (c *Client) PauseRollout(ctx context.Context, id string) (Rollout, error) {
+	return c.changeRollout(ctx, v1.RoutePauseRollout, id, nil)
+}
+
+// ResumeRollout has a paused rollout go on, and accepts its failed hosts.
+func (c *Client) ResumeRollout(ctx context.Context, id string) (Rollout, error) {
+	return c.changeRollout(ctx, v1.RouteResumeRollout, id, nil)
+}
+
+// AbortRollout ends a rollout, and cancels what has not begun.
+func (c *Client) AbortRollout(ctx context.Context, id string) (Rollout, error) {
+	return c.changeRollout(ctx, v1.RouteAbortRollout, id, nil)
+}
+
+// RetryRollout puts the failed hosts of a paused or done rollout into new batches; with away only the hosts that were
+// away.
+func (c *Client) RetryRollout(ctx context.Context, id string, away bool) (Rollout, error) {
+	return c.changeRollout(ctx, v1.RouteRetryRollout, id, v1.RolloutRetry{Away: away})
+}
+
+func (c *Client) changeRollout(ctx context.Context, route, id string, body any) (Rollout, error) {
+	var r Rollout
+	err := c.do(ctx, at(route, id), nil, body, &r)
+	return r, err
+}
