@@ -77,6 +77,15 @@ on some targets only.`,
 	}
 	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "the failed targets of the task with this id, instead of names")
 	a.operateFlags(cmd)
+	if rolledOut(v.Op) {
+		a.rollout.flags(cmd)
+		cmd.Long = strings.Replace(cmd.Long, "\n\nExit codes:", `
+
+With --batch the server operates on a batch of hosts after another, and pauses when too many fail:
+see drover rollout --help.
+
+Exit codes:`, 1)
+	}
 	return cmd
 }
 

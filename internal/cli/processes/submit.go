@@ -33,6 +33,7 @@ type operateCommand struct {
 	withAfter, withDependents bool
 	// hostTimeout is how long each host has to accept the operation; 0 means the server's default.
 	hostTimeout time.Duration
+	rollout     rolloutFlags
 }
 
 func (a *operateCommand) operateFlags(cmd *cobra.Command) {
@@ -69,10 +70,14 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	if err := a.confirm(cmd, targets); err != nil {
 		return err
 	}
-	o, err := a.submit(cmd.Context(), c, client.Request{
+	request := client.Request{
 		Op: a.op, Targets: byProcess(targets), Spec: spec, Signal: a.signal, Scope: a.scope,
-		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector,
-	})
+		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector, Rollout: a.rollout.plan(),
+	}
+	if request.Rollout != nil {
+		return a.rollOut(cmd, c, request)
+	}
+	o, err := a.submit(cmd.Context(), c, request)
 	if err != nil {
 		return err
 	}
