@@ -67,7 +67,8 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 func pure() []string {
 	return []string{
 		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/agent/uplink/standing",
-		"internal/server/desired", "internal/server/task", "internal/selector", "internal/statemachine", "internal/why",
+		"internal/server/desired", "internal/server/rollout", "internal/server/task", "internal/selector",
+		"internal/statemachine", "internal/why",
 	}
 }
 
@@ -206,10 +207,18 @@ func mayImport() map[string][]string {
 		"internal/agent/orders": {
 			"internal/agent/metrics", "internal/agent/specstore", "internal/process", "internal/wire",
 		},
-		"internal/server/access": {"internal/process", "internal/selector", "internal/wildcard"},
-		"internal/server/store":  {"internal/process", "internal/selector", "internal/server/access", "internal/server/task"},
-		"internal/server/gate":   {"internal/server/access", "internal/server/store"},
-		"internal/server/alarm":  {"internal/process"},
+		"internal/server/access":  {"internal/process", "internal/selector", "internal/wildcard"},
+		"internal/server/rollout": {"internal/process"},
+		"internal/server/drive": {
+			"internal/idle", "internal/process", "internal/server/fleet", "internal/server/rollout", "internal/server/store",
+			"internal/server/task",
+		},
+		"internal/server/store": {
+			"internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",
+			"internal/server/task",
+		},
+		"internal/server/gate":  {"internal/server/access", "internal/server/store"},
+		"internal/server/alarm": {"internal/process"},
 		"internal/server/webhook": {
 			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/alarm",
 			"internal/server/store",
@@ -236,7 +245,7 @@ func mayImport() map[string][]string {
 		"internal/server/store/sqldb":      {"internal/process"},
 		"internal/server/store/statusjson": {"internal/process"},
 		"internal/server/store/sqlstore": {
-			"internal/process", "internal/server/store", "internal/server/store/sqldb",
+			"internal/process", "internal/server/rollout", "internal/server/store", "internal/server/store/sqldb",
 			"internal/server/store/statusjson", "internal/server/task", "internal/wildcard",
 		},
 		"docs/why": {},
@@ -300,6 +309,7 @@ func mayImport() map[string][]string {
 			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
 			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/server/access",
 			"internal/server/admission", "internal/server/apiv1", "internal/server/audit", "internal/server/dbclock",
+			"internal/server/drive",
 			"internal/server/edge",
 			"internal/server/engine", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/httpapi", "internal/server/keyring", "internal/server/lease", "internal/server/login",
@@ -310,7 +320,7 @@ func mayImport() map[string][]string {
 		"internal/server/apiv1": {
 			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/access",
 			"internal/server/admission", "internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
-			"internal/server/keyring", "internal/server/plan", "internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
+			"internal/server/keyring", "internal/server/plan", "internal/server/rollout", "internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},
 		"internal/server/edge": {
@@ -339,7 +349,7 @@ func mayImport() map[string][]string {
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {
-			"internal/process", "internal/server/access", "internal/server/store",
+			"internal/process", "internal/server/access", "internal/server/rollout", "internal/server/store",
 			"internal/server/task",
 		},
 	}

@@ -62,6 +62,8 @@ type OpInfo struct {
 	Observes bool
 	// Ends tells whether the operation only ends its process or leaves it alone. A full disk does not prevent it.
 	Ends bool
+	// RollsOut tells whether the operation can spread over hosts in batches.
+	RollsOut bool
 	// Passes says which older operations of its process the operation passes.
 	Passes Passes
 	// Waits says which checks the operation waits for, beside its commands.
@@ -242,7 +244,7 @@ var ops = [...]OpInfo{
 		Op: Query, GSE: 2, JOB: NoNumber, Group: GroupRead, Observes: true, Passes: PassesChecks,
 	},
 	{
-		Op: Start, Revises: RevisesAny, GSE: 0, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Start, Revises: RevisesAny, GSE: 0, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForStart, Event: EventStarted,
 		Order: AfterOthers,
 		Short: "Start processes, and relaunch them if they exit",
@@ -250,27 +252,27 @@ var ops = [...]OpInfo{
 			"A process that runs already stays as it is.",
 	},
 	{
-		Op: Stop, Revises: RevisesNew, GSE: 1, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Stop, Revises: RevisesNew, GSE: 1, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Ends: true, Passes: PassesChecks, Waits: WaitsForEnd,
 		Event: EventStopped, Rest: Rest{ID: CauseStopped, Verb: "stopped"}, Order: BeforeOthers,
 		Short: "Stop processes, and no longer watch them",
 		Long:  "Stop processes and no longer watch them. A process that does not run stays as it is.",
 	},
 	{
-		Op: Restart, Revises: RevisesAny, GSE: 7, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Restart, Revises: RevisesAny, GSE: 7, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForBoth, Event: EventRestarted,
 		Order: AfterOperations,
 		Short: "Restart processes", Long: "Restart processes, and watch them from then on.",
 	},
 	{
-		Op: Reload, Revises: RevisesAny, GSE: 8, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Reload, Revises: RevisesAny, GSE: 8, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Waits: WaitsForStart, Event: EventReloaded,
 		Rest:  Rest{Keep: true},
 		Short: "Reload the configuration of processes",
 		Long:  "Run the reload command of processes. The processes keep running.",
 	},
 	{
-		Op: Kill, Revises: RevisesNew, GSE: 9, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Kill, Revises: RevisesNew, GSE: 9, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Ends: true, Passes: PassesAll, Waits: WaitsForEnd,
 		Event: EventKilled, Rest: Rest{ID: CauseStopped, Verb: "stopped"},
 		Short: "Kill processes at once",
@@ -278,7 +280,7 @@ var ops = [...]OpInfo{
 			"drover no longer watches the processes.",
 	},
 	{
-		Op: Signal, Argument: "SIGNAL", GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Signal, Argument: "SIGNAL", GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, Acts: true, Event: EventSignalled, Rest: Rest{Keep: true},
 		Short: "Send a signal to processes",
 		Long: "Send a signal, such as HUP or USR1, to the main process, or with --scope tree to all processes of\n" +

@@ -77,7 +77,7 @@ on some targets only.`,
 	}
 	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "the failed targets of the task with this id, instead of names")
 	a.operateFlags(cmd)
-	if rolledOut(v.Op) {
+	if v.RollsOut {
 		a.rollout.flags(cmd)
 		cmd.Long = strings.Replace(cmd.Long, "\n\nExit codes:", `
 

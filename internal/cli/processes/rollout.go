@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,13 +22,6 @@ import (
 type rolloutFlags struct {
 	client.RolloutPlan
 	bake, pause time.Duration
-}
-
-// rolledOut reports whether an operation takes these flags.
-func rolledOut(op process.Op) bool {
-	return slices.Contains([]process.Op{
-		process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Signal,
-	}, op)
 }
 
 func (r *rolloutFlags) flags(cmd *cobra.Command) {

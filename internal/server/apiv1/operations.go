@@ -191,20 +191,6 @@ func kindOf(outcome string) string {
 // longestBake is the longest bake or pause of a rollout.
 const longestBake = 24 * time.Hour
 
-// rolledOut reports whether an operation can be rolled out, and whether the processes run after it.
-func rolledOut(op process.Op) (possible, runs bool) {
-	if _, _, signal := op.Signal(); signal {
-		return true, true
-	}
-	switch op {
-	case process.Start, process.Restart, process.Reload:
-		return true, true
-	case process.Stop, process.Kill:
-		return true, false
-	}
-	return false, false
-}
-
 // readPlan reads the plan of a rollout, and reports all of its faults.
 func (r *operationRequest) readPlan() error {
 	var faults processfile.Faults
@@ -233,14 +219,13 @@ func (r *operationRequest) readPlan() error {
 			fault("order", selector.CheckKey(p.Order))
 		}
 	}
-	possible, runs := rolledOut(r.Op)
-	if !possible {
+	if !r.Op.Info().RollsOut {
 		return invalid("rollout", "is not for the operation %s: expected start, stop, restart, reload, kill or signal", r.Op)
 	}
 	if r.Given != nil {
 		return invalid("spec", "is not for a rollout: every host uses its stored spec")
 	}
-	r.plan.Canary, r.plan.SkipAway, r.plan.Judged = p.Canary, p.SkipAway, runs
+	r.plan.Canary, r.plan.SkipAway, r.plan.Judged = p.Canary, p.SkipAway, !r.Op.Info().Ends
 	r.plan.Bake, r.plan.Pause = time.Duration(p.BakeSeconds)*time.Second, time.Duration(p.PauseSeconds)*time.Second
 	if len(faults) > 0 {
 		return invalidFile("rollout", faults)

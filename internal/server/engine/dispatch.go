@@ -229,3 +229,41 @@ func (d *dispatcher) remind(ctx context.Context, sends *sync.WaitGroup) error {
 	}
 	return nil
 }
+
+// Cancel ends the items of a task that have not begun, and returns what happened to the items. An item that an agent may
+// have ends when the agent has answered that it never begins; Cancel does not wait for that.
+func (e *Engine) Cancel(ctx context.Context, id, app string) (store.Cancelled, error) {
+	c, err := e.store.CancelTask(ctx, id, app, e.clock.now())
+	if err != nil {
+		return c, err
+	}
+	if c.Ended > 0 {
+		e.finished([]string{id})
+	}
+	e.dispatch.wake.raise()
+	return c, nil
+}
+
+// cancel tells agents which orders must not begin, and returns when the next agents must be told; zero if there are none.
+func (d *dispatcher) cancel(ctx context.Context, sends *sync.WaitGroup) (next time.Time, err error) {
+	for {
+		now := d.clock.now()
+		items, next, err := d.store.LeaseCancels(ctx, now, now.Add(d.lease), leaseBatch)
+		if err != nil || len(items) == 0 || ctx.Err() != nil {
+			return next, err
+		}
+		byAgent := map[string][]store.Item{}
+		for i := range items {
+			byAgent[items[i].Agent] = append(byAgent[items[i].Agent], items[i])
+		}
+		for agent, items := range byAgent {
+			d.slots <- struct{}{}
+			sends.Go(func() {
+				defer func() { <-d.slots }()
+				for batch := range slices.Chunk(items, maxOrders) {
+					d.sender.cancel(ctx, agent, batch)
+				}
+			})
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 	"drover/internal/wire"
+	"slices"
 )
 
 const (
@@ -344,4 +345,42 @@ func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.It
 func spread(now, then time.Time) time.Time {
 	half := then.Sub(now) / 2
 	return now.Add(half + rand.N(half+1)) //nolint:gosec // not a secret
+}
+
+// cancel makes one attempt to tell an agent. After a failure the items stay leased, so the next attempt follows at the end
+// of the lease. The outcomes of cancelled orders come in a report.
+func (s *sender) cancel(ctx context.Context, agent string, items []store.Item) {
+	if ctx.Err() != nil {
+		return
+	}
+	log := s.log.With("agent", agent, "cancelled", len(items))
+	issued := s.clock.now()
+	m := wire.Manifest{Agent: agent, Issued: issued, Expires: issued.Add(task.WaitLimit), Unasked: issued}
+	for i := range items {
+		m.Cancel = append(m.Cancel, wire.Order{Item: items[i].ID, Process: items[i].Process, Op: items[i].Op})
+	}
+	envelope, err := wire.Seal(m, s.key)
+	if err != nil {
+		s.note(ctx, log, err)
+		return
+	}
+	attempt, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	reply, err := s.link.Send(attempt, agent, envelope)
+	if err != nil {
+		log.InfoContext(ctx, "cannot tell an agent about cancelled items yet", "error", err)
+		return
+	}
+	receipt, err := wire.ReadReceipt(reply)
+	if err != nil {
+		s.note(ctx, log, err)
+		return
+	}
+	var heard []string
+	for i := range items {
+		if slices.Contains(receipt.Accepted, items[i].ID) {
+			heard = append(heard, items[i].ID)
+		}
+	}
+	s.note(ctx, log, s.store.CancelHeard(context.WithoutCancel(ctx), heard))
 }
