@@ -29,7 +29,8 @@ func (c *Client) Operation(ctx context.Context, id string, wait time.Duration) (
 	return o, err
 }
 
-// Cancel cancels the targets of an operation that have not begun. It does not wait for the hosts that decide themselves.
+// Cancel cancels the targets of an operation that have not begun. It does not wait for the hosts that decide
+// themselves.
 func (c *Client) Cancel(ctx context.Context, id string) (Cancellation, error) {
 	var answer Cancellation
 	err := c.do(ctx, at(v1.RouteCancelOperation, id), nil, nil, &answer)

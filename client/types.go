@@ -118,8 +118,9 @@ type (
 	Target = v1.Target
 	// Operation is a task: the request of one call, and its progress.
 	Operation = v1.Operation
-	// Rollout is an operation that spreads over its hosts in batches; RolloutPlan says how.
-	Rollout        = v1.Rollout
+	// Rollout is an operation that spreads over its hosts in batches.
+	Rollout = v1.Rollout
+	// RolloutPlan says how a rollout proceeds.
 	RolloutPlan    = v1.RolloutPlan
 	RolloutHost    = v1.RolloutHost
 	RolloutFailure = v1.RolloutFailure

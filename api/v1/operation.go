@@ -98,8 +98,8 @@ type Operation struct {
 type Cancellation struct {
 	// Cancelled targets never begin, and have the outcome OutcomeCancelled.
 	Cancelled int `json:"cancelled"`
-	// Asked targets may be at their hosts. A host that has not begun the operation ends it as OutcomeCancelled; otherwise
-	// the operation goes on.
+	// Asked targets may be at their hosts. A host that has not begun the operation ends it as OutcomeCancelled;
+	// otherwise the operation goes on.
 	Asked int `json:"asked"`
 	// Begun targets go on.
 	Begun int `json:"begun"`

@@ -23,8 +23,8 @@ const (
 
 // RolloutPlan says how an operation spreads over the hosts.
 type RolloutPlan struct {
-	// Batch is the number of hosts in a batch: a number such as "20", or a share of all hosts such as "10%", rounded down
-	// to at least one host.
+	// Batch is the number of hosts in a batch: a number such as "20", or a share of all hosts such as "10%", rounded
+	// down to at least one host.
 	Batch string `json:"batch"`
 	// Canary is the number of hosts in the first batch, of which none may fail; 0 means no such batch.
 	Canary int `json:"canary,omitempty"`

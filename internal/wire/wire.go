@@ -41,8 +41,8 @@ type Manifest struct {
 	// whether they are still wanted (Report.Open): the server may have given them up.
 	Unasked time.Time `json:"unasked,omitzero"`
 	Orders  []Order   `json:"orders"`
-	// Cancel are orders that must not begin any more, without their specs. The agent ends those that have not begun, also
-	// those that it has not received yet, and answers as for Orders. Their outcomes follow in a report.
+	// Cancel are orders that must not begin any more, without their specs. The agent ends those that have not begun,
+	// also those that it has not received yet, and answers as for Orders. Their outcomes follow in a report.
 	Cancel []Order `json:"cancel,omitempty"`
 	// Desired is set in the answer to an introduction.
 	Desired *Desired `json:"desired,omitempty"`
@@ -116,8 +116,8 @@ type Host struct {
 	Version      string  `json:"version,omitempty"`
 	Kernel       string  `json:"kernel,omitempty"`
 	Disks        []Mount `json:"disks,omitempty"`
-	// Labels are the labels of the agent's configuration, and Facts the facts of the owner of the host. If Gathering is
-	// set, the agent does not know the facts yet, and will introduce itself again.
+	// Labels are the labels of the agent's configuration, and Facts the facts of the owner of the host. If Gathering
+	// is set, the agent does not know the facts yet, and will introduce itself again.
 	Labels    map[string]string `json:"labels,omitempty"`
 	Facts     map[string]string `json:"facts,omitempty"`
 	Gathering bool              `json:"gathering,omitempty"`
@@ -158,8 +158,8 @@ type Report struct {
 	Load *Load `json:"load,omitempty"`
 }
 
-// Load is how busy a host is, in tenths of a percent of the whole machine: the processors over the last minute, and the
-// memory in use.
+// Load is how busy a host is, in tenths of a percent of the whole machine: the processors over the last minute, and
+// the memory in use.
 type Load struct {
 	CPU    int `json:"cpu"`
 	Memory int `json:"memory"`

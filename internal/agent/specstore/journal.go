@@ -27,8 +27,8 @@ type Entry struct {
 	// Ordered tells that the operation comes from drover's own API: it waits for those on other processes, as the
 	// specs say (process.Spec.After), and a start does not begin a second copy (process.Beside).
 	Ordered bool `json:"ordered,omitempty"`
-	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is the
-	// same by this host's wall clock, which may be stepped: it counts in a later boot only.
+	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is
+	// the same by this host's wall clock, which may be stepped: it counts in a later boot only.
 	BeginBy time.Duration `json:"begin_by"`
 	Expires time.Time     `json:"expires"`
 	// Actor is whose wish it is.
@@ -130,8 +130,9 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 }
 
 // Cancel ends operations that have not begun, with the outcome process.NotBegun. An unknown entry is journalled with
-// that outcome, so that it cannot be accepted later. An open entry gets that outcome if stop reports true. Cancel returns
-// the entries that have an outcome now, when they are on disk. Queries are not in the journal: do not pass them.
+// that outcome, so that it cannot be accepted later. An open entry gets that outcome if stop reports true. Cancel
+// returns the entries that have an outcome now, when they are on disk. Queries are not in the journal: do not pass
+// them.
 func (s *Store) Cancel(entries []Entry, stop func(item string) bool) (over []Entry, err error) {
 	outcome := process.NotBegun()
 	err = s.batch(func(tx *bbolt.Tx) error {

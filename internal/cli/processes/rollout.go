@@ -236,7 +236,8 @@ func newRolloutStatus() *cobra.Command {
 			}
 			if s.Form == term.AsTable {
 				term.Say(cmd, "%s\n", rolloutLine(&r))
-				err = term.PrintList(cmd, s.Output, r.Hosts, hostColumns(), func(h client.RolloutHost) string { return h.Host })
+				name := func(h client.RolloutHost) string { return h.Host }
+			err = term.PrintList(cmd, s.Output, r.Hosts, hostColumns(), name)
 			}
 			return cmp.Or(err, printRollout(cmd, &s, &r))
 		},

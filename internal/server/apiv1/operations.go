@@ -220,7 +220,8 @@ func (r *operationRequest) readPlan() error {
 		}
 	}
 	if !r.Op.Info().RollsOut {
-		return invalid("rollout", "is not for the operation %s: expected start, stop, restart, reload, kill or signal", r.Op)
+		return invalid("rollout", "is not for the operation %s: expected start, stop, restart, reload, kill or signal",
+			r.Op)
 	}
 	if r.Given != nil {
 		return invalid("spec", "is not for a rollout: every host uses its stored spec")
@@ -241,7 +242,9 @@ func within(n, most int) error {
 }
 
 // createRollout stores a rollout and returns it; package drive carries it out.
-func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequest, requests []store.Request) (reply, error) {
+func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequest,
+	requests []store.Request,
+) (reply, error) {
 	t := h.NewTask(c.Call)
 	r := &store.Rollout{
 		ID: "ro-" + strings.ToLower(rand.Text()[:12]), App: t.App, User: t.User, RequestID: t.RequestID,
@@ -262,8 +265,8 @@ func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequ
 	}, nil
 }
 
-// rolloutHosts returns the hosts of the requests with their processes, in the order of the rollout. It sets the processes
-// of the rollout.
+// rolloutHosts returns the hosts of the requests with their processes, in the order of the rollout. It sets the
+// processes of the rollout.
 func (h *Handler) rolloutHosts(r *store.Rollout, requests []store.Request) []rollout.Host {
 	place := map[string]int{}
 	var hosts []rollout.Host
@@ -353,7 +356,9 @@ func viewRollout(r *store.Rollout) v1.Rollout {
 		}
 		v.Failures[at].Hosts = append(v.Failures[at].Hosts, x.Name)
 	}
-	slices.SortStableFunc(v.Failures, func(a, b v1.RolloutFailure) int { return cmp.Compare(len(b.Hosts), len(a.Hosts)) })
+	slices.SortStableFunc(v.Failures, func(a, b v1.RolloutFailure) int {
+		return cmp.Compare(len(b.Hosts), len(a.Hosts))
+	})
 	return v
 }
 

@@ -1,6 +1,7 @@
 package apiv1_test
 
 import (
+	"maps"
 	"testing"
 
 	"drover/internal/server/store"
@@ -11,9 +12,7 @@ func (r *rig) roll(app string, plan map[string]any, more map[string]any) answer 
 	body := map[string]any{
 		"op": "restart", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}, "rollout": plan,
 	}
-	for key, value := range more {
-		body[key] = value
-	}
+	maps.Copy(body, more)
 	return r.call(app, "POST", "/operations", body)
 }
 

@@ -1,7 +1,7 @@
-// Package drive carries out rollouts: it gives package rollout the facts about the hosts, stores its decisions, and turns
-// each begun batch into one task. Everything is in the store, so another server continues after a death. The id of a
-// batch's task follows from rollout and batch, and the store takes an id once: so two drivers never give a host the
-// operation twice.
+// Package drive carries out rollouts: it gives package rollout the facts about the hosts, stores its decisions, and
+// turns each begun batch into one task. Everything is in the store, so another server continues after a death. The id
+// of a batch's task follows from rollout and batch, and the store takes an id once: so two drivers never give a host
+// the operation twice.
 package drive
 
 import (
@@ -114,13 +114,14 @@ func (d *Driver) Step(ctx context.Context, id string) error {
 		return err
 	}
 	if r.State != before.State || r.Batch != before.Batch {
-		d.Log.InfoContext(ctx, "rollout proceeds", "rollout", id, "state", r.State, "reason", r.Reason, "batch", r.Batch)
+		d.Log.InfoContext(ctx, "rollout proceeds", "rollout", id, "state", r.State, "reason", r.Reason,
+			"batch", r.Batch)
 	}
 	return d.order(ctx, r)
 }
 
-// order submits the tasks of begun batches that have none. It cancels those of an aborted rollout: a batch without a task
-// gets one that is over, so that nobody can submit the task any more.
+// order submits the tasks of begun batches that have none. It cancels those of an aborted rollout: a batch without a
+// task gets one that is over, so that nobody can submit the task any more.
 func (d *Driver) order(ctx context.Context, r *store.Rollout) error {
 	for _, batch := range begunBatches(r) {
 		id := r.BatchTask(batch)
@@ -215,7 +216,8 @@ func (d *Driver) facts(ctx context.Context, r *store.Rollout) (map[string]rollou
 			for i := range r.Hosts {
 				if h := &r.Hosts[i]; h.Batch == batch && h.State == rollout.Begun {
 					facts[h.Agent] = rollout.Fact{
-						Batch: batch, Done: true, Fault: process.Failed, Text: "the outcome is unknown: no server ran for a day",
+						Batch: batch, Done: true, Fault: process.Failed,
+						Text: "the outcome is unknown: no server ran for a day",
 					}
 				}
 			}
@@ -297,8 +299,8 @@ func worse(f rollout.Fact, health rollout.Health, cause string, id process.ID) r
 	return f
 }
 
-// judge returns whether a process is as it should be after an operation that leaves it running. A relaunch since a start
-// or restart means that it was down.
+// judge returns whether a process is as it should be after an operation that leaves it running. A relaunch since a
+// start or restart means that it was down.
 func judge(o *store.Observed, op process.Op) (health rollout.Health, cause string) {
 	switch s := &o.Status; s.State {
 	case process.StateRunning:

@@ -172,8 +172,8 @@ func (d *dispatcher) distribute(ctx context.Context, sends *sync.WaitGroup, item
 	}
 }
 
-// serve sends to one agent until nothing waits for it. While the agent answers one manifest, serve stores the result of
-// the previous one.
+// serve sends to one agent until nothing waits for it. While the agent answers one manifest, serve stores the result
+// of the previous one.
 func (d *dispatcher) serve(ctx context.Context, agent string) {
 	for items, ok := d.outbox.take(agent); ok; items, ok = d.outbox.take(agent) {
 		var sends sync.WaitGroup
@@ -200,8 +200,9 @@ func (d *dispatcher) returned(agent string) {
 	d.wake.raise()
 }
 
-// remind resends to reconnected agents the items that they have accepted and not begun. An agent that still has an item
-// confirms it, and an agent that lost its journal gets the item again. remind never resends an item that has begun.
+// remind resends to reconnected agents the items that they have accepted and not begun. An agent that still has an
+// item confirms it, and an agent that lost its journal gets the item again. remind never resends an item that has
+// begun.
 func (d *dispatcher) remind(ctx context.Context, sends *sync.WaitGroup) error {
 	d.mu.Lock()
 	back := slices.Collect(maps.Keys(d.back))
@@ -230,8 +231,8 @@ func (d *dispatcher) remind(ctx context.Context, sends *sync.WaitGroup) error {
 	return nil
 }
 
-// Cancel ends the items of a task that have not begun, and returns what happened to the items. An item that an agent may
-// have ends when the agent has answered that it never begins; Cancel does not wait for that.
+// Cancel ends the items of a task that have not begun, and returns what happened to the items. An item that an agent
+// may have ends when the agent has answered that it never begins; Cancel does not wait for that.
 func (e *Engine) Cancel(ctx context.Context, id, app string) (store.Cancelled, error) {
 	c, err := e.store.CancelTask(ctx, id, app, e.clock.now())
 	if err != nil {
@@ -244,7 +245,8 @@ func (e *Engine) Cancel(ctx context.Context, id, app string) (store.Cancelled, e
 	return c, nil
 }
 
-// cancel tells agents which orders must not begin, and returns when the next agents must be told; zero if there are none.
+// cancel tells agents which orders must not begin, and returns when the next agents must be told; zero if there are
+// none.
 func (d *dispatcher) cancel(ctx context.Context, sends *sync.WaitGroup) (next time.Time, err error) {
 	for {
 		now := d.clock.now()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nkeys"
@@ -15,7 +16,6 @@ import (
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 	"drover/internal/wire"
-	"slices"
 )
 
 const (
@@ -347,8 +347,8 @@ func spread(now, then time.Time) time.Time {
 	return now.Add(half + rand.N(half+1)) //nolint:gosec // not a secret
 }
 
-// cancel makes one attempt to tell an agent. After a failure the items stay leased, so the next attempt follows at the end
-// of the lease. The outcomes of cancelled orders come in a report.
+// cancel makes one attempt to tell an agent. After a failure the items stay leased, so the next attempt follows at
+// the end of the lease. The outcomes of cancelled orders come in a report.
 func (s *sender) cancel(ctx context.Context, agent string, items []store.Item) {
 	if ctx.Err() != nil {
 		return

@@ -1,6 +1,6 @@
-// Package rollout decides how an operation spreads over hosts in batches: when the next batch begins, which hosts count
-// as failed, and when the rollout stops itself. It does no I/O and owns no clock. Package drive gives it facts and carries
-// out its decisions; the store keeps its values.
+// Package rollout decides how an operation spreads over hosts in batches: when the next batch begins, which hosts
+// count as failed, and when the rollout stops itself. It does no I/O and owns no clock. Package drive gives it facts
+// and carries out its decisions; the store keeps its values.
 package rollout
 
 import (
@@ -186,8 +186,8 @@ const (
 	Unwell
 )
 
-// Step returns the rollout after facts about its hosts, by agent. A host that becomes Begun is to get the operation of its
-// batch, once. A fact about another batch is ignored.
+// Step returns the rollout after facts about its hosts, by agent. A host that becomes Begun is to get the operation
+// of its batch, once. A fact about another batch is ignored.
 func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	r.Hosts = slices.Clone(r.Hosts)
 	for i := range r.Hosts {

@@ -244,24 +244,53 @@ func TestItStopsItself(t *testing.T) {
 		begun  int
 	}{
 		{"none allowed", rollout.Plan{Batch: one}, failed, "paused", "1 of 10 hosts failed, and at most 0 may fail", 2},
-		{"two allowed", rollout.Plan{Batch: one, MaxFailures: rollout.Size{Count: 2}}, failed, "paused",
-			"3 of 10 hosts failed, and at most 2 may fail", 6},
-		{"percent, rounded down", rollout.Plan{Batch: one, MaxFailures: rollout.Size{Percent: 29}}, failed, "paused",
-			"3 of 10 hosts failed, and at most 2 may fail", 6},
+		{
+			"two allowed",
+			rollout.Plan{Batch: one, MaxFailures: rollout.Size{Count: 2}},
+			failed, "paused",
+			"3 of 10 hosts failed, and at most 2 may fail", 6,
+		},
+		{
+			"percent, rounded down",
+			rollout.Plan{Batch: one, MaxFailures: rollout.Size{Percent: 29}},
+			failed, "paused",
+			"3 of 10 hosts failed, and at most 2 may fail", 6,
+		},
 		{"enough allowed", rollout.Plan{Batch: one, MaxFailures: rollout.Size{Count: 3}}, failed, "done", "", 10},
-		{"canary", rollout.Plan{Batch: one, Canary: 2, MaxFailures: rollout.Size{Count: 3}}, failed, "paused",
-			"1 of 10 hosts failed among the canaries", 2},
+		{
+			"canary",
+			rollout.Plan{Batch: one, Canary: 2, MaxFailures: rollout.Size{Count: 3}},
+			failed, "paused",
+			"1 of 10 hosts failed among the canaries", 2,
+		},
 		{"away", rollout.Plan{Batch: one}, away, "paused", "1 of 10 hosts failed, and at most 0 may fail", 2},
 		{"away, skipped", rollout.Plan{Batch: one, SkipAway: true}, away, "done", "", 10},
-		{"away, perhaps affected", rollout.Plan{Batch: one, SkipAway: true},
-			rollout.Fact{Fault: process.AgentUnavailable}, "paused", "1 of 10 hosts failed, and at most 0 may fail", 2},
-		{"flapping", rollout.Plan{Batch: one, Judged: true, Bake: time.Minute}, sick, "paused",
-			"1 of 10 hosts failed, and at most 0 may fail", 2},
+		{
+			"away, perhaps affected",
+			rollout.Plan{Batch: one, SkipAway: true},
+			rollout.Fact{Fault: process.AgentUnavailable},
+			"paused", "1 of 10 hosts failed, and at most 0 may fail", 2,
+		},
+		{
+			"flapping",
+			rollout.Plan{Batch: one, Judged: true, Bake: time.Minute},
+			sick, "paused",
+			"1 of 10 hosts failed, and at most 0 may fail", 2,
+		},
 		{"flapping after a stop", rollout.Plan{Batch: one, Bake: time.Minute}, sick, "done", "", 10},
-		{"never settles", rollout.Plan{Batch: one, Judged: true}, rollout.Fact{Cause: "starting"}, "paused",
-			"1 of 10 hosts failed, and at most 0 may fail", 2},
-		{"lost in the bake", rollout.Plan{Batch: one, Judged: true, Bake: time.Minute},
-			rollout.Fact{Health: rollout.Well, Away: true}, "paused", "1 of 10 hosts failed, and at most 0 may fail", 2},
+		{
+			"never settles",
+			rollout.Plan{Batch: one, Judged: true},
+			rollout.Fact{Cause: "starting"},
+			"paused",
+			"1 of 10 hosts failed, and at most 0 may fail", 2,
+		},
+		{
+			"lost in the bake",
+			rollout.Plan{Batch: one, Judged: true, Bake: time.Minute},
+			rollout.Fact{Health: rollout.Well, Away: true},
+			"paused", "1 of 10 hosts failed, and at most 0 may fail", 2,
+		},
 	} {
 		r, now := rollout.New(c.plan, hosts(ten)), epoch
 		run(&r, &now, bad(c.fact))

@@ -17,12 +17,12 @@ type Cancelled struct {
 
 // Cancelling ends operations before they begin.
 type Cancelling interface {
-	// CancelTask ends the items of a task that were certainly never sent, as task.Cancelled. It marks the other items that
-	// have not begun: the server never sends them as orders again, and LeaseCancels returns them. It returns ErrNotFound
-	// for an unknown task and for a task of another app (an empty app matches any).
+	// CancelTask ends the items of a task that were certainly never sent, as task.Cancelled. It marks the other items
+	// that have not begun: the server never sends them as orders again, and LeaseCancels returns them. It returns
+	// ErrNotFound for an unknown task and for a task of another app (an empty app matches any).
 	CancelTask(ctx context.Context, id, app string, now time.Time) (Cancelled, error)
-	// LeaseCancels returns up to limit marked items that have not begun and whose agents do not know the mark, and leases
-	// them until the given time. next is when more such items are due; zero if there are none.
+	// LeaseCancels returns up to limit marked items that have not begun and whose agents do not know the mark, and
+	// leases them until the given time. next is when more such items are due; zero if there are none.
 	LeaseCancels(ctx context.Context, now, until time.Time, limit int) (items []Item, next time.Time, err error)
 	// CancelHeard records that the agents know the marks of these items.
 	CancelHeard(ctx context.Context, ids []string) error

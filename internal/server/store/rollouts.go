@@ -35,8 +35,8 @@ type Rollout struct {
 	Order string
 }
 
-// BatchTask returns the id of the task of a batch. A batch has only one task, because the store rejects a second one of
-// the same id.
+// BatchTask returns the id of the task of a batch. A batch has only one task, because the store rejects a second one
+// of the same id.
 func (r *Rollout) BatchTask(batch int) string { return r.ID + "-" + strconv.Itoa(batch) }
 
 // ResultKey returns the key of a result of drover's own API. Its separators do not occur in its parts, so two targets
@@ -65,22 +65,23 @@ type RolloutFilter struct {
 
 // Rollouts stores rollouts.
 type Rollouts interface {
-	// CreateRollout stores a rollout, its hosts and the audit row in one transaction. It returns *RolloutBusyError if an
-	// active rollout has one of the processes, and ErrExists if the id is taken.
+	// CreateRollout stores a rollout, its hosts and the audit row in one transaction. It returns *RolloutBusyError if
+	// an active rollout has one of the processes, and ErrExists if the id is taken.
 	CreateRollout(ctx context.Context, r *Rollout, row AuditRow) error
-	// GetRollout returns a rollout with its hosts in their order. It returns ErrNotFound for an unknown rollout and for a
-	// rollout of another app (an empty app matches any).
+	// GetRollout returns a rollout with its hosts in their order. It returns ErrNotFound for an unknown rollout and
+	// for a rollout of another app (an empty app matches any).
 	GetRollout(ctx context.Context, id, app string) (*Rollout, error)
 	// ListRollouts returns up to limit rollouts after the rollout with the given number, newest first, without their
 	// hosts. 0 comes before all rollouts.
 	ListRollouts(ctx context.Context, f RolloutFilter, after int64, limit int) ([]Rollout, error)
 	// OpenRollouts returns the ids of the rollouts that are active or have hosts whose operation is not over.
 	OpenRollouts(ctx context.Context) ([]string, error)
-	// ChangeRollout reads a rollout, calls change, and stores the state and the hosts that differ, all in one transaction.
-	// An error of change is returned and stores nothing. If a rollout becomes active again, ChangeRollout may return
+	// ChangeRollout reads a rollout, calls change, and stores the state and the hosts that differ, all in one
+	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,
+	// ChangeRollout may return
 	// *RolloutBusyError.
 	ChangeRollout(ctx context.Context, id, app string, change func(r *rollout.Rollout) error) (*Rollout, error)
-	// PruneRollouts removes up to limit rollouts that have ended and were created before the given time, oldest first. It
-	// returns their number.
+	// PruneRollouts removes up to limit rollouts that have ended and were created before the given time, oldest
+	// first. It returns their number.
 	PruneRollouts(ctx context.Context, before time.Time, limit int) (int, error)
 }

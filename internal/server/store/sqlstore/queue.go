@@ -5,13 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
-	"math"
 )
 
 // LeaseItems leases due items: it moves their due time to the end of the lease. An item whose lane is busy has no due

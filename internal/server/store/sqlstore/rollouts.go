@@ -157,7 +157,9 @@ func processesOf(ctx context.Context, query queryFunc, id string) ([]process.ID,
 }
 
 // ListRollouts lists rollouts, newest first.
-func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after int64, limit int) ([]store.Rollout, error) {
+func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after int64,
+	limit int,
+) ([]store.Rollout, error) {
 	w := where{dialect: db.dialect, text: []string{"1 = 1"}}
 	w.when(f.App != "", "app = ?", f.App)
 	w.when(f.State != "", "state = ?", string(f.State))
@@ -253,7 +255,9 @@ func (db *Store) PruneRollouts(ctx context.Context, before time.Time, limit int)
 			return err
 		}
 		for _, id := range old {
-			for _, table := range []string{"rollout_hosts WHERE rollout", "rollout_processes WHERE rollout", "rollouts WHERE id"} {
+			for _, table := range []string{
+				"rollout_hosts WHERE rollout", "rollout_processes WHERE rollout", "rollouts WHERE id",
+			} {
 				if err := tx.exec(ctx, `DELETE FROM `+table+` = ?`, id); err != nil {
 					return err
 				}

@@ -2,6 +2,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,7 +12,6 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
-	"errors"
 )
 
 func leaseOnce(t *testing.T, s store.Store) {
