@@ -237,7 +237,7 @@ func newRolloutStatus() *cobra.Command {
 			if s.Form == term.AsTable {
 				term.Say(cmd, "%s\n", rolloutLine(&r))
 				name := func(h client.RolloutHost) string { return h.Host }
-			err = term.PrintList(cmd, s.Output, r.Hosts, hostColumns(), name)
+				err = term.PrintList(cmd, s.Output, r.Hosts, hostColumns(), name)
 			}
 			return cmp.Or(err, printRollout(cmd, &s, &r))
 		},
