@@ -23,7 +23,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		Config: both, CursorSecret: s.cursors,
 		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
 		Revisions: s.store, Events: s.store,
-		Cancels: s.engine,
+		Cancels:  s.engine,
 		Rollouts: s.store,
 		Webhooks: apiv1.Webhooks{Store: s.webhooks, Sender: alarmSender{s.sender, s.cluster}}, Joining: s.joiningAPI(),
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},

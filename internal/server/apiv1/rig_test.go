@@ -95,7 +95,7 @@ func newRig(t *testing.T) *rig {
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
 		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s,
 		Events:   reading{s, r},
-		Cancels: r.engine,
+		Cancels:  r.engine,
 		Rollouts: s,
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s, Logs: asker{r},
 	})
