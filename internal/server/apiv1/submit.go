@@ -326,7 +326,8 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 				missing.Found(access.OperationOf(process.Start), id.String(), host.Address())
 			}
 			r := requests.of(requestKind{id, stored})
-			r.Targets = append(r.Targets, store.Target{Key: store.ResultKey(id, nameOf(a)), Asked: nameOf(a), Agent: a.Key})
+			name := nameOf(a)
+			r.Targets = append(r.Targets, store.Target{Key: store.ResultKey(id, name), Asked: name, Agent: a.Key})
 			items++
 		}
 		if items > maxItems {

@@ -54,8 +54,8 @@ func updateListed(set, condition string) string {
 // MarkSent records an attempt without a receipt.
 func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
 	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2 AND cancel IS NULL`),
-			idList(ids), nanos(resend))
+		const set, where = `state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2 AND cancel IS NULL`
+		return tx.exec(ctx, updateListed(set, where), idList(ids), nanos(resend))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as sent: %w", err)
