@@ -248,7 +248,7 @@ func (b *bench) bare(context.Context) (err error) {
 		return err
 	}
 	lab.Pause(b.window / settlePart)
-	b.floor.idle = lab.Idle([]int{srv.PID()}, b.window)
+	b.floor.idle = lab.UseOf([]int{srv.PID()}, b.window).Percent
 	b.floor.memory = (lab.CostOf([]int{srv.PID()}).Heap - empty.Heap) * 1000 / float64(b.n)
 	return nil
 }

@@ -50,7 +50,7 @@ func (b *bench) connect(context.Context) error {
 // rest looks at a server whose agents have nothing to tell.
 func (b *bench) rest(context.Context) error {
 	lab.Pause(b.window / settlePart)
-	idle := lab.Idle([]int{b.fleet.server.PID()}, b.window)
+	idle := lab.UseOf([]int{b.fleet.server.PID()}, b.window).Percent
 	c := b.cost()
 	memory := (c.Heap - b.empty.Heap) * 1000 / float64(b.n)
 	met := lab.YesNo(memory <= 60)

@@ -15,9 +15,9 @@ import (
 // looks is how often what is cheap is measured.
 const looks = 20
 
-// query measures a query task over all processes of one agent, to the last key.
+// query measures a query task of the GSE API over all processes of one agent, to the last key.
 func (b *bench) query(ctx context.Context) error {
-	a, err := b.arena(ctx, b.Many)
+	a, err := b.arena(ctx, b.Many, true)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (b *bench) query(ctx context.Context) error {
 		var codes map[string]int
 		drover = append(drover, timed(func() {
 			var task string
-			if task, err = a.server.SubmitBody(body); err == nil {
+			if task, err = a.server.Submit(body); err == nil {
 				codes, err = a.server.Await(task)
 			}
 		}))
@@ -67,7 +67,7 @@ func timed(do func()) float64 {
 
 // sampling measures one look at all processes for their use of processor and memory.
 func (b *bench) sampling(ctx context.Context) error {
-	a, err := b.arena(ctx, b.Many)
+	a, err := b.arena(ctx, b.Many, true)
 	if err != nil {
 		return err
 	}
@@ -113,27 +113,26 @@ const few = 10
 // resting measures what an agent takes that has nothing to do.
 func (b *bench) resting(ctx context.Context) error {
 	for _, n := range []int{1, few, max(b.Many/10, few+1), b.Many} {
-		if err := b.restWith(ctx, n); err != nil {
+		if err := b.restWith(ctx, n, false); err != nil {
 			return err
 		}
 	}
-	return nil
+	return b.restWith(ctx, b.Many, true)
 }
 
-func (b *bench) restWith(ctx context.Context, n int) error {
-	a, err := b.arena(ctx, n)
+func (b *bench) restWith(ctx context.Context, n int, daemons bool) error {
+	a, err := b.arena(ctx, n, daemons)
 	if err != nil {
 		return err
 	}
 	defer a.close()
 	lab.Pause(10 * time.Second) // what follows a start is over then, and the garbage of it gone
-	agent, floor := []int{a.server.Agent.PID()}, []int{a.daemon.PID()}
-	before, floorBefore, began := lab.CostOf(agent), lab.CostOf(floor), time.Now()
+	agent := a.server.Agent.PID()
+	endOwn, endFloor := lab.Watch([]int{agent}), lab.Watch([]int{a.least.PID()})
 	lab.Pause(b.Window)
-	after, floorAfter, took := lab.CostOf(agent), lab.CostOf(floor), time.Since(began)
-	idle := 100 * float64(after.CPU-before.CPU) / float64(took)
+	own, floor := endOwn(), endFloor()
 	const traced = 30 * time.Second
-	calls, err := lab.Syscalls(ctx, agent[0], min(traced, b.Window))
+	calls, err := lab.Syscalls(ctx, agent, min(traced, b.Window))
 	if err != nil {
 		return err
 	}
@@ -147,13 +146,12 @@ func (b *bench) restWith(ctx context.Context, n int) error {
 		list = append(list, fmt.Sprintf("%s %s", name, lab.Figure(float64(count)/min(traced, b.Window).Seconds())))
 	}
 	slices.SortFunc(list, func(x, y string) int { return calls[word(y)] - calls[word(x)] })
-	b.calls.Add(fmt.Sprint(n), strings.Join(list[:min(len(list), 8)], ", "))
-	b.rest.Add(fmt.Sprint(n), lab.Figure(after.PSS), lab.Figure(after.Heap), fmt.Sprint(after.Threads),
-		lab.Figure(idle),
+	b.calls.Add(a.many(), strings.Join(list[:min(len(list), 8)], ", "))
+	b.rest.Add(a.many(), lab.Figure(own.PSS), lab.Figure(own.Heap), fmt.Sprint(own.Threads),
+		lab.Figure(own.Percent), lab.Figure(own.Wakeups),
 		lab.Figure(float64(total)/min(traced, b.Window).Seconds()),
-		lab.Figure(floorAfter.PSS), fmt.Sprint(floorAfter.Threads),
-		lab.Figure(100*float64(floorAfter.CPU-floorBefore.CPU)/float64(took)),
-		lab.YesNo(after.PSS <= most && after.Threads <= 12 && idle <= 0.05))
+		lab.Figure(floor.PSS), fmt.Sprint(floor.Threads), lab.Figure(floor.Percent), lab.Figure(floor.Wakeups),
+		lab.YesNo(own.PSS <= most && own.Threads <= 12 && own.Percent <= 0.05))
 	return nil
 }
 

@@ -21,19 +21,21 @@ type side struct {
 	specs []lab.Spec
 }
 
-// arena is a floor and a drover that supervise the same number of daemons.
+// arena is a floor and a drover that supervise the same number of processes.
 type arena struct {
-	b             *bench
-	name          string
+	b    *bench
+	name string
+	// daemons says that the processes are daemons; otherwise they are children.
+	daemons       bool
 	floor, drover side
-	daemon        *lab.Child
+	least         *lab.Floor
 	server        *lab.Drover
 	adopted       bool
 }
 
-// arena starts both with n daemons each.
-func (b *bench) arena(ctx context.Context, n int) (_ *arena, err error) {
-	a := &arena{b: b}
+// arena starts both with n processes each.
+func (b *bench) arena(ctx context.Context, n int, daemons bool) (_ *arena, err error) {
+	a := &arena{b: b, daemons: daemons}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -41,21 +43,17 @@ func (b *bench) arena(ctx context.Context, n int) (_ *arena, err error) {
 	}()
 	b.arenas++
 	a.name = fmt.Sprintf("%d-%d", b.arenas, n)
-	if a.floor, err = b.side("floor-"+a.name, n); err != nil {
+	if a.floor, err = b.side("floor-"+a.name, n, daemons); err != nil {
 		return nil, err
 	}
-	if a.drover, err = b.side("drover-"+a.name, n); err != nil {
+	if a.drover, err = b.side("drover-"+a.name, n, daemons); err != nil {
 		return nil, err
 	}
 	if a.server, err = b.Drover(ctx, "drover-"+a.name, false); err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	codes, err := a.server.Operate(lab.OpStart, a.drover.specs...)
-	if err == nil {
-		err = lab.Failures(codes, 0)
-	}
-	if err != nil {
+	if err := a.server.Start(a.drover.specs...); err != nil {
 		return nil, fmt.Errorf("cannot start the workers of drover: %w", err)
 	}
 	took := time.Since(began)
@@ -63,9 +61,8 @@ func (b *bench) arena(ctx context.Context, n int) (_ *arena, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Note(
-		"starting %d: the last one ran %s s after the first, all keys were answered within %s s of the call (each is looked at for 1 s)",
-		n, lab.Figure(lab.Milliseconds(started[len(started)-1].At-started[0].At)/1000), lab.Figure(took.Seconds()))
+	b.Note("first start of %s: the last one ran %s s after the first, the operation was done %s s after the call",
+		a.many(), lab.Figure(lab.Milliseconds(started[len(started)-1].At-started[0].At)/1000), lab.Figure(took.Seconds()))
 	if err := a.startFloor(false); err != nil {
 		return nil, err
 	}
@@ -73,35 +70,49 @@ func (b *bench) arena(ctx context.Context, n int) (_ *arena, err error) {
 	return a, err
 }
 
-// side names n daemons.
-func (b *bench) side(name string, n int) (side, error) {
+// many names the processes of an arena: "1000 daemons".
+func (a *arena) many() string {
+	name := map[bool][]string{false: {"child", "children"}, true: {"daemon", "daemons"}}[a.daemons]
+	if n := len(a.floor.specs); n != 1 {
+		return fmt.Sprintf("%d %s", n, name[1])
+	}
+	return "1 " + name[0]
+}
+
+// side names n processes.
+func (b *bench) side(name string, n int, daemons bool, flags ...string) (side, error) {
 	stamps, err := lab.NewStamps(filepath.Join(b.Dir, name+".stamps"))
 	if err != nil {
 		return side{}, err
 	}
 	s := side{Stamps: stamps}
 	for i := range n {
-		id := fmt.Sprintf("%s-%d", name, i)
-		file := filepath.Join(b.Dir, id+".pid")
-		s.specs = append(s.specs,
-			lab.Spec{Name: id, PIDFile: file, Start: fmt.Sprintf("%s -d %s %s %s", b.Worker, file, stamps.Path, id)})
+		s.specs = append(s.specs, b.Spec(stamps, fmt.Sprintf("%s-%d", name, i), daemons, flags...))
 	}
 	return s, nil
 }
 
-func (a *arena) startFloor(adopt bool) error {
-	var watched []lab.Watched
-	for _, s := range a.floor.specs {
-		watched = append(watched, lab.Watched{Line: s.Start, PIDFile: s.PIDFile})
+// end ends the workers that run, and the reading of what they note.
+func (s side) end() {
+	if s.Stamps == nil {
+		return
 	}
+	_, _ = s.Taken() // then at least those that are known are ended
+	for _, spec := range s.specs {
+		_ = lab.Signal(s.PID(spec.Name), syscall.SIGKILL) // it may have ended
+	}
+	s.Close()
+}
+
+func (a *arena) startFloor(adopt bool) error {
 	var err error
-	a.daemon, err = a.b.Floor("floor-"+a.name, watched, adopt)
+	a.least, err = a.b.Floor("floor-"+a.name, a.floor.specs, adopt)
 	return err
 }
 
 // adopt kills both supervisors and starts them again: their daemons are no children any more.
 func (a *arena) adopt() error {
-	a.daemon.End(syscall.SIGKILL)
+	a.least.End(syscall.SIGKILL)
 	a.server.Agent.End(syscall.SIGKILL)
 	if err := a.startFloor(true); err != nil {
 		return err
@@ -120,22 +131,14 @@ func (a *arena) adopt() error {
 
 // close ends both supervisors and all workers.
 func (a *arena) close() {
-	if a.daemon != nil {
-		a.daemon.End(syscall.SIGKILL)
+	if a.least != nil {
+		a.least.End(syscall.SIGKILL)
 	}
 	if a.server != nil {
 		a.server.Close()
 	}
-	for _, s := range []side{a.floor, a.drover} {
-		if s.Stamps == nil {
-			continue
-		}
-		_, _ = s.Taken() // then at least those that are known are ended
-		for _, spec := range s.specs {
-			_ = lab.Signal(s.PID(spec.Name), syscall.SIGKILL) // it may have ended
-		}
-		s.Close()
-	}
+	a.floor.end()
+	a.drover.end()
 }
 
 // crash kills one process of each in turn and adds a row.
@@ -158,12 +161,15 @@ func (a *arena) crash() error {
 			lab.Pause(restBetween / 20)
 		}
 	}
-	kind := "re-parented"
-	if a.adopted {
-		kind = "adopted"
+	kind, least := "child", 1.2
+	switch {
+	case a.adopted:
+		kind, least = "adopted daemon", 1.5
+	case a.daemons:
+		kind, least = "re-parented daemon", 1.5
 	}
-	a.b.time(fmt.Sprintf("crash → runs again, %s daemon, %d watched", kind, n), times[0], times[1],
-		within(1.5).and("max ≤ 10 ms over", func(floor, drover lab.Series) bool {
+	a.b.time(fmt.Sprintf("crash → runs again, %s, %d watched", kind, n), times[0], times[1],
+		within(least).and("max ≤ 10 ms over", func(floor, drover lab.Series) bool {
 			return drover.Quantile(1) <= floor.Quantile(1)+10
 		}))
 	return nil
@@ -200,23 +206,25 @@ func (a *arena) mass() error {
 			lab.Pause(restBetween / 2)
 		}
 	}
-	a.b.time(fmt.Sprintf("%d of %d killed at once, half of them back", n/5, n), middle[0], middle[1], within(1.5))
-	a.b.time(fmt.Sprintf("%d of %d killed at once, last one back", n/5, n), last[0], last[1], within(1.5))
+	a.b.time(fmt.Sprintf("%d of %s killed at once, half of them back", n/5, a.many()), middle[0], middle[1], within(1.5))
+	a.b.time(fmt.Sprintf("%d of %s killed at once, last one back", n/5, a.many()), last[0], last[1], within(1.5))
 	return nil
 }
 
 // crashes measures how soon what was killed runs again.
 func (b *bench) crashes(ctx context.Context) error {
-	for _, n := range []int{1, b.Many} {
-		if err := b.crashesOf(ctx, n); err != nil {
-			return err
+	for _, daemons := range []bool{false, true} {
+		for _, n := range []int{1, b.Many} {
+			if err := b.crashesOf(ctx, n, daemons); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (b *bench) crashesOf(ctx context.Context, n int) error {
-	a, err := b.arena(ctx, n)
+func (b *bench) crashesOf(ctx context.Context, n int, daemons bool) error {
+	a, err := b.arena(ctx, n, daemons)
 	if err != nil {
 		return err
 	}
@@ -226,12 +234,12 @@ func (b *bench) crashesOf(ctx context.Context, n int) error {
 	if err == nil && n > 1 {
 		err = a.mass()
 	}
-	if err == nil {
+	if err == nil && daemons { // the floor can't find children again
 		err = a.adopt()
-	}
-	if err == nil {
-		lab.Pause(restBetween)
-		err = a.crash()
+		if err == nil {
+			lab.Pause(restBetween)
+			err = a.crash()
+		}
 	}
 	if err == nil {
 		err = a.once()

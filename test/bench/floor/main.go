@@ -30,9 +30,11 @@ func main() {
 func rows() lab.Rows[*bench] {
 	return lab.Rows[*bench]{
 		{Name: "crash", Measure: (*bench).crashes},
+		{Name: "bulk", Measure: (*bench).bulk},
 		{Name: "query", Measure: (*bench).query},
 		{Name: "sample", Measure: (*bench).sampling},
 		{Name: "rest", Measure: (*bench).resting},
+		{Name: "logs", Measure: (*bench).writing},
 		{Name: "accept", Measure: (*bench).accept},
 		{Name: "poll", Measure: (*bench).poll},
 		{Name: "status", Measure: (*bench).status},

@@ -47,6 +47,8 @@ type Cost struct {
 	// PSS is in MB: private memory and the share of what others map too. Heap is the part of it that belongs to no
 	// file.
 	PSS, Heap float64
+	// Waits counts how often threads have waited; those that have ended count nothing.
+	Waits int
 	// CPU is the time that all threads, those too that have ended, have spent on a processor so far.
 	CPU time.Duration
 }
@@ -65,6 +67,9 @@ func CostOf(pids []int) Cost {
 		c.Heap += megabytes(rollup, "Pss_Anon:")
 		tasks, _ := filepath.Glob(dir + "/task/*") // the pattern is right
 		c.Threads += len(tasks)
+		for _, task := range tasks {
+			c.Waits += int(number(task+"/status", "voluntary_ctxt_switches:"))
+		}
 		c.CPU += used(pid)
 	}
 	return c
@@ -80,21 +85,56 @@ func used(pid int) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-func megabytes(rollup []byte, key string) float64 {
-	for line := range strings.Lines(string(rollup)) {
+func megabytes(rollup []byte, key string) float64 { return value(rollup, key) / 1000 * 1.024 }
+
+// number reads a number out of a file of lines that begin with keys; 0 where the file is gone.
+func number(file, key string) float64 {
+	text, _ := os.ReadFile(file) // then the process has ended
+	return value(text, key)
+}
+
+func value(text []byte, key string) float64 {
+	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, key); ok {
-			kib, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64) // it is a number
-			return kib / 1000 * 1.024
+			v, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64) // it is a number
+			return v
 		}
 	}
 	return 0
 }
 
-// Idle watches processes for a while and returns which part of one processor they took, in percent.
-func Idle(pids []int, window time.Duration) float64 {
+// Use is what some processes take while they are watched.
+type Use struct {
+	Cost
+	// Percent is the part of one processor that they take, and Wakeups how often a second a thread goes on after it has waited.
+	Percent, Wakeups float64
+}
+
+// Watch watches processes until the function that it returns is called.
+func Watch(pids []int) (end func() Use) {
 	before, began := CostOf(pids), time.Now()
+	return func() Use {
+		after, took := CostOf(pids), time.Since(began)
+		return Use{
+			Cost: after, Percent: 100 * float64(after.CPU-before.CPU) / float64(took),
+			Wakeups: float64(after.Waits-before.Waits) / took.Seconds(),
+		}
+	}
+}
+
+// UseOf watches processes for a while.
+func UseOf(pids []int, window time.Duration) Use {
+	end := Watch(pids)
 	Pause(window)
-	return 100 * float64(CostOf(pids).CPU-before.CPU) / float64(time.Since(began))
+	return end()
+}
+
+// Written returns how many bytes processes have written so far; those that have ended count nothing.
+func Written(pids []int) (bytes float64) {
+	for _, pid := range pids {
+		bytes += number("/proc/"+strconv.Itoa(pid)+"/io", "wchar:")
+	}
+	return bytes
 }
 
 // Syscalls counts the system calls of a process by name over a while; nil where strace is not installed.

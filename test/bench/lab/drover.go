@@ -1,20 +1,15 @@
 package lab
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
-	"time"
 
 	"drover/internal/agent"
 	"drover/internal/agent/uplink"
@@ -150,172 +145,4 @@ func Serve(args []string) error {
 		return err
 	}
 	return group.Run(ctx, group.Part{Name: "server", Run: srv.Run}, group.Part{Name: "http", Run: srv.Serve})
-}
-
-// Operations, as callers number them.
-const (
-	OpStart   = 0
-	OpStop    = 1
-	Query     = 2
-	OpRestart = 7
-)
-
-// Codes of keys.
-const (
-	CodePending = 115
-	codeAway    = 117
-)
-
-// Object is a JSON object.
-type Object = map[string]any
-
-// Spec is a process to be operated on: its start command, and its pid file.
-type Spec struct {
-	Name, Start, PIDFile string
-}
-
-// Request is the request for an operation on it; a query has no spec.
-func (s Spec) Request(op int) Object {
-	r := Object{
-		"meta": Object{"namespace": Namespace, "name": s.Name}, "op_type": op,
-		"agent_id_list": []string{AgentName},
-	}
-	r["spec"] = Object{
-		"identity": Object{"proc_name": "worker", "setup_path": "/", "pid_path": s.PIDFile, "user": "root"},
-		"control":  Object{"start_cmd": s.Start, "stop_cmd": ""},
-		"alive_monitor_policy": Object{
-			"auto_type": 1, "start_check_secs": 1, "stop_check_secs": 10, "start_retries": 1_000_000,
-			"start_interval": 1, "op_timeout": 60,
-		},
-	}
-	return r
-}
-
-// Key is the key of a process in results.
-func (d *Drover) Key(name string) string { return AgentName + ":" + Namespace + ":" + name }
-
-// Body is the body of a call that begins an operation on processes.
-func Body(op int, specs ...Spec) ([]byte, error) {
-	requests := make([]Object, len(specs))
-	for i, s := range specs {
-		requests[i] = s.Request(op)
-	}
-	return json.Marshal(Object{"proc_operate_req": requests})
-}
-
-// Submit begins an operation on processes and returns its task.
-func (d *Drover) Submit(op int, specs ...Spec) (string, error) {
-	body, err := Body(op, specs...)
-	if err != nil {
-		return "", err
-	}
-	return d.SubmitBody(body)
-}
-
-// SubmitBody is Submit for a caller that has made the body before.
-func (d *Drover) SubmitBody(body []byte) (string, error) {
-	var reply struct {
-		Task string `json:"task_id"`
-	}
-	err := d.Call("operate_proc_multi", body, &reply)
-	return reply.Task, err
-}
-
-// Operate carries out an operation and returns the code of each key.
-func (d *Drover) Operate(op int, specs ...Spec) (map[string]int, error) {
-	task, err := d.Submit(op, specs...)
-	if err != nil {
-		return nil, err
-	}
-	return d.Await(task)
-}
-
-// PollPause is how long a caller waits before each poll of a task.
-const PollPause = 20 * time.Millisecond
-
-// Await polls a task until no key of it is pending.
-func (d *Drover) Await(task string) (map[string]int, error) {
-	body := []byte(fmt.Sprintf(`{"task_id":%q}`, task))
-	for until := time.Now().Add(5 * Patience); ; {
-		Pause(PollPause)
-		var reply map[string]struct {
-			Code int `json:"error_code"`
-		}
-		if err := d.Call("get_proc_operate_result_v2", body, &reply); err != nil {
-			return nil, err
-		}
-		codes, pending := make(map[string]int, len(reply)), 0
-		for key, r := range reply {
-			codes[key] = r.Code
-			if r.Code == CodePending {
-				pending++
-			}
-		}
-		if pending == 0 {
-			return codes, nil
-		}
-		if time.Now().After(until) {
-			return nil, fmt.Errorf("%d keys of task %s are pending still", pending, task)
-		}
-	}
-}
-
-// Call calls an endpoint and decodes its data; a reply that says failure is an error.
-func (d *Drover) Call(name string, body []byte, data any) error {
-	text, err := d.Raw(name, body)
-	if err != nil {
-		return err
-	}
-	return Decode(name, text, data)
-}
-
-// Decode takes the data out of the reply of an endpoint; a reply that says failure is an error.
-func Decode(name string, text []byte, data any) error {
-	envelope := struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-		Data    any    `json:"data"`
-	}{Data: data}
-	if err := json.Unmarshal(text, &envelope); err != nil {
-		return fmt.Errorf("cannot read the reply of %s: %w: %.300s", name, err, text)
-	}
-	if envelope.Code != 0 {
-		return fmt.Errorf("%s failed: %d %s", name, envelope.Code, envelope.Message)
-	}
-	return nil
-}
-
-// Raw calls an endpoint and returns the whole reply.
-func (d *Drover) Raw(name string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, d.URL+"/api/v2/proc/"+name,
-		bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"bench"}`,
-		AppCode, AppSecret))
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	return io.ReadAll(resp.Body)
-}
-
-// Failures returns what did not end with one of the codes, shortened.
-func Failures(codes map[string]int, want ...int) error {
-	var bad []string
-	for key, code := range codes {
-		ok := false
-		for _, w := range want {
-			ok = ok || code == w
-		}
-		if !ok {
-			bad = append(bad, fmt.Sprintf("%s: %d", key, code))
-		}
-	}
-	if len(bad) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d of %d keys have failed: %s", len(bad), len(codes), strings.Join(bad[:min(len(bad), 3)], ", "))
 }

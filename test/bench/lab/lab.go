@@ -145,6 +145,9 @@ func Signal(pid int, sig syscall.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
+// Patience is how long anything may take before a benchmark gives up.
+const Patience = 90 * time.Second
+
 // Eventually asks again and again until the answer is yes, and fails after a time.
 func Eventually(what string, patience time.Duration, yes func() bool) error {
 	for until := time.Now().Add(patience); !yes(); Pause(time.Millisecond) {

@@ -23,20 +23,21 @@ type field struct {
 	teams int
 
 	crash, bulk, cost, death *lab.Table
-	floorChild, floorCrash   float64
+	// What the floor needs, by whether it has daemons: for one crash, and for the last of a fifth.
+	floorCrash, floorLast map[bool]float64
 }
 
 func newField(l *lab.Lab, o lab.Options, r *lab.Report) *field {
 	lead := fmt.Sprintf(
 		"* many is %d, few a tenth of it. Figures of drover are those of drover-agent; its server runs beside it\n"+
-			"* the floor, drover, monit and systemd forking supervise daemons, which cost a shell (not with systemd) and a second fork; the others supervise children, and × floor compares all with the floor's daemons\n"+
-			"* drover is started and stopped through its API; its restart returns after the check time of 1 s\n"+
+			"* floor, drover, monit and systemd forking supervise daemons, which cost a shell (not with systemd) and a second fork; the others supervise children. × floor compares daemons with the floor's daemons, and children with its children\n"+
+			"* drover is started and stopped through its API, with ready: {alive: 0s}\n"+
 			"* systemd is PID 1 of namespaces of its own, without journal and bus", o.Many)
 	return &field{
-		Lab: l, Options: o, Report: r,
+		Lab: l, Options: o, Report: r, floorCrash: map[bool]float64{}, floorLast: map[bool]float64{},
 		crash: r.Table(lead, "crash → runs again, ms", "what", "rounds", "p50", "max", "× floor"),
 		cost: r.Table("", "at rest", "PSS MB at 1", "PSS MB at few", "PSS MB at many", "processes / threads at many",
-			"CPU % of a core at 1", "CPU % at few", "CPU % at many"),
+			"CPU % of a core at 1", "CPU % at few", "CPU % at many", "wake-ups/s at many"),
 		bulk: r.Table("", "many", "start all, s", "a fifth killed: half back, ms", "last back, ms", "× floor",
 			"stop all, s",
 			"status of all, ms", "restart one: returns, ms", "runs, ms"),
@@ -61,6 +62,15 @@ func (f *field) measure(ctx context.Context) error {
 	return nil
 }
 
+// ratio is how many times as long something took as it took the floor with the same kind of processes; a dash where the
+// floor was not measured.
+func ratio(ms float64, floor map[bool]float64, daemons bool) string {
+	if floor[daemons] == 0 {
+		return "-"
+	}
+	return lab.Figure(ms / floor[daemons])
+}
+
 // apart is how long nothing happens before each crash: what one supervisor sets off in the kernel (moving a process
 // between control groups waits for a grace period, and a second move right after it does not) is neither to help the
 // next nor to hold it up.
@@ -76,7 +86,7 @@ func (f *field) crashes(ctx context.Context) error {
 	}()
 	able := f.list[:0:0]
 	for _, s := range f.list {
-		t, err := f.team(s, 1, "")
+		t, err := f.team(s, 1)
 		if t != nil {
 			teams = append(teams, t)
 		}
@@ -90,7 +100,7 @@ func (f *field) crashes(ctx context.Context) error {
 			able = append(able, s)
 			continue
 		}
-		if s.program == "" {
+		if s.kind != 0 {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		f.Note("%s does not work here and is left out: %v", s.name, err)
@@ -116,27 +126,22 @@ func (f *field) crashes(ctx context.Context) error {
 		lab.Pause(max(1500*time.Millisecond-time.Since(began), 0))
 	}
 	for i, t := range teams {
-		what := "child"
-		if t.daemons {
-			what = "daemon"
-		}
 		p50 := times[i].Quantile(0.5)
-		if t.name == floorName {
-			f.floorCrash = p50
+		if t.kind == theFloor {
+			f.floorCrash[t.daemons] = p50
 		}
-		f.crash.Add(t.name, what, fmt.Sprint(f.Rounds), lab.Figure(p50), lab.Figure(times[i].Quantile(1)),
-			lab.Figure(p50/f.floorCrash))
+		f.crash.Add(t.name, lab.KindOf(t.daemons), fmt.Sprint(f.Rounds), lab.Figure(p50), lab.Figure(times[i].Quantile(1)),
+			ratio(p50, f.floorCrash, t.daemons))
 	}
 	return nil
 }
 
 // one measures one supervisor alone, with one, a few and many processes.
 func (f *field) one(ctx context.Context, s *supervisor) error {
-	var costs [3]lab.Cost
-	var idle [3]float64
+	var uses [3]lab.Use
 	var failed error
 	for i, n := range []int{1, max(f.Many/10, 2), f.Many} {
-		t, err := f.team(s, n, "")
+		t, err := f.team(s, n)
 		if err != nil {
 			return err
 		}
@@ -151,16 +156,15 @@ func (f *field) one(ctx context.Context, s *supervisor) error {
 		}
 		lab.Pause(5 * time.Second)
 		tree := lab.Tree(t.root())
-		idle[i] = lab.Idle(tree, f.Window)
-		costs[i] = lab.CostOf(tree)
+		uses[i] = lab.UseOf(tree, f.Window)
 		if n == f.Many {
 			failed = f.bulkOf(t, lab.Milliseconds(stamps[len(stamps)-1].At-began)/1000)
 		}
 		t.end()
 	}
-	f.cost.Add(s.name, lab.Figure(costs[0].PSS), lab.Figure(costs[1].PSS), lab.Figure(costs[2].PSS),
-		fmt.Sprintf("%d / %d", costs[2].Processes, costs[2].Threads), lab.Figure(idle[0]), lab.Figure(idle[1]),
-		lab.Figure(idle[2]))
+	f.cost.Add(s.name, lab.Figure(uses[0].PSS), lab.Figure(uses[1].PSS), lab.Figure(uses[2].PSS),
+		fmt.Sprintf("%d / %d", uses[2].Processes, uses[2].Threads), lab.Figure(uses[0].Percent),
+		lab.Figure(uses[1].Percent), lab.Figure(uses[2].Percent), lab.Figure(uses[2].Wakeups))
 	return failed
 }
 
@@ -193,8 +197,8 @@ func (f *field) bulkOf(t *team, started float64) error {
 		half, last = append(half, lab.Series(back).Quantile(0.5)), append(last, lab.Series(back).Quantile(1))
 		lab.Pause(2 * time.Second)
 	}
-	if t.name == floorName {
-		f.floorChild = last.Quantile(0.5)
+	if t.kind == theFloor {
+		f.floorLast[t.daemons] = last.Quantile(0.5)
 	}
 	var status, restart, runs lab.Series
 	var statusErr, restartErr error
@@ -218,7 +222,7 @@ func (f *field) bulkOf(t *team, started float64) error {
 	}
 	stopped, stopErr := t.stopAll()
 	f.bulk.Add(t.name, lab.Figure(started), figure(half.Quantile(0.5), crashed), figure(last.Quantile(0.5), crashed),
-		lab.Figure(last.Quantile(0.5)/f.floorChild), figure(stopped/1000, stopErr),
+		ratio(last.Quantile(0.5), f.floorLast, t.daemons), figure(stopped/1000, stopErr),
 		figure(status.Quantile(0.5), statusErr),
 		figure(restart.Quantile(0.5), restartErr), figure(runs.Quantile(0.5), restartErr))
 	return failed
@@ -226,7 +230,7 @@ func (f *field) bulkOf(t *team, started float64) error {
 
 // dies kills the supervisor itself and starts it again, over a silent and over a talking process.
 func (f *field) dies(ctx context.Context, s *supervisor) error {
-	if s.name == floorName {
+	if s.kind == theFloor {
 		return nil
 	}
 	if s.isolated {
@@ -235,8 +239,8 @@ func (f *field) dies(ctx context.Context, s *supervisor) error {
 	}
 	cells := []string{s.name}
 	verdict := ""
-	for _, mode := range []string{"", "-t"} {
-		t, err := f.team(s, 1, mode)
+	for _, flags := range [][]string{nil, {"-t"}} {
+		t, err := f.team(s, 1, flags...)
 		if err != nil {
 			return err
 		}
@@ -246,7 +250,7 @@ func (f *field) dies(ctx context.Context, s *supervisor) error {
 			return err
 		}
 		cells = append(cells, lab.YesNo(survived))
-		if mode != "" {
+		if flags != nil {
 			cells = append(cells, lab.YesNo(heard))
 		}
 		if verdict != "" && again != verdict {

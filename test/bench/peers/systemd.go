@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"drover/test/bench/lab"
 )
 
 // systemd is the first process of a pid namespace, with mounts, control groups (version 2 only) and units of its own,
@@ -16,18 +18,18 @@ func systemd(name string, forking bool) *supervisor {
 	}
 	return &supervisor{
 		name: name, source: "systemd", daemons: forking, isolated: true, program: "/lib/systemd/systemd",
-		configure: func(dir string, units []unit) error { return systemdUnits(dir, units, forking) },
+		configure: func(dir string, units []lab.Spec) error { return systemdUnits(dir, units, forking) },
 		run:       func(dir string) []string { return []string{"/bin/sh", "-e", dir + "/enter"} },
-		status:    func(dir string, _ []unit) []string { return ctl(dir, "list-units --type=service --all") },
-		stop:      func(dir string, _ []unit) []string { return ctl(dir, "stop 'w*.service'") },
-		restart:   func(dir string, u unit) []string { return ctl(dir, "restart "+u.Name+".service") },
+		status:    func(dir string, _ []lab.Spec) []string { return ctl(dir, "list-units --type=service --all") },
+		stop:      func(dir string, _ []lab.Spec) []string { return ctl(dir, "stop 'w*.service'") },
+		restart:   func(dir string, u lab.Spec) []string { return ctl(dir, "restart "+u.Name+".service") },
 		tidy:      func(dir string) []string { return []string{"/bin/sh", "-e", dir + "/tidy"} },
 	}
 }
 
 // systemdUnits writes the units and what starts systemd over them: enter joins a control group, boot makes that the
 // root of all that systemd sees of them. Settings of the machine can't be changed, and the console is nobody's.
-func systemdUnits(dir string, units []unit, forking bool) error {
+func systemdUnits(dir string, units []lab.Spec, forking bool) error {
 	group := "drover-bench-" + strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-")
 	files := map[string]string{
 		"enter": fmt.Sprintf(`mount --make-rprivate /
@@ -52,7 +54,7 @@ umount %[1]s/cgroup
 	}
 	var wants strings.Builder
 	for _, u := range units {
-		kind := "ExecStart=" + strings.Join(u.Argv, " ")
+		kind := "ExecStart=" + u.Run
 		if forking {
 			kind = "Type=forking\nPIDFile=" + u.PIDFile + "\nExecStart=" + u.Start
 		}

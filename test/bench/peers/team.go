@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/test/bench/lab"
 )
 
@@ -21,7 +22,7 @@ type team struct {
 	*lab.Stamps
 	f      *field
 	dir    string
-	units  []unit
+	units  []lab.Spec
 	child  *lab.Child
 	server *lab.Drover
 }
@@ -29,8 +30,8 @@ type team struct {
 // patience is how long a supervisor may take for what others do in seconds.
 const patience = 60 * time.Second
 
-// team makes a directory with the configuration of n units; the mode is a flag of the worker.
-func (f *field) team(s *supervisor, n int, mode string) (*team, error) {
+// team makes a directory with the configuration of n units; the flags are those of the worker.
+func (f *field) team(s *supervisor, n int, flags ...string) (*team, error) {
 	f.teams++
 	dir := filepath.Join(f.Dir, fmt.Sprintf("%d-%s", f.teams, strings.ReplaceAll(s.name, " ", "-")))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -42,17 +43,7 @@ func (f *field) team(s *supervisor, n int, mode string) (*team, error) {
 	}
 	t := &team{supervisor: s, Stamps: stamps, f: f, dir: dir}
 	for i := range n {
-		id := fmt.Sprintf("w%d", i)
-		file := filepath.Join(dir, id+".pid")
-		argv := []string{f.Worker}
-		if mode != "" {
-			argv = append(argv, mode)
-		}
-		t.units = append(t.units, unit{
-			Spec: lab.Spec{Name: id, PIDFile: file, Start: strings.Join(append(argv, "-d", file, stamps.Path, id),
-				" ")},
-			Argv: append(argv, stamps.Path, id),
-		})
+		t.units = append(t.units, f.Spec(stamps, fmt.Sprintf("w%d", i), s.daemons, flags...))
 	}
 	if s.configure != nil {
 		err = s.configure(dir, t.units)
@@ -64,17 +55,16 @@ func (f *field) team(s *supervisor, n int, mode string) (*team, error) {
 func (t *team) start(ctx context.Context, again bool) error {
 	var err error
 	switch {
-	case t.name == floorName:
-		var watched []lab.Watched
-		for _, u := range t.units {
-			watched = append(watched, lab.Watched{Line: u.Start, PIDFile: u.PIDFile})
+	case t.kind == theFloor:
+		var floor *lab.Floor
+		if floor, err = t.f.Floor(filepath.Base(t.dir), t.units, again); err == nil {
+			t.child = floor.Child
 		}
-		t.child, err = t.f.Floor(filepath.Base(t.dir), watched, again)
-	case t.name == droverName && again:
+	case t.kind == drover && again:
 		err = t.server.StartAgent()
-	case t.name == droverName:
+	case t.kind == drover:
 		if t.server, err = t.f.Drover(ctx, filepath.Base(t.dir), false); err == nil {
-			_, err = t.server.Submit(lab.OpStart, t.specs()...)
+			_, err = t.server.Apply(t.units...)
 		}
 	default:
 		cmd := t.command(t.run(t.dir))
@@ -96,14 +86,6 @@ func (t *team) start(ctx context.Context, again bool) error {
 		}
 	}
 	return err
-}
-
-func (t *team) specs() []lab.Spec {
-	list := make([]lab.Spec, len(t.units))
-	for i, u := range t.units {
-		list[i] = u.Spec
-	}
-	return list
 }
 
 func (t *team) command(words []string) *exec.Cmd {
@@ -151,7 +133,7 @@ func (t *team) drover(words ...string) []string {
 
 func (t *team) statusOfAll() (float64, error) {
 	switch {
-	case t.name == floorName:
+	case t.kind == theFloor:
 		return 0, errNone
 	case t.server != nil:
 		return t.typed(t.drover("ps"))
@@ -160,9 +142,9 @@ func (t *team) statusOfAll() (float64, error) {
 	}
 }
 
-func (t *team) restartOne(u unit) (float64, error) {
+func (t *team) restartOne(u lab.Spec) (float64, error) {
 	switch {
-	case t.name == floorName:
+	case t.kind == theFloor:
 		return 0, errNone
 	case t.server != nil:
 		return t.typed(t.drover("restart", lab.Namespace+"/"+u.Name))
@@ -176,10 +158,10 @@ func (t *team) stopAll() (float64, error) {
 	began := time.Now()
 	var err error
 	switch {
-	case t.name == floorName:
+	case t.kind == theFloor:
 		return 0, errNone
 	case t.server != nil:
-		_, err = t.server.Submit(lab.OpStop, t.specs()...)
+		_, err = t.server.Begin(v1.OpStop, t.units...)
 	default:
 		go t.typed(t.stop(t.dir, t.units)) //nolint:errcheck // whether they are gone is looked at
 	}
