@@ -90,12 +90,12 @@ scale: build ## measure a server with as many agents as this machine lets connec
 	go run ./test/scale -out bench/results
 	go run ./test/bench/table -w
 
-bench: ## measure drover against the least that any program could do; writes bench/results (as root, needs gcc; 15 minutes)
+bench: ## measure drover against the least that any program could do; writes bench/results (as root, needs gcc; 25 minutes)
 	go run ./test/bench/floor -out bench/results
 	go run ./test/bench/table -w
 
 PEERS ?= /var/tmp/drover-peers
-bench-peers: ## measure drover beside other supervisors, which it installs (as root on Debian; half an hour)
+bench-peers: ## measure drover beside other supervisors, which it installs (as root on Debian; 35 minutes)
 	tools/bench-deps.sh $(PEERS)
 	go run ./test/bench/peers -peers $(PEERS) -out bench/results
 	go run ./test/bench/table -w

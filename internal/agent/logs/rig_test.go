@@ -19,14 +19,7 @@ import (
 	"drover/internal/wire"
 )
 
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(writersVariable); dir != "" {
-		if err := writeAll(dir); err != nil {
-			os.Exit(1)
-		}
-	}
-	os.Exit(pidns.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
 
 // api is the process of the tests.
 func api() process.ID { return process.ID{Namespace: "shop", Name: "api"} }

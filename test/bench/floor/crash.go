@@ -62,7 +62,8 @@ func (b *bench) arena(ctx context.Context, n int, daemons bool) (_ *arena, err e
 		return nil, err
 	}
 	b.Note("first start of %s: the last one ran %s s after the first, the operation was done %s s after the call",
-		a.many(), lab.Figure(lab.Milliseconds(started[len(started)-1].At-started[0].At)/1000), lab.Figure(took.Seconds()))
+		a.many(), lab.Figure(lab.Milliseconds(started[len(started)-1].At-started[0].At)/1000),
+		lab.Figure(took.Seconds()))
 	if err := a.startFloor(false); err != nil {
 		return nil, err
 	}

@@ -106,7 +106,8 @@ func value(text []byte, key string) float64 {
 // Use is what some processes take while they are watched.
 type Use struct {
 	Cost
-	// Percent is the part of one processor that they take, and Wakeups how often a second a thread goes on after it has waited.
+	// Percent is the part of one processor that they take, and Wakeups how often a second a thread goes on after it has
+	// waited.
 	Percent, Wakeups float64
 }
 

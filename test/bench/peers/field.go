@@ -130,8 +130,8 @@ func (f *field) crashes(ctx context.Context) error {
 		if t.kind == theFloor {
 			f.floorCrash[t.daemons] = p50
 		}
-		f.crash.Add(t.name, lab.KindOf(t.daemons), fmt.Sprint(f.Rounds), lab.Figure(p50), lab.Figure(times[i].Quantile(1)),
-			ratio(p50, f.floorCrash, t.daemons))
+		f.crash.Add(t.name, lab.KindOf(t.daemons), fmt.Sprint(f.Rounds), lab.Figure(p50),
+			lab.Figure(times[i].Quantile(1)), ratio(p50, f.floorCrash, t.daemons))
 	}
 	return nil
 }

@@ -60,8 +60,10 @@ const (
 // supervisors are all there are, in the order of the table. dir holds those that are no packages.
 func supervisors(dir string) []*supervisor {
 	return []*supervisor{
-		{name: "floor child", kind: theFloor}, {name: "drover child", kind: drover},
-		{name: "floor", kind: theFloor, daemons: true}, {name: "drover", kind: drover, daemons: true},
+		{name: "floor child", kind: theFloor},
+		{name: "drover child", kind: drover},
+		{name: "floor", kind: theFloor, daemons: true},
+		{name: "drover", kind: drover, daemons: true},
 		runit(), daemontools(), s6(), systemd("systemd", false), systemd("systemd forking", true), supervisord(),
 		monit(),
 		pm2(filepath.Join(dir, "pm2/node_modules/.bin/pm2")),
