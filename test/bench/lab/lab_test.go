@@ -19,7 +19,69 @@ import (
 	"drover/test/bench/lab"
 )
 
-func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == lab.FloorStage {
+		fmt.Fprintln(os.Stderr, lab.Supervise(os.Args[2:]))
+		os.Exit(1)
+	}
+	os.Exit(pidns.Run(m))
+}
+
+// TestFloor: the floor runs a child again that has ended, and does what it is asked for before it answers.
+func TestFloor(t *testing.T) {
+	l := &lab.Lab{Dir: t.TempDir()}
+	specs := []lab.Spec{{Name: "a", Run: "/bin/sleep 1000"}, {Name: "b", Run: "/bin/sleep 1001"}}
+	floor, err := l.Floor("floor", specs, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer floor.End(syscall.SIGKILL)
+	ask := func(what string) string {
+		t.Helper()
+		answer, err := floor.Ask(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	pids := func() (a, b int) {
+		t.Helper()
+		if _, err := fmt.Sscanf(ask(lab.FloorStatus), "a %d\nb %d\n", &a, &b); err != nil {
+			t.Fatal(err)
+		}
+		return a, b
+	}
+	if err := lab.Eventually("the floor", lab.Patience, func() bool {
+		_, err := floor.Ask(lab.FloorStatus)
+		return err == nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	a, b := pids()
+	if answer := ask(lab.FloorRestart + "1"); answer == fmt.Sprint(b) {
+		t.Errorf("the restart says %s, as before", answer)
+	} else if newA, newB := pids(); newA != a || answer != fmt.Sprint(newB) {
+		t.Errorf("after a restart that says %s the pids are %d and %d", answer, newA, newB)
+	}
+	if err := lab.Signal(a, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := lab.Eventually("a new process", lab.Patience, func() bool {
+		now, _ := pids()
+		return now != a
+	}); err != nil {
+		t.Fatal(err)
+	}
+	last, _ := pids()
+	ask(lab.FloorStop)
+	if a, b := pids(); a != 0 || b != 0 || lab.Signal(last, 0) == nil {
+		t.Errorf("after the stop %d and %d run", a, b)
+	}
+	ask(lab.FloorStart)
+	if a, b := pids(); a == 0 || b == 0 || lab.Signal(a, 0) != nil {
+		t.Errorf("after the start %d and %d run", a, b)
+	}
+}
 
 func TestQuantile(t *testing.T) {
 	for _, test := range []struct {
