@@ -69,8 +69,9 @@ func (o *Operator) Ended(item string) { o.active.drop(item) }
 // maxLaunchWait is the longest time that follow-up work waits for pending launches.
 const maxLaunchWait = 250 * time.Millisecond
 
-// launchPriority lets launches go first when many processes end at once: the follow-up work of a finished command
-// waits. Otherwise the bookkeeping of the first commands takes the CPUs from the launch of the last command.
+// launchPriority lets launches go first when many processes end at once: the follow-up work of a finished command, and
+// of a relaunched foreground process, waits. Otherwise the bookkeeping of the first commands takes the CPUs from the
+// launch of the last command.
 type launchPriority struct {
 	mu      sync.Mutex
 	pending int

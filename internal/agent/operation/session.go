@@ -334,6 +334,9 @@ func (n *session) finish(st *specstore.Step) error {
 	if !n.isProcess(st) {
 		return n.await(st)
 	}
+	if n.item == relaunchKey(n.id) { // nobody waits for the answer, as somebody does for that of an operation
+		n.launches.wait(n.ctx)
+	}
 	if !n.begun(st) {
 		return errUnrun
 	}
