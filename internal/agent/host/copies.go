@@ -127,18 +127,28 @@ type likeness struct {
 	spec  *process.Spec
 	uid   int64
 	words []string
-	// exact says that words are the whole command line. file is the executable or script, links resolved.
-	exact bool
-	file  string
+	// exact says that words are the whole command line. file is the executable or script, links resolved; wanted is the
+	// script that file runs if it is an interpreter.
+	exact        bool
+	file, wanted string
+	// dir is the directory, and real the same with its links resolved, as far as they can be.
+	dir, real string
 }
 
 func newLikeness(spec *process.Spec, account launch.Account) *likeness {
-	l := &likeness{spec: spec, uid: int64(account.UID)}
+	l := &likeness{spec: spec, uid: int64(account.UID), dir: filepath.Clean(spec.Identity.SetupPath)}
+	l.real, _ = trail.Resolve(spec.Identity.SetupPath) // then only dir counts
 	if spec.Foreground() {
 		l.words, l.exact = process.Words(spec.Commands.Run)
 		l.file = program(l.words[0], spec)
+		l.wanted = locate.ScriptOf(l.file, l.words[1:])
 	}
 	return l
+}
+
+// inDir reports whether a process works in the directory of the spec.
+func (l *likeness) inDir(info procfs.Info) bool {
+	return info.Cwd != "" && (info.Cwd == l.dir || info.Cwd == l.real)
 }
 
 // program returns the file of a command, links resolved; empty if there is none.
@@ -176,10 +186,9 @@ func (l *likeness) matches(info procfs.Info, named bool) bool {
 		return false
 	}
 	if !l.spec.Foreground() {
-		return locate.MatchName(info, l.spec.Identity.ProcName) &&
-			(named || sameDir(info.Cwd, l.spec.Identity.SetupPath))
+		return (named || l.inDir(info)) && locate.MatchName(info, l.spec.Identity.ProcName)
 	}
-	return l.file != "" && l.runs(info) && (named || l.line(info) || sameDir(info.Cwd, l.spec.Identity.SetupPath))
+	return l.file != "" && (named || l.inDir(info) || l.line(info)) && l.runs(info)
 }
 
 // runs reports whether a process executes the same file, and an interpreter the same script.
@@ -187,11 +196,14 @@ func (l *likeness) runs(info procfs.Info) bool {
 	exe := strings.TrimSuffix(info.Exe, " (deleted)")
 	script := l.script(info)
 	if exe != l.file {
+		if script == "" {
+			return false
+		}
 		real, err := trail.Resolve(absolute(script, info.Cwd))
-		return script != "" && err == nil && real == l.file
+		return err == nil && real == l.file
 	}
-	wanted := locate.ScriptOf(exe, l.words[1:])
-	return wanted == script || wanted != "" && absolute(wanted, l.spec.Identity.SetupPath) == absolute(script, info.Cwd)
+	return l.wanted == script ||
+		l.wanted != "" && absolute(l.wanted, l.spec.Identity.SetupPath) == absolute(script, info.Cwd)
 }
 
 // script is what an interpreter runs.
@@ -209,6 +221,9 @@ func (l *likeness) line(info procfs.Info) bool {
 	}
 	if strings.TrimSuffix(info.Exe, " (deleted)") == l.file {
 		return slices.Equal(info.Args[1:], l.words[1:])
+	}
+	if n := len(info.Args) - len(l.words[1:]); n < 1 || !slices.Equal(info.Args[n:], l.words[1:]) {
+		return false
 	}
 	at := slices.Index(info.Args, l.script(info))
 	return at >= 0 && slices.Equal(info.Args[at+1:], l.words[1:])
