@@ -40,7 +40,7 @@ const healthy = time.Second
 // process is the form of process files.
 func (s Spec) process() v1.Spec {
 	return v1.Spec{
-		Hosts: []string{AgentName}, Run: s.Run, Start: s.Start, PIDFile: s.PIDFile, Log: s.Log,
+		Hosts: v1.Hosts{Names: []string{AgentName}}, Run: s.Run, Start: s.Start, PIDFile: s.PIDFile, Log: s.Log,
 		Ready:   &v1.Ready{Alive: new(v1.Duration(0))},
 		Restart: &v1.Restart{ResetAfter: new(v1.Duration(healthy))},
 	}
