@@ -110,7 +110,7 @@ type (
 	RevisedField = v1.RevisedField
 )
 
-// Operations and their results.
+// What an operation does, and what became of it.
 type (
 	// Request asks for one operation on one or more processes.
 	Request = v1.Request

@@ -209,7 +209,8 @@ processes:
 	harness.Eventually(t, "all to run", func() bool {
 		return p.state("web") == "running" && p.state("api@1") == "running" && p.state("api@3") == "running"
 	})
-	if order := strings.Fields(p.read("order")); len(order) != 8 || order[7] != "web" {
+	harness.Eventually(t, "all to have written", func() bool { return p.count("order") == 8 })
+	if order := strings.Fields(p.read("order")); order[7] != "web" {
 		t.Errorf("started %v", order)
 	}
 }

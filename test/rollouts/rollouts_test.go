@@ -226,9 +226,9 @@ func TestCancelOfATask(t *testing.T) {
 	taken := strings.TrimSpace(f.CLI("stop", "shop/web", "--no-wait"))
 	f.drover(0, "task", "cancel", waiting)
 	f.drover(0, "task", "cancel", taken)
-	if out := f.drover(0, "task", "cancel", first); !strings.Contains(out, "0 cancelled, 0 up to their hosts, 1 go on") {
-		t.Errorf("of a task that has begun it says %s", out)
-	}
+	harness.Eventually(t, "the server to know that the first reload has begun", func() bool {
+		return strings.Contains(f.drover(0, "task", "cancel", first), "0 cancelled, 0 up to their hosts, 1 go on")
+	})
 	agent.Kill()
 	f.Server.Kill()
 	must(t, os.Remove(hold))
