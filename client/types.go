@@ -121,10 +121,13 @@ type (
 	// Rollout is an operation that spreads over its hosts in batches.
 	Rollout = v1.Rollout
 	// RolloutPlan says how a rollout proceeds.
-	RolloutPlan    = v1.RolloutPlan
-	RolloutHost    = v1.RolloutHost
+	RolloutPlan = v1.RolloutPlan
+	// RolloutHost is one host of a rollout.
+	RolloutHost = v1.RolloutHost
+	// RolloutFailure is a cause of failures, and the hosts that have it.
 	RolloutFailure = v1.RolloutFailure
-	RolloutCounts  = v1.RolloutCounts
+	// RolloutCounts counts the hosts of a rollout by state.
+	RolloutCounts = v1.RolloutCounts
 	// Cancellation is the answer to the cancellation of an operation.
 	Cancellation = v1.Cancellation
 	// Counts is the number of targets, in total and by outcome.
