@@ -81,20 +81,29 @@ func (c *Config) Settings() []settings.Setting {
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
 		{
 			Name: "database",
-			Help: "URL of a PostgreSQL database, such as postgres://drover@db.example.com/drover, or path of a SQLite file (default: server/drover.db in the data directory). Put a password into the file of --config, DROVER_DATABASE or PGPASSFILE", Text: &c.Database,
+			Help: "URL of a PostgreSQL database, such as postgres://drover@db.example.com/drover, or path of a " +
+				"SQLite file (default: server/drover.db in the data directory). Put a password into the file of " +
+				"--config, DROVER_DATABASE or PGPASSFILE",
+			Text: &c.Database,
 		},
 		{
 			Name: "nats",
-			Help: "URL of a NATS broker to use instead of an embedded one, such as tls://nats1.example.com:4222; may be repeated", List: &c.NATS,
+			Help: "URL of a NATS broker to use instead of an embedded one, such as tls://nats1.example.com:4222; " +
+				"may be repeated",
+			List: &c.NATS,
 		},
 		{
 			Name: "cluster",
-			Help: "address that the embedded brokers of other servers connect to, such as 0.0.0.0:7353 (default: no cluster)", Text: &c.Cluster,
+			Help: "address that the embedded brokers of other servers connect to, such as 0.0.0.0:7353 (default: no " +
+				"cluster)",
+			Text: &c.Cluster,
 		},
 		{Name: "route", Help: "HOST:PORT of another server's --cluster; may be repeated", List: &c.Routes},
 		{
 			Name: "advertise",
-			Help: "HOST:PORT by which agents reach the fabric, also through NAT; may be repeated; required if --fabric is a wildcard address", List: &c.Advertise,
+			Help: "HOST:PORT by which agents reach the fabric, also through NAT; may be repeated; required if " +
+				"--fabric is a wildcard address",
+			List: &c.Advertise,
 		},
 		{
 			Name: "proxies",
@@ -103,7 +112,9 @@ func (c *Config) Settings() []settings.Setting {
 		},
 		{
 			Name: "advertise-proxies",
-			Help: "HOST:PORT by which proxies reach each server or broker; may be repeated (default: --proxies if it is one address, otherwise the hosts of --advertise with the port of --proxies)", List: &c.AdvertiseProxies,
+			Help: "HOST:PORT by which proxies reach each server or broker; may be repeated (default: --proxies if " +
+				"it is one address, otherwise the hosts of --advertise with the port of --proxies)",
+			List: &c.AdvertiseProxies,
 		},
 		{
 			Name: "insecure-http",
@@ -112,13 +123,16 @@ func (c *Config) Settings() []settings.Setting {
 		},
 		{
 			Name: "tls-cert",
-			Help: "PEM file of the API's certificate and its issuers (default: the server issues its own certificate)",
+			Help: "PEM file of the API's certificate and its issuers (default: the server issues its own " +
+				"certificate)",
 			Text: &c.TLSCert,
 		},
 		{Name: "tls-key", Help: "file of the private key of --tls-cert", Text: &c.TLSKey},
 		{
 			Name: "trusted-gateway",
-			Help: "network of trusted gateways, which may name app and user without a proof on /procapi and /esb/api; may be repeated", List: &c.TrustedGateway,
+			Help: "network of trusted gateways, which may name app and user without a proof on /procapi and " +
+				"/esb/api; may be repeated",
+			List: &c.TrustedGateway,
 		},
 		{
 			Name: "login-url",

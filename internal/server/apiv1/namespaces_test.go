@@ -19,7 +19,9 @@ func (r *rig) place(name, key, state, text string) {
 	spec := processfile.ToSpec(*f)
 	o := store.Observed{
 		Agent: key, Process: process.ID{Namespace: "a", Name: name}, Spec: &spec,
-		Status: process.Status{Known: true, State: state, Hosted: true, Want: process.WantRunning, Instance: process.Instance{PID: -1}},
+		Status: process.Status{
+			Known: true, State: state, Hosted: true, Want: process.WantRunning, Instance: process.Instance{PID: -1},
+		},
 	}
 	if state == "running" {
 		o.Status.Instance = process.Instance{PID: 42}
@@ -57,7 +59,8 @@ func TestApply(t *testing.T) {
 	r.place("x", plain, "running", `{`+daemon+`}`)
 	r.place("old", web, "running", `{`+daemon+`}`)
 	r.observe("a/wire@" + web + " running")
-	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"]},"y":{` + daemon + `,"hosts":["web-*"]}}}`
+	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"]},
+		"y":{` + daemon + `,"hosts":["web-*"]}}}`
 
 	dry := r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", file))
 	want := "none x [0:10.0.0.2]; change x [web-1] by restart environment.A:1→<nil>; create y [web-1] by start"

@@ -24,7 +24,9 @@ func spec(change func(f *v1.Spec)) *process.Spec {
 // known is a process on host a in a state.
 func known(name string, s *process.Spec, state string) plan.Known {
 	k := plan.Known{Process: process.ID{Namespace: "n", Name: name}, Agent: "A", Host: "a", Spec: s}
-	k.Status = process.Status{State: state, Hosted: state != "stopped" && state != "unhosted", Want: process.WantRunning}
+	k.Status = process.Status{
+		State: state, Hosted: state != "stopped" && state != "unhosted", Want: process.WantRunning,
+	}
 	switch state {
 	case "stopped":
 		k.Status.Want = process.WantStopped
@@ -48,12 +50,36 @@ func TestChange(t *testing.T) {
 		want   string
 	}{
 		{"new", same, nil, plan.Options{}, "create start; new"},
-		{"new with a schedule", spec(func(f *v1.Spec) { f.Schedule = &v1.Schedule{Cron: "@daily"} }), nil, plan.Options{}, "create host; new"},
+		{
+			"new with a schedule", spec(func(f *v1.Spec) { f.Schedule = &v1.Schedule{Cron: "@daily"} }), nil,
+			plan.Options{},
+			"create host; new",
+		},
 		{"equal", same, []plan.Known{known("p", spec(nil), "running")}, plan.Options{}, "none; nothing to do"},
-		{"equal but for its number", same, []plan.Known{known("p", spec(nil).Numbered(7), "running")}, plan.Options{}, "none; nothing to do"},
-		{"equal and stopped", same, []plan.Known{known("p", same, "stopped")}, plan.Options{}, "kept; stopped: stays stopped"},
-		{"equal and unhosted", same, []plan.Known{known("p", same, "unhosted")}, plan.Options{}, "kept; not watched: stays as it is"},
-		{"live", live, []plan.Known{known("p", same, "running")}, plan.Options{}, "change update; labels.a live <nil> b"},
+		{
+			"equal but for its number", same,
+			[]plan.Known{known("p", spec(nil).Numbered(7), "running")},
+			plan.Options{},
+			"none; nothing to do",
+		},
+		{
+			"equal and stopped", same,
+			[]plan.Known{known("p", same, "stopped")},
+			plan.Options{},
+			"kept; stopped: stays stopped",
+		},
+		{
+			"equal and unhosted", same,
+			[]plan.Known{known("p", same, "unhosted")},
+			plan.Options{},
+			"kept; not watched: stays as it is",
+		},
+		{
+			"live", live,
+			[]plan.Known{known("p", same, "running")},
+			plan.Options{},
+			"change update; labels.a live <nil> b",
+		},
 		{
 			"at a start", atStart,
 			[]plan.Known{known("p", same, "running")},
@@ -72,19 +98,46 @@ func TestChange(t *testing.T) {
 			plan.Options{},
 			"change update; stopped: stays stopped; environment.A restart b c, environment.B restart <nil> ",
 		},
-		{"backing off", live, []plan.Known{known("p", same, "backoff")}, plan.Options{}, "change start; backoff: starts anew; labels.a live <nil> b"},
+		{
+			"backing off", live,
+			[]plan.Known{known("p", same, "backoff")},
+			plan.Options{},
+			"change start; backoff: starts anew; labels.a live <nil> b",
+		},
 		{"finished", same, []plan.Known{known("p", same, "finished")}, plan.Options{}, "none; nothing to do"},
-		{"finished and changed", live, []plan.Known{known("p", same, "finished")}, plan.Options{}, "change update; labels.a live <nil> b"},
+		{
+			"finished and changed", live,
+			[]plan.Known{known("p", same, "finished")},
+			plan.Options{},
+			"change update; labels.a live <nil> b",
+		},
 		{"given up", same, []plan.Known{known("p", same, "given-up")}, plan.Options{}, "none; nothing to do"},
 		{"elsewhere, unpruned", nil, []plan.Known{known("q", same, "running")}, plan.Options{}, ""},
-		{"pruned", nil, []plan.Known{known("q", same, "running")}, plan.Options{Prune: plan.PruneOwn}, "remove stop; removed (--prune)"},
-		{"pruned and down", nil, []plan.Known{known("q", same, "stopped")}, plan.Options{Prune: plan.PruneOwn}, "remove unregister; removed (--prune)"},
+		{
+			"pruned", nil,
+			[]plan.Known{known("q", same, "running")},
+			plan.Options{Prune: plan.PruneOwn},
+			"remove stop; removed (--prune)",
+		},
+		{
+			"pruned and down", nil,
+			[]plan.Known{known("q", same, "stopped")},
+			plan.Options{Prune: plan.PruneOwn},
+			"remove unregister; removed (--prune)",
+		},
 		{"of another caller", nil, []plan.Known{known("q", wire, "running")}, plan.Options{Prune: plan.PruneOwn}, ""},
-		{"all", nil, []plan.Known{known("q", wire, "running")}, plan.Options{Prune: plan.PruneAll}, "remove stop; removed (--prune)"},
+		{
+			"all", nil,
+			[]plan.Known{known("q", wire, "running")},
+			plan.Options{Prune: plan.PruneAll},
+			"remove stop; removed (--prune)",
+		},
 	} {
 		var wanted []plan.Wanted
 		if tt.wanted != nil {
-			wanted = append(wanted, plan.Wanted{Process: process.ID{Namespace: "n", Name: "p"}, Agent: "A", Host: "a", Spec: tt.wanted})
+			wanted = append(wanted, plan.Wanted{
+				Process: process.ID{Namespace: "n", Name: "p"}, Agent: "A", Host: "a", Spec: tt.wanted,
+			})
 		}
 		changes, steps := plan.Make(wanted, tt.known, tt.o)
 		if got := show(changes); got != tt.want {
