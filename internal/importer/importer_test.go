@@ -137,33 +137,3 @@ func valid(t *testing.T, name string, text []byte) {
 		}
 	}
 }
-
-// TestUnitsOfThisHost: all services and timers of the system where the test runs become valid process files.
-func TestUnitsOfThisHost(t *testing.T) {
-	all := units(t, "/lib/systemd/system")
-	if len(all) == 0 {
-		t.Skip("this host has no units")
-	}
-	for _, u := range all {
-		together := []importer.Unit{u}
-		if strings.HasSuffix(u.Name, ".timer") {
-			for _, other := range all {
-				if other.Name == importer.StartedBy(u) {
-					together = append(together, other)
-				}
-			}
-		}
-		r := importer.Systemd(together, []string{"*"}, facts())
-		if len(r.Processes) == 0 {
-			if len(r.Notes) == 0 {
-				t.Errorf("%s became neither a process nor a note", u.Name)
-			}
-			continue
-		}
-		text, err := r.Write("host")
-		if err != nil {
-			t.Errorf("%s: %v", u.Name, err)
-		}
-		valid(t, u.Name, text)
-	}
-}

@@ -16,20 +16,20 @@ import (
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	harness.Sleeper(t, p.dir, "main")
-	was := p.start(filepath.Join(p.dir, "main"), "4001")
-	file := p.write("shop.yaml", `
+	harness.Sleeper(t, p.Dir, "main")
+	was := p.start(filepath.Join(p.Dir, "main"), "4001")
+	file := p.Write("shop.yaml", `
 namespace: shop
 processes:
   main: {hosts: ["*"], run: ./main 4001, directory: DIR}
 `)
 	refused := p.cli(1, "apply", "-f", file, "--yes")
-	if name := "pid " + strconv.Itoa(was) + " [" + p.dir + "/main 4001] since 20"; !strings.Contains(refused.Out, name) {
+	if name := "pid " + strconv.Itoa(was) + " [" + p.Dir + "/main 4001] since 20"; !strings.Contains(refused.Out, name) {
 		t.Errorf("the refusal does not name the process: %s", refused.Out)
 	}
 	p.cli(2, "apply", "-f", file, "--take-over", "--beside")
 	p.cli(0, "apply", "-f", file, "--yes", "--take-over")
-	if pid := p.pid("main"); pid != was || !harness.Alive(was) {
+	if pid := p.PID("main"); pid != was || !harness.Alive(was) {
 		t.Errorf("drover watches pid %d, want %d", pid, was)
 	}
 	p.cli(0, "apply", "-f", file) // nothing to do
@@ -37,9 +37,9 @@ processes:
 	p.cli(0, "stop", "shop/main")
 	p.cli(0, "unregister", "shop/main")
 
-	was = p.start(filepath.Join(p.dir, "main"), "4001")
+	was = p.start(filepath.Join(p.Dir, "main"), "4001")
 	p.cli(0, "apply", "-f", file, "--yes", "--beside")
-	if pid := p.pid("main"); pid == was || pid == 0 || !harness.Alive(was) {
+	if pid := p.PID("main"); pid == was || pid == 0 || !harness.Alive(was) {
 		t.Errorf("drover watches pid %d beside %d", pid, was)
 	}
 }
@@ -48,30 +48,63 @@ processes:
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	harness.Sleeper(t, p.dir, "service")
-	harness.Sleeper(t, p.dir, "daemon")
-	harness.Sleeper(t, p.dir, "down")
-	p.write("service.service", "[Service]\nExecStart=DIR/service 4${N}\nEnvironment=N=002\nWorkingDirectory=DIR\nRestart=always\n")
-	p.write("daemon.service", `[Service]
+	harness.Sleeper(t, p.Dir, "service")
+	harness.Sleeper(t, p.Dir, "daemon")
+	harness.Sleeper(t, p.Dir, "down")
+	p.Write("service.service", "[Service]\nExecStart=DIR/service 4${N}\nEnvironment=N=002\nWorkingDirectory=DIR\nRestart=always\n")
+	p.Write("daemon.service", `[Service]
 Type=forking
 ExecStart=/bin/sh -c 'DIR/daemon 4003 & echo $! >DIR/daemon.pid'
 PIDFile=DIR/daemon.pid
 WorkingDirectory=DIR
 Restart=always
 `)
-	p.write("down.service", "[Service]\nExecStart=DIR/down 4004\nWorkingDirectory=DIR\n")
-	service, daemon := p.start(filepath.Join(p.dir, "service"), "4002"), p.start(filepath.Join(p.dir, "daemon"), "4003")
-	p.write("daemon.pid", strconv.Itoa(daemon)+"\n")
-	done := p.cli(7, "import", "systemd", p.dir+"/service.service", p.dir+"/daemon.service", p.dir+"/down.service",
+	p.Write("down.service", "[Service]\nExecStart=DIR/down 4004\nWorkingDirectory=DIR\n")
+	service, daemon := p.start(filepath.Join(p.Dir, "service"), "4002"), p.start(filepath.Join(p.Dir, "daemon"), "4003")
+	p.Write("daemon.pid", strconv.Itoa(daemon)+"\n")
+	done := p.cli(7, "import", "systemd", p.Dir+"/service.service", p.Dir+"/daemon.service", p.Dir+"/down.service",
 		"--namespace", "shop", "--adopt", "--yes")
-	if !strings.Contains(done.Errors, "there is nothing to take over") || p.pid("down") != 0 {
-		t.Errorf("a unit that does not run: pid %d, %s", p.pid("down"), done.Errors)
+	if !strings.Contains(done.Errors, "there is nothing to take over") || p.PID("down") != 0 {
+		t.Errorf("a unit that does not run: pid %d, %s", p.PID("down"), done.Errors)
 	}
 	for name, was := range map[string]int{"service": service, "daemon": daemon} {
-		if pid := p.pid(name); pid != was || !harness.Alive(was) {
+		if pid := p.PID(name); pid != was || !harness.Alive(was) {
 			t.Errorf("%s: drover watches pid %d, want %d", name, pid, was)
 		}
 		p.relaunches(name, was)
+	}
+}
+
+// TestUnitsOfThisHost: all services and timers of the system where the test runs become a file that drover takes.
+func TestUnitsOfThisHost(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	var args []string
+	for _, pattern := range []string{"*.service", "*.timer"} {
+		found, err := filepath.Glob(filepath.Join(unitDirectory, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			if name, kind, template := strings.Cut(filepath.Base(path), "@."); template {
+				data, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				path = p.Write(name+"@mail."+kind, string(data))
+			}
+			args = append(args, path)
+		}
+	}
+	done := p.cli(0, append([]string{"import", "systemd", "--namespace", "host", "--hosts", "*"}, args...)...)
+	p.Write("host.yaml", done.Out)
+	p.cli(0, "apply", "-f", filepath.Join(p.Dir, "host.yaml"), "--dry-run")
+	for _, path := range args {
+		// A timer is part of the process of its service.
+		name := filepath.Base(path)
+		if strings.HasSuffix(name, ".service") && !strings.Contains(done.Out+done.Errors, name) {
+			t.Errorf("%s became neither a process nor a note", name)
+		}
 	}
 }
 
@@ -88,8 +121,8 @@ signal.pause()
 func TestSupervisord(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write("worker.py", worker)
-	conf := p.write("supervisord.conf", `
+	p.Write("worker.py", worker)
+	conf := p.Write("supervisord.conf", `
 [unix_http_server]
 file=DIR/supervisor.sock
 [rpcinterface:supervisor]
@@ -111,7 +144,7 @@ autostart=false
 `)
 	old := p.start("/usr/bin/supervisord", "-c", conf)
 	running := func() int {
-		f := harness.Finish(t, "", harness.Environment(p.dir), "/usr/bin/supervisorctl", "-c", conf, "pid", "worker")
+		f := harness.Finish(t, "", harness.Environment(p.Dir), "/usr/bin/supervisorctl", "-c", conf, "pid", "worker")
 		pid, _ := strconv.Atoi(strings.TrimSpace(f.Out))
 		return pid
 	}
@@ -129,7 +162,7 @@ autostart=false
 			t.Errorf("import does not say %q: %s", part, done.Errors)
 		}
 	}
-	if pid := p.pid("worker"); pid != was || !harness.Alive(was) {
+	if pid := p.PID("worker"); pid != was || !harness.Alive(was) {
 		t.Fatalf("drover watches pid %d, want %d", pid, was)
 	}
 	kept := func() bool {
@@ -139,10 +172,10 @@ autostart=false
 		t.Error("why does not name the old supervisor")
 	}
 	harness.Signal(t, was, syscall.SIGKILL)
-	process := harness.Process{Server: p.s, Namespace: "shop", Name: "worker"}
+	process := harness.Process{Server: p.S, Namespace: "shop", Name: "worker"}
 	process.AwaitEvents(1, "exited")
 	process.AwaitEvents(1, "found") // supervisord has started another one
-	next := p.pid("worker")
+	next := p.PID("worker")
 	if n := len(process.Events("relaunched")); n != 0 || next == was || running() != next || !kept() {
 		t.Errorf("%d relaunches while supervisord lives, pid %d, that of supervisord is %d", n, next, running())
 	}
@@ -152,10 +185,10 @@ autostart=false
 	process.AwaitEvents(1, "relaunched")
 	now := 0
 	harness.Eventually(t, "the pid of the relaunched process", func() bool {
-		now = p.pid("worker")
+		now = p.PID("worker")
 		return now != 0 && now != next
 	})
-	if cwd, err := os.Readlink("/proc/" + strconv.Itoa(now) + "/cwd"); err != nil || cwd != p.dir {
+	if cwd, err := os.Readlink("/proc/" + strconv.Itoa(now) + "/cwd"); err != nil || cwd != p.Dir {
 		t.Errorf("the relaunched process %d works in %s, %v", now, cwd, err)
 	}
 	p.relaunches("worker", now)

@@ -13,5 +13,5 @@ var binaries struct{ drover, agent string }
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{
 		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent,
-	}))
+	}, harness.Need{Test: "TestAnsible", Program: "/usr/bin/python3"}))
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -266,10 +265,12 @@ func TestInventory(t *testing.T) {
 	if out := f.CLI("agents", "--search", "RACK=4", "-o", "name"); strings.TrimSpace(out) != own {
 		t.Errorf("found are %s", out)
 	}
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is missing")
-	}
+}
+
+// TestAnsible: the example of an inventory script tells the hosts and their groups.
+func TestAnsible(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
 	script := filepath.Join(harness.Root(), "examples", "ansible", "drover_inventory.py")
 	run := func(selector string, args ...string) map[string]json.RawMessage {
 		t.Helper()
@@ -277,7 +278,7 @@ func TestInventory(t *testing.T) {
 		if selector != "" {
 			env = append(env, "DROVER_SELECTOR="+selector)
 		}
-		r := harness.Finish(t, "", env, python, append([]string{script}, args...)...)
+		r := harness.Finish(t, "", env, "/usr/bin/python3", append([]string{script}, args...)...)
 		var all map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(r.Out), &all); err != nil {
 			t.Fatalf("%v: %s%s", err, r.Out, r.Errors)
