@@ -388,6 +388,6 @@ func TestAHeldOrderDoesNotBeginLater(t *testing.T) {
 		t.Errorf("it was started %d times, want 2", n)
 	}
 	harness.Eventually(t, "the agent to say what became of the held order", func() bool {
-		return strings.Contains(f.Logs["one"].String(), "expired: ")
+		return strings.Contains(f.Logs["one"].String(), "cancelled: the operation was not begun")
 	})
 }
