@@ -15,7 +15,7 @@ import (
 // copies are the pids of the copies of a process as drover knows them.
 func (p *place) copies(name string, n int) (all []int) {
 	for i := range n {
-		all = append(all, p.pid(fmt.Sprintf("%s@%d", name, i+1)))
+		all = append(all, p.PID(fmt.Sprintf("%s@%d", name, i+1)))
 	}
 	return all
 }
@@ -25,8 +25,8 @@ func (p *place) copies(name string, n int) (all []int) {
 func TestNumprocs(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	harness.Sleeper(t, p.dir, "worker")
-	conf := p.write("supervisord.conf", `
+	harness.Sleeper(t, p.Dir, "worker")
+	conf := p.Write("supervisord.conf", `
 [unix_http_server]
 file=DIR/supervisor.sock
 [rpcinterface:supervisor]
@@ -50,7 +50,7 @@ autorestart=true
 	running := func() bool {
 		was = nil
 		for n := range 3 {
-			f := harness.Finish(t, "", harness.Environment(p.dir), "/usr/bin/supervisorctl", "-c", conf, "pid",
+			f := harness.Finish(t, "", harness.Environment(p.Dir), "/usr/bin/supervisorctl", "-c", conf, "pid",
 				fmt.Sprintf("worker:worker-%d", n))
 			pid, _ := strconv.Atoi(strings.TrimSpace(f.Out))
 			if pid > 0 {
@@ -71,7 +71,7 @@ autorestart=true
 		t.Errorf("drover watches %v, want %v", pids, was)
 	}
 	harness.Signal(t, was[1], syscall.SIGKILL)
-	process := harness.Process{Server: p.s, Namespace: "shop", Name: "worker@2"}
+	process := harness.Process{Server: p.S, Namespace: "shop", Name: "worker@2"}
 	process.AwaitEvents(1, "exited")
 	process.AwaitEvents(1, "found")
 	now := p.copies("worker", 3)
@@ -89,10 +89,10 @@ autorestart=true
 func TestInstances(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	harness.Sleeper(t, p.dir, "queue")
+	harness.Sleeper(t, p.Dir, "queue")
 	unit := "[Service]\nExecStart=DIR/queue 4020\nWorkingDirectory=DIR\nRestart=always\n"
-	first, second := p.write("queue@1.service", unit), p.write("queue@2.service", unit)
-	was := []int{p.start(filepath.Join(p.dir, "queue"), "4020"), p.start(filepath.Join(p.dir, "queue"), "4020")}
+	first, second := p.Write("queue@1.service", unit), p.Write("queue@2.service", unit)
+	was := []int{p.start(filepath.Join(p.Dir, "queue"), "4020"), p.start(filepath.Join(p.Dir, "queue"), "4020")}
 	slices.Sort(was)
 	done := p.cli(0, "import", "systemd", first, second, "--namespace", "shop", "--adopt", "--yes")
 	if pids := p.copies("queue", 2); !slices.Equal(pids, was) || !strings.Contains(done.Out, "copies: 2") {

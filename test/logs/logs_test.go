@@ -55,13 +55,13 @@ exec sleep 1000
 		time.Since(at) > time.Minute || time.Since(at) < 0 {
 		t.Errorf("with its time: %q", stamped)
 	}
-	if a := p.cli("logs", "shop/apu"); a.Code != 4 || !strings.Contains(a.Errors, "shop/api") {
+	if a := p.CLI("logs", "shop/apu"); a.Code != 4 || !strings.Contains(a.Errors, "shop/api") {
 		t.Errorf("of an unknown process: %d %q", a.Code, a.Errors)
 	}
-	if a := p.cli("logs", "shop/api", "--run", "-9"); a.Code != 1 || !strings.Contains(a.Errors, "there is no run -9: the log knows 3 runs") {
+	if a := p.CLI("logs", "shop/api", "--run", "-9"); a.Code != 1 || !strings.Contains(a.Errors, "there is no run -9: the log knows 3 runs") {
 		t.Errorf("of an unknown run: %d %q", a.Code, a.Errors)
 	}
-	if a := p.cli("events", "shop/api", "--kind", "exited", "-o", "json"); !strings.Contains(a.Out, "half\\nrun 2 complains") {
+	if a := p.CLI("events", "shop/api", "--kind", "exited", "-o", "json"); !strings.Contains(a.Out, "half\\nrun 2 complains") {
 		t.Errorf("the events say %q", a.Out)
 	}
 }
@@ -85,7 +85,7 @@ func TestFollow(t *testing.T) {
 	}
 	for n := range 3 {
 		harness.Eventually(t, "the first line of a run", lines(2*n+1))
-		p.touch("go")
+		p.Touch("go")
 		harness.Eventually(t, "the last line of a run", lines(2*n+2))
 	}
 	harness.Eventually(t, "the fourth run", lines(7))
@@ -100,8 +100,8 @@ func TestFollow(t *testing.T) {
 	if err := f.Terminate(); err != nil {
 		t.Errorf("after Ctrl-C the command ended with %v", err)
 	}
-	if n, _ := strconv.Atoi(pid); p.pid("api") != n {
-		t.Errorf("the process is %d, not %s", p.pid("api"), pid)
+	if n, _ := strconv.Atoi(pid); p.PID("api") != n {
+		t.Errorf("the process is %d, not %s", p.PID("api"), pid)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestDroverDies(t *testing.T) {
     run: DIR/api
     log: {max_size: 1MiB, keep: 100}
 `)
-	pid := p.pid("api")
+	pid := p.PID("api")
 	for n := 1; n <= 4; n++ {
 		last := func() int {
 			lines := p.logs("shop/api", "--tail", "1")
@@ -126,10 +126,10 @@ func TestDroverDies(t *testing.T) {
 			return number
 		}
 		harness.Eventually(t, "more lines", func() bool { return last() > 30_000*n })
-		p.s.Kill()
-		p.s.Run()
+		p.S.Kill()
+		p.S.Run()
 	}
-	if now := p.pid("api"); now != pid {
+	if now := p.PID("api"); now != pid {
 		t.Fatalf("the process was %d, and is %d", pid, now)
 	}
 	lines := p.logs("shop/api")
@@ -157,7 +157,7 @@ func TestFlood(t *testing.T) {
     hosts: ["0:127.0.0.1"]
     run: sh -c "echo hello; exec sleep 1000"
 `)
-	pid := p.pid("flood")
+	pid := p.PID("flood")
 	reader := p.follow("shop/flood")
 	harness.Eventually(t, "a line of the flood", func() bool { return reader.Out.String() != "" })
 	harness.Signal(t, reader.PID(), syscall.SIGSTOP) // from now on it reads nothing
@@ -173,15 +173,15 @@ func TestFlood(t *testing.T) {
 	if t.Logf("the logs held at most %.1f MiB", float64(most)/(1<<20)); most > bound {
 		t.Errorf("the logs held %d bytes", most)
 	}
-	if now := p.pid("flood"); now != pid || !harness.Alive(pid) {
+	if now := p.PID("flood"); now != pid || !harness.Alive(pid) {
 		t.Errorf("the flood was %d, and is %d", pid, now)
 	}
-	a := p.cli("signal", "KILL", "shop/flood")
+	a := p.CLI("signal", "KILL", "shop/flood")
 	if a.Code != 0 {
 		harness.Signal(t, pid, syscall.SIGSTOP)
 	}
 	harness.Eventually(t, "a loss in the log", func() bool {
-		a := p.cli("logs", "shop/flood", "--since", "1h", "--grep", "^$")
+		a := p.CLI("logs", "shop/flood", "--since", "1h", "--grep", "^$")
 		return a.Code == 0 && strings.Contains(a.Out, " bytes lost ...]")
 	})
 }
@@ -190,7 +190,7 @@ func TestFlood(t *testing.T) {
 func TestLogFile(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	if err := os.Mkdir(filepath.Join(p.dir, "log"), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(p.Dir, "log"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	p.program("daemon", `cd DIR; echo "from the command"; setsid sh -c 'echo $$ >pid; echo "from the daemon" >>log/a.log; exec sleep 1000' </dev/null &
@@ -215,7 +215,7 @@ while [ ! -s pid ]; do sleep 0.01; done
 	if got := p.logs("shop/plain"); !slices.Equal(got, []string{"from a start"}) {
 		t.Errorf("the output is %q", got)
 	}
-	if a := p.cli("logs", "shop/filed", "--run", "-1"); a.Code != 1 || !strings.Contains(a.Errors, "leave out run") {
+	if a := p.CLI("logs", "shop/filed", "--run", "-1"); a.Code != 1 || !strings.Contains(a.Errors, "leave out run") {
 		t.Errorf("a run of a log file: %d %q", a.Code, a.Errors)
 	}
 }
@@ -235,16 +235,16 @@ func TestBoundsChangeAtOnce(t *testing.T) {
 	}
 	p.apply(file("{max_size: 10MiB}"))
 	harness.Eventually(t, "the last line", func() bool { return slices.Equal(p.logs("shop/api", "--tail", "1"), []string{"200000"}) })
-	pid, before := p.pid("api"), p.held()
+	pid, before := p.PID("api"), p.held()
 	p.apply(file("{max_size: 64KiB, keep: 1, compress: false}"))
 	harness.Eventually(t, "the log to be small", func() bool { return p.held() < 300<<10 })
 	p.program("more", `echo more >>/proc/$1/fd/1
 `)
-	if a := harness.Finish(t, "", harness.Environment(p.dir), filepath.Join(p.dir, "more"), strconv.Itoa(pid)); a.Code != 0 {
+	if a := harness.Finish(t, "", harness.Environment(p.Dir), filepath.Join(p.Dir, "more"), strconv.Itoa(pid)); a.Code != 0 {
 		t.Fatal(a.Errors)
 	}
-	if before < 1<<20 || p.pid("api") != pid {
-		t.Errorf("it held %d bytes; the pid was %d and is %d", before, pid, p.pid("api"))
+	if before < 1<<20 || p.PID("api") != pid {
+		t.Errorf("it held %d bytes; the pid was %d and is %d", before, pid, p.PID("api"))
 	}
 	lines := p.logs("shop/api", "--tail", "2")
 	if !slices.Equal(lines, []string{"200000", "more"}) {

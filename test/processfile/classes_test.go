@@ -25,7 +25,7 @@ func TestClasses(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(web.Close)
 	t.Cleanup(func() {
-		if err := os.RemoveAll("/run/drover-test-" + filepath.Base(p.dir) + "-2"); err != nil {
+		if err := os.RemoveAll("/run/drover-test-" + filepath.Base(p.Dir) + "-2"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -39,18 +39,18 @@ func TestClasses(t *testing.T) {
 		fields = append(fields, f)
 	}
 	p.prepareClasses(fields)
-	p.apply(classFile(fields, rows, "from"))
+	p.Apply(classFile(fields, rows, "from"))
 	before := map[string]int{}
 	for _, f := range fields {
 		if rows[f.Path].noProcess != "" {
 			continue
 		}
-		harness.Eventually(t, "a process of "+f.Path, func() bool { return p.pid(className(f)) > 0 })
-		before[f.Path] = p.pid(className(f))
+		harness.Eventually(t, "a process of "+f.Path, func() bool { return p.PID(className(f)) > 0 })
+		before[f.Path] = p.PID(className(f))
 	}
 	changed := classFile(fields, rows, "to")
 	p.wantClasses(fields, rows, changed)
-	p.apply(changed)
+	p.Apply(changed)
 	for _, f := range fields {
 		if row := rows[f.Path]; row.noProcess == "" {
 			p.wantPID(f, before[f.Path])
@@ -59,7 +59,7 @@ func TestClasses(t *testing.T) {
 			}
 		}
 	}
-	if a := p.cli("diff", "-f", p.file(changed)); a.Code != 0 {
+	if a := p.CLI("diff", "-f", p.Write("file.yaml", changed)); a.Code != 0 {
 		t.Errorf("after all changes there is still something to do: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
 }
@@ -120,29 +120,29 @@ func overridden(line string, later []string) bool {
 
 // prepareClasses makes the files that the processes need; every account can write to them.
 func (p *place) prepareClasses(fields []processfile.Field) {
-	p.t.Helper()
+	p.T.Helper()
 	names := []string{"a.env", "b.env", "a.conf", "b.conf"}
 	for _, f := range fields {
 		names = append(names, "starts-"+className(f))
 	}
 	for _, name := range names {
-		path := filepath.Join(p.dir, name)
+		path := filepath.Join(p.Dir, name)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 		if err := os.Chmod(path, 0o666); err != nil { //nolint:gosec // a process of another account notes its start there
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 	}
 }
 
 // wantClasses fails the test unless the plan has one change for each process, which is of the field and of its class.
 func (p *place) wantClasses(fields []processfile.Field, rows map[string]classRow, text string) {
-	p.t.Helper()
-	a := p.cli("diff", "-f", p.file(text), "-o", "json")
+	p.T.Helper()
+	a := p.CLI("diff", "-f", p.Write("file.yaml", text), "-o", "json")
 	var plan v1.Plan
 	if err := json.Unmarshal([]byte(a.Out), &plan); err != nil || a.Code != 3 {
-		p.t.Fatalf("diff: exit code %d, %v\n%s%s", a.Code, err, a.Out, a.Errors)
+		p.T.Fatalf("diff: exit code %d, %v\n%s%s", a.Code, err, a.Out, a.Errors)
 	}
 	changes := map[string]v1.Change{}
 	for _, c := range plan.Changes {
@@ -152,13 +152,13 @@ func (p *place) wantClasses(fields []processfile.Field, rows map[string]classRow
 		c := changes[className(f)]
 		if rows[f.Path].nothing {
 			if c.Action != v1.ActionNone {
-				p.t.Errorf("%s: the plan is %+v, want nothing to do", f.Path, c)
+				p.T.Errorf("%s: the plan is %+v, want nothing to do", f.Path, c)
 			}
 			continue
 		}
 		if rows[f.Path].creates {
 			if c.Action != v1.ActionCreate {
-				p.t.Errorf("%s: the plan is %+v, want another process", f.Path, c)
+				p.T.Errorf("%s: the plan is %+v, want another process", f.Path, c)
 			}
 			continue
 		}
@@ -166,39 +166,39 @@ func (p *place) wantClasses(fields []processfile.Field, rows map[string]classRow
 		for _, field := range c.Fields {
 			found = found || field.Path == shown || strings.HasPrefix(field.Path, shown+".")
 			if field.Class != string(f.Class) {
-				p.t.Errorf("%s: the plan says that %s is %s, want %s", f.Path, field.Path, field.Class, f.Class)
+				p.T.Errorf("%s: the plan says that %s is %s, want %s", f.Path, field.Path, field.Class, f.Class)
 			}
 		}
 		if c.Action != v1.ActionChange || !found {
-			p.t.Errorf("%s: the plan is %+v, want a change of the field", f.Path, c)
+			p.T.Errorf("%s: the plan is %+v, want a change of the field", f.Path, c)
 		}
 	}
 }
 
 // wantPID fails the test unless a live change has kept the pid, and another one has begun the process once more.
 func (p *place) wantPID(f processfile.Field, before int) {
-	p.t.Helper()
+	p.T.Helper()
 	starts := 1
 	if f.Class == processfile.AtRestart {
 		starts = 2
-		harness.Eventually(p.t, "another pid of "+f.Path, func() bool {
-			pid := p.pid(className(f))
+		harness.Eventually(p.T, "another pid of "+f.Path, func() bool {
+			pid := p.PID(className(f))
 			return pid > 0 && pid != before
 		})
-	} else if pid := p.pid(className(f)); pid != before || !harness.Alive(before) {
-		p.t.Errorf("%s is live, and its change made pid %d of pid %d", f.Path, pid, before)
+	} else if pid := p.PID(className(f)); pid != before || !harness.Alive(before) {
+		p.T.Errorf("%s is live, and its change made pid %d of pid %d", f.Path, pid, before)
 	}
 	if n := p.count("starts-" + className(f)); n != starts {
-		p.t.Errorf("%s is %s, and its process began %d times, want %d", f.Path, f.Class, n, starts)
+		p.T.Errorf("%s is %s, and its process began %d times, want %d", f.Path, f.Class, n, starts)
 	}
 }
 
 // wantLimit fails the test unless the process that was there before has the limit.
 func (p *place) wantLimit(f processfile.Field, pid int, row classRow) {
-	p.t.Helper()
+	p.T.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if values, ok := strings.CutPrefix(line, row.limit); ok && strings.Fields(values)[0] == row.value &&
@@ -206,5 +206,5 @@ func (p *place) wantLimit(f processfile.Field, pid int, row classRow) {
 			return
 		}
 	}
-	p.t.Errorf("%s: pid %d has not %s of %s:\n%s", f.Path, pid, row.limit, row.value, text)
+	p.T.Errorf("%s: pid %d has not %s of %s:\n%s", f.Path, pid, row.limit, row.value, text)
 }

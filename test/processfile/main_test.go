@@ -20,68 +20,19 @@ func TestMain(m *testing.M) {
 }
 
 // place is a drover, and a directory for the processes of one namespace.
-type place struct {
-	t   *testing.T
-	s   *harness.Server
-	dir string
-}
+type place struct{ *harness.Place }
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	return &place{t, harness.Start(t, binaries.drover), harness.Workdir(t)}
-}
-
-// cli runs a command of drover.
-func (p *place) cli(args ...string) harness.Finished {
-	p.t.Helper()
-	env := harness.Environment(p.dir)
-	return harness.Finish(p.t, "", env, binaries.drover, append(args, "--data-dir", p.s.DataDir)...)
-}
-
-// file writes a process file; DIR in it is the directory, and BASE the name of the directory.
-func (p *place) file(text string) string {
-	p.t.Helper()
-	path := filepath.Join(p.dir, "file.yaml")
-	if err := os.WriteFile(path, []byte(strings.NewReplacer("DIR", p.dir, "BASE", filepath.Base(p.dir)).Replace(text)), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
-	return path
-}
-
-// apply applies a process file and fails if not all of it succeeds.
-func (p *place) apply(text string) string {
-	p.t.Helper()
-	a := p.cli("apply", "-f", p.file(text), "--yes")
-	if a.Code != 0 {
-		p.t.Fatalf("apply: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
-	}
-	return a.Out
-}
-
-// process is one of the namespace.
-func (p *place) process(name string) *harness.Process {
-	return &harness.Process{Server: p.s, Namespace: "shop", Name: name}
-}
-
-// state is its state, pid the pid of its main process.
-func (p *place) state(name string) string {
-	state, _ := p.process(name).Status()["state"].(string)
-	return state
-}
-
-func (p *place) pid(name string) int {
-	p.t.Helper()
-	instance, _ := p.process(name).Status()["instance"].(map[string]any)
-	pid, _ := instance["pid"].(float64)
-	return int(pid)
+	return &place{harness.NewPlace(t, binaries.drover)}
 }
 
 // read returns a file of the directory once it has a line; all spaces at its ends are cut.
 func (p *place) read(name string) string {
-	p.t.Helper()
+	p.T.Helper()
 	var text []byte
-	harness.Eventually(p.t, "a line in "+name, func() bool {
-		text, _ = os.ReadFile(filepath.Join(p.dir, name))
+	harness.Eventually(p.T, "a line in "+name, func() bool {
+		text, _ = os.ReadFile(filepath.Join(p.Dir, name))
 		return strings.HasSuffix(string(text), "\n")
 	})
 	return strings.TrimSpace(string(text))
@@ -89,7 +40,7 @@ func (p *place) read(name string) string {
 
 // count is the number of lines of a file of the directory.
 func (p *place) count(name string) int {
-	text, _ := os.ReadFile(filepath.Join(p.dir, name))
+	text, _ := os.ReadFile(filepath.Join(p.Dir, name))
 	return strings.Count(string(text), "\n")
 }
 
@@ -97,7 +48,7 @@ func (p *place) count(name string) int {
 func (p *place) alive(file string) bool {
 	pid, err := strconv.Atoi(p.read(file))
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
@@ -105,9 +56,9 @@ func (p *place) alive(file string) bool {
 
 // await waits until a file of the directory has a line.
 func (p *place) await(name, line string) {
-	p.t.Helper()
-	harness.Eventually(p.t, line+" in "+name, func() bool {
-		text, _ := os.ReadFile(filepath.Join(p.dir, name))
+	p.T.Helper()
+	harness.Eventually(p.T, line+" in "+name, func() bool {
+		text, _ := os.ReadFile(filepath.Join(p.Dir, name))
 		return slices.Contains(strings.Split(string(text), "\n"), line)
 	})
 }

@@ -27,21 +27,21 @@ processes:
 // TestOrder: apply starts in order and a stop of all goes backwards; a start alone waits, says so and fails by name.
 func TestOrder(t *testing.T) {
 	p := newPlace(t)
-	p.apply(ordered)
+	p.Apply(ordered)
 	if got := strings.Fields(p.read("order")); strings.Join(got, " ") != "db api job" {
 		t.Errorf("started %v", got)
 	}
-	restarted := p.cli("restart", "shop/db")
+	restarted := p.CLI("restart", "shop/db")
 	if restarted.Code != 0 || !strings.Contains(restarted.Out, "not restarted, although after it: shop/api") {
 		t.Errorf("%d\n%s%s", restarted.Code, restarted.Out, restarted.Errors)
 	}
-	if s := p.cli("stop", "shop/db", "--with-dependents", "--dry-run"); !strings.Contains(s.Out, "shop/api") {
+	if s := p.CLI("stop", "shop/db", "--with-dependents", "--dry-run"); !strings.Contains(s.Out, "shop/api") {
 		t.Errorf("%s%s", s.Out, s.Errors)
 	}
-	if s := p.cli("stop", "shop/db", "shop/api", "--yes"); s.Code != 0 {
+	if s := p.CLI("stop", "shop/db", "shop/api", "--yes"); s.Code != 0 {
 		t.Errorf("%s%s", s.Out, s.Errors)
 	}
-	late := p.cli("apply", "--yes", "-f", p.file(ordered+`
+	late := p.CLI("apply", "--yes", "-f", p.Write("file.yaml", ordered+`
   late:
     run: sleep 1000
     after: {db: ready}
@@ -57,7 +57,7 @@ func TestOrderFaults(t *testing.T) {
 	p := newPlace(t)
 	refused := func(file, want string) {
 		t.Helper()
-		a := p.cli("apply", "-f", p.file(file), "--yes")
+		a := p.CLI("apply", "-f", p.Write("file.yaml", file), "--yes")
 		if a.Code != 2 || !strings.Contains(a.Errors, want) {
 			t.Errorf("exit code %d, want 2 and %q:\n%s", a.Code, want, a.Errors)
 		}
@@ -66,7 +66,7 @@ func TestOrderFaults(t *testing.T) {
 		"processes.a.after.b: no file and no host has this process")
 	two := "namespace: shop\nprocesses:\n  a: {hosts: ['*'], run: sleep 1000, ready: {alive: 0s}}\n" +
 		"  b: {hosts: ['*'], run: sleep 1000, ready: {alive: 0s}, after: {a: started}}\n"
-	p.apply(two)
+	p.Apply(two)
 	refused("namespace: shop\nprocesses:\n  a: {hosts: ['*'], run: sleep 1000, ready: {alive: 0s}, after: {b: ready}}\n",
 		"the process waits for itself: shop/a → shop/b → shop/a")
 }
@@ -74,7 +74,7 @@ func TestOrderFaults(t *testing.T) {
 // TestSignal: a signal reaches the main process alone, or the whole run; other words are refused.
 func TestSignal(t *testing.T) {
 	p := newPlace(t)
-	p.apply(`
+	p.Apply(`
 namespace: shop
 processes:
   api:
@@ -84,24 +84,24 @@ processes:
       trap 'echo main >>got' HUP USR1; sh -c 'trap "echo worker >>got" USR1; while :; do sleep 0.1; done' & while :; do wait; done
     ready: {exec: "true"}
 `)
-	if s := p.cli("signal", "SIGHUP", "shop/api"); s.Code != 0 || !strings.Contains(s.Out, "HUP sent to pid") {
+	if s := p.CLI("signal", "SIGHUP", "shop/api"); s.Code != 0 || !strings.Contains(s.Out, "HUP sent to pid") {
 		t.Fatalf("%d\n%s%s", s.Code, s.Out, s.Errors)
 	}
 	p.await("got", "main")
-	if s := p.cli("signal", "usr1", "shop/api", "--scope", "tree"); s.Code != 0 || !strings.Contains(s.Out, "of its run") {
+	if s := p.CLI("signal", "usr1", "shop/api", "--scope", "tree"); s.Code != 0 || !strings.Contains(s.Out, "of its run") {
 		t.Fatalf("%d\n%s%s", s.Code, s.Out, s.Errors)
 	}
 	p.await("got", "worker")
-	if e := p.cli("events", "shop/api", "--kind", "signalled"); strings.Count(e.Out, "signalled") != 2 {
+	if e := p.CLI("events", "shop/api", "--kind", "signalled"); strings.Count(e.Out, "signalled") != 2 {
 		t.Errorf("%s%s", e.Out, e.Errors)
 	}
 	for _, args := range [][]string{{"HOP", "shop/api"}, {"shop/api"}, {"HUP", "shop/api", "--scope", "all"}} {
-		if s := p.cli(append([]string{"signal"}, args...)...); s.Code != 2 {
+		if s := p.CLI(append([]string{"signal"}, args...)...); s.Code != 2 {
 			t.Errorf("%v: exit code %d", args, s.Code)
 		}
 	}
-	p.cli("stop", "shop/api")
-	if s := p.cli("signal", "HUP", "shop/api"); s.Code != 1 {
+	p.CLI("stop", "shop/api")
+	if s := p.CLI("signal", "HUP", "shop/api"); s.Code != 1 {
 		t.Errorf("stopped: exit code %d, %s", s.Code, s.Out)
 	}
 }

@@ -17,11 +17,11 @@ import (
 
 // revisions are those of the namespace, the oldest first.
 func (p *place) revisions() []v1.Revision {
-	p.t.Helper()
-	a := p.cli("revisions", "shop", "--limit", "0", "-o", "json")
+	p.T.Helper()
+	a := p.CLI("revisions", "shop", "--limit", "0", "-o", "json")
 	var newest, all []v1.Revision
 	if err := json.Unmarshal([]byte(a.Out), &newest); err != nil || a.Code != 0 {
-		p.t.Fatalf("exit code %d, %v\n%s%s", a.Code, err, a.Out, a.Errors)
+		p.T.Fatalf("exit code %d, %v\n%s%s", a.Code, err, a.Out, a.Errors)
 	}
 	for _, r := range newest {
 		all = append([]v1.Revision{r}, all...)
@@ -43,8 +43,8 @@ func shown(r v1.Revision) string {
 
 // gse is a process of a caller of GSE, with a start command of its own.
 func (p *place) gse(name, start string) *harness.Process {
-	g := p.process(name)
-	g.Identity = harness.Object{"proc_name": "sleep", "setup_path": p.dir, "pid_path": filepath.Join(p.dir, name+".pid"), "user": "root"}
+	g := p.Process(name)
+	g.Identity = harness.Object{"proc_name": "sleep", "setup_path": p.Dir, "pid_path": filepath.Join(p.Dir, name+".pid"), "user": "root"}
 	g.Control = harness.Object{"start_cmd": start + " >/dev/null 2>&1 & echo $! >" + name + ".pid", "kill_cmd": "kill -9 $(cat " + name + ".pid)"}
 	return g
 }
@@ -58,28 +58,28 @@ func TestRevisions(t *testing.T) {
 		return "namespace: shop\nprocesses:\n  api:\n    hosts: [\"0:127.0.0.1\"]\n    run: sleep 1000\n    directory: DIR\n" +
 			"    ready: {alive: 0s}\n    environment: {MODE: " + mode + "}\n"
 	}
-	if a := p.cli("apply", "-f", p.file(file("one")), "--yes", "-m", "first"); a.Code != 0 {
+	if a := p.CLI("apply", "-f", p.Write("file.yaml", file("one")), "--yes", "-m", "first"); a.Code != 0 {
 		t.Fatalf("%s%s", a.Out, a.Errors)
 	}
-	pid := p.pid("api")
+	pid := p.PID("api")
 	p.gse("legacy", "sleep 1001").Operate(0).Want(t, "start by GSE", 0)
 	p.gse("legacy", "sleep 1001").Operate(7).Want(t, "restart by GSE with the same spec", 0)
 	p.gse("legacy", "sleep 1002").Operate(7).Want(t, "restart by GSE with another spec", 0)
 
 	// Somebody else is first while a person edits.
-	between := filepath.Join(p.dir, "between.yaml")
-	if err := os.WriteFile(between, []byte(strings.ReplaceAll(file("two"), "DIR", p.dir)), 0o600); err != nil {
+	between := filepath.Join(p.Dir, "between.yaml")
+	if err := os.WriteFile(between, []byte(strings.ReplaceAll(file("two"), "DIR", p.Dir)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := append(harness.Environment(p.dir), "VISUAL="+binaries.drover+" apply --no-restart --yes -f "+between+" --data-dir "+p.s.DataDir+
+	env := append(harness.Environment(p.Dir), "VISUAL="+binaries.drover+" apply --no-restart --yes -f "+between+" --data-dir "+p.S.DataDir+
 		" >&2; sed -i s/one/three/")
-	late := harness.Finish(t, "", env, binaries.drover, "edit", "shop/api", "--yes", "-m", "late", "--data-dir", p.s.DataDir)
+	late := harness.Finish(t, "", env, binaries.drover, "edit", "shop/api", "--yes", "-m", "late", "--data-dir", p.S.DataDir)
 	if late.Code != 1 || !strings.Contains(late.Errors, "somebody else has changed namespace") {
 		t.Errorf("an edit that comes late: exit code %d\n%s%s", late.Code, late.Out, late.Errors)
 	}
-	env = append(harness.Environment(p.dir), "VISUAL=sed -i s/two/three/")
+	env = append(harness.Environment(p.Dir), "VISUAL=sed -i s/two/three/")
 	if a := harness.Finish(t, "", env, binaries.drover, "edit", "shop/api", "--yes", "--no-restart", "-m", "in time",
-		"--data-dir", p.s.DataDir); a.Code != 0 {
+		"--data-dir", p.S.DataDir); a.Code != 0 {
 		t.Errorf("edit: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
 	for _, tag := range []string{`"4"`, `"4-x"`} {
@@ -105,32 +105,32 @@ func TestRevisions(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("revisions\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	harness.Eventually(t, "the host to have revision 6", func() bool { return p.process("api").Status()["revision"] == 6.0 })
+	harness.Eventually(t, "the host to have revision 6", func() bool { return p.Process("api").Status()["revision"] == 6.0 })
 	p.wantEvents("api", "4 environment.MODE", "5 environment.MODE", "6 environment.MODE")
 	p.wantEvents("legacy", "3 start")
-	if a := p.cli("diff", "shop", "--revision", "1"); a.Code != 3 || !strings.Contains(a.Out, "~ shop/api") ||
+	if a := p.CLI("diff", "shop", "--revision", "1"); a.Code != 3 || !strings.Contains(a.Out, "~ shop/api") ||
 		!strings.Contains(a.Out, "+ shop/legacy") {
 		t.Errorf("hosts differ from revision 1 by: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	if a := p.cli("diff", "shop", "--revision", "5..6"); a.Code != 3 || !strings.Contains(a.Out, "~ shop/api") {
+	if a := p.CLI("diff", "shop", "--revision", "5..6"); a.Code != 3 || !strings.Contains(a.Out, "~ shop/api") {
 		t.Errorf("diff: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	old := p.cli("get", "shop/*", "--revision", "2")
+	old := p.CLI("get", "shop/*", "--revision", "2")
 	if old.Code != 0 || !strings.Contains(old.Out, "MODE: one") || !strings.Contains(old.Out, "sleep 1001") {
 		t.Errorf("revision 2: exit code %d\n%s%s", old.Code, old.Out, old.Errors)
 	}
 
 	// Going back is an apply of an old file.
-	if a := p.cli("apply", "-f", p.file(old.Out), "--yes", "-m", "back"); a.Code != 0 {
+	if a := p.CLI("apply", "-f", p.Write("file.yaml", old.Out), "--yes", "-m", "back"); a.Code != 0 {
 		t.Errorf("back: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	if a := p.cli("diff", "shop", "--revision", "2"); a.Code != 0 {
+	if a := p.CLI("diff", "shop", "--revision", "2"); a.Code != 0 {
 		t.Errorf("after the way back: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	if now := p.pid("api"); now == pid {
+	if now := p.PID("api"); now == pid {
 		t.Error("the apply without --no-restart restarted nothing")
 	}
-	instance, _ := p.process("api").Status()["instance"].(map[string]any)
+	instance, _ := p.Process("api").Status()["instance"].(map[string]any)
 	if instance["revision"] != 7.0 {
 		t.Errorf("api runs with revision %v, want 7", instance["revision"])
 	}
@@ -138,29 +138,29 @@ func TestRevisions(t *testing.T) {
 
 // wantEvents compares the changes of the spec that the history shows: the revision and the fields of each.
 func (p *place) wantEvents(name string, want ...string) {
-	p.t.Helper()
+	p.T.Helper()
 	var got []string
-	for _, e := range p.process(name).AwaitEvents(len(want), "updated") {
+	for _, e := range p.Process(name).AwaitEvents(len(want), "updated") {
 		text := fmt.Sprint(e["revision"])
 		for _, f := range e["fields"].([]any) {
 			text += fmt.Sprint(" ", f)
 		}
 		got = append(got, text)
 		if strings.Contains(fmt.Sprint(e), "three") {
-			p.t.Errorf("the event has a value: %v", e)
+			p.T.Errorf("the event has a value: %v", e)
 		}
 	}
 	if strings.Join(got, ", ") != strings.Join(want, ", ") {
-		p.t.Errorf("changes of %s: %v, want %v", name, got, want)
+		p.T.Errorf("changes of %s: %v, want %v", name, got, want)
 	}
 }
 
 // put applies a file without restarts for a state of the namespace, and returns the status of the answer.
 func (p *place) put(yaml, tag string) int {
-	p.t.Helper()
+	p.T.Helper()
 	status, err := p.tryPut(yaml, tag, "")
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	return status
 }
@@ -169,8 +169,8 @@ func (p *place) tryPut(mode, tag, message string) (status int, err error) {
 	_, mode, _ = strings.Cut(mode, "MODE: ")
 	mode, _, _ = strings.Cut(mode, "}")
 	body := `{"namespace":"shop","processes":{"api":{"hosts":["0:127.0.0.1"],"run":"sleep 1000","ready":{"alive":"0s"},` +
-		`"directory":"` + p.dir + `","environment":{"MODE":"` + mode + `"}}}}`
-	req, err := http.NewRequest(http.MethodPut, p.s.URL+"/api/v1/namespaces/shop?no_restart=true&message="+message, //nolint:noctx // the server ends
+		`"directory":"` + p.Dir + `","environment":{"MODE":"` + mode + `"}}}}`
+	req, err := http.NewRequest(http.MethodPut, p.S.URL+"/api/v1/namespaces/shop?no_restart=true&message="+message, //nolint:noctx // the server ends
 		bytes.NewReader([]byte(body)))
 	if err != nil {
 		return 0, err
@@ -192,9 +192,9 @@ func (p *place) tryPut(mode, tag, message string) (status int, err error) {
 func TestRevisionsSurviveAKill(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.apply("namespace: shop\nprocesses:\n  api:\n    hosts: [\"0:127.0.0.1\"]\n    run: sleep 1000\n" +
+	p.Apply("namespace: shop\nprocesses:\n  api:\n    hosts: [\"0:127.0.0.1\"]\n    run: sleep 1000\n" +
 		"    directory: DIR\n    ready: {alive: 0s}\n")
-	pid := p.pid("api")
+	pid := p.PID("api")
 	accepted, tried := map[string]bool{}, 0
 	for round := range 3 {
 		var mu sync.Mutex
@@ -227,10 +227,10 @@ func TestRevisionsSurviveAKill(t *testing.T) {
 		for range 5 {
 			<-some
 		}
-		p.s.Kill()
+		p.S.Kill()
 		close(dead)
 		callers.Wait()
-		p.s.Run()
+		p.S.Run()
 	}
 	all := p.revisions()
 	seen := map[string]bool{}
@@ -250,18 +250,18 @@ func TestRevisionsSurviveAKill(t *testing.T) {
 	}
 	latest := all[len(all)-1]
 	harness.Eventually(t, "the host to have the latest revision", func() bool {
-		return p.process("api").Status()["revision"] == float64(latest.Number)
+		return p.Process("api").Status()["revision"] == float64(latest.Number)
 	})
-	if a := p.cli("diff", "shop", "--revision", fmt.Sprint(latest.Number)); a.Code != 0 {
+	if a := p.CLI("diff", "shop", "--revision", fmt.Sprint(latest.Number)); a.Code != 0 {
 		t.Errorf("the host differs from the latest revision: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	if a := p.cli("get", "shop/api"); !strings.Contains(a.Out, "MODE: "+latest.Message) &&
+	if a := p.CLI("get", "shop/api"); !strings.Contains(a.Out, "MODE: "+latest.Message) &&
 		!strings.Contains(a.Out, `MODE: "`+latest.Message+`"`) {
 		t.Errorf("the host does not have %s:\n%s", latest.Message, a.Out)
 	}
-	status := p.process("api").Status()
+	status := p.Process("api").Status()
 	instance, _ := status["instance"].(map[string]any)
-	if p.pid("api") != pid || instance["revision"] != 1.0 {
-		t.Errorf("pid %d was %d, it runs with revision %v", p.pid("api"), pid, instance["revision"])
+	if p.PID("api") != pid || instance["revision"] != 1.0 {
+		t.Errorf("pid %d was %d, it runs with revision %v", p.PID("api"), pid, instance["revision"])
 	}
 }

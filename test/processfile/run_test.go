@@ -20,10 +20,10 @@ func TestExecution(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	const secret = "7f-very-secret"
-	if err := os.WriteFile(filepath.Join(p.dir, "api.env"), []byte("# for api\nTOKEN=\""+secret+"\"\nMODE=file\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.Dir, "api.env"), []byte("# for api\nTOKEN=\""+secret+"\"\nMODE=file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.apply(`
+	p.Apply(`
 namespace: shop
 processes:
   api:
@@ -45,7 +45,7 @@ processes:
 `)
 	want := []string{
 		"0", "1", "1 2", "own 14 shop/api 0:127.0.0.1", "0027", "3", "444", "0", "50", "NoNewPrivs:\t1", "CapBnd:\t0000000000000400",
-		p.dir,
+		p.Dir,
 	}
 	got := strings.Split(p.read("got"), "\n")
 	slices.Sort(got)
@@ -54,14 +54,14 @@ processes:
 		t.Errorf("it got\n%q, want\n%q", got, want)
 	}
 	for _, args := range [][]string{{"get", "shop/api"}, {"status", "shop/api"}, {"why", "shop/api"}, {"events"}} {
-		if a := p.cli(args...); strings.Contains(a.Out+a.Errors, secret) {
+		if a := p.CLI(args...); strings.Contains(a.Out+a.Errors, secret) {
 			t.Errorf("%v shows a value of an environment file", args)
 		}
 	}
-	if strings.Contains(p.s.Log(), secret) {
+	if strings.Contains(p.S.Log(), secret) {
 		t.Error("the log shows a value of an environment file")
 	}
-	err := filepath.WalkDir(p.s.DataDir, func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(p.S.DataDir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -79,7 +79,7 @@ processes:
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.apply(`
+	p.Apply(`
 namespace: shop
 defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 0s}}
 processes:
@@ -98,44 +98,44 @@ processes:
   always:
     run: echo >>always; exec sleep 1000
 `)
-	if err := os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.Dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, state := range map[string]string{
 		"done": "finished", "failing": "given-up", "forbidden": "given-up", "never": "given-up", "always": "running",
 	} {
-		harness.Eventually(t, name+" to be "+state, func() bool { return p.state(name) == state })
+		harness.Eventually(t, name+" to be "+state, func() bool { return p.State(name) == state })
 	}
 	for name, runs := range map[string]int{"done": 1, "failing": 4, "forbidden": 1, "never": 1, "always": 1} {
 		if n := p.count(name); n != runs {
 			t.Errorf("%s ran %d times, want %d", name, n, runs)
 		}
 	}
-	if a := p.cli("why", "shop/done"); a.Code != 0 {
+	if a := p.CLI("why", "shop/done"); a.Code != 0 {
 		t.Errorf("why of what is done: exit code %d\n%s", a.Code, a.Out)
 	}
-	harness.Signal(t, p.pid("always"), syscall.SIGKILL)
-	harness.Eventually(t, "the relaunch", func() bool { return p.count("always") == 2 && p.state("always") == "running" })
+	harness.Signal(t, p.PID("always"), syscall.SIGKILL)
+	harness.Eventually(t, "the relaunch", func() bool { return p.count("always") == 2 && p.State("always") == "running" })
 	// A finished process stays finished when drover comes back.
-	if err := p.s.Terminate(); err != nil {
+	if err := p.S.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	p.s.Run()
-	harness.Eventually(t, "done to be finished again", func() bool { return p.state("done") == "finished" })
+	p.S.Run()
+	harness.Eventually(t, "done to be finished again", func() bool { return p.State("done") == "finished" })
 	if n := p.count("done"); n != 1 {
 		t.Errorf("done ran again after a restart of drover: %d times", n)
 	}
-	if a := p.cli("start", "shop/done"); a.Code != 0 {
+	if a := p.CLI("start", "shop/done"); a.Code != 0 {
 		t.Errorf("start: %s", a.Errors)
 	}
-	harness.Eventually(t, "done to be finished once more", func() bool { return p.count("done") == 2 && p.state("done") == "finished" })
+	harness.Eventually(t, "done to be finished once more", func() bool { return p.count("done") == 2 && p.State("done") == "finished" })
 }
 
 // TestOutlivesDrover: a foreground process goes on when drover is killed, and drover keeps it when it comes back.
 func TestOutlivesDrover(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.apply(`
+	p.Apply(`
 namespace: shop
 processes:
   api:
@@ -144,24 +144,24 @@ processes:
     directory: DIR
     ready: {alive: 0s}
 `)
-	pid := p.pid("api")
+	pid := p.PID("api")
 	for range 3 {
-		p.s.Kill()
-		p.s.Run()
-		harness.Eventually(t, "the same process to run", func() bool { return p.pid("api") == pid && p.state("api") == "running" })
+		p.S.Kill()
+		p.S.Run()
+		harness.Eventually(t, "the same process to run", func() bool { return p.PID("api") == pid && p.State("api") == "running" })
 	}
 	if n := p.count("pids"); n != 1 {
 		t.Errorf("it was started %d times", n)
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)
-	harness.Eventually(t, "the relaunch", func() bool { return p.count("pids") == 2 && p.state("api") == "running" })
+	harness.Eventually(t, "the relaunch", func() bool { return p.count("pids") == 2 && p.State("api") == "running" })
 }
 
 // TestDaemon: a pid file says who a daemon is, with or without a name of its program.
 func TestDaemon(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.apply(`
+	p.Apply(`
 namespace: shop
 processes:
   db:
@@ -171,19 +171,19 @@ processes:
     directory: DIR
     ready: {alive: 0s}
 `)
-	pid := p.pid("db")
-	p.s.Kill()
-	p.s.Run()
-	harness.Eventually(t, "the daemon to be found", func() bool { return p.state("db") == "running" })
-	if p.read("db.pid") != strconv.Itoa(pid) || p.pid("db") != pid {
-		t.Errorf("pid %d, now %d and %s in its file", pid, p.pid("db"), p.read("db.pid"))
+	pid := p.PID("db")
+	p.S.Kill()
+	p.S.Run()
+	harness.Eventually(t, "the daemon to be found", func() bool { return p.State("db") == "running" })
+	if p.read("db.pid") != strconv.Itoa(pid) || p.PID("db") != pid {
+		t.Errorf("pid %d, now %d and %s in its file", pid, p.PID("db"), p.read("db.pid"))
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)
-	harness.Eventually(t, "the relaunch", func() bool { return p.pid("db") != pid && p.state("db") == "running" })
-	if a := p.cli("stop", "shop/db"); a.Code != 0 || p.alive("db.pid") {
+	harness.Eventually(t, "the relaunch", func() bool { return p.PID("db") != pid && p.State("db") == "running" })
+	if a := p.CLI("stop", "shop/db"); a.Code != 0 || p.alive("db.pid") {
 		t.Errorf("stop: exit code %d, alive %t\n%s%s", a.Code, p.alive("db.pid"), a.Out, a.Errors)
 	}
-	if a := p.cli("start", "shop/db"); a.Code != 0 || !p.alive("db.pid") {
+	if a := p.CLI("start", "shop/db"); a.Code != 0 || !p.alive("db.pid") {
 		t.Errorf("start: exit code %d, alive %t\n%s%s", a.Code, p.alive("db.pid"), a.Out, a.Errors)
 	}
 }
@@ -192,7 +192,7 @@ processes:
 func TestStop(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.apply(`
+	p.Apply(`
 namespace: shop
 defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 100ms}}
 processes:
@@ -211,7 +211,7 @@ processes:
 		if !p.alive(name + ".pid") {
 			t.Errorf("%s does not run", name)
 		}
-		if a := p.cli("stop", "shop/"+name); a.Code != 0 {
+		if a := p.CLI("stop", "shop/"+name); a.Code != 0 {
 			t.Errorf("stop of %s: exit code %d\n%s%s", name, a.Code, a.Out, a.Errors)
 		}
 		if p.alive(name + ".pid") {
@@ -244,34 +244,34 @@ processes:
     environment: {MODE: one}
     ready: {alive: 0s}
 `
-	p.apply(file)
-	pid := p.pid("api")
-	if a := p.cli("diff", "-f", p.file(file)); a.Code != 0 || !strings.Contains(a.Out, "= shop/api") {
+	p.Apply(file)
+	pid := p.PID("api")
+	if a := p.CLI("diff", "-f", p.Write("file.yaml", file)); a.Code != 0 || !strings.Contains(a.Out, "= shop/api") {
 		t.Errorf("the same file: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	p.apply(file + "    stop_signals: [INT 1s, KILL]\n    restart: {delay: 3s}\n")
-	if now := p.pid("api"); now != pid {
+	p.Apply(file + "    stop_signals: [INT 1s, KILL]\n    restart: {delay: 3s}\n")
+	if now := p.PID("api"); now != pid {
 		t.Errorf("a live change has replaced pid %d by %d", pid, now)
 	}
 	changed := strings.Replace(file, "MODE: one", "MODE: two", 1)
-	if a := p.cli("diff", "-f", p.file(changed)); a.Code != 3 || !strings.Contains(a.Out, "environment.MODE (restart)") {
+	if a := p.CLI("diff", "-f", p.Write("file.yaml", changed)); a.Code != 3 || !strings.Contains(a.Out, "environment.MODE (restart)") {
 		t.Errorf("a changed file: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	p.apply(changed)
-	if now := p.pid("api"); now == pid || p.read("modes") != "one\ntwo" {
+	p.Apply(changed)
+	if now := p.PID("api"); now == pid || p.read("modes") != "one\ntwo" {
 		t.Errorf("pid %d after %d, modes %q", now, pid, p.read("modes"))
 	}
-	if a := p.cli("stop", "shop/api"); a.Code != 0 {
+	if a := p.CLI("stop", "shop/api"); a.Code != 0 {
 		t.Fatal(a.Errors)
 	}
-	if out := p.apply(file); !strings.Contains(out, "stays stopped") || p.state("api") != "stopped" {
-		t.Errorf("a stopped process is %s after\n%s", p.state("api"), out)
+	if out := p.Apply(file); !strings.Contains(out, "stays stopped") || p.State("api") != "stopped" {
+		t.Errorf("a stopped process is %s after\n%s", p.State("api"), out)
 	}
-	got := p.cli("get", "shop/api")
-	if a := p.cli("diff", "-f", p.file(got.Out)); a.Code != 0 {
+	got := p.CLI("get", "shop/api")
+	if a := p.CLI("diff", "-f", p.Write("file.yaml", got.Out)); a.Code != 0 {
 		t.Errorf("what get printed: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	wrong := p.cli("apply", "-f", p.file(strings.Replace(file, "directory:", "directry:", 1)), "--yes")
+	wrong := p.CLI("apply", "-f", p.Write("file.yaml", strings.Replace(file, "directory:", "directry:", 1)), "--yes")
 	if wrong.Code != 2 || !strings.Contains(wrong.Errors, "did you mean directory?") {
 		t.Errorf("a misspelt field: exit code %d\n%s", wrong.Code, wrong.Errors)
 	}
@@ -288,7 +288,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		}
 	}))
 	defer web.Close()
-	p.apply(`
+	p.Apply(`
 namespace: shop
 processes:
   api:
@@ -297,16 +297,16 @@ processes:
     ready: {http: "` + web.URL + `", within: 20s}
     health: {http: "` + web.URL + `", every: 1s, failures: 1}
 `)
-	if state := p.state("api"); state != "running" {
+	if state := p.State("api"); state != "running" {
 		t.Errorf("a process that is ready is %s", state)
 	}
 	sick.Store(true)
-	harness.Eventually(t, "the process to be unhealthy", func() bool { return p.state("api") == "unhealthy" })
+	harness.Eventually(t, "the process to be unhealthy", func() bool { return p.State("api") == "unhealthy" })
 	sick.Store(false)
-	harness.Eventually(t, "the process to be healthy", func() bool { return p.state("api") == "running" })
+	harness.Eventually(t, "the process to be healthy", func() bool { return p.State("api") == "running" })
 
 	sick.Store(true)
-	late := p.cli("apply", "--yes", "-f", p.file(`
+	late := p.CLI("apply", "--yes", "-f", p.Write("file.yaml", `
 namespace: shop
 processes:
   late:
@@ -337,20 +337,20 @@ processes:
     process_name: sleep
     ready: {alive: 0s}
 `
-	if a := p.cli("apply", "--yes", "-f", p.file(file)); a.Code != 7 || !strings.Contains(a.Out, "exit status 1") {
+	if a := p.CLI("apply", "--yes", "-f", p.Write("file.yaml", file)); a.Code != 7 || !strings.Contains(a.Out, "exit status 1") {
 		t.Errorf("exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	if err := os.WriteFile(filepath.Join(p.dir, "mended"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.Dir, "mended"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, "the next attempt", func() bool { return p.state("failing") == "running" })
-	pid := p.pid("daemon")
-	if a := p.cli("unregister", "shop/daemon"); a.Code != 0 {
+	harness.Eventually(t, "the next attempt", func() bool { return p.State("failing") == "running" })
+	pid := p.PID("daemon")
+	if a := p.CLI("unregister", "shop/daemon"); a.Code != 0 {
 		t.Fatal(a.Errors)
 	}
-	p.apply(file)
-	if now := p.pid("daemon"); now != pid || p.state("daemon") != "running" || p.process("daemon").Status()["hosted"] != true {
-		t.Errorf("a process that ran already: pid %d after %d, %v", now, pid, p.process("daemon").Status())
+	p.Apply(file)
+	if now := p.PID("daemon"); now != pid || p.State("daemon") != "running" || p.Process("daemon").Status()["hosted"] != true {
+		t.Errorf("a process that ran already: pid %d after %d, %v", now, pid, p.Process("daemon").Status())
 	}
 }
 
@@ -358,8 +358,8 @@ processes:
 // the process is at rest.
 func TestRuntimeDirectory(t *testing.T) {
 	p := newPlace(t)
-	name := "drover-test-" + filepath.Base(p.dir)
-	p.apply(`
+	name := "drover-test-" + filepath.Base(p.Dir)
+	p.Apply(`
 namespace: shop
 processes:
   api:
@@ -373,12 +373,12 @@ processes:
 	if got := p.read("where"); got != "RUNTIME_DIRECTORY="+path {
 		t.Errorf("the variable is %q", got)
 	}
-	p.s.Kill()
-	p.s.Run()
+	p.S.Kill()
+	p.S.Run()
 	if _, err := os.Stat(path + "/socket"); err != nil {
 		t.Error(err)
 	}
-	if s := p.cli("stop", "shop/api"); s.Code != 0 {
+	if s := p.CLI("stop", "shop/api"); s.Code != 0 {
 		t.Errorf("%s%s", s.Out, s.Errors)
 	}
 	harness.Eventually(t, path+" to be gone", func() bool {

@@ -5,7 +5,6 @@ package readiness_test
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,79 +21,41 @@ func TestMain(m *testing.M) {
 }
 
 // place is a drover, and a directory for the processes of one namespace.
-type place struct {
-	t   *testing.T
-	s   *harness.Server
-	dir string
-}
+type place struct{ *harness.Place }
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	return &place{t, harness.Start(t, binaries.drover), harness.Workdir(t)}
-}
-
-// cli runs a command of drover.
-func (p *place) cli(args ...string) harness.Finished {
-	p.t.Helper()
-	return harness.Finish(p.t, "", harness.Environment(p.dir), binaries.drover, append(args, "--data-dir", p.s.DataDir)...)
+	return &place{harness.NewPlace(t, binaries.drover)}
 }
 
 // apply applies processes of a namespace; HERALD in them is the program, DIR the directory. It returns the exit code.
 func (p *place) apply(processes string) harness.Finished {
-	p.t.Helper()
-	path := filepath.Join(p.dir, "file.yaml")
+	p.T.Helper()
 	text := "namespace: shop\ndefaults: {hosts: [\"0:127.0.0.1\"], user: root, directory: DIR}\nprocesses:\n" + processes
-	text = strings.NewReplacer("DIR", p.dir, "HERALD", binaries.herald, "OTHER", strconv.Itoa(p.s.PID())).Replace(text)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
-	return p.cli("apply", "-f", path, "--yes")
+	text = strings.NewReplacer("HERALD", binaries.herald, "OTHER", strconv.Itoa(p.S.PID())).Replace(text)
+	return p.CLI("apply", "-f", p.Write("file.yaml", text), "--yes")
 }
 
 // begin applies processes whose start must succeed.
 func (p *place) begin(processes string) {
-	p.t.Helper()
+	p.T.Helper()
 	if a := p.apply(processes); a.Code != 0 {
-		p.t.Fatalf("apply: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
+		p.T.Fatalf("apply: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-}
-
-// touch makes a file of the directory, which a herald awaits.
-func (p *place) touch(name string) {
-	p.t.Helper()
-	if err := os.WriteFile(filepath.Join(p.dir, name), nil, 0o600); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-func (p *place) process(name string) *harness.Process {
-	return &harness.Process{Server: p.s, Namespace: "shop", Name: name}
-}
-
-func (p *place) state(name string) string {
-	state, _ := p.process(name).Status()["state"].(string)
-	return state
 }
 
 // becomes waits until a process is in a state.
 func (p *place) becomes(name, state string) {
-	p.t.Helper()
-	harness.Eventually(p.t, name+" to be "+state, func() bool { return p.state(name) == state })
+	p.T.Helper()
+	harness.Eventually(p.T, name+" to be "+state, func() bool { return p.State(name) == state })
 }
 
 // told is all that the status says, as text.
 func (p *place) told(name string) string {
-	p.t.Helper()
-	text, err := json.Marshal(p.process(name).Status())
+	p.T.Helper()
+	text, err := json.Marshal(p.Process(name).Status())
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	return string(text)
-}
-
-func (p *place) pid(name string) int {
-	p.t.Helper()
-	instance, _ := p.process(name).Status()["instance"].(map[string]any)
-	pid, _ := instance["pid"].(float64)
-	return int(pid)
 }

@@ -20,33 +20,33 @@ func TestLate(t *testing.T) {
 	if a.Code != 1 || !strings.Contains(a.Out, `not ready after 1 s: it has not said READY=1 at NOTIFY_SOCKET`) {
 		t.Errorf("apply: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	if text := p.told("api"); p.state("api") != "not-ready" || !strings.Contains(text, "loading") {
+	if text := p.told("api"); p.State("api") != "not-ready" || !strings.Contains(text, "loading") {
 		t.Errorf("status: %s", text)
 	}
-	if why := p.cli("why", "shop/api"); why.Code != 3 || !strings.Contains(why.Out, "was not ready in time") {
+	if why := p.CLI("why", "shop/api"); why.Code != 3 || !strings.Contains(why.Out, "was not ready in time") {
 		t.Errorf("why: exit code %d\n%s", why.Code, why.Out)
 	}
-	if w := p.cli("wait", "shop/api", "--for", "running"); w.Code != 0 {
+	if w := p.CLI("wait", "shop/api", "--for", "running"); w.Code != 0 {
 		t.Errorf("wait for running: %d %s", w.Code, w.Errors)
 	}
-	if w := p.cli("wait", "shop/api", "--for", "ready", "--timeout", "1s"); w.Code != 6 ||
+	if w := p.CLI("wait", "shop/api", "--for", "ready", "--timeout", "1s"); w.Code != 6 ||
 		!strings.Contains(w.Errors, "is not-ready") {
 		t.Errorf("wait for ready: %d %s", w.Code, w.Errors)
 	}
-	pid := p.pid("api")
-	p.touch("go")
-	if w := p.cli("wait", "shop/api", "--timeout", "20s"); w.Code != 0 {
+	pid := p.PID("api")
+	p.Touch("go")
+	if w := p.CLI("wait", "shop/api", "--timeout", "20s"); w.Code != 0 {
 		t.Errorf("wait for ready after READY=1: %d %s", w.Code, w.Errors)
 	}
-	if p.state("api") != "running" || p.pid("api") != pid || p.cli("why", "shop/api").Code != 0 {
+	if p.State("api") != "running" || p.PID("api") != pid || p.CLI("why", "shop/api").Code != 0 {
 		t.Errorf("ready: %s", p.told("api"))
 	}
-	if w := p.cli("wait", "shop/none", "--timeout", "1s"); w.Code != 4 {
+	if w := p.CLI("wait", "shop/none", "--timeout", "1s"); w.Code != 4 {
 		t.Errorf("wait for an unknown process: %d %s", w.Code, w.Errors)
 	}
-	p.process("api").AwaitEvents(1, "ready")
-	p.cli("stop", "shop/api")
-	if w := p.cli("wait", "shop/api", "--for", "stopped", "--timeout", "20s"); w.Code != 0 {
+	p.Process("api").AwaitEvents(1, "ready")
+	p.CLI("stop", "shop/api")
+	if w := p.CLI("wait", "shop/api", "--for", "stopped", "--timeout", "20s"); w.Code != 0 {
 		t.Errorf("wait for stopped: %d %s", w.Code, w.Errors)
 	}
 }
@@ -61,10 +61,10 @@ func TestNever(t *testing.T) {
     ready: {notify: true, within: 1s, on_timeout: stop}
     restart: {delay: 10ms, give_up_after: 2, reset_after: 500ms}
 `)
-	if w := p.cli("wait", "shop/api", "--timeout", "60s"); w.Code != 1 || !strings.Contains(w.Errors, "given-up") {
+	if w := p.CLI("wait", "shop/api", "--timeout", "60s"); w.Code != 1 || !strings.Contains(w.Errors, "given-up") {
 		t.Errorf("wait: %d %s", w.Code, w.Errors)
 	}
-	if n := len(p.process("api").Events("relaunched")); n != 2 {
+	if n := len(p.Process("api").Events("relaunched")); n != 2 {
 		t.Errorf("%d relaunches, want 2", n)
 	}
 }
@@ -73,7 +73,7 @@ func TestNever(t *testing.T) {
 func TestRelaunch(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.touch("go")
+	p.Touch("go")
 	p.begin(`
   notify: {run: HERALD await go say READY=1 hold, ready: {notify: true}}
   fd: {run: HERALD await go signal 7 hold, ready: {notify_fd: 7}}
@@ -81,19 +81,19 @@ func TestRelaunch(t *testing.T) {
   log: {run: "sh -c 'exec HERALD await go hold & while [ ! -e go ]; do sleep 0.05; done; echo listening; wait'", ready: {log: ^listening$}}
 `)
 	names := []string{"notify", "fd", "exec", "log"}
-	if err := os.Remove(filepath.Join(p.dir, "go")); err != nil {
+	if err := os.Remove(filepath.Join(p.Dir, "go")); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		harness.Signal(t, p.pid(name), syscall.SIGKILL)
+		harness.Signal(t, p.PID(name), syscall.SIGKILL)
 	}
 	for _, name := range names {
 		p.becomes(name, "not-ready")
 	}
-	p.touch("go")
+	p.Touch("go")
 	for _, name := range names {
 		p.becomes(name, "running")
-		p.process(name).AwaitEvents(1, "ready")
+		p.Process(name).AwaitEvents(1, "ready")
 	}
 }
 
@@ -108,7 +108,7 @@ func TestMainPID(t *testing.T) {
   liar: {run: HERALD say MAINPID=1 say MAINPID=OTHER say READY=1 hold, ready: {notify: true}}
 `)
 	cmdline := func(name string) string {
-		text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid(name)) + "/cmdline")
+		text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID(name)) + "/cmdline")
 		return strings.ReplaceAll(string(text), "\x00", " ")
 	}
 	if text := cmdline("api"); !strings.Contains(text, "herald say READY=1") {
@@ -117,11 +117,11 @@ func TestMainPID(t *testing.T) {
 	if text := cmdline("liar"); !strings.Contains(text, "herald say MAINPID") {
 		t.Errorf("the main process of liar is %q", text)
 	}
-	before := p.pid("later")
-	p.touch("go")
-	p.process("later").AwaitEvents(1, "main-pid-changed")
-	harness.Eventually(t, "the new main process", func() bool { return p.pid("later") > 0 && p.pid("later") != before })
-	if text := cmdline("later"); !strings.Contains(text, "herald hold") || p.state("later") != "running" {
+	before := p.PID("later")
+	p.Touch("go")
+	p.Process("later").AwaitEvents(1, "main-pid-changed")
+	harness.Eventually(t, "the new main process", func() bool { return p.PID("later") > 0 && p.PID("later") != before })
+	if text := cmdline("later"); !strings.Contains(text, "herald hold") || p.State("later") != "running" {
 		t.Errorf("later is %q, %s", text, p.told("later"))
 	}
 	p.becomes("api", "finished") // the end of its heir is its end
@@ -149,34 +149,34 @@ func TestForeigner(t *testing.T) {
 			_ = flood.Wait()
 		})
 	}
-	pid := p.pid("api")
-	if w := p.cli("wait", "shop/api", "--timeout", "1s"); w.Code != 6 {
+	pid := p.PID("api")
+	if w := p.CLI("wait", "shop/api", "--timeout", "1s"); w.Code != 6 {
 		t.Errorf("a foreigner made it ready: %d %s", w.Code, w.Errors)
 	}
-	peak := harness.Peak(t, p.s.PID())
-	p.touch("go")
+	peak := harness.Peak(t, p.S.PID())
+	p.Touch("go")
 	p.becomes("api", "running")
-	if p.pid("api") != pid {
-		t.Errorf("main process %d, want %d", p.pid("api"), pid)
+	if p.PID("api") != pid {
+		t.Errorf("main process %d, want %d", p.PID("api"), pid)
 	}
-	if more := harness.Peak(t, p.s.PID()) - peak; more > 32<<10 {
+	if more := harness.Peak(t, p.S.PID()) - peak; more > 32<<10 {
 		t.Errorf("drover grew by %d KiB during a flood", more)
 	}
 }
 
 // socket is the NOTIFY_SOCKET of a process.
 func (p *place) socket(name string) string {
-	p.t.Helper()
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid(name)) + "/environ")
+	p.T.Helper()
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID(name)) + "/environ")
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	for variable := range strings.SplitSeq(string(text), "\x00") {
 		if path, ok := strings.CutPrefix(variable, "NOTIFY_SOCKET="); ok {
 			return path
 		}
 	}
-	p.t.Fatalf("%s has no NOTIFY_SOCKET", name)
+	p.T.Fatalf("%s has no NOTIFY_SOCKET", name)
 	return ""
 }
 
@@ -189,15 +189,15 @@ func TestWatchdog(t *testing.T) {
   trouble: {run: HERALD say READY=1 await go say WATCHDOG=trigger hold, ready: {notify: true}, health: {watchdog: true, every: 60s, action: report}}
   steady: {run: HERALD say READY=1 repeat 1000000 WATCHDOG=1, ready: {notify: true}, health: {watchdog: true, every: 1s, failures: 1, action: restart}}
 `)
-	steady := p.pid("steady")
-	p.process("silent").AwaitEvents(1, "unhealthy")
-	p.process("silent").AwaitEvents(1, "relaunched")
-	p.touch("go")
+	steady := p.PID("steady")
+	p.Process("silent").AwaitEvents(1, "unhealthy")
+	p.Process("silent").AwaitEvents(1, "relaunched")
+	p.Touch("go")
 	p.becomes("trouble", "unhealthy")
-	p.s.Kill()
-	p.s.Run()
-	p.process("silent").AwaitEvents(2, "relaunched")
-	if p.pid("steady") != steady || len(p.process("steady").Events("unhealthy")) > 0 {
+	p.S.Kill()
+	p.S.Run()
+	p.Process("silent").AwaitEvents(2, "relaunched")
+	if p.PID("steady") != steady || len(p.Process("steady").Events("unhealthy")) > 0 {
 		t.Errorf("steady: %s", p.told("steady"))
 	}
 }
@@ -215,20 +215,20 @@ func TestKilledInBetween(t *testing.T) {
 `)
 	pids := map[string]int{}
 	for _, name := range []string{"was", "late", "fd"} {
-		pids[name] = p.pid(name)
+		pids[name] = p.PID(name)
 	}
-	p.s.Kill()
-	p.touch("alone") // it writes while no drover runs
-	p.s.Run()
+	p.S.Kill()
+	p.Touch("alone") // it writes while no drover runs
+	p.S.Run()
 	p.becomes("fd", "running")
 	p.becomes("was", "running")
 	p.becomes("late", "not-ready")
-	p.touch("go")
+	p.Touch("go")
 	p.becomes("late", "running")
 	harness.Eventually(t, "the text", func() bool { return strings.Contains(p.told("was"), "it says: on") })
 	for name, pid := range pids {
-		if p.pid(name) != pid {
-			t.Errorf("%s is pid %d, was %d", name, p.pid(name), pid)
+		if p.PID(name) != pid {
+			t.Errorf("%s is pid %d, was %d", name, p.PID(name), pid)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func TestReload(t *testing.T) {
 	for name, want := range map[string]string{
 		"api": "", "half": "no READY=1 after RELOADING=1", "deaf": "not confirmed within 1 s: no RELOADING=1",
 	} {
-		a := p.cli("reload", "shop/"+name)
+		a := p.CLI("reload", "shop/"+name)
 		if want == "" && a.Code != 0 || want != "" && (a.Code != 1 || !strings.Contains(a.Out, want)) {
 			t.Errorf("reload of %s: %d\n%s%s", name, a.Code, a.Out, a.Errors)
 		}

@@ -109,13 +109,8 @@ func TestDeaths(t *testing.T) {
 	for _, d := range deaths() {
 		if d.signal != 0 {
 			p := &harness.Process{Server: s, Namespace: "deaths", Name: d.name}
-			var pid float64
-			harness.Eventually(t, d.name+" to be shown with its pid", func() bool {
-				instance, _ := p.Status()["instance"].(map[string]any)
-				pid, _ = instance["pid"].(float64)
-				return pid > 1
-			})
-			harness.Signal(t, int(pid), d.signal)
+			harness.Eventually(t, d.name+" to be shown with its pid", func() bool { return p.PID() > 1 })
+			harness.Signal(t, p.PID(), d.signal)
 		}
 	}
 	var all strings.Builder
@@ -191,9 +186,7 @@ processes:
 	}
 	apply("always")
 	p := &harness.Process{Server: s, Namespace: "noise", Name: "api"}
-	instance, _ := p.Status()["instance"].(map[string]any)
-	pid, _ := instance["pid"].(float64)
-	harness.Signal(t, int(pid), syscall.SIGKILL)
+	harness.Signal(t, p.PID(), syscall.SIGKILL)
 	p.AwaitEvents(1, "relaunched")
 	touch("sick")
 	p.AwaitEvents(1, "unhealthy")

@@ -75,6 +75,21 @@ func (p *Process) Status() Object {
 	return items[0].(Object)
 }
 
+// State is the state that drover shows.
+func (p *Process) State() string {
+	p.Server.t.Helper()
+	state, _ := p.Status()["state"].(string)
+	return state
+}
+
+// PID is the pid of the main process as drover knows it; 0 if it does not run.
+func (p *Process) PID() int {
+	p.Server.t.Helper()
+	instance, _ := p.Status()["instance"].(map[string]any)
+	pid, _ := instance["pid"].(float64)
+	return max(int(pid), 0)
+}
+
 // Events returns what has happened to it of these kinds, or at all, the oldest first.
 func (p *Process) Events(kinds ...string) []Object {
 	p.Server.t.Helper()
