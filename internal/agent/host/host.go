@@ -120,7 +120,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
 		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
-		forker: launch.NewForker(cfg.FS, cfg.Log),
+		forker: launch.NewForker(cfg.FS, cfg.Log, filepath.Dir(cfg.Proofs)),
 		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,
 		signals: cfg.Signals, urgent: cfg.Urgent, logs: cfg.Logs,
 		may: cfg.May, name: cfg.HostName, runtime: directories, offset: cfg.ClockOffset, log: cfg.Log,

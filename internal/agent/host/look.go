@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
@@ -194,9 +193,7 @@ func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
 
 // Instance implements operation.Processes.
 func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err error) {
-	i, moved, err = h.sampler.Instance(id)
-	i.Cmdline = launch.Ungated(i.Cmdline)
-	return i, moved, err
+	return h.sampler.Instance(id)
 }
 
 // Glance implements operation.Processes.

@@ -1,11 +1,11 @@
 package launch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -15,16 +15,11 @@ import (
 	"drover/internal/process"
 )
 
-// masking sets the umask of the command, in the shell: no other process can set it.
-func masking(e process.Execution) string {
-	if e.Umask == nil {
-		return ""
-	}
-	return fmt.Sprintf("umask %04o; ", *e.Umask)
-}
-
 // adjust sets the nice value, the OOM score and the limits of a child at its gate. So the child needs no right to set
 // them itself.
+//
+// A child inherits a negative OOM score from the agent (OOMScoreAdjust= of its unit). It gets 0 unless it has a value of
+// its own: the OOM killer then treats the command like any other process. If that fails, the command runs all the same.
 func adjust(pid int, e process.Execution) error {
 	if e.Nice != nil {
 		if err := unix.Setpriority(unix.PRIO_PROCESS, pid, *e.Nice); err != nil {
@@ -32,14 +27,15 @@ func adjust(pid int, e process.Execution) error {
 		}
 	}
 	if e.OOMScoreAdjust != nil {
-		file := fmt.Sprintf("/proc/%d/oom_score_adj", pid)
-		if err := os.WriteFile(file, []byte(strconv.Itoa(*e.OOMScoreAdjust)), 0); err != nil {
+		if err := setScore(pid, *e.OOMScoreAdjust); err != nil {
 			return process.Errorf(process.Failed, "cannot set oom_score_adjust to %d: %v", *e.OOMScoreAdjust,
 				cause(err))
 		}
+	} else if own, err := os.ReadFile("/proc/self/oom_score_adj"); err == nil {
+		expose(pid, own)
 	}
 	if !mayLimit() {
-		return nil // the shell does: see limiting
+		return nil // the gate does: see scriptFor
 	}
 	for _, l := range e.RLimits.List() {
 		limit := unix.Rlimit{Cur: uint64(*l.Value), Max: uint64(*l.Value)} //nolint:gosec // validated
@@ -48,6 +44,17 @@ func adjust(pid int, e process.Execution) error {
 		}
 	}
 	return nil
+}
+
+func setScore(pid, score int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(score)), 0)
+}
+
+// expose sets the OOM score of a child to 0 if the agent's own is negative.
+func expose(pid int, own []byte) {
+	if bytes.HasPrefix(own, []byte("-")) {
+		_ = setScore(pid, 0)
+	}
 }
 
 // Relimit changes a limit of process.RLimits of a running process, soft and hard. proven reports whether the pid still
@@ -86,33 +93,6 @@ func mayLimit() bool {
 	var data [2]unix.CapUserData
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<resource) != 0
-}
-
-// limiting is what the shell runs before the gate if this process may not set limits: the shell can lower its own.
-// ulimit counts some limits in blocks of 512 bytes and others in KiB (POSIX, dash, bash).
-func limiting(e process.Execution) string {
-	list := e.RLimits.List()
-	if len(list) == 0 || mayLimit() {
-		return ""
-	}
-	var script strings.Builder
-	for _, l := range list {
-		switch value := *l.Value; l.Name {
-		case "open_files":
-			fmt.Fprintf(&script, "ulimit -n %d || exit 125; ", value)
-		case "core_size":
-			fmt.Fprintf(&script, "ulimit -c %d || exit 125; ", value/512)
-		case "file_size":
-			fmt.Fprintf(&script, "ulimit -f %d || exit 125; ", value/512)
-		case "locked_memory":
-			fmt.Fprintf(&script, "ulimit -l %d || exit 125; ", value/1024)
-		case "stack_size":
-			fmt.Fprintf(&script, "ulimit -s %d || exit 125; ", value/1024)
-		case "processes": // bash has -u, dash has -p
-			fmt.Fprintf(&script, "ulimit -u %d 2>/dev/null || ulimit -p %d || exit 125; ", value, value)
-		}
-	}
-	return script.String()
 }
 
 // resources are the numbers of the limits of process.RLimits (setrlimit(2)).

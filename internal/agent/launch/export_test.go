@@ -3,5 +3,14 @@ package launch
 // Begin is what Run does with ctx left out: it returns once the thread takes jobs.
 func (f *Forker) Begin() (stop func(), err error) { return f.begin() }
 
-// ExposureFor is exposure where the agent has a score.
-func ExposureFor(score []byte) string { return exposureFor(score) }
+// Expose is what happens to a child at its gate where the agent has a score of its own.
+func Expose(pid int, own []byte) { expose(pid, own) }
+
+// Again returns another Forker with the same gate.
+func (f *Forker) Again() *Forker { return &Forker{proc: f.proc, log: f.log, gate: f.gate} }
+
+// OpenGate opens the gate, as the first Start does.
+func (f *Forker) OpenGate() error {
+	_, err := f.gate()
+	return err
+}

@@ -21,16 +21,24 @@ func TestCommandsAreNotSpared(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, test := range []struct{ score, line, want string }{
+	for _, test := range []struct{ score, own, want string }{
 		{"300", "", "300\n"},
-		{"300", launch.ExposureFor([]byte("0\n")), "300\n"},
-		{"300", launch.ExposureFor([]byte("-500\n")), "0\n"},
+		{"300", "0\n", "300\n"},
+		{"300", "-500\n", "0\n"},
 	} {
 		if err := os.WriteFile(own, []byte(test.score), 0); err != nil {
 			t.Fatal(err)
 		}
 		out := output(t)
-		if status := do(t, command(t, test.line+"cat "+own, out)); status.ExitStatus() != 0 {
+		child, err := forker().Start(command(t, "cat "+own, out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		launch.Expose(child.Identity().PID, []byte(test.own))
+		if err := child.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if status := wait(t, child); status.ExitStatus() != 0 {
 			t.Fatalf("ended with %d", status.ExitStatus())
 		}
 		text, err := os.ReadFile(out.File().Name())
@@ -38,7 +46,7 @@ func TestCommandsAreNotSpared(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := string(text), test.want; got != want {
-			t.Errorf("with %q, under a score of %s, the command has %q, want %q", test.line, test.score, got, want)
+			t.Errorf("under a score of %s, of an agent with %q, the command has %q, want %q", test.score, test.own, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/launch/gate"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
@@ -15,31 +16,36 @@ import (
 
 // forkRequest is everything that a fork needs.
 type forkRequest struct {
+	// program is the descriptor of the gate's program, in both tables.
+	program    int
 	argv, env  []string
 	credential *syscall.Credential
 	// confinement is what the child can never do; nil for nothing.
 	confinement *confinement
 	// files are descriptors in the table that the threads of this process share.
 	files files
-	// gateAt is the descriptor of the gate in the child; that of the proof is the next. signalAt is the one of signal.
-	gateAt, signalAt int
+	// signalAt is the descriptor of signal in the child.
+	signalAt int
 }
 
-// The descriptors of gate and of gateAside.
-const gateFD, gateAsideFD = 3, 5
+// The descriptors in a child at its gate of the proof, of /dev/null and of the gate's program. The gate closes them.
+func (r forkRequest) proofAt() int   { return max(3, r.signalAt+1) }
+func (r forkRequest) nullAt() int    { return r.proofAt() + 1 }
+func (r forkRequest) programAt() int { return r.proofAt() + 2 }
 
 // table returns the descriptors of a child, by their numbers there.
 func (r forkRequest) table(f files, null int) []uintptr {
-	at := make([]uintptr, max(r.gateAt+2, r.signalAt+1))
+	at := make([]uintptr, r.programAt()+1)
 	for i := range at {
 		at[i] = ^uintptr(0) // closed
 	}
 	put := func(number, fd int) { at[number] = uintptr(fd) } //nolint:gosec // descriptors are small
-	put(0, null)
+	put(0, f.gate)
 	put(1, f.output)
 	put(2, f.errors)
-	put(r.gateAt, f.gate)
-	put(r.gateAt+1, f.proof)
+	put(r.proofAt(), f.proof)
+	put(r.nullAt(), null)
+	put(r.programAt(), r.program)
 	if f.signal >= 0 {
 		put(r.signalAt, f.signal)
 	}
@@ -95,19 +101,20 @@ func (r forkRequest) fork(proc procfs.FS, f files, null int) forkResult {
 		sys.AmbientCaps = r.confinement.ambient
 	}
 	attr := &syscall.ProcAttr{Dir: "/", Env: r.env, Sys: sys, Files: r.table(f, null)}
+	path := gate.Path(uintptr(r.programAt())) //nolint:gosec // descriptors are small
 	var child forkResult
 	var pid int
 	if f.group >= 0 {
 		sys.UseCgroupFD, sys.CgroupFD = true, f.group
 		var err error
-		pid, err = syscall.ForkExec(shell, r.argv, attr)
+		pid, err = syscall.ForkExec(path, r.argv, attr)
 		child.inGroup = err == nil
 		sys.UseCgroupFD, sys.CgroupFD = false, 0
 	}
 	if !child.inGroup {
 		// There is no group, or Linux is older than 5.7, or CLONE_INTO_CGROUP is not allowed. A failure for another
 		// reason happens again here.
-		if pid, child.err = syscall.ForkExec(shell, r.argv, attr); child.err != nil {
+		if pid, child.err = syscall.ForkExec(path, r.argv, attr); child.err != nil {
 			return child
 		}
 	}

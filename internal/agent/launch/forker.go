@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/launch/gate"
 	"drover/internal/agent/procfs"
 )
 
@@ -21,6 +22,8 @@ const queueLength = 16
 type Forker struct {
 	proc procfs.FS
 	log  *slog.Logger
+	// gate is what children execute; opened at first use.
+	gate func() (*os.File, error)
 
 	// mu keeps jobs and their descriptors in the same order.
 	mu     sync.Mutex
@@ -34,8 +37,11 @@ type forkJob struct {
 	done    chan forkResult
 }
 
-// NewForker makes a Forker. Until Run, its commands are forked on the threads that call Start.
-func NewForker(proc procfs.FS, log *slog.Logger) *Forker { return &Forker{proc: proc, log: log} }
+// NewForker makes a Forker. Until Run, its commands are forked on the threads that call Start. If the kernel executes
+// no files in memory, the gate of the commands is made in dir: see gate.Open.
+func NewForker(proc procfs.FS, log *slog.Logger, dir string) *Forker {
+	return &Forker{proc: proc, log: log, gate: sync.OnceValues(func() (*os.File, error) { return gate.Open(dir) })}
+}
 
 // Run keeps the thread until ctx ends. A thread may be unable to have descriptors of its own (Linux before 5.9, some
 // sandboxes). Run then logs that once, and the threads that call Start fork the commands.
@@ -54,13 +60,17 @@ func (f *Forker) Run(ctx context.Context) error {
 // begin starts the thread and returns once the thread takes jobs. stop lets the thread finish the queued jobs and waits
 // for it to end.
 func (f *Forker) begin() (stop func(), err error) {
+	program, err := f.gate()
+	if err != nil {
+		return nil, err
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
 	jobs, ready := make(chan forkJob, queueLength), make(chan error)
 	var thread sync.WaitGroup
-	thread.Go(func() { onThread(func() { f.fork(pair[1], jobs, ready) }) })
+	thread.Go(func() { onThread(func() { f.fork(pair[1], int(program.Fd()), jobs, ready) }) })
 	stop = func() {
 		f.serve(nil, -1)
 		close(jobs)
@@ -88,7 +98,7 @@ func (f *Forker) serve(jobs chan forkJob, socket int) {
 // the caller must watch the child or leave it to the reaper of orphans, both in package liveness. Errors are
 // *process.Error in a caller's words; then nothing was run.
 func (f *Forker) Start(c Command) (*Child, error) {
-	return start(c, func(b forkRequest) forkResult {
+	return f.start(c, func(b forkRequest) forkResult {
 		if b.confinement != nil {
 			return b.forkHere(f.proc) // on a thread of its own, which ends
 		}
@@ -112,8 +122,8 @@ func (f *Forker) enqueue(e forkJob) bool {
 }
 
 // fork is the body of the thread. It must not log: the thread may lack the descriptor of the log.
-func (f *Forker) fork(socket int, jobs <-chan forkJob, ready chan<- error) {
-	null, err := ownTable(socket)
+func (f *Forker) fork(socket, program int, jobs <-chan forkJob, ready chan<- error) {
+	null, err := ownTable(socket, program)
 	if err == nil {
 		err = unblock(nil)
 	}

@@ -173,7 +173,7 @@ func TestForkersThreadCollectsGarbage(t *testing.T) {
 func TestForkerEndsItsThread(t *testing.T) {
 	crowd(t, 300)
 	before := descriptors(t)
-	f := launch.NewForker(live(), slog.New(slog.DiscardHandler))
+	f := forker()
 	for range 10 {
 		stop, err := f.Begin()
 		if err != nil {
@@ -201,7 +201,7 @@ func TestForkerEndsItsThread(t *testing.T) {
 }
 
 func TestForkerRunsUntilToldToEnd(t *testing.T) {
-	f := launch.NewForker(live(), slog.New(slog.DiscardHandler))
+	f := forker()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
@@ -237,7 +237,7 @@ func helperSandboxed() error {
 		return err
 	}
 	var log bytes.Buffer
-	f := launch.NewForker(live(), slog.New(slog.NewTextHandler(&log, nil)))
+	f := launch.NewForker(live(), slog.New(slog.NewTextHandler(&log, nil)), os.TempDir())
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := f.Run(ctx); err != nil {

@@ -10,13 +10,13 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/launch/gate"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
@@ -25,39 +25,7 @@ import (
 const shell = "/bin/sh"
 
 // UnrunStatus is the exit status of a child whose gate was never opened.
-const UnrunStatus = 125
-
-// The shell runs gate before the command. It waits for one line on descriptor 3, and exits unrun if the writer closes
-// the pipe without a line. Then it writes an empty line to descriptor 4: the proof, for the next agent, that the
-// command ran. If it cannot write the proof, it exits unrun too. The command follows in the same shell, on lines of
-// its own and without these descriptors. So no comment, here-document or syntax error in the command can affect the
-// gate.
-const gate = "read -r DROVER_GATE <&3 || exit 125; unset DROVER_GATE; exec 3<&-; echo >&4 || exit 125; exec 4>&-\n"
-
-// gateAside is gate on the descriptors 5 and 6, for a command that needs 3 or 4 itself.
-const gateAside = "read -r DROVER_GATE <&5 || exit 125; unset DROVER_GATE; exec 5<&-; echo >&6 || exit 125; exec 6>&-\n"
-
-// Ungated returns a command line, as ps shows it, without the part that this package put before the command.
-func Ungated(cmdline string) string {
-	before, command, found := strings.Cut(cmdline, gate)
-	if !found {
-		before, command, found = strings.Cut(cmdline, gateAside)
-	}
-	if !found || !strings.HasPrefix(before, shell+" -c ") {
-		return cmdline
-	}
-	return command
-}
-
-// The shell runs entering before the gate. The fork itself must not enter the directory: until a child executes its
-// program, nothing else of this process goes on. The account may own the file system, and that file system may never
-// answer.
-func entering(dir string) string {
-	if dir == "" {
-		return ""
-	}
-	return "cd -P -- '" + strings.ReplaceAll(dir, "'", `'\''`) + "' || exit 125; unset OLDPWD; "
-}
+const UnrunStatus = gate.UnrunStatus
 
 // MayEnter fails, in a caller's words, if the account cannot enter a directory. It may hang if the file system hangs.
 // It does not reveal what is below a directory that the account may not enter.
@@ -85,7 +53,7 @@ func (a Account) MayEnter(dir string) error {
 
 // Command describes a command to run.
 type Command struct {
-	// Line is run by /bin/sh -c. Its errors count lines from 2.
+	// Line is run by /bin/sh -c. If it is exec and words, the gate executes them without a shell.
 	Line string
 	// Dir is an absolute directory, entered with the account's rights before the gate: a child that cannot enter it
 	// ends there. See MayEnter.
@@ -119,7 +87,7 @@ type Child struct {
 }
 
 // start makes a gate and forks a child behind it, in a new session.
-func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
+func (f *Forker) start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	if c.Output == nil || c.Proof == nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: it has no output file")
 	}
@@ -127,29 +95,36 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
+	program, err := f.gate()
+	if err != nil {
+		return nil, process.Errorf(process.Failed, "%v", err)
+	}
+	b := forkRequest{
+		program: int(program.Fd()), env: environment(c), credential: credential, confinement: confinementFor(c),
+		files: files{ //nolint:gosec // descriptors are small
+			output: int(c.Output.Fd()), errors: int(cmp.Or(c.Errors, c.Output).Fd()), proof: int(c.Proof.Fd()),
+			group: -1, signal: -1,
+		},
+	}
+	if c.Signal != nil {
+		b.files.signal, b.signalAt = int(c.Signal.Fd()), c.SignalFD //nolint:gosec // as above
+	}
+	var script []byte
+	if b.argv, script, err = scriptFor(c, b); err != nil {
+		return nil, process.Errorf(process.Failed, "cannot start the command: %v", err)
+	}
 	var gates [2]int
-	// Not os.Pipe: its ends are non-blocking, and a shell takes that for an end of file.
+	// Not os.Pipe: its ends are non-blocking, and the gate has to wait.
 	if err := unix.Pipe2(gates[:], unix.O_CLOEXEC); err != nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: %v", os.NewSyscallError("pipe2", err))
 	}
 	opener := os.NewFile(uintptr(gates[1]), "gate")
-	b := forkRequest{
-		env: environment(c), credential: credential, confinement: confinementFor(c),
-		files: files{ //nolint:gosec // descriptors are small
-			gate: gates[0], output: int(c.Output.Fd()), errors: int(cmp.Or(c.Errors, c.Output).Fd()),
-			proof: int(c.Proof.Fd()), group: -1, signal: -1,
-		},
-		gateAt: gateFD,
+	b.files.gate = gates[0]
+	if _, err := opener.Write(script); err != nil {
+		_ = opener.Close()
+		unix.Close(gates[0]) //nolint:errcheck // nothing was read
+		return nil, process.Errorf(process.Failed, "cannot start the command: %v", err)
 	}
-	passing := gate
-	if c.Signal != nil {
-		b.files.signal, b.signalAt = int(c.Signal.Fd()), c.SignalFD //nolint:gosec // as above
-		if c.SignalFD < gateAsideFD {
-			passing, b.gateAt = gateAside, gateAsideFD
-		}
-	}
-	b.argv = []string{shell, "-c", exposure(c.Execution) + limiting(c.Execution) + masking(c.Execution) +
-		entering(c.Dir) + passing + c.Line}
 	if c.Group != nil {
 		if fd, ok := c.Group.FD(); ok {
 			b.files.group = fd
@@ -169,7 +144,7 @@ func start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
 	case child.lost != nil:
 		_ = opener.Close()
 		return nil,
-			process.Errorf(process.Failed, "cannot start the command: the shell was ended before it ran anything: %v",
+			process.Errorf(process.Failed, "cannot start the command: the gate was ended before it ran anything: %v",
 				child.lost)
 	}
 	if err := adjust(child.id.PID, c.Execution); err != nil {
@@ -197,9 +172,6 @@ func explain(c Command, err error) error {
 	failed := func(format string, args ...any) *process.Error {
 		return process.Errorf(process.Failed, format, args...)
 	}
-	if _, statErr := os.Stat(shell); statErr != nil {
-		return failed("cannot start the command: %s: %v", shell, cause(statErr))
-	}
 	switch {
 	case c.Execution.Capabilities != nil || c.Execution.NoNewPrivileges:
 		return failed("cannot run as user %s with these capabilities: %v", c.Account.Name, err)
@@ -218,7 +190,7 @@ func cause(err error) error {
 	return err
 }
 
-// Identity names the child, which is the shell and, unless that replaces itself, stays it until the command has ended.
+// Identity names the child: the gate, then the command or its shell.
 func (c *Child) Identity() procfs.Identity { return c.id }
 
 // GroupError says why the child could not be put into its group; nil if it could, or if there was no group. The
@@ -233,7 +205,7 @@ func (c *Child) Release() error {
 	if c.gate == nil {
 		return fmt.Errorf("cannot release pid %d: %w", c.id.PID, os.ErrClosed)
 	}
-	_, err := c.gate.WriteString("go\n")
+	_, err := c.gate.WriteString("\n")
 	if closeErr := c.gate.Close(); err == nil {
 		err = closeErr
 	}

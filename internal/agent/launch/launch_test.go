@@ -41,13 +41,20 @@ func (p prepared) Run() int {
 		return 1
 	}
 	null() // before any test counts its descriptors
+	if err := first.OpenGate(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return p.Main.Run()
 }
 
 func live() procfs.FS { return procfs.New("/proc") }
 
+// first has the gate of all forkers.
+var first = launch.NewForker(live(), slog.New(slog.DiscardHandler), os.TempDir())
+
 // forker forks on the threads that call it.
-func forker() *launch.Forker { return launch.NewForker(live(), slog.New(slog.DiscardHandler)) }
+func forker() *launch.Forker { return first.Again() }
 
 func me(t testing.TB) launch.Account {
 	t.Helper()

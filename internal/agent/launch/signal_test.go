@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 
 	"drover/internal/agent/launch"
@@ -47,22 +47,18 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// TestSignalIsUngated: the command line that ps shows is that of the command, whichever gate it had.
-func TestSignalIsUngated(t *testing.T) {
-	file := null()
-	for _, fd := range []int{3, 9} {
-		c := command(t, "exec sleep 1000", output(t))
-		c.Signal, c.SignalFD = file, fd
-		child, err := forker().Start(c)
+// TestArgumentsAtTheGate: a child at its gate has the arguments of the command already.
+func TestArgumentsAtTheGate(t *testing.T) {
+	for line, want := range map[string][]string{
+		"exec sleep 1000":      {"sleep", "1000"},
+		"sleep 1000; echo 'a'": {"/bin/sh", "-c", "sleep 1000; echo 'a'"},
+	} {
+		child, err := forker().Start(command(t, line, output(t)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		info, err := live().Info(child.Identity().PID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := launch.Ungated(strings.Join(info.Args, " ")); got != "exec sleep 1000" {
-			t.Errorf("it shows %q", got)
+		if info, err := live().Info(child.Identity().PID); err != nil || !slices.Equal(info.Args, want) {
+			t.Errorf("it has %q, %v, want %q", info.Args, err, want)
 		}
 		child.Abandon()
 		wait(t, child)

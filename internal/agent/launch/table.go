@@ -16,9 +16,9 @@ import (
 const lastFD = 1<<31 - 1
 
 // ownTable gives the calling thread a descriptor table of its own; the thread must be locked to its goroutine. It
-// closes everything except 0, 1, 2, the socket and the descriptors that the Go runtime uses on any thread. It returns
+// closes everything except 0, 1, 2, those to keep and the descriptors that the Go runtime uses on any thread. It returns
 // a descriptor of /dev/null. After an error the thread must end.
-func ownTable(socket int) (null int, err error) {
+func ownTable(kept ...int) (null int, err error) {
 	fail := func(err error) (int, error) {
 		return -1, fmt.Errorf("cannot give a thread descriptors of its own: %w", err)
 	}
@@ -41,7 +41,7 @@ func ownTable(socket int) (null int, err error) {
 	if err != nil {
 		return fail(err)
 	}
-	keep = append(keep, 0, 1, 2, socket)
+	keep = append(append(keep, 0, 1, 2), kept...)
 	slices.Sort(keep)
 	keep = slices.Compact(append(keep, lastFD))
 	for i, fd := range keep[1:] {

@@ -43,8 +43,10 @@ const patience = 20 * time.Second
 
 func live() procfs.FS { return procfs.New("/proc") }
 
-// forker forks on the threads that call it.
-func forker() *launch.Forker { return launch.NewForker(live(), slog.New(slog.DiscardHandler)) }
+// forker forks on the threads that call it. All tests share it, and so its gate.
+var forker = sync.OnceValue(func() *launch.Forker {
+	return launch.NewForker(live(), slog.New(slog.DiscardHandler), os.TempDir())
+})
 
 // watcher is one that runs until the test ends, set up by each of prepare before.
 func watcher(t *testing.T, prepare ...func(*liveness.Watcher)) *liveness.Watcher {
@@ -503,6 +505,7 @@ func TestStopWhileAwake(t *testing.T) {
 }
 
 func TestRunGivesEverythingBack(t *testing.T) {
+	newStage(t).start(t, "true", nil) // the gate stays open
 	before, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)

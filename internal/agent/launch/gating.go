@@ -1,0 +1,100 @@
+package launch
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/launch/gate"
+	"drover/internal/process"
+)
+
+// scriptFor returns the arguments of a command and what its gate does until the command runs. The gate enters the
+// directory: the fork itself must not, because until a child executes a program, nothing else of this process goes on.
+// The account may own the file system, and that file system may never answer.
+func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err error) {
+	var s gate.Script
+	must := func(call int64, what string, arguments ...gate.Argument) {
+		s.Must("drover: cannot "+what+"\n", gate.NoError, call, arguments...)
+	}
+	if !mayLimit() { // but its own limits every process may lower
+		for _, l := range c.Execution.RLimits.List() {
+			limit := binary.NativeEndian.AppendUint64(nil, uint64(*l.Value)) //nolint:gosec // validated
+			must(unix.SYS_PRLIMIT64, fmt.Sprintf("set the limit %s to %d", l.Name, *l.Value), gate.Number(0),
+				gate.Number(resources()[l.Name]), s.Bytes(append(limit, limit...)), gate.Number(0))
+		}
+	}
+	if mask := c.Execution.Umask; mask != nil {
+		must(unix.SYS_UMASK, "set the umask", gate.Number(uint32(*mask)))
+	}
+	if c.Dir != "" {
+		must(unix.SYS_CHDIR, "enter its directory", s.Text(c.Dir))
+	}
+	word := s.Bytes([]byte("\n"))
+	s.Must("", 1, unix.SYS_READ, gate.Number(0), word, gate.Number(1))
+	s.Must("drover: cannot write that it runs\n", 1, unix.SYS_WRITE, gate.Number(r.proofAt()), word, gate.Number(1))
+	must(unix.SYS_DUP3, "open /dev/null", gate.Number(r.nullAt()), gate.Number(0), gate.Number(0))
+	for _, fd := range []int{r.proofAt(), r.nullAt(), r.programAt()} {
+		must(unix.SYS_CLOSE, "close a file", gate.Number(fd))
+	}
+	argv = []string{shell, "-c", c.Line}
+	words, direct := wordsOf(c.Line)
+	if direct {
+		argv = words
+		attempt(&s, words, r.env)
+		// The shell knows why none of them runs, and says so. The memory below the arguments is free.
+		for i, text := range []string{shell, "-c", `exec "$0" "$@"`} {
+			s.Put(gate.Vector(i-3), s.Text(text))
+		}
+	}
+	first := 0
+	if direct {
+		first = -3
+	}
+	s.May(unix.SYS_EXECVE, gate.Arg(first), gate.Vector(first), gate.Environment(len(argv)))
+	failed := []byte("drover: cannot execute " + shell + "\n")
+	s.May(unix.SYS_WRITE, gate.Number(2), s.Bytes(failed), gate.Number(len(failed)))
+	s.Exit(127)
+	script, err = s.Encode()
+	return argv, script, err
+}
+
+// wordsOf returns the words of a line that needs no shell.
+func wordsOf(line string) (words []string, direct bool) {
+	rest, found := strings.CutPrefix(line, "exec ")
+	if !found || strings.ContainsRune(line, 0) {
+		return nil, false
+	}
+	words, exact := process.Words(rest)
+	return words, exact && words[0] != "" && words[0][0] != '-'
+}
+
+// attempt adds the calls that execute words, from each directory of PATH if the first word has no slash.
+func attempt(s *gate.Script, words, env []string) {
+	execute := func(path gate.Argument) {
+		s.May(unix.SYS_EXECVE, path, gate.Vector(0), gate.Environment(len(words)))
+	}
+	if strings.Contains(words[0], "/") {
+		execute(gate.Arg(0))
+		return
+	}
+	const after = 8 // calls that follow
+	for _, v := range env {
+		list, found := strings.CutPrefix(v, "PATH=")
+		if !found {
+			continue
+		}
+		for dir := range strings.SplitSeq(list, ":") {
+			path := dir + "/" + words[0]
+			if dir == "" {
+				path = words[0]
+			}
+			if s.Left(after) < len(path)+256 {
+				return // the shell finds it
+			}
+			execute(s.Text(path))
+		}
+	}
+}
