@@ -97,6 +97,13 @@ func (p *launchPriority) leave() {
 	}
 }
 
+// settling is the time in which a released command executes its program. The follow-up work of a relaunch would take
+// the CPUs from it.
+const settling = 3 * time.Millisecond
+
+// leaveSoon is leave after the settling.
+func (p *launchPriority) leaveSoon() { time.AfterFunc(settling, p.leave) }
+
 // wait returns when no launch is pending, after maxLaunchWait, or when ctx ends.
 func (p *launchPriority) wait(ctx context.Context) {
 	p.mu.Lock()

@@ -38,6 +38,16 @@ func TestLaunchPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r launchPriority
 		r.enter()
+		r.leaveSoon()
+		began := time.Now()
+		r.wait(t.Context())
+		if took := time.Since(began); took != settling {
+			t.Errorf("a command had %v to execute its program, want %v", took, settling)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var r launchPriority
+		r.enter()
 		defer r.leave()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

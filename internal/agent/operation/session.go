@@ -199,7 +199,8 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 // the run whether the command has passed its gate. A command that drover cannot record does not run.
 func (n *session) release(st *specstore.Step, line string, needless func() bool) error {
 	n.launches.enter()
-	defer n.launches.leave()
+	leave := n.launches.leave
+	defer func() { leave() }()
 	st.Run = n.NewRun(n.id)
 	n.active.add(n.item, st.Run)
 	if n.isProcess(st) {
@@ -239,6 +240,9 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	if err := child.Release(); err != nil {
 		n.Commands.Discard(st.Run)
 		return fmt.Errorf("cannot let %s run: %w", st.Name, err)
+	}
+	if n.item == relaunchKey(n.id) {
+		leave = n.launches.leaveSoon
 	}
 	return nil
 }

@@ -60,10 +60,13 @@ func (s *Script) Text(text string) Argument { return s.Bytes(append([]byte(text)
 
 // Bytes returns the address of bytes.
 func (s *Script) Bytes(b []byte) Argument {
-	s.data = append(s.data, make([]byte, -len(s.data)&(wordSize-1))...) // the kernel wants structures to be aligned
+	s.data = append(s.data, make([]byte, aligned(len(s.data))-len(s.data))...)
 	s.data = append(s.data, b...)
 	return Argument{ofScript, int64(len(s.data) - len(b))}
 }
+
+// aligned returns where structures of the kernel may begin.
+func aligned(n int) int { return (n + wordSize - 1) &^ (wordSize - 1) }
 
 // Must adds a call. If it returns less than least, the gate writes failed to its standard error, and ends unrun.
 func (s *Script) Must(failed string, least int64, call int64, arguments ...Argument) {
@@ -82,7 +85,7 @@ func (s *Script) Put(at, pointer Argument) { s.May(store, at, pointer) }
 
 // Left returns how many bytes of strings still fit beside so many further calls.
 func (s *Script) Left(calls int) int {
-	used := stepSize*(len(s.steps)+calls) + len(s.data)
+	used := stepSize*(len(s.steps)+calls) + aligned(len(s.data))
 	for _, st := range s.steps {
 		used += len(st.failed)
 	}
