@@ -95,6 +95,7 @@ type Usage struct {
 	CPU       float64    `json:"cpu_percent"`
 	Mem       float64    `json:"mem_percent"`
 	Processes int        `json:"processes"`
+	Files     int        `json:"open_files,omitempty"`
 	At        *time.Time `json:"at,omitempty"`
 }
 

@@ -148,11 +148,12 @@ func mayImport() map[string][]string {
 		"internal/agent/logs": {
 			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/process", "internal/wire",
 		},
-		"internal/agent/pidfd":  {},
-		"internal/agent/procfs": {"internal/process"},
-		"internal/agent/cgroup": {"internal/agent/pidfd", "internal/agent/procfs", "internal/idle"},
+		"internal/agent/pidfd":       {},
+		"internal/agent/procfs":      {"internal/process"},
+		"internal/agent/cgroup":      {"internal/agent/pidfd", "internal/agent/procfs", "internal/idle"},
+		"internal/agent/launch/gate": {},
 		"internal/agent/launch": {
-			"internal/agent/cgroup", "internal/agent/pidfd", "internal/agent/procfs",
+			"internal/agent/cgroup", "internal/agent/launch/gate", "internal/agent/pidfd", "internal/agent/procfs",
 			"internal/agent/trail", "internal/clip", "internal/process",
 		},
 		"internal/agent/liveness": {

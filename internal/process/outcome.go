@@ -194,8 +194,10 @@ type Drift struct {
 type Usage struct {
 	CPU float64 `json:"cpu"`
 	Mem float64 `json:"mem"`
-	// Processes is the number of processes in the tree; At is in Unix milliseconds.
+	// Processes is the number of processes in the tree, Files the number of files that the main process has open; 0 if
+	// that is not known. At is in Unix milliseconds.
 	Processes int   `json:"processes"`
+	Files     int   `json:"files,omitempty"`
 	At        int64 `json:"at"`
 }
 

@@ -18,8 +18,9 @@ import (
 // adjust sets the nice value, the OOM score and the limits of a child at its gate. So the child needs no right to set
 // them itself.
 //
-// A child inherits a negative OOM score from the agent (OOMScoreAdjust= of its unit). It gets 0 unless it has a value of
-// its own: the OOM killer then treats the command like any other process. If that fails, the command runs all the same.
+// A child inherits a negative OOM score from the agent (OOMScoreAdjust= of its unit). It gets 0 unless it has a value
+// of its own: the OOM killer then treats the command like any other process. If that fails, the command runs all the
+// same.
 func adjust(pid int, e process.Execution) error {
 	if e.Nice != nil {
 		if err := unix.Setpriority(unix.PRIO_PROCESS, pid, *e.Nice); err != nil {

@@ -91,44 +91,13 @@ func (f *Forker) start(c Command, fork func(forkRequest) forkResult) (*Child, er
 	if c.Output == nil || c.Proof == nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: it has no output file")
 	}
-	credential, err := credentialFor(c.Account)
+	b, err := f.request(c)
 	if err != nil {
 		return nil, err
 	}
-	program, err := f.gate()
+	opener, err := b.shut(c)
 	if err != nil {
-		return nil, process.Errorf(process.Failed, "%v", err)
-	}
-	b := forkRequest{
-		program: int(program.Fd()), env: environment(c), credential: credential, confinement: confinementFor(c),
-		files: files{ //nolint:gosec // descriptors are small
-			output: int(c.Output.Fd()), errors: int(cmp.Or(c.Errors, c.Output).Fd()), proof: int(c.Proof.Fd()),
-			group: -1, signal: -1,
-		},
-	}
-	if c.Signal != nil {
-		b.files.signal, b.signalAt = int(c.Signal.Fd()), c.SignalFD //nolint:gosec // as above
-	}
-	var script []byte
-	if b.argv, script, err = scriptFor(c, b); err != nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: %v", err)
-	}
-	var gates [2]int
-	// Not os.Pipe: its ends are non-blocking, and the gate has to wait.
-	if err := unix.Pipe2(gates[:], unix.O_CLOEXEC); err != nil {
-		return nil, process.Errorf(process.Failed, "cannot start the command: %v", os.NewSyscallError("pipe2", err))
-	}
-	opener := os.NewFile(uintptr(gates[1]), "gate")
-	b.files.gate = gates[0]
-	if _, err := opener.Write(script); err != nil {
-		_ = opener.Close()
-		unix.Close(gates[0]) //nolint:errcheck // nothing was read
-		return nil, process.Errorf(process.Failed, "cannot start the command: %v", err)
-	}
-	if c.Group != nil {
-		if fd, ok := c.Group.FD(); ok {
-			b.files.group = fd
-		}
 	}
 	child := fork(b)
 	runtime.KeepAlive(c.Output)
@@ -136,7 +105,7 @@ func (f *Forker) start(c Command, fork func(forkRequest) forkResult) (*Child, er
 	runtime.KeepAlive(c.Proof)
 	runtime.KeepAlive(c.Signal)
 	runtime.KeepAlive(c.Group)
-	unix.Close(gates[0]) //nolint:errcheck // the child has its own
+	unix.Close(b.files.gate) //nolint:errcheck // the child has its own
 	switch {
 	case child.err != nil:
 		_ = opener.Close()
@@ -152,6 +121,55 @@ func (f *Forker) start(c Command, fork func(forkRequest) forkResult) (*Child, er
 		return nil, err
 	}
 	return &Child{id: child.id, groupErr: join(c.Group, child), gate: opener}, nil
+}
+
+// request returns what the fork of a command needs, without the gate.
+func (f *Forker) request(c Command) (forkRequest, error) {
+	credential, err := credentialFor(c.Account)
+	if err != nil {
+		return forkRequest{}, err
+	}
+	program, err := f.gate()
+	if err != nil {
+		return forkRequest{}, process.Errorf(process.Failed, "%v", err)
+	}
+	b := forkRequest{
+		program: int(program.Fd()), env: environment(c), credential: credential, confinement: confinementFor(c),
+		files: files{
+			output: int(c.Output.Fd()), errors: int(cmp.Or(c.Errors, c.Output).Fd()), proof: int(c.Proof.Fd()),
+			group: -1, signal: -1,
+		},
+	}
+	if c.Signal != nil {
+		b.files.signal, b.signalAt = int(c.Signal.Fd()), c.SignalFD
+	}
+	if c.Group != nil {
+		if fd, ok := c.Group.FD(); ok {
+			b.files.group = fd
+		}
+	}
+	return b, nil
+}
+
+// shut makes the gate of a command. A byte to the opener opens it.
+func (b *forkRequest) shut(c Command) (opener *os.File, err error) {
+	var script []byte
+	if b.argv, script, err = scriptFor(c, *b); err != nil {
+		return nil, err
+	}
+	var ends [2]int
+	// Not os.Pipe: its ends are non-blocking, and the gate has to wait.
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, os.NewSyscallError("pipe2", err)
+	}
+	opener = os.NewFile(uintptr(ends[1]), "gate")
+	if _, err := opener.Write(script); err != nil {
+		_ = opener.Close()
+		unix.Close(ends[0]) //nolint:errcheck // nothing was read
+		return nil, err
+	}
+	b.files.gate = ends[0]
+	return opener, nil
 }
 
 // join puts a child into its group, unless the child was born there. The child is still behind its gate, so every

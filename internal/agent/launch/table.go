@@ -16,8 +16,8 @@ import (
 const lastFD = 1<<31 - 1
 
 // ownTable gives the calling thread a descriptor table of its own; the thread must be locked to its goroutine. It
-// closes everything except 0, 1, 2, those to keep and the descriptors that the Go runtime uses on any thread. It returns
-// a descriptor of /dev/null. After an error the thread must end.
+// closes everything except 0, 1, 2, those to keep and the descriptors that the Go runtime uses on any thread. It
+// returns a descriptor of /dev/null. After an error the thread must end.
 func ownTable(kept ...int) (null int, err error) {
 	fail := func(err error) (int, error) {
 		return -1, fmt.Errorf("cannot give a thread descriptors of its own: %w", err)

@@ -214,7 +214,7 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 		}
 		k.uses[s.ID] = lastUsage{
 			instance: s.Instance, told: k.uses[s.ID].told,
-			usage: process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: now},
+			usage: process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, Files: u.Files, At: now},
 		}
 		if k.limited(s) {
 			readings = append(readings, Reading{ID: s.ID, Instance: s.Instance, Limits: s.Limits, Ready: s.StartedAt +

@@ -169,6 +169,16 @@ func (f FS) exists(name string) bool {
 	return err == nil
 }
 
+// OpenFiles returns how many files a process has open; 0 if that is not known. The kernel tells it since Linux 6.2
+// (proc_pid_fd(5)).
+func (f FS) OpenFiles(pid int) int {
+	info, err := os.Lstat(filepath.Join(f.root, strconv.Itoa(pid), "fd"))
+	if err != nil {
+		return 0
+	}
+	return int(info.Size())
+}
+
 func (f FS) names(dir string) ([]string, error) {
 	d, err := os.Open(filepath.Join(f.root, dir))
 	if err != nil {

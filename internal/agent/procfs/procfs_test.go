@@ -350,3 +350,26 @@ func TestOwnChildrenIncludesZombies(t *testing.T) {
 		t.Errorf("a reaped process: %v", err)
 	}
 }
+
+// TestOpenFiles: the number is that of the directory; an old kernel or an ended process has none.
+func TestOpenFiles(t *testing.T) {
+	root := t.TempDir()
+	if n := procfs.New(root).OpenFiles(7); n != 0 {
+		t.Errorf("of no process: %d", n)
+	}
+	before := procfs.New("/proc").OpenFiles(os.Getpid())
+	if before == 0 {
+		return // Linux before 6.2
+	}
+	const more = 40
+	for range more {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+	}
+	if n := procfs.New("/proc").OpenFiles(os.Getpid()); n < before+more {
+		t.Errorf("%d open files, %d before %d more", n, before, more)
+	}
+}

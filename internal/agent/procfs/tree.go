@@ -37,6 +37,8 @@ type TreeUse struct {
 	Since, At time.Duration
 	// Processes is how many there are in the tree; 0 says that the root has ended.
 	Processes int
+	// Files is how many files the root has open: see FS.OpenFiles.
+	Files int
 }
 
 // Trees measures processes with their trees. A tree is the control group of the run, or else the descendants of its
@@ -159,7 +161,9 @@ func (t *treeSample) measure(pids []int) TreeUse {
 	}
 	now := &tree{at: t.at, account: t.account, members: t.members}
 	t.last[t.root] = now
-	use := TreeUse{At: t.at, Mem: memShare(t.rss, t.total), Processes: t.living}
+	use := TreeUse{
+		At: t.at, Mem: memShare(t.rss, t.total), Processes: t.living, Files: t.sampler.fs.OpenFiles(t.root.PID),
+	}
 	var used time.Duration
 	switch {
 	case before == nil || (before.account < 0) != (now.account < 0):

@@ -163,8 +163,12 @@ func (p *Process) attest(e *process.Event, was *End) {
 		add("its memory had grown to %.1f MiB at most", float64(e.Exit.Peak)/(1<<20))
 	}
 	if use := was.Usage; use != nil && use.At >= was.Began*1000 {
-		add("%s before its end it used %.1f%% of the processors and %.1f%% of the memory, with %s", before(use.At),
-			use.CPU, use.Mem, process.Count(use.Processes, "process", "processes"))
+		files := ""
+		if use.Files > 0 {
+			files = " and " + process.Count(use.Files, "open file", "open files")
+		}
+		add("%s before its end it used %.1f%% of the processors and %.1f%% of the memory, with %s%s", before(use.At),
+			use.CPU, use.Mem, process.Count(use.Processes, "process", "processes"), files)
 	}
 	if h := was.Health; h != nil && !h.OK && h.At >= was.Began*1000 {
 		add("its last health check, %s before its end, failed: %s", before(h.At), h.Text)

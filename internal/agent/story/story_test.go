@@ -52,11 +52,12 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 	}{
 		"all": {
 			how:    process.Exit{Known: true, Code: 1, At: at, Peak: 300<<20 + 1<<19},
-			usage:  &process.Usage{CPU: 12.34, Mem: 5, Processes: 3, At: at - 20_000},
+			usage:  &process.Usage{CPU: 12.34, Mem: 5, Processes: 3, Files: 1020, At: at - 20_000},
 			health: &process.Answer{Text: "status 503", At: at - 4_000, Failures: 1},
 			want: []string{
 				"its memory had grown to 300.5 MiB at most",
-				"20s before its end it used 12.3% of the processors and 5.0% of the memory, with 3 processes",
+				"20s before its end it used 12.3% of the processors and 5.0% of the memory, " +
+					"with 3 processes and 1020 open files",
 				"its last health check, 4s before its end, failed: status 503",
 			},
 		},

@@ -225,16 +225,16 @@ func TestProcessSaysWhy(t *testing.T) {
 	s.Flapping, s.Restarts, s.NextRun = true, 9, 1_700_000_000_000
 	s.Health = &process.Answer{Text: "no", At: 1_700_000_000_000, Failures: 3, Bad: true}
 	s.Config = []process.Drift{{Path: "/etc/x", Want: "a", Have: "b", Since: 1_700_000_000_000}}
-	s.Usage = &process.Usage{CPU: 1, Mem: 2, Processes: 3, At: 1_700_000_000_000}
+	s.Usage = &process.Usage{CPU: 1, Mem: 2, Processes: 3, Files: 4, At: 1_700_000_000_000}
 	s.Runs = []process.Run{{
 		Started: 1_700_000_000_000, PID: 4, Exit: &process.Exit{Known: true, Signal: 9},
 		Output: "bye",
 	}}
 	r.report("a/x@"+web, s)
 	a := r.want(200, r.call("admin", "GET", "/processes/a/x", nil))
-	same(t, "detail", []string{"exit-status true 9 3 3 true /etc/x b 3"}, a.items(
+	same(t, "detail", []string{"exit-status true 9 3 3 true /etc/x b 3 4"}, a.items(
 		"cause.id", "flapping", "restarts", "last_exit.code", "health.failures", "health.bad", "config.0.path",
-		"config.0.have", "usage.processes"))
+		"config.0.have", "usage.processes", "usage.open_files"))
 	same(t, "runs", []string{"2023-11-14T22:13:20Z 9 bye 2023-11-14T22:13:20Z"},
 		a.items("runs.0.started_at", "runs.0.exit.signal", "runs.0.output", "next_run"))
 }
