@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,18 +25,7 @@ func TestNumprocs(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	harness.Sleeper(t, p.Dir, "worker")
-	conf := p.Write("supervisord.conf", `
-[unix_http_server]
-file=DIR/supervisor.sock
-[rpcinterface:supervisor]
-supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
-[supervisorctl]
-serverurl=unix://DIR/supervisor.sock
-[supervisord]
-logfile=DIR/supervisord.log
-pidfile=DIR/supervisord.pid
-childlogdir=DIR
-nodaemon=true
+	conf, _ := p.supervisord(`
 [program:worker]
 command=DIR/worker 4010
 process_name=%(program_name)s-%(process_num)d
@@ -45,15 +33,11 @@ numprocs=3
 directory=DIR
 autorestart=true
 `)
-	p.start("/usr/bin/supervisord", "-c", conf)
 	var was []int
 	running := func() bool {
 		was = nil
 		for n := range 3 {
-			f := harness.Finish(t, "", harness.Environment(p.Dir), "/usr/bin/supervisorctl", "-c", conf, "pid",
-				fmt.Sprintf("worker:worker-%d", n))
-			pid, _ := strconv.Atoi(strings.TrimSpace(f.Out))
-			if pid > 0 {
+			if pid := p.supervised(conf, fmt.Sprintf("worker:worker-%d", n)); pid > 0 {
 				was = append(was, pid)
 			}
 		}

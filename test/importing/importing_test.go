@@ -122,18 +122,7 @@ func TestSupervisord(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.Write("worker.py", worker)
-	conf := p.Write("supervisord.conf", `
-[unix_http_server]
-file=DIR/supervisor.sock
-[rpcinterface:supervisor]
-supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
-[supervisorctl]
-serverurl=unix://DIR/supervisor.sock
-[supervisord]
-logfile=DIR/supervisord.log
-pidfile=DIR/supervisord.pid
-childlogdir=DIR
-nodaemon=true
+	conf, old := p.supervisord(`
 [program:worker]
 command=/usr/bin/python3 worker.py --queue %(program_name)s
 directory=DIR
@@ -142,12 +131,7 @@ autorestart=true
 command=/bin/sleep 1000
 autostart=false
 `)
-	old := p.start("/usr/bin/supervisord", "-c", conf)
-	running := func() int {
-		f := harness.Finish(t, "", harness.Environment(p.Dir), "/usr/bin/supervisorctl", "-c", conf, "pid", "worker")
-		pid, _ := strconv.Atoi(strings.TrimSpace(f.Out))
-		return pid
-	}
+	running := func() int { return p.supervised(conf, "worker") }
 	was := 0
 	harness.Eventually(t, "supervisord runs its program", func() bool {
 		was = running()

@@ -5,6 +5,8 @@ package importing_test
 import (
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -59,6 +61,33 @@ func (p *place) start(program string, args ...string) (pid int) {
 		}
 	})
 	return cmd.Process.Pid
+}
+
+// supervisord starts a supervisord with these programs. It returns its configuration and its pid.
+func (p *place) supervisord(programs string) (conf string, pid int) {
+	p.T.Helper()
+	conf = p.Write("supervisord.conf", `
+[unix_http_server]
+file=DIR/supervisor.sock
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+[supervisorctl]
+serverurl=unix://DIR/supervisor.sock
+[supervisord]
+logfile=DIR/supervisord.log
+pidfile=DIR/supervisord.pid
+childlogdir=DIR
+nodaemon=true
+`+programs)
+	return conf, p.start("/usr/bin/supervisord", "-c", conf)
+}
+
+// supervised is the pid of a program as supervisord knows it; 0 if it does not run.
+func (p *place) supervised(conf, program string) int {
+	p.T.Helper()
+	f := harness.Finish(p.T, "", harness.Environment(p.Dir), "/usr/bin/supervisorctl", "-c", conf, "pid", program)
+	pid, _ := strconv.Atoi(strings.TrimSpace(f.Out))
+	return pid
 }
 
 // relaunches kills a process, and waits until drover has started another one.

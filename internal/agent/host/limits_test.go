@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
@@ -42,19 +43,7 @@ func TestHardLimits(t *testing.T) {
 		},
 		"end": {"kill -9 $$", false},
 	} {
-		child, err := h.Launch(process.ID{}, run, c.line, hog)
-		if err != nil {
-			t.Fatal(err)
-		}
-		exits := make(chan liveness.Exit, 1)
-		stop, err := h.Watch(child.Identity(), func(e liveness.Exit) { exits <- e })
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer stop()
-		if err := child.Release(); err != nil {
-			t.Fatal(err)
-		}
+		_, exits := watched(t, h, run, c.line, hog)
 		if e := <-exits; !e.Known || e.Signal != syscall.SIGKILL {
 			t.Errorf("%s ended with %s", run, e)
 		}
@@ -66,6 +55,25 @@ func TestHardLimits(t *testing.T) {
 			t.Errorf("%s: OOM of a run that is gone", run)
 		}
 	}
+}
+
+// watched launches a command of a run and lets it run. Its end arrives on the channel.
+func watched(t *testing.T, h *host.Host, run, line string, of *process.Spec) (procfs.Identity, <-chan liveness.Exit) {
+	t.Helper()
+	child, err := h.Launch(process.ID{}, run, line, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan liveness.Exit, 1)
+	stop, err := h.Watch(child.Identity(), func(e liveness.Exit) { ended <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	return child.Identity(), ended
 }
 
 // limitOf returns the soft limit of a process that /proc/PID/limits shows under a name, as proc(5) says.
@@ -101,22 +109,10 @@ func TestRelimit(t *testing.T) {
 	h := open(t, dir)
 	was := spec("/", "sh", "")
 	was.Execution.RLimits = process.RLimits{OpenFiles: new(int64(444)), CoreSize: new(int64(0))}
-	child, err := h.Launch(process.ID{}, "limited", fmt.Sprintf(
+	id, exits := watched(t, h, "limited", fmt.Sprintf(
 		"sh -c 'echo $$ >%[1]s/worker; exec sleep 1000' & echo $$ >%[1]s/main; exec sleep 1000", dir), was)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exits := make(chan liveness.Exit, 1)
-	stop, err := h.Watch(child.Identity(), func(e liveness.Exit) { exits <- e })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := child.Release(); err != nil {
-		t.Fatal(err)
-	}
 	members := []procfs.Identity{await(t, filepath.Join(dir, "main")), await(t, filepath.Join(dir, "worker"))}
-	scope := instance.Scope{Root: child.Identity(), Run: "limited"}
+	scope := instance.Scope{Root: id, Run: "limited"}
 	shown := func(name, want string) {
 		t.Helper()
 		for _, id := range members {
@@ -150,7 +146,7 @@ func TestRelimit(t *testing.T) {
 
 	adopted := spec("/", "sh", "")
 	adopted.Hard = process.HardLimits{Memory: 64 << 20, CPU: 50, Tasks: 9}
-	if failed := h.Relimit(instance.Scope{Root: child.Identity()}, was, adopted); len(failed) != 5 ||
+	if failed := h.Relimit(instance.Scope{Root: id}, was, adopted); len(failed) != 5 ||
 		failed["memory"] != "the process runs in no control group of drover" {
 		t.Errorf("a process that drover did not start: %v", failed)
 	}
@@ -174,22 +170,10 @@ func TestRelimitOfAControlGroup(t *testing.T) {
 		t.Logf("not here: %q", notes)
 		return
 	}
-	child, err := h.Launch(process.ID{}, "grows", fmt.Sprintf("echo $$ >%[1]s/main; while [ ! -e %[1]s/go ]; do sleep 0.05; done; "+
+	id, exits := watched(t, h, "grows", fmt.Sprintf("echo $$ >%[1]s/main; while [ ! -e %[1]s/go ]; do sleep 0.05; done; "+
 		"head -c 300000000 /dev/zero | tail -c 300000000 >/dev/null; kill -9 $$", dir), was)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exits := make(chan liveness.Exit, 1)
-	stop, err := h.Watch(child.Identity(), func(e liveness.Exit) { exits <- e })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := child.Release(); err != nil {
-		t.Fatal(err)
-	}
 	await(t, filepath.Join(dir, "main"))
-	if failed := h.Relimit(instance.Scope{Root: child.Identity(), Run: "grows"}, was, is); len(failed) > 0 {
+	if failed := h.Relimit(instance.Scope{Root: id, Run: "grows"}, was, is); len(failed) > 0 {
 		t.Fatalf("failed: %v", failed)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
