@@ -54,6 +54,8 @@ type Spec struct {
 	Labels            map[string]string `json:"labels,omitempty"`
 	AlarmID           int64             `json:"alarm_id,omitempty"`
 	ExpectedInstances *int              `json:"expected_instances,omitempty"`
+	Leave             string            `json:"leave,omitempty"`
+	Drift             string            `json:"drift,omitempty"`
 	Compat            *Compat           `json:"compat,omitempty"`
 }
 

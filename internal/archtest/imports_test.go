@@ -67,7 +67,7 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 func pure() []string {
 	return []string{
 		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/agent/uplink/standing",
-		"internal/server/desired", "internal/server/rollout", "internal/server/task", "internal/selector",
+		"internal/server/desired", "internal/server/rollout", "internal/server/task", "internal/server/upkeep", "internal/selector",
 		"internal/statemachine", "internal/why",
 	}
 }
@@ -216,10 +216,11 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/store": {
 			"internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",
-			"internal/server/task",
+			"internal/server/task", "internal/server/upkeep",
 		},
-		"internal/server/gate":  {"internal/server/access", "internal/server/store"},
-		"internal/server/alarm": {"internal/process"},
+		"internal/server/upkeep": {"internal/process"},
+		"internal/server/gate":   {"internal/server/access", "internal/server/store"},
+		"internal/server/alarm":  {"internal/process"},
 		"internal/server/webhook": {
 			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/alarm",
 			"internal/server/store",
@@ -351,7 +352,7 @@ func mayImport() map[string][]string {
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {
 			"internal/process", "internal/server/access", "internal/server/rollout", "internal/server/store",
-			"internal/server/task",
+			"internal/server/task", "internal/server/upkeep",
 		},
 	}
 }

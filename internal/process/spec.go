@@ -35,12 +35,28 @@ type Spec struct {
 	FuncID     string            `json:"func_id,omitempty"`
 	InstanceID string            `json:"instance_id,omitempty"`
 	Contact    string            `json:"contact,omitempty"`
+	// Leave says what becomes of the process on a host that its selection no longer matches, and Drift what the server
+	// does about a difference between the spec and the running process. Only servers read these.
+	Leave Leave    `json:"leave,omitempty"`
+	Drift Drifting `json:"drift,omitempty"`
 	// Revision is the revision of the namespace that brought the spec; 0 if it is unknown. Servers number revisions. It
 	// is not a part of what the spec says: see Same.
 	Revision int64 `json:"revision,omitempty"`
 	// Beside is for one order, and is not stored.
 	Beside Beside `json:"beside,omitempty"`
 }
+
+// Leave is what becomes of a process on a host that ceases to match; empty means that the process stays.
+type Leave string
+
+// LeaveStop stops the process, and then removes it.
+const LeaveStop Leave = "stop"
+
+// Drifting is what the server does about drift; empty means that it only reports.
+type Drifting string
+
+// DriftMend makes the process anew as its spec says.
+const DriftMend Drifting = "mend"
 
 // After is a state that another process must have before a start.
 type After string

@@ -443,6 +443,17 @@ func fieldsOfRest() []Field {
 			Path: "expected_instances", Value: "number", Default: "1", Class: Live,
 			Text: "How many matching processes there should be. A smaller number shows in the status.",
 		},
+		{
+			Path: "leave", Value: "keep or stop", Default: "keep", Class: Live, Choices: []string{"keep", leaveStop},
+			Text: "What becomes of the process on a host that hosts.select no longer matches: the host keeps it, or " +
+				"drover stops and removes it.",
+		},
+		{
+			Path: "drift", Value: "report or mend", Default: "report", Class: Live,
+			Choices: []string{"report", driftMend},
+			Text: "What drover does if the running process differs from its spec: it reports the difference, or also " +
+				"restarts the process.",
+		},
 	}
 }
 

@@ -27,6 +27,12 @@ func FromSpec(s *process.Spec) v1.Spec {
 		Limits: limitsOf(s), After: s.After, Health: healthOf(s), VersionCommand: c.Version,
 		Stop: c.Stop, Log: logOf(s.Log), AlarmID: s.ReportID,
 	}
+	if s.Leave == process.LeaveStop { // an agent may report any text
+		f.Leave = leaveStop
+	}
+	if s.Drift == process.DriftMend {
+		f.Drift = driftMend
+	}
 	if e.Umask != nil {
 		f.Umask = fmt.Sprintf("%03o", *e.Umask)
 	}

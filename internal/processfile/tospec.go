@@ -45,6 +45,12 @@ const (
 	wholeTree      = "tree"
 )
 
+// Values of leave and drift that are not the default.
+const (
+	leaveStop = "stop"
+	driftMend = "mend"
+)
+
 // ToSpec returns a process of a file in the form that servers and agents store. The process must be without faults
 // (Check). ToSpec drops Hosts and Copies: see Names.
 func ToSpec(f v1.Spec) process.Spec {
@@ -60,6 +66,12 @@ func ToSpec(f v1.Spec) process.Spec {
 		After:     f.After,
 		ReportID:  f.AlarmID,
 		Labels:    labels(f),
+	}
+	if f.Leave == leaveStop {
+		s.Leave = process.LeaveStop
+	}
+	if f.Drift == driftMend {
+		s.Drift = process.DriftMend
 	}
 	if r := f.Reload; r != nil {
 		s.Commands.Reload, s.Commands.ReloadSignal = r.Command, r.Signal

@@ -230,6 +230,8 @@ func rowsOfRest() map[string]classRow {
 		"config_files.md5":    config("DIR/a.conf, md5: "+md5, "DIR/a.conf, md5: "+md5[16:]+md5[:16]),
 		"labels":              simple("labels", "{a: one}", "{a: two}", ""),
 		"alarm_id":            simple("alarm_id", "1", "2", ""),
+		"leave":               simple("leave", "keep", "stop", ""),
+		"drift":               simple("drift", "report", "mend", ""),
 		"expected_instances":  simple("expected_instances", "1", "2", ""),
 	}
 }

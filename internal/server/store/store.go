@@ -60,6 +60,8 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Observations
 	Confirmations
 	Revisions
+	Selections
+	Upkeeping
 	Listing
 	Events
 	Apps
@@ -96,6 +98,10 @@ type Task struct {
 	Known *KnownRevision
 	// Selector is the expression that selected the hosts; empty if there was none. The targets are its result.
 	Selector string
+	// Selections are the selections that the task changes; nil if it changes none.
+	Selections *SelectionChange
+	// Upkeep are rows that CreateTask stores as PutUpkeep does, because a server makes the task by itself.
+	Upkeep []Upkeep
 }
 
 // KnownRevision is the latest revision of a namespace that a caller knows.
@@ -137,7 +143,7 @@ type Tasks interface {
 	// disk. It rejects a task whose id is taken, and a target that has neither an agent nor an outcome. It also leases,
 	// in the same transaction, up to limit of the items that Queue.LeaseItems would return now, and returns them in
 	// their order. In that transaction it also makes the revisions of the task, and puts their numbers into the specs
-	// of the items. It returns ErrRevised if Task.Known is not the latest revision.
+	// of the items. It returns ErrRevised if Task.Known is not the latest revision, and ErrUpkept as PutUpkeep does.
 	CreateTask(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
 	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys first appeared. It
 	// returns ErrNotFound for an unknown task and for a task of another app (an empty app matches any).

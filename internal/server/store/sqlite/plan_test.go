@@ -35,6 +35,8 @@ func TestNoStatementScansATable(t *testing.T) {
 		"SCAN agents USING INDEX agents_address": true, "SCAN apps USING COVERING INDEX sqlite_autoindex_apps_1": true,
 		// few rows: this server and those beside it, what there is one of, receivers of events, proxies, states
 		"SCAN servers": true, "SCAN fleet USING INDEX sqlite_autoindex_fleet_1": true, "SCAN proxies": true,
+		// the selections of all files
+		"SCAN selections": true,
 		"SCAN webhooks USING INDEX sqlite_autoindex_webhooks_1": true, "SCAN observed": true,
 		// only what waits is in it
 		"SCAN items USING INDEX items_passing":                                       true,

@@ -306,6 +306,8 @@ func (db *Store) pruneNamespace(ctx context.Context, tx tx, namespace string, up
 		`DELETE FROM placements WHERE namespace = ?1 AND until > 0 AND until <= ?2`,
 		`DELETE FROM placements WHERE namespace = ?1 AND until = 0 AND since <= ?2
 			AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.key = placements.agent)`,
+		`DELETE FROM upkeep WHERE namespace = ?1 AND ?2 > 0
+			AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.key = upkeep.agent)`,
 	} {
 		if err := tx.exec(ctx, statement, namespace, upTo); err != nil {
 			return 0, err

@@ -45,6 +45,14 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 		if err := db.revise(ctx, tx, t, &l); err != nil {
 			return err
 		}
+		if t.Selections != nil {
+			if err := db.putSelections(ctx, tx, *t.Selections); err != nil {
+				return err
+			}
+		}
+		if err := putUpkeep(ctx, tx, t.Upkeep); err != nil {
+			return err
+		}
 		if waiting, err = insertTask(ctx, tx, t, l, base); err != nil {
 			return err
 		}

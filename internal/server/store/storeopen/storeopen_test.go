@@ -130,6 +130,8 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	add("facts", facts, err)
 	removed, err := s.ListRemoved(ctx)
 	add("removed", removed, err)
+	selections, err := s.ListSelections(ctx, "")
+	add("selections", selections, err)
 	return out
 }
 

@@ -42,6 +42,30 @@ func useRevisions(t *testing.T, db store.Store, now time.Time) {
 	do(err)
 	_, err = db.OpenRevision(ctx, "revised")
 	do(err)
+	row := store.Upkeep{Process: process.ID{Namespace: "revised", Name: "1"}, Agent: "gone", Serial: 1}
+	do(db.PutUpkeep(ctx, []store.Upkeep{row}))
+	row.Agent = "a"
+	do(db.PutUpkeep(ctx, []store.Upkeep{row}))
+	other := row
+	other.Process.Namespace = "other" // it stays
+	do(db.PutUpkeep(ctx, []store.Upkeep{other}))
+	row.Serial = 2
+	do(db.PutUpkeep(ctx, []store.Upkeep{row}))
+	do(db.PutSelections(ctx, store.SelectionChange{
+		Namespace: "revised", Now: []store.Selection{{Process: row.Process, Selector: "role=web", Spec: &process.Spec{}}},
+		Members: []store.ObservedKey{{Agent: "a", Process: row.Process}},
+	}, store.AuditRow{At: now}))
+	for _, namespace := range []string{"", "revised"} {
+		_, err = db.ListSelections(ctx, namespace)
+		do(err)
+	}
+	_, err = db.UpkeepOn(ctx, []string{"a"})
+	do(err)
+	_, err = db.PlacedOn(ctx, []string{"a"})
+	do(err)
+	_, err = db.BusyOn(ctx, []string{"a"})
+	do(err)
+	do(db.TaskFaults(ctx, []string{"1"}, []string{"a"}, func(string, store.ObservedKey, process.Fault) {}))
 	removed, err := db.PruneRevisions(ctx, now.Add(time.Hour), 3)
 	do(err)
 	if removed != 2 {

@@ -194,6 +194,34 @@ CREATE TABLE placements (
 );
 CREATE INDEX placements_since ON placements (namespace, since, name, agent);
 CREATE INDEX placements_until ON placements (namespace, until) WHERE until > 0;
+CREATE INDEX placements_agent ON placements (agent) WHERE until = 0;
+
+-- Which hosts have a process by an expression, as the latest file says. Hosts that come to match get the spec.
+CREATE TABLE selections (
+    namespace text   COLLATE "C" NOT NULL,
+    name      text   COLLATE "C" NOT NULL,
+    selector  text   COLLATE "C" NOT NULL,
+    spec      text   NOT NULL,
+    app       text   NOT NULL,
+    "user"    text   NOT NULL,
+    at        bigint NOT NULL,
+    PRIMARY KEY (namespace, name, selector)
+);
+
+-- What the servers did last by themselves about a process on a host, and whether the host has the process by a selection.
+-- A row stays with its serial, so that nothing is done twice.
+CREATE TABLE upkeep (
+    namespace text   COLLATE "C" NOT NULL,
+    name      text   COLLATE "C" NOT NULL,
+    agent     text   COLLATE "C" NOT NULL,
+    member    text   NOT NULL,
+    serial    bigint NOT NULL,
+    goal      text   NOT NULL,
+    at        bigint NOT NULL,
+    tries     bigint NOT NULL,
+    PRIMARY KEY (agent, namespace, name)
+);
+CREATE INDEX upkeep_process ON upkeep (namespace, name);
 
 CREATE TABLE groups (
     namespace  text   COLLATE "C" NOT NULL,

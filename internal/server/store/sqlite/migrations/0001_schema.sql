@@ -198,6 +198,34 @@ CREATE TABLE placements (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX placements_since ON placements (namespace, since, name, agent);
 CREATE INDEX placements_until ON placements (namespace, until) WHERE until > 0;
+CREATE INDEX placements_agent ON placements (agent) WHERE until = 0;
+
+-- Which hosts have a process by an expression, as the latest file says. Hosts that come to match get the spec.
+CREATE TABLE selections (
+    namespace TEXT    NOT NULL,
+    name      TEXT    NOT NULL,
+    selector  TEXT    NOT NULL,
+    spec      TEXT    NOT NULL,
+    app       TEXT    NOT NULL,
+    user      TEXT    NOT NULL,
+    at        INTEGER NOT NULL,
+    PRIMARY KEY (namespace, name, selector)
+) STRICT, WITHOUT ROWID;
+
+-- What the servers did last by themselves about a process on a host, and whether the host has the process by a selection.
+-- A row stays with its serial, so that nothing is done twice.
+CREATE TABLE upkeep (
+    namespace TEXT    NOT NULL,
+    name      TEXT    NOT NULL,
+    agent     TEXT    NOT NULL,
+    member    TEXT    NOT NULL,
+    serial    INTEGER NOT NULL,
+    goal      TEXT    NOT NULL,
+    at        INTEGER NOT NULL,
+    tries     INTEGER NOT NULL,
+    PRIMARY KEY (agent, namespace, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX upkeep_process ON upkeep (namespace, name);
 
 -- The groups of one agent are compared with what it has when it introduces itself, and go to whoever takes over its address.
 CREATE TABLE groups (

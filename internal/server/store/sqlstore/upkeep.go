@@ -1,0 +1,246 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
+)
+
+// PutSelections changes selections without a task.
+func (db *Store) PutSelections(ctx context.Context, c store.SelectionChange, row store.AuditRow) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := db.putSelections(ctx, tx, c); err != nil {
+			return err
+		}
+		return insertAudit(ctx, tx, &row)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot change the selections of namespace %q: %w", c.Namespace, err)
+	}
+	db.watch.Audited(1)
+	return nil
+}
+
+// putSelections replaces selections and their members. The lock of the namespace keeps others from the rows of upkeep.
+func (db *Store) putSelections(ctx context.Context, tx tx, c store.SelectionChange) error {
+	if _, err := db.lockNamespace(ctx, tx, c.Namespace); err != nil {
+		return err
+	}
+	names, err := all(ctx, tx.query, column[string], `SELECT DISTINCT name FROM selections WHERE namespace = ?`,
+		c.Namespace)
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		base, _ := process.CutCopy(name)
+		return !c.All && !slices.Contains(c.Entries, name) && !slices.Contains(c.Entries, base)
+	})
+	for _, statement := range []string{
+		`DELETE FROM selections WHERE namespace = ?1 AND name IN (SELECT j.value FROM texts(?2) j)`,
+		`UPDATE upkeep SET member = '', serial = serial + 1 WHERE namespace = ?1 AND member <> ''
+			AND name IN (SELECT j.value FROM texts(?2) j)`,
+	} {
+		if err := tx.exec(ctx, statement, c.Namespace, db.dialect.Texts(names)); err != nil {
+			return err
+		}
+	}
+	var rows, members []any
+	for i := range c.Now {
+		s := &c.Now[i]
+		spec, err := encode(s.Spec)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, s.Process.Name, s.Selector, spec.String, s.App, s.User, nanos(s.At))
+	}
+	for _, m := range c.Members {
+		members = append(members, m.Process.Name, m.Agent)
+	}
+	err = rowValues{
+		head:   `INSERT INTO selections (namespace, name, selector, spec, app, "user", at) VALUES `,
+		row:    `(?1, ?, ?, ?, ?, ?, ?)`,
+		shared: []any{c.Namespace},
+	}.run(ctx, tx, rows)
+	if err != nil {
+		return err
+	}
+	return rowValues{
+		head: `INSERT INTO upkeep (namespace, name, agent, member, serial, goal, at, tries) VALUES `,
+		row:  `(?1, ?, ?, 'joined', 1, '', 0, 0)`,
+		tail: ` ON CONFLICT (agent, namespace, name) DO UPDATE
+			SET member = 'joined', serial = upkeep.serial + 1, goal = '', at = 0, tries = 0`,
+		shared: []any{c.Namespace},
+	}.run(ctx, tx, members)
+}
+
+// ListSelections returns the selections of a namespace or of all.
+func (db *Store) ListSelections(ctx context.Context, namespace string) ([]store.Selection, error) {
+	where, args := "", []any(nil)
+	if namespace != "" {
+		where, args = ` WHERE namespace = ?`, []any{namespace}
+	}
+	list, err := all(ctx, db.query, func(r *sql.Rows) (s store.Selection, err error) {
+		var text sql.RawBytes
+		var at int64
+		if err := r.Scan(&s.Process.Namespace, &s.Process.Name, &s.Selector, &text, &s.App, &s.User, &at); err != nil {
+			return s, err
+		}
+		s.At = moment(at)
+		s.Spec, err = decode[process.Spec](text)
+		return s, err
+	}, `SELECT namespace, name, selector, spec, app, "user", at FROM selections`+where+`
+		ORDER BY namespace, name, selector`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list selections: %w", err)
+	}
+	return list, nil
+}
+
+// UpkeepOn returns the rows of agents.
+func (db *Store) UpkeepOn(ctx context.Context, agents []string) ([]store.Upkeep, error) {
+	list, err := all(ctx, db.query, func(r *sql.Rows) (u store.Upkeep, err error) {
+		var place int
+		var at int64
+		err = r.Scan(&place, &u.Process.Namespace, &u.Process.Name, &u.Member, &u.Serial, &u.Goal, &at, &u.Tries)
+		if err == nil {
+			u.Agent, u.At = agents[place], moment(at)
+		}
+		return u, err
+	}, `SELECT j.key, u.namespace, u.name, u.member, u.serial, u.goal, u.at, u.tries FROM texts(?) j
+		CROSS JOIN upkeep u ON u.agent = j.value`, db.dialect.Texts(agents))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the upkeep of hosts: %w", err)
+	}
+	return list, nil
+}
+
+// PutUpkeep stores rows without a task.
+func (db *Store) PutUpkeep(ctx context.Context, rows []store.Upkeep) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		var namespaces []string
+		for i := range rows {
+			namespaces = append(namespaces, rows[i].Process.Namespace)
+		}
+		slices.Sort(namespaces) // in the same order for all writers, against deadlocks
+		for _, namespace := range slices.Compact(namespaces) {
+			if _, err := db.lockNamespace(ctx, tx, namespace); err != nil {
+				return err
+			}
+		}
+		return putUpkeep(ctx, tx, rows)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot store the upkeep of hosts: %w", err)
+	}
+	return nil
+}
+
+// putUpkeep stores rows whose serial is the next one. The caller has locked their namespaces.
+func putUpkeep(ctx context.Context, tx tx, rows []store.Upkeep) error {
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, func(a, b store.Upkeep) int {
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), process.CompareIDs(a.Process, b.Process))
+	})
+	for i := range rows {
+		u := &rows[i]
+		statement := `UPDATE upkeep SET member = ?, serial = serial + 1, goal = ?, at = ?, tries = ?
+			WHERE namespace = ? AND name = ? AND agent = ? AND serial = ?`
+		if u.Serial == 1 {
+			statement = `INSERT INTO upkeep (member, goal, at, tries, namespace, name, agent, serial)
+				VALUES (?, ?, ?, ?, ?, ?, ?, 1 + ?) ON CONFLICT DO NOTHING`
+		}
+		n, err := tx.affect(ctx, statement, string(u.Member), u.Goal, nanos(u.At), u.Tries, u.Process.Namespace,
+			u.Process.Name, u.Agent, u.Serial-1)
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return store.ErrUpkept
+		}
+	}
+	return nil
+}
+
+// PlacedOn returns what is placed on agents now.
+func (db *Store) PlacedOn(ctx context.Context, agents []string) ([]store.Placement, error) {
+	digests := map[string][]digestChange{}
+	var names []string // of the digests, one for each row
+	list, err := all(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+		var place int
+		var digest string
+		var at int64
+		err = r.Scan(&place, &p.Process.Namespace, &p.Process.Name, &p.Revision, &digest, &p.Through, &p.App, &p.User,
+			&p.Task, &at)
+		if err == nil {
+			p.Agent, p.At = agents[place], moment(at)
+			digests[p.Process.Namespace] = append(digests[p.Process.Namespace], digestChange{to: digest})
+			names = append(names, digest)
+		}
+		return p, err
+	}, `SELECT j.key, p.namespace, p.name, p.since, p.digest, coalesce(r.through, ''), coalesce(r.app, ''),
+			coalesce(r."user", ''), coalesce(r.task, ''), coalesce(r.at, 0)
+		FROM texts(?) j CROSS JOIN placements p ON p.agent = j.value AND p.until = 0
+		LEFT JOIN revisions r ON r.namespace = p.namespace AND r.number = p.since`, db.dialect.Texts(agents))
+	readers, numbered := map[string]*specReader{}, numberedSpecs{}
+	for namespace, wanted := range digests {
+		readers[namespace] = &specReader{db: db, namespace: namespace}
+		if err == nil {
+			err = readers[namespace].load(ctx, wanted)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what is placed on hosts: %w", err)
+	}
+	for i := range list {
+		p := &list[i]
+		p.Spec = numbered.of(readers[p.Process.Namespace].known[names[i]], p.Revision)
+	}
+	return list, nil
+}
+
+// BusyOn returns the processes with unfinished items.
+func (db *Store) BusyOn(ctx context.Context, agents []string) ([]store.ObservedKey, error) {
+	hosts := make([]int64, len(agents))
+	for i, agent := range agents {
+		hosts[i] = hash(agent)
+	}
+	list, err := all(ctx, db.query, func(r *sql.Rows) (k store.ObservedKey, err error) {
+		err = r.Scan(&k.Agent, &k.Process.Namespace, &k.Process.Name)
+		return k, err
+	}, `SELECT DISTINCT i.agent, r.namespace, r.name FROM numbers(?) j CROSS JOIN items i ON i.host = j.value AND i.state < 4
+		CROSS JOIN requests r ON r.num = i.request WHERE r.op <> 'query'`, sqldb.Array(hosts))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what is under way on hosts: %w", err)
+	}
+	return list, nil
+}
+
+// TaskFaults calls fn for the finished items of tasks on agents.
+func (db *Store) TaskFaults(ctx context.Context, tasks, agents []string,
+	fn func(task string, of store.ObservedKey, fault process.Fault),
+) error {
+	err := db.query(ctx, func(r *sql.Rows) error {
+		var task string
+		var of store.ObservedKey
+		var fault process.Fault
+		err := r.Scan(&task, &of.Agent, &of.Process.Namespace, &of.Process.Name, &fault)
+		if err == nil {
+			fn(task, of, fault)
+		}
+		return err
+	}, `SELECT t.id, i.agent, r.namespace, r.name, coalesce(i.fault, '') FROM tasks t
+		JOIN items i ON i.num >= t.first_item AND i.num < t.end_item JOIN requests r ON r.num = i.request
+		WHERE t.id IN (SELECT j.value FROM texts(?) j) AND +i.state = 4
+			AND i.agent IN (SELECT j.value FROM texts(?) j) ORDER BY i.num`,
+		db.dialect.Texts(tasks), db.dialect.Texts(agents))
+	if err != nil {
+		return fmt.Errorf("cannot read the outcomes of tasks: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+//nolint:thelper // these are the tests themselves, and fail at their own lines
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/upkeep"
+)
+
+// selected is a selection of a process.
+func selected(name, selector, text string) store.Selection {
+	return store.Selection{
+		Process: process.ID{Namespace: "ns", Name: name}, Selector: selector, Spec: &process.Spec{Contact: text},
+		App: "app", User: "anna", At: epoch,
+	}
+}
+
+// memberOn names a process on a host.
+func memberOn(name, agent string) store.ObservedKey {
+	return store.ObservedKey{Agent: agent, Process: process.ID{Namespace: "ns", Name: name}}
+}
+
+// upkeepOn shows the rows of agents, each as "name@agent member serial goal tries".
+func upkeepOn(t *testing.T, s store.Store, agents ...string) (all []string) {
+	t.Helper()
+	rows, err := s.UpkeepOn(t.Context(), agents)
+	must(t, err)
+	for _, u := range rows {
+		all = append(all, fmt.Sprintf("%s@%s %s %d %s %d", u.Process.Name, u.Agent, u.Member, u.Serial, u.Goal, u.Tries))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// selections: a change replaces the selections of the entries of a file and of their copies, or all.
+func selections(t *testing.T, s store.Store) {
+	inForce := func(what string, want ...string) {
+		t.Helper()
+		list, err := s.ListSelections(t.Context(), "ns")
+		must(t, err)
+		var got []string
+		for _, one := range list {
+			got = append(got, fmt.Sprintf("%s %s %s", one.Process.Name, one.Selector, one.Spec.Contact))
+		}
+		same(t, what, want, got)
+	}
+	inForce("at first")
+	put := func(c store.SelectionChange) {
+		t.Helper()
+		c.Namespace = "ns"
+		must(t, s.PutSelections(t.Context(), c, store.AuditRow{At: epoch, Action: "apply"}))
+	}
+	put(store.SelectionChange{Entries: []string{"a", "b"}, Now: []store.Selection{
+		selected("a", "role=web", "1"), selected("a", "zone=b", "2"), selected("b@1", "role=web", "3"),
+		selected("b@2", "role=web", "3"),
+	}, Members: []store.ObservedKey{memberOn("a", "x"), memberOn("b@1", "x"), memberOn("b@2", "x")}})
+	inForce("of a file", "a role=web 1", "a zone=b 2", "b@1 role=web 3", "b@2 role=web 3")
+	same(t, "members", []string{"a@x joined 1  0", "b@1@x joined 1  0", "b@2@x joined 1  0"}, upkeepOn(t, s, "x", "y"))
+
+	put(store.SelectionChange{Entries: []string{"b"}, Now: []store.Selection{selected("b@1", "role=db", "4")},
+		Members: []store.ObservedKey{memberOn("b@1", "y")}})
+	inForce("of a file with fewer copies", "a role=web 1", "a zone=b 2", "b@1 role=db 4")
+	same(t, "members then", []string{"a@x joined 1  0", "b@1@x  2  0", "b@1@y joined 1  0", "b@2@x  2  0"},
+		upkeepOn(t, s, "x", "y"))
+
+	put(store.SelectionChange{Entries: []string{"c"}, All: true, Now: []store.Selection{selected("c", "role=web", "5")}})
+	inForce("of a file that prunes", "c role=web 5")
+	all, err := s.ListSelections(t.Context(), "")
+	must(t, err)
+	if len(all) != 1 || !all[0].At.Equal(epoch) || all[0].App != "app" || all[0].User != "anna" {
+		t.Errorf("of all namespaces: %+v", all)
+	}
+	if other, err := s.ListSelections(t.Context(), "other"); err != nil || other != nil {
+		t.Errorf("of another namespace: %v, %v", other, err)
+	}
+}
+
+// selectionsWithTask: a task and its selections are stored together or not at all.
+func selectionsWithTask(t *testing.T, s store.Store) {
+	task := func(id string, known int64) *store.Task {
+		return &store.Task{
+			ID: id, App: "app", Created: epoch, Through: "apply", Requests: []store.Request{asked(process.Start, "a", "1", "x")},
+			Known: &store.KnownRevision{Namespace: "ns", Number: known},
+			Selections: &store.SelectionChange{
+				Namespace: "ns", Entries: []string{"a"}, Now: []store.Selection{selected("a", "role=web", "1")},
+				Members: []store.ObservedKey{memberOn("a", "x")},
+			},
+		}
+	}
+	if err := Create(t.Context(), s, task("late", 7), store.AuditRow{At: epoch}); !errors.Is(err, store.ErrRevised) {
+		t.Fatalf("a task that is late: %v", err)
+	}
+	if list, err := s.ListSelections(t.Context(), ""); err != nil || list != nil {
+		t.Errorf("it left selections: %v, %v", list, err)
+	}
+	same(t, "members of a task that is late", []string(nil), upkeepOn(t, s, "x"))
+	must(t, Create(t.Context(), s, task("first", 0), store.AuditRow{At: epoch}))
+	list, err := s.ListSelections(t.Context(), "")
+	must(t, err)
+	same(t, "selections of a task", 1, len(list))
+	same(t, "members of a task", []string{"a@x joined 1  0"}, upkeepOn(t, s, "x"))
+}
+
+// upkeepOnce: a row changes only from the serial that its writer knows, alone or with a task.
+func upkeepOnce(t *testing.T, s store.Store) {
+	row := func(serial int64, goal string) store.Upkeep {
+		return store.Upkeep{
+			Process: process.ID{Namespace: "ns", Name: "a"}, Agent: "x", Serial: serial,
+			Memory: upkeep.Memory{Member: upkeep.Joined, Goal: goal, At: at(time.Minute), Tries: 3},
+		}
+	}
+	other := row(1, "other")
+	other.Agent = "y"
+	for i, step := range []struct {
+		rows []store.Upkeep
+		err  error
+		want string
+	}{
+		{[]store.Upkeep{row(2, "too far")}, store.ErrUpkept, ""},
+		{[]store.Upkeep{row(1, "first")}, nil, "a@x joined 1 first 3"},
+		{[]store.Upkeep{row(1, "again")}, store.ErrUpkept, "a@x joined 1 first 3"},
+		{[]store.Upkeep{other, row(3, "too far")}, store.ErrUpkept, "a@x joined 1 first 3"},
+		{[]store.Upkeep{row(2, "second"), other}, nil, "a@x joined 2 second 3"},
+	} {
+		if err := s.PutUpkeep(t.Context(), step.rows); !errors.Is(err, step.err) {
+			t.Errorf("step %d: %v", i, err)
+		}
+		var want []string
+		if step.want != "" {
+			want = []string{step.want}
+		}
+		same(t, fmt.Sprint("step ", i), want, upkeepOn(t, s, "x"))
+	}
+	task := func(id string, serial int64) error {
+		return Create(t.Context(), s, &store.Task{
+			ID: id, App: "app", Created: epoch, Upkeep: []store.Upkeep{row(serial, id)},
+			Requests: []store.Request{asked(process.Start, "a", "1", "x")},
+		}, store.AuditRow{At: epoch})
+	}
+	must(t, task("one", 3))
+	if err := task("two", 3); !errors.Is(err, store.ErrUpkept) {
+		t.Errorf("a second server: %v", err)
+	}
+	if _, err := s.TaskOpen(t.Context(), "two"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the task of the second server: %v", err)
+	}
+	same(t, "after both", []string{"a@x joined 3 one 3"}, upkeepOn(t, s, "x"))
+	rows, err := s.UpkeepOn(t.Context(), []string{"nobody", "x"})
+	must(t, err)
+	if len(rows) != 1 || !rows[0].At.Equal(at(time.Minute)) || rows[0].Agent != "x" {
+		t.Errorf("the row is %+v", rows)
+	}
+}
+
+// placedOn: what is placed on hosts, who brought it, and what became of it.
+func placedOn(t *testing.T, s store.Store) {
+	task := &store.Task{
+		ID: "one", App: "app", User: "anna", Created: epoch, Through: "apply",
+		Requests: []store.Request{asked(process.Start, "a", "1", "x", "y"), asked(process.Start, "b", "2", "x")},
+	}
+	items, err := s.CreateTask(t.Context(), task, store.AuditRow{At: epoch}, at(time.Minute), 10)
+	must(t, err)
+	create(t, s, "asks", asked(process.Query, "c", "", "y"))
+	busy, err := s.BusyOn(t.Context(), []string{"x", "y", "z"})
+	must(t, err)
+	slices.SortFunc(busy, func(a, b store.ObservedKey) int { return process.CompareIDs(a.Process, b.Process) })
+	same(t, "busy", 3, len(busy))
+	same(t, "busy last", memberOn("b", "x"), busy[2])
+	for _, it := range items {
+		outcome := process.Outcome{Text: process.Success}
+		if it.Agent == "y" {
+			outcome.Fault = process.AgentUnavailable
+		}
+		_, err := s.Finish(t.Context(), []store.ReportedOutcome{{Agent: it.Agent, Item: it.ID, Outcome: outcome}})
+		must(t, err)
+	}
+	if busy, err = s.BusyOn(t.Context(), []string{"x", "y"}); err != nil || busy != nil {
+		t.Errorf("busy at the end: %v, %v", busy, err)
+	}
+	placed, err := s.PlacedOn(t.Context(), []string{"z", "x", "y"})
+	must(t, err)
+	var got []string
+	for _, p := range placed {
+		got = append(got, fmt.Sprintf("%s@%s %d/%d %s %s %s/%s", p.Process.Name, p.Agent, p.Revision, p.Spec.Revision,
+			p.Spec.Contact, p.Through, p.App, p.User))
+		if p.Task != "one" || !p.At.Equal(epoch) {
+			t.Errorf("brought by %s at %v", p.Task, p.At)
+		}
+	}
+	slices.Sort(got)
+	same(t, "placed", []string{"a@x 1/1 1 apply app/anna", "a@y 1/1 1 apply app/anna", "b@x 1/1 2 apply app/anna"}, got)
+	got = nil
+	must(t, s.TaskFaults(t.Context(), []string{"none", "one"}, []string{"y", "z"},
+		func(task string, of store.ObservedKey, fault process.Fault) {
+			got = append(got, fmt.Sprintf("%s %s@%s %s", task, of.Process.Name, of.Agent, fault))
+		}))
+	same(t, "faults", []string{"one a@y " + string(process.AgentUnavailable)}, got)
+}

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/upkeep"
+)
+
+// Selection says that every host that matches an expression has a process. The latest file that names the process makes
+// it, and it stays in force.
+type Selection struct {
+	Process  process.ID
+	Selector string
+	// Spec is what a host gets that comes to match. Callers must not change it.
+	Spec *process.Spec
+	// App and User applied the file; their rights count. At is the time of the apply.
+	App, User string
+	At        time.Time
+}
+
+// SelectionChange replaces selections of a namespace: those of entries of a file and of their copies, or all. The
+// members are processes on hosts that match now.
+type SelectionChange struct {
+	Namespace string
+	Entries   []string
+	All       bool
+	Now       []Selection
+	Members   []ObservedKey
+}
+
+// Selections holds the selections in force. Task.Selections changes them together with a task.
+type Selections interface {
+	// PutSelections carries out a change and stores the audit row in one transaction.
+	PutSelections(ctx context.Context, c SelectionChange, row AuditRow) error
+	// ListSelections returns the selections of a namespace, or of all if it is empty, by process and selector.
+	ListSelections(ctx context.Context, namespace string) ([]Selection, error)
+}
+
+// Upkeep is what the servers did last by themselves about a process on a host.
+type Upkeep struct {
+	Process process.ID
+	Agent   string
+	// Serial numbers the changes of the row, from 1.
+	Serial int64
+	upkeep.Memory
+}
+
+// ErrUpkept is returned if somebody else has changed a row of Upkeep in the meantime.
+var ErrUpkept = errors.New("another server has done it already")
+
+// Placement is the spec that a process has on a host by the latest revision, and who brought it.
+type Placement struct {
+	Process process.ID
+	Agent   string
+	// Revision brought the spec, and Task carries it out. The other fields are empty if the revision is not kept.
+	Revision           int64
+	Spec               *process.Spec
+	Through, App, User string
+	Task               string
+	At                 time.Time
+}
+
+// Upkeeping is the part of the store for what servers do by themselves.
+type Upkeeping interface {
+	// UpkeepOn returns the rows of agents, unordered.
+	UpkeepOn(ctx context.Context, agents []string) ([]Upkeep, error)
+	// PutUpkeep stores rows, all of them or none. The serial of each must be one higher than the stored one, from 1;
+	// otherwise it returns ErrUpkept.
+	PutUpkeep(ctx context.Context, rows []Upkeep) error
+	// PlacedOn returns what is placed on agents now, unordered.
+	PlacedOn(ctx context.Context, agents []string) ([]Placement, error)
+	// BusyOn returns the processes of agents with unfinished items other than queries, unordered.
+	BusyOn(ctx context.Context, agents []string) ([]ObservedKey, error)
+	// TaskFaults calls fn for each finished item of the tasks on the agents. It skips unknown tasks.
+	TaskFaults(ctx context.Context, tasks, agents []string, fn func(task string, of ObservedKey, fault process.Fault)) error
+}
