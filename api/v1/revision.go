@@ -27,6 +27,8 @@ const (
 	ThroughOperation = "operation"
 	ThroughGSE       = "gse"
 	ThroughJOB       = "job"
+	// ThroughSelection is a change by a server, because hosts came to match or ceased to match a selection.
+	ThroughSelection = "selection"
 )
 
 // RevisionChange is the same change of one process on some hosts.

@@ -18,6 +18,7 @@ import (
 	"drover/internal/httpd"
 	"drover/internal/server/access"
 	"drover/internal/server/audit"
+	"drover/internal/server/caretaker"
 	"drover/internal/server/dbclock"
 	"drover/internal/server/drive"
 	"drover/internal/server/engine"
@@ -311,6 +312,9 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "news", Run: s.runAlarms},
 		group.Part{Name: "rollouts", Run: s.cluster.underLease("rollouts", drive.New(drive.Config{
 			Store: s.store, Engine: s.engine, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
+		}).Run)},
+		group.Part{Name: "upkeep", Run: s.cluster.underLease("upkeep", caretaker.New(caretaker.Config{
+			Store: s.store, Engine: s.engine, Directory: s.directory, Rights: s.gate, Now: s.clock.Now, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "others", Run: s.cluster.run},
 		group.Part{Name: "brokers", Run: s.runBrokers},

@@ -25,14 +25,9 @@ import (
 )
 
 // nameOf returns the name of an agent: its stable id, or cloud:ip.
-func nameOf(a store.Agent) string {
-	if a.ID != "" {
-		return a.ID
-	}
-	return addressOf(a)
-}
+func nameOf(a store.Agent) string { return fleet.NameOf(a) }
 
-func addressOf(a store.Agent) string { return fmt.Sprintf("%d:%s", a.Cloud, a.IP) }
+func addressOf(a store.Agent) string { return fleet.Address(a) }
 
 func (h *Handler) viewHost(a store.Agent) v1.Host {
 	p := h.Directory.Presence(a.Key, h.Now())

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -13,6 +14,17 @@ import (
 type Place struct {
 	Cloud   int
 	IP, Key string
+}
+
+// Address returns the address of an agent, as cloud:ip.
+func Address(a store.Agent) string { return fmt.Sprintf("%d:%s", a.Cloud, a.IP) }
+
+// NameOf returns the name of an agent in drover's own API: its id, or its address.
+func NameOf(a store.Agent) string {
+	if a.ID != "" {
+		return a.ID
+	}
+	return Address(a)
 }
 
 // PlaceOf returns the place of an agent.

@@ -129,6 +129,27 @@ func (g *Gate) Admit(ctx context.Context, c Credentials) (access.Principal, erro
 	return access.Principal{App: app.Code, User: user, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}, nil
 }
 
+// Acting returns the principal of an app and a user with their present rights, for what a server does later on their
+// behalf. An empty app is the operator of a server. It returns a *Refusal if the app or the user may do nothing now.
+func (g *Gate) Acting(ctx context.Context, code, user string) (access.Principal, error) {
+	if code == "" {
+		return access.Principal{User: user, Admin: true}, nil
+	}
+	app, err := g.Store.GetApp(ctx, code)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return access.Principal{}, refuse(UnknownApp)
+	case err != nil:
+		return access.Principal{}, err
+	case app.Disabled:
+		return access.Principal{}, refuse(AppDisabled)
+	}
+	if err := g.enabled(ctx, user); err != nil {
+		return access.Principal{}, err
+	}
+	return access.Principal{App: app.Code, User: user, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}, nil
+}
+
 // app identifies the calling app.
 func (g *Gate) app(ctx context.Context, c Credentials) (store.App, error) {
 	switch {

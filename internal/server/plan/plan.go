@@ -19,6 +19,8 @@ type Wanted struct {
 	// Agent is the key of the host, and Host its name for readers.
 	Agent, Host string
 	Spec        *process.Spec
+	// Selector is the expression that selects the host; empty if the file names the host.
+	Selector string
 	// Entry is the name in the file. It differs from the name of a copy if the file has the number of copies.
 	Entry string
 }
@@ -29,6 +31,8 @@ type Known struct {
 	Agent, Host string
 	Spec        *process.Spec
 	Status      process.Status
+	// Selector is the expression in force that selects the host for the process; empty if there is none.
+	Selector string
 }
 
 // Prune says what becomes of processes that are not in the file.
@@ -107,7 +111,17 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 	}
 	starting := map[start]*process.Spec{}
 	for _, w := range wanted {
-		c, op := change(w.Spec, have[key{w.Agent, w.Process}], o)
+		k := have[key{w.Agent, w.Process}]
+		c, op := change(w.Spec, k, o)
+		if k != nil && k.Spec != nil && k.Selector != w.Selector {
+			c.Action = v1.ActionChange // also if the selection is all that differs
+			c.Fields = append(c.Fields, v1.FieldChange{
+				Path: "hosts.select", Class: string(processfile.Live), From: optional(k.Selector), To: optional(w.Selector),
+			})
+			if c.Reason == nothingToDo {
+				c.Reason = ""
+			}
+		}
 		spec := w.Spec
 		if op == process.Start && o.Beside != "" {
 			kind := start{w.Process, spec}
@@ -124,6 +138,16 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 		add(c, Step{Op: op, Process: w.Process, Agent: w.Agent, Host: w.Host, Spec: spec}, w.Spec)
 	}
 	return group(rows), steps
+}
+
+const nothingToDo = "nothing to do"
+
+// optional returns a text as a value of a field; nil if there is none.
+func optional(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
 }
 
 // entries is what the file has.
@@ -203,7 +227,7 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 		if rest != "" {
 			return v1.Change{Action: v1.ActionKept, Reason: rest}, ""
 		}
-		return v1.Change{Action: v1.ActionNone, Reason: "nothing to do"}, ""
+		return v1.Change{Action: v1.ActionNone, Reason: nothingToDo}, ""
 	}
 	c := v1.Change{Action: v1.ActionChange, Fields: fields, Reason: rest}
 	restart := slices.ContainsFunc(fields, func(f v1.FieldChange) bool {
