@@ -315,7 +315,7 @@ func mayImport() map[string][]string {
 		"internal/server": {
 			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
 			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/server/access",
-			"internal/server/admission", "internal/server/apiv1", "internal/server/audit", "internal/server/dbclock",
+			"internal/server/admission", "internal/server/apiv1", "internal/server/audit", "internal/server/caretaker", "internal/server/dbclock",
 			"internal/server/drive",
 			"internal/server/edge",
 			"internal/server/engine", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",

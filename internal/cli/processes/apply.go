@@ -215,10 +215,10 @@ func worse(a, b error) error {
 	return &command.ExitError{Code: command.Partial, Err: errors.Join(a, b)}
 }
 
-// steps counts the operations of a plan.
+// steps counts what a plan changes: operations, and selections that the server keeps.
 func steps(p client.Plan) (n int) {
 	for _, c := range p.Changes {
-		if c.Op != "" {
+		if c.Op != "" || c.Action == actionChange {
 			n += len(c.Hosts) * max(len(c.Copies), 1)
 		}
 	}

@@ -84,6 +84,7 @@ type Config struct {
 	Rollouts  store.Rollouts
 	Listing   store.Listing
 	Revisions store.Revisions
+	Standing  store.Selections
 	Events    store.Events
 	Accounts
 	Webhooks Webhooks

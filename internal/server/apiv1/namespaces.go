@@ -51,6 +51,9 @@ func (h *Handler) getNamespace(ctx context.Context, c *call) (reply, error) {
 	}
 	c.w.Header().Set("ETag", h.etag(fileOf(namespace, known, latest)))
 	file, size := h.shownFile(c, namespace, known, latest)
+	if err := h.showSelections(ctx, c, &file); err != nil {
+		return reply{}, err
+	}
 	return reply{status: http.StatusOK, body: file, weight: size}, nil
 }
 
@@ -160,21 +163,6 @@ func revealed(s, stored *process.Spec) (revealed *process.Spec, unknown string) 
 	return &whole, ""
 }
 
-// hideChanges removes the values of environments from a plan.
-func hideChanges(changes []v1.Change) {
-	for i := range changes {
-		for j := range changes[i].Fields {
-			if f := &changes[i].Fields[j]; strings.HasPrefix(f.Path, "environment.") {
-				for _, value := range []*any{&f.From, &f.To} {
-					if *value != nil {
-						*value = secret
-					}
-				}
-			}
-		}
-	}
-}
-
 // putNamespace makes the processes of a namespace as a process file says.
 func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
@@ -206,6 +194,10 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	standing, err := h.selected(ctx, namespace, known)
+	if err != nil {
+		return reply{}, err
+	}
 	faults, err := h.orderFaults(ctx, c, wanted, known)
 	if err != nil {
 		return reply{}, err
@@ -218,9 +210,13 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		hideChanges(changes)
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
+	t.Selections = selectionsOf(t, docs, wanted, standing, o.Prune != plan.PruneNone)
+	if !dry && len(steps) == 0 && t.Selections != nil {
+		err = h.putSelections(ctx, c, wanted, *t.Selections)
+	}
 	if dry || len(steps) == 0 {
 		c.w.Header().Set("ETag", tag)
-		return ok(answer)
+		return reply{status: http.StatusOK, body: answer}, err
 	}
 	if err := h.mayApply(c, steps); err != nil {
 		return reply{}, err
@@ -419,7 +415,9 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 	if unknown != "" {
 		r.fail(p, "environment."+unknown, "is %s, and host %s has no value: expected the value", secret, nameOf(a))
 	}
-	r.all = append(r.all, plan.Wanted{Process: id, Agent: a.Key, Host: nameOf(a), Spec: own, Entry: p.Name})
+	r.all = append(r.all, plan.Wanted{
+		Process: id, Agent: a.Key, Host: nameOf(a), Spec: own, Selector: canonical(p.Hosts.Select), Entry: p.Name,
+	})
 }
 
 // mayApply checks the rights to all steps: the right to the operation, and for a step that brings a spec the right to

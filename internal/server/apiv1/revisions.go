@@ -166,3 +166,18 @@ func (h *Handler) compareRevisions(ctx context.Context, c *call) (reply, error) 
 	c.Audit.Targets = len(changes)
 	return ok(v1.Plan{Namespace: namespace, Changes: changes})
 }
+
+// hideChanges removes the values of environments from a plan.
+func hideChanges(changes []v1.Change) {
+	for i := range changes {
+		for j := range changes[i].Fields {
+			if f := &changes[i].Fields[j]; strings.HasPrefix(f.Path, "environment.") {
+				for _, value := range []*any{&f.From, &f.To} {
+					if *value != nil {
+						*value = secret
+					}
+				}
+			}
+		}
+	}
+}

@@ -93,7 +93,7 @@ func newRig(t *testing.T) *rig {
 			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		},
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
-		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s,
+		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Standing: s,
 		Events:   reading{s, r},
 		Cancels:  r.engine,
 		Rollouts: s,
