@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,7 +55,13 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 			if err != nil {
 				return err
 			}
-			return printFiles(cmd, s.Form, filesOf(found, args))
+			files := filesOf(found, args)
+			if !sel.any() {
+				if err := selected(cmd.Context(), c, files); err != nil {
+					return err
+				}
+			}
+			return printFiles(cmd, s.Form, files)
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
@@ -103,6 +110,23 @@ func filesOf(found []client.Process, args []string) []client.File {
 		files = append(files, f)
 	}
 	return files
+}
+
+// selected writes the selections in force instead of the names of hosts.
+func selected(ctx context.Context, c *client.Client, files []client.File) error {
+	for _, f := range files {
+		whole, _, err := c.File(ctx, f.Namespace)
+		if err != nil {
+			return remote.ExitOf(err)
+		}
+		for name, p := range f.Processes {
+			if by := whole.Processes[name].Hosts.Select; by != "" {
+				p.Hosts = client.Hosts{Select: by}
+				f.Processes[name] = p
+			}
+		}
+	}
+	return nil
 }
 
 func printFiles(cmd *cobra.Command, form string, files []client.File) error {

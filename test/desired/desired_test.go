@@ -1,0 +1,183 @@
+package desired_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// web notes each of its starts, with its host and release.
+const web = `#!/bin/sh
+echo "$DROVER_HOST $RELEASE" >> starts
+exec sleep 100000
+`
+
+const first, late = "0:127.0.0.2", "0:127.0.0.3"
+
+// fleet is a server and hosts, each in a namespace of pids of its own: so each may run the same command.
+type fleet struct {
+	*harness.Fleet
+	dir string
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{Fleet: &harness.Fleet{T: t, Drover: binaries.drover, Agent: binaries.agent}}
+	f.Place = func(name string) []string {
+		if strings.HasPrefix(name, "127.") {
+			return []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+		}
+		return nil
+	}
+	f.Begin()
+	f.dir = filepath.Join(f.Dir, "web")
+	must(t, os.Mkdir(f.dir, 0o700))
+	must(t, harness.WriteProgram(filepath.Join(f.dir, "web"), []byte(web)))
+	return f
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// join lets a host join with a token that has labels, and starts its agent.
+func (f *fleet) join(host string, labels string) *harness.Program {
+	f.T.Helper()
+	_, ip, _ := strings.Cut(host, ":")
+	if code, errs := f.Join(ip, ip, f.Token(0, "--labels", labels)); code != 0 {
+		f.T.Fatal(errs)
+	}
+	p := f.StartAgent(ip, "--facts-dir", "/nonexistent")
+	f.Online(host)
+	return p
+}
+
+// file writes a process file of a release.
+func (f *fleet) file(release, more string) string {
+	f.T.Helper()
+	path := filepath.Join(f.Dir, "shop.yaml")
+	must(f.T, os.WriteFile(path, fmt.Appendf(nil, `namespace: shop
+processes:
+  web:
+    run: ./web
+    directory: %s
+    environment: {RELEASE: "%s"}
+    hosts: {select: role=web}
+    %s
+`, f.dir, release, more), 0o600))
+	return path
+}
+
+// starts returns all starts so far, in their order.
+func (f *fleet) starts() string {
+	f.T.Helper()
+	text, err := os.ReadFile(filepath.Join(f.dir, "starts"))
+	if err != nil && !os.IsNotExist(err) {
+		f.T.Fatal(err)
+	}
+	return strings.Join(strings.Split(strings.TrimSpace(string(text)), "\n"), ", ")
+}
+
+func (f *fleet) started(what string, want ...string) {
+	f.T.Helper()
+	harness.Eventually(f.T, what, func() bool { return f.starts() == strings.Join(want, ", ") })
+}
+
+// state returns the state of the process on a host; empty if the host does not have it.
+func (f *fleet) state(host string) string {
+	f.T.Helper()
+	code, out, errs := f.drover("ps", "shop/web", "--hosts", host, "--no-headers")
+	if code != 0 && code != 4 {
+		f.T.Fatalf("exit code %d: %s", code, errs)
+	}
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[1] == host {
+			return fields[2]
+		}
+	}
+	return ""
+}
+
+func (f *fleet) drover(args ...string) (code int, stdout, stderr string) {
+	f.T.Helper()
+	return f.Run("server", "", f.Drover, append(args, "--data-dir", f.ServerDir())...)
+}
+
+// TestHostJoinsLate: a host that joins after the apply gets the process, and gives it up when it ceases to match. What a
+// person did on one host stands, also over a death of the server.
+func TestHostJoinsLate(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	f.CLI("apply", "-f", f.file("one", "leave: stop"), "--yes")
+	f.started("the start on the first host", first+" one")
+
+	f.join(late, "role=web")
+	f.started("the start on the host that joins late", first+" one", late+" one")
+	harness.Eventually(t, "the report of the start", func() bool { return f.state(late) == "running" })
+	if out := f.CLI("revisions", "shop"); !strings.Contains(out, "selection") || !strings.Contains(out, "hosts came to match") {
+		t.Errorf("the revisions are:\n%s", out)
+	}
+	if out := f.CLI("get", "shop/web"); !strings.Contains(out, "select: role=web") {
+		t.Errorf("the file is:\n%s", out)
+	}
+
+	f.CLI("stop", "shop/web", "--hosts", first, "--yes")
+	f.Server.End(syscall.SIGKILL)
+	f.StartServer()
+	f.Online(first)
+	f.Online(late)
+	f.CLI("agents", "label", late, "role=db")
+	harness.Eventually(t, "the end of the process on the host that ceases to match", func() bool { return f.state(late) == "" })
+	if state := f.state(first); state != "stopped" {
+		t.Errorf("the process that a person has stopped is %q", state)
+	}
+	f.CLI("agents", "label", late, "role=web")
+	f.started("the start on the host that matches again", first+" one", late+" one", late+" one")
+	f.CLI("start", "shop/web", "--hosts", first, "--yes")
+	f.started("the start by a person", first+" one", late+" one", late+" one", first+" one")
+}
+
+// TestPartition: a host that is away during an apply gets the revision when it is back, although the server died in
+// between. An operation never runs later.
+func TestPartition(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	agent := f.join(late, "role=web")
+	f.CLI("apply", "-f", f.file("one", ""), "--yes")
+	harness.Eventually(t, "both starts", func() bool { return strings.Count(f.starts(), " one") == 2 })
+	before := f.starts()
+
+	cut(t, agent, syscall.SIGSTOP)
+	f.Away(late)
+	if code, out, errs := f.drover("apply", "-f", f.file("two", ""), "--yes"); code != 7 {
+		t.Fatalf("apply: exit code %d: %s%s", code, out, errs)
+	}
+	f.started("the new release on one host", before, first+" two")
+	f.Server.End(syscall.SIGKILL)
+	f.StartServer()
+	f.Online(first)
+	cut(t, agent, syscall.SIGCONT)
+	f.started("the new release on the host that was away", before, first+" two", late+" two")
+}
+
+// cut stops or continues the agent of a host; its processes run on.
+func cut(t *testing.T, agent *harness.Program, signal syscall.Signal) {
+	t.Helper()
+	pid := agent.PID()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	must(t, err)
+	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	must(t, err)
+	must(t, syscall.Kill(child, signal))
+}
