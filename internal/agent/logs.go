@@ -62,6 +62,29 @@ func (a *Agent) answerOutput(q *wire.LogQuestion, run string) wire.LogAnswer {
 	return answer
 }
 
+// Live implements orders.Logs.
+func (a *Agent) Live(ctx context.Context, q wire.LiveQuestion) wire.LiveAnswer {
+	var answer wire.LiveAnswer
+	for _, id := range q.Processes {
+		spec, rt, running := a.super.Running(id)
+		if !running || ctx.Err() != nil || a.policy.Allow(id, process.Query, spec) != nil {
+			continue
+		}
+		fields, alive := a.host.Differs(id, spec, rt)
+		if !alive {
+			continue
+		}
+		for i := range fields {
+			f := &fields[i]
+			f.Path, f.Want, f.Have = wire.LiveText(f.Path), wire.LiveText(f.Want), wire.LiveText(f.Have)
+		}
+		answer.Processes = append(answer.Processes, wire.LiveProcess{
+			Process: id, PID: rt.Process.PID, Fields: fields[:min(len(fields), wire.MaxLiveFields)],
+		})
+	}
+	return answer
+}
+
 // mayReadLog returns nil if the policy of this host allows the server to see what a process writes.
 func (a *Agent) mayReadLog(id process.ID, spec *process.Spec) error {
 	if err := a.policy.Allow(id, process.Query, spec); err != nil {

@@ -15,6 +15,7 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/uplink"
 	"drover/internal/group"
@@ -44,7 +45,7 @@ type Machinery interface {
 	Limits
 }
 
-// Limits are the limits that the kernel keeps.
+// Limits are the limits that the kernel keeps, and what else it knows of a running process.
 type Limits interface {
 	// OOM counts the processes of the run that the kernel has ended for want of memory.
 	OOM(run string) int
@@ -53,6 +54,8 @@ type Limits interface {
 	// Relimit changes the limits of a scope that runs by one spec to those of another. It returns by name those that it
 	// cannot change, and why.
 	Relimit(s instance.Scope, was, is *process.Spec) map[string]string
+	// Differs compares the running process of a runtime with its spec. alive is false if it has ended.
+	Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) (fields []process.LiveField, alive bool)
 }
 
 // machineHost is the machine of this process.

@@ -190,6 +190,14 @@ type Drift struct {
 	Since   int64  `json:"since"` // Unix milliseconds
 }
 
+// LiveField is a field of a process file in which the running process differs from its spec. The values of environment
+// variables are never in it.
+type LiveField struct {
+	Path string `json:"path"`
+	Want string `json:"want,omitempty"`
+	Have string `json:"have,omitempty"`
+}
+
 // Usage is the resource use of a process with its whole tree, in percent of the whole machine.
 type Usage struct {
 	CPU float64 `json:"cpu"`

@@ -25,23 +25,38 @@ var errAway = errors.New("the host is not connected")
 
 // Ask implements apiv1.Logs.
 func (l agentLogs) Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, logTime)
-	defer cancel()
-	issued := l.now()
-	envelope, err := l.seal(wire.Manifest{Agent: agent, Issued: issued, Expires: issued.Add(logTime), Log: &q})
-	if err != nil {
-		return wire.LogAnswer{}, err
-	}
-	reply, err := l.link.request(ctx, agent, wire.LogSubject, envelope)
-	switch {
-	case errors.Is(err, engine.ErrNobody), errors.Is(err, context.DeadlineExceeded):
-		return wire.LogAnswer{}, errAway
-	case err != nil:
-		return wire.LogAnswer{}, err
-	}
-	answer, err := wire.OpenReceipt(reply, envelope, agent)
+	answer, err := l.ask(ctx, wire.Manifest{Agent: agent, Log: &q})
 	if err != nil {
 		return wire.LogAnswer{}, err
 	}
 	return wire.ReadLogAnswer(answer, q.Limit)
+}
+
+// Live implements apiv1.Logs.
+func (l agentLogs) Live(ctx context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error) {
+	answer, err := l.ask(ctx, wire.Manifest{Agent: agent, Live: &q})
+	if err != nil {
+		return wire.LiveAnswer{}, err
+	}
+	return wire.ReadLiveAnswer(answer, q)
+}
+
+// ask sends a question to its agent, and returns the verified answer.
+func (l agentLogs) ask(ctx context.Context, m wire.Manifest) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, logTime)
+	defer cancel()
+	m.Issued = l.now()
+	m.Expires = m.Issued.Add(logTime)
+	envelope, err := l.seal(m)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := l.link.request(ctx, m.Agent, wire.LogSubject, envelope)
+	switch {
+	case errors.Is(err, engine.ErrNobody), errors.Is(err, context.DeadlineExceeded):
+		return nil, errAway
+	case err != nil:
+		return nil, err
+	}
+	return wire.OpenReceipt(reply, envelope, m.Agent)
 }

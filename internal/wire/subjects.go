@@ -29,8 +29,9 @@ func OrderSubject(area int, agent string) string { return orderSubject(strconv.I
 // does.
 func PingSubject(area int, agent string) string { return pingSubject(strconv.Itoa(area), agent) }
 
-// LogSubject is where the agent of an area listens for signed manifests with a question about a log (a request; the
-// reply is a signed LogAnswer). It is apart from OrderSubject, so that no order waits for a reader of logs.
+// LogSubject is where the agent of an area listens for signed manifests with a question about a log or about running
+// processes (a request; the reply is a signed LogAnswer or LiveAnswer). It is apart from OrderSubject, so that no order
+// waits for a reader of logs.
 func LogSubject(area int, agent string) string { return logSubject(strconv.Itoa(area), agent) }
 
 // ReportSubject is where the agent of an area sends its Reports (a request; the reply is a ReportAck).

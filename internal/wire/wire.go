@@ -48,8 +48,9 @@ type Manifest struct {
 	Desired *Desired `json:"desired,omitempty"`
 	// Trust replaces an older Enrolment of the agent.
 	Trust *Enrolment `json:"trust,omitempty"`
-	// Log is a question on the LogSubject. Such a manifest has nothing else.
-	Log *LogQuestion `json:"log,omitempty"`
+	// Log and Live are questions on the LogSubject. Such a manifest has nothing else.
+	Log  *LogQuestion  `json:"log,omitempty"`
+	Live *LiveQuestion `json:"live,omitempty"`
 }
 
 // Receipt answers a manifest once every order in Accepted is journalled, now or earlier. Refused holds the rejected

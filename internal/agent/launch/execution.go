@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"sync"
@@ -94,6 +95,27 @@ func mayLimit() bool {
 	var data [2]unix.CapUserData
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<resource) != 0
+}
+
+// Limits returns the hard limits of process.RLimits of a process, by name: -1 for none. It leaves out what it may not
+// read.
+func Limits(pid int) map[string]int64 {
+	all := map[string]int64{}
+	for name, resource := range resources() {
+		var limit unix.Rlimit
+		if unix.Prlimit(pid, resource, nil, &limit) == nil {
+			all[name] = int64(min(limit.Max, math.MaxInt64)) //nolint:gosec // bounded
+			if limit.Max == unix.RLIM_INFINITY {
+				all[name] = -1
+			}
+		}
+	}
+	return all
+}
+
+// BaseVariables are the names of the variables that every command has.
+func BaseVariables() []string {
+	return []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", MarkVariable}
 }
 
 // resources are the numbers of the limits of process.RLimits (setrlimit(2)).

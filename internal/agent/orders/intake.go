@@ -47,10 +47,12 @@ type Records interface {
 	Reconcile(all []specstore.Desired, latest uint64) (older int, err error)
 }
 
-// Logs has what the processes of this host write.
+// Logs has what the processes of this host write, and what they are.
 type Logs interface {
 	// Answer returns a piece of a log. It blocks for some seconds at most.
 	Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer
+	// Live compares running processes with their specs. It blocks for some seconds at most.
+	Live(ctx context.Context, q wire.LiveQuestion) wire.LiveAnswer
 }
 
 // Config is what an Intake needs.

@@ -16,6 +16,10 @@ import (
 // parrot answers with what it is asked for.
 type parrot struct{}
 
+func (parrot) Live(_ context.Context, q wire.LiveQuestion) wire.LiveAnswer {
+	return wire.LiveAnswer{Processes: []wire.LiveProcess{{Process: q.Processes[0], PID: 7}}}
+}
+
 func (parrot) Answer(_ context.Context, q wire.LogQuestion) wire.LogAnswer {
 	return wire.LogAnswer{Cursor: q.Process.String() + " " + q.Cursor}
 }

@@ -326,6 +326,22 @@ func (s *Supervisor) Spec(id process.ID) (spec *process.Spec, run string) {
 	return &facts.Record.Spec, facts.Runtime.Run
 }
 
+// Running returns the spec in force of a process, and what is on record of its instance. ok is false if the process does
+// not run, or if an operation is under way.
+func (s *Supervisor) Running(id process.ID) (spec *process.Spec, rt specstore.Runtime, ok bool) {
+	s.mu.Lock()
+	r := s.runners[id]
+	s.mu.Unlock()
+	if r == nil {
+		return nil, specstore.Runtime{}, false
+	}
+	facts := r.shared.load()
+	if facts.Record == nil || facts.Runtime.Process == nil {
+		return nil, specstore.Runtime{}, false
+	}
+	return &facts.Record.Spec, facts.Runtime, true
+}
+
 // Known returns the ids of all processes that have a record.
 func (s *Supervisor) Known() []process.ID {
 	var ids []process.ID

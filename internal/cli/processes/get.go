@@ -56,7 +56,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 				return err
 			}
 			files := filesOf(found, args)
-			if !sel.any() {
+			if sel.any() {
 				if err := selected(cmd.Context(), c, files); err != nil {
 					return err
 				}

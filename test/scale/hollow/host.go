@@ -318,5 +318,10 @@ func (h *Host) OOM(string) int { return 0 }
 // LimitNotes implements agent.Limits.
 func (h *Host) LimitNotes(process.HardLimits) []string { return nil }
 
+// Differs implements agent.Limits: nothing changes here by itself.
+func (h *Host) Differs(process.ID, *process.Spec, specstore.Runtime) ([]process.LiveField, bool) {
+	return nil, true
+}
+
 // Relimit implements agent.Limits: what runs here has no limits.
 func (h *Host) Relimit(instance.Scope, *process.Spec, *process.Spec) map[string]string { return nil }

@@ -244,3 +244,33 @@ func (db *Store) TaskFaults(ctx context.Context, tasks, agents []string,
 	}
 	return nil
 }
+
+// FiledAs returns what a file placed last on an agent.
+func (db *Store) FiledAs(ctx context.Context, id process.ID, agent string) (store.Placement, error) {
+	var digest string
+	p, err := one(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+		var at, ended int64
+		e := store.Revision{Namespace: id.Namespace}
+		err = r.Scan(&p.Revision, &digest, &p.Through, &p.App, &p.User, &p.Task, &at, &e.Number, &e.Through, &e.App,
+			&e.User, &ended)
+		p.Process, p.Agent, p.At, e.At = id, agent, moment(at), moment(ended)
+		if e.Number != 0 {
+			p.Ended = &e
+		}
+		return p, err
+	}, `SELECT p.since, p.digest, r.through, r.app, r."user", r.task, r.at, coalesce(e.number, 0), coalesce(e.through, ''),
+			coalesce(e.app, ''), coalesce(e."user", ''), coalesce(e.at, 0)
+		FROM placements p JOIN revisions r ON r.namespace = p.namespace AND r.number = p.since
+		LEFT JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
+		WHERE p.namespace = ? AND p.name = ? AND p.agent = ? AND r.through IN ('apply', 'edit', 'selection')
+		ORDER BY p.since DESC LIMIT 1`, id.Namespace, id.Name, agent)
+	specs := specReader{db: db, namespace: id.Namespace}
+	if err == nil {
+		err = specs.load(ctx, []digestChange{{to: digest}})
+	}
+	if err != nil {
+		return store.Placement{}, fmt.Errorf("cannot read what a file says of %s: %w", id, err)
+	}
+	p.Spec = specs.known[digest].Numbered(p.Revision)
+	return p, nil
+}

@@ -196,6 +196,21 @@ func placedOn(t *testing.T, s store.Store) {
 	slices.Sort(got)
 	same(t, "placed", []string{"a@x 1/1 1 apply app/anna", "a@y 1/1 1 apply app/anna", "b@x 1/1 2 apply app/anna"}, got)
 	got = nil
+	create(t, s, "gse", asked(process.Start, "a", "3", "x"), asked(process.Unregister, "b", "", "x"))
+	for name, want := range map[string]string{"a": "1 1 2", "b": "1 2 2"} {
+		filed, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: name}, "x")
+		must(t, err)
+		if filed.Ended == nil || filed.Through != "apply" {
+			t.Fatalf("a file says of %s: %+v", name, filed)
+		}
+		same(t, "filed "+name, want, fmt.Sprint(filed.Revision, " ", filed.Spec.Contact, " ", filed.Ended.Number))
+	}
+	if filed, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: "a"}, "y"); err != nil || filed.Ended != nil {
+		t.Errorf("in force: %+v, %v", filed, err)
+	}
+	if _, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: "c"}, "y"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("of no file: %v", err)
+	}
 	must(t, s.TaskFaults(t.Context(), []string{"none", "one"}, []string{"y", "z"},
 		func(task string, of store.ObservedKey, fault process.Fault) {
 			got = append(got, fmt.Sprintf("%s %s@%s %s", task, of.Process.Name, of.Agent, fault))

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -63,6 +64,9 @@ func useRevisions(t *testing.T, db store.Store, now time.Time) {
 	do(err)
 	_, err = db.PlacedOn(ctx, []string{"a"})
 	do(err)
+	if _, err = db.FiledAs(ctx, row.Process, "a"); !errors.Is(err, store.ErrNotFound) {
+		t.Fatal(err)
+	}
 	_, err = db.BusyOn(ctx, []string{"a"})
 	do(err)
 	do(db.TaskFaults(ctx, []string{"1"}, []string{"a"}, func(string, store.ObservedKey, process.Fault) {}))

@@ -1,0 +1,122 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"drover/internal/agent/launch"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// replaced is what the kernel puts behind the path of an executable that is no longer in its place (proc_pid_exe(5)).
+const replaced = " (deleted)"
+
+// Differs compares a running process with its spec. alive is false if the process has ended. The process of somebody
+// else is compared by its executable and account only.
+func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) (fields []process.LiveField, alive bool) {
+	id := *rt.Process
+	info, err := h.fs.Info(id.PID)
+	if err != nil {
+		return nil, false
+	}
+	fields = append(fields, h.otherAccount(spec, &info)...)
+	if path, gone := strings.CutSuffix(info.Exe, replaced); gone {
+		fields = append(fields, process.LiveField{Path: "executable", Want: path, Have: "replaced or removed on disk"})
+	}
+	if rt.Run != "" && !rt.Outside {
+		fields = append(fields, otherLine(spec, info.Args)...)
+		fields = append(fields, otherLimits(spec, launch.Limits(id.PID))...)
+		if names, err := h.fs.Environ(id.PID); err == nil {
+			fields = append(fields, h.otherVariables(of, spec, names)...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rt.Limits)) {
+		at := "limits." + name
+		if !slices.ContainsFunc(fields, func(f process.LiveField) bool { return f.Path == at }) {
+			fields = append(fields, process.LiveField{Path: at, Have: rt.Limits[name]})
+		}
+	}
+	return fields, h.fs.Same(id)
+}
+
+// otherAccount compares the account. A process that starts as root may change to another account by itself.
+func (h *Host) otherAccount(spec *process.Spec, info *procfs.Info) []process.LiveField {
+	name := cmp.Or(spec.Identity.User, launch.OwnName())
+	account, err := h.names.account(name)
+	if err != nil || account.UID == 0 || int64(info.UID) == int64(account.UID) {
+		return nil
+	}
+	return []process.LiveField{{Path: "user", Want: name, Have: "uid " + strconv.Itoa(info.UID)}}
+}
+
+// otherLine compares the command line of a foreground process that needs no shell. The kernel puts an interpreter before
+// a script (execve(2)), and a program may write a title over its arguments: then there is nothing to compare.
+func otherLine(spec *process.Spec, args []string) []process.LiveField {
+	words, exact := process.Words(spec.Commands.Run)
+	if !spec.Foreground() || !exact || len(words) == 0 || len(args) == 0 {
+		return nil
+	}
+	titled := len(args) == 1 && len(words) > 1 || strings.Contains(args[0], ": ")
+	tail := args[max(len(args)-len(words), 0):]
+	if titled || len(tail) == len(words) && slices.Equal(tail[1:], words[1:]) &&
+		filepath.Base(tail[0]) == filepath.Base(words[0]) {
+		return nil
+	}
+	return []process.LiveField{{Path: "run", Want: spec.Commands.Run, Have: strings.Join(args, " ")}}
+}
+
+// otherLimits compares the limits that setrlimit(2) sets.
+func otherLimits(spec *process.Spec, have map[string]int64) (fields []process.LiveField) {
+	for _, l := range spec.Execution.RLimits.List() {
+		now, readable := have[l.Name]
+		if !readable || l.Value == nil || now == *l.Value {
+			continue
+		}
+		text := strconv.FormatInt(now, 10)
+		if now < 0 {
+			text = "none"
+		}
+		fields = append(fields, process.LiveField{
+			Path: "limits." + l.Name, Want: strconv.FormatInt(*l.Value, 10), Have: text,
+		})
+	}
+	return fields
+}
+
+// otherVariables compares the names of environment variables. A shell adds variables of its own.
+func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []string) (fields []process.LiveField) {
+	account, err := h.names.account(cmp.Or(spec.Identity.User, launch.OwnName()))
+	if err != nil {
+		return nil
+	}
+	wanted, err := h.variables(of, spec, account)
+	if err != nil {
+		return []process.LiveField{{Path: "environment_files", Want: "readable", Have: err.Error()}}
+	}
+	have := map[string]bool{}
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		have[name] = true
+	}
+	own := append(launch.BaseVariables(), "PWD", "OLDPWD", "SHLVL", "_", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+		"RUNTIME_DIRECTORY")
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if !have[name] {
+			fields = append(fields, process.LiveField{Path: "environment." + name, Want: "set", Have: "not set"})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		if _, there := wanted[name]; !there && name != "" && !slices.Contains(own, name) &&
+			!strings.HasPrefix(name, "DROVER_") {
+			fields = append(fields, process.LiveField{Path: fmt.Sprint("environment.", name), Want: "not set", Have: "set"})
+		}
+	}
+	return fields
+}
