@@ -12,6 +12,7 @@ const (
 	// RouteCompareRevisions answers a Plan.
 	RouteCompareRevisions = "GET /api/v1/namespaces/{namespace}/diff"
 	RouteListWhy          = "GET /api/v1/why"
+	RouteListDrift        = "GET /api/v1/drift"
 	RouteListAgents       = "GET /api/v1/agents"
 	RouteLabelAgents      = "POST /api/v1/agents/labels"
 	RouteListTargets      = "GET /api/v1/agents/prometheus"

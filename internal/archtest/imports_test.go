@@ -214,6 +214,9 @@ func mayImport() map[string][]string {
 			"internal/idle", "internal/process", "internal/server/fleet", "internal/server/rollout", "internal/server/store",
 			"internal/server/task",
 		},
+		"internal/server/drift": {
+			"api/v1", "internal/process", "internal/processfile", "internal/server/plan", "internal/server/store",
+		},
 		"internal/server/caretaker": {
 			"api/v1", "internal/idle", "internal/process", "internal/selector", "internal/server/access",
 			"internal/server/fleet", "internal/server/gate", "internal/server/plan", "internal/server/rollout",

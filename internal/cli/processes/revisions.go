@@ -2,6 +2,7 @@ package processes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -255,4 +256,113 @@ func runsWith(p client.Process) string {
 		return strconv.FormatInt(p.Revision, 10)
 	}
 	return fmt.Sprintf("runs with %d, stored is %d", p.Instance.Revision, p.Revision)
+}
+
+// NewDrift returns 'drover drift'.
+func NewDrift() *cobra.Command {
+	var s remote.Session
+	var f client.DriftFilter
+	var hosts remote.Hosts
+	cmd := &cobra.Command{
+		Use:   "drift [NAMESPACE/NAME]",
+		Short: "Show how processes differ from their files",
+		Long: `Show how processes differ from the latest file that names them: the spec that a host has, and the
+running process. drover asks the hosts for the command line, the user, the limits and the names of the
+environment variables of the process, and whether its executable was replaced on disk.
+
+missed is a host that does not have the latest spec. changed is a spec that an operation, or a call of
+GSE or JOB, has changed since the file. person is a process that somebody has stopped, unwatched or
+removed. process is a difference of the running process, and config one of a configuration file.
+
+Each difference has the command that removes it. drover changes nothing by itself, unless the file
+says 'drift: mend'.
+
+Exit codes: 0 no difference, 3 differences, 4 no such host, 5 not allowed, 6 unreachable.`,
+		Example: `  drover drift
+  drover drift shop/web
+  drover drift 'shop/*' -l role=web -o json
+  drover drift --stored`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := hosts.Connect(cmd, &s)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				if f.Namespace, f.Name, err = splitID(args[0]); err != nil {
+					return suggestNamespace(cmd.Context(), c, args[0], err)
+				}
+			}
+			f.Hosts, f.Selector = hosts.Names, hosts.Selector
+			answer, err := c.Drift(cmd.Context(), f)
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			return showDrift(cmd, &s, answer)
+		},
+		ValidArgsFunction: remote.First(completeProcesses(&s)),
+	}
+	cmd.Flags().BoolVar(&f.Stored, "stored", false, "ask no host: compare only what the server has stored")
+	hosts.QueryFlags(cmd, &s, "only on these hosts")
+	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
+	return cmd
+}
+
+// showDrift prints differences, and fails if there are some.
+func showDrift(cmd *cobra.Command, s *remote.Session, answer client.DriftReport) error {
+	if s.Form != term.AsTable {
+		if err := term.PrintValue(cmd.OutOrStdout(), s.Form, answer); err != nil {
+			return err
+		}
+	} else if len(answer.Items) > 0 {
+		if err := term.PrintList(cmd, s.Output, answer.Items, driftColumns(), nil); err != nil {
+			return err
+		}
+	}
+	for _, h := range answer.Unasked {
+		term.Say(cmd, "running processes not compared: %s: %s\n", term.Printable(h.Host), term.Printable(h.Error))
+	}
+	switch {
+	case answer.Total == 0:
+		term.Say(cmd, "no differences\n")
+		return nil
+	case answer.Total > len(answer.Items):
+		term.Say(cmd, "%d differences in all: choose a namespace or hosts to see the others\n", answer.Total)
+	}
+	return &command.ExitError{Code: command.Wrong}
+}
+
+func driftColumns() []term.Column[client.Difference] {
+	value := func(v any) string {
+		if v == nil {
+			return ""
+		}
+		if text, ok := v.(string); ok {
+			return term.Printable(text)
+		}
+		text, _ := json.Marshal(v) // it was JSON
+		return term.Printable(string(text))
+	}
+	return []term.Column[client.Difference]{
+		{Head: "NAME", Cell: func(d client.Difference) string { return d.Namespace + "/" + d.Name }},
+		{Head: "HOST", Cell: func(d client.Difference) string { return d.Host }},
+		{Head: "KIND", Cell: func(d client.Difference) string { return d.Kind }},
+		{Head: "FIELD", Cell: func(d client.Difference) string { return d.Field }},
+		{Head: "FILE", Cell: func(d client.Difference) string { return value(d.Want) }},
+		{Head: "HOST HAS", Cell: func(d client.Difference) string { return value(d.Have) }},
+		{Head: "WHY", Cell: whyDiffers},
+		{Head: "MEND", Cell: func(d client.Difference) string { return d.Mend }},
+	}
+}
+
+// whyDiffers says what happened, and who did it when.
+func whyDiffers(d client.Difference) string {
+	text := d.Text
+	if d.App+d.User != "" {
+		text += ", by " + term.Caller(d.App, d.User) + " through " + d.Through
+	}
+	if d.At != nil {
+		text += ", " + term.Stamp(d.At)
+	}
+	return term.Printable(text)
 }

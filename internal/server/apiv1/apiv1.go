@@ -63,6 +63,8 @@ type History interface {
 type Logs interface {
 	// Ask returns a piece of a log within the bounds of package wire. It blocks for some seconds at most.
 	Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error)
+	// Live compares running processes with their specs, as Ask.
+	Live(ctx context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error)
 }
 
 // Accounts holds the callers of the API.
@@ -85,6 +87,7 @@ type Config struct {
 	Listing   store.Listing
 	Revisions store.Revisions
 	Standing  store.Selections
+	Upkeep    store.Upkeeping
 	Events    store.Events
 	Accounts
 	Webhooks Webhooks

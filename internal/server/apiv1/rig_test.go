@@ -51,6 +51,7 @@ type rig struct {
 	rows atomic.Int64
 	// ask answers for the agents.
 	ask func(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error)
+	live func(agent string, q wire.LiveQuestion) (wire.LiveAnswer, error)
 	// ahead is how far the clock of the handler is ahead, in nanoseconds.
 	ahead atomic.Int64
 }
@@ -93,7 +94,7 @@ func newRig(t *testing.T) *rig {
 			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		},
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
-		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Standing: s,
+		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Standing: s, Upkeep: s,
 		Events:   reading{s, r},
 		Cancels:  r.engine,
 		Rollouts: s,
@@ -107,6 +108,10 @@ type asker struct{ r *rig }
 
 func (a asker) Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error) {
 	return a.r.ask(ctx, agent, q)
+}
+
+func (a asker) Live(_ context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error) {
+	return a.r.live(agent, q)
 }
 
 func (r *rig) must(err error) {

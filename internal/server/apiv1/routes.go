@@ -34,6 +34,7 @@ func (h *Handler) table() []route {
 		{v1.RouteListRevisions, "namespaces.revisions", anyone, h.listRevisions},
 		{v1.RouteCompareRevisions, "namespaces.diff", anyone, h.compareRevisions},
 		{v1.RouteListWhy, "why.list", anyone, h.explain},
+		{v1.RouteListDrift, "drift.list", anyone, h.listDrift},
 		{v1.RouteListAgents, "agents.list", anyone, h.listAgents},
 		{v1.RouteLabelAgents, "agents.label", anyone, h.labelAgents},
 		{v1.RouteListTargets, "agents.prometheus", anyone, h.listTargets},

@@ -1,19 +1,29 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
+	"net/http"
 	"slices"
+	"sync"
+	"time"
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
 	"drover/internal/selector"
 	"drover/internal/server/access"
+	"drover/internal/server/drift"
+	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/plan"
 	"drover/internal/server/store"
+	"drover/internal/server/upkeep"
+	"drover/internal/wildcard"
+	"drover/internal/wire"
 )
 
 // canonical returns an expression in the form that the store has; empty for none.
@@ -162,4 +172,212 @@ func (h *Handler) allMatch(text string, names []string, reach access.Reach) bool
 		}
 	}
 	return !slices.ContainsFunc(names, func(host string) bool { return !matching[host] })
+}
+
+const (
+	// mostCompared is how many processes on hosts a call compares with their files.
+	mostCompared = 20_000
+	// hostsPerRead is how many hosts one read of the database is about.
+	hostsPerRead = 500
+	// liveAbreast is how many hosts are asked at the same time, and liveTime how long all of them may take.
+	liveAbreast = 64
+	liveTime    = 30 * time.Second
+)
+
+// driftQuery is one comparison of files, specs and running processes.
+type driftQuery struct {
+	eventReader
+	namespace, name string
+	agents          []string // nil for all
+	cases           map[store.ObservedKey]*drift.Case
+	hosts           map[string]store.Agent
+	unasked         []v1.UnaskedHost
+}
+
+// listDrift compares the processes that the caller may query with their files.
+func (h *Handler) listDrift(ctx context.Context, c *call) (reply, error) {
+	q := driftQuery{
+		eventReader: eventReader{h: h, who: &c.Principal}, cases: map[store.ObservedKey]*drift.Case{},
+		hosts: map[string]store.Agent{},
+	}
+	q.namespace, q.name = c.params.text("namespace"), c.params.text("name")
+	chosen, live, limit := c.params.hosts(), c.params.flag("live"), c.params.limit()
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Target = edge.Clip(q.namespace + "/" + q.name)
+	leave, free := h.readers.enter(c.Principal.App, maxStreams)
+	if !free {
+		return reply{}, busy("the app reads too many answers of hosts at the same time", int(heartbeat/time.Second))
+	}
+	defer leave()
+	q.agents = h.chosen(chosen)
+	if err := q.read(ctx); err != nil {
+		return reply{}, err
+	}
+	if live == nil || *live {
+		q.ask(ctx)
+	}
+	answer := v1.DriftReport{Items: []v1.Difference{}, Unasked: q.unasked}
+	keys := slices.SortedFunc(maps.Keys(q.cases), func(a, b store.ObservedKey) int {
+		return cmp.Or(process.CompareIDs(a.Process, b.Process), cmp.Compare(q.cases[a].Host, q.cases[b].Host))
+	})
+	for _, key := range keys {
+		found := drift.Of(*q.cases[key])
+		answer.Total += len(found)
+		answer.Items = append(answer.Items, found[:min(len(found), limit-len(answer.Items))]...)
+	}
+	if answer.Unasked == nil {
+		answer.Unasked = []v1.UnaskedHost{}
+	}
+	c.Audit.Targets = len(q.cases)
+	return ok(answer)
+}
+
+// at returns the case of a process on a host; nil if the caller does not ask for it or may not query it.
+func (q *driftQuery) at(key store.ObservedKey) *drift.Case {
+	if found := q.cases[key]; found != nil {
+		return found
+	}
+	agent, joined := q.h.Directory.ByKey(key.Agent)
+	id := key.Process
+	if !joined || q.namespace != "" && !wildcard.Match(q.namespace, id.Namespace) ||
+		q.name != "" && !wildcard.Match(q.name, id.Name) && !wildcard.Match(q.name, baseOf(id.Name)) ||
+		!q.eventReader.at(id).Covers(gate.Host(agent)) {
+		return nil
+	}
+	q.cases[key] = &drift.Case{Process: id, Host: nameOf(agent)}
+	q.hosts[key.Agent] = agent
+	return q.cases[key]
+}
+
+// read collects what the database has.
+func (q *driftQuery) read(ctx context.Context) error {
+	f := store.ObservedFilter{
+		Namespace: q.namespace, Name: q.name, Copies: true, Agents: q.agents, Within: q.within(q.namespace), Spec: true,
+	}
+	tooMany := problemf(http.StatusUnprocessableEntity, "more than %d processes are selected: choose a namespace or hosts",
+		mostCompared)
+	err := q.h.eachObserved(ctx, f, func(o *store.Observed) {
+		if len(q.cases) > mostCompared || !o.Status.Known {
+			return
+		}
+		if found := q.at(store.ObservedKey{Agent: o.Agent, Process: o.Process}); found != nil {
+			found.Have = o
+		}
+	})
+	if err != nil {
+		return err
+	}
+	agents := q.agents
+	if agents == nil {
+		for a := range q.h.Directory.After(fleet.Place{}) {
+			agents = append(agents, a.Key)
+		}
+	}
+	for part := range slices.Chunk(agents, hostsPerRead) {
+		if err := q.readPlaced(ctx, part); err != nil {
+			return failure("read what is placed on hosts", err)
+		}
+		if len(q.cases) > mostCompared {
+			return tooMany
+		}
+	}
+	for key, found := range q.cases {
+		if err := q.readFiled(ctx, key, found); err != nil {
+			return failure("read revisions", err)
+		}
+	}
+	return nil
+}
+
+// readPlaced reads what is placed on hosts, and which hosts should have a process by a selection.
+func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
+	placed, err := q.h.Upkeep.PlacedOn(ctx, agents)
+	if err != nil {
+		return err
+	}
+	for i := range placed {
+		if found := q.at(store.ObservedKey{Agent: placed[i].Agent, Process: placed[i].Process}); found != nil {
+			found.Placed = &placed[i]
+		}
+	}
+	rows, err := q.h.Upkeep.UpkeepOn(ctx, agents)
+	for i := range rows {
+		if rows[i].Member == upkeep.Joined {
+			q.at(store.ObservedKey{Agent: rows[i].Agent, Process: rows[i].Process})
+		}
+	}
+	return err
+}
+
+// readFiled reads what the latest file says of a process, and with which spec the process was started.
+func (q *driftQuery) readFiled(ctx context.Context, key store.ObservedKey, found *drift.Case) error {
+	if p := found.Placed; p != nil && slices.Contains(
+		[]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, p.Through) {
+		found.Filed = p
+	} else {
+		filed, err := q.h.Upkeep.FiledAs(ctx, key.Process, key.Agent)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		found.Filed = &filed
+	}
+	if found.Have == nil || found.Have.Spec == nil {
+		return nil
+	}
+	runs, has := found.Have.Status.Instance.Revision, found.Have.Spec.Revision
+	if runs == 0 || runs >= has {
+		return nil
+	}
+	var err error
+	found.Started, _, err = q.h.Revisions.RevisedSpecs(ctx, key.Process, key.Agent, runs, has)
+	return err
+}
+
+// ask asks the hosts about their running processes. It does not wait for a host for longer than liveTime.
+func (q *driftQuery) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, liveTime)
+	defer cancel()
+	running := map[string][]process.ID{}
+	for key, found := range q.cases {
+		if found.Filed != nil && found.Have != nil && found.Have.Status.Running() {
+			running[key.Agent] = append(running[key.Agent], key.Process)
+		}
+	}
+	var mu sync.Mutex
+	var askers sync.WaitGroup
+	places := make(chan struct{}, liveAbreast)
+	for _, agent := range slices.Sorted(maps.Keys(running)) {
+		places <- struct{}{}
+		askers.Go(func() {
+			defer func() { <-places }()
+			for ids := range slices.Chunk(running[agent], wire.MaxLive) {
+				a, err := q.h.Logs.Live(ctx, agent, wire.LiveQuestion{Processes: ids})
+				problem := a.Error
+				if err != nil {
+					problem = err.Error()
+				}
+				mu.Lock()
+				if problem != "" {
+					q.unasked = append(q.unasked, v1.UnaskedHost{Host: nameOf(q.hosts[agent]), Error: problem})
+				}
+				for _, p := range a.Processes {
+					if found := q.cases[store.ObservedKey{Agent: agent, Process: p.Process}]; found != nil {
+						found.Live = p.Fields
+					}
+				}
+				mu.Unlock()
+				if problem != "" {
+					return
+				}
+			}
+		})
+	}
+	askers.Wait()
+	slices.SortFunc(q.unasked, func(a, b v1.UnaskedHost) int { return cmp.Compare(a.Host, b.Host) })
+	q.unasked = q.unasked[:min(len(q.unasked), maxPage)]
 }

@@ -57,7 +57,7 @@ func Of(c Case) (all []v1.Difference) {
 }
 
 // item completes a difference.
-func (c *Case) item(d v1.Difference) v1.Drift {
+func (c *Case) item(d v1.Difference) v1.Difference {
 	d.Namespace, d.Name, d.Host = c.Process.Namespace, c.Process.Name, c.Host
 	if strings.HasPrefix(d.Field, "environment.") && d.Kind != v1.DriftProcess {
 		for _, value := range []*any{&d.Want, &d.Have} {
