@@ -220,7 +220,7 @@ func mayImport() map[string][]string {
 		"internal/server/caretaker": {
 			"api/v1", "internal/idle", "internal/process", "internal/selector", "internal/server/access",
 			"internal/server/fleet", "internal/server/gate", "internal/server/plan", "internal/server/rollout",
-			"internal/server/store", "internal/server/task", "internal/server/upkeep",
+			"internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/wire",
 		},
 		"internal/server/store": {
 			"internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",

@@ -314,7 +314,8 @@ func (s *Server) Run(ctx context.Context) error {
 			Store: s.store, Engine: s.engine, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "upkeep", Run: s.cluster.underLease("upkeep", caretaker.New(caretaker.Config{
-			Store: s.store, Engine: s.engine, Directory: s.directory, Rights: s.gate, Now: s.clock.Now, Log: s.cfg.Log,
+			Store: s.store, Engine: s.engine, Directory: s.directory, Rights: s.gate, Live: s.logs,
+			Now: s.clock.Now, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "others", Run: s.cluster.run},
 		group.Part{Name: "brokers", Run: s.runBrokers},

@@ -105,6 +105,9 @@ func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []s
 		name, _, _ := strings.Cut(variable, "=")
 		have[name] = true
 	}
+	if !have[launch.MarkVariable] {
+		return nil // the program has written over its environment
+	}
 	own := append(launch.BaseVariables(), "PWD", "OLDPWD", "SHLVL", "_", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
 		"RUNTIME_DIRECTORY")
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

@@ -23,6 +23,7 @@ import (
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
+	"drover/internal/wire"
 )
 
 const (
@@ -73,12 +74,18 @@ type Rights interface {
 	Acting(ctx context.Context, app, user string) (access.Principal, error)
 }
 
+// Live asks an agent in which fields running processes differ from their specs.
+type Live interface {
+	Live(ctx context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error)
+}
+
 // Config holds the parts of a caretaker. All are required.
 type Config struct {
 	Store     Store
 	Engine    Engine
 	Directory Directory
 	Rights    Rights
+	Live      Live
 	// Now is the common time of all servers of the database.
 	Now func() time.Time
 	Log *slog.Logger
@@ -93,13 +100,18 @@ type Caretaker struct {
 	queued  map[string]bool
 	// swept is the host at which the sweep continues.
 	swept fleet.Place
+	// asked is when a host was last asked about its running processes.
+	asked map[string]time.Time
 	// open has the tasks of this caretaker that may be open, with the number of their orders.
 	open map[string]int
 }
 
 // New returns a caretaker.
 func New(c Config) *Caretaker {
-	return &Caretaker{Config: c, seen: map[string]string{}, queued: map[string]bool{}, open: map[string]int{}}
+	return &Caretaker{
+		Config: c, seen: map[string]string{}, queued: map[string]bool{}, open: map[string]int{},
+		asked: map[string]time.Time{},
+	}
 }
 
 // Run does the upkeep until ctx ends.
@@ -187,6 +199,7 @@ func (k *Caretaker) enqueue(r *round) {
 	for agent := range k.seen {
 		if !known[agent] {
 			delete(k.seen, agent)
+			delete(k.asked, agent)
 		}
 	}
 	n := max(leastSwept, len(known)/sweepShare)

@@ -21,6 +21,7 @@ import (
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/server/upkeep"
+	"drover/internal/wire"
 )
 
 var web = process.ID{Namespace: "shop", Name: "web"}
@@ -40,6 +41,9 @@ type rig struct {
 	// carried has what agents have carried out, as "operation process@host revision".
 	carried []string
 	deaf    bool // agents carry nothing out
+	// live is what an agent says of its running process, by the name of the host; asked counts the questions.
+	live  map[string]string
+	asked int
 }
 
 func newRig(t *testing.T) *rig {
@@ -60,7 +64,7 @@ func newRig(t *testing.T) *rig {
 // server returns another caretaker of the same fleet.
 func (r *rig) server() *caretaker.Caretaker {
 	return caretaker.New(caretaker.Config{
-		Store: r, Engine: r, Directory: r, Rights: r, Now: func() time.Time { return r.now },
+		Store: r, Engine: r, Directory: r, Rights: r, Live: r, Now: func() time.Time { return r.now },
 		Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -114,6 +118,19 @@ func (r *rig) Submit(ctx context.Context, t *store.Task, row store.AuditRow) err
 		return errors.New("killed after the write")
 	}
 	return nil
+}
+
+func (r *rig) Live(_ context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error) {
+	r.asked++
+	var a wire.LiveAnswer
+	for _, id := range q.Processes {
+		p := wire.LiveProcess{Process: id, PID: 7}
+		if field := r.live[strings.TrimPrefix(agent, "key-")]; field != "" {
+			p.Fields = []process.LiveField{{Path: field}}
+		}
+		a.Processes = append(a.Processes, p)
+	}
+	return a, nil
 }
 
 // label makes a host, or changes the label of one.
@@ -433,6 +450,37 @@ func TestInTurn(t *testing.T) {
 	}
 	if len(r.carried) != hosts {
 		t.Errorf("%d hosts were started, want %d", len(r.carried), hosts)
+	}
+}
+
+// TestMend: a running process that has drifted is restarted if the file says so, ever more rarely, and never if somebody
+// has stopped it.
+func TestMend(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"a", "b", "c"} {
+		r.label(name, "web")
+	}
+	r.apply(spec("one", ""))
+	r.live = map[string]string{"a": "executable"}
+	r.carried = nil
+	r.rounds("drift is only reported")
+	if r.asked != 0 {
+		t.Errorf("%d questions were asked", r.asked)
+	}
+	mends := spec("one", "")
+	mends.Drift = process.DriftMend
+	r.apply(mends)
+	r.operate(process.Stop, "c")
+	r.live = map[string]string{"a": "limits.open_files", "b": "run", "c": "user"}
+	r.carried = nil
+	r.rounds("drift is mended", "restart a 2")
+	r.now = r.now.Add(6 * time.Minute)
+	r.rounds("it drifts again", "restart a 2")
+	r.live = nil
+	r.now = r.now.Add(6 * time.Minute)
+	r.rounds("it does not drift any more")
+	if r.asked < 4 || r.asked > 8 {
+		t.Errorf("%d questions were asked", r.asked)
 	}
 }
 

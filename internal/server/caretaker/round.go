@@ -47,6 +47,8 @@ type place struct {
 	have   *store.Observed
 	busy   bool
 	reach  upkeep.Reach
+	// drifted is the operation that mends the running process; empty if there is nothing to mend.
+	drifted process.Op
 	// selection is the one that the host matches, or, if the host matches none, one of the process.
 	selection *standing
 	selected  bool
@@ -150,7 +152,11 @@ func (r *round) read(ctx context.Context, agents []string) error {
 	if err := r.readObserved(ctx, places); err != nil {
 		return err
 	}
-	return r.readReach(ctx)
+	if err := r.readReach(ctx); err != nil {
+		return err
+	}
+	r.findDrift(ctx)
+	return nil
 }
 
 // concerns reports whether upkeep can have something to do about a process.
@@ -250,6 +256,7 @@ func (p *place) has() int64 {
 func (r *round) decide(p *place) (d upkeep.Decision, spec *process.Spec) {
 	c := upkeep.Case{
 		Memory: p.row.Memory, Selected: p.selected, Reach: p.reach, ByFile: byFile(p.placed), Has: p.has(),
+		Drifted: p.drifted,
 		Known:   p.have != nil && p.have.Status.Known,
 		Blocked: p.busy || r.rolling[p.key.Process] || !r.present(p.key.Agent),
 	}
