@@ -37,6 +37,8 @@ type rig struct {
 	care   *caretaker.Caretaker
 	// before and after make Submit fail: before the task is stored, or after that.
 	before, after bool
+	// between is called once, between the decision of a server and its write.
+	between func()
 	applies       int
 	// carried has what agents have carried out, as "operation process@host revision".
 	carried []string
@@ -109,6 +111,10 @@ func (r *rig) Acting(_ context.Context, app, _ string) (access.Principal, error)
 func (r *rig) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	if r.before {
 		return errors.New("killed before the write")
+	}
+	if f := r.between; f != nil {
+		r.between = nil
+		f()
 	}
 	t.Created = r.now
 	if _, err := r.CreateTask(ctx, t, row, r.now, 0); err != nil {
@@ -420,6 +426,29 @@ func TestServersDie(t *testing.T) {
 	if n := len(r.carried); n != 30 || len(slices.Compact(slices.Clone(r.carried))) != 30 {
 		t.Errorf("%d orders: %q", n, r.carried)
 	}
+}
+
+// TestTwoServersAtOnce: two servers decide from the same facts, and each host gets one order.
+func TestTwoServersAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.label("a", "web")
+	r.apply(spec("one", ""))
+	r.away["key-a"] = true
+	r.now = r.now.Add(time.Minute)
+	r.apply(spec("two", ""))
+	other := func() {
+		_, err := r.server().Round(t.Context())
+		r.must(err)
+		r.agents()
+	}
+	r.carried, r.between = nil, other
+	r.label("b", "web")
+	r.rounds("a host comes to match", "start b 3")
+	r.between, r.away["key-a"] = other, false
+	r.rounds("a host returns", "restart a 2")
+	r.between = other
+	r.label("c", "web")
+	r.rounds("another host comes to match", "start c 4")
 }
 
 // TestInTurn: many hosts that come at once go in turn.
