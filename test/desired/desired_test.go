@@ -131,7 +131,14 @@ func TestHostJoinsLate(t *testing.T) {
 		t.Errorf("the file is:\n%s", out)
 	}
 
+	if code, out, errs := f.drover("drift"); code != 0 || strings.Contains(errs, "not compared") {
+		t.Errorf("drift: exit code %d: %s%s", code, out, errs)
+	}
 	f.CLI("stop", "shop/web", "--hosts", first, "--yes")
+	if code, out, _ := f.drover("drift", "shop/web"); code != 3 || strings.Count(out, "\n") != 2 ||
+		!strings.Contains(out, "stopped by") || !strings.Contains(out, "drover start shop/web --hosts "+first) {
+		t.Errorf("drift after a stop: exit code %d:\n%s", code, out)
+	}
 	f.Server.End(syscall.SIGKILL)
 	f.StartServer()
 	f.Online(first)

@@ -74,3 +74,36 @@ func TestQuestionsAboutLogs(t *testing.T) {
 		}
 	}
 }
+
+// TestQuestionsAboutRunningProcesses: they are answered on the same subject, if they are not too long.
+func TestQuestionsAboutRunningProcesses(t *testing.T) {
+	link := newKeys(t)
+	now := time.Now()
+	i := newIntake(link, badDisk{}, now)
+	i.cfg.Logs = parrot{}
+	ask := func(q wire.LiveQuestion) wire.LiveAnswer {
+		t.Helper()
+		m := wire.Manifest{Agent: "me", Issued: now, Expires: now.Add(time.Second), Live: &q}
+		sealed, err := wire.Seal(m, link.server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := wire.OpenReceipt(i.Ask(t.Context(), sealed), sealed, public(t, link.agent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a wire.LiveAnswer
+		if err := json.Unmarshal(reply, &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	api := process.ID{Namespace: "shop", Name: "api"}
+	if a := ask(wire.LiveQuestion{Processes: []process.ID{api}}); a.Error != "" || len(a.Processes) != 1 ||
+		a.Processes[0].Process != api {
+		t.Errorf("a question is answered with %+v", a)
+	}
+	if a := ask(wire.LiveQuestion{Processes: make([]process.ID, wire.MaxLive+1)}); !strings.Contains(a.Error, "too many") {
+		t.Errorf("a long question is answered with %+v", a)
+	}
+}

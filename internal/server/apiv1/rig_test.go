@@ -50,7 +50,7 @@ type rig struct {
 	// rows counts the processes and events that were read for lists.
 	rows atomic.Int64
 	// ask answers for the agents.
-	ask func(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error)
+	ask  func(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error)
 	live func(agent string, q wire.LiveQuestion) (wire.LiveAnswer, error)
 	// ahead is how far the clock of the handler is ahead, in nanoseconds.
 	ahead atomic.Int64

@@ -1,9 +1,13 @@
 package apiv1_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"drover/internal/process"
+	"drover/internal/wire"
 )
 
 // standing shows the selections in force in namespace a.
@@ -73,4 +77,56 @@ func TestSelectionsOfAFile(t *testing.T) {
 	r.want(202, r.call("admin", "PUT", "/namespaces/a?prune=true", `{"namespace":"a","processes":{"y":{`+daemon+
 		`,"hosts":["web-1"]}}}`))
 	same(t, "after a file that prunes", "", r.standing())
+}
+
+// TestDrift: a difference of a spec, what a person did, and what a host says of its running process, as far as the caller
+// may query it.
+func TestDrift(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("narrow", "query on a at 0:10.0.0.2")
+	r.app("stranger", "query on b")
+	var asked []string
+	r.live = func(agent string, q wire.LiveQuestion) (wire.LiveAnswer, error) {
+		asked = append(asked, agent)
+		if agent == plain {
+			return wire.LiveAnswer{}, errors.New("the host is not connected")
+		}
+		return wire.LiveAnswer{Processes: []wire.LiveProcess{{
+			Process: q.Processes[0], PID: 7, Fields: []process.LiveField{{Path: "executable", Have: "replaced"}},
+		}}}, nil
+	}
+	same(t, "of nothing", 0.0, r.want(200, r.call("admin", "GET", "/drift", nil)).body["total"])
+	text := daemon + `,"environment":{"A":"topsecret"}`
+	r.want(202, r.call("admin", "PUT", "/namespaces/a",
+		`{"namespace":"a","processes":{"x":{`+text+`,"hosts":["web-1","0:10.0.0.2"]}}}`))
+	r.settle()
+	r.place("x", web, "running", `{`+text+`}`)
+	r.place("x", plain, "running", `{`+daemon+`,"environment":{"A":"other"}}`)
+	list := func(app, query string) (all []string) {
+		t.Helper()
+		a := r.want(200, r.call(app, "GET", "/drift"+query, nil))
+		for _, item := range a.body["items"].([]any) {
+			d := item.(map[string]any)
+			all = append(all, fmt.Sprint(d["host"], " ", d["kind"], " ", d["field"], " ", d["want"], ">", d["have"]))
+		}
+		for _, item := range a.body["unasked"].([]any) {
+			all = append(all, fmt.Sprint("unasked ", item.(map[string]any)["host"]))
+		}
+		if strings.Contains(fmt.Sprint(a.body), "secret") {
+			t.Errorf("a value of the environment is shown: %v", a.body)
+		}
+		return all
+	}
+	missed, live := "0:10.0.0.2 missed environment.A ***>***", "web-1 process executable <nil>>replaced"
+	same(t, "all", []string{missed, live, "unasked 0:10.0.0.2"}, list("admin", ""))
+	same(t, "the first", []string{missed, "unasked 0:10.0.0.2"}, list("admin", "?limit=1"))
+	asked = nil
+	same(t, "stored", []string{missed}, list("admin", "?live=false"))
+	same(t, "asked", 0, len(asked))
+	same(t, "of a name and a host", []string{live}, list("admin", "?namespace=a&name=x&host=web-1"))
+	same(t, "of another name", []string(nil), list("admin", "?name=y"))
+	same(t, "a narrow app", []string{missed, "unasked 0:10.0.0.2"}, list("narrow", ""))
+	same(t, "an app of another namespace", []string(nil), list("stranger", ""))
+	r.refused(r.call("admin", "GET", "/drift?live=perhaps", nil), 422, "live")
 }

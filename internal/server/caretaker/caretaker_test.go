@@ -39,7 +39,7 @@ type rig struct {
 	before, after bool
 	// between is called once, between the decision of a server and its write.
 	between func()
-	applies       int
+	applies int
 	// carried has what agents have carried out, as "operation process@host revision".
 	carried []string
 	deaf    bool // agents carry nothing out

@@ -1,0 +1,107 @@
+package host_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+	"drover/internal/test/harness"
+)
+
+// napper copies sleep to a directory, under a name of its own.
+func napper(t *testing.T, dir string) string {
+	t.Helper()
+	from, err := os.Open("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	path := filepath.Join(dir, "napper")
+	to, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDiffers: how a running process differs from its spec, without the values of its environment.
+func TestDiffers(t *testing.T) {
+	h, dir := open(t, t.TempDir()), t.TempDir()
+	path := napper(t, dir)
+	files, id := int64(200), process.ID{Namespace: "shop", Name: "web"}
+	line := path + " 1000"
+	s := &process.Spec{
+		Identity: process.Identity{SetupPath: dir, User: "root"}, Commands: process.Commands{Run: line},
+		Execution: process.Execution{
+			Environment: map[string]string{"A": "topsecret"}, RLimits: process.RLimits{OpenFiles: &files},
+		},
+	}
+	child, err := h.Launch(id, "run-1", process.Replacing(line), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	pid := child.Identity()
+	defer unix.Kill(pid.PID, unix.SIGKILL) //nolint:errcheck // it may have ended
+	rt := specstore.Runtime{Process: &pid, Run: "run-1"}
+	want := func(what string, s *process.Spec, rt specstore.Runtime, want ...string) {
+		t.Helper()
+		fields, alive := h.Differs(id, s, rt)
+		var got []string
+		for _, f := range fields {
+			got = append(got, fmt.Sprintf("%s: %s, not %s", f.Path, f.Have, f.Want))
+		}
+		if !alive || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+			t.Errorf("%s: alive %t, got %q, want %q", what, alive, got, want)
+		}
+		if strings.Contains(fmt.Sprint(got), "secret") {
+			t.Errorf("%s: a value of the environment is told", what)
+		}
+	}
+	harness.Eventually(t, "the program in the place of the shell at the gate", func() bool {
+		fields, _ := h.Differs(id, s, rt)
+		return len(fields) == 0
+	})
+	want("as it should be", s, rt)
+
+	if err := unix.Prlimit(pid.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 50, Max: 50}, nil); err != nil {
+		t.Fatal(err)
+	}
+	want("a limit", s, rt, "limits.open_files: 50, not 200")
+	other := *s
+	other.Commands.Run, other.Execution.RLimits = path+" 2000", process.RLimits{}
+	other.Execution.Environment = map[string]string{"B": "topsecret"}
+	want("line and environment", &other, rt, "run: "+line+", not "+path+" 2000", "environment.B: not set, not set",
+		"environment.A: set, not not set")
+	other.Commands.Run = "exec " + path + " $((1000))"
+	other.Execution.Environment = s.Execution.Environment
+	want("a line for a shell", &other, rt)
+	napper(t, dir)
+	want("another executable", s, rt, "executable: replaced or removed on disk, not "+path, "limits.open_files: 50, not 200")
+	rt.Outside, rt.Limits = true, map[string]string{"memory": "there is no group"}
+	want("somebody else's process", s, rt, "executable: replaced or removed on disk, not "+path,
+		"limits.memory: there is no group, not ")
+	other.Identity.User = "nobody"
+	want("another account", &other, rt, "user: uid 0, not nobody", "executable: replaced or removed on disk, not "+path,
+		"limits.memory: there is no group, not ")
+	_ = unix.Kill(pid.PID, unix.SIGKILL)
+	harness.Eventually(t, "its end", func() bool { _, alive := h.Differs(id, s, rt); return !alive })
+}

@@ -1,0 +1,125 @@
+package drift_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/processfile"
+	"drover/internal/server/drift"
+	"drover/internal/server/store"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// spec returns a spec of a revision.
+func spec(revision int64, change func(f *v1.Spec)) *process.Spec {
+	f := v1.Spec{Run: "./web", Environment: v1.Variables{"A": "topsecret"}}
+	if change != nil {
+		change(&f)
+	}
+	s := processfile.ToSpec(f)
+	return s.Numbered(revision)
+}
+
+// placed is a spec that somebody has placed.
+func placed(through string, s *process.Spec) *store.Placement {
+	return &store.Placement{Revision: s.Revision, Spec: s, Through: through, App: "shop", User: "anna", At: epoch}
+}
+
+// have is what a host has, in a state.
+func have(s *process.Spec, state string) *store.Observed {
+	o := &store.Observed{Spec: s, Status: process.Status{
+		Known: true, Hosted: true, State: state, Want: process.WantRunning, Instance: process.Instance{PID: 7},
+	}}
+	if state == process.StateStopped {
+		o.Status.Hosted, o.Status.Want, o.Status.Instance.PID = false, process.WantStopped, -1
+		o.Status.Cause = process.Cause{Text: "stopped by ben", Since: epoch.UnixMilli()}
+	}
+	return o
+}
+
+func TestOf(t *testing.T) {
+	first := spec(3, nil)
+	second := spec(4, func(f *v1.Spec) { f.Environment = v1.Variables{"A": "other"}; f.Labels = map[string]string{"x": "y"} })
+	file := placed(v1.ThroughApply, first)
+	config := have(first, process.StateRunning)
+	config.Status.Config = []process.Drift{{Path: "/etc/a", Want: "aa", Have: "bb", Since: epoch.UnixMilli()}}
+	old := have(second, process.StateRunning)
+	old.Status.Instance.Revision = 3
+	removed := *file
+	removed.Ended = &store.Revision{Through: v1.ThroughOperation, App: "ops", User: "ben", At: epoch}
+	pruned := *file
+	pruned.Ended = &store.Revision{Through: v1.ThroughApply, App: "ops", User: "ben", At: epoch}
+	const again = "drover get shop/web --revision 3 | drover apply -f -"
+	for name, tt := range map[string]struct {
+		c    drift.Case
+		want []string // kind, field, want>have, who, mend
+	}{
+		"as the file says": {drift.Case{Placed: file, Filed: file, Have: have(first, process.StateRunning)}, nil},
+		"of no file": {
+			drift.Case{Placed: placed(v1.ThroughGSE, second), Have: have(first, process.StateStopped)}, nil,
+		},
+		"missed": {
+			drift.Case{Placed: placed(v1.ThroughApply, second), Filed: placed(v1.ThroughApply, second), Have: have(first, "running")},
+			[]string{
+				"missed environment.A ***>*** shop/anna drover get shop/web --revision 4 | drover apply -f -",
+				"missed labels.x y><nil> shop/anna drover get shop/web --revision 4 | drover apply -f -",
+			},
+		},
+		"never arrived": {
+			drift.Case{Placed: file, Filed: file}, []string{"missed  <nil>><nil> shop/anna " + again},
+		},
+		"changed by GSE": {
+			drift.Case{Placed: placed(v1.ThroughGSE, second), Filed: file, Have: have(second, "running")},
+			[]string{
+				"changed environment.A ***>*** shop/anna " + again, "changed labels.x <nil>>y shop/anna " + again,
+			},
+		},
+		"stopped by a person": {
+			drift.Case{Placed: file, Filed: file, Have: have(first, process.StateStopped)},
+			[]string{"person  <nil>><nil> / drover start shop/web --hosts 'web 1'"},
+		},
+		"removed by a person": {
+			drift.Case{Filed: &removed}, []string{"person  <nil>><nil> ops/ben " + again},
+		},
+		"removed by a file": {drift.Case{Filed: &pruned}, nil},
+		"finished":          {drift.Case{Placed: file, Filed: file, Have: have(first, process.StateFinished)}, nil},
+		"a configuration file": {
+			drift.Case{Placed: file, Filed: file, Have: config}, []string{"config config_files./etc/a aa>bb / "},
+		},
+		"runs with an earlier spec": {
+			drift.Case{
+				Placed: placed(v1.ThroughApply, second), Filed: placed(v1.ThroughApply, second), Have: old, Started: first,
+			},
+			[]string{"process environment.A ***>*** / drover restart shop/web --hosts 'web 1'"},
+		},
+		"the running process": {
+			drift.Case{Placed: file, Filed: file, Have: have(first, "running"), Live: []process.LiveField{
+				{Path: "user", Want: "shop", Have: "uid 0"}, {Path: "environment.B", Have: "set"},
+			}},
+			[]string{
+				"process user shop>uid 0 / drover restart shop/web --hosts 'web 1'",
+				"process environment.B <nil>>set / drover restart shop/web --hosts 'web 1'",
+			},
+		},
+	} {
+		tt.c.Process, tt.c.Host = process.ID{Namespace: "shop", Name: "web"}, "web 1"
+		var got []string
+		for _, d := range drift.Of(tt.c) {
+			if d.Namespace != "shop" || d.Name != "web" || d.Host != "web 1" || d.Text == "" {
+				t.Errorf("%s: %+v", name, d)
+			}
+			got = append(got, fmt.Sprintf("%s %s %v>%v %s/%s %s", d.Kind, d.Field, d.Want, d.Have, d.App, d.User, d.Mend))
+			if strings.Contains(fmt.Sprint(d), "secret") || strings.Contains(fmt.Sprint(d), "other") {
+				t.Errorf("%s: a value of the environment is shown: %+v", name, d)
+			}
+		}
+		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", tt.want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", name, got, tt.want)
+		}
+	}
+}
