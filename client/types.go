@@ -50,9 +50,10 @@ type (
 	Spec = v1.Spec
 	// Hosts chooses hosts by their names or by an expression.
 	Hosts = v1.Hosts
-	// DriftReport is how processes differ from their files, and Difference one difference.
+	// DriftReport is how processes differ from their files.
 	DriftReport = v1.DriftReport
-	Difference  = v1.Difference
+	// Difference is one difference of a process on a host.
+	Difference = v1.Difference
 	// Duration is a length of time.
 	Duration = v1.Duration
 	// Size is a number of bytes.

@@ -33,9 +33,9 @@ type Difference struct {
 	Mend string `json:"mend,omitempty"`
 }
 
-// The kinds of a Difference: the host has not got the latest spec; somebody has changed the spec other than by a file; somebody
-// has stopped, unwatched or removed the process; the running process differs from its spec; a configuration file has
-// another checksum.
+// The kinds of a Difference: the host has not got the latest spec; somebody has changed the spec other than by a file;
+// somebody has stopped, unwatched or removed the process; the running process differs from its spec; a configuration
+// file has another checksum.
 const (
 	DriftMissed  = "missed"
 	DriftChanged = "changed"

@@ -38,8 +38,8 @@ type LiveProcess struct {
 	Fields  []process.LiveField `json:"fields,omitempty"`
 }
 
-// ReadLiveAnswer decodes the answer of an agent to a question. It rejects an answer beyond the bounds and processes that
-// the question does not name, and cuts long texts.
+// ReadLiveAnswer decodes the answer of an agent to a question. It rejects an answer beyond the bounds, and processes
+// that the question does not name. It cuts long texts.
 func ReadLiveAnswer(data []byte, q LiveQuestion) (LiveAnswer, error) {
 	if len(data) > maxLive {
 		return LiveAnswer{}, fmt.Errorf("cannot read answer: %d bytes, expected at most %d", len(data), maxLive)

@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -20,7 +20,9 @@ const replaced = " (deleted)"
 
 // Differs compares a running process with its spec. alive is false if the process has ended. The process of somebody
 // else is compared by its executable and account only.
-func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) (fields []process.LiveField, alive bool) {
+func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) (
+	fields []process.LiveField, alive bool,
+) {
 	id := *rt.Process
 	info, err := h.fs.Info(id.PID)
 	if err != nil {
@@ -31,7 +33,7 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) 
 		fields = append(fields, process.LiveField{Path: "executable", Want: path, Have: "replaced or removed on disk"})
 	}
 	if rt.Run != "" && !rt.Outside {
-		fields = append(fields, otherLine(spec, info.Args)...)
+		fields = append(fields, h.otherLine(spec, &info)...)
 		fields = append(fields, otherLimits(spec, launch.Limits(id.PID))...)
 		if names, err := h.fs.Environ(id.PID); err == nil {
 			fields = append(fields, h.otherVariables(of, spec, names)...)
@@ -56,17 +58,28 @@ func (h *Host) otherAccount(spec *process.Spec, info *procfs.Info) []process.Liv
 	return []process.LiveField{{Path: "user", Want: name, Have: "uid " + strconv.Itoa(info.UID)}}
 }
 
-// otherLine compares the command line of a foreground process that needs no shell. The kernel puts an interpreter before
-// a script (execve(2)), and a program may write a title over its arguments: then there is nothing to compare.
-func otherLine(spec *process.Spec, args []string) []process.LiveField {
+// otherLine compares the command line of a foreground process that needs no shell. There is nothing to compare if the
+// executable is another one than that of the line, because a script or a wrapper has executed it, or if the program has
+// written a title over its arguments.
+func (h *Host) otherLine(spec *process.Spec, info *procfs.Info) []process.LiveField {
 	words, exact := process.Words(spec.Commands.Run)
-	if !spec.Foreground() || !exact || len(words) == 0 || len(args) == 0 {
+	args := info.Args
+	if !spec.Foreground() || !exact || len(words) == 0 || len(args) == 0 || slices.Equal(args[1:], words[1:]) ||
+		len(args) == 1 && len(words) > 1 || strings.Contains(args[0], ": ") {
 		return nil
 	}
-	titled := len(args) == 1 && len(words) > 1 || strings.Contains(args[0], ": ")
-	tail := args[max(len(args)-len(words), 0):]
-	if titled || len(tail) == len(words) && slices.Equal(tail[1:], words[1:]) &&
-		filepath.Base(tail[0]) == filepath.Base(words[0]) {
+	path := words[0]
+	if !strings.Contains(path, "/") {
+		return nil // found in a directory of PATH
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(spec.Identity.SetupPath, path)
+	}
+	real, err := within(h.files, cmp.Or(spec.Identity.User, launch.OwnName()), path, func() string {
+		real, _ := trail.Resolve(path)
+		return real
+	})
+	if err != nil || real != strings.TrimSuffix(info.Exe, replaced) {
 		return nil
 	}
 	return []process.LiveField{{Path: "run", Want: spec.Commands.Run, Have: strings.Join(args, " ")}}
@@ -108,8 +121,8 @@ func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []s
 	if !have[launch.MarkVariable] {
 		return nil // the program has written over its environment
 	}
-	own := append(launch.BaseVariables(), "PWD", "OLDPWD", "SHLVL", "_", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
-		"RUNTIME_DIRECTORY")
+	own := append(launch.BaseVariables(), "PWD", "OLDPWD", "SHLVL", "_", "NOTIFY_SOCKET", "WATCHDOG_USEC",
+		"WATCHDOG_PID", "RUNTIME_DIRECTORY")
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if !have[name] {
 			fields = append(fields, process.LiveField{Path: "environment." + name, Want: "set", Have: "not set"})
@@ -118,7 +131,7 @@ func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []s
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		if _, there := wanted[name]; !there && name != "" && !slices.Contains(own, name) &&
 			!strings.HasPrefix(name, "DROVER_") {
-			fields = append(fields, process.LiveField{Path: fmt.Sprint("environment.", name), Want: "not set", Have: "set"})
+			fields = append(fields, process.LiveField{Path: "environment." + name, Want: "not set", Have: "set"})
 		}
 	}
 	return fields

@@ -7,8 +7,8 @@ import (
 	"drover/internal/wire"
 )
 
-// Ask verifies a manifest with a question about a log or about running processes, and returns the signed answer; nil if there is none. It stores
-// nothing. A copy of an old question gets no answer: what it asks for may be new.
+// Ask verifies a manifest with a question about a log or about running processes, and returns the signed answer; nil if
+// there is none. It stores nothing. A copy of an old question gets no answer: what it asks for may be new.
 func (i *Intake) Ask(ctx context.Context, manifest []byte) (answer []byte) {
 	if !i.cfg.Link.AwaitOrders(ctx, waitForStanding) {
 		return nil

@@ -326,8 +326,8 @@ func (s *Supervisor) Spec(id process.ID) (spec *process.Spec, run string) {
 	return &facts.Record.Spec, facts.Runtime.Run
 }
 
-// Running returns the spec in force of a process, and what is on record of its instance. ok is false if the process does
-// not run, or if an operation is under way.
+// Running returns the spec in force of a process, and what is on record of its instance. ok is false if no instance is
+// on record.
 func (s *Supervisor) Running(id process.ID) (spec *process.Spec, rt specstore.Runtime, ok bool) {
 	s.mu.Lock()
 	r := s.runners[id]

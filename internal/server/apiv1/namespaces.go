@@ -198,12 +198,8 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	faults, err := h.orderFaults(ctx, c, wanted, known)
-	if err != nil {
+	if err := h.checkOrder(ctx, c, wanted, known); err != nil {
 		return reply{}, err
-	}
-	if len(faults) > 0 {
-		return reply{}, invalidFile("", faults)
 	}
 	changes, steps := plan.Make(wanted, known, o)
 	if !c.Principal.On(access.OperationOf(process.Start), namespace).Everywhere() {
@@ -211,12 +207,9 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
 	t.Selections = selectionsOf(t, docs, wanted, standing, o.Prune != plan.PruneNone)
-	if !dry && len(steps) == 0 && t.Selections != nil {
-		err = h.putSelections(ctx, c, wanted, *t.Selections)
-	}
 	if dry || len(steps) == 0 {
 		c.w.Header().Set("ETag", tag)
-		return reply{status: http.StatusOK, body: answer}, err
+		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, wanted, t.Selections, dry)
 	}
 	if err := h.mayApply(c, steps); err != nil {
 		return reply{}, err

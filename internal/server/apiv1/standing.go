@@ -62,7 +62,8 @@ func (h *Handler) selected(ctx context.Context, namespace string, known []plan.K
 }
 
 // selectionsOf returns what the processes of a file change in the selections in force; nil if that is nothing.
-func selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Wanted, standing []store.Selection, all bool,
+func selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Wanted, standing []store.Selection,
+	all bool,
 ) *store.SelectionChange {
 	c := store.SelectionChange{Namespace: docs[0].Namespace, All: all}
 	entries := map[string]bool{}
@@ -106,7 +107,12 @@ func selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Want
 }
 
 // putSelections changes selections without an operation, because every host that matches has the process already.
-func (h *Handler) putSelections(ctx context.Context, c *call, wanted []plan.Wanted, change store.SelectionChange) error {
+func (h *Handler) putSelections(ctx context.Context, c *call, wanted []plan.Wanted, change *store.SelectionChange,
+	dry bool,
+) error {
+	if dry || change == nil {
+		return nil
+	}
 	steps := make([]plan.Step, 0, len(wanted))
 	for _, w := range wanted {
 		steps = append(steps, plan.Step{Op: process.Start, Process: w.Process, Agent: w.Agent, Host: w.Host})
@@ -117,11 +123,20 @@ func (h *Handler) putSelections(ctx context.Context, c *call, wanted []plan.Want
 	c.Audit.Target, c.Audit.Targets = change.Namespace, len(wanted)
 	row := c.Audit
 	row.Message = process.Success
-	if err := h.Standing.PutSelections(ctx, change, row); err != nil {
+	if err := h.Standing.PutSelections(ctx, *change, row); err != nil {
 		return failure("store the selections", err)
 	}
 	c.Audited = true
 	return nil
+}
+
+// checkOrder checks after of the processes of a file.
+func (h *Handler) checkOrder(ctx context.Context, c *call, wanted []plan.Wanted, known []plan.Known) error {
+	faults, err := h.orderFaults(ctx, c, wanted, known)
+	if err == nil && len(faults) > 0 {
+		err = invalidFile("", faults)
+	}
+	return err
 }
 
 // showSelections writes the selection in force instead of the names of hosts, if a process is the same on all hosts and
@@ -256,8 +271,8 @@ func (q *driftQuery) read(ctx context.Context) error {
 	f := store.ObservedFilter{
 		Namespace: q.namespace, Name: q.name, Copies: true, Agents: q.agents, Within: q.within(q.namespace), Spec: true,
 	}
-	tooMany := problemf(http.StatusUnprocessableEntity, "more than %d processes are selected: choose a namespace or hosts",
-		mostCompared)
+	tooMany := problemf(http.StatusUnprocessableEntity,
+		"more than %d processes are selected: choose a namespace or hosts", mostCompared)
 	err := q.h.eachObserved(ctx, f, func(o *store.Observed) {
 		if len(q.cases) > mostCompared || !o.Status.Known {
 			return

@@ -19,7 +19,6 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/fleet"
-	"drover/internal/server/gate"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
@@ -250,12 +249,6 @@ func (k *Caretaker) submit(ctx context.Context, t *store.Task, orders int) (bool
 		return false, nil
 	}
 	return false, err
-}
-
-// hostOf returns a host as rights see it.
-func (k *Caretaker) hostOf(agent string) access.Host {
-	a, _ := k.Directory.ByKey(agent)
-	return gate.Host(a)
 }
 
 // rolling returns the processes of active rollouts: their hosts get what they should have from the rollout.

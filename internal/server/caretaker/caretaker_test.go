@@ -229,7 +229,7 @@ func (r *rig) carryOut(it store.Item) {
 		revision = o.Spec.Revision
 	}
 	r.carried = append(r.carried, fmt.Sprintf("%s %s %d", it.Op, strings.TrimPrefix(it.Agent, "key-"), revision))
-	switch it.Op {
+	switch it.Op { //nolint:exhaustive // the operations of these tests
 	case process.Start, process.Restart:
 		o.Status = process.Status{
 			Known: true, Hosted: true, State: process.StateRunning, Want: process.WantRunning,

@@ -345,7 +345,8 @@ func (r *round) act(ctx context.Context, room int) (again []string, err error) {
 		if t == nil {
 			t = &store.Task{
 				App: who.app, User: who.user, Ordered: true, Through: v1.ThroughSelection, Message: key.reason,
-				Known: &store.KnownRevision{Namespace: key.namespace, Number: r.latest[key.namespace]}, Selector: key.selector,
+				Known:    &store.KnownRevision{Namespace: key.namespace, Number: r.latest[key.namespace]},
+				Selector: key.selector,
 			}
 			tasks[key], order = t, append(order, key)
 		}
@@ -435,7 +436,8 @@ func add(t *store.Task, p *place, d upkeep.Decision, spec *process.Spec) {
 	target := store.Target{Key: store.ResultKey(p.key.Process, name), Asked: name, Agent: p.key.Agent}
 	for i := range t.Requests {
 		r := &t.Requests[i]
-		if r.Op == d.Op && r.Process == p.key.Process && r.Removes == d.Removes && (r.Spec == spec || r.Spec.Same(spec)) {
+		if r.Op == d.Op && r.Process == p.key.Process && r.Removes == d.Removes &&
+			(r.Spec == spec || r.Spec.Same(spec)) {
 			r.Targets = append(r.Targets, target)
 			return
 		}

@@ -49,8 +49,8 @@ func Of(c Case) (all []v1.Difference) {
 	for _, f := range c.Have.Status.Config {
 		since := time.UnixMilli(f.Since).UTC()
 		all = append(all, c.item(v1.Difference{
-			Kind: v1.DriftConfig, Field: "config_files." + f.Path, Want: f.Want, Have: cmp.Or(f.Have, f.Problem), At: &since,
-			Text: f.Path + " differs from its checksum",
+			Kind: v1.DriftConfig, Field: "config_files." + f.Path, Want: f.Want, Have: cmp.Or(f.Have, f.Problem),
+			At: &since, Text: f.Path + " differs from its checksum",
 		}))
 	}
 	return all
@@ -106,7 +106,8 @@ func (c *Case) changed() []v1.Difference {
 	}
 	return c.fields(c.Filed.Spec, c.Placed.Spec, v1.Difference{
 		Kind: v1.DriftChanged, App: c.Placed.App, User: c.Placed.User, Through: c.Placed.Through, At: moment(c.Placed.At),
-		Text: fmt.Sprintf("revision %d has changed it since the file", c.Placed.Revision), Mend: c.reapply(c.Filed.Revision),
+		Text: fmt.Sprintf("revision %d has changed it since the file", c.Placed.Revision),
+		Mend: c.reapply(c.Filed.Revision),
 	})
 }
 
@@ -156,7 +157,8 @@ func (c *Case) person() []v1.Difference {
 func (c *Case) running() (all []v1.Difference) {
 	d := v1.Difference{Kind: v1.DriftProcess, Mend: c.on("restart")}
 	if c.Started != nil && c.Have.Status.Running() {
-		d.Text = fmt.Sprintf("it runs with revision %d, stored is %d", c.Have.Status.Instance.Revision, c.Have.Spec.Revision)
+		d.Text = fmt.Sprintf("it runs with revision %d, stored is %d", c.Have.Status.Instance.Revision,
+			c.Have.Spec.Revision)
 		for _, one := range c.fields(c.Have.Spec, c.Started, d) {
 			if waits(one.Field) {
 				if strings.HasPrefix(one.Field, "environment.") {

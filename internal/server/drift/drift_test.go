@@ -44,8 +44,10 @@ func have(s *process.Spec, state string) *store.Observed {
 
 func TestOf(t *testing.T) {
 	first := spec(3, nil)
-	second := spec(4, func(f *v1.Spec) { f.Environment = v1.Variables{"A": "other"}; f.Labels = map[string]string{"x": "y"} })
-	file := placed(v1.ThroughApply, first)
+	second := spec(4, func(f *v1.Spec) {
+		f.Environment, f.Labels = v1.Variables{"A": "other"}, map[string]string{"x": "y"}
+	})
+	file, latest := placed(v1.ThroughApply, first), placed(v1.ThroughApply, second)
 	config := have(first, process.StateRunning)
 	config.Status.Config = []process.Drift{{Path: "/etc/a", Want: "aa", Have: "bb", Since: epoch.UnixMilli()}}
 	old := have(second, process.StateRunning)
@@ -64,7 +66,7 @@ func TestOf(t *testing.T) {
 			drift.Case{Placed: placed(v1.ThroughGSE, second), Have: have(first, process.StateStopped)}, nil,
 		},
 		"missed": {
-			drift.Case{Placed: placed(v1.ThroughApply, second), Filed: placed(v1.ThroughApply, second), Have: have(first, "running")},
+			drift.Case{Placed: latest, Filed: latest, Have: have(first, "running")},
 			[]string{
 				"missed environment.A ***>*** shop/anna drover get shop/web --revision 4 | drover apply -f -",
 				"missed labels.x y><nil> shop/anna drover get shop/web --revision 4 | drover apply -f -",
@@ -93,7 +95,7 @@ func TestOf(t *testing.T) {
 		},
 		"runs with an earlier spec": {
 			drift.Case{
-				Placed: placed(v1.ThroughApply, second), Filed: placed(v1.ThroughApply, second), Have: old, Started: first,
+				Placed: latest, Filed: latest, Have: old, Started: first,
 			},
 			[]string{"process environment.A ***>*** / drover restart shop/web --hosts 'web 1'"},
 		},

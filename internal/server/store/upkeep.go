@@ -80,5 +80,6 @@ type Upkeeping interface {
 	// BusyOn returns the processes of agents with unfinished items other than queries, unordered.
 	BusyOn(ctx context.Context, agents []string) ([]ObservedKey, error)
 	// TaskFaults calls fn for each finished item of the tasks on the agents. It skips unknown tasks.
-	TaskFaults(ctx context.Context, tasks, agents []string, fn func(task string, of ObservedKey, fault process.Fault)) error
+	TaskFaults(ctx context.Context, tasks, agents []string,
+		fn func(task string, of ObservedKey, fault process.Fault)) error
 }

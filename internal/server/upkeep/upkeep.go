@@ -46,8 +46,8 @@ const (
 // Case is what is known of a process on a host.
 type Case struct {
 	Memory
-	// Standing is set if a selection has the process, and Selected if the host matches one. Chosen names that selection:
-	// it differs after each apply.
+	// Standing is set if a selection has the process, and Selected if the host matches one. Chosen names that
+	// selection: it differs after each apply.
 	Standing, Selected bool
 	Chosen             string
 	// Stops is set if a host that ceases to match gives the process up.

@@ -189,8 +189,8 @@ type world struct {
 
 func (w *world) fact(h *host) upkeep.Case {
 	c := upkeep.Case{
-		Memory: h.memory, Standing: true, Selected: h.matches, Chosen: fmt.Sprint(w.chosen), Stops: w.stops, Placed: h.placed,
-		ByFile: h.byFile, Reach: h.reach, Known: h.known, Has: h.has, Up: h.up, Blocked: h.away || len(h.orders) > 0,
+		Memory: h.memory, Standing: true, Selected: h.matches, Chosen: fmt.Sprint(w.chosen), Stops: w.stops,
+		Placed: h.placed, ByFile: h.byFile, Reach: h.reach, Known: h.known, Has: h.has, Up: h.up, Blocked: h.away || len(h.orders) > 0,
 	}
 	switch {
 	case !h.known:
@@ -268,7 +268,7 @@ func (w *world) agent(h *host) {
 	if o.revision == h.placed && o.revision != 0 {
 		h.reach = upkeep.Answered
 	}
-	switch o.op {
+	switch o.op { //nolint:exhaustive // the operations of upkeep
 	case process.Start, process.Restart:
 		h.known, h.up, h.wantStopped, h.has = true, true, false, o.revision
 	case process.Update:

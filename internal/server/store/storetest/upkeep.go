@@ -63,8 +63,10 @@ func selections(t *testing.T, s store.Store) {
 	inForce("of a file", "a role=web 1", "a zone=b 2", "b@1 role=web 3", "b@2 role=web 3")
 	same(t, "members", []string{"a@x joined 1  0", "b@1@x joined 1  0", "b@2@x joined 1  0"}, upkeepOn(t, s, "x", "y"))
 
-	put(store.SelectionChange{Entries: []string{"b"}, Now: []store.Selection{selected("b@1", "role=db", "4")},
-		Members: []store.ObservedKey{memberOn("b@1", "y")}})
+	put(store.SelectionChange{
+		Entries: []string{"b"}, Now: []store.Selection{selected("b@1", "role=db", "4")},
+		Members: []store.ObservedKey{memberOn("b@1", "y")},
+	})
 	inForce("of a file with fewer copies", "a role=web 1", "a zone=b 2", "b@1 role=db 4")
 	same(t, "members then", []string{"a@x joined 1  0", "b@1@x  2  0", "b@1@y joined 1  0", "b@2@x  2  0"},
 		upkeepOn(t, s, "x", "y"))
