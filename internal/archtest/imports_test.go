@@ -329,8 +329,8 @@ func mayImport() map[string][]string {
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
 			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/access",
-			"internal/server/admission", "internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
-			"internal/server/keyring", "internal/server/plan", "internal/server/rollout", "internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
+			"internal/server/admission", "internal/server/drift", "internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
+			"internal/server/keyring", "internal/server/plan", "internal/server/rollout", "internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/server/webhook", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},
 		"internal/server/edge": {

@@ -111,7 +111,7 @@ func TestCopies(t *testing.T) {
 	if a := p.CLI("wait", "shop/api@1", "--for", "stopped", "--timeout", "20s"); a.Code != 0 {
 		t.Errorf("%s%s", a.Out, a.Errors)
 	}
-	if out := p.Apply(copies(3)); !strings.Contains(out, "! shop/api@1    1 host  stopped: stays stopped") ||
+	if out := p.Apply(copies(3)); !strings.Contains(out, "! shop/api@1    1 host  stopped by uid:0: stays stopped") ||
 		!strings.Contains(out, "- shop/api@4    1 host  removed: the file has fewer copies") {
 		t.Errorf("the plan is %s", out)
 	}

@@ -105,7 +105,8 @@ func (c *Case) changed() []v1.Difference {
 		return nil
 	}
 	return c.fields(c.Filed.Spec, c.Placed.Spec, v1.Difference{
-		Kind: v1.DriftChanged, App: c.Placed.App, User: c.Placed.User, Through: c.Placed.Through, At: moment(c.Placed.At),
+		Kind: v1.DriftChanged, App: c.Placed.App, User: c.Placed.User, Through: c.Placed.Through,
+		At:   moment(c.Placed.At),
 		Text: fmt.Sprintf("revision %d has changed it since the file", c.Placed.Revision),
 		Mend: c.reapply(c.Filed.Revision),
 	})
@@ -117,7 +118,8 @@ func (c *Case) missed() []v1.Difference {
 		return nil
 	}
 	d := v1.Difference{
-		Kind: v1.DriftMissed, App: c.Placed.App, User: c.Placed.User, Through: c.Placed.Through, At: moment(c.Placed.At),
+		Kind: v1.DriftMissed, App: c.Placed.App, User: c.Placed.User, Through: c.Placed.Through,
+		At:   moment(c.Placed.At),
 		Text: fmt.Sprintf("the host does not have revision %d", c.Placed.Revision), Mend: c.reapply(c.Placed.Revision),
 	}
 	switch {

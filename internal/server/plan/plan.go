@@ -252,6 +252,8 @@ func atRest(s *process.Status) string {
 	switch {
 	case s.State == process.StateFinished: // it is as it should be
 		return ""
+	case s.Want == process.WantStopped && s.Cause.ID == process.CauseStopped && s.Cause.Text != "":
+		return s.Cause.Text + ": stays stopped" // it names the caller
 	case s.Want == process.WantStopped:
 		return "stopped: stays stopped"
 	case !s.Hosted:

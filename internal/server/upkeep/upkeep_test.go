@@ -190,7 +190,8 @@ type world struct {
 func (w *world) fact(h *host) upkeep.Case {
 	c := upkeep.Case{
 		Memory: h.memory, Standing: true, Selected: h.matches, Chosen: fmt.Sprint(w.chosen), Stops: w.stops,
-		Placed: h.placed, ByFile: h.byFile, Reach: h.reach, Known: h.known, Has: h.has, Up: h.up, Blocked: h.away || len(h.orders) > 0,
+		Placed: h.placed, ByFile: h.byFile, Reach: h.reach, Known: h.known, Has: h.has, Up: h.up,
+		Blocked: h.away || len(h.orders) > 0,
 	}
 	switch {
 	case !h.known:
