@@ -70,6 +70,21 @@ func ExampleClient_Why() {
 	// 1 exit-status Ended with an error
 }
 
+func ExampleClient_Drift() {
+	c, stop := connect()
+	defer stop()
+
+	r, err := c.Drift(context.Background(), client.DriftFilter{Namespace: "web"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, d := range r.Items {
+		fmt.Println(d.Host, d.Name, d.Field, d.Want, d.Have, d.Mend)
+	}
+	// Output: web-1 nginx limits.open_files 512 100 drover restart web/nginx --hosts web-1
+}
+
 func ExampleClient_Agents() {
 	c, stop := connect()
 	defer stop()

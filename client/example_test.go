@@ -102,6 +102,10 @@ func exchanges() []exchange {
 			`"meaning":"The process ended by itself with an exit status other than 0.",` +
 			`"remedy":"Read its last output and its log, and fix the error; then run ` + "`drover retry`" + `.",` +
 			`"page":"docs/why/exit-status.md"}],"wrong":1,"total":10}`},
+		{"GET /drift?namespace=web", "", 200, `{"items":[{"namespace":"web","name":"nginx","host":"web-1",` +
+			`"kind":"process","field":"limits.open_files","want":"512","have":"100",` +
+			`"text":"the running process differs from its spec",` +
+			`"mend":"drover restart web/nginx --hosts web-1"}],"total":1,"unasked":[]}`},
 		{"GET /agents?state=online", "", 200, page(host[:len(host)-1] + `,"key":"UWEB1","build":"1.2.3",` +
 			`"joined_at":` + at + `}`)},
 		{
