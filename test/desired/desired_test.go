@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"drover/internal/test/harness"
 )
 
@@ -187,4 +189,44 @@ func cut(t *testing.T, agent *harness.Program, signal syscall.Signal) {
 	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	must(t, err)
 	must(t, syscall.Kill(child, signal))
+}
+
+// TestMend: a process whose limits somebody has changed is restarted, if the file says so.
+func TestMend(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	f.CLI("apply", "-f", f.file("one", "drift: mend\n    limits: {open_files: 512}"), "--yes")
+	f.started("the start", first+" one")
+	pid := 0
+	harness.Eventually(t, "the process", func() bool { pid = f.running(); return pid != 0 })
+	must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 100, Max: 100}, nil))
+	if code, out, _ := f.drover("drift"); code != 3 || !strings.Contains(out, "limits.open_files") {
+		t.Errorf("drift: exit code %d:\n%s", code, out)
+	}
+	f.Server.End(syscall.SIGKILL) // a new server asks the host at once
+	f.StartServer()
+	f.started("the restart", first+" one", first+" one")
+	harness.Eventually(t, "the end of the drift", func() bool {
+		code, _, _ := f.drover("drift")
+		return code == 0
+	})
+}
+
+// running returns the pid of web; 0 if it does not run.
+func (f *fleet) running() int {
+	f.T.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	must(f.T, err)
+	for _, link := range links {
+		dir := filepath.Dir(link)
+		cwd, _ := os.Readlink(link)
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if cwd == f.dir && strings.HasPrefix(string(line), "sleep") {
+			pid, err := strconv.Atoi(filepath.Base(dir))
+			must(f.T, err)
+			return pid
+		}
+	}
+	return 0
 }

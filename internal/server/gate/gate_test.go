@@ -179,3 +179,40 @@ func TestAppsThatAGatewayNames(t *testing.T) {
 		t.Errorf("a broken store gives %v", err)
 	}
 }
+
+// TestActing: what a server does later has the present rights of the app and the user.
+func TestActing(t *testing.T) {
+	grants := []access.Grant{{Operations: []string{access.Operate}, Namespaces: []string{"shop"}}}
+	reg := &register{
+		app:   store.App{Code: "app", Grants: grants},
+		users: map[string]store.User{"ann": {Name: "ann"}, "ben": {Name: "ben", Disabled: true}},
+	}
+	g := gate.New(gate.Config{Store: reg})
+	for _, tt := range []struct {
+		app, user string
+		disabled  bool
+		reason    gate.Reason
+	}{
+		{"app", "ann", false, gate.ReasonsEnd}, {"app", "stranger", false, gate.ReasonsEnd},
+		{"app", "ben", false, gate.UserDisabled}, {"other", "ann", false, gate.UnknownApp},
+		{"app", "ann", true, gate.AppDisabled},
+	} {
+		reg.app.Disabled = tt.disabled
+		p, err := g.Acting(t.Context(), tt.app, tt.user)
+		refusal, refused := errors.AsType[*gate.Refusal](err)
+		switch {
+		case tt.reason == gate.ReasonsEnd &&
+			(err != nil || p.App != "app" || p.User != tt.user || p.Admin || len(p.Grants) != 1):
+			t.Errorf("%s/%s: %+v, %v", tt.app, tt.user, p, err)
+		case tt.reason != gate.ReasonsEnd && (!refused || refusal.Reason != tt.reason || p.Grants != nil):
+			t.Errorf("%s/%s: %+v, %v", tt.app, tt.user, p, err)
+		}
+	}
+	if p, err := g.Acting(t.Context(), "", "uid:0"); err != nil || !p.Admin || p.User != "uid:0" {
+		t.Errorf("the operator of a server: %+v, %v", p, err)
+	}
+	reg.err = errors.New("the database is away")
+	if _, err := g.Acting(t.Context(), "app", "ann"); !errors.Is(err, reg.err) {
+		t.Errorf("without a database: %v", err)
+	}
+}
