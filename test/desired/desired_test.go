@@ -114,8 +114,8 @@ func (f *fleet) drover(args ...string) (code int, stdout, stderr string) {
 	return f.Run("server", "", f.Drover, append(args, "--data-dir", f.ServerDir())...)
 }
 
-// TestHostJoinsLate: a host that joins after the apply gets the process, and gives it up when it ceases to match. What a
-// person did on one host stands, also over a death of the server.
+// TestHostJoinsLate: a host that joins after the apply gets the process, and gives it up when it ceases to match. What
+// a person did on one host stands, also over a death of the server.
 func TestHostJoinsLate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -126,7 +126,8 @@ func TestHostJoinsLate(t *testing.T) {
 	f.join(late, "role=web")
 	f.started("the start on the host that joins late", first+" one", late+" one")
 	harness.Eventually(t, "the report of the start", func() bool { return f.state(late) == "running" })
-	if out := f.CLI("revisions", "shop"); !strings.Contains(out, "selection") || !strings.Contains(out, "hosts came to match") {
+	if out := f.CLI("revisions", "shop"); !strings.Contains(out, "selection") ||
+		!strings.Contains(out, "hosts came to match") {
 		t.Errorf("the revisions are:\n%s", out)
 	}
 	if out := f.CLI("get", "shop/web"); !strings.Contains(out, "select: role=web") {
@@ -146,7 +147,9 @@ func TestHostJoinsLate(t *testing.T) {
 	f.Online(first)
 	f.Online(late)
 	f.CLI("agents", "label", late, "role=db")
-	harness.Eventually(t, "the end of the process on the host that ceases to match", func() bool { return f.state(late) == "" })
+	harness.Eventually(t, "the end of the process on the host that ceases to match", func() bool {
+		return f.state(late) == ""
+	})
 	if state := f.state(first); state != "stopped" {
 		t.Errorf("the process that a person has stopped is %q", state)
 	}
