@@ -120,6 +120,8 @@ type (
 	Operation = v1.Operation
 	// Rollout is an operation that spreads over its hosts in batches.
 	Rollout = v1.Rollout
+	// HostCount is a number of hosts or a share of all hosts.
+	HostCount = v1.HostCount
 	// RolloutPlan says how a rollout proceeds.
 	RolloutPlan = v1.RolloutPlan
 	// RolloutHost is one host of a rollout.

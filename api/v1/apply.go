@@ -4,8 +4,11 @@ package v1
 type Plan struct {
 	Namespace string   `json:"namespace"`
 	Changes   []Change `json:"changes"`
-	// Operation carries out the plan. It is nil if there is nothing to do, and in the answer to a dry run.
+	// Operation and Rollouts carry out the plan: the rollouts for the processes with a rollout plan, one for each
+	// distinct plan, and the operation for the others. They are empty if there is nothing to do, and in the answer to a
+	// dry run.
 	Operation *Operation `json:"operation,omitempty"`
+	Rollouts  []Rollout  `json:"rollouts,omitempty"`
 }
 
 // Change is what happens to one process on some hosts.

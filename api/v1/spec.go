@@ -54,7 +54,9 @@ type Spec struct {
 	Labels            map[string]string `json:"labels,omitempty"`
 	AlarmID           int64             `json:"alarm_id,omitempty"`
 	ExpectedInstances *int              `json:"expected_instances,omitempty"`
-	Compat            *Compat           `json:"compat,omitempty"`
+	// Rollout says how an apply of the process spreads over its hosts; nil means all hosts at once.
+	Rollout *RolloutPlan `json:"rollout,omitempty"`
+	Compat  *Compat      `json:"compat,omitempty"`
 }
 
 // Variables are environment variables by name. A file may give a value as a number or as true or false: the text counts

@@ -209,13 +209,13 @@ func mayImport() map[string][]string {
 			"internal/agent/metrics", "internal/agent/specstore", "internal/process", "internal/wire",
 		},
 		"internal/server/access":  {"internal/process", "internal/selector", "internal/wildcard"},
-		"internal/server/rollout": {"internal/process"},
+		"internal/server/rollout": {"api/v1", "internal/process"},
 		"internal/server/drive": {
-			"internal/idle", "internal/process", "internal/server/fleet", "internal/server/rollout", "internal/server/store",
-			"internal/server/task",
+			"internal/idle", "internal/process", "internal/server/fleet", "internal/server/plan", "internal/server/rollout",
+			"internal/server/store", "internal/server/task",
 		},
 		"internal/server/store": {
-			"internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",
+			"api/v1", "internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",
 			"internal/server/task",
 		},
 		"internal/server/gate":  {"internal/server/access", "internal/server/store"},

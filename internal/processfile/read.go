@@ -33,7 +33,7 @@ type Named struct {
 
 // merging are the fields that defaults merge key by key; of all others the process replaces the default.
 func merging() []string {
-	return []string{"environment", "limits", "restart", "log", "labels", "after", "timeouts"}
+	return []string{"environment", "limits", "restart", "log", "labels", "after", "timeouts", "rollout"}
 }
 
 // withoutDefault are the fields that defaults must not have.

@@ -60,6 +60,7 @@ func ToSpec(f v1.Spec) process.Spec {
 		After:     f.After,
 		ReportID:  f.AlarmID,
 		Labels:    labels(f),
+		Rollout:   f.Rollout,
 	}
 	if r := f.Reload; r != nil {
 		s.Commands.Reload, s.Commands.ReloadSignal = r.Command, r.Signal

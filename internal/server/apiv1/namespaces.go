@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "drover/api/v1"
@@ -187,6 +186,10 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	rolls, err := h.planOptions(&c.params)
+	if err != nil {
+		return reply{}, err
+	}
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
@@ -214,6 +217,10 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		return reply{}, invalidFile("", faults)
 	}
 	changes, steps := plan.Make(wanted, known, o)
+	parts, err := rolls.split(steps)
+	if err != nil {
+		return reply{}, err
+	}
 	if !c.Principal.On(access.OperationOf(process.Start), namespace).Everywhere() {
 		hideChanges(changes)
 	}
@@ -224,6 +231,9 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	}
 	if err := h.mayApply(c, steps); err != nil {
 		return reply{}, err
+	}
+	if len(parts) > 0 {
+		return h.rollOut(ctx, c, t, answer, parts, rolls.at)
 	}
 	return h.apply(ctx, c, t, answer, steps)
 }
@@ -239,40 +249,6 @@ func applyOptions(c *call) (o plan.Options, err error) {
 	}
 	o.PIDs, err = pidsOf(c, o.Beside)
 	return o, err
-}
-
-// pidsOf reads the pids of the copies to take over.
-func pidsOf(c *call, wish process.Beside) (map[string]int, error) {
-	pids := map[string]int{}
-	for _, word := range c.params.list("pid") {
-		name, number, _ := strings.Cut(word, ":")
-		pid, err := strconv.Atoi(number)
-		switch {
-		case err != nil || name == "" || pid <= 1 || pid > maxPID:
-			return nil, invalid("pid", "has %q: expected PROCESS:PID", word)
-		case wish != process.TakeOver && wish != process.Adopt:
-			return nil, invalid("pid", "stands without take_over")
-		}
-		pids[name] = pid
-	}
-	return pids, nil
-}
-
-// maxPID is PID_MAX_LIMIT of the kernel (proc_sys_kernel(5)).
-const maxPID = 1 << 22
-
-// besideOf reads what a start does beside a copy that drover did not start.
-func besideOf(c *call) (process.Beside, error) {
-	wish := map[string]process.Beside{
-		"true": process.TakeOver, "only": process.Adopt,
-	}[c.params.choice("take_over", "true", "only", "false")]
-	switch beside := c.params.flag("beside"); {
-	case beside == nil || !*beside:
-		return wish, nil
-	case wish != process.Refuse:
-		return "", invalid("beside", "stands beside take_over: expected one of them")
-	}
-	return process.StartBeside, nil
 }
 
 // readFile reads the file in the body of a call.
@@ -447,6 +423,9 @@ func (h *Handler) mayApply(c *call, steps []plan.Step) error {
 // apply stores the operation that carries out the steps.
 func (h *Handler) apply(ctx context.Context, c *call, t *store.Task, answer v1.Plan, steps []plan.Step) (reply, error) {
 	requests, ops := requestsFor(steps)
+	if err := h.narrow(hostsIn(requests)); err != nil {
+		return reply{}, err
+	}
 	t.ID, t.Requests, t.Ordered = newTaskID(), requests, true
 	subject := edge.Clip(requests[0].Process.String())
 	c.Operates(subject, len(steps), t.ID, ops)

@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"machine", agreesWithMachine},
 		{"wanted", wanted},
 		{"rollouts", rollouts},
+		{"steps of rollouts", rolloutSteps},
 		{"rollouts changed", rolloutsChanged},
 		{"rollouts over one process", rolloutsApart},
 		{"cancel a task", cancelTask},
