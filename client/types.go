@@ -209,3 +209,29 @@ const (
 	ScopeProcess = v1.ScopeProcess
 	ScopeTree    = v1.ScopeTree
 )
+
+// The states of a Rollout. A scheduled rollout begins at its time, and a held one waits for the approval of a person.
+const (
+	RolloutScheduled = v1.RolloutScheduled
+	RolloutRunning   = v1.RolloutRunning
+	RolloutHeld      = v1.RolloutHeld
+	RolloutPaused    = v1.RolloutPaused
+	RolloutDone      = v1.RolloutDone
+	RolloutAborted   = v1.RolloutAborted
+)
+
+// The states of a host in a Rollout.
+const (
+	RolloutHostWaiting = v1.RolloutHostWaiting
+	RolloutHostBegun   = v1.RolloutHostBegun
+	RolloutHostBaking  = v1.RolloutHostBaking
+	RolloutHostOK      = v1.RolloutHostOK
+	RolloutHostFailed  = v1.RolloutHostFailed
+	RolloutHostSkipped = v1.RolloutHostSkipped
+)
+
+// OpApply is the Op of the rollout of an apply.
+const OpApply = v1.OpApply
+
+// ParseHostCount reads a number such as 20, or a share such as 10%.
+func ParseHostCount(text string) (HostCount, error) { return v1.ParseHostCount(text) }

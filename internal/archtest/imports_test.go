@@ -350,7 +350,7 @@ func mayImport() map[string][]string {
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {
-			"internal/process", "internal/server/access", "internal/server/rollout", "internal/server/store",
+			"api/v1", "internal/process", "internal/server/access", "internal/server/rollout", "internal/server/store",
 			"internal/server/task",
 		},
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -90,7 +89,7 @@ func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 			continue
 		}
 		var err error
-		if *size.to, err = v1.ParseHostCount(size.text); err != nil {
+		if *size.to, err = client.ParseHostCount(size.text); err != nil {
 			return nil, term.Usagef("--%s: %w", size.name, err)
 		}
 	}
@@ -124,7 +123,7 @@ func attend(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.Ro
 	case noWait:
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.ID)
 		return err
-	case r.State == v1.RolloutScheduled:
+	case r.State == client.RolloutScheduled:
 		term.Say(cmd, "%s\nend it: %s\n", rolloutLine(&r), s.Again("rollout abort %s", r.ID))
 		if s.Form != term.AsTable {
 			return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
@@ -141,7 +140,7 @@ func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r cl
 	heard := time.Now()
 	for {
 		view.show(&r, time.Now())
-		if r.State != v1.RolloutRunning && r.State != v1.RolloutScheduled {
+		if r.State != client.RolloutRunning && r.State != client.RolloutScheduled {
 			break
 		}
 		select {
@@ -230,7 +229,7 @@ func pace(r *client.Rollout, now time.Time) string {
 	n := r.Counts
 	over, left := n.OK+n.Failed+n.Skipped, n.Waiting+n.Begun+n.Baking
 	passed := now.Sub(begun)
-	if r.State != v1.RolloutRunning || over == 0 || left == 0 || passed <= 0 {
+	if r.State != client.RolloutRunning || over == 0 || left == 0 || passed <= 0 {
 		return ""
 	}
 	return fmt.Sprintf(", %.1f hosts/min, about %s left", float64(over)/passed.Minutes(),
@@ -267,9 +266,9 @@ func lane(states map[string]int) string {
 	bar, seen := "", 0
 	var words []string
 	for _, s := range []struct{ state, mark, word string }{
-		{v1.RolloutHostOK, "#", "ok"}, {v1.RolloutHostFailed, "!", "failed"}, {v1.RolloutHostSkipped, "-", "skipped"},
-		{v1.RolloutHostBaking, "=", "baking"}, {v1.RolloutHostBegun, ">", "under way"},
-		{v1.RolloutHostWaiting, ".", "waiting"},
+		{client.RolloutHostOK, "#", "ok"}, {client.RolloutHostFailed, "!", "failed"}, {client.RolloutHostSkipped, "-", "skipped"},
+		{client.RolloutHostBaking, "=", "baking"}, {client.RolloutHostBegun, ">", "under way"},
+		{client.RolloutHostWaiting, ".", "waiting"},
 	} {
 		n := states[s.state]
 		seen += n
@@ -287,7 +286,7 @@ func rolloutVerdict(r *client.Rollout) error {
 	switch {
 	case r.State == "done" && n.OK+n.Skipped == n.Hosts && n.OK > 0:
 		return nil
-	case r.State == v1.RolloutPaused || r.State == v1.RolloutHeld || n.OK > 0:
+	case r.State == client.RolloutPaused || r.State == client.RolloutHeld || n.OK > 0:
 		return &command.ExitError{Code: command.Partial}
 	default:
 		return &command.ExitError{Code: command.Failed}
@@ -299,7 +298,7 @@ func rolloutLine(r *client.Rollout) string {
 	n := r.Counts
 	text := fmt.Sprintf("%s: %s, batch %d, %d/%d ok, %d failed, %d skipped, %d under way, %d baking, %d waiting", r.ID,
 		r.State, r.Batch+1, n.OK, n.Hosts, n.Failed, n.Skipped, n.Begun, n.Baking, n.Waiting)
-	if r.State == v1.RolloutScheduled && r.At != nil {
+	if r.State == client.RolloutScheduled && r.At != nil {
 		text += ": begins at " + r.At.Local().Format(time.RFC3339)
 	}
 	if r.Reason != "" {
@@ -327,7 +326,7 @@ func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) erro
 	for _, f := range r.Failures {
 		term.Say(cmd, "  %s\n", failureLine(&f))
 	}
-	if r.State == v1.RolloutHeld {
+	if r.State == client.RolloutHeld {
 		term.Say(cmd, "another person approves it: %s; end it: %s\n", s.Again("rollout approve %s", r.ID),
 			s.Again("rollout abort %s", r.ID))
 	}
@@ -336,7 +335,7 @@ func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) erro
 	}
 	if r.Counts.Failed > 0 && r.State != "running" && r.State != "aborted" {
 		term.Say(cmd, "repeat on the failed hosts: %s\n", s.Again("rollout retry %s", r.ID))
-		if r.Op == v1.OpApply {
+		if r.Op == client.OpApply {
 			term.Say(cmd, "take it back: %s\n", s.Again("rollout undo %s", r.ID))
 		}
 	}
@@ -537,7 +536,7 @@ some hosts only, paused, or held for an approval.`,
 			if err != nil {
 				return remote.ExitOf(err)
 			}
-			if r.Op != v1.OpApply {
+			if r.Op != client.OpApply {
 				return term.Usagef("%s is a rollout of the operation %s, which nothing undoes: expected one of an apply",
 					r.ID, r.Op)
 			}
