@@ -33,7 +33,8 @@ type RolloutPlan struct {
 	Batch HostCount `json:"batch,omitzero"`
 	// Canary is the number of hosts in the first batch, of which none may fail; 0 means no such batch.
 	Canary int `json:"canary,omitempty"`
-	// Bake is how long the processes of a batch must stay well, and Pause is the wait after that. They are whole seconds.
+	// Bake is how long the processes of a batch must stay well, and Pause is the wait after that. They are whole
+	// seconds.
 	Bake  Duration `json:"bake,omitzero"`
 	Pause Duration `json:"pause,omitzero"`
 	// MaxFailures is how many hosts may fail: a number, or a share of all hosts, rounded down.

@@ -30,7 +30,8 @@ func Fields() []Field {
 	var all []Field
 	for _, part := range [][]Field{
 		fieldsOfCommand(), fieldsOfEnvironment(), fieldsOfLimits(), fieldsOfKind(), fieldsOfReadiness(),
-		fieldsOfRestart(), fieldsOfHealth(), fieldsOfStop(), fieldsOfLog(), fieldsOfRest(), fieldsOfRollout(), fieldsOfCompat(),
+		fieldsOfRestart(), fieldsOfHealth(), fieldsOfStop(), fieldsOfLog(), fieldsOfRest(), fieldsOfRollout(),
+		fieldsOfCompat(),
 	} {
 		all = append(all, part...)
 	}

@@ -235,7 +235,9 @@ func rowsOfRest() map[string]classRow {
 }
 
 func rowsOfRollout() map[string]classRow {
-	row := func(field, from, to string) classRow { return within("rollout", field, from, to, "batch: 1, canary: 1") }
+	row := func(field, from, to string) classRow {
+		return within("rollout", field, from, to, "batch: 1, canary: 1")
+	}
 	return map[string]classRow{
 		"rollout":                 {from: "", to: "rollout: {batch: 1}"},
 		"rollout.batch":           within("rollout", "batch", "1", "10%", ""),

@@ -82,7 +82,8 @@ func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 		name, text string
 		to         *client.HostCount
 	}{
-		{"batch", r.batch, &p.Batch}, {"max-failures", r.maxFailures, &p.MaxFailures},
+		{"batch", r.batch, &p.Batch},
+		{"max-failures", r.maxFailures, &p.MaxFailures},
 		{"max-unavailable", r.maxUnavailable, &p.MaxUnavailable},
 	} {
 		if size.text == "" {
@@ -189,17 +190,23 @@ const (
 )
 
 func (v *rolloutView) show(r *client.Rollout, now time.Time) {
-	line := rolloutLine(r)
 	if !v.rewrite {
-		if line != v.last {
+		if line := rolloutLine(r); line != v.last {
 			term.Say(v.cmd, "%s\n", line)
+			v.last = line
 		}
-		v.last = line
 		return
 	}
-	lines := append([]string{line + pace(r, now)}, lanes(r)...)
-	for _, f := range r.Failures {
-		lines = append(lines, "  "+failureLine(&f))
+	head := fmt.Sprintf("%s: %s, %d/%d ok, %d failed%s", r.ID, r.State, r.Counts.OK, r.Counts.Hosts, r.Counts.Failed,
+		pace(r, now))
+	lines := append([]string{head}, lanes(r)...)
+	if r.Reason != "" {
+		lines = append(lines, "  "+term.Printable(r.Reason))
+	}
+	if r.Active() { // the result has them, too
+		for _, f := range r.Failures {
+			lines = append(lines, "  "+failureLine(&f))
+		}
 	}
 	var text strings.Builder
 	if v.drawn > 0 {
@@ -266,8 +273,11 @@ func lane(states map[string]int) string {
 	bar, seen := "", 0
 	var words []string
 	for _, s := range []struct{ state, mark, word string }{
-		{client.RolloutHostOK, "#", "ok"}, {client.RolloutHostFailed, "!", "failed"}, {client.RolloutHostSkipped, "-", "skipped"},
-		{client.RolloutHostBaking, "=", "baking"}, {client.RolloutHostBegun, ">", "under way"},
+		{client.RolloutHostOK, "#", "ok"},
+		{client.RolloutHostFailed, "!", "failed"},
+		{client.RolloutHostSkipped, "-", "skipped"},
+		{client.RolloutHostBaking, "=", "baking"},
+		{client.RolloutHostBegun, ">", "under way"},
 		{client.RolloutHostWaiting, ".", "waiting"},
 	} {
 		n := states[s.state]

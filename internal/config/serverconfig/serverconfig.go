@@ -38,7 +38,8 @@ type Config struct {
 	TrustedGateway []string `yaml:"trusted-gateway"`
 	LoginURL       string   `yaml:"login-url"`
 	LogLevel       string   `yaml:"log-level"`
-	// ApprovalAbove is a number of hosts, above which a rollout needs the approval of a second person; empty means never.
+	// ApprovalAbove is a number of hosts, above which a rollout needs the approval of a second person; empty means
+	// never.
 	ApprovalAbove string `yaml:"approval-above"`
 
 	Bootstrap config.Bootstrap `yaml:"-"`

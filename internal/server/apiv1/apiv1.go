@@ -98,8 +98,8 @@ type Config struct {
 	// CursorSecret seals the cursors of pages; all servers of a fleet have the same. If it is nil, the handler creates
 	// its own.
 	CursorSecret []byte
-	// Breadth is the number of hosts that an operation or a rollout may reach without the approval of a second person; 0
-	// means all.
+	// Breadth is the number of hosts that an operation or a rollout may reach without the approval of a second person;
+	// 0 means all.
 	Breadth  int
 	History  History
 	Logs     Logs

@@ -177,8 +177,7 @@ func hideChanges(changes []v1.Change) {
 // putNamespace makes the processes of a namespace as a process file says.
 func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
-	flag := c.params.flag("dry_run")
-	dry := flag != nil && *flag
+	dry := c.params.flag("dry_run")
 	t := h.NewTask(c.Call)
 	t.Message = c.params.message()
 	t.Through = cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
@@ -205,16 +204,9 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if t.Known, err = h.matched(ctx, c, namespace, tag, latest); err != nil {
 		return reply{}, err
 	}
-	wanted, err := h.wanted(c, namespace, docs, known)
+	wanted, err := h.inOrder(ctx, c, namespace, docs, known)
 	if err != nil {
 		return reply{}, err
-	}
-	faults, err := h.orderFaults(ctx, c, wanted, known)
-	if err != nil {
-		return reply{}, err
-	}
-	if len(faults) > 0 {
-		return reply{}, invalidFile("", faults)
 	}
 	changes, steps := plan.Make(wanted, known, o)
 	parts, err := rolls.split(steps)
@@ -225,7 +217,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		hideChanges(changes)
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
-	if dry || len(steps) == 0 {
+	if dry != nil && *dry || len(steps) == 0 {
 		c.w.Header().Set("ETag", tag)
 		return ok(answer)
 	}
@@ -236,6 +228,21 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		return h.rollOut(ctx, c, t, answer, parts, rolls.at)
 	}
 	return h.apply(ctx, c, t, answer, steps)
+}
+
+// inOrder returns the processes of a file, on each host, after the check of what they wait for.
+func (h *Handler) inOrder(ctx context.Context, c *call, namespace string, docs []processfile.Document,
+	known []plan.Known,
+) ([]plan.Wanted, error) {
+	wanted, err := h.wanted(c, namespace, docs, known)
+	if err != nil {
+		return nil, err
+	}
+	faults, err := h.orderFaults(ctx, c, wanted, known)
+	if err == nil && len(faults) > 0 {
+		err = invalidFile("", faults)
+	}
+	return wanted, err
 }
 
 // applyOptions reads the options of an apply.

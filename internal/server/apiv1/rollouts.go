@@ -44,12 +44,8 @@ func (r *operationRequest) readPlan() error {
 	faults := processfile.CheckRollout(r.Rollout)
 	if r.Op.Info().Ends && !r.Rollout.MaxUnavailable.IsZero() {
 		faults = append(faults, processfile.Fault{
-			Path: "max_unavailable", Text: "is for processes that run afterwards: " + string(r.Op.Name()) + " ends them",
-		})
-	}
-	if r.Rollout.CanaryApproval && r.Op.Info().Ends {
-		faults = append(faults, processfile.Fault{
-			Path: "canary_approval", Text: "is for processes that run afterwards: " + string(r.Op.Name()) + " ends them",
+			Path: "max_unavailable",
+			Text: "is for processes that run afterwards: " + string(r.Op.Name()) + " ends them",
 		})
 	}
 	if len(faults) > 0 {
@@ -65,7 +61,8 @@ func beginning(text string, now time.Time) (at time.Time, err error) {
 	}
 	if clock, err := time.Parse("15:04", text); err == nil {
 		on := func(days int) time.Time {
-			return time.Date(now.Year(), now.Month(), now.Day()+days, clock.Hour(), clock.Minute(), 0, 0, now.Location())
+			year, month, day := now.Date()
+			return time.Date(year, month, day+days, clock.Hour(), clock.Minute(), 0, 0, now.Location())
 		}
 		if at = on(0); !at.After(now) {
 			at = on(1)
@@ -75,7 +72,8 @@ func beginning(text string, now time.Time) (at time.Time, err error) {
 	at, err = time.Parse(time.RFC3339, text)
 	switch {
 	case err != nil:
-		return at, invalid("at", "is %.40q: expected a time of day such as 03:00, or a time such as 2026-11-20T03:00:00Z", text)
+		return at, invalid("at",
+			"is %.40q: expected a time of day such as 03:00, or a time such as 2026-11-20T03:00:00Z", text)
 	case at.Before(now) || at.Sub(now) > furthest:
 		return at, invalid("at", "is %s: expected a time in the next 366 days", text)
 	}
@@ -86,8 +84,8 @@ func beginning(text string, now time.Time) (at time.Time, err error) {
 func (h *Handler) newRollout(c *call, op process.Op) *store.Rollout {
 	t := h.NewTask(c.Call)
 	return &store.Rollout{
-		ID: "ro-" + strings.ToLower(rand.Text()[:12]), App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created,
-		Op: op,
+		ID: "ro-" + strings.ToLower(rand.Text()[:12]), App: t.App, User: t.User, RequestID: t.RequestID,
+		Created: t.Created, Op: op,
 	}
 }
 

@@ -226,7 +226,9 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 			if !again {
 				i = len(t.Requests)
 				place[op] = i
-				t.Requests = append(t.Requests, store.Request{Op: op, Process: s.Process, Spec: s.Spec, Removes: s.Removes})
+				t.Requests = append(t.Requests, store.Request{
+					Op: op, Process: s.Process, Spec: s.Spec, Removes: s.Removes,
+				})
 			}
 			t.Requests[i].Targets = append(t.Requests[i].Targets, target)
 		}

@@ -126,7 +126,9 @@ func (g *Gate) Admit(ctx context.Context, c Credentials) (access.Principal, erro
 	if err != nil {
 		return access.Principal{}, err
 	}
-	return access.Principal{App: app.Code, User: user, Proven: proven, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}, nil
+	return access.Principal{
+		App: app.Code, User: user, Proven: proven, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits,
+	}, nil
 }
 
 // app identifies the calling app.
@@ -184,8 +186,8 @@ func (g *Gate) proven(c Credentials, app store.App) error {
 	return nil
 }
 
-// user identifies the user of the app. proven is set if a token proves the user. A name suffices if the app may name users, even beside a token: a program that
-// acts for many users may hold the session of another user.
+// user identifies the user of the app. proven is set if a token proves the user. A name suffices if the app may name
+// users, even beside a token: a program that acts for many users may hold the session of another user.
 func (g *Gate) user(ctx context.Context, app store.App, c Credentials) (name string, proven bool, err error) {
 	mayName := c.Vouched || app.MayNameUsers
 	switch {

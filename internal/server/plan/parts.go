@@ -37,7 +37,8 @@ func Split(steps []Step, planOf func(file *v1.RolloutPlan) (*v1.RolloutPlan, err
 			if known && textOf(was) != textOf(p) && !told[entry] {
 				told[entry] = true
 				faults = append(faults, processfile.Fault{
-					Path: "processes." + entry.Name + ".rollout", Text: "differs between hosts: expected the same for all",
+					Path: "processes." + entry.Name + ".rollout",
+					Text: "differs between hosts: expected the same for all",
 				})
 			}
 			plans[entry], some = p, some || p != nil

@@ -104,7 +104,9 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 	for i := range known {
 		k := &known[i]
 		if c, op, ok := file.remove(k, o); ok {
-			add(c, Step{Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host, Removes: true, Former: k.Spec}, k.Spec)
+			add(c, Step{
+				Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host, Removes: true, Former: k.Spec,
+			}, k.Spec)
 		}
 	}
 	starting := map[start]*process.Spec{}

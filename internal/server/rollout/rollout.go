@@ -15,9 +15,9 @@ import (
 // State is the state of a rollout.
 type State string
 
-// The states of a rollout. A scheduled rollout begins at its time. A held rollout waits for the approval of a person. A
-// paused rollout begins no batch until a person resumes it. Done and aborted rollouts have ended; a person can retry the
-// failed hosts of a done one.
+// The states of a rollout. A scheduled rollout begins at its time. A held rollout waits for the approval of a person.
+// A paused rollout begins no batch until a person resumes it. Done and aborted rollouts have ended; a person can retry
+// the failed hosts of a done one.
 const (
 	Scheduled State = v1.RolloutScheduled
 	Running   State = v1.RolloutRunning
@@ -116,7 +116,8 @@ type Approvals struct {
 	By []string `json:"by,omitempty"`
 }
 
-// New returns a rollout over hosts in their order, with a batch for every host. It begins at a time; zero means at once.
+// New returns a rollout over hosts in their order, with a batch for every host. It begins at a time; zero means at
+// once.
 func New(p Plan, at time.Time, hosts []Host) Rollout {
 	r := Rollout{State: Running, Plan: p, At: at, Batch: -1, Hosts: slices.Clone(hosts)}
 	if !at.IsZero() {

@@ -82,11 +82,12 @@ func insertRollout(ctx context.Context, tx tx, r *store.Rollout) error {
 	return inserted(tx.affect(ctx,
 		`INSERT INTO rollouts (num, id, app, "user", request_id, created, op, host_timeout, selector, total, plan, begins,
 			approvals, undoes, through, message, state, reason, batch, settled, forgiven)
-		VALUES ((SELECT coalesce(max(num), 0) + 1 FROM rollouts), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		VALUES ((SELECT coalesce(max(num), 0) + 1 FROM rollouts), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+			?, ?)
 		ON CONFLICT (id) DO NOTHING`,
-		r.ID, r.App, r.User, r.RequestID, nanos(r.Created), string(r.Op), int64(r.HostTimeout), r.Selector, len(r.Hosts),
-		string(plan), optionalNanos(r.At), string(approvals), r.Undoes, r.Through, r.Message, string(r.State), r.Reason,
-		r.Batch, optionalNanos(r.Settled), r.Forgiven))
+		r.ID, r.App, r.User, r.RequestID, nanos(r.Created), string(r.Op), int64(r.HostTimeout), r.Selector,
+		len(r.Hosts), string(plan), optionalNanos(r.At), string(approvals), r.Undoes, r.Through, r.Message,
+		string(r.State), r.Reason, r.Batch, optionalNanos(r.Settled), r.Forgiven))
 }
 
 // stepRows returns the values of the rows of steps. A spec that many steps share is encoded once.
