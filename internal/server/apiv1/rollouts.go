@@ -513,7 +513,9 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	}
 	undo := h.newRollout(c, store.OpApply)
 	undo.Through, undo.Message, undo.Undoes = v1.ThroughApply, "undo of "+r.ID, r.ID
-	h.lay(undo, &r.Plan.RolloutPlan, time.Time{}, steps)
+	p := r.Plan.RolloutPlan
+	p.SkipAway = true // a host that was away has nothing to take back
+	h.lay(undo, &p, time.Time{}, steps)
 	if err := h.store(ctx, c, []*store.Rollout{undo}); err != nil {
 		return reply{}, err
 	}
@@ -538,9 +540,11 @@ func undoable(r *store.Rollout) error {
 	return nil
 }
 
-// stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached.
+// stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
+// have steps without effect there, because by the revision of their batch they should have the new specs.
 func stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known) []plan.Step {
 	var wanted []plan.Wanted
+	var away []plan.Step
 	reached := map[store.ObservedKey]bool{}
 	for i := range r.Hosts {
 		x := &r.Hosts[i]
@@ -550,11 +554,16 @@ func stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known)
 		for _, at := range x.Steps {
 			s := &former[at]
 			reached[store.ObservedKey{Agent: x.Agent, Process: s.Process}] = true
+			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
 			if s.Former != nil {
 				of, _ := s.Former.CopyOf(s.Process)
+				back.Op, back.Removes, back.Spec = process.Update, false, s.Former.Unnumbered()
 				wanted = append(wanted, plan.Wanted{
-					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: s.Former.Unnumbered(), Entry: of.Name,
+					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: back.Spec, Entry: of.Name,
 				})
+			}
+			if x.Cause == rollout.CauseAway {
+				away = append(away, back)
 			}
 		}
 	}
@@ -562,5 +571,14 @@ func stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known)
 		return !reached[store.ObservedKey{Agent: k.Agent, Process: k.Process}]
 	})
 	_, steps := plan.Make(wanted, known, plan.Options{Prune: plan.PruneAll})
+	made := map[store.ObservedKey]bool{}
+	for _, s := range steps {
+		made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
+	}
+	for _, s := range away {
+		if !made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] {
+			steps = append(steps, s)
+		}
+	}
 	return steps
 }

@@ -252,6 +252,22 @@ func TestUndo(t *testing.T) {
 	r.want(422, r.call("admin", "POST", "/rollouts/"+restart+"/undo", nil))
 }
 
+// TestUndoOfHostsThatWereAway: by the revision of their batch they should have the new specs, so the undo takes that back.
+func TestUndoOfHostsThatWereAway(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	r.place("old", web, "running", `{`+daemon+`,"environment":{"A":"0"}}`)
+	file := `{"namespace":"a","processes":{
+		"x":{` + daemon + `,"hosts":["web-1"],"environment":{"A":"2"}},"y":{` + daemon + `,"hosts":["web-1"]}}}`
+	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=1&prune=true", file)))[0]
+	r.step(id, rollout.Fact{})
+	r.step(id, rollout.Fact{Done: true, Fault: process.AgentUnavailable, Untouched: true})
+	back := r.want(202, r.call("admin", "POST", "/rollouts/"+id+"/undo", nil))
+	same(t, "undo", "web-1 in 0: update old>0 update x>1 stop y", r.steps(back.body["id"].(string)))
+	same(t, "skips hosts that are away", any(true), back.body["plan"].(map[string]any)["skip_away"])
+}
+
 // TestApproval: only a person who did not begin the rollout may approve it, and above the breadth of the server there is no
 // call without a rollout.
 func TestApproval(t *testing.T) {

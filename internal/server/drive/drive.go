@@ -36,7 +36,7 @@ const (
 type Rollouts interface {
 	GetRollout(ctx context.Context, id, app string) (*store.Rollout, error)
 	RolloutSteps(ctx context.Context, id string) ([]store.RolloutStep, error)
-	OpenRollouts(ctx context.Context) ([]string, error)
+	OpenRollouts(ctx context.Context, now time.Time) ([]string, error)
 	ChangeRollout(ctx context.Context, id, app string, change func(*rollout.Rollout) error) (*store.Rollout, error)
 }
 
@@ -83,7 +83,7 @@ func New(c Config) *Driver { return &Driver{c} }
 // Run drives rollouts until ctx ends.
 func (d *Driver) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		open, err := d.Store.OpenRollouts(ctx)
+		open, err := d.Store.OpenRollouts(ctx, d.Now())
 		for _, id := range open {
 			if failed := d.Step(ctx, id); failed != nil && ctx.Err() == nil {
 				d.Log.ErrorContext(ctx, "cannot drive rollout", "rollout", id, "error", failed)

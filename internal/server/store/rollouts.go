@@ -107,8 +107,9 @@ type Rollouts interface {
 	// ListRollouts returns up to limit rollouts after the rollout with the given number, newest first, without their
 	// hosts. 0 comes before all rollouts.
 	ListRollouts(ctx context.Context, f RolloutFilter, after int64, limit int) ([]Rollout, error)
-	// OpenRollouts returns the ids of the rollouts that are active or have hosts whose operation is not over.
-	OpenRollouts(ctx context.Context) ([]string, error)
+	// OpenRollouts returns the ids of the rollouts that may go on now by themselves: those that run, those that were to
+	// begin by now, and those with hosts whose operation or bake is not over.
+	OpenRollouts(ctx context.Context, now time.Time) ([]string, error)
 	// ChangeRollout reads a rollout, calls change, and stores the state and the hosts that differ, all in one
 	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,
 	// ChangeRollout may return *RolloutBusyError.

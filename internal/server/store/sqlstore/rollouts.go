@@ -294,10 +294,11 @@ func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after 
 	return list, nil
 }
 
-// OpenRollouts returns the rollouts that need a driver.
-func (db *Store) OpenRollouts(ctx context.Context) ([]string, error) {
-	ids, err := all(ctx, db.query, column[string], `SELECT id FROM rollouts WHERE state IN ('scheduled', 'running', 'held', 'paused')
-		UNION SELECT rollout FROM rollout_hosts WHERE state IN ('begun', 'baking')`)
+// OpenRollouts returns the rollouts that need a driver now.
+func (db *Store) OpenRollouts(ctx context.Context, now time.Time) ([]string, error) {
+	ids, err := all(ctx, db.query, column[string], `SELECT id FROM rollouts WHERE state = 'running'
+		UNION SELECT id FROM rollouts WHERE state = 'scheduled' AND begins <= ?1
+		UNION SELECT rollout FROM rollout_hosts WHERE state IN ('begun', 'baking')`, nanos(now))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list open rollouts: %w", err)
 	}

@@ -95,6 +95,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"confirmed", confirmed},
 		{"confirmed removals", confirmedRemovals},
 		{"revisions", revisions},
+		{"revision of a process that is gone", revisionOfWhatIsGone},
 		{"revisions have numbers", revisionsNumbered},
 		{"revisions at once", revisionsAtOnce},
 		{"revisions paged", revisionsPaged},

@@ -404,6 +404,11 @@ func rollouts(t *testing.T, s store.Store) {
 
 func rolloutsChanged(t *testing.T, s store.Store) {
 	must(t, createRollout(t.Context(), s, newRollout("ro-1", "a"), store.AuditRow{}))
+	for now, want := range map[time.Duration]int{time.Hour - 1: 0, time.Hour: 1} { // it is scheduled
+		open, err := s.OpenRollouts(t.Context(), at(now))
+		must(t, err)
+		same(t, "open of a scheduled rollout", want, len(open))
+	}
 	refused := errors.New("no")
 	if _, err := s.ChangeRollout(t.Context(), "ro-1", "", func(r *rollout.Rollout) error {
 		r.State = rollout.Done
@@ -428,7 +433,7 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 	if _, err := s.ChangeRollout(t.Context(), "ro-1", "another", nil); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another app gets %v", err)
 	}
-	open, err := s.OpenRollouts(t.Context()) // its first host is begun
+	open, err := s.OpenRollouts(t.Context(), at(0)) // its first host is begun
 	must(t, err)
 	same(t, "open", []string{"ro-1"}, open)
 	_, err = s.ChangeRollout(t.Context(), "ro-1", "", func(r *rollout.Rollout) error {
@@ -436,7 +441,7 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 		return nil
 	})
 	must(t, err)
-	open, err = s.OpenRollouts(t.Context())
+	open, err = s.OpenRollouts(t.Context(), at(0))
 	must(t, err)
 	same(t, "open", 0, len(open))
 	n, err := s.PruneRollouts(t.Context(), at(time.Hour), 10)
