@@ -150,9 +150,6 @@ func (d *Driver) order(ctx context.Context, r *store.Rollout) error {
 			continue
 		case missing:
 			err = d.submit(ctx, r, batch)
-			if _, taken := d.Store.TaskOpen(ctx, id); taken == nil { // by this driver or another one
-				err = nil
-			}
 		case r.State == rollout.Aborted:
 			_, err = d.Engine.Cancel(ctx, id, "")
 		default:
@@ -283,16 +280,20 @@ func (d *Driver) task(r *store.Rollout, id string) *store.Task {
 	}
 }
 
-// give submits a task of a rollout.
+// give submits a task of a rollout. It is no error that this driver or another one has submitted it already.
 func (d *Driver) give(ctx context.Context, r *store.Rollout, t *store.Task) error {
 	targets := 0
 	for i := range t.Requests {
 		targets += len(t.Requests[i].Targets)
 	}
-	return d.Engine.Submit(ctx, t, store.AuditRow{
+	err := d.Engine.Submit(ctx, t, store.AuditRow{
 		At: d.Now(), App: r.App, User: r.User, RequestID: r.RequestID, Action: "rollouts.batch", Target: t.ID,
 		Targets: targets, Allowed: true, Message: process.Success,
 	})
+	if _, missing := d.Store.TaskOpen(ctx, t.ID); missing == nil {
+		return nil
+	}
+	return err
 }
 
 // hostsOf returns the hosts of a rollout for which a function is true, in their order.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -300,6 +301,34 @@ func TestApply(t *testing.T) {
 	r.wants(r.step(), rollout.Done, 1, rollout.Succeeded, rollout.Succeeded)
 	if !slices.Equal(r.submitted, []string{"ro-0", "ro-0-unregister", "ro-1", "ro-1-unregister"}) {
 		t.Errorf("submitted are %q", r.submitted)
+	}
+}
+
+// TestApplyOverDeaths: at each step of an apply a driver dies before it submits, and another one after that. Each host
+// does each step once, and keeps nothing that was to be removed.
+func TestApplyOverDeaths(t *testing.T) {
+	r, old := applied(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 2}}, "a", "b", "c")
+	done := map[string]int{}
+	for range 12 {
+		for _, dies := range []struct{ before, after bool }{{true, false}, {false, true}} {
+			r.before, r.after = dies.before, dies.after
+			r.step()
+			r.before, r.after = false, false
+			for _, one := range r.did() {
+				done[one]++
+				if agent, removed := strings.CutSuffix(one, " unregister old"); removed {
+					r.must(r.PutObserved(t.Context(), store.ReportMark{}, nil, []store.Removal{{Agent: agent, Process: old}}))
+				}
+			}
+		}
+	}
+	r.wants(r.step(), rollout.Done, 1, rollout.Succeeded, rollout.Succeeded, rollout.Succeeded)
+	for _, agent := range []string{"a", "b", "c"} {
+		for _, step := range []string{" stop old", " restart nginx", " unregister old"} {
+			if n := done[agent+step]; n != 1 {
+				t.Errorf("%s%s happened %d times: %v", agent, step, n, done)
+			}
+		}
 	}
 }
 
