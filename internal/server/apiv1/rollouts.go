@@ -540,15 +540,15 @@ func undoable(r *store.Rollout) error {
 	return nil
 }
 
-// stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
-// have steps without effect there, because by the revision of their batch they should have the new specs.
+// stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away or
+// cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
 func stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known) []plan.Step {
 	var wanted []plan.Wanted
-	var away []plan.Step
+	var missed []plan.Step
 	reached := map[store.ObservedKey]bool{}
 	for i := range r.Hosts {
 		x := &r.Hosts[i]
-		if x.State == rollout.Waiting || x.Cause == rollout.CauseCancelled {
+		if x.State == rollout.Waiting {
 			continue
 		}
 		for _, at := range x.Steps {
@@ -562,8 +562,8 @@ func stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known)
 					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: back.Spec, Entry: of.Name,
 				})
 			}
-			if x.Cause == rollout.CauseAway {
-				away = append(away, back)
+			if x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled {
+				missed = append(missed, back)
 			}
 		}
 	}
@@ -575,7 +575,7 @@ func stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known)
 	for _, s := range steps {
 		made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
 	}
-	for _, s := range away {
+	for _, s := range missed {
 		if !made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] {
 			steps = append(steps, s)
 		}

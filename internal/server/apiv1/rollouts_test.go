@@ -252,8 +252,16 @@ func TestUndo(t *testing.T) {
 	r.want(422, r.call("admin", "POST", "/rollouts/"+restart+"/undo", nil))
 }
 
-// TestUndoOfHostsThatWereAway: by the revision of their batch they should have the new specs, so the undo takes that back.
-func TestUndoOfHostsThatWereAway(t *testing.T) {
+// TestUndoOfHostsThatMissedIt: by the revision of their batch hosts that were away should have the new specs, so the undo
+// takes that back. So do hosts whose steps were cancelled.
+func TestUndoOfHostsThatMissedIt(t *testing.T) {
+	for _, fault := range []process.Fault{process.AgentUnavailable, process.Cancelled} {
+		t.Run(string(fault), func(t *testing.T) { undoOfMissed(t, fault) })
+	}
+}
+
+func undoOfMissed(t *testing.T, fault process.Fault) {
+	t.Helper()
 	r := newRig(t)
 	r.app("admin")
 	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
@@ -262,7 +270,7 @@ func TestUndoOfHostsThatWereAway(t *testing.T) {
 		"x":{` + daemon + `,"hosts":["web-1"],"environment":{"A":"2"}},"y":{` + daemon + `,"hosts":["web-1"]}}}`
 	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=1&prune=true", file)))[0]
 	r.step(id, rollout.Fact{})
-	r.step(id, rollout.Fact{Done: true, Fault: process.AgentUnavailable, Untouched: true})
+	r.step(id, rollout.Fact{Done: true, Fault: fault, Untouched: true})
 	back := r.want(202, r.call("admin", "POST", "/rollouts/"+id+"/undo", nil))
 	same(t, "undo", "web-1 in 0: update old>0 update x>1 stop y", r.steps(back.body["id"].(string)))
 	same(t, "skips hosts that are away", any(true), back.body["plan"].(map[string]any)["skip_away"])
