@@ -452,7 +452,17 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 			t.Add(subject, process.Count(len(c.Hosts), "host", "hosts"), what(c))
 		}
 	}
-	return t.Write(w)
+	if err := t.Write(w); err != nil || a.Form != term.AsTable {
+		return err
+	}
+	for _, p := range parts {
+		for i := range p.plan.Rollouts {
+			if _, err := fmt.Fprintln(w, plannedLine(&p.plan.Rollouts[i])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // copies shows the numbers of copies, as in @1-4,7; nothing if there are none.

@@ -317,6 +317,26 @@ func rolloutLine(r *client.Rollout) string {
 	return text
 }
 
+// plannedLine says how a rollout will go through its hosts.
+func plannedLine(r *client.Rollout) string {
+	batches := 0
+	for _, h := range r.Hosts {
+		batches = max(batches, h.Batch+1)
+	}
+	text := fmt.Sprintf("in %s: %s on %s", process.Count(batches, "batch", "batches"),
+		term.Printable(processesOf(r.Processes)), process.Count(r.Counts.Hosts, "host", "hosts"))
+	if n := r.Plan.Canary; n > 0 {
+		text += ", " + process.Count(n, "canary", "canaries")
+	}
+	if r.Plan.Bake > 0 {
+		text += ", bake " + r.Plan.Bake.String()
+	}
+	if r.At != nil {
+		text += ", at " + r.At.Local().Format(time.RFC3339)
+	}
+	return text
+}
+
 // failureLine names a group of failed hosts.
 func failureLine(f *client.RolloutFailure) string {
 	const shown = 3

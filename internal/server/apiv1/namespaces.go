@@ -179,8 +179,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
 	dry := c.params.flag("dry_run")
 	t := h.NewTask(c.Call)
-	t.Message = c.params.message()
-	t.Through = cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
+	t.Message, t.Through = c.params.message(), cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
 	o, err := applyOptions(c)
 	if err != nil {
 		return reply{}, err
@@ -209,7 +208,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	changes, steps := plan.Make(wanted, known, o)
-	parts, err := rolls.split(steps)
+	rollouts, err := h.rollouts(c, t, &rolls, steps)
 	if err != nil {
 		return reply{}, err
 	}
@@ -219,13 +218,14 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
 	if dry != nil && *dry || len(steps) == 0 {
 		c.w.Header().Set("ETag", tag)
+		answer.Rollouts = viewPlanned(rollouts)
 		return ok(answer)
 	}
 	if err := h.mayApply(c, steps); err != nil {
 		return reply{}, err
 	}
-	if len(parts) > 0 {
-		return h.rollOut(ctx, c, t, answer, parts, rolls.at)
+	if len(rollouts) > 0 {
+		return h.rollOut(ctx, c, answer, rollouts)
 	}
 	return h.apply(ctx, c, t, answer, steps)
 }

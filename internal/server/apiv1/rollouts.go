@@ -297,26 +297,37 @@ func (o *planOptions) plan(file *v1.RolloutPlan) (*v1.RolloutPlan, error) {
 	return &p, nil
 }
 
-// split groups the steps of an apply by their rollouts.
-func (o *planOptions) split(steps []plan.Step) ([]plan.Part, error) {
+// rollouts returns the rollouts that carry out the steps of an apply; none if no process has a rollout.
+func (h *Handler) rollouts(c *call, t *store.Task, o *planOptions, steps []plan.Step) ([]*store.Rollout, error) {
 	parts, err := plan.Split(steps, o.plan)
 	if faults, ok := errors.AsType[processfile.Faults](err); ok {
-		err = invalidFile("", faults)
+		return nil, invalidFile("", faults)
 	}
-	return parts, err
-}
-
-// rollOut stores the rollouts that carry out an apply.
-func (h *Handler) rollOut(ctx context.Context, c *call, t *store.Task, answer v1.Plan, parts []plan.Part,
-	at time.Time,
-) (reply, error) {
+	if err != nil {
+		return nil, err
+	}
 	list := make([]*store.Rollout, len(parts))
 	for i, part := range parts {
 		r := h.newRollout(c, store.OpApply)
 		r.Through, r.Message, r.Known = t.Through, t.Message, t.Known
-		h.lay(r, part.Plan, at, part.Steps)
+		h.lay(r, part.Plan, o.at, part.Steps)
 		list[i] = r
 	}
+	return list, nil
+}
+
+// viewPlanned returns rollouts that are only planned.
+func viewPlanned(list []*store.Rollout) (views []v1.Rollout) {
+	for _, r := range list {
+		v := viewRollout(r)
+		v.ID = ""
+		views = append(views, v)
+	}
+	return views
+}
+
+// rollOut stores the rollouts that carry out an apply.
+func (h *Handler) rollOut(ctx context.Context, c *call, answer v1.Plan, list []*store.Rollout) (reply, error) {
 	switch err := h.store(ctx, c, list); {
 	case errors.Is(err, store.ErrRevised):
 		return reply{}, changedMeanwhile(answer.Namespace)
@@ -540,8 +551,8 @@ func undoable(r *store.Rollout) error {
 	return nil
 }
 
-// stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away or
-// cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
+// stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
+// or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
 func stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known) []plan.Step {
 	var wanted []plan.Wanted
 	var missed []plan.Step

@@ -149,7 +149,9 @@ func TestRolloutOfAnApply(t *testing.T) {
 		"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"],"environment":{"A":"2"},"rollout":{"batch":1,"bake":"60s"}},
 		"y":{` + daemon + `,"hosts":["web-1"],"rollout":{"batch":1,"bake":"60s"}},
 		"z":{` + daemon + `,"hosts":["web-1"]}}}`
-	r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", file))
+	dry := r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", file))
+	same(t, "planned rollouts", []string{"", ""}, rolloutsOf(dry))
+	same(t, "stored rollouts", 0, len(r.want(200, r.call("admin", "GET", "/rollouts", nil)).body["items"].([]any)))
 	a := r.want(202, r.call("admin", "PUT", "/namespaces/a?prune=true&message=why", file))
 	ids := rolloutsOf(a)
 	if len(ids) != 2 || a.body["operation"] != nil || r.engine.last != nil {
