@@ -13,7 +13,7 @@ func ExampleClient_RollOut() {
 
 	r, err := c.RollOut(context.Background(), client.Request{
 		Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}},
-		Rollout: &client.RolloutPlan{Batch: "10%", Canary: 1},
+		Rollout: &client.RolloutPlan{Batch: client.HostCount{Percent: 10}, Canary: 1},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -94,6 +94,32 @@ func ExampleClient_RetryRollout() {
 	defer stop()
 
 	r, err := c.RetryRollout(context.Background(), "ro-1", true)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.ID, r.State)
+	// Output: ro-1 running
+}
+
+func ExampleClient_ApproveRollout() {
+	c, stop := connect()
+	defer stop()
+
+	r, err := c.ApproveRollout(context.Background(), "ro-1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.ID, r.State)
+	// Output: ro-1 running
+}
+
+func ExampleClient_UndoRollout() {
+	c, stop := connect()
+	defer stop()
+
+	r, err := c.UndoRollout(context.Background(), "ro-1")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -47,7 +47,7 @@ const (
 	joinTokenBody = `{"id":"5f0c","state":"open","role":"agent","cloud":0,"labels":{"rack":"a"},"uses":10,"used":3,` +
 		`"created_at":` + at + `,"expires_at":"2026-03-02T12:00:00Z"`
 	rolloutBody = `{"id":"ro-1","op":"restart","processes":["web/nginx"],"app":"shop","user":"anna","request_id":"r-1",` +
-		`"created_at":` + at + `,"plan":{"batch":"10%%","canary":1,"max_failures":"0"},"state":"%s","reason":"%s","batch":0,` +
+		`"created_at":` + at + `,"plan":{"batch":"10%%","canary":1},"state":"%s","reason":"%s","batch":0,` +
 		`"counts":{"hosts":20,"waiting":19,"begun":0,"baking":0,"ok":0,"failed":1,"skipped":0}}`
 	webhookBody = `{"name":"ops","url":"https://ops.example/alarms","namespaces":[%s],"local":false,` +
 		`"created_at":` + at + `,"changed_at":` + at + `,"delivery":{"lag":2,"failures":1,"error":"HTTP 503"}`
@@ -132,6 +132,8 @@ func exchanges() []exchange {
 		{"POST /rollouts/ro-1/resume", "", 200, going},
 		{"POST /rollouts/ro-1/abort", "", 200, aborted},
 		{"POST /rollouts/ro-1/retry", `{"away":true}`, 200, going},
+		{"POST /rollouts/ro-1/approve", "", 200, going},
+		{"POST /rollouts/ro-1/undo", "", 202, going},
 		{"GET /operations?state=running", "", 200, page(operation)},
 		{"GET /operations/op-1/results?outcome=failed", "", 200, page(`{` + nginx + `,"host":"web-1",` +
 			`"op":"restart","outcome":"failed","message":"it exited with status 1","hosted":true}`)},

@@ -68,6 +68,10 @@ type ApplyOptions struct {
 	// Prune removes processes that the file does not have: PruneOwn those that have been registered through this API,
 	// PruneAll all of the namespace. A running process is stopped; the next Apply removes it.
 	Prune string
+	// Rollout overrides fields of rollout in the file, by their names: such as "batch" with "10%". At is when the
+	// rollouts begin, as in Request.
+	Rollout map[string]string
+	At      string
 	// Message is a line of text for the list of revisions; Edit tells there that a person has edited one process.
 	Message string
 	Edit    bool
@@ -85,8 +89,8 @@ func (c *Client) Plan(ctx context.Context, f File, o ApplyOptions) (p Plan, tag 
 	return p, tag, err
 }
 
-// Apply begins to make the processes of a namespace as the file says. When it returns, the server has the operation of
-// the plan on disk and will execute it.
+// Apply begins to make the processes of a namespace as the file says. When it returns, the server has the operation or
+// the rollouts of the plan on disk and will carry them out.
 func (c *Client) Apply(ctx context.Context, f File, o ApplyOptions) (p Plan, err error) {
 	tag := o.Tag
 	err = c.tagged(ctx, submitTime, at(v1.RoutePutNamespace, f.Namespace), o.query(), &tag, f, &p)
@@ -106,6 +110,10 @@ func (o *ApplyOptions) query() url.Values {
 		query.Set("beside", "true")
 	}
 	set(query, "prune", o.Prune)
+	for name, value := range o.Rollout {
+		query.Set(name, value)
+	}
+	set(query, "at", o.At)
 	set(query, "message", o.Message)
 	if o.Edit {
 		query.Set("through", v1.ThroughEdit)

@@ -25,7 +25,7 @@ func (c *Client) Rollout(ctx context.Context, id string) (Rollout, error) {
 
 // RolloutFilter selects rollouts. An empty field matches all.
 type RolloutFilter struct {
-	// State is RolloutRunning, RolloutPaused, RolloutDone or RolloutAborted.
+	// State is scheduled, running, held, paused, done or aborted.
 	State string
 	// Limit is the largest number of rollouts; 0 means no limit.
 	Limit int
@@ -57,6 +57,19 @@ func (c *Client) AbortRollout(ctx context.Context, id string) (Rollout, error) {
 // away.
 func (c *Client) RetryRollout(ctx context.Context, id string, away bool) (Rollout, error) {
 	return c.changeRollout(ctx, v1.RouteRetryRollout, id, v1.RolloutRetry{Away: away})
+}
+
+// ApproveRollout has a rollout go on that waits for the approval of a person. The caller must be a person who did not
+// begin it.
+func (c *Client) ApproveRollout(ctx context.Context, id string) (Rollout, error) {
+	return c.changeRollout(ctx, v1.RouteApproveRollout, id, nil)
+}
+
+// UndoRollout begins a rollout that takes the rollout of an apply back, and returns it.
+func (c *Client) UndoRollout(ctx context.Context, id string) (Rollout, error) {
+	var r Rollout
+	err := c.within(ctx, submitTime, at(v1.RouteUndoRollout, id), nil, nil, &r)
+	return r, err
 }
 
 func (c *Client) changeRollout(ctx context.Context, route, id string, body any) (Rollout, error) {

@@ -124,6 +124,8 @@ type (
 	Operation = v1.Operation
 	// Rollout is an operation that spreads over its hosts in batches.
 	Rollout = v1.Rollout
+	// HostCount is a number of hosts or a share of all hosts.
+	HostCount = v1.HostCount
 	// RolloutPlan says how a rollout proceeds.
 	RolloutPlan = v1.RolloutPlan
 	// RolloutHost is one host of a rollout.
@@ -211,3 +213,29 @@ const (
 	ScopeProcess = v1.ScopeProcess
 	ScopeTree    = v1.ScopeTree
 )
+
+// The states of a Rollout. A scheduled rollout begins at its time, and a held one waits for the approval of a person.
+const (
+	RolloutScheduled = v1.RolloutScheduled
+	RolloutRunning   = v1.RolloutRunning
+	RolloutHeld      = v1.RolloutHeld
+	RolloutPaused    = v1.RolloutPaused
+	RolloutDone      = v1.RolloutDone
+	RolloutAborted   = v1.RolloutAborted
+)
+
+// The states of a host in a Rollout.
+const (
+	RolloutHostWaiting = v1.RolloutHostWaiting
+	RolloutHostBegun   = v1.RolloutHostBegun
+	RolloutHostBaking  = v1.RolloutHostBaking
+	RolloutHostOK      = v1.RolloutHostOK
+	RolloutHostFailed  = v1.RolloutHostFailed
+	RolloutHostSkipped = v1.RolloutHostSkipped
+)
+
+// OpApply is the Op of the rollout of an apply.
+const OpApply = v1.OpApply
+
+// ParseHostCount reads a number such as 20, or a share such as 10%.
+func ParseHostCount(text string) (HostCount, error) { return v1.ParseHostCount(text) }

@@ -4,8 +4,10 @@ package v1
 type Plan struct {
 	Namespace string   `json:"namespace"`
 	Changes   []Change `json:"changes"`
-	// Operation carries out the plan. It is nil if there is nothing to do, and in the answer to a dry run.
+	// Operation or Rollouts carry out the plan: rollouts if a process has one, one for each distinct plan. They are
+	// empty if there is nothing to do. The answer to a dry run has no operation, and its rollouts have no id.
 	Operation *Operation `json:"operation,omitempty"`
+	Rollouts  []Rollout  `json:"rollouts,omitempty"`
 }
 
 // Change is what happens to one process on some hosts.

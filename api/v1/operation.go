@@ -65,6 +65,9 @@ type Request struct {
 	// Rollout spreads the operation over the hosts in batches. The answer is then a Rollout. It is for start, stop,
 	// restart, reload, kill and signal, without a spec.
 	Rollout *RolloutPlan `json:"rollout,omitempty"`
+	// At is when the rollout begins: a time of day in the time zone of the server such as "03:00", or a time in RFC
+	// 3339. Empty means at once.
+	At string `json:"at,omitempty"`
 }
 
 // Target is one process on some hosts.

@@ -2,13 +2,19 @@ package v1
 
 import "time"
 
-// The states of a Rollout. A paused rollout begins no batch until somebody resumes it.
+// The states of a Rollout. A scheduled rollout begins at its time. A held rollout waits for the approval of a person,
+// and a paused one begins no batch until somebody resumes it.
 const (
-	RolloutRunning = "running"
-	RolloutPaused  = "paused"
-	RolloutDone    = "done"
-	RolloutAborted = "aborted"
+	RolloutScheduled = "scheduled"
+	RolloutRunning   = "running"
+	RolloutHeld      = "held"
+	RolloutPaused    = "paused"
+	RolloutDone      = "done"
+	RolloutAborted   = "aborted"
 )
+
+// OpApply is the Op of a rollout that carries out the plan of an apply.
+const OpApply = "apply"
 
 // The states of a host in a rollout. A begun host carries out the operation, and a baking host has succeeded and is
 // observed. A skipped host was not affected.
@@ -21,27 +27,33 @@ const (
 	RolloutHostSkipped = "skipped"
 )
 
-// RolloutPlan says how an operation spreads over the hosts.
+// RolloutPlan says how an operation or an apply spreads over its hosts. It is the field rollout of a process file.
 type RolloutPlan struct {
-	// Batch is the number of hosts in a batch: a number such as "20", or a share of all hosts such as "10%", rounded
-	// down to at least one host.
-	Batch string `json:"batch"`
+	// Batch is the number of hosts in a batch: a number, or a share of all hosts, rounded down to at least one host.
+	Batch HostCount `json:"batch,omitzero"`
 	// Canary is the number of hosts in the first batch, of which none may fail; 0 means no such batch.
 	Canary int `json:"canary,omitempty"`
-	// BakeSeconds is how long the processes of a batch must stay well, and PauseSeconds is the wait after that.
-	BakeSeconds  int `json:"bake_seconds,omitempty"`
-	PauseSeconds int `json:"pause_seconds,omitempty"`
-	// MaxFailures is how many hosts may fail: a number, or a share of all hosts, rounded down. Empty means none.
-	MaxFailures string `json:"max_failures,omitempty"`
+	// Bake is how long the processes of a batch must stay well, and Pause is the wait after that. They are whole
+	// seconds.
+	Bake  Duration `json:"bake,omitzero"`
+	Pause Duration `json:"pause,omitzero"`
+	// MaxFailures is how many hosts may fail: a number, or a share of all hosts, rounded down.
+	MaxFailures HostCount `json:"max_failures,omitzero"`
+	// MaxUnavailable is how many hosts may be without the running process at the same time, for any reason: a number,
+	// or a share of all hosts, rounded down to at least one host. Zero means no limit.
+	MaxUnavailable HostCount `json:"max_unavailable,omitzero"`
 	// Order is the label or fact that sorts the hosts; hosts without it come last. Empty sorts by name.
 	Order string `json:"order,omitempty"`
 	// SkipAway leaves out hosts that are not connected; otherwise they count as failed.
 	SkipAway bool `json:"skip_away,omitempty"`
+	// CanaryApproval holds the rollout after its canaries until a person approves it.
+	CanaryApproval bool `json:"canary_approval,omitempty"`
 }
 
-// Rollout is an operation that spreads over its hosts in batches.
+// Rollout is an operation or an apply that spreads over its hosts in batches.
 type Rollout struct {
 	ID string `json:"id"`
+	// Op is the operation, or OpApply.
 	Op string `json:"op"`
 	// Processes are the names of the processes, each NAMESPACE/NAME.
 	Processes []string `json:"processes"`
@@ -52,7 +64,13 @@ type Rollout struct {
 	RequestID string      `json:"request_id"`
 	CreatedAt time.Time   `json:"created_at"`
 	Plan      RolloutPlan `json:"plan"`
-	// State is one of the constants above; Reason says why a rollout is paused.
+	// At is the time at which the rollout begins; nil means at once.
+	At *time.Time `json:"at,omitempty"`
+	// Undoes is the id of the rollout that this one undoes.
+	Undoes string `json:"undoes,omitempty"`
+	// ApprovedBy are the persons who have approved the rollout.
+	ApprovedBy []string `json:"approved_by,omitempty"`
+	// State is one of the constants above; Reason says why a rollout is paused, is held or waits.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 	// Batch is the number of the batch that began last, from 0; -1 if none has begun.
@@ -104,4 +122,4 @@ type RolloutRetry struct {
 }
 
 // Active reports whether the rollout may still begin a batch.
-func (r *Rollout) Active() bool { return r.State == RolloutRunning || r.State == RolloutPaused }
+func (r *Rollout) Active() bool { return r.State != RolloutDone && r.State != RolloutAborted }

@@ -46,6 +46,9 @@ const (
 	RouteResumeRollout = "POST /api/v1/rollouts/{id}/resume"
 	RouteAbortRollout  = "POST /api/v1/rollouts/{id}/abort"
 	RouteRetryRollout  = "POST /api/v1/rollouts/{id}/retry"
+	// RouteApproveRollout has a held rollout go on. RouteUndoRollout begins a rollout and answers it.
+	RouteApproveRollout = "POST /api/v1/rollouts/{id}/approve"
+	RouteUndoRollout    = "POST /api/v1/rollouts/{id}/undo"
 
 	RouteCreateApp    = "POST /api/v1/apps"
 	RouteListApps     = "GET /api/v1/apps"

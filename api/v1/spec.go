@@ -56,7 +56,9 @@ type Spec struct {
 	ExpectedInstances *int              `json:"expected_instances,omitempty"`
 	Leave             string            `json:"leave,omitempty"`
 	Drift             string            `json:"drift,omitempty"`
-	Compat            *Compat           `json:"compat,omitempty"`
+	// Rollout says how an apply of the process spreads over its hosts; nil means all hosts at once.
+	Rollout *RolloutPlan `json:"rollout,omitempty"`
+	Compat  *Compat      `json:"compat,omitempty"`
 }
 
 // Variables are environment variables by name. A file may give a value as a number or as true or false: the text counts

@@ -172,6 +172,55 @@ func (c *Count) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
+// HostCount is a number of hosts: 20, or a share of all hosts such as 10%.
+type HostCount struct{ Number, Percent int }
+
+// mostHosts is the largest Number of a HostCount.
+const mostHosts = 1_000_000
+
+// ParseHostCount reads a HostCount of zero or more.
+func ParseHostCount(text string) (HostCount, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseUint(number, 10, 31)
+	switch {
+	case err != nil || percent && n > 100 || n > mostHosts:
+		return HostCount{}, fmt.Errorf("%.40q is not a number of hosts: expected a value such as 20, or a share such as 10%%",
+			text)
+	case percent:
+		return HostCount{Percent: int(n)}, nil
+	default:
+		return HostCount{Number: int(n)}, nil
+	}
+}
+
+// Of returns the number of hosts out of total, rounded down.
+func (c HostCount) Of(total int) int {
+	if c.Number > 0 {
+		return c.Number
+	}
+	return total * c.Percent / 100
+}
+
+// IsZero reports whether c is no host.
+func (c HostCount) IsZero() bool { return c == HostCount{} }
+
+// String is the number, or the share with its sign.
+func (c HostCount) String() string {
+	if c.Percent > 0 {
+		return strconv.Itoa(c.Percent) + "%"
+	}
+	return strconv.Itoa(c.Number)
+}
+
+// MarshalJSON encodes c as a number, or as its String.
+func (c HostCount) MarshalJSON() ([]byte, error) { return scalar(c.String()) }
+
+// UnmarshalJSON reads a number or what ParseHostCount reads.
+func (c *HostCount) UnmarshalJSON(data []byte) (err error) {
+	*c, err = ParseHostCount(unquoted(data))
+	return err
+}
+
 // scalar encodes a text as a number if it is one.
 func scalar(text string) ([]byte, error) {
 	if _, err := strconv.ParseInt(text, 10, 64); err == nil {

@@ -209,10 +209,10 @@ func mayImport() map[string][]string {
 			"internal/agent/metrics", "internal/agent/specstore", "internal/process", "internal/wire",
 		},
 		"internal/server/access":  {"internal/process", "internal/selector", "internal/wildcard"},
-		"internal/server/rollout": {"internal/process"},
+		"internal/server/rollout": {"api/v1", "internal/process"},
 		"internal/server/drive": {
-			"internal/idle", "internal/process", "internal/server/fleet", "internal/server/rollout", "internal/server/store",
-			"internal/server/task",
+			"internal/idle", "internal/process", "internal/server/fleet", "internal/server/plan", "internal/server/rollout",
+			"internal/server/store", "internal/server/task",
 		},
 		"internal/server/drift": {
 			"api/v1", "internal/process", "internal/processfile", "internal/server/plan", "internal/server/store",
@@ -223,7 +223,7 @@ func mayImport() map[string][]string {
 			"internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/wire",
 		},
 		"internal/server/store": {
-			"internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",
+			"api/v1", "internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",
 			"internal/server/task", "internal/server/upkeep",
 		},
 		"internal/server/upkeep": {"internal/process"},
@@ -359,7 +359,7 @@ func mayImport() map[string][]string {
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {
-			"internal/process", "internal/server/access", "internal/server/rollout", "internal/server/store",
+			"api/v1", "internal/process", "internal/server/access", "internal/server/rollout", "internal/server/store",
 			"internal/server/task", "internal/server/upkeep",
 		},
 	}

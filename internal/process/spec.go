@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	v1 "drover/api/v1"
 )
 
 // Spec describes how to run a process. A sent spec replaces the stored spec completely: an empty command stays empty.
@@ -39,6 +41,8 @@ type Spec struct {
 	// does about a difference between the spec and the running process. Only servers read these.
 	Leave Leave    `json:"leave,omitempty"`
 	Drift Drifting `json:"drift,omitempty"`
+	// Rollout says how an apply of the process spreads over hosts; agents only keep it.
+	Rollout *v1.RolloutPlan `json:"rollout,omitempty"`
 	// Revision is the revision of the namespace that brought the spec; 0 if it is unknown. Servers number revisions. It
 	// is not a part of what the spec says: see Same.
 	Revision int64 `json:"revision,omitempty"`

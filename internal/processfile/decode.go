@@ -25,6 +25,19 @@ func (d *decoder) fault(n *node, path, format string, args ...any) {
 	d.faults = append(d.faults, Fault{Line: n.line, Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
+// add adds faults of checks, except of fields whose value could not be read.
+func (d *decoder) add(faults []Fault) {
+	unread := map[string]bool{}
+	for _, f := range d.faults {
+		unread[f.Path] = f.Path != ""
+	}
+	for _, f := range faults {
+		if !unread[f.Path] {
+			d.faults = append(d.faults, f)
+		}
+	}
+}
+
 // value decodes a node that is not null. field is the path below the process, for suggestions.
 func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 	if n.kind == null {

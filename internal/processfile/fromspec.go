@@ -25,7 +25,7 @@ func FromSpec(s *process.Spec) v1.Spec {
 		Nice: e.Nice, OOMScoreAdjust: e.OOMScoreAdjust, NoNewPrivileges: e.NoNewPrivileges,
 		Capabilities: e.Capabilities, RuntimeDirectory: e.RuntimeDirectory,
 		Limits: limitsOf(s), After: s.After, Health: healthOf(s), VersionCommand: c.Version,
-		Stop: c.Stop, Log: logOf(s.Log), AlarmID: s.ReportID,
+		Stop: c.Stop, Log: logOf(s.Log), AlarmID: s.ReportID, Rollout: s.Rollout,
 	}
 	if s.Leave == process.LeaveStop { // an agent may report any text
 		f.Leave = leaveStop

@@ -19,7 +19,7 @@ func ReadJSON(data []byte) ([]Document, error) {
 	if len(faults) == 0 {
 		docs = r.parts(n)
 	}
-	r.faults = append(r.faults, check(docs)...)
+	r.add(check(docs))
 	if len(r.faults) > 0 {
 		return nil, lineless(r.faults)
 	}
@@ -38,7 +38,7 @@ func ReadSpecJSON(data []byte) (*v1.Spec, error) {
 		d.value("", "", n, reflect.ValueOf(&f).Elem())
 	}
 	if n != nil {
-		d.faults = append(d.faults, CheckSpec(f)...)
+		d.add(CheckSpec(f))
 	}
 	if len(d.faults) > 0 {
 		return nil, lineless(d.faults)

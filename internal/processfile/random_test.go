@@ -90,6 +90,12 @@ func randomProcess(seed uint64) v1.Spec {
 		f.BeforeStop = &v1.BeforeStop{Run: r.text(), Wait: maybe(r, r.duration(time.Second, 0, 1))}
 		f.ConfigFiles = []v1.ConfigFile{{Path: "/a", MD5: strings.Repeat("aB", 16)}, {Path: "/b", SHA256: strings.Repeat("0", 64)}}
 	}
+	f.Rollout = maybe(r, v1.RolloutPlan{
+		Batch: pick(r, v1.HostCount{Number: 20}, v1.HostCount{Percent: 10}), Canary: 1,
+		Bake: some(r, r.duration(time.Second, 59, 61)), Pause: some(r, r.duration(time.Hour, 23, 24)),
+		MaxFailures: pick(r, v1.HostCount{}, v1.HostCount{Percent: 5}), MaxUnavailable: some(r, v1.HostCount{Number: 3}),
+		Order: pick(r, "", "zone", "os", "fact.rack"), SkipAway: r.yes(), CanaryApproval: r.yes(),
+	})
 	f.Limits, f.Ready, f.Health = r.limits(), r.ready(), r.health()
 	if f.Run == "" && f.Ready != nil && f.Ready.NotifyFD != nil {
 		f.Ready.NotifyFD, f.Ready.Notify = nil, true

@@ -33,7 +33,7 @@ type Named struct {
 
 // merging are the fields that defaults merge key by key; of all others the process replaces the default.
 func merging() []string {
-	return []string{"environment", "limits", "restart", "log", "labels", "after", "timeouts"}
+	return []string{"environment", "limits", "restart", "log", "labels", "after", "timeouts", "rollout"}
 }
 
 // withoutDefault are the fields that defaults must not have.
@@ -52,7 +52,7 @@ func Read(file string, data []byte) ([]Document, error) {
 	if len(nodes) == 0 && len(faults) == 0 {
 		r.fault(&node{line: 1}, "", "the file is empty: expected namespace and processes")
 	}
-	r.faults = append(r.faults, check(docs)...)
+	r.add(check(docs))
 	for i := range r.faults {
 		r.faults[i].File = file
 	}
@@ -76,7 +76,7 @@ func ReadSpec(file string, data []byte) (v1.Spec, error) {
 		d.value("", "", nodes[0], reflect.ValueOf(&p.Spec).Elem())
 	}
 	if len(nodes) == 1 {
-		d.faults = append(d.faults, checkSpec(p)...)
+		d.add(checkSpec(p))
 	}
 	for i := range d.faults {
 		d.faults[i].File = file

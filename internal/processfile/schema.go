@@ -103,7 +103,8 @@ func formsOf(t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[v1.Duration](), reflect.TypeFor[v1.StopSignal]():
 		return []string{"string"}
-	case reflect.TypeFor[v1.Size](), reflect.TypeFor[v1.Count](), reflect.TypeFor[v1.Status]():
+	case reflect.TypeFor[v1.Size](), reflect.TypeFor[v1.Count](), reflect.TypeFor[v1.Status](),
+		reflect.TypeFor[v1.HostCount]():
 		return []string{"string", "integer"}
 	case reflect.TypeFor[v1.Percent]():
 		return []string{"string", "number"}

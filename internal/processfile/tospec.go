@@ -66,6 +66,7 @@ func ToSpec(f v1.Spec) process.Spec {
 		After:     f.After,
 		ReportID:  f.AlarmID,
 		Labels:    labels(f),
+		Rollout:   f.Rollout,
 	}
 	if f.Leave == leaveStop {
 		s.Leave = process.LeaveStop

@@ -31,7 +31,7 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: cfg.Fabric, NATS: cfg.NATS,
 		Cluster: cfg.Cluster, Routes: cfg.Routes, Database: cfg.Database, Build: build, Log: log,
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
-		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL,
+		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL, Breadth: cfg.Breadth,
 		Fleet: &server.Fleet{
 			Advertise: cfg.Advertise, Proxies: cfg.Listen, AdvertiseProxies: cfg.AdvertiseProxies, Names: cfg.Names(),
 			CertFile: cfg.TLSCert, KeyFile: cfg.TLSKey, InsecureHTTP: cfg.InsecureHTTP,

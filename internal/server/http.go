@@ -24,7 +24,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
 		Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store,
 		Cancels:  s.engine,
-		Rollouts: s.store,
+		Rollouts: s.store, Breadth: s.cfg.Breadth,
 		Webhooks: apiv1.Webhooks{Store: s.webhooks, Sender: alarmSender{s.sender, s.cluster}}, Joining: s.joiningAPI(),
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},

@@ -53,6 +53,8 @@ type Config struct {
 	// sessions. Both may be empty.
 	TrustedGateways []netip.Prefix
 	LoginURL        string
+	// Breadth is the number of hosts that a call may reach without the approval of a second person; 0 means all.
+	Breadth int
 	// Extras connects the other parts of the same program.
 	Extras Extras
 	// Build is the version in /metrics.

@@ -36,7 +36,7 @@ func classRows(web, first, second string) map[string]classRow {
 	rows := map[string]classRow{}
 	for _, part := range []map[string]classRow{
 		rowsOfCommand(), rowsOfEnvironment(), rowsOfLimits(), rowsOfKind(), rowsOfReadiness(web, first, second),
-		rowsOfRestart(), rowsOfHealth(web, first, second), rowsOfStop(), rowsOfRest(), rowsOfCompat(),
+		rowsOfRestart(), rowsOfHealth(web, first, second), rowsOfStop(), rowsOfRest(), rowsOfRollout(), rowsOfCompat(),
 	} {
 		maps.Copy(rows, part)
 	}
@@ -233,6 +233,24 @@ func rowsOfRest() map[string]classRow {
 		"leave":               simple("leave", "keep", "stop", ""),
 		"drift":               simple("drift", "report", "mend", ""),
 		"expected_instances":  simple("expected_instances", "1", "2", ""),
+	}
+}
+
+func rowsOfRollout() map[string]classRow {
+	row := func(field, from, to string) classRow {
+		return within("rollout", field, from, to, "batch: 1, canary: 1")
+	}
+	return map[string]classRow{
+		"rollout":                 {from: "", to: "rollout: {batch: 1}"},
+		"rollout.batch":           within("rollout", "batch", "1", "10%", ""),
+		"rollout.canary":          within("rollout", "canary", "1", "2", "batch: 1"),
+		"rollout.bake":            row("bake", "1s", "2s"),
+		"rollout.pause":           row("pause", "1s", "2s"),
+		"rollout.max_failures":    row("max_failures", "1", "5%"),
+		"rollout.max_unavailable": row("max_unavailable", "1", "5%"),
+		"rollout.order":           row("order", "zone", "os"),
+		"rollout.skip_away":       row("skip_away", "false", "true"),
+		"rollout.canary_approval": row("canary_approval", "false", "true"),
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // app is the program on each host. It notes each of its starts; a bad release ends after a moment.
 const app = `#!/bin/sh
-echo started >> starts
+echo started $RELEASE >> starts
 [ -e bad ] && sleep 2 && exit 1
 exec sleep 100000
 `
@@ -24,9 +24,9 @@ type fleet struct {
 }
 
 // newFleet is a fleet of hosts that run shop/web, each in a directory of its own.
-func newFleet(t *testing.T, hosts int) *fleet {
+func newFleet(t *testing.T, hosts int, flags ...string) *fleet {
 	t.Helper()
-	f := &fleet{Fleet: harness.NewFleet(t, binaries.drover, binaries.agent)}
+	f := &fleet{Fleet: harness.NewFleet(t, binaries.drover, binaries.agent, flags...)}
 	for i := range hosts {
 		ip := fmt.Sprint("127.0.0.", i+2)
 		f.JoinAndStart(fmt.Sprint("host", i), ip, 0, "--facts-dir", "/nonexistent")
@@ -39,7 +39,9 @@ func newFleet(t *testing.T, hosts int) *fleet {
 		f.CLI("register", "shop/web", "--hosts", "0:"+ip, "--file", spec)
 	}
 	f.CLI(append([]string{"agents", "label", "role=web"}, f.hosts...)...)
-	f.CLI("start", "shop/web", "--yes")
+	for _, host := range f.hosts { // a fleet may have a limit of hosts at once
+		f.CLI("start", "shop/web", "--hosts", host, "--yes")
+	}
 	return f
 }
 
@@ -84,9 +86,9 @@ func (f *fleet) drover(code int, args ...string) string {
 
 // rollout is what the tests read of a rollout.
 type rollout struct {
-	ID, State, Reason string
-	Batch             int
-	Counts            struct{ OK, Failed, Waiting, Skipped int }
+	ID, State, Reason, Undoes string
+	Batch                     int
+	Counts                    struct{ OK, Failed, Waiting, Skipped int }
 }
 
 func (f *fleet) status(id string) (r rollout) {

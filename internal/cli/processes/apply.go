@@ -40,6 +40,7 @@ type applyCommand struct {
 	edits   bool
 	// revision is one revision or two, which a diff compares.
 	revision string
+	rollout  rolloutFlags
 }
 
 // NewApply returns 'drover apply'.
@@ -64,12 +65,17 @@ In the plan + is a new process, ~ a changed one, - one that is removed, = one wi
 and ! one that stays as it is although the file says otherwise. NAME@1-4 are four copies of NAME. A
 lower number of copies removes those above it, also without --prune.
 
+With --batch, or with rollout in the file, the apply is a rollout: it goes through the hosts in batches
+and stops itself. See 'drover rollout --help'. Flags override the fields of rollout in the file.
+
 Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was first, 2 wrong file, or
-no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.`,
+no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only, or the
+rollout is paused or held.`,
 		Example: `  drover apply -f shop.yaml
   drover apply -f shop.yaml --dry-run
   drover apply -f shop.yaml -m "more memory for the api"
-  drover apply -f processes/ --prune --yes`,
+  drover apply -f processes/ --prune --yes
+  drover apply -f shop.yaml --batch 10% --canary 2 --bake 60s`,
 		Args: cobra.ArbitraryArgs,
 		RunE: a.run,
 	}
@@ -81,6 +87,7 @@ no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on s
 	a.messageFlag(cmd)
 	f.BoolVar(&a.takeOver, "take-over", false, "watch a copy that another program started as the process, as it runs")
 	f.BoolVar(&a.beside, "beside", false, "start a process beside copies that another program started")
+	a.rollout.flags(cmd, true)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if a.takeOver && a.beside {
 			return term.Usagef("--take-over and --beside exclude each other")
@@ -253,6 +260,10 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 func (a *applyCommand) options(tag string) client.ApplyOptions {
 	o := client.ApplyOptions{
 		NoRestart: a.noRestart, Prune: a.prune, Tag: tag, Beside: a.beside, Message: a.message, Edit: a.edits,
+		At: a.rollout.at,
+	}
+	if a.rollout.set != nil {
+		o.Rollout = a.rollout.fields()
 	}
 	switch {
 	case a.adopts:
@@ -286,6 +297,8 @@ func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) error
 		switch {
 		case err != nil:
 			return remote.ExitOf(err)
+		case len(done.Rollouts) > 0:
+			return a.follow(cmd, c, done.Rollouts)
 		case done.Operation == nil:
 			return nil
 		}
@@ -300,6 +313,17 @@ func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) error
 		tag = ""
 	}
 	return nil
+}
+
+// follow follows the rollouts of an apply, one after another.
+func (a *applyCommand) follow(cmd *cobra.Command, c *client.Client, rollouts []client.Rollout) (failed error) {
+	for _, r := range rollouts {
+		err := attend(cmd, &a.Session, c, r, a.noWait)
+		if failed = worse(failed, err); cmd.Context().Err() != nil {
+			break
+		}
+	}
+	return failed
 }
 
 // await waits for the operation of an apply, and prints its results.
@@ -428,7 +452,17 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 			t.Add(subject, process.Count(len(c.Hosts), "host", "hosts"), what(c))
 		}
 	}
-	return t.Write(w)
+	if err := t.Write(w); err != nil || a.Form != term.AsTable {
+		return err
+	}
+	for _, p := range parts {
+		for i := range p.plan.Rollouts {
+			if _, err := fmt.Fprintln(w, plannedLine(&p.plan.Rollouts[i])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // copies shows the numbers of copies, as in @1-4,7; nothing if there are none.

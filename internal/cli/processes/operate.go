@@ -78,7 +78,7 @@ on some targets only.`,
 	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "the failed targets of the task with this id, instead of names")
 	a.operateFlags(cmd)
 	if v.RollsOut {
-		a.rollout.flags(cmd)
+		a.rollout.flags(cmd, false)
 		cmd.Long = strings.Replace(cmd.Long, "\n\nExit codes:", `
 
 With --batch the server operates on a batch of hosts after another, and pauses when too many fail:

@@ -5,57 +5,104 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	"drover/internal/command"
 	"drover/internal/process"
+	"drover/internal/why"
 )
 
-// rolloutFlags are the flags of an operation that spreads over its hosts in batches.
+// rolloutFlags are the flags of an operation or an apply that spreads over its hosts in batches.
 type rolloutFlags struct {
-	client.RolloutPlan
-	bake, pause time.Duration
+	batch, maxFailures, maxUnavailable, order, at string
+	canary                                        int
+	bake, pause                                   time.Duration
+	skipAway, canaryApproval                      bool
+	set                                           *pflag.FlagSet
 }
 
-func (r *rolloutFlags) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&r.Batch, "batch", "", "operate in batches of so many hosts, such as 20 or 10%")
-	f.IntVar(&r.Canary, "canary", 0, "hosts of the first batch, of which none may fail")
+// flags adds the flags. An apply may have the batch in its file.
+func (r *rolloutFlags) flags(cmd *cobra.Command, file bool) {
+	r.set = pflag.NewFlagSet("rollout", pflag.ContinueOnError)
+	f := r.set
+	f.StringVar(&r.batch, "batch", "", "go through the hosts in batches of so many, such as 20 or 10%")
+	f.IntVar(&r.canary, "canary", 0, "hosts of the first batch, of which none may fail")
+	f.BoolVar(&r.canaryApproval, "canary-approval", false, "wait after the canaries until another person approves")
 	f.DurationVar(&r.bake, "bake", 0, "how long the processes of a batch must stay well, such as 60s")
 	f.DurationVar(&r.pause, "pause", 0, "the wait after that, such as 30s")
-	f.StringVar(&r.MaxFailures, "max-failures", "", "hosts that may fail, such as 3 or 5%; default none")
-	f.StringVar(&r.Order, "order", "", "the label or fact that sorts the hosts")
-	f.BoolVar(&r.SkipAway, "skip-away", false, "leave out hosts that are not connected")
+	f.StringVar(&r.maxFailures, "max-failures", "", "hosts that may fail, such as 3 or 5%; default none")
+	f.StringVar(&r.maxUnavailable, "max-unavailable", "", "hosts that may be down at the same time, such as 3 or 5%")
+	f.StringVar(&r.order, "order", "", "the label or fact that sorts the hosts")
+	f.BoolVar(&r.skipAway, "skip-away", false, "leave out hosts that are not connected")
+	cmd.Flags().AddFlagSet(f)
+	cmd.Flags().StringVar(&r.at, "at", "",
+		"begin the rollout at this time of day in the server's time zone, such as 03:00, or at a time in RFC 3339")
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		for _, name := range []string{"canary", "bake", "pause", "max-failures", "order", "skip-away"} {
-			if f.Changed(name) && r.Batch == "" {
+		for name := range r.fields() {
+			if name = strings.ReplaceAll(name, "_", "-"); r.batch == "" && !file {
 				return term.Usagef("--%s is for a rollout: give --batch", name)
 			}
 		}
-		for name, d := range map[string]time.Duration{"bake": r.bake, "pause": r.pause} {
-			if d < 0 || d%time.Second != 0 {
-				return term.Usagef("--%s is %s: expected whole seconds", name, d)
-			}
+		if r.at != "" && r.batch == "" && !file {
+			return term.Usagef("--at is for a rollout: give --batch")
 		}
-		return nil
+		_, err := r.plan()
+		return err
 	})
 }
 
+// fields returns the given flags by the names of the fields in a file.
+func (r *rolloutFlags) fields() map[string]string {
+	fields := map[string]string{}
+	r.set.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			fields[strings.ReplaceAll(f.Name, "-", "_")] = f.Value.String()
+		}
+	})
+	return fields
+}
+
 // plan returns the plan of the flags; nil if there is none.
-func (r *rolloutFlags) plan() *client.RolloutPlan {
-	if r.Batch == "" {
-		return nil
+func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
+	p := client.RolloutPlan{
+		Canary: r.canary, Bake: client.Duration(r.bake), Pause: client.Duration(r.pause), Order: r.order,
+		SkipAway: r.skipAway, CanaryApproval: r.canaryApproval,
 	}
-	p := r.RolloutPlan
-	p.BakeSeconds, p.PauseSeconds = int(r.bake/time.Second), int(r.pause/time.Second)
-	return &p
+	for _, size := range []struct {
+		name, text string
+		to         *client.HostCount
+	}{
+		{"batch", r.batch, &p.Batch},
+		{"max-failures", r.maxFailures, &p.MaxFailures},
+		{"max-unavailable", r.maxUnavailable, &p.MaxUnavailable},
+	} {
+		if size.text == "" {
+			continue
+		}
+		var err error
+		if *size.to, err = client.ParseHostCount(size.text); err != nil {
+			return nil, term.Usagef("--%s: %w", size.name, err)
+		}
+	}
+	for name, d := range map[string]time.Duration{"bake": r.bake, "pause": r.pause} {
+		if d < 0 || d%time.Second != 0 {
+			return nil, term.Usagef("--%s is %s: expected whole seconds", name, d)
+		}
+	}
+	if r.batch == "" {
+		return nil, nil //nolint:nilnil // an operation without a rollout
+	}
+	return &p, nil
 }
 
 // rollOut begins a rollout and follows it.
@@ -68,23 +115,33 @@ func (a *operateCommand) rollOut(cmd *cobra.Command, c *client.Client, request c
 	if err != nil {
 		return remote.ExitOf(err)
 	}
-	if a.noWait {
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.ID)
-		return err
-	}
-	return followRollout(cmd, &a.Session, c, r)
+	return attend(cmd, &a.Session, c, r, a.noWait)
 }
 
-// followRollout prints the progress of a rollout until it is done, aborted or paused.
+// attend follows a rollout that has just begun. With noWait it prints the id. Nobody waits for a scheduled rollout.
+func attend(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.Rollout, noWait bool) error {
+	switch {
+	case noWait:
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.ID)
+		return err
+	case r.State == client.RolloutScheduled:
+		term.Say(cmd, "%s\nend it: %s\n", rolloutLine(&r), s.Again("rollout abort %s", r.ID))
+		if s.Form != term.AsTable {
+			return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
+		}
+		return nil
+	}
+	return followRollout(cmd, s, c, r)
+}
+
+// followRollout prints the progress of a rollout until it is done, aborted or paused, or waits for an approval.
 func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.Rollout) error {
 	ctx := cmd.Context()
-	last, heard := "", time.Now()
+	view := rolloutView{cmd: cmd, rewrite: term.Rewritable(cmd.ErrOrStderr())}
+	heard := time.Now()
 	for {
-		if line := rolloutLine(&r); line != last {
-			last = line
-			term.Say(cmd, "%s\n", line)
-		}
-		if r.State != "running" {
+		view.show(&r, time.Now())
+		if r.State != client.RolloutRunning && r.State != client.RolloutScheduled {
 			break
 		}
 		select {
@@ -116,13 +173,130 @@ func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r cl
 	return rolloutVerdict(&r)
 }
 
+// rolloutView shows the progress of a rollout: lines that it rewrites, or one line for each change.
+type rolloutView struct {
+	cmd     *cobra.Command
+	rewrite bool
+	last    string
+	// drawn is the number of lines on the terminal that it rewrites.
+	drawn int
+}
+
+// The sizes of lanes: the characters of a bar, the lanes at a time, and the characters of a line.
+const (
+	barWidth  = 20
+	mostLanes = 6
+	lineWidth = 79
+)
+
+func (v *rolloutView) show(r *client.Rollout, now time.Time) {
+	if !v.rewrite {
+		if line := rolloutLine(r); line != v.last {
+			term.Say(v.cmd, "%s\n", line)
+			v.last = line
+		}
+		return
+	}
+	head := fmt.Sprintf("%s: %s, %d/%d ok, %d failed%s", r.ID, r.State, r.Counts.OK, r.Counts.Hosts, r.Counts.Failed,
+		pace(r, now))
+	lines := append([]string{head}, lanes(r)...)
+	if r.Reason != "" {
+		lines = append(lines, "  "+term.Printable(r.Reason))
+	}
+	if r.Active() { // the result has them, too
+		for _, f := range r.Failures {
+			lines = append(lines, "  "+failureLine(&f))
+		}
+	}
+	var text strings.Builder
+	if v.drawn > 0 {
+		fmt.Fprintf(&text, "\x1b[%dA\r\x1b[J", v.drawn)
+	}
+	for _, l := range lines {
+		text.WriteString(clip(l, lineWidth) + "\n")
+	}
+	v.drawn = len(lines)
+	term.Say(v.cmd, "%s", text.String())
+}
+
+// clip cuts a line, so that it takes one line of a terminal.
+func clip(line string, most int) string {
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return line
+}
+
+// pace returns the hosts a minute so far and the time that is left at this rate; empty if nobody can know.
+func pace(r *client.Rollout, now time.Time) string {
+	begun := r.CreatedAt
+	if r.At != nil {
+		begun = *r.At
+	}
+	n := r.Counts
+	over, left := n.OK+n.Failed+n.Skipped, n.Waiting+n.Begun+n.Baking
+	passed := now.Sub(begun)
+	if r.State != client.RolloutRunning || over == 0 || left == 0 || passed <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f hosts/min, about %s left", float64(over)/passed.Minutes(),
+		why.Age(passed*time.Duration(left)/time.Duration(over)))
+}
+
+// lanes returns a line with a bar for each batch around the present one.
+func lanes(r *client.Rollout) (lines []string) {
+	states := map[int]map[string]int{}
+	for _, h := range r.Hosts {
+		if states[h.Batch] == nil {
+			states[h.Batch] = map[string]int{}
+		}
+		states[h.Batch][h.State]++
+	}
+	batches := slices.Sorted(maps.Keys(states))
+	present := max(0, slices.Index(batches, r.Batch))
+	first := max(0, min(present-mostLanes/2, len(batches)-mostLanes))
+	for _, batch := range batches[first:min(first+mostLanes, len(batches))] {
+		lines = append(lines, fmt.Sprintf("  batch %-4d %s", batch+1, lane(states[batch])))
+	}
+	if hidden := len(batches) - first - len(lines); hidden > 0 {
+		lines = append(lines, "  and "+process.Count(hidden, "more batch", "more batches"))
+	}
+	return lines
+}
+
+// lane returns the bar of a batch and its hosts by state.
+func lane(states map[string]int) string {
+	total := 0
+	for _, n := range states {
+		total += n
+	}
+	bar, seen := "", 0
+	var words []string
+	for _, s := range []struct{ state, mark, word string }{
+		{client.RolloutHostOK, "#", "ok"},
+		{client.RolloutHostFailed, "!", "failed"},
+		{client.RolloutHostSkipped, "-", "skipped"},
+		{client.RolloutHostBaking, "=", "baking"},
+		{client.RolloutHostBegun, ">", "under way"},
+		{client.RolloutHostWaiting, ".", "waiting"},
+	} {
+		n := states[s.state]
+		seen += n
+		bar += strings.Repeat(s.mark, seen*barWidth/total-len(bar))
+		if n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, s.word))
+		}
+	}
+	return "[" + bar + "] " + strings.Join(words, ", ")
+}
+
 // rolloutVerdict is the exit code of a rollout that does not run, as an error.
 func rolloutVerdict(r *client.Rollout) error {
 	n := r.Counts
 	switch {
 	case r.State == "done" && n.OK+n.Skipped == n.Hosts && n.OK > 0:
 		return nil
-	case r.State == "paused" || n.OK > 0:
+	case r.State == client.RolloutPaused || r.State == client.RolloutHeld || n.OK > 0:
 		return &command.ExitError{Code: command.Partial}
 	default:
 		return &command.ExitError{Code: command.Failed}
@@ -134,10 +308,44 @@ func rolloutLine(r *client.Rollout) string {
 	n := r.Counts
 	text := fmt.Sprintf("%s: %s, batch %d, %d/%d ok, %d failed, %d skipped, %d under way, %d baking, %d waiting", r.ID,
 		r.State, r.Batch+1, n.OK, n.Hosts, n.Failed, n.Skipped, n.Begun, n.Baking, n.Waiting)
+	if r.State == client.RolloutScheduled && r.At != nil {
+		text += ": begins at " + r.At.Local().Format(time.RFC3339)
+	}
 	if r.Reason != "" {
 		text += ": " + term.Printable(r.Reason)
 	}
 	return text
+}
+
+// plannedLine says how a rollout will go through its hosts.
+func plannedLine(r *client.Rollout) string {
+	batches := 0
+	for _, h := range r.Hosts {
+		batches = max(batches, h.Batch+1)
+	}
+	text := fmt.Sprintf("in %s: %s on %s", process.Count(batches, "batch", "batches"),
+		term.Printable(processesOf(r.Processes)), process.Count(r.Counts.Hosts, "host", "hosts"))
+	if n := r.Plan.Canary; n > 0 {
+		text += ", " + process.Count(n, "canary", "canaries")
+	}
+	if r.Plan.Bake > 0 {
+		text += ", bake " + r.Plan.Bake.String()
+	}
+	if r.At != nil {
+		text += ", at " + r.At.Local().Format(time.RFC3339)
+	}
+	return text
+}
+
+// failureLine names a group of failed hosts.
+func failureLine(f *client.RolloutFailure) string {
+	const shown = 3
+	more := ""
+	if left := len(f.Hosts) - shown; left > 0 {
+		more = fmt.Sprintf(" and %d more", left)
+	}
+	return fmt.Sprintf("%d failed, %s: %s (%s%s)", len(f.Hosts), term.Printable(f.Cause), term.Printable(f.Message),
+		term.Printable(strings.Join(f.Hosts[:min(shown, len(f.Hosts))], ", ")), more)
 }
 
 // printRollout prints the failures of a rollout grouped by cause, and what a person can do next.
@@ -145,30 +353,31 @@ func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) erro
 	if s.Form != term.AsTable {
 		return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
 	}
-	const shown = 3
 	for _, f := range r.Failures {
-		more := ""
-		if left := len(f.Hosts) - shown; left > 0 {
-			more = fmt.Sprintf(" and %d more", left)
-		}
-		term.Say(cmd, "  %d failed, %s: %s (%s%s)\n", len(f.Hosts), term.Printable(f.Cause), term.Printable(f.Message),
-			term.Printable(strings.Join(f.Hosts[:min(shown, len(f.Hosts))], ", ")), more)
+		term.Say(cmd, "  %s\n", failureLine(&f))
+	}
+	if r.State == client.RolloutHeld {
+		term.Say(cmd, "another person approves it: %s; end it: %s\n", s.Again("rollout approve %s", r.ID),
+			s.Again("rollout abort %s", r.ID))
 	}
 	if r.State == "paused" {
 		term.Say(cmd, "go on: %s; end it: %s\n", s.Again("rollout resume %s", r.ID), s.Again("rollout abort %s", r.ID))
 	}
 	if r.Counts.Failed > 0 && r.State != "running" && r.State != "aborted" {
 		term.Say(cmd, "repeat on the failed hosts: %s\n", s.Again("rollout retry %s", r.ID))
+		if r.Op == client.OpApply {
+			term.Say(cmd, "take it back: %s\n", s.Again("rollout undo %s", r.ID))
+		}
 	}
 	return nil
 }
 
 // NewRollout returns 'drover rollout'.
 func NewRollout() *cobra.Command {
-	return term.Noun("rollout", "List, follow, pause and end rollouts",
-		`List, follow, pause and end rollouts. A rollout is an operation with --batch: the server begins it on
-a batch of hosts, and on the next batch after the processes of the first have stayed well. It pauses
-itself when too many hosts fail.`,
+	return term.Noun("rollout", "List, follow, pause, undo and end rollouts",
+		`List, follow, pause, undo and end rollouts. A rollout is an operation or an apply with --batch: the
+server begins it on a batch of hosts, and on the next batch after the processes of the first have
+stayed well. It pauses itself when too many hosts fail.`,
 		newRolloutList(), newRolloutStatus(), newRolloutWatch(), newRolloutRetry(),
 		newRolloutChange("pause", "Begin no further batch", `Begin no further batch. The hosts of the present batch go on.`,
 			(*client.Client).PauseRollout),
@@ -176,7 +385,13 @@ itself when too many hosts fail.`,
 			`Go on with a paused rollout. The hosts that have failed so far no longer count.`,
 			(*client.Client).ResumeRollout),
 		newRolloutChange("abort", "End a rollout", `End a rollout. It begins no further batch. In the present batch, an operation that has not begun on
-its host never begins.`, (*client.Client).AbortRollout))
+its host never begins.`, (*client.Client).AbortRollout),
+		newRolloutChange("approve", "Approve a rollout that waits for a person",
+			`Approve a rollout that waits for a person: after its canaries with --canary-approval, or before it
+reaches more hosts than one person may change by the server's --approval-above. Only a person may
+approve, proven by a token or by the server's socket, and not the person who began the rollout.`,
+			(*client.Client).ApproveRollout),
+		newRolloutUndo())
 }
 
 func newRolloutList() *cobra.Command {
@@ -202,9 +417,10 @@ func newRolloutList() *cobra.Command {
 			return client.Collect(c.Rollouts(ctx, f))
 		},
 	}.Command(&s)
-	cmd.Flags().StringVar(&f.State, "state", "", "only rollouts in this state: running, paused, done or aborted")
+	cmd.Flags().StringVar(&f.State, "state", "",
+		"only rollouts in this state: scheduled, running, held, paused, done or aborted")
 	cmd.Flags().IntVar(&f.Limit, "limit", 20, "most rollouts to list; 0 lists all")
-	term.Complete(cmd, "state", "running", "paused", "done", "aborted")
+	term.Complete(cmd, "state", "scheduled", "running", "held", "paused", "done", "aborted")
 	return cmd
 }
 
@@ -263,9 +479,11 @@ func newRolloutWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch ROLLOUT",
 		Short: "Follow a rollout until it is done or paused",
-		Long: `Follow a rollout until it is done, aborted or paused. Ctrl-C ends the command, not the rollout.
+		Long: `Follow a rollout until it is done, aborted or paused, or waits for an approval. Ctrl-C ends the command,
+not the rollout.
 
-Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some hosts only, or paused.`,
+Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some hosts only, paused, or held for
+an approval.`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
@@ -324,6 +542,51 @@ only on the hosts that were not connected. A rollout that is done becomes active
 			return c.RetryRollout(ctx, id, away)
 		})
 	cmd.Flags().BoolVar(&away, "away", false, "only hosts that were not connected, failed or skipped")
+	return cmd
+}
+
+func newRolloutUndo() *cobra.Command {
+	var a operateCommand
+	cmd := &cobra.Command{
+		Use:   "undo ROLLOUT",
+		Short: "Take the rollout of an apply back",
+		Long: `Take the rollout of an apply back. The hosts that it has reached get the specs that they had when it was
+accepted; a process that it has brought is stopped and removed. The undo is a rollout by the same plan.
+A paused rollout ends. Nothing undoes the rollout of an operation.
+
+Exit codes: 0 done, 1 failed or declined, 2 no rollout of an apply, 6 unreachable or timed out, 7 done on
+some hosts only, paused, or held for an approval.`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Client(cmd)
+			if err != nil {
+				return err
+			}
+			r, err := c.Rollout(cmd.Context(), args[0])
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			if r.Op != client.OpApply {
+				return term.Usagef("%s is a rollout of the operation %s, which nothing undoes: expected one of an apply",
+					r.ID, r.Op)
+			}
+			reached := process.Count(r.Counts.Hosts-r.Counts.Waiting, "host", "hosts")
+			if !a.yes {
+				if err := a.ask(cmd, "undo "+r.ID+" on "+reached); err != nil {
+					return err
+				}
+			}
+			undo, err := c.UndoRollout(context.WithoutCancel(cmd.Context()), r.ID)
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			return attend(cmd, &a.Session, c, undo, a.noWait)
+		},
+		ValidArgsFunction: completeRollouts(&a.Session),
+	}
+	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&a.noWait, "no-wait", false, "print the id of the new rollout and do not wait for it")
+	a.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	return cmd
 }
 

@@ -70,9 +70,13 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	if err := a.confirm(cmd, targets); err != nil {
 		return err
 	}
+	plan, err := a.rollout.plan()
+	if err != nil {
+		return err
+	}
 	request := client.Request{
 		Op: a.op, Targets: byProcess(targets), Spec: spec, Signal: a.signal, Scope: a.scope,
-		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector, Rollout: a.rollout.plan(),
+		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector, Rollout: plan, At: a.rollout.at,
 	}
 	if request.Rollout != nil {
 		return a.rollOut(cmd, c, request)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"drover/internal/config"
@@ -37,10 +38,15 @@ type Config struct {
 	TrustedGateway []string `yaml:"trusted-gateway"`
 	LoginURL       string   `yaml:"login-url"`
 	LogLevel       string   `yaml:"log-level"`
+	// ApprovalAbove is a number of hosts, above which a rollout needs the approval of a second person; empty means
+	// never.
+	ApprovalAbove string `yaml:"approval-above"`
 
 	Bootstrap config.Bootstrap `yaml:"-"`
 	// Gateways are the parsed TrustedGateway, once Validate has returned.
 	Gateways config.Prefixes `yaml:"-"`
+	// Breadth is the parsed ApprovalAbove, once Validate has returned; 0 means no limit.
+	Breadth int `yaml:"-"`
 }
 
 // Proxies holds the addresses for proxies.
@@ -139,6 +145,12 @@ func (c *Config) Settings() []settings.Setting {
 			Help: "BlueKing login service that verifies a bk_token, such as https://paas.example.com/login",
 			Text: &c.LoginURL,
 		},
+		{
+			Name: "approval-above",
+			Help: "number of hosts above which an operation or an apply must be a rollout that a second person approves " +
+				"(default: no limit)",
+			Text: &c.ApprovalAbove,
+		},
 		{Name: "log-level", Help: "debug, info, warn or error", Text: &c.LogLevel},
 	}
 }
@@ -185,6 +197,11 @@ func (c *Config) Validate() error {
 	for _, g := range c.TrustedGateway {
 		if err := c.Gateways.Set(g); err != nil {
 			fault("trusted-gateway: %w", err)
+		}
+	}
+	if c.ApprovalAbove != "" {
+		if c.Breadth, err = strconv.Atoi(c.ApprovalAbove); err != nil || c.Breadth < 1 {
+			fault("approval-above %q: expected a number of hosts, from 1", c.ApprovalAbove)
 		}
 	}
 	check(settings.LogLevel(c.LogLevel))

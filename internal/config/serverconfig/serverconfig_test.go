@@ -33,7 +33,7 @@ func TestReadFile(t *testing.T) {
 	c := serverconfig.Default()
 	if err := c.ReadFile(write(t,
 		"data-dir: /d\nhttp: 192.0.2.1:1\nfabric: '[::]:2'\nnats: [tls://n:1]\ncluster: c:1\nroute: ['r:1']\nadvertise: [a:1, 'b:2']\ninsecure-http: true\ntls-cert: c\ntls-key: k\n"+
-			"trusted-gateway: [10.0.0.0/8]\nlogin-url: https://l\nlog-level: debug\ndatabase: postgres://u@h/d\n")); err != nil {
+			"trusted-gateway: [10.0.0.0/8]\nlogin-url: https://l\nlog-level: debug\ndatabase: postgres://u@h/d\napproval-above: 100\n")); err != nil {
 		t.Fatal(err)
 	}
 	want := serverconfig.Config{
@@ -41,6 +41,7 @@ func TestReadFile(t *testing.T) {
 		Routes: []string{"r:1"}, Advertise: []string{"a:1", "b:2"},
 		TLS:            serverconfig.TLS{InsecureHTTP: true, TLSCert: "c", TLSKey: "k"},
 		TrustedGateway: []string{"10.0.0.0/8"}, LoginURL: "https://l", LogLevel: "debug", Database: "postgres://u@h/d",
+		ApprovalAbove: "100",
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
@@ -124,6 +125,11 @@ func TestValidate(t *testing.T) {
 		{"several hosts", func(c *serverconfig.Config) {
 			c.Database = "postgres://u:p@a:5432,b:5432/d?target_session_attrs=read-write"
 		}, ""},
+		{"approvals", func(c *serverconfig.Config) { c.ApprovalAbove = "100" }, ""},
+		{
+			"approvals of no host", func(c *serverconfig.Config) { c.ApprovalAbove = "0" },
+			`approval-above "0": expected a number of hosts, from 1`,
+		},
 		{"a socket", func(c *serverconfig.Config) { c.Database = "postgres:///d?host=/run/postgresql" }, ""},
 
 		{"brokers of others", func(c *serverconfig.Config) {

@@ -139,6 +139,9 @@ type Principal struct {
 	// App is the code of the app; empty for an operator of this machine, who sees the tasks of all apps.
 	App  string
 	User string
+	// Proven tells that the user is a person who has proven it, with a token or on the socket. Otherwise an app names
+	// the user.
+	Proven bool
 	// Admin has every right, and may manage apps, users and audit records.
 	Admin  bool
 	Grants []Grant
@@ -147,7 +150,7 @@ type Principal struct {
 
 // LocalAdmin is the operator of this machine; the socket's peer credentials prove the uid.
 func LocalAdmin(uid uint32) Principal {
-	return Principal{User: fmt.Sprintf("uid:%d", uid), Admin: true}
+	return Principal{User: fmt.Sprintf("uid:%d", uid), Proven: true, Admin: true}
 }
 
 // Reach is the set of hosts on which a principal may do one operation.

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "drover/api/v1"
@@ -166,12 +165,14 @@ func revealed(s, stored *process.Spec) (revealed *process.Spec, unknown string) 
 // putNamespace makes the processes of a namespace as a process file says.
 func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
-	flag := c.params.flag("dry_run")
-	dry := flag != nil && *flag
+	dry := c.params.flag("dry_run")
 	t := h.NewTask(c.Call)
-	t.Message = c.params.message()
-	t.Through = cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
+	t.Message, t.Through = c.params.message(), cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
 	o, err := applyOptions(c)
+	if err != nil {
+		return reply{}, err
+	}
+	rolls, err := h.planOptions(&c.params)
 	if err != nil {
 		return reply{}, err
 	}
@@ -190,7 +191,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if t.Known, err = h.matched(ctx, c, namespace, tag, latest); err != nil {
 		return reply{}, err
 	}
-	wanted, err := h.wanted(c, namespace, docs, known)
+	wanted, err := h.inOrder(ctx, c, namespace, docs, known)
 	if err != nil {
 		return reply{}, err
 	}
@@ -198,23 +199,45 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := h.checkOrder(ctx, c, wanted, known); err != nil {
+	changes, steps := plan.Make(wanted, known, o)
+	rollouts, err := h.rollouts(c, t, &rolls, steps)
+	if err != nil {
 		return reply{}, err
 	}
-	changes, steps := plan.Make(wanted, known, o)
 	if !c.Principal.On(access.OperationOf(process.Start), namespace).Everywhere() {
 		hideChanges(changes)
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
-	t.Selections = selectionsOf(t, docs, wanted, standing, o.Prune != plan.PruneNone)
-	if dry || len(steps) == 0 {
+	selections := selectionsOf(t, docs, wanted, standing, o.Prune != plan.PruneNone)
+	if isDry := dry != nil && *dry; isDry || len(steps) == 0 {
 		c.w.Header().Set("ETag", tag)
-		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, wanted, t.Selections, dry)
+		answer.Rollouts = viewPlanned(rollouts)
+		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, wanted, selections, isDry)
 	}
 	if err := h.mayApply(c, steps); err != nil {
 		return reply{}, err
 	}
+	if len(rollouts) > 0 {
+		selectionsByRollout(rollouts, selections, standing, known)
+		return h.rollOut(ctx, c, answer, rollouts)
+	}
+	t.Selections = selections
 	return h.apply(ctx, c, t, answer, steps)
+}
+
+// inOrder returns the processes of a file, on each host, after the check of what they wait for.
+func (h *Handler) inOrder(ctx context.Context, c *call, namespace string, docs []processfile.Document,
+	known []plan.Known,
+) ([]plan.Wanted, error) {
+	wanted, err := h.wanted(c, namespace, docs, known)
+	if err != nil {
+		return nil, err
+	}
+	faults, err := h.orderFaults(ctx, c, wanted, known)
+	if err == nil && len(faults) > 0 {
+		err = invalidFile("", faults)
+	}
+	return wanted, err
 }
 
 // applyOptions reads the options of an apply.
@@ -228,40 +251,6 @@ func applyOptions(c *call) (o plan.Options, err error) {
 	}
 	o.PIDs, err = pidsOf(c, o.Beside)
 	return o, err
-}
-
-// pidsOf reads the pids of the copies to take over.
-func pidsOf(c *call, wish process.Beside) (map[string]int, error) {
-	pids := map[string]int{}
-	for _, word := range c.params.list("pid") {
-		name, number, _ := strings.Cut(word, ":")
-		pid, err := strconv.Atoi(number)
-		switch {
-		case err != nil || name == "" || pid <= 1 || pid > maxPID:
-			return nil, invalid("pid", "has %q: expected PROCESS:PID", word)
-		case wish != process.TakeOver && wish != process.Adopt:
-			return nil, invalid("pid", "stands without take_over")
-		}
-		pids[name] = pid
-	}
-	return pids, nil
-}
-
-// maxPID is PID_MAX_LIMIT of the kernel (proc_sys_kernel(5)).
-const maxPID = 1 << 22
-
-// besideOf reads what a start does beside a copy that drover did not start.
-func besideOf(c *call) (process.Beside, error) {
-	wish := map[string]process.Beside{
-		"true": process.TakeOver, "only": process.Adopt,
-	}[c.params.choice("take_over", "true", "only", "false")]
-	switch beside := c.params.flag("beside"); {
-	case beside == nil || !*beside:
-		return wish, nil
-	case wish != process.Refuse:
-		return "", invalid("beside", "stands beside take_over: expected one of them")
-	}
-	return process.StartBeside, nil
 }
 
 // readFile reads the file in the body of a call.
@@ -438,6 +427,9 @@ func (h *Handler) mayApply(c *call, steps []plan.Step) error {
 // apply stores the operation that carries out the steps.
 func (h *Handler) apply(ctx context.Context, c *call, t *store.Task, answer v1.Plan, steps []plan.Step) (reply, error) {
 	requests, ops := requestsFor(steps)
+	if err := h.narrow(hostsIn(requests)); err != nil {
+		return reply{}, err
+	}
 	t.ID, t.Requests, t.Ordered = newTaskID(), requests, true
 	subject := edge.Clip(requests[0].Process.String())
 	c.Operates(subject, len(steps), t.ID, ops)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 	"drover/internal/wildcard"
 )
 
@@ -256,4 +257,38 @@ func someSecret() []byte {
 	secret := make([]byte, 32)
 	rand.Read(secret) // never fails
 	return secret
+}
+
+// pidsOf reads the pids of the copies to take over.
+func pidsOf(c *call, wish process.Beside) (map[string]int, error) {
+	pids := map[string]int{}
+	for _, word := range c.params.list("pid") {
+		name, number, _ := strings.Cut(word, ":")
+		pid, err := strconv.Atoi(number)
+		switch {
+		case err != nil || name == "" || pid <= 1 || pid > maxPID:
+			return nil, invalid("pid", "has %q: expected PROCESS:PID", word)
+		case wish != process.TakeOver && wish != process.Adopt:
+			return nil, invalid("pid", "stands without take_over")
+		}
+		pids[name] = pid
+	}
+	return pids, nil
+}
+
+// maxPID is PID_MAX_LIMIT of the kernel (proc_sys_kernel(5)).
+const maxPID = 1 << 22
+
+// besideOf reads what a start does beside a copy that drover did not start.
+func besideOf(c *call) (process.Beside, error) {
+	wish := map[string]process.Beside{
+		"true": process.TakeOver, "only": process.Adopt,
+	}[c.params.choice("take_over", "true", "only", "false")]
+	switch beside := c.params.flag("beside"); {
+	case beside == nil || !*beside:
+		return wish, nil
+	case wish != process.Refuse:
+		return "", invalid("beside", "stands beside take_over: expected one of them")
+	}
+	return process.StartBeside, nil
 }

@@ -2,6 +2,7 @@ package apiv1_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,7 +37,9 @@ import (
 // rig is the API over a real database, with a gate that believes everybody and an engine that does nothing by itself.
 type rig struct {
 	ifMatch string // of all calls, unless it is empty
-	t       *testing.T
+	// user makes all calls, and proves it with a token; empty means anna, whom the app names.
+	user string
+	t    *testing.T
 	// taskReads counts how often a task was read.
 	taskReads atomic.Int64
 	store     store.Store
@@ -54,6 +57,13 @@ type rig struct {
 	live func(agent string, q wire.LiveQuestion) (wire.LiveAnswer, error)
 	// ahead is how far the clock of the handler is ahead, in nanoseconds.
 	ahead atomic.Int64
+}
+
+// remake makes the handler anew with other settings.
+func (r *rig) remake(change func(*apiv1.Config)) {
+	c := r.handler.Config
+	change(&c)
+	r.handler = apiv1.New(c)
 }
 
 // The hosts of a rig: one with an id, one without, one that is away.
@@ -183,7 +193,7 @@ func (r *rig) send(ctx context.Context, app, method, path string, body any) answ
 	req := httptest.NewRequestWithContext(ctx, method, "/api/v1"+path, strings.NewReader(data))
 	if app != "" {
 		req.Header.Set("X-Bkapi-Authorization",
-			fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":"s","bk_username":"anna"}`, app))
+			fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":"s","bk_username":%q}`, app, cmp.Or(r.user, "anna")))
 	}
 	if r.ifMatch != "" {
 		req.Header.Set("If-Match", r.ifMatch)
@@ -296,7 +306,9 @@ func (b believing) Admit(ctx context.Context, c gate.Credentials) (access.Princi
 	if err != nil || a.Disabled {
 		return access.Principal{}, &gate.Refusal{Reason: gate.UnknownApp}
 	}
-	return access.Principal{App: a.Code, User: c.User, Admin: a.Admin, Grants: a.Grants}, nil
+	return access.Principal{
+		App: a.Code, User: c.User, Proven: c.User != "anna", Admin: a.Admin, Grants: a.Grants,
+	}, nil
 }
 
 func (b believing) Enter(p access.Principal) (func(), gate.Usage, gate.Verdict) {

@@ -1,9 +1,15 @@
 package apiv1_test
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 	"testing"
+	"time"
 
+	"drover/internal/process"
+	"drover/internal/server/apiv1"
+	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 )
 
@@ -24,9 +30,9 @@ func TestRollout(t *testing.T) {
 	r.observe("a/x@"+web+" running", "a/x@"+plain+" running", "a/x@"+gone+" running")
 	r.must(r.fleet.Label(t.Context(), []string{plain}, map[string]string{"zone": "a"}, nil))
 	r.must(r.fleet.Label(t.Context(), []string{gone}, map[string]string{"zone": "b"}, nil))
-	r.want(403, r.roll("one", map[string]any{"batch": "1"}, nil))
+	r.want(403, r.roll("one", map[string]any{"batch": 1}, nil))
 	a := r.want(202, r.roll("shop", map[string]any{
-		"batch": "50%", "canary": 1, "bake_seconds": 60, "pause_seconds": 30, "max_failures": "5%", "order": "zone",
+		"batch": "50%", "canary": 1, "bake": "60s", "pause": "30s", "max_failures": "5%", "order": "zone",
 		"skip_away": true,
 	}, nil))
 	id := a.body["id"].(string)
@@ -44,7 +50,7 @@ func TestRollout(t *testing.T) {
 	}
 	same(t, "visible to another", 0, len(r.want(200, r.call("one", "GET", "/rollouts", nil)).body["items"].([]any)))
 
-	busy := r.want(409, r.roll("admin", map[string]any{"batch": "1"}, map[string]any{"op": "stop"}))
+	busy := r.want(409, r.roll("admin", map[string]any{"batch": 1}, map[string]any{"op": "stop"}))
 	same(t, "detail", any("rollout "+id+" over a/x is not finished: wait for it, or abort it"), busy.body["detail"])
 	r.want(409, r.call("shop", "POST", "/rollouts/"+id+"/resume", nil))
 	same(t, "reason", any("paused by anna"), r.want(200, r.call("shop", "POST", "/rollouts/"+id+"/pause", nil)).body["reason"])
@@ -57,7 +63,7 @@ func TestRollout(t *testing.T) {
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "rollouts.abort", Limit: 10})
 	r.must(err)
 	same(t, "audit rows", 2, len(rows))
-	r.want(202, r.roll("admin", map[string]any{"batch": "1"}, nil))
+	r.want(202, r.roll("admin", map[string]any{"batch": 1}, nil))
 }
 
 // TestRolloutIsRefused: the answer names every fault of a plan.
@@ -66,16 +72,285 @@ func TestRolloutIsRefused(t *testing.T) {
 	r.app("admin")
 	r.observe("a/x@" + web + " running")
 	a := r.want(422, r.roll("admin", map[string]any{
-		"batch": "0", "canary": -1, "bake_seconds": 86401, "pause_seconds": -1, "max_failures": "101%", "order": "a b",
-	}, nil))
+		"batch": "0", "canary": -1, "bake": "24h1s", "pause": "500ms", "order": "a b", "max_unavailable": 1,
+	}, map[string]any{"op": "stop"}))
 	var fields []any
 	for _, f := range a.body["errors"].([]any) {
 		fields = append(fields, f.(map[string]any)["field"])
 	}
 	same(t, "fields", []any{
-		"rollout.batch", "rollout.max_failures", "rollout.canary", "rollout.bake_seconds", "rollout.pause_seconds",
-		"rollout.order",
+		"rollout.batch", "rollout.canary", "rollout.bake", "rollout.pause", "rollout.order", "rollout.max_unavailable",
 	}, fields)
-	r.refused(r.roll("admin", map[string]any{"batch": "1"}, map[string]any{"op": "host"}), 422, "rollout")
-	r.refused(r.roll("admin", map[string]any{"batch": "ten"}, nil), 422, "rollout.batch")
+	r.refused(r.roll("admin", map[string]any{"batch": 1}, map[string]any{"op": "host"}), 422, "rollout")
+	r.refused(r.roll("admin", map[string]any{"batch": 1, "canary_approval": true}, nil), 422, "rollout.canary_approval")
+	r.refused(r.roll("admin", map[string]any{"batch": 1}, map[string]any{"at": "noon"}), 422, "at")
+	r.refused(r.roll("admin", map[string]any{"batch": 1}, map[string]any{"at": "2026-01-01T00:00:00Z"}), 422, "at")
+	r.refused(r.call("admin", "POST", "/operations", map[string]any{
+		"op": "stop", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}, "at": "03:00",
+	}), 422, "at")
+	r.want(400, r.roll("admin", map[string]any{"batch": "ten"}, nil))
+}
+
+// steps shows the operations of a rollout on each of its hosts, as they are stored.
+func (r *rig) steps(id string) string {
+	r.t.Helper()
+	ro, err := r.store.GetRollout(r.t.Context(), id, "")
+	r.must(err)
+	full, err := r.store.RolloutSteps(r.t.Context(), id)
+	r.must(err)
+	var all []string
+	for _, h := range ro.Hosts {
+		text := fmt.Sprint(h.Name, " in ", h.Batch, ":")
+		for _, at := range h.Steps {
+			s := full[at]
+			text += fmt.Sprint(" ", s.Op, " ", s.Process.Name)
+			for i, spec := range []*process.Spec{s.Former, s.Spec} {
+				if spec != nil && spec.Execution.Environment["A"] != "" {
+					text += []string{"<", ">"}[i] + spec.Execution.Environment["A"]
+				}
+			}
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
+}
+
+func rolloutsOf(a answer) (ids []string) {
+	list, _ := a.body["rollouts"].([]any)
+	for _, item := range list {
+		ids = append(ids, item.(map[string]any)["id"].(string))
+	}
+	return ids
+}
+
+// step drives a rollout by facts about all of its hosts.
+func (r *rig) step(id string, f rollout.Fact) {
+	r.t.Helper()
+	_, err := r.store.ChangeRollout(r.t.Context(), id, "", func(ro *rollout.Rollout) error {
+		facts := map[string]rollout.Fact{}
+		for _, h := range ro.Hosts {
+			f.Batch = h.Batch
+			facts[h.Agent] = f
+		}
+		*ro = rollout.Step(*ro, facts, time.Now())
+		return nil
+	})
+	r.must(err)
+}
+
+// TestRolloutOfAnApply: the processes with equal plans go together, flags win over the file, and a dry run begins nothing.
+func TestRolloutOfAnApply(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	r.place("x", plain, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	r.place("old", web, "running", `{`+daemon+`}`)
+	file := `{"namespace":"a","processes":{
+		"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"],"environment":{"A":"2"},"rollout":{"batch":1,"bake":"60s"}},
+		"y":{` + daemon + `,"hosts":["web-1"],"rollout":{"batch":1,"bake":"60s"}},
+		"z":{` + daemon + `,"hosts":["web-1"]}}}`
+	dry := r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", file))
+	same(t, "planned rollouts", []string{"", ""}, rolloutsOf(dry))
+	same(t, "stored rollouts", 0, len(r.want(200, r.call("admin", "GET", "/rollouts", nil)).body["items"].([]any)))
+	a := r.want(202, r.call("admin", "PUT", "/namespaces/a?prune=true&message=why", file))
+	ids := rolloutsOf(a)
+	if len(ids) != 2 || a.body["operation"] != nil || r.engine.last != nil {
+		t.Fatalf("it answers %v", a.body)
+	}
+	same(t, "those without a rollout", "web-1 in 0: stop old start z", r.steps(ids[0]))
+	same(t, "the others", "0:10.0.0.2 in 0: restart x<1>2; web-1 in 1: restart x<1>2 start y", r.steps(ids[1]))
+	first := a.body["rollouts"].([]any)[1].(map[string]any)
+	same(t, "plan", fmt.Sprint(map[string]any{"batch": 1.0, "bake": "1m"}), fmt.Sprint(first["plan"]))
+	same(t, "op", any("apply"), first["op"])
+	ro, err := r.store.GetRollout(t.Context(), ids[1], "")
+	r.must(err)
+	if ro.Message != "why" || ro.Through != "apply" || !ro.Plan.Judged || ro.User != "anna" {
+		t.Errorf("stored is %+v", ro)
+	}
+	r.want(409, r.call("admin", "PUT", "/namespaces/a", file))
+	for _, id := range ids {
+		r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
+	}
+
+	a = r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=50%25&max_failures=3&skip_away=true", file))
+	var plans []string
+	for _, item := range a.body["rollouts"].([]any) {
+		plans = append(plans, fmt.Sprint(item.(map[string]any)["plan"]))
+	}
+	same(t, "plans by flags", []string{
+		"map[bake:1m batch:50% max_failures:3 skip_away:true]", "map[batch:50% max_failures:3 skip_away:true]",
+	}, plans)
+	r.refused(r.call("admin", "PUT", "/namespaces/a?bake=soon", file), 422, "bake")
+	r.refused(r.call("admin", "PUT", "/namespaces/a?canary=2", file), 422, "batch")
+	differs := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1"],"environment":{"A":"9"},"rollout":{"batch":1}}},
+		"more":[{"x":{` + daemon + `,"hosts":["0:10.0.0.2"],"environment":{"A":"9"},"rollout":{"batch":2}}}]}`
+	r.refused(r.call("admin", "PUT", "/namespaces/a", differs), 422, "processes.x.rollout")
+}
+
+// TestSelectionsOfARollout: the selection of a file comes into force with the end of its rollout, and the undo brings the
+// one before back.
+func TestSelectionsOfARollout(t *testing.T) {
+	r := labelled(t)
+	file := func(selector string) string {
+		return `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":{"select":"` + selector + `"},"rollout":{"batch":1}}}}`
+	}
+	finish := func(ids []string) {
+		t.Helper()
+		for _, id := range ids {
+			_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
+				for i := range ro.Hosts {
+					ro.Hosts[i].State = rollout.Succeeded
+				}
+				ro.State = rollout.Done
+				return nil
+			})
+			r.must(err)
+		}
+	}
+	first := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a", file("role=web"))))
+	same(t, "during the rollout", "", r.standing())
+	finish(first)
+	same(t, "after it", "x role=web admin", r.standing())
+	r.settle()
+	r.place("x", web, "running", `{`+daemon+`,"rollout":{"batch":1}}`)
+
+	changed := strings.Replace(file("role"), `"rollout"`, `"environment":{"A":"2"},"rollout"`, 1)
+	second := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a", changed)))
+	same(t, "during the second", "x role=web admin", r.standing())
+	finish(second)
+	same(t, "after the second", "x role admin", r.standing())
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"},"rollout":{"batch":1}}`)
+	undo := r.want(202, r.call("admin", "POST", "/rollouts/"+second[0]+"/undo", nil))
+	finish([]string{undo.body["id"].(string)})
+	same(t, "after the undo", "x role=web admin", r.standing())
+}
+
+// TestApplyAtATime: a scheduled rollout exists from now on, and a call without a batch has no rollout to schedule.
+func TestApplyAtATime(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1"]}}}`
+	r.refused(r.call("admin", "PUT", "/namespaces/a?at=03:00", file), 422, "batch")
+	a := r.want(202, r.call("admin", "PUT", "/namespaces/a?at=03:00&batch=1", file))
+	ro, err := r.store.GetRollout(t.Context(), rolloutsOf(a)[0], "")
+	r.must(err)
+	at := ro.At.Local()
+	if ro.State != rollout.Scheduled || at.Hour() != 3 || at.Minute() != 0 || time.Until(at) <= 0 ||
+		time.Until(at) > 25*time.Hour {
+		t.Errorf("it is %s, at %s", ro.State, ro.At)
+	}
+	r.refused(r.call("admin", "PUT", "/namespaces/a?at=2020-01-01T00:00:00Z&batch=1", file), 422, "at")
+	r.want(200, r.call("admin", "POST", "/rollouts/"+ro.ID+"/abort", nil))
+}
+
+// TestUndo: an undo brings back the specs of the hosts that were reached, removes what is new, and needs the rights to
+// that.
+func TestUndo(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("shop", "restart on a", "read on a")
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	r.place("x", plain, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	file := `{"namespace":"a","processes":{
+		"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"],"environment":{"A":"2"}},"y":{` + daemon + `,"hosts":["web-1"]}}}`
+	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=1&order=agent_version&bake=60s", file)))[0]
+	undo := "/rollouts/" + id + "/undo"
+	r.want(409, r.call("admin", "POST", undo, nil)) // it runs
+	r.step(id, rollout.Fact{})
+	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/pause", nil))
+	r.want(409, r.call("admin", "POST", undo, nil)) // a host is under way
+	r.step(id, rollout.Fact{Done: true, Health: rollout.Well})
+	_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
+		for i := range ro.Hosts { // web-1 is the host that was reached
+			ro.Hosts[i].State = rollout.Waiting
+			if ro.Hosts[i].Name == "web-1" {
+				ro.Hosts[i].State = rollout.Failed
+			}
+		}
+		return nil
+	})
+	r.must(err)
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)
+	r.place("y", web, "running", `{`+daemon+`}`)
+	r.want(404, r.call("shop", "POST", undo, nil))
+	a := r.want(202, r.call("admin", "POST", undo, nil))
+	back := a.body["id"].(string)
+	same(t, "undoes", any(id), a.body["undoes"])
+	same(t, "location", "/api/v1/rollouts/"+back, a.header.Get("Location"))
+	same(t, "undo", "web-1 in 0: stop y restart x<2>1", r.steps(back))
+	same(t, "the rollout", any("aborted"), r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil)).body["state"])
+	r.want(409, r.call("admin", "POST", undo, nil)) // the undo is under way
+	r.want(200, r.call("admin", "POST", "/rollouts/"+back+"/abort", nil))
+
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, nil,
+		[]store.Removal{{Agent: web, Process: process.ID{Namespace: "a", Name: "y"}}}))
+	r.want(409, r.call("admin", "POST", undo, nil)) // there is nothing left
+
+	restart := r.want(202, r.roll("admin", map[string]any{"batch": 1}, nil)).body["id"].(string)
+	r.want(200, r.call("admin", "POST", "/rollouts/"+restart+"/abort", nil))
+	r.want(422, r.call("admin", "POST", "/rollouts/"+restart+"/undo", nil))
+}
+
+// TestUndoOfHostsThatMissedIt: by the revision of their batch hosts that were away should have the new specs, so the undo
+// takes that back. So do hosts whose steps were cancelled.
+func TestUndoOfHostsThatMissedIt(t *testing.T) {
+	for _, fault := range []process.Fault{process.AgentUnavailable, process.Cancelled} {
+		t.Run(string(fault), func(t *testing.T) { undoOfMissed(t, fault) })
+	}
+}
+
+func undoOfMissed(t *testing.T, fault process.Fault) {
+	t.Helper()
+	r := newRig(t)
+	r.app("admin")
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	r.place("old", web, "running", `{`+daemon+`,"environment":{"A":"0"}}`)
+	file := `{"namespace":"a","processes":{
+		"x":{` + daemon + `,"hosts":["web-1"],"environment":{"A":"2"}},"y":{` + daemon + `,"hosts":["web-1"]}}}`
+	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=1&prune=true", file)))[0]
+	r.step(id, rollout.Fact{})
+	r.step(id, rollout.Fact{Done: true, Fault: fault, Untouched: true})
+	back := r.want(202, r.call("admin", "POST", "/rollouts/"+id+"/undo", nil))
+	same(t, "undo", "web-1 in 0: update old>0 update x>1 stop y", r.steps(back.body["id"].(string)))
+	same(t, "skips hosts that are away", any(true), back.body["plan"].(map[string]any)["skip_away"])
+}
+
+// TestApproval: only a person who did not begin the rollout may approve it, and above the breadth of the server there is no
+// call without a rollout.
+func TestApproval(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.remake(func(c *apiv1.Config) { c.Breadth = 1 })
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
+	stop := map[string]any{"op": "stop", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}}
+	r.want(403, r.call("admin", "POST", "/operations", stop))
+	r.want(403, r.call("admin", "PUT", "/namespaces/a",
+		`{"namespace":"a","processes":{"z":{`+daemon+`,"hosts":["web-1","0:10.0.0.2"]}}}`))
+	stop["targets"] = []any{map[string]any{"namespace": "a", "name": "x", "hosts": []any{"web-1"}}}
+	r.want(202, r.call("admin", "POST", "/operations", stop))
+
+	r.user = "carl"
+	a := r.want(202, r.roll("admin", map[string]any{"batch": 1, "canary": 1, "canary_approval": true}, nil))
+	approve := "/rollouts/" + a.body["id"].(string) + "/approve"
+	r.user = "bob"
+	r.want(409, r.call("admin", "POST", approve, nil))
+	for range 3 {
+		r.step(a.body["id"].(string), rollout.Fact{Done: true, Health: rollout.Well})
+	}
+	r.user = "carl"
+	r.want(403, r.call("admin", "POST", approve, nil))
+	r.user = ""
+	r.want(403, r.call("admin", "POST", approve, nil))
+	r.user = "bob"
+	approved := r.want(200, r.call("admin", "POST", approve, nil))
+	same(t, "state", any("running"), approved.body["state"])
+	same(t, "approved by", fmt.Sprint([]any{"bob"}), fmt.Sprint(approved.body["approved_by"]))
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "rollouts.approve", Limit: 10})
+	r.must(err)
+	var said []string
+	for _, row := range rows {
+		said = append(said, fmt.Sprint(row.User, " ", row.Code))
+	}
+	same(t, "audit rows", "bob 0, anna 403, carl 403, bob 409", strings.Join(said, ", "))
 }

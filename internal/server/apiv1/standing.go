@@ -130,13 +130,64 @@ func (h *Handler) putSelections(ctx context.Context, c *call, wanted []plan.Want
 	return nil
 }
 
-// checkOrder checks after of the processes of a file.
-func (h *Handler) checkOrder(ctx context.Context, c *call, wanted []plan.Wanted, known []plan.Known) error {
-	faults, err := h.orderFaults(ctx, c, wanted, known)
-	if err == nil && len(faults) > 0 {
-		err = invalidFile("", faults)
+// selectionsByRollout gives each rollout what it changes in the selections in force once it is done, and what brings
+// them back. Entries without a step belong to the first rollout.
+func selectionsByRollout(list []*store.Rollout, change *store.SelectionChange, standing []store.Selection,
+	known []plan.Known,
+) {
+	if change == nil {
+		return
 	}
-	return err
+	owner := map[string]*store.Rollout{}
+	for _, r := range list {
+		for _, id := range r.Processes() {
+			entry, _ := process.CutCopy(id.Name)
+			owner[entry] = r
+		}
+	}
+	named := map[string]bool{}
+	of := func(name string) *store.Rollout {
+		entry, _ := process.CutCopy(name)
+		r := cmp.Or(owner[entry], list[0])
+		if r.Selections == nil {
+			r.Selections = &store.SelectionChange{Namespace: change.Namespace}
+			r.Former = &store.SelectionChange{Namespace: change.Namespace}
+		}
+		if !named[entry] {
+			named[entry] = true
+			r.Selections.Entries = append(r.Selections.Entries, entry)
+			r.Former.Entries = append(r.Former.Entries, entry)
+		}
+		return r
+	}
+	for _, entry := range change.Entries {
+		of(entry)
+	}
+	changes := func(name string) bool {
+		entry, _ := process.CutCopy(name)
+		return change.All || named[entry]
+	}
+	for _, s := range change.Now {
+		r := of(s.Process.Name)
+		r.Selections.Now = append(r.Selections.Now, s)
+	}
+	for _, m := range change.Members {
+		r := of(m.Process.Name)
+		r.Selections.Members = append(r.Selections.Members, m)
+	}
+	for _, s := range standing {
+		if changes(s.Process.Name) {
+			r := of(s.Process.Name)
+			r.Former.Now = append(r.Former.Now, s)
+		}
+	}
+	for i := range known {
+		if known[i].Selector != "" && changes(known[i].Process.Name) {
+			r := of(known[i].Process.Name)
+			r.Former.Members = append(r.Former.Members,
+				store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process})
+		}
+	}
 }
 
 // showSelections writes the selection in force instead of the names of hosts, if a process is the same on all hosts and

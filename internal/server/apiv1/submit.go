@@ -23,7 +23,6 @@ import (
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
-	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 )
@@ -52,7 +51,8 @@ type operationRequest struct {
 	HostTimeout *int `json:"host_timeout_seconds"`
 	// Rollout is nil if all hosts begin at once.
 	Rollout *v1.RolloutPlan `json:"rollout"`
-	plan    rollout.Plan
+	// At is when the rollout begins; empty means at once.
+	At string `json:"at"`
 }
 
 // list decodes at most one entry more than maxItems, because decoded entries take more memory than their text.
@@ -116,6 +116,11 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	if req.Rollout != nil {
 		return h.createRollout(ctx, c, &req, requests)
 	}
+	if req.Op.Info().RollsOut {
+		if err := h.narrow(hostsIn(requests)); err != nil {
+			return reply{}, err
+		}
+	}
 	t := h.NewTask(c.Call)
 	t.ID, t.Requests, t.HostTimeout, t.Ordered = newTaskID(), requests, req.hostTimeout(), true
 	t.Through, t.Selector = v1.ThroughOperation, req.choice.selector.String()
@@ -130,6 +135,17 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	}
 	return reply{status: http.StatusAccepted, body: viewOperation(stored), location: "/operations/" +
 		url.PathEscape(t.ID)}, nil
+}
+
+// hostsIn counts the hosts of requests.
+func hostsIn(requests []store.Request) int {
+	agents := map[string]bool{}
+	for i := range requests {
+		for _, t := range requests[i].Targets {
+			agents[t.Agent] = true
+		}
+	}
+	return len(agents)
 }
 
 // accepting turns the error of a rejected operation into a problem.
@@ -176,7 +192,7 @@ func (r *operationRequest) validate() error {
 	if n := r.HostTimeout; n != nil && (*n < 1 || *n > longestHostTimeout) {
 		return invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout)
 	}
-	if err := r.readSpec(); err != nil || r.Rollout == nil {
+	if err := r.readSpec(); err != nil {
 		return err
 	}
 	return r.readPlan()

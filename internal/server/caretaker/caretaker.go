@@ -254,7 +254,9 @@ func (k *Caretaker) submit(ctx context.Context, t *store.Task, orders int) (bool
 // rolling returns the processes of active rollouts: their hosts get what they should have from the rollout.
 func (k *Caretaker) rolling(ctx context.Context) (map[process.ID]bool, error) {
 	all := map[process.ID]bool{}
-	for _, state := range []rollout.State{rollout.Running, rollout.Paused} {
+	for _, state := range []rollout.State{
+		rollout.Running, rollout.Paused, rollout.Scheduled, rollout.Held,
+	} {
 		for after := int64(0); ; {
 			list, err := k.Store.ListRollouts(ctx, store.RolloutFilter{State: state}, after, mostRollouts)
 			if err != nil {
@@ -262,7 +264,7 @@ func (k *Caretaker) rolling(ctx context.Context) (map[process.ID]bool, error) {
 			}
 			for i := range list {
 				after = list[i].Number
-				for _, id := range list[i].Processes {
+				for _, id := range list[i].Processes() {
 					all[id] = true
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/caretaker"
@@ -518,14 +519,23 @@ func TestRollout(t *testing.T) {
 	r := newRig(t)
 	r.label("a", "web")
 	r.apply(spec("one", ""))
-	r.must(r.CreateRollout(t.Context(), &store.Rollout{
-		ID: "ro", App: "shop", Created: r.now, Op: process.Restart, Processes: []process.ID{web}, Total: 1,
-		Rollout: rollout.New(rollout.Plan{Batch: rollout.Size{Count: 1}}, []rollout.Host{{Agent: "key-a", Name: "a"}}),
-	}, store.AuditRow{}))
+	plan := rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}}
+	r.must(r.CreateRollouts(t.Context(), []*store.Rollout{{
+		ID: "ro", App: "shop", Created: r.now, Op: process.Restart, Total: 1,
+		Steps:   []store.RolloutStep{{Op: process.Restart, Process: web}},
+		Rollout: rollout.New(plan, r.now.Add(time.Hour), []rollout.Host{{Agent: "key-a", Name: "a", Steps: []int{0}}}),
+	}}, store.AuditRow{}))
 	r.carried = nil
 	r.label("b", "web")
-	r.rounds("during the rollout")
-	_, err := r.ChangeRollout(t.Context(), "ro", "", func(r *rollout.Rollout) error { return r.Abort() })
+	for _, state := range []rollout.State{rollout.Scheduled, rollout.Running, rollout.Paused, rollout.Held} {
+		_, err := r.ChangeRollout(t.Context(), "ro", "", func(r *rollout.Rollout) error {
+			r.State = state
+			return nil
+		})
+		r.must(err)
+		r.rounds("while the rollout is " + string(state))
+	}
+	_, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
 	r.must(err)
 	r.rounds("after the rollout", "start b 2")
 }

@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"time"
 
 	"drover/internal/idle"
 	"drover/internal/process"
 	"drover/internal/server/fleet"
+	"drover/internal/server/plan"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
@@ -30,14 +32,25 @@ const (
 	awayFor = 10 * time.Second
 )
 
-// Store is what a driver needs of the database.
-type Store interface {
+// Rollouts has the rollouts.
+type Rollouts interface {
 	GetRollout(ctx context.Context, id, app string) (*store.Rollout, error)
-	OpenRollouts(ctx context.Context) ([]string, error)
+	RolloutSteps(ctx context.Context, id string) ([]store.RolloutStep, error)
+	OpenRollouts(ctx context.Context, now time.Time) ([]string, error)
 	ChangeRollout(ctx context.Context, id, app string, change func(*rollout.Rollout) error) (*store.Rollout, error)
+}
+
+// Results has the tasks of batches, and the states of processes.
+type Results interface {
 	TaskOpen(ctx context.Context, id string) (bool, error)
 	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
+}
+
+// Store is what a driver needs of the database.
+type Store interface {
+	Rollouts
+	Results
 }
 
 // Engine carries out tasks.
@@ -70,7 +83,7 @@ func New(c Config) *Driver { return &Driver{c} }
 // Run drives rollouts until ctx ends.
 func (d *Driver) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		open, err := d.Store.OpenRollouts(ctx)
+		open, err := d.Store.OpenRollouts(ctx, d.Now())
 		for _, id := range open {
 			if failed := d.Step(ctx, id); failed != nil && ctx.Err() == nil {
 				d.Log.ErrorContext(ctx, "cannot drive rollout", "rollout", id, "error", failed)
@@ -95,6 +108,9 @@ func (d *Driver) Step(ctx context.Context, id string) error {
 		return err
 	}
 	if err := d.order(ctx, r); err != nil { // an earlier driver may have died after its decision
+		return err
+	}
+	if err := d.unregister(ctx, r); err != nil {
 		return err
 	}
 	facts, err := d.facts(ctx, r)
@@ -134,9 +150,6 @@ func (d *Driver) order(ctx context.Context, r *store.Rollout) error {
 			continue
 		case missing:
 			err = d.submit(ctx, r, batch)
-			if _, taken := d.Store.TaskOpen(ctx, id); taken == nil { // by this driver or another one
-				err = nil
-			}
 		case r.State == rollout.Aborted:
 			_, err = d.Engine.Cancel(ctx, id, "")
 		default:
@@ -173,37 +186,149 @@ func tooOld(r *store.Rollout, batch int, now time.Time) bool {
 
 // submit creates the task of a batch. If the rollout is aborted, every target has its outcome: cancelled.
 func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error {
-	t := &store.Task{
-		ID: r.BatchTask(batch), App: r.App, User: r.User, RequestID: r.RequestID, HostTimeout: r.HostTimeout,
-		Ordered: true, Selector: r.Selector,
+	steps, err := d.Store.RolloutSteps(ctx, r.ID)
+	if err != nil {
+		return err
 	}
-	place := map[process.ID]int{}
+	hosts := hostsOf(r, func(h *rollout.Host) bool { return h.Batch == batch && h.State == rollout.Begun })
+	var known map[store.ObservedKey]*process.Status
+	if r.Op == store.OpApply && r.State != rollout.Aborted {
+		if known, err = d.statuses(ctx, r, hosts); err != nil {
+			return err
+		}
+	}
+	byStep := make([][]*rollout.Host, len(steps))
+	for _, h := range hosts {
+		for _, at := range h.Steps {
+			byStep[at] = append(byStep[at], h)
+		}
+	}
+	t := d.task(r, r.BatchTask(batch))
+	for at := range steps {
+		s := &steps[at]
+		place := map[process.Op]int{}
+		for _, h := range byStep[at] {
+			target := store.Target{Key: store.ResultKey(s.Process, h.Name), Asked: h.Name, Agent: h.Agent}
+			op := s.Op
+			if known != nil {
+				op = plan.Now(op, s.Removes, known[store.ObservedKey{Agent: h.Agent, Process: s.Process}])
+			}
+			switch {
+			case r.State == rollout.Aborted:
+				target.Outcome = new(process.NotBegun())
+			case op == "":
+				op, target.Outcome = s.Op, &process.Outcome{Text: "was already removed"}
+			}
+			i, again := place[op]
+			if !again {
+				i = len(t.Requests)
+				place[op] = i
+				t.Requests = append(t.Requests, store.Request{
+					Op: op, Process: s.Process, Spec: s.Spec, Removes: s.Removes,
+				})
+			}
+			t.Requests[i].Targets = append(t.Requests[i].Targets, target)
+		}
+	}
+	return d.give(ctx, r, t)
+}
+
+// unregister removes what the present batch of an apply has stopped in order to remove it. Its task has an id of its
+// own, so that it is done once.
+func (d *Driver) unregister(ctx context.Context, r *store.Rollout) error {
+	if r.Settled.IsZero() || !r.State.Active() || tooOld(r, r.Batch, d.Now()) ||
+		!slices.ContainsFunc(r.Steps, func(s store.RolloutStep) bool { return s.Removes }) {
+		return nil
+	}
+	t := d.task(r, r.BatchTask(r.Batch)+"-unregister")
+	if _, err := d.Store.TaskOpen(ctx, t.ID); !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	hosts := hostsOf(r, func(h *rollout.Host) bool {
+		return h.Batch == r.Batch && (h.State == rollout.Baking || h.State == rollout.Succeeded)
+	})
+	known, err := d.statuses(ctx, r, hosts)
+	if err != nil {
+		return err
+	}
+	for at := range r.Steps {
+		s := &r.Steps[at]
+		request := store.Request{Op: process.Unregister, Process: s.Process}
+		for _, h := range hosts {
+			if status := known[store.ObservedKey{Agent: h.Agent, Process: s.Process}]; s.Removes && status != nil &&
+				slices.Contains(h.Steps, at) && plan.Now(s.Op, true, status) == process.Unregister {
+				request.Targets = append(request.Targets, store.Target{
+					Key: store.ResultKey(s.Process, h.Name), Asked: h.Name, Agent: h.Agent,
+				})
+			}
+		}
+		if len(request.Targets) > 0 {
+			t.Requests = append(t.Requests, request)
+		}
+	}
+	if len(t.Requests) == 0 {
+		return nil
+	}
+	return d.give(ctx, r, t)
+}
+
+// task returns an empty task of a rollout.
+func (d *Driver) task(r *store.Rollout, id string) *store.Task {
+	return &store.Task{
+		ID: id, App: r.App, User: r.User, RequestID: r.RequestID, HostTimeout: r.HostTimeout, Ordered: true,
+		Selector: r.Selector, Through: r.Through, Message: r.Message,
+	}
+}
+
+// give submits a task of a rollout. It is no error that this driver or another one has submitted it already.
+func (d *Driver) give(ctx context.Context, r *store.Rollout, t *store.Task) error {
 	targets := 0
-	for i := range r.Hosts {
-		h := &r.Hosts[i]
-		if h.Batch != batch || h.State != rollout.Begun {
-			continue
-		}
-		for _, id := range h.Processes {
-			at, known := place[id]
-			if !known {
-				at = len(t.Requests)
-				place[id] = at
-				t.Requests = append(t.Requests, store.Request{Op: r.Op, Process: id})
-			}
-			target := store.Target{Key: store.ResultKey(id, h.Name), Asked: h.Name, Agent: h.Agent}
-			if r.State == rollout.Aborted {
-				never := process.NotBegun()
-				target.Outcome = &never
-			}
-			t.Requests[at].Targets = append(t.Requests[at].Targets, target)
-			targets++
-		}
+	for i := range t.Requests {
+		targets += len(t.Requests[i].Targets)
 	}
-	return d.Engine.Submit(ctx, t, store.AuditRow{
+	err := d.Engine.Submit(ctx, t, store.AuditRow{
 		At: d.Now(), App: r.App, User: r.User, RequestID: r.RequestID, Action: "rollouts.batch", Target: t.ID,
 		Targets: targets, Allowed: true, Message: process.Success,
 	})
+	if _, missing := d.Store.TaskOpen(ctx, t.ID); missing == nil {
+		return nil
+	}
+	return err
+}
+
+// hostsOf returns the hosts of a rollout for which a function is true, in their order.
+func hostsOf(r *store.Rollout, is func(*rollout.Host) bool) (list []*rollout.Host) {
+	for i := range r.Hosts {
+		if is(&r.Hosts[i]) {
+			list = append(list, &r.Hosts[i])
+		}
+	}
+	return list
+}
+
+// statuses returns the last known states of the processes of hosts.
+func (d *Driver) statuses(ctx context.Context, r *store.Rollout, hosts []*rollout.Host) (
+	map[store.ObservedKey]*process.Status, error,
+) {
+	agents := map[process.ID][]string{}
+	for _, h := range hosts {
+		for _, at := range h.Steps {
+			id := r.Steps[at].Process
+			agents[id] = append(agents[id], h.Agent)
+		}
+	}
+	known := map[store.ObservedKey]*process.Status{}
+	for id, list := range agents {
+		slices.Sort(list) // two steps may be about the same process
+		err := d.Store.GetObserved(ctx, id, slices.Compact(list), func(o store.Observed) error {
+			known[store.ObservedKey{Agent: o.Agent, Process: id}] = &o.Status
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
 }
 
 // facts collects what is known about the begun and baking hosts.
@@ -225,39 +350,46 @@ func (d *Driver) facts(ctx context.Context, r *store.Rollout) (map[string]rollou
 			return nil, err
 		}
 	}
-	baking := map[process.ID][]string{}
-	for i := range r.Hosts {
-		h := &r.Hosts[i]
-		if h.State != rollout.Baking {
-			continue
-		}
-		p := d.Presence.Presence(h.Agent, now)
-		if p.Away && (p.Settling || now.Sub(p.Since) < awayFor) {
-			continue // the agent may reconnect
-		}
-		facts[h.Agent] = rollout.Fact{Batch: h.Batch, Health: rollout.Well, Away: p.Away}
-		for _, id := range h.Processes {
-			baking[id] = append(baking[id], h.Agent)
-		}
-	}
-	for id, agents := range baking {
-		seen := map[string]bool{}
-		err := d.Store.GetObserved(ctx, id, agents, func(o store.Observed) error {
-			seen[o.Agent] = true
-			health, cause := judge(&o, r.Op)
-			facts[o.Agent] = worse(facts[o.Agent], health, cause, id)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, agent := range agents {
-			if !seen[agent] {
-				facts[agent] = worse(facts[agent], rollout.Unwell, "unknown", id)
-			}
-		}
+	if err := d.observe(ctx, r, facts, now); err != nil {
+		return nil, err
 	}
 	return facts, nil
+}
+
+// observe adds what is known about the processes of baking hosts. Before a batch, it adds for all hosts whether their
+// processes run, if that counts.
+func (d *Driver) observe(ctx context.Context, r *store.Rollout, facts map[string]rollout.Fact, now time.Time) error {
+	every := mayBegin(r, now) && !r.Plan.MaxUnavailable.IsZero()
+	hosts := hostsOf(r, func(h *rollout.Host) bool { return every || h.State == rollout.Baking })
+	known, err := d.statuses(ctx, r, hosts)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		p := d.Presence.Presence(h.Agent, now)
+		f := rollout.Fact{Batch: h.Batch, Health: rollout.Well, Away: p.Away, Up: !p.Away}
+		for _, at := range h.Steps {
+			step := &r.Steps[at]
+			status := known[store.ObservedKey{Agent: h.Agent, Process: step.Process}]
+			if !step.Removes {
+				f = worse(f, step, status, r.Op == store.OpApply)
+			}
+		}
+		if h.State == rollout.Baking && p.Away && (p.Settling || now.Sub(p.Since) < awayFor) {
+			continue // the agent may reconnect
+		}
+		facts[h.Agent] = f
+	}
+	return nil
+}
+
+// mayBegin reports whether a batch may begin now.
+func mayBegin(r *store.Rollout, now time.Time) bool {
+	if r.State != rollout.Running && r.State != rollout.Scheduled {
+		return false
+	}
+	return r.Batch < 0 || !r.Settled.IsZero() &&
+		!now.Before(r.Settled.Add(time.Duration(r.Plan.Bake+r.Plan.Pause)))
 }
 
 // outcomes reads the results of a batch's task. A host is done when all of its operations are, and the first failure
@@ -290,25 +422,40 @@ func (d *Driver) outcomes(ctx context.Context, r *store.Rollout, batch int, fact
 	})
 }
 
-// worse returns a fact with the worse of two judgements.
-func worse(f rollout.Fact, health rollout.Health, cause string, id process.ID) rollout.Fact {
+// worse returns a fact about a host with the judgement about another of its processes. The status is nil if the host
+// does not have the process.
+func worse(f rollout.Fact, step *store.RolloutStep, status *process.Status, apply bool) rollout.Fact {
+	health, cause := rollout.Unwell, process.StateUnknown
+	if status != nil {
+		health, cause = judge(status, step.Op)
+		up := health == rollout.Well || cause == relaunched
+		f.Up = f.Up && up
+		if !up && apply && plan.AtRest(status) { // an apply leaves it so
+			health = rollout.Well
+		}
+	} else {
+		f.Up = false
+	}
 	rank := map[rollout.Health]int{rollout.Well: 0, rollout.Unsettled: 1, rollout.Unwell: 2}
 	if rank[health] > rank[f.Health] {
-		f.Health, f.Cause, f.Text = health, cause, fmt.Sprintf("%s is %s", id, cause)
+		f.Health, f.Cause, f.Text = health, cause, fmt.Sprintf("%s is %s", step.Process, cause)
 	}
 	return f
 }
 
+// relaunched is the cause of a process that runs again after it was down.
+const relaunched = "relaunched"
+
 // judge returns whether a process is as it should be after an operation that leaves it running. A relaunch since a
 // start or restart means that it was down.
-func judge(o *store.Observed, op process.Op) (health rollout.Health, cause string) {
-	switch s := &o.Status; s.State {
+func judge(s *process.Status, op process.Op) (health rollout.Health, cause string) {
+	switch s.State {
 	case process.StateRunning:
 		if s.Flapping {
 			return rollout.Unwell, process.StateFlapping
 		}
 		if s.Restarts > 0 && (op == process.Start || op == process.Restart) {
-			return rollout.Unwell, "relaunched"
+			return rollout.Unwell, relaunched
 		}
 		return rollout.Well, ""
 	case process.StateScheduled, process.StateFinished:

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/drive"
 	"drover/internal/server/fleet"
@@ -30,7 +33,13 @@ type rig struct {
 	submitted     []string
 }
 
-func newRig(t *testing.T, plan rollout.Plan, agents ...string) *rig {
+func newRig(t *testing.T, plan v1.RolloutPlan, agents ...string) *rig {
+	t.Helper()
+	return rigOf(t, plan, process.Restart, []store.RolloutStep{{Op: process.Restart, Process: nginx}}, agents...)
+}
+
+// rigOf is a rig with a rollout of steps, which each agent carries out.
+func rigOf(t *testing.T, plan v1.RolloutPlan, op process.Op, steps []store.RolloutStep, agents ...string) *rig {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "drover.db"), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -42,14 +51,17 @@ func newRig(t *testing.T, plan rollout.Plan, agents ...string) *rig {
 		Store: r, Engine: r, Presence: r, Now: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler),
 	})
 	var hosts []rollout.Host
-	for _, a := range agents {
-		hosts = append(hosts, rollout.Host{Agent: a, Name: "host-" + a, Processes: []process.ID{nginx}})
+	var places []int
+	for i := range steps {
+		places = append(places, i)
 	}
-	plan.Judged = true
-	r.must(db.CreateRollout(t.Context(), &store.Rollout{
-		ID: "ro", App: "app", User: "anna", Created: r.now, Op: process.Restart, Processes: []process.ID{nginx},
-		Total: len(hosts), Rollout: rollout.New(plan, hosts),
-	}, store.AuditRow{}))
+	for _, a := range agents {
+		hosts = append(hosts, rollout.Host{Agent: a, Name: "host-" + a, Steps: places})
+	}
+	r.must(db.CreateRollouts(t.Context(), []*store.Rollout{{
+		ID: "ro", App: "app", User: "anna", Created: r.now, Op: op, Steps: steps, Through: "apply", Message: "why",
+		Total: len(hosts), Rollout: rollout.New(rollout.Plan{RolloutPlan: plan, Judged: true}, time.Time{}, hosts),
+	}}, store.AuditRow{}))
 	return r
 }
 
@@ -134,7 +146,7 @@ func (r *rig) wants(ro *store.Rollout, state rollout.State, batch int, host ...r
 
 // TestDriverDies: a driver dies before and after it submits; nobody gets the operation twice, and the rollout ends.
 func TestDriverDies(t *testing.T) {
-	r := newRig(t, rollout.Plan{Batch: rollout.Size{Count: 2}}, "a", "b", "c")
+	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 2}}, "a", "b", "c")
 	r.before = true
 	r.wants(r.step(), rollout.Running, 0, rollout.Begun, rollout.Begun, rollout.Waiting)
 	r.before, r.after = false, true
@@ -164,7 +176,7 @@ func TestDriverDies(t *testing.T) {
 
 // TestBakeSeesRelaunches: a process that crashed and was relaunched has failed, although it runs.
 func TestBakeSeesRelaunches(t *testing.T) {
-	r := newRig(t, rollout.Plan{Batch: rollout.Size{Count: 1}, Bake: time.Minute}, "a", "b")
+	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, Bake: v1.Duration(time.Minute)}, "a", "b")
 	r.step()
 	r.end("", "running", 0)
 	r.step()
@@ -181,7 +193,7 @@ func TestBakeSeesRelaunches(t *testing.T) {
 // TestAbortOfABatchWithoutTask: the rollout is aborted after the decision and before the task. The driver takes the id of
 // the task, so that the operation never begins.
 func TestAbortOfABatchWithoutTask(t *testing.T) {
-	r := newRig(t, rollout.Plan{Batch: rollout.Size{Count: 1}}, "a", "b")
+	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, "a", "b")
 	r.before = true
 	r.step()
 	r.before = false
@@ -192,14 +204,14 @@ func TestAbortOfABatchWithoutTask(t *testing.T) {
 	if agents := r.end("", "running", 0); len(agents) > 0 {
 		t.Errorf("operated on are %v", agents)
 	}
-	if open, err := r.OpenRollouts(t.Context()); len(open) > 0 || err != nil {
+	if open, err := r.OpenRollouts(t.Context(), r.now); len(open) > 0 || err != nil {
 		t.Errorf("open are %v: %v", open, err)
 	}
 }
 
 // TestAbortCancelsTheBatch: an operation that waits behind another one never begins.
 func TestAbortCancelsTheBatch(t *testing.T) {
-	r := newRig(t, rollout.Plan{Batch: rollout.Size{Count: 1}}, "a", "b")
+	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, "a", "b")
 	r.step()
 	_, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
 	r.must(err)
@@ -207,5 +219,157 @@ func TestAbortCancelsTheBatch(t *testing.T) {
 	r.wants(r.step(), rollout.Aborted, 0, rollout.Skipped, rollout.Waiting)
 	if agents := r.end("", "running", 0); len(agents) > 0 {
 		t.Errorf("operated on are %v", agents)
+	}
+}
+
+// applied is a rollout of an apply that removes shop/old and changes shop/nginx, on hosts that have both.
+func applied(t *testing.T, plan v1.RolloutPlan, agents ...string) (r *rig, old process.ID) {
+	t.Helper()
+	old = process.ID{Namespace: "shop", Name: "old"}
+	r = rigOf(t, plan, store.OpApply, []store.RolloutStep{
+		{Op: process.Stop, Process: old, Removes: true},
+		{Op: process.Restart, Process: nginx, Spec: &process.Spec{Contact: "new"}},
+	}, agents...)
+	for _, a := range agents {
+		r.watched(a, old)
+		r.watched(a, nginx)
+	}
+	return r, old
+}
+
+// watched has a host report a running process that it watches.
+func (r *rig) watched(agent string, id process.ID) {
+	r.t.Helper()
+	r.must(r.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{{
+		Agent: agent, Process: id, Spec: &process.Spec{},
+		Status: process.Status{Known: true, Hosted: true, State: process.StateRunning, Instance: process.Instance{PID: 7}},
+	}}, nil))
+}
+
+// did is what the hosts were asked to do, in its order, with success.
+func (r *rig) did() (list []string) {
+	r.t.Helper()
+	for {
+		items, err := r.LeaseItems(r.t.Context(), r.now.Add(time.Hour), r.now.Add(2*time.Hour), 100)
+		r.must(err)
+		if len(items) == 0 {
+			return list
+		}
+		for _, it := range items {
+			list = append(list, it.Agent+" "+string(it.Op)+" "+it.Process.Name)
+			if it.Op == process.Stop {
+				r.must(r.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{{
+					Agent: it.Agent, Process: it.Process, Spec: &process.Spec{},
+					Status: process.Status{Known: true, State: process.StateStopped, Want: process.WantStopped},
+				}}, nil))
+			}
+			_, err := r.Finish(r.t.Context(), []store.ReportedOutcome{{Agent: it.Agent, Item: it.ID}})
+			r.must(err)
+		}
+	}
+}
+
+// TestApply: each host carries out its steps in their order, and then forgets what it has stopped for that. Each batch is
+// a revision with the hosts of the batch, and nothing happens twice.
+func TestApply(t *testing.T) {
+	r, old := applied(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, Bake: v1.Duration(time.Minute)}, "a", "b")
+	for _, agent := range []string{"a", "b"} {
+		r.step()
+		if did := r.did(); !slices.Equal(did, []string{agent + " stop old", agent + " restart nginx"}) {
+			t.Fatalf("the batch of %s did %q", agent, did)
+		}
+		number := int64(len(r.submitted)/2 + 1)
+		placed, err := r.PlacedAt(t.Context(), "shop", number)
+		r.must(err)
+		if n := slices.IndexFunc(placed, func(p store.Placed) bool { return p.Agent == agent && p.Spec.Revision == number }); n < 0 {
+			t.Errorf("revision %d has %+v", number, placed)
+		}
+		if placed := slices.ContainsFunc(placed, func(p store.Placed) bool { return p.Agent == "b" }); placed != (agent == "b") {
+			t.Errorf("with the batch of %s the other host has the revision: %v", agent, placed)
+		}
+		r.step()
+		r.step() // it is settled, and the removal begins
+		if did := r.did(); !slices.Equal(did, []string{agent + " unregister old"}) {
+			t.Fatalf("after the batch %s did %q", agent, did)
+		}
+		r.must(r.PutObserved(t.Context(), store.ReportMark{}, nil, []store.Removal{{Agent: agent, Process: old}}))
+		r.now = r.now.Add(time.Minute)
+	}
+	for range 3 {
+		r.step()
+	}
+	r.wants(r.step(), rollout.Done, 1, rollout.Succeeded, rollout.Succeeded)
+	if !slices.Equal(r.submitted, []string{"ro-0", "ro-0-unregister", "ro-1", "ro-1-unregister"}) {
+		t.Errorf("submitted are %q", r.submitted)
+	}
+}
+
+// TestApplyOverDeaths: at each step of an apply a driver dies before it submits, and another one after that. Each host
+// does each step once, and keeps nothing that was to be removed.
+func TestApplyOverDeaths(t *testing.T) {
+	r, old := applied(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 2}}, "a", "b", "c")
+	done := map[string]int{}
+	for range 12 {
+		for _, dies := range []struct{ before, after bool }{{true, false}, {false, true}} {
+			r.before, r.after = dies.before, dies.after
+			r.step()
+			r.before, r.after = false, false
+			for _, one := range r.did() {
+				done[one]++
+				if agent, removed := strings.CutSuffix(one, " unregister old"); removed {
+					r.must(r.PutObserved(t.Context(), store.ReportMark{}, nil, []store.Removal{{Agent: agent, Process: old}}))
+				}
+			}
+		}
+	}
+	r.wants(r.step(), rollout.Done, 1, rollout.Succeeded, rollout.Succeeded, rollout.Succeeded)
+	for _, agent := range []string{"a", "b", "c"} {
+		for _, step := range []string{" stop old", " restart nginx", " unregister old"} {
+			if n := done[agent+step]; n != 1 {
+				t.Errorf("%s%s happened %d times: %v", agent, step, n, done)
+			}
+		}
+	}
+}
+
+// TestApplyLeavesWhatWasStopped: somebody has stopped a process since the plan. Its batch changes the spec, and does not
+// start it.
+func TestApplyLeavesWhatWasStopped(t *testing.T) {
+	r, old := applied(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, "a")
+	r.must(r.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{{
+		Agent: "a", Process: nginx, Spec: &process.Spec{},
+		Status: process.Status{Known: true, State: process.StateStopped, Want: process.WantStopped},
+	}}, []store.Removal{{Agent: "a", Process: old}}))
+	r.step()
+	if did := r.did(); !slices.Equal(did, []string{"a update nginx"}) {
+		t.Errorf("the batch did %q", did)
+	}
+	for range 3 {
+		r.step()
+	}
+	r.wants(r.step(), rollout.Done, 0, rollout.Succeeded)
+}
+
+// TestMaxUnavailable: a batch waits for a host whose process is down, and goes on when it runs again.
+func TestMaxUnavailable(t *testing.T) {
+	one := v1.HostCount{Number: 1}
+	r := newRig(t, v1.RolloutPlan{Batch: one, MaxUnavailable: one}, "a", "b", "c")
+	for _, agent := range []string{"a", "b", "c"} {
+		r.observe(agent, "running", 0)
+	}
+	r.observe("c", "backoff", 0)
+	ro := r.step()
+	r.wants(ro, rollout.Running, -1, rollout.Waiting, rollout.Waiting, rollout.Waiting)
+	if ro.Reason != "waits: 1 of 3 hosts are unavailable, and at most 1 may be" {
+		t.Errorf("it says %q", ro.Reason)
+	}
+	r.observe("c", "running", 1)
+	r.away["b"] = true
+	r.wants(r.step(), rollout.Running, -1, rollout.Waiting, rollout.Waiting, rollout.Waiting)
+	r.away["b"] = false
+	ro = r.step()
+	r.wants(ro, rollout.Running, 0, rollout.Begun, rollout.Waiting, rollout.Waiting)
+	if ro.Reason != "" {
+		t.Errorf("it says %q", ro.Reason)
 	}
 }

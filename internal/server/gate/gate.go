@@ -122,11 +122,13 @@ func (g *Gate) Admit(ctx context.Context, c Credentials) (access.Principal, erro
 	if err != nil {
 		return access.Principal{}, err
 	}
-	user, err := g.user(ctx, app, c)
+	user, proven, err := g.user(ctx, app, c)
 	if err != nil {
 		return access.Principal{}, err
 	}
-	return access.Principal{App: app.Code, User: user, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}, nil
+	return access.Principal{
+		App: app.Code, User: user, Proven: proven, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits,
+	}, nil
 }
 
 // Acting returns the principal of an app and a user with their present rights, for what a server does later on their
@@ -205,23 +207,24 @@ func (g *Gate) proven(c Credentials, app store.App) error {
 	return nil
 }
 
-// user identifies the user of the app. A name suffices if the app may name users, even beside a token: a program that
-// acts for many users may hold the session of another user.
-func (g *Gate) user(ctx context.Context, app store.App, c Credentials) (string, error) {
+// user identifies the user of the app. proven is set if a token proves the user. A name suffices if the app may name
+// users, even beside a token: a program that acts for many users may hold the session of another user.
+func (g *Gate) user(ctx context.Context, app store.App, c Credentials) (name string, proven bool, err error) {
 	mayName := c.Vouched || app.MayNameUsers
 	switch {
 	case c.User != "" && mayName && len(c.User) > access.MaxUser:
-		return "", refuse(UserTooLong)
+		return "", false, refuse(UserTooLong)
 	case c.User != "" && mayName && (!utf8.ValidString(c.User) || strings.ContainsFunc(c.User, unicode.IsControl)):
-		return "", refuse(UserUnfit)
+		return "", false, refuse(UserUnfit)
 	case c.User != "" && mayName:
-		return c.User, g.enabled(ctx, c.User)
+		return c.User, false, g.enabled(ctx, c.User)
 	case c.Token != "":
-		return g.session(ctx, c.Token)
+		name, err = g.session(ctx, c.Token)
+		return name, true, err
 	case c.User != "":
-		return "", refuse(MayNotName)
+		return "", false, refuse(MayNotName)
 	default:
-		return "", refuse(NoUser)
+		return "", false, refuse(NoUser)
 	}
 }
 

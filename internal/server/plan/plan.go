@@ -64,6 +64,8 @@ type Step struct {
 	Spec *process.Spec
 	// Removes tells that the step is a part of the removal of the process.
 	Removes bool
+	// Former is the spec that the host has; nil if it does not have the process.
+	Former *process.Spec
 }
 
 // key names a process of a host.
@@ -106,7 +108,9 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 	for i := range known {
 		k := &known[i]
 		if c, op, ok := file.remove(k, o); ok {
-			add(c, Step{Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host, Removes: true}, k.Spec)
+			add(c, Step{
+				Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host, Removes: true, Former: k.Spec,
+			}, k.Spec)
 		}
 	}
 	starting := map[start]*process.Spec{}
@@ -135,7 +139,11 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 			}
 			spec = starting[kind]
 		}
-		add(c, Step{Op: op, Process: w.Process, Agent: w.Agent, Host: w.Host, Spec: spec}, w.Spec)
+		step := Step{Op: op, Process: w.Process, Agent: w.Agent, Host: w.Host, Spec: spec}
+		if k != nil {
+			step.Former = k.Spec
+		}
+		add(c, step, w.Spec)
 	}
 	return group(rows), steps
 }
@@ -283,6 +291,26 @@ func taken(k *Known, reason string) (v1.Change, process.Op, bool) {
 	}
 	return c, process.Unregister, true
 }
+
+// Now returns the operation of a step that was planned some time ago, by the present status of its process; nil for a
+// process that the host does not have. It is empty if there is nothing left to do. What somebody has stopped since the
+// plan stays stopped.
+func Now(op process.Op, removes bool, s *process.Status) process.Op {
+	switch {
+	case removes && s == nil:
+		return ""
+	case removes && (s.Running() || s.Hosted):
+		return process.Stop
+	case removes:
+		return process.Unregister
+	case op == process.Restart && s != nil && atRest(s) != "":
+		return process.Update
+	}
+	return op
+}
+
+// AtRest reports whether an apply leaves a process as it is because somebody has stopped or unhosted it.
+func AtRest(s *process.Status) bool { return atRest(s) != "" }
 
 // line is a change of a process, or of some of its copies, on all hosts.
 type line struct {

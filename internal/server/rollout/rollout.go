@@ -6,27 +6,29 @@ package rollout
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 )
 
 // State is the state of a rollout.
 type State string
 
-// The states of a rollout. A paused rollout begins no batch until a person resumes it. Done and aborted rollouts have
-// ended; a person can retry their failed hosts.
+// The states of a rollout. A scheduled rollout begins at its time. A held rollout waits for the approval of a person.
+// A paused rollout begins no batch until a person resumes it. Done and aborted rollouts have ended; a person can retry
+// the failed hosts of a done one.
 const (
-	Running State = "running"
-	Paused  State = "paused"
-	Done    State = "done"
-	Aborted State = "aborted"
+	Scheduled State = v1.RolloutScheduled
+	Running   State = v1.RolloutRunning
+	Held      State = v1.RolloutHeld
+	Paused    State = v1.RolloutPaused
+	Done      State = v1.RolloutDone
+	Aborted   State = v1.RolloutAborted
 )
 
 // Active reports whether a rollout in this state may still begin a batch.
-func (s State) Active() bool { return s == Running || s == Paused }
+func (s State) Active() bool { return s != Done && s != Aborted }
 
 // HostState is the state of one host in a rollout.
 type HostState string
@@ -49,69 +51,29 @@ const (
 	CauseCancelled = "cancelled"
 )
 
-// settleTime is how long after the bake a process may still start or stop.
-const settleTime = 10 * time.Second
-
-// Size is a number of hosts: Count, or if that is 0, Percent of all hosts, rounded down.
-type Size struct {
-	Count   int `json:"count,omitempty"`
-	Percent int `json:"percent,omitempty"`
-}
-
-// Of returns the number of hosts out of total.
-func (s Size) Of(total int) int {
-	if s.Count > 0 {
-		return s.Count
-	}
-	return total * s.Percent / 100
-}
-
-// ParseSize reads a number such as 20, or a share such as 10%.
-func ParseSize(text string) (Size, error) {
-	number, percent := strings.CutSuffix(text, "%")
-	n, err := strconv.Atoi(number)
-	switch {
-	case err != nil || n < 0 || percent && n > 100:
-		return Size{}, fmt.Errorf("is %.40q: expected a number of hosts such as 20, or a share such as 10%%", text)
-	case percent:
-		return Size{Percent: n}, nil
-	default:
-		return Size{Count: n}, nil
-	}
-}
-
-// String returns the size in the form of ParseSize.
-func (s Size) String() string {
-	if s.Percent > 0 {
-		return strconv.Itoa(s.Percent) + "%"
-	}
-	return strconv.Itoa(s.Count)
-}
+const (
+	// settleTime is how long after the bake a process may still start or stop.
+	settleTime = 10 * time.Second
+	// latest is how long after its time a scheduled rollout still begins by itself.
+	latest = time.Hour
+)
 
 // Plan says how a rollout proceeds.
 type Plan struct {
-	// Batch is the size of a batch; a batch has at least one host.
-	Batch Size `json:"batch"`
-	// Canary is the number of hosts in the first batch; 0 means no special first batch. No failure of them is allowed.
-	Canary int `json:"canary,omitempty"`
-	// Bake is how long the processes of a batch must stay well after the last outcome of the batch. Pause is the wait
-	// after that.
-	Bake  time.Duration `json:"bake,omitempty"`
-	Pause time.Duration `json:"pause,omitempty"`
-	// MaxFailures is the number of failed hosts that does not stop the rollout.
-	MaxFailures Size `json:"max_failures,omitzero"`
-	// SkipAway leaves out hosts that are not connected; otherwise they count as failed.
-	SkipAway bool `json:"skip_away,omitempty"`
+	v1.RolloutPlan
 	// Judged is set if the processes must run after the operation.
 	Judged bool `json:"judged,omitempty"`
+	// Breadth is the number of hosts that the rollout may reach without an approval; 0 means all.
+	Breadth int `json:"breadth,omitempty"`
 }
 
 // Host is one host of a rollout. Its name never changes.
 type Host struct {
 	Agent string
 	// Name is the host in the form that callers see.
-	Name      string
-	Processes []process.ID
+	Name string
+	// Steps are the places of its operations in the list of the rollout, in their order.
+	Steps []int
 	// Batch is the number of its batch, from 0. A retry gives the host a new batch.
 	Batch int
 	State HostState
@@ -129,9 +91,13 @@ func (h *Host) final() bool {
 // Rollout is the state of a rollout.
 type Rollout struct {
 	State State
-	// Reason says why the rollout is paused.
+	// Reason says why the rollout is paused, is held or waits.
 	Reason string
 	Plan   Plan
+	// At is the time at which a scheduled rollout begins; zero if it has begun at once.
+	At time.Time
+	// Approvals are what persons have approved.
+	Approvals Approvals
 	// Batch is the number of the batch that began last; -1 if none has begun.
 	Batch int
 	// Settled is the time at which every host of that batch had its outcome; zero before that.
@@ -141,9 +107,22 @@ type Rollout struct {
 	Hosts    []Host
 }
 
-// New returns a rollout over hosts in their order, with a batch for every host.
-func New(p Plan, hosts []Host) Rollout {
-	r := Rollout{State: Running, Plan: p, Batch: -1, Hosts: slices.Clone(hosts)}
+// Approvals are what persons have approved of a rollout.
+type Approvals struct {
+	// Canaries tells that the rollout may go on after its canaries, and Breadth that it may reach all hosts.
+	Canaries bool `json:"canaries,omitempty"`
+	Breadth  bool `json:"breadth,omitempty"`
+	// By are the names of the persons.
+	By []string `json:"by,omitempty"`
+}
+
+// New returns a rollout over hosts in their order, with a batch for every host. It begins at a time; zero means at
+// once.
+func New(p Plan, at time.Time, hosts []Host) Rollout {
+	r := Rollout{State: Running, Plan: p, At: at, Batch: -1, Hosts: slices.Clone(hosts)}
+	if !at.IsZero() {
+		r.State = Scheduled
+	}
 	canary := min(p.Canary, len(hosts))
 	size, first := r.batchSize(), 0
 	if canary > 0 {
@@ -174,6 +153,8 @@ type Fact struct {
 	// Health is the state of its processes, and Cause the name of a state that is not Well.
 	Health Health
 	Cause  string
+	// Up tells that all of its processes run. Only Plan.MaxUnavailable needs it, of hosts in every state.
+	Up bool
 }
 
 // Health is a judgement about the processes of a host.
@@ -187,7 +168,7 @@ const (
 )
 
 // Step returns the rollout after facts about its hosts, by agent. A host that becomes Begun is to get the operation
-// of its batch, once. A fact about another batch is ignored.
+// of its batch, once. Except for Up, a fact about another batch is ignored.
 func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	r.Hosts = slices.Clone(r.Hosts)
 	for i := range r.Hosts {
@@ -198,6 +179,11 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	}
 	if r.Batch >= 0 && r.Settled.IsZero() && r.count(Begun) == 0 {
 		r.Settled = now
+	}
+	if r.State == Scheduled && !now.Before(r.At) {
+		if r.State = Running; now.After(r.At.Add(latest)) {
+			r.State, r.Reason = Paused, "no server ran at its time, "+r.At.Format(time.RFC3339)
+		}
 	}
 	if r.State != Running {
 		return r
@@ -210,18 +196,85 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 		return r
 	}
 	next, more := r.nextBatch()
-	switch {
-	case !more:
-		r.State = Done
-	case r.Batch < 0 || !now.Before(r.Settled.Add(r.Plan.Bake+r.Plan.Pause)):
-		r.Batch, r.Settled = next, time.Time{}
-		for i := range r.Hosts {
-			if h := &r.Hosts[i]; h.State == Waiting && h.Batch == next {
-				h.State, h.Begun = Begun, now
-			}
+	if !more {
+		r.State, r.Reason = Done, ""
+		return r
+	}
+	if r.Batch >= 0 && now.Before(r.Settled.Add(time.Duration(r.Plan.Bake+r.Plan.Pause))) {
+		return r
+	}
+	if reason := r.unapproved(next); reason != "" {
+		r.State, r.Reason = Held, reason
+		return r
+	}
+	r.begin(next, facts, now)
+	return r
+}
+
+// begin begins the hosts of a batch. If too many hosts would be unavailable, it begins fewer of them, or none: the
+// others get the next batch.
+func (r *Rollout) begin(next int, facts map[string]Fact, now time.Time) {
+	most := r.Plan.MaxUnavailable
+	down := 0
+	for i := range r.Hosts {
+		if !facts[r.Hosts[i].Agent].Up {
+			down++
 		}
 	}
-	return r
+	var begun, left []*Host
+	for i := range r.Hosts {
+		h := &r.Hosts[i]
+		switch {
+		case h.State != Waiting || h.Batch != next:
+		case most.IsZero() || !facts[h.Agent].Up: // its own process is down already
+			begun = append(begun, h)
+		case down < max(1, most.Of(len(r.Hosts))):
+			down++
+			begun = append(begun, h)
+		default:
+			left = append(left, h)
+		}
+	}
+	if len(begun) == 0 {
+		r.Reason = fmt.Sprintf("waits: %d of %d hosts are unavailable, and at most %d may be", down, len(r.Hosts),
+			max(1, most.Of(len(r.Hosts))))
+		return
+	}
+	r.Reason = ""
+	if len(left) > 0 { // no host that has begun has a later batch
+		for i := range r.Hosts {
+			if h := &r.Hosts[i]; h.State == Waiting && h.Batch > next {
+				h.Batch++
+			}
+		}
+		for _, h := range left {
+			h.Batch++
+		}
+	}
+	r.Batch, r.Settled = next, time.Time{}
+	for _, h := range begun {
+		h.State, h.Begun = Begun, now
+	}
+}
+
+// unapproved returns why a person must approve the rollout before a batch; empty if nobody needs to.
+func (r *Rollout) unapproved(next int) string {
+	reached, size := 0, 0
+	for i := range r.Hosts {
+		switch h := &r.Hosts[i]; {
+		case h.State != Waiting:
+			reached++
+		case h.Batch == next:
+			size++
+		}
+	}
+	switch {
+	case r.Plan.CanaryApproval && next > 0 && !r.Approvals.Canaries:
+		return "the canaries are well: waits for the approval of a person"
+	case r.Plan.Breadth > 0 && reached+size > r.Plan.Breadth && !r.Approvals.Breadth:
+		return fmt.Sprintf("more than %d hosts: waits for the approval of a second person", r.Plan.Breadth)
+	}
+	return ""
 }
 
 // learn applies a fact to a host.
@@ -232,7 +285,7 @@ func (r *Rollout) learn(h *Host, f Fact, now time.Time) {
 	case h.State == Baking && r.Plan.Judged && f.Health == Unwell:
 		h.fail(f.Cause, f.Text)
 	}
-	if h.State != Baking || r.Settled.IsZero() || now.Before(r.Settled.Add(r.Plan.Bake)) {
+	if h.State != Baking || r.Settled.IsZero() || now.Before(r.Settled.Add(time.Duration(r.Plan.Bake))) {
 		return
 	}
 	switch {
@@ -240,7 +293,7 @@ func (r *Rollout) learn(h *Host, f Fact, now time.Time) {
 		h.State = Succeeded
 	case f.Away:
 		h.fail(CauseAway, "the host is not connected at the end of the bake")
-	case !now.Before(r.Settled.Add(r.Plan.Bake + settleTime)):
+	case !now.Before(r.Settled.Add(time.Duration(r.Plan.Bake) + settleTime)):
 		h.fail(f.Cause, f.Text)
 	}
 }
@@ -325,6 +378,18 @@ func (r *Rollout) Pause(reason string) error {
 	return nil
 }
 
+// Approve has a held rollout go on. A person who approves it after its canaries approves its breadth, too.
+func (r *Rollout) Approve(by string) error {
+	if r.State != Held {
+		return &StateError{r.State, "a rollout that waits for an approval"}
+	}
+	next, _ := r.nextBatch()
+	a := Approvals{Canaries: r.Approvals.Canaries || next > 0, Breadth: true, By: slices.Clone(r.Approvals.By)}
+	a.By = append(a.By, by)
+	r.State, r.Reason, r.Approvals = Running, "", a
+	return nil
+}
+
 // Resume has a paused rollout go on, and accepts its failed hosts.
 func (r *Rollout) Resume() error {
 	if r.State != Paused {
@@ -337,7 +402,7 @@ func (r *Rollout) Resume() error {
 // Abort ends a rollout: it begins no further batch, and what has not begun is cancelled.
 func (r *Rollout) Abort() error {
 	if !r.State.Active() {
-		return &StateError{r.State, "a running or paused rollout"}
+		return &StateError{r.State, "a rollout that has not ended"}
 	}
 	r.State, r.Reason = Aborted, ""
 	return nil
@@ -358,7 +423,7 @@ func (r *Rollout) Retry(away bool) (int, error) {
 		h := &r.Hosts[i]
 		if away && h.Cause == CauseAway && h.final() || !away && h.State == Failed {
 			*h = Host{
-				Agent: h.Agent, Name: h.Name, Processes: h.Processes, State: Waiting,
+				Agent: h.Agent, Name: h.Name, Steps: h.Steps, State: Waiting,
 				Batch: last + 1 + n/r.batchSize(),
 			}
 			n++

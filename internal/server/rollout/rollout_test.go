@@ -6,11 +6,16 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/rollout"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const minute = v1.Duration(time.Minute)
+
+func judged(p v1.RolloutPlan) rollout.Plan { return rollout.Plan{RolloutPlan: p, Judged: true} }
 
 func hosts(n int) (list []rollout.Host) {
 	for i := range n {
@@ -32,13 +37,17 @@ type world struct {
 	// wellAt is the health of the hosts after the operation.
 	health map[string]rollout.Health
 	away   map[string]bool
+	// down are the hosts whose processes do not run.
+	down map[string]bool
 }
 
 // drive is a step of a server. It may die before it stores its decision, or before it submits the task of the batch; a
 // second server may do the same from an old copy.
 func (w *world) drive() {
 	copyOfOld := w.stored
-	next := rollout.Step(w.stored, w.facts(&w.stored), w.now)
+	facts := w.facts(&w.stored)
+	next := rollout.Step(w.stored, facts, w.now)
+	w.begins(&next, facts)
 	if w.rng.IntN(5) == 0 {
 		return // it dies before the write
 	}
@@ -50,6 +59,41 @@ func (w *world) drive() {
 		}
 	}
 	w.submit(&copyOfOld)
+}
+
+// begins checks a decision to begin a batch: not before its time, not without the approvals, and not on more hosts than
+// may be unavailable.
+func (w *world) begins(next *rollout.Rollout, facts map[string]rollout.Fact) {
+	w.t.Helper()
+	before := &w.stored
+	if next.Batch == before.Batch {
+		return
+	}
+	unavailable, reached, disturbed := 0, 0, false
+	for i := range next.Hosts {
+		h := &next.Hosts[i]
+		begins := h.State == rollout.Begun && before.Hosts[i].State == rollout.Waiting
+		if begins || !facts[h.Agent].Up {
+			unavailable++
+		}
+		if h.State != rollout.Waiting {
+			reached++
+		}
+		disturbed = disturbed || begins && facts[h.Agent].Up
+	}
+	p := &next.Plan
+	if most := p.MaxUnavailable.Number; most > 0 && disturbed && unavailable > most {
+		w.t.Errorf("%d hosts are unavailable, at most %d may be: %+v", unavailable, most, next)
+	}
+	if w.now.Before(next.At) {
+		w.t.Errorf("it begins at %s, before its time", w.now)
+	}
+	if p.Breadth > 0 && reached > p.Breadth && !before.Approvals.Breadth {
+		w.t.Errorf("it reaches %d hosts without approval, at most %d may be", reached, p.Breadth)
+	}
+	if p.CanaryApproval && next.Batch > 0 && !before.Approvals.Canaries {
+		w.t.Error("it goes on after its canaries without approval")
+	}
 }
 
 // submit makes the task of each begun batch, unless the task exists: the id is that of the batch.
@@ -87,10 +131,13 @@ func (w *world) facts(r *rollout.Rollout) map[string]rollout.Fact {
 	facts := map[string]rollout.Fact{}
 	for i := range r.Hosts {
 		h := &r.Hosts[i]
+		up := !w.down[h.Agent] && w.rng.IntN(5) > 0
 		f, known := w.outcome[h.Agent]
 		if !known || !w.tasks[h.Batch] || w.rng.IntN(3) == 0 {
+			facts[h.Agent] = rollout.Fact{Batch: -1, Up: up}
 			continue // not heard of yet
 		}
+		f.Up = up
 		f.Health, f.Cause, f.Away = w.health[h.Agent], "unhealthy", w.away[h.Agent]
 		facts[h.Agent] = f
 	}
@@ -111,8 +158,8 @@ func (w *world) check() {
 	if r.State == rollout.Done && counts[rollout.Waiting]+counts[rollout.Begun]+counts[rollout.Baking] > 0 {
 		w.t.Errorf("it is done with %v", counts)
 	}
-	if r.State == rollout.Paused && r.Reason == "" {
-		w.t.Error("it is paused without a reason")
+	if (r.State == rollout.Paused || r.State == rollout.Held) && r.Reason == "" {
+		w.t.Errorf("it is %s without a reason", r.State)
 	}
 }
 
@@ -121,9 +168,11 @@ func (w *world) person() {
 	next := w.stored
 	next.Hosts = append([]rollout.Host(nil), w.stored.Hosts...)
 	var err error
-	switch w.rng.IntN(5) {
+	switch w.rng.IntN(7) {
 	case 0:
 		err = next.Pause("paused by anna")
+	case 5, 6:
+		err = next.Approve("bob")
 	case 1, 2:
 		err = next.Resume()
 	case 3:
@@ -147,17 +196,32 @@ func TestHistories(t *testing.T) {
 	for seed := range uint64(1000) {
 		rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not a secret
 		plan := rollout.Plan{
-			Batch: rollout.Size{Count: 1 + rng.IntN(4)}, Canary: rng.IntN(3), SkipAway: rng.IntN(2) == 0,
-			MaxFailures: rollout.Size{Count: rng.IntN(4)}, Judged: rng.IntN(3) > 0,
-			Bake: time.Duration(rng.IntN(3)) * time.Second, Pause: time.Duration(rng.IntN(3)) * time.Second,
+			RolloutPlan: v1.RolloutPlan{
+				Batch: v1.HostCount{Number: 1 + rng.IntN(4)}, Canary: rng.IntN(3), SkipAway: rng.IntN(2) == 0,
+				MaxFailures: v1.HostCount{Number: rng.IntN(4)},
+				Bake:        v1.Duration(rng.IntN(3)) * v1.Duration(time.Second),
+				Pause:       v1.Duration(rng.IntN(3)) * v1.Duration(time.Second),
+			},
+			Judged: rng.IntN(3) > 0,
 		}
 		if rng.IntN(2) == 0 {
-			plan.Batch, plan.MaxFailures = rollout.Size{Percent: 1 + rng.IntN(50)}, rollout.Size{Percent: rng.IntN(40)}
+			plan.Batch, plan.MaxFailures = v1.HostCount{Percent: 1 + rng.IntN(50)}, v1.HostCount{Percent: rng.IntN(40)}
+		}
+		if rng.IntN(2) == 0 {
+			plan.MaxUnavailable = v1.HostCount{Number: 1 + rng.IntN(4)}
+		}
+		if rng.IntN(3) == 0 {
+			plan.Breadth = 1 + rng.IntN(10)
+		}
+		plan.CanaryApproval = plan.Canary > 0 && rng.IntN(2) == 0
+		var at time.Time
+		if rng.IntN(4) == 0 {
+			at = epoch.Add(time.Minute)
 		}
 		w := &world{
-			t: t, rng: rng, now: epoch, stored: rollout.New(plan, hosts(1+rng.IntN(20))),
+			t: t, rng: rng, now: epoch, stored: rollout.New(plan, at, hosts(1+rng.IntN(20))),
 			given: map[string]int{}, tasks: map[int]bool{}, outcome: map[string]rollout.Fact{},
-			health: map[string]rollout.Health{}, away: map[string]bool{},
+			health: map[string]rollout.Health{}, away: map[string]bool{}, down: map[string]bool{},
 		}
 		for range 400 {
 			w.now = w.now.Add(time.Duration(rng.IntN(3000)) * time.Millisecond)
@@ -167,6 +231,7 @@ func TestHistories(t *testing.T) {
 			}
 			if rng.IntN(20) == 0 {
 				w.away[fmt.Sprint("agent-", rng.IntN(20))] = rng.IntN(2) == 0
+				w.down[fmt.Sprint("agent-", rng.IntN(20))] = rng.IntN(3) == 0
 			}
 		}
 		if ended[w.stored.State]++; t.Failed() {
@@ -207,14 +272,14 @@ func TestBatches(t *testing.T) {
 		hosts int
 		want  string
 	}{
-		{rollout.Plan{Batch: rollout.Size{Percent: 10}}, 25, "[2 2 2 2 2 2 2 2 2 2 2 2 1]"},
-		{rollout.Plan{Batch: rollout.Size{Count: 4}, Canary: 2}, 11, "[2 4 4 1]"},
-		{rollout.Plan{Batch: rollout.Size{Percent: 1}}, 3, "[1 1 1]"},
-		{rollout.Plan{Batch: rollout.Size{Count: 100}}, 3, "[3]"},
-		{rollout.Plan{Batch: rollout.Size{Count: 1}, Canary: 5}, 3, "[3]"},
-		{rollout.Plan{Batch: rollout.Size{Count: 2}, Bake: time.Minute, Pause: time.Minute, Judged: true}, 4, "[2 2]"},
+		{rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Percent: 10}}}, 25, "[2 2 2 2 2 2 2 2 2 2 2 2 1]"},
+		{rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 4}, Canary: 2}}, 11, "[2 4 4 1]"},
+		{rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Percent: 1}}}, 3, "[1 1 1]"},
+		{rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 100}}}, 3, "[3]"},
+		{rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, Canary: 5}}, 3, "[3]"},
+		{judged(v1.RolloutPlan{Batch: v1.HostCount{Number: 2}, Bake: minute, Pause: minute}), 4, "[2 2]"},
 	} {
-		r, now := rollout.New(c.plan, hosts(c.hosts)), epoch
+		r, now := rollout.New(c.plan, time.Time{}, hosts(c.hosts)), epoch
 		if got := fmt.Sprint(run(&r, &now, well)); got != c.want || r.State != rollout.Done {
 			t.Errorf("%+v over %d hosts: batches %s, state %s, want %s", c.plan, c.hosts, got, r.State, c.want)
 		}
@@ -234,7 +299,7 @@ func TestItStopsItself(t *testing.T) {
 	failed := rollout.Fact{Fault: process.CheckFailed, Text: "gone"}
 	away := rollout.Fact{Fault: process.AgentUnavailable, Untouched: true}
 	sick := rollout.Fact{Health: rollout.Unwell, Cause: "flapping"}
-	one, ten := rollout.Size{Count: 1}, 10
+	one, ten := v1.HostCount{Number: 1}, 10
 	for _, c := range []struct {
 		name   string
 		plan   rollout.Plan
@@ -243,56 +308,56 @@ func TestItStopsItself(t *testing.T) {
 		reason string
 		begun  int
 	}{
-		{"none allowed", rollout.Plan{Batch: one}, failed, "paused", "1 of 10 hosts failed, and at most 0 may fail", 2},
+		{"none allowed", rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: one}}, failed, "paused", "1 of 10 hosts failed, and at most 0 may fail", 2},
 		{
 			"two allowed",
-			rollout.Plan{Batch: one, MaxFailures: rollout.Size{Count: 2}},
+			rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: one, MaxFailures: v1.HostCount{Number: 2}}},
 			failed, "paused",
 			"3 of 10 hosts failed, and at most 2 may fail", 6,
 		},
 		{
 			"percent, rounded down",
-			rollout.Plan{Batch: one, MaxFailures: rollout.Size{Percent: 29}},
+			rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: one, MaxFailures: v1.HostCount{Percent: 29}}},
 			failed, "paused",
 			"3 of 10 hosts failed, and at most 2 may fail", 6,
 		},
-		{"enough allowed", rollout.Plan{Batch: one, MaxFailures: rollout.Size{Count: 3}}, failed, "done", "", 10},
+		{"enough allowed", rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: one, MaxFailures: v1.HostCount{Number: 3}}}, failed, "done", "", 10},
 		{
 			"canary",
-			rollout.Plan{Batch: one, Canary: 2, MaxFailures: rollout.Size{Count: 3}},
+			rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: one, Canary: 2, MaxFailures: v1.HostCount{Number: 3}}},
 			failed, "paused",
 			"1 of 10 hosts failed among the canaries", 2,
 		},
-		{"away", rollout.Plan{Batch: one}, away, "paused", "1 of 10 hosts failed, and at most 0 may fail", 2},
-		{"away, skipped", rollout.Plan{Batch: one, SkipAway: true}, away, "done", "", 10},
+		{"away", rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: one}}, away, "paused", "1 of 10 hosts failed, and at most 0 may fail", 2},
+		{"away, skipped", rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: one, SkipAway: true}}, away, "done", "", 10},
 		{
 			"away, perhaps affected",
-			rollout.Plan{Batch: one, SkipAway: true},
+			rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: one, SkipAway: true}},
 			rollout.Fact{Fault: process.AgentUnavailable},
 			"paused", "1 of 10 hosts failed, and at most 0 may fail", 2,
 		},
 		{
 			"flapping",
-			rollout.Plan{Batch: one, Judged: true, Bake: time.Minute},
+			judged(v1.RolloutPlan{Batch: one, Bake: minute}),
 			sick, "paused",
 			"1 of 10 hosts failed, and at most 0 may fail", 2,
 		},
-		{"flapping after a stop", rollout.Plan{Batch: one, Bake: time.Minute}, sick, "done", "", 10},
+		{"flapping after a stop", rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: one, Bake: minute}}, sick, "done", "", 10},
 		{
 			"never settles",
-			rollout.Plan{Batch: one, Judged: true},
+			judged(v1.RolloutPlan{Batch: one}),
 			rollout.Fact{Cause: "starting"},
 			"paused",
 			"1 of 10 hosts failed, and at most 0 may fail", 2,
 		},
 		{
 			"lost in the bake",
-			rollout.Plan{Batch: one, Judged: true, Bake: time.Minute},
+			judged(v1.RolloutPlan{Batch: one, Bake: minute}),
 			rollout.Fact{Health: rollout.Well, Away: true},
 			"paused", "1 of 10 hosts failed, and at most 0 may fail", 2,
 		},
 	} {
-		r, now := rollout.New(c.plan, hosts(ten)), epoch
+		r, now := rollout.New(c.plan, time.Time{}, hosts(ten)), epoch
 		run(&r, &now, bad(c.fact))
 		begun := ten - r.Counts()[rollout.Waiting]
 		if r.State != c.state || r.Reason != c.reason || begun != c.begun {
@@ -304,7 +369,7 @@ func TestItStopsItself(t *testing.T) {
 
 // TestPeople: what people do needs the right state, and a retry takes the failed hosts only.
 func TestPeople(t *testing.T) {
-	r, now := rollout.New(rollout.Plan{Batch: rollout.Size{Count: 2}}, hosts(6)), epoch
+	r, now := rollout.New(rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 2}}}, time.Time{}, hosts(6)), epoch
 	run(&r, &now, func(h *rollout.Host) rollout.Fact {
 		if h.Name == "host-0" {
 			return rollout.Fact{Fault: process.Failed}
@@ -334,6 +399,96 @@ func TestPeople(t *testing.T) {
 	for name, act := range map[string]func() error{"abort": r.Abort, "resume": r.Resume} {
 		if act() == nil {
 			t.Errorf("%s of a done rollout", name)
+		}
+	}
+}
+
+// all is the fact of every host of a rollout.
+func all(r *rollout.Rollout, f rollout.Fact) map[string]rollout.Fact {
+	facts := map[string]rollout.Fact{}
+	for i := range r.Hosts {
+		f.Batch = r.Hosts[i].Batch
+		facts[r.Hosts[i].Agent] = f
+	}
+	return facts
+}
+
+// TestUnavailable: a batch begins smaller or later if other hosts are down, and hosts that are down themselves may begin.
+func TestUnavailable(t *testing.T) {
+	p := judged(v1.RolloutPlan{Batch: v1.HostCount{Number: 3}, MaxUnavailable: v1.HostCount{Number: 2}})
+	r, now := rollout.New(p, time.Time{}, hosts(5)), epoch
+	facts := all(&r, rollout.Fact{Up: true})
+	facts["agent-4"] = rollout.Fact{}
+	r = rollout.Step(r, facts, now)
+	if n := r.Counts()[rollout.Begun]; n != 1 || r.Hosts[0].State != rollout.Begun || r.Hosts[1].Batch != 1 ||
+		r.Hosts[3].Batch != 2 {
+		t.Errorf("beside one host that is down %d hosts begin: %+v", n, r.Hosts)
+	}
+	done := rollout.Fact{Done: true, Up: true, Health: rollout.Well}
+	r = rollout.Step(rollout.Step(r, all(&r, done), now), all(&r, done), now)
+	facts = all(&r, done)
+	facts["agent-4"], facts["agent-0"] = rollout.Fact{}, rollout.Fact{}
+	r.Hosts[0].State, r.Batch = rollout.Succeeded, 0
+	r.Hosts[1].State, r.Hosts[2].State = rollout.Waiting, rollout.Waiting
+	r = rollout.Step(r, facts, now)
+	if want := "waits: 2 of 5 hosts are unavailable, and at most 2 may be"; r.Reason != want || r.State != rollout.Running ||
+		r.Counts()[rollout.Begun] != 0 {
+		t.Errorf("beside two hosts that are down it is %s %q with %v", r.State, r.Reason, r.Counts())
+	}
+	r.Hosts[4].Batch = 1
+	if r = rollout.Step(r, facts, now); r.Hosts[4].State != rollout.Begun || r.Counts()[rollout.Begun] != 1 {
+		t.Errorf("a host that is down does not begin: %+v", r.Hosts)
+	}
+}
+
+// TestApproval: a rollout waits for persons after its canaries and before it reaches too many hosts.
+func TestApproval(t *testing.T) {
+	p := judged(v1.RolloutPlan{Batch: v1.HostCount{Number: 2}, Canary: 1, CanaryApproval: true})
+	r, now := rollout.New(p, time.Time{}, hosts(5)), epoch
+	if err := r.Approve("bob"); err == nil {
+		t.Error("a rollout that waits for nobody is approved")
+	}
+	run(&r, &now, well)
+	if r.State != rollout.Held || r.Batch != 0 || r.Counts()[rollout.Succeeded] != 1 {
+		t.Fatalf("after the canary it is %s in batch %d: %v", r.State, r.Batch, r.Counts())
+	}
+	if err := r.Approve("bob"); err != nil || fmt.Sprint(r.Approvals.By) != "[bob]" {
+		t.Fatalf("approved by %v: %v", r.Approvals.By, err)
+	}
+	if run(&r, &now, well); r.State != rollout.Done {
+		t.Errorf("after the approval it is %s: %s", r.State, r.Reason)
+	}
+	p.CanaryApproval, p.Breadth = false, 3
+	r = rollout.New(p, time.Time{}, hosts(5))
+	run(&r, &now, well)
+	if r.State != rollout.Held || r.Counts()[rollout.Succeeded] != 3 ||
+		r.Reason != "more than 3 hosts: waits for the approval of a second person" {
+		t.Errorf("it is %s %q with %v", r.State, r.Reason, r.Counts())
+	}
+	if err := r.Abort(); err != nil || r.State != rollout.Aborted {
+		t.Errorf("the abort of a held rollout leaves it %s: %v", r.State, err)
+	}
+}
+
+// TestSchedule: a scheduled rollout begins at its time, or up to an hour later; after that a person decides.
+func TestSchedule(t *testing.T) {
+	at := epoch.Add(time.Hour)
+	for late, want := range map[time.Duration]rollout.State{
+		-time.Second: rollout.Scheduled, 0: rollout.Running, time.Hour: rollout.Running, time.Hour + 1: rollout.Paused,
+	} {
+		r := rollout.New(judged(v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}), at, hosts(2))
+		r = rollout.Step(r, nil, at.Add(late))
+		if begun := r.Counts()[rollout.Begun]; r.State != want || begun > 0 != (want == rollout.Running) {
+			t.Errorf("%s after its time it is %s with %d begun hosts", late, r.State, begun)
+		}
+		if want != rollout.Paused {
+			continue
+		}
+		if r.Reason == "" || r.Resume() != nil {
+			t.Errorf("a person cannot begin the missed rollout: %+v", r)
+		}
+		if r = rollout.Step(r, nil, at.Add(late)); r.Counts()[rollout.Begun] != 1 {
+			t.Errorf("a person cannot begin the missed rollout: %+v", r)
 		}
 	}
 }

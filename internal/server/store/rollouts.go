@@ -4,15 +4,20 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/rollout"
 )
 
-// Rollout is a stored rollout of one operation.
+// OpApply is the Op of a rollout that carries out the plan of an apply.
+const OpApply process.Op = v1.OpApply
+
+// Rollout is a stored rollout of one operation or apply.
 type Rollout struct {
 	rollout.Rollout
 	// Number is the rollout's place in lists: a later rollout has a higher number.
@@ -22,17 +27,47 @@ type Rollout struct {
 	User      string
 	RequestID string
 	Created   time.Time
-	Op        process.Op
-	// Processes are the processes of all hosts.
-	Processes   []process.ID
+	// Op is the operation, or OpApply.
+	Op process.Op
+	// Steps are the operations of all hosts, in their order on each host.
+	Steps       []RolloutStep
 	HostTimeout time.Duration
 	// Selector is the expression that selected the hosts; empty if there was none.
 	Selector string
 	// Total is the number of hosts. States counts them by state; only lists have it.
 	Total  int
 	States map[rollout.HostState]int
-	// Order is the label or fact that sorted the hosts; it may be empty.
-	Order string
+	// Undoes is the id of the rollout that this one undoes; empty if there is none.
+	Undoes string
+	// Through and Message go to the revisions that the batches make.
+	Through, Message string
+	// Selections is what the rollout changes in the selections in force once it is done, and Former what brings them
+	// back; nil for nothing. Only CreateRollouts takes them.
+	Selections, Former *SelectionChange
+	// Known is the revision of a namespace that the caller knows, if the rollout depends on it. The store does not keep
+	// it.
+	Known *KnownRevision
+}
+
+// RolloutStep is an operation on a process of some hosts of a rollout.
+type RolloutStep struct {
+	Op      process.Op
+	Process process.ID
+	// Removes tells that the step is the first part of the removal of the process.
+	Removes bool
+	// Spec is nil if the hosts use the spec that they have. Former is the spec that they had before; nil if there was
+	// none. Only RolloutSteps has both.
+	Spec, Former *process.Spec
+}
+
+// Processes returns the processes of the rollout, each once, in their order.
+func (r *Rollout) Processes() []process.ID {
+	var list []process.ID
+	for i := range r.Steps {
+		list = append(list, r.Steps[i].Process)
+	}
+	slices.SortFunc(list, process.CompareIDs)
+	return slices.Compact(list)
 }
 
 // BatchTask returns the id of the task of a batch. A batch has only one task, because the store rejects a second one
@@ -65,23 +100,35 @@ type RolloutFilter struct {
 
 // Rollouts stores rollouts.
 type Rollouts interface {
-	// CreateRollout stores a rollout, its hosts and the audit row in one transaction. It returns *RolloutBusyError if
-	// an active rollout has one of the processes, and ErrExists if the id is taken.
-	CreateRollout(ctx context.Context, r *Rollout, row AuditRow) error
+	// CreateRollouts stores rollouts, their hosts and the audit row in one transaction: all of them or none. It returns
+	// *RolloutBusyError if an active rollout has one of the processes, ErrExists if an id is taken, and ErrRevised if a
+	// Rollout.Known is not the latest revision.
+	CreateRollouts(ctx context.Context, list []*Rollout, row AuditRow) error
 	// GetRollout returns a rollout with its hosts in their order. It returns ErrNotFound for an unknown rollout and
 	// for a rollout of another app (an empty app matches any).
 	GetRollout(ctx context.Context, id, app string) (*Rollout, error)
 	// ListRollouts returns up to limit rollouts after the rollout with the given number, newest first, without their
 	// hosts. 0 comes before all rollouts.
 	ListRollouts(ctx context.Context, f RolloutFilter, after int64, limit int) ([]Rollout, error)
-	// OpenRollouts returns the ids of the rollouts that are active or have hosts whose operation is not over.
-	OpenRollouts(ctx context.Context) ([]string, error)
+	// OpenRollouts returns the ids of the rollouts that may go on now by themselves: those that run, those that were to
+	// begin by now, and those with hosts whose operation or bake is not over.
+	OpenRollouts(ctx context.Context, now time.Time) ([]string, error)
 	// ChangeRollout reads a rollout, calls change, and stores the state and the hosts that differ, all in one
 	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,
-	// ChangeRollout may return
-	// *RolloutBusyError.
+	// ChangeRollout may return *RolloutBusyError. When the rollout is done for the first time, its Selections come into
+	// force.
 	ChangeRollout(ctx context.Context, id, app string, change func(r *rollout.Rollout) error) (*Rollout, error)
 	// PruneRollouts removes up to limit rollouts that have ended and were created before the given time, oldest
 	// first. It returns their number.
 	PruneRollouts(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// RolloutSteps has the specs of rollouts, which only the beginning of a batch needs.
+type RolloutSteps interface {
+	// RolloutSteps returns the steps of a rollout with their specs, in their order; none for an unknown rollout. Equal
+	// specs are the same pointer. Callers must not change them.
+	RolloutSteps(ctx context.Context, id string) ([]RolloutStep, error)
+	// FormerSelections returns the change that undoes what a rollout has changed in the selections in force; nil if
+	// there is none.
+	FormerSelections(ctx context.Context, id string) (*SelectionChange, error)
 }

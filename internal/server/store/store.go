@@ -53,6 +53,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Repeats
 	Items
 	Rollouts
+	RolloutSteps
 	Agents
 	Joining
 	Proxies

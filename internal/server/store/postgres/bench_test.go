@@ -67,6 +67,9 @@ func BenchmarkTaskItems(b *testing.B) {
 	}
 }
 
+// BenchmarkRollouts measures a rollout over 10,000 hosts.
+func BenchmarkRollouts(b *testing.B) { storetest.Rollouts(b, durable(b)) }
+
 // BenchmarkItemLife measures items from the lease to the outcome.
 func BenchmarkItemLife(b *testing.B) { storetest.ItemLife(b, durable(b), 32) }
 

@@ -174,6 +174,11 @@ func finishAll(b *testing.B, db *sqlite.DB, n int) {
 	check(b, err)
 }
 
+// BenchmarkRollouts measures a rollout over 10,000 hosts.
+func BenchmarkRollouts(b *testing.B) {
+	storetest.Rollouts(b, open(b, filepath.Join(b.TempDir(), "drover.db")))
+}
+
 // BenchmarkItemLife measures items from the lease to the outcome.
 func BenchmarkItemLife(b *testing.B) {
 	storetest.ItemLife(b, open(b, filepath.Join(b.TempDir(), "drover.db")), 64)

@@ -391,7 +391,9 @@ func revisionsOf(t *store.Task, l *layout) map[string]*revision {
 		it.revision = 0
 		r := &t.Requests[it.request]
 		use := r.Op.Info().Revises
-		if it.target.Outcome != nil || it.twin != single ||
+		// A process that is gone already is a removal all the same.
+		over := it.target.Outcome != nil && (!r.Removes || it.target.Outcome.Fault != process.None)
+		if over || it.twin != single ||
 			!r.Removes && (use == process.RevisesNothing || use != process.RevisesAway && r.Spec == nil) {
 			continue
 		}

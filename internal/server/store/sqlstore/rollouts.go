@@ -15,52 +15,175 @@ import (
 	"drover/internal/server/store/sqldb"
 )
 
-// CreateRollout inserts a rollout.
-func (db *Store) CreateRollout(ctx context.Context, r *store.Rollout, row store.AuditRow) error {
+// CreateRollouts inserts rollouts.
+func (db *Store) CreateRollouts(ctx context.Context, list []*store.Rollout, row store.AuditRow) error {
+	steps := make([][]any, len(list))
+	for i, r := range list {
+		var err error
+		if steps[i], err = stepRows(r.Steps); err != nil {
+			return fmt.Errorf("cannot create rollout %s: %w", r.ID, err)
+		}
+	}
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		if err := db.checkRollouts(ctx, tx, r.ID, r.Processes); err != nil {
-			return err
-		}
-		plan, err := json.Marshal(r.Plan)
-		if err != nil {
-			return err
-		}
-		err = inserted(tx.affect(ctx,
-			`INSERT INTO rollouts (num, id, app, "user", request_id, created, op, host_timeout, selector, total, sort, plan, state,
-				reason, batch, settled, forgiven)
-			VALUES ((SELECT coalesce(max(num), 0) + 1 FROM rollouts), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (id) DO NOTHING`,
-			r.ID, r.App, r.User, r.RequestID, nanos(r.Created), string(r.Op), int64(r.HostTimeout), r.Selector,
-			len(r.Hosts), r.Order, string(plan), string(r.State), r.Reason, r.Batch, settled(&r.Rollout), r.Forgiven))
-		if err != nil {
-			return err
-		}
-		for _, id := range r.Processes {
-			if err := tx.exec(ctx, `INSERT INTO rollout_processes (rollout, namespace, name) VALUES (?, ?, ?)`, r.ID,
-				id.Namespace, id.Name); err != nil {
-				return err
-			}
-		}
-		for i := range r.Hosts {
-			h := &r.Hosts[i]
-			list, err := json.Marshal(h.Processes)
-			if err != nil {
-				return err
-			}
-			err = tx.exec(ctx, `INSERT INTO rollout_hosts (rollout, place, agent, name, processes, batch, state, begun, cause,
-				text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-				r.ID, i, h.Agent, h.Name, string(list), h.Batch, string(h.State), 0, h.Cause, h.Text)
-			if err != nil {
-				return err
+		for i, r := range list {
+			if err := db.createRollout(ctx, tx, r, steps[i]); err != nil {
+				return fmt.Errorf("cannot create rollout %s: %w", r.ID, err)
 			}
 		}
 		return insertAudit(ctx, tx, &row)
 	})
 	if err != nil {
-		return fmt.Errorf("cannot create rollout %s: %w", r.ID, err)
+		return err
 	}
 	db.watch.Audited(1)
 	return nil
+}
+
+// createRollout inserts one rollout with the rows of its steps.
+func (db *Store) createRollout(ctx context.Context, tx tx, r *store.Rollout, steps []any) error {
+	if err := db.checkRollouts(ctx, tx, r.ID, r.Processes()); err != nil {
+		return err
+	}
+	if k := r.Known; k != nil {
+		if latest, err := db.lockNamespace(ctx, tx, k.Namespace); err != nil {
+			return err
+		} else if latest != k.Number {
+			return store.ErrRevised
+		}
+	}
+	if err := insertRollout(ctx, tx, r); err != nil {
+		return err
+	}
+	err := rowValues{
+		head:   `INSERT INTO rollout_steps (rollout, place, op, namespace, name, removes, spec, former) VALUES `,
+		row:    `(?1, ?, ?, ?, ?, ?, ?, ?)`,
+		shared: []any{r.ID},
+	}.run(ctx, tx, steps)
+	if err != nil {
+		return err
+	}
+	places := make([]int, len(r.Hosts))
+	for i := range places {
+		places[i] = i
+	}
+	return insertHosts(ctx, tx, r.ID, &r.Rollout, places)
+}
+
+// insertRollout inserts the row of a rollout.
+func insertRollout(ctx context.Context, tx tx, r *store.Rollout) error {
+	plan, err := json.Marshal(r.Plan)
+	if err != nil {
+		return err
+	}
+	approvals, err := json.Marshal(r.Approvals)
+	if err != nil {
+		return err
+	}
+	selections, err := optionalJSON(r.Selections)
+	if err != nil {
+		return err
+	}
+	former, err := optionalJSON(r.Former)
+	if err != nil {
+		return err
+	}
+	return inserted(tx.affect(ctx,
+		`INSERT INTO rollouts (num, id, app, "user", request_id, created, op, host_timeout, selector, total, plan, begins,
+			approvals, undoes, through, message, state, reason, batch, settled, forgiven, selections, former)
+		VALUES ((SELECT coalesce(max(num), 0) + 1 FROM rollouts), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+			?, ?, ?, ?)
+		ON CONFLICT (id) DO NOTHING`,
+		r.ID, r.App, r.User, r.RequestID, nanos(r.Created), string(r.Op), int64(r.HostTimeout), r.Selector,
+		len(r.Hosts), string(plan), optionalNanos(r.At), string(approvals), r.Undoes, r.Through, r.Message,
+		string(r.State), r.Reason, r.Batch, optionalNanos(r.Settled), r.Forgiven, selections, former))
+}
+
+// optionalJSON returns the text of a change; nil if there is none.
+func optionalJSON(c *store.SelectionChange) (any, error) {
+	if c == nil {
+		return nil, nil //nolint:nilnil // NULL
+	}
+	text, err := json.Marshal(c)
+	return string(text), err
+}
+
+// selectionsOf reads a column of a rollout with a change of selections; nil if it is NULL.
+func selectionsOf(ctx context.Context, query queryFunc, column, id string) (*store.SelectionChange, error) {
+	text, err := one(ctx, query, func(rows *sql.Rows) (text sql.NullString, err error) {
+		err = rows.Scan(&text)
+		return text, err
+	}, `SELECT `+column+` FROM rollouts WHERE id = ?`, id)
+	if err != nil || !text.Valid {
+		return nil, err
+	}
+	var c store.SelectionChange
+	return &c, json.Unmarshal([]byte(text.String), &c)
+}
+
+// FormerSelections reads what a rollout has replaced.
+func (db *Store) FormerSelections(ctx context.Context, id string) (*store.SelectionChange, error) {
+	c, err := selectionsOf(ctx, db.query, "former", id)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the former selections of rollout %s: %w", id, err)
+	}
+	return c, nil
+}
+
+// selectByRollout brings the selections of a rollout that is done into force, once.
+func (db *Store) selectByRollout(ctx context.Context, tx tx, id string) error {
+	c, err := selectionsOf(ctx, tx.query, "selections", id)
+	if err != nil || c == nil {
+		return err
+	}
+	if err := db.putSelections(ctx, tx, *c); err != nil {
+		return err
+	}
+	return tx.exec(ctx, `UPDATE rollouts SET selections = NULL WHERE id = ?`, id)
+}
+
+// stepRows returns the values of the rows of steps. A spec that many steps share is encoded once.
+func stepRows(steps []store.RolloutStep) ([]any, error) {
+	args := make([]any, 0, 7*len(steps))
+	known := map[*process.Spec]any{}
+	text := func(s *process.Spec) (any, error) {
+		if encoded, ok := known[s]; ok {
+			return encoded, nil
+		}
+		encoded, err := encode(s)
+		if err != nil {
+			return nil, err
+		}
+		known[s] = optional(encoded.String, encoded.Valid)
+		return known[s], nil
+	}
+	for i := range steps {
+		s := &steps[i]
+		spec, err := text(s.Spec)
+		if err != nil {
+			return nil, err
+		}
+		former, err := text(s.Former)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, i, string(s.Op), s.Process.Namespace, s.Process.Name, s.Removes, spec, former)
+	}
+	return args, nil
+}
+
+// insertHosts inserts the rows of hosts at some places.
+func insertHosts(ctx context.Context, tx tx, id string, r *rollout.Rollout, places []int) error {
+	args := make([]any, 0, 9*len(places))
+	for _, i := range places {
+		h := &r.Hosts[i]
+		args = append(args, i, h.Agent, h.Name, sqldb.Array(h.Steps), h.Batch, string(h.State), optionalNanos(h.Begun),
+			h.Cause, h.Text)
+	}
+	return rowValues{
+		head:   `INSERT INTO rollout_hosts (rollout, place, agent, name, steps, batch, state, begun, cause, text) VALUES `,
+		row:    `(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		shared: []any{id},
+	}.run(ctx, tx, args)
 }
 
 // checkRollouts fails if another active rollout has one of the processes. It keeps other transactions from adding one
@@ -77,20 +200,21 @@ func (db *Store) checkRollouts(ctx context.Context, tx tx, id string, processes 
 		err = rows.Scan(&e.ID, &e.Process.Namespace, &e.Process.Name)
 		return e, err
 	}, `SELECT r.id, p.namespace, p.name FROM names(?1) j
-		CROSS JOIN rollout_processes p ON p.namespace = j.a AND p.name = j.b
+		CROSS JOIN rollout_steps p ON p.namespace = j.a AND p.name = j.b
 		CROSS JOIN rollouts r ON r.id = p.rollout
-		WHERE r.state IN ('running', 'paused') AND r.id <> ?2 ORDER BY r.num LIMIT 1`, sqldb.Array(pairs), id)
+		WHERE r.state NOT IN ('done', 'aborted') AND r.id <> ?2 ORDER BY r.num LIMIT 1`, sqldb.Array(pairs), id)
 	if err == nil && len(busy) > 0 {
 		return &busy[0]
 	}
 	return err
 }
 
-func settled(r *rollout.Rollout) int64 {
-	if r.Settled.IsZero() {
+// optionalNanos writes a time that may be zero.
+func optionalNanos(t time.Time) int64 {
+	if t.IsZero() {
 		return 0
 	}
-	return nanos(r.Settled)
+	return nanos(t)
 }
 
 // optionalMoment reads a time that may be 0.
@@ -101,19 +225,24 @@ func optionalMoment(n int64) time.Time {
 	return moment(n)
 }
 
-const selectRollouts = `SELECT num, id, app, "user", request_id, created, op, host_timeout, selector, total, sort, plan, state,
-	reason, batch, settled, forgiven FROM rollouts `
+const selectRollouts = `SELECT num, id, app, "user", request_id, created, op, host_timeout, selector, total, plan, begins,
+	approvals, undoes, through, message, state, reason, batch, settled, forgiven FROM rollouts `
 
 func scanRollout(rows *sql.Rows) (store.Rollout, error) {
 	var r store.Rollout
-	var created, timeout, settled int64
-	var plan string
+	var created, timeout, begins, settled int64
+	var plan, approvals string
 	err := rows.Scan(&r.Number, &r.ID, &r.App, &r.User, &r.RequestID, &created, &r.Op, &timeout, &r.Selector, &r.Total,
-		&r.Order, &plan, &r.State, &r.Reason, &r.Batch, &settled, &r.Forgiven)
+		&plan, &begins, &approvals, &r.Undoes, &r.Through, &r.Message, &r.State, &r.Reason, &r.Batch, &settled,
+		&r.Forgiven)
 	if err == nil {
 		err = json.Unmarshal([]byte(plan), &r.Plan)
 	}
-	r.Created, r.HostTimeout, r.Settled = moment(created), time.Duration(timeout), optionalMoment(settled)
+	if err == nil {
+		err = json.Unmarshal([]byte(approvals), &r.Approvals)
+	}
+	r.Created, r.HostTimeout, r.At, r.Settled = moment(created), time.Duration(timeout), optionalMoment(begins),
+		optionalMoment(settled)
 	return r, err
 }
 
@@ -132,7 +261,7 @@ func readRollout(ctx context.Context, query queryFunc, text, id, app string) (*s
 	if err != nil {
 		return nil, err
 	}
-	if r.Processes, err = processesOf(ctx, query, id); err != nil {
+	if r.Steps, err = stepsOf(ctx, query, id); err != nil {
 		return nil, err
 	}
 	r.Hosts, err = all(ctx, query, func(rows *sql.Rows) (h rollout.Host, err error) {
@@ -140,20 +269,49 @@ func readRollout(ctx context.Context, query queryFunc, text, id, app string) (*s
 		var begun int64
 		err = rows.Scan(&h.Agent, &h.Name, &list, &h.Batch, &h.State, &begun, &h.Cause, &h.Text)
 		if err == nil {
-			err = json.Unmarshal([]byte(list), &h.Processes)
+			err = json.Unmarshal([]byte(list), &h.Steps)
 		}
 		h.Begun = optionalMoment(begun)
 		return h, err
-	}, `SELECT agent, name, processes, batch, state, begun, cause, text FROM rollout_hosts WHERE rollout = ? ORDER BY place`,
+	}, `SELECT agent, name, steps, batch, state, begun, cause, text FROM rollout_hosts WHERE rollout = ? ORDER BY place`,
 		id)
 	return &r, err
 }
 
-func processesOf(ctx context.Context, query queryFunc, id string) ([]process.ID, error) {
-	return all(ctx, query, func(rows *sql.Rows) (p process.ID, err error) {
-		err = rows.Scan(&p.Namespace, &p.Name)
-		return p, err
-	}, `SELECT namespace, name FROM rollout_processes WHERE rollout = ? ORDER BY namespace, name`, id)
+// stepsOf returns the steps of a rollout without their specs.
+func stepsOf(ctx context.Context, query queryFunc, id string) ([]store.RolloutStep, error) {
+	return all(ctx, query, func(rows *sql.Rows) (s store.RolloutStep, err error) {
+		err = rows.Scan(&s.Op, &s.Process.Namespace, &s.Process.Name, &s.Removes)
+		return s, err
+	}, `SELECT op, namespace, name, removes FROM rollout_steps WHERE rollout = ? ORDER BY place`, id)
+}
+
+// RolloutSteps returns the steps of a rollout with their specs.
+func (db *Store) RolloutSteps(ctx context.Context, id string) ([]store.RolloutStep, error) {
+	known := map[string]*process.Spec{}
+	decode := func(text sql.NullString) (*process.Spec, error) {
+		if !text.Valid || known[text.String] != nil {
+			return known[text.String], nil
+		}
+		s := &process.Spec{}
+		known[text.String] = s
+		return s, json.Unmarshal([]byte(text.String), s)
+	}
+	steps, err := all(ctx, db.query, func(rows *sql.Rows) (s store.RolloutStep, err error) {
+		var spec, former sql.NullString
+		err = rows.Scan(&s.Op, &s.Process.Namespace, &s.Process.Name, &s.Removes, &spec, &former)
+		if err == nil {
+			s.Spec, err = decode(spec)
+		}
+		if err == nil {
+			s.Former, err = decode(former)
+		}
+		return s, err
+	}, `SELECT op, namespace, name, removes, spec, former FROM rollout_steps WHERE rollout = ? ORDER BY place`, id)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the steps of rollout %s: %w", id, err)
+	}
+	return steps, nil
 }
 
 // ListRollouts lists rollouts, newest first.
@@ -168,7 +326,7 @@ func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after 
 		append(w.args, limit)...)
 	for i := range list {
 		if err == nil {
-			list[i].Processes, err = processesOf(ctx, db.query, list[i].ID)
+			list[i].Steps, err = stepsOf(ctx, db.query, list[i].ID)
 		}
 		if err == nil {
 			list[i].States = map[rollout.HostState]int{}
@@ -187,10 +345,11 @@ func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after 
 	return list, nil
 }
 
-// OpenRollouts returns the rollouts that need a driver.
-func (db *Store) OpenRollouts(ctx context.Context) ([]string, error) {
-	ids, err := all(ctx, db.query, column[string], `SELECT id FROM rollouts WHERE state IN ('running', 'paused')
-		UNION SELECT rollout FROM rollout_hosts WHERE state IN ('begun', 'baking')`)
+// OpenRollouts returns the rollouts that need a driver now.
+func (db *Store) OpenRollouts(ctx context.Context, now time.Time) ([]string, error) {
+	ids, err := all(ctx, db.query, column[string], `SELECT id FROM rollouts WHERE state = 'running'
+		UNION SELECT id FROM rollouts WHERE state = 'scheduled' AND begins <= ?1
+		UNION SELECT rollout FROM rollout_hosts WHERE state IN ('begun', 'baking')`, nanos(now))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list open rollouts: %w", err)
 	}
@@ -212,7 +371,12 @@ func (db *Store) ChangeRollout(ctx context.Context, id, app string, change func(
 			return err
 		}
 		if r.State.Active() && !before.State.Active() {
-			if err := db.checkRollouts(ctx, tx, id, r.Processes); err != nil {
+			if err := db.checkRollouts(ctx, tx, id, r.Processes()); err != nil {
+				return err
+			}
+		}
+		if r.State == rollout.Done && before.State != rollout.Done {
+			if err := db.selectByRollout(ctx, tx, id); err != nil {
 				return err
 			}
 		}
@@ -226,23 +390,28 @@ func (db *Store) ChangeRollout(ctx context.Context, id, app string, change func(
 
 // storeRollout writes what differs.
 func storeRollout(ctx context.Context, tx tx, id string, before, r *rollout.Rollout) error {
+	var places []int
 	for i := range r.Hosts {
-		h := &r.Hosts[i]
-		if reflect.DeepEqual(*h, before.Hosts[i]) {
-			continue
+		if !reflect.DeepEqual(r.Hosts[i], before.Hosts[i]) {
+			places = append(places, i)
 		}
-		begun := int64(0)
-		if !h.Begun.IsZero() {
-			begun = nanos(h.Begun)
+	}
+	if len(places) > 0 { // two statements for any number of rows
+		if err := tx.exec(ctx, `DELETE FROM rollout_hosts WHERE rollout = ?1 AND place IN (SELECT j.value FROM numbers(?2) j)`,
+			id, sqldb.Array(places)); err != nil {
+			return err
 		}
-		err := tx.exec(ctx, `UPDATE rollout_hosts SET batch = ?, state = ?, begun = ?, cause = ?, text = ?
-			WHERE rollout = ? AND place = ?`, h.Batch, string(h.State), begun, h.Cause, h.Text, id, i)
-		if err != nil {
+		if err := insertHosts(ctx, tx, id, r, places); err != nil {
 			return err
 		}
 	}
-	return tx.exec(ctx, `UPDATE rollouts SET state = ?, reason = ?, batch = ?, settled = ?, forgiven = ? WHERE id = ?`,
-		string(r.State), r.Reason, r.Batch, settled(r), r.Forgiven, id)
+	approvals, err := json.Marshal(r.Approvals)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, `UPDATE rollouts SET approvals = ?, state = ?, reason = ?, batch = ?, settled = ?, forgiven = ?
+		WHERE id = ?`,
+		string(approvals), string(r.State), r.Reason, r.Batch, optionalNanos(r.Settled), r.Forgiven, id)
 }
 
 // PruneRollouts removes old rollouts.
@@ -256,7 +425,7 @@ func (db *Store) PruneRollouts(ctx context.Context, before time.Time, limit int)
 		}
 		for _, id := range old {
 			for _, table := range []string{
-				"rollout_hosts WHERE rollout", "rollout_processes WHERE rollout", "rollouts WHERE id",
+				"rollout_hosts WHERE rollout", "rollout_steps WHERE rollout", "rollouts WHERE id",
 			} {
 				if err := tx.exec(ctx, `DELETE FROM `+table+` = ?`, id); err != nil {
 					return err

@@ -122,6 +122,23 @@ func revisions(t *testing.T, s store.Store) {
 	}
 }
 
+// revisionOfWhatIsGone: a removal whose host does not have the process any more is a revision all the same.
+func revisionOfWhatIsGone(t *testing.T, s store.Store) {
+	create(t, s, "made", asked(process.Start, "a", "1", "x"))
+	gone := asked(process.Stop, "a", "", "x")
+	gone.Removes, gone.Targets[0].Outcome = true, &process.Outcome{Text: "was already removed"}
+	create(t, s, "gone", gone)
+	same(t, "placed", []string(nil), placedAt(t, s, 2))
+	cancelled := asked(process.Stop, "b", "", "x")
+	create(t, s, "b", asked(process.Start, "b", "1", "x"))
+	cancelled.Removes, cancelled.Targets[0].Outcome = true, new(process.NotBegun())
+	create(t, s, "cancelled", cancelled)
+	same(t, "placed", []string{"b@x 1/3"}, placedAt(t, s, 3))
+	latest, err := s.LatestRevision(t.Context(), "ns")
+	must(t, err)
+	same(t, "latest", int64(3), latest)
+}
+
 // revisionsNumbered: an item carries the number of the revision that brought its spec, and a revision what its caller
 // said.
 func revisionsNumbered(t *testing.T, s store.Store) {

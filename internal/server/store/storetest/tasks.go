@@ -2,6 +2,7 @@
 package storetest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
@@ -351,23 +353,32 @@ func readerStops(t *testing.T, s store.Store) {
 
 // newRollout is a rollout of a restart over two hosts.
 func newRollout(id string, names ...string) *store.Rollout {
-	var processes []process.ID
-	for _, name := range names {
-		processes = append(processes, process.ID{Namespace: "shop", Name: name})
+	var steps []store.RolloutStep
+	var places []int
+	for i, name := range names {
+		steps = append(steps, store.RolloutStep{Op: process.Restart, Process: process.ID{Namespace: "shop", Name: name}})
+		places = append(places, i)
 	}
-	plan := rollout.Plan{Batch: rollout.Size{Percent: 10}, Canary: 1, Bake: time.Minute, Judged: true}
+	plan := rollout.Plan{Judged: true, Breadth: 3, RolloutPlan: v1.RolloutPlan{
+		Batch: v1.HostCount{Percent: 10}, Canary: 1, Bake: v1.Duration(time.Minute), Order: "zone",
+	}}
 	return &store.Rollout{
-		ID: id, App: "app", User: "anna", RequestID: "r", Created: epoch, Op: process.Restart, Processes: processes,
-		HostTimeout: 5 * time.Second, Selector: "role=web", Total: 2, Order: "zone",
-		Rollout: rollout.New(plan, []rollout.Host{
-			{Agent: "x", Name: "web-1", Processes: processes}, {Agent: "y", Name: "0:10.0.0.2", Processes: processes[:1]},
+		ID: id, App: "app", User: "anna", RequestID: "r", Created: epoch, Op: process.Restart, Steps: steps,
+		HostTimeout: 5 * time.Second, Selector: "role=web", Total: 2,
+		Undoes: "ro-0", Through: "apply", Message: "why",
+		Rollout: rollout.New(plan, at(time.Hour), []rollout.Host{
+			{Agent: "x", Name: "web-1", Steps: places}, {Agent: "y", Name: "0:10.0.0.2", Steps: places[:1]},
 		}),
 	}
 }
 
+func createRollout(ctx context.Context, s store.Store, r *store.Rollout, row store.AuditRow) error {
+	return s.CreateRollouts(ctx, []*store.Rollout{r}, row)
+}
+
 func rollouts(t *testing.T, s store.Store) {
 	for i, id := range []string{"ro-1", "ro-2", "ro-3"} {
-		must(t, s.CreateRollout(t.Context(), newRollout(id, "a"+id, "b"+id), store.AuditRow{At: at(time.Duration(i))}))
+		must(t, createRollout(t.Context(), s, newRollout(id, "a"+id, "b"+id), store.AuditRow{At: at(time.Duration(i))}))
 	}
 	want := newRollout("ro-2", "aro-2", "bro-2")
 	want.Number = 2
@@ -377,12 +388,12 @@ func rollouts(t *testing.T, s store.Store) {
 	if _, err := s.GetRollout(t.Context(), "ro-2", "another"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another app gets %v", err)
 	}
-	if err := s.CreateRollout(t.Context(), newRollout("ro-2", "c"), store.AuditRow{}); !errors.Is(err, store.ErrExists) {
+	if err := createRollout(t.Context(), s, newRollout("ro-2", "c"), store.AuditRow{}); !errors.Is(err, store.ErrExists) {
 		t.Errorf("a taken id gives %v", err)
 	}
-	list, err := s.ListRollouts(t.Context(), store.RolloutFilter{App: "app", State: rollout.Running}, 3, 10)
+	list, err := s.ListRollouts(t.Context(), store.RolloutFilter{App: "app", State: rollout.Scheduled}, 3, 10)
 	must(t, err)
-	if len(list) != 2 || list[0].ID != "ro-2" || list[1].ID != "ro-1" || len(list[0].Processes) != 2 || list[0].Hosts != nil ||
+	if len(list) != 2 || list[0].ID != "ro-2" || list[1].ID != "ro-1" || len(list[0].Processes()) != 2 || list[0].Hosts != nil ||
 		list[0].States[rollout.Waiting] != 2 {
 		t.Errorf("listed are %+v", list)
 	}
@@ -392,7 +403,12 @@ func rollouts(t *testing.T, s store.Store) {
 }
 
 func rolloutsChanged(t *testing.T, s store.Store) {
-	must(t, s.CreateRollout(t.Context(), newRollout("ro-1", "a"), store.AuditRow{}))
+	must(t, createRollout(t.Context(), s, newRollout("ro-1", "a"), store.AuditRow{}))
+	for now, want := range map[time.Duration]int{time.Hour - 1: 0, time.Hour: 1} { // it is scheduled
+		open, err := s.OpenRollouts(t.Context(), at(now))
+		must(t, err)
+		same(t, "open of a scheduled rollout", want, len(open))
+	}
 	refused := errors.New("no")
 	if _, err := s.ChangeRollout(t.Context(), "ro-1", "", func(r *rollout.Rollout) error {
 		r.State = rollout.Done
@@ -402,7 +418,8 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 	}
 	var want rollout.Rollout
 	changed, err := s.ChangeRollout(t.Context(), "ro-1", "app", func(r *rollout.Rollout) error {
-		*r = rollout.Step(*r, nil, at(time.Second))
+		*r = rollout.Step(*r, nil, at(time.Hour))
+		r.Approvals = rollout.Approvals{Canaries: true, By: []string{"bob"}}
 		r.Hosts[1].State, r.Hosts[1].Cause, r.Hosts[1].Text, r.Forgiven = rollout.Failed, "failed", "because", 7
 		r.State, r.Reason, r.Settled = rollout.Aborted, "reason", at(time.Minute)
 		want = *r
@@ -416,7 +433,7 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 	if _, err := s.ChangeRollout(t.Context(), "ro-1", "another", nil); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another app gets %v", err)
 	}
-	open, err := s.OpenRollouts(t.Context()) // its first host is begun
+	open, err := s.OpenRollouts(t.Context(), at(0)) // its first host is begun
 	must(t, err)
 	same(t, "open", []string{"ro-1"}, open)
 	_, err = s.ChangeRollout(t.Context(), "ro-1", "", func(r *rollout.Rollout) error {
@@ -424,7 +441,7 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 		return nil
 	})
 	must(t, err)
-	open, err = s.OpenRollouts(t.Context())
+	open, err = s.OpenRollouts(t.Context(), at(0))
 	must(t, err)
 	same(t, "open", 0, len(open))
 	n, err := s.PruneRollouts(t.Context(), at(time.Hour), 10)
@@ -435,8 +452,39 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 	}
 }
 
+// rolloutSteps: the steps keep their specs, and a rollout that depends on a revision is refused after another one.
+func rolloutSteps(t *testing.T, s store.Store) {
+	former, spec := &process.Spec{Contact: "a"}, &process.Spec{Contact: "b"}
+	r := newRollout("ro-1", "a", "b", "c")
+	r.Op = store.OpApply
+	r.Steps[0].Former, r.Steps[0].Spec = former, spec
+	r.Steps[1].Spec = spec
+	r.Steps[2].Former, r.Steps[2].Removes = former, true
+	r.Known = &store.KnownRevision{Namespace: "shop"}
+	must(t, createRollout(t.Context(), s, r, store.AuditRow{}))
+	got, err := s.RolloutSteps(t.Context(), "ro-1")
+	must(t, err)
+	same(t, "steps", r.Steps, got)
+	if got[0].Spec != got[1].Spec || got[0].Former != got[2].Former {
+		t.Error("equal specs are different pointers")
+	}
+	without, err := s.GetRollout(t.Context(), "ro-1", "")
+	must(t, err)
+	if st := without.Steps[2]; st.Spec != nil || st.Former != nil || !st.Removes || st.Process.Name != "c" {
+		t.Errorf("the rollout has the step %+v", st)
+	}
+	r = newRollout("ro-2", "d")
+	r.Known = &store.KnownRevision{Namespace: "shop", Number: 1}
+	if err := createRollout(t.Context(), s, r, store.AuditRow{}); !errors.Is(err, store.ErrRevised) {
+		t.Errorf("a rollout for an earlier revision gives %v", err)
+	}
+	none, err := s.RolloutSteps(t.Context(), "ro-2")
+	must(t, err)
+	same(t, "steps of a rejected rollout", 0, len(none))
+}
+
 func rolloutsApart(t *testing.T, s store.Store) {
-	must(t, s.CreateRollout(t.Context(), newRollout("ro-1", "a", "b"), store.AuditRow{}))
+	must(t, createRollout(t.Context(), s, newRollout("ro-1", "a", "b"), store.AuditRow{}))
 	busy := func(err error, id, name string) {
 		t.Helper()
 		e, ok := errors.AsType[*store.RolloutBusyError](err)
@@ -444,19 +492,25 @@ func rolloutsApart(t *testing.T, s store.Store) {
 			t.Errorf("the rejection is %v, want one about %s of %s", err, name, id)
 		}
 	}
-	busy(s.CreateRollout(t.Context(), newRollout("ro-2", "b", "c"), store.AuditRow{}), "ro-1", "b")
+	busy(createRollout(t.Context(), s, newRollout("ro-2", "b", "c"), store.AuditRow{}), "ro-1", "b")
 	end := func(r *rollout.Rollout) error { r.State = rollout.Done; return nil }
 	again := func(r *rollout.Rollout) error { r.State = rollout.Running; return nil }
 	_, err := s.ChangeRollout(t.Context(), "ro-1", "", end)
 	must(t, err)
-	must(t, s.CreateRollout(t.Context(), newRollout("ro-2", "b", "c"), store.AuditRow{}))
+	must(t, createRollout(t.Context(), s, newRollout("ro-2", "b", "c"), store.AuditRow{}))
 	_, err = s.ChangeRollout(t.Context(), "ro-1", "", again)
 	busy(err, "ro-2", "b")
+	// Rollouts that come together begin all or none.
+	busy(s.CreateRollouts(t.Context(), []*store.Rollout{newRollout("ro-3", "e"), newRollout("ro-4", "c")},
+		store.AuditRow{}), "ro-2", "c")
+	if _, err := s.GetRollout(t.Context(), "ro-3", ""); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("beside a rejected rollout another one begins: %v", err)
+	}
 	// Of many at once one begins.
 	results := make(chan error)
 	for i := range 8 {
 		go func() {
-			results <- s.CreateRollout(t.Context(), newRollout("ro-many-"+string(rune('a'+i)), "d"), store.AuditRow{})
+			results <- createRollout(t.Context(), s, newRollout("ro-many-"+string(rune('a'+i)), "d"), store.AuditRow{})
 		}()
 	}
 	begun := 0

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/server/upkeep"
 )
@@ -218,4 +219,56 @@ func placedOn(t *testing.T, s store.Store) {
 			got = append(got, fmt.Sprintf("%s %s@%s %s", task, of.Process.Name, of.Agent, fault))
 		}))
 	same(t, "faults", []string{"one a@y " + string(process.AgentUnavailable)}, got)
+}
+
+// selectionsOfRollout: what a rollout selects comes into force when the rollout is done, once.
+func selectionsOfRollout(t *testing.T, s store.Store) {
+	change := func(contact string, hosts ...string) store.SelectionChange {
+		c := store.SelectionChange{
+			Namespace: "ns", Entries: []string{"a"}, Now: []store.Selection{selected("a", "role=web", contact)},
+		}
+		for _, host := range hosts {
+			c.Members = append(c.Members, memberOn("a", host))
+		}
+		return c
+	}
+	inForce := func(what, want string) {
+		t.Helper()
+		list, err := s.ListSelections(t.Context(), "ns")
+		must(t, err)
+		if len(list) != 1 || list[0].Spec.Contact != want {
+			t.Errorf("%s: %+v, want that of %s", what, list, want)
+		}
+	}
+	become := func(state rollout.State) {
+		t.Helper()
+		_, err := s.ChangeRollout(t.Context(), "ro-1", "", func(r *rollout.Rollout) error {
+			r.State = state
+			return nil
+		})
+		must(t, err)
+	}
+	r, before, after := newRollout("ro-1", "a"), change("before", "x"), change("after", "x", "y")
+	must(t, s.PutSelections(t.Context(), before, store.AuditRow{At: epoch}))
+	r.Selections, r.Former = &after, &before
+	must(t, createRollout(t.Context(), s, r, store.AuditRow{At: epoch}))
+	for _, state := range []rollout.State{rollout.Running, rollout.Paused, rollout.Aborted, rollout.Running} {
+		become(state)
+		inForce("while the rollout is "+string(state), "before")
+	}
+	become(rollout.Done)
+	inForce("when it is done", "after")
+	same(t, "members", []string{"a@x joined 3  0", "a@y joined 1  0"}, upkeepOn(t, s, "x", "y"))
+	former, err := s.FormerSelections(t.Context(), "ro-1")
+	must(t, err)
+	same(t, "former", &before, former)
+
+	must(t, s.PutSelections(t.Context(), change("later"), store.AuditRow{At: epoch}))
+	become(rollout.Running)
+	become(rollout.Done)
+	inForce("after a retry", "later")
+	must(t, createRollout(t.Context(), s, newRollout("ro-2", "b"), store.AuditRow{At: epoch}))
+	if former, err := s.FormerSelections(t.Context(), "ro-2"); err != nil || former != nil {
+		t.Errorf("of a rollout without selections: %v, %v", former, err)
+	}
 }

@@ -398,7 +398,7 @@ CREATE INDEX repeats_at ON repeats (at);
 -- Pages of a namespace are in the order in which its processes were first heard of.
 CREATE INDEX observed_page ON observed (namespace, num);
 
--- Rollouts of operations, as package rollout decides about them. Times are 0 while they are unknown.
+-- Rollouts of operations and applies, as package rollout decides about them. Times are 0 while they are unknown.
 CREATE TABLE rollouts (
     num          bigint PRIMARY KEY,
     id           text COLLATE "C" NOT NULL UNIQUE,
@@ -410,24 +410,36 @@ CREATE TABLE rollouts (
     host_timeout bigint NOT NULL,
     selector     text NOT NULL,
     total        bigint NOT NULL,
-    sort         text NOT NULL, -- the label or fact that sorted the hosts
     plan         text NOT NULL, -- a JSON object
+    begins       bigint NOT NULL,
+    approvals    text NOT NULL, -- a JSON object
+    undoes       text NOT NULL, -- the id of another rollout
+    through      text NOT NULL, -- for the revisions
+    message      text NOT NULL,
     state        text NOT NULL,
     reason       text NOT NULL,
     batch        bigint NOT NULL,
     settled      bigint NOT NULL,
-    forgiven     bigint NOT NULL
+    forgiven     bigint NOT NULL,
+    selections   text, -- a JSON object; NULL if it is in force, or if there is none
+    former       text -- a JSON object
 );
 CREATE INDEX rollouts_created ON rollouts (created);
 CREATE INDEX rollouts_state ON rollouts (state, num);
 
-CREATE TABLE rollout_processes (
+-- The operations of a rollout, in the order in which each host carries out those of its steps.
+CREATE TABLE rollout_steps (
     rollout   text COLLATE "C" NOT NULL,
+    place     bigint NOT NULL,
+    op        text NOT NULL,
     namespace text COLLATE "C" NOT NULL,
     name      text COLLATE "C" NOT NULL,
-    PRIMARY KEY (namespace, name, rollout)
+    removes   bigint NOT NULL,
+    spec      text, -- null: each host uses the spec that it has
+    former    text, -- the spec that hosts had before; null: none
+    PRIMARY KEY (rollout, place)
 );
-CREATE INDEX rollout_processes_rollout ON rollout_processes (rollout);
+CREATE INDEX rollout_steps_process ON rollout_steps (namespace, name, rollout);
 
 -- The task of a batch has the id of the rollout and the number of the batch, so that no batch has two tasks.
 CREATE TABLE rollout_hosts (
@@ -435,7 +447,7 @@ CREATE TABLE rollout_hosts (
     place     bigint NOT NULL,
     agent     text NOT NULL,
     name      text NOT NULL,
-    processes text NOT NULL, -- a JSON array
+    steps     text NOT NULL, -- a JSON array of their places
     batch     bigint NOT NULL,
     state     text COLLATE "C" NOT NULL,
     begun     bigint NOT NULL,

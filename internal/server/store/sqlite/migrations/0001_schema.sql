@@ -403,7 +403,7 @@ CREATE INDEX repeats_at ON repeats (at);
 -- Pages of a namespace are in the order in which its processes were first heard of.
 CREATE INDEX observed_page ON observed (namespace, num);
 
--- Rollouts of operations, as package rollout decides about them. Times are 0 while they are unknown.
+-- Rollouts of operations and applies, as package rollout decides about them. Times are 0 while they are unknown.
 CREATE TABLE rollouts (
     num          INTEGER PRIMARY KEY,
     id           TEXT NOT NULL UNIQUE,
@@ -415,24 +415,36 @@ CREATE TABLE rollouts (
     host_timeout INTEGER NOT NULL,
     selector     TEXT NOT NULL,
     total        INTEGER NOT NULL,
-    sort         TEXT NOT NULL, -- the label or fact that sorted the hosts
     plan         TEXT NOT NULL, -- a JSON object
+    begins       INTEGER NOT NULL,
+    approvals    TEXT NOT NULL, -- a JSON object
+    undoes       TEXT NOT NULL, -- the id of another rollout
+    through      TEXT NOT NULL, -- for the revisions
+    message      TEXT NOT NULL,
     state        TEXT NOT NULL,
     reason       TEXT NOT NULL,
     batch        INTEGER NOT NULL,
     settled      INTEGER NOT NULL,
-    forgiven     INTEGER NOT NULL
+    forgiven     INTEGER NOT NULL,
+    selections   TEXT, -- a JSON object; NULL if it is in force, or if there is none
+    former       TEXT -- a JSON object
 ) STRICT;
 CREATE INDEX rollouts_created ON rollouts (created);
 CREATE INDEX rollouts_state ON rollouts (state, num);
 
-CREATE TABLE rollout_processes (
+-- The operations of a rollout, in the order in which each host carries out those of its steps.
+CREATE TABLE rollout_steps (
     rollout   TEXT NOT NULL,
+    place     INTEGER NOT NULL,
+    op        TEXT NOT NULL,
     namespace TEXT NOT NULL,
     name      TEXT NOT NULL,
-    PRIMARY KEY (namespace, name, rollout)
+    removes   INTEGER NOT NULL,
+    spec      TEXT, -- null: each host uses the spec that it has
+    former    TEXT, -- the spec that hosts had before; null: none
+    PRIMARY KEY (rollout, place)
 ) STRICT;
-CREATE INDEX rollout_processes_rollout ON rollout_processes (rollout);
+CREATE INDEX rollout_steps_process ON rollout_steps (namespace, name, rollout);
 
 -- The task of a batch has the id of the rollout and the number of the batch, so that no batch has two tasks.
 CREATE TABLE rollout_hosts (
@@ -440,7 +452,7 @@ CREATE TABLE rollout_hosts (
     place     INTEGER NOT NULL,
     agent     TEXT NOT NULL,
     name      TEXT NOT NULL,
-    processes TEXT NOT NULL, -- a JSON array
+    steps     TEXT NOT NULL, -- a JSON array of their places
     batch     INTEGER NOT NULL,
     state     TEXT NOT NULL,
     begun     INTEGER NOT NULL,

@@ -1,0 +1,600 @@
+package apiv1
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/processfile"
+	"drover/internal/server/edge"
+	"drover/internal/server/plan"
+	"drover/internal/server/rollout"
+	"drover/internal/server/store"
+)
+
+// furthest is how far ahead a rollout may be scheduled.
+const furthest = 366 * 24 * time.Hour
+
+// readPlan checks the plan of a rollout of an operation, and reports all of its faults.
+func (r *operationRequest) readPlan() error {
+	if r.Rollout == nil {
+		if r.At != "" {
+			return invalid("at", "is for a rollout: expected rollout beside it")
+		}
+		return nil
+	}
+	if !r.Op.Info().RollsOut {
+		return invalid("rollout", "is not for the operation %s: expected start, stop, restart, reload, kill or signal",
+			r.Op)
+	}
+	if r.Given != nil {
+		return invalid("spec", "is not for a rollout: every host uses its stored spec")
+	}
+	faults := processfile.CheckRollout(r.Rollout)
+	if r.Op.Info().Ends && !r.Rollout.MaxUnavailable.IsZero() {
+		faults = append(faults, processfile.Fault{
+			Path: "max_unavailable",
+			Text: "is for processes that run afterwards: " + string(r.Op.Name()) + " ends them",
+		})
+	}
+	if len(faults) > 0 {
+		return invalidFile("rollout", faults)
+	}
+	return nil
+}
+
+// beginning reads when a rollout begins: the next such time of day in the zone of now, or a time in RFC 3339.
+func beginning(text string, now time.Time) (at time.Time, err error) {
+	if text == "" {
+		return at, nil
+	}
+	if clock, err := time.Parse("15:04", text); err == nil {
+		on := func(days int) time.Time {
+			year, month, day := now.Date()
+			return time.Date(year, month, day+days, clock.Hour(), clock.Minute(), 0, 0, now.Location())
+		}
+		if at = on(0); !at.After(now) {
+			at = on(1)
+		}
+		return at, nil
+	}
+	at, err = time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		return at, invalid("at",
+			"is %.40q: expected a time of day such as 03:00, or a time such as 2026-11-20T03:00:00Z", text)
+	case at.Before(now) || at.Sub(now) > furthest:
+		return at, invalid("at", "is %s: expected a time in the next 366 days", text)
+	}
+	return at, nil
+}
+
+// newRollout returns a rollout of the caller, without its hosts.
+func (h *Handler) newRollout(c *call, op process.Op) *store.Rollout {
+	t := h.NewTask(c.Call)
+	return &store.Rollout{
+		ID: "ro-" + strings.ToLower(rand.Text()[:12]), App: t.App, User: t.User, RequestID: t.RequestID,
+		Created: t.Created, Op: op,
+	}
+}
+
+// createRollout stores the rollout of an operation and returns it; package drive carries it out.
+func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequest,
+	requests []store.Request,
+) (reply, error) {
+	r := h.newRollout(c, req.Op)
+	at, err := beginning(req.At, h.Now())
+	if err != nil {
+		return reply{}, err
+	}
+	r.HostTimeout, r.Selector, r.Through = req.hostTimeout(), req.choice.selector.String(), v1.ThroughOperation
+	var steps []plan.Step
+	for i := range requests {
+		for _, t := range requests[i].Targets {
+			steps = append(steps, plan.Step{Op: req.Op, Process: requests[i].Process, Agent: t.Agent, Host: t.Asked})
+		}
+	}
+	h.lay(r, req.Rollout, at, steps)
+	if err := h.store(ctx, c, []*store.Rollout{r}); err != nil {
+		return reply{}, err
+	}
+	return reply{
+		status: http.StatusAccepted, body: viewRollout(r), location: "/rollouts/" + url.PathEscape(r.ID),
+	}, nil
+}
+
+// store stores the rollouts of a call with its audit row.
+func (h *Handler) store(ctx context.Context, c *call, list []*store.Rollout) error {
+	ops := map[process.Op]int{}
+	items := 0
+	for _, r := range list {
+		for i := range r.Hosts {
+			for _, at := range r.Hosts[i].Steps {
+				ops[r.Steps[at].Op]++
+				items++
+			}
+		}
+	}
+	c.Operates(edge.Clip(list[0].Steps[0].Process.String()), items, list[0].ID, ops)
+	row := c.Audit
+	row.Message = process.Success
+	if err := h.Rollouts.CreateRollouts(ctx, list, row); err != nil {
+		return refusedRollout(err, "")
+	}
+	c.Audited = true
+	return nil
+}
+
+// lay sets the steps and the hosts of a rollout, in the order of its plan.
+func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps []plan.Step) {
+	type kind struct {
+		op      process.Op
+		id      process.ID
+		spec    *process.Spec
+		removes bool
+		former  string
+	}
+	steppedAt, hostAt := map[kind]int{}, map[string]int{}
+	var hosts []rollout.Host
+	judged := false
+	for _, s := range steps {
+		k := kind{s.Op, s.Process, s.Spec, s.Removes, textOf(s.Former)}
+		n, known := steppedAt[k]
+		if !known {
+			n = len(r.Steps)
+			steppedAt[k] = n
+			r.Steps = append(r.Steps, store.RolloutStep{
+				Op: s.Op, Process: s.Process, Spec: s.Spec, Removes: s.Removes, Former: s.Former,
+			})
+		}
+		judged = judged || !s.Removes && !s.Op.Info().Ends
+		i, known := hostAt[s.Agent]
+		if !known {
+			i = len(hosts)
+			hostAt[s.Agent] = i
+			hosts = append(hosts, rollout.Host{Agent: s.Agent, Name: s.Host})
+		}
+		hosts[i].Steps = append(hosts[i].Steps, n)
+	}
+	for i := range hosts { // in the order of the plan, also if its steps were grouped
+		slices.Sort(hosts[i].Steps)
+	}
+	h.sortHosts(hosts, p.Order)
+	made := rollout.Plan{RolloutPlan: *p, Judged: judged}
+	if h.Breadth > 0 && len(hosts) > h.Breadth {
+		made.Breadth = h.Breadth
+	}
+	r.Rollout, r.Total = rollout.New(made, at, hosts), len(hosts)
+}
+
+// textOf is the same text for specs that say the same.
+func textOf(s *process.Spec) string {
+	if s == nil {
+		return ""
+	}
+	text, _ := json.Marshal(s.Unnumbered()) // a spec always encodes
+	return string(text)
+}
+
+// sortHosts sorts hosts by a label or fact, and by their names.
+func (h *Handler) sortHosts(hosts []rollout.Host, by string) {
+	value := func(x *rollout.Host) (text string, has bool) {
+		if a, known := h.Directory.ByKey(x.Agent); known && by != "" {
+			return a.Select(by)
+		}
+		return "", false
+	}
+	slices.SortFunc(hosts, func(x, y rollout.Host) int {
+		xs, xHas := value(&x)
+		ys, yHas := value(&y)
+		if xHas != yHas {
+			if xHas {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(strings.Compare(xs, ys), strings.Compare(x.Name, y.Name))
+	})
+}
+
+// narrow rejects what reaches more hosts at once than one person may.
+func (h *Handler) narrow(hosts int) error {
+	if h.Breadth == 0 || hosts <= h.Breadth {
+		return nil
+	}
+	return problemf(http.StatusForbidden,
+		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
+		hosts, h.Breadth)
+}
+
+// planOptions are what the parameters of an apply say about its rollouts.
+type planOptions struct {
+	changes []func(*v1.RolloutPlan)
+	at      time.Time
+}
+
+// planOptions reads the parameters.
+func (h *Handler) planOptions(p *params) (o planOptions, err error) {
+	read := func(name string, set func(text string) (func(*v1.RolloutPlan), error)) {
+		text := p.text(name)
+		if text == "" {
+			return
+		}
+		change, err := set(text)
+		if err != nil {
+			p.fail(invalid(name, "is %v", err))
+			return
+		}
+		o.changes = append(o.changes, change)
+	}
+	for name, field := range map[string]func(*v1.RolloutPlan) *v1.HostCount{
+		"batch":           func(p *v1.RolloutPlan) *v1.HostCount { return &p.Batch },
+		"max_failures":    func(p *v1.RolloutPlan) *v1.HostCount { return &p.MaxFailures },
+		"max_unavailable": func(p *v1.RolloutPlan) *v1.HostCount { return &p.MaxUnavailable },
+	} {
+		read(name, func(text string) (func(*v1.RolloutPlan), error) {
+			n, err := v1.ParseHostCount(text)
+			return func(p *v1.RolloutPlan) { *field(p) = n }, err
+		})
+	}
+	for name, field := range map[string]func(*v1.RolloutPlan) *v1.Duration{
+		"bake":  func(p *v1.RolloutPlan) *v1.Duration { return &p.Bake },
+		"pause": func(p *v1.RolloutPlan) *v1.Duration { return &p.Pause },
+	} {
+		read(name, func(text string) (func(*v1.RolloutPlan), error) {
+			d, err := v1.ParseDuration(text)
+			return func(p *v1.RolloutPlan) { *field(p) = d }, err
+		})
+	}
+	read("canary", func(text string) (func(*v1.RolloutPlan), error) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			err = fmt.Errorf("%.40q: expected a number of hosts", text)
+		}
+		return func(p *v1.RolloutPlan) { p.Canary = n }, err
+	})
+	read("order", func(text string) (func(*v1.RolloutPlan), error) {
+		return func(p *v1.RolloutPlan) { p.Order = text }, nil
+	})
+	for name, field := range map[string]func(*v1.RolloutPlan) *bool{
+		"skip_away":       func(p *v1.RolloutPlan) *bool { return &p.SkipAway },
+		"canary_approval": func(p *v1.RolloutPlan) *bool { return &p.CanaryApproval },
+	} {
+		if yes := p.flag(name); yes != nil {
+			o.changes = append(o.changes, func(p *v1.RolloutPlan) { *field(p) = *yes })
+		}
+	}
+	o.at, err = beginning(p.text("at"), h.Now())
+	return o, err
+}
+
+// plan returns the plan of a process whose file has a plan or none; nil if it has none after all.
+func (o *planOptions) plan(file *v1.RolloutPlan) (*v1.RolloutPlan, error) {
+	if len(o.changes) == 0 && (file != nil || o.at.IsZero()) {
+		return file, nil
+	}
+	var p v1.RolloutPlan
+	if file != nil {
+		p = *file
+	}
+	for _, change := range o.changes {
+		change(&p)
+	}
+	if faults := processfile.CheckRollout(&p); len(faults) > 0 {
+		return nil, invalidFile("", faults)
+	}
+	return &p, nil
+}
+
+// rollouts returns the rollouts that carry out the steps of an apply; none if no process has a rollout.
+func (h *Handler) rollouts(c *call, t *store.Task, o *planOptions, steps []plan.Step) ([]*store.Rollout, error) {
+	parts, err := plan.Split(steps, o.plan)
+	if faults, ok := errors.AsType[processfile.Faults](err); ok {
+		return nil, invalidFile("", faults)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*store.Rollout, len(parts))
+	for i, part := range parts {
+		r := h.newRollout(c, store.OpApply)
+		r.Through, r.Message, r.Known = t.Through, t.Message, t.Known
+		h.lay(r, part.Plan, o.at, part.Steps)
+		list[i] = r
+	}
+	return list, nil
+}
+
+// viewPlanned returns rollouts that are only planned.
+func viewPlanned(list []*store.Rollout) (views []v1.Rollout) {
+	for _, r := range list {
+		v := viewRollout(r)
+		v.ID = ""
+		views = append(views, v)
+	}
+	return views
+}
+
+// rollOut stores the rollouts that carry out an apply.
+func (h *Handler) rollOut(ctx context.Context, c *call, answer v1.Plan, list []*store.Rollout) (reply, error) {
+	switch err := h.store(ctx, c, list); {
+	case errors.Is(err, store.ErrRevised):
+		return reply{}, changedMeanwhile(answer.Namespace)
+	case err != nil:
+		return reply{}, err
+	}
+	for _, r := range list {
+		answer.Rollouts = append(answer.Rollouts, viewRollout(r))
+	}
+	return reply{
+		status: http.StatusAccepted, body: answer, location: "/rollouts/" + url.PathEscape(list[0].ID),
+	}, nil
+}
+
+// refusedRollout turns an error about a rollout into a problem.
+func refusedRollout(err error, id string) error {
+	if busy, ok := errors.AsType[*store.RolloutBusyError](err); ok {
+		return problemf(http.StatusConflict, "%v", busy)
+	}
+	if state, ok := errors.AsType[*rollout.StateError](err); ok {
+		return problemf(http.StatusConflict, "%v", state)
+	}
+	if errors.Is(err, store.ErrRevised) {
+		return err
+	}
+	return stored(err, "rollout", id)
+}
+
+func viewRollout(r *store.Rollout) v1.Rollout {
+	states := r.States
+	if states == nil {
+		states = r.Counts()
+	}
+	v := v1.Rollout{
+		ID: r.ID, Op: string(r.Op), Selector: r.Selector, App: r.App, User: r.User, RequestID: r.RequestID,
+		CreatedAt: r.Created, State: string(r.State), Reason: r.Reason, Batch: r.Batch, Plan: r.Plan.RolloutPlan,
+		Undoes: r.Undoes, ApprovedBy: r.Approvals.By,
+		Counts: v1.RolloutCounts{
+			Hosts: r.Total, Waiting: states[rollout.Waiting], Begun: states[rollout.Begun],
+			Baking: states[rollout.Baking], OK: states[rollout.Succeeded], Failed: states[rollout.Failed],
+			Skipped: states[rollout.Skipped],
+		},
+	}
+	if !r.At.IsZero() {
+		v.At = &r.At
+	}
+	for _, id := range r.Processes() {
+		v.Processes = append(v.Processes, id.String())
+	}
+	place := map[string]int{}
+	for i := range r.Hosts {
+		x := &r.Hosts[i]
+		host := v1.RolloutHost{Host: x.Name, Batch: x.Batch, State: string(x.State), Cause: x.Cause, Message: x.Text}
+		if x.State != rollout.Waiting {
+			host.Operation = r.BatchTask(x.Batch)
+		}
+		v.Hosts = append(v.Hosts, host)
+		if x.State != rollout.Failed {
+			continue
+		}
+		at, known := place[x.Cause]
+		if !known {
+			at = len(v.Failures)
+			place[x.Cause] = at
+			v.Failures = append(v.Failures, v1.RolloutFailure{Cause: x.Cause, Message: x.Text})
+		}
+		v.Failures[at].Hosts = append(v.Failures[at].Hosts, x.Name)
+	}
+	slices.SortStableFunc(v.Failures, func(a, b v1.RolloutFailure) int {
+		return cmp.Compare(len(b.Hosts), len(a.Hosts))
+	})
+	return v
+}
+
+// listRollouts lists the rollouts that the caller may see, newest first.
+func (h *Handler) listRollouts(ctx context.Context, c *call) (reply, error) {
+	f := store.RolloutFilter{App: c.app(), State: rollout.State(c.params.choice("state", v1.RolloutScheduled,
+		v1.RolloutRunning, v1.RolloutHeld, v1.RolloutPaused, v1.RolloutDone, v1.RolloutAborted))}
+	var after int64
+	limit, err := c.params.page(&after)
+	if err != nil {
+		return reply{}, err
+	}
+	list, err := h.Rollouts.ListRollouts(ctx, f, after, limit)
+	if err != nil {
+		return reply{}, failure("list the rollouts", err)
+	}
+	c.Audit.Targets = len(list)
+	return ok(pageOfRows(c, list, limit, func(r store.Rollout) v1.Rollout { return viewRollout(&r) },
+		func(r store.Rollout) any { return r.Number }))
+}
+
+// getRollout returns a rollout with its hosts.
+func (h *Handler) getRollout(ctx context.Context, c *call) (reply, error) {
+	id := c.subject("id")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	if err != nil {
+		return reply{}, stored(err, "rollout", id)
+	}
+	return ok(viewRollout(r))
+}
+
+// changeRollout changes a rollout as its app or an administrator asks.
+func (h *Handler) changeRollout(ctx context.Context, c *call, change func(*rollout.Rollout) error) (reply, error) {
+	id := c.subject("id")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	r, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), change)
+	if err != nil {
+		return reply{}, refusedRollout(err, id)
+	}
+	return ok(viewRollout(r))
+}
+
+func (h *Handler) pauseRollout(ctx context.Context, c *call) (reply, error) {
+	return h.changeRollout(ctx, c, func(r *rollout.Rollout) error {
+		return r.Pause("paused by " + cmp.Or(c.Principal.User, c.Principal.App))
+	})
+}
+
+func (h *Handler) resumeRollout(ctx context.Context, c *call) (reply, error) {
+	return h.changeRollout(ctx, c, (*rollout.Rollout).Resume)
+}
+
+func (h *Handler) abortRollout(ctx context.Context, c *call) (reply, error) {
+	return h.changeRollout(ctx, c, (*rollout.Rollout).Abort)
+}
+
+func (h *Handler) retryRollout(ctx context.Context, c *call) (reply, error) {
+	var req v1.RolloutRetry
+	if err := c.decode(ctx, &req); err != nil {
+		return reply{}, err
+	}
+	return h.changeRollout(ctx, c, func(r *rollout.Rollout) error {
+		n, err := r.Retry(req.Away)
+		c.Audit.Targets = n
+		return err
+	})
+}
+
+// approveRollout has a held rollout go on. Only a person who has not begun it may approve it.
+func (h *Handler) approveRollout(ctx context.Context, c *call) (reply, error) {
+	if !c.Principal.Proven {
+		return reply{}, problemf(http.StatusForbidden, "an app that names its user may not approve a rollout: "+
+			"expected a user with a token, or an administrator of the server at its socket")
+	}
+	id := c.subject("id")
+	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	if err != nil {
+		return reply{}, stored(err, "rollout", id)
+	}
+	if r.User == c.Principal.User {
+		return reply{}, problemf(http.StatusForbidden, "%s began rollout %s: another person must approve it", r.User, r.ID)
+	}
+	return h.changeRollout(ctx, c, func(r *rollout.Rollout) error { return r.Approve(c.Principal.User) })
+}
+
+// undoRollout begins a rollout that brings back the specs that hosts had before an apply, by the same plan.
+func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
+	id := c.subject("id")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	if err != nil {
+		return reply{}, stored(err, "rollout", id)
+	}
+	if err := undoable(r); err != nil {
+		return reply{}, err
+	}
+	former, err := h.Rollouts.RolloutSteps(ctx, id)
+	if err != nil {
+		return reply{}, failure("read the rollout", err)
+	}
+	known, err := h.known(ctx, c, r.Steps[0].Process.Namespace)
+	if err != nil {
+		return reply{}, err
+	}
+	steps := stepsBack(r, former, known)
+	if len(steps) == 0 {
+		return reply{}, problemf(http.StatusConflict, "rollout %s has changed nothing that is still so", id)
+	}
+	if err := h.mayApply(c, steps); err != nil {
+		return reply{}, err
+	}
+	if r.State.Active() {
+		if _, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), (*rollout.Rollout).Abort); err != nil {
+			return reply{}, refusedRollout(err, id)
+		}
+	}
+	undo := h.newRollout(c, store.OpApply)
+	undo.Through, undo.Message, undo.Undoes = v1.ThroughApply, "undo of "+r.ID, r.ID
+	p := r.Plan.RolloutPlan
+	p.SkipAway = true // a host that was away has nothing to take back
+	h.lay(undo, &p, time.Time{}, steps)
+	if r.State == rollout.Done {
+		if undo.Selections, err = h.Rollouts.FormerSelections(ctx, id); err != nil {
+			return reply{}, failure("read the rollout", err)
+		}
+	}
+	if err := h.store(ctx, c, []*store.Rollout{undo}); err != nil {
+		return reply{}, err
+	}
+	return reply{
+		status: http.StatusAccepted, body: viewRollout(undo), location: "/rollouts/" + url.PathEscape(undo.ID),
+	}, nil
+}
+
+// undoable rejects the undo of a rollout that is under way, or of an operation.
+func undoable(r *store.Rollout) error {
+	counts := r.Counts()
+	switch {
+	case r.Op != store.OpApply:
+		return problemf(http.StatusUnprocessableEntity,
+			"rollout %s is of the operation %s, which nothing undoes: expected the rollout of an apply", r.ID, r.Op)
+	case r.State == rollout.Running || r.State == rollout.Scheduled:
+		return problemf(http.StatusConflict, "rollout %s is %s: pause or abort it first", r.ID, r.State)
+	case counts[rollout.Begun] > 0:
+		return problemf(http.StatusConflict, "rollout %s is still under way on %s: wait for them", r.ID,
+			process.Count(counts[rollout.Begun], "host", "hosts"))
+	}
+	return nil
+}
+
+// stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
+// or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
+func stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known) []plan.Step {
+	var wanted []plan.Wanted
+	var missed []plan.Step
+	reached := map[store.ObservedKey]bool{}
+	for i := range r.Hosts {
+		x := &r.Hosts[i]
+		if x.State == rollout.Waiting {
+			continue
+		}
+		for _, at := range x.Steps {
+			s := &former[at]
+			reached[store.ObservedKey{Agent: x.Agent, Process: s.Process}] = true
+			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
+			if s.Former != nil {
+				of, _ := s.Former.CopyOf(s.Process)
+				back.Op, back.Removes, back.Spec = process.Update, false, s.Former.Unnumbered()
+				wanted = append(wanted, plan.Wanted{
+					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: back.Spec, Entry: of.Name,
+				})
+			}
+			if x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled {
+				missed = append(missed, back)
+			}
+		}
+	}
+	known = slices.DeleteFunc(slices.Clone(known), func(k plan.Known) bool {
+		return !reached[store.ObservedKey{Agent: k.Agent, Process: k.Process}]
+	})
+	_, steps := plan.Make(wanted, known, plan.Options{Prune: plan.PruneAll})
+	made := map[store.ObservedKey]bool{}
+	for _, s := range steps {
+		made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
+	}
+	for _, s := range missed {
+		if !made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] {
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
