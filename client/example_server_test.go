@@ -133,11 +133,11 @@ func ExampleClient_DropKey() {
 	// Output: discarded
 }
 
-func ExampleClient_CreateWebhook() {
+func ExampleClient_CreateReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.CreateWebhook(context.Background(), client.WebhookChange{
+	w, err := c.CreateReceiver(context.Background(), client.ReceiverChange{
 		Name: "ops", URL: new("https://ops.example/alarms"),
 	})
 	if err != nil {
@@ -148,11 +148,11 @@ func ExampleClient_CreateWebhook() {
 	// Output: ops SECRET
 }
 
-func ExampleClient_Webhooks() {
+func ExampleClient_Receivers() {
 	c, stop := connect()
 	defer stop()
 
-	list, err := c.Webhooks(context.Background())
+	list, err := c.Receivers(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -163,11 +163,11 @@ func ExampleClient_Webhooks() {
 	// Output: ops https://ops.example/alarms 2
 }
 
-func ExampleClient_Webhook() {
+func ExampleClient_Receiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.Webhook(context.Background(), "ops")
+	w, err := c.Receiver(context.Background(), "ops")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -176,11 +176,11 @@ func ExampleClient_Webhook() {
 	// Output: 1 HTTP 503
 }
 
-func ExampleClient_ChangeWebhook() {
+func ExampleClient_ChangeReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.ChangeWebhook(context.Background(), "ops", client.WebhookChange{Namespaces: &[]string{"web"}})
+	w, err := c.ChangeReceiver(context.Background(), "ops", client.ReceiverChange{Namespaces: &[]string{"web"}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -189,11 +189,11 @@ func ExampleClient_ChangeWebhook() {
 	// Output: [web]
 }
 
-func ExampleClient_RotateWebhook() {
+func ExampleClient_RotateReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.RotateWebhook(context.Background(), "ops", "")
+	w, err := c.RotateReceiver(context.Background(), "ops", "")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -203,11 +203,11 @@ func ExampleClient_RotateWebhook() {
 }
 
 // A failed delivery is not an error of the call.
-func ExampleClient_TestWebhook() {
+func ExampleClient_TestReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	t, err := c.TestWebhook(context.Background(), "ops")
+	t, err := c.TestReceiver(context.Background(), "ops")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -216,11 +216,11 @@ func ExampleClient_TestWebhook() {
 	// Output: false HTTP 503
 }
 
-func ExampleClient_DeleteWebhook() {
+func ExampleClient_DeleteReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	if err := c.DeleteWebhook(context.Background(), "ops"); err != nil {
+	if err := c.DeleteReceiver(context.Background(), "ops"); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -194,13 +194,13 @@ type (
 	Key = v1.Key
 	// Keys holds all keys and their use.
 	Keys = v1.Keys
-	// Webhook is an address that receives alarms.
-	Webhook = v1.Webhook
-	// WebhookChange holds the new values of a webhook; a nil field stays unchanged.
-	WebhookChange = v1.WebhookChange
-	// WebhookTest is the result of a test delivery.
-	WebhookTest = v1.WebhookTest
-	// Delivery is the progress of a webhook.
+	// Receiver is an address that receives alarms.
+	Receiver = v1.Receiver
+	// ReceiverChange holds the new values of a receiver; a nil field stays unchanged.
+	ReceiverChange = v1.ReceiverChange
+	// ReceiverTest is the result of a test delivery.
+	ReceiverTest = v1.ReceiverTest
+	// Delivery is the progress of a receiver.
 	Delivery = v1.Delivery
 )
 

@@ -220,7 +220,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/gate":  {"internal/server/access", "internal/server/store"},
 		"internal/server/alarm": {"internal/process"},
-		"internal/server/webhook": {
+		"internal/server/receiver": {
 			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/alarm",
 			"internal/server/store",
 		},
@@ -279,7 +279,7 @@ func mayImport() map[string][]string {
 		"internal/importer/onhost": {"internal/importer"},
 		"internal/cli": {
 			"internal/cli/accounts", "internal/cli/fleet", "internal/cli/processes", "internal/cli/servers",
-			"internal/cli/webhooks", "internal/command",
+			"internal/cli/receivers", "internal/command",
 		},
 		"internal/cli/accounts": {"client", "internal/cli/remote", "internal/cli/term", "internal/server/access"},
 		"internal/cli/fleet": {
@@ -298,7 +298,7 @@ func mayImport() map[string][]string {
 			"internal/proxy", "internal/serve", "internal/server/store/storeopen", "internal/serverkeys",
 		},
 		"internal/cli/term":            {"internal/command", "internal/config", "internal/why"},
-		"internal/cli/webhooks":        {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
+		"internal/cli/receivers":       {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
 		"internal/config/proxyconfig":  {"internal/config", "internal/config/settings"},
 		"internal/config/serverconfig": {"internal/config", "internal/config/settings"},
 		"internal/config/settings":     {},
@@ -315,13 +315,13 @@ func mayImport() map[string][]string {
 			"internal/server/engine", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/httpapi", "internal/server/keyring", "internal/server/lease", "internal/server/login",
 			"internal/server/metrics", "internal/server/peers", "internal/server/membership", "internal/server/store",
-			"internal/server/store/storeopen", "internal/server/webhook", "internal/wire",
+			"internal/server/store/storeopen", "internal/server/receiver", "internal/wire",
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
 			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/access",
 			"internal/server/admission", "internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
-			"internal/server/keyring", "internal/server/plan", "internal/server/rollout", "internal/server/store", "internal/server/task", "internal/server/webhook", "internal/why",
+			"internal/server/keyring", "internal/server/plan", "internal/server/rollout", "internal/server/store", "internal/server/task", "internal/server/receiver", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},
 		"internal/server/edge": {

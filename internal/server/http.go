@@ -25,7 +25,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		Revisions: s.store, Events: s.store,
 		Cancels:  s.engine,
 		Rollouts: s.store, Breadth: s.cfg.Breadth,
-		Webhooks: apiv1.Webhooks{Store: s.webhooks, Sender: alarmSender{s.sender, s.cluster}}, Joining: s.joiningAPI(),
+		Receivers: apiv1.Receivers{Store: s.receivers, Sender: alarmSender{s.sender, s.cluster}}, Joining: s.joiningAPI(),
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},
 		History:  s.store, Fullness: s.store, Logs: s.logs,

@@ -26,8 +26,8 @@ import (
 	"drover/internal/server/keyring"
 	"drover/internal/server/login"
 	"drover/internal/server/metrics"
+	"drover/internal/server/receiver"
 	"drover/internal/server/store"
-	"drover/internal/server/webhook"
 	"drover/internal/wire"
 )
 
@@ -95,8 +95,8 @@ type Server struct {
 	gate      *gate.Gate
 	secrets   access.Secrets
 	audit     *audit.Recorder
-	sender    *webhook.Sender
-	webhooks  *webhook.Sealed
+	sender    *receiver.Sender
+	receivers *receiver.Sealed
 	metrics   *metrics.Metrics
 	listeners
 	keys    *keyring.Ring
@@ -197,7 +197,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.metrics.Show(metrics.Sources{
-		Store: s.webhooks, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting,
+		Store: s.receivers, Agents: s.directory, Receivers: s.sender, Waiting: s.engine.Waiting,
 		Certificates: s.joining.certificates,
 		Servers:      s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies,
 		Now: s.clock.Wall, Log: cfg.Log,

@@ -66,7 +66,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Apps
 	Users
 	Tokens
-	Webhooks
+	Receivers
 	Counting
 	Audit
 	Cluster

@@ -35,7 +35,7 @@ func TestNoStatementScansATable(t *testing.T) {
 		"SCAN agents USING INDEX agents_address": true, "SCAN apps USING COVERING INDEX sqlite_autoindex_apps_1": true,
 		// few rows: this server and those beside it, what there is one of, receivers of events, proxies, states
 		"SCAN servers": true, "SCAN fleet USING INDEX sqlite_autoindex_fleet_1": true, "SCAN proxies": true,
-		"SCAN webhooks USING INDEX sqlite_autoindex_webhooks_1": true, "SCAN observed": true,
+		"SCAN receivers USING INDEX sqlite_autoindex_receivers_1": true, "SCAN observed": true,
 		// only what waits is in it
 		"SCAN items USING INDEX items_passing":                                       true,
 		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,

@@ -312,7 +312,7 @@ CREATE TABLE event_streams (
 CREATE INDEX event_streams_heard ON event_streams (heard);
 
 -- Where alarms are delivered to, and how far each address has got in the events.
-CREATE TABLE webhooks (
+CREATE TABLE receivers (
     name       text     COLLATE "C" PRIMARY KEY,
     url        text     NOT NULL,
     secret     text     NOT NULL, -- sealed by the keys of the servers, since it signs

@@ -317,7 +317,7 @@ CREATE TABLE counters (
 INSERT INTO counters VALUES ('events', 0);
 
 -- Where alarms are delivered to, and how far each address has got in the events.
-CREATE TABLE webhooks (
+CREATE TABLE receivers (
     name       TEXT    PRIMARY KEY,
     url        TEXT    NOT NULL,
     secret     TEXT    NOT NULL, -- sealed by the keys of the servers, since it signs

@@ -1,8 +1,8 @@
-// Package webhook delivers alarms to the addresses of webhooks. The stored events are the outbox: a webhook remembers
+// Package receiver delivers alarms to the addresses of receivers. The stored events are the outbox: a receiver remembers
 // its last processed event, so a restart loses nothing. If a receiver was down for days, it gets its missed alarms
 // folded into a few messages. The package does not decide what an alarm is (alarm does) and never blocks the storing
 // of events.
-package webhook
+package receiver
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // Store is the part of the store for the sender.
 type Store interface {
-	ListWebhooks(ctx context.Context) ([]store.Subscription, error)
+	ListReceivers(ctx context.Context) ([]store.Subscription, error)
 	PutDelivery(ctx context.Context, name string, created time.Time, d store.Delivery) error
 	EventsAfter(ctx context.Context, after int64, f store.EventFilter,
 		limit int) (events []store.StoredEvent, next int64, err error)
@@ -43,7 +43,7 @@ type Config struct {
 	Pace time.Duration
 }
 
-// Sender delivers alarms, with one goroutine for each webhook, so that a receiver that hangs delays no other.
+// Sender delivers alarms, with one goroutine for each receiver, so that a receiver that hangs delays no other.
 type Sender struct {
 	cfg     Config
 	changed chan struct{}
@@ -55,7 +55,7 @@ type Sender struct {
 	latest map[string]progress
 }
 
-// progress is the progress of a webhook with the given creation time.
+// progress is the progress of a receiver with the given creation time.
 type progress struct {
 	created  time.Time
 	delivery store.Delivery
@@ -72,7 +72,7 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Changed reports that webhooks were added, changed or deleted. It does not block.
+// Changed reports that receivers were added, changed or deleted. It does not block.
 func (s *Sender) Changed() { idle.Wake(s.changed) }
 
 // News reports new events. It does not block.
@@ -83,9 +83,9 @@ func (s *Sender) News() {
 	s.news = make(chan struct{})
 }
 
-// Due counts the alarms that a webhook has not handled.
+// Due counts the alarms that a receiver has not handled.
 func (s *Sender) Due(ctx context.Context, sub store.Subscription) (n int64, err error) {
-	filter := store.EventFilter{Namespaces: sub.Webhook.Namespaces, Kinds: alarm.Kinds()}
+	filter := store.EventFilter{Namespaces: sub.Receiver.Namespaces, Kinds: alarm.Kinds()}
 	for cursor := s.Latest(sub).Cursor; ; {
 		events, next, err := s.cfg.Store.EventsAfter(ctx, cursor, filter, readEvents)
 		if err != nil || next == cursor {
@@ -93,15 +93,15 @@ func (s *Sender) Due(ctx context.Context, sub store.Subscription) (n int64, err 
 		}
 		cursor = next
 		for i := range events {
-			if host, known := s.cfg.Hosts.ByKey(events[i].Agent); selects(&sub.Webhook, &host, known) {
+			if host, known := s.cfg.Hosts.ByKey(events[i].Agent); selects(&sub.Receiver, &host, known) {
 				n++
 			}
 		}
 	}
 }
 
-// selects reports whether a webhook receives the alarms of a host. An unknown host matches no selector.
-func selects(w *store.Webhook, host *store.Agent, known bool) bool {
+// selects reports whether a receiver receives the alarms of a host. An unknown host matches no selector.
+func selects(w *store.Receiver, host *store.Agent, known bool) bool {
 	if w.Selector == "" {
 		return true
 	}
@@ -109,11 +109,11 @@ func selects(w *store.Webhook, host *store.Agent, known bool) bool {
 	return err == nil && known && s.Matches(host.Select)
 }
 
-// Latest returns the progress of a webhook: this sender's, or else the stored progress.
+// Latest returns the progress of a receiver: this sender's, or else the stored progress.
 func (s *Sender) Latest(sub store.Subscription) store.Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p, ok := s.latest[sub.Webhook.Name]; ok && p.created.Equal(sub.Webhook.Created) {
+	if p, ok := s.latest[sub.Receiver.Name]; ok && p.created.Equal(sub.Receiver.Created) {
 		return p.delivery
 	}
 	return sub.Delivery
@@ -136,7 +136,7 @@ func (s *Sender) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.cfg.Log.WarnContext(ctx, "cannot list webhooks", "error", err)
+			s.cfg.Log.WarnContext(ctx, "cannot list receivers", "error", err)
 			pause = again
 		}
 		if !wait(ctx, pause, s.changed) {
@@ -153,18 +153,18 @@ func (s *Sender) forget() {
 	clear(s.latest)
 }
 
-// arrange starts and stops workers to match the stored webhooks.
+// arrange starts and stops workers to match the stored receivers.
 func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
-	list, err := s.cfg.Store.ListWebhooks(ctx)
+	list, err := s.cfg.Store.ListReceivers(ctx)
 	if err != nil {
 		return err
 	}
 	kept := map[string]bool{}
 	for _, sub := range list {
-		name := sub.Webhook.Name
+		name := sub.Receiver.Name
 		kept[name] = true
 		if old := s.workers[name]; old != nil {
-			if same(&old.hook, &sub.Webhook) {
+			if same(&old.to, &sub.Receiver) {
 				continue
 			}
 			old.end()
@@ -173,7 +173,7 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 		}
 		life, stop := context.WithCancel(ctx)
 		w := &worker{
-			Sender: s, hook: sub.Webhook, delivery: sub.Delivery, noted: sub.Delivery.Cursor, stop: stop,
+			Sender: s, to: sub.Receiver, delivery: sub.Delivery, noted: sub.Delivery.Cursor, stop: stop,
 			done: make(chan struct{}),
 		}
 		s.workers[name] = w
@@ -196,14 +196,14 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 }
 
 // same reports whether deliveries are unaffected by a change.
-func same(a, b *store.Webhook) bool {
+func same(a, b *store.Receiver) bool {
 	return a.URL == b.URL && a.Secret == b.Secret && a.Local == b.Local && a.Created.Equal(b.Created) &&
 		slices.Equal(a.Namespaces, b.Namespaces) && a.Selector == b.Selector
 }
 
-// Test delivers one made-up alarm to a webhook, at once, and returns why it did not arrive. Nothing else is changed by
+// Test delivers one made-up alarm to a receiver, at once, and returns why it did not arrive. Nothing else is changed by
 // it.
-func (s *Sender) Test(ctx context.Context, w store.Webhook) error {
+func (s *Sender) Test(ctx context.Context, w store.Receiver) error {
 	e := alarm.Event{IP: "127.0.0.1", Event: process.Event{
 		Kind: process.EventRelaunched, Process: process.ID{Namespace: "drover", Name: "test"},
 		At:    s.cfg.Now().UnixMilli(),

@@ -1,4 +1,4 @@
-package webhook
+package receiver
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"drover/internal/server/store"
 )
 
-// worker delivers for one webhook.
+// worker delivers for one receiver.
 type worker struct {
 	*Sender
-	hook     store.Webhook
+	to       store.Receiver
 	delivery store.Delivery
 	// noted is the stored cursor.
 	noted int64
@@ -52,14 +52,14 @@ const (
 )
 
 func (w *worker) run(ctx context.Context) {
-	c := client(w.hook.Local)
+	c := client(w.to.Local)
 	defer c.CloseIdleConnections()
 	defer w.noteLast(ctx)
 	for ctx.Err() == nil {
 		w.mu.Lock()
 		news := w.news
 		w.mu.Unlock()
-		// A clock that was set back must not silence the webhook for longer than a failure would.
+		// A clock that was set back must not silence the receiver for longer than a failure would.
 		pause := min(max(w.delivery.Next.Sub(w.cfg.Now()), 0), lastPause)
 		if pause == 0 {
 			pause = w.step(ctx, c)
@@ -84,7 +84,7 @@ func (w *worker) step(ctx context.Context, c *http.Client) time.Duration {
 	if w.pending == nil {
 		if err := w.gather(ctx); err != nil {
 			if ctx.Err() == nil {
-				w.cfg.Log.WarnContext(ctx, "cannot read events for a webhook", "webhook", w.hook.Name, "error", err)
+				w.cfg.Log.WarnContext(ctx, "cannot read events for a receiver", "receiver", w.to.Name, "error", err)
 			}
 			return again
 		}
@@ -93,7 +93,7 @@ func (w *worker) step(ctx context.Context, c *http.Client) time.Duration {
 		w.calm = 0
 		return 0
 	}
-	if err := post(ctx, c, &w.hook, w.pending.name, w.pending.body); err != nil {
+	if err := post(ctx, c, &w.to, w.pending.name, w.pending.body); err != nil {
 		return w.failed(ctx, err)
 	}
 	w.delivered(ctx)
@@ -103,7 +103,7 @@ func (w *worker) step(ctx context.Context, c *http.Client) time.Duration {
 
 // gather reads new events and makes one message of their alarms, if there are any.
 func (w *worker) gather(ctx context.Context) error {
-	filter := store.EventFilter{Namespaces: w.hook.Namespaces, Kinds: alarm.Kinds()}
+	filter := store.EventFilter{Namespaces: w.to.Namespaces, Kinds: alarm.Kinds()}
 	var alarms []alarm.Alarm
 	cursor := w.delivery.Cursor
 	for len(alarms) < maxAlarms {
@@ -117,7 +117,7 @@ func (w *worker) gather(ctx context.Context) error {
 		cursor = next
 		for i := range events {
 			host, known := w.cfg.Hosts.ByKey(events[i].Agent)
-			if !selects(&w.hook, &host, known) {
+			if !selects(&w.to, &host, known) {
 				continue
 			}
 			if a, ok := alarm.Of(alarm.Event{Event: events[i].Event, Cloud: host.Cloud, IP: host.IP}); ok {
@@ -135,7 +135,7 @@ func (w *worker) gather(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.pending = &message{name: fmt.Sprintf("%s-%d", w.hook.Name, cursor), body: body, next: cursor}
+	w.pending = &message{name: fmt.Sprintf("%s-%d", w.to.Name, cursor), body: body, next: cursor}
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (w *worker) skipTo(ctx context.Context, cursor int64) {
 // delivered records that the receiver has accepted the pending message.
 func (w *worker) delivered(ctx context.Context) {
 	if w.delivery.Failures > 0 {
-		w.cfg.Log.InfoContext(ctx, "webhook accepts alarms again", "webhook", w.hook.Name,
+		w.cfg.Log.InfoContext(ctx, "receiver accepts alarms again", "receiver", w.to.Name,
 			"failures", w.delivery.Failures)
 	}
 	w.delivery = store.Delivery{Cursor: w.pending.next, Delivered: w.cfg.Now()}
@@ -168,7 +168,7 @@ func (w *worker) failed(ctx context.Context, err error) time.Duration {
 	d := &w.delivery
 	if d.Failures == 0 {
 		d.Failing = w.cfg.Now()
-		w.cfg.Log.WarnContext(ctx, "cannot deliver to webhook, retrying", "webhook", w.hook.Name, "error", err)
+		w.cfg.Log.WarnContext(ctx, "cannot deliver to receiver, retrying", "receiver", w.to.Name, "error", err)
 	}
 	pause := min(firstPause<<min(d.Failures, 10), lastPause)
 	pause -= rand.N(pause / 2) //nolint:gosec // not a secret
@@ -183,14 +183,14 @@ func (w *worker) failed(ctx context.Context, err error) time.Duration {
 func (w *worker) publish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.latest[w.hook.Name] = progress{w.hook.Created, w.delivery}
+	w.latest[w.to.Name] = progress{w.to.Created, w.delivery}
 }
 
 // note stores the progress. If that fails, alarms may be delivered once more after a restart.
 func (w *worker) note(ctx context.Context) {
-	if err := w.cfg.Store.PutDelivery(ctx, w.hook.Name, w.hook.Created, w.delivery); err != nil {
+	if err := w.cfg.Store.PutDelivery(ctx, w.to.Name, w.to.Created, w.delivery); err != nil {
 		if ctx.Err() == nil {
-			w.cfg.Log.WarnContext(ctx, "cannot store delivery state", "webhook", w.hook.Name, "error", err)
+			w.cfg.Log.WarnContext(ctx, "cannot store delivery state", "receiver", w.to.Name, "error", err)
 		}
 		return
 	}

@@ -1,4 +1,4 @@
-package webhook
+package receiver
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// CheckURL returns an error if the address of a webhook is invalid. It does no DNS lookup of the host. The error does
+// CheckURL returns an error if the address of a receiver is invalid. It does no DNS lookup of the host. The error does
 // not quote the address, because it may hold a token.
 func CheckURL(address string, local bool) error {
 	u, err := url.Parse(address)

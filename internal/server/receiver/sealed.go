@@ -1,4 +1,4 @@
-package webhook
+package receiver
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// Sealed is a store in which the secrets of webhooks are sealed. Its methods take and return the secrets in clear. A
+// Sealed is a store in which the secrets of receivers are sealed. Its methods take and return the secrets in clear. A
 // reader of the database who does not have the key cannot forge alarms.
 type Sealed struct {
 	store.Store
@@ -36,15 +36,15 @@ func NewSealed(s store.Store, key []byte) (*Sealed, error) {
 	return &Sealed{s, aead}, nil
 }
 
-func (h *Sealed) seal(w store.Webhook) store.Webhook {
+func (h *Sealed) seal(w store.Receiver) store.Receiver {
 	//nolint:gosec // this AEAD creates a random nonce itself
 	w.Secret = sealMark + base64.RawStdEncoding.EncodeToString(h.aead.Seal(nil, nil, []byte(w.Secret), []byte(w.Name)))
 	return w
 }
 
-// open returns a webhook with its secret. If the keys of another fleet sealed the secret, because the database was
+// open returns a receiver with its secret. If the keys of another fleet sealed the secret, because the database was
 // adopted, the result is a secret that no receiver accepts, until it is changed.
-func (h *Sealed) open(w store.Webhook) store.Webhook {
+func (h *Sealed) open(w store.Receiver) store.Receiver {
 	text, sealed := strings.CutPrefix(w.Secret, sealMark)
 	if !sealed {
 		return w
@@ -62,16 +62,16 @@ func (h *Sealed) open(w store.Webhook) store.Webhook {
 	return w
 }
 
-// CreateWebhook implements store.Webhooks, as all that follows.
-func (h *Sealed) CreateWebhook(ctx context.Context, w store.Webhook, after int64) error {
-	return h.Store.CreateWebhook(ctx, h.seal(w), after)
+// CreateReceiver implements store.Receivers, as all that follows.
+func (h *Sealed) CreateReceiver(ctx context.Context, w store.Receiver, after int64) error {
+	return h.Store.CreateReceiver(ctx, h.seal(w), after)
 }
 
-// ChangeWebhook hands the webhook over with its secret.
-func (h *Sealed) ChangeWebhook(ctx context.Context, name string,
-	change func(*store.Webhook) error,
+// ChangeReceiver hands the receiver over with its secret.
+func (h *Sealed) ChangeReceiver(ctx context.Context, name string,
+	change func(*store.Receiver) error,
 ) (store.Subscription, error) {
-	s, err := h.Store.ChangeWebhook(ctx, name, func(w *store.Webhook) error {
+	s, err := h.Store.ChangeReceiver(ctx, name, func(w *store.Receiver) error {
 		opened := h.open(*w)
 		opened.Name = name
 		if err := change(&opened); err != nil {
@@ -80,22 +80,22 @@ func (h *Sealed) ChangeWebhook(ctx context.Context, name string,
 		*w = h.seal(opened)
 		return nil
 	})
-	s.Webhook = h.open(s.Webhook)
+	s.Receiver = h.open(s.Receiver)
 	return s, err
 }
 
-// GetWebhook returns the webhook with its secret.
-func (h *Sealed) GetWebhook(ctx context.Context, name string) (store.Subscription, error) {
-	s, err := h.Store.GetWebhook(ctx, name)
-	s.Webhook = h.open(s.Webhook)
+// GetReceiver returns the receiver with its secret.
+func (h *Sealed) GetReceiver(ctx context.Context, name string) (store.Subscription, error) {
+	s, err := h.Store.GetReceiver(ctx, name)
+	s.Receiver = h.open(s.Receiver)
 	return s, err
 }
 
-// ListWebhooks returns the webhooks with their secrets.
-func (h *Sealed) ListWebhooks(ctx context.Context) ([]store.Subscription, error) {
-	list, err := h.Store.ListWebhooks(ctx)
+// ListReceivers returns the receivers with their secrets.
+func (h *Sealed) ListReceivers(ctx context.Context) ([]store.Subscription, error) {
+	list, err := h.Store.ListReceivers(ctx)
 	for i := range list {
-		list[i].Webhook = h.open(list[i].Webhook)
+		list[i].Receiver = h.open(list[i].Receiver)
 	}
 	return list, err
 }

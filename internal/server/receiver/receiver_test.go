@@ -1,4 +1,4 @@
-package webhook_test
+package receiver_test
 
 import (
 	"context"
@@ -16,29 +16,29 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/alarm"
+	"drover/internal/server/receiver"
 	"drover/internal/server/store"
-	"drover/internal/server/webhook"
 )
 
 // disk is a store in memory.
 type disk struct {
 	mu         sync.Mutex
-	hooks      []store.Webhook
+	hooks      []store.Receiver
 	deliveries map[string]store.Delivery
 	events     []store.StoredEvent
 	noted      chan store.Delivery
 }
 
-func newDisk(hooks ...store.Webhook) *disk {
+func newDisk(hooks ...store.Receiver) *disk {
 	return &disk{hooks: hooks, deliveries: map[string]store.Delivery{}, noted: make(chan store.Delivery, 1000)}
 }
 
-func (d *disk) ListWebhooks(context.Context) ([]store.Subscription, error) {
+func (d *disk) ListReceivers(context.Context) ([]store.Subscription, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var list []store.Subscription
 	for _, h := range d.hooks {
-		list = append(list, store.Subscription{Webhook: h, Delivery: d.deliveries[h.Name]})
+		list = append(list, store.Subscription{Receiver: h, Delivery: d.deliveries[h.Name]})
 	}
 	return list, nil
 }
@@ -89,8 +89,8 @@ func (d *disk) ByKey(key string) (store.Agent, bool) {
 	return store.Agent{Key: key, Cloud: 1, IP: "10.0.0.1", Labels: labels}, key == "A" || key == "B"
 }
 
-// receiver is an HTTP server that remembers what it was told.
-type receiver struct {
+// target is an HTTP server that remembers what it was told.
+type target struct {
 	*httptest.Server
 	got chan delivered
 }
@@ -101,9 +101,9 @@ type delivered struct {
 	message         alarm.Message
 }
 
-func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *target {
 	t.Helper()
-	r := &receiver{got: make(chan delivered, 1000)}
+	r := &target{got: make(chan delivered, 1000)}
 	n := 0
 	var mu sync.Mutex
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -111,7 +111,7 @@ func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Req
 		n++
 		count := n
 		mu.Unlock()
-		d := delivered{name: req.Header.Get(webhook.HeaderDelivery), signature: req.Header.Get(webhook.HeaderSignature)}
+		d := delivered{name: req.Header.Get(receiver.HeaderDelivery), signature: req.Header.Get(receiver.HeaderSignature)}
 		d.body, _ = io.ReadAll(req.Body)
 		if err := json.Unmarshal(d.body, &d.message); err != nil {
 			t.Errorf("body %q: %v", d.body, err)
@@ -125,15 +125,15 @@ func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Req
 
 func ok(int, http.ResponseWriter, *http.Request) {}
 
-func sender(d *disk) *webhook.Sender {
-	return webhook.New(webhook.Config{
+func sender(d *disk) *receiver.Sender {
+	return receiver.New(receiver.Config{
 		Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Pace: time.Millisecond,
 	})
 }
 
 // run runs a sender until the end of the test.
-func run(t *testing.T, d *disk) *webhook.Sender {
+func run(t *testing.T, d *disk) *receiver.Sender {
 	t.Helper()
 	s := sender(d)
 	t.Cleanup(begin(t, s))
@@ -141,7 +141,7 @@ func run(t *testing.T, d *disk) *webhook.Sender {
 }
 
 // begin runs a sender until the returned function is called.
-func begin(t *testing.T, s *webhook.Sender) (end func()) {
+func begin(t *testing.T, s *receiver.Sender) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -158,9 +158,9 @@ func begin(t *testing.T, s *webhook.Sender) (end func()) {
 // knows that.
 func TestSendersTakeTurns(t *testing.T) {
 	r := receive(t, ok)
-	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true})
 	first, second := sender(d), sender(d)
-	for i, s := range []*webhook.Sender{first, second, first, second} {
+	for i, s := range []*receiver.Sender{first, second, first, second} {
 		d.happen(1)
 		end := begin(t, s)
 		if got, want := <-r.got, fmt.Sprint("ops-", i+1); got.name != want || len(got.message.Data) != 1 {
@@ -168,8 +168,8 @@ func TestSendersTakeTurns(t *testing.T) {
 		}
 		<-d.noted
 		end()
-		for _, s := range []*webhook.Sender{first, second} {
-			list, err := d.ListWebhooks(t.Context())
+		for _, s := range []*receiver.Sender{first, second} {
+			list, err := d.ListReceivers(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +182,7 @@ func TestSendersTakeTurns(t *testing.T) {
 
 func TestAlarmsAreSignedAndDelivered(t *testing.T) {
 	r := receive(t, ok)
-	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Secret: "s3cret", Local: true})
+	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Secret: "s3cret", Local: true})
 	d.happen(1)
 	s := run(t, d)
 	got := <-r.got
@@ -190,7 +190,7 @@ func TestAlarmsAreSignedAndDelivered(t *testing.T) {
 	if _, err := fmt.Sscanf(got.signature, "t=%d,", &stamp); err != nil {
 		t.Fatalf("signature %q: %v", got.signature, err)
 	}
-	if want := webhook.Sign("s3cret", time.Unix(stamp, 0), got.body); got.signature != want {
+	if want := receiver.Sign("s3cret", time.Unix(stamp, 0), got.body); got.signature != want {
 		t.Errorf("signature %q, want %q", got.signature, want)
 	}
 	if len(got.message.Data) != 1 || got.message.Data[0].Target != "10.0.0.1|1" {
@@ -206,15 +206,15 @@ func TestAlarmsAreSignedAndDelivered(t *testing.T) {
 	}
 }
 
-// TestAlarmsOfSelectedHosts: a webhook with an expression gets the alarms of the hosts that match, and of no host that
+// TestAlarmsOfSelectedHosts: a receiver with an expression gets the alarms of the hosts that match, and of no host that
 // is gone.
 func TestAlarmsOfSelectedHosts(t *testing.T) {
 	r := receive(t, ok)
-	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true, Selector: "role!=db"})
+	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true, Selector: "role!=db"})
 	d.happen(4)
 	d.events[1].Agent, d.events[3].Agent = "B", "gone"
 	s := sender(d)
-	list, err := d.ListWebhooks(t.Context())
+	list, err := d.ListReceivers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestAFailedDeliveryIsMadeAgainUnderTheSameName(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	})
-	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true})
 	d.happen(3)
 	run(t, d)
 	first := <-r.got
@@ -261,8 +261,8 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	hanging := receive(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) })
 	quick := receive(t, ok)
-	d := newDisk(store.Webhook{Name: "hangs", URL: hanging.URL, Local: true},
-		store.Webhook{Name: "quick", URL: quick.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "hangs", URL: hanging.URL, Local: true},
+		store.Receiver{Name: "quick", URL: quick.URL, Local: true})
 	d.happen(1)
 	s := run(t, d)
 	<-hanging.got
@@ -274,9 +274,9 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	}
 }
 
-func TestADeletedWebhookIsLeftAloneAndAChangedOneGoesOn(t *testing.T) {
+func TestADeletedReceiverIsLeftAloneAndAChangedOneGoesOn(t *testing.T) {
 	old, changed := receive(t, ok), receive(t, ok)
-	d := newDisk(store.Webhook{Name: "ops", URL: old.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", URL: old.URL, Local: true})
 	d.happen(1)
 	s := run(t, d)
 	<-old.got
@@ -305,19 +305,19 @@ func TestADeletedWebhookIsLeftAloneAndAChangedOneGoesOn(t *testing.T) {
 
 func TestOnlyAllowedAddressesAreDialled(t *testing.T) {
 	r := receive(t, ok)
-	s := webhook.New(webhook.Config{Now: time.Now})
+	s := receiver.New(receiver.Config{Now: time.Now})
 	for _, address := range []string{
 		r.URL, strings.Replace(r.URL, "127.0.0.1", "localhost", 1), "http://169.254.169.254/latest/meta-data",
 		"http://[::1]:80/",
 		"http://0.0.0.0:1/", "http://100.100.100.200/", "http://[fd00:ec2::254]/", "http://[fd20:ce::254]/",
 		"http://[::ffff:169.254.169.254]/", "http://[64:ff9b:1::a9fe:a9fe]/",
 	} {
-		if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: address}); err == nil ||
+		if err := s.Test(t.Context(), store.Receiver{Name: "x", URL: address}); err == nil ||
 			!strings.Contains(err.Error(), "not allowed") {
 			t.Errorf("%s: %v, want a refusal", address, err)
 		}
 	}
-	if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true}); err != nil {
+	if err := s.Test(t.Context(), store.Receiver{Name: "x", URL: r.URL, Local: true}); err != nil {
 		t.Errorf("allowed: %v", err)
 	}
 	if n := len(r.got); n != 1 {
@@ -330,8 +330,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	r := receive(t, func(_ int, w http.ResponseWriter, req *http.Request) {
 		http.Redirect(w, req, target.URL, http.StatusTemporaryRedirect)
 	})
-	s := webhook.New(webhook.Config{Now: time.Now})
-	err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true})
+	s := receiver.New(receiver.Config{Now: time.Now})
+	err := s.Test(t.Context(), store.Receiver{Name: "x", URL: r.URL, Local: true})
 	if err == nil || !strings.Contains(err.Error(), "does not follow redirects") || len(target.got) != 0 {
 		t.Errorf("%v, %d redirected: want a refusal", err, len(target.got))
 	}
@@ -354,8 +354,8 @@ func TestAnErrorIsShort(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		s := webhook.New(webhook.Config{Now: time.Now})
-		if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true}); err == nil ||
+		s := receiver.New(receiver.Config{Now: time.Now})
+		if err := s.Test(t.Context(), store.Receiver{Name: "x", URL: r.URL, Local: true}); err == nil ||
 			len(err.Error()) > 400 {
 			t.Errorf("%.20q…: error of %d bytes, want a short one", answer, len(fmt.Sprint(err)))
 		}
@@ -363,8 +363,8 @@ func TestAnErrorIsShort(t *testing.T) {
 }
 
 func TestAnErrorTellsNoSecretOfTheURL(t *testing.T) {
-	s := webhook.New(webhook.Config{Now: time.Now})
-	err := s.Test(t.Context(), store.Webhook{Name: "x", URL: "http://127.0.0.1:1/?token=hidden", Local: true})
+	s := receiver.New(receiver.Config{Now: time.Now})
+	err := s.Test(t.Context(), store.Receiver{Name: "x", URL: "http://127.0.0.1:1/?token=hidden", Local: true})
 	if err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("%v: want an error without the query", err)
 	}
@@ -381,15 +381,15 @@ func TestCheckURL(t *testing.T) {
 		"http://169.254.169.254/latest": "not allowed",
 		"http://[64:ff9b::a9fe:a9fe]/":  "not allowed", "http://[fe80::1%25eth0]/": "not allowed",
 	} {
-		err := webhook.CheckURL(address, false)
+		err := receiver.CheckURL(address, false)
 		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
 			t.Errorf("%q: %v, want %q", address, err, problem)
 		}
 	}
-	if err := webhook.CheckURL("http://127.0.0.1:1/", true); err != nil {
+	if err := receiver.CheckURL("http://127.0.0.1:1/", true); err != nil {
 		t.Errorf("local: %v", err)
 	}
-	if err := webhook.CheckURL("http://user:hidden@x/", false); err == nil || strings.Contains(err.Error(), "hidden") {
+	if err := receiver.CheckURL("http://user:hidden@x/", false); err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("%v: want an error without the password", err)
 	}
 }
@@ -403,7 +403,7 @@ func TestAStormBecomesAFewMessages(t *testing.T) {
 			<-release
 		}
 	})
-	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true})
 	s := run(t, d)
 	d.happen(1)
 	s.News()
@@ -419,17 +419,17 @@ func TestAStormBecomesAFewMessages(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoAlarmIsPassedBy: it is seen at once how far a webhook has got, and stored at the end.
+// TestWhatIsNoAlarmIsPassedBy: it is seen at once how far a receiver has got, and stored at the end.
 func TestWhatIsNoAlarmIsPassedBy(t *testing.T) {
 	r := receive(t, ok)
-	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true})
 	d.happen(1)
 	d.pass(1)
-	s := webhook.New(webhook.Config{
+	s := receiver.New(receiver.Config{
 		Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Pace: time.Millisecond,
 	})
-	sub := store.Subscription{Webhook: d.hooks[0]}
+	sub := store.Subscription{Receiver: d.hooks[0]}
 	if got := s.Latest(sub); got.Cursor != 0 {
 		t.Errorf("before Run: %+v, want what is stored", got)
 	}
@@ -456,7 +456,7 @@ func TestWhatIsNoAlarmIsPassedBy(t *testing.T) {
 	if n := <-d.noted; n.Cursor != 3 {
 		t.Errorf("noted %+v at the end", n)
 	}
-	if sub.Webhook.Created = time.Unix(1, 0); s.Latest(sub).Cursor != 0 {
-		t.Error("a webhook made anew has got as far as the one before it")
+	if sub.Receiver.Created = time.Unix(1, 0); s.Latest(sub).Cursor != 0 {
+		t.Error("a receiver made anew has got as far as the one before it")
 	}
 }

@@ -1,4 +1,4 @@
-package webhook
+package receiver
 
 import (
 	"bytes"
@@ -63,7 +63,7 @@ func client(local bool) *http.Client {
 }
 
 // post makes one attempt. The error is for an operator and holds no secret.
-func post(ctx context.Context, c *http.Client, w *store.Webhook, name string, body []byte) error {
+func post(ctx context.Context, c *http.Client, w *store.Receiver, name string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("cannot make the request: %w", err)

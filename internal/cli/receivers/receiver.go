@@ -1,5 +1,5 @@
-// Package webhooks has the command about the addresses that receive alarms: webhook.
-package webhooks
+// Package receivers has the command about the addresses that receive alarms: receiver.
+package receivers
 
 import (
 	"context"
@@ -14,21 +14,21 @@ import (
 	"drover/internal/command"
 )
 
-// NewWebhook returns the commands about webhooks.
-func NewWebhook() *cobra.Command {
-	cmd := remote.Resource[client.Webhook]{
-		Use: "webhook", Short: "Manage the addresses that receive alarms",
+// NewReceiver returns the commands about receivers.
+func NewReceiver() *cobra.Command {
+	cmd := remote.Resource[client.Receiver]{
+		Use: "receiver", Short: "Manage the addresses that receive alarms",
 		Long: `Manage the addresses that receive alarms, such as relaunches, processes that were given up
 and exceeded limits. docs/alarms.md shows a delivery and how to verify its signature. If a receiver
 is down, drover keeps the alarms and delivers them later. Needs an administrator.`,
-		List: webhookList(), Names: webhookList().Names, Show: showWebhook, Once: webhookSecret,
-		Verbs: []remote.Verb[client.Webhook]{
-			webhookCreate(),
-			webhookChange(),
+		List: receiverList(), Names: receiverList().Names, Show: showReceiver, Once: receiverSecret,
+		Verbs: []remote.Verb[client.Receiver]{
+			receiverCreate(),
+			receiverChange(),
 			{
-				Use: "show NAME", Short: "Show a webhook, the progress of its delivery, and its last error",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
-					return c.Webhook(ctx, args[0])
+				Use: "show NAME", Short: "Show a receiver, the progress of its delivery, and its last error",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+					return c.Receiver(ctx, args[0])
 				},
 			},
 			{
@@ -36,46 +36,46 @@ is down, drover keeps the alarms and delivers them later. Needs an administrator
 				Long: `Sign with a new secret from now on, and print it. drover shows the secret only this
 once. If a receiver rejects deliveries until it knows the new secret, drover retries them, and no
 alarm is lost.`,
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
-					return c.RotateWebhook(ctx, args[0], "")
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+					return c.RotateReceiver(ctx, args[0], "")
 				},
 			},
 			{
-				Use: "delete NAME", Short: "Delete a webhook: no longer deliver alarms to it",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
-					return client.Webhook{}, c.DeleteWebhook(ctx, args[0])
+				Use: "delete NAME", Short: "Delete a receiver: no longer deliver alarms to it",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+					return client.Receiver{}, c.DeleteReceiver(ctx, args[0])
 				},
-				Done: "webhook %s was deleted",
+				Done: "receiver %s was deleted",
 			},
 		},
 	}.Command()
-	cmd.AddCommand(newWebhookTest())
+	cmd.AddCommand(newReceiverTest())
 	return cmd
 }
 
-func webhookList() remote.List[client.Webhook] {
-	return remote.List[client.Webhook]{
-		Use: "list", Short: "List webhooks, and the progress of each delivery", None: "no webhooks",
-		ID: func(w client.Webhook) string { return w.Name },
-		Columns: []term.Column[client.Webhook]{
-			{Head: "NAME", Cell: func(w client.Webhook) string { return w.Name }},
+func receiverList() remote.List[client.Receiver] {
+	return remote.List[client.Receiver]{
+		Use: "list", Short: "List receivers, and the progress of each delivery", None: "no receivers",
+		ID: func(w client.Receiver) string { return w.Name },
+		Columns: []term.Column[client.Receiver]{
+			{Head: "NAME", Cell: func(w client.Receiver) string { return w.Name }},
 			{Head: "STATE", State: true, Cell: deliveryState},
-			{Head: "BEHIND", Cell: func(w client.Webhook) string { return fmt.Sprint(w.Delivery.Lag) }},
-			{Head: "DELIVERED", Cell: func(w client.Webhook) string { return term.Since(w.Delivery.DeliveredAt) }},
-			{Head: "FAILING", Cell: func(w client.Webhook) string { return term.Since(w.Delivery.FailingSince) }},
+			{Head: "BEHIND", Cell: func(w client.Receiver) string { return fmt.Sprint(w.Delivery.Lag) }},
+			{Head: "DELIVERED", Cell: func(w client.Receiver) string { return term.Since(w.Delivery.DeliveredAt) }},
+			{Head: "FAILING", Cell: func(w client.Receiver) string { return term.Since(w.Delivery.FailingSince) }},
 			{Head: "NAMESPACES", Cell: wantedText},
-			{Head: "URL", Cell: func(w client.Webhook) string { return w.URL }},
-			{Head: "ERROR", Wide: true, Cell: func(w client.Webhook) string { return w.Delivery.Error }},
-			{Head: "NOTE", Wide: true, Cell: func(w client.Webhook) string { return w.Note }},
+			{Head: "URL", Cell: func(w client.Receiver) string { return w.URL }},
+			{Head: "ERROR", Wide: true, Cell: func(w client.Receiver) string { return w.Delivery.Error }},
+			{Head: "NOTE", Wide: true, Cell: func(w client.Receiver) string { return w.Note }},
 		},
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Webhook, error) {
-			return c.Webhooks(ctx)
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Receiver, error) {
+			return c.Receivers(ctx)
 		},
 	}
 }
 
-// deliveryState is the state of a webhook's deliveries, in a word. A test delivery does not change it.
-func deliveryState(w client.Webhook) string {
+// deliveryState is the state of a receiver's deliveries, in a word. A test delivery does not change it.
+func deliveryState(w client.Receiver) string {
 	switch {
 	case w.Delivery.Failures > 0:
 		return "failing"
@@ -85,15 +85,15 @@ func deliveryState(w client.Webhook) string {
 	return "ok"
 }
 
-// wantedText is the namespaces whose alarms a webhook gets.
-func wantedText(w client.Webhook) string {
+// wantedText is the namespaces whose alarms a receiver gets.
+func wantedText(w client.Receiver) string {
 	if len(w.Namespaces) == 0 {
 		return "all"
 	}
 	return strings.Join(w.Namespaces, ",")
 }
 
-func showWebhook(w client.Webhook) (state string, fields []term.Field) {
+func showReceiver(w client.Receiver) (state string, fields []term.Field) {
 	d := w.Delivery
 	fields = []term.Field{
 		{"URL", w.URL},
@@ -113,7 +113,7 @@ func showWebhook(w client.Webhook) (state string, fields []term.Field) {
 		term.Field{"Changed", term.Stamp(&w.ChangedAt)})
 }
 
-func webhookSecret(w client.Webhook) (text, note string) {
+func receiverSecret(w client.Receiver) (text, note string) {
 	if w.Secret == "" {
 		return "", ""
 	}
@@ -121,8 +121,8 @@ func webhookSecret(w client.Webhook) (text, note string) {
 		"drover shows the secret only this once, and signs every delivery with it"
 }
 
-// webhookFlags are the flags to create or change a webhook.
-type webhookFlags struct {
+// receiverFlags are the flags to create or change a receiver.
+type receiverFlags struct {
 	url        string
 	namespaces []string
 	selector   string
@@ -131,7 +131,7 @@ type webhookFlags struct {
 	given      func(flag string) bool
 }
 
-func (f *webhookFlags) flags(cmd *cobra.Command) {
+func (f *receiverFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", "", "address that alarms are posted to, http or https")
 	flags.StringArrayVar(&f.namespaces, "namespace", nil,
@@ -148,8 +148,8 @@ func (f *webhookFlags) flags(cmd *cobra.Command) {
 }
 
 // change copies the given flags.
-func (f *webhookFlags) change() client.WebhookChange {
-	var change client.WebhookChange
+func (f *receiverFlags) change() client.ReceiverChange {
+	var change client.ReceiverChange
 	if f.given("url") {
 		change.URL = &f.url
 	}
@@ -168,65 +168,65 @@ func (f *webhookFlags) change() client.WebhookChange {
 	return change
 }
 
-func webhookCreate() remote.Verb[client.Webhook] {
-	var f webhookFlags
-	return remote.Verb[client.Webhook]{
+func receiverCreate() remote.Verb[client.Receiver] {
+	var f receiverFlags
+	return remote.Verb[client.Receiver]{
 		Use: "create NAME --url URL", Short: "Deliver alarms to an address, and print the secret that signs them",
 		Long: `Deliver alarms to an address from now on, and print the secret that signs them.
-drover shows the secret only this once. 'drover webhook test' tries the address.`,
-		Example: `  drover webhook create pager --url https://alarms.example/drover
-  drover webhook create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json`,
+drover shows the secret only this once. 'drover receiver test' tries the address.`,
+		Example: `  drover receiver create pager --url https://alarms.example/drover
+  drover receiver create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json`,
 		New:   true,
 		Flags: f.flags,
-		Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 			if f.url == "" {
-				return client.Webhook{}, term.Usagef("--url is missing")
+				return client.Receiver{}, term.Usagef("--url is missing")
 			}
 			change := f.change()
 			change.Name = args[0]
-			return c.CreateWebhook(ctx, change)
+			return c.CreateReceiver(ctx, change)
 		},
 	}
 }
 
-func webhookChange() remote.Verb[client.Webhook] {
-	var f webhookFlags
+func receiverChange() remote.Verb[client.Receiver] {
+	var f receiverFlags
 	var all, everywhere bool
-	return remote.Verb[client.Webhook]{
-		Use: "change NAME", Short: "Change a webhook's address, namespaces or note",
-		Long: `Change a webhook's address, namespaces or note. drover retries undelivered alarms at
+	return remote.Verb[client.Receiver]{
+		Use: "change NAME", Short: "Change a receiver's address, namespaces or note",
+		Long: `Change a receiver's address, namespaces or note. drover retries undelivered alarms at
 once. --namespace replaces all previous namespaces, and --selector the previous expression.`,
-		Example: `  drover webhook change pager --url https://new.example/drover
-  drover webhook change shop --all-namespaces`,
+		Example: `  drover receiver change pager --url https://new.example/drover
+  drover receiver change shop --all-namespaces`,
 		Flags: func(cmd *cobra.Command) {
 			f.flags(cmd)
 			cmd.Flags().BoolVar(&all, "all-namespaces", false, "deliver the alarms of all namespaces")
 			cmd.Flags().BoolVar(&everywhere, "all-hosts", false, "deliver the alarms of all hosts")
 		},
-		Call: func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 			change := f.change()
 			if all {
 				if change.Namespaces != nil {
-					return client.Webhook{}, term.Usagef("--namespace and --all-namespaces exclude each other")
+					return client.Receiver{}, term.Usagef("--namespace and --all-namespaces exclude each other")
 				}
 				change.Namespaces = &[]string{}
 			}
 			if everywhere {
 				if change.Select != nil {
-					return client.Webhook{}, term.Usagef("--selector and --all-hosts exclude each other")
+					return client.Receiver{}, term.Usagef("--selector and --all-hosts exclude each other")
 				}
 				change.Select = new("")
 			}
-			if change == (client.WebhookChange{}) {
-				return client.Webhook{}, term.Usagef(
-					"nothing to change: 'drover webhook change --help' lists the flags")
+			if change == (client.ReceiverChange{}) {
+				return client.Receiver{}, term.Usagef(
+					"nothing to change: 'drover receiver change --help' lists the flags")
 			}
-			return c.ChangeWebhook(ctx, args[0], change)
+			return c.ChangeReceiver(ctx, args[0], change)
 		},
 	}
 }
 
-func newWebhookTest() *cobra.Command {
+func newReceiverTest() *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
 		Use:   "test NAME",
@@ -234,9 +234,9 @@ func newWebhookTest() *cobra.Command {
 		Long: `Deliver a test alarm now, and show the result. The alarm is a process_restart_success
 of drover:test. If the delivery fails, the exit code is 1.`,
 		Args: term.Args,
-		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) (client.WebhookTest, error) {
-			return c.TestWebhook(ctx, args[0])
-		}, func(cmd *cobra.Command, args []string, t client.WebhookTest) error {
+		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) (client.ReceiverTest, error) {
+			return c.TestReceiver(ctx, args[0])
+		}, func(cmd *cobra.Command, args []string, t client.ReceiverTest) error {
 			if s.Form != term.AsText {
 				if err := term.PrintValue(cmd.OutOrStdout(), s.Form, t); err != nil {
 					return err
@@ -251,7 +251,7 @@ of drover:test. If the delivery fails, the exit code is 1.`,
 			}
 			return nil
 		}),
-		ValidArgsFunction: webhookList().Names(&s),
+		ValidArgsFunction: receiverList().Names(&s),
 	}
 	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
 	return cmd

@@ -2,13 +2,13 @@ package v1
 
 import "time"
 
-// Webhook is an address that receives alarms.
-type Webhook struct {
+// Receiver is an address that receives alarms.
+type Receiver struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
-	// Namespaces are patterns of the namespaces whose alarms the webhook receives; an empty list means all.
+	// Namespaces are patterns of the namespaces whose alarms the receiver receives; an empty list means all.
 	Namespaces []string `json:"namespaces"`
-	// Select is an expression about the hosts whose alarms the webhook receives; empty means every host.
+	// Select is an expression about the hosts whose alarms the receiver receives; empty means every host.
 	Select string `json:"select,omitempty"`
 	// Local allows an address that only the server's own machine should reach.
 	Local     bool      `json:"local"`
@@ -20,7 +20,7 @@ type Webhook struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-// Delivery is the progress of a webhook.
+// Delivery is the progress of a receiver.
 type Delivery struct {
 	// Lag is the number of undelivered alarms.
 	Lag         int64      `json:"lag"`
@@ -32,9 +32,9 @@ type Delivery struct {
 	NextAt       *time.Time `json:"next_at,omitempty"`
 }
 
-// WebhookChange holds the new values of a webhook; a nil field stays unchanged.
-type WebhookChange struct {
-	// Name and Secret are for a new webhook only. By default the server creates the secret.
+// ReceiverChange holds the new values of a receiver; a nil field stays unchanged.
+type ReceiverChange struct {
+	// Name and Secret are for a new receiver only. By default the server creates the secret.
 	Name       string    `json:"name,omitempty"`
 	URL        *string   `json:"url,omitempty"`
 	Namespaces *[]string `json:"namespaces,omitempty"`
@@ -45,14 +45,14 @@ type WebhookChange struct {
 	Secret *string `json:"secret,omitempty"`
 }
 
-// WebhookSecretRequest asks for a new secret of a webhook.
-type WebhookSecretRequest struct {
+// ReceiverSecretRequest asks for a new secret of a receiver.
+type ReceiverSecretRequest struct {
 	// Secret is the new secret; if it is nil, the server creates one.
 	Secret *string `json:"secret,omitempty"`
 }
 
-// WebhookTest is the result of a test delivery.
-type WebhookTest struct {
+// ReceiverTest is the result of a test delivery.
+type ReceiverTest struct {
 	Delivered bool `json:"delivered"`
 	// Error tells why the delivery failed.
 	Error   string  `json:"error,omitempty"`

@@ -11,41 +11,41 @@ import (
 	"drover/internal/server/store"
 )
 
-func TestWebhooks(t *testing.T) {
+func TestReceivers(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	made := r.want(201,
-		r.call("admin", "POST", "/webhooks",
+		r.call("admin", "POST", "/receivers",
 			`{"name":"ops","url":"https://alarms.example/hook?token=hidden","namespaces":["shop*"],"note":"n"}`))
 	secret := made.body["secret"].(string)
-	kept, err := r.store.GetWebhook(t.Context(), "ops")
+	kept, err := r.store.GetReceiver(t.Context(), "ops")
 	r.must(err)
-	if len(secret) < 32 || kept.Webhook.Secret != secret {
-		t.Errorf("shown was %q, kept is %q", secret, kept.Webhook.Secret)
+	if len(secret) < 32 || kept.Receiver.Secret != secret {
+		t.Errorf("shown was %q, kept is %q", secret, kept.Receiver.Secret)
 	}
-	if got := made.header.Get("Location"); got != "/api/v1/webhooks/ops" {
+	if got := made.header.Get("Location"); got != "/api/v1/receivers/ops" {
 		t.Errorf("location %q", got)
 	}
-	for _, path := range []string{"/webhooks/ops", "/webhooks"} {
+	for _, path := range []string{"/receivers/ops", "/receivers"} {
 		if text := r.want(200, r.call("admin", "GET", path, nil)).text(t); strings.Contains(text, secret) {
 			t.Errorf("%s tells the secret: %s", path, text)
 		}
 	}
 	changed := r.want(200,
-		r.call("admin", "PATCH", "/webhooks/ops", `{"url":"http://127.0.0.1:1/x?hidden","local":true}`))
+		r.call("admin", "PATCH", "/receivers/ops", `{"url":"http://127.0.0.1:1/x?hidden","local":true}`))
 	if changed.body["note"] != "n" || changed.body["local"] != true ||
 		changed.body["url"] != "http://127.0.0.1:1/x?hidden" {
 		t.Errorf("changed to %v", changed.body)
 	}
-	r.refused(r.call("admin", "PATCH", "/webhooks/ops", `{"local":false}`), 422, "url")
-	given := r.want(201, r.call("admin", "POST", "/webhooks/ops/secret", `{"secret":"0123456789abcdef"}`))
-	again := r.want(201, r.call("admin", "POST", "/webhooks/ops/secret", `{}`))
+	r.refused(r.call("admin", "PATCH", "/receivers/ops", `{"local":false}`), 422, "url")
+	given := r.want(201, r.call("admin", "POST", "/receivers/ops/secret", `{"secret":"0123456789abcdef"}`))
+	again := r.want(201, r.call("admin", "POST", "/receivers/ops/secret", `{}`))
 	if given.body["secret"] != "0123456789abcdef" || again.body["secret"] == given.body["secret"] ||
 		again.body["secret"] == secret {
 		t.Errorf("new secrets: %v, %v", given.body, again.body)
 	}
-	r.want(204, r.call("admin", "DELETE", "/webhooks/ops", nil))
-	same(t, "webhooks", 0, len(r.want(200, r.call("admin", "GET", "/webhooks", nil)).items("name")))
+	r.want(204, r.call("admin", "DELETE", "/receivers/ops", nil))
+	same(t, "receivers", 0, len(r.want(200, r.call("admin", "GET", "/receivers", nil)).items("name")))
 
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 100})
 	r.must(err)
@@ -55,17 +55,17 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("%s: the record tells a secret: %s", row.Action, text)
 		}
 	}
-	if first := rows[len(rows)-1]; first.Action != "webhooks.create" || first.Target != "ops" ||
+	if first := rows[len(rows)-1]; first.Action != "receivers.create" || first.Target != "ops" ||
 		!strings.Contains(string(first.Detail), `"https://alarms.example"`) {
 		t.Errorf("recorded as %+v", first)
 	}
 }
 
-func TestWebhooksRefused(t *testing.T) {
+func TestReceiversRefused(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	r.app("viewer", "* on *")
-	for _, path := range []string{"/webhooks", "/webhooks/x"} {
+	for _, path := range []string{"/receivers", "/receivers/x"} {
 		r.refused(r.call("viewer", "GET", path, nil), 403, "")
 	}
 	for body, field := range map[string]string{
@@ -85,12 +85,12 @@ func TestWebhooksRefused(t *testing.T) {
 		`{"name":"x","url":"https://x/","local":"yes"}`:                                         "local",
 		`{"name":"x","url":"https://x/","events":[]}`:                                           "events",
 	} {
-		r.refused(r.call("admin", "POST", "/webhooks", body), 422, field)
+		r.refused(r.call("admin", "POST", "/receivers", body), 422, field)
 	}
-	r.want(201, r.call("admin", "POST", "/webhooks", `{"name":"x","url":"https://x/"}`))
-	r.refused(r.call("admin", "POST", "/webhooks", `{"name":"x","url":"https://x/"}`), 409, "")
-	r.refused(r.call("admin", "PATCH", "/webhooks/x", `{"name":"y"}`), 422, "name")
-	r.refused(r.call("admin", "PATCH", "/webhooks/x", `{"secret":"0123456789abcdef"}`), 422, "secret")
+	r.want(201, r.call("admin", "POST", "/receivers", `{"name":"x","url":"https://x/"}`))
+	r.refused(r.call("admin", "POST", "/receivers", `{"name":"x","url":"https://x/"}`), 409, "")
+	r.refused(r.call("admin", "PATCH", "/receivers/x", `{"name":"y"}`), 422, "name")
+	r.refused(r.call("admin", "PATCH", "/receivers/x", `{"secret":"0123456789abcdef"}`), 422, "secret")
 	for _, call := range [][2]string{
 		{"GET", "/none"},
 		{"PATCH", "/none"},
@@ -104,37 +104,37 @@ func TestWebhooksRefused(t *testing.T) {
 		} else if strings.HasSuffix(call[1], "secret") {
 			body = `{}`
 		}
-		r.refused(r.call("admin", call[0], "/webhooks"+call[1], body), 404, "")
+		r.refused(r.call("admin", call[0], "/receivers"+call[1], body), 404, "")
 	}
 	for i := range 99 {
-		r.must(r.store.CreateWebhook(t.Context(), store.Webhook{Name: "n" + strings.Repeat("x", i)}, 0))
+		r.must(r.store.CreateReceiver(t.Context(), store.Receiver{Name: "n" + strings.Repeat("x", i)}, 0))
 	}
-	r.refused(r.call("admin", "POST", "/webhooks", `{"name":"y","url":"https://x/"}`), 409, "")
+	r.refused(r.call("admin", "POST", "/receivers", `{"name":"y","url":"https://x/"}`), 409, "")
 }
 
-// TestWebhookDelivery: a view tells how far a webhook has got and why not further, and a test delivery what came of it.
-func TestWebhookDelivery(t *testing.T) {
+// TestReceiverDelivery: a view tells how far a receiver has got and why not further, and a test delivery what came of it.
+func TestReceiverDelivery(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	took := make(chan struct{}, 1)
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { took <- struct{}{} }))
 	t.Cleanup(target.Close)
-	r.want(201, r.call("admin", "POST", "/webhooks", map[string]any{"name": "ops", "url": target.URL, "local": true}))
-	if got := r.want(200, r.call("admin", "POST", "/webhooks/ops/test", nil)); got.body["delivered"] != true {
+	r.want(201, r.call("admin", "POST", "/receivers", map[string]any{"name": "ops", "url": target.URL, "local": true}))
+	if got := r.want(200, r.call("admin", "POST", "/receivers/ops/test", nil)); got.body["delivered"] != true {
 		t.Errorf("%v: want a delivery", got.body)
 	}
 	<-took
 
 	// Of what has happened, one thing is an alarm.
 	r.happen("web/nginx@"+web+" started 1", "web/nginx@"+web+" given-up 2", "web/nginx@"+web+" stopped 3")
-	kept, err := r.store.GetWebhook(t.Context(), "ops")
+	kept, err := r.store.GetReceiver(t.Context(), "ops")
 	r.must(err)
 	since := time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
-	r.must(r.store.PutDelivery(t.Context(), "ops", kept.Webhook.Created, store.Delivery{
+	r.must(r.store.PutDelivery(t.Context(), "ops", kept.Receiver.Created, store.Delivery{
 		Cursor: 0, Failures: 2, Failing: since, Error: "answered 502", Next: since.Add(time.Minute),
 		Delivered: since.Add(-time.Minute),
 	}))
-	got := r.want(200, r.call("admin", "GET", "/webhooks/ops", nil)).body["delivery"]
+	got := r.want(200, r.call("admin", "GET", "/receivers/ops", nil)).body["delivery"]
 	same(t, "delivery", map[string]any{
 		"lag": 1.0, "failures": 2.0, "failing_since": "2026-11-20T10:30:00Z", "error": "answered 502",
 		"next_at":      "2026-11-20T10:31:00Z",
@@ -142,15 +142,15 @@ func TestWebhookDelivery(t *testing.T) {
 	}, got.(map[string]any))
 
 	target.Close()
-	failed := r.want(200, r.call("admin", "POST", "/webhooks/ops/test", nil))
+	failed := r.want(200, r.call("admin", "POST", "/receivers/ops/test", nil))
 	if text, _ := failed.body["error"].(string); failed.body["delivered"] != false ||
 		!strings.Contains(text, "refused") {
 		t.Errorf("%v: want why it did not arrive", failed.body)
 	}
 }
 
-// TestNewWebhookBeginsNow: what has happened before is no alarm any more, and the sender takes a webhook up at once.
-func TestNewWebhookBeginsNow(t *testing.T) {
+// TestNewReceiverBeginsNow: what has happened before is no alarm any more, and the sender takes a receiver up at once.
+func TestNewReceiverBeginsNow(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	bodies := make(chan string, 10)
@@ -163,7 +163,7 @@ func TestNewWebhookBeginsNow(t *testing.T) {
 	go func() { done <- r.sender.Run(ctx) }()
 	t.Cleanup(func() { cancel(); r.must(<-done) })
 	r.happen("ns/old@" + web + " relaunched 1")
-	r.want(201, r.call("admin", "POST", "/webhooks", map[string]any{"name": "ops", "url": target.URL, "local": true}))
+	r.want(201, r.call("admin", "POST", "/receivers", map[string]any{"name": "ops", "url": target.URL, "local": true}))
 	r.happen("ns/new@" + web + " relaunched 2")
 	r.sender.News()
 	same(t, "delivery", "ops-2", <-bodies)
