@@ -200,8 +200,20 @@ type (
 	ReceiverChange = v1.ReceiverChange
 	// ReceiverTest is the result of a test delivery.
 	ReceiverTest = v1.ReceiverTest
+	// Mail holds the settings of a receiver of mails.
+	Mail = v1.Mail
+	// Silence is a time in which alarms are withheld, and SilenceRequest asks for one.
+	Silence        = v1.Silence
+	SilenceRequest = v1.SilenceRequest
 	// Delivery is the progress of a receiver.
 	Delivery = v1.Delivery
+)
+
+// The kinds of receivers.
+const (
+	ReceiverWebhook      = v1.ReceiverWebhook
+	ReceiverAlertmanager = v1.ReceiverAlertmanager
+	ReceiverEmail        = v1.ReceiverEmail
 )
 
 // The receivers of a signal.

@@ -71,5 +71,10 @@ const (
 	RouteRotateReceiver = "POST /api/v1/receivers/{name}/secret"
 	RouteTestReceiver   = "POST /api/v1/receivers/{name}/test"
 
+	RouteCreateSilence = "POST /api/v1/silences"
+	RouteListSilences  = "GET /api/v1/silences"
+	RouteGetSilence    = "GET /api/v1/silences/{id}"
+	RouteRemoveSilence = "DELETE /api/v1/silences/{id}"
+
 	RouteListAudit = "GET /api/v1/audit"
 )

@@ -219,10 +219,10 @@ func mayImport() map[string][]string {
 			"internal/server/task",
 		},
 		"internal/server/gate":  {"internal/server/access", "internal/server/store"},
-		"internal/server/alarm": {"internal/process"},
+		"internal/server/alarm": {"internal/process", "internal/why"},
 		"internal/server/receiver": {
 			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/alarm",
-			"internal/server/store",
+			"internal/server/store", "internal/wildcard",
 		},
 		"internal/server/metrics": {
 			"internal/gse", "internal/process", "internal/server/store",
@@ -320,7 +320,7 @@ func mayImport() map[string][]string {
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
 			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/access",
-			"internal/server/admission", "internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
+			"internal/server/admission", "internal/server/alarm", "internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/keyring", "internal/server/plan", "internal/server/rollout", "internal/server/store", "internal/server/task", "internal/server/receiver", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},

@@ -25,7 +25,10 @@ func (s *Server) Serve(ctx context.Context) error {
 		Revisions: s.store, Events: s.store,
 		Cancels:  s.engine,
 		Rollouts: s.store, Breadth: s.cfg.Breadth,
-		Receivers: apiv1.Receivers{Store: s.receivers, Sender: alarmSender{s.sender, s.cluster}}, Joining: s.joiningAPI(),
+		Receivers: apiv1.Receivers{
+			Store: s.receivers, Silences: s.receivers, Sender: alarmSender{s.sender, s.cluster},
+		},
+		Joining:  s.joiningAPI(),
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},
 		History:  s.store, Fullness: s.store, Logs: s.logs,

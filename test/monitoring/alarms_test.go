@@ -105,8 +105,8 @@ func verify(secret, header string, body []byte, now time.Time) bool {
 	return hmac.Equal([]byte(want), []byte(sum))
 }
 
-// receiver makes a receiver and returns its secret.
-func receiver(t *testing.T, s *harness.Server, name string, r *receiver, namespaces ...string) string {
+// register makes a receiver and returns its secret.
+func register(t *testing.T, s *harness.Server, name string, r *receiver, namespaces ...string) string {
 	t.Helper()
 	status, made := s.Do(http.MethodPost, "/api/v1/receivers", harness.Object{
 		"name": name, "url": r.URL, "local": true,
@@ -135,8 +135,8 @@ func TestAlarmOfAProcessThatDied(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	mine, others := receive(t), receive(t)
-	secret := receiver(t, s, "mine", mine, "o?d")
-	receiver(t, s, "others", others, "other")
+	secret := register(t, s, "mine", mine, "o?d")
+	register(t, s, "others", others, "other")
 	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	before := time.Now().Add(-time.Minute).UnixMilli()
 	kill(t, p, dir)
@@ -157,7 +157,7 @@ func TestAlarmsOutliveReceiverAndServer(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	r := receive(t)
-	secret := receiver(t, s, "ops", r)
+	secret := register(t, s, "ops", r)
 	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	r.refuses.Store(true)
 	kill(t, p, dir)

@@ -86,7 +86,7 @@ func lively(t *testing.T) figures {
 	t.Helper()
 	s := harness.Start(t, binaries.drover)
 	r := receive(t)
-	secret := receiver(t, s, "ops", r)
+	secret := register(t, s, "ops", r)
 	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	kill(t, p, dir)
 	r.next(t, secret, "process_restart_success", "cart")

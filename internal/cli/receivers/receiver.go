@@ -1,9 +1,11 @@
-// Package receivers has the command about the addresses that receive alarms: receiver.
+// Package receivers has the commands about alarms: receiver, which manages the addresses that get them, and silence.
 package receivers
 
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,6 +65,7 @@ func receiverList() remote.List[client.Receiver] {
 			{Head: "BEHIND", Cell: func(w client.Receiver) string { return fmt.Sprint(w.Delivery.Lag) }},
 			{Head: "DELIVERED", Cell: func(w client.Receiver) string { return term.Since(w.Delivery.DeliveredAt) }},
 			{Head: "FAILING", Cell: func(w client.Receiver) string { return term.Since(w.Delivery.FailingSince) }},
+			{Head: "KIND", Cell: func(w client.Receiver) string { return w.Kind }},
 			{Head: "NAMESPACES", Cell: wantedText},
 			{Head: "URL", Cell: func(w client.Receiver) string { return w.URL }},
 			{Head: "ERROR", Wide: true, Cell: func(w client.Receiver) string { return w.Delivery.Error }},
@@ -96,13 +99,22 @@ func wantedText(w client.Receiver) string {
 func showReceiver(w client.Receiver) (state string, fields []term.Field) {
 	d := w.Delivery
 	fields = []term.Field{
+		{"Kind", w.Kind},
 		{"URL", w.URL},
 		{"Namespaces", wantedText(w)},
 		{"Hosts", w.Select},
+		{"Process labels", w.Labels},
+		{"Severities", strings.Join(w.Severities, ",")},
+		{"Alarms", strings.Join(w.Kinds, ",")},
 		{"Local", term.YesNo(w.Local)},
 		{"Note", w.Note},
 		{"Last delivered", term.Stamp(d.DeliveredAt)},
 		{"Alarms behind", fmt.Sprint(d.Lag)},
+	}
+	if w.Mail != nil {
+		fields = append(fields, term.Field{"Mail from", w.Mail.From},
+			term.Field{"Mail to", strings.Join(w.Mail.To, ",")}, term.Field{"Mail user", w.Mail.User},
+			term.Field{"Subject", w.Mail.Subject}, term.Field{"Text", w.Mail.Body})
 	}
 	if d.Failures > 0 {
 		fields = append(fields, term.Field{"Failing since", term.Stamp(d.FailingSince)},
@@ -123,33 +135,101 @@ func receiverSecret(w client.Receiver) (text, note string) {
 
 // receiverFlags are the flags to create or change a receiver.
 type receiverFlags struct {
-	url        string
-	namespaces []string
-	selector   string
-	local      bool
-	note       string
-	given      func(flag string) bool
+	url, kind            string
+	namespaces           []string
+	selector, labels     string
+	severities, kinds    []string
+	mail                 client.Mail
+	bodyFile, secretFile string
+	local                bool
+	note                 string
+	given                func(flag string) bool
 }
 
 func (f *receiverFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "url", "", "address that alarms are posted to, http or https")
+	flags.StringVar(&f.url, "url", "", "address of the receiver: http or https, or smtp or smtps for mail")
+	if cmd.Name() == "create" {
+		flags.StringVar(&f.kind, "kind", client.ReceiverWebhook, "the form of the alarms: webhook, alertmanager or email")
+		flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret of a webhook, the bearer token of an "+
+			"alertmanager, or the password of a mail server")
+		term.Complete(cmd, "kind", client.ReceiverWebhook, client.ReceiverAlertmanager, client.ReceiverEmail)
+	}
 	flags.StringArrayVar(&f.namespaces, "namespace", nil,
 		"pattern of namespaces whose alarms to deliver; may be repeated (default all)")
 	flags.StringVarP(&f.selector, "selector", "l", "",
 		"expression about the hosts whose alarms to deliver, such as role=web (default all hosts)")
+	flags.StringVar(&f.labels, "process-label", "",
+		"expression about the labels of the processes whose alarms to deliver, such as tier=front")
+	flags.StringSliceVar(&f.severities, "severity", nil, "severities to deliver: critical, warning, notice (default all)")
+	flags.StringSliceVar(&f.kinds, "alarm", nil, "kinds of alarms to deliver, such as given-up,unhealthy (default all)")
+	flags.StringVar(&f.mail.From, "mail-from", "", "sender of mails")
+	flags.StringArrayVar(&f.mail.To, "mail-to", nil, "recipient of mails; may be repeated")
+	flags.StringVar(&f.mail.User, "mail-user", "", "user of the mail server")
+	flags.StringVar(&f.mail.Subject, "subject", "", "template of the subject of mails")
+	flags.StringVar(&f.bodyFile, "body-file", "", "file with the template of the text of mails")
 	flags.BoolVar(&f.local, "local", false,
 		"allow loopback, link-local and multicast addresses, and metadata services of clouds")
 	flags.StringVar(&f.note, "note", "", "a note for administrators")
 	f.given = flags.Changed
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		return remote.CheckSelector(cmd, "selector", f.selector)
+		if err := remote.CheckSelector(cmd, "selector", f.selector); err != nil {
+			return err
+		}
+		return remote.CheckSelector(cmd, "process-label", f.labels)
 	})
+}
+
+// mailFlags are the flags about mails.
+func mailFlags() []string { return []string{"mail-from", "mail-to", "mail-user", "subject", "body-file"} }
+
+// givesMail reports whether a flag about mails is given.
+func (f *receiverFlags) givesMail() bool { return slices.ContainsFunc(mailFlags(), f.given) }
+
+// letter applies the flags about mails to settings.
+func (f *receiverFlags) letter(m client.Mail) (*client.Mail, error) {
+	for flag, set := range map[string]func(){
+		"mail-from": func() { m.From = f.mail.From }, "mail-to": func() { m.To = f.mail.To },
+		"mail-user": func() { m.User = f.mail.User }, "subject": func() { m.Subject = f.mail.Subject },
+	} {
+		if f.given(flag) {
+			set()
+		}
+	}
+	if f.given("body-file") {
+		text, err := readFile(f.bodyFile)
+		if err != nil {
+			return nil, err
+		}
+		m.Body = text
+	}
+	return &m, nil
+}
+
+// readFile reads a small file that a flag names; an empty name is an empty text.
+func readFile(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(name) //nolint:gosec // the file of the person who runs the command
+	if err != nil {
+		return "", term.Usagef("cannot read %s: %v", name, err)
+	}
+	return string(data), nil
 }
 
 // change copies the given flags.
 func (f *receiverFlags) change() client.ReceiverChange {
 	var change client.ReceiverChange
+	if f.given("process-label") {
+		change.Labels = &f.labels
+	}
+	if f.given("severity") {
+		change.Severities = &f.severities
+	}
+	if f.given("alarm") {
+		change.Kinds = &f.kinds
+	}
 	if f.given("url") {
 		change.URL = &f.url
 	}
@@ -175,7 +255,10 @@ func receiverCreate() remote.Verb[client.Receiver] {
 		Long: `Deliver alarms to an address from now on, and print the secret that signs them.
 drover shows the secret only this once. 'drover receiver test' tries the address.`,
 		Example: `  drover receiver create pager --url https://alarms.example/drover
-  drover receiver create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json`,
+  drover receiver create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json
+  drover receiver create am --kind alertmanager --url http://alertmanager.example:9093
+  drover receiver create mail --kind email --url smtp://mail.example:587 --mail-from drover@shop.example \
+    --mail-to ops@shop.example --mail-user drover --secret-file password --severity critical`,
 		New:   true,
 		Flags: f.flags,
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
@@ -183,7 +266,20 @@ drover shows the secret only this once. 'drover receiver test' tries the address
 				return client.Receiver{}, term.Usagef("--url is missing")
 			}
 			change := f.change()
-			change.Name = args[0]
+			change.Name, change.Kind = args[0], f.kind
+			if f.givesMail() || f.kind == client.ReceiverEmail {
+				var err error
+				if change.Mail, err = f.letter(client.Mail{}); err != nil {
+					return client.Receiver{}, err
+				}
+			}
+			if f.secretFile != "" {
+				secret, err := readFile(f.secretFile)
+				if err != nil {
+					return client.Receiver{}, err
+				}
+				change.Secret = new(strings.TrimSpace(secret))
+			}
 			return c.CreateReceiver(ctx, change)
 		},
 	}
@@ -193,8 +289,8 @@ func receiverChange() remote.Verb[client.Receiver] {
 	var f receiverFlags
 	var all, everywhere bool
 	return remote.Verb[client.Receiver]{
-		Use: "change NAME", Short: "Change a receiver's address, namespaces or note",
-		Long: `Change a receiver's address, namespaces or note. drover retries undelivered alarms at
+		Use: "change NAME", Short: "Change the address of a receiver, which alarms it gets, or its note",
+		Long: `Change the address of a receiver, which alarms it gets, or its note. drover retries undelivered alarms at
 once. --namespace replaces all previous namespaces, and --selector the previous expression.`,
 		Example: `  drover receiver change pager --url https://new.example/drover
   drover receiver change shop --all-namespaces`,
@@ -216,6 +312,18 @@ once. --namespace replaces all previous namespaces, and --selector the previous 
 					return client.Receiver{}, term.Usagef("--selector and --all-hosts exclude each other")
 				}
 				change.Select = new("")
+			}
+			if f.givesMail() {
+				present, err := c.Receiver(ctx, args[0])
+				if err != nil {
+					return client.Receiver{}, err
+				}
+				if present.Mail == nil {
+					present.Mail = &client.Mail{}
+				}
+				if change.Mail, err = f.letter(*present.Mail); err != nil {
+					return client.Receiver{}, err
+				}
 			}
 			if change == (client.ReceiverChange{}) {
 				return client.Receiver{}, term.Usagef(

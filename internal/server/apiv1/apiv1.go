@@ -252,6 +252,11 @@ func (h *Handler) table() []route {
 		{v1.RouteRotateReceiver, "receivers.secret.create", admin, h.rotateReceiver},
 		{v1.RouteTestReceiver, "receivers.test", admin, h.testReceiver},
 
+		{v1.RouteCreateSilence, "silences.create", anyone, h.createSilence},
+		{v1.RouteListSilences, "silences.list", anyone, h.listSilences},
+		{v1.RouteGetSilence, "silences.get", anyone, h.getSilence},
+		{v1.RouteRemoveSilence, "silences.remove", anyone, h.removeSilence},
+
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
 	}
 }

@@ -1,26 +1,33 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 	"drover/internal/selector"
 	"drover/internal/server/access"
+	"drover/internal/server/alarm"
 	"drover/internal/server/edge"
 	"drover/internal/server/receiver"
 	"drover/internal/server/store"
+	"drover/internal/why"
 )
 
 // Receivers holds the addresses of alarms and the part that delivers to them.
 type Receivers struct {
-	Store  store.Receivers
-	Sender Sender
+	Store    store.Receivers
+	Silences store.Silences
+	Sender   Sender
 }
 
 // Sender delivers alarms. Test delivers a made-up one at once, Changed has the stored receivers looked at again.
@@ -50,7 +57,8 @@ func (h *Handler) viewReceiver(ctx context.Context, s store.Subscription) (v1.Re
 	}
 	w, d := s.Receiver, h.Receivers.Sender.Latest(s)
 	v := v1.Receiver{
-		Name: w.Name, URL: w.URL, Namespaces: w.Namespaces, Select: w.Selector, Local: w.Local, Note: w.Note,
+		Name: w.Name, Kind: string(w.Kind), URL: w.URL, Namespaces: w.Match.Namespaces, Select: w.Match.Selector,
+		Labels: w.Match.Labels, Severities: w.Match.Severities, Kinds: asTexts(w.Match.Kinds), Local: w.Local, Note: w.Note,
 		CreatedAt: w.Created, ChangedAt: w.Changed,
 		Delivery: v1.Delivery{
 			Lag: due, DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
@@ -60,6 +68,9 @@ func (h *Handler) viewReceiver(ctx context.Context, s store.Subscription) (v1.Re
 	if v.Namespaces == nil {
 		v.Namespaces = []string{}
 	}
+	if w.Kind == store.KindEmail {
+		v.Mail = new(v1.Mail(w.Mail))
+	}
 	return v, nil
 }
 
@@ -67,30 +78,108 @@ func (h *Handler) viewReceiver(ctx context.Context, s store.Subscription) (v1.Re
 // because two fields together decide whether an address is allowed.
 func applyReceiver(r *v1.ReceiverChange, w *store.Receiver) error {
 	set(&w.URL, r.URL)
-	set(&w.Namespaces, r.Namespaces)
-	set(&w.Selector, r.Select)
+	set(&w.Match.Namespaces, r.Namespaces)
+	set(&w.Match.Selector, r.Select)
+	set(&w.Match.Labels, r.Labels)
+	set(&w.Match.Severities, r.Severities)
+	if r.Kinds != nil {
+		w.Match.Kinds = asTyped[process.EventKind](*r.Kinds)
+	}
+	if r.Mail != nil {
+		w.Mail = store.Mail(*r.Mail)
+	}
 	set(&w.Local, r.Local)
 	set(&w.Note, r.Note)
-	if err := receiver.CheckURL(w.URL, w.Local); err != nil {
+	if err := receiver.CheckURL(w.Kind, w.URL, w.Local); err != nil {
 		return invalid("url", "%v", err)
 	}
-	if n := len(w.Namespaces); n > maxPatterns {
-		return invalid("namespaces", "has %d entries: expected at most %d", n, maxPatterns)
+	switch w.Kind {
+	case store.KindEmail:
+		if field, err := receiver.CheckMail(&w.Mail); err != nil {
+			return invalid(field, "%v", err)
+		}
+	case store.KindWebhook, store.KindAlertmanager:
+		if r.Mail != nil {
+			return invalid("mail", "is for receivers of the kind %s: this is a receiver of the kind %s", store.KindEmail, w.Kind)
+		}
 	}
-	for _, pattern := range w.Namespaces {
-		if err := checkName("namespaces", pattern, maxPattern); err != nil {
+	return checkMatch(&w.Match)
+}
+
+// checkMatch reports the first invalid field of a match, and brings its expressions into their shortest form.
+func checkMatch(m *store.Match) error {
+	if err := checkPatterns("namespaces", m.Namespaces); err != nil {
+		return err
+	}
+	for i, s := range m.Severities {
+		if !slices.Contains(why.Severities(), why.Severity(s)) {
+			return invalid(fmt.Sprintf("severities[%d]", i), "is %.40q: expected %s", s, oneOf(why.Severities()))
+		}
+	}
+	for i, kind := range m.Kinds {
+		if !slices.Contains(alarm.Kinds(), kind) {
+			return invalid(fmt.Sprintf("kinds[%d]", i), "is %.40q: expected %s", kind, oneOf(alarm.Kinds()))
+		}
+	}
+	if err := checkSelector("select", &m.Selector); err != nil {
+		return err
+	}
+	return checkSelector("labels", &m.Labels)
+}
+
+// checkPatterns reports the first invalid pattern of a list.
+func checkPatterns(field string, patterns []string) error {
+	if n := len(patterns); n > maxPatterns {
+		return invalid(field, "has %d entries: expected at most %d", n, maxPatterns)
+	}
+	for _, pattern := range patterns {
+		if err := checkName(field, pattern, maxPattern); err != nil {
 			return err
 		}
 	}
-	if w.Selector == "" {
+	return nil
+}
+
+// checkSelector reports an invalid expression, and brings a valid one into its shortest form. It may be empty.
+func checkSelector(field string, text *string) error {
+	if *text == "" {
 		return nil
 	}
-	s, err := selector.Parse(w.Selector)
+	s, err := selector.Parse(*text)
 	if err != nil {
-		return invalid("select", "%v", err)
+		return invalid(field, "%v", err)
 	}
-	w.Selector = s.String()
+	*text = s.String()
 	return nil
+}
+
+// oneOf lists words for an error message.
+func oneOf[T ~string](words []T) string { return strings.Join(asTexts(words), ", ") }
+
+// asTexts returns words as texts; nil for none.
+func asTexts[T ~string](words []T) (texts []string) {
+	for _, w := range words {
+		texts = append(texts, string(w))
+	}
+	return texts
+}
+
+// asTyped returns texts as words.
+func asTyped[T ~string](texts []string) []T {
+	words := make([]T, len(texts))
+	for i, t := range texts {
+		words[i] = T(t)
+	}
+	return words
+}
+
+// receiverKind returns the kind of a new receiver.
+func receiverKind(given string) (store.ReceiverKind, error) {
+	kind := store.ReceiverKind(cmp.Or(given, string(store.KindWebhook)))
+	if !slices.Contains(store.ReceiverKinds(), kind) {
+		return "", invalid("kind", "is %.40q: expected %s", given, oneOf(store.ReceiverKinds()))
+	}
+	return kind, nil
 }
 
 // receiverRecord returns the form of a request for the audit log. It has no secret, and only the host of an address,
@@ -133,12 +222,20 @@ func checkReceiverSecret(secret string) error {
 	return nil
 }
 
-// secretOf returns the given secret, or a new one.
-func secretOf(given *string) (string, error) {
-	if given == nil {
+// secretOf returns the given secret, or a new one for a webhook. Another receiver needs no secret, and knows its own: it
+// may have any length.
+func secretOf(kind store.ReceiverKind, given *string) (string, error) {
+	switch {
+	case kind == store.KindWebhook && given == nil:
 		return access.NewSecret(), nil
+	case given == nil:
+		return "", nil
+	case kind == store.KindWebhook:
+		return *given, checkReceiverSecret(*given)
+	case len(*given) > maxReceiverSecret || strings.ContainsFunc(*given, unicode.IsControl):
+		return "", invalid("secret", "is longer than %d bytes or holds a control character", maxReceiverSecret)
 	}
-	return *given, checkReceiverSecret(*given)
+	return *given, nil
 }
 
 // createReceiver creates a receiver, whose alarms begin now. Only this reply shows its secret.
@@ -152,13 +249,16 @@ func (h *Handler) createReceiver(ctx context.Context, c *call) (reply, error) {
 	if err := checkReceiverName(req.Name); err != nil {
 		return reply{}, err
 	}
+	kind, err := receiverKind(req.Kind)
+	if err != nil {
+		return reply{}, err
+	}
 	now := h.Now()
-	w := store.Receiver{Name: req.Name, Created: now, Changed: now}
+	w := store.Receiver{Name: req.Name, Kind: kind, Created: now, Changed: now}
 	if err := applyReceiver(&req, &w); err != nil {
 		return reply{}, err
 	}
-	var err error
-	if w.Secret, err = secretOf(req.Secret); err != nil {
+	if w.Secret, err = secretOf(kind, req.Secret); err != nil {
 		return reply{}, err
 	}
 	list, err := h.Receivers.Store.ListReceivers(ctx)
@@ -181,7 +281,9 @@ func (h *Handler) createReceiver(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	v.Secret = w.Secret
+	if kind == store.KindWebhook {
+		v.Secret = w.Secret
+	}
 	return reply{status: http.StatusCreated, body: v, location: "/receivers/" + url.PathEscape(w.Name)}, nil
 }
 
@@ -242,6 +344,8 @@ func (h *Handler) changeReceiver(ctx context.Context, c *call) (reply, error) {
 	switch {
 	case req.Name != "" && req.Name != name:
 		return reply{}, invalid("name", "cannot be changed")
+	case req.Kind != "":
+		return reply{}, invalid("kind", "cannot be changed")
 	case req.Secret != nil:
 		return reply{}, invalid("secret", "is changed at %s/receivers/{name}/secret", v1.Prefix)
 	}
@@ -263,11 +367,14 @@ func (h *Handler) rotateReceiver(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
-	secret, err := secretOf(req.Secret)
-	if err != nil {
-		return reply{}, err
-	}
-	s, err := h.Receivers.Store.ChangeReceiver(ctx, name, func(w *store.Receiver) error {
+	var secret string
+	s, err := h.Receivers.Store.ChangeReceiver(ctx, name, func(w *store.Receiver) (err error) {
+		if secret, err = secretOf(w.Kind, req.Secret); err != nil {
+			return err
+		}
+		if secret == "" && req.Secret == nil {
+			return invalid("secret", "is missing: only a webhook gets its secret from drover")
+		}
 		w.Secret, w.Changed = secret, h.Now()
 		return nil
 	})
@@ -275,6 +382,9 @@ func (h *Handler) rotateReceiver(ctx context.Context, c *call) (reply, error) {
 		return reply{}, stored(err, "receiver", name)
 	}
 	h.Receivers.Sender.Changed()
+	if s.Receiver.Kind != store.KindWebhook {
+		secret = "" // its owner knows it
+	}
 	return h.receiverReply(ctx, http.StatusCreated, s, secret)
 }
 

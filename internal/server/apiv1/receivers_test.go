@@ -133,7 +133,7 @@ func TestReceiverDelivery(t *testing.T) {
 	r.must(r.store.PutDelivery(t.Context(), "ops", kept.Receiver.Created, store.Delivery{
 		Cursor: 0, Failures: 2, Failing: since, Error: "answered 502", Next: since.Add(time.Minute),
 		Delivered: since.Add(-time.Minute),
-	}))
+	}, store.Withheld{}))
 	got := r.want(200, r.call("admin", "GET", "/receivers/ops", nil)).body["delivery"]
 	same(t, "delivery", map[string]any{
 		"lag": 1.0, "failures": 2.0, "failing_since": "2026-11-20T10:30:00Z", "error": "answered 502",

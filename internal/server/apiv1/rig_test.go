@@ -102,7 +102,7 @@ func newRig(t *testing.T) *rig {
 			Gate: believing{s}, Engine: r.engine, Tasks: readings{s, r}, Audit: recorder{s}, Rooms: admission.New(), Log: log,
 			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		},
-		Receivers: apiv1.Receivers{Store: s, Sender: r.sender},
+		Receivers: apiv1.Receivers{Store: s, Silences: s, Sender: r.sender},
 		Arrivals:  r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s,
 		Events:   reading{s, r},
 		Cancels:  r.engine,

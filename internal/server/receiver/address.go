@@ -6,22 +6,33 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"syscall"
+
+	"drover/internal/server/store"
 )
 
 // CheckURL returns an error if the address of a receiver is invalid. It does no DNS lookup of the host. The error does
 // not quote the address, because it may hold a token.
-func CheckURL(address string, local bool) error {
+func CheckURL(kind store.ReceiverKind, address string, local bool) error {
 	u, err := url.Parse(address)
+	schemes, example := [2]string{"https", "http"}, "https://host/path"
+	if kind == store.KindEmail {
+		schemes, example = [2]string{schemeStartTLS, schemeTLS}, "smtp://host:587"
+	}
 	switch {
 	case err != nil:
-		return errors.New("is not a URL: expected https://host/path")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("begins with %.20q: expected http or https", u.Scheme)
+		return fmt.Errorf("is not a URL: expected %s", example)
+	case u.Scheme != schemes[0] && u.Scheme != schemes[1]:
+		return fmt.Errorf("begins with %.20q: expected %s or %s", u.Scheme, schemes[0], schemes[1])
 	case u.Hostname() == "":
-		return errors.New("names no host: expected https://host/path")
+		return fmt.Errorf("names no host: expected %s", example)
 	case u.User != nil:
-		return errors.New("holds a user or a password: verify the signature instead")
+		return errors.New("holds a user or a password: expected them in fields of their own")
+	case kind == store.KindEmail && strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "":
+		return fmt.Errorf("has a path: expected %s", example)
+	case kind == store.KindAlertmanager && u.RawQuery+u.Fragment != "":
+		return fmt.Errorf("has a query: expected the address of the Alertmanager, such as %s", example)
 	case len(address) > longestURL:
 		return fmt.Errorf("is %d bytes long: expected at most %d", len(address), longestURL)
 	}

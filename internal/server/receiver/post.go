@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -47,7 +49,7 @@ func Sign(secret string, at time.Time, body []byte) string {
 }
 
 // client returns the HTTP client of deliveries: without redirects, without a proxy, and without forbidden addresses.
-func client(local bool) *http.Client {
+func client(local bool, roots *x509.CertPool) *http.Client {
 	dialer := &net.Dialer{Timeout: answerTime}
 	if !local {
 		dialer.Control = control
@@ -55,24 +57,44 @@ func client(local bool) *http.Client {
 	return &http.Client{
 		Timeout: answerTime,
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: answerTime,
+			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			ForceAttemptHTTP2: true, TLSHandshakeTimeout: answerTime,
 			MaxIdleConns: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// post makes one attempt. The error is for an operator and holds no secret.
-func post(ctx context.Context, c *http.Client, w *store.Receiver, name string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
+// httpTransport delivers to webhooks and alertmanagers.
+type httpTransport struct {
+	to     *store.Receiver
+	client *http.Client
+}
+
+func (t *httpTransport) close() { t.client.CloseIdleConnections() }
+
+// alertsPath is where an alertmanager takes alerts, below its address.
+const alertsPath = "/api/v2/alerts"
+
+// send makes one attempt.
+func (t *httpTransport) send(ctx context.Context, m *message) error {
+	address := t.to.URL
+	if t.to.Kind == store.KindAlertmanager {
+		address = strings.TrimSuffix(address, "/") + alertsPath
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(m.body))
 	if err != nil {
 		return fmt.Errorf("cannot make the request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "drover")
-	req.Header.Set(HeaderDelivery, name)
-	req.Header.Set(HeaderSignature, Sign(w.Secret, time.Now(), body))
-	resp, err := c.Do(req)
+	if t.to.Kind == store.KindWebhook {
+		req.Header.Set(HeaderDelivery, m.name)
+		req.Header.Set(HeaderSignature, Sign(t.to.Secret, time.Now(), m.body))
+	} else if t.to.Secret != "" {
+		req.Header.Set("Authorization", "Bearer "+t.to.Secret)
+	}
+	resp, err := t.client.Do(req)
 	if err != nil {
 		return plain(err)
 	}

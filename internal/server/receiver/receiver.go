@@ -6,15 +6,17 @@ package receiver
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
 	"log/slog"
-	"slices"
+	"reflect"
 	"sync"
 	"time"
 
 	"drover/internal/idle"
 
 	"drover/internal/process"
-	"drover/internal/selector"
 	"drover/internal/server/alarm"
 	"drover/internal/server/store"
 )
@@ -22,7 +24,9 @@ import (
 // Store is the part of the store for the sender.
 type Store interface {
 	ListReceivers(ctx context.Context) ([]store.Subscription, error)
-	PutDelivery(ctx context.Context, name string, created time.Time, d store.Delivery) error
+	store.Deliveries
+	ListSilences(ctx context.Context, after time.Time) ([]store.Silence, error)
+	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
 	EventsAfter(ctx context.Context, after int64, f store.EventFilter,
 		limit int) (events []store.StoredEvent, next int64, err error)
 }
@@ -32,7 +36,7 @@ type Hosts interface {
 	ByKey(agent string) (store.Agent, bool)
 }
 
-// Config holds the parts and settings of a Sender. All fields except Pace are required.
+// Config holds the parts and settings of a Sender. All fields except Pace and Roots are required.
 type Config struct {
 	Store Store
 	Hosts Hosts
@@ -41,6 +45,8 @@ type Config struct {
 	// Pace is the least time between two messages to one receiver (1 s). While alarms keep coming it doubles, up to ten
 	// times as much: the first alarm is delivered at once, and a storm becomes a few messages.
 	Pace time.Duration
+	// Roots are the certificates that receivers are verified with; nil means those of the system.
+	Roots *x509.CertPool
 }
 
 // Sender delivers alarms, with one goroutine for each receiver, so that a receiver that hangs delays no other.
@@ -48,6 +54,8 @@ type Sender struct {
 	cfg     Config
 	changed chan struct{}
 	workers map[string]*worker // only Run uses it
+	// transport returns what delivers to a receiver.
+	transport func(to *store.Receiver) transport
 
 	mu   sync.Mutex
 	news chan struct{} // closed, and replaced, when there are new events
@@ -68,12 +76,16 @@ func New(cfg Config) *Sender {
 	}
 	return &Sender{
 		cfg: cfg, changed: make(chan struct{}, 1), workers: map[string]*worker{}, news: make(chan struct{}),
-		latest: map[string]progress{},
+		latest:    map[string]progress{},
+		transport: func(to *store.Receiver) transport { return newTransport(to, cfg.Roots) },
 	}
 }
 
-// Changed reports that receivers were added, changed or deleted. It does not block.
-func (s *Sender) Changed() { idle.Wake(s.changed) }
+// Changed reports that receivers or silences were added, changed or deleted. It does not block.
+func (s *Sender) Changed() {
+	idle.Wake(s.changed)
+	s.News() // the end of a silence releases alarms
+}
 
 // News reports new events. It does not block.
 func (s *Sender) News() {
@@ -85,28 +97,26 @@ func (s *Sender) News() {
 
 // Due counts the alarms that a receiver has not handled.
 func (s *Sender) Due(ctx context.Context, sub store.Subscription) (n int64, err error) {
-	filter := store.EventFilter{Namespaces: sub.Receiver.Namespaces, Kinds: alarm.Kinds()}
+	f, err := s.newFilter(ctx, &sub.Receiver, s.cfg.Now().Add(-latestEvent))
+	if err != nil || f.to == nil {
+		return 0, err
+	}
 	for cursor := s.Latest(sub).Cursor; ; {
-		events, next, err := s.cfg.Store.EventsAfter(ctx, cursor, filter, readEvents)
+		events, next, err := s.cfg.Store.EventsAfter(ctx, cursor, f.events(), readEvents)
 		if err != nil || next == cursor {
 			return n, err
 		}
 		cursor = next
 		for i := range events {
-			if host, known := s.cfg.Hosts.ByKey(events[i].Agent); selects(&sub.Receiver, &host, known) {
+			_, ok, err := f.take(ctx, &events[i], newWithheld())
+			if err != nil {
+				return n, err
+			}
+			if ok && alarm.Is(events[i].Event.Kind) {
 				n++
 			}
 		}
 	}
-}
-
-// selects reports whether a receiver receives the alarms of a host. An unknown host matches no selector.
-func selects(w *store.Receiver, host *store.Agent, known bool) bool {
-	if w.Selector == "" {
-		return true
-	}
-	s, err := selector.Parse(w.Selector)
-	return err == nil && known && s.Matches(host.Select)
 }
 
 // Latest returns the progress of a receiver: this sender's, or else the stored progress.
@@ -163,7 +173,8 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 	for _, sub := range list {
 		name := sub.Receiver.Name
 		kept[name] = true
-		if old := s.workers[name]; old != nil {
+		old := s.workers[name]
+		if old != nil {
 			if same(&old.to, &sub.Receiver) {
 				continue
 			}
@@ -174,7 +185,10 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 		life, stop := context.WithCancel(ctx)
 		w := &worker{
 			Sender: s, to: sub.Receiver, delivery: sub.Delivery, noted: sub.Delivery.Cursor, stop: stop,
-			done: make(chan struct{}),
+			done: make(chan struct{}), unsaved: newWithheld(),
+		}
+		if old != nil {
+			w.withheld, w.unsaved = old.withheld, old.unsaved // it may not have been able to store them
 		}
 		s.workers[name] = w
 		w.publish()
@@ -197,24 +211,63 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 
 // same reports whether deliveries are unaffected by a change.
 func same(a, b *store.Receiver) bool {
-	return a.URL == b.URL && a.Secret == b.Secret && a.Local == b.Local && a.Created.Equal(b.Created) &&
-		slices.Equal(a.Namespaces, b.Namespaces) && a.Selector == b.Selector
+	x, y := *a, *b
+	x.Note, y.Note = "", ""
+	x.Changed, y.Changed = time.Time{}, time.Time{}
+	x.Created, y.Created = x.Created.UTC(), y.Created.UTC()
+	return reflect.DeepEqual(x, y)
 }
 
 // Test delivers one made-up alarm to a receiver, at once, and returns why it did not arrive. Nothing else is changed by
 // it.
-func (s *Sender) Test(ctx context.Context, w store.Receiver) error {
+func (s *Sender) Test(ctx context.Context, to store.Receiver) error {
 	e := alarm.Event{IP: "127.0.0.1", Event: process.Event{
 		Kind: process.EventRelaunched, Process: process.ID{Namespace: "drover", Name: "test"},
 		At:    s.cfg.Now().UnixMilli(),
 		Cause: process.Cause{Text: "a test delivery, nothing has happened"},
 	}}
-	a, _ := alarm.Of(e)
-	body, err := alarm.Fold([]alarm.Alarm{a}).Encode()
+	m, err := compose(&to, []alarm.Event{e}, s.cfg.Now())
 	if err != nil {
 		return err
 	}
-	c := client(w.Local)
-	defer c.CloseIdleConnections()
-	return post(ctx, c, &w, w.Name+"-test", body)
+	m.name = to.Name + "-test"
+	t := s.transport(&to)
+	defer t.close()
+	return t.send(ctx, m)
+}
+
+// transport delivers messages to one receiver. The error of send is for an operator and holds no secret.
+type transport interface {
+	send(ctx context.Context, m *message) error
+	close()
+}
+
+func newTransport(to *store.Receiver, roots *x509.CertPool) transport {
+	if to.Kind == store.KindEmail {
+		return &mailTransport{to, roots}
+	}
+	return &httpTransport{to, client(to.Local, roots)}
+}
+
+// compose makes a message of alarms in the form of the receiver. The message has no name yet.
+func compose(to *store.Receiver, alarms []alarm.Event, now time.Time) (*message, error) {
+	if to.Kind == store.KindAlertmanager {
+		body, err := json.Marshal(alarm.Alerts(alarms, now))
+		if err != nil {
+			return nil, fmt.Errorf("cannot encode alarms: %w", err)
+		}
+		return &message{body: body}, nil
+	}
+	list := make([]alarm.Alarm, 0, len(alarms))
+	for _, e := range alarms {
+		if a, ok := alarm.Of(e); ok {
+			list = append(list, a)
+		}
+	}
+	folded := alarm.Fold(list)
+	if to.Kind == store.KindEmail {
+		return composeMail(&to.Mail, folded.Data)
+	}
+	body, err := folded.Encode()
+	return &message{body: body}, err
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,11 +28,19 @@ type disk struct {
 	hooks      []store.Receiver
 	deliveries map[string]store.Delivery
 	events     []store.StoredEvent
+	silences   []store.Silence
+	withheld   map[store.AlarmKey]store.StoredEvent
+	counts     map[string]int64
+	observed   map[store.ObservedKey]store.Observed
 	noted      chan store.Delivery
 }
 
 func newDisk(hooks ...store.Receiver) *disk {
-	return &disk{hooks: hooks, deliveries: map[string]store.Delivery{}, noted: make(chan store.Delivery, 1000)}
+	return &disk{
+		hooks: hooks, deliveries: map[string]store.Delivery{}, noted: make(chan store.Delivery, 1000),
+		withheld: map[store.AlarmKey]store.StoredEvent{}, counts: map[string]int64{},
+		observed: map[store.ObservedKey]store.Observed{},
+	}
 }
 
 func (d *disk) ListReceivers(context.Context) ([]store.Subscription, error) {
@@ -43,11 +53,52 @@ func (d *disk) ListReceivers(context.Context) ([]store.Subscription, error) {
 	return list, nil
 }
 
-func (d *disk) PutDelivery(_ context.Context, name string, _ time.Time, delivery store.Delivery) error {
+func (d *disk) PutDelivery(_ context.Context, name string, _ time.Time, delivery store.Delivery,
+	changes store.Withheld,
+) error {
 	d.mu.Lock()
 	d.deliveries[name] = delivery
+	for _, key := range changes.Dropped {
+		delete(d.withheld, key)
+	}
+	for i := range changes.Added {
+		d.withheld[changes.Added[i].Key()] = changes.Added[i]
+	}
+	for id, n := range changes.Counts {
+		d.counts[id] += n
+	}
 	d.mu.Unlock()
 	d.noted <- delivery
+	return nil
+}
+
+func (d *disk) ListWithheld(context.Context, string) ([]store.StoredEvent, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.withheld)), nil
+}
+
+func (d *disk) ListSilences(_ context.Context, after time.Time) (list []store.Silence, _ error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.silences {
+		if s.End().After(after) {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+func (d *disk) GetObserved(_ context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, agent := range agents {
+		if o, known := d.observed[store.ObservedKey{Agent: agent, Process: id}]; known {
+			if err := fn(o); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -158,7 +209,7 @@ func begin(t *testing.T, s *receiver.Sender) (end func()) {
 // knows that.
 func TestSendersTakeTurns(t *testing.T) {
 	r := receive(t, ok)
-	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", Kind: store.KindWebhook, URL: r.URL, Local: true})
 	first, second := sender(d), sender(d)
 	for i, s := range []*receiver.Sender{first, second, first, second} {
 		d.happen(1)
@@ -182,7 +233,7 @@ func TestSendersTakeTurns(t *testing.T) {
 
 func TestAlarmsAreSignedAndDelivered(t *testing.T) {
 	r := receive(t, ok)
-	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Secret: "s3cret", Local: true})
+	d := newDisk(store.Receiver{Name: "ops", Kind: store.KindWebhook, URL: r.URL, Secret: "s3cret", Local: true})
 	d.happen(1)
 	s := run(t, d)
 	got := <-r.got
@@ -210,7 +261,7 @@ func TestAlarmsAreSignedAndDelivered(t *testing.T) {
 // is gone.
 func TestAlarmsOfSelectedHosts(t *testing.T) {
 	r := receive(t, ok)
-	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true, Selector: "role!=db"})
+	d := newDisk(store.Receiver{Name: "ops", Kind: store.KindWebhook, URL: r.URL, Local: true, Match: store.Match{Selector: "role!=db"}})
 	d.happen(4)
 	d.events[1].Agent, d.events[3].Agent = "B", "gone"
 	s := sender(d)
@@ -241,7 +292,7 @@ func TestAFailedDeliveryIsMadeAgainUnderTheSameName(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	})
-	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", Kind: store.KindWebhook, URL: r.URL, Local: true})
 	d.happen(3)
 	run(t, d)
 	first := <-r.got
@@ -261,8 +312,8 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	hanging := receive(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) })
 	quick := receive(t, ok)
-	d := newDisk(store.Receiver{Name: "hangs", URL: hanging.URL, Local: true},
-		store.Receiver{Name: "quick", URL: quick.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "hangs", Kind: store.KindWebhook, URL: hanging.URL, Local: true},
+		store.Receiver{Name: "quick", Kind: store.KindWebhook, URL: quick.URL, Local: true})
 	d.happen(1)
 	s := run(t, d)
 	<-hanging.got
@@ -276,7 +327,7 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 
 func TestADeletedReceiverIsLeftAloneAndAChangedOneGoesOn(t *testing.T) {
 	old, changed := receive(t, ok), receive(t, ok)
-	d := newDisk(store.Receiver{Name: "ops", URL: old.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", Kind: store.KindWebhook, URL: old.URL, Local: true})
 	d.happen(1)
 	s := run(t, d)
 	<-old.got
@@ -312,12 +363,12 @@ func TestOnlyAllowedAddressesAreDialled(t *testing.T) {
 		"http://0.0.0.0:1/", "http://100.100.100.200/", "http://[fd00:ec2::254]/", "http://[fd20:ce::254]/",
 		"http://[::ffff:169.254.169.254]/", "http://[64:ff9b:1::a9fe:a9fe]/",
 	} {
-		if err := s.Test(t.Context(), store.Receiver{Name: "x", URL: address}); err == nil ||
+		if err := s.Test(t.Context(), store.Receiver{Name: "x", Kind: store.KindWebhook, URL: address}); err == nil ||
 			!strings.Contains(err.Error(), "not allowed") {
 			t.Errorf("%s: %v, want a refusal", address, err)
 		}
 	}
-	if err := s.Test(t.Context(), store.Receiver{Name: "x", URL: r.URL, Local: true}); err != nil {
+	if err := s.Test(t.Context(), store.Receiver{Name: "x", Kind: store.KindWebhook, URL: r.URL, Local: true}); err != nil {
 		t.Errorf("allowed: %v", err)
 	}
 	if n := len(r.got); n != 1 {
@@ -331,7 +382,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, req, target.URL, http.StatusTemporaryRedirect)
 	})
 	s := receiver.New(receiver.Config{Now: time.Now})
-	err := s.Test(t.Context(), store.Receiver{Name: "x", URL: r.URL, Local: true})
+	err := s.Test(t.Context(), store.Receiver{Name: "x", Kind: store.KindWebhook, URL: r.URL, Local: true})
 	if err == nil || !strings.Contains(err.Error(), "does not follow redirects") || len(target.got) != 0 {
 		t.Errorf("%v, %d redirected: want a refusal", err, len(target.got))
 	}
@@ -355,7 +406,7 @@ func TestAnErrorIsShort(t *testing.T) {
 			}
 		})
 		s := receiver.New(receiver.Config{Now: time.Now})
-		if err := s.Test(t.Context(), store.Receiver{Name: "x", URL: r.URL, Local: true}); err == nil ||
+		if err := s.Test(t.Context(), store.Receiver{Name: "x", Kind: store.KindWebhook, URL: r.URL, Local: true}); err == nil ||
 			len(err.Error()) > 400 {
 			t.Errorf("%.20q…: error of %d bytes, want a short one", answer, len(fmt.Sprint(err)))
 		}
@@ -364,7 +415,7 @@ func TestAnErrorIsShort(t *testing.T) {
 
 func TestAnErrorTellsNoSecretOfTheURL(t *testing.T) {
 	s := receiver.New(receiver.Config{Now: time.Now})
-	err := s.Test(t.Context(), store.Receiver{Name: "x", URL: "http://127.0.0.1:1/?token=hidden", Local: true})
+	err := s.Test(t.Context(), store.Receiver{Name: "x", Kind: store.KindWebhook, URL: "http://127.0.0.1:1/?token=hidden", Local: true})
 	if err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("%v: want an error without the query", err)
 	}
@@ -381,15 +432,15 @@ func TestCheckURL(t *testing.T) {
 		"http://169.254.169.254/latest": "not allowed",
 		"http://[64:ff9b::a9fe:a9fe]/":  "not allowed", "http://[fe80::1%25eth0]/": "not allowed",
 	} {
-		err := receiver.CheckURL(address, false)
+		err := receiver.CheckURL(store.KindWebhook, address, false)
 		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
 			t.Errorf("%q: %v, want %q", address, err, problem)
 		}
 	}
-	if err := receiver.CheckURL("http://127.0.0.1:1/", true); err != nil {
+	if err := receiver.CheckURL(store.KindWebhook, "http://127.0.0.1:1/", true); err != nil {
 		t.Errorf("local: %v", err)
 	}
-	if err := receiver.CheckURL("http://user:hidden@x/", false); err == nil || strings.Contains(err.Error(), "hidden") {
+	if err := receiver.CheckURL(store.KindWebhook, "http://user:hidden@x/", false); err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("%v: want an error without the password", err)
 	}
 }
@@ -403,7 +454,7 @@ func TestAStormBecomesAFewMessages(t *testing.T) {
 			<-release
 		}
 	})
-	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", Kind: store.KindWebhook, URL: r.URL, Local: true})
 	s := run(t, d)
 	d.happen(1)
 	s.News()
@@ -422,7 +473,7 @@ func TestAStormBecomesAFewMessages(t *testing.T) {
 // TestWhatIsNoAlarmIsPassedBy: it is seen at once how far a receiver has got, and stored at the end.
 func TestWhatIsNoAlarmIsPassedBy(t *testing.T) {
 	r := receive(t, ok)
-	d := newDisk(store.Receiver{Name: "ops", URL: r.URL, Local: true})
+	d := newDisk(store.Receiver{Name: "ops", Kind: store.KindWebhook, URL: r.URL, Local: true})
 	d.happen(1)
 	d.pass(1)
 	s := receiver.New(receiver.Config{

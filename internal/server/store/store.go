@@ -67,6 +67,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Users
 	Tokens
 	Receivers
+	Silences
 	Counting
 	Audit
 	Cluster

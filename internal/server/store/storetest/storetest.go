@@ -113,6 +113,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"trim events", trimEvents},
 		{"receivers", receivers},
 		{"receivers changed", receiversChanged},
+		{"withheld alarms", withheldAlarms},
+		{"silences", silences},
 		{"deliveries", deliveries},
 		{"figures", figures},
 		{"leases", leases},
