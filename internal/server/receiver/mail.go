@@ -185,7 +185,10 @@ func (t *mailTransport) send(ctx context.Context, m *message) error {
 	letter.SetBodyString(gomail.TypeTextPlain, string(m.body))
 	ctx, cancel := context.WithTimeout(ctx, 3*answerTime)
 	defer cancel()
-	return plain(c.DialAndSendWithContext(ctx, letter))
+	if err := c.DialAndSendWithContext(ctx, letter); err != nil {
+		return plain(err)
+	}
+	return nil
 }
 
 func (t *mailTransport) client() (*gomail.Client, error) {
