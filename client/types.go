@@ -202,6 +202,8 @@ type (
 	ReceiverTest = v1.ReceiverTest
 	// Mail holds the settings of a receiver of mails.
 	Mail = v1.Mail
+	// Breaker withholds the relaunches of a process on all hosts.
+	Breaker = v1.Breaker
 	// Silence is a time in which alarms are withheld, and SilenceRequest asks for one.
 	Silence        = v1.Silence
 	SilenceRequest = v1.SilenceRequest

@@ -71,7 +71,7 @@ type ReceiverChange struct {
 	Severities *[]string `json:"severities,omitempty"`
 	Kinds      *[]string `json:"kinds,omitempty"`
 	// Mail replaces all settings of the mail.
-	Mail  *Mail `json:"mail,omitempty"`
+	Mail   *Mail   `json:"mail,omitempty"`
 	Local  *bool   `json:"local,omitempty"`
 	Note   *string `json:"note,omitempty"`
 	Secret *string `json:"secret,omitempty"`

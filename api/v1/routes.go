@@ -76,5 +76,8 @@ const (
 	RouteGetSilence    = "GET /api/v1/silences/{id}"
 	RouteRemoveSilence = "DELETE /api/v1/silences/{id}"
 
+	RouteListBreakers = "GET /api/v1/breakers"
+	RouteResetBreaker = "POST /api/v1/breakers/{namespace}/{name}/reset"
+
 	RouteListAudit = "GET /api/v1/audit"
 )

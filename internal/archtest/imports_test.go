@@ -206,7 +206,7 @@ func mayImport() map[string][]string {
 			"internal/agent/uplink", "internal/agent/uplink/standing", "internal/idle", "internal/process", "internal/wire",
 		},
 		"internal/agent/orders": {
-			"internal/agent/metrics", "internal/agent/specstore", "internal/process", "internal/wire",
+			"internal/agent/metrics", "internal/agent/specstore", "internal/clip", "internal/process", "internal/wire",
 		},
 		"internal/server/access":  {"internal/process", "internal/selector", "internal/wildcard"},
 		"internal/server/rollout": {"api/v1", "internal/process"},
@@ -218,7 +218,12 @@ func mayImport() map[string][]string {
 			"api/v1", "internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",
 			"internal/server/task",
 		},
-		"internal/server/gate":  {"internal/server/access", "internal/server/store"},
+		"internal/server/gate":    {"internal/server/access", "internal/server/store"},
+		"internal/server/breaker": {"internal/process"},
+		"internal/server/protect": {
+			"internal/idle", "internal/process", "internal/server/breaker", "internal/server/fleet", "internal/server/store",
+			"internal/wire",
+		},
 		"internal/server/alarm": {"internal/process", "internal/why"},
 		"internal/server/receiver": {
 			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/alarm",
@@ -314,7 +319,7 @@ func mayImport() map[string][]string {
 			"internal/server/edge",
 			"internal/server/engine", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/httpapi", "internal/server/keyring", "internal/server/lease", "internal/server/login",
-			"internal/server/metrics", "internal/server/peers", "internal/server/membership", "internal/server/store",
+			"internal/server/metrics", "internal/server/peers", "internal/server/protect", "internal/server/membership", "internal/server/store",
 			"internal/server/store/storeopen", "internal/server/receiver", "internal/wire",
 		},
 		"internal/server/admission": {},

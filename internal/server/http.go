@@ -25,6 +25,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		Revisions: s.store, Events: s.store,
 		Cancels:  s.engine,
 		Rollouts: s.store, Breadth: s.cfg.Breadth,
+		Breakers: s.store,
 		Receivers: apiv1.Receivers{
 			Store: s.receivers, Silences: s.receivers, Sender: alarmSender{s.sender, s.cluster},
 		},

@@ -26,6 +26,7 @@ import (
 	"drover/internal/server/keyring"
 	"drover/internal/server/login"
 	"drover/internal/server/metrics"
+	"drover/internal/server/protect"
 	"drover/internal/server/receiver"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -313,6 +314,10 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "news", Run: s.runAlarms},
 		group.Part{Name: "rollouts", Run: s.cluster.underLease("rollouts", drive.New(drive.Config{
 			Store: s.store, Engine: s.engine, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
+		}).Run)},
+		group.Part{Name: "breakers", Run: s.cluster.underLease("breakers", protect.New(protect.Config{
+			Store: s.store, Presence: s.directory, Tell: s.logs.withhold, Happened: s.engine.EventsStored,
+			Now: s.clock.Now, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "others", Run: s.cluster.run},
 		group.Part{Name: "brokers", Run: s.runBrokers},

@@ -48,8 +48,21 @@ type Manifest struct {
 	Desired *Desired `json:"desired,omitempty"`
 	// Trust replaces an older Enrolment of the agent.
 	Trust *Enrolment `json:"trust,omitempty"`
+	// Withhold are processes that the agent must not relaunch by itself for some time.
+	Withhold []Withheld `json:"withhold,omitempty"`
 	// Log is a question on the LogSubject. Such a manifest has nothing else.
 	Log *LogQuestion `json:"log,omitempty"`
+}
+
+// Withheld is a process, with its copies, that an agent must not relaunch by itself while the process has the spec of
+// that revision of its namespace. An operation of a person goes on as always.
+type Withheld struct {
+	Process  process.ID `json:"process"`
+	Revision int64      `json:"revision,omitempty"`
+	// Seconds is how long, from the arrival on; 0 ends an earlier word.
+	Seconds int `json:"seconds,omitempty"`
+	// Text says why, for people.
+	Text string `json:"text,omitempty"`
 }
 
 // Receipt answers a manifest once every order in Accepted is journalled, now or earlier. Refused holds the rejected

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	goruntime "runtime"
 	"strconv"
 	"time"
@@ -39,10 +40,17 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
 			return
 		}
+		asked := r.asked
+		r.asked = false
+		if !asked && r.withheld() {
+			until := r.now() + spread(askAgain)
+			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
+			return
+		}
 		if !a.Placed {
 			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
 				r.cancelPlace = giveBack
-				until := r.now() + wait
+				until := r.now() + wait + rand.N(heldSpread) //nolint:gosec // not a secret
 				r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.HeldBack{Until: until}) })
 				return
 			}
@@ -53,6 +61,10 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 	}
 	r.relaunch(ctx, r.sup.operator.Relaunch, r.rebooted())
 }
+
+// heldSpread is the longest time by which a relaunch comes after its place in the budget of the host, at random. Many
+// hosts that lose the same processes at once do not relaunch them in step.
+const heldSpread = 2 * time.Second
 
 // leaveBudget cancels the place that a relaunch waits for. A place that was used is not returned.
 func (r *runner) leaveBudget() {

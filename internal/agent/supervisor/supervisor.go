@@ -123,6 +123,7 @@ type Supervisor struct {
 	peers      peerIndex
 	order      order
 	confirmed  atomic.Bool
+	breakers   breakers
 
 	mu      sync.Mutex
 	runners map[process.ID]*runner

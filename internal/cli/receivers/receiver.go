@@ -181,7 +181,9 @@ func (f *receiverFlags) flags(cmd *cobra.Command) {
 }
 
 // mailFlags are the flags about mails.
-func mailFlags() []string { return []string{"mail-from", "mail-to", "mail-user", "subject", "body-file"} }
+func mailFlags() []string {
+	return []string{"mail-from", "mail-to", "mail-user", "subject", "body-file"}
+}
 
 // givesMail reports whether a flag about mails is given.
 func (f *receiverFlags) givesMail() bool { return slices.ContainsFunc(mailFlags(), f.given) }

@@ -89,6 +89,8 @@ func nameOf(kind process.EventKind) string {
 		return "process_run_failed"
 	case process.EventRunMissed:
 		return "process_run_missed"
+	case process.EventBreakerOpened:
+		return "process_breaker_opened"
 	default:
 		return ""
 	}

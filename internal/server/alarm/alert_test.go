@@ -55,9 +55,10 @@ func TestEveryEndedAlarmLasts(t *testing.T) {
 		Known: true, Hosted: true, Flapping: true, Config: []process.Drift{{}}, State: process.StateGivenUp,
 		Further: []process.Cause{{ID: process.CauseRunFailed}}, Instance: process.Instance{PID: -1},
 	}
+	withheld := &process.Status{Known: true, Cause: process.Cause{ID: process.CauseBreakerOpen}}
 	sick := &process.Status{Known: true, Instance: process.Instance{PID: 1}, Health: &process.Answer{Bad: true}}
 	for _, kind := range alarm.Kinds() {
-		if holds := alarm.Holds(kind, holding) || alarm.Holds(kind, sick); holds != seen[kind] {
+		if holds := alarm.Holds(kind, holding) || alarm.Holds(kind, sick) || alarm.Holds(kind, withheld); holds != seen[kind] {
 			t.Errorf("%s: holds is %t, but lasts is %t", kind, holds, seen[kind])
 		}
 		if alarm.Holds(kind, nil) || alarm.Holds(kind, &process.Status{Known: true, Instance: process.Instance{PID: 1}}) {

@@ -10,7 +10,7 @@ import (
 // SeverityOf returns the severity of an alarm.
 func SeverityOf(kind process.EventKind) why.Severity {
 	switch kind {
-	case process.EventGivenUp:
+	case process.EventGivenUp, process.EventBreakerOpened:
 		return why.Critical
 	case process.EventRelaunched, process.EventDrifted, process.EventRunMissed:
 		return why.Notice
@@ -32,6 +32,8 @@ func Holds(kind process.EventKind, s *process.Status) bool {
 		return s.Hosted && !s.Running() && s.State != process.StateFinished
 	case process.EventFlapping:
 		return s.Flapping
+	case process.EventBreakerOpened:
+		return s.Cause.ID == process.CauseBreakerOpen
 	case process.EventUnhealthy:
 		return s.Running() && s.Health != nil && s.Health.Bad
 	case process.EventDrifted:
@@ -58,6 +60,8 @@ func Ended(by process.EventKind) []process.EventKind {
 		return []process.EventKind{process.EventUnhealthy}
 	case process.EventRestored:
 		return []process.EventKind{process.EventDrifted}
+	case process.EventBreakerClosed:
+		return []process.EventKind{process.EventBreakerOpened}
 	case process.EventRunEnded:
 		return []process.EventKind{process.EventRunFailed}
 	case process.EventStarted, process.EventRestarted, process.EventFound, process.EventRelaunched:

@@ -93,6 +93,7 @@ type Config struct {
 	Events    store.Events
 	Accounts
 	Receivers Receivers
+	Breakers  store.Breakers
 	Joining   Joining
 	Keys      Keys
 	// CursorSecret seals the cursors of pages; all servers of a fleet have the same. If it is nil, the handler creates
@@ -256,6 +257,9 @@ func (h *Handler) table() []route {
 		{v1.RouteListSilences, "silences.list", anyone, h.listSilences},
 		{v1.RouteGetSilence, "silences.get", anyone, h.getSilence},
 		{v1.RouteRemoveSilence, "silences.remove", anyone, h.removeSilence},
+
+		{v1.RouteListBreakers, "breakers.list", anyone, h.listBreakers},
+		{v1.RouteResetBreaker, "breakers.reset", anyone, h.resetBreaker},
 
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
 	}

@@ -68,6 +68,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Tokens
 	Receivers
 	Silences
+	Breakers
 	Counting
 	Audit
 	Cluster

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"drover/internal/process"
 	"drover/internal/server/store"
 )
 
@@ -277,4 +278,72 @@ func (db *Store) PruneSilences(ctx context.Context, before time.Time, limit int)
 		return 0, fmt.Errorf("cannot prune silences: %w", err)
 	}
 	return n, nil
+}
+
+// OpenBreaker stores an open breaker.
+func (db *Store) OpenBreaker(ctx context.Context, b store.Breaker) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return inserted(tx.affect(ctx, `INSERT INTO breakers (namespace, name, revision, cause, failed, hosts, agent, opened, until)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (namespace, name) DO UPDATE SET revision = excluded.revision, cause = excluded.cause,
+				failed = excluded.failed, hosts = excluded.hosts, agent = excluded.agent, opened = excluded.opened,
+				until = excluded.until, closed = 0, closed_by = '', told = 0
+			WHERE breakers.closed > 0`,
+			b.Process.Namespace, b.Process.Name, b.Revision, string(b.Cause), b.Failed, b.Hosts, b.Agent, nanos(b.Opened),
+			nanos(b.Until)))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot open the breaker of %s: %w", b.Process, err)
+	}
+	return nil
+}
+
+const selectBreakers = `SELECT namespace, name, revision, cause, failed, hosts, agent, opened, until, closed, closed_by, told
+	FROM breakers `
+
+func scanBreaker(rows *sql.Rows) (b store.Breaker, err error) {
+	var opened, until, closed, told int64
+	err = rows.Scan(&b.Process.Namespace, &b.Process.Name, &b.Revision, &b.Cause, &b.Failed, &b.Hosts, &b.Agent, &opened,
+		&until, &closed, &b.ClosedBy, &told)
+	b.Opened, b.Until, b.Closed, b.Told = moment(opened), moment(until), moment(closed), told != 0
+	return b, err
+}
+
+// CloseBreaker closes a breaker.
+func (db *Store) CloseBreaker(ctx context.Context, id process.ID, at time.Time, by string) (b store.Breaker, err error) {
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		b, err = one(ctx, tx.query, scanBreaker, selectBreakers+`WHERE namespace = ? AND name = ?`+db.dialect.Locked,
+			id.Namespace, id.Name)
+		if err != nil || !b.Closed.IsZero() {
+			return err
+		}
+		b.Closed, b.ClosedBy = at, by
+		return tx.exec(ctx, `UPDATE breakers SET closed = ?, closed_by = ? WHERE namespace = ? AND name = ?`, nanos(at), by,
+			id.Namespace, id.Name)
+	})
+	if err != nil {
+		return store.Breaker{}, fmt.Errorf("cannot close the breaker of %s: %w", id, err)
+	}
+	return b, nil
+}
+
+// BreakerTold notes that a closing is known.
+func (db *Store) BreakerTold(ctx context.Context, id process.ID, opened time.Time) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return tx.exec(ctx, `UPDATE breakers SET told = 1 WHERE namespace = ? AND name = ? AND opened = ? AND closed > 0`,
+			id.Namespace, id.Name, nanos(opened))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot store the breaker of %s: %w", id, err)
+	}
+	return nil
+}
+
+// ListBreakers returns all breakers.
+func (db *Store) ListBreakers(ctx context.Context) ([]store.Breaker, error) {
+	list, err := all(ctx, db.query, scanBreaker, selectBreakers+`ORDER BY namespace, name`)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list breakers: %w", err)
+	}
+	return list, nil
 }

@@ -196,3 +196,40 @@ func silences(t *testing.T, s store.Store) {
 	}
 	list(-time.Hour, later)
 }
+
+func breakers(t *testing.T, s store.Store) {
+	b := store.Breaker{
+		Process: process.ID{Namespace: "shop", Name: "web"}, Revision: 7, Cause: process.CauseExitStatus, Failed: 6, Hosts: 10,
+		Agent: "A", Opened: at(time.Minute), Until: at(time.Hour),
+	}
+	list := func(want ...store.Breaker) {
+		t.Helper()
+		got, err := s.ListBreakers(t.Context())
+		must(t, err)
+		same(t, "breakers", want, got)
+	}
+	list()
+	if _, err := s.CloseBreaker(t.Context(), b.Process, at(0), ""); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("none to close: %v", err)
+	}
+	must(t, s.OpenBreaker(t.Context(), b))
+	if err := s.OpenBreaker(t.Context(), b); !errors.Is(err, store.ErrExists) {
+		t.Errorf("opened twice: %v", err)
+	}
+	must(t, s.BreakerTold(t.Context(), b.Process, b.Opened))
+	list(b) // an open breaker has no closing to tell
+	b.Closed, b.ClosedBy = at(2*time.Minute), "anna"
+	for _, when := range []time.Duration{2 * time.Minute, 3 * time.Minute} { // the first one counts
+		got, err := s.CloseBreaker(t.Context(), b.Process, at(when), "anna")
+		must(t, err)
+		same(t, "closed", b, got)
+	}
+	must(t, s.BreakerTold(t.Context(), b.Process, at(0)))
+	list(b)
+	must(t, s.BreakerTold(t.Context(), b.Process, b.Opened))
+	b.Told = true
+	list(b)
+	again := store.Breaker{Process: b.Process, Cause: process.CauseOOM, Opened: at(time.Hour), Until: at(2 * time.Hour), Agent: "B"}
+	must(t, s.OpenBreaker(t.Context(), again))
+	list(again)
+}

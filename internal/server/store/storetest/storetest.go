@@ -115,6 +115,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"receivers changed", receiversChanged},
 		{"withheld alarms", withheldAlarms},
 		{"silences", silences},
+		{"breakers", breakers},
 		{"deliveries", deliveries},
 		{"figures", figures},
 		{"leases", leases},

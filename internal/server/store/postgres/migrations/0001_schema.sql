@@ -360,6 +360,23 @@ CREATE TABLE withheld_alarms (
     PRIMARY KEY (receiver, agent, namespace, name, kind)
 );
 
+-- The last breaker of each process: relaunches are withheld on all hosts while it is open.
+CREATE TABLE breakers (
+    namespace text COLLATE "C" NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    revision  bigint NOT NULL,
+    cause     text NOT NULL,
+    failed    bigint NOT NULL,
+    hosts     bigint NOT NULL,
+    agent     text NOT NULL, -- the host that failed last
+    opened    bigint NOT NULL,
+    until     bigint NOT NULL,
+    closed    bigint NOT NULL DEFAULT 0, -- 0 while it is open
+    closed_by text NOT NULL DEFAULT '',
+    told      bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, name)
+);
+
 -- What the servers of a fleet agree on, and which of them does what only one may do.
 CREATE TABLE fleet (
     key   text COLLATE "C" PRIMARY KEY,

@@ -365,6 +365,23 @@ CREATE TABLE withheld_alarms (
     PRIMARY KEY (receiver, agent, namespace, name, kind)
 ) STRICT;
 
+-- The last breaker of each process: relaunches are withheld on all hosts while it is open.
+CREATE TABLE breakers (
+    namespace TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    revision  INTEGER NOT NULL,
+    cause     TEXT NOT NULL,
+    failed    INTEGER NOT NULL,
+    hosts     INTEGER NOT NULL,
+    agent     TEXT NOT NULL, -- the host that failed last
+    opened    INTEGER NOT NULL,
+    until     INTEGER NOT NULL,
+    closed    INTEGER NOT NULL DEFAULT 0, -- 0 while it is open
+    closed_by TEXT NOT NULL DEFAULT '',
+    told      INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, name)
+) STRICT;
+
 -- What the servers of a fleet agree on, and which of them does what only one may do.
 CREATE TABLE fleet (
     key   TEXT PRIMARY KEY,

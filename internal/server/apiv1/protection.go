@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/store"
@@ -208,4 +209,57 @@ func (h *Handler) removeSilence(ctx context.Context, c *call) (reply, error) {
 	}
 	h.Receivers.Sender.Changed()
 	return ok(h.viewSilence(s))
+}
+
+func viewBreaker(b store.Breaker) v1.Breaker {
+	return v1.Breaker{
+		Namespace: b.Process.Namespace, Name: b.Process.Name, Revision: b.Revision, Cause: string(b.Cause),
+		Failed: b.Failed, Hosts: b.Hosts, OpenedAt: b.Opened, UntilAt: b.Until, ClosedAt: given(b.Closed),
+		ClosedBy: b.ClosedBy,
+	}
+}
+
+// listBreakers lists the open breakers of the processes that the caller may query on any host, on one page.
+func (h *Handler) listBreakers(ctx context.Context, c *call) (reply, error) {
+	closed := c.params.flag("closed")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	list, err := h.Breakers.ListBreakers(ctx)
+	if err != nil {
+		return reply{}, failure("list the breakers", err)
+	}
+	views := []v1.Breaker{}
+	for _, b := range list {
+		open := b.Closed.IsZero()
+		if (open || closed != nil && *closed) && !c.Principal.On(access.OperationOf(process.Query), b.Process.Namespace).Nowhere() {
+			views = append(views, viewBreaker(b))
+		}
+	}
+	return ok(pageOf(c, views, nil))
+}
+
+// resetBreaker closes a breaker. It needs the right to start the process on every host, because drover then relaunches
+// it on every host.
+func (h *Handler) resetBreaker(ctx context.Context, c *call) (reply, error) {
+	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
+	c.Audit.Target = edge.Clip(id.Namespace + "/" + id.Name)
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	op := access.OperationOf(process.Start)
+	if !c.Principal.On(op, id.Namespace).Everywhere() {
+		var missing access.Missing
+		missing.Found(op, c.Audit.Target, "every host")
+		return reply{}, forbidden(missing)
+	}
+	by := c.Principal.User
+	if by == "" {
+		by = c.Principal.App
+	}
+	b, err := h.Breakers.CloseBreaker(ctx, id, h.Now(), by)
+	if err != nil {
+		return reply{}, stored(err, "breaker", c.Audit.Target)
+	}
+	return ok(viewBreaker(b))
 }
