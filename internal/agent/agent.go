@@ -65,6 +65,8 @@ type Config struct {
 const (
 	healthyAfter = time.Minute
 	relistEvery  = 30 * time.Second
+	// relaunchSpread is by how much the hosts of a fleet differ when they relaunch very many processes.
+	relaunchSpread = 5 * time.Second
 	// The journal keeps an operation for longer than the oldest manifest that could repeat it is admitted.
 	keepCommands = orders.ReplayWindow + time.Hour
 	pruneEvery   = 10 * time.Minute
@@ -191,7 +193,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Bounds: lifecycle.Bounds{
 			Flaps: cfg.Settings.Flaps, FlapWindow: cfg.Settings.FlapWindow, BreachWindow: breachWindow,
 		},
-		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Log: cfg.Log,
+		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Spread: relaunchSpread, Log: cfg.Log,
 	})
 	a.intake = orders.New(orders.Config{
 		Link: link, Disk: disk, Tracker: tracker, Commands: a.super, Questions: faults.Queue(a.super), Records: a.super, Relaunches: a.super,

@@ -50,7 +50,7 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 		if !a.Placed {
 			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
 				r.cancelPlace = giveBack
-				until := r.now() + wait + rand.N(heldSpread) //nolint:gosec // not a secret
+				until := r.now() + wait
 				r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.HeldBack{Until: until}) })
 				return
 			}
@@ -61,10 +61,6 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 	}
 	r.relaunch(ctx, r.sup.operator.Relaunch, r.rebooted())
 }
-
-// heldSpread is the longest time by which a relaunch comes after its place in the budget of the host, at random. Many
-// hosts that lose the same processes at once do not relaunch them in step.
-const heldSpread = 2 * time.Second
 
 // leaveBudget cancels the place that a relaunch waits for. A place that was used is not returned.
 func (r *runner) leaveBudget() {
@@ -188,10 +184,20 @@ func causeOf(err error) process.CauseID {
 
 // budget limits the relaunches of the host. It grants places in the order of the requests, so that no process waits
 // for ever. Operations need no place.
-type budget struct{ limiter *rate.Limiter }
+type budget struct {
+	limiter *rate.Limiter
+	// delay comes before every place that is not free at once. Each host has another one, so hosts that lose the same
+	// processes at the same time do not relaunch them in step. Order and rate stay.
+	delay time.Duration
+}
 
-func newBudget(burst int, perSecond float64) *budget {
-	return &budget{limiter: rate.NewLimiter(rate.Limit(perSecond), burst)}
+// newBudget returns a budget whose delay is at random, at most spread.
+func newBudget(burst int, perSecond float64, spread time.Duration) *budget {
+	b := &budget{limiter: rate.NewLimiter(rate.Limit(perSecond), burst)}
+	if spread > 0 {
+		b.delay = rand.N(spread) //nolint:gosec // not a secret
+	}
+	return b
 }
 
 // moment converts a time since boot for the limiter.
@@ -200,7 +206,10 @@ func moment(sinceBoot time.Duration) time.Time { return time.Unix(0, 0).Add(sinc
 // reserve takes a place. It returns how long to wait for the place, and a function that gives it back unused.
 func (b *budget) reserve(now time.Duration) (wait time.Duration, giveBack func(now time.Duration)) {
 	place := b.limiter.ReserveN(moment(now), 1)
-	return place.DelayFrom(moment(now)), func(now time.Duration) { place.CancelAt(moment(now)) }
+	if wait = place.DelayFrom(moment(now)); wait > 0 {
+		wait += b.delay
+	}
+	return wait, func(now time.Duration) { place.CancelAt(moment(now)) }
 }
 
 // spare takes a place if one is free now.
