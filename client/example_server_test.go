@@ -227,3 +227,87 @@ func ExampleClient_DeleteReceiver() {
 	fmt.Println("deleted")
 	// Output: deleted
 }
+
+func ExampleClient_CreateSilence() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.CreateSilence(context.Background(), client.SilenceRequest{
+		Processes: []string{"web/*"}, Seconds: 7200, Message: "kernel",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.ID, s.State)
+	// Output: s1 active
+}
+
+func ExampleClient_Silences() {
+	c, stop := connect()
+	defer stop()
+
+	list, err := c.Silences(context.Background(), false)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range list {
+		fmt.Println(s.ID, s.Processes, s.Withheld)
+	}
+	// Output: s1 [web/*] 3
+}
+
+func ExampleClient_Silence() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.Silence(context.Background(), "s1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.Message, s.Until)
+	// Output: kernel 2026-03-01 14:00:00 +0000 UTC
+}
+
+func ExampleClient_RemoveSilence() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.RemoveSilence(context.Background(), "s1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.State)
+	// Output: ended
+}
+
+func ExampleClient_Breakers() {
+	c, stop := connect()
+	defer stop()
+
+	list, err := c.Breakers(context.Background(), false)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, b := range list {
+		fmt.Println(b.Name, b.Failed, b.Hosts, b.Cause)
+	}
+	// Output: nginx 37 100 exit-status
+}
+
+func ExampleClient_ResetBreaker() {
+	c, stop := connect()
+	defer stop()
+
+	b, err := c.ResetBreaker(context.Background(), "web", "nginx")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(b.ClosedBy)
+	// Output: anna
+}

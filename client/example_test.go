@@ -49,8 +49,12 @@ const (
 	rolloutBody = `{"id":"ro-1","op":"restart","processes":["web/nginx"],"app":"shop","user":"anna","request_id":"r-1",` +
 		`"created_at":` + at + `,"plan":{"batch":"10%%","canary":1},"state":"%s","reason":"%s","batch":0,` +
 		`"counts":{"hosts":20,"waiting":19,"begun":0,"baking":0,"ok":0,"failed":1,"skipped":0}}`
-	receiverBody = `{"name":"ops","url":"https://ops.example/alarms","namespaces":[%s],"local":false,` +
+	receiverBody = `{"name":"ops","kind":"webhook","url":"https://ops.example/alarms","namespaces":[%s],"local":false,` +
 		`"created_at":` + at + `,"changed_at":` + at + `,"delivery":{"lag":2,"failures":1,"error":"HTTP 503"}`
+	silenceBody = `{"id":"s1","state":"%s","processes":["web/*"],"from":` + at + `,"until":"2026-03-01T14:00:00Z",` +
+		`"message":"kernel","user":"anna","created_at":` + at + `,"withheld":3}`
+	breakerBody = `{"namespace":"web","name":"nginx","revision":16,"cause":"exit-status","failed":37,"hosts":100,` +
+		`"opened_at":` + at + `,"until_at":"2026-03-01T12:05:00Z"%s}`
 	webFile = `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
 		`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`
 	keysBody = `{"keys":[{"kind":"manifest","id":"KOLD","stage":"present","since":` + at + `}%s],"online":3,` +
@@ -176,6 +180,17 @@ func exchanges() []exchange {
 		{"POST /receivers/ops/secret", `{}`, 201, hook + `,"secret":"SECRET2"}`},
 		{"POST /receivers/ops/test", "", 200, `{"delivered":false,"error":"HTTP 503","seconds":0.2}`},
 		{"DELETE /receivers/ops", "", 204, ""},
+
+		{
+			"POST /silences", `{"processes":["web/*"],"seconds":7200,"message":"kernel"}`, 201,
+			fmt.Sprintf(silenceBody, "active"),
+		},
+		{"GET /silences", "", 200, page(fmt.Sprintf(silenceBody, "active"))},
+		{"GET /silences/s1", "", 200, fmt.Sprintf(silenceBody, "active")},
+		{"DELETE /silences/s1", "", 200, fmt.Sprintf(silenceBody, "ended")},
+
+		{"GET /breakers", "", 200, page(fmt.Sprintf(breakerBody, ""))},
+		{"POST /breakers/web/nginx/reset", "", 200, fmt.Sprintf(breakerBody, `,"closed_at":`+at+`,"closed_by":"anna"`)},
 	}
 }
 

@@ -200,7 +200,7 @@ func TestNews(t *testing.T) {
 		a.TellReceivers()
 		pass(10 * time.Millisecond)
 		for _, s := range []*server{b, c} {
-			if got := s.heard(); got != "agents [k]; events; tasks [t1 t2 t3]; receivers" {
+			if got := s.heard(); got != "agents [k]; events; receivers; tasks [t1 t2 t3]" {
 				t.Errorf("heard %q", got)
 			}
 		}
