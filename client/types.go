@@ -204,8 +204,9 @@ type (
 	Mail = v1.Mail
 	// Breaker withholds the relaunches of a process on all hosts.
 	Breaker = v1.Breaker
-	// Silence is a time in which alarms are withheld, and SilenceRequest asks for one.
-	Silence        = v1.Silence
+	// Silence is a time in which alarms are withheld.
+	Silence = v1.Silence
+	// SilenceRequest asks for a silence.
 	SilenceRequest = v1.SilenceRequest
 	// Delivery is the progress of a receiver.
 	Delivery = v1.Delivery

@@ -102,14 +102,16 @@ func (h *Handler) createSilence(ctx context.Context, c *call) (reply, error) {
 func silenceOf(r *v1.SilenceRequest, now time.Time) (store.Silence, error) {
 	s := store.Silence{Processes: r.Processes, Selector: r.Select, Labels: r.Labels, From: now, Message: r.Message}
 	if len(r.Processes) == 0 && r.Select == "" && r.Labels == "" {
-		return s, invalid("processes", "is missing: expected processes, select or labels; the process */* stands for all")
+		return s, invalid("processes",
+			"is missing: expected processes, select or labels; the process */* stands for all")
 	}
 	if err := checkPatterns("processes", r.Processes); err != nil {
 		return s, err
 	}
 	for i, p := range r.Processes {
 		if namespace, name, found := strings.Cut(p, "/"); !found || namespace == "" || name == "" {
-			return s, invalid(fmt.Sprintf("processes[%d]", i), "is %q: expected NAMESPACE/NAME, such as shop/*", edge.Clip(p))
+			return s, invalid(fmt.Sprintf("processes[%d]", i), "is %q: expected NAMESPACE/NAME, such as shop/*",
+				edge.Clip(p))
 		}
 	}
 	if err := checkSelector("select", &s.Selector); err != nil {
@@ -140,7 +142,8 @@ func silenceOf(r *v1.SilenceRequest, now time.Time) (store.Silence, error) {
 	}
 	switch {
 	case !s.Until.After(s.From) || !s.Until.After(now):
-		return s, invalid("until", "is %s: expected a time after the beginning, in the future", s.Until.Format(time.RFC3339))
+		return s, invalid("until", "is %s: expected a time after the beginning, in the future",
+			s.Until.Format(time.RFC3339))
 	case s.Until.Sub(s.From) > longestSilence:
 		return s, invalid("until", "is more than %d days after the beginning", int(longestSilence.Hours()/24))
 	case s.From.Sub(now) > longestSilence:
@@ -231,8 +234,8 @@ func (h *Handler) listBreakers(ctx context.Context, c *call) (reply, error) {
 	}
 	views := []v1.Breaker{}
 	for _, b := range list {
-		open := b.Closed.IsZero()
-		if (open || closed != nil && *closed) && !c.Principal.On(access.OperationOf(process.Query), b.Process.Namespace).Nowhere() {
+		wanted := b.Closed.IsZero() || closed != nil && *closed
+		if wanted && !c.Principal.On(access.OperationOf(process.Query), b.Process.Namespace).Nowhere() {
 			views = append(views, viewBreaker(b))
 		}
 	}

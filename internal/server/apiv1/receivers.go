@@ -58,7 +58,8 @@ func (h *Handler) viewReceiver(ctx context.Context, s store.Subscription) (v1.Re
 	w, d := s.Receiver, h.Receivers.Sender.Latest(s)
 	v := v1.Receiver{
 		Name: w.Name, Kind: string(w.Kind), URL: w.URL, Namespaces: w.Match.Namespaces, Select: w.Match.Selector,
-		Labels: w.Match.Labels, Severities: w.Match.Severities, Kinds: asTexts(w.Match.Kinds), Local: w.Local, Note: w.Note,
+		Labels: w.Match.Labels, Severities: w.Match.Severities, Kinds: asTexts(w.Match.Kinds), Local: w.Local,
+		Note:      w.Note,
 		CreatedAt: w.Created, ChangedAt: w.Changed,
 		Delivery: v1.Delivery{
 			Lag: due, DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
@@ -100,7 +101,8 @@ func applyReceiver(r *v1.ReceiverChange, w *store.Receiver) error {
 		}
 	case store.KindWebhook, store.KindAlertmanager:
 		if r.Mail != nil {
-			return invalid("mail", "is for receivers of the kind %s: this is a receiver of the kind %s", store.KindEmail, w.Kind)
+			return invalid("mail", "is for receivers of the kind %s: this is a receiver of the kind %s", store.KindEmail,
+				w.Kind)
 		}
 	}
 	return checkMatch(&w.Match)
@@ -222,8 +224,8 @@ func checkReceiverSecret(secret string) error {
 	return nil
 }
 
-// secretOf returns the given secret, or a new one for a webhook. Another receiver needs no secret, and knows its own: it
-// may have any length.
+// secretOf returns the given secret, or a new one for a webhook. Another receiver needs no secret, and knows its own:
+// it may have any length.
 func secretOf(kind store.ReceiverKind, given *string) (string, error) {
 	switch {
 	case kind == store.KindWebhook && given == nil:

@@ -13,8 +13,8 @@ import (
 
 // Rule says when a breaker opens and how long it stays open.
 type Rule struct {
-	// A breaker opens if more than Share of the hosts with one revision of a process, and at least Least hosts, fail from
-	// one cause within Window.
+	// A breaker opens if more than Share of the hosts with one revision of a process, and at least Least hosts, fail
+	// from one cause within Window.
 	Share  float64
 	Least  int
 	Window time.Duration
@@ -45,12 +45,10 @@ func FailureKinds() []process.EventKind {
 // Of returns the failure that an event tells; ok is false if it tells none. The end of a host, and an end that nobody
 // saw, have no cause in the process: a relaunch is the right answer to both.
 func Of(agent string, e *process.Event) (f Failure, ok bool) {
-	switch e.Cause.ID {
-	case "", process.CauseRebooted, process.CauseUnseen, process.CauseFinished, process.CauseBreakerOpen,
-		process.CausePolicy:
-		return Failure{}, false
+	harmless := []process.CauseID{
+		"", process.CauseRebooted, process.CauseUnseen, process.CauseFinished, process.CauseBreakerOpen, process.CausePolicy,
 	}
-	if !slices.Contains(FailureKinds(), e.Kind) || e.To == process.StateFinished {
+	if slices.Contains(harmless, e.Cause.ID) || !slices.Contains(FailureKinds(), e.Kind) || e.To == process.StateFinished {
 		return Failure{}, false
 	}
 	return Failure{Agent: agent, Cause: e.Cause.ID, At: time.UnixMilli(e.At)}, true

@@ -44,8 +44,8 @@ func TestRandomHistories(t *testing.T) {
 					}
 					total++
 					for _, f := range failures {
-						if f.Agent == host && f.Cause == cause && f.At.After(begun.Add(-time.Minute)) && !f.At.After(begun) &&
-							f.At.After(closed) {
+						inTime := f.At.After(begun.Add(-time.Minute)) && !f.At.After(begun) && f.At.After(closed)
+						if f.Agent == host && f.Cause == cause && inTime {
 							failed[host] = true
 						}
 					}

@@ -338,7 +338,8 @@ func (g *Guard) isOver(ctx context.Context, b *store.Breaker, now time.Time) (bo
 // openedText says why relaunches are withheld.
 func openedText(b *store.Breaker) string {
 	trip := breaker.Trip{Revision: b.Revision, Cause: b.Cause, Failed: b.Failed, Hosts: b.Hosts}
-	return fmt.Sprintf("%s: drover withholds its relaunches on all hosts until %s", trip, b.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s: drover withholds its relaunches on all hosts until %s", trip,
+		b.Until.UTC().Format(time.RFC3339))
 }
 
 // closedText says why relaunches are withheld no longer.
@@ -378,8 +379,8 @@ func (g *Guard) tell(ctx context.Context, b *store.Breaker, kind process.EventKi
 	return err
 }
 
-// send sends a word to the connected agents of a process that have introduced themselves since a time. It skips an agent that does not answer: the next
-// word follows, or the last one expires.
+// send sends a word to the connected agents of a process that have introduced themselves since a time. It skips an agent
+// that does not answer: the next word follows, or the last one expires.
 func (g *Guard) send(ctx context.Context, b *store.Breaker, now, since time.Time, word wire.Withheld,
 ) error {
 	found, err := g.hostsOf(ctx, b.Process, now)

@@ -42,8 +42,8 @@ type message struct {
 	withheld      withheld
 }
 
-// withheld are changes of withheld alarms: those that are added, those that are dropped (nil), and how many each silence
-// has withheld.
+// withheld are changes of withheld alarms: those that are added, those that are dropped (nil), and how many each
+// silence has withheld.
 type withheld struct {
 	alarms map[store.AlarmKey]*store.StoredEvent
 	counts map[string]int64
@@ -156,35 +156,9 @@ func (w *worker) gather(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changes := newWithheld()
-	most := maxAlarms
-	if w.to.Kind == store.KindAlertmanager {
-		most = maxAlerts
-	}
-	var alarms []alarm.Event
-	cursor := w.delivery.Cursor
-	for len(alarms) < most {
-		events, next, err := w.cfg.Store.EventsAfter(ctx, cursor, f.events(), readEvents)
-		if err != nil {
-			return err
-		}
-		if next == cursor {
-			break
-		}
-		cursor = next
-		for i := range events {
-			a, ok, err := f.take(ctx, &events[i], changes)
-			if err != nil {
-				return err
-			}
-			if ok {
-				alarms = append(alarms, a)
-			}
-		}
-		if len(alarms) == 0 {
-			w.skipTo(ctx, cursor, changes)
-			changes = newWithheld()
-		}
+	alarms, cursor, changes, err := w.read(ctx, f)
+	if err != nil {
+		return err
 	}
 	released, err := w.releases(ctx, f, changes)
 	if err != nil {
@@ -206,6 +180,39 @@ func (w *worker) gather(ctx context.Context) error {
 	}
 	w.pending = m
 	return nil
+}
+
+// read reads new alarms, the cursor after them, and the changes of the withheld alarms that belong to that cursor.
+func (w *worker) read(ctx context.Context, f *filter) (alarms []alarm.Event, cursor int64, changes withheld, err error) {
+	changes, cursor = newWithheld(), w.delivery.Cursor
+	most := maxAlarms
+	if w.to.Kind == store.KindAlertmanager {
+		most = maxAlerts
+	}
+	for len(alarms) < most && f.to != nil {
+		events, next, err := w.cfg.Store.EventsAfter(ctx, cursor, f.events(), readEvents)
+		if err != nil {
+			return nil, 0, changes, err
+		}
+		if next == cursor {
+			break
+		}
+		cursor = next
+		for i := range events {
+			a, ok, err := f.take(ctx, &events[i], changes)
+			if err != nil {
+				return nil, 0, changes, err
+			}
+			if ok {
+				alarms = append(alarms, a)
+			}
+		}
+		if len(alarms) == 0 {
+			w.skipTo(ctx, cursor, changes)
+			changes = newWithheld()
+		}
+	}
+	return alarms, cursor, changes, nil
 }
 
 // latestEvent is how late an event may arrive: silences that ended longer ago are forgotten.

@@ -210,9 +210,9 @@ func (db *Store) CreateSilence(ctx context.Context, s store.Silence) error {
 	processes, err := json.Marshal(s.Processes)
 	if err == nil {
 		err = db.write(ctx, func(ctx context.Context, tx tx) error {
-			return inserted(tx.affect(ctx, `INSERT INTO silences (id, processes, selector, labels, begins, ends, message, app, "user",
-				created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, s.ID, string(processes), s.Selector, s.Labels,
-				nanos(s.From), nanos(s.Until), s.Message, s.App, s.User, nanos(s.Created)))
+			return inserted(tx.affect(ctx, `INSERT INTO silences (id, processes, selector, labels, begins, ends, message, app,
+				"user", created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, s.ID, string(processes),
+				s.Selector, s.Labels, nanos(s.From), nanos(s.Until), s.Message, s.App, s.User, nanos(s.Created)))
 		})
 	}
 	if err != nil {
@@ -283,7 +283,8 @@ func (db *Store) PruneSilences(ctx context.Context, before time.Time, limit int)
 // OpenBreaker stores an open breaker.
 func (db *Store) OpenBreaker(ctx context.Context, b store.Breaker) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return inserted(tx.affect(ctx, `INSERT INTO breakers (namespace, name, revision, cause, failed, hosts, agent, opened, until)
+		return inserted(tx.affect(ctx, `INSERT INTO breakers (namespace, name, revision, cause, failed, hosts, agent, opened,
+				until)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (namespace, name) DO UPDATE SET revision = excluded.revision, cause = excluded.cause,
 				failed = excluded.failed, hosts = excluded.hosts, agent = excluded.agent, opened = excluded.opened,
@@ -298,7 +299,8 @@ func (db *Store) OpenBreaker(ctx context.Context, b store.Breaker) error {
 	return nil
 }
 
-const selectBreakers = `SELECT namespace, name, revision, cause, failed, hosts, agent, opened, until, closed, closed_by, told
+const selectBreakers = `SELECT namespace, name, revision, cause, failed, hosts, agent, opened, until, closed, closed_by,
+		told
 	FROM breakers `
 
 func scanBreaker(rows *sql.Rows) (b store.Breaker, err error) {
@@ -310,7 +312,9 @@ func scanBreaker(rows *sql.Rows) (b store.Breaker, err error) {
 }
 
 // CloseBreaker closes a breaker.
-func (db *Store) CloseBreaker(ctx context.Context, id process.ID, at time.Time, by string) (b store.Breaker, err error) {
+func (db *Store) CloseBreaker(ctx context.Context, id process.ID, at time.Time,
+	by string,
+) (b store.Breaker, err error) {
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
 		b, err = one(ctx, tx.query, scanBreaker, selectBreakers+`WHERE namespace = ? AND name = ?`+db.dialect.Locked,
 			id.Namespace, id.Name)
