@@ -223,8 +223,8 @@ func (f *filter) take(ctx context.Context, e *store.StoredEvent, changes withhel
 	if ok, err := f.selected(ctx, e); !ok || err != nil {
 		return a, false, err
 	}
-	if !alarm.Is(e.Event.Kind) {
-		return f.of(e), true, nil
+	if !alarm.Is(e.Event.Kind) { // it ends alarms
+		return f.of(e), f.to.Kind == store.KindAlertmanager, nil
 	}
 	silence, err := f.silence(ctx, e, time.UnixMilli(e.Event.At))
 	if err != nil {

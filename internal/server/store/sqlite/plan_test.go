@@ -36,6 +36,8 @@ func TestNoStatementScansATable(t *testing.T) {
 		// few rows: this server and those beside it, what there is one of, receivers of events, proxies, states
 		"SCAN servers": true, "SCAN fleet USING INDEX sqlite_autoindex_fleet_1": true, "SCAN proxies": true,
 		"SCAN receivers USING INDEX sqlite_autoindex_receivers_1": true, "SCAN observed": true,
+		// at most a thousand, and one for each process that has ever failed on many hosts
+		"SCAN silences": true, "SCAN breakers USING INDEX sqlite_autoindex_breakers_1": true,
 		// only what waits is in it
 		"SCAN items USING INDEX items_passing":                                       true,
 		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,
