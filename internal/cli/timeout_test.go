@@ -45,6 +45,7 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover token create":    {"--area", "0", "--uses", "1", "--ttl", "1h"},
 		"drover receiver create": {"--url", "http://127.0.0.1"},
 		"drover receiver change": {"--note", "n"},
+		"drover silence":         {"--for", "1h"},
 		"drover app change":      {"--note", "n"},
 		"drover events":          {"--follow"},
 		"drover agents label":    {"h", "role=web"},
