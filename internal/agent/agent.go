@@ -193,11 +193,13 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Bounds: lifecycle.Bounds{
 			Flaps: cfg.Settings.Flaps, FlapWindow: cfg.Settings.FlapWindow, BreachWindow: breachWindow,
 		},
-		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Spread: relaunchSpread, Log: cfg.Log,
+		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Spread: relaunchSpread,
+		Log: cfg.Log,
 	})
 	a.intake = orders.New(orders.Config{
-		Link: link, Disk: disk, Tracker: tracker, Commands: a.super, Questions: faults.Queue(a.super), Records: a.super, Relaunches: a.super,
-		Logs: a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot, Metrics: a.metrics,
+		Link: link, Disk: disk, Tracker: tracker, Commands: a.super, Questions: faults.Queue(a.super), Records: a.super,
+		Relaunches: a.super,
+		Logs:       a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot, Metrics: a.metrics,
 		Log: cfg.Log,
 	})
 	return a, a.resume(tracker)

@@ -56,7 +56,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 	grouped(root, groupAccess, accounts.NewApp(), accounts.NewUser())
 	grouped(root, groupServer, servers.NewServer(), servers.NewProxy(), servers.NewDev(), servers.NewConfig(),
 		servers.NewDatabase())
-	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys(), receivers.NewReceiver(), receivers.NewSilence(),
+	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys())
+	grouped(root, groupServer, receivers.NewReceiver(), receivers.NewSilence(),
 		receivers.NewBreaker())
 	root.AddCommand(command.NewVersion())
 	return root

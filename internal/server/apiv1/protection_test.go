@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/process"
 	"drover/internal/server/store"
 )
 
@@ -123,4 +124,35 @@ func TestReceiversOfOtherKinds(t *testing.T) {
 		r.refused(r.call("admin", "PATCH", "/receivers/mail", body), 422, field)
 	}
 	r.refused(r.call("admin", "POST", "/receivers", `{"name":"x","kind":"pager","url":"https://x/"}`), 422, "kind")
+}
+
+func TestBreakers(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("shop", "operate,query on shop")
+	r.app("narrow", "operate,query on shop at area:0")
+	r.app("other", "* on other")
+	opened := time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
+	id := process.ID{Namespace: "shop", Name: "web"}
+	r.must(r.store.OpenBreaker(t.Context(), store.Breaker{
+		Process: id, Revision: 7, Cause: process.CauseExitStatus, Failed: 37, Hosts: 100, Agent: web, Opened: opened,
+		Until: opened.Add(5 * time.Minute),
+	}))
+	for app, n := range map[string]int{"admin": 1, "shop": 1, "narrow": 1, "other": 0} {
+		same(t, "breakers of "+app, n, len(r.want(200, r.call(app, "GET", "/breakers", nil)).items("name")))
+	}
+	for _, app := range []string{"narrow", "other"} { // a reset concerns every host
+		r.refused(r.call(app, "POST", "/breakers/shop/web/reset", nil), 403, "")
+	}
+	r.refused(r.call("shop", "POST", "/breakers/shop/none/reset", nil), 404, "")
+	reset := r.want(200, r.call("shop", "POST", "/breakers/shop/web/reset", nil))
+	if reset.body["closed_by"] != "anna" || reset.body["closed_at"] == nil || reset.body["failed"] != 37.0 {
+		t.Errorf("reset is %v", reset.body)
+	}
+	same(t, "open", 0, len(r.want(200, r.call("admin", "GET", "/breakers", nil)).items("name")))
+	same(t, "closed too", 1, len(r.want(200, r.call("admin", "GET", "/breakers?closed=true", nil)).items("name")))
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 10, Action: "breakers.reset"})
+	r.must(err)
+	same(t, "audit rows", 4, len(rows))
+	same(t, "target", "shop/web", rows[0].Target)
 }

@@ -48,7 +48,8 @@ func Of(agent string, e *process.Event) (f Failure, ok bool) {
 	harmless := []process.CauseID{
 		"", process.CauseRebooted, process.CauseUnseen, process.CauseFinished, process.CauseBreakerOpen, process.CausePolicy,
 	}
-	if slices.Contains(harmless, e.Cause.ID) || !slices.Contains(FailureKinds(), e.Kind) || e.To == process.StateFinished {
+	counts := slices.Contains(FailureKinds(), e.Kind) && e.To != process.StateFinished
+	if !counts || slices.Contains(harmless, e.Cause.ID) {
 		return Failure{}, false
 	}
 	return Failure{Agent: agent, Cause: e.Cause.ID, At: time.UnixMilli(e.At)}, true

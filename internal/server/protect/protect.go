@@ -236,7 +236,8 @@ func (g *Guard) judge(ctx context.Context, id process.ID, failures []breaker.Fai
 		return nil, nil //nolint:nilnil // the breaker stays closed
 	}
 	b := store.Breaker{
-		Process: id, Revision: trip.Revision, Cause: trip.Cause, Failed: trip.Failed, Hosts: trip.Hosts, Agent: trip.Last,
+		Process: id, Revision: trip.Revision, Cause: trip.Cause, Failed: trip.Failed, Hosts: trip.Hosts,
+		Agent:  trip.Last,
 		Opened: now, Until: now.Add(g.Rule.Hold),
 	}
 	if err := g.Store.OpenBreaker(ctx, b); err != nil && !errors.Is(err, store.ErrExists) {
@@ -379,8 +380,8 @@ func (g *Guard) tell(ctx context.Context, b *store.Breaker, kind process.EventKi
 	return err
 }
 
-// send sends a word to the connected agents of a process that have introduced themselves since a time. It skips an agent
-// that does not answer: the next word follows, or the last one expires.
+// send sends a word to the connected agents of a process that have introduced themselves since a time. It skips an
+// agent that does not answer: the next word follows, or the last one expires.
 func (g *Guard) send(ctx context.Context, b *store.Breaker, now, since time.Time, word wire.Withheld,
 ) error {
 	found, err := g.hostsOf(ctx, b.Process, now)

@@ -1,7 +1,7 @@
 // Package receiver delivers alarms to receivers, unless a silence withholds them. The stored events are the outbox: a
 // receiver remembers its last processed event, so a restart loses nothing. If a receiver was down for days, it gets its
-// missed alarms folded into a few messages. The package does not decide what an alarm is (alarm does) and never blocks the storing
-// of events.
+// missed alarms folded into a few messages. The package does not decide what an alarm is (alarm does) and never blocks
+// the storing of events.
 package receiver
 
 import (

@@ -183,7 +183,8 @@ func (w *worker) gather(ctx context.Context) error {
 }
 
 // read reads new alarms, the cursor after them, and the changes of the withheld alarms that belong to that cursor.
-func (w *worker) read(ctx context.Context, f *filter) (alarms []alarm.Event, cursor int64, changes withheld, err error) {
+func (w *worker) read(ctx context.Context, f *filter,
+) (alarms []alarm.Event, cursor int64, changes withheld, err error) {
 	changes, cursor = newWithheld(), w.delivery.Cursor
 	most := maxAlarms
 	if w.to.Kind == store.KindAlertmanager {

@@ -290,8 +290,8 @@ func (db *Store) OpenBreaker(ctx context.Context, b store.Breaker) error {
 				failed = excluded.failed, hosts = excluded.hosts, agent = excluded.agent, opened = excluded.opened,
 				until = excluded.until, closed = 0, closed_by = '', told = 0
 			WHERE breakers.closed > 0`,
-			b.Process.Namespace, b.Process.Name, b.Revision, string(b.Cause), b.Failed, b.Hosts, b.Agent, nanos(b.Opened),
-			nanos(b.Until)))
+			b.Process.Namespace, b.Process.Name, b.Revision, string(b.Cause), b.Failed, b.Hosts, b.Agent,
+			nanos(b.Opened), nanos(b.Until)))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot open the breaker of %s: %w", b.Process, err)
@@ -305,8 +305,8 @@ const selectBreakers = `SELECT namespace, name, revision, cause, failed, hosts, 
 
 func scanBreaker(rows *sql.Rows) (b store.Breaker, err error) {
 	var opened, until, closed, told int64
-	err = rows.Scan(&b.Process.Namespace, &b.Process.Name, &b.Revision, &b.Cause, &b.Failed, &b.Hosts, &b.Agent, &opened,
-		&until, &closed, &b.ClosedBy, &told)
+	err = rows.Scan(&b.Process.Namespace, &b.Process.Name, &b.Revision, &b.Cause, &b.Failed, &b.Hosts, &b.Agent,
+		&opened, &until, &closed, &b.ClosedBy, &told)
 	b.Opened, b.Until, b.Closed, b.Told = moment(opened), moment(until), moment(closed), told != 0
 	return b, err
 }
