@@ -54,7 +54,7 @@ func get(t *testing.T, url string) (status int, body []map[string]any) {
 	if err != nil {
 		return 0, nil
 	}
-	defer resp.Body.Close()                       //nolint:errcheck // only read
+	defer resp.Body.Close()                      //nolint:errcheck // only read
 	_ = json.NewDecoder(resp.Body).Decode(&body) // not every answer is a list
 	return resp.StatusCode, body
 }
