@@ -198,9 +198,8 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	})
 	a.intake = orders.New(orders.Config{
 		Link: link, Disk: disk, Tracker: tracker, Commands: a.super, Questions: faults.Queue(a.super), Records: a.super,
-		Relaunches: a.super,
-		Logs:       a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot, Metrics: a.metrics,
-		Log: cfg.Log,
+		Relaunches: a.super, Logs: a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot,
+		Metrics: a.metrics, Log: cfg.Log,
 	})
 	return a, a.resume(tracker)
 }
