@@ -133,11 +133,11 @@ func ExampleClient_DropKey() {
 	// Output: discarded
 }
 
-func ExampleClient_CreateWebhook() {
+func ExampleClient_CreateReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.CreateWebhook(context.Background(), client.WebhookChange{
+	w, err := c.CreateReceiver(context.Background(), client.ReceiverChange{
 		Name: "ops", URL: new("https://ops.example/alarms"),
 	})
 	if err != nil {
@@ -148,11 +148,11 @@ func ExampleClient_CreateWebhook() {
 	// Output: ops SECRET
 }
 
-func ExampleClient_Webhooks() {
+func ExampleClient_Receivers() {
 	c, stop := connect()
 	defer stop()
 
-	list, err := c.Webhooks(context.Background())
+	list, err := c.Receivers(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -163,11 +163,11 @@ func ExampleClient_Webhooks() {
 	// Output: ops https://ops.example/alarms 2
 }
 
-func ExampleClient_Webhook() {
+func ExampleClient_Receiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.Webhook(context.Background(), "ops")
+	w, err := c.Receiver(context.Background(), "ops")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -176,11 +176,11 @@ func ExampleClient_Webhook() {
 	// Output: 1 HTTP 503
 }
 
-func ExampleClient_ChangeWebhook() {
+func ExampleClient_ChangeReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.ChangeWebhook(context.Background(), "ops", client.WebhookChange{Namespaces: &[]string{"web"}})
+	w, err := c.ChangeReceiver(context.Background(), "ops", client.ReceiverChange{Namespaces: &[]string{"web"}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -189,11 +189,11 @@ func ExampleClient_ChangeWebhook() {
 	// Output: [web]
 }
 
-func ExampleClient_RotateWebhook() {
+func ExampleClient_RotateReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.RotateWebhook(context.Background(), "ops", "")
+	w, err := c.RotateReceiver(context.Background(), "ops", "")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -203,11 +203,11 @@ func ExampleClient_RotateWebhook() {
 }
 
 // A failed delivery is not an error of the call.
-func ExampleClient_TestWebhook() {
+func ExampleClient_TestReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	t, err := c.TestWebhook(context.Background(), "ops")
+	t, err := c.TestReceiver(context.Background(), "ops")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -216,14 +216,98 @@ func ExampleClient_TestWebhook() {
 	// Output: false HTTP 503
 }
 
-func ExampleClient_DeleteWebhook() {
+func ExampleClient_DeleteReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	if err := c.DeleteWebhook(context.Background(), "ops"); err != nil {
+	if err := c.DeleteReceiver(context.Background(), "ops"); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("deleted")
 	// Output: deleted
+}
+
+func ExampleClient_CreateSilence() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.CreateSilence(context.Background(), client.SilenceRequest{
+		Processes: []string{"web/*"}, Seconds: 7200, Message: "kernel",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.ID, s.State)
+	// Output: s1 active
+}
+
+func ExampleClient_Silences() {
+	c, stop := connect()
+	defer stop()
+
+	list, err := c.Silences(context.Background(), false)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range list {
+		fmt.Println(s.ID, s.Processes, s.Withheld)
+	}
+	// Output: s1 [web/*] 3
+}
+
+func ExampleClient_Silence() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.Silence(context.Background(), "s1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.Message, s.Until)
+	// Output: kernel 2026-03-01 14:00:00 +0000 UTC
+}
+
+func ExampleClient_RemoveSilence() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.RemoveSilence(context.Background(), "s1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.State)
+	// Output: ended
+}
+
+func ExampleClient_Breakers() {
+	c, stop := connect()
+	defer stop()
+
+	list, err := c.Breakers(context.Background(), false)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, b := range list {
+		fmt.Println(b.Name, b.Failed, b.Hosts, b.Cause)
+	}
+	// Output: nginx 37 100 exit-status
+}
+
+func ExampleClient_ResetBreaker() {
+	c, stop := connect()
+	defer stop()
+
+	b, err := c.ResetBreaker(context.Background(), "web", "nginx")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(b.ClosedBy)
+	// Output: anna
 }

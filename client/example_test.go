@@ -49,8 +49,12 @@ const (
 	rolloutBody = `{"id":"ro-1","op":"restart","processes":["web/nginx"],"app":"shop","user":"anna","request_id":"r-1",` +
 		`"created_at":` + at + `,"plan":{"batch":"10%%","canary":1},"state":"%s","reason":"%s","batch":0,` +
 		`"counts":{"hosts":20,"waiting":19,"begun":0,"baking":0,"ok":0,"failed":1,"skipped":0}}`
-	webhookBody = `{"name":"ops","url":"https://ops.example/alarms","namespaces":[%s],"local":false,` +
+	receiverBody = `{"name":"ops","kind":"webhook","url":"https://ops.example/alarms","namespaces":[%s],"local":false,` +
 		`"created_at":` + at + `,"changed_at":` + at + `,"delivery":{"lag":2,"failures":1,"error":"HTTP 503"}`
+	silenceBody = `{"id":"s1","state":"%s","processes":["web/*"],"from":` + at + `,"until":"2026-03-01T14:00:00Z",` +
+		`"message":"kernel","user":"anna","created_at":` + at + `,"withheld":3}`
+	breakerBody = `{"namespace":"web","name":"nginx","revision":16,"cause":"exit-status","failed":37,"hosts":100,` +
+		`"opened_at":` + at + `,"until_at":"2026-03-01T12:05:00Z"%s}`
 	webFile = `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
 		`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`
 	keysBody = `{"keys":[{"kind":"manifest","id":"KOLD","stage":"present","since":` + at + `}%s],"online":3,` +
@@ -66,7 +70,7 @@ func exchanges() []exchange {
 	stream := "id: 42\nevent: exited\ndata: " + fmt.Sprintf(eventBody, 42) + "\n\n"
 	operation := fmt.Sprintf(operationBody, "running", 0, 0, 2)
 	done := fmt.Sprintf(operationBody, "done", 1, 1, 0)
-	app, user, hook := fmt.Sprintf(appBody, "web shop"), fmt.Sprintf(userBody, false), fmt.Sprintf(webhookBody, "")
+	app, user, hook := fmt.Sprintf(appBody, "web shop"), fmt.Sprintf(userBody, false), fmt.Sprintf(receiverBody, "")
 	paused := fmt.Sprintf(rolloutBody, "paused", "1 of 20 hosts failed among the canaries")
 	going, aborted := fmt.Sprintf(rolloutBody, "running", ""), fmt.Sprintf(rolloutBody, "aborted", "")
 	return []exchange{
@@ -173,13 +177,24 @@ func exchanges() []exchange {
 			`,{"kind":"manifest","id":"KNEW","stage":"next","since":`+at+`}`, 0)},
 		{"DELETE /keys/manifest/KNEW", "", 204, ""},
 
-		{"POST /webhooks", `{"name":"ops","url":"https://ops.example/alarms"}`, 201, hook + `,"secret":"SECRET"}`},
-		{"GET /webhooks", "", 200, page(hook + `}`)},
-		{"GET /webhooks/ops", "", 200, hook + `}`},
-		{"PATCH /webhooks/ops", `{"namespaces":["web"]}`, 200, fmt.Sprintf(webhookBody, `"web"`) + `}`},
-		{"POST /webhooks/ops/secret", `{}`, 201, hook + `,"secret":"SECRET2"}`},
-		{"POST /webhooks/ops/test", "", 200, `{"delivered":false,"error":"HTTP 503","seconds":0.2}`},
-		{"DELETE /webhooks/ops", "", 204, ""},
+		{"POST /receivers", `{"name":"ops","url":"https://ops.example/alarms"}`, 201, hook + `,"secret":"SECRET"}`},
+		{"GET /receivers", "", 200, page(hook + `}`)},
+		{"GET /receivers/ops", "", 200, hook + `}`},
+		{"PATCH /receivers/ops", `{"namespaces":["web"]}`, 200, fmt.Sprintf(receiverBody, `"web"`) + `}`},
+		{"POST /receivers/ops/secret", `{}`, 201, hook + `,"secret":"SECRET2"}`},
+		{"POST /receivers/ops/test", "", 200, `{"delivered":false,"error":"HTTP 503","seconds":0.2}`},
+		{"DELETE /receivers/ops", "", 204, ""},
+
+		{
+			"POST /silences", `{"processes":["web/*"],"seconds":7200,"message":"kernel"}`, 201,
+			fmt.Sprintf(silenceBody, "active"),
+		},
+		{"GET /silences", "", 200, page(fmt.Sprintf(silenceBody, "active"))},
+		{"GET /silences/s1", "", 200, fmt.Sprintf(silenceBody, "active")},
+		{"DELETE /silences/s1", "", 200, fmt.Sprintf(silenceBody, "ended")},
+
+		{"GET /breakers", "", 200, page(fmt.Sprintf(breakerBody, ""))},
+		{"POST /breakers/web/nginx/reset", "", 200, fmt.Sprintf(breakerBody, `,"closed_at":`+at+`,"closed_by":"anna"`)},
 	}
 }
 

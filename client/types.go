@@ -198,14 +198,29 @@ type (
 	Key = v1.Key
 	// Keys holds all keys and their use.
 	Keys = v1.Keys
-	// Webhook is an address that receives alarms.
-	Webhook = v1.Webhook
-	// WebhookChange holds the new values of a webhook; a nil field stays unchanged.
-	WebhookChange = v1.WebhookChange
-	// WebhookTest is the result of a test delivery.
-	WebhookTest = v1.WebhookTest
-	// Delivery is the progress of a webhook.
+	// Receiver is an address that receives alarms.
+	Receiver = v1.Receiver
+	// ReceiverChange holds the new values of a receiver; a nil field stays unchanged.
+	ReceiverChange = v1.ReceiverChange
+	// ReceiverTest is the result of a test delivery.
+	ReceiverTest = v1.ReceiverTest
+	// Mail holds the settings of a receiver of mails.
+	Mail = v1.Mail
+	// Breaker withholds the relaunches of a process on all hosts.
+	Breaker = v1.Breaker
+	// Silence is a time in which alarms are withheld.
+	Silence = v1.Silence
+	// SilenceRequest asks for a silence.
+	SilenceRequest = v1.SilenceRequest
+	// Delivery is the progress of a receiver.
 	Delivery = v1.Delivery
+)
+
+// The kinds of receivers.
+const (
+	ReceiverWebhook      = v1.ReceiverWebhook
+	ReceiverAlertmanager = v1.ReceiverAlertmanager
+	ReceiverEmail        = v1.ReceiverEmail
 )
 
 // The receivers of a signal.

@@ -19,6 +19,7 @@ need memcached /usr/bin/memcached
 need haproxy /usr/sbin/haproxy
 need postgresql /usr/lib/postgresql/*/bin/postgres
 need supervisor /usr/bin/supervisord
+need prometheus-alertmanager /usr/bin/prometheus-alertmanager
 need systemd /lib/systemd/systemd
 need iproute2 /sbin/ip /usr/sbin/ip /bin/ip
 need curl /usr/bin/curl

@@ -64,13 +64,21 @@ const (
 	RouteListTokens  = "GET /api/v1/users/{name}/tokens"
 	RouteDeleteToken = "DELETE /api/v1/users/{name}/tokens/{id}"
 
-	RouteCreateWebhook = "POST /api/v1/webhooks"
-	RouteListWebhooks  = "GET /api/v1/webhooks"
-	RouteGetWebhook    = "GET /api/v1/webhooks/{name}"
-	RouteChangeWebhook = "PATCH /api/v1/webhooks/{name}"
-	RouteDeleteWebhook = "DELETE /api/v1/webhooks/{name}"
-	RouteRotateWebhook = "POST /api/v1/webhooks/{name}/secret"
-	RouteTestWebhook   = "POST /api/v1/webhooks/{name}/test"
+	RouteCreateReceiver = "POST /api/v1/receivers"
+	RouteListReceivers  = "GET /api/v1/receivers"
+	RouteGetReceiver    = "GET /api/v1/receivers/{name}"
+	RouteChangeReceiver = "PATCH /api/v1/receivers/{name}"
+	RouteDeleteReceiver = "DELETE /api/v1/receivers/{name}"
+	RouteRotateReceiver = "POST /api/v1/receivers/{name}/secret"
+	RouteTestReceiver   = "POST /api/v1/receivers/{name}/test"
+
+	RouteCreateSilence = "POST /api/v1/silences"
+	RouteListSilences  = "GET /api/v1/silences"
+	RouteGetSilence    = "GET /api/v1/silences/{id}"
+	RouteRemoveSilence = "DELETE /api/v1/silences/{id}"
+
+	RouteListBreakers = "GET /api/v1/breakers"
+	RouteResetBreaker = "POST /api/v1/breakers/{namespace}/{name}/reset"
 
 	RouteListAudit = "GET /api/v1/audit"
 )

@@ -65,6 +65,8 @@ type Config struct {
 const (
 	healthyAfter = time.Minute
 	relistEvery  = 30 * time.Second
+	// relaunchSpread is by how much the hosts of a fleet differ when they relaunch very many processes.
+	relaunchSpread = 5 * time.Second
 	// The journal keeps an operation for longer than the oldest manifest that could repeat it is admitted.
 	keepCommands = orders.ReplayWindow + time.Hour
 	pruneEvery   = 10 * time.Minute
@@ -191,12 +193,13 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Bounds: lifecycle.Bounds{
 			Flaps: cfg.Settings.Flaps, FlapWindow: cfg.Settings.FlapWindow, BreachWindow: breachWindow,
 		},
-		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Log: cfg.Log,
+		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Spread: relaunchSpread,
+		Log: cfg.Log,
 	})
 	a.intake = orders.New(orders.Config{
 		Link: link, Disk: disk, Tracker: tracker, Commands: a.super, Questions: faults.Queue(a.super), Records: a.super,
-		Logs: a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot, Metrics: a.metrics,
-		Log: cfg.Log,
+		Relaunches: a.super, Logs: a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot,
+		Metrics: a.metrics, Log: cfg.Log,
 	})
 	return a, a.resume(tracker)
 }

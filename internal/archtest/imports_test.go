@@ -206,7 +206,7 @@ func mayImport() map[string][]string {
 			"internal/agent/uplink", "internal/agent/uplink/standing", "internal/idle", "internal/process", "internal/wire",
 		},
 		"internal/agent/orders": {
-			"internal/agent/metrics", "internal/agent/specstore", "internal/process", "internal/wire",
+			"internal/agent/metrics", "internal/agent/specstore", "internal/clip", "internal/process", "internal/wire",
 		},
 		"internal/server/access":  {"internal/process", "internal/selector", "internal/wildcard"},
 		"internal/server/rollout": {"api/v1", "internal/process"},
@@ -226,12 +226,17 @@ func mayImport() map[string][]string {
 			"api/v1", "internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",
 			"internal/server/task", "internal/server/upkeep",
 		},
-		"internal/server/upkeep": {"internal/process"},
-		"internal/server/gate":   {"internal/server/access", "internal/server/store"},
-		"internal/server/alarm":  {"internal/process"},
-		"internal/server/webhook": {
+		"internal/server/upkeep":  {"internal/process"},
+		"internal/server/gate":    {"internal/server/access", "internal/server/store"},
+		"internal/server/breaker": {"internal/process"},
+		"internal/server/protect": {
+			"internal/idle", "internal/process", "internal/server/breaker", "internal/server/fleet", "internal/server/store",
+			"internal/wire",
+		},
+		"internal/server/alarm": {"internal/process", "internal/why"},
+		"internal/server/receiver": {
 			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/alarm",
-			"internal/server/store",
+			"internal/server/store", "internal/wildcard",
 		},
 		"internal/server/metrics": {
 			"internal/gse", "internal/process", "internal/server/store",
@@ -288,7 +293,7 @@ func mayImport() map[string][]string {
 		"internal/importer/onhost": {"internal/importer"},
 		"internal/cli": {
 			"internal/cli/accounts", "internal/cli/fleet", "internal/cli/processes", "internal/cli/servers",
-			"internal/cli/webhooks", "internal/command",
+			"internal/cli/receivers", "internal/command",
 		},
 		"internal/cli/accounts": {"client", "internal/cli/remote", "internal/cli/term", "internal/server/access"},
 		"internal/cli/fleet": {
@@ -307,7 +312,7 @@ func mayImport() map[string][]string {
 			"internal/proxy", "internal/serve", "internal/server/store/storeopen", "internal/serverkeys",
 		},
 		"internal/cli/term":            {"internal/command", "internal/config", "internal/why"},
-		"internal/cli/webhooks":        {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
+		"internal/cli/receivers":       {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
 		"internal/config/proxyconfig":  {"internal/config", "internal/config/settings"},
 		"internal/config/serverconfig": {"internal/config", "internal/config/settings"},
 		"internal/config/settings":     {},
@@ -323,14 +328,16 @@ func mayImport() map[string][]string {
 			"internal/server/edge",
 			"internal/server/engine", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/httpapi", "internal/server/keyring", "internal/server/lease", "internal/server/login",
-			"internal/server/metrics", "internal/server/peers", "internal/server/membership", "internal/server/store",
-			"internal/server/store/storeopen", "internal/server/webhook", "internal/wire",
+			"internal/server/metrics", "internal/server/peers", "internal/server/protect", "internal/server/membership", "internal/server/store",
+			"internal/server/store/storeopen", "internal/server/receiver", "internal/wire",
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
 			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/access",
-			"internal/server/admission", "internal/server/drift", "internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
-			"internal/server/keyring", "internal/server/plan", "internal/server/rollout", "internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/server/webhook", "internal/why",
+			"internal/server/admission", "internal/server/alarm", "internal/server/drift", "internal/server/edge",
+			"internal/server/enrol", "internal/server/fleet", "internal/server/gate", "internal/server/keyring",
+			"internal/server/plan", "internal/server/receiver", "internal/server/rollout", "internal/server/store",
+			"internal/server/task", "internal/server/upkeep", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},
 		"internal/server/edge": {

@@ -10,8 +10,8 @@ import (
 	"drover/internal/cli/accounts"
 	"drover/internal/cli/fleet"
 	"drover/internal/cli/processes"
+	"drover/internal/cli/receivers"
 	"drover/internal/cli/servers"
-	"drover/internal/cli/webhooks"
 	"drover/internal/command"
 )
 
@@ -56,7 +56,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 	grouped(root, groupAccess, accounts.NewApp(), accounts.NewUser())
 	grouped(root, groupServer, servers.NewServer(), servers.NewProxy(), servers.NewDev(), servers.NewConfig(),
 		servers.NewDatabase())
-	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys(), webhooks.NewWebhook())
+	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys())
+	grouped(root, groupServer, receivers.NewReceiver(), receivers.NewSilence(),
+		receivers.NewBreaker())
 	root.AddCommand(command.NewVersion())
 	return root
 }

@@ -39,15 +39,16 @@ func TestEachCommandEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := map[string][]string{
-		"drover apply":          {"--file", file},
-		"drover diff":           {"--file", file},
-		"drover register":       {"--hosts", "h", "--file", spec},
-		"drover token create":   {"--area", "0", "--uses", "1", "--ttl", "1h"},
-		"drover webhook create": {"--url", "http://127.0.0.1"},
-		"drover webhook change": {"--note", "n"},
-		"drover app change":     {"--note", "n"},
-		"drover events":         {"--follow"},
-		"drover agents label":   {"h", "role=web"},
+		"drover apply":           {"--file", file},
+		"drover diff":            {"--file", file},
+		"drover register":        {"--hosts", "h", "--file", spec},
+		"drover token create":    {"--area", "0", "--uses", "1", "--ttl", "1h"},
+		"drover receiver create": {"--url", "http://127.0.0.1"},
+		"drover receiver change": {"--note", "n"},
+		"drover silence":         {"--for", "1h"},
+		"drover app change":      {"--note", "n"},
+		"drover events":          {"--follow"},
+		"drover agents label":    {"h", "role=web"},
 
 		"drover import systemd":     {"--adopt"},
 		"drover import supervisord": {"--adopt"},

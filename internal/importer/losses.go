@@ -32,7 +32,7 @@ func losses() []loss {
 			"drover limits memory, processor time and tasks only",
 			"Memory* CPU* IO* BlockIO* Tasks* Slice Delegate* Limit* StartupCPUWeight StartupIOWeight ManagedOOM*",
 		},
-		{"drover sends alarms and webhooks instead", "OnFailure OnSuccess OnFailureJobMode OnSuccessJobMode"},
+		{"drover sends alarms and receivers instead", "OnFailure OnSuccess OnFailureJobMode OnSuccessJobMode"},
 		{
 			"drover does not carry operations from one process to another",
 			"PartOf Upholds PropagatesReloadTo ReloadPropagatedFrom PropagatesStopTo StopPropagatedFrom",

@@ -57,6 +57,7 @@ const (
 	CauseTooFew           CauseID = "too-few-instances"
 	CauseOperating        CauseID = "operation-under-way"
 	CauseHeldBack         CauseID = "held-back"
+	CauseBreakerOpen      CauseID = "breaker-open"
 	CauseWaitsForOthers   CauseID = "waits-for-others"
 	CauseRunFailed        CauseID = "run-failed"
 	CauseRunSkipped       CauseID = "run-skipped"

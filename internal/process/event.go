@@ -86,6 +86,8 @@ const (
 	EventRestored       EventKind = "config-restored"      // the file matches the checksum again
 	EventFlapping       EventKind = "flapping"             // it was relaunched too often lately
 	EventSteady         EventKind = "steady"               // it no longer flaps
+	EventBreakerOpened  EventKind = "breaker-opened"       // the servers withhold its relaunches on all hosts
+	EventBreakerClosed  EventKind = "breaker-closed"       // the servers withhold them no longer
 	EventsLost          EventKind = "events-lost"          // the agent's disk was full; Attempt is their number
 )
 
@@ -100,7 +102,7 @@ func EventKinds() []EventKind {
 		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy,
 		EventNotReady, EventReady,
 		EventDrifted, EventRestored,
-		EventFlapping, EventSteady, EventsLost,
+		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed, EventsLost,
 	}
 }
 

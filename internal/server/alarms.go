@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"drover/internal/fabric/broker"
-	"drover/internal/server/webhook"
+	"drover/internal/server/receiver"
 )
 
 // openAlarms creates the sender of alarms. Only the servers of the fleet have the key of the secrets that sign alarms.
 func (s *Server) openAlarms() error {
-	key, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "secrets of webhooks")
+	key, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "secrets of receivers")
 	if err != nil {
 		return err
 	}
-	if s.webhooks, err = webhook.NewSealed(s.store, key); err != nil {
+	if s.receivers, err = receiver.NewSealed(s.store, key); err != nil {
 		return err
 	}
-	s.sender = webhook.New(webhook.Config{Store: s.webhooks, Hosts: s.directory, Now: s.clock.Wall, Log: s.cfg.Log})
+	s.sender = receiver.New(receiver.Config{Store: s.receivers, Hosts: s.directory, Now: s.clock.Wall, Log: s.cfg.Log})
 	return nil
 }
 
@@ -50,15 +50,15 @@ func (s *Server) notes() []string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), notesTime)
 	defer cancel()
-	list, err := s.webhooks.ListWebhooks(ctx)
+	list, err := s.receivers.ListReceivers(ctx)
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "cannot list webhooks", "error", err)
+		s.cfg.Log.WarnContext(ctx, "cannot list receivers", "error", err)
 		return notes
 	}
 	for _, sub := range list {
 		if d := s.sender.Latest(sub); d.Failures > 0 {
-			notes = append(notes, fmt.Sprintf("webhook %s has taken no alarms since %s: %d attempts failed",
-				sub.Webhook.Name, d.Failing.UTC().Format(time.RFC3339), d.Failures))
+			notes = append(notes, fmt.Sprintf("receiver %s has taken no alarms since %s: %d attempts failed",
+				sub.Receiver.Name, d.Failing.UTC().Format(time.RFC3339), d.Failures))
 		}
 	}
 	return notes
@@ -66,12 +66,12 @@ func (s *Server) notes() []string {
 
 // alarmSender is the sender of alarms for the API. It notifies the other servers of changes.
 type alarmSender struct {
-	*webhook.Sender
+	*receiver.Sender
 	cluster *cluster
 }
 
-// Changed notifies the server that delivers alarms of changed webhooks.
+// Changed notifies the server that delivers alarms of changed receivers.
 func (a alarmSender) Changed() {
 	a.Sender.Changed()
-	a.cluster.webhooksChanged()
+	a.cluster.receiversChanged()
 }

@@ -115,8 +115,8 @@ func (s *Server) openCluster(database string) error {
 		Now: s.clock.Now, Log: s.cfg.Log,
 		Listener: peers.Listener{
 			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) },
-			Events:   func() { s.engine.EventsArrived() },
-			Webhooks: func() { s.sender.Changed() }, Missed: c.resync,
+			Events:    func() { s.engine.EventsArrived() },
+			Receivers: func() { s.sender.Changed() }, Missed: c.resync,
 			Left: func() { s.directory.Linked(s.clock.Now()) },
 		},
 	})
@@ -286,10 +286,10 @@ func (c *cluster) rightsChanged(key string) {
 	}
 }
 
-// webhooksChanged notifies the other servers of a changed webhook.
-func (c *cluster) webhooksChanged() {
+// receiversChanged notifies the other servers of a changed receiver.
+func (c *cluster) receiversChanged() {
 	if c != nil {
-		c.hub.TellWebhooks()
+		c.hub.TellReceivers()
 	}
 }
 

@@ -25,7 +25,11 @@ func (s *Server) Serve(ctx context.Context) error {
 		Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store,
 		Cancels:  s.engine,
 		Rollouts: s.store, Breadth: s.cfg.Breadth,
-		Webhooks: apiv1.Webhooks{Store: s.webhooks, Sender: alarmSender{s.sender, s.cluster}}, Joining: s.joiningAPI(),
+		Breakers: s.store,
+		Receivers: apiv1.Receivers{
+			Store: s.receivers, Silences: s.receivers, Sender: alarmSender{s.sender, s.cluster},
+		},
+		Joining:  s.joiningAPI(),
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},
 		History:  s.store, Fullness: s.store, Logs: s.logs,

@@ -20,6 +20,28 @@ type agentLogs struct {
 	now  func() time.Time
 }
 
+// withhold sends words about relaunches to an agent, and returns when the agent has taken them.
+func (l agentLogs) withhold(ctx context.Context, agent string, words []wire.Withheld) error {
+	issued := l.now()
+	envelope, err := l.seal(wire.Manifest{Agent: agent, Issued: issued, Expires: issued.Add(logTime), Withhold: words})
+	if err != nil {
+		return err
+	}
+	reply, err := l.link.Send(ctx, agent, envelope)
+	if err != nil {
+		return err
+	}
+	answer, err := wire.OpenReceipt(reply, envelope, agent)
+	if err != nil {
+		return err
+	}
+	receipt, err := wire.ReadReceipt(answer)
+	if err == nil && receipt.Error != "" {
+		err = errors.New(receipt.Error)
+	}
+	return err
+}
+
 // errAway says that the agent of a log is not connected, or does not answer.
 var errAway = errors.New("the host is not connected")
 

@@ -27,8 +27,9 @@ import (
 	"drover/internal/server/keyring"
 	"drover/internal/server/login"
 	"drover/internal/server/metrics"
+	"drover/internal/server/protect"
+	"drover/internal/server/receiver"
 	"drover/internal/server/store"
-	"drover/internal/server/webhook"
 	"drover/internal/wire"
 )
 
@@ -96,8 +97,8 @@ type Server struct {
 	gate      *gate.Gate
 	secrets   access.Secrets
 	audit     *audit.Recorder
-	sender    *webhook.Sender
-	webhooks  *webhook.Sealed
+	sender    *receiver.Sender
+	receivers *receiver.Sealed
 	metrics   *metrics.Metrics
 	listeners
 	keys    *keyring.Ring
@@ -198,7 +199,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.metrics.Show(metrics.Sources{
-		Store: s.webhooks, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting,
+		Store: s.receivers, Agents: s.directory, Receivers: s.sender, Waiting: s.engine.Waiting,
 		Certificates: s.joining.certificates,
 		Servers:      s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies,
 		Now: s.clock.Wall, Log: cfg.Log,
@@ -317,6 +318,10 @@ func (s *Server) Run(ctx context.Context) error {
 		}).Run)},
 		group.Part{Name: "upkeep", Run: s.cluster.underLease("upkeep", caretaker.New(caretaker.Config{
 			Store: s.store, Engine: s.engine, Directory: s.directory, Rights: s.gate, Live: s.logs,
+			Now: s.clock.Now, Log: s.cfg.Log,
+		}).Run)},
+		group.Part{Name: "breakers", Run: s.cluster.underLease("breakers", protect.New(protect.Config{
+			Store: s.store, Presence: s.directory, Tell: s.logs.withhold, Happened: s.engine.EventsStored,
 			Now: s.clock.Now, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "others", Run: s.cluster.run},

@@ -136,6 +136,11 @@ func troubles() []Entry {
 			"Wait, and find out why so many processes of the host ended at once.", Warning,
 		},
 		{
+			process.CauseBreakerOpen, "Relaunch withheld on all hosts",
+			"Too many hosts of the process failed at once from the same cause, so drover does not relaunch it on any host for now.",
+			"Find the common cause; apply a good revision, start it by hand, or run `drover breaker reset`.", Warning,
+		},
+		{
 			process.CauseWaitsForOthers, "Waits for other processes",
 			"A process that this one is to start after is not up yet.",
 			"Find out what the other process lacks: `drover why` with its name.", Warning,

@@ -61,12 +61,12 @@ const (
 	Notice   Severity = "notice"
 )
 
-// severities lists them, the worst first.
-func severities() []Severity { return []Severity{Critical, Warning, Notice} }
+// Severities lists them, the worst first.
+func Severities() []Severity { return []Severity{Critical, Warning, Notice} }
 
 // Compare orders severities, the worst first.
 func (s Severity) Compare(other Severity) int {
-	return cmp.Compare(slices.Index(severities(), s), slices.Index(severities(), other))
+	return cmp.Compare(slices.Index(Severities(), s), slices.Index(Severities(), other))
 }
 
 // Finding explains why a process is in its state.

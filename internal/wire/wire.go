@@ -51,6 +51,19 @@ type Manifest struct {
 	// Log and Live are questions on the LogSubject. Such a manifest has nothing else.
 	Log  *LogQuestion  `json:"log,omitempty"`
 	Live *LiveQuestion `json:"live,omitempty"`
+	// Withhold are processes that the agent must not relaunch by itself for some time.
+	Withhold []Withheld `json:"withhold,omitempty"`
+}
+
+// Withheld is a process, with its copies, that an agent must not relaunch by itself while the process has the spec of
+// that revision of its namespace. An operation of a person goes on as always.
+type Withheld struct {
+	Process  process.ID `json:"process"`
+	Revision int64      `json:"revision,omitempty"`
+	// Seconds is how long, from the arrival on; 0 ends an earlier word.
+	Seconds int `json:"seconds,omitempty"`
+	// Text says why, for people.
+	Text string `json:"text,omitempty"`
 }
 
 // Receipt answers a manifest once every order in Accepted is journalled, now or earlier. Refused holds the rejected

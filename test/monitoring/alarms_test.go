@@ -105,10 +105,10 @@ func verify(secret, header string, body []byte, now time.Time) bool {
 	return hmac.Equal([]byte(want), []byte(sum))
 }
 
-// webhook makes a webhook and returns its secret.
-func webhook(t *testing.T, s *harness.Server, name string, r *receiver, namespaces ...string) string {
+// register makes a receiver and returns its secret.
+func register(t *testing.T, s *harness.Server, name string, r *receiver, namespaces ...string) string {
 	t.Helper()
-	status, made := s.Do(http.MethodPost, "/api/v1/webhooks", harness.Object{
+	status, made := s.Do(http.MethodPost, "/api/v1/receivers", harness.Object{
 		"name": name, "url": r.URL, "local": true,
 		"namespaces": append([]string{}, namespaces...),
 	})
@@ -135,8 +135,8 @@ func TestAlarmOfAProcessThatDied(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	mine, others := receive(t), receive(t)
-	secret := webhook(t, s, "mine", mine, "o?d")
-	webhook(t, s, "others", others, "other")
+	secret := register(t, s, "mine", mine, "o?d")
+	register(t, s, "others", others, "other")
 	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	before := time.Now().Add(-time.Minute).UnixMilli()
 	kill(t, p, dir)
@@ -147,7 +147,7 @@ func TestAlarmOfAProcessThatDied(t *testing.T) {
 		t.Errorf("the alarm is %+v", a)
 	}
 	if n := len(others.got); n != 0 {
-		t.Errorf("a webhook of another namespace got %d messages", n)
+		t.Errorf("a receiver of another namespace got %d messages", n)
 	}
 }
 
@@ -157,28 +157,28 @@ func TestAlarmsOutliveReceiverAndServer(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	r := receive(t)
-	secret := webhook(t, s, "ops", r)
+	secret := register(t, s, "ops", r)
 	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	r.refuses.Store(true)
 	kill(t, p, dir)
 	<-r.refused
 	harness.Eventually(t, "the failure to be shown", func() bool {
-		_, w := s.Do(http.MethodGet, "/api/v1/webhooks/ops", nil)
+		_, w := s.Do(http.MethodGet, "/api/v1/receivers/ops", nil)
 		delivery := w["delivery"].(harness.Object)
 		return delivery["failures"].(float64) > 0 && strings.Contains(delivery["error"].(string), "503")
 	})
 	status, ready := s.Do(http.MethodGet, "/readyz", nil)
 	notes := fmt.Sprint(ready["notes"])
-	if status != http.StatusOK || !strings.Contains(notes, "webhook ops has taken no alarms since") ||
+	if status != http.StatusOK || !strings.Contains(notes, "receiver ops has taken no alarms since") ||
 		strings.Contains(notes, r.URL) {
-		t.Errorf("readyz is %d %v: want ready, with a note of the webhook that fails", status, ready)
+		t.Errorf("readyz is %d %v: want ready, with a note of the receiver that fails", status, ready)
 	}
 	s.Kill()
 	r.refuses.Store(false)
 	s.Run()
 	r.next(t, secret, "process_restart_success", "cart")
 	harness.Eventually(t, "the failure to be over", func() bool {
-		_, w := s.Do(http.MethodGet, "/api/v1/webhooks/ops", nil)
+		_, w := s.Do(http.MethodGet, "/api/v1/receivers/ops", nil)
 		return w["delivery"].(harness.Object)["failures"] == 0.0
 	})
 }

@@ -9,10 +9,13 @@ import (
 	"drover/internal/test/harness"
 )
 
+// alertmanager is the program of the package prometheus-alertmanager.
+const alertmanager = "/usr/bin/prometheus-alertmanager"
+
 var binaries struct{ drover, agent, oddd string }
 
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{
 		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent, "./test/daemons/oddd": &binaries.oddd,
-	}))
+	}, harness.Need{Test: "TestAlertmanager", Program: alertmanager}))
 }

@@ -80,13 +80,13 @@ func (f figures) labels(name string) []string {
 	return names
 }
 
-// lively returns the figures of a drover with a process that was killed and relaunched, and a webhook that has heard of
+// lively returns the figures of a drover with a process that was killed and relaunched, and a receiver that has heard of
 // it.
 func lively(t *testing.T) figures {
 	t.Helper()
 	s := harness.Start(t, binaries.drover)
 	r := receive(t)
-	secret := webhook(t, s, "ops", r)
+	secret := register(t, s, "ops", r)
 	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	kill(t, p, dir)
 	r.next(t, secret, "process_restart_success", "cart")
@@ -116,12 +116,12 @@ func tellWhatHasHappened(t *testing.T, f figures) {
 		{"drover_event_lag_seconds", nil, 1},
 		{"drover_agents", []string{"presence=online"}, 1},
 		{"drover_http_request_seconds", []string{"endpoint=operate_proc_v2", "status=2xx"}, 1},
-		{"drover_http_request_seconds", []string{"endpoint=POST /api/v1/webhooks", "status=2xx"}, 1},
+		{"drover_http_request_seconds", []string{"endpoint=POST /api/v1/receivers", "status=2xx"}, 1},
 		{"drover_http_request_seconds", []string{"endpoint=GET /metrics", "status=2xx"}, 1},
 		{"drover_database_write_seconds", nil, 1},
 		{"drover_audit_rows_total", nil, 1},
 		{"drover_report_bytes", nil, 1},
-		{"drover_webhook_last_delivery_timestamp_seconds", []string{"webhook=ops"}, 1},
+		{"drover_receiver_last_delivery_timestamp_seconds", []string{"receiver=ops"}, 1},
 		{"drover_agent_relaunches_total", nil, 1},
 		{"drover_agent_processes_hosted", nil, 1},
 		{"drover_agent_operations_finished_total", nil, 1},

@@ -61,7 +61,7 @@ func TestAlarmsComeOnce(t *testing.T) {
 	s := newSite(t, 1, 2)
 	s.agent("one", "127.0.0.2", s.servers[0])
 	r := receive(t)
-	s.must("webhook", "create", "pager", "--url", r.URL, "--local", "--data-dir", s.servers[1].dir)
+	s.must("receiver", "create", "pager", "--url", r.URL, "--local", "--data-dir", s.servers[1].dir)
 	p := judge.Restless(s.daemon("127.0.0.2", "p"))
 	s.operate(s.servers[0], s.servers[1], p, judge.Start).Want(t, "start", 0)
 	crash := func(want int) {

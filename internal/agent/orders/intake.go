@@ -12,6 +12,7 @@ import (
 
 	"drover/internal/agent/metrics"
 	"drover/internal/agent/specstore"
+	"drover/internal/clip"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -55,6 +56,12 @@ type Logs interface {
 	Live(ctx context.Context, q wire.LiveQuestion) wire.LiveAnswer
 }
 
+// Relaunches are the relaunches that drover does by itself.
+type Relaunches interface {
+	// Withhold stops the relaunches of a process with that revision of its spec for some time; 0 ends that.
+	Withhold(id process.ID, revision int64, length time.Duration, text string)
+}
+
 // Config is what an Intake needs.
 type Config struct {
 	Link    Link
@@ -63,6 +70,7 @@ type Config struct {
 	// Commands takes the orders that change something, Questions the others.
 	Commands, Questions Queue
 	Records             Records
+	Relaunches          Relaunches
 	Logs                Logs
 	// Newest is the issue time of the newest message so far; Note stores a newer one on disk.
 	Newest time.Time
@@ -150,6 +158,9 @@ func (i *Intake) accept(ctx context.Context, data []byte) (receipt wire.Receipt,
 		}
 		receipt.Accepted, taken.known = append(receipt.Accepted, cancelled...), append(taken.known, over...)
 	}
+	if stale == nil {
+		i.withhold(m.Withhold)
+	}
 	for _, e := range taken.known {
 		if e.Outcome != nil {
 			i.cfg.Tracker.reports.Finished(e.Item, *e.Outcome)
@@ -164,6 +175,16 @@ func (i *Intake) accept(ctx context.Context, data []byte) (receipt wire.Receipt,
 		receipt.Answers, receipt.Accepted = answers, append(receipt.Accepted, noted...)
 	}
 	return receipt, true
+}
+
+// maxWithheldText is the longest text about a withheld relaunch, in bytes.
+const maxWithheldText = 1000
+
+func (i *Intake) withhold(list []wire.Withheld) {
+	for _, w := range list {
+		i.cfg.Relaunches.Withhold(w.Process, w.Revision, time.Duration(w.Seconds)*time.Second,
+			clip.Marked(w.Text, maxWithheldText, " …"))
+	}
 }
 
 // cancel ends the orders that must not begin any more. It returns their items, and the orders that are over.

@@ -1,8 +1,10 @@
 package supervisor
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"drover/internal/agent/procfs"
@@ -61,3 +63,67 @@ func (r *runner) tellRefusal(note string) {
 	r.sup.cfg.Log.Warn("policy of this host prevented an action", "process", r.id, "note", note)
 	r.tell(r.proc.Refused(time.Now(), note))
 }
+
+// breakers are the processes that the server has asked not to relaunch, each for a limited time: a server that is gone
+// holds nothing down for long. They are not stored.
+type breakers struct {
+	mu   sync.Mutex
+	open map[process.ID]breaker
+}
+
+// breaker withholds the relaunches of one process and its copies.
+type breaker struct {
+	revision int64
+	until    time.Duration // since boot
+	text     string
+}
+
+// The bounds of what a server may withhold.
+const (
+	longestWithheld = 10 * time.Minute
+	mostWithheld    = 10_000
+)
+
+// Withhold implements orders.Relaunches.
+func (s *Supervisor) Withhold(id process.ID, revision int64, length time.Duration, text string) {
+	s.breakers.mu.Lock()
+	defer s.breakers.mu.Unlock()
+	if length <= 0 {
+		delete(s.breakers.open, id)
+		return
+	}
+	if _, known := s.breakers.open[id]; !known && len(s.breakers.open) >= mostWithheld {
+		return
+	}
+	if s.breakers.open == nil {
+		s.breakers.open = map[process.ID]breaker{}
+	}
+	until := s.operator.Clock() + min(length, longestWithheld)
+	s.breakers.open[id] = breaker{revision: revision, until: until, text: text}
+}
+
+// withheld reports whether the server withholds relaunches of this process and this revision. It notes that once.
+func (r *runner) withheld() bool {
+	id := r.id
+	id.Name, _ = process.CutCopy(id.Name)
+	all := &r.sup.breakers
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b, known := all.open[id]
+	switch {
+	case known && r.now() >= b.until:
+		delete(all.open, id)
+		return false
+	case !known || b.revision != r.proc.Record.Spec.Revision:
+		return false
+	}
+	if r.proc.Runtime.Cause.ID != process.CauseBreakerOpen {
+		r.proc.Blame(time.Now(), process.CauseBreakerOpen, story.Join(r.proc.Runtime.Note, b.text))
+		r.storeRuntime(r.proc.Runtime)
+		r.publish()
+	}
+	return true
+}
+
+// spread returns a random time from half to one and a half of d.
+func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) } //nolint:gosec // not a secret

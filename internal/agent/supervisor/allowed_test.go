@@ -158,3 +158,113 @@ func TestWhoMayNotBeAskedIsNot(t *testing.T) {
 		}
 	})
 }
+
+// withhold has the server withhold the relaunches of a for a time.
+func (r *rig) withhold(revision int64, length time.Duration) {
+	r.Withhold(id("a"), revision, length, "7 of 20 hosts failed")
+}
+
+// TestWithheldRelaunch: it waits until the word of the server ends, costs no attempt, and says why.
+func TestWithheldRelaunch(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Policy.StartRetries, s.Revision = 1, 7
+		r.do(process.Start, "a", s)
+		r.withhold(7, time.Minute)
+		r.Kill(file("a"))
+		r.pass(50 * time.Second)
+		got := r.state("a", "backoff", true)
+		if got.Cause.ID != process.CauseBreakerOpen || !strings.Contains(got.Message, "7 of 20 hosts failed") {
+			t.Errorf("it is shown as %+v", got)
+		}
+		r.ran("start a")
+		r.withhold(7, time.Minute) // the next word
+		r.pass(55 * time.Second)
+		r.state("a", "backoff", true)
+		r.pass(30 * time.Second)
+		r.state("a", "running", true)
+		r.ran("start a", "start a")
+	})
+}
+
+// TestWithheldNoLonger: a word without a time ends an earlier one, and another revision is not withheld.
+func TestWithheldNoLonger(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Revision = 7
+		r.do(process.Start, "a", s)
+		r.withhold(8, time.Minute)
+		r.Kill(file("a"))
+		r.pass(time.Second)
+		r.state("a", "running", true)
+		r.withhold(7, time.Hour) // at most ten minutes
+		r.Kill(file("a"))
+		r.pass(9 * time.Minute)
+		r.state("a", "backoff", true)
+		r.withhold(7, 0)
+		r.pass(25 * time.Second)
+		r.state("a", "running", true)
+		r.withhold(7, time.Hour)
+		r.Kill(file("a"))
+		r.pass(11 * time.Minute)
+		r.state("a", "running", true)
+	})
+}
+
+// TestAPersonIsNotWithheld: a start, and a retry of what was given up, begin at once.
+func TestAPersonIsNotWithheld(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Revision = 7
+		r.do(process.Start, "a", s)
+		for _, op := range []process.Op{process.Start, process.Restart, process.Retry} {
+			r.withhold(7, 5*time.Minute)
+			r.Kill(file("a"))
+			r.pass(time.Minute)
+			r.state("a", "backoff", true)
+			r.submit(op, "a", nil)
+			r.pass(time.Minute)
+			r.state("a", "running", true)
+		}
+	})
+}
+
+// TestAnAgentThatRestartsForgets: the word is not stored, so nothing is held down by a server that is gone.
+func TestAnAgentThatRestartsForgets(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Revision = 7
+		r.do(process.Start, "a", s)
+		r.withhold(7, 10*time.Minute)
+		r.Kill(file("a"))
+		r.pass(time.Minute)
+		r.state("a", "backoff", true)
+		r.kill()
+		r.begin()
+		r.pass(time.Minute)
+		r.state("a", "running", true)
+	})
+}
+
+// TestWithheldHealthRestart: a sick process is not ended while its relaunch would be withheld.
+func TestWithheldHealthRestart(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Revision, s.Commands.Health = 7, "ask"
+		s.Probes.Restart = true
+		r.do(process.Start, "a", s)
+		r.withhold(7, time.Minute)
+		who := r.instance("a")
+		r.answers("a", who, true, process.Answer{Bad: true, Text: "sick"})
+		r.pass(time.Second)
+		if now := r.instance("a"); now != who {
+			t.Errorf("it was ended: %v, then %v", who, now)
+		}
+		r.withhold(7, 0)
+		r.answers("a", who, true, process.Answer{Bad: true, Text: "sick"})
+		r.pass(time.Minute)
+		if now := r.instance("a"); now == who {
+			t.Error("it was not ended after that")
+		}
+	})
+}

@@ -76,7 +76,8 @@ func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 	if a.Bad != sick {
 		r.tell(r.proc.HealthChanged(a))
 	}
-	if a.Bad && r.mayRestart() && !r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
+	if a.Bad && r.mayRestart() && !r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && !r.withheld() &&
+		r.sup.budget.spare(r.now()) {
 		r.proc.Unhealthy(time.Now(), a.Text)
 		r.step(ctx, lifecycle.Condemned{Placed: true})
 	}

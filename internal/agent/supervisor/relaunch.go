@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	goruntime "runtime"
 	"strconv"
 	"time"
@@ -36,6 +37,13 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 		}
 		if r.mayNotStart() {
 			until := r.now() + askAgain
+			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
+			return
+		}
+		asked := r.asked
+		r.asked = false
+		if !asked && r.withheld() {
+			until := r.now() + spread(askAgain)
 			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
 			return
 		}
@@ -176,10 +184,20 @@ func causeOf(err error) process.CauseID {
 
 // budget limits the relaunches of the host. It grants places in the order of the requests, so that no process waits
 // for ever. Operations need no place.
-type budget struct{ limiter *rate.Limiter }
+type budget struct {
+	limiter *rate.Limiter
+	// delay comes before every place that is not free at once. Each host has another one, so hosts that lose the same
+	// processes at the same time do not relaunch them in step. Order and rate stay.
+	delay time.Duration
+}
 
-func newBudget(burst int, perSecond float64) *budget {
-	return &budget{limiter: rate.NewLimiter(rate.Limit(perSecond), burst)}
+// newBudget returns a budget whose delay is at random, at most spread.
+func newBudget(burst int, perSecond float64, spread time.Duration) *budget {
+	b := &budget{limiter: rate.NewLimiter(rate.Limit(perSecond), burst)}
+	if spread > 0 {
+		b.delay = rand.N(spread) //nolint:gosec // not a secret
+	}
+	return b
 }
 
 // moment converts a time since boot for the limiter.
@@ -188,7 +206,10 @@ func moment(sinceBoot time.Duration) time.Time { return time.Unix(0, 0).Add(sinc
 // reserve takes a place. It returns how long to wait for the place, and a function that gives it back unused.
 func (b *budget) reserve(now time.Duration) (wait time.Duration, giveBack func(now time.Duration)) {
 	place := b.limiter.ReserveN(moment(now), 1)
-	return place.DelayFrom(moment(now)), func(now time.Duration) { place.CancelAt(moment(now)) }
+	if wait = place.DelayFrom(moment(now)); wait > 0 {
+		wait += b.delay
+	}
+	return wait, func(now time.Duration) { place.CancelAt(moment(now)) }
 }
 
 // spare takes a place if one is free now.

@@ -33,7 +33,9 @@ type runner struct {
 	// lastEventAt is the time of the last event, in Unix milliseconds.
 	lastEventAt int64
 	denials     policyDenials
-	awaited     readiness
+	// asked tells that a person has asked for the next relaunch.
+	asked   bool
+	awaited readiness
 	// saidAt is when the last text of the process was taken over, since boot. saidTimer takes over the next one.
 	saidAt    time.Duration
 	saidTimer machineTimer

@@ -105,6 +105,8 @@ type Config struct {
 	// The host may do Burst relaunches at once, and Rate more in each second after that.
 	Burst int
 	Rate  float64
+	// Spread is the longest delay, at random, before the relaunches beyond Burst.
+	Spread time.Duration
 	// Relist is the interval at which drover compares /proc with its own state.
 	Relist time.Duration
 	// BootStarts is how many processes are started at a time after a reboot.
@@ -123,6 +125,7 @@ type Supervisor struct {
 	peers      peerIndex
 	order      order
 	confirmed  atomic.Bool
+	breakers   breakers
 
 	mu      sync.Mutex
 	runners map[process.ID]*runner
@@ -134,7 +137,7 @@ type Supervisor struct {
 // New returns a supervisor that does nothing until Run.
 func New(cfg Config) *Supervisor {
 	s := &Supervisor{
-		cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: newBudget(cfg.Burst, cfg.Rate),
+		cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: newBudget(cfg.Burst, cfg.Rate, cfg.Spread),
 		readySlots: make(chan struct{}, readyAtOnce), runners: map[process.ID]*runner{},
 		byPrefix: map[string]*runner{},
 	}

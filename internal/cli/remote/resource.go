@@ -11,7 +11,7 @@ import (
 	"drover/internal/cli/term"
 )
 
-// Resource is a noun, such as app or webhook: the things of one kind that a server has, and the commands about them.
+// Resource is a noun, such as app or receiver: the things of one kind that a server has, and the commands about them.
 type Resource[T any] struct {
 	// Use, Short and Long are the help of the noun.
 	Use, Short, Long string

@@ -48,3 +48,19 @@ func Moment(flag, text string) (time.Time, error) {
 	}
 	return t, nil
 }
+
+// Ahead parses a time, or the time until it, that a flag gives; a missing time is zero.
+func Ahead(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return time.Now().Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, Usagef("%s %q: expected a time such as 2026-11-20T10:30:00Z, or a time from now on such as 2h",
+			flag, text)
+	}
+	return t, nil
+}

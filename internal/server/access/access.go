@@ -23,6 +23,7 @@ const (
 	ReadAgents   Operation = "read-agents"   // read the state and the facts of agents
 	RenameAgents Operation = "rename-agents" // give a host another agent id
 	LabelAgents  Operation = "label-agents"  // set labels of hosts, which may grant rights
+	Silence      Operation = "silence"       // withhold alarms of processes
 )
 
 // The groups: each represents several operations in a grant.
@@ -40,7 +41,7 @@ func OperationOf(op process.Op) Operation {
 
 // Operations lists all operations.
 func Operations() []Operation {
-	return slices.Concat(Members(Read), Members(Operate), Members(Setup), []Operation{RenameAgents, LabelAgents})
+	return slices.Concat(Members(Read), Members(Operate), Members(Setup), []Operation{RenameAgents, LabelAgents, Silence})
 }
 
 // Groups lists the names that represent several operations.

@@ -17,7 +17,11 @@ type Event struct {
 	process.Event
 	Cloud int
 	IP    string
+	// ID names a host without an address.
+	ID string
 }
+
+func (e *Event) target() string { return e.IP + "|" + strconv.Itoa(e.Cloud) }
 
 // Message is one delivery, in the form of GSE's event channel.
 type Message struct {
@@ -27,11 +31,13 @@ type Message struct {
 
 // Alarm is one entry of a message.
 type Alarm struct {
-	Name      string    `json:"event_name"`
-	Target    string    `json:"target"` // "ip|cloud"
-	Timestamp int64     `json:"timestamp"`
-	Dimension Dimension `json:"dimension"`
-	Event     Content   `json:"event"`
+	Name string `json:"event_name"`
+	// Kind is the kind of the event.
+	Kind      process.EventKind `json:"-"`
+	Target    string            `json:"target"` // "ip|cloud"
+	Timestamp int64             `json:"timestamp"`
+	Dimension Dimension         `json:"dimension"`
+	Event     Content           `json:"event"`
 	// Count is how many events the entry represents; 0 means one.
 	Count int `json:"count,omitempty"`
 	// ReportID is the alarm id of the process's spec (warn_report_policy.report_id).
@@ -83,6 +89,8 @@ func nameOf(kind process.EventKind) string {
 		return "process_run_failed"
 	case process.EventRunMissed:
 		return "process_run_missed"
+	case process.EventBreakerOpened:
+		return "process_breaker_opened"
 	default:
 		return ""
 	}
@@ -93,6 +101,9 @@ func Kinds() []process.EventKind {
 	return slices.DeleteFunc(process.EventKinds(), func(kind process.EventKind) bool { return nameOf(kind) == "" })
 }
 
+// Is reports whether events of a kind are alarms.
+func Is(kind process.EventKind) bool { return nameOf(kind) != "" }
+
 // Of returns the alarm of an event; ok is false if the event is not an alarm.
 func Of(e Event) (a Alarm, ok bool) {
 	name := nameOf(e.Kind)
@@ -100,7 +111,7 @@ func Of(e Event) (a Alarm, ok bool) {
 		return Alarm{}, false
 	}
 	return Alarm{
-		Name: name, Target: e.IP + "|" + strconv.Itoa(e.Cloud), Timestamp: e.At, ReportID: e.ReportID,
+		Name: name, Kind: e.Kind, Target: e.target(), Timestamp: e.At, ReportID: e.ReportID,
 		Dimension: Dimension{
 			Cloud: strconv.Itoa(e.Cloud), IP: e.IP, Group: e.Process.Namespace,
 			Index: e.Process.Namespace + ":" + e.Process.Name, Name: e.Process.Name,

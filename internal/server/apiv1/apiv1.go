@@ -1,5 +1,5 @@
 // Package apiv1 is drover's own API below /api/v1, as JSON with cursor paging and with RFC 9457 problems that name the
-// field. Its resources are processes, agents and how they join, operations, events, apps, users, webhooks and audit
+// field. Its resources are processes, agents and how they join, operations, events, apps, users, receivers and audit
 // records. It owns the external form of these resources and their visibility. The gate identifies a caller, the engine
 // runs operations, and the store keeps the state.
 package apiv1
@@ -96,9 +96,10 @@ type Config struct {
 	Upkeep    store.Upkeeping
 	Events    store.Events
 	Accounts
-	Webhooks Webhooks
-	Joining  Joining
-	Keys     Keys
+	Receivers Receivers
+	Breakers  store.Breakers
+	Joining   Joining
+	Keys      Keys
 	// CursorSecret seals the cursors of pages; all servers of a fleet have the same. If it is nil, the handler creates
 	// its own.
 	CursorSecret []byte
@@ -249,13 +250,21 @@ func (h *Handler) table() []route {
 		{v1.RouteListTokens, "users.tokens.list", admin, h.listTokens},
 		{v1.RouteDeleteToken, "users.tokens.delete", admin, h.deleteToken},
 
-		{v1.RouteCreateWebhook, "webhooks.create", admin, h.createWebhook},
-		{v1.RouteListWebhooks, "webhooks.list", admin, h.listWebhooks},
-		{v1.RouteGetWebhook, "webhooks.get", admin, h.getWebhook},
-		{v1.RouteChangeWebhook, "webhooks.change", admin, h.changeWebhook},
-		{v1.RouteDeleteWebhook, "webhooks.delete", admin, h.deleteWebhook},
-		{v1.RouteRotateWebhook, "webhooks.secret.create", admin, h.rotateWebhook},
-		{v1.RouteTestWebhook, "webhooks.test", admin, h.testWebhook},
+		{v1.RouteCreateReceiver, "receivers.create", admin, h.createReceiver},
+		{v1.RouteListReceivers, "receivers.list", admin, h.listReceivers},
+		{v1.RouteGetReceiver, "receivers.get", admin, h.getReceiver},
+		{v1.RouteChangeReceiver, "receivers.change", admin, h.changeReceiver},
+		{v1.RouteDeleteReceiver, "receivers.delete", admin, h.deleteReceiver},
+		{v1.RouteRotateReceiver, "receivers.secret.create", admin, h.rotateReceiver},
+		{v1.RouteTestReceiver, "receivers.test", admin, h.testReceiver},
+
+		{v1.RouteCreateSilence, "silences.create", anyone, h.createSilence},
+		{v1.RouteListSilences, "silences.list", anyone, h.listSilences},
+		{v1.RouteGetSilence, "silences.get", anyone, h.getSilence},
+		{v1.RouteRemoveSilence, "silences.remove", anyone, h.removeSilence},
+
+		{v1.RouteListBreakers, "breakers.list", anyone, h.listBreakers},
+		{v1.RouteResetBreaker, "breakers.reset", anyone, h.resetBreaker},
 
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
 	}

@@ -308,16 +308,16 @@ func TestApplyBySelector(t *testing.T) {
 	r.refused(apply("admin", `{"select":""}`), 422, "processes.x.hosts.select")
 }
 
-func TestWebhookBySelector(t *testing.T) {
+func TestReceiverBySelector(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
-	made := r.want(201, r.call("admin", "POST", "/webhooks",
+	made := r.want(201, r.call("admin", "POST", "/receivers",
 		`{"name":"w","url":"http://127.0.0.1:9/","local":true,"select":" role = web "}`))
 	same(t, "select", any("role=web"), made.body["select"])
-	changed := r.want(200, r.call("admin", "PATCH", "/webhooks/w", `{"select":"zone"}`))
+	changed := r.want(200, r.call("admin", "PATCH", "/receivers/w", `{"select":"zone"}`))
 	same(t, "changed", any("zone"), changed.body["select"])
-	r.refused(r.call("admin", "PATCH", "/webhooks/w", `{"select":"zone="}`), 422, "select")
-	everywhere := r.want(200, r.call("admin", "PATCH", "/webhooks/w", `{"select":""}`))
+	r.refused(r.call("admin", "PATCH", "/receivers/w", `{"select":"zone="}`), 422, "select")
+	everywhere := r.want(200, r.call("admin", "PATCH", "/receivers/w", `{"select":""}`))
 	if s, there := everywhere.body["select"]; there {
 		t.Errorf("for every host the expression is %v", s)
 	}

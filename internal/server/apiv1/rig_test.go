@@ -28,9 +28,9 @@ import (
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
+	"drover/internal/server/receiver"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
-	"drover/internal/server/webhook"
 	"drover/internal/wire"
 )
 
@@ -47,7 +47,7 @@ type rig struct {
 	handler   *apiv1.Handler
 	doc       *openapi3.T
 	engine    *engine
-	sender    *webhook.Sender
+	sender    *receiver.Sender
 	// numbers counts the events.
 	numbers uint64
 	// rows counts the processes and events that were read for lists.
@@ -97,14 +97,14 @@ func newRig(t *testing.T) *rig {
 	}
 	r.fleet.Seen(web, time.Now())
 	r.fleet.Seen(plain, time.Now())
-	r.sender = webhook.New(webhook.Config{Store: s, Hosts: r.fleet, Now: time.Now, Log: log})
+	r.sender = receiver.New(receiver.Config{Store: s, Hosts: r.fleet, Now: time.Now, Log: log})
 	r.handler = apiv1.New(apiv1.Config{
 		Config: edge.Config{
 			Gate: believing{s}, Engine: r.engine, Tasks: readings{s, r}, Audit: recorder{s}, Rooms: admission.New(), Log: log,
 			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		},
-		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
 		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Standing: s, Upkeep: s,
+		Breakers: s, Receivers: apiv1.Receivers{Store: s, Silences: s, Sender: r.sender},
 		Events:   reading{s, r},
 		Cancels:  r.engine,
 		Rollouts: s,

@@ -73,6 +73,7 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 		prune("rollouts", c.store.PruneRollouts, c.tasks, cleanTasks),
 		prune("audit rows", c.store.PruneAudit, c.audit, cleanAudit),
 		prune("events", c.store.PruneEvents, c.events, cleanEvents),
+		prune("silences", c.store.PruneSilences, c.events, cleanEvents),
 		c.share(ctx),
 		prune("removals of processes", c.store.PruneConfirmed, c.removals, cleanRemovals),
 		prune("revisions", c.store.PruneRevisions, c.revisions, cleanRevisions),

@@ -255,7 +255,7 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 			e.At = now.UnixMilli()
 		}
 		switch {
-		case unread != nil || !ok: // the agent is faulty, and must not resend the event forever
+		case unread != nil || !ok || ofServers(e.Kind): // the agent is faulty, and must not resend the event forever
 			strange++
 		case e.At < oldest:
 			old++
@@ -290,6 +290,11 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 		return trim(ctx, c.store, agent, mostOfAgent)
 	}
 	return nil
+}
+
+// ofServers reports whether only servers tell events of a kind.
+func ofServers(kind process.EventKind) bool {
+	return kind == process.EventBreakerOpened || kind == process.EventBreakerClosed
 }
 
 // revised completes the event of a changed spec with the fields that the revision of the event has changed.

@@ -149,6 +149,28 @@ func TestBadReports(t *testing.T) {
 	})
 }
 
+// TestOnlyServersTellOfBreakers: an agent cannot make an alarm of the fleet up.
+func TestOnlyServersTellOfBreakers(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var events []process.Event
+		for i, kind := range []process.EventKind{
+			process.EventBreakerOpened, process.EventBreakerClosed, process.EventFlapping,
+		} {
+			events = append(events, process.Event{
+				Stream: "s", Seq: uint64(i + 1), At: time.Now().UnixMilli(), Kind: kind,
+				Process: process.ID{Namespace: "ns", Name: "nginx"},
+			})
+		}
+		if ack := r.report("agent-0", wire.Report{Events: lines(events...)}); ack.Error != "" {
+			t.Fatal(ack.Error)
+		}
+		stored, _, err := r.db.EventsAfter(t.Context(), 0, store.EventFilter{}, 100)
+		if err != nil || len(stored) != 1 || stored[0].Event.Kind != process.EventFlapping {
+			t.Errorf("stored are %+v, %v", stored, err)
+		}
+	})
+}
+
 // brokenStore fails the writes of reports.
 type brokenStore struct {
 	engine.Store

@@ -48,6 +48,8 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, and
 	store.Events
 	// PruneRollouts works as store.Rollouts.
 	PruneRollouts(ctx context.Context, before time.Time, limit int) (int, error)
+	// PruneSilences works as store.Silences.
+	PruneSilences(ctx context.Context, before time.Time, limit int) (int, error)
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error
 }

@@ -195,6 +195,9 @@ func (o *oldRows) PruneConfirmed(_ context.Context, before time.Time, limit int)
 // PruneRollouts finds none.
 func (o *oldRows) PruneRollouts(context.Context, time.Time, int) (int, error) { return 0, nil }
 
+// PruneSilences finds none.
+func (o *oldRows) PruneSilences(context.Context, time.Time, int) (int, error) { return 0, nil }
+
 func (o *oldRows) PruneRevisions(_ context.Context, before time.Time, limit int) (int, error) {
 	return o.prune(4, &o.revisions, before, limit), nil
 }

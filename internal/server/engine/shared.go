@@ -8,6 +8,9 @@ import (
 // TasksEnded wakes the callers that wait for these tasks, because another engine has finished items of them.
 func (e *Engine) TasksEnded(tasks []string) { e.waiters.wake(tasks) }
 
+// EventsStored wakes the readers of events of all engines, because the server has stored events itself.
+func (e *Engine) EventsStored() { e.happened() }
+
 // EventsArrived wakes the readers of events, because another engine has stored events.
 func (e *Engine) EventsArrived() { e.subscribers.wake() }
 

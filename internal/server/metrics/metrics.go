@@ -1,6 +1,6 @@
 // Package metrics counts the work of a server and shows it in the format of Prometheus. It owns the names and their
 // meaning, and decides nothing. All its labels are bounded: kinds, operations, outcomes, routes, and the names of the
-// few webhooks. An agent writes its own metrics, and this package only forwards them.
+// few receivers. An agent writes its own metrics, and this package only forwards them.
 package metrics
 
 import (

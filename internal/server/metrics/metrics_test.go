@@ -34,10 +34,10 @@ func (w *world) Counts(context.Context) (store.Counts, error) {
 	}, w.figures
 }
 
-func (w *world) ListWebhooks(context.Context) ([]store.Subscription, error) {
+func (w *world) ListReceivers(context.Context) ([]store.Subscription, error) {
 	return []store.Subscription{
-		{Webhook: store.Webhook{Name: "fine"}, Delivery: store.Delivery{Cursor: 12, Delivered: time.UnixMilli(1500)}},
-		{Webhook: store.Webhook{Name: "gone"}, Delivery: store.Delivery{Cursor: 2, Failures: 3}},
+		{Receiver: store.Receiver{Name: "fine"}, Delivery: store.Delivery{Cursor: 12, Delivered: time.UnixMilli(1500)}},
+		{Receiver: store.Receiver{Name: "gone"}, Delivery: store.Delivery{Cursor: 2, Failures: 3}},
 	}, nil
 }
 
@@ -112,7 +112,7 @@ func (full) Code() int     { return 13 }
 func TestTheStateIsShown(t *testing.T) {
 	m, w := metrics.New("1.2.3"), &world{}
 	m.Show(metrics.Sources{
-		Store: w, Agents: w, Webhooks: w, Waiting: func() int { return 9 }, Now: time.Now,
+		Store: w, Agents: w, Receivers: w, Waiting: func() int { return 9 }, Now: time.Now,
 		Certificates: func() []metrics.Certificate {
 			return []metrics.Certificate{{Name: "ca", Ends: time.Unix(1.8e9, 0)}}
 		},
@@ -130,11 +130,11 @@ func TestTheStateIsShown(t *testing.T) {
 			`drover_processes_config_drifted 1`,
 			`drover_open_items{state="sent"} 5`, `drover_open_items{state="begun"} 0`, `drover_outbox_items 9`,
 			`drover_agents{presence="online"} 5`, `drover_agents{presence="away"} 2`,
-			`drover_webhook_lag_events{webhook="gone"} 10`, `drover_webhook_failing{webhook="gone"} 1`,
-			`drover_webhook_failing{webhook="fine"} 0`,
-			`drover_webhook_failed_attempts{webhook="gone"} 3`,
-			`drover_webhook_last_delivery_timestamp_seconds{webhook="fine"} 1.5`,
-			`drover_webhook_last_delivery_timestamp_seconds{webhook="gone"} 0`,
+			`drover_receiver_lag_events{receiver="gone"} 10`, `drover_receiver_failing{receiver="gone"} 1`,
+			`drover_receiver_failing{receiver="fine"} 0`,
+			`drover_receiver_failed_attempts{receiver="gone"} 3`,
+			`drover_receiver_last_delivery_timestamp_seconds{receiver="fine"} 1.5`,
+			`drover_receiver_last_delivery_timestamp_seconds{receiver="gone"} 0`,
 			`drover_certificate_expiry_timestamp_seconds{certificate="ca"} 1.8e+09`,
 			`drover_servers 3`, `drover_clock_skew_seconds -90`, `drover_agents_clock_off 2`, `drover_agents_copied 1`,
 			`drover_proxies{presence="online"} 2`, `drover_proxies{presence="away"} 1`,
@@ -149,7 +149,7 @@ func TestTheStateIsShown(t *testing.T) {
 func TestAStoreThatFailsHidesTheRestOnly(t *testing.T) {
 	m, w := metrics.New("x"), &world{figures: errors.New("no")}
 	m.Show(metrics.Sources{
-		Store: w, Agents: w, Webhooks: w, Waiting: func() int { return 0 }, Certificates: func() []metrics.Certificate {
+		Store: w, Agents: w, Receivers: w, Waiting: func() int { return 0 }, Certificates: func() []metrics.Certificate {
 			return nil
 		},
 		Servers: func() int { return 1 }, Skew: func() time.Duration { return 0 }, ClocksOff: func() int { return 0 },
@@ -157,7 +157,7 @@ func TestAStoreThatFailsHidesTheRestOnly(t *testing.T) {
 		Proxies: func() (known, online int) { return 0, 0 },
 	})
 	got := scrape(t, m, func(io.Writer) error { return errors.New("no") })
-	wantSamples(t, got, `drover_agents{presence="online"} 5`, `drover_webhook_failing{webhook="gone"} 1`)
+	wantSamples(t, got, `drover_agents{presence="online"} 5`, `drover_receiver_failing{receiver="gone"} 1`)
 	if strings.Contains(strings.Join(got, "\n"), "drover_processes{") {
 		t.Error("processes are counted although that failed")
 	}

@@ -15,9 +15,9 @@ import (
 
 // Sources are read at each request of /metrics.
 type Sources struct {
-	Store    Store
-	Agents   Agents
-	Webhooks Webhooks
+	Store     Store
+	Agents    Agents
+	Receivers Receivers
 	// Waiting counts the items that wait for something else on the way to their agents.
 	Waiting func() int
 	// Certificates returns the certificates that the server presents, and its authorities; none without TLS.
@@ -42,7 +42,7 @@ type Certificate struct {
 // Store is the part of the store for the metrics.
 type Store interface {
 	store.Counting
-	ListWebhooks(ctx context.Context) ([]store.Subscription, error)
+	ListReceivers(ctx context.Context) ([]store.Subscription, error)
 	LastCursor(ctx context.Context) (int64, error)
 }
 
@@ -53,8 +53,8 @@ type Agents interface {
 	Rivals(now time.Time) int
 }
 
-// Webhooks returns the progress of webhooks.
-type Webhooks interface {
+// Receivers returns the progress of receivers.
+type Receivers interface {
 	Latest(s store.Subscription) store.Delivery
 }
 
@@ -89,7 +89,7 @@ type processDescs struct {
 	states, hosted, flapping, unhealthy, drifted, items *prometheus.Desc
 }
 
-// hookDescs describes the metrics of each webhook.
+// hookDescs describes the metrics of each receiver.
 type hookDescs struct {
 	lag, failing, attempts, delivered *prometheus.Desc
 }
@@ -138,14 +138,14 @@ func newState(s Sources) *state {
 				"Open operations on one process of one host, by state.", "state"),
 		},
 		hooks: hookDescs{
-			lag: desc("drover_webhook_lag_events",
-				"Events that arrived after the last event that the webhook handled.", "webhook"),
-			failing: desc("drover_webhook_failing", "1 if the last delivery to the webhook failed, otherwise 0.",
-				"webhook"),
-			attempts: desc("drover_webhook_failed_attempts",
-				"Failed attempts since the last successful delivery to the webhook.", "webhook"),
-			delivered: desc("drover_webhook_last_delivery_timestamp_seconds",
-				"Time of the last successful delivery to the webhook, in Unix seconds; 0 means never.", "webhook"),
+			lag: desc("drover_receiver_lag_events",
+				"Events that arrived after the last event that the receiver handled.", "receiver"),
+			failing: desc("drover_receiver_failing", "1 if the last delivery to the receiver failed, otherwise 0.",
+				"receiver"),
+			attempts: desc("drover_receiver_failed_attempts",
+				"Failed attempts since the last successful delivery to the receiver.", "receiver"),
+			delivered: desc("drover_receiver_last_delivery_timestamp_seconds",
+				"Time of the last successful delivery to the receiver, in Unix seconds; 0 means never.", "receiver"),
 		},
 	}
 }
@@ -199,8 +199,8 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 			}
 		}
 	}
-	if err := s.webhooks(ctx, gauge); err != nil {
-		s.Log.WarnContext(ctx, "cannot read the state of webhooks", "error", err)
+	if err := s.receivers(ctx, gauge); err != nil {
+		s.Log.WarnContext(ctx, "cannot read the state of receivers", "error", err)
 	}
 }
 
@@ -220,8 +220,8 @@ func (s *state) count(ctx context.Context) (store.Counts, error) {
 	return f, nil
 }
 
-func (s *state) webhooks(ctx context.Context, gauge func(d *prometheus.Desc, value float64, labels ...string)) error {
-	list, err := s.Store.ListWebhooks(ctx)
+func (s *state) receivers(ctx context.Context, gauge func(d *prometheus.Desc, value float64, labels ...string)) error {
+	list, err := s.Store.ListReceivers(ctx)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (s *state) webhooks(ctx context.Context, gauge func(d *prometheus.Desc, val
 		return err
 	}
 	for _, sub := range list {
-		d, name := s.Webhooks.Latest(sub), sub.Webhook.Name
+		d, name := s.Receivers.Latest(sub), sub.Receiver.Name
 		failing, delivered := 0.0, 0.0
 		if d.Failures > 0 {
 			failing = 1

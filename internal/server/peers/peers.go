@@ -43,8 +43,8 @@ type Listener struct {
 	// Agents gets the keys of agents whose rows in the register have changed, and Tasks the ids of tasks with finished
 	// items.
 	Agents, Tasks func(ids []string)
-	// Events is called for new events, and Webhooks for changed webhooks.
-	Events, Webhooks func()
+	// Events is called for new events, and Receivers for changed receivers.
+	Events, Receivers func()
 	// Left is called when another server has stopped, because the agents that were connected to its broker reconnect to
 	// others.
 	Left func()
@@ -89,11 +89,11 @@ type Hub struct {
 	wake   chan struct{}
 	missed chan struct{}
 
-	mu               sync.Mutex
-	agents, tasks    map[string]struct{}
-	events, webhooks bool
-	members          map[string]member
-	foreign          string
+	mu                sync.Mutex
+	agents, tasks     map[string]struct{}
+	events, receivers bool
+	members           map[string]member
+	foreign           string
 	// lastNumber is the number of the last sent news; numbers has the last received number of each run.
 	lastNumber uint64
 	numbers    map[string]uint64
@@ -124,8 +124,8 @@ func (h *Hub) TellTasks(ids []string) { h.tell(func() { add(h.tasks, ids) }) }
 // TellEvents notifies the other servers of new events.
 func (h *Hub) TellEvents() { h.tell(func() { h.events = true }) }
 
-// TellWebhooks notifies the other servers of changed webhooks.
-func (h *Hub) TellWebhooks() { h.tell(func() { h.webhooks = true }) }
+// TellReceivers notifies the other servers of changed receivers.
+func (h *Hub) TellReceivers() { h.tell(func() { h.receivers = true }) }
 
 // tell records news, if there is another server.
 func (h *Hub) tell(note func()) {
@@ -323,8 +323,8 @@ func (h *Hub) hear(data []byte) {
 	if n.Events {
 		l.Events()
 	}
-	if n.Webhooks {
-		l.Webhooks()
+	if n.Receivers {
+		l.Receivers()
 	}
 }
 
@@ -403,13 +403,13 @@ func (h *Hub) publish(link Link, alive bool) {
 		n := newsMessage{sender: h.self}
 		h.mu.Lock()
 		n.Agents, n.Tasks = take(h.agents), take(h.tasks)
-		n.Events, n.Webhooks = h.events, h.webhooks
-		h.events, h.webhooks = false, false
+		n.Events, n.Receivers = h.events, h.receivers
+		h.events, h.receivers = false, false
 		h.mu.Unlock()
 		if alive {
 			n.Links = linkMessages(h.cfg.Presence.News(mostLinks), h.cfg.Now())
 		}
-		if !alive && len(n.Agents)+len(n.Tasks) == 0 && !n.Events && !n.Webhooks {
+		if !alive && len(n.Agents)+len(n.Tasks) == 0 && !n.Events && !n.Receivers {
 			return
 		}
 		if !h.send(link, n) || len(n.Links) < mostLinks && len(n.Agents) < mostIDs && len(n.Tasks) < mostIDs {

@@ -147,12 +147,12 @@ func newServer(name, database string) *server {
 		ID: name + "-run", Name: name, Build: "test", Database: database, Secret: []byte("secret"), Presence: s.links,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Listener: peers.Listener{
-			Agents:   func(keys []string) { slices.Sort(keys); s.note("agents %v", keys) },
-			Tasks:    func(ids []string) { slices.Sort(ids); s.note("tasks %v", ids) },
-			Events:   func() { s.note("events") },
-			Webhooks: func() { s.note("webhooks") },
-			Left:     func() { s.note("left") },
-			Missed:   func() { s.note("missed") },
+			Agents:    func(keys []string) { slices.Sort(keys); s.note("agents %v", keys) },
+			Tasks:     func(ids []string) { slices.Sort(ids); s.note("tasks %v", ids) },
+			Events:    func() { s.note("events") },
+			Receivers: func() { s.note("receivers") },
+			Left:      func() { s.note("left") },
+			Missed:    func() { s.note("missed") },
 		},
 	})
 	return s
@@ -197,10 +197,10 @@ func TestNews(t *testing.T) {
 		a.TellTasks([]string{"t2", "t3"})
 		a.TellAgents("k")
 		a.TellEvents()
-		a.TellWebhooks()
+		a.TellReceivers()
 		pass(10 * time.Millisecond)
 		for _, s := range []*server{b, c} {
-			if got := s.heard(); got != "agents [k]; events; tasks [t1 t2 t3]; webhooks" {
+			if got := s.heard(); got != "agents [k]; events; receivers; tasks [t1 t2 t3]" {
 				t.Errorf("heard %q", got)
 			}
 		}

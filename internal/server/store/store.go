@@ -68,7 +68,9 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Apps
 	Users
 	Tokens
-	Webhooks
+	Receivers
+	Silences
+	Breakers
 	Counting
 	Audit
 	Cluster

@@ -70,7 +70,7 @@ func fill(t *testing.T, s store.Store) {
 		s.PutRepeat(t.Context(), store.Repeat{Of: "a", What: "b", Task: "copied", At: time.Now()}, time.Time{}),
 		s.CreateUser(t.Context(), store.User{Name: "u2"}),
 		s.CreateToken(t.Context(), store.Token{ID: "t2", User: "u2", Hash: "h2"}),
-		s.CreateWebhook(t.Context(), store.Webhook{Name: "w", Created: time.Now()}, 0),
+		s.CreateReceiver(t.Context(), store.Receiver{Name: "w", Created: time.Now()}, 0),
 		s.PutObserved(t.Context(), store.ReportMark{Agent: "a", Session: "s", Number: 1, Hello: true},
 			[]store.Observed{{
 				Agent: "a", Process: process.ID{Name: "p"}, Status: process.Status{Revision: 1},
@@ -124,8 +124,8 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	add("tokens", tokens, err)
 	joins, err := s.ListJoinTokens(ctx, "", 100)
 	add("join tokens", joins, err)
-	webhooks, err := s.ListWebhooks(ctx)
-	add("webhooks", webhooks, err)
+	receivers, err := s.ListReceivers(ctx)
+	add("receivers", receivers, err)
 	facts, err := s.Identify(ctx, nil)
 	add("facts", facts, err)
 	removed, err := s.ListRemoved(ctx)
@@ -221,15 +221,15 @@ func TestCopyIsAllOrNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refuse("ALTER TABLE webhooks ADD CONSTRAINT none CHECK (name = '')") // the last table
+	refuse("ALTER TABLE receivers ADD CONSTRAINT none CHECK (name = '')") // the last table
 	if _, err := storeopen.Copy(t.Context(), path, url, quiet()); err == nil ||
-		!strings.Contains(err.Error(), "webhooks") {
+		!strings.Contains(err.Error(), "receivers") {
 		t.Errorf("error is %v", err)
 	}
 	if n := agents(); n != 0 {
 		t.Errorf("%d agents are left of a copy that failed", n)
 	}
-	refuse("ALTER TABLE webhooks DROP CONSTRAINT none")
+	refuse("ALTER TABLE receivers DROP CONSTRAINT none")
 	if _, err := storeopen.Copy(t.Context(), path, url, quiet()); err != nil {
 		t.Fatal(err)
 	}

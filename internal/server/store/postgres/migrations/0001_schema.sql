@@ -340,22 +340,69 @@ CREATE TABLE event_streams (
 CREATE INDEX event_streams_heard ON event_streams (heard);
 
 -- Where alarms are delivered to, and how far each address has got in the events.
-CREATE TABLE webhooks (
-    name       text     COLLATE "C" PRIMARY KEY,
-    url        text     NOT NULL,
-    secret     text     NOT NULL, -- sealed by the keys of the servers, since it signs
-    namespaces text     NOT NULL, -- a list of patterns
-    selector   text     NOT NULL DEFAULT '', -- an expression about hosts; empty for every host
-    local      smallint NOT NULL,
-    note       text     NOT NULL,
-    created    bigint   NOT NULL,
-    changed    bigint   NOT NULL,
-    cursor     bigint   NOT NULL,
-    failures   bigint   NOT NULL DEFAULT 0,
-    failing    bigint   NOT NULL DEFAULT 0,
-    error      text     NOT NULL DEFAULT '',
-    next       bigint   NOT NULL DEFAULT 0,
-    delivered  bigint   NOT NULL DEFAULT 0
+CREATE TABLE receivers (
+    name      text COLLATE "C" PRIMARY KEY,
+    kind      text NOT NULL,
+    url       text NOT NULL,
+    secret    text NOT NULL, -- sealed by the keys of the servers, since it signs
+    wanted    text NOT NULL, -- a JSON object
+    mail      text NOT NULL, -- a JSON object
+    local     smallint NOT NULL,
+    note      text NOT NULL,
+    created   bigint NOT NULL,
+    changed   bigint NOT NULL,
+    cursor    bigint NOT NULL,
+    failures  bigint NOT NULL DEFAULT 0,
+    failing   bigint NOT NULL DEFAULT 0,
+    error     text NOT NULL DEFAULT '',
+    next      bigint NOT NULL DEFAULT 0,
+    delivered bigint NOT NULL DEFAULT 0
+);
+
+-- Times in which alarms are withheld. A silence that was removed keeps its row until its events are removed.
+CREATE TABLE silences (
+    id        text COLLATE "C" PRIMARY KEY,
+    processes text NOT NULL, -- a list of patterns
+    selector  text NOT NULL,
+    labels    text NOT NULL,
+    begins    bigint NOT NULL,
+    ends      bigint NOT NULL,
+    message   text NOT NULL,
+    app       text NOT NULL,
+    "user"    text NOT NULL,
+    created   bigint NOT NULL,
+    removed   bigint NOT NULL DEFAULT 0,
+    withheld  bigint NOT NULL DEFAULT 0
+);
+
+-- Withheld alarms of each receiver that may still hold at the end of their silence: the latest of each kind.
+CREATE TABLE withheld_alarms (
+    receiver  text COLLATE "C" NOT NULL,
+    agent     text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    kind      text COLLATE "C" NOT NULL,
+    cursor    bigint NOT NULL,
+    received  bigint NOT NULL,
+    body      text NOT NULL,
+    PRIMARY KEY (receiver, agent, namespace, name, kind)
+);
+
+-- The last breaker of each process: relaunches are withheld on all hosts while it is open.
+CREATE TABLE breakers (
+    namespace text COLLATE "C" NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    revision  bigint NOT NULL,
+    cause     text NOT NULL,
+    failed    bigint NOT NULL,
+    hosts     bigint NOT NULL,
+    agent     text NOT NULL, -- the host that failed last
+    opened    bigint NOT NULL,
+    until     bigint NOT NULL,
+    closed    bigint NOT NULL DEFAULT 0, -- 0 while it is open
+    closed_by text NOT NULL DEFAULT '',
+    told      bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, name)
 );
 
 -- What the servers of a fleet agree on, and which of them does what only one may do.

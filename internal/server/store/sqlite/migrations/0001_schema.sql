@@ -345,22 +345,69 @@ CREATE TABLE counters (
 INSERT INTO counters VALUES ('events', 0);
 
 -- Where alarms are delivered to, and how far each address has got in the events.
-CREATE TABLE webhooks (
-    name       TEXT    PRIMARY KEY,
-    url        TEXT    NOT NULL,
-    secret     TEXT    NOT NULL, -- sealed by the keys of the servers, since it signs
-    namespaces TEXT    NOT NULL, -- a list of patterns
-    selector   TEXT    NOT NULL DEFAULT '', -- an expression about hosts; empty for every host
-    local      INTEGER NOT NULL,
-    note       TEXT    NOT NULL,
-    created    INTEGER NOT NULL,
-    changed    INTEGER NOT NULL,
-    cursor     INTEGER NOT NULL,
-    failures   INTEGER NOT NULL DEFAULT 0,
-    failing    INTEGER NOT NULL DEFAULT 0,
-    error      TEXT    NOT NULL DEFAULT '',
-    next       INTEGER NOT NULL DEFAULT 0,
-    delivered  INTEGER NOT NULL DEFAULT 0
+CREATE TABLE receivers (
+    name      TEXT PRIMARY KEY,
+    kind      TEXT NOT NULL,
+    url       TEXT NOT NULL,
+    secret    TEXT NOT NULL, -- sealed by the keys of the servers, since it signs
+    wanted    TEXT NOT NULL, -- a JSON object
+    mail      TEXT NOT NULL, -- a JSON object
+    local     INTEGER NOT NULL,
+    note      TEXT NOT NULL,
+    created   INTEGER NOT NULL,
+    changed   INTEGER NOT NULL,
+    cursor    INTEGER NOT NULL,
+    failures  INTEGER NOT NULL DEFAULT 0,
+    failing   INTEGER NOT NULL DEFAULT 0,
+    error     TEXT NOT NULL DEFAULT '',
+    next      INTEGER NOT NULL DEFAULT 0,
+    delivered INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Times in which alarms are withheld. A silence that was removed keeps its row until its events are removed.
+CREATE TABLE silences (
+    id        TEXT PRIMARY KEY,
+    processes TEXT NOT NULL, -- a list of patterns
+    selector  TEXT NOT NULL,
+    labels    TEXT NOT NULL,
+    begins    INTEGER NOT NULL,
+    ends      INTEGER NOT NULL,
+    message   TEXT NOT NULL,
+    app       TEXT NOT NULL,
+    "user"    TEXT NOT NULL,
+    created   INTEGER NOT NULL,
+    removed   INTEGER NOT NULL DEFAULT 0,
+    withheld  INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Withheld alarms of each receiver that may still hold at the end of their silence: the latest of each kind.
+CREATE TABLE withheld_alarms (
+    receiver  TEXT NOT NULL,
+    agent     TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    kind      TEXT NOT NULL,
+    cursor    INTEGER NOT NULL,
+    received  INTEGER NOT NULL,
+    body      TEXT NOT NULL,
+    PRIMARY KEY (receiver, agent, namespace, name, kind)
+) STRICT;
+
+-- The last breaker of each process: relaunches are withheld on all hosts while it is open.
+CREATE TABLE breakers (
+    namespace TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    revision  INTEGER NOT NULL,
+    cause     TEXT NOT NULL,
+    failed    INTEGER NOT NULL,
+    hosts     INTEGER NOT NULL,
+    agent     TEXT NOT NULL, -- the host that failed last
+    opened    INTEGER NOT NULL,
+    until     INTEGER NOT NULL,
+    closed    INTEGER NOT NULL DEFAULT 0, -- 0 while it is open
+    closed_by TEXT NOT NULL DEFAULT '',
+    told      INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, name)
 ) STRICT;
 
 -- What the servers of a fleet agree on, and which of them does what only one may do.

@@ -1,0 +1,44 @@
+package v1
+
+import "time"
+
+// Silence is a time in which alarms are withheld.
+type Silence struct {
+	ID string `json:"id"`
+	// State is SilencePending, SilenceActive or SilenceEnded.
+	State string `json:"state"`
+	// Processes are patterns NAMESPACE/NAME, Select is an expression about hosts, Labels one about the labels of
+	// processes. An alarm must match all of them; empty means all.
+	Processes []string  `json:"processes"`
+	Select    string    `json:"select,omitempty"`
+	Labels    string    `json:"labels,omitempty"`
+	From      time.Time `json:"from"`
+	Until     time.Time `json:"until"`
+	Message   string    `json:"message,omitempty"`
+	App       string    `json:"app,omitempty"`
+	User      string    `json:"user,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	// RemovedAt is set if a person ended the silence early.
+	RemovedAt *time.Time `json:"removed_at,omitempty"`
+	// Withheld counts the alarms that were not delivered; each receiver counts.
+	Withheld int64 `json:"withheld"`
+}
+
+// The states of a silence.
+const (
+	SilencePending = "pending"
+	SilenceActive  = "active"
+	SilenceEnded   = "ended"
+)
+
+// SilenceRequest asks for a silence.
+type SilenceRequest struct {
+	Processes []string `json:"processes,omitempty"`
+	Select    string   `json:"select,omitempty"`
+	Labels    string   `json:"labels,omitempty"`
+	// From is now by default. Either Until or Seconds is required.
+	From    *time.Time `json:"from,omitempty"`
+	Until   *time.Time `json:"until,omitempty"`
+	Seconds float64    `json:"seconds,omitempty"`
+	Message string     `json:"message,omitempty"`
+}

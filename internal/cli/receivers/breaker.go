@@ -1,0 +1,83 @@
+package receivers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+)
+
+// NewBreaker returns the commands about breakers.
+func NewBreaker() *cobra.Command {
+	return remote.Resource[client.Breaker]{
+		Use: "breaker", Short: "List and reset the breakers that withhold relaunches on all hosts",
+		Long: `List and reset the breakers that withhold relaunches on all hosts. A breaker opens if more than
+30 % of the hosts with one revision of a process, and at least five, fail from one cause within a
+minute. It closes after five minutes, or when no host has that revision any more.`,
+		List: breakerList(), Names: breakerList().Names, Show: showBreaker,
+		Verbs: []remote.Verb[client.Breaker]{
+			{
+				Use: "reset PROCESS", Short: "Close a breaker: relaunch the process again",
+				Long: `Close a breaker: relaunch the process again. Hosts where the process is down relaunch it within
+25 s, not all at once. Needs the right to start the process on every host.`,
+				Example: "  drover breaker reset shop/web",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Breaker, error) {
+					namespace, name, found := strings.Cut(args[0], "/")
+					if !found || namespace == "" || name == "" {
+						return client.Breaker{}, term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[0])
+					}
+					return c.ResetBreaker(ctx, namespace, name)
+				},
+			},
+		},
+	}.Command()
+}
+
+func breakerList() remote.List[client.Breaker] {
+	return remote.List[client.Breaker]{
+		Use: "list", Short: "List the open breakers", None: "no open breakers",
+		ID: breakerID,
+		Columns: []term.Column[client.Breaker]{
+			{Head: "PROCESS", Cell: breakerID},
+			{Head: "STATE", State: true, Cell: breakerState},
+			{Head: "FAILED", Cell: failedOf},
+			{Head: "CAUSE", Cell: func(b client.Breaker) string { return b.Cause }},
+			{Head: "REVISION", Cell: func(b client.Breaker) string { return fmt.Sprint(b.Revision) }},
+			{Head: "OPENED", Cell: func(b client.Breaker) string { return term.Stamp(&b.OpenedAt) }},
+			{Head: "UNTIL", Cell: func(b client.Breaker) string { return term.Stamp(&b.UntilAt) }},
+		},
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Breaker, error) {
+			return c.Breakers(ctx, false)
+		},
+	}
+}
+
+func breakerID(b client.Breaker) string { return b.Namespace + "/" + b.Name }
+
+func breakerState(b client.Breaker) string {
+	if b.ClosedAt != nil {
+		return "closed"
+	}
+	return "open"
+}
+
+func failedOf(b client.Breaker) string { return fmt.Sprintf("%d of %d hosts", b.Failed, b.Hosts) }
+
+func showBreaker(b client.Breaker) (state string, fields []term.Field) {
+	fields = []term.Field{
+		{"Failed", failedOf(b)},
+		{"Cause", b.Cause},
+		{"Revision", fmt.Sprint(b.Revision)},
+		{"Opened", term.Stamp(&b.OpenedAt)},
+		{"Until", term.Stamp(&b.UntilAt)},
+	}
+	if b.ClosedAt != nil {
+		fields = append(fields, term.Field{"Closed", term.Stamp(b.ClosedAt)}, term.Field{"By", b.ClosedBy})
+	}
+	return breakerState(b), fields
+}

@@ -1,0 +1,368 @@
+// Package receivers has the commands about alarms: receiver, which manages the addresses that get them, and silence.
+package receivers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+)
+
+// NewReceiver returns the commands about receivers.
+func NewReceiver() *cobra.Command {
+	cmd := remote.Resource[client.Receiver]{
+		Use: "receiver", Short: "Manage the addresses that receive alarms",
+		Long: `Manage the addresses that receive alarms, such as relaunches, processes that were given up
+and exceeded limits. docs/alarms.md shows a delivery and how to verify its signature. If a receiver
+is down, drover keeps the alarms and delivers them later. Needs an administrator.`,
+		List: receiverList(), Names: receiverList().Names, Show: showReceiver, Once: receiverSecret,
+		Verbs: []remote.Verb[client.Receiver]{
+			receiverCreate(),
+			receiverChange(),
+			{
+				Use: "show NAME", Short: "Show a receiver, the progress of its delivery, and its last error",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+					return c.Receiver(ctx, args[0])
+				},
+			},
+			{
+				Use: "rotate-secret NAME", Short: "Sign with a new secret from now on, and print the secret once",
+				Long: `Sign with a new secret from now on, and print it. drover shows the secret only this
+once. If a receiver rejects deliveries until it knows the new secret, drover retries them, and no
+alarm is lost.`,
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+					return c.RotateReceiver(ctx, args[0], "")
+				},
+			},
+			{
+				Use: "delete NAME", Short: "Delete a receiver: no longer deliver alarms to it",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+					return client.Receiver{}, c.DeleteReceiver(ctx, args[0])
+				},
+				Done: "receiver %s was deleted",
+			},
+		},
+	}.Command()
+	cmd.AddCommand(newReceiverTest())
+	return cmd
+}
+
+func receiverList() remote.List[client.Receiver] {
+	return remote.List[client.Receiver]{
+		Use: "list", Short: "List receivers, and the progress of each delivery", None: "no receivers",
+		ID: func(w client.Receiver) string { return w.Name },
+		Columns: []term.Column[client.Receiver]{
+			{Head: "NAME", Cell: func(w client.Receiver) string { return w.Name }},
+			{Head: "STATE", State: true, Cell: deliveryState},
+			{Head: "BEHIND", Cell: func(w client.Receiver) string { return fmt.Sprint(w.Delivery.Lag) }},
+			{Head: "DELIVERED", Cell: func(w client.Receiver) string { return term.Since(w.Delivery.DeliveredAt) }},
+			{Head: "FAILING", Cell: func(w client.Receiver) string { return term.Since(w.Delivery.FailingSince) }},
+			{Head: "KIND", Cell: func(w client.Receiver) string { return w.Kind }},
+			{Head: "NAMESPACES", Cell: wantedText},
+			{Head: "URL", Cell: func(w client.Receiver) string { return w.URL }},
+			{Head: "ERROR", Wide: true, Cell: func(w client.Receiver) string { return w.Delivery.Error }},
+			{Head: "NOTE", Wide: true, Cell: func(w client.Receiver) string { return w.Note }},
+		},
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Receiver, error) {
+			return c.Receivers(ctx)
+		},
+	}
+}
+
+// deliveryState is the state of a receiver's deliveries, in a word. A test delivery does not change it.
+func deliveryState(w client.Receiver) string {
+	switch {
+	case w.Delivery.Failures > 0:
+		return "failing"
+	case w.Delivery.DeliveredAt == nil:
+		return "untried"
+	}
+	return "ok"
+}
+
+// wantedText is the namespaces whose alarms a receiver gets.
+func wantedText(w client.Receiver) string {
+	if len(w.Namespaces) == 0 {
+		return "all"
+	}
+	return strings.Join(w.Namespaces, ",")
+}
+
+func showReceiver(w client.Receiver) (state string, fields []term.Field) {
+	d := w.Delivery
+	fields = []term.Field{
+		{"Kind", w.Kind},
+		{"URL", w.URL},
+		{"Namespaces", wantedText(w)},
+		{"Hosts", w.Select},
+		{"Process labels", w.Labels},
+		{"Severities", strings.Join(w.Severities, ",")},
+		{"Alarms", strings.Join(w.Kinds, ",")},
+		{"Local", term.YesNo(w.Local)},
+		{"Note", w.Note},
+		{"Last delivered", term.Stamp(d.DeliveredAt)},
+		{"Alarms behind", fmt.Sprint(d.Lag)},
+	}
+	if w.Mail != nil {
+		fields = append(fields, term.Field{"Mail from", w.Mail.From},
+			term.Field{"Mail to", strings.Join(w.Mail.To, ",")}, term.Field{"Mail user", w.Mail.User},
+			term.Field{"Subject", w.Mail.Subject}, term.Field{"Text", w.Mail.Body})
+	}
+	if d.Failures > 0 {
+		fields = append(fields, term.Field{"Failing since", term.Stamp(d.FailingSince)},
+			term.Field{"Attempts failed", fmt.Sprint(d.Failures)},
+			term.Field{"Error", d.Error}, term.Field{"Next attempt", term.Stamp(d.NextAt)})
+	}
+	return deliveryState(w), append(fields, term.Field{"Created", term.Stamp(&w.CreatedAt)},
+		term.Field{"Changed", term.Stamp(&w.ChangedAt)})
+}
+
+func receiverSecret(w client.Receiver) (text, note string) {
+	if w.Secret == "" {
+		return "", ""
+	}
+	return fmt.Sprintf("name    %s\nsecret  %s\n", w.Name, w.Secret),
+		"drover shows the secret only this once, and signs every delivery with it"
+}
+
+// receiverFlags are the flags to create or change a receiver.
+type receiverFlags struct {
+	url, kind            string
+	namespaces           []string
+	selector, labels     string
+	severities, kinds    []string
+	mail                 client.Mail
+	bodyFile, secretFile string
+	local                bool
+	note                 string
+	given                func(flag string) bool
+}
+
+func (f *receiverFlags) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.url, "url", "", "address of the receiver: http or https, or smtp or smtps for mail")
+	if cmd.Name() == "create" {
+		flags.StringVar(&f.kind, "kind", client.ReceiverWebhook, "the form of the alarms: webhook, alertmanager or email")
+		flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret of a webhook, the bearer token of an "+
+			"alertmanager, or the password of a mail server")
+		term.Complete(cmd, "kind", client.ReceiverWebhook, client.ReceiverAlertmanager, client.ReceiverEmail)
+	}
+	flags.StringArrayVar(&f.namespaces, "namespace", nil,
+		"pattern of namespaces whose alarms to deliver; may be repeated (default all)")
+	flags.StringVarP(&f.selector, "selector", "l", "",
+		"expression about the hosts whose alarms to deliver, such as role=web (default all hosts)")
+	flags.StringVar(&f.labels, "process-label", "",
+		"expression about the labels of the processes whose alarms to deliver, such as tier=front")
+	flags.StringSliceVar(&f.severities, "severity", nil, "severities to deliver: critical, warning, notice (default all)")
+	flags.StringSliceVar(&f.kinds, "alarm", nil, "kinds of alarms to deliver, such as given-up,unhealthy (default all)")
+	flags.StringVar(&f.mail.From, "mail-from", "", "sender of mails")
+	flags.StringArrayVar(&f.mail.To, "mail-to", nil, "recipient of mails; may be repeated")
+	flags.StringVar(&f.mail.User, "mail-user", "", "user of the mail server")
+	flags.StringVar(&f.mail.Subject, "subject", "", "template of the subject of mails")
+	flags.StringVar(&f.bodyFile, "body-file", "", "file with the template of the text of mails")
+	flags.BoolVar(&f.local, "local", false,
+		"allow loopback, link-local and multicast addresses, and metadata services of clouds")
+	flags.StringVar(&f.note, "note", "", "a note for administrators")
+	f.given = flags.Changed
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		if err := remote.CheckSelector(cmd, "selector", f.selector); err != nil {
+			return err
+		}
+		return remote.CheckSelector(cmd, "process-label", f.labels)
+	})
+}
+
+// mailFlags are the flags about mails.
+func mailFlags() []string {
+	return []string{"mail-from", "mail-to", "mail-user", "subject", "body-file"}
+}
+
+// givesMail reports whether a flag about mails is given.
+func (f *receiverFlags) givesMail() bool { return slices.ContainsFunc(mailFlags(), f.given) }
+
+// letter applies the flags about mails to settings.
+func (f *receiverFlags) letter(m client.Mail) (*client.Mail, error) {
+	for flag, set := range map[string]func(){
+		"mail-from": func() { m.From = f.mail.From }, "mail-to": func() { m.To = f.mail.To },
+		"mail-user": func() { m.User = f.mail.User }, "subject": func() { m.Subject = f.mail.Subject },
+	} {
+		if f.given(flag) {
+			set()
+		}
+	}
+	if f.given("body-file") {
+		text, err := readFile(f.bodyFile)
+		if err != nil {
+			return nil, err
+		}
+		m.Body = text
+	}
+	return &m, nil
+}
+
+// readFile reads a small file that a flag names; an empty name is an empty text.
+func readFile(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(name) //nolint:gosec // the file of the person who runs the command
+	if err != nil {
+		return "", term.Usagef("cannot read %s: %v", name, err)
+	}
+	return string(data), nil
+}
+
+// change copies the given flags.
+func (f *receiverFlags) change() client.ReceiverChange {
+	var change client.ReceiverChange
+	if f.given("process-label") {
+		change.Labels = &f.labels
+	}
+	if f.given("severity") {
+		change.Severities = &f.severities
+	}
+	if f.given("alarm") {
+		change.Kinds = &f.kinds
+	}
+	if f.given("url") {
+		change.URL = &f.url
+	}
+	if f.given("namespace") {
+		change.Namespaces = &f.namespaces
+	}
+	if f.given("selector") {
+		change.Select = &f.selector
+	}
+	if f.given("local") {
+		change.Local = &f.local
+	}
+	if f.given("note") {
+		change.Note = &f.note
+	}
+	return change
+}
+
+func receiverCreate() remote.Verb[client.Receiver] {
+	var f receiverFlags
+	return remote.Verb[client.Receiver]{
+		Use: "create NAME --url URL", Short: "Deliver alarms to an address, and print the secret that signs them",
+		Long: `Deliver alarms to an address from now on, and print the secret that signs them.
+drover shows the secret only this once. 'drover receiver test' tries the address.`,
+		Example: `  drover receiver create pager --url https://alarms.example/drover
+  drover receiver create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json
+  drover receiver create am --kind alertmanager --url http://alertmanager.example:9093
+  drover receiver create mail --kind email --url smtp://mail.example:587 --mail-from drover@shop.example \
+    --mail-to ops@shop.example --mail-user drover --secret-file password --severity critical`,
+		New:   true,
+		Flags: f.flags,
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+			if f.url == "" {
+				return client.Receiver{}, term.Usagef("--url is missing")
+			}
+			change := f.change()
+			change.Name, change.Kind = args[0], f.kind
+			if f.givesMail() || f.kind == client.ReceiverEmail {
+				var err error
+				if change.Mail, err = f.letter(client.Mail{}); err != nil {
+					return client.Receiver{}, err
+				}
+			}
+			if f.secretFile != "" {
+				secret, err := readFile(f.secretFile)
+				if err != nil {
+					return client.Receiver{}, err
+				}
+				change.Secret = new(strings.TrimSpace(secret))
+			}
+			return c.CreateReceiver(ctx, change)
+		},
+	}
+}
+
+func receiverChange() remote.Verb[client.Receiver] {
+	var f receiverFlags
+	var all, everywhere bool
+	return remote.Verb[client.Receiver]{
+		Use: "change NAME", Short: "Change the address of a receiver, which alarms it gets, or its note",
+		Long: `Change the address of a receiver, which alarms it gets, or its note. drover retries undelivered alarms at
+once. --namespace replaces all previous namespaces, and --selector the previous expression.`,
+		Example: `  drover receiver change pager --url https://new.example/drover
+  drover receiver change shop --all-namespaces`,
+		Flags: func(cmd *cobra.Command) {
+			f.flags(cmd)
+			cmd.Flags().BoolVar(&all, "all-namespaces", false, "deliver the alarms of all namespaces")
+			cmd.Flags().BoolVar(&everywhere, "all-hosts", false, "deliver the alarms of all hosts")
+		},
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+			change := f.change()
+			if all {
+				if change.Namespaces != nil {
+					return client.Receiver{}, term.Usagef("--namespace and --all-namespaces exclude each other")
+				}
+				change.Namespaces = &[]string{}
+			}
+			if everywhere {
+				if change.Select != nil {
+					return client.Receiver{}, term.Usagef("--selector and --all-hosts exclude each other")
+				}
+				change.Select = new("")
+			}
+			if f.givesMail() {
+				present, err := c.Receiver(ctx, args[0])
+				if err != nil {
+					return client.Receiver{}, err
+				}
+				if present.Mail == nil {
+					present.Mail = &client.Mail{}
+				}
+				if change.Mail, err = f.letter(*present.Mail); err != nil {
+					return client.Receiver{}, err
+				}
+			}
+			if change == (client.ReceiverChange{}) {
+				return client.Receiver{}, term.Usagef(
+					"nothing to change: 'drover receiver change --help' lists the flags")
+			}
+			return c.ChangeReceiver(ctx, args[0], change)
+		},
+	}
+}
+
+func newReceiverTest() *cobra.Command {
+	var s remote.Session
+	cmd := &cobra.Command{
+		Use:   "test NAME",
+		Short: "Deliver a test alarm now, and show the result",
+		Long: `Deliver a test alarm now, and show the result. The alarm is a process_restart_success
+of drover:test. If the delivery fails, the exit code is 1.`,
+		Args: term.Args,
+		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) (client.ReceiverTest, error) {
+			return c.TestReceiver(ctx, args[0])
+		}, func(cmd *cobra.Command, args []string, t client.ReceiverTest) error {
+			if s.Form != term.AsText {
+				if err := term.PrintValue(cmd.OutOrStdout(), s.Form, t); err != nil {
+					return err
+				}
+			} else if t.Delivered {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "delivered in %.3f s\n", t.Seconds)
+				return err
+			}
+			if !t.Delivered {
+				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("cannot deliver to %s: %s", args[0],
+					term.Printable(t.Error))}
+			}
+			return nil
+		}),
+		ValidArgsFunction: receiverList().Names(&s),
+	}
+	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
+	return cmd
+}

@@ -1,0 +1,155 @@
+package receivers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+)
+
+// NewSilence returns the command that withholds alarms, with the commands about silences.
+func NewSilence() *cobra.Command {
+	resource := remote.Resource[client.Silence]{
+		List: silenceList(), Names: silenceList().Names, Show: showSilence,
+		Verbs: []remote.Verb[client.Silence]{
+			silenceCreate(),
+			{
+				Use: "show ID", Short: "Show a silence, and how many alarms it has withheld",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
+					return c.Silence(ctx, args[0])
+				},
+			},
+			{
+				Use: "remove ID", Short: "End a silence now, and deliver the withheld alarms that still hold",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
+					return c.RemoveSilence(ctx, args[0])
+				},
+			},
+		},
+	}
+	var silence *cobra.Command
+	var rest []*cobra.Command
+	for _, cmd := range resource.Commands() {
+		if cmd.Name() == "silence" {
+			silence = cmd
+		} else {
+			rest = append(rest, cmd)
+		}
+	}
+	silence.AddCommand(rest...)
+	return silence
+}
+
+func silenceList() remote.List[client.Silence] {
+	return remote.List[client.Silence]{
+		Use: "list", Short: "List the silences that have not ended", None: "no silences",
+		ID: func(s client.Silence) string { return s.ID },
+		Columns: []term.Column[client.Silence]{
+			{Head: "ID", Cell: func(s client.Silence) string { return s.ID }},
+			{Head: "STATE", State: true, Cell: func(s client.Silence) string { return s.State }},
+			{Head: "FROM", Cell: func(s client.Silence) string { return term.Stamp(&s.From) }},
+			{Head: "UNTIL", Cell: func(s client.Silence) string { return term.Stamp(&s.Until) }},
+			{Head: "WITHHELD", Cell: func(s client.Silence) string { return fmt.Sprint(s.Withheld) }},
+			{Head: "COVERS", Cell: covered},
+			{Head: "BY", Cell: func(s client.Silence) string { return term.Caller(s.App, s.User) }},
+			{Head: "WHY", Cell: func(s client.Silence) string { return s.Message }},
+		},
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Silence, error) {
+			return c.Silences(ctx, false)
+		},
+	}
+}
+
+// covered describes what a silence covers.
+func covered(s client.Silence) string {
+	parts := append([]string{}, s.Processes...)
+	if s.Select != "" {
+		parts = append(parts, "hosts:"+s.Select)
+	}
+	if s.Labels != "" {
+		parts = append(parts, "labels:"+s.Labels)
+	}
+	return strings.Join(parts, " ")
+}
+
+func showSilence(s client.Silence) (state string, fields []term.Field) {
+	fields = []term.Field{
+		{"Processes", strings.Join(s.Processes, ",")},
+		{"Hosts", s.Select},
+		{"Process labels", s.Labels},
+		{"From", term.Stamp(&s.From)},
+		{"Until", term.Stamp(&s.Until)},
+	}
+	if s.RemovedAt != nil {
+		fields = append(fields, term.Field{"Removed", term.Stamp(s.RemovedAt)})
+	}
+	return s.State, append(fields, term.Field{"Alarms withheld", fmt.Sprint(s.Withheld)},
+		term.Field{"Why", s.Message}, term.Field{"By", term.Caller(s.App, s.User)},
+		term.Field{"Created", term.Stamp(&s.CreatedAt)})
+}
+
+func silenceCreate() remote.Verb[client.Silence] {
+	var request client.SilenceRequest
+	var length time.Duration
+	var from, until string
+	return remote.Verb[client.Silence]{
+		Use: "silence [PROCESS...] --for DURATION", Short: "Withhold alarms for some time",
+		Long: `Withhold the alarms of processes for some time, such as maintenance. A PROCESS is a pattern
+NAMESPACE/NAME; without any, the expressions alone choose. drover counts what it withholds. At the
+end of the silence, it delivers once what still holds then, such as a process that stays down.
+
+Needs an administrator, or the right silence on whole namespaces.`,
+		Example: `  drover silence -l role=web --for 2h -m 'kernel update'
+  drover silence 'shop/*' --from 2026-11-20T22:00:00Z --until 2026-11-20T23:30:00Z
+  drover silence list
+  drover silence remove xk3v7q2mfa`,
+		New: true,
+		Flags: func(cmd *cobra.Command) {
+			f := cmd.Flags()
+			f.StringVarP(&request.Select, "selector", "l", "", "only hosts whose labels and facts match, such as role=web,zone!=b")
+			f.StringVar(&request.Labels, "process-label", "", "only processes whose own labels match, such as tier=front")
+			f.DurationVar(&length, "for", 0, "how long, such as 2h")
+			f.StringVar(&from, "from", "", "the beginning: RFC 3339, or a time from now on such as 30m (default now)")
+			f.StringVar(&until, "until", "", "the end instead of --for: RFC 3339, or a time from now on such as 3h")
+			f.StringVarP(&request.Message, "message", "m", "", "why, for other people")
+			cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+				for _, flag := range []string{"selector", "process-label"} {
+					if err := remote.CheckSelector(cmd, flag, f.Lookup(flag).Value.String()); err != nil {
+						return err
+					}
+				}
+				if length < 0 || (length == 0) == (until == "") {
+					return term.Usagef("expected --for DURATION or --until TIME, such as --for 2h")
+				}
+				for _, arg := range args {
+					if !strings.Contains(arg, "/") {
+						return term.Usagef("%q is neither a command nor a process: expected NAMESPACE/NAME, such as shop/*", arg)
+					}
+				}
+				return nil
+			})
+		},
+		Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
+			request.Processes, request.Seconds = args, length.Seconds()
+			for flag, to := range map[string]struct {
+				text string
+				time **time.Time
+			}{"--from": {from, &request.From}, "--until": {until, &request.Until}} {
+				at, err := term.Ahead(flag, to.text)
+				if err != nil {
+					return client.Silence{}, err
+				}
+				if !at.IsZero() {
+					*to.time = &at
+				}
+			}
+			return c.CreateSilence(ctx, request)
+		},
+	}
+}

@@ -1,0 +1,68 @@
+package alarm_test
+
+import (
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/alarm"
+)
+
+// TestAlerts: what lasts fires until the event that ends it, under the same labels; a moment fires for a short time.
+func TestAlerts(t *testing.T) {
+	now := time.UnixMilli(1_000_000).UTC()
+	got := alarm.Alerts([]alarm.Event{
+		event(process.EventRelaunched, "cart", 1000), event(process.EventGivenUp, "cart", 2000),
+		event(process.EventUnhealthy, "shop", 3000), event(process.EventHealthy, "shop", 4000),
+		event(process.EventGivenUp, "cart", 5000), event(process.EventReloaded, "cart", 6000),
+	}, now)
+	type row struct{ name, process string }
+	at := map[row]alarm.Alert{}
+	for _, a := range got {
+		if a.EndsAt.Before(a.StartsAt) {
+			t.Errorf("%v ends before its beginning", a)
+		}
+		at[row{a.Labels["alertname"], a.Labels["process"]}] = a
+	}
+	for where, want := range map[row][2]time.Time{
+		{"drover-relaunched", "cart"}: {time.UnixMilli(1000), now.Add(5 * time.Minute)},
+		{"drover-given-up", "cart"}:   {time.UnixMilli(5000), now.Add(28 * 24 * time.Hour)},
+		{"drover-unhealthy", "shop"}:  {time.UnixMilli(4000), time.UnixMilli(4000)},
+	} {
+		if a, ok := at[where]; !ok || !a.StartsAt.Equal(want[0]) || !a.EndsAt.Equal(want[1]) {
+			t.Errorf("%v: %+v, want from %s to %s", where, a, want[0].UTC(), want[1].UTC())
+		}
+	}
+	if a := at[row{"drover-given-up", "cart"}]; a.Labels["severity"] != "critical" || a.Labels["host"] != "127.0.0.1" ||
+		a.Labels["namespace"] != "nodeman" || a.Annotations["summary"] == "" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestEveryEndedAlarmLasts: each event that ends alarms ends kinds that are alarms, and what lasts can be seen in a
+// status.
+func TestEveryEndedAlarmLasts(t *testing.T) {
+	seen := map[process.EventKind]bool{}
+	for _, end := range alarm.Endings() {
+		for _, kind := range alarm.Ended(end) {
+			seen[kind] = true
+			if !alarm.Is(kind) || !alarm.Lasts(kind) {
+				t.Errorf("%s ends %s, which is no lasting alarm", end, kind)
+			}
+		}
+	}
+	holding := &process.Status{
+		Known: true, Hosted: true, Flapping: true, Config: []process.Drift{{}}, State: process.StateGivenUp,
+		Further: []process.Cause{{ID: process.CauseRunFailed}}, Instance: process.Instance{PID: -1},
+	}
+	withheld := &process.Status{Known: true, Cause: process.Cause{ID: process.CauseBreakerOpen}}
+	sick := &process.Status{Known: true, Instance: process.Instance{PID: 1}, Health: &process.Answer{Bad: true}}
+	for _, kind := range alarm.Kinds() {
+		if holds := alarm.Holds(kind, holding) || alarm.Holds(kind, sick) || alarm.Holds(kind, withheld); holds != seen[kind] {
+			t.Errorf("%s: holds is %t, but lasts is %t", kind, holds, seen[kind])
+		}
+		if alarm.Holds(kind, nil) || alarm.Holds(kind, &process.Status{Known: true, Instance: process.Instance{PID: 1}}) {
+			t.Errorf("%s holds for a process that is well or unknown", kind)
+		}
+	}
+}

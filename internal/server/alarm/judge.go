@@ -1,0 +1,81 @@
+package alarm
+
+import (
+	"slices"
+
+	"drover/internal/process"
+	"drover/internal/why"
+)
+
+// SeverityOf returns the severity of an alarm.
+func SeverityOf(kind process.EventKind) why.Severity {
+	switch kind {
+	case process.EventGivenUp, process.EventBreakerOpened:
+		return why.Critical
+	case process.EventRelaunched, process.EventDrifted, process.EventRunMissed:
+		return why.Notice
+	default:
+		return why.Warning
+	}
+}
+
+// Holds reports whether the condition of an alarm still holds for a process with that status; nil for a process that
+// the server does not know. An alarm about a moment, such as a relaunch, holds for that moment only.
+func Holds(kind process.EventKind, s *process.Status) bool {
+	if s == nil || !s.Known {
+		return false
+	}
+	switch kind {
+	case process.EventGivenUp:
+		return s.State == process.StateGivenUp
+	case process.EventRelaunchFailed:
+		return s.Hosted && !s.Running() && s.State != process.StateFinished
+	case process.EventFlapping:
+		return s.Flapping
+	case process.EventBreakerOpened:
+		return s.Cause.ID == process.CauseBreakerOpen
+	case process.EventUnhealthy:
+		return s.Running() && s.Health != nil && s.Health.Bad
+	case process.EventDrifted:
+		return len(s.Config) > 0
+	case process.EventRunFailed:
+		return s.Cause.ID == process.CauseRunFailed ||
+			slices.ContainsFunc(s.Further, func(c process.Cause) bool { return c.ID == process.CauseRunFailed })
+	default:
+		return false
+	}
+}
+
+// Lasts reports whether an alarm is about a condition that lasts until another event ends it.
+func Lasts(kind process.EventKind) bool {
+	return slices.ContainsFunc(Endings(), func(end process.EventKind) bool { return slices.Contains(Ended(end), kind) })
+}
+
+// Ended returns the kinds of alarms that an event ends.
+func Ended(by process.EventKind) []process.EventKind {
+	switch by {
+	case process.EventSteady:
+		return []process.EventKind{process.EventFlapping}
+	case process.EventHealthy:
+		return []process.EventKind{process.EventUnhealthy}
+	case process.EventRestored:
+		return []process.EventKind{process.EventDrifted}
+	case process.EventBreakerClosed:
+		return []process.EventKind{process.EventBreakerOpened}
+	case process.EventRunEnded:
+		return []process.EventKind{process.EventRunFailed}
+	case process.EventStarted, process.EventRestarted, process.EventFound, process.EventRelaunched:
+		return []process.EventKind{process.EventGivenUp, process.EventRelaunchFailed, process.EventUnhealthy}
+	case process.EventStopped, process.EventKilled, process.EventUnhosted, process.EventUnregistered:
+		return []process.EventKind{
+			process.EventGivenUp, process.EventRelaunchFailed, process.EventUnhealthy, process.EventFlapping,
+		}
+	default:
+		return nil
+	}
+}
+
+// Endings returns the kinds of events that end alarms.
+func Endings() []process.EventKind {
+	return slices.DeleteFunc(process.EventKinds(), func(kind process.EventKind) bool { return len(Ended(kind)) == 0 })
+}

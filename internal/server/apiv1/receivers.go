@@ -1,0 +1,419 @@
+package apiv1
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/selector"
+	"drover/internal/server/access"
+	"drover/internal/server/alarm"
+	"drover/internal/server/edge"
+	"drover/internal/server/receiver"
+	"drover/internal/server/store"
+	"drover/internal/why"
+)
+
+// Receivers holds the addresses of alarms and the part that delivers to them.
+type Receivers struct {
+	Store    store.Receivers
+	Silences store.Silences
+	Sender   Sender
+}
+
+// Sender delivers alarms. Test delivers a made-up one at once, Changed has the stored receivers looked at again.
+type Sender interface {
+	Test(ctx context.Context, w store.Receiver) error
+	Changed()
+	Latest(s store.Subscription) store.Delivery
+	// Due counts the alarms that are still to be delivered.
+	Due(ctx context.Context, s store.Subscription) (int64, error)
+}
+
+// The bounds of receivers.
+const (
+	maxReceivers      = 100
+	maxReceiverName   = 64
+	maxPatterns       = 100
+	maxPattern        = 256
+	minReceiverSecret = 16
+	maxReceiverSecret = 256
+)
+
+// viewReceiver returns a receiver with its progress.
+func (h *Handler) viewReceiver(ctx context.Context, s store.Subscription) (v1.Receiver, error) {
+	due, err := h.Receivers.Sender.Due(ctx, s)
+	if err != nil {
+		return v1.Receiver{}, failure("read the events", err)
+	}
+	w, d := s.Receiver, h.Receivers.Sender.Latest(s)
+	v := v1.Receiver{
+		Name: w.Name, Kind: string(w.Kind), URL: w.URL, Namespaces: w.Match.Namespaces, Select: w.Match.Selector,
+		Labels: w.Match.Labels, Severities: w.Match.Severities, Kinds: asTexts(w.Match.Kinds), Local: w.Local,
+		Note:      w.Note,
+		CreatedAt: w.Created, ChangedAt: w.Changed,
+		Delivery: v1.Delivery{
+			Lag: due, DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
+			Error: d.Error, NextAt: given(d.Next),
+		},
+	}
+	if v.Namespaces == nil {
+		v.Namespaces = []string{}
+	}
+	if w.Kind == store.KindEmail {
+		v.Mail = new(v1.Mail(w.Mail))
+	}
+	return v, nil
+}
+
+// applyReceiver applies a change to a receiver, and reports the first invalid field of the result. It checks the result
+// because two fields together decide whether an address is allowed.
+func applyReceiver(r *v1.ReceiverChange, w *store.Receiver) error {
+	set(&w.URL, r.URL)
+	set(&w.Match.Namespaces, r.Namespaces)
+	set(&w.Match.Selector, r.Select)
+	set(&w.Match.Labels, r.Labels)
+	set(&w.Match.Severities, r.Severities)
+	if r.Kinds != nil {
+		w.Match.Kinds = asTyped[process.EventKind](*r.Kinds)
+	}
+	if r.Mail != nil {
+		w.Mail = store.Mail(*r.Mail)
+	}
+	set(&w.Local, r.Local)
+	set(&w.Note, r.Note)
+	if err := receiver.CheckURL(w.Kind, w.URL, w.Local); err != nil {
+		return invalid("url", "%v", err)
+	}
+	switch w.Kind {
+	case store.KindEmail:
+		if field, err := receiver.CheckMail(&w.Mail); err != nil {
+			return invalid(field, "%v", err)
+		}
+	case store.KindWebhook, store.KindAlertmanager:
+		if r.Mail != nil {
+			return invalid("mail", "is for receivers of the kind %s: this is a receiver of the kind %s", store.KindEmail,
+				w.Kind)
+		}
+	}
+	return checkMatch(&w.Match)
+}
+
+// checkMatch reports the first invalid field of a match, and brings its expressions into their shortest form.
+func checkMatch(m *store.Match) error {
+	if err := checkPatterns("namespaces", m.Namespaces); err != nil {
+		return err
+	}
+	for i, s := range m.Severities {
+		if !slices.Contains(why.Severities(), why.Severity(s)) {
+			return invalid(fmt.Sprintf("severities[%d]", i), "is %.40q: expected %s", s, oneOf(why.Severities()))
+		}
+	}
+	for i, kind := range m.Kinds {
+		if !slices.Contains(alarm.Kinds(), kind) {
+			return invalid(fmt.Sprintf("kinds[%d]", i), "is %.40q: expected %s", kind, oneOf(alarm.Kinds()))
+		}
+	}
+	if err := checkSelector("select", &m.Selector); err != nil {
+		return err
+	}
+	return checkSelector("labels", &m.Labels)
+}
+
+// checkPatterns reports the first invalid pattern of a list.
+func checkPatterns(field string, patterns []string) error {
+	if n := len(patterns); n > maxPatterns {
+		return invalid(field, "has %d entries: expected at most %d", n, maxPatterns)
+	}
+	for _, pattern := range patterns {
+		if err := checkName(field, pattern, maxPattern); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSelector reports an invalid expression, and brings a valid one into its shortest form. It may be empty.
+func checkSelector(field string, text *string) error {
+	if *text == "" {
+		return nil
+	}
+	s, err := selector.Parse(*text)
+	if err != nil {
+		return invalid(field, "%v", err)
+	}
+	*text = s.String()
+	return nil
+}
+
+// oneOf lists words for an error message.
+func oneOf[T ~string](words []T) string { return strings.Join(asTexts(words), ", ") }
+
+// asTexts returns words as texts; nil for none.
+func asTexts[T ~string](words []T) (texts []string) {
+	for _, w := range words {
+		texts = append(texts, string(w))
+	}
+	return texts
+}
+
+// asTyped returns texts as words.
+func asTyped[T ~string](texts []string) []T {
+	words := make([]T, len(texts))
+	for i, t := range texts {
+		words[i] = T(t)
+	}
+	return words
+}
+
+// receiverKind returns the kind of a new receiver.
+func receiverKind(given string) (store.ReceiverKind, error) {
+	kind := store.ReceiverKind(cmp.Or(given, string(store.KindWebhook)))
+	if !slices.Contains(store.ReceiverKinds(), kind) {
+		return "", invalid("kind", "is %.40q: expected %s", given, oneOf(store.ReceiverKinds()))
+	}
+	return kind, nil
+}
+
+// receiverRecord returns the form of a request for the audit log. It has no secret, and only the host of an address,
+// because the rest may hold a token.
+func receiverRecord(r v1.ReceiverChange) json.RawMessage {
+	if r.URL != nil {
+		host := ""
+		if u, err := url.Parse(*r.URL); err == nil {
+			host = u.Scheme + "://" + u.Host
+		}
+		r.URL = &host
+	}
+	r.Secret = nil
+	data, _ := json.Marshal(r) // it was decoded from JSON
+	return data
+}
+
+// checkReceiverName rejects a name that cannot appear unchanged in a header or a label.
+func checkReceiverName(name string) error {
+	if err := checkName("name", name, maxReceiverName); err != nil {
+		return err
+	}
+	if !plain(name, "-_.") {
+		return invalid("name", "is %q: expected letters, digits, -, _ and .", edge.Clip(name))
+	}
+	return nil
+}
+
+// checkReceiverSecret rejects a secret that is easy to guess or hard to pass on.
+func checkReceiverSecret(secret string) error {
+	if n := len(secret); n < minReceiverSecret || n > maxReceiverSecret {
+		return invalid("secret", "is %d bytes long: expected %d to %d", n, minReceiverSecret, maxReceiverSecret)
+	}
+	if strings.ContainsFunc(secret, func(r rune) bool {
+		return r <= ' ' || r > unicode.MaxASCII ||
+			!unicode.IsPrint(r)
+	}) {
+		return invalid("secret", "holds a blank, a control character or one that is not ASCII")
+	}
+	return nil
+}
+
+// secretOf returns the given secret, or a new one for a webhook. Another receiver needs no secret, and knows its own:
+// it may have any length.
+func secretOf(kind store.ReceiverKind, given *string) (string, error) {
+	switch {
+	case kind == store.KindWebhook && given == nil:
+		return access.NewSecret(), nil
+	case given == nil:
+		return "", nil
+	case kind == store.KindWebhook:
+		return *given, checkReceiverSecret(*given)
+	case len(*given) > maxReceiverSecret || strings.ContainsFunc(*given, unicode.IsControl):
+		return "", invalid("secret", "is longer than %d bytes or holds a control character", maxReceiverSecret)
+	}
+	return *given, nil
+}
+
+// createReceiver creates a receiver, whose alarms begin now. Only this reply shows its secret.
+func (h *Handler) createReceiver(ctx context.Context, c *call) (reply, error) {
+	var req v1.ReceiverChange
+	if err := c.decode(ctx, &req); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Target = edge.Clip(req.Name)
+	c.Audit.Detail = receiverRecord(req)
+	if err := checkReceiverName(req.Name); err != nil {
+		return reply{}, err
+	}
+	kind, err := receiverKind(req.Kind)
+	if err != nil {
+		return reply{}, err
+	}
+	now := h.Now()
+	w := store.Receiver{Name: req.Name, Kind: kind, Created: now, Changed: now}
+	if err := applyReceiver(&req, &w); err != nil {
+		return reply{}, err
+	}
+	if w.Secret, err = secretOf(kind, req.Secret); err != nil {
+		return reply{}, err
+	}
+	list, err := h.Receivers.Store.ListReceivers(ctx)
+	if err != nil {
+		return reply{}, failure("list the receivers", err)
+	}
+	if len(list) >= maxReceivers {
+		return reply{}, problemf(http.StatusConflict, "there are %d receivers already: expected at most %d", len(list),
+			maxReceivers)
+	}
+	last, err := h.Events.LastCursor(ctx)
+	if err != nil {
+		return reply{}, failure("read the events", err)
+	}
+	if err := h.Receivers.Store.CreateReceiver(ctx, w, last); err != nil {
+		return reply{}, stored(err, "receiver", w.Name)
+	}
+	h.Receivers.Sender.Changed()
+	v, err := h.viewReceiver(ctx, store.Subscription{Receiver: w, Delivery: store.Delivery{Cursor: last}})
+	if err != nil {
+		return reply{}, err
+	}
+	if kind == store.KindWebhook {
+		v.Secret = w.Secret
+	}
+	return reply{status: http.StatusCreated, body: v, location: "/receivers/" + url.PathEscape(w.Name)}, nil
+}
+
+// listReceivers lists all receivers, without pages, because they are few.
+func (h *Handler) listReceivers(ctx context.Context, c *call) (reply, error) {
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	list, err := h.Receivers.Store.ListReceivers(ctx)
+	if err != nil {
+		return reply{}, failure("list the receivers", err)
+	}
+	views := make([]v1.Receiver, len(list))
+	for i, s := range list {
+		if views[i], err = h.viewReceiver(ctx, s); err != nil {
+			return reply{}, err
+		}
+	}
+	return ok(pageOf(c, views, nil))
+}
+
+func (h *Handler) getReceiver(ctx context.Context, c *call) (reply, error) {
+	s, err := h.receiverNamed(ctx, c)
+	if err != nil {
+		return reply{}, err
+	}
+	return h.receiverReply(ctx, http.StatusOK, s, "")
+}
+
+// receiverNamed reads the receiver that the path names, for a call without parameters.
+func (h *Handler) receiverNamed(ctx context.Context, c *call) (store.Subscription, error) {
+	name := c.subject("name")
+	if err := c.params.done(); err != nil {
+		return store.Subscription{}, err
+	}
+	s, err := h.Receivers.Store.GetReceiver(ctx, name)
+	return s, stored(err, "receiver", name)
+}
+
+// receiverReply returns a receiver, with its secret if the secret is new.
+func (h *Handler) receiverReply(ctx context.Context, status int, s store.Subscription, secret string) (reply, error) {
+	v, err := h.viewReceiver(ctx, s)
+	if err != nil {
+		return reply{}, err
+	}
+	v.Secret = secret
+	return reply{status: status, body: v}, nil
+}
+
+// changeReceiver changes the given fields. The progress stays, and the server retries a failed delivery at once.
+func (h *Handler) changeReceiver(ctx context.Context, c *call) (reply, error) {
+	name := c.subject("name")
+	var req v1.ReceiverChange
+	if err := c.decode(ctx, &req); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Detail = receiverRecord(req)
+	switch {
+	case req.Name != "" && req.Name != name:
+		return reply{}, invalid("name", "cannot be changed")
+	case req.Kind != "":
+		return reply{}, invalid("kind", "cannot be changed")
+	case req.Secret != nil:
+		return reply{}, invalid("secret", "is changed at %s/receivers/{name}/secret", v1.Prefix)
+	}
+	s, err := h.Receivers.Store.ChangeReceiver(ctx, name, func(w *store.Receiver) error {
+		w.Changed = h.Now()
+		return applyReceiver(&req, w)
+	})
+	if err != nil {
+		return reply{}, stored(err, "receiver", name)
+	}
+	h.Receivers.Sender.Changed()
+	return h.receiverReply(ctx, http.StatusOK, s, "")
+}
+
+// rotateReceiver gives a receiver another secret, which signs deliveries from now on. Only this reply shows it.
+func (h *Handler) rotateReceiver(ctx context.Context, c *call) (reply, error) {
+	name := c.subject("name")
+	var req v1.ReceiverSecretRequest
+	if err := c.decode(ctx, &req); err != nil {
+		return reply{}, err
+	}
+	var secret string
+	s, err := h.Receivers.Store.ChangeReceiver(ctx, name, func(w *store.Receiver) (err error) {
+		if secret, err = secretOf(w.Kind, req.Secret); err != nil {
+			return err
+		}
+		if secret == "" && req.Secret == nil {
+			return invalid("secret", "is missing: only a webhook gets its secret from drover")
+		}
+		w.Secret, w.Changed = secret, h.Now()
+		return nil
+	})
+	if err != nil {
+		return reply{}, stored(err, "receiver", name)
+	}
+	h.Receivers.Sender.Changed()
+	if s.Receiver.Kind != store.KindWebhook {
+		secret = "" // its owner knows it
+	}
+	return h.receiverReply(ctx, http.StatusCreated, s, secret)
+}
+
+// testReceiver delivers a test alarm and returns the result.
+func (h *Handler) testReceiver(ctx context.Context, c *call) (reply, error) {
+	s, err := h.receiverNamed(ctx, c)
+	if err != nil {
+		return reply{}, err
+	}
+	begun := time.Now()
+	v := v1.ReceiverTest{Delivered: true}
+	if err := h.Receivers.Sender.Test(ctx, s.Receiver); err != nil {
+		v = v1.ReceiverTest{Error: err.Error()}
+		c.Audit.Message = edge.Clip(v.Error)
+	}
+	v.Seconds = time.Since(begun).Seconds()
+	return ok(v)
+}
+
+func (h *Handler) deleteReceiver(ctx context.Context, c *call) (reply, error) {
+	name := c.subject("name")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	if err := h.Receivers.Store.DeleteReceiver(ctx, name); err != nil {
+		return reply{}, stored(err, "receiver", name)
+	}
+	h.Receivers.Sender.Changed()
+	return reply{status: http.StatusNoContent}, nil
+}

@@ -1,0 +1,6 @@
+package protect
+
+import "context"
+
+// Seed reads the failures of the present window, as the beginning of Run does.
+func (g *Guard) Seed(ctx context.Context) error { return g.seed(ctx) }

@@ -1,0 +1,206 @@
+package receiver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/alarm"
+	"drover/internal/server/receiver"
+	"drover/internal/server/store"
+)
+
+// quiet is a sender in a bubble whose deliveries do not leave it.
+type quiet struct {
+	t *testing.T
+	*disk
+	sender *receiver.Sender
+	got    []string
+	mu     sync.Mutex
+	begun  time.Time
+	cursor int64
+}
+
+// silenced runs a test in virtual time. Every delivery is noted as the kinds and processes of its alarms.
+func silenced(t *testing.T, test func(t *testing.T, q *quiet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk(store.Receiver{Name: "ops", Kind: store.KindWebhook, Local: true})
+		q := &quiet{t: t, disk: d, begun: time.Now()}
+		q.sender = receiver.New(receiver.Config{
+			Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler), Pace: time.Millisecond,
+		})
+		q.sender.DeliverBy(func(_ context.Context, body []byte) error {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.got = append(q.got, summary(t, body))
+			return nil
+		})
+		end := begin(t, q.sender)
+		test(t, q)
+		end()
+	})
+}
+
+// summary returns the alarms of a message.
+func summary(t *testing.T, body []byte) string {
+	t.Helper()
+	var m alarm.Message
+	if err := json.Unmarshal(body, &m); err != nil {
+		t.Errorf("body %q: %v", body, err)
+	}
+	var all []string
+	for _, a := range m.Data {
+		_, kind, _ := strings.Cut(a.Name, "_")
+		all = append(all, strings.ReplaceAll(kind, "cancel_restart", "given-up")+" "+a.Dimension.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+// event makes an event now, of the process on host A, and lets the sender work.
+func (q *quiet) event(kind process.EventKind, name string) {
+	q.disk.mu.Lock()
+	q.cursor++
+	q.disk.events = append(q.disk.events, store.StoredEvent{Cursor: q.cursor, Agent: "A", Event: process.Event{
+		Kind: kind, Process: process.ID{Namespace: "ns", Name: name}, At: time.Now().UnixMilli(),
+	}})
+	q.disk.mu.Unlock()
+	q.work()
+}
+
+func (q *quiet) work() {
+	q.sender.News()
+	time.Sleep(20 * time.Millisecond) // virtual
+	synctest.Wait()
+}
+
+// is sets the status of a process on host A.
+func (q *quiet) is(name, state string) {
+	q.disk.mu.Lock()
+	defer q.disk.mu.Unlock()
+	id := process.ID{Namespace: "ns", Name: name}
+	q.disk.observed[store.ObservedKey{Agent: "A", Process: id}] = store.Observed{Agent: "A", Process: id, Status: process.Status{
+		Known: true, Hosted: true, State: state, Flapping: state == process.StateFlapping,
+		Instance: process.Instance{PID: -1},
+	}}
+}
+
+// silence adds a silence from now on.
+func (q *quiet) silence(id string, s store.Silence, length time.Duration) {
+	q.disk.mu.Lock()
+	s.ID, s.From, s.Until = id, time.Now().Truncate(time.Millisecond), time.Now().Add(length)
+	q.disk.silences = append(q.disk.silences, s)
+	q.disk.mu.Unlock()
+	q.sender.Changed()
+	synctest.Wait()
+}
+
+// delivered fails the test if other messages have been delivered since the last call.
+func (q *quiet) delivered(want ...string) {
+	q.t.Helper()
+	synctest.Wait()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if fmt.Sprint(q.got) != fmt.Sprint(want) {
+		q.t.Errorf("after %s: delivered %v, want %v", time.Since(q.begun), q.got, want)
+	}
+	q.got = nil
+}
+
+// TestSilence: alarms of what a silence covers are counted, and at its end those that still hold arrive, once.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(t *testing.T, q *quiet) {
+		q.silence("s", store.Silence{Processes: []string{"ns/w*"}, Selector: "role=web"}, time.Hour)
+		q.event(process.EventGivenUp, "db") // not covered
+		q.delivered("given-up db")
+		for _, name := range []string{"web", "well", "wound"} {
+			q.is(name, process.StateGivenUp)
+			q.event(process.EventRelaunched, name)
+			q.event(process.EventGivenUp, name)
+			q.event(process.EventGivenUp, name)
+		}
+		q.is("well", process.StateRunning)
+		q.delivered()
+		if got := fmt.Sprint(q.disk.counts); got != "map[s:9]" {
+			t.Errorf("counted %s", got)
+		}
+		time.Sleep(59 * time.Minute)
+		q.delivered()
+		time.Sleep(time.Minute)
+		q.delivered("given-up web given-up wound")
+		q.is("web", process.StateGivenUp)
+		time.Sleep(time.Hour)
+		q.work()
+		q.delivered()
+		q.event(process.EventGivenUp, "web")
+		q.delivered("given-up web")
+		if n := len(q.disk.withheld); n != 0 {
+			t.Errorf("%d alarms are still stored as withheld", n)
+		}
+	})
+}
+
+// TestSilencesOverlap: the end of one silence delivers nothing that another one covers.
+func TestSilencesOverlap(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(_ *testing.T, q *quiet) {
+		q.silence("a", store.Silence{Selector: "role=web"}, time.Hour)
+		q.is("x", process.StateFlapping)
+		q.event(process.EventFlapping, "x")
+		time.Sleep(30 * time.Minute)
+		q.silence("b", store.Silence{Processes: []string{"ns/x"}}, time.Hour)
+		time.Sleep(45 * time.Minute) // a has ended
+		q.delivered()
+		time.Sleep(20 * time.Minute)
+		q.delivered("flapping x")
+	})
+}
+
+// TestARemovedSilenceEnds: what it has withheld arrives at once, and another sender knows what the first one withheld.
+func TestARemovedSilenceEnds(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(t *testing.T, q *quiet) {
+		q.silence("s", store.Silence{Processes: []string{"*/*"}}, time.Hour)
+		q.is("x", process.StateGivenUp)
+		q.event(process.EventGivenUp, "x")
+		q.delivered()
+		if n := len(q.disk.withheld); n != 1 {
+			t.Errorf("%d alarms are stored as withheld: a server that dies now would forget them", n)
+		}
+		q.disk.mu.Lock()
+		q.disk.silences[0].Removed = time.Now()
+		q.disk.mu.Unlock()
+		q.sender.Changed()
+		q.work()
+		q.delivered("given-up x")
+	})
+}
+
+// TestAnAlarmThatComesLate: an agent that was away tells of its alarms after the silence.
+func TestAnAlarmThatComesLate(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(_ *testing.T, q *quiet) {
+		q.silence("s", store.Silence{Processes: []string{"ns/*"}}, time.Hour)
+		at := time.Now().Add(time.Minute).UnixMilli()
+		time.Sleep(2 * time.Hour)
+		q.is("x", process.StateGivenUp)
+		q.is("y", process.StateRunning)
+		q.disk.mu.Lock()
+		for i, name := range []string{"x", "y"} {
+			q.disk.events = append(q.disk.events, store.StoredEvent{Cursor: int64(i + 1), Agent: "A", Event: process.Event{
+				Kind: process.EventGivenUp, Process: process.ID{Namespace: "ns", Name: name}, At: at,
+			}})
+		}
+		q.disk.mu.Unlock()
+		q.work()
+		q.delivered("given-up x")
+	})
+}

@@ -1,0 +1,119 @@
+package rollouts_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// crashers is a fleet whose hosts run shop/web with one revision, as a caller of GSE starts it.
+func crashers(t *testing.T, hosts int) (f *fleet, agents []*harness.Program) {
+	t.Helper()
+	f = &fleet{Fleet: harness.NewFleet(t, binaries.drover, binaries.agent)}
+	var requests []any
+	for i := range hosts {
+		ip := fmt.Sprint("127.0.0.", i+2)
+		agents = append(agents, f.JoinAndStart(fmt.Sprint("host", i), ip, 0, "--facts-dir", "/nonexistent"))
+		f.hosts = append(f.hosts, "0:"+ip)
+		dir := f.dir(i)
+		must(t, os.Mkdir(dir, 0o755)) //nolint:gosec // the process of another account works there
+		requests = append(requests, harness.Object{
+			"meta": harness.Object{"namespace": "shop", "name": "web"}, "op_type": 0, "agent_id_list": []string{"0:" + ip},
+			"spec": harness.Object{
+				"identity": harness.Object{"proc_name": "sleep", "setup_path": dir, "pid_path": dir + "/web.pid", "user": "root"},
+				"control": harness.Object{
+					"start_cmd": "echo started >> starts; sleep 100000 >/dev/null 2>&1 & echo $! > web.pid", "stop_cmd": "",
+				},
+				"alive_monitor_policy": harness.Object{
+					"auto_type": 1, "start_check_secs": 1, "stop_check_secs": 5, "start_interval": 1, "op_timeout": 30,
+					"start_retries": 1000,
+				},
+			},
+		})
+	}
+	f.Call("operate_proc_multi", harness.Object{"proc_operate_req": requests})
+	harness.Eventually(t, "all hosts to run it", func() bool { return f.count("running") == hosts })
+	return f, agents
+}
+
+// count counts the processes in a state.
+func (f *fleet) count(state string) int {
+	f.T.Helper()
+	_, out, errs := f.Run("server", "", f.Drover, "ps", "shop/web", "--state", state, "-o", "json", "--data-dir", f.ServerDir())
+	var list []any
+	if err := json.Unmarshal([]byte(out), &list); err != nil && out != "" {
+		f.T.Fatalf("%v: %s%s", err, out, errs)
+	}
+	return len(list)
+}
+
+// kill kills the process of a host, if it runs.
+func (f *fleet) kill(host int) {
+	f.T.Helper()
+	data, err := os.ReadFile(filepath.Join(f.dir(host), "web.pid"))
+	if err != nil {
+		return // a start is about to write it
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(data), &pid); err == nil && pid > 1 {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+}
+
+// withheld counts the hosts on which the breaker withholds the relaunch.
+func (f *fleet) withheld() int {
+	f.T.Helper()
+	_, out, _ := f.Run("server", "", f.Drover, "why", "shop/web", "-o", "json", "--data-dir", f.ServerDir())
+	return strings.Count(out, `"breaker-open"`)
+}
+
+// TestBreaker: hosts that fail together are not relaunched, over the death of the server and of an agent; a person's
+// start goes through; a reset brings the others back.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	const hosts = 6
+	f, agents := crashers(t, hosts)
+	for i := range hosts {
+		f.kill(i)
+	}
+	harness.Eventually(t, "the breaker to open", func() bool { return strings.Contains(f.CLI("breaker", "list"), "shop/web") })
+	harness.Eventually(t, "all relaunches to be withheld", func() bool {
+		for i := range hosts {
+			f.kill(i)
+		}
+		return f.withheld() >= hosts
+	})
+	before := f.starts()
+	f.Server.Kill()
+	f.StartServer()
+	harness.Eventually(t, "the agents to come back", func() bool {
+		return strings.Contains(f.CLI("events", "shop/web", "--kind", "breaker-opened"), "killed-by-signal") && f.withheld() >= hosts
+	})
+	agents[0].Kill()
+	f.StartAgent("host0", "--facts-dir", "/nonexistent")
+	f.Online(f.hosts[0])
+	harness.Eventually(t, "the agent to hear of the breaker again", func() bool {
+		f.kill(0)
+		return f.withheld() >= hosts
+	})
+	if after := f.starts(); fmt.Sprint(after[1:]) != fmt.Sprint(before[1:]) {
+		t.Errorf("while the breaker is open the hosts start it: %v, then %v", before, after)
+	}
+	f.drover(0, "start", "shop/web", "--hosts", f.hosts[1])
+	if n := f.count("running"); n != 1 {
+		t.Errorf("%d hosts run it after a person's start on one", n)
+	}
+	f.CLI("breaker", "reset", "shop/web")
+	harness.Eventually(t, "the relaunches", func() bool { return f.count("running") == hosts })
+	var events []struct{ Kind string }
+	must(t, json.Unmarshal([]byte(f.CLI("events", "shop/web", "--kind", "breaker-opened,breaker-closed", "-o", "json")), &events))
+	if len(events) != 2 {
+		t.Errorf("the breaker is told as %v, want one opening and one closing", events)
+	}
+}
