@@ -48,3 +48,11 @@ f:5: processes.b.rollout.at: unknown field: expected batch, canary, bake, pause,
 		t.Errorf("the faults are\n%v\nwant\n%s", err, want)
 	}
 }
+
+// TestMisplacedField: a field of a process at the top of a file says where it belongs.
+func TestMisplacedField(t *testing.T) {
+	_, err := processfile.Read("f", []byte("namespace: n\nrollout: {batch: 1}\nprocesses:\n  a: {run: x, hosts: [h]}\n"))
+	if want := "f:2: rollout: unknown field here: expected in processes.NAME, or in defaults"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

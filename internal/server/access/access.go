@@ -41,7 +41,8 @@ func OperationOf(op process.Op) Operation {
 
 // Operations lists all operations.
 func Operations() []Operation {
-	return slices.Concat(Members(Read), Members(Operate), Members(Setup), []Operation{RenameAgents, LabelAgents, Silence})
+	hosts := []Operation{RenameAgents, LabelAgents, Silence}
+	return slices.Concat(Members(Read), Members(Operate), Members(Setup), hosts)
 }
 
 // Groups lists the names that represent several operations.

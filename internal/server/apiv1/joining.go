@@ -18,6 +18,7 @@ import (
 	"drover/internal/selector"
 	"drover/internal/server/edge"
 	"drover/internal/server/enrol"
+	"drover/internal/server/keyring"
 	"drover/internal/server/store"
 )
 
@@ -305,4 +306,149 @@ func (h *Handler) removeProxy(ctx context.Context, c *call) (reply, error) {
 		return reply{}, stored(err, "proxy", id)
 	}
 	return reply{status: http.StatusNoContent}, nil
+}
+
+// Keys holds the keys by which agents trust the server, and the number of agents that trust the current ones.
+type Keys struct {
+	Ring Ring
+	// Reached returns the number of agents that are online, and how many of them trust the latest keys of the ring.
+	Reached func() (online, reached int)
+	// Without returns the names of the other servers that do not hold a key.
+	Without func(ctx context.Context, key string) ([]string, error)
+}
+
+// Ring replaces keys while agents run.
+type Ring interface {
+	State() keyring.State
+	Announce(ctx context.Context, kind keyring.Kind) (keyring.State, error)
+	Advance(ctx context.Context, kind keyring.Kind, keep time.Duration) (keyring.State, error)
+	Withdraw(ctx context.Context, kind keyring.Kind) (keyring.State, error)
+	Retire(ctx context.Context, kind keyring.Kind, id string) (keyring.State, error)
+}
+
+// The bounds of the time for which a former key is kept.
+const (
+	leastKeep = time.Minute
+	mostKeep  = 10 * 366 * 24 * time.Hour
+)
+
+func (h *Handler) viewKeys(s keyring.State) v1.Keys {
+	v := v1.Keys{Keys: []v1.Key{}}
+	for _, kind := range keyring.Kinds() {
+		for _, k := range s.Keys[kind] {
+			v.Keys = append(v.Keys, v1.Key{
+				Kind: string(kind), ID: k.ID, Stage: string(k.Stage), Since: k.Since, Until: given(k.Until),
+				Ends: given(k.Ends),
+			})
+		}
+	}
+	v.Online, v.Reached = h.Keys.Reached()
+	return v
+}
+
+func (h *Handler) listKeys(_ context.Context, c *call) (reply, error) {
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	return ok(h.viewKeys(h.Keys.Ring.State()))
+}
+
+// rotateKeys advances a key rotation by one step: it announces the next key to agents, or starts to use it.
+func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
+	kind := keyring.Kind(c.subject("kind"))
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	var req v1.RotateRequest
+	if err := c.decode(ctx, &req); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
+	keep := time.Duration(req.KeepSeconds) * time.Second
+	if req.KeepSeconds != 0 && (req.KeepSeconds < int64(leastKeep/time.Second) ||
+		req.KeepSeconds > int64(mostKeep/time.Second)) {
+		return reply{}, invalid("keep_seconds", "is %d: expected %d to %d, or 0 for the default", req.KeepSeconds,
+			int64(leastKeep/time.Second), int64(mostKeep/time.Second))
+	}
+	if keep == 0 {
+		keep = keyring.Keep
+	}
+	s, err := h.Keys.Ring.Announce(ctx, kind)
+	if errors.Is(err, keyring.ErrUnderWay) {
+		s, err = h.advanceKeys(ctx, kind, keep, req.Force)
+	}
+	if err != nil {
+		return reply{}, keysProblem(err, kind)
+	}
+	return ok(h.viewKeys(s))
+}
+
+// advanceKeys starts to use the next key when the online agents know it.
+func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.Duration,
+	force bool,
+) (keyring.State, error) {
+	if v := h.viewKeys(h.Keys.Ring.State()); v.Reached < v.Online && !force {
+		return keyring.State{},
+			problemf(http.StatusConflict,
+				"%d of %d online hosts have not received the next key yet: try again in some seconds, or force the rotation", v.Online-v.Reached, v.Online)
+	}
+	for _, k := range h.Keys.Ring.State().Keys[kind] {
+		if k.Stage != keyring.Next || force {
+			continue
+		}
+		others, err := h.Keys.Without(ctx, k.ID)
+		if err != nil {
+			return keyring.State{}, err
+		}
+		if len(others) > 0 {
+			return keyring.State{},
+				problemf(http.StatusConflict,
+					"the next key is not on server %s: bring it there ('drover server keys export' here, "+
+						"'drover server keys import' there), or force the rotation; a server without the next key continues with an older key", edge.Clip(strings.Join(others, ", ")))
+		}
+	}
+	return h.Keys.Ring.Advance(ctx, kind, keep)
+}
+
+// dropKey discards a next key, or drops a former key.
+func (h *Handler) dropKey(ctx context.Context, c *call) (reply, error) {
+	kind, id := keyring.Kind(c.subject("kind")), c.r.PathValue("id")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Target = edge.Clip(string(kind) + " " + id)
+	for _, k := range h.Keys.Ring.State().Keys[kind] {
+		if k.ID != id {
+			continue
+		}
+		var err error
+		switch k.Stage {
+		case keyring.Next:
+			_, err = h.Keys.Ring.Withdraw(ctx, kind)
+		case keyring.Former:
+			_, err = h.Keys.Ring.Retire(ctx, kind, id)
+		case keyring.Present:
+			err = problemf(http.StatusConflict, "%s is the present key: rotate it first", id)
+		}
+		if err != nil {
+			return reply{}, keysProblem(err, kind)
+		}
+		return reply{status: http.StatusNoContent}, nil
+	}
+	return reply{}, problemf(http.StatusNotFound, "there is no %s key %q", edge.Clip(string(kind)), edge.Clip(id))
+}
+
+func keysProblem(err error, kind keyring.Kind) error {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	switch {
+	case errors.Is(err, keyring.ErrNoKind):
+		return problemf(http.StatusNotFound,
+			"unknown kind of key %q: expected manifest, ca or agent-signer; drover dev has no ca", edge.Clip(string(kind)))
+	case errors.Is(err, keyring.ErrNotHeld), errors.Is(err, keyring.ErrNoNext), errors.Is(err, keyring.ErrNoSuch),
+		errors.Is(err, keyring.ErrChanged):
+		return problemf(http.StatusConflict, "%v", err)
+	}
+	return failure("change the keys", err)
 }

@@ -162,45 +162,60 @@ func revealed(s, stored *process.Spec) (revealed *process.Spec, unknown string) 
 	return &whole, ""
 }
 
+// filed is what a call of putNamespace asks for, and what there is.
+type filed struct {
+	dry      bool
+	tag      string
+	docs     []processfile.Document
+	options  plan.Options
+	rolls    planOptions
+	known    []plan.Known
+	wanted   []plan.Wanted
+	standing []store.Selection
+}
+
+// readFiled reads the call, and what its namespace has. It sets the revision that the task depends on.
+func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespace string) (f filed, err error) {
+	dry := c.params.flag("dry_run")
+	f.dry = dry != nil && *dry
+	t.Message, t.Through = c.params.message(), cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
+	if f.options, err = applyOptions(c); err != nil {
+		return f, err
+	}
+	if f.rolls, err = h.planOptions(&c.params); err != nil {
+		return f, err
+	}
+	if err = c.params.done(); err != nil {
+		return f, err
+	}
+	if f.docs, err = readFile(ctx, c, namespace); err != nil {
+		return f, err
+	}
+	var latest int64
+	if latest, f.known, err = h.present(ctx, c, namespace); err != nil {
+		return f, err
+	}
+	f.tag = h.etag(fileOf(namespace, f.known, latest))
+	if t.Known, err = h.matched(ctx, c, namespace, f.tag, latest); err != nil {
+		return f, err
+	}
+	if f.wanted, err = h.inOrder(ctx, c, namespace, f.docs, f.known); err != nil {
+		return f, err
+	}
+	f.standing, err = h.selected(ctx, namespace, f.known)
+	return f, err
+}
+
 // putNamespace makes the processes of a namespace as a process file says.
 func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
-	dry := c.params.flag("dry_run")
 	t := h.NewTask(c.Call)
-	t.Message, t.Through = c.params.message(), cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
-	o, err := applyOptions(c)
+	f, err := h.readFiled(ctx, c, t, namespace)
 	if err != nil {
 		return reply{}, err
 	}
-	rolls, err := h.planOptions(&c.params)
-	if err != nil {
-		return reply{}, err
-	}
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
-	docs, err := readFile(ctx, c, namespace)
-	if err != nil {
-		return reply{}, err
-	}
-	latest, known, err := h.present(ctx, c, namespace)
-	if err != nil {
-		return reply{}, err
-	}
-	tag := h.etag(fileOf(namespace, known, latest))
-	if t.Known, err = h.matched(ctx, c, namespace, tag, latest); err != nil {
-		return reply{}, err
-	}
-	wanted, err := h.inOrder(ctx, c, namespace, docs, known)
-	if err != nil {
-		return reply{}, err
-	}
-	standing, err := h.selected(ctx, namespace, known)
-	if err != nil {
-		return reply{}, err
-	}
-	changes, steps := plan.Make(wanted, known, o)
-	rollouts, err := h.rollouts(c, t, &rolls, steps)
+	changes, steps := plan.Make(f.wanted, f.known, f.options)
+	rollouts, err := h.rollouts(c, t, &f.rolls, steps)
 	if err != nil {
 		return reply{}, err
 	}
@@ -208,17 +223,17 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		hideChanges(changes)
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
-	selections := selectionsOf(t, docs, wanted, standing, o.Prune != plan.PruneNone)
-	if isDry := dry != nil && *dry; isDry || len(steps) == 0 {
-		c.w.Header().Set("ETag", tag)
+	selections := selectionsOf(t, f.docs, f.wanted, f.standing, f.options.Prune != plan.PruneNone)
+	if f.dry || len(steps) == 0 {
+		c.w.Header().Set("ETag", f.tag)
 		answer.Rollouts = viewPlanned(rollouts)
-		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, wanted, selections, isDry)
+		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, f.wanted, selections, f.dry)
 	}
 	if err := h.mayApply(c, steps); err != nil {
 		return reply{}, err
 	}
 	if len(rollouts) > 0 {
-		selectionsByRollout(rollouts, selections, standing, known)
+		selectionsByRollout(rollouts, selections, f.standing, f.known)
 		return h.rollOut(ctx, c, answer, rollouts)
 	}
 	t.Selections = selections

@@ -193,8 +193,10 @@ func TestActing(t *testing.T) {
 		disabled  bool
 		reason    gate.Reason
 	}{
-		{"app", "ann", false, gate.ReasonsEnd}, {"app", "stranger", false, gate.ReasonsEnd},
-		{"app", "ben", false, gate.UserDisabled}, {"other", "ann", false, gate.UnknownApp},
+		{"app", "ann", false, gate.ReasonsEnd},
+		{"app", "stranger", false, gate.ReasonsEnd},
+		{"app", "ben", false, gate.UserDisabled},
+		{"other", "ann", false, gate.UnknownApp},
 		{"app", "ann", true, gate.AppDisabled},
 	} {
 		reg.app.Disabled = tt.disabled
