@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -248,10 +247,6 @@ func (d *decoder) structure(path, field string, n *node, v reflect.Value) {
 		i, ok := fields[key]
 		if !ok {
 			at := &node{line: n.lines[key]}
-			if path == "" && slices.Contains(d.names, key) {
-				d.fault(at, key, "unknown field here: expected in processes.NAME, or in defaults")
-				continue
-			}
 			d.fault(at, join(path, key), "unknown field%s", d.suggest(field, key, here))
 			continue
 		}

@@ -100,7 +100,11 @@ func (r *reader) document(file string, n *node) Document {
 	known := []string{"namespace", "revision", "defaults", "processes"}
 	for _, key := range n.keys {
 		if !slices.Contains(known, key) {
-			r.fault(&node{line: n.lines[key]}, key, "unknown field%s", r.suggest("", key, known))
+			hint := r.suggest("", key, known)
+			if slices.Contains(r.names, key) {
+				hint = " here: expected in processes.NAME, or in defaults"
+			}
+			r.fault(&node{line: n.lines[key]}, key, "unknown field%s", hint)
 		}
 	}
 	switch name := n.fields["namespace"]; {
