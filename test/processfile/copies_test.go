@@ -74,11 +74,11 @@ func TestCopies(t *testing.T) {
 	if !slices.Equal(four[:2], before) || slices.Contains(four, 0) {
 		t.Errorf("pids %v after %v", four, before)
 	}
-	logs := p.CLI("logs", "shop/api")
 	for n := range 4 {
-		if line := fmt.Sprintf("api@%d  copy %d\n", n+1, n+1); !strings.Contains(logs.Out, line) {
-			t.Errorf("the log lacks %q:\n%s", line, logs.Out)
-		}
+		line := fmt.Sprintf("api@%d  copy %d\n", n+1, n+1)
+		harness.Eventually(t, strings.TrimSpace(line)+" in the log", func() bool {
+			return strings.Contains(p.CLI("logs", "shop/api").Out, line)
+		})
 	}
 	if one := p.CLI("logs", "shop/api@3"); one.Out != "copy 3\n" {
 		t.Errorf("the log of one copy is %q", one.Out)
