@@ -294,13 +294,11 @@ func (r *round) apply(p *place, spec *process.Spec) process.Op {
 	if p.have != nil && p.have.Status.Known {
 		known = []plan.Known{{Process: p.key.Process, Agent: p.key.Agent, Spec: p.have.Spec, Status: p.have.Status}}
 	}
-	for _, step := range firstSteps(plan.Make(wanted, known, plan.Options{})) {
-		return step.Op
+	if _, steps := plan.Make(wanted, known, plan.Options{}); len(steps) > 0 {
+		return steps[0].Op
 	}
 	return ""
 }
-
-func firstSteps(_ []v1.Change, steps []plan.Step) []plan.Step { return steps }
 
 // part is a task in the making: equal orders on the processes of one namespace, on behalf of one actor.
 type part struct {

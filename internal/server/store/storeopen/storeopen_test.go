@@ -61,6 +61,7 @@ func fill(t *testing.T, s store.Store) {
 	}
 	_, events := s.PutEvents(t.Context(), "agent0", time.Now(),
 		storetest.NewEvents(process.Event{Stream: "more", Seq: 1, Kind: process.EventExited}))
+	created := time.Now()
 	_, facts := s.Identify(t.Context(), map[string]string{"id": "fleet"})
 	err := errors.Join(
 		storetest.Create(t.Context(), s, &store.Task{
@@ -70,7 +71,16 @@ func fill(t *testing.T, s store.Store) {
 		s.PutRepeat(t.Context(), store.Repeat{Of: "a", What: "b", Task: "copied", At: time.Now()}, time.Time{}),
 		s.CreateUser(t.Context(), store.User{Name: "u2"}),
 		s.CreateToken(t.Context(), store.Token{ID: "t2", User: "u2", Hash: "h2"}),
-		s.CreateReceiver(t.Context(), store.Receiver{Name: "w", Created: time.Now()}, 0),
+		s.CreateReceiver(t.Context(), store.Receiver{Name: "w", Created: created}, 0),
+		s.CreateSilence(t.Context(), store.Silence{ID: "s", Message: odd, From: time.Now(), Until: time.Now().Add(time.Hour)}),
+		s.PutDelivery(t.Context(), "w", created, store.Delivery{}, store.Withheld{
+			Added: []store.StoredEvent{{
+				Cursor: 1, Agent: "a", Event: process.Event{Process: process.ID{Name: odd}, Kind: process.EventExited},
+			}}, Counts: map[string]int64{"s": 1},
+		}),
+		s.OpenBreaker(t.Context(), store.Breaker{
+			Process: process.ID{Name: odd}, Opened: time.Now(), Until: time.Now().Add(time.Hour),
+		}),
 		s.PutObserved(t.Context(), store.ReportMark{Agent: "a", Session: "s", Number: 1, Hello: true},
 			[]store.Observed{{
 				Agent: "a", Process: process.ID{Name: "p"}, Status: process.Status{Revision: 1},
@@ -126,6 +136,12 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	add("join tokens", joins, err)
 	receivers, err := s.ListReceivers(ctx)
 	add("receivers", receivers, err)
+	silences, err := s.ListSilences(ctx, time.Time{})
+	add("silences", silences, err)
+	withheld, err := s.ListWithheld(ctx, "w")
+	add("withheld alarms", withheld, err)
+	breakers, err := s.ListBreakers(ctx)
+	add("breakers", breakers, err)
 	facts, err := s.Identify(ctx, nil)
 	add("facts", facts, err)
 	removed, err := s.ListRemoved(ctx)
