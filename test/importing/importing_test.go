@@ -159,8 +159,12 @@ autostart=false
 	process := harness.Process{Server: p.S, Namespace: "shop", Name: "worker"}
 	process.AwaitEvents(1, "exited")
 	process.AwaitEvents(1, "found") // supervisord has started another one
-	next := p.PID("worker")
-	if n := len(process.Events("relaunched")); n != 0 || next == was || running() != next || !kept() {
+	next := 0
+	harness.Eventually(t, "the pid of what supervisord has started", func() bool {
+		next = p.PID("worker")
+		return next != 0 && next != was
+	})
+	if n := len(process.Events("relaunched")); n != 0 || running() != next || !kept() {
 		t.Errorf("%d relaunches while supervisord lives, pid %d, that of supervisord is %d", n, next, running())
 	}
 	harness.Signal(t, old, syscall.SIGKILL)
