@@ -125,7 +125,7 @@ func say(text string) {
 	if err != nil {
 		panic(err)
 	}
-	<-make(chan time.Time)
+	<-time.After(time.Hour) // without a timer the runtime takes the wait for a deadlock, and ends the process
 }
 
 // TestSenders: a process is known as one of its run with control groups and without them.
