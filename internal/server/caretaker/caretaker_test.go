@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ type rig struct {
 	deaf    bool // agents carry nothing out
 	// live is what an agent says of its running process, by the name of the host; asked counts the questions.
 	live  map[string]string
-	asked int
+	asked atomic.Int64
 }
 
 func newRig(t *testing.T) *rig {
@@ -128,7 +129,7 @@ func (r *rig) Submit(ctx context.Context, t *store.Task, row store.AuditRow) err
 }
 
 func (r *rig) Live(_ context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error) {
-	r.asked++
+	r.asked.Add(1)
 	var a wire.LiveAnswer
 	for _, id := range q.Processes {
 		p := wire.LiveProcess{Process: id, PID: 7}
@@ -494,8 +495,8 @@ func TestMend(t *testing.T) {
 	r.live = map[string]string{"a": "executable"}
 	r.carried = nil
 	r.rounds("drift is only reported")
-	if r.asked != 0 {
-		t.Errorf("%d questions were asked", r.asked)
+	if n := r.asked.Load(); n != 0 {
+		t.Errorf("%d questions were asked", n)
 	}
 	mends := spec("one", "")
 	mends.Drift = process.DriftMend
@@ -509,8 +510,8 @@ func TestMend(t *testing.T) {
 	r.live = nil
 	r.now = r.now.Add(6 * time.Minute)
 	r.rounds("it does not drift any more")
-	if r.asked < 4 || r.asked > 8 {
-		t.Errorf("%d questions were asked", r.asked)
+	if n := r.asked.Load(); n < 4 || n > 8 {
+		t.Errorf("%d questions were asked", n)
 	}
 }
 
