@@ -528,8 +528,8 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	p.SkipAway = true // a host that was away has nothing to take back
 	h.lay(undo, &p, time.Time{}, steps)
 	if r.State == rollout.Done {
-		if undo.Selections, err = h.Rollouts.FormerSelections(ctx, id); err != nil {
-			return reply{}, failure("read the rollout", err)
+		if err := h.selectAsBefore(ctx, undo, known); err != nil {
+			return reply{}, err
 		}
 	}
 	if err := h.store(ctx, c, []*store.Rollout{undo}); err != nil {

@@ -141,53 +141,77 @@ func selectionsByRollout(list []*store.Rollout, change *store.SelectionChange, s
 	owner := map[string]*store.Rollout{}
 	for _, r := range list {
 		for _, id := range r.Processes() {
-			entry, _ := process.CutCopy(id.Name)
-			owner[entry] = r
+			owner[entryOf(id)] = r
 		}
 	}
-	named := map[string]bool{}
-	of := func(name string) *store.Rollout {
-		entry, _ := process.CutCopy(name)
+	entries := slices.Clone(change.Entries)
+	if change.All {
+		for _, s := range standing {
+			entries = append(entries, entryOf(s.Process))
+		}
+	}
+	slices.Sort(entries)
+	of := map[*store.Rollout][]string{}
+	for _, entry := range slices.Compact(entries) {
 		r := cmp.Or(owner[entry], list[0])
-		if r.Selections == nil {
-			r.Selections = &store.SelectionChange{Namespace: change.Namespace}
-			r.Former = &store.SelectionChange{Namespace: change.Namespace}
+		of[r] = append(of[r], entry)
+	}
+	for r, entries := range of {
+		r.Selections = partOf(change.Namespace, entries, change.Now, change.Members)
+		r.Former = formerOf(change.Namespace, entries, standing, known)
+	}
+}
+
+// selectAsBefore has the undo of a rollout bring back the selections that the rollout has replaced.
+func (h *Handler) selectAsBefore(ctx context.Context, undo *store.Rollout, known []plan.Known) error {
+	former, err := h.Rollouts.FormerSelections(ctx, undo.Undoes)
+	if err != nil {
+		return failure("read the rollout", err)
+	}
+	if former == nil {
+		return nil
+	}
+	standing, err := h.selected(ctx, former.Namespace, known)
+	if err != nil {
+		return err
+	}
+	undo.Selections, undo.Former = former, formerOf(former.Namespace, former.Entries, standing, known)
+	return nil
+}
+
+// entryOf is the entry of a file that has a process or its copies.
+func entryOf(id process.ID) string {
+	entry, _ := process.CutCopy(id.Name)
+	return entry
+}
+
+// partOf is the part of a change that concerns some entries.
+func partOf(namespace string, entries []string, now []store.Selection, members []store.ObservedKey,
+) *store.SelectionChange {
+	c := store.SelectionChange{Namespace: namespace, Entries: entries}
+	for _, s := range now {
+		if slices.Contains(entries, entryOf(s.Process)) {
+			c.Now = append(c.Now, s)
 		}
-		if !named[entry] {
-			named[entry] = true
-			r.Selections.Entries = append(r.Selections.Entries, entry)
-			r.Former.Entries = append(r.Former.Entries, entry)
-		}
-		return r
 	}
-	for _, entry := range change.Entries {
-		of(entry)
-	}
-	changes := func(name string) bool {
-		entry, _ := process.CutCopy(name)
-		return change.All || named[entry]
-	}
-	for _, s := range change.Now {
-		r := of(s.Process.Name)
-		r.Selections.Now = append(r.Selections.Now, s)
-	}
-	for _, m := range change.Members {
-		r := of(m.Process.Name)
-		r.Selections.Members = append(r.Selections.Members, m)
-	}
-	for _, s := range standing {
-		if changes(s.Process.Name) {
-			r := of(s.Process.Name)
-			r.Former.Now = append(r.Former.Now, s)
+	for _, m := range members {
+		if slices.Contains(entries, entryOf(m.Process)) {
+			c.Members = append(c.Members, m)
 		}
 	}
+	return &c
+}
+
+// formerOf is the change that brings back the present selections of some entries. known have their selectors.
+func formerOf(namespace string, entries []string, standing []store.Selection, known []plan.Known,
+) *store.SelectionChange {
+	var members []store.ObservedKey
 	for i := range known {
-		if known[i].Selector != "" && changes(known[i].Process.Name) {
-			r := of(known[i].Process.Name)
-			r.Former.Members = append(r.Former.Members,
-				store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process})
+		if known[i].Selector != "" {
+			members = append(members, store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process})
 		}
 	}
+	return partOf(namespace, entries, standing, members)
 }
 
 // showSelections writes the selection in force instead of the names of hosts, if a process is the same on all hosts and

@@ -41,8 +41,8 @@ type Rollout struct {
 	Undoes string
 	// Through and Message go to the revisions that the batches make.
 	Through, Message string
-	// Selections is what the rollout changes in the selections in force once it is done, and Former what brings them
-	// back; nil for nothing. Only CreateRollouts takes them.
+	// Selections is what the rollout changes in the selections in force once it is done, and Former what brings back
+	// those that it found; both nil for nothing. Only CreateRollouts takes them.
 	Selections, Former *SelectionChange
 	// Known is the revision of a namespace that the caller knows, if the rollout depends on it. The store does not keep
 	// it.
@@ -116,7 +116,7 @@ type Rollouts interface {
 	// ChangeRollout reads a rollout, calls change, and stores the state and the hosts that differ, all in one
 	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,
 	// ChangeRollout may return *RolloutBusyError. When the rollout is done for the first time, its Selections come into
-	// force.
+	// force, but for entries whose selections are not those of Former any more: a later apply has changed them.
 	ChangeRollout(ctx context.Context, id, app string, change func(r *rollout.Rollout) error) (*Rollout, error)
 	// PruneRollouts removes up to limit rollouts that have ended and were created before the given time, oldest
 	// first. It returns their number.

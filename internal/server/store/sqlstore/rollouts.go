@@ -129,12 +129,40 @@ func (db *Store) FormerSelections(ctx context.Context, id string) (*store.Select
 	return c, nil
 }
 
-// selectByRollout brings the selections of a rollout that is done into force, once.
+// selectByRollout brings the selections of a rollout that is done into force, once. It leaves entries alone that a later
+// apply has changed.
 func (db *Store) selectByRollout(ctx context.Context, tx tx, id string) error {
 	c, err := selectionsOf(ctx, tx.query, "selections", id)
 	if err != nil || c == nil {
 		return err
 	}
+	former, err := selectionsOf(ctx, tx.query, "former", id)
+	if err != nil {
+		return err
+	}
+	if _, err := db.lockNamespace(ctx, tx, c.Namespace); err != nil {
+		return err
+	}
+	now, err := listSelections(ctx, tx.query, c.Namespace)
+	if err != nil {
+		return err
+	}
+	of := func(list []store.Selection, entry string) (found []string) {
+		for _, s := range list {
+			if base, _ := process.CutCopy(s.Process.Name); base == entry {
+				found = append(found, fmt.Sprint(s.Process.Name, " ", s.Selector, " ", s.At.UnixNano()))
+			}
+		}
+		slices.Sort(found)
+		return found
+	}
+	later := func(name string) bool {
+		entry, _ := process.CutCopy(name)
+		return former != nil && !slices.Equal(of(now, entry), of(former.Now, entry))
+	}
+	c.Entries = slices.DeleteFunc(c.Entries, later)
+	c.Now = slices.DeleteFunc(c.Now, func(s store.Selection) bool { return later(s.Process.Name) })
+	c.Members = slices.DeleteFunc(c.Members, func(m store.ObservedKey) bool { return later(m.Process.Name) })
 	if err := db.putSelections(ctx, tx, *c); err != nil {
 		return err
 	}

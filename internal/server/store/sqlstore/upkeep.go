@@ -81,11 +81,19 @@ func (db *Store) putSelections(ctx context.Context, tx tx, c store.SelectionChan
 
 // ListSelections returns the selections of a namespace or of all.
 func (db *Store) ListSelections(ctx context.Context, namespace string) ([]store.Selection, error) {
+	list, err := listSelections(ctx, db.query, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list selections: %w", err)
+	}
+	return list, nil
+}
+
+func listSelections(ctx context.Context, query queryFunc, namespace string) ([]store.Selection, error) {
 	where, args := "", []any(nil)
 	if namespace != "" {
 		where, args = ` WHERE namespace = ?`, []any{namespace}
 	}
-	list, err := all(ctx, db.query, func(r *sql.Rows) (s store.Selection, err error) {
+	return all(ctx, query, func(r *sql.Rows) (s store.Selection, err error) {
 		var text sql.RawBytes
 		var at int64
 		if err := r.Scan(&s.Process.Namespace, &s.Process.Name, &s.Selector, &text, &s.App, &s.User, &at); err != nil {
@@ -96,10 +104,6 @@ func (db *Store) ListSelections(ctx context.Context, namespace string) ([]store.
 		return s, err
 	}, `SELECT namespace, name, selector, spec, app, "user", at FROM selections`+where+`
 		ORDER BY namespace, name, selector`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list selections: %w", err)
-	}
-	return list, nil
 }
 
 // UpkeepOn returns the rows of agents.

@@ -267,6 +267,23 @@ func selectionsOfRollout(t *testing.T, s store.Store) {
 	become(rollout.Running)
 	become(rollout.Done)
 	inForce("after a retry", "later")
+	overtaken, found := change("overtaken"), change("before")
+	overtaken.Entries, found.Entries = []string{"a", "b"}, []string{"a", "b"}
+	overtaken.Now = append(overtaken.Now, selected("b", "role=web", "its own"))
+	r = newRollout("ro-3", "c")
+	r.Selections, r.Former = &overtaken, &found
+	found.Now[0].At = at(-time.Hour) // an apply came after the rollout was accepted
+	must(t, createRollout(t.Context(), s, r, store.AuditRow{At: epoch}))
+	_, err = s.ChangeRollout(t.Context(), "ro-3", "", func(r *rollout.Rollout) error {
+		r.State = rollout.Done
+		return nil
+	})
+	must(t, err)
+	list, err := s.ListSelections(t.Context(), "ns")
+	must(t, err)
+	if len(list) != 2 || list[0].Spec.Contact != "later" || list[1].Spec.Contact != "its own" {
+		t.Errorf("an apply during a rollout: %+v", list)
+	}
 	must(t, createRollout(t.Context(), s, newRollout("ro-2", "b"), store.AuditRow{At: epoch}))
 	if former, err := s.FormerSelections(t.Context(), "ro-2"); err != nil || former != nil {
 		t.Errorf("of a rollout without selections: %v, %v", former, err)
