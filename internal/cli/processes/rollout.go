@@ -435,6 +435,16 @@ func processesOf(names []string) string {
 	return names[0]
 }
 
+// rolloutNamed returns the client of a session, and the rollout with that id.
+func rolloutNamed(cmd *cobra.Command, s *remote.Session, id string) (*client.Client, client.Rollout, error) {
+	c, err := s.Client(cmd)
+	if err != nil {
+		return nil, client.Rollout{}, err
+	}
+	r, err := c.Rollout(cmd.Context(), id)
+	return c, r, remote.ExitOf(err)
+}
+
 func newRolloutStatus() *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
@@ -442,13 +452,9 @@ func newRolloutStatus() *cobra.Command {
 		Short: "Show a rollout, its failures by cause and each host",
 		Args:  term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.Client(cmd)
+			_, r, err := rolloutNamed(cmd, &s, args[0])
 			if err != nil {
 				return err
-			}
-			r, err := c.Rollout(cmd.Context(), args[0])
-			if err != nil {
-				return remote.ExitOf(err)
 			}
 			if s.Form == term.AsTable {
 				term.Say(cmd, "%s\n", rolloutLine(&r))
@@ -486,13 +492,9 @@ Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some hosts o
 an approval.`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.Client(cmd)
+			c, r, err := rolloutNamed(cmd, &s, args[0])
 			if err != nil {
 				return err
-			}
-			r, err := c.Rollout(cmd.Context(), args[0])
-			if err != nil {
-				return remote.ExitOf(err)
 			}
 			return followRollout(cmd, &s, c, r)
 		},
@@ -558,13 +560,9 @@ Exit codes: 0 done, 1 failed or declined, 2 no rollout of an apply, 6 unreachabl
 some hosts only, paused, or held for an approval.`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Client(cmd)
+			c, r, err := rolloutNamed(cmd, &a.Session, args[0])
 			if err != nil {
 				return err
-			}
-			r, err := c.Rollout(cmd.Context(), args[0])
-			if err != nil {
-				return remote.ExitOf(err)
 			}
 			if r.Op != client.OpApply {
 				return term.Usagef("%s is a rollout of the operation %s, which nothing undoes: expected one of an apply",

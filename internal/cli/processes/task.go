@@ -70,11 +70,7 @@ func newTaskGet() *cobra.Command {
 		Short: "Show a task, and the result of each target",
 		Args:  term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.Client(cmd)
-			if err != nil {
-				return err
-			}
-			task, err := taskNamed(cmd.Context(), c, args[0])
+			c, task, err := taskNamed(cmd, &s, args[0])
 			if err != nil {
 				return err
 			}
@@ -116,11 +112,7 @@ func newTaskWatch() *cobra.Command {
 Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some targets only.`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.Client(cmd)
-			if err != nil {
-				return err
-			}
-			task, err := taskNamed(cmd.Context(), c, args[0])
+			c, task, err := taskNamed(cmd, &s, args[0])
 			if err != nil {
 				return err
 			}
@@ -145,11 +137,7 @@ or it never begins. A host that is away never gets the operation. drover prints 
 cancelled, how many hosts it asks, and how many targets go on. It does not wait for the hosts.`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.Client(cmd)
-			if err != nil {
-				return err
-			}
-			task, err := taskNamed(cmd.Context(), c, args[0])
+			c, task, err := taskNamed(cmd, &s, args[0])
 			if err != nil {
 				return err
 			}
@@ -173,9 +161,19 @@ cancelled, how many hosts it asks, and how many targets go on. It does not wait 
 // recentTasks is the number of tasks to search for the beginning of an id.
 const recentTasks = 1000
 
-// taskNamed returns the task with that id, or the only recent task whose id begins with it. The common prefix of all
+// taskNamed returns the client of a session, and the task that findTask finds.
+func taskNamed(cmd *cobra.Command, s *remote.Session, word string) (*client.Client, client.Operation, error) {
+	c, err := s.Client(cmd)
+	if err != nil {
+		return nil, client.Operation{}, err
+	}
+	task, err := findTask(cmd.Context(), c, word)
+	return c, task, err
+}
+
+// findTask returns the task with that id, or the only recent task whose id begins with it. The common prefix of all
 // ids may be missing.
-func taskNamed(ctx context.Context, c *client.Client, word string) (client.Operation, error) {
+func findTask(ctx context.Context, c *client.Client, word string) (client.Operation, error) {
 	task, err := c.Operation(ctx, word, 0)
 	if refusal, ok := errors.AsType[*client.Error](err); !ok || refusal.Status != http.StatusNotFound || word == "" {
 		return task, remote.ExitOf(err)

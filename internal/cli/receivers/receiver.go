@@ -222,32 +222,20 @@ func readFile(name string) (string, error) {
 
 // change copies the given flags.
 func (f *receiverFlags) change() client.ReceiverChange {
-	var change client.ReceiverChange
-	if f.given("process-label") {
-		change.Labels = &f.labels
+	return client.ReceiverChange{
+		Labels: given(f, "process-label", &f.labels), Severities: given(f, "severity", &f.severities),
+		Kinds: given(f, "alarm", &f.kinds), URL: given(f, "url", &f.url),
+		Namespaces: given(f, "namespace", &f.namespaces), Select: given(f, "selector", &f.selector),
+		Local: given(f, "local", &f.local), Note: given(f, "note", &f.note),
 	}
-	if f.given("severity") {
-		change.Severities = &f.severities
+}
+
+// given returns the value of a flag; nil if the flag is not given.
+func given[T any](f *receiverFlags, flag string, value *T) *T {
+	if !f.given(flag) {
+		return nil
 	}
-	if f.given("alarm") {
-		change.Kinds = &f.kinds
-	}
-	if f.given("url") {
-		change.URL = &f.url
-	}
-	if f.given("namespace") {
-		change.Namespaces = &f.namespaces
-	}
-	if f.given("selector") {
-		change.Select = &f.selector
-	}
-	if f.given("local") {
-		change.Local = &f.local
-	}
-	if f.given("note") {
-		change.Note = &f.note
-	}
-	return change
+	return value
 }
 
 func receiverCreate() remote.Verb[client.Receiver] {
