@@ -90,14 +90,17 @@ func TestCopies(t *testing.T) {
 	if a := p.CLI("diff", "-f", p.Write("file.yaml", got.Out)); a.Code != 0 {
 		t.Errorf("what get printed: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	if one := p.CLI("get", "shop/api@2"); !strings.Contains(one.Out, "  api@2:") || strings.Contains(one.Out, "copies") {
+	if one := p.CLI("get", "shop/api@2"); !strings.Contains(one.Out, "  api@2:") ||
+		strings.Contains(one.Out, "copies") {
 		t.Errorf("get of one copy prints\n%s", one.Out)
 	} else if a := p.CLI("diff", "-f", p.Write("file.yaml", one.Out)); a.Code != 0 {
 		t.Errorf("the file of one copy: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
 
 	harness.Signal(t, four[1], syscall.SIGKILL)
-	harness.Eventually(t, "the relaunch of copy 2", func() bool { return p.count("starts-api@2") == 2 && p.State("api@2") == "running" })
+	harness.Eventually(t, "the relaunch of copy 2", func() bool {
+		return p.count("starts-api@2") == 2 && p.State("api@2") == "running"
+	})
 	second := p.PID("api@2")
 	p.S.Kill()
 	p.S.Run()
@@ -115,10 +118,12 @@ func TestCopies(t *testing.T) {
 		!strings.Contains(out, "- shop/api@4    1 host  removed: the file has fewer copies") {
 		t.Errorf("the plan is %s", out)
 	}
-	if ps := p.CLI("ps", "shop/api", "-o", "name"); ps.Out != "shop/api@1\nshop/api@2\nshop/api@3\n" || harness.Alive(four[3]) {
+	if ps := p.CLI("ps", "shop/api", "-o", "name"); ps.Out != "shop/api@1\nshop/api@2\nshop/api@3\n" ||
+		harness.Alive(four[3]) {
 		t.Errorf("there are %s", ps.Out)
 	}
-	if a := p.CLI("restart", "shop/api", "--yes"); a.Code != 0 || strings.Count(a.Out, "not restarted, although after it: shop/web") != 3 {
+	if a := p.CLI("restart", "shop/api", "--yes"); a.Code != 0 ||
+		strings.Count(a.Out, "not restarted, although after it: shop/web") != 3 {
 		t.Errorf("%s%s", a.Out, a.Errors)
 	}
 	if a := p.CLI("wait", "shop/api", "--for", "ready", "--timeout", "20s"); a.Code != 0 || p.PID("api@3") == four[2] {
@@ -148,13 +153,15 @@ processes:
 	}
 	harness.Signal(t, before[1], syscall.SIGKILL)
 	harness.Eventually(t, "copy 2 to be given up", func() bool { return p.State("api@2") == "given-up" })
-	if now := p.pids("api", 3); now[0] != before[0] || now[2] != before[2] || p.count("starts-1") != 1 || p.count("starts-3") != 1 {
+	if now := p.pids("api", 3); now[0] != before[0] || now[2] != before[2] || p.count("starts-1") != 1 ||
+		p.count("starts-3") != 1 {
 		t.Errorf("pids %v after %v", now, before)
 	}
 	if a := p.CLI("why", "shop/api"); !strings.Contains(a.Out, "shop/api@2") || strings.Contains(a.Out, "shop/api@1") {
 		t.Errorf("why says\n%s", a.Out)
 	}
-	if a := p.CLI("history", "shop/api"); !strings.Contains(a.Out, "shop/api@1") || strings.Count(a.Out, "shop/api@2") < 5 {
+	if a := p.CLI("history", "shop/api"); !strings.Contains(a.Out, "shop/api@1") ||
+		strings.Count(a.Out, "shop/api@2") < 5 {
 		t.Errorf("the history is\n%s%s", a.Out, a.Errors)
 	}
 }

@@ -44,8 +44,12 @@ func shown(r v1.Revision) string {
 // gse is a process of a caller of GSE, with a start command of its own.
 func (p *place) gse(name, start string) *harness.Process {
 	g := p.Process(name)
-	g.Identity = harness.Object{"proc_name": "sleep", "setup_path": p.Dir, "pid_path": filepath.Join(p.Dir, name+".pid"), "user": "root"}
-	g.Control = harness.Object{"start_cmd": start + " >/dev/null 2>&1 & echo $! >" + name + ".pid", "kill_cmd": "kill -9 $(cat " + name + ".pid)"}
+	g.Identity = harness.Object{
+		"proc_name": "sleep", "setup_path": p.Dir, "pid_path": filepath.Join(p.Dir, name+".pid"), "user": "root",
+	}
+	g.Control = harness.Object{
+		"start_cmd": start + " >/dev/null 2>&1 & echo $! >" + name + ".pid", "kill_cmd": "kill -9 $(cat " + name + ".pid)",
+	}
 	return g
 }
 
@@ -105,7 +109,9 @@ func TestRevisions(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("revisions\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	harness.Eventually(t, "the host to have revision 6", func() bool { return p.Process("api").Status()["revision"] == 6.0 })
+	harness.Eventually(t, "the host to have revision 6", func() bool {
+		return p.Process("api").Status()["revision"] == 6.0
+	})
 	p.wantEvents("api", "4 environment.MODE", "5 environment.MODE", "6 environment.MODE")
 	p.wantEvents("legacy", "3 start")
 	if a := p.CLI("diff", "shop", "--revision", "1"); a.Code != 3 || !strings.Contains(a.Out, "~ shop/api") ||

@@ -115,7 +115,9 @@ processes:
 		t.Errorf("why of what is done: exit code %d\n%s", a.Code, a.Out)
 	}
 	harness.Signal(t, p.PID("always"), syscall.SIGKILL)
-	harness.Eventually(t, "the relaunch", func() bool { return p.count("always") == 2 && p.State("always") == "running" })
+	harness.Eventually(t, "the relaunch", func() bool {
+		return p.count("always") == 2 && p.State("always") == "running"
+	})
 	// A finished process stays finished when drover comes back.
 	if err := p.S.Terminate(); err != nil {
 		t.Fatal(err)
@@ -128,7 +130,9 @@ processes:
 	if a := p.CLI("start", "shop/done"); a.Code != 0 {
 		t.Errorf("start: %s", a.Errors)
 	}
-	harness.Eventually(t, "done to be finished once more", func() bool { return p.count("done") == 2 && p.State("done") == "finished" })
+	harness.Eventually(t, "done to be finished once more", func() bool {
+		return p.count("done") == 2 && p.State("done") == "finished"
+	})
 }
 
 // TestOutlivesDrover: a foreground process goes on when drover is killed, and drover keeps it when it comes back.
@@ -148,7 +152,9 @@ processes:
 	for range 3 {
 		p.S.Kill()
 		p.S.Run()
-		harness.Eventually(t, "the same process to run", func() bool { return p.PID("api") == pid && p.State("api") == "running" })
+		harness.Eventually(t, "the same process to run", func() bool {
+			return p.PID("api") == pid && p.State("api") == "running"
+		})
 	}
 	if n := p.count("pids"); n != 1 {
 		t.Errorf("it was started %d times", n)
@@ -254,7 +260,8 @@ processes:
 		t.Errorf("a live change has replaced pid %d by %d", pid, now)
 	}
 	changed := strings.Replace(file, "MODE: one", "MODE: two", 1)
-	if a := p.CLI("diff", "-f", p.Write("file.yaml", changed)); a.Code != 3 || !strings.Contains(a.Out, "environment.MODE (restart)") {
+	if a := p.CLI("diff", "-f", p.Write("file.yaml", changed)); a.Code != 3 ||
+		!strings.Contains(a.Out, "environment.MODE (restart)") {
 		t.Errorf("a changed file: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
 	p.Apply(changed)
@@ -337,7 +344,8 @@ processes:
     process_name: sleep
     ready: {alive: 0s}
 `
-	if a := p.CLI("apply", "--yes", "-f", p.Write("file.yaml", file)); a.Code != 7 || !strings.Contains(a.Out, "exit status 1") {
+	if a := p.CLI("apply", "--yes", "-f", p.Write("file.yaml", file)); a.Code != 7 ||
+		!strings.Contains(a.Out, "exit status 1") {
 		t.Errorf("exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
 	if err := os.WriteFile(filepath.Join(p.Dir, "mended"), nil, 0o600); err != nil {
@@ -349,7 +357,8 @@ processes:
 		t.Fatal(a.Errors)
 	}
 	p.Apply(file)
-	if now := p.PID("daemon"); now != pid || p.State("daemon") != "running" || p.Process("daemon").Status()["hosted"] != true {
+	if now := p.PID("daemon"); now != pid || p.State("daemon") != "running" ||
+		p.Process("daemon").Status()["hosted"] != true {
 		t.Errorf("a process that ran already: pid %d after %d, %v", now, pid, p.Process("daemon").Status())
 	}
 }
