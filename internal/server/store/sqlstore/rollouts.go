@@ -129,8 +129,8 @@ func (db *Store) FormerSelections(ctx context.Context, id string) (*store.Select
 	return c, nil
 }
 
-// selectByRollout brings the selections of a rollout that is done into force, once. It leaves entries alone that a later
-// apply has changed.
+// selectByRollout brings the selections of a rollout that is done into force, once. It leaves the entries alone that a
+// later apply has changed.
 func (db *Store) selectByRollout(ctx context.Context, tx tx, id string) error {
 	c, err := selectionsOf(ctx, tx.query, "selections", id)
 	if err != nil || c == nil {
