@@ -124,19 +124,15 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 }
 
 // settle waits until a started server listens on all its addresses, and returns its port for clients, or the error.
-// The server opens the cluster port a little later than the other ports. settle waits for it even if the client port
-// has failed: a server that is shut down earlier would keep the cluster port, and block the next attempt.
+// The server opens the cluster port a little later than the other ports. settle waits for it even if another port has
+// failed: a server that is shut down earlier would keep the cluster port, and block the next attempt.
 func settle(srv *server.Server, clustered bool, log *logBridge) (port int, err error) {
 	addr, listens := srv.Addr().(*net.TCPAddr)
-	known := 0 // number of known failures of the client listener
-	if !listens {
-		known = 1
-	}
 	deadline := time.NewTimer(settleTimeout)
 	defer deadline.Stop()
 	look := time.NewTicker(settleEvery)
 	defer look.Stop()
-	for clustered && srv.ClusterAddr() == nil && log.failures() <= known {
+	for clustered && srv.ClusterAddr() == nil && !log.failed("route") {
 		select {
 		case <-deadline.C:
 			return 0, fmt.Errorf("cannot find out within %v whether the cluster port is open", settleTimeout)
@@ -145,10 +141,10 @@ func settle(srv *server.Server, clustered bool, log *logBridge) (port int, err e
 	}
 	reasons := log.begun()
 	switch text := strings.Join(reasons, "; "); {
-	case len(reasons) > known:
-		return 0, errors.New(text)
-	case !listens:
+	case !listens && len(reasons) <= 1:
 		return 0, fmt.Errorf("%w: %s", errListen, text)
+	case len(reasons) > 0:
+		return 0, errors.New(text)
 	}
 	return addr.Port, nil
 }

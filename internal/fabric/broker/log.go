@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,11 +90,11 @@ func (b *logBridge) Fatalf(format string, v ...any) {
 	b.fatal = append(b.fatal, text)
 }
 
-// failures counts the reasons that begun will return.
-func (b *logBridge) failures() int {
+// failed reports whether a reason that begun will return is about something.
+func (b *logBridge) failed(what string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.fatal)
+	return slices.ContainsFunc(b.fatal, func(text string) bool { return strings.Contains(text, what) })
 }
 
 // begun records that the server has started; it returns the logged reasons of a failed start, in order.
