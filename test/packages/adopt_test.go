@@ -127,6 +127,8 @@ func TestMigration(t *testing.T) {
 	m.run("touch /run/fall; kill -9 " + strings.Join(old[:5], " "))
 	for i, name := range names {
 		if i == 0 || i == 2 { // their units say Restart=no
+			// A start of a process that is about to die does nothing.
+			harness.Eventually(t, "drover to see the end of "+name, func() bool { return m.watched(name) == "-" })
 			m.run("drover start imported/" + name)
 		}
 		harness.Eventually(t, name+" to run again", func() bool {

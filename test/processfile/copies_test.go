@@ -99,7 +99,7 @@ func TestCopies(t *testing.T) {
 
 	harness.Signal(t, four[1], syscall.SIGKILL)
 	harness.Eventually(t, "the relaunch of copy 2", func() bool {
-		return p.count("starts-api@2") == 2 && p.State("api@2") == "running"
+		return p.count("starts-api@2") == 2 && p.State("api@2") == "running" && p.PID("api@2") != four[1]
 	})
 	second := p.PID("api@2")
 	p.S.Kill()
