@@ -5,7 +5,7 @@ export CGO_ENABLED := 0
 # The go command does not combine a workspace with another module file.
 TOOL := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 
-.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile scale bench bench-peers package release clean
+.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile scale bench bench-peers bench-fleet package release clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,11 @@ PEERS ?= /var/tmp/drover-peers
 bench-peers: ## measure drover beside other supervisors, which it installs (as root on Debian; 35 minutes)
 	tools/bench-deps.sh $(PEERS)
 	go run ./test/bench/peers -peers $(PEERS) -out bench/results
+	go run ./test/bench/table -w
+
+bench-fleet: build ## measure drover beside clush, pdsh, parallel-ssh and Ansible on up to 500 hosts of this machine, and installs them (as root on Debian; 15 minutes)
+	tools/apt-install.sh openssh-server clustershell pdsh pssh ansible-core
+	go run ./test/bench/fleet -out bench/results
 	go run ./test/bench/table -w
 
 # A release says VERSION=1.2.3; else the commit does.

@@ -17,6 +17,7 @@ import (
 	"drover/internal/agent"
 	"drover/internal/agent/admission"
 	"drover/internal/agent/procfs"
+	"drover/test/bench/lab"
 	"drover/test/scale/hollow"
 )
 
@@ -55,7 +56,7 @@ func runAgents(args []string) error {
 	if a.boot, err = procfs.New("/proc").BootID(); err != nil {
 		return err
 	}
-	return obey(context.Background(), map[string]func(context.Context) (string, error){
+	return lab.Obey(context.Background(), map[string]func(context.Context) (string, error){
 		"join": a.join, "open": a.open, "run": a.run, "await": a.await,
 	})
 }
@@ -129,7 +130,7 @@ func (a *agentsOf) run(ctx context.Context) (string, error) {
 
 // await returns once every agent takes orders.
 func (a *agentsOf) await(context.Context) (string, error) {
-	for until := time.Now().Add(patience); ; <-time.After(lookEvery) {
+	for until := time.Now().Add(patience); ; <-time.After(lab.LookEvery) {
 		if err := a.failed.Load(); err != nil {
 			return "", *err
 		}
@@ -155,8 +156,4 @@ const (
 	// agent of its own has next to nothing to collect, and who collects what thousands have left takes the processors
 	// that the server is measured on.
 	thriftless = 300
-	// lookEvery is how often it is looked whether something has come about.
-	lookEvery = 50 * time.Millisecond
-	// lookShare is how many times as long as a look passes at least until the next: it is work for the server.
-	lookShare = 50
 )

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -15,58 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"drover/internal/pki"
 	"drover/internal/process"
 	"drover/internal/wire"
 	"drover/test/bench/lab"
 )
-
-// The bare server is core NATS with the same TLS and timeouts as drover's fabric, and nothing else: no accounts, no
-// credentials.
-
-// runBareServer is the stage of the bare server; args are the directory of its authority.
-func runBareServer(args []string) error {
-	keeper, err := pki.Open(pki.Config{
-		Dir: args[0], Names: []string{"127.0.0.1"}, Now: time.Now,
-		Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		return err
-	}
-	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, AuthTimeout: 15, PingInterval: 20 * time.Second,
-		MaxPayload: wire.MaxMessage,
-		TLS:        true, TLSConfig: keeper.ServerTLS(), TLSHandshakeFirst: true, TLSTimeout: 15,
-	})
-	if err != nil {
-		return err
-	}
-	srv.Start()
-	if !srv.ReadyForConnections(patience) {
-		return errors.New("the bare server does not listen")
-	}
-	return obey(context.Background(), map[string]func(context.Context) (string, error){
-		"listen": func(context.Context) (string, error) { return srv.ClientURL(), nil },
-	})
-}
-
-// bareConn connects to the bare server at url, whose authority is in dir.
-func bareConn(dir, url string) (*nats.Conn, error) {
-	pem, err := os.ReadFile(filepath.Join(dir, pki.CAFile))
-	if err != nil {
-		return nil, err
-	}
-	trust, err := pki.Trusting(string(pem))
-	if err != nil {
-		return nil, err
-	}
-	return nats.Connect(url, nats.Secure(trust), nats.TLSHandshakeFirst(), nats.Timeout(patience),
-		nats.MaxReconnects(0))
-}
 
 func bareSubject(i int) string { return "bare." + strconv.Itoa(i) }
 
@@ -102,7 +55,7 @@ func runBarePeers(args []string) error {
 		}
 	}
 	p.answer = make([]byte, size)
-	return obey(context.Background(), map[string]func(context.Context) (string, error){
+	return lab.Obey(context.Background(), map[string]func(context.Context) (string, error){
 		"connect": p.connect, "beat": p.beat,
 	})
 }
@@ -143,7 +96,7 @@ func (p *barePeers) connect(context.Context) (string, error) {
 }
 
 func (p *barePeers) listen(i int) error {
-	conn, err := bareConn(p.dir, p.url)
+	conn, err := lab.BareConn(p.dir, p.url)
 	if err != nil {
 		return err
 	}
@@ -170,7 +123,7 @@ func exchanged(spec *process.Spec) (exchange, error) {
 	item, agent := "12345-1234567890123456789", "UAIPQ4M6PVQBFIQQ2MUXM2DDKSOPIJXKYJ6ZN5IQ6FXVPZ3LTAVFFTGC"
 	order, err := wire.Seal(wire.Manifest{Agent: agent, Issued: time.Now(), Expires: time.Now(), Orders: []wire.Order{{
 		Item: item, Process: process.ID{Namespace: namespace, Name: procName}, Op: process.Query, Spec: spec,
-		Actor: process.Actor{App: appCode, User: appCode},
+		Actor: process.Actor{App: lab.AppCode, User: lab.AppCode},
 	}}}, key)
 	if err != nil {
 		return exchange{}, err
@@ -198,26 +151,26 @@ func (b *bench) bare(context.Context) (err error) {
 		return err
 	}
 	dir := filepath.Join(b.lab.Dir, "bare")
-	srv, err := enlist(filepath.Join(b.lab.Dir, "bare-server.log"), bareServerStage, dir)
+	srv, err := lab.Enlist(filepath.Join(b.lab.Dir, "bare-server.log"), lab.BareServerStage, dir)
 	if err != nil {
 		return err
 	}
-	defer srv.dismiss()
-	url, err := srv.tell("listen")
+	defer srv.Dismiss()
+	url, err := srv.Tell("listen")
 	if err != nil {
 		return err
 	}
 	empty := lab.CostOf([]int{srv.PID()})
-	peers, err := b.divide(barePerProcess, func(name string, first, count int) (*member, error) {
-		return enlist(filepath.Join(b.lab.Dir, name+".log"), barePeersStage, dir, url, strconv.Itoa(first),
+	peers, err := b.divide(barePerProcess, func(name string, first, count int) (*lab.Member, error) {
+		return lab.Enlist(filepath.Join(b.lab.Dir, name+".log"), barePeersStage, dir, url, strconv.Itoa(first),
 			strconv.Itoa(count), strconv.Itoa(b.bytes.up))
 	}, "peers")
-	defer peers.dismiss()
+	defer peers.Dismiss()
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := peers.tell("connect"); err != nil {
+	if err := peers.Tell("connect"); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -226,7 +179,7 @@ func (b *bench) bare(context.Context) (err error) {
 	b.floor.connectCPU = (full.CPU - empty.CPU).Seconds()
 	b.report.Note("bare NATS: %d TLS connections in %.1f s, server CPU %.1f s, %d at a time in each process", b.n,
 		took.Seconds(), (full.CPU - empty.CPU).Seconds(), joiners)
-	conn, err := bareConn(dir, url)
+	conn, err := lab.BareConn(dir, url)
 	if err != nil {
 		return err
 	}
@@ -244,7 +197,7 @@ func (b *bench) bare(context.Context) (err error) {
 	if _, err := conn.Subscribe(beatSubject, func(m *nats.Msg) { _ = m.Respond([]byte(`{"version":1}`)) }); err != nil {
 		return err
 	}
-	if err := peers.tell("beat"); err != nil {
+	if err := peers.Tell("beat"); err != nil {
 		return err
 	}
 	lab.Pause(b.window / settlePart)
@@ -289,8 +242,8 @@ func (b *bench) ask(conn *nats.Conn) (time.Duration, error) {
 const barePerProcess = 10_000
 
 // divide starts the members that b.n agents or peers take, per of them in each.
-func (b *bench) divide(per int, start func(name string, first, count int) (*member, error), kind string) (crew, error) {
-	var all crew
+func (b *bench) divide(per int, start func(name string, first, count int) (*lab.Member, error), kind string) (lab.Crew, error) {
+	var all lab.Crew
 	for first := 0; first < b.n; first += per {
 		m, err := start(fmt.Sprintf("%s-%d", kind, len(all)), first, min(per, b.n-first))
 		if err != nil {

@@ -13,6 +13,12 @@ import (
 	"drover/test/bench/lab"
 )
 
+// What every agent is asked about.
+const (
+	namespace = "scale"
+	procName  = "hollowd"
+)
+
 // bench is one run.
 type bench struct {
 	lab    *lab.Lab
@@ -21,8 +27,8 @@ type bench struct {
 	n, per, rounds int
 	window         time.Duration
 
-	fleet  *fleet
-	agents crew
+	fleet  *lab.Fleet
+	agents lab.Crew
 	bytes  exchange
 	floor  bareFigures
 	// empty is what the server took before the first agent had joined.
@@ -50,7 +56,7 @@ func newBench(_ context.Context, l *lab.Lab, o lab.Options, r *lab.Report, per i
 			"%d agents, each with TLS and a state of its own, in processes of %d. Times in s; the server's CPU is in seconds of one processor.", b.n, b.per),
 		"what", "bare NATS", "server CPU", "drover", "server CPU", "ratio", "aim", "met")
 	var err error
-	b.fleet, err = startFleet(l.Bin, filepath.Join(l.Disk, "fleet"))
+	b.fleet, err = lab.StartFleet(l.Bin, filepath.Join(l.Disk, "fleet"))
 	if err != nil {
 		return nil, fmt.Errorf("cannot start a server: %w", err)
 	}
@@ -59,14 +65,14 @@ func newBench(_ context.Context, l *lab.Lab, o lab.Options, r *lab.Report, per i
 
 // close ends everything.
 func (b *bench) close() {
-	b.agents.dismiss()
-	b.fleet.kill()
+	b.agents.Dismiss()
+	b.fleet.Kill()
 }
 
 // explain says what the server's log ends with, after a failure.
 func (b *bench) explain() error {
 	const much = 2000
-	text, err := os.ReadFile(b.fleet.log)
+	text, err := os.ReadFile(b.fleet.Log)
 	if err != nil {
 		return err
 	}
@@ -74,7 +80,7 @@ func (b *bench) explain() error {
 }
 
 // cost is what the server takes now.
-func (b *bench) cost() lab.Cost { return lab.CostOf([]int{b.fleet.server.PID()}) }
+func (b *bench) cost() lab.Cost { return lab.CostOf([]int{b.fleet.Server.PID()}) }
 
 // add adds a row about drover alone; an aim that is not kept makes it stand out.
 func (b *bench) add(what string, figure, cpu float64, aim string, met bool) {
@@ -143,14 +149,14 @@ func (b *bench) body(op, absent int) ([]byte, error) {
 
 // token has a token made and the members of the crew started.
 func (b *bench) enlist(ctx context.Context) error {
-	token, err := b.fleet.token(ctx, b.n)
+	token, err := b.fleet.Token(ctx, b.n)
 	if err != nil {
 		return err
 	}
 	homes := filepath.Join(b.lab.Dir, "agents")
-	b.agents, err = b.divide(b.per, func(name string, first, count int) (*member, error) {
-		return enlist(filepath.Join(b.lab.Dir, name+".log"), agentsStage, homes, strconv.Itoa(first),
-			strconv.Itoa(count), b.fleet.url, token)
+	b.agents, err = b.divide(b.per, func(name string, first, count int) (*lab.Member, error) {
+		return lab.Enlist(filepath.Join(b.lab.Dir, name+".log"), agentsStage, homes, strconv.Itoa(first),
+			strconv.Itoa(count), b.fleet.URL, token)
 	}, "agents")
 	return err
 }

@@ -13,14 +13,15 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"drover/test/bench/lab"
 )
 
 // The stages that the program starts of itself.
 const (
-	agentsStage     = "hollow-agents"
-	bareServerStage = "bare-server"
-	barePeersStage  = "bare-peers"
+	agentsStage    = "hollow-agents"
+	barePeersStage = "bare-peers"
 )
 
 func main() {
@@ -46,7 +47,7 @@ func main() {
 
 func stages() map[string]func([]string) error {
 	return map[string]func([]string) error{
-		agentsStage: runAgents, bareServerStage: runBareServer,
+		agentsStage: runAgents, lab.BareServerStage: lab.ServeBare,
 		barePeersStage: runBarePeers,
 	}
 }
@@ -78,3 +79,18 @@ func (b *bench) measure(ctx context.Context, chosen string) error {
 	}
 	return nil
 }
+
+// spare is how many descriptors a process needs beside those that are counted.
+const spare = 1000
+
+// most is how many connections one process of this machine can have.
+func most() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Max > 1<<20 {
+		return 1 << 15
+	}
+	return max(int(limit.Max)-spare, leastMost)
+}
+
+// leastMost is what most returns where there is no room for more.
+const leastMost = 20

@@ -21,7 +21,7 @@ func (b *bench) join(ctx context.Context) error {
 		return err
 	}
 	before, began := b.cost().CPU, time.Now()
-	if err := b.agents.tell("join"); err != nil {
+	if err := b.agents.Tell("join"); err != nil {
 		return err
 	}
 	took := time.Since(began).Seconds()
@@ -32,25 +32,25 @@ func (b *bench) join(ctx context.Context) error {
 
 // connect starts every agent at once.
 func (b *bench) connect(context.Context) error {
-	if err := b.agents.tell("open"); err != nil {
+	if err := b.agents.Tell("open"); err != nil {
 		return err
 	}
 	before, began := b.cost().CPU, time.Now()
-	if err := b.agents.tell("run"); err != nil {
+	if err := b.agents.Tell("run"); err != nil {
 		return err
 	}
-	if err := b.fleet.awaitOnline(b.n); err != nil {
+	if err := b.fleet.AwaitOnline(b.n); err != nil {
 		return err
 	}
 	b.compare("every agent is started at once, connects and introduces itself", b.floor.connect, b.floor.connectCPU,
 		time.Since(began).Seconds(), (b.cost().CPU - before).Seconds(), 0)
-	return b.agents.tell("await")
+	return b.agents.Tell("await")
 }
 
 // rest looks at a server whose agents have nothing to tell.
 func (b *bench) rest(context.Context) error {
 	lab.Pause(b.window / settlePart)
-	idle := lab.UseOf([]int{b.fleet.server.PID()}, b.window).Percent
+	idle := lab.UseOf([]int{b.fleet.Server.PID()}, b.window).Percent
 	c := b.cost()
 	memory := (c.Heap - b.empty.Heap) * 1000 / float64(b.n)
 	met := lab.YesNo(memory <= 60)
@@ -58,7 +58,7 @@ func (b *bench) rest(context.Context) error {
 		lab.Figure(memory/b.floor.memory), "≤ 60 kB", met)
 	b.rows.Add("server at rest, % of one processor", lab.Figure(b.floor.idle), "-", lab.Figure(idle), "-", "-", "-",
 		"-")
-	hollow := lab.CostOf(b.agents.pids())
+	hollow := lab.CostOf(b.agents.PIDs())
 	b.report.Note("server: %.0f MB (PSS) with %d agents, %.0f MB before; hollow agents: %.0f kB each", c.PSS, b.n,
 		b.empty.PSS, hollow.Heap*1000/float64(b.n))
 	return nil
@@ -73,13 +73,13 @@ func (b *bench) operate(m *measured, op, absent int, codes ...int) error {
 	if err != nil {
 		return err
 	}
-	before, hollow := b.cost().CPU, lab.CostOf(b.agents.pids()).CPU
-	got, accepted, answered, err := b.fleet.operate(body)
+	before, hollow := b.cost().CPU, lab.CostOf(b.agents.PIDs()).CPU
+	got, accepted, answered, err := b.fleet.Operate(body)
 	if err != nil {
 		return err
 	}
 	m.cpu = append(m.cpu, (b.cost().CPU - before).Seconds())
-	m.agents = append(m.agents, (lab.CostOf(b.agents.pids()).CPU - hollow).Seconds())
+	m.agents = append(m.agents, (lab.CostOf(b.agents.PIDs()).CPU - hollow).Seconds())
 	m.accepted, m.answered = append(m.accepted, accepted.Seconds()), append(m.answered, answered.Seconds())
 	if len(got) != b.n+absent {
 		return fmt.Errorf("%d keys were answered, want %d", len(got), b.n+absent)
@@ -146,7 +146,7 @@ const mostOfRequest = 30_000
 
 // gone asks agents that have been away for a while: nobody waits for them.
 func (b *bench) gone(context.Context) error {
-	b.agents.dismiss()
+	b.agents.Dismiss()
 	b.agents = nil
 	lab.Pause(goneFor)
 	var m measured
@@ -163,13 +163,13 @@ const goneFor = 35 * time.Second
 
 // herd kills the server and starts it again.
 func (b *bench) herd(context.Context) error {
-	b.fleet.kill()
+	b.fleet.Kill()
 	began := time.Now()
-	if err := b.fleet.start(); err != nil {
+	if err := b.fleet.Start(); err != nil {
 		return err
 	}
 	up := time.Since(began)
-	if err := b.fleet.awaitOnline(b.n); err != nil {
+	if err := b.fleet.AwaitOnline(b.n); err != nil {
 		return err
 	}
 	back := time.Since(began)

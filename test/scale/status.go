@@ -54,7 +54,7 @@ func (b *bench) named() (int, error) {
 		return 0, err
 	}
 	var p page
-	err = b.fleet.call("get_proc_status_v2", body, &p)
+	err = b.fleet.Call("get_proc_status_v2", body, &p)
 	return len(p.Rows), err
 }
 
@@ -70,7 +70,7 @@ func (b *bench) paged() (int, error) {
 			return 0, err
 		}
 		var p page
-		if err := b.fleet.call("sync_proc_status", body, &p); err != nil {
+		if err := b.fleet.Call("sync_proc_status", body, &p); err != nil {
 			return 0, err
 		}
 		seen += len(p.Rows)

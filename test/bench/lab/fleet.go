@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"bytes"
@@ -19,73 +19,66 @@ import (
 	"time"
 
 	"drover/internal/pki"
-	"drover/test/bench/lab"
 )
 
-// What drover is called as.
-const (
-	appCode   = "scale"
-	appSecret = "scale-secret-0123456789"
-	namespace = "scale"
-	procName  = "hollowd"
-)
-
-// fleet is a drover server, in a process of its own, as its users run it.
-type fleet struct {
-	bin, dir, log string
-	url           string
-	server        *lab.Child
-	client        *http.Client
+// Fleet is a drover server, in a process of its own, as its users run it. Its agents are the caller's.
+type Fleet struct {
+	// Dir is the data directory of the server, Log its log, URL its API.
+	Dir, Log, URL string
+	// Server is the process.
+	Server *Child
+	bin    string
+	client *http.Client
 }
 
-// startFleet starts a server on a directory and waits until it takes calls.
-func startFleet(bin, dir string) (*fleet, error) {
-	f := &fleet{bin: filepath.Join(bin, "drover"), dir: dir, log: filepath.Join(dir, "server.log")}
+// StartFleet starts a server on a directory and waits until it takes calls.
+func StartFleet(bin, dir string) (*Fleet, error) {
+	f := &Fleet{bin: filepath.Join(bin, "drover"), Dir: dir, Log: filepath.Join(dir, "server.log")}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return f, f.start()
+	return f, f.Start()
 }
 
-// start starts the server, again where it was before.
-func (f *fleet) start() error {
+// Start starts the server, again where it was before.
+func (f *Fleet) Start() error {
 	listen := "127.0.0.1:0"
-	if f.url != "" {
-		_, listen, _ = strings.Cut(f.url, "://")
+	if f.URL != "" {
+		_, listen, _ = strings.Cut(f.URL, "://")
 	}
-	cmd := exec.Command(f.bin, "server", "--data-dir", f.dir, "--http", listen, "--fabric", "127.0.0.1:0",
+	cmd := exec.Command(f.bin, "server", "--data-dir", f.Dir, "--http", listen, "--fabric", "127.0.0.1:0",
 		"--log-level", "warn")
-	cmd.Env = append(os.Environ(), "DROVER_BOOTSTRAP_APP_CODE="+appCode, "DROVER_BOOTSTRAP_APP_SECRET="+appSecret)
-	banner := filepath.Join(f.dir, "banner")
+	cmd.Env = append(os.Environ(), "DROVER_BOOTSTRAP_APP_CODE="+AppCode, "DROVER_BOOTSTRAP_APP_SECRET="+AppSecret)
+	banner := filepath.Join(f.Dir, "banner")
 	out, err := os.Create(banner)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
 	cmd.Stdout = out
-	if f.server, err = lab.Start(cmd, f.log); err != nil {
+	if f.Server, err = Start(cmd, f.Log); err != nil {
 		return err
 	}
-	err = lab.Eventually("the server", patience, func() bool {
+	err = Eventually("the server", fleetPatience, func() bool {
 		select {
-		case <-f.server.Ended():
+		case <-f.Server.Ended():
 			return true
 		default:
 		}
 		text, err := os.ReadFile(banner)
 		if found := bannerURL().FindSubmatch(text); err == nil && found != nil {
-			f.url = string(found[1])
+			f.URL = string(found[1])
 			return true
 		}
 		return false
 	})
-	if err == nil && f.url == "" {
+	if err == nil && f.URL == "" {
 		err = errors.New("the server has ended")
 	}
 	if err != nil {
 		return err
 	}
-	pem, err := os.ReadFile(filepath.Join(f.dir, "server", "pki", pki.CAFile))
+	pem, err := os.ReadFile(filepath.Join(f.Dir, "server", "pki", pki.CAFile))
 	if err != nil {
 		return err
 	}
@@ -99,14 +92,14 @@ func (f *fleet) start() error {
 
 func bannerURL() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*URL\s+(\S+)\n`) }
 
-// kill ends the server as a power failure would, but for what the kernel keeps.
-func (f *fleet) kill() { f.server.End(syscall.SIGKILL) }
+// Kill ends the server as a power failure would, but for what the kernel keeps.
+func (f *Fleet) Kill() { f.Server.End(syscall.SIGKILL) }
 
-// token makes a token for n hosts.
-func (f *fleet) token(ctx context.Context, n int) (string, error) {
+// Token makes a token for n hosts.
+func (f *Fleet) Token(ctx context.Context, n int) (string, error) {
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, f.bin, "token", "create", "--area", "0", "--uses", strconv.Itoa(n), "--ttl", "24h",
-		"--data-dir", f.dir)
+		"--data-dir", f.Dir)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -115,14 +108,14 @@ func (f *fleet) token(ctx context.Context, n int) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// do makes a request and returns the whole reply.
-func (f *fleet) do(method, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(context.Background(), method, f.url+path, bytes.NewReader(body))
+// Do makes a request and returns the whole reply.
+func (f *Fleet) Do(method, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(context.Background(), method, f.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"scale"}`,
-		appCode, appSecret))
+	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"bench"}`,
+		AppCode, AppSecret))
 	resp, err := f.client.Do(req)
 	if err != nil {
 		return nil, err
@@ -131,18 +124,18 @@ func (f *fleet) do(method, path string, body []byte) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// call calls an endpoint and decodes its data; a reply that says failure is an error.
-func (f *fleet) call(name string, body []byte, data any) error {
-	text, err := f.do(http.MethodPost, "/api/v2/proc/"+name, body)
+// Call calls an endpoint and decodes its data; a reply that says failure is an error.
+func (f *Fleet) Call(name string, body []byte, data any) error {
+	text, err := f.Do(http.MethodPost, "/api/v2/proc/"+name, body)
 	if err != nil {
 		return err
 	}
-	return lab.Decode(name, text, data)
+	return Decode(name, text, data)
 }
 
-// online returns how many agents are there, as /metrics tells it.
-func (f *fleet) online() (int, error) {
-	text, err := f.do(http.MethodGet, "/metrics", nil)
+// Online returns how many agents are there, as /metrics tells it.
+func (f *Fleet) Online() (int, error) {
+	text, err := f.Do(http.MethodGet, "/metrics", nil)
 	if err != nil {
 		return 0, err
 	}
@@ -156,17 +149,17 @@ func (f *fleet) online() (int, error) {
 	return int(n), err
 }
 
-// awaitOnline waits until n agents are there.
-func (f *fleet) awaitOnline(n int) error {
+// AwaitOnline waits until n agents are there.
+func (f *Fleet) AwaitOnline(n int) error {
 	var last int
-	err := lab.Eventually("the agents", patience, func() bool {
+	err := Eventually("the agents", fleetPatience, func() bool {
 		began := time.Now()
-		got, err := f.online()
+		got, err := f.Online()
 		last = got
 		if err == nil && got == n {
 			return true
 		}
-		lab.Pause(max(lookEvery, lookShare*time.Since(began)))
+		Pause(max(LookEvery, lookShare*time.Since(began)))
 		return false
 	})
 	if err != nil {
@@ -175,14 +168,14 @@ func (f *fleet) awaitOnline(n int) error {
 	return nil
 }
 
-// operate carries out an operation and returns the code of each key, and how long it took to accept it, and until every
+// Operate carries out an operation and returns the code of each key, and how long it took to accept it, and until every
 // key was answered. The caller waits, it does not poll: a poll of so many keys would be work for the server, too.
-func (f *fleet) operate(body []byte) (codes map[string]int, accepted, answered time.Duration, err error) {
+func (f *Fleet) Operate(body []byte) (codes map[string]int, accepted, answered time.Duration, err error) {
 	began := time.Now()
 	var made struct {
 		Task string `json:"task_id"`
 	}
-	if err := f.call("operate_proc_multi", body, &made); err != nil {
+	if err := f.Call("operate_proc_multi", body, &made); err != nil {
 		return nil, 0, 0, err
 	}
 	accepted = time.Since(began)
@@ -190,14 +183,14 @@ func (f *fleet) operate(body []byte) (codes map[string]int, accepted, answered t
 		if done, err = f.wait(made.Task); err != nil {
 			return nil, 0, 0, err
 		}
-		if answered > patience {
+		if answered > fleetPatience {
 			return nil, 0, 0, errors.New("keys are pending still")
 		}
 	}
 	var reply map[string]struct {
 		Code int `json:"error_code"`
 	}
-	if err := f.call("get_proc_operate_result_v2", []byte(fmt.Sprintf(`{"task_id":%q}`, made.Task)),
+	if err := f.Call("get_proc_operate_result_v2", []byte(fmt.Sprintf(`{"task_id":%q}`, made.Task)),
 		&reply); err != nil {
 		return nil, 0, 0, err
 	}
@@ -209,8 +202,8 @@ func (f *fleet) operate(body []byte) (codes map[string]int, accepted, answered t
 }
 
 // wait waits for the end of a task for as long as the server lets one wait, and reports whether it has come.
-func (f *fleet) wait(task string) (bool, error) {
-	text, err := f.do(http.MethodGet, "/api/v1/operations/"+url.PathEscape(task)+"?wait=60", nil)
+func (f *Fleet) wait(task string) (bool, error) {
+	text, err := f.Do(http.MethodGet, "/api/v1/operations/"+url.PathEscape(task)+"?wait=60", nil)
 	if err != nil {
 		return false, err
 	}
@@ -222,3 +215,12 @@ func (f *fleet) wait(task string) (bool, error) {
 	}
 	return operation.State == "done", nil
 }
+
+const (
+	// fleetPatience is how long anything of a whole fleet may take.
+	fleetPatience = 5 * time.Minute
+	// LookEvery is how often it is looked whether something has come about.
+	LookEvery = 50 * time.Millisecond
+	// lookShare is how many times as long as a look passes at least until the next: it is work for the server.
+	lookShare = 50
+)

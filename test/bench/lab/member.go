@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"bufio"
@@ -11,37 +11,18 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
-
-	"drover/test/bench/lab"
 )
 
-// spare is how many descriptors a process needs beside those that are counted.
-const spare = 1000
-
-// most is how many connections one process of this machine can have.
-func most() int {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Max > 1<<20 {
-		return 1 << 15
-	}
-	return max(int(limit.Max)-spare, leastMost)
-}
-
-// leastMost is what most returns where there is no room for more.
-const leastMost = 20
-
-// member is a process of ours that does what it is told on its standard input, a word a line, and answers each with a
+// Member is a process of ours that does what it is told on its standard input, a word a line, and answers each with a
 // line.
-type member struct {
-	*lab.Child
+type Member struct {
+	*Child
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// enlist starts a member in a stage.
-func enlist(log, stage string, args ...string) (*member, error) {
+// Enlist starts a member in a stage.
+func Enlist(log, stage string, args ...string) (*Member, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -58,15 +39,15 @@ func enlist(log, stage string, args ...string) (*member, error) {
 	}
 	defer write.Close()
 	cmd.Stdout = write
-	child, err := lab.Start(cmd, log)
+	child, err := Start(cmd, log)
 	if err != nil {
 		return nil, err
 	}
-	return &member{Child: child, in: in, out: bufio.NewReader(out)}, nil
+	return &Member{Child: child, in: in, out: bufio.NewReader(out)}, nil
 }
 
-// tell has the member do something, and returns its answer.
-func (m *member) tell(word string) (string, error) {
+// Tell has the member do something, and returns its answer.
+func (m *Member) Tell(word string) (string, error) {
 	if _, err := io.WriteString(m.in, word+"\n"); err != nil {
 		return "", fmt.Errorf("cannot tell a member to %s: %w", word, err)
 	}
@@ -81,27 +62,28 @@ func (m *member) tell(word string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
-// dismiss ends the member.
-func (m *member) dismiss() {
+// Dismiss ends the member.
+func (m *Member) Dismiss() {
 	_ = m.in.Close()
 	m.End(syscall.SIGKILL) // all that it keeps is thrown away
 }
 
-// crew is members that do the same side by side.
-type crew []*member
+// Crew is members that do the same side by side.
+type Crew []*Member
 
-// tell has every member do something, and returns when all have.
-func (c crew) tell(word string) error {
+// Tell has every member do something, and returns when all have.
+func (c Crew) Tell(word string) error {
 	var done sync.WaitGroup
 	errs := make([]error, len(c))
 	for i, m := range c {
-		done.Go(func() { _, errs[i] = m.tell(word) })
+		done.Go(func() { _, errs[i] = m.Tell(word) })
 	}
 	done.Wait()
 	return errors.Join(errs...)
 }
 
-func (c crew) pids() []int {
+// PIDs are the processes of the members.
+func (c Crew) PIDs() []int {
 	var pids []int
 	for _, m := range c {
 		pids = append(pids, m.PID())
@@ -109,14 +91,15 @@ func (c crew) pids() []int {
 	return pids
 }
 
-func (c crew) dismiss() {
+// Dismiss ends the members.
+func (c Crew) Dismiss() {
 	for _, m := range c {
-		m.dismiss()
+		m.Dismiss()
 	}
 }
 
-// obey is the life of a member: each word that comes has a deed. It ends with its standard input.
-func obey(ctx context.Context, deeds map[string]func(context.Context) (string, error)) error {
+// Obey is the life of a member: each word that comes has a deed. It ends with its standard input.
+func Obey(ctx context.Context, deeds map[string]func(context.Context) (string, error)) error {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		deed := deeds[lines.Text()]
 		if deed == nil {
