@@ -177,7 +177,8 @@ func (f *field) times(n int, turns []*turn) {
 func (f *field) rest(n int, s *site) {
 	lab.Pause(f.o.Window / 2)
 	lead := fmt.Sprintf("%d hosts at rest for %s: memory in MB (PSS), processor in %% of one.", n, f.o.Window)
-	table := f.report.Table(lead, fmt.Sprintf("%d hosts at rest", n), "MB per host", "CPU % per host", "server MB", "server CPU %")
+	table := f.report.Table(lead, fmt.Sprintf("%d hosts at rest", n), "MB per host", "CPU % per host",
+		"server MB", "server CPU %")
 	var agents, sshds []int
 	for _, a := range s.agents {
 		agents = append(agents, a.PID())

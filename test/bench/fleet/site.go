@@ -161,7 +161,8 @@ func (s *site) cli(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, filepath.Join(s.Bin, "drover"), append(args, "--data-dir", s.fleet.Dir)...)
 }
 
-// startSSH starts an sshd on each host. The shell's file of root is hidden: what stands in it would count for each call.
+// startSSH starts an sshd on each host. It hides the files of root's shell: what stands in them would count for each
+// call.
 func (s *site) startSSH(ctx context.Context) error {
 	for _, file := range []string{"/root/.bashrc", "/root/.profile"} {
 		if _, err := os.Stat(file); err == nil {

@@ -64,7 +64,9 @@ func tools() []tool {
 			return []string{"clush", "-q", "-f", "64", "-o", "-F " + s.file(config), "-w", strings.Join(s.hosts, ",")}
 		}
 	}
-	pdsh := func(s *site) []string { return []string{"pdsh", "-R", "ssh", "-f", "32", "-w", strings.Join(s.hosts, ",")} }
+	pdsh := func(s *site) []string {
+		return []string{"pdsh", "-R", "ssh", "-f", "32", "-w", strings.Join(s.hosts, ",")}
+	}
 	pssh := func(s *site) []string {
 		return []string{"parallel-ssh", "-P", "-p", "32", "-t", "0", "-x", "-F " + s.file("ssh.conf"), "-h", s.file("hosts")}
 	}
