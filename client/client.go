@@ -37,6 +37,8 @@ type Config struct {
 	// User is the user for whom the app calls, and Token proves it. An app that may name users needs no token.
 	User  string
 	Token string
+	// Transport, if not nil, carries the calls instead of the network.
+	Transport http.RoundTripper
 	// Notice, if not nil, receives notes of the server about an answer, such as that the data is stale. It may receive
 	// the same note with each answer.
 	Notice func(text string)
@@ -101,6 +103,9 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("cannot encode credentials: %w", err)
 	}
 	c.header = string(credentials)
+	if cfg.Transport != nil {
+		c.http.Transport = cfg.Transport
+	}
 	return c, nil
 }
 

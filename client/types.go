@@ -184,6 +184,10 @@ type (
 	UserChange = v1.UserChange
 	// Token is set only in the answer to the call that created it.
 	Token = v1.Token
+	// SignInRequest asks for a SignIn, a link that signs a browser in.
+	SignInRequest = v1.SignInRequest
+	// SignIn is shown only once.
+	SignIn = v1.SignIn
 	// AuditRow is one call or one denial.
 	AuditRow = v1.AuditRow
 )

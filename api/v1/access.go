@@ -70,9 +70,12 @@ type SecretRequest struct {
 
 // User is a person, or a program, for whom apps act.
 type User struct {
-	Name      string    `json:"name"`
-	Note      string    `json:"note,omitempty"`
-	Disabled  bool      `json:"disabled"`
+	Name     string `json:"name"`
+	Note     string `json:"note,omitempty"`
+	Disabled bool   `json:"disabled"`
+	// Admin and Grants are the rights of a user who calls without an app. A call by an app has the rights of the app.
+	Admin     bool      `json:"admin"`
+	Grants    []Grant   `json:"grants"`
 	CreatedAt time.Time `json:"created_at"`
 }
 
@@ -82,15 +85,43 @@ type UserChange struct {
 	Name     string  `json:"name,omitempty"`
 	Note     *string `json:"note,omitempty"`
 	Disabled *bool   `json:"disabled,omitempty"`
+	Admin    *bool   `json:"admin,omitempty"`
+	// Grants replaces all rights.
+	Grants *[]Grant `json:"grants,omitempty"`
+}
+
+// The kinds of tokens: for API calls, of a browser, and of a sign-in that has not happened yet.
+const (
+	TokenAPI     = "token"
+	TokenSession = "session"
+	TokenLink    = "link"
+)
+
+// SignInRequest asks for a link that signs a browser in.
+type SignInRequest struct {
+	// User is the user to sign in; empty means the caller. Only an administrator may name another user.
+	User string `json:"user,omitempty"`
+}
+
+// SignIn is a link that signs a browser in, once.
+type SignIn struct {
+	User string `json:"user"`
+	// URL is shown only this once. The part after # is the secret.
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // Token proves that a caller acts for a user.
 type Token struct {
-	ID        string     `json:"id"`
+	ID string `json:"id"`
+	// Kind is one of the constants above.
+	Kind      string     `json:"kind"`
 	User      string     `json:"user"`
 	Note      string     `json:"note,omitempty"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	// SeenAt is the time of the last use of a session.
+	SeenAt *time.Time `json:"seen_at,omitempty"`
 	// Token is set only in the answer to the call that created it. The server cannot show it again.
 	Token string `json:"token,omitempty"`
 }

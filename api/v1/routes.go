@@ -56,10 +56,12 @@ const (
 	RouteChangeApp    = "PATCH /api/v1/apps/{code}"
 	RouteCreateSecret = "POST /api/v1/apps/{code}/secrets"
 
-	RouteCreateUser  = "POST /api/v1/users"
-	RouteListUsers   = "GET /api/v1/users"
-	RouteGetUser     = "GET /api/v1/users/{name}"
-	RouteChangeUser  = "PATCH /api/v1/users/{name}"
+	RouteCreateUser   = "POST /api/v1/users"
+	RouteListUsers    = "GET /api/v1/users"
+	RouteGetUser      = "GET /api/v1/users/{name}"
+	RouteChangeUser   = "PATCH /api/v1/users/{name}"
+	RouteCreateSignIn = "POST /api/v1/sign-ins"
+
 	RouteCreateToken = "POST /api/v1/users/{name}/tokens"
 	RouteListTokens  = "GET /api/v1/users/{name}/tokens"
 	RouteDeleteToken = "DELETE /api/v1/users/{name}/tokens/{id}"

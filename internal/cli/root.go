@@ -53,7 +53,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 	grouped(root, groupRecords, processes.NewTask(), processes.NewRollout(), processes.NewEvents(),
 		processes.NewHistory(), processes.NewRevisions(), processes.NewDrift(),
 		fleet.NewAgents(), accounts.NewAudit())
-	grouped(root, groupAccess, accounts.NewApp(), accounts.NewUser())
+	grouped(root, groupAccess, accounts.NewLogin(), accounts.NewApp(), accounts.NewUser())
 	grouped(root, groupServer, servers.NewServer(), servers.NewProxy(), servers.NewDev(), servers.NewConfig(),
 		servers.NewDatabase())
 	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 
 	"drover/internal/group"
 	"drover/internal/httpd"
@@ -11,6 +12,7 @@ import (
 	"drover/internal/server/apiv1"
 	"drover/internal/server/edge"
 	"drover/internal/server/httpapi"
+	"drover/internal/server/webui"
 )
 
 // Serve answers HTTP until ctx ends.
@@ -33,7 +35,14 @@ func (s *Server) Serve(ctx context.Context) error {
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},
 		History:  s.store, Fullness: s.store, Logs: s.logs,
+		Console: func() string { return s.URL() + webui.Prefix },
 	})
+	console, err := webui.New(webui.Config{
+		API: own, Gate: s.gate, Tokens: s.store, Named: s.named, Now: s.clock.Wall, Log: s.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
 	if s.joining != nil {
 		s.joining.proxies.takeJoins(own)
 	}
@@ -46,6 +55,10 @@ func (s *Server) Serve(ctx context.Context) error {
 		// The compatible paths are matched by their ends, and a mux would redirect a path that is not clean.
 		if apiv1.Owns(r.URL.Path) {
 			own.ServeHTTP(w, r)
+			return
+		}
+		if webui.Owns(r.URL.Path) {
+			console.ServeHTTP(w, r)
 			return
 		}
 		compatible.ServeHTTP(w, r)
@@ -67,4 +80,15 @@ func (s *Server) serving(handler http.Handler, own *apiv1.Handler, l net.Listene
 		srv.RegisterOnShutdown(own.Stop)
 		return httpd.Serve(ctx, srv, l)
 	}
+}
+
+// named reports whether a host of a URL is this server: a name of its certificate, or loopback.
+func (s *Server) named(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || s.joining == nil) {
+		return ip.IsLoopback()
+	}
+	return s.joining != nil && slices.Contains(s.joining.fleet.Names, host)
 }

@@ -34,6 +34,23 @@ const (
 	Setup   = string(process.GroupSetup)   // register, update and unregister processes, and set shared limits
 )
 
+// The roles of people: each is a group, too.
+const (
+	Viewer     = "viewer"     // Read
+	Operator   = "operator"   // Read and Operate
+	Maintainer = "maintainer" // Read, Operate and Setup
+)
+
+// personMark begins the app of people who call without an app.
+const personMark = "person:"
+
+// PersonApp is the app code in tasks and audit rows of a user who calls without an app. No app has such a code. Each
+// user has a code, so users see only their own tasks, and have limits of their own.
+func PersonApp(user string) string { return personMark + user }
+
+// IsPersonApp reports whether an app code is one of PersonApp.
+func IsPersonApp(code string) bool { return strings.HasPrefix(code, personMark) }
+
 // OperationOf returns the right that a process operation needs.
 func OperationOf(op process.Op) Operation {
 	return Operation(cmp.Or(op.Info().Right, string(op.Name())))
@@ -46,7 +63,7 @@ func Operations() []Operation {
 }
 
 // Groups lists the names that represent several operations.
-func Groups() []string { return []string{All, Read, Operate, Setup} }
+func Groups() []string { return []string{All, Read, Operate, Setup, Viewer, Operator, Maintainer} }
 
 // Members returns the operations of a group; nil if there is no such group.
 func Members(group string) []Operation {
@@ -59,6 +76,12 @@ func Members(group string) []Operation {
 		return operationsOf(process.GroupOperate)
 	case Setup:
 		return operationsOf(process.GroupSetup)
+	case Viewer:
+		return Members(Read)
+	case Operator:
+		return append(Members(Read), Members(Operate)...)
+	case Maintainer:
+		return append(Members(Operator), Members(Setup)...)
 	default:
 		return nil
 	}
@@ -153,6 +176,14 @@ type Principal struct {
 // LocalAdmin is the operator of this machine; the socket's peer credentials prove the uid.
 func LocalAdmin(uid uint32) Principal {
 	return Principal{User: fmt.Sprintf("uid:%d", uid), Proven: true, Admin: true}
+}
+
+// Who names the holder of the rights: the app, or the user who calls without an app.
+func (p *Principal) Who() string {
+	if p.App == "" || IsPersonApp(p.App) {
+		return fmt.Sprintf("user %q", p.User)
+	}
+	return fmt.Sprintf("app %q", p.App)
 }
 
 // Reach is the set of hosts on which a principal may do one operation.

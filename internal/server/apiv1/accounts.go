@@ -1,9 +1,11 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -39,18 +41,9 @@ func viewApp(a store.App) v1.App {
 
 // appChange returns the function that applies a change to an app. The change must be valid.
 func appChange(r *v1.AppChange) (change func(*store.App), err error) {
-	var grants *[]access.Grant
-	if r.Grants != nil {
-		list := viewed(*r.Grants, func(g v1.Grant) access.Grant { return access.Grant(g) })
-		grants = &list
-		if n := len(list); n > access.MaxGrants {
-			return nil, invalid("grants", "has %d entries: expected at most %d", n, access.MaxGrants)
-		}
-		for i := range list {
-			if err := list[i].Validate(); err != nil {
-				return nil, invalidPart(fmt.Sprintf("grants[%d].", i), "", err)
-			}
-		}
+	grants, err := grantsOf(r.Grants)
+	if err != nil {
+		return nil, err
 	}
 	limits := (*access.Limits)(r.Limits)
 	if limits != nil {
@@ -97,6 +90,9 @@ func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 	c.Audit.Target = edge.Clip(req.Code)
 	if err := checkName("code", req.Code, access.MaxAppCode); err != nil {
 		return reply{}, err
+	}
+	if access.IsPersonApp(req.Code) {
+		return reply{}, invalid("code", "is the code of a user who calls without an app: expected another code")
 	}
 	change, err := appChange(&req)
 	if err != nil {
@@ -220,12 +216,41 @@ func remaining(secrets []store.Secret, now time.Time, keep time.Duration) []stor
 }
 
 func viewUser(u store.User) v1.User {
-	return v1.User{Name: u.Name, Note: u.Note, Disabled: u.Disabled, CreatedAt: u.Created}
+	return v1.User{
+		Name: u.Name, Note: u.Note, Disabled: u.Disabled, Admin: u.Admin,
+		Grants: viewed(u.Grants, func(g access.Grant) v1.Grant { return v1.Grant(g) }), CreatedAt: u.Created,
+	}
 }
 
-func applyUser(r *v1.UserChange, u *store.User) {
-	set(&u.Note, r.Note)
-	set(&u.Disabled, r.Disabled)
+// userChange returns the function that applies a change to a user. The change must be valid.
+func userChange(r *v1.UserChange) (change func(*store.User), err error) {
+	grants, err := grantsOf(r.Grants)
+	if err != nil {
+		return nil, err
+	}
+	return func(u *store.User) {
+		set(&u.Note, r.Note)
+		set(&u.Disabled, r.Disabled)
+		set(&u.Admin, r.Admin)
+		set(&u.Grants, grants)
+	}, nil
+}
+
+// grantsOf checks the rights in a change; nil changes nothing.
+func grantsOf(given *[]v1.Grant) (*[]access.Grant, error) {
+	if given == nil {
+		return nil, nil //nolint:nilnil // there is nothing to change
+	}
+	list := viewed(*given, func(g v1.Grant) access.Grant { return access.Grant(g) })
+	if n := len(list); n > access.MaxGrants {
+		return nil, invalid("grants", "has %d entries: expected at most %d", n, access.MaxGrants)
+	}
+	for i := range list {
+		if err := list[i].Validate(); err != nil {
+			return nil, invalidPart(fmt.Sprintf("grants[%d].", i), "", err)
+		}
+	}
+	return &list, nil
 }
 
 func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
@@ -237,8 +262,13 @@ func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
 	if err := checkName("name", req.Name, access.MaxUser); err != nil {
 		return reply{}, err
 	}
+	change, err := userChange(&req)
+	if err != nil {
+		return reply{}, err
+	}
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	u := store.User{Name: req.Name, Created: h.Now()}
-	applyUser(&req, &u)
+	change(&u)
 	if err := h.Users.CreateUser(ctx, u); err != nil {
 		return reply{}, stored(err, "user", u.Name)
 	}
@@ -279,8 +309,13 @@ func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
 	if req.Name != "" && req.Name != name {
 		return reply{}, invalid("name", "cannot be changed")
 	}
+	change, err := userChange(&req)
+	if err != nil {
+		return reply{}, err
+	}
+	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	u, err := h.Users.ChangeUser(ctx, name, func(u *store.User) error {
-		applyUser(&req, u)
+		change(u)
 		return nil
 	})
 	if err != nil {
@@ -290,7 +325,10 @@ func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
 }
 
 func viewToken(t store.Token) v1.Token {
-	return v1.Token{ID: t.ID, User: t.User, Note: t.Note, CreatedAt: t.Created, ExpiresAt: given(t.Expires)}
+	return v1.Token{
+		ID: t.ID, Kind: string(t.Kind), User: t.User, Note: t.Note, CreatedAt: t.Created, SeenAt: given(t.Seen),
+		ExpiresAt: given(t.Expires),
+	}
 }
 
 // maxTTL is the longest lifetime of a token that expires.
@@ -307,7 +345,7 @@ func (h *Handler) createToken(ctx context.Context, c *call) (reply, error) {
 		return reply{}, invalid("ttl_seconds", "is %d: expected 0 to %d", req.TTLSeconds, most)
 	}
 	token, hash := access.NewToken()
-	t := store.Token{ID: newID(), User: name, Hash: hash, Note: req.Note, Created: h.Now()}
+	t := store.Token{ID: newID(), Kind: store.APIToken, User: name, Hash: hash, Note: req.Note, Created: h.Now()}
 	if req.TTLSeconds > 0 {
 		t.Expires = t.Created.Add(time.Duration(req.TTLSeconds) * time.Second)
 	}
@@ -345,4 +383,51 @@ func (h *Handler) deleteToken(ctx context.Context, c *call) (reply, error) {
 		return reply{}, stored(err, "token", id)
 	}
 	return reply{status: http.StatusNoContent}, nil
+}
+
+// linkTime is how long a link can sign a browser in.
+const linkTime = 10 * time.Minute
+
+// createSignIn makes a link that signs a browser in as the caller, or as the user that an administrator names.
+func (h *Handler) createSignIn(ctx context.Context, c *call) (reply, error) {
+	var req v1.SignInRequest
+	if err := c.decode(ctx, &req); err != nil {
+		return reply{}, err
+	}
+	console := h.Console()
+	name := cmp.Or(req.User, c.Principal.User)
+	c.Audit.Target = edge.Clip(name)
+	switch {
+	case console == "":
+		return reply{}, problemf(http.StatusConflict, "this server serves no console")
+	case !c.Principal.Proven:
+		return reply{}, problemf(http.StatusForbidden, "user %q is not proven: call with a token of the user", name)
+	case name != c.Principal.User && !c.Principal.Admin:
+		return reply{}, problemf(http.StatusForbidden, "only an administrator may sign in another user")
+	}
+	if c.Principal.App == "" && req.User == "" {
+		if err := h.ensureOperator(ctx, name); err != nil {
+			return reply{}, err
+		}
+	}
+	token, hash := access.NewToken()
+	now := h.Now()
+	t := store.Token{ID: newID(), Kind: store.Link, User: name, Hash: hash, Created: now, Expires: now.Add(linkTime)}
+	if err := h.Tokens.CreateToken(ctx, t); err != nil {
+		return reply{}, stored(err, "user", name)
+	}
+	return reply{status: http.StatusCreated, body: v1.SignIn{
+		User: name, URL: console + "login#" + token, ExpiresAt: t.Expires,
+	}}, nil
+}
+
+// ensureOperator makes the operator of this machine a user, with every right.
+func (h *Handler) ensureOperator(ctx context.Context, name string) error {
+	err := h.Users.CreateUser(ctx, store.User{
+		Name: name, Note: "operator of the server's machine", Admin: true, Created: h.Now(),
+	})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return failure("create the user", err)
+	}
+	return nil
 }

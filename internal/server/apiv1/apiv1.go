@@ -100,6 +100,8 @@ type Config struct {
 	Breakers  store.Breakers
 	Joining   Joining
 	Keys      Keys
+	// Console returns the URL of the console, which ends with a slash; empty if there is none.
+	Console func() string
 	// CursorSecret seals the cursors of pages; all servers of a fleet have the same. If it is nil, the handler creates
 	// its own.
 	CursorSecret []byte
@@ -265,6 +267,8 @@ func (h *Handler) table() []route {
 
 		{v1.RouteListBreakers, "breakers.list", anyone, h.listBreakers},
 		{v1.RouteResetBreaker, "breakers.reset", anyone, h.resetBreaker},
+
+		{v1.RouteCreateSignIn, "sign-ins.create", anyone, h.createSignIn},
 
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
 	}

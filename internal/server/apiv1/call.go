@@ -114,7 +114,7 @@ func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
 	}
 	defer leave()
 	if r.need == admin && !c.Principal.Admin {
-		return reply{}, problemf(http.StatusForbidden, "app %q is not an administrator", c.Principal.App)
+		return reply{}, problemf(http.StatusForbidden, "%s is not an administrator", c.Principal.Who())
 	}
 	c.Audit.Allowed = true
 	return r.serve(ctx, c)
@@ -166,8 +166,7 @@ func (c *call) subject(part string) string {
 // body reads the body, and waits until the memory for its parsed form is available.
 func (c *call) body(ctx context.Context) ([]byte, error) {
 	if !c.Principal.Admin && len(c.Principal.Grants) == 0 { // before it reads any input
-		return nil, problemf(http.StatusForbidden, "app %q has no rights: grant rights with 'drover app grant'",
-			c.Principal.App)
+		return nil, problemf(http.StatusForbidden, "%s has no rights", c.Principal.Who())
 	}
 	if c.r.ContentLength > maxBody {
 		return nil, problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", maxBody>>20)

@@ -118,6 +118,9 @@ func refuse(r Reason) error { return &Refusal{Reason: r} }
 // Admit identifies the caller. It returns a *Refusal for insufficient credentials, and any other error if it cannot
 // check the credentials. A login service may take seconds.
 func (g *Gate) Admit(ctx context.Context, c Credentials) (access.Principal, error) {
+	if c.AppCode == "" && access.IsToken(c.Token) {
+		return g.Person(ctx, store.APIToken, c.Token)
+	}
 	app, err := g.app(ctx, c)
 	if err != nil {
 		return access.Principal{}, err
@@ -137,6 +140,18 @@ func (g *Gate) Acting(ctx context.Context, code, user string) (access.Principal,
 	if code == "" {
 		return access.Principal{User: user, Admin: true}, nil
 	}
+	if access.IsPersonApp(code) {
+		u, err := g.Store.GetUser(ctx, user)
+		if errors.Is(err, store.ErrNotFound) {
+			return access.Principal{}, refuse(UserDisabled)
+		}
+		if err != nil {
+			return access.Principal{}, err
+		}
+		p, err := person(u)
+		p.Proven = false
+		return p, err
+	}
 	app, err := g.Store.GetApp(ctx, code)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -150,6 +165,44 @@ func (g *Gate) Acting(ctx context.Context, code, user string) (access.Principal,
 		return access.Principal{}, err
 	}
 	return access.Principal{App: app.Code, User: user, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}, nil
+}
+
+// holder returns the user of a valid token of a kind.
+func (g *Gate) holder(ctx context.Context, kind store.TokenKind, token string) (store.User, error) {
+	if len(token) > access.MaxToken {
+		return store.User{}, refuse(BadToken)
+	}
+	t, u, err := g.Store.FindToken(ctx, access.HashToken(token))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return store.User{}, refuse(BadToken)
+	case err != nil:
+		return store.User{}, err
+	case t.Kind != kind || !t.Valid(g.Now()):
+		return store.User{}, refuse(BadToken)
+	default:
+		return u, nil
+	}
+}
+
+// Person identifies a user by a token of a kind, without an app. The principal has the rights of the user. It returns a
+// *Refusal for a token that is unknown or has expired, and for a disabled user.
+func (g *Gate) Person(ctx context.Context, kind store.TokenKind, token string) (access.Principal, error) {
+	u, err := g.holder(ctx, kind, token)
+	if err != nil {
+		return access.Principal{}, err
+	}
+	return person(u)
+}
+
+// person is the principal of a user who calls without an app.
+func person(u store.User) (access.Principal, error) {
+	if u.Disabled {
+		return access.Principal{}, refuse(UserDisabled)
+	}
+	return access.Principal{
+		App: access.PersonApp(u.Name), User: u.Name, Proven: true, Admin: u.Admin, Grants: u.Grants,
+	}, nil
 }
 
 // app identifies the calling app.
@@ -249,19 +302,11 @@ func (g *Gate) session(ctx context.Context, token string) (string, error) {
 		return "", refuse(BadToken)
 	}
 	if access.IsToken(token) {
-		t, u, err := g.Store.FindToken(ctx, access.HashToken(token))
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			return "", refuse(BadToken)
-		case err != nil:
-			return "", err
-		case !t.Valid(g.Now()):
-			return "", refuse(BadToken)
-		case u.Disabled:
-			return "", refuse(UserDisabled)
-		default:
-			return u.Name, nil
+		u, err := g.holder(ctx, store.APIToken, token)
+		if err == nil && u.Disabled {
+			err = refuse(UserDisabled)
 		}
+		return u.Name, err
 	}
 	if g.Login == nil {
 		return "", refuse(BadToken)

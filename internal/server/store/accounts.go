@@ -66,7 +66,11 @@ type User struct {
 	Name     string
 	Note     string
 	Disabled bool
-	Created  time.Time
+	// Admin and Grants are the rights of a user who calls without an app: in the console, or with a token alone. A call
+	// by an app has the rights of the app.
+	Admin   bool
+	Grants  []access.Grant
+	Created time.Time
 }
 
 // Users is the register of users.
@@ -81,15 +85,28 @@ type Users interface {
 	ListUsers(ctx context.Context, after string, limit int) ([]User, error)
 }
 
+// TokenKind is the use of a token. A token of one kind proves nothing elsewhere.
+type TokenKind string
+
+// The kinds of tokens.
+const (
+	APIToken TokenKind = "token"   // proves the user of an API call
+	Session  TokenKind = "session" // is the cookie of a browser
+	Link     TokenKind = "link"    // begins one session, and ends with that
+)
+
 // Token proves that a caller acts for a user.
 type Token struct {
 	// ID distinguishes tokens; it is public.
 	ID   string
+	Kind TokenKind
 	User string
 	// Hash is access.HashToken of the token.
 	Hash    string
 	Note    string
 	Created time.Time
+	// Seen is the time of the last use of a session, up to a minute ago.
+	Seen time.Time
 	// Expires is the end of its validity; zero means never.
 	Expires time.Time
 }
@@ -99,12 +116,17 @@ func (t Token) Valid(now time.Time) bool { return t.Expires.IsZero() || now.Befo
 
 // Tokens is the register of the users' tokens.
 type Tokens interface {
-	// CreateToken inserts a token. It returns ErrNotFound if the user does not exist, and ErrExists if the id or the
-	// hash is taken.
+	// CreateToken inserts a token, and removes the sessions and links of its user that have expired by then. It returns
+	// ErrNotFound if the user does not exist, and ErrExists if the id or the hash is taken.
 	CreateToken(ctx context.Context, t Token) error
-	// FindToken returns the token with the hash, and its user, both as stored: the caller checks whether they are still
-	// valid. It returns ErrNotFound if there is no such token.
+	// FindToken returns the token with the hash, and its user, both as stored: the caller checks the kind, and whether
+	// they are still valid. It returns ErrNotFound if there is no such token.
 	FindToken(ctx context.Context, hash string) (Token, User, error)
+	// TakeToken removes the token with the hash and returns it. Of several callers only one gets it; the others get
+	// ErrNotFound.
+	TakeToken(ctx context.Context, hash string) (Token, error)
+	// SeeToken sets Seen of the token with the hash.
+	SeeToken(ctx context.Context, hash string, at time.Time) error
 	// ListTokens returns the tokens of a user, oldest first.
 	ListTokens(ctx context.Context, user string) ([]Token, error)
 	// DeleteToken removes a token of the user. It returns ErrNotFound if the user has no token with that id.

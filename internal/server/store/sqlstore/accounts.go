@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"drover/internal/server/store"
 )
@@ -122,9 +123,13 @@ func (db *Store) CountApps(ctx context.Context) (int, error) {
 // CreateUser inserts a user.
 func (db *Store) CreateUser(ctx context.Context, u store.User) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		row, err := userRow(u)
+		if err != nil {
+			return err
+		}
 		return inserted(tx.affect(ctx,
-			`INSERT INTO users (name, note, disabled, created) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			u.Name, u.Note, u.Disabled, nanos(u.Created)))
+			`INSERT INTO users (note, disabled, admin, grants, created, name) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, append(row, nanos(u.Created), u.Name)...))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot create user %q: %w", u.Name, err)
@@ -132,16 +137,30 @@ func (db *Store) CreateUser(ctx context.Context, u store.User) error {
 	return nil
 }
 
+// userRow returns the columns of a user that may change: note, disabled, admin, grants.
+func userRow(u store.User) ([]any, error) {
+	grants, err := json.Marshal(u.Grants)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode grants: %w", err)
+	}
+	return []any{u.Note, u.Disabled, u.Admin, string(grants)}, nil
+}
+
 // ChangeUser changes a user in one transaction.
 func (db *Store) ChangeUser(ctx context.Context, name string, change func(*store.User) error) (store.User, error) {
-	changed, err := altered(ctx, db, scanUser, selectUsers+`WHERE name = ?`, name,
+	changed, err := altered(ctx, db, scanUser, selectUsers+`WHERE u.name = ?`, name,
 		func(ctx context.Context, tx tx, u *store.User) error {
 			created := u.Created
 			if err := change(u); err != nil {
 				return err
 			}
 			u.Name, u.Created = name, created
-			return tx.exec(ctx, `UPDATE users SET note = ?, disabled = ? WHERE name = ?`, u.Note, u.Disabled, name)
+			row, err := userRow(*u)
+			if err != nil {
+				return err
+			}
+			return tx.exec(ctx, `UPDATE users SET note = ?, disabled = ?, admin = ?, grants = ? WHERE name = ?`,
+				append(row, name)...)
 		})
 	if err != nil {
 		return store.User{}, fmt.Errorf("cannot change user %q: %w", name, err)
@@ -149,19 +168,32 @@ func (db *Store) ChangeUser(ctx context.Context, name string, change func(*store
 	return changed, nil
 }
 
-const selectUsers = `SELECT name, note, disabled, created FROM users `
+// userColumns are the columns of readUser.
+const userColumns = `u.name, u.note, u.disabled, u.admin, u.grants, u.created`
 
-func scanUser(rows *sql.Rows) (store.User, error) {
+const selectUsers = `SELECT ` + userColumns + ` FROM users u `
+
+func scanUser(rows *sql.Rows) (store.User, error) { return readUser(rows.Scan) }
+
+// readUser reads the userColumns, and what follows them into more.
+func readUser(scan func(...any) error, more ...any) (store.User, error) {
 	var u store.User
 	var created int64
-	err := rows.Scan(&u.Name, &u.Note, &u.Disabled, &created)
+	var grants []byte
+	if err := scan(append([]any{&u.Name, &u.Note, &u.Disabled, &u.Admin, &grants, &created}, more...)...); err != nil {
+		return store.User{}, err
+	}
 	u.Created = moment(created)
-	return u, err
+	// Unreadable rights must not count as no rights or as all rights.
+	if err := json.Unmarshal(grants, &u.Grants); err != nil {
+		return store.User{}, fmt.Errorf("cannot decode user %q: %w", u.Name, err)
+	}
+	return u, nil
 }
 
 // GetUser returns one user.
 func (db *Store) GetUser(ctx context.Context, name string) (store.User, error) {
-	u, err := one(ctx, db.query, scanUser, selectUsers+`WHERE name = ?`, name)
+	u, err := one(ctx, db.query, scanUser, selectUsers+`WHERE u.name = ?`, name)
 	if err != nil {
 		return store.User{}, fmt.Errorf("cannot read user %q: %w", name, err)
 	}
@@ -170,7 +202,7 @@ func (db *Store) GetUser(ctx context.Context, name string) (store.User, error) {
 
 // ListUsers returns a page of users.
 func (db *Store) ListUsers(ctx context.Context, after string, limit int) ([]store.User, error) {
-	users, err := all(ctx, db.query, scanUser, selectUsers+`WHERE name > ? ORDER BY name LIMIT ?`, after, max(limit, 0))
+	users, err := all(ctx, db.query, scanUser, selectUsers+`WHERE u.name > ? ORDER BY u.name LIMIT ?`, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list users: %w", err)
 	}
@@ -180,13 +212,17 @@ func (db *Store) ListUsers(ctx context.Context, after string, limit int) ([]stor
 // CreateToken inserts a token.
 func (db *Store) CreateToken(ctx context.Context, t store.Token) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		if _, err := one(ctx, tx.query, scanUser, selectUsers+`WHERE name = ?`, t.User); err != nil {
+		if _, err := one(ctx, tx.query, scanUser, selectUsers+`WHERE u.name = ?`, t.User); err != nil {
+			return err
+		}
+		if err := tx.exec(ctx, `DELETE FROM tokens WHERE "user" = ? AND kind <> ? AND expires < ?`, t.User,
+			store.APIToken, nanos(t.Created)); err != nil {
 			return err
 		}
 		return inserted(tx.affect(ctx,
-			`INSERT INTO tokens (id, "user", hash, note, created, expires) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT
-				DO NOTHING`,
-			t.ID, t.User, t.Hash, t.Note, nanos(t.Created), nanos(t.Expires)))
+			`INSERT INTO tokens (id, kind, "user", hash, note, created, seen, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`,
+			t.ID, t.Kind, t.User, t.Hash, t.Note, nanos(t.Created), nanos(t.Seen), nanos(t.Expires)))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot create token of user %q: %w", t.User, err)
@@ -194,35 +230,73 @@ func (db *Store) CreateToken(ctx context.Context, t store.Token) error {
 	return nil
 }
 
+// tokenColumns are the columns that a tokenRow takes.
+const tokenColumns = `t.id, t.kind, t."user", t.hash, t.note, t.created, t.seen, t.expires`
+
+// tokenRow is a token on its way out of the database.
+type tokenRow struct {
+	store.Token
+	created, seen, expires int64
+}
+
+func (r *tokenRow) columns() []any {
+	return []any{&r.ID, &r.Kind, &r.User, &r.Hash, &r.Note, &r.created, &r.seen, &r.expires}
+}
+
+func (r *tokenRow) token() store.Token {
+	t := r.Token
+	t.Created, t.Seen, t.Expires = moment(r.created), moment(r.seen), moment(r.expires)
+	return t
+}
+
+func scanToken(rows *sql.Rows) (store.Token, error) {
+	var r tokenRow
+	err := rows.Scan(r.columns()...)
+	return r.token(), err
+}
+
 // FindToken returns the token with a hash.
 func (db *Store) FindToken(ctx context.Context, hash string) (store.Token, store.User, error) {
-	u := store.User{}
-	t, err := one(ctx, db.query, func(rows *sql.Rows) (store.Token, error) {
-		t := store.Token{Hash: hash}
-		var created, expires, userCreated int64
-		err := rows.Scan(&t.ID, &t.User, &t.Note, &created, &expires, &u.Note, &u.Disabled, &userCreated)
-		t.Created, t.Expires = moment(created), moment(expires)
-		u.Name, u.Created = t.User, moment(userCreated)
-		return t, err
-	},
-		`SELECT t.id, t."user", t.note, t.created, t.expires, u.note, u.disabled, u.created FROM tokens t JOIN users u
-			ON u.name = t."user"
-		WHERE t.hash = ?`, hash)
+	var r tokenRow
+	u, err := one(ctx, db.query, func(rows *sql.Rows) (store.User, error) {
+		return readUser(rows.Scan, r.columns()...)
+	}, `SELECT `+userColumns+`, `+tokenColumns+` FROM tokens t JOIN users u ON u.name = t."user" WHERE t.hash = ?`, hash)
 	if err != nil {
 		return store.Token{}, store.User{}, fmt.Errorf("cannot read token: %w", err)
 	}
-	return t, u, nil
+	return r.token(), u, nil
+}
+
+// TakeToken removes a token and returns it.
+func (db *Store) TakeToken(ctx context.Context, hash string) (t store.Token, err error) {
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		if t, err = one(ctx, tx.query, scanToken, `SELECT `+tokenColumns+` FROM tokens t WHERE t.hash = ?`,
+			hash); err != nil {
+			return err
+		}
+		return affected(tx.affect(ctx, `DELETE FROM tokens WHERE hash = ?`, hash))
+	})
+	if err != nil {
+		return store.Token{}, fmt.Errorf("cannot take token: %w", err)
+	}
+	return t, nil
+}
+
+// SeeToken stores the time of the last use of a token.
+func (db *Store) SeeToken(ctx context.Context, hash string, at time.Time) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return tx.exec(ctx, `UPDATE tokens SET seen = ? WHERE hash = ?`, nanos(at), hash)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot store the use of a token: %w", err)
+	}
+	return nil
 }
 
 // ListTokens returns the tokens of a user.
 func (db *Store) ListTokens(ctx context.Context, user string) ([]store.Token, error) {
-	tokens, err := all(ctx, db.query, func(rows *sql.Rows) (store.Token, error) {
-		var t store.Token
-		var created, expires int64
-		err := rows.Scan(&t.ID, &t.User, &t.Hash, &t.Note, &created, &expires)
-		t.Created, t.Expires = moment(created), moment(expires)
-		return t, err
-	}, `SELECT id, "user", hash, note, created, expires FROM tokens WHERE "user" = ? ORDER BY created, id`, user)
+	tokens, err := all(ctx, db.query, scanToken,
+		`SELECT `+tokenColumns+` FROM tokens t WHERE t."user" = ? ORDER BY t.created, t.id`, user)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list tokens of user %q: %w", user, err)
 	}

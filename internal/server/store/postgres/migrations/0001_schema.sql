@@ -254,15 +254,19 @@ CREATE TABLE users (
     name     text     COLLATE "C" PRIMARY KEY,
     note     text     NOT NULL,
     disabled smallint NOT NULL,
+    admin    smallint NOT NULL,
+    grants   text     NOT NULL,
     created  bigint   NOT NULL
 );
 
 CREATE TABLE tokens (
     id      text   COLLATE "C" PRIMARY KEY,
+    kind    text   NOT NULL, -- token, session or link
     "user"  text   COLLATE "C" NOT NULL REFERENCES users (name),
     hash    text   NOT NULL UNIQUE,
     note    text   NOT NULL,
     created bigint NOT NULL,
+    seen    bigint NOT NULL,
     expires bigint NOT NULL
 );
 CREATE INDEX tokens_user ON tokens ("user", created);

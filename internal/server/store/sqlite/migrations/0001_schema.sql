@@ -259,15 +259,19 @@ CREATE TABLE users (
     name     TEXT    PRIMARY KEY,
     note     TEXT    NOT NULL,
     disabled INTEGER NOT NULL,
+    admin    INTEGER NOT NULL,
+    grants   TEXT    NOT NULL,
     created  INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE tokens (
     id      TEXT    PRIMARY KEY,
+    kind    TEXT    NOT NULL, -- token, session or link
     user    TEXT    NOT NULL REFERENCES users (name),
     hash    TEXT    NOT NULL UNIQUE,
     note    TEXT    NOT NULL,
     created INTEGER NOT NULL,
+    seen    INTEGER NOT NULL,
     expires INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX tokens_user ON tokens (user, created);

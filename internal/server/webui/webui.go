@@ -1,0 +1,227 @@
+// Package webui is the console below /ui: pages for people in a browser, rendered by the server. It reads and acts
+// through the handler of /api/v1 in the same process, as the person who is signed in. So rights, limits and audit rows
+// are those of the API. The package owns the sessions' cookies, the pages, and the headers that protect both. Package
+// words owns the texts.
+package webui
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"drover/client"
+	"drover/internal/server/access"
+	"drover/internal/server/apiv1"
+	"drover/internal/server/gate"
+	"drover/internal/server/store"
+	"drover/internal/words"
+)
+
+// Prefix is the path below which the console is.
+const Prefix = "/ui/"
+
+// Owns reports whether a path belongs to the console.
+func Owns(path string) bool { return path == "/ui" || strings.HasPrefix(path, Prefix) }
+
+// Gate identifies the person of a token.
+type Gate interface {
+	Person(ctx context.Context, kind store.TokenKind, token string) (access.Principal, error)
+}
+
+// Config holds the parts of the console. All fields are required.
+type Config struct {
+	// API serves /api/v1.
+	API    http.Handler
+	Gate   Gate
+	Tokens store.Tokens
+	// Named reports whether a name or address, without a port, is one of this server. Pages are served under no other
+	// name, so that a foreign name that points here cannot reach them.
+	Named func(host string) bool
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Handler serves the console. It starts nothing and is safe for concurrent use.
+type Handler struct {
+	Config
+	pages map[words.Lang]*template.Template
+	files http.Handler
+	mux   *http.ServeMux
+}
+
+//go:embed pages/*.html
+var pageFiles embed.FS
+
+//go:embed assets
+var assetFiles embed.FS
+
+// New returns the handler of all paths below Prefix.
+func New(c Config) (*Handler, error) {
+	h := &Handler{Config: c, mux: http.NewServeMux(), pages: map[words.Lang]*template.Template{}}
+	for _, lang := range []words.Lang{words.English, words.Chinese} {
+		t, err := template.New("").Funcs(functions(lang)).ParseFS(pageFiles, "pages/*.html")
+		if err != nil {
+			return nil, fmt.Errorf("cannot parse the pages of the console: %w", err)
+		}
+		h.pages[lang] = t
+	}
+	h.files = http.FileServerFS(assetFiles)
+	h.mux.HandleFunc("GET /ui/assets/", h.asset)
+	h.mux.HandleFunc("GET /ui/login", h.loginPage)
+	h.mux.HandleFunc("POST /ui/login", h.login)
+	h.mux.HandleFunc("POST /ui/login/who", h.loginWho)
+	for pattern, page := range map[string]page{
+		"GET /ui/{$}":                             (*view).overview,
+		"GET /ui/processes":                       (*view).processes,
+		"GET /ui/processes/{namespace}/{name}":    (*view).process,
+		"GET /ui/processes/{ns}/{name}/at/{host}": (*view).instance,
+		"GET /ui/hosts":                           (*view).hosts,
+		"GET /ui/tasks":                           (*view).tasks,
+		"GET /ui/tasks/{id}":                      (*view).task,
+		"GET /ui/rollouts":                        (*view).rollouts,
+		"GET /ui/rollouts/{id}":                   (*view).rollout,
+		"GET /ui/events":                          (*view).events,
+		"POST /ui/operate":                        (*view).operate,
+		"POST /ui/tasks/{id}/cancel":              (*view).cancelTask,
+		"POST /ui/rollouts/{id}/{action}":         (*view).changeRollout,
+		"POST /ui/logout":                         (*view).logout,
+		"POST /ui/language":                       (*view).language,
+		"/ui/":                                    (*view).nothing,
+	} {
+		h.mux.HandleFunc(pattern, h.signedIn(page))
+	}
+	h.mux.Handle("GET /ui", http.RedirectHandler(Prefix, http.StatusMovedPermanently))
+	return h, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	protect(w.Header(), r.TLS != nil)
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	switch {
+	case !h.Named(strings.Trim(host, "[]")):
+		http.Error(w, "The console is not served under this name.", http.StatusForbidden)
+	case r.TLS == nil && !fromLoopback(r.RemoteAddr):
+		http.Error(w, "The console needs https.", http.StatusForbidden)
+	default:
+		http.NewCrossOriginProtection().Handler(h.mux).ServeHTTP(w, r)
+	}
+}
+
+// fromLoopback reports whether a caller is on this machine.
+func fromLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// policy lets a page load from its own server only, and lets no markup in a page's data run.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types drover"
+
+func protect(header http.Header, secure bool) {
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	if secure {
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// asset serves a file that every page uses.
+func (h *Handler) asset(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache")
+	http.StripPrefix(Prefix, h.files).ServeHTTP(w, r)
+}
+
+// page answers one call of a person.
+type page func(v *view, ctx context.Context) error
+
+// view is one call of a person who is signed in.
+type view struct {
+	*Handler
+	w      http.ResponseWriter
+	r      *http.Request
+	who    access.Principal
+	lang   words.Lang
+	client *client.Client
+}
+
+// signedIn returns the handler of a page for people who are signed in. Others get the page that signs them in.
+func (h *Handler) signedIn(p page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		who, err := h.person(ctx, r)
+		if _, refused := errors.AsType[*gate.Refusal](err); refused {
+			h.loginPage(w, r)
+			return
+		}
+		v := &view{Handler: h, w: w, r: r, who: who, lang: language(r)}
+		if err == nil {
+			v.client, err = client.New(client.Config{
+				URL: "http://console", Transport: inProcess{h.API, who, r.RemoteAddr}, AppCode: "-", AppSecret: "-",
+			})
+		}
+		if err == nil {
+			err = p(v, ctx)
+		}
+		if err != nil {
+			v.failed(err)
+		}
+	}
+}
+
+// failed answers a call that could not be answered otherwise.
+func (v *view) failed(err error) {
+	status, text := http.StatusInternalServerError, words.Page.Failed
+	if known, ok := errors.AsType[*client.Error](err); ok {
+		status = known.Status
+	}
+	switch status {
+	case http.StatusNotFound:
+		text = words.Page.NotFound
+	case http.StatusForbidden:
+		text = words.Page.Forbidden
+	}
+	if status >= http.StatusInternalServerError && v.r.Context().Err() == nil {
+		v.Log.Error("page failed", "path", v.r.URL.Path, "error", err)
+	}
+	v.render(status, "error", map[string]any{"Text": text, "Error": err.Error()})
+}
+
+// nothing answers a path that is no page.
+func (v *view) nothing(context.Context) error {
+	v.render(http.StatusNotFound, "error", map[string]any{"Text": words.Page.NotFound, "Error": ""})
+	return nil
+}
+
+// inProcess carries the calls of a page to the handler of the API, as calls of a person.
+type inProcess struct {
+	api    http.Handler
+	who    access.Principal
+	remote string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	reply := newReply(r)
+	call := r.WithContext(apiv1.WithOperator(r.Context(), t.who))
+	call.RemoteAddr, call.RequestURI = t.remote, r.URL.RequestURI()
+	if call.Body == nil {
+		call.Body = http.NoBody
+	}
+	t.api.ServeHTTP(reply, call)
+	return reply.response(), nil
+}

@@ -1,0 +1,66 @@
+// Package words holds what drover shows to people, in every language. A text without one of the languages does not
+// compile. Ids, states on the wire, commands and fields are not words: programs read them.
+package words
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Text is one text: English, and simplified Chinese. It may hold placeholders such as {n}.
+type Text struct{ en, zh string }
+
+// Lang is a language.
+type Lang uint8
+
+// The languages.
+const (
+	English Lang = iota
+	Chinese
+)
+
+// In returns the text in a language. The arguments are names of placeholders and their values, by turns.
+func (t Text) In(l Lang, args ...any) string {
+	text := t.en
+	if l == Chinese {
+		text = t.zh
+	}
+	for i := 0; i+1 < len(args); i += 2 {
+		text = strings.ReplaceAll(text, fmt.Sprintf("{%v}", args[i]), fmt.Sprint(args[i+1]))
+	}
+	return text
+}
+
+// Tag is the language in HTML.
+func (l Lang) Tag() string {
+	if l == Chinese {
+		return "zh-CN"
+	}
+	return "en"
+}
+
+// Preferred returns the language for an Accept-Language header: the first language in it that drover has. Qualities are
+// not compared, because browsers write the best language first.
+func Preferred(header string) Lang {
+	for part := range strings.SplitSeq(header, ",") {
+		tag, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(part)), ";")
+		switch {
+		case tag == "zh" || strings.HasPrefix(tag, "zh-"):
+			return Chinese
+		case tag == "en" || strings.HasPrefix(tag, "en-"):
+			return English
+		}
+	}
+	return English
+}
+
+// ByTag returns the language of a tag of Tag; ok is false for another tag.
+func ByTag(tag string) (l Lang, ok bool) {
+	switch tag {
+	case English.Tag():
+		return English, true
+	case Chinese.Tag():
+		return Chinese, true
+	}
+	return English, false
+}
