@@ -7,6 +7,8 @@ type DriftReport struct {
 	// Items are in the order of namespace, name and host, up to the limit of the filter. Total counts all.
 	Items []Difference `json:"items"`
 	Total int          `json:"total"`
+	// Processes is the number of processes that were compared, each on its host.
+	Processes int `json:"processes"`
 	// Unasked are hosts whose running processes nobody has compared.
 	Unasked []UnaskedHost `json:"unasked"`
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nkeys"
@@ -93,6 +94,8 @@ type Agent struct {
 	timetable *timetable.Scheduler
 	super     *supervisor.Supervisor
 	intake    *orders.Intake
+	// comparing counts the questions about running processes that are being answered.
+	comparing atomic.Int32
 }
 
 // New opens the agent's directory, which must hold an enrolment, and takes over the work of the last agent. Without a

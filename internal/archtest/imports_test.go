@@ -162,7 +162,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/limit": {"internal/agent/procfs", "internal/process"},
 		"internal/agent/locate": {
-			"internal/agent/launch", "internal/agent/procfs", "internal/agent/trail",
+			"internal/agent/launch", "internal/agent/launch/gate", "internal/agent/procfs", "internal/agent/trail",
 			"internal/process",
 		},
 		"internal/agent/specstore": {
@@ -396,8 +396,8 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 		"modernc.org":      {"internal/server/store"},
 		"github.com/jackc": {"internal/server/store/postgres", "internal/test/pgtest", "test/failover"},
 		// drover is measured beside bare NATS
-		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale", "test/hostile"},
-		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale", "test/hostile"},
+		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale", "test/bench", "test/hostile"},
+		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale", "test/bench", "test/hostile"},
 		"github.com/nats-io/jwt/v2":         {"internal/fabric"},
 		"go.etcd.io/bbolt":                  {"internal/agent/specstore"},
 		"github.com/netresearch/go-cron":    {"internal/crontab"},

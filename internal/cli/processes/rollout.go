@@ -107,13 +107,11 @@ func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 
 // rollOut begins a rollout and follows it.
 func (a *operateCommand) rollOut(cmd *cobra.Command, c *client.Client, request client.Request) error {
-	r, err := c.RollOut(context.WithoutCancel(cmd.Context()), request)
-	if unreachable, ok := errors.AsType[*client.UnreachableError](err); ok {
-		err = fmt.Errorf("%w; the server may have accepted the call: check with %s", unreachable,
-			a.Again("rollout list"))
-	}
+	r, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+		return c.RollOut(ctx, request)
+	}, a.Again("rollout list"))
 	if err != nil {
-		return remote.ExitOf(err)
+		return err
 	}
 	return attend(cmd, &a.Session, c, r, a.noWait)
 }
@@ -574,9 +572,11 @@ some hosts only, paused, or held for an approval.`,
 					return err
 				}
 			}
-			undo, err := c.UndoRollout(context.WithoutCancel(cmd.Context()), r.ID)
+			undo, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+				return c.UndoRollout(ctx, r.ID)
+			}, a.Again("rollout list"))
 			if err != nil {
-				return remote.ExitOf(err)
+				return err
 			}
 			return attend(cmd, &a.Session, c, undo, a.noWait)
 		},

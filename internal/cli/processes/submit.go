@@ -100,6 +100,13 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 // submit submits an operation. Ctrl-C does not interrupt it, because the caller must know whether the server accepted
 // the operation.
 func (a *operateCommand) submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
+	return uninterrupted(ctx, func(ctx context.Context) (client.Operation, error) { return c.Submit(ctx, r) },
+		a.Again("task list"))
+}
+
+// uninterrupted makes a call that Ctrl-C does not interrupt, because the caller must know whether the server accepted
+// it. The deadline of the command stays. check is the command that tells what became of a call without an answer.
+func uninterrupted[T any](ctx context.Context, call func(context.Context) (T, error), check string) (T, error) {
 	deadline, bounded := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
 	if bounded {
@@ -107,12 +114,11 @@ func (a *operateCommand) submit(ctx context.Context, c *client.Client, r client.
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	o, err := c.Submit(ctx, r)
+	answer, err := call(ctx)
 	if unreachable, ok := errors.AsType[*client.UnreachableError](err); ok {
-		err = fmt.Errorf("%w; the server may have accepted the call: check with %s", unreachable,
-			a.Again("task list"))
+		err = fmt.Errorf("%w; the server may have accepted the call: check with %s", unreachable, check)
 	}
-	return o, remote.ExitOf(err)
+	return answer, remote.ExitOf(err)
 }
 
 // byProcess groups the targets by process.

@@ -308,7 +308,7 @@ func (h *Handler) listDrift(ctx context.Context, c *call) (reply, error) {
 	if live == nil || *live {
 		q.ask(ctx)
 	}
-	answer := v1.DriftReport{Items: []v1.Difference{}, Unasked: q.unasked}
+	answer := v1.DriftReport{Items: []v1.Difference{}, Unasked: q.unasked, Processes: len(q.cases)}
 	keys := slices.SortedFunc(maps.Keys(q.cases), func(a, b store.ObservedKey) int {
 		return cmp.Or(process.CompareIDs(a.Process, b.Process), cmp.Compare(q.cases[a].Host, q.cases[b].Host))
 	})
