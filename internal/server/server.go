@@ -314,7 +314,8 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "alarms", Run: s.cluster.underLease("alarms", s.sender.Run)},
 		group.Part{Name: "news", Run: s.runAlarms},
 		group.Part{Name: "rollouts", Run: s.cluster.underLease("rollouts", drive.New(drive.Config{
-			Store: s.store, Engine: s.engine, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
+			Store: s.store, Engine: s.engine, Presence: s.directory, Now: s.clock.Now, Wall: s.clock.Wall,
+			Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "upkeep", Run: s.cluster.underLease("upkeep", caretaker.New(caretaker.Config{
 			Store: s.store, Engine: s.engine, Directory: s.directory, Rights: s.gate, Live: s.logs,

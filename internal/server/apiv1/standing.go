@@ -162,8 +162,40 @@ func selectionsByRollout(list []*store.Rollout, change *store.SelectionChange, s
 	}
 }
 
+// maySelect rejects a change of selections in force on hosts where the caller may not start the process. Who replaces a
+// selection decides for all hosts that match it.
+func (h *Handler) maySelect(c *call, change *store.SelectionChange, standing []store.Selection) error {
+	if change == nil {
+		return nil
+	}
+	start := access.OperationOf(process.Start)
+	reach := c.Principal.On(start, change.Namespace)
+	if reach.Everywhere() {
+		return nil
+	}
+	var missing access.Missing
+	for _, s := range standing {
+		if !change.All && !slices.Contains(change.Entries, entryOf(s.Process)) {
+			continue
+		}
+		matches, err := selector.Parse(s.Selector)
+		if err != nil {
+			return failure("read a selection", err)
+		}
+		for a := range h.Directory.After(fleet.Place{}) {
+			if matches.Matches(a.Select) {
+				missing.Check(reach, start, s.Process.String(), gate.Host(a))
+			}
+		}
+	}
+	if missing.Any() {
+		return forbidden(missing)
+	}
+	return nil
+}
+
 // selectAsBefore has the undo of a rollout bring back the selections that the rollout has replaced.
-func (h *Handler) selectAsBefore(ctx context.Context, undo *store.Rollout, known []plan.Known) error {
+func (h *Handler) selectAsBefore(ctx context.Context, c *call, undo *store.Rollout, known []plan.Known) error {
 	former, err := h.Rollouts.FormerSelections(ctx, undo.Undoes)
 	if err != nil {
 		return failure("read the rollout", err)
@@ -173,6 +205,9 @@ func (h *Handler) selectAsBefore(ctx context.Context, undo *store.Rollout, known
 	}
 	standing, err := h.selected(ctx, former.Namespace, known)
 	if err != nil {
+		return err
+	}
+	if err := h.maySelect(c, former, slices.Concat(standing, former.Now)); err != nil {
 		return err
 	}
 	undo.Selections, undo.Former = former, formerOf(former.Namespace, former.Entries, standing, known)

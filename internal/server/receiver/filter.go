@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"drover/internal/process"
@@ -156,7 +157,8 @@ func (f *filter) silence(ctx context.Context, e *store.StoredEvent, at time.Time
 // covers reports whether one of the patterns matches a process; no pattern matches all.
 func covers(patterns []string, id process.ID) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-		return wildcard.Match(p, id.Namespace+"/"+id.Name)
+		namespace, name, both := strings.Cut(p, "/")
+		return both && wildcard.Match(namespace, id.Namespace) && wildcard.Match(name, id.Name)
 	})
 }
 

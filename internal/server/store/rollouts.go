@@ -14,6 +14,9 @@ import (
 	"drover/internal/server/rollout"
 )
 
+// RolloutMark begins the id of every rollout.
+const RolloutMark = "ro-"
+
 // OpApply is the Op of a rollout that carries out the plan of an apply.
 const OpApply process.Op = v1.OpApply
 
@@ -73,6 +76,14 @@ func (r *Rollout) Processes() []process.ID {
 // BatchTask returns the id of the task of a batch. A batch has only one task, because the store rejects a second one
 // of the same id.
 func (r *Rollout) BatchTask(batch int) string { return r.ID + "-" + strconv.Itoa(batch) }
+
+// RolloutOf returns the id of the rollout that may have a task, by the id of the task; empty for other tasks.
+func RolloutOf(task string) string {
+	if i := strings.LastIndexByte(task, '-'); i > 0 && strings.HasPrefix(task, RolloutMark) {
+		return task[:i]
+	}
+	return ""
+}
 
 // ResultKey returns the key of a result of drover's own API. Its separators do not occur in its parts, so two targets
 // never share a key.

@@ -120,9 +120,9 @@ func selectionsOf(ctx context.Context, query queryFunc, column, id string) (*sto
 	return &c, json.Unmarshal([]byte(text.String), &c)
 }
 
-// FormerSelections reads what a rollout has replaced.
+// FormerSelections reads what a rollout has replaced, once it has.
 func (db *Store) FormerSelections(ctx context.Context, id string) (*store.SelectionChange, error) {
-	c, err := selectionsOf(ctx, db.query, "former", id)
+	c, err := selectionsOf(ctx, db.query, "CASE WHEN selections IS NULL THEN former END", id)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the former selections of rollout %s: %w", id, err)
 	}
@@ -369,6 +369,16 @@ func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after 
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list rollouts: %w", err)
+	}
+	return list, nil
+}
+
+// AbortedRollouts returns those of some rollouts that were aborted.
+func (db *Store) AbortedRollouts(ctx context.Context, ids []string) ([]string, error) {
+	list, err := all(ctx, db.query, column[string], `SELECT id FROM rollouts WHERE state = 'aborted'
+		AND id IN (SELECT j.value FROM texts(?) j)`, db.dialect.Texts(ids))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read rollouts: %w", err)
 	}
 	return list, nil
 }

@@ -135,6 +135,8 @@ func Use(t *testing.T, db store.Store) {
 	do(err)
 	_, err = db.RolloutSteps(ctx, "ro-use")
 	do(err)
+	_, err = db.AbortedRollouts(ctx, []string{"ro-1"})
+	do(err)
 	_, err = db.OpenRollouts(ctx, now)
 	do(err)
 	_, err = db.ChangeRollout(ctx, "ro-use", "", func(r *rollout.Rollout) error { r.Hosts[0].Batch++; return nil })
