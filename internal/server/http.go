@@ -13,19 +13,20 @@ import (
 	"drover/internal/server/httpapi"
 )
 
-// Serve answers HTTP until ctx ends.
-func (s *Server) Serve(ctx context.Context) error {
-	both := edge.Config{
+// openAPI creates drover's own API, which also begins the runs of schedules.
+func (s *Server) openAPI() {
+	s.edge = edge.Config{
 		Gate: s.gate, Engine: s.engine, Tasks: s.store, Audit: s.audit, Rooms: admission.New(), Log: s.cfg.Log,
 		Now: s.clock.Wall,
 	}
-	own := apiv1.New(apiv1.Config{
-		Config: both, CursorSecret: s.cursors,
+	telling := s.telling()
+	s.api = apiv1.New(apiv1.Config{
+		Config: s.edge, CursorSecret: s.cursors,
 		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
 		Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store,
 		Cancels:  s.engine,
-		Rollouts: s.store, Breadth: s.cfg.Breadth,
-		Breakers: s.store,
+		Rollouts: telling, Schedules: telling, Breadth: s.cfg.Breadth,
+		Breakers: telling,
 		Receivers: apiv1.Receivers{
 			Store: s.receivers, Silences: s.receivers, Sender: alarmSender{s.sender, s.cluster},
 		},
@@ -34,6 +35,11 @@ func (s *Server) Serve(ctx context.Context) error {
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},
 		History:  s.store, Fullness: s.store, Logs: s.logs,
 	})
+}
+
+// Serve answers HTTP until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	both, own := s.edge, s.api
 	if s.joining != nil {
 		s.joining.proxies.takeJoins(own)
 	}

@@ -90,6 +90,7 @@ type Config struct {
 	Labels    Labels
 	Cancels   Cancels
 	Rollouts  Rollouts
+	Schedules store.Schedules
 	Listing   store.Listing
 	Revisions store.Revisions
 	Standing  store.Selections
@@ -235,6 +236,14 @@ func (h *Handler) table() []route {
 		{v1.RouteRetryRollout, "rollouts.retry", anyone, h.retryRollout},
 		{v1.RouteApproveRollout, "rollouts.approve", anyone, h.approveRollout},
 		{v1.RouteUndoRollout, "rollouts.undo", anyone, h.undoRollout},
+
+		{v1.RouteCreateSchedule, "schedules.create", anyone, h.createSchedule},
+		{v1.RouteListSchedules, "schedules.list", anyone, h.listSchedules},
+		{v1.RouteGetSchedule, "schedules.get", anyone, h.getSchedule},
+		{v1.RoutePauseSchedule, "schedules.pause", anyone, h.pauseSchedule},
+		{v1.RouteResumeSchedule, "schedules.resume", anyone, h.resumeSchedule},
+		{v1.RouteRunSchedule, "schedules.run", anyone, h.runSchedule},
+		{v1.RouteRemoveSchedule, "schedules.remove", anyone, h.removeSchedule},
 
 		{v1.RouteCreateApp, "apps.create", admin, h.createApp},
 		{v1.RouteListApps, "apps.list", admin, h.listApps},

@@ -204,7 +204,7 @@ func TestAbortOfABatchWithoutTask(t *testing.T) {
 	if agents := r.end("", "running", 0); len(agents) > 0 {
 		t.Errorf("operated on are %v", agents)
 	}
-	if open, err := r.OpenRollouts(t.Context(), r.now); len(open) > 0 || err != nil {
+	if open, _, err := r.OpenRollouts(t.Context(), r.now); len(open) > 0 || err != nil {
 		t.Errorf("open are %v: %v", open, err)
 	}
 }

@@ -49,6 +49,8 @@ const (
 const (
 	CauseAway      = "away"
 	CauseCancelled = "cancelled"
+	// CauseOther is the cause of hosts that are not needed, because another one has the operation.
+	CauseOther = "other"
 )
 
 const (
@@ -65,6 +67,10 @@ type Plan struct {
 	Judged bool `json:"judged,omitempty"`
 	// Breadth is the number of hosts that the rollout may reach without an approval; 0 means all.
 	Breadth int `json:"breadth,omitempty"`
+	// OneOf carries out the operation on one host: the next host follows only after one that certainly never begins it.
+	// AgainWhenLost also goes on after a host that may have begun it and is not connected.
+	OneOf         bool `json:"one_of,omitempty"`
+	AgainWhenLost bool `json:"again_when_lost,omitempty"`
 }
 
 // Host is one host of a rollout. Its name never changes.
@@ -137,7 +143,12 @@ func New(p Plan, at time.Time, hosts []Host) Rollout {
 	return r
 }
 
-func (r *Rollout) batchSize() int { return max(1, r.Plan.Batch.Of(len(r.Hosts))) }
+func (r *Rollout) batchSize() int {
+	if r.Plan.OneOf {
+		return 1
+	}
+	return max(1, r.Plan.Batch.Of(len(r.Hosts)))
+}
 
 // Fact is what is known about a host of the batch Batch.
 type Fact struct {
@@ -188,7 +199,9 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	if r.State != Running {
 		return r
 	}
-	if reason := r.exceeded(); reason != "" {
+	if r.Plan.OneOf {
+		r.leaveOthers()
+	} else if reason := r.exceeded(); reason != "" {
 		r.State, r.Reason = Paused, reason
 		return r
 	}
@@ -209,6 +222,25 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	}
 	r.begin(next, facts, now)
 	return r
+}
+
+// leaveOthers leaves out the hosts that wait, if one host has or may have carried out the operation, or if somebody has
+// cancelled it.
+func (r *Rollout) leaveOthers() {
+	taken := ""
+	for i := range r.Hosts {
+		switch h := &r.Hosts[i]; {
+		case h.State == Begun || h.State == Waiting || h.State == Skipped && h.Cause != CauseCancelled:
+		case h.State == Failed && h.Cause == CauseAway && r.Plan.AgainWhenLost:
+		default:
+			taken = h.Name
+		}
+	}
+	for i := range r.Hosts {
+		if h := &r.Hosts[i]; h.State == Waiting && taken != "" {
+			h.State, h.Cause, h.Text = Skipped, CauseOther, "it was the turn of "+taken
+		}
+	}
 }
 
 // begin begins the hosts of a batch. If too many hosts would be unavailable, it begins fewer of them, or none: the
