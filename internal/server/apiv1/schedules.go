@@ -111,7 +111,7 @@ func (r *operationRequest) readOneOf() error {
 // layOne sets the steps and the hosts of a rollout that carries out an operation on one of them: the connected hosts
 // come first, each in the order of the names.
 func (h *Handler) layOne(r *store.Rollout, req *operationRequest, steps []plan.Step) {
-	h.lay(r, &v1.RolloutPlan{SkipAway: true}, time.Time{}, steps)
+	h.lay(r, &v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, time.Time{}, steps)
 	away := func(x *rollout.Host) int {
 		if h.Directory.Presence(x.Agent, h.Now()).Away {
 			return 1

@@ -12,7 +12,7 @@ import (
 )
 
 func oneOf(again bool) rollout.Plan {
-	return rollout.Plan{RolloutPlan: v1.RolloutPlan{SkipAway: true}, OneOf: true, AgainWhenLost: again}
+	return rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, OneOf: true, AgainWhenLost: again}
 }
 
 // TestOneOf: which host follows which.

@@ -143,12 +143,7 @@ func New(p Plan, at time.Time, hosts []Host) Rollout {
 	return r
 }
 
-func (r *Rollout) batchSize() int {
-	if r.Plan.OneOf {
-		return 1
-	}
-	return max(1, r.Plan.Batch.Of(len(r.Hosts)))
-}
+func (r *Rollout) batchSize() int { return max(1, r.Plan.Batch.Of(len(r.Hosts))) }
 
 // Fact is what is known about a host of the batch Batch.
 type Fact struct {

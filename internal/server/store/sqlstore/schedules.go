@@ -59,8 +59,9 @@ func (db *Store) ListSchedules(ctx context.Context, app string) ([]store.Schedul
 	for i := range list {
 		place[list[i].Name] = i
 	}
-	runs, err := all(ctx, db.query, scanRun, selectRuns+`WHERE due = (
-		SELECT max(l.due) FROM schedule_runs l WHERE l.schedule = schedule_runs.schedule)`)
+	runs, err := all(ctx, db.query, scanRun, `SELECT `+runColumns+` FROM schedules s
+		CROSS JOIN schedule_runs r ON r.schedule = s.name
+			AND r.due = (SELECT max(l.due) FROM schedule_runs l WHERE l.schedule = s.name)`)
 	for i := range runs {
 		if at, known := place[runs[i].Schedule]; known {
 			list[at].Last = &runs[i]
@@ -170,7 +171,10 @@ func (db *Store) EndRun(ctx context.Context, r store.ScheduleRun) error {
 	return wrapped(err, fmt.Sprintf("cannot store the result of a run of schedule %q", r.Schedule))
 }
 
-const selectRuns = `SELECT schedule, due, state, text, task, rollout, count, ended, "user" FROM schedule_runs `
+const (
+	runColumns = `r.schedule, r.due, r.state, r.text, r.task, r.rollout, r.count, r.ended, r."user"`
+	selectRuns = `SELECT ` + runColumns + ` FROM schedule_runs r `
+)
 
 func scanRun(rows *sql.Rows) (r store.ScheduleRun, err error) {
 	var due, ended int64
@@ -181,13 +185,13 @@ func scanRun(rows *sql.Rows) (r store.ScheduleRun, err error) {
 
 // OpenRuns returns the runs that go on.
 func (db *Store) OpenRuns(ctx context.Context) ([]store.ScheduleRun, error) {
-	runs, err := all(ctx, db.query, scanRun, selectRuns+`WHERE state = 'running' ORDER BY schedule`)
+	runs, err := all(ctx, db.query, scanRun, selectRuns+`WHERE r.state = 'running' ORDER BY r.schedule`)
 	return runs, wrapped(err, "cannot list the open runs of schedules")
 }
 
 // ListRuns returns the latest runs of a schedule.
 func (db *Store) ListRuns(ctx context.Context, schedule string, limit int) ([]store.ScheduleRun, error) {
-	runs, err := all(ctx, db.query, scanRun, selectRuns+`WHERE schedule = ? ORDER BY due DESC LIMIT ?`, schedule,
+	runs, err := all(ctx, db.query, scanRun, selectRuns+`WHERE r.schedule = ? ORDER BY r.due DESC LIMIT ?`, schedule,
 		max(limit, 0))
 	return runs, wrapped(err, fmt.Sprintf("cannot list the runs of schedule %q", schedule))
 }
