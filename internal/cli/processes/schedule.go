@@ -186,8 +186,8 @@ func scheduleCreate() remote.Verb[client.OperationSchedule] {
 	return remote.Verb[client.OperationSchedule]{
 		Use: "create NAME OPERATION... --cron RULE", Short: "Begin an operation at the times of a timetable",
 		Long: `Begin an operation at the times of a timetable. After -- stand an operation and its processes, as on the
-command line of drover: start, stop, restart, reload, kill, signal, host, unhost or retry, with -l,
---hosts, --process-label, --host-timeout, --one-of, and the flags of a rollout.
+command line of drover: start, stop, restart, reload, kill, signal, host, unhost, retry or unregister,
+with -l, --hosts, --process-label, --host-timeout, --one-of, and the flags of a rollout.
 
 Times that clocks leave out or repeat are as those of periodic processes: see
 drover explain schedule.cron.`,
