@@ -49,8 +49,8 @@ const (
 type Request struct {
 	// Op is one of the constants above, such as OpStart.
 	Op string `json:"op"`
-	// Targets are single processes. Processes are patterns NAMESPACE/NAME instead: the server resolves them, once, to the
-	// processes that the caller may query.
+	// Targets are single processes. Processes are patterns NAMESPACE/NAME instead: the server resolves them, once, to
+	// the processes that the caller may query.
 	Targets   []Target `json:"targets,omitempty"`
 	Processes []string `json:"processes,omitempty"`
 	// Hosts are ids, cloud:ip or patterns of either. Labels is an expression about labels of processes. Both narrow

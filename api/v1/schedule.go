@@ -5,12 +5,13 @@ import "time"
 // ScheduleRequest asks for a schedule: an operation that the servers begin at the times of a timetable.
 type ScheduleRequest struct {
 	Name string `json:"name"`
-	// Cron is a crontab rule, such as "0 3 * * *". TimeZone is the zone of its times, such as "Europe/Berlin"; empty means
-	// the zone of the server.
+	// Cron is a crontab rule, such as "0 3 * * *". TimeZone is the zone of its times, such as "Europe/Berlin"; empty
+	// means the zone of the server.
 	Cron     string `json:"cron"`
 	TimeZone string `json:"time_zone,omitempty"`
 	Message  string `json:"message,omitempty"`
-	// Request is what each run does, with Processes, and without Targets, Spec and At. The server resolves it at each run.
+	// Request is what each run does, with Processes, and without Targets, Spec and At. The server resolves it at each
+	// run.
 	Request Request `json:"request"`
 }
 

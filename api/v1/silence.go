@@ -44,8 +44,8 @@ type SilenceRequest struct {
 	Processes []string `json:"processes,omitempty"`
 	Select    string   `json:"select,omitempty"`
 	Labels    string   `json:"labels,omitempty"`
-	// Cron is a crontab rule, and TimeZone the zone of its times; empty means the zone of the server. With Cron, alarms are
-	// withheld for Seconds from each of these times on, between From and Until.
+	// Cron is a crontab rule, and TimeZone the zone of its times; empty means the zone of the server. With Cron,
+	// alarms are withheld for Seconds from each of these times on, between From and Until.
 	Cron     string `json:"cron,omitempty"`
 	TimeZone string `json:"time_zone,omitempty"`
 	// From is now by default. Either Until or Seconds is required; with Cron Seconds is, and Until may stand beside it.

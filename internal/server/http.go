@@ -18,8 +18,11 @@ import (
 	"drover/internal/server/store"
 )
 
-// openAPI creates drover's own API, which also begins the runs of schedules.
-func (s *Server) openAPI() {
+// openAPI creates drover's own API, which also lets agents join and begins the runs of schedules.
+func (s *Server) openAPI(ctx context.Context) error {
+	if err := s.openEnroller(ctx); err != nil {
+		return err
+	}
 	s.edge = edge.Config{
 		Gate: s.gate, Engine: s.engine, Tasks: s.store, Audit: s.audit, Rooms: admission.New(), Log: s.cfg.Log,
 		Now: s.clock.Wall,
@@ -40,6 +43,7 @@ func (s *Server) openAPI() {
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},
 		History:  s.store, Fullness: s.store, Logs: s.logs,
 	})
+	return nil
 }
 
 // Serve answers HTTP until ctx ends.
@@ -80,8 +84,8 @@ func (s *Server) serving(handler http.Handler, own *apiv1.Handler, l net.Listene
 	}
 }
 
-// work wakes the parts that drive what people have begun, so that they need not ask the database all the time. Each part
-// runs on the server that has its lease, so the other servers hear of a change, too.
+// work wakes the parts that drive what people have begun, so that they need not ask the database all the time. Each
+// part runs on the server that has its lease, so the other servers hear of a change, too.
 type work struct{ rollouts, schedules, breakers chan struct{} }
 
 func newWork() work {

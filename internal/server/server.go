@@ -214,10 +214,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		Servers:      s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies,
 		Now: s.clock.Wall, Log: cfg.Log,
 	})
-	if err := s.openEnroller(ctx); err != nil {
+	if err := s.openAPI(ctx); err != nil {
 		return nil, err
 	}
-	s.openAPI()
 	return s, s.shareKeys(ctx)
 }
 
@@ -342,11 +341,13 @@ func (s *Server) Run(ctx context.Context) error {
 	)
 }
 
-// drive drives rollouts and schedules until ctx ends. Both have one lease, because a run of a schedule may be a rollout.
+// drive drives rollouts and schedules until ctx ends. Both have one lease, because a run of a schedule may be a
+// rollout.
 func (s *Server) drive(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "rollouts", Run: drive.New(drive.Config{
-			Store: s.store, Engine: s.engine, Presence: s.directory, Woken: s.work.rollouts, Now: s.clock.Now, Log: s.cfg.Log,
+			Store: s.store, Engine: s.engine, Presence: s.directory, Woken: s.work.rollouts, Now: s.clock.Now,
+			Log: s.cfg.Log,
 		}).Run},
 		group.Part{Name: "schedules", Run: schedule.New(schedule.Config{
 			Store: s.store, Beginner: s.api, Rights: s.gate, Hosts: s.directory, Happened: s.engine.EventsStored,

@@ -70,6 +70,24 @@ type Thresholds struct {
 	Window, Hold time.Duration
 }
 
+// settings lists the settings of breakers.
+func (b *Breakers) settings() []settings.Setting {
+	return []settings.Setting{
+		{
+			Name: "breaker-share",
+			Help: "a breaker opens if more than this share of the hosts of a process fails from one cause (default: 30%)",
+			Text: &b.Share,
+		},
+		{
+			Name: "breaker-hosts",
+			Help: "and if at least this number of hosts fails (default: 5)",
+			Text: &b.Hosts,
+		},
+		{Name: "breaker-window", Help: "within this time (default: 60s)", Text: &b.Window},
+		{Name: "breaker-hold", Help: "how long a breaker stays open (default: 5m)", Text: &b.Hold},
+	}
+}
+
 // read parses the texts.
 func (b *Breakers) read(fault func(format string, args ...any)) {
 	t := &b.Thresholds
@@ -135,7 +153,7 @@ func Default() Config {
 
 // Settings lists the settings of a Config, in the order in which the help shows them.
 func (c *Config) Settings() []settings.Setting {
-	return []settings.Setting{
+	return append([]settings.Setting{
 		{Name: "data-dir", Help: "directory for all stored data", Text: &c.DataDir},
 		{Name: "http", Help: "address of the API", Text: &c.HTTP},
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
@@ -205,20 +223,8 @@ func (c *Config) Settings() []settings.Setting {
 				"(default: no limit)",
 			Text: &c.ApprovalAbove,
 		},
-		{
-			Name: "breaker-share",
-			Help: "a breaker opens if more than this share of the hosts of a process fails from one cause (default: 30%)",
-			Text: &c.Breakers.Share,
-		},
-		{
-			Name: "breaker-hosts",
-			Help: "and if at least this number of hosts fails (default: 5)",
-			Text: &c.Breakers.Hosts,
-		},
-		{Name: "breaker-window", Help: "within this time (default: 60s)", Text: &c.Breakers.Window},
-		{Name: "breaker-hold", Help: "how long a breaker stays open (default: 5m)", Text: &c.Breakers.Hold},
 		{Name: "log-level", Help: "debug, info, warn or error", Text: &c.LogLevel},
-	}
+	}, c.Breakers.settings()...)
 }
 
 // ReadFile reads a file over the settings. An unknown key is an error.

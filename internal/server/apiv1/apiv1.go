@@ -190,7 +190,7 @@ const (
 
 // table lists every path below v1.Prefix.
 func (h *Handler) table() []route {
-	return []route{
+	return append([]route{
 		{v1.RouteListProcesses, "processes.list", anyone, h.listProcesses},
 		{v1.RouteCountProcesses, "processes.counts", anyone, h.countProcesses},
 		{v1.RouteGetProcess, "processes.get", anyone, h.getProcess},
@@ -237,14 +237,6 @@ func (h *Handler) table() []route {
 		{v1.RouteApproveRollout, "rollouts.approve", anyone, h.approveRollout},
 		{v1.RouteUndoRollout, "rollouts.undo", anyone, h.undoRollout},
 
-		{v1.RouteCreateSchedule, "schedules.create", anyone, h.createSchedule},
-		{v1.RouteListSchedules, "schedules.list", anyone, h.listSchedules},
-		{v1.RouteGetSchedule, "schedules.get", anyone, h.getSchedule},
-		{v1.RoutePauseSchedule, "schedules.pause", anyone, h.pauseSchedule},
-		{v1.RouteResumeSchedule, "schedules.resume", anyone, h.resumeSchedule},
-		{v1.RouteRunSchedule, "schedules.run", anyone, h.runSchedule},
-		{v1.RouteRemoveSchedule, "schedules.remove", anyone, h.removeSchedule},
-
 		{v1.RouteCreateApp, "apps.create", admin, h.createApp},
 		{v1.RouteListApps, "apps.list", admin, h.listApps},
 		{v1.RouteGetApp, "apps.get", admin, h.getApp},
@@ -276,5 +268,5 @@ func (h *Handler) table() []route {
 		{v1.RouteResetBreaker, "breakers.reset", anyone, h.resetBreaker},
 
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
-	}
+	}, h.scheduleTable()...)
 }

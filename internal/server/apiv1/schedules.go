@@ -33,6 +33,19 @@ const (
 	furthest = 366 * 24 * time.Hour
 )
 
+// scheduleTable lists the paths of schedules.
+func (h *Handler) scheduleTable() []route {
+	return []route{
+		{v1.RouteCreateSchedule, "schedules.create", anyone, h.createSchedule},
+		{v1.RouteListSchedules, "schedules.list", anyone, h.listSchedules},
+		{v1.RouteGetSchedule, "schedules.get", anyone, h.getSchedule},
+		{v1.RoutePauseSchedule, "schedules.pause", anyone, h.pauseSchedule},
+		{v1.RouteResumeSchedule, "schedules.resume", anyone, h.resumeSchedule},
+		{v1.RouteRunSchedule, "schedules.run", anyone, h.runSchedule},
+		{v1.RouteRemoveSchedule, "schedules.remove", anyone, h.removeSchedule},
+	}
+}
+
 // checkProcesses reports the first pattern that is not NAMESPACE/NAME.
 func checkProcesses(field string, patterns []string) error {
 	if err := checkPatterns(field, patterns); err != nil {
@@ -40,7 +53,8 @@ func checkProcesses(field string, patterns []string) error {
 	}
 	for i, p := range patterns {
 		if namespace, name, found := strings.Cut(p, "/"); !found || namespace == "" || name == "" {
-			return invalid(fmt.Sprintf("%s[%d]", field, i), "is %q: expected NAMESPACE/NAME, such as shop/*", edge.Clip(p))
+			return invalid(fmt.Sprintf("%s[%d]", field, i), "is %q: expected NAMESPACE/NAME, such as shop/*",
+				edge.Clip(p))
 		}
 	}
 	return nil
@@ -386,7 +400,8 @@ func (h *Handler) BeginRun(ctx context.Context, who access.Principal, s *store.S
 	store.RunState, string, error,
 ) {
 	c := &call{Call: &edge.Call{Principal: who, Audit: store.AuditRow{
-		At: h.Now(), App: who.App, User: who.User, RequestID: "schedule " + s.Name, Action: "schedules.run", Allowed: true,
+		At: h.Now(), App: who.App, User: who.User, RequestID: "schedule " + s.Name, Action: "schedules.run",
+		Allowed: true,
 	}}}
 	err := h.begin(ctx, c, s, &run)
 	if err == nil {

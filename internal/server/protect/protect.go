@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// look is the least interval between two looks at the events and the breakers, and lookIdle the longest one, in case
-	// a word about them was lost.
+	// look is the least interval between two looks at the events and the breakers, and lookIdle the longest one, in
+	// case a word about them was lost.
 	look     = time.Second
 	lookIdle = 10 * time.Second
 	// again is the interval at which the agents hear of an open breaker, and lasts how long they withhold after that.

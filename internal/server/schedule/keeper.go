@@ -45,8 +45,8 @@ type Results interface {
 
 // Beginner begins runs.
 type Beginner interface {
-	// BeginRun stores a run with its task or rollout in one transaction. If the run cannot begin, it returns the state of
-	// the run and the reason. An error means that nobody has decided about the run, except store.ErrDecided.
+	// BeginRun stores a run with its task or rollout in one transaction. If the run cannot begin, it returns the state
+	// of the run and the reason. An error means that nobody has decided about the run, except store.ErrDecided.
 	BeginRun(ctx context.Context, who access.Principal, s *store.Schedule, run store.ScheduleRun) (
 		state store.RunState, text string, err error)
 }

@@ -40,7 +40,9 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"autumn, second", nightly, time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC),
-			time.Date(2026, 10, 25, 1, 30, 0, 0, time.UTC), 0, time.Time{}, day(10, 26, 2, 30, 0),
+			time.Date(2026, 10, 25, 1, 30, 0, 0, time.UTC), 0,
+			time.Time{},
+			day(10, 26, 2, 30, 0),
 		},
 		{
 			"autumn, each hour", hourly, time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC),

@@ -93,9 +93,9 @@ type Schedules interface {
 // ScheduleRuns stores the runs of schedules. CreateTask and CreateRollouts store a run that begins (Task.Run,
 // Rollout.Run) in the same transaction: then they return ErrDecided or ErrRunning as PutRun does.
 type ScheduleRuns interface {
-	// PutRun stores a run and moves Schedule.Looked to its due time. It returns ErrDecided if Looked differs from that of
-	// the run, if there is a run of that time, or if the schedule is paused or not the same any more. For a running run
-	// it returns ErrRunning if another one goes on. It removes all but the latest KeptRuns.
+	// PutRun stores a run and moves Schedule.Looked to its due time. It returns ErrDecided if Looked differs from that
+	// of the run, if there is a run of that time, or if the schedule is paused or not the same any more. For a running
+	// run it returns ErrRunning if another one goes on. It removes all but the latest KeptRuns.
 	PutRun(ctx context.Context, r ScheduleRun) error
 	// EndRun stores the result of a run that goes on. It does nothing for another run.
 	EndRun(ctx context.Context, r ScheduleRun) error

@@ -212,8 +212,8 @@ func (db *Store) CreateSilence(ctx context.Context, s store.Silence) error {
 		err = db.write(ctx, func(ctx context.Context, tx tx) error {
 			return inserted(tx.affect(ctx, `INSERT INTO silences (id, processes, selector, labels, begins, ends, cron, zone,
 				length, message, app, "user", created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-				s.ID, string(processes), s.Selector, s.Labels, nanos(s.From), nanos(s.Until), s.Cron, s.Zone, int64(s.Length),
-				s.Message, s.App, s.User, nanos(s.Created)))
+				s.ID, string(processes), s.Selector, s.Labels, nanos(s.From), nanos(s.Until), s.Cron, s.Zone,
+				int64(s.Length), s.Message, s.App, s.User, nanos(s.Created)))
 		})
 	}
 	if err != nil {

@@ -87,7 +87,9 @@ func wrapped(err error, what string) error {
 }
 
 // PauseSchedule pauses or resumes a schedule.
-func (db *Store) PauseSchedule(ctx context.Context, name, app string, paused bool, now time.Time) (store.Schedule, error) {
+func (db *Store) PauseSchedule(ctx context.Context, name, app string, paused bool, now time.Time) (
+	store.Schedule, error,
+) {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return affected(tx.affect(ctx, `UPDATE schedules SET looked = CASE WHEN paused = 1 AND ?3 = 0 THEN ?4 ELSE looked END,
 				paused = ?3
