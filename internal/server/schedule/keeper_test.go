@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"drover/internal/process"
@@ -275,4 +276,43 @@ func TestKeeperDies(t *testing.T) {
 	if r.begun != 1 {
 		t.Errorf("%d runs began", r.begun)
 	}
+}
+
+// resting is a database without schedules.
+type resting struct {
+	schedule.Store
+	looks int
+}
+
+func (r *resting) OpenRuns(context.Context) ([]store.ScheduleRun, error) { return nil, nil }
+
+func (r *resting) ListSchedules(context.Context, string) ([]store.Schedule, error) {
+	r.looks++
+	return nil, nil
+}
+
+// TestAtRest: without due runs the keeper waits for a word.
+func TestAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, woken := &resting{}, make(chan struct{}, 1)
+		ctx, end := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- schedule.New(schedule.Config{Store: db, Woken: woken, Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+		}()
+		time.Sleep(time.Minute - time.Millisecond)
+		synctest.Wait()
+		if db.looks != 6 {
+			t.Errorf("it looks %d times a minute", db.looks)
+		}
+		woken <- struct{}{}
+		synctest.Wait()
+		if db.looks != 7 {
+			t.Errorf("after a word it has looked %d times, want once", db.looks-6)
+		}
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
