@@ -275,7 +275,8 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 	plan, err := a.rollout.plan()
 	return client.Request{
 		Op: string(op.Op), Processes: rest, Hosts: sel.Names, Select: sel.Selector, Labels: sel.labels,
-		Signal: a.signal, Scope: a.scope, HostTimeout: int(a.hostTimeout / time.Second), Rollout: plan, OneOf: a.one.oneOf,
+		Signal: a.signal, Scope: a.scope,
+		HostTimeout: int(a.hostTimeout / time.Second), Rollout: plan, OneOf: a.one.oneOf,
 		AgainWhenLost: a.one.again,
 	}, err
 }
