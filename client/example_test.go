@@ -55,6 +55,10 @@ const (
 		`"message":"kernel","user":"anna","created_at":` + at + `,"withheld":3}`
 	breakerBody = `{"namespace":"web","name":"nginx","revision":16,"cause":"exit-status","failed":37,"hosts":100,` +
 		`"opened_at":` + at + `,"until_at":"2026-03-01T12:05:00Z"%s}`
+	scheduleBody = `{"name":"nightly","cron":"0 3 * * *","time_zone":"UTC","request":{"op":"restart",` +
+		`"processes":["web/*"],"select":"role=web"},"state":"%s","app":"shop","user":"anna","created_at":` + at +
+		`,"next_at":["2026-03-02T03:00:00Z"],"missed":1,` +
+		`"runs":[{"due_at":"2026-03-01T03:00:00Z","state":"missed","message":"no server ran"}]}`
 	webFile = `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
 		`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`
 	keysBody = `{"keys":[{"kind":"manifest","id":"KOLD","stage":"present","since":` + at + `}%s],"online":3,` +
@@ -192,6 +196,17 @@ func exchanges() []exchange {
 		{"GET /silences", "", 200, page(fmt.Sprintf(silenceBody, "active"))},
 		{"GET /silences/s1", "", 200, fmt.Sprintf(silenceBody, "active")},
 		{"DELETE /silences/s1", "", 200, fmt.Sprintf(silenceBody, "ended")},
+
+		{
+			"POST /schedules", `{"name":"nightly","cron":"0 3 * * *","time_zone":"UTC","request":{"op":"restart",` +
+				`"processes":["web/*"],"select":"role=web"}}`, 201, fmt.Sprintf(scheduleBody, "active"),
+		},
+		{"GET /schedules", "", 200, page(fmt.Sprintf(scheduleBody, "active"))},
+		{"GET /schedules/nightly", "", 200, fmt.Sprintf(scheduleBody, "active")},
+		{"POST /schedules/nightly/pause", "", 200, fmt.Sprintf(scheduleBody, "paused")},
+		{"POST /schedules/nightly/resume", "", 200, fmt.Sprintf(scheduleBody, "active")},
+		{"POST /schedules/nightly/run", "", 202, fmt.Sprintf(scheduleBody, "active")},
+		{"DELETE /schedules/nightly", "", 204, ""},
 
 		{"GET /breakers", "", 200, page(fmt.Sprintf(breakerBody, ""))},
 		{"POST /breakers/web/nginx/reset", "", 200, fmt.Sprintf(breakerBody, `,"closed_at":`+at+`,"closed_by":"anna"`)},

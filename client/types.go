@@ -212,6 +212,12 @@ type (
 	Silence = v1.Silence
 	// SilenceRequest asks for a silence.
 	SilenceRequest = v1.SilenceRequest
+	// OperationSchedule is an operation that the servers begin at the times of a timetable.
+	OperationSchedule = v1.OperationSchedule
+	// ScheduleRequest asks for a schedule.
+	ScheduleRequest = v1.ScheduleRequest
+	// ScheduleRun is one run of a schedule.
+	ScheduleRun = v1.ScheduleRun
 	// Delivery is the progress of a receiver.
 	Delivery = v1.Delivery
 )

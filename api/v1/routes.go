@@ -50,6 +50,15 @@ const (
 	RouteApproveRollout = "POST /api/v1/rollouts/{id}/approve"
 	RouteUndoRollout    = "POST /api/v1/rollouts/{id}/undo"
 
+	RouteCreateSchedule = "POST /api/v1/schedules"
+	RouteListSchedules  = "GET /api/v1/schedules"
+	RouteGetSchedule    = "GET /api/v1/schedules/{name}"
+	RoutePauseSchedule  = "POST /api/v1/schedules/{name}/pause"
+	RouteResumeSchedule = "POST /api/v1/schedules/{name}/resume"
+	// RouteRunSchedule begins a run now.
+	RouteRunSchedule    = "POST /api/v1/schedules/{name}/run"
+	RouteRemoveSchedule = "DELETE /api/v1/schedules/{name}"
+
 	RouteCreateApp    = "POST /api/v1/apps"
 	RouteListApps     = "GET /api/v1/apps"
 	RouteGetApp       = "GET /api/v1/apps/{code}"

@@ -88,6 +88,7 @@ const (
 	EventSteady         EventKind = "steady"               // it no longer flaps
 	EventBreakerOpened  EventKind = "breaker-opened"       // the servers withhold its relaunches on all hosts
 	EventBreakerClosed  EventKind = "breaker-closed"       // the servers withhold them no longer
+	EventScheduleFailed EventKind = "schedule-failed"      // a run of a schedule failed, first on this host
 	EventsLost          EventKind = "events-lost"          // the agent's disk was full; Attempt is their number
 )
 
@@ -102,7 +103,8 @@ func EventKinds() []EventKind {
 		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy,
 		EventNotReady, EventReady,
 		EventDrifted, EventRestored,
-		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed, EventsLost,
+		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed,
+		EventScheduleFailed, EventsLost,
 	}
 }
 

@@ -409,6 +409,7 @@ func newRolloutList() *cobra.Command {
 			{Head: "WAITING", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Waiting) }},
 			{Head: "AGE", Cell: func(r client.Rollout) string { return term.Since(&r.CreatedAt) }},
 			{Head: "BY", Cell: func(r client.Rollout) string { return term.Caller(r.App, r.User) }},
+			{Head: "SCHEDULE", Wide: true, Cell: func(r client.Rollout) string { return r.Schedule }},
 			{Head: "REASON", Wide: true, Cell: func(r client.Rollout) string { return r.Reason }},
 		},
 		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Rollout, error) {

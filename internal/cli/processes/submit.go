@@ -34,6 +34,7 @@ type operateCommand struct {
 	// hostTimeout is how long each host has to accept the operation; 0 means the server's default.
 	hostTimeout time.Duration
 	rollout     rolloutFlags
+	one         oneOfFlags
 }
 
 func (a *operateCommand) operateFlags(cmd *cobra.Command) {
@@ -77,8 +78,9 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	request := client.Request{
 		Op: a.op, Targets: byProcess(targets), Spec: spec, Signal: a.signal, Scope: a.scope,
 		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector, Rollout: plan, At: a.rollout.at,
+		OneOf: a.one.oneOf, AgainWhenLost: a.one.again,
 	}
-	if request.Rollout != nil {
+	if request.Rollout != nil || request.OneOf {
 		return a.rollOut(cmd, c, request)
 	}
 	o, err := a.submit(cmd.Context(), c, request)
@@ -143,8 +145,11 @@ func (a *operateCommand) confirm(cmd *cobra.Command, targets []processRef) error
 	for _, t := range targets {
 		hosts[t.host] = true
 	}
-	what := fmt.Sprintf("%s %s on %s", a.op, process.Count(len(targets), "process", "processes"),
-		process.Count(len(hosts), "host", "hosts"))
+	where := process.Count(len(hosts), "host", "hosts")
+	if a.one.oneOf {
+		where = "one of " + where
+	}
+	what := fmt.Sprintf("%s %s on %s", a.op, process.Count(len(targets), "process", "processes"), where)
 	switch {
 	case len(targets) == 1:
 		return nil

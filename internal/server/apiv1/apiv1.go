@@ -90,6 +90,7 @@ type Config struct {
 	Labels    Labels
 	Cancels   Cancels
 	Rollouts  Rollouts
+	Schedules store.Schedules
 	Listing   store.Listing
 	Revisions store.Revisions
 	Standing  store.Selections
@@ -189,7 +190,7 @@ const (
 
 // table lists every path below v1.Prefix.
 func (h *Handler) table() []route {
-	return []route{
+	return append([]route{
 		{v1.RouteListProcesses, "processes.list", anyone, h.listProcesses},
 		{v1.RouteCountProcesses, "processes.counts", anyone, h.countProcesses},
 		{v1.RouteGetProcess, "processes.get", anyone, h.getProcess},
@@ -267,5 +268,5 @@ func (h *Handler) table() []route {
 		{v1.RouteResetBreaker, "breakers.reset", anyone, h.resetBreaker},
 
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
-	}
+	}, h.scheduleTable()...)
 }

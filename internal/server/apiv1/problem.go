@@ -18,6 +18,8 @@ type problem struct {
 	v1.Problem
 	// cause is for the log; it is set if the fault is the server's.
 	cause error
+	// nothing tells that a pattern or an expression has found nothing.
+	nothing bool
 	// retryAfter is in seconds; 0 means that the reply does not have it.
 	retryAfter int
 }

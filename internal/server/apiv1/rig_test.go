@@ -107,7 +107,7 @@ func newRig(t *testing.T) *rig {
 		Breakers: s, Receivers: apiv1.Receivers{Store: s, Silences: s, Sender: r.sender},
 		Events:   reading{s, r},
 		Cancels:  r.engine,
-		Rollouts: s,
+		Rollouts: s, Schedules: s,
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s, Logs: asker{r},
 	})
 	return r

@@ -23,11 +23,11 @@ import (
 	"drover/internal/server/store"
 )
 
-// furthest is how far ahead a rollout may be scheduled.
-const furthest = 366 * 24 * time.Hour
-
 // readPlan checks the plan of a rollout of an operation, and reports all of its faults.
 func (r *operationRequest) readPlan() error {
+	if err := r.readOneOf(); err != nil || r.OneOf {
+		return err
+	}
 	if r.Rollout == nil {
 		if r.At != "" {
 			return invalid("at", "is for a rollout: expected rollout beside it")
@@ -54,32 +54,6 @@ func (r *operationRequest) readPlan() error {
 	return nil
 }
 
-// beginning reads when a rollout begins: the next such time of day in the zone of now, or a time in RFC 3339.
-func beginning(text string, now time.Time) (at time.Time, err error) {
-	if text == "" {
-		return at, nil
-	}
-	if clock, err := time.Parse("15:04", text); err == nil {
-		on := func(days int) time.Time {
-			year, month, day := now.Date()
-			return time.Date(year, month, day+days, clock.Hour(), clock.Minute(), 0, 0, now.Location())
-		}
-		if at = on(0); !at.After(now) {
-			at = on(1)
-		}
-		return at, nil
-	}
-	at, err = time.Parse(time.RFC3339, text)
-	switch {
-	case err != nil:
-		return at, invalid("at",
-			"is %.40q: expected a time of day such as 03:00, or a time such as 2026-11-20T03:00:00Z", text)
-	case at.Before(now) || at.Sub(now) > furthest:
-		return at, invalid("at", "is %s: expected a time in the next 366 days", text)
-	}
-	return at, nil
-}
-
 // newRollout returns a rollout of the caller, without its hosts.
 func (h *Handler) newRollout(c *call, op process.Op) *store.Rollout {
 	t := h.NewTask(c.Call)
@@ -93,9 +67,13 @@ func (h *Handler) newRollout(c *call, op process.Op) *store.Rollout {
 
 // createRollout stores the rollout of an operation and returns it; package drive carries it out.
 func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequest,
-	requests []store.Request,
+	requests []store.Request, run *store.ScheduleRun,
 ) (reply, error) {
 	r := h.newRollout(c, req.Op)
+	if run != nil {
+		run.Rollout = r.ID
+		r.Run, r.Schedule = run, run.Schedule
+	}
 	at, err := beginning(req.At, h.Now())
 	if err != nil {
 		return reply{}, err
@@ -107,7 +85,11 @@ func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequ
 			steps = append(steps, plan.Step{Op: req.Op, Process: requests[i].Process, Agent: t.Agent, Host: t.Asked})
 		}
 	}
-	h.lay(r, req.Rollout, at, steps)
+	if req.OneOf {
+		h.layOne(r, req, steps)
+	} else {
+		h.lay(r, req.Rollout, at, steps)
+	}
 	if err := h.store(ctx, c, []*store.Rollout{r}); err != nil {
 		return reply{}, err
 	}
@@ -366,7 +348,8 @@ func viewRollout(r *store.Rollout) v1.Rollout {
 	v := v1.Rollout{
 		ID: r.ID, Op: string(r.Op), Selector: r.Selector, App: r.App, User: r.User, RequestID: r.RequestID,
 		CreatedAt: r.Created, State: string(r.State), Reason: r.Reason, Batch: r.Batch, Plan: r.Plan.RolloutPlan,
-		Undoes: r.Undoes, ApprovedBy: r.Approvals.By,
+		Undoes: r.Undoes, ApprovedBy: r.Approvals.By, Schedule: r.Schedule, OneOf: r.Plan.OneOf,
+		AgainWhenLost: r.Plan.AgainWhenLost,
 		Counts: v1.RolloutCounts{
 			Hosts: r.Total, Waiting: states[rollout.Waiting], Begun: states[rollout.Begun],
 			Baking: states[rollout.Baking], OK: states[rollout.Succeeded], Failed: states[rollout.Failed],

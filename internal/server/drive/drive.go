@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	// look is the interval between two looks at the open rollouts, and lookIdle the interval while there are none.
+	// look is the interval between two looks at the open rollouts, and lookIdle the longest interval while there are
+	// none, in case a word about a new one was lost.
 	look     = time.Second
-	lookIdle = 2 * time.Second
+	lookIdle = 10 * time.Second
 	// oldest is how old a batch without a task may be: its task cannot have been removed yet.
 	oldest = 24 * time.Hour
 	// awayFor is how long an agent may reconnect before it counts as away.
@@ -36,7 +37,7 @@ const (
 type Rollouts interface {
 	GetRollout(ctx context.Context, id, app string) (*store.Rollout, error)
 	RolloutSteps(ctx context.Context, id string) ([]store.RolloutStep, error)
-	OpenRollouts(ctx context.Context, now time.Time) ([]string, error)
+	OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error)
 	ChangeRollout(ctx context.Context, id, app string, change func(*rollout.Rollout) error) (*store.Rollout, error)
 }
 
@@ -64,11 +65,13 @@ type Presence interface {
 	Presence(key string, now time.Time) fleet.Presence
 }
 
-// Config holds the parts of a driver. All are required.
+// Config holds the parts of a driver. All but Woken are required.
 type Config struct {
 	Store    Store
 	Engine   Engine
 	Presence Presence
+	// Woken receives when a rollout was created or changed. nil never does.
+	Woken <-chan struct{}
 	// Now is the common time of all servers of the database.
 	Now func() time.Time
 	// Wall is the time for people, in which a rollout has the time at which it begins.
@@ -85,7 +88,7 @@ func New(c Config) *Driver { return &Driver{c} }
 // Run drives rollouts until ctx ends.
 func (d *Driver) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		open, err := d.Store.OpenRollouts(ctx, d.Wall())
+		open, next, err := d.Store.OpenRollouts(ctx, d.Wall())
 		for _, id := range open {
 			if failed := d.Step(ctx, id); failed != nil && ctx.Err() == nil {
 				d.Log.ErrorContext(ctx, "cannot drive rollout", "rollout", id, "error", failed)
@@ -94,11 +97,15 @@ func (d *Driver) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			d.Log.ErrorContext(ctx, "cannot list open rollouts", "error", err)
 		}
-		if len(open) > 0 {
+		if len(open) > 0 || err != nil {
 			idle.Sleep(ctx, look)
-		} else {
-			idle.Sleep(ctx, lookIdle)
+			continue
 		}
+		wait := lookIdle
+		if !next.IsZero() {
+			wait = min(wait, max(next.Sub(d.Wall()), 0))
+		}
+		idle.Wait(ctx, wait, d.Woken)
 	}
 	return nil
 }
@@ -291,7 +298,7 @@ func (d *Driver) unregister(ctx context.Context, r *store.Rollout) error {
 func (d *Driver) task(r *store.Rollout, id string) *store.Task {
 	return &store.Task{
 		ID: id, App: r.App, User: r.User, RequestID: r.RequestID, HostTimeout: r.HostTimeout, Ordered: true,
-		Selector: r.Selector, Through: r.Through, Message: r.Message,
+		Selector: r.Selector, Through: r.Through, Message: r.Message, Schedule: r.Schedule, Asks: r.Plan.OneOf,
 	}
 }
 
@@ -428,7 +435,7 @@ func (d *Driver) outcomes(ctx context.Context, r *store.Rollout, batch int, fact
 		if o := v.Outcome; v.Done && o != nil && f.Fault == process.None {
 			if _, already := process.Already(v.Op, o.Fault); !already {
 				f.Fault, f.Text = o.Fault, o.Text
-				f.Untouched = o.Text == task.Unavailable
+				f.Untouched = o.Text == task.Unavailable || r.Plan.OneOf && task.NeverTaken(o.Text)
 			}
 		}
 		facts[agent] = f

@@ -33,6 +33,8 @@ type rig struct {
 	// dies makes Submit fail: before the task is stored, or after that.
 	before, after bool
 	submitted     []string
+	// id is that of the rollout.
+	id string
 }
 
 func newRig(t *testing.T, plan v1.RolloutPlan, agents ...string) *rig {
@@ -48,7 +50,7 @@ func rigOf(t *testing.T, plan v1.RolloutPlan, op process.Op, steps []store.Rollo
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	r := &rig{DB: db, t: t, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}}
+	r := &rig{DB: db, t: t, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}, id: "ro"}
 	r.driver = drive.New(drive.Config{
 		Store: r, Engine: r, Presence: r, Now: func() time.Time { return r.now },
 		Wall: func() time.Time { return r.now.Add(-r.behind) }, Log: slog.New(slog.DiscardHandler),
@@ -100,10 +102,10 @@ func (r *rig) Cancel(ctx context.Context, id, app string) (store.Cancelled, erro
 
 func (r *rig) step() *store.Rollout {
 	r.t.Helper()
-	if err := r.driver.Step(r.t.Context(), "ro"); err != nil && !r.before {
+	if err := r.driver.Step(r.t.Context(), r.id); err != nil && !r.before {
 		r.t.Fatal(err)
 	}
-	ro, err := r.GetRollout(r.t.Context(), "ro", "")
+	ro, err := r.GetRollout(r.t.Context(), r.id, "")
 	r.must(err)
 	return ro
 }
@@ -207,7 +209,7 @@ func TestAbortOfABatchWithoutTask(t *testing.T) {
 	if agents := r.end("", "running", 0); len(agents) > 0 {
 		t.Errorf("operated on are %v", agents)
 	}
-	if open, err := r.OpenRollouts(t.Context(), r.now); len(open) > 0 || err != nil {
+	if open, _, err := r.OpenRollouts(t.Context(), r.now); len(open) > 0 || err != nil {
 		t.Errorf("open are %v: %v", open, err)
 	}
 }

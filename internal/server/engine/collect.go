@@ -294,7 +294,8 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 
 // ofServers reports whether only servers tell events of a kind.
 func ofServers(kind process.EventKind) bool {
-	return kind == process.EventBreakerOpened || kind == process.EventBreakerClosed
+	return kind == process.EventBreakerOpened || kind == process.EventBreakerClosed ||
+		kind == process.EventScheduleFailed
 }
 
 // revised completes the event of a changed spec with the fields that the revision of the event has changed.

@@ -49,6 +49,8 @@ const (
 const (
 	CauseAway      = "away"
 	CauseCancelled = "cancelled"
+	// CauseOther is the cause of hosts that are not needed, because another one has the operation.
+	CauseOther = "other"
 )
 
 const (
@@ -68,6 +70,10 @@ type Plan struct {
 	// Unproven tells that an app has named the user who began the rollout. Nobody knows who that was, so that it counts
 	// as no person.
 	Unproven bool `json:"unproven,omitempty"`
+	// OneOf carries out the operation on one host: the next host follows only after one that certainly never begins it.
+	// AgainWhenLost also goes on after a host that may have begun it and is not connected.
+	OneOf         bool `json:"one_of,omitempty"`
+	AgainWhenLost bool `json:"again_when_lost,omitempty"`
 }
 
 // Host is one host of a rollout. Its name never changes.
@@ -194,7 +200,9 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	if r.State != Running {
 		return r
 	}
-	if reason := r.exceeded(); reason != "" {
+	if r.Plan.OneOf {
+		r.leaveOthers()
+	} else if reason := r.exceeded(); reason != "" {
 		r.State, r.Reason = Paused, reason
 		return r
 	}
@@ -215,6 +223,25 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	}
 	r.begin(next, facts, now)
 	return r
+}
+
+// leaveOthers leaves out the hosts that wait, if one host has or may have carried out the operation, or if somebody has
+// cancelled it.
+func (r *Rollout) leaveOthers() {
+	taken := ""
+	for i := range r.Hosts {
+		switch h := &r.Hosts[i]; {
+		case h.State == Begun || h.State == Waiting || h.State == Skipped && h.Cause != CauseCancelled:
+		case h.State == Failed && h.Cause == CauseAway && r.Plan.AgainWhenLost:
+		default:
+			taken = h.Name
+		}
+	}
+	for i := range r.Hosts {
+		if h := &r.Hosts[i]; h.State == Waiting && taken != "" {
+			h.State, h.Cause, h.Text = Skipped, CauseOther, "it was the turn of "+taken
+		}
+	}
 }
 
 // begin begins the hosts of a batch. If too many hosts would be unavailable, it begins fewer of them, or none: the

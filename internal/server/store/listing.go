@@ -65,8 +65,8 @@ type TaskSummary struct {
 	Requests int
 	// Keys counts the result keys, Open the keys without an outcome, and Failed the keys with a fault.
 	Keys, Open, Failed int
-	// Selector is that of the task.
-	Selector string
+	// Selector and Schedule are those of the task.
+	Selector, Schedule string
 }
 
 // WaitingFilter selects unfinished items. An empty field matches all.

@@ -42,6 +42,10 @@ type Rollout struct {
 	States map[rollout.HostState]int
 	// Undoes is the id of the rollout that this one undoes; empty if there is none.
 	Undoes string
+	// Schedule is the schedule that the rollout is a run of; empty if there is none. Run is the run that begins with
+	// the rollout; only CreateRollouts takes it.
+	Schedule string
+	Run      *ScheduleRun
 	// Through and Message go to the revisions that the batches make.
 	Through, Message string
 	// Selections is what the rollout changes in the selections in force once it is done, and Former what brings back
@@ -121,9 +125,10 @@ type Rollouts interface {
 	// ListRollouts returns up to limit rollouts after the rollout with the given number, newest first, without their
 	// hosts. 0 comes before all rollouts.
 	ListRollouts(ctx context.Context, f RolloutFilter, after int64, limit int) ([]Rollout, error)
-	// OpenRollouts returns the ids of the rollouts that may go on now by themselves: those that run, those that were to
-	// begin by now, and those with hosts whose operation or bake is not over.
-	OpenRollouts(ctx context.Context, now time.Time) ([]string, error)
+	// OpenRollouts returns the ids of the rollouts that may go on now by themselves: those that run, those that were
+	// to begin by now, and those with hosts whose operation or bake is not over. next is when the next one is to
+	// begin; zero if there is none.
+	OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error)
 	// ChangeRollout reads a rollout, calls change, and stores the state and the hosts that differ, all in one
 	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,
 	// ChangeRollout may return *RolloutBusyError. When the rollout is done for the first time, its Selections come into

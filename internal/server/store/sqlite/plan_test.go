@@ -40,6 +40,9 @@ func TestNoStatementScansATable(t *testing.T) {
 		"SCAN receivers USING INDEX sqlite_autoindex_receivers_1": true, "SCAN observed": true,
 		// at most a thousand, and one for each process that has ever failed on many hosts
 		"SCAN silences": true, "SCAN breakers USING INDEX sqlite_autoindex_breakers_1": true,
+		// at most a thousand, and only what goes on
+		"SCAN schedules USING INDEX sqlite_autoindex_schedules_1": true, "SCAN s USING COVERING INDEX sqlite_autoindex_schedules_1": true,
+		"SCAN r USING INDEX schedule_runs_open": true,
 		// only what waits is in it
 		"SCAN items USING INDEX items_passing":                                       true,
 		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,

@@ -142,6 +142,8 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	add("withheld alarms", withheld, err)
 	breakers, err := s.ListBreakers(ctx)
 	add("breakers", breakers, err)
+	schedules, err := s.ListSchedules(ctx, "")
+	add("schedules", schedules, err)
 	facts, err := s.Identify(ctx, nil)
 	add("facts", facts, err)
 	removed, err := s.ListRemoved(ctx)

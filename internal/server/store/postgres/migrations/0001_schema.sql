@@ -19,7 +19,11 @@ CREATE TABLE tasks (
     -- Whether the operations of one host wait for each other.
     ordered    smallint NOT NULL,
     -- The expression that selected the hosts, empty if there was none.
-    selector   text     NOT NULL DEFAULT ''
+    selector   text     NOT NULL DEFAULT '',
+    -- The schedule that the task is a run of, empty if there is none.
+    schedule   text NOT NULL DEFAULT '',
+    -- Whether each host asks a server before it begins an operation.
+    asks       bigint NOT NULL DEFAULT 0
 );
 CREATE INDEX tasks_created ON tasks (created, num);
 
@@ -367,6 +371,9 @@ CREATE TABLE silences (
     labels    text NOT NULL,
     begins    bigint NOT NULL,
     ends      bigint NOT NULL,
+    cron      text NOT NULL, -- the timetable of its windows; empty: one window from begins to ends
+    zone      text NOT NULL,
+    length    bigint NOT NULL, -- of each window
     message   text NOT NULL,
     app       text NOT NULL,
     "user"    text NOT NULL,
@@ -461,6 +468,7 @@ CREATE TABLE rollouts (
     begins       bigint NOT NULL,
     approvals    text NOT NULL, -- a JSON object
     undoes       text NOT NULL, -- the id of another rollout
+    schedule     text NOT NULL, -- the one that the rollout is a run of
     through      text NOT NULL, -- for the revisions
     message      text NOT NULL,
     state        text NOT NULL,
@@ -503,3 +511,33 @@ CREATE TABLE rollout_hosts (
     PRIMARY KEY (rollout, place)
 );
 CREATE INDEX rollout_hosts_open ON rollout_hosts (state, rollout) WHERE state IN ('begun', 'baking');
+
+-- Operations that the servers begin at the times of a timetable.
+CREATE TABLE schedules (
+    name      text COLLATE "C" PRIMARY KEY,
+    app       text NOT NULL,
+    "user"    text NOT NULL, -- each run has the rights of this person
+    created   bigint NOT NULL, -- distinguishes the schedule from an earlier one of the same name
+    cron      text NOT NULL,
+    zone      text NOT NULL,
+    message   text NOT NULL,
+    request   text NOT NULL, -- a JSON object
+    paused    bigint NOT NULL,
+    looked    bigint NOT NULL, -- the time up to which the servers have decided about all runs
+    missed    bigint NOT NULL DEFAULT 0
+);
+
+-- The latest runs of each schedule. A run is stored in the transaction of its task or rollout.
+CREATE TABLE schedule_runs (
+    schedule  text COLLATE "C" NOT NULL,
+    due       bigint NOT NULL,
+    state     text COLLATE "C" NOT NULL,
+    text      text NOT NULL,
+    task      text NOT NULL,
+    rollout   text NOT NULL,
+    count     bigint NOT NULL, -- the due times that the row stands for
+    ended     bigint NOT NULL, -- 0 while it goes on
+    "user"    text NOT NULL, -- who began it by hand
+    PRIMARY KEY (schedule, due)
+);
+CREATE INDEX schedule_runs_open ON schedule_runs (schedule) WHERE state = 'running';

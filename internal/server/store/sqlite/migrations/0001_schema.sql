@@ -16,7 +16,11 @@ CREATE TABLE tasks (
     -- Whether the operations of one host wait for each other.
     ordered    INTEGER NOT NULL,
     -- The expression that selected the hosts, empty if there was none.
-    selector   TEXT    NOT NULL DEFAULT ''
+    selector   TEXT    NOT NULL DEFAULT '',
+    -- The schedule that the task is a run of, empty if there is none.
+    schedule   TEXT    NOT NULL DEFAULT '',
+    -- Whether each host asks a server before it begins an operation.
+    asks       INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX tasks_created ON tasks (created);
 
@@ -372,6 +376,9 @@ CREATE TABLE silences (
     labels    TEXT NOT NULL,
     begins    INTEGER NOT NULL,
     ends      INTEGER NOT NULL,
+    cron      TEXT NOT NULL, -- the timetable of its windows; empty: one window from begins to ends
+    zone      TEXT NOT NULL,
+    length    INTEGER NOT NULL, -- of each window
     message   TEXT NOT NULL,
     app       TEXT NOT NULL,
     "user"    TEXT NOT NULL,
@@ -466,6 +473,7 @@ CREATE TABLE rollouts (
     begins       INTEGER NOT NULL,
     approvals    TEXT NOT NULL, -- a JSON object
     undoes       TEXT NOT NULL, -- the id of another rollout
+    schedule     TEXT NOT NULL, -- the one that the rollout is a run of
     through      TEXT NOT NULL, -- for the revisions
     message      TEXT NOT NULL,
     state        TEXT NOT NULL,
@@ -508,3 +516,33 @@ CREATE TABLE rollout_hosts (
     PRIMARY KEY (rollout, place)
 ) STRICT;
 CREATE INDEX rollout_hosts_open ON rollout_hosts (state, rollout) WHERE state IN ('begun', 'baking');
+
+-- Operations that the servers begin at the times of a timetable.
+CREATE TABLE schedules (
+    name      TEXT PRIMARY KEY,
+    app       TEXT NOT NULL,
+    "user"    TEXT NOT NULL, -- each run has the rights of this person
+    created   INTEGER NOT NULL, -- distinguishes the schedule from an earlier one of the same name
+    cron      TEXT NOT NULL,
+    zone      TEXT NOT NULL,
+    message   TEXT NOT NULL,
+    request   TEXT NOT NULL, -- a JSON object
+    paused    INTEGER NOT NULL,
+    looked    INTEGER NOT NULL, -- the time up to which the servers have decided about all runs
+    missed    INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- The latest runs of each schedule. A run is stored in the transaction of its task or rollout.
+CREATE TABLE schedule_runs (
+    schedule  TEXT NOT NULL,
+    due       INTEGER NOT NULL,
+    state     TEXT NOT NULL,
+    text      TEXT NOT NULL,
+    task      TEXT NOT NULL,
+    rollout   TEXT NOT NULL,
+    count     INTEGER NOT NULL, -- the due times that the row stands for
+    ended     INTEGER NOT NULL, -- 0 while it goes on
+    "user"    TEXT NOT NULL, -- who began it by hand
+    PRIMARY KEY (schedule, due)
+) STRICT;
+CREATE INDEX schedule_runs_open ON schedule_runs (schedule) WHERE state = 'running';
