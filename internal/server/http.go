@@ -22,7 +22,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	own := apiv1.New(apiv1.Config{
 		Config: both, CursorSecret: s.cursors,
 		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
-		Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store,
+		Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store, Timeline: s.store,
 		Cancels:  s.engine,
 		Rollouts: s.store, Breadth: s.cfg.Breadth,
 		Breakers: s.store,

@@ -283,6 +283,7 @@ type sink struct {
 	changed  int
 	events   []process.Event
 	gone     map[process.ID]uint64
+	shown    []process.Event
 }
 
 func (s *sink) Happened(e process.Event) {
@@ -332,6 +333,12 @@ func (s *sink) Gone(id process.ID, revision uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone[id] = revision
+}
+
+func (s *sink) Shown(id process.ID, at int64, shown process.Shown) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = append(s.shown, process.Event{Process: id, At: at, Kind: process.EventState, Shown: &shown})
 }
 
 func (s *sink) Changed(process.ID) {

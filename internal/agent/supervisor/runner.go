@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -18,6 +19,8 @@ type runner struct {
 	sup    *Supervisor
 	id     process.ID
 	shared sharedSnapshot
+	// recordedAt is the time of the last record, in Unix milliseconds; 0 if there is none.
+	recordedAt atomic.Int64
 
 	// The fields below belong to the goroutine of run.
 	proc         story.Process
@@ -32,7 +35,9 @@ type runner struct {
 	leaveOrder func()
 	// lastEventAt is the time of the last event, in Unix milliseconds.
 	lastEventAt int64
-	denials     policyDenials
+	// recorded is what was recorded last.
+	recorded process.Shown
+	denials  policyDenials
 	// asked tells that a person has asked for the next relaunch.
 	asked   bool
 	awaited readiness

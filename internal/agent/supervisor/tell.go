@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"reflect"
 	"strings"
 	"time"
@@ -29,6 +30,56 @@ func (r *runner) tell(events ...process.Event) {
 			e.ReportID = r.proc.Record.Spec.ReportID
 		}
 		r.sup.cfg.Sink.Happened(e)
+	}
+}
+
+// recordEvery is how often the state of a process is recorded at least. So a server that has lost a record, or has
+// removed it because of its age, knows the state again.
+const recordEvery = 24 * time.Hour
+
+// record hands over what a list shows of the process, if that has changed.
+func (r *runner) record() {
+	notInForce := ""
+	if rec := r.proc.Record; rec != nil {
+		notInForce = r.sup.operator.NotInForce(&rec.Spec, &r.proc.Runtime)
+	}
+	now := time.Now()
+	shown := r.proc.Recorded(now, r.now(), notInForce)
+	if shown.Same(r.recorded) {
+		return
+	}
+	if shown.Since = now.UnixMilli(); shown.State == r.recorded.State && shown.Gone == r.recorded.Gone {
+		shown.Since = r.recorded.Since
+	}
+	r.recorded = shown
+	r.handOver(now)
+}
+
+// handOver hands over what was recorded last. Its time is not before that of an earlier record, unless a clock was set
+// back by a minute or more.
+func (r *runner) handOver(now time.Time) {
+	if r.recorded == (process.Shown{}) {
+		return
+	}
+	at := now.UnixMilli()
+	if last := r.recordedAt.Load(); last > at && last-at < time.Minute.Milliseconds() {
+		at = last
+	}
+	r.recordedAt.Store(at)
+	r.sup.cfg.Sink.Shown(r.id, at, r.recorded)
+}
+
+// RecordAll hands over what lists show of all processes, because earlier records were lost.
+func (s *Supervisor) RecordAll() {
+	for _, r := range s.all() {
+		r.post(func(_ context.Context, r *runner) { r.handOver(time.Now()) })
+	}
+}
+
+// recordDue hands over what lists show of a process, if the last record is old.
+func (r *runner) recordDue() {
+	if last := r.recordedAt.Load(); last != 0 && time.Now().UnixMilli()-last >= recordEvery.Milliseconds() {
+		r.post(func(_ context.Context, r *runner) { r.handOver(time.Now()) })
 	}
 }
 
