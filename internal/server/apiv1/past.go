@@ -93,6 +93,9 @@ func (q *pastQuery) page(ctx context.Context, after store.ObservedKey, limit int
 		if !q.at(r.Process).Covers(gate.Host(agent)) {
 			continue
 		}
+		if r.Before == nil && agent.Created.After(q.past.At) { // the host had not joined
+			continue
+		}
 		s := past.At(q.past.At.UnixMilli(), r.Before, r.After, runs[r.Agent])
 		if !s.Exists || !q.selects(&s) {
 			continue
@@ -137,7 +140,8 @@ func (h *Handler) kept(ctx context.Context, p *v1.Past) error {
 // startsApart is how far the start of a run and its first record may be apart, in milliseconds.
 const startsApart = 1500
 
-// runsAt returns the runs of the agents of some rows. A run that goes on has lived until the agent's last message.
+// runsAt returns the runs of the agents of some rows. A run that goes on has lived until the agent's last message, or
+// until now if the agent is online.
 func (h *Handler) runsAt(ctx context.Context, rows []store.RecordedState, at time.Time) (map[string]*past.Run, error) {
 	var agents []string
 	seen := map[string]bool{}
@@ -154,8 +158,12 @@ func (h *Handler) runsAt(ctx context.Context, rows []store.RecordedState, at tim
 	for key, run := range runs {
 		p := h.Directory.Presence(key, h.Now())
 		later := !p.Facts.Started.IsZero() && p.Facts.Started.UnixMilli() > run.Began+startsApart
-		if run.Latest && !later && !p.LastSeen.IsZero() {
-			run.Last = max(run.Last, p.LastSeen.Add(p.Ahead).UnixMilli())
+		heard := p.LastSeen
+		if !p.Away { // as every list of the present, this relies on the link
+			heard = h.Now()
+		}
+		if run.Latest && !later && !heard.IsZero() {
+			run.Last = max(run.Last, heard.Add(p.Ahead).UnixMilli())
 		}
 	}
 	return runs, nil

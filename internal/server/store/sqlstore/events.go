@@ -89,12 +89,10 @@ func (a *arrivals) add(ctx context.Context, tx tx, e *store.NewEvent) error {
 	}
 	a.count++
 	switch {
-	case isState && e.Process == (process.ID{}):
-		if e.Shown.Version != "" {
+	case isState:
+		if e.Process == (process.ID{}) && e.Shown.Version != "" {
 			s.build = e.Shown.Version
 		}
-		return nil
-	case isState:
 		return a.addState(ctx, tx, e)
 	}
 	a.cursor++

@@ -32,7 +32,7 @@ func (s *states) begin(ctx context.Context, tx tx) (err error) {
 	return err
 }
 
-// addState adds a record of a process.
+// addState adds a record of a process, or of the agent itself.
 func (a *arrivals) addState(ctx context.Context, tx tx, e *store.NewEvent) error {
 	s := &a.states
 	if err := s.begin(ctx, tx); err != nil {
@@ -40,7 +40,7 @@ func (a *arrivals) addState(ctx context.Context, tx tx, e *store.NewEvent) error
 	}
 	s.cursor++
 	s.rows = append(s.rows, s.cursor, a.agent, e.Process.Namespace, e.Process.Name, e.At, a.received, e.Body)
-	if !s.seen[e.Process] {
+	if e.Process != (process.ID{}) && !s.seen[e.Process] {
 		s.seen[e.Process] = true
 		s.processes = append(s.processes, e.Process.Namespace, e.Process.Name, a.agent)
 	}

@@ -346,7 +346,7 @@ CREATE INDEX event_streams_heard ON event_streams (heard);
 CREATE INDEX event_streams_runs ON event_streams (agent, began) WHERE began > 0;
 CREATE INDEX event_streams_began ON event_streams (began) WHERE began > 0;
 
--- What lists show of processes from a time on, as agents have recorded it.
+-- What lists show of processes from a time on, as agents have recorded it. A row without a name is the start or the end of the agent.
 CREATE TABLE states (
     cursor    bigint PRIMARY KEY,
     agent     text   COLLATE "C" NOT NULL,
