@@ -19,6 +19,8 @@ type runner struct {
 	sup    *Supervisor
 	id     process.ID
 	shared sharedSnapshot
+	// recorded is what was recorded last; nil if nothing was.
+	recorded atomic.Pointer[process.Shown]
 	// recordedAt is the time of the last record, in Unix milliseconds; 0 if there is none.
 	recordedAt atomic.Int64
 
@@ -35,9 +37,7 @@ type runner struct {
 	leaveOrder func()
 	// lastEventAt is the time of the last event, in Unix milliseconds.
 	lastEventAt int64
-	// recorded is what was recorded last.
-	recorded process.Shown
-	denials  policyDenials
+	denials     policyDenials
 	// asked tells that a person has asked for the next relaunch.
 	asked   bool
 	awaited readiness

@@ -276,7 +276,9 @@ func (s *Supervisor) relist(refresh bool) {
 		}
 		if refresh && f.Record != nil {
 			s.cfg.Sink.Changed(r.id)
-			r.recordDue()
+		}
+		if f.Record != nil {
+			r.recordDue(&f)
 		}
 	}
 }

@@ -39,26 +39,42 @@ const recordEvery = 24 * time.Hour
 
 // record hands over what a list shows of the process, if that has changed.
 func (r *runner) record() {
-	notInForce := ""
-	if rec := r.proc.Record; rec != nil {
-		notInForce = r.sup.operator.NotInForce(&rec.Spec, &r.proc.Runtime)
-	}
 	now := time.Now()
-	shown := r.proc.Recorded(now, r.now(), notInForce)
-	if shown.Same(r.recorded) {
+	shown, changed := r.unrecorded(&r.proc)
+	if !changed {
 		return
 	}
-	if shown.Since = now.UnixMilli(); shown.State == r.recorded.State && shown.Gone == r.recorded.Gone {
-		shown.Since = r.recorded.Since
+	last := r.lastRecord()
+	if shown.Since = now.UnixMilli(); shown.State == last.State && shown.Gone == last.Gone {
+		shown.Since = last.Since
 	}
-	r.recorded = shown
+	r.recorded.Store(&shown)
 	r.handOver(now)
+}
+
+// lastRecord returns what was recorded last; zero if nothing was.
+func (r *runner) lastRecord() process.Shown {
+	if last := r.recorded.Load(); last != nil {
+		return *last
+	}
+	return process.Shown{}
+}
+
+// unrecorded returns what a list shows of the process, and whether that differs from the last record.
+func (r *runner) unrecorded(p *story.Process) (shown process.Shown, changed bool) {
+	notInForce := ""
+	if p.Record != nil {
+		notInForce = r.sup.operator.NotInForce(&p.Record.Spec, &p.Runtime)
+	}
+	shown = p.Recorded(time.Now(), r.now(), notInForce)
+	return shown, !shown.Same(r.lastRecord())
 }
 
 // handOver hands over what was recorded last. Its time is not before that of an earlier record, unless a clock was set
 // back by a minute or more.
 func (r *runner) handOver(now time.Time) {
-	if r.recorded == (process.Shown{}) {
+	shown := r.lastRecord()
+	if shown == (process.Shown{}) {
 		return
 	}
 	at := now.UnixMilli()
@@ -66,7 +82,7 @@ func (r *runner) handOver(now time.Time) {
 		at = last
 	}
 	r.recordedAt.Store(at)
-	r.sup.cfg.Sink.Shown(r.id, at, r.recorded)
+	r.sup.cfg.Sink.Shown(r.id, at, shown)
 }
 
 // RecordAll hands over what lists show of all processes, because earlier records were lost.
@@ -76,10 +92,17 @@ func (s *Supervisor) RecordAll() {
 	}
 }
 
-// recordDue hands over what lists show of a process, if the last record is old.
-func (r *runner) recordDue() {
+// recordDue hands over what lists show of a process, if the last record is old, or if the state has changed by itself:
+// a process flaps no longer, or a cause does not count any more.
+func (r *runner) recordDue(p *story.Process) {
 	if last := r.recordedAt.Load(); last != 0 && time.Now().UnixMilli()-last >= recordEvery.Milliseconds() {
 		r.post(func(_ context.Context, r *runner) { r.handOver(time.Now()) })
+	}
+	if _, changed := r.unrecorded(p); changed {
+		r.post(func(_ context.Context, r *runner) {
+			r.record()
+			r.sup.cfg.Sink.Changed(r.id)
+		})
 	}
 }
 
