@@ -46,6 +46,7 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover receiver create": {"--url", "http://127.0.0.1"},
 		"drover receiver change": {"--note", "n"},
 		"drover silence":         {"--for", "1h"},
+		"drover changes":         {"--from", "1h"},
 		"drover app change":      {"--note", "n"},
 		"drover events":          {"--follow"},
 		"drover agents label":    {"h", "role=web"},
