@@ -129,8 +129,8 @@ func (q *changesQuery) compare(ctx context.Context) error {
 			r := &rows[i]
 			agent, _ := q.h.Directory.ByKey(r.Agent)
 			if q.asks(r.Process) && q.at(r.Process).Covers(gate.Host(agent)) {
-				q.add(r, agent, past.At(q.from.UnixMilli(), r.Before, r.After, first[r.Agent]),
-					past.At(q.to.UnixMilli(), r.After, nil, second[r.Agent]))
+				q.add(r, agent, stateAt(q.from, &agent, r.Before, r.After, first[r.Agent]),
+					stateAt(q.to, &agent, r.After, nil, second[r.Agent]))
 			}
 		}
 		if after = next; next == (store.ObservedKey{}) {

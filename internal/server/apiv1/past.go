@@ -93,10 +93,7 @@ func (q *pastQuery) page(ctx context.Context, after store.ObservedKey, limit int
 		if !q.at(r.Process).Covers(gate.Host(agent)) {
 			continue
 		}
-		if r.Before == nil && agent.Created.After(q.past.At) { // the host had not joined
-			continue
-		}
-		s := past.At(q.past.At.UnixMilli(), r.Before, r.After, runs[r.Agent])
+		s := stateAt(q.past.At, &agent, r.Before, r.After, runs[r.Agent])
 		if !s.Exists || !q.selects(&s) {
 			continue
 		}
@@ -107,6 +104,14 @@ func (q *pastQuery) page(ctx context.Context, after store.ObservedKey, limit int
 		found = append(found, pastProcess{key: after, agent: agent, State: s})
 	}
 	return found, after, more, nil
+}
+
+// stateAt is past.At for a process of a host, which may not have joined by then.
+func stateAt(at time.Time, agent *store.Agent, before, later *past.Record, run *past.Run) past.State {
+	if before == nil && agent.Created.After(at) {
+		return past.State{}
+	}
+	return past.At(at.UnixMilli(), before, later, run)
 }
 
 // selects reports whether a state matches the filters of states and versions.
