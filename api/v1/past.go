@@ -41,8 +41,8 @@ const (
 type Changes struct {
 	From time.Time `json:"from"`
 	Past Past      `json:"past"` // At is the end
-	// Groups count the changes of processes: those that need attention first, then the largest. Changed is the number of
-	// changed processes, and Unknown that of processes whose state at one of the moments is not known.
+	// Groups count the changes of processes: those that need attention first, then the largest. Changed is the number
+	// of changed processes, and Unknown the number of those whose state at one of the moments is not known.
 	Groups  []ChangeGroup `json:"groups"`
 	Changed int           `json:"changed"`
 	Unknown int           `json:"unknown"`

@@ -14,6 +14,7 @@ import (
 const (
 	maxOutput   = 4 << 10
 	maxText     = 1 << 10
+	maxVersion  = 255
 	maxEvidence = 16
 	maxSamples  = 100
 	// longestLine is the longest line in a segment, in bytes.
@@ -54,7 +55,7 @@ func bounded(e process.Event) process.Event {
 	}
 	if e.Shown != nil {
 		s := *e.Shown
-		s.Text, s.Version = head(s.Text, maxText), head(s.Version, maxText)
+		s.Text, s.Version = head(s.Text, maxText), head(s.Version, maxVersion)
 		e.Shown = &s
 	}
 	if e.Breach != nil {

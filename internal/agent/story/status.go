@@ -77,8 +77,8 @@ func (p *Process) Status(v View) process.Status {
 	return s
 }
 
-// Recorded returns what a list shows of the process, from what the agent has noted of it: it looks at nothing. Only Gone
-// is set if the process is not registered.
+// Recorded returns what a list shows of the process, from what the agent has noted of it: it looks at nothing. Only
+// Gone is set if the process is not registered.
 func (p *Process) Recorded(now time.Time, uptime time.Duration, notInForce string) process.Shown {
 	if p.Record == nil {
 		return process.Shown{Gone: true}

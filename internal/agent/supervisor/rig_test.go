@@ -158,7 +158,8 @@ func (r *rig) recorded() {
 			since = time.Now()
 		}
 		// What ends by itself with time is noticed by the next look at all processes.
-		decays := (was.Flapping && !is.Flapping || was.Cause == process.CauseWorkerOOM) && time.Since(since) <= 31*time.Second
+		decays := (was.Flapping && !is.Flapping || was.Cause == process.CauseWorkerOOM) &&
+			time.Since(since) <= 31*time.Second
 		switch {
 		case was.Same(is):
 			delete(r.decayed, id)

@@ -19,18 +19,7 @@ import (
 	"drover/internal/why"
 )
 
-// NewPs returns 'drover ps'.
-func NewPs() *cobra.Command {
-	var s remote.Session
-	var f client.ProcessFilter
-	var sel selection
-	var count bool
-	var when string
-	cmd := &cobra.Command{
-		Use:     "ps [NAMESPACE/NAME...]",
-		Aliases: []string{"list"},
-		Short:   "List processes",
-		Long: `List processes as their hosts last reported them. A state is stale when its host is away.
+const psHelp = `List processes as their hosts last reported them. A state is stale when its host is away.
 
 States:
   unknown     the host has not checked the process yet, or cannot check it
@@ -53,7 +42,20 @@ the clock of each host. A state is unknown if no agent ran on the host then, if 
 heard the host since, or if records were lost. Flags that choose hosts choose among their present
 labels.
 
-If a filter matches nothing, the exit code is 4.`,
+If a filter matches nothing, the exit code is 4.`
+
+// NewPs returns 'drover ps'.
+func NewPs() *cobra.Command {
+	var s remote.Session
+	var f client.ProcessFilter
+	var sel selection
+	var count bool
+	var when string
+	cmd := &cobra.Command{
+		Use:     "ps [NAMESPACE/NAME...]",
+		Aliases: []string{"list"},
+		Short:   "List processes",
+		Long:    psHelp,
 		Example: `  drover ps
   drover ps 'web/*' --state flapping,given-up
   drover ps --count

@@ -161,7 +161,8 @@ func (q *changesQuery) add(r *store.RecordedState, agent store.Agent, a, b past.
 		row.FromPID, row.FromVersion = a.Shown.PID, a.Shown.Version
 	}
 	if b.Known {
-		row.ToPID, row.ToVersion, row.Restarts, row.Cause = b.Shown.PID, b.Shown.Version, b.Shown.Restarts, causeOf(&b.Shown)
+		row.ToPID, row.ToVersion = b.Shown.PID, b.Shown.Version
+		row.Restarts, row.Cause = b.Shown.Restarts, causeOf(&b.Shown)
 		key.Cause = string(b.Shown.Cause)
 	}
 	row.At = instant(r.After.At)
@@ -189,8 +190,8 @@ func (q *changesQuery) add(r *store.RecordedState, agent store.Agent, a, b past.
 // urgency orders states: those that need attention come first.
 func urgency(state string) int {
 	order := []string{
-		process.StateGivenUp, process.StateFlapping, process.StateBackoff, process.StateUnhealthy, process.StateNotReady,
-		process.StateUnknown, process.StateStopping, process.StateStarting, process.StateStopped,
+		process.StateGivenUp, process.StateFlapping, process.StateBackoff, process.StateUnhealthy,
+		process.StateNotReady, process.StateUnknown, process.StateStopping, process.StateStarting, process.StateStopped,
 	}
 	if i := slices.Index(order, state); i >= 0 {
 		return i
@@ -206,8 +207,8 @@ func (q *changesQuery) group() {
 		q.out.Groups = append(q.out.Groups, key)
 	}
 	slices.SortFunc(q.out.Groups, func(a, b v1.ChangeGroup) int {
-		return cmp.Or(cmp.Compare(urgency(a.To), urgency(b.To)), -cmp.Compare(a.Count, b.Count), cmp.Compare(a.To, b.To),
-			cmp.Compare(a.From, b.From), cmp.Compare(a.Cause, b.Cause))
+		return cmp.Or(cmp.Compare(urgency(a.To), urgency(b.To)), -cmp.Compare(a.Count, b.Count),
+			cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From), cmp.Compare(a.Cause, b.Cause))
 	})
 	for _, key := range q.out.Groups {
 		key.Count, key.Hosts = 0, 0

@@ -75,10 +75,9 @@ func TestAbsences(t *testing.T) {
 		})})
 		r.pass(4 * time.Second)
 		r.report("agent-0", wire.Report{Session: "s1", Number: 3})
-		heard := time.Now()
 		r.pass(5 * time.Second)
 		hello("s1", 4) // only the link was lost, and not for long
-		heard = time.Now()
+		heard := time.Now()
 		r.pass(20 * time.Second)
 		hello("s2", 1)
 		found, err := r.db.AbsencesBetween(t.Context(), begun, time.Now(), 10)

@@ -96,8 +96,8 @@ func (a *arrivals) add(ctx context.Context, tx tx, e *store.NewEvent) error {
 		return a.addState(ctx, tx, e)
 	}
 	a.cursor++
-	a.events = append(a.events, a.cursor, a.agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At, a.received,
-		e.Body)
+	a.events = append(a.events, a.cursor, a.agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At,
+		a.received, e.Body)
 	a.stored = append(a.stored, e)
 	return nil
 }

@@ -157,7 +157,7 @@ func (db *Store) StatesAt(ctx context.Context, f store.ObservedFilter, at time.T
 	limit int,
 ) (rows []store.RecordedState, more bool, err error) {
 	limit = max(limit, 0)
-	rows, err = db.recorded(ctx, lastUpTo, firstAfter, at, at, f, after, limit)
+	rows, err = db.recorded(ctx, [2]string{lastUpTo, firstAfter}, "", at, at, f, after, limit)
 	if err != nil {
 		return nil, false, fmt.Errorf("cannot list states of the past: %w", err)
 	}
@@ -174,12 +174,13 @@ func (db *Store) StatesBetween(ctx context.Context, f store.ObservedFilter, from
 	after store.ObservedKey, limit int,
 ) (rows []store.RecordedState, next store.ObservedKey, err error) {
 	limit = max(limit, 0)
-	all, err := db.recorded(ctx, lastUpTo, lastUpTo, from, to, f, after, limit)
+	const changed = ` AND q.first IS DISTINCT FROM q.second`
+	all, err := db.recorded(ctx, [2]string{lastUpTo, lastUpTo}, changed, from, to, f, after, limit)
 	if err != nil {
 		return nil, next, fmt.Errorf("cannot compare states of the past: %w", err)
 	}
 	for _, r := range all {
-		if r.After != nil && (r.Before == nil || r.Before.Cursor != r.After.Cursor) {
+		if r.After != nil {
 			rows = append(rows, r)
 		}
 	}
@@ -190,9 +191,9 @@ func (db *Store) StatesBetween(ctx context.Context, f store.ObservedFilter, from
 	return rows, next, nil
 }
 
-// recorded returns processes with the two records that expressions select.
-func (db *Store) recorded(ctx context.Context, one, other string, at, until time.Time, f store.ObservedFilter,
-	after store.ObservedKey, limit int,
+// recorded returns processes with the two records that expressions select, if these meet a further condition.
+func (db *Store) recorded(ctx context.Context, which [2]string, condition string, at, until time.Time,
+	f store.ObservedFilter, after store.ObservedKey, limit int,
 ) ([]store.RecordedState, error) {
 	w := where{dialect: db.dialect}
 	w.add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)
@@ -209,9 +210,9 @@ func (db *Store) recorded(ctx context.Context, one, other string, at, until time
 	args := append([]any{at.UnixMilli(), until.UnixMilli()}, w.args...)
 	return all(ctx, db.query, scanRecorded, `SELECT q.agent, q.namespace, q.name, b.cursor, b.at, b.body, a.cursor, a.at,
 			a.body
-		FROM (SELECT o.agent, o.namespace, o.name, `+one+` AS first, `+other+` AS second FROM state_processes o
+		FROM (SELECT o.agent, o.namespace, o.name, `+which[0]+` AS first, `+which[1]+` AS second FROM state_processes o
 			WHERE `+w.all()+` ORDER BY o.namespace, o.name, o.agent LIMIT ?) AS q
-		LEFT JOIN states b ON b.cursor = q.first LEFT JOIN states a ON a.cursor = q.second
+		LEFT JOIN states b ON b.cursor = q.first`+condition+` LEFT JOIN states a ON a.cursor = q.second`+condition+`
 		ORDER BY q.namespace, q.name, q.agent`, append(args, limit)...)
 }
 
