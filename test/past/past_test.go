@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,7 +75,7 @@ func (w *world) see(what, name string, states ...string) row {
 		before = w.ps()
 		at = time.Now()
 		after = w.ps()
-		return cmp.Equal(before, after) && (name == "" || strings.Contains(" "+strings.Join(states, " ")+" ",
+		return cmp.Equal(before, after) && cmp.Equal(after, w.ps()) && (name == "" || strings.Contains(" "+strings.Join(states, " ")+" ",
 			" "+after[name].State+" "))
 	})
 	w.moments = append(w.moments, moment{what: what, at: at, rows: after})
@@ -127,7 +128,7 @@ processes:
   flaps:
     run: "sleep 0.3; exit 3"
     ready: {alive: 100ms}
-    restart: {delay: 500ms, factor: 1}
+    restart: {delay: 1s, factor: 1}
   stops:
     run: exec sleep 100000
 `, host, w.Dir), 0o600))
@@ -191,6 +192,11 @@ func TestEveryMomentIsAsItWas(t *testing.T) {
 			}
 			continue
 		}
+		// 'ps' is behind the host by the way of a report.
+		for lag := time.Duration(0); !cmp.Equal(m.rows, got) && lag < 300*time.Millisecond; {
+			lag += 50 * time.Millisecond
+			got = w.at(m.at.Add(-lag))
+		}
 		if d := cmp.Diff(m.rows, got); d != "" {
 			t.Errorf("%s, at %s (-ps +ps --at):\n%s", m.what, m.at.Format(time.RFC3339Nano), d)
 		}
@@ -227,5 +233,55 @@ func TestEveryMomentIsAsItWas(t *testing.T) {
 	}
 	if kinds[v1.HostCameBack] != 1 || kinds[v1.HostRestarted] != 1 {
 		t.Errorf("the changes of hosts are %+v", c.Hosts)
+	}
+}
+
+// TestWhatHappenedAtTen follows docs/steering-a-fleet.md: a release whose process does not start.
+func TestWhatHappenedAtTen(t *testing.T) {
+	t.Parallel()
+	w := &world{Fleet: harness.NewFleet(t, binaries.drover, binaries.agent)}
+	w.JoinAndStart("127.0.0.2", "127.0.0.2", 0)
+	release := func(message, run string) (code int) {
+		t.Helper()
+		path := filepath.Join(w.Dir, "shop.yaml")
+		must(t, os.WriteFile(path, fmt.Appendf(nil, `namespace: shop
+processes:
+  api:
+    run: %q
+    hosts: ["%s"]
+    directory: %s
+    ready: {alive: 200ms}
+    restart: {delay: 100ms, factor: 1, give_up_after: 2}
+`, run, host, w.Dir), 0o600))
+		code, _, _ = w.Run("server", "", w.Drover, "apply", "-f", path, "--yes", "-m", message, "--data-dir", w.ServerDir())
+		return code
+	}
+	if code := release("first", "exec sleep 100000"); code != 0 {
+		t.Fatalf("the first release: exit code %d", code)
+	}
+	w.see("the first release", "api", v1.StateRunning)
+	ten := time.Now()
+	if code := release("new image", "echo no such table; exit 1"); code == 0 {
+		t.Error("the bad release succeeds")
+	}
+	w.see("the end of the attempts", "api", v1.StateGivenUp)
+	w.heard(time.Now())
+	out := w.CLI("changes", "--from", ten.Format(time.RFC3339Nano))
+	for _, line := range []string{
+		`(?m)^1 process changed from .* to .*$`,
+		`(?m)^COUNT +HOSTS +CHANGE +CAUSE\n1 +1 +running → given-up +(exit-status|died-in-start-check)$`,
+		`(?m)^Revisions:\nTIME +REVISION +BY +MESSAGE +PROCESSES\n.* shop 2 +uid:\d+ +new image +~ api on 1 host: run$`,
+		`(?m)^Operations:\nTIME +TASK +OP +PROCESS +BY +TARGETS +FAILED\n.* op-\w+ +\w+ +shop/api +uid:\d+ +1 +1$`,
+		`(?m)^Processes:\nNAME +HOST +CHANGE +SINCE +PID +VERSION +WHY\nshop/api +0:127.0.0.2 +running → given-up .* \d+ → - +- +given up after 2 starts`,
+	} {
+		if !regexp.MustCompile(line).MatchString(out) {
+			t.Errorf("%s is not in\n%s", line, out)
+		}
+	}
+	if then := w.at(ten)["api"]; then.State != v1.StateRunning || then.PID == 0 {
+		t.Errorf("at ten the process was %+v", then)
+	}
+	if out := w.CLI("history", "shop/*", "--from", ten.Format(time.RFC3339Nano)); !strings.Contains(out, "given-up") {
+		t.Errorf("the history is\n%s", out)
 	}
 }
