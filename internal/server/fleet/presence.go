@@ -131,7 +131,8 @@ func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence
 // presence returns the state of a link at one moment. started is the start of the server.
 func (l agentLink) presence(joined bool, started, now time.Time) Presence {
 	p := Presence{
-		Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust, Ahead: l.ahead,
+		Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust,
+		Ahead: l.ahead,
 	}
 	last := l.seen
 	if l.lost.After(last) {

@@ -20,8 +20,8 @@ type RecordedState struct {
 // remove them. The times of records are by the clocks of the hosts.
 type Timeline interface {
 	// StatesAt returns up to limit processes after the given one, in the order of namespace, name and agent, and
-	// whether more may follow. Before is the last record up to the given time. Without it, After is the first record after that
-	// time. It ignores the States and the Spec of the filter.
+	// whether more may follow. Before is the last record up to the given time. Without it, After is the first record
+	// after that time. It ignores the States and the Spec of the filter.
 	StatesAt(ctx context.Context, f ObservedFilter, at time.Time, after ObservedKey,
 		limit int) (rows []RecordedState, more bool, err error)
 	// StatesBetween examines the next limit processes after the given one. It returns those with a record after from,
