@@ -85,6 +85,21 @@ func exchanges() []exchange {
 			"GET /processes/counts?namespace=web", "", 200,
 			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`,
 		},
+		{
+			"GET /processes?at=2026-03-01T12%3A00%3A00Z&namespace=web", "", 200, `{"items":[` +
+				processBody + `},{` + nginx + `,"host":{"id":"web-2","cloud":0,"ip":"10.0.0.2","online":false},` +
+				`"state":"unknown","stale":true,"hosted":false,"unknown":{"since":"2026-03-01T11:58:00Z","why":"not-heard",` +
+				`"text":"no agent ran on the host, or the server has not heard it since","last":"running"}}],"past":{"at":` +
+				at + `,"kept_since":"2026-02-22T12:00:00Z"}}`,
+		},
+		{
+			"GET /changes?from=2026-03-01T12%3A00%3A00Z&process=web%2F%2A&to=2026-03-01T12%3A05%3A00Z", "", 200,
+			`{"from":` + at + `,"past":{"at":"2026-03-01T12:05:00Z"},"groups":[{"from":"running","to":"given-up",` +
+				`"cause":"exit-status","count":1,"hosts":1}],"changed":1,"unknown":0,"processes":[{` + nginx + `,"host":` +
+				host + `,"from":"running","to":"given-up","cause":` + cause + `,"at":` + at + `,"from_pid":4711}],` +
+				`"revisions":[],"operations":[],"rollouts":[],"hosts":[{"host":` + host + `,"at":` + at +
+				`,"kind":"back","text":"after 20s"}]}`,
+		},
 		{"GET /processes/web/nginx/logs?host=web-1&tail=2", "", 200, `{"host":"web-1","name":"nginx","time":` + at +
 			`,"stream":"stderr","run":3,"text":"bind: address in use"}` + "\n" +
 			`{"host":"web-1","name":"nginx","time":` + at + `,"stream":"stderr","run":3,"text":"giving up"}` + "\n"},

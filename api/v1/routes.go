@@ -11,6 +11,7 @@ const (
 	RouteListRevisions  = "GET /api/v1/namespaces/{namespace}/revisions"
 	// RouteCompareRevisions answers a Plan.
 	RouteCompareRevisions = "GET /api/v1/namespaces/{namespace}/diff"
+	RouteListChanges      = "GET /api/v1/changes"
 	RouteListWhy          = "GET /api/v1/why"
 	RouteListDrift        = "GET /api/v1/drift"
 	RouteListAgents       = "GET /api/v1/agents"

@@ -67,7 +67,7 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 func pure() []string {
 	return []string{
 		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/agent/uplink/standing",
-		"internal/server/desired", "internal/server/rollout", "internal/server/task", "internal/server/upkeep", "internal/selector",
+		"internal/server/desired", "internal/server/past", "internal/server/rollout", "internal/server/task", "internal/server/upkeep", "internal/selector",
 		"internal/statemachine", "internal/why",
 	}
 }
@@ -228,11 +228,13 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/store": {
 			"api/v1", "internal/crontab", "internal/process", "internal/selector", "internal/server/access",
+			"internal/server/past",
 			"internal/server/rollout", "internal/server/task", "internal/server/upkeep",
 		},
 		"internal/server/upkeep":  {"internal/process"},
 		"internal/server/gate":    {"internal/server/access", "internal/server/store"},
 		"internal/server/breaker": {"internal/process"},
+		"internal/server/past":    {"internal/process"},
 		"internal/server/protect": {
 			"internal/idle", "internal/process", "internal/server/breaker", "internal/server/fleet", "internal/server/store",
 			"internal/wire",
@@ -264,7 +266,8 @@ func mayImport() map[string][]string {
 		"internal/server/store/sqldb":      {"internal/process"},
 		"internal/server/store/statusjson": {"internal/process"},
 		"internal/server/store/sqlstore": {
-			"internal/process", "internal/server/rollout", "internal/server/store", "internal/server/store/sqldb",
+			"internal/process", "internal/server/past", "internal/server/rollout", "internal/server/store",
+			"internal/server/store/sqldb",
 			"internal/server/store/statusjson", "internal/server/task", "internal/wildcard",
 		},
 		"docs/why": {},
@@ -344,7 +347,8 @@ func mayImport() map[string][]string {
 			"api/v1", "internal/crontab", "internal/process", "internal/processfile", "internal/selector",
 			"internal/server/access", "internal/server/admission", "internal/server/alarm", "internal/server/drift",
 			"internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
-			"internal/server/keyring", "internal/server/plan", "internal/server/receiver", "internal/server/rollout",
+			"internal/server/keyring", "internal/server/past", "internal/server/plan", "internal/server/receiver",
+			"internal/server/rollout",
 			"internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},
@@ -374,8 +378,8 @@ func mayImport() map[string][]string {
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {
-			"api/v1", "internal/process", "internal/server/access", "internal/server/rollout", "internal/server/store",
-			"internal/server/task", "internal/server/upkeep",
+			"api/v1", "internal/process", "internal/server/access", "internal/server/past", "internal/server/rollout",
+			"internal/server/store", "internal/server/task", "internal/server/upkeep",
 		},
 	}
 }

@@ -96,6 +96,7 @@ type Config struct {
 	Standing  store.Selections
 	Upkeep    store.Upkeeping
 	Events    store.Events
+	Timeline  Timeline
 	Accounts
 	Receivers Receivers
 	Breakers  store.Breakers
@@ -199,6 +200,7 @@ func (h *Handler) table() []route {
 		{v1.RoutePutNamespace, "namespaces.apply", anyone, h.putNamespace},
 		{v1.RouteListRevisions, "namespaces.revisions", anyone, h.listRevisions},
 		{v1.RouteCompareRevisions, "namespaces.diff", anyone, h.compareRevisions},
+		{v1.RouteListChanges, "changes.list", anyone, h.listChanges},
 		{v1.RouteListWhy, "why.list", anyone, h.explain},
 		{v1.RouteListDrift, "drift.list", anyone, h.listDrift},
 		{v1.RouteListAgents, "agents.list", anyone, h.listAgents},

@@ -96,10 +96,13 @@ func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 	f := store.ObservedFilter{
 		Namespace: p.text("namespace"), Name: p.text("name"), Copies: true, States: p.list("state"),
 	}
+	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
+	if p.given("at") {
+		return h.pastPage(ctx, c, f)
+	}
 	if spec := p.flag("spec"); spec != nil {
 		f.Spec = *spec
 	}
-	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
 	return h.processPage(ctx, c, f)
 }
 
@@ -236,6 +239,10 @@ func forbidden(m access.Missing) error {
 func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name"), Copies: true}
+	if p.given("at") {
+		c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
+		return h.countPast(ctx, c, f)
+	}
 	hosts, which := p.hosts(), p.processes()
 	if err := p.done(); err != nil {
 		return reply{}, err

@@ -32,7 +32,9 @@ func TestAtRest(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- drive.New(drive.Config{Store: db, Woken: woken, Now: time.Now, Wall: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+			done <- drive.New(drive.Config{
+				Store: db, Woken: woken, Now: time.Now, Wall: time.Now, Log: slog.New(slog.DiscardHandler),
+			}).Run(ctx)
 		}()
 		time.Sleep(time.Minute - time.Millisecond)
 		synctest.Wait()

@@ -48,6 +48,8 @@ type TaskFilter struct {
 	App string
 	// Done selects tasks whose items are all done (true), or tasks with an unfinished item (false).
 	Done *bool
+	// Since and Until bound the time of the call: Since is exclusive, Until inclusive. Both are set, or none.
+	Since, Until time.Time
 }
 
 // TaskSummary is a task without its items.

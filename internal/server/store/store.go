@@ -66,6 +66,8 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Upkeeping
 	Listing
 	Events
+	Timeline
+	Runs
 	Apps
 	Users
 	Tokens

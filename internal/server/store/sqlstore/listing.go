@@ -180,6 +180,8 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 	w := where{dialect: db.dialect}
 	w.add("num < ?", after)
 	w.when(f.App != "", "app = ?", f.App)
+	w.when(!f.Until.IsZero(), "num IN (SELECT num FROM tasks WHERE created > ? AND created <= ?)", nanos(f.Since),
+		nanos(f.Until))
 	if f.Done != nil {
 		open := "num IN (SELECT task FROM items WHERE state < 4)"
 		if *f.Done {

@@ -114,6 +114,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"polls that are not read", slowPolls},
 		{"list waiting", listWaiting},
 		{"events", events},
+		{"recorded states", recordedStates},
+		{"states are what was", foldIsLife},
 		{"events once", eventsOnce},
 		{"events filtered", eventsFiltered},
 		{"events among many", eventsAreFound},

@@ -325,13 +325,13 @@ CREATE INDEX events_process ON events (namespace, name, at, cursor);
 CREATE INDEX events_agent ON events (agent, at, cursor);
 CREATE INDEX events_kind ON events (kind, at, cursor);
 
--- The greatest cursor of an event that was given out. Whoever gives out more holds its row until they can be read, so that nobody reads
+-- The greatest cursors of an event and of a state that were given out. Whoever gives out more holds its row until they can be read, so that nobody reads
 -- a later one first.
 CREATE TABLE counters (
     name  text   PRIMARY KEY,
     value bigint NOT NULL
 );
-INSERT INTO counters VALUES ('events', 0);
+INSERT INTO counters VALUES ('events', 0), ('states', 0);
 
 -- How far each stream of events has been stored, so that an event that is told again is known, also once it has been removed.
 CREATE TABLE event_streams (
@@ -339,9 +339,56 @@ CREATE TABLE event_streams (
     stream text   NOT NULL,
     seq    bigint NOT NULL,
     heard  bigint NOT NULL, -- when it was stored last
+    -- A stream with records of states is a run of the agent. When it began, when it is last known to have lived, in Unix
+    -- milliseconds by the host's clock, and its version; 0 for a stream of the servers.
+    began  bigint NOT NULL DEFAULT 0,
+    last   bigint NOT NULL DEFAULT 0,
+    build  text   NOT NULL DEFAULT '',
     PRIMARY KEY (agent, stream)
 );
 CREATE INDEX event_streams_heard ON event_streams (heard);
+CREATE INDEX event_streams_runs ON event_streams (agent, began) WHERE began > 0;
+CREATE INDEX event_streams_began ON event_streams (began) WHERE began > 0;
+
+-- What lists show of processes from a time on, as agents have recorded it. A row without a name is the start or the end of the agent.
+CREATE TABLE states (
+    cursor    bigint PRIMARY KEY,
+    agent     text   COLLATE "C" NOT NULL,
+    namespace text   COLLATE "C" NOT NULL,
+    name      text   COLLATE "C" NOT NULL,
+    at        bigint NOT NULL, -- in Unix milliseconds by the host's clock
+    received  bigint NOT NULL,
+    body      text   NOT NULL
+);
+CREATE INDEX states_process ON states (namespace, name, agent, at, cursor);
+CREATE INDEX states_agent ON states (agent, at, cursor);
+
+-- The processes that have a state, each once.
+CREATE TABLE state_processes (
+    namespace text COLLATE "C" NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    agent     text COLLATE "C" NOT NULL,
+    PRIMARY KEY (namespace, name, agent)
+);
+
+-- Where numbers of a stream are missing: what was lost is older than the cursor, and not older than since.
+CREATE TABLE event_gaps (
+    agent    text   NOT NULL,
+    cursor   bigint NOT NULL,
+    since    bigint NOT NULL, -- in Unix milliseconds by the host's clock
+    received bigint NOT NULL,
+    PRIMARY KEY (agent, cursor)
+);
+CREATE INDEX event_gaps_received ON event_gaps (received);
+
+-- When the servers did not hear an agent, by their clock; until is when it returned.
+CREATE TABLE absences (
+    agent text   NOT NULL,
+    since bigint NOT NULL,
+    until bigint NOT NULL,
+    PRIMARY KEY (agent, until)
+);
+CREATE INDEX absences_until ON absences (until);
 
 -- Where alarms are delivered to, and how far each address has got in the events.
 CREATE TABLE receivers (

@@ -337,16 +337,63 @@ CREATE TABLE event_streams (
     stream TEXT    NOT NULL,
     seq    INTEGER NOT NULL,
     heard  INTEGER NOT NULL, -- when it was stored last
+    -- A stream with records of states is a run of the agent. When it began, when it is last known to have lived, in Unix
+    -- milliseconds by the host's clock, and its version; 0 for a stream of the servers.
+    began  INTEGER NOT NULL DEFAULT 0,
+    last   INTEGER NOT NULL DEFAULT 0,
+    build  TEXT    NOT NULL DEFAULT '',
     PRIMARY KEY (agent, stream)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX event_streams_heard ON event_streams (heard);
+CREATE INDEX event_streams_runs ON event_streams (agent, began) WHERE began > 0;
+CREATE INDEX event_streams_began ON event_streams (began) WHERE began > 0;
 
--- The greatest cursor of an event that was given out, which every database can count without a gap.
+-- What lists show of processes from a time on, as agents have recorded it. A row without a name is the start or the end of the agent.
+CREATE TABLE states (
+    cursor    INTEGER PRIMARY KEY,
+    agent     TEXT    NOT NULL,
+    namespace TEXT    NOT NULL,
+    name      TEXT    NOT NULL,
+    at        INTEGER NOT NULL, -- in Unix milliseconds by the host's clock
+    received  INTEGER NOT NULL,
+    body      TEXT    NOT NULL
+) STRICT;
+CREATE INDEX states_process ON states (namespace, name, agent, at);
+CREATE INDEX states_agent ON states (agent, at);
+
+-- The processes that have a state, each once.
+CREATE TABLE state_processes (
+    namespace TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    agent     TEXT NOT NULL,
+    PRIMARY KEY (namespace, name, agent)
+) STRICT, WITHOUT ROWID;
+
+-- Where numbers of a stream are missing: what was lost is older than the cursor, and not older than since.
+CREATE TABLE event_gaps (
+    agent    TEXT    NOT NULL,
+    cursor   INTEGER NOT NULL,
+    since    INTEGER NOT NULL, -- in Unix milliseconds by the host's clock
+    received INTEGER NOT NULL,
+    PRIMARY KEY (agent, cursor)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_gaps_received ON event_gaps (received);
+
+-- When the servers did not hear an agent, by their clock; until is when it returned.
+CREATE TABLE absences (
+    agent TEXT    NOT NULL,
+    since INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (agent, until)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX absences_until ON absences (until);
+
+-- The greatest cursors of an event and of a state that were given out, which every database can count without a gap.
 CREATE TABLE counters (
     name  TEXT    PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT;
-INSERT INTO counters VALUES ('events', 0);
+INSERT INTO counters VALUES ('events', 0), ('states', 0);
 
 -- Where alarms are delivered to, and how far each address has got in the events.
 CREATE TABLE receivers (
