@@ -28,7 +28,8 @@ func TestMatchName(t *testing.T) {
 		{
 			"a gate, which has the arguments of a program",
 			proc("server", "/memfd:drover-gate (deleted)", "./server", "--port", "1"),
-			nil, []string{"server", "./server", "drover-gate"},
+			nil,
+			[]string{"server", "./server", "drover-gate"},
 		},
 		{
 			"with a title",

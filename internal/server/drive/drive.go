@@ -230,14 +230,17 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 			target := store.Target{Key: store.ResultKey(s.Process, h.Name), Asked: h.Name, Agent: h.Agent}
 			op := s.Op
 			if known != nil {
-				op = plan.Now(op, s.Removes, s.Former != nil, known[store.ObservedKey{Agent: h.Agent, Process: s.Process}])
+				op = plan.Now(op, s.Removes, s.Former != nil,
+					known[store.ObservedKey{Agent: h.Agent, Process: s.Process}])
 			}
 			switch {
 			case r.State == rollout.Aborted:
 				target.Outcome = new(process.NotBegun())
 			case op == "" && !s.Removes:
 				op = s.Op
-				target.Outcome = &process.Outcome{Fault: process.Cancelled, Text: "was removed since the plan: stays removed"}
+				target.Outcome = &process.Outcome{
+					Fault: process.Cancelled, Text: "was removed since the plan: stays removed",
+				}
 			case op == "":
 				op, target.Outcome = s.Op, &process.Outcome{Text: "was already removed"}
 			}

@@ -144,7 +144,9 @@ type RolloutSteps interface {
 	// RolloutSteps returns the steps of a rollout with their specs, in their order; none for an unknown rollout. Equal
 	// specs are the same pointer. Callers must not change them.
 	RolloutSteps(ctx context.Context, id string) ([]RolloutStep, error)
-	// FormerSelections returns the change that undoes what a rollout has changed in the selections in force; nil if
-	// there is none.
+	// FormerSelections returns the change that undoes what a rollout has changed in the selections in force; nil if it
+	// has changed none so far.
 	FormerSelections(ctx context.Context, id string) (*SelectionChange, error)
+	// AbortedRollouts returns the rollouts among ids that were aborted, unordered.
+	AbortedRollouts(ctx context.Context, ids []string) ([]string, error)
 }

@@ -79,8 +79,6 @@ type Upkeeping interface {
 	FiledAs(ctx context.Context, id process.ID, agent string) (Placement, error)
 	// BusyOn returns the processes of agents with unfinished items other than queries, unordered.
 	BusyOn(ctx context.Context, agents []string) ([]ObservedKey, error)
-	// AbortedRollouts returns the rollouts among ids that were aborted, unordered.
-	AbortedRollouts(ctx context.Context, ids []string) ([]string, error)
 	// TaskFaults calls fn for each finished item of the tasks on the agents. It skips unknown tasks.
 	TaskFaults(ctx context.Context, tasks, agents []string,
 		fn func(task string, of ObservedKey, fault process.Fault)) error
