@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"drover/client"
 )
@@ -35,6 +36,46 @@ func ExampleClient_Process() {
 		fmt.Println(p.Host.ID, p.State, p.Spec.Start)
 	}
 	// Output: web-1 given-up ./nginx
+}
+
+func ExampleClient_ProcessesAt() {
+	c, stop := connect()
+	defer stop()
+
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	then, _, err := c.ProcessesAt(context.Background(), client.ProcessFilter{Namespace: "web"}, noon)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, p := range then {
+		if p.Unknown != nil {
+			fmt.Println(p.Host.ID, p.Name, "unknown since", p.Unknown.Since.Format("15:04"))
+		} else {
+			fmt.Println(p.Host.ID, p.Name, p.State)
+		}
+	}
+	// Output:
+	// web-1 nginx given-up
+	// web-2 nginx unknown since 11:58
+}
+
+func ExampleClient_Changes() {
+	c, stop := connect()
+	defer stop()
+
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	changes, err := c.Changes(context.Background(), client.ChangesFilter{
+		From: noon, To: noon.Add(5 * time.Minute), Processes: []string{"web/*"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, g := range changes.Groups {
+		fmt.Println(g.Count, g.From, "→", g.To, g.Cause)
+	}
+	// Output: 1 running → given-up exit-status
 }
 
 func ExampleClient_CountProcesses() {

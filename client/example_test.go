@@ -55,6 +55,10 @@ const (
 		`"message":"kernel","user":"anna","created_at":` + at + `,"withheld":3}`
 	breakerBody = `{"namespace":"web","name":"nginx","revision":16,"cause":"exit-status","failed":37,"hosts":100,` +
 		`"opened_at":` + at + `,"until_at":"2026-03-01T12:05:00Z"%s}`
+	scheduleBody = `{"name":"nightly","cron":"0 3 * * *","time_zone":"UTC","request":{"op":"restart",` +
+		`"processes":["web/*"],"select":"role=web"},"state":"%s","app":"shop","user":"anna","created_at":` + at +
+		`,"next_at":["2026-03-02T03:00:00Z"],"missed":1,` +
+		`"runs":[{"due_at":"2026-03-01T03:00:00Z","state":"missed","message":"no server ran"}]}`
 	webFile = `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
 		`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`
 	keysBody = `{"keys":[{"kind":"manifest","id":"KOLD","stage":"present","since":` + at + `}%s],"online":3,` +
@@ -80,6 +84,21 @@ func exchanges() []exchange {
 		{
 			"GET /processes/counts?namespace=web", "", 200,
 			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`,
+		},
+		{
+			"GET /processes?at=2026-03-01T12%3A00%3A00Z&namespace=web", "", 200, `{"items":[` +
+				processBody + `},{` + nginx + `,"host":{"id":"web-2","cloud":0,"ip":"10.0.0.2","online":false},` +
+				`"state":"unknown","stale":true,"hosted":false,"unknown":{"since":"2026-03-01T11:58:00Z","why":"not-heard",` +
+				`"text":"no agent ran on the host, or the server has not heard it since","last":"running"}}],"past":{"at":` +
+				at + `,"kept_since":"2026-02-22T12:00:00Z"}}`,
+		},
+		{
+			"GET /changes?from=2026-03-01T12%3A00%3A00Z&process=web%2F%2A&to=2026-03-01T12%3A05%3A00Z", "", 200,
+			`{"from":` + at + `,"past":{"at":"2026-03-01T12:05:00Z"},"groups":[{"from":"running","to":"given-up",` +
+				`"cause":"exit-status","count":1,"hosts":1}],"changed":1,"unknown":0,"processes":[{` + nginx + `,"host":` +
+				host + `,"from":"running","to":"given-up","cause":` + cause + `,"at":` + at + `,"from_pid":4711}],` +
+				`"revisions":[],"operations":[],"rollouts":[],"hosts":[{"host":` + host + `,"at":` + at +
+				`,"kind":"back","text":"after 20s"}]}`,
 		},
 		{"GET /processes/web/nginx/logs?host=web-1&tail=2", "", 200, `{"host":"web-1","name":"nginx","time":` + at +
 			`,"stream":"stderr","run":3,"text":"bind: address in use"}` + "\n" +
@@ -109,7 +128,7 @@ func exchanges() []exchange {
 		{"GET /drift?namespace=web", "", 200, `{"items":[{"namespace":"web","name":"nginx","host":"web-1",` +
 			`"kind":"process","field":"limits.open_files","want":"512","have":"100",` +
 			`"text":"the running process differs from its spec",` +
-			`"mend":"drover restart web/nginx --hosts web-1"}],"total":1,"unasked":[]}`},
+			`"mend":"drover restart web/nginx --hosts web-1"}],"total":1,"processes":1,"unasked":[]}`},
 		{"GET /agents?state=online", "", 200, page(host[:len(host)-1] + `,"key":"UWEB1","build":"1.2.3",` +
 			`"joined_at":` + at + `}`)},
 		{
@@ -192,6 +211,17 @@ func exchanges() []exchange {
 		{"GET /silences", "", 200, page(fmt.Sprintf(silenceBody, "active"))},
 		{"GET /silences/s1", "", 200, fmt.Sprintf(silenceBody, "active")},
 		{"DELETE /silences/s1", "", 200, fmt.Sprintf(silenceBody, "ended")},
+
+		{
+			"POST /schedules", `{"name":"nightly","cron":"0 3 * * *","time_zone":"UTC","request":{"op":"restart",` +
+				`"processes":["web/*"],"select":"role=web"}}`, 201, fmt.Sprintf(scheduleBody, "active"),
+		},
+		{"GET /schedules", "", 200, page(fmt.Sprintf(scheduleBody, "active"))},
+		{"GET /schedules/nightly", "", 200, fmt.Sprintf(scheduleBody, "active")},
+		{"POST /schedules/nightly/pause", "", 200, fmt.Sprintf(scheduleBody, "paused")},
+		{"POST /schedules/nightly/resume", "", 200, fmt.Sprintf(scheduleBody, "active")},
+		{"POST /schedules/nightly/run", "", 202, fmt.Sprintf(scheduleBody, "active")},
+		{"DELETE /schedules/nightly", "", 204, ""},
 
 		{"GET /breakers", "", 200, page(fmt.Sprintf(breakerBody, ""))},
 		{"POST /breakers/web/nginx/reset", "", 200, fmt.Sprintf(breakerBody, `,"closed_at":`+at+`,"closed_by":"anna"`)},

@@ -3,7 +3,10 @@ package client
 import (
 	"context"
 	"iter"
+	"math"
 	"net/url"
+	"strconv"
+	"time"
 
 	v1 "drover/api/v1"
 )
@@ -44,6 +47,63 @@ func (c *Client) Processes(ctx context.Context, f ProcessFilter) iter.Seq2[Proce
 		query.Set("spec", "true")
 	}
 	return pages[Process](ctx, c, at(v1.RouteListProcesses), query, f.Limit)
+}
+
+// ProcessesAt lists the processes as they were at a moment of the past, by the clock of each host, ordered by namespace
+// and name. It ignores Spec and Limit of the filter, and a server refuses ProcessSelector.
+func (c *Client) ProcessesAt(ctx context.Context, f ProcessFilter, moment time.Time) ([]Process, Past, error) {
+	query := url.Values{}
+	f.set(query)
+	set(query, "state", f.States...)
+	query.Set("at", moment.UTC().Format(time.RFC3339Nano))
+	query.Set("limit", strconv.Itoa(maxPage))
+	var all []Process
+	var past Past
+	for {
+		var part v1.PastPage
+		if err := c.do(ctx, at(v1.RouteListProcesses), query, nil, &part); err != nil {
+			return nil, Past{}, err
+		}
+		all = append(all, part.Items...)
+		if math.Abs(part.Past.ClockSeconds) < math.Abs(past.ClockSeconds) {
+			part.Past.ClockSeconds = past.ClockSeconds
+		}
+		if past = part.Past; part.NextCursor == "" {
+			return all, past, nil
+		}
+		query.Set("cursor", part.NextCursor)
+	}
+}
+
+// ChangesFilter selects changes. An empty field matches all, except From.
+type ChangesFilter struct {
+	// From and To are moments by the clock of each host; a zero To is now.
+	From, To time.Time
+	// Processes are names of processes, NAMESPACE/NAME, or patterns of them.
+	Processes []string
+	// Hosts are ids or cloud:ip, or patterns of either. Selector is an expression about labels and facts.
+	Hosts    []string
+	Selector string
+	// Limit is the largest length of each list; 0 stands for 100.
+	Limit int
+}
+
+// Changes compares two moments.
+func (c *Client) Changes(ctx context.Context, f ChangesFilter) (Changes, error) {
+	query := url.Values{}
+	set(query, "process", f.Processes...)
+	set(query, "host", f.Hosts...)
+	set(query, "selector", f.Selector)
+	query.Set("from", f.From.UTC().Format(time.RFC3339Nano))
+	if !f.To.IsZero() {
+		query.Set("to", f.To.UTC().Format(time.RFC3339Nano))
+	}
+	if f.Limit > 0 {
+		query.Set("limit", strconv.Itoa(f.Limit))
+	}
+	var found Changes
+	err := c.do(ctx, at(v1.RouteListChanges), query, nil, &found)
+	return found, err
 }
 
 // Process returns one process, with its spec, on all hosts that know it.

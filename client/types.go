@@ -38,6 +38,20 @@ type (
 	Usage = v1.Usage
 	// Run is one run of a periodic or single-run process; EndedAt is nil while it lasts.
 	Run = v1.Run
+	// Past says what a list about a moment of the past depends on.
+	Past = v1.Past
+	// Unknown tells that the state of a process at a moment is not known.
+	Unknown = v1.Unknown
+	// Changes is what differs between two moments.
+	Changes = v1.Changes
+	// ChangeGroup counts processes with the same change.
+	ChangeGroup = v1.ChangeGroup
+	// ProcessChange is the change of one process on one host.
+	ProcessChange = v1.ProcessChange
+	// NamespaceRevision is a revision with its namespace.
+	NamespaceRevision = v1.NamespaceRevision
+	// HostChange is a change of a host.
+	HostChange = v1.HostChange
 	// LogLine is one line of the log of a process.
 	LogLine = v1.LogLine
 )
@@ -216,6 +230,12 @@ type (
 	Silence = v1.Silence
 	// SilenceRequest asks for a silence.
 	SilenceRequest = v1.SilenceRequest
+	// OperationSchedule is an operation that the servers begin at the times of a timetable.
+	OperationSchedule = v1.OperationSchedule
+	// ScheduleRequest asks for a schedule.
+	ScheduleRequest = v1.ScheduleRequest
+	// ScheduleRun is one run of a schedule.
+	ScheduleRun = v1.ScheduleRun
 	// Delivery is the progress of a receiver.
 	Delivery = v1.Delivery
 )

@@ -48,8 +48,15 @@ const (
 // Request asks for one operation on one or more processes.
 type Request struct {
 	// Op is one of the constants above, such as OpStart.
-	Op      string   `json:"op"`
-	Targets []Target `json:"targets"`
+	Op string `json:"op"`
+	// Targets are single processes. Processes are patterns NAMESPACE/NAME instead: the server resolves them, once, to
+	// the processes that the caller may query.
+	Targets   []Target `json:"targets,omitempty"`
+	Processes []string `json:"processes,omitempty"`
+	// Hosts are ids, cloud:ip or patterns of either. Labels is an expression about labels of processes. Both narrow
+	// Processes.
+	Hosts  []string `json:"hosts,omitempty"`
+	Labels string   `json:"labels,omitempty"`
 	// Select is an expression such as "role=web,zone!=b" about labels and facts of hosts. Each target is only for the
 	// hosts that match. The server resolves it once, and keeps the result with the operation.
 	Select string `json:"select,omitempty"`
@@ -65,6 +72,11 @@ type Request struct {
 	// Rollout spreads the operation over the hosts in batches. The answer is then a Rollout. It is for start, stop,
 	// restart, reload, kill and signal, without a spec.
 	Rollout *RolloutPlan `json:"rollout,omitempty"`
+	// OneOf carries out the operation on one connected host only. The answer is then a Rollout: another host gets the
+	// operation only if the one before certainly never begins it. AgainWhenLost also goes on after a host that may have
+	// begun it and has vanished.
+	OneOf         bool `json:"one_of,omitempty"`
+	AgainWhenLost bool `json:"again_when_lost,omitempty"`
 	// At is when the rollout begins: a time of day in the time zone of the server such as "03:00", or a time in RFC
 	// 3339. Empty means at once.
 	At string `json:"at,omitempty"`
@@ -87,6 +99,8 @@ type Operation struct {
 	Requests int    `json:"requests"`
 	// Selector is the expression that selected the hosts; empty if there was none.
 	Selector string `json:"selector,omitempty"`
+	// Schedule is the schedule that the operation is a run of.
+	Schedule string `json:"schedule,omitempty"`
 	App      string `json:"app"`
 	User     string `json:"user"`
 	// RequestID identifies the call in the audit log.

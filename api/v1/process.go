@@ -25,6 +25,8 @@ type Process struct {
 	// if it is unknown. Lists hold both only on request.
 	Spec     *Spec `json:"spec,omitempty"`
 	Revision int64 `json:"revision,omitempty"`
+	// Unknown is set for a moment of the past if the state was not known then. The State is StateUnknown.
+	Unknown *Unknown `json:"unknown,omitempty"`
 
 	ProcessDetail
 }

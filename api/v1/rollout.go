@@ -64,6 +64,11 @@ type Rollout struct {
 	RequestID string      `json:"request_id"`
 	CreatedAt time.Time   `json:"created_at"`
 	Plan      RolloutPlan `json:"plan"`
+	// OneOf and AgainWhenLost are those of the request.
+	OneOf         bool `json:"one_of,omitempty"`
+	AgainWhenLost bool `json:"again_when_lost,omitempty"`
+	// Schedule is the schedule that the rollout is a run of.
+	Schedule string `json:"schedule,omitempty"`
 	// At is the time at which the rollout begins; nil means at once.
 	At *time.Time `json:"at,omitempty"`
 	// Undoes is the id of the rollout that this one undoes.

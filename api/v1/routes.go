@@ -11,6 +11,7 @@ const (
 	RouteListRevisions  = "GET /api/v1/namespaces/{namespace}/revisions"
 	// RouteCompareRevisions answers a Plan.
 	RouteCompareRevisions = "GET /api/v1/namespaces/{namespace}/diff"
+	RouteListChanges      = "GET /api/v1/changes"
 	RouteListWhy          = "GET /api/v1/why"
 	RouteListDrift        = "GET /api/v1/drift"
 	RouteListAgents       = "GET /api/v1/agents"
@@ -49,6 +50,15 @@ const (
 	// RouteApproveRollout has a held rollout go on. RouteUndoRollout begins a rollout and answers it.
 	RouteApproveRollout = "POST /api/v1/rollouts/{id}/approve"
 	RouteUndoRollout    = "POST /api/v1/rollouts/{id}/undo"
+
+	RouteCreateSchedule = "POST /api/v1/schedules"
+	RouteListSchedules  = "GET /api/v1/schedules"
+	RouteGetSchedule    = "GET /api/v1/schedules/{name}"
+	RoutePauseSchedule  = "POST /api/v1/schedules/{name}/pause"
+	RouteResumeSchedule = "POST /api/v1/schedules/{name}/resume"
+	// RouteRunSchedule begins a run now.
+	RouteRunSchedule    = "POST /api/v1/schedules/{name}/run"
+	RouteRemoveSchedule = "DELETE /api/v1/schedules/{name}"
 
 	RouteCreateApp    = "POST /api/v1/apps"
 	RouteListApps     = "GET /api/v1/apps"

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nkeys"
@@ -93,6 +94,10 @@ type Agent struct {
 	timetable *timetable.Scheduler
 	super     *supervisor.Supervisor
 	intake    *orders.Intake
+	// comparing counts the questions about running processes that are being answered.
+	comparing atomic.Int32
+	// eventsLost is set when events were lost.
+	eventsLost atomic.Bool
 }
 
 // New opens the agent's directory, which must hold an enrolment, and takes over the work of the last agent. Without a
@@ -160,9 +165,11 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	}
 	if a.events, err = eventlog.Open(eventlog.Config{
 		Dir: filepath.Join(cfg.Dir, "events"), Age: cfg.Settings.EventAge, Log: cfg.Log,
+		Lost: func() { a.eventsLost.Store(true) },
 	}); err != nil {
 		return nil, err
 	}
+	a.recordAgent(process.StateRunning)
 	a.reporter = report.New(report.Config{
 		Link: measuredLink{faults.Link(link), a.metrics}, Standing: link.Standing, Journal: disk, Events: a.events,
 		Groups: store, Disk: store, Trusted: link.RenewTrust, Wall: a.wall, Heartbeat: uplink.Heartbeat, Log: cfg.Log,

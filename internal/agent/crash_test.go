@@ -101,10 +101,11 @@ func (d *dying) Accept(entries []specstore.Entry) (fresh, known []specstore.Entr
 // finished tells the child that its operation is over.
 type finished struct{ done chan struct{} }
 
-func (f finished) Began(string, time.Duration) {}
-func (f finished) Changed(process.ID)          {}
-func (f finished) Happened(process.Event)      {}
-func (f finished) Gone(process.ID, uint64)     {}
+func (f finished) Began(string, time.Duration)            {}
+func (f finished) Changed(process.ID)                     {}
+func (f finished) Shown(process.ID, int64, process.Shown) {}
+func (f finished) Happened(process.Event)                 {}
+func (f finished) Gone(process.ID, uint64)                {}
 func (f finished) Finished(string, process.Outcome) {
 	close(f.done)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"drover/internal/agent/logs"
 	"drover/internal/agent/trail"
@@ -62,12 +63,34 @@ func (a *Agent) answerOutput(q *wire.LogQuestion, run string) wire.LogAnswer {
 	return answer
 }
 
+// Bounds of the comparisons of running processes. A file system that does not answer must not hold the workers that
+// also read logs.
+const (
+	liveTime = 4 * time.Second
+	// liveAtOnce is the number of questions at the same time; further ones get an empty answer.
+	liveAtOnce = 4
+	// liveSize is about the largest size of an answer in bytes; after that a process has one field, which says so.
+	liveSize = 128 << 10
+)
+
 // Live implements orders.Logs.
 func (a *Agent) Live(ctx context.Context, q wire.LiveQuestion) wire.LiveAnswer {
 	var answer wire.LiveAnswer
+	if a.comparing.Add(1) > liveAtOnce {
+		a.comparing.Add(-1)
+		return wire.LiveAnswer{Error: "the agent compares processes for other questions at the moment"}
+	}
+	defer a.comparing.Add(-1)
+	ctx, cancel := context.WithTimeout(ctx, liveTime)
+	defer cancel()
+	size := 0
 	for _, id := range q.Processes {
 		spec, rt, running := a.super.Running(id)
-		if !running || ctx.Err() != nil || a.policy.Allow(id, process.Query, spec) != nil {
+		if ctx.Err() != nil {
+			answer.Error = "not all processes were compared within " + liveTime.String()
+			break
+		}
+		if !running || a.policy.Allow(id, process.Query, spec) != nil {
 			continue
 		}
 		fields, alive := a.host.Differs(id, spec, rt)
@@ -77,6 +100,10 @@ func (a *Agent) Live(ctx context.Context, q wire.LiveQuestion) wire.LiveAnswer {
 		for i := range fields {
 			f := &fields[i]
 			f.Path, f.Want, f.Have = wire.LiveText(f.Path), wire.LiveText(f.Want), wire.LiveText(f.Have)
+			size += len(f.Path) + len(f.Want) + len(f.Have)
+		}
+		if size > liveSize && len(fields) > 0 {
+			fields = []process.LiveField{{Path: "process", Have: "more differences than fit into the answer"}}
 		}
 		answer.Processes = append(answer.Processes, wire.LiveProcess{
 			Process: id, PID: rt.Process.PID, Fields: fields[:min(len(fields), wire.MaxLiveFields)],

@@ -12,6 +12,7 @@ import (
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/uplink"
 	"drover/internal/group"
+	"drover/internal/process"
 )
 
 // Key returns the agent's public key, which is its name on the fabric.
@@ -50,6 +51,7 @@ func (a *Agent) Run(ctx context.Context) error { return stopWithin(ctx, stopTime
 func (a *Agent) run(ctx context.Context) error {
 	defer a.store.Close()  //nolint:errcheck // everything that counts has been synced
 	defer a.events.Close() //nolint:errcheck // it has been synced
+	defer a.recordAgent(process.StateStopped)
 	defer a.host.Close()
 	return group.Run(ctx,
 		group.Part{Name: "host", Run: a.host.Run},
@@ -70,6 +72,13 @@ func (a *Agent) run(ctx context.Context) error {
 			return a.link.Run(ctx, uplink.Handlers{Orders: a.intake.Take, Logs: a.intake.Ask})
 		}},
 	)
+}
+
+// recordAgent records that the agent runs, or has stopped. A server then knows what nobody has watched.
+func (a *Agent) recordAgent(state string) {
+	a.events.Append(process.Event{
+		Kind: process.EventState, Shown: &process.Shown{State: state, Version: a.cfg.Build},
+	})
 }
 
 // hearNotices passes on what processes say of themselves.
@@ -101,6 +110,9 @@ func (a *Agent) runHousekeeping(ctx context.Context) error {
 			if now := a.policy.Summary(); now != told {
 				told = now
 				a.link.Outdated()
+			}
+			if a.eventsLost.Swap(false) {
+				a.super.RecordAll()
 			}
 			a.intake.Expire()
 			a.logs.Sweep(a.super.Known())

@@ -67,7 +67,7 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 func pure() []string {
 	return []string{
 		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/agent/uplink/standing",
-		"internal/server/desired", "internal/server/rollout", "internal/server/task", "internal/server/upkeep", "internal/selector",
+		"internal/server/desired", "internal/server/past", "internal/server/rollout", "internal/server/task", "internal/server/upkeep", "internal/selector",
 		"internal/statemachine", "internal/why",
 	}
 }
@@ -162,7 +162,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/limit": {"internal/agent/procfs", "internal/process"},
 		"internal/agent/locate": {
-			"internal/agent/launch", "internal/agent/procfs", "internal/agent/trail",
+			"internal/agent/launch", "internal/agent/launch/gate", "internal/agent/procfs", "internal/agent/trail",
 			"internal/process",
 		},
 		"internal/agent/specstore": {
@@ -214,6 +214,10 @@ func mayImport() map[string][]string {
 			"internal/idle", "internal/process", "internal/server/fleet", "internal/server/plan", "internal/server/rollout",
 			"internal/server/store", "internal/server/task",
 		},
+		"internal/server/schedule": {
+			"internal/clip", "internal/crontab", "internal/idle", "internal/process", "internal/server/access",
+			"internal/server/gate", "internal/server/rollout", "internal/server/store",
+		},
 		"internal/server/drift": {
 			"api/v1", "internal/process", "internal/processfile", "internal/server/plan", "internal/server/store",
 		},
@@ -223,20 +227,22 @@ func mayImport() map[string][]string {
 			"internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/wire",
 		},
 		"internal/server/store": {
-			"api/v1", "internal/process", "internal/selector", "internal/server/access", "internal/server/rollout",
-			"internal/server/task", "internal/server/upkeep",
+			"api/v1", "internal/crontab", "internal/process", "internal/selector", "internal/server/access",
+			"internal/server/past",
+			"internal/server/rollout", "internal/server/task", "internal/server/upkeep",
 		},
 		"internal/server/upkeep":  {"internal/process"},
 		"internal/server/gate":    {"internal/server/access", "internal/server/store"},
 		"internal/server/breaker": {"internal/process"},
+		"internal/server/past":    {"internal/process"},
 		"internal/server/protect": {
 			"internal/idle", "internal/process", "internal/server/breaker", "internal/server/fleet", "internal/server/store",
 			"internal/wire",
 		},
 		"internal/server/alarm": {"internal/process", "internal/why"},
 		"internal/server/receiver": {
-			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/alarm",
-			"internal/server/store", "internal/wildcard",
+			"internal/clip", "internal/crontab", "internal/idle", "internal/process", "internal/selector",
+			"internal/server/alarm", "internal/server/store", "internal/wildcard",
 		},
 		"internal/server/metrics": {
 			"internal/gse", "internal/process", "internal/server/store",
@@ -260,7 +266,8 @@ func mayImport() map[string][]string {
 		"internal/server/store/sqldb":      {"internal/process"},
 		"internal/server/store/statusjson": {"internal/process"},
 		"internal/server/store/sqlstore": {
-			"internal/process", "internal/server/rollout", "internal/server/store", "internal/server/store/sqldb",
+			"internal/process", "internal/server/past", "internal/server/rollout", "internal/server/store",
+			"internal/server/store/sqldb",
 			"internal/server/store/statusjson", "internal/server/task", "internal/wildcard",
 		},
 		"docs/why": {},
@@ -319,25 +326,30 @@ func mayImport() map[string][]string {
 		"internal/dev": {
 			"internal/agent", "internal/agent/uplink", "internal/config", "internal/group", "internal/server",
 		},
-		"internal/serve": {"internal/config", "internal/config/serverconfig", "internal/group", "internal/server"},
+		"internal/serve": {
+			"internal/config", "internal/config/serverconfig", "internal/group", "internal/server",
+			"internal/server/breaker",
+		},
 		"internal/server": {
 			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
-			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/server/access",
-			"internal/server/admission", "internal/server/apiv1", "internal/server/audit", "internal/server/caretaker", "internal/server/dbclock",
-			"internal/server/drive",
-			"internal/server/edge",
-			"internal/server/engine", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
-			"internal/server/httpapi", "internal/server/keyring", "internal/server/lease", "internal/server/login",
-			"internal/server/metrics", "internal/server/peers", "internal/server/protect", "internal/server/membership", "internal/server/store",
-			"internal/server/store/storeopen", "internal/server/receiver", "internal/wire",
+			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/process",
+			"internal/server/access", "internal/server/admission", "internal/server/apiv1", "internal/server/audit",
+			"internal/server/breaker", "internal/server/caretaker", "internal/server/dbclock",
+			"internal/server/drive", "internal/server/edge", "internal/server/engine", "internal/server/enrol",
+			"internal/server/fleet", "internal/server/gate", "internal/server/httpapi", "internal/server/keyring",
+			"internal/server/lease", "internal/server/login", "internal/server/membership",
+			"internal/server/metrics", "internal/server/peers", "internal/server/protect",
+			"internal/server/receiver", "internal/server/rollout", "internal/server/schedule",
+			"internal/server/store", "internal/server/store/storeopen", "internal/wire",
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
-			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/access",
-			"internal/server/admission", "internal/server/alarm", "internal/server/drift", "internal/server/edge",
-			"internal/server/enrol", "internal/server/fleet", "internal/server/gate", "internal/server/keyring",
-			"internal/server/plan", "internal/server/receiver", "internal/server/rollout", "internal/server/store",
-			"internal/server/task", "internal/server/upkeep", "internal/why",
+			"api/v1", "internal/crontab", "internal/process", "internal/processfile", "internal/selector",
+			"internal/server/access", "internal/server/admission", "internal/server/alarm", "internal/server/drift",
+			"internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
+			"internal/server/keyring", "internal/server/past", "internal/server/plan", "internal/server/receiver",
+			"internal/server/rollout",
+			"internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},
 		"internal/server/edge": {
@@ -366,8 +378,8 @@ func mayImport() map[string][]string {
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {
-			"api/v1", "internal/process", "internal/server/access", "internal/server/rollout", "internal/server/store",
-			"internal/server/task", "internal/server/upkeep",
+			"api/v1", "internal/process", "internal/server/access", "internal/server/past", "internal/server/rollout",
+			"internal/server/store", "internal/server/task", "internal/server/upkeep",
 		},
 	}
 }
@@ -396,8 +408,8 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 		"modernc.org":      {"internal/server/store"},
 		"github.com/jackc": {"internal/server/store/postgres", "internal/test/pgtest", "test/failover"},
 		// drover is measured beside bare NATS
-		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale", "test/hostile"},
-		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale", "test/hostile"},
+		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale", "test/bench", "test/hostile"},
+		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale", "test/bench", "test/hostile"},
 		"github.com/nats-io/jwt/v2":         {"internal/fabric"},
 		"go.etcd.io/bbolt":                  {"internal/agent/specstore"},
 		"github.com/netresearch/go-cron":    {"internal/crontab"},

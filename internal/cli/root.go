@@ -50,8 +50,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 	grouped(root, groupProcesses, processes.NewRegister(), processes.NewApply(), processes.NewDiff(),
 		processes.NewGet(), processes.NewExplain(), processes.NewEdit(),
 		processes.NewImport())
-	grouped(root, groupRecords, processes.NewTask(), processes.NewRollout(), processes.NewEvents(),
-		processes.NewHistory(), processes.NewRevisions(), processes.NewDrift(),
+	grouped(root, groupRecords, processes.NewTask(), processes.NewRollout(), processes.NewSchedule(),
+		processes.NewEvents(), processes.NewHistory(), processes.NewChanges(), processes.NewRevisions(),
+		processes.NewDrift(),
 		fleet.NewAgents(), accounts.NewAudit())
 	grouped(root, groupAccess, accounts.NewLogin(), accounts.NewApp(), accounts.NewUser())
 	grouped(root, groupServer, servers.NewServer(), servers.NewProxy(), servers.NewDev(), servers.NewConfig(),

@@ -46,7 +46,9 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover receiver create": {"--url", "http://127.0.0.1"},
 		"drover receiver change": {"--note", "n"},
 		"drover silence":         {"--for", "1h"},
+		"drover changes":         {"--from", "1h"},
 		"drover app change":      {"--note", "n"},
+		"drover schedule create": {"--cron", "0 3 * * *"},
 		"drover events":          {"--follow"},
 		"drover agents label":    {"h", "role=web"},
 
@@ -62,18 +64,21 @@ func TestEachCommandEnds(t *testing.T) {
 		asked++
 		args := strings.Fields(cmd.CommandPath())[1:]
 		usage, _, _ := strings.Cut(cmd.Use, " --")
+		var last []string
 		for _, word := range strings.Fields(usage)[1:] {
 			switch word = strings.TrimSuffix(word, "..."); {
 			case word == "RIGHT":
 				args = append(args, "stop on web")
 			case word == "SIGNAL":
 				args = append(args, "HUP")
+			case word == "OPERATION":
+				last = []string{"--", "restart", "x/y"}
 			case placeholder.MatchString(word):
 				args = append(args, "x/y")
 			}
 		}
 		args = append(args, more[cmd.CommandPath()]...)
-		args = append(args, "--server", silent.URL, "--timeout", "50ms")
+		args = append(append(args, "--server", silent.URL, "--timeout", "50ms"), last...)
 		root := cli.NewRoot()
 		var out bytes.Buffer
 		root.SetOut(&out)

@@ -76,6 +76,18 @@ func Parse(text string, zone *time.Location) (Rule, error) {
 	return Rule{calendar: calendar, zone: zone, hourly: everyHour(calendar)}, nil
 }
 
+// ParseIn is Parse with the name of a zone; empty stands for no zone.
+func ParseIn(text, zone string) (Rule, error) {
+	if zone == "" {
+		return Parse(text, nil)
+	}
+	in, err := Zone(zone)
+	if err != nil {
+		return Rule{}, err
+	}
+	return Parse(text, in)
+}
+
 // joined tells all faults in one sentence; nil when there is none.
 func joined(faults []error) error {
 	var texts []string

@@ -75,3 +75,34 @@ func (r Rule) moment(shown time.Time) time.Time {
 	}
 	return end
 }
+
+// mostCounted is how many due times Between counts: for a rule with a run in every minute, those of two days.
+const mostCounted = 3000
+
+// Between returns how many times the rule was due after last and not after now, and when the last of them was. Beyond
+// 3,000 they are not counted any more.
+func (r Rule) Between(last, now time.Time) (newest time.Time, count int) {
+	next, ok := r.Next(last)
+	for ; ok && !next.After(now) && count < mostCounted; next, ok = r.Next(newest) {
+		newest = next
+		count++
+	}
+	if count == mostCounted {
+		newest = r.Newest(now)
+	}
+	return newest, count
+}
+
+// Newest returns the last time that the rule was due by now.
+func (r Rule) Newest(now time.Time) time.Time {
+	for back := time.Hour; ; back *= 4 {
+		at, ok := r.Next(now.Add(-back))
+		if !ok || at.After(now) {
+			continue
+		}
+		for next, ok := r.Next(at); ok && !next.After(now); next, ok = r.Next(at) {
+			at = next
+		}
+		return at
+	}
+}

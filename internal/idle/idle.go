@@ -26,3 +26,14 @@ func Wake(c chan<- struct{}) {
 	default:
 	}
 }
+
+// Wait waits for the given time, until woken receives, or until ctx ends.
+func Wait(ctx context.Context, d time.Duration, woken <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-woken:
+	case <-ctx.Done():
+	}
+}

@@ -40,7 +40,14 @@ type Event struct {
 	Revision int64    `json:"revision,omitempty"`
 	Former   int64    `json:"former,omitempty"`
 	Fields   []string `json:"fields,omitempty"`
+	// Shown is set for EventState only.
+	Shown *Shown `json:"shown,omitempty"`
 }
+
+// EventState is the kind of a record that travels with the events and is none of them: what is shown of a process from
+// its time on. Without a process it is about the agent itself: its state is running with its build as the version, or
+// stopped. No reader of events gets it.
+const EventState EventKind = "state"
 
 // EventKind is the kind of an event.
 type EventKind string
@@ -88,6 +95,7 @@ const (
 	EventSteady         EventKind = "steady"               // it no longer flaps
 	EventBreakerOpened  EventKind = "breaker-opened"       // the servers withhold its relaunches on all hosts
 	EventBreakerClosed  EventKind = "breaker-closed"       // the servers withhold them no longer
+	EventScheduleFailed EventKind = "schedule-failed"      // a run of a schedule failed, first on this host
 	EventsLost          EventKind = "events-lost"          // the agent's disk was full; Attempt is their number
 )
 
@@ -102,7 +110,8 @@ func EventKinds() []EventKind {
 		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy,
 		EventNotReady, EventReady,
 		EventDrifted, EventRestored,
-		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed, EventsLost,
+		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed,
+		EventScheduleFailed, EventsLost,
 	}
 }
 

@@ -43,6 +43,9 @@ func needsShell(line string) bool {
 	for _, c := range line {
 		switch {
 		case escaped:
+			if c == '\n' {
+				return true // a shell joins the lines
+			}
 			escaped = false
 		case quote == '\'':
 			if c == '\'' {

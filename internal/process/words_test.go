@@ -14,6 +14,8 @@ func TestWords(t *testing.T) {
 		exact bool
 	}{
 		{"./api --port 1", []string{"./api", "--port", "1"}, true},
+		{"./api --a \\\n --b", []string{"./api"}, false}, // a shell joins the lines
+		{"./api \"a \\\n b\"", []string{"./api"}, false},
 		{`exec ./api 'a b' "c \" d" e\ f ''`, []string{"./api", "a b", `c " d`, "e f", ""}, true},
 		{`"x\y" a\b`, []string{`x\y`, "ab"}, true},
 		{`set -f; exec ./api $A`, []string{"./api"}, false},

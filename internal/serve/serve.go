@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,7 +19,16 @@ import (
 	"drover/internal/config/serverconfig"
 	"drover/internal/group"
 	"drover/internal/server"
+	"drover/internal/server/breaker"
 )
+
+// rule returns the rule of breakers with the given thresholds.
+func rule(t serverconfig.Thresholds) breaker.Rule {
+	r := breaker.Default()
+	r.Share, r.Least = cmp.Or(t.Share, r.Share), cmp.Or(t.Hosts, r.Least)
+	r.Window, r.Hold = cmp.Or(t.Window, r.Window), cmp.Or(t.Hold, r.Hold)
+	return r
+}
 
 // Run runs until ctx ends or a part fails, and tells on out, once calls are taken, where the API is and what to trust.
 func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writer, log *slog.Logger) error {
@@ -32,6 +42,7 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 		Cluster: cfg.Cluster, Routes: cfg.Routes, Database: cfg.Database, Build: build, Log: log,
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL, Breadth: cfg.Breadth,
+		Breakers: rule(cfg.Thresholds),
 		Fleet: &server.Fleet{
 			Advertise: cfg.Advertise, Proxies: cfg.Listen, AdvertiseProxies: cfg.AdvertiseProxies, Names: cfg.Names(),
 			CertFile: cfg.TLSCert, KeyFile: cfg.TLSKey, InsecureHTTP: cfg.InsecureHTTP,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drover/internal/fabric/broker"
+	"drover/internal/idle"
 	"drover/internal/server/receiver"
 )
 
@@ -32,6 +33,7 @@ func (s *Server) runAlarms(ctx context.Context) error {
 		select {
 		case <-woken:
 			s.sender.News()
+			idle.Wake(s.work.breakers)
 		case <-ctx.Done():
 			return nil
 		}

@@ -116,7 +116,7 @@ func (s *Server) openCluster(database string) error {
 		Listener: peers.Listener{
 			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) },
 			Events:    func() { s.engine.EventsArrived() },
-			Receivers: func() { s.sender.Changed() }, Missed: c.resync,
+			Receivers: func() { s.sender.Changed() }, Work: s.work.wake, Missed: c.resync,
 			Left: func() { s.directory.Linked(s.clock.Now()) },
 		},
 	})
@@ -186,6 +186,7 @@ func (c *cluster) resync() {
 	idle.Wake(c.wake)
 	c.s.engine.Look()
 	c.s.sender.Changed()
+	c.s.work.wake()
 }
 
 // run keeps the register and the clock in step with the database, until ctx ends.
@@ -290,6 +291,13 @@ func (c *cluster) rightsChanged(key string) {
 func (c *cluster) receiversChanged() {
 	if c != nil {
 		c.hub.TellReceivers()
+	}
+}
+
+// workChanged notifies the other servers of changed rollouts, schedules and breakers.
+func (c *cluster) workChanged() {
+	if c != nil {
+		c.hub.TellWork()
 	}
 }
 

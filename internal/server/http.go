@@ -5,29 +5,38 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"time"
 
 	"drover/internal/group"
 	"drover/internal/httpd"
+	"drover/internal/idle"
+	"drover/internal/process"
 	"drover/internal/server/admission"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/edge"
 	"drover/internal/server/httpapi"
+	"drover/internal/server/rollout"
+	"drover/internal/server/store"
 	"drover/internal/server/webui"
 )
 
-// Serve answers HTTP until ctx ends.
-func (s *Server) Serve(ctx context.Context) error {
-	both := edge.Config{
+// openAPI creates drover's own API, which also lets agents join and begins the runs of schedules.
+func (s *Server) openAPI(ctx context.Context) error {
+	if err := s.openEnroller(ctx); err != nil {
+		return err
+	}
+	s.edge = edge.Config{
 		Gate: s.gate, Engine: s.engine, Tasks: s.store, Audit: s.audit, Rooms: admission.New(), Log: s.cfg.Log,
 		Now: s.clock.Wall,
 	}
-	own := apiv1.New(apiv1.Config{
-		Config: both, CursorSecret: s.cursors,
+	telling := s.telling()
+	s.api = apiv1.New(apiv1.Config{
+		Config: s.edge, CursorSecret: s.cursors,
 		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
-		Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store,
+		Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store, Timeline: s.store,
 		Cancels:  s.engine,
-		Rollouts: s.store, Breadth: s.cfg.Breadth,
-		Breakers: s.store,
+		Rollouts: telling, Schedules: telling, Breadth: s.cfg.Breadth,
+		Breakers: telling,
 		Receivers: apiv1.Receivers{
 			Store: s.receivers, Silences: s.receivers, Sender: alarmSender{s.sender, s.cluster},
 		},
@@ -37,6 +46,12 @@ func (s *Server) Serve(ctx context.Context) error {
 		History:  s.store, Fullness: s.store, Logs: s.logs,
 		Console: func() string { return s.URL() + webui.Prefix },
 	})
+	return nil
+}
+
+// Serve answers HTTP until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	both, own := s.edge, s.api
 	console, err := webui.New(webui.Config{
 		API: own, Gate: s.gate, Tokens: s.store, Named: s.named, Now: s.clock.Wall, Log: s.cfg.Log,
 	})
@@ -91,4 +106,73 @@ func (s *Server) named(host string) bool {
 		return ip.IsLoopback()
 	}
 	return s.joining != nil && slices.Contains(s.joining.fleet.Names, host)
+}
+
+// work wakes the parts that drive what people have begun, so that they need not ask the database all the time. Each
+// part runs on the server that has its lease, so the other servers hear of a change, too.
+type work struct{ rollouts, schedules, breakers chan struct{} }
+
+func newWork() work {
+	return work{make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)}
+}
+
+// wake wakes the parts of this server.
+func (w *work) wake() {
+	for _, part := range []chan struct{}{w.rollouts, w.schedules, w.breakers} {
+		idle.Wake(part)
+	}
+}
+
+// tellingStore is a store for the API. It wakes the parts that drive what the API has stored.
+type tellingStore struct {
+	store.Store
+	changed func()
+}
+
+// telling returns the store of the API.
+func (s *Server) telling() tellingStore {
+	return tellingStore{s.store, func() {
+		s.work.wake()
+		s.cluster.workChanged()
+	}}
+}
+
+// told calls changed if a change was stored.
+func (t tellingStore) told(err error) error {
+	if err == nil {
+		t.changed()
+	}
+	return err
+}
+
+// CreateRollouts implements store.Rollouts.
+func (t tellingStore) CreateRollouts(ctx context.Context, list []*store.Rollout, row store.AuditRow) error {
+	return t.told(t.Store.CreateRollouts(ctx, list, row))
+}
+
+// ChangeRollout implements store.Rollouts.
+func (t tellingStore) ChangeRollout(ctx context.Context, id, app string, change func(*rollout.Rollout) error) (
+	*store.Rollout, error,
+) {
+	r, err := t.Store.ChangeRollout(ctx, id, app, change)
+	return r, t.told(err)
+}
+
+// CreateSchedule implements store.Schedules.
+func (t tellingStore) CreateSchedule(ctx context.Context, s store.Schedule) error {
+	return t.told(t.Store.CreateSchedule(ctx, s))
+}
+
+// PauseSchedule implements store.Schedules.
+func (t tellingStore) PauseSchedule(ctx context.Context, name, app string, paused bool, now time.Time) (
+	store.Schedule, error,
+) {
+	s, err := t.Store.PauseSchedule(ctx, name, app, paused, now)
+	return s, t.told(err)
+}
+
+// CloseBreaker implements store.Breakers.
+func (t tellingStore) CloseBreaker(ctx context.Context, id process.ID, at time.Time, by string) (store.Breaker, error) {
+	b, err := t.Store.CloseBreaker(ctx, id, at, by)
+	return b, t.told(err)
 }

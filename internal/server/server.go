@@ -17,10 +17,13 @@ import (
 	"drover/internal/group"
 	"drover/internal/httpd"
 	"drover/internal/server/access"
+	"drover/internal/server/apiv1"
 	"drover/internal/server/audit"
+	"drover/internal/server/breaker"
 	"drover/internal/server/caretaker"
 	"drover/internal/server/dbclock"
 	"drover/internal/server/drive"
+	"drover/internal/server/edge"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
@@ -29,6 +32,7 @@ import (
 	"drover/internal/server/metrics"
 	"drover/internal/server/protect"
 	"drover/internal/server/receiver"
+	"drover/internal/server/schedule"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
@@ -56,6 +60,8 @@ type Config struct {
 	LoginURL        string
 	// Breadth is the number of hosts that a call may reach without the approval of a second person; 0 means all.
 	Breadth int
+	// Breakers says when breakers open; the zero rule is breaker.Default.
+	Breakers breaker.Rule
 	// Extras connects the other parts of the same program.
 	Extras Extras
 	// Build is the version in /metrics.
@@ -100,6 +106,10 @@ type Server struct {
 	sender    *receiver.Sender
 	receivers *receiver.Sealed
 	metrics   *metrics.Metrics
+	work      work
+	// edge is what both HTTP APIs use, and api is drover's own.
+	edge edge.Config
+	api  *apiv1.Handler
 	listeners
 	keys    *keyring.Ring
 	trust   *trust
@@ -141,7 +151,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	cfg.Log = slog.New(newRateLimitedLog(cfg.Log.Handler()))
 	s := &Server{
 		cfg: cfg, transport: transport{link: &agentLink{}, reports: newReportLimiter()},
-		metrics: metrics.New(cfg.Build),
+		metrics: metrics.New(cfg.Build), work: newWork(),
 		ballast: make([]byte, ballastSize),
 	}
 	defer func() {
@@ -204,7 +214,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		Servers:      s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies,
 		Now: s.clock.Wall, Log: cfg.Log,
 	})
-	if err := s.openEnroller(ctx); err != nil {
+	if err := s.openAPI(ctx); err != nil {
 		return nil, err
 	}
 	return s, s.shareKeys(ctx)
@@ -313,16 +323,14 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "engine", Run: s.engine.Run},
 		group.Part{Name: "alarms", Run: s.cluster.underLease("alarms", s.sender.Run)},
 		group.Part{Name: "news", Run: s.runAlarms},
-		group.Part{Name: "rollouts", Run: s.cluster.underLease("rollouts", drive.New(drive.Config{
-			Store: s.store, Engine: s.engine, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
-		}).Run)},
+		group.Part{Name: "rollouts", Run: s.cluster.underLease("rollouts", s.drive)},
 		group.Part{Name: "upkeep", Run: s.cluster.underLease("upkeep", caretaker.New(caretaker.Config{
 			Store: s.store, Engine: s.engine, Directory: s.directory, Rights: s.gate, Live: s.logs,
 			Now: s.clock.Now, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "breakers", Run: s.cluster.underLease("breakers", protect.New(protect.Config{
 			Store: s.store, Presence: s.directory, Tell: s.logs.withhold, Happened: s.engine.EventsStored,
-			Now: s.clock.Now, Log: s.cfg.Log,
+			Woken: s.work.breakers, Rule: s.cfg.Breakers, Now: s.clock.Now, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "others", Run: s.cluster.run},
 		group.Part{Name: "brokers", Run: s.runBrokers},
@@ -330,6 +338,21 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "certificates", Run: s.joining.run},
 		group.Part{Name: "keys", Run: s.keys.Run},
 		group.Part{Name: "memory", Run: s.boundMemory},
+	)
+}
+
+// drive drives rollouts and schedules until ctx ends. Both have one lease, because a run of a schedule may be a
+// rollout.
+func (s *Server) drive(ctx context.Context) error {
+	return group.Run(ctx,
+		group.Part{Name: "rollouts", Run: drive.New(drive.Config{
+			Store: s.store, Engine: s.engine, Presence: s.directory, Woken: s.work.rollouts, Now: s.clock.Now,
+			Wall: s.clock.Wall, Log: s.cfg.Log,
+		}).Run},
+		group.Part{Name: "schedules", Run: schedule.New(schedule.Config{
+			Store: s.store, Beginner: s.api, Rights: s.gate, Hosts: s.directory, Happened: s.engine.EventsStored,
+			Woken: s.work.schedules, Now: s.clock.Wall, Log: s.cfg.Log,
+		}).Run},
 	)
 }
 

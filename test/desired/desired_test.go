@@ -186,11 +186,13 @@ func TestPartition(t *testing.T) {
 // cut stops or continues the agent of a host; its processes run on.
 func cut(t *testing.T, agent *harness.Program, signal syscall.Signal) {
 	t.Helper()
-	pid := agent.PID()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	must(t, err)
-	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	must(t, err)
+	pid, child := agent.PID(), 0
+	harness.Eventually(t, "the agent in its namespace", func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		must(t, err)
+		child, _ = strconv.Atoi(strings.TrimSpace(string(text))) // it has just been started
+		return child > 0
+	})
 	must(t, syscall.Kill(child, signal))
 }
 

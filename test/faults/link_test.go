@@ -168,6 +168,9 @@ type sink struct{ *report.Reporter }
 // Happened implements supervisor.Sink: nobody here asks for the history.
 func (sink) Happened(process.Event) {}
 
+// Shown implements supervisor.Sink, likewise.
+func (sink) Shown(process.ID, int64, process.Shown) {}
+
 // unasked are probes and measurements that nobody makes.
 type unasked struct{}
 

@@ -14,6 +14,7 @@ import (
 const (
 	maxOutput   = 4 << 10
 	maxText     = 1 << 10
+	maxVersion  = 255
 	maxEvidence = 16
 	maxSamples  = 100
 	// longestLine is the longest line in a segment, in bytes.
@@ -35,7 +36,7 @@ func encode(e process.Event) []byte {
 		default: // a sample that is not a number, or very long names
 			e = process.Event{
 				Stream: e.Stream, Seq: e.Seq, At: e.At, Process: e.Process, Kind: e.Kind, Actor: e.Actor,
-				PID: e.PID, Attempt: e.Attempt,
+				PID: e.PID, Attempt: e.Attempt, Shown: e.Shown,
 			}
 			line, _ = json.Marshal(e) // there is nothing left that could fail
 			return append(line, '\n')
@@ -51,6 +52,11 @@ func bounded(e process.Event) process.Event {
 	e.Cause.Evidence = slices.Clone(evidence[:min(len(evidence), maxEvidence)])
 	for i, text := range e.Cause.Evidence {
 		e.Cause.Evidence[i] = head(text, maxText)
+	}
+	if e.Shown != nil {
+		s := *e.Shown
+		s.Text, s.Version = head(s.Text, maxText), head(s.Version, maxVersion)
+		e.Shown = &s
 	}
 	if e.Breach != nil {
 		b := *e.Breach

@@ -28,6 +28,8 @@ type Config struct {
 	Dir string
 	// Age is how long an event is kept at most; a week when 0.
 	Age time.Duration
+	// Lost is called when events were lost. It must not block; nil when nobody needs to know.
+	Lost func()
 	// Now is the wall clock; time.Now when nil.
 	Now func() time.Time
 	Log *slog.Logger
@@ -65,6 +67,9 @@ type Log struct {
 func Open(cfg Config) (*Log, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Lost == nil {
+		cfg.Lost = func() {}
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create the directory of the event log: %w", err)
@@ -175,6 +180,7 @@ func (l *Log) logLost() {
 	l.confessed += n
 	l.lost = 0
 	l.cfg.Log.Warn("lost events", "events", n)
+	l.cfg.Lost()
 	l.keep(process.Event{Kind: process.EventsLost, Attempt: n, Actor: process.Actor{Kind: process.ActorPolicy}})
 }
 

@@ -2,6 +2,7 @@ package eventlog_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -121,13 +122,24 @@ func TestHalfALine(t *testing.T) {
 // TestFullMemory: beyond a bound the oldest events are lost, and one event says how many.
 func TestFullMemory(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
+	losses := 0
+	l, err := eventlog.Open(eventlog.Config{
+		Dir: dir, Log: slog.New(slog.DiscardHandler), Lost: func() { losses++ },
+	})
+	must(t, err)
 	d := &disk{}
 	l.Disk(d.create)
 	appendAll(l, 1, eventlog.MaxWaiting+30)
 	same(t, "pending", upTo(31, eventlog.MaxWaiting+30), pids(pending(t, l)))
 	d.has(-1)
+	if losses != 0 {
+		t.Error("a loss is told before the disk takes something")
+	}
 	l.Append(happened(0))
+	if losses != 1 {
+		t.Errorf("the loss is told %d times", losses)
+	}
+	must(t, l.Close())
 	l = open(t, dir)
 	all := decoded(pending(t, l))
 	if n := len(all); n != eventlog.MaxWaiting+2 {

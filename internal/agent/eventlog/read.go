@@ -174,6 +174,7 @@ func (l *Log) advance(from position, t walkResult, err error) {
 	}
 	if t.damaged > 0 {
 		l.cfg.Log.Warn("skipped damaged lines of the event log", "lines", t.damaged, "segment", from.segment)
+		l.cfg.Lost()
 	}
 	l.mu.Lock()
 	if l.position.before(t.end) {

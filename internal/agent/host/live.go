@@ -33,10 +33,12 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) 
 		fields = append(fields, process.LiveField{Path: "executable", Want: path, Have: "replaced or removed on disk"})
 	}
 	if rt.Run != "" && !rt.Outside {
-		fields = append(fields, h.otherLine(spec, &info)...)
 		fields = append(fields, otherLimits(spec, launch.Limits(id.PID))...)
-		if names, err := h.fs.Environ(id.PID); err == nil {
-			fields = append(fields, h.otherVariables(of, spec, names)...)
+		if h.executed(spec, &info) {
+			fields = append(fields, otherLine(spec, &info)...)
+			if environment, err := h.fs.Environ(id.PID); err == nil {
+				fields = append(fields, h.otherVariables(of, spec, environment)...)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(rt.Limits)) {
@@ -58,20 +60,14 @@ func (h *Host) otherAccount(spec *process.Spec, info *procfs.Info) []process.Liv
 	return []process.LiveField{{Path: "user", Want: name, Have: "uid " + strconv.Itoa(info.UID)}}
 }
 
-// otherLine compares the command line of a foreground process that needs no shell. There is nothing to compare if the
-// executable is another one than that of the line, because a script or a wrapper has executed it, or if the program has
-// written a title over its arguments.
-func (h *Host) otherLine(spec *process.Spec, info *procfs.Info) []process.LiveField {
+// executed reports whether drover itself has executed the program: a foreground process whose line needs no shell, and
+// whose executable is that of the line. A script, a wrapper or a daemon changes arguments and environment on the way.
+func (h *Host) executed(spec *process.Spec, info *procfs.Info) bool {
 	words, exact := process.Words(spec.Commands.Run)
-	args := info.Args
-	if !spec.Foreground() || !exact || len(words) == 0 || len(args) == 0 || slices.Equal(args[1:], words[1:]) ||
-		len(args) == 1 && len(words) > 1 || strings.Contains(args[0], ": ") {
-		return nil
+	if !spec.Foreground() || !exact || !strings.Contains(words[0], "/") { // else it was found in a directory of PATH
+		return false
 	}
 	path := words[0]
-	if !strings.Contains(path, "/") {
-		return nil // found in a directory of PATH
-	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(spec.Identity.SetupPath, path)
 	}
@@ -79,7 +75,16 @@ func (h *Host) otherLine(spec *process.Spec, info *procfs.Info) []process.LiveFi
 		real, _ := trail.Resolve(path)
 		return real
 	})
-	if err != nil || real != strings.TrimSuffix(info.Exe, replaced) {
+	return err == nil && real == strings.TrimSuffix(info.Exe, replaced)
+}
+
+// otherLine compares the command line of a program that drover has executed. There is nothing to compare if the program
+// has written a title over its arguments.
+func otherLine(spec *process.Spec, info *procfs.Info) []process.LiveField {
+	words, _ := process.Words(spec.Commands.Run)
+	args := info.Args
+	if len(args) == 0 || slices.Equal(args[1:], words[1:]) || len(args) == 1 && len(words) > 1 ||
+		strings.Contains(args[0], ": ") {
 		return nil
 	}
 	return []process.LiveField{{Path: "run", Want: spec.Commands.Run, Have: strings.Join(args, " ")}}
@@ -103,7 +108,9 @@ func otherLimits(spec *process.Spec, have map[string]int64) (fields []process.Li
 	return fields
 }
 
-// otherVariables compares the names of environment variables. A shell adds variables of its own.
+// otherVariables compares the names of environment variables. drover's own variables do not count: an earlier version
+// may have set others. A program that has written over its environment has nothing to compare: what is left may be
+// pieces of values.
 func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []string) (fields []process.LiveField) {
 	account, err := h.names.account(cmp.Or(spec.Identity.User, launch.OwnName()))
 	if err != nil {
@@ -115,24 +122,38 @@ func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []s
 	}
 	have := map[string]bool{}
 	for _, variable := range environment {
-		name, _, _ := strings.Cut(variable, "=")
+		name, _, found := strings.Cut(variable, "=")
+		if !found || !isVariable(name) {
+			return nil
+		}
 		have[name] = true
 	}
 	if !have[launch.MarkVariable] {
 		return nil // the program has written over its environment
 	}
-	own := append(launch.BaseVariables(), "PWD", "OLDPWD", "SHLVL", "_", "NOTIFY_SOCKET", "WATCHDOG_USEC",
-		"WATCHDOG_PID", "RUNTIME_DIRECTORY")
+	own := func(name string) bool {
+		return strings.HasPrefix(name, "DROVER_") || slices.Contains(append(launch.BaseVariables(), "PWD",
+			"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "RUNTIME_DIRECTORY"), name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if !have[name] {
+		if !have[name] && !own(name) {
 			fields = append(fields, process.LiveField{Path: "environment." + name, Want: "set", Have: "not set"})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(have)) {
-		if _, there := wanted[name]; !there && name != "" && !slices.Contains(own, name) &&
-			!strings.HasPrefix(name, "DROVER_") {
+		if _, there := wanted[name]; !there && !own(name) {
 			fields = append(fields, process.LiveField{Path: "environment." + name, Want: "not set", Have: "set"})
 		}
 	}
 	return fields
+}
+
+// isVariable reports whether a text is the name of a variable as shells know it.
+func isVariable(name string) bool {
+	for i, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && (c < '0' || c > '9' || i == 0) {
+			return false
+		}
+	}
+	return name != ""
 }

@@ -40,6 +40,39 @@ func napper(t *testing.T, dir string) string {
 	return path
 }
 
+// TestDiffersOfAWrapper: a script changes what it executes, so that is no difference.
+func TestDiffersOfAWrapper(t *testing.T) {
+	h, dir := open(t, t.TempDir()), t.TempDir()
+	path, wrapper := napper(t, dir), filepath.Join(dir, "wrapper")
+	script := "#!/bin/sh\nexport EXTRA=1\nunset A\nexec " + path + " 1000\n"
+	if err := harness.WriteProgram(wrapper, []byte(script)); err != nil {
+		t.Fatal(err)
+	}
+	id := process.ID{Namespace: "shop", Name: "web"}
+	for _, line := range []string{wrapper, "export EXTRA=1; unset A; exec " + path + " 1000"} {
+		s := &process.Spec{
+			Identity: process.Identity{SetupPath: dir, User: "root"}, Commands: process.Commands{Run: line},
+			Execution: process.Execution{Environment: map[string]string{"A": "1"}},
+		}
+		child, err := h.Launch(id, "run-1", process.Replacing(line), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Release(); err != nil {
+			t.Fatal(err)
+		}
+		pid := child.Identity()
+		t.Cleanup(func() { _ = unix.Kill(pid.PID, unix.SIGKILL) })
+		harness.Eventually(t, "the program", func() bool {
+			info, err := live().Info(pid.PID)
+			return err == nil && info.Exe == path
+		})
+		if fields, alive := h.Differs(id, s, specstore.Runtime{Process: &pid, Run: "run-1"}); !alive || len(fields) > 0 {
+			t.Errorf("%q: alive %t, %v", line, alive, fields)
+		}
+	}
+}
+
 // TestDiffers: how a running process differs from its spec, without the values of its environment.
 func TestDiffers(t *testing.T) {
 	h, dir := open(t, t.TempDir()), t.TempDir()
@@ -95,7 +128,8 @@ func TestDiffers(t *testing.T) {
 	other.Execution.Environment = s.Execution.Environment
 	want("a line for a shell", &other, rt)
 	napper(t, dir)
-	want("another executable", s, rt, "executable: replaced or removed on disk, not "+path, "limits.open_files: 50, not 200")
+	want("another executable", s, rt, "executable: replaced or removed on disk, not "+path,
+		"limits.open_files: 50, not 200")
 	rt.Outside, rt.Limits = true, map[string]string{"memory": "there is no group"}
 	want("somebody else's process", s, rt, "executable: replaced or removed on disk, not "+path,
 		"limits.memory: there is no group, not ")

@@ -1,5 +1,7 @@
 package launch
 
+import "os"
+
 // Begin is what Run does with ctx left out: it returns once the thread takes jobs.
 func (f *Forker) Begin() (stop func(), err error) { return f.begin() }
 
@@ -7,7 +9,13 @@ func (f *Forker) Begin() (stop func(), err error) { return f.begin() }
 func Expose(pid int, own []byte) { expose(pid, own) }
 
 // Again returns another Forker with the same gate.
-func (f *Forker) Again() *Forker { return &Forker{proc: f.proc, log: f.log, gate: f.gate} }
+func (f *Forker) Again() *Forker { return &Forker{proc: f.proc, log: f.log, open: f.gate} }
+
+// Opening sets how the gate is opened.
+func (f *Forker) Opening(open func() (*os.File, error)) { f.open = open }
+
+// RealGate is how the gate is opened by default.
+func (f *Forker) RealGate() func() (*os.File, error) { return f.open }
 
 // OpenGate opens the gate, as the first Start does.
 func (f *Forker) OpenGate() error {

@@ -22,8 +22,12 @@ const queueLength = 16
 type Forker struct {
 	proc procfs.FS
 	log  *slog.Logger
-	// gate is what children execute; opened at first use.
-	gate func() (*os.File, error)
+	// open opens the gate.
+	open func() (*os.File, error)
+
+	// opening keeps program: the gate that children execute, opened at first use.
+	opening sync.Mutex
+	program *os.File
 
 	// mu keeps jobs and their descriptors in the same order.
 	mu     sync.Mutex
@@ -40,7 +44,22 @@ type forkJob struct {
 // NewForker makes a Forker. Until Run, its commands are forked on the threads that call Start. If the kernel executes
 // no files in memory, the gate of the commands is made in dir: see gate.Open.
 func NewForker(proc procfs.FS, log *slog.Logger, dir string) *Forker {
-	return &Forker{proc: proc, log: log, gate: sync.OnceValues(func() (*os.File, error) { return gate.Open(dir) })}
+	return &Forker{proc: proc, log: log, open: func() (*os.File, error) { return gate.Open(dir) }}
+}
+
+// gate returns what children execute. A failure may pass, such as that of a host without free processes, so the next
+// call tries again.
+func (f *Forker) gate() (*os.File, error) {
+	f.opening.Lock()
+	defer f.opening.Unlock()
+	if f.program != nil {
+		return f.program, nil
+	}
+	program, err := f.open()
+	if err == nil {
+		f.program = program
+	}
+	return program, err
 }
 
 // Run keeps the thread until ctx ends. A thread may be unable to have descriptors of its own (Linux before 5.9, some

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -263,6 +264,33 @@ func TestForkerWithoutAThread(t *testing.T) {
 		!strings.Contains(string(out), "close_range: operation not permitted") ||
 		!strings.Contains(string(out), "it ran") {
 		t.Errorf("got %q", out)
+	}
+}
+
+// TestGateThatCannotBeOpenedYet: a gate that could not be opened is opened at the next start.
+func TestGateThatCannotBeOpenedYet(t *testing.T) {
+	f := forker()
+	open, calls := f.RealGate(), 0
+	f.Opening(func() (*os.File, error) {
+		if calls++; calls == 1 {
+			return nil, syscall.EAGAIN
+		}
+		return open()
+	})
+	c := command(t, "true", output(t))
+	if _, err := f.Start(c); err == nil || !strings.Contains(err.Error(), syscall.EAGAIN.Error()) {
+		t.Errorf("without a gate: %v", err)
+	}
+	for range 2 {
+		child, err := f.Start(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		child.Abandon()
+		wait(t, child)
+	}
+	if calls != 2 {
+		t.Errorf("the gate was opened %d times, want 2", calls)
 	}
 }
 

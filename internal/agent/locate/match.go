@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"drover/internal/agent/launch/gate"
 	"drover/internal/agent/procfs"
 )
 
@@ -14,9 +15,10 @@ const commLength = 15
 // MatchName reports whether a process has this name, the base name of an executable or script. It checks, in this
 // order, the executable, the first argument, the script of an interpreter, and the kernel's short name. The short name
 // counts if it equals name. A short name of 15 bytes counts if name begins with it, unless one of the others also
-// begins with it. A kernel thread never matches.
+// begins with it. A kernel thread never matches, nor does a gate: its arguments are those of a program that it has not
+// executed yet.
 func MatchName(info procfs.Info, name string) bool {
-	if name == "" || info.Kernel {
+	if name == "" || info.Kernel || gate.Is(info.Exe) {
 		return false
 	}
 	names := namesOf(info)

@@ -26,6 +26,12 @@ func TestMatchName(t *testing.T) {
 			[]string{"", "ngin", "nginx2", "sbin", "/usr/sbin/nginx", "-g", "NGINX", "daemon off;"},
 		},
 		{
+			"a gate, which has the arguments of a program",
+			proc("server", "/memfd:drover-gate (deleted)", "./server", "--port", "1"),
+			nil,
+			[]string{"server", "./server", "drover-gate"},
+		},
+		{
 			"with a title",
 			proc("nginx", "/usr/sbin/nginx", "nginx: master process /usr/sbin/nginx -c /etc/nginx/nginx.conf"),
 			[]string{"nginx"},

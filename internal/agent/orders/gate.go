@@ -161,20 +161,46 @@ func (g *gate) adopt(underway []specstore.Entry) {
 	g.begun = with(g.begun, itemsOf(underway)...)
 }
 
-// cancel decides that an order never begins. It reports false if the order has begun.
+// cancel decides that an order never begins. It reports false if the order has begun. Once the decision is on disk, or
+// cannot be stored, the caller says so: see ended and uncancel.
 func (g *gate) cancel(item string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.begun[item] {
 		return false
 	}
-	if at := slices.IndexFunc(g.held, func(e specstore.Entry) bool { return e.Item == item }); at >= 0 {
-		g.held = slices.Delete(g.held, at, at+1) // it was not queued, so it ends here
-		return true
-	}
 	g.cancelled = with(g.cancelled, item)
-	g.resolve(item, true)
+	if !g.holds(item) {
+		g.resolve(item, true)
+	}
 	return true
+}
+
+func (g *gate) holds(item string) bool {
+	return slices.ContainsFunc(g.held, func(e specstore.Entry) bool { return e.Item == item })
+}
+
+// ended drops cancelled orders that were held: nobody has queued them, so they end here.
+func (g *gate) ended(items []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, item := range items {
+		if g.holds(item) {
+			delete(g.cancelled, item)
+		}
+	}
+	g.held = slices.DeleteFunc(g.held, func(e specstore.Entry) bool { return slices.Contains(items, e.Item) })
+}
+
+// uncancel takes a cancellation back that could not be stored, of orders that are held.
+func (g *gate) uncancel(items []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, item := range items {
+		if g.holds(item) {
+			delete(g.cancelled, item)
+		}
+	}
 }
 
 func with(set map[string]bool, items ...string) map[string]bool {

@@ -324,6 +324,27 @@ func TestWhatAnEarlierAgentHasLeft(t *testing.T) {
 	}
 }
 
+// TestCancellationThatCannotBeStored: a held order stays as it was, and the next cancellation ends it.
+func TestCancellationThatCannotBeStored(t *testing.T) {
+	a := newAsking(t)
+	a.report(20*time.Millisecond, true, wire.ReportAck{})
+	a.submit(orders("held"), a.server().Add(-time.Second))
+	if !a.cancel("held") {
+		t.Fatal("it cannot be cancelled")
+	}
+	a.uncancel([]string{"held"})
+	if !a.gate.holds("held") || len(a.cancelled) > 0 {
+		t.Errorf("the gate holds %v, and has cancelled %v", a.gate.held, a.cancelled)
+	}
+	if !a.cancel("held") {
+		t.Fatal("it cannot be cancelled again")
+	}
+	a.ended([]string{"held"})
+	if len(a.gate.held)+len(a.cancelled) > 0 {
+		t.Errorf("the gate keeps %v and %v", a.gate.held, a.cancelled)
+	}
+}
+
 // TestCancelledOrdersNeverBegin: an order is cancelled in every state before its beginning, and in none after it.
 func TestCancelledOrdersNeverBegin(t *testing.T) {
 	a := newAsking(t)
@@ -339,6 +360,7 @@ func TestCancelledOrdersNeverBegin(t *testing.T) {
 			t.Errorf("%s: it is cancelled: %v, want %v", item, got, want)
 		}
 	}
+	a.ended([]string{"queued", "held"})
 	if may, _ := a.mayBegin(t.Context(), "queued"); may {
 		t.Error("a cancelled order may begin")
 	}

@@ -190,8 +190,14 @@ func (i *Intake) withhold(list []wire.Withheld) {
 // cancel ends the orders that must not begin any more. It returns their items, and the orders that are over.
 func (i *Intake) cancel(m *wire.Manifest, now time.Time) (items []string, over []specstore.Entry, err error) {
 	entries, _, _ := entriesOf(m, m.Cancel, now, i.cfg.Clock())
-	over, err = i.cfg.Disk.Cancel(entries, i.cfg.Tracker.gate.cancel)
-	return itemsOf(entries), over, err
+	gate := i.cfg.Tracker.gate
+	over, err = i.cfg.Disk.Cancel(entries, gate.cancel)
+	if err != nil {
+		gate.uncancel(itemsOf(entries))
+		return nil, nil, err
+	}
+	gate.ended(itemsOf(over))
+	return itemsOf(entries), over, nil
 }
 
 func (i *Intake) begin(orders []specstore.Entry) {

@@ -77,6 +77,26 @@ func (p *Process) Status(v View) process.Status {
 	return s
 }
 
+// Recorded returns what a list shows of the process, from what the agent has noted of it: it looks at nothing. Only
+// Gone is set if the process is not registered.
+func (p *Process) Recorded(now time.Time, uptime time.Duration, notInForce string) process.Shown {
+	if p.Record == nil {
+		return process.Shown{Gone: true}
+	}
+	v := View{Now: now, Uptime: uptime, NotInForce: notInForce}
+	if p.Runtime.Process != nil {
+		v.Instance = &process.Instance{PID: p.PID()}
+		if said := p.Runtime.Version; said != nil && said.OK {
+			v.Instance.Version = said.Text
+		}
+	}
+	s := p.Status(v)
+	if v.Instance != nil {
+		s.Instance.StartedAt = p.Runtime.LastStartAt
+	}
+	return s.Shown()
+}
+
 // revisionsText names the revision of a running instance, and the later one of the stored spec.
 func revisionsText(ran, stored int64) string {
 	return "revision " + itoa(int(ran)) + ", and revision " + itoa(int(stored)) + " is stored"

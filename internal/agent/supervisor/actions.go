@@ -200,6 +200,7 @@ func (r *runner) publish() {
 	r.sup.peers.put(r.id, marksOf(&r.proc))
 	r.sup.order.changed(r.id, r.proc.Record)
 	if known || r.proc.Record != nil {
+		r.record()
 		r.sup.cfg.Sink.Changed(r.id)
 	}
 }

@@ -102,8 +102,8 @@ func (s *Supervisor) Withhold(id process.ID, revision int64, length time.Duratio
 	s.breakers.open[id] = breaker{revision: revision, until: until, text: text}
 }
 
-// withheld reports whether the server withholds relaunches of this process and this revision. It notes that once.
-func (r *runner) withheld() bool {
+// withheld reports whether the server withholds relaunches of this process and this revision, and the server's text.
+func (r *runner) withheld() (text string, open bool) {
 	id := r.id
 	id.Name, _ = process.CutCopy(id.Name)
 	all := &r.sup.breakers
@@ -113,16 +113,21 @@ func (r *runner) withheld() bool {
 	switch {
 	case known && r.now() >= b.until:
 		delete(all.open, id)
-		return false
+		return "", false
 	case !known || b.revision != r.proc.Record.Spec.Revision:
-		return false
+		return "", false
 	}
-	if r.proc.Runtime.Cause.ID != process.CauseBreakerOpen {
-		r.proc.Blame(time.Now(), process.CauseBreakerOpen, story.Join(r.proc.Runtime.Note, b.text))
-		r.storeRuntime(r.proc.Runtime)
-		r.publish()
+	return b.text, true
+}
+
+// blameBreaker notes once that the server withholds the relaunch of the process.
+func (r *runner) blameBreaker(text string) {
+	if r.proc.Runtime.Cause.ID == process.CauseBreakerOpen {
+		return
 	}
-	return true
+	r.proc.Blame(time.Now(), process.CauseBreakerOpen, story.Join(r.proc.Runtime.Note, text))
+	r.storeRuntime(r.proc.Runtime)
+	r.publish()
 }
 
 // spread returns a random time from half to one and a half of d.

@@ -260,11 +260,29 @@ func TestWithheldHealthRestart(t *testing.T) {
 		if now := r.instance("a"); now != who {
 			t.Errorf("it was ended: %v, then %v", who, now)
 		}
+		if s := r.state("a", "unhealthy", true); s.Cause.ID == process.CauseBreakerOpen {
+			t.Error("the breaker is the cause of a process that runs")
+		}
 		r.withhold(7, 0)
 		r.answers("a", who, true, process.Answer{Bad: true, Text: "sick"})
 		r.pass(time.Minute)
 		if now := r.instance("a"); now == who {
 			t.Error("it was not ended after that")
+		}
+	})
+}
+
+// TestWithheldLateness: a process that is not ready in time is not ended while its relaunch would be withheld.
+func TestWithheldLateness(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		runs := r.relaunched(true)
+		r.withhold(0, 5*time.Minute)
+		r.pass(time.Minute)
+		if s := r.state("a", "not-ready", true); s.Cause.ID != process.CauseNotReady {
+			t.Errorf("the cause of what is late is %+v", s.Cause)
+		}
+		if len(*runs) != 2 {
+			t.Errorf("it was started %d times, want 2", len(*runs))
 		}
 	})
 }

@@ -199,7 +199,7 @@ func (r *runner) unbegun(ctx context.Context, failed func(text string) operation
 func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operation.Result) {
 	before := r.proc
 	r.apply(e, result)
-	r.asked = result.Now
+	r.asked = result.Now && r.proc.Runtime.Process == nil
 	ended := lifecycle.Ended{Alive: r.proc.Runtime.Process != nil, Restore: result.Restore, Now: result.Now}
 	r.stepAndTell(ctx, ended, func(c story.Change) []process.Event {
 		r.tellLeftovers(result.Ended, story.Caller(e.Actor, e.Item))

@@ -76,8 +76,8 @@ func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 	if a.Bad != sick {
 		r.tell(r.proc.HealthChanged(a))
 	}
-	if a.Bad && r.mayRestart() && !r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && !r.withheld() &&
-		r.sup.budget.spare(r.now()) {
+	if _, open := r.withheld(); a.Bad && !open && r.mayRestart() &&
+		!r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
 		r.proc.Unhealthy(time.Now(), a.Text)
 		r.step(ctx, lifecycle.Condemned{Placed: true})
 	}
@@ -302,6 +302,9 @@ func (r *runner) endLate(ctx context.Context) bool {
 	spec := &r.proc.Record.Spec
 	if spec.Ready == nil || !spec.Ready.StopLate || r.mayNotEnd(*r.proc.Runtime.Process, "is not ready") {
 		return false
+	}
+	if _, open := r.withheld(); open {
+		return false // a process that is not ready is better than none
 	}
 	r.proc.Late(time.Now())
 	r.step(ctx, lifecycle.Condemned{Placed: r.sup.budget.spare(r.now())})

@@ -42,7 +42,8 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 		}
 		asked := r.asked
 		r.asked = false
-		if !asked && r.withheld() {
+		if text, open := r.withheld(); open && !asked {
+			r.blameBreaker(text)
 			until := r.now() + spread(askAgain)
 			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
 			return

@@ -42,7 +42,9 @@ type rig struct {
 	confirmed chan struct{}
 	// mayBegin is nil where everything is wanted.
 	mayBegin func(ctx context.Context, item string) (bool, error)
-	stop     func()
+	// decayed is since when a record is not what is shown any more, because time has passed.
+	decayed map[process.ID]time.Time
+	stop    func()
 }
 
 // bubble runs fn with a rig whose supervisor runs.
@@ -116,8 +118,57 @@ func (r *rig) reboot() {
 
 // pass lets virtual time pass, and everything happen that is due.
 func (r *rig) pass(d time.Duration) {
+	r.t.Helper()
 	<-time.After(d)
 	synctest.Wait()
+	r.recorded()
+}
+
+// recorded fails unless what was recorded last of each process is what its status shows now: so what is folded from the
+// records is the live state, whatever a test does.
+func (r *rig) recorded() {
+	r.t.Helper()
+	r.handle.closing.Lock()
+	closed := r.handle.closed
+	r.handle.closing.Unlock()
+	if closed {
+		return
+	}
+	if r.decayed == nil {
+		r.decayed = map[process.ID]time.Time{}
+	}
+	last := map[process.ID]process.Shown{}
+	r.sink.mu.Lock()
+	for _, e := range r.sink.shown {
+		last[e.Process] = *e.Shown
+	}
+	r.sink.mu.Unlock()
+	for id, was := range last {
+		status, _, known := r.Snapshot(id)
+		is := status.Shown()
+		if !known {
+			is = process.Shown{Gone: true}
+		}
+		is.StartedAt, was.StartedAt, is.Version, was.Version = 0, 0, "", "" // the figures of a look
+		if known && is.PID == 0 && was.PID != 0 {
+			was.PID, was.Ran = 0, 0 // it has ended, and nobody has noticed yet
+		}
+		since, late := r.decayed[id]
+		if !late {
+			since = time.Now()
+		}
+		// What ends by itself with time is noticed by the next look at all processes.
+		decays := (was.Flapping && !is.Flapping || was.Cause == process.CauseWorkerOOM) &&
+			time.Since(since) <= 31*time.Second
+		switch {
+		case was.Same(is):
+			delete(r.decayed, id)
+		case decays:
+			r.decayed[id] = since
+		default:
+			r.t.Errorf("%s is recorded as\n%+v\nand shown as\n%+v", id, was, is)
+		}
+	}
 }
 
 func id(name string) process.ID     { return process.ID{Namespace: "ns", Name: name} }
@@ -283,6 +334,7 @@ type sink struct {
 	changed  int
 	events   []process.Event
 	gone     map[process.ID]uint64
+	shown    []process.Event
 }
 
 func (s *sink) Happened(e process.Event) {
@@ -332,6 +384,12 @@ func (s *sink) Gone(id process.ID, revision uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone[id] = revision
+}
+
+func (s *sink) Shown(id process.ID, at int64, shown process.Shown) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = append(s.shown, process.Event{Process: id, At: at, Kind: process.EventState, Shown: &shown})
 }
 
 func (s *sink) Changed(process.ID) {

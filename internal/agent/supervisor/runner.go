@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -18,6 +19,10 @@ type runner struct {
 	sup    *Supervisor
 	id     process.ID
 	shared sharedSnapshot
+	// recorded is what was recorded last; nil if nothing was.
+	recorded atomic.Pointer[process.Shown]
+	// recordedAt is the time of the last record, in Unix milliseconds; 0 if there is none.
+	recordedAt atomic.Int64
 
 	// The fields below belong to the goroutine of run.
 	proc         story.Process

@@ -45,6 +45,8 @@ type Sink interface {
 	Changed(id process.ID)
 	// Happened reports an event, which has no stream and no number yet.
 	Happened(e process.Event)
+	// Shown records what a list shows of a process from a time on, in Unix milliseconds.
+	Shown(id process.ID, at int64, s process.Shown)
 	// Gone says that a process was forgotten, and with which revision.
 	Gone(id process.ID, revision uint64)
 }
@@ -274,6 +276,9 @@ func (s *Supervisor) relist(refresh bool) {
 		}
 		if refresh && f.Record != nil {
 			s.cfg.Sink.Changed(r.id)
+		}
+		if f.Record != nil {
+			r.recordDue(&f)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"reflect"
 	"strings"
 	"time"
@@ -29,6 +30,79 @@ func (r *runner) tell(events ...process.Event) {
 			e.ReportID = r.proc.Record.Spec.ReportID
 		}
 		r.sup.cfg.Sink.Happened(e)
+	}
+}
+
+// recordEvery is how often the state of a process is recorded at least. So a server that has lost a record, or has
+// removed it because of its age, knows the state again.
+const recordEvery = 24 * time.Hour
+
+// record hands over what a list shows of the process, if that has changed.
+func (r *runner) record() {
+	now := time.Now()
+	shown, changed := r.unrecorded(&r.proc)
+	if !changed {
+		return
+	}
+	last := r.lastRecord()
+	if shown.Since = now.UnixMilli(); shown.State == last.State && shown.Gone == last.Gone {
+		shown.Since = last.Since
+	}
+	r.recorded.Store(&shown)
+	r.handOver(now)
+}
+
+// lastRecord returns what was recorded last; zero if nothing was.
+func (r *runner) lastRecord() process.Shown {
+	if last := r.recorded.Load(); last != nil {
+		return *last
+	}
+	return process.Shown{}
+}
+
+// unrecorded returns what a list shows of the process, and whether that differs from the last record.
+func (r *runner) unrecorded(p *story.Process) (shown process.Shown, changed bool) {
+	notInForce := ""
+	if p.Record != nil {
+		notInForce = r.sup.operator.NotInForce(&p.Record.Spec, &p.Runtime)
+	}
+	shown = p.Recorded(time.Now(), r.now(), notInForce)
+	return shown, !shown.Same(r.lastRecord())
+}
+
+// handOver hands over what was recorded last. Its time is not before that of an earlier record, unless a clock was set
+// back by a minute or more.
+func (r *runner) handOver(now time.Time) {
+	shown := r.lastRecord()
+	if shown == (process.Shown{}) {
+		return
+	}
+	at := now.UnixMilli()
+	if last := r.recordedAt.Load(); last > at && last-at < time.Minute.Milliseconds() {
+		at = last
+	}
+	r.recordedAt.Store(at)
+	r.sup.cfg.Sink.Shown(r.id, at, shown)
+}
+
+// RecordAll hands over what lists show of all processes, because earlier records were lost.
+func (s *Supervisor) RecordAll() {
+	for _, r := range s.all() {
+		r.post(func(_ context.Context, r *runner) { r.handOver(time.Now()) })
+	}
+}
+
+// recordDue hands over what lists show of a process, if the last record is old, or if the state has changed by itself:
+// a process flaps no longer, or a cause does not count any more.
+func (r *runner) recordDue(p *story.Process) {
+	if last := r.recordedAt.Load(); last != 0 && time.Now().UnixMilli()-last >= recordEvery.Milliseconds() {
+		r.post(func(_ context.Context, r *runner) { r.handOver(time.Now()) })
+	}
+	if _, changed := r.unrecorded(p); changed {
+		r.post(func(_ context.Context, r *runner) {
+			r.record()
+			r.sup.cfg.Sink.Changed(r.id)
+		})
 	}
 }
 

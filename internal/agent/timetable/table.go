@@ -69,29 +69,7 @@ func (t Table) Between(last, now time.Time) (newest time.Time, count int) {
 		}
 		return time.Time{}, 0
 	}
-	next, ok := t.rule.Next(last)
-	for ; ok && !next.After(now) && count < mostCounted; next, ok = t.rule.Next(newest) {
-		newest = next
-		count++
-	}
-	if count == mostCounted {
-		newest = t.newest(now)
-	}
-	return newest, count
-}
-
-// newest returns the last run that was due by now, for a rule with many past runs.
-func (t Table) newest(now time.Time) time.Time {
-	for back := time.Hour; ; back *= 4 {
-		at, ok := t.rule.Next(now.Add(-back))
-		if !ok || at.After(now) {
-			continue
-		}
-		for next, ok := t.rule.Next(at); ok && !next.After(now); next, ok = t.rule.Next(at) {
-			at = next
-		}
-		return at
-	}
+	return t.rule.Between(last, now)
 }
 
 // before returns the run before another run.
@@ -99,7 +77,7 @@ func (t Table) before(run time.Time) time.Time {
 	if t.every > 0 {
 		return run.Add(-t.every)
 	}
-	return t.newest(run.Add(-1))
+	return t.rule.Newest(run.Add(-1))
 }
 
 // ofDay reports whether the table has times of day, which must not repeat after a small correction of the clock.

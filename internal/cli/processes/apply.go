@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -293,10 +294,12 @@ const mostRounds = 3
 func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) error {
 	tag := p.tag
 	for range mostRounds {
-		done, err := c.Apply(cmd.Context(), p.file, a.options(tag))
+		done, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Plan, error) {
+			return c.Apply(ctx, p.file, a.options(tag))
+		}, a.Again("rollout list")+" and "+a.Again("task list"))
 		switch {
 		case err != nil:
-			return remote.ExitOf(err)
+			return err
 		case len(done.Rollouts) > 0:
 			return a.follow(cmd, c, done.Rollouts)
 		case done.Operation == nil:

@@ -80,7 +80,7 @@ did not.`,
 	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
 	hosts.QueryFlags(cmd, &s, "only of these hosts")
 	flags.IntVar(&f.Tail, "tail", 0, "most lines of each log, the last ones; 0 is all")
-	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339 or an age such as 10m")
+	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339, 10:00 or an age such as 10m")
 	flags.IntVar(&f.Run, "run", 0, "the run: 0 the present or last one, -1 the one before")
 	flags.BoolVar(&onlyErrors, "stderr", false, "only what the process wrote to stderr")
 	flags.StringVar(&f.Grep, "grep", "", "only lines that match this regular expression (RE2)")

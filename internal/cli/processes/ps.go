@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,19 +16,10 @@ import (
 	"drover/internal/cli/term"
 	"drover/internal/command"
 	"drover/internal/process"
+	"drover/internal/why"
 )
 
-// NewPs returns 'drover ps'.
-func NewPs() *cobra.Command {
-	var s remote.Session
-	var f client.ProcessFilter
-	var sel selection
-	var count bool
-	cmd := &cobra.Command{
-		Use:     "ps [NAMESPACE/NAME...]",
-		Aliases: []string{"list"},
-		Short:   "List processes",
-		Long: `List processes as their hosts last reported them. A state is stale when its host is away.
+const psHelp = `List processes as their hosts last reported them. A state is stale when its host is away.
 
 States:
   unknown     the host has not checked the process yet, or cannot check it
@@ -44,17 +37,43 @@ States:
   operating   an operation is in progress
 'drover why' explains a state.
 
-If a filter matches nothing, the exit code is 4.`,
+--at shows the processes as they were at a moment, from what the agents have recorded. The moment is by
+the clock of each host. A state is unknown if no agent ran on the host then, if the server has not
+heard the host since, or if records were lost. Flags that choose hosts choose among their present
+labels.
+
+If a filter matches nothing, the exit code is 4.`
+
+// NewPs returns 'drover ps'.
+func NewPs() *cobra.Command {
+	var s remote.Session
+	var f client.ProcessFilter
+	var sel selection
+	var count bool
+	var when string
+	cmd := &cobra.Command{
+		Use:     "ps [NAMESPACE/NAME...]",
+		Aliases: []string{"list"},
+		Short:   "List processes",
+		Long:    psHelp,
 		Example: `  drover ps
   drover ps 'web/*' --state flapping,given-up
   drover ps --count
   drover ps --hosts '0:10.2.*' -o wide
   drover ps -l 'role=web,os in (debian,ubuntu)' --process-label tier=front
+  drover ps --at 10:00 'shop/*'
   drover ps -o name`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
 			if err != nil {
 				return err
+			}
+			at, err := term.Moment("--at", when)
+			if err != nil {
+				return err
+			}
+			if !at.IsZero() {
+				return psAt(cmd, &s, c, at, f, &sel, args, count)
 			}
 			if count {
 				return s.UnlessOld(command.Failed, printCounts(cmd, s.Output, c, f, &sel, args))
@@ -85,8 +104,18 @@ If a filter matches nothing, the exit code is 4.`,
 	sel.FailedFlag(cmd)
 	cmd.Flags().BoolVar(&count, "count", false,
 		"show only the number of processes in each state; processes of hosts that are away count as stale")
+	cmd.Flags().StringVar(&when, "at", "", "as it was at this time: RFC 3339, 10:00 or an age such as 15m")
 	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		var refused []string
+		for _, flag := range []string{"process-label", "limit"} {
+			if when != "" && cmd.Flags().Changed(flag) {
+				refused = append(refused, "--"+flag)
+			}
+		}
+		if len(refused) > 0 {
+			return term.Usagef("--at excludes %s", strings.Join(refused, " and "))
+		}
 		if count && (len(sel.states) > 0 || sel.limit > 0) {
 			return term.Usagef("--count excludes --state and --limit")
 		}
@@ -127,6 +156,10 @@ func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.P
 	if err != nil {
 		return remote.ExitOf(err)
 	}
+	return showCounts(cmd, o, n)
+}
+
+func showCounts(cmd *cobra.Command, o term.Output, n client.ProcessCounts) error {
 	if o.Form == term.AsJSON || o.Form == term.AsYAML {
 		return term.PrintValue(cmd.OutOrStdout(), o.Form, n)
 	}
@@ -211,4 +244,136 @@ func causeOf(p client.Process) string {
 		return ""
 	}
 	return p.Cause.ID
+}
+
+// psAt lists the processes as they were at a moment, or counts them.
+func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time, f client.ProcessFilter,
+	sel *selection, args []string, count bool,
+) error {
+	if len(args) > 0 && f.Namespace+f.Name != "" {
+		return term.Usagef("--namespace and --name exclude NAMESPACE/NAME")
+	}
+	if err := sel.ResolveFew(cmd.Context(), c); err != nil {
+		return err
+	}
+	which := sel.filter(sel.Names)
+	which.Namespace, which.Name = f.Namespace, f.Name
+	var rows []client.Process
+	var past client.Past
+	for _, arg := range append(args, "")[:max(len(args), 1)] {
+		if arg != "" {
+			var err error
+			if which.Namespace, which.Name, err = splitID(arg); err != nil {
+				return err
+			}
+		}
+		found, p, err := c.ProcessesAt(cmd.Context(), which, at)
+		if err != nil {
+			return remote.ExitOf(err)
+		}
+		if arg != "" && len(found) == 0 {
+			return term.NoSuchf("no process matched %s%s at %s", arg, sel.where(), term.Stamp(&p.At))
+		}
+		rows, past = append(rows, found...), p
+	}
+	sortProcesses(rows)
+	rows = slices.CompactFunc(rows, func(a, b client.Process) bool {
+		return a.Namespace == b.Namespace && a.Name == b.Name && a.Host.ID == b.Host.ID && a.Host.Cloud == b.Host.Cloud
+	})
+	if err := printPast(cmd, s.Output, rows, past, count); err != nil {
+		return err
+	}
+	sayPast(cmd, rows, past)
+	if len(rows) == 0 && !count {
+		return term.NoSuchf("no process matched%s at %s", sel.where(), term.Stamp(&past.At))
+	}
+	return s.UnlessOld(command.Failed, nil)
+}
+
+func printPast(cmd *cobra.Command, o term.Output, rows []client.Process, past client.Past, count bool) error {
+	if !count {
+		return term.PrintList(cmd, o, rows, pastColumns(past.At), func(p client.Process) string {
+			return p.Namespace + "/" + p.Name
+		})
+	}
+	n := client.ProcessCounts{States: map[string]int{}, Total: len(rows)}
+	for _, p := range rows {
+		if p.Unknown != nil {
+			n.Stale++
+		} else {
+			n.States[p.State]++
+		}
+	}
+	return showCounts(cmd, o, n)
+}
+
+// sayPast says how far the answer is certain.
+func sayPast(cmd *cobra.Command, rows []client.Process, past client.Past) {
+	hosts := map[string]bool{}
+	unknown := 0
+	for _, p := range rows {
+		if p.Unknown != nil {
+			unknown++
+			hosts[remote.Address(p.Host)] = true
+		}
+	}
+	term.Say(cmd, "at %s by the clock of each host%s\n", term.Stamp(&past.At), clockText(past))
+	if unknown > 0 {
+		term.Say(cmd, "not known: %s on %s\n", process.Count(unknown, "process", "processes"),
+			process.Count(len(hosts), "host", "hosts"))
+	}
+	if past.KeptSince != nil && past.At.Before(*past.KeptSince) {
+		term.Say(cmd, "the server keeps records since %s\n", term.Stamp(past.KeptSince))
+	}
+}
+
+// clockText says how far the clocks of hosts differ from that of the server; empty below a second.
+func clockText(past client.Past) string {
+	if past.ClockSeconds == 0 {
+		return ""
+	}
+	return "; one differs from the clock of the server by " + strconv.FormatFloat(past.ClockSeconds, 'f', 1, 64) + " s"
+}
+
+// pastColumns are the columns of processes at a moment.
+func pastColumns(at time.Time) []term.Column[client.Process] {
+	running := func(text func(*client.Instance) string) func(client.Process) string {
+		return func(p client.Process) string {
+			if p.Instance == nil {
+				return ""
+			}
+			return text(p.Instance)
+		}
+	}
+	return []term.Column[client.Process]{
+		{Head: "NAME", Cell: func(p client.Process) string { return p.Namespace + "/" + p.Name }},
+		{Head: "HOST", Cell: func(p client.Process) string { return p.Host.ID }},
+		{Head: "STATE", Cell: pastState, State: true},
+		{Head: "PID", Cell: running(func(i *client.Instance) string { return strconv.Itoa(i.PID) })},
+		{Head: "UPTIME", Cell: running(func(i *client.Instance) string {
+			if i.StartedAt == nil {
+				return ""
+			}
+			return why.Age(at.Sub(*i.StartedAt))
+		})},
+		{Head: "HOSTED", Cell: func(p client.Process) string {
+			if p.Unknown != nil {
+				return ""
+			}
+			return term.YesNo(p.Hosted)
+		}},
+		{Head: "CAUSE", Cell: causeOf},
+		{Head: "ADDRESS", Wide: true, Cell: func(p client.Process) string { return remote.Address(p.Host) }},
+		{Head: "VERSION", Wide: true, Cell: running(func(i *client.Instance) string { return i.Version })},
+		{Head: "RESTARTS", Wide: true, Cell: func(p client.Process) string { return number(p.Restarts) }},
+		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return p.Message }},
+	}
+}
+
+// pastState is the state at a moment; for an unknown one also since when.
+func pastState(p client.Process) string {
+	if p.Unknown == nil || p.Unknown.Since == nil {
+		return p.State
+	}
+	return p.State + " since " + term.Stamp(p.Unknown.Since)
 }

@@ -277,7 +277,8 @@ removed. process is a difference of the running process, and config one of a con
 Each difference has the command that removes it. drover changes nothing by itself, unless the file
 says 'drift: mend'.
 
-Exit codes: 0 no difference, 3 differences, 4 no such host, 5 not allowed, 6 unreachable.`,
+Exit codes: 0 no difference, 3 differences, 4 no such process or host, 5 not allowed, 6 a host did not
+answer, and no difference was found.`,
 		Example: `  drover drift
   drover drift shop/web
   drover drift 'shop/*' -l role=web -o json
@@ -297,6 +298,9 @@ Exit codes: 0 no difference, 3 differences, 4 no such host, 5 not allowed, 6 unr
 			answer, err := c.Drift(cmd.Context(), f)
 			if err != nil {
 				return remote.ExitOf(err)
+			}
+			if asked := len(args) > 0 || len(f.Hosts) > 0 || f.Selector != ""; asked && answer.Processes == 0 {
+				return term.NoSuchf("no process matches")
 			}
 			return showDrift(cmd, &s, answer)
 		},
@@ -323,6 +327,8 @@ func showDrift(cmd *cobra.Command, s *remote.Session, answer client.DriftReport)
 		term.Say(cmd, "running processes not compared: %s: %s\n", term.Printable(h.Host), term.Printable(h.Error))
 	}
 	switch {
+	case answer.Total == 0 && len(answer.Unasked) > 0:
+		return &command.ExitError{Code: command.Unreachable}
 	case answer.Total == 0:
 		term.Say(cmd, "no differences\n")
 		return nil

@@ -107,13 +107,11 @@ func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 
 // rollOut begins a rollout and follows it.
 func (a *operateCommand) rollOut(cmd *cobra.Command, c *client.Client, request client.Request) error {
-	r, err := c.RollOut(context.WithoutCancel(cmd.Context()), request)
-	if unreachable, ok := errors.AsType[*client.UnreachableError](err); ok {
-		err = fmt.Errorf("%w; the server may have accepted the call: check with %s", unreachable,
-			a.Again("rollout list"))
-	}
+	r, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+		return c.RollOut(ctx, request)
+	}, a.Again("rollout list"))
 	if err != nil {
-		return remote.ExitOf(err)
+		return err
 	}
 	return attend(cmd, &a.Session, c, r, a.noWait)
 }
@@ -411,6 +409,7 @@ func newRolloutList() *cobra.Command {
 			{Head: "WAITING", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Waiting) }},
 			{Head: "AGE", Cell: func(r client.Rollout) string { return term.Since(&r.CreatedAt) }},
 			{Head: "BY", Cell: func(r client.Rollout) string { return term.Caller(r.App, r.User) }},
+			{Head: "SCHEDULE", Wide: true, Cell: func(r client.Rollout) string { return r.Schedule }},
 			{Head: "REASON", Wide: true, Cell: func(r client.Rollout) string { return r.Reason }},
 		},
 		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Rollout, error) {
@@ -574,9 +573,11 @@ some hosts only, paused, or held for an approval.`,
 					return err
 				}
 			}
-			undo, err := c.UndoRollout(context.WithoutCancel(cmd.Context()), r.ID)
+			undo, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+				return c.UndoRollout(ctx, r.ID)
+			}, a.Again("rollout list"))
 			if err != nil {
-				return remote.ExitOf(err)
+				return err
 			}
 			return attend(cmd, &a.Session, c, undo, a.noWait)
 		},

@@ -34,6 +34,7 @@ type operateCommand struct {
 	// hostTimeout is how long each host has to accept the operation; 0 means the server's default.
 	hostTimeout time.Duration
 	rollout     rolloutFlags
+	one         oneOfFlags
 }
 
 func (a *operateCommand) operateFlags(cmd *cobra.Command) {
@@ -77,8 +78,9 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	request := client.Request{
 		Op: a.op, Targets: byProcess(targets), Spec: spec, Signal: a.signal, Scope: a.scope,
 		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector, Rollout: plan, At: a.rollout.at,
+		OneOf: a.one.oneOf, AgainWhenLost: a.one.again,
 	}
-	if request.Rollout != nil {
+	if request.Rollout != nil || request.OneOf {
 		return a.rollOut(cmd, c, request)
 	}
 	o, err := a.submit(cmd.Context(), c, request)
@@ -100,6 +102,13 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 // submit submits an operation. Ctrl-C does not interrupt it, because the caller must know whether the server accepted
 // the operation.
 func (a *operateCommand) submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
+	return uninterrupted(ctx, func(ctx context.Context) (client.Operation, error) { return c.Submit(ctx, r) },
+		a.Again("task list"))
+}
+
+// uninterrupted makes a call that Ctrl-C does not interrupt, because the caller must know whether the server accepted
+// it. The deadline of the command stays. check is the command that tells what became of a call without an answer.
+func uninterrupted[T any](ctx context.Context, call func(context.Context) (T, error), check string) (T, error) {
 	deadline, bounded := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
 	if bounded {
@@ -107,12 +116,11 @@ func (a *operateCommand) submit(ctx context.Context, c *client.Client, r client.
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	o, err := c.Submit(ctx, r)
+	answer, err := call(ctx)
 	if unreachable, ok := errors.AsType[*client.UnreachableError](err); ok {
-		err = fmt.Errorf("%w; the server may have accepted the call: check with %s", unreachable,
-			a.Again("task list"))
+		err = fmt.Errorf("%w; the server may have accepted the call: check with %s", unreachable, check)
 	}
-	return o, remote.ExitOf(err)
+	return answer, remote.ExitOf(err)
 }
 
 // byProcess groups the targets by process.
@@ -137,8 +145,11 @@ func (a *operateCommand) confirm(cmd *cobra.Command, targets []processRef) error
 	for _, t := range targets {
 		hosts[t.host] = true
 	}
-	what := fmt.Sprintf("%s %s on %s", a.op, process.Count(len(targets), "process", "processes"),
-		process.Count(len(hosts), "host", "hosts"))
+	where := process.Count(len(hosts), "host", "hosts")
+	if a.one.oneOf {
+		where = "one of " + where
+	}
+	what := fmt.Sprintf("%s %s on %s", a.op, process.Count(len(targets), "process", "processes"), where)
 	switch {
 	case len(targets) == 1:
 		return nil

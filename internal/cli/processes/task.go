@@ -58,6 +58,7 @@ func taskColumns() []term.Column[client.Operation] {
 		{Head: "RUNNING", Cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.Pending) }},
 		{Head: "AGE", Cell: func(t client.Operation) string { return term.Since(&t.CreatedAt) }},
 		{Head: "BY", Cell: func(t client.Operation) string { return term.Caller(t.App, t.User) }},
+		{Head: "SCHEDULE", Wide: true, Cell: func(t client.Operation) string { return t.Schedule }},
 		{Head: "REQUEST", Wide: true, Cell: func(t client.Operation) string { return t.RequestID }},
 	}
 }

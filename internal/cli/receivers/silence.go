@@ -53,8 +53,9 @@ func silenceList() remote.List[client.Silence] {
 		Columns: []term.Column[client.Silence]{
 			{Head: "ID", Cell: func(s client.Silence) string { return s.ID }},
 			{Head: "STATE", State: true, Cell: func(s client.Silence) string { return s.State }},
-			{Head: "FROM", Cell: func(s client.Silence) string { return term.Stamp(&s.From) }},
-			{Head: "UNTIL", Cell: func(s client.Silence) string { return term.Stamp(&s.Until) }},
+			{Head: "FROM", Cell: func(s client.Silence) string { return term.Stamp(windowFrom(&s)) }},
+			{Head: "UNTIL", Cell: func(s client.Silence) string { return term.Stamp(windowUntil(&s)) }},
+			{Head: "CRON", Cell: func(s client.Silence) string { return strings.TrimSpace(s.Cron + " " + s.TimeZone) }},
 			{Head: "WITHHELD", Cell: func(s client.Silence) string { return fmt.Sprint(s.Withheld) }},
 			{Head: "COVERS", Cell: covered},
 			{Head: "BY", Cell: func(s client.Silence) string { return term.Caller(s.App, s.User) }},
@@ -64,6 +65,30 @@ func silenceList() remote.List[client.Silence] {
 			return c.Silences(ctx, false)
 		},
 	}
+}
+
+// windowFrom returns the beginning of the present window, or of the next one.
+func windowFrom(s *client.Silence) *time.Time {
+	if s.WindowFrom != nil {
+		return s.WindowFrom
+	}
+	return &s.From
+}
+
+// windowUntil returns the end of that window.
+func windowUntil(s *client.Silence) *time.Time {
+	if s.WindowUntil != nil {
+		return s.WindowUntil
+	}
+	return unlessZero(&s.Until)
+}
+
+// unlessZero returns a time; nil if it is zero.
+func unlessZero(t *time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return t
 }
 
 // covered describes what a silence covers.
@@ -84,7 +109,13 @@ func showSilence(s client.Silence) (state string, fields []term.Field) {
 		{"Hosts", s.Select},
 		{"Process labels", s.Labels},
 		{"From", term.Stamp(&s.From)},
-		{"Until", term.Stamp(&s.Until)},
+		{"Until", term.Stamp(unlessZero(&s.Until))},
+	}
+	if s.Cron != "" {
+		length := time.Duration(s.Seconds * float64(time.Second))
+		fields = append(fields,
+			term.Field{"Windows", strings.TrimSpace(s.Cron+" "+s.TimeZone) + " for " + length.String()},
+			term.Field{"Next window", term.Stamp(s.WindowFrom) + " to " + term.Stamp(s.WindowUntil)})
 	}
 	if s.RemovedAt != nil {
 		fields = append(fields, term.Field{"Removed", term.Stamp(s.RemovedAt)})
@@ -103,10 +134,12 @@ func silenceCreate() remote.Verb[client.Silence] {
 		Long: `Withhold the alarms of processes for some time, such as maintenance. A PROCESS is a pattern
 NAMESPACE/NAME; without any, the expressions alone choose. drover counts what it withholds. At the
 end of the silence, it delivers once what still holds then, such as a process that stays down.
+With --cron the silence repeats: --for is the length of each window, and --until ends them all.
 
 Needs an administrator, or the right silence on whole namespaces.`,
 		Example: `  drover silence -l role=web --for 2h -m 'kernel update'
   drover silence 'shop/*' --from 2026-11-20T22:00:00Z --until 2026-11-20T23:30:00Z
+  drover silence 'shop/*' --cron '0 2 * * 0' --for 2h --zone Europe/Berlin
   drover silence list
   drover silence remove xk3v7q2mfa`,
 		New: true,
@@ -117,6 +150,8 @@ Needs an administrator, or the right silence on whole namespaces.`,
 			f.DurationVar(&length, "for", 0, "how long, such as 2h")
 			f.StringVar(&from, "from", "", "the beginning: RFC 3339, or a time from now on such as 30m (default now)")
 			f.StringVar(&until, "until", "", "the end instead of --for: RFC 3339, or a time from now on such as 3h")
+			f.StringVar(&request.Cron, "cron", "", "begin a window at these times: a crontab rule such as '0 2 * * 0'")
+			f.StringVar(&request.TimeZone, "zone", "", "the time zone of --cron, such as Europe/Berlin (default the server's)")
 			f.StringVarP(&request.Message, "message", "m", "", "why, for other people")
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 				for _, flag := range []string{"selector", "process-label"} {
@@ -124,7 +159,12 @@ Needs an administrator, or the right silence on whole namespaces.`,
 						return err
 					}
 				}
-				if length < 0 || (length == 0) == (until == "") {
+				switch {
+				case request.Cron == "" && request.TimeZone != "":
+					return term.Usagef("--zone is for --cron: give both")
+				case request.Cron != "" && length <= 0:
+					return term.Usagef("--cron needs --for DURATION, the length of each window, such as --for 2h")
+				case request.Cron == "" && (length < 0 || (length == 0) == (until == "")):
 					return term.Usagef("expected --for DURATION or --until TIME, such as --for 2h")
 				}
 				for _, arg := range args {

@@ -21,8 +21,8 @@ func (r *TimeRange) FlagsOfHistory(cmd *cobra.Command) { r.named(cmd, "from", "t
 
 func (r *TimeRange) named(cmd *cobra.Command, from, to string) {
 	r.from, r.to = from, to
-	cmd.Flags().StringVar(&r.since, from, "", "only from this time on: RFC 3339 or an age such as 24h")
-	cmd.Flags().StringVar(&r.Until, to, "", "only before this time: RFC 3339 or an age such as 1h")
+	cmd.Flags().StringVar(&r.since, from, "", "only from this time on: RFC 3339, 10:00 or an age such as 24h")
+	cmd.Flags().StringVar(&r.Until, to, "", "only before this time: RFC 3339, 10:00 or an age such as 1h")
 }
 
 // Times returns the range; a missing time is zero.
@@ -33,18 +33,29 @@ func (r *TimeRange) Times() (since, until time.Time, err error) {
 	return since, until, err
 }
 
-// Moment parses a time, or an age, that a flag gives; a missing time is zero.
+// Moment parses a time, a time of this day, or an age, with or without a minus, that a flag gives; a missing time is
+// zero. A time of day is by the clock of this machine, and the last one that has passed.
 func Moment(flag, text string) (time.Time, error) {
+	now := time.Now()
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return time.Now().Add(-d), nil
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(-d.Abs()), nil
+	}
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			if at.After(now) {
+				at = at.AddDate(0, 0, -1)
+			}
+			return at, nil
+		}
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, Usagef("%s %q: expected a time such as 2026-11-20T10:30:00Z, or an age such as 24h", flag,
-			text)
+		return time.Time{}, Usagef(
+			"%s %q: expected a time such as 2026-11-20T10:30:00Z or 10:30, or an age such as 24h", flag, text)
 	}
 	return t, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"drover/internal/config"
 	"drover/internal/config/settings"
@@ -41,6 +42,7 @@ type Config struct {
 	// ApprovalAbove is a number of hosts, above which a rollout needs the approval of a second person; empty means
 	// never.
 	ApprovalAbove string `yaml:"approval-above"`
+	Breakers      `yaml:",inline"`
 
 	Bootstrap config.Bootstrap `yaml:"-"`
 	// Gateways are the parsed TrustedGateway, once Validate has returned.
@@ -48,6 +50,76 @@ type Config struct {
 	// Breadth is the parsed ApprovalAbove, once Validate has returned; 0 means no limit.
 	Breadth int `yaml:"-"`
 }
+
+// Breakers holds the thresholds of breakers as texts; an empty one stands for the default.
+type Breakers struct {
+	// Share is a percentage of hosts, and Hosts the least number of hosts, that fail within Window. Hold is how long a
+	// breaker stays open.
+	Share  string `yaml:"breaker-share"`
+	Hosts  string `yaml:"breaker-hosts"`
+	Window string `yaml:"breaker-window"`
+	Hold   string `yaml:"breaker-hold"`
+	// Thresholds are the parsed texts, once Validate has returned.
+	Thresholds Thresholds `yaml:"-"`
+}
+
+// Thresholds are the parsed thresholds of breakers; 0 stands for the default.
+type Thresholds struct {
+	Share        float64
+	Hosts        int
+	Window, Hold time.Duration
+}
+
+// settings lists the settings of breakers.
+func (b *Breakers) settings() []settings.Setting {
+	return []settings.Setting{
+		{
+			Name: "breaker-share",
+			Help: "a breaker opens if more than this share of the hosts of a process fails from one cause (default: 30%)",
+			Text: &b.Share,
+		},
+		{
+			Name: "breaker-hosts",
+			Help: "and if at least this number of hosts fails (default: 5)",
+			Text: &b.Hosts,
+		},
+		{Name: "breaker-window", Help: "within this time (default: 60s)", Text: &b.Window},
+		{Name: "breaker-hold", Help: "how long a breaker stays open (default: 5m)", Text: &b.Hold},
+	}
+}
+
+// read parses the texts.
+func (b *Breakers) read(fault func(format string, args ...any)) {
+	t := &b.Thresholds
+	if b.Share != "" {
+		n, err := strconv.Atoi(strings.TrimSuffix(b.Share, "%"))
+		if err != nil || n < 1 || n > 100 || !strings.HasSuffix(b.Share, "%") {
+			fault("breaker-share %q: expected a percentage from 1%% to 100%%, such as 30%%", b.Share)
+		}
+		t.Share = float64(n) / 100
+	}
+	if b.Hosts != "" {
+		var err error
+		if t.Hosts, err = strconv.Atoi(b.Hosts); err != nil || t.Hosts < 1 {
+			fault("breaker-hosts %q: expected a number of hosts, from 1", b.Hosts)
+		}
+	}
+	for _, d := range []struct {
+		name, text string
+		to         *time.Duration
+	}{{"breaker-window", b.Window, &t.Window}, {"breaker-hold", b.Hold, &t.Hold}} {
+		if d.text == "" {
+			continue
+		}
+		var err error
+		if *d.to, err = time.ParseDuration(d.text); err != nil || *d.to < time.Second || *d.to > longestBreaker {
+			fault("%s %q: expected a time from 1s to %s, such as 60s", d.name, d.text, longestBreaker)
+		}
+	}
+}
+
+// longestBreaker bounds the times of breakers: the server looks at the events of the window when it starts.
+const longestBreaker = time.Hour
 
 // Proxies holds the addresses for proxies.
 type Proxies struct {
@@ -81,7 +153,7 @@ func Default() Config {
 
 // Settings lists the settings of a Config, in the order in which the help shows them.
 func (c *Config) Settings() []settings.Setting {
-	return []settings.Setting{
+	return append([]settings.Setting{
 		{Name: "data-dir", Help: "directory for all stored data", Text: &c.DataDir},
 		{Name: "http", Help: "address of the API", Text: &c.HTTP},
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
@@ -152,7 +224,7 @@ func (c *Config) Settings() []settings.Setting {
 			Text: &c.ApprovalAbove,
 		},
 		{Name: "log-level", Help: "debug, info, warn or error", Text: &c.LogLevel},
-	}
+	}, c.Breakers.settings()...)
 }
 
 // ReadFile reads a file over the settings. An unknown key is an error.
@@ -204,6 +276,7 @@ func (c *Config) Validate() error {
 			fault("approval-above %q: expected a number of hosts, from 1", c.ApprovalAbove)
 		}
 	}
+	c.Breakers.read(fault)
 	check(settings.LogLevel(c.LogLevel))
 	check(c.Bootstrap.Validate())
 	return errors.Join(faults...)

@@ -127,6 +127,27 @@ func TestValidate(t *testing.T) {
 		}, ""},
 		{"approvals", func(c *serverconfig.Config) { c.ApprovalAbove = "100" }, ""},
 		{
+			"breakers", func(c *serverconfig.Config) {
+				c.Breakers = serverconfig.Breakers{Share: "20%", Hosts: "10", Window: "2m", Hold: "10m"}
+			}, "",
+		},
+		{
+			"share of breakers", func(c *serverconfig.Config) { c.Breakers.Share = "0.3" },
+			`breaker-share "0.3": expected a percentage from 1% to 100%, such as 30%`,
+		},
+		{
+			"hosts of breakers", func(c *serverconfig.Config) { c.Breakers.Hosts = "0" },
+			`breaker-hosts "0": expected a number of hosts, from 1`,
+		},
+		{
+			"window of breakers", func(c *serverconfig.Config) { c.Breakers.Window = "60" },
+			`breaker-window "60": expected a time from 1s to 1h0m0s, such as 60s`,
+		},
+		{
+			"hold of breakers", func(c *serverconfig.Config) { c.Breakers.Hold = "2h" },
+			`breaker-hold "2h": expected a time from 1s to 1h0m0s, such as 60s`,
+		},
+		{
 			"approvals of no host", func(c *serverconfig.Config) { c.ApprovalAbove = "0" },
 			`approval-above "0": expected a number of hosts, from 1`,
 		},

@@ -91,6 +91,8 @@ func nameOf(kind process.EventKind) string {
 		return "process_run_missed"
 	case process.EventBreakerOpened:
 		return "process_breaker_opened"
+	case process.EventScheduleFailed:
+		return "process_schedule_failed"
 	default:
 		return ""
 	}

@@ -90,11 +90,13 @@ type Config struct {
 	Labels    Labels
 	Cancels   Cancels
 	Rollouts  Rollouts
+	Schedules store.Schedules
 	Listing   store.Listing
 	Revisions store.Revisions
 	Standing  store.Selections
 	Upkeep    store.Upkeeping
 	Events    store.Events
+	Timeline  Timeline
 	Accounts
 	Receivers Receivers
 	Breakers  store.Breakers
@@ -191,7 +193,7 @@ const (
 
 // table lists every path below v1.Prefix.
 func (h *Handler) table() []route {
-	return []route{
+	return append([]route{
 		{v1.RouteListProcesses, "processes.list", anyone, h.listProcesses},
 		{v1.RouteCountProcesses, "processes.counts", anyone, h.countProcesses},
 		{v1.RouteGetProcess, "processes.get", anyone, h.getProcess},
@@ -200,6 +202,7 @@ func (h *Handler) table() []route {
 		{v1.RoutePutNamespace, "namespaces.apply", anyone, h.putNamespace},
 		{v1.RouteListRevisions, "namespaces.revisions", anyone, h.listRevisions},
 		{v1.RouteCompareRevisions, "namespaces.diff", anyone, h.compareRevisions},
+		{v1.RouteListChanges, "changes.list", anyone, h.listChanges},
 		{v1.RouteListWhy, "why.list", anyone, h.explain},
 		{v1.RouteListDrift, "drift.list", anyone, h.listDrift},
 		{v1.RouteListAgents, "agents.list", anyone, h.listAgents},
@@ -271,5 +274,5 @@ func (h *Handler) table() []route {
 		{v1.RouteCreateSignIn, "sign-ins.create", anyone, h.createSignIn},
 
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
-	}
+	}, h.scheduleTable()...)
 }

@@ -224,6 +224,9 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
 	selections := selectionsOf(t, f.docs, f.wanted, f.standing, f.options.Prune != plan.PruneNone)
+	if err := h.maySelect(c, selections, f.standing); err != nil {
+		return reply{}, err
+	}
 	if f.dry || len(steps) == 0 {
 		c.w.Header().Set("ETag", f.tag)
 		answer.Rollouts = viewPlanned(rollouts)

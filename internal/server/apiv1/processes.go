@@ -1,8 +1,10 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	v1 "drover/api/v1"
@@ -11,8 +13,11 @@ import (
 	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
+	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
+	"drover/internal/server/task"
+	"drover/internal/why"
 	"drover/internal/wildcard"
 )
 
@@ -91,10 +96,13 @@ func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 	f := store.ObservedFilter{
 		Namespace: p.text("namespace"), Name: p.text("name"), Copies: true, States: p.list("state"),
 	}
+	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
+	if p.given("at") {
+		return h.pastPage(ctx, c, f)
+	}
 	if spec := p.flag("spec"); spec != nil {
 		f.Spec = *spec
 	}
-	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
 	return h.processPage(ctx, c, f)
 }
 
@@ -231,6 +239,10 @@ func forbidden(m access.Missing) error {
 func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name"), Copies: true}
+	if p.given("at") {
+		c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
+		return h.countPast(ctx, c, f)
+	}
 	hosts, which := p.hosts(), p.processes()
 	if err := p.done(); err != nil {
 		return reply{}, err
@@ -276,4 +288,247 @@ func (h *Handler) eachObserved(ctx context.Context, f store.ObservedFilter, fn f
 		last := &rows[len(rows)-1]
 		after = store.ObservedKey{Agent: last.Agent, Process: last.Process}
 	}
+}
+
+// explain returns findings about the state of processes: the processes with a problem, and with all=true every process
+// with a finding.
+func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	q := whyQuery{eventReader: eventReader{h: h, who: &c.Principal}, catalogue: why.Open(), now: h.Now()}
+	q.namespace, q.name, q.hosts, q.most = p.text("namespace"), p.text("name"), p.hosts(), p.limit()
+	if all := p.flag("all"); all != nil {
+		q.all = *all
+	}
+	for _, id := range p.list("cause") {
+		if _, known := q.catalogue.Lookup(process.CauseID(id)); !known {
+			p.fail(invalid("cause", "is %.40q: there is no such cause", id))
+		}
+		q.causes = append(q.causes, process.CauseID(id))
+	}
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Target = edge.Clip(q.namespace + "/" + q.name)
+	if err := q.look(ctx); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Targets = q.total
+	return ok(q.view())
+}
+
+// whyQuery is one walk over the selected processes.
+type whyQuery struct {
+	eventReader
+	catalogue why.Catalogue
+	now       time.Time
+	most      int
+
+	namespace, name string
+	hosts           hostChoice
+	causes          []process.CauseID
+	all             bool
+
+	waiting map[store.ObservedKey][]why.Operation
+	// seen has the keys of the judged agents.
+	seen map[string]bool
+
+	found        []v1.Finding
+	counts       map[process.CauseID]*v1.CauseCount
+	wrong, total int
+}
+
+// one returns the selected process, if it is a single one.
+func (q *whyQuery) one() (process.ID, bool) {
+	id := process.ID{Namespace: q.namespace, Name: q.name}
+	return id, id.Namespace != "" && id.Name != "" && !wildcard.IsPattern(q.namespace+q.name)
+}
+
+// look judges every process that the caller may query.
+func (q *whyQuery) look(ctx context.Context) error {
+	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*v1.CauseCount{}
+	agents := q.h.chosen(q.hosts)
+	if err := q.readWaiting(ctx); err != nil {
+		return err
+	}
+	f := store.ObservedFilter{
+		Namespace: q.namespace, Name: q.name, Copies: true, Agents: agents, Within: q.within(q.namespace),
+	}
+	err := q.h.eachObserved(ctx, f, func(o *store.Observed) {
+		agent, joined := q.h.Directory.ByKey(o.Agent)
+		q.judge(o.Process, agent, joined, &o.Status, q.waiting[store.ObservedKey{Agent: o.Agent, Process: o.Process}])
+		delete(q.waiting, store.ObservedKey{Agent: o.Agent, Process: o.Process})
+	})
+	if err != nil {
+		return err
+	}
+	// The remaining operations wait for hosts that have never reported the process.
+	for key, operations := range q.waiting {
+		if agent, joined := q.h.Directory.ByKey(key.Agent); joined &&
+			(agents == nil || slices.Contains(agents, key.Agent)) && q.asksFor(key.Process) {
+			q.judge(key.Process, agent, joined, nil, operations)
+		}
+	}
+	q.missing()
+	return nil
+}
+
+func (q *whyQuery) asksFor(id process.ID) bool {
+	return (q.namespace == "" || wildcard.Match(q.namespace, id.Namespace)) &&
+		(q.name == "" || wildcard.Match(q.name, id.Name) || wildcard.Match(q.name, baseOf(id.Name)))
+}
+
+// baseOf returns the name of the process that a name is a copy of, or the name.
+func baseOf(name string) string {
+	base, _ := process.CutCopy(name)
+	return base
+}
+
+// mostWaiting bounds the operations that are read for one query.
+const mostWaiting = 10_000
+
+// readWaiting reads the unfinished operations. Unless the query is about one process or has all=true, it skips
+// operations younger than why.Patience, which do not explain anything yet.
+func (q *whyQuery) readWaiting(ctx context.Context) error {
+	var f store.WaitingFilter
+	if id, one := q.one(); one {
+		f.Process, f.Copies = id, true
+	} else if !q.all {
+		f.Before = q.now.Add(-why.Patience)
+	}
+	rows, err := q.h.Listing.ListWaiting(ctx, f, mostWaiting)
+	if err != nil {
+		return failure("list the operations that wait", err)
+	}
+	q.waiting = map[store.ObservedKey][]why.Operation{}
+	for _, w := range rows {
+		key := store.ObservedKey{Agent: w.Agent, Process: w.Process}
+		q.waiting[key] = append(q.waiting[key], why.Operation{
+			Op: w.Op, Task: w.Task, App: w.App, User: w.User, Asked: w.Created, Begun: w.State >= task.Begun,
+			Accepted: w.State >= task.Accepted,
+		})
+	}
+	return nil
+}
+
+// missing adds what the caller named and the server does not know: a process that a host does not have, and an unknown
+// host.
+func (q *whyQuery) missing() {
+	id, one := q.one()
+	if !one {
+		return
+	}
+	for _, name := range q.hosts.names {
+		if wildcard.IsPattern(name) {
+			continue
+		}
+		switch agent, joined := q.h.Directory.LookupID(name); {
+		case !joined:
+			q.judge(id, store.Agent{ID: name}, false, nil, nil)
+		case !q.seen[agent.Key] && q.hosts.selects(&agent):
+			q.judge(id, agent, true, nil, nil)
+		}
+	}
+}
+
+// judge adds the findings about one process on one host.
+func (q *whyQuery) judge(id process.ID, agent store.Agent, joined bool, status *process.Status,
+	operations []why.Operation,
+) {
+	q.seen[agent.Key] = true
+	if !q.at(id).Covers(gate.Host(agent)) {
+		return
+	}
+	host := q.h.viewHost(agent)
+	v := q.catalogue.Judge(why.Facts{
+		Process: id, Host: host.ID, Now: q.now, Agent: agentFacts(joined, q.h.Directory.Presence(agent.Key, q.now)),
+		Status: status, Operations: operations,
+	})
+	if status != nil {
+		q.total++
+	}
+	if !q.asksAbout(&v) {
+		return
+	}
+	if v.Wrong {
+		q.wrong++
+	}
+	if v.Cause.ID == "" || !v.Wrong && !q.all {
+		return
+	}
+	q.count(&v)
+	view := v1.Finding{
+		Namespace: id.Namespace, Name: id.Name, Host: host, Wrong: v.Wrong, Severity: string(v.Severity),
+		Cause: viewCause(v.Cause), Further: viewCauses(v.Further),
+		Impact: v.Impact,
+	}
+	if status != nil {
+		view.State = status.State
+	}
+	if v.Then != nil {
+		then := viewCause(*v.Then)
+		view.Then = &then
+	}
+	q.found = append(q.found, view)
+	if len(q.found) >= 4*q.most { // the rest are only counted
+		q.sort()
+		q.found = q.found[:q.most]
+	}
+}
+
+// asksAbout reports whether a finding has one of the selected causes.
+func (q *whyQuery) asksAbout(v *why.Finding) bool {
+	return len(q.causes) == 0 || slices.Contains(q.causes, v.Cause.ID) ||
+		slices.ContainsFunc(v.Further, func(c process.Cause) bool { return slices.Contains(q.causes, c.ID) })
+}
+
+func agentFacts(joined bool, p fleet.Presence) why.Agent {
+	return why.Agent{Joined: joined, Away: p.Away, Since: p.Since, Seen: p.LastSeen}
+}
+
+// count adds a finding to the counts of its cause. The cause has the severity of its worst finding.
+func (q *whyQuery) count(v *why.Finding) {
+	n := q.counts[v.Cause.ID]
+	if n == nil {
+		e, _ := q.catalogue.Lookup(v.Cause.ID)
+		n = &v1.CauseCount{
+			ID: string(v.Cause.ID), Title: e.Title, Severity: string(v.Severity), Meaning: e.Meaning, Remedy: e.Remedy,
+			Page: e.Page(),
+		}
+		q.counts[v.Cause.ID] = n
+	}
+	n.Count++
+	if v.Severity.Compare(why.Severity(n.Severity)) < 0 {
+		n.Severity = string(v.Severity)
+	}
+}
+
+// worse compares severities, the worse first.
+func worse(a, b string) int { return why.Severity(a).Compare(why.Severity(b)) }
+
+// sort puts the worst findings first. Among equals it groups the findings with the same cause and name.
+func (q *whyQuery) sort() {
+	slices.SortStableFunc(q.found, func(a, b v1.Finding) int {
+		return cmp.Or(
+			worse(a.Severity, b.Severity), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Cause.ID, b.Cause.ID), cmp.Compare(a.Host.Cloud, b.Host.Cloud),
+			cmp.Compare(a.Host.ID, b.Host.ID),
+		)
+	})
+}
+
+func (q *whyQuery) view() v1.Why {
+	q.sort()
+	v := v1.Why{
+		Findings: q.found[:min(q.most, len(q.found))], Causes: []v1.CauseCount{}, Wrong: q.wrong, Total: q.total,
+	}
+	if v.Findings == nil {
+		v.Findings = []v1.Finding{}
+	}
+	for _, n := range q.counts {
+		v.Causes = append(v.Causes, *n)
+	}
+	slices.SortFunc(v.Causes, func(a, b v1.CauseCount) int {
+		return cmp.Or(worse(a.Severity, b.Severity), -cmp.Compare(a.Count, b.Count), cmp.Compare(a.ID, b.ID))
+	})
+	return v
 }

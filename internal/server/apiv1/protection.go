@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -22,6 +21,7 @@ import (
 const (
 	maxSilences       = 1000
 	longestSilence    = 366 * 24 * time.Hour
+	longestWindow     = 31 * 24 * time.Hour
 	maxSilenceMessage = 1000
 	// silencesShown is how long an ended silence is listed: as long as its events are stored.
 	silencesShown = 28 * 24 * time.Hour
@@ -30,17 +30,27 @@ const (
 func (h *Handler) viewSilence(s store.Silence) v1.Silence {
 	v := v1.Silence{
 		ID: s.ID, State: v1.SilencePending, Processes: s.Processes, Select: s.Selector, Labels: s.Labels,
-		From: s.From, Until: s.Until, Message: s.Message, App: s.App, User: s.User, CreatedAt: s.Created,
+		From: s.From, Until: s.Until, Cron: s.Cron, TimeZone: s.Zone, Seconds: s.Length.Seconds(),
+		Message: s.Message, App: s.App, User: s.User, CreatedAt: s.Created,
 		RemovedAt: given(s.Removed), Withheld: s.Withheld,
 	}
 	if v.Processes == nil {
 		v.Processes = []string{}
 	}
-	switch now := h.Now(); {
-	case !now.Before(s.End()):
+	if s.Until.Equal(store.Forever()) {
+		v.Until = time.Time{}
+	}
+	now := h.Now()
+	rule, err := s.Timetable()
+	from, until, any := s.Window(rule, now)
+	switch {
+	case err != nil || !any: // it was read before it was stored
 		v.State = v1.SilenceEnded
-	case s.Active(now):
+	case !now.Before(from):
 		v.State = v1.SilenceActive
+	}
+	if s.Cron != "" && any {
+		v.WindowFrom, v.WindowUntil = &from, &until
 	}
 	return v
 }
@@ -105,14 +115,8 @@ func silenceOf(r *v1.SilenceRequest, now time.Time) (store.Silence, error) {
 		return s, invalid("processes",
 			"is missing: expected processes, select or labels; the process */* stands for all")
 	}
-	if err := checkPatterns("processes", r.Processes); err != nil {
+	if err := checkProcesses("processes", r.Processes); err != nil {
 		return s, err
-	}
-	for i, p := range r.Processes {
-		if namespace, name, found := strings.Cut(p, "/"); !found || namespace == "" || name == "" {
-			return s, invalid(fmt.Sprintf("processes[%d]", i), "is %q: expected NAMESPACE/NAME, such as shop/*",
-				edge.Clip(p))
-		}
 	}
 	if err := checkSelector("select", &s.Selector); err != nil {
 		return s, err
@@ -128,28 +132,60 @@ func silenceOf(r *v1.SilenceRequest, now time.Time) (store.Silence, error) {
 			return s, invalid("from", "is %s: expected a time that has not passed", s.From.Format(time.RFC3339))
 		}
 	}
+	if r.Cron != "" || r.TimeZone != "" {
+		return s, repeats(&s, r, now)
+	}
+	return s, ends(&s, r, now)
+}
+
+// ends reads the end of a silence with one window.
+func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	switch {
 	case r.Until != nil && r.Seconds != 0:
-		return s, invalid("seconds", "is given beside until: expected one of both")
+		return invalid("seconds", "is given beside until: expected one of both")
 	case r.Until != nil:
 		s.Until = r.Until.UTC()
 	case r.Seconds > 0 && r.Seconds <= longestSilence.Seconds():
 		s.Until = s.From.Add(time.Duration(math.Ceil(r.Seconds * float64(time.Second))))
 	case r.Seconds == 0:
-		return s, invalid("until", "is missing: expected until, or seconds")
+		return invalid("until", "is missing: expected until, or seconds")
 	default:
-		return s, invalid("seconds", "is %v: expected more than 0, at most %.0f", r.Seconds, longestSilence.Seconds())
+		return invalid("seconds", "is %v: expected more than 0, at most %.0f", r.Seconds, longestSilence.Seconds())
 	}
 	switch {
 	case !s.Until.After(s.From) || !s.Until.After(now):
-		return s, invalid("until", "is %s: expected a time after the beginning, in the future",
+		return invalid("until", "is %s: expected a time after the beginning, in the future",
 			s.Until.Format(time.RFC3339))
 	case s.Until.Sub(s.From) > longestSilence:
-		return s, invalid("until", "is more than %d days after the beginning", int(longestSilence.Hours()/24))
+		return invalid("until", "is more than %d days after the beginning", int(longestSilence.Hours()/24))
 	case s.From.Sub(now) > longestSilence:
-		return s, invalid("from", "is more than %d days ahead", int(longestSilence.Hours()/24))
+		return invalid("from", "is more than %d days ahead", int(longestSilence.Hours()/24))
 	}
-	return s, nil
+	return nil
+}
+
+// repeats reads the timetable of a silence with many windows.
+func repeats(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
+	rule, err := timetable(r.Cron, r.TimeZone)
+	if err != nil {
+		return err
+	}
+	s.Cron, s.Zone, s.Until = r.Cron, r.TimeZone, store.Forever()
+	if !(r.Seconds > 0 && r.Seconds <= longestWindow.Seconds()) { // rejects NaN too
+		return invalid("seconds", "is %v: expected more than 0, at most %.0f: the length of each window", r.Seconds,
+			longestWindow.Seconds())
+	}
+	s.Length = time.Duration(math.Ceil(r.Seconds * float64(time.Second)))
+	if r.Until != nil {
+		if s.Until = r.Until.UTC(); !s.Until.After(s.From) || !s.Until.After(now) || s.Until.After(store.Forever()) {
+			return invalid("until", "is %s: expected a time after the beginning, in the future",
+				s.Until.Format(time.RFC3339))
+		}
+	}
+	if _, _, any := s.Window(rule, now); !any {
+		return invalid("cron", "has no time between from and until")
+	}
+	return nil
 }
 
 // listSilences lists the silences that the caller could make, on one page.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -14,6 +17,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/gate"
 	"drover/internal/server/plan"
+	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 )
 
@@ -180,4 +184,139 @@ func hideChanges(changes []v1.Change) {
 			}
 		}
 	}
+}
+
+// undoRollout begins a rollout that brings back the specs that hosts had before an apply, by the same plan.
+func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
+	id := c.subject("id")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	if err != nil {
+		return reply{}, stored(err, "rollout", id)
+	}
+	if err := undoable(r); err != nil {
+		return reply{}, err
+	}
+	former, err := h.Rollouts.RolloutSteps(ctx, id)
+	if err != nil {
+		return reply{}, failure("read the rollout", err)
+	}
+	known, err := h.known(ctx, c, r.Steps[0].Process.Namespace)
+	if err != nil {
+		return reply{}, err
+	}
+	steps, changed := h.stepsBack(r, former, known)
+	if len(changed) > 0 {
+		return reply{}, problemf(http.StatusConflict,
+			"%s changed since rollout %s, such as %s: apply the file that you want instead",
+			process.Count(len(changed), "process has", "processes have"), id, changed[0])
+	}
+	if len(steps) == 0 {
+		return reply{}, problemf(http.StatusConflict, "rollout %s has changed nothing that is still so", id)
+	}
+	if err := h.mayApply(c, steps); err != nil {
+		return reply{}, err
+	}
+	if r.State.Active() {
+		_, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), func(now *rollout.Rollout) error {
+			if !slices.EqualFunc(now.Hosts, r.Hosts, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }) {
+				return problemf(http.StatusConflict, "rollout %s went on meanwhile: pause or abort it first", id)
+			}
+			return now.Abort()
+		})
+		if err != nil {
+			return reply{}, refusedRollout(err, id)
+		}
+	}
+	undo := h.newRollout(c, store.OpApply)
+	undo.Through, undo.Message, undo.Undoes = v1.ThroughApply, "undo of "+r.ID, r.ID
+	p := r.Plan.RolloutPlan
+	p.SkipAway = true // a host that was away has nothing to take back
+	h.lay(undo, &p, time.Time{}, steps)
+	if err := h.selectAsBefore(ctx, c, undo, known); err != nil {
+		return reply{}, err
+	}
+	if err := h.store(ctx, c, []*store.Rollout{undo}); err != nil {
+		return reply{}, err
+	}
+	return reply{
+		status: http.StatusAccepted, body: viewRollout(undo), location: "/rollouts/" + url.PathEscape(undo.ID),
+	}, nil
+}
+
+// undoable rejects the undo of a rollout that is under way, or of an operation.
+func undoable(r *store.Rollout) error {
+	counts := r.Counts()
+	switch {
+	case r.Op != store.OpApply:
+		return problemf(http.StatusUnprocessableEntity,
+			"rollout %s is of the operation %s, which nothing undoes: expected the rollout of an apply", r.ID, r.Op)
+	case r.State == rollout.Running || r.State == rollout.Scheduled:
+		return problemf(http.StatusConflict, "rollout %s is %s: pause or abort it first", r.ID, r.State)
+	case counts[rollout.Begun] > 0:
+		return problemf(http.StatusConflict, "rollout %s is still under way on %s: wait for them", r.ID,
+			process.Count(counts[rollout.Begun], "host", "hosts"))
+	}
+	return nil
+}
+
+// stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
+// or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
+// changed are processes, with their hosts, whose specs are neither those of the rollout nor the former ones.
+func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known,
+) (steps []plan.Step, changed []string) {
+	var wanted []plan.Wanted
+	var missed []plan.Step
+	present := map[store.ObservedKey]*process.Spec{}
+	for i := range known {
+		if k := &known[i]; k.Spec != nil {
+			present[store.ObservedKey{Agent: k.Agent, Process: k.Process}] = k.Spec.Unnumbered()
+		}
+	}
+	reached := map[store.ObservedKey]bool{}
+	for i := range r.Hosts {
+		x := &r.Hosts[i]
+		if _, joined := h.Directory.ByKey(x.Agent); x.Begun.IsZero() || !joined {
+			continue
+		}
+		for _, at := range x.Steps {
+			s := &former[at]
+			if now := present[store.ObservedKey{Agent: x.Agent, Process: s.Process}]; now != nil && !isOf(s, now) {
+				changed = append(changed, s.Process.String()+" on "+x.Name)
+			}
+			reached[store.ObservedKey{Agent: x.Agent, Process: s.Process}] = true
+			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
+			if s.Former != nil {
+				of, _ := s.Former.CopyOf(s.Process)
+				back.Op, back.Removes, back.Spec = process.Update, false, s.Former.Unnumbered()
+				wanted = append(wanted, plan.Wanted{
+					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: back.Spec, Entry: of.Name,
+				})
+			}
+			if x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled {
+				missed = append(missed, back)
+			}
+		}
+	}
+	known = slices.DeleteFunc(slices.Clone(known), func(k plan.Known) bool {
+		return !reached[store.ObservedKey{Agent: k.Agent, Process: k.Process}]
+	})
+	_, steps = plan.Make(wanted, known, plan.Options{Prune: plan.PruneAll})
+	made := map[store.ObservedKey]bool{}
+	for _, s := range steps {
+		made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
+	}
+	for _, s := range missed {
+		if !made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] {
+			steps = append(steps, s)
+		}
+	}
+	return steps, changed
+}
+
+// isOf reports whether a spec is the one that a step has brought, or the one before it.
+func isOf(s *store.RolloutStep, now *process.Spec) bool {
+	return s.Spec != nil && s.Spec.Unnumbered().Same(now) || s.Former != nil && s.Former.Unnumbered().Same(now)
 }

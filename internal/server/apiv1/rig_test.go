@@ -106,8 +106,9 @@ func newRig(t *testing.T) *rig {
 		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Standing: s, Upkeep: s,
 		Breakers: s, Receivers: apiv1.Receivers{Store: s, Silences: s, Sender: r.sender},
 		Events:   reading{s, r},
+		Timeline: s,
 		Cancels:  r.engine,
-		Rollouts: s,
+		Rollouts: s, Schedules: s,
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s, Logs: asker{r},
 	})
 	return r

@@ -23,11 +23,11 @@ import (
 	"drover/internal/server/store"
 )
 
-// furthest is how far ahead a rollout may be scheduled.
-const furthest = 366 * 24 * time.Hour
-
 // readPlan checks the plan of a rollout of an operation, and reports all of its faults.
 func (r *operationRequest) readPlan() error {
+	if err := r.readOneOf(); err != nil || r.OneOf {
+		return err
+	}
 	if r.Rollout == nil {
 		if r.At != "" {
 			return invalid("at", "is for a rollout: expected rollout beside it")
@@ -54,46 +54,26 @@ func (r *operationRequest) readPlan() error {
 	return nil
 }
 
-// beginning reads when a rollout begins: the next such time of day in the zone of now, or a time in RFC 3339.
-func beginning(text string, now time.Time) (at time.Time, err error) {
-	if text == "" {
-		return at, nil
-	}
-	if clock, err := time.Parse("15:04", text); err == nil {
-		on := func(days int) time.Time {
-			year, month, day := now.Date()
-			return time.Date(year, month, day+days, clock.Hour(), clock.Minute(), 0, 0, now.Location())
-		}
-		if at = on(0); !at.After(now) {
-			at = on(1)
-		}
-		return at, nil
-	}
-	at, err = time.Parse(time.RFC3339, text)
-	switch {
-	case err != nil:
-		return at, invalid("at",
-			"is %.40q: expected a time of day such as 03:00, or a time such as 2026-11-20T03:00:00Z", text)
-	case at.Before(now) || at.Sub(now) > furthest:
-		return at, invalid("at", "is %s: expected a time in the next 366 days", text)
-	}
-	return at, nil
-}
-
 // newRollout returns a rollout of the caller, without its hosts.
 func (h *Handler) newRollout(c *call, op process.Op) *store.Rollout {
 	t := h.NewTask(c.Call)
-	return &store.Rollout{
-		ID: "ro-" + strings.ToLower(rand.Text()[:12]), App: t.App, User: t.User, RequestID: t.RequestID,
+	r := &store.Rollout{
+		ID: store.RolloutMark + strings.ToLower(rand.Text()[:12]), App: t.App, User: t.User, RequestID: t.RequestID,
 		Created: t.Created, Op: op,
 	}
+	r.Plan.Unproven = !c.Principal.Proven
+	return r
 }
 
 // createRollout stores the rollout of an operation and returns it; package drive carries it out.
 func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequest,
-	requests []store.Request,
+	requests []store.Request, run *store.ScheduleRun,
 ) (reply, error) {
 	r := h.newRollout(c, req.Op)
+	if run != nil {
+		run.Rollout = r.ID
+		r.Run, r.Schedule = run, run.Schedule
+	}
 	at, err := beginning(req.At, h.Now())
 	if err != nil {
 		return reply{}, err
@@ -105,7 +85,11 @@ func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequ
 			steps = append(steps, plan.Step{Op: req.Op, Process: requests[i].Process, Agent: t.Agent, Host: t.Asked})
 		}
 	}
-	h.lay(r, req.Rollout, at, steps)
+	if req.OneOf {
+		h.layOne(r, req, steps)
+	} else {
+		h.lay(r, req.Rollout, at, steps)
+	}
 	if err := h.store(ctx, c, []*store.Rollout{r}); err != nil {
 		return reply{}, err
 	}
@@ -171,7 +155,7 @@ func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps [
 		slices.Sort(hosts[i].Steps)
 	}
 	h.sortHosts(hosts, p.Order)
-	made := rollout.Plan{RolloutPlan: *p, Judged: judged}
+	made := rollout.Plan{RolloutPlan: *p, Judged: judged, Unproven: r.Plan.Unproven}
 	if h.Breadth > 0 && len(hosts) > h.Breadth {
 		made.Breadth = h.Breadth
 	}
@@ -350,7 +334,7 @@ func refusedRollout(err error, id string) error {
 	if state, ok := errors.AsType[*rollout.StateError](err); ok {
 		return problemf(http.StatusConflict, "%v", state)
 	}
-	if errors.Is(err, store.ErrRevised) {
+	if _, known := errors.AsType[*problem](err); known || errors.Is(err, store.ErrRevised) {
 		return err
 	}
 	return stored(err, "rollout", id)
@@ -364,7 +348,8 @@ func viewRollout(r *store.Rollout) v1.Rollout {
 	v := v1.Rollout{
 		ID: r.ID, Op: string(r.Op), Selector: r.Selector, App: r.App, User: r.User, RequestID: r.RequestID,
 		CreatedAt: r.Created, State: string(r.State), Reason: r.Reason, Batch: r.Batch, Plan: r.Plan.RolloutPlan,
-		Undoes: r.Undoes, ApprovedBy: r.Approvals.By,
+		Undoes: r.Undoes, ApprovedBy: r.Approvals.By, Schedule: r.Schedule, OneOf: r.Plan.OneOf,
+		AgainWhenLost: r.Plan.AgainWhenLost,
 		Counts: v1.RolloutCounts{
 			Hosts: r.Total, Waiting: states[rollout.Waiting], Begun: states[rollout.Begun],
 			Baking: states[rollout.Baking], OK: states[rollout.Succeeded], Failed: states[rollout.Failed],
@@ -487,114 +472,4 @@ func (h *Handler) approveRollout(ctx context.Context, c *call) (reply, error) {
 		return reply{}, problemf(http.StatusForbidden, "%s began rollout %s: another person must approve it", r.User, r.ID)
 	}
 	return h.changeRollout(ctx, c, func(r *rollout.Rollout) error { return r.Approve(c.Principal.User) })
-}
-
-// undoRollout begins a rollout that brings back the specs that hosts had before an apply, by the same plan.
-func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
-	id := c.subject("id")
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
-	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
-	if err != nil {
-		return reply{}, stored(err, "rollout", id)
-	}
-	if err := undoable(r); err != nil {
-		return reply{}, err
-	}
-	former, err := h.Rollouts.RolloutSteps(ctx, id)
-	if err != nil {
-		return reply{}, failure("read the rollout", err)
-	}
-	known, err := h.known(ctx, c, r.Steps[0].Process.Namespace)
-	if err != nil {
-		return reply{}, err
-	}
-	steps := stepsBack(r, former, known)
-	if len(steps) == 0 {
-		return reply{}, problemf(http.StatusConflict, "rollout %s has changed nothing that is still so", id)
-	}
-	if err := h.mayApply(c, steps); err != nil {
-		return reply{}, err
-	}
-	if r.State.Active() {
-		if _, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), (*rollout.Rollout).Abort); err != nil {
-			return reply{}, refusedRollout(err, id)
-		}
-	}
-	undo := h.newRollout(c, store.OpApply)
-	undo.Through, undo.Message, undo.Undoes = v1.ThroughApply, "undo of "+r.ID, r.ID
-	p := r.Plan.RolloutPlan
-	p.SkipAway = true // a host that was away has nothing to take back
-	h.lay(undo, &p, time.Time{}, steps)
-	if r.State == rollout.Done {
-		if err := h.selectAsBefore(ctx, undo, known); err != nil {
-			return reply{}, err
-		}
-	}
-	if err := h.store(ctx, c, []*store.Rollout{undo}); err != nil {
-		return reply{}, err
-	}
-	return reply{
-		status: http.StatusAccepted, body: viewRollout(undo), location: "/rollouts/" + url.PathEscape(undo.ID),
-	}, nil
-}
-
-// undoable rejects the undo of a rollout that is under way, or of an operation.
-func undoable(r *store.Rollout) error {
-	counts := r.Counts()
-	switch {
-	case r.Op != store.OpApply:
-		return problemf(http.StatusUnprocessableEntity,
-			"rollout %s is of the operation %s, which nothing undoes: expected the rollout of an apply", r.ID, r.Op)
-	case r.State == rollout.Running || r.State == rollout.Scheduled:
-		return problemf(http.StatusConflict, "rollout %s is %s: pause or abort it first", r.ID, r.State)
-	case counts[rollout.Begun] > 0:
-		return problemf(http.StatusConflict, "rollout %s is still under way on %s: wait for them", r.ID,
-			process.Count(counts[rollout.Begun], "host", "hosts"))
-	}
-	return nil
-}
-
-// stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
-// or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
-func stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known) []plan.Step {
-	var wanted []plan.Wanted
-	var missed []plan.Step
-	reached := map[store.ObservedKey]bool{}
-	for i := range r.Hosts {
-		x := &r.Hosts[i]
-		if x.State == rollout.Waiting {
-			continue
-		}
-		for _, at := range x.Steps {
-			s := &former[at]
-			reached[store.ObservedKey{Agent: x.Agent, Process: s.Process}] = true
-			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
-			if s.Former != nil {
-				of, _ := s.Former.CopyOf(s.Process)
-				back.Op, back.Removes, back.Spec = process.Update, false, s.Former.Unnumbered()
-				wanted = append(wanted, plan.Wanted{
-					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: back.Spec, Entry: of.Name,
-				})
-			}
-			if x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled {
-				missed = append(missed, back)
-			}
-		}
-	}
-	known = slices.DeleteFunc(slices.Clone(known), func(k plan.Known) bool {
-		return !reached[store.ObservedKey{Agent: k.Agent, Process: k.Process}]
-	})
-	_, steps := plan.Make(wanted, known, plan.Options{Prune: plan.PruneAll})
-	made := map[store.ObservedKey]bool{}
-	for _, s := range steps {
-		made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
-	}
-	for _, s := range missed {
-		if !made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] {
-			steps = append(steps, s)
-		}
-	}
-	return steps
 }

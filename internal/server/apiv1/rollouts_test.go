@@ -199,7 +199,7 @@ func TestSelectionsOfARollout(t *testing.T) {
 		for _, id := range ids {
 			_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
 				for i := range ro.Hosts {
-					ro.Hosts[i].State = rollout.Succeeded
+					ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Succeeded, time.Now()
 				}
 				ro.State = rollout.Done
 				return nil
@@ -219,6 +219,12 @@ func TestSelectionsOfARollout(t *testing.T) {
 	same(t, "during the second", "x role=web admin", r.standing())
 	finish(second)
 	same(t, "after the second", "x role admin", r.standing())
+	r.app("one", "* on a at web-1")
+	r.want(403, r.call("one", "PUT", "/namespaces/a", `{"namespace":"a","processes":{"x":{`+daemon+`,"hosts":["web-1"]}}}`))
+	r.want(403, r.call("one", "PUT", "/namespaces/a?prune=true", `{"namespace":"a","processes":{"y":{`+daemon+
+		`,"hosts":["web-1"]}}}`))
+	r.want(202, r.call("one", "PUT", "/namespaces/a", `{"namespace":"a","processes":{"y":{`+daemon+`,"hosts":["web-1"]}}}`))
+	same(t, "after others have tried to replace it", "x role admin", r.standing())
 	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"},"rollout":{"batch":1}}`)
 	undo := r.want(202, r.call("admin", "POST", "/rollouts/"+second[0]+"/undo", nil))
 	finish([]string{undo.body["id"].(string)})
@@ -262,9 +268,9 @@ func TestUndo(t *testing.T) {
 	r.step(id, rollout.Fact{Done: true, Health: rollout.Well})
 	_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
 		for i := range ro.Hosts { // web-1 is the host that was reached
-			ro.Hosts[i].State = rollout.Waiting
+			ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Waiting, time.Time{}
 			if ro.Hosts[i].Name == "web-1" {
-				ro.Hosts[i].State = rollout.Failed
+				ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Failed, time.Now()
 			}
 		}
 		return nil
@@ -273,6 +279,9 @@ func TestUndo(t *testing.T) {
 	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)
 	r.place("y", web, "running", `{`+daemon+`}`)
 	r.want(404, r.call("shop", "POST", undo, nil))
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"3"}}`)
+	r.want(409, r.call("admin", "POST", undo, nil)) // somebody has changed it since
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)
 	a := r.want(202, r.call("admin", "POST", undo, nil))
 	back := a.body["id"].(string)
 	same(t, "undoes", any(id), a.body["undoes"])

@@ -162,8 +162,40 @@ func selectionsByRollout(list []*store.Rollout, change *store.SelectionChange, s
 	}
 }
 
+// maySelect rejects a change of selections in force on hosts where the caller may not start the process. Who replaces a
+// selection decides for all hosts that match it.
+func (h *Handler) maySelect(c *call, change *store.SelectionChange, standing []store.Selection) error {
+	if change == nil {
+		return nil
+	}
+	start := access.OperationOf(process.Start)
+	reach := c.Principal.On(start, change.Namespace)
+	if reach.Everywhere() {
+		return nil
+	}
+	var missing access.Missing
+	for _, s := range standing {
+		if !change.All && !slices.Contains(change.Entries, entryOf(s.Process)) {
+			continue
+		}
+		matches, err := selector.Parse(s.Selector)
+		if err != nil {
+			return failure("read a selection", err)
+		}
+		for a := range h.Directory.After(fleet.Place{}) {
+			if matches.Matches(a.Select) {
+				missing.Check(reach, start, s.Process.String(), gate.Host(a))
+			}
+		}
+	}
+	if missing.Any() {
+		return forbidden(missing)
+	}
+	return nil
+}
+
 // selectAsBefore has the undo of a rollout bring back the selections that the rollout has replaced.
-func (h *Handler) selectAsBefore(ctx context.Context, undo *store.Rollout, known []plan.Known) error {
+func (h *Handler) selectAsBefore(ctx context.Context, c *call, undo *store.Rollout, known []plan.Known) error {
 	former, err := h.Rollouts.FormerSelections(ctx, undo.Undoes)
 	if err != nil {
 		return failure("read the rollout", err)
@@ -173,6 +205,9 @@ func (h *Handler) selectAsBefore(ctx context.Context, undo *store.Rollout, known
 	}
 	standing, err := h.selected(ctx, former.Namespace, known)
 	if err != nil {
+		return err
+	}
+	if err := h.maySelect(c, former, slices.Concat(standing, former.Now)); err != nil {
 		return err
 	}
 	undo.Selections, undo.Former = former, formerOf(former.Namespace, former.Entries, standing, known)
@@ -308,7 +343,7 @@ func (h *Handler) listDrift(ctx context.Context, c *call) (reply, error) {
 	if live == nil || *live {
 		q.ask(ctx)
 	}
-	answer := v1.DriftReport{Items: []v1.Difference{}, Unasked: q.unasked}
+	answer := v1.DriftReport{Items: []v1.Difference{}, Unasked: q.unasked, Processes: len(q.cases)}
 	keys := slices.SortedFunc(maps.Keys(q.cases), func(a, b store.ObservedKey) int {
 		return cmp.Or(process.CompareIDs(a.Process, b.Process), cmp.Compare(q.cases[a].Host, q.cases[b].Host))
 	})

@@ -39,9 +39,14 @@ const (
 type operationRequest struct {
 	Op      process.Op          `json:"op"`
 	Targets list[targetRequest] `json:"targets"`
+	// Processes are patterns, which expand turns into targets. hosts and labels narrow them.
+	Processes list[string] `json:"processes"`
+	Hosts     list[string] `json:"hosts"`
+	Labels    string       `json:"labels"`
 	// Select is an expression that the hosts of every target must match; nil for any host.
 	Select *string `json:"select"`
 	choice hostChoice
+	labels selector.Selector
 	Signal string `json:"signal"`
 	Scope  string `json:"scope"`
 	// Given is the spec in the form of files, and Spec the same in the form of agents.
@@ -50,7 +55,9 @@ type operationRequest struct {
 	// HostTimeout is how many seconds each host has to accept its items; nil means the longest time.
 	HostTimeout *int `json:"host_timeout_seconds"`
 	// Rollout is nil if all hosts begin at once.
-	Rollout *v1.RolloutPlan `json:"rollout"`
+	Rollout       *v1.RolloutPlan `json:"rollout"`
+	OneOf         bool            `json:"one_of"`
+	AgainWhenLost bool            `json:"again_when_lost"`
 	// At is when the rollout begins; empty means at once.
 	At string `json:"at"`
 }
@@ -107,14 +114,22 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	if err := req.validate(); err != nil {
 		return reply{}, err
 	}
+	return h.operate(ctx, c, &req, nil)
+}
+
+// operate stores an operation or its rollout. run is the run of a schedule that it carries out; nil if there is none.
+func (h *Handler) operate(ctx context.Context, c *call, req *operationRequest, run *store.ScheduleRun) (reply, error) {
+	if err := h.expand(ctx, &c.Principal, req); err != nil {
+		return reply{}, err
+	}
 	subject := edge.Clip(req.Targets[0].id().String())
 	c.Audit.Target = subject
-	requests, items, err := h.resolve(ctx, c, &req)
+	requests, items, err := h.resolve(ctx, &c.Principal, req)
 	if err != nil {
 		return reply{}, err
 	}
-	if req.Rollout != nil {
-		return h.createRollout(ctx, c, &req, requests)
+	if req.Rollout != nil || req.OneOf {
+		return h.createRollout(ctx, c, req, requests, run)
 	}
 	if req.Op.Info().RollsOut {
 		if err := h.narrow(hostsIn(requests)); err != nil {
@@ -124,6 +139,10 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	t := h.NewTask(c.Call)
 	t.ID, t.Requests, t.HostTimeout, t.Ordered = newTaskID(), requests, req.hostTimeout(), true
 	t.Through, t.Selector = v1.ThroughOperation, req.choice.selector.String()
+	if run != nil {
+		run.Task = t.ID
+		t.Run, t.Schedule = run, run.Schedule
+	}
 	c.Operates(subject, items, t.ID, map[process.Op]int{req.Op: items})
 	if err := h.Submit(ctx, c.Call, t); err != nil {
 		return reply{}, accepting(err)
@@ -131,10 +150,55 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	stored := store.TaskSummary{
 		ID: t.ID, App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created, Op: req.Op,
 		Process:  requests[0].Process,
-		Requests: len(requests), Keys: items, Open: items, Selector: t.Selector,
+		Requests: len(requests), Keys: items, Open: items, Selector: t.Selector, Schedule: t.Schedule,
 	}
 	return reply{status: http.StatusAccepted, body: viewOperation(stored), location: "/operations/" +
 		url.PathEscape(t.ID)}, nil
+}
+
+// expand replaces the patterns of a request by the processes that the caller may query and that match: one target for
+// each process, with its hosts.
+func (h *Handler) expand(ctx context.Context, who *access.Principal, req *operationRequest) error {
+	if len(req.Processes) == 0 {
+		return nil
+	}
+	which := processChoice{labels: req.labels}
+	hosts := hostChoice{names: req.Hosts, selector: req.choice.selector}
+	r := eventReader{h: h, who: who}
+	place, seen, items := map[process.ID]int{}, map[store.ObservedKey]bool{}, 0
+	for _, pattern := range req.Processes {
+		f := store.ObservedFilter{Copies: true, Agents: h.chosen(hosts), Spec: !which.labels.IsZero()}
+		f.Namespace, f.Name, _ = strings.Cut(pattern, "/")
+		f.Within = r.within(f.Namespace)
+		err := h.eachObserved(ctx, f, func(o *store.Observed) {
+			a, known := h.Directory.ByKey(o.Agent)
+			key := store.ObservedKey{Agent: o.Agent, Process: o.Process}
+			if !known || seen[key] || items > maxItems || !r.at(o.Process).Covers(gate.Host(a)) || !which.matches(o) {
+				return
+			}
+			seen[key] = true
+			items++
+			at, met := place[o.Process]
+			if !met {
+				at = len(req.Targets)
+				place[o.Process] = at
+				req.Targets = append(req.Targets, targetRequest{Namespace: o.Process.Namespace, Name: o.Process.Name})
+			}
+			req.Targets[at].Hosts = append(req.Targets[at].Hosts, nameOf(a))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(req.Targets) == 0 {
+		p := invalid("processes", "no process matches")
+		p.nothing = true
+		return p
+	}
+	if n := len(req.Targets); n > maxTargets {
+		return invalid("processes", "match %d processes: expected at most %d", n, maxTargets)
+	}
+	return nil
 }
 
 // hostsIn counts the hosts of requests.
@@ -167,7 +231,10 @@ func (r *operationRequest) validate() error {
 	if !r.Op.Info().OwnAPI {
 		return invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", "))
 	}
-	if n := len(r.Targets); n == 0 || n > maxTargets {
+	if err := r.readProcesses(); err != nil {
+		return err
+	}
+	if n := len(r.Targets); n == 0 && len(r.Processes) == 0 || n > maxTargets {
 		return invalid("targets", "has %d entries: expected 1 to %d", n, maxTargets)
 	}
 	for i := range r.Targets {
@@ -196,6 +263,39 @@ func (r *operationRequest) validate() error {
 		return err
 	}
 	return r.readPlan()
+}
+
+// readProcesses checks the patterns of processes, and what narrows them.
+func (r *operationRequest) readProcesses() (err error) {
+	if len(r.Processes) == 0 {
+		switch {
+		case len(r.Hosts) > 0:
+			return invalid("hosts", "is for processes: expected processes beside it, or hosts in each target")
+		case r.Labels != "":
+			return invalid("labels", "is for processes: expected processes beside it")
+		}
+		return nil
+	}
+	if len(r.Targets) > 0 {
+		return invalid("processes", "stands beside targets: expected one of them")
+	}
+	if r.Given != nil {
+		return invalid("spec", "is not for processes: expected targets")
+	}
+	if err := checkProcesses("processes", r.Processes); err != nil {
+		return err
+	}
+	for i, host := range r.Hosts {
+		if host == "" {
+			return invalid(fmt.Sprintf("hosts[%d]", i), "is empty")
+		}
+	}
+	if r.Labels != "" {
+		if r.labels, err = selector.Parse(r.Labels); err != nil {
+			return invalid("labels", "%v", err)
+		}
+	}
+	return nil
 }
 
 // readSignal completes the operation with the signal that it sends.
@@ -302,7 +402,9 @@ func (h *Handler) reached(ctx context.Context, req *operationRequest, at int,
 
 // resolve finds the agents of every target and checks the rights to them. It returns the requests and their number of
 // items.
-func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) ([]store.Request, int, error) {
+func (h *Handler) resolve(ctx context.Context, who *access.Principal, req *operationRequest) (
+	[]store.Request, int, error,
+) {
 	right := access.OperationOf(req.Op)
 	var missing access.Missing
 	requests := requestsOf{op: req, place: map[requestKind]int{}}
@@ -311,7 +413,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 	for i := range req.Targets {
 		t := &req.Targets[i]
 		id := t.id()
-		reach := c.Principal.On(right, id.Namespace)
+		reach := who.On(right, id.Namespace)
 		if reach.Nowhere() { // a caller without rights must not learn whether a process or host exists
 			missing.Found(right, id.String(), "")
 			continue
@@ -324,7 +426,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 			missing.Found(right, id.String(), hidden)
 			continue
 		}
-		bound, err := h.boundBy(ctx, c, req, id, agents)
+		bound, err := h.boundBy(ctx, who, req, id, agents)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -385,10 +487,10 @@ func (r *requestsOf) of(k requestKind) *store.Request {
 
 // boundBy returns the hosts on which the caller may not use its own spec, because it may not start the process there.
 // The value of a host is true if the given spec equals the stored spec there, which is always allowed.
-func (h *Handler) boundBy(ctx context.Context, c *call, req *operationRequest, id process.ID,
+func (h *Handler) boundBy(ctx context.Context, who *access.Principal, req *operationRequest, id process.ID,
 	agents []store.Agent,
 ) (map[string]bool, error) {
-	bound, start := map[string]bool{}, c.Principal.On(access.OperationOf(process.Start), id.Namespace)
+	bound, start := map[string]bool{}, who.On(access.OperationOf(process.Start), id.Namespace)
 	if req.Spec == nil || start.Everywhere() {
 		return bound, nil
 	}

@@ -51,6 +51,7 @@ type Store interface {
 // Facts is the part of the database with what is under way, and what hosts have.
 type Facts interface {
 	ListRollouts(ctx context.Context, f store.RolloutFilter, after int64, limit int) ([]store.Rollout, error)
+	AbortedRollouts(ctx context.Context, ids []string) ([]string, error)
 	LatestRevision(ctx context.Context, namespace string) (int64, error)
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
 	TaskOpen(ctx context.Context, id string) (bool, error)

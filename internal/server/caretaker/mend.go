@@ -70,8 +70,11 @@ func (r *round) ask(ctx context.Context, agent string, list []*place) {
 }
 
 // mendable reports whether a restart removes a difference. A program may write over its command line, and would do so
-// again.
+// again. A limit without a wanted value is one that the host cannot set.
 func mendable(f process.LiveField) bool {
+	if strings.HasPrefix(f.Path, "limits.") && f.Want == "" {
+		return false
+	}
 	return f.Path == "executable" || f.Path == "user" || strings.HasPrefix(f.Path, "limits.") ||
 		strings.HasPrefix(f.Path, "environment.")
 }

@@ -231,17 +231,32 @@ func (r *round) readReach(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(tasks)
-	return r.k.Store.TaskFaults(ctx, slices.Compact(tasks), agents,
+	var rollouts []string
+	err := r.k.Store.TaskFaults(ctx, slices.Compact(tasks), agents,
 		func(task string, of store.ObservedKey, fault process.Fault) {
 			p := missing[of]
 			switch {
 			case p == nil || p.placed.Task != task:
 			case fault == process.AgentUnavailable:
 				p.reach = upkeep.Unreached
+				if id := store.RolloutOf(task); id != "" {
+					rollouts = append(rollouts, id)
+				}
 			default:
 				p.reach = upkeep.Answered
 			}
 		})
+	if err != nil || len(rollouts) == 0 {
+		return err
+	}
+	slices.Sort(rollouts)
+	aborted, err := r.k.Store.AbortedRollouts(ctx, slices.Compact(rollouts))
+	for _, p := range missing {
+		if p.reach == upkeep.Unreached && slices.Contains(aborted, store.RolloutOf(p.placed.Task)) {
+			p.reach = upkeep.Answered // an abort ends it for the hosts that were away, too
+		}
+	}
+	return err
 }
 
 // has returns the revision of the spec that the host has; 0 if it is unknown.

@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	// look is the interval between two looks at the open rollouts, and lookIdle the interval while there are none.
+	// look is the interval between two looks at the open rollouts, and lookIdle the longest interval while there are
+	// none, in case a word about a new one was lost.
 	look     = time.Second
-	lookIdle = 2 * time.Second
+	lookIdle = 10 * time.Second
 	// oldest is how old a batch without a task may be: its task cannot have been removed yet.
 	oldest = 24 * time.Hour
 	// awayFor is how long an agent may reconnect before it counts as away.
@@ -36,7 +37,7 @@ const (
 type Rollouts interface {
 	GetRollout(ctx context.Context, id, app string) (*store.Rollout, error)
 	RolloutSteps(ctx context.Context, id string) ([]store.RolloutStep, error)
-	OpenRollouts(ctx context.Context, now time.Time) ([]string, error)
+	OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error)
 	ChangeRollout(ctx context.Context, id, app string, change func(*rollout.Rollout) error) (*store.Rollout, error)
 }
 
@@ -64,14 +65,18 @@ type Presence interface {
 	Presence(key string, now time.Time) fleet.Presence
 }
 
-// Config holds the parts of a driver. All are required.
+// Config holds the parts of a driver. All but Woken are required.
 type Config struct {
 	Store    Store
 	Engine   Engine
 	Presence Presence
+	// Woken receives when a rollout was created or changed. nil never does.
+	Woken <-chan struct{}
 	// Now is the common time of all servers of the database.
 	Now func() time.Time
-	Log *slog.Logger
+	// Wall is the time for people, in which a rollout has the time at which it begins.
+	Wall func() time.Time
+	Log  *slog.Logger
 }
 
 // Driver drives all rollouts of a database. Only one driver should run at a time; two do no harm.
@@ -83,7 +88,7 @@ func New(c Config) *Driver { return &Driver{c} }
 // Run drives rollouts until ctx ends.
 func (d *Driver) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		open, err := d.Store.OpenRollouts(ctx, d.Now())
+		open, next, err := d.Store.OpenRollouts(ctx, d.Wall())
 		for _, id := range open {
 			if failed := d.Step(ctx, id); failed != nil && ctx.Err() == nil {
 				d.Log.ErrorContext(ctx, "cannot drive rollout", "rollout", id, "error", failed)
@@ -92,11 +97,15 @@ func (d *Driver) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			d.Log.ErrorContext(ctx, "cannot list open rollouts", "error", err)
 		}
-		if len(open) > 0 {
+		if len(open) > 0 || err != nil {
 			idle.Sleep(ctx, look)
-		} else {
-			idle.Sleep(ctx, lookIdle)
+			continue
 		}
+		wait := lookIdle
+		if !next.IsZero() {
+			wait = min(wait, max(next.Sub(d.Wall()), 0))
+		}
+		idle.Wait(ctx, wait, d.Woken)
 	}
 	return nil
 }
@@ -113,17 +122,27 @@ func (d *Driver) Step(ctx context.Context, id string) error {
 	if err := d.unregister(ctx, r); err != nil {
 		return err
 	}
-	facts, err := d.facts(ctx, r)
+	now := d.Now()
+	facts, err := d.facts(ctx, r, now)
 	if err != nil {
 		return err
 	}
-	now := d.Now()
-	if reflect.DeepEqual(rollout.Step(r.Rollout, facts, now), r.Rollout) {
+	ahead := now.Sub(d.Wall())
+	step := func(r rollout.Rollout) rollout.Rollout {
+		if at := r.At; !at.IsZero() {
+			r.At = at.Add(ahead)
+			r = rollout.Step(r, facts, now)
+			r.At = at
+			return r
+		}
+		return rollout.Step(r, facts, now)
+	}
+	if reflect.DeepEqual(step(r.Rollout), r.Rollout) {
 		return nil
 	}
 	before := r.Rollout
 	r, err = d.Store.ChangeRollout(ctx, id, "", func(r *rollout.Rollout) error {
-		*r = rollout.Step(*r, facts, now)
+		*r = step(*r)
 		return nil
 	})
 	if err != nil {
@@ -211,11 +230,17 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 			target := store.Target{Key: store.ResultKey(s.Process, h.Name), Asked: h.Name, Agent: h.Agent}
 			op := s.Op
 			if known != nil {
-				op = plan.Now(op, s.Removes, known[store.ObservedKey{Agent: h.Agent, Process: s.Process}])
+				op = plan.Now(op, s.Removes, s.Former != nil,
+					known[store.ObservedKey{Agent: h.Agent, Process: s.Process}])
 			}
 			switch {
 			case r.State == rollout.Aborted:
 				target.Outcome = new(process.NotBegun())
+			case op == "" && !s.Removes:
+				op = s.Op
+				target.Outcome = &process.Outcome{
+					Fault: process.Cancelled, Text: "was removed since the plan: stays removed",
+				}
 			case op == "":
 				op, target.Outcome = s.Op, &process.Outcome{Text: "was already removed"}
 			}
@@ -256,7 +281,7 @@ func (d *Driver) unregister(ctx context.Context, r *store.Rollout) error {
 		request := store.Request{Op: process.Unregister, Process: s.Process}
 		for _, h := range hosts {
 			if status := known[store.ObservedKey{Agent: h.Agent, Process: s.Process}]; s.Removes && status != nil &&
-				slices.Contains(h.Steps, at) && plan.Now(s.Op, true, status) == process.Unregister {
+				slices.Contains(h.Steps, at) && plan.Now(s.Op, true, true, status) == process.Unregister {
 				request.Targets = append(request.Targets, store.Target{
 					Key: store.ResultKey(s.Process, h.Name), Asked: h.Name, Agent: h.Agent,
 				})
@@ -276,7 +301,7 @@ func (d *Driver) unregister(ctx context.Context, r *store.Rollout) error {
 func (d *Driver) task(r *store.Rollout, id string) *store.Task {
 	return &store.Task{
 		ID: id, App: r.App, User: r.User, RequestID: r.RequestID, HostTimeout: r.HostTimeout, Ordered: true,
-		Selector: r.Selector, Through: r.Through, Message: r.Message,
+		Selector: r.Selector, Through: r.Through, Message: r.Message, Schedule: r.Schedule, Asks: r.Plan.OneOf,
 	}
 }
 
@@ -332,9 +357,8 @@ func (d *Driver) statuses(ctx context.Context, r *store.Rollout, hosts []*rollou
 }
 
 // facts collects what is known about the begun and baking hosts.
-func (d *Driver) facts(ctx context.Context, r *store.Rollout) (map[string]rollout.Fact, error) {
+func (d *Driver) facts(ctx context.Context, r *store.Rollout, now time.Time) (map[string]rollout.Fact, error) {
 	facts := map[string]rollout.Fact{}
-	now := d.Now()
 	for _, batch := range begunBatches(r) {
 		err := d.outcomes(ctx, r, batch, facts)
 		if errors.Is(err, store.ErrNotFound) && tooOld(r, batch, now) {
@@ -367,7 +391,7 @@ func (d *Driver) observe(ctx context.Context, r *store.Rollout, facts map[string
 	}
 	for _, h := range hosts {
 		p := d.Presence.Presence(h.Agent, now)
-		f := rollout.Fact{Batch: h.Batch, Health: rollout.Well, Away: p.Away, Up: !p.Away}
+		f := rollout.Fact{Batch: h.Batch, Health: rollout.Well, Away: p.Away, Up: !p.Away, Looked: every}
 		for _, at := range h.Steps {
 			step := &r.Steps[at]
 			status := known[store.ObservedKey{Agent: h.Agent, Process: step.Process}]
@@ -414,7 +438,7 @@ func (d *Driver) outcomes(ctx context.Context, r *store.Rollout, batch int, fact
 		if o := v.Outcome; v.Done && o != nil && f.Fault == process.None {
 			if _, already := process.Already(v.Op, o.Fault); !already {
 				f.Fault, f.Text = o.Fault, o.Text
-				f.Untouched = o.Text == task.Unavailable
+				f.Untouched = o.Text == task.Unavailable || r.Plan.OneOf && task.NeverTaken(o.Text)
 			}
 		}
 		facts[agent] = f

@@ -27,10 +27,14 @@ type rig struct {
 	t      *testing.T
 	driver *drive.Driver
 	now    time.Time
+	// behind is how far the clock for people is behind.
+	behind time.Duration
 	away   map[string]bool
 	// dies makes Submit fail: before the task is stored, or after that.
 	before, after bool
 	submitted     []string
+	// id is that of the rollout.
+	id string
 }
 
 func newRig(t *testing.T, plan v1.RolloutPlan, agents ...string) *rig {
@@ -46,9 +50,10 @@ func rigOf(t *testing.T, plan v1.RolloutPlan, op process.Op, steps []store.Rollo
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	r := &rig{DB: db, t: t, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}}
+	r := &rig{DB: db, t: t, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}, id: "ro"}
 	r.driver = drive.New(drive.Config{
-		Store: r, Engine: r, Presence: r, Now: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler),
+		Store: r, Engine: r, Presence: r, Now: func() time.Time { return r.now },
+		Wall: func() time.Time { return r.now.Add(-r.behind) }, Log: slog.New(slog.DiscardHandler),
 	})
 	var hosts []rollout.Host
 	var places []int
@@ -97,10 +102,10 @@ func (r *rig) Cancel(ctx context.Context, id, app string) (store.Cancelled, erro
 
 func (r *rig) step() *store.Rollout {
 	r.t.Helper()
-	if err := r.driver.Step(r.t.Context(), "ro"); err != nil && !r.before {
+	if err := r.driver.Step(r.t.Context(), r.id); err != nil && !r.before {
 		r.t.Fatal(err)
 	}
-	ro, err := r.GetRollout(r.t.Context(), "ro", "")
+	ro, err := r.GetRollout(r.t.Context(), r.id, "")
 	r.must(err)
 	return ro
 }
@@ -204,7 +209,7 @@ func TestAbortOfABatchWithoutTask(t *testing.T) {
 	if agents := r.end("", "running", 0); len(agents) > 0 {
 		t.Errorf("operated on are %v", agents)
 	}
-	if open, err := r.OpenRollouts(t.Context(), r.now); len(open) > 0 || err != nil {
+	if open, _, err := r.OpenRollouts(t.Context(), r.now); len(open) > 0 || err != nil {
 		t.Errorf("open are %v: %v", open, err)
 	}
 }
@@ -348,6 +353,38 @@ func TestApplyLeavesWhatWasStopped(t *testing.T) {
 		r.step()
 	}
 	r.wants(r.step(), rollout.Done, 0, rollout.Succeeded)
+}
+
+// TestTimeForPeople: a scheduled rollout begins by the clock of the machine, and not by the clock of the database.
+func TestTimeForPeople(t *testing.T) {
+	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, "a")
+	if _, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort); err != nil {
+		t.Fatal(err)
+	}
+	r.behind = 8 * time.Hour // somebody has set the machine's clock back since the server began
+	at := r.now.Add(-r.behind + time.Hour)
+	id := store.RolloutMark + "at"
+	err := r.CreateRollouts(t.Context(), []*store.Rollout{{
+		Rollout: rollout.New(rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}}, at,
+			[]rollout.Host{{Agent: "a", Name: "host-a", Steps: []int{0}}}),
+		ID: id, Op: process.Restart, Steps: []store.RolloutStep{{Op: process.Restart, Process: nginx}},
+	}}, store.AuditRow{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		passed time.Duration
+		want   rollout.State
+	}{{59 * time.Minute, rollout.Scheduled}, {time.Minute, rollout.Running}} {
+		r.now = r.now.Add(c.passed)
+		if err := r.driver.Step(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		ro, err := r.GetRollout(t.Context(), id, "")
+		if err != nil || !ro.At.Equal(at) || ro.State != c.want {
+			t.Errorf("%s later it is %s and begins at %s: %v", c.passed, ro.State, ro.At, err)
+		}
+	}
 }
 
 // TestMaxUnavailable: a batch waits for a host whose process is down, and goes on when it runs again.

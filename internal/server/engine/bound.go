@@ -128,9 +128,13 @@ func shortCause(c process.Cause) process.Cause {
 // server's own.
 func shortEvent(e process.Event) (process.Event, bool) {
 	if e.Stream == "" || len(e.Stream) > maxStream || e.Seq == 0 || e.Seq > maxSeq ||
-		!slices.Contains(process.EventKinds(), e.Kind) {
+		e.Kind != process.EventState && !slices.Contains(process.EventKinds(), e.Kind) {
 		return e, false
 	}
+	if e.Kind == process.EventState {
+		return shortState(e)
+	}
+	e.Shown = nil
 	if len(e.Process.Namespace) > process.MaxName || len(e.Process.Name) > process.MaxName {
 		return e, false
 	}
@@ -153,6 +157,24 @@ func shortEvent(e process.Event) (process.Event, bool) {
 		e.Breach = &b
 	}
 	return e, true
+}
+
+// shortState is shortEvent for a record of a state. It keeps nothing else.
+func shortState(e process.Event) (process.Event, bool) {
+	ofAgent := e.Process == process.ID{}
+	if e.Shown == nil || !ofAgent && process.ValidateID(e.Process) != nil {
+		return e, false
+	}
+	s := *e.Shown
+	if !slices.Contains(process.States(), s.State) {
+		s.State = process.StateUnknown
+	}
+	s.Cause, s.Want, s.Version = shortWord(s.Cause), shortWord(s.Want), shortWord(s.Version)
+	s.Text = ends(s.Text, maxSaid/8)
+	s.PID, s.Restarts, s.Ran = max(s.PID, 0), max(s.Restarts, 0), max(s.Ran, 0)
+	return process.Event{
+		Stream: e.Stream, Seq: e.Seq, At: e.At, Process: e.Process, Kind: e.Kind, Shown: &s,
+	}, true
 }
 
 // encoded returns an event with the JSON to store. That is the agent's line, unless the server changed the event or the

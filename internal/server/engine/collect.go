@@ -63,9 +63,13 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		if !c.ownsKey(ctx, agent, r, signed, now, &ack) {
 			return ack
 		}
+		absence, returns := c.directory.Absence(agent, r.Session, now)
 		if signed && !c.directory.InTurn(agent, r.Session, r.Number) {
 			ack.Error = store.ErrOvertaken.Error()
 			return ack
+		}
+		if signed && returns && r.Hello != nil {
+			c.absent(ctx, absence)
 		}
 		c.directory.Seen(agent, now)
 		if r.Trust != nil {
@@ -108,6 +112,13 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 	}
 	ack.Hello = !c.directory.Introduction(agent)
 	return ack
+}
+
+// absent stores an absence. If that fails, the time before the return counts as unknown from an earlier moment on.
+func (c *collector) absent(ctx context.Context, a store.Absence) {
+	if err := c.store.PutAbsence(ctx, a); err != nil {
+		c.log.WarnContext(ctx, "cannot store the absence of agent", "agent", a.Agent, "error", err)
+	}
 }
 
 // take stores a report, and returns the answer to an introduction. It stores observations and events first, so that a
@@ -294,7 +305,8 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 
 // ofServers reports whether only servers tell events of a kind.
 func ofServers(kind process.EventKind) bool {
-	return kind == process.EventBreakerOpened || kind == process.EventBreakerClosed
+	return kind == process.EventBreakerOpened || kind == process.EventBreakerClosed ||
+		kind == process.EventScheduleFailed
 }
 
 // revised completes the event of a changed spec with the fields that the revision of the event has changed.

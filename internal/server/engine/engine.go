@@ -46,6 +46,8 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, and
 	// AgentGroups returns the process groups that the agent is to have, by namespace.
 	AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error)
 	store.Events
+	// PutAbsence works as store.Runs.
+	PutAbsence(ctx context.Context, a store.Absence) error
 	// PruneRollouts works as store.Rollouts.
 	PruneRollouts(ctx context.Context, before time.Time, limit int) (int, error)
 	// PruneSilences works as store.Silences.

@@ -99,6 +99,25 @@ func TestManifestExpiresWithItsOldestItem(t *testing.T) {
 	}
 }
 
+// TestOrdersThatAsk: no order of such a manifest begins unasked.
+func TestOrdersThatAsk(t *testing.T) {
+	key, public := fabrictest.NewKey(t)
+	created := time.Unix(1e9, 0)
+	envelope, err := (&sender{key: key, clock: clock{time.Now}, timeout: 3 * time.Second}).seal("a", created,
+		[]store.Item{
+			{ID: "1", Created: created, Deadline: created.Add(time.Hour)},
+			{ID: "2", Created: created, Deadline: created.Add(time.Hour), Asks: true},
+			{ID: "3", Created: created, Deadline: created.Add(2 * time.Second)},
+		}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := wire.Open(envelope, []string{public}, "a")
+	if err != nil || !m.Unasked.IsZero() {
+		t.Errorf("orders begin unasked until %v, error %v", m.Unasked, err)
+	}
+}
+
 func TestOutbox(t *testing.T) {
 	o := newOutbox()
 	put := func(agent string, serve bool, ids ...string) {

@@ -161,7 +161,9 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item,
 	}
 	for i := range items {
 		it := &items[i]
-		if until := it.Deadline.Add(-certain); until.Before(m.Unasked) {
+		if it.Asks { // the agent asks about all orders of the manifest
+			m.Unasked = time.Time{}
+		} else if until := it.Deadline.Add(-certain); until.Before(m.Unasked) {
 			m.Unasked = until
 		}
 		if expires := it.Created.Add(task.WaitLimit); expires.Before(m.Expires) {

@@ -1,6 +1,10 @@
 package fleet
 
-import "time"
+import (
+	"time"
+
+	"drover/internal/server/store"
+)
 
 const (
 	// silentAfter is how long after its last report an agent counts as online if no server noticed its disconnection.
@@ -36,6 +40,8 @@ type Presence struct {
 	Trust string
 	// Load is how busy the host is; zero if that is unknown or the agent is away.
 	Load Load
+	// Ahead is how far the clock of the host was ahead of the server's at its last report; less than a second is 0.
+	Ahead time.Duration
 }
 
 // Load is how busy a host is, in tenths of a percent of the whole machine.
@@ -103,9 +109,31 @@ func (d *Directory) InTurn(key, session string, number int64) bool {
 	return true
 }
 
+// Absence returns what ends with an introduction in a session: a time without a message of the agent, or the run of the
+// agent before. ok is false if nothing ends, or if nothing is known. Call it before InTurn and Seen.
+func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence, ok bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	l := d.links[key]
+	if l.seen.IsZero() {
+		return a, false
+	}
+	a = store.Absence{Agent: key, Since: later(l.seen, l.lost)}
+	if a.Until = a.Since; now.Sub(a.Since) > silentAfter {
+		a.Until = now
+	}
+	if session != l.session {
+		a.Alive = l.seen.Add(l.ahead)
+	}
+	return a, a.Until.After(a.Since) || !a.Alive.IsZero()
+}
+
 // presence returns the state of a link at one moment. started is the start of the server.
 func (l agentLink) presence(joined bool, started, now time.Time) Presence {
-	p := Presence{Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust}
+	p := Presence{
+		Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust,
+		Ahead: l.ahead,
+	}
 	last := l.seen
 	if l.lost.After(last) {
 		last = l.lost

@@ -39,9 +39,11 @@ type newsMessage struct {
 	// Agents are the keys of agents whose rows in the register changed, and Tasks the ids of tasks with finished items.
 	Agents []string `json:"agents,omitempty"`
 	Tasks  []string `json:"tasks,omitempty"`
-	// Events means that there are new events, Receivers that receivers changed.
+	// Events means that there are new events, Receivers that receivers changed, and Work that rollouts, schedules or
+	// breakers changed.
 	Events    bool          `json:"events,omitempty"`
 	Receivers bool          `json:"receivers,omitempty"`
+	Work      bool          `json:"work,omitempty"`
 	Links     []linkMessage `json:"links,omitempty"`
 	// Leaving means that the server stops.
 	Leaving bool `json:"leaving,omitempty"`

@@ -43,8 +43,9 @@ type Listener struct {
 	// Agents gets the keys of agents whose rows in the register have changed, and Tasks the ids of tasks with finished
 	// items.
 	Agents, Tasks func(ids []string)
-	// Events is called for new events, and Receivers for changed receivers.
-	Events, Receivers func()
+	// Events is called for new events, Receivers for changed receivers, and Work for changed rollouts, schedules and
+	// breakers.
+	Events, Receivers, Work func()
 	// Left is called when another server has stopped, because the agents that were connected to its broker reconnect to
 	// others.
 	Left func()
@@ -92,6 +93,7 @@ type Hub struct {
 	mu                sync.Mutex
 	agents, tasks     map[string]struct{}
 	events, receivers bool
+	work              bool
 	members           map[string]member
 	foreign           string
 	// lastNumber is the number of the last sent news; numbers has the last received number of each run.
@@ -126,6 +128,9 @@ func (h *Hub) TellEvents() { h.tell(func() { h.events = true }) }
 
 // TellReceivers notifies the other servers of changed receivers.
 func (h *Hub) TellReceivers() { h.tell(func() { h.receivers = true }) }
+
+// TellWork notifies the other servers of changed rollouts, schedules and breakers.
+func (h *Hub) TellWork() { h.tell(func() { h.work = true }) }
 
 // tell records news, if there is another server.
 func (h *Hub) tell(note func()) {
@@ -326,6 +331,9 @@ func (h *Hub) hear(data []byte) {
 	if n.Receivers {
 		l.Receivers()
 	}
+	if n.Work {
+		l.Work()
+	}
 }
 
 // alarm reports, once, a server with another database.
@@ -403,13 +411,13 @@ func (h *Hub) publish(link Link, alive bool) {
 		n := newsMessage{sender: h.self}
 		h.mu.Lock()
 		n.Agents, n.Tasks = take(h.agents), take(h.tasks)
-		n.Events, n.Receivers = h.events, h.receivers
-		h.events, h.receivers = false, false
+		n.Events, n.Receivers, n.Work = h.events, h.receivers, h.work
+		h.events, h.receivers, h.work = false, false, false
 		h.mu.Unlock()
 		if alive {
 			n.Links = linkMessages(h.cfg.Presence.News(mostLinks), h.cfg.Now())
 		}
-		if !alive && len(n.Agents)+len(n.Tasks) == 0 && !n.Events && !n.Receivers {
+		if !alive && len(n.Agents)+len(n.Tasks) == 0 && !n.Events && !n.Receivers && !n.Work {
 			return
 		}
 		if !h.send(link, n) || len(n.Links) < mostLinks && len(n.Agents) < mostIDs && len(n.Tasks) < mostIDs {

@@ -151,6 +151,7 @@ func newServer(name, database string) *server {
 			Tasks:     func(ids []string) { slices.Sort(ids); s.note("tasks %v", ids) },
 			Events:    func() { s.note("events") },
 			Receivers: func() { s.note("receivers") },
+			Work:      func() { s.note("work") },
 			Left:      func() { s.note("left") },
 			Missed:    func() { s.note("missed") },
 		},
@@ -198,9 +199,10 @@ func TestNews(t *testing.T) {
 		a.TellAgents("k")
 		a.TellEvents()
 		a.TellReceivers()
+		a.TellWork()
 		pass(10 * time.Millisecond)
 		for _, s := range []*server{b, c} {
-			if got := s.heard(); got != "agents [k]; events; receivers; tasks [t1 t2 t3]" {
+			if got := s.heard(); got != "agents [k]; events; receivers; tasks [t1 t2 t3]; work" {
 				t.Errorf("heard %q", got)
 			}
 		}

@@ -89,23 +89,26 @@ func TestNow(t *testing.T) {
 	running := &process.Status{State: process.StateRunning, Hosted: true, Want: process.WantRunning, Instance: process.Instance{PID: 1}}
 	stopped := &process.Status{State: process.StateStopped, Want: process.WantStopped, Instance: process.Instance{PID: -1}}
 	for _, c := range []struct {
-		op      process.Op
-		removes bool
-		status  *process.Status
-		want    process.Op
+		op               process.Op
+		removes, existed bool
+		status           *process.Status
+		want             process.Op
 	}{
-		{process.Restart, false, running, process.Restart},
-		{process.Restart, false, stopped, process.Update},
-		{process.Restart, false, nil, process.Restart},
-		{process.Start, false, nil, process.Start},
-		{process.Update, false, stopped, process.Update},
-		{process.Stop, true, running, process.Stop},
-		{process.Stop, true, stopped, process.Unregister},
-		{process.Unregister, true, running, process.Stop},
-		{process.Stop, true, nil, ""},
+		{process.Restart, false, true, running, process.Restart},
+		{process.Restart, false, true, stopped, process.Update},
+		{process.Restart, false, true, nil, ""},
+		{process.Start, false, false, nil, process.Start},
+		{process.Start, false, false, stopped, process.Start},
+		{process.Start, false, true, stopped, process.Update},
+		{process.Start, false, true, nil, ""},
+		{process.Update, false, true, stopped, process.Update},
+		{process.Stop, true, true, running, process.Stop},
+		{process.Stop, true, true, stopped, process.Unregister},
+		{process.Unregister, true, true, running, process.Stop},
+		{process.Stop, true, true, nil, ""},
 	} {
-		if got := plan.Now(c.op, c.removes, c.status); got != c.want {
-			t.Errorf("%s of %+v, removes %v: %q, want %q", c.op, c.status, c.removes, got, c.want)
+		if got := plan.Now(c.op, c.removes, c.existed, c.status); got != c.want {
+			t.Errorf("%s of %+v, removes %v, existed %v: %q, want %q", c.op, c.status, c.removes, c.existed, got, c.want)
 		}
 	}
 }

@@ -293,17 +293,17 @@ func taken(k *Known, reason string) (v1.Change, process.Op, bool) {
 }
 
 // Now returns the operation of a step that was planned some time ago, by the present status of its process; nil for a
-// process that the host does not have. It is empty if there is nothing left to do. What somebody has stopped since the
-// plan stays stopped.
-func Now(op process.Op, removes bool, s *process.Status) process.Op {
+// process that the host does not have. existed tells that the host had it at the time of the plan. It is empty if there
+// is nothing left to do. What somebody has stopped or removed since the plan stays so.
+func Now(op process.Op, removes, existed bool, s *process.Status) process.Op {
 	switch {
-	case removes && s == nil:
+	case (removes || existed) && s == nil:
 		return ""
 	case removes && (s.Running() || s.Hosted):
 		return process.Stop
 	case removes:
 		return process.Unregister
-	case op == process.Restart && s != nil && atRest(s) != "":
+	case (op == process.Restart || op == process.Start && existed) && s != nil && atRest(s) != "":
 		return process.Update
 	}
 	return op

@@ -22,8 +22,10 @@ import (
 )
 
 const (
-	// look is the interval between two looks at the events and the breakers.
-	look = time.Second
+	// look is the least interval between two looks at the events and the breakers, and lookIdle the longest one, in
+	// case a word about them was lost.
+	look     = time.Second
+	lookIdle = 10 * time.Second
 	// again is the interval at which the agents hear of an open breaker, and lasts how long they withhold after that.
 	again = 20 * time.Second
 	lasts = time.Minute
@@ -54,7 +56,7 @@ type Presence interface {
 	Presence(key string, now time.Time) fleet.Presence
 }
 
-// Config holds the parts of a guard. All are required except Rule.
+// Config holds the parts of a guard. All are required except Rule and Woken.
 type Config struct {
 	Store    Store
 	Presence Presence
@@ -62,6 +64,8 @@ type Config struct {
 	Tell func(ctx context.Context, agent string, words []wire.Withheld) error
 	// Happened is called when there are new events.
 	Happened func()
+	// Woken receives when there are new events, or a person has closed a breaker. nil never does.
+	Woken <-chan struct{}
 	// Rule is breaker.Default by default.
 	Rule breaker.Rule
 	// Now is the common time of all servers of the database.
@@ -78,8 +82,10 @@ type Guard struct {
 	// opened are the breakers whose opening is told as an event, and sent the times of the last words to the agents.
 	opened map[process.ID]time.Time
 	sent   map[process.ID]time.Time
-	// looked is the time of the last Step.
+	// looked is the time of the last Step. busy tells that the next one must not wait for a word: there are failures to
+	// judge, or breakers to carry on.
 	looked time.Time
+	busy   bool
 }
 
 // hosts are the agents that keep a process running, with the revisions of its spec, as of a time.
@@ -111,7 +117,9 @@ func (g *Guard) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			g.Log.ErrorContext(ctx, "cannot guard against failures of the fleet", "error", err)
 		}
-		idle.Sleep(ctx, look)
+		if idle.Sleep(ctx, look) && err == nil && !g.busy {
+			idle.Wait(ctx, lookIdle-look, g.Woken)
+		}
 	}
 	return nil
 }
@@ -181,7 +189,9 @@ func (g *Guard) Step(ctx context.Context) error {
 			known[id] = *opened
 		}
 	}
+	g.busy = len(g.failures) > 0
 	for _, b := range known {
+		g.busy = g.busy || !b.Told
 		if err := g.carryOn(ctx, b, now); err != nil {
 			return err
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
+	"drover/internal/crontab"
 	"drover/internal/process"
 	"drover/internal/selector"
 	"drover/internal/server/alarm"
@@ -47,6 +49,13 @@ func parse(hosts, labels string) (e expressions, ok bool) {
 type mute struct {
 	store.Silence
 	match expressions
+	rule  crontab.Rule
+}
+
+// active reports whether the silence withholds alarms of a time.
+func (m *mute) active(at time.Time) bool {
+	from, _, ok := m.Window(m.rule, at)
+	return ok && !at.Before(from)
 }
 
 // newFilter returns a filter with the silences that end after the given time.
@@ -61,8 +70,9 @@ func (s *Sender) newFilter(ctx context.Context, to *store.Receiver, since time.T
 		return nil, err
 	}
 	for _, silence := range list {
-		if match, ok := parse(silence.Selector, silence.Labels); ok {
-			f.muted = append(f.muted, mute{silence, match})
+		rule, err := silence.Timetable()
+		if match, ok := parse(silence.Selector, silence.Labels); ok && err == nil { // both were checked
+			f.muted = append(f.muted, mute{silence, match, rule})
 		}
 	}
 	return f, nil
@@ -143,7 +153,7 @@ func (f *filter) labelsOf(ctx context.Context, e *store.StoredEvent) (map[string
 func (f *filter) silence(ctx context.Context, e *store.StoredEvent, at time.Time) (id string, err error) {
 	for i := range f.muted {
 		m := &f.muted[i]
-		if !m.Active(at) || !covers(m.Processes, e.Event.Process) {
+		if !m.active(at) || !covers(m.Processes, e.Event.Process) {
 			continue
 		}
 		if ok, err := f.matches(ctx, m.match, e); ok || err != nil {
@@ -156,15 +166,17 @@ func (f *filter) silence(ctx context.Context, e *store.StoredEvent, at time.Time
 // covers reports whether one of the patterns matches a process; no pattern matches all.
 func covers(patterns []string, id process.ID) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-		return wildcard.Match(p, id.Namespace+"/"+id.Name)
+		namespace, name, both := strings.Cut(p, "/")
+		return both && wildcard.Match(namespace, id.Namespace) && wildcard.Match(name, id.Name)
 	})
 }
 
 // nextEnd returns the earliest end of a silence that withholds alarms at a time; ok is false if there is none.
 func (f *filter) nextEnd(at time.Time) (end time.Time, ok bool) {
 	for i := range f.muted {
-		if m := &f.muted[i]; m.Active(at) && (!ok || m.End().Before(end)) {
-			end, ok = m.End(), true
+		from, until, any := f.muted[i].Window(f.muted[i].rule, at)
+		if any && !at.Before(from) && (!ok || until.Before(end)) {
+			end, ok = until, true
 		}
 	}
 	return end, ok

@@ -204,3 +204,35 @@ func TestAnAlarmThatComesLate(t *testing.T) {
 		q.delivered("given-up x")
 	})
 }
+
+// TestASilenceThatRepeats: it withholds alarms in each window, and delivers at the end of each what still holds.
+func TestASilenceThatRepeats(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(t *testing.T, q *quiet) {
+		// The bubble begins at midnight, 2000-01-01.
+		q.silence("s", store.Silence{
+			Processes: []string{"ns/*"}, Cron: "0 2 * * *", Zone: "UTC", Length: 2 * time.Hour,
+		}, 0)
+		q.disk.mu.Lock()
+		q.disk.silences[0].Until = store.Forever()
+		q.disk.mu.Unlock()
+		q.is("x", process.StateGivenUp)
+		q.event(process.EventGivenUp, "x")
+		q.delivered("given-up x")
+		for range 2 {
+			time.Sleep(3*time.Hour - time.Since(q.begun)%(24*time.Hour)) // three o'clock
+			q.event(process.EventGivenUp, "x")
+			q.delivered()
+			time.Sleep(59 * time.Minute)
+			q.delivered()
+			time.Sleep(time.Minute)
+			q.delivered("given-up x")
+			q.event(process.EventGivenUp, "x")
+			q.delivered("given-up x")
+			time.Sleep(21 * time.Hour)
+		}
+		if got := fmt.Sprint(q.disk.counts); got != "map[s:2]" {
+			t.Errorf("counted %s", got)
+		}
+	})
+}

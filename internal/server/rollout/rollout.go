@@ -49,6 +49,8 @@ const (
 const (
 	CauseAway      = "away"
 	CauseCancelled = "cancelled"
+	// CauseOther is the cause of hosts that are not needed, because another one has the operation.
+	CauseOther = "other"
 )
 
 const (
@@ -65,6 +67,13 @@ type Plan struct {
 	Judged bool `json:"judged,omitempty"`
 	// Breadth is the number of hosts that the rollout may reach without an approval; 0 means all.
 	Breadth int `json:"breadth,omitempty"`
+	// Unproven tells that an app has named the user who began the rollout. Nobody knows who that was, so that it counts
+	// as no person.
+	Unproven bool `json:"unproven,omitempty"`
+	// OneOf carries out the operation on one host: the next host follows only after one that certainly never begins it.
+	// AgainWhenLost also goes on after a host that may have begun it and is not connected.
+	OneOf         bool `json:"one_of,omitempty"`
+	AgainWhenLost bool `json:"again_when_lost,omitempty"`
 }
 
 // Host is one host of a rollout. Its name never changes.
@@ -77,7 +86,7 @@ type Host struct {
 	// Batch is the number of its batch, from 0. A retry gives the host a new batch.
 	Batch int
 	State HostState
-	// Begun is the time at which its batch began.
+	// Begun is the time at which its last batch began; zero if none has. A retry keeps it.
 	Begun time.Time
 	// Cause groups failures; Text says more.
 	Cause, Text string
@@ -102,7 +111,7 @@ type Rollout struct {
 	Batch int
 	// Settled is the time at which every host of that batch had its outcome; zero before that.
 	Settled time.Time
-	// Forgiven is the number of failed hosts that a person has accepted by a resume.
+	// Forgiven is the number of failed hosts that a person has accepted by a resume or a retry.
 	Forgiven int
 	Hosts    []Host
 }
@@ -112,6 +121,8 @@ type Approvals struct {
 	// Canaries tells that the rollout may go on after its canaries, and Breadth that it may reach all hosts.
 	Canaries bool `json:"canaries,omitempty"`
 	Breadth  bool `json:"breadth,omitempty"`
+	// FailedCanaries is the number of failed canaries that a person has accepted by a resume or a retry.
+	FailedCanaries int `json:"failed_canaries,omitempty"`
 	// By are the names of the persons.
 	By []string `json:"by,omitempty"`
 }
@@ -153,8 +164,9 @@ type Fact struct {
 	// Health is the state of its processes, and Cause the name of a state that is not Well.
 	Health Health
 	Cause  string
-	// Up tells that all of its processes run. Only Plan.MaxUnavailable needs it, of hosts in every state.
-	Up bool
+	// Up tells that all of its processes run, and Looked that somebody has looked. Only Plan.MaxUnavailable needs them,
+	// of hosts in every state.
+	Up, Looked bool
 }
 
 // Health is a judgement about the processes of a host.
@@ -188,7 +200,9 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	if r.State != Running {
 		return r
 	}
-	if reason := r.exceeded(); reason != "" {
+	if r.Plan.OneOf {
+		r.leaveOthers()
+	} else if reason := r.exceeded(); reason != "" {
 		r.State, r.Reason = Paused, reason
 		return r
 	}
@@ -211,13 +225,36 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	return r
 }
 
+// leaveOthers leaves out the hosts that wait, if one host has or may have carried out the operation, or if somebody has
+// cancelled it.
+func (r *Rollout) leaveOthers() {
+	taken := ""
+	for i := range r.Hosts {
+		switch h := &r.Hosts[i]; {
+		case h.State == Begun || h.State == Waiting || h.State == Skipped && h.Cause != CauseCancelled:
+		case h.State == Failed && h.Cause == CauseAway && r.Plan.AgainWhenLost:
+		default:
+			taken = h.Name
+		}
+	}
+	for i := range r.Hosts {
+		if h := &r.Hosts[i]; h.State == Waiting && taken != "" {
+			h.State, h.Cause, h.Text = Skipped, CauseOther, "it was the turn of "+taken
+		}
+	}
+}
+
 // begin begins the hosts of a batch. If too many hosts would be unavailable, it begins fewer of them, or none: the
 // others get the next batch.
 func (r *Rollout) begin(next int, facts map[string]Fact, now time.Time) {
 	most := r.Plan.MaxUnavailable
 	down := 0
 	for i := range r.Hosts {
-		if !facts[r.Hosts[i].Agent].Up {
+		f := facts[r.Hosts[i].Agent]
+		if !most.IsZero() && !f.Looked {
+			return // the next look at the rollout looks at its processes, too
+		}
+		if !f.Up {
 			down++
 		}
 	}
@@ -268,13 +305,42 @@ func (r *Rollout) unapproved(next int) string {
 			size++
 		}
 	}
-	switch {
-	case r.Plan.CanaryApproval && next > 0 && !r.Approvals.Canaries:
+	switch failed := r.failedCanaries(); {
+	case r.Plan.CanaryApproval && !r.canary(next) && !r.Approvals.Canaries && failed > 0:
+		return fmt.Sprintf("%d of %d canaries failed: waits for the approval of a person", failed,
+			min(r.Plan.Canary, len(r.Hosts)))
+	case r.Plan.CanaryApproval && !r.canary(next) && !r.Approvals.Canaries:
 		return "the canaries are well: waits for the approval of a person"
 	case r.Plan.Breadth > 0 && reached+size > r.Plan.Breadth && !r.Approvals.Breadth:
+		if r.Plan.Unproven {
+			return fmt.Sprintf("more than %d hosts: waits for the approval of two persons, because an app began it",
+				r.Plan.Breadth)
+		}
 		return fmt.Sprintf("more than %d hosts: waits for the approval of a second person", r.Plan.Breadth)
 	}
 	return ""
+}
+
+// canaries are the first hosts of the plan.
+func (r *Rollout) canaries() []Host { return r.Hosts[:min(r.Plan.Canary, len(r.Hosts))] }
+
+// canary reports whether a batch that waits has canaries. They come before all other hosts.
+func (r *Rollout) canary(batch int) bool {
+	return slices.ContainsFunc(r.canaries(), func(h Host) bool { return h.State == Waiting && h.Batch == batch })
+}
+
+// trying reports whether some canaries have no final state yet.
+func (r *Rollout) trying() bool {
+	return slices.ContainsFunc(r.canaries(), func(h Host) bool { return !h.final() })
+}
+
+func (r *Rollout) failedCanaries() (n int) {
+	for _, h := range r.canaries() {
+		if h.State == Failed {
+			n++
+		}
+	}
+	return n
 }
 
 // learn applies a fact to a host.
@@ -328,7 +394,7 @@ func (r *Rollout) count(s HostState) (n int) {
 
 // Allowed returns the number of failed hosts that do not stop the rollout now.
 func (r *Rollout) Allowed() int {
-	if r.Plan.Canary > 0 && r.Batch <= 0 {
+	if r.trying() {
 		return r.Forgiven
 	}
 	return r.Forgiven + r.Plan.MaxFailures.Of(len(r.Hosts))
@@ -337,14 +403,14 @@ func (r *Rollout) Allowed() int {
 // exceeded returns why the rollout must stop; empty if it may go on.
 func (r *Rollout) exceeded() string {
 	failed, allowed := r.count(Failed), r.Allowed()
-	if failed <= allowed {
-		return ""
-	}
 	of := fmt.Sprintf("%d of %d hosts failed", failed, len(r.Hosts))
-	if r.Plan.Canary > 0 && r.Batch == 0 {
+	switch {
+	case r.failedCanaries() > r.Approvals.FailedCanaries:
 		return of + " among the canaries"
+	case failed > allowed:
+		return fmt.Sprintf("%s, and at most %d may fail", of, allowed)
 	}
-	return fmt.Sprintf("%s, and at most %d may fail", of, allowed)
+	return ""
 }
 
 // nextBatch returns the lowest batch that waits.
@@ -378,15 +444,24 @@ func (r *Rollout) Pause(reason string) error {
 	return nil
 }
 
-// Approve has a held rollout go on. A person who approves it after its canaries approves its breadth, too.
+// Approve has a held rollout go on. A person who approves it after its canaries approves its breadth, too. A rollout
+// that an app began needs two persons for its breadth: the first one leaves it held.
 func (r *Rollout) Approve(by string) error {
 	if r.State != Held {
 		return &StateError{r.State, "a rollout that waits for an approval"}
 	}
 	next, _ := r.nextBatch()
-	a := Approvals{Canaries: r.Approvals.Canaries || next > 0, Breadth: true, By: slices.Clone(r.Approvals.By)}
-	a.By = append(a.By, by)
+	a := r.Approvals
+	a.By = slices.Clone(a.By)
+	if !slices.Contains(a.By, by) {
+		a.By = append(a.By, by)
+	}
+	a.Canaries = a.Canaries || !r.canary(next)
+	a.Breadth = !r.Plan.Unproven || len(a.By) > 1
 	r.State, r.Reason, r.Approvals = Running, "", a
+	if reason := r.unapproved(next); reason != "" {
+		r.State, r.Reason = Held, reason
+	}
 	return nil
 }
 
@@ -395,8 +470,14 @@ func (r *Rollout) Resume() error {
 	if r.State != Paused {
 		return &StateError{r.State, "a paused rollout"}
 	}
-	r.State, r.Reason, r.Forgiven = Running, "", r.count(Failed)
+	r.State, r.Reason = Running, ""
+	r.forgive()
 	return nil
+}
+
+// forgive accepts the hosts that have failed so far.
+func (r *Rollout) forgive() {
+	r.Forgiven, r.Approvals.FailedCanaries = r.count(Failed), r.failedCanaries()
 }
 
 // Abort ends a rollout: it begins no further batch, and what has not begun is cancelled.
@@ -409,25 +490,41 @@ func (r *Rollout) Abort() error {
 }
 
 // Retry puts the failed hosts into new batches and goes on; with away only the failed or skipped hosts that were away.
-// It returns their number, and fails if there are none.
+// Canaries get the next batch, the others the last ones. It returns their number, and fails if there are none.
 func (r *Rollout) Retry(away bool) (int, error) {
 	if r.State != Paused && r.State != Done {
 		return 0, &StateError{r.State, "a paused or done rollout"}
 	}
+	again := func(h *Host) bool { return away && h.Cause == CauseAway && h.final() || !away && h.State == Failed }
+	canaries := r.canaries()
+	shift := 0
+	for i := range canaries {
+		if again(&canaries[i]) {
+			shift = 1
+		}
+	}
 	last := r.Batch
 	for i := range r.Hosts {
-		last = max(last, r.Hosts[i].Batch)
+		h := &r.Hosts[i]
+		if h.State == Waiting {
+			h.Batch += shift
+		}
+		last = max(last, h.Batch)
 	}
-	n := 0
+	last = max(last, r.Batch+shift)
+	n, others := 0, 0
 	for i := range r.Hosts {
 		h := &r.Hosts[i]
-		if away && h.Cause == CauseAway && h.final() || !away && h.State == Failed {
-			*h = Host{
-				Agent: h.Agent, Name: h.Name, Steps: h.Steps, State: Waiting,
-				Batch: last + 1 + n/r.batchSize(),
-			}
-			n++
+		if !again(h) {
+			continue
 		}
+		batch := r.Batch + 1
+		if i >= len(canaries) {
+			batch = last + 1 + others/r.batchSize()
+			others++
+		}
+		*h = Host{Agent: h.Agent, Name: h.Name, Steps: h.Steps, State: Waiting, Batch: batch, Begun: h.Begun}
+		n++
 	}
 	if n == 0 && away {
 		return 0, &StateError{r.State, "a rollout with hosts that were away"}
@@ -435,7 +532,8 @@ func (r *Rollout) Retry(away bool) (int, error) {
 	if n == 0 {
 		return 0, &StateError{r.State, "a rollout with failed hosts"}
 	}
-	r.State, r.Reason, r.Forgiven = Running, "", r.count(Failed)
+	r.State, r.Reason = Running, ""
+	r.forgive()
 	return n, nil
 }
 

@@ -70,6 +70,7 @@ func (w *world) begins(next *rollout.Rollout, facts map[string]rollout.Fact) {
 		return
 	}
 	unavailable, reached, disturbed := 0, 0, false
+	canaries, others := 0, 0
 	for i := range next.Hosts {
 		h := &next.Hosts[i]
 		begins := h.State == rollout.Begun && before.Hosts[i].State == rollout.Waiting
@@ -80,6 +81,18 @@ func (w *world) begins(next *rollout.Rollout, facts map[string]rollout.Fact) {
 			reached++
 		}
 		disturbed = disturbed || begins && facts[h.Agent].Up
+		if begins && !next.Plan.MaxUnavailable.IsZero() && !facts[h.Agent].Looked {
+			w.t.Errorf("it begins on %s, and nobody has looked at its processes", h.Agent)
+		}
+		switch {
+		case i < next.Plan.Canary && !final(h.State):
+			canaries++
+		case begins:
+			others++
+		}
+	}
+	if canaries > 0 && others > 0 {
+		w.t.Errorf("%d hosts begin before or beside %d canaries: %+v", others, canaries, next)
 	}
 	p := &next.Plan
 	if most := p.MaxUnavailable.Number; most > 0 && disturbed && unavailable > most {
@@ -91,9 +104,13 @@ func (w *world) begins(next *rollout.Rollout, facts map[string]rollout.Fact) {
 	if p.Breadth > 0 && reached > p.Breadth && !before.Approvals.Breadth {
 		w.t.Errorf("it reaches %d hosts without approval, at most %d may be", reached, p.Breadth)
 	}
-	if p.CanaryApproval && next.Batch > 0 && !before.Approvals.Canaries {
+	if p.CanaryApproval && others > 0 && !before.Approvals.Canaries {
 		w.t.Error("it goes on after its canaries without approval")
 	}
+}
+
+func final(s rollout.HostState) bool {
+	return s == rollout.Succeeded || s == rollout.Failed || s == rollout.Skipped
 }
 
 // submit makes the task of each begun batch, unless the task exists: the id is that of the batch.
@@ -128,16 +145,16 @@ func (w *world) submit(r *rollout.Rollout) {
 }
 
 func (w *world) facts(r *rollout.Rollout) map[string]rollout.Fact {
-	facts := map[string]rollout.Fact{}
+	facts, looked := map[string]rollout.Fact{}, w.rng.IntN(5) > 0
 	for i := range r.Hosts {
 		h := &r.Hosts[i]
 		up := !w.down[h.Agent] && w.rng.IntN(5) > 0
 		f, known := w.outcome[h.Agent]
 		if !known || !w.tasks[h.Batch] || w.rng.IntN(3) == 0 {
-			facts[h.Agent] = rollout.Fact{Batch: -1, Up: up}
+			facts[h.Agent] = rollout.Fact{Batch: -1, Up: up, Looked: looked}
 			continue // not heard of yet
 		}
-		f.Up = up
+		f.Up, f.Looked = up, looked
 		f.Health, f.Cause, f.Away = w.health[h.Agent], "unhealthy", w.away[h.Agent]
 		facts[h.Agent] = f
 	}
@@ -172,7 +189,7 @@ func (w *world) person() {
 	case 0:
 		err = next.Pause("paused by anna")
 	case 5, 6:
-		err = next.Approve("bob")
+		err = next.Approve([]string{"bob", "eve"}[w.rng.IntN(2)])
 	case 1, 2:
 		err = next.Resume()
 	case 3:
@@ -213,6 +230,7 @@ func TestHistories(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			plan.Breadth = 1 + rng.IntN(10)
 		}
+		plan.Unproven = rng.IntN(4) == 0
 		plan.CanaryApproval = plan.Canary > 0 && rng.IntN(2) == 0
 		var at time.Time
 		if rng.IntN(4) == 0 {
@@ -417,17 +435,17 @@ func all(r *rollout.Rollout, f rollout.Fact) map[string]rollout.Fact {
 func TestUnavailable(t *testing.T) {
 	p := judged(v1.RolloutPlan{Batch: v1.HostCount{Number: 3}, MaxUnavailable: v1.HostCount{Number: 2}})
 	r, now := rollout.New(p, time.Time{}, hosts(5)), epoch
-	facts := all(&r, rollout.Fact{Up: true})
-	facts["agent-4"] = rollout.Fact{}
+	facts := all(&r, rollout.Fact{Up: true, Looked: true})
+	facts["agent-4"] = rollout.Fact{Looked: true}
 	r = rollout.Step(r, facts, now)
 	if n := r.Counts()[rollout.Begun]; n != 1 || r.Hosts[0].State != rollout.Begun || r.Hosts[1].Batch != 1 ||
 		r.Hosts[3].Batch != 2 {
 		t.Errorf("beside one host that is down %d hosts begin: %+v", n, r.Hosts)
 	}
-	done := rollout.Fact{Done: true, Up: true, Health: rollout.Well}
+	done := rollout.Fact{Done: true, Up: true, Looked: true, Health: rollout.Well}
 	r = rollout.Step(rollout.Step(r, all(&r, done), now), all(&r, done), now)
 	facts = all(&r, done)
-	facts["agent-4"], facts["agent-0"] = rollout.Fact{}, rollout.Fact{}
+	facts["agent-4"], facts["agent-0"] = rollout.Fact{Looked: true}, rollout.Fact{Looked: true}
 	r.Hosts[0].State, r.Batch = rollout.Succeeded, 0
 	r.Hosts[1].State, r.Hosts[2].State = rollout.Waiting, rollout.Waiting
 	r = rollout.Step(r, facts, now)
@@ -467,6 +485,83 @@ func TestApproval(t *testing.T) {
 	}
 	if err := r.Abort(); err != nil || r.State != rollout.Aborted {
 		t.Errorf("the abort of a held rollout leaves it %s: %v", r.State, err)
+	}
+}
+
+// TestCanariesAgain: canaries that failed come first again, and none of them may fail. Breadth counts them as reached.
+func TestCanariesAgain(t *testing.T) {
+	p := judged(v1.RolloutPlan{
+		Batch: v1.HostCount{Number: 2}, Canary: 2, CanaryApproval: true, MaxFailures: v1.HostCount{Number: 3},
+	})
+	r, now := rollout.New(p, time.Time{}, hosts(6)), epoch
+	bad := func(h *rollout.Host) rollout.Fact {
+		if h.Name == "host-1" {
+			return rollout.Fact{Fault: process.Failed}
+		}
+		return well(h)
+	}
+	for range 2 {
+		run(&r, &now, bad)
+		if r.State != rollout.Paused || r.Counts()[rollout.Waiting] != 4 {
+			t.Fatalf("with a bad canary it is %s %q with %v", r.State, r.Reason, r.Counts())
+		}
+		if n, err := r.Retry(false); n != 1 || err != nil || r.Hosts[1].Begun.IsZero() {
+			t.Fatalf("retried are %d of %+v: %v", n, r.Hosts[1], err)
+		}
+	}
+	run(&r, &now, bad)
+	if err := r.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	run(&r, &now, bad)
+	if want := "1 of 2 canaries failed: waits for the approval of a person"; r.State != rollout.Held || r.Reason != want {
+		t.Fatalf("after the resume it is %s %q, want %q", r.State, r.Reason, want)
+	}
+	if err := r.Approve("bob"); err != nil {
+		t.Fatal(err)
+	}
+	if run(&r, &now, well); r.State != rollout.Done || r.Counts()[rollout.Succeeded] != 5 {
+		t.Errorf("after the approval it is %s %q with %v", r.State, r.Reason, r.Counts())
+	}
+}
+
+// TestCanariesInParts: a limit of hosts that are down splits the canaries, and all of them are canaries.
+func TestCanariesInParts(t *testing.T) {
+	p := judged(v1.RolloutPlan{
+		Batch: v1.HostCount{Number: 3}, Canary: 2, MaxUnavailable: v1.HostCount{Number: 1},
+		MaxFailures: v1.HostCount{Number: 3},
+	})
+	r, now := rollout.New(p, time.Time{}, hosts(5)), epoch
+	up := func(f rollout.Fact) map[string]rollout.Fact {
+		f.Up, f.Looked = true, true
+		return all(&r, f)
+	}
+	r = rollout.Step(r, up(rollout.Fact{}), now)
+	for range 2 {
+		r = rollout.Step(r, up(rollout.Fact{Done: true, Health: rollout.Well}), now)
+	}
+	if r.Hosts[0].State != rollout.Succeeded || r.Hosts[1].State != rollout.Begun || r.Counts()[rollout.Waiting] != 3 {
+		t.Fatalf("after the first canary: %+v", r.Hosts)
+	}
+	r = rollout.Step(r, up(rollout.Fact{Done: true, Fault: process.Failed}), now)
+	if r.State != rollout.Paused || r.Counts()[rollout.Waiting] != 3 {
+		t.Errorf("after the second canary has failed it is %s %q with %v", r.State, r.Reason, r.Counts())
+	}
+}
+
+// TestApprovalOfTwo: of a rollout that an app began, two persons approve the breadth.
+func TestApprovalOfTwo(t *testing.T) {
+	p := judged(v1.RolloutPlan{Batch: v1.HostCount{Number: 5}})
+	p.Breadth, p.Unproven = 3, true
+	r, now := rollout.New(p, time.Time{}, hosts(5)), epoch
+	run(&r, &now, well)
+	for range 2 {
+		if err := r.Approve("bob"); err != nil || r.State != rollout.Held {
+			t.Fatalf("after one person it is %s: %v", r.State, err)
+		}
+	}
+	if err := r.Approve("eve"); err != nil || r.State != rollout.Running || fmt.Sprint(r.Approvals.By) != "[bob eve]" {
+		t.Errorf("after two persons it is %s by %v: %v", r.State, r.Approvals.By, err)
 	}
 }
 

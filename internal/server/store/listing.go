@@ -48,6 +48,8 @@ type TaskFilter struct {
 	App string
 	// Done selects tasks whose items are all done (true), or tasks with an unfinished item (false).
 	Done *bool
+	// Since and Until bound the time of the call: Since is exclusive, Until inclusive. Both are set, or none.
+	Since, Until time.Time
 }
 
 // TaskSummary is a task without its items.
@@ -65,8 +67,8 @@ type TaskSummary struct {
 	Requests int
 	// Keys counts the result keys, Open the keys without an outcome, and Failed the keys with a fault.
 	Keys, Open, Failed int
-	// Selector is that of the task.
-	Selector string
+	// Selector and Schedule are those of the task.
+	Selector, Schedule string
 }
 
 // WaitingFilter selects unfinished items. An empty field matches all.

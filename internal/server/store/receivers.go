@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"drover/internal/crontab"
 	"drover/internal/process"
 )
 
@@ -140,7 +141,11 @@ type Silence struct {
 	Selector, Labels string
 	// From is inclusive, Until exclusive. Both are compared with the time of an event on its host.
 	From, Until time.Time
-	Message     string
+	// Cron is the timetable of windows within that time, by the crontab rule and the time zone (empty: the server's),
+	// and Length is how long each window is. An empty Cron is for a silence of one window, from From to Until.
+	Cron, Zone string
+	Length     time.Duration
+	Message    string
 	// App and User are the caller.
 	App, User string
 	Created   time.Time
@@ -158,8 +163,35 @@ func (s *Silence) End() time.Time {
 	return s.Until
 }
 
-// Active reports whether the silence withholds alarms of that time.
-func (s *Silence) Active(at time.Time) bool { return !at.Before(s.From) && at.Before(s.End()) }
+// Forever is the end of a silence that repeats without an end.
+func Forever() time.Time { return time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC) }
+
+// Timetable returns the rule of the windows; the zero rule, which never comes due, if there is one window.
+func (s *Silence) Timetable() (crontab.Rule, error) {
+	if s.Cron == "" {
+		return crontab.Rule{}, nil
+	}
+	return crontab.ParseIn(s.Cron, s.Zone)
+}
+
+// Window returns the window that contains a time, or else the next one; ok is false if there is none. rule is the
+// timetable of the silence.
+func (s *Silence) Window(rule crontab.Rule, at time.Time) (from, until time.Time, ok bool) {
+	if s.Cron == "" || !at.Before(s.End()) {
+		return s.From, s.End(), at.Before(s.End())
+	}
+	if at.Before(s.From) {
+		at = s.From
+	}
+	from, ok = rule.Next(at.Add(-s.Length))
+	if !ok || !from.Before(s.End()) {
+		return from, until, false
+	}
+	if until = from.Add(s.Length); until.After(s.End()) {
+		until = s.End()
+	}
+	return from, until, true
+}
 
 // Silences stores the times in which alarms are withheld.
 type Silences interface {

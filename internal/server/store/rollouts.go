@@ -14,6 +14,9 @@ import (
 	"drover/internal/server/rollout"
 )
 
+// RolloutMark begins the id of every rollout.
+const RolloutMark = "ro-"
+
 // OpApply is the Op of a rollout that carries out the plan of an apply.
 const OpApply process.Op = v1.OpApply
 
@@ -39,6 +42,10 @@ type Rollout struct {
 	States map[rollout.HostState]int
 	// Undoes is the id of the rollout that this one undoes; empty if there is none.
 	Undoes string
+	// Schedule is the schedule that the rollout is a run of; empty if there is none. Run is the run that begins with
+	// the rollout; only CreateRollouts takes it.
+	Schedule string
+	Run      *ScheduleRun
 	// Through and Message go to the revisions that the batches make.
 	Through, Message string
 	// Selections is what the rollout changes in the selections in force once it is done, and Former what brings back
@@ -73,6 +80,14 @@ func (r *Rollout) Processes() []process.ID {
 // BatchTask returns the id of the task of a batch. A batch has only one task, because the store rejects a second one
 // of the same id.
 func (r *Rollout) BatchTask(batch int) string { return r.ID + "-" + strconv.Itoa(batch) }
+
+// RolloutOf returns the id of the rollout that may have a task, by the id of the task; empty for other tasks.
+func RolloutOf(task string) string {
+	if i := strings.LastIndexByte(task, '-'); i > 0 && strings.HasPrefix(task, RolloutMark) {
+		return task[:i]
+	}
+	return ""
+}
 
 // ResultKey returns the key of a result of drover's own API. Its separators do not occur in its parts, so two targets
 // never share a key.
@@ -110,9 +125,10 @@ type Rollouts interface {
 	// ListRollouts returns up to limit rollouts after the rollout with the given number, newest first, without their
 	// hosts. 0 comes before all rollouts.
 	ListRollouts(ctx context.Context, f RolloutFilter, after int64, limit int) ([]Rollout, error)
-	// OpenRollouts returns the ids of the rollouts that may go on now by themselves: those that run, those that were to
-	// begin by now, and those with hosts whose operation or bake is not over.
-	OpenRollouts(ctx context.Context, now time.Time) ([]string, error)
+	// OpenRollouts returns the ids of the rollouts that may go on now by themselves: those that run, those that were
+	// to begin by now, and those with hosts whose operation or bake is not over. next is when the next one is to
+	// begin; zero if there is none.
+	OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error)
 	// ChangeRollout reads a rollout, calls change, and stores the state and the hosts that differ, all in one
 	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,
 	// ChangeRollout may return *RolloutBusyError. When the rollout is done for the first time, its Selections come into
@@ -128,7 +144,9 @@ type RolloutSteps interface {
 	// RolloutSteps returns the steps of a rollout with their specs, in their order; none for an unknown rollout. Equal
 	// specs are the same pointer. Callers must not change them.
 	RolloutSteps(ctx context.Context, id string) ([]RolloutStep, error)
-	// FormerSelections returns the change that undoes what a rollout has changed in the selections in force; nil if
-	// there is none.
+	// FormerSelections returns the change that undoes what a rollout has changed in the selections in force; nil if it
+	// has changed none so far.
 	FormerSelections(ctx context.Context, id string) (*SelectionChange, error)
+	// AbortedRollouts returns the rollouts among ids that were aborted, unordered.
+	AbortedRollouts(ctx context.Context, ids []string) ([]string, error)
 }

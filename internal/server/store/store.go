@@ -54,6 +54,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Items
 	Rollouts
 	RolloutSteps
+	Schedules
 	Agents
 	Joining
 	Proxies
@@ -65,6 +66,8 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Upkeeping
 	Listing
 	Events
+	Timeline
+	Runs
 	Apps
 	Users
 	Tokens
@@ -105,6 +108,13 @@ type Task struct {
 	Selections *SelectionChange
 	// Upkeep are rows that CreateTask stores as PutUpkeep does, because a server makes the task by itself.
 	Upkeep []Upkeep
+	// Schedule is the schedule that the task is a run of; empty if there is none. Run is the run that begins with the
+	// task; nil if there is none.
+	Schedule string
+	Run      *ScheduleRun
+	// Asks tells that each agent asks a server before it begins an operation. So an operation that the server has given
+	// up before the agent asked never begins.
+	Asks bool
 }
 
 // KnownRevision is the latest revision of a namespace that a caller knows.
@@ -216,8 +226,8 @@ type Item struct {
 	Created  time.Time
 	// Deadline is the time at which the item ends without a report of the agent.
 	Deadline time.Time
-	// Ordered is that of the task.
-	Ordered bool
+	// Ordered and Asks are those of the task.
+	Ordered, Asks bool
 }
 
 // Items is the part of the store for the engine.

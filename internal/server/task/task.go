@@ -60,12 +60,20 @@ const (
 // Unavailable begins the text of every AgentUnavailable outcome.
 const Unavailable = "agent not found or offline"
 
+// sentOnly ends the text of an item that ended while it was sent and nothing proved that the agent has it.
+const sentOnly = ": it was sent the operation and has not answered; it may have begun, and begins no more"
+
+// NeverTaken reports whether an outcome AgentUnavailable with this text ended an item that no agent had taken as far as
+// the server knew. If the agent asks a server before it begins the item, the item then never begins: the answer to the
+// question would have made the item Accepted.
+func NeverTaken(text string) bool { return text == Unavailable || text == Unavailable+sentOnly }
+
 // unavailable returns the text for an item that ends in this state. If the agent has or may have the item, the text
 // must not suggest that the operation did not begin.
 func unavailable(s State) string {
 	switch s {
 	case Sent:
-		return Unavailable + ": it was sent the operation and has not answered; it may have begun, and begins no more"
+		return Unavailable + sentOnly
 	case Accepted:
 		return Unavailable + ": it has taken the operation, and may have begun"
 	case Begun:

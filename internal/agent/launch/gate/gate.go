@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -85,18 +87,24 @@ func Open(dir string) (*os.File, error) {
 	return file, nil
 }
 
+// name is part of the name of the file of every gate.
+const name = "drover-gate"
+
+// Is reports whether an executable, as proc_pid_exe(5) names it, is a gate. Its process runs no command yet.
+func Is(exe string) bool { return strings.Contains(filepath.Base(exe), name) }
+
 // Path is the name by which a process that has a gate open at a descriptor executes it.
 func Path(fd uintptr) string { return "/proc/self/fd/" + strconv.FormatUint(uint64(fd), 10) }
 
 func inMemory(program []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate("drover-gate", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // Linux before 6.3
-		fd, err = unix.MemfdCreate("drover-gate", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	file := os.NewFile(uintptr(fd), "drover-gate")
+	file := os.NewFile(uintptr(fd), name)
 	_, err = file.Write(program)
 	if err == nil {
 		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS,
@@ -113,7 +121,7 @@ func inMemory(program []byte) (*os.File, error) {
 }
 
 func onDisk(program []byte, dir string) (*os.File, error) {
-	written, err := os.CreateTemp(dir, "gate-*")
+	written, err := os.CreateTemp(dir, name+"-*")
 	if err != nil {
 		return nil, err
 	}

@@ -9,62 +9,139 @@ import (
 	"math"
 	"time"
 
+	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
 )
 
-// PutEvents stores the new events of one agent.
+// PutEvents stores the new events and records of states of one agent.
 func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time,
 	events []store.NewEvent,
 ) (int, error) {
-	var stored []*store.NewEvent
-	err := db.writeSerially(ctx, func(ctx context.Context, tx tx) error {
-		known := map[string]uint64{}
-		var args []any
-		stored = nil
+	var found *arrivals
+	err := db.writeSerially(ctx, func(ctx context.Context, tx tx) (err error) {
+		found = &arrivals{agent: agent, received: nanos(received), known: map[string]*stream{}}
 		// The lock keeps other transactions from taking a cursor until this one ends. So no reader sees a later cursor
-		// before this one.
-		cursor, err := one(ctx, tx.query, column[int64], lastCursor+db.dialect.Locked)
+		// before this one. It guards the cursors of states too.
+		found.cursor, err = one(ctx, tx.query, column[int64], lastCursor+db.dialect.Locked)
 		if err != nil {
 			return err
 		}
 		for i := range events {
-			e := &events[i]
-			last, err := lastOfStream(ctx, tx, known, agent, e.Stream)
-			if err != nil {
+			if err := found.add(ctx, tx, &events[i]); err != nil {
 				return err
 			}
-			if e.Seq > last {
-				known[e.Stream] = e.Seq
-				cursor++
-				args = append(args, cursor, agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At,
-					nanos(received), e.Body)
-				stored = append(stored, e)
-			}
 		}
-		if len(stored) == 0 {
+		if found.count == 0 {
 			return nil
 		}
-		for stream, seq := range known {
-			err := tx.exec(ctx, `INSERT INTO event_streams (agent, stream, seq, heard) VALUES (?, ?, ?, ?)
-				ON CONFLICT (agent, stream) DO UPDATE SET seq = excluded.seq, heard = excluded.heard`,
-				agent, stream, int64(seq), nanos(received))
-			if err != nil {
-				return err
-			}
-		}
-		if err := tx.exec(ctx, `UPDATE counters SET value = ? WHERE name = 'events'`, cursor); err != nil {
-			return err
-		}
-		return insertEvents().run(ctx, tx, args)
+		return found.store(ctx, tx)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("cannot store events: %w", err)
 	}
-	for _, e := range stored {
+	for _, e := range found.stored {
 		db.watch.Happened(e.Kind, max(received.Sub(time.UnixMilli(e.At)), 0))
 	}
-	return len(stored), nil
+	return found.count, nil
+}
+
+// arrivals are the new ones of some events of an agent. known has the streams by name.
+type arrivals struct {
+	agent    string
+	received int64
+	known    map[string]*stream
+	count    int
+	// cursor is the last one of an event.
+	cursor int64
+	events []any
+	stored []*store.NewEvent
+	states states
+}
+
+// stream is what the store knows of a stream. Its times are in Unix milliseconds; began is 0 if it is not a run of the
+// agent.
+type stream struct {
+	seq         uint64
+	began, last int64
+	build       string
+	changed     bool
+}
+
+// add adds an event if it is new.
+func (a *arrivals) add(ctx context.Context, tx tx, e *store.NewEvent) error {
+	s, err := a.streamOf(ctx, tx, e.Stream)
+	if err != nil || e.Seq <= s.seq {
+		return err
+	}
+	isState := e.Kind == process.EventState && e.Shown != nil
+	if s.began == 0 && isState {
+		s.began, s.last = max(e.At, 1), max(e.At, 1)
+	}
+	if e.Seq > s.seq+1 && s.began > 0 {
+		if err := a.lost(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	s.seq, s.changed = e.Seq, true
+	if s.began > 0 {
+		s.last = max(s.last, e.At)
+	}
+	a.count++
+	switch {
+	case isState:
+		if e.Process == (process.ID{}) && e.Shown.Version != "" {
+			s.build = e.Shown.Version
+		}
+		return a.addState(ctx, tx, e)
+	}
+	a.cursor++
+	a.events = append(a.events, a.cursor, a.agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At,
+		a.received, e.Body)
+	a.stored = append(a.stored, e)
+	return nil
+}
+
+// streamOf returns what is known of a stream.
+func (a *arrivals) streamOf(ctx context.Context, tx tx, name string) (*stream, error) {
+	if s, ok := a.known[name]; ok {
+		return s, nil
+	}
+	s, err := one(ctx, tx.query, func(r *sql.Rows) (*stream, error) {
+		var s stream
+		var seq int64
+		err := r.Scan(&seq, &s.began, &s.last, &s.build)
+		s.seq = uint64(seq) //nolint:gosec // it was one
+		return &s, err
+	}, `SELECT seq, began, last, build FROM event_streams WHERE agent = ? AND stream = ?`, a.agent, name)
+	if errors.Is(err, store.ErrNotFound) {
+		s, err = &stream{}, nil
+	}
+	a.known[name] = s
+	return s, err
+}
+
+// store stores what was added.
+func (a *arrivals) store(ctx context.Context, tx tx) error {
+	for name, s := range a.known {
+		if !s.changed {
+			continue
+		}
+		err := tx.exec(ctx, `INSERT INTO event_streams (agent, stream, seq, heard, began, last, build)
+			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, stream) DO UPDATE SET seq = excluded.seq,
+				heard = excluded.heard, began = excluded.began, last = excluded.last, build = excluded.build`,
+			a.agent, name, int64(s.seq), a.received, s.began, s.last, s.build) //nolint:gosec // at most maxSeq
+		if err != nil {
+			return err
+		}
+	}
+	if err := a.states.store(ctx, tx); err != nil || len(a.stored) == 0 {
+		return err
+	}
+	if err := tx.exec(ctx, `UPDATE counters SET value = ? WHERE name = 'events'`, a.cursor); err != nil {
+		return err
+	}
+	return insertEvents().run(ctx, tx, a.events)
 }
 
 // insertEvents inserts rows of cursor, agent, namespace, name, kind, at, received and body.
@@ -73,20 +150,6 @@ func insertEvents() rowValues {
 		head: `INSERT INTO events (cursor, agent, namespace, name, kind, at, received, body) VALUES `,
 		row:  `(?, ?, ?, ?, ?, ?, ?, ?)`,
 	}
-}
-
-// lastOfStream returns the greatest stored number of a stream, and keeps it in known.
-func lastOfStream(ctx context.Context, tx tx, known map[string]uint64, agent, stream string) (uint64, error) {
-	if last, ok := known[stream]; ok {
-		return last, nil
-	}
-	last, err := one(ctx, tx.query, column[int64], `SELECT seq FROM event_streams WHERE agent = ? AND stream = ?`,
-		agent, stream)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return 0, err
-	}
-	known[stream] = uint64(last)
-	return uint64(last), nil
 }
 
 const lastCursor = `SELECT value FROM counters WHERE name = 'events'`
@@ -104,6 +167,11 @@ func (db *Store) LastCursor(ctx context.Context) (int64, error) {
 func (db *Store) PruneEvents(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
 	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
+		states, err := pruneStates(ctx, tx, before, max(limit, 0))
+		if err != nil {
+			return err
+		}
+		defer func() { pruned = max(pruned, states) }()
 		pruned, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
 				SELECT cursor FROM (SELECT cursor, received FROM events WHERE cursor > 0 ORDER BY cursor
 					LIMIT ?) AS oldest WHERE received < ?)`,
@@ -122,16 +190,16 @@ func (db *Store) PruneEvents(ctx context.Context, before time.Time, limit int) (
 	return pruned, nil
 }
 
-// CountEvents counts the events of each agent.
+// CountEvents counts the events of each agent, or its records of states if these are more.
 func (db *Store) CountEvents(ctx context.Context) (map[string]int, error) {
 	counts := map[string]int{}
 	err := db.query(ctx, func(r *sql.Rows) error {
 		var agent string
 		var n int
 		err := r.Scan(&agent, &n)
-		counts[agent] = n
+		counts[agent] = max(counts[agent], n)
 		return err
-	}, `SELECT agent, count(*) FROM events GROUP BY agent`)
+	}, `SELECT agent, count(*) FROM events GROUP BY agent UNION ALL SELECT agent, count(*) FROM states GROUP BY agent`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot count events: %w", err)
 	}
@@ -145,6 +213,11 @@ const maxStreams = 1000
 func (db *Store) TrimEvents(ctx context.Context, agent string, keep, limit int) (int, error) {
 	var trimmed int
 	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
+		states, err := trimStates(ctx, tx, agent, max(keep, 0), max(limit, 0))
+		if err != nil {
+			return err
+		}
+		defer func() { trimmed = max(trimmed, states) }()
 		trimmed, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
 				SELECT cursor FROM events WHERE agent = ? ORDER BY at DESC, cursor DESC LIMIT ? OFFSET ?)`,
 			agent, max(limit, 0), max(keep, 0))

@@ -147,7 +147,7 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 }
 
 const selectTasks = `
-	SELECT t.num, t.id, t.app, t."user", t.request_id, t.created, t.selector,
+	SELECT t.num, t.id, t.app, t."user", t.request_id, t.created, t.selector, t.schedule,
 		(SELECT count(*) FROM requests r WHERE r.task = t.num), r.op, r.namespace, r.name, c.keys, c.open, c.failed
 	FROM tasks t
 	LEFT JOIN requests r ON r.num = (SELECT min(num) FROM requests WHERE task = t.num)
@@ -180,6 +180,8 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 	w := where{dialect: db.dialect}
 	w.add("num < ?", after)
 	w.when(f.App != "", "app = ?", f.App)
+	w.when(!f.Until.IsZero(), "num IN (SELECT num FROM tasks WHERE created > ? AND created <= ?)", nanos(f.Since),
+		nanos(f.Until))
 	if f.Done != nil {
 		open := "num IN (SELECT task FROM items WHERE state < 4)"
 		if *f.Done {
@@ -211,8 +213,8 @@ func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
 	var t store.TaskSummary
 	var created int64
 	var op, namespace, name sql.NullString
-	err := rows.Scan(&t.Number, &t.ID, &t.App, &t.User, &t.RequestID, &created, &t.Selector, &t.Requests, &op,
-		&namespace, &name, &t.Keys, &t.Open, &t.Failed)
+	err := rows.Scan(&t.Number, &t.ID, &t.App, &t.User, &t.RequestID, &created, &t.Selector, &t.Schedule, &t.Requests,
+		&op, &namespace, &name, &t.Keys, &t.Open, &t.Failed)
 	t.Created = moment(created)
 	t.Op, t.Process.Namespace, t.Process.Name = process.Op(op.String), namespace.String, name.String
 	return t, err

@@ -56,6 +56,21 @@ func (db *Store) ListRevisions(ctx context.Context, f store.RevisionFilter, limi
 	return rows, next, nil
 }
 
+// RevisedBetween returns the revisions of a time.
+func (db *Store) RevisedBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Revision, error) {
+	rows, err := all(ctx, db.query, func(r *sql.Rows) (v store.Revision, err error) {
+		var at int64
+		err = r.Scan(&v.Namespace, &v.Number, &at, &v.App, &v.User, &v.Through, &v.Message, &v.Task)
+		v.At = moment(at)
+		return v, err
+	}, `SELECT namespace, number, at, app, "user", through, message, task FROM revisions WHERE at > ? AND at <= ?
+		ORDER BY at, namespace, number LIMIT ?`, nanos(from), nanos(to), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list revisions: %w", err)
+	}
+	return rows, nil
+}
+
 // mostExamined bounds the work for one page of revisions, in changes of a process on a host. The comparison of two
 // specs takes its reader as long as costOfSpecs such changes.
 const (

@@ -51,6 +51,9 @@ func (db *Store) createRollout(ctx context.Context, tx tx, r *store.Rollout, ste
 			return store.ErrRevised
 		}
 	}
+	if err := putRun(ctx, tx, r.Run); err != nil {
+		return err
+	}
 	if err := insertRollout(ctx, tx, r); err != nil {
 		return err
 	}
@@ -89,13 +92,13 @@ func insertRollout(ctx context.Context, tx tx, r *store.Rollout) error {
 	}
 	return inserted(tx.affect(ctx,
 		`INSERT INTO rollouts (num, id, app, "user", request_id, created, op, host_timeout, selector, total, plan, begins,
-			approvals, undoes, through, message, state, reason, batch, settled, forgiven, selections, former)
+			approvals, undoes, schedule, through, message, state, reason, batch, settled, forgiven, selections, former)
 		VALUES ((SELECT coalesce(max(num), 0) + 1 FROM rollouts), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-			?, ?, ?, ?)
+			?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO NOTHING`,
 		r.ID, r.App, r.User, r.RequestID, nanos(r.Created), string(r.Op), int64(r.HostTimeout), r.Selector,
-		len(r.Hosts), string(plan), optionalNanos(r.At), string(approvals), r.Undoes, r.Through, r.Message,
-		string(r.State), r.Reason, r.Batch, optionalNanos(r.Settled), r.Forgiven, selections, former))
+		len(r.Hosts), string(plan), optionalNanos(r.At), string(approvals), r.Undoes, r.Schedule, r.Through,
+		r.Message, string(r.State), r.Reason, r.Batch, optionalNanos(r.Settled), r.Forgiven, selections, former))
 }
 
 // optionalJSON returns the text of a change; nil if there is none.
@@ -120,9 +123,9 @@ func selectionsOf(ctx context.Context, query queryFunc, column, id string) (*sto
 	return &c, json.Unmarshal([]byte(text.String), &c)
 }
 
-// FormerSelections reads what a rollout has replaced.
+// FormerSelections reads what a rollout has replaced, once it has.
 func (db *Store) FormerSelections(ctx context.Context, id string) (*store.SelectionChange, error) {
-	c, err := selectionsOf(ctx, db.query, "former", id)
+	c, err := selectionsOf(ctx, db.query, "CASE WHEN selections IS NULL THEN former END", id)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the former selections of rollout %s: %w", id, err)
 	}
@@ -254,15 +257,15 @@ func optionalMoment(n int64) time.Time {
 }
 
 const selectRollouts = `SELECT num, id, app, "user", request_id, created, op, host_timeout, selector, total, plan, begins,
-	approvals, undoes, through, message, state, reason, batch, settled, forgiven FROM rollouts `
+	approvals, undoes, schedule, through, message, state, reason, batch, settled, forgiven FROM rollouts `
 
 func scanRollout(rows *sql.Rows) (store.Rollout, error) {
 	var r store.Rollout
 	var created, timeout, begins, settled int64
 	var plan, approvals string
 	err := rows.Scan(&r.Number, &r.ID, &r.App, &r.User, &r.RequestID, &created, &r.Op, &timeout, &r.Selector, &r.Total,
-		&plan, &begins, &approvals, &r.Undoes, &r.Through, &r.Message, &r.State, &r.Reason, &r.Batch, &settled,
-		&r.Forgiven)
+		&plan, &begins, &approvals, &r.Undoes, &r.Schedule, &r.Through, &r.Message, &r.State, &r.Reason, &r.Batch,
+		&settled, &r.Forgiven)
 	if err == nil {
 		err = json.Unmarshal([]byte(plan), &r.Plan)
 	}
@@ -352,20 +355,8 @@ func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after 
 	w.when(after != 0, "num < ?", after)
 	list, err := all(ctx, db.query, scanRollout, selectRollouts+`WHERE `+w.all()+` ORDER BY num DESC LIMIT ?`,
 		append(w.args, limit)...)
-	for i := range list {
-		if err == nil {
-			list[i].Steps, err = stepsOf(ctx, db.query, list[i].ID)
-		}
-		if err == nil {
-			list[i].States = map[rollout.HostState]int{}
-			err = db.query(ctx, func(rows *sql.Rows) error {
-				var state rollout.HostState
-				var n int
-				err := rows.Scan(&state, &n)
-				list[i].States[state] = n
-				return err
-			}, `SELECT state, count(*) FROM rollout_hosts WHERE rollout = ? GROUP BY state`, list[i].ID)
-		}
+	if err == nil && len(list) > 0 {
+		err = db.completeRollouts(ctx, list)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list rollouts: %w", err)
@@ -373,15 +364,66 @@ func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after 
 	return list, nil
 }
 
-// OpenRollouts returns the rollouts that need a driver now.
-func (db *Store) OpenRollouts(ctx context.Context, now time.Time) ([]string, error) {
-	ids, err := all(ctx, db.query, column[string], `SELECT id FROM rollouts WHERE state = 'running'
-		UNION SELECT id FROM rollouts WHERE state = 'scheduled' AND begins <= ?1
-		UNION SELECT rollout FROM rollout_hosts WHERE state IN ('begun', 'baking')`, nanos(now))
+// AbortedRollouts returns those of some rollouts that were aborted.
+func (db *Store) AbortedRollouts(ctx context.Context, ids []string) ([]string, error) {
+	list, err := all(ctx, db.query, column[string], `SELECT id FROM rollouts WHERE state = 'aborted'
+		AND id IN (SELECT j.value FROM texts(?) j)`, db.dialect.Texts(ids))
 	if err != nil {
-		return nil, fmt.Errorf("cannot list open rollouts: %w", err)
+		return nil, fmt.Errorf("cannot read rollouts: %w", err)
 	}
-	return ids, nil
+	return list, nil
+}
+
+// completeRollouts reads the steps of rollouts and counts their hosts, with a statement for each.
+func (db *Store) completeRollouts(ctx context.Context, list []store.Rollout) error {
+	ids, of := make([]string, len(list)), make(map[string]*store.Rollout, len(list))
+	for i := range list {
+		ids[i], of[list[i].ID] = list[i].ID, &list[i]
+		list[i].States = map[rollout.HostState]int{}
+	}
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		var id string
+		var s store.RolloutStep
+		err := rows.Scan(&id, &s.Op, &s.Process.Namespace, &s.Process.Name, &s.Removes)
+		of[id].Steps = append(of[id].Steps, s)
+		return err
+	}, `SELECT rollout, op, namespace, name, removes FROM rollout_steps
+		WHERE rollout IN (SELECT j.value FROM texts(?1) j) ORDER BY rollout, place`, db.dialect.Texts(ids))
+	if err != nil {
+		return err
+	}
+	return db.query(ctx, func(rows *sql.Rows) error {
+		var id string
+		var state rollout.HostState
+		var n int
+		err := rows.Scan(&id, &state, &n)
+		of[id].States[state] = n
+		return err
+	}, `SELECT rollout, state, count(*) FROM rollout_hosts
+		WHERE rollout IN (SELECT j.value FROM texts(?1) j) GROUP BY rollout, state`, db.dialect.Texts(ids))
+}
+
+// OpenRollouts returns the rollouts that need a driver now.
+func (db *Store) OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error) {
+	err = db.query(ctx, func(rows *sql.Rows) error {
+		var id string
+		var begins int64
+		if err := rows.Scan(&id, &begins); err != nil {
+			return err
+		}
+		if at := moment(begins); !at.After(now) {
+			open = append(open, id)
+		} else if next.IsZero() || at.Before(next) {
+			next = at
+		}
+		return nil
+	}, `SELECT id, 0 FROM rollouts WHERE state = 'running'
+		UNION SELECT id, begins FROM rollouts WHERE state = 'scheduled'
+		UNION SELECT rollout, 0 FROM rollout_hosts WHERE state IN ('begun', 'baking')`)
+	if err != nil {
+		return nil, next, fmt.Errorf("cannot list open rollouts: %w", err)
+	}
+	return open, next, nil
 }
 
 // ChangeRollout changes a rollout in one transaction.

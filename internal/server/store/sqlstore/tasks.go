@@ -53,6 +53,9 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 		if err := putUpkeep(ctx, tx, t.Upkeep); err != nil {
 			return err
 		}
+		if err := putRun(ctx, tx, t.Run); err != nil {
+			return err
+		}
 		if waiting, err = insertTask(ctx, tx, t, l, base); err != nil {
 			return err
 		}
@@ -72,10 +75,10 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 ) (waiting map[int64]bool, err error) {
 	err = tx.exec(ctx,
 		`INSERT INTO tasks (num, id, app, "user", request_id, created, first_item, end_item, in_order,
-			ordered, selector)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			ordered, selector, schedule, asks)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), base.item, base.item+int64(len(l.items)),
-		!l.shuffled, t.Ordered, t.Selector)
+		!l.shuffled, t.Ordered, t.Selector, t.Schedule, t.Asks)
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,13 @@ func fill(t *testing.T, s store.Store) {
 	}
 	_, events := s.PutEvents(t.Context(), "agent0", time.Now(),
 		storetest.NewEvents(process.Event{Stream: "more", Seq: 1, Kind: process.EventExited}))
+	recorded := func(seq uint64) process.Event {
+		return process.Event{
+			Stream: "run", Seq: seq, At: int64(seq), Kind: process.EventState, Process: process.ID{Namespace: "ns", Name: "web"},
+			Shown: &process.Shown{State: process.StateRunning, Text: odd},
+		}
+	}
+	_, states := s.PutEvents(t.Context(), "agent0", time.Now(), storetest.NewEvents(recorded(1), recorded(9)))
 	created := time.Now()
 	_, facts := s.Identify(t.Context(), map[string]string{"id": "fleet"})
 	err := errors.Join(
@@ -86,7 +93,8 @@ func fill(t *testing.T, s store.Store) {
 				Agent: "a", Process: process.ID{Name: "p"}, Status: process.Status{Revision: 1},
 				Spec: spec,
 			}}, nil),
-		events, facts,
+		events, states, facts,
+		s.PutAbsence(t.Context(), store.Absence{Agent: "agent0", Since: created, Until: created.Add(time.Hour)}),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -122,6 +130,12 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	add("groups", groups, err)
 	events, _, err := s.EventsAfter(ctx, 0, store.EventFilter{}, 100)
 	add("events", events, err)
+	states, _, err := s.StatesAt(ctx, store.ObservedFilter{}, time.Now(), store.ObservedKey{}, 100)
+	add("states", states, err)
+	runs, err := s.RunsAt(ctx, []string{"agent0"}, time.Now())
+	add("runs", runs, err)
+	absences, err := s.AbsencesBetween(ctx, time.Unix(1, 0), time.Now(), 100)
+	add("absences", absences, err)
 	last, err := s.LastCursor(ctx)
 	add("last cursor", last, err)
 	audit, err := s.ListAudit(ctx, store.AuditFilter{Limit: 100})
@@ -142,6 +156,8 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	add("withheld alarms", withheld, err)
 	breakers, err := s.ListBreakers(ctx)
 	add("breakers", breakers, err)
+	schedules, err := s.ListSchedules(ctx, "")
+	add("schedules", schedules, err)
 	facts, err := s.Identify(ctx, nil)
 	add("facts", facts, err)
 	removed, err := s.ListRemoved(ctx)

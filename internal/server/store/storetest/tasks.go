@@ -365,7 +365,7 @@ func newRollout(id string, names ...string) *store.Rollout {
 	return &store.Rollout{
 		ID: id, App: "app", User: "anna", RequestID: "r", Created: epoch, Op: process.Restart, Steps: steps,
 		HostTimeout: 5 * time.Second, Selector: "role=web", Total: 2,
-		Undoes: "ro-0", Through: "apply", Message: "why",
+		Undoes: "ro-0", Schedule: "nightly", Through: "apply", Message: "why",
 		Rollout: rollout.New(plan, at(time.Hour), []rollout.Host{
 			{Agent: "x", Name: "web-1", Steps: places}, {Agent: "y", Name: "0:10.0.0.2", Steps: places[:1]},
 		}),
@@ -405,8 +405,11 @@ func rollouts(t *testing.T, s store.Store) {
 func rolloutsChanged(t *testing.T, s store.Store) {
 	must(t, createRollout(t.Context(), s, newRollout("ro-1", "a"), store.AuditRow{}))
 	for now, want := range map[time.Duration]int{time.Hour - 1: 0, time.Hour: 1} { // it is scheduled
-		open, err := s.OpenRollouts(t.Context(), at(now))
+		open, next, err := s.OpenRollouts(t.Context(), at(now))
 		must(t, err)
+		if want == 0 && !next.Equal(at(time.Hour)) || want == 1 && !next.IsZero() {
+			t.Errorf("the next one is to begin at %s", next)
+		}
 		same(t, "open of a scheduled rollout", want, len(open))
 	}
 	refused := errors.New("no")
@@ -433,7 +436,7 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 	if _, err := s.ChangeRollout(t.Context(), "ro-1", "another", nil); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another app gets %v", err)
 	}
-	open, err := s.OpenRollouts(t.Context(), at(0)) // its first host is begun
+	open, _, err := s.OpenRollouts(t.Context(), at(0)) // its first host is begun
 	must(t, err)
 	same(t, "open", []string{"ro-1"}, open)
 	_, err = s.ChangeRollout(t.Context(), "ro-1", "", func(r *rollout.Rollout) error {
@@ -441,7 +444,7 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 		return nil
 	})
 	must(t, err)
-	open, err = s.OpenRollouts(t.Context(), at(0))
+	open, _, err = s.OpenRollouts(t.Context(), at(0))
 	must(t, err)
 	same(t, "open", 0, len(open))
 	n, err := s.PruneRollouts(t.Context(), at(time.Hour), 10)

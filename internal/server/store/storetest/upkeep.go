@@ -255,6 +255,12 @@ func selectionsOfRollout(t *testing.T, s store.Store) {
 	for _, state := range []rollout.State{rollout.Running, rollout.Paused, rollout.Aborted, rollout.Running} {
 		become(state)
 		inForce("while the rollout is "+string(state), "before")
+		if former, err := s.FormerSelections(t.Context(), "ro-1"); err != nil || former != nil {
+			t.Errorf("former while it is %s: %v, %v", state, former, err)
+		}
+		aborted, err := s.AbortedRollouts(t.Context(), []string{"ro-1", "ro-9"})
+		must(t, err)
+		same(t, "aborted", state == rollout.Aborted, len(aborted) == 1)
 	}
 	become(rollout.Done)
 	inForce("when it is done", "after")

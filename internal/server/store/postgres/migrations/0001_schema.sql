@@ -19,7 +19,11 @@ CREATE TABLE tasks (
     -- Whether the operations of one host wait for each other.
     ordered    smallint NOT NULL,
     -- The expression that selected the hosts, empty if there was none.
-    selector   text     NOT NULL DEFAULT ''
+    selector   text     NOT NULL DEFAULT '',
+    -- The schedule that the task is a run of, empty if there is none.
+    schedule   text NOT NULL DEFAULT '',
+    -- Whether each host asks a server before it begins an operation.
+    asks       bigint NOT NULL DEFAULT 0
 );
 CREATE INDEX tasks_created ON tasks (created, num);
 
@@ -325,13 +329,13 @@ CREATE INDEX events_process ON events (namespace, name, at, cursor);
 CREATE INDEX events_agent ON events (agent, at, cursor);
 CREATE INDEX events_kind ON events (kind, at, cursor);
 
--- The greatest cursor of an event that was given out. Whoever gives out more holds its row until they can be read, so that nobody reads
+-- The greatest cursors of an event and of a state that were given out. Whoever gives out more holds its row until they can be read, so that nobody reads
 -- a later one first.
 CREATE TABLE counters (
     name  text   PRIMARY KEY,
     value bigint NOT NULL
 );
-INSERT INTO counters VALUES ('events', 0);
+INSERT INTO counters VALUES ('events', 0), ('states', 0);
 
 -- How far each stream of events has been stored, so that an event that is told again is known, also once it has been removed.
 CREATE TABLE event_streams (
@@ -339,9 +343,56 @@ CREATE TABLE event_streams (
     stream text   NOT NULL,
     seq    bigint NOT NULL,
     heard  bigint NOT NULL, -- when it was stored last
+    -- A stream with records of states is a run of the agent. When it began, when it is last known to have lived, in Unix
+    -- milliseconds by the host's clock, and its version; 0 for a stream of the servers.
+    began  bigint NOT NULL DEFAULT 0,
+    last   bigint NOT NULL DEFAULT 0,
+    build  text   NOT NULL DEFAULT '',
     PRIMARY KEY (agent, stream)
 );
 CREATE INDEX event_streams_heard ON event_streams (heard);
+CREATE INDEX event_streams_runs ON event_streams (agent, began) WHERE began > 0;
+CREATE INDEX event_streams_began ON event_streams (began) WHERE began > 0;
+
+-- What lists show of processes from a time on, as agents have recorded it. A row without a name is the start or the end of the agent.
+CREATE TABLE states (
+    cursor    bigint PRIMARY KEY,
+    agent     text   COLLATE "C" NOT NULL,
+    namespace text   COLLATE "C" NOT NULL,
+    name      text   COLLATE "C" NOT NULL,
+    at        bigint NOT NULL, -- in Unix milliseconds by the host's clock
+    received  bigint NOT NULL,
+    body      text   NOT NULL
+);
+CREATE INDEX states_process ON states (namespace, name, agent, at, cursor);
+CREATE INDEX states_agent ON states (agent, at, cursor);
+
+-- The processes that have a state, each once.
+CREATE TABLE state_processes (
+    namespace text COLLATE "C" NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    agent     text COLLATE "C" NOT NULL,
+    PRIMARY KEY (namespace, name, agent)
+);
+
+-- Where numbers of a stream are missing: what was lost is older than the cursor, and not older than since.
+CREATE TABLE event_gaps (
+    agent    text   NOT NULL,
+    cursor   bigint NOT NULL,
+    since    bigint NOT NULL, -- in Unix milliseconds by the host's clock
+    received bigint NOT NULL,
+    PRIMARY KEY (agent, cursor)
+);
+CREATE INDEX event_gaps_received ON event_gaps (received);
+
+-- When the servers did not hear an agent, by their clock; until is when it returned.
+CREATE TABLE absences (
+    agent text   NOT NULL,
+    since bigint NOT NULL,
+    until bigint NOT NULL,
+    PRIMARY KEY (agent, until)
+);
+CREATE INDEX absences_until ON absences (until);
 
 -- Where alarms are delivered to, and how far each address has got in the events.
 CREATE TABLE receivers (
@@ -371,6 +422,9 @@ CREATE TABLE silences (
     labels    text NOT NULL,
     begins    bigint NOT NULL,
     ends      bigint NOT NULL,
+    cron      text NOT NULL, -- the timetable of its windows; empty: one window from begins to ends
+    zone      text NOT NULL,
+    length    bigint NOT NULL, -- of each window
     message   text NOT NULL,
     app       text NOT NULL,
     "user"    text NOT NULL,
@@ -465,6 +519,7 @@ CREATE TABLE rollouts (
     begins       bigint NOT NULL,
     approvals    text NOT NULL, -- a JSON object
     undoes       text NOT NULL, -- the id of another rollout
+    schedule     text NOT NULL, -- the one that the rollout is a run of
     through      text NOT NULL, -- for the revisions
     message      text NOT NULL,
     state        text NOT NULL,
@@ -507,3 +562,33 @@ CREATE TABLE rollout_hosts (
     PRIMARY KEY (rollout, place)
 );
 CREATE INDEX rollout_hosts_open ON rollout_hosts (state, rollout) WHERE state IN ('begun', 'baking');
+
+-- Operations that the servers begin at the times of a timetable.
+CREATE TABLE schedules (
+    name      text COLLATE "C" PRIMARY KEY,
+    app       text NOT NULL,
+    "user"    text NOT NULL, -- each run has the rights of this person
+    created   bigint NOT NULL, -- distinguishes the schedule from an earlier one of the same name
+    cron      text NOT NULL,
+    zone      text NOT NULL,
+    message   text NOT NULL,
+    request   text NOT NULL, -- a JSON object
+    paused    bigint NOT NULL,
+    looked    bigint NOT NULL, -- the time up to which the servers have decided about all runs
+    missed    bigint NOT NULL DEFAULT 0
+);
+
+-- The latest runs of each schedule. A run is stored in the transaction of its task or rollout.
+CREATE TABLE schedule_runs (
+    schedule  text COLLATE "C" NOT NULL,
+    due       bigint NOT NULL,
+    state     text COLLATE "C" NOT NULL,
+    text      text NOT NULL,
+    task      text NOT NULL,
+    rollout   text NOT NULL,
+    count     bigint NOT NULL, -- the due times that the row stands for
+    ended     bigint NOT NULL, -- 0 while it goes on
+    "user"    text NOT NULL, -- who began it by hand
+    PRIMARY KEY (schedule, due)
+);
+CREATE INDEX schedule_runs_open ON schedule_runs (schedule) WHERE state = 'running';

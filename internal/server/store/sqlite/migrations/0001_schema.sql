@@ -16,7 +16,11 @@ CREATE TABLE tasks (
     -- Whether the operations of one host wait for each other.
     ordered    INTEGER NOT NULL,
     -- The expression that selected the hosts, empty if there was none.
-    selector   TEXT    NOT NULL DEFAULT ''
+    selector   TEXT    NOT NULL DEFAULT '',
+    -- The schedule that the task is a run of, empty if there is none.
+    schedule   TEXT    NOT NULL DEFAULT '',
+    -- Whether each host asks a server before it begins an operation.
+    asks       INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX tasks_created ON tasks (created);
 
@@ -337,16 +341,63 @@ CREATE TABLE event_streams (
     stream TEXT    NOT NULL,
     seq    INTEGER NOT NULL,
     heard  INTEGER NOT NULL, -- when it was stored last
+    -- A stream with records of states is a run of the agent. When it began, when it is last known to have lived, in Unix
+    -- milliseconds by the host's clock, and its version; 0 for a stream of the servers.
+    began  INTEGER NOT NULL DEFAULT 0,
+    last   INTEGER NOT NULL DEFAULT 0,
+    build  TEXT    NOT NULL DEFAULT '',
     PRIMARY KEY (agent, stream)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX event_streams_heard ON event_streams (heard);
+CREATE INDEX event_streams_runs ON event_streams (agent, began) WHERE began > 0;
+CREATE INDEX event_streams_began ON event_streams (began) WHERE began > 0;
 
--- The greatest cursor of an event that was given out, which every database can count without a gap.
+-- What lists show of processes from a time on, as agents have recorded it. A row without a name is the start or the end of the agent.
+CREATE TABLE states (
+    cursor    INTEGER PRIMARY KEY,
+    agent     TEXT    NOT NULL,
+    namespace TEXT    NOT NULL,
+    name      TEXT    NOT NULL,
+    at        INTEGER NOT NULL, -- in Unix milliseconds by the host's clock
+    received  INTEGER NOT NULL,
+    body      TEXT    NOT NULL
+) STRICT;
+CREATE INDEX states_process ON states (namespace, name, agent, at);
+CREATE INDEX states_agent ON states (agent, at);
+
+-- The processes that have a state, each once.
+CREATE TABLE state_processes (
+    namespace TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    agent     TEXT NOT NULL,
+    PRIMARY KEY (namespace, name, agent)
+) STRICT, WITHOUT ROWID;
+
+-- Where numbers of a stream are missing: what was lost is older than the cursor, and not older than since.
+CREATE TABLE event_gaps (
+    agent    TEXT    NOT NULL,
+    cursor   INTEGER NOT NULL,
+    since    INTEGER NOT NULL, -- in Unix milliseconds by the host's clock
+    received INTEGER NOT NULL,
+    PRIMARY KEY (agent, cursor)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_gaps_received ON event_gaps (received);
+
+-- When the servers did not hear an agent, by their clock; until is when it returned.
+CREATE TABLE absences (
+    agent TEXT    NOT NULL,
+    since INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (agent, until)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX absences_until ON absences (until);
+
+-- The greatest cursors of an event and of a state that were given out, which every database can count without a gap.
 CREATE TABLE counters (
     name  TEXT    PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT;
-INSERT INTO counters VALUES ('events', 0);
+INSERT INTO counters VALUES ('events', 0), ('states', 0);
 
 -- Where alarms are delivered to, and how far each address has got in the events.
 CREATE TABLE receivers (
@@ -376,6 +427,9 @@ CREATE TABLE silences (
     labels    TEXT NOT NULL,
     begins    INTEGER NOT NULL,
     ends      INTEGER NOT NULL,
+    cron      TEXT NOT NULL, -- the timetable of its windows; empty: one window from begins to ends
+    zone      TEXT NOT NULL,
+    length    INTEGER NOT NULL, -- of each window
     message   TEXT NOT NULL,
     app       TEXT NOT NULL,
     "user"    TEXT NOT NULL,
@@ -470,6 +524,7 @@ CREATE TABLE rollouts (
     begins       INTEGER NOT NULL,
     approvals    TEXT NOT NULL, -- a JSON object
     undoes       TEXT NOT NULL, -- the id of another rollout
+    schedule     TEXT NOT NULL, -- the one that the rollout is a run of
     through      TEXT NOT NULL, -- for the revisions
     message      TEXT NOT NULL,
     state        TEXT NOT NULL,
@@ -512,3 +567,33 @@ CREATE TABLE rollout_hosts (
     PRIMARY KEY (rollout, place)
 ) STRICT;
 CREATE INDEX rollout_hosts_open ON rollout_hosts (state, rollout) WHERE state IN ('begun', 'baking');
+
+-- Operations that the servers begin at the times of a timetable.
+CREATE TABLE schedules (
+    name      TEXT PRIMARY KEY,
+    app       TEXT NOT NULL,
+    "user"    TEXT NOT NULL, -- each run has the rights of this person
+    created   INTEGER NOT NULL, -- distinguishes the schedule from an earlier one of the same name
+    cron      TEXT NOT NULL,
+    zone      TEXT NOT NULL,
+    message   TEXT NOT NULL,
+    request   TEXT NOT NULL, -- a JSON object
+    paused    INTEGER NOT NULL,
+    looked    INTEGER NOT NULL, -- the time up to which the servers have decided about all runs
+    missed    INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- The latest runs of each schedule. A run is stored in the transaction of its task or rollout.
+CREATE TABLE schedule_runs (
+    schedule  TEXT NOT NULL,
+    due       INTEGER NOT NULL,
+    state     TEXT NOT NULL,
+    text      TEXT NOT NULL,
+    task      TEXT NOT NULL,
+    rollout   TEXT NOT NULL,
+    count     INTEGER NOT NULL, -- the due times that the row stands for
+    ended     INTEGER NOT NULL, -- 0 while it goes on
+    "user"    TEXT NOT NULL, -- who began it by hand
+    PRIMARY KEY (schedule, due)
+) STRICT;
+CREATE INDEX schedule_runs_open ON schedule_runs (schedule) WHERE state = 'running';

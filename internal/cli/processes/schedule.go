@@ -1,0 +1,282 @@
+package processes
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/process"
+)
+
+// oneOfFlags are the flags of an operation on one host of many.
+type oneOfFlags struct{ oneOf, again bool }
+
+func (o *oneOfFlags) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.oneOf, "one-of", false, "on one of the hosts only, one that is connected")
+	f.BoolVar(&o.again, "again-when-lost", false,
+		"with --one-of: on another host, too, if the first may have begun it and has vanished")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case o.again && !o.oneOf:
+			return term.Usagef("--again-when-lost is for --one-of: give both")
+		case o.oneOf && cmd.Flags().Changed("batch"):
+			return term.Usagef("--one-of and --batch exclude each other")
+		}
+		return nil
+	})
+}
+
+// NewSchedule returns 'drover schedule'.
+func NewSchedule() *cobra.Command {
+	return remote.Resource[client.OperationSchedule]{
+		Use: "schedule", Short: "Begin operations at the times of a timetable",
+		Long: `Begin operations at the times of a timetable. The server finds the processes and hosts at each run, and
+the run has the rights that its creator has then. A run is an ordinary task or rollout. The server
+begins no run while an earlier one goes on. It does not catch up a run that was due while no server
+ran: 'drover schedule run' begins it by hand.`,
+		List: scheduleList(), Names: scheduleList().Names, Show: showSchedule,
+		Verbs: []remote.Verb[client.OperationSchedule]{
+			scheduleCreate(),
+			{
+				Use: "show NAME", Short: "Show a schedule, its next times and its last runs",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
+					return c.Schedule(ctx, args[0])
+				},
+			},
+			{
+				Use: "pause NAME", Short: "Begin no run until somebody resumes the schedule",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
+					return c.PauseSchedule(ctx, args[0])
+				},
+			},
+			{
+				Use: "resume NAME", Short: "Go on with the next time of a paused schedule",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
+					return c.ResumeSchedule(ctx, args[0])
+				},
+			},
+			{
+				Use: "run NAME", Short: "Begin a run now, with your own rights",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
+					return c.RunSchedule(ctx, args[0])
+				},
+			},
+			{
+				Use: "remove NAME", Short: "Remove a schedule; a run that goes on is not affected",
+				Done: "removed schedule %s",
+				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
+					return client.OperationSchedule{}, c.RemoveSchedule(ctx, args[0])
+				},
+			},
+		},
+	}.Command()
+}
+
+func scheduleList() remote.List[client.OperationSchedule] {
+	return remote.List[client.OperationSchedule]{
+		Use: "list", Short: "List schedules", None: "no schedules",
+		ID: func(s client.OperationSchedule) string { return s.Name },
+		Columns: []term.Column[client.OperationSchedule]{
+			{Head: "NAME", Cell: func(s client.OperationSchedule) string { return s.Name }},
+			{Head: "STATE", State: true, Cell: func(s client.OperationSchedule) string { return s.State }},
+			{Head: "CRON", Cell: func(s client.OperationSchedule) string { return strings.TrimSpace(s.Cron + " " + s.TimeZone) }},
+			{Head: "OPERATION", Cell: func(s client.OperationSchedule) string { return requestText(&s.Request) }},
+			{Head: "NEXT", Cell: func(s client.OperationSchedule) string { return nextStamp(&s) }},
+			{Head: "LAST", Cell: func(s client.OperationSchedule) string {
+				if s.Last == nil {
+					return ""
+				}
+				return term.Stamp(&s.Last.DueAt)
+			}},
+			{Head: "RESULT", State: true, Cell: func(s client.OperationSchedule) string {
+				if s.Last == nil {
+					return ""
+				}
+				return s.Last.State
+			}},
+			{Head: "MISSED", Cell: func(s client.OperationSchedule) string { return strconv.Itoa(s.Missed) }},
+			{Head: "BY", Cell: func(s client.OperationSchedule) string { return term.Caller(s.App, s.User) }},
+			{Head: "WHY", Wide: true, Cell: func(s client.OperationSchedule) string { return s.Message }},
+		},
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.OperationSchedule, error) {
+			return c.Schedules(ctx)
+		},
+	}
+}
+
+func nextStamp(s *client.OperationSchedule) string {
+	if len(s.NextAt) == 0 {
+		return ""
+	}
+	return term.Stamp(&s.NextAt[0])
+}
+
+// requestText is an operation as a person would write it.
+func requestText(r *client.Request) string {
+	parts := []string{r.Op}
+	if r.Signal != "" {
+		parts = append(parts, r.Signal)
+	}
+	parts = append(parts, r.Processes...)
+	for _, flag := range []struct{ name, value string }{
+		{"--hosts ", strings.Join(r.Hosts, ",")}, {"-l ", r.Select}, {"--process-label ", r.Labels},
+	} {
+		if flag.value != "" {
+			parts = append(parts, flag.name+flag.value)
+		}
+	}
+	if r.OneOf {
+		parts = append(parts, "--one-of")
+	}
+	if r.AgainWhenLost {
+		parts = append(parts, "--again-when-lost")
+	}
+	if p := r.Rollout; p != nil {
+		parts = append(parts, "--batch "+p.Batch.String())
+	}
+	return strings.Join(parts, " ")
+}
+
+// runsShown is how many runs a person sees.
+const runsShown = 10
+
+func showSchedule(s client.OperationSchedule) (state string, fields []term.Field) {
+	fields = []term.Field{
+		{"Operation", requestText(&s.Request)},
+		{"Cron", s.Cron},
+		{"Time zone", s.TimeZone},
+	}
+	for i := range s.NextAt {
+		fields = append(fields, term.Field{[]string{"Next", "Then"}[min(i, 1)], term.Stamp(&s.NextAt[i])})
+	}
+	fields = append(fields, term.Field{"Missed", strconv.Itoa(s.Missed)}, term.Field{"Why", s.Message},
+		term.Field{"By", term.Caller(s.App, s.User)}, term.Field{"Created", term.Stamp(&s.CreatedAt)})
+	for _, r := range s.Runs[:min(len(s.Runs), runsShown)] {
+		fields = append(fields, term.Field{"Run of " + term.Stamp(&r.DueAt), runText(&r)})
+	}
+	return s.State, fields
+}
+
+func runText(r *client.ScheduleRun) string {
+	text := r.State
+	if r.Times > 1 {
+		text += ", " + strconv.Itoa(r.Times) + " times"
+	}
+	if id := r.Operation + r.Rollout; id != "" {
+		text += ", " + id
+	}
+	if r.RunBy != "" {
+		text += ", by " + r.RunBy
+	}
+	if r.Message != "" {
+		text += ": " + r.Message
+	}
+	return text
+}
+
+func scheduleCreate() remote.Verb[client.OperationSchedule] {
+	var request client.ScheduleRequest
+	return remote.Verb[client.OperationSchedule]{
+		Use: "create NAME OPERATION... --cron RULE", Short: "Begin an operation at the times of a timetable",
+		Long: `Begin an operation at the times of a timetable. After -- stand an operation and its processes, as on the
+command line of drover: start, stop, restart, reload, kill, signal, host, unhost, retry or unregister,
+with -l, --hosts, --process-label, --host-timeout, --one-of, and the flags of a rollout.
+
+Times that clocks leave out or repeat are as those of periodic processes: see
+drover explain schedule.cron.`,
+		Example: `  drover schedule create nightly --cron '0 3 * * *' -- restart 'web/*' -l role=web --batch 10%
+  drover schedule create report --cron '0 6 * * 1-5' --zone Europe/Berlin -- start jobs/report --one-of`,
+		New: true,
+		Flags: func(cmd *cobra.Command) {
+			f := cmd.Flags()
+			f.StringVar(&request.Cron, "cron", "", "the times: five fields of crontab, or @daily and so on")
+			f.StringVar(&request.TimeZone, "zone", "", "their time zone, such as Europe/Berlin (default the server's)")
+			f.StringVarP(&request.Message, "message", "m", "", "why, for other people")
+			cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) (err error) {
+				if request.Cron == "" {
+					return term.Usagef("--cron is missing: expected five fields, such as --cron '0 3 * * *'")
+				}
+				at := cmd.ArgsLenAtDash()
+				if at != 1 || len(args) < 2 {
+					return term.Usagef("expected NAME, -- and an operation, such as nightly --cron '0 3 * * *' -- restart 'web/*'")
+				}
+				request.Name = args[0]
+				request.Request, err = scheduledRequest(args[1:])
+				return err
+			})
+		},
+		Call: func(ctx context.Context, c *client.Client, _ []string) (client.OperationSchedule, error) {
+			return c.CreateSchedule(ctx, request)
+		},
+	}
+}
+
+// scheduledRequest reads the command line of an operation.
+func scheduledRequest(args []string) (r client.Request, err error) {
+	var op process.OpInfo
+	var names []string
+	for _, row := range process.Ops() {
+		if row.Short != "" {
+			names = append(names, string(row.Op))
+			if string(row.Op) == args[0] {
+				op = row
+			}
+		}
+	}
+	if op.Op == "" {
+		return r, term.Usagef("%q cannot be scheduled: expected one of %s", args[0], strings.Join(names, ", "))
+	}
+	var a operateCommand
+	var sel selection
+	cmd := &cobra.Command{Use: args[0], SilenceUsage: true}
+	sel.Hosts.Flags(cmd, &a.Session, "only on these hosts")
+	cmd.Flags().StringVar(&sel.labels, "process-label", "", "only processes whose own labels match")
+	cmd.Flags().DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to accept the operation")
+	if op.Argument != "" {
+		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "who gets it: process or tree")
+	}
+	if op.RollsOut {
+		a.rollout.flags(cmd, false)
+		a.one.flags(cmd)
+	}
+	if err := cmd.ParseFlags(args[1:]); err != nil {
+		return r, term.Usagef("%s: %w", args[0], err)
+	}
+	rest := cmd.Flags().Args()
+	if err := cmd.PreRunE(cmd, rest); err != nil {
+		return r, err
+	}
+	if err := a.bounded(); err != nil {
+		return r, err
+	}
+	if op.Argument != "" {
+		if rest, err = a.readSignal(rest); err != nil {
+			return r, err
+		}
+	}
+	if a.rollout.at != "" {
+		return r, term.Usagef("--at is not for a schedule: its runs begin at the times of --cron")
+	}
+	for _, arg := range rest {
+		if _, _, err := splitID(arg); err != nil {
+			return r, err
+		}
+	}
+	if len(rest) == 0 {
+		return r, term.Usagef("%s: NAMESPACE/NAME is missing", args[0])
+	}
+	plan, err := a.rollout.plan()
+	return client.Request{
+		Op: string(op.Op), Processes: rest, Hosts: sel.Names, Select: sel.Selector, Labels: sel.labels,
+		Signal: a.signal, Scope: a.scope,
+		HostTimeout: int(a.hostTimeout / time.Second), Rollout: plan, OneOf: a.one.oneOf,
+		AgainWhenLost: a.one.again,
+	}, err
+}

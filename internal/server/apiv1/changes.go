@@ -1,0 +1,394 @@
+package apiv1
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/edge"
+	"drover/internal/server/fleet"
+	"drover/internal/server/gate"
+	"drover/internal/server/past"
+	"drover/internal/server/store"
+	"drover/internal/wildcard"
+)
+
+// changesQuery compares two moments.
+type changesQuery struct {
+	eventReader
+	c        *call
+	from, to time.Time
+	// named are patterns of NAMESPACE/NAME; empty matches all. agents are the chosen ones; nil means all.
+	named  []string
+	agents map[string]bool
+	filter store.ObservedFilter
+	limit  int
+
+	groups map[v1.ChangeGroup]*changeGroup
+	out    v1.Changes
+}
+
+// changeGroup is a group under construction.
+type changeGroup struct {
+	count int
+	hosts map[string]bool
+	rows  []v1.ProcessChange
+}
+
+// mostGroups bounds the groups, because causes come from agents.
+const mostGroups = 1000
+
+// comparedAtOnce is how many processes one read compares, mostExamined how many other rows are read for one answer.
+const (
+	comparedAtOnce = 2000
+	mostExamined   = 5000
+)
+
+// listChanges compares two moments.
+func (h *Handler) listChanges(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	q := changesQuery{
+		eventReader: eventReader{h: h, who: &c.Principal}, c: c, from: h.moment(p, "from"), to: h.moment(p, "to"),
+		named: p.list("process"), limit: p.limit(), groups: map[v1.ChangeGroup]*changeGroup{},
+		filter: store.ObservedFilter{Copies: true},
+	}
+	hosts := p.hosts()
+	if q.to.IsZero() {
+		q.to = h.Now()
+	}
+	switch {
+	case !p.given("from"):
+		p.fail(invalid("from", "is missing: expected a time such as 2026-11-20T10:30:00Z"))
+	case !q.from.Before(q.to):
+		p.fail(invalid("from", "is not before the end"))
+	}
+	for _, n := range q.named {
+		if namespace, name, found := strings.Cut(n, "/"); !found || namespace == "" || name == "" {
+			p.fail(invalid("process", "is %.40q: expected NAMESPACE/NAME", n))
+		}
+	}
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Target = edge.Clip(strings.Join(q.named, " "))
+	if len(q.named) == 1 {
+		q.filter.Namespace, q.filter.Name, _ = strings.Cut(q.named[0], "/")
+	}
+	if q.filter.Agents = h.chosen(hosts); q.filter.Agents != nil {
+		q.agents = map[string]bool{}
+		for _, key := range q.filter.Agents {
+			q.agents[key] = true
+		}
+	}
+	q.filter.Within = q.within(q.filter.Namespace)
+	q.out = v1.Changes{From: q.from.UTC(), Past: v1.Past{At: q.to.UTC()}}
+	for _, step := range []func(context.Context) error{
+		q.compare, q.revisions, q.rollouts, q.operations, q.hosts,
+	} {
+		if err := step(ctx); err != nil {
+			return reply{}, err
+		}
+	}
+	if err := h.kept(ctx, &q.out.Past); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Targets = q.out.Changed
+	return ok(q.out)
+}
+
+// asks reports whether the caller asks for a process.
+func (q *changesQuery) asks(id process.ID) bool {
+	return len(q.named) == 0 || slices.ContainsFunc(q.named, func(n string) bool {
+		namespace, name, _ := strings.Cut(n, "/")
+		return wildcard.Match(namespace, id.Namespace) &&
+			(wildcard.Match(name, id.Name) || wildcard.Match(name, baseOf(id.Name)))
+	})
+}
+
+// compare walks the processes that have changed.
+func (q *changesQuery) compare(ctx context.Context) error {
+	for after := (store.ObservedKey{}); ; {
+		rows, next, err := q.h.Timeline.StatesBetween(ctx, q.filter, q.from, q.to, after, comparedAtOnce)
+		if err != nil {
+			return failure("compare the processes", err)
+		}
+		first, err := q.h.runsAt(ctx, rows, q.from)
+		if err != nil {
+			return err
+		}
+		second, err := q.h.runsAt(ctx, rows, q.to)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			r := &rows[i]
+			agent, _ := q.h.Directory.ByKey(r.Agent)
+			if q.asks(r.Process) && q.at(r.Process).Covers(gate.Host(agent)) {
+				q.add(r, agent, stateAt(q.from, &agent, r.Before, r.After, first[r.Agent]),
+					stateAt(q.to, &agent, r.After, nil, second[r.Agent]))
+			}
+		}
+		if after = next; next == (store.ObservedKey{}) {
+			q.group()
+			return nil
+		}
+	}
+}
+
+// add adds a process, unless it is as before.
+func (q *changesQuery) add(r *store.RecordedState, agent store.Agent, a, b past.State) {
+	key := v1.ChangeGroup{From: wordOf(&a), To: wordOf(&b)}
+	if key.From == key.To && (!a.Exists || !a.Known || a.Shown.Same(b.Shown)) {
+		return
+	}
+	q.out.Changed++
+	q.out.Past.ClockSeconds = worseClock(q.out.Past.ClockSeconds, q.h.Directory.Presence(r.Agent, q.h.Now()).Ahead)
+	row := v1.ProcessChange{
+		Namespace: r.Process.Namespace, Name: r.Process.Name, From: key.From, To: key.To, Unknown: viewUnknown(&b),
+	}
+	if row.Unknown == nil {
+		row.Unknown = viewUnknown(&a)
+	}
+	if row.Unknown != nil {
+		q.out.Unknown++
+	}
+	if a.Known {
+		row.FromPID, row.FromVersion = a.Shown.PID, a.Shown.Version
+	}
+	if b.Known {
+		row.ToPID, row.ToVersion = b.Shown.PID, b.Shown.Version
+		row.Restarts, row.Cause = b.Shown.Restarts, causeOf(&b.Shown)
+		key.Cause = string(b.Shown.Cause)
+	}
+	row.At = instant(r.After.At)
+	if s := r.After.Shown.Since; s > q.from.UnixMilli() && key.From != key.To {
+		row.At = instant(s)
+	}
+	g := q.groups[key]
+	if g == nil && len(q.groups) >= mostGroups {
+		key.Cause = ""
+		g = q.groups[key]
+	}
+	if g == nil {
+		g = &changeGroup{hosts: map[string]bool{}}
+		q.groups[key] = g
+	}
+	g.count++
+	g.hosts[r.Agent] = true
+	if len(g.rows) < q.limit {
+		row.Host = q.h.viewHost(agent)
+		row.Host.LastSeen = nil
+		g.rows = append(g.rows, row)
+	}
+}
+
+// urgency orders states: those that need attention come first.
+func urgency(state string) int {
+	order := []string{
+		process.StateGivenUp, process.StateFlapping, process.StateBackoff, process.StateUnhealthy,
+		process.StateNotReady, process.StateUnknown, process.StateStopping, process.StateStarting, process.StateStopped,
+	}
+	if i := slices.Index(order, state); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+// group puts the groups in order.
+func (q *changesQuery) group() {
+	q.out.Groups, q.out.Processes = []v1.ChangeGroup{}, []v1.ProcessChange{}
+	for key, g := range q.groups {
+		key.Count, key.Hosts = g.count, len(g.hosts)
+		q.out.Groups = append(q.out.Groups, key)
+	}
+	slices.SortFunc(q.out.Groups, func(a, b v1.ChangeGroup) int {
+		return cmp.Or(cmp.Compare(urgency(a.To), urgency(b.To)), -cmp.Compare(a.Count, b.Count),
+			cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From), cmp.Compare(a.Cause, b.Cause))
+	})
+	for _, key := range q.out.Groups {
+		key.Count, key.Hosts = 0, 0
+		q.out.Processes = append(q.out.Processes, q.groups[key].rows...)
+	}
+	if len(q.out.Processes) > q.limit {
+		q.out.Processes = q.out.Processes[:q.limit]
+	}
+	if len(q.out.Processes) < q.out.Changed {
+		q.incomplete("processes")
+	}
+	q.groups = nil
+}
+
+func (q *changesQuery) incomplete(list string) { q.out.Incomplete = append(q.out.Incomplete, list) }
+
+// between reports whether a time is between the moments.
+func (q *changesQuery) between(t time.Time) bool { return t.After(q.from) && !t.After(q.to) }
+
+// revisions lists the revisions of specs that the caller may see.
+func (q *changesQuery) revisions(ctx context.Context) error {
+	q.out.Revisions = []v1.NamespaceRevision{}
+	found, err := q.h.Timeline.RevisedBetween(ctx, q.from, q.to, mostExamined)
+	if err != nil {
+		return failure("list the revisions", err)
+	}
+	if len(found) == mostExamined {
+		q.incomplete("revisions")
+	}
+	for _, r := range found {
+		reach := q.who.On(access.OperationOf(process.Query), r.Namespace)
+		if reach.Nowhere() {
+			continue
+		}
+		if len(q.out.Revisions) == q.limit {
+			q.incomplete("revisions")
+			return nil
+		}
+		f := store.RevisionFilter{Namespace: r.Namespace, Before: r.Number + 1, Sees: func(key string) bool {
+			agent, joined := q.h.Directory.ByKey(key)
+			return joined && (q.agents == nil || q.agents[key]) && reach.Covers(gate.Host(agent))
+		}}
+		rows, _, err := q.h.Revisions.ListRevisions(ctx, f, 1)
+		if err != nil {
+			return failure("list the revisions", err)
+		}
+		if len(rows) == 0 || rows[0].Number != r.Number {
+			continue
+		}
+		v := v1.NamespaceRevision{Namespace: r.Namespace, Revision: viewRevision(rows[0])}
+		v.Changes = slices.DeleteFunc(v.Changes, func(c v1.RevisionChange) bool {
+			return !q.asks(process.ID{Namespace: r.Namespace, Name: c.Process})
+		})
+		if len(v.Changes) > 0 {
+			q.out.Revisions = append(q.out.Revisions, v)
+		}
+	}
+	return nil
+}
+
+// rollouts lists the rollouts that the caller may see.
+func (q *changesQuery) rollouts(ctx context.Context) error {
+	q.out.Rollouts = []v1.Rollout{}
+	after := int64(0)
+	for examined := 0; examined < mostExamined; {
+		list, err := q.h.Rollouts.ListRollouts(ctx, store.RolloutFilter{App: q.c.app()}, after, defaultPage)
+		if err != nil {
+			return failure("list the rollouts", err)
+		}
+		for i := range list {
+			r := &list[i]
+			if !r.Created.After(q.from) {
+				list = nil
+				break
+			}
+			if q.between(r.Created) && slices.ContainsFunc(r.Processes(), q.asks) {
+				q.out.Rollouts = append(q.out.Rollouts, viewRollout(r))
+			}
+			after = r.Number
+		}
+		if examined += len(list); len(list) < defaultPage {
+			break
+		}
+	}
+	q.out.Rollouts = latest(q, "rollouts", q.out.Rollouts)
+	return nil
+}
+
+// latest returns the last ones of a list, newest first, in the order of time.
+func latest[T any](q *changesQuery, name string, list []T) []T {
+	if len(list) > q.limit {
+		q.incomplete(name)
+		list = list[:q.limit]
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// operations lists the tasks that the caller may see, without questions and without the batches of rollouts.
+func (q *changesQuery) operations(ctx context.Context) error {
+	q.out.Operations = []v1.Operation{}
+	f := store.TaskFilter{App: q.c.app(), Since: q.from, Until: q.to}
+	after := int64(0)
+	for examined := 0; ; {
+		tasks, err := q.h.Listing.ListTasks(ctx, f, after, defaultPage)
+		if err != nil {
+			return failure("list the operations", err)
+		}
+		for _, t := range tasks {
+			after = t.Number
+			ofRollout := slices.ContainsFunc(q.out.Rollouts, func(r v1.Rollout) bool {
+				return strings.HasPrefix(t.ID, r.ID+"-")
+			})
+			if t.Op != process.Query && !ofRollout && q.asks(t.Process) {
+				q.out.Operations = append(q.out.Operations, viewOperation(t))
+			}
+		}
+		examined += len(tasks)
+		if len(tasks) < defaultPage {
+			break
+		}
+		if examined >= mostExamined {
+			q.incomplete("operations")
+			break
+		}
+	}
+	q.out.Operations = latest(q, "operations", q.out.Operations)
+	return nil
+}
+
+// hosts lists what happened to the hosts that the caller may read.
+func (q *changesQuery) hosts(ctx context.Context) error {
+	q.out.Hosts = []v1.HostChange{}
+	reach := q.who.OnHosts(access.ReadAgents)
+	if reach.Nowhere() {
+		return nil
+	}
+	add := func(agent store.Agent, at time.Time, kind, text string) {
+		if !q.between(at) || q.agents != nil && !q.agents[agent.Key] || !reach.Covers(gate.Host(agent)) {
+			return
+		}
+		host := q.h.viewHost(agent)
+		host.LastSeen = nil
+		q.out.Hosts = append(q.out.Hosts, v1.HostChange{Host: host, At: at.UTC(), Kind: kind, Text: text})
+	}
+	now := q.h.Now()
+	for a := range q.h.Directory.After(fleet.Place{}) {
+		add(a, a.Created, v1.HostJoined, a.Build)
+		if p := q.h.Directory.Presence(a.Key, now); p.Away && !p.LastSeen.IsZero() {
+			add(a, p.Since, v1.HostWentAway, "and has not come back")
+		}
+	}
+	absences, err := q.h.Timeline.AbsencesBetween(ctx, q.from, q.to, mostExamined)
+	if err != nil {
+		return failure("list the absences of hosts", err)
+	}
+	for _, a := range absences {
+		agent, _ := q.h.Directory.ByKey(a.Agent)
+		away := a.Until.Sub(a.Since).Round(time.Second).String()
+		add(agent, a.Since, v1.HostWentAway, "for "+away)
+		add(agent, a.Until, v1.HostCameBack, "after "+away)
+	}
+	runs, err := q.h.Timeline.RunsBetween(ctx, q.from, q.to, mostExamined)
+	if err != nil {
+		return failure("list the runs of agents", err)
+	}
+	for _, r := range runs {
+		agent, _ := q.h.Directory.ByKey(r.Agent)
+		switch at := time.UnixMilli(r.Began); {
+		case r.Former == 0: // it has joined
+		case r.FormerBuild != "" && r.Build != "" && r.FormerBuild != r.Build:
+			add(agent, at, v1.HostUpgraded, r.FormerBuild+" → "+r.Build)
+		default:
+			add(agent, at, v1.HostRestarted, r.Build)
+		}
+	}
+	slices.SortStableFunc(q.out.Hosts, func(a, b v1.HostChange) int { return a.At.Compare(b.At) })
+	if len(q.out.Hosts) > q.limit || len(absences) == mostExamined || len(runs) == mostExamined {
+		q.incomplete("hosts")
+		q.out.Hosts = q.out.Hosts[:min(len(q.out.Hosts), q.limit)]
+	}
+	return nil
+}

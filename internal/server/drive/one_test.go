@@ -1,0 +1,67 @@
+package drive_test
+
+import (
+	"testing"
+	"time"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/server/rollout"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+)
+
+// TestOneOf: the next host follows only after an operation that no host has taken. The tasks of such a rollout ask.
+func TestOneOf(t *testing.T) {
+	sent := task.Next(task.Item{State: task.Sent}, task.Unreachable{}, time.Time{}).Outcome
+	taken := task.Next(task.Item{State: task.Accepted, Deadline: time.Unix(1, 0)}, task.Overdue{Away: true}, time.Unix(2, 0)).Outcome
+	pending := task.Next(task.Item{}, task.Unreachable{}, time.Time{}).Outcome
+	for _, c := range []struct {
+		name    string
+		oneOf   bool
+		outcome *process.Outcome
+		next    rollout.HostState
+	}{
+		{"never sent", true, pending, rollout.Begun},
+		{"sent", true, sent, rollout.Begun},
+		{"taken", true, taken, rollout.Skipped},
+		{"never sent, without one-of", false, pending, rollout.Begun},
+		{"sent, without one-of", false, sent, rollout.Waiting},
+	} {
+		r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, "a", "b")
+		if c.oneOf {
+			r = oneOfRig(t)
+		}
+		r.step()
+		items, err := r.LeaseItems(t.Context(), r.now.Add(time.Hour), r.now.Add(2*time.Hour), 10)
+		r.must(err)
+		if len(items) != 1 || items[0].Agent != "a" || items[0].Asks != c.oneOf {
+			t.Fatalf("%s: the operations are %+v", c.name, items)
+		}
+		_, err = r.Finish(t.Context(), []store.ReportedOutcome{{Agent: "a", Item: items[0].ID, Outcome: *c.outcome}})
+		r.must(err)
+		r.step()
+		if ro := r.step(); ro.Hosts[1].State != c.next {
+			t.Errorf("%s: the next host is %s, want %s: %+v", c.name, ro.Hosts[1].State, c.next, ro.Hosts)
+		}
+	}
+}
+
+// oneOfRig is a rig with a rollout on one of two hosts.
+func oneOfRig(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}})
+	_, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
+	r.must(err)
+	r.must(r.CreateRollouts(t.Context(), []*store.Rollout{{
+		ID: "one", App: "app", User: "anna", Created: r.now, Op: process.Restart,
+		Steps: []store.RolloutStep{{Op: process.Restart, Process: nginx}}, Total: 2,
+		Rollout: rollout.New(rollout.Plan{
+			RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, Judged: true, OneOf: true,
+		}, time.Time{}, []rollout.Host{
+			{Agent: "a", Name: "host-a", Steps: []int{0}}, {Agent: "b", Name: "host-b", Steps: []int{0}},
+		}),
+	}}, store.AuditRow{}))
+	r.id = "one"
+	return r
+}

@@ -1,0 +1,69 @@
+package protect_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drover/internal/server/protect"
+	"drover/internal/server/store"
+)
+
+// resting is a database without failures and breakers.
+type resting struct {
+	protect.Store
+	looks int
+}
+
+func (r *resting) LastCursor(context.Context) (int64, error) { return 0, nil }
+
+func (r *resting) EventsBefore(context.Context, store.EventMark, store.EventFilter, int) (
+	[]store.StoredEvent, store.EventMark, error,
+) {
+	return nil, store.EventMark{}, nil
+}
+
+func (r *resting) EventsAfter(context.Context, int64, store.EventFilter, int) ([]store.StoredEvent, int64, error) {
+	r.looks++
+	return nil, 0, nil
+}
+
+func (r *resting) ListBreakers(context.Context) ([]store.Breaker, error) { return nil, nil }
+
+// TestAtRest: without failures and breakers the guard waits for a word. A storm of words does not make it look more than
+// once a second.
+func TestAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, woken := &resting{}, make(chan struct{}, 1)
+		ctx, end := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- protect.New(protect.Config{Store: db, Woken: woken, Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+		}()
+		time.Sleep(time.Minute - time.Millisecond)
+		synctest.Wait()
+		if db.looks != 6 {
+			t.Errorf("it looks %d times a minute", db.looks)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		before := db.looks
+		for range 100 {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+			time.Sleep(50 * time.Millisecond)
+			synctest.Wait()
+		}
+		if n := db.looks - before; n < 5 || n > 7 {
+			t.Errorf("in five seconds of words it has looked %d times", n)
+		}
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,75 @@
+// Package schedule begins the runs of schedules at their times, and records what became of them. A run is stored in
+// the transaction of its task or rollout, and only from the state that the keeper has read. So two keepers, or a
+// server that died in between, never begin the run of a time twice. How the runs are resolved and submitted is the
+// caller's.
+package schedule
+
+import (
+	"time"
+
+	"drover/internal/crontab"
+	"drover/internal/server/store"
+)
+
+const (
+	// lateness is how late a run may begin without counting as missed: a lease moves, or a server restarts, within that
+	// time.
+	lateness = time.Minute
+	// correction is the largest step back of the clock after which no time of day runs again.
+	correction = 3 * time.Hour
+)
+
+// plan is what is to do about a schedule at a moment.
+type plan struct {
+	// missed are the due times that have passed: their number, the first and the last.
+	missed      int
+	first, last time.Time
+	// due is the time of the run that is to begin now; zero if there is none.
+	due time.Time
+	// next is the next due time; zero if there is none.
+	next time.Time
+}
+
+// judge decides about a schedule whose due times up to looked are decided. It does no I/O.
+func judge(rule crontab.Rule, looked, now time.Time) plan {
+	if looked.Sub(now) > correction { // somebody has corrected the clock
+		looked = now
+	}
+	newest, count := rule.Between(looked, now)
+	p := plan{}
+	switch {
+	case count == 0:
+	case now.Sub(newest) > lateness:
+		p.missed, p.last = count, newest
+	default:
+		p.missed, p.due = count-1, newest
+		if p.missed > 0 {
+			p.last = rule.Newest(newest.Add(-1))
+		}
+	}
+	if p.missed > 0 {
+		p.first, _ = rule.Next(looked)
+	}
+	after := now
+	if looked.After(after) {
+		after = looked
+	}
+	p.next, _ = rule.Next(after)
+	return p
+}
+
+// missedText says why due times were missed.
+func missedText(p plan) string {
+	const why = "no server ran"
+	if p.missed == 1 {
+		return why
+	}
+	return why + " from " + p.first.UTC().Format(time.RFC3339) + " to " + p.last.UTC().Format(time.RFC3339)
+}
+
+// run returns a run of a schedule.
+func run(s *store.Schedule, due time.Time, state store.RunState) store.ScheduleRun {
+	return store.ScheduleRun{
+		Schedule: s.Name, Created: s.Created, Due: due, State: state, Count: 1, Looked: s.Looked,
+	}
+}

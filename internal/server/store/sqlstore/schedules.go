@@ -1,0 +1,199 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// CreateSchedule inserts a schedule.
+func (db *Store) CreateSchedule(ctx context.Context, s store.Schedule) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return inserted(tx.affect(ctx, `INSERT INTO schedules (name, app, "user", created, cron, zone, message, request,
+				paused, looked)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			s.Name, s.App, s.User, nanos(s.Created), s.Cron, s.Zone, s.Message, string(s.Request), flag(s.Paused),
+			nanos(s.Looked)))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot create schedule %q: %w", s.Name, err)
+	}
+	return nil
+}
+
+const selectSchedules = `SELECT name, app, "user", created, cron, zone, message, request, paused, looked, missed
+	FROM schedules `
+
+func scanSchedule(rows *sql.Rows) (s store.Schedule, err error) {
+	var created, looked, paused int64
+	var request string
+	err = rows.Scan(&s.Name, &s.App, &s.User, &created, &s.Cron, &s.Zone, &s.Message, &request, &paused, &looked,
+		&s.Missed)
+	s.Created, s.Looked, s.Paused, s.Request = moment(created), moment(looked), paused != 0, []byte(request)
+	return s, err
+}
+
+// GetSchedule returns one schedule.
+func (db *Store) GetSchedule(ctx context.Context, name, app string) (store.Schedule, error) {
+	s, err := one(ctx, db.query, scanSchedule, selectSchedules+`WHERE name = ?1 AND (?2 = '' OR app = ?2)`, name, app)
+	if err != nil {
+		return s, fmt.Errorf("cannot read schedule %q: %w", name, err)
+	}
+	runs, err := db.ListRuns(ctx, name, 1)
+	if err == nil && len(runs) > 0 {
+		s.Last = &runs[0]
+	}
+	return s, err
+}
+
+// ListSchedules returns all schedules of an app.
+func (db *Store) ListSchedules(ctx context.Context, app string) ([]store.Schedule, error) {
+	list, err := all(ctx, db.query, scanSchedule, selectSchedules+`WHERE ?1 = '' OR app = ?1 ORDER BY name`, app)
+	if err != nil || len(list) == 0 {
+		return nil, wrapped(err, "cannot list schedules")
+	}
+	place := make(map[string]int, len(list))
+	for i := range list {
+		place[list[i].Name] = i
+	}
+	runs, err := all(ctx, db.query, scanRun, `SELECT `+runColumns+` FROM schedules s
+		CROSS JOIN schedule_runs r ON r.schedule = s.name
+			AND r.due = (SELECT max(l.due) FROM schedule_runs l WHERE l.schedule = s.name)`)
+	for i := range runs {
+		if at, known := place[runs[i].Schedule]; known {
+			list[at].Last = &runs[i]
+		}
+	}
+	return list, wrapped(err, "cannot list schedules")
+}
+
+// flag is the value of a column.
+func flag(set bool) int64 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// wrapped says what failed; nil stays nil.
+func wrapped(err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// PauseSchedule pauses or resumes a schedule.
+func (db *Store) PauseSchedule(ctx context.Context, name, app string, paused bool, now time.Time) (
+	store.Schedule, error,
+) {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return affected(tx.affect(ctx, `UPDATE schedules SET looked = CASE WHEN paused = 1 AND ?3 = 0 THEN ?4 ELSE looked END,
+				paused = ?3
+			WHERE name = ?1 AND (?2 = '' OR app = ?2)`, name, app, flag(paused), nanos(now)))
+	})
+	if err != nil {
+		return store.Schedule{}, fmt.Errorf("cannot change schedule %q: %w", name, err)
+	}
+	return db.GetSchedule(ctx, name, app)
+}
+
+// RemoveSchedule deletes a schedule.
+func (db *Store) RemoveSchedule(ctx context.Context, name, app string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := affected(tx.affect(ctx, `DELETE FROM schedules WHERE name = ?1 AND (?2 = '' OR app = ?2)`, name,
+			app)); err != nil {
+			return err
+		}
+		return tx.exec(ctx, `DELETE FROM schedule_runs WHERE schedule = ?`, name)
+	})
+	return wrapped(err, fmt.Sprintf("cannot remove schedule %q", name))
+}
+
+// PutRun stores a run that does not begin.
+func (db *Store) PutRun(ctx context.Context, r store.ScheduleRun) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error { return putRun(ctx, tx, &r) })
+	return wrapped(err, fmt.Sprintf("cannot store a run of schedule %q", r.Schedule))
+}
+
+// putRun inserts a run; nil inserts nothing. The row of the schedule makes transactions about its runs follow one
+// another.
+func putRun(ctx context.Context, tx tx, r *store.ScheduleRun) error {
+	if r == nil {
+		return nil
+	}
+	byHand := r.User != ""
+	due, missed := nanos(r.Due), 0
+	if r.State == store.RunMissed {
+		missed = r.Count
+	}
+	n, err := tx.affect(ctx, `UPDATE schedules SET looked = CASE WHEN ?1 = 1 THEN looked ELSE ?2 END, missed = missed + ?3
+		WHERE name = ?4 AND created = ?5 AND (?1 = 1 OR paused = 0 AND looked = ?6)`,
+		flag(byHand), due, missed, r.Schedule, nanos(r.Created), nanos(r.Looked))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return store.ErrDecided
+	}
+	if r.State == store.RunRunning {
+		goesOn, err := one(ctx, tx.query, column[bool],
+			`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE schedule = ? AND state = 'running')`, r.Schedule)
+		if err != nil {
+			return err
+		}
+		if goesOn {
+			return store.ErrRunning
+		}
+	}
+	n, err = tx.affect(ctx, `INSERT INTO schedule_runs (schedule, due, state, text, task, rollout, count, ended, "user")
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		r.Schedule, due, string(r.State), r.Text, r.Task, r.Rollout, r.Count, nanos(r.Ended), r.User)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return store.ErrDecided
+	}
+	return tx.exec(ctx, `DELETE FROM schedule_runs WHERE schedule = ?1 AND state <> 'running' AND due < (
+		SELECT min(k.due) FROM (SELECT due FROM schedule_runs WHERE schedule = ?1 ORDER BY due DESC LIMIT ?2) k)`,
+		r.Schedule, store.KeptRuns)
+}
+
+// EndRun stores the result of a run.
+func (db *Store) EndRun(ctx context.Context, r store.ScheduleRun) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return tx.exec(ctx, `UPDATE schedule_runs SET state = ?, text = ?, ended = ?
+			WHERE schedule = ? AND due = ? AND task = ? AND rollout = ? AND state = 'running'`,
+			string(r.State), r.Text, nanos(r.Ended), r.Schedule, nanos(r.Due), r.Task, r.Rollout)
+	})
+	return wrapped(err, fmt.Sprintf("cannot store the result of a run of schedule %q", r.Schedule))
+}
+
+const (
+	runColumns = `r.schedule, r.due, r.state, r.text, r.task, r.rollout, r.count, r.ended, r."user"`
+	selectRuns = `SELECT ` + runColumns + ` FROM schedule_runs r `
+)
+
+func scanRun(rows *sql.Rows) (r store.ScheduleRun, err error) {
+	var due, ended int64
+	err = rows.Scan(&r.Schedule, &due, &r.State, &r.Text, &r.Task, &r.Rollout, &r.Count, &ended, &r.User)
+	r.Due, r.Ended = moment(due), moment(ended)
+	return r, err
+}
+
+// OpenRuns returns the runs that go on.
+func (db *Store) OpenRuns(ctx context.Context) ([]store.ScheduleRun, error) {
+	runs, err := all(ctx, db.query, scanRun, selectRuns+`WHERE r.state = 'running' ORDER BY r.schedule`)
+	return runs, wrapped(err, "cannot list the open runs of schedules")
+}
+
+// ListRuns returns the latest runs of a schedule.
+func (db *Store) ListRuns(ctx context.Context, schedule string, limit int) ([]store.ScheduleRun, error) {
+	runs, err := all(ctx, db.query, scanRun, selectRuns+`WHERE r.schedule = ? ORDER BY r.due DESC LIMIT ?`, schedule,
+		max(limit, 0))
+	return runs, wrapped(err, fmt.Sprintf("cannot list the runs of schedule %q", schedule))
+}

@@ -1,0 +1,341 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/past"
+	"drover/internal/server/store"
+)
+
+// states are new records of states. cursor is the last one; 0 if none was read.
+type states struct {
+	cursor    int64
+	rows      []any
+	processes []any
+	seen      map[process.ID]bool
+	gaps      []any
+}
+
+const lastStateCursor = `SELECT value FROM counters WHERE name = 'states'`
+
+// begin reads the last cursor.
+func (s *states) begin(ctx context.Context, tx tx) (err error) {
+	if s.seen == nil {
+		s.seen = map[process.ID]bool{}
+		s.cursor, err = one(ctx, tx.query, column[int64], lastStateCursor)
+	}
+	return err
+}
+
+// addState adds a record of a process, or of the agent itself.
+func (a *arrivals) addState(ctx context.Context, tx tx, e *store.NewEvent) error {
+	s := &a.states
+	if err := s.begin(ctx, tx); err != nil {
+		return err
+	}
+	s.cursor++
+	s.rows = append(s.rows, s.cursor, a.agent, e.Process.Namespace, e.Process.Name, e.At, a.received, e.Body)
+	if e.Process != (process.ID{}) && !s.seen[e.Process] {
+		s.seen[e.Process] = true
+		s.processes = append(s.processes, e.Process.Namespace, e.Process.Name, a.agent)
+	}
+	return nil
+}
+
+// lost notes that numbers of a run are missing. If these are its first ones, they are later than the run before.
+func (a *arrivals) lost(ctx context.Context, tx tx, of *stream) error {
+	s := &a.states
+	if err := s.begin(ctx, tx); err != nil {
+		return err
+	}
+	since := of.last
+	if of.seq == 0 {
+		former, err := one(ctx, tx.query, column[int64], `SELECT coalesce(max(last), 0) FROM event_streams
+			WHERE agent = ? AND began > 0`, a.agent)
+		if err != nil {
+			return err
+		}
+		since = min(former, of.began)
+	}
+	s.cursor++
+	s.gaps = append(s.gaps, a.agent, s.cursor, since, a.received)
+	return nil
+}
+
+// store stores the records.
+func (s *states) store(ctx context.Context, tx tx) error {
+	if s.seen == nil {
+		return nil
+	}
+	if err := tx.exec(ctx, `UPDATE counters SET value = ? WHERE name = 'states'`, s.cursor); err != nil {
+		return err
+	}
+	return errors.Join(
+		rowValues{
+			head: `INSERT INTO states (cursor, agent, namespace, name, at, received, body) VALUES `,
+			row:  `(?, ?, ?, ?, ?, ?, ?)`,
+		}.run(ctx, tx, s.rows),
+		rowValues{
+			head: `INSERT INTO state_processes (namespace, name, agent) VALUES `, row: `(?, ?, ?)`,
+			tail: ` ON CONFLICT DO NOTHING`,
+		}.run(ctx, tx, s.processes),
+		rowValues{
+			head: `INSERT INTO event_gaps (agent, cursor, since, received) VALUES `, row: `(?, ?, ?, ?)`,
+		}.run(ctx, tx, s.gaps),
+	)
+}
+
+// pruneStates removes the oldest records, gaps and absences if they are too old. It returns the number of removed
+// records.
+func pruneStates(ctx context.Context, tx tx, before time.Time, limit int) (int, error) {
+	n, err := removeStates(ctx, tx, `SELECT cursor FROM (SELECT cursor, received FROM states WHERE cursor > 0
+		ORDER BY cursor LIMIT ?) AS oldest WHERE received < ?`, limit, nanos(before))
+	if err != nil {
+		return 0, err
+	}
+	return n, errors.Join(
+		tx.exec(ctx, `DELETE FROM event_gaps WHERE (agent, cursor) IN (
+			SELECT agent, cursor FROM event_gaps WHERE received < ? LIMIT ?)`, nanos(before), limit),
+		tx.exec(ctx, `DELETE FROM absences WHERE (agent, until) IN (
+			SELECT agent, until FROM absences WHERE until < ? LIMIT ?)`, nanos(before), limit),
+	)
+}
+
+// trimStates removes the oldest records, gaps and absences of an agent that has too many. It returns the number of
+// removed records.
+func trimStates(ctx context.Context, tx tx, agent string, keep, limit int) (int, error) {
+	n, err := removeStates(ctx, tx, `SELECT cursor FROM states WHERE agent = ? ORDER BY at DESC, cursor DESC
+		LIMIT ? OFFSET ?`, agent, limit, keep)
+	if err != nil {
+		return 0, err
+	}
+	return n, errors.Join(
+		tx.exec(ctx, `DELETE FROM event_gaps WHERE agent = ? AND cursor IN (
+			SELECT cursor FROM event_gaps WHERE agent = ? ORDER BY cursor DESC LIMIT ? OFFSET ?)`,
+			agent, agent, limit, maxStreams),
+		tx.exec(ctx, `DELETE FROM absences WHERE agent = ? AND until IN (
+			SELECT until FROM absences WHERE agent = ? ORDER BY until DESC LIMIT ? OFFSET ?)`,
+			agent, agent, limit, maxStreams),
+	)
+}
+
+// removeStates removes the records whose cursors a query returns, and the processes that have none left.
+func removeStates(ctx context.Context, tx tx, which string, args ...any) (int, error) {
+	n, left := 0, map[store.ObservedKey]bool{}
+	err := tx.query(ctx, func(r *sql.Rows) error {
+		var key store.ObservedKey
+		err := r.Scan(&key.Agent, &key.Process.Namespace, &key.Process.Name)
+		left[key] = true
+		n++
+		return err
+	}, `DELETE FROM states WHERE cursor IN (`+which+`) RETURNING agent, namespace, name`, args...)
+	for key := range left {
+		if err != nil {
+			break
+		}
+		err = tx.exec(ctx, `DELETE FROM state_processes WHERE namespace = ?1 AND name = ?2 AND agent = ?3
+			AND NOT EXISTS (SELECT 1 FROM states WHERE namespace = ?1 AND name = ?2 AND agent = ?3)`,
+			key.Process.Namespace, key.Process.Name, key.Agent)
+	}
+	return n, err
+}
+
+// lastUpTo is the cursor of the last record of a process o up to a time, firstAfter that of the first one after it.
+const (
+	ofProcess  = `(SELECT s.cursor FROM states s WHERE s.namespace = o.namespace AND s.name = o.name AND s.agent = o.agent`
+	lastUpTo   = ofProcess + ` AND s.at <= ? ORDER BY s.at DESC, s.cursor DESC LIMIT 1)`
+	firstAfter = ofProcess + ` AND s.at > ? ORDER BY s.at, s.cursor LIMIT 1)`
+)
+
+// StatesAt returns a page of processes with their records around a time.
+func (db *Store) StatesAt(ctx context.Context, f store.ObservedFilter, at time.Time, after store.ObservedKey,
+	limit int,
+) (rows []store.RecordedState, more bool, err error) {
+	limit = max(limit, 0)
+	rows, err = db.recorded(ctx, [2]string{lastUpTo, firstAfter}, "", at, at, f, after, limit)
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot list states of the past: %w", err)
+	}
+	for i := range rows {
+		if rows[i].Before != nil {
+			rows[i].After = nil
+		}
+	}
+	return rows, len(rows) == limit, nil
+}
+
+// StatesBetween returns the processes of a page that have changed.
+func (db *Store) StatesBetween(ctx context.Context, f store.ObservedFilter, from, to time.Time,
+	after store.ObservedKey, limit int,
+) (rows []store.RecordedState, next store.ObservedKey, err error) {
+	limit = max(limit, 0)
+	const changed = ` AND q.first IS DISTINCT FROM q.second`
+	all, err := db.recorded(ctx, [2]string{lastUpTo, lastUpTo}, changed, from, to, f, after, limit)
+	if err != nil {
+		return nil, next, fmt.Errorf("cannot compare states of the past: %w", err)
+	}
+	for _, r := range all {
+		if r.After != nil {
+			rows = append(rows, r)
+		}
+	}
+	if len(all) == limit && limit > 0 {
+		last := &all[limit-1]
+		next = store.ObservedKey{Agent: last.Agent, Process: last.Process}
+	}
+	return rows, next, nil
+}
+
+// recorded returns processes with the two records that expressions select, if these meet a further condition.
+func (db *Store) recorded(ctx context.Context, which [2]string, condition string, at, until time.Time,
+	f store.ObservedFilter, after store.ObservedKey, limit int,
+) ([]store.RecordedState, error) {
+	w := where{dialect: db.dialect}
+	w.add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)
+	if f.Process != (process.ID{}) {
+		w.add("o.namespace = ?", f.Process.Namespace)
+		w.name("o.name", f.Process.Name, f.Copies)
+	}
+	w.pattern("o.namespace", f.Namespace)
+	w.within("o.namespace", f.Within)
+	w.names("o.name", f.Name, f.Copies)
+	if f.Agents != nil {
+		w.among("o.agent", f.Agents)
+	}
+	args := append([]any{at.UnixMilli(), until.UnixMilli()}, w.args...)
+	return all(ctx, db.query, scanRecorded, `SELECT q.agent, q.namespace, q.name, b.cursor, b.at, b.body, a.cursor, a.at,
+			a.body
+		FROM (SELECT o.agent, o.namespace, o.name, `+which[0]+` AS first, `+which[1]+` AS second FROM state_processes o
+			WHERE `+w.all()+` ORDER BY o.namespace, o.name, o.agent LIMIT ?) AS q
+		LEFT JOIN states b ON b.cursor = q.first`+condition+` LEFT JOIN states a ON a.cursor = q.second`+condition+`
+		ORDER BY q.namespace, q.name, q.agent`, append(args, limit)...)
+}
+
+func scanRecorded(r *sql.Rows) (row store.RecordedState, err error) {
+	var cursors, times [2]sql.NullInt64
+	var bodies [2]sql.RawBytes
+	err = r.Scan(&row.Agent, &row.Process.Namespace, &row.Process.Name, &cursors[0], &times[0], &bodies[0], &cursors[1],
+		&times[1], &bodies[1])
+	for i, to := range []**past.Record{&row.Before, &row.After} {
+		if err != nil || !cursors[i].Valid {
+			continue
+		}
+		e, failure := decode[process.Event](bodies[i])
+		if err = failure; err == nil && e.Shown != nil {
+			*to = &past.Record{Cursor: cursors[i].Int64, At: times[i].Int64, Shown: *e.Shown}
+		}
+	}
+	return row, err
+}
+
+// OldestState returns the time at which the oldest record was stored.
+func (db *Store) OldestState(ctx context.Context) (time.Time, error) {
+	at, err := one(ctx, db.query, column[int64], `SELECT received FROM states WHERE cursor > 0 ORDER BY cursor LIMIT 1`)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return time.Time{}, fmt.Errorf("cannot read the oldest state: %w", err)
+	}
+	return moment(at), nil
+}
+
+// RunsAt returns the runs of agents that had begun last.
+func (db *Store) RunsAt(ctx context.Context, agents []string, at time.Time) (map[string]*past.Run, error) {
+	runs := make(map[string]*past.Run, len(agents))
+	err := db.query(ctx, func(r *sql.Rows) error {
+		var agent string
+		var run past.Run
+		var former, cursor, since, oldest, first sql.NullInt64
+		var build sql.NullString
+		err := r.Scan(&agent, &run.Stream, &run.Began, &run.Last, &run.Build, &run.Latest, &former, &build, &cursor,
+			&since, &oldest, &first)
+		run.Former, run.FormerBuild, run.Oldest = former.Int64, build.String, oldest.Int64
+		run.Gap, run.FirstGap = past.Gap{Cursor: cursor.Int64, Since: since.Int64}, first.Int64
+		runs[agent] = &run
+		return err
+	}, selectRunsOfAgents+`
+		FROM texts(?) j CROSS JOIN event_streams r ON r.agent = j.value AND r.began > 0 AND r.stream = (
+			SELECT l.stream FROM event_streams l INDEXED BY event_streams_runs
+			WHERE l.agent = j.value AND l.began > 0 AND l.began <= ? ORDER BY l.began DESC LIMIT 1)`,
+		at.UnixMilli(), db.dialect.Texts(agents), at.UnixMilli())
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the runs of agents: %w", err)
+	}
+	return runs, nil
+}
+
+// selectRunsOfAgents are the columns of runs r, with the last gap up to a time, the oldest record and the first gap.
+const selectRunsOfAgents = `SELECT r.agent, r.stream, r.began, r.last, r.build,
+		NOT EXISTS (SELECT 1 FROM event_streams l INDEXED BY event_streams_runs
+			WHERE l.agent = r.agent AND l.began > 0 AND l.began > r.began),
+		(SELECT l.last FROM event_streams l INDEXED BY event_streams_runs
+			WHERE l.agent = r.agent AND l.began > 0 AND l.began < r.began ORDER BY l.began DESC LIMIT 1),
+		(SELECT l.build FROM event_streams l INDEXED BY event_streams_runs
+			WHERE l.agent = r.agent AND l.began > 0 AND l.began < r.began ORDER BY l.began DESC LIMIT 1),
+		(SELECT max(g.cursor) FROM event_gaps g WHERE g.agent = r.agent AND g.since <= ?1),
+		(SELECT g.since FROM event_gaps g WHERE g.agent = r.agent AND g.since <= ?1 ORDER BY g.cursor DESC LIMIT 1),
+		(SELECT min(s.at) FROM states s WHERE s.agent = r.agent),
+		(SELECT min(g.cursor) FROM event_gaps g WHERE g.agent = r.agent)`
+
+// RunsBetween returns the runs that began in a time.
+func (db *Store) RunsBetween(ctx context.Context, from, to time.Time, limit int) ([]store.StartedRun, error) {
+	runs, err := all(ctx, db.query, func(r *sql.Rows) (run store.StartedRun, err error) {
+		var former sql.NullInt64
+		var build sql.NullString
+		err = r.Scan(&run.Agent, &run.Stream, &run.Began, &run.Last, &run.Build, &former, &build)
+		run.Former, run.FormerBuild = former.Int64, build.String
+		return run, err
+	}, `SELECT r.agent, r.stream, r.began, r.last, r.build,
+			(SELECT l.last FROM event_streams l INDEXED BY event_streams_runs
+				WHERE l.agent = r.agent AND l.began > 0 AND l.began < r.began ORDER BY l.began DESC LIMIT 1),
+			(SELECT l.build FROM event_streams l INDEXED BY event_streams_runs
+				WHERE l.agent = r.agent AND l.began > 0 AND l.began < r.began ORDER BY l.began DESC LIMIT 1)
+		FROM event_streams r INDEXED BY event_streams_began WHERE r.began > 0 AND r.began > ? AND r.began <= ?
+		ORDER BY r.began LIMIT ?`, from.UnixMilli(), to.UnixMilli(), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the runs of agents: %w", err)
+	}
+	return runs, nil
+}
+
+// PutAbsence stores the absence of an agent that has returned.
+func (db *Store) PutAbsence(ctx context.Context, a store.Absence) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		if a.Until.After(a.Since) {
+			err := tx.exec(ctx, `INSERT INTO absences (agent, since, until) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+				a.Agent, nanos(a.Since), nanos(a.Until))
+			if err != nil {
+				return err
+			}
+		}
+		if a.Alive.IsZero() {
+			return nil
+		}
+		return tx.exec(ctx, `UPDATE event_streams SET last = ?1 WHERE agent = ?2 AND last < ?1 AND began > 0 AND stream = (
+			SELECT l.stream FROM event_streams l INDEXED BY event_streams_runs
+			WHERE l.agent = ?2 AND l.began > 0 ORDER BY l.began DESC LIMIT 1)`, a.Alive.UnixMilli(), a.Agent)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot store the absence of agent %s: %w", a.Agent, err)
+	}
+	return nil
+}
+
+// AbsencesBetween returns the absences that began or ended in a time.
+func (db *Store) AbsencesBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Absence, error) {
+	list, err := all(ctx, db.query, func(r *sql.Rows) (a store.Absence, err error) {
+		var since, until int64
+		err = r.Scan(&a.Agent, &since, &until)
+		a.Since, a.Until = moment(since), moment(until)
+		return a, err
+	}, `SELECT agent, since, until FROM absences INDEXED BY absences_until WHERE until > ? AND since <= ?
+			AND (since > ? OR until <= ?) ORDER BY until LIMIT ?`,
+		nanos(from), nanos(to), nanos(from), nanos(to), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list absences: %w", err)
+	}
+	return list, nil
+}
