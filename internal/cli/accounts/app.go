@@ -62,7 +62,7 @@ func appList() remote.List[client.App] {
 			{Head: "CODE", Cell: func(a client.App) string { return a.Code }},
 			{Head: "STATE", State: true, Cell: appState},
 			{Head: "NAMES USERS", Cell: func(a client.App) string { return term.YesNo(a.MayNameUsers) }},
-			{Head: "RIGHTS", Cell: rightsText},
+			{Head: "RIGHTS", Cell: func(a client.App) string { return rightsText(a.Admin, a.Grants) }},
 			{Head: "LIMITS", Wide: true, Cell: func(a client.App) string { return limitText(a.Limits) }},
 			{Head: "CREATED", Wide: true, Cell: func(a client.App) string { return term.Stamp(&a.CreatedAt) }},
 			{Head: "NOTE", Wide: true, Cell: func(a client.App) string { return a.Note }},

@@ -14,22 +14,31 @@ import (
 // NewUser returns the commands about users and their tokens.
 func NewUser() *cobra.Command {
 	var note string
+	var admin bool
 	cmd := remote.Resource[client.User]{
-		Use: "user", Short: "Manage the users that apps act for, and their tokens",
-		Long: `Manage the users that apps act for, and their tokens. A token proves the user of a call if the
-app may not name users itself. The caller sends the token as bk_token. Needs an administrator.`,
+		Use: "user", Short: "Manage users, their rights, and their tokens",
+		Long: `Manage users, their rights, and their tokens. Needs an administrator.
+
+A user has own rights in the console, and in calls with a token and without an app. A call by an app
+for a user has the rights of the app. There the token proves the user if the app may not name users
+itself; the caller sends the token as bk_token.
+
+The roles are viewer (read), operator (read, operate) and maintainer (read, operate, setup). Other
+rights are those of apps: 'drover app --help' explains how to write a right.`,
 		List: userList(), Names: userList().Names,
 		Verbs: []remote.Verb[client.User]{
 			{
 				Use: "create NAME", Short: "Create a user", New: true,
 				Flags: func(cmd *cobra.Command) {
 					cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
+					cmd.Flags().BoolVar(&admin, "admin", false, "give the user every right")
 				},
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
-					return c.CreateUser(ctx, client.UserChange{Name: args[0], Note: &note})
+					return c.CreateUser(ctx, client.UserChange{Name: args[0], Note: &note, Admin: &admin})
 				},
-				Done: "created user %s; 'drover user token' creates a token for the user",
+				Done: "created user %s; 'drover user grant' gives the user rights, 'drover login' signs a browser in",
 			},
+			userGrant(), userRevoke(),
 			{
 				Use: "disable NAME", Short: "Reject all calls for a user from now on",
 				Call: switchUser(true), Done: "user %s is disabled",
@@ -39,11 +48,11 @@ app may not name users itself. The caller sends the token as bk_token. Needs an 
 				Call: switchUser(false), Done: "user %s is enabled",
 			},
 			{
-				Use: "revoke NAME TOKEN", Short: "Revoke a token of a user, by its id",
+				Use: "drop NAME TOKEN", Short: "End a token or a session of a user, by its id",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
 					return client.User{}, c.DeleteToken(ctx, args[0], args[1])
 				},
-				Done: "revoked the token of user %s",
+				Done: "ended the token of user %s",
 			},
 		},
 	}.Command()
@@ -64,6 +73,7 @@ func userList() remote.List[client.User] {
 				}
 				return "enabled"
 			}},
+			{Head: "RIGHTS", Cell: func(u client.User) string { return rightsText(u.Admin, u.Grants) }},
 			{Head: "CREATED", Cell: func(u client.User) string { return term.Stamp(&u.CreatedAt) }},
 			{Head: "NOTE", Cell: func(u client.User) string { return u.Note }},
 		},
@@ -108,11 +118,13 @@ func newUserToken() []*cobra.Command {
 func newUserTokens() *cobra.Command {
 	var s remote.Session
 	cmd := remote.List[client.Token]{
-		Use: "tokens NAME", Short: "List the tokens of a user", None: "no tokens",
+		Use: "tokens NAME", Short: "List the tokens and sessions of a user", None: "no tokens",
 		ID: func(t client.Token) string { return t.ID },
 		Columns: []term.Column[client.Token]{
 			{Head: "ID", Cell: func(t client.Token) string { return t.ID }},
+			{Head: "KIND", Cell: func(t client.Token) string { return t.Kind }},
 			{Head: "CREATED", Cell: func(t client.Token) string { return term.Stamp(&t.CreatedAt) }},
+			{Head: "SEEN", Cell: func(t client.Token) string { return term.Stamp(t.SeenAt) }},
 			{Head: "ENDS", Cell: func(t client.Token) string { return term.Stamp(t.ExpiresAt) }},
 			{Head: "NOTE", Cell: func(t client.Token) string { return t.Note }},
 		},

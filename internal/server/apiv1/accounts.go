@@ -410,6 +410,11 @@ func (h *Handler) createSignIn(ctx context.Context, c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
+	if u, err := h.Users.GetUser(ctx, name); err != nil {
+		return reply{}, stored(err, "user", name)
+	} else if u.Disabled {
+		return reply{}, problemf(http.StatusConflict, "user %q is disabled", name)
+	}
 	token, hash := access.NewToken()
 	now := h.Now()
 	t := store.Token{ID: newID(), Kind: store.Link, User: name, Hash: hash, Created: now, Expires: now.Add(linkTime)}

@@ -74,9 +74,9 @@ func TestUsers(t *testing.T) {
 			"ann": {Name: "ann"}, "gone": {Name: "gone", Disabled: true},
 		},
 		tokens: map[string]store.Token{
-			mineHash: {User: "ann", Expires: now.Add(time.Second)},
-			oldHash:  {User: "ann", Expires: now},
-			goneHash: {User: "gone"},
+			mineHash: {Kind: store.APIToken, User: "ann", Expires: now.Add(time.Second)},
+			oldHash:  {Kind: store.APIToken, User: "ann", Expires: now},
+			goneHash: {Kind: store.APIToken, User: "gone"},
 		},
 	}
 	login := sessions{"s-bob": "bob", "s-gone": "gone", "s-": "", "s-long": strings.Repeat("x", 129)}
@@ -216,5 +216,52 @@ func TestActing(t *testing.T) {
 	reg.err = errors.New("the database is away")
 	if _, err := g.Acting(t.Context(), "app", "ann"); !errors.Is(err, reg.err) {
 		t.Errorf("without a database: %v", err)
+	}
+}
+
+// TestPerson: a user without an app has the user's own rights, by a token of the right kind only, and as long as the
+// user has them.
+func TestPerson(t *testing.T) {
+	own := []access.Grant{{Operations: []string{access.Viewer}, Namespaces: []string{"shop"}}}
+	tokens, users := map[string]store.Token{}, map[string]store.User{
+		"ann": {Name: "ann", Grants: own}, "eve": {Name: "eve", Admin: true}, "ben": {Name: "ben", Admin: true, Disabled: true},
+	}
+	token := func(kind store.TokenKind, user string) string {
+		text, hash := access.NewToken()
+		tokens[hash] = store.Token{Kind: kind, User: user}
+		return text
+	}
+	g := gate.New(gate.Config{Store: &register{users: users, tokens: tokens}})
+	for _, kind := range []store.TokenKind{store.APIToken, store.Session, store.Link} {
+		for _, asked := range []store.TokenKind{store.APIToken, store.Session, store.Link} {
+			p, err := g.Person(t.Context(), asked, token(kind, "ann"))
+			if kind != asked {
+				if _, refused := errors.AsType[*gate.Refusal](err); !refused || p.User != "" {
+					t.Errorf("a %s as a %s: %+v, %v", kind, asked, p, err)
+				}
+				continue
+			}
+			if err != nil || p.App != "person:ann" || !p.Proven || p.Admin || len(p.Grants) != 1 {
+				t.Errorf("a %s: %+v, %v", kind, p, err)
+			}
+		}
+		p, err := g.Admit(t.Context(), gate.Credentials{Token: token(kind, "eve")})
+		if kind == store.APIToken && (err != nil || !p.Admin) || kind != store.APIToken && err == nil {
+			t.Errorf("a call with a %s and no app: %+v, %v", kind, p, err)
+		}
+	}
+	if _, err := g.Person(t.Context(), store.Session, token(store.Session, "ben")); err == nil {
+		t.Error("a disabled user has a session")
+	}
+	for user, admin := range map[string]bool{"ann": false, "eve": true} {
+		p, err := g.Acting(t.Context(), access.PersonApp(user), user)
+		if err != nil || p.Admin != admin || p.Proven {
+			t.Errorf("what %s has begun goes on as %+v, %v", user, p, err)
+		}
+	}
+	for _, user := range []string{"ben", "nobody"} {
+		if p, err := g.Acting(t.Context(), access.PersonApp(user), user); err == nil || p.Admin {
+			t.Errorf("what %s has begun goes on as %+v", user, p)
+		}
 	}
 }

@@ -158,8 +158,12 @@ func users(t *testing.T, s store.Store) {
 
 func tokens(t *testing.T, s store.Store) {
 	ann := store.User{Name: "ann", Note: "n", Disabled: true, Created: epoch}
-	first := store.Token{ID: "1", User: "ann", Hash: "h1", Note: "laptop", Created: epoch, Expires: at(time.Hour)}
-	second := store.Token{ID: "2", User: "ann", Hash: "h2", Created: at(time.Second)}
+	ann.Admin, ann.Grants = true, []access.Grant{{Operations: []string{access.Operator}, Namespaces: []string{"shop"}}}
+	first := store.Token{
+		ID: "1", Kind: store.Session, User: "ann", Hash: "h1", Note: "laptop", Created: epoch, Seen: at(time.Minute),
+		Expires: at(time.Hour),
+	}
+	second := store.Token{ID: "2", Kind: store.APIToken, User: "ann", Hash: "h2", Created: at(time.Second)}
 	if err := s.CreateToken(t.Context(), first); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a token of nobody: %v", err)
 	}
@@ -182,6 +186,37 @@ func tokens(t *testing.T, s store.Store) {
 	list, err := s.ListTokens(t.Context(), "ann")
 	must(t, err)
 	same(t, "tokens", []store.Token{first, second}, list)
+
+	first.Seen = at(2 * time.Minute)
+	must(t, s.SeeToken(t.Context(), "h1", first.Seen))
+	token, _, err = s.FindToken(t.Context(), "h1")
+	must(t, err)
+	same(t, "token that was seen", first, token)
+	link := store.Token{ID: "4", Kind: store.Link, User: "ann", Hash: "h4", Created: epoch, Expires: at(time.Minute)}
+	must(t, s.CreateToken(t.Context(), link))
+	taken := make([]error, 4)
+	var takers sync.WaitGroup
+	for i := range taken {
+		takers.Go(func() { _, taken[i] = s.TakeToken(t.Context(), "h4") })
+	}
+	takers.Wait()
+	got := 0
+	for _, err := range taken {
+		if err == nil {
+			got++
+		} else if !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("take of a link: %v", err)
+		}
+	}
+	same(t, "takers of a link", 1, got)
+	link.Hash, link.ID = "h5", "5"
+	must(t, s.CreateToken(t.Context(), link))
+	late := store.Token{ID: "6", Kind: store.APIToken, User: "ann", Hash: "h6", Created: at(10 * time.Minute)}
+	must(t, s.CreateToken(t.Context(), late))
+	if _, _, err := s.FindToken(t.Context(), "h5"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a link that has expired is kept: %v", err)
+	}
+	must(t, s.DeleteToken(t.Context(), "ann", "6"))
 
 	if err := s.DeleteToken(t.Context(), "bob", "1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another user's token: %v", err)
