@@ -106,7 +106,7 @@ func (f *fleet) other() string {
 	f.T.Helper()
 	path := filepath.Join(f.Dir, "other.yaml")
 	must(f.T.(*testing.T), os.WriteFile(path, fmt.Appendf(nil,
-		"namespace: shop\nprocesses:\n  other: {run: sleep 100000, hosts: [%q]}\n", f.hosts[0]), 0o600))
+		"namespace: shop\nprocesses:\n  other: {run: sleep 100000, directory: %s, hosts: [%q]}\n", f.Dir, f.hosts[0]), 0o600))
 	return path
 }
 
