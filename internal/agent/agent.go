@@ -4,6 +4,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -35,6 +36,7 @@ import (
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/timetable"
+	"drover/internal/agent/upgrade"
 	"drover/internal/agent/uplink"
 	"drover/internal/config"
 	"drover/internal/fabric"
@@ -55,7 +57,11 @@ type Config struct {
 	Settings config.Agent
 	// Metrics is the listener for /metrics, which the agent closes. It may be nil.
 	Metrics net.Listener
-	Log     *slog.Logger
+	// Version is the fetched version that this program is; nil for the installed program.
+	Version *upgrade.Program
+	// Prove is set while this program is tried: it writes its proofs there.
+	Prove *os.File
+	Log   *slog.Logger
 	// Host is the machine to work on; nil means the machine of this process, which then serves this agent only.
 	Host Host
 	// Faults is nil but in tests.
@@ -98,6 +104,8 @@ type Agent struct {
 	comparing atomic.Int32
 	// eventsLost is set when events were lost.
 	eventsLost atomic.Bool
+	upgrades   *upgrade.Keeper
+	stop       context.CancelFunc // ends Run
 }
 
 // New opens the agent's directory, which must hold an enrolment, and takes over the work of the last agent. Without a
@@ -175,7 +183,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Groups: store, Disk: store, Trusted: link.RenewTrust, Wall: a.wall, Heartbeat: uplink.Heartbeat, Log: cfg.Log,
 		Complete: completion(link, a.policy, a.facts, placeOf(cfg.Dir, store.BootID())),
 		Hello: wire.Hello{
-			Build: cfg.Build, BootID: store.BootID(), Name: facts.Hostname(), Started: a.wall().Unix(),
+			Build: versionOf(&cfg), BootID: store.BootID(), Name: facts.Hostname(), Started: a.wall().Unix(),
 			Root: os.Geteuid() == 0,
 		},
 	})
@@ -203,8 +211,11 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Spread: relaunchSpread,
 		Log: cfg.Log,
 	})
+	if a.upgrades, err = a.newUpgrades(fs, tracker, disk); err != nil {
+		return nil, err
+	}
 	a.intake = orders.New(orders.Config{
-		Link: link, Disk: disk, Tracker: tracker, Commands: a.super, Questions: faults.Queue(a.super), Records: a.super,
+		Link: link, Disk: disk, Tracker: tracker, Commands: commands{a.super, a.upgrades}, Questions: faults.Queue(a.super), Records: a.super,
 		Relaunches: a.super, Logs: a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot,
 		Metrics: a.metrics, Log: cfg.Log,
 	})
@@ -248,7 +259,12 @@ func (a *Agent) resume(tracker *orders.Tracker) error {
 	if err := a.resendOutcomes(records, unacked); err != nil {
 		return err
 	}
-	a.super.Adopt(records, tracker.Adopt(open, a.store.BootID(), a.super.Begun))
+	underway := tracker.Adopt(open, a.store.BootID(), func(item string) bool {
+		return a.super.Begun(item) || a.upgrades.Begun(item)
+	})
+	upgrades, others := split(underway)
+	a.upgrades.Submit(upgrades)
+	a.super.Adopt(records, others)
 	a.cfg.Log.Info("agent resumed its processes", "processes", len(records), "open_operations", len(open),
 		"control_groups", a.host.Groups())
 	return nil

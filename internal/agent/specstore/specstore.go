@@ -21,6 +21,7 @@ import (
 	bberrors "go.etcd.io/bbolt/errors"
 
 	"drover/internal/process"
+	"drover/internal/release"
 	"drover/internal/reserve"
 )
 
@@ -77,7 +78,7 @@ const (
 )
 
 // format is the layout of both files. drover rejects a file with a higher format.
-const format = 1
+const format = release.Format
 
 // Store is the two files. It is safe for concurrent use.
 type Store struct {
