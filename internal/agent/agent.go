@@ -141,7 +141,11 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := specstore.Open(cfg.Dir, boot)
+	open := specstore.Open
+	if cfg.Prove != nil {
+		open = specstore.OpenForTrial
+	}
+	store, err := open(cfg.Dir, boot)
 	if err != nil {
 		return nil, err
 	}

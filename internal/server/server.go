@@ -22,6 +22,7 @@ import (
 	"drover/internal/server/breaker"
 	"drover/internal/server/caretaker"
 	"drover/internal/server/dbclock"
+	"drover/internal/server/depot"
 	"drover/internal/server/drive"
 	"drover/internal/server/edge"
 	"drover/internal/server/engine"
@@ -134,6 +135,7 @@ type transport struct {
 	fleet   string
 	link    *agentLink
 	logs    agentLogs
+	depot   *depot.Depot
 	reports *reportLimiter
 }
 
@@ -199,6 +201,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.logs = agentLogs{
 		link: s.link, seal: func(m wire.Manifest) ([]byte, error) { return wire.Seal(m, key) }, now: s.clock.Now,
 	}
+	s.depot = depot.New(s.store, cfg.Log)
 	s.engine = engine.New(engine.Config{
 		Store: s.store, Directory: s.directory, Link: orders, Key: key,
 		Identity: engine.IdentityHooks{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned},
