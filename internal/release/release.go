@@ -120,8 +120,8 @@ var ErrForged = errors.New("no release key that counts here has signed it")
 // domain begins the signed text, so that the signature is valid for nothing else.
 const domain = "drover release 1\n"
 
-// Sign returns the signed text of a package: a line with its description, and a line with the key and the signature.
-func Sign(p Package, key ed25519.PrivateKey, at time.Time) ([]byte, error) {
+// Seal returns the signed text of a package: a line with its description, and a line with the key and the signature.
+func Seal(p Package, key ed25519.PrivateKey, at time.Time) ([]byte, error) {
 	p.Signed = at.Unix()
 	if err := p.Check(); err != nil {
 		return nil, fmt.Errorf("cannot sign package: %w", err)

@@ -23,12 +23,12 @@ func newKey(t *testing.T) (text string, private ed25519.PrivateKey) {
 
 var program = bytes.Repeat([]byte("agent"), 150_000) // three pieces
 
-func TestSignAndOpen(t *testing.T) {
+func TestSealAndOpen(t *testing.T) {
 	key, private := newKey(t)
 	other, _ := newKey(t)
 	at := time.Unix(1_790_000_000, 0)
 	made := release.Describe("1.4.0", "amd64", 1, program)
-	signed, err := release.Sign(made, private, at)
+	signed, err := release.Seal(made, private, at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func newDepot(t *testing.T, dir string) (*depot, *source) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := release.Sign(release.Describe("1.4.0", "amd64", release.Format, program), private, time.Now())
+	signed, err := release.Seal(release.Describe("1.4.0", "amd64", release.Format, program), private, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

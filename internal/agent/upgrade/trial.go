@@ -3,6 +3,7 @@ package upgrade
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,8 +32,8 @@ type Judge struct {
 	// Dir is the directory of the agent, Args are the arguments of the agent without the name of the program.
 	Dir  string
 	Args []string
-	// Within is how long the new program may take to prove itself. After the proof it must live for Settle, and use at
-	// most MostCPU of a processor.
+	// Within is how long the new program may take to prove itself. After its first proof it must live for Settle, and
+	// in one such span within the time it may use at most MostCPU of a processor.
 	Within, Settle time.Duration
 	MostCPU        float64
 	Before         []Sight
@@ -43,7 +44,7 @@ type Judge struct {
 // The bounds of a trial that are not settings.
 const (
 	Settle  = 5 * time.Second
-	MostCPU = 0.9
+	MostCPU = 0.3
 	// stopTime is how long a program may take to stop.
 	stopTime = 15 * time.Second
 	// longestProof is in bytes.
@@ -159,9 +160,9 @@ func (j *Judge) judge(ctx context.Context, child *os.Process, ended chan string,
 	limit, look := time.NewTimer(j.Within), time.NewTicker(lookEvery)
 	defer limit.Stop()
 	defer look.Stop()
-	missing := errors.New("it did not reach a server")
-	var first, last time.Time
-	var before procfs.Stat
+	missing, greedy := errors.New("it did not reach a server"), error(nil)
+	var last time.Time
+	var w window
 	for {
 		select {
 		case how := <-ended:
@@ -171,19 +172,19 @@ func (j *Judge) judge(ctx context.Context, child *os.Process, ended chan string,
 			if missing = j.sees(line); missing != nil {
 				continue
 			}
-			if last = time.Now(); first.IsZero() {
-				first = last
-				before, _ = j.FS.Stat(child.Pid) // if it has ended, the next look says so
+			if last = time.Now(); w.since.IsZero() {
+				w = j.open(child)
 			}
 		case <-look.C:
-			if missing == nil && time.Since(first) >= j.Settle && time.Since(last) < freshProof {
-				return j.economical(child, before, time.Since(first))
+			if missing != nil || time.Since(w.since) < j.Settle || time.Since(last) >= freshProof {
+				continue
 			}
+			if greedy = j.economical(child, w); greedy == nil {
+				return nil
+			}
+			w = j.open(child) // a start may take a processor for a while
 		case <-limit.C:
-			if missing == nil {
-				missing = errors.New("it ceased to prove itself")
-			}
-			return fmt.Errorf("not within %v: %w", j.Within, missing)
+			return fmt.Errorf("not within %v: %w", j.Within, cmp.Or(missing, greedy, errCeased))
 		case <-ctx.Done():
 			return errors.New("the agent was stopped during the trial")
 		}
@@ -208,14 +209,28 @@ func (j *Judge) sees(line []byte) error {
 	return nil
 }
 
-// economical returns an error if the program has used too much of a processor in the time since a look at it.
-func (j *Judge) economical(child *os.Process, before procfs.Stat, span time.Duration) error {
+// errCeased says that there was a proof, but no later one.
+var errCeased = errors.New("it ceased to prove itself")
+
+// window is a span in which the use of the processor is measured: since a look at the program.
+type window struct {
+	since  time.Time
+	before procfs.Stat
+}
+
+func (j *Judge) open(child *os.Process) window {
+	before, _ := j.FS.Stat(child.Pid) // if it has ended, the next look says so
+	return window{since: time.Now(), before: before}
+}
+
+// economical returns an error if the program has used too much of a processor in a window.
+func (j *Judge) economical(child *os.Process, w window) error {
 	after, err := j.FS.Stat(child.Pid)
 	if err != nil {
 		return fmt.Errorf("it ended after its proof: %w", err)
 	}
-	used := float64(after.UserTicks+after.SystemTicks-before.UserTicks-before.SystemTicks) / procfs.TicksPerSecond
-	if share := used / span.Seconds(); share > j.MostCPU {
+	ticks := after.UserTicks + after.SystemTicks - w.before.UserTicks - w.before.SystemTicks
+	if share := float64(ticks) / procfs.TicksPerSecond / time.Since(w.since).Seconds(); share > j.MostCPU {
 		return fmt.Errorf("it used %.0f %% of a processor after its proof, expected at most %.0f %%", 100*share,
 			100*j.MostCPU)
 	}

@@ -219,7 +219,7 @@ old one. To bring an earlier version to hosts with a later one, sign it anew wit
 			}
 			d := release.Describe(version, arch, format, program)
 			d.Downgrade = downgrade
-			signed, err := release.Sign(d, private, time.Now())
+			signed, err := release.Seal(d, private, time.Now())
 			if err != nil {
 				return err
 			}

@@ -44,6 +44,9 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such host or vers
 			if len(r.Hosts) == 0 && r.Select == "" {
 				return term.Usagef("HOST is missing: expected hosts, or --selector")
 			}
+			if plan.batch == "" {
+				plan.batch = "100%"
+			}
 			p, err := plan.read()
 			if err != nil {
 				return err

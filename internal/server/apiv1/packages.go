@@ -183,6 +183,7 @@ func (r *upgradeRequest) check() (choice hostChoice, faults processfile.Faults) 
 	}
 	if r.Rollout == nil {
 		r.Rollout = &v1.RolloutPlan{}
+		r.Rollout.Batch, _ = v1.ParseHostCount("100%") // it is a share
 	}
 	for _, f := range processfile.CheckRollout(r.Rollout) {
 		f.Path = "rollout." + f.Path
