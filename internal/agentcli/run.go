@@ -36,6 +36,7 @@ func (r *runFlags) declare(cmd *cobra.Command) {
 		"address that serves /metrics without a password, such as 127.0.0.1:9350; empty for none")
 	policyFlag(cmd, &r.policy)
 	r.settings.Flags(flags)
+	r.settings.ReleaseFlags(flags)
 	flags.StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
 }
 

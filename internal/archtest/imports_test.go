@@ -171,7 +171,8 @@ func mayImport() map[string][]string {
 			"internal/agent/launch", "internal/agent/launch/gate", "internal/agent/procfs", "internal/agent/trail",
 			"internal/process",
 		},
-		"internal/agent/specstore": {"internal/release",
+		"internal/agent/specstore": {
+			"internal/release",
 			"internal/agent/drift", "internal/agent/instance", "internal/agent/procfs", "internal/clip", "internal/process",
 			"internal/reserve",
 		},
@@ -277,7 +278,8 @@ func mayImport() map[string][]string {
 			"internal/server/store/statusjson", "internal/server/task", "internal/wildcard",
 		},
 		"docs/why": {},
-		"internal/agent": {"internal/release", "internal/agent/upgrade", "internal/agent/uplink/standing",
+		"internal/agent": {
+			"internal/release", "internal/agent/upgrade", "internal/agent/uplink/standing",
 			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host",
 			"internal/agent/launch", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
 			"internal/agent/logs", "internal/agent/metrics",
@@ -298,7 +300,8 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/policy": {"internal/agent/trail", "internal/process", "internal/wildcard"},
 		"internal/agent/trail":  {},
-		"internal/agentcli": {"internal/agent/upgrade", "internal/agent/procfs",
+		"internal/agentcli": {
+			"internal/agent/upgrade", "internal/agent/procfs",
 			"internal/agent", "internal/agent/admission", "internal/agent/policy", "internal/command",
 			"internal/config", "internal/wire",
 		},
@@ -309,7 +312,8 @@ func mayImport() map[string][]string {
 			"internal/cli/receivers", "internal/command",
 		},
 		"internal/cli/accounts": {"client", "internal/cli/remote", "internal/cli/term", "internal/server/access"},
-		"internal/cli/fleet": {"internal/release",
+		"internal/cli/fleet": {
+			"internal/release",
 			"client", "internal/cli/remote", "internal/cli/term", "internal/process", "internal/selector",
 		},
 		"internal/cli/processes": {

@@ -24,8 +24,8 @@ type Agent struct {
 	EventAge time.Duration
 	// Labels are the labels of the host, as KEY=VALUE with commas. FactsDir is the directory of the owner's facts.
 	Labels, FactsDir string
-	// ReleaseKeys are the public keys that sign versions of the agent, with commas; empty: the host takes no version from
-	// a server. TrialTime is how long a new version may take to prove itself.
+	// ReleaseKeys are the public keys that sign versions of the agent, with commas; empty: the host takes no version
+	// from a server. TrialTime is how long a new version may take to prove itself.
 	ReleaseKeys string
 	TrialTime   time.Duration
 }
@@ -61,11 +61,15 @@ func (a *Agent) Flags(flags flagSet) {
 		"labels of this host, such as role=web,zone=b; they select the host and grant no rights")
 	flags.StringVar(&a.FactsDir, "facts-dir", a.FactsDir,
 		"directory with facts of this host: JSON files, or executables that print JSON")
+	flags.DurationVar(&a.EventAge, "event-age", a.EventAge, "how long the host keeps events at most, 1h to 2160h")
+}
+
+// ReleaseFlags declares the flags about upgrades of the agent, which 'drover dev' does not have: nothing restarts it.
+func (a *Agent) ReleaseFlags(flags flagSet) {
 	flags.StringVar(&a.ReleaseKeys, "release-keys", a.ReleaseKeys,
 		"public keys of 'drover packages keygen', with commas: the agent upgrades itself to versions that one of them signed")
 	flags.DurationVar(&a.TrialTime, "trial-time", a.TrialTime,
 		"time in which a new version of the agent must prove itself, 15s to 10m")
-	flags.DurationVar(&a.EventAge, "event-age", a.EventAge, "how long the host keeps events at most, 1h to 2160h")
 }
 
 // Validate reports everything that is out of range.

@@ -179,7 +179,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.audit = audit.New(s.store, cfg.Log)
+	s.audit, s.depot = audit.New(s.store, cfg.Log), depot.New(s.store, cfg.Log)
 	if err := s.startBroker(ctx); err != nil {
 		return nil, err
 	}
@@ -201,7 +201,6 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.logs = agentLogs{
 		link: s.link, seal: func(m wire.Manifest) ([]byte, error) { return wire.Seal(m, key) }, now: s.clock.Now,
 	}
-	s.depot = depot.New(s.store, cfg.Log)
 	s.engine = engine.New(engine.Config{
 		Store: s.store, Directory: s.directory, Link: orders, Key: key,
 		Identity: engine.IdentityHooks{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned},

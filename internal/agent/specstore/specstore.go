@@ -161,7 +161,8 @@ func open(path string, mark marking, buckets ...string) (*bbolt.DB, error) {
 				return err
 			}
 		}
-		return errors.Join(checkFormat(tx.Bucket([]byte(bucketMeta)), mark), numberRecords(tx.Bucket([]byte(bucketRecords))))
+		return errors.Join(checkFormat(tx.Bucket([]byte(bucketMeta)), mark),
+			numberRecords(tx.Bucket([]byte(bucketRecords))))
 	})
 	if err != nil {
 		_ = db.Close()

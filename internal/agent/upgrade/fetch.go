@@ -151,7 +151,8 @@ func kept(f *os.File, p *release.Package) (n int) {
 
 // finish gives a complete file its name. The content is on disk before the name is.
 func (s *source) finish(f *os.File, part, final string, p *release.Package) error {
-	if err := errors.Join(s.step("truncate"), f.Truncate(p.Size), f.Chmod(0o700), s.step("sync"), f.Sync()); err != nil {
+	err := errors.Join(s.step("truncate"), f.Truncate(p.Size), f.Chmod(0o700), s.step("sync"), f.Sync())
+	if err != nil {
 		return err
 	}
 	if err := verify(part, p.SHA256); err != nil {

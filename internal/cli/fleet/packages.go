@@ -244,11 +244,9 @@ func archOf(program []byte) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("it is not a program of Linux: %w", err)
 	}
-	switch f.Machine {
-	case elf.EM_X86_64:
-		return "amd64", nil
-	case elf.EM_AARCH64:
-		return "arm64", nil
+	arch, known := map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}[f.Machine]
+	if !known {
+		return "", fmt.Errorf("it is for %s: expected amd64 or arm64", f.Machine)
 	}
-	return "", fmt.Errorf("it is for %s: expected amd64 or arm64", f.Machine)
+	return arch, nil
 }

@@ -208,12 +208,6 @@ func (h *Handler) table() []route {
 		{v1.RouteLabelAgents, "agents.label", anyone, h.labelAgents},
 		{v1.RouteListTargets, "agents.prometheus", anyone, h.listTargets},
 		{v1.RouteRemoveAgent, "agents.remove", admin, h.removeAgent},
-		{v1.RouteUpgradeAgents, "agents.upgrade", anyone, h.upgradeAgents},
-
-		{v1.RouteAddPackage, "packages.add", admin, h.addPackage},
-		{v1.RouteListPackages, "packages.list", anyone, h.listPackages},
-		{v1.RoutePutPiece, "packages.pieces.put", admin, h.putPiece},
-		{v1.RouteRemovePackage, "packages.remove", admin, h.removePackage},
 
 		{v1.RouteListProxies, "proxies.list", admin, h.listProxies},
 		{v1.RouteRemoveProxy, "proxies.remove", admin, h.removeProxy},
@@ -277,5 +271,5 @@ func (h *Handler) table() []route {
 		{v1.RouteResetBreaker, "breakers.reset", anyone, h.resetBreaker},
 
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
-	}, h.scheduleTable()...)
+	}, append(h.scheduleTable(), h.packageRoutes()...)...)
 }

@@ -24,6 +24,17 @@ import (
 	"drover/internal/server/store"
 )
 
+// packageRoutes lists the paths about versions of the agent.
+func (h *Handler) packageRoutes() []route {
+	return []route{
+		{v1.RouteUpgradeAgents, "agents.upgrade", anyone, h.upgradeAgents},
+		{v1.RouteAddPackage, "packages.add", admin, h.addPackage},
+		{v1.RouteListPackages, "packages.list", anyone, h.listPackages},
+		{v1.RoutePutPiece, "packages.pieces.put", admin, h.putPiece},
+		{v1.RouteRemovePackage, "packages.remove", admin, h.removePackage},
+	}
+}
+
 // viewPackage returns a package; ok is false for a stored text that cannot be read.
 func viewPackage(p *store.Package) (v v1.Package, ok bool) {
 	d, key, err := release.Open([]byte(p.Signed), nil)
