@@ -185,7 +185,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	a.reporter = report.New(report.Config{
 		Link: measuredLink{faults.Link(link), a.metrics}, Standing: link.Standing, Journal: disk, Events: a.events,
 		Groups: store, Disk: store, Trusted: link.RenewTrust, Wall: a.wall, Heartbeat: uplink.Heartbeat, Log: cfg.Log,
-		Complete: completion(link, a.policy, a.facts, placeOf(cfg.Dir, store.BootID())),
+		Complete: a.completion(placeOf(cfg.Dir, store.BootID())),
 		Hello: wire.Hello{
 			Build: versionOf(&cfg), BootID: store.BootID(), Name: facts.Hostname(), Started: a.wall().Unix(),
 			Root: os.Geteuid() == 0,
@@ -239,13 +239,14 @@ func (a *Agent) openHost(fs procfs.FS) (Host, error) {
 }
 
 // completion adds to a report the facts that may change while the agent runs.
-func completion(link *uplink.Link, rules *policy.Keeper, host *facts.Keeper, place string) func(r *wire.Report) {
+func (a *Agent) completion(place string) func(r *wire.Report) {
 	return func(r *wire.Report) {
-		link.CompleteReport(r)
+		a.link.CompleteReport(r)
 		r.Place = place
-		r.Load = host.Load(r.Hello != nil)
+		r.Load = a.facts.Load(r.Hello != nil)
 		if r.Hello != nil {
-			r.Hello.Policy, r.Hello.Host = rules.Summary(), host.Host()
+			r.Hello.Policy, r.Hello.Host = a.policy.Summary(), a.facts.Host()
+			r.Hello.Wanted, r.Hello.Upgrade = a.upgrades.Verdict()
 		}
 	}
 }

@@ -58,6 +58,11 @@ func (a *Agent) newUpgrades(fs procfs.FS, tracker *orders.Tracker, disk Disk) (*
 		Trial: a.cfg.Prove != nil, Orders: tracker, Journal: disk,
 		Allow: func(op process.Op) error { return a.policy.Allow(process.AgentID(), op, nil) },
 		Ask:   a.link.Package, Sights: func() []upgrade.Sight { return a.sights(fs) }, Clock: host.SinceBoot,
+		Changed: func(e process.Event) {
+			a.link.Outdated()
+			a.events.Append(e)
+			a.reporter.Happened()
+		},
 		Log: a.cfg.Log,
 	})
 }

@@ -161,6 +161,16 @@ func (o *owner) upgraded(version, want string) {
 	if state == "failed" {
 		o.CLI("rollout", "abort", o.lastRollout())
 	}
+	harness.Eventually(o.t, "the list to show the outcome", func() bool {
+		var list []struct {
+			WantedBuild string `json:"wanted_build"`
+			Upgrade     string
+		}
+		if err := json.Unmarshal([]byte(o.CLI("agents", "-o", "json")), &list); err != nil {
+			o.t.Fatal(err)
+		}
+		return len(list) == 1 && list[0].WantedBuild == version && strings.Contains(list[0].Upgrade, want)
+	})
 	o.unharmed()
 }
 
@@ -209,6 +219,13 @@ func TestSignedUpgrade(t *testing.T) {
 	o.fate("none")
 	o.upgraded("1.1.0", "")
 	o.runs("1.1.0")
+	if text := o.CLI("events", "--kind", "agent-upgraded", "-o", "json"); strings.Count(text, "agent-upgraded") != 1 ||
+		!strings.Contains(text, "upgraded to version 1.1.0") {
+		t.Errorf("the events are %s", text)
+	}
+	if text := o.CLI("events", "--kind", "agent-upgrade-failed", "-o", "json"); strings.Count(text, "went back") != 6 {
+		t.Errorf("the events are %s", text)
+	}
 	o.upgraded("1.1.0", "")
 	// A restart of the agent, and a death, go on with that version.
 	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {

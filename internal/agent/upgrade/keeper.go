@@ -49,6 +49,8 @@ type Config struct {
 	Ask func(ctx context.Context, question []byte) ([]byte, error)
 	// Sights returns the running processes that this agent sees.
 	Sights func() []Sight
+	// Changed is called when Verdict has changed, with the event that tells of it.
+	Changed func(e process.Event)
 	// Clock is the time since boot.
 	Clock func() time.Duration
 	Log   *slog.Logger
@@ -73,9 +75,10 @@ type Keeper struct {
 	state state
 	wake  chan struct{}
 
-	mu    sync.Mutex
-	queue []specstore.Entry
-	due   *Due
+	mu      sync.Mutex
+	queue   []specstore.Entry
+	due     *Due
+	verdict *Verdict
 }
 
 // NewKeeper returns a keeper that does nothing until Run.
@@ -84,7 +87,18 @@ func NewKeeper(cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Keeper{cfg: cfg, state: s, wake: make(chan struct{}, 1)}, nil
+	return &Keeper{cfg: cfg, state: s, wake: make(chan struct{}, 1), verdict: s.Verdict}, nil
+}
+
+// Verdict returns the version that the last order named, and how the order ended; empty if there was none. An order
+// without a trial counts until the agent ends.
+func (k *Keeper) Verdict() (version, text string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.verdict == nil {
+		return "", ""
+	}
+	return k.verdict.Version, k.verdict.Text
 }
 
 // Begun reports whether an order has come to its trial.
@@ -253,5 +267,15 @@ func (k *Keeper) finish(ctx context.Context, e *specstore.Entry, outcome process
 		}
 	}
 	k.cfg.Log.Info("upgrade ended", "item", e.Item, "fault", outcome.Fault, "text", outcome.Text)
+	k.mu.Lock()
+	k.verdict = &Verdict{Item: e.Item, Version: e.Op.Version(), Fault: outcome.Fault, Text: outcome.Text}
+	k.mu.Unlock()
 	k.cfg.Orders.Finished(e.Item, outcome)
+	event := process.Event{
+		Kind: process.EventAgentUpgraded, Actor: e.Actor, Cause: process.Cause{ID: outcome.Cause, Text: outcome.Text},
+	}
+	if event.Actor.Kind, event.Actor.Operation = process.ActorCaller, e.Item; outcome.Fault != process.None {
+		event.Kind = process.EventAgentKept
+	}
+	k.cfg.Changed(event)
 }

@@ -206,12 +206,3 @@ func (s *state) choose(dir, program string, log *slog.Logger) Choice {
 func wentBack(version, why string) string {
 	return fmt.Sprintf("version %s did not prove itself, and the host went back: %s", version, why)
 }
-
-// LastVerdict returns how the last trial has ended; nil if there was none.
-func LastVerdict(dir string) *Verdict {
-	s, err := load(dir)
-	if err != nil {
-		return nil
-	}
-	return s.Verdict
-}

@@ -93,7 +93,7 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 		}
 	}
 	p := h.Directory.Presence(a.Key, h.Now())
-	v.Policy = p.Facts.Policy
+	v.Policy, v.WantedBuild, v.Upgrade = p.Facts.Policy, p.Facts.Wanted, p.Facts.Upgrade
 	if p.Load != (fleet.Load{}) {
 		v.Load = &v1.Load{CPU: float64(p.Load.CPU) / 10, Memory: float64(p.Load.Memory) / 10}
 	}
