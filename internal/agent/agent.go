@@ -215,9 +215,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Spread: relaunchSpread,
 		Log: cfg.Log,
 	})
-	if a.upgrades, err = a.newUpgrades(fs, tracker, disk); err != nil {
-		return nil, err
-	}
+	a.upgrades = a.newUpgrades(fs, tracker, disk)
 	a.intake = orders.New(orders.Config{
 		Link: link, Disk: disk, Tracker: tracker, Commands: commands{a.super, a.upgrades},
 		Questions: faults.Queue(a.super), Records: a.super, Relaunches: a.super, Logs: a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot,

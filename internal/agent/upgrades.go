@@ -51,7 +51,7 @@ func versionOf(cfg *Config) string {
 }
 
 // newUpgrades returns the keeper of upgrades.
-func (a *Agent) newUpgrades(fs procfs.FS, tracker *orders.Tracker, disk Disk) (*upgrade.Keeper, error) {
+func (a *Agent) newUpgrades(fs procfs.FS, tracker *orders.Tracker, disk Disk) *upgrade.Keeper {
 	return upgrade.NewKeeper(upgrade.Config{
 		Dir: a.cfg.Dir, Keys: strings.FieldsFunc(a.cfg.Settings.ReleaseKeys, func(r rune) bool { return r == ',' }),
 		Arch: runtime.GOARCH, Format: release.Format, Version: release.Ordered(cmp.Or(versionOf(&a.cfg), a.cfg.Build)),

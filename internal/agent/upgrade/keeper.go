@@ -73,7 +73,9 @@ type Due struct {
 type Keeper struct {
 	cfg   Config
 	state state
-	wake  chan struct{}
+	// broken is why the state cannot be read.
+	broken error
+	wake   chan struct{}
 
 	mu      sync.Mutex
 	queue   []specstore.Entry
@@ -81,13 +83,10 @@ type Keeper struct {
 	verdict *Verdict
 }
 
-// NewKeeper returns a keeper that does nothing until Run.
-func NewKeeper(cfg Config) (*Keeper, error) {
+// NewKeeper returns a keeper that does nothing until Run. If the state on the disk is damaged, it refuses every order.
+func NewKeeper(cfg Config) *Keeper {
 	s, err := load(cfg.Dir)
-	if err != nil {
-		return nil, err
-	}
-	return &Keeper{cfg: cfg, state: s, wake: make(chan struct{}, 1), verdict: s.Verdict}, nil
+	return &Keeper{cfg: cfg, state: s, broken: err, wake: make(chan struct{}, 1), verdict: s.Verdict}
 }
 
 // Verdict returns the version that the last order named, and how the order ended; empty if there was none. An order
@@ -212,6 +211,9 @@ func (k *Keeper) prepare(ctx context.Context, e *specstore.Entry, version string
 	}
 	if len(k.cfg.Keys) == 0 {
 		return nil, nil, errNoKey
+	}
+	if k.broken != nil {
+		return nil, nil, fmt.Errorf("refused: %w: remove %s", k.broken, stateOf(k.cfg.Dir))
 	}
 	if err := release.CheckVersion(version); err != nil {
 		return nil, nil, err

@@ -92,6 +92,9 @@ func save(dir string, s state) error {
 		err = os.MkdirAll(versionsOf(dir), 0o700)
 	}
 	if err == nil {
+		err = durable.SyncDir(dir)
+	}
+	if err == nil {
 		err = durable.Replace(stateOf(dir), text, 0o600)
 	}
 	if err != nil {
