@@ -411,7 +411,7 @@ func TestMaxUnavailable(t *testing.T) {
 	}
 }
 
-// TestUpgradeOfAgents: the agent is no process, so a host is well while it is connected, and has failed when it is away.
+// TestUpgradeOfAgents: the agent is no process, so a host is well if it is connected at the end of the bake.
 func TestUpgradeOfAgents(t *testing.T) {
 	op := process.UpgradeOp("1.4.0")
 	plan := v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, Bake: v1.Duration(30 * time.Second)}
@@ -437,6 +437,6 @@ func TestUpgradeOfAgents(t *testing.T) {
 	upgraded()
 	r.wants(r.step(), rollout.Running, 1, rollout.Succeeded, rollout.Baking, rollout.Waiting)
 	r.away["b"] = true
-	r.now = r.now.Add(20 * time.Second)
+	r.now = r.now.Add(31 * time.Second)
 	r.wants(r.step(), rollout.Paused, 1, rollout.Succeeded, rollout.Failed, rollout.Waiting)
 }
