@@ -218,7 +218,8 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	a.upgrades = a.newUpgrades(fs, tracker, disk)
 	a.intake = orders.New(orders.Config{
 		Link: link, Disk: disk, Tracker: tracker, Commands: commands{a.super, a.upgrades},
-		Questions: faults.Queue(a.super), Records: a.super, Relaunches: a.super, Logs: a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot,
+		Questions: faults.Queue(a.super), Records: a.super, Relaunches: a.super, Logs: a,
+		Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot,
 		Metrics: a.metrics, Log: cfg.Log,
 	})
 	return a, a.resume(tracker)

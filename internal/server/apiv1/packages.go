@@ -112,8 +112,8 @@ func (h *Handler) putPiece(ctx context.Context, c *call) (reply, error) {
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n >= len(d.Pieces) {
-		return reply{}, problemf(http.StatusNotFound, "the package has no piece %q: expected 0 to %d", edge.Clip(number),
-			len(d.Pieces)-1)
+		return reply{}, problemf(http.StatusNotFound, "the package has no piece %q: expected 0 to %d",
+			edge.Clip(number), len(d.Pieces)-1)
 	}
 	if !d.Holds(n, req.Data) {
 		return reply{}, invalid("data", "is damaged: it has not the sum of piece %d of package %s/%s", n, version, arch)
