@@ -126,7 +126,9 @@ func (h *Handler) putPiece(ctx context.Context, c *call) (reply, error) {
 
 // listPackages lists the packages.
 func (h *Handler) listPackages(ctx context.Context, c *call) (reply, error) {
-	if err := c.params.done(); err != nil {
+	var after string
+	limit, err := c.params.page(&after)
+	if err != nil {
 		return reply{}, err
 	}
 	if c.Principal.OnHosts(access.ReadAgents).Nowhere() {
@@ -145,8 +147,17 @@ func (h *Handler) listPackages(ctx context.Context, c *call) (reply, error) {
 	slices.SortStableFunc(views, func(a, b v1.Package) int {
 		return cmp.Or(release.Compare(a.Version, b.Version), strings.Compare(a.Arch, b.Arch))
 	})
+	name := func(v *v1.Package) string { return v.Version + "/" + v.Arch }
+	if at := slices.IndexFunc(views, func(v v1.Package) bool { return name(&v) == after }); at >= 0 {
+		views = views[at+1:]
+	}
+	var last any
+	if len(views) > limit {
+		views = views[:limit]
+		last = name(&views[limit-1])
+	}
 	c.Audit.Targets = len(views)
-	return ok(pageOf(c, views, nil))
+	return ok(pageOf(c, views, last))
 }
 
 // removePackage removes a package. The hosts that run it go on.

@@ -58,6 +58,16 @@ func TestPackages(t *testing.T) {
 	r.refused(r.call("other", "GET", "/packages", nil), 403, "")
 	a := r.want(200, r.call("reader", "GET", "/packages", nil))
 	same(t, "packages", []string{"1.4.0 amd64"}, a.items("version", "arch"))
+	for _, version := range []string{"1.10.0", "1.9.0"} {
+		r.want(201, r.call("admin", "POST", "/packages", map[string]any{
+			"signed": signedPackage(t, version, "arm64", program),
+		}))
+	}
+	a = r.want(200, r.call("reader", "GET", "/packages?limit=2", nil))
+	same(t, "a page", []string{"1.4.0 amd64", "1.9.0 arm64"}, a.items("version", "arch"))
+	a = r.want(200, r.call("reader", "GET", "/packages?limit=2&cursor="+a.cursor(), nil))
+	same(t, "the next page", []string{"1.10.0 arm64"}, a.items("version", "arch"))
+	same(t, "the last cursor", "", a.cursor())
 
 	r.app("upgrader", "upgrade-agents on * at area:0")
 	r.app("narrow", "upgrade-agents on a")
