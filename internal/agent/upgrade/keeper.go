@@ -146,7 +146,7 @@ func (k *Keeper) Run(ctx context.Context, stop func()) error {
 
 const (
 	// fetchLimit is how long a host may take to fetch a program.
-	fetchLimit = 2 * time.Hour
+	fetchLimit = 30 * time.Minute
 	// trialLimit is longer than any trial.
 	trialLimit = 15 * time.Minute
 	storeAgain = time.Second
