@@ -61,8 +61,10 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("the piece has %d bytes: %v", len(piece), err)
 	}
 	for _, q := range []any{
-		wire.PackageQuestion{Version: "1.4.1", Arch: "amd64"}, wire.PackageQuestion{Version: "1.4.0", Arch: "arm64"},
-		wire.PackageQuestion{Version: "1.4.0", Arch: "amd64", Piece: &one}, "no question", strings.Repeat("x", 2000),
+		wire.PackageQuestion{Version: "1.4.1", Arch: "amd64"},
+		wire.PackageQuestion{Version: "1.4.0", Arch: "arm64"},
+		wire.PackageQuestion{Version: "1.4.0", Arch: "amd64", Piece: &one},
+		"no question", strings.Repeat("x", 2000),
 	} {
 		if _, err := ask(t, d, q); !errors.Is(err, wire.ErrNoPackage) {
 			t.Errorf("%.80v: %v", q, err)
