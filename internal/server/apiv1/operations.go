@@ -190,7 +190,6 @@ func kindOf(outcome string) string {
 	return v1.OutcomeFailed
 }
 
-
 // packageRoutes lists the paths about versions of the agent.
 func (h *Handler) packageRoutes() []route {
 	return []route{
