@@ -49,6 +49,8 @@ const (
 	rolloutBody = `{"id":"ro-1","op":"restart","processes":["web/nginx"],"app":"shop","user":"anna","request_id":"r-1",` +
 		`"created_at":` + at + `,"plan":{"batch":"10%%","canary":1},"state":"%s","reason":"%s","batch":0,` +
 		`"counts":{"hosts":20,"waiting":19,"begun":0,"baking":0,"ok":0,"failed":1,"skipped":0}}`
+	packageBody = `{"version":"1.4.0","arch":"amd64","format":1,"size":300000,"sha256":"5f","key":"drk1-07",` +
+		`"signed_at":` + at + `,"added_by":"anna","added_at":` + at + `%s}`
 	receiverBody = `{"name":"ops","kind":"webhook","url":"https://ops.example/alarms","namespaces":[%s],"local":false,` +
 		`"created_at":` + at + `,"changed_at":` + at + `,"delivery":{"lag":2,"failures":1,"error":"HTTP 503"}`
 	silenceBody = `{"id":"s1","state":"%s","processes":["web/*"],"from":` + at + `,"until":"2026-03-01T14:00:00Z",` +
@@ -136,6 +138,14 @@ func exchanges() []exchange {
 			`{"hosts":["web-1"]}`,
 		},
 		{"DELETE /agents/web-1", "", 204, ""},
+		{
+			"POST /agents/upgrade", `{"version":"1.4.0","select":"role=web","rollout":{"batch":"10%","canary":1}}`, 202,
+			strings.NewReplacer("restart", "upgrade:1.4.0", "web/nginx", "drover/agent").Replace(going),
+		},
+		{"POST /packages", `{"signed":"the signed text"}`, 201, fmt.Sprintf(packageBody, `,"missing":[0,1]`)},
+		{"PUT /packages/1.4.0/amd64/pieces/0", `{"data":"AAEC"}`, 204, ""},
+		{"GET /packages", "", 200, page(fmt.Sprintf(packageBody, ""))},
+		{"DELETE /packages/1.4.0/amd64", "", 204, ""},
 
 		{"GET /events?limit=10&namespace=web", "", 200, events},
 		{"GET /events?kind=exited&limit=1", "", 200, events},

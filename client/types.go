@@ -212,6 +212,10 @@ type (
 	JoinToken = v1.JoinToken
 	// Proxy is a proxy of an area without a route to the servers.
 	Proxy = v1.Proxy
+	// Package is a version of the agent.
+	Package = v1.Package
+	// UpgradeRequest has agents run a version.
+	UpgradeRequest = v1.UpgradeRequest
 	// Key is the public key of the proxy.
 	Key = v1.Key
 	// Keys holds all keys and their use.

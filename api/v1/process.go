@@ -169,6 +169,9 @@ type Agent struct {
 	Load *Load `json:"load,omitempty"`
 	// Business comes from the token that the host joined with; 0 means none.
 	Business int64 `json:"business,omitempty"`
+	// WantedBuild is the version that the last upgrade of the agent named, and Upgrade says how the upgrade ended.
+	WantedBuild string `json:"wanted_build,omitempty"`
+	Upgrade     string `json:"upgrade,omitempty"`
 	// Policy is the policy of the host's owner in one line; empty if there is none. Notes are problems of the host.
 	Policy string   `json:"policy,omitempty"`
 	Notes  []string `json:"notes,omitempty"`

@@ -18,6 +18,13 @@ const (
 	RouteLabelAgents      = "POST /api/v1/agents/labels"
 	RouteListTargets      = "GET /api/v1/agents/prometheus"
 	RouteRemoveAgent      = "DELETE /api/v1/agents/{id}"
+	// RouteUpgradeAgents begins a rollout and answers it.
+	RouteUpgradeAgents = "POST /api/v1/agents/upgrade"
+
+	RouteAddPackage    = "POST /api/v1/packages"
+	RouteListPackages  = "GET /api/v1/packages"
+	RoutePutPiece      = "PUT /api/v1/packages/{version}/{arch}/pieces/{piece}"
+	RouteRemovePackage = "DELETE /api/v1/packages/{version}/{arch}"
 
 	RouteListProxies = "GET /api/v1/proxies"
 	RouteRemoveProxy = "DELETE /api/v1/proxies/{id}"

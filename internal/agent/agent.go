@@ -4,6 +4,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -35,6 +36,7 @@ import (
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/timetable"
+	"drover/internal/agent/upgrade"
 	"drover/internal/agent/uplink"
 	"drover/internal/config"
 	"drover/internal/fabric"
@@ -55,7 +57,11 @@ type Config struct {
 	Settings config.Agent
 	// Metrics is the listener for /metrics, which the agent closes. It may be nil.
 	Metrics net.Listener
-	Log     *slog.Logger
+	// Version is the fetched version that this program is; nil for the installed program.
+	Version *upgrade.Program
+	// Prove is set while this program is tried: it writes its proofs there.
+	Prove *os.File
+	Log   *slog.Logger
 	// Host is the machine to work on; nil means the machine of this process, which then serves this agent only.
 	Host Host
 	// Faults is nil but in tests.
@@ -98,6 +104,8 @@ type Agent struct {
 	comparing atomic.Int32
 	// eventsLost is set when events were lost.
 	eventsLost atomic.Bool
+	upgrades   *upgrade.Keeper
+	stop       context.CancelFunc // ends Run
 }
 
 // New opens the agent's directory, which must hold an enrolment, and takes over the work of the last agent. Without a
@@ -133,7 +141,11 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := specstore.Open(cfg.Dir, boot)
+	open := specstore.Open
+	if cfg.Prove != nil {
+		open = specstore.OpenForTrial
+	}
+	store, err := open(cfg.Dir, boot)
 	if err != nil {
 		return nil, err
 	}
@@ -173,9 +185,9 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	a.reporter = report.New(report.Config{
 		Link: measuredLink{faults.Link(link), a.metrics}, Standing: link.Standing, Journal: disk, Events: a.events,
 		Groups: store, Disk: store, Trusted: link.RenewTrust, Wall: a.wall, Heartbeat: uplink.Heartbeat, Log: cfg.Log,
-		Complete: completion(link, a.policy, a.facts, placeOf(cfg.Dir, store.BootID())),
+		Complete: a.completion(placeOf(cfg.Dir, store.BootID())),
 		Hello: wire.Hello{
-			Build: cfg.Build, BootID: store.BootID(), Name: facts.Hostname(), Started: a.wall().Unix(),
+			Build: versionOf(&cfg), BootID: store.BootID(), Name: facts.Hostname(), Started: a.wall().Unix(),
 			Root: os.Geteuid() == 0,
 		},
 	})
@@ -203,9 +215,11 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Burst: cfg.Settings.RelaunchBurst, Rate: float64(cfg.Settings.RelaunchRate), Spread: relaunchSpread,
 		Log: cfg.Log,
 	})
+	a.upgrades = a.newUpgrades(fs, tracker, disk)
 	a.intake = orders.New(orders.Config{
-		Link: link, Disk: disk, Tracker: tracker, Commands: a.super, Questions: faults.Queue(a.super), Records: a.super,
-		Relaunches: a.super, Logs: a, Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot,
+		Link: link, Disk: disk, Tracker: tracker, Commands: commands{a.super, a.upgrades},
+		Questions: faults.Queue(a.super), Records: a.super, Relaunches: a.super, Logs: a,
+		Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot,
 		Metrics: a.metrics, Log: cfg.Log,
 	})
 	return a, a.resume(tracker)
@@ -224,13 +238,14 @@ func (a *Agent) openHost(fs procfs.FS) (Host, error) {
 }
 
 // completion adds to a report the facts that may change while the agent runs.
-func completion(link *uplink.Link, rules *policy.Keeper, host *facts.Keeper, place string) func(r *wire.Report) {
+func (a *Agent) completion(place string) func(r *wire.Report) {
 	return func(r *wire.Report) {
-		link.CompleteReport(r)
+		a.link.CompleteReport(r)
 		r.Place = place
-		r.Load = host.Load(r.Hello != nil)
+		r.Load = a.facts.Load(r.Hello != nil)
 		if r.Hello != nil {
-			r.Hello.Policy, r.Hello.Host = rules.Summary(), host.Host()
+			r.Hello.Policy, r.Hello.Host = a.policy.Summary(), a.facts.Host()
+			r.Hello.Wanted, r.Hello.Upgrade = a.upgrades.Verdict()
 		}
 	}
 }
@@ -248,7 +263,12 @@ func (a *Agent) resume(tracker *orders.Tracker) error {
 	if err := a.resendOutcomes(records, unacked); err != nil {
 		return err
 	}
-	a.super.Adopt(records, tracker.Adopt(open, a.store.BootID(), a.super.Begun))
+	underway := tracker.Adopt(open, a.store.BootID(), func(item string) bool {
+		return a.super.Begun(item) || a.upgrades.Begun(item)
+	})
+	upgrades, others := split(underway)
+	a.upgrades.Submit(upgrades)
+	a.super.Adopt(records, others)
 	a.cfg.Log.Info("agent resumed its processes", "processes", len(records), "open_operations", len(open),
 		"control_groups", a.host.Groups())
 	return nil

@@ -46,7 +46,13 @@ func (a *Agent) Notes() []string {
 // Run supervises processes and takes orders until ctx ends. If the server is unreachable, only the server's knowledge
 // suffers. If something on the host hangs, Run returns stopTime after ctx has ended, and the end of this process
 // cleans up.
-func (a *Agent) Run(ctx context.Context) error { return stopWithin(ctx, stopTime, a.run) }
+//
+// It also returns if another version has to be tried: see Due.
+func (a *Agent) Run(ctx context.Context) error {
+	ctx, a.stop = context.WithCancel(ctx)
+	defer a.stop()
+	return stopWithin(ctx, stopTime, a.run)
+}
 
 func (a *Agent) run(ctx context.Context) error {
 	defer a.store.Close()  //nolint:errcheck // everything that counts has been synced
@@ -67,6 +73,8 @@ func (a *Agent) run(ctx context.Context) error {
 		}},
 		group.Part{Name: "facts", Run: func(ctx context.Context) error { return a.facts.Run(ctx, a.link.Outdated) }},
 		group.Part{Name: "housekeeping", Run: a.runHousekeeping},
+		group.Part{Name: "upgrades", Run: func(ctx context.Context) error { return a.upgrades.Run(ctx, a.stop) }},
+		group.Part{Name: "proof", Run: a.prove},
 		group.Part{Name: "metrics", Run: a.serveMetrics},
 		group.Part{Name: "link", Run: func(ctx context.Context) error {
 			return a.link.Run(ctx, uplink.Handlers{Orders: a.intake.Take, Logs: a.intake.Ask})

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"drover/internal/agent"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/upgrade"
 	"drover/internal/command"
 	"drover/internal/config"
 )
@@ -19,6 +23,8 @@ type runFlags struct {
 	file                        string
 	dir, metrics, policy, level string
 	settings                    config.Agent
+	// prove is the descriptor for the proofs of a version that is being tried; 0 without a trial.
+	prove int
 }
 
 // declare makes the flags.
@@ -30,6 +36,7 @@ func (r *runFlags) declare(cmd *cobra.Command) {
 		"address that serves /metrics without a password, such as 127.0.0.1:9350; empty for none")
 	policyFlag(cmd, &r.policy)
 	r.settings.Flags(flags)
+	r.settings.ReleaseFlags(flags)
 	flags.StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
 }
 
@@ -71,6 +78,9 @@ flags. 'drover-agent config check' validates such a file. If a setting is invali
 				Dir: filepath.Join(r.dir, "agent"), Build: command.Build(), Policy: r.policy,
 				Settings: r.settings, Log: log,
 			}
+			if next := r.choose(&cfg); next != "" {
+				return become(next)
+			}
 			if r.metrics != "" {
 				if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", r.metrics); err != nil {
 					return fmt.Errorf("cannot listen for metrics: %w (--metrics takes another address)", err)
@@ -81,10 +91,42 @@ flags. 'drover-agent config check' validates such a file. If a setting is invali
 			if err != nil {
 				return err
 			}
-			return a.Run(cmd.Context())
+			if err := a.Run(cmd.Context()); err != nil || a.Due() == nil {
+				return err
+			}
+			if next := r.judge(&cfg, a.Due()).Try(cmd.Context()); next != "" {
+				return become(next)
+			}
+			return nil
 		},
 	}
+	cmd.Flags().IntVar(&r.prove, upgrade.ProveFlag, 0, "descriptor for the proofs of a version that is being tried")
+	_ = cmd.Flags().MarkHidden(upgrade.ProveFlag) // it exists
 	cmd.Flags().StringVar(&r.file, "config", "", "file of settings, with the names of the flags")
 	r.declare(cmd)
 	return cmd
+}
+
+// choose returns the program to run instead of this one, or completes the configuration of this one.
+func (r *runFlags) choose(cfg *agent.Config) (next string) {
+	if r.prove > 0 {
+		cfg.Prove = os.NewFile(uintptr(r.prove), "proofs")
+		return ""
+	}
+	c := upgrade.Choose(cfg.Dir, cfg.Log)
+	cfg.Version = c.Version
+	return c.Run
+}
+
+// judge returns the judge of a trial.
+func (r *runFlags) judge(cfg *agent.Config, due *upgrade.Due) *upgrade.Judge {
+	return &upgrade.Judge{
+		Dir: cfg.Dir, Args: os.Args[1:], Within: r.settings.TrialTime, Settle: upgrade.Settle, MostCPU: upgrade.MostCPU,
+		Before: due.Before, FS: procfs.New("/proc"), Log: cfg.Log,
+	}
+}
+
+// become runs another program in the place of this one, with the same pid, arguments and children.
+func become(program string) error {
+	return fmt.Errorf("cannot run %s: %w", program, syscall.Exec(program, os.Args, os.Environ()))
 }

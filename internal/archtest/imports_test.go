@@ -114,7 +114,7 @@ func mayImport() map[string][]string {
 		"internal/clip":     {},
 		"internal/idle":     {},
 		"internal/command":  {"internal/joining"},
-		"internal/config":   {"internal/selector"},
+		"internal/config":   {"internal/release", "internal/selector"},
 		"internal/durable":  {},
 		"internal/reserve":  {},
 		"internal/fabric":   {"internal/durable"},
@@ -143,6 +143,12 @@ func mayImport() map[string][]string {
 			"internal/durable", "internal/fabric", "internal/fabric/broker", "internal/group", "internal/httpd",
 			"internal/idle", "internal/joining", "internal/pki", "internal/wire",
 		},
+		"internal/release": {},
+		"internal/agent/upgrade": {
+			"internal/agent/procfs", "internal/agent/specstore", "internal/durable", "internal/idle", "internal/process",
+			"internal/release", "internal/wire",
+		},
+		"internal/server/depot":  {"internal/idle", "internal/server/store", "internal/wire"},
 		"internal/agent/notify":  {"internal/agent/procfs", "internal/idle"},
 		"internal/agent/inotify": {},
 		"internal/agent/logs": {
@@ -166,6 +172,7 @@ func mayImport() map[string][]string {
 			"internal/process",
 		},
 		"internal/agent/specstore": {
+			"internal/release",
 			"internal/agent/drift", "internal/agent/instance", "internal/agent/procfs", "internal/clip", "internal/process",
 			"internal/reserve",
 		},
@@ -272,6 +279,7 @@ func mayImport() map[string][]string {
 		},
 		"docs/why": {},
 		"internal/agent": {
+			"internal/release", "internal/agent/upgrade", "internal/agent/uplink/standing",
 			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host",
 			"internal/agent/launch", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
 			"internal/agent/logs", "internal/agent/metrics",
@@ -293,6 +301,7 @@ func mayImport() map[string][]string {
 		"internal/agent/policy": {"internal/agent/trail", "internal/process", "internal/wildcard"},
 		"internal/agent/trail":  {},
 		"internal/agentcli": {
+			"internal/agent/upgrade", "internal/agent/procfs",
 			"internal/agent", "internal/agent/admission", "internal/agent/policy", "internal/command",
 			"internal/config", "internal/wire",
 		},
@@ -304,6 +313,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/accounts": {"client", "internal/cli/remote", "internal/cli/term", "internal/server/access"},
 		"internal/cli/fleet": {
+			"internal/release",
 			"client", "internal/cli/remote", "internal/cli/term", "internal/process", "internal/selector",
 		},
 		"internal/cli/processes": {
@@ -331,6 +341,7 @@ func mayImport() map[string][]string {
 			"internal/server/breaker",
 		},
 		"internal/server": {
+			"internal/server/depot",
 			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
 			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/process",
 			"internal/server/access", "internal/server/admission", "internal/server/apiv1", "internal/server/audit",
@@ -344,7 +355,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
-			"api/v1", "internal/crontab", "internal/process", "internal/processfile", "internal/selector",
+			"api/v1", "internal/crontab", "internal/process", "internal/processfile", "internal/release", "internal/selector",
 			"internal/server/access", "internal/server/admission", "internal/server/alarm", "internal/server/drift",
 			"internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/keyring", "internal/server/past", "internal/server/plan", "internal/server/receiver",

@@ -53,15 +53,23 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 	grouped(root, groupRecords, processes.NewTask(), processes.NewRollout(), processes.NewSchedule(),
 		processes.NewEvents(), processes.NewHistory(), processes.NewChanges(), processes.NewRevisions(),
 		processes.NewDrift(),
-		fleet.NewAgents(), accounts.NewAudit())
+		agents(), accounts.NewAudit())
 	grouped(root, groupAccess, accounts.NewLogin(), accounts.NewApp(), accounts.NewUser())
 	grouped(root, groupServer, servers.NewServer(), servers.NewProxy(), servers.NewDev(), servers.NewConfig(),
 		servers.NewDatabase())
-	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys())
+	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys(),
+		fleet.NewPackages())
 	grouped(root, groupServer, receivers.NewReceiver(), receivers.NewSilence(),
 		receivers.NewBreaker())
 	root.AddCommand(command.NewVersion())
 	return root
+}
+
+// agents returns the commands about hosts: an upgrade is a rollout.
+func agents() *cobra.Command {
+	cmd := fleet.NewAgents()
+	cmd.AddCommand(processes.NewUpgrade())
+	return cmd
 }
 
 // The groups of commands in the help.

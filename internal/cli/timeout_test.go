@@ -3,6 +3,8 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -13,11 +15,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"drover/internal/cli"
 	"drover/internal/command"
+	"drover/internal/release"
 	"drover/internal/test/harness"
 )
 
@@ -38,6 +42,7 @@ func TestEachCommandEnds(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	signedProgram(t)
 	more := map[string][]string{
 		"drover apply":           {"--file", file},
 		"drover diff":            {"--file", file},
@@ -51,6 +56,7 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover schedule create": {"--cron", "0 3 * * *"},
 		"drover events":          {"--follow"},
 		"drover agents label":    {"h", "role=web"},
+		"drover agents upgrade":  {"h", "--to", "1.0.0"},
 
 		"drover import systemd":     {"--adopt"},
 		"drover import supervisord": {"--adopt"},
@@ -95,6 +101,23 @@ func TestEachCommandEnds(t *testing.T) {
 	})
 	if asked < 40 {
 		t.Errorf("only %d commands have a --timeout", asked)
+	}
+}
+
+// signedProgram makes the file x/y with its signature, in the working directory from now on.
+func signedProgram(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := []byte("program")
+	signed, err := release.Seal(release.Describe("1.0.0", "amd64", release.Format, program), key, time.Now())
+	err = errors.Join(err, os.Mkdir("x", 0o700), os.WriteFile("x/y", program, 0o600),
+		os.WriteFile("x/y.sig", signed, 0o600))
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

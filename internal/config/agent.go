@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"drover/internal/release"
 	"drover/internal/selector"
 )
 
@@ -22,6 +24,10 @@ type Agent struct {
 	EventAge time.Duration
 	// Labels are the labels of the host, as KEY=VALUE with commas. FactsDir is the directory of the owner's facts.
 	Labels, FactsDir string
+	// ReleaseKeys are the public keys that sign versions of the agent, with commas; empty: the host takes no version
+	// from a server. TrialTime is how long a new version may take to prove itself.
+	ReleaseKeys string
+	TrialTime   time.Duration
 }
 
 // DefaultAgent returns the default settings of an agent. If more than two hundred processes crash together, they are
@@ -30,6 +36,7 @@ func DefaultAgent() Agent {
 	return Agent{
 		LimitInterval: 5 * time.Second, Flaps: 3, FlapWindow: 10 * time.Minute, RelaunchBurst: 500, RelaunchRate: 100,
 		EventAge: 7 * 24 * time.Hour, FactsDir: "/etc/drover/facts.d",
+		TrialTime: time.Minute,
 	}
 }
 
@@ -57,6 +64,14 @@ func (a *Agent) Flags(flags flagSet) {
 	flags.DurationVar(&a.EventAge, "event-age", a.EventAge, "how long the host keeps events at most, 1h to 2160h")
 }
 
+// ReleaseFlags declares the flags about upgrades of the agent, which 'drover dev' does not have: nothing restarts it.
+func (a *Agent) ReleaseFlags(flags flagSet) {
+	flags.StringVar(&a.ReleaseKeys, "release-keys", a.ReleaseKeys,
+		"public keys of 'drover packages keygen', with commas: the agent upgrades itself to versions that one of them signed")
+	flags.DurationVar(&a.TrialTime, "trial-time", a.TrialTime,
+		"time in which a new version of the agent must prove itself, 15s to 10m")
+}
+
 // Validate reports everything that is out of range.
 func (a *Agent) Validate() error {
 	var faults []error
@@ -75,6 +90,15 @@ func (a *Agent) Validate() error {
 	span("flap-window", a.FlapWindow, time.Minute, 24*time.Hour)
 	number("relaunch-burst", a.RelaunchBurst, 100_000)
 	number("relaunch-rate", a.RelaunchRate, 10_000)
+	span("trial-time", a.TrialTime, 15*time.Second, 10*time.Minute)
+	for key := range strings.SplitSeq(a.ReleaseKeys, ",") {
+		if a.ReleaseKeys == "" {
+			break
+		}
+		if _, err := release.ParseKey(key); err != nil {
+			faults = append(faults, fmt.Errorf("--release-keys: %w", err))
+		}
+	}
 	span("event-age", a.EventAge, time.Hour, 90*24*time.Hour)
 	_, wrong := selector.ParseLabels(a.Labels)
 	for _, err := range wrong {

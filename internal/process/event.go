@@ -96,7 +96,10 @@ const (
 	EventBreakerOpened  EventKind = "breaker-opened"       // the servers withhold its relaunches on all hosts
 	EventBreakerClosed  EventKind = "breaker-closed"       // the servers withhold them no longer
 	EventScheduleFailed EventKind = "schedule-failed"      // a run of a schedule failed, first on this host
-	EventsLost          EventKind = "events-lost"          // the agent's disk was full; Attempt is their number
+	// events of a host: another version of its agent is in use, or was refused or has not proven itself
+	EventAgentUpgraded EventKind = "agent-upgraded"
+	EventAgentKept     EventKind = "agent-upgrade-failed"
+	EventsLost         EventKind = "events-lost" // the agent's disk was full; Attempt is their number
 )
 
 // EventKinds lists them.
@@ -111,7 +114,7 @@ func EventKinds() []EventKind {
 		EventNotReady, EventReady,
 		EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed,
-		EventScheduleFailed, EventsLost,
+		EventScheduleFailed, EventAgentUpgraded, EventAgentKept, EventsLost,
 	}
 }
 

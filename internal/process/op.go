@@ -29,6 +29,8 @@ const (
 	Unregister Op = "unregister"
 	// SetGroups replaces the process groups of a namespace on a host; its process id has no name.
 	SetGroups Op = "set-groups"
+	// Upgrade replaces the program of the agent of a host. It has an argument: see UpgradeOp.
+	Upgrade Op = "upgrade"
 )
 
 // OpInfo is the row of one operation: everything that drover's code asks about an operation, apart from its action.
@@ -90,6 +92,8 @@ const (
 	GroupRead    OpGroup = "read"
 	GroupOperate OpGroup = "operate"
 	GroupSetup   OpGroup = "setup"
+	// GroupHosts are the operations on hosts; no right names the group.
+	GroupHosts OpGroup = "hosts"
 )
 
 // SpecUse says what an operation does with a spec. Each value includes the duties of the values before it.
@@ -174,6 +178,22 @@ func SignalOp(name string, tree bool) Op {
 	return o
 }
 
+// UpgradeOp returns the operation that makes the agent of a host run a version, such as "upgrade:1.4.0". Its process is
+// AgentID.
+func UpgradeOp(version string) Op { return Upgrade + ":" + Op(version) }
+
+// AgentID is the process of operations on the agent itself. No agent has a record of it.
+func AgentID() ID { return ID{Namespace: "drover", Name: "agent"} }
+
+// Version returns the argument of an UpgradeOp; empty if it is none.
+func (o Op) Version() string {
+	name, version, _ := strings.Cut(string(o), ":")
+	if Op(name) != Upgrade {
+		return ""
+	}
+	return version
+}
+
 // Name returns the operation without its argument.
 func (o Op) Name() Op {
 	name, _, _ := strings.Cut(string(o), ":")
@@ -201,7 +221,7 @@ func (o Op) Info() OpInfo {
 
 // Known reports whether the operation has a row, and the argument that the row asks for.
 func (o Op) Known() bool {
-	if _, _, ok := o.Signal(); ok {
+	if _, _, ok := o.Signal(); ok || o.Version() != "" {
 		return true
 	}
 	return slices.ContainsFunc(ops[:], func(row OpInfo) bool { return row.Op == o && row.Argument == "" })
@@ -323,5 +343,8 @@ var ops = [...]OpInfo{
 	},
 	{
 		Op: SetGroups, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, Right: "set-group", Observes: true,
+	},
+	{
+		Op: Upgrade, Argument: "VERSION", GSE: NoNumber, JOB: NoNumber, Group: GroupHosts, Right: "upgrade-agents",
 	},
 }

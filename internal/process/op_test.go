@@ -46,7 +46,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 // TestRowsAgree: no number stands for two operations, and the fields of a row do not contradict each other.
 func TestRowsAgree(t *testing.T) {
 	gse, job := map[int]process.Op{}, map[int]process.Op{}
-	groups := []process.OpGroup{process.GroupRead, process.GroupOperate, process.GroupSetup}
+	groups := []process.OpGroup{process.GroupRead, process.GroupOperate, process.GroupSetup, process.GroupHosts}
 	for _, row := range process.Ops() {
 		for number, taken := range map[int]map[int]process.Op{row.GSE: gse, row.JOB: job} {
 			if other, ok := taken[number]; ok && number != process.NoNumber {

@@ -12,6 +12,7 @@ import (
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
+	"drover/internal/server/depot"
 	"drover/internal/server/keyring"
 	"drover/internal/wire"
 )
@@ -173,6 +174,12 @@ func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
 		return fmt.Errorf("cannot listen for reports: %w", err)
 	}
 	defer stop()
+	//nolint:contextcheck // stop ends it
+	stopPackages, err := conn.ServeEach(wire.AnyPackageSubject, serverQueue, depot.Workers, s.depot.Answer)
+	if err != nil {
+		return fmt.Errorf("cannot listen for questions about packages: %w", err)
+	}
+	defer stopPackages()
 	s.link.set(conn)
 	<-ctx.Done()
 	return nil

@@ -34,6 +34,7 @@ func (s *Server) openAPI(ctx context.Context) error {
 		Config: s.edge, CursorSecret: s.cursors,
 		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
 		Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store, Timeline: s.store,
+		Packages: s.store,
 		Cancels:  s.engine,
 		Rollouts: telling, Schedules: telling, Breadth: s.cfg.Breadth,
 		Breakers: telling,

@@ -13,6 +13,7 @@ import (
 	"drover/internal/fabric"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/audit"
+	"drover/internal/server/depot"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -78,6 +79,7 @@ func (l *proxyLink) wanted() map[string]subscription {
 	all := map[string]subscription{}
 	for _, p := range l.all() {
 		all[wire.ReportsOf(p.Area)] = subscription{serverQueue, reportWorkers, l.s.report, true}
+		all[wire.PackagesOf(p.Area)] = subscription{serverQueue, depot.Workers, l.s.depot.Answer, true}
 		all[wire.ProxyJoinSubject(p.Area, p.Key)] = subscription{
 			serverQueue, relayWorkers,
 			func(ctx context.Context, _ string, data []byte) []byte {

@@ -22,6 +22,7 @@ import (
 	"drover/internal/server/breaker"
 	"drover/internal/server/caretaker"
 	"drover/internal/server/dbclock"
+	"drover/internal/server/depot"
 	"drover/internal/server/drive"
 	"drover/internal/server/edge"
 	"drover/internal/server/engine"
@@ -134,6 +135,7 @@ type transport struct {
 	fleet   string
 	link    *agentLink
 	logs    agentLogs
+	depot   *depot.Depot
 	reports *reportLimiter
 }
 
@@ -177,7 +179,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.audit = audit.New(s.store, cfg.Log)
+	s.audit, s.depot = audit.New(s.store, cfg.Log), depot.New(s.store, cfg.Log)
 	if err := s.startBroker(ctx); err != nil {
 		return nil, err
 	}

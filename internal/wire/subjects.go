@@ -37,6 +37,15 @@ func LogSubject(area int, agent string) string { return logSubject(strconv.Itoa(
 // ReportSubject is where the agent of an area sends its Reports (a request; the reply is a ReportAck).
 func ReportSubject(area int, agent string) string { return reportSubject(strconv.Itoa(area), agent) }
 
+// PackageSubject is where the agent of an area asks for packages (a request with a PackageQuestion).
+func PackageSubject(area int, agent string) string { return packageSubject(strconv.Itoa(area), agent) }
+
+// PackagesOf matches the PackageSubject of every agent of an area.
+func PackagesOf(area int) string { return PackageSubject(area, "*") }
+
+// AnyPackageSubject matches the PackageSubject of every agent.
+const AnyPackageSubject = subjectRoot + "*.server.*.packages"
+
 // ReportsOf matches the ReportSubject of every agent of an area.
 func ReportsOf(area int) string { return ReportSubject(area, "*") }
 
@@ -59,6 +68,10 @@ func reportSubject(area, agent string) string {
 	return subjectRoot + area + ".server." + agent + ".reports"
 }
 
+func packageSubject(area, agent string) string {
+	return subjectRoot + area + ".server." + agent + ".packages"
+}
+
 // ReportAgent extracts the area and the agent's nkey from a ReportSubject. The broker lets an agent publish only
 // under its own area and key.
 func ReportAgent(subject string) (area int, agent string, err error) {
@@ -76,6 +89,6 @@ func ReportAgent(subject string) (area int, agent string, err error) {
 
 // AgentSubjects are the subjects on which an agent may publish and listen, as templates for the broker.
 func AgentSubjects() (publish, subscribe []string) {
-	return []string{reportSubject(anyArea, anyKey)},
+	return []string{reportSubject(anyArea, anyKey), packageSubject(anyArea, anyKey)},
 		[]string{orderSubject(anyArea, anyKey), pingSubject(anyArea, anyKey), logSubject(anyArea, anyKey)}
 }

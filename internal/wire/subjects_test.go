@@ -43,7 +43,8 @@ func TestTemplates(t *testing.T) {
 	_, agent := key(t, "a")
 	fill := strings.NewReplacer("{{tag(area)}}", "7", "{{subject()}}", agent)
 	publish, subscribe := wire.AgentSubjects()
-	if len(publish) != 1 || fill.Replace(publish[0]) != wire.ReportSubject(7, agent) {
+	if len(publish) != 2 || fill.Replace(publish[0]) != wire.ReportSubject(7, agent) ||
+		fill.Replace(publish[1]) != wire.PackageSubject(7, agent) {
 		t.Errorf("agents may publish to %q", publish)
 	}
 	if len(subscribe) != 3 || fill.Replace(subscribe[2]) != wire.LogSubject(7, agent) ||

@@ -117,6 +117,10 @@ type Hello struct {
 	// policy.
 	Name   string `json:"name,omitempty"`
 	Policy string `json:"policy,omitempty"`
+	// Wanted is the version that the last order on the agent itself named, and Upgrade says how that order ended. Both
+	// are empty without such an order.
+	Wanted  string `json:"wanted,omitempty"`
+	Upgrade string `json:"upgrade,omitempty"`
 }
 
 // Host describes an agent's machine; unknown values are zero.

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 		harness.Need{Test: "TestPagesOfSeveralServers", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestPageOfProxies", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestPackages", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestUpgradesByTheServer", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestMigration", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestInstallScript", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestSameBytes", Program: "/usr/bin/dpkg-deb"},

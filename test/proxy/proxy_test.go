@@ -3,6 +3,8 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -193,4 +195,48 @@ func TestAnAreaGetsItsFirstProxy(t *testing.T) {
 	harness.Eventually(t, "the agent to be told of the server again", func() bool {
 		return strings.Contains(f.CLI("agents"), fmt.Sprintf("%d:%s", 1, "10.0.0.5"))
 	})
+}
+
+// TestAnAgentBehindAProxyIsUpgraded: it fetches the program through the proxy, which dies in between.
+func TestAnAgentBehindAProxyIsUpgraded(t *testing.T) {
+	f := newFleet(t)
+	one := f.proxy("one", 1)
+	key, program := filepath.Join(f.Dir, "release.key"), filepath.Join(f.Dir, "program")
+	must := func(args ...string) string {
+		t.Helper()
+		code, out, errs := f.Run("owner", "", f.Drover, args...)
+		if code != 0 {
+			t.Fatalf("drover %q: exit code %d: %s", args, code, errs)
+		}
+		return strings.TrimSpace(out)
+	}
+	public := must("packages", "keygen", key)
+	text, err := os.ReadFile(f.Agent)
+	if err == nil {
+		err = os.WriteFile(program, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	must("packages", "sign", program, "--key", key, "--version", "9.9.9")
+	f.CLI("packages", "add", program)
+	if code, errs := f.Join("first", "10.0.0.5", f.Token(1), "--server", "https://"+one.http); code != 0 {
+		t.Fatalf("cannot join: exit code %d: %s", code, errs)
+	}
+	f.StartAgent("first", "--release-keys", public, "--trial-time", "1m")
+	f.Online("1:10.0.0.5")
+	id := strings.TrimSpace(f.CLI("agents", "upgrade", "1:10.0.0.5", "--to", "9.9.9", "--no-wait"))
+	harness.Eventually(t, "a part of the program", func() bool {
+		parts, _ := filepath.Glob(filepath.Join(f.AgentDir("first"), "agent", "versions", "drover-agent-*"))
+		return len(parts) > 0
+	})
+	one.Kill()
+	f.run(one)
+	harness.Eventually(t, "the end of the upgrade", func() bool {
+		return strings.Contains(f.CLI("rollout", "status", id), " ok")
+	})
+	if out := f.CLI("agents"); !strings.Contains(out, "9.9.9") {
+		t.Errorf("the hosts are\n%s", out)
+	}
+	f.works("1:10.0.0.5")
 }

@@ -105,8 +105,9 @@ func (f *fleet) restarted() string {
 func (f *fleet) other() string {
 	f.T.Helper()
 	path := filepath.Join(f.Dir, "other.yaml")
-	must(f.T.(*testing.T), os.WriteFile(path, fmt.Appendf(nil,
-		"namespace: shop\nprocesses:\n  other: {run: sleep 100000, hosts: [%q]}\n", f.hosts[0]), 0o600))
+	text := fmt.Sprintf("namespace: shop\nprocesses:\n  other: {run: sleep 100000, directory: %s, hosts: [%q]}\n", f.Dir,
+		f.hosts[0])
+	must(f.T.(*testing.T), os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

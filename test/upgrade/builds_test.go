@@ -49,7 +49,7 @@ func nextVersion() []edit {
 
 // newerFormat has another layout of its files.
 func newerFormat() []edit {
-	return []edit{{"internal/agent/specstore/specstore.go", "const format = 1\n", "const format = 2\n"}}
+	return []edit{{"internal/release/release.go", "const Format = 1\n", "const Format = 2\n"}}
 }
 
 // buildEdited builds an agent from the tree with edits, and returns its path.

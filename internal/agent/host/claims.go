@@ -45,6 +45,13 @@ func openClaims(path string, fs procfs.FS, log *slog.Logger) claims {
 	return c
 }
 
+// close gives up all claims: this process may live on to try another version of the agent.
+func (c claims) close() {
+	if c.file != nil {
+		_ = c.file.Close() // it was never written
+	}
+}
+
 // lock is the lock on the byte of a claim.
 func (c claims) lock(claim string, kind int16) unix.Flock_t {
 	h := fnv.New64a()

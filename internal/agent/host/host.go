@@ -151,6 +151,7 @@ func (h *Host) Close() {
 		_ = h.notices.Close()
 	}
 	_ = h.tree.Remove()
+	h.claims.close()
 }
 
 // SinceBoot is the clock that decisions are made by: it never steps, and it counts while the host sleeps.

@@ -222,7 +222,8 @@ func checkChange(t *testing.T, c scenario, subject operation.Subject, r operatio
 		if subject.Record == nil {
 			want.Want = process.WantStopped
 		}
-	case process.Query, process.Reload, process.Signal, process.Unregister, process.Retry, process.SetGroups:
+	case process.Query, process.Reload, process.Signal, process.Unregister, process.Retry, process.SetGroups,
+		process.Upgrade:
 	}
 	if diff := cmp.Diff(&want, rec); diff != "" {
 		t.Errorf("record (-want +got): %s", diff)

@@ -21,6 +21,7 @@ import (
 	bberrors "go.etcd.io/bbolt/errors"
 
 	"drover/internal/process"
+	"drover/internal/release"
 	"drover/internal/reserve"
 )
 
@@ -77,7 +78,7 @@ const (
 )
 
 // format is the layout of both files. drover rejects a file with a higher format.
-const format = 1
+const format = release.Format
 
 // Store is the two files. It is safe for concurrent use.
 type Store struct {
@@ -96,12 +97,26 @@ const reserveSize = 2 << 20
 
 // Open opens or creates the files in dir, which is made with mode 0700. bootID decides whether the runtime file is
 // still true. It fails at once when another process holds the files, and says so.
-func Open(dir, bootID string) (*Store, error) {
+func Open(dir, bootID string) (*Store, error) { return openStore(dir, bootID, marked) }
+
+// OpenForTrial is Open for a program that is being tried. It leaves the format of the files as it is, so that the
+// former program can read them again. Until the trial is over, the program must write what that format allows.
+func OpenForTrial(dir, bootID string) (*Store, error) { return openStore(dir, bootID, unmarked) }
+
+// marking tells whether files of an earlier format become files of this format.
+type marking bool
+
+const (
+	marked   marking = true
+	unmarked marking = false
+)
+
+func openStore(dir, bootID string, mark marking) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create agent directory: %w", err)
 	}
 	room := reserve.Keep(filepath.Join(dir, "reserve"), reserveSize)
-	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems, bucketGroups,
+	state, err := open(filepath.Join(dir, "state.db"), mark, bucketRecords, bucketJournal, bucketItems, bucketGroups,
 		bucketHistory)
 	if err != nil {
 		return nil, err
@@ -109,7 +124,7 @@ func Open(dir, bootID string) (*Store, error) {
 	// A commit waits only briefly for other writers: the library's default of 10 ms would be most of a short
 	// operation.
 	state.MaxBatchDelay = 200 * time.Microsecond
-	runtime, err := openRuntime(filepath.Join(dir, "runtime.db"), bootID)
+	runtime, err := openRuntime(filepath.Join(dir, "runtime.db"), bootID, mark)
 	if err != nil {
 		_ = state.Close()
 		return nil, err
@@ -122,7 +137,7 @@ func Open(dir, bootID string) (*Store, error) {
 
 var errInUse = errors.New("another agent uses this data directory")
 
-func open(path string, buckets ...string) (*bbolt.DB, error) {
+func open(path string, mark marking, buckets ...string) (*bbolt.DB, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
 		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
@@ -146,7 +161,8 @@ func open(path string, buckets ...string) (*bbolt.DB, error) {
 				return err
 			}
 		}
-		return errors.Join(checkFormat(tx.Bucket([]byte(bucketMeta))), numberRecords(tx.Bucket([]byte(bucketRecords))))
+		return errors.Join(checkFormat(tx.Bucket([]byte(bucketMeta)), mark),
+			numberRecords(tx.Bucket([]byte(bucketRecords))))
 	})
 	if err != nil {
 		_ = db.Close()
@@ -156,7 +172,7 @@ func open(path string, buckets ...string) (*bbolt.DB, error) {
 }
 
 // checkFormat marks a file of an older format as one of this format, so that no older version reads it from now on.
-func checkFormat(meta *bbolt.Bucket) error {
+func checkFormat(meta *bbolt.Bucket, mark marking) error {
 	var stored uint64
 	if data := meta.Get([]byte(keyFormat)); data != nil {
 		stored = binary.BigEndian.Uint64(data)
@@ -164,7 +180,7 @@ func checkFormat(meta *bbolt.Bucket) error {
 	if stored > format {
 		return fmt.Errorf("the file has format %d, written by a newer drover; this one knows up to %d", stored, format)
 	}
-	if stored < format {
+	if stored < format && bool(mark) {
 		return meta.Put([]byte(keyFormat), sequenceKey(format))
 	}
 	return nil
@@ -172,8 +188,8 @@ func checkFormat(meta *bbolt.Bucket) error {
 
 // openRuntime opens the unsynced file. It makes a new file if the file is from another boot or is unreadable. drover
 // needs the contents only to be quick, not to be right.
-func openRuntime(path, bootID string) (*bbolt.DB, error) {
-	db, err := open(path, bucketRuntime, bucketSteps, bucketAsked)
+func openRuntime(path, bootID string, mark marking) (*bbolt.DB, error) {
+	db, err := open(path, mark, bucketRuntime, bucketSteps, bucketAsked)
 	if err == nil {
 		var boot string
 		_ = db.View(func(tx *bbolt.Tx) error {
@@ -192,7 +208,7 @@ func openRuntime(path, bootID string) (*bbolt.DB, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("cannot renew %s: %w", path, err)
 	}
-	db, err = open(path, bucketRuntime, bucketSteps, bucketAsked)
+	db, err = open(path, mark, bucketRuntime, bucketSteps, bucketAsked)
 	if err != nil {
 		return nil, err
 	}

@@ -166,6 +166,16 @@ func (l *Link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	return reply, err
 }
 
+// Package sends a question about a package of the agent, and returns the answer. Nobody signs either: the owner of the
+// host has signed what the answers hold.
+func (l *Link) Package(ctx context.Context, question []byte) ([]byte, error) {
+	conn, _, err := l.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Request(ctx, wire.PackageSubject(l.trust.current().Cloud, l.key), question)
+}
+
 // connection returns the current connection and the subject of reports.
 func (l *Link) connection(ctx context.Context) (conn *fabric.Conn, subject string, err error) {
 	for {

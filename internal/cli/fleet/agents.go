@@ -282,6 +282,8 @@ func agentColumns() []term.Column[client.Agent] {
 			return term.Percent(a.Load.CPU) + " cpu, " + term.Percent(a.Load.Memory) + " memory"
 		}},
 		{Head: "FACTS", Wide: true, Cell: func(a client.Agent) string { return labelText(a.Facts.Own) }},
+		{Head: "WANTED", Wide: true, Cell: func(a client.Agent) string { return a.WantedBuild }},
+		{Head: "UPGRADE", Wide: true, Cell: func(a client.Agent) string { return a.Upgrade }},
 		{Head: "POLICY", Wide: true, Cell: func(a client.Agent) string { return a.Policy }},
 		{Head: "BUSINESS", Wide: true, Cell: func(a client.Agent) string { return businessText(a.Business) }},
 		{Head: "JOINED", Wide: true, Cell: func(a client.Agent) string { return term.Stamp(&a.JoinedAt) }},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -499,4 +500,24 @@ func what(c client.Change) string {
 		text += "; "
 	}
 	return text + c.Reason
+}
+
+// plannedLine says how a rollout will go through its hosts.
+func plannedLine(r *client.Rollout) string {
+	batches := 0
+	for _, h := range r.Hosts {
+		batches = max(batches, h.Batch+1)
+	}
+	text := fmt.Sprintf("in %s: %s on %s", process.Count(batches, "batch", "batches"),
+		term.Printable(processesOf(r.Processes)), process.Count(r.Counts.Hosts, "host", "hosts"))
+	if n := r.Plan.Canary; n > 0 {
+		text += ", " + process.Count(n, "canary", "canaries")
+	}
+	if r.Plan.Bake > 0 {
+		text += ", bake " + r.Plan.Bake.String()
+	}
+	if r.At != nil {
+		text += ", at " + r.At.Local().Format(time.RFC3339)
+	}
+	return text
 }

@@ -2,6 +2,8 @@ package processes
 
 import (
 	"context"
+	_ "embed"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -9,6 +11,7 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/processfile"
 )
 
 // NewRegister returns 'drover register'.
@@ -106,4 +109,22 @@ func hostsNamed(ctx context.Context, c *client.Client, hosts *remote.Hosts) ([]s
 		}
 	}
 	return ids, nil
+}
+
+// specExample is a spec with every field that one spec can have.
+//
+//go:embed spec.yaml
+var specExample string
+
+// readSpec reads a spec. It rejects a misspelt name, because the field would silently have its default.
+func readSpec(in io.Reader, file string) (*client.Spec, error) {
+	data, err := readFile(in, file)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := processfile.ReadSpec(file, data)
+	if err != nil {
+		return nil, term.Usagef("%s is not a valid spec:\n  %s", file, strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	}
+	return &spec, nil
 }

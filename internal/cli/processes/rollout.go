@@ -74,6 +74,15 @@ func (r *rolloutFlags) fields() map[string]string {
 
 // plan returns the plan of the flags; nil if there is none.
 func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
+	p, err := r.read()
+	if err != nil || r.batch == "" {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// read returns the plan of the flags, also without a batch.
+func (r *rolloutFlags) read() (client.RolloutPlan, error) {
 	p := client.RolloutPlan{
 		Canary: r.canary, Bake: client.Duration(r.bake), Pause: client.Duration(r.pause), Order: r.order,
 		SkipAway: r.skipAway, CanaryApproval: r.canaryApproval,
@@ -91,18 +100,15 @@ func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 		}
 		var err error
 		if *size.to, err = client.ParseHostCount(size.text); err != nil {
-			return nil, term.Usagef("--%s: %w", size.name, err)
+			return p, term.Usagef("--%s: %w", size.name, err)
 		}
 	}
 	for name, d := range map[string]time.Duration{"bake": r.bake, "pause": r.pause} {
 		if d < 0 || d%time.Second != 0 {
-			return nil, term.Usagef("--%s is %s: expected whole seconds", name, d)
+			return p, term.Usagef("--%s is %s: expected whole seconds", name, d)
 		}
 	}
-	if r.batch == "" {
-		return nil, nil //nolint:nilnil // an operation without a rollout
-	}
-	return &p, nil
+	return p, nil
 }
 
 // rollOut begins a rollout and follows it.
@@ -311,26 +317,6 @@ func rolloutLine(r *client.Rollout) string {
 	}
 	if r.Reason != "" {
 		text += ": " + term.Printable(r.Reason)
-	}
-	return text
-}
-
-// plannedLine says how a rollout will go through its hosts.
-func plannedLine(r *client.Rollout) string {
-	batches := 0
-	for _, h := range r.Hosts {
-		batches = max(batches, h.Batch+1)
-	}
-	text := fmt.Sprintf("in %s: %s on %s", process.Count(batches, "batch", "batches"),
-		term.Printable(processesOf(r.Processes)), process.Count(r.Counts.Hosts, "host", "hosts"))
-	if n := r.Plan.Canary; n > 0 {
-		text += ", " + process.Count(n, "canary", "canaries")
-	}
-	if r.Plan.Bake > 0 {
-		text += ", bake " + r.Plan.Bake.String()
-	}
-	if r.At != nil {
-		text += ", at " + r.At.Local().Format(time.RFC3339)
 	}
 	return text
 }

@@ -24,6 +24,8 @@ const (
 	RenameAgents Operation = "rename-agents" // give a host another agent id
 	LabelAgents  Operation = "label-agents"  // set labels of hosts, which may grant rights
 	Silence      Operation = "silence"       // withhold alarms of processes
+	// UpgradeAgents is the right of process.Upgrade.
+	UpgradeAgents Operation = "upgrade-agents"
 )
 
 // The groups: each represents several operations in a grant.
@@ -58,7 +60,7 @@ func OperationOf(op process.Op) Operation {
 
 // Operations lists all operations.
 func Operations() []Operation {
-	hosts := []Operation{RenameAgents, LabelAgents, Silence}
+	hosts := []Operation{RenameAgents, LabelAgents, UpgradeAgents, Silence}
 	return slices.Concat(Members(Read), Members(Operate), Members(Setup), hosts)
 }
 

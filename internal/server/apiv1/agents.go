@@ -93,7 +93,7 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 		}
 	}
 	p := h.Directory.Presence(a.Key, h.Now())
-	v.Policy = p.Facts.Policy
+	v.Policy, v.WantedBuild, v.Upgrade = p.Facts.Policy, p.Facts.Wanted, p.Facts.Upgrade
 	if p.Load != (fleet.Load{}) {
 		v.Load = &v1.Load{CPU: float64(p.Load.CPU) / 10, Memory: float64(p.Load.Memory) / 10}
 	}
@@ -318,7 +318,7 @@ func (h *Handler) labelAgents(ctx context.Context, c *call) (reply, error) {
 	choice, faults := req.check()
 	c.Audit.Target = edge.Clip(choice.String())
 	var missing access.Missing
-	agents := h.toLabel(choice, reach, &missing, &faults)
+	agents := h.named(choice, reach, access.LabelAgents, &missing, &faults)
 	switch {
 	case missing.Any():
 		return reply{}, forbidden(missing)
@@ -390,9 +390,10 @@ func (r *labelRequest) check() (choice hostChoice, faults processfile.Faults) {
 	return choice, faults
 }
 
-// toLabel returns the chosen hosts: those of the names, and those within reach that match a pattern or the selector. It
-// adds a fault for each name without a host, and notes the missing right to a named host.
-func (h *Handler) toLabel(choice hostChoice, reach access.Reach, missing *access.Missing, faults *processfile.Faults,
+// named returns the chosen hosts for an operation on hosts: those of the names, and those within reach that match a
+// pattern or the selector. It adds a fault for each name without a host, and notes the missing right to a named host.
+func (h *Handler) named(choice hostChoice, reach access.Reach, op access.Operation, missing *access.Missing,
+	faults *processfile.Faults,
 ) (agents []store.Agent) {
 	if len(*faults) > 0 {
 		return nil
@@ -406,7 +407,7 @@ func (h *Handler) toLabel(choice hostChoice, reach access.Reach, missing *access
 		path := fmt.Sprintf("hosts[%d]", i)
 		switch {
 		case found:
-			missing.Check(reach, access.LabelAgents, "", gate.Host(a))
+			missing.Check(reach, op, "", gate.Host(a))
 		case wildcard.IsPattern(name):
 			if patterns++; patterns > mostPatterns {
 				fail(path, "is one pattern too many: expected at most %d patterns", mostPatterns)
@@ -415,7 +416,7 @@ func (h *Handler) toLabel(choice hostChoice, reach access.Reach, missing *access
 		case reach.Covers(namedHost(name)):
 			fail(path, "is %.100q: there is no such host", name)
 		default:
-			missing.Found(access.LabelAgents, "", edge.Clip(name))
+			missing.Found(op, "", edge.Clip(name))
 		}
 	}
 	seen := map[string]bool{}

@@ -95,6 +95,7 @@ type Config struct {
 	Revisions store.Revisions
 	Standing  store.Selections
 	Upkeep    store.Upkeeping
+	Packages  store.Packages
 	Events    store.Events
 	Timeline  Timeline
 	Accounts
@@ -274,5 +275,5 @@ func (h *Handler) table() []route {
 		{v1.RouteCreateSignIn, "sign-ins.create", anyone, h.createSignIn},
 
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
-	}, h.scheduleTable()...)
+	}, append(h.scheduleTable(), h.packageRoutes()...)...)
 }

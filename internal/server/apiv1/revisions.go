@@ -250,6 +250,9 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 func undoable(r *store.Rollout) error {
 	counts := r.Counts()
 	switch {
+	case r.Op.Name() == process.Upgrade:
+		return problemf(http.StatusUnprocessableEntity,
+			"nothing undoes an upgrade: sign the earlier version with --downgrade, and upgrade the hosts to it")
 	case r.Op != store.OpApply:
 		return problemf(http.StatusUnprocessableEntity,
 			"rollout %s is of the operation %s, which nothing undoes: expected the rollout of an apply", r.ID, r.Op)

@@ -108,7 +108,7 @@ func newRig(t *testing.T) *rig {
 		Events:   reading{s, r},
 		Timeline: s,
 		Cancels:  r.engine,
-		Rollouts: s, Schedules: s,
+		Rollouts: s, Schedules: s, Packages: s,
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s, Logs: asker{r},
 	})
 	return r

@@ -192,16 +192,6 @@ func (h *Handler) sortHosts(hosts []rollout.Host, by string) {
 	})
 }
 
-// narrow rejects what reaches more hosts at once than one person may.
-func (h *Handler) narrow(hosts int) error {
-	if h.Breadth == 0 || hosts <= h.Breadth {
-		return nil
-	}
-	return problemf(http.StatusForbidden,
-		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
-		hosts, h.Breadth)
-}
-
 // planOptions are what the parameters of an apply say about its rollouts.
 type planOptions struct {
 	changes []func(*v1.RolloutPlan)

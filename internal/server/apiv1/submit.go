@@ -559,3 +559,13 @@ func (h *Handler) agentsOf(ctx context.Context, req *operationRequest, t *target
 	}
 	return agents, -1, err
 }
+
+// narrow rejects what reaches more hosts at once than one person may.
+func (h *Handler) narrow(hosts int) error {
+	if h.Breadth == 0 || hosts <= h.Breadth {
+		return nil
+	}
+	return problemf(http.StatusForbidden,
+		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
+		hosts, h.Breadth)
+}

@@ -395,7 +395,8 @@ func (d *Driver) observe(ctx context.Context, r *store.Rollout, facts map[string
 		for _, at := range h.Steps {
 			step := &r.Steps[at]
 			status := known[store.ObservedKey{Agent: h.Agent, Process: step.Process}]
-			if !step.Removes {
+			// The agent is no process: it is well if its host is connected.
+			if !step.Removes && step.Op.Name() != process.Upgrade {
 				f = worse(f, step, status, r.Op == store.OpApply)
 			}
 		}

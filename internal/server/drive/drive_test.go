@@ -410,3 +410,33 @@ func TestMaxUnavailable(t *testing.T) {
 		t.Errorf("it says %q", ro.Reason)
 	}
 }
+
+// TestUpgradeOfAgents: the agent is no process, so a host is well if it is connected at the end of the bake.
+func TestUpgradeOfAgents(t *testing.T) {
+	op := process.UpgradeOp("1.4.0")
+	plan := v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, Bake: v1.Duration(30 * time.Second)}
+	r := rigOf(t, plan, op, []store.RolloutStep{{Op: op, Process: process.AgentID()}}, "a", "b", "c")
+	upgraded := func() {
+		t.Helper()
+		items, err := r.LeaseItems(t.Context(), r.now.Add(time.Hour), r.now.Add(2*time.Hour), 100)
+		r.must(err)
+		if len(items) != 1 || items[0].Op != op || items[0].Process != process.AgentID() || items[0].Spec != nil {
+			t.Fatalf("the operations are %+v", items)
+		}
+		_, err = r.Finish(t.Context(), []store.ReportedOutcome{{
+			Agent: items[0].Agent, Item: items[0].ID, Outcome: process.Outcome{Text: "upgraded"},
+		}})
+		r.must(err)
+	}
+	r.wants(r.step(), rollout.Running, 0, rollout.Begun, rollout.Waiting, rollout.Waiting)
+	upgraded()
+	r.wants(r.step(), rollout.Running, 0, rollout.Baking, rollout.Waiting, rollout.Waiting)
+	r.now = r.now.Add(31 * time.Second)
+	r.step()
+	r.wants(r.step(), rollout.Running, 1, rollout.Succeeded, rollout.Begun, rollout.Waiting)
+	upgraded()
+	r.wants(r.step(), rollout.Running, 1, rollout.Succeeded, rollout.Baking, rollout.Waiting)
+	r.away["b"] = true
+	r.now = r.now.Add(31 * time.Second)
+	r.wants(r.step(), rollout.Paused, 1, rollout.Succeeded, rollout.Failed, rollout.Waiting)
+}

@@ -43,7 +43,7 @@ const (
 // shortHello returns an introduction with shortened texts, as far as the server keeps them.
 func shortHello(h wire.Hello) wire.Hello {
 	h.IP, h.ID, h.Build, h.Name = shortWord(h.IP), shortWord(h.ID), shortWord(h.Build), shortWord(h.Name)
-	h.Policy = ends(h.Policy, maxSaid)
+	h.Policy, h.Wanted, h.Upgrade = ends(h.Policy, maxSaid), shortWord(h.Wanted), ends(h.Upgrade, maxSaid)
 	return h
 }
 

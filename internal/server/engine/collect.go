@@ -157,7 +157,7 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (des
 
 func factsOf(h wire.Hello, place string) fleet.Facts {
 	facts := fleet.Facts{
-		Place: place, Policy: h.Policy,
+		Place: place, Policy: h.Policy, Wanted: h.Wanted, Upgrade: h.Upgrade,
 	}
 	if h.Started > 0 && h.Started <= lastMoment {
 		facts.Started = time.Unix(h.Started, 0)

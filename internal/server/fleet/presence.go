@@ -52,6 +52,8 @@ type Facts struct {
 	Started time.Time
 	// Place identifies the host and the data directory; Policy is the local policy of the host. Both may be empty.
 	Place, Policy string
+	// Wanted is the version of the agent that the last order named, and Upgrade says how the order ended.
+	Wanted, Upgrade string
 }
 
 // GivenUp reports whether an operation that was requested at the given time, and cannot reach the agent now, has waited

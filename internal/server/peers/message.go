@@ -90,6 +90,8 @@ type introductionMessage struct {
 	Started time.Time `json:"started,omitzero"`
 	Place   string    `json:"place,omitempty"`
 	Policy  string    `json:"policy,omitempty"`
+	Wanted  string    `json:"wanted,omitempty"`
+	Upgrade string    `json:"upgrade,omitempty"`
 }
 
 // linkMessages converts reports of a directory at a time.
@@ -109,7 +111,7 @@ func linkMessages(words []fleet.LinkReport, now time.Time) []linkMessage {
 		if w.Introduced {
 			list[i].Introduction = &introductionMessage{
 				Ago: now.Sub(w.Since).Milliseconds(), Started: w.Facts.Started,
-				Place: w.Facts.Place, Policy: w.Facts.Policy,
+				Place: w.Facts.Place, Policy: w.Facts.Policy, Wanted: w.Facts.Wanted, Upgrade: w.Facts.Upgrade,
 			}
 		}
 	}
@@ -142,7 +144,7 @@ func read(list []linkMessage, now time.Time) []fleet.LinkReport {
 		if m := w.Introduction; m != nil {
 			words[i].Introduced, words[i].Since = true, at(&m.Ago, now)
 			words[i].Facts = fleet.Facts{
-				Started: m.Started, Place: m.Place, Policy: m.Policy,
+				Started: m.Started, Place: m.Place, Policy: m.Policy, Wanted: m.Wanted, Upgrade: m.Upgrade,
 			}
 		}
 	}

@@ -240,7 +240,7 @@ func TestPresenceIsShared(t *testing.T) {
 			a.links.known[w.Key] = w
 		}
 		facts := fleet.Facts{
-			Place: "here", Policy: "observe only", Started: time.Now().Add(-time.Hour),
+			Place: "here", Policy: "observe only", Wanted: "1.4.0", Upgrade: "went back", Started: time.Now().Add(-time.Hour),
 		}
 		a.links.known["k00000"] = fleet.LinkReport{
 			Key: "k00000", Seen: time.Now(), Introduced: true,

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -30,4 +31,44 @@ type Proxies interface {
 	ListProxies(ctx context.Context) ([]Proxy, error)
 	// RemoveProxy deletes a proxy and records the removal. It returns ErrNotFound for an unknown proxy.
 	RemoveProxy(ctx context.Context, key string, at time.Time) error
+}
+
+// The largest number of packages, and of the bytes of all of them.
+const (
+	MostPackages     = 50
+	MostPackageBytes = 1 << 30
+)
+
+// ErrPackagesFull rejects a package beyond MostPackages or MostPackageBytes.
+var ErrPackagesFull = errors.New("there is no room for another package")
+
+// Package is a version of the agent for an architecture.
+type Package struct {
+	Version, Arch string
+	// Signed is the signed text that describes it.
+	Signed string
+	Size   int64 // bytes
+	// Adder is the user or the app that has added it.
+	Adder   string
+	Created time.Time
+	// Pieces are the numbers of the pieces that are there, in order. Only ListPackages sets them.
+	Pieces []int
+}
+
+// Packages holds versions of the agent in pieces.
+type Packages interface {
+	// PutPackage stores a package without its pieces. It does nothing if the package is there with the same text, and
+	// returns ErrExists if it is there with another text, and ErrPackagesFull.
+	PutPackage(ctx context.Context, p Package) error
+	// PutPiece stores a piece of a package; it replaces the piece of this number. It returns ErrNotFound without the
+	// package.
+	PutPiece(ctx context.Context, version, arch string, piece int, data []byte) error
+	// ListPackages returns all packages, by version and architecture as texts.
+	ListPackages(ctx context.Context) ([]Package, error)
+	// GetPackage returns a package, or ErrNotFound.
+	GetPackage(ctx context.Context, version, arch string) (Package, error)
+	// GetPiece returns a piece, or ErrNotFound.
+	GetPiece(ctx context.Context, version, arch string, piece int) ([]byte, error)
+	// RemovePackage deletes a package with its pieces. It returns ErrNotFound without the package.
+	RemovePackage(ctx context.Context, version, arch string) error
 }

@@ -58,6 +58,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Agents
 	Joining
 	Proxies
+	Packages
 	Groups
 	Observations
 	Confirmations

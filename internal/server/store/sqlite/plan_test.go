@@ -43,6 +43,9 @@ func TestNoStatementScansATable(t *testing.T) {
 		// at most a thousand, and only what goes on
 		"SCAN schedules USING INDEX sqlite_autoindex_schedules_1": true, "SCAN s USING COVERING INDEX sqlite_autoindex_schedules_1": true,
 		"SCAN r USING INDEX schedule_runs_open": true,
+		// at most fifty, and an index of their pieces, for a list
+		"SCAN packages": true, "SCAN packages USING INDEX sqlite_autoindex_packages_1": true,
+		"SCAN package_pieces USING COVERING INDEX sqlite_autoindex_package_pieces_1": true,
 		// only what waits is in it
 		"SCAN items USING INDEX items_passing":                                       true,
 		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,

@@ -393,3 +393,102 @@ func (l *layout) repeats(t *store.Task, a, b itemRow) bool {
 	return x.Op == y.Op && x.Process == y.Process &&
 		(x.Op == process.Query || l.specs[a.request].of == l.specs[b.request].of)
 }
+
+// PutGroups replaces the groups of each of the hosts.
+func (db *Store) PutGroups(ctx context.Context, hosts []store.GroupHost, groups []process.Group) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		for _, h := range hosts {
+			if err := putGroups(ctx, tx, h, groups); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot store process groups: %w", err)
+	}
+	return nil
+}
+
+func putGroups(ctx context.Context, tx tx, h store.GroupHost, groups []process.Group) error {
+	if err := tx.exec(ctx, `DELETE FROM groups WHERE namespace = ? AND agent = ?`, h.Namespace, h.Agent); err != nil {
+		return err
+	}
+	for place, g := range groups {
+		err := tx.exec(ctx,
+			`INSERT INTO groups (namespace, agent, place, id, cpu_limit, mem_limit, cpu_weight, mem_weight)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, h.Namespace, h.Agent, place, g.ID, g.CPULimit, g.MemLimit, g.CPUWeight, g.MemWeight)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// GetGroups calls fn for every group of the namespace on the given agents.
+func (db *Store) GetGroups(ctx context.Context, namespace string, agents []string,
+	fn func(string, process.Group) error,
+) error {
+	return db.query(ctx, func(rows *sql.Rows) error {
+		var agent string
+		var g process.Group
+		if err := rows.Scan(&agent, &g.ID, &g.CPULimit, &g.MemLimit, &g.CPUWeight, &g.MemWeight); err != nil {
+			return fmt.Errorf("cannot read process groups: %w", err)
+		}
+		return fn(agent, g)
+	}, `SELECT g.agent, g.id, g.cpu_limit, g.mem_limit, g.cpu_weight, g.mem_weight
+		FROM texts(?) j CROSS JOIN groups g ON g.namespace = ? AND g.agent = j.value ORDER BY j.key, g.place`,
+		db.dialect.Texts(agents), namespace)
+}
+
+// AgentGroups returns the groups of one agent, by namespace.
+func (db *Store) AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error) {
+	groups := map[string][]process.Group{}
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		var namespace string
+		var g process.Group
+		err := rows.Scan(&namespace, &g.ID, &g.CPULimit, &g.MemLimit, &g.CPUWeight, &g.MemWeight)
+		groups[namespace] = append(groups[namespace], g)
+		return err
+	},
+		`SELECT namespace, id, cpu_limit, mem_limit, cpu_weight, mem_weight FROM groups WHERE agent = ?
+			ORDER BY namespace, place`, agent)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the process groups of agent %s: %w", agent, err)
+	}
+	return groups, nil
+}
+
+// GroupUsage returns the sum of the usage in the statuses of a namespace.
+func (db *Store) GroupUsage(ctx context.Context, namespace string,
+	agents []string,
+) (map[string]store.GroupUsage, error) {
+	usage := map[string]store.GroupUsage{}
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		var agent string
+		var u store.GroupUsage
+		err := rows.Scan(&agent, &u.CPU, &u.Mem, &u.Processes)
+		usage[agent] = u
+		return err
+	},
+		`SELECT o.agent, sum(CAST(o.status ->> '$.usage.cpu' AS DOUBLE PRECISION)),
+			sum(CAST(o.status ->> '$.usage.mem' AS DOUBLE PRECISION)), count(*)
+		FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
+		WHERE o.status ->> '$.usage.at' IS NOT NULL GROUP BY o.agent`, db.dialect.Texts(agents), namespace)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the usage of namespace %q: %w", namespace, err)
+	}
+	return usage, nil
+}
+
+// inheritGroups copies groups to an agent that has none, from the latest other agent at its address.
+func inheritGroups(ctx context.Context, tx tx, a store.Agent) error {
+	from, err := all(ctx, tx.query, column[string],
+		`SELECT a.key FROM agents a WHERE a.cloud = ?1 AND a.ip = ?2 AND a.key <> ?3 AND EXISTS (SELECT 1 FROM groups
+			WHERE agent = a.key)
+		AND NOT EXISTS (SELECT 1 FROM groups WHERE agent = ?3) ORDER BY a.created DESC LIMIT 1`, a.Cloud, a.IP, a.Key)
+	if err != nil || len(from) == 0 {
+		return err
+	}
+	return tx.exec(ctx, `UPDATE groups SET agent = ? WHERE agent = ?`, a.Key, from[0])
+}

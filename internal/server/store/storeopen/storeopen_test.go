@@ -122,6 +122,10 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	}
 	agents, err := s.ListAgents(ctx)
 	add("agents", agents, err)
+	packages, err := s.ListPackages(ctx)
+	add("packages", packages, err)
+	piece, err := s.GetPiece(ctx, "1", "amd64", 0)
+	add("piece", piece, err)
 	observed, _, err := s.ListObserved(ctx, store.ObservedFilter{Spec: true}, store.ObservedKey{}, 100)
 	add("observed", observed, err)
 	confirmed, err := s.AgentConfirmed(ctx, "a")

@@ -118,3 +118,55 @@ func keysOfOthers(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "removed, after they have joined again", []string(nil), removed)
 }
+
+func packages(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	a := store.Package{Version: "1.4.0", Arch: "amd64", Signed: "text\n", Size: 300, Adder: "anna", Created: epoch}
+	b := store.Package{Version: "1.4.0", Arch: "arm64", Signed: "other", Size: 5, Adder: "ben", Created: epoch}
+	for _, p := range []store.Package{b, a, a} { // a repeated call has no effect
+		must(t, s.PutPackage(ctx, p))
+	}
+	other := a
+	other.Signed = "another"
+	if err := s.PutPackage(ctx, other); !errors.Is(err, store.ErrExists) {
+		t.Errorf("another text: %v", err)
+	}
+	if err := s.PutPackage(ctx, store.Package{Version: "2", Arch: "amd64", Size: store.MostPackageBytes}); !errors.Is(err,
+		store.ErrPackagesFull) {
+		t.Errorf("too large: %v", err)
+	}
+	binary := []byte{0, 1, 0xff, '\'', 0}
+	for _, n := range []int{2, 0, 2} {
+		must(t, s.PutPiece(ctx, "1.4.0", "amd64", n, append([]byte{byte(n)}, binary...)))
+	}
+	got, err := s.GetPiece(ctx, "1.4.0", "amd64", 2)
+	must(t, err)
+	same(t, "piece", append([]byte{2}, binary...), got)
+	found, err := s.GetPackage(ctx, "1.4.0", "amd64")
+	must(t, err)
+	same(t, "package", a, found)
+	withPieces := a
+	withPieces.Pieces = []int{0, 2}
+	list, err := s.ListPackages(ctx)
+	must(t, err)
+	same(t, "packages", []store.Package{withPieces, b}, list)
+	_, gone := s.GetPackage(ctx, "1.4.1", "amd64")
+	_, noPiece := s.GetPiece(ctx, "1.4.0", "amd64", 1)
+	for what, err := range map[string]error{
+		"unknown package": gone, "unknown piece": noPiece, "piece of nothing": s.PutPiece(ctx, "1", "amd64", 0, binary),
+		"removed twice": errors.Join(s.RemovePackage(ctx, "1.4.0", "amd64"), s.RemovePackage(ctx, "1.4.0", "amd64")),
+	} {
+		if !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := s.GetPiece(ctx, "1.4.0", "amd64", 2); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a piece of a removed package: %v", err)
+	}
+	for n := range store.MostPackages - 1 {
+		must(t, s.PutPackage(ctx, store.Package{Version: fmt.Sprint(n), Arch: "amd64", Created: epoch}))
+	}
+	if err := s.PutPackage(ctx, a); !errors.Is(err, store.ErrPackagesFull) {
+		t.Errorf("too many: %v", err)
+	}
+}

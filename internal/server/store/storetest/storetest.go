@@ -74,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"join tokens used", joinTokensUsed},
 		{"join tokens raced", joinTokensRaced},
 		{"proxies", proxies},
+		{"packages", packages},
 		{"keys of others", keysOfOthers},
 		{"groups", groups},
 		{"groups of an agent", agentGroups},

@@ -109,6 +109,24 @@ CREATE TABLE agents (
 );
 CREATE INDEX agents_address ON agents (cloud, ip, key);
 
+-- Versions of the agent that the owner of the hosts has signed. A piece is in base64.
+CREATE TABLE packages (
+    version text   COLLATE "C" NOT NULL,
+    arch    text   COLLATE "C" NOT NULL,
+    signed  text   NOT NULL,
+    size    bigint NOT NULL,
+    adder   text   NOT NULL,
+    created bigint NOT NULL,
+    PRIMARY KEY (version, arch)
+);
+CREATE TABLE package_pieces (
+    version text   COLLATE "C" NOT NULL,
+    arch    text   COLLATE "C" NOT NULL,
+    piece   bigint NOT NULL,
+    data    text   NOT NULL,
+    PRIMARY KEY (version, arch, piece)
+);
+
 -- What was removed, and of which area: a proxy's credential must not count again because an agent joins with its key.
 CREATE TABLE removed_agents (
     key  text   COLLATE "C" PRIMARY KEY,

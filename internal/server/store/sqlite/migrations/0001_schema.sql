@@ -105,6 +105,24 @@ CREATE TABLE agents (
 ) STRICT;
 CREATE INDEX agents_address ON agents (cloud, ip);
 
+-- Versions of the agent that the owner of the hosts has signed. A piece is in base64.
+CREATE TABLE packages (
+    version TEXT    NOT NULL,
+    arch    TEXT    NOT NULL,
+    signed  TEXT    NOT NULL,
+    size    INTEGER NOT NULL,
+    adder   TEXT    NOT NULL, -- the user or app that has added it
+    created INTEGER NOT NULL,
+    PRIMARY KEY (version, arch)
+) STRICT;
+CREATE TABLE package_pieces (
+    version TEXT    NOT NULL,
+    arch    TEXT    NOT NULL,
+    piece   INTEGER NOT NULL,
+    data    TEXT    NOT NULL,
+    PRIMARY KEY (version, arch, piece)
+) STRICT;
+
 -- What was removed, and of which area: a proxy's credential must not count again because an agent joins with its key.
 CREATE TABLE removed_agents (
     key  TEXT    PRIMARY KEY,

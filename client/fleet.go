@@ -1,0 +1,50 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"strconv"
+
+	v1 "drover/api/v1"
+)
+
+// Proxies lists the joined proxies, ordered by area and name.
+func (c *Client) Proxies(ctx context.Context) iter.Seq2[Proxy, error] {
+	return pages[Proxy](ctx, c, at(v1.RouteListProxies), url.Values{}, 0)
+}
+
+// RemoveProxy removes a proxy by its name or key: the server disconnects it at once and rejects it if it reconnects.
+func (c *Client) RemoveProxy(ctx context.Context, proxy string) error {
+	return c.do(ctx, at(v1.RouteRemoveProxy, proxy), nil, nil, nil)
+}
+
+// AddPackage adds a version of the agent by its signed text, and returns which pieces the server needs. It may be
+// repeated.
+func (c *Client) AddPackage(ctx context.Context, signed string) (Package, error) {
+	var p Package
+	err := c.do(ctx, at(v1.RouteAddPackage), nil, v1.PackageRequest{Signed: signed}, &p)
+	return p, err
+}
+
+// PutPiece sends a piece of a package.
+func (c *Client) PutPiece(ctx context.Context, version, arch string, piece int, data []byte) error {
+	return c.do(ctx, at(v1.RoutePutPiece, version, arch, strconv.Itoa(piece)), nil, v1.PackagePiece{Data: data}, nil)
+}
+
+// Packages lists the versions of the agent that the server has, by version and architecture.
+func (c *Client) Packages(ctx context.Context) iter.Seq2[Package, error] {
+	return pages[Package](ctx, c, at(v1.RouteListPackages), url.Values{}, 0)
+}
+
+// RemovePackage removes a version of the agent. The hosts that run it go on.
+func (c *Client) RemovePackage(ctx context.Context, version, arch string) error {
+	return c.do(ctx, at(v1.RouteRemovePackage, version, arch), nil, nil, nil)
+}
+
+// UpgradeAgents begins a rollout of a version of the agent. When it returns, the server has the rollout on disk.
+func (c *Client) UpgradeAgents(ctx context.Context, r UpgradeRequest) (Rollout, error) {
+	var answer Rollout
+	err := c.within(ctx, submitTime, at(v1.RouteUpgradeAgents), nil, r, &answer)
+	return answer, err
+}

@@ -1,0 +1,211 @@
+// Package upgrade replaces the program of the agent by a version that the owner of the host has signed. It fetches the
+// program, tries it beside the present one, and returns to the present one unless the new one proves itself. It decides
+// what may be tried; the caller has the orders, the link and the processes.
+//
+// All of it is in the directory "versions" of the agent. One small file says which program is in use and which one is
+// being tried; it is replaced as a whole. A program counts only after its sum was verified.
+package upgrade
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"drover/internal/durable"
+	"drover/internal/process"
+)
+
+// Program is a fetched version of the agent.
+type Program struct {
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"`
+	// Signed is when its package was signed, in Unix seconds.
+	Signed int64 `json:"signed"`
+}
+
+// Trial is a version that is being tried by an order.
+type Trial struct {
+	Item    string `json:"item"`
+	Program `json:"program"`
+}
+
+// Verdict is how a trial has ended.
+type Verdict struct {
+	Item    string        `json:"item"`
+	Version string        `json:"version"`
+	Fault   process.Fault `json:"fault,omitempty"`
+	Text    string        `json:"text"`
+}
+
+// state is what a crash must not lose.
+type state struct {
+	// Current is the version in use; nil means the installed program. Installed is the fingerprint of the installed
+	// program when Current was chosen: whoever installs another one by hand has the last word.
+	Current   *Program `json:"current,omitempty"`
+	Installed string   `json:"installed,omitempty"`
+	// Signed is the newest time of signature of all versions that have proven themselves.
+	Signed  int64    `json:"signed,omitempty"`
+	Trial   *Trial   `json:"trial,omitempty"`
+	Verdict *Verdict `json:"verdict,omitempty"`
+}
+
+func versionsOf(dir string) string { return filepath.Join(dir, "versions") }
+
+func stateOf(dir string) string { return filepath.Join(versionsOf(dir), "state.json") }
+
+// programOf returns the file of a program. Its name is made of the sum: no text of others becomes a path.
+func programOf(dir, sum string) string { return filepath.Join(versionsOf(dir), programPrefix+sum) }
+
+const (
+	programPrefix = "drover-agent-"
+	partSuffix    = ".part"
+)
+
+// load reads the state; without a file it is empty.
+func load(dir string) (s state, err error) {
+	text, err := os.ReadFile(stateOf(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		return state{}, fmt.Errorf("cannot read which version is in use: %w", err)
+	}
+	return s, nil
+}
+
+// save stores the state and returns when it is on disk.
+func save(dir string, s state) error {
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = os.MkdirAll(versionsOf(dir), 0o700)
+	}
+	if err == nil {
+		err = durable.SyncDir(dir)
+	}
+	if err == nil {
+		err = durable.Replace(stateOf(dir), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot store which version is in use: %w", err)
+	}
+	return nil
+}
+
+// verify returns nil if a file has this sum.
+func verify(path, sum string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != sum {
+		return fmt.Errorf("%s is damaged: its sum is %s, expected %s", path, got, sum)
+	}
+	return nil
+}
+
+// fingerprint changes when somebody installs another program at a path.
+func fingerprint(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	sys, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", fmt.Errorf("cannot identify %s", path)
+	}
+	return fmt.Sprintf("%d %d %d.%09d", sys.Ino, sys.Size, sys.Mtim.Sec, sys.Mtim.Nsec), nil
+}
+
+// self returns the file of this program.
+func self() (string, error) { return os.Readlink("/proc/self/exe") }
+
+// fetched reports whether a program is one of the fetched versions in a directory.
+func fetched(dir, program string) bool {
+	own, err := filepath.EvalSymlinks(versionsOf(dir))
+	return err == nil && filepath.Dir(program) == own && strings.HasPrefix(filepath.Base(program), programPrefix)
+}
+
+// Choice is what an agent that starts finds out about its program.
+type Choice struct {
+	// Run is the program to run instead of this one; empty means this one.
+	Run string
+	// Version is the version that this program was fetched as; nil for the installed program.
+	Version *Program
+}
+
+// Choose decides which program runs: this one, or the version in use. An agent calls it first of all, but not a program
+// that is being tried. A trial that is under way has been interrupted: it has failed. Choose blocks for the disk. It
+// never fails: if in doubt, this program runs.
+func Choose(dir string, log *slog.Logger) Choice {
+	s, err := load(dir)
+	if err != nil {
+		log.Error("using the installed program", "error", err)
+		return Choice{}
+	}
+	program, err := self()
+	if err != nil {
+		log.Error("using this program", "error", err)
+		return Choice{}
+	}
+	before := s
+	if t := s.Trial; t != nil {
+		s.Trial = nil
+		s.Verdict = &Verdict{
+			Item: t.Item, Version: t.Version, Fault: process.Failed,
+			Text: wentBack(t.Version, "the agent or the host ended during its trial"),
+		}
+	}
+	c := s.choose(dir, program, log)
+	if s != before {
+		if err := save(dir, s); err != nil {
+			log.Error("cannot note the choice of a program, choosing again at the next start", "error", err)
+		}
+	}
+	return c
+}
+
+func (s *state) choose(dir, program string, log *slog.Logger) Choice {
+	if s.Current == nil {
+		return Choice{}
+	}
+	path := programOf(dir, s.Current.SHA256)
+	if fetched(dir, program) {
+		if filepath.Base(program) != filepath.Base(path) {
+			return Choice{}
+		}
+		return Choice{Version: s.Current}
+	}
+	if now, err := fingerprint(program); err != nil || now != s.Installed {
+		log.Warn("another program was installed by hand, using that", "instead_of", s.Current.Version, "error", err)
+		s.Current = nil
+		return Choice{}
+	}
+	if err := verify(path, s.Current.SHA256); err != nil {
+		log.Error("cannot use the fetched version, using the installed program", "version", s.Current.Version,
+			"error", err)
+		s.Current = nil
+		return Choice{}
+	}
+	return Choice{Run: path, Version: s.Current}
+}
+
+func wentBack(version, why string) string {
+	return fmt.Sprintf("version %s did not prove itself, and the host went back: %s", version, why)
+}

@@ -1,0 +1,252 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/process"
+	"drover/internal/release"
+)
+
+// NewPackages returns the commands about the versions of the agent that hosts can take from the server.
+func NewPackages() *cobra.Command {
+	cmd := remote.Resource[client.Package]{
+		Use: "packages", Short: "Versions of the agent that hosts can upgrade to",
+		Long: `Versions of the agent that hosts can upgrade to ('drover agents upgrade').
+
+The owner of the hosts signs each version with a release key, away from the server. Hosts pin its
+public half (release-keys in agent.conf) and run nothing else. So nobody who controls the server
+can give hosts a program of their own (docs/ops/agent-upgrades.md).`,
+		List: remote.List[client.Package]{
+			Use: "list", Short: "List the versions that the server has",
+			None:    "there are no packages",
+			ID:      func(p client.Package) string { return p.Version + "/" + p.Arch },
+			Columns: packageColumns(),
+			Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Package, error) {
+				return client.Collect(c.Packages(ctx))
+			},
+		},
+		Verbs: []remote.Verb[client.Package]{{
+			Use: "remove VERSION ARCH", Short: "Remove a version for an architecture",
+			Long: `Remove a version for an architecture, such as amd64. Hosts that run it go on. Needs an
+administrator.`,
+			Call: func(ctx context.Context, c *client.Client, args []string) (client.Package, error) {
+				return client.Package{}, c.RemovePackage(ctx, args[0], args[1])
+			},
+			Done: "version %s was removed",
+		}},
+	}.Command()
+	cmd.AddCommand(newPackagesAdd(), newPackagesKeygen(), newPackagesSign())
+	return cmd
+}
+
+func packageColumns() []term.Column[client.Package] {
+	return []term.Column[client.Package]{
+		{Head: "VERSION", Cell: func(p client.Package) string { return p.Version }},
+		{Head: "ARCH", Cell: func(p client.Package) string { return p.Arch }},
+		{Head: "SIZE", Cell: func(p client.Package) string { return term.Size(p.Size) }},
+		{Head: "SIGNED", Cell: func(p client.Package) string { return term.Stamp(&p.SignedAt) }},
+		{Head: "NOTES", Cell: packageNotes},
+		{Head: "FORMAT", Wide: true, Cell: func(p client.Package) string { return fmt.Sprint(p.Format) }},
+		{Head: "ADDED", Wide: true, Cell: func(p client.Package) string { return term.Stamp(&p.AddedAt) }},
+		{Head: "BY", Wide: true, Cell: func(p client.Package) string { return p.AddedBy }},
+		{Head: "SHA256", Wide: true, Cell: func(p client.Package) string { return p.SHA256 }},
+		{Head: "KEY", Wide: true, Cell: func(p client.Package) string { return p.Key }},
+	}
+}
+
+func packageNotes(p client.Package) string {
+	switch {
+	case len(p.Missing) > 0:
+		return "incomplete: add it again"
+	case p.Downgrade:
+		return "signed as a downgrade"
+	}
+	return ""
+}
+
+func newPackagesAdd() *cobra.Command {
+	var s remote.Session
+	signature := ""
+	cmd := &cobra.Command{
+		Use:   "add FILE",
+		Short: "Add a signed program of the agent",
+		Long: `Add the program FILE of the agent with the signature that 'drover packages sign' made. The server
+gets it in pieces. If the command is interrupted, run it again: it sends what is missing. Needs an
+administrator.
+
+Exit codes: 0 done, 1 refused, 5 not allowed, 6 unreachable.`,
+		Example: `  drover packages add ./drover-agent`,
+		Args:    term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			program, d, signed, err := readPackage(args[0], signature)
+			if err != nil {
+				return err
+			}
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			p, err := c.AddPackage(cmd.Context(), signed)
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			for _, n := range p.Missing {
+				from := n * release.PieceSize
+				piece := program[from:min(from+release.PieceSize, len(program))]
+				if err := c.PutPiece(cmd.Context(), d.Version, d.Arch, n, piece); err != nil {
+					return remote.ExitOf(err)
+				}
+			}
+			term.Say(cmd, "version %s for %s is there: %s sent\n", d.Version, d.Arch,
+				process.Count(len(p.Missing), "piece", "pieces"))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&signature, "signature", "", "file of the signature (default FILE.sig)")
+	s.Flags(cmd)
+	return cmd
+}
+
+// readPackage reads a program and its signature, and checks that they belong together.
+func readPackage(path, signature string) (program []byte, d release.Package, signed string, err error) {
+	if signature == "" {
+		signature = path + ".sig"
+	}
+	text, err := readBounded(signature, release.MaxSigned)
+	if err != nil {
+		return nil, d, "", fmt.Errorf("cannot read signature: %w (drover packages sign makes it)", err)
+	}
+	if d, _, err = release.Open(text, nil); err != nil {
+		return nil, d, "", fmt.Errorf("%s refused: %w", signature, err)
+	}
+	if program, err = readBounded(path, release.MaxSize); err != nil {
+		return nil, d, "", fmt.Errorf("cannot read program: %w", err)
+	}
+	if got := release.Describe(d.Version, d.Arch, d.Format, program); got.SHA256 != d.SHA256 || got.Size != d.Size {
+		return nil, d, "", fmt.Errorf("%s is not the program that %s describes: its sum is %s, expected %s", path,
+			signature, got.SHA256, d.SHA256)
+	}
+	return program, d, string(text), nil
+}
+
+func readBounded(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return text, err
+}
+
+func newPackagesKeygen() *cobra.Command {
+	return &cobra.Command{
+		Use:   "keygen FILE",
+		Short: "Make a release key",
+		Long: `Make a release key. The private half goes to FILE, which must not be there yet; keep it away from
+the servers. The public half is printed: put it into agent.conf of each host, as release-keys.`,
+		Example: `  drover packages keygen release.key`,
+		Args:    term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			public, private, err := ed25519.GenerateKey(rand.Reader)
+			if err != nil {
+				return err
+			}
+			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return fmt.Errorf("cannot make release key: %w", err)
+			}
+			_, err = f.Write(release.SeedText(private))
+			if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+				return fmt.Errorf("cannot make release key: %w", err)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), release.KeyText(public))
+			return err
+		},
+	}
+}
+
+func newPackagesSign() *cobra.Command {
+	var key, version string
+	var format int
+	var downgrade bool
+	cmd := &cobra.Command{
+		Use:   "sign FILE --key FILE --version VERSION",
+		Short: "Sign a program of the agent with a release key",
+		Long: `Sign the program FILE of the agent, with the private key of 'drover packages keygen'. The
+signature goes to FILE.sig. It holds the version, the architecture, the sums and the present time.
+
+A host takes no package that was signed before the one that it runs, so nobody can bring back an
+old one. To bring an earlier version to hosts with a later one, sign it anew with --downgrade.`,
+		Example: `  drover packages sign ./drover-agent --key release.key --version 1.4.0`,
+		Args:    term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if key == "" || version == "" {
+				return term.Usagef("--key and --version are needed")
+			}
+			seed, err := readBounded(key, release.MaxSigned)
+			if err != nil {
+				return fmt.Errorf("cannot read release key: %w", err)
+			}
+			private, err := release.ParseSeed(seed)
+			if err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+			program, err := readBounded(args[0], release.MaxSize)
+			if err != nil {
+				return fmt.Errorf("cannot read program: %w", err)
+			}
+			arch, err := archOf(program)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			d := release.Describe(version, arch, format, program)
+			d.Downgrade = downgrade
+			signed, err := release.Seal(d, private, time.Now())
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(args[0]+".sig", signed, 0o644); err != nil { //nolint:gosec // it holds no secret
+				return fmt.Errorf("cannot write signature: %w", err)
+			}
+			term.Say(cmd, "signed version %s for %s in %s.sig\n", version, arch, args[0])
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&key, "key", "", "file of the private release key")
+	flags.StringVar(&version, "version", "", "the version, such as 1.4.0")
+	flags.IntVar(&format, "format", release.Format, "the record format of the program; default: that of this drover")
+	flags.BoolVar(&downgrade, "downgrade", false, "hosts with a later version take it, too")
+	return cmd
+}
+
+// archOf returns the architecture of a program.
+func archOf(program []byte) (string, error) {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return "", fmt.Errorf("it is not a program of Linux: %w", err)
+	}
+	arch, known := map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}[f.Machine]
+	if !known {
+		return "", fmt.Errorf("it is for %s: expected amd64 or arm64", f.Machine)
+	}
+	return arch, nil
+}

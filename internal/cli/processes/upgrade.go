@@ -1,0 +1,73 @@
+package processes
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+)
+
+// NewUpgrade returns 'drover agents upgrade'. It is a rollout, so it is here.
+func NewUpgrade() *cobra.Command {
+	var s remote.Session
+	var hosts remote.Hosts
+	var plan rolloutFlags
+	to, noWait := "", false
+	cmd := &cobra.Command{
+		Use:   "upgrade [HOST...] --to VERSION",
+		Short: "Have agents run another version, in batches",
+		Long: `Have the agents of hosts run a version of 'drover packages'. HOST is an id, CLOUD:IP or a
+pattern; -l chooses hosts by their labels and facts.
+
+Each host fetches the program, verifies the signature of its owner, and tries the program beside the
+present one. If the new program does not prove itself, the host goes back by itself, and has failed.
+No process ends. A host takes nothing if it pins no release key, or if its policy forbids it.
+
+This is a rollout, with the flags and commands of one: see drover rollout --help. Without --batch
+all hosts are one batch. You need the right upgrade-agents for all namespaces on each host.
+
+Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such host or version, 5 not allowed,
+6 unreachable, 7 done on some hosts only, paused or held.`,
+		Example: `  drover agents upgrade web-1 --to 1.4.0
+  drover agents upgrade -l role=web --to 1.4.0 --batch 10% --canary 2 --bake 10m`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := client.UpgradeRequest{
+				Version: to, Hosts: append(hosts.Names, args...), Select: hosts.Selector, At: plan.at,
+			}
+			if to == "" {
+				return term.Usagef("--to is missing: expected a version of 'drover packages list'")
+			}
+			if len(r.Hosts) == 0 && r.Select == "" {
+				return term.Usagef("HOST is missing: expected hosts, or --selector")
+			}
+			if plan.batch == "" {
+				plan.batch = "100%"
+			}
+			p, err := plan.read()
+			if err != nil {
+				return err
+			}
+			r.Rollout = &p
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			begun, err := c.UpgradeAgents(context.WithoutCancel(cmd.Context()), r)
+			if err != nil {
+				return remote.ExitOf(err)
+			}
+			return attend(cmd, &s, c, begun, noWait)
+		},
+		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
+	}
+	hosts.Flags(cmd, &s, "these hosts too")
+	cmd.Flags().StringVar(&to, "to", "", "the version")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "print the id of the rollout and return")
+	plan.flags(cmd, true)
+	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
+	return cmd
+}

@@ -1,0 +1,75 @@
+package packages_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestUpgradesByTheServer follows docs/ops/agent-upgrades.md on machines that boot: two hosts, installed from packages,
+// take a version that their owner has signed. The unit's main process stays, and dpkg finds its files as it left them. A
+// program that ends at once is not taken, and a package that is installed by hand has the last word.
+func TestUpgradesByTheServer(t *testing.T) {
+	t.Parallel()
+	packages := build(t, "1.0.0")
+	l := newLab(t, "drover", "host-1", "host-2")
+	server, first, second := l.machines["drover"], l.machines["host-1"], l.machines["host-2"]
+	w := l.setUp(packages)
+	server.give(binaries.agent)
+	key := strings.TrimSpace(server.run("drover packages keygen release.key"))
+	for _, m := range []*machine{first, second} {
+		m.run("echo 'release-keys: " + key + "' >>/etc/drover/agent.conf; systemctl restart drover-agent")
+	}
+	l.settle()
+	mainPID := func(m *machine) string { return strings.TrimSpace(m.run("systemctl show -P MainPID drover-agent")) }
+	before := []string{mainPID(first), mainPID(second)}
+	server.run(`drover packages sign drover-agent --key release.key --version 1.1.0
+drover packages add drover-agent
+drover packages list
+drover agents upgrade '*' --to 1.1.0 --batch 1 --timeout 5m`)
+	l.settle()
+	w.unchanged("an upgrade by the server")
+	if list := server.run("drover agents"); strings.Count(list, " 1.1.0 ") != 2 {
+		t.Errorf("the hosts are\n%s", list)
+	}
+	for i, m := range []*machine{first, second} {
+		if now := mainPID(m); now != before[i] {
+			t.Errorf("the unit of %s had the main process %s, and has %s", m.name, before[i], now)
+		}
+		if exe := m.run("readlink /proc/" + before[i] + "/exe"); !strings.HasPrefix(exe,
+			"/var/lib/drover-agent/agent/versions/drover-agent-") {
+			t.Errorf("%s runs %s", m.name, exe)
+		}
+		if r := m.try("dpkg -V drover-agent | grep -v /usr/share/ | grep -v agent.conf"); r.out != "" {
+			t.Errorf("dpkg finds changed files on %s: %s", m.name, r.out)
+		}
+	}
+	for _, step := range []string{
+		"systemctl restart drover-agent", "systemctl kill --kill-whom=main --signal KILL drover-agent",
+		"until systemctl is-active --quiet drover-agent; do sleep 0.1; done",
+	} {
+		first.run(step)
+		l.settle()
+	}
+	if exe := first.run("readlink /proc/" + mainPID(first) + "/exe"); !strings.Contains(exe, "/versions/") {
+		t.Errorf("after a restart %s runs", exe)
+	}
+	bad := server.try(`cp /bin/true bad
+drover packages sign bad --key release.key --version 1.2.0
+drover packages add bad
+drover agents upgrade '*' --to 1.2.0 --batch 1 --timeout 5m`)
+	if bad.err == nil || !strings.Contains(bad.out, "the host went back: it ended (exit status 0)") {
+		t.Errorf("the bad version: %v\n%s", bad.err, bad.out)
+	}
+	l.settle()
+	w.unchanged("a bad version")
+	if list := server.run("drover agents"); strings.Count(list, " 1.1.0 ") != 2 {
+		t.Errorf("after the bad version the hosts are\n%s", list)
+	}
+	first.give(build(t, "1.3.0") + "/drover-agent_*.deb")
+	first.run("dpkg -i drover-agent_1.3.0_*.deb")
+	l.settle()
+	if exe := first.run("readlink /proc/" + mainPID(first) + "/exe"); exe != "/usr/bin/drover-agent\n" {
+		t.Errorf("after dpkg %s runs", exe)
+	}
+	w.unchanged("a package that was installed by hand")
+}
