@@ -144,6 +144,19 @@ func ExampleClient_CreateToken() {
 	// Output: t-1 TOKEN
 }
 
+func ExampleClient_SignIn() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.SignIn(context.Background(), "anna")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.User, s.URL)
+	// Output: anna https://drover.example.com:7350/ui/login#drovertok_X
+}
+
 func ExampleClient_Tokens() {
 	c, stop := connect()
 	defer stop()

@@ -41,8 +41,8 @@ const (
 	appBody = `{"code":"shop","note":"%s","admin":false,"may_name_users":true,"disabled":false,` +
 		`"grants":[{"operations":["restart"],"namespaces":["web"]}],"limits":{"rate":10},` +
 		`"secrets":[{"id":"s-1","created_at":` + at + `}],"created_at":` + at + `,"changed_at":` + at
-	userBody  = `{"name":"anna","note":"on call","disabled":%t,"created_at":` + at + `}`
-	tokenBody = `{"id":"t-1","user":"anna","note":"laptop","created_at":` + at + `,` +
+	userBody  = `{"name":"anna","note":"on call","disabled":%t,"admin":false,"grants":[],"created_at":` + at + `}`
+	tokenBody = `{"id":"t-1","kind":"token","user":"anna","note":"laptop","created_at":` + at + `,` +
 		`"expires_at":"2026-03-02T12:00:00Z"`
 	joinTokenBody = `{"id":"5f0c","state":"open","role":"agent","cloud":0,"labels":{"rack":"a"},"uses":10,"used":3,` +
 		`"created_at":` + at + `,"expires_at":"2026-03-02T12:00:00Z"`
@@ -184,6 +184,8 @@ func exchanges() []exchange {
 		{"GET /users", "", 200, page(user)},
 		{"GET /users/anna", "", 200, user},
 		{"PATCH /users/anna", `{"disabled":true}`, 200, fmt.Sprintf(userBody, true)},
+		{"POST /sign-ins", `{"user":"anna"}`, 201, `{"user":"anna",` +
+			`"url":"https://drover.example.com:7350/ui/login#drovertok_X","expires_at":` + at + `}`},
 		{"POST /users/anna/tokens", `{"note":"laptop","ttl_seconds":86400}`, 201, tokenBody + `,"token":"TOKEN"}`},
 		{"GET /users/anna/tokens", "", 200, page(tokenBody + `}`)},
 		{"DELETE /users/anna/tokens/t-1", "", 204, ""},

@@ -58,8 +58,12 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 	if local, err = join(ctx, srv, cfg, build, log.With("part", "agent")); err != nil {
 		return err
 	}
+	console, err := srv.SignInLink(ctx)
+	if err != nil {
+		return err
+	}
 	hello := banner{
-		url: srv.URL(), code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "", cfg: cfg,
+		url: srv.URL(), console: console, code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "", cfg: cfg,
 		notes: local.Notes(),
 	}
 	return group.Run(ctx,
@@ -97,9 +101,11 @@ func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
 
 type banner struct {
 	url, code, secret string
-	made              bool
-	cfg               config.Dev
-	notes             []string
+	// console is a link that signs a browser in.
+	console string
+	made    bool
+	cfg     config.Dev
+	notes   []string
 }
 
 func (b banner) text() string {
@@ -109,6 +115,7 @@ func (b banner) text() string {
 	}
 	secret := b.secret
 	text.WriteString("\ndrover is ready.\n\n")
+	line("console", "%s   (signs in once)", b.console)
 	line("URL", "%s", b.url)
 	line("app code", "%s", b.code)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"drover/internal/server/access"
@@ -12,6 +13,16 @@ import (
 
 // firstAppCode is the default code of the first app.
 const firstAppCode = "drover-admin"
+
+// SignInLink returns a link that signs the operator of this machine in to the console, once and within ten minutes.
+func (s *Server) SignInLink(ctx context.Context) (string, error) {
+	who := access.LocalAdmin(uint32(os.Geteuid())) //nolint:gosec // an account is not negative
+	link, err := s.api.SignIn(ctx, &who, "")
+	if err != nil {
+		return "", fmt.Errorf("cannot make a link to the console: %w", err)
+	}
+	return link.URL, nil
+}
 
 // FirstApp creates the first app if there is none yet, with every right. It uses the given credentials, or generates
 // them if code is empty, and returns them. If there was an app already, made is false and the secret is empty: the

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"drover/internal/group"
@@ -45,7 +46,7 @@ func (s *Server) openAPI(ctx context.Context) error {
 		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},
 		History:  s.store, Fullness: s.store, Logs: s.logs,
-		Console: func() string { return s.URL() + webui.Prefix },
+		Console: s.consoleURL,
 	})
 	return nil
 }
@@ -54,7 +55,7 @@ func (s *Server) openAPI(ctx context.Context) error {
 func (s *Server) Serve(ctx context.Context) error {
 	both, own := s.edge, s.api
 	console, err := webui.New(webui.Config{
-		API: own, Gate: s.gate, Tokens: s.store, Named: s.named, Now: s.clock.Wall, Log: s.cfg.Log,
+		API: own, Gate: s.gate, Tokens: s.store, Audit: s.audit, Named: s.named, Now: s.clock.Wall, Log: s.cfg.Log,
 	})
 	if err != nil {
 		return err
@@ -96,6 +97,19 @@ func (s *Server) serving(handler http.Handler, own *apiv1.Handler, l net.Listene
 		srv.RegisterOnShutdown(own.Stop)
 		return httpd.Serve(ctx, srv, l)
 	}
+}
+
+// consoleURL is the URL of the console under a name of this server.
+func (s *Server) consoleURL() string {
+	scheme, rest, _ := strings.Cut(s.URL(), "://")
+	host, port, _ := net.SplitHostPort(rest)
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+		if s.joining != nil && len(s.joining.fleet.Names) > 0 {
+			host = s.joining.fleet.Names[0]
+		}
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + webui.Prefix
 }
 
 // named reports whether a host of a URL is this server: a name of its certificate, or loopback.

@@ -232,8 +232,10 @@ func TestPages(t *testing.T) {
 	form.Set("confirm", "2")
 	b.wants(b.post("/ui/operate", form), 200, "kill")
 	audit := p.CLI("audit", "-o", "json")
-	if !strings.Contains(audit.Out, `"app": "person:uid:0"`) {
-		t.Errorf("the audit has no row of the person:\n%s", audit.Out)
+	for _, want := range []string{`"app": "person:uid:0"`, `"action": "console.sign-in"`, `"action": "operations.create"`} {
+		if !strings.Contains(audit.Out, want) {
+			t.Errorf("the audit has no row with %s:\n%s", want, audit.Out)
+		}
 	}
 }
 

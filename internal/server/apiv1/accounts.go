@@ -394,45 +394,44 @@ func (h *Handler) createSignIn(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
+	c.Audit.Target = edge.Clip(cmp.Or(req.User, c.Principal.User))
+	s, err := h.SignIn(ctx, &c.Principal, req.User)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusCreated, body: s}, nil
+}
+
+// SignIn makes a link that signs a browser in as a user; an empty name is the caller. The operator of the server's
+// machine becomes a user with every right. The error is a problem for the caller.
+func (h *Handler) SignIn(ctx context.Context, who *access.Principal, name string) (v1.SignIn, error) {
 	console := h.Console()
-	name := cmp.Or(req.User, c.Principal.User)
-	c.Audit.Target = edge.Clip(name)
 	switch {
 	case console == "":
-		return reply{}, problemf(http.StatusConflict, "this server serves no console")
-	case !c.Principal.Proven:
-		return reply{}, problemf(http.StatusForbidden, "user %q is not proven: call with a token of the user", name)
-	case name != c.Principal.User && !c.Principal.Admin:
-		return reply{}, problemf(http.StatusForbidden, "only an administrator may sign in another user")
+		return v1.SignIn{}, problemf(http.StatusConflict, "this server serves no console")
+	case !who.Proven:
+		return v1.SignIn{}, problemf(http.StatusForbidden, "user %q is not proven: call with a token of the user", who.User)
+	case name != "" && name != who.User && !who.Admin:
+		return v1.SignIn{}, problemf(http.StatusForbidden, "only an administrator may sign in another user")
 	}
-	if c.Principal.App == "" && req.User == "" {
-		if err := h.ensureOperator(ctx, name); err != nil {
-			return reply{}, err
+	if name = cmp.Or(name, who.User); name == who.User && who.App == "" {
+		err := h.Users.CreateUser(ctx, store.User{
+			Name: name, Note: "operator of the server's machine", Admin: true, Created: h.Now(),
+		})
+		if err != nil && !errors.Is(err, store.ErrExists) {
+			return v1.SignIn{}, failure("create the user", err)
 		}
 	}
 	if u, err := h.Users.GetUser(ctx, name); err != nil {
-		return reply{}, stored(err, "user", name)
+		return v1.SignIn{}, stored(err, "user", name)
 	} else if u.Disabled {
-		return reply{}, problemf(http.StatusConflict, "user %q is disabled", name)
+		return v1.SignIn{}, problemf(http.StatusConflict, "user %q is disabled", name)
 	}
 	token, hash := access.NewToken()
 	now := h.Now()
 	t := store.Token{ID: newID(), Kind: store.Link, User: name, Hash: hash, Created: now, Expires: now.Add(linkTime)}
 	if err := h.Tokens.CreateToken(ctx, t); err != nil {
-		return reply{}, stored(err, "user", name)
+		return v1.SignIn{}, stored(err, "user", name)
 	}
-	return reply{status: http.StatusCreated, body: v1.SignIn{
-		User: name, URL: console + "login#" + token, ExpiresAt: t.Expires,
-	}}, nil
-}
-
-// ensureOperator makes the operator of this machine a user, with every right.
-func (h *Handler) ensureOperator(ctx context.Context, name string) error {
-	err := h.Users.CreateUser(ctx, store.User{
-		Name: name, Note: "operator of the server's machine", Admin: true, Created: h.Now(),
-	})
-	if err != nil && !errors.Is(err, store.ErrExists) {
-		return failure("create the user", err)
-	}
-	return nil
+	return v1.SignIn{User: name, URL: console + "login#" + token, ExpiresAt: t.Expires}, nil
 }

@@ -161,6 +161,15 @@ func WithOperator(ctx context.Context, who access.Principal) context.Context {
 	return context.WithValue(ctx, operatorKey{}, who)
 }
 
+// renewalKey is the context key of a renewal.
+type renewalKey struct{}
+
+// WithRenewal marks a call that repeats an earlier read for a page that renews itself. A successful read of that kind has
+// no audit row.
+func WithRenewal(ctx context.Context) context.Context {
+	return context.WithValue(ctx, renewalKey{}, true)
+}
+
 // supported returns the operations that a caller can submit. Query is not one, because the list of processes answers
 // it.
 func supported() (list []string) {

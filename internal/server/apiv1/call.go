@@ -123,6 +123,9 @@ func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
 // record stores the audit row of a call.
 func (h *Handler) record(ctx context.Context, c *call, err error) {
 	end := edge.Ending{Reads: c.r.Method == http.MethodGet}
+	if renews := ctx.Value(renewalKey{}) != nil; renews && end.Reads && err == nil {
+		c.Audited = true
+	}
 	if err != nil {
 		p := problemOf(err)
 		c.Audit.Code, c.Audit.Message = p.Status, p.Detail

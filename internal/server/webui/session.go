@@ -13,6 +13,7 @@ import (
 
 	"drover/internal/server/access"
 	"drover/internal/server/audit"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/words"
@@ -114,6 +115,7 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 		_, err = h.Tokens.TakeToken(ctx, access.HashToken(code))
 	}
 	if _, refused := errors.AsType[*gate.Refusal](err); refused || errors.Is(err, store.ErrNotFound) {
+		h.record(r, "console.sign-in", access.Principal{})
 		h.showLogin(w, r, words.Page.LinkUsed)
 		return
 	}
@@ -125,11 +127,32 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 		(&view{Handler: h, w: w, r: r, lang: language(r)}).failed(err)
 		return
 	}
+	h.record(r, "console.sign-in", who)
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName(r), Value: token, Path: "/", MaxAge: int(sessionTime / time.Second), Secure: r.TLS != nil,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 	http.Redirect(w, r, backTo(r.PostFormValue("back")), http.StatusSeeOther)
+}
+
+// record stores that a person has signed in or out. Nobody is one who was rejected.
+func (h *Handler) record(r *http.Request, action string, who access.Principal) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), edge.AuditTime)
+	defer cancel()
+	row := store.AuditRow{
+		At: h.Now(), App: who.App, User: who.User, Remote: audit.Remote(r), RequestID: audit.RequestID(""), Action: action,
+		Allowed: who.User != "",
+	}
+	var err error
+	if row.Allowed {
+		err = h.Audit.PutAudit(ctx, row)
+	} else {
+		row.Code, row.Message = http.StatusForbidden, "the link has expired, or somebody has used it"
+		err = h.Audit.PutDenial(ctx, "", row)
+	}
+	if err != nil {
+		h.Log.Error("lost audit row", "endpoint", action, "error", err)
+	}
 }
 
 // backTo is the page of this console to return to.
@@ -168,6 +191,7 @@ func (v *view) logout(ctx context.Context) error {
 			return err
 		}
 	}
+	v.record(v.r, "console.sign-out", v.who)
 	http.SetCookie(v.w, &http.Cookie{
 		Name: cookieName(v.r), Path: "/", MaxAge: -1, Secure: v.r.TLS != nil, HttpOnly: true,
 		SameSite: http.SameSiteLaxMode,

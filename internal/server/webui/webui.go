@@ -19,6 +19,7 @@ import (
 	"drover/client"
 	"drover/internal/server/access"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/words"
@@ -35,12 +36,19 @@ type Gate interface {
 	Person(ctx context.Context, kind store.TokenKind, token string) (access.Principal, error)
 }
 
+// Audit is the audit log. PutDenial counts equal denials.
+type Audit interface {
+	PutAudit(ctx context.Context, rows ...store.AuditRow) error
+	PutDenial(ctx context.Context, proven string, row store.AuditRow) error
+}
+
 // Config holds the parts of the console. All fields are required.
 type Config struct {
 	// API serves /api/v1.
 	API    http.Handler
 	Gate   Gate
 	Tokens store.Tokens
+	Audit  Audit
 	// Named reports whether a name or address, without a port, is one of this server. Pages are served under no other
 	// name, so that a foreign name that points here cannot reach them.
 	Named func(host string) bool
@@ -104,6 +112,10 @@ func New(c Config) (*Handler, error) {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header(), r.TLS != nil)
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(edge.BodyTime)) // a test recorder has no deadlines
+	_ = control.SetWriteDeadline(time.Now().Add(edge.BodyTime + edge.ReplyTime))
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
@@ -117,6 +129,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NewCrossOriginProtection().Handler(h.mux).ServeHTTP(w, r)
 	}
 }
+
+// maxForm is the size of the largest form, in bytes: maxTargets processes with long names.
+const maxForm = 2 << 20
+
+// renews is the header of a page that asks for itself again.
+const renews = "X-Drover-Renews"
 
 // fromLoopback reports whether a caller is on this machine.
 func fromLoopback(address string) bool {
@@ -171,7 +189,7 @@ func (h *Handler) signedIn(p page) http.HandlerFunc {
 		v := &view{Handler: h, w: w, r: r, who: who, lang: language(r)}
 		if err == nil {
 			v.client, err = client.New(client.Config{
-				URL: "http://console", Transport: inProcess{h.API, who, r.RemoteAddr}, AppCode: "-", AppSecret: "-",
+				URL: "http://console", Transport: inProcess{h.API, who, r}, AppCode: "-", AppSecret: "-",
 			})
 		}
 		if err == nil {
@@ -209,16 +227,20 @@ func (v *view) nothing(context.Context) error {
 
 // inProcess carries the calls of a page to the handler of the API, as calls of a person.
 type inProcess struct {
-	api    http.Handler
-	who    access.Principal
-	remote string
+	api  http.Handler
+	who  access.Principal
+	page *http.Request
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	reply := newReply(r)
-	call := r.WithContext(apiv1.WithOperator(r.Context(), t.who))
-	call.RemoteAddr, call.RequestURI = t.remote, r.URL.RequestURI()
+	ctx := apiv1.WithOperator(r.Context(), t.who)
+	if t.page.Method == http.MethodGet && t.page.Header.Get(renews) != "" {
+		ctx = apiv1.WithRenewal(ctx)
+	}
+	call := r.WithContext(ctx)
+	call.RemoteAddr, call.RequestURI = t.page.RemoteAddr, r.URL.RequestURI()
 	if call.Body == nil {
 		call.Body = http.NoBody
 	}

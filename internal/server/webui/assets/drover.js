@@ -1,7 +1,8 @@
 // The one script of the console. It keeps the regions of a page up to date, shows times in the zone of the browser, and
 // signs in by a link. Without it lists are read and forms act as well.
 
-const pause = 3000; // milliseconds between two looks
+const pause = 3000; // milliseconds between two looks, at least
+const share = 20; // and at least so many times as long as the last answer took
 const trusted = window.trustedTypes
   ? trustedTypes.createPolicy("drover", { createHTML: (text) => text })
   : { createHTML: (text) => text };
@@ -41,7 +42,9 @@ async function look() {
   if (document.hidden || regions.length === 0) return;
   let page;
   try {
-    const answer = await fetch(location.href, { redirect: "manual", signal: AbortSignal.timeout(10000) });
+    const answer = await fetch(location.href, {
+      headers: { "X-Drover-Renews": "1" }, redirect: "manual", signal: AbortSignal.timeout(10000),
+    });
     if (!answer.ok) throw new Error(answer.status);
     page = parse(await answer.text());
   } catch {
@@ -93,5 +96,10 @@ showTimes(document);
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 document.getElementById("zone").textContent = document.body.dataset.zone.replace("{zone}", zone);
 signIn();
-setInterval(look, pause);
-document.addEventListener("visibilitychange", look);
+
+async function renew() {
+  const began = performance.now();
+  await look();
+  setTimeout(renew, Math.max(pause, share * (performance.now() - began)));
+}
+setTimeout(renew, pause);
