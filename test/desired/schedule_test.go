@@ -41,9 +41,9 @@ func TestEveryNightAtThree(t *testing.T) {
 	f.join(first, "role=web")
 	f.CLI("apply", "-f", f.file("one", ""), "--yes")
 	f.started("the start", first+" one")
-	f.schedule("nightly", "* * * * *", "restart", "shop/*", "-l", "role=web", "--batch", "1", "--bake", "1s")
 	f.join(late, "role=web")
 	f.started("the start on the host that joins late", first+" one", late+" one")
+	f.schedule("nightly", "* * * * *", "restart", "shop/*", "-l", "role=web", "--batch", "1", "--bake", "1s")
 	harness.Eventually(t, "a run on both hosts", func() bool {
 		list := f.runs("nightly")
 		return len(list) > 0 && list[0].State == "running" && strings.Contains(f.CLI("rollout", "status", list[0].Rollout, "-o", "json"), late)
