@@ -63,8 +63,8 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 		return err
 	}
 	hello := banner{
-		url: srv.URL(), console: console, code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "", cfg: cfg,
-		notes: local.Notes(),
+		url: srv.URL(), console: console, code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "",
+		cfg: cfg, notes: local.Notes(),
 	}
 	return group.Run(ctx,
 		group.Part{Name: "server", Run: srv.Run},

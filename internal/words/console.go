@@ -1,6 +1,8 @@
 package words
 
 // Page holds the words of the frame around every page of the console.
+//
+//nolint:gochecknoglobals // constant texts
 var Page = struct {
 	Overview, Processes, Hosts, Tasks, Rollouts, Events                       Text
 	SignIn, SignOut, SignInAs, SignInCommand, SignInCode, LinkUsed            Text
@@ -41,6 +43,8 @@ var Page = struct {
 }
 
 // Head holds the words of headings and columns.
+//
+//nolint:gochecknoglobals // constant texts
 var Head = struct {
 	Process, Host, State, Since, PID, CPU, Memory, Restarts, Why, Version, Hosted, Message, Uptime Text
 	Task, Operation, Subject, User, Created, Progress, Outcome, Started, Took                      Text
@@ -78,6 +82,8 @@ var Head = struct {
 }
 
 // Act holds the words of actions and of their confirmation.
+//
+//nolint:gochecknoglobals // constant texts
 var Act = struct {
 	Start, Stop, Restart, Reload, Kill, Retry, Host, Unhost               Text
 	Ask, Cancel, TypeCount, WrongCount, Targets, Away, NoneChosen, Chosen Text
@@ -105,6 +111,8 @@ var Act = struct {
 }
 
 // States are the words of the states of processes, hosts, tasks, rollouts and outcomes, by their ids.
+//
+//nolint:gochecknoglobals // constant texts
 var States = map[string]Text{
 	"unknown": {"unknown", "未知"}, "stopped": {"stopped", "已停止"}, "scheduled": {"scheduled", "已排期"},
 	"starting": {"starting", "启动中"}, "running": {"running", "运行中"}, "flapping": {"flapping", "频繁重启"},

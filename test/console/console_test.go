@@ -245,7 +245,9 @@ func TestPeople(t *testing.T) {
 	p := harness.NewPlace(t, binaries.drover)
 	p.Apply(file)
 	for _, args := range [][]string{
-		{"user", "create", "anna"}, {"user", "grant", "anna", "viewer on shop"}, {"user", "create", "bob"},
+		{"user", "create", "anna"},
+		{"user", "grant", "anna", "viewer on shop"},
+		{"user", "create", "bob"},
 		{"user", "grant", "bob", "operator on pay"},
 	} {
 		if a := p.CLI(args...); a.Code != 0 {

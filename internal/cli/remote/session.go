@@ -147,9 +147,9 @@ func (s *Session) UnlessOld(code int, verdict error) error {
 }
 
 func withCredentials(server string, env config.Client, notice func(string)) (*client.Client, error) {
-	if env.AppCode == "" || env.AppSecret == "" {
+	if (env.AppCode == "" || env.AppSecret == "") && (env.AppCode != "" || env.UserToken == "") {
 		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf(
-			"cannot call %s without credentials: set DROVER_APP_CODE and DROVER_APP_SECRET", server)}
+			"cannot call %s without credentials: set DROVER_USER_TOKEN, or DROVER_APP_CODE and DROVER_APP_SECRET", server)}
 	}
 	c, err := client.New(client.Config{
 		URL: server, AppCode: env.AppCode, AppSecret: env.AppSecret, User: env.User, Token: env.UserToken,

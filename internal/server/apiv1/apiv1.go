@@ -8,6 +8,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,8 +165,8 @@ func WithOperator(ctx context.Context, who access.Principal) context.Context {
 // renewalKey is the context key of a renewal.
 type renewalKey struct{}
 
-// WithRenewal marks a call that repeats an earlier read for a page that renews itself. A successful read of that kind has
-// no audit row.
+// WithRenewal marks a call that repeats an earlier read for a page that renews itself. A successful read of that kind
+// has no audit row.
 func WithRenewal(ctx context.Context) context.Context {
 	return context.WithValue(ctx, renewalKey{}, true)
 }
@@ -257,14 +258,6 @@ func (h *Handler) table() []route {
 		{v1.RouteChangeApp, "apps.change", admin, h.changeApp},
 		{v1.RouteCreateSecret, "apps.secrets.create", admin, h.createSecret},
 
-		{v1.RouteCreateUser, "users.create", admin, h.createUser},
-		{v1.RouteListUsers, "users.list", admin, h.listUsers},
-		{v1.RouteGetUser, "users.get", admin, h.getUser},
-		{v1.RouteChangeUser, "users.change", admin, h.changeUser},
-		{v1.RouteCreateToken, "users.tokens.create", admin, h.createToken},
-		{v1.RouteListTokens, "users.tokens.list", admin, h.listTokens},
-		{v1.RouteDeleteToken, "users.tokens.delete", admin, h.deleteToken},
-
 		{v1.RouteCreateReceiver, "receivers.create", admin, h.createReceiver},
 		{v1.RouteListReceivers, "receivers.list", admin, h.listReceivers},
 		{v1.RouteGetReceiver, "receivers.get", admin, h.getReceiver},
@@ -281,8 +274,20 @@ func (h *Handler) table() []route {
 		{v1.RouteListBreakers, "breakers.list", anyone, h.listBreakers},
 		{v1.RouteResetBreaker, "breakers.reset", anyone, h.resetBreaker},
 
-		{v1.RouteCreateSignIn, "sign-ins.create", anyone, h.createSignIn},
-
 		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
-	}, append(h.scheduleTable(), h.packageRoutes()...)...)
+	}, slices.Concat(h.userRoutes(), h.scheduleTable(), h.packageRoutes())...)
+}
+
+// userRoutes lists the paths about users.
+func (h *Handler) userRoutes() []route {
+	return []route{
+		{v1.RouteCreateUser, "users.create", admin, h.createUser},
+		{v1.RouteListUsers, "users.list", admin, h.listUsers},
+		{v1.RouteGetUser, "users.get", admin, h.getUser},
+		{v1.RouteChangeUser, "users.change", admin, h.changeUser},
+		{v1.RouteCreateToken, "users.tokens.create", admin, h.createToken},
+		{v1.RouteListTokens, "users.tokens.list", admin, h.listTokens},
+		{v1.RouteDeleteToken, "users.tokens.delete", admin, h.deleteToken},
+		{v1.RouteCreateSignIn, "sign-ins.create", anyone, h.createSignIn},
+	}
 }

@@ -16,9 +16,14 @@ import (
 // ops are the operations of the console.
 func ops() []act {
 	return []act{
-		{"restart", words.Act.Restart}, {"start", words.Act.Start}, {"stop", words.Act.Stop},
-		{"reload", words.Act.Reload}, {"retry", words.Act.Retry}, {"host", words.Act.Host},
-		{"unhost", words.Act.Unhost}, {"kill", words.Act.Kill},
+		{"restart", words.Act.Restart},
+		{"start", words.Act.Start},
+		{"stop", words.Act.Stop},
+		{"reload", words.Act.Reload},
+		{"retry", words.Act.Retry},
+		{"host", words.Act.Host},
+		{"unhost", words.Act.Unhost},
+		{"kill", words.Act.Kill},
 	}
 }
 

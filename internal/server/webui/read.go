@@ -86,7 +86,8 @@ type stateCount struct {
 // processFilter reads the filter of a list of processes. The names are those of the flags of drover ps.
 func processFilter(q url.Values) client.ProcessFilter {
 	return client.ProcessFilter{
-		Namespace: q.Get("namespace"), Name: q.Get("name"), Hosts: fields(q.Get("hosts")), States: fields(q.Get("state")),
+		Namespace: q.Get("namespace"), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
+		States:   fields(q.Get("state")),
 		Selector: q.Get("selector"), ProcessSelector: q.Get("process-label"), Version: q.Get("process-version"),
 	}
 }
@@ -97,21 +98,23 @@ func fields(text string) []string {
 
 // psCommand is the command that lists the same processes.
 func psCommand(q url.Values) string {
-	command := "drover ps"
+	var command strings.Builder
+	command.WriteString("drover ps")
 	for _, flag := range []string{
 		"namespace", "name", "hosts", "state", "selector", "process-label", "process-version",
 	} {
 		if value := q.Get(flag); value != "" {
-			command += " --" + flag + " " + quote(value)
+			command.WriteString(" --" + flag + " " + quote(value))
 		}
 	}
-	return command
+	return command.String()
 }
 
 // quote quotes a word for a shell.
 func quote(text string) string {
 	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./:@%+", r)
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') &&
+			!strings.ContainsRune("-_./:@%+", r)
 	}) {
 		return text
 	}
@@ -193,7 +196,8 @@ func (v *view) instance(ctx context.Context) error {
 	}
 	p := rows[i]
 	events, _, err := some(v.client.Events(ctx, client.EventFilter{
-		Namespaces: []string{literal(namespace)}, Name: literal(name), Hosts: []string{literal(p.Host.ID)}, Limit: perPage,
+		Namespaces: []string{literal(namespace)}, Name: literal(name), Hosts: []string{literal(p.Host.ID)},
+		Limit: perPage,
 	}), perPage)
 	if err != nil {
 		return err
@@ -257,7 +261,9 @@ func (v *view) task(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failed, _, err := some(v.client.Results(ctx, o.ID, client.ResultFilter{Outcome: "failed", Limit: maxTargets}), maxTargets)
+	failed, _, err := some(v.client.Results(ctx, o.ID, client.ResultFilter{
+		Outcome: "failed", Limit: maxTargets,
+	}), maxTargets)
 	if err != nil {
 		return err
 	}
@@ -266,7 +272,8 @@ func (v *view) task(ctx context.Context) error {
 		return err
 	}
 	v.render(http.StatusOK, "task", map[string]any{
-		"Task": &o, "Done": o.Counts.Targets - o.Counts.Pending, "Groups": byMessage(failed), "Rows": rows, "More": more, "Command": "drover task watch " + quote(o.ID),
+		"Task": &o, "Done": o.Counts.Targets - o.Counts.Pending, "Groups": byMessage(failed), "Rows": rows,
+		"More": more, "Command": "drover task watch " + quote(o.ID),
 	})
 	return nil
 }

@@ -128,10 +128,11 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.record(r, "console.sign-in", who)
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over http there is only loopback
 		Name: cookieName(r), Value: token, Path: "/", MaxAge: int(sessionTime / time.Second), Secure: r.TLS != nil,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
+	//nolint:gosec // backTo returns paths of the console only
 	http.Redirect(w, r, backTo(r.PostFormValue("back")), http.StatusSeeOther)
 }
 
@@ -140,8 +141,8 @@ func (h *Handler) record(r *http.Request, action string, who access.Principal) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), edge.AuditTime)
 	defer cancel()
 	row := store.AuditRow{
-		At: h.Now(), App: who.App, User: who.User, Remote: audit.Remote(r), RequestID: audit.RequestID(""), Action: action,
-		Allowed: who.User != "",
+		At: h.Now(), App: who.App, User: who.User, Remote: audit.Remote(r), RequestID: audit.RequestID(""),
+		Action: action, Allowed: who.User != "",
 	}
 	var err error
 	if row.Allowed {
@@ -187,12 +188,13 @@ func (h *Handler) begin(ctx context.Context, user string, r *http.Request) (toke
 func (v *view) logout(ctx context.Context) error {
 	c, err := v.r.Cookie(cookieName(v.r))
 	if err == nil {
-		if _, err = v.Tokens.TakeToken(ctx, access.HashToken(c.Value)); err != nil && !errors.Is(err, store.ErrNotFound) {
+		_, err = v.Tokens.TakeToken(ctx, access.HashToken(c.Value))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
 	v.record(v.r, "console.sign-out", v.who)
-	http.SetCookie(v.w, &http.Cookie{
+	http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // over http there is only loopback
 		Name: cookieName(v.r), Path: "/", MaxAge: -1, Secure: v.r.TLS != nil, HttpOnly: true,
 		SameSite: http.SameSiteLaxMode,
 	})
@@ -203,7 +205,7 @@ func (v *view) logout(ctx context.Context) error {
 // language stores the language that a person has chosen.
 func (v *view) language(context.Context) error {
 	if l, ok := words.ByTag(v.r.PostFormValue("language")); ok {
-		http.SetCookie(v.w, &http.Cookie{
+		http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // over http there is only loopback
 			Name: languageCookie, Value: l.Tag(), Path: Prefix, MaxAge: int(365 * 24 * time.Hour / time.Second),
 			Secure: v.r.TLS != nil, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		})

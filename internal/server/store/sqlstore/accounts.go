@@ -202,7 +202,8 @@ func (db *Store) GetUser(ctx context.Context, name string) (store.User, error) {
 
 // ListUsers returns a page of users.
 func (db *Store) ListUsers(ctx context.Context, after string, limit int) ([]store.User, error) {
-	users, err := all(ctx, db.query, scanUser, selectUsers+`WHERE u.name > ? ORDER BY u.name LIMIT ?`, after, max(limit, 0))
+	users, err := all(ctx, db.query, scanUser, selectUsers+`WHERE u.name > ? ORDER BY u.name LIMIT ?`, after,
+		max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list users: %w", err)
 	}
@@ -260,7 +261,8 @@ func (db *Store) FindToken(ctx context.Context, hash string) (store.Token, store
 	var r tokenRow
 	u, err := one(ctx, db.query, func(rows *sql.Rows) (store.User, error) {
 		return readUser(rows.Scan, r.columns()...)
-	}, `SELECT `+userColumns+`, `+tokenColumns+` FROM tokens t JOIN users u ON u.name = t."user" WHERE t.hash = ?`, hash)
+	}, `SELECT `+userColumns+`, `+tokenColumns+` FROM tokens t JOIN users u ON u.name = t."user" WHERE t.hash = ?`,
+		hash)
 	if err != nil {
 		return store.Token{}, store.User{}, fmt.Errorf("cannot read token: %w", err)
 	}
