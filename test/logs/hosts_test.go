@@ -23,14 +23,6 @@ func TestHosts(t *testing.T) {
 	policy := filepath.Join(f.Dir, "policy.conf")
 	one := f.JoinAndStart("one", "10.0.0.1", 0, "--policy", policy)
 	two := f.JoinAndStart("two", "10.0.0.2", 0)
-	file := filepath.Join(f.Dir, "file.yaml")
-	text := `namespace: shop
-processes:
-  api: {hosts: ["0:10.0.0.*"], run: 'sh -c "echo hello; exec sleep 1000"', log: {max_size: 1MiB}}
-`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	run := func(args ...string) (int, string, string) {
 		done := harness.Finish(t, "", harness.Environment("/nonexistent"), f.Drover,
 			append(args, "--data-dir", f.ServerDir())...)
@@ -38,8 +30,22 @@ processes:
 	}
 	f.Online("0:10.0.0.1")
 	f.Online("0:10.0.0.2")
-	if code, out, errs := run("apply", "-f", file, "--yes"); code != 0 {
-		t.Fatalf("apply: %d %s%s", code, out, errs)
+	for i, agent := range []string{"one", "two"} { // on one machine they start the same only in different directories
+		text := fmt.Sprintf(`namespace: shop
+processes:
+  api:
+    hosts: ["0:10.0.0.%d"]
+    directory: %s
+    run: 'sh -c "echo hello; exec sleep 1000"'
+    log: {max_size: 1MiB}
+`, i+1, f.AgentDir(agent))
+		file := filepath.Join(f.Dir, agent+".yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, errs := run("apply", "-f", file, "--yes"); code != 0 {
+			t.Fatalf("apply: %d %s%s", code, out, errs)
+		}
 	}
 	want := []string{"0:10.0.0.1  hello", "0:10.0.0.2  hello"}
 	harness.Eventually(t, "the lines of both hosts", func() bool {
