@@ -154,11 +154,12 @@ func TestApprovalOfASecondPerson(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, "--approval-above", "2")
 	f.CLI("user", "create", "bob")
+	f.CLI("user", "grant", "bob", "maintainer on shop")
 	token := strings.TrimSpace(f.CLI("user", "token", "bob", "--ttl", "1h"))
 	person := func(code int, args ...string) string {
 		t.Helper()
 		r := harness.Finish(t, "", append(harness.Environment("/nonexistent"), "DROVER_SERVER="+f.URL,
-			"DROVER_APP_CODE="+harness.AppCode, "DROVER_APP_SECRET="+harness.AppSecret, "DROVER_TOKEN="+token,
+			"DROVER_USER_TOKEN="+token,
 			"SSL_CERT_FILE="+filepath.Join(f.ServerDir(), "server", "pki", "ca.pem")), f.Drover, args...)
 		if r.Code != code {
 			t.Fatalf("bob's drover %q: exit code %d: %s%s", args, r.Code, r.Out, r.Errors)
