@@ -331,8 +331,9 @@ func (s *Server) Run(ctx context.Context) error {
 			Now: s.clock.Now, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "breakers", Run: s.cluster.underLease("breakers", protect.New(protect.Config{
-			Store: s.store, Presence: s.directory, Tell: s.logs.withhold, Happened: s.engine.EventsStored,
-			Woken: s.work.breakers, Rule: s.cfg.Breakers, Now: s.clock.Now, Log: s.cfg.Log,
+			Store: s.store, Presence: present{s.directory, s.clock}, Tell: s.logs.withhold,
+			Happened: s.engine.EventsStored, Woken: s.work.breakers, Rule: s.cfg.Breakers,
+			Now: s.clock.Wall, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "others", Run: s.cluster.run},
 		group.Part{Name: "brokers", Run: s.runBrokers},
@@ -356,6 +357,22 @@ func (s *Server) drive(ctx context.Context) error {
 			Woken: s.work.schedules, Now: s.clock.Wall, Log: s.cfg.Log,
 		}).Run},
 	)
+}
+
+// present tells the presence of agents to a part that goes by the time for people, as the events of hosts do.
+type present struct {
+	directory *fleet.Directory
+	clock     *dbclock.Clock
+}
+
+// Presence returns the presence of an agent now.
+func (p present) Presence(key string, _ time.Time) fleet.Presence {
+	now := p.clock.Now()
+	found := p.directory.Presence(key, now)
+	if !found.Linked.IsZero() {
+		found.Linked = found.Linked.Add(p.clock.Wall().Sub(now))
+	}
+	return found
 }
 
 // Introduced returns nil once the agent has introduced itself to this server, so that answers about the agent come from

@@ -352,14 +352,33 @@ func (h *Handler) changeReceiver(ctx context.Context, c *call) (reply, error) {
 		return reply{}, invalid("secret", "is changed at %s/receivers/{name}/secret", v1.Prefix)
 	}
 	s, err := h.Receivers.Store.ChangeReceiver(ctx, name, func(w *store.Receiver) error {
+		former := w.URL
 		w.Changed = h.Now()
-		return applyReceiver(&req, w)
+		if err := applyReceiver(&req, w); err != nil {
+			return err
+		}
+		if w.Kind != store.KindWebhook && w.Secret != "" && !sameServer(former, w.URL) {
+			return invalid("url", "is of another server, and the secret is for %q: create another receiver", origin(former))
+		}
+		return nil
 	})
 	if err != nil {
 		return reply{}, stored(err, "receiver", name)
 	}
 	h.Receivers.Sender.Changed()
 	return h.receiverReply(ctx, http.StatusOK, s, "")
+}
+
+// sameServer reports whether two URLs are of one server.
+func sameServer(a, b string) bool { return origin(a) == origin(b) }
+
+// origin is the scheme and the host of a URL, with its port.
+func origin(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // rotateReceiver gives a receiver another secret, which signs deliveries from now on. Only this reply shows it.

@@ -112,6 +112,21 @@ func TestReceiversRefused(t *testing.T) {
 	r.refused(r.call("admin", "POST", "/receivers", `{"name":"y","url":"https://x/"}`), 409, "")
 }
 
+// TestSecretsStayWithTheirServer: the secret of a receiver never goes to another server than the one it was given for.
+func TestSecretsStayWithTheirServer(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.want(201, r.call("admin", "POST", "/receivers", map[string]any{
+		"name": "am", "kind": "alertmanager", "url": "https://am.example.com/a", "secret": "bearer",
+	}))
+	r.want(200, r.call("admin", "PATCH", "/receivers/am", `{"url":"https://am.example.com/b"}`))
+	for _, other := range []string{"https://am.example.com:444/b", "https://evil.example.com/b"} {
+		r.refused(r.call("admin", "PATCH", "/receivers/am", map[string]any{"url": other}), 422, "url")
+	}
+	r.want(201, r.call("admin", "POST", "/receivers", map[string]any{"name": "hook", "url": "https://a.example.com/"}))
+	r.want(200, r.call("admin", "PATCH", "/receivers/hook", `{"url":"https://b.example.com/"}`))
+}
+
 // TestReceiverDelivery: a view tells how far a receiver has got and why not further, and a test delivery what came of it.
 func TestReceiverDelivery(t *testing.T) {
 	r := newRig(t)

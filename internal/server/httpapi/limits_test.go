@@ -202,7 +202,7 @@ func TestUserTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.users["ann"] = store.User{Name: "ann"}
-			w.tokens[hash] = store.Token{ID: "1", User: "ann", Hash: hash}
+			w.tokens[hash] = store.Token{ID: "1", Kind: store.APIToken, User: "ann", Hash: hash}
 			w.sessions = tt.sessions
 			body := fmt.Sprintf(
 				`{"task_id": "x", "bk_app_code": "no-names", "bk_app_secret": "third-secret", "bk_token": %q}`,

@@ -96,6 +96,9 @@ func fill(text string, letter Letter, most int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("is not a template: %w", err)
 	}
+	if err := checkNodes(t); err != nil {
+		return "", err
+	}
 	out := &bounded{left: most}
 	if err := t.Execute(out, letter); err != nil {
 		return "", fmt.Errorf("cannot fill the template: %w", err)
