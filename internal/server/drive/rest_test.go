@@ -3,6 +3,7 @@ package drive_test
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,11 @@ import (
 type resting struct {
 	drive.Store
 	next  time.Time
-	looks int
+	looks atomic.Int64
 }
 
 func (r *resting) OpenRollouts(_ context.Context, now time.Time) ([]string, time.Time, error) {
-	r.looks++
+	r.looks.Add(1)
 	if !r.next.After(now) { // then it would be open
 		return nil, time.Time{}, nil
 	}
@@ -38,21 +39,21 @@ func TestAtRest(t *testing.T) {
 		}()
 		time.Sleep(time.Minute - time.Millisecond)
 		synctest.Wait()
-		if db.looks != 6 {
-			t.Errorf("it looks %d times a minute", db.looks)
+		if db.looks.Load() != 6 {
+			t.Errorf("it looks %d times a minute", db.looks.Load())
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		before := db.looks
+		before := db.looks.Load()
 		db.next = time.Now().Add(3 * time.Second)
 		woken <- struct{}{}
 		synctest.Wait()
-		if db.looks != before+1 {
-			t.Errorf("after a word it has looked %d times, want once", db.looks-before)
+		if db.looks.Load() != before+1 {
+			t.Errorf("after a word it has looked %d times, want once", db.looks.Load()-before)
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if db.looks < before+2 {
+		if db.looks.Load() < before+2 {
 			t.Error("it does not look at the time of the next rollout")
 		}
 		end()

@@ -3,6 +3,7 @@ package protect_test
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 // resting is a database without failures and breakers.
 type resting struct {
 	protect.Store
-	looks int
+	looks atomic.Int64
 }
 
 func (r *resting) LastCursor(context.Context) (int64, error) { return 0, nil }
@@ -26,7 +27,7 @@ func (r *resting) EventsBefore(context.Context, store.EventMark, store.EventFilt
 }
 
 func (r *resting) EventsAfter(context.Context, int64, store.EventFilter, int) ([]store.StoredEvent, int64, error) {
-	r.looks++
+	r.looks.Add(1)
 	return nil, 0, nil
 }
 
@@ -44,12 +45,12 @@ func TestAtRest(t *testing.T) {
 		}()
 		time.Sleep(time.Minute - time.Millisecond)
 		synctest.Wait()
-		if db.looks != 6 {
-			t.Errorf("it looks %d times a minute", db.looks)
+		if db.looks.Load() != 6 {
+			t.Errorf("it looks %d times a minute", db.looks.Load())
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		before := db.looks
+		before := db.looks.Load()
 		for range 100 {
 			select {
 			case woken <- struct{}{}:
@@ -58,7 +59,7 @@ func TestAtRest(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			synctest.Wait()
 		}
-		if n := db.looks - before; n < 5 || n > 7 {
+		if n := db.looks.Load() - before; n < 5 || n > 7 {
 			t.Errorf("in five seconds of words it has looked %d times", n)
 		}
 		end()
