@@ -85,7 +85,8 @@ func TestRefresh(t *testing.T) {
 	a := newAuthority(t)
 	h := joined(t, a)
 	next := a.enrolment(t, h.id, 3)
-	next.Digest = "second"
+	// Each token has the second in which it was made.
+	next.Digest, next.Account = "second", h.enrolment().Account
 	if err := a.broker.Revoke(otherKey(t).public); err != nil {
 		t.Fatal(err)
 	}
