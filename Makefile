@@ -5,7 +5,7 @@ export CGO_ENABLED := 0
 # The go command does not combine a workspace with another module file.
 TOOL := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 
-.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile scale bench bench-peers bench-fleet package release clean
+.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile browser scale bench bench-peers bench-fleet package release clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,11 +36,12 @@ race: ## run the tests of one process at a time under the race detector (needs g
 lint: prose ## check the rules of the code and of the English
 	$(TOOL) golangci-lint run ./...
 	cd test && $(TOOL) golangci-lint run ./...
+	cd tools/pack && $(TOOL) golangci-lint run ./...
 
 # Vale has parsers in C, so go needs gcc to build it; the first time this takes about half a minute.
 prose: ## check the English of README.md, docs/ and changes/ by STYLE.md (needs gcc)
 	@if command -v gcc >/dev/null; then \
-		CGO_ENABLED=1 $(TOOL) vale --output=line README.md CONTRIBUTING.md SECURITY.md docs changes; \
+		CGO_ENABLED=1 $(TOOL) vale --output=line --glob='!docs/zh/**' README.md CONTRIBUTING.md SECURITY.md docs changes; \
 	else echo "LEFT OUT: the check of the English, which needs gcc" >&2; fi
 
 fmt: ## format the code
@@ -51,6 +52,7 @@ generate: ## make the generated files again
 
 check: lint ## what .ci/run checks beside the tests
 	@go run ./internal/statesdoc | diff -u docs/states.md - || { echo "docs/states.md is old: run make generate"; exit 1; }
+	@go run ./internal/zhdocs
 	@go mod tidy -diff
 	@go -C test mod tidy -diff
 
@@ -86,6 +88,10 @@ HOSTILE ?= 10m
 hostile: ## have 256 agents' keys, an app, 400 strangers and an account attack a fleet at work for HOSTILE (10m), and compare the times of good calls (as root, on a quiet machine)
 	DROVER_CHAOS_TIME=$(HOSTILE) go test -v -count 1 -timeout 60m ./test/hostile/
 
+BROWSER ?= 10m
+browser: test-deps ## test the console in chromium in the long form: a fleet of 100,000 processes, tabs that are open for BROWSER (10m), and pictures of all pages in test/browser/artefacts
+	DROVER_CHAOS_TIME=$(BROWSER) go test -v -count 1 -timeout 90m ./test/browser/
+
 scale: build ## measure a server with as many agents as this machine lets connect, beside bare NATS; writes bench/results (as root; half an hour)
 	go run ./test/scale -out bench/results
 	go run ./test/bench/table -w
@@ -107,13 +113,14 @@ bench-fleet: build ## measure drover beside clush, pdsh, parallel-ssh and Ansibl
 
 # A release says VERSION=1.2.3; else the commit does.
 VERSION ?= $(shell git log -1 --date=format:%Y%m%d%H%M%S --format='0.0.0~%cd.%h')
-package: ## build packages for amd64 and arm64 into dist/ (Debian, and an archive with install.sh); VERSION=1.2.3 for a release
+package: ## build packages (deb, rpm, archive), images and SBOMs for amd64 and arm64 into dist/; VERSION=1.2.3 for a release, RPM_KEY=FILE signs rpms
+	@go run ./internal/zhdocs --all
 	rm -rf dist
 	tools/package.sh '$(VERSION)' amd64 dist
 	tools/package.sh '$(VERSION)' arm64 dist
 
-release: ## make a release: CHANGELOG.md out of changes/unreleased, commit, tag, packages, checksums; VERSION=1.2.3
-	tools/release.sh '$(VERSION)'
+release: ## make a release: CHANGELOG.md out of changes/unreleased, commit, tag, 'make package', signature by KEY; VERSION=1.2.3 KEY=FILE
+	tools/release.sh --key '$(abspath $(KEY))' '$(VERSION)'
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -17,13 +17,17 @@ type AuditFilter struct {
 	App          string
 	User         string
 	Action       string
-	RequestID    string
-	Allowed      *bool
+	// Changes leaves out the calls that only read, such as lists.
+	Changes   bool
+	RequestID string
+	// Address is the address of the caller, without a port.
+	Address string
+	Allowed *bool
 	// Limit is the largest number of rows; 0 means no limit.
 	Limit int
 }
 
-// Audit lists the audit log, newest first.
+// Audit lists the audit log, newest first. A caller who is not an administrator gets its own rows.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditRow, error] {
 	query := url.Values{}
 	for name, t := range map[string]time.Time{"since": f.Since, "until": f.Until} {
@@ -35,6 +39,10 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditRow, e
 	set(query, "user", f.User)
 	set(query, "action", f.Action)
 	set(query, "request_id", f.RequestID)
+	if f.Changes {
+		query.Set("changes", "true")
+	}
+	set(query, "address", f.Address)
 	if f.Allowed != nil {
 		query.Set("allowed", strconv.FormatBool(*f.Allowed))
 	}

@@ -7,6 +7,8 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +39,9 @@ type Config struct {
 	// User is the user for whom the app calls, and Token proves it. An app that may name users needs no token.
 	User  string
 	Token string
+	// CA holds the certificates, as PEM, of the authorities that the certificate of URL must come from. Without CA they
+	// are those of the system.
+	CA []byte
 	// Transport, if not nil, carries the calls instead of the network.
 	Transport http.RoundTripper
 	// Notice, if not nil, receives notes of the server about an answer, such as that the data is stale. It may receive
@@ -50,6 +55,7 @@ type Config struct {
 type Client struct {
 	base   string
 	name   string
+	user   string
 	header string
 	notice func(text string)
 	http   *http.Client
@@ -79,7 +85,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Socket != "" {
 		transport.Proxy = nil
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialSocket(ctx, cfg.Socket)
+			return DialSocket(ctx, cfg.Socket)
 		}
 		c.base, c.name = "http://localhost", cfg.Socket
 		return c, nil
@@ -92,7 +98,14 @@ func New(cfg Config) (*Client, error) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("server address holds more than scheme, host and path: credentials are given apart")
 	}
-	c.base, c.name = strings.TrimRight(u.String(), "/"), u.Host
+	if len(cfg.CA) > 0 {
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(cfg.CA) {
+			return nil, errors.New("the CA holds no certificate: expected PEM")
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+	c.base, c.name, c.user = strings.TrimRight(u.String(), "/"), u.Host, cfg.User
 	credentials, err := json.Marshal(struct {
 		Code   string `json:"bk_app_code"`
 		Secret string `json:"bk_app_secret"`
@@ -109,6 +122,12 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// Address is the address of the server as errors name it: HOST:PORT, or the path of a socket.
+func (c *Client) Address() string { return c.name }
+
+// Caller is the user for whom the client calls; empty if its Config does not tell.
+func (c *Client) Caller() string { return c.user }
+
 // refuseRedirect prevents a redirect from sending the credentials elsewhere.
 func refuseRedirect(*http.Request, []*http.Request) error {
 	return errors.New("the server answered with a redirect: expected the address of a drover server")
@@ -117,9 +136,9 @@ func refuseRedirect(*http.Request, []*http.Request) error {
 // maxSocketPath is the longest path of a socket that the kernel accepts.
 const maxSocketPath = 107
 
-// dialSocket connects to a socket. If the path is longer than the kernel accepts, dialSocket reaches the socket through
-// its directory.
-func dialSocket(ctx context.Context, path string) (net.Conn, error) {
+// DialSocket connects to the socket of a server, within 5 seconds and until ctx ends. It accepts a path longer than the
+// kernel does, and then reaches the socket through its directory.
+func DialSocket(ctx context.Context, path string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTime}
 	if len(path) <= maxSocketPath {
 		return dialer.DialContext(ctx, "unix", path)
@@ -292,6 +311,20 @@ func pages[T any](ctx context.Context, c *Client, p place, query url.Values, lim
 			query.Set("cursor", part.NextCursor)
 		}
 	}
+}
+
+// Page is one page of a list. NextCursor leads to the next page; it is empty on the last page.
+type Page[T any] = v1.Page[T]
+
+// page asks for one page of a list.
+func page[T any](ctx context.Context, c *Client, p place, query url.Values, limit int, cursor string) (
+	Page[T], error,
+) {
+	query.Set("limit", strconv.Itoa(limit))
+	set(query, "cursor", cursor)
+	var part Page[T]
+	err := c.do(ctx, p, query, nil, &part)
+	return part, err
 }
 
 // maxPage is the largest page of a server.

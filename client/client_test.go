@@ -75,6 +75,28 @@ func TestPartsOfPathsAreEscaped(t *testing.T) {
 	}
 }
 
+// TestEmptyListsOfASelection: they are sent, because without a list the selection is of everything.
+func TestEmptyListsOfASelection(t *testing.T) {
+	var sent map[string]any
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		sent = nil
+		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+			t.Error(err)
+		}
+		reply(w, client.Selection{})
+	})
+	for _, r := range []client.SelectionRequest{{}, {Targets: []client.Target{}, Hosts: []string{}}} {
+		if _, err := c.Select(t.Context(), client.ProcessFilter{}, r); err != nil {
+			t.Fatal(err)
+		}
+		for name, isSent := range map[string]bool{"targets": r.Targets != nil, "hosts": r.Hosts != nil} {
+			if list, there := sent[name].([]any); there != isSent || len(list) != 0 {
+				t.Errorf("%s of %+v: %v", name, r, sent)
+			}
+		}
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
@@ -176,5 +198,52 @@ func TestBadAddress(t *testing.T) {
 		if _, err := client.New(client.Config{URL: url}); err == nil {
 			t.Errorf("%q was taken for an address", url)
 		}
+	}
+}
+
+// TestPagesAreAskedOneByOne: a page is one call with its own limit, whatever follows.
+func TestPagesAreAskedOneByOne(t *testing.T) {
+	var asked []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		reply(w, map[string]any{"items": []any{map[string]any{}}, "next_cursor": "more"})
+	})
+	ctx := t.Context()
+	calls := []func() (string, error){
+		func() (string, error) {
+			p, err := c.AgentPage(ctx, client.AgentFilter{State: "away", Limit: 200}, "")
+			return p.NextCursor, err
+		},
+		func() (string, error) {
+			p, err := c.OperationPage(ctx, client.OperationFilter{App: "a", Limit: 200}, "at")
+			return p.NextCursor, err
+		},
+		func() (string, error) {
+			p, err := c.RolloutPage(ctx, client.RolloutFilter{State: "held", Limit: 200}, "at")
+			return p.NextCursor, err
+		},
+		func() (string, error) {
+			p, err := c.EventPage(ctx, client.EventFilter{Name: "api", Limit: 200}, "at")
+			return p.NextCursor, err
+		},
+		func() (string, error) {
+			p, err := c.ResultPage(ctx, "op-1", client.ResultFilter{Outcome: "failed", Limit: 200}, "at")
+			return p.NextCursor, err
+		},
+	}
+	for _, call := range calls {
+		if next, err := call(); err != nil || next != "more" {
+			t.Errorf("%q, %v", next, err)
+		}
+	}
+	want := []string{
+		"/behind/api/v1/agents?limit=200&state=away",
+		"/behind/api/v1/operations?app=a&cursor=at&limit=200",
+		"/behind/api/v1/rollouts?cursor=at&limit=200&state=held",
+		"/behind/api/v1/events?cursor=at&limit=200&name=api",
+		"/behind/api/v1/operations/op-1/results?cursor=at&limit=200&outcome=failed",
+	}
+	if strings.Join(asked, "\n") != strings.Join(want, "\n") {
+		t.Errorf("asked\n%s\nwant\n%s", strings.Join(asked, "\n"), strings.Join(want, "\n"))
 	}
 }

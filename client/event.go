@@ -43,11 +43,21 @@ func (f *EventFilter) query() url.Values {
 
 // Events lists past events, the latest first.
 func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
+	return pages[Event](ctx, c, at(v1.RouteListEvents), f.pastQuery(), f.Limit)
+}
+
+// pastQuery has the parameters of a list of past events.
+func (f *EventFilter) pastQuery() url.Values {
 	query := f.query()
 	if !f.Until.IsZero() {
 		query.Set("until", f.Until.UTC().Format(time.RFC3339Nano))
 	}
-	return pages[Event](ctx, c, at(v1.RouteListEvents), query, f.Limit)
+	return query
+}
+
+// EventPage returns one page of Events, in the way of AgentPage.
+func (c *Client) EventPage(ctx context.Context, f EventFilter, cursor string) (Page[Event], error) {
+	return page[Event](ctx, c, at(v1.RouteListEvents), f.pastQuery(), f.Limit, cursor)
 }
 
 // FollowEvents yields the latest past events, the oldest first, and then each event once as it arrives, until ctx ends

@@ -157,6 +157,40 @@ func ExampleClient_SignIn() {
 	// Output: anna https://drover.example.com:7350/ui/login#drovertok_X
 }
 
+func ExampleClient_CreateDevice() {
+	c, stop := connect()
+	defer stop()
+
+	d, err := c.CreateDevice(context.Background(), "anna@laptop")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(d.Code, d.Path)
+	// Output: BCDF-GHJK /ui/device
+}
+
+func ExampleClient_DeviceState() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.DeviceState(context.Background(), "drovertok_X")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.State, s.User)
+	// Output: signed-in anna
+}
+
+func ExampleClient_EndSignIn() {
+	c, stop := connect()
+	defer stop()
+
+	fmt.Println(c.EndSignIn(context.Background()))
+	// Output: <nil>
+}
+
 func ExampleClient_Tokens() {
 	c, stop := connect()
 	defer stop()
@@ -197,4 +231,17 @@ func ExampleClient_Audit() {
 		fmt.Println(row.App, row.User, row.Action, row.Target, row.Code)
 	}
 	// Output: shop anna operations.create web/nginx 403
+}
+
+func ExampleClient_Server() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.Server(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.Version, s.HostsOnline, "of", s.Hosts, s.Disk.Free)
+	// Output: 1.2.3 2 of 3 1000
 }

@@ -91,6 +91,89 @@ func ExampleClient_CountProcesses() {
 	// Output: 7 of 10 run, the hosts of 2 are away
 }
 
+func ExampleClient_Overview() {
+	c, stop := connect()
+	defer stop()
+
+	o, err := c.Overview(context.Background(), client.ProcessFilter{Namespace: "web"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d of %d processes are wrong, %d hosts are away\n", o.Wrong, o.Processes.Total, o.Hosts.Away)
+	for _, cause := range o.Causes {
+		fmt.Println(cause.Count, cause.ID, "on", cause.Hosts, "host:", cause.Processes[0].Name)
+	}
+	// Output:
+	// 1 of 10 processes are wrong, 1 hosts are away
+	// 1 exit-status on 1 host: nginx
+}
+
+func ExampleClient_ProcessPage() {
+	c, stop := connect()
+	defer stop()
+
+	filter := client.ProcessFilter{Causes: []string{"exit-status"}, Limit: 50}
+	rows, next, total, err := c.ProcessPage(context.Background(), filter, "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(rows[0].Name, rows[0].State, total, next == "")
+	// Output: nginx given-up 1 true
+}
+
+func ExampleClient_GroupPage() {
+	c, stop := connect()
+	defer stop()
+
+	filter := client.ProcessFilter{Sort: "-wrong", Limit: 2}
+	groups, _, total, err := c.GroupPage(context.Background(), "process", filter, "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, g := range groups {
+		fmt.Println(g.Key, g.Wrong, "of", g.Total)
+	}
+	fmt.Println(total, "groups")
+	// Output:
+	// web/nginx 1 of 1
+	// web/php 0 of 9
+	// 7 groups
+}
+
+// Choose processes by a filter, and see what an operation would be for. Then client.Request{Op: "retry", Selection: s.ID}
+// is for exactly these processes.
+func ExampleClient_Select() {
+	c, stop := connect()
+	defer stop()
+
+	filter := client.ProcessFilter{Namespace: "web", States: []string{"given-up"}}
+	s, err := c.Select(context.Background(), filter, client.SelectionRequest{
+		Op: "retry", Except: []client.Target{{Namespace: "web", Name: "php"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.Targets, "process on", s.Hosts, "host, not allowed:", s.DeniedCount)
+	// Output: 1 process on 1 host, not allowed: 0
+}
+
+func ExampleClient_Selection() {
+	c, stop := connect()
+	defer stop()
+
+	s, err := c.Selection(context.Background(), "sel-x")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.Sample[0].Name, s.ExpiresAt.Format("15:04"))
+	// Output: nginx 12:15
+}
+
 func ExampleClient_Why() {
 	c, stop := connect()
 	defer stop()
@@ -239,4 +322,21 @@ func ExampleClient_Logs() {
 	// Output:
 	// web-1 stderr bind: address in use
 	// web-1 stderr giving up
+}
+
+func ExampleClient_UsageHistory() {
+	c, stop := connect()
+	defer stop()
+
+	history, err := c.UsageHistory(context.Background(), "web", "nginx", "web-1", "1h")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, step := range history.Steps {
+		fmt.Println(step.At.Format("15:04:05"), step.CPU, step.Memory>>20, step.Restarted)
+	}
+	// Output:
+	// 11:59:00 0.5 100 false
+	// 12:00:00 1.25 200 true
 }

@@ -84,6 +84,26 @@ func exchanges() []exchange {
 		{"GET /processes/web/nginx", "", 200, page(processBody + `,"spec":{"start":"./nginx",` +
 			`"pid_file":"/run/nginx.pid","process_name":"nginx","directory":"/srv/nginx","user":"www"}}`)},
 		{
+			"GET /overview?namespace=web", "", 200,
+			`{"processes":{"states":{"given-up":1,"running":7},"stale":2,"total":10},"wrong":1,"causes":[{"id":"exit-status",` +
+				`"title":"Ended with an error","severity":"critical","count":1,"meaning":"m","remedy":"r","page":"p","hosts":1,` +
+				`"processes":[{"namespace":"web","name":"nginx","count":1}]}],"hosts":{"online":4,"away":1}}`,
+		},
+		{
+			"GET /processes?cause=exit-status&count=true&limit=50", "", 200, `{"items":[` + processBody + `}],"total":1}`,
+		},
+		{
+			"GET /processes?count=true&group=process&limit=2&sort=-wrong", "", 200,
+			`{"items":[{"key":"web/nginx","states":{"given-up":1},"stale":0,"total":1,"hosts":1,"hosted":1,"wrong":1},` +
+				`{"key":"web/php","states":{"running":9},"stale":0,"total":9,"hosts":9,"hosted":9,"wrong":0}],` +
+				`"next_cursor":"c","total":7}`,
+		},
+		{
+			"POST /selections?namespace=web&state=given-up", `{"op":"retry","except":[{"namespace":"web","name":"php"}]}`, 201,
+			selectionBody,
+		},
+		{"GET /selections/sel-x", "", 200, selectionBody},
+		{
 			"GET /processes/counts?namespace=web", "", 200,
 			`{"states":{"given-up":1,"running":7},"stale":2,"total":10}`,
 		},
@@ -105,6 +125,10 @@ func exchanges() []exchange {
 		{"GET /processes/web/nginx/logs?host=web-1&tail=2", "", 200, `{"host":"web-1","name":"nginx","time":` + at +
 			`,"stream":"stderr","run":3,"text":"bind: address in use"}` + "\n" +
 			`{"host":"web-1","name":"nginx","time":` + at + `,"stream":"stderr","run":3,"text":"giving up"}` + "\n"},
+		{"GET /processes/web/nginx/hosts/web-1/usage?last=1h", "", 200, `{` + nginx + `,"host":` + host +
+			`,"step_seconds":30,"start":"2026-03-01T11:00:00Z","end":` + at + `,"steps":[{"at":"2026-03-01T11:59:00Z","cpu_percent":0.5,` +
+			`"memory_bytes":104857600,"open_files":12},{"at":` + at + `,"cpu_percent":1.25,"memory_bytes":209715200,` +
+			`"restarted":true}]}`},
 		{"GET /namespaces/web", "", 200, `{"namespace":"web","processes":{"nginx":{"hosts":["web-1"],"start":"./nginx",` +
 			`"pid_file":"/run/nginx.pid","restart":{"delay":"5s"}}}}`},
 		{"GET /namespaces/web?revision=15", "", 200, `{"namespace":"web","revision":15,"processes":{"nginx":{` +
@@ -186,12 +210,19 @@ func exchanges() []exchange {
 		{"PATCH /users/anna", `{"disabled":true}`, 200, fmt.Sprintf(userBody, true)},
 		{"POST /sign-ins", `{"user":"anna"}`, 201, `{"user":"anna",` +
 			`"url":"https://drover.example.com:7350/ui/login#drovertok_X","expires_at":` + at + `}`},
+		{"POST /sign-ins/devices", `{"name":"anna@laptop"}`, 201, `{"code":"BCDF-GHJK","path":"/ui/device",` +
+			`"token":"drovertok_X","expires_at":` + at + `,"interval_seconds":2}`},
+		{"POST /sign-ins/devices/state", `{"token":"drovertok_X"}`, 200, `{"state":"signed-in","user":"anna",` +
+			`"expires_at":` + at + `}`},
+		{"DELETE /sign-ins/own", "", 204, ""},
+		{"GET /server", "", 200, `{"version":"1.2.3","now":` + at + `,"servers":1,"hosts":3,"hosts_online":2,` +
+			`"certificates":[{"name":"ca","ends_at":` + at + `}],"disk":{"free_bytes":1000,"size_bytes":4000}}`},
 		{"POST /users/anna/tokens", `{"note":"laptop","ttl_seconds":86400}`, 201, tokenBody + `,"token":"TOKEN"}`},
 		{"GET /users/anna/tokens", "", 200, page(tokenBody + `}`)},
 		{"DELETE /users/anna/tokens/t-1", "", 204, ""},
 		{"GET /audit?allowed=false&limit=10", "", 200, page(`{"at":` + at + `,"app":"shop","user":"anna",` +
 			`"remote":"10.0.0.9","request_id":"r-2","action":"operations.create","target":"web/nginx",` +
-			`"targets":1,"allowed":false,"code":403}`)},
+			`"targets":1,"allowed":false,"code":403,"via":"api"}`)},
 
 		{
 			"POST /tokens", `{"cloud":0,"labels":{"rack":"a"},"uses":10,"ttl_seconds":86400}`, 201,
@@ -274,6 +305,10 @@ func serveExample(w http.ResponseWriter, r *http.Request) {
 }
 
 // connect returns a client of a server that knows the calls of the examples only.
+// selectionBody is a selection of one process.
+const selectionBody = `{"id":"sel-x","expires_at":"2026-03-01T12:15:00Z","targets":1,"hosts":1,"away":0,` +
+	`"namespaces":{"web":1},"sample":[{"namespace":"web","name":"nginx","host":"web-1"}],"denied_count":0}`
+
 func connect() (c *client.Client, stop func()) {
 	s := httptest.NewServer(http.HandlerFunc(serveExample))
 	c, err := client.New(client.Config{URL: s.URL, AppCode: "shop", AppSecret: "secret", User: "anna"})

@@ -48,3 +48,10 @@ func (c *Client) UpgradeAgents(ctx context.Context, r UpgradeRequest) (Rollout, 
 	err := c.within(ctx, submitTime, at(v1.RouteUpgradeAgents), nil, r, &answer)
 	return answer, err
 }
+
+// Server returns the state of the server. Needs an administrator.
+func (c *Client) Server(ctx context.Context) (Server, error) {
+	var s Server
+	err := c.do(ctx, at(v1.RouteGetServer), nil, nil, &s)
+	return s, err
+}

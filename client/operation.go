@@ -54,6 +54,14 @@ func (c *Client) Operations(ctx context.Context, f OperationFilter) iter.Seq2[Op
 	return pages[Operation](ctx, c, at(v1.RouteListOperations), query, f.Limit)
 }
 
+// OperationPage returns one page of Operations, in the way of AgentPage.
+func (c *Client) OperationPage(ctx context.Context, f OperationFilter, cursor string) (Page[Operation], error) {
+	query := url.Values{}
+	set(query, "state", f.State)
+	set(query, "app", f.App)
+	return page[Operation](ctx, c, at(v1.RouteListOperations), query, f.Limit, cursor)
+}
+
 // ResultFilter selects results.
 type ResultFilter struct {
 	// Outcome is OutcomeOK, OutcomeFailed (any kind of failure), OutcomePending, or empty for all results.
@@ -67,4 +75,11 @@ func (c *Client) Results(ctx context.Context, id string, f ResultFilter) iter.Se
 	query := url.Values{}
 	set(query, "outcome", f.Outcome)
 	return pages[Result](ctx, c, at(v1.RouteListResults, id), query, f.Limit)
+}
+
+// ResultPage returns one page of Results, in the way of AgentPage.
+func (c *Client) ResultPage(ctx context.Context, id string, f ResultFilter, cursor string) (Page[Result], error) {
+	query := url.Values{}
+	set(query, "outcome", f.Outcome)
+	return page[Result](ctx, c, at(v1.RouteListResults, id), query, f.Limit, cursor)
 }

@@ -22,8 +22,18 @@ type ProcessFilter struct {
 	// Selector is an expression about labels and facts of hosts, ProcessSelector one about labels of processes. Version
 	// is a pattern for the version of a running process.
 	Selector, ProcessSelector, Version string
+	// Causes are ids of causes: they select processes that are not as they should be, by their most important cause.
+	Causes []string
+	// Selection is the id of a Selection of the caller: only its processes.
+	Selection string
+	// Stale selects processes whose host is away (true) or not (false), and Hosted those that drover watches or not.
+	Stale, Hosted *bool
 	// Spec asks for the specs.
 	Spec bool
+	// Sort is the order: "process", which is the default, "host", "state", "-since" for the latest change first, or
+	// "-cpu" or "-memory" for the greatest use first. For groups it is "key", which is the default, "-total" or
+	// "-wrong".
+	Sort string
 	// Limit is the largest number of processes; 0 means no limit.
 	Limit int
 }
@@ -38,14 +48,96 @@ func (f *ProcessFilter) set(query url.Values) {
 	set(query, "version", f.Version)
 }
 
-// Processes lists processes, ordered by namespace and name.
-func (c *Client) Processes(ctx context.Context, f ProcessFilter) iter.Seq2[Process, error] {
-	query := url.Values{}
+// setAll sets the parameters that lists, groups, overviews and selections take.
+func (f *ProcessFilter) setAll(query url.Values) {
 	f.set(query)
 	set(query, "state", f.States...)
+	set(query, "cause", f.Causes...)
+	set(query, "selection", f.Selection)
+	set(query, "sort", f.Sort)
+	for name, value := range map[string]*bool{"stale": f.Stale, "hosted": f.Hosted} {
+		if value != nil {
+			query.Set(name, strconv.FormatBool(*value))
+		}
+	}
 	if f.Spec {
 		query.Set("spec", "true")
 	}
+}
+
+// Overview counts the processes that match the filter, groups those that are not as they should be by their causes, and
+// counts hosts. It ignores Spec, Sort and Limit of the filter. The counts are some seconds old at most.
+func (c *Client) Overview(ctx context.Context, f ProcessFilter) (Overview, error) {
+	query := url.Values{}
+	f.Spec, f.Sort = false, ""
+	f.setAll(query)
+	var v Overview
+	err := c.do(ctx, at(v1.RouteOverview), query, nil, &v)
+	return v, err
+}
+
+// ProcessPage returns one page of the processes that match the filter, of Limit processes, and how many match in all.
+// The cursor is that of the page before; empty for the first page. next is empty on the last page.
+func (c *Client) ProcessPage(ctx context.Context, f ProcessFilter, cursor string) (rows []Process, next string,
+	total int, err error,
+) {
+	page, err := pageOf[Process](ctx, c, f, cursor, "")
+	if err != nil {
+		return nil, "", 0, err
+	}
+	return page.Items, page.NextCursor, *page.Total, nil
+}
+
+// GroupPage is ProcessPage for groups of processes: by is "process", "host", "area", "namespace", "version", "cause",
+// "state", or "label:KEY" for a label or fact of the hosts. total counts groups.
+func (c *Client) GroupPage(ctx context.Context, by string, f ProcessFilter, cursor string) (groups []ProcessGroup,
+	next string, total int, err error,
+) {
+	f.Spec = false
+	page, err := pageOf[ProcessGroup](ctx, c, f, cursor, by)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	return page.Items, page.NextCursor, *page.Total, nil
+}
+
+// pageOf reads a page with its total.
+func pageOf[T any](ctx context.Context, c *Client, f ProcessFilter, cursor, group string) (page v1.Page[T], err error) {
+	query := url.Values{"count": {"true"}}
+	f.setAll(query)
+	set(query, "cursor", cursor)
+	set(query, "group", group)
+	if f.Limit > 0 {
+		query.Set("limit", strconv.Itoa(min(f.Limit, maxPage)))
+	}
+	if err = c.do(ctx, at(v1.RouteListProcesses), query, nil, &page); err == nil && page.Total == nil {
+		page.Total = new(int)
+	}
+	return page, err
+}
+
+// Select holds the processes that match the filter now, or those that the request names, for 15 minutes. An operation
+// that names the selection is for exactly these processes. It ignores Spec, Sort and Limit of the filter.
+func (c *Client) Select(ctx context.Context, f ProcessFilter, r SelectionRequest) (Selection, error) {
+	query := url.Values{}
+	f.Spec, f.Sort = false, ""
+	f.setAll(query)
+	var s Selection
+	err := c.within(ctx, submitTime, at(v1.RouteCreateSelection), query, r, &s)
+	return s, err
+}
+
+// Selection returns a selection as it was made. It fails with status 404 after its 15 minutes.
+func (c *Client) Selection(ctx context.Context, id string) (Selection, error) {
+	var s Selection
+	err := c.do(ctx, at(v1.RouteGetSelection, id), nil, nil, &s)
+	return s, err
+}
+
+// Processes lists processes, ordered by namespace and name.
+func (c *Client) Processes(ctx context.Context, f ProcessFilter) iter.Seq2[Process, error] {
+	query := url.Values{}
+	f.setAll(query)
 	return pages[Process](ctx, c, at(v1.RouteListProcesses), query, f.Limit)
 }
 
@@ -111,6 +203,16 @@ func (c *Client) Process(ctx context.Context, namespace, name string) ([]Process
 	return Collect(pages[Process](ctx, c, at(v1.RouteGetProcess, namespace, name), url.Values{}, 0))
 }
 
+// UsageHistory returns what a process has used on a host, which is an id or cloud:ip. last is one of the windows of
+// package v1, such as UsageHour; empty stands for an hour. A host that does not answer is no error: see Problem.
+func (c *Client) UsageHistory(ctx context.Context, namespace, name, host, last string) (UsageHistory, error) {
+	query := url.Values{}
+	set(query, "last", last)
+	var v UsageHistory
+	err := c.do(ctx, at(v1.RouteReadUsage, namespace, name, host), query, nil, &v)
+	return v, err
+}
+
 // AgentFilter selects hosts. An empty field matches all.
 type AgentFilter struct {
 	// Hosts are ids or cloud:ip, or patterns of either.
@@ -125,12 +227,21 @@ type AgentFilter struct {
 
 // Agents lists hosts, ordered by cloud area and address.
 func (c *Client) Agents(ctx context.Context, f AgentFilter) iter.Seq2[Agent, error] {
+	return pages[Agent](ctx, c, at(v1.RouteListAgents), f.query(), f.Limit)
+}
+
+func (f *AgentFilter) query() url.Values {
 	query := url.Values{}
 	set(query, "host", f.Hosts...)
 	set(query, "selector", f.Selector)
 	set(query, "search", f.Search)
 	set(query, "state", f.State)
-	return pages[Agent](ctx, c, at(v1.RouteListAgents), query, f.Limit)
+	return query
+}
+
+// AgentPage returns one page of Agents, of at most f.Limit hosts, from 1 to 1000. An empty cursor is the first page.
+func (c *Client) AgentPage(ctx context.Context, f AgentFilter, cursor string) (Page[Agent], error) {
+	return page[Agent](ctx, c, at(v1.RouteListAgents), f.query(), f.Limit, cursor)
 }
 
 // LabelAgents sets and removes labels of hosts, of all or of none. It returns the ids of the hosts.

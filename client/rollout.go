@@ -38,6 +38,13 @@ func (c *Client) Rollouts(ctx context.Context, f RolloutFilter) iter.Seq2[Rollou
 	return pages[Rollout](ctx, c, at(v1.RouteListRollouts), query, f.Limit)
 }
 
+// RolloutPage returns one page of Rollouts, in the way of AgentPage.
+func (c *Client) RolloutPage(ctx context.Context, f RolloutFilter, cursor string) (Page[Rollout], error) {
+	query := url.Values{}
+	set(query, "state", f.State)
+	return page[Rollout](ctx, c, at(v1.RouteListRollouts), query, f.Limit, cursor)
+}
+
 // PauseRollout has a running rollout begin no further batch.
 func (c *Client) PauseRollout(ctx context.Context, id string) (Rollout, error) {
 	return c.changeRollout(ctx, v1.RoutePauseRollout, id, nil)

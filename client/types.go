@@ -18,6 +18,22 @@ type (
 	ProcessDetail = v1.ProcessDetail
 	// ProcessCounts holds the numbers of processes: States by state, and Stale for processes of hosts that are away.
 	ProcessCounts = v1.ProcessCounts
+	// ProcessGroup is the processes with one value of a grouping.
+	ProcessGroup = v1.ProcessGroup
+	// Overview is the state of processes and hosts, with what is wrong by cause.
+	Overview = v1.Overview
+	// CauseGroup is the processes with one cause.
+	CauseGroup = v1.CauseGroup
+	// ProcessCount is a process with the number of its hosts or copies.
+	ProcessCount = v1.ProcessCount
+	// HostCounts counts hosts.
+	HostCounts = v1.HostCounts
+	// SelectionRequest asks for a Selection.
+	SelectionRequest = v1.SelectionRequest
+	// Selection is the exact processes that a caller has chosen.
+	Selection = v1.Selection
+	// SelectedProcess is one process on one host.
+	SelectedProcess = v1.SelectedProcess
 	// ProcessID names a process.
 	ProcessID = v1.ProcessID
 	// Agent is a joined host.
@@ -36,6 +52,10 @@ type (
 	Drift = v1.Drift
 	// Usage is the resource use of a process with its whole tree, in percent of the whole machine.
 	Usage = v1.Usage
+	// UsageHistory is what a process has used on one host.
+	UsageHistory = v1.UsageHistory
+	// UsageStep is what a process used in one step of a UsageHistory.
+	UsageStep = v1.UsageStep
 	// Run is one run of a periodic or single-run process; EndedAt is nil while it lasts.
 	Run = v1.Run
 	// Past says what a list about a moment of the past depends on.
@@ -186,6 +206,8 @@ type (
 	App = v1.App
 	// AppChange holds the new values of an app; a nil field stays unchanged.
 	AppChange = v1.AppChange
+	// ProviderRights are rights by groups of the identity provider.
+	ProviderRights = v1.ProviderRights
 	// Grant lets an app operate processes of namespaces or businesses, on areas or hosts.
 	Grant = v1.Grant
 	// Rates limit the calls of an app; zero means no limit.
@@ -202,6 +224,16 @@ type (
 	SignInRequest = v1.SignInRequest
 	// SignIn is shown only once.
 	SignIn = v1.SignIn
+	// Server is the state of a server, with the ends of its certificates and the space of its disk.
+	Server = v1.Server
+	// Certificate is when a certificate ends.
+	Certificate = v1.Certificate
+	// Space is the room of a file system.
+	Space = v1.Space
+	// Device is a command line that waits until a person signs it in.
+	Device = v1.Device
+	// DeviceState is the state of a command line that a person is to sign in.
+	DeviceState = v1.DeviceState
 	// AuditRow is one call or one denial.
 	AuditRow = v1.AuditRow
 )
@@ -251,10 +283,23 @@ const (
 	ReceiverEmail        = v1.ReceiverEmail
 )
 
+// The states of a command line that a person is to sign in.
+const (
+	DevicePending  = v1.DevicePending
+	DeviceSignedIn = v1.DeviceSignedIn
+)
+
 // The receivers of a signal.
 const (
 	ScopeProcess = v1.ScopeProcess
 	ScopeTree    = v1.ScopeTree
+)
+
+// The windows of a UsageHistory.
+const (
+	UsageQuarter = v1.UsageQuarter
+	UsageHour    = v1.UsageHour
+	UsageDay     = v1.UsageDay
 )
 
 // The states of a Rollout. A scheduled rollout begins at its time, and a held one waits for the approval of a person.

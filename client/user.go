@@ -62,3 +62,24 @@ func (c *Client) SignIn(ctx context.Context, user string) (SignIn, error) {
 	err := c.do(ctx, at(v1.RouteCreateSignIn), nil, SignInRequest{User: user}, &s)
 	return s, err
 }
+
+// CreateDevice begins the sign-in of a command line, and needs no credentials. name tells the person who confirms the
+// sign-in which command line it is; it has 1 to 200 bytes that can be shown.
+func (c *Client) CreateDevice(ctx context.Context, name string) (Device, error) {
+	var d Device
+	err := c.do(ctx, at(v1.RouteCreateDevice), nil, v1.DeviceRequest{Name: name}, &d)
+	return d, err
+}
+
+// DeviceState returns the state of a command line that a person is to sign in, by its token. The error has status 404
+// if the person has rejected the sign-in, or if its time is over.
+func (c *Client) DeviceState(ctx context.Context, token string) (DeviceState, error) {
+	var s DeviceState
+	err := c.do(ctx, at(v1.RouteDeviceState), nil, v1.DeviceStateRequest{Token: token}, &s)
+	return s, err
+}
+
+// EndSignIn ends the token of the client, which a person has signed in.
+func (c *Client) EndSignIn(ctx context.Context) error {
+	return c.do(ctx, at(v1.RouteEndSignIn), nil, nil, nil)
+}

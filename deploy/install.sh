@@ -4,12 +4,13 @@ set -eu
 
 usage() {
 	cat <<EOF
-usage: install.sh [--from DIR|URL] [--sums SHA256] [--prefix DIR] server|proxy|agent
+usage: install.sh [--from DIR|URL] [--sums SHA256] [--signers FILE] [--prefix DIR] server|proxy|agent
        install.sh --uninstall [--purge] [--prefix DIR] server|proxy|agent
 
   --from DIR|URL   where SHA256SUMS and drover-VERSION-linux-ARCH.tar.gz are (default: the directory of this script).
-                   A URL has to be https, unless --sums says what to expect.
+                   A URL has to be https, unless --sums or --signers says what to expect.
   --sums SHA256    checksum of SHA256SUMS itself, from whoever made it
+  --signers FILE   accept only a SHA256SUMS that one of these keys has signed: lines of "drover ssh-ed25519 KEY"
   --prefix DIR     where bin/ is (default: /usr/local)
   --uninstall      take the role off again; settings, keys and state stay. What an agent has started runs on
   --purge          and remove its state too: keys, database
@@ -25,14 +26,15 @@ wrong() {
 	exit 2
 }
 
-from="" sums="" prefix=/usr/local uninstall="" purge="" role=""
+from="" sums="" signers="" prefix=/usr/local uninstall="" purge="" role=""
 while [ $# -gt 0 ]; do
 	case $1 in
-	--from | --sums | --prefix)
+	--from | --sums | --signers | --prefix)
 		[ $# -ge 2 ] || wrong "$1: a value is missing"
 		case $1 in
 		--from) from=$2 ;;
 		--sums) sums=$2 ;;
+		--signers) signers=$2 ;;
 		--prefix) prefix=$2 ;;
 		esac
 		shift
@@ -116,11 +118,18 @@ fetch() { # fetch NAME: a file of --from into the work directory
 }
 case $from in
 "") from=$(cd "$(dirname "$0")" && pwd) ;;
-http://*) [ -n "$sums" ] || fail "$from: anybody on the way can change it: use https, or say with --sums what to expect" ;;
+http://*) [ -n "$sums$signers" ] || fail "$from: anybody on the way can change it: use https, or say with --sums or --signers what to expect" ;;
 esac
 fetch SHA256SUMS
 if [ -n "$sums" ] && ! echo "$sums  $work/SHA256SUMS" | sha256sum --check --status; then
 	fail "SHA256SUMS of $from is not the one that --sums names"
+fi
+if [ -n "$signers" ]; then
+	command -v ssh-keygen >/dev/null || fail "ssh-keygen is needed to verify a signature"
+	[ -r "$signers" ] || fail "cannot read $signers"
+	fetch SHA256SUMS.sig
+	ssh-keygen -q -Y verify -f "$signers" -I drover -n drover-release -s "$work/SHA256SUMS.sig" <"$work/SHA256SUMS" >"$work/verify" 2>&1 ||
+		fail "SHA256SUMS of $from is not signed by a key of $signers: $(cat "$work/verify")"
 fi
 archive=$(sed -n "s/^[0-9a-f]\{64\} [ *]\(drover-[0-9A-Za-z.+~-]*-linux-$arch\.tar\.gz\)\$/\1/p" "$work/SHA256SUMS")
 case $archive in

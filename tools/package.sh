@@ -1,23 +1,36 @@
 #!/bin/sh
-# Builds the packages of one architecture into a directory: drover and drover-agent for Debian, an archive for any other Linux, what
-# installs that, and their checksums. The same commit gives the same bytes, with the same compiler and dpkg-deb.
+# Builds what a release has for one architecture into a directory: drover and drover-agent as deb and rpm, an archive for any other
+# Linux, what installs that, an image of the server, bills of materials, and the checksums of all files. The same commit gives the same bytes,
+# with the same compiler. The tools are those of tools/pack/go.mod; no daemon and no tool of a distribution is needed.
 set -eu
 
 usage() {
-	echo "usage: package.sh [--binaries DIR] VERSION amd64|arm64 OUT" >&2
+	echo "usage: package.sh [--binaries DIR] [--fast] VERSION amd64|arm64 OUT" >&2
 	echo "  --binaries DIR   take drover and drover-agent from there, instead of building them" >&2
+	echo "  --fast           compress as little as possible, for what is installed once" >&2
+	echo "RPM_KEY=FILE in the environment, an OpenPGP key, signs the rpms." >&2
 	exit 2
 }
-binaries=""
-if [ "${1:-}" = --binaries ]; then
-	[ $# -ge 2 ] || usage
-	binaries=$2
-	shift 2
-fi
+binaries="" deb_compression=xz rpm_compression=zstd:19 level=9
+while [ $# -gt 3 ]; do
+	case $1 in
+	--binaries)
+		binaries=$(cd "$2" && pwd)
+		shift
+		;;
+	--fast) deb_compression=none rpm_compression=gzip:1 level=1 ;;
+	*) usage ;;
+	esac
+	shift
+done
 [ $# -eq 3 ] || usage
 version=$1 arch=$2 out=$3
 case $version in [0-9]*) ;; *) echo "package.sh: version $version: expected it to begin with a digit" >&2; exit 2 ;; esac
-case $arch in amd64 | arm64) ;; *) usage ;; esac
+case $arch in
+amd64) machine=x86_64 ;;
+arm64) machine=aarch64 ;;
+*) usage ;;
+esac
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 : "${SOURCE_DATE_EPOCH:=$(git -C "$root" log -1 --format=%ct)}"
@@ -56,37 +69,33 @@ man() { # man PROGRAM DIR: its manual pages
 		gzip -9n <"$page" >"$2/${page##*/}.gz"
 	done
 }
-deb() { # deb PACKAGE: the package of a tree
-	tree=$work/$1 from=$root/deploy/debian/$1
-	docs "$tree/usr/share/doc/$1"
-	man "$1" "$tree/usr/share/man/man1"
-	size=$(du -sk "$tree" | cut -f 1)
-	mkdir "$tree/DEBIAN"
-	sed "s/@VERSION@/$version/; s/@ARCH@/$arch/; s/@SIZE@/$size/" "$from/control.in" >"$tree/DEBIAN/control"
-	put 644 "$from/conffiles" "$tree/DEBIAN/conffiles"
-	for script in postinst prerm postrm; do
-		put 755 "$from/$script" "$tree/DEBIAN/$script"
-	done
-	# Several threads would cut the work, and so the bytes, by how many processors there are.
-	dpkg-deb --root-owner-group --threads-max=1 --build "$tree" "$out/$1_${version}_$arch.deb" >/dev/null
+tools() { # tools COMMAND...: the go command for the machine that builds, with the module of the tools
+	(cd "$root/tools/pack" && CGO_ENABLED=0 GOWORK=off GOOS="" GOARCH="" go "$@")
+}
+package() { # package PROGRAM: its bill of materials, and its packages by deploy/packages
+	bill=$work/sbom/$1.cdx.json
+	mkdir -p "$work/sbom" "$work/gz/$1"
+	tools run ./sbom -version "$version" -license "$root/LICENSE" -goroot "$(go env GOROOT)" -modcache "$(go env GOMODCACHE)" \
+		"$binaries/$1" >"$bill"
+	put 644 "$bill" "$out/$1-$version-linux-$arch.cdx.json"
+	man "$1" "$work/gz/$1"
+	sed "s|@ARCH@|$arch|; s|@VERSION@|$version|; s|@BINARIES@|$binaries|; s|@WORK@|$work|; s|@RPM_KEY@|${RPM_KEY:-}|
+		s|@DEB_COMPRESSION@|$deb_compression|; s|@RPM_COMPRESSION@|$rpm_compression|" "$root/deploy/packages/$1.yaml" >"$work/$1.yaml"
+	nfpm "$1" deb "$1_${version}_$arch.deb"
+	nfpm "$1" rpm "$1-$version-1.$machine.rpm"
+}
+nfpm() { # nfpm PROGRAM FORMAT FILE: from the top, where the paths of the description begin
+	(cd "$root" && CGO_ENABLED=0 GOWORK=off GOOS="" GOARCH="" go tool -modfile="$root/tools/pack/go.mod" nfpm package \
+		--config "$work/$1.yaml" --packager "$2" --target "$out/$3" >"$work/nfpm" 2>&1) || {
+		cat "$work/nfpm" >&2
+		exit 1
+	}
 }
 
-server=$work/drover
-put 755 "$binaries/drover" "$server/usr/bin/drover"
-for role in server proxy; do
-	put 644 "$root/deploy/systemd/drover-$role.service" "$server/usr/lib/systemd/system/drover-$role.service"
-	put 640 "$root/deploy/etc/$role.yaml" "$server/etc/drover/$role.yaml"
-done
-put 644 "$root/deploy/sysusers.d/drover.conf" "$server/usr/lib/sysusers.d/drover.conf"
-put 644 "$root/deploy/tmpfiles.d/drover.conf" "$server/usr/lib/tmpfiles.d/drover.conf"
-deb drover
-
-agent=$work/drover-agent
-put 755 "$binaries/drover-agent" "$agent/usr/bin/drover-agent"
-put 644 "$root/deploy/systemd/drover-agent.service" "$agent/usr/lib/systemd/system/drover-agent.service"
-put 644 "$root/deploy/etc/agent.conf" "$agent/etc/drover/agent.conf"
-put 644 "$root/deploy/tmpfiles.d/drover-agent.conf" "$agent/usr/lib/tmpfiles.d/drover-agent.conf"
-deb drover-agent
+package drover
+package drover-agent
+tools run ./image -binary "$binaries/drover" -arch "$arch" -version "$version" -level "$level" -out "$out/drover-$version-image-$arch.tar" \
+	-add "$root/LICENSE:/usr/share/doc/drover/copyright" -add "$work/sbom/drover.cdx.json:/usr/share/doc/drover/sbom.cdx.json"
 
 name=drover-$version-linux-$arch
 tree=$work/$name
@@ -98,15 +107,19 @@ for dir in systemd sysusers.d tmpfiles.d etc; do
 	done
 done
 docs "$tree/doc"
+for program in drover drover-agent; do
+	put 644 "$work/sbom/$program.cdx.json" "$tree/doc/$program.cdx.json"
+done
 man drover "$tree/man/man1"
 man drover-agent "$tree/man/man1"
 find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu -cf "$work/tar" "$name"
-gzip -n <"$work/tar" >"$out/$name.tar.gz"
+gzip -n "-$level" <"$work/tar" >"$out/$name.tar.gz"
 put 755 "$root/deploy/install.sh" "$out/install.sh"
+put 644 "$root/deploy/compose.yaml" "$out/compose.yaml"
 
 cd "$out"
-for file in *.deb *.tar.gz install.sh; do
+for file in *.deb *.rpm *.tar.gz *.tar *.cdx.json install.sh compose.yaml; do
 	sha256sum "$file"
 done >"$work/sums"
 put 644 "$work/sums" SHA256SUMS

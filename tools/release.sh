@@ -1,25 +1,39 @@
 #!/bin/sh
 # Makes a release of the commit that is checked out: the notes in changes/unreleased become a section of CHANGELOG.md, the commit and its
-# tag follow, then packages and checksums in dist/. It pushes nothing. `git reset --hard HEAD~1; git tag -d vVERSION` takes it back.
+# tag follow, then all files of the release with their checksums, signed, in dist/. It pushes nothing. `git reset --hard HEAD~1; git tag -d
+# vVERSION` takes it back.
 set -eu
 
 usage() {
-	echo "usage: release.sh [--no-packages] VERSION   (such as 1.2.3)" >&2
+	echo "usage: release.sh --key FILE VERSION      (such as 1.2.3; FILE is a key of OpenSSH, which signs the checksums)" >&2
+	echo "       release.sh --no-packages VERSION   (only the changelog, the commit and the tag)" >&2
 	exit 2
 }
 fail() {
 	echo "release.sh: $*" >&2
 	exit 1
 }
-packages=yes
-if [ "${1:-}" = --no-packages ]; then
+packages=yes key=""
+case ${1:-} in
+--no-packages)
 	packages=""
 	shift
-fi
+	;;
+--key)
+	[ $# -ge 2 ] || usage
+	key=$2
+	shift 2
+	;;
+esac
 [ $# -eq 1 ] || usage
 version=$1
 printf '%s\n' "$version" | grep -qxE '[0-9]+\.[0-9]+\.[0-9]+' || fail "version \"$version\": expected three numbers, such as 1.2.3"
+case $key in "" | /*) ;; *) key=$PWD/$key ;; esac
 cd "$(dirname "$0")/.."
+if [ -n "$packages" ]; then
+	[ -n "$key" ] || fail "expected --key FILE, to sign the checksums with (make release KEY=FILE)"
+	tools/sign.sh --try "$key"
+fi
 [ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed: commit or remove them first"
 ! git rev-parse --quiet --verify "refs/tags/v$version" >/dev/null || fail "the tag v$version exists"
 set -- changes/unreleased/*.md
@@ -28,6 +42,8 @@ for note in "$@"; do
 	head -n 1 "$note" | grep -qE '^(Added|Changed|Fixed|Removed|Security): .' ||
 		fail "$note: expected the first line to begin with Added:, Changed:, Fixed:, Removed: or Security:"
 done
+
+[ -z "$packages" ] || go run ./internal/zhdocs --all || fail "the Chinese pages must be up to date"
 
 section=$(mktemp)
 trap 'rm -f "$section"' EXIT
@@ -59,7 +75,7 @@ if [ -n "$packages" ]; then
 	rm -rf dist
 	tools/package.sh "$version" amd64 dist
 	tools/package.sh "$version" arm64 dist
-	(cd dist && sha256sum --check --quiet SHA256SUMS)
-	echo "dist/ holds the packages of $version and their checksums."
+	tools/sign.sh "$key" dist
+	echo "dist/ holds the files of $version, their checksums and the signature."
 fi
 echo "Next: git push --follow-tags"

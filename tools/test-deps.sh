@@ -24,6 +24,13 @@ need systemd /lib/systemd/systemd
 need iproute2 /sbin/ip /usr/sbin/ip /bin/ip
 need curl /usr/bin/curl
 need python3-minimal /usr/bin/python3
+need rpm /usr/bin/rpm
+need cpio /usr/bin/cpio /bin/cpio
+need gpg /usr/bin/gpg
+need tmux /usr/bin/tmux
+need openssh-client /usr/bin/ssh-keygen
+need chromium /usr/bin/chromium
+[ -e /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc ] || missing="$missing fonts-noto-cjk"
 
 if [ "$(id -u)" -ne 0 ]; then
 	echo "LEFT OUT: the tests that run commands as other accounts, redis and PostgreSQL among them: they need root" >&2

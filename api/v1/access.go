@@ -74,9 +74,19 @@ type User struct {
 	Note     string `json:"note,omitempty"`
 	Disabled bool   `json:"disabled"`
 	// Admin and Grants are the rights of a user who calls without an app. A call by an app has the rights of the app.
-	Admin     bool      `json:"admin"`
-	Grants    []Grant   `json:"grants"`
-	CreatedAt time.Time `json:"created_at"`
+	Admin  bool    `json:"admin"`
+	Grants []Grant `json:"grants"`
+	// Provider holds the rights by groups of the identity provider; nil if the user is in no group that has an entry.
+	Provider  *ProviderRights `json:"provider,omitempty"`
+	CreatedAt time.Time       `json:"created_at"`
+}
+
+// ProviderRights are the rights that the configuration of the server gives to groups of the identity provider. They are
+// the groups of the last sign-in.
+type ProviderRights struct {
+	Groups []string `json:"groups"`
+	Admin  bool     `json:"admin"`
+	Grants []Grant  `json:"grants"`
 }
 
 // UserChange holds the new values of a user; a nil field stays unchanged.
@@ -90,11 +100,12 @@ type UserChange struct {
 	Grants *[]Grant `json:"grants,omitempty"`
 }
 
-// The kinds of tokens: for API calls, of a browser, and of a sign-in that has not happened yet.
+// The kinds of tokens: for API calls, of a browser, of a sign-in that has not happened yet, and of a command line.
 const (
 	TokenAPI     = "token"
 	TokenSession = "session"
 	TokenLink    = "link"
+	TokenCLI     = "cli"
 )
 
 // SignInRequest asks for a link that signs a browser in.
@@ -110,6 +121,44 @@ type SignIn struct {
 	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
+
+// DeviceRequest begins the sign-in of a command line.
+type DeviceRequest struct {
+	// Name says which command line it is, such as "anna@laptop". The person who signs it in sees the name.
+	Name string `json:"name"`
+}
+
+// Device is a command line that waits until a person signs it in.
+type Device struct {
+	// Code has eight letters. The person types them on the console's page at Path.
+	Code string `json:"code"`
+	Path string `json:"path"`
+	// Token is shown only this once. It proves nothing before the person has signed the command line in.
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// Interval is the least time between two questions for the state, in seconds.
+	Interval int `json:"interval_seconds"`
+}
+
+// DeviceStateRequest asks for the state of a command line.
+type DeviceStateRequest struct {
+	Token string `json:"token"`
+}
+
+// DeviceState is the state of a command line that a person is to sign in.
+type DeviceState struct {
+	// State is DevicePending or DeviceSignedIn.
+	State string `json:"state"`
+	// User and ExpiresAt are set once it is signed in. ExpiresAt is the end of the token.
+	User      string     `json:"user,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// The states of a command line that a person is to sign in.
+const (
+	DevicePending  = "pending"
+	DeviceSignedIn = "signed-in"
+)
 
 // Token proves that a caller acts for a user.
 type Token struct {
@@ -148,4 +197,15 @@ type AuditRow struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message,omitempty"`
 	Detail  json.RawMessage `json:"detail,omitempty"`
+	// Via is one of the constants below. Reason is what a person has written in the console.
+	Via    string `json:"via"`
+	Reason string `json:"reason,omitempty"`
 }
+
+// The ways of a call: in the console, through the local socket of a server, as the command line calls it, or through
+// an HTTP API.
+const (
+	ViaConsole = "console"
+	ViaSocket  = "socket"
+	ViaAPI     = "api"
+)

@@ -63,7 +63,7 @@ type Proxy struct {
 
 // Key is a key by which agents trust the server. It holds no secret.
 type Key struct {
-	// Kind is manifest, ca or agent-signer. ID is the public key, or the fingerprint of an authority.
+	// Kind is manifest, sealing, ca or agent-signer. ID is the public key, or the fingerprint of an authority.
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 	// Stage is next (agents trust it, and servers do not use it yet), present, or former (kept for agents that know no
@@ -136,4 +136,33 @@ type UpgradeRequest struct {
 	// Rollout spreads the upgrade over the hosts; without it all hosts are one batch. At is as in Request.
 	Rollout *RolloutPlan `json:"rollout,omitempty"`
 	At      string       `json:"at,omitempty"`
+}
+
+// Server is the state of the server that answers the call.
+type Server struct {
+	Version string    `json:"version"`
+	Now     time.Time `json:"now"`
+	// Problem says why the server is not ready; empty if it is ready. Notes are warnings for operators.
+	Problem string   `json:"problem,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
+	// Servers is the number of servers of the fleet that are online, and Hosts and HostsOnline count the hosts.
+	Servers     int `json:"servers"`
+	Hosts       int `json:"hosts"`
+	HostsOnline int `json:"hosts_online"`
+	// Certificates are those that the server presents, and their authorities; none without TLS.
+	Certificates []Certificate `json:"certificates"`
+	// Disk is the file system of the data directory; nil if it cannot be read.
+	Disk *Space `json:"disk,omitempty"`
+}
+
+// Certificate is when a certificate ends.
+type Certificate struct {
+	Name   string    `json:"name"`
+	EndsAt time.Time `json:"ends_at"`
+}
+
+// Space is the room of a file system, in bytes. Free is what programs without special rights can use.
+type Space struct {
+	Free int64 `json:"free_bytes"`
+	Size int64 `json:"size_bytes"`
 }

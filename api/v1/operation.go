@@ -60,6 +60,9 @@ type Request struct {
 	// Select is an expression such as "role=web,zone!=b" about labels and facts of hosts. Each target is only for the
 	// hosts that match. The server resolves it once, and keeps the result with the operation.
 	Select string `json:"select,omitempty"`
+	// Selection is the id of a Selection, in place of Targets and Processes: the operation is for exactly its
+	// processes.
+	Selection string `json:"selection,omitempty"`
 	// Signal is the name of the signal of OpSignal, such as "HUP". Scope is ScopeProcess, which is the default, or
 	// ScopeTree.
 	Signal string `json:"signal,omitempty"`
@@ -109,6 +112,52 @@ type Operation struct {
 	// State is OperationRunning, or OperationDone if every target has its outcome.
 	State  string `json:"state"`
 	Counts Counts `json:"counts"`
+	// LeftOut counts the processes that match the filter of the selection now and did not when it was made. The
+	// operation leaves them out. Only the answer to the request has it.
+	LeftOut int `json:"left_out,omitempty"`
+}
+
+// SelectionRequest asks for a selection. The filter is in the query of the call, as in a list of processes.
+type SelectionRequest struct {
+	// Op is the operation that the selection is for. Then the answer tells what the caller may not operate on.
+	Op string `json:"op,omitempty"`
+	// Targets are exactly these processes instead of a filter. Except leaves processes out. The server rejects an empty
+	// list of Targets that is not nil, so that a program that has found nothing does not select everything.
+	Targets []Target `json:"targets,omitzero"`
+	Except  []Target `json:"except,omitempty"`
+	// Hosts are ids, cloud:ip or ip, without patterns, in place of the hosts of the filter. An empty list is as one of
+	// Targets.
+	Hosts []string `json:"hosts,omitzero"`
+}
+
+// Selection is the exact processes that a caller has chosen. The server holds it for 15 minutes, for this caller only.
+type Selection struct {
+	ID        string    `json:"id"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// Targets and Hosts count the processes and their hosts; Away counts the processes on hosts that are away.
+	Targets int `json:"targets"`
+	Hosts   int `json:"hosts"`
+	Away    int `json:"away"`
+	// Namespaces counts the processes of each namespace.
+	Namespaces map[string]int `json:"namespaces"`
+	// Sample has the first of the processes, at most 20.
+	Sample []SelectedProcess `json:"sample"`
+	// Denied has the first of the processes that the caller may not operate on, at most 20, and DeniedCount counts all
+	// of them. An operation on a selection with such processes is rejected.
+	Denied      []SelectedProcess `json:"denied,omitempty"`
+	DeniedCount int               `json:"denied_count"`
+	// KnownHosts counts the hosts that Hosts of the request name.
+	KnownHosts int `json:"known_hosts,omitempty"`
+	// UnknownHosts are those of the Hosts of the request that the server does not know, or that the caller may not
+	// read.
+	UnknownHosts []string `json:"unknown_hosts,omitempty"`
+}
+
+// SelectedProcess is one process on one host.
+type SelectedProcess struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Host      string `json:"host"`
 }
 
 // Cancellation is the answer to the cancellation of an operation: the number of its targets by what happens to them.

@@ -101,6 +101,59 @@ type Usage struct {
 	At        *time.Time `json:"at,omitempty"`
 }
 
+// UsageHistory is what a process with its whole tree has used on one host, by the clock of the host.
+type UsageHistory struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Host      Host   `json:"host"`
+	// Step is the length of the steps in seconds. Start is when the oldest step begins. End is when the newest one
+	// ends, which may go on. Both are nil if there is a Problem.
+	Step  int        `json:"step_seconds"`
+	Start *time.Time `json:"start,omitempty"`
+	End   *time.Time `json:"end,omitempty"`
+	// Steps are the steps in which the host has measured the process, the oldest first.
+	Steps []UsageStep `json:"steps"`
+	// Problem says why the host has not answered.
+	Problem string `json:"problem,omitempty"`
+}
+
+// UsageStep is what a process used in one step. CPU is the mean, in percent of the whole machine. Memory, in bytes, and
+// Files are the largest values in the step; Files is 0 if it is not known.
+type UsageStep struct {
+	// At is the end of the step.
+	At     time.Time `json:"at"`
+	CPU    float64   `json:"cpu_percent"`
+	Memory int64     `json:"memory_bytes"`
+	Files  int       `json:"open_files,omitempty"`
+	// Restarted tells that another instance of the process began in the step.
+	Restarted bool `json:"restarted,omitempty"`
+}
+
+// Window returns all steps from Start to End, with nil for those in which nobody has measured the process.
+func (h *UsageHistory) Window() []*UsageStep {
+	step := time.Duration(h.Step) * time.Second
+	if h.Start == nil || h.End == nil || step <= 0 || h.End.Sub(*h.Start) > mostSteps*step {
+		return nil
+	}
+	all := make([]*UsageStep, max(0, h.End.Sub(*h.Start)/step))
+	for i := range h.Steps {
+		if n := int(h.Steps[i].At.Sub(*h.Start)/step) - 1; n >= 0 && n < len(all) {
+			all[n] = &h.Steps[i]
+		}
+	}
+	return all
+}
+
+// mostSteps is the largest number of steps of a UsageHistory.
+const mostSteps = 288
+
+// The windows of a UsageHistory.
+const (
+	UsageQuarter = "15m"
+	UsageHour    = "1h"
+	UsageDay     = "24h"
+)
+
 // Run is one run of a periodic or single-run process; EndedAt is nil while it lasts.
 type Run struct {
 	StartedAt *time.Time `json:"started_at,omitempty"`
@@ -115,6 +168,54 @@ type ProcessCounts struct {
 	States map[string]int `json:"states"`
 	Stale  int            `json:"stale"`
 	Total  int            `json:"total"`
+}
+
+// ProcessGroup is the processes with one value of a grouping. Its States leave out the stale ones.
+type ProcessGroup struct {
+	// Key is that value, such as "shop/api" or the name of a host; empty if the processes have none.
+	Key string `json:"key"`
+	ProcessCounts
+	Hosts int `json:"hosts"`
+	// Hosted and Wrong count the processes that drover watches, and those that are not as they should be.
+	Hosted int `json:"hosted"`
+	Wrong  int `json:"wrong"`
+	// ChangedAt is when a process of the group last came to its cause, or was last started; nil if nobody knows.
+	ChangedAt *time.Time `json:"changed_at,omitempty"`
+}
+
+// Overview is the state of the processes that the caller may query.
+type Overview struct {
+	Processes ProcessCounts `json:"processes"`
+	// Wrong counts the processes that are not as they should be; Causes groups them, the worst first.
+	Wrong  int          `json:"wrong"`
+	Causes []CauseGroup `json:"causes"`
+	// Hosts is nil if the caller may not read hosts.
+	Hosts *HostCounts `json:"hosts,omitempty"`
+}
+
+// CauseGroup is the processes with one cause.
+type CauseGroup struct {
+	CauseCount
+	Hosts int `json:"hosts"`
+	// Since is when the first of the processes came to the cause; nil if nobody knows.
+	Since *time.Time `json:"since,omitempty"`
+	// Processes are the ten with the most hosts.
+	Processes []ProcessCount `json:"processes"`
+}
+
+// ProcessCount is a process with the number of its hosts or copies.
+type ProcessCount struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Count     int    `json:"count"`
+}
+
+// HostCounts counts the hosts that the caller may read. OldestReport is the oldest of the last messages of the hosts
+// that are online; nil if there is none.
+type HostCounts struct {
+	Online       int        `json:"online"`
+	Away         int        `json:"away"`
+	OldestReport *time.Time `json:"oldest_report,omitempty"`
 }
 
 // Host is the host of a process.

@@ -81,6 +81,9 @@ type Rollout struct {
 	// Batch is the number of the batch that began last, from 0; -1 if none has begun.
 	Batch  int           `json:"batch"`
 	Counts RolloutCounts `json:"counts"`
+	// LeftOut counts the processes that match the filter of the selection now and did not when it was made. The rollout
+	// leaves them out. Only the answer to the request has it.
+	LeftOut int `json:"left_out,omitempty"`
 	// Failures groups the failed hosts, the largest group first. A list of rollouts does not have them.
 	Failures []RolloutFailure `json:"failures,omitempty"`
 	// Hosts are in the order of the rollout. A list of rollouts does not have them.

@@ -4,8 +4,10 @@ package v1
 const (
 	RouteListProcesses  = "GET /api/v1/processes"
 	RouteCountProcesses = "GET /api/v1/processes/counts"
+	RouteOverview       = "GET /api/v1/overview"
 	RouteGetProcess     = "GET /api/v1/processes/{namespace}/{name}"
 	RouteReadLogs       = "GET /api/v1/processes/{namespace}/{name}/logs"
+	RouteReadUsage      = "GET /api/v1/processes/{namespace}/{name}/hosts/{host}/usage"
 	RouteGetNamespace   = "GET /api/v1/namespaces/{namespace}"
 	RoutePutNamespace   = "PUT /api/v1/namespaces/{namespace}"
 	RouteListRevisions  = "GET /api/v1/namespaces/{namespace}/revisions"
@@ -43,6 +45,8 @@ const (
 	RouteStreamEvents = "GET /api/v1/events/stream"
 
 	RouteCreateOperation = "POST /api/v1/operations"
+	RouteCreateSelection = "POST /api/v1/selections"
+	RouteGetSelection    = "GET /api/v1/selections/{id}"
 	RouteListOperations  = "GET /api/v1/operations"
 	RouteGetOperation    = "GET /api/v1/operations/{id}"
 	RouteListResults     = "GET /api/v1/operations/{id}/results"
@@ -78,6 +82,11 @@ const (
 	RouteGetUser      = "GET /api/v1/users/{name}"
 	RouteChangeUser   = "PATCH /api/v1/users/{name}"
 	RouteCreateSignIn = "POST /api/v1/sign-ins"
+	// RouteCreateDevice begins the sign-in of a command line, and needs no credentials. RouteEndSignIn ends the token
+	// of a command line that makes the call.
+	RouteCreateDevice = "POST /api/v1/sign-ins/devices"
+	RouteDeviceState  = "POST /api/v1/sign-ins/devices/state"
+	RouteEndSignIn    = "DELETE /api/v1/sign-ins/own"
 
 	RouteCreateToken = "POST /api/v1/users/{name}/tokens"
 	RouteListTokens  = "GET /api/v1/users/{name}/tokens"
@@ -100,4 +109,5 @@ const (
 	RouteResetBreaker = "POST /api/v1/breakers/{namespace}/{name}/reset"
 
 	RouteListAudit = "GET /api/v1/audit"
+	RouteGetServer = "GET /api/v1/server"
 )

@@ -11,6 +11,8 @@ type Page[T any] struct {
 	Items []T `json:"items"`
 	// NextCursor leads to the next page; it is empty on the last page.
 	NextCursor string `json:"next_cursor,omitempty"`
+	// Total is the number of all items; nil unless the caller asked for it.
+	Total *int `json:"total,omitempty"`
 }
 
 // EventPage is one page of the list of events.

@@ -8,4 +8,4 @@ import (
 	"drover/internal/command"
 )
 
-func main() { os.Exit(command.Main(agentcli.NewRoot(), os.Args[1:])) }
+func main() { os.Exit(command.Main(agentcli.NewRoot(), os.Args[1:], nil)) }

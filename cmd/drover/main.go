@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"drover/internal/cli"
-	"drover/internal/command"
 )
 
-func main() { os.Exit(command.Main(cli.NewRoot(), os.Args[1:])) }
+func main() { os.Exit(cli.Main(os.Args[1:])) }

@@ -38,6 +38,7 @@ import (
 	"drover/internal/agent/timetable"
 	"drover/internal/agent/upgrade"
 	"drover/internal/agent/uplink"
+	"drover/internal/agent/usage"
 	"drover/internal/config"
 	"drover/internal/fabric"
 	"drover/internal/process"
@@ -97,6 +98,7 @@ type Agent struct {
 	reporter  *report.Reporter
 	prober    *probe.Keeper
 	limits    *limit.Keeper
+	usage     *usage.Book
 	timetable *timetable.Scheduler
 	super     *supervisor.Supervisor
 	intake    *orders.Intake
@@ -124,7 +126,11 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	link, err := uplink.Open(cfg.Dir, key, cfg.Log)
+	sealing, err := SealingKey(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	link, err := uplink.Open(cfg.Dir, uplink.Keys{Name: key, Sealing: sealing}, host.SinceBoot, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +171,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	a := &Agent{
 		cfg: cfg, wall: faults.Wall, store: store, link: link, metrics: metrics.New(cfg.Build), logs: output,
 		policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile), cfg.Log),
+		usage:  openUsage(&cfg, store.BootID()),
 	}
 	labels, _ := selector.ParseLabels(cfg.Settings.Labels) // the settings were validated
 	a.facts = facts.New(facts.Config{FS: fs, Dir: cfg.Settings.FactsDir, Labels: labels, Log: cfg.Log})
@@ -182,21 +189,23 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		return nil, err
 	}
 	a.recordAgent(process.StateRunning)
+	var tracker *orders.Tracker
 	a.reporter = report.New(report.Config{
 		Link: measuredLink{faults.Link(link), a.metrics}, Standing: link.Standing, Journal: disk, Events: a.events,
 		Groups: store, Disk: store, Trusted: link.RenewTrust, Wall: a.wall, Heartbeat: uplink.Heartbeat, Log: cfg.Log,
-		Complete: a.completion(placeOf(cfg.Dir, store.BootID())),
+		Complete: a.completion(placeOf(cfg.Dir, store.BootID())), Busy: func() bool { return tracker.Busy() },
 		Hello: wire.Hello{
 			Build: versionOf(&cfg), BootID: store.BootID(), Name: facts.Hostname(), Started: a.wall().Unix(),
 			Root: os.Geteuid() == 0,
 		},
 	})
-	tracker := orders.NewTracker(a.reporter, host.SinceBoot)
+	tracker = orders.NewTracker(a.reporter, host.SinceBoot)
 	a.prober = probe.New(probe.Config{
 		Host: a.host, Clock: host.SinceBoot, NewRun: newRun, Watchdog: a.watchdog, Log: cfg.Log,
 	})
 	a.limits = limit.NewKeeper(limit.Config{
-		Groups: store, Trees: a.host, Clock: host.SinceBoot, Interval: cfg.Settings.LimitInterval, Log: cfg.Log,
+		Groups: store, Trees: a.host, Histories: a.usage, Clock: host.SinceBoot, Interval: cfg.Settings.LimitInterval,
+		Log: cfg.Log,
 	})
 	a.timetable = timetable.New(timetable.Config{Now: a.wall, Host: link.Key()})
 	a.super = supervisor.New(supervisor.Config{
@@ -207,7 +216,8 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 			Claims: a.host, Notices: a.host, Journal: disk, Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 			LimitNotes: a.host.LimitNotes, Relimit: a.host.Relimit, Log: cfg.Log,
 		},
-		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM, Remains: a.host,
+		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM, AnyOOM: a.host.AnyOOM,
+		Remains:      a.host,
 		HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
 		Bounds: lifecycle.Bounds{
 			Flaps: cfg.Settings.Flaps, FlapWindow: cfg.Settings.FlapWindow, BreachWindow: breachWindow,
@@ -217,7 +227,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	})
 	a.upgrades = a.newUpgrades(fs, tracker, disk)
 	a.intake = orders.New(orders.Config{
-		Link: link, Disk: disk, Tracker: tracker, Commands: commands{a.super, a.upgrades},
+		Disk: disk, Tracker: tracker, Commands: commands{a.super, a.upgrades},
 		Questions: faults.Queue(a.super), Records: a.super, Relaunches: a.super, Logs: a,
 		Newest: newest, Note: store.NoteManifest, Wall: a.wall, Clock: host.SinceBoot,
 		Metrics: a.metrics, Log: cfg.Log,
@@ -305,4 +315,10 @@ func OwnKey(dir string) (nkeys.KeyPair, error) {
 		return nil, fmt.Errorf("cannot create agent directory: %w", err)
 	}
 	return fabric.LoadOrCreateKey(filepath.Join(dir, "agent.nkey"), nkeys.PrefixByteUser)
+}
+
+// SealingKey returns the agent's private key for sealed messages, made in dir at first use; it never leaves the host.
+// The directory must exist.
+func SealingKey(dir string) (nkeys.KeyPair, error) {
+	return fabric.LoadOrCreateKey(filepath.Join(dir, "sealing.nkey"), nkeys.PrefixByteCurve)
 }

@@ -14,11 +14,26 @@ import (
 // WriteMetrics writes the counts and the state of the agent in the text format of Prometheus.
 func (a *Agent) WriteMetrics(w io.Writer) error {
 	f, b := a.super.Counts(), a.events.Backlog()
+	used, more := a.used()
 	return a.metrics.Write(w, metrics.State{
 		Processes: f.States, Hosted: f.Hosted, Flapping: f.Flapping, Unhealthy: f.Unhealthy, Waiting: f.Waiting,
 		PendingBytes: b.Bytes, Unwritten: b.Unwritten, Lost: b.Lost, Connected: a.link.Ready(),
-		Ignored: a.host.Ignored(),
+		Ignored: a.host.Ignored(), Used: used, UsedMore: more,
 	})
+}
+
+// used returns the use of the first processes by name, and the number of the others; nil unless the owner wants it.
+func (a *Agent) used() (list []metrics.Used, more int) {
+	most := a.cfg.Settings.ProcessMetrics
+	if most == 0 {
+		return nil, 0
+	}
+	uses := a.limits.Uses()
+	list = make([]metrics.Used, 0, min(most, len(uses)))
+	for _, u := range uses[:min(most, len(uses))] {
+		list = append(list, metrics.Used{Process: u.ID, CPU: u.CPU, Memory: u.Memory, Files: u.Files})
+	}
+	return list, len(uses) - len(list)
 }
 
 // serveMetrics answers /metrics until ctx ends, if a listener is configured.

@@ -18,7 +18,8 @@ const (
 // of them, and the log is on this host's disk.
 func isFromFabric(message string) bool {
 	switch message {
-	case "rejected manifest", "rejected orders", "cannot renew trust", "cannot deliver report, retrying",
+	case "rejected message", "rejected manifest", "rejected orders", "cannot renew trust",
+		"cannot deliver report, retrying",
 		"rejected a reply subject that is not an inbox of the caller", "cannot send reply", "fabric reported an error",
 		"fabric dropped messages":
 		return true

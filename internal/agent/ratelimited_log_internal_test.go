@@ -16,12 +16,12 @@ func TestTheFabricDoesNotFillTheLog(t *testing.T) {
 		log := slog.New(newRateLimitedLog(slog.NewTextHandler(&text, nil))).With("part", "agent")
 		for range 180 { // seconds
 			for range 100 {
-				log.Warn("rejected manifest", "error", "forged")
+				log.Warn("rejected message", "error", "forged")
 			}
 			log.Warn("disk is slow")
 			time.Sleep(time.Second)
 		}
-		for what, want := range map[string]int{"rejected manifest": 30, "disk is slow": 180, "left_out=5990": 2} {
+		for what, want := range map[string]int{"rejected message": 30, "disk is slow": 180, "left_out=5990": 2} {
 			if got := strings.Count(text.String(), what); got != want {
 				t.Errorf("%q is told %d times, want %d", what, got, want)
 			}

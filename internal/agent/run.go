@@ -58,6 +58,7 @@ func (a *Agent) run(ctx context.Context) error {
 	defer a.store.Close()  //nolint:errcheck // everything that counts has been synced
 	defer a.events.Close() //nolint:errcheck // it has been synced
 	defer a.recordAgent(process.StateStopped)
+	defer a.saveUsage()
 	defer a.host.Close()
 	return group.Run(ctx,
 		group.Part{Name: "host", Run: a.host.Run},
@@ -77,7 +78,9 @@ func (a *Agent) run(ctx context.Context) error {
 		group.Part{Name: "proof", Run: a.prove},
 		group.Part{Name: "metrics", Run: a.serveMetrics},
 		group.Part{Name: "link", Run: func(ctx context.Context) error {
-			return a.link.Run(ctx, uplink.Handlers{Orders: a.intake.Take, Logs: a.intake.Ask})
+			return a.link.Run(ctx, uplink.Handlers{
+				Orders: a.intake.Take, Logs: a.intake.Ask, Pinged: a.reporter.Ask,
+			})
 		}},
 	)
 }
@@ -123,6 +126,7 @@ func (a *Agent) runHousekeeping(ctx context.Context) error {
 				a.super.RecordAll()
 			}
 			a.intake.Expire()
+			a.usage.Tidy(a.super.Known(), host.SinceBoot())
 			a.logs.Sweep(a.super.Known())
 			a.host.Sweep(a.super.Runs) //nolint:contextcheck // a sweep that has begun to end something finishes
 		case <-prune.C:

@@ -1,6 +1,7 @@
 package agentcli
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -40,17 +41,20 @@ func (r *runFlags) declare(cmd *cobra.Command) {
 	flags.StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
 }
 
-// read reads the file and returns the log, or the errors in the settings.
-func (r *runFlags) read(cmd *cobra.Command) (*slog.Logger, error) {
+// read reads the file and returns the log, and the errors in the settings. Settings without an error count in any case.
+func (r *runFlags) read(cmd *cobra.Command) (log *slog.Logger, fault error) {
 	if r.file != "" {
-		if err := command.ReadSettings(cmd, r.file); err != nil {
-			return nil, err
-		}
+		fault = command.ReadSettings(cmd, r.file)
 	}
-	if err := r.settings.Validate(); err != nil {
-		return nil, &command.UsageError{Err: err}
+	if err := r.settings.Validate(); err != nil && fault == nil {
+		fault = &command.UsageError{Err: err}
 	}
-	return command.Log(cmd.ErrOrStderr(), r.level)
+	log, err := command.Log(cmd.ErrOrStderr(), r.level)
+	if err != nil {
+		log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+		fault = cmp.Or(fault, err)
+	}
+	return log, fault
 }
 
 func newRun() *cobra.Command {
@@ -70,16 +74,21 @@ flags. 'drover-agent config check' validates such a file. If a setting is invali
 		Example: `  drover-agent run --config /etc/drover/agent.conf`,
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := r.read(cmd)
+			log, fault := r.read(cmd)
+			dir, err := filepath.Abs(r.dir)
 			if err != nil {
-				return err
+				return fmt.Errorf("cannot find the data directory: %w", err)
 			}
 			cfg := agent.Config{
-				Dir: filepath.Join(r.dir, "agent"), Build: command.Build(), Policy: r.policy,
+				Dir: filepath.Join(dir, "agent"), Build: command.Build(), Policy: r.policy,
 				Settings: r.settings, Log: log,
 			}
-			if next := r.choose(&cfg); next != "" {
-				return become(next)
+			if next := r.choose(&cfg); next != "" { // also with faults: that version may know these settings
+				log.Error("the installed program goes on", "error", become(next))
+				cfg.Version = nil
+			}
+			if fault != nil {
+				return fault
 			}
 			if r.metrics != "" {
 				if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", r.metrics); err != nil {

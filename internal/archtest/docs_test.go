@@ -37,6 +37,19 @@ func documents(t *testing.T) []string {
 	return list
 }
 
+// TestNotesOfChangesHaveAKind: tools/release.sh puts each note below the heading of its kind.
+func TestNotesOfChangesHaveAKind(t *testing.T) {
+	kind := regexp.MustCompile(`^(Added|Changed|Fixed|Removed|Security): .`)
+	for _, doc := range documents(t) {
+		if !strings.HasPrefix(doc, "changes/unreleased/") {
+			continue
+		}
+		if text, err := os.ReadFile(filepath.Join(root(), doc)); err != nil || !kind.Match(text) {
+			t.Errorf("%s: %v; expected the first line to match %s", doc, err, kind)
+		}
+	}
+}
+
 // TestPathsInDocumentsExist: a document names no file, directory or page that is not in the repository.
 func TestPathsInDocumentsExist(t *testing.T) {
 	named := regexp.MustCompile("`(" + strings.Join(tops(t), "|") + ")(/[^`\\s]*)?`")

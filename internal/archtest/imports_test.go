@@ -28,13 +28,15 @@ func TestAgentIsSmall(t *testing.T) {
 	for _, short := range []string{"cmd/drover-agent", "internal/agent"} {
 		for _, dep := range find(t, short).Deps {
 			if below(dep, "database/sql", "modernc.org", "github.com/nats-io/nats-server/v2", module+"internal/server",
-				module+"internal/fabric/broker") {
+				module+"internal/fabric/broker", "github.com/coreos/go-oidc", "golang.org/x/oauth2") {
 				t.Errorf("%s links %s", short, dep)
 			}
 		}
 	}
 	full := find(t, "cmd/drover").Deps
-	for _, dep := range []string{"database/sql", "modernc.org/sqlite", module + "internal/fabric/broker"} {
+	for _, dep := range []string{
+		"database/sql", "modernc.org/sqlite", module + "internal/fabric/broker", "golang.org/x/oauth2",
+	} {
 		if !slices.Contains(full, dep) {
 			t.Errorf("cmd/drover does not link %s: then this test proves nothing", dep)
 		}
@@ -76,8 +78,8 @@ func pure() []string {
 func TestPurePackagesDoNoIO(t *testing.T) {
 	harmless := []string{
 		"bytes", "cmp", "crypto/sha256", "encoding", "errors", "fmt", "maps", "math", "net/netip", "net/url", "path",
-		"regexp/syntax", "slices", "strconv",
-		"strings", "time", "unicode", "github.com/netresearch/go-cron",
+		"regexp", "slices", "strconv",
+		"strings", "sync", "time", "unicode", "github.com/netresearch/go-cron",
 	}
 	for _, short := range pure() {
 		p := find(t, short)
@@ -117,7 +119,7 @@ func mayImport() map[string][]string {
 		"internal/config":   {"internal/release", "internal/selector"},
 		"internal/durable":  {},
 		"internal/reserve":  {},
-		"internal/fabric":   {"internal/durable"},
+		"internal/fabric":   {"internal/durable", "internal/idle"},
 		"internal/group":    {},
 		"internal/httpd":    {},
 		"internal/pki":      {"internal/durable"},
@@ -135,21 +137,24 @@ func mayImport() map[string][]string {
 		"internal/gse":             {"internal/clip", "internal/process"},
 		"internal/server/task":     {"internal/process", "internal/statemachine"},
 		"internal/server/desired":  {"internal/process"},
-		"internal/why":             {"internal/process"},
+		"internal/why":             {"internal/process", "internal/words"},
+		"internal/frame":           {},
 		"internal/wire":            {"internal/process"},
 		"internal/fabric/broker":   {"internal/fabric", "internal/idle"},
 		"internal/joining":         {"internal/clip", "internal/pki", "internal/wire"},
 		"internal/proxy": {
-			"internal/durable", "internal/fabric", "internal/fabric/broker", "internal/group", "internal/httpd",
-			"internal/idle", "internal/joining", "internal/pki", "internal/wire",
+			"internal/depot", "internal/durable", "internal/fabric", "internal/fabric/broker", "internal/frame",
+			"internal/group", "internal/httpd", "internal/idle", "internal/joining", "internal/pki", "internal/wire",
 		},
 		"internal/release": {},
 		"internal/agent/upgrade": {
 			"internal/agent/procfs", "internal/agent/specstore", "internal/durable", "internal/idle", "internal/process",
-			"internal/release", "internal/wire",
+			"internal/release", "internal/reserve", "internal/wire",
 		},
-		"internal/server/depot":  {"internal/idle", "internal/server/store", "internal/wire"},
-		"internal/agent/notify":  {"internal/agent/procfs", "internal/idle"},
+		"internal/depot": {"internal/idle", "internal/release", "internal/wire"},
+		"internal/agent/notify": {
+			"internal/agent/launch/gate", "internal/agent/pidfd", "internal/agent/procfs", "internal/idle",
+		},
 		"internal/agent/inotify": {},
 		"internal/agent/logs": {
 			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/process", "internal/wire",
@@ -166,7 +171,8 @@ func mayImport() map[string][]string {
 			"internal/agent/cgroup", "internal/agent/launch", "internal/agent/pidfd", "internal/agent/procfs",
 			"internal/idle", "internal/process",
 		},
-		"internal/agent/limit": {"internal/agent/procfs", "internal/process"},
+		"internal/agent/limit": {"internal/agent/procfs", "internal/agent/usage", "internal/process"},
+		"internal/agent/usage": {"internal/process", "internal/wire"},
 		"internal/agent/locate": {
 			"internal/agent/launch", "internal/agent/launch/gate", "internal/agent/procfs", "internal/agent/trail",
 			"internal/process",
@@ -206,8 +212,8 @@ func mayImport() map[string][]string {
 		"internal/agent/metrics":         {"internal/idle", "internal/process"},
 		"internal/agent/uplink/standing": {"internal/statemachine"},
 		"internal/agent/uplink": {
-			"internal/agent/uplink/standing", "internal/durable", "internal/fabric", "internal/idle", "internal/pki",
-			"internal/wire",
+			"internal/agent/uplink/standing", "internal/durable", "internal/fabric", "internal/frame", "internal/idle",
+			"internal/pki", "internal/wire",
 		},
 		"internal/agent/report": {
 			"internal/agent/uplink", "internal/agent/uplink/standing", "internal/idle", "internal/process", "internal/wire",
@@ -223,7 +229,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/schedule": {
 			"internal/clip", "internal/crontab", "internal/idle", "internal/process", "internal/server/access",
-			"internal/server/gate", "internal/server/rollout", "internal/server/store",
+			"internal/server/gate", "internal/server/rollout", "internal/server/store", "internal/server/task",
 		},
 		"internal/server/drift": {
 			"api/v1", "internal/process", "internal/processfile", "internal/server/plan", "internal/server/store",
@@ -255,16 +261,18 @@ func mayImport() map[string][]string {
 			"internal/gse", "internal/process", "internal/server/store",
 			"internal/server/task",
 		},
-		"internal/server/audit":   {"internal/clip", "internal/server/store"},
-		"internal/server/login":   {"internal/server/gate"},
-		"internal/server/peers":   {"internal/fabric", "internal/idle", "internal/server/fleet"},
-		"internal/server/dbclock": {},
-		"internal/server/lease":   {"internal/idle"},
-		"internal/serverkeys":     {"internal/durable"},
-		"internal/server/fleet":   {"internal/process", "internal/selector", "internal/server/store"},
+		"internal/server/audit":    {"internal/clip", "internal/server/store"},
+		"internal/server/login":    {"internal/server/gate"},
+		"internal/server/provider": {"internal/server/access"},
+		"internal/server/peers":    {"internal/fabric", "internal/frame", "internal/idle", "internal/server/fleet"},
+		"internal/server/dbclock":  {},
+		"internal/server/lease":    {"internal/idle"},
+		"internal/serverkeys":      {"internal/durable"},
+		"internal/server/fleet":    {"internal/frame", "internal/process", "internal/selector", "internal/server/store"},
 		"internal/server/engine": {
-			"internal/clip", "internal/idle", "internal/process", "internal/selector", "internal/server/desired",
-			"internal/server/fleet", "internal/server/plan", "internal/server/store", "internal/server/task", "internal/wire",
+			"internal/clip", "internal/frame", "internal/idle", "internal/process", "internal/selector",
+			"internal/server/desired", "internal/server/fleet", "internal/server/plan", "internal/server/store",
+			"internal/server/task", "internal/wire",
 		},
 		"internal/server/store/sqlite": {
 			"internal/reserve", "internal/server/store/sqldb", "internal/server/store/sqlstore",
@@ -277,7 +285,8 @@ func mayImport() map[string][]string {
 			"internal/server/store/sqldb",
 			"internal/server/store/statusjson", "internal/server/task", "internal/wildcard",
 		},
-		"docs/why": {},
+		"docs/why":    {},
+		"docs/zh/why": {},
 		"internal/agent": {
 			"internal/release", "internal/agent/upgrade", "internal/agent/uplink/standing",
 			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host",
@@ -285,8 +294,8 @@ func mayImport() map[string][]string {
 			"internal/agent/logs", "internal/agent/metrics",
 			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy", "internal/agent/probe",
 			"internal/agent/procfs", "internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
-			"internal/agent/timetable", "internal/agent/trail", "internal/agent/uplink", "internal/config", "internal/fabric",
-			"internal/group",
+			"internal/agent/timetable", "internal/agent/trail", "internal/agent/uplink", "internal/agent/usage",
+			"internal/config", "internal/durable", "internal/fabric", "internal/group",
 			"internal/process", "internal/selector", "internal/wire",
 		},
 		"internal/agent/admission": {
@@ -309,53 +318,70 @@ func mayImport() map[string][]string {
 		"internal/importer/onhost": {"internal/importer"},
 		"internal/cli": {
 			"internal/cli/accounts", "internal/cli/fleet", "internal/cli/processes", "internal/cli/servers",
-			"internal/cli/receivers", "internal/command",
+			"internal/cli/inspect", "internal/cli/receivers", "internal/cli/term", "internal/cli/ui", "internal/command",
 		},
-		"internal/cli/accounts": {"client", "internal/cli/remote", "internal/cli/term", "internal/server/access"},
+		"internal/cli/inspect": {
+			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config", "internal/words",
+		},
+		"internal/cli/accounts": {
+			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",
+			"internal/server/access",
+		},
 		"internal/cli/fleet": {
 			"internal/release",
 			"client", "internal/cli/remote", "internal/cli/term", "internal/process", "internal/selector",
 		},
 		"internal/cli/processes": {
-			"client", "docs/why", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",
+			"client", "docs/why", "docs/zh/why", "internal/words", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",
 			"internal/importer", "internal/importer/onhost", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
 		},
 		"internal/cli/remote": {
-			"client", "internal/cli/term", "internal/command", "internal/config", "internal/selector",
+			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable", "internal/selector",
 		},
 		"internal/cli/servers": {
-			"internal/cli/term", "internal/command", "internal/config", "internal/config/proxyconfig",
+			"client", "internal/cli/term", "internal/command", "internal/config", "internal/config/proxyconfig",
 			"internal/config/serverconfig", "internal/config/settings", "internal/dev", "internal/process",
 			"internal/proxy", "internal/serve", "internal/server/store/storeopen", "internal/serverkeys",
 		},
-		"internal/cli/term":            {"internal/command", "internal/config", "internal/why"},
-		"internal/cli/receivers":       {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
+		"internal/cli/term":      {"internal/command", "internal/config", "internal/why", "internal/words"},
+		"internal/cli/receivers": {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
+		"internal/cli/ui": {
+			"client", "internal/cli/remote", "internal/cli/term", "internal/config", "internal/joining", "internal/process",
+			"internal/processfile", "internal/server/access", "internal/why", "internal/words",
+		},
 		"internal/config/proxyconfig":  {"internal/config", "internal/config/settings"},
-		"internal/config/serverconfig": {"internal/config", "internal/config/settings"},
+		"internal/config/serverconfig": {"internal/config", "internal/config/settings", "internal/server/access"},
 		"internal/config/settings":     {},
 		"internal/dev": {
 			"internal/agent", "internal/agent/uplink", "internal/config", "internal/group", "internal/server",
 		},
 		"internal/serve": {
 			"internal/config", "internal/config/serverconfig", "internal/group", "internal/server",
-			"internal/server/breaker",
+			"internal/server/breaker", "internal/server/provider",
 		},
 		"internal/server": {
-			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
-			"internal/group", "internal/httpd", "internal/idle", "internal/pki", "internal/process",
+			"api/v1", "internal/config/settings", "internal/depot", "internal/durable", "internal/fabric",
+			"internal/fabric/broker", "internal/frame", "internal/group", "internal/httpd", "internal/idle", "internal/pki",
+			"internal/process", "internal/reserve",
 			"internal/server/access", "internal/server/admission", "internal/server/apiv1", "internal/server/audit",
 			"internal/server/breaker", "internal/server/caretaker", "internal/server/dbclock",
-			"internal/server/depot", "internal/server/drive", "internal/server/edge", "internal/server/engine", "internal/server/enrol",
+			"internal/server/drive", "internal/server/edge", "internal/server/engine", "internal/server/enrol",
 			"internal/server/fleet", "internal/server/gate", "internal/server/httpapi", "internal/server/keyring",
 			"internal/server/lease", "internal/server/login", "internal/server/membership",
-			"internal/server/metrics", "internal/server/peers", "internal/server/protect",
-			"internal/server/receiver", "internal/server/rollout", "internal/server/schedule",
+			"internal/server/metrics", "internal/server/pairs", "internal/server/peers", "internal/server/protect", "internal/server/provider",
+			"internal/server/pulse", "internal/server/receiver", "internal/server/rollout", "internal/server/rollup", "internal/server/schedule",
 			"internal/server/store", "internal/server/store/storeopen", "internal/server/webui", "internal/wire",
 		},
-		"internal/words": {},
+		"internal/words":        {},
+		"internal/server/pulse": {"internal/idle"},
+		"internal/server/rollup": {
+			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/fleet",
+			"internal/server/store", "internal/why", "internal/words", "internal/wildcard",
+		},
 		"internal/server/webui": {
-			"api/v1", "client", "internal/server/access", "internal/server/apiv1", "internal/server/audit",
-			"internal/server/edge", "internal/server/gate", "internal/server/store", "internal/words",
+			"api/v1", "client", "docs/why", "docs/zh/why", "internal/joining", "internal/process", "internal/processfile", "internal/server/access", "internal/server/apiv1",
+			"internal/server/audit", "internal/server/edge", "internal/server/gate", "internal/server/provider",
+			"internal/server/pulse", "internal/server/store", "internal/words",
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
@@ -363,7 +389,7 @@ func mayImport() map[string][]string {
 			"internal/server/access", "internal/server/admission", "internal/server/alarm", "internal/server/drift",
 			"internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/keyring", "internal/server/past", "internal/server/plan", "internal/server/receiver",
-			"internal/server/rollout",
+			"internal/server/rollout", "internal/server/rollup", "internal/words",
 			"internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},
@@ -373,7 +399,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/enrol": {
 			"internal/config/settings", "internal/server/access", "internal/server/audit", "internal/server/fleet",
-			"internal/server/store", "internal/wire",
+			"internal/server/gate", "internal/server/store", "internal/wire",
 		},
 		"internal/server/httpapi": {
 			"api/v1", "internal/gse", "internal/process", "internal/server/access", "internal/server/admission",
@@ -382,6 +408,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/keyring":    {"internal/durable", "internal/fabric", "internal/idle", "internal/pki"},
 		"internal/server/membership": {"internal/server/store"},
+		"internal/server/pairs":      {"internal/frame"},
 		"internal/server/store/storeopen": {
 			"internal/server/store", "internal/server/store/postgres", "internal/server/store/sqldb",
 			"internal/server/store/sqlite", "internal/server/store/sqlstore",
@@ -390,6 +417,7 @@ func mayImport() map[string][]string {
 		"internal/statesdoc": {
 			"internal/agent/lifecycle", "internal/agent/uplink/standing", "internal/server/task", "internal/statemachine",
 		},
+		"internal/zhdocs":            {},
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {
@@ -430,6 +458,10 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 		"github.com/netresearch/go-cron":    {"internal/crontab"},
 		"github.com/spf13/cobra":            {"internal/cli", "internal/agentcli", "internal/command", "internal/manpages"},
 		"github.com/prometheus":             {"internal/server/metrics"},
+		"charm.land":                        {"internal/cli/ui"},
+		"github.com/charmbracelet":          {"internal/cli/term", "internal/cli/ui"},
+		"github.com/coreos/go-oidc":         {"internal/server/provider"},
+		"golang.org/x/oauth2":               {"internal/server/provider"},
 	} {
 		used := false
 		for _, p := range ours(t) {

@@ -9,11 +9,21 @@ import (
 
 	"drover/internal/cli/accounts"
 	"drover/internal/cli/fleet"
+	"drover/internal/cli/inspect"
 	"drover/internal/cli/processes"
 	"drover/internal/cli/receivers"
 	"drover/internal/cli/servers"
+	"drover/internal/cli/term"
+	"drover/internal/cli/ui"
 	"drover/internal/command"
 )
+
+// Main runs the command line, and returns the exit code.
+func Main(args []string) int {
+	root := NewRoot()
+	term.DescribeCompletions(root, args)
+	return command.Main(root, args, func(text string) string { return term.Told(root, root.ErrOrStderr(), text) })
+}
 
 // NewRoot returns the whole command line.
 func NewRoot() *cobra.Command {
@@ -28,9 +38,11 @@ quote them for the shell. Name a host by its id or as CLOUD:IP.
 
 drover uses the server on this host if drover.sock exists in the default data directory. Otherwise
 drover uses the server of DROVER_SERVER, with DROVER_APP_CODE and DROVER_APP_SECRET, for the user of
-DROVER_USER or DROVER_USER_TOKEN. --server and --data-dir choose another server.
+DROVER_USER or DROVER_USER_TOKEN; else the server that 'drover login URL' has signed you in to.
+--server, --data-dir and --context choose another server.
 
-Results go to stdout, messages to stderr. drover honours NO_COLOR, TERM=dumb and --color.
+Results go to stdout, messages to stderr. drover honours NO_COLOR, TERM=dumb and --color. On a
+terminal drover speaks the language of DROVER_LANG, LC_ALL, LC_MESSAGES or LANG; --lang chooses it.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or something is wrong ('why'),
 4 no such thing, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.`,
@@ -38,14 +50,16 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 		RunE:                       command.Subcommands,
 		SuggestionsMinimumDistance: 2,
 	}
+	term.LanguageFlag(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupProcesses, Title: "Processes:"},
 		&cobra.Group{ID: groupRecords, Title: "Tasks, events, hosts and audit:"},
 		&cobra.Group{ID: groupAccess, Title: "Access:"},
 		&cobra.Group{ID: groupServer, Title: "Servers:"},
 	)
-	grouped(root, groupProcesses, processes.NewPs(), processes.NewStatus(), processes.NewWhy(), processes.NewLogs(),
-		processes.NewWait())
+	grouped(root, groupProcesses, processes.NewPs(), inspect.NewTop(), processes.NewStatus(),
+		processes.NewIsActive(), processes.NewIsFailed(), processes.NewWhy(), processes.NewLogs(),
+		processes.NewWait(), ui.New())
 	grouped(root, groupProcesses, processes.NewOperations()...)
 	grouped(root, groupProcesses, processes.NewRegister(), processes.NewApply(), processes.NewDiff(),
 		processes.NewGet(), processes.NewExplain(), processes.NewEdit(),
@@ -54,9 +68,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 		processes.NewEvents(), processes.NewHistory(), processes.NewChanges(), processes.NewRevisions(),
 		processes.NewDrift(),
 		agents(), accounts.NewAudit())
-	grouped(root, groupAccess, accounts.NewLogin(), accounts.NewApp(), accounts.NewUser())
+	grouped(root, groupAccess, accounts.NewLogin(), accounts.NewLogout(), accounts.NewContext(),
+		accounts.NewApp(), accounts.NewUser())
 	grouped(root, groupServer, servers.NewServer(), servers.NewProxy(), servers.NewDev(), servers.NewConfig(),
-		servers.NewDatabase())
+		servers.NewDatabase(), inspect.NewDoctor())
 	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys(),
 		fleet.NewPackages())
 	grouped(root, groupServer, receivers.NewReceiver(), receivers.NewSilence(),

@@ -34,7 +34,7 @@ func TestTaskByTheBeginningOfItsID(t *testing.T) {
 		code int
 		says string
 	}{
-		ids[0][:common]: {2, "matches 2 tasks"},
+		ids[0][:common]: {2, "matches 2 ids"},
 		"nothing":       {4, "nothing"},
 	} {
 		r := harness.Finish(t, "", env, binaries.drover, "task", "get", word, "--data-dir", s.DataDir)

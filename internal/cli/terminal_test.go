@@ -95,11 +95,11 @@ func terminal(t *testing.T) (person, program *os.File) {
 }
 
 // converse runs drover at a terminal, types the answer once it is asked, and returns all that it has printed there.
-func converse(t *testing.T, s *harness.Server, answer string, args ...string) (string, error) {
+func converse(t *testing.T, s *harness.Server, locale, answer string, args ...string) (string, error) {
 	t.Helper()
 	person, program := terminal(t)
 	cmd := exec.Command(binaries.drover, append(args, "--data-dir", s.DataDir)...)
-	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
+	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", "DROVER_LANG="+locale)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestQuestionAtATerminal(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	registered(t, s, "ask/a", "ask/b")
-	out, err := converse(t, s, "", "start", "ask/*")
+	out, err := converse(t, s, "C", "", "start", "ask/*")
 	if exitCode(err) != 1 || !strings.Contains(out, "start 2 processes on 1 host? [y/N] ") ||
 		!strings.Contains(out, "nothing was done") {
 		t.Errorf("without a yes: %v, %q", err, out)
@@ -134,9 +134,83 @@ func TestQuestionAtATerminal(t *testing.T) {
 	if list := run(t, s, "task", "list"); strings.Contains(list, "start") {
 		t.Errorf("it was done all the same: %s", list)
 	}
-	out, err = converse(t, s, "y", "start", "ask/*")
+	out, err = converse(t, s, "C", "y", "start", "ask/*")
 	if err != nil || !strings.Contains(out, "\r\x1b[Kstart: 0/2 ok, 0 failed, 2 running") ||
 		!strings.Contains(out, "\x1b[32mok\x1b[0m") {
 		t.Errorf("with a yes: %v, %q", err, out)
+	}
+	out, err = converse(t, s, "zh_CN.UTF-8", "", "stop", "ask/*")
+	if exitCode(err) != 1 || !strings.Contains(out, "stop：1 台主机上的 2 个进程？[y/N] ") ||
+		!strings.Contains(out, "drover: 没有执行任何操作") {
+		t.Errorf("in Chinese: %v, %q", err, out)
+	}
+}
+
+// TestWatchAtATerminal: the screen follows what happens, and is as before when the person ends the watch.
+func TestWatchAtATerminal(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	registered(t, s, "watched/p")
+	person, program := terminal(t)
+	cmd := exec.Command(binaries.drover, "ps", "watched/*", "--watch", "--data-dir", s.DataDir)
+	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = program.Close()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	in := bufio.NewReader(person)
+	var seen strings.Builder
+	until := func(text string) {
+		t.Helper()
+		for !strings.Contains(seen.String(), text) {
+			c, err := in.ReadByte()
+			if err != nil {
+				t.Fatalf("no %q in %q, %v", text, seen.String(), err)
+			}
+			seen.WriteByte(c)
+		}
+	}
+	until("stopped")
+	run(t, s, "start", "watched/p")
+	until("running")
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	until("\x1b[?1049l")
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPager: a long text goes through the pager of the person at a terminal, and nowhere else.
+func TestPager(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"pager": true, "--no-pager": false, "pipe": false} {
+		person, program := terminal(t)
+		args := []string{"why", "--page", "exit-status"}
+		if name == "--no-pager" {
+			args = append(args, name)
+		}
+		cmd := exec.Command(binaries.drover, args...)
+		cmd.Env = append(os.Environ(), "TERM=xterm", "PAGER=tr a-z A-Z")
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+		var pipe bytes.Buffer
+		if name == "pipe" {
+			cmd.Stdout = &pipe
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_ = program.Close()
+		out, _ := io.ReadAll(person) // a terminal that nobody holds any longer ends with an error
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		text := string(out) + pipe.String()
+		if strings.Contains(text, "EXIT-STATUS") != want || !strings.Contains(strings.ToLower(text), "exit-status") {
+			t.Errorf("%s: %.300q", name, text)
+		}
 	}
 }

@@ -25,6 +25,9 @@ import (
 	"drover/internal/test/harness"
 )
 
+// callTime is less than a call may take that nothing limits.
+const callTime = 15 * time.Second
+
 // TestEachCommandEnds: a server that takes calls and answers none holds no command for longer than its --timeout.
 func TestEachCommandEnds(t *testing.T) {
 	over := make(chan struct{})
@@ -64,7 +67,7 @@ func TestEachCommandEnds(t *testing.T) {
 	placeholder := regexp.MustCompile(`^[A-Z/|]+$`)
 	asked := 0
 	walk(cli.NewRoot(), func(cmd *cobra.Command) {
-		if cmd.Flags().Lookup("timeout") == nil {
+		if cmd.Flags().Lookup("timeout") == nil || cmd.CommandPath() == "drover ui" { // that needs a terminal
 			return
 		}
 		asked++
@@ -91,7 +94,7 @@ func TestEachCommandEnds(t *testing.T) {
 		root.SetErr(&out)
 		root.SilenceErrors, root.SilenceUsage = true, true
 		root.SetArgs(args)
-		ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), callTime)
 		defer cancel()
 		err := root.ExecuteContext(ctx)
 		if exit, ok := errors.AsType[*command.ExitError](err); !ok || exit.Code != command.Unreachable ||
@@ -101,6 +104,24 @@ func TestEachCommandEnds(t *testing.T) {
 	})
 	if asked < 40 {
 		t.Errorf("only %d commands have a --timeout", asked)
+	}
+}
+
+// TestWaitingHasNoTimeLimit: a command that waits for an operation does so until it has ended, unless somebody sets a
+// limit.
+func TestWaitingHasNoTimeLimit(t *testing.T) {
+	waiting := 0
+	walk(cli.NewRoot(), func(cmd *cobra.Command) {
+		if cmd.Flags().Lookup("no-wait") == nil {
+			return
+		}
+		waiting++
+		if f := cmd.Flags().Lookup("timeout"); f == nil || f.DefValue != "0s" {
+			t.Errorf("%s has the default --timeout %+v, want none", cmd.CommandPath(), f)
+		}
+	})
+	if waiting < 10 {
+		t.Errorf("only %d commands have --no-wait", waiting)
 	}
 }
 

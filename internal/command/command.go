@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -58,8 +59,12 @@ func (e *ExitError) Error() string {
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Main runs a command line until it is done or a SIGINT or SIGTERM ends it, prints the error if there is one, and
-// returns the exit code.
-func Main(root *cobra.Command, args []string) int {
+// returns the exit code. told returns what is printed about an error in the language of the person; nil leaves it
+// English.
+func Main(root *cobra.Command, args []string, told func(text string) string) int {
+	if told == nil {
+		told = func(text string) string { return text }
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program, whatever it is doing
@@ -87,9 +92,9 @@ func Main(root *cobra.Command, args []string) int {
 	if hasCode && exit.Err == nil {
 		return exit.Code
 	}
-	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), printable(err.Error()))
+	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), told(printable(err.Error())))
 	if _, ok := errors.AsType[*UsageError](err); ok {
-		_, _ = fmt.Fprintf(root.ErrOrStderr(), "Try '%s --help'.\n", root.Name())
+		_, _ = fmt.Fprintln(root.ErrOrStderr(), told(fmt.Sprintf("Try '%s --help'.", root.Name())))
 		return Usage
 	}
 	if hasCode {
@@ -191,11 +196,22 @@ func Build() string {
 
 // NewVersion returns the version command.
 func NewVersion() *cobra.Command {
-	return &cobra.Command{
+	var form string
+	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version of this binary", Args: NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), Build())
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			switch form {
+			case "text":
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), Build())
+			case "json":
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "{\n  \"version\": %q,\n  \"go\": %q,\n  \"platform\": %q\n}\n",
+					Build(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
+			default:
+				err = &UsageError{Err: fmt.Errorf("--output %q: expected text or json", form)}
+			}
 			return err
 		},
 	}
+	cmd.Flags().StringVarP(&form, "output", "o", "text", "output format: text or json")
+	return cmd
 }

@@ -84,7 +84,7 @@ func TestMainExitCodes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, out, errs := root(func(context.Context) error { return c.err })
-			if code := command.Main(r, c.args); code != c.code {
+			if code := command.Main(r, c.args, nil); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 			if got := errs.String(); !strings.HasPrefix(got, c.wrote) || c.wrote == "" && got != "" {
@@ -99,7 +99,7 @@ func TestMainExitCodes(t *testing.T) {
 
 func TestMainWithoutCommand(t *testing.T) {
 	r, out, _ := root(nil)
-	if code := command.Main(r, nil); code != command.Done || !strings.Contains(out.String(), "Usage:") {
+	if code := command.Main(r, nil, nil); code != command.Done || !strings.Contains(out.String(), "Usage:") {
 		t.Errorf("exit code %d, wrote %q", code, out)
 	}
 }
@@ -118,7 +118,7 @@ func TestMainSignals(t *testing.T) {
 				return errors.New("nothing happened")
 			}
 		})
-		if code := command.Main(r, []string{"run"}); code != command.Done {
+		if code := command.Main(r, []string{"run"}, nil); code != command.Done {
 			t.Errorf("%v: exit code %d, %s", sig, code, errs)
 		}
 	}
@@ -162,7 +162,7 @@ func TestLog(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	r, out, _ := root(nil)
-	if code := command.Main(r, []string{"version"}); code != command.Done || out.String() != command.Build()+"\n" ||
+	if code := command.Main(r, []string{"version"}, nil); code != command.Done || out.String() != command.Build()+"\n" ||
 		command.Build() == "" {
 		t.Errorf("exit code %d, wrote %q, the build is %q", code, out, command.Build())
 	}
@@ -182,18 +182,18 @@ func TestUnknownCommandIsNamed(t *testing.T) {
 		if args[0] != "help" {
 			want = fmt.Sprintf("unknown command %q", args[0])
 		}
-		if code := command.Main(r, args); code != command.Usage || !strings.Contains(errs.String(), want) ||
+		if code := command.Main(r, args, nil); code != command.Usage || !strings.Contains(errs.String(), want) ||
 			out.Len() > 0 {
 			t.Errorf("%q: exit code %d, %s%s", args, code, out, errs)
 		}
 	}
 	r, out, _ := root(func(context.Context) error { return nil })
-	if code := command.Main(r, []string{"help", "run"}); code != command.Done ||
+	if code := command.Main(r, []string{"help", "run"}, nil); code != command.Done ||
 		!strings.Contains(out.String(), "prog run") {
 		t.Errorf("help of a command: exit code %d, %s", code, out)
 	}
 	r, _, errs := root(func(context.Context) error { return nil })
-	if code := command.Main(r, []string{"run", "--bad"}); code != command.Usage ||
+	if code := command.Main(r, []string{"run", "--bad"}, nil); code != command.Usage ||
 		!strings.Contains(errs.String(), "unknown flag: --bad") {
 		t.Errorf("an unknown flag of a command: exit code %d, %s", code, errs)
 	}

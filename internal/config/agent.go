@@ -24,6 +24,8 @@ type Agent struct {
 	EventAge time.Duration
 	// Labels are the labels of the host, as KEY=VALUE with commas. FactsDir is the directory of the owner's facts.
 	Labels, FactsDir string
+	// ProcessMetrics is the largest number of processes that have metrics of their own.
+	ProcessMetrics int
 	// ReleaseKeys are the public keys that sign versions of the agent, with commas; empty: the host takes no version
 	// from a server. TrialTime is how long a new version may take to prove itself.
 	ReleaseKeys string
@@ -61,6 +63,8 @@ func (a *Agent) Flags(flags flagSet) {
 		"labels of this host, such as role=web,zone=b; they select the host and grant no rights")
 	flags.StringVar(&a.FactsDir, "facts-dir", a.FactsDir,
 		"directory with facts of this host: JSON files, or executables that print JSON")
+	flags.IntVar(&a.ProcessMetrics, "process-metrics", a.ProcessMetrics,
+		"largest number of processes with metrics of their own, 0 to 10000; 0 is none")
 	flags.DurationVar(&a.EventAge, "event-age", a.EventAge, "how long the host keeps events at most, 1h to 2160h")
 }
 
@@ -90,6 +94,9 @@ func (a *Agent) Validate() error {
 	span("flap-window", a.FlapWindow, time.Minute, 24*time.Hour)
 	number("relaunch-burst", a.RelaunchBurst, 100_000)
 	number("relaunch-rate", a.RelaunchRate, 10_000)
+	if a.ProcessMetrics < 0 || a.ProcessMetrics > 10_000 {
+		faults = append(faults, fmt.Errorf("--process-metrics %d: expected 0 to 10000", a.ProcessMetrics))
+	}
 	span("trial-time", a.TrialTime, 15*time.Second, 10*time.Minute)
 	for key := range strings.SplitSeq(a.ReleaseKeys, ",") {
 		if a.ReleaseKeys == "" {

@@ -23,6 +23,9 @@ func TestAgentSettings(t *testing.T) {
 		"--trial-time 15s --release-keys drk1-" + key + ",drk1-" + key: "",
 		"--trial-time 14s":                                             "--trial-time 14s: expected 15s to 10m0s",
 		"--release-keys drk1-" + key + ",":                             `--release-keys: release key "": expected drk1- and 64 hexadecimal digits`,
+		"--process-metrics 10000":                                      "",
+		"--process-metrics -1":                                         "--process-metrics -1: expected 0 to 10000",
+		"--process-metrics 10001":                                      "--process-metrics 10001: expected 0 to 10000",
 		"--event-age 2161h":                                            "--event-age 2161h0m0s: expected 1h0m0s to 2160h0m0s",
 	} {
 		a := config.DefaultAgent()

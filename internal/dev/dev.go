@@ -89,7 +89,15 @@ func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
 	if err != nil {
 		return nil, fmt.Errorf("cannot read agent key: %w", err)
 	}
-	enrolment, err := srv.Enrol(ctx, public, cfg.AgentCloud, cfg.AgentIP, cfg.AgentID)
+	sealing, err := agent.SealingKey(dir)
+	if err != nil {
+		return nil, err
+	}
+	sealingPublic, err := sealing.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read sealing key: %w", err)
+	}
+	enrolment, err := srv.Enrol(ctx, public, sealingPublic, cfg.AgentCloud, cfg.AgentIP, cfg.AgentID)
 	if err != nil {
 		return nil, err
 	}

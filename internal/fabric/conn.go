@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,12 +10,15 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"drover/internal/idle"
 )
 
 const (
@@ -23,6 +27,7 @@ const (
 	shakeTimeout = 12 * time.Second
 	pingInterval = 20 * time.Second // a silent link is closed after three pings
 	maxPingsOut  = 2
+	pingTimeout  = 10 * time.Second // for the answer to one ping
 	firstDelay   = 250 * time.Millisecond
 	longestDelay = 8 * time.Second
 	flushTimeout = 2 * time.Second
@@ -41,9 +46,14 @@ type DialConfig struct {
 	Token func() string
 	// TLS verifies the broker; nil connects without TLS. With TLS, nothing is sent or read before the handshake.
 	TLS *tls.Config
+	// Session is the TLS session of earlier connections with the same TLS; nil is none.
+	Session *Session
 	// Replies reports whether a reply to a request on a subject may go to the given reply subject; nil allows the
 	// inboxes of the caller.
 	Replies func(subject, reply string) bool
+	// NoPings leaves out the pings by which a Conn notices that nothing passes over its link. The caller sends requests
+	// regularly, and calls Unanswered when they go unanswered.
+	NoPings bool
 	// Name is shown in the broker's log.
 	Name string
 	Log  *slog.Logger
@@ -62,6 +72,9 @@ type Conn struct {
 	onConnected func()
 	onLost      func()
 	stopDialing context.CancelFunc
+	dialer      *dialer
+	renewals    sync.WaitGroup
+	renewNow    chan struct{}
 
 	link      atomic.Pointer[link] // nil without a link
 	searching atomic.Bool          // a failed attempt was logged since the last link
@@ -101,6 +114,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 		onConnected: cfg.OnConnected,
 		onLost:      cfg.OnLost,
 		stopDialing: stopDialing,
+		renewNow:    make(chan struct{}, 1),
 		services:    make(map[*service]struct{}),
 	}
 	up := make(chan struct{})
@@ -132,13 +146,14 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	}
 	o.UserJWT = cfg.token
 	o.SignatureCB = func(challenge []byte) ([]byte, error) { return SignChallenge(cfg.Identity.Key, challenge) }
-	o.CustomDialer = &dialer{
+	c.dialer = &dialer{
 		ctx: dialing, tls: c.logTLSFailure(cfg.TLS), unreached: c.unreached,
-		admission: &c.admission,
+		admission: &c.admission, session: cmp.Or(cfg.Session, &Session{}),
 	}
+	o.CustomDialer = c.dialer
 	o.SkipHostLookup = true // TLS verifies the name; the dialer looks it up
 	o.Timeout = shakeTimeout
-	o.PingInterval = pingInterval
+	o.PingInterval = cfg.pings()
 	o.MaxPingsOut = maxPingsOut
 	o.AllowReconnect = true
 	o.RetryOnFailedConnect = true
@@ -167,6 +182,14 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 		c.log.Warn("fabric reported an error", "error", err)
 	}
 	return o
+}
+
+// pings returns the interval between pings; 0 is none.
+func (cfg *DialConfig) pings() time.Duration {
+	if cfg.NoPings {
+		return 0
+	}
+	return pingInterval
 }
 
 // token returns the user JWT for the next connect.
@@ -199,36 +222,87 @@ type dialer struct {
 	tls       *tls.Config     // nil without TLS
 	unreached func(error)
 	admission *requestAdmission
+	session   *Session
+	latest    atomic.Pointer[handshake] // of last; nil without TLS
 
 	mu   sync.Mutex
 	last *ctxConn // nil without TLS
 }
 
-// Dial connects; the library requires this method. If a connection fails before its handshake, it stays open: when
-// the library asks for the next connection, the last connection has ended.
+// Dial connects; the library requires this method. A broker that does not know the session gets a full handshake at
+// once: the library would try another broker first.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.last != nil {
-		_ = d.last.Close() // already closed, except for a failed TLS handshake
-		d.last = nil
+	conn, err := d.dial(network, address, false)
+	if errors.Is(err, errForgotten) {
+		conn, err = d.dial(network, address, true)
 	}
-	conn, err := d.reach(network, address)
 	if err != nil {
 		if d.ctx.Err() == nil {
 			d.unreached(err) // the library hides the reason
 		}
 		return nil, err
 	}
-	d.last = newCtxConn(d.ctx, conn)
+	return newInspectedConn(conn, d.admission), nil
+}
+
+// dial makes one attempt. If a connection fails later, it may stay open: when the library asks for the next connection,
+// the last one has ended.
+func (d *dialer) dial(network, address string, full bool) (net.Conn, error) {
+	if d.last != nil {
+		_ = d.last.Close() // usually closed already
+		d.last = nil
+	}
+	reached, err := d.reach(network, address)
+	if err != nil {
+		return nil, err
+	}
+	d.last = newCtxConn(d.ctx, reached)
 	if d.tls == nil {
-		return newInspectedConn(d.last, d.admission), nil
+		return d.last, nil
 	}
-	verified := d.tls.Clone()
-	if verified.ServerName == "" {
-		verified.ServerName, _, _ = net.SplitHostPort(address)
+	verified, shake := d.client(address, full)
+	d.latest.Store(shake)
+	conn := tls.Client(d.last, verified)
+	if err := conn.SetDeadline(time.Now().Add(shakeTimeout)); err != nil {
+		return nil, err
 	}
-	return newInspectedConn(tls.Client(d.last, verified), d.admission), nil // the handshake comes with the first read
+	if err := conn.HandshakeContext(d.ctx); err != nil {
+		return nil, err
+	}
+	return conn, conn.SetDeadline(time.Time{})
+}
+
+// client returns the TLS configuration of a connection to an address, and its handshake.
+func (d *dialer) client(address string, full bool) (*tls.Config, *handshake) {
+	named := d.tls.Clone()
+	if named.ServerName == "" {
+		named.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	return d.session.client(named, full)
+}
+
+// resumed reports whether the latest connection has resumed a session.
+func (d *dialer) resumed() bool {
+	shake := d.latest.Load()
+	return shake != nil && shake.resumed.Load()
+}
+
+// renew replaces the session with the broker at an address by a full handshake, over a connection that it then closes.
+func (d *dialer) renew(ctx context.Context, address string) error {
+	reached, err := d.reach("tcp", address)
+	if err != nil {
+		return err
+	}
+	conn := newCtxConn(ctx, reached)
+	defer conn.Close() //nolint:errcheck // nothing was written
+	if err := conn.SetDeadline(time.Now().Add(shakeTimeout)); err != nil {
+		return err
+	}
+	cfg, _ := d.client(address, true)
+	_, err = tls.Client(conn, cfg).Read(make([]byte, 1)) // the session comes before the broker's first byte
+	return err
 }
 
 // reach connects to one address of a name, in random order, to spread the load.
@@ -248,6 +322,7 @@ func (d *dialer) reach(network, address string) (conn net.Conn, err error) {
 	by := net.Dialer{Timeout: connectTimeout}
 	for _, one := range addresses {
 		if conn, err = by.DialContext(d.ctx, network, net.JoinHostPort(one, port)); err == nil {
+			KeepAlive(conn)
 			return conn, nil
 		}
 	}
@@ -279,7 +354,7 @@ func fullJitter(n int) time.Duration {
 	return rand.N(min(longestDelay, firstDelay<<min(n-1, 10))) //nolint:gosec // not a secret
 }
 
-func (c *Conn) up(url string, first func()) {
+func (c *Conn) up(broker string, first func()) {
 	c.calls.Lock()
 	defer c.calls.Unlock()
 	defer first()
@@ -290,9 +365,45 @@ func (c *Conn) up(url string, first func()) {
 	c.searching.Store(false)
 	c.refused.Store(false)
 	c.link.Store(&link{lost: ctx.Done(), lose: lose})
-	c.log.Info("connected to fabric", "url", url)
+	c.log.Info("connected to fabric", "url", broker, "resumed", c.dialer.resumed())
+	if c.dialer.tls != nil {
+		c.renewals.Go(func() { c.keepSession(ctx, broker) })
+	}
 	if c.onConnected != nil {
 		c.onConnected()
+	}
+}
+
+// RenewSession drops the TLS session, because the broker must prove itself by other authorities than before. If there
+// is a link, a full handshake beside it makes a new session within a minute. RenewSession does not wait.
+func (c *Conn) RenewSession() {
+	c.dialer.session.keep(ticket{})
+	idle.Wake(c.renewNow)
+}
+
+// keepSession replaces the session with the broker again and again, until the link is lost.
+func (c *Conn) keepSession(ctx context.Context, broker string) {
+	at, err := url.Parse(broker)
+	if err != nil {
+		return // not reached: the library has parsed it
+	}
+	due := time.NewTimer(renewAfter + rand.N(renewSpread)) //nolint:gosec // not a secret
+	defer due.Stop()
+	for {
+		select {
+		case <-c.renewNow:
+			due.Reset(rand.N(renewSoon)) //nolint:gosec // not a secret
+			continue
+		case <-due.C:
+		case <-ctx.Done():
+			return
+		}
+		next := renewAfter + rand.N(renewSpread) //nolint:gosec // not a secret
+		if err := c.dialer.renew(ctx, at.Host); err != nil {
+			c.log.Debug("cannot renew the TLS session", "error", err)
+			next = renewRetry
+		}
+		due.Reset(next)
 	}
 }
 
@@ -342,13 +453,14 @@ func (c *Conn) rejectedByBroker(err error) {
 // Connected reports whether there is a link now. It never blocks.
 func (c *Conn) Connected() bool { return c.link.Load() != nil }
 
-// Elsewhere ends the present connection, if there is more than one URL, and reconnects, trying another URL first. It
-// does not wait.
-func (c *Conn) Elsewhere() {
-	if len(c.nc.Servers()) < 2 {
+// Unanswered is for a caller whose requests go unanswered over a link that seems to work. It ends the present
+// connection and reconnects, trying another URL first. If there is only one URL, it pings the broker, waits up to 10 s,
+// and keeps a connection over which the broker answers. Without a link it does nothing.
+func (c *Conn) Unanswered() {
+	if !c.Connected() || len(c.nc.Servers()) < 2 && c.nc.FlushTimeout(pingTimeout) == nil {
 		return
 	}
-	c.log.Warn("closed fabric connection to use another address", "url", c.nc.ConnectedUrlRedacted())
+	c.log.Warn("closed fabric connection, because requests over it go unanswered", "url", c.nc.ConnectedUrlRedacted())
 	if err := c.nc.ForceReconnect(); err != nil { // the connection was closed
 		c.log.Debug("cannot close fabric connection", "error", err)
 	}
@@ -383,10 +495,11 @@ func (c *Conn) Close() {
 	c.stopDialing()
 	c.nc.Close()
 	c.calls.Lock()
-	defer c.calls.Unlock()
 	if l := c.link.Swap(nil); l != nil {
 		l.lose()
 	}
+	c.calls.Unlock()
+	c.renewals.Wait()
 }
 
 // denied returns ErrForbidden if the broker's last error forbids the subscription.

@@ -208,3 +208,13 @@ func proven(resp *http.Response, fingerprint string, request, answer []byte) err
 	}
 	return nil
 }
+
+// Lines are the commands that make a host with the package of the agent join. The URL of the server and the token are
+// words of a shell.
+func Lines(server, token string) []string {
+	return []string{
+		"dpkg -i drover-agent_*.deb",
+		"echo " + token + " | drover-agent join --server " + server + " --token - --data-dir /var/lib/drover-agent",
+		"systemctl enable --now drover-agent",
+	}
+}

@@ -178,32 +178,6 @@ func (k *Keeper) Prove(data []byte) (Proof, error) {
 
 // Verify checks that a server of the authority with the fingerprint, and no proxy or broker, has signed data.
 func (p Proof) Verify(fingerprint string, data []byte, now time.Time) error {
-	return p.verify(data, func(chain []*x509.Certificate) error {
-		return verifyPinned(chain, strings.ToLower(fingerprint), now)
-	})
-}
-
-// VerifyBy checks that a server of a trusted authority has signed data; a proxy or broker does not suffice. It does not
-// check whether the certificate has expired. The caller's own nonce proves that the answer is recent, and the caller's
-// clock may be wrong.
-func (p Proof) VerifyBy(t *Trust, data []byte) error {
-	return p.verify(data, func(chain []*x509.Certificate) error {
-		if len(chain) == 0 {
-			return errors.New("it comes without a certificate")
-		}
-		if err := verify(chain, t.roots.Load(), chain[0].NotBefore); err != nil {
-			return err
-		}
-		if isBroker(chain[0]) {
-			return errors.New("signed by a broker, not by a server")
-		}
-		return nil
-	})
-}
-
-// verify checks that the owner of the first certificate has signed data, that it is not a proxy, and that believed
-// accepts the chain.
-func (p Proof) verify(data []byte, believed func(chain []*x509.Certificate) error) error {
 	if len(p.Chain) > longestChain {
 		return fmt.Errorf("it comes with %d certificates, expected at most %d", len(p.Chain), longestChain)
 	}
@@ -217,7 +191,7 @@ func (p Proof) verify(data []byte, believed func(chain []*x509.Certificate) erro
 			return fmt.Errorf("cannot read its certificate: %w", err)
 		}
 	}
-	if err := believed(chain); err != nil {
+	if err := verifyPinned(chain, strings.ToLower(fingerprint), now); err != nil {
 		return err
 	}
 	if area, proxy := ProxyArea(chain[0]); proxy {

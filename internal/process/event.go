@@ -40,6 +40,8 @@ type Event struct {
 	Revision int64    `json:"revision,omitempty"`
 	Former   int64    `json:"former,omitempty"`
 	Fields   []string `json:"fields,omitempty"`
+	// Schedule is the name of the schedule that the event is about. Only a server sets it.
+	Schedule string `json:"schedule,omitempty"`
 	// Shown is set for EventState only.
 	Shown *Shown `json:"shown,omitempty"`
 }
@@ -85,8 +87,8 @@ const (
 	EventRunFailed      EventKind = "run-failed"           // the run failed
 	EventRunSkipped     EventKind = "run-skipped"          // the previous run still ran
 	EventRunMissed      EventKind = "run-missed"           // it was due while the agent or the host was down
-	EventUnhealthy      EventKind = "unhealthy"            // its health command failed too often in a row
-	EventHealthy        EventKind = "healthy"              // its health command succeeds again
+	EventUnhealthy      EventKind = "unhealthy"            // its health check failed too often in a row
+	EventHealthy        EventKind = "healthy"              // its health check succeeds again
 	EventNotReady       EventKind = "not-ready"            // it runs, and was not ready in time
 	EventReady          EventKind = "ready"                // it has become ready, some time after it began to run
 	EventDrifted        EventKind = "config-drifted"       // a configuration file differs from the checksum in the spec
@@ -96,6 +98,8 @@ const (
 	EventBreakerOpened  EventKind = "breaker-opened"       // the servers withhold its relaunches on all hosts
 	EventBreakerClosed  EventKind = "breaker-closed"       // the servers withhold them no longer
 	EventScheduleFailed EventKind = "schedule-failed"      // a run of a schedule failed, first on this host
+	// the schedule whose failed run was told of this host has succeeded, or nobody schedules it any more
+	EventScheduleRecovered EventKind = "schedule-recovered"
 	// events of a host: another version of its agent is in use, or was refused or has not proven itself
 	EventAgentUpgraded EventKind = "agent-upgraded"
 	EventAgentKept     EventKind = "agent-upgrade-failed"
@@ -114,7 +118,7 @@ func EventKinds() []EventKind {
 		EventNotReady, EventReady,
 		EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed,
-		EventScheduleFailed, EventAgentUpgraded, EventAgentKept, EventsLost,
+		EventScheduleFailed, EventScheduleRecovered, EventAgentUpgraded, EventAgentKept, EventsLost,
 	}
 }
 

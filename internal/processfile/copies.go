@@ -3,6 +3,7 @@ package processfile
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "drover/api/v1"
@@ -169,4 +170,32 @@ func unnumbered(f v1.Spec, number int) (all v1.Spec, ok bool) {
 	base, n := process.CutCopy(f.RuntimeDirectory)
 	f.RuntimeDirectory = base
 	return f, n == number
+}
+
+// Numbers shows the numbers of copies, as in @1-4,7; nothing if there are none.
+func Numbers(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		last := i
+		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
+			last++
+		}
+		part := strconv.Itoa(numbers[i])
+		if last > i {
+			part += "-" + strconv.Itoa(numbers[last])
+		}
+		parts, i = append(parts, part), last+1
+	}
+	if parts == nil {
+		return ""
+	}
+	return "@" + strings.Join(parts, ",")
+}
+
+// Steps returns the number of processes on hosts that a change of a plan changes; 0 if it changes nothing.
+func Steps(c *v1.Change) int {
+	if c.Op == "" && c.Action != v1.ActionChange {
+		return 0
+	}
+	return len(c.Hosts) * max(len(c.Copies), 1)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drover/internal/fabric/broker"
+	"drover/internal/frame"
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -38,6 +39,8 @@ func checked(cert *tls.Certificate) (*tls.Certificate, error) {
 type enrolmentState struct {
 	dir string
 	id  identity
+	// keys seal and open the frames that the proxy and the servers exchange.
+	keys *frame.Keys
 	// servers verifies servers.
 	servers *pki.Trust
 
@@ -56,7 +59,14 @@ func open(dir string) (*enrolmentState, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &enrolmentState{dir: dir, id: id, current: e}
+	if err := check(e); err != nil {
+		return nil, fmt.Errorf("%w: have the proxy in %s join again", err, dir)
+	}
+	sealing, err := frame.PrivateKey(id.sealing)
+	if err != nil {
+		return nil, err
+	}
+	h := &enrolmentState{dir: dir, id: id, keys: frame.NewKeys(id.public, sealing), current: e}
 	if h.shown, err = id.certificate(e); err != nil {
 		return nil, err
 	}
@@ -94,7 +104,7 @@ type change struct {
 func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.Area != s.current.Area || !trustOf(s.current).SameOperator(trustOf(e)) {
+	if e.Area != s.current.Area || e.Fleet != s.current.Fleet || !trustOf(s.current).SameOperator(trustOf(e)) {
 		return change{}, errors.New("cannot accept enrolment: it belongs to another area or another fleet")
 	}
 	e.Operator = s.current.Operator // the token is signed again each time, with the same contents
@@ -129,8 +139,14 @@ func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 
 // check rejects an enrolment that the proxy could not work with.
 func check(e wire.ProxyEnrolment) error {
-	if len(e.Hubs) == 0 || e.JWT == "" || e.Operator == "" || e.Account == "" || e.Certificate == "" {
+	if len(e.Hubs) == 0 || e.JWT == "" || e.Operator == "" || e.Account == "" || e.Certificate == "" ||
+		e.Fleet == "" || len(e.SealingKeys) == 0 {
 		return errors.New("cannot use enrolment: it is incomplete")
+	}
+	for _, key := range e.SealingKeys {
+		if _, err := frame.PublicKey(key); err != nil {
+			return fmt.Errorf("cannot use enrolment: %w", err)
+		}
 	}
 	if _, err := pki.NewTrust(e.CA); err != nil {
 		return fmt.Errorf("cannot use enrolment: %w", err)

@@ -51,6 +51,9 @@ func TestTake(t *testing.T) {
 		"no hubs":               func(e *wire.ProxyEnrolment) { e.Hubs = nil },
 		"no authority":          func(e *wire.ProxyEnrolment) { e.CA = "" },
 		"no token":              func(e *wire.ProxyEnrolment) { e.JWT = "" },
+		"no sealing key":        func(e *wire.ProxyEnrolment) { e.SealingKeys = nil },
+		"an odd sealing key":    func(e *wire.ProxyEnrolment) { e.SealingKeys = append(e.SealingKeys, "X") },
+		"another account":       func(e *wire.ProxyEnrolment) { e.Fleet = other.fleet },
 	} {
 		e := a.enrolment(t, h.id, 3)
 		change(&e)

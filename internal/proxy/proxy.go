@@ -1,7 +1,7 @@
 // Package proxy is the assembly of drover proxy: it serves the agents of one area that have no route to the servers.
 // It runs its own NATS server, joined to the servers' brokers as a leaf node, and forwards join requests. It owns the
 // uplink, and rejects removed agents. It reads no message that it carries, and may carry only messages of its own
-// area.
+// area. It answers what agents ask about packages by itself, and keeps what the servers have answered for a while.
 package proxy
 
 import (
@@ -14,6 +14,7 @@ import (
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
+	"drover/internal/httpd"
 	"drover/internal/wire"
 )
 
@@ -41,7 +42,7 @@ func New(ctx context.Context, cfg Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP)
+	l, err := httpd.Listen(ctx, cfg.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for hosts that join: %w (--http takes another address)", err)
 	}
@@ -100,8 +101,8 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 	up := newUplink(conn, relay, p.state, p.cfg.Build, p.cfg.Log)
 	//nolint:contextcheck // Close ends it
 	_, err = conn.Serve(wire.ProxyNewsSubject(e.Area, p.state.id.public), "", 1,
-		func(context.Context, string, []byte) []byte {
-			up.enrolmentChanged()
+		func(_ context.Context, _ string, data []byte) []byte {
+			up.hear(data)
 			return nil
 		})
 	if err != nil {
@@ -112,6 +113,7 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 	return group.Run(ctx,
 		group.Part{Name: "watchdog", Run: up.watch},
 		group.Part{Name: "enrolment", Run: up.keep},
+		group.Part{Name: "packages", Run: func(ctx context.Context) error { return p.givePackages(ctx, conn, e) }},
 		group.Part{Name: "way", Run: func(ctx context.Context) error {
 			select {
 			case <-up.moved:

@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdh"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -9,11 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
+	"drover/internal/fabric/fabrictest"
+	"drover/internal/frame"
 	"drover/internal/pki"
 	"drover/internal/pki/pkitest"
 	"drover/internal/wire"
@@ -23,6 +28,10 @@ import (
 type authority struct {
 	keeper *pki.Keeper
 	broker *broker.Broker
+	// fleet is the name of the fleet, key its sealing key, and public the public half of that.
+	fleet  string
+	key    *ecdh.PrivateKey
+	public string
 }
 
 func newAuthority(t *testing.T) *authority {
@@ -35,7 +44,38 @@ func newAuthority(t *testing.T) *authority {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Shutdown)
-	return &authority{pkitest.New(t), b}
+	sealing, public := fabrictest.NewSealingKey(t)
+	key, err := frame.PrivateKey(sealing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet, err := account.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authority{keeper: pkitest.New(t), broker: b, fleet: fleet, key: key, public: public}
+}
+
+// pair is the servers' side of the pair with a proxy.
+func (a *authority) pair(t *testing.T, id identity) *frame.Pair {
+	t.Helper()
+	text, err := id.sealing.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := frame.PublicKey(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := frame.AtFleet(a.fleet, a.key, id.public, public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
 }
 
 // enrolment is what it gives a proxy.
@@ -59,7 +99,7 @@ func (a *authority) enrolment(t *testing.T, id identity, area int) wire.ProxyEnr
 	}
 	return wire.ProxyEnrolment{
 		Area: area, Name: "one", JWT: jwt, Hubs: []string{"192.0.2.1:7352"}, CA: a.keeper.CA(),
-		Operator: trust.Operator, Account: trust.Account,
+		Fleet: a.fleet, SealingKeys: []string{a.public}, Operator: trust.Operator, Account: trust.Account,
 		Certificate: cert, Digest: "first",
 	}
 }
@@ -72,7 +112,6 @@ func joined(t *testing.T, a *authority) *enrolmentState {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keepers.Store(dir, a.keeper)
 	if err := save(dir, a.enrolment(t, id, 3)); err != nil {
 		t.Fatal(err)
 	}
@@ -83,73 +122,94 @@ func joined(t *testing.T, a *authority) *enrolmentState {
 	return h
 }
 
-// keepers are those of the servers, by the directories of proxies that have joined them.
-var keepers sync.Map
-
 // servers answer a proxy as they are told.
 type servers struct {
-	keeper *pki.Keeper // signs what is answered; nil: nobody does
-	replay []byte      // what is answered in the place of an answer
-	sent   []byte      // what was answered last
+	pair   *frame.Pair // opens what is asked, and seals what is answered
 	mu     sync.Mutex
 	silent bool
+	// swap replaces an answer on its way; nil if nobody does.
+	swap   func(verb string, reply []byte) []byte
+	sent   map[string][]byte // the last answers, by the last word of the subject
 	digest string
 	answer wire.RefreshAnswer
-	asked  map[string]int // by the last word of the subject
-	last   wire.RefreshRequest
+	asked  map[string]int       // by the last word of the subject
+	times  map[string]time.Time // when the last question was sealed
+	relay  wire.RelayedJoin     // the last one
+	// question is the nonce of the last question.
+	question frame.Nonce
 }
 
 func (s *servers) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
 	s.mu.Lock()
 	verb := subject[strings.LastIndex(subject, ".")+1:]
 	if s.asked == nil {
-		s.asked = map[string]int{}
+		s.asked, s.sent, s.times = map[string]int{}, map[string][]byte{}, map[string]time.Time{}
 	}
 	s.asked[verb]++
-	silent, digest, answer := s.silent, s.digest, s.answer
-	if verb == "refresh" {
-		_ = json.Unmarshal(data, &s.last)
-	}
+	silent := s.silent
 	s.mu.Unlock()
 	if silent {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	switch verb {
-	case "beat":
-		return json.Marshal(wire.BeatAck{Version: wire.Version, Digest: digest})
-	case "refresh":
-		return s.sealed(data, answer)
-	case "join":
-		return json.Marshal(wire.RelayedAnswer{
-			Version: wire.Version, Status: 200, Body: []byte("welcome"),
-			Header: map[string]string{wire.ProofHeader: "proof"},
-		})
-	}
-	return nil, errors.New("nobody asks that: " + subject)
-}
-
-// sealed signs an answer as a server does.
-func (s *servers) sealed(question []byte, answer wire.RefreshAnswer) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.replay != nil {
-		return s.replay, nil
-	}
-	data, err := json.Marshal(answer)
-	if err != nil || s.keeper == nil {
-		return data, err
-	}
-	made, err := s.keeper.Prove(wire.ProvenRefresh(question, data))
+	reply, err := s.reply(verb, data)
 	if err != nil {
 		return nil, err
 	}
-	proof, err := json.Marshal(made)
+	s.sent[verb] = bytes.Clone(reply)
+	if s.swap != nil {
+		reply = s.swap(verb, reply)
+	}
+	return reply, nil
+}
+
+// reply answers a question as a server does.
+func (s *servers) reply(verb string, data []byte) ([]byte, error) {
+	kinds, ok := map[string][2]frame.Kind{
+		"beat": {frame.Beat, frame.Digest}, "refresh": {frame.Refresh, frame.Enrolment},
+		"join": {frame.Join, frame.Joined},
+	}[verb]
+	if !ok {
+		return nil, errors.New("nobody asks that: " + verb)
+	}
+	head, body, err := s.pair.Open(kinds[0], bytes.Clone(data), frame.Nonce{})
 	if err != nil {
 		return nil, err
 	}
-	s.sent, err = json.Marshal(wire.SealedRefresh{Answer: data, Proof: proof})
-	return s.sent, err
+	s.times[verb], s.question = head.Time, head.Nonce
+	var answer any
+	switch verb {
+	case "beat":
+		answer = wire.BeatAck{Version: wire.Version, Digest: s.digest}
+	case "refresh":
+		answer = s.answer
+	case "join":
+		if err := json.Unmarshal(body, &s.relay); err != nil {
+			return nil, err
+		}
+		answer = wire.RelayedAnswer{
+			Version: wire.Version, Status: 200, Body: []byte("welcome"),
+			Header: map[string]string{wire.ProofHeader: "proof"},
+		}
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	reply, _, err := s.pair.Seal(kinds[1], time.Now(), head.Nonce, text)
+	return reply, err
+}
+
+// change is the notice of a change, sealed at this time.
+func (s *servers) change(t *testing.T, at time.Time) []byte {
+	t.Helper()
+	data, _, err := s.pair.Seal(frame.Change, at, frame.Nonce{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func (s *servers) set(change func()) {
@@ -169,6 +229,7 @@ type street struct {
 	mu       sync.Mutex
 	joined   bool
 	rejoined int
+	sentAway int
 	accounts []string
 }
 
@@ -185,6 +246,13 @@ func (w *street) Rejoin() error {
 	return nil
 }
 
+func (w *street) SendAway() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sentAway++
+	return nil
+}
+
 func (w *street) Clients() int { return 8 }
 
 func (w *street) Update(account string) error {
@@ -192,6 +260,12 @@ func (w *street) Update(account string) error {
 	defer w.mu.Unlock()
 	w.accounts = append(w.accounts, account)
 	return nil
+}
+
+func (w *street) sentAways() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sentAway
 }
 
 func (w *street) rejoins() int {

@@ -23,6 +23,7 @@ import (
 // The files of a proxy, in its directory.
 const (
 	keyFile       = "proxy.nk"
+	sealingFile   = "sealing.nkey"
 	tlsKeyFile    = "tls.key"
 	enrolmentFile = "enrolment.json"
 	relayDir      = "relay"
@@ -32,7 +33,9 @@ const (
 type identity struct {
 	key    nkeys.KeyPair
 	public string
-	tls    crypto.Signer
+	// sealing is the key of sealed messages.
+	sealing nkeys.KeyPair
+	tls     crypto.Signer
 }
 
 // ownIdentity reads the keys from a directory (mode 0700), or makes them.
@@ -48,8 +51,12 @@ func ownIdentity(dir string) (identity, error) {
 	if err != nil {
 		return identity{}, fmt.Errorf("cannot read proxy key: %w", err)
 	}
+	sealing, err := fabric.LoadOrCreateKey(filepath.Join(dir, sealingFile), nkeys.PrefixByteCurve)
+	if err != nil {
+		return identity{}, err
+	}
 	signer, err := pki.ProxyKey(filepath.Join(dir, tlsKeyFile))
-	return identity{key: key, public: public, tls: signer}, err
+	return identity{key: key, public: public, sealing: sealing, tls: signer}, err
 }
 
 // fabric is the proxy's identity for a broker.

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,9 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/frame"
 	"drover/internal/idle"
-
-	"drover/internal/pki"
 	"drover/internal/wire"
 )
 
@@ -36,18 +34,21 @@ type requester interface {
 type leafLink interface {
 	Joined() bool
 	Rejoin() error
+	SendAway() error
 	Clients() int
 	Update(account string) error
 }
 
 // uplink watches the connection to the servers and keeps the enrolment up to date. An open connection proves little:
-// only an answer proves that messages pass in both directions.
+// only an answer proves that messages pass in both directions. All messages are frames.
 type uplink struct {
 	requester requester
 	leaf      leafLink
 	state     *enrolmentState
-	build     string
-	log       *slog.Logger
+	// clock is the clock of the fleet, as the answers to beats show it.
+	clock *frame.Clock
+	build string
+	log   *slog.Logger
 	// news says that the enrolment may have changed.
 	news chan struct{}
 	// moved says that the connection to the servers changed.
@@ -58,9 +59,10 @@ type uplink struct {
 }
 
 func newUplink(a requester, w leafLink, h *enrolmentState, build string, log *slog.Logger) *uplink {
+	begun := time.Now()
 	return &uplink{
-		requester: a, leaf: w, state: h, build: build, log: log, news: make(chan struct{}, 1),
-		moved: make(chan struct{}, 1),
+		requester: a, leaf: w, state: h, clock: frame.NewClock(func() time.Duration { return time.Since(begun) }),
+		build: build, log: log, news: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 	}
 }
 
@@ -77,16 +79,42 @@ func (u *uplink) ready() error {
 // enrolmentChanged wakes keep. It does not block.
 func (u *uplink) enrolmentChanged() { idle.Wake(u.news) }
 
+// hear handles a frame of the servers which says that the enrolment may have changed.
+func (u *uplink) hear(data []byte) {
+	e := u.state.enrolment()
+	head, err := frame.Read(data)
+	var pair *frame.Pair
+	if err == nil {
+		pair, err = u.state.keys.Named(e.Fleet, e.SealingKeys, head.Pair)
+	}
+	if err == nil {
+		head, _, err = pair.Open(frame.Change, data, frame.Nonce{})
+	}
+	if err == nil {
+		err = u.clock.Admit(head)
+	}
+	if err != nil {
+		u.log.Warn("rejected message", "expected", frame.Change, "error", err)
+		return
+	}
+	u.enrolmentChanged()
+}
+
 // watch tests the connection repeatedly, until ctx ends.
 func (u *uplink) watch(ctx context.Context) error {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
+	told := ""
 	for missed := 0; ; {
 		if err := u.beat(ctx); err == nil {
 			missed = 0
 		} else if ctx.Err() == nil {
 			missed++
 			u.log.DebugContext(ctx, "no answer from a server", "missed", missed, "error", err)
+			if hint, ok := errors.AsType[*frame.HintError](err); ok && hint.Text != told {
+				told = hint.Text
+				u.log.WarnContext(ctx, "server does not accept the messages of this proxy", "error", err)
+			}
 		}
 		u.note(ctx, missed)
 		if missed >= beatsMissed {
@@ -106,8 +134,9 @@ func (u *uplink) watch(ctx context.Context) error {
 	}
 }
 
-// note records whether the servers are reachable, and logs a change. When they are reachable again, it asks for the
-// enrolment, which may have changed meanwhile.
+// note records whether the servers are reachable, and logs a change. When they are unreachable, it sends the agents
+// away once: they may reach another proxy, and would notice the silence of the servers much later. When the servers are
+// reachable again, it asks for the enrolment, which may have changed meanwhile.
 func (u *uplink) note(ctx context.Context, missed int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -119,74 +148,96 @@ func (u *uplink) note(ctx context.Context, missed int) {
 	case missed >= beatsMissed && u.up:
 		u.up = false
 		u.log.WarnContext(ctx, "servers are unreachable")
+		if err := u.leaf.SendAway(); err != nil {
+			u.log.ErrorContext(ctx, "cannot send the agents to another proxy", "error", err)
+		}
 	}
 }
 
+// beat sends a heartbeat. The first one has no time, and so does not show that the proxy is online: a second one
+// follows.
 func (u *uplink) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTime)
 	defer cancel()
-	// The proxy itself is one of the clients.
-	beat := wire.Beat{Version: wire.Version, Build: u.build, Agents: max(u.leaf.Clients()-1, 0)}
-	var ack wire.BeatAck
-	if err := u.ask(ctx, wire.ProxyBeatSubject, beat, &ack); err != nil {
-		return err
-	}
-	if ack.Digest != "" && ack.Digest != u.state.enrolment().Digest { // the news was lost
-		u.enrolmentChanged()
+	for range 2 {
+		// The proxy itself is one of the clients.
+		beat := wire.Beat{Version: wire.Version, Build: u.build, Agents: max(u.leaf.Clients()-1, 0)}
+		timed, asked := !u.clock.Now().IsZero(), u.clock.Reading()
+		var ack wire.BeatAck
+		at, err := u.ask(ctx, question{wire.ProxyBeatSubject, frame.Beat, frame.Digest}, beat, &ack)
+		if err != nil {
+			return err
+		}
+		u.clock.Set(at, asked)
+		if ack.Digest != "" && ack.Digest != u.state.enrolment().Digest { // the news was lost
+			u.enrolmentChanged()
+		}
+		if timed {
+			return nil
+		}
 	}
 	return nil
 }
 
-// ask sends one message and decodes the answer.
-func (u *uplink) ask(ctx context.Context, subject func(area int, proxy string) string, question, answer any) error {
-	_, err := u.exchange(ctx, subject, question, answer)
+// question is a question to the servers: its subject, its kind, and the kind of its answer.
+type question struct {
+	subject       func(area int, proxy string) string
+	asks, answers frame.Kind
+}
+
+// ask sends a question to the servers and decodes the answer. It returns the time of the fleet when the answer was
+// sealed.
+func (u *uplink) ask(ctx context.Context, q question, body, answer any) (at time.Time, err error) {
+	e := u.state.enrolment()
+	pair, err := u.state.keys.Present(e.Fleet, e.SealingKeys)
+	if err != nil {
+		return at, err
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return at, fmt.Errorf("cannot encode question: %w", err)
+	}
+	data, nonce, err := pair.Seal(q.asks, u.clock.Now(), frame.Nonce{}, data)
+	if err != nil {
+		return at, err
+	}
+	reply, err := u.requester.Request(ctx, q.subject(e.Area, u.state.id.public), data)
+	if err != nil {
+		return at, err
+	}
+	head, told, err := pair.Open(q.answers, reply, nonce)
+	if err != nil {
+		return at, fmt.Errorf("cannot trust the answer: %w", err)
+	}
+	if err := json.Unmarshal(told, answer); err != nil {
+		return at, fmt.Errorf("cannot read answer: %w", err)
+	}
+	return head.Time, nil
+}
+
+// askTimed is ask for a question that must have its time. A proxy that does not know the clock of the fleet sends a
+// beat first, because the answer to a beat has the time.
+func (u *uplink) askTimed(ctx context.Context, q question, body, answer any) error {
+	if u.clock.Now().IsZero() {
+		if err := u.beat(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := u.ask(ctx, q, body, answer)
 	return err
 }
 
-// exchange is ask that also returns the encoded question.
-func (u *uplink) exchange(ctx context.Context, subject func(area int, proxy string) string, question,
-	answer any,
-) (asked []byte, err error) {
-	data, err := json.Marshal(question)
-	if err != nil {
-		return nil, fmt.Errorf("cannot encode question: %w", err)
-	}
-	reply, err := u.requester.Request(ctx, subject(u.state.enrolment().Area, u.state.id.public), data)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(reply, answer); err != nil {
-		return nil, fmt.Errorf("cannot read answer: %w", err)
-	}
-	return data, nil
-}
-
-// enrolment asks for a new enrolment. The answer counts only if a server has signed it, because it decides whom the
-// proxy trusts.
+// enrolment asks for a new enrolment. The answer decides whom the proxy trusts.
 func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.RefreshAnswer, err error) {
-	var sealed wire.SealedRefresh
-	asked, err := u.exchange(ctx, wire.ProxyRefreshSubject,
-		wire.RefreshRequest{Version: wire.Version, Nonce: rand.Text(), Certificate: csr}, &sealed)
-	if err != nil {
-		return answer, err
-	}
-	var proof pki.Proof
-	if err := json.Unmarshal(sealed.Proof, &proof); err != nil {
-		return answer, errors.New("cannot trust the answer: no server signed it")
-	}
-	if err := proof.VerifyBy(u.state.servers, wire.ProvenRefresh(asked, sealed.Answer)); err != nil {
-		return answer, fmt.Errorf("cannot trust the answer: %w", err)
-	}
-	if err := json.Unmarshal(sealed.Answer, &answer); err != nil {
-		return answer, fmt.Errorf("cannot read answer: %w", err)
-	}
-	return answer, nil
+	err = u.askTimed(ctx, question{wire.ProxyRefreshSubject, frame.Refresh, frame.Enrolment},
+		wire.RefreshRequest{Version: wire.Version, Certificate: csr}, &answer)
+	return answer, err
 }
 
 // join forwards a host's join request.
 func (u *uplink) join(ctx context.Context, r wire.RelayedJoin) (wire.RelayedAnswer, error) {
 	var answer wire.RelayedAnswer
-	err := u.ask(ctx, wire.ProxyJoinSubject, r, &answer)
+	err := u.askTimed(ctx, question{wire.ProxyJoinSubject, frame.Join, frame.Joined}, r, &answer)
 	if err == nil && (answer.Status < 200 || answer.Status > 599) {
 		err = fmt.Errorf("cannot pass on the status %d", answer.Status)
 	}

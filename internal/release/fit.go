@@ -1,8 +1,8 @@
 package release
 
 import (
+	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -16,10 +16,28 @@ type Host struct {
 	Version string
 	// Signed is when the package that runs there was signed, in Unix seconds; 0 without a package.
 	Signed int64
+	// Now is the time of the host.
+	Now time.Time
+}
+
+// latest is how far the clocks of a host and of the signer may be apart. A signature of a later time would keep out all
+// versions that are signed before that.
+const latest = 24 * time.Hour
+
+// Dated returns an error if the package was signed in the future.
+func (p *Package) Dated(now time.Time) error {
+	if at := time.Unix(p.Signed, 0); at.After(now.Add(latest)) {
+		return fmt.Errorf("version %s was signed %s, and here it is %s: correct the clock of the machine that signs, and sign anew",
+			p.Version, date(p.Signed), date(now.Unix()))
+	}
+	return nil
 }
 
 // Fits returns nil if a host may run a package, else the reason.
 func (p *Package) Fits(h Host) error {
+	if err := p.Dated(h.Now); err != nil {
+		return err
+	}
 	switch {
 	case p.Arch != h.Arch:
 		return fmt.Errorf("version %s is for %s, and this host is %s", p.Version, p.Arch, h.Arch)
@@ -37,8 +55,8 @@ func (p *Package) Fits(h Host) error {
 
 func date(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
 
-// Compare compares two versions part by part: numbers by their value, and other parts as texts. A part after "-" or "~"
-// makes a version earlier than the same version without it. A "+" ends the comparison.
+// Compare compares two versions part by part: digits by the value of their number, and other characters as texts. A
+// part after "-" or "~" makes a version earlier than the same version without it. A "+" ends the comparison.
 func Compare(a, b string) int {
 	a, b = strings.TrimPrefix(a, "v"), strings.TrimPrefix(b, "v")
 	a, _, _ = strings.Cut(a, "+")
@@ -74,16 +92,39 @@ func compareParts(a, b string) int {
 		if i < len(bs) {
 			y = bs[i]
 		}
-		nx, errX := strconv.ParseUint(x, 10, 64)
-		ny, errY := strconv.ParseUint(y, 10, 64)
-		switch {
-		case errX == nil && errY == nil && nx < ny, (errX != nil || errY != nil) && x < y:
-			return -1
-		case errX == nil && errY == nil && nx > ny, (errX != nil || errY != nil) && x > y:
-			return 1
+		if c := compareRuns(x, y); c != 0 {
+			return c
 		}
 	}
 	return 0
+}
+
+// compareRuns compares two parts: by turns a run of other characters, as text, and a run of digits, as a number.
+func compareRuns(a, b string) int {
+	for a != "" || b != "" {
+		var x, y string
+		x, a = cutRun(a, false)
+		y, b = cutRun(b, false)
+		if c := strings.Compare(x, y); c != 0 {
+			return c
+		}
+		x, a = cutRun(a, true)
+		y, b = cutRun(b, true)
+		x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+		if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// cutRun cuts the digits, or the other characters, at the beginning of a text.
+func cutRun(text string, digits bool) (run, rest string) {
+	end := strings.IndexFunc(text, func(r rune) bool { return (r >= '0' && r <= '9') != digits })
+	if end < 0 {
+		end = len(text)
+	}
+	return text[:end], text[end:]
 }
 
 // Ordered returns a version that has an order, or empty for a text that has none.

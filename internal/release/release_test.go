@@ -125,7 +125,7 @@ func TestFits(t *testing.T) {
 		{"a downgrade", release.Host{Arch: "amd64", Format: 1, Version: "1.10.0", Signed: 100}, false, "is below 1.10.0"},
 		{"a signed downgrade", release.Host{Arch: "amd64", Format: 2, Version: "1.10.0", Signed: 100}, true, ""},
 	} {
-		p.Downgrade = c.down
+		p.Downgrade, c.host.Now = c.down, time.Unix(300, 0)
 		got := ""
 		if err := p.Fits(c.host); err != nil {
 			got = err.Error()
@@ -137,7 +137,10 @@ func TestFits(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	rising := []string{"0.9", "1.0.0-rc.1", "1.0.0-rc.2", "1.0.0-rc.10", "1.0", "1.0.1~beta", "1.0.1", "1.2.0", "1.10.0", "2"}
+	rising := []string{
+		"0.9", "1.0.0-rc.1", "1.0.0-rc.2", "1.0.0-rc.10", "1.0", "1.0.1~beta", "1.0.1", "1.2.0", "1.5.0-rc9", "1.5.0-rc10",
+		"1.9", "1.10rc1", "1.11.0", "2",
+	}
 	for i, a := range rising {
 		for j, b := range rising {
 			want := 0
@@ -162,5 +165,19 @@ func TestCompare(t *testing.T) {
 		if got := release.Ordered(build); got != want {
 			t.Errorf("%s: %q, want %q", build, got, want)
 		}
+	}
+}
+
+// TestDated: a signature of the future would keep out all versions that are signed before that.
+func TestDated(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := release.Package{Version: "1.4.0", Arch: "amd64", Format: 1, Signed: now.Add(23 * time.Hour).Unix()}
+	host := release.Host{Arch: "amd64", Format: 1, Now: now}
+	if err := p.Fits(host); err != nil {
+		t.Errorf("the clocks are a little apart: %v", err)
+	}
+	p.Signed = now.AddDate(10, 0, 0).Unix()
+	if err := p.Fits(host); err == nil || !strings.Contains(err.Error(), "correct the clock of the machine that signs") {
+		t.Errorf("signed in ten years: %v", err)
 	}
 }

@@ -70,7 +70,7 @@ func (r *Reserve) Ordinary(do func() error) error {
 
 // Room reports whether the disk has room for one more small write.
 func (r *Reserve) Room() bool {
-	_, free, err := disk(r.path)
+	_, free, err := Disk(filepath.Dir(r.path))
 	return err != nil || free >= step
 }
 
@@ -81,7 +81,7 @@ func (r *Reserve) Renew() bool {
 	if r.size > 0 && r.held >= r.size {
 		return true
 	}
-	total, free, err := disk(r.path)
+	total, free, err := Disk(filepath.Dir(r.path))
 	if err != nil {
 		return true // it cannot be known; the write itself tells
 	}
@@ -139,11 +139,12 @@ func allocate(f *os.File, from, size int64) error {
 	return nil
 }
 
-// disk returns how large the disk of a file is and what is free for this process.
-func disk(path string) (total, free int64, err error) {
+// Disk returns the size of the file system of a path, and the room that this process may still fill, in bytes. A
+// process of root may fill what the file system keeps for root (statfs(2)).
+func Disk(path string) (total, free int64, err error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(path), &st); err != nil {
-		return 0, 0, err
+	if err := unix.Statfs(path, &st); err != nil {
+		return 0, 0, fmt.Errorf("cannot see how much room %s has: %w", path, err)
 	}
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {

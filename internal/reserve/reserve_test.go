@@ -122,3 +122,19 @@ func TestReserveOutlivesItsOwner(t *testing.T) {
 		t.Error("it is not whole with room again")
 	}
 }
+
+// TestDisk: the size and the free room are of the file system that a path is on.
+func TestDisk(t *testing.T) {
+	dir := smallDisk(t)
+	total, free, err := reserve.Disk(dir)
+	if err != nil || total != 4<<20 || free <= 0 || free > total {
+		t.Errorf("%d of %d bytes are free, %v", free, total, err)
+	}
+	fill(t, filepath.Join(dir, "filler"))
+	if _, free, err = reserve.Disk(filepath.Join(dir, "filler")); err != nil || free != 0 {
+		t.Errorf("%d bytes of a full disk are free, %v", free, err)
+	}
+	if _, _, err := reserve.Disk(filepath.Join(dir, "none")); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("a disk of nothing: %v", err)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"drover/internal/group"
 	"drover/internal/server"
 	"drover/internal/server/breaker"
+	"drover/internal/server/provider"
 )
 
 // rule returns the rule of breakers with the given thresholds.
@@ -28,6 +29,20 @@ func rule(t serverconfig.Thresholds) breaker.Rule {
 	r.Share, r.Least = cmp.Or(t.Share, r.Share), cmp.Or(t.Hosts, r.Least)
 	r.Window, r.Hold = cmp.Or(t.Window, r.Window), cmp.Or(t.Hold, r.Hold)
 	return r
+}
+
+// identityProvider returns the identity provider of the settings; nil if there is none.
+func identityProvider(o serverconfig.OIDC) *server.OIDC {
+	if o.Issuer == "" {
+		return nil
+	}
+	return &server.OIDC{
+		Config: provider.Config{
+			Issuer: o.Issuer, ClientID: o.ClientID, SecretFile: o.ClientSecretFile, Scopes: o.Scopes,
+			NameClaim: o.NameClaim, GroupsClaim: o.GroupsClaim,
+		},
+		RedirectURL: o.RedirectURL, Groups: o.Groups,
+	}
 }
 
 // Run runs until ctx ends or a part fails, and tells on out, once calls are taken, where the API is and what to trust.
@@ -42,7 +57,7 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 		Cluster: cfg.Cluster, Routes: cfg.Routes, Database: cfg.Database, Build: build, Log: log,
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL, Breadth: cfg.Breadth,
-		Breakers: rule(cfg.Thresholds),
+		Breakers: rule(cfg.Thresholds), OIDC: identityProvider(cfg.OIDC),
 		Fleet: &server.Fleet{
 			Advertise: cfg.Advertise, Proxies: cfg.Listen, AdvertiseProxies: cfg.AdvertiseProxies, Names: cfg.Names(),
 			CertFile: cfg.TLSCert, KeyFile: cfg.TLSKey, InsecureHTTP: cfg.InsecureHTTP,

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	v1 "drover/api/v1"
+	"drover/internal/reserve"
 	"drover/internal/server/access"
 	"drover/internal/server/store"
 )
@@ -54,4 +56,23 @@ func (s *Server) FirstApp(ctx context.Context, code,
 		return "", "", false, fmt.Errorf("cannot store the first app: %w", err)
 	}
 	return code, secret, true, nil
+}
+
+// state is the state of this server for the API.
+func (s *Server) state() v1.Server {
+	state := v1.Server{
+		Version: s.cfg.Build, Now: s.clock.Wall(), Notes: s.notes(), Servers: s.cluster.servers(),
+		Certificates: []v1.Certificate{},
+	}
+	if err := s.Ready(); err != nil {
+		state.Problem = err.Error()
+	}
+	state.Hosts, state.HostsOnline = s.directory.Count(s.clock.Now())
+	for _, c := range s.joining.certificates() {
+		state.Certificates = append(state.Certificates, v1.Certificate{Name: c.Name, EndsAt: c.Ends})
+	}
+	if size, free, err := reserve.Disk(s.cfg.Dir); err == nil { // a readiness check tells any fault of the directory
+		state.Disk = &v1.Space{Free: free, Size: size}
+	}
+	return state
 }

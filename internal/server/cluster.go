@@ -19,7 +19,9 @@ import (
 	"drover/internal/server/engine"
 	"drover/internal/server/lease"
 	"drover/internal/server/membership"
+	"drover/internal/server/pairs"
 	"drover/internal/server/peers"
+	"drover/internal/server/pulse"
 )
 
 // cluster connects a server with the other servers on its database or its fabric. It is nil if there can be no others.
@@ -78,6 +80,7 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 		return "", err
 	}
 	s.fleet = account
+	s.pairs = pairs.New(pairs.Config{Fleet: account, Keys: s.keys.SealingPairs, Sealing: s.sealingOf})
 	stored, err := s.store.Identify(ctx, map[string]string{
 		factID: rand.Text(), factAccount: account,
 		factCursors: rand.Text(),
@@ -97,13 +100,9 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 
 // openCluster prepares the connection with other servers. Call it after the creation of the directory and before that
 // of the engine.
-func (s *Server) openCluster(database string) error {
+func (s *Server) openCluster(database string) {
 	if !s.store.Shared() && len(s.cfg.NATS) == 0 && s.cfg.Cluster == "" {
-		return nil
-	}
-	secret, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "what servers tell each other")
-	if err != nil {
-		return err
+		return
 	}
 	name, err := os.Hostname()
 	if err != nil {
@@ -111,12 +110,19 @@ func (s *Server) openCluster(database string) error {
 	}
 	c := &cluster{s: s, id: rand.Text(), stale: map[string]bool{}, wake: make(chan struct{}, 1)}
 	c.hub = peers.New(peers.Config{
-		ID: c.id, Name: name, Build: s.cfg.Build, Database: database, Secret: secret, Presence: s.directory,
+		ID: c.id, Name: name, Build: s.cfg.Build, Database: database, Pairs: s.pairs.Servers, Presence: s.directory,
 		Now: s.clock.Now, Log: s.cfg.Log,
 		Listener: peers.Listener{
-			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) },
+			Agents: c.reread, Tasks: func(ids []string) {
+				s.engine.TasksEnded(ids)
+				s.pulse.Changed(pulse.Tasks, pulse.Rollouts)
+			},
 			Events:    func() { s.engine.EventsArrived() },
-			Receivers: func() { s.sender.Changed() }, Work: s.work.wake, Missed: c.resync,
+			Receivers: func() { s.sender.Changed() }, Missed: c.resync,
+			Work: func() {
+				s.work.wake()
+				s.pulse.Changed(pulse.Rollouts)
+			},
 			Left: func() { s.directory.Linked(s.clock.Now()) },
 		},
 	})
@@ -128,7 +134,6 @@ func (s *Server) openCluster(database string) error {
 	}
 	s.directory.Share(func(agent string) { c.hub.TellAgents(agent) })
 	s.cluster = c
-	return nil
 }
 
 // shared returns the engine's connection to other engines.
@@ -187,6 +192,7 @@ func (c *cluster) resync() {
 	c.s.engine.Look()
 	c.s.sender.Changed()
 	c.s.work.wake()
+	c.s.pulse.Changed(pulse.Topics()...)
 }
 
 // run keeps the register and the clock in step with the database, until ctx ends.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -9,11 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/depot"
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
+	"drover/internal/frame"
 	"drover/internal/group"
-	"drover/internal/server/depot"
 	"drover/internal/server/keyring"
+	"drover/internal/server/pairs"
+	"drover/internal/server/store"
 	"drover/internal/wire"
 )
 
@@ -51,6 +55,10 @@ func (s *Server) startBroker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.tickets, err = s.openTickets(ctx); err != nil {
+		return err
+	}
+	s.tickets.Resume(shown)
 	s.embedded, err = broker.Start(ctx, broker.Config{
 		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Cluster: routes, TLS: shown, Revoked: removed,
 		Signers: s.signers(),
@@ -85,9 +93,6 @@ func externalKeys(dir string, keys *keyring.Ring) broker.ExternalConfig {
 		Proxies: rights(wire.ProxySubjects()),
 	}
 }
-
-// serverQueue is the queue group in which servers share messages that one of them should get.
-const serverQueue = "servers"
 
 func brokerDir(dir string) string { return filepath.Join(dir, "broker") }
 
@@ -169,13 +174,13 @@ func (s *Server) connected() {
 // serveReports receives the reports of agents over a link, until ctx ends.
 func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
 	//nolint:contextcheck // stop ends it
-	stop, err := conn.ServeEach(wire.AnyReportSubject, serverQueue, reportWorkers, s.report)
+	stop, err := conn.ServeEach(wire.AnyReportSubject, wire.ServersQueue, reportWorkers, s.report)
 	if err != nil {
 		return fmt.Errorf("cannot listen for reports: %w", err)
 	}
 	defer stop()
 	//nolint:contextcheck // stop ends it
-	stopPackages, err := conn.ServeEach(wire.AnyPackageSubject, serverQueue, depot.Workers, s.depot.Answer)
+	stopPackages, err := conn.ServeEach(wire.AnyPackageSubject, wire.ServersQueue, depot.Workers, s.depot.Answer)
 	if err != nil {
 		return fmt.Errorf("cannot listen for questions about packages: %w", err)
 	}
@@ -185,6 +190,48 @@ func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
 	return nil
 }
 
+// storedPackages are the packages in the database, as a depot gives them.
+type storedPackages struct{ store.Packages }
+
+// Signed implements depot.Source.
+func (s storedPackages) Signed(ctx context.Context, version, arch string) ([]byte, error) {
+	p, err := s.GetPackage(ctx, version, arch)
+	return []byte(p.Signed), missing(err)
+}
+
+// Piece implements depot.Source.
+func (s storedPackages) Piece(ctx context.Context, version, arch string, piece int) ([]byte, error) {
+	data, err := s.GetPiece(ctx, version, arch, piece)
+	return data, missing(err)
+}
+
+func missing(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return wire.ErrNoPackage
+	}
+	return err
+}
+
+// sealingOf returns the sealing key of an agent, which may have just joined through another server.
+func (s *Server) sealingOf(ctx context.Context, agent string) (key string, known bool, err error) {
+	a, known, err := s.directory.Find(ctx, agent)
+	return a.Sealing, known, err
+}
+
+// open opens the report of an agent. The answer is sealed with the same pair.
+func (s *Server) open(ctx context.Context, agent string, data []byte) (
+	pair *frame.Pair, head frame.Head, report []byte, err error,
+) {
+	if head, err = frame.Read(data); err != nil {
+		return nil, head, nil, err
+	}
+	if pair, err = s.pairs.For(ctx, agent, head.Pair); err != nil {
+		return nil, head, nil, err
+	}
+	head, report, err = pair.Open(frame.Report, data, frame.Nonce{})
+	return pair, head, report, err
+}
+
 // report handles one report of an agent.
 func (s *Server) report(ctx context.Context, subject string, data []byte) []byte {
 	area, agent, err := wire.ReportAgent(subject)
@@ -192,31 +239,40 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 		s.cfg.Log.WarnContext(ctx, "rejected report", "error", err)
 		return nil
 	}
+	size := len(data)
+	pair, head, report, err := s.open(ctx, agent, data)
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "rejected report", "agent", agent, "error", err)
+		return hint(err)
+	}
 	a, known := s.directory.ByKey(agent)
-	over, ok := s.reports.admit(ctx, agent, known && a.Cloud == area, data)
+	over, ok := s.reports.admit(ctx, agent, known && a.Cloud == area, report)
 	if !ok {
 		s.cfg.Log.WarnContext(ctx, "dropped report: too many reports are in progress", "agent", agent)
 		return nil
 	}
 	defer over()
-	report, signed, err := wire.OpenReport(data, s.fleet, agent)
-	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "rejected report", "agent", agent, "error", err)
-		return nil
-	}
 	reply, refused := s.stranger(ctx, area, agent)
 	if !refused {
 		begun := time.Now()
-		reply = s.engine.HandleReport(ctx, agent, report, signed)
-		s.metrics.Reported(len(data), time.Since(begun))
+		reply = s.engine.HandleReport(ctx, agent, report, head.Time)
+		s.metrics.Reported(size, time.Since(begun))
 	}
-	if signed {
-		if reply, err = wire.SealAnswer(reply, report, agent, s.keys.ManifestKey()); err != nil {
-			s.cfg.Log.ErrorContext(ctx, "cannot sign answer to a report", "agent", agent, "error", err)
-			return nil
-		}
+	if reply, _, err = pair.Seal(frame.Ack, s.clock.Now(), head.Nonce, reply); err != nil {
+		s.cfg.Log.ErrorContext(ctx, "cannot seal answer to a report", "agent", agent, "error", err)
+		return nil
 	}
 	return reply
+}
+
+// hint returns the answer to a member whose message this server cannot open; nil if the message is a forgery.
+func hint(err error) []byte {
+	for _, told := range []error{pairs.ErrUnknownMember, pairs.ErrUnknownKeys, frame.ErrStale} {
+		if errors.Is(err, told) {
+			return frame.Hint(err.Error())
+		}
+	}
+	return nil
 }
 
 // runBrokers updates the rights of clients at external brokers, until ctx ends.

@@ -12,11 +12,15 @@ import (
 	"drover/internal/httpd"
 	"drover/internal/idle"
 	"drover/internal/process"
+	"drover/internal/server/access"
 	"drover/internal/server/admission"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/edge"
 	"drover/internal/server/httpapi"
+	"drover/internal/server/provider"
+	"drover/internal/server/pulse"
 	"drover/internal/server/rollout"
+	"drover/internal/server/rollup"
 	"drover/internal/server/store"
 	"drover/internal/server/webui"
 )
@@ -34,7 +38,11 @@ func (s *Server) openAPI(ctx context.Context) error {
 	s.api = apiv1.New(apiv1.Config{
 		Config: s.edge, CursorSecret: s.cursors,
 		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
-		Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store, Timeline: s.store,
+		Picture: rollup.New(rollup.Config{
+			Store: s.store, Directory: s.directory, Rest: 500 * time.Millisecond, Now: s.clock.Now,
+		}),
+		SharedFor: 500 * time.Millisecond,
+		Held:      s.store, Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store, Timeline: s.store,
 		Packages: s.store,
 		Cancels:  s.engine,
 		Rollouts: telling, Schedules: telling, Breadth: s.cfg.Breadth,
@@ -42,11 +50,14 @@ func (s *Server) openAPI(ctx context.Context) error {
 		Receivers: apiv1.Receivers{
 			Store: s.receivers, Silences: s.receivers, Sender: alarmSender{s.sender, s.cluster},
 		},
-		Joining:  s.joiningAPI(),
-		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
-		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets},
-		History:  s.store, Fullness: s.store, Logs: s.logs,
-		Console: s.consoleURL,
+		Joining: s.joiningAPI(),
+		Keys:    apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
+		Accounts: apiv1.Accounts{
+			Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets,
+			Devices: s.store, Groups: s.cfg.OIDC.groups(),
+		},
+		History: s.store, OtherReads: httpapi.Reads(), Fullness: s.store, Logs: s.logs,
+		Console: s.consoleURL, State: s.state,
 	})
 	return nil
 }
@@ -55,7 +66,8 @@ func (s *Server) openAPI(ctx context.Context) error {
 func (s *Server) Serve(ctx context.Context) error {
 	both, own := s.edge, s.api
 	console, err := webui.New(webui.Config{
-		API: own, Gate: s.gate, Tokens: s.store, Audit: s.audit, Named: s.named, Now: s.clock.Wall, Log: s.cfg.Log,
+		API: own, Gate: s.gate, Tokens: s.store, Devices: s.store, Views: s.store, Audit: s.audit, Named: s.named,
+		Now: s.clock.Wall, Log: s.cfg.Log, Pulse: s.pulse, Users: s.store, Provider: s.identityProvider(),
 	})
 	if err != nil {
 		return err
@@ -80,21 +92,25 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 		compatible.ServeHTTP(w, r)
 	}))
-	parts := []group.Part{{Name: "tcp", Run: s.serving(handler, own, s.listener, nil)}}
+	stop := func() {
+		own.Stop()
+		console.Stop()
+	}
+	parts := []group.Part{{Name: "tcp", Run: s.serving(handler, stop, s.listener, nil)}}
 	if s.socket != nil {
-		parts = append(parts, group.Part{Name: "socket", Run: s.serving(handler, own, s.socket, s.operator)})
+		parts = append(parts, group.Part{Name: "socket", Run: s.serving(handler, stop, s.socket, s.operator)})
 	}
 	return group.Run(ctx, parts...)
 }
 
 // serving returns a function that answers HTTP on a listener until its context ends.
-func (s *Server) serving(handler http.Handler, own *apiv1.Handler, l net.Listener,
+func (s *Server) serving(handler http.Handler, stop func(), l net.Listener,
 	accepted func(context.Context, net.Conn) context.Context,
 ) func(context.Context) error {
 	return func(ctx context.Context) error {
 		srv := httpapi.NewServer(handler, s.cfg.Log)
 		srv.ConnContext = accepted
-		srv.RegisterOnShutdown(own.Stop)
+		srv.RegisterOnShutdown(stop)
 		return httpd.Serve(ctx, srv, l)
 	}
 }
@@ -142,14 +158,17 @@ func (w *work) wake() {
 type tellingStore struct {
 	store.Store
 	changed func()
+	// happened is called when there are new events.
+	happened func()
 }
 
 // telling returns the store of the API.
 func (s *Server) telling() tellingStore {
 	return tellingStore{s.store, func() {
+		s.pulse.Changed(pulse.Rollouts)
 		s.work.wake()
 		s.cluster.workChanged()
-	}}
+	}, s.engine.EventsStored}
 }
 
 // told calls changed if a change was stored.
@@ -186,8 +205,113 @@ func (t tellingStore) PauseSchedule(ctx context.Context, name, app string, pause
 	return s, t.told(err)
 }
 
+// RemoveSchedule implements store.Schedules.
+func (t tellingStore) RemoveSchedule(ctx context.Context, name, app string, now time.Time) (told bool, err error) {
+	if told, err = t.Store.RemoveSchedule(ctx, name, app, now); told {
+		t.happened()
+	}
+	return told, err
+}
+
 // CloseBreaker implements store.Breakers.
 func (t tellingStore) CloseBreaker(ctx context.Context, id process.ID, at time.Time, by string) (store.Breaker, error) {
 	b, err := t.Store.CloseBreaker(ctx, id, at, by)
 	return b, t.told(err)
+}
+
+// pulsingStore is the store of the engine. It tells the pages of the console what the engine has stored.
+type pulsingStore struct {
+	store.Store
+	pulse *pulse.Pulse
+}
+
+// told tells topics if something was stored.
+func (s pulsingStore) told(err error, topics ...pulse.Topic) error {
+	if err == nil {
+		s.pulse.Changed(topics...)
+	}
+	return err
+}
+
+// PutObserved implements store.Observations.
+func (s pulsingStore) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
+	gone []store.Removal,
+) error {
+	return s.told(s.Store.PutObserved(ctx, from, rows, gone), pulse.Processes)
+}
+
+// ReplaceObserved implements store.Observations.
+func (s pulsingStore) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
+	keep []process.ID,
+) error {
+	return s.told(s.Store.ReplaceObserved(ctx, from, rows, keep), pulse.Processes, pulse.Hosts)
+}
+
+// CreateTask implements store.Tasks.
+func (s pulsingStore) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
+	limit int,
+) ([]store.Item, error) {
+	items, err := s.Store.CreateTask(ctx, t, row, until, limit)
+	return items, s.told(err, pulse.Tasks)
+}
+
+// Begin implements store.Results.
+func (s pulsingStore) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
+	return s.told(s.Store.Begin(ctx, agent, deadlines), pulse.Tasks, pulse.Rollouts)
+}
+
+// Finish implements store.Results.
+func (s pulsingStore) Finish(ctx context.Context, given []store.ReportedOutcome) ([]string, error) {
+	tasks, err := s.Store.Finish(ctx, given)
+	return tasks, s.told(err, pulse.Tasks, pulse.Rollouts)
+}
+
+// Conclude implements store.Results.
+func (s pulsingStore) Conclude(ctx context.Context, ended []store.DecidedOutcome) ([]string, error) {
+	tasks, err := s.Store.Conclude(ctx, ended)
+	return tasks, s.told(err, pulse.Tasks, pulse.Rollouts)
+}
+
+// runPulse tells the pages of new events, of this server and of others, until ctx ends. An event of another server
+// mostly tells of a process there.
+func (s *Server) runPulse(ctx context.Context) error {
+	woken, stop := s.engine.ListenEvents()
+	defer stop()
+	for {
+		select {
+		case <-woken:
+			s.pulse.Changed(pulse.Events, pulse.Processes, pulse.Hosts)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// OIDC is an OpenID Connect provider that signs people in to the console.
+type OIDC struct {
+	// Config is how to ask it, without the clock.
+	provider.Config
+	// RedirectURL is where it sends browsers back to; empty: the address that the browser has called.
+	RedirectURL string
+	// Groups are the rights of its groups.
+	Groups access.GroupRights
+}
+
+// groups are the rights of groups; none without a provider.
+func (o *OIDC) groups() access.GroupRights {
+	if o == nil {
+		return nil
+	}
+	return o.Groups
+}
+
+// identityProvider is the provider of the console; nil if there is none.
+func (s *Server) identityProvider() *webui.Provider {
+	o := s.cfg.OIDC
+	if o == nil {
+		return nil
+	}
+	asked := o.Config
+	asked.Now = s.clock.Wall
+	return &webui.Provider{Provider: provider.New(asked), Groups: o.Groups, RedirectURL: o.RedirectURL}
 }

@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
+	"drover/internal/frame"
 	"drover/internal/server/engine"
 	"drover/internal/wire"
 )
@@ -15,23 +17,17 @@ const logTime = 10 * time.Second
 // agentLogs asks agents about logs. It stores nothing, and holds no more than one answer for each call.
 type agentLogs struct {
 	link *agentLink
-	// seal signs a question.
-	seal func(m wire.Manifest) ([]byte, error)
 	now  func() time.Time
 }
 
 // withhold sends words about relaunches to an agent, and returns when the agent has taken them.
 func (l agentLogs) withhold(ctx context.Context, agent string, words []wire.Withheld) error {
 	issued := l.now()
-	envelope, err := l.seal(wire.Manifest{Agent: agent, Issued: issued, Expires: issued.Add(logTime), Withhold: words})
+	manifest, err := wire.Manifest{Issued: issued, Expires: issued.Add(logTime), Withhold: words}.Encode()
 	if err != nil {
 		return err
 	}
-	reply, err := l.link.Send(ctx, agent, envelope)
-	if err != nil {
-		return err
-	}
-	answer, err := wire.OpenReceipt(reply, envelope, agent)
+	answer, err := l.link.Send(ctx, agent, manifest)
 	if err != nil {
 		return err
 	}
@@ -47,7 +43,7 @@ var errAway = errors.New("the host is not connected")
 
 // Ask implements apiv1.Logs.
 func (l agentLogs) Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error) {
-	answer, err := l.ask(ctx, wire.Manifest{Agent: agent, Log: &q})
+	answer, err := l.ask(ctx, agent, wire.Question{Log: &q})
 	if err != nil {
 		return wire.LogAnswer{}, err
 	}
@@ -56,29 +52,34 @@ func (l agentLogs) Ask(ctx context.Context, agent string, q wire.LogQuestion) (w
 
 // Live implements apiv1.Logs.
 func (l agentLogs) Live(ctx context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error) {
-	answer, err := l.ask(ctx, wire.Manifest{Agent: agent, Live: &q})
+	answer, err := l.ask(ctx, agent, wire.Question{Live: &q})
 	if err != nil {
 		return wire.LiveAnswer{}, err
 	}
 	return wire.ReadLiveAnswer(answer, q)
 }
 
+// Usage implements apiv1.Logs.
+func (l agentLogs) Usage(ctx context.Context, agent string, q wire.UsageQuestion) (wire.UsageAnswer, error) {
+	answer, err := l.ask(ctx, agent, wire.Question{Usage: &q})
+	if err != nil {
+		return wire.UsageAnswer{}, err
+	}
+	return wire.ReadUsageAnswer(answer, q)
+}
+
 // ask sends a question to its agent, and returns the verified answer.
-func (l agentLogs) ask(ctx context.Context, m wire.Manifest) ([]byte, error) {
+func (l agentLogs) ask(ctx context.Context, agent string, q wire.Question) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTime)
 	defer cancel()
-	m.Issued = l.now()
-	m.Expires = m.Issued.Add(logTime)
-	envelope, err := l.seal(m)
+	q.Version = wire.Version
+	body, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := l.link.request(ctx, m.Agent, wire.LogSubject, envelope)
-	switch {
-	case errors.Is(err, engine.ErrNobody), errors.Is(err, context.DeadlineExceeded):
+	answer, err := l.link.exchange(ctx, agent, exchange{wire.LogSubject, frame.Question, frame.Reply}, body)
+	if errors.Is(err, engine.ErrNobody) || errors.Is(err, context.DeadlineExceeded) {
 		return nil, errAway
-	case err != nil:
-		return nil, err
 	}
-	return wire.OpenReceipt(reply, envelope, m.Agent)
+	return answer, err
 }

@@ -18,6 +18,7 @@ import (
 
 	"drover/internal/config/settings"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/pairs"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
@@ -34,6 +35,8 @@ const (
 // concurrent use.
 type proxies struct {
 	s *Server
+	// pairs seal and open the frames of proxies.
+	pairs *pairs.Pairs
 	// changed is raised when the register or the data of the proxies may have changed.
 	changed chan struct{}
 
@@ -45,14 +48,26 @@ type proxies struct {
 	joins http.Handler
 }
 
-// lastBeat is the last status that a proxy has reported.
+// lastBeat is the last status that a proxy has reported, and when the proxy has sealed it.
 type lastBeat struct {
 	at time.Time
 	wire.Beat
 }
 
 func newProxies(s *Server) *proxies {
-	return &proxies{s: s, changed: make(chan struct{}, 1), beats: map[string]lastBeat{}}
+	p := &proxies{s: s, changed: make(chan struct{}, 1), beats: map[string]lastBeat{}}
+	p.pairs = pairs.New(pairs.Config{Fleet: s.fleet, Keys: s.keys.SealingPairs, Sealing: p.sealingOf})
+	return p
+}
+
+// sealingOf returns the sealing key of a proxy.
+func (p *proxies) sealingOf(_ context.Context, proxy string) (key string, known bool, err error) {
+	for _, one := range p.all() {
+		if one.Key == proxy {
+			return one.Sealing, true, nil
+		}
+	}
+	return "", false, nil
 }
 
 // load reads the register.
@@ -144,8 +159,8 @@ func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolmen
 		return wire.ProxyEnrolment{}, err
 	}
 	e := wire.ProxyEnrolment{
-		Area: one.Area, Name: one.Name, JWT: jwt, Hubs: hubs, CA: p.s.joining.fabric.CA(), Operator: trust.Operator,
-		Account: trust.Account, Digest: digest,
+		Area: one.Area, Name: one.Name, JWT: jwt, Hubs: hubs, CA: p.s.joining.fabric.CA(), Fleet: p.s.fleet,
+		SealingKeys: p.s.keys.SealingKeys(), Operator: trust.Operator, Account: trust.Account, Digest: digest,
 	}
 	if len(certificate) > 0 {
 		if e.Certificate, err = p.s.joining.fabric.CertifyProxy(certificate, one.Area, one.Key); err != nil {
@@ -165,7 +180,8 @@ func (p *proxies) digestNow() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256([]byte(account + "\n" + strings.Join(p.hubs(), " ") + "\n" + p.s.joining.fabric.CA()))
+	sum := sha256.Sum256([]byte(account + "\n" + strings.Join(p.hubs(), " ") + "\n" +
+		strings.Join(p.s.keys.SealingKeys(), " ") + "\n" + p.s.joining.fabric.CA()))
 	return hex.EncodeToString(sum[:8]), nil
 }
 
@@ -194,7 +210,7 @@ func (p *proxies) hubs() []string {
 
 // List implements apiv1.Proxies.
 func (p *proxies) List() []apiv1.Proxy {
-	now := time.Now()
+	now := p.s.clock.Now()
 	list := p.all()
 	views := make([]apiv1.Proxy, len(list))
 	p.mu.Lock()

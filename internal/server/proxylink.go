@@ -10,17 +10,22 @@ import (
 	"net/netip"
 	"time"
 
+	"drover/internal/depot"
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/audit"
-	"drover/internal/server/depot"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
 
-// relayWorkers is how many hosts can join at the same time through one proxy.
-const relayWorkers = 4
+const (
+	// relayWorkers is how many hosts can join at the same time through one proxy.
+	relayWorkers = 4
+	// pieceWorkers is how many questions of one proxy about packages may wait for their answers at the same time.
+	pieceWorkers = 64
+)
 
 // maxBuild is the stored length of the version that a proxy reports, in bytes.
 const maxBuild = 128
@@ -78,26 +83,20 @@ type subscription struct {
 func (l *proxyLink) wanted() map[string]subscription {
 	all := map[string]subscription{}
 	for _, p := range l.all() {
-		all[wire.ReportsOf(p.Area)] = subscription{serverQueue, reportWorkers, l.s.report, true}
-		all[wire.PackagesOf(p.Area)] = subscription{serverQueue, depot.Workers, l.s.depot.Answer, true}
+		all[wire.ReportsOf(p.Area)] = subscription{wire.ServersQueue, reportWorkers, l.s.report, true}
+		all[wire.PackagesOf(p.Area)] = subscription{wire.ServersQueue, depot.Workers, l.s.depot.Answer, true}
+		all[wire.ProxyPackagesSubject(p.Area, p.Key)] = subscription{
+			wire.ServersQueue, pieceWorkers, l.s.depot.Answer, false,
+		}
 		all[wire.ProxyJoinSubject(p.Area, p.Key)] = subscription{
-			serverQueue, relayWorkers,
-			func(ctx context.Context, _ string, data []byte) []byte {
-				return l.answer(l.join(ctx, p, data))
-			}, false,
+			wire.ServersQueue, relayWorkers, l.serve(p, frame.Join, frame.Joined, l.join), false,
 		}
 		all[wire.ProxyRefreshSubject(p.Area, p.Key)] = subscription{
-			serverQueue, 1,
-			func(ctx context.Context, _ string, data []byte) []byte {
-				return l.proven(data, l.answer(l.refresh(ctx, p, data)))
-			}, false,
+			wire.ServersQueue, 1, l.serve(p, frame.Refresh, frame.Enrolment, l.refresh), false,
 		}
 		// Every server receives every beat, because each server reports which proxies are online.
 		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subscription{
-			"", 1,
-			func(_ context.Context, _ string, data []byte) []byte {
-				return l.answer(l.beat(p, data))
-			}, false,
+			"", 1, l.serve(p, frame.Beat, frame.Digest, l.beat), false,
 		}
 	}
 	return all
@@ -139,93 +138,153 @@ func (l *proxyLink) stop() {
 // answer to its next beat.
 func (l *proxyLink) publish(ctx context.Context) {
 	for _, p := range l.all() {
-		if err := l.conn.Publish(wire.ProxyNewsSubject(p.Area, p.Key), nil); err != nil {
+		pair, err := l.pairs.Present(ctx, p.Key)
+		var notice []byte
+		if err == nil {
+			notice, _, err = pair.Seal(frame.Change, l.s.clock.Now(), frame.Nonce{}, nil)
+		}
+		if err == nil {
+			err = l.conn.Publish(wire.ProxyNewsSubject(p.Area, p.Key), notice)
+		}
+		if err != nil {
 			l.s.cfg.Log.DebugContext(ctx, "cannot notify proxy of a change", "proxy", p.Name, "error", err)
 		}
 	}
 }
 
-// answer encodes an answer for a proxy.
-func (l *proxyLink) answer(v any) []byte {
-	data, err := json.Marshal(v)
-	if err != nil { // not reached: a plain struct always encodes
-		l.s.cfg.Log.Error("cannot encode answer to a proxy", "error", err)
-		return nil
-	}
-	return data
+// question is what a proxy asks, and when it has sealed that.
+type question struct {
+	from   store.Proxy
+	body   []byte
+	sealed time.Time
 }
 
-// proven signs an answer together with the proxy's question.
-func (l *proxyLink) proven(question, answer []byte) []byte {
-	proof, err := l.s.joining.fabric.Prove(wire.ProvenRefresh(question, answer))
+// serve returns the handler of the questions of a proxy: frames of kind asks, answered by frames of kind answers.
+func (l *proxyLink) serve(p store.Proxy, asks, answers frame.Kind,
+	handle func(ctx context.Context, q question) (answer any, err error),
+) fabric.Handler {
+	return func(ctx context.Context, _ string, data []byte) []byte {
+		pair, about, answer, err := l.handle(ctx, p, asks, data, handle)
+		if err != nil {
+			l.s.cfg.Log.WarnContext(ctx, "rejected message of a proxy", "proxy", p.Name, "expected", asks, "error", err)
+			return hint(err)
+		}
+		reply, _, err := pair.Seal(answers, l.s.clock.Now(), about, answer)
+		if err != nil {
+			l.s.cfg.Log.ErrorContext(ctx, "cannot seal answer to a proxy", "proxy", p.Name, "error", err)
+			return nil
+		}
+		return reply
+	}
+}
+
+// handle opens a question of a proxy, and returns the body of the answer, with the pair and the nonce of the question.
+func (l *proxyLink) handle(ctx context.Context, p store.Proxy, asks frame.Kind, data []byte,
+	handle func(ctx context.Context, q question) (answer any, err error),
+) (pair *frame.Pair, about frame.Nonce, answer []byte, err error) {
+	head, err := frame.Read(data)
 	if err != nil {
-		l.s.cfg.Log.Error("cannot sign answer to a proxy", "error", err)
-		return nil
+		return nil, about, nil, err
 	}
-	return l.answer(wire.SealedRefresh{Answer: answer, Proof: l.answer(proof)})
+	if pair, err = l.pairs.For(ctx, p.Key, head.Pair); err != nil {
+		return nil, about, nil, err
+	}
+	head, body, err := pair.Open(asks, data, frame.Nonce{})
+	if err != nil {
+		return nil, about, nil, err
+	}
+	told, err := handle(ctx, question{from: p, body: body, sealed: head.Time})
+	if err != nil {
+		return nil, about, nil, err
+	}
+	answer, err = json.Marshal(told)
+	return pair, head.Nonce, answer, err
 }
 
-func (l *proxyLink) beat(p store.Proxy, data []byte) wire.BeatAck {
+// recent rejects a question that was sealed too long ago: somebody may have kept it.
+func (l *proxyLink) recent(q question) error {
+	if q.sealed.Sub(l.s.clock.Now()).Abs() > frame.Width {
+		return frame.ErrStale
+	}
+	return nil
+}
+
+// beat answers a beat, which tells a proxy the clock of the fleet. Only a beat that was sealed after the last one, and
+// not long ago, shows that the proxy is online.
+func (l *proxyLink) beat(_ context.Context, q question) (any, error) {
 	var b wire.Beat
-	if err := json.Unmarshal(data, &b); err != nil {
-		l.s.cfg.Log.Warn("cannot parse heartbeat of a proxy", "proxy", p.Name, "error", err)
+	if err := json.Unmarshal(q.body, &b); err != nil {
+		return nil, fmt.Errorf("cannot read heartbeat: %w", err)
 	}
 	b.Build = audit.Clip(b.Build, maxBuild)
+	stale := l.recent(q)
+	now := l.s.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.beats[p.Key] = lastBeat{at: time.Now(), Beat: b}
-	return wire.BeatAck{Version: wire.Version, Digest: l.digest}
+	last := l.beats[q.from.Key].at
+	if stale == nil && (q.sealed.After(last) || last.Sub(now) > frame.Width) { // or the clock was set back
+		l.beats[q.from.Key] = lastBeat{at: q.sealed, Beat: b}
+	}
+	return wire.BeatAck{Version: wire.Version, Digest: l.digest}, nil
 }
 
-func (l *proxyLink) refresh(ctx context.Context, p store.Proxy, data []byte) wire.RefreshAnswer {
+// refresh answers with the enrolment of the proxy.
+func (l *proxyLink) refresh(ctx context.Context, q question) (any, error) {
+	if err := l.recent(q); err != nil {
+		return nil, err
+	}
 	answer := wire.RefreshAnswer{Version: wire.Version}
-	e, err := l.renew(ctx, p, data)
+	e, err := l.renew(ctx, q)
 	if err != nil {
-		l.s.cfg.Log.ErrorContext(ctx, "cannot renew enrolment of a proxy", "proxy", p.Name, "error", err)
+		l.s.cfg.Log.ErrorContext(ctx, "cannot renew enrolment of a proxy", "proxy", q.from.Name, "error", err)
 		answer.Error = err.Error()
-		return answer
+		return answer, nil
 	}
 	answer.Enrolment = &e
-	return answer
+	return answer, nil
 }
 
-func (l *proxyLink) renew(ctx context.Context, p store.Proxy, data []byte) (wire.ProxyEnrolment, error) {
-	var q wire.RefreshRequest
-	if err := json.Unmarshal(data, &q); err != nil {
+func (l *proxyLink) renew(ctx context.Context, q question) (wire.ProxyEnrolment, error) {
+	var r wire.RefreshRequest
+	if err := json.Unmarshal(q.body, &r); err != nil {
 		return wire.ProxyEnrolment{}, fmt.Errorf("cannot read request: %w", err)
 	}
-	if q.Version > wire.Version {
+	if r.Version > wire.Version {
 		return wire.ProxyEnrolment{}, wire.ErrVersion
 	}
 	// Another server may have just removed an agent, and this server may not know yet.
 	if err := l.s.refreshRevoked(ctx); err != nil {
 		return wire.ProxyEnrolment{}, err
 	}
-	return l.Issue(p, q.Certificate)
+	return l.Issue(q.from, r.Certificate)
 }
 
-// join answers a host behind a proxy as the API would, and signs the answer.
-func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.RelayedAnswer {
+// join answers a host behind a proxy as the API would, and signs the answer for the host.
+func (l *proxyLink) join(ctx context.Context, q question) (any, error) {
+	if err := l.recent(q); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	handler := l.joins
 	l.mu.Unlock()
-	var q wire.RelayedJoin
-	err := json.Unmarshal(data, &q)
-	if err == nil && q.Version > wire.Version {
+	p := q.from
+	var r wire.RelayedJoin
+	err := json.Unmarshal(q.body, &r)
+	if err == nil && r.Version > wire.Version {
 		err = wire.ErrVersion
 	}
 	var remote netip.Addr
 	if err == nil {
-		remote, err = netip.ParseAddr(q.Remote)
+		remote, err = netip.ParseAddr(r.Remote)
 	}
 	if err != nil || handler == nil {
 		l.s.cfg.Log.WarnContext(ctx, "cannot accept a join request from a proxy", "proxy", p.Name, "error", err)
-		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusServiceUnavailable}
+		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusServiceUnavailable}, nil
 	}
 	ctx = apiv1.WithRelay(ctx, enrol.Relay{Key: p.Key, Area: p.Area})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, wire.JoinPath, bytes.NewReader(q.Request))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, wire.JoinPath, bytes.NewReader(r.Request))
 	if err != nil { // not reached: both are constants
-		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusInternalServerError}
+		return nil, err
 	}
 	// the address goes into the audit log, and a zone may have any length
 	req.RemoteAddr = net.JoinHostPort(remote.WithZone("").String(), "0")
@@ -240,13 +299,21 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 			w.answer.Header[name] = value
 		}
 	}
-	proof, err := l.s.joining.fabric.Prove(wire.Proven(q.Request, w.answer.Body))
-	if err == nil {
-		w.answer.Header[wire.ProofHeader] = string(l.answer(proof))
-	} else {
+	if err := l.sign(r.Request, &w.answer); err != nil {
 		l.s.cfg.Log.ErrorContext(ctx, "cannot sign answer to a host", "proxy", p.Name, "error", err)
 	}
-	return w.answer
+	return w.answer, nil
+}
+
+// sign signs an answer for the host, which has no pair yet.
+func (l *proxyLink) sign(request []byte, answer *wire.RelayedAnswer) error {
+	proof, err := l.s.joining.fabric.Prove(wire.Proven(request, answer.Body))
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(proof)
+	answer.Header[wire.ProofHeader] = string(text)
+	return err
 }
 
 // responseRecorder holds an answer of the API that does not go over HTTP.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"time"
 
+	"drover/internal/depot"
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
 	"drover/internal/httpd"
@@ -22,7 +23,6 @@ import (
 	"drover/internal/server/breaker"
 	"drover/internal/server/caretaker"
 	"drover/internal/server/dbclock"
-	"drover/internal/server/depot"
 	"drover/internal/server/drive"
 	"drover/internal/server/edge"
 	"drover/internal/server/engine"
@@ -31,7 +31,9 @@ import (
 	"drover/internal/server/keyring"
 	"drover/internal/server/login"
 	"drover/internal/server/metrics"
+	"drover/internal/server/pairs"
 	"drover/internal/server/protect"
+	"drover/internal/server/pulse"
 	"drover/internal/server/receiver"
 	"drover/internal/server/schedule"
 	"drover/internal/server/store"
@@ -59,6 +61,8 @@ type Config struct {
 	// sessions. Both may be empty.
 	TrustedGateways []netip.Prefix
 	LoginURL        string
+	// OIDC is the identity provider of the console; nil if there is none.
+	OIDC *OIDC
 	// Breadth is the number of hosts that a call may reach without the approval of a second person; 0 means all.
 	Breadth int
 	// Breakers says when breakers open; the zero rule is breaker.Default.
@@ -108,11 +112,13 @@ type Server struct {
 	receivers *receiver.Sealed
 	metrics   *metrics.Metrics
 	work      work
+	pulse     *pulse.Pulse
 	// edge is what both HTTP APIs use, and api is drover's own.
 	edge edge.Config
 	api  *apiv1.Handler
 	listeners
 	keys    *keyring.Ring
+	tickets *keyring.Tickets // nil as joining, and with external brokers
 	trust   *trust
 	joining *joining // nil if no agents on other machines join
 	// cursors is the database's secret that seals the cursors of pages.
@@ -132,7 +138,9 @@ type transport struct {
 	embedded *broker.Broker   // one of these two
 	external *broker.External // is nil
 	// fleet is the public key of the account, to which reports are addressed.
-	fleet   string
+	fleet string
+	// pairs has the keys of the frames of agents.
+	pairs   *pairs.Pairs
 	link    *agentLink
 	logs    agentLogs
 	depot   *depot.Depot
@@ -153,7 +161,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	cfg.Log = slog.New(newRateLimitedLog(cfg.Log.Handler()))
 	s := &Server{
 		cfg: cfg, transport: transport{link: &agentLink{}, reports: newReportLimiter()},
-		metrics: metrics.New(cfg.Build), work: newWork(),
+		metrics: metrics.New(cfg.Build), work: newWork(), pulse: pulse.New(time.Now()),
 		ballast: make([]byte, ballastSize),
 	}
 	defer func() {
@@ -179,7 +187,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.audit, s.depot = audit.New(s.store, cfg.Log), depot.New(s.store, cfg.Log)
+	s.audit, s.depot = audit.New(s.store, cfg.Log), depot.New(storedPackages{s.store}, cfg.Log)
 	if err := s.startBroker(ctx); err != nil {
 		return nil, err
 	}
@@ -187,23 +195,18 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.joining != nil {
 		s.directory.AdmitOnly()
 	}
-	if err := s.openCluster(database); err != nil {
-		return nil, err
-	}
-	s.link.area = s.areaOf
+	s.openCluster(database)
+	s.link.area, s.link.pairs, s.link.now = s.areaOf, s.pairs, s.clock.Now
 	if err := s.directory.Load(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.openGate(); err != nil {
 		return nil, err
 	}
-	key := s.keys.ManifestKey()
-	s.logs = agentLogs{
-		link: s.link, seal: func(m wire.Manifest) ([]byte, error) { return wire.Seal(m, key) }, now: s.clock.Now,
-	}
+	s.logs = agentLogs{link: s.link, now: s.clock.Now}
 	s.engine = engine.New(engine.Config{
-		Store: s.store, Directory: s.directory, Link: orders, Key: key,
-		Identity: engine.IdentityHooks{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned},
+		Store: pulsingStore{s.store, s.pulse}, Directory: s.directory, Link: orders,
+		Identity: engine.IdentityHooks{Trust: s.trust.renew, Cloned: s.cloned},
 		Now:      s.clock.Now,
 		Shared:   s.cluster.shared(), Log: cfg.Log,
 	})
@@ -224,7 +227,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 
 // listen opens the listeners of the API and the directory with the keys. It returns the TCP listener without TLS.
 func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
-	tcp, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.HTTP) // first: a failed start then leaves nothing behind
+	tcp, err = httpd.Listen(ctx, s.cfg.HTTP) // first: a failed start then leaves nothing behind
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
 	}
@@ -249,7 +252,7 @@ func (s *Server) openGate() error {
 		return err
 	}
 	s.secrets = access.NewSecrets(key)
-	c := gate.Config{Store: s.store, Secrets: s.secrets, Now: s.clock.Wall}
+	c := gate.Config{Store: s.store, Secrets: s.secrets, Groups: s.cfg.OIDC.groups(), Now: s.clock.Wall}
 	if s.cfg.LoginURL != "" {
 		client, err := login.New(s.cfg.LoginURL)
 		if err != nil {
@@ -304,14 +307,16 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Enrol lets the agent of this machine join, without a token: it is written into the register and gets its token for
-// the fabric.
-func (s *Server) Enrol(ctx context.Context, publicKey string, cloud int, ip, id string) (wire.Enrolment, error) {
+// Enrol lets the agent of this machine join, without a token: it is written into the register with its sealing key, and
+// gets its token for the fabric.
+func (s *Server) Enrol(ctx context.Context, publicKey, sealing string, cloud int, ip, id string) (
+	wire.Enrolment, error,
+) {
 	known, ok := s.directory.ByKey(publicKey)
 	if !ok {
 		known = store.Agent{Key: publicKey, Created: time.Now()}
 	}
-	known.Cloud, known.IP, known.ID = cloud, ip, id
+	known.Cloud, known.IP, known.ID, known.Sealing = cloud, ip, id, sealing
 	if err := s.directory.Join(ctx, known, time.Now()); err != nil {
 		return wire.Enrolment{}, err
 	}
@@ -323,6 +328,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "audit", Run: s.audit.Run},
 		group.Part{Name: "engine", Run: s.engine.Run},
+		group.Part{Name: "pulse", Run: s.runPulse},
 		group.Part{Name: "alarms", Run: s.cluster.underLease("alarms", s.sender.Run)},
 		group.Part{Name: "news", Run: s.runAlarms},
 		group.Part{Name: "rollouts", Run: s.cluster.underLease("rollouts", s.drive)},
@@ -338,9 +344,14 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "others", Run: s.cluster.run},
 		group.Part{Name: "brokers", Run: s.runBrokers},
 		group.Part{Name: "fabric", Run: s.serveFabric},
+		group.Part{Name: "links", Run: s.watchLinks},
 		group.Part{Name: "certificates", Run: s.joining.run},
 		group.Part{Name: "keys", Run: s.keys.Run},
+		group.Part{Name: "ticket keys", Run: s.tickets.Run},
 		group.Part{Name: "memory", Run: s.boundMemory},
+		group.Part{Name: "rest", Run: func(ctx context.Context) error {
+			return releaseAtRest(ctx, processorTime, releaseMemory)
+		}},
 	)
 }
 

@@ -18,12 +18,8 @@ import (
 	"drover/internal/wire"
 )
 
-const (
-	// trustLife is how long an agent may take to receive new trusted keys.
-	trustLife = 10 * time.Minute
-	// digestLife is how long the digest of an area's trust is cached.
-	digestLife = time.Second
-)
+// digestLife is how long the digest of an area's trust is cached.
+const digestLife = time.Second
 
 // trust gives agents the current addresses, authorities and keys. Each report of an agent says what the agent trusts,
 // so the server remembers nothing for offline agents.
@@ -47,7 +43,10 @@ func newTrust(s *Server) *trust {
 // contents. If keys change in between, an agent has new contents with an old digest, and its next report corrects that.
 func (t *trust) of(area int) wire.Enrolment {
 	keys, revision := t.s.keys.Digest()
-	e := wire.Enrolment{URLs: t.s.addresses(area), ManifestKeys: t.s.keys.ManifestKeys(), Fleet: t.s.fleet, Cloud: area}
+	e := wire.Enrolment{
+		URLs: t.s.addresses(area), ManifestKeys: t.s.keys.ManifestKeys(), SealingKeys: t.s.keys.SealingKeys(),
+		Fleet: t.s.fleet, Cloud: area,
+	}
 	e.Revision = revision
 	if t.s.joining != nil {
 		e.CA = t.s.joining.fabric.CA()
@@ -98,7 +97,7 @@ func (t *trust) changed() {
 	clear(t.digests)
 }
 
-// renew returns the sealed manifest that updates an agent's trust; nil if the agent has the latest. Every key of this
+// renew returns the signed update of an agent's trust; nil if the agent has the latest. Every key of this
 // server signs it, so that an agent that was away during a key rotation also accepts it.
 func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []byte {
 	a, known := t.s.directory.ByKey(agent)
@@ -115,25 +114,12 @@ func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []
 		return nil
 	}
 	e.Generation = held.Generation + 1
-	now := time.Now()
-	sealed, err := wire.Seal(wire.Manifest{Agent: agent, Issued: now, Expires: now.Add(trustLife), Trust: &e},
-		t.s.keys.ManifestKey(), t.s.keys.Further()...)
+	sealed, err := wire.SealTrust(agent, e, t.s.keys.ManifestKey(), t.s.keys.Further()...)
 	if err != nil {
 		t.s.cfg.Log.ErrorContext(ctx, "cannot sign the trust of an agent", "agent", agent, "error", err)
 		return nil
 	}
 	return sealed
-}
-
-// trusts reports whether an agent is known to trust what it claims, and this server has nothing newer for it. An
-// unproven claim does not count: an agent that claims something else must sign the claim first.
-func (t *trust) trusts(agent string, held wire.TrustHeld) bool {
-	a, known := t.s.directory.ByKey(agent)
-	if !known {
-		return true
-	}
-	noted := t.s.directory.Presence(agent, time.Now()).Trust
-	return held.Digest == noted && (held.Digest == t.digest(a.Cloud) || !t.s.keys.Whole())
 }
 
 // reached returns the number of online agents, and how many of them trust the current keys, as far as this server
@@ -168,6 +154,21 @@ func (s *Server) openKeys() error {
 	return err
 }
 
+// openTickets opens the keys of TLS sessions with the embedded broker; nil without TLS.
+func (s *Server) openTickets(ctx context.Context) (*keyring.Tickets, error) {
+	if s.joining == nil {
+		return nil, nil //nolint:nilnil // nil is a missing part
+	}
+	secret, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "keys of session tickets")
+	if err != nil {
+		return nil, err
+	}
+	return keyring.OpenTickets(ctx, keyring.TicketConfig{
+		Facts: s.store, Secret: secret, Revision: func() int { return s.keys.State().Revision },
+		Now: s.clock.Now, Log: s.cfg.Log,
+	})
+}
+
 // shareKeys synchronizes the keys with all servers on the database.
 func (s *Server) shareKeys(ctx context.Context) error {
 	s.keys.OnChange(s.keysChanged)
@@ -189,6 +190,8 @@ func signersOf(keys *keyring.Ring) broker.Signers {
 // keysChanged makes all that this server signs, issues and verifies use the changed keys.
 func (s *Server) keysChanged() {
 	defer s.trust.changed()
+	s.pairs.Changed()
+	s.tickets.Changed()
 	if err := s.broker.SetAgentSigners(s.signers()); err != nil {
 		s.cfg.Log.Error("cannot update the credential signers of the fabric", "error", err)
 	}
@@ -196,6 +199,7 @@ func (s *Server) keysChanged() {
 		if err := s.joining.trust.Set(s.joining.fabric.CA()); err != nil {
 			s.cfg.Log.Error("cannot update the certificate authorities of the fabric", "error", err)
 		}
+		s.joining.proxies.pairs.Changed()
 		s.joining.proxies.look()
 	}
 	s.cfg.Log.Info("keys changed", "revision", s.keys.State().Revision)

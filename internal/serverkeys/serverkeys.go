@@ -1,4 +1,4 @@
-// Package serverkeys copies the keys of a server to another server of the same fleet: the keys that sign orders,
+// Package serverkeys copies the keys of a server to another server of the same fleet: the keys that seal orders,
 // issue credentials and sign certificates. It owns the list of key files and the archive that carries them; the users
 // of the keys own their meaning.
 package serverkeys

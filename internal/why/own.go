@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/words"
 )
 
 // own returns the cause that the agent found. If the agent reports no cause, as earlier versions do, own derives a
@@ -16,7 +17,7 @@ func (f *judgement) own() process.Cause {
 	}
 	c := process.Cause{ID: impliedCause(s), Text: s.Message}
 	if e, known := f.Lookup(c.ID); known && c.Text == "" {
-		c.Text = e.Meaning
+		c.Text = e.Meaning.In(words.English)
 	}
 	return c
 }

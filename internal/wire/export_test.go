@@ -1,12 +1,12 @@
 package wire
 
 // Kinds are those of all statements.
-func Kinds() []string { return []string{kindManifest, kindReport, kindAnswer, kindReceipt, kindJoin} }
+func Kinds() []string { return []string{kindTrust, kindJoin} }
 
 // Split takes the signatures off what was said.
 func Split(data []byte) (seals, said []byte, err error) { return split(data) }
 
 // Statement is what a key signs.
-func Statement(kind, key, to string, about, said []byte) []byte {
-	return statement{kind: kind, to: to, about: about, said: said}.text(key)
+func Statement(kind, key string, said []byte) []byte {
+	return statement{kind: kind, said: said}.text(key)
 }

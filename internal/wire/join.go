@@ -21,6 +21,8 @@ type JoinRequest struct {
 	Secret string `json:"secret"`
 	// Key is the agent's public nkey, made on the host; the request is signed by its private half.
 	Key string `json:"key"`
+	// Sealing is the public key of X25519 of the agent or the proxy, in the form of an nkey, for sealed messages.
+	Sealing string `json:"sealing,omitempty"`
 	// At is the clock of the host.
 	At time.Time `json:"at"`
 	// IP is the address by which callers name the host, in the area of the token. ID is a stable id in addition to
@@ -72,6 +74,9 @@ func OpenJoin(data []byte) (JoinRequest, error) {
 	}
 	if !nkeys.IsValidPublicUserKey(r.Key) {
 		return JoinRequest{}, errors.New("its key is not the public key of an agent")
+	}
+	if r.Sealing != "" && !nkeys.IsValidPublicCurveKey(r.Sealing) {
+		return JoinRequest{}, errors.New("its sealing key is not a public key of X25519")
 	}
 	if err := (statement{kind: kindJoin, said: sealed.Request}).verify(r.Key, sealed.Signature); err != nil {
 		return JoinRequest{}, err

@@ -53,10 +53,11 @@ func TestBadJoinTokens(t *testing.T) {
 
 func TestJoinRequest(t *testing.T) {
 	key, public := fabrictest.NewKey(t)
+	_, sealing := fabrictest.NewSealingKey(t)
 	r := wire.JoinRequest{
 		Token: "t", Secret: "s3cret", At: time.Now().UTC().Truncate(time.Second), IP: "10.0.0.1", ID: "id", Name: "web",
-		Build: "b",
-		Host:  wire.Host{OS: "linux", CPUs: 2},
+		Build: "b", Sealing: sealing,
+		Host: wire.Host{OS: "linux", CPUs: 2},
 	}
 	data, err := wire.SealJoin(r, key)
 	if err != nil {

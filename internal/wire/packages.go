@@ -39,6 +39,7 @@ func ReadPackageQuestion(data []byte) (q PackageQuestion, err error) {
 const (
 	answerData  = 'd'
 	answerError = 'e'
+	answerBusy  = 'b'
 )
 
 // PackageData returns the answer that holds a signed text or a piece, and PackageError the answer that says in a
@@ -48,10 +49,17 @@ func PackageData(data []byte) []byte { return append([]byte{answerData}, data...
 // PackageError returns the answer that says in a caller's words why there is no data.
 func PackageError(text string) []byte { return append([]byte{answerError}, text...) }
 
+// PackageBusy returns the answer of a server or a proxy that has no time now: the agent asks again later.
+func PackageBusy() []byte { return []byte{answerBusy} }
+
+// ErrDepotBusy says that nobody has time for the package now. A proxy says it, too, while it reaches no server.
+var ErrDepotBusy = errors.New("the servers are busy with other hosts, or the proxy does not reach them")
+
 // ErrNoPackage says that the server has answered with an error.
 var ErrNoPackage = errors.New("the server does not give the package")
 
-// ReadPackageAnswer returns the data of an answer. The error of the server is an ErrNoPackage with its text.
+// ReadPackageAnswer returns the data of an answer. The error of the server is an ErrNoPackage with its text, or
+// ErrDepotBusy.
 func ReadPackageAnswer(answer []byte) ([]byte, error) {
 	switch {
 	case len(answer) == 0 || len(answer) > MaxPackageAnswer:
@@ -59,6 +67,8 @@ func ReadPackageAnswer(answer []byte) ([]byte, error) {
 			MaxPackageAnswer)
 	case answer[0] == answerData:
 		return answer[1:], nil
+	case answer[0] == answerBusy:
+		return nil, ErrDepotBusy
 	case answer[0] == answerError && utf8.Valid(answer):
 		return nil, fmt.Errorf("%w: %s", ErrNoPackage, LiveText(string(answer[1:])))
 	}

@@ -1,14 +1,12 @@
 package wire
 
-import (
-	"encoding/json"
-	"strconv"
-)
+import "strconv"
 
 // A proxy joins an area that has no route to the servers. It forwards the messages of its agents without reading
-// them, and sends its own messages on its own subjects.
+// them, and sends its own messages on its own subjects. All messages between a proxy and the servers are frames, except
+// packages, which anybody may read.
 
-// ProxyJoinSubject is where a proxy forwards a host's request to join (a request; the reply is a RelayedAnswer).
+// ProxyJoinSubject is where a proxy forwards a host's request to join (a RelayedJoin; the reply is a RelayedAnswer).
 func ProxyJoinSubject(area int, proxy string) string { return proxySubject(area, proxy, "join") }
 
 // ProxyRefreshSubject is where a proxy renews its enrolment (a RefreshRequest; the reply is a RefreshAnswer).
@@ -18,7 +16,13 @@ func ProxyRefreshSubject(area int, proxy string) string { return proxySubject(ar
 // BeatAck).
 func ProxyBeatSubject(area int, proxy string) string { return proxySubject(area, proxy, "beat") }
 
-// ProxyNewsSubject is where a proxy learns that its enrolment has changed (a message without content).
+// ProxyPackagesSubject is where a proxy asks for packages that its agents have asked for (a request with a
+// PackageQuestion).
+func ProxyPackagesSubject(area int, proxy string) string {
+	return proxySubject(area, proxy, "packages")
+}
+
+// ProxyNewsSubject is where a proxy learns that its enrolment has changed (a frame without a body).
 func ProxyNewsSubject(area int, proxy string) string { return proxySubject(area, proxy, "news") }
 
 func proxySubject(area int, proxy, verb string) string {
@@ -26,11 +30,11 @@ func proxySubject(area int, proxy, verb string) string {
 }
 
 // ProxySubjects are the subjects on which a proxy may publish and listen, as templates for the broker: the subjects
-// of its agents, and its own.
+// of its agents, and its own. Of what its agents ask, it may answer the questions about packages.
 func ProxySubjects() (publish, subscribe []string) {
 	area := subjectRoot + anyArea
 	return []string{area + ".server.>", area + ".proxy." + anyKey + ".>"},
-		[]string{area + ".agent.>", area + ".proxy." + anyKey + ".news"}
+		[]string{area + ".agent.>", area + ".proxy." + anyKey + ".news", packageSubject(anyArea, "*")}
 }
 
 // ProxyFacts describes a proxy that joins.
@@ -53,6 +57,10 @@ type ProxyEnrolment struct {
 	// servers and the proxy, in PEM.
 	Hubs []string `json:"hubs"`
 	CA   string   `json:"ca"`
+	// Fleet is the public key of the servers' account. SealingKeys are the fleet's public keys of X25519 that open and
+	// seal frames; the proxy seals with the first.
+	Fleet       string   `json:"fleet"`
+	SealingKeys []string `json:"sealing_keys"`
 	// Operator and Account are the JWTs that verify agents; the account's JWT lists removed agents.
 	Operator string `json:"operator"`
 	Account  string `json:"account"`
@@ -88,10 +96,8 @@ const proofDomain = "drover joined 1\n"
 
 // Proven is the text that a server signs for an answer that a proxy forwards: the answer and the request, so that the
 // signature is valid for no other request.
-func Proven(request, answer []byte) []byte { return proven(proofDomain, request, answer) }
-
-func proven(domain string, request, answer []byte) []byte {
-	data := append([]byte(domain), strconv.Itoa(len(request))...)
+func Proven(request, answer []byte) []byte {
+	data := append([]byte(proofDomain), strconv.Itoa(len(request))...)
 	data = append(append(data, '\n'), request...)
 	return append(data, answer...)
 }
@@ -99,8 +105,6 @@ func proven(domain string, request, answer []byte) []byte {
 // RefreshRequest asks for a new enrolment of a proxy.
 type RefreshRequest struct {
 	Version int `json:"version"`
-	// Nonce makes each request unique, so that an answer to an earlier request is not accepted.
-	Nonce string `json:"nonce"`
 	// Certificate, if set, asks for a new certificate too: a PKCS #10 request in DER.
 	Certificate []byte `json:"certificate,omitempty"`
 }
@@ -111,20 +115,6 @@ type RefreshAnswer struct {
 	Error     string          `json:"error,omitempty"`
 	Enrolment *ProxyEnrolment `json:"enrolment,omitempty"`
 }
-
-// SealedRefresh is a RefreshAnswer on the wire: its exact bytes, and a server's proof of ProvenRefresh. It may pass a
-// hostile broker, which must not make a proxy trust another authority.
-type SealedRefresh struct {
-	Answer []byte          `json:"answer"`
-	Proof  json.RawMessage `json:"proof"`
-}
-
-// refreshDomain begins the signed text, so that the signature is valid for nothing else.
-const refreshDomain = "drover refreshed 1\n"
-
-// ProvenRefresh is the text that a server signs for an answer to a RefreshRequest: the answer and the request, so
-// that the signature is valid for no other request.
-func ProvenRefresh(request, answer []byte) []byte { return proven(refreshDomain, request, answer) }
 
 // Beat is the heartbeat of a proxy, every few seconds.
 type Beat struct {

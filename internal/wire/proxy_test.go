@@ -25,13 +25,15 @@ func TestProxySubjects(t *testing.T) {
 	publish, subscribe := wire.ProxySubjects()
 	for _, subject := range []string{
 		wire.ProxyJoinSubject(7, proxy), wire.ProxyRefreshSubject(7, proxy), wire.ProxyBeatSubject(7, proxy),
-		wire.ReportSubject(7, agent), wire.ReportsOf(7),
+		wire.ReportSubject(7, agent), wire.ReportsOf(7), wire.ProxyPackagesSubject(7, proxy),
 	} {
 		if !covers(publish, subject) || covers(subscribe, subject) {
 			t.Errorf("%s may not be published to, or may be listened on", subject)
 		}
 	}
-	for _, subject := range []string{wire.ProxyNewsSubject(7, proxy), wire.OrderSubject(7, agent)} {
+	for _, subject := range []string{
+		wire.ProxyNewsSubject(7, proxy), wire.OrderSubject(7, agent), wire.PackagesOf(7),
+	} {
 		if !covers(subscribe, subject) {
 			t.Errorf("%s may not be listened on", subject)
 		}

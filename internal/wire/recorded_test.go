@@ -62,7 +62,7 @@ func TestRecordedMessages(t *testing.T) {
 		"enrolment": &wire.Enrolment{}, "introduction": &wire.Report{}, "heartbeat": &wire.Report{},
 		"report": &wire.Report{}, "event": &process.Event{},
 		"answer": &wire.ReportAck{}, "refusal": &wire.ReportAck{}, "receipt": &wire.Receipt{},
-		"orders": &wire.Manifest{}, "desired": &wire.Manifest{},
+		"orders": &wire.Manifest{}, "desired": &wire.Desired{}, "question": &wire.Question{},
 	} {
 		var data []byte
 		switch name {
@@ -98,18 +98,24 @@ func plain(t *testing.T, data []byte) any {
 	return v
 }
 
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // TestRecordedSignatures: they count still.
 func TestRecordedSignatures(t *testing.T) {
 	agent, server := theirs(t, nkeys.PrefixByteUser, "agent"), theirs(t, nkeys.PrefixByteAccount, "server")
-	m, err := wire.Open(recordedSigned(t, "orders"), []string{server}, agent)
-	if err != nil || len(m.Orders) != 2 || m.Orders[0].Op != process.Start ||
-		m.Orders[0].Spec.Commands.Start != "./nginx" || m.Orders[1].Groups[0].CPULimit != 20 || m.Trust != nil {
-		t.Errorf("orders are %+v, %v", m, err)
+	e, err := wire.OpenTrust(recordedSigned(t, "trust"), []string{server}, agent)
+	if err != nil {
+		t.Fatal(err)
 	}
-	m, err = wire.Open(recordedSigned(t, "desired"), []string{server}, agent)
-	if err != nil || m.Desired == nil || len(m.Desired.Processes) != 2 || !m.Desired.Processes[0].Hosted ||
-		!m.Desired.Processes[1].Gone {
-		t.Errorf("what is desired is %+v, %v", m, err)
+	if want, got := plain(t, recorded(t, "enrolment")), plain(t, mustJSON(t, e)); !cmp.Equal(want, got) {
+		t.Errorf("trust (-recorded +read):\n%s", cmp.Diff(want, got))
 	}
 	r, err := wire.OpenJoin(recorded(t, "join"))
 	if err != nil || r.Key != agent || r.IP != "192.0.2.7" || r.ID != "web-1" || r.Proxy != nil {
@@ -124,7 +130,7 @@ func TestFormerKeys(t *testing.T) {
 	former, formerKey := key(t, "f")
 	_, strangerKey := key(t, "z")
 	_, agent := key(t, "a")
-	data, err := wire.Seal(wire.Manifest{Agent: agent}, present, former)
+	data, err := wire.SealTrust(agent, trustOf(), present, former)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,16 +142,16 @@ func TestFormerKeys(t *testing.T) {
 		"both":    {[]string{formerKey, presentKey}, nil},
 		"another": {[]string{strangerKey}, wire.ErrUnknownKey}, "none": {nil, wire.ErrUnknownKey},
 	} {
-		if _, err := wire.Open(data, c.pinned, agent); !errors.Is(err, c.want) {
+		if _, err := wire.OpenTrust(data, c.pinned, agent); !errors.Is(err, c.want) {
 			t.Errorf("who knows %s: %v, want %v", name, err, c.want)
 		}
 	}
 	forged := slices.Clone(data)
-	forged[manifestAt+signatureAt-publicAt] ^= 1 // the first byte of the second signature
-	if _, err := wire.Open(forged, []string{formerKey}, agent); !errors.Is(err, wire.ErrForged) {
+	forged[bodyAt+signatureAt-publicAt] ^= 1 // the first byte of the second signature
+	if _, err := wire.OpenTrust(forged, []string{formerKey}, agent); !errors.Is(err, wire.ErrForged) {
 		t.Errorf("a forged signature: %v", err)
 	}
-	if _, err := wire.Open(forged, []string{presentKey}, agent); err != nil {
+	if _, err := wire.OpenTrust(forged, []string{presentKey}, agent); err != nil {
 		t.Errorf("who does not need the forged one: %v", err)
 	}
 }

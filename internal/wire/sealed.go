@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,9 +9,8 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Messages between agents and servers pass brokers and proxies, which an attacker may control. So the sender signs each
-// message with content: the agent signs reports and receipts, the server signs manifests and the answers to reports.
-// The form on the wire is
+// The set of keys to trust is signed and not sealed with the key of a pair: an agent that was away for months can check
+// it by any key that it knows. Its form on the wire is
 //
 //	1 | number of signatures | for each: public key (56 bytes), signature (64 bytes) | message
 
@@ -23,94 +21,52 @@ const (
 	sealSize      = keySize + signatureSize
 	// maxSeals is the largest number of signatures: a server has a present key, former keys and a next key.
 	maxSeals = 16
-	// maxHeartbeat is the size in bytes that a report without content stays below.
-	maxHeartbeat = 4 << 10
 )
 
-// ErrUnsigned rejects a message that needs a signature and has none.
-var ErrUnsigned = errors.New("not signed")
+// The reasons to reject a signed message.
+var (
+	ErrUnsigned   = errors.New("not signed")
+	ErrUnknownKey = errors.New("signed by a key that is not pinned")
+	ErrForged     = errors.New("signature does not match")
+	ErrNotForMe   = errors.New("addressed to another agent")
+)
 
-// HasContent reports whether a report holds anything that a server stores or trusts. A report without such content is a
-// heartbeat and needs no signature: it only shows that its sender is alive.
-func HasContent(report []byte) bool {
-	if len(report) > maxHeartbeat || bytes.IndexByte(report, '\n') >= 0 {
-		return true
-	}
-	var r struct {
-		Hello    json.RawMessage `json:"hello"`
-		Progress json.RawMessage `json:"progress"`
-		Observed json.RawMessage `json:"observed"`
-		Proof    json.RawMessage `json:"proof"`
-		Open     json.RawMessage `json:"open"`
-		Load     json.RawMessage `json:"load"`
-	}
-	return json.Unmarshal(report, &r) != nil ||
-		len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Proof)+len(r.Open)+
-			len(r.Load) > 0
+// renewal is the message that renews the trust of an agent.
+type renewal struct {
+	Version int        `json:"version"`
+	Agent   string     `json:"agent"`
+	Trust   *Enrolment `json:"trust"`
 }
 
-// SealReport signs an encoded report to the servers of a fleet with the agent's key.
-func SealReport(report []byte, fleet string, key nkeys.KeyPair) ([]byte, error) {
-	return statement{kind: kindReport, to: fleet, said: report}.seal(key)
-}
-
-// OpenReport returns the report of an agent to the servers of a fleet, and whether the agent signed it. A report that
-// has content must be signed.
-func OpenReport(data []byte, fleet, agent string) (report []byte, signed bool, err error) {
-	if !sealed(data) {
-		if HasContent(data) {
-			return nil, false, fmt.Errorf("report refused: %w", ErrUnsigned)
-		}
-		return data, false, nil
-	}
-	if report, err = (statement{kind: kindReport, to: fleet}).open(data, []string{agent}); err != nil {
-		return nil, false, fmt.Errorf("report refused: %w", err)
-	}
-	return report, true, nil
-}
-
-// SealAnswer signs the encoded answer to an agent's report with the server's keys.
-func SealAnswer(answer, report []byte, agent string, keys ...nkeys.KeyPair) ([]byte, error) {
-	return statement{kind: kindAnswer, to: agent, about: report, said: answer}.seal(keys...)
-}
-
-// OpenAnswer returns the signed answer to an agent's report, after it has verified that the signer has a pinned key.
-func OpenAnswer(data, report []byte, agent string, pinned []string) ([]byte, error) {
-	answer, err := statement{kind: kindAnswer, to: agent, about: report}.open(data, pinned)
+// SealTrust encodes the new trust of an agent, and signs it with the present manifest key of the server, and with the
+// others if there are any.
+func SealTrust(agent string, e Enrolment, key nkeys.KeyPair, others ...nkeys.KeyPair) ([]byte, error) {
+	body, err := json.Marshal(renewal{Version: Version, Agent: agent, Trust: &e})
 	if err != nil {
-		return nil, fmt.Errorf("answer refused: %w", err)
+		return nil, fmt.Errorf("cannot encode trust: %w", err)
 	}
-	return answer, nil
+	return statement{kind: kindTrust, said: body}.seal(append([]nkeys.KeyPair{key}, others...)...)
 }
 
-// SealedTrust extracts the sealed manifest with the agent's new trust from an answer. It is for an agent that cannot
-// open the answer because it does not know the signing key yet. It proves nothing about the rest.
-func SealedTrust(data []byte) []byte {
-	_, answer, err := split(data)
+// OpenTrust verifies new trust against the pinned public keys and the reader's own name, and returns it.
+func OpenTrust(data []byte, pinned []string, agent string) (*Enrolment, error) {
+	body, err := statement{kind: kindTrust}.open(data, pinned)
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("cannot verify trust: %w", err)
 	}
-	var ack struct {
-		Trust []byte `json:"trust"`
+	var r renewal
+	if err := json.Unmarshal(body, &r); err != nil {
+		return nil, fmt.Errorf("cannot read trust: %w", err)
 	}
-	if json.Unmarshal(answer, &ack) != nil {
-		return nil
+	switch {
+	case r.Version > Version:
+		return nil, ErrVersion
+	case r.Agent != agent:
+		return nil, ErrNotForMe
+	case r.Trust == nil:
+		return nil, errors.New("cannot read trust: it is empty")
 	}
-	return ack.Trust
-}
-
-// SealReceipt signs the encoded receipt for an envelope with the agent's key.
-func SealReceipt(receipt, envelope []byte, key nkeys.KeyPair) ([]byte, error) {
-	return statement{kind: kindReceipt, about: envelope, said: receipt}.seal(key)
-}
-
-// OpenReceipt returns the receipt for an envelope, after it has verified the agent's signature.
-func OpenReceipt(data, envelope []byte, agent string) ([]byte, error) {
-	receipt, err := statement{kind: kindReceipt, about: envelope}.open(data, []string{agent})
-	if err != nil {
-		return nil, fmt.Errorf("receipt refused: %w", err)
-	}
-	return receipt, nil
+	return r.Trust, nil
 }
 
 // seal returns the statement in its form on the wire.

@@ -8,33 +8,26 @@ import (
 )
 
 // Agents and servers sign statements, and nothing else but a broker's challenge (fabric.SignChallenge). A statement
-// is a text of five lines: its kind, the key of the speaker, the reader, and digests of the message that it answers
-// and of the message itself. So a signature is valid for one kind, one speaker, one reader and one message. A
-// statement begins with "drover", a blank and the kind: no challenge, token of the fabric or certificate does.
-const statementForm = "drover %s 1\nfrom %s\nto %s\nabout %x\nsaid %x\n"
+// is a text of three lines: its kind, the key of the speaker, and a digest of the message. So a signature is valid for
+// one kind, one speaker and one message. A statement begins with "drover", a blank and the kind: no challenge, token of
+// the fabric or certificate does.
+const statementForm = "drover %s 1\nfrom %s\nsaid %x\n"
 
 // The kinds of statements.
 const (
-	kindManifest = "manifest"
-	kindReport   = "report"
-	kindAnswer   = "answer"
-	kindReceipt  = "receipt"
-	kindJoin     = "join"
+	kindTrust = "trust"
+	kindJoin  = "join"
 )
 
 // statement is a text to sign.
 type statement struct {
 	kind string
-	// to is the reader: an agent's key, or Enrolment.Fleet for its servers. It is empty if the message names the
-	// reader.
-	to string
-	// about is the message that it answers, if it is an answer.
-	about, said []byte
+	said []byte
 }
 
 // text returns the text that a key signs.
 func (s statement) text(key string) []byte {
-	return fmt.Appendf(nil, statementForm, s.kind, key, s.to, sha256.Sum256(s.about), sha256.Sum256(s.said))
+	return fmt.Appendf(nil, statementForm, s.kind, key, sha256.Sum256(s.said))
 }
 
 // sign returns the public key of a pair, and the signature by the pair.

@@ -23,20 +23,8 @@ func TestNoStatementStandsForAnother(t *testing.T) {
 		return append(append(append([]byte{1, 1}, public...), signature...), said...)
 	}
 	openers := map[string]opener{
-		"manifest": func(said, signature []byte) error {
-			_, err := wire.Open(sealed(said, signature), []string{public}, public)
-			return err
-		},
-		"report": func(said, signature []byte) error {
-			_, _, err := wire.OpenReport(sealed(said, signature), public, public)
-			return err
-		},
-		"answer": func(said, signature []byte) error {
-			_, err := wire.OpenAnswer(sealed(said, signature), nil, public, []string{public})
-			return err
-		},
-		"receipt": func(said, signature []byte) error {
-			_, err := wire.OpenReceipt(sealed(said, signature), nil, public)
+		"trust": func(said, signature []byte) error {
+			_, err := wire.OpenTrust(sealed(said, signature), []string{public}, public)
 			return err
 		},
 		"join": func(said, signature []byte) error {
@@ -48,7 +36,6 @@ func TestNoStatementStandsForAnother(t *testing.T) {
 			return err
 		},
 	}
-	to := map[string]string{"report": public, "answer": public}
 	sign := func(text []byte) []byte {
 		signature, err := pair.Sign(text)
 		if err != nil {
@@ -57,7 +44,7 @@ func TestNoStatementStandsForAnother(t *testing.T) {
 		return signature
 	}
 	for _, made := range wire.Kinds() {
-		text := wire.Statement(made, public, to[made], nil, request)
+		text := wire.Statement(made, public, request)
 		signature := sign(text)
 		for kind, open := range openers {
 			if err := open(request, signature); (err == nil) != (made == kind) {
@@ -85,17 +72,15 @@ func TestNoStatementStandsForAnother(t *testing.T) {
 	}
 }
 
-// TestAStatementNamesItsSpeaker: two keys never sign the same text, nor does one for two readers.
+// TestAStatementNamesItsSpeaker: two keys never sign the same text, nor does one for two kinds or messages.
 func TestAStatementNamesItsSpeaker(t *testing.T) {
 	_, one := key(t, "a")
 	_, two := key(t, "b")
 	var texts []string
 	for _, kind := range wire.Kinds() {
 		for _, from := range []string{one, two} {
-			for _, to := range []string{one, two} {
-				for _, about := range []string{"x", "y"} {
-					texts = append(texts, string(wire.Statement(kind, from, to, []byte(about), []byte("said"))))
-				}
+			for _, said := range []string{"x", "y"} {
+				texts = append(texts, string(wire.Statement(kind, from, []byte(said))))
 			}
 		}
 	}
@@ -105,15 +90,14 @@ func TestAStatementNamesItsSpeaker(t *testing.T) {
 	}
 }
 
-// joinRequest is a message that every reader understands: a request to join, a manifest to who asks and a report at
-// once.
+// joinRequest is a message that every reader understands: a request to join and new trust for who asks at once.
 func joinRequest(t *testing.T, public string) []byte {
 	t.Helper()
 	if !nkeys.IsValidPublicUserKey(public) {
 		t.Fatal("no public key of an agent")
 	}
 	data, err := json.Marshal(map[string]any{
-		"version": 1, "agent": public, "key": public, "token": "t",
+		"version": 1, "agent": public, "key": public, "token": "t", "trust": map[string]any{},
 		"ip": "192.0.2.7",
 	})
 	if err != nil {

@@ -52,6 +52,10 @@ func ReportsOf(area int) string { return ReportSubject(area, "*") }
 // AnyReportSubject matches the ReportSubject of every agent.
 const AnyReportSubject = subjectRoot + "*.server.*.reports"
 
+// ServersQueue is the queue group in which servers share messages that one of them should get. A proxy is in it for
+// PackagesOf its area: a broker prefers its own clients.
+const ServersQueue = "servers"
+
 func orderSubject(area, agent string) string {
 	return subjectRoot + area + ".agent." + agent + ".orders"
 }

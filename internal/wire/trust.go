@@ -12,8 +12,10 @@ type Enrolment struct {
 	// CA are the certificates of the authorities that verify the fabric's certificate, in PEM; empty on loopback,
 	// without TLS.
 	CA string `json:"ca,omitempty"`
-	// ManifestKeys are the public keys that may sign orders.
+	// ManifestKeys are the public keys that may sign the next enrolment.
 	ManifestKeys []string `json:"manifest_keys"`
+	// SealingKeys are the fleet's public keys of X25519 that open and seal frames.
+	SealingKeys []string `json:"sealing_keys,omitempty"`
 	// Cloud and IP are the name "cloud:ip" that callers use; ID is a stable id in addition to it, if the host has
 	// one.
 	Cloud int    `json:"cloud"`

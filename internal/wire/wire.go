@@ -1,8 +1,11 @@
-// Package wire holds the messages between server and agent, their subjects, and the signature that authenticates an
-// order. It moves nothing itself: fabric does.
+// Package wire holds the messages between server and agent, their subjects, and the signatures of those that are not
+// frames. It moves nothing itself: fabric does.
 package wire
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"drover/internal/process"
@@ -13,6 +16,9 @@ const Version = 1
 
 // MaxMessage is the largest message in bytes that either side sends or reads.
 const MaxMessage = 8 << 20
+
+// MaxManifest is the largest encoded manifest in bytes: a message has room for it and for what seals it.
+const MaxManifest = MaxMessage - 1<<10
 
 // Order asks for one operation on one process. Item is its id. If an agent has seen the item already, it answers with
 // the outcome and never runs it again.
@@ -30,10 +36,12 @@ type Order struct {
 	Ordered bool `json:"ordered,omitempty"`
 }
 
-// Manifest is a batch of orders for one agent.
+// ErrVersion rejects a message of a newer version.
+var ErrVersion = errors.New("written by a newer version")
+
+// Manifest is a batch of orders for one agent: the body of a frame of kind orders, which names the agent.
 type Manifest struct {
 	Version int       `json:"version"`
-	Agent   string    `json:"agent"`
 	Issued  time.Time `json:"issued"`
 	// Expires is the time after which an order must not begin.
 	Expires time.Time `json:"expires"`
@@ -44,15 +52,38 @@ type Manifest struct {
 	// Cancel are orders that must not begin any more, without their specs. The agent ends those that have not begun,
 	// also those that it has not received yet, and answers as for Orders. Their outcomes follow in a report.
 	Cancel []Order `json:"cancel,omitempty"`
-	// Desired is set in the answer to an introduction.
-	Desired *Desired `json:"desired,omitempty"`
-	// Trust replaces an older Enrolment of the agent.
-	Trust *Enrolment `json:"trust,omitempty"`
-	// Log and Live are questions on the LogSubject. Such a manifest has nothing else.
-	Log  *LogQuestion  `json:"log,omitempty"`
-	Live *LiveQuestion `json:"live,omitempty"`
 	// Withhold are processes that the agent must not relaunch by itself for some time.
 	Withhold []Withheld `json:"withhold,omitempty"`
+}
+
+// Encode returns the manifest in its form on the wire.
+func (m Manifest) Encode() ([]byte, error) {
+	m.Version = Version
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode manifest: %w", err)
+	}
+	return body, nil
+}
+
+// ReadManifest decodes a manifest. It does not check Expires: the server may still ask about an accepted order.
+func ReadManifest(body []byte) (*Manifest, error) {
+	var m Manifest
+	if err := json.Unmarshal(body, &m); err != nil {
+		return nil, fmt.Errorf("cannot read manifest: %w", err)
+	}
+	if m.Version > Version {
+		return nil, fmt.Errorf("cannot read manifest: %w", ErrVersion)
+	}
+	return &m, nil
+}
+
+// Question is the body of a frame of kind question. Exactly one of the pointers is set.
+type Question struct {
+	Version int            `json:"version"`
+	Log     *LogQuestion   `json:"log,omitempty"`
+	Live    *LiveQuestion  `json:"live,omitempty"`
+	Usage   *UsageQuestion `json:"usage,omitempty"`
 }
 
 // Withheld is a process, with its copies, that an agent must not relaunch by itself while the process has the spec of
@@ -169,9 +200,6 @@ type Report struct {
 	Place string `json:"place,omitempty"`
 	// Open are the journalled orders that the agent does not begin before it knows that they are still wanted.
 	Open []string `json:"open,omitempty"`
-	// Proof is the text that the last answer requested by Prove. A report with Proof is signed, whatever else it
-	// holds.
-	Proof string `json:"proof,omitempty"`
 	// Load is how busy the host is; nil if that has hardly changed.
 	Load *Load `json:"load,omitempty"`
 }
@@ -189,20 +217,19 @@ type ReportAck struct {
 	Version int `json:"version"`
 	// At is the clock of the servers, in Unix milliseconds.
 	At int64 `json:"at,omitempty"`
+	// Beat is the interval in seconds at which the agent has to report at least; 0 means the usual 5 s.
+	Beat int `json:"beat,omitempty"`
 	// Ended are the orders of Report.Open that have ended and must not begin. The other orders are still wanted.
 	Ended []string `json:"ended,omitempty"`
 	// Hello asks the agent to introduce itself again: this server does not know it.
-	Hello bool `json:"hello,omitempty"`
-	// Prove asks the agent to send this text at once in a report, as its Proof. The proof shows that the agent itself
-	// reports its present place and trust.
-	Prove string `json:"prove,omitempty"`
+	Hello bool   `json:"hello,omitempty"`
 	Error string `json:"error,omitempty"`
 	// Session is set, beside Error, if the server rejected the introduction because the agent has introduced itself
 	// in this greater session: its clock was set back. The agent must use a session beyond it.
 	Session string `json:"session,omitempty"`
-	// Desired is the sealed manifest that answers an introduction; empty if the agent's records are current.
-	Desired []byte `json:"desired,omitempty"`
-	// Trust is a sealed manifest with the agent's new trust; empty if its trust is current.
+	// Desired answers an introduction; nil if the agent's records are current.
+	Desired *Desired `json:"desired,omitempty"`
+	// Trust is the agent's new trust, signed as SealTrust does; empty if its trust is current.
 	Trust []byte `json:"trust,omitempty"`
 	// Stranger is set, beside Error, if the server doubts the identity of the agent.
 	Stranger *Stranger `json:"stranger,omitempty"`

@@ -30,80 +30,73 @@ func key(t testing.TB, letter string) (pair nkeys.KeyPair, public string) {
 	return pair, public
 }
 
-func manifest(agent string) wire.Manifest {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	return wire.Manifest{
-		Agent: agent, Issued: at, Expires: at.Add(time.Minute),
-		Orders: []wire.Order{
-			{
-				Item: "item-1", Process: process.ID{Namespace: "ns", Name: "ngi\"nx"}, Op: process.Start,
-				Spec: &process.Spec{Labels: json.RawMessage(`{"a":[1]}`)},
-			},
-			{Item: "item-2", Process: process.ID{Namespace: "ns", Name: "世界"}, Op: process.Query},
-		},
+// trustOf is new trust.
+func trustOf() wire.Enrolment {
+	return wire.Enrolment{
+		URLs: []string{"tls://192.0.2.1:1"}, JWT: "a.b.c", ManifestKeys: []string{"A1"}, SealingKeys: []string{"X1", "X2"},
+		Cloud: 3, IP: "192.0.2.7", ID: "世界", TrustHeld: wire.TrustHeld{Generation: 7, Digest: "d"},
 	}
 }
 
-func seal(t testing.TB, m wire.Manifest, pair nkeys.KeyPair) []byte {
+func seal(t testing.TB, agent string, pair nkeys.KeyPair) []byte {
 	t.Helper()
-	data, err := wire.Seal(m, pair)
+	data, err := wire.SealTrust(agent, trustOf(), pair)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return data
 }
 
-// resign puts other bytes into an envelope and signs them.
+// resign puts other bytes into a signed message and signs them.
 func resign(t *testing.T, body string, pair nkeys.KeyPair) []byte {
 	t.Helper()
 	public, err := pair.PublicKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signature, err := pair.Sign(wire.Statement("manifest", public, "", nil, []byte(body)))
+	signature, err := pair.Sign(wire.Statement("trust", public, []byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return enveloped(public, signature, []byte(body))
+	return signed(public, signature, []byte(body))
 }
 
-// enveloped is a manifest as it travels, with one signature.
-func enveloped(public string, signature, manifest []byte) []byte {
-	return slices.Concat([]byte{1, 1}, []byte(public), signature, manifest)
+// signed is a message as it travels, with one signature.
+func signed(public string, signature, body []byte) []byte {
+	return slices.Concat([]byte{1, 1}, []byte(public), signature, body)
 }
 
-// Where the parts of an envelope with one signature begin.
+// Where the parts of a message with one signature begin.
 const (
 	publicAt    = 2
 	signatureAt = publicAt + 56
-	manifestAt  = signatureAt + 64
+	bodyAt      = signatureAt + 64
 )
 
 func TestSealAndOpen(t *testing.T) {
 	server, public := key(t, "s")
 	_, old := key(t, "o")
 	_, agent := key(t, "a")
-	m, err := wire.Open(seal(t, manifest(agent), server), []string{old, public}, agent)
+	got, err := wire.OpenTrust(seal(t, agent, server), []string{old, public}, agent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := manifest(agent)
-	want.Version = wire.Version
-	if diff := cmp.Diff(&want, m); diff != "" {
-		t.Errorf("manifest (-want +got): %s", diff)
+	want := trustOf()
+	if diff := cmp.Diff(&want, got); diff != "" {
+		t.Errorf("trust (-want +got): %s", diff)
 	}
 }
 
-// TestOpenRefuses everything that is not a manifest for this agent, signed by a pinned key.
+// TestOpenRefuses everything that is not new trust for this agent, signed by a pinned key.
 func TestOpenRefuses(t *testing.T) {
 	server, public := key(t, "s")
 	stranger, strange := key(t, "x")
 	_, agent := key(t, "a")
 	_, other := key(t, "b")
-	genuine := seal(t, manifest(agent), server)
-	signature, body := genuine[signatureAt:manifestAt], genuine[manifestAt:]
-	altered := bytes.Replace(genuine, []byte("query"), []byte("start"), 1)
-	foreign := seal(t, manifest(agent), stranger)
+	genuine := seal(t, agent, server)
+	signature, body := genuine[signatureAt:bodyAt], genuine[bodyAt:]
+	altered := bytes.Replace(genuine, []byte("192.0.2.1"), []byte("192.0.2.9"), 1)
+	foreign := seal(t, agent, stranger)
 	badKey := strings.Repeat("x", signatureAt-publicAt)
 
 	for _, c := range []struct {
@@ -112,37 +105,38 @@ func TestOpenRefuses(t *testing.T) {
 		want error
 		text string
 	}{
-		{"a key that is not pinned", seal(t, manifest(agent), stranger), wire.ErrUnknownKey, ""},
-		{"no key", enveloped(strings.Repeat("\x00", len(public)), signature, body), wire.ErrUnknownKey, ""},
-		{"an order that was altered", altered, wire.ErrForged, ""},
+		{"a key that is not pinned", seal(t, agent, stranger), wire.ErrUnknownKey, ""},
+		{"no key", signed(strings.Repeat("\x00", len(public)), signature, body), wire.ErrUnknownKey, ""},
+		{"an address that was altered", altered, wire.ErrForged, ""},
 		{
-			"a foreign signature under a pinned key", enveloped(public, foreign[signatureAt:manifestAt], body),
+			"a foreign signature under a pinned key", signed(public, foreign[signatureAt:bodyAt], body),
 			wire.ErrForged, "",
 		},
-		{"no signature", enveloped(public, make([]byte, len(signature)), body), wire.ErrForged, ""},
-		{"another agent's", seal(t, manifest(other), server), wire.ErrNotForMe, ""},
-		{"nobody's", seal(t, manifest(""), server), wire.ErrNotForMe, ""},
+		{"no signature", signed(public, make([]byte, len(signature)), body), wire.ErrForged, ""},
+		{"another agent's", seal(t, other, server), wire.ErrNotForMe, ""},
+		{"nobody's", seal(t, "", server), wire.ErrNotForMe, ""},
 		{"a newer version", resign(t, `{"version":2,"agent":"`+agent+`"}`, server), wire.ErrVersion, ""},
 		{
 			"a newer version for another agent", resign(t, `{"version":2,"agent":"`+other+`"}`, server), wire.ErrVersion,
 			"",
 		},
-		{"signed garbage", resign(t, "garbage", server), nil, "cannot read manifest: "},
-		{"nothing signed", resign(t, "", server), nil, "cannot read manifest: "},
-		{"garbage", []byte("garbage"), nil, "cannot read envelope: "},
-		{"nothing", nil, nil, "cannot read envelope: "},
+		{"nothing for this agent", resign(t, `{"agent":"`+agent+`"}`, server), nil, "cannot read trust: it is empty"},
+		{"signed garbage", resign(t, "garbage", server), nil, "cannot read trust: "},
+		{"nothing signed", resign(t, "", server), nil, "cannot read trust: "},
+		{"garbage", []byte("garbage"), nil, "cannot verify trust: "},
+		{"nothing", nil, nil, "cannot verify trust: "},
 		{"half", genuine[:len(genuine)/2], wire.ErrForged, ""},
-		{"half a seal", genuine[:signatureAt], nil, "cannot read envelope: "},
+		{"half a seal", genuine[:signatureAt], nil, "cannot verify trust: "},
 		{"twice", append(slices.Clone(genuine), genuine...), wire.ErrForged, ""},
 		{"not sealed", body, wire.ErrUnsigned, ""},
-		{"no seal", slices.Concat([]byte{1, 0}, body), nil, "cannot read envelope: "},
+		{"no seal", slices.Concat([]byte{1, 0}, body), nil, "cannot verify trust: "},
 		{
-			"too many seals", slices.Concat([]byte{1, 17}, bytes.Repeat(genuine[publicAt:manifestAt], 17), body), nil,
-			"cannot read envelope: ",
+			"too many seals", slices.Concat([]byte{1, 17}, bytes.Repeat(genuine[publicAt:bodyAt], 17), body), nil,
+			"cannot verify trust: ",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := wire.Open(c.data, []string{public}, agent)
+			m, err := wire.OpenTrust(c.data, []string{public}, agent)
 			if m != nil || err == nil {
 				t.Fatalf("opened as %+v, %v", m, err)
 			}
@@ -151,32 +145,32 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := wire.Open(genuine, nil, agent); !errors.Is(err, wire.ErrUnknownKey) {
+	if _, err := wire.OpenTrust(genuine, nil, agent); !errors.Is(err, wire.ErrUnknownKey) {
 		t.Errorf("without a pinned key: %v", err)
 	}
-	if _, err := wire.Open(resign(t, `{}`, server), []string{public, "not a key", strange}, agent); !errors.Is(err,
+	if _, err := wire.OpenTrust(resign(t, `{}`, server), []string{public, "not a key", strange}, agent); !errors.Is(err,
 		wire.ErrNotForMe) {
 		t.Errorf("a pinned key that makes no sense is in the way: %v", err)
 	}
-	if _, err := wire.Open(enveloped(badKey, signature, body), []string{badKey}, agent); err == nil ||
+	if _, err := wire.OpenTrust(signed(badKey, signature, body), []string{badKey}, agent); err == nil ||
 		!strings.Contains(err.Error(), "cannot read key") {
 		t.Errorf("a pinned key that makes no sense is believed: %v", err)
 	}
 }
 
-// TestNoByteMayChange: whatever single byte of an envelope is another one, it is refused or says the same.
+// TestNoByteMayChange: whatever single byte of a signed message is another one, it is refused or says the same.
 func TestNoByteMayChange(t *testing.T) {
 	server, public := key(t, "s")
 	_, agent := key(t, "a")
-	genuine := seal(t, manifest(agent), server)
-	want, err := wire.Open(genuine, []string{public}, agent)
+	genuine := seal(t, agent, server)
+	want, err := wire.OpenTrust(genuine, []string{public}, agent)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range genuine {
 		forged := slices.Clone(genuine)
 		forged[i] ^= 1 << (i % 7)
-		m, err := wire.Open(forged, []string{public}, agent)
+		m, err := wire.OpenTrust(forged, []string{public}, agent)
 		if err == nil && !cmp.Equal(m, want) {
 			t.Errorf("byte %d: opened as %+v", i, m)
 		}
@@ -189,13 +183,45 @@ func TestSealNeedsAPrivateKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, err := wire.Seal(wire.Manifest{}, pair); err == nil {
+	if data, err := wire.SealTrust("", wire.Enrolment{}, pair); err == nil {
 		t.Errorf("signed without a private key: %s", data)
 	}
-	server, _ := key(t, "s")
+}
+
+// TestManifest: what is encoded is read, but neither garbage nor a newer version.
+func TestManifest(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	want := wire.Manifest{
+		Version: wire.Version, Issued: at, Expires: at.Add(time.Minute), Orders: []wire.Order{
+			{
+				Item: "item-1", Process: process.ID{Namespace: "ns", Name: "ngi\"nx"}, Op: process.Start,
+				Spec: &process.Spec{Labels: json.RawMessage(`{"a":[1]}`)},
+			},
+			{Item: "item-2", Process: process.ID{Namespace: "ns", Name: "世界"}, Op: process.Query},
+		},
+	}
+	body, err := want.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := wire.ReadManifest(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&want, got); diff != "" {
+		t.Errorf("manifest (-want +got): %s", diff)
+	}
+	if _, err := wire.ReadManifest([]byte(`{"version":2}`)); !errors.Is(err, wire.ErrVersion) {
+		t.Errorf("a newer version: %v", err)
+	}
+	for _, garbage := range []string{"", "garbage", `{"orders":1}`} {
+		if m, err := wire.ReadManifest([]byte(garbage)); err == nil {
+			t.Errorf("%q is read as %+v", garbage, m)
+		}
+	}
 	broken := wire.Manifest{Orders: []wire.Order{{Spec: &process.Spec{Labels: json.RawMessage("{")}}}}
-	if data, err := wire.Seal(broken, server); err == nil {
-		t.Errorf("signed although it cannot be encoded: %s", data)
+	if data, err := broken.Encode(); err == nil {
+		t.Errorf("encoded as %s", data)
 	}
 }
 
@@ -204,12 +230,12 @@ func FuzzOpen(f *testing.F) {
 	server, public := key(f, "s")
 	stranger, _ := key(f, "x")
 	_, agent := key(f, "a")
-	genuine := seal(f, manifest(agent), server)
+	genuine := seal(f, agent, server)
 	f.Add(genuine)
-	f.Add(seal(f, manifest("another"), server))
-	f.Add(seal(f, manifest(agent), stranger))
+	f.Add(seal(f, "another", server))
+	f.Add(seal(f, agent, stranger))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := wire.Open(data, []string{public}, agent)
+		m, err := wire.OpenTrust(data, []string{public}, agent)
 		if err != nil {
 			if m != nil {
 				t.Errorf("refused with %v, and yet opened", err)
@@ -220,13 +246,13 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said, signed := wire.Statement("manifest", public, "", nil, body), false
+		said, proven := wire.Statement("trust", public, body), false
 		for i := range int(data[1]) {
-			one := data[publicAt+i*(manifestAt-publicAt):]
-			signed = signed || server.Verify(said, one[signatureAt-publicAt:manifestAt-publicAt]) == nil
+			one := data[publicAt+i*(bodyAt-publicAt):]
+			proven = proven || server.Verify(said, one[signatureAt-publicAt:bodyAt-publicAt]) == nil
 		}
-		if !signed || m.Agent != agent || m.Version > wire.Version {
-			t.Errorf("opened although it is not signed (%v) or not for us: %+v", signed, m)
+		if !proven {
+			t.Errorf("opened although it is not signed: %+v", m)
 		}
 	})
 }

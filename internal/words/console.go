@@ -4,10 +4,11 @@ package words
 //
 //nolint:gochecknoglobals // constant texts
 var Page = struct {
-	Overview, Processes, Hosts, Tasks, Rollouts, Events                       Text
-	SignIn, SignOut, SignInAs, SignInCommand, SignInCode, LinkUsed            Text
-	Theme, Skip, Live, Lost, Time, NotFound, Forbidden, Failed, Again         Text
-	Filter, Apply, Clear, More, First, Nothing, NothingMatches, SameByCommand Text
+	Overview, Processes, Hosts, Tasks, Rollouts, Events               Text
+	SignIn, SignOut, SignInAs, SignInCommand, SignInCode, LinkUsed    Text
+	Theme, Skip, Lost, Time, NotFound, Forbidden, Failed, Again       Text
+	Apply, Clear, More, First, Nothing, NothingMatches, SameByCommand Text
+	Audit, Admin, Menu, Copy, Hidden, Person, Rejected                Text
 }{
 	Overview: Text{"Overview", "概览"}, Processes: Text{"Processes", "进程"}, Hosts: Text{"Hosts", "主机"},
 	Tasks: Text{"Tasks", "任务"}, Rollouts: Text{"Rollouts", "分批发布"}, Events: Text{"Events", "事件"},
@@ -25,7 +26,6 @@ var Page = struct {
 	},
 
 	Theme: Text{"Light or dark", "浅色或深色"}, Skip: Text{"Skip to the content", "跳到正文"},
-	Live:     Text{"live", "实时"},
 	Lost:     Text{"The server does not answer since {time}. You see the state of that moment.", "自 {time} 起无法连接服务器，以下为当时的状态。"},
 	Time:     Text{"Times are in the time zone of this browser: {zone}", "时间按此浏览器的时区显示：{zone}"},
 	NotFound: Text{"There is nothing here that you may see.", "这里没有你有权查看的内容。"},
@@ -35,27 +35,34 @@ var Page = struct {
 	},
 	Failed: Text{"The server could not answer", "服务器未能应答"}, Again: Text{"Try again", "重试"},
 
-	Filter: Text{"Filter", "筛选"}, Apply: Text{"Show", "显示"}, Clear: Text{"Clear the filter", "清除筛选"},
+	Apply: Text{"Show", "显示"}, Clear: Text{"Clear the filter", "清除筛选"},
 	More: Text{"Next page", "下一页"}, First: Text{"First page", "第一页"},
 	Nothing:        Text{"There is none yet.", "暂无内容。"},
 	NothingMatches: Text{"Nothing matches the filter.", "没有符合筛选条件的内容。"},
 	SameByCommand:  Text{"The same by command:", "对应的命令："},
+
+	Audit: Text{"Audit", "审计"}, Admin: Text{"Administration", "管理"}, Menu: Text{"Pages", "页面"},
+	Copy: Text{"Copy", "复制"}, Hidden: Text{"Clear the filter to see all.", "清除筛选可查看全部。"},
+	Rejected: Text{"The server has rejected this", "服务器拒绝了该请求"},
+	Person:   Text{"Signed in as {user}", "当前用户：{user}"},
 }
 
 // Head holds the words of headings and columns.
 //
 //nolint:gochecknoglobals // constant texts
 var Head = struct {
-	Process, Host, State, Since, PID, CPU, Memory, Restarts, Why, Version, Hosted, Message, Uptime Text
-	Task, Operation, Subject, User, Created, Progress, Outcome, Started, Took                      Text
-	Address, Build, Labels, LastSeen, System, Notes, At, Event, Cause, Count, Severity             Text
-	WrongNow, NothingWrong, RunningNow, LastChanges, Remedy, Details, Log, Spec, LastExit, Health  Text
-	Batch, Canary, Failures, Plan, Reason, Name, Namespace, Results, ByMessage, LastWords, Actions Text
+	Process, Host, State, Since, PID, CPU, Memory, Restarts, Why, Version, Hosted, Message        Text
+	Task, Operation, Subject, User, Created, Progress, Outcome, Started, Took                     Text
+	Address, Build, Labels, LastSeen, System, Notes, At, Event, Cause, Count, Severity            Text
+	NothingRuns, FailedSome, ExitCode, Signal                                                     Text
+	WrongNow, NothingWrong, RunningNow, LastChanges, Remedy, Details, Log, Spec, LastExit, Health Text
+	Batch, Failures, Plan, Reason, Name, Namespace, Results, ByMessage, LastWords, Actions        Text
+	FirstFailures, RevisionOf, Also, AllEvents, Ago, Yes, No                                      Text
 }{
 	Process: Text{"Process", "进程"}, Host: Text{"Host", "主机"}, State: Text{"State", "状态"},
 	Since: Text{"Since", "起始时间"}, PID: Text{"PID", "PID"}, CPU: Text{"CPU", "CPU"}, Memory: Text{"Memory", "内存"},
 	Restarts: Text{"Restarts", "重启次数"}, Why: Text{"Why", "原因"}, Version: Text{"Version", "版本"},
-	Hosted: Text{"Hosted", "托管"}, Message: Text{"Message", "信息"}, Uptime: Text{"Uptime", "运行时长"},
+	Hosted: Text{"Hosted", "托管"}, Message: Text{"Message", "信息"},
 
 	Task: Text{"Task", "任务"}, Operation: Text{"Operation", "操作"}, Subject: Text{"Subject", "对象"},
 	User: Text{"User", "用户"}, Created: Text{"Created", "创建时间"}, Progress: Text{"Progress", "进度"},
@@ -70,37 +77,48 @@ var Head = struct {
 	NothingWrong: Text{
 		"Nothing is wrong with {n} processes.", "{n} 个进程均无异常。",
 	},
+	NothingRuns: Text{"No task and no rollout runs.", "没有正在执行的任务或分批发布。"},
+	FailedSome:  Text{"done with failures", "已完成，有失败"},
+	ExitCode:    Text{"exit status {n}", "退出码 {n}"}, Signal: Text{"signal {n}", "信号 {n}"},
 	RunningNow: Text{"Running now", "正在执行"}, LastChanges: Text{"Last events", "最近事件"},
 	Remedy: Text{"What to do", "处理方法"}, Details: Text{"Details", "详情"}, Log: Text{"Log", "日志"},
 	Spec: Text{"Spec", "进程配置"}, LastExit: Text{"Last exit", "上次退出"}, Health: Text{"Health", "健康检查"},
 
-	Batch: Text{"Batch", "批次"}, Canary: Text{"Canary", "灰度"}, Failures: Text{"Failures", "失败"},
-	Plan: Text{"Plan", "计划"}, Reason: Text{"Reason", "原因"}, Name: Text{"Name", "名称"},
+	Batch: Text{"Batch", "批次"}, Failures: Text{"Failures", "失败"},
+	Plan: Text{"Plan", "变更计划"}, Reason: Text{"Reason", "原因"}, Name: Text{"Name", "名称"},
 	Namespace: Text{"Namespace", "命名空间"}, Results: Text{"Results", "执行结果"},
 	ByMessage: Text{"Failures by message", "按信息归类的失败"}, LastWords: Text{"Last words", "退出前输出"},
-	Actions: Text{"Actions", "操作"},
+	RevisionOf: Text{"revision {n}", "修订版本 {n}"}, Also: Text{"Also", "另有"},
+	AllEvents: Text{"All these events", "查看全部事件"}, Ago: Text{"just now", "刚刚"},
+	Yes: Text{"yes", "是"}, No: Text{"no", "否"},
+	Actions: Text{"Actions", "操作"}, FirstFailures: Text{"Only the first {n} failures are grouped.", "仅归类前 {n} 个失败。"},
 }
 
 // Act holds the words of actions and of their confirmation.
 //
 //nolint:gochecknoglobals // constant texts
 var Act = struct {
-	Start, Stop, Restart, Reload, Kill, Retry, Host, Unhost               Text
-	Ask, Cancel, TypeCount, WrongCount, Targets, Away, NoneChosen, Chosen Text
-	All, Pause, Resume, Abort, Approve, Undo, CancelTask                  Text
+	Start, Stop, Restart, Reload, Kill, Retry, Host, Unhost                             Text
+	Ask, AskOne, AskHost                                                                Text
+	Cancel, TypeCount, WrongCount, Targets, Away, NoneChosen, Chosen                    Text
+	All, Pause, Resume, Abort, Approve, Undo, CancelTask, Missing                       Text
+	Confirm, How, AtOnce, InBatches, BatchHosts, Canaries, Bake, MayFail                Text
+	Register, Update, Unregister, Canary, AbortNote, UndoNote, AgainFailed, RetryFailed Text
 }{
 	Start: Text{"Start", "启动"}, Stop: Text{"Stop", "停止"}, Restart: Text{"Restart", "重启"},
 	Reload: Text{"Reload", "重载"}, Kill: Text{"Kill", "强制停止"}, Retry: Text{"Retry", "重试"},
 	Host: Text{"Host", "托管"}, Unhost: Text{"Unhost", "取消托管"},
 
-	Ask:    Text{"{op}: {n} processes on {hosts} hosts?", "{op}：{hosts} 台主机上的 {n} 个进程？"},
-	Cancel: Text{"Cancel", "取消"},
+	Ask:     Text{"{op} {n} processes on {hosts} hosts?", "{op} {hosts} 台主机上的 {n} 个进程？"},
+	AskOne:  Text{"{op} {process} on {host}?", "{op} {host} 上的 {process}？"},
+	AskHost: Text{"{op} {n} processes on {host}?", "{op} {host} 上的 {n} 个进程？"},
+	Cancel:  Text{"Cancel", "取消"}, Confirm: Text{"Confirm", "确认"},
 	TypeCount: Text{
 		"Type the number of processes to confirm:", "请输入进程数量以确认：",
 	},
 	WrongCount: Text{"That is not the number of processes.", "数量与进程数不符。"},
 	Targets:    Text{"Targets", "执行对象"},
-	Away:       Text{"{n} of them are on hosts that are away, and will fail.", "其中 {n} 个所在主机失联，将会失败。"},
+	Away:       Text{"On hosts that are away, where it will fail: {n}.", "其中 {n} 个所在主机失联，将会失败。"},
 	NoneChosen: Text{"You have chosen no process.", "尚未选择进程。"},
 	Chosen:     Text{"With the chosen processes:", "对所选进程执行："},
 
@@ -108,6 +126,25 @@ var Act = struct {
 	Pause: Text{"Pause", "暂停"}, Resume: Text{"Resume", "继续"}, Abort: Text{"Abort", "终止"},
 	Approve: Text{"Approve", "批准"}, Undo: Text{"Undo", "撤销"},
 	CancelTask: Text{"Cancel what has not begun", "取消尚未开始的部分"},
+	Missing:    Text{"You lack a right for some of these:", "部分操作缺少权限："},
+
+	How: Text{"How", "执行方式"}, AtOnce: Text{"On all {hosts} hosts at once", "{hosts} 台主机同时执行"},
+	InBatches:  Text{"In batches, as a rollout", "分批执行（分批发布）"},
+	BatchHosts: Text{"Hosts of a batch, or a share", "每批主机数或比例"},
+	Canaries:   Text{"Canary hosts, which go first", "灰度主机数（先执行）"},
+	Bake:       Text{"Watch each batch for", "每批观察期"},
+	MayFail:    Text{"Hosts that may fail", "允许失败的主机数"},
+	AbortNote: Text{
+		"{n} of {hosts} hosts have begun, and stay as they are. The others do not begin.",
+		"{hosts} 台主机中已有 {n} 台开始执行，它们将保持现状；其余主机不再执行。",
+	},
+	UndoNote: Text{
+		"A new rollout gives the hosts back what they had before this one, which ends.", "将新建一个分批发布，把各主机恢复到本次发布之前的状态；本次发布随之结束。",
+	},
+	Canary: Text{"canary", "灰度"}, Register: Text{"Register", "注册"},
+	Update: Text{"Update", "更新"}, Unregister: Text{"Unregister", "注销"},
+	RetryFailed: Text{"Retry the failed hosts", "对失败的主机重试"},
+	AgainFailed: Text{"{op} the {n} failed ones again", "对失败的 {n} 个重新{op}"},
 }
 
 // States are the words of the states of processes, hosts, tasks, rollouts and outcomes, by their ids.
@@ -122,12 +159,21 @@ var States = map[string]Text{
 	"online": {"online", "在线"}, "away": {"away", "失联"},
 	"done": {"done", "已完成"}, "held": {"waits for approval", "等待批准"}, "paused": {"paused", "已暂停"},
 	"aborted": {"aborted", "已终止"},
+	"waiting": {"waiting", "等待中"}, "begun": {"under way", "执行中"}, "baking": {"being watched", "观察中"},
+	"skipped": {"skipped", "已略过"}, "relaunched": {"relaunched", "被重新拉起"},
 	"pending": {"pending", "等待中"}, "ok": {"ok", "成功"}, "failed": {"failed", "失败"},
 	"agent-unavailable": {"host unavailable", "主机不可用"}, "already-running": {"already running", "已在运行"},
 	"not-running": {"not running", "未运行"}, "illegal-op": {"no such operation", "非法操作"},
 	"check-failed": {"check failed", "检查失败"}, "already-registered": {"already registered", "已注册"},
 	"cancelled": {"cancelled", "已取消"},
-	"critical":  {"critical", "严重"}, "warning": {"warning", "警告"}, "notice": {"notice", "提示"},
+	"denied":    {"denied", "拒绝"},
+	"open":      {"open", "可用"}, "spent": {"used up", "已用完"}, "expired": {"expired", "已过期"},
+	"revoked": {"revoked", "已吊销"},
+	"enabled": {"enabled", "已启用"}, "disabled": {"disabled", "已停用"}, "ready": {"ready", "就绪"},
+	"not-serving": {"not ready", "未就绪"}, "present": {"present", "当前"}, "next": {"next", "下一个"},
+	"former": {"former", "旧"}, "active": {"active", "生效中"}, "ended": {"ended", "已结束"},
+	"critical": {"critical", "严重"}, "problem": {"problem", "问题"},
+	"failing": {"failing", "持续失败"}, "warning": {"warning", "警告"}, "notice": {"notice", "提示"},
 }
 
 // State returns the word of a state; the id itself if it has none.
@@ -136,4 +182,104 @@ func State(id string) Text {
 		return t
 	}
 	return Text{id, id}
+}
+
+// EventState returns the state that an event leads to, as lists of processes name it. Some kinds are such a state of a
+// process that runs on.
+func EventState(kind, to string) string {
+	switch kind {
+	case "unhealthy", "not-ready", "flapping":
+		return kind
+	}
+	return to
+}
+
+// Class says how good a state is. It is the name of the class in the style sheet of the console.
+type Class string
+
+// The classes of states. Idle is neither good nor bad, and Unsure is a state that nobody knows at present.
+const (
+	Good   Class = "good"
+	Busy   Class = "busy"
+	Warn   Class = "warn"
+	Bad    Class = "bad"
+	Unsure Class = "unsure"
+	Idle   Class = "idle"
+)
+
+// ClassOf returns the class of a state, an outcome or a severity by its id.
+func ClassOf(id string) Class {
+	switch id {
+	case "running", "online", "ok", "done", "ready", "open", "enabled", "present":
+		return Good
+	case "starting", "stopping", "operating", "pending", "begun", "baking", "next":
+		return Busy
+	case "flapping", "backoff", "not-ready", "warning", "held", "paused", "agent-unavailable", "relaunched":
+		return Warn
+	case "unhealthy", "given-up", "failed", "failing", "critical", "check-failed", "aborted", "denied", "problem",
+		"not-serving":
+		return Bad
+	case "unknown", "away", "stale":
+		return Unsure
+	}
+	return Idle
+}
+
+// Mark is the shape of a class, the same on pages and terminals.
+func (c Class) Mark() string {
+	switch c {
+	case Good:
+		return "●"
+	case Busy:
+		return "◐"
+	case Warn:
+		return "▲"
+	case Bad:
+		return "✖"
+	case Unsure:
+		return "?"
+	case Idle:
+	}
+	return "■"
+}
+
+// Keys holds the words of the keys of the console and of the palette.
+//
+//nolint:gochecknoglobals // constant texts
+var Keys = struct {
+	Title, Help, Off, Close, Jump, JumpHint, NoPlace, Pages, Rows, Other         Text
+	Palette, Filter, Next, Open, Mark, Range, Actions, Logs, Link, Command, Back Text
+	Copied, Process, Host, Task, Rollout                                         Text
+}{
+	Title: Text{"Keys", "快捷键"}, Help: Text{"This list", "显示本列表"}, Off: Text{"Use these keys", "启用快捷键"},
+	Close: Text{"Close", "关闭"}, Jump: Text{"Jump to", "跳转"},
+	JumpHint: Text{"a page, process, host or task", "页面、进程、主机或任务"},
+	NoPlace:  Text{"Nothing has this name.", "没有匹配的内容。"},
+	Pages:    Text{"Pages", "页面"}, Rows: Text{"Rows", "行"}, Other: Text{"Page", "当前页"},
+
+	Palette: Text{"Jump to any page, process, host or task", "跳转到任意页面、进程、主机或任务"},
+	Filter:  Text{"To the filter", "定位到筛选框"}, Next: Text{"Next and previous row", "下一行、上一行"},
+	Open: Text{"Open the row", "打开当前行"}, Mark: Text{"Mark the row", "勾选当前行"},
+	Range: Text{"Mark all rows from the last mark", "从上次勾选处起连续勾选"}, Actions: Text{"To the actions", "定位到操作按钮"},
+	Logs: Text{"Logs of the row", "查看当前行的日志"}, Link: Text{"Copy the link of this page", "复制本页链接"},
+	Command: Text{"Copy the command", "复制对应的命令"}, Back: Text{"Close, or leave the row", "关闭或取消选中"},
+
+	Copied: Text{"Copied", "已复制"}, Process: Text{"process", "进程"}, Host: Text{"host", "主机"},
+	Task: Text{"task", "任务"}, Rollout: Text{"rollout", "分批发布"},
+}
+
+// Usage holds the words about what processes use.
+//
+//nolint:gochecknoglobals // constant texts
+var Usage = struct {
+	Title, Quarter, Hour, Day, Now, Most, Chart, None, Legend Text
+}{
+	Title: Text{"Usage", "资源用量"}, Quarter: Text{"15 minutes", "15 分钟"}, Hour: Text{"1 hour", "1 小时"},
+	Day: Text{"24 hours", "24 小时"}, Now: Text{"now {value}", "当前 {value}"}, Most: Text{"at most {value}", "最高 {value}"},
+	Chart: Text{
+		"{name}: now {now}, at least {least}, at most {most}. Restarts: {restarts}. Not measured: {gaps} of {steps} steps.",
+		"{name}：当前 {now}，最低 {least}，最高 {most}。重启次数：{restarts}。{steps} 个时间段中有 {gaps} 个没有测量数据。",
+	},
+	None:   Text{"Nobody has measured the process in this time.", "这段时间内没有该进程的测量数据。"},
+	Legend: Text{"A vertical line is a restart. A gap was not measured.", "竖线表示重启，曲线中断处没有测量数据。"},
 }

@@ -25,11 +25,21 @@ func (t Text) In(l Lang, args ...any) string {
 	if l == Chinese {
 		text = t.zh
 	}
-	for i := 0; i+1 < len(args); i += 2 {
-		text = strings.ReplaceAll(text, fmt.Sprintf("{%v}", args[i]), fmt.Sprint(args[i+1]))
+	if len(args) == 0 {
+		return text
 	}
-	return text
+	pairs := make([]string, 0, len(args))
+	for i := 0; i+1 < len(args); i += 2 {
+		pairs = append(pairs, fmt.Sprintf("{%v}", args[i]), fmt.Sprint(args[i+1]))
+	}
+	return strings.NewReplacer(pairs...).Replace(text) // once, so that a value can hold what looks like a placeholder
 }
+
+// Plain is a text that is the same in every language, such as a name.
+func Plain(text string) Text { return Text{text, text} }
+
+// Join puts a mark or a placeholder before a text.
+func Join(before string, t Text) Text { return Text{before + t.en, before + t.zh} }
 
 // Tag is the language in HTML.
 func (l Lang) Tag() string {
@@ -63,4 +73,15 @@ func ByTag(tag string) (l Lang, ok bool) {
 		return Chinese, true
 	}
 	return English, false
+}
+
+// OfLocale returns the language of a locale as LANG gives it (locale(7)), such as zh_CN.UTF-8. It is English unless
+// drover has the language, and unless the locale can show it: the output of drover is UTF-8.
+func OfLocale(locale string) Lang {
+	locale, _, _ = strings.Cut(strings.ToLower(locale), "@")
+	tag, charset, named := strings.Cut(locale, ".")
+	if named && strings.ReplaceAll(charset, "-", "") != "utf8" {
+		return English
+	}
+	return Preferred(strings.ReplaceAll(tag, "_", "-"))
 }

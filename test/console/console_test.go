@@ -15,10 +15,12 @@ import (
 	"drover/internal/test/harness"
 )
 
-var binaries struct{ drover string }
+var binaries struct{ drover, agent string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover}))
+	os.Exit(harness.Main(m, map[string]*string{
+		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent,
+	}))
 }
 
 // browser is a browser without scripts.
@@ -178,6 +180,12 @@ func TestSignIn(t *testing.T) {
 	b.wants(b.get("/ui/"), 200, "Sign in")
 }
 
+// confirm makes a form confirm the selection of a page.
+func (b *browser) confirm(p page, form url.Values) {
+	b.T.Helper()
+	form.Set("selection", p.input(b.T, "selection"))
+}
+
 var target = regexp.MustCompile(`name="target" value="([^"]+)"`)
 
 // TestPages: every page shows what there is, text from processes is only text, and an operation is carried out on what
@@ -185,7 +193,7 @@ var target = regexp.MustCompile(`name="target" value="([^"]+)"`)
 func TestPages(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t, binaries.drover)
-	p.Apply(file)
+	p.ApplyFailing(file)
 	harness.Eventually(t, "shop/bad to be given up", func() bool { return p.State("bad") == "given-up" })
 	b := newBrowser(t, p)
 	b.signIn()
@@ -195,7 +203,7 @@ func TestPages(t *testing.T) {
 	if strings.Contains(rows.text, "shop/bad") {
 		t.Error("the filter has no effect")
 	}
-	b.wants(b.get("/ui/processes?selector=a%3D%3D%3D"), 422, "selector")
+	b.wants(b.get("/ui/processes?selector=a%3D%3D%3D"), 422, `name="selector" value="a==="`, `role="alert"`)
 	one := b.wants(b.get("/ui/processes/shop/bad/at/0:127.0.0.1"), 200, "&lt;b&gt;oops&lt;/b&gt;", "drover why shop/bad")
 	if strings.Contains(one.text, "<b>oops") || strings.Contains(one.text, "\u202e") {
 		t.Error("text of a process is markup, or turns the page round")
@@ -218,7 +226,7 @@ func TestPages(t *testing.T) {
 		form.Add("target", found[1])
 	}
 	before := p.PID("api")
-	b.wants(b.post("/ui/operate", form), 200, "Restart: 2 processes on 1 hosts?")
+	b.confirm(b.wants(b.post("/ui/operate", form), 200, "Restart 2 processes on 0:127.0.0.1?"), form)
 	if p.PID("api") != before {
 		t.Fatal("it is restarted without a confirmation")
 	}
@@ -228,10 +236,18 @@ func TestPages(t *testing.T) {
 	}
 	harness.Eventually(t, "the restart", func() bool { return p.State("api") == "running" && p.PID("api") != before })
 	form.Set("op", "kill")
-	b.wants(b.post("/ui/operate", form), 200, "not the number of processes")
+	form.Set("back", "/ui/processes?state=running")
+	asked := b.wants(b.post("/ui/operate", form), 200, "not the number of processes")
+	back := asked.found(t, `action="/ui/language">\s*<input type="hidden" name="back" value="([^"]*)"`)
+	chinese := b.post("/ui/language", url.Values{"language": {"zh-CN"}, "back": {back}})
+	if b.wants(chinese, 200, `lang="zh-CN"`); chinese.url != "/ui/processes" {
+		t.Errorf("the language of a confirmation leads to %s", chinese.url)
+	}
+	b.post("/ui/language", url.Values{"language": {"en"}})
+	b.wants(b.post("/ui/operate", url.Values{"op": {"kill"}, "selection": {"sel-none"}}), 200, "older than 15 minutes")
 	form.Set("confirm", "2")
 	b.wants(b.post("/ui/operate", form), 200, "kill")
-	audit := p.CLI("audit", "-o", "json")
+	audit := p.CLI("audit", "--limit", "0", "-o", "json")
 	for _, want := range []string{`"app": "person:uid:0"`, `"action": "console.sign-in"`, `"action": "operations.create"`} {
 		if !strings.Contains(audit.Out, want) {
 			t.Errorf("the audit has no row with %s:\n%s", want, audit.Out)
@@ -243,7 +259,7 @@ func TestPages(t *testing.T) {
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t, binaries.drover)
-	p.Apply(file)
+	p.ApplyFailing(file)
 	for _, args := range [][]string{
 		{"user", "create", "anna"},
 		{"user", "grant", "anna", "viewer on shop"},
@@ -257,8 +273,21 @@ func TestPeople(t *testing.T) {
 	anna, bob := newBrowser(t, p), newBrowser(t, p)
 	anna.signIn("anna")
 	rows := anna.wants(anna.get("/ui/processes"), 200, "shop/api")
-	stop := url.Values{"op": {"stop"}, "confirm": {"yes"}, "target": {target.FindStringSubmatch(rows.text)[1]}}
-	anna.wants(anna.post("/ui/operate", stop), 403, "You may not do this")
+	anna.wants(rows, 200, `value="stop" disabled`, "<code>operator on *</code>")
+	anna.wants(anna.get("/ui/processes/shop/api/at/0:127.0.0.1"), 200, `value="kill" disabled`, "<code>operator on shop</code>")
+	stop := url.Values{"op": {"stop"}, "target": {target.FindStringSubmatch(rows.text)[1]}}
+	if p := anna.wants(anna.post("/ui/operate", stop), 200, "You may not do this with 1 of them"); strings.Contains(p.text, `name="selection"`) {
+		t.Error("what is not allowed can be confirmed")
+	}
+	denied := func() string { return p.CLI("audit", "--denied", "--user", "anna", "-o", "json").Out }
+	if out := denied(); strings.Contains(out, "not allowed: stop shop/api") {
+		t.Errorf("a question is on record as a denial:\n%s", out)
+	}
+	stop.Set("confirm", "yes")
+	anna.wants(anna.post("/ui/operate", stop), 403, "You may not do this with 1 of them")
+	if out := denied(); !strings.Contains(out, "not allowed: stop shop/api on 0:127.0.0.1") {
+		t.Errorf("the forged call is not on record:\n%s", out)
+	}
 	bob.signIn("bob")
 	if rows := bob.get("/ui/processes"); strings.Contains(rows.text, "shop/") {
 		t.Error("bob sees what he may not see")
@@ -267,6 +296,8 @@ func TestPeople(t *testing.T) {
 	if a := p.CLI("user", "grant", "anna", "operator on shop"); a.Code != 0 {
 		t.Fatal(a.Errors)
 	}
+	anna.lacks(anna.get("/ui/processes"), " disabled>")
+	anna.confirm(anna.wants(anna.post("/ui/operate", stop), 200, "Stop"), stop)
 	anna.wants(anna.post("/ui/operate", stop), 200, "stop")
 	if a := p.CLI("user", "disable", "anna"); a.Code != 0 {
 		t.Fatal(a.Errors)

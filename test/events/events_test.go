@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"drover/client"
 	"drover/internal/agent/eventlog"
 	"drover/internal/agent/report"
@@ -75,9 +73,7 @@ func (w *world) start() {
 	directory := fleet.New(db, time.Now())
 	w.must(directory.Load(w.t.Context()))
 	w.must(directory.Join(w.t.Context(), store.Agent{Key: agentKey, IP: "10.0.0.1", Created: time.Now()}, time.Now()))
-	key, err := nkeys.CreateAccount()
-	w.must(err)
-	s := &server{db: db, engine: engine.New(engine.Config{Store: db, Directory: directory, Key: key, Log: w.log})}
+	s := &server{db: db, engine: engine.New(engine.Config{Store: db, Directory: directory, Log: w.log})}
 	s.handler = apiv1.New(apiv1.Config{
 		Config:   edge.Config{Engine: s.engine, Audit: noAudit{}, Log: w.log},
 		Arrivals: s.engine, Directory: directory, Events: db, Fullness: db,
@@ -117,7 +113,7 @@ func (w *world) Report(ctx context.Context, data []byte) ([]byte, error) {
 	if s == nil || !w.lucky() {
 		return nil, errors.New("no responders")
 	}
-	answer := s.engine.HandleReport(ctx, agentKey, data, wire.HasContent(data))
+	answer := s.engine.HandleReport(ctx, agentKey, data, time.Now())
 	if !w.lucky() {
 		return nil, errors.New("the answer is lost")
 	}

@@ -123,7 +123,15 @@ func enrol(ctx context.Context, srv *server.Server, dir string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	enrolment, err := srv.Enrol(ctx, public, 0, "127.0.0.1", "")
+	sealing, err := agent.SealingKey(dir)
+	if err != nil {
+		return "", err
+	}
+	sealingPublic, err := sealing.PublicKey()
+	if err != nil {
+		return "", err
+	}
+	enrolment, err := srv.Enrol(ctx, public, sealingPublic, 0, "127.0.0.1", "")
 	if err != nil {
 		return "", err
 	}

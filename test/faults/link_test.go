@@ -36,13 +36,11 @@ import (
 // both is a server's engine and an agent's supervisor, each on its real disk, joined by a link with faults; the host is
 // made up. It lives in a synctest bubble, so that minutes pass in no time.
 type both struct {
-	t      *testing.T
-	dir    string
-	link   *fabrictest.Link
-	world  *operationtest.World
-	key    nkeys.KeyPair
-	public string
-	agent  string
+	t     *testing.T
+	dir   string
+	link  *fabrictest.Link
+	world *operationtest.World
+	agent string
 	// wall is how far the agent's clock is off.
 	wall time.Duration
 	// again counts the orders that the agent had before.
@@ -54,16 +52,18 @@ type both struct {
 	stopAgent func()
 }
 
-func newKey(t *testing.T) (key nkeys.KeyPair, public string) {
+// agentName is the name of a new agent.
+func agentName(t *testing.T) string {
 	t.Helper()
 	key, err := nkeys.CreateUser()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if public, err = key.PublicKey(); err != nil {
+	public, err := key.PublicKey()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return key, public
+	return public
 }
 
 // bubble runs a test with both halves up.
@@ -72,8 +72,7 @@ func bubble(t *testing.T, faults fabrictest.Faults, wall time.Duration, test fun
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		b := &both{t: t, dir: dir, link: fabrictest.NewLink(faults), world: operationtest.New(t), wall: wall}
-		b.key, b.public = newKey(t)
-		_, b.agent = newKey(t)
+		b.agent = agentName(t)
 		b.startServer()
 		b.startAgent()
 		test(t, b)
@@ -99,8 +98,8 @@ func running(t *testing.T, run func(context.Context) error) (stop func()) {
 // orderLink is the engine's way to the agent.
 type orderLink struct{ link *fabrictest.Link }
 
-func (o orderLink) Send(ctx context.Context, agent string, envelope []byte) ([]byte, error) {
-	reply, err := o.link.Request(ctx, wire.OrderSubject(0, agent), envelope)
+func (o orderLink) Send(ctx context.Context, agent string, manifest []byte) ([]byte, error) {
+	reply, err := o.link.Request(ctx, wire.OrderSubject(0, agent), manifest)
 	if errors.Is(err, fabric.ErrNobody) {
 		return nil, engine.ErrNobody
 	}
@@ -136,12 +135,12 @@ func (b *both) runEngine(link engine.Link) (e *engine.Engine, stop func()) {
 		b.t.Fatal(err)
 	}
 	e = engine.New(engine.Config{
-		Store: b.db, Directory: directory, Link: link, Key: b.key,
+		Store: b.db, Directory: directory, Link: link,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	unserve, err := b.link.Serve(wire.AnyReportSubject, "servers", 4,
 		func(ctx context.Context, _ string, data []byte) []byte {
-			return e.HandleReport(ctx, b.agent, data, wire.HasContent(data))
+			return e.HandleReport(ctx, b.agent, data, time.Now())
 		})
 	if err != nil {
 		b.t.Fatal(err)
@@ -235,7 +234,7 @@ func (b *both) startAgent() {
 
 // take does what the agent does with a manifest, by a wall clock that is off.
 func (b *both) take(disk *specstore.Store, super *supervisor.Supervisor, tell sink, data []byte) []byte {
-	m, err := wire.Open(data, []string{b.public}, b.agent)
+	m, err := wire.ReadManifest(data)
 	if err != nil {
 		b.t.Error(err)
 		return nil

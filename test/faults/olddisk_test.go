@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -205,7 +206,7 @@ func TestI4_WipedDisk(t *testing.T) {
 	}
 }
 
-// wipe empties an agent's directory but for its key and its enrolment.
+// wipe empties an agent's directory but for its keys and its enrolment.
 func wipe(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -213,7 +214,7 @@ func wipe(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.Name() == "agent.nkey" || e.Name() == "enrolment.json" {
+		if slices.Contains([]string{"agent.nkey", "sealing.nkey", "enrolment.json"}, e.Name()) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {

@@ -99,7 +99,8 @@ func TestNoSecretIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listings := f.CLI("token", "list", "-o", "json") + f.CLI("audit", "-o", "json") + f.CLI("agents", "-o", "json")
+	listings := f.CLI("token", "list", "-o", "json") + f.CLI("audit", "--limit", "0", "-o", "json") +
+		f.CLI("agents", "-o", "json")
 	one.End(syscall.SIGTERM)
 	f.Server.End(syscall.SIGTERM)
 

@@ -1,7 +1,6 @@
 package fleet_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -19,6 +18,7 @@ import (
 	"drover/internal/agent"
 	"drover/internal/fabric"
 	"drover/internal/fabric/fabrictest"
+	"drover/internal/frame"
 	"drover/internal/pki"
 	"drover/internal/process"
 	"drover/internal/test/harness"
@@ -31,6 +31,7 @@ type stolen struct {
 	fabric.Identity
 	enrolment wire.Enrolment
 	tls       *tls.Config
+	pair      *frame.Pair
 }
 
 func (f *fleet) steal(name string) stolen {
@@ -49,7 +50,11 @@ func (f *fleet) steal(name string) stolen {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	return stolen{public, fabric.Identity{JWT: e.JWT, Key: key, Area: strconv.Itoa(e.Cloud)}, e, trust}
+	pair, err := harness.AgentPair(dir, public, e)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return stolen{public, fabric.Identity{JWT: e.JWT, Key: key, Area: strconv.Itoa(e.Cloud)}, e, trust, pair}
 }
 
 // connect dials the fabric.
@@ -107,7 +112,7 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := wire.SealReport(report, thief.enrolment.Fleet, thief.Key)
+	sealed, nonce, err := thief.pair.Seal(frame.Report, time.Now(), frame.Nonce{}, report)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,14 +120,17 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 		wire.ReportSubject(3, victim.key), wire.ReportSubject(0, victim.key),
 		wire.ReportSubject(3, thief.key), wire.OrderSubject(3, victim.key),
 	} {
-		if reply, err := ask(conn, subject, signed); err == nil {
+		if reply, err := ask(conn, subject, sealed); err == nil {
 			t.Errorf("it is answered on %s: %s", subject, reply)
 		}
 	}
 	// It may speak for itself, but not under other names than it has joined with.
-	if reply, err := ask(conn, wire.ReportSubject(0, thief.key), signed); err != nil ||
-		strings.Contains(string(reply), "error") {
-		t.Errorf("it cannot speak for itself: %s, %v", reply, err)
+	reply, err := ask(conn, wire.ReportSubject(0, thief.key), sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, answer, err := thief.pair.Open(frame.Ack, reply, nonce); err != nil || strings.Contains(string(answer), "error") {
+		t.Errorf("it cannot speak for itself: %s, %v", answer, err)
 	}
 	list := f.CLI("agents", "-o", "wide")
 	if strings.Count(list, "3:127.0.0.3 ") != 2 || !strings.Contains(list, "0:127.0.0.2 ") ||
@@ -180,58 +188,72 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := f.connect(fabric.Identity{JWT: token, Key: user, Area: fabric.ServerArea}, one)
-	manifestKey, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "manifest.nkey"),
-		nkeys.PrefixByteAccount)
-	if err != nil {
-		t.Fatal(err)
+	pairOf := func(server, name string, to stolen) *frame.Pair {
+		t.Helper()
+		pair, err := harness.ServerPair(server, filepath.Join(f.AgentDir(name), "agent"), to.key, to.enrolment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair
 	}
+	servers := filepath.Join(f.ServerDir(), "server")
+	genuine, other, own := pairOf(servers, "one", one), pairOf(servers, "two", two), pairOf(t.TempDir(), "one", one)
 	p, dir := f.daemon("p")
-	manifest := func(to string, expires time.Duration) wire.Manifest {
-		return wire.Manifest{Agent: to, Issued: time.Now(), Expires: time.Now().Add(expires), Orders: []wire.Order{{
+	manifest := func(expires time.Duration) []byte {
+		t.Helper()
+		body, err := wire.Manifest{Issued: time.Now(), Expires: time.Now().Add(expires), Orders: []wire.Order{{
 			Item: "1", Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Op: process.Start,
 			Spec: &process.Spec{
 				Identity: process.Identity{ProcName: "oddd", SetupPath: dir, PIDPath: dir + "/oddd.pid", User: "root"},
 				Commands: process.Commands{Start: p.Control["start_cmd"].(string)},
 			},
-		}}}
+		}}}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
 	}
-	sealed := func(m wire.Manifest, key nkeys.KeyPair) []byte {
+	sealed := func(pair *frame.Pair, kind frame.Kind) []byte {
 		t.Helper()
-		data, err := wire.Seal(m, key)
+		data, _, err := pair.Seal(kind, time.Now(), frame.Nonce{}, manifest(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return data
 	}
-	unsigned, err := json.Marshal(manifest(one.key, time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := bytes.Replace(sealed(manifest(one.key, time.Minute), manifestKey), []byte("plain"), []byte("plain,late"),
-		1)
+	altered := sealed(genuine, frame.Orders)
+	altered[len(altered)-1] ^= 1
+	relabelled := sealed(own, frame.Orders)
+	copy(relabelled[2:6], altered[2:6])
 	for name, data := range map[string][]byte{
-		"unsigned":                 unsigned,
-		"signed by another key":    sealed(manifest(one.key, time.Minute), account),
-		"altered":                  changed,
-		"for another agent":        sealed(manifest(two.key, time.Minute), manifestKey),
-		"expired":                  sealed(manifest(one.key, -time.Hour), manifestKey),
-		"no manifest at all":       []byte("{}"),
-		"nothing that can be read": []byte("\xff"),
+		"not sealed":                      manifest(time.Minute),
+		"sealed by another key":           sealed(own, frame.Orders),
+		"sealed by a key under this name": relabelled,
+		"altered":                         altered,
+		"for another agent":               sealed(other, frame.Orders),
+		"a question":                      sealed(genuine, frame.Question),
+		"nothing that can be read":        []byte("\xff"),
 	} {
 		reply, err := ask(conn, wire.OrderSubject(one.enrolment.Cloud, one.key), data)
 		if err == nil {
-			reply, err = wire.OpenReceipt(reply, data, one.key)
+			_, err = frame.Read(reply)
 		}
-		var receipt wire.Receipt
-		if err != nil || json.Unmarshal(reply, &receipt) != nil {
-			t.Errorf("%s: it is answered %s, %v", name, reply, err)
-			continue
-		}
-		if receipt.Error == "" && name != "expired" {
-			t.Errorf("%s: it was not refused: %s", name, reply)
+		if !errors.As(err, new(*frame.HintError)) {
+			t.Errorf("%s: it is answered %q, %v", name, reply, err)
 		}
 	}
-	// What is signed and has expired is taken, and its outcome is that it was not begun. A query waits for its turn
+	expired, nonce, err := genuine.Seal(frame.Orders, time.Now(), frame.Nonce{}, manifest(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := ask(conn, wire.OrderSubject(one.enrolment.Cloud, one.key), expired)
+	if err == nil {
+		_, _, err = genuine.Open(frame.Receipt, reply, nonce)
+	}
+	if err != nil {
+		t.Errorf("what the server could have sealed is answered %q, %v", reply, err)
+	}
+	// What is sealed and has expired is taken, and its outcome is that it was not begun. A query waits for its turn
 	// behind it.
 	f.Operate(p, 2, first)
 	if n := harness.Starts(t, dir); n != 0 {

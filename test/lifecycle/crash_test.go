@@ -2,6 +2,8 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,4 +87,21 @@ func lines(path string) int {
 		return 0
 	}
 	return strings.Count(data, "\n")
+}
+
+// TestDroverLosesASealingKey: the server of drover dev takes the new key of its own agent, which cannot join by hand.
+func TestDroverLosesASealingKey(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	p, dir := harness.Odd(t, s, binaries.oddd, "steady", "plain")
+	p.Operate(0).Want(t, "start", 0)
+	pid := harness.ReadPID(t, dir+"/oddd.pid")
+	s.Kill()
+	if err := os.Remove(filepath.Join(s.DataDir, "agent", "sealing.nkey")); err != nil {
+		t.Fatal(err)
+	}
+	s.Run()
+	if r := p.Query(); r.PID != pid || !r.Hosted {
+		t.Errorf("after the restart: pid %d hosted %v, want pid %d, hosted", r.PID, r.Hosted, pid)
+	}
 }

@@ -22,7 +22,7 @@ func TestMetricsOfAnAgentAlone(t *testing.T) {
 	log := &harness.Log{}
 	log.ShowIfFailed(t, "drover-agent")
 	agent := harness.Launch(t, log, harness.Environment("/"), binaries.agent, "run", "--data-dir", s.DataDir,
-		"--metrics", "127.0.0.1:0")
+		"--metrics", "127.0.0.1:0", "--process-metrics", "1", "--limit-interval", "1s")
 	told := regexp.MustCompile(`serving metrics.*address=(\S+)`)
 	at := ""
 	harness.Eventually(t, "the agent to say where its metrics are", func() bool {
@@ -38,6 +38,11 @@ func TestMetricsOfAnAgentAlone(t *testing.T) {
 		f.value("drover_agent_processes_hosted") != 1 {
 		t.Errorf("of an agent without a server: %v", f)
 	}
+	harness.Eventually(t, "the agent to measure its process", func() bool {
+		f := scrape(t, at)
+		return f.value("drover_agent_process_memory_bytes", "name=orphan") > 0 &&
+			f.value("drover_agent_process_metrics_left_out") == 0
+	})
 	harness.Signal(t, pid, syscall.SIGKILL)
 	harness.Eventually(t, "the relaunch to be counted", func() bool {
 		f := scrape(t, at)

@@ -84,12 +84,17 @@ func (f figures) labels(name string) []string {
 // it.
 func lively(t *testing.T) figures {
 	t.Helper()
-	s := harness.Start(t, binaries.drover)
+	s := harness.Start(t, binaries.drover, "--process-metrics", "1", "--limit-interval", "1s")
 	r := receive(t)
 	secret := register(t, s, "ops", r)
 	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	kill(t, p, dir)
 	r.next(t, secret, "process_restart_success", "cart")
+	harness.Eventually(t, "the process to be measured", func() bool {
+		// Somebody who asks makes the agent look at once.
+		s.Do("GET", "/api/v1/processes/"+p.Namespace+"/"+p.Name+"/hosts/"+harness.Agent+"/usage", nil)
+		return scrape(t, s.URL).value("drover_agent_process_memory_bytes", "name=cart") > 0
+	})
 	scrape(t, s.URL) // the next one shows how long this took
 	return scrape(t, s.URL)
 }

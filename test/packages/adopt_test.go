@@ -136,9 +136,9 @@ func TestMigration(t *testing.T) {
 			return pid != "-" && pid != old[i]
 		})
 	}
-	if why := m.run("drover why 'imported/*' || true"); !strings.Contains(why, "imported/*: nothing is wrong") {
-		t.Errorf("all runs, and drover says\n%s", why)
-	}
+	harness.Eventually(t, "all that runs to be ready", func() bool {
+		return strings.Contains(m.run("drover why 'imported/*' || true"), "imported/*: nothing is wrong")
+	})
 	m.run("drover reload imported/nginx; drover start imported/report; test $(wc -l </var/tmp/report) = 1")
 
 	m.run("drover stop 'imported/*' --yes")

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,9 +42,32 @@ type machine struct {
 // domain is what the names of machines end with, where people write them.
 const domain = ".example.com"
 
+// places bounds how many machines there are at a time, of all tests: each systemd has four instances of inotify, and by
+// default Linux gives an account 128. A test takes its places at once, so no two tests wait for each other.
+var places = struct {
+	sync.Mutex
+	free chan struct{}
+}{free: make(chan struct{}, 16)}
+
+// takePlaces waits until there are places for some machines, and returns them at the end of the test.
+func takePlaces(t *testing.T, count int) {
+	t.Helper()
+	places.Lock()
+	for range count {
+		places.free <- struct{}{}
+	}
+	places.Unlock()
+	t.Cleanup(func() {
+		for range count {
+			<-places.free
+		}
+	})
+}
+
 // newLab boots machines.
 func newLab(t *testing.T, names ...string) *lab {
 	t.Helper()
+	takePlaces(t, len(names))
 	l := &lab{t: t, dir: filepath.Join(t.TempDir(), "lab"), machines: map[string]*machine{}}
 	t.Cleanup(l.end)
 	must(t, os.MkdirAll(l.dir, 0o755))
@@ -90,6 +114,8 @@ func (l *lab) assemble(name string) *machine {
 	for _, pattern := range []string{
 		"etc/systemd/system/*.wants", "etc/drover", "var/lib/drover*",
 		"usr/local/bin/drover*",
+		// Because of this file, dpkg indexes the manual pages of the whole machine after each package.
+		"var/lib/man-db/auto-update",
 	} {
 		found, err := filepath.Glob(filepath.Join(m.root, pattern))
 		must(l.t, err)
@@ -280,5 +306,31 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// sleeper has a machine join the server on it, and starts a process there. It returns the pid, and a function that fails
+// the test unless the process lives.
+func (l *lab) sleeper(m *machine, enable string) (pid string, lives func(after string)) {
+	l.t.Helper()
+	m.run("drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | " +
+		"drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; " +
+		"systemctl " + enable + " drover-agent")
+	l.settle()
+	m.run(`drover register a/sleeper --hosts '*' --file - <<'END'
+start: touch /run/sleeper.pid; sleep 1000 & echo $! >/run/sleeper.pid
+pid_file: /run/sleeper.pid
+process_name: sleep
+user: nobody
+stop: kill $(cat /run/sleeper.pid)
+END
+install -o nobody -m 644 /dev/null /run/sleeper.pid
+drover start a/sleeper`)
+	pid = strings.TrimSpace(m.run("cat /run/sleeper.pid"))
+	return pid, func(after string) {
+		l.t.Helper()
+		if r := m.try("cat /proc/" + pid + "/comm"); r.out != "sleep\n" {
+			l.t.Fatalf("the process is gone after %s: %s\n%s", after, r.out, m.journal())
+		}
 	}
 }

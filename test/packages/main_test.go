@@ -24,7 +24,13 @@ func TestMain(m *testing.M) {
 		harness.Need{Test: "TestUpgradesByTheServer", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestMigration", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestInstallScript", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestRPMs", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestImage", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestCompose", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestSignedRPMs", Program: "/usr/bin/rpm"},
+		harness.Need{Test: "TestSignature", Program: "/usr/bin/ssh-keygen"},
 		harness.Need{Test: "TestSameBytes", Program: "/usr/bin/dpkg-deb"},
+		harness.Need{Test: "TestBillsOfMaterials", Program: "/usr/bin/rpm2cpio"},
 		harness.Need{Test: "TestHardening", Program: "/usr/bin/systemd-analyze"},
 	))
 }

@@ -56,25 +56,7 @@ func TestPackages(t *testing.T) {
 		"stat -c %U /var/lib/mine; stat -c %U /var/lib/drover/server/broker; rm /var/lib/drover/server/mine"); owner != "root\ndrover\n" {
 		t.Errorf("owners are %q", owner)
 	}
-	m.run(
-		"drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; systemctl start drover-agent")
-	l.settle()
-	m.run(`drover register a/sleeper --hosts '*' --file - <<'END'
-start: touch /run/sleeper.pid; sleep 1000 & echo $! >/run/sleeper.pid
-pid_file: /run/sleeper.pid
-process_name: sleep
-user: nobody
-stop: kill $(cat /run/sleeper.pid)
-END
-install -o nobody -m 644 /dev/null /run/sleeper.pid
-drover start a/sleeper`)
-	pid := strings.TrimSpace(m.run("cat /run/sleeper.pid"))
-	lives := func(after string) {
-		t.Helper()
-		if r := m.try("cat /proc/" + pid + "/comm"); r.out != "sleep\n" {
-			t.Fatalf("the process is gone after %s: %s\n%s", after, r.out, m.journal())
-		}
-	}
+	pid, lives := l.sleeper(m, "start")
 	if got := m.run("cat /proc/" + pid + "/oom_score_adj"); got != "0\n" {
 		t.Errorf("oom_score_adj of the process is %q, want 0", got)
 	}
@@ -125,7 +107,7 @@ func TestSameBytes(t *testing.T) {
 	must(t, err)
 	second, err := os.ReadFile(filepath.Join(two, "SHA256SUMS"))
 	must(t, err)
-	if string(first) != string(second) || strings.Count(string(first), "\n") != 4 {
+	if string(first) != string(second) || strings.Count(string(first), "\n") != 10 {
 		t.Errorf("the first time\n%sthe second time\n%s", first, second)
 	}
 	if out, err := exec.Command("sh", "-c", "cd "+one+" && sha256sum --check SHA256SUMS").CombinedOutput(); err != nil {
@@ -141,8 +123,8 @@ func TestSameBytes(t *testing.T) {
 	contents, err := exec.Command("dpkg-deb", "-c", one+"/drover_1.2.3~rc1_"+architecture()+".deb").Output()
 	must(t, err)
 	for line := range strings.Lines(string(contents)) {
-		if !strings.Contains(line, " root/root ") {
-			t.Errorf("not of root: %s", line)
+		if !strings.Contains(line, " root/root ") || !strings.Contains(line, " 2023-11-14 ") {
+			t.Errorf("not of root, or not of the time of the commit: %s", line)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"drover/internal/test/harness"
@@ -49,20 +50,35 @@ func blocks(t *testing.T, page string) []block {
 // architecture of this machine, as packages call it.
 func architecture() string { return runtime.GOARCH }
 
-// build makes packages with the programs of this test, in a directory.
+// build makes what a release has with the programs of this test, and returns the directory. Tests that ask for the same
+// share it.
 func build(t *testing.T, version string, environment ...string) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "dist")
-	cmd := exec.Command(filepath.Join(harness.Root(), "tools", "package.sh"), "--binaries",
-		filepath.Dir(binaries.drover), version, architecture(), out)
-	// What is made only to be installed once is not worth the time.
-	cmd.Env = append(os.Environ(), "DPKG_DEB_COMPRESSOR_TYPE=none", "GZIP=-1", "SOURCE_DATE_EPOCH=1700000000")
-	cmd.Env = append(cmd.Env, environment...)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	key := strings.Join(append([]string{version}, environment...), " ")
+	made, _ := builds.LoadOrStore(key, sync.OnceValues(func() (string, error) {
+		out, err := os.MkdirTemp(filepath.Dir(binaries.drover), "dist-") //nolint:usetesting // it outlives the test
+		if err != nil {
+			return "", err
+		}
+		cmd := exec.Command(filepath.Join(harness.Root(), "tools", "package.sh"), "--fast", "--binaries",
+			filepath.Dir(binaries.drover), version, architecture(), out)
+		cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch)
+		cmd.Env = append(cmd.Env, environment...)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, text)
+		}
+		return out, nil
+	}))
+	out, err := made.(func() (string, error))()
+	must(t, err)
 	return out
 }
+
+// builds holds the directories of build, which go with those of the programs.
+var builds sync.Map
+
+// epoch is when the packages of tests are made: 2023-11-14T22:13:20Z.
+const epoch = "1700000000"
 
 // give copies files into the home of root on a machine.
 func (m *machine) give(files ...string) {

@@ -27,20 +27,25 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	// As it is in the tree, committed or not.
-	script, err := os.ReadFile(filepath.Join(harness.Root(), "tools", "release.sh"))
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(clone, "tools", "release.sh"), script, 0o755))
+	for _, name := range []string{"release.sh", "sign.sh"} {
+		script, err := os.ReadFile(filepath.Join(harness.Root(), "tools", name))
+		must(t, err)
+		must(t, harness.WriteProgram(filepath.Join(clone, "tools", name), script))
+	}
 	note := filepath.Join(clone, "changes", "unreleased", "a-note-of-the-test.md")
 	must(t, os.WriteFile(note, []byte("Fixed: the first line.\nThe second ([page](../../docs/cli.md)).\n"), 0o644))
 	refused := func(why string, args ...string) {
 		t.Helper()
-		if out, err := inClone("tools/release.sh", append([]string{"--no-packages"}, args...)...); err == nil ||
+		if out, err := inClone("tools/release.sh", args...); err == nil ||
 			!strings.Contains(out, why) {
 			t.Errorf("%q: %v, says %q, want %q", args, err, out, why)
 		}
 	}
-	refused("expected three numbers", "1.2")
-	refused("not committed", "1.2.3")
+	refused("expected three numbers", "--no-packages", "1.2")
+	refused("not committed", "--no-packages", "1.2.3")
+	refused("expected --key FILE", "1.2.3")
+	refused("cannot sign with", "--key", "README.md", "1.2.3")
+	refused("cannot sign with", "--key", "none", "1.2.3")
 	for _, args := range [][]string{{"add", "-A"}, {"commit", "--quiet", "-m", "a note"}} {
 		if out, err := inClone("git", args...); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -66,6 +71,47 @@ func TestRelease(t *testing.T) {
 	if out, err := inClone("git", "status", "--porcelain"); err != nil || out != "" {
 		t.Errorf("what is left: %s, %v", out, err)
 	}
-	refused("the tag v1.2.3 exists", "1.2.3")
-	refused("nothing to release", "1.2.4")
+	refused("the tag v1.2.3 exists", "--no-packages", "1.2.3")
+	refused("nothing to release", "--no-packages", "1.2.4")
+}
+
+// TestSignature: OpenSSH verifies the signature of the checksums by the public key alone. Another key, another purpose,
+// and checksums that were changed are found.
+func TestSignature(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sh := func(script string) (string, error) {
+		cmd := exec.Command("sh", "-ec", script)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "SIGN="+filepath.Join(harness.Root(), "tools", "sign.sh"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := sh(`ssh-keygen -q -t ed25519 -N '' -C release -f key
+ssh-keygen -q -t ed25519 -N '' -C stranger -f other
+echo "drover $(cat key.pub)" >signers
+echo "drover $(cat other.pub)" >strangers
+mkdir dist; echo a file >dist/file; (cd dist; sha256sum file >SHA256SUMS)
+"$SIGN" --try "$PWD/key"; "$SIGN" "$PWD/key" dist; cp -r dist changed; echo >>changed/SHA256SUMS`); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	verify := func(signers, purpose, dist string) string {
+		return "ssh-keygen -Y verify -f " + signers + " -I drover -n " + purpose + " -s dist/SHA256SUMS.sig <" + dist + "/SHA256SUMS"
+	}
+	if out, err := sh(verify("signers", "drover-release", "dist")); err != nil || !strings.HasPrefix(out, "Good ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, bad := range []string{
+		verify("strangers", "drover-release", "dist"), verify("signers", "file", "dist"), verify("signers", "drover-release", "changed"),
+	} {
+		if out, err := sh(bad); err == nil {
+			t.Errorf("%s: %s", bad, out)
+		}
+	}
+	if out, err := sh(`echo >>dist/file; "$SIGN" "$PWD/key" dist`); err == nil {
+		t.Errorf("what does not match its checksum is signed: %s", out)
+	}
+	if out, err := sh(`git -C ` + harness.Root() + ` grep -lE 'BEGIN (OPENSSH|PGP|RSA|EC) PRIVATE'`); err == nil {
+		t.Errorf("the tree has a private key: %s", out)
+	}
 }

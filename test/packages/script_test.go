@@ -15,9 +15,13 @@ func TestInstallScript(t *testing.T) {
 	l := newLab(t, "drover")
 	m := l.machines["drover"]
 	out := build(t, "1.0.0")
-	m.give(out+"/install.sh", out+"/SHA256SUMS", out+"/*.tar.gz")
+	m.give(out+"/install.sh", out+"/SHA256SUMS", out+"/*.tar.gz", filepath.Join(harness.Root(), "tools", "sign.sh"))
+	// The other files are not needed, and sign.sh would miss them.
+	m.run(`for name in key other; do ssh-keygen -q -t ed25519 -N '' -f $name; echo "drover $(cat $name.pub)" >$name.signers; done
+sed -i /linux.*gz/!d SHA256SUMS; ./sign.sh /root/key .`)
 
 	refuses(m)
+	m.run("./install.sh --signers key.signers server; test -x /usr/local/bin/drover; ./install.sh --uninstall --purge server; rm -rf /var/lib/drover")
 	m.run("./install.sh server; ./install.sh proxy")
 	// The third comes over the network, which nobody has to trust where the sums are known.
 	m.run(`mkdir /srv/mirror; cp SHA256SUMS *.tar.gz /srv/mirror
@@ -66,6 +70,13 @@ func refuses(m *machine) {
 			"several archives",
 		},
 		{"other sums", "", "--from . --sums " + strings.Repeat("0", 64), "not the one that --sums names"},
+		{"another signer", "", "--from . --signers other.signers", "is not signed by a key of other.signers"},
+		{"without a signature", changed("true"), "--from other --signers key.signers", "cannot read other/SHA256SUMS.sig"},
+		{
+			"sums that were changed", changed("cp ../SHA256SUMS.sig .; echo >>SHA256SUMS"), "--from other --signers key.signers",
+			"is not signed by",
+		},
+		{"no signers", "", "--signers none", "cannot read none"},
 		{"plain HTTP", "", "--from http://127.0.0.1/", "anybody on the way"},
 		{"unreachable", "", "--from https://127.0.0.1:9/", "cannot get"},
 		{"a prefix that is no path", "", "--prefix 'a|b'", "absolute path"},
@@ -87,10 +98,13 @@ func refuses(m *machine) {
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob(filepath.Join(harness.Root(), "deploy", "debian", "*", "p*"))
 	must(t, err)
-	scripts = append(scripts, filepath.Join(harness.Root(), "deploy", "install.sh"),
-		filepath.Join(harness.Root(), "tools", "package.sh"))
-	if len(scripts) != 8 {
-		t.Errorf("there are %d scripts, want 8", len(scripts))
+	ofRPM, err := filepath.Glob(filepath.Join(harness.Root(), "deploy", "rpm", "*", "p*"))
+	must(t, err)
+	scripts = append(append(scripts, ofRPM...), filepath.Join(harness.Root(), "deploy", "install.sh"),
+		filepath.Join(harness.Root(), "tools", "package.sh"), filepath.Join(harness.Root(), "tools", "release.sh"),
+		filepath.Join(harness.Root(), "tools", "sign.sh"))
+	if len(scripts) != 17 {
+		t.Errorf("there are %d scripts, want 17", len(scripts))
 	}
 	for _, script := range scripts {
 		if out, err := exec.Command("sh", "-n", script).CombinedOutput(); err != nil {

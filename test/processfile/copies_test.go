@@ -176,9 +176,10 @@ defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR}
 processes:
   api:
     run: |
-      while [ $DROVER_COPY = 3 -a -e reboot -a ! -e go ]; do sleep 0.05; done; echo api >>order; exec sleep 1000
+      while [ $DROVER_COPY = 3 -a -e reboot -a ! -e go ]; do sleep 0.05; done; echo api >>order
+      if [ $DROVER_COPY = 3 -a -e go ]; then touch written; fi; exec sleep 1000
     copies: 3
-    ready: {exec: test -e reboot -a -e go -o ! -e reboot, within: 30s}
+    ready: {exec: test -e written -o ! -e reboot, within: 30s}
   web:
     run: echo web >>order; exec sleep 1000
     ready: {alive: 0s}

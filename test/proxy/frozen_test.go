@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"drover/internal/test/harness"
@@ -22,6 +23,9 @@ type pipe struct {
 	mu     sync.Mutex
 	froze  bool
 	passed []*passage
+
+	// back counts the bytes that came back from the target.
+	back atomic.Int64
 }
 
 // passage is one connection.
@@ -95,16 +99,19 @@ func (p *pipe) accept() {
 		}
 		p.passed = append(p.passed, c)
 		p.mu.Unlock()
-		p.served.Go(func() { p.pass(c, from, to) })
-		p.served.Go(func() { p.pass(c, to, from) })
+		p.served.Go(func() { p.pass(c, from, to, nil) })
+		p.served.Go(func() { p.pass(c, to, from, &p.back) })
 	}
 }
 
-func (p *pipe) pass(c *passage, from, to net.Conn) {
+func (p *pipe) pass(c *passage, from, to net.Conn, count *atomic.Int64) {
 	defer to.Close()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
+		if count != nil {
+			count.Add(int64(n))
+		}
 		c.mu.Lock()
 		thaw := c.thaw
 		c.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"drover/internal/test/harness"
 )
@@ -197,34 +198,63 @@ func TestAnAreaGetsItsFirstProxy(t *testing.T) {
 	})
 }
 
-// TestAnAgentBehindAProxyIsUpgraded: it fetches the program through the proxy, which dies in between.
-func TestAnAgentBehindAProxyIsUpgraded(t *testing.T) {
-	f := newFleet(t)
-	one := f.proxy("one", 1)
+// offer signs the program of the agents as a version, adds it, and returns the public release key and the size of the
+// program.
+func (f *fleet) offer(version string) (public string, size int) {
+	f.T.Helper()
 	key, program := filepath.Join(f.Dir, "release.key"), filepath.Join(f.Dir, "program")
 	must := func(args ...string) string {
-		t.Helper()
+		f.T.Helper()
 		code, out, errs := f.Run("owner", "", f.Drover, args...)
 		if code != 0 {
-			t.Fatalf("drover %q: exit code %d: %s", args, code, errs)
+			f.T.Fatalf("drover %q: exit code %d: %s", args, code, errs)
 		}
 		return strings.TrimSpace(out)
 	}
-	public := must("packages", "keygen", key)
+	public = must("packages", "keygen", key)
 	text, err := os.ReadFile(f.Agent)
 	if err == nil {
 		err = os.WriteFile(program, text, 0o600)
 	}
 	if err != nil {
-		t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	must("packages", "sign", program, "--key", key, "--version", "9.9.9")
+	must("packages", "sign", program, "--key", key, "--version", version)
 	f.CLI("packages", "add", program)
-	if code, errs := f.Join("first", "10.0.0.5", f.Token(1), "--server", "https://"+one.http); code != 0 {
-		t.Fatalf("cannot join: exit code %d: %s", code, errs)
+	return public, len(text)
+}
+
+// upgradable has an agent join through a proxy and start with a release key.
+func (f *fleet) upgradable(name, ip string, through *relay, public string) {
+	f.T.Helper()
+	if code, errs := f.Join(name, ip, f.Token(1), "--server", "https://"+through.http); code != 0 {
+		f.T.Fatalf("cannot join: exit code %d: %s", code, errs)
 	}
-	f.StartAgent("first", "--release-keys", public, "--trial-time", "1m")
-	f.Online("1:10.0.0.5")
+	f.StartAgent(name, "--release-keys", public, "--trial-time", "1m")
+	f.Online("1:" + ip)
+}
+
+// upgraded waits until a rollout has upgraded its hosts.
+func (f *fleet) upgraded(rollout, version string, hosts int) {
+	f.T.Helper()
+	harness.Eventually(f.T, "the end of the upgrade", func() bool {
+		status := f.CLI("rollout", "status", rollout)
+		if strings.Contains(status, " failed ") {
+			f.T.Fatalf("the upgrade has failed:\n%s", status)
+		}
+		return strings.Count(status, " ok ") == hosts
+	})
+	if out := f.CLI("agents"); strings.Count(out, version) != hosts {
+		f.T.Errorf("the hosts are\n%s", out)
+	}
+}
+
+// TestAnAgentBehindAProxyIsUpgraded: it fetches the program through the proxy, which dies in between.
+func TestAnAgentBehindAProxyIsUpgraded(t *testing.T) {
+	f := newFleet(t)
+	one := f.proxy("one", 1)
+	public, _ := f.offer("9.9.9")
+	f.upgradable("first", "10.0.0.5", one, public)
 	id := strings.TrimSpace(f.CLI("agents", "upgrade", "1:10.0.0.5", "--to", "9.9.9", "--no-wait"))
 	harness.Eventually(t, "a part of the program", func() bool {
 		parts, _ := filepath.Glob(filepath.Join(f.AgentDir("first"), "agent", "versions", "drover-agent-*"))
@@ -232,11 +262,54 @@ func TestAnAgentBehindAProxyIsUpgraded(t *testing.T) {
 	})
 	one.Kill()
 	f.run(one)
-	harness.Eventually(t, "the end of the upgrade", func() bool {
-		return strings.Contains(f.CLI("rollout", "status", id), " ok")
-	})
-	if out := f.CLI("agents"); !strings.Contains(out, "9.9.9") {
-		t.Errorf("the hosts are\n%s", out)
-	}
+	f.upgraded(id, "9.9.9", 1)
 	f.works("1:10.0.0.5")
+}
+
+// TestTheEndOfAnAgentShowsAtOnce: an agent that was killed is away before its silence would show it, also behind a
+// proxy. The agents of a proxy that was killed are away with it, and back with it.
+func TestTheEndOfAnAgentShowsAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one := f.proxy("one", 1)
+	near, far := f.JoinAndStart("near", "10.0.0.5", 0), f.agent("far", "10.0.0.5", 1, one)
+	f.agent("stays", "10.0.0.6", 1, one)
+	for _, c := range []struct {
+		host string
+		end  func()
+	}{{"0:10.0.0.5", near.Kill}, {"1:10.0.0.5", far.Kill}, {"1:10.0.0.6", one.Kill}} {
+		ended := time.Now()
+		c.end()
+		f.Away(c.host)
+		if took := time.Since(ended); took >= soonestSilence {
+			t.Errorf("%s was away after %v: so soon its silence shows it", c.host, took)
+		}
+	}
+	f.run(one)
+	f.reached("one")
+	f.Online("1:10.0.0.6")
+}
+
+// soonestSilence is the least time after which silence alone shows that an agent is away: it may have reported last 5 s
+// before.
+const soonestSilence = 8 * time.Second
+
+// TestOneCopyForAllHostsOfAProxy: the program crosses the line from the server to the proxy once.
+func TestOneCopyForAllHostsOfAProxy(t *testing.T) {
+	hub := address(hubPort)
+	line := newPipe(t, hub)
+	f := newFleet(t, "--proxies", hub, "--advertise-proxies", line.address())
+	one := f.proxy("one", 1)
+	public, size := f.offer("9.9.9")
+	hosts := []string{"1:10.0.0.5", "1:10.0.0.6", "1:10.0.0.7", "1:10.0.0.8"}
+	for _, host := range hosts {
+		f.upgradable("host"+host[len(host)-1:], strings.TrimPrefix(host, "1:"), one, public)
+	}
+	before := line.back.Load()
+	id := strings.TrimSpace(f.CLI(append(append([]string{"agents", "upgrade"}, hosts...), "--to", "9.9.9", "--no-wait")...))
+	f.upgraded(id, "9.9.9", len(hosts))
+	if crossed := line.back.Load() - before; crossed > int64(size)*3/2 {
+		t.Errorf("%d bytes came from the server for %d hosts, and the program has %d", crossed, len(hosts), size)
+	}
+	f.works(hosts...)
 }

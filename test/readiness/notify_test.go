@@ -233,6 +233,33 @@ func TestKilledInBetween(t *testing.T) {
 	}
 }
 
+// TestSaidInBetween: the next drover hears what processes say after a kill -9, and nobody waits until it does.
+func TestSaidInBetween(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.apply(`
+  late: {run: HERALD await first tell READY=1 tell STATUS=one repeat 50 WATCHDOG=1 mark said-one await second tell STATUS=two mark said-two hold, ready: {notify: true, within: 1s}}
+`)
+	late := p.PID("late")
+	for _, round := range []struct{ begin, said, text string }{
+		{"first", "said-one", "it says: one"}, {"second", "said-two", "it says: two"},
+	} {
+		p.S.Kill()
+		p.Touch(round.begin)
+		harness.Eventually(t, "the end of what it says", func() bool {
+			_, err := os.Stat(filepath.Join(p.Dir, round.said))
+			return err == nil
+		})
+		p.S.Run()
+		p.becomes("late", "running")
+		harness.Eventually(t, "the text", func() bool { return strings.Contains(p.told("late"), round.text) })
+	}
+	p.Process("late").AwaitEvents(1, "ready")
+	if p.PID("late") != late {
+		t.Errorf("late is pid %d, was %d", p.PID("late"), late)
+	}
+}
+
 // TestReload: a reload is over when the process confirms it.
 func TestReload(t *testing.T) {
 	t.Parallel()

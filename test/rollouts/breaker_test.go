@@ -13,9 +13,9 @@ import (
 )
 
 // crashers is a fleet whose hosts run shop/web with one revision, as a caller of GSE starts it.
-func crashers(t *testing.T, hosts int) (f *fleet, agents []*harness.Program) {
+func crashers(t *testing.T, hosts int, flags ...string) (f *fleet, agents []*harness.Program) {
 	t.Helper()
-	f = &fleet{Fleet: harness.NewFleet(t, binaries.drover, binaries.agent)}
+	f = &fleet{Fleet: harness.NewFleet(t, binaries.drover, binaries.agent, flags...)}
 	var requests []any
 	for i := range hosts {
 		ip := fmt.Sprint("127.0.0.", i+2)
@@ -52,6 +52,9 @@ func (f *fleet) count(state string) int {
 	}
 	return len(list)
 }
+
+// alive counts the hosts on which the process runs, also where it has failed often.
+func (f *fleet) alive() int { return f.count("running") + f.count("flapping") }
 
 // kill kills the process of a host, if it runs.
 func (f *fleet) kill(host int) {
@@ -115,5 +118,63 @@ func TestBreaker(t *testing.T) {
 	must(t, json.Unmarshal([]byte(f.CLI("events", "shop/web", "--kind", "breaker-opened,breaker-closed", "-o", "json")), &events))
 	if len(events) != 2 {
 		t.Errorf("the breaker is told as %v, want one opening and one closing", events)
+	}
+}
+
+// told returns the causes of the events of a kind about shop/web, latest first.
+func (f *fleet) told(kind string) (texts []string) {
+	f.T.Helper()
+	var events []struct{ Cause struct{ Text string } }
+	out := f.CLI("events", "shop/web", "--kind", kind, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &events); err != nil {
+		f.T.Fatalf("%v: %s", err, out)
+	}
+	for _, e := range events {
+		texts = append(texts, e.Cause.Text)
+	}
+	return texts
+}
+
+// TestBreakerThresholds: a breaker goes by the settings of the server. One of three hosts is too few for the share, and
+// two are enough; with the defaults three hosts never trip one. A reset closes it, and later its time does.
+func TestBreakerThresholds(t *testing.T) {
+	t.Parallel()
+	const hosts = 3
+	thresholds := []string{"--breaker-share", "60%", "--breaker-hosts", "1", "--breaker-window", "10m", "--breaker-hold"}
+	f, _ := crashers(t, hosts, append(thresholds, "10m")...)
+	f.kill(0)
+	harness.Eventually(t, "the server to know the relaunch", func() bool { return len(f.told("relaunched")) == 1 })
+	f.kill(1)
+	harness.Eventually(t, "the breaker to open", func() bool { return len(f.told("breaker-opened")) == 1 })
+	if text := f.told("breaker-opened")[0]; !strings.HasPrefix(text, "2 of 3 hosts") {
+		t.Errorf("the breaker opened because of %q, want 2 of 3 hosts", text)
+	}
+	harness.Eventually(t, "all relaunches to be withheld", func() bool {
+		for i := range hosts {
+			f.kill(i)
+		}
+		return f.withheld() >= hosts
+	})
+	f.CLI("breaker", "reset", "shop/web")
+	harness.Eventually(t, "the relaunches after the reset", func() bool { return f.alive() == hosts })
+
+	f.Server.Kill()
+	f.Flags = append(thresholds, "2s")
+	f.StartServer()
+	for _, host := range f.hosts {
+		f.Online(host)
+	}
+	harness.Eventually(t, "the breaker to close by itself", func() bool {
+		closed := f.told("breaker-closed")
+		if len(closed) == 1 { // by the reset: it is yet to open again
+			for i := range hosts {
+				f.kill(i)
+			}
+		}
+		return len(closed) > 1 && closed[0] == "the breaker was open for 2s"
+	})
+	harness.Eventually(t, "the relaunches after the hold", func() bool { return f.alive() == hosts })
+	if log := f.Logs["server"].String(); strings.Contains(log, "did not take the word") && strings.Contains(log, "not signed") {
+		t.Error("the server cannot read what agents answer to a word about relaunches")
 	}
 }

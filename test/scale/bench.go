@@ -26,6 +26,8 @@ type bench struct {
 	// n is how many agents there are, per how many of them are in a process, rounds how often an operation is measured.
 	n, per, rounds int
 	window         time.Duration
+	// settle is how long a server at rest is left alone before it is watched.
+	settle time.Duration
 
 	fleet  *lab.Fleet
 	agents lab.Crew
@@ -43,7 +45,7 @@ type bareFigures struct {
 	memory, idle        float64
 }
 
-// settlePart is the part of the time for which a server at rest is watched that it is left alone before that.
+// settlePart is the part of the time for which bare NATS at rest is watched that it is left alone before that.
 const settlePart = 4
 
 func newBench(_ context.Context, l *lab.Lab, o lab.Options, r *lab.Report, per int) (*bench, error) {

@@ -28,6 +28,8 @@ func main() {
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	chosen := flags.String("rows", "", "rows to measure, all if empty: "+rows().String())
 	per := flags.Int("per", 3200, "how many agents are in a process")
+	settle := flags.Duration("settle", 6*time.Minute,
+		"how long a server is left alone before it is watched at rest: agents report rarely after 3 minutes, and the server gives memory back each 5 minutes")
 	os.Exit(lab.Command{
 		Name: "scale", File: "scale", Title: "drover at scale",
 		Defaults: lab.Options{Many: most(), Rounds: 5, Window: 60 * time.Second},
@@ -40,6 +42,7 @@ func main() {
 			if err != nil {
 				return err
 			}
+			b.settle = *settle
 			return b.measure(ctx, *chosen)
 		},
 	}.Main())

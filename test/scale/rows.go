@@ -49,7 +49,7 @@ func (b *bench) connect(context.Context) error {
 
 // rest looks at a server whose agents have nothing to tell.
 func (b *bench) rest(context.Context) error {
-	lab.Pause(b.window / settlePart)
+	lab.Pause(b.settle)
 	idle := lab.UseOf([]int{b.fleet.Server.PID()}, b.window).Percent
 	c := b.cost()
 	memory := (c.Heap - b.empty.Heap) * 1000 / float64(b.n)

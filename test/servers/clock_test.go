@@ -90,7 +90,7 @@ func TestAClockIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Enrol(t.Context(), agent, 0, "10.0.0.9", ""); err != nil {
+	if _, err := b.Enrol(t.Context(), agent, "", 0, "10.0.0.9", ""); err != nil {
 		t.Fatal(err)
 	}
 	a := open(t, wrong, database, time.Hour)

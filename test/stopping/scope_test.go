@@ -270,9 +270,10 @@ func lateEnd(t *testing.T, s *harness.Server) {
 func crashLoop(t *testing.T, s *harness.Server) {
 	p := newPlace(t, s, "crashloop")
 	p.Policy["start_interval"] = 60
-	p.script("main.sh", "echo $$ > DIR/main.pid\nsleep 1.5\nexit 3")
+	p.script("main.sh", "echo $$ > DIR/main.pid\nuntil [ -e DIR/end ]; do sleep 0.05; done\nexit 3")
 	p.script("start.sh", daemonize)
 	p.must(opStart, 0)
+	p.script("end", "")
 	harness.Eventually(t, "back-off", func() bool { return p.Status()["state"] == "backoff" })
 	if r := p.must(opStop, 829); r.Hosted {
 		t.Error("isAuto is true")

@@ -1,7 +1,9 @@
 package trust_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -21,6 +23,7 @@ import (
 
 	"drover/internal/agent"
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/pki"
 	"drover/internal/process"
 	"drover/internal/test/harness"
@@ -75,8 +78,8 @@ func (f *fleet) insider(e wire.Enrolment) *nats.Conn {
 	return conn
 }
 
-// TestARecordedOrderIsWorthNothing: who has seen an order on its way, and sends it again later, has it answered and not
-// carried out.
+// TestARecordedOrderIsWorthNothing: who has seen an order on its way, and sends it again later, to the same agent or to
+// another one, is refused.
 func TestARecordedOrderIsWorthNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -101,21 +104,14 @@ func TestARecordedOrderIsWorthNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Want(0, f.Operate(p, 1, first))
-	for _, name := range []string{"one", "two"} {
+	for name, want := range map[string]string{"one": "copy of an earlier frame", "two": "keys of another pair"} {
 		reply, err := conn.Request(wire.OrderSubject(0, f.publicKey(name)), order.Data, silence)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := wire.OpenReceipt(reply.Data, order.Data, f.publicKey(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var receipt wire.Receipt
-		if err := json.Unmarshal(answer, &receipt); err != nil {
-			t.Fatal(err)
-		}
-		if refused := strings.Contains(receipt.Error, "another agent"); refused != (name == "two") {
-			t.Errorf("%s answered %s", name, reply.Data)
+		_, err = frame.Read(reply.Data)
+		if _, hint := errors.AsType[*frame.HintError](err); !hint || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s answered %q, %v", name, reply.Data, err)
 		}
 	}
 	f.Operate(p, 2, first) // waits for its turn behind it
@@ -125,7 +121,7 @@ func TestARecordedOrderIsWorthNothing(t *testing.T) {
 }
 
 // impostor is a broker of an attacker's own, in the place of the server's, that lets everybody in.
-func (f *fleet) impostor(e wire.Enrolment, keys *pki.Keeper) *nats.Conn {
+func (f *fleet) impostor(e wire.Enrolment, shown *tls.Config) *nats.Conn {
 	f.T.Helper()
 	at, err := url.Parse(e.URLs[0])
 	if err != nil {
@@ -137,7 +133,7 @@ func (f *fleet) impostor(e wire.Enrolment, keys *pki.Keeper) *nats.Conn {
 	}
 	srv, err := server.NewServer(&server.Options{
 		Host: at.Hostname(), Port: port, NoSigs: true, NoLog: true, AlwaysEnableNonce: true,
-		TLSConfig: keys.ServerTLS(), TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
+		TLSConfig: shown, TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
 	})
 	if err != nil {
 		f.T.Fatal(err)
@@ -156,6 +152,32 @@ func (f *fleet) impostor(e wire.Enrolment, keys *pki.Keeper) *nats.Conn {
 	}
 	f.T.Cleanup(conn.Close)
 	return conn
+}
+
+// pairOfImpostor is the pair of an agent with somebody who knows all public keys, and has a private key of his own.
+func (f *fleet) pairOfImpostor(e wire.Enrolment, public string) *frame.Pair {
+	f.T.Helper()
+	own, err := nkeys.CreateCurveKeys()
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	key, err := frame.PrivateKey(own)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	held, err := agent.SealingKey(filepath.Join(f.AgentDir("one"), "agent"))
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	theirs, err := frame.PrivateKey(held)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	pair, err := frame.AtFleet(e.Fleet, key, public, theirs.PublicKey())
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return pair
 }
 
 // TestAnImpostorsFabric: without the server's authority nobody is believed; with it, stolen, agents can be reached, and
@@ -178,7 +200,7 @@ func TestAnImpostorsFabric(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("with an authority of his own", func(t *testing.T) {
-		conn := (&fleet{&harness.Fleet{T: t, Dir: f.Dir, Logs: f.Logs}}).impostor(before, own)
+		conn := (&fleet{&harness.Fleet{T: t, Dir: f.Dir, Logs: f.Logs}}).impostor(before, own.ServerTLS())
 		harness.Eventually(t, "the agent to refuse it", func() bool {
 			return strings.Contains(f.Logs["one"].String(), "cannot trust the server's certificate")
 		})
@@ -194,6 +216,14 @@ func TestAnImpostorsFabric(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.besiege(f.impostor(before, stolen.ServerTLS()), before, p, dir)
+}
+
+// besiege has an impostor, to whom agent one comes, try everything that needs no key of the fleet. Process p runs on its
+// host.
+func (f *fleet) besiege(conn *nats.Conn, before wire.Enrolment, p *harness.Process, dir string) {
+	t, public := f.T, f.publicKey("one")
+	t.Helper()
 	mine, err := nkeys.CreateAccount()
 	if err != nil {
 		t.Fatal(err)
@@ -204,39 +234,47 @@ func TestAnImpostorsFabric(t *testing.T) {
 	}
 	evil := before
 	evil.ManifestKeys, evil.Generation = append(evil.ManifestKeys, theirs), before.Generation+9
-	sealed := func(m wire.Manifest) []byte {
-		t.Helper()
-		m.Agent, m.Issued, m.Expires = public, time.Now(), time.Now().Add(time.Minute)
-		data, err := wire.Seal(m, mine)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+	trust, err := wire.SealTrust(public, evil, mine)
+	if err != nil {
+		t.Fatal(err)
 	}
-	conn := f.impostor(before, stolen)
+	pair := f.pairOfImpostor(before, public)
+	orders, err := wire.Manifest{
+		Issued: time.Now(), Expires: time.Now().Add(time.Minute), Orders: []wire.Order{{
+			Item: "1", Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Op: process.Unregister,
+		}},
+	}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, _, err := pair.Seal(frame.Orders, time.Now(), frame.Nonce{}, orders)
+	if err != nil {
+		t.Fatal(err)
+	}
 	reports := make(chan struct{}, 1000)
 	ack, err := json.Marshal(wire.ReportAck{
-		Version: wire.Version, Trust: sealed(wire.Manifest{Trust: &evil}),
-		Desired: sealed(wire.Manifest{Desired: &wire.Desired{
+		Version: wire.Version, Trust: trust,
+		Desired: &wire.Desired{
 			Revision: 99,
 			Processes: []wire.Desires{{
 				Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Revision: 99,
 				Gone: true,
 			}},
-		}}),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.Subscribe(wire.ReportSubject(0, public), func(m *nats.Msg) {
-		report, _, err := wire.OpenReport(m.Data, before.Fleet, public)
+		h, err := frame.Read(m.Data)
 		if err != nil {
 			t.Errorf("what the agent says: %v", err)
 		}
-		answer, err := wire.SealAnswer(ack, report, public, mine)
+		answer, _, err := pair.Seal(frame.Ack, time.Now(), h.Nonce, ack)
 		if err != nil {
 			t.Error(err)
 		}
+		copy(answer[2:], h.Pair[:]) // as if it were of the agent's pair
 		_ = m.Respond(answer)
 		select {
 		case reports <- struct{}{}:
@@ -251,11 +289,7 @@ func TestAnImpostorsFabric(t *testing.T) {
 		t.Fatal("the agent does not come")
 	}
 	for name, data := range map[string][]byte{
-		"signed by himself": sealed(wire.Manifest{Orders: []wire.Order{{
-			Item:    "1",
-			Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Op: process.Unregister,
-		}}}),
-		"not signed": []byte(`{"manifest":"e30=","key":"` + before.ManifestKeys[0] + `"}`),
+		"sealed by himself": sealed, "not sealed": orders,
 	} {
 		if reply, err := conn.Request(wire.OrderSubject(0, public), data, silence); err == nil {
 			t.Errorf("what is %s was answered with %s", name, reply.Data)
@@ -264,9 +298,8 @@ func TestAnImpostorsFabric(t *testing.T) {
 	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
 	harness.Signal(t, pid, syscall.SIGKILL)
 	harness.Eventually(t, "the agent to go on with what it has", func() bool { return harness.Starts(t, dir) == 2 })
-	// Only an answer to a report that tells something must be signed: the restart is such news, a heartbeat is not.
 	harness.Eventually(t, "the refusal to be logged", func() bool {
-		return strings.Contains(f.Logs["one"].String(), "answer refused: signed by a key that is not pinned")
+		return strings.Contains(f.Logs["one"].String(), "answer refused: forged frame")
 	})
 	after := f.enrolment("one")
 	if after.Generation != before.Generation || len(after.ManifestKeys) != len(before.ManifestKeys) {
@@ -295,7 +328,7 @@ func TestAForgedReportIsWorthNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	public, fleet := f.publicKey("one"), f.enrolment("one").Fleet
+	public := f.publicKey("one")
 	conn := f.insider(f.enrolment("one"))
 	seen, err := conn.SubscribeSync(wire.ReportSubject(0, public))
 	if err != nil {
@@ -308,28 +341,37 @@ func TestAForgedReportIsWorthNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, signed, err := wire.OpenReport(m.Data, fleet, public); err == nil && signed {
+		if h, err := frame.Read(m.Data); err == nil && h.Kind == frame.Report {
 			recorded = m.Data
 		}
 	}
 	if err := seen.Unsubscribe(); err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := nkeys.CreateUser()
+	// As a member with a key of his own, he knows the fleet's public key.
+	stranger, err := harness.AgentPair(t.TempDir(), public, f.enrolment("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := wire.SealReport(forged, fleet, stranger)
+	sealed, _, err := stranger.Seal(frame.Report, time.Now(), frame.Nonce{}, forged)
 	if err != nil {
 		t.Fatal(err)
 	}
+	relabelled := bytes.Clone(sealed)
+	copy(relabelled[2:6], recorded[2:6])
 	for name, data := range map[string][]byte{
-		"not signed": forged, "signed by another": signed,
-		"under a signature of another report": append(recorded[:2+56+64:2+56+64], forged...),
+		"not sealed": forged, "sealed with another key, under the agent's": relabelled,
+		"under the head of another report": append(recorded[:38:38], forged...),
+		"relabelled as an answer":          append([]byte{1, byte(frame.Ack)}, recorded[2:]...),
 	} {
 		if reply, err := conn.Request(wire.ReportSubject(0, public), data, silence); err == nil {
 			t.Errorf("what is %s was answered with %s", name, reply.Data)
 		}
+	}
+	// A message of unknown keys gets a hint, which says nothing of the fleet.
+	reply, err := conn.Request(wire.ReportSubject(0, public), sealed, silence)
+	if err != nil || !strings.Contains(string(reply.Data), "does not have the keys of the message") {
+		t.Errorf("what is sealed with another key was answered with %v, %v", reply, err)
 	}
 	// The agent asks what it should have when it comes back.
 	one.End(syscall.SIGKILL)

@@ -16,6 +16,7 @@ import (
 
 	"drover/internal/agent"
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/pki"
 	"drover/internal/process"
 	"drover/internal/test/harness"
@@ -27,7 +28,7 @@ type hostile struct {
 	t       *testing.T
 	key     nkeys.KeyPair
 	public  string
-	fleet   string
+	pair    *frame.Pair
 	subject string
 	conn    *nats.Conn
 	number  int64
@@ -37,9 +38,12 @@ type hostile struct {
 func (f *fleet) turn(t *testing.T, name string) *hostile {
 	t.Helper()
 	e := f.enrolment(name)
-	h := &hostile{t: t, public: f.publicKey(name), fleet: e.Fleet}
+	h := &hostile{t: t, public: f.publicKey(name)}
 	h.subject = wire.ReportSubject(e.Cloud, h.public)
 	var err error
+	if h.pair, err = harness.AgentPair(filepath.Join(f.AgentDir(name), "agent"), h.public, e); err != nil {
+		t.Fatal(err)
+	}
 	if h.key, err = agent.OwnKey(filepath.Join(f.AgentDir(name), "agent")); err != nil {
 		t.Fatal(err)
 	}
@@ -57,14 +61,14 @@ func (f *fleet) turn(t *testing.T, name string) *hostile {
 	return h
 }
 
-// seal signs a report.
-func (h *hostile) seal(report []byte) []byte {
+// seal seals a report.
+func (h *hostile) seal(report []byte) (data []byte, nonce frame.Nonce) {
 	h.t.Helper()
-	data, err := wire.SealReport(report, h.fleet, h.key)
+	data, nonce, err := h.pair.Seal(frame.Report, time.Now(), frame.Nonce{}, report)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return data
+	return data, nonce
 }
 
 // lines are events as an agent's log has them.
@@ -85,12 +89,17 @@ func (h *hostile) tell(r wire.Report) (ack wire.ReportAck) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	reply, err := h.conn.Request(h.subject, h.seal(data), harness.Patience)
+	sealed, nonce := h.seal(data)
+	reply, err := h.conn.Request(h.subject, sealed, harness.Patience)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if err := json.Unmarshal(reply.Data[2+56+64:], &ack); err != nil {
+	_, answer, err := h.pair.Open(frame.Ack, reply.Data, nonce)
+	if err != nil {
 		h.t.Fatalf("%q: %v", reply.Data, err)
+	}
+	if err := json.Unmarshal(answer, &ack); err != nil {
+		h.t.Fatalf("%q: %v", answer, err)
 	}
 	return ack
 }
@@ -111,7 +120,8 @@ func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
 		{`{"version":1,"observed":[{"status":{"runs":[{}`, `]}}]}`},
 		{`{"version":1,"hello":{"disk":{"records":{"":{}`, `}}}}`},
 	} {
-		bombs = append(bombs, h.seal([]byte(parts[0]+strings.Repeat(",{}", wire.MaxReport/3-100)+parts[1])))
+		bomb, _ := h.seal([]byte(parts[0] + strings.Repeat(",{}", wire.MaxReport/3-100) + parts[1]))
+		bombs = append(bombs, bomb)
 	}
 	before := harness.Peak(t, f.Server.PID())
 	var sending sync.WaitGroup

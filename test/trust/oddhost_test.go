@@ -102,6 +102,9 @@ func TestAnswersReachWhoHasAsked(t *testing.T) {
 	if err == nil {
 		err = good.conn.Flush()
 	}
+	if err == nil { // an agent that does not listen is away
+		_, err = evil.conn.SubscribeSync(wire.PingSubject(0, evil.public))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +117,8 @@ func TestAnswersReachWhoHasAsked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return evil.seal(report)
+		sealed, _ := evil.seal(report)
+		return sealed
 	}
 	if err := evil.conn.PublishRequest(evil.subject, inbox, introduce()); err != nil {
 		t.Fatal(err)

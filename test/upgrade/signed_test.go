@@ -15,7 +15,7 @@ import (
 )
 
 // fates are edits that make an agent misbehave while it is tried, as a file in its directory says. "late" ends it after
-// its proof. A program of a later format writes that format once it has proven itself.
+// its proof, and "mortal" whenever it has run for some seconds after its trial. A program of a later format writes that format once it has proven itself.
 func fates(later bool) []edit {
 	const run, link = "internal/agentcli/run.go", "internal/agent/uplink/link.go"
 	list := []edit{
@@ -26,7 +26,10 @@ func fates(later bool) []edit {
 				case "hang":
 					syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 				case "spin":
-					go func() {
+					go func() { // before all others on this machine, which may be busy
+						runtime.LockOSThread()
+						os.WriteFile("/proc/self/autogroup", []byte("-19"), 0)
+						syscall.Setpriority(syscall.PRIO_PROCESS, 0, -19)
 						for {
 						}
 					}()
@@ -38,9 +41,12 @@ func fates(later bool) []edit {
 					time.AfterFunc(3*time.Second, func() { os.Exit(4) })
 				}
 			}
+			if word, err := os.ReadFile(filepath.Join(cfg.Dir, "fate")); err == nil && r.prove == 0 && string(word) == "mortal" {
+				time.AfterFunc(3*time.Second, func() { os.Exit(5) })
+			}
 			a, err := agent.New(cfg)
 `},
-		{run, "	\"drover/internal/agent/upgrade\"\n", "	\"drover/internal/agent/upgrade\"\n	\"drover/internal/agent/uplink\"\n	\"time\"\n"},
+		{run, "	\"drover/internal/agent/upgrade\"\n", "	\"drover/internal/agent/upgrade\"\n	\"drover/internal/agent/uplink\"\n	\"runtime\"\n	\"time\"\n"},
 		{link, "type Link struct {\n", "var Deaf bool\n\ntype Link struct {\n"},
 		{link, "	conn, subject, err := l.connection(ctx)\n", `	conn, subject, err := l.connection(ctx)
 	if Deaf {
@@ -265,6 +271,43 @@ func TestSignedUpgrade(t *testing.T) {
 	o.unharmed()
 	if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", o.agent.PID())); exe != binaries.agent {
 		t.Errorf("the agent runs %s", exe)
+	}
+}
+
+// TestAVersionThatDoesNotLast: a version that proves itself and ends soon, again and again. The rollout fails in its bake,
+// and the host goes back by itself.
+func TestAVersionThatDoesNotLast(t *testing.T) {
+	o := newOwner(t)
+	o.add(buildEdited(t, t.TempDir(), "fateful", fates(false)), "1.1.0")
+	o.fate("mortal")
+	id := strings.TrimSpace(o.CLI("agents", "upgrade", host, "--to", "1.1.0", "--bake", "10m", "--no-wait"))
+	executed := func() string {
+		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", o.agent.PID()))
+		return exe
+	}
+	const back = "proved itself, and the host went back later: it was started 5 times"
+	for starts := 0; o.logged(back) == 0; starts++ {
+		if starts > 6 {
+			t.Fatal("the host has not gone back")
+		}
+		harness.Eventually(t, "the end of the agent", o.agent.Ended)
+		o.restart()
+		harness.Eventually(t, "the start of an agent", func() bool {
+			return strings.Contains(executed(), "/versions/drover-agent-") || o.logged(back) > 0
+		})
+	}
+	if state, message := o.end(id); state != "failed" || !strings.Contains(message, "is relaunched") {
+		t.Errorf("the rollout: %s, %q", state, message)
+	}
+	o.unharmed()
+	if exe := executed(); exe != binaries.agent {
+		t.Errorf("the agent runs %s", exe)
+	}
+	harness.Eventually(t, "the event", func() bool {
+		return strings.Contains(o.CLI("events", "--kind", "agent-upgrade-failed", "-o", "json"), back)
+	})
+	if text := o.CLI("agents", "-o", "json"); !strings.Contains(text, back) {
+		t.Errorf("the list says %s", text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -220,6 +221,10 @@ func failures() []injection {
 				return err == nil
 			})
 			o.ask("reload", false)
+			harness.Eventually(t, "the server to hear of the end and of the receipt", func() bool {
+				said := o.why().Out
+				return strings.Contains(said, "[killed-by-signal]") && strings.Contains(said, "has accepted the operation")
+			})
 			return o
 		}, []string{"reload by tester", "the agent has accepted the operation", "[killed-by-signal]"}},
 	}

@@ -34,7 +34,7 @@ type Config struct {
 	Build        string
 }
 
-// Join makes the agent's key if there is none, asks the server to admit the agent, and stores the enrolment. A host
+// Join makes the agent's keys if there are none, asks the server to admit the agent, and stores the enrolment. A host
 // that has joined before keeps its key, and the server recognises it. If Join fails, it changes nothing, except that
 // there is a key. No error contains the token.
 func Join(ctx context.Context, cfg Config) (wire.Enrolment, error) {
@@ -55,7 +55,15 @@ func Join(ctx context.Context, cfg Config) (wire.Enrolment, error) {
 	if err != nil {
 		return wire.Enrolment{}, err
 	}
-	body, err := wire.SealJoin(request(cfg, token), key)
+	sealing, err := agent.SealingKey(cfg.Dir)
+	if err != nil {
+		return wire.Enrolment{}, err
+	}
+	r := request(cfg, token)
+	if r.Sealing, err = sealing.PublicKey(); err != nil {
+		return wire.Enrolment{}, fmt.Errorf("cannot read sealing key: %w", err)
+	}
+	body, err := wire.SealJoin(r, key)
 	if err != nil {
 		return wire.Enrolment{}, err
 	}
@@ -83,7 +91,7 @@ func request(cfg Config, token wire.JoinToken) wire.JoinRequest {
 
 // check rejects an answer that the agent could not work with, or that would make it connect without TLS.
 func check(e wire.Enrolment, verified bool) error {
-	if len(e.URLs) == 0 || e.JWT == "" || e.Fleet == "" || len(e.ManifestKeys) == 0 {
+	if len(e.URLs) == 0 || e.JWT == "" || e.Fleet == "" || len(e.ManifestKeys) == 0 || len(e.SealingKeys) == 0 {
 		return errors.New("it is incomplete")
 	}
 	if e.CA != "" {

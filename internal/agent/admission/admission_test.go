@@ -72,7 +72,7 @@ func send(t *testing.T, w http.ResponseWriter, v any) {
 func (r *rig) enrolment(q wire.JoinRequest) wire.Enrolment {
 	return wire.Enrolment{
 		URLs: []string{"tls://192.0.2.1:7351"}, JWT: "jwt", Fleet: "fleet", CA: r.keeper.CA(),
-		ManifestKeys: []string{"A"}, Cloud: 3, IP: q.IP, ID: q.ID,
+		ManifestKeys: []string{"A"}, SealingKeys: []string{"X"}, Cloud: 3, IP: q.IP, ID: q.ID,
 	}
 }
 
@@ -148,7 +148,7 @@ func nothingKept(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		if f.Name() != "agent.nkey" {
+		if f.Name() != "agent.nkey" && f.Name() != "sealing.nkey" {
 			t.Errorf("%s is in the directory of an agent that was refused", f.Name())
 		}
 	}

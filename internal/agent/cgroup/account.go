@@ -25,8 +25,10 @@ type Account struct {
 	// dir and procs are -1 in version 1: an open file there returns an old list.
 	dir, procs int
 	cpu        int // -1 if the kernel has no such file
-	buf        []byte
 }
+
+// lastPart is less than the kernel returns of a file that goes on: it fills at least half a page.
+const lastPart = 2048
 
 // Reading is one look at an Account.
 type Reading struct {
@@ -56,7 +58,6 @@ func (g *Group) Account() (*Account, error) {
 	}
 	// The file is missing before Linux 4.15.
 	a.cpu, _ = openFile(filepath.Join(g.dir, cpuFile))
-	a.buf = make([]byte, 1024)
 	return a, nil
 }
 
@@ -67,7 +68,12 @@ func openFile(path string) (int, error) {
 
 // Look reads the account. It fails once the group has been removed.
 func (a *Account) Look() (Reading, error) {
-	pids, err := a.pids()
+	buf, ok := a.group.buffers.Get().(*[]byte)
+	if !ok {
+		buf = new(make([]byte, 1024))
+	}
+	defer a.group.buffers.Put(buf)
+	pids, err := a.pids(buf)
 	if err != nil {
 		return Reading{}, fmt.Errorf("cannot look at cgroup %s: %w", a.group.id, err)
 	}
@@ -75,7 +81,7 @@ func (a *Account) Look() (Reading, error) {
 	if a.cpu < 0 {
 		return r, nil
 	}
-	data, err := a.read(a.cpu)
+	data, err := read(a.cpu, buf)
 	if err != nil {
 		return Reading{}, fmt.Errorf("cannot look at cgroup %s: %w", a.group.id, err)
 	}
@@ -87,7 +93,7 @@ func (a *Account) Look() (Reading, error) {
 	return r, nil
 }
 
-func (a *Account) pids() ([]int, error) {
+func (a *Account) pids(buf *[]byte) ([]int, error) {
 	if a.dir < 0 {
 		pids, err := a.group.PIDs()
 		if err == nil && len(pids) == 0 {
@@ -103,7 +109,7 @@ func (a *Account) pids() ([]int, error) {
 	if st.Nlink > 2 {
 		return a.group.PIDs()
 	}
-	data, err := a.read(a.procs)
+	data, err := read(a.procs, buf)
 	if err != nil {
 		return nil, err
 	}
@@ -112,18 +118,21 @@ func (a *Account) pids() ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-// read returns the whole content of a file, valid until the next call.
-func (a *Account) read(fd int) ([]byte, error) {
+// read returns the whole content of a file of the kernel, in a buffer that may grow.
+func read(fd int, buf *[]byte) ([]byte, error) {
 	n := 0
 	for {
-		if n == len(a.buf) {
-			a.buf = append(a.buf, make([]byte, len(a.buf))...)
+		if n == len(*buf) {
+			*buf = append(*buf, make([]byte, len(*buf))...)
 		}
-		got, err := retried(func() (int, error) { return unix.Pread(fd, a.buf[n:], int64(n)) })
-		if err != nil || got == 0 {
-			return a.buf[:n], err
+		free := (*buf)[n:]
+		got, err := retried(func() (int, error) { return unix.Pread(fd, free, int64(n)) })
+		if err != nil {
+			return nil, err
 		}
-		n += got
+		if n += got; got < min(len(free), lastPart) {
+			return (*buf)[:n], nil
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ type Group struct {
 	mode Mode
 
 	controllers *controllers
+	buffers     *sync.Pool
 
 	mu     sync.Mutex
 	handle *os.File

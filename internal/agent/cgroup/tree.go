@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -40,6 +41,8 @@ type Tree struct {
 	// their own.
 	path        string
 	controllers *controllers
+	// buffers are for looks at accounts: a thousand accounts share a few.
+	buffers sync.Pool
 }
 
 // Open finds a hierarchy that this process may use and makes the directory name in it: in the group that a service
@@ -201,7 +204,7 @@ func (t *Tree) Remove() error {
 }
 
 func (t *Tree) group(id string) *Group {
-	g := &Group{id: id, mode: t.mode, controllers: t.controllers}
+	g := &Group{id: id, mode: t.mode, controllers: t.controllers, buffers: &t.buffers}
 	if t.mode != ModeNone {
 		g.dir = filepath.Join(t.base, id)
 	}

@@ -106,3 +106,6 @@ func (h *Host) OOM(run string) int {
 	}
 	return n
 }
+
+// AnyOOM returns how many processes of the whole host the kernel has killed since the boot because memory ran out.
+func (h *Host) AnyOOM() (uint64, error) { return h.fs.OOMKills() }

@@ -37,7 +37,10 @@ func noticePath(name, dir string) string {
 
 // openNotices makes the socket. A host without it can do everything else.
 func (h *Host) openNotices(path string) {
-	notices, err := notify.Open(notify.Config{Path: path, FS: h.fs, RunOf: h.runAt, Clock: SinceBoot})
+	notices, err := notify.Open(notify.Config{
+		Path: path, FS: h.fs, RunOf: h.runAt, Clock: SinceBoot, Log: h.log, Gate: h.forker.Gate,
+		Kept: filepath.Join(filepath.Dir(h.proofs), "notices"),
+	})
 	if err != nil {
 		h.log.Warn("processes cannot notify drover", "error", err)
 		return
@@ -60,6 +63,9 @@ func (h *Host) admit(c *launch.Command, run string, spec *process.Spec) (signal 
 		if h.notices == nil {
 			return nil, process.Errorf(process.Failed,
 				"the process cannot notify drover: this host has no socket for notifications (the log says why)")
+		}
+		if err := h.notices.StandIn(); err != nil {
+			h.log.Warn("nobody will hear processes while no agent runs", "error", err)
 		}
 		c.Variables["NOTIFY_SOCKET"] = h.notices.Path()
 	}

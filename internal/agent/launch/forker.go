@@ -16,6 +16,9 @@ import (
 // queueLength is how many commands may be queued for the forker's thread before Start blocks.
 const queueLength = 16
 
+// few is how many descriptors of this process make the thread of a Forker worth its price: two changes of thread.
+const few = 256
+
 // Forker starts commands from a thread of its own that has few open descriptors. A child starts with a copy of the
 // forking thread's descriptor table and closes nearly all of it. Watching a thousand processes takes so many
 // descriptors that this is most of the cost of a start. A Forker is safe for concurrent use.
@@ -30,9 +33,10 @@ type Forker struct {
 	program *os.File
 
 	// mu keeps jobs and their descriptors in the same order.
-	mu     sync.Mutex
-	jobs   chan forkJob // nil while the thread takes no jobs
-	socket int          // where to send the descriptors
+	mu      sync.Mutex
+	jobs    chan forkJob // nil while the thread takes no jobs
+	socket  int          // where to send the descriptors
+	highest int          // the highest descriptor that a command has had
 }
 
 // forkJob is a child to fork. Its files arrive through the socket.
@@ -47,9 +51,9 @@ func NewForker(proc procfs.FS, log *slog.Logger, dir string) *Forker {
 	return &Forker{proc: proc, log: log, open: func() (*os.File, error) { return gate.Open(dir) }}
 }
 
-// gate returns what children execute. A failure may pass, such as that of a host without free processes, so the next
-// call tries again.
-func (f *Forker) gate() (*os.File, error) {
+// Gate returns the program that children execute first; it stays open. A failure may pass, such as that of a host
+// without free processes, so the next call tries again.
+func (f *Forker) Gate() (*os.File, error) {
 	f.opening.Lock()
 	defer f.opening.Unlock()
 	if f.program != nil {
@@ -79,7 +83,7 @@ func (f *Forker) Run(ctx context.Context) error {
 // begin starts the thread and returns once the thread takes jobs. stop lets the thread finish the queued jobs and waits
 // for it to end.
 func (f *Forker) begin() (stop func(), err error) {
-	program, err := f.gate()
+	program, err := f.Gate()
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +122,8 @@ func (f *Forker) serve(jobs chan forkJob, socket int) {
 // *process.Error in a caller's words; then nothing was run.
 func (f *Forker) Start(c Command) (*Child, error) {
 	return f.start(c, func(b forkRequest) forkResult {
-		if b.confinement != nil {
-			return b.forkHere(f.proc) // on a thread of its own, which ends
+		if b.confinement != nil || !f.many(b.files.gate) {
+			return b.forkHere(f.proc) // with a confinement on a thread of its own, which ends
 		}
 		e := forkJob{request: b, done: make(chan forkResult, 1)}
 		if !f.enqueue(e) {
@@ -127,6 +131,15 @@ func (f *Forker) Start(c Command) (*Child, error) {
 		}
 		return <-e.done
 	})
+}
+
+// many reports whether this process has, or once had, many descriptors; fd is a new one. A new descriptor has the
+// lowest free number. So the number is low even among thousands, if some were closed just now.
+func (f *Forker) many(fd int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.highest = max(f.highest, fd)
+	return f.highest >= few
 }
 
 // enqueue hands a job to the thread. It reports whether a thread takes jobs.

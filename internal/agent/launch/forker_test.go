@@ -24,7 +24,7 @@ import (
 // forking gives a forker its thread until the test ends.
 func forking(t testing.TB) *launch.Forker {
 	t.Helper()
-	f := forker()
+	f := forker().Busy()
 	stop, err := f.Begin()
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestForkersThreadCollectsGarbage(t *testing.T) {
 func TestForkerEndsItsThread(t *testing.T) {
 	crowd(t, 300)
 	before := descriptors(t)
-	f := forker()
+	f := forker().Busy()
 	for range 10 {
 		stop, err := f.Begin()
 		if err != nil {
@@ -202,7 +202,7 @@ func TestForkerEndsItsThread(t *testing.T) {
 }
 
 func TestForkerRunsUntilToldToEnd(t *testing.T) {
-	f := forker()
+	f := forker().Busy()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
@@ -269,7 +269,7 @@ func TestForkerWithoutAThread(t *testing.T) {
 
 // TestGateThatCannotBeOpenedYet: a gate that could not be opened is opened at the next start.
 func TestGateThatCannotBeOpenedYet(t *testing.T) {
-	f := forker()
+	f := forker().Busy()
 	open, calls := f.RealGate(), 0
 	f.Opening(func() (*os.File, error) {
 		if calls++; calls == 1 {
@@ -313,6 +313,19 @@ func BenchmarkStart(b *testing.B) {
 					wait(b, child)
 				}
 			})
+		}
+	}
+}
+
+// TestManyDescriptors: once there were many, a low number no longer says that there are few.
+func TestManyDescriptors(t *testing.T) {
+	f := launch.NewForker(live(), slog.New(slog.DiscardHandler), t.TempDir())
+	for _, c := range []struct {
+		fd   int
+		many bool
+	}{{10, false}, {255, false}, {10, false}, {256, true}, {10, true}} {
+		if got := f.Many(c.fd); got != c.many {
+			t.Errorf("descriptor %d: %v", c.fd, got)
 		}
 	}
 }

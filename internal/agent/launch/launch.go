@@ -129,7 +129,7 @@ func (f *Forker) request(c Command) (forkRequest, error) {
 	if err != nil {
 		return forkRequest{}, err
 	}
-	program, err := f.gate()
+	program, err := f.Gate()
 	if err != nil {
 		return forkRequest{}, process.Errorf(process.Failed, "%v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -57,7 +58,12 @@ func TestArgumentsAtTheGate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info, err := live().Info(child.Identity().PID); err != nil || !slices.Equal(info.Args, want) {
+		info, err := live().Info(child.Identity().PID)
+		for err == nil && len(info.Args) == 0 { // execve(2) lets the caller go before the kernel has set the arguments
+			runtime.Gosched()
+			info, err = live().Info(child.Identity().PID)
+		}
+		if err != nil || !slices.Equal(info.Args, want) {
 			t.Errorf("it has %q, %v, want %q", info.Args, err, want)
 		}
 		child.Abandon()

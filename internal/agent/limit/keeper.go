@@ -1,17 +1,21 @@
 // Package limit keeps processes within their limits. It measures processes with their trees at intervals, judges the
 // readings, and names the processes to end. It owns the judgement of a process's own limits and of the pools of a
-// namespace, and the last readings. It ends no process and does not decide what follows (supervisor does), and it
-// does not read from the kernel (procfs does).
+// namespace, and the last readings. It hands each reading to the histories (usage). It ends no process and does not
+// decide what follows (supervisor does), and it does not read from the kernel (procfs does).
 package limit
 
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/usage"
 	"drover/internal/process"
 )
 
@@ -27,9 +31,9 @@ type Subject struct {
 	StartWindow time.Duration
 }
 
-// Subjects lists the hosted processes that are running, without those that an operation or an end by policy holds.
+// Subjects yields the hosted processes that are running, without those that an operation or an end by policy holds.
 type Subjects interface {
-	Subjects() []Subject
+	Subjects() iter.Seq[Subject]
 }
 
 // Sink receives the findings. Its methods do not block.
@@ -52,16 +56,23 @@ type Trees interface {
 	Measure(roots []procfs.Root) ([]procfs.TreeUse, error)
 }
 
+// Histories keep what processes have used. Watched tells which processes deserve a look at every interval.
+type Histories interface {
+	Add(id process.ID, l usage.Look)
+	Watched(id process.ID, now time.Duration) bool
+}
+
 // Config is what a Keeper needs. The fields of the second group have defaults.
 type Config struct {
-	Groups Groups
-	Trees  Trees
+	Groups    Groups
+	Trees     Trees
+	Histories Histories
 	// Clock is the time since boot.
 	Clock func() time.Duration
 	Log   *slog.Logger
 
-	// Interval is how often processes with limits are measured (5 s; at least 1 s), Leisure how often the others are
-	// (30 s).
+	// Interval is how often processes with limits and watched processes are measured (5 s; at least 1 s), Leisure how
+	// often the others are (30 s).
 	Interval, Leisure time.Duration
 	// Samples is how many readings running must be over a limit (3).
 	Samples int
@@ -78,23 +89,27 @@ type Keeper struct {
 	cfg Config
 
 	mu   sync.Mutex
-	uses map[process.ID]lastUsage
+	uses map[process.ID]*lastUsage
 
 	// The fields below belong to the goroutine of Run.
+	rounds  uint64
 	judge   *Judge
 	groups  map[string][]process.Group
 	all     time.Duration   // when all processes were last measured; negative before the first time
 	failing map[string]bool // by message
 }
 
-// lastUsage is the usage of a process at the last look, and the last usage that was reported.
+// lastUsage is the usage of a process at the last look, and the last usage that was reported. memory is in bytes. round
+// is the last round in which the process was there.
 type lastUsage struct {
 	instance procfs.Identity
+	round    uint64
 	usage    process.Usage
+	memory   int64
 	told     process.Usage
 }
 
-func (u lastUsage) moved() bool {
+func (u *lastUsage) moved() bool {
 	return u.told.At == 0 || u.usage.MovedFrom(u.told)
 }
 
@@ -105,7 +120,7 @@ const gaps = 2
 func NewKeeper(cfg Config) *Keeper {
 	cfg.setDefaults()
 	return &Keeper{
-		cfg: cfg, uses: map[process.ID]lastUsage{}, judge: NewJudge(cfg.Samples, gaps*cfg.Interval), all: -1,
+		cfg: cfg, uses: map[process.ID]*lastUsage{}, judge: NewJudge(cfg.Samples, gaps*cfg.Interval), all: -1,
 		failing: map[string]bool{},
 	}
 }
@@ -129,23 +144,46 @@ func (k *Keeper) Run(ctx context.Context, subjects Subjects, sink Sink) error {
 func (k *Keeper) Usage(id process.ID) (process.Usage, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	u, ok := k.uses[id]
-	return u.usage, ok
+	if u := k.uses[id]; u != nil {
+		return u.usage, true
+	}
+	return process.Usage{}, false
+}
+
+// Use is what a process used at the last look, with its memory in bytes.
+type Use struct {
+	ID     process.ID
+	Memory int64
+	process.Usage
+}
+
+// Uses returns the use of the measured processes, ordered by namespace and name.
+func (k *Keeper) Uses() []Use {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := make([]Use, 0, len(k.uses))
+	for id, u := range k.uses {
+		list = append(list, Use{ID: id, Memory: u.memory, Usage: u.usage})
+	}
+	slices.SortFunc(list, func(a, b Use) int { return process.CompareIDs(a.ID, b.ID) })
+	return list
 }
 
 // round measures the processes that are due, and judges those with a limit or a pool.
-func (k *Keeper) round(ctx context.Context, present []Subject, sink Sink) {
+func (k *Keeper) round(ctx context.Context, present iter.Seq[Subject], sink Sink) {
 	at := k.cfg.Clock()
 	k.readGroups(ctx)
-	k.forget(present)
 	everybody := k.all < 0 || at-k.all > k.cfg.Leisure-k.cfg.Interval/2
 	var subjects []Subject
 	var roots []procfs.Root
-	for _, s := range present {
-		if everybody || k.limited(s) {
+	k.rounds++
+	for s := range present {
+		k.present(&s)
+		if everybody || k.limited(&s) || k.cfg.Histories.Watched(s.ID, at) {
 			subjects, roots = append(subjects, s), append(roots, procfs.Root{Identity: s.Instance, Run: s.Run})
 		}
 	}
+	k.forget()
 	var uses []procfs.TreeUse
 	if len(roots) > 0 {
 		var err error
@@ -180,24 +218,24 @@ func (k *Keeper) note(ctx context.Context, message string, err error) {
 }
 
 // limited reports whether a process has a limit or shares a pool.
-func (k *Keeper) limited(s Subject) bool {
+func (k *Keeper) limited(s *Subject) bool {
 	return s.Limits.CPU > 0 || s.Limits.Mem > 0 || len(k.groups[s.ID.Namespace]) > 0
 }
 
-// forget drops the usage of processes that are no longer present.
-func (k *Keeper) forget(present []Subject) {
+// present notes that a process is there in this round. The usage of its former instance no longer counts.
+func (k *Keeper) present(s *Subject) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.uses) == 0 {
-		return
+	if u := k.uses[s.ID]; u != nil && u.instance == s.Instance {
+		u.round = k.rounds
 	}
-	still := make(map[process.ID]lastUsage, len(present))
-	for _, s := range present {
-		if u, ok := k.uses[s.ID]; ok && u.instance == s.Instance {
-			still[s.ID] = u
-		}
-	}
-	k.uses = still
+}
+
+// forget drops the usage of processes that are not there in this round.
+func (k *Keeper) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.uses, func(_ process.ID, u *lastUsage) bool { return u.round != k.rounds })
 }
 
 // keep stores the measurements, and returns the readings to judge.
@@ -206,19 +244,25 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 	defer k.mu.Unlock()
 	now := time.Now().UnixMilli()
 	var readings []Reading
-	for i, u := range uses {
-		s := subjects[i]
+	for i := range uses {
+		s, u := &subjects[i], &uses[i]
 		if u.Processes == 0 {
 			delete(k.uses, s.ID)
 			continue
 		}
-		k.uses[s.ID] = lastUsage{
-			instance: s.Instance, told: k.uses[s.ID].told,
-			usage: process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, Files: u.Files, At: now},
+		last := k.uses[s.ID]
+		if last == nil {
+			last = &lastUsage{instance: s.Instance, round: k.rounds}
+			k.uses[s.ID] = last
 		}
+		last.memory = u.RSS
+		last.usage = process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, Files: u.Files, At: now}
+		k.cfg.Histories.Add(s.ID, usage.Look{
+			CPU: u.CPU, Memory: u.RSS, Files: u.Files, Since: u.Since, At: u.At, Begun: s.Instance.StartTicks,
+		})
 		if k.limited(s) {
 			readings = append(readings, Reading{ID: s.ID, Instance: s.Instance, Limits: s.Limits, Ready: s.StartedAt +
-				s.StartWindow, Use: u})
+				s.StartWindow, Use: *u})
 		}
 	}
 	return readings
@@ -228,11 +272,10 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 func (k *Keeper) tell(subjects []Subject, sink Sink) {
 	var moved []process.ID
 	k.mu.Lock()
-	for _, s := range subjects {
-		if u, ok := k.uses[s.ID]; ok && u.moved() {
+	for i := range subjects {
+		if u := k.uses[subjects[i].ID]; u != nil && u.moved() {
 			u.told = u.usage
-			k.uses[s.ID] = u
-			moved = append(moved, s.ID)
+			moved = append(moved, subjects[i].ID)
 		}
 	}
 	k.mu.Unlock()

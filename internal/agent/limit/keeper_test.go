@@ -3,6 +3,7 @@ package limit_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"drover/internal/agent/limit"
 	"drover/internal/agent/procfs"
+	history "drover/internal/agent/usage"
 	"drover/internal/process"
 )
 
@@ -32,12 +34,13 @@ type host struct {
 	moved    []string
 	logged   strings.Builder
 	last     map[int]time.Duration
+	book     *history.Book
 }
 
-func (h *host) Subjects() []limit.Subject {
+func (h *host) Subjects() iter.Seq[limit.Subject] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.subjects
+	return slices.Values(h.subjects)
 }
 
 func (h *host) Exceeded(id process.ID, instance procfs.Identity, b process.Breach) {
@@ -74,7 +77,7 @@ func (h *host) Measure(roots []procfs.Root) ([]procfs.TreeUse, error) {
 		if !ok {
 			continue
 		}
-		uses[i] = procfs.TreeUse{CPU: cpu, Mem: 1, Since: h.last[r.Identity.PID], At: h.clock(), Processes: 2}
+		uses[i] = procfs.TreeUse{CPU: cpu, Mem: 1, RSS: int64(cpu) << 20, Since: h.last[r.Identity.PID], At: h.clock(), Processes: 2}
 		h.last[r.Identity.PID] = h.clock()
 	}
 	h.measured = append(h.measured, h.clock().String()+names)
@@ -131,9 +134,9 @@ func pass(d time.Duration) {
 func keep(t *testing.T, fn func(t *testing.T, h *host, k *limit.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &host{began: time.Now(), cpu: map[int]float64{}, last: map[int]time.Duration{}}
+		h := &host{began: time.Now(), cpu: map[int]float64{}, last: map[int]time.Duration{}, book: history.NewBook()}
 		k := limit.NewKeeper(limit.Config{
-			Groups: h, Trees: h, Clock: h.clock, Log: slog.New(slog.NewTextHandler(h, nil)),
+			Groups: h, Trees: h, Histories: h.book, Clock: h.clock, Log: slog.New(slog.NewTextHandler(h, nil)),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -270,6 +273,39 @@ func TestKeeperWithoutAHost(t *testing.T) {
 		}
 		if n := strings.Count(h.log(), "disk on fire"); n != 2 {
 			t.Errorf("%d lines, want one for the groups and one for the processes:\n%s", n, h.log())
+		}
+	})
+}
+
+// TestKeeperKeepsHistories: each look is in the history of its process. A question makes the keeper look at its process
+// at every interval for a minute, and at no other; it reports no more than before.
+func TestKeeperKeepsHistories(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, k *limit.Keeper) {
+		h.set(func() {
+			h.subjects = []limit.Subject{subject("a", 2, process.Limits{}), subject("b", 3, process.Limits{})}
+			h.cpu[2], h.cpu[3] = 20, 30
+		})
+		pass(40 * time.Second) // looks at 5 s and 35 s
+		steps, _ := h.book.History(id("a"), history.Hour, h.clock())
+		got := steps[len(steps)-2:]
+		want := []history.Step{{CPU: 20, Memory: 20 << 20}, {CPU: 20, Memory: 20 << 20}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("history (-want +got):\n%s", diff)
+		}
+		h.set(func() { h.measured, h.cpu[2] = nil, 21 })
+		pass(75 * time.Second)
+		looks := []string{
+			"45s a", "50s a", "55s a", "1m0s a", "1m5s a b", "1m10s a", "1m15s a", "1m20s a", "1m25s a", "1m30s a", "1m35s a b",
+		}
+		if diff := cmp.Diff(looks, h.measured); diff != "" {
+			t.Errorf("looks (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"a at 5s", "b at 5s", "a at 1m5s"}, h.changes()); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		uses := k.Uses()
+		if len(uses) != 2 || uses[0].ID != id("a") || uses[0].Memory != 21<<20 || uses[1].CPU != 30 {
+			t.Errorf("uses: %v", uses)
 		}
 	})
 }

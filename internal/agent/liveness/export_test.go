@@ -25,6 +25,9 @@ func (w *Watcher) SleepAtRest() int { return w.timeout(false, time.Now(), time.N
 // Poke makes the loop look around.
 func (w *Watcher) Poke() { w.interrupt() }
 
+// Due makes the loop look for orphans after the events that it handles now.
+func (w *Watcher) Due() { w.childDied.Store(true) }
+
 // Pokes counts those that the loop has not taken note of yet.
 func (w *Watcher) Pokes() (n int, err error) {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w.wake))

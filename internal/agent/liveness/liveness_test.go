@@ -367,26 +367,6 @@ func TestNoSuchProcess(t *testing.T) {
 	}
 }
 
-// A child that ends between its start and the watch leaves its status with whoever asks, whether or not it was reaped.
-func TestEndBeforeTheWatch(t *testing.T) {
-	w := watcher(t)
-	for range 20 {
-		s := newStage(t)
-		id := s.start(t, "exit 8", nil)
-		fd, err := pidfd.Open(id.PID)
-		if err == nil {
-			err = pidns.AwaitEnd(fd)
-			_ = unix.Close(fd)
-		}
-		if err != nil && !errors.Is(err, syscall.ESRCH) {
-			t.Fatal(err)
-		}
-		if got, ok := w.Exited(id); !ok || got.String() != "exit status 8" {
-			t.Errorf("got %v %v", got, ok)
-		}
-	}
-}
-
 func TestChildrenOfOthersAreLeftAlone(t *testing.T) {
 	w := watcher(t)
 	_ = w

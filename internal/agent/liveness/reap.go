@@ -173,7 +173,7 @@ func (w *Watcher) reapZombie(id procfs.Identity) (pidfd.End, bool) {
 }
 
 // reapOrphans reaps every ended orphan and reports whether there was one.
-func (w *Watcher) reapOrphans(now time.Time) bool {
+func (w *Watcher) reapOrphans() bool {
 	pids, err := w.fs.OwnChildren()
 	if err != nil {
 		w.log.Error("cannot list own children", "error", err)
@@ -194,7 +194,7 @@ func (w *Watcher) reapOrphans(now time.Time) bool {
 	for _, pid := range pids {
 		// With a thousand daemons as children, a look at each would delay the news of every death by milliseconds.
 		if !watched[pid] {
-			found = w.reapOrphan(boot, pid, session, now) || found
+			found = w.reapOrphan(boot, pid, session) || found
 		}
 	}
 	return found
@@ -214,7 +214,7 @@ func (w *Watcher) watched() map[int]bool {
 	return pids
 }
 
-func (w *Watcher) reapOrphan(boot string, pid, session int, now time.Time) bool {
+func (w *Watcher) reapOrphan(boot string, pid, session int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	st, err := w.fs.Stat(pid)
@@ -230,7 +230,7 @@ func (w *Watcher) reapOrphan(boot string, pid, session int, now time.Time) bool 
 	if err != nil {
 		return false
 	}
-	exit := exitOf(end, now)
+	exit := exitOf(end, time.Now()) // the loop may have read the clock before this child began
 	w.recent.put(id, exit)
 	w.log.Debug("reaped orphan", "pid", pid, "name", st.Comm, "exit", exit.String())
 	return true

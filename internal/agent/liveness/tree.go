@@ -64,9 +64,10 @@ func (t Tree) Members(proc procfs.FS) ([]procfs.Identity, error) { return newSwe
 // EndTree ends the whole tree. With a grace it first sends SIGTERM, and SIGCONT so that stopped processes receive it,
 // and waits for the grace. Then it sends SIGKILL: first to the groups, from which no process can escape. After that it
 // kills, repeatedly, every descendant of the root, every process in a session that a member leads, and every process
-// with the mark. It blocks until a look finds no process or ctx ends; the error then lists the remaining pids. ended
+// with the mark. It blocks until it finds no process or ctx ends; the error then lists the remaining pids. ended
 // are the members that it found, without the root, by ascending pid. Without groups it can miss a process that forks
-// faster than /proc can be read. It never touches this process or other descendants of this process.
+// faster than /proc can be read, so it then looks four times. It never touches this process or other descendants of
+// this process.
 func EndTree(ctx context.Context, proc procfs.FS, t Tree, grace time.Duration) (ended []Member, left []int, err error) {
 	e := &ending{sweep: newSweep(proc, t), seen: map[procfs.Identity]string{}}
 	found, err := e.find()
@@ -94,9 +95,16 @@ type ending struct {
 // maxCommand is how much of a command line drover keeps, in bytes.
 const maxCommand = 80
 
+// looks is how many looks in a row must find nothing without groups: one look can miss a process that forks and ends
+// while /proc is read.
+const looks = 4
+
 // find is sweep.find that also records the command lines of the members while they live.
 func (e *ending) find() ([]procfs.Identity, error) {
 	found, err := e.sweep.find()
+	for n := 1; n < looks && err == nil && len(found) == 0 && len(e.seen) > 0 && len(e.tree.Groups) == 0; n++ {
+		found, err = e.sweep.find()
+	}
 	for _, id := range found {
 		if _, ok := e.seen[id]; ok {
 			continue

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,8 +32,10 @@ const (
 	// settleTime is how long the report of a death may wait for the parent to reap: only then is the exit status
 	// readable.
 	settleTime = 100 * time.Millisecond
-	// reapEvery is the least time between two looks for orphans, if many end at once.
+	// reapEvery is the least time between two looks for orphans, if many end at once. reapAfter is how long a look
+	// waits after the end of a child: a look reads lists of all children, and a relaunch needs the processors first.
 	reapEvery = 20 * time.Millisecond
+	reapAfter = 100 * time.Millisecond
 )
 
 // wakeToken is the epoll token of the descriptor that wakes the loop; targets count from 1.
@@ -121,14 +124,26 @@ func (w *Watcher) Run(ctx context.Context) error {
 	pumping, stopPump := context.WithCancel(ctx)
 	var pump sync.WaitGroup
 	pump.Go(func() {
+		pause := time.NewTimer(0)
+		defer pause.Stop()
 		for {
 			select {
 			case <-pumping.Done():
 				return
 			case <-children:
-				w.childDied.Store(true)
-				w.interrupt()
 			}
+			pause.Reset(reapAfter)
+			select {
+			case <-pumping.Done():
+				return
+			case <-pause.C:
+			}
+			select {
+			case <-children: // the same look finds all
+			default:
+			}
+			w.childDied.Store(true)
+			w.interrupt()
 		}
 	})
 	defer pump.Wait()
@@ -149,12 +164,17 @@ func (w *Watcher) loop(ctx context.Context) error {
 			return fmt.Errorf("cannot watch processes: %w", os.NewSyscallError("epoll_wait", err))
 		}
 		now := time.Now()
+		ends := false
 		for _, e := range events[:max(n, 0)] {
 			if token := tokenOf(e); token == wakeToken {
 				w.drain()
 			} else {
 				w.ended(token, now)
+				ends = true
 			}
+		}
+		if ends {
+			runtime.Gosched() // so that what follows the end goes first, on this thread
 		}
 		poll := now.Sub(lastPoll) >= pollEvery
 		if poll {
@@ -164,7 +184,7 @@ func (w *Watcher) loop(ctx context.Context) error {
 		reapDue = w.childDied.Swap(false) || reapDue
 		if reapDue && now.Sub(lastReap) >= reapEvery {
 			// Repeat if there was an orphan: a list of children may lack some while others end.
-			reapDue = w.reapOrphans(now)
+			reapDue = w.reapOrphans()
 			lastReap = now
 		}
 	}

@@ -50,8 +50,21 @@ type State struct {
 	Unwritten, Lost int
 	// Ignored counts notifications that belong to no run, since the start.
 	Ignored int64
+	// Used are the processes with metrics of their own; nil if the owner of the host wants none. UsedMore is the number
+	// of processes that were left out.
+	Used     []Used
+	UsedMore int
 	// Connected is whether there is a link to the server.
 	Connected bool
+}
+
+// Used is what a process with its whole tree used at the last look: CPU in percent of the machine, Memory in bytes.
+// Files is 0 if it is not known.
+type Used struct {
+	Process process.ID
+	CPU     float64
+	Memory  int64
+	Files   int
 }
 
 // New returns figures that are all zero, of a build of drover that begins now.
@@ -124,7 +137,7 @@ func (m *Metrics) write(p *page, s State) {
 	p.gauge("drover_agent_processes_hosted", "Processes that the agent hosts.", float64(s.Hosted))
 	p.gauge("drover_agent_processes_flapping", "Processes that drover relaunched too often lately.",
 		float64(s.Flapping))
-	p.gauge("drover_agent_processes_unhealthy", "Processes whose health command failed too often in a row.",
+	p.gauge("drover_agent_processes_unhealthy", "Processes whose health check failed too often in a row.",
 		float64(s.Unhealthy))
 	events := p.family("drover_agent_events_total", "counter", "Events of processes, by kind.")
 	for _, kind := range process.EventKinds() {
@@ -167,11 +180,49 @@ func (m *Metrics) write(p *page, s State) {
 		connected = 1
 	}
 	p.gauge("drover_agent_connected", "1 while the agent is connected to the server, otherwise 0.", connected)
+	writeUsed(p, s)
 	p.gauge("drover_agent_start_timestamp_seconds", "Start time of the agent, in Unix seconds.",
 		float64(m.started.Unix()))
 	p.family("drover_agent_build_info", "gauge",
 		"Always 1; the labels name the build that runs.").add(1, "version", m.build,
 		"go_version", runtime.Version())
+}
+
+// writeUsed writes the figures of single processes.
+func writeUsed(p *page, s State) {
+	if s.Used == nil {
+		return
+	}
+	p.gauge("drover_agent_process_metrics_left_out",
+		"Running processes without metrics of their own, because there are more than --process-metrics.",
+		float64(s.UsedMore))
+	for _, f := range []struct {
+		name, help string
+		of         func(u *Used) float64
+	}{
+		{
+			"drover_agent_process_cpu_percent", "CPU that a process with its whole tree uses, in percent of the machine.",
+			func(u *Used) float64 { return u.CPU },
+		},
+		{
+			"drover_agent_process_memory_bytes", "Memory that a process with its whole tree uses.",
+			func(u *Used) float64 { return float64(u.Memory) },
+		},
+		{
+			"drover_agent_process_open_files", "Files that a process has open, 0 if that is not known.",
+			func(u *Used) float64 { return float64(u.Files) },
+		},
+	} {
+		if len(s.Used) == 0 {
+			return
+		}
+		family := p.family(f.name, "gauge", f.help)
+		for i := range s.Used {
+			u := &s.Used[i]
+			family.add(f.of(u), "namespace", strings.ToValidUTF8(u.Process.Namespace, "\uFFFD"),
+				"name", strings.ToValidUTF8(u.Process.Name, "\uFFFD"))
+		}
+	}
 }
 
 func sorted(counts map[string]int) []string {

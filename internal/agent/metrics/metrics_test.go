@@ -42,7 +42,10 @@ func TestWhatIsWritten(t *testing.T) {
 	text := written(t, m, metrics.State{
 		Processes: map[string]int{"running": 2, "backoff": 1}, Hosted: 3, Flapping: 1, Unhealthy: 2, Waiting: 4,
 		PendingBytes: 500, Unwritten: 6, Lost: 7,
-		Connected: true,
+		Connected: true, UsedMore: 3,
+		Used: []metrics.Used{{
+			Process: process.ID{Namespace: "shop", Name: "a\"\xff"}, CPU: 0.5, Memory: 1 << 20, Files: 12,
+		}},
 	})
 	lines := strings.Split(text, "\n")
 	for _, want := range []string{
@@ -57,7 +60,10 @@ func TestWhatIsWritten(t *testing.T) {
 		`drover_agent_launch_seconds_sum 2.5`, `drover_agent_launch_seconds_count 2`,
 		`drover_agent_launch_failures_total 1`,
 		`drover_agent_reports_total 1`, `drover_agent_report_bytes_total 100`, `drover_agent_report_failures_total 1`,
-		`drover_agent_connected 1`,
+		`drover_agent_connected 1`, `drover_agent_process_metrics_left_out 3`,
+		`drover_agent_process_cpu_percent{namespace="shop",name="a\"` + "\uFFFD" + `"} 0.5`,
+		`drover_agent_process_memory_bytes{namespace="shop",name="a\"` + "\uFFFD" + `"} 1.048576e+06`,
+		`drover_agent_process_open_files{namespace="shop",name="a\"` + "\uFFFD" + `"} 12`,
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
@@ -70,7 +76,10 @@ func TestWhatIsWritten(t *testing.T) {
 
 // TestItIsTheFormatOfPrometheus: each family is described once, and can be read by its own parser.
 func TestItIsTheFormatOfPrometheus(t *testing.T) {
-	text := written(t, metrics.New("1.2.3"), metrics.State{Processes: map[string]int{"running": 1}})
+	text := written(t, metrics.New("1.2.3"), metrics.State{
+		Processes: map[string]int{"running": 1},
+		Used:      []metrics.Used{{Process: process.ID{Namespace: "a", Name: "b"}}, {Process: process.ID{Namespace: "\xff\n", Name: "\\"}}},
+	})
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {

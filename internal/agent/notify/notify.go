@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -24,7 +25,7 @@ import (
 
 // Config is what a Keeper needs.
 type Config struct {
-	// Path is where the socket is made, in a directory that every account of the host can enter; at most 107 bytes.
+	// Path is where the socket is made, in a directory that every account of the host can enter; at most 103 bytes.
 	Path string
 	FS   procfs.FS
 	// RunOf returns the run that the process at a pid was born in; empty if it was none of ours. The process may be a
@@ -32,6 +33,11 @@ type Config struct {
 	RunOf func(pid int) string
 	// Clock is the time since boot.
 	Clock func() time.Duration
+	// Kept is the file of what processes say while no agent runs, in a directory of the agent's own; empty keeps
+	// nothing. Gate returns the program that writes it: see package gate.
+	Kept string
+	Gate func() (*os.File, error)
+	Log  *slog.Logger
 }
 
 // Said is what a run has said so far. Times are since boot.
@@ -81,6 +87,12 @@ type Keeper struct {
 	began time.Duration
 	wake  chan struct{}
 
+	standIn sync.Mutex
+	// agent is the end of a pipe that is open while this process lives; nil if there is no stand-in. stale says that
+	// words of an earlier stand-in are still in its file.
+	agent *os.File
+	stale bool
+
 	mu      sync.Mutex
 	runs    map[string]*talk
 	senders map[int]sender
@@ -106,8 +118,8 @@ type sender struct {
 	run string
 }
 
-// Open makes the socket, in place of the one of an earlier agent. Until Run, the kernel keeps a few messages, and the
-// other senders wait.
+// Open makes the socket, in place of the one of an earlier agent, and takes in what processes have said meanwhile.
+// Until Run, the kernel keeps a few messages, and the other senders wait. Open blocks for at most four seconds.
 func Open(cfg Config) (*Keeper, error) {
 	k := &Keeper{
 		cfg: cfg, began: cfg.Clock(), wake: make(chan struct{}, 1), runs: map[string]*talk{},
@@ -119,30 +131,59 @@ func Open(cfg Config) (*Keeper, error) {
 	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o755); err != nil { //nolint:gosec // every account may send
 		return failed(err)
 	}
-	if err := os.Remove(cfg.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// It leads to the old socket also after its path leads to the new one.
+	old, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: cfg.Path, Net: "unixgram"})
+	if err == nil {
+		defer old.Close() //nolint:errcheck // nothing is kept in it
+	}
+	if k.conn, err = listen(cfg.Path); err != nil {
 		return failed(err)
 	}
-	conn, err := listen(cfg.Path)
-	if err != nil {
-		return failed(err)
+	if cfg.Kept == "" {
+		return k, nil
 	}
-	if err := os.Chmod(cfg.Path, 0o666); err != nil { //nolint:gosec // as above
-		return failed(errors.Join(err, conn.Close()))
+	if err := k.takeOver(old); err != nil {
+		cfg.Log.Warn("what processes have said while no agent ran is lost", "error", err)
 	}
-	k.conn = conn
 	return k, nil
 }
 
-// listen makes a datagram socket that tells who has sent a message.
+// listen makes a datagram socket that tells who has sent a message, and when. It takes its path over at once: there is
+// no moment without a socket.
 func listen(path string) (*net.UnixConn, error) {
+	next := path + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	conn, err := bind(next)
+	if err != nil {
+		return nil, err
+	}
+	err = os.Chmod(next, 0o666) //nolint:gosec // every account may send
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func bind(path string) (*net.UnixConn, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close() //nolint:errcheck // the connection has a descriptor of its own
-	// Before bind: a message that comes before the option is set has no sender.
-	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_PASSCRED, 1); err != nil {
+	// Before bind: a message that comes before an option is set has no sender, or no time.
+	for _, option := range []int{syscall.SO_PASSCRED, syscall.SO_TIMESTAMP} {
+		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, option, 1); err != nil {
+			return nil, os.NewSyscallError("setsockopt", err)
+		}
+	}
+	limit := syscall.NsecToTimeval(int64(silence))
+	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &limit); err != nil {
 		return nil, os.NewSyscallError("setsockopt", err)
 	}
 	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
@@ -159,8 +200,13 @@ func listen(path string) (*net.UnixConn, error) {
 // Path is the value of NOTIFY_SOCKET.
 func (k *Keeper) Path() string { return k.cfg.Path }
 
-// Close removes the socket.
+// Close removes the socket, unless there is a stand-in: it then listens.
 func (k *Keeper) Close() error {
+	k.standIn.Lock()
+	defer k.standIn.Unlock()
+	if k.agent != nil {
+		return errors.Join(k.conn.Close(), k.agent.Close())
+	}
 	err := os.Remove(k.cfg.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -205,8 +251,11 @@ func (k *Keeper) Heard(ctx context.Context) (run string, ok bool) {
 	}
 }
 
-// Keep forgets the runs that are over.
+// Keep forgets the runs that are over, and what an earlier agent did not hear: the caller has recorded it.
 func (k *Keeper) Keep(lasts func(run string) bool) {
+	if err := k.dropKept(); err != nil {
+		k.cfg.Log.Warn("cannot drop old notifications", "error", err)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for run := range k.runs {
@@ -225,9 +274,11 @@ func (k *Keeper) Keep(lasts func(run string) bool) {
 // barrier begins a message of this process to itself.
 const barrier = "DROVER_BARRIER="
 
+func newBarrier() string { return barrier + rand.Text() }
+
 // Settle waits until everything that was sent before is read, at most for the limit. It needs Run to be running.
 func (k *Keeper) Settle(limit time.Duration) {
-	passed, name := make(chan struct{}), barrier+rand.Text()
+	passed, name := make(chan struct{}), newBarrier()
 	k.mu.Lock()
 	k.barriers[name] = passed
 	k.mu.Unlock()
@@ -321,7 +372,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // receive takes in one message. It returns the descriptors that came with the message, and whether the message is one
 // that the agent needs: a run may say only so much.
 func (k *Keeper) receive(message, control []byte, flags int) (fds []int, needed bool) {
-	pid, fds := senderOf(control)
+	pid, fds, _ := told(control)
 	if pid == os.Getpid() && k.pass(string(message)) {
 		return fds, true
 	}
@@ -329,21 +380,26 @@ func (k *Keeper) receive(message, control []byte, flags int) (fds []int, needed 
 		pid = 0
 	}
 	s, ok := k.find(pid)
+	return fds, k.take(s, ok, message, k.cfg.Clock())
+}
+
+// take takes in a message that was sent at a time since boot; known says that its sender belongs to a run. It reports
+// whether the agent needs the message.
+func (k *Keeper) take(s sender, known bool, message []byte, at time.Duration) (needed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var t *talk
-	if ok {
+	if known {
 		t = k.talkOf(s.run)
 	}
 	if t == nil {
 		k.ignored++
-		return fds, false
+		return false
 	}
-	now := k.cfg.Clock()
-	words := read(message, now)
+	words := read(message, at)
 	if words.mainPID != 0 {
 		main, err := k.cfg.FS.Identify(words.mainPID)
-		if err == nil && k.cfg.RunOf(main.PID) == s.run && k.cfg.FS.Same(main) {
+		if err == nil && main.StartedAfterBoot() <= at && k.cfg.RunOf(main.PID) == s.run && k.cfg.FS.Same(main) {
 			words.main = main
 		} else {
 			k.ignored++
@@ -359,7 +415,7 @@ func (k *Keeper) receive(message, control []byte, flags int) (fds []int, needed 
 			idle.Wake(k.wake)
 		}
 	}
-	return fds, t.spend(now)
+	return t.spend(k.cfg.Clock())
 }
 
 // pass lets the caller of Settle go on that has sent this message.

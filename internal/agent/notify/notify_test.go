@@ -2,8 +2,10 @@ package notify_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -15,7 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/launch/gate"
 	"drover/internal/agent/notify"
+	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
 )
 
@@ -30,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(pidns.Run(m)) // a stand-in outlives its keeper
 }
 
 func send(mode string, texts []string) error {
@@ -60,14 +66,19 @@ type rig struct {
 	*notify.Keeper
 	t    *testing.T
 	path string
+	kept string
 
 	mu   sync.Mutex
 	runs map[int]string // by pid
 }
 
-func clock() time.Duration { return time.Since(epoch) }
-
-var epoch = time.Now().Add(-time.Hour)
+func clock() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(err)
+	}
+	return time.Duration(ts.Nano())
+}
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -89,11 +100,14 @@ func (r *rig) open() {
 // openIdle opens the keeper, which hears nothing before run is called.
 func (r *rig) openIdle() (run func()) {
 	r.t.Helper()
-	k, err := notify.Open(notify.Config{Path: r.path, FS: procfs.New("/proc"), Clock: clock, RunOf: func(pid int) string {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.runs[pid]
-	}})
+	k, err := notify.Open(notify.Config{
+		Path: r.path, FS: procfs.New("/proc"), Clock: clock, RunOf: func(pid int) string {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.runs[pid]
+		},
+		Kept: r.kept, Gate: func() (*os.File, error) { return gate.Open(r.t.TempDir()) }, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -282,6 +296,117 @@ func TestTheNextAgent(t *testing.T) {
 	}
 	r.sender("a", "stay", "READY=1")
 	r.said("a", ready)
+}
+
+// gap is a rig whose agent has ended, and whose stand-in listens.
+func gap(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, path: newRig(t).path + "2", kept: filepath.Join(t.TempDir(), "kept"), runs: map[int]string{}}
+	r.openIdle()
+	r.leave()
+	return r
+}
+
+// leave ends the agent and leaves a stand-in.
+func (r *rig) leave() {
+	r.t.Helper()
+	for range 2 { // a second call changes nothing
+		if err := r.StandIn(); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestStandIn: the next agent hears what processes have said while none ran, and no sender has waited for it.
+func TestStandIn(t *testing.T) {
+	r := gap(t)
+	texts := []string{"STATUS=meanwhile", "READY=1\nSTOPPING=1\n" + strings.Repeat("x", 600)}
+	for range 30 { // more than the kernel keeps
+		texts = append(texts, "WATCHDOG=1")
+	}
+	main := r.sender("a", "stay", texts...).Process.Pid
+	r.sender("a", "stay", "MAINPID="+strconv.Itoa(main))
+	r.sender("", "stay", "READY=1")
+	brief := r.sender("b", "brief", "READY=1")
+	if err := brief.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	before := clock()
+	r.openIdle()
+	s, _ := r.Said("a")
+	if !s.Ready || !s.Stopping || s.Status != "meanwhile" || s.Main.PID != main || s.Watchdog < before {
+		t.Errorf("%+v", s)
+	}
+	if run, ok := r.Heard(t.Context()); !ok || run != "a" {
+		t.Errorf("heard of %q", run)
+	}
+	// A stranger, and one that has ended: nobody can tell which run it belonged to.
+	if s, _ := r.Said("b"); s.Ready || r.Ignored() != 2 {
+		t.Errorf("%+v, %d ignored", s, r.Ignored())
+	}
+	r.leave()
+	r.sender("a", "stay", "STATUS=again")
+	r.openIdle()
+	if s, _ := r.Said("a"); !s.Ready || s.Status != "again" {
+		t.Errorf("%+v", s)
+	}
+	r.Keep(func(string) bool { return true }) // all is recorded
+	r.leave()
+	r.openIdle()
+	if s, _ := r.Said("a"); s.HasStatus {
+		t.Errorf("%+v was dropped", s)
+	}
+	if pid := notify.StandsIn(r.kept); pid == 0 {
+		t.Error("nobody stands in")
+	}
+}
+
+// TestLaterProcess: a process counts as the sender of no message that is older than the process.
+func TestLaterProcess(t *testing.T) {
+	r := gap(t)
+	r.sender("a", "stay", "READY=1")
+	r.sender("b", "stay", "READY=1")
+	var kept []byte
+	for len(kept) < 2*notify.RecordLength {
+		var err error
+		if kept, err = os.ReadFile(r.kept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The time of the first record is after the header of its control message (cmsg(3)).
+	const at, day = 16, 24 * 60 * 60
+	seconds := binary.NativeEndian.Uint64(kept[at:])
+	binary.NativeEndian.PutUint64(kept[at:], seconds-day)
+	if err := os.WriteFile(r.kept, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.openIdle()
+	earlier, _ := r.Said("a")
+	now, _ := r.Said("b")
+	if earlier.Ready || !now.Ready || r.Ignored() != 1 {
+		t.Errorf("%+v, %+v, %d ignored", earlier, now, r.Ignored())
+	}
+}
+
+// TestFullFile: a stand-in without room ends, and its senders go on.
+func TestFullFile(t *testing.T) {
+	r := gap(t)
+	if err := os.Truncate(r.kept, notify.MaxKept); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.sender("a", "flood").Wait(); err != nil {
+		t.Error(err)
+	}
+	if pid := notify.StandsIn(r.kept); pid != 0 {
+		t.Errorf("pid %d stands in", pid)
+	}
+	r.openIdle()
+	if err := r.StandIn(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestBarrier: a sender learns when its words were read, and its descriptors are closed.

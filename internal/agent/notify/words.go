@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"encoding/binary"
 	"math"
 	"strconv"
 	"strings"
@@ -12,25 +13,34 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// controlSize is room for the credentials of a sender and a few descriptors, in bytes. The kernel closes further
-// descriptors.
-func controlSize() int { return syscall.CmsgSpace(syscall.SizeofUcred) + syscall.CmsgSpace(8*4) }
+// controlSize is room for the credentials of a sender, the time and a few descriptors, in bytes. The kernel closes
+// further descriptors.
+func controlSize() int { return controlLength + syscall.CmsgSpace(8*4) }
 
-// senderOf returns the pid of a sender, 0 if there is none, and the descriptors that it has sent.
-func senderOf(control []byte) (pid int, fds []int) {
+// told returns what the kernel tells of a message: the pid of the sender, 0 if there is none, the descriptors that came
+// with it, and when it was sent.
+func told(control []byte) (pid int, fds []int, sent time.Time) {
 	messages, err := syscall.ParseSocketControlMessage(control)
 	if err != nil {
-		return 0, nil
+		return 0, nil, sent
 	}
 	for i := range messages {
-		if c, err := syscall.ParseUnixCredentials(&messages[i]); err == nil {
+		m := &messages[i]
+		if c, err := syscall.ParseUnixCredentials(m); err == nil {
 			pid = int(c.Pid)
 		}
-		if sent, err := syscall.ParseUnixRights(&messages[i]); err == nil {
-			fds = append(fds, sent...)
+		if rights, err := syscall.ParseUnixRights(m); err == nil {
+			fds = append(fds, rights...)
+		}
+		const word = 8
+		if m.Header.Level == syscall.SOL_SOCKET && m.Header.Type == syscall.SCM_TIMESTAMP && len(m.Data) >= 2*word {
+			at := syscall.Timeval{
+				Sec: int64(binary.NativeEndian.Uint64(m.Data)), Usec: int64(binary.NativeEndian.Uint64(m.Data[word:])), //nolint:gosec // the kernel's
+			}
+			sent = time.Unix(at.Unix())
 		}
 	}
-	return pid, fds
+	return pid, fds, sent
 }
 
 // words are the assignments of one message.
@@ -102,7 +112,7 @@ func (w words) apply(s *Said) {
 	}
 	switch {
 	case w.watchdog:
-		s.Watchdog, s.Triggered = w.now, false
+		s.Watchdog, s.Triggered = max(s.Watchdog, w.now), false
 	case w.trigger:
 		s.Triggered = true
 	}

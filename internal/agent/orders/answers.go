@@ -15,8 +15,8 @@ import (
 // a millisecond; slower ones go into a report.
 const answerWithin = 100 * time.Millisecond
 
-// maxAnswers is how many bytes of answers fit into a receipt; reports carry the rest.
-const maxAnswers = wire.MaxMessage / 4
+// maxAnswers is how many bytes of answers fit into a receipt, beside its items; reports carry the rest.
+const maxAnswers = wire.MaxReport / 2
 
 // answers has the queries that are still open: receipts wait for their answers, or the answers go into a report.
 type answers struct {

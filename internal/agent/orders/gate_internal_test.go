@@ -75,12 +75,12 @@ func newAsking(t *testing.T) *asking {
 func (a *asking) server() time.Time { return epoch.Add(a.since()) }
 
 // report sends a report whose answer takes some time, and is written when half of that is over.
-func (a *asking) report(takes time.Duration, signed bool, ack wire.ReportAck) (open []string) {
+func (a *asking) report(takes time.Duration, ack wire.ReportAck) (open []string) {
 	r := wire.Report{Open: a.unsure()}
 	a.pass(takes / 2)
 	ack.At = a.server().UnixMilli()
 	a.pass(takes / 2)
-	a.answer(&r, &ack, signed)
+	a.answer(&r, &ack)
 	return r.Open
 }
 
@@ -89,8 +89,8 @@ func (a *asking) submit(orders []specstore.Entry, until time.Time) {
 	a.queue.Submit(a.admit(orders, until))
 }
 
-func (a *asking) answer(r *wire.Report, ack *wire.ReportAck, signed bool) {
-	a.queue.Submit(a.answered(r, ack, signed))
+func (a *asking) answer(r *wire.Report, ack *wire.ReportAck) {
+	a.queue.Submit(a.answered(r, ack))
 }
 
 // gets fails unless these were handed on since it was last called.
@@ -114,7 +114,7 @@ func TestOrdersThatComeInTimeBeginAtOnce(t *testing.T) {
 	a := newAsking(t)
 	a.submit(orders("before the clock is known"), a.server().Add(3*time.Second))
 	a.gets()
-	a.report(20*time.Millisecond, true, wire.ReportAck{})
+	a.report(20*time.Millisecond, wire.ReportAck{})
 	a.gets("before the clock is known")
 	a.asked()
 	a.pass(time.Hour / 4)
@@ -126,11 +126,30 @@ func TestOrdersThatComeInTimeBeginAtOnce(t *testing.T) {
 	}
 }
 
+// TestBusy: as long as an order waits for its turn or has begun.
+func TestBusy(t *testing.T) {
+	a := newAsking(t)
+	a.report(20*time.Millisecond, wire.ReportAck{})
+	a.submit(orders("1", "2"), a.server().Add(3*time.Second))
+	if wanted, err := a.mayBegin(t.Context(), "1"); !wanted || err != nil {
+		t.Errorf("the first may begin: %v, %v", wanted, err)
+	}
+	for _, item := range []string{"1", "2"} {
+		if !a.busy() {
+			t.Errorf("it is not busy before the end of %s", item)
+		}
+		a.forget(item)
+	}
+	if a.busy() {
+		t.Error("it is busy after the end of all")
+	}
+}
+
 // TestOrdersThatComeLateAreAskedAbout: what lay in a queue while the host was frozen, or came over a network that hung,
 // begins only if the server still wants it.
 func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 	a := newAsking(t)
-	a.report(20*time.Millisecond, true, wire.ReportAck{})
+	a.report(20*time.Millisecond, wire.ReportAck{})
 	until := a.server().Add(3 * time.Second)
 	a.pass(3 * time.Second)
 	a.submit(orders("1", "2", "3"), until)
@@ -139,14 +158,13 @@ func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 		t.Errorf("it has asked %d times", n)
 	}
 	// An answer that is an error, or anybody's, decides nothing.
-	a.report(0, true, wire.ReportAck{Error: "database away"})
-	a.report(0, false, wire.ReportAck{})
+	a.report(0, wire.ReportAck{Error: "database away"})
 	a.gets()
 	// One that comes again in time is wanted.
 	a.queue.Submit(a.readmit(orders("3", "never held"), a.server().Add(3*time.Second)))
 	a.queue.Submit(a.readmit(orders("1"), until))
 	a.gets("3")
-	if open := a.report(time.Second, true, wire.ReportAck{Ended: []string{"1", "another"}}); !slices.Equal(open,
+	if open := a.report(time.Second, wire.ReportAck{Ended: []string{"1", "another"}}); !slices.Equal(open,
 		[]string{"1", "2"}) {
 		t.Errorf("it has asked about %q", open)
 	}
@@ -156,37 +174,21 @@ func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 			t.Errorf("order %s may begin: %v %v, want %v", item, may, err, want)
 		}
 	}
-	if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 {
+	if open := a.report(0, wire.ReportAck{}); len(open) > 0 {
 		t.Errorf("it still asks about %q", open)
 	}
 }
 
-// TestClockOfTheServersIsNeverTakenForEarlier: an answer on which somebody sat, or that nobody has signed, makes the
-// agent ask, and never begin what is late.
+// TestClockOfTheServersIsNeverTakenForEarlier: an answer on which somebody sat makes the agent ask, and never begin what
+// is late.
 func TestClockOfTheServersIsNeverTakenForEarlier(t *testing.T) {
 	for _, takes := range []time.Duration{0, time.Second, time.Minute} {
-		for _, signed := range []bool{true, false} {
-			a := newAsking(t)
-			a.report(0, true, wire.ReportAck{})
-			a.report(takes, signed, wire.ReportAck{})
-			a.submit(orders("late"), a.server().Add(-2*time.Millisecond))
-			a.gets()
-		}
+		a := newAsking(t)
+		a.report(0, wire.ReportAck{})
+		a.report(takes, wire.ReportAck{})
+		a.submit(orders("late"), a.server().Add(-2*time.Millisecond))
+		a.gets()
 	}
-	// Whoever answers for the server, and says that it is earlier, is not believed.
-	a := newAsking(t)
-	a.report(0, true, wire.ReportAck{})
-	a.answer(&wire.Report{}, &wire.ReportAck{At: a.server().Add(-time.Hour).UnixMilli()}, false)
-	a.submit(orders("late"), a.server().Add(-time.Second))
-	a.gets()
-	// What it says it is later is, until the server speaks.
-	a.answer(&wire.Report{}, &wire.ReportAck{At: a.server().Add(time.Hour).UnixMilli()}, false)
-	a.submit(orders("in time"), a.server().Add(3*time.Second))
-	a.gets()
-	a.report(0, true, wire.ReportAck{})
-	a.gets("late", "in time")
-	a.submit(orders("in time"), a.server().Add(3*time.Second))
-	a.gets("in time")
 }
 
 // turn has the turn of an order come, and returns how it ends: "begun", "ended", or "stopped" where ctx ends first.
@@ -210,7 +212,7 @@ func (a *asking) turn(ctx context.Context, item string) <-chan string {
 func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsking(t)
-		a.report(0, true, wire.ReportAck{})
+		a.report(0, wire.ReportAck{})
 		until := a.server().Add(3 * time.Second)
 		a.submit(orders("1", "2", "3", "4", "5", "6"), until)
 		a.gets("1", "2", "3", "4", "5", "6")
@@ -218,7 +220,7 @@ func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 			t.Errorf("in time it is %s", got)
 		}
 		a.forget("6")
-		if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 {
+		if open := a.report(0, wire.ReportAck{}); len(open) > 0 {
 			t.Errorf("in time it asks about %q", open)
 		}
 		a.pass(4 * time.Second)
@@ -235,16 +237,15 @@ func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 		if got := <-three; got != "stopped" {
 			t.Errorf("when the agent stops it is %s", got)
 		}
-		// What nobody has signed, and an error, decide nothing.
-		a.report(0, false, wire.ReportAck{})
-		a.report(0, true, wire.ReportAck{Error: "database away"})
+		// An error decides nothing.
+		a.report(0, wire.ReportAck{Error: "database away"})
 		synctest.Wait()
 		select {
 		case got := <-two:
 			t.Errorf("without the server's word it is %s", got)
 		default:
 		}
-		if open := a.report(0, true, wire.ReportAck{Ended: []string{"2", "4"}}); !slices.Equal(open,
+		if open := a.report(0, wire.ReportAck{Ended: []string{"2", "4"}}); !slices.Equal(open,
 			[]string{"2", "3", "4", "5"}) {
 			t.Errorf("it asks about %q", open)
 		}
@@ -256,7 +257,7 @@ func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 		if got := <-two; got != "ended" {
 			t.Errorf("it is %s", got)
 		}
-		if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 || len(a.pending) > 0 {
+		if open := a.report(0, wire.ReportAck{}); len(open) > 0 || len(a.pending) > 0 {
 			t.Errorf("it still asks about %q, and keeps %v", open, a.pending)
 		}
 		// Where there is no word it ends when it may no longer begin anyway.
@@ -284,7 +285,7 @@ func TestOrdersThatNobodyAnswersFor(t *testing.T) {
 	a.pass(time.Second)
 	a.queue.Submit(a.expire("boot"))
 	a.gets("1 late")
-	if open := a.report(0, true, wire.ReportAck{}); !slices.Equal(open, []string{"2"}) {
+	if open := a.report(0, wire.ReportAck{}); !slices.Equal(open, []string{"2"}) {
 		t.Errorf("it asks about %q", open)
 	}
 }
@@ -296,11 +297,11 @@ func TestManyOrdersAreAskedAboutInTurn(t *testing.T) {
 		items = append(items, fmt.Sprint(n))
 	}
 	a.hold(orders(items...))
-	a.report(0, true, wire.ReportAck{})
+	a.report(0, wire.ReportAck{})
 	if n := a.asked(); n != 1 || len(a.queue.items) != maxAsked {
 		t.Errorf("%d were handed on, and it has asked %d times more", len(a.queue.items), n)
 	}
-	a.report(0, true, wire.ReportAck{})
+	a.report(0, wire.ReportAck{})
 	a.gets(items...)
 }
 
@@ -327,7 +328,7 @@ func TestWhatAnEarlierAgentHasLeft(t *testing.T) {
 // TestCancellationThatCannotBeStored: a held order stays as it was, and the next cancellation ends it.
 func TestCancellationThatCannotBeStored(t *testing.T) {
 	a := newAsking(t)
-	a.report(20*time.Millisecond, true, wire.ReportAck{})
+	a.report(20*time.Millisecond, wire.ReportAck{})
 	a.submit(orders("held"), a.server().Add(-time.Second))
 	if !a.cancel("held") {
 		t.Fatal("it cannot be cancelled")
@@ -348,7 +349,7 @@ func TestCancellationThatCannotBeStored(t *testing.T) {
 // TestCancelledOrdersNeverBegin: an order is cancelled in every state before its beginning, and in none after it.
 func TestCancelledOrdersNeverBegin(t *testing.T) {
 	a := newAsking(t)
-	a.report(20*time.Millisecond, true, wire.ReportAck{})
+	a.report(20*time.Millisecond, wire.ReportAck{})
 	until := a.server().Add(time.Minute)
 	a.submit(orders("queued", "begun"), until)
 	a.submit(orders("held"), a.server().Add(-time.Second))
@@ -364,7 +365,7 @@ func TestCancelledOrdersNeverBegin(t *testing.T) {
 	if may, _ := a.mayBegin(t.Context(), "queued"); may {
 		t.Error("a cancelled order may begin")
 	}
-	if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 {
+	if open := a.report(0, wire.ReportAck{}); len(open) > 0 {
 		t.Errorf("the agent asks about %q", open)
 	}
 	for _, item := range []string{"queued", "begun"} {

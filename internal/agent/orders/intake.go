@@ -1,6 +1,6 @@
-// Package orders accepts the orders of the server: it verifies a message, journals its orders, and acknowledges them
-// with a receipt. An accepted order survives everything but the loss of the disk, and is executed at most once. The
-// package decides whether an order may still begin; package supervisor executes it.
+// Package orders accepts the orders of the server: it journals the orders of a message, and acknowledges them with a
+// receipt. Package uplink has verified the message. An accepted order survives everything but the loss of the disk, and
+// is executed at most once. The package decides whether an order may still begin; package supervisor executes it.
 package orders
 
 import (
@@ -16,14 +16,6 @@ import (
 	"drover/internal/process"
 	"drover/internal/wire"
 )
-
-// Link verifies messages from the server, and signs the receipts.
-type Link interface {
-	// AwaitOrders blocks until the agent accepts orders, at most for limit, and reports whether it does.
-	AwaitOrders(ctx context.Context, limit time.Duration) bool
-	OpenManifest(sealed []byte) (*wire.Manifest, error)
-	SealReceipt(receipt, manifest []byte) ([]byte, error)
-}
 
 // Disk is the journal of orders.
 type Disk interface {
@@ -54,6 +46,8 @@ type Logs interface {
 	Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer
 	// Live compares running processes with their specs. It blocks for some seconds at most.
 	Live(ctx context.Context, q wire.LiveQuestion) wire.LiveAnswer
+	// Usage says what a process has used. It does not block.
+	Usage(ctx context.Context, q wire.UsageQuestion) wire.UsageAnswer
 }
 
 // Relaunches are the relaunches that drover does by itself.
@@ -64,7 +58,6 @@ type Relaunches interface {
 
 // Config is what an Intake needs.
 type Config struct {
-	Link    Link
 	Disk    Disk
 	Tracker *Tracker
 	// Commands takes the orders that change something, Questions the others.
@@ -97,27 +90,17 @@ func New(cfg Config) *Intake {
 	}
 }
 
-// waitForStanding is how long an order waits until the agent accepts orders. The server resends an order that got no
-// answer.
-const waitForStanding = 2 * time.Second
-
-// Take verifies a manifest, journals its orders and queues the new ones. It makes the receipt after that, so an
-// accepted order survives everything but the loss of the disk. It never runs a known order again, and answers it with
+// Take journals the orders of a manifest and queues the new ones. It makes the receipt after that, so an accepted order
+// survives everything but the loss of the disk. It never runs a known order again, and answers it with
 // its current state, even if new orders are rejected. A query changes nothing: usually the receipt has its answer, and
 // nothing is stored. The receipt is nil if the server must resend the manifest.
 func (i *Intake) Take(ctx context.Context, manifest []byte) (receipt []byte) {
-	if !i.cfg.Link.AwaitOrders(ctx, waitForStanding) {
-		return nil
-	}
 	r, certain := i.accept(ctx, manifest)
 	if !certain {
 		return nil
 	}
 	r.Version = wire.Version
 	receipt, err := json.Marshal(r)
-	if err == nil {
-		receipt, err = i.cfg.Link.SealReceipt(receipt, manifest)
-	}
 	if err != nil {
 		i.cfg.Log.Error("cannot encode receipt", "error", err)
 		return nil
@@ -130,7 +113,7 @@ func (i *Intake) Take(ctx context.Context, manifest []byte) (receipt []byte) {
 // caller that was told of a failure.
 func (i *Intake) accept(ctx context.Context, data []byte) (receipt wire.Receipt, certain bool) {
 	now := i.cfg.Wall()
-	m, err := i.cfg.Link.OpenManifest(data)
+	m, err := wire.ReadManifest(data)
 	if err != nil {
 		i.cfg.Log.Warn("rejected manifest", "error", err)
 		return wire.Receipt{Error: "manifest refused: " + err.Error()}, true
@@ -210,8 +193,8 @@ func (i *Intake) begin(orders []specstore.Entry) {
 func (i *Intake) Unsure() []string { return i.cfg.Tracker.gate.unsure() }
 
 // Answered implements report.Orders.
-func (i *Intake) Answered(r *wire.Report, ack *wire.ReportAck, signed bool) {
-	i.begin(i.cfg.Tracker.gate.answered(r, ack, signed))
+func (i *Intake) Answered(r *wire.Report, ack *wire.ReportAck) {
+	i.begin(i.cfg.Tracker.gate.answered(r, ack))
 }
 
 // Expire ends the orders that wait for the server's word and may no longer begin anyway.

@@ -7,16 +7,9 @@ import (
 	"drover/internal/wire"
 )
 
-// Ask verifies a manifest with a question about a log or about running processes, and returns the signed answer; nil if
-// there is none. It stores nothing. A copy of an old question gets no answer: what it asks for may be new.
-func (i *Intake) Ask(ctx context.Context, manifest []byte) (answer []byte) {
-	if !i.cfg.Link.AwaitOrders(ctx, waitForStanding) {
-		return nil
-	}
-	answer, err := json.Marshal(i.ask(ctx, manifest))
-	if err == nil {
-		answer, err = i.cfg.Link.SealReceipt(answer, manifest)
-	}
+// Ask returns the answer to a question about a log or about processes; nil if there is none. It stores nothing.
+func (i *Intake) Ask(ctx context.Context, question []byte) (answer []byte) {
+	answer, err := json.Marshal(i.ask(ctx, question))
 	if err != nil {
 		i.cfg.Log.Error("cannot encode answer to a question", "error", err)
 		return nil
@@ -24,21 +17,24 @@ func (i *Intake) Ask(ctx context.Context, manifest []byte) (answer []byte) {
 	return answer
 }
 
-func (i *Intake) ask(ctx context.Context, manifest []byte) any {
-	m, err := i.cfg.Link.OpenManifest(manifest)
-	if err == nil {
-		err = i.freshness.admitQuestion(m.Issued, i.cfg.Wall())
+func (i *Intake) ask(ctx context.Context, question []byte) any {
+	var q wire.Question
+	err := json.Unmarshal(question, &q)
+	if err == nil && q.Version > wire.Version {
+		err = wire.ErrVersion
 	}
 	switch {
 	case err != nil:
 		i.cfg.Log.Warn("rejected question", "error", err)
 		return wire.LogAnswer{Error: "question refused: " + err.Error()}
-	case m.Live != nil && len(m.Live.Processes) > wire.MaxLive:
+	case q.Live != nil && len(q.Live.Processes) > wire.MaxLive:
 		return wire.LiveAnswer{Error: "question refused: it names too many processes"}
-	case m.Live != nil:
-		return i.cfg.Logs.Live(ctx, *m.Live)
-	case m.Log == nil:
+	case q.Live != nil:
+		return i.cfg.Logs.Live(ctx, *q.Live)
+	case q.Usage != nil:
+		return i.cfg.Logs.Usage(ctx, *q.Usage)
+	case q.Log == nil:
 		return wire.LogAnswer{Error: "question refused: it asks for nothing"}
 	}
-	return i.cfg.Logs.Answer(ctx, *m.Log)
+	return i.cfg.Logs.Answer(ctx, *q.Log)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nkeys"
+	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/process"
 	"drover/internal/wire"
@@ -20,82 +20,52 @@ func (parrot) Live(_ context.Context, q wire.LiveQuestion) wire.LiveAnswer {
 	return wire.LiveAnswer{Processes: []wire.LiveProcess{{Process: q.Processes[0], PID: 7}}}
 }
 
+func (parrot) Usage(_ context.Context, q wire.UsageQuestion) wire.UsageAnswer {
+	return wire.UsageAnswer{End: int64(q.Seconds), Error: q.Process.String()}
+}
+
 func (parrot) Answer(_ context.Context, q wire.LogQuestion) wire.LogAnswer {
 	return wire.LogAnswer{Cursor: q.Process.String() + " " + q.Cursor}
 }
 
-// TestQuestionsAboutLogs: only a fresh question of the server to this agent is answered, and nothing else of it counts.
+// TestQuestionsAboutLogs: only a question that asks for something is answered, and nothing else of it counts.
 func TestQuestionsAboutLogs(t *testing.T) {
-	link := newKeys(t)
-	now := time.Now()
-	i := newIntake(link, badDisk{}, now)
+	i := newIntake(badDisk{}, time.Now())
 	i.cfg.Logs = parrot{}
 	q := &wire.LogQuestion{Process: process.ID{Namespace: "shop", Name: "api"}, Cursor: "5"}
-	ask := func(m wire.Manifest, key nkeys.KeyPair) wire.LogAnswer {
-		t.Helper()
-		sealed, err := wire.Seal(m, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reply, err := wire.OpenReceipt(i.Ask(t.Context(), sealed), sealed, public(t, link.agent))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a wire.LogAnswer
-		if err := json.Unmarshal(reply, &a); err != nil {
-			t.Fatal(err)
-		}
-		return a
-	}
-	at := func(issued time.Time) wire.Manifest {
-		return wire.Manifest{Agent: "me", Issued: issued, Expires: issued.Add(time.Second), Log: q}
-	}
-	if a := ask(at(now), link.server); a.Error != "" || a.Cursor != "shop/api 5" {
-		t.Errorf("a question is answered with %+v", a)
-	}
-	other := at(now)
-	other.Agent = "you"
-	empty := at(now)
-	empty.Log, empty.Orders = nil, []wire.Order{{Item: "1", Op: process.Start}}
 	for name, c := range map[string]struct {
-		manifest wire.Manifest
-		key      nkeys.KeyPair
-		want     string
+		question any
+		want     wire.LogAnswer
 	}{
-		"of a stranger":       {at(now), mustKey(t), "not pinned"},
-		"to another agent":    {other, link.server, "another agent"},
-		"that asks nothing":   {empty, link.server, "asks for nothing"},
-		"of two minutes ago":  {at(now.Add(-2 * time.Minute)), link.server, "it is a copy"},
-		"of some months ago":  {at(now.Add(-1000 * time.Hour)), link.server, "it is a copy"},
-		"of a time before it": {at(time.Time{}), link.server, "it is a copy"},
+		"a question": {wire.Question{Version: wire.Version, Log: q}, wire.LogAnswer{Cursor: "shop/api 5"}},
+		"a question that asks nothing": {
+			wire.Manifest{Orders: []wire.Order{{Item: "1", Op: process.Start}}},
+			wire.LogAnswer{Error: "question refused: it asks for nothing"},
+		},
+		"a question of a newer version": {
+			wire.Question{Version: wire.Version + 1, Log: q},
+			wire.LogAnswer{Error: "question refused: written by a newer version"},
+		},
 	} {
-		if a := ask(c.manifest, c.key); a.Cursor != "" || !strings.Contains(a.Error, c.want) {
-			t.Errorf("a question %s is answered with %+v, want %q", name, a, c.want)
+		var a wire.LogAnswer
+		askInto(t, i, c.question, &a)
+		if d := cmp.Diff(c.want, a); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
+	}
+	var a wire.LogAnswer
+	if err := json.Unmarshal(i.Ask(t.Context(), []byte("x")), &a); err != nil || !strings.Contains(a.Error, "refused") {
+		t.Errorf("garbage is answered with %+v, %v", a, err)
 	}
 }
 
 // TestQuestionsAboutRunningProcesses: they are answered on the same subject, if they are not too long.
 func TestQuestionsAboutRunningProcesses(t *testing.T) {
-	link := newKeys(t)
-	now := time.Now()
-	i := newIntake(link, badDisk{}, now)
+	i := newIntake(badDisk{}, time.Now())
 	i.cfg.Logs = parrot{}
-	ask := func(q wire.LiveQuestion) wire.LiveAnswer {
+	ask := func(q wire.LiveQuestion) (a wire.LiveAnswer) {
 		t.Helper()
-		m := wire.Manifest{Agent: "me", Issued: now, Expires: now.Add(time.Second), Live: &q}
-		sealed, err := wire.Seal(m, link.server)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reply, err := wire.OpenReceipt(i.Ask(t.Context(), sealed), sealed, public(t, link.agent))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a wire.LiveAnswer
-		if err := json.Unmarshal(reply, &a); err != nil {
-			t.Fatal(err)
-		}
+		askInto(t, i, wire.Question{Live: &q}, &a)
 		return a
 	}
 	api := process.ID{Namespace: "shop", Name: "api"}
@@ -105,5 +75,30 @@ func TestQuestionsAboutRunningProcesses(t *testing.T) {
 	}
 	if a := ask(wire.LiveQuestion{Processes: make([]process.ID, wire.MaxLive+1)}); !strings.Contains(a.Error, "too many") {
 		t.Errorf("a long question is answered with %+v", a)
+	}
+}
+
+// TestQuestionsAboutUsage: they are answered on the same subject.
+func TestQuestionsAboutUsage(t *testing.T) {
+	i := newIntake(badDisk{}, time.Now())
+	i.cfg.Logs = parrot{}
+	var a wire.UsageAnswer
+	askInto(t, i, wire.Question{
+		Usage: &wire.UsageQuestion{Process: process.ID{Namespace: "shop", Name: "api"}, Seconds: 900},
+	}, &a)
+	if a.End != 900 || a.Error != "shop/api" {
+		t.Errorf("a question is answered with %+v", a)
+	}
+}
+
+// askInto asks a question, and reads the body of the answer.
+func askInto(t *testing.T, i *Intake, question, body any) {
+	t.Helper()
+	data, err := json.Marshal(question)
+	if err == nil {
+		err = json.Unmarshal(i.Ask(t.Context(), data), body)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

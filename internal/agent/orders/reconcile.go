@@ -1,18 +1,18 @@
 package orders
 
 import (
-	"errors"
 	"fmt"
 
 	"drover/internal/agent/specstore"
+	"drover/internal/wire"
 )
 
 // Introduced implements report.Orders.
-func (i *Intake) Introduced(sealed []byte) (again bool) {
-	if len(sealed) == 0 {
+func (i *Intake) Introduced(desired *wire.Desired) (again bool) {
+	if desired == nil {
 		return false
 	}
-	again, err := i.reconcile(sealed)
+	again, err := i.reconcile(desired)
 	if err != nil {
 		i.cfg.Log.Error("cannot apply the records of the server", "error", err)
 		return false
@@ -20,20 +20,10 @@ func (i *Intake) Introduced(sealed []byte) (again bool) {
 	return again
 }
 
-// reconcile applies the server's records. Like Take, it accepts only a signed and fresh message for this agent.
-func (i *Intake) reconcile(sealed []byte) (again bool, err error) {
-	m, err := i.cfg.Link.OpenManifest(sealed)
-	if err == nil {
-		err = i.freshness.admit(m.Issued, i.cfg.Wall())
-	}
-	if err != nil {
-		return false, fmt.Errorf("answer refused: %w", err)
-	}
-	if m.Desired == nil {
-		return false, errors.New("answer refused: it does not mention this disk")
-	}
-	all := make([]specstore.Desired, 0, len(m.Desired.Processes))
-	for _, p := range m.Desired.Processes {
+// reconcile applies the server's records.
+func (i *Intake) reconcile(desired *wire.Desired) (again bool, err error) {
+	all := make([]specstore.Desired, 0, len(desired.Processes))
+	for _, p := range desired.Processes {
 		rec := specstore.Record{
 			ID: p.Process, Hosted: p.Hosted, Want: p.Want, RegisteredAt: p.RegisteredAt,
 			Revision: p.Revision,
@@ -46,10 +36,10 @@ func (i *Intake) reconcile(sealed []byte) (again bool, err error) {
 		}
 		all = append(all, specstore.Desired{Record: rec, Gone: p.Gone})
 	}
-	older, err := i.cfg.Records.Reconcile(all, m.Desired.Revision)
+	older, err := i.cfg.Records.Reconcile(all, desired.Revision)
 	if older > 0 {
 		i.cfg.Log.Warn("disk was an old copy, updated it from the server", "processes", older)
 	}
 	// Stop if a part changed nothing: the agent would ask for it for ever.
-	return m.Desired.More && older > 0, err
+	return desired.More && older > 0, err
 }

@@ -65,6 +65,9 @@ func (t *Tracker) MayBegin(ctx context.Context, item string) (bool, error) {
 	return t.gate.mayBegin(ctx, item)
 }
 
+// Busy reports whether commands are open that may begin or have begun.
+func (t *Tracker) Busy() bool { return t.gate.busy() }
+
 // Began notes that an order has begun and how long it may take.
 func (t *Tracker) Began(item string, limit time.Duration) {
 	if !t.answers.began(item, limit) {

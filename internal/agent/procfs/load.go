@@ -45,3 +45,18 @@ func (f FS) MemAvailable() (int64, error) {
 	}
 	return n, err
 }
+
+// OOMKills returns how many processes of the whole host the kernel has ended since the boot because memory ran out
+// (/proc/vmstat, oom_kill; Linux 4.13).
+func (f FS) OOMKills() (uint64, error) {
+	data, err := f.read(maxSmall, "vmstat")
+	if err != nil {
+		return 0, fmt.Errorf("cannot count OOM kills: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			return strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+		}
+	}
+	return 0, errors.New("cannot count OOM kills: /proc/vmstat does not tell")
+}

@@ -207,6 +207,21 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
+func TestOOMKills(t *testing.T) {
+	f := tree(t, map[string]string{"vmstat": "nr_free_pages 5\noom_kill 268\ndrop_pagecache 0\n"})
+	if n, err := f.OOMKills(); n != 268 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+	for _, text := range []string{"", "oom_kill x\n", "oom_killed 3\n"} {
+		if n, err := tree(t, map[string]string{"vmstat": text}).OOMKills(); err == nil {
+			t.Errorf("%q: %d", text, n)
+		}
+	}
+	if _, err := procfs.New("/proc").OOMKills(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMounts(t *testing.T) {
 	f := tree(t, map[string]string{
 		"self/mountinfo": `31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs  rw,mode=755

@@ -35,6 +35,8 @@ type TreeUse struct {
 	// are since boot. At the first look Since is the start of the root.
 	CPU, Mem  float64
 	Since, At time.Duration
+	// RSS is Mem in bytes.
+	RSS int64
 	// Processes is how many there are in the tree; 0 says that the root has ended.
 	Processes int
 	// Files is how many files the root has open: see FS.OpenFiles.
@@ -162,7 +164,8 @@ func (t *treeSample) measure(pids []int) TreeUse {
 	now := &tree{at: t.at, account: t.account, members: t.members}
 	t.last[t.root] = now
 	use := TreeUse{
-		At: t.at, Mem: memShare(t.rss, t.total), Processes: t.living, Files: t.sampler.fs.OpenFiles(t.root.PID),
+		At: t.at, Mem: memShare(t.rss, t.total), RSS: t.rss, Processes: t.living,
+		Files: t.sampler.fs.OpenFiles(t.root.PID),
 	}
 	var used time.Duration
 	switch {

@@ -90,7 +90,7 @@ func (r *Reporter) gather(processes Processes) batch {
 		b.report.Hello = &hello
 		r.tellAll(processes)
 	}
-	b.added = r.backlog.added
+	b.added, r.fresh = r.backlog.added, false
 	if b.alone = introduce && r.cfg.Disk != nil; b.alone {
 		b.more = true
 		return b

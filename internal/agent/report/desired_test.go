@@ -45,7 +45,7 @@ func (m *medium) Revisions() (uint64, map[process.ID]uint64, error) {
 // teacher is a server that answers introductions, and keeps them.
 type teacher struct {
 	disks  []*wire.Disk
-	answer func() []byte
+	answer func() *wire.Desired
 
 	mu      sync.Mutex // the time that passes orders nothing between goroutines
 	reports int
@@ -92,13 +92,13 @@ func mustJSON(v any) []byte {
 }
 
 // introduced is what is done with the answers to introductions.
-type introduced func(desired []byte) (again bool)
+type introduced func(desired *wire.Desired) (again bool)
 
-func (f introduced) Introduced(desired []byte) (again bool) { return f(desired) }
+func (f introduced) Introduced(desired *wire.Desired) (again bool) { return f(desired) }
 
 func (introduced) Unsure() []string { return nil }
 
-func (introduced) Answered(*wire.Report, *wire.ReportAck, bool) {}
+func (introduced) Answered(*wire.Report, *wire.ReportAck) {}
 
 // lesson runs fn beside a reporter that is answered by a teacher.
 func lesson(t *testing.T, m *medium, s *teacher, introduced introduced,
@@ -118,20 +118,21 @@ func lesson(t *testing.T, m *medium, s *teacher, introduced introduced,
 // TestIntroductionIsAnswered: each tells what is on the disk then, and is repeated as often as there is more to learn.
 func TestIntroductionIsAnswered(t *testing.T) {
 	m, s := &medium{latest: 3, records: map[process.ID]uint64{id("a"): 2}}, &teacher{}
-	lessons := []string{"first", "second", ""}
-	s.answer = func() []byte {
+	one, two := &wire.Desired{Revision: 1}, &wire.Desired{Revision: 2}
+	lessons := []*wire.Desired{one, two, nil}
+	s.answer = func() *wire.Desired {
 		next := lessons[0]
-		lessons = append(lessons[1:], "")
-		return []byte(next)
+		lessons = append(lessons[1:], nil)
+		return next
 	}
-	var learnt []string
-	again := func(desired []byte) bool {
-		learnt = append(learnt, string(desired))
+	var learnt []*wire.Desired
+	again := func(desired *wire.Desired) bool {
+		learnt = append(learnt, desired)
 		m.latest++
-		return string(desired) == "first"
+		return cmp.Equal(desired, one)
 	}
 	lesson(t, m, s, again, func(r *report.Reporter, standing *uplink.Standing) {
-		if diff := cmp.Diff([]string{"first", "second"}, learnt); diff != "" {
+		if diff := cmp.Diff([]*wire.Desired{one, two}, learnt); diff != "" {
 			t.Errorf("learnt (-want +got):\n%s", diff)
 		}
 		r.Happened() // nothing but an introduction is answered
@@ -139,7 +140,7 @@ func TestIntroductionIsAnswered(t *testing.T) {
 		standing.Connected()
 		synctest.Wait()
 	})
-	if diff := cmp.Diff([]string{"first", "second", ""}, learnt); diff != "" {
+	if diff := cmp.Diff([]*wire.Desired{one, two, nil}, learnt); diff != "" {
 		t.Errorf("learnt (-want +got):\n%s", diff)
 	}
 	record := wire.Records{id("a"): 2}
@@ -154,9 +155,9 @@ func TestIntroductionIsAnswered(t *testing.T) {
 
 // TestIntroductionThatIsNotTakenIn is no word of the server's.
 func TestIntroductionThatIsNotTakenIn(t *testing.T) {
-	s := &teacher{answer: func() []byte { return []byte("x") }, broken: errors.New("link lost")}
+	s := &teacher{answer: func() *wire.Desired { return &wire.Desired{} }, broken: errors.New("link lost")}
 	var heard atomic.Int64
-	lesson(t, &medium{}, s, func([]byte) bool { heard.Add(1); return false }, func(*report.Reporter, *uplink.Standing) {
+	lesson(t, &medium{}, s, func(*wire.Desired) bool { heard.Add(1); return false }, func(*report.Reporter, *uplink.Standing) {
 		pass(time.Minute)
 		if n := s.heal(); heard.Load() > 0 || n == 0 {
 			t.Errorf("%d words in %d reports", heard.Load(), n)
@@ -172,7 +173,7 @@ func TestIntroductionThatIsNotTakenIn(t *testing.T) {
 // logged once.
 func TestEachReasonIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &teacher{answer: func() []byte { return nil }, broken: errors.New("no subscriber")}
+		s := &teacher{answer: func() *wire.Desired { return nil }, broken: errors.New("no subscriber")}
 		var text lockedText
 		r := report.New(report.Config{
 			Link: s, Standing: linked(), Disk: &medium{},
@@ -213,8 +214,8 @@ func (l *lockedText) String() string {
 
 // TestUnreadableDisk: an agent that can't say what it has does not introduce itself as one that has nothing.
 func TestUnreadableDisk(t *testing.T) {
-	m, s := &medium{err: errors.New("disk on fire")}, &teacher{answer: func() []byte { return nil }}
-	lesson(t, m, s, func([]byte) bool { return false }, func(*report.Reporter, *uplink.Standing) {
+	m, s := &medium{err: errors.New("disk on fire")}, &teacher{answer: func() *wire.Desired { return nil }}
+	lesson(t, m, s, func(*wire.Desired) bool { return false }, func(*report.Reporter, *uplink.Standing) {
 		pass(time.Minute)
 		if n := s.heal(); n > 0 {
 			t.Errorf("%d reports", n)

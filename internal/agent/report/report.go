@@ -32,11 +32,11 @@ type Processes interface {
 type Orders interface {
 	// Unsure returns the orders that a report which is sent now asks the server about.
 	Unsure() (items []string)
-	// Answered handles the answer to a report. signed says that the server signed it.
-	Answered(r *wire.Report, ack *wire.ReportAck, signed bool)
-	// Introduced handles the sealed manifest that answers an introduction, empty if there is none. It reports whether
+	// Answered handles the answer to a report.
+	Answered(r *wire.Report, ack *wire.ReportAck)
+	// Introduced handles the records that answer an introduction, nil if there are none. It reports whether
 	// the agent must introduce itself again.
-	Introduced(desired []byte) (again bool)
+	Introduced(desired *wire.Desired) (again bool)
 }
 
 // Disk has the revisions on the agent's disk.
@@ -78,11 +78,13 @@ type Config struct {
 	Disk   Disk
 	// Complete adds the agent's current facts to a report. It returns soon, and may be nil.
 	Complete func(r *wire.Report)
+	// Busy reports whether orders are open, whose outcomes will follow. It returns soon, and may be nil: then none are.
+	Busy func() bool
 	// Trusted receives a sealed manifest that renews the agent's trust. It returns soon, and may be nil.
 	Trusted func(sealed []byte)
 	// Wall is the wall clock of the host, for the times in reports; time.Now if nil.
 	Wall func() time.Time
-	// Heartbeat is the longest silence.
+	// Heartbeat is the longest silence, unless the server allows a longer one.
 	Heartbeat time.Duration
 	Log       *slog.Logger
 }
@@ -95,6 +97,8 @@ type Reporter struct {
 	mu       sync.Mutex
 	begun    map[string]begunOperation
 	timerSet bool // a timer will call reportBegun
+	newsDue  bool // a timer will call reportNews
+	fresh    bool // there is news that no report has carried
 	outcomes map[string]process.Outcome
 	order    []string // the items of outcomes, oldest first
 	changed  map[process.ID]bool
@@ -182,25 +186,53 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Finished records an outcome that is already on disk.
-func (r *Reporter) Finished(item string, outcome process.Outcome) {
+// newsDelay is how long news waits for more of it. So the end of a process and its relaunch are one report, and so are
+// all changes of a short operation with its outcome.
+const newsDelay = 50 * time.Millisecond
+
+// news asks for a report after newsDelay. The caller holds the lock.
+func (r *Reporter) news() {
+	r.fresh = true
+	if !r.newsDue {
+		r.newsDue = true
+		time.AfterFunc(newsDelay, r.reportNews)
+	}
+}
+
+// reportNews asks for a report of news that no report has carried yet.
+func (r *Reporter) reportNews() {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.newsDue = false
+	if r.fresh {
+		r.nudge()
+	}
+}
+
+// Finished records an outcome that is already on disk. While other orders are open, it waits as news for theirs.
+func (r *Reporter) Finished(item string, outcome process.Outcome) {
+	more := r.cfg.Busy != nil && r.cfg.Busy()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	delete(r.begun, item)
 	if _, ok := r.outcomes[item]; !ok {
 		r.order = append(r.order, item)
 	}
 	r.outcomes[item] = outcome
-	r.mu.Unlock()
-	r.nudge()
+	if more {
+		r.news()
+	} else {
+		r.nudge()
+	}
 }
 
 // Changed records that the state of a process has changed.
 func (r *Reporter) Changed(id process.ID) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.changed[id] = true
 	r.backlog.added++
-	r.mu.Unlock()
-	r.nudge()
+	r.news()
 }
 
 // Gone notes that a process was forgotten, and with which revision.
@@ -214,9 +246,9 @@ func (r *Reporter) Gone(id process.ID, revision uint64) {
 // Happened notes that there is a new event.
 func (r *Reporter) Happened() {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.backlog.added++
-	r.mu.Unlock()
-	r.nudge()
+	r.news()
 }
 
 // Ask has a report made: there is something that Complete adds.

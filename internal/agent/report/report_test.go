@@ -3,17 +3,14 @@ package report_test
 import (
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"drover/internal/agent/report"
-	"drover/internal/agent/uplink/standing"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -92,62 +89,13 @@ func TestAClockThatWasSetBack(t *testing.T) {
 	})
 }
 
-// TestProof: what the server asks to be proven is said at once, until it has arrived, and only then; but not at any
-// length.
-func TestProof(t *testing.T) {
-	bubble(t, nil, func(_ *testing.T, r *rig) {
-		r.take()
-		ask := func(words string) {
-			r.answers(func(rep wire.Report) (wire.ReportAck, error) {
-				if rep.Proof != "" {
-					return wire.ReportAck{}, errors.New("link lost")
-				}
-				return wire.ReportAck{Prove: words}, nil
-			})
-		}
-		ask("words")
-		pass(5 * time.Second)
-		r.want(r.take(), wire.Report{}, wire.Report{Proof: "words"})
-		r.answers(accept)
-		pass(time.Second)
-		r.want(r.take(), wire.Report{Proof: "words"})
-		ask(strings.Repeat("x", 1000))
-		pass(5 * time.Second)
-		r.want(r.take(), wire.Report{})
-	})
-}
-
-// TestAnAnswerOfAnybody: that to a heartbeat is not signed, and has the agent believe nothing.
-func TestAnAnswerOfAnybody(t *testing.T) {
-	bubble(t, func(_ *testing.T, r *rig) {
-		r.Reporter = report.New(report.Config{
-			Link: link{r, time.Now()}, Standing: r.standing, Journal: r, Heartbeat: 5 * time.Second,
-			Log: slog.New(slog.DiscardHandler),
-		})
-	}, func(t *testing.T, r *rig) {
-		r.take()
-		r.answers(func(wire.Report) (wire.ReportAck, error) {
-			return wire.ReportAck{Stranger: &wire.Stranger{Clone: true}}, nil
-		})
-		pass(5 * time.Second)
-		r.want(r.take(), wire.Report{})
-		if m := r.standing.Now(); m.State != standing.Confirmed {
-			t.Errorf("it takes itself for a copy: %+v", m)
-		}
-		r.connect()
-		if r.take(); r.standing.Now().State != standing.Estranged {
-			t.Errorf("it does not hear what the server says: %+v", r.standing.Now())
-		}
-	})
-}
-
 // TestHeartbeat: an agent that has nothing to say says so.
 func TestHeartbeat(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		pass(12 * time.Second)
 		r.Changed(id("gone"))
 		pass(6 * time.Second)
-		if diff := cmp.Diff([]float64{0, 5, 10, 12, 17}, r.sent); diff != "" {
+		if diff := cmp.Diff([]float64{0, 5, 10, 12.05, 17.05}, r.times()); diff != "" {
 			t.Errorf("reports at (-want +got): %s", diff)
 		}
 		gone := wire.Report{Observed: []wire.Observation{{Process: id("gone"), Gone: true}}}
@@ -155,12 +103,57 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
+// TestRareHeartbeats: a server may allow longer silence. The beats then keep to their own times, which are others for
+// each agent, whatever is reported in between; a minute is the longest silence.
+func TestRareHeartbeats(t *testing.T) {
+	const most = 60.0
+	firsts := map[float64]bool{}
+	for range 5 {
+		bubble(t, nil, func(t *testing.T, r *rig) {
+			r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{Beat: 60}, nil })
+			pass(6 * time.Second)
+			r.now()
+			pass(time.Minute)
+			sent := r.times()
+			if len(sent) != 1 {
+				t.Fatalf("reports at %v", sent)
+			}
+			first := sent[0]
+			firsts[first] = true
+			pass(time.Duration((first + 91 - 66) * float64(time.Second)))
+			r.now()
+			r.Changed(id("gone"))
+			pass(2 * time.Minute)
+			want := []float64{first + 91.05, first + 2*most, first + 3*most}
+			if diff := cmp.Diff(want, r.times(), cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+				t.Errorf("reports at (-want +got): %s", diff)
+			}
+			r.now()
+			r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{Beat: 3600}, nil })
+			pass(time.Minute)
+			if sent = r.times(); len(sent) != 1 {
+				t.Errorf("a server that wants to hear nothing for an hour hears something at %v", sent)
+			}
+			r.answers(accept)
+			pass(time.Minute)
+			r.now()
+			pass(28 * time.Second)
+			if sent = r.times(); len(sent) != 5 {
+				t.Errorf("after that it beats as usual, but at %v", sent)
+			}
+		})
+	}
+	if len(firsts) < 2 {
+		t.Errorf("all agents beat at the same time: %v", firsts)
+	}
+}
+
 // TestOutcome: an outcome is told until it is acknowledged, and then never again.
 func TestOutcome(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		r.take()
 		r.Began("item-1", 65*time.Second)
-		pass(tellAfter - time.Millisecond)
+		pass(tellAfter - newsAfter - time.Millisecond)
 		r.want(r.take())
 		pass(time.Millisecond)
 		r.want(r.take(), wire.Report{Progress: []wire.Progress{{Item: "item-1", Limit: 65}}})
@@ -315,13 +308,46 @@ func TestShortOperations(t *testing.T) {
 	})
 }
 
+// TestOneReport: what an operation changes is told with its outcome at once, and the outcomes of operations beside each
+// other are told together; no report is empty.
+func TestOneReport(t *testing.T) {
+	bubble(t, nil, func(_ *testing.T, r *rig) {
+		r.take()
+		done := func(item string) wire.Progress {
+			return wire.Progress{Item: item, Outcome: &process.Outcome{Text: "success"}}
+		}
+		r.set(id("a"), process.Status{State: "starting"})
+		r.Began("item-1", time.Minute)
+		pass(newsAfter / 2)
+		r.set(id("a"), process.Status{State: "running"})
+		r.Finished("item-1", outcome("success"))
+		r.want(r.now(), wire.Report{
+			Observed: []wire.Observation{first("a", "running")}, Progress: []wire.Progress{done("item-1")},
+		})
+		r.want(r.take())
+
+		r.setBusy(true)
+		r.Finished("item-2", outcome("success"))
+		pass(newsAfter / 2)
+		r.Finished("item-3", outcome("success"))
+		pass(newsAfter/2 - time.Millisecond)
+		r.want(r.now())
+		pass(time.Millisecond)
+		r.want(r.now(), wire.Report{Progress: []wire.Progress{done("item-2"), done("item-3")}})
+		r.setBusy(false)
+		r.Finished("item-4", outcome("success"))
+		r.want(r.now(), wire.Report{Progress: []wire.Progress{done("item-4")}})
+		r.want(r.take())
+	})
+}
+
 // TestLatestStateOnly: of what changes while a report is under way, or cannot be delivered, only the end counts.
 func TestLatestStateOnly(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		r.take()
 		r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{}, errors.New("no responders") })
 		r.set(id("a"), process.Status{State: "starting"})
-		synctest.Wait()
+		pass(newsAfter)
 		for i := range 100 {
 			r.set(id("a"), process.Status{State: fmt.Sprint(i)})
 			r.set(id("b"), process.Status{State: "backoff"})

@@ -38,6 +38,8 @@ type rig struct {
 	// events are pending; told is what was acknowledged of them.
 	events []process.Event
 	told   [][]byte
+	// busy says that orders are open.
+	busy bool
 	// full is why the journal takes nothing.
 	full error
 	// session and number are those of the last report; refused is the session that was refused as an earlier one, if
@@ -54,6 +56,7 @@ func bubble(t *testing.T, before, fn func(t *testing.T, r *rig)) {
 		r.standing = linked()
 		r.Reporter = report.New(report.Config{
 			Link: link{r, time.Now()}, Standing: r.standing, Journal: r, Events: history{r}, Heartbeat: 5 * time.Second,
+			Busy:  r.isBusy,
 			Hello: wire.Hello{IP: "10.0.0.1", Build: "test", BootID: "boot"}, Log: slog.New(slog.DiscardHandler),
 		})
 		if before != nil {
@@ -144,6 +147,18 @@ func (r *rig) set(id process.ID, s process.Status) {
 	r.Changed(id)
 }
 
+func (r *rig) setBusy(busy bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy = busy
+}
+
+func (r *rig) isBusy() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.busy
+}
+
 func (r *rig) Known() []process.ID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,14 +234,30 @@ func (r *rig) happen(from, to uint64) {
 	r.Happened()
 }
 
-// take lets everything happen that is due, and returns the reports since the last call.
+// newsAfter is how long news waits for more of it.
+const newsAfter = 50 * time.Millisecond
+
+// take lets everything happen that is due with the news, and returns the reports since the last call.
 func (r *rig) take() []wire.Report {
+	pass(newsAfter)
+	return r.now()
+}
+
+// now returns the reports since the last call, without any that would come later.
+func (r *rig) now() []wire.Report {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	got := r.got
 	r.got, r.sent, r.sizes = nil, nil, nil
 	return got
+}
+
+// times says when the reports were sent that now has not returned, in seconds after the beginning.
+func (r *rig) times() []float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.sent)
 }
 
 func pass(d time.Duration) {

@@ -44,17 +44,19 @@ type exchange struct {
 	reporter  *Reporter
 	processes Processes
 	orders    Orders // may be nil
-	// session and number are part of every report; number counts the reports. proof is the text that the next report
-	// must repeat.
+	// session and number are part of every report; number counts the reports.
 	session string
 	number  int64
-	proof   string
+	beats   beats
 }
 
 // Run sends reports until ctx ends, with the states of the processes and the questions of orders, which may be nil.
 // After a failure it makes a new report from the state at that time.
 func (r *Reporter) Run(ctx context.Context, processes Processes, orders Orders) error {
-	x := &exchange{reporter: r, processes: processes, orders: orders, session: newSession("", r.cfg.Wall())}
+	x := &exchange{
+		reporter: r, processes: processes, orders: orders, session: newSession("", r.cfg.Wall()),
+		beats: beats{usual: r.cfg.Heartbeat},
+	}
 	beat := time.NewTimer(r.cfg.Heartbeat)
 	defer beat.Stop()
 	logged, failures, refusals := "", 0, 0 // logged is the last logged failure; empty while reports arrive
@@ -80,7 +82,7 @@ func (r *Reporter) Run(ctx context.Context, processes Processes, orders Orders) 
 				r.cfg.Log.Info("delivering reports again")
 			}
 			logged, refusals = "", 0
-			beat.Reset(r.cfg.Heartbeat)
+			beat.Reset(x.beats.after(time.Now()))
 		}
 		select {
 		case <-wake:
@@ -101,7 +103,7 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	}
 	b := r.gather(x.processes)
 	x.number++
-	b.report.Session, b.report.Number, b.report.Proof = x.session, x.number, x.proof
+	b.report.Session, b.report.Number = x.session, x.number
 	b.report.At = r.cfg.Wall().UnixMilli()
 	r.gatherEvents(&b)
 	r.gatherGroups(&b)
@@ -124,7 +126,7 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	reply, err := r.cfg.Link.Report(ctx, data)
 	if err == nil {
-		err = x.handleAnswer(b, reply, wire.HasContent(data))
+		err = x.handleAnswer(b, reply)
 	}
 	if err != nil {
 		r.giveBack(b)
@@ -136,33 +138,15 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 // errRefused says that a server answered and rejected the report.
 var errRefused = errors.New("the server rejected it")
 
-const (
-	// longestProof is the longest text of the server that the agent repeats, in bytes.
-	longestProof = 100
-	// longestComplaint is how much of an unsigned error the agent logs, in bytes.
-	longestComplaint = 1 << 10
-)
-
-// handleAnswer handles the server's answer, which is signed if the report was signed. An unsigned answer may have been
-// forged in transit. It may ask for something, carry a sealed message, or be an error; the agent trusts none of its
-// other content.
-func (x *exchange) handleAnswer(b batch, reply []byte, signed bool) error {
+// handleAnswer handles the server's answer.
+func (x *exchange) handleAnswer(b batch, reply []byte) error {
 	r := x.reporter
 	var ack wire.ReportAck
 	if err := json.Unmarshal(reply, &ack); err != nil {
 		return fmt.Errorf("cannot read answer: %w", err)
 	}
-	if !signed {
-		ack.Error = ack.Error[:min(len(ack.Error), longestComplaint)]
-		ack = wire.ReportAck{At: ack.At, Hello: ack.Hello, Prove: ack.Prove, Error: ack.Error, Trust: ack.Trust}
-	}
 	if x.orders != nil {
-		x.orders.Answered(&b.report, &ack, signed)
-	}
-	x.proof = ""
-	if ack.Prove != "" && len(ack.Prove) <= longestProof {
-		x.proof = ack.Prove
-		r.nudge()
+		x.orders.Answered(&b.report, &ack)
 	}
 	if len(ack.Trust) > 0 && r.cfg.Trusted != nil {
 		r.cfg.Trusted(ack.Trust)
@@ -187,6 +171,7 @@ func (x *exchange) handleAnswer(b batch, reply []byte, signed bool) error {
 			return err
 		}
 	}
+	x.beats.ask(ack.Beat, time.Now())
 	switch {
 	case b.report.Hello != nil:
 		r.cfg.Standing.Accepted(x.orders != nil && x.orders.Introduced(ack.Desired))

@@ -1,18 +1,18 @@
 package specstore
 
 import (
+	"errors"
+	"slices"
 	"sync"
 
 	"go.etcd.io/bbolt"
-
-	"drover/internal/reserve"
 )
 
 // commits serialises all writes to a file. Writers that arrive during a commit share the next one; a single writer
 // does not wait. When many processes end at once, this saves most of the disk cost of their relaunches.
 type commits struct {
-	// reserve is disk space for writes on a full disk.
-	reserve *reserve.Reserve
+	// transact is bbolt.DB.Update of the file.
+	transact func(apply func(tx *bbolt.Tx) error) error
 	// The writer that commits holds committing.
 	committing sync.Mutex
 
@@ -27,11 +27,14 @@ type write struct {
 	err   error
 }
 
-// update applies a change in a transaction and returns after the commit. If one change of a shared transaction fails,
-// every writer gets a transaction of its own, so update may call apply again. The change is visible to everybody
-// before update returns, and survives a crash of this process.
-func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
-	mine := &write{apply: apply}
+// errInterrupted says that a writer of the same commit has panicked.
+var errInterrupted = errors.New("the commit was interrupted")
+
+// update applies a change in a transaction and returns after the commit. If the change of another writer fails, update
+// calls apply again. The change is visible to everybody before update returns, and survives a crash of this process.
+// After an error of the disk, the change may be visible.
+func (c *commits) update(apply func(tx *bbolt.Tx) error) error {
+	mine := &write{apply: apply, err: errInterrupted}
 	c.mu.Lock()
 	c.queue = append(c.queue, mine)
 	c.mu.Unlock()
@@ -45,26 +48,33 @@ func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
 	together := c.queue
 	c.queue = nil
 	c.mu.Unlock()
-	err := c.store(db, func(tx *bbolt.Tx) error {
-		for _, ch := range together {
-			if err := ch.apply(tx); err != nil {
+	for len(together) > 0 {
+		together = c.commit(together)
+	}
+	return mine.err
+}
+
+// commit commits changes together. If one of them fails, it commits that one alone and returns the others. If the
+// commit itself fails, all of them fail: a second attempt would find the changes of a commit whose last sync has
+// failed, and report them as stored.
+func (c *commits) commit(together []*write) (rest []*write) {
+	failed := -1
+	err := c.transact(func(tx *bbolt.Tx) error {
+		for i, w := range together {
+			if err := w.apply(tx); err != nil {
+				failed = i
 				return err
 			}
 		}
 		return nil
 	})
-	for _, ch := range together {
-		if err != nil && len(together) > 1 {
-			ch.err = c.store(db, ch.apply)
-		} else {
-			ch.err = err
-		}
-		ch.done = true
+	if failed >= 0 && len(together) > 1 {
+		alone := together[failed]
+		alone.err, alone.done = c.transact(alone.apply), true
+		return slices.Delete(together, failed, failed+1)
 	}
-	return mine.err
-}
-
-// store commits a change; on a full disk it uses the reserve.
-func (c *commits) store(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
-	return c.reserve.Urgent(func() error { return db.Update(apply) })
+	for _, w := range together {
+		w.err, w.done = err, true
+	}
+	return nil
 }

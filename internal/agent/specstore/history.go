@@ -25,7 +25,7 @@ type History struct {
 
 // PutHistory stores the history of a process, and returns when it is on disk.
 func (s *Store) PutHistory(id process.ID, h History) error {
-	err := s.batch(func(tx *bbolt.Tx) error {
+	err := s.write(func(tx *bbolt.Tx) error {
 		return putJSON(tx.Bucket([]byte(bucketHistory)), []byte(process.Hash(id)), h)
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 		store = s.ordinary
 	}
 	accept := func(tx *bbolt.Tx) error {
-		fresh, known = nil, nil // bbolt may call this function again
+		fresh, known = nil, nil // a failed commit is tried again
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, e := range entries {
 			if seq := items.Get([]byte(e.Item)); seq != nil {
@@ -125,7 +125,7 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 		}
 		return nil
 	}
-	err = store(func() error { return s.state.Batch(accept) })
+	err = store(func() error { return s.synced.update(accept) })
 	return fresh, known, err
 }
 
@@ -135,8 +135,8 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 // them.
 func (s *Store) Cancel(entries []Entry, stop func(item string) bool) (over []Entry, err error) {
 	outcome := process.NotBegun()
-	err = s.batch(func(tx *bbolt.Tx) error {
-		over = nil // bbolt may call this function again
+	err = s.write(func(tx *bbolt.Tx) error {
+		over = nil // a failed commit is tried again
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, e := range entries {
 			seq := items.Get([]byte(e.Item))
@@ -207,7 +207,7 @@ type Change struct {
 // never disagree. It keeps an existing outcome. It returns when both are on disk; change.Put then has its revision. Do
 // not call it for a query, because drover stores no outcome of a query.
 func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
-	err := s.batch(func(tx *bbolt.Tx) error {
+	err := s.write(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		seq := items.Get([]byte(item))
 		if seq == nil {
@@ -242,7 +242,7 @@ func (s *Store) Acknowledge(itemIDs []string) error {
 }
 
 func (s *Store) acknowledgeCommands(itemIDs []string) error {
-	return s.batch(func(tx *bbolt.Tx) error {
+	return s.write(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, id := range itemIDs {
 			seq := items.Get([]byte(id))
@@ -324,7 +324,7 @@ func (s *Store) Prune(age Age) error {
 	if err != nil || len(old) == 0 {
 		return err
 	}
-	return s.batch(func(tx *bbolt.Tx) error {
+	return s.write(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, item := range old {
 			seq := items.Get([]byte(item))
@@ -349,7 +349,7 @@ func decodeEntry(data []byte) (Entry, error) {
 
 // NoteManifest keeps when the newest manifest was issued, by the server's clock, and returns when it is on disk.
 func (s *Store) NoteManifest(issued time.Time) error {
-	err := s.batch(func(tx *bbolt.Tx) error {
+	err := s.write(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyNewest), sequenceKey(uint64(issued.UnixNano())))
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func (s *Store) putQuestions(entries []Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+	return s.note(func(tx *bbolt.Tx) error {
 		asked := tx.Bucket([]byte(bucketAsked))
 		for _, e := range entries {
 			if err := putJSON(asked, []byte(e.Item), e); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) dropQuestions(items []string) (others []string, err error) {
 	if len(answered) == 0 {
 		return others, nil
 	}
-	err = s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+	err = s.note(func(tx *bbolt.Tx) error {
 		asked := tx.Bucket([]byte(bucketAsked))
 		for _, item := range answered {
 			if err := asked.Delete([]byte(item)); err != nil {

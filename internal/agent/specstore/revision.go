@@ -48,7 +48,7 @@ func (s *Store) Revisions() (latest uint64, records map[process.ID]uint64, err e
 
 // NextRevision allocates the number for a change that belongs to no operation, and returns when it is on disk.
 func (s *Store) NextRevision() (n uint64, err error) {
-	err = s.batch(func(tx *bbolt.Tx) error {
+	err = s.write(func(tx *bbolt.Tx) error {
 		n, err = tx.Bucket([]byte(bucketRecords)).NextSequence()
 		return err
 	})
@@ -68,8 +68,8 @@ type Desired struct {
 // Reconcile stores the desired records that are newer than the stored ones, and raises the latest revision to reached.
 // It does so in one commit, and returns the records that were newer.
 func (s *Store) Reconcile(all []Desired, reached uint64) (newer []Desired, err error) {
-	err = s.batch(func(tx *bbolt.Tx) error {
-		newer = nil // bbolt may call this function again
+	err = s.write(func(tx *bbolt.Tx) error {
+		newer = nil // a failed commit is tried again
 		records := tx.Bucket([]byte(bucketRecords))
 		latest := records.Sequence()
 		for i := range all {

@@ -120,7 +120,7 @@ type Ending struct {
 
 // PutRuntime stores the runtime of a process. It does not wait for the disk.
 func (s *Store) PutRuntime(id process.ID, r Runtime) error {
-	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+	err := s.note(func(tx *bbolt.Tx) error {
 		return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(process.Hash(id)), r)
 	})
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Store) PutRuntime(id process.ID, r Runtime) error {
 
 // DeleteRuntime forgets it.
 func (s *Store) DeleteRuntime(id process.ID) error {
-	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+	return s.note(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketRuntime)).Delete([]byte(process.Hash(id)))
 	})
 }
@@ -212,7 +212,7 @@ type LogMark struct {
 // PutProgress stores the progress of an item, or of a relaunch under the key of its process. It does not wait for the
 // disk.
 func (s *Store) PutProgress(item string, p Progress) error {
-	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+	err := s.note(func(tx *bbolt.Tx) error {
 		return putJSON(tx.Bucket([]byte(bucketSteps)), []byte(item), p)
 	})
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Store) DropProgress(item string) error {
 	if err != nil || !noted {
 		return err
 	}
-	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+	return s.note(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketSteps)).Delete([]byte(item))
 	})
 }
@@ -254,7 +254,7 @@ func (s *Store) DropProgress(item string) error {
 // current offset. If the two differ, the wall clock was stepped.
 func (s *Store) ClockOffset(now time.Duration) (time.Duration, error) {
 	first := now
-	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+	err := s.note(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket([]byte(bucketMeta))
 		if data := meta.Get([]byte(keyClock)); data != nil {
 			first = time.Duration(binary.BigEndian.Uint64(data))

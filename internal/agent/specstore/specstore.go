@@ -84,8 +84,9 @@ const format = release.Format
 type Store struct {
 	state   *bbolt.DB
 	runtime *bbolt.DB
-	// commits serialises the writes to runtime.
-	commits   commits
+	// synced has the writes to state, unsynced those to runtime.
+	synced    commits
+	unsynced  commits
 	questions questions
 	boot      string
 	// reserve is disk space for writes on a full disk.
@@ -121,16 +122,14 @@ func openStore(dir, bootID string, mark marking) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A commit waits only briefly for other writers: the library's default of 10 ms would be most of a short
-	// operation.
-	state.MaxBatchDelay = 200 * time.Microsecond
 	runtime, err := openRuntime(filepath.Join(dir, "runtime.db"), bootID, mark)
 	if err != nil {
 		_ = state.Close()
 		return nil, err
 	}
 	return &Store{
-		state: state, runtime: runtime, commits: commits{reserve: room},
+		state: state, runtime: runtime,
+		synced: commits{transact: state.Update}, unsynced: commits{transact: runtime.Update},
 		questions: questions{known: map[string]bool{}}, boot: bootID, reserve: room,
 	}, nil
 }
@@ -229,10 +228,15 @@ func (s *Store) BootID() string { return s.boot }
 // Close closes both files.
 func (s *Store) Close() error { return errors.Join(s.runtime.Close(), s.state.Close()) }
 
-// batch applies a synced change and returns when it is on disk. The agent's own records are urgent: they may use the
+// write applies a synced change and returns when it is on disk. The agent's own records are urgent: they may use the
 // reserve.
-func (s *Store) batch(apply func(tx *bbolt.Tx) error) error {
-	return s.reserve.Urgent(func() error { return s.state.Batch(apply) })
+func (s *Store) write(apply func(tx *bbolt.Tx) error) error {
+	return s.reserve.Urgent(func() error { return s.synced.update(apply) })
+}
+
+// note applies a change to the runtime file, and does not wait for the disk. It may use the reserve too.
+func (s *Store) note(apply func(tx *bbolt.Tx) error) error {
+	return s.reserve.Urgent(func() error { return s.unsynced.update(apply) })
 }
 
 // Records returns all known processes, in no particular order.
@@ -256,7 +260,7 @@ func (s *Store) Records() ([]Record, error) {
 
 // PutRecord stores a record outside any operation, as it is, and returns when it is on disk.
 func (s *Store) PutRecord(r Record) error {
-	err := s.batch(func(tx *bbolt.Tx) error {
+	err := s.write(func(tx *bbolt.Tx) error {
 		records := tx.Bucket([]byte(bucketRecords))
 		if err := raiseSequence(records, r.Revision); err != nil {
 			return err

@@ -112,8 +112,8 @@ func (p *Process) RunsMissed(now, last time.Time, count int) process.Event {
 	return e
 }
 
-// runOfOperation records the run that an operation began. If that run has already ended, it returns the event of the
-// end.
+// runOfOperation records the run that an operation began. If that run has already ended with success, it returns the
+// event of the end. The event of the operation tells of all other ends.
 func (p *Process) runOfOperation(c Change, op *Operation) []process.Event {
 	began := p.Runtime.LastStartAt
 	if !p.KeepsRuns() || began*1000+999 < op.Since {
@@ -132,7 +132,7 @@ func (p *Process) runOfOperation(c Change, op *Operation) []process.Event {
 	End{Began: began, Words: op.Output}.describe(&e, c.Now)
 	p.noteRun(process.Run{Started: began * 1000, PID: e.PID})
 	p.closeRun(c.Now, &e, began)
-	if p.judgeRun(&e); e.Kind != process.EventRunEnded {
+	if p.judgeRun(&e); e.Kind != process.EventRunEnded || e.Exit == nil || !e.Exit.Known {
 		return nil
 	}
 	e.Actor = ender(e.Exit)

@@ -141,7 +141,7 @@ func (p *Process) Shown(uptime time.Duration) string {
 // IsFlapping reports whether the process was relaunched too often lately, at a time since boot.
 func (p *Process) IsFlapping(uptime time.Duration) bool { return p.Tally().Flapping(p.Bounds, uptime) }
 
-// IsUnhealthy reports whether the process runs and its health command fails.
+// IsUnhealthy reports whether the process runs and its health check fails.
 func (p *Process) IsUnhealthy() bool {
 	return p.Machine.State == lifecycle.Running && p.Runtime.Health != nil && p.Runtime.Health.Bad
 }

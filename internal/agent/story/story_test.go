@@ -226,6 +226,26 @@ func operatedEvent(t *testing.T, op process.Op, fault process.Fault, e *process.
 	}
 }
 
+// TestAnUnknownEndIsNoSuccess: if nobody knows how the run of an operation ended, no event says that it succeeded.
+func TestAnUnknownEndIsNoSuccess(t *testing.T) {
+	since := now.UnixMilli()
+	for name, exit := range map[string]*process.Exit{
+		"none": nil, "one of before": {Known: true, At: since - 1}, "unknown": {At: since},
+	} {
+		for _, fault := range []process.Fault{process.None, process.Failed} {
+			p := running(process.SingleRun)
+			p.Runtime.Process, p.Runtime.LastStartAt, p.Runtime.LastExit = nil, now.Unix(), exit
+			events := p.Operated(change(lifecycle.Operating, lifecycle.Finished), &story.Operation{
+				Entry:   &specstore.Entry{Op: process.Start, Item: "item"},
+				Outcome: process.Outcome{Fault: fault, Text: "run failed: exit status 8"}, Since: since,
+			})
+			if told := kinds(events); strings.Contains(told, string(process.EventRunEnded)) {
+				t.Errorf("%s, fault %q: %s", name, fault, told)
+			}
+		}
+	}
+}
+
 // TestRuns: whatever happens, at most the newest run is open, and the history has a bound.
 func TestRuns(t *testing.T) {
 	p := running(process.Periodic)

@@ -109,7 +109,7 @@ func Join(a, b string) string {
 // By adds the actor to a deed, if the actor is known.
 func By(deed string, a process.Actor) string {
 	switch {
-	case a.User != "" && a.App != "":
+	case a.User != "" && a.App != "" && a.App != "person:"+a.User: // a person has an app of the same name
 		return deed + " by " + a.User + " (app " + a.App + ")"
 	case a.User != "":
 		return deed + " by " + a.User

@@ -137,6 +137,9 @@ func (r *runner) firstLook(ctx context.Context) {
 	switch {
 	case seen.Alive() && before != nil && *before == *seen.ID:
 		r.step(ctx, lifecycle.Found{})
+		if run := r.socketRun(); run != "" {
+			r.heard(ctx, run) // it may have said something while no agent ran
+		}
 	case seen.Alive():
 		r.found(ctx, before)
 	case before == nil:

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -15,22 +16,24 @@ import (
 )
 
 // Subjects implements limit.Subjects.
-func (s *Supervisor) Subjects() []limit.Subject {
-	var list []limit.Subject
-	for _, r := range s.all() {
-		f := r.shared.load()
-		if f.Record == nil || !f.Record.Hosted || f.Rival != 0 || f.Machine.State != lifecycle.Running ||
-			f.Runtime.Process == nil {
-			continue
+func (s *Supervisor) Subjects() iter.Seq[limit.Subject] {
+	return func(yield func(limit.Subject) bool) {
+		for _, r := range s.all() {
+			f := r.shared.load()
+			if f.Record == nil || !f.Record.Hosted || f.Rival != 0 || f.Machine.State != lifecycle.Running ||
+				f.Runtime.Process == nil {
+				continue
+			}
+			p := f.Record.Spec.Policy
+			if !yield(limit.Subject{
+				ID: r.id, Instance: *f.Runtime.Process, Run: f.Runtime.Run, Limits: f.Record.Spec.Limits,
+				StartedAt:   f.Runtime.Process.StartedAfterBoot(),
+				StartWindow: time.Duration(max(p.StartCheckBegin, p.StartCheckEnd)) * time.Second,
+			}) {
+				return
+			}
 		}
-		p := f.Record.Spec.Policy
-		list = append(list, limit.Subject{
-			ID: r.id, Instance: *f.Runtime.Process, Run: f.Runtime.Run, Limits: f.Record.Spec.Limits,
-			StartedAt:   f.Runtime.Process.StartedAfterBoot(),
-			StartWindow: time.Duration(max(p.StartCheckBegin, p.StartCheckEnd)) * time.Second,
-		})
 	}
-	return list
 }
 
 // Exceeded implements limit.Sink.

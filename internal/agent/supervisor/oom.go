@@ -16,19 +16,60 @@ const (
 	settleTime = time.Second
 )
 
-// count looks for OOM kills in the runs of running processes.
+// count looks for OOM kills in the runs of running processes, if the kernel has killed anything of the host.
 func (s *Supervisor) count(all bool) {
+	var runners []*runner
 	for _, r := range s.all() {
 		f := r.shared.load()
-		run := f.Runtime.Run
-		if f.Record == nil || f.Machine.State != lifecycle.Running || f.Runtime.Process == nil || run == "" || !all &&
-			f.Record.Spec.Hard.Memory == 0 {
+		if f.Record == nil || f.Machine.State != lifecycle.Running || f.Runtime.Process == nil ||
+			f.Runtime.Run == "" || !all && f.Record.Spec.Hard.Memory == 0 {
 			continue
 		}
-		if s.cfg.OOM(run) > f.Runtime.OOM.Of(run).Kills {
+		runners = append(runners, r)
+	}
+	killed := &s.killed
+	if !all {
+		killed = &s.killedLimited
+	}
+	if len(runners) == 0 || !killed.moved(s.cfg.AnyOOM) {
+		return
+	}
+	for _, r := range runners {
+		f := r.shared.load()
+		if run := f.Runtime.Run; run != "" && s.cfg.OOM(run) > f.Runtime.OOM.Of(run).Kills {
 			r.post(func(_ context.Context, r *runner) { r.shortOfMemory(run) })
 		}
 	}
+}
+
+// oomTotal is the number of OOM kills of the host at the last look. Its zero value has never looked.
+type oomTotal struct {
+	total uint64
+	// owed is how many more looks are due. The kernel counts a kill for the host a moment before it counts it for the
+	// group, so one look may come too early.
+	owed  int
+	knows bool
+}
+
+// moved reports whether there may be a kill that the last look did not see. anywhere returns the total; nil, or an
+// error, says that nobody knows.
+func (t *oomTotal) moved(anywhere func() (uint64, error)) bool {
+	if anywhere == nil {
+		return true
+	}
+	total, err := anywhere()
+	if err != nil {
+		t.knows = false
+		return true
+	}
+	if !t.knows || total != t.total {
+		t.total, t.owed, t.knows = total, 2, true
+	}
+	if t.owed == 0 {
+		return false
+	}
+	t.owed--
+	return true
 }
 
 // shortOfMemory waits for settleTime, to see whether the kernel killed the main process or only others.

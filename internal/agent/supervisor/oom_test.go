@@ -127,6 +127,32 @@ func TestOutOfMemory(t *testing.T) {
 	})
 }
 
+// TestRestWithoutOOM: drover looks at the runs only after the kernel has killed something of the host.
+func TestRestWithoutOOM(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		run := r.hog()
+		r.pass(2 * time.Minute)
+		looks := func() int {
+			r.parts.mu.Lock()
+			defer r.parts.mu.Unlock()
+			return r.parts.looks
+		}
+		before := looks()
+		r.pass(time.Hour)
+		if n := looks() - before; n != 0 {
+			t.Errorf("%d looks at rest", n)
+		}
+		r.parts.starve("another")
+		r.pass(time.Minute)
+		if n := looks() - before; n != 4 { // two as one with a limit, two as one of all
+			t.Errorf("%d looks after the end of another process, want 4", n)
+		}
+		r.parts.starve(run)
+		r.pass(7 * time.Second)
+		caused(t, r.state("a", "running", true), process.CauseWorkerOOM)
+	})
+}
+
 // TestAllCauses: each thing that is wrong is shown, with the time since when it is so.
 func TestAllCauses(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

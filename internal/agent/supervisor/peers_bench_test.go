@@ -18,7 +18,7 @@ func BenchmarkPeers(b *testing.B) {
 	world := operationtest.New(b)
 	h := &handle{disk: newDisk(), World: world}
 	s := supervisor.New(supervisor.Config{
-		Store: h, Histories: h, Revisions: h, Sink: &sink{handle: h}, Operation: world.Operations(), BootStarts: 1,
+		Store: h, Histories: h, Revisions: h, Sink: newSink(h), Operation: world.Operations(), BootStarts: 1,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	records := make([]specstore.Record, n)

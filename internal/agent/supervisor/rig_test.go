@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ func bubble(t *testing.T, fn func(t *testing.T, r *rig)) {
 func (r *rig) begin() {
 	r.Revive()
 	r.handle = &handle{disk: r.disk, World: r.World}
-	r.sink = &sink{handle: r.handle, outcomes: map[string]process.Outcome{}, gone: map[process.ID]uint64{}}
+	r.sink = newSink(r.handle)
 	operations := r.Operations()
 	operations.Journal, operations.Policy = r.handle, r.policy
 	r.parts = &parts{asked: map[process.ID]probe.Subject{}, starved: map[string]int{}}
@@ -70,6 +71,7 @@ func (r *rig) begin() {
 	r.Supervisor = supervisor.New(supervisor.Config{
 		Store: r.handle, Histories: r.handle, Revisions: r.handle, Confirmed: r.confirmed, Sink: r.sink,
 		Operation: operations, Timetables: r.timetable, Probes: r.parts, Usages: r.parts, OOM: r.parts.OOM,
+		AnyOOM:   r.parts.AnyOOM,
 		MayBegin: r.mayBegin, HealthyAfter: time.Minute, Relist: 30 * time.Second,
 		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour},
 		Burst: r.burst, Rate: 10,
@@ -137,11 +139,8 @@ func (r *rig) recorded() {
 	if r.decayed == nil {
 		r.decayed = map[process.ID]time.Time{}
 	}
-	last := map[process.ID]process.Shown{}
 	r.sink.mu.Lock()
-	for _, e := range r.sink.shown {
-		last[e.Process] = *e.Shown
-	}
+	last := maps.Clone(r.sink.last)
 	r.sink.mu.Unlock()
 	for id, was := range last {
 		status, _, known := r.Snapshot(id)
@@ -282,12 +281,24 @@ type parts struct {
 	asked map[process.ID]probe.Subject
 	// starved counts what the kernel has ended for want of memory, by run.
 	starved map[string]int
+	// looks counts the calls of OOM.
+	looks int
 }
 
 func (p *parts) OOM(run string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.looks++
 	return p.starved[run]
+}
+
+func (p *parts) AnyOOM() (total uint64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range p.starved {
+		total += uint64(n)
+	}
+	return total, nil
 }
 
 // starve has the kernel end something of a run.
@@ -335,6 +346,15 @@ type sink struct {
 	events   []process.Event
 	gone     map[process.ID]uint64
 	shown    []process.Event
+	// last is the last of shown of each process.
+	last map[process.ID]process.Shown
+}
+
+func newSink(h *handle) *sink {
+	return &sink{
+		handle: h, outcomes: map[string]process.Outcome{}, gone: map[process.ID]uint64{},
+		last: map[process.ID]process.Shown{},
+	}
 }
 
 func (s *sink) Happened(e process.Event) {
@@ -390,6 +410,7 @@ func (s *sink) Shown(id process.ID, at int64, shown process.Shown) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shown = append(s.shown, process.Event{Process: id, At: at, Kind: process.EventState, Shown: &shown})
+	s.last[id] = shown
 }
 
 func (s *sink) Changed(process.ID) {

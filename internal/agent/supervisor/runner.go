@@ -23,6 +23,9 @@ type runner struct {
 	recorded atomic.Pointer[process.Shown]
 	// recordedAt is the time of the last record, in Unix milliseconds; 0 if there is none.
 	recordedAt atomic.Int64
+	// watched says that there is a watch on the instance. part is which relist looks at it all the same.
+	watched atomic.Bool
+	part    int
 
 	// The fields below belong to the goroutine of run.
 	proc         story.Process

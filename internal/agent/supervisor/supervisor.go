@@ -94,6 +94,8 @@ type Config struct {
 	// OOM counts the processes of a run that the kernel has ended for want of memory. It never falls while the run
 	// lasts.
 	OOM func(run string) int
+	// AnyOOM counts those of the whole host, since the boot. Nil, or an error, says that nobody knows.
+	AnyOOM func() (uint64, error)
 	// MayBegin reports whether an operation whose turn has come is still wanted. It may wait for that until ctx ends,
 	// which is an error. Nil counts as yes.
 	MayBegin func(ctx context.Context, item string) (bool, error)
@@ -128,6 +130,8 @@ type Supervisor struct {
 	order      order
 	confirmed  atomic.Bool
 	breakers   breakers
+	// killed and killedLimited belong to the goroutine of Run.
+	killed, killedLimited oomTotal
 
 	mu      sync.Mutex
 	runners map[process.ID]*runner
@@ -184,7 +188,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			s.count(counts%countAllEvery == 0)
 			counts++
 		case <-ticker.C:
-			s.relist(n%refreshEvery == 0)
+			s.relist(n)
 			n++
 		case <-confirmed:
 			s.finishReconcile()
@@ -236,6 +240,7 @@ func (s *Supervisor) runnerOf(id process.ID) *runner {
 
 // add makes a runner known. The caller holds the lock, or Run has not begun.
 func (s *Supervisor) add(id process.ID, r *runner) {
+	r.part = len(s.runners) % parts
 	s.runners[id], s.byPrefix[operation.RunPrefix(id)] = r, r
 	s.order.known(id)
 }
@@ -256,11 +261,15 @@ func (s *Supervisor) retire(r *runner) bool {
 // refreshEvery is how many relists pass between two reports of an unchanged process.
 const refreshEvery = 10
 
-// relist compares the agent's state with /proc. A process that runs as expected costs one system call, and does not
-// wake its runner.
-func (s *Supervisor) relist(refresh bool) {
+// parts is how many relists it takes until each watched process was looked at: the watch tells of its end at once.
+const parts = 10
+
+// relist compares the agent's state with /proc. A process that runs as expected costs at most one system call, and does
+// not wake its runner.
+func (s *Supervisor) relist(n int) {
+	refresh := n%refreshEvery == 0
 	for _, r := range s.all() {
-		if !s.isConfirmed(r) {
+		if (!r.watched.Load() || r.part == n%parts) && !s.isConfirmed(r) {
 			r.post(func(ctx context.Context, r *runner) { r.relist(ctx) })
 		}
 		f := r.shared.load()

@@ -195,6 +195,7 @@ func (r *runner) stopWatch() {
 	if r.watchState.stop != nil {
 		r.watchState.stop()
 		r.watchState.stop = nil
+		r.watched.Store(false)
 	}
 }
 
@@ -214,5 +215,6 @@ func (r *runner) watch() {
 			"error", err)
 	default:
 		r.watchState.stop = stop
+		r.watched.Store(true)
 	}
 }

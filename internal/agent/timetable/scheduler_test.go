@@ -227,8 +227,8 @@ func TestMissedRuns(t *testing.T) {
 func TestMissedCycles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, noon())
-		r.Set(id("skip"), every(t, time.Hour), noon().Add(-150*time.Minute), process.MissedSkip)
 		r.Set(id("once"), every(t, time.Hour), noon().Add(-150*time.Minute), process.MissedRun)
+		r.Set(id("skip"), every(t, time.Hour), noon().Add(-150*time.Minute), process.MissedSkip)
 		r.want(t, 0, "once due 11-20 11:30:00 at 11-20 12:00:00 instead",
 			"skip missed 2 from 11-20 10:30:00 to 11-20 11:30:00")
 		r.want(t, 31*time.Minute, "once due 11-20 12:30:00", "skip due 11-20 12:30:00")

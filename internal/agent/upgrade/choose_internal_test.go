@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
+	"drover/internal/release"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -110,5 +112,62 @@ func TestDamagedState(t *testing.T) {
 	}
 	if got := Choose(t.TempDir(), quiet()); got.Run != "" || got.Version != nil {
 		t.Errorf("without a file it chose %+v", got)
+	}
+}
+
+// TestOlderInstalledProgram: a program installed by hand does not replace a version whose files it cannot read.
+func TestOlderInstalledProgram(t *testing.T) {
+	dir := t.TempDir()
+	p := have(t, dir, "1.4.0")
+	p.Format = release.Format + 1
+	for what, spoil := range map[string]func(){
+		"installed by hand": func() {},
+		"and damaged": func() {
+			if err := os.Truncate(programOf(dir, p.SHA256), 3); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		p = have(t, dir, "1.4.0")
+		p.Format = release.Format + 1
+		if err := save(dir, state{Current: p, Installed: "1 2 3.4"}); err != nil {
+			t.Fatal(err)
+		}
+		spoil()
+		got := Choose(dir, quiet())
+		if runs := got.Run != ""; runs != (what == "installed by hand") {
+			t.Errorf("%s: it chose %+v", what, got)
+		}
+		if after, err := load(dir); err != nil || after.Current == nil {
+			t.Errorf("%s: %+v is stored: %v", what, after, err)
+		}
+	}
+}
+
+// TestChooseBesideAnAgent: a second start changes nothing while an agent runs.
+func TestChooseBesideAnAgent(t *testing.T) {
+	dir := t.TempDir()
+	p := have(t, dir, "1.4.0")
+	if err := save(dir, state{Current: p, Installed: "1 2 3.4", Trial: &Trial{Item: "i", Program: *p}}); err != nil {
+		t.Fatal(err)
+	}
+	db, err := specstore.Open(dir, "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := Choose(dir, quiet()); got.Run != "" || got.Version != nil {
+			t.Errorf("it chose %+v", got)
+		}
+		if s, err := load(dir); err != nil || s.Trial == nil || s.Current == nil || s.Verdict != nil {
+			t.Errorf("%+v is stored: %v", s, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	Choose(dir, quiet())
+	if s, err := load(dir); err != nil || s.Trial != nil || s.Verdict == nil {
+		t.Errorf("after the agent %+v is stored: %v", s, err)
 	}
 }

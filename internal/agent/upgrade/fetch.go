@@ -6,21 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"drover/internal/durable"
 	"drover/internal/idle"
 	"drover/internal/release"
+	"drover/internal/reserve"
 	"drover/internal/wire"
 )
 
 const (
-	// askTime is how long the answer to one question may take, and askAgain the pause after a failure.
-	askTime  = 20 * time.Second
-	askAgain = time.Second
+	// askTime is how long the answer to one question may take, and askAgain the pause after a failure. While the server
+	// has no time, the pauses grow up to busyAgain.
+	askTime   = 20 * time.Second
+	askAgain  = time.Second
+	busyAgain = 30 * time.Second
 	// mostRefused is how many answers in a row may be errors of the server or damaged pieces.
 	mostRefused = 10
 )
@@ -58,6 +63,7 @@ func (s *source) get(ctx context.Context, q wire.PackageQuestion, use func(data 
 	if err != nil {
 		return err
 	}
+	pause := askAgain
 	for refused := 0; ; {
 		data, err := s.once(ctx, question)
 		answered := err == nil
@@ -67,13 +73,16 @@ func (s *source) get(ctx context.Context, q wire.PackageQuestion, use func(data 
 		switch {
 		case err == nil:
 			return nil
+		case errors.Is(err, wire.ErrDepotBusy):
+			pause = min(2*pause, busyAgain)
 		case answered, errors.Is(err, wire.ErrNoPackage):
 			if refused++; refused >= mostRefused {
 				return err
 			}
 		}
-		if !idle.Sleep(ctx, askAgain) {
-			return errors.Join(ctx.Err(), err)
+		// At random: many hosts may have begun at the same time.
+		if !idle.Sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
+			return fmt.Errorf("not fetched in time (%w), last: %w", ctx.Err(), err)
 		}
 	}
 }
@@ -105,6 +114,9 @@ func (s *source) fetch(ctx context.Context, p *release.Package) error {
 	}
 	defer f.Close()
 	if err := s.fill(ctx, f, p); err != nil {
+		if reserve.IsFull(err) {
+			_ = os.Remove(part) // the records of the agent need the room
+		}
 		return fmt.Errorf("cannot fetch version %s: %w", p.Version, err)
 	}
 	if err := s.finish(f, part, final, p); err != nil {
@@ -116,6 +128,9 @@ func (s *source) fetch(ctx context.Context, p *release.Package) error {
 // fill writes the pieces that are not in the file yet.
 func (s *source) fill(ctx context.Context, f *os.File, p *release.Package) error {
 	n := kept(f, p)
+	if err := room(f, p.Size-int64(n)*release.PieceSize); err != nil {
+		return err
+	}
 	if err := errors.Join(s.step("truncate"), f.Truncate(int64(n)*release.PieceSize)); err != nil {
 		return err
 	}
@@ -136,6 +151,22 @@ func (s *source) fill(ctx context.Context, f *os.File, p *release.Package) error
 	}
 	return nil
 }
+
+// room returns an error if the file system of a file has no room for more bytes and what the agent may need meanwhile.
+func room(f *os.File, bytes int64) error {
+	dir := filepath.Dir(f.Name())
+	_, free, err := reserve.Disk(dir)
+	if err != nil {
+		return err
+	}
+	if need := bytes + spare; free < need {
+		return fmt.Errorf("%s has %d MiB free, and %d MiB are needed: %w", dir, free>>20, need>>20, syscall.ENOSPC)
+	}
+	return nil
+}
+
+// spare is the room that a fetch leaves for others, in bytes.
+const spare = 64 << 20
 
 // kept counts the whole pieces at the beginning of a file.
 func kept(f *os.File, p *release.Package) (n int) {

@@ -11,11 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"drover/internal/release"
+	"drover/internal/reserve"
 	"drover/internal/wire"
 )
 
@@ -115,6 +117,52 @@ func TestFetch(t *testing.T) {
 		d.wants(t, s)
 		if d.asked[0] != 3 {
 			t.Error("fetched a program that is there")
+		}
+	})
+}
+
+// TestBusy: a host waits ever longer for a server that has no time, and does not give up.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, s := newDepot(t, t.TempDir())
+		begun := time.Now()
+		d.spoil = func(_ int, answer []byte) []byte {
+			if time.Since(begun) < 10*time.Minute {
+				return wire.PackageBusy()
+			}
+			return answer
+		}
+		d.wants(t, s)
+		if n := d.asked[-1]; n < 15 || n > 60 {
+			t.Errorf("it asked %d times in 10 minutes", n)
+		}
+	})
+}
+
+// TestNoRoom: a fetch begins only if there is room for all of it, and leaves nothing when the disk is full all the same.
+func TestNoRoom(t *testing.T) {
+	d, s := newDepot(t, t.TempDir())
+	p, err := s.describe(t.Context(), "1.4.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	huge := p
+	huge.Size = 1 << 50
+	if err := s.fetch(t.Context(), &huge); err == nil || !reserve.IsFull(err) || !strings.Contains(err.Error(), "MiB are needed") {
+		t.Errorf("a huge program: %v", err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s.step = func(what string) error {
+			if what == "write" && d.asked[1] > 0 {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		if err := s.fetch(t.Context(), &p); !reserve.IsFull(err) {
+			t.Errorf("a full disk: %v", err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(versionsOf(s.dir), "*")); len(left) > 0 {
+			t.Errorf("left: %v", left)
 		}
 	})
 }

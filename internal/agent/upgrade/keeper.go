@@ -100,9 +100,10 @@ func (k *Keeper) Verdict() (version, text string) {
 	return k.verdict.Version, k.verdict.Text
 }
 
-// Begun reports whether an order has come to its trial.
+// Begun reports whether an order had begun when the keeper was made.
 func (k *Keeper) Begun(item string) bool {
-	return k.state.Trial != nil && k.state.Trial.Item == item || k.state.Verdict != nil && k.state.Verdict.Item == item
+	s := &k.state
+	return s.Fetching == item || s.Trial != nil && s.Trial.Item == item || s.Verdict != nil && s.Verdict.Item == item
 }
 
 // Submit queues orders. It does not block.
@@ -122,6 +123,9 @@ func (k *Keeper) Due() *Due {
 
 // Run carries out orders until ctx ends. If a trial has to begin, it calls stop, which ends the agent.
 func (k *Keeper) Run(ctx context.Context, stop func()) error {
+	k.tell()
+	lasted := time.NewTimer(lasting)
+	defer lasted.Stop()
 	for ctx.Err() == nil {
 		k.mu.Lock()
 		var next *specstore.Entry
@@ -134,6 +138,8 @@ func (k *Keeper) Run(ctx context.Context, stop func()) error {
 		case next == nil:
 			select {
 			case <-k.wake:
+			case <-lasted.C:
+				k.endProbation()
 			case <-ctx.Done():
 			}
 		case k.carryOut(ctx, next):
@@ -144,12 +150,46 @@ func (k *Keeper) Run(ctx context.Context, stop func()) error {
 	return nil
 }
 
+// tell reports that the host went back after the trial of a version, once.
+func (k *Keeper) tell() {
+	v := k.state.Verdict
+	if k.cfg.Trial || v == nil || !v.Untold {
+		return
+	}
+	k.cfg.Changed(process.Event{
+		Kind: process.EventAgentKept, Actor: process.Actor{Kind: process.ActorPolicy},
+		Cause: process.Cause{Text: v.Text},
+	})
+	told := *v
+	told.Untold = false
+	k.state.Verdict = &told
+	k.note("that the host went back")
+}
+
+// endProbation notes that the version in use has run for long enough.
+func (k *Keeper) endProbation() {
+	if k.cfg.Trial || k.state.Probation == nil {
+		return
+	}
+	k.state.Probation = nil
+	k.note("the end of a probation")
+}
+
+// note stores the state. If it cannot, the next start sees the former one.
+func (k *Keeper) note(what string) {
+	if err := save(k.cfg.Dir, k.state); err != nil {
+		k.cfg.Log.Error("cannot note the state of upgrades", "missing", what, "error", err)
+	}
+}
+
 const (
 	// fetchLimit is how long a host may take to fetch a program.
 	fetchLimit = 30 * time.Minute
 	// trialLimit is longer than any trial.
 	trialLimit = 15 * time.Minute
-	storeAgain = time.Second
+	// beginMargin is how long before its deadline an order begins at the latest.
+	beginMargin = time.Minute
+	storeAgain  = time.Second
 )
 
 // carryOut carries out an order, and reports whether its trial has to begin.
@@ -174,7 +214,7 @@ func (k *Keeper) carryOut(ctx context.Context, e *specstore.Entry) (due bool) {
 		return false
 	}
 	next := k.state
-	next.Trial, next.Verdict = &Trial{Item: e.Item, Program: *target}, nil
+	next.Trial, next.Verdict, next.Fetching = &Trial{Item: e.Item, Program: *target}, nil, ""
 	if err := save(k.cfg.Dir, next); err != nil {
 		k.finish(ctx, e, refusal(err))
 		return false
@@ -194,32 +234,63 @@ func refusal(err error) process.Outcome {
 var errNoKey = errors.New(
 	"this host pins no release key (release-keys in its agent.conf), so it takes no version from a server")
 
-// prepare has a program on the disk that may be tried, or returns an outcome.
+// prepare has a program on the disk that may be tried, or returns an outcome. While the program is on its way, nothing
+// has begun and the order can be cancelled, until shortly before its deadline.
 func (k *Keeper) prepare(ctx context.Context, e *specstore.Entry, version string) (*Program, *process.Outcome, error) {
-	if e.Expired(k.cfg.Journal.BootID(), k.cfg.Clock()) {
+	begun := k.state.Fetching == e.Item
+	if !begun && e.Expired(k.cfg.Journal.BootID(), k.cfg.Clock()) {
 		return nil, nil, fmt.Errorf("expired: the upgrade was not begun by %s", e.Expires.UTC().Format(time.RFC3339))
 	}
-	switch wanted, err := k.cfg.Orders.MayBegin(ctx, e.Item); {
-	case err != nil:
+	if err := k.allowed(e.Op, version); err != nil {
 		return nil, nil, err
+	}
+	early, cancel := context.WithTimeout(ctx, k.left(e)-beginMargin)
+	defer cancel()
+	if begun {
+		early = ctx
+	}
+	target, outcome, err := k.obtain(early, version)
+	late := early.Err() != nil && ctx.Err() == nil
+	switch wanted, failed := k.cfg.Orders.MayBegin(ctx, e.Item); {
+	case failed != nil:
+		return nil, nil, failed
 	case !wanted:
 		not := process.NotBegun()
 		return nil, &not, nil
 	}
-	if err := k.cfg.Allow(e.Op); err != nil {
+	k.cfg.Orders.Began(e.Item, fetchLimit+trialLimit)
+	if !late {
+		return target, outcome, err
+	}
+	next := k.state
+	next.Fetching = e.Item
+	if err := save(k.cfg.Dir, next); err != nil {
 		return nil, nil, err
+	}
+	k.state = next
+	return k.obtain(ctx, version)
+}
+
+// left returns how long an order may wait for its beginning.
+func (k *Keeper) left(e *specstore.Entry) time.Duration {
+	if e.Boot == k.cfg.Journal.BootID() {
+		return e.BeginBy - k.cfg.Clock()
+	}
+	return time.Until(e.Expires)
+}
+
+// allowed returns why this host does not take a version at all.
+func (k *Keeper) allowed(op process.Op, version string) error {
+	if err := k.cfg.Allow(op); err != nil {
+		return err
 	}
 	if len(k.cfg.Keys) == 0 {
-		return nil, nil, errNoKey
+		return errNoKey
 	}
 	if k.broken != nil {
-		return nil, nil, fmt.Errorf("refused: %w: remove %s", k.broken, stateOf(k.cfg.Dir))
+		return fmt.Errorf("refused: %w: remove %s", k.broken, stateOf(k.cfg.Dir))
 	}
-	if err := release.CheckVersion(version); err != nil {
-		return nil, nil, err
-	}
-	k.cfg.Orders.Began(e.Item, fetchLimit+trialLimit)
-	return k.obtain(ctx, version)
+	return release.CheckVersion(version)
 }
 
 func (k *Keeper) obtain(ctx context.Context, version string) (*Program, *process.Outcome, error) {
@@ -232,25 +303,38 @@ func (k *Keeper) obtain(ctx context.Context, version string) (*Program, *process
 	if err != nil {
 		return nil, nil, err
 	}
-	present := release.Host{Arch: k.cfg.Arch, Format: k.cfg.Format, Version: k.cfg.Version, Signed: k.state.Signed}
-	if c := k.state.Current; c != nil {
-		if c.SHA256 == p.SHA256 {
-			return nil, &process.Outcome{Text: "version " + version + " was already in use"}, nil
-		}
-		present.Version = c.Version
-	}
-	if err := p.Fits(present); err != nil {
-		return nil, nil, fmt.Errorf("refused: %w", err)
+	target := &Program{Version: version, SHA256: p.SHA256, Signed: p.Signed, Format: p.Format}
+	present := release.Host{
+		Arch: k.cfg.Arch, Format: k.cfg.Format, Version: k.cfg.Version, Signed: k.state.Signed, Now: time.Now(),
 	}
 	keep := []string{p.SHA256}
-	if k.state.Current != nil {
-		keep = append(keep, k.state.Current.SHA256)
+	if c := k.state.Current; c != nil {
+		present.Version = c.Version
+		keep = append(keep, c.SHA256)
+	}
+	if k.state.Probation != nil && k.state.Probation.Former != nil {
+		keep = append(keep, k.state.Probation.Former.SHA256)
+	}
+	err = p.Fits(present)
+	if c := k.state.Current; c != nil && c.SHA256 == p.SHA256 {
+		outcome := &process.Outcome{Text: "version " + version + " was already in use"}
+		if err != nil {
+			return nil, outcome, nil
+		}
+		next := k.state // the same program, by a later signature
+		next.Current, next.Signed = target, max(next.Signed, p.Signed)
+		err = save(k.cfg.Dir, next)
+		k.state = next
+		return nil, outcome, err
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("refused: %w", err)
 	}
 	tidy(k.cfg.Dir, keep...)
 	if err := from.fetch(limited, &p); err != nil {
 		return nil, nil, err
 	}
-	return &Program{Version: version, SHA256: p.SHA256, Signed: p.Signed}, nil, nil
+	return target, nil, nil
 }
 
 // finish stores the outcome of an order and reports it.
@@ -269,6 +353,10 @@ func (k *Keeper) finish(ctx context.Context, e *specstore.Entry, outcome process
 		}
 	}
 	k.cfg.Log.Info("upgrade ended", "item", e.Item, "fault", outcome.Fault, "text", outcome.Text)
+	if k.state.Fetching == e.Item {
+		k.state.Fetching = ""
+		k.note("the end of an upgrade")
+	}
 	k.mu.Lock()
 	k.verdict = &Verdict{Item: e.Item, Version: e.Op.Version(), Fault: outcome.Fault, Text: outcome.Text}
 	k.mu.Unlock()

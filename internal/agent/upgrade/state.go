@@ -19,9 +19,12 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
+	"drover/internal/agent/specstore"
 	"drover/internal/durable"
 	"drover/internal/process"
+	"drover/internal/release"
 )
 
 // Program is a fetched version of the agent.
@@ -30,6 +33,8 @@ type Program struct {
 	SHA256  string `json:"sha256"`
 	// Signed is when its package was signed, in Unix seconds.
 	Signed int64 `json:"signed"`
+	// Format is the latest layout of the agent's files that it knows.
+	Format int `json:"format"`
 }
 
 // Trial is a version that is being tried by an order.
@@ -38,13 +43,30 @@ type Trial struct {
 	Program `json:"program"`
 }
 
-// Verdict is how a trial has ended.
+// Verdict is how a trial, or the probation after it, has ended.
 type Verdict struct {
 	Item    string        `json:"item"`
 	Version string        `json:"version"`
 	Fault   process.Fault `json:"fault,omitempty"`
 	Text    string        `json:"text"`
+	// Untold tells that no event says so yet.
+	Untold bool `json:"untold,omitempty"`
 }
+
+// Probation is the time from a trial until the version in use has run for long enough.
+type Probation struct {
+	// Former is the version that was in use before; nil means the installed program.
+	Former *Program `json:"former,omitempty"`
+	// Starts is how often the version has been started since the trial.
+	Starts int `json:"starts,omitempty"`
+}
+
+const (
+	// lasting is how long a version in use must run, so that its probation ends.
+	lasting = time.Minute
+	// mostStarts is how often it may be started before that.
+	mostStarts = 5
+)
 
 // state is what a crash must not lose.
 type state struct {
@@ -52,10 +74,14 @@ type state struct {
 	// program when Current was chosen: whoever installs another one by hand has the last word.
 	Current   *Program `json:"current,omitempty"`
 	Installed string   `json:"installed,omitempty"`
+	// Probation is set while Current is on probation.
+	Probation *Probation `json:"probation,omitempty"`
 	// Signed is the newest time of signature of all versions that have proven themselves.
-	Signed  int64    `json:"signed,omitempty"`
-	Trial   *Trial   `json:"trial,omitempty"`
-	Verdict *Verdict `json:"verdict,omitempty"`
+	Signed int64 `json:"signed,omitempty"`
+	// Fetching is the order that has begun before its program was fetched.
+	Fetching string   `json:"fetching,omitempty"`
+	Trial    *Trial   `json:"trial,omitempty"`
+	Verdict  *Verdict `json:"verdict,omitempty"`
 }
 
 func versionsOf(dir string) string { return filepath.Join(dir, "versions") }
@@ -151,8 +177,8 @@ type Choice struct {
 }
 
 // Choose decides which program runs: this one, or the version in use. An agent calls it first of all, but not a program
-// that is being tried. A trial that is under way has been interrupted: it has failed. Choose blocks for the disk. It
-// never fails: if in doubt, this program runs.
+// that is being tried. A trial that is under way has been interrupted: it has failed. Choose changes nothing if another
+// agent uses the directory. It blocks for the disk. It never fails: if in doubt, this program runs.
 func Choose(dir string, log *slog.Logger) Choice {
 	s, err := load(dir)
 	if err != nil {
@@ -165,6 +191,10 @@ func Choose(dir string, log *slog.Logger) Choice {
 		return Choice{}
 	}
 	before := s
+	if err := specstore.Unused(dir); err != nil {
+		log.Error("using this program", "error", err)
+		return Choice{}
+	}
 	if t := s.Trial; t != nil {
 		s.Trial = nil
 		s.Verdict = &Verdict{
@@ -192,18 +222,58 @@ func (s *state) choose(dir, program string, log *slog.Logger) Choice {
 		}
 		return Choice{Version: s.Current}
 	}
-	if now, err := fingerprint(program); err != nil || now != s.Installed {
-		log.Warn("another program was installed by hand, using that", "instead_of", s.Current.Version, "error", err)
-		s.Current = nil
+	if s.start(log); s.Current == nil {
 		return Choice{}
+	}
+	path = programOf(dir, s.Current.SHA256)
+	now, err := fingerprint(program)
+	byHand := err != nil || now != s.Installed
+	tooOld := s.Current.Format > release.Format // for the files that the version in use has written
+	if byHand && !tooOld {
+		log.Warn("another program was installed by hand, using that", "instead_of", s.Current.Version, "error", err)
+		s.Current, s.Probation = nil, nil
+		return Choice{}
+	}
+	if byHand {
+		log.Warn("a program was installed by hand that cannot read the agent's files, going on with the version in use",
+			"version", s.Current.Version)
 	}
 	if err := verify(path, s.Current.SHA256); err != nil {
 		log.Error("cannot use the fetched version, using the installed program", "version", s.Current.Version,
 			"error", err)
-		s.Current = nil
+		if !tooOld {
+			s.Current, s.Probation = nil, nil
+		}
 		return Choice{}
 	}
 	return Choice{Run: path, Version: s.Current}
+}
+
+// start counts a start of the version in use. It returns to the former one if there were too many during the probation,
+// unless that one cannot read the files of this one.
+func (s *state) start(log *slog.Logger) {
+	p := s.Probation
+	if p == nil {
+		return
+	}
+	format := release.Format
+	if p.Former != nil {
+		format = p.Former.Format
+	}
+	if p.Starts < mostStarts || s.Current.Format > format {
+		s.Probation = &Probation{Former: p.Former, Starts: min(p.Starts+1, mostStarts)}
+		return
+	}
+	verdict := Verdict{
+		Version: s.Current.Version, Fault: process.Failed, Untold: true,
+		Text: fmt.Sprintf("version %s proved itself, and the host went back later: it was started %d times, "+
+			"and never ran for %v", s.Current.Version, p.Starts, lasting),
+	}
+	if s.Verdict != nil {
+		verdict.Item = s.Verdict.Item
+	}
+	log.Error("going back to the former version of the agent", "used", verdict.Version, "error", verdict.Text)
+	s.Current, s.Probation, s.Verdict = p.Former, nil, &verdict
 }
 
 func wentBack(version, why string) string {

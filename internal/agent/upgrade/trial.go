@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -56,12 +57,12 @@ const (
 
 // Try runs the program under trial as a child of this process, and returns the program that must go on in the place of
 // this one. The agent of this process must have ended and closed its files. It returns an empty path if ctx ends: then
-// this process has to end, and the trial has failed. Whatever happens, no child is left.
+// this process has to end. Whatever happens, no child is left.
 func (j *Judge) Try(ctx context.Context) (next string) {
 	s, err := load(j.Dir)
 	if err != nil || s.Trial == nil {
 		j.Log.Error("no version to try", "error", err)
-		return "/proc/self/exe"
+		return own()
 	}
 	t := *s.Trial
 	s.Trial = nil
@@ -76,8 +77,9 @@ func (j *Judge) Try(ctx context.Context) (next string) {
 		if ctx.Err() != nil {
 			return ""
 		}
-		return "/proc/self/exe"
+		return own()
 	}
+	s.Probation = &Probation{Former: s.Current}
 	s.Current, s.Signed = &t.Program, max(s.Signed, t.Signed)
 	s.Verdict = &Verdict{Item: t.Item, Version: t.Version, Text: "upgraded to version " + t.Version}
 	if program, err := self(); err == nil && !fetched(j.Dir, program) {
@@ -86,10 +88,28 @@ func (j *Judge) Try(ctx context.Context) (next string) {
 	}
 	if err := save(j.Dir, s); err != nil {
 		j.Log.Error("cannot note that a version has proven itself, going back", "version", t.Version, "error", err)
-		return "/proc/self/exe"
+		return own()
 	}
 	j.Log.Info("the new version of the agent has proven itself", "version", t.Version)
+	if ctx.Err() != nil {
+		return "" // whoever stopped the agent meant this process; the next start runs the version
+	}
 	return programOf(j.Dir, t.SHA256)
+}
+
+// own returns a path at which the program of this process is. The path by its name keeps the name of the process.
+func own() string {
+	const always = "/proc/self/exe"
+	path, err := self()
+	if err != nil {
+		return always
+	}
+	here, err := os.Stat(path)
+	program, problem := os.Stat(always)
+	if err != nil || problem != nil || !os.SameFile(here, program) {
+		return always
+	}
+	return path
 }
 
 // watch runs the program until the judgement, and returns why it has failed. It ends the program in any case.
@@ -161,6 +181,7 @@ func (j *Judge) judge(ctx context.Context, child *os.Process, ended chan string,
 	defer limit.Stop()
 	defer look.Stop()
 	missing, greedy := errors.New("it did not reach a server"), error(nil)
+	unseen := slices.Clone(j.Before)
 	var last time.Time
 	var w window
 	for {
@@ -169,7 +190,7 @@ func (j *Judge) judge(ctx context.Context, child *os.Process, ended chan string,
 			ended <- how
 			return fmt.Errorf("it ended (%s)", how)
 		case line := <-lines:
-			if missing = j.sees(line); missing != nil {
+			if unseen, missing = j.sees(line, unseen); missing != nil {
 				continue
 			}
 			if last = time.Now(); w.since.IsZero() {
@@ -191,22 +212,24 @@ func (j *Judge) judge(ctx context.Context, child *os.Process, ended chan string,
 	}
 }
 
-// sees returns which process that lives the program does not see.
-func (j *Judge) sees(line []byte) error {
+// sees returns which processes the program has not seen yet, and which one of them lives. A process counts as seen for
+// ever: a caller may unregister it during the trial.
+func (j *Judge) sees(line []byte, unseen []Sight) ([]Sight, error) {
 	var seen []Sight
 	if err := json.Unmarshal(line, &seen); err != nil {
-		return fmt.Errorf("its proof cannot be read: %w", err)
+		return unseen, fmt.Errorf("its proof cannot be read: %w", err)
 	}
 	known := map[Sight]bool{}
 	for _, s := range seen {
 		known[s] = true
 	}
-	for _, b := range j.Before {
-		if !known[b] && j.FS.Same(b.Instance) {
-			return fmt.Errorf("it does not see %s, which runs with pid %d", b.Process, b.Instance.PID)
+	unseen = slices.DeleteFunc(unseen, func(b Sight) bool { return known[b] })
+	for _, b := range unseen {
+		if j.FS.Same(b.Instance) {
+			return unseen, fmt.Errorf("it does not see %s, which runs with pid %d", b.Process, b.Instance.PID)
 		}
 	}
-	return nil
+	return unseen, nil
 }
 
 // errCeased says that there was a proof, but no later one.

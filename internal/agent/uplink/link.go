@@ -16,21 +16,24 @@ import (
 
 	"drover/internal/agent/uplink/standing"
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/wire"
 )
 
-// Heartbeat is how often the agent reports at least.
+// Heartbeat is how often the agent reports at least, unless its server allows longer silence.
 const Heartbeat = 5 * time.Second
 
 // Link is the agent's connection to its server, with the agent's standing there. It exists before there is a
-// connection. It signs the messages that the server keeps, and verifies the messages of the server. It is safe for
-// concurrent use.
+// connection. It opens the messages of the server and seals those of the agent. It is safe for concurrent use.
 type Link struct {
 	*Standing
 	dial  fabric.DialConfig
 	key   string
 	trust *trust
-	log   *slog.Logger
+	// sealing has the keys of sealed messages, and clock is the clock of the servers as their answers show it.
+	sealing *frame.Keys
+	clock   *frame.Clock
+	log     *slog.Logger
 
 	mu sync.Mutex
 	// dialled is closed while conn is set; the connection may be down. The connection serves orders.
@@ -40,23 +43,32 @@ type Link struct {
 	watchdog answerWatchdog
 }
 
-// Open returns the link of the agent with this key, whose directory must hold an enrolment. Run makes the connection.
-func Open(dir string, key nkeys.KeyPair, log *slog.Logger) (*Link, error) {
-	public, err := key.PublicKey()
+// Keys are the private keys of an agent: the one that is its name on the fabric, and the one of sealed messages.
+type Keys struct{ Name, Sealing nkeys.KeyPair }
+
+// Open returns the link of the agent with these keys, whose directory must hold an enrolment. boot is the time since
+// boot. Run makes the connection.
+func Open(dir string, keys Keys, boot func() time.Duration, log *slog.Logger) (*Link, error) {
+	public, err := keys.Name.PublicKey()
 	if err != nil {
 		return nil, fmt.Errorf("cannot read agent key: %w", err)
+	}
+	private, err := frame.PrivateKey(keys.Sealing)
+	if err != nil {
+		return nil, err
 	}
 	t, err := openTrust(dir, public, log)
 	if err != nil {
 		return nil, err
 	}
 	dial := fabric.DialConfig{
-		Identity: fabric.Identity{Key: key, Area: strconv.Itoa(t.current().Cloud)},
+		Identity: fabric.Identity{Key: keys.Name, Area: strconv.Itoa(t.current().Cloud)},
 		Token:    func() string { return t.current().JWT },
-		TLS:      t.tls(), Name: "agent " + public, Log: log,
+		TLS:      t.tls(), Session: &fabric.Session{}, NoPings: true, Name: "agent " + public, Log: log,
 	}
 	return &Link{
-		Standing: NewStanding(log), dial: dial, key: public, trust: t, log: log, dialled: make(chan struct{}),
+		Standing: NewStanding(log), dial: dial, key: public, trust: t, sealing: frame.NewKeys(public, private),
+		clock: frame.NewClock(boot), log: log, dialled: make(chan struct{}),
 	}, nil
 }
 
@@ -69,18 +81,16 @@ func (l *Link) HostName() string {
 	return cmp.Or(e.ID, fmt.Sprintf("%d:%s", e.Cloud, e.IP))
 }
 
-// OpenManifest verifies a manifest that the server has sent.
-func (l *Link) OpenManifest(sealed []byte) (*wire.Manifest, error) { return l.trust.open(sealed) }
-
-// SealReceipt signs the receipt of a manifest.
-func (l *Link) SealReceipt(receipt, manifest []byte) ([]byte, error) {
-	return wire.SealReceipt(receipt, manifest, l.dial.Identity.Key)
-}
-
-// RenewTrust applies a sealed manifest with new trust. It logs a rejected manifest.
+// RenewTrust applies new trust, signed as wire.SealTrust does. It logs the reason if it rejects it.
 func (l *Link) RenewTrust(sealed []byte) {
-	if _, err := l.trust.adopt(sealed); err != nil {
+	renewed, err := l.trust.adopt(sealed)
+	if err != nil {
 		l.log.Error("cannot renew trust", "error", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if renewed && l.conn != nil {
+		l.conn.RenewSession()
 	}
 }
 
@@ -103,10 +113,10 @@ func (l *Link) Ready() bool {
 }
 
 const (
-	// watchdogTimeout is how long reports may go unanswered over a working link before the agent tries another
-	// address: three heartbeats. That happens, for example, if a proxy has lost its own connection to the servers.
-	watchdogTimeout = 3 * Heartbeat
-	// maxWatchdogTimeout is the longest timeout after several changes of the address without success.
+	// watchdogTimeout is how long reports may go unanswered over a working link before the agent doubts the link. That
+	// happens, for example, if a proxy has lost its own connection to the servers.
+	watchdogTimeout = 15 * time.Second
+	// maxWatchdogTimeout is the longest timeout after several doubts without success.
 	maxWatchdogTimeout = 8 * watchdogTimeout
 )
 
@@ -116,7 +126,7 @@ type answerWatchdog struct {
 	patience time.Duration // 0 means watchdogTimeout
 }
 
-// note records the result of a report that was sent at sent, and reports whether to try another address.
+// note records the result of a report that was sent at sent, and reports whether to doubt the link.
 func (w *answerWatchdog) note(err error, sent, now time.Time) bool {
 	if w.since.IsZero() {
 		w.since = sent
@@ -148,20 +158,22 @@ func (l *Link) drop() {
 	l.conn, l.dialled = nil, make(chan struct{})
 }
 
-// Report implements report.Link. It waits until there has been an attempt at a connection. When reports have not been
-// answered by the server for some time, the next address is tried.
+// Report implements report.Link. It waits until there has been an attempt at a connection. When the server has not
+// answered reports for some time, Report makes the connection prove itself, which takes up to 10 s.
 func (l *Link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	conn, subject, err := l.connection(ctx)
 	if err != nil {
 		return nil, err
 	}
 	sent := time.Now()
-	reply, err := l.exchange(ctx, conn, subject, data)
+	reply, err := l.exchange(ctx, func(ctx context.Context, sealed []byte) ([]byte, error) {
+		return conn.Request(ctx, subject, sealed)
+	}, data)
 	l.mu.Lock()
-	elsewhere := l.watchdog.note(err, sent, time.Now())
+	doubted := l.watchdog.note(err, sent, time.Now())
 	l.mu.Unlock()
-	if elsewhere {
-		conn.Elsewhere()
+	if doubted {
+		conn.Unanswered()
 	}
 	return reply, err
 }
@@ -194,27 +206,40 @@ func (l *Link) connection(ctx context.Context) (conn *fabric.Conn, subject strin
 	}
 }
 
-// longestUnsigned is the longest answer to a heartbeat that the agent reads, in bytes: the answer may carry new trust.
-const longestUnsigned = 256 << 10
+// request sends a frame to the servers, and returns what comes back.
+type request func(ctx context.Context, sealed []byte) (reply []byte, err error)
 
-// exchange sends a report and returns the server's answer. The answer to a heartbeat is unsigned, so nothing may
-// depend on it.
-func (l *Link) exchange(ctx context.Context, conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
-	if !wire.HasContent(data) {
-		reply, err := conn.Request(ctx, subject, data)
-		if len(reply) > longestUnsigned {
-			return nil, fmt.Errorf("unsigned answer of %d bytes refused: expected at most %d", len(reply),
-				longestUnsigned)
+// exchange sends a report, and returns the server's answer to it. Servers take no report without its time. So an agent
+// that does not know their clock first sends an empty report, whose answer has the time.
+func (l *Link) exchange(ctx context.Context, send request, report []byte) ([]byte, error) {
+	if l.clock.Now().IsZero() {
+		if _, err := l.ask(ctx, send, nil); err != nil {
+			return nil, err
 		}
-		return reply, err
 	}
-	signed, err := wire.SealReport(data, l.trust.current().Fleet, l.dial.Identity.Key)
+	return l.ask(ctx, send, report)
+}
+
+// ask seals a report, and opens the server's answer to it.
+func (l *Link) ask(ctx context.Context, send request, report []byte) ([]byte, error) {
+	e := l.trust.current()
+	pair, err := l.sealing.Present(e.Fleet, e.SealingKeys)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := conn.Request(ctx, subject, signed)
+	sealed, nonce, err := pair.Seal(frame.Report, l.clock.Now(), frame.Nonce{}, report)
 	if err != nil {
 		return nil, err
 	}
-	return l.trust.answer(reply, data)
+	asked := l.clock.Reading()
+	reply, err := send(ctx, sealed)
+	if err != nil {
+		return nil, err
+	}
+	head, answer, err := pair.Open(frame.Ack, reply, nonce)
+	if err != nil {
+		return nil, fmt.Errorf("answer refused: %w", err)
+	}
+	l.clock.Set(head.Time, asked)
+	return answer, nil
 }

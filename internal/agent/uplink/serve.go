@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/wire"
 )
-
-// Handler handles a message with a manifest and returns the signed reply, or nil if the server must resend the message.
-type Handler func(ctx context.Context, data []byte) (reply []byte)
 
 // Handlers handle the messages of the server.
 type Handlers struct {
 	Orders, Logs Handler
+	// Pinged is called when a server has pinged the agent: then the server wants a report, too. It must return quickly.
+	Pinged func()
 }
 
 const (
@@ -58,18 +58,22 @@ func (l *Link) serveAt(ctx context.Context, urls []string, handle Handlers) (mov
 	defer conn.Close()
 	cloud := l.trust.current().Cloud
 	_, err = conn.Serve(wire.OrderSubject(cloud, l.key), "", orderWorkers, //nolint:contextcheck // Close ends it
-		func(ctx context.Context, _ string, data []byte) []byte { return handle.Orders(ctx, data) })
+		func(ctx context.Context, _ string, data []byte) []byte {
+			return l.answer(ctx, frame.Orders, frame.Receipt, data, handle.Orders)
+		})
 	if err != nil {
 		return false, fmt.Errorf("cannot listen for orders: %w", err)
 	}
 	// Pings have a worker of their own, so that no order that waits for the disk delays them.
 	_, err = conn.Serve(wire.PingSubject(cloud, l.key), "", 1, //nolint:contextcheck // Close ends it
-		func(context.Context, string, []byte) []byte { return []byte("here") })
+		func(_ context.Context, _ string, data []byte) []byte { return l.here(data, handle.Pinged) })
 	if err != nil {
 		return false, fmt.Errorf("cannot listen for pings: %w", err)
 	}
 	_, err = conn.Serve(wire.LogSubject(cloud, l.key), "", logWorkers, //nolint:contextcheck // Close ends it
-		func(ctx context.Context, _ string, data []byte) []byte { return handle.Logs(ctx, data) })
+		func(ctx context.Context, _ string, data []byte) []byte {
+			return l.answer(ctx, frame.Question, frame.Reply, data, handle.Logs)
+		})
 	if err != nil {
 		return false, fmt.Errorf("cannot listen for questions about logs: %w", err)
 	}

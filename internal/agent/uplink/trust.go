@@ -12,13 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/frame"
 	"drover/internal/idle"
 
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
 
-// trust is what the agent trusts: the addresses of the fabric, its authorities, the keys that sign orders, and the
+// trust is what the agent trusts: the addresses of the fabric, its authorities, the keys of the servers, and the
 // agent's own token. The server may renew it while the agent runs. A key of the present trust signs the new enrolment,
 // which is on disk before it counts.
 type trust struct {
@@ -61,46 +62,25 @@ func (t *trust) tls() *tls.Config {
 	return pki.ProxiesOf(t.current().Cloud, t.roots.TLS())
 }
 
-// open verifies a manifest from the server.
-func (t *trust) open(sealed []byte) (*wire.Manifest, error) {
-	return wire.Open(sealed, t.current().ManifestKeys, t.key)
-}
-
-// answer verifies the server's answer to a report. If a new key signed the answer, the answer also carries the proof
-// of that key.
-func (t *trust) answer(sealed, report []byte) ([]byte, error) {
-	answer, err := wire.OpenAnswer(sealed, report, t.key, t.current().ManifestKeys)
-	if !errors.Is(err, wire.ErrUnknownKey) {
-		return answer, err
-	}
-	if _, untrusted := t.adopt(wire.SealedTrust(sealed)); untrusted != nil {
-		return nil, err
-	}
-	return wire.OpenAnswer(sealed, report, t.key, t.current().ManifestKeys)
-}
-
 // adopt verifies and stores renewed trust, and reports whether it is new.
 func (t *trust) adopt(sealed []byte) (bool, error) {
-	m, err := t.open(sealed)
+	renewed, err := wire.OpenTrust(sealed, t.current().ManifestKeys, t.key)
 	if err != nil {
 		return false, fmt.Errorf("trust refused: %w", err)
 	}
-	if m.Trust == nil {
-		return false, errors.New("trust refused: it is empty")
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if m.Trust.Generation <= t.enrolment.Generation {
+	if renewed.Generation <= t.enrolment.Generation {
 		return false, nil // sent again
 	}
-	if m.Trust.Generation != t.enrolment.Generation+1 { // otherwise no later generation would be accepted
+	if renewed.Generation != t.enrolment.Generation+1 { // otherwise no later generation would be accepted
 		return false, fmt.Errorf("trust refused: it follows generation %d, which this agent never received",
-			m.Trust.Generation-1)
+			renewed.Generation-1)
 	}
-	if err := t.usable(*m.Trust); err != nil {
+	if err := t.usable(*renewed); err != nil {
 		return false, fmt.Errorf("trust refused: %w", err)
 	}
-	next := enrolment{Enrolment: *m.Trust, Former: t.enrolment.Former}
+	next := enrolment{Enrolment: *renewed, Former: t.enrolment.Former}
 	moved := !sameAddresses(next.URLs, t.enrolment.URLs)
 	if moved {
 		next.Former = t.enrolment.URLs
@@ -125,8 +105,13 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 
 // usable rejects trust that the agent could not work with, or that would make it connect without TLS.
 func (t *trust) usable(e wire.Enrolment) error {
-	if len(e.URLs) == 0 || e.JWT == "" || len(e.ManifestKeys) == 0 {
+	if len(e.URLs) == 0 || e.JWT == "" || len(e.ManifestKeys) == 0 || len(e.SealingKeys) == 0 {
 		return errors.New("it is incomplete")
+	}
+	for _, key := range e.SealingKeys {
+		if _, err := frame.PublicKey(key); err != nil {
+			return err
+		}
 	}
 	if e.Fleet != t.enrolment.Fleet {
 		return fmt.Errorf("it is for fleet %q: a host changes its fleet by joining again", e.Fleet)

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/fabric/fabrictest"
 	"drover/internal/pki/pkitest"
 	"drover/internal/wire"
 )
@@ -37,11 +37,14 @@ type school struct {
 	ca          string
 	dir         string
 	trust       *trust
+	// sealing is the fleet's public sealing key.
+	sealing string
 }
 
 func newSchool(t *testing.T) *school {
 	t.Helper()
 	s := &school{t: t, key: mustKey(t), second: mustKey(t), ca: pkitest.New(t).CA(), dir: t.TempDir()}
+	_, s.sealing = fabrictest.NewSealingKey(t)
 	if err := SaveEnrolment(s.dir, s.enrolment(1, s.key)); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +65,7 @@ func (s *school) enrolment(generation uint64, keys ...nkeys.KeyPair) wire.Enrolm
 	s.t.Helper()
 	e := wire.Enrolment{
 		URLs: []string{"tls://192.0.2.1:1"}, JWT: token("me"), CA: s.ca, Cloud: 3, IP: "192.0.2.7",
-		TrustHeld: wire.TrustHeld{Generation: generation, Digest: "d"},
+		TrustHeld: wire.TrustHeld{Generation: generation, Digest: "d"}, SealingKeys: []string{s.sealing},
 	}
 	for _, k := range keys {
 		public, err := k.PublicKey()
@@ -77,7 +80,7 @@ func (s *school) enrolment(generation uint64, keys ...nkeys.KeyPair) wire.Enrolm
 // teach sends an enrolment, signed by the keys.
 func (s *school) teach(e wire.Enrolment, key nkeys.KeyPair, others ...nkeys.KeyPair) (bool, error) {
 	s.t.Helper()
-	sealed, err := wire.Seal(wire.Manifest{Agent: "me", Issued: time.Now(), Trust: &e}, key, others...)
+	sealed, err := wire.SealTrust("me", e, key, others...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -156,6 +159,8 @@ func TestTrustIsRefused(t *testing.T) {
 		"no address":          {func(e *wire.Enrolment) { e.URLs = nil }, "incomplete"},
 		"no token":            {func(e *wire.Enrolment) { e.JWT = "" }, "incomplete"},
 		"no keys":             {func(e *wire.Enrolment) { e.ManifestKeys = nil }, "incomplete"},
+		"no sealing keys":     {func(e *wire.Enrolment) { e.SealingKeys = nil }, "incomplete"},
+		"odd sealing keys":    {func(e *wire.Enrolment) { e.SealingKeys = []string{"X"} }, "sealing key"},
 		"the token of others": {func(e *wire.Enrolment) { e.JWT = token("you") }, `belongs to "you"`},
 		"no token at all":     {func(e *wire.Enrolment) { e.JWT = "x" }, `belongs to ""`},
 		"no authority":        {func(e *wire.Enrolment) { e.CA = "" }, "expected a certificate"},
@@ -185,8 +190,8 @@ func TestTrustIsRefused(t *testing.T) {
 	s := newSchool(t)
 	for name, sealed := range map[string][]byte{
 		"nothing":         nil,
-		"orders":          must(wire.Seal(wire.Manifest{Agent: "me"}, s.key)),
-		"another agent's": must(wire.Seal(wire.Manifest{Agent: "you", Trust: &wire.Enrolment{}}, s.key)),
+		"an empty one":    must(wire.SealTrust("me", wire.Enrolment{TrustHeld: wire.TrustHeld{Generation: 2}}, s.key)),
+		"another agent's": must(wire.SealTrust("you", s.enrolment(2, s.key), s.key)),
 	} {
 		if taken, err := s.trust.adopt(sealed); taken || err == nil {
 			t.Errorf("%s: %v, %v", name, taken, err)

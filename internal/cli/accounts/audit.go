@@ -2,11 +2,7 @@ package accounts
 
 import (
 	"context"
-	"encoding/json"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,17 +30,20 @@ func NewAudit() *cobra.Command {
 			return client.Collect(c.Audit(ctx, f))
 		},
 	}.Command(&s)
-	cmd.Long = "List calls and denials, newest first: caller, address, operation, number of targets and outcome. Needs an administrator."
+	cmd.Long = "List calls and denials, newest first: caller, address, operation, number of targets and outcome. A caller who is not an administrator sees its own calls."
 	cmd.Example = `  drover audit --denied --since 24h
+  drover audit --changes --user anna
   drover audit --app bk_nodeman --since 2026-11-20T00:00:00Z -o json`
 	flags := cmd.Flags()
 	when.Flags(cmd)
 	flags.StringVar(&f.App, "app", "", "only calls of this app")
 	flags.StringVar(&f.User, "user", "", "only calls of this user")
 	flags.StringVar(&f.Action, "action", "", "only calls of this endpoint")
+	flags.BoolVar(&f.Changes, "changes", false, "without the calls that only read")
 	flags.StringVar(&f.RequestID, "request", "", "only the call with this request id")
+	flags.StringVar(&f.Address, "address", "", "only calls from this address")
 	flags.BoolVar(&denied, "denied", false, "only denied calls")
-	flags.IntVar(&f.Limit, "limit", 50, "most rows to list; 0 lists all")
+	flags.IntVar(&f.Limit, "limit", 50, "list at most this number of rows; 0 lists all")
 	remote.CompleteFlag(cmd, "app", appList().Names(&s))
 	remote.CompleteFlag(cmd, "user", userList().Names(&s))
 	return cmd
@@ -55,34 +54,14 @@ func auditColumns() []term.Column[client.AuditRow] {
 		{Head: "TIME", Cell: func(r client.AuditRow) string { return term.Stamp(&r.At) }},
 		{Head: "BY", Cell: func(r client.AuditRow) string { return term.Caller(r.App, r.User) }},
 		{Head: "FROM", Cell: func(r client.AuditRow) string { return r.Remote }},
-		{Head: "ACTION", Cell: askedFor},
+		{Head: "ACTION", Cell: remote.AskedFor},
 		{Head: "TARGET", Cell: func(r client.AuditRow) string { return r.Target }},
 		{Head: "TARGETS", Cell: func(r client.AuditRow) string { return strconv.Itoa(r.Targets) }},
-		{Head: "OUTCOME", State: true, Cell: func(r client.AuditRow) string {
-			switch {
-			case !r.Allowed:
-				return "denied"
-			case r.Code != 0:
-				return "failed"
-			default:
-				return "ok"
-			}
-		}},
+		{Head: "OUTCOME", State: true, Cell: remote.AuditOutcome},
 		{Head: "ENDPOINT", Wide: true, Cell: func(r client.AuditRow) string { return r.Action }},
 		{Head: "CODE", Wide: true, Cell: func(r client.AuditRow) string { return strconv.Itoa(r.Code) }},
 		{Head: "REQUEST", Wide: true, Cell: func(r client.AuditRow) string { return r.RequestID }},
 		{Head: "MESSAGE", Wide: true, Cell: func(r client.AuditRow) string { return r.Message }},
 		{Head: "DETAIL", Wide: true, Cell: func(r client.AuditRow) string { return string(r.Detail) }},
 	}
-}
-
-// askedFor is what a call asked for: its operations, or its endpoint if there are none.
-func askedFor(r client.AuditRow) string {
-	var detail struct {
-		Ops map[string]int `json:"ops"`
-	}
-	if json.Unmarshal(r.Detail, &detail) != nil || len(detail.Ops) == 0 { // most calls have no detail
-		return r.Action
-	}
-	return strings.Join(slices.Sorted(maps.Keys(detail.Ops)), ", ")
 }

@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ A user has own rights in the console, and in calls with a token and without an a
 for a user has the rights of the app. There the token proves the user if the app may not name users
 itself; the caller sends the token as bk_token.
 
+A user also has the rights that the server's configuration gives to groups of the identity provider.
+'drover user list' shows them under BY GROUPS, with the groups of the last sign-in there.
+
 The roles are viewer (read), operator (read, operate) and maintainer (read, operate, setup). Other
 rights are those of apps: 'drover app --help' explains how to write a right.`,
 		List: userList(), Names: userList().Names,
@@ -40,7 +44,7 @@ rights are those of apps: 'drover app --help' explains how to write a right.`,
 			},
 			userGrant(), userRevoke(),
 			{
-				Use: "disable NAME", Short: "Reject all calls for a user from now on",
+				Use: "disable NAME", Short: "Reject all calls for a user, and end all tokens and sessions",
 				Call: switchUser(true), Done: "user %s is disabled",
 			},
 			{
@@ -49,8 +53,10 @@ rights are those of apps: 'drover app --help' explains how to write a right.`,
 			},
 			{
 				Use: "drop NAME TOKEN", Short: "End a token or a session of a user, by its id",
+				Long: `End a token or a session of a user, by its id of 'drover user tokens'. The links, sessions and
+command lines that were signed in with it end, too, also those of other users.`,
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
-					return client.User{}, c.DeleteToken(ctx, args[0], args[1])
+					return client.User{}, dropToken(ctx, c, args[0], args[1])
 				},
 				Done: "ended the token of user %s",
 			},
@@ -59,6 +65,15 @@ rights are those of apps: 'drover app --help' explains how to write a right.`,
 	cmd.AddCommand(newUserToken()...)
 	cmd.AddCommand(newUserTokens())
 	return cmd
+}
+
+// dropToken ends the token with an id, or the only one whose id begins so.
+func dropToken(ctx context.Context, c *client.Client, user, id string) error {
+	_, err := remote.ByPrefix(id, func(id string) (client.Token, error) {
+		return client.Token{}, c.DeleteToken(ctx, user, id)
+	}, remote.Each(func() ([]client.Token, error) { return c.Tokens(ctx, user) }),
+		func(t client.Token) string { return t.ID })
+	return err
 }
 
 func userList() remote.List[client.User] {
@@ -74,6 +89,12 @@ func userList() remote.List[client.User] {
 				return "enabled"
 			}},
 			{Head: "RIGHTS", Cell: func(u client.User) string { return rightsText(u.Admin, u.Grants) }},
+			{Head: "BY GROUPS", Cell: func(u client.User) string {
+				if u.Provider == nil {
+					return ""
+				}
+				return strings.Join(u.Provider.Groups, ", ") + ": " + rightsText(u.Provider.Admin, u.Provider.Grants)
+			}},
 			{Head: "CREATED", Cell: func(u client.User) string { return term.Stamp(&u.CreatedAt) }},
 			{Head: "NOTE", Cell: func(u client.User) string { return u.Note }},
 		},

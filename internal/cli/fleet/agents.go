@@ -73,7 +73,8 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 	flags.StringVar(&f.State, "state", "", "only hosts in this state: online or away")
 	flags.StringVar(&groupBy, "group-by", "", "count the hosts by the values of this label or fact")
 	term.Complete(cmd, "state", "online", "away")
-	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsCSV, term.AsName)
+	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
+	remote.Watch(&s, cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
 		if err := remote.CheckSelector(cmd, "selector", f.Selector); err != nil {
 			return err
@@ -198,7 +199,7 @@ Exit codes: 0 done, 2 wrong usage or no such host, 5 not allowed, 6 unreachable.
 		},
 		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
 	}
-	hosts.Flags(cmd, &s, "these hosts too")
+	hosts.Flags(cmd, &s, "further hosts")
 	s.Flags(cmd)
 	return cmd
 }

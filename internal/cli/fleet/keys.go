@@ -17,9 +17,10 @@ func NewKeys() *cobra.Command {
 	cmd := remote.Resource[client.Key]{
 		Use: "keys", Short: "Replace the keys by which hosts trust this server",
 		Long: `Replace the keys by which hosts trust this server, without touching a host
-(docs/ops/rotation.md). There are three kinds. Manifest keys sign the orders that agents obey. ca
-keys issue the certificates of servers and proxies. agent-signer keys issue the credentials of
-agents. Each key passes through the stages next, present and former. Needs an administrator.`,
+(docs/ops/rotation.md). There are four kinds. Manifest keys sign what agents trust.
+Sealing keys encrypt the messages of servers, agents and proxies. ca keys issue the certificates of
+servers and proxies. agent-signer keys issue the credentials of agents. Each key passes through the
+stages next, present and former. Needs an administrator.`,
 		Names: func(*remote.Session) remote.Completer { return keyKinds },
 		Verbs: []remote.Verb[client.Key]{{
 			Use: "drop KIND KEY", Short: "Discard a pending key, or retire an old one early",
@@ -49,12 +50,12 @@ func newKeysList() *cobra.Command {
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
+	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
 	return cmd
 }
 
 func printKeys(cmd *cobra.Command, o term.Output, keys client.Keys) error {
-	if o.Form == term.AsJSON || o.Form == term.AsYAML {
+	if o.Structured() {
 		return term.PrintValue(cmd.OutOrStdout(), o.Form, keys)
 	}
 	if err := term.PrintList(cmd, o, keys.Keys, keyColumns(), func(k client.Key) string { return k.ID }); err != nil {
@@ -77,7 +78,7 @@ func keyColumns() []term.Column[client.Key] {
 
 // keyKinds completes the kinds of keys.
 func keyKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return []cobra.Completion{"manifest", "ca", "agent-signer"}, cobra.ShellCompDirectiveNoFileComp
+	return []cobra.Completion{"manifest", "sealing", "ca", "agent-signer"}, cobra.ShellCompDirectiveNoFileComp
 }
 
 func newKeysRotate() *cobra.Command {
@@ -87,8 +88,8 @@ func newKeysRotate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate KIND",
 		Short: "Advance a key rotation by one step",
-		Long: `Advance the rotation of a kind of key by one step. KIND is manifest, ca or
-agent-signer.
+		Long: `Advance the rotation of a kind of key by one step. KIND is manifest, sealing,
+ca or agent-signer.
 
 The first step makes the next key. The server announces it to all hosts within seconds, signed by
 the present key. The second step activates the next key and makes the present key a former key.

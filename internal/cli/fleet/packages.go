@@ -105,6 +105,9 @@ Exit codes: 0 done, 1 refused, 5 not allowed, 6 unreachable.`,
 				return remote.ExitOf(err)
 			}
 			for _, n := range p.Missing {
+				if n < 0 || n >= len(d.Pieces) {
+					return fmt.Errorf("the server asks for piece %d of a package of %d", n, len(d.Pieces))
+				}
 				from := n * release.PieceSize
 				piece := program[from:min(from+release.PieceSize, len(program))]
 				if err := c.PutPiece(cmd.Context(), d.Version, d.Arch, n, piece); err != nil {
@@ -232,9 +235,9 @@ old one. To bring an earlier version to hosts with a later one, sign it anew wit
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&key, "key", "", "file of the private release key")
-	flags.StringVar(&version, "version", "", "the version, such as 1.4.0")
+	flags.StringVar(&version, "version", "", "version of the program, such as 1.4.0")
 	flags.IntVar(&format, "format", release.Format, "the record format of the program; default: that of this drover")
-	flags.BoolVar(&downgrade, "downgrade", false, "hosts with a later version take it, too")
+	flags.BoolVar(&downgrade, "downgrade", false, "let hosts with a later version take the package, too")
 	return cmd
 }
 

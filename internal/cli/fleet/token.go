@@ -35,6 +35,7 @@ verifies this server. Needs an administrator.`,
 				"drover shows the token only this once, and stores only its hash; the token is valid for %s until %s",
 				process.Count(t.Uses, "host", "hosts"), term.Stamp(&t.ExpiresAt))
 		},
+		Prefixes: true,
 		Verbs: []remote.Verb[client.JoinToken]{
 			tokenCreate(),
 			{
@@ -85,7 +86,7 @@ business. Create it before the tokens for the hosts of the area.`,
 			flags.StringVar(&t.Role, "role", "agent", "role of the token: agent or proxy")
 			term.Complete(cmd, "role", "agent", "proxy")
 			flags.IntVar(&t.Cloud, "area", 0, "cloud area that hosts join")
-			flags.IntVar(&t.Uses, "uses", 0, "how many hosts may join with it")
+			flags.IntVar(&t.Uses, "uses", 0, "how many hosts may join with the token")
 			flags.DurationVar(&t.TTL, "ttl", 0, "how long the token is valid, such as 1h or 720h")
 			flags.StringToStringVar(&t.Labels, "labels", nil, "labels of these hosts, such as key=value,key2=value")
 			flags.Int64Var(&t.Business, "business", 0, "business of these hosts; 0 is no business")

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/words"
 )
 
 // applyCommand is an apply from the files to the results.
@@ -138,7 +138,7 @@ such revision, 5 not allowed, 6 unreachable.`,
 }
 
 func (a *applyCommand) messageFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&a.message, "message", "m", "", "why, in one line: for 'drover revisions'")
+	cmd.Flags().StringVarP(&a.message, "message", "m", "", "reason, in one line, for 'drover revisions'")
 }
 
 func (a *applyCommand) fileFlags(cmd *cobra.Command) {
@@ -227,9 +227,7 @@ func worse(a, b error) error {
 // steps counts what a plan changes: operations, and selections that the server keeps.
 func steps(p client.Plan) (n int) {
 	for _, c := range p.Changes {
-		if c.Op != "" || c.Action == actionChange {
-			n += len(c.Hosts) * max(len(c.Copies), 1)
-		}
+		n += processfile.Steps(&c)
 	}
 	return n
 }
@@ -452,8 +450,9 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 			continue
 		}
 		for _, c := range p.plan.Changes {
-			subject := mark(c.Action) + " " + p.plan.Namespace + "/" + c.Process + copies(c.Copies)
-			t.Add(subject, process.Count(len(c.Hosts), "host", "hosts"), what(c))
+			subject := mark(c.Action) + " " + p.plan.Namespace + "/" + c.Process + processfile.Numbers(c.Copies)
+			hosts := words.Message(process.Count(len(c.Hosts), "host", "hosts"), a.Lang(w))
+			t.Add(subject, hosts, words.Message(what(c), a.Lang(w)))
 		}
 	}
 	if err := t.Write(w); err != nil || a.Form != term.AsTable {
@@ -461,32 +460,12 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 	}
 	for _, p := range parts {
 		for i := range p.plan.Rollouts {
-			if _, err := fmt.Fprintln(w, plannedLine(&p.plan.Rollouts[i])); err != nil {
+			if _, err := fmt.Fprintln(w, words.Message(plannedLine(&p.plan.Rollouts[i]), a.Lang(w))); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// copies shows the numbers of copies, as in @1-4,7; nothing if there are none.
-func copies(numbers []int) string {
-	var parts []string
-	for i := 0; i < len(numbers); {
-		last := i
-		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
-			last++
-		}
-		part := strconv.Itoa(numbers[i])
-		if last > i {
-			part += "-" + strconv.Itoa(numbers[last])
-		}
-		parts, i = append(parts, part), last+1
-	}
-	if parts == nil {
-		return ""
-	}
-	return "@" + strings.Join(parts, ",")
 }
 
 // what says what a change does.

@@ -89,7 +89,7 @@ func (a *editCommand) run(cmd *cobra.Command, arg string) error {
 		if !wrong {
 			return last
 		}
-		shown = withFaults(text, faults)
+		shown = withFaults(text, faults, func(said string) string { return term.Told(cmd, cmd.OutOrStdout(), said) })
 	}
 }
 
@@ -107,7 +107,7 @@ func (a *editCommand) stored(cmd *cobra.Command, c *client.Client, namespace, na
 		}
 	}
 	if len(own) == 0 {
-		return nil, noneFound(cmd.Context(), c, namespace+"/"+name, namespace, name, "")
+		return nil, noneFound(cmd.Context(), c, namespace+"/"+name, "")
 	}
 	a.tag, a.edits = tag, true
 	return processfile.Write(own)
@@ -184,17 +184,18 @@ func (a *editCommand) applyText(cmd *cobra.Command, c *client.Client, arg string
 // faultMark begins the lines that drover puts above a wrong file.
 const faultMark = "#! "
 
-// withFaults puts faults above a text. The lines of the faults count without them.
-func withFaults(text []byte, faults processfile.Faults) []byte {
+// withFaults puts faults above a text, in the language of told. The lines of the faults count without them.
+func withFaults(text []byte, faults processfile.Faults, told func(said string) string) []byte {
 	var out bytes.Buffer
-	out.WriteString(faultMark + "drover has done nothing. Correct the file, or leave it as it is to give up.\n")
+	out.WriteString(faultMark +
+		told("drover has done nothing. Correct the file, or leave it as it is to give up.") + "\n")
 	faults = slices.Clone(faults)
 	above := len(faults) + 1
 	for _, f := range faults {
 		if f.Line > 0 {
 			f.Line += above
 		}
-		out.WriteString(faultMark + strings.ReplaceAll(f.Error(), "\n", " ") + "\n")
+		out.WriteString(faultMark + told(strings.ReplaceAll(f.Error(), "\n", " ")) + "\n")
 	}
 	out.Write(text)
 	return out.Bytes()

@@ -19,6 +19,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/why"
+	"drover/internal/words"
 )
 
 // NewEvents returns 'drover events'.
@@ -73,9 +74,9 @@ one line.`,
 	hosts.QueryFlags(cmd, &s, "only on these hosts")
 	flags.StringSliceVar(&f.Kinds, "kind", nil, "only events of these kinds, such as exited or given-up")
 	when.Flags(cmd)
-	flags.IntVar(&f.Limit, "limit", 50, "most past events to list; 0 lists all, or none with --follow")
+	flags.IntVar(&f.Limit, "limit", 50, "list at most this number of past events; 0 lists all, or none with --follow")
 	term.Complete(cmd, "kind", eventKinds()...)
-	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
+	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		for _, k := range f.Kinds {
 			if !slices.Contains(eventKinds(), k) {
@@ -87,8 +88,8 @@ one line.`,
 			return term.Usagef("--limit %d: expected 0 or more", f.Limit)
 		case follow && when.Until != "":
 			return term.Usagef("--until and --follow exclude each other")
-		case follow && s.Form == term.AsYAML:
-			return term.Usagef("-o yaml and --follow exclude each other: use -o json")
+		case follow && !slices.Contains([]string{term.AsTable, term.AsWide, term.AsJSON}, s.Form):
+			return term.Usagef("-o %s and --follow exclude each other: use -o json", s.Form)
 		}
 		return nil
 	})
@@ -139,9 +140,9 @@ drover events. Without --from these are the last 50.`,
 	}
 	flags := cmd.Flags()
 	hosts.QueryFlags(cmd, &s, "only on these hosts")
-	flags.IntVar(&f.Limit, "limit", 50, "most events, the latest ones; 0 shows all")
+	flags.IntVar(&f.Limit, "limit", 50, "show at most this number of events, the latest ones; 0 shows all")
 	when.FlagsOfHistory(cmd)
-	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
+	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if f.Limit < 0 {
 			return term.Usagef("--limit %d: expected 0 or more", f.Limit)
@@ -254,8 +255,8 @@ func eventColumns() []term.Column[client.Event] {
 }
 
 func eventStates(e client.Event) string {
-	if e.From == e.To || e.From == "" {
-		return e.To
+	if to := words.EventState(e.Kind, e.To); e.From == e.To || e.From == "" {
+		return to
 	}
 	return e.From + " → " + e.To
 }
@@ -365,7 +366,7 @@ operations that 'drover task list' shows you.`,
 	flags := cmd.Flags()
 	flags.StringVar(&from, "from", "", "the first moment: RFC 3339, 10:00 or an age such as 15m")
 	flags.StringVar(&to, "to", "", "the second moment; now if it is not given")
-	flags.IntVar(&f.Limit, "limit", 15, "most rows of each list, from 1 to 1000")
+	flags.IntVar(&f.Limit, "limit", 15, "show at most this number of rows of each list, from 1 to 1000")
 	hosts.QueryFlags(cmd, &s, "only on these hosts")
 	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
@@ -383,8 +384,8 @@ operations that 'drover task list' shows you.`,
 // showChanges prints changes for a person: the counts first, then rows.
 func showChanges(cmd *cobra.Command, o term.Output, c *client.Changes) error {
 	w := cmd.OutOrStdout()
-	_, err := fmt.Fprintf(w, "%s changed from %s to %s\n", process.Count(c.Changed, "process", "processes"),
-		term.Stamp(&c.From), term.Stamp(&c.Past.At))
+	_, err := fmt.Fprintln(w, words.Message(fmt.Sprintf("%s changed from %s to %s",
+		process.Count(c.Changed, "process", "processes"), term.Stamp(&c.From), term.Stamp(&c.Past.At)), o.Lang(w)))
 	out := changesPrinter{w: w, o: o, err: err}
 	section(&out, "", c.Groups, []term.Column[client.ChangeGroup]{
 		{Head: "COUNT", Cell: func(g client.ChangeGroup) string { return strconv.Itoa(g.Count) }},
@@ -446,7 +447,7 @@ func section[T any](out *changesPrinter, title string, rows []T, columns []term.
 	}
 	t := term.TableOf(out.o, out.w, columns)
 	if !out.o.NoHeaders {
-		t.Add(term.Heads(columns, false)...)
+		t.Add(t.Heads()...)
 	}
 	for _, row := range rows {
 		t.Add(term.Cells(columns, false, row)...)

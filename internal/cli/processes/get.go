@@ -15,6 +15,7 @@ import (
 	"drover/internal/processfile"
 	"drover/internal/spelling"
 	"drover/internal/wildcard"
+	"drover/internal/words"
 )
 
 // NewGet returns 'drover get'.
@@ -67,7 +68,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 	}
 	sel.flags(cmd, &s)
 	sel.FailedFlag(cmd)
-	cmd.Flags().Int64Var(&revision, "revision", 0, "as they are by this revision of the namespace")
+	cmd.Flags().Int64Var(&revision, "revision", 0, "the processes as they are by this revision of the namespace")
 	s.Flags(cmd, term.AsYAML, term.AsJSON)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -188,11 +189,19 @@ func fieldPaths() (all []string) {
 
 func listFields(cmd *cobra.Command, fields []processfile.Field) error {
 	t := term.Table{}
-	t.Add("FIELD", "VALUE", "DEFAULT", "CLASS")
+	lang := term.Lang(cmd, cmd.OutOrStdout())
+	t.Add(words.Column("FIELD", lang), words.Column("VALUE", lang), words.Column("DEFAULT", lang),
+		words.Column("CLASS", lang))
 	for _, f := range fields {
-		t.Add(f.Path, f.Value, f.Default, string(f.Class))
+		t.Add(f.Path, fieldText(f.Value, lang), fieldText(f.Default, lang), string(f.Class))
 	}
 	return t.Write(cmd.OutOrStdout())
+}
+
+// fieldText is a text about a field in a language. Values that a file may have are not in the catalogue.
+func fieldText(english string, lang words.Lang) string {
+	text, _ := words.Field(english, lang)
+	return text
 }
 
 // explainField describes a field, and lists the fields below it.
@@ -206,9 +215,14 @@ func explainField(cmd *cobra.Command, path string) error {
 		}
 		return term.NoSuchf("there is no field %s%s", path, hint)
 	}
-	f := fields[at]
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n  %s\n\nvalue    %s\ndefault  %s\nclass    %s\n", f.Path, f.Text,
-		f.Value, f.Default, f.Class); err != nil {
+	f, lang := fields[at], term.Lang(cmd, cmd.OutOrStdout())
+	format := "%s\n  %s\n\nvalue    %s\ndefault  %s\nclass    %s\n"
+	if lang != words.English {
+		format = "%s\n  %s\n\n" + words.Column("VALUE", lang) + "：%s\n" + words.Column("DEFAULT", lang) + "：%s\n" +
+			words.Column("CLASS", lang) + "：%s\n"
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), format, f.Path, fieldText(f.Text, lang), fieldText(f.Value, lang),
+		fieldText(f.Default, lang), f.Class); err != nil {
 		return err
 	}
 	below := slices.DeleteFunc(fields, func(f processfile.Field) bool { return !strings.HasPrefix(f.Path, path+".") })

@@ -70,7 +70,7 @@ did not.`,
 			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
 			err = p.follow(cmd, c, namespace, name, f)
 			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
-				return noneFound(cmd.Context(), c, args[0], namespace, name, hosts.Where())
+				return noneFound(cmd.Context(), c, args[0], hosts.Where())
 			}
 			return remote.ExitOf(err)
 		},
@@ -79,14 +79,15 @@ did not.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
 	hosts.QueryFlags(cmd, &s, "only of these hosts")
-	flags.IntVar(&f.Tail, "tail", 0, "most lines of each log, the last ones; 0 is all")
+	flags.IntVar(&f.Tail, "tail", 0, "show at most this number of lines of each log, the last ones; 0 shows all")
 	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339, 10:00 or an age such as 10m")
-	flags.IntVar(&f.Run, "run", 0, "the run: 0 the present or last one, -1 the one before")
+	flags.IntVar(&f.Run, "run", 0, "run to show: 0 is the present or last one, -1 the one before")
 	flags.BoolVar(&onlyErrors, "stderr", false, "only what the process wrote to stderr")
 	flags.StringVar(&f.Grep, "grep", "", "only lines that match this regular expression (RE2)")
 	flags.BoolVar(&p.raw, "raw", false, "leave control characters as they are")
 	flags.BoolVar(&p.stamps, "timestamps", false, "begin each line with the time when the host saw it")
 	s.WaitingFlags(cmd, term.AsText, term.AsJSON)
+	term.Paged(cmd, func() bool { return !f.Follow })
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		switch {
 		case f.Tail < 0:

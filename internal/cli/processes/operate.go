@@ -67,11 +67,11 @@ on some targets only.`,
 	}
 	sel.flags(cmd, &a.Session)
 	if v.Argument != "" {
-		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "who gets it: process or tree")
+		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "what gets the signal: process or tree")
 	}
 	switch v.Order {
 	case process.AfterOthers:
-		cmd.Flags().BoolVar(&a.withAfter, "with-after", false, "start what the processes are after, too")
+		cmd.Flags().BoolVar(&a.withAfter, "with-after", false, "start the processes that these are after, too")
 	case process.AfterOperations, process.BeforeOthers:
 		cmd.Flags().BoolVar(&a.withDependents, "with-dependents", false,
 			string(v.Op)+" the processes that are after these, too")

@@ -104,8 +104,10 @@ func NewPs() *cobra.Command {
 	sel.FailedFlag(cmd)
 	cmd.Flags().BoolVar(&count, "count", false,
 		"show only the number of processes in each state; processes of hosts that are away count as stale")
-	cmd.Flags().StringVar(&when, "at", "", "as it was at this time: RFC 3339, 10:00 or an age such as 15m")
-	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
+	cmd.Flags().StringVar(&when, "at", "",
+		"the processes as they were at this time: RFC 3339, 10:00 or an age such as 15m")
+	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
+	remote.Watch(&s, cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
 		var refused []string
 		for _, flag := range []string{"process-label", "limit"} {
@@ -160,12 +162,12 @@ func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.P
 }
 
 func showCounts(cmd *cobra.Command, o term.Output, n client.ProcessCounts) error {
-	if o.Form == term.AsJSON || o.Form == term.AsYAML {
+	if o.Structured() {
 		return term.PrintValue(cmd.OutOrStdout(), o.Form, n)
 	}
 	type row struct {
-		state string
-		count int
+		State string `json:"state"`
+		Count int    `json:"count"`
 	}
 	var rows []row
 	for _, state := range slices.Sorted(maps.Keys(n.States)) {
@@ -175,9 +177,9 @@ func showCounts(cmd *cobra.Command, o term.Output, n client.ProcessCounts) error
 		rows = append(rows, row{"stale", n.Stale})
 	}
 	return term.PrintList(cmd, o, append(rows, row{"all", n.Total}), []term.Column[row]{
-		{Head: "STATE", State: true, Cell: func(r row) string { return r.state }},
-		{Head: "COUNT", Cell: func(r row) string { return strconv.Itoa(r.count) }},
-	}, func(r row) string { return r.state })
+		{Head: "STATE", State: true, Cell: func(r row) string { return r.State }},
+		{Head: "COUNT", Cell: func(r row) string { return strconv.Itoa(r.Count) }},
+	}, func(r row) string { return r.State })
 }
 
 // listProcesses lists the processes that match the filter, the flags and the arguments.
@@ -199,15 +201,17 @@ func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
 	return rows, err
 }
 
-func processColumns() []term.Column[client.Process] {
-	running := func(text func(*client.Instance) string) func(client.Process) string {
-		return func(p client.Process) string {
-			if p.Instance == nil {
-				return ""
-			}
-			return text(p.Instance)
+// running shows a process that runs; the cell of another one is empty.
+func running(text func(*client.Instance) string) func(client.Process) string {
+	return func(p client.Process) string {
+		if p.Instance == nil {
+			return ""
 		}
+		return text(p.Instance)
 	}
+}
+
+func processColumns() []term.Column[client.Process] {
 	return []term.Column[client.Process]{
 		{Head: "NAME", Cell: func(p client.Process) string { return p.Namespace + "/" + p.Name }},
 		{Head: "HOST", Cell: func(p client.Process) string { return p.Host.ID }},
@@ -337,14 +341,6 @@ func clockText(past client.Past) string {
 
 // pastColumns are the columns of processes at a moment.
 func pastColumns(at time.Time) []term.Column[client.Process] {
-	running := func(text func(*client.Instance) string) func(client.Process) string {
-		return func(p client.Process) string {
-			if p.Instance == nil {
-				return ""
-			}
-			return text(p.Instance)
-		}
-	}
 	return []term.Column[client.Process]{
 		{Head: "NAME", Cell: func(p client.Process) string { return p.Namespace + "/" + p.Name }},
 		{Head: "HOST", Cell: func(p client.Process) string { return p.Host.ID }},

@@ -47,8 +47,8 @@ A revision is what the server has accepted. A host that was away does not have i
 		}),
 		ValidArgsFunction: remote.First(completeNamespaces(&s)),
 	}
-	cmd.Flags().IntVar(&limit, "limit", 50, "most revisions, the latest ones; 0 lists all")
-	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
+	cmd.Flags().IntVar(&limit, "limit", 50, "list at most this number of revisions, the latest ones; 0 lists all")
+	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if limit < 0 {
 			return term.Usagef("--limit %d: expected 0 or more", limit)

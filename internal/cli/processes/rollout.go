@@ -35,11 +35,11 @@ type rolloutFlags struct {
 func (r *rolloutFlags) flags(cmd *cobra.Command, file bool) {
 	r.set = pflag.NewFlagSet("rollout", pflag.ContinueOnError)
 	f := r.set
-	f.StringVar(&r.batch, "batch", "", "go through the hosts in batches of so many, such as 20 or 10%")
+	f.StringVar(&r.batch, "batch", "", "go through the hosts in batches of this size, such as 20 or 10%")
 	f.IntVar(&r.canary, "canary", 0, "hosts of the first batch, of which none may fail")
 	f.BoolVar(&r.canaryApproval, "canary-approval", false, "wait after the canaries until another person approves")
 	f.DurationVar(&r.bake, "bake", 0, "how long the processes of a batch must stay well, such as 60s")
-	f.DurationVar(&r.pause, "pause", 0, "the wait after that, such as 30s")
+	f.DurationVar(&r.pause, "pause", 0, "wait before the next batch, after --bake, such as 30s")
 	f.StringVar(&r.maxFailures, "max-failures", "", "hosts that may fail, such as 3 or 5%; default none")
 	f.StringVar(&r.maxUnavailable, "max-unavailable", "", "hosts that may be down at the same time, such as 3 or 5%")
 	f.StringVar(&r.order, "order", "", "the label or fact that sorts the hosts")
@@ -404,7 +404,7 @@ func newRolloutList() *cobra.Command {
 	}.Command(&s)
 	cmd.Flags().StringVar(&f.State, "state", "",
 		"only rollouts in this state: scheduled, running, held, paused, done or aborted")
-	cmd.Flags().IntVar(&f.Limit, "limit", 20, "most rollouts to list; 0 lists all")
+	cmd.Flags().IntVar(&f.Limit, "limit", 20, "list at most this number of rollouts; 0 lists all")
 	term.Complete(cmd, "state", "scheduled", "running", "held", "paused", "done", "aborted")
 	return cmd
 }
@@ -426,8 +426,10 @@ func rolloutNamed(cmd *cobra.Command, s *remote.Session, id string) (*client.Cli
 	if err != nil {
 		return nil, client.Rollout{}, err
 	}
-	r, err := c.Rollout(cmd.Context(), id)
-	return c, r, remote.ExitOf(err)
+	r, err := onRollout(cmd.Context(), c, id, func(id string) (client.Rollout, error) {
+		return c.Rollout(cmd.Context(), id)
+	})
+	return c, r, err
 }
 
 func newRolloutStatus() *cobra.Command {
@@ -504,9 +506,11 @@ func newRolloutChange(verb, short, long string,
 			if err != nil {
 				return err
 			}
-			r, err := change(c, cmd.Context(), args[0])
+			r, err := onRollout(cmd.Context(), c, args[0], func(id string) (client.Rollout, error) {
+				return change(c, cmd.Context(), id)
+			})
 			if err != nil {
-				return remote.ExitOf(err)
+				return err
 			}
 			if s.Form != term.AsTable {
 				return term.PrintValue(cmd.OutOrStdout(), s.Form, r)

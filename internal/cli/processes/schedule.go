@@ -19,9 +19,9 @@ type oneOfFlags struct{ oneOf, again bool }
 
 func (o *oneOfFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.oneOf, "one-of", false, "on one of the hosts only, one that is connected")
+	f.BoolVar(&o.oneOf, "one-of", false, "operate on one of the connected hosts only")
 	f.BoolVar(&o.again, "again-when-lost", false,
-		"with --one-of: on another host, too, if the first may have begun it and has vanished")
+		"with --one-of: operate on another host, too, if the first one may have begun the operation and has vanished")
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case o.again && !o.oneOf:
@@ -196,9 +196,9 @@ drover explain schedule.cron.`,
 		New: true,
 		Flags: func(cmd *cobra.Command) {
 			f := cmd.Flags()
-			f.StringVar(&request.Cron, "cron", "", "the times: five fields of crontab, or @daily and so on")
-			f.StringVar(&request.TimeZone, "zone", "", "their time zone, such as Europe/Berlin (default the server's)")
-			f.StringVarP(&request.Message, "message", "m", "", "why, for other people")
+			f.StringVar(&request.Cron, "cron", "", "timetable: five fields of crontab, or @daily and so on")
+			f.StringVar(&request.TimeZone, "zone", "", "time zone of --cron, such as Europe/Berlin (default the server's)")
+			f.StringVarP(&request.Message, "message", "m", "", "reason, for other people")
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) (err error) {
 				if request.Cron == "" {
 					return term.Usagef("--cron is missing: expected five fields, such as --cron '0 3 * * *'")
@@ -240,7 +240,7 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 	cmd.Flags().StringVar(&sel.labels, "process-label", "", "only processes whose own labels match")
 	cmd.Flags().DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to accept the operation")
 	if op.Argument != "" {
-		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "who gets it: process or tree")
+		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "what gets the signal: process or tree")
 	}
 	if op.RollsOut {
 		a.rollout.flags(cmd, false)

@@ -53,7 +53,7 @@ func (s *selection) flags(cmd *cobra.Command, session *remote.Session) {
 	f.StringVar(&s.labels, "process-label", "", "only processes whose own labels match, such as tier=front")
 	f.StringVar(&s.version, "process-version", "", "only running processes of this version, or of a pattern")
 	f.StringSliceVar(&s.states, "state", nil, "only processes in these states")
-	f.IntVar(&s.limit, "limit", 0, "only on the first hosts, at most this number; 0 is all")
+	f.IntVar(&s.limit, "limit", 0, "only on the first hosts, at most this number; 0 is no limit")
 	term.Complete(cmd, "state", process.States()...)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
 		if s.limit < 0 {
@@ -133,6 +133,15 @@ func (s *selection) limited(all []client.Process) []client.Process {
 	return slices.DeleteFunc(all, func(p client.Process) bool { return !chosen[p.Host.ID] })
 }
 
+// matching returns the processes of the hosts that one argument names. The session must have resolved its hosts.
+func (s *selection) matching(ctx context.Context, c *client.Client, arg string, spec bool) ([]client.Process, error) {
+	namespace, name, err := splitID(arg)
+	if err != nil {
+		return nil, suggestNamespace(ctx, c, arg, err)
+	}
+	return s.list(ctx, c, client.ProcessFilter{Namespace: namespace, Name: name, Spec: spec})
+}
+
 // choose returns the processes that the arguments name and the flags choose, each once, in order. An argument without a
 // match is an error, and so is a named host without any of them.
 func (s *selection) choose(ctx context.Context, c *client.Client, args []string, spec bool) ([]client.Process, error) {
@@ -143,16 +152,12 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 	seen := map[key]bool{}
 	var all []client.Process
 	for _, arg := range args {
-		namespace, name, err := splitID(arg)
-		if err != nil {
-			return nil, suggestNamespace(ctx, c, arg, err)
-		}
-		found, err := s.list(ctx, c, client.ProcessFilter{Namespace: namespace, Name: name, Spec: spec})
+		found, err := s.matching(ctx, c, arg, spec)
 		if err != nil {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, noneFound(ctx, c, arg, namespace, name, s.where())
+			return nil, noneFound(ctx, c, arg, s.where())
 		}
 		for _, p := range found {
 			k := key{p.Namespace, p.Name, p.Host.ID}
@@ -206,7 +211,7 @@ func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal
 }
 
 // noneFound reports that nothing matches, and suggests similar names.
-func noneFound(ctx context.Context, c *client.Client, arg, namespace, name, where string) error {
+func noneFound(ctx context.Context, c *client.Client, arg, where string) error {
 	if !wildcard.IsPattern(arg) {
 		// The list only improves the message: its own error would hide that message.
 		known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))
@@ -214,7 +219,7 @@ func noneFound(ctx context.Context, c *client.Client, arg, namespace, name, wher
 			return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, term.OrList(near))
 		}
 	}
-	return term.NoSuchf("no process matches %s/%s%s", namespace, name, where)
+	return term.NoSuchf("no process matches %s%s", arg, where)
 }
 
 // names returns the names of processes, each once, at most most names.

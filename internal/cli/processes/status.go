@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"drover/internal/cli/term"
 	"drover/internal/command"
 	"drover/internal/process"
+	"drover/internal/words"
 )
 
 // NewStatus returns 'drover status'.
@@ -44,7 +46,7 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 			if s.Form != term.AsText {
 				err = term.PrintValue(w, s.Form, found)
 			} else {
-				err = writeStatus(w, found, s.Coloured(w))
+				err = writeStatus(w, found, s.Output)
 			}
 			if err != nil {
 				return err
@@ -61,6 +63,7 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 	sel.flags(cmd, &s)
 	sel.FailedFlag(cmd)
 	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
+	remote.Watch(&s, cmd)
 	return cmd
 }
 
@@ -87,8 +90,11 @@ func begun(cmd *cobra.Command, c *client.Client, names []string, sel *selection,
 				continue
 			}
 			told = true
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "○ %s on %s: %s\n", term.Printable(f.Namespace+"/"+f.Name),
-				term.Printable(f.Host.ID), term.Printable(f.Cause.Text)); err != nil {
+			w := cmd.OutOrStdout()
+			lang := term.Lang(cmd, w)
+			if _, err := fmt.Fprintf(w, "%s %s\n", words.ClassOf(process.StateOperating).Mark(), words.Explained.On.In(lang,
+				"text", term.Printable(words.CauseSentence(f.Cause.ID, f.Cause.Text, lang)),
+				"process", term.Printable(f.Namespace+"/"+f.Name), "host", term.Printable(f.Host.ID))); err != nil {
 				return err
 			}
 		}
@@ -99,42 +105,43 @@ func begun(cmd *cobra.Command, c *client.Client, names []string, sel *selection,
 	return &command.ExitError{Code: command.NotRunning}
 }
 
-func writeStatus(w io.Writer, processes []client.Process, coloured bool) error {
+func writeStatus(w io.Writer, processes []client.Process, o term.Output) error {
+	lang := o.Lang(w)
 	for i, p := range processes {
 		gap := "\n"
 		if i == 0 {
 			gap = ""
 		}
-		mark, state := "●", stateOf(p)
-		if p.Instance == nil {
-			mark = "○"
+		mark, state := words.ClassOf(p.State).Mark(), stateOf(p)
+		if p.Stale {
+			mark = words.ClassOf("stale").Mark()
 		}
-		switch p.State {
-		case process.StateGivenUp, process.StateFlapping, process.StateUnhealthy, process.StateNotReady:
-			mark = "×"
+		if lang != words.English {
+			state = words.Named(p.State, lang)
 		}
-		if coloured {
-			state = term.Paint(state)
+		if o.Coloured(w) {
+			state = term.PaintAs(stateOf(p), state)
 		}
-		if _, err := fmt.Fprintf(w, "%s%s %s on %s: %s\n", gap, mark, term.Printable(p.Namespace+"/"+p.Name),
-			term.Printable(p.Host.ID), state); err != nil {
+		if _, err := fmt.Fprintf(w, "%s%s %s\n", gap, mark, words.Explained.On.In(lang, "text", state,
+			"process", term.Printable(p.Namespace+"/"+p.Name), "host", term.Printable(p.Host.ID))); err != nil {
 			return err
 		}
-		if err := term.WriteFields(w, statusFields(p)); err != nil {
+		if err := o.WriteFields(w, statusFields(p, lang)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func statusFields(p client.Process) []term.Field {
+func statusFields(p client.Process, lang words.Lang) []term.Field {
 	hosted := "no"
 	if p.Hosted {
 		hosted = hostedText(p)
 	}
-	fields := []term.Field{{"Message", p.Message}, {"Cause", sinceWhen(p)}}
+	fields := []term.Field{{"Message", p.Message}, {"Cause", sinceWhen(p, lang)}}
 	for _, c := range p.Further {
-		fields = append(fields, term.Field{"Also", c.Text + " [" + c.ID + "]" + lasting(c)})
+		text := words.CauseSentence(c.ID, c.Text, lang)
+		fields = append(fields, term.Field{"Also", text + " [" + c.ID + "]" + lasting(c, lang)})
 	}
 	fields = append(fields, term.Field{"Hosted", hosted}, term.Field{"Wanted", p.Want},
 		term.Field{"Restarts", number(p.Restarts)}, term.Field{"Revision", runsWith(p)})
@@ -194,11 +201,11 @@ func hostedText(p client.Process) string {
 }
 
 // sinceWhen is the first cause and its age.
-func sinceWhen(p client.Process) string {
+func sinceWhen(p client.Process, lang words.Lang) string {
 	if p.Cause == nil {
 		return ""
 	}
-	return p.Cause.ID + lasting(*p.Cause)
+	return p.Cause.ID + lasting(*p.Cause, lang)
 }
 
 // ago is a moment and its age; empty if there is no moment.
@@ -207,4 +214,110 @@ func ago(moment, age string) string {
 		return ""
 	}
 	return moment + " (" + age + " ago)"
+}
+
+const isActiveHelp = `Print one word for each process on each host, as systemctl does: active, activating, deactivating,
+inactive, failed or unknown. A given-up process has failed; a process in backoff is activating. The
+process of a host that is away is unknown.`
+
+// NewIsActive returns 'drover is-active'.
+func NewIsActive() *cobra.Command {
+	return newIs("is-active", "Tell whether a process is active", isActiveHelp+`
+
+Exit codes: 0 at least one is active, 3 none is active, 4 no host knows any of them.`, "active", command.NotRunning)
+}
+
+// NewIsFailed returns 'drover is-failed'.
+func NewIsFailed() *cobra.Command {
+	return newIs("is-failed", "Tell whether a process has failed", isActiveHelp+`
+
+Exit codes: 0 at least one has failed, 1 none has failed, 4 no host knows any of them.`, "failed", command.Failed)
+}
+
+// newIs returns a command that compares the words of processes with a wanted word. none is its exit code if no process
+// has the word.
+func newIs(name, short, long, wanted string, none int) *cobra.Command {
+	var s remote.Session
+	var sel selection
+	var quiet bool
+	cmd := &cobra.Command{
+		Use: name + " NAMESPACE/NAME...", Short: short, Long: long,
+		Example: "  drover " + name + " shop/api\n  drover " + name + " 'shop/*' --hosts 0:10.0.0.1 --quiet",
+		Args:    term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			if err := sel.Resolve(cmd.Context(), c); err != nil {
+				return err
+			}
+			code := command.NoSuch
+			for _, arg := range args {
+				found, err := sel.matching(cmd.Context(), c, arg, false)
+				if err != nil {
+					return err
+				}
+				found = sel.limited(found)
+				sortProcesses(found)
+				words := []string{"unknown"}
+				if len(found) > 0 {
+					words = unitWords(found)
+					code = min(code, none)
+				}
+				if slices.Contains(words, wanted) {
+					code = command.Done
+				}
+				if quiet {
+					continue
+				}
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(words, "\n")); err != nil {
+					return err
+				}
+			}
+			if code != command.Done {
+				return &command.ExitError{Code: code}
+			}
+			return nil
+		},
+		ValidArgsFunction: completeProcesses(&s),
+	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: the exit code tells")
+	sel.flags(cmd, &s)
+	s.Flags(cmd)
+	return cmd
+}
+
+// unitWords are the words of systemd for processes.
+func unitWords(processes []client.Process) []string {
+	words := make([]string, len(processes))
+	for i := range processes {
+		words[i] = unitWord(&processes[i])
+	}
+	return words
+}
+
+func unitWord(p *client.Process) string {
+	state := p.State
+	if state == process.StateFlapping {
+		state = process.StateBackoff
+		if p.Instance != nil {
+			state = process.StateRunning
+		}
+	}
+	switch {
+	case p.Stale || state == process.StateUnknown:
+		return "unknown"
+	case slices.Contains([]string{process.StateRunning, process.StateUnhealthy}, state):
+		return "active"
+	case slices.Contains([]string{
+		process.StateStarting, process.StateNotReady, process.StateBackoff, process.StateOperating,
+	}, state):
+		return "activating"
+	case state == process.StateStopping:
+		return "deactivating"
+	case state == process.StateGivenUp:
+		return "failed"
+	}
+	return "inactive"
 }

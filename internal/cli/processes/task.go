@@ -2,10 +2,7 @@ package processes
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +34,7 @@ func newTaskList() *cobra.Command {
 	}.Command(&s)
 	cmd.Flags().StringVar(&f.State, "state", "", "only tasks in this state: running or done")
 	cmd.Flags().StringVar(&f.App, "app", "", "only tasks of this app")
-	cmd.Flags().IntVar(&f.Limit, "limit", 20, "most tasks to list; 0 lists all")
+	cmd.Flags().IntVar(&f.Limit, "limit", 20, "list at most this number of tasks; 0 lists all")
 	term.Complete(cmd, "state", "running", "done")
 	return cmd
 }
@@ -172,31 +169,27 @@ func taskNamed(cmd *cobra.Command, s *remote.Session, word string) (*client.Clie
 	return c, task, err
 }
 
-// findTask returns the task with that id, or the only recent task whose id begins with it. The common prefix of all
-// ids may be missing.
+// gseTask begins the ids of the tasks that GSE's API makes; the date follows.
+const gseTask = "GSETASK:S:"
+
+// findTask returns the task with that id, or the only recent task whose id begins with it. The beginning of all ids of
+// GSE may be missing.
 func findTask(ctx context.Context, c *client.Client, word string) (client.Operation, error) {
-	task, err := c.Operation(ctx, word, 0)
-	if refusal, ok := errors.AsType[*client.Error](err); !ok || refusal.Status != http.StatusNotFound || word == "" {
-		return task, remote.ExitOf(err)
+	if word != "" && word[0] >= '0' && word[0] <= '9' {
+		word = gseTask + word
 	}
-	var found []string
-	for t, listed := range c.Operations(ctx, client.OperationFilter{Limit: recentTasks}) {
-		if listed != nil {
-			return task, remote.ExitOf(listed)
-		}
-		_, own, _ := strings.Cut(t.ID, "GSETASK:S:")
-		if strings.HasPrefix(t.ID, word) || strings.HasPrefix(own, word) {
-			task, found = t, append(found, t.ID)
-		}
-	}
-	switch {
-	case len(found) == 0:
-		return task, remote.ExitOf(err)
-	case len(found) > 1:
-		return task, term.Usagef("%q matches %d tasks, such as %s and %s: give more of the id", word, len(found),
-			found[0], found[1])
-	}
-	return task, nil
+	task, err := remote.ByPrefix(word, func(id string) (client.Operation, error) { return c.Operation(ctx, id, 0) },
+		c.Operations(ctx, client.OperationFilter{Limit: recentTasks}), func(t client.Operation) string { return t.ID })
+	return task, remote.ExitOf(err)
+}
+
+// onRollout makes a call about the rollout with an id, or about the only recent rollout whose id begins so.
+func onRollout(ctx context.Context, c *client.Client, begun string,
+	call func(id string) (client.Rollout, error),
+) (client.Rollout, error) {
+	r, err := remote.ByPrefix(begun, call, c.Rollouts(ctx, client.RolloutFilter{Limit: recentTasks}),
+		func(r client.Rollout) string { return r.ID })
+	return r, remote.ExitOf(err)
 }
 
 // completeTasks completes the id of a task.

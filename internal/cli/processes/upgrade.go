@@ -56,18 +56,20 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such host or vers
 			if err != nil {
 				return err
 			}
-			begun, err := c.UpgradeAgents(context.WithoutCancel(cmd.Context()), r)
+			begun, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+				return c.UpgradeAgents(ctx, r)
+			}, s.Again("rollout list"))
 			if err != nil {
-				return remote.ExitOf(err)
+				return err
 			}
 			return attend(cmd, &s, c, begun, noWait)
 		},
 		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
 	}
-	hosts.Flags(cmd, &s, "these hosts too")
-	cmd.Flags().StringVar(&to, "to", "", "the version")
+	hosts.Flags(cmd, &s, "further hosts")
+	cmd.Flags().StringVar(&to, "to", "", "version of the agent")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "print the id of the rollout and return")
 	plan.flags(cmd, true)
-	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
+	s.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	return cmd
 }

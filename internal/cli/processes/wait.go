@@ -124,7 +124,7 @@ func (w *waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Cl
 func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
 	columns := resultColumns()
 	if !w.session.NoHeaders && len(w.shown) == 0 && len(results) > 0 {
-		w.table.Add(term.Heads(columns, false)...)
+		w.table.Add(w.table.Heads()...)
 	}
 	for _, r := range results {
 		if of := (target{r.Namespace + "/" + r.Name, r.Host}); !w.shown[of] {

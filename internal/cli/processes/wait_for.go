@@ -72,7 +72,7 @@ process, 6 unreachable or not within the timeout.`,
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
-	cmd.Flags().StringVar(&until, "for", untilReady, "the state: running, ready or stopped")
+	cmd.Flags().StringVar(&until, "for", untilReady, "state to wait for: running, ready or stopped")
 	sel.Hosts.Flags(cmd, &s, "only on these hosts")
 	sel.FailedFlag(cmd)
 	cmd.Flags().StringVar(&sel.labels, "process-label", "", "only processes whose own labels match, such as tier=front")

@@ -11,11 +11,13 @@ import (
 
 	"drover/client"
 	pages "drover/docs/why"
+	zhpages "drover/docs/zh/why"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/spelling"
+	"drover/internal/words"
 )
 
 // NewWhy returns 'drover why'.
@@ -63,13 +65,13 @@ unreachable.`,
 				return remote.ExitOf(err)
 			}
 			if len(args) > 0 && answer.Total == 0 && len(answer.Findings) == 0 {
-				return noneFound(cmd.Context(), c, args[0], f.Namespace, f.Name, hosts.Where())
+				return noneFound(cmd.Context(), c, args[0], hosts.Where())
 			}
 			w := cmd.OutOrStdout()
 			if s.Form != term.AsText {
 				err = term.PrintValue(w, s.Form, answer)
 			} else {
-				r := whyPrinter{session: &s, out: w, coloured: s.Coloured(w), answer: answer, fully: len(args) > 0}
+				r := newWhyPrinter(&s, w, answer, len(args) > 0)
 				err = r.write(cmd.Context(), c)
 				r.summarise(cmd, args, f)
 			}
@@ -85,11 +87,13 @@ unreachable.`,
 	flags.StringSliceVar(&f.Causes, "cause", nil, "only findings with these causes, such as exit-status")
 	flags.BoolVar(&f.All, "all", false,
 		"also list processes that are as they should be, if there is something to explain")
-	flags.IntVar(&f.Limit, "limit", 0, "most findings to list, worst first; 0 is 1000")
+	flags.IntVar(&f.Limit, "limit", 0, "list at most this number of findings, worst first; 0 is 1000")
 	flags.StringVar(&page, "page", "", "show the page about this cause instead")
 	term.Complete(cmd, "cause", pages.List()...)
 	term.Complete(cmd, "page", pages.List()...)
 	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
+	term.Paged(cmd, func() bool { return page != "" })
+	remote.Watch(&s, cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if f.Limit < 0 || f.Limit > maxFindings {
 			return term.Usagef("--limit %d: expected 0 to %d", f.Limit, maxFindings)
@@ -118,7 +122,11 @@ func writePage(cmd *cobra.Command, id string) error {
 	if !ok {
 		return term.NoSuchf("there is no cause %q%s", id, nearCause(id))
 	}
-	_, err := io.WriteString(cmd.OutOrStdout(), text)
+	w := cmd.OutOrStdout()
+	if term.Lang(cmd, w) == words.Chinese {
+		text = zhpages.Page(id)
+	}
+	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -176,10 +184,15 @@ func (p *whyPrinter) summarise(cmd *cobra.Command, args []string, f client.WhyFi
 type whyPrinter struct {
 	session  *remote.Session
 	out      io.Writer
+	lang     words.Lang
 	coloured bool
 	answer   client.Why
 	// fully says that the command asks about one process: then it prints the last events and the remedy too.
 	fully bool
+}
+
+func newWhyPrinter(s *remote.Session, w io.Writer, answer client.Why, fully bool) whyPrinter {
+	return whyPrinter{session: s, out: w, lang: s.Lang(w), coloured: s.Coloured(w), answer: answer, fully: fully}
 }
 
 func (p *whyPrinter) write(ctx context.Context, c *client.Client) error {
@@ -232,13 +245,13 @@ const shownOfGroup = 5
 func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 	first := g[0]
 	if len(g) == 1 {
-		fmt.Fprintf(b, "%s/%s on %s: %s [%s]\n", term.Printable(first.Namespace), term.Printable(first.Name),
-			term.Printable(first.Host.ID), term.Printable(first.Cause.Text), first.Cause.ID)
+		b.WriteString(words.Explained.On.In(p.lang, "process", subjectOf(first), "host", term.Printable(first.Host.ID),
+			"text", p.cause(first.Cause)+" ["+first.Cause.ID+"]") + "\n")
 		fmt.Fprintf(b, "  %s\n", p.state(first))
-		writeEvidence(b, "  ", first.Cause.Evidence)
+		p.evidence(b, "  ", first.Cause.Evidence)
 		for _, c := range first.Further {
-			fmt.Fprintf(b, "  also%s: %s [%s]\n", lasting(c), term.Printable(c.Text), c.ID)
-			writeEvidence(b, "    ", c.Evidence)
+			p.also(b, "  ", c)
+			p.evidence(b, "    ", c.Evidence)
 		}
 		return
 	}
@@ -246,50 +259,72 @@ func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 	if c, ok := p.about(first.Cause.ID); ok {
 		title = strings.ToLower(c.Title[:1]) + c.Title[1:]
 	}
-	sameHost := first.Host.ID == g[1].Host.ID
-	if sameHost {
-		fmt.Fprintf(b, "%d processes on %s: %s [%s]\n", len(g), term.Printable(first.Host.ID), title, first.Cause.ID)
-	} else {
-		fmt.Fprintf(b, "%s/%s on %d hosts: %s [%s]\n", term.Printable(first.Namespace), term.Printable(first.Name),
-			len(g), title, first.Cause.ID)
+	if known := words.Causes[first.Cause.ID]; p.lang != words.English && known.Title != (words.Text{}) {
+		title = known.Title.In(p.lang)
 	}
+	sameHost := first.Host.ID == g[1].Host.ID
+	heading := words.Explained.ManyHosts
+	if sameHost {
+		heading = words.Explained.ManyProcesses
+	}
+	b.WriteString(heading.In(p.lang, "process", subjectOf(first), "host", term.Printable(first.Host.ID), "n", len(g),
+		"title", title, "id", first.Cause.ID) + "\n")
 	for _, f := range g[:min(len(g), shownOfGroup)] {
 		which := f.Host.ID
 		if sameHost {
 			which = f.Namespace + "/" + f.Name
 		}
-		fmt.Fprintf(b, "  %s: %s\n    %s\n", term.Printable(which), term.Printable(f.Cause.Text), p.state(f))
+		fmt.Fprintf(b, "  %s: %s\n    %s\n", term.Printable(which), p.cause(f.Cause), p.state(f))
 		for _, c := range f.Further {
-			fmt.Fprintf(b, "    also%s: %s [%s]\n", lasting(c), term.Printable(c.Text), c.ID)
+			p.also(b, "    ", c)
 		}
 	}
 	if more := len(g) - shownOfGroup; more > 0 {
-		fmt.Fprintf(b, "  and %d more\n", more)
+		b.WriteString("  " + words.Explained.More.In(p.lang, "n", more) + "\n")
 	}
+}
+
+// subjectOf names the process of a finding.
+func subjectOf(f client.Finding) string {
+	return term.Printable(f.Namespace) + "/" + term.Printable(f.Name)
+}
+
+// cause is the sentence of a cause.
+func (p *whyPrinter) cause(c client.Cause) string {
+	return term.Printable(words.CauseSentence(c.ID, c.Text, p.lang))
+}
+
+// also writes a further cause.
+func (p *whyPrinter) also(b *strings.Builder, indent string, c client.Cause) {
+	text := words.Explained.Also.In(p.lang, "lasting", lasting(c, p.lang), "id", c.ID, "text", p.cause(c))
+	b.WriteString(indent + text + "\n")
 }
 
 // state says how severe a finding is, since when, and what it means.
 func (p *whyPrinter) state(f client.Finding) string {
-	text := f.Severity
+	text := words.Named(f.Severity, p.lang)
 	if !f.Wrong {
-		text = "as it should be"
+		text = words.Explained.Right.In(p.lang)
 	} else if p.coloured {
-		text = term.Paint(text)
+		text = term.PaintAs(f.Severity, text)
 	}
-	return text + lasting(f.Cause) + ": " + term.Printable(f.Impact)
+	impact, _ := words.Sentence(f.Impact, p.lang)
+	return words.Explained.State.In(p.lang, "severity", text, "lasting", lasting(f.Cause, p.lang),
+		"impact", term.Printable(impact))
 }
 
 // lasting says how long a cause has existed.
-func lasting(c client.Cause) string {
+func lasting(c client.Cause, lang words.Lang) string {
 	if c.Since == nil {
 		return ""
 	}
-	return ", for " + term.Since(c.Since)
+	return words.Explained.For.In(lang, "age", term.Since(c.Since))
 }
 
-// writeEvidence writes each piece of evidence; a piece with many lines becomes a block.
-func writeEvidence(b *strings.Builder, indent string, evidence []string) {
+// evidence writes each piece of evidence; a piece with many lines becomes a block.
+func (p *whyPrinter) evidence(b *strings.Builder, indent string, evidence []string) {
 	for _, e := range evidence {
+		e, _ = words.Sentence(strings.TrimRight(e, "\n"), p.lang)
 		for i, line := range strings.Split(strings.TrimRight(e, "\n"), "\n") {
 			deeper := ""
 			if i > 0 {
@@ -314,10 +349,11 @@ func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.B
 	if len(events) == 0 {
 		return nil
 	}
-	b.WriteString("Last events:\n")
+	b.WriteString(words.Explained.Events.In(p.lang) + "\n")
 	t := term.Table{}
 	for _, e := range events {
-		t.Add("  "+term.Stamp(&e.At), e.Kind, eventStates(e), eventActor(e), eventCause(e))
+		text, _ := words.Sentence(eventCause(e), p.lang)
+		t.Add("  "+term.Stamp(&e.At), e.Kind, eventStates(e), eventActor(e), text)
 	}
 	return t.Write(b)
 }
@@ -328,10 +364,16 @@ func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
 	if !ok {
 		return
 	}
-	text := namedCommand.ReplaceAllStringFunc(c.Remedy, func(line string) string {
+	remedy := c.Remedy
+	if known := words.Causes[f.Cause.ID]; p.lang != words.English && known.Remedy != (words.Text{}) {
+		remedy = known.Remedy.In(p.lang)
+	}
+	text := namedCommand.ReplaceAllStringFunc(remedy, func(line string) string {
 		return "`" + p.complete(strings.TrimPrefix(strings.Trim(line, "`"), "drover "), f) + "`"
 	})
-	fmt.Fprintf(b, "What to do: %s\nMore: drover why --page %s\n", strings.ReplaceAll(text, "`", "'"), f.Cause.ID)
+	text = strings.ReplaceAll(text, "`", "'")
+	b.WriteString(words.Explained.Remedy.In(p.lang, "remedy", text) + "\n" +
+		words.Explained.Page.In(p.lang, "command", "drover why --page "+f.Cause.ID) + "\n")
 }
 
 // namedCommand matches a command of drover in a remedy, taskID a task in a finding.

@@ -16,7 +16,7 @@ import (
 // NewSilence returns the command that withholds alarms, with the commands about silences.
 func NewSilence() *cobra.Command {
 	resource := remote.Resource[client.Silence]{
-		List: silenceList(), Names: silenceList().Names, Show: showSilence,
+		List: silenceList(), Names: silenceList().Names, Show: showSilence, Prefixes: true,
 		Verbs: []remote.Verb[client.Silence]{
 			silenceCreate(),
 			{
@@ -147,12 +147,12 @@ Needs an administrator, or the right silence on whole namespaces.`,
 			f := cmd.Flags()
 			f.StringVarP(&request.Select, "selector", "l", "", "only hosts whose labels and facts match, such as role=web,zone!=b")
 			f.StringVar(&request.Labels, "process-label", "", "only processes whose own labels match, such as tier=front")
-			f.DurationVar(&length, "for", 0, "how long, such as 2h")
-			f.StringVar(&from, "from", "", "the beginning: RFC 3339, or a time from now on such as 30m (default now)")
-			f.StringVar(&until, "until", "", "the end instead of --for: RFC 3339, or a time from now on such as 3h")
+			f.DurationVar(&length, "for", 0, "length of the silence, such as 2h")
+			f.StringVar(&from, "from", "", "begin at this time: RFC 3339, or a time from now on such as 30m (default now)")
+			f.StringVar(&until, "until", "", "end at this time, instead of --for: RFC 3339, or a time from now on such as 3h")
 			f.StringVar(&request.Cron, "cron", "", "begin a window at these times: a crontab rule such as '0 2 * * 0'")
-			f.StringVar(&request.TimeZone, "zone", "", "the time zone of --cron, such as Europe/Berlin (default the server's)")
-			f.StringVarP(&request.Message, "message", "m", "", "why, for other people")
+			f.StringVar(&request.TimeZone, "zone", "", "time zone of --cron, such as Europe/Berlin (default the server's)")
+			f.StringVarP(&request.Message, "message", "m", "", "reason, for other people")
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 				for _, flag := range []string{"selector", "process-label"} {
 					if err := remote.CheckSelector(cmd, flag, f.Lookup(flag).Value.String()); err != nil {

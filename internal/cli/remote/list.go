@@ -43,7 +43,8 @@ func (l List[T]) Command(s *Session) *cobra.Command {
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	s.Flags(cmd, forms...)
+	s.ListFlags(cmd, forms...)
+	Watch(s, cmd)
 	return cmd
 }
 

@@ -24,6 +24,8 @@ type Resource[T any] struct {
 	// Once returns the text to print instead if the thing has a new secret, and a note. Without a secret both are
 	// empty. nil is for things without secrets.
 	Once func(T) (text, note string)
+	// Prefixes lets the verbs name an existing thing by the beginning of its id.
+	Prefixes bool
 	// Verbs are the commands about one thing.
 	Verbs []Verb[T]
 }
@@ -63,7 +65,7 @@ func (r Resource[T]) command(v Verb[T]) *cobra.Command {
 	var s Session
 	cmd := &cobra.Command{
 		Use: v.Use, Short: v.Short, Long: v.Long, Example: v.Example, Args: term.Args,
-		RunE: Query(&s, v.Call, func(cmd *cobra.Command, args []string, item T) error {
+		RunE: Query(&s, r.calling(v), func(cmd *cobra.Command, args []string, item T) error {
 			if v.Done != "" {
 				term.Say(cmd, v.Done+"\n", args[0])
 				return nil
@@ -86,6 +88,22 @@ func (r Resource[T]) command(v Verb[T]) *cobra.Command {
 	return cmd
 }
 
+// calling returns the call of a verb, which also takes the beginning of an id if the resource allows that.
+func (r Resource[T]) calling(v Verb[T]) func(context.Context, *client.Client, []string) (T, error) {
+	if !r.Prefixes || v.New {
+		return v.Call
+	}
+	return func(ctx context.Context, c *client.Client, args []string) (T, error) {
+		if len(args) == 0 {
+			return v.Call(ctx, c, args)
+		}
+		return ByPrefix(args[0], func(id string) (T, error) {
+			args[0] = id
+			return v.Call(ctx, c, args)
+		}, Each(func() ([]T, error) { return r.List.Rows(ctx, c, nil) }), r.List.ID)
+	}
+}
+
 // show writes a thing, or its new secret.
 func (r Resource[T]) show(cmd *cobra.Command, o term.Output, item T) (err error) {
 	text, note := "", ""
@@ -101,7 +119,7 @@ func (r Resource[T]) show(cmd *cobra.Command, o term.Output, item T) (err error)
 	default:
 		state, fields := r.Show(item)
 		if _, err = fmt.Fprintf(w, "%s: %s\n", term.Printable(r.List.ID(item)), state); err == nil {
-			err = term.WriteFields(w, fields)
+			err = o.WriteFields(w, fields)
 		}
 	}
 	if err == nil && note != "" {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,11 +26,14 @@ type Session struct {
 	term.Output
 	server  string
 	dataDir string
+	context string
 	// timeout bounds the whole command; 0 does not. bound has the command take its timeout from now on, or any time.
 	Timeout time.Duration
 	Bound   func(bounded bool)
 	// notice is what the server has said about its answers.
 	Notice string
+	// User is the person of the context by whose sign-in the client calls; empty for a client without a context.
+	User string
 }
 
 // askTime is the default --timeout of a command that does not wait for an operation.
@@ -40,12 +44,24 @@ func (s *Session) Flags(cmd *cobra.Command, forms ...string) {
 	s.flagsWithin(cmd, forms, askTime, "how long the command may take, such as 90s; 0 is no limit")
 }
 
+// ListFlags are the flags of a command that prints a list, whose forms include those of term.Output.ListFlags.
+func (s *Session) ListFlags(cmd *cobra.Command, forms ...string) {
+	s.Output.ListFlags(cmd, forms...)
+	s.Flags(cmd)
+}
+
 // WaitingFlags are the flags of a command that waits for an operation.
 func (s *Session) WaitingFlags(cmd *cobra.Command, forms ...string) {
 	s.flagsWithin(cmd, forms, 0, "how long the command may take, including the wait, such as 90s; 0 is no limit")
 }
 
 func (s *Session) flagsWithin(cmd *cobra.Command, forms []string, timeout time.Duration, help string) {
+	cmd.Flags().DurationVar(&s.Timeout, "timeout", timeout, help)
+	s.LastingFlags(cmd, forms...)
+}
+
+// LastingFlags are the flags of a command that ends when the person ends it: it has no --timeout.
+func (s *Session) LastingFlags(cmd *cobra.Command, forms ...string) {
 	if len(forms) > 0 {
 		s.Output.Flags(cmd, forms...)
 	}
@@ -56,16 +72,20 @@ func (s *Session) flagsWithin(cmd *cobra.Command, forms []string, timeout time.D
 		}
 		return pflag.NormalizedName(name)
 	})
-	f.DurationVar(&s.Timeout, "timeout", timeout, help)
 	f.StringVar(&s.server, "server", "",
-		"URL of the server; its credentials come from DROVER_APP_CODE and DROVER_APP_SECRET")
+		"URL of the server; its credentials come from the environment, or from 'drover login URL'")
+	f.StringVar(&s.context, "context", "", "use the server and the sign-in of this context")
+	CompleteFlag(cmd, "context", ContextNames)
 	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host; drover connects to its "+
 		config.SocketName)
 	f.StringVar(&s.Colour, "color", "auto", "use colours: auto, always or never")
 	term.Complete(cmd, "color", "auto", "always", "never")
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if s.server != "" && s.dataDir != "" {
+		switch {
+		case s.server != "" && s.dataDir != "":
 			return term.Usagef("--server and --data-dir exclude each other")
+		case s.context != "" && s.server+s.dataDir != "":
+			return term.Usagef("--context excludes --server and --data-dir")
 		}
 		if s.Timeout < 0 {
 			return term.Usagef("--timeout %s: expected 0 or more", s.Timeout)
@@ -76,6 +96,26 @@ func (s *Session) flagsWithin(cmd *cobra.Command, forms []string, timeout time.D
 
 // Client returns a client of the chosen server. From now on --timeout limits the command.
 func (s *Session) Client(cmd *cobra.Command) (*client.Client, error) {
+	s.begin(cmd)
+	return s.connect(cmd)
+}
+
+// ClientAt returns a client of a server without credentials. From now on --timeout limits the command.
+func (s *Session) ClientAt(cmd *cobra.Command, server, ca string) (*client.Client, error) {
+	s.begin(cmd)
+	return usable(client.New(client.Config{URL: server, CA: []byte(ca), Notice: s.noticing(cmd)}))
+}
+
+// Context and Server are the values of --context and --server; empty if the flags are not given.
+func (s *Session) Context() string { return s.context }
+
+// Server is described at Context.
+func (s *Session) Server() string { return s.server }
+
+// DataDir is described at Context.
+func (s *Session) DataDir() string { return s.dataDir }
+
+func (s *Session) begin(cmd *cobra.Command) {
 	base := cmd.Context()
 	s.Bound = func(bounded bool) {
 		if !bounded || s.Timeout == 0 {
@@ -87,36 +127,89 @@ func (s *Session) Client(cmd *cobra.Command) (*client.Client, error) {
 		cmd.SetContext(ctx)
 	}
 	s.Bound(true)
-	return s.connect(cmd)
 }
 
-// connect returns a client of the server of --server or --data-dir, else of the local server, else of the server in
-// the environment.
-func (s *Session) connect(cmd *cobra.Command) (*client.Client, error) {
-	env := config.ClientFromEnvironment()
-	notice := func(text string) {
+// noticing returns a function that shows the first note of the server about its answers.
+func (s *Session) noticing(cmd *cobra.Command) func(string) {
+	return func(text string) {
 		if s.Notice == "" {
 			term.Say(cmd, "%s\n", term.Printable(text))
 		}
 		s.Notice = text
 	}
+}
+
+// connect returns a client of the server of --server, --data-dir or --context, else of the local server, else of the
+// server in the environment, else of the current context.
+func (s *Session) connect(cmd *cobra.Command) (*client.Client, error) {
+	env := config.ClientFromEnvironment()
+	notice := s.noticing(cmd)
 	switch {
 	case s.server != "":
-		return withCredentials(s.server, env, notice)
+		return s.withCredentials(s.server, env, notice)
 	case s.dataDir != "":
 		return client.New(client.Config{Socket: filepath.Join(s.dataDir, config.SocketName), Notice: notice})
+	case s.context != "":
+		return s.inContext(s.context, notice)
 	case listening(env.Socket):
-		if env.Server != "" {
-			term.Say(cmd, "using the server on this host, not DROVER_SERVER; choose with --server\n")
+		if other := elsewhere(env); other != "" {
+			term.Say(cmd, "using the server on this host, not %s\n", other)
 		}
 		return client.New(client.Config{Socket: env.Socket, Notice: notice})
 	case env.Server != "":
-		return withCredentials(env.Server, env, notice)
-	default:
-		return nil, &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf(
-			"cannot find a server: none listens at %s, and DROVER_SERVER is not set; start one with 'drover dev'",
-			env.Socket)}
+		return s.withCredentials(env.Server, env, notice)
 	}
+	all, err := ReadContexts()
+	if err != nil {
+		return nil, err
+	}
+	if all.Current != "" {
+		return s.inContext(all.Current, notice)
+	}
+	return nil, &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf(
+		"cannot find a server: none listens at %s, DROVER_SERVER is not set, and there is no current context; "+
+			"sign in with 'drover login URL', or start a server with 'drover dev'", env.Socket)}
+}
+
+// elsewhere says which other server the environment or the current context names, and how to use it; empty if none.
+func elsewhere(env config.Client) string {
+	if env.Server != "" {
+		return "DROVER_SERVER; choose with --server"
+	}
+	if all, err := ReadContexts(); err == nil && all.Find("") != nil { // who needs the file learns what is wrong with it
+		return "context " + term.Printable(all.Current) + "; choose with --context"
+	}
+	return ""
+}
+
+// inContext returns a client of a context.
+func (s *Session) inContext(name string, notice func(string)) (*client.Client, error) {
+	all, err := ReadContexts()
+	if err != nil {
+		return nil, err
+	}
+	c := all.Find(name)
+	if c == nil {
+		return nil, NoContext(name)
+	}
+	if !c.SignedIn() {
+		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf(
+			"you are not signed in to %s any more: run 'drover login --context %s'", c.Server, term.ShellWord(c.Name))}
+	}
+	s.User = c.User
+	return c.Client(notice)
+}
+
+// Client returns a client of the context's server with its token. notice may be nil.
+func (c *Context) Client(notice func(string)) (*client.Client, error) {
+	return usable(client.New(client.Config{URL: c.Server, CA: []byte(c.CA), Token: c.Token, Notice: notice}))
+}
+
+func usable(c *client.Client, err error) (*client.Client, error) {
+	if err != nil {
+		return nil, &command.UsageError{Err: err}
+	}
+	return c, nil
 }
 
 // Again is a command line that reaches the same server.
@@ -127,6 +220,8 @@ func (s *Session) Again(format string, args ...any) string {
 		line += " --server " + term.ShellWord(s.server)
 	case s.dataDir != "":
 		line += " --data-dir " + term.ShellWord(s.dataDir)
+	case s.context != "":
+		line += " --context " + term.ShellWord(s.context)
 	}
 	return line
 }
@@ -146,19 +241,26 @@ func (s *Session) UnlessOld(code int, verdict error) error {
 	return verdict
 }
 
-func withCredentials(server string, env config.Client, notice func(string)) (*client.Client, error) {
+// withCredentials returns a client of a server with the credentials of the environment. If the environment has none at
+// all, it takes those of a context.
+func (s *Session) withCredentials(server string, env config.Client, notice func(string)) (*client.Client, error) {
 	if (env.AppCode == "" || env.AppSecret == "") && (env.AppCode != "" || env.UserToken == "") {
-		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf(
-			"cannot call %s without credentials: set DROVER_USER_TOKEN, or DROVER_APP_CODE and DROVER_APP_SECRET", server)}
+		all, err := ReadContexts()
+		if err != nil {
+			return nil, err
+		}
+		c := all.At(strings.TrimRight(server, "/"))
+		if c != nil && env.AppCode+env.AppSecret == "" { // a program with half of its credentials is no person
+			s.User = c.User
+			return c.Client(notice)
+		}
+		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf("cannot call %s without credentials: "+
+			"run 'drover login %s', or set DROVER_USER_TOKEN, or DROVER_APP_CODE and DROVER_APP_SECRET", server, server)}
 	}
-	c, err := client.New(client.Config{
+	return usable(client.New(client.Config{
 		URL: server, AppCode: env.AppCode, AppSecret: env.AppSecret, User: env.User, Token: env.UserToken,
 		Notice: notice,
-	})
-	if err != nil {
-		return nil, &command.UsageError{Err: err}
-	}
-	return c, nil
+	}))
 }
 
 // ExitOf gives an error of the client its exit code.

@@ -49,7 +49,7 @@ a new data directory. Otherwise drover generates the first app and prints it onc
 	flags := cmd.Flags()
 	flags.StringVar(&file, "config", "", "YAML file of settings, with the names of the flags")
 	settingFlags(cmd, given.Settings())
-	cmd.AddCommand(newServerKeys(), newServerNATSConfig())
+	cmd.AddCommand(newServerKeys(), newServerNATSConfig(), newServerReady())
 	return cmd
 }
 

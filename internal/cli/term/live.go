@@ -22,7 +22,7 @@ func NewLiveTable[T any](cmd *cobra.Command, o Output, columns []Column[T], widt
 	l.table = TableOf(o, l.out, columns)
 	l.table.widths = widths
 	if !o.NoHeaders {
-		l.table.Add(Heads(columns, o.Form == AsWide)...)
+		l.table.Add(l.table.Heads()...)
 	}
 	return l
 }

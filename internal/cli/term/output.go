@@ -13,10 +13,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"drover/internal/config"
+	"drover/internal/words"
 )
 
 // The forms of output.
@@ -36,11 +38,22 @@ type Output struct {
 	NoHeaders bool
 	// colour is auto, always or never.
 	Colour string
+	// cmd is the command whose output it is; nil before its flags are added.
+	cmd *cobra.Command
+}
+
+// Lang returns the language of what is printed to a stream for people.
+func (o Output) Lang(w io.Writer) words.Lang {
+	if o.cmd == nil {
+		return words.English
+	}
+	return Lang(o.cmd, w)
 }
 
 // Flags adds -o with the given forms, the first of which is the default. If one of them is a table, it adds
 // --no-headers.
 func (o *Output) Flags(cmd *cobra.Command, forms ...string) {
+	o.cmd = cmd
 	cmd.Flags().StringVarP(&o.Form, "output", "o", forms[0], "output format: "+OrList(forms))
 	if slices.Contains(forms, AsTable) {
 		cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "leave out the header line")
@@ -49,6 +62,29 @@ func (o *Output) Flags(cmd *cobra.Command, forms ...string) {
 	cmd.PreRunE = Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		return OneOf("--output", o.Form, forms...)
 	})
+}
+
+// ListFlags adds the flags of Flags for a list, which also has the forms csv, jsonpath=PATH and custom-columns=SPEC.
+func (o *Output) ListFlags(cmd *cobra.Command, forms ...string) {
+	o.cmd = cmd
+	forms = append(slices.Clone(forms), AsCSV)
+	shown := append(slices.Clone(forms), asPath+"PATH", asColumns+"HEAD:PATH,...")
+	cmd.Flags().StringVarP(&o.Form, "output", "o", forms[0], "output format: "+OrList(shown))
+	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "leave out the header line")
+	Complete(cmd, "output", append(slices.Clone(forms), asPath, asColumns)...)
+	cmd.PreRunE = Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if known, err := checkForm(o.Form); err != nil {
+			return Usagef("--output: %w", err)
+		} else if known {
+			return nil
+		}
+		return OneOf("--output", o.Form, shown...)
+	})
+}
+
+// Structured reports whether the form is one of the whole value, and not of a table.
+func (o *Output) Structured() bool {
+	return o.Form == AsJSON || o.Form == AsYAML || strings.HasPrefix(o.Form, asPath)
 }
 
 // Column is one column of a table.
@@ -66,13 +102,16 @@ func PrintList[T any](cmd *cobra.Command, o Output, items []T, columns []Column[
 	name func(T) string,
 ) error {
 	w := cmd.OutOrStdout()
-	switch o.Form {
-	case AsJSON, AsYAML:
+	if columns, own := strings.CutPrefix(o.Form, asColumns); own {
+		return printColumns(w, o, columns, items)
+	}
+	switch {
+	case o.Structured():
 		if items == nil {
 			items = []T{}
 		}
 		return PrintValue(w, o.Form, items)
-	case AsName:
+	case o.Form == AsName:
 		seen := map[string]bool{}
 		for _, item := range items {
 			if n := name(item); !seen[n] {
@@ -89,7 +128,7 @@ func PrintList[T any](cmd *cobra.Command, o Output, items []T, columns []Column[
 	}
 	t := TableOf(o, w, columns)
 	if !o.NoHeaders && len(items) > 0 {
-		t.Add(Heads(columns, o.Form == AsWide)...)
+		t.Add(t.Heads()...)
 	}
 	for _, item := range items {
 		t.Add(Cells(columns, o.Form == AsWide, item)...)
@@ -116,7 +155,16 @@ func printCSV[T any](w io.Writer, o Output, items []T, columns []Column[T]) erro
 
 // TableOf returns a table with the columns, without a row.
 func TableOf[T any](o Output, w io.Writer, columns []Column[T]) Table {
-	t := Table{coloured: o.Coloured(w)}
+	t := Table{coloured: o.Coloured(w), lang: o.Lang(w), named: map[string]bool{}}
+	t.heads = Heads(columns, o.Form == AsWide)
+	prose := []string{
+		"MESSAGE", "WHY", "REASON", "CAUSE", "PROCESS", "PROCESSES", "NOTES", "HOSTED", "SIGNED", "NAMES USERS",
+	}
+	for i, head := range t.heads {
+		if slices.Contains(prose, head) {
+			t.prose = append(t.prose, i)
+		}
+	}
 	n := 0
 	for _, c := range columns {
 		if c.Wide && o.Form != AsWide {
@@ -127,6 +175,14 @@ func TableOf[T any](o Output, w io.Writer, columns []Column[T]) Table {
 		}
 	}
 	return t
+}
+
+// Heads returns the heads of the columns, in the language of the table.
+func (t *Table) Heads() (all []string) {
+	for _, h := range t.heads {
+		all = append(all, words.Column(h, t.lang))
+	}
+	return all
 }
 
 // Heads returns the headers of the columns, without the wide ones unless wide is set.
@@ -149,8 +205,11 @@ func Cells[T any](columns []Column[T], wide bool, item T) (all []string) {
 	return all
 }
 
-// PrintValue writes JSON or YAML, with the same names in the same order.
+// PrintValue writes JSON or YAML, with the same names in the same order, or what a path names in the JSON.
 func PrintValue(w io.Writer, form string, v any) error {
+	if at, ok := strings.CutPrefix(form, asPath); ok {
+		return printPath(w, at, v)
+	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -213,8 +272,14 @@ type Table struct {
 	coloured bool
 	// state is the number of the column with words of state, counted from 1; 0 means none.
 	state int
-	// widths are the widths of earlier rows: columns only widen.
+	// widths are the widths of earlier rows, in cells of a terminal: columns only widen.
 	widths []int
+	lang   words.Lang
+	heads  []string
+	// prose are the columns with sentences, counted from 0.
+	prose []int
+	// named are the states whose ids stand beside their words in an earlier row.
+	named map[string]bool
 }
 
 // Add adds a row. Control characters are replaced, and an empty cell is a dash.
@@ -229,23 +294,25 @@ func (t *Table) Add(cells ...string) {
 
 // Write writes the rows that were added since it was last called.
 func (t *Table) Write(w io.Writer) error {
-	for _, row := range t.rows {
-		for i, cell := range row {
+	shown := make([][]string, len(t.rows))
+	for n, row := range t.rows {
+		shown[n] = t.translated(row)
+		for i, cell := range shown[n] {
 			if i == len(t.widths) {
 				t.widths = append(t.widths, 0)
 			}
-			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+			t.widths[i] = max(t.widths[i], ansi.StringWidthWc(cell))
 		}
 	}
 	var b strings.Builder
-	for _, row := range t.rows {
+	for n, row := range shown {
 		for i, cell := range row {
 			padding := ""
 			if i < len(row)-1 {
-				padding = strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell)+2)
+				padding = strings.Repeat(" ", t.widths[i]-ansi.StringWidthWc(cell)+2)
 			}
 			if t.coloured && i+1 == t.state {
-				cell = Paint(cell)
+				cell = PaintAs(t.rows[n][i], cell)
 			}
 			b.WriteString(cell + padding)
 		}
@@ -256,21 +323,65 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// Paint gives a word of state its colour; the word alone says it too.
-func Paint(word string) string {
-	colour := ""
-	switch strings.TrimSuffix(word, " (stale)") {
-	case "running", "online", "ok", "open":
-		colour = "32"
-	case "starting", "operating", "stopping", "backoff", "pending", "unknown", "warning", "stale":
-		colour = "33"
-	case "given-up", "flapping", "unhealthy", "not-ready", "critical", "away", "failed", "failing", "denied",
-		"disabled":
-		colour = "31"
-	default:
-		return word
+// translated returns a row in the language of the table. The id of a state stands beside its first word.
+func (t *Table) translated(row []string) []string {
+	if t.lang == words.English {
+		return row
 	}
-	return "\x1b[" + colour + "m" + word + "\x1b[0m"
+	row = slices.Clone(row)
+	for i, cell := range row {
+		switch {
+		case i+1 == t.state:
+			id, stale := strings.CutSuffix(cell, staleMark)
+			if row[i] = words.Named(id, t.lang); t.named[id] {
+				row[i] = words.State(id).In(t.lang)
+			}
+			t.named[id] = true
+			if stale {
+				row[i] += "（" + words.State("stale").In(t.lang) + "）"
+			}
+		case slices.Contains(t.prose, i):
+			row[i], _ = words.Sentence(cell, t.lang)
+		}
+	}
+	return row
+}
+
+// staleMark follows a state that may have changed since.
+const staleMark = " (stale)"
+
+// Paint gives a word of state its colour; the word alone says it too.
+func Paint(word string) string { return PaintAs(word, word) }
+
+// PaintAs gives a text the colour of a word of state.
+func PaintAs(word, text string) string {
+	id := word
+	if strings.HasSuffix(word, staleMark) {
+		id = "stale"
+	}
+	colour := Rendition(words.ClassOf(id))
+	if colour == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// Rendition is the colour of a class of states (ECMA-48, SGR); empty for a class without one.
+func Rendition(c words.Class) string {
+	switch c {
+	case words.Good:
+		return "32"
+	case words.Busy:
+		return "34"
+	case words.Warn:
+		return "33"
+	case words.Bad:
+		return "31"
+	case words.Unsure:
+		return "35"
+	case words.Idle:
+	}
+	return ""
 }
 
 // Coloured reports whether a stream takes colours.
@@ -288,19 +399,32 @@ func (o Output) Coloured(w io.Writer) bool {
 // Field is a line of a text: its name and its value.
 type Field [2]string
 
+// spoken are the fields with words of drover. The others hold names, and what people have written.
+func spoken() []string {
+	return []string{"Hosted", "Started", "Last start", "Reported", "Host", "Failing since"}
+}
+
 // WriteFields writes the fields that have a value, their names set to the right.
-func WriteFields(w io.Writer, fields []Field) error {
-	width := 0
-	for _, f := range fields {
-		if f[1] != "" {
-			width = max(width, len(f[0]))
-		}
-	}
+func (o Output) WriteFields(w io.Writer, fields []Field) error {
+	lang, longest := o.Lang(w), 0
+	shown := make([]Field, 0, len(fields))
 	for _, f := range fields {
 		if f[1] == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "  %*s: %s\n", width, f[0], Printable(f[1])); err != nil {
+		f[1] = Printable(f[1])
+		switch {
+		case f[0] == "Message":
+			f[1], _ = words.Sentence(f[1], lang)
+		case slices.Contains(spoken(), f[0]):
+			f[1] = words.Message(f[1], lang)
+		}
+		f[0] = words.Column(f[0], lang)
+		longest = max(longest, ansi.StringWidthWc(f[0]))
+		shown = append(shown, f)
+	}
+	for _, f := range shown {
+		if _, err := fmt.Fprintf(w, "  %s%s: %s\n", strings.Repeat(" ", longest-ansi.StringWidthWc(f[0])), f[0], f[1]); err != nil {
 			return err
 		}
 	}

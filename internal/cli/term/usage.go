@@ -51,9 +51,11 @@ func NoSuchf(format string, args ...any) error {
 	return &command.ExitError{Code: command.NoSuch, Err: fmt.Errorf(format, args...)}
 }
 
-// Say prints a message for the operator to stderr.
+// Say prints a message for the operator to stderr, in the operator's language.
 func Say(cmd *cobra.Command, format string, args ...any) {
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format, args...) // if stderr is gone, nobody can read the message
+	w := cmd.ErrOrStderr()
+	// If stderr is gone, nobody can read the message.
+	_, _ = io.WriteString(w, Told(cmd, w, fmt.Sprintf(format, args...)))
 }
 
 // OneOf rejects a flag's value that is not in a list.

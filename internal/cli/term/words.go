@@ -53,6 +53,7 @@ func YesNo(b bool) string {
 
 // Printable replaces characters that could control a terminal: names and messages come from hosts and callers.
 func Printable(s string) string {
+	s = strings.ToValidUTF8(s, "?")
 	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s
 	}

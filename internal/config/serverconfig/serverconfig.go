@@ -43,6 +43,8 @@ type Config struct {
 	// never.
 	ApprovalAbove string `yaml:"approval-above"`
 	Breakers      `yaml:",inline"`
+	// OIDC is the identity provider of the console; only the file has it.
+	OIDC OIDC `yaml:"oidc"`
 
 	Bootstrap config.Bootstrap `yaml:"-"`
 	// Gateways are the parsed TrustedGateway, once Validate has returned.
@@ -80,10 +82,14 @@ func (b *Breakers) settings() []settings.Setting {
 		},
 		{
 			Name: "breaker-hosts",
-			Help: "and if at least this number of hosts fails (default: 5)",
+			Help: "hosts that must fail before a breaker opens (default: 5)",
 			Text: &b.Hosts,
 		},
-		{Name: "breaker-window", Help: "within this time (default: 60s)", Text: &b.Window},
+		{
+			Name: "breaker-window",
+			Help: "time within which hosts must fail before a breaker opens (default: 60s)",
+			Text: &b.Window,
+		},
 		{Name: "breaker-hold", Help: "how long a breaker stays open (default: 5m)", Text: &b.Hold},
 	}
 }
@@ -277,6 +283,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	c.Breakers.read(fault)
+	c.OIDC.read(fault)
 	check(settings.LogLevel(c.LogLevel))
 	check(c.Bootstrap.Validate())
 	return errors.Join(faults...)

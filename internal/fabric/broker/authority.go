@@ -142,13 +142,14 @@ func agentRights(r Rights) jwt.UserPermissionLimits {
 }
 
 // proxyRights returns the template that the broker fills in for each proxy. A proxy carries the requests and the
-// replies of a whole area, and so may answer the servers at any time.
+// replies of a whole area, and so may answer the servers at any time. It may answer what it hears of agents.
 func proxyRights(r Rights) jwt.UserPermissionLimits {
 	inboxes := func(area string) string { return fabric.InboxPrefix(area, ">") }
 	return jwt.UserPermissionLimits{
 		Permissions: jwt.Permissions{
-			Pub: jwt.Permission{Allow: append(jwt.StringList{inboxes(fabric.ServerArea)}, r.Publish...)},
-			Sub: jwt.Permission{Allow: append(jwt.StringList{inboxes(ownArea)}, r.Subscribe...)},
+			Pub:  jwt.Permission{Allow: append(jwt.StringList{inboxes(fabric.ServerArea)}, r.Publish...)},
+			Sub:  jwt.Permission{Allow: append(jwt.StringList{inboxes(ownArea)}, r.Subscribe...)},
+			Resp: &jwt.ResponsePermission{MaxMsgs: answers, Expires: answerWithin},
 		},
 		Limits: jwt.Limits{
 			NatsLimits: jwt.NatsLimits{Subs: jwt.NoLimit, Data: jwt.NoLimit, Payload: fabric.MaxFromAgents},

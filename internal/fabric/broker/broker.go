@@ -128,7 +128,8 @@ func hubOptions(opts *server.Options, cfg Config) error {
 	// The agents behind one proxy must not reach another proxy.
 	opts.LeafNode.IsolateLeafnodeInterest = true
 	if cfg.TLS != nil {
-		opts.LeafNode.TLSConfig, opts.LeafNode.TLSHandshakeFirst, opts.LeafNode.TLSTimeout = cfg.TLS, true, tlsTimeout
+		opts.LeafNode.TLSConfig, opts.LeafNode.TLSHandshakeFirst = accepting(cfg.TLS, nil), true
+		opts.LeafNode.TLSTimeout = tlsTimeout
 	}
 	return nil
 }

@@ -328,6 +328,10 @@ func TestReconnectAfterRestart(t *testing.T) {
 		t.Fatalf("the broker came back at %s, want %s", second.URL(), first.URL())
 	}
 	await(t, "reconnect", a.up)
+	// The answer shows that the broker has read what the agent sent before: its renewed subscriptions.
+	if _, err := a.Request(t.Context(), reports(a.key), nil); !errors.Is(err, fabric.ErrNobody) {
+		t.Errorf("request before a server is there: got %v, want %v", err, fabric.ErrNobody)
+	}
 	server := connect(t, second.URL(), second.ServerIdentity())
 	for _, subject := range []string{orders(a.key), orders(a.key) + ".late"} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -33,7 +33,7 @@ func (c *Cluster) options(opts *server.Options) error {
 	opts.ServerName = "drover-" + rand.Text() // server names must be unique
 	opts.Cluster.Name = "drover"
 	opts.Cluster.Host, opts.Cluster.Port = host, port
-	opts.Cluster.TLSConfig, opts.Cluster.TLSTimeout = c.TLS, tlsTimeout
+	opts.Cluster.TLSConfig, opts.Cluster.TLSTimeout = accepting(c.TLS, nil), tlsTimeout
 	opts.Cluster.AuthTimeout = authTimeout
 	for _, address := range c.Routes {
 		route, err := url.Parse("nats-route://" + address)

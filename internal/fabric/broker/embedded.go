@@ -20,9 +20,14 @@ import (
 )
 
 const (
-	authTimeout   = 15 // seconds; a whole fleet may reconnect at once
-	tlsTimeout    = 15 // seconds
-	pingInterval  = 20 * time.Second
+	authTimeout = 15 // seconds; a whole fleet may reconnect at once
+	tlsTimeout  = 15 // seconds
+	// pingInterval is how long a client may be silent before a ping. The kernel notices a lost peer much earlier
+	// (fabric.KeepAlive); pings find a program that hangs.
+	pingInterval = 75 * time.Second
+	// routePing is the interval of pings between brokers: the side that dialled has no other sign of a lost broker, and
+	// gives it up after three intervals.
+	routePing     = 8 * time.Second
 	maxPingsOut   = 2
 	writeDeadline = 10 * time.Second
 	closedKept    = 16 // number of remembered closed connections, which drover never reads
@@ -101,6 +106,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	opts.WriteDeadline = writeDeadline
 	opts.MaxClosedClients = closedKept
 	opts.MaxConn = connections()
+	opts.Cluster.PingInterval = routePing
 	opts.Cluster.NoAdvertise = true // agents must not learn addresses of the servers' network
 	if e.tls != nil {
 		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().limit(e.tls), true,

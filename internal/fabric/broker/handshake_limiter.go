@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"drover/internal/fabric"
 )
 
 // A whole fleet reconnects at once if a server restarts. With all handshakes in parallel, every client would time out
@@ -48,17 +50,34 @@ func forProcessors() *handshakeLimiter {
 	return newHandshakeLimiter(places, places*waitingPerSlot)
 }
 
-// limit returns the TLS configuration of a listener whose handshakes wait for their turn, and whose connections have
+// limit returns the TLS configuration of a listener for clients: handshakes wait for their turn, and connections have
 // small receive buffers.
 func (l *handshakeLimiter) limit(cfg *tls.Config) *tls.Config {
-	cfg = cfg.Clone()
-	inner := cfg.GetConfigForClient
-	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	return accepting(cfg, func(hello *tls.ClientHelloInfo) error {
 		if err := l.enter(hello.Context()); err != nil {
-			return nil, err
+			return err
 		}
 		if conn, ok := hello.Conn.(*net.TCPConn); ok {
 			_ = conn.SetReadBuffer(readBuffer) // the default is larger; a smaller buffer does not work
+		}
+		return nil
+	})
+}
+
+// accepting returns the TLS configuration of a listener whose connections the kernel keeps alive. The server turns
+// that off, and offers no other place to turn it on. Each handshake begins with first, which may be nil.
+func accepting(cfg *tls.Config, first func(*tls.ClientHelloInfo) error) *tls.Config {
+	if cfg == nil {
+		return nil
+	}
+	cfg = cfg.Clone()
+	inner := cfg.GetConfigForClient
+	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		fabric.KeepAlive(hello.Conn)
+		if first != nil {
+			if err := first(hello); err != nil {
+				return nil, err
+			}
 		}
 		if inner == nil {
 			return nil, nil //nolint:nilnil // nil keeps the current configuration

@@ -49,6 +49,7 @@ type Relay struct {
 	srv   *server.Server
 	port  int
 	trust string // the operator, which does not change
+	own   string // the user of the proxy itself
 }
 
 // StartRelay starts a relay; when it returns, the relay accepts connections, joined or not. It fails if ctx has
@@ -83,7 +84,7 @@ func startRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{trust: cfg.Trust.Operator}
+	r := &Relay{trust: cfg.Trust.Operator, own: public}
 	//nolint:contextcheck // a handshake outlives the start
 	r.srv, r.port, err = at.start(func() (*server.Options, error) {
 		opts, err := cfg.Trust.options()
@@ -146,6 +147,21 @@ func (r *Relay) Rejoin() error {
 	for _, leaf := range list.Leafs {
 		// This fails only if the connection has ended meanwhile.
 		_ = r.srv.DisconnectClientByID(leaf.ID)
+	}
+	return nil
+}
+
+// SendAway ends the connections of all clients but the proxy's own. Clients that know another address try that one
+// first.
+func (r *Relay) SendAway() error {
+	list, err := r.srv.Connz(&server.ConnzOptions{Username: true, Limit: r.srv.NumClients() + listGrowth})
+	if err != nil {
+		return fmt.Errorf("cannot list connections: %w", err)
+	}
+	for _, conn := range list.Conns {
+		if conn.Kind == "Client" && conn.AuthorizedUser != r.own { // the list has the connection to the hub, too
+			_ = r.srv.DisconnectClientByID(conn.Cid) // this fails only if the connection has ended meanwhile
+		}
 	}
 	return nil
 }

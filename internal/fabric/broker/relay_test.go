@@ -31,6 +31,10 @@ func areaReports(area int, agent string) string {
 	return "test." + strconv.Itoa(area) + ".server." + agent + ".reports"
 }
 
+func areaPieces(area int, agent string) string {
+	return "test." + strconv.Itoa(area) + ".server." + agent + ".pieces"
+}
+
 // network is a broker that takes proxies.
 type network struct {
 	*broker.Broker
@@ -52,7 +56,7 @@ func newNetwork(t *testing.T) *network {
 		},
 		Proxies: broker.Rights{
 			Publish:   []string{"test.{{tag(area)}}.server.>", "test.{{tag(area)}}.proxy.{{subject()}}.>"},
-			Subscribe: []string{"test.{{tag(area)}}.agent.>"},
+			Subscribe: []string{"test.{{tag(area)}}.agent.>", "test.{{tag(area)}}.server.*.pieces"},
 		},
 	}
 	n.start()
@@ -279,6 +283,48 @@ func TestAReportReachesOneServer(t *testing.T) {
 	}
 }
 
+// TestAProxyAnswersItsOwnAgents: what it answers in the place of the servers, it answers to the agents of its relay only.
+// Without it the servers answer.
+func TestAProxyAnswersItsOwnAgents(t *testing.T) {
+	n := newNetwork(t)
+	says := func(word string) fabric.Handler {
+		return func(context.Context, string, []byte) []byte { return []byte(word) }
+	}
+	if _, err := n.server.Serve(areaPieces(3, "*"), "servers", 4, says("server")); err != nil {
+		t.Fatal(err)
+	}
+	one, proxy := n.relay(3)
+	other, _ := n.relay(3)
+	answer := map[string]func() string{}
+	for name, url := range map[string]string{"its own": one.URL(), "another's": other.URL(), "direct": n.URL()} {
+		id := n.user(3, n.IssueAgent)
+		agent := n.dial(url, id.Identity)
+		answer[name] = func() string {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			reply, err := agent.Request(ctx, areaPieces(3, id.key), []byte("x"))
+			if err != nil {
+				return err.Error()
+			}
+			return string(reply)
+		}
+		eventually(t, "the server to answer an agent: "+name, func() bool { return answer[name]() == "server" })
+	}
+	stop, err := n.dial(one.URL(), proxy.Identity).Serve(areaPieces(3, "*"), "servers", 4, says("proxy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		for name, want := range map[string]string{"its own": "proxy", "another's": "server", "direct": "server"} {
+			if got := answer[name](); got != want {
+				t.Fatalf("an agent, %s, is answered %q, want %q", name, got, want)
+			}
+		}
+	}
+	stop()
+	eventually(t, "the server to answer again", func() bool { return answer["its own"]() == "server" })
+}
+
 func TestAbsenceCrossesARelay(t *testing.T) {
 	n := newNetwork(t)
 	n.reported(3)
@@ -460,6 +506,40 @@ func TestRejoin(t *testing.T) {
 	reaches(t, agent, areaReports(3, who.key))
 	if !agent.Connected() || r.Clients() != 1 {
 		t.Errorf("agents were cut off: %d are there", r.Clients())
+	}
+}
+
+// TestSendAway: the agents of a proxy go to another one, and the proxy itself stays.
+func TestSendAway(t *testing.T) {
+	n := newNetwork(t)
+	n.reported(3)
+	one, proxy := n.relay(3)
+	two, _ := n.relay(3)
+	own := n.dial(one.URL(), proxy.Identity)
+	who := n.user(3, n.IssueAgent)
+	agent, err := fabric.Dial(t.Context(), fabric.DialConfig{
+		URLs: []string{one.URL(), two.URL()}, Identity: who.Identity, TLS: trusting(t, n.keeper), Name: t.Name(),
+		Log: testLog(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(agent.Close)
+	reaches(t, agent, areaReports(3, who.key))
+	from, to := one, two
+	if one.Clients() != 2 { // the first address is a random one
+		from, to = two, one
+	}
+	staying := from.Clients() - 1
+	if err := from.SendAway(); err != nil || !from.Joined() {
+		t.Fatalf("%v; it has a connection to the hub: %t", err, from.Joined())
+	}
+	reaches(t, agent, areaReports(3, who.key))
+	eventually(t, "the agent at the other proxy", func() bool {
+		return from.Clients() == staying && to.Clients() == 2-staying
+	})
+	if !own.Connected() {
+		t.Error("the proxy has sent itself away")
 	}
 }
 

@@ -173,6 +173,8 @@ type Principal struct {
 	Admin  bool
 	Grants []Grant
 	Limits Limits
+	// Via are the ids of the token that proves the user, last, and of the tokens that it was made with.
+	Via []string
 }
 
 // LocalAdmin is the operator of this machine; the socket's peer credentials prove the uid.

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"math/big"
 	"strings"
+	"unicode"
 )
 
 // Longest credentials, in bytes.
@@ -73,6 +75,31 @@ const tokenMark = "drovertok_"
 func NewToken() (token, hash string) {
 	token = tokenMark + rand.Text()
 	return token, HashToken(token)
+}
+
+// codeLetters are the letters of a code: no vowels, so that no code is a word, and no letters that look alike.
+const codeLetters = "BCDFGHJKLMNPQRSTVWXZ"
+
+// NewCode returns a code of eight letters that a person can type, and the hash to store. A code has 34 random bits: it
+// must be short-lived, and guesses must be limited.
+func NewCode() (code, hash string) {
+	var letters [8]byte
+	for i := range letters {
+		n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(codeLetters)))) // never fails (crypto/rand)
+		letters[i] = codeLetters[n.Int64()]
+	}
+	code = string(letters[:4]) + "-" + string(letters[4:])
+	return code, HashCode(code)
+}
+
+// HashCode returns the stored form of a code, in whatever case and with whatever separators a person has typed it.
+func HashCode(typed string) string {
+	return HashToken("code " + strings.Map(func(r rune) rune {
+		if r = unicode.ToUpper(r); r < 'A' || r > 'Z' {
+			return -1
+		}
+		return r
+	}, typed))
 }
 
 // IsToken reports whether a text has the form of drover's own tokens.

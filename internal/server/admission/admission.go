@@ -30,6 +30,8 @@ const (
 	mostPerAddress = MostStrange + piece
 	keptMemory     = 32 << 20
 	mostKept       = keptMemory / 2 // of one app, which holds it until its answer has been read
+	// mostTurns is how many results are put together at the same time.
+	mostTurns = 16
 	// Held results grow in steps.
 	keptStep = 256 << 10
 
@@ -52,6 +54,7 @@ var (
 // Limiter bounds the memory of all calls. It is safe for concurrent use.
 type Limiter struct {
 	known, strange, parsed, kept *semaphore
+	turns                        *semaphore
 
 	mu        sync.Mutex
 	addresses map[string]*callerShare
@@ -70,6 +73,7 @@ func New() *Limiter {
 	return &Limiter{
 		known: newSemaphore(knownMemory), strange: newSemaphore(strangeMemory), parsed: newSemaphore(parsedMemory),
 		kept:      newSemaphore(keptMemory),
+		turns:     newSemaphore(mostTurns),
 		addresses: map[string]*callerShare{}, apps: map[string]*callerShare{},
 		keepers: map[string]*callerShare{},
 	}
@@ -168,6 +172,16 @@ func (l *Limiter) Parse(ctx context.Context, app string, body []byte) (release f
 		own.release(size)
 		done()
 	}), nil
+}
+
+// Turn waits until the caller may put results together: if a thousand callers did so at once, none would end soon, and
+// all would need memory meanwhile. release ends the turn, is never nil, and may be called again. The caller must not
+// wait for a client before that. The error is that of ctx, if ctx ends first.
+func (l *Limiter) Turn(ctx context.Context) (release func(), err error) {
+	if !l.turns.acquire(ctx, 1) {
+		return func() {}, ctx.Err()
+	}
+	return sync.OnceFunc(func() { l.turns.release(1) }), nil
 }
 
 // Keep returns the budget for results of an app that cannot be sent yet. grow reports whether there is memory for so

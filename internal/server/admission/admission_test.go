@@ -102,3 +102,35 @@ func TestKeptResultsNeverWait(t *testing.T) {
 	releaseOther()
 	releaseThird()
 }
+
+// TestTurns: there are 16 turns. A turn that ends twice makes place for one more caller only.
+func TestTurns(t *testing.T) {
+	const turns = 16
+	r := admission.New()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	var releases []func()
+	for range turns {
+		release, err := r.Turn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases = append(releases, release)
+	}
+	if _, err := r.Turn(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("one turn too many: %v", err)
+	}
+	next := make(chan error, 1)
+	go func() {
+		_, err := r.Turn(t.Context())
+		next <- err
+	}()
+	releases[0]()
+	releases[0]()
+	if err := <-next; err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Turn(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("a turn that ended twice made two places: %v", err)
+	}
+}

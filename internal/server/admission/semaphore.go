@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// semaphore is a shared number of bytes; waiters are served in order.
+// semaphore is a shared number of bytes, or of turns; waiters are served in order.
 type semaphore struct {
 	mu    sync.Mutex
 	free  int64

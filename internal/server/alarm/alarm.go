@@ -32,8 +32,9 @@ type Message struct {
 // Alarm is one entry of a message.
 type Alarm struct {
 	Name string `json:"event_name"`
-	// Kind is the kind of the event.
+	// Kind is the kind of the event, and Schedule the schedule of an alarm about one.
 	Kind      process.EventKind `json:"-"`
+	Schedule  string            `json:"-"`
 	Target    string            `json:"target"` // "ip|cloud"
 	Timestamp int64             `json:"timestamp"`
 	Dimension Dimension         `json:"dimension"`
@@ -113,7 +114,7 @@ func Of(e Event) (a Alarm, ok bool) {
 		return Alarm{}, false
 	}
 	return Alarm{
-		Name: name, Kind: e.Kind, Target: e.target(), Timestamp: e.At, ReportID: e.ReportID,
+		Name: name, Kind: e.Kind, Schedule: e.Schedule, Target: e.target(), Timestamp: e.At, ReportID: e.ReportID,
 		Dimension: Dimension{
 			Cloud: strconv.Itoa(e.Cloud), IP: e.IP, Group: e.Process.Namespace,
 			Index: e.Process.Namespace + ":" + e.Process.Name, Name: e.Process.Name,
@@ -149,11 +150,11 @@ func with(text, why string) string {
 // maxEntries is the largest number of entries of a message.
 const maxEntries = 50
 
-// Fold makes one message of alarms, oldest first. Alarms of the same process and name become one entry, the latest,
-// with a count. If more than 50 entries are left, the alarms of the same name and namespace become one entry without a
-// process.
+// Fold makes one message of alarms, oldest first. Alarms of the same process, name and schedule become one entry, the
+// latest, with a count. If more than 50 entries are left, the alarms of the same name and namespace become one entry
+// without a process.
 func Fold(alarms []Alarm) Message {
-	entries := merge(alarms, func(a Alarm) any { return [3]string{a.Name, a.Target, a.Dimension.Index} },
+	entries := merge(alarms, func(a Alarm) any { return [4]string{a.Name, a.Target, a.Dimension.Index, a.Schedule} },
 		func(last Alarm, _ int) Alarm { return last })
 	if len(entries) > maxEntries {
 		entries = merge(entries, func(a Alarm) any { return [2]string{a.Name, a.Dimension.Group} }, storm)

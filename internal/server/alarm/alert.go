@@ -30,10 +30,15 @@ func Alerts(events []Event, now time.Time) []Alert {
 		kind    process.EventKind
 		process process.ID
 		target  string
+		// schedule separates the schedules that have failed with the same process on the same host.
+		schedule string
 	}
 	list, places := []Alert{}, map[key]int{}
 	put := func(kind process.EventKind, e *Event, a Alert) {
-		k := key{kind, e.Process, e.target()}
+		k := key{kind, e.Process, e.target(), e.Schedule}
+		if e.Schedule != "" {
+			k.target = ""
+		}
 		if place, met := places[k]; met {
 			list[place] = a
 			return
@@ -64,10 +69,17 @@ func Alerts(events []Event, now time.Time) []Alert {
 	return list
 }
 
-// labels returns the labels of an alarm of that kind about the process of the event.
+// labels returns the labels of an alarm of that kind about the process of the event. An alarm about a schedule does not
+// name the host: another run may end it when the host has another address, or is gone.
 func (e *Event) labels(kind process.EventKind) map[string]string {
-	return map[string]string{
+	labels := map[string]string{
 		"alertname": "drover-" + string(kind), "severity": string(SeverityOf(kind)), "namespace": e.Process.Namespace,
-		"process": e.Process.Name, "host": cmp.Or(e.IP, e.ID), "area": strconv.Itoa(e.Cloud),
+		"process": e.Process.Name,
 	}
+	if e.Schedule != "" {
+		labels["schedule"] = e.Schedule
+		return labels
+	}
+	labels["host"], labels["area"] = cmp.Or(e.IP, e.ID), strconv.Itoa(e.Cloud)
+	return labels
 }

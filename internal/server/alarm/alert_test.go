@@ -1,6 +1,7 @@
 package alarm_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -39,6 +40,46 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestAlertsOfSchedules: two schedules that fail with one process are two alerts, and each ends alone.
+func TestAlertsOfSchedules(t *testing.T) {
+	var events []alarm.Event
+	for i, e := range []struct {
+		kind process.EventKind
+		of   string
+	}{
+		{process.EventScheduleFailed, "nightly"},
+		{process.EventScheduleFailed, "weekly"},
+		{process.EventScheduleRecovered, "nightly"},
+	} {
+		events = append(events, event(e.kind, "cart", int64(1000*(i+1))))
+		events[i].Schedule = e.of
+	}
+	now := time.UnixMilli(9000)
+	got := map[string]time.Time{}
+	for _, a := range alarm.Alerts(events, now) {
+		got[a.Labels["alertname"]+" "+a.Labels["schedule"]] = a.EndsAt
+	}
+	if len(got) != 2 || !got["drover-schedule-failed nightly"].Equal(time.UnixMilli(3000)) ||
+		!got["drover-schedule-failed weekly"].After(now) {
+		t.Errorf("the alerts end at %v", got)
+	}
+}
+
+// TestAlertOfAScheduleEndsWithoutItsHost: a host may be gone, or have another address, when a run succeeds again.
+func TestAlertOfAScheduleEndsWithoutItsHost(t *testing.T) {
+	failed, recovered := event(process.EventScheduleFailed, "cart", 1000), event(process.EventScheduleRecovered, "cart", 2000)
+	failed.Schedule, recovered.Schedule = "nightly", "nightly"
+	recovered.IP, recovered.Cloud = "", 0
+	now := time.UnixMilli(9000)
+	begun, over := alarm.Alerts([]alarm.Event{failed}, now), alarm.Alerts([]alarm.Event{recovered}, now)
+	if len(begun) != 1 || len(over) != 1 || !maps.Equal(begun[0].Labels, over[0].Labels) || over[0].EndsAt.After(now) {
+		t.Errorf("%+v is ended by %+v", begun, over)
+	}
+	if both := alarm.Alerts([]alarm.Event{failed, recovered}, now); len(both) != 1 || both[0].EndsAt.After(now) {
+		t.Errorf("at once they are %+v", both)
+	}
+}
+
 // TestEveryEndedAlarmLasts: each event that ends alarms ends kinds that are alarms, and what lasts can be seen in a
 // status.
 func TestEveryEndedAlarmLasts(t *testing.T) {
@@ -58,6 +99,12 @@ func TestEveryEndedAlarmLasts(t *testing.T) {
 	withheld := &process.Status{Known: true, Cause: process.Cause{ID: process.CauseBreakerOpen}}
 	sick := &process.Status{Known: true, Instance: process.Instance{PID: 1}, Health: &process.Answer{Bad: true}}
 	for _, kind := range alarm.Kinds() {
+		if alarm.OnlyTold(kind) {
+			if !alarm.Lasts(kind) {
+				t.Errorf("nothing ends %s", kind)
+			}
+			delete(seen, kind)
+		}
 		if holds := alarm.Holds(kind, holding) || alarm.Holds(kind, sick) || alarm.Holds(kind, withheld); holds != seen[kind] {
 			t.Errorf("%s: holds is %t, but lasts is %t", kind, holds, seen[kind])
 		}

@@ -20,7 +20,8 @@ func SeverityOf(kind process.EventKind) why.Severity {
 }
 
 // Holds reports whether the condition of an alarm still holds for a process with that status; nil for a process that
-// the server does not know. An alarm about a moment, such as a relaunch, holds for that moment only.
+// the server does not know. An alarm about a moment, such as a relaunch, holds for that moment only. Of an alarm that
+// is OnlyTold no status shows the condition, so Holds returns false.
 func Holds(kind process.EventKind, s *process.Status) bool {
 	if s == nil || !s.Known {
 		return false
@@ -51,6 +52,9 @@ func Lasts(kind process.EventKind) bool {
 	return slices.ContainsFunc(Endings(), func(end process.EventKind) bool { return slices.Contains(Ended(end), kind) })
 }
 
+// OnlyTold reports whether only an event tells the end of an alarm, because no status of a process shows its condition.
+func OnlyTold(kind process.EventKind) bool { return kind == process.EventScheduleFailed }
+
 // Ended returns the kinds of alarms that an event ends.
 func Ended(by process.EventKind) []process.EventKind {
 	switch by {
@@ -62,6 +66,8 @@ func Ended(by process.EventKind) []process.EventKind {
 		return []process.EventKind{process.EventDrifted}
 	case process.EventBreakerClosed:
 		return []process.EventKind{process.EventBreakerOpened}
+	case process.EventScheduleRecovered:
+		return []process.EventKind{process.EventScheduleFailed}
 	case process.EventRunEnded:
 		return []process.EventKind{process.EventRunFailed}
 	case process.EventStarted, process.EventRestarted, process.EventFound, process.EventRelaunched:

@@ -1,14 +1,18 @@
 package apiv1
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +21,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
@@ -215,11 +220,19 @@ func remaining(secrets []store.Secret, now time.Time, keep time.Duration) []stor
 	return nil
 }
 
-func viewUser(u store.User) v1.User {
-	return v1.User{
-		Name: u.Name, Note: u.Note, Disabled: u.Disabled, Admin: u.Admin,
-		Grants: viewed(u.Grants, func(g access.Grant) v1.Grant { return v1.Grant(g) }), CreatedAt: u.Created,
+func (h *Handler) viewUser(u store.User) v1.User {
+	grants := func(list []access.Grant) []v1.Grant {
+		return viewed(list, func(g access.Grant) v1.Grant { return v1.Grant(g) })
 	}
+	v := v1.User{
+		Name: u.Name, Note: u.Note, Disabled: u.Disabled, Admin: u.Admin, Grants: grants(u.Grants),
+		CreatedAt: u.Created,
+	}
+	if len(u.Groups) > 0 {
+		r := h.Groups.Of(u.Groups)
+		v.Provider = &v1.ProviderRights{Groups: u.Groups, Admin: r.Admin, Grants: grants(r.Grants)}
+	}
+	return v
 }
 
 // userChange returns the function that applies a change to a user. The change must be valid.
@@ -272,7 +285,7 @@ func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
 	if err := h.Users.CreateUser(ctx, u); err != nil {
 		return reply{}, stored(err, "user", u.Name)
 	}
-	return reply{status: http.StatusCreated, body: viewUser(u), location: "/users/" + url.PathEscape(u.Name)}, nil
+	return reply{status: http.StatusCreated, body: h.viewUser(u), location: "/users/" + url.PathEscape(u.Name)}, nil
 }
 
 func (h *Handler) listUsers(ctx context.Context, c *call) (reply, error) {
@@ -285,7 +298,7 @@ func (h *Handler) listUsers(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the users", err)
 	}
-	return ok(pageOfRows(c, users, limit, viewUser, func(u store.User) any { return u.Name }))
+	return ok(pageOfRows(c, users, limit, h.viewUser, func(u store.User) any { return u.Name }))
 }
 
 func (h *Handler) getUser(ctx context.Context, c *call) (reply, error) {
@@ -297,7 +310,7 @@ func (h *Handler) getUser(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, stored(err, "user", name)
 	}
-	return ok(viewUser(u))
+	return ok(h.viewUser(u))
 }
 
 func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
@@ -321,7 +334,7 @@ func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, stored(err, "user", name)
 	}
-	return ok(viewUser(u))
+	return ok(h.viewUser(u))
 }
 
 func viewToken(t store.Token) v1.Token {
@@ -357,10 +370,21 @@ func (h *Handler) createToken(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusCreated, body: v}, nil
 }
 
+// mayManage rejects a caller who is neither an administrator nor the user, by a proof of the user's own.
+func mayManage(c *call, name string) error {
+	if p := c.Principal; p.Admin || p.Proven && p.User == name && p.App == access.PersonApp(name) {
+		return nil
+	}
+	return problemf(http.StatusForbidden, "%s is not an administrator, and may only see own tokens", c.Principal.Who())
+}
+
 // listTokens lists all tokens of a user, without pages, because they are few.
 func (h *Handler) listTokens(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
 	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	if err := mayManage(c, name); err != nil {
 		return reply{}, err
 	}
 	if _, err := h.Users.GetUser(ctx, name); err != nil {
@@ -377,6 +401,9 @@ func (h *Handler) deleteToken(ctx context.Context, c *call) (reply, error) {
 	name, id := c.r.PathValue("name"), c.r.PathValue("id")
 	c.Audit.Target = edge.Clip(name + " " + id)
 	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	if err := mayManage(c, name); err != nil {
 		return reply{}, err
 	}
 	if err := h.Tokens.DeleteToken(ctx, name, id); err != nil {
@@ -411,6 +438,9 @@ func (h *Handler) SignIn(ctx context.Context, who *access.Principal, name string
 		return v1.SignIn{}, problemf(http.StatusConflict, "this server serves no console")
 	case !who.Proven:
 		return v1.SignIn{}, problemf(http.StatusForbidden, "user %q is not proven: call with a token of the user", who.User)
+	case who.App != "" && !access.IsPersonApp(who.App) && !who.Admin: // an app must not become the user who calls it
+		return v1.SignIn{}, problemf(http.StatusForbidden, "an app may not sign in a user: expected a token of the user, "+
+			"and no app")
 	case name != "" && name != who.User && !who.Admin:
 		return v1.SignIn{}, problemf(http.StatusForbidden, "only an administrator may sign in another user")
 	}
@@ -429,9 +459,139 @@ func (h *Handler) SignIn(ctx context.Context, who *access.Principal, name string
 	}
 	token, hash := access.NewToken()
 	now := h.Now()
-	t := store.Token{ID: newID(), Kind: store.Link, User: name, Hash: hash, Created: now, Expires: now.Add(linkTime)}
+	t := store.Token{
+		ID: newID(), Kind: store.Link, User: name, Hash: hash, Created: now, Expires: now.Add(linkTime), Via: who.Via,
+	}
 	if err := h.Tokens.CreateToken(ctx, t); err != nil {
 		return v1.SignIn{}, stored(err, "user", name)
 	}
 	return v1.SignIn{User: name, URL: console + "login#" + token, ExpiresAt: t.Expires}, nil
+}
+
+// Limits of the sign-in of a command line.
+const (
+	// deviceTime is the time that a person has to confirm it.
+	deviceTime = 10 * time.Minute
+	// deviceInterval is the least time between two questions for the state, in seconds.
+	deviceInterval = 2
+	maxDeviceName  = 200
+	maxDeviceBody  = 8 << 10
+)
+
+// DevicePath is the page of the console on which a person confirms the sign-in of a command line.
+const DevicePath = "/ui/device"
+
+// small reads the body of a caller without credentials into v.
+func (c *call) small(v any) error {
+	if err := c.params.done(); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxDeviceBody))
+	if err != nil {
+		return decodeProblem(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return decodeProblem(err)
+	}
+	return exact(text, reflect.TypeOf(v))
+}
+
+// limited rejects a call from an address that a limit has wait.
+func (h *Handler) limited(c *call, by *gate.Failures, reason string) error {
+	wait := by.Wait(c.Address, h.Now())
+	if wait <= 0 {
+		return nil
+	}
+	return busy(reason, int(math.Ceil(wait.Seconds())))
+}
+
+// createDevice begins the sign-in of a command line. It grants nothing, so only a rejection has an audit row.
+func (h *Handler) createDevice(ctx context.Context, c *call) (reply, error) {
+	if err := h.limited(c, h.devices, "too many sign-ins began at this address"); err != nil {
+		return reply{}, err
+	}
+	h.devices.Note(c.Address, h.Now())
+	var req v1.DeviceRequest
+	if err := c.small(&req); err != nil {
+		return reply{}, err
+	}
+	switch {
+	case h.Console() == "":
+		return reply{}, problemf(http.StatusConflict, "this server serves no console, where a person could confirm the sign-in")
+	case req.Name == "":
+		return reply{}, invalid("name", "is empty")
+	case len(req.Name) > maxDeviceName:
+		return reply{}, invalid("name", "is %d bytes long: expected at most %d", len(req.Name), maxDeviceName)
+	case strings.ToValidUTF8(req.Name, "\x00") != req.Name ||
+		strings.ContainsFunc(req.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return reply{}, invalid("name", "holds a character that cannot be shown")
+	}
+	token, hash := access.NewToken()
+	code, codeHash := access.NewCode()
+	now := h.Now()
+	d := store.Device{
+		Hash: hash, Code: codeHash, Name: req.Name, Remote: c.Audit.Remote, Created: now, Expires: now.Add(deviceTime),
+	}
+	switch err := h.Devices.CreateDevice(ctx, d); {
+	case errors.Is(err, store.ErrTooManyDevices):
+		return reply{}, busy(store.ErrTooManyDevices.Error(), 60)
+	case err != nil:
+		return reply{}, failure("begin the sign-in", err)
+	}
+	c.Audited = true
+	return reply{status: http.StatusCreated, body: v1.Device{
+		Code: code, Path: DevicePath, Token: token, ExpiresAt: d.Expires, Interval: deviceInterval,
+	}}, nil
+}
+
+// deviceState tells a command line whether a person has signed it in. The call has no audit row: command lines repeat
+// it all the time, and the sign-in itself has a row.
+func (h *Handler) deviceState(ctx context.Context, c *call) (reply, error) {
+	c.Audited = true
+	if err := h.limited(c, h.lost, "this address asked for too many sign-ins that do not exist"); err != nil {
+		return reply{}, err
+	}
+	var req v1.DeviceStateRequest
+	if err := c.small(&req); err != nil {
+		return reply{}, err
+	}
+	hash := access.HashToken(req.Token)
+	t, _, err := h.Tokens.FindToken(ctx, hash)
+	if err == nil && t.Kind == store.CLIToken && t.Valid(h.Now()) {
+		return ok(v1.DeviceState{State: v1.DeviceSignedIn, User: t.User, ExpiresAt: given(t.Expires)})
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return reply{}, failure("read the sign-in", err)
+	}
+	d, err := h.Devices.FindDevice(ctx, hash)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && !h.Now().Before(d.Expires):
+		h.lost.Note(c.Address, h.Now())
+		return reply{}, problemf(http.StatusNotFound, "the person has rejected the sign-in, or its time is over")
+	case err != nil:
+		return reply{}, failure("read the sign-in", err)
+	}
+	return ok(v1.DeviceState{State: v1.DevicePending})
+}
+
+// endSignIn ends the token of the command line that makes the call.
+func (h *Handler) endSignIn(ctx context.Context, c *call) (reply, error) {
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Target = c.Principal.User
+	hash := access.HashToken(c.token)
+	t, _, err := h.Tokens.FindToken(ctx, hash)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && t.Kind != store.CLIToken:
+		return reply{}, problemf(http.StatusConflict, "the caller is not signed in by 'drover login URL'")
+	case err != nil:
+		return reply{}, failure("read the sign-in", err)
+	}
+	if _, err := h.Tokens.TakeToken(ctx, hash, nil); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return reply{}, failure("end the sign-in", err)
+	}
+	return reply{status: http.StatusNoContent}, nil
 }

@@ -1,11 +1,15 @@
 package apiv1_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/access"
+	"drover/internal/server/apiv1"
 	"drover/internal/server/store"
 )
 
@@ -94,6 +98,95 @@ func TestSecrets(t *testing.T) {
 	r.refused(r.call("admin", "POST", "/apps/x/secrets", `{"keep_seconds":7776001}`), 422, "keep_seconds")
 }
 
+// TestOwnTokens: users list and end the tokens of their own, by a proof and without an app.
+func TestOwnTokens(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	for _, name := range []string{"anna", "bob"} {
+		r.must(r.store.CreateUser(t.Context(), store.User{Name: name}))
+		r.must(r.store.CreateToken(t.Context(), store.Token{ID: "of-" + name, Kind: store.Session, User: name, Hash: name}))
+	}
+	as := func(p access.Principal, method, path string) answer {
+		t.Helper()
+		return r.send(apiv1.WithOperator(t.Context(), p), "", method, path, nil)
+	}
+	anna := access.Principal{App: access.PersonApp("anna"), User: "anna", Proven: true}
+	same(t, "own", []string{"of-anna session"}, r.want(200, as(anna, "GET", "/users/anna/tokens")).items("id", "kind"))
+	r.refused(as(anna, "GET", "/users/bob/tokens"), 403, "")
+	r.refused(as(anna, "DELETE", "/users/bob/tokens/of-bob"), 403, "")
+	r.refused(as(anna, "GET", "/users/anna"), 403, "")
+	unproven, byApp := anna, anna
+	unproven.Proven, byApp.App = false, "shop"
+	for _, p := range []access.Principal{unproven, byApp} {
+		r.refused(as(p, "GET", "/users/anna/tokens"), 403, "")
+		r.refused(as(p, "DELETE", "/users/anna/tokens/of-anna"), 403, "")
+	}
+	r.want(204, as(anna, "DELETE", "/users/anna/tokens/of-anna"))
+	r.want(204, r.call("admin", "DELETE", "/users/bob/tokens/of-bob", nil))
+}
+
+// TestRightsOfGroups: a user shows the rights of the groups that the configuration names, apart from the own rights. A
+// link has the tokens of the caller in its history, and ends with them.
+func TestRightsOfGroups(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	grant, err := access.ParseGrant("operator on shop*")
+	r.must(err)
+	r.remake(func(c *apiv1.Config) {
+		c.Groups = access.GroupRights{"ops": {Grants: []access.Grant{grant}}, "boss": {Admin: true}}
+		c.Console = func() string { return "https://console/ui/" }
+	})
+	for name, groups := range map[string][]string{"anna": {"gone", "ops"}, "bob": nil, "eve": {"boss"}} {
+		r.must(r.store.CreateUser(t.Context(), store.User{Name: name, Groups: groups}))
+	}
+	shown := func(name string) string {
+		t.Helper()
+		text, err := json.Marshal(r.want(200, r.call("admin", "GET", "/users/"+name, nil)).body["provider"])
+		r.must(err)
+		return string(text)
+	}
+	same(t, "anna", `{"admin":false,"grants":[{"namespaces":["shop*"],"operations":["operator"]}],"groups":["gone","ops"]}`,
+		shown("anna"))
+	same(t, "bob", `null`, shown("bob"))
+	same(t, "eve", `{"admin":true,"grants":[],"groups":["boss"]}`, shown("eve"))
+	r.want(200, r.call("admin", "PATCH", "/users/anna", `{"note":"n"}`))
+	u, err := r.store.GetUser(t.Context(), "anna")
+	r.must(err)
+	same(t, "groups after a change", []string{"gone", "ops"}, u.Groups)
+
+	r.must(r.store.CreateToken(t.Context(), store.Token{ID: "t1", Kind: store.APIToken, User: "eve", Hash: "t1"}))
+	eve := access.Principal{App: access.PersonApp("eve"), User: "eve", Proven: true, Admin: true, Via: []string{"t1"}}
+	link := func() int {
+		t.Helper()
+		return r.send(apiv1.WithOperator(t.Context(), eve), "", "POST", "/sign-ins", `{"user":"anna"}`).status
+	}
+	same(t, "a link", 201, link())
+	r.want(204, r.call("admin", "DELETE", "/users/eve/tokens/t1", nil))
+	left, err := r.store.ListTokens(t.Context(), "anna")
+	r.must(err)
+	same(t, "links of a token that is gone", 0, len(left))
+	same(t, "another link", 404, link())
+}
+
+// TestSignInIsNotForApps: an app that a user calls with a proof does not get a link, and so not the rights of the user.
+func TestSignInIsNotForApps(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("limited", "query on a")
+	r.app(access.PersonApp("bert"), "query on a")
+	r.remake(func(c *apiv1.Config) { c.Console = func() string { return "https://console/ui/" } })
+	r.user = "bert"
+	r.must(r.store.CreateUser(t.Context(), store.User{Name: "bert", Admin: true, Created: time.Now()}))
+	for app, status := range map[string]int{"limited": 403, access.PersonApp("bert"): 201, "admin": 201} {
+		if a := r.call(app, "POST", "/sign-ins", `{}`); a.status != status {
+			t.Errorf("app %q gets HTTP %d, want %d: %v", app, a.status, status, a.body)
+		}
+	}
+	links, err := r.store.ListTokens(t.Context(), "bert")
+	r.must(err)
+	same(t, "links", 2, len(links))
+}
+
 func TestUsersAndTokens(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
@@ -142,4 +235,100 @@ func TestUsersAndTokens(t *testing.T) {
 		}
 		r.refused(r.call("admin", call[0], call[1], body), 404, "")
 	}
+}
+
+// TestDevice: a command line begins its sign-in without credentials, learns its state by its token only, and has
+// nothing before a person has confirmed.
+func TestDevice(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.refused(r.device(`{"name":"anna@pc"}`), 409, "")
+	r.remake(func(c *apiv1.Config) { c.Console = func() string { return "https://drover.example.com/ui/" } })
+	for body, status := range map[string]int{
+		`{}`: 422, `{"name":""}`: 422, `{"name":"a\u001b[2J"}`: 422, `{"name":"` + strings.Repeat("x", 201) + `"}`: 422,
+		`{"name":"a","admin":true}`: 422, `{"name":"` + strings.Repeat("x", 10_000) + `"}`: 413, `no`: 400,
+	} {
+		r.want(status, r.device(body))
+	}
+	made := r.want(201, r.device(`{"name":"anna@pc"}`)).body
+	token, code := made["token"].(string), made["code"].(string)
+	kept, err := r.store.FindDevice(t.Context(), access.HashCode(strings.ToLower(code)))
+	r.must(err)
+	if kept.Hash != access.HashToken(token) || kept.Name != "anna@pc" || strings.Contains(kept.Hash+kept.Code, code) {
+		t.Errorf("the device of %s is %+v", code, kept)
+	}
+	state := func(token string) answer {
+		t.Helper()
+		return r.send(t.Context(), "", "POST", "/sign-ins/devices/state", `{"token":"`+token+`"}`)
+	}
+	same(t, "before", "pending", r.want(200, state(token)).body["state"].(string))
+	r.want(404, state(token+"x"))
+
+	r.want(201, r.call("admin", "POST", "/users", `{"name":"anna"}`))
+	r.must(r.store.SignInDevice(t.Context(), store.Token{
+		ID: "t", Kind: store.CLIToken, User: "anna", Hash: kept.Hash, Created: time.Now(), Expires: time.Now().Add(time.Hour),
+	}))
+	same(t, "after", "anna", r.want(200, state(token)).body["user"].(string))
+	r.ahead.Store(int64(2 * time.Hour))
+	r.want(404, state(token))
+	r.ahead.Store(0)
+
+	late := r.want(201, r.device(`{"name":"anna@pc"}`)).body["token"].(string)
+	r.ahead.Store(int64(11 * time.Minute))
+	r.want(404, state(late))
+	r.ahead.Store(0)
+	api := r.want(201, r.call("admin", "POST", "/users/anna/tokens", `{}`)).body["token"].(string)
+	r.want(404, state(api))
+
+	r.refused(r.call("admin", "DELETE", "/sign-ins/own", nil), 409, "")
+}
+
+// TestDeviceLimits: a network begins few sign-ins, and asks for few that do not exist. One limit does not count for the
+// other, nor a network for another one.
+func TestDeviceLimits(t *testing.T) {
+	r, now := newRig(t), time.Now()
+	r.remake(func(c *apiv1.Config) {
+		c.Console, c.Now = func() string { return "https://drover.example.com/ui/" }, func() time.Time { return now }
+	})
+	begin := func() answer { return r.device(`{"name":"anna@pc"}`) }
+	ask := func(token string) answer {
+		return r.send(t.Context(), "", "POST", "/sign-ins/devices/state", `{"token":"`+token+`"}`)
+	}
+	var token string
+	for i := range 20 {
+		r.remote = fmt.Sprintf("[2001:db8::%d]:4000", i)
+		token = r.want(201, begin()).body["token"].(string)
+	}
+	r.refused(begin(), 429, "")
+	for range 100 {
+		r.want(200, ask(token)) // to wait is no fault
+	}
+	for range 20 {
+		r.want(404, ask("unknown"))
+	}
+	refused := ask(token)
+	r.refused(refused, 429, "")
+	same(t, "retry", "3", refused.header.Get("Retry-After"))
+	r.remote = "[2001:db8:0:1::1]:4000"
+	r.want(201, begin())
+	r.want(200, ask(token))
+}
+
+func (r *rig) device(body string) answer {
+	r.t.Helper()
+	return r.send(r.t.Context(), "", "POST", "/sign-ins/devices", body)
+}
+
+// TestServerState: an administrator sees the state of the server, and nobody else.
+func TestServerState(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("reader", "read on *")
+	r.remake(func(c *apiv1.Config) {
+		c.State = func() v1.Server {
+			return v1.Server{Version: "1.2.3", Now: time.Now(), Certificates: []v1.Certificate{}, Disk: &v1.Space{Free: 1, Size: 2}}
+		}
+	})
+	same(t, "version", "1.2.3", r.want(200, r.call("admin", "GET", "/server", nil)).body["version"].(string))
+	r.refused(r.call("reader", "GET", "/server", nil), 403, "")
 }

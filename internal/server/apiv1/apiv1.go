@@ -17,6 +17,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
@@ -72,6 +73,8 @@ type Logs interface {
 	Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error)
 	// Live compares running processes with their specs, as Ask.
 	Live(ctx context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error)
+	// Usage says what a process has used, as Ask.
+	Usage(ctx context.Context, agent string, q wire.UsageQuestion) (wire.UsageAnswer, error)
 }
 
 // Accounts holds the callers of the API.
@@ -81,6 +84,9 @@ type Accounts struct {
 	Tokens store.Tokens
 	// Secrets hashes the secrets of apps, as the gate does.
 	Secrets access.Secrets
+	Devices store.Devices
+	// Groups are the rights of groups of the identity provider; nil if there is none.
+	Groups access.GroupRights
 }
 
 // Config holds the parts and settings of the API. All fields except Now and CursorSecret are required.
@@ -93,6 +99,10 @@ type Config struct {
 	Rollouts  Rollouts
 	Schedules store.Schedules
 	Listing   store.Listing
+	Picture   Picture
+	// SharedFor is how long callers with the same rights share an overview; 0 means that they do not.
+	SharedFor time.Duration
+	Held      store.HeldSelections
 	Revisions store.Revisions
 	Standing  store.Selections
 	Upkeep    store.Upkeeping
@@ -104,6 +114,8 @@ type Config struct {
 	Breakers  store.Breakers
 	Joining   Joining
 	Keys      Keys
+	// State returns the state of the server.
+	State func() v1.Server
 	// Console returns the URL of the console, which ends with a slash; empty if there is none.
 	Console func() string
 	// CursorSecret seals the cursors of pages; all servers of a fleet have the same. If it is nil, the handler creates
@@ -111,20 +123,26 @@ type Config struct {
 	CursorSecret []byte
 	// Breadth is the number of hosts that an operation or a rollout may reach without the approval of a second person;
 	// 0 means all.
-	Breadth  int
-	History  History
-	Logs     Logs
-	Fullness store.Fullness
+	Breadth int
+	History History
+	// OtherReads are the actions of calls outside of this API that change nothing.
+	OtherReads []string
+	Logs       Logs
+	Fullness   store.Fullness
 }
 
 // Handler serves the API. It starts nothing and is safe for concurrent use.
 type Handler struct {
 	Config
-	mux     *http.ServeMux
-	cursors *cursors
-	streams streamSlots
-	heavy   streamSlots
-	readers streamSlots
+	mux       *http.ServeMux
+	cursors   *cursors
+	streams   streamSlots
+	heavy     streamSlots
+	readers   streamSlots
+	overviews overviews
+	recent    recentSelections
+	// devices are the sign-ins of command lines that an address began, and lost those that it asked for in vain.
+	devices, lost *gate.Failures
 	// stopping ends the calls that only wait.
 	stopping context.Context //nolint:containedctx // it is the lifetime of the handler, not of a call
 	stop     context.CancelFunc
@@ -138,7 +156,10 @@ func New(c Config) *Handler {
 	if c.CursorSecret == nil {
 		c.CursorSecret = someSecret()
 	}
-	h := &Handler{Config: c, mux: http.NewServeMux(), cursors: newCursors(c.CursorSecret)}
+	h := &Handler{
+		Config: c, mux: http.NewServeMux(), cursors: newCursors(c.CursorSecret),
+		devices: gate.NewFailures(), lost: gate.NewFailures(),
+	}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	for _, r := range h.table() {
 		h.mux.Handle(r.pattern, h.serving(r))
@@ -160,6 +181,14 @@ type operatorKey struct{}
 // authenticated. They bypass the gate.
 func WithOperator(ctx context.Context, who access.Principal) context.Context {
 	return context.WithValue(ctx, operatorKey{}, who)
+}
+
+// consoleKey is the context key of a call in the console.
+type consoleKey struct{}
+
+// WithConsole marks a call that a person makes in the console, for a reason in the person's own words.
+func WithConsole(ctx context.Context, reason string) context.Context {
+	return context.WithValue(ctx, consoleKey{}, &edge.Console{Reason: edge.Clip(reason)})
 }
 
 // renewalKey is the context key of a renewal.
@@ -207,8 +236,10 @@ func (h *Handler) table() []route {
 	return append([]route{
 		{v1.RouteListProcesses, "processes.list", anyone, h.listProcesses},
 		{v1.RouteCountProcesses, "processes.counts", anyone, h.countProcesses},
+		{v1.RouteOverview, "processes.overview", anyone, h.overview},
 		{v1.RouteGetProcess, "processes.get", anyone, h.getProcess},
 		{v1.RouteReadLogs, "processes.logs", anyone, h.readLogs},
+		{v1.RouteReadUsage, "processes.usage", anyone, h.readUsage},
 		{v1.RouteGetNamespace, "namespaces.get", anyone, h.getNamespace},
 		{v1.RoutePutNamespace, "namespaces.apply", anyone, h.putNamespace},
 		{v1.RouteListRevisions, "namespaces.revisions", anyone, h.listRevisions},
@@ -238,6 +269,8 @@ func (h *Handler) table() []route {
 		{v1.RouteStreamEvents, "events.stream", anyone, h.streamEvents},
 
 		{v1.RouteCreateOperation, "operations.create", anyone, h.createOperation},
+		{v1.RouteCreateSelection, "selections.create", anyone, h.createSelection},
+		{v1.RouteGetSelection, "selections.get", anyone, h.getSelection},
 		{v1.RouteListOperations, "operations.list", anyone, h.listOperations},
 		{v1.RouteGetOperation, "operations.get", anyone, h.getOperation},
 		{v1.RouteListResults, "operations.results", anyone, h.listResults},
@@ -274,7 +307,8 @@ func (h *Handler) table() []route {
 		{v1.RouteListBreakers, "breakers.list", anyone, h.listBreakers},
 		{v1.RouteResetBreaker, "breakers.reset", anyone, h.resetBreaker},
 
-		{v1.RouteListAudit, "audit.list", admin, h.listAudit},
+		{v1.RouteListAudit, "audit.list", anyone, h.listAudit},
+		{v1.RouteGetServer, "server.get", admin, h.getServer},
 	}, slices.Concat(h.userRoutes(), h.scheduleTable(), h.packageRoutes())...)
 }
 
@@ -286,8 +320,30 @@ func (h *Handler) userRoutes() []route {
 		{v1.RouteGetUser, "users.get", admin, h.getUser},
 		{v1.RouteChangeUser, "users.change", admin, h.changeUser},
 		{v1.RouteCreateToken, "users.tokens.create", admin, h.createToken},
-		{v1.RouteListTokens, "users.tokens.list", admin, h.listTokens},
-		{v1.RouteDeleteToken, "users.tokens.delete", admin, h.deleteToken},
+		{v1.RouteListTokens, "users.tokens.list", anyone, h.listTokens},
+		{v1.RouteDeleteToken, "users.tokens.delete", anyone, h.deleteToken},
 		{v1.RouteCreateSignIn, "sign-ins.create", anyone, h.createSignIn},
+		{v1.RouteCreateDevice, "sign-ins.devices.create", noApp, h.createDevice},
+		{v1.RouteDeviceState, "sign-ins.devices.state", noApp, h.deviceState},
+		{v1.RouteEndSignIn, "sign-ins.end", anyone, h.endSignIn},
 	}
+}
+
+// reads are the actions of calls that change nothing.
+func (h *Handler) reads() []string {
+	list := slices.Concat(h.OtherReads, []string{"selections.create", "sign-ins.devices.state"})
+	for _, r := range h.table() {
+		if strings.HasPrefix(r.pattern, http.MethodGet) {
+			list = append(list, r.name)
+		}
+	}
+	return list
+}
+
+// getServer shows the state of this server.
+func (h *Handler) getServer(_ context.Context, c *call) (reply, error) {
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	return ok(h.State())
 }

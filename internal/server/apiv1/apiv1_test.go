@@ -177,7 +177,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	for _, route := range apiv1.Routes() {
 		method, path, _ := strings.Cut(route, " ")
 		path = strings.TrimPrefix(path, v1.Prefix)
-		if first := strings.Split(path, "/")[1]; first == "apps" || first == "users" || first == "audit" {
+		if first := strings.Split(path, "/")[1]; first == "apps" || first == "users" || first == "server" {
 			r.refused(r.call("plain", method, path, nil), 403, "")
 		}
 	}
@@ -280,6 +280,16 @@ func TestAudit(t *testing.T) {
 	same(t, "older", []string{"processes.list false nobody 401"}, a.items("action", "allowed", "app", "code"))
 	a = r.want(200, r.call("admin", "GET", "/audit?allowed=false", nil))
 	same(t, "denied", []string{"processes.list"}, a.items("action"))
+	r.call("admin", "POST", "/apps", map[string]any{})
+	a = r.want(200, r.call("admin", "GET", "/audit?changes=true", nil))
+	same(t, "changes", []string{"apps.create"}, a.items("action"))
+	r.app("plain", "read on a*")
+	ctx := apiv1.WithConsole(apiv1.WithOperator(t.Context(), access.Principal{App: "plain", User: "anna"}), "a \x1b reason")
+	r.want(200, r.send(ctx, "", "GET", "/audit?limit=1", nil))
+	own := r.want(200, r.call("plain", "GET", "/audit", nil))
+	same(t, "own records", []string{"audit.list plain console a ? reason"}, own.items("action", "app", "via", "reason"))
+	r.refused(r.call("plain", "GET", "/audit?app=admin", nil), 403, "")
+	same(t, "from an address", 0, len(r.want(200, r.call("admin", "GET", "/audit?address=10.9.9.9", nil)).items("at")))
 	if future := time.Now().Add(time.Hour).Format(time.RFC3339); len(r.want(200,
 		r.call("admin", "GET", "/audit?since="+url.QueryEscape(future), nil)).items("at")) != 0 {
 		t.Error("there are calls of the future")

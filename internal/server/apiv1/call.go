@@ -38,6 +38,8 @@ type call struct {
 	r      *http.Request
 	params params
 	edge   *edge.Config
+	// token is the token of a user who calls without an app; empty for other callers.
+	token string
 }
 
 // reply is the answer to a call.
@@ -74,6 +76,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 		}
 		defer c.End()
 		c.Audit.Action = r.name
+		c.Console, _ = ctx.Value(consoleKey{}).(*edge.Console)
 		if since := h.Fullness.FullSince(); !since.IsZero() {
 			w.Header().Set("X-Drover-Notice", fmt.Sprintf(
 				"the disk of the server's database is full, since %s: nothing new is stored, and what is shown is from before that", since.UTC().Format(time.RFC3339)))
@@ -362,6 +365,9 @@ func (h *Handler) identify(ctx context.Context, c *call) error {
 		AppCode: given.AppCode, AppSecret: given.AppSecret, User: given.User, Token: given.Token,
 	})
 	if err == nil {
+		if given.AppCode == "" {
+			c.token = given.Token
+		}
 		return nil
 	}
 	refusal, ok := errors.AsType[*gate.Refusal](err)

@@ -87,6 +87,10 @@ func (h *Handler) listChanges(ctx context.Context, c *call) (reply, error) {
 	}
 	q.filter.Within = q.within(q.filter.Namespace)
 	q.out = v1.Changes{From: q.from.UTC(), Past: v1.Past{At: q.to.UTC()}}
+	if q.from.Before(h.Now().Add(-store.TasksKept)) {
+		q.incomplete("rollouts")
+		q.incomplete("operations")
+	}
 	for _, step := range []func(context.Context) error{
 		q.compare, q.revisions, q.rollouts, q.operations, q.hosts,
 	} {
@@ -127,7 +131,7 @@ func (q *changesQuery) compare(ctx context.Context) error {
 		}
 		for i := range rows {
 			r := &rows[i]
-			agent, _ := q.h.Directory.ByKey(r.Agent)
+			agent := q.h.agentOf(r.Agent)
 			if q.asks(r.Process) && q.at(r.Process).Covers(gate.Host(agent)) {
 				q.add(r, agent, stateAt(q.from, &agent, r.Before, r.After, first[r.Agent]),
 					stateAt(q.to, &agent, r.After, nil, second[r.Agent]))
@@ -187,6 +191,13 @@ func (q *changesQuery) add(r *store.RecordedState, agent store.Agent, a, b past.
 	}
 }
 
+// agentOf returns an agent. One that was removed has its key only.
+func (h *Handler) agentOf(key string) store.Agent {
+	a, _ := h.Directory.ByKey(key)
+	a.Key = key
+	return a
+}
+
 // urgency orders states: those that need attention come first.
 func urgency(state string) int {
 	order := []string{
@@ -223,7 +234,11 @@ func (q *changesQuery) group() {
 	q.groups = nil
 }
 
-func (q *changesQuery) incomplete(list string) { q.out.Incomplete = append(q.out.Incomplete, list) }
+func (q *changesQuery) incomplete(list string) {
+	if !slices.Contains(q.out.Incomplete, list) {
+		q.out.Incomplete = append(q.out.Incomplete, list)
+	}
+}
 
 // between reports whether a time is between the moments.
 func (q *changesQuery) between(t time.Time) bool { return t.After(q.from) && !t.After(q.to) }
@@ -273,7 +288,7 @@ func (q *changesQuery) revisions(ctx context.Context) error {
 func (q *changesQuery) rollouts(ctx context.Context) error {
 	q.out.Rollouts = []v1.Rollout{}
 	after := int64(0)
-	for examined := 0; examined < mostExamined; {
+	for examined := 0; ; {
 		list, err := q.h.Rollouts.ListRollouts(ctx, store.RolloutFilter{App: q.c.app()}, after, defaultPage)
 		if err != nil {
 			return failure("list the rollouts", err)
@@ -290,6 +305,10 @@ func (q *changesQuery) rollouts(ctx context.Context) error {
 			after = r.Number
 		}
 		if examined += len(list); len(list) < defaultPage {
+			break
+		}
+		if examined >= mostExamined {
+			q.incomplete("rollouts")
 			break
 		}
 	}
@@ -366,7 +385,7 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 		return failure("list the absences of hosts", err)
 	}
 	for _, a := range absences {
-		agent, _ := q.h.Directory.ByKey(a.Agent)
+		agent := q.h.agentOf(a.Agent)
 		away := a.Until.Sub(a.Since).Round(time.Second).String()
 		add(agent, a.Since, v1.HostWentAway, "for "+away)
 		add(agent, a.Until, v1.HostCameBack, "after "+away)
@@ -376,7 +395,7 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 		return failure("list the runs of agents", err)
 	}
 	for _, r := range runs {
-		agent, _ := q.h.Directory.ByKey(r.Agent)
+		agent := q.h.agentOf(r.Agent)
 		switch at := time.UnixMilli(r.Began); {
 		case r.Former == 0: // it has joined
 		case r.FormerBuild != "" && r.Build != "" && r.FormerBuild != r.Build:

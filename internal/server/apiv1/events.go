@@ -287,7 +287,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 			int(heartbeat/time.Second))
 	}
 	defer leave()
-	if err := h.Audit.NoteAudit(ctx, c.Audit); err != nil {
+	if err := h.Audit.NoteAudit(ctx, c.Row()); err != nil {
 		return reply{}, failure("record the call", err)
 	}
 	c.Audited = true
@@ -451,13 +451,23 @@ func (s *stream) send(data []byte) bool {
 	return s.control.Flush() == nil
 }
 
-// listAudit lists the audit log, newest first.
+// listAudit lists the audit log, newest first. A caller who is not an administrator gets only its own rows.
 func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.AuditFilter{
 		Since: p.time("since"), Until: p.time("until"), App: p.text("app"), User: p.text("user"),
 		Action:    p.text("action"),
-		RequestID: p.text("request_id"), Allowed: p.flag("allowed"),
+		RequestID: p.text("request_id"), Allowed: p.flag("allowed"), Remote: p.text("address"),
+	}
+	if changes := p.flag("changes"); changes != nil && *changes {
+		f.Without = h.reads()
+	}
+	if !c.Principal.Admin {
+		if f.App != "" && f.App != c.Principal.App {
+			return reply{}, problemf(http.StatusForbidden, "%s is not an administrator, and sees only the records of app %s",
+				c.Principal.Who(), edge.Clip(c.Principal.App))
+		}
+		f.App = c.Principal.App
 	}
 	var err error
 	if f.Limit, err = p.page(&f.Before); err != nil {
@@ -472,7 +482,23 @@ func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 }
 
 func viewAudit(r store.AuditRow) v1.AuditRow {
+	var detail struct {
+		Console *edge.Console `json:"console"`
+	}
+	if json.Unmarshal(r.Detail, &detail) != nil { // most calls have no detail
+		detail.Console = nil
+	}
+	via, reason := v1.ViaAPI, ""
+	switch {
+	case detail.Console != nil:
+		via, reason = v1.ViaConsole, detail.Console.Reason
+	case strings.HasPrefix(r.Action, "console."):
+		via = v1.ViaConsole
+	case r.Remote == "socket":
+		via = v1.ViaSocket
+	}
 	return v1.AuditRow{
+		Via: via, Reason: reason,
 		At: r.At, App: r.App, User: r.User, Remote: r.Remote, RequestID: r.RequestID, Action: r.Action,
 		Target:  r.Target,
 		Targets: r.Targets, Allowed: r.Allowed, Code: r.Code, Message: r.Message, Detail: r.Detail,

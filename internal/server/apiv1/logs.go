@@ -60,7 +60,7 @@ func (h *Handler) readLogs(ctx context.Context, c *call) (reply, error) {
 	}
 	defer leave()
 	c.Audit.Targets = len(r.logs)
-	if err := h.Audit.NoteAudit(ctx, c.Audit); err != nil {
+	if err := h.Audit.NoteAudit(ctx, c.Row()); err != nil {
 		return reply{}, failure("record the call", err)
 	}
 	c.Audited = true
@@ -320,4 +320,65 @@ func linesOf(source v1.LogLine, a *wire.LogAnswer) []byte {
 func encodeLine(l v1.LogLine) []byte {
 	text, _ := json.Marshal(l) // a plain struct always encodes
 	return append(text, '\n')
+}
+
+// readUsage answers what a process has used on one host. The host keeps the history.
+func (h *Handler) readUsage(ctx context.Context, c *call) (reply, error) {
+	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
+	c.Audit.Target = edge.Clip(id.String())
+	window := map[string]time.Duration{
+		"": time.Hour, v1.UsageQuarter: 15 * time.Minute, v1.UsageHour: time.Hour, v1.UsageDay: 24 * time.Hour,
+	}[c.params.choice("last", v1.UsageQuarter, v1.UsageHour, v1.UsageDay)]
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	query := access.OperationOf(process.Query)
+	reach := c.Principal.On(query, id.Namespace)
+	if reach.Nowhere() {
+		return reply{}, forbidden(access.Missing{Operation: query, Subject: id.String()})
+	}
+	unknown := problemf(http.StatusNotFound, "the host %.80q knows no process %q", c.r.PathValue("host"), id.String())
+	agent, joined := h.Directory.LookupID(c.r.PathValue("host"))
+	if !joined || !reach.Covers(gate.Host(agent)) {
+		return reply{}, unknown
+	}
+	rows, _, err := h.Listing.ListObserved(ctx, store.ObservedFilter{Process: id, Agents: []string{agent.Key}},
+		store.ObservedKey{}, 1)
+	switch {
+	case err != nil:
+		return reply{}, failure("read the process", err)
+	case len(rows) == 0:
+		return reply{}, unknown
+	}
+	leave, free := h.readers.enter(c.Principal.App, maxStreams)
+	if !free {
+		return reply{}, busy("the app reads too many answers of hosts at the same time", int(heartbeat/time.Second))
+	}
+	defer leave()
+	c.Audit.Targets = 1
+	a, err := h.Logs.Usage(ctx, agent.Key, wire.UsageQuestion{Process: id, Seconds: int(window / time.Second)})
+	if err != nil {
+		a = wire.UsageAnswer{Error: err.Error()}
+	}
+	return ok(viewUsage(id, h.viewHost(agent), window, &a))
+}
+
+func viewUsage(id process.ID, host v1.Host, window time.Duration, a *wire.UsageAnswer) v1.UsageHistory {
+	step := wire.UsageStepOf(window)
+	v := v1.UsageHistory{
+		Namespace: id.Namespace, Name: id.Name, Host: host, Step: int(step / time.Second), Steps: []v1.UsageStep{},
+		Problem: a.Error,
+	}
+	if v.End = instant(a.End); v.End == nil {
+		return v
+	}
+	start := v.End.Add(-window)
+	v.Start = &start
+	for _, s := range a.Steps {
+		v.Steps = append(v.Steps, v1.UsageStep{
+			At: v.End.Add(-time.Duration(s.Before) * step), CPU: s.CPU, Memory: s.Memory, Files: s.Files,
+			Restarted: s.Restarted,
+		})
+	}
+	return v
 }

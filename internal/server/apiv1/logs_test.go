@@ -251,3 +251,59 @@ func TestLogsOfCopies(t *testing.T) {
 		same(t, name, want, got)
 	}
 }
+
+// TestUsageHistory: the steps of the host get their times, and a host that does not answer has a problem.
+func TestUsageHistory(t *testing.T) {
+	r := newRig(t)
+	r.app("reader", "query on shop")
+	r.app("narrow", "query on shop at web-1")
+	r.app("elsewhere", "query on pay")
+	r.observe("shop/api@"+web+" running", "shop/api@"+plain+" running", "shop/api@"+gone+" running", "pay/db@"+web+" running")
+	var asked []wire.UsageQuestion
+	r.usage = func(agent string, q wire.UsageQuestion) (wire.UsageAnswer, error) {
+		asked = append(asked, q)
+		switch agent {
+		case gone:
+			return wire.UsageAnswer{}, errors.New("the host is not connected")
+		case plain:
+			return wire.UsageAnswer{Error: "question refused: it asks for nothing"}, nil // an older agent
+		}
+		return wire.UsageAnswer{End: 1_700_000_010_000, Steps: []wire.UsageStep{
+			{Before: 3, CPU: 0.5, Memory: 1 << 20, Files: 4}, {CPU: 100, Memory: 2 << 20, Restarted: true},
+		}}, nil
+	}
+	shown := r.want(200, r.call("reader", "GET", "/processes/shop/api/hosts/web-1/usage", nil)).body
+	equal(t, shown["steps"], []any{
+		map[string]any{"at": "2023-11-14T22:12:00Z", "cpu_percent": 0.5, "memory_bytes": 1048576., "open_files": 4.},
+		map[string]any{"at": "2023-11-14T22:13:30Z", "cpu_percent": 100., "memory_bytes": 2097152., "restarted": true},
+	})
+	equal(t, shown["step_seconds"], 30.)
+	equal(t, []any{shown["start"], shown["end"]}, []any{"2023-11-14T21:13:30Z", "2023-11-14T22:13:30Z"})
+	for last, step := range map[string]float64{"15m": 5, "1h": 30, "24h": 300} {
+		equal(t, r.want(200, r.call("narrow", "GET", "/processes/shop/api/hosts/0:10.0.0.1/usage?last="+last, nil)).body["step_seconds"], step)
+	}
+	for host, problem := range map[string]string{
+		"3:10.0.0.3": "the host is not connected", "0:10.0.0.2": "question refused: it asks for nothing",
+	} {
+		a := r.want(200, r.call("reader", "GET", "/processes/shop/api/hosts/"+host+"/usage?last=24h", nil)).body
+		if a["problem"] != problem || a["end"] != nil || len(a["steps"].([]any)) > 0 {
+			t.Errorf("%s answers %v", host, a)
+		}
+	}
+	questions := len(asked)
+	for _, last := range []string{"2h", "3600", "-1h"} {
+		r.refused(r.call("reader", "GET", "/processes/shop/api/hosts/web-1/usage?last="+last, nil), 422, "last")
+	}
+	r.refused(r.call("reader", "GET", "/processes/shop/api/hosts/web-1/usage?colour=red", nil), 422, "colour")
+	r.refused(r.call("elsewhere", "GET", "/processes/shop/api/hosts/web-1/usage", nil), 403, "")
+	for _, path := range []string{"shop/api/hosts/web-9", "shop/none/hosts/web-1", "shop/ap*/hosts/web-1"} {
+		r.refused(r.call("reader", "GET", "/processes/"+path+"/usage", nil), 404, "")
+	}
+	r.refused(r.call("narrow", "GET", "/processes/shop/api/hosts/0:10.0.0.2/usage", nil), 404, "")
+	if len(asked) != questions {
+		t.Errorf("calls without an answer asked hosts: %v", asked[questions:])
+	}
+	if q := asked[0]; q.Process.String() != "shop/api" || q.Seconds != 3600 {
+		t.Errorf("the question is %+v", q)
+	}
+}

@@ -3,25 +3,23 @@ package apiv1
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
-	"drover/internal/processfile"
-	"drover/internal/release"
-	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
+	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
-	"drover/internal/server/plan"
+	"drover/internal/server/rollup"
 	"drover/internal/server/store"
 )
 
@@ -36,6 +34,302 @@ func viewOperation(t store.TaskSummary) v1.Operation {
 		v.State = v1.OperationRunning
 	}
 	return v
+}
+
+// Limits of held selections.
+const (
+	// heldTime is how long a selection is held, and mostHeld how many of one caller. An app has mostOfApp for all users
+	// that it names, because it may invent them.
+	heldTime  = 15 * time.Minute
+	mostHeld  = 20
+	mostOfApp = 100
+	// sampled is how many processes an answer names.
+	sampled = 20
+)
+
+// selectionRequest is v1.SelectionRequest with lists that stop decoding at their limits.
+type selectionRequest struct {
+	Op      process.Op          `json:"op"`
+	Targets list[targetRequest] `json:"targets"`
+	Except  list[targetRequest] `json:"except"`
+	Hosts   list[string]        `json:"hosts"`
+}
+
+// heldFilter is what the store keeps of a selection beside its processes: what selected them, and the answer.
+type heldFilter struct {
+	// Named tells that the request named the processes, so that there is no filter.
+	Named  bool                `json:"named,omitempty"`
+	Query  string              `json:"query"`
+	Agents []string            `json:"agents,omitempty"`
+	Except list[targetRequest] `json:"except,omitempty"`
+	Answer v1.Selection        `json:"answer"`
+}
+
+// picked tells which processes the entries of a request name. An entry without hosts names all hosts.
+func picked(entries []targetRequest) func(f *rollup.Found) bool {
+	type key struct {
+		process.ID
+		host string
+	}
+	named := map[key]bool{}
+	for i := range entries {
+		t := &entries[i]
+		if len(t.Hosts) == 0 {
+			named[key{t.id(), ""}] = true
+		}
+		for _, host := range t.Hosts {
+			named[key{t.id(), host}] = true
+		}
+	}
+	return func(f *rollup.Found) bool {
+		return len(named) > 0 && (named[key{f.Process, ""}] || named[key{f.Process, nameOf(*f.Agent)}] ||
+			named[key{f.Process, addressOf(*f.Agent)}])
+	}
+}
+
+// createSelection holds the processes that match a filter now, or that the caller names.
+func (h *Handler) createSelection(ctx context.Context, c *call) (reply, error) {
+	query, req := c.params.values.Encode(), selectionRequest{}
+	f := c.params.fleet()
+	if err := c.decode(ctx, &req); err != nil {
+		return reply{}, err
+	}
+	if req.Op != "" && !req.Op.Info().OwnAPI {
+		return reply{}, invalid("op", "is %.40q: expected one of %s", req.Op, strings.Join(supported(), ", "))
+	}
+	// To take an empty list as none would select everything for a program that has found nothing.
+	if req.Targets != nil && len(req.Targets) == 0 {
+		return reply{}, invalid("targets", "is empty: expected processes, or no such list")
+	}
+	if req.Hosts != nil && len(req.Hosts) == 0 {
+		return reply{}, invalid("hosts", "is empty: expected hosts, or no such list")
+	}
+	q, err := h.ready(ctx, &c.Principal, &f, false)
+	if err != nil {
+		return reply{}, err
+	}
+	v := v1.Selection{Namespaces: map[string]int{}, Sample: []v1.SelectedProcess{}}
+	if len(req.Hosts) > 0 {
+		q.Agents, v.UnknownHosts = h.knownHosts(c.Principal.OnHosts(access.ReadAgents), req.Hosts)
+		v.KnownHosts = len(q.Agents)
+	}
+	q.Now = true
+	chosen, err := h.selectNow(ctx, c, q, &req, &v)
+	if err != nil {
+		return reply{}, err
+	}
+	v.ID, v.ExpiresAt = "sel-"+strings.ToLower(rand.Text()), h.Now().Add(heldTime).UTC()
+	filter, _ := json.Marshal(heldFilter{len(req.Targets) > 0, query, q.Agents, req.Except, v}) // texts always encode
+	targets, _ := json.Marshal(chosen)
+	c.Audit.Target, c.Audit.Targets = v.ID, v.Targets
+	most := mostHeld
+	if !c.Principal.Proven {
+		most = mostOfApp
+	}
+	err = h.Held.HoldSelection(ctx, store.HeldSelection{
+		ID: v.ID, App: c.Principal.App, User: c.Principal.User, Until: v.ExpiresAt, Filter: string(filter),
+		Targets: targets,
+	}, most, !c.Principal.Proven)
+	if err != nil {
+		return reply{}, failure("hold the selection", err)
+	}
+	return reply{status: http.StatusCreated, body: v}, nil
+}
+
+// knownHosts returns the keys of hosts by their ids or addresses, and the names of hosts that the caller may not know.
+// An address without an area stands for the hosts of every area that have it.
+func (h *Handler) knownHosts(reach access.Reach, names []string) (keys, unknown []string) {
+	byIP, keys := map[string][]string{}, []string{}
+	for a := range h.Directory.After(fleet.Place{}) {
+		if reach.Covers(gate.Host(a)) {
+			byIP[a.IP] = append(byIP[a.IP], a.Key)
+		}
+	}
+	for _, name := range names {
+		if a, found := h.Directory.LookupID(name); found && reach.Covers(gate.Host(a)) {
+			keys = append(keys, a.Key)
+		} else if with := byIP[name]; len(with) > 0 {
+			keys = append(keys, with...)
+		} else {
+			unknown = append(unknown, edge.Clip(name))
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), unknown
+}
+
+// getSelection returns a selection as it was made.
+func (h *Handler) getSelection(ctx context.Context, c *call) (reply, error) {
+	id := c.subject("id")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	s, err := h.held(ctx, &c.Principal, id)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(s.filter.Answer)
+}
+
+// selected is a held selection as this server uses it. It never changes.
+type selected struct {
+	id, app, user string
+	until         time.Time
+	targets       []targetRequest
+	filter        heldFilter
+	// has reports whether a process is one of the targets.
+	has func(f *rollup.Found) bool
+}
+
+// mostRecent is how many processes the recent selections have together; the last one may have more.
+const mostRecent = 2 * maxItems
+
+// recentSelections are the selections that calls have used last. A page of a selection asks for it again and again.
+type recentSelections struct {
+	mu  sync.Mutex
+	all []*selected
+}
+
+// find returns a selection of a caller; nil if nobody has used it.
+func (r *recentSelections) find(id string, who *access.Principal, now time.Time) *selected {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = slices.DeleteFunc(r.all, func(s *selected) bool { return !now.Before(s.until) })
+	i := slices.IndexFunc(r.all, func(s *selected) bool { return s.id == id && s.app == who.App && s.user == who.User })
+	if i < 0 {
+		return nil
+	}
+	return r.all[i]
+}
+
+// add remembers a selection, and forgets the first ones for it.
+func (r *recentSelections) add(s *selected) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, s)
+	n := 0
+	for _, s := range r.all {
+		n += s.filter.Answer.Targets
+	}
+	for ; n > mostRecent && len(r.all) > 1; r.all = r.all[1:] {
+		n -= r.all[0].filter.Answer.Targets
+	}
+}
+
+// held returns a selection of the caller.
+func (h *Handler) held(ctx context.Context, who *access.Principal, id string) (*selected, error) {
+	if s := h.recent.find(id, who, h.Now()); s != nil {
+		return s, nil
+	}
+	row, err := h.Held.FindSelection(ctx, id, who.App, who.User, h.Now())
+	if err != nil {
+		return nil, stored(err, "selection", edge.Clip(id))
+	}
+	s := &selected{id: row.ID, app: row.App, user: row.User, until: row.Until}
+	if err = json.Unmarshal(row.Targets, &s.targets); err == nil {
+		err = json.Unmarshal([]byte(row.Filter), &s.filter)
+	}
+	if err != nil {
+		return nil, failure("read the selection", err)
+	}
+	s.has = picked(s.targets)
+	h.recent.add(s)
+	return s, nil
+}
+
+// selectNow returns the processes of a selection, one target for each process, and describes them in v.
+func (h *Handler) selectNow(ctx context.Context, c *call, q *rollup.Query, req *selectionRequest, v *v1.Selection) (
+	[]targetRequest, error,
+) {
+	named, except := picked(req.Targets), picked(req.Except)
+	place, hosts := map[process.ID]int{}, map[string]bool{}
+	reaches, right := access.NewReaches(c.Principal), access.OperationOf(req.Op)
+	var chosen []targetRequest
+	err := h.Picture.Each(ctx, q, func(f *rollup.Found) {
+		if len(req.Targets) > 0 && !named(f) || except(f) {
+			return
+		}
+		if v.Targets++; v.Targets > maxItems {
+			return
+		}
+		at, met := place[f.Process]
+		if !met {
+			at = len(chosen)
+			place[f.Process] = at
+			chosen = append(chosen, targetRequest{Namespace: f.Process.Namespace, Name: f.Process.Name})
+		}
+		one := v1.SelectedProcess{Namespace: f.Process.Namespace, Name: f.Process.Name, Host: nameOf(*f.Agent)}
+		chosen[at].Hosts = append(chosen[at].Hosts, one.Host)
+		hosts[f.Key] = true
+		v.Namespaces[one.Namespace]++
+		v.Sample = append(v.Sample, one)
+		if f.Stale {
+			v.Away++
+		}
+		if req.Op != "" && !reaches.On(right, one.Namespace).Covers(gate.Host(*f.Agent)) {
+			v.DeniedCount++
+			v.Denied = append(v.Denied, one)
+		}
+	})
+	v.Hosts, v.Sample, v.Denied = len(hosts), sample(v.Sample), sample(v.Denied)
+	switch {
+	case err != nil:
+		return nil, failure("select the processes", err)
+	case v.Targets > maxItems:
+		return nil, invalid("filter", "matches %d processes: expected at most %d", v.Targets, maxItems)
+	case len(chosen) > maxTargets:
+		return nil, invalid("filter", "matches %d names of processes: expected at most %d", len(chosen), maxTargets)
+	}
+	return chosen, nil
+}
+
+// sample returns the first processes by name.
+func sample(all []v1.SelectedProcess) []v1.SelectedProcess {
+	slices.SortFunc(all, func(a, b v1.SelectedProcess) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host))
+	})
+	return slices.Clone(all[:min(len(all), sampled)])
+}
+
+// takeSelection makes the processes of a selection the targets of a request.
+func (h *Handler) takeSelection(ctx context.Context, c *call, req *operationRequest) (*selected, error) {
+	s, err := h.held(ctx, &c.Principal, req.Selection)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(s.targets) == 0:
+		return nil, invalid("selection", "has no processes")
+	}
+	req.Targets = s.targets
+	return s, nil
+}
+
+// came counts the processes that match the filter of a selection now and did not before.
+func (h *Handler) came(ctx context.Context, who *access.Principal, s *selected) (n int, err error) {
+	if s.filter.Named {
+		return 0, nil
+	}
+	values, err := url.ParseQuery(s.filter.Query)
+	if err != nil {
+		return 0, failure("read the selection", err)
+	}
+	p := params{values: values, read: map[string]bool{}}
+	f := p.fleet()
+	q, err := h.ready(ctx, who, &f, false)
+	if err != nil {
+		return 0, err
+	}
+	if s.filter.Agents != nil {
+		q.Agents = s.filter.Agents
+	}
+	q.Now = true
+	except := picked(s.filter.Except)
+	err = h.Picture.Each(ctx, q, func(f *rollup.Found) {
+		if !s.has(f) && !except(f) {
+			n++
+		}
+	})
+	return n, err
 }
 
 // listOperations lists the tasks that the caller may see, newest first.
@@ -65,6 +359,17 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 	return ok(pageOfRows(c, tasks, limit, viewOperation, func(t store.TaskSummary) any { return t.Number }))
 }
 
+// taskApp returns the app of the tasks that the caller may see, for a task: the app of the rollout that the task is a
+// batch of, if the caller sees that rollout. Empty is any app.
+func (h *Handler) taskApp(ctx context.Context, c *call, id string) string {
+	if of := store.RolloutOf(id); of != "" && !c.Principal.Admin {
+		if r, err := h.rolloutFor(ctx, c, of); err == nil {
+			return r.App
+		}
+	}
+	return c.app()
+}
+
 // getOperation returns a task. With ?wait= it returns when the task is done or that time has passed.
 func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 	id := c.subject("id")
@@ -72,7 +377,8 @@ func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	t, err := h.Listing.GetTask(ctx, id, c.app())
+	app := h.taskApp(ctx, c, id)
+	t, err := h.Listing.GetTask(ctx, id, app)
 	if err != nil {
 		return reply{}, stored(err, "operation", id)
 	}
@@ -82,7 +388,7 @@ func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 		if err := h.await(ctx, id, wait); err != nil {
 			return reply{}, err
 		}
-		if t, err = h.Listing.GetTask(ctx, id, c.app()); err != nil {
+		if t, err = h.Listing.GetTask(ctx, id, app); err != nil {
 			return reply{}, stored(err, "operation", id)
 		}
 	}
@@ -157,7 +463,7 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	var views []v1.Result
 	seen, shown := 0, 0
 	errFull := errors.New("page is full")
-	err = h.Results(ctx, c.Call, id, c.app(), h.hostOf, func(v store.ItemView) error {
+	err = h.Results(ctx, c.Call, id, h.taskApp(ctx, c, id), h.hostOf, func(v store.ItemView) error {
 		if len(views) == limit || shown >= mostShown {
 			return errFull
 		}
@@ -188,273 +494,4 @@ func kindOf(outcome string) string {
 		return outcome
 	}
 	return v1.OutcomeFailed
-}
-
-// packageRoutes lists the paths about versions of the agent.
-func (h *Handler) packageRoutes() []route {
-	return []route{
-		{v1.RouteUpgradeAgents, "agents.upgrade", anyone, h.upgradeAgents},
-		{v1.RouteAddPackage, "packages.add", admin, h.addPackage},
-		{v1.RouteListPackages, "packages.list", anyone, h.listPackages},
-		{v1.RoutePutPiece, "packages.pieces.put", admin, h.putPiece},
-		{v1.RouteRemovePackage, "packages.remove", admin, h.removePackage},
-	}
-}
-
-// viewPackage returns a package; ok is false for a stored text that cannot be read.
-func viewPackage(p *store.Package) (v v1.Package, ok bool) {
-	d, key, err := release.Open([]byte(p.Signed), nil)
-	if err != nil {
-		return v, false
-	}
-	v = v1.Package{
-		Version: d.Version, Arch: d.Arch, Format: d.Format, Size: d.Size, SHA256: d.SHA256, Key: key,
-		SignedAt: time.Unix(d.Signed, 0).UTC(), Downgrade: d.Downgrade, AddedBy: p.Adder, AddedAt: p.Created,
-	}
-	for n := range d.Pieces {
-		if _, there := slices.BinarySearch(p.Pieces, n); !there {
-			v.Missing = append(v.Missing, n)
-		}
-	}
-	return v, true
-}
-
-// addPackage stores the description of a package, and answers which pieces are missing. A repeated call has no effect.
-func (h *Handler) addPackage(ctx context.Context, c *call) (reply, error) {
-	var req v1.PackageRequest
-	if err := c.decode(ctx, &req); err != nil {
-		return reply{}, err
-	}
-	d, key, err := release.Open([]byte(req.Signed), nil)
-	if err != nil {
-		return reply{}, invalid("signed", "is refused: %s", err)
-	}
-	subject := d.Version + "/" + d.Arch
-	c.Audit.Target = edge.Clip(subject)
-	c.Audit.Detail, _ = json.Marshal(map[string]string{"sha256": d.SHA256, "key": key}) // two texts always encode
-	err = h.Packages.PutPackage(ctx, store.Package{
-		Version: d.Version, Arch: d.Arch, Signed: req.Signed, Size: d.Size,
-		Adder: cmp.Or(c.Principal.User, c.Principal.App), Created: h.Now(),
-	})
-	switch {
-	case errors.Is(err, store.ErrPackagesFull):
-		return reply{}, problemf(http.StatusConflict,
-			"there is no room for package %s: expected at most %d packages with %d MB in all: remove one", subject,
-			store.MostPackages, store.MostPackageBytes>>20)
-	case errors.Is(err, store.ErrExists):
-		return reply{}, problemf(http.StatusConflict,
-			"package %s is there with another signed text: remove it first", subject)
-	case err != nil:
-		return reply{}, failure("store the package", err)
-	}
-	all, err := h.Packages.ListPackages(ctx)
-	if err != nil {
-		return reply{}, failure("read the packages", err)
-	}
-	for i := range all {
-		if p := &all[i]; p.Version == d.Version && p.Arch == d.Arch {
-			v, _ := viewPackage(p)
-			return reply{status: http.StatusCreated, body: v}, nil
-		}
-	}
-	return reply{}, problemf(http.StatusConflict, "package %s was removed meanwhile: try again", subject)
-}
-
-// putPiece stores a piece of a package, if it is the one that the signed text describes.
-func (h *Handler) putPiece(ctx context.Context, c *call) (reply, error) {
-	version, arch, number := c.r.PathValue("version"), c.r.PathValue("arch"), c.r.PathValue("piece")
-	c.Audit.Target = edge.Clip(version + "/" + arch + "/" + number)
-	var req v1.PackagePiece
-	if err := c.decode(ctx, &req); err != nil {
-		return reply{}, err
-	}
-	p, err := h.Packages.GetPackage(ctx, version, arch)
-	if err != nil {
-		return reply{}, stored(err, "package", edge.Clip(version+"/"+arch))
-	}
-	d, _, err := release.Open([]byte(p.Signed), nil)
-	if err != nil {
-		return reply{}, failure("read the package", err)
-	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 || n >= len(d.Pieces) {
-		return reply{}, problemf(http.StatusNotFound, "the package has no piece %q: expected 0 to %d",
-			edge.Clip(number), len(d.Pieces)-1)
-	}
-	if !d.Holds(n, req.Data) {
-		return reply{}, invalid("data", "is damaged: it has not the sum of piece %d of package %s/%s", n, version, arch)
-	}
-	if err := h.Packages.PutPiece(ctx, version, arch, n, req.Data); err != nil {
-		return reply{}, stored(err, "package", edge.Clip(version+"/"+arch))
-	}
-	return reply{status: http.StatusNoContent}, nil
-}
-
-// listPackages lists the packages.
-func (h *Handler) listPackages(ctx context.Context, c *call) (reply, error) {
-	var after string
-	limit, err := c.params.page(&after)
-	if err != nil {
-		return reply{}, err
-	}
-	if c.Principal.OnHosts(access.ReadAgents).Nowhere() {
-		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
-	}
-	all, err := h.Packages.ListPackages(ctx)
-	if err != nil {
-		return reply{}, failure("read the packages", err)
-	}
-	views := []v1.Package{}
-	for i := range all {
-		if v, readable := viewPackage(&all[i]); readable {
-			views = append(views, v)
-		}
-	}
-	slices.SortStableFunc(views, func(a, b v1.Package) int {
-		return cmp.Or(release.Compare(a.Version, b.Version), strings.Compare(a.Arch, b.Arch))
-	})
-	name := func(v *v1.Package) string { return v.Version + "/" + v.Arch }
-	if at := slices.IndexFunc(views, func(v v1.Package) bool { return name(&v) == after }); at >= 0 {
-		views = views[at+1:]
-	}
-	var last any
-	if len(views) > limit {
-		views = views[:limit]
-		last = name(&views[limit-1])
-	}
-	c.Audit.Targets = len(views)
-	return ok(pageOf(c, views, last))
-}
-
-// removePackage removes a package. The hosts that run it go on.
-func (h *Handler) removePackage(ctx context.Context, c *call) (reply, error) {
-	name := edge.Clip(c.r.PathValue("version") + "/" + c.r.PathValue("arch"))
-	c.Audit.Target = name
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
-	if err := h.Packages.RemovePackage(ctx, c.r.PathValue("version"), c.r.PathValue("arch")); err != nil {
-		return reply{}, stored(err, "package", name)
-	}
-	return reply{status: http.StatusNoContent}, nil
-}
-
-// upgradeRequest is v1.UpgradeRequest with a list that stops decoding at its limit.
-type upgradeRequest struct {
-	Version string          `json:"version"`
-	Hosts   list[string]    `json:"hosts"`
-	Select  *string         `json:"select"`
-	Rollout *v1.RolloutPlan `json:"rollout"`
-	At      string          `json:"at"`
-}
-
-// check returns the chosen hosts and every fault of the request.
-func (r *upgradeRequest) check() (choice hostChoice, faults processfile.Faults) {
-	fail := func(path string, err error) {
-		faults = append(faults, processfile.Fault{Path: path, Text: err.Error()})
-	}
-	if err := release.CheckVersion(r.Version); err != nil {
-		fail("version", err)
-	}
-	if len(r.Hosts) == 0 && r.Select == nil {
-		fail("hosts", errors.New("is missing: expected hosts, or select"))
-	}
-	if len(r.Hosts) > maxLabelled {
-		fail("hosts", fmt.Errorf("has %d entries: expected at most %d", len(r.Hosts), maxLabelled))
-	}
-	choice.names = r.Hosts
-	if r.Select != nil {
-		var err error
-		if choice.selector, err = selector.Parse(*r.Select); err != nil {
-			fail("select", err)
-		}
-	}
-	if r.Rollout == nil {
-		r.Rollout = &v1.RolloutPlan{}
-		r.Rollout.Batch, _ = v1.ParseHostCount("100%") // it is a share
-	}
-	for _, f := range processfile.CheckRollout(r.Rollout) {
-		f.Path = "rollout." + f.Path
-		faults = append(faults, f)
-	}
-	return choice, faults
-}
-
-// upgradeAgents begins a rollout of a version of the agent.
-func (h *Handler) upgradeAgents(ctx context.Context, c *call) (reply, error) {
-	var req upgradeRequest
-	if err := c.decode(ctx, &req); err != nil {
-		return reply{}, err
-	}
-	choice, faults := req.check()
-	c.Audit.Target = edge.Clip(req.Version + " " + choice.String())
-	reach := c.Principal.OnHosts(access.UpgradeAgents)
-	if reach.Nowhere() {
-		return reply{}, forbidden(access.Missing{Operation: access.UpgradeAgents})
-	}
-	at, err := beginning(req.At, h.Now())
-	if err != nil {
-		return reply{}, err
-	}
-	var missing access.Missing
-	agents := h.named(choice, reach, access.UpgradeAgents, &missing, &faults)
-	switch {
-	case missing.Any():
-		return reply{}, forbidden(missing)
-	case len(faults) > 0:
-		return reply{}, invalidFile("", faults)
-	}
-	if err := h.available(ctx, req.Version, agents); err != nil {
-		return reply{}, err
-	}
-	op := process.UpgradeOp(req.Version)
-	r := h.newRollout(c, op)
-	r.Selector, r.Through = choice.selector.String(), v1.ThroughOperation
-	steps := make([]plan.Step, len(agents))
-	for i, a := range agents {
-		steps[i] = plan.Step{Op: op, Process: process.AgentID(), Agent: a.Key, Host: nameOf(a)}
-	}
-	h.lay(r, req.Rollout, at, steps)
-	if err := h.store(ctx, c, []*store.Rollout{r}); err != nil {
-		return reply{}, err
-	}
-	return reply{
-		status: http.StatusAccepted, body: viewRollout(r), location: "/rollouts/" + url.PathEscape(r.ID),
-	}, nil
-}
-
-// available rejects a version that is not there, as a whole, for the architecture of each host.
-func (h *Handler) available(ctx context.Context, version string, agents []store.Agent) error {
-	all, err := h.Packages.ListPackages(ctx)
-	if err != nil {
-		return failure("read the packages", err)
-	}
-	state := map[string]string{}
-	for i := range all {
-		v, readable := viewPackage(&all[i])
-		switch {
-		case v.Version != version || !readable:
-		case len(v.Missing) > 0:
-			state[v.Arch] = fmt.Sprintf("package %s/%s lacks %s: add it again", version, v.Arch,
-				process.Count(len(v.Missing), "piece", "pieces"))
-		default:
-			state[v.Arch] = ""
-		}
-	}
-	if len(state) == 0 {
-		return invalid("version", "there is no package of version %s: expected one of 'drover packages list'", version)
-	}
-	for _, a := range agents {
-		arch, known := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[a.Host.Arch]
-		if !known {
-			continue // the host judges
-		}
-		switch why, there := state[arch]; {
-		case !there:
-			return invalid("version", "there is no package of version %s for %s, as %s needs", version, arch, nameOf(a))
-		case why != "":
-			return invalid("version", "%s", why)
-		}
-	}
-	return nil
 }

@@ -1,12 +1,15 @@
 package apiv1_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/apiv1"
 	"drover/internal/server/store"
 )
 
@@ -179,6 +182,7 @@ func TestChanges(t *testing.T) {
 	r.app("admin")
 	r.app("reader", "read on shop at 0:10.0.0.1")
 	r.day()
+	r.ahead.Store(int64(time.Until(morning().Add(time.Hour))))
 	at := func(seconds int) time.Time { return morning().Add(time.Duration(seconds) * time.Second) }
 	r.must(r.store.PutAbsence(t.Context(), store.Absence{Agent: plain, Since: at(31), Until: at(119)}))
 	changes := func(app string, from, to int, more string) answer {
@@ -220,5 +224,90 @@ func TestChanges(t *testing.T) {
 		"from=" + clock(9) + "&to=" + time.Now().Add(time.Hour).UTC().Format(time.RFC3339): "to",
 	} {
 		r.refused(r.call("admin", "GET", "/changes?"+query, nil), 422, field)
+	}
+}
+
+// TestOldChanges: a comparison with a time of which no operations are kept says so, and a host that was removed has a
+// name.
+func TestOldChanges(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.day()
+	gap := func(later time.Duration) string {
+		t.Helper()
+		r.ahead.Store(int64(time.Until(morning().Add(later))))
+		return fmt.Sprint(r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+"&to="+clock(300), nil)).body["incomplete"])
+	}
+	same(t, "after an hour", "<nil>", gap(time.Hour))
+	same(t, "after eight days", "[rollouts operations]", gap(8*24*time.Hour))
+	r.must(r.fleet.Remove(t.Context(), plain, func(context.Context) error { return nil }))
+	a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+"&to="+clock(300), nil))
+	for _, list := range []string{"processes", "hosts"} {
+		if hosts := a.lines(list, "host.id"); !slices.Contains(hosts, plain) {
+			t.Errorf("the hosts of %s are %q, want %s among them", list, hosts, plain)
+		}
+	}
+}
+
+// counted counts the reads of states at a moment.
+type counted struct {
+	apiv1.Timeline
+	reads int
+}
+
+func (c *counted) StatesAt(ctx context.Context, f store.ObservedFilter, at time.Time, after store.ObservedKey, limit int) (
+	[]store.RecordedState, bool, error,
+) {
+	c.reads++
+	return c.Timeline.StatesAt(ctx, f, at, after, limit)
+}
+
+// TestRareStatesOfThePast: a short page of a rare state takes few reads, and the pages have each process once.
+func TestRareStatesOfThePast(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	const all, rare = 3000, 7
+	rows, want := []string{"/ 0 running 0 1.0"}, []string{}
+	for n := range all {
+		state := "running"
+		if n%(all/rare) == 5 {
+			state = "backoff"
+			want = append(want, fmt.Sprintf("p%04d", n))
+		}
+		rows = append(rows, fmt.Sprintf("shop/p%04d 1 %s 11", n, state))
+	}
+	r.record(web, "run1", rows...)
+	for _, limit := range []int{1, 3, 1000} {
+		line := &counted{Timeline: r.store}
+		r.remake(func(c *apiv1.Config) { c.Timeline = line })
+		var got []string
+		for cursor, most := "", 0; ; {
+			a := r.want(200, r.call("admin", "GET",
+				fmt.Sprintf("/processes?state=backoff&limit=%d&at=%s&cursor=%s", limit, clock(20), cursor), nil))
+			got = append(got, a.items("name")...)
+			if most = max(most, line.reads); most > 16 {
+				t.Fatalf("with pages of %d, a page took %d reads", limit, most)
+			}
+			line.reads = 0
+			if cursor = a.cursor(); cursor == "" {
+				break
+			}
+		}
+		same(t, fmt.Sprintf("in pages of %d", limit), want, got)
+	}
+}
+
+// TestAReportThatWasLongUnderWay: it looks like a clock that is behind. A host that is online is known up to now all the
+// same.
+func TestAReportThatWasLongUnderWay(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.day()
+	r.fleet.Clock(web, -3*time.Second)
+	query := "/processes?host=web-1&at=" + time.Now().UTC().Format(time.RFC3339)
+	for _, line := range r.want(200, r.call("admin", "GET", query, nil)).lines("items", "name", "state", "unknown.why") {
+		if strings.Contains(line, "unknown") || !strings.HasSuffix(line, " -") {
+			t.Errorf("the list says %q", line)
+		}
 	}
 }

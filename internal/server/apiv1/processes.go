@@ -19,6 +19,7 @@ import (
 	"drover/internal/server/task"
 	"drover/internal/why"
 	"drover/internal/wildcard"
+	"drover/internal/words"
 )
 
 // moment returns Unix seconds as a time; nil if the value is not positive or is after lastMoment.
@@ -93,6 +94,12 @@ func viewAnswer(a *process.Answer) *v1.Answer {
 // listProcesses lists the processes that the caller may query.
 func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
+	switch at := p.given("at"); {
+	case p.given("group") && !at:
+		return h.listGroups(ctx, c)
+	case p.fromPicture() && !at:
+		return h.listPicture(ctx, c)
+	}
 	f := store.ObservedFilter{
 		Namespace: p.text("namespace"), Name: p.text("name"), Copies: true, States: p.list("state"),
 	}
@@ -491,8 +498,8 @@ func (q *whyQuery) count(v *why.Finding) {
 	if n == nil {
 		e, _ := q.catalogue.Lookup(v.Cause.ID)
 		n = &v1.CauseCount{
-			ID: string(v.Cause.ID), Title: e.Title, Severity: string(v.Severity), Meaning: e.Meaning, Remedy: e.Remedy,
-			Page: e.Page(),
+			ID: string(v.Cause.ID), Severity: string(v.Severity), Page: e.Page(), Title: e.Title.In(words.English),
+			Meaning: e.Meaning.In(words.English), Remedy: e.Remedy.In(words.English),
 		}
 		q.counts[v.Cause.ID] = n
 	}

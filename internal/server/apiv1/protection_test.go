@@ -137,7 +137,7 @@ func TestBreakers(t *testing.T) {
 	r.must(r.store.OpenBreaker(t.Context(), store.Breaker{
 		Process: id, Revision: 7, Cause: process.CauseExitStatus, Failed: 37, Hosts: 100, Agent: web, Opened: opened,
 		Until: opened.Add(5 * time.Minute),
-	}))
+	}, time.Time{}))
 	for app, n := range map[string]int{"admin": 1, "shop": 1, "narrow": 1, "other": 0} {
 		same(t, "breakers of "+app, n, len(r.want(200, r.call(app, "GET", "/breakers", nil)).items("name")))
 	}

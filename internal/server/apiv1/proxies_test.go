@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/fabric/fabrictest"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
@@ -33,6 +34,7 @@ func (r *relays) Remove(_ context.Context, key string, _ time.Time) error {
 
 func (r *relays) Issue(p store.Proxy, _ []byte) (wire.ProxyEnrolment, error) {
 	return wire.ProxyEnrolment{
+		Fleet: "fleet", SealingKeys: []string{"key"},
 		Area: p.Area, Name: p.Name, JWT: "j", Hubs: []string{"x:1"}, CA: "c", Operator: "o", Account: "a",
 		Certificate: "p", Digest: "d",
 	}, nil
@@ -64,8 +66,9 @@ func TestProxies(t *testing.T) {
 	token, err := wire.ParseJoinToken(made.body["token"].(string))
 	r.must(err)
 	for _, name := range []string{"dmz-1", "dmz-2"} {
+		_, sealing := fabrictest.NewSealingKey(t)
 		answer := r.want(200, r.call("", "POST", "/join", sealed(t, wire.JoinRequest{
-			Token: token.ID, Secret: token.Secret, At: time.Now(), Build: "test",
+			Token: token.ID, Secret: token.Secret, At: time.Now(), Build: "test", Sealing: sealing,
 			Proxy: &wire.ProxyFacts{Name: name, Advertise: "10.1.0.2:7351"},
 		})))
 		if answer.body["name"] != name || answer.body["area"] != 3.0 {
@@ -105,9 +108,10 @@ func TestAHostThatAsksThroughAProxy(t *testing.T) {
 	made := r.want(201, r.call("admin", "POST", "/tokens", `{"cloud":3,"uses":2,"ttl_seconds":60}`))
 	token, err := wire.ParseJoinToken(made.body["token"].(string))
 	r.must(err)
+	_, sealing := fabrictest.NewSealingKey(t)
 	body := sealed(t, wire.JoinRequest{
 		Token: token.ID, Secret: token.Secret, At: time.Now(), Build: "test",
-		IP: "10.0.0.9",
+		IP: "10.0.0.9", Sealing: sealing,
 	})
 	through := func(area int) context.Context {
 		return apiv1.WithRelay(t.Context(), enrol.Relay{Key: "UPROXY", Area: area})

@@ -194,7 +194,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	}
 	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
 	if err != nil {
-		return reply{}, stored(err, "rollout", id)
+		return reply{}, h.onlyOwn(ctx, c, id, stored(err, "rollout", id))
 	}
 	if err := undoable(r); err != nil {
 		return reply{}, err

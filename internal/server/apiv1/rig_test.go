@@ -29,6 +29,7 @@ import (
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/receiver"
+	"drover/internal/server/rollup"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/wire"
@@ -50,13 +51,20 @@ type rig struct {
 	sender    *receiver.Sender
 	// numbers counts the events.
 	numbers uint64
+	// reports counts the reports of all agents; last is the last process that was reported.
+	reports int64
+	last    store.Observed
 	// rows counts the processes and events that were read for lists.
 	rows atomic.Int64
 	// ask answers for the agents.
 	ask  func(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error)
 	live func(agent string, q wire.LiveQuestion) (wire.LiveAnswer, error)
+	// usage answers what processes have used.
+	usage func(agent string, q wire.UsageQuestion) (wire.UsageAnswer, error)
 	// ahead is how far the clock of the handler is ahead, in nanoseconds.
 	ahead atomic.Int64
+	// remote is the address of all calls; empty means that of net/http/httptest.
+	remote string
 }
 
 // remake makes the handler anew with other settings.
@@ -73,6 +81,13 @@ const (
 	gone  = "KEYGONE"
 )
 
+// document is what the API is described by. To read it takes longer than most tests do.
+//
+//nolint:gochecknoglobals // read once for all tests
+var document = sync.OnceValues(func() (*openapi3.T, error) {
+	return openapi3.NewLoader().LoadFromFile("../../../api/openapi.yaml")
+})
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -81,7 +96,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	doc, err := openapi3.NewLoader().LoadFromFile("../../../api/openapi.yaml")
+	doc, err := document()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,13 +118,18 @@ func newRig(t *testing.T) *rig {
 			Gate: believing{s}, Engine: r.engine, Tasks: readings{s, r}, Audit: recorder{s}, Rooms: admission.New(), Log: log,
 			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		},
-		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Standing: s, Upkeep: s,
+		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Held: s,
+		Picture:  rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: time.Now}),
+		Standing: s, Upkeep: s,
 		Breakers: s, Receivers: apiv1.Receivers{Store: s, Silences: s, Sender: r.sender},
 		Events:   reading{s, r},
 		Timeline: s,
 		Cancels:  r.engine,
 		Rollouts: s, Schedules: s, Packages: s,
-		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s, Logs: asker{r},
+		Accounts: apiv1.Accounts{
+			Apps: s, Users: s, Tokens: s, Devices: s,
+		}, Console: func() string { return "" },
+		History: s, Fullness: s, Logs: asker{r},
 	})
 	return r
 }
@@ -123,6 +143,10 @@ func (a asker) Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.
 
 func (a asker) Live(_ context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error) {
 	return a.r.live(agent, q)
+}
+
+func (a asker) Usage(_ context.Context, agent string, q wire.UsageQuestion) (wire.UsageAnswer, error) {
+	return a.r.usage(agent, q)
 }
 
 func (r *rig) must(err error) {
@@ -142,6 +166,12 @@ func (r *rig) app(code string, rights ...string) {
 		a.Grants = append(a.Grants, g)
 	}
 	r.must(r.store.CreateApp(r.t.Context(), a))
+}
+
+// mark is the place of the next report of an agent.
+func (r *rig) mark(agent string) store.ReportMark {
+	r.reports++
+	return store.ReportMark{Agent: agent, Session: "s", Number: r.reports, Hello: true}
 }
 
 // observe stores processes, given as "namespace/name@KEY state".
@@ -166,7 +196,8 @@ func (r *rig) observe(rows ...string) {
 		if state == "running" {
 			o.Status.Instance = process.Instance{PID: 42, StartedAt: 1700000000, RSS: 2, CPU: 1.5, Threads: 3}
 		}
-		r.must(r.store.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{o}, nil))
+		r.must(r.store.PutObserved(r.t.Context(), r.mark(key), []store.Observed{o}, nil))
+		r.last = o
 	}
 }
 
@@ -195,6 +226,9 @@ func (r *rig) send(ctx context.Context, app, method, path string, body any) answ
 	if app != "" {
 		req.Header.Set("X-Bkapi-Authorization",
 			fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":"s","bk_username":%q}`, app, cmp.Or(r.user, "anna")))
+	}
+	if r.remote != "" {
+		req.RemoteAddr = r.remote
 	}
 	if r.ifMatch != "" {
 		req.Header.Set("If-Match", r.ifMatch)

@@ -17,7 +17,9 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/server/access"
 	"drover/internal/server/edge"
+	"drover/internal/server/gate"
 	"drover/internal/server/plan"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
@@ -98,6 +100,19 @@ func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequ
 	}, nil
 }
 
+// leavingOut is the answer to a request whose selection leaves out n processes.
+func leavingOut(answer any, n int) any {
+	switch body := answer.(type) {
+	case v1.Operation:
+		body.LeftOut = n
+		return body
+	case v1.Rollout:
+		body.LeftOut = n
+		return body
+	}
+	return answer
+}
+
 // store stores the rollouts of a call with its audit row.
 func (h *Handler) store(ctx context.Context, c *call, list []*store.Rollout) error {
 	ops := map[process.Op]int{}
@@ -111,7 +126,7 @@ func (h *Handler) store(ctx context.Context, c *call, list []*store.Rollout) err
 		}
 	}
 	c.Operates(edge.Clip(list[0].Steps[0].Process.String()), items, list[0].ID, ops)
-	row := c.Audit
+	row := c.Row()
 	row.Message = process.Success
 	if err := h.Rollouts.CreateRollouts(ctx, list, row); err != nil {
 		return refusedRollout(err, "")
@@ -401,11 +416,46 @@ func (h *Handler) getRollout(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	r, err := h.rolloutFor(ctx, c, id)
 	if err != nil {
 		return reply{}, stored(err, "rollout", id)
 	}
 	return ok(viewRollout(r))
+}
+
+// rolloutFor returns a rollout of the caller's app, or one that a person may carry out on all of its hosts: the person
+// may be asked to approve it. It returns store.ErrNotFound for any other.
+func (h *Handler) rolloutFor(ctx context.Context, c *call, id string) (*store.Rollout, error) {
+	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	if !c.Principal.Proven || !errors.Is(err, store.ErrNotFound) {
+		return r, err
+	}
+	other, failed := h.Rollouts.GetRollout(ctx, id, "")
+	if failed != nil || !h.mayRollOut(&c.Principal, other) {
+		return nil, cmp.Or(failed, err)
+	}
+	return other, nil
+}
+
+// mayRollOut reports whether a caller may carry out each step of a rollout on each of its hosts. A host that has left
+// the fleet does not count, unless all have left.
+func (h *Handler) mayRollOut(who *access.Principal, r *store.Rollout) bool {
+	reaches, here := access.NewReaches(*who), false
+	for i := range r.Hosts {
+		x := &r.Hosts[i]
+		agent, joined := h.Directory.ByKey(x.Agent)
+		if !joined {
+			continue
+		}
+		here = true
+		for _, at := range x.Steps {
+			s := &r.Steps[at]
+			if !reaches.On(access.OperationOf(s.Op), s.Process.Namespace).Covers(gate.Host(agent)) {
+				return false
+			}
+		}
+	}
+	return here
 }
 
 // changeRollout changes a rollout as its app or an administrator asks.
@@ -414,7 +464,24 @@ func (h *Handler) changeRollout(ctx context.Context, c *call, change func(*rollo
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	r, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), change)
+	answer, err := h.change(ctx, id, c.app(), change)
+	return answer, h.onlyOwn(ctx, c, id, err)
+}
+
+// onlyOwn words the error of a change of a rollout that the caller sees, but that another app began.
+func (h *Handler) onlyOwn(ctx context.Context, c *call, id string, err error) error {
+	if p, known := errors.AsType[*problem](err); !known || p.Status != http.StatusNotFound {
+		return err
+	}
+	if r, failed := h.rolloutFor(ctx, c, id); failed == nil {
+		return problemf(http.StatusForbidden, "%s began rollout %s: only %s or an administrator may change it", r.App, id, r.App)
+	}
+	return err
+}
+
+// change changes a rollout of an app; an empty app is any.
+func (h *Handler) change(ctx context.Context, id, app string, change func(*rollout.Rollout) error) (reply, error) {
+	r, err := h.Rollouts.ChangeRollout(ctx, id, app, change)
 	if err != nil {
 		return reply{}, refusedRollout(err, id)
 	}
@@ -454,12 +521,15 @@ func (h *Handler) approveRollout(ctx context.Context, c *call) (reply, error) {
 			"expected a user with a token, or an administrator of the server at its socket")
 	}
 	id := c.subject("id")
-	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	r, err := h.rolloutFor(ctx, c, id)
 	if err != nil {
 		return reply{}, stored(err, "rollout", id)
 	}
 	if r.User == c.Principal.User {
 		return reply{}, problemf(http.StatusForbidden, "%s began rollout %s: another person must approve it", r.User, r.ID)
 	}
-	return h.changeRollout(ctx, c, func(r *rollout.Rollout) error { return r.Approve(c.Principal.User) })
+	return h.change(ctx, id, r.App, func(r *rollout.Rollout) error { return r.Approve(c.Principal.User) })
 }

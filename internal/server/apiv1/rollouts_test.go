@@ -1,6 +1,7 @@
 package apiv1_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -362,4 +363,44 @@ func TestApproval(t *testing.T) {
 		said = append(said, fmt.Sprint(row.User, " ", row.Code))
 	}
 	same(t, "audit rows", "bob 0, anna 403, carl 403, bob 409", strings.Join(said, ", "))
+}
+
+// TestSecondPerson: a person without an administrator's rights sees and approves the rollout of another person, if the
+// person may carry it out on all of its hosts. The person may do nothing else with it.
+func TestSecondPerson(t *testing.T) {
+	r := newRig(t)
+	r.app("person:anna", "restart on a")
+	r.app("person:bob", "restart on a")
+	r.app("person:carl", "restart on a at 0:10.0.0.1")
+	r.app("person:dora", "read on *")
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
+	r.user = "ann"
+	id := r.want(202, r.roll("person:anna", map[string]any{"batch": 1, "canary": 1, "canary_approval": true},
+		nil)).body["id"].(string)
+	for range 3 {
+		r.step(id, rollout.Fact{Done: true, Health: rollout.Well})
+	}
+	path := "/rollouts/" + id
+	for _, who := range []string{"carl", "dora"} {
+		r.user = who
+		r.want(404, r.call("person:"+who, "GET", path, nil))
+		r.want(404, r.call("person:"+who, "POST", path+"/approve", nil))
+	}
+	r.user = "" // an app only says that bob calls
+	r.want(404, r.call("person:bob", "GET", path, nil))
+	r.user = "bob"
+	same(t, "state", any("held"), r.want(200, r.call("person:bob", "GET", path, nil)).body["state"])
+	for _, verb := range []string{"pause", "resume", "abort", "undo"} {
+		a := r.want(403, r.call("person:bob", "POST", path+"/"+verb, nil))
+		same(t, verb, any("person:anna began rollout "+id+": only person:anna or an administrator may change it"),
+			a.body["detail"])
+	}
+	r.want(403, r.call("person:bob", "POST", path+"/retry", map[string]any{}))
+	r.must(r.fleet.Remove(t.Context(), plain, func(ctx context.Context) error { // a host that has left does not count
+		return r.store.RemoveAgent(ctx, plain, time.Now())
+	}))
+	r.user = "dora"
+	r.want(404, r.call("person:dora", "POST", path+"/pause", nil))
+	r.user = "bob"
+	same(t, "state", any("running"), r.want(200, r.call("person:bob", "POST", path+"/approve", nil)).body["state"])
 }

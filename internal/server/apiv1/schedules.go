@@ -24,9 +24,12 @@ import (
 
 // The bounds of schedules.
 const (
-	maxSchedules       = 1000
+	maxSchedules       = 1000 // in all
+	maxSchedulesOfApp  = 500
 	maxScheduleName    = 60
 	maxScheduleMessage = 1000
+	// mostCandidates is how many hosts an operation on one host may try.
+	mostCandidates = 20
 	// timesShown is how many next times of a schedule the API shows.
 	timesShown = 3
 	// furthest is how far ahead a rollout may begin.
@@ -122,8 +125,19 @@ func (r *operationRequest) readOneOf() error {
 	return nil
 }
 
+// oneProcess checks that an operation on one host is about one process: of several, each could begin on another host.
+func (r *operationRequest) oneProcess() error {
+	first := r.Targets[0].id()
+	for i := range r.Targets {
+		if id := r.Targets[i].id(); r.OneOf && id != first {
+			return invalid("one_of", "is for one process: the request is about %s and %s", first, id)
+		}
+	}
+	return nil
+}
+
 // layOne sets the steps and the hosts of a rollout that carries out an operation on one of them: the connected hosts
-// come first, each in the order of the names.
+// come first, each in the order of the names. It takes the first mostCandidates only, because each run stores them.
 func (h *Handler) layOne(r *store.Rollout, req *operationRequest, steps []plan.Step) {
 	h.lay(r, &v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, time.Time{}, steps)
 	away := func(x *rollout.Host) int {
@@ -133,6 +147,8 @@ func (h *Handler) layOne(r *store.Rollout, req *operationRequest, steps []plan.S
 		return 0
 	}
 	slices.SortStableFunc(r.Hosts, func(x, y rollout.Host) int { return away(&x) - away(&y) })
+	r.Hosts = r.Hosts[:min(len(r.Hosts), mostCandidates)]
+	r.Total = len(r.Hosts)
 	p := r.Plan
 	p.OneOf, p.AgainWhenLost, p.Breadth = true, req.AgainWhenLost, 0
 	r.Rollout = rollout.New(p, time.Time{}, r.Hosts)
@@ -229,6 +245,16 @@ func (h *Handler) createSchedule(ctx context.Context, c *call) (reply, error) {
 	if len(list) >= maxSchedules {
 		return reply{}, problemf(http.StatusConflict, "there are %d schedules already: expected at most %d", len(list),
 			maxSchedules)
+	}
+	ofApp := 0
+	for i := range list {
+		if list[i].App == c.Principal.App {
+			ofApp++
+		}
+	}
+	if ofApp >= maxSchedulesOfApp {
+		return reply{}, problemf(http.StatusConflict, "the app has %d schedules already: expected at most %d", ofApp,
+			maxSchedulesOfApp)
 	}
 	s.App, s.User = c.Principal.App, c.Principal.User
 	if err := h.Schedules.CreateSchedule(ctx, s); err != nil {
@@ -345,7 +371,7 @@ func (h *Handler) removeSchedule(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	if err := h.Schedules.RemoveSchedule(ctx, name, c.app()); err != nil {
+	if _, err := h.Schedules.RemoveSchedule(ctx, name, c.app(), h.Now()); err != nil {
 		return reply{}, stored(err, "schedule", name)
 	}
 	return reply{status: http.StatusNoContent}, nil

@@ -1,6 +1,7 @@
 package apiv1_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func (r *rig) ended(name string) {
 	for _, run := range open {
 		if run.Schedule == name {
 			run.State, run.Ended = store.RunOK, time.Now()
-			r.must(r.store.EndRun(r.t.Context(), run))
+			r.must(r.store.EndRun(r.t.Context(), store.RunEnd{Run: run}))
 		}
 	}
 }
@@ -215,6 +216,21 @@ func TestOneOf(t *testing.T) {
 	}
 }
 
+// TestOneOfOneProcess: of two processes, each could begin on another host.
+func TestOneOfOneProcess(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.observe("a/x@"+plain+" running", "a/y@"+web+" running")
+	request := restart("a/*")
+	request["one_of"] = true
+	r.refused(r.call("admin", "POST", "/operations", request), 422, "one_of")
+	r.want(201, r.call("admin", "POST", "/schedules", nightly("n", request)))
+	if state, text := r.begin("n", time.Now(), access.Principal{Admin: true}); state != store.RunMissed ||
+		!strings.Contains(text, "a/x and a/y") {
+		t.Errorf("a run is %s, %s", state, text)
+	}
+}
+
 func TestRepeatedSilences(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
@@ -242,4 +258,33 @@ func TestRepeatedSilences(t *testing.T) {
 		r.refused(r.call("admin", "POST", "/silences", body), 422, field)
 	}
 	r.refused(r.call("admin", "POST", "/silences", `{"processes":["a/*"],"time_zone":"UTC","seconds":60}`), 422, "cron")
+}
+
+// TestSchedulesOfAnApp: an app cannot take all schedules of the server, and a run on one host stores few candidates.
+func TestSchedulesOfAnApp(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("shop", "restart on a")
+	for i := range 500 {
+		r.must(r.store.CreateSchedule(t.Context(), store.Schedule{
+			Name: fmt.Sprint("s", i), App: "shop", Created: time.Now(), Cron: "@daily", Request: []byte("{}"),
+		}))
+	}
+	r.refused(r.call("shop", "POST", "/schedules", nightly("n", restart("a/x"))), 409, "")
+	r.want(201, r.call("admin", "POST", "/schedules", nightly("n", restart("a/x"))))
+	rows := []string{}
+	for i := range 30 {
+		key := fmt.Sprint("K", i)
+		r.must(r.fleet.Join(t.Context(), store.Agent{Key: key, IP: fmt.Sprint("10.1.0.", i), Created: time.Now()}, time.Now()))
+		rows = append(rows, "a/x@"+key+" running")
+	}
+	r.observe(append(rows, "a/x@"+web+" running")...)
+	request := restart("a/x")
+	request["one_of"] = true
+	a := r.want(202, r.call("admin", "POST", "/operations", request))
+	hosts := a.body["hosts"].([]any)
+	if len(hosts) != 20 || hosts[0].(map[string]any)["host"] != "web-1" ||
+		a.body["counts"].(map[string]any)["hosts"] != 20.0 {
+		t.Errorf("there are %d candidates, counts %v, the first %v", len(hosts), a.body["counts"], hosts[0])
+	}
 }

@@ -3,7 +3,6 @@ package apiv1
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -121,7 +120,7 @@ func (h *Handler) putSelections(ctx context.Context, c *call, wanted []plan.Want
 		return err
 	}
 	c.Audit.Target, c.Audit.Targets = change.Namespace, len(wanted)
-	row := c.Audit
+	row := c.Row()
 	row.Message = process.Success
 	if err := h.Standing.PutSelections(ctx, *change, row); err != nil {
 		return failure("store the selections", err)
@@ -408,8 +407,11 @@ func (q *driftQuery) read(ctx context.Context) error {
 			return tooMany
 		}
 	}
+	if err := q.readFiled(ctx); err != nil {
+		return failure("read revisions", err)
+	}
 	for key, found := range q.cases {
-		if err := q.readFiled(ctx, key, found); err != nil {
+		if err := q.readStarted(ctx, key, found); err != nil {
 			return failure("read revisions", err)
 		}
 	}
@@ -436,22 +438,34 @@ func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 	return err
 }
 
-// readFiled reads what the latest file says of a process, and with which spec the process was started.
-func (q *driftQuery) readFiled(ctx context.Context, key store.ObservedKey, found *drift.Case) error {
-	if p := found.Placed; p != nil && slices.Contains(
-		[]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, p.Through) {
-		found.Filed = p
-	} else {
-		filed, err := q.h.Upkeep.FiledAs(ctx, key.Process, key.Agent)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			return nil
-		case err != nil:
-			return err
+// readFiled reads what the latest file says of each process.
+func (q *driftQuery) readFiled(ctx context.Context) error {
+	elsewhere := map[process.ID][]string{}
+	for key, found := range q.cases {
+		if p := found.Placed; p != nil && slices.Contains(
+			[]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, p.Through) {
+			found.Filed = p
+		} else {
+			elsewhere[key.Process] = append(elsewhere[key.Process], key.Agent)
 		}
-		found.Filed = &filed
 	}
-	if found.Have == nil || found.Have.Spec == nil {
+	for id, agents := range elsewhere {
+		for part := range slices.Chunk(agents, hostsPerRead) {
+			list, err := q.h.Upkeep.FiledAs(ctx, id, part)
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				q.cases[store.ObservedKey{Agent: list[i].Agent, Process: id}].Filed = &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// readStarted reads with which spec a process was started, if it has got another one since.
+func (q *driftQuery) readStarted(ctx context.Context, key store.ObservedKey, found *drift.Case) error {
+	if found.Filed == nil || found.Have == nil || found.Have.Spec == nil {
 		return nil
 	}
 	runs, has := found.Have.Status.Instance.Revision, found.Have.Spec.Revision

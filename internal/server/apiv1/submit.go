@@ -47,8 +47,10 @@ type operationRequest struct {
 	Select *string `json:"select"`
 	choice hostChoice
 	labels selector.Selector
-	Signal string `json:"signal"`
-	Scope  string `json:"scope"`
+	// Selection is the id of a held selection, which takeSelection turns into targets.
+	Selection string `json:"selection"`
+	Signal    string `json:"signal"`
+	Scope     string `json:"scope"`
 	// Given is the spec in the form of files, and Spec the same in the form of agents.
 	Given json.RawMessage `json:"spec"`
 	Spec  *process.Spec   `json:"-"`
@@ -66,7 +68,7 @@ type operationRequest struct {
 type list[T any] []T
 
 // UnmarshalJSON implements json.Unmarshaler. It keeps one entry more than maxItems, so that validation sees that the
-// list is too long.
+// list is too long. An empty list is not nil, as an absent one is.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -78,7 +80,7 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 		var all []T
 		return json.Unmarshal(text, &all) // json returns the error about the other type
 	}
-	for *l = nil; d.More() && len(*l) <= maxItems; {
+	for *l = (list[T]{}); d.More() && len(*l) <= maxItems; {
 		var one T
 		if err := d.Decode(&one); err != nil {
 			return err
@@ -114,12 +116,31 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	if err := req.validate(); err != nil {
 		return reply{}, err
 	}
-	return h.operate(ctx, c, &req, nil)
+	if req.Selection == "" {
+		return h.operate(ctx, c, &req, nil)
+	}
+	s, err := h.takeSelection(ctx, c, &req)
+	if err != nil {
+		return reply{}, err
+	}
+	answer, err := h.operate(ctx, c, &req, nil)
+	if err != nil {
+		return answer, err
+	}
+	n, err := h.came(ctx, &c.Principal, s)
+	if err != nil { // the number only informs
+		h.Log.InfoContext(ctx, "cannot count what a selection leaves out", "selection", s.id, "error", err)
+	}
+	answer.body = leavingOut(answer.body, n)
+	return answer, nil
 }
 
 // operate stores an operation or its rollout. run is the run of a schedule that it carries out; nil if there is none.
 func (h *Handler) operate(ctx context.Context, c *call, req *operationRequest, run *store.ScheduleRun) (reply, error) {
 	if err := h.expand(ctx, &c.Principal, req); err != nil {
+		return reply{}, err
+	}
+	if err := req.oneProcess(); err != nil {
 		return reply{}, err
 	}
 	subject := edge.Clip(req.Targets[0].id().String())
@@ -234,7 +255,7 @@ func (r *operationRequest) validate() error {
 	if err := r.readProcesses(); err != nil {
 		return err
 	}
-	if n := len(r.Targets); n == 0 && len(r.Processes) == 0 || n > maxTargets {
+	if n := len(r.Targets); n == 0 && len(r.Processes) == 0 && r.Selection == "" || n > maxTargets {
 		return invalid("targets", "has %d entries: expected 1 to %d", n, maxTargets)
 	}
 	for i := range r.Targets {
@@ -267,6 +288,9 @@ func (r *operationRequest) validate() error {
 
 // readProcesses checks the patterns of processes, and what narrows them.
 func (r *operationRequest) readProcesses() (err error) {
+	if r.Selection != "" && (len(r.Targets)+len(r.Processes) > 0 || r.Select != nil || r.Given != nil) {
+		return invalid("selection", "stands beside targets, processes, select or spec: expected one of them")
+	}
 	if len(r.Processes) == 0 {
 		switch {
 		case len(r.Hosts) > 0:

@@ -104,7 +104,8 @@ func (r Rule) Suspect(failures []Failure, closed, now time.Time) bool {
 }
 
 // Judge decides whether the failures of a process open its breaker. hosts are the agents that keep the process running,
-// with the revision of its spec. closed is the time of the last closing, zero if there was none.
+// with the revision of its spec. closed is the time of the last closing, zero if there was none. If several revisions
+// fail, the trip is of the one that most hosts have: a few hosts cannot hide it.
 func (r Rule) Judge(failures []Failure, hosts map[string]int64, closed, now time.Time) (t Trip, open bool) {
 	total := map[int64]int{}
 	for _, revision := range hosts {
@@ -126,7 +127,7 @@ func (r Rule) Judge(failures []Failure, hosts map[string]int64, closed, now time
 		}
 		failed[c][f.Agent] = true
 		n := len(failed[c])
-		if n >= r.Least && float64(n) > r.Share*float64(total[revision]) {
+		if n >= r.Least && float64(n) > r.Share*float64(total[revision]) && total[revision] >= t.Hosts {
 			t = Trip{Revision: revision, Cause: f.Cause, Failed: n, Hosts: total[revision], Last: f.Agent, At: f.At}
 			open = true
 		}

@@ -545,6 +545,33 @@ func TestRollout(t *testing.T) {
 	r.rounds("after the rollout", "start b 2")
 }
 
+// TestLatecomers: a host that came to match while others got a new spec gets the new spec, too.
+func TestLatecomers(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"a", "c", "d"} {
+		r.label(name, "web")
+	}
+	r.apply(spec("one", ""))
+	r.label("c", "db")
+	r.label("b", "web")
+	r.carried = nil
+	r.rounds("a host comes to match, and another ceases to", "start b 2")
+
+	r.must(r.PutSelections(t.Context(), store.SelectionChange{ // as a rollout does that began before b came
+		Namespace: "shop", Entries: []string{"web"}, Now: []store.Selection{{
+			Process: web, Selector: "role=web", Spec: spec("two", ""), App: "shop", User: "anna", At: r.now.Add(-time.Hour),
+		}}, Members: []store.ObservedKey{{Agent: "key-a", Process: web}, {Agent: "key-d", Process: web}},
+	}, store.AuditRow{}))
+	r.rounds("others got a new spec", "restart b 3")
+
+	r.apply(spec("three", ""))
+	r.carried = nil
+	r.operate(process.Stop, "c")
+	r.carried = nil
+	r.label("c", "web")
+	r.rounds("a host that a person has stopped matches again", "update c 5")
+}
+
 // TestListInstead: a file with a list of hosts ends the selection.
 func TestListInstead(t *testing.T) {
 	r := newRig(t)

@@ -267,6 +267,13 @@ func (p *place) has() int64 {
 	return p.have.Spec.Revision
 }
 
+// behind reports whether a file placed another spec than the selection has, before the selection. A server that joined
+// a host may have read the selections a moment too early, so the time of its order proves nothing.
+func (p *place) behind() bool {
+	return byFile(p.placed) && (p.placed.Through == v1.ThroughSelection || p.placed.At.Before(p.selection.At)) &&
+		!p.placed.Spec.Same(p.selection.Spec)
+}
+
 // decide decides about a process on a host. spec is what an order for it brings.
 func (r *round) decide(p *place) (d upkeep.Decision, spec *process.Spec) {
 	c := upkeep.Case{
@@ -279,10 +286,12 @@ func (r *round) decide(p *place) (d upkeep.Decision, spec *process.Spec) {
 	if s := p.selection; s != nil {
 		c.Standing, c.Chosen, selected = true, fmt.Sprint(s.At.UnixNano()), s.Spec
 		c.Stops = s.Spec.Leave == process.LeaveStop
+		c.Behind = p.selected && p.row.Member != upkeep.Joined && p.behind()
 	}
 	if p.placed != nil {
 		c.Placed, spec = p.placed.Revision, p.placed.Spec.Unnumbered()
-	} else {
+	}
+	if p.placed == nil || c.Behind {
 		spec = selected
 	}
 	if c.Known {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -29,6 +30,9 @@ const (
 	lookIdle = 10 * time.Second
 	// oldest is how old a batch without a task may be: its task cannot have been removed yet.
 	oldest = 24 * time.Hour
+	// countShare is how many times as long as a count of the hosts that are up the pause after it is. A rollout that
+	// waits for its hosts then costs a tenth of a core, however many hosts it has.
+	countShare = 10
 	// awayFor is how long an agent may reconnect before it counts as away.
 	awayFor = 10 * time.Second
 )
@@ -80,10 +84,18 @@ type Config struct {
 }
 
 // Driver drives all rollouts of a database. Only one driver should run at a time; two do no harm.
-type Driver struct{ Config }
+type Driver struct {
+	Config
+	// counts are the times of the next count of the hosts that are up, by rollout.
+	counts map[string]time.Time
+	// cancelled are the tasks of aborted rollouts that this driver has cancelled.
+	cancelled map[string]bool
+}
 
 // New returns a driver.
-func New(c Config) *Driver { return &Driver{c} }
+func New(c Config) *Driver {
+	return &Driver{Config: c, counts: map[string]time.Time{}, cancelled: map[string]bool{}}
+}
 
 // Run drives rollouts until ctx ends.
 func (d *Driver) Run(ctx context.Context) error {
@@ -94,7 +106,9 @@ func (d *Driver) Run(ctx context.Context) error {
 				d.Log.ErrorContext(ctx, "cannot drive rollout", "rollout", id, "error", failed)
 			}
 		}
-		if err != nil && ctx.Err() == nil {
+		if err == nil {
+			d.forget(open)
+		} else if ctx.Err() == nil {
 			d.Log.ErrorContext(ctx, "cannot list open rollouts", "error", err)
 		}
 		if len(open) > 0 || err != nil {
@@ -108,6 +122,14 @@ func (d *Driver) Run(ctx context.Context) error {
 		idle.Wait(ctx, wait, d.Woken)
 	}
 	return nil
+}
+
+// forget drops what the driver remembers of rollouts that are not open any more.
+func (d *Driver) forget(open []string) {
+	maps.DeleteFunc(d.counts, func(id string, _ time.Time) bool { return !slices.Contains(open, id) })
+	maps.DeleteFunc(d.cancelled, func(task string, _ bool) bool {
+		return !slices.Contains(open, store.RolloutOf(task))
+	})
 }
 
 // Step looks at a rollout once, and does what is to do.
@@ -169,8 +191,9 @@ func (d *Driver) order(ctx context.Context, r *store.Rollout) error {
 			continue
 		case missing:
 			err = d.submit(ctx, r, batch)
-		case r.State == rollout.Aborted:
+		case r.State == rollout.Aborted && !d.cancelled[id]:
 			_, err = d.Engine.Cancel(ctx, id, "")
+			d.cancelled[id] = err == nil
 		default:
 			err = nil
 		}
@@ -383,7 +406,10 @@ func (d *Driver) facts(ctx context.Context, r *store.Rollout, now time.Time) (ma
 // observe adds what is known about the processes of baking hosts. Before a batch, it adds for all hosts whether their
 // processes run, if that counts.
 func (d *Driver) observe(ctx context.Context, r *store.Rollout, facts map[string]rollout.Fact, now time.Time) error {
-	every := mayBegin(r, now) && !r.Plan.MaxUnavailable.IsZero()
+	every := mayBegin(r, now) && !r.Plan.MaxUnavailable.IsZero() && !now.Before(d.counts[r.ID])
+	if every {
+		defer func() { d.counts[r.ID] = now.Add(countShare * d.Now().Sub(now)) }()
+	}
 	hosts := hostsOf(r, func(h *rollout.Host) bool { return every || h.State == rollout.Baking })
 	known, err := d.statuses(ctx, r, hosts)
 	if err != nil {
@@ -395,8 +421,10 @@ func (d *Driver) observe(ctx context.Context, r *store.Rollout, facts map[string
 		for _, at := range h.Steps {
 			step := &r.Steps[at]
 			status := known[store.ObservedKey{Agent: h.Agent, Process: step.Process}]
-			// The agent is no process: it is well if its host is connected.
-			if !step.Removes && step.Op.Name() != process.Upgrade {
+			switch {
+			case step.Op.Name() == process.Upgrade:
+				f = agentFact(f, step, &p, r.Settled)
+			case !step.Removes:
 				f = worse(f, step, status, r.Op == store.OpApply)
 			}
 		}
@@ -418,7 +446,7 @@ func mayBegin(r *store.Rollout, now time.Time) bool {
 }
 
 // outcomes reads the results of a batch's task. A host is done when all of its operations are, and the first failure
-// counts.
+// counts. It is untouched if none of them has reached it.
 func (d *Driver) outcomes(ctx context.Context, r *store.Rollout, batch int, facts map[string]rollout.Fact) error {
 	agents := map[string]string{}
 	for i := range r.Hosts {
@@ -433,18 +461,23 @@ func (d *Driver) outcomes(ctx context.Context, r *store.Rollout, batch int, fact
 		}
 		f, again := facts[agent]
 		if !again {
-			f = rollout.Fact{Batch: batch, Done: true}
+			f = rollout.Fact{Batch: batch, Done: true, Untouched: true}
 		}
 		f.Done = f.Done && v.Done
+		f.Untouched = f.Untouched && v.Outcome != nil && untouched(r, v.Outcome)
 		if o := v.Outcome; v.Done && o != nil && f.Fault == process.None {
 			if _, already := process.Already(v.Op, o.Fault); !already {
 				f.Fault, f.Text = o.Fault, o.Text
-				f.Untouched = o.Text == task.Unavailable || r.Plan.OneOf && task.NeverTaken(o.Text)
 			}
 		}
 		facts[agent] = f
 		return nil
 	})
+}
+
+// untouched reports whether a host was never sent an operation, or certainly never begins it.
+func untouched(r *store.Rollout, o *process.Outcome) bool {
+	return o.Fault != process.None && (o.Text == task.Unavailable || r.Plan.OneOf && task.NeverTaken(o.Text))
 }
 
 // worse returns a fact about a host with the judgement about another of its processes. The status is nil if the host
@@ -464,6 +497,22 @@ func worse(f rollout.Fact, step *store.RolloutStep, status *process.Status, appl
 	rank := map[rollout.Health]int{rollout.Well: 0, rollout.Unsettled: 1, rollout.Unwell: 2}
 	if rank[health] > rank[f.Health] {
 		f.Health, f.Cause, f.Text = health, cause, fmt.Sprintf("%s is %s", step.Process, cause)
+	}
+	return f
+}
+
+// agentFact returns a fact about a host with the judgement about an agent that was upgraded by the given time. It is
+// well if its host is connected, unless it has started again since: it has ended, or the host has gone back.
+func agentFact(f rollout.Fact, step *store.RolloutStep, p *fleet.Presence, settled time.Time) rollout.Fact {
+	const precision = 2 * time.Second // of the difference of clocks
+	started := p.Facts.Started
+	if settled.IsZero() || started.IsZero() || !started.Add(-p.Ahead).After(settled.Add(precision)) {
+		return f
+	}
+	f.Health, f.Cause = rollout.Unwell, relaunched
+	f.Text = fmt.Sprintf("%s is %s", step.Process, relaunched)
+	if p.Facts.Upgrade != "" {
+		f.Text += ": " + p.Facts.Upgrade
 	}
 	return f
 }

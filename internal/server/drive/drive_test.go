@@ -35,6 +35,9 @@ type rig struct {
 	submitted     []string
 	// id is that of the rollout.
 	id string
+	// A read of statuses takes readTime. reads and cancels count the calls.
+	readTime       time.Duration
+	reads, cancels int
 }
 
 func newRig(t *testing.T, plan v1.RolloutPlan, agents ...string) *rig {
@@ -97,7 +100,14 @@ func (r *rig) Submit(ctx context.Context, t *store.Task, row store.AuditRow) err
 }
 
 func (r *rig) Cancel(ctx context.Context, id, app string) (store.Cancelled, error) {
+	r.cancels++
 	return r.CancelTask(ctx, id, app, r.now)
+}
+
+func (r *rig) GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
+	r.reads++
+	r.now = r.now.Add(r.readTime)
+	return r.DB.GetObserved(ctx, id, agents, fn)
 }
 
 func (r *rig) step() *store.Rollout {
@@ -224,6 +234,22 @@ func TestAbortCancelsTheBatch(t *testing.T) {
 	r.wants(r.step(), rollout.Aborted, 0, rollout.Skipped, rollout.Waiting)
 	if agents := r.end("", "running", 0); len(agents) > 0 {
 		t.Errorf("operated on are %v", agents)
+	}
+}
+
+// TestAbortCancelsOnce: what has begun may take its time, and nothing is cancelled anew all the while.
+func TestAbortCancelsOnce(t *testing.T) {
+	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, "a", "b")
+	r.step()
+	items, err := r.LeaseItems(t.Context(), r.now, r.now.Add(time.Hour), 100)
+	r.must(err)
+	_, err = r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
+	r.must(err)
+	for range 20 {
+		r.wants(r.step(), rollout.Aborted, 0, rollout.Begun, rollout.Waiting)
+	}
+	if r.cancels != 1 || len(items) != 1 {
+		t.Errorf("%d operations began, and %d tasks were cancelled", len(items), r.cancels)
 	}
 }
 
@@ -409,6 +435,25 @@ func TestMaxUnavailable(t *testing.T) {
 	if ro.Reason != "" {
 		t.Errorf("it says %q", ro.Reason)
 	}
+}
+
+// TestWaitingCostsLittle: a rollout that waits counts the hosts that are up more rarely, the longer a count takes.
+func TestWaitingCostsLittle(t *testing.T) {
+	one := v1.HostCount{Number: 1}
+	r := newRig(t, v1.RolloutPlan{Batch: one, MaxUnavailable: one}, "a", "b")
+	r.observe("a", "running", 0)
+	r.observe("b", "backoff", 0)
+	r.readTime = 2 * time.Second
+	for range 200 {
+		r.now = r.now.Add(time.Second)
+		r.wants(r.step(), rollout.Running, -1, rollout.Waiting, rollout.Waiting)
+	}
+	if r.reads < 9 || r.reads > 12 {
+		t.Errorf("it has counted %d times in 200 s", r.reads)
+	}
+	r.observe("b", "running", 1)
+	r.now = r.now.Add(time.Minute)
+	r.wants(r.step(), rollout.Running, 0, rollout.Begun, rollout.Waiting)
 }
 
 // TestUpgradeOfAgents: the agent is no process, so a host is well if it is connected at the end of the bake.

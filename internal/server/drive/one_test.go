@@ -47,6 +47,38 @@ func TestOneOf(t *testing.T) {
 	}
 }
 
+// TestTouchedHost: a host that has carried out one of two operations is not skipped, whichever of them it never got.
+func TestTouchedHost(t *testing.T) {
+	pending := *task.Next(task.Item{}, task.Unreachable{}, time.Time{}).Outcome
+	failed, other := process.Outcome{Fault: process.Failed, Text: "why"}, process.ID{Namespace: "shop", Name: "other"}
+	for _, c := range []struct {
+		name string
+		ends map[process.ID]process.Outcome
+		want rollout.HostState
+	}{
+		{"neither", map[process.ID]process.Outcome{nginx: pending, other: pending}, rollout.Skipped},
+		{"the first", map[process.ID]process.Outcome{nginx: {}, other: pending}, rollout.Failed},
+		{"the second", map[process.ID]process.Outcome{nginx: pending, other: {}}, rollout.Failed},
+		{"the second, without success", map[process.ID]process.Outcome{nginx: pending, other: failed}, rollout.Failed},
+	} {
+		steps := []store.RolloutStep{{Op: process.Restart, Process: nginx}, {Op: process.Restart, Process: other}}
+		r := rigOf(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, MaxFailures: v1.HostCount{Number: 1}, SkipAway: true},
+			process.Restart, steps, "a")
+		r.step()
+		for range c.ends {
+			items, err := r.LeaseItems(t.Context(), r.now.Add(time.Hour), r.now.Add(2*time.Hour), 10)
+			r.must(err)
+			for _, it := range items {
+				_, err = r.Finish(t.Context(), []store.ReportedOutcome{{Agent: "a", Item: it.ID, Outcome: c.ends[it.Process]}})
+				r.must(err)
+			}
+		}
+		if ro := r.step(); ro.Hosts[0].State != c.want {
+			t.Errorf("%s: the host is %+v, want %s", c.name, ro.Hosts[0], c.want)
+		}
+	}
+}
+
 // oneOfRig is a rig with a rollout on one of two hosts.
 func oneOfRig(t *testing.T) *rig {
 	t.Helper()

@@ -73,10 +73,34 @@ type Call struct {
 	Principal access.Principal
 	// Audit is the row of the audit log, which the API completes on the way. Audited is set if the row is stored
 	// already, or that the call needs none.
-	Audit    store.AuditRow
-	Audited  bool
-	address  string
+	Audit   store.AuditRow
+	Audited bool
+	// Console is set if a person makes the call in the console, with the person's reason for it.
+	Console *Console
+	// Address is the caller's address without its port; empty for this machine.
+	Address  string
 	releases []func()
+}
+
+// Console is what the audit row of a call in the console has besides, as "console" in its detail.
+type Console struct {
+	// Reason is in the person's own words; it may be empty.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Row is the row of the call with all that is known of the call.
+func (c *Call) Row() store.AuditRow {
+	row := c.Audit
+	if c.Console == nil {
+		return row
+	}
+	detail := map[string]json.RawMessage{}
+	if len(row.Detail) > 0 && json.Unmarshal(row.Detail, &detail) != nil {
+		return row // it is no object
+	}
+	detail["console"], _ = json.Marshal(c.Console) // a text always encodes
+	row.Detail, _ = json.Marshal(detail)           // it was decoded from JSON
+	return row
 }
 
 // Begin returns the call of a request, and limits the time for its body and its answer. An answer may begin wait later
@@ -85,7 +109,7 @@ func (e *Config) Begin(w http.ResponseWriter, r *http.Request, requestID string,
 	c := &Call{Audit: store.AuditRow{
 		At: e.Now(), Remote: audit.Remote(r), RequestID: audit.RequestID(r.Header.Get(requestID)),
 	}}
-	c.address, _, _ = net.SplitHostPort(r.RemoteAddr)
+	c.Address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	w.Header().Set(requestID, c.Audit.RequestID)
 	// A test recorder or a wrapped writer has no deadlines; then the server's own apply.
 	control := http.NewResponseController(w)
@@ -109,7 +133,7 @@ func (c *Call) End() {
 // missing or wrong.
 func (e *Config) Identify(ctx context.Context, c *Call, given gate.Credentials) error {
 	c.Audit.App, c.Audit.User = audit.Clip(given.AppCode, access.MaxAppCode), audit.Clip(given.User, access.MaxUser)
-	given.Address = c.address
+	given.Address = c.Address
 	p, err := e.Gate.Admit(ctx, given)
 	if err == nil {
 		c.Principal, c.Audit.App, c.Audit.User = p, p.App, p.User
@@ -146,7 +170,7 @@ func (e *Config) NewTask(c *Call) *store.Task {
 
 // Submit stores a task with the audit row of the call. When it returns, both are on disk.
 func (e *Config) Submit(ctx context.Context, c *Call, t *store.Task) error {
-	row := c.Audit
+	row := c.Row()
 	row.Message = process.Success
 	if err := e.Engine.Submit(ctx, t, row); err != nil {
 		return err
@@ -184,16 +208,17 @@ func (e *Config) Record(ctx context.Context, c *Call, end Ending) {
 	if c.Audited {
 		return
 	}
+	row := c.Row()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AuditTime)
 	defer cancel()
 	var err error
 	switch {
 	case end.Limited || !c.Audit.Allowed: // a rejected call must cost less than an accepted one
-		err = e.Audit.PutDenial(ctx, c.Principal.App, c.Audit)
+		err = e.Audit.PutDenial(ctx, c.Principal.App, row)
 	case end.Reads: // a read is not worth a sync of its own
-		err = e.Audit.NoteAudit(ctx, c.Audit)
+		err = e.Audit.NoteAudit(ctx, row)
 	default:
-		err = e.Audit.PutAudit(ctx, c.Audit)
+		err = e.Audit.PutAudit(ctx, row)
 	}
 	if err != nil {
 		e.Log.Error("lost audit row", "endpoint", c.Audit.Action, "request", c.Audit.RequestID, "app", c.Audit.App,

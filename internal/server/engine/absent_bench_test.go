@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"drover/internal/process"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
@@ -35,10 +33,6 @@ func BenchmarkAbsent(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer db.Close()
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		b.Fatal(err)
-	}
 	request := store.Request{
 		Op: process.Query, Process: process.ID{Namespace: "ns", Name: "nginx"},
 		Spec: &process.Spec{},
@@ -65,7 +59,7 @@ func BenchmarkAbsent(b *testing.B) {
 	if err := directory.Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	e := engine.New(engine.Config{Store: db, Directory: directory, Link: desert{}, Key: key, Log: log})
+	e := engine.New(engine.Config{Store: db, Directory: directory, Link: desert{}, Log: log})
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()

@@ -149,6 +149,7 @@ func shortEvent(e process.Event) (process.Event, bool) {
 	e.Actor.Kind, e.Actor.App, e.Actor.User, e.Actor.Operation = shortWord(e.Actor.Kind), shortWord(e.Actor.App),
 		shortWord(e.Actor.User), shortWord(e.Actor.Operation)
 	e.Revision, e.Former, e.Fields = max(e.Revision, 0), max(e.Former, 0), nil // the server itself knows the fields
+	e.Schedule = ""
 	if e.Breach != nil {
 		b := *e.Breach
 		b.Resource, b.Group = shortWord(b.Resource), shortWord(b.Group)

@@ -115,7 +115,7 @@ func (a *faultyAgent) tell(p wire.Progress) {
 			return
 		}
 		var ack wire.ReportAck
-		if err := json.Unmarshal(server.HandleReport(a.t.Context(), a.name, data, true), &ack); err != nil {
+		if err := json.Unmarshal(server.HandleReport(a.t.Context(), a.name, data, time.Now()), &ack); err != nil {
 			a.t.Error(err)
 			return
 		}

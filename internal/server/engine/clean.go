@@ -21,6 +21,8 @@ const (
 	cleanRemovals = 500
 	// A revision may have a row for each host.
 	cleanRevisions = 10
+	// A selection may name many processes.
+	cleanSelections = 10
 )
 
 // cleaner removes records after their retention time.
@@ -74,6 +76,7 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 		prune("audit rows", c.store.PruneAudit, c.audit, cleanAudit),
 		prune("events", c.store.PruneEvents, c.events, cleanEvents),
 		prune("silences", c.store.PruneSilences, c.events, cleanEvents),
+		prune("selections", c.store.PruneSelections, 0, cleanSelections),
 		c.share(ctx),
 		prune("removals of processes", c.store.PruneConfirmed, c.removals, cleanRemovals),
 		prune("revisions", c.store.PruneRevisions, c.revisions, cleanRevisions),

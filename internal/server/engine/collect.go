@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"drover/internal/frame"
 	"drover/internal/process"
 	"drover/internal/server/fleet"
 	"drover/internal/server/plan"
@@ -32,6 +33,8 @@ type collector struct {
 	returned func(agent string)
 	happened func()
 	identity IdentityHooks
+	// ping makes the hosts that use the key of an agent report. It returns soon.
+	ping func(ctx context.Context, agent string)
 	// kept is the retention time of events and of their streams. quotas counts the events that each agent reported.
 	kept   time.Duration
 	quotas *agentQuotas
@@ -40,46 +43,44 @@ type collector struct {
 	// introduced is called with the process groups that an agent has, by its introduction.
 	introduced func(ctx context.Context, agent string, groups map[string]string) error
 	// reconcile returns the answer to an agent that describes its disk; nil for no answer.
-	reconcile func(ctx context.Context, from store.ReportMark, disk *wire.Disk) ([]byte, error)
+	reconcile func(ctx context.Context, from store.ReportMark, disk *wire.Disk) (*wire.Desired, error)
 }
 
-// HandleReport stores a report of an agent and returns the encoded wire.ReportAck when everything is on disk. signed
-// means that the signature proves the agent as the author. An unsigned report may have been forged in transit, so it
-// may carry no content.
-func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte, signed bool) []byte {
-	ack := e.collect.handle(ctx, agent, data, signed)
+// HandleReport stores a report that is proven to come from an agent, which sealed it at this time by the clock of the
+// servers. It rejects a report whose time is more than frame.Width from that clock, or zero because the agent does not
+// know the clock. It returns the encoded wire.ReportAck when everything is on disk.
+func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte, sealed time.Time) []byte {
+	ack := e.collect.handle(ctx, agent, data, sealed)
 	reply, err := json.Marshal(ack)
-	if err != nil { // not reached: a plain struct always encodes
+	if err != nil { // not reached: it always encodes, and its specs came from JSON
 		return nil
 	}
 	return reply
 }
 
-func (c *collector) handle(ctx context.Context, agent string, data []byte, signed bool) wire.ReportAck {
+func (c *collector) handle(ctx context.Context, agent string, data []byte, sealed time.Time) wire.ReportAck {
 	now := c.clock.now()
 	ack := wire.ReportAck{Version: wire.Version, At: now.UnixMilli()}
+	if now.Sub(sealed).Abs() > frame.Width {
+		ack.Error = errOldReport.Error()
+		return ack
+	}
 	r, err := wire.ReadReport(data)
 	if err == nil {
-		if !c.ownsKey(ctx, agent, r, signed, now, &ack) {
+		if !c.ownsKey(ctx, agent, r, sealed, now, &ack) {
 			return ack
 		}
 		absence, returns := c.directory.Absence(agent, r.Session, now)
-		if signed && !c.directory.InTurn(agent, r.Session, r.Number) {
+		if !c.directory.InTurn(agent, r.Session, r.Number) {
 			ack.Error = store.ErrOvertaken.Error()
 			return ack
 		}
-		if signed && returns && r.Hello != nil {
+		if returns && r.Hello != nil {
 			c.absent(ctx, absence)
 		}
-		c.directory.Seen(agent, now)
+		c.seen(agent, r, now)
 		if r.Trust != nil {
-			c.trust(ctx, agent, *r.Trust, signed, &ack)
-		}
-		if r.Load != nil && signed {
-			c.directory.Loaded(agent, loadOf(*r.Load))
-		}
-		if r.At != 0 {
-			c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
+			ack.Trust = c.identity.Trust(ctx, agent, *r.Trust)
 		}
 		ack.Desired, err = c.take(ctx, agent, r)
 		_, full := errors.AsType[*store.FullError](err)
@@ -110,8 +111,27 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		c.log.WarnContext(ctx, "rejected report", "agent", agent, "error", err)
 		ack.Error = err.Error()
 	}
-	ack.Hello = !c.directory.Introduction(agent)
+	c.ask(agent, err == nil, now, &ack)
 	return ack
+}
+
+// ask fills in when the agent has to report next, and whether it has to introduce itself.
+func (c *collector) ask(agent string, stored bool, now time.Time, ack *wire.ReportAck) {
+	ack.Hello = !c.directory.Introduction(agent)
+	if stored && len(ack.Trust) == 0 { // an agent that gets keys has to confirm them soon
+		ack.Beat = int(c.directory.Beat(agent, now).Seconds())
+	}
+}
+
+// seen notes that an agent is online, with the load and the clock of its host.
+func (c *collector) seen(agent string, r *wire.Report, now time.Time) {
+	c.directory.Seen(agent, now)
+	if r.Load != nil {
+		c.directory.Loaded(agent, loadOf(*r.Load))
+	}
+	if r.At != 0 {
+		c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
+	}
 }
 
 // absent stores an absence. If that fails, the time before the return counts as unknown from an earlier moment on.
@@ -124,7 +144,7 @@ func (c *collector) absent(ctx context.Context, a store.Absence) {
 // take stores a report, and returns the answer to an introduction. It stores observations and events first, so that a
 // reader of an outcome also sees the state and events behind it. take ignores all of an introduction that is not in its
 // turn.
-func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (desired []byte, err error) {
+func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (desired *wire.Desired, err error) {
 	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil}
 	other := c.observe(ctx, from, r)
 	if other != nil && !errors.Is(other, store.ErrOtherSession) {
@@ -306,7 +326,7 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 // ofServers reports whether only servers tell events of a kind.
 func ofServers(kind process.EventKind) bool {
 	return kind == process.EventBreakerOpened || kind == process.EventBreakerClosed ||
-		kind == process.EventScheduleFailed
+		kind == process.EventScheduleFailed || kind == process.EventScheduleRecovered
 }
 
 // revised completes the event of a changed spec with the fields that the revision of the event has changed.

@@ -141,7 +141,7 @@ func TestReportsOfAnotherAgent(t *testing.T) {
 func TestBadReports(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for _, data := range []string{"", "{", `[]`, `{"progress":{}}`, strings.Repeat(" ", wire.MaxMessage+1)} {
-			reply := string(r.HandleReport(t.Context(), "agent-0", []byte(data), true))
+			reply := string(r.HandleReport(t.Context(), "agent-0", []byte(data), time.Now()))
 			if !strings.Contains(reply, `"error":"cannot read report`) {
 				t.Errorf("%.20q was answered with %s", data, reply)
 			}
@@ -211,7 +211,7 @@ func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
 		`{"observed":[{"process":{"name":"a"}}]}`,
 		"{}\n" + `{"stream":"s","seq":1,"kind":"exited","at":9007199254740991}`,
 	} {
-		if reply := string(e.HandleReport(t.Context(), "x", []byte(report), true)); !strings.Contains(reply,
+		if reply := string(e.HandleReport(t.Context(), "x", []byte(report), time.Now())); !strings.Contains(reply,
 			"disk full") {
 			t.Errorf("%s was answered with %s", report, reply)
 		}
@@ -237,8 +237,7 @@ func FuzzHandleReport(f *testing.F) {
 			Store: s, Directory: fleet.New(discard{}, time.Now()),
 			Log: slog.New(slog.DiscardHandler),
 		})
-		if reply := e.HandleReport(t.Context(), "x", data, wire.HasContent(data)); !strings.HasPrefix(string(reply),
-			`{"version":1`) {
+		if reply := e.HandleReport(t.Context(), "x", data, time.Now()); !strings.HasPrefix(string(reply), `{"version":1`) {
 			t.Errorf("the answer is %s", reply)
 		}
 	})

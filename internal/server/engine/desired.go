@@ -7,12 +7,9 @@ import (
 	"log/slog"
 	"math"
 
-	"github.com/nats-io/nkeys"
-
 	"drover/internal/process"
 	"drover/internal/server/desired"
 	"drover/internal/server/store"
-	"drover/internal/server/task"
 	"drover/internal/wire"
 )
 
@@ -21,12 +18,11 @@ import (
 type reconciler struct {
 	store Store
 	clock clock
-	key   nkeys.KeyPair
 	log   *slog.Logger
 }
 
-// answer returns the sealed manifest for an agent with this disk; nil if the agent has all that it should have.
-func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wire.Disk) ([]byte, error) {
+// answer returns the records for an agent with this disk; nil if the agent has all that it should have.
+func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wire.Disk) (*wire.Desired, error) {
 	agent := from.Agent
 	if disk == nil || disk.Revision > math.MaxInt64 { // the agent does not know the revision, or invents it
 		return nil, nil
@@ -47,12 +43,7 @@ func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wi
 	r.log.WarnContext(ctx, "agent reconnected with an old disk", "agent", agent, "revision", disk.Revision,
 		"confirmed", verdict.Reached,
 		"to_restore", len(verdict.Restore), "to_forget", len(verdict.Forget))
-	d, err := r.desires(ctx, agent, verdict)
-	if err != nil {
-		return nil, err
-	}
-	now := r.clock.now()
-	return wire.Seal(wire.Manifest{Agent: agent, Issued: now, Expires: now.Add(task.WaitLimit), Desired: d}, r.key)
+	return r.desires(ctx, agent, verdict)
 }
 
 func known(confirmed []store.Confirmed) []desired.Confirmed {

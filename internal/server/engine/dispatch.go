@@ -59,7 +59,7 @@ func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *d
 		back:     map[string]bool{},
 	}
 	d.sender = &sender{
-		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log,
+		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, log: c.Log,
 		timeout:   c.SendTimeout,
 		elsewhere: c.Shared.Elsewhere, accepted: receipts.add, outcomes: told, finished: told.finished,
 		changed: d.wake.raise,

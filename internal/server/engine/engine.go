@@ -14,8 +14,6 @@ import (
 
 	"drover/internal/idle"
 
-	"github.com/nats-io/nkeys"
-
 	"drover/internal/process"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
@@ -28,11 +26,12 @@ var ErrNobody = errors.New("the agent is not connected")
 
 // Link carries orders to agents.
 type Link interface {
-	// Send delivers a signed envelope to the agent and returns its reply. It fails when the context ends. Send may be
-	// called for many agents at the same time. After any error except ErrNobody, the agent may have the envelope.
-	Send(ctx context.Context, agent string, envelope []byte) (reply []byte, err error)
-	// Ping returns nil when the agent answers; the answer does not depend on the agent's disk. Otherwise Ping works as
-	// Send.
+	// Send delivers a manifest to the agent and returns its receipt; nobody else can read or make either. It fails when
+	// the context ends. Send may be called for many agents at the same time. After any error except ErrNobody, the
+	// agent may have the manifest.
+	Send(ctx context.Context, agent string, manifest []byte) (receipt []byte, err error)
+	// Ping returns nil when the agent itself answers; the answer does not depend on the agent's disk. Otherwise Ping
+	// works as Send.
 	Ping(ctx context.Context, agent string) error
 }
 
@@ -52,6 +51,8 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, and
 	PruneRollouts(ctx context.Context, before time.Time, limit int) (int, error)
 	// PruneSilences works as store.Silences.
 	PruneSilences(ctx context.Context, before time.Time, limit int) (int, error)
+	// PruneSelections works as store.HeldSelections.
+	PruneSelections(ctx context.Context, before time.Time, limit int) (int, error)
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error
 }
@@ -61,8 +62,6 @@ type Config struct {
 	Store     Store
 	Directory *fleet.Directory
 	Link      Link
-	// Key signs the manifests; agents have its public half pinned.
-	Key nkeys.KeyPair
 	// Identity checks the identity of reporting agents.
 	Identity IdentityHooks
 	Log      *slog.Logger
@@ -110,7 +109,7 @@ func (c *Config) setDefaults() {
 			*d = value
 		}
 	}
-	set(&c.Retention, 7*24*time.Hour)
+	set(&c.Retention, store.TasksKept)
 	set(&c.AuditRetention, 90*24*time.Hour)
 	set(&c.EventRetention, 28*24*time.Hour)
 	set(&c.RemovalRetention, 90*24*time.Hour)
@@ -130,9 +129,6 @@ func (c *Config) setDefaults() {
 	}
 	if c.Identity.Trust == nil {
 		c.Identity.Trust = func(context.Context, string, wire.TrustHeld) []byte { return nil }
-	}
-	if c.Identity.Trusts == nil {
-		c.Identity.Trusts = func(string, wire.TrustHeld) bool { return true }
 	}
 	if c.Identity.Cloned == nil {
 		c.Identity.Cloned = func(context.Context, string, fleet.Rival) {}
@@ -181,8 +177,13 @@ func New(c Config) *Engine {
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, outcomes: told, returned: e.dispatch.returned, happened: e.happened,
 		introduced: e.restore, settled: e.receipts.settled, identity: c.Identity, kept: c.EventRetention,
+		ping: func(ctx context.Context, agent string) {
+			ctx, cancel := context.WithTimeout(ctx, pingTime)
+			defer cancel()
+			_ = c.Link.Ping(ctx, agent) // any host with the key may answer; what counts is its report
+		},
 		quotas:    newAgentQuotas(eventBurst, eventRate),
-		reconcile: (&reconciler{store: c.Store, clock: e.clock, key: c.Key, log: c.Log}).answer,
+		reconcile: (&reconciler{store: c.Store, clock: e.clock, log: c.Log}).answer,
 	}
 	e.clean = &cleaner{
 		store: c.Store, clock: e.clock, turn: c.Shared.Turn, log: c.Log,

@@ -16,8 +16,6 @@ type IdentityHooks struct {
 	// Trust records the keys that an agent trusts. It returns the sealed manifest that updates them; nil if the agent
 	// has the latest.
 	Trust func(ctx context.Context, agent string, held wire.TrustHeld) []byte
-	// Trusts reports whether the agent is known to trust held, and there is no update for it.
-	Trusts func(agent string, held wire.TrustHeld) bool
 	// Cloned is called when a second host uses the key of an agent.
 	Cloned func(ctx context.Context, agent string, rival fleet.Rival)
 }
@@ -27,10 +25,10 @@ var errOtherHost = errors.New("another host uses the same key")
 
 // ownsKey reports whether a report comes from the host that owns the agent's key, as far as the server knows. If not,
 // ownsKey fills in ack.
-func (c *collector) ownsKey(ctx context.Context, agent string, r *wire.Report, signed bool, now time.Time,
+func (c *collector) ownsKey(ctx context.Context, agent string, r *wire.Report, sealed, now time.Time,
 	ack *wire.ReportAck,
 ) bool {
-	by := fleet.Claimant{Place: r.Place, Session: r.Session, Introduces: r.Hello != nil, Proof: r.Proof}
+	by := fleet.Claimant{Place: r.Place, Session: r.Session, Introduces: r.Hello != nil, Sealed: sealed}
 	if by.Introduces {
 		by.Name = shortWord(r.Hello.Name)
 		if c.directory.Elsewhere(agent, by.Place, now) && c.isReplayed(ctx, agent, by.Session, ack) {
@@ -45,13 +43,13 @@ func (c *collector) ownsKey(ctx context.Context, agent string, r *wire.Report, s
 	}
 	switch {
 	case claim == fleet.Granted:
-		if rival.Place != "" && r.Proof != rival.Challenge() {
-			ack.Prove = rival.Challenge()
-		}
 		return true
-	case !signed: // the signed introduction tells the hosts apart
+	case isHeartbeat(r): // its introduction tells the hosts apart
 		ack.Hello = true
 		return false
+	}
+	if c.directory.Rare(agent) {
+		c.ping(ctx, agent)
 	}
 	ack.Error, ack.Stranger = errOtherHost.Error(), &wire.Stranger{
 		Reason: "another host has used the key of this agent a moment ago: this one is taken for it if that one is not heard for some seconds",
@@ -64,6 +62,16 @@ func (c *collector) ownsKey(ctx context.Context, agent string, r *wire.Report, s
 		}
 	}
 	return false
+}
+
+// errOldReport rejects a report that does not show that its host is online now. Somebody has kept it, the agent does
+// not know the clock of the servers, or that clock has changed. The answer has the present time.
+var errOldReport = errors.New("the report was sealed too long ago, or by another clock")
+
+// isHeartbeat reports whether a report holds nothing to store.
+func isHeartbeat(r *wire.Report) bool {
+	return r.Hello == nil && r.Load == nil &&
+		len(r.Progress)+len(r.Observed)+len(r.Events)+len(r.Open) == 0
 }
 
 // isReplayed reports whether the session of an introduction is earlier than the session of the agent's last one, and if
@@ -82,20 +90,6 @@ func (c *collector) isReplayed(ctx context.Context, agent, session string, ack *
 	c.log.WarnContext(ctx, "rejected introduction of agent", "agent", agent, "session", session, "last", last,
 		"error", ack.Error)
 	return true
-}
-
-// trustProof is the challenge for an agent that reports other trusted keys than before.
-const trustProof = "trust"
-
-// trust answers an agent's report of its trusted keys. The answer to a signed report is the update. The answer to an
-// unsigned report, which anyone may have sent, is the challenge.
-func (c *collector) trust(ctx context.Context, agent string, held wire.TrustHeld, signed bool, ack *wire.ReportAck) {
-	switch {
-	case signed:
-		ack.Trust = c.identity.Trust(ctx, agent, held)
-	case ack.Prove == "" && !c.identity.Trusts(agent, held):
-		ack.Prove = trustProof
-	}
 }
 
 // unreadable records for operators that an agent speaks a version that this server does not know.

@@ -10,9 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/frame"
 	"drover/internal/process"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
+	"drover/internal/server/store"
 	"drover/internal/wire"
 )
 
@@ -25,7 +27,6 @@ func (r *rig) guard() engine.IdentityHooks {
 			}
 			return []byte("new for " + agent)
 		},
-		Trusts: func(_ string, held wire.TrustHeld) bool { return held.Digest == "new" },
 		Cloned: func(_ context.Context, agent string, rival fleet.Rival) {
 			r.cloned = append(r.cloned, agent+" "+rival.Name)
 		},
@@ -33,7 +34,7 @@ func (r *rig) guard() engine.IdentityHooks {
 }
 
 // TestTrustIsAnswered: whatever an agent reports, it is told what to trust if it goes by something else, and one that
-// cannot take that is not. Who may be somebody else is to prove first that he is the agent.
+// cannot take that is not.
 func TestTrustIsAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for name, c := range map[string]struct {
@@ -43,14 +44,32 @@ func TestTrustIsAnswered(t *testing.T) {
 			"an old build": {nil, ""}, "one that has it": {&wire.TrustHeld{Generation: 2, Digest: "new"}, ""},
 			"one that has not": {&wire.TrustHeld{Generation: 1, Digest: "old"}, "new for agent-0"},
 		} {
-			ack := r.report("agent-0", wire.Report{Trust: c.held})
-			if len(ack.Trust) > 0 || ack.Prove == "" != (c.want == "") || ack.Error != "" {
-				t.Errorf("a heartbeat of %s got %+v", name, ack)
-			}
-			if ack = r.report("agent-0", wire.Report{Trust: c.held, Proof: "trust"}); string(ack.Trust) != c.want ||
-				ack.Prove != "" || ack.Error != "" {
+			if ack := r.report("agent-0", wire.Report{Trust: c.held}); string(ack.Trust) != c.want || ack.Error != "" {
 				t.Errorf("%s got %+v", name, ack)
 			}
+		}
+	})
+}
+
+// TestAnOldReport: nothing counts of a report that was sealed long ago, in the future, or at an unknown time. It does
+// not show that its host is online, whatever it holds. A new one does.
+func TestAnOldReport(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.pass(time.Hour)
+		for _, age := range []time.Duration{frame.Width + time.Second, -frame.Width - time.Second, time.Since(time.Time{})} {
+			for _, report := range []string{
+				``, `{"version":1}`, `{"version":1,"load":{"cpu":1,"memory":1}}`, `{"version":1,"session":"a","open":["x"]}`,
+				`{"version":1,"session":"s","number":1,"hello":{"ip":"10.0.0.0"}}`,
+			} {
+				reply := r.HandleReport(t.Context(), "agent-0", []byte(report), time.Now().Add(-age))
+				if !strings.Contains(string(reply), "sealed too long ago") || !strings.Contains(string(reply), `"at":`) ||
+					!r.directory.Presence("agent-0", time.Now()).Away {
+					t.Errorf("%q of %s ago got %s", report, age, reply)
+				}
+			}
+		}
+		if ack := r.report("agent-0", wire.Report{}); ack.Error != "" || r.directory.Presence("agent-0", time.Now()).Away {
+			t.Errorf("a new one got %+v", ack)
 		}
 	})
 }
@@ -72,12 +91,8 @@ func TestACopyIsRefused(t *testing.T) {
 			t.Errorf("the second one got %+v", ack)
 		}
 		r.pass(5 * time.Second)
-		ack = r.report("agent-0", wire.Report{Place: "a"})
-		if ack.Error != "" || ack.Prove == "" {
+		if ack := r.report("agent-0", wire.Report{Place: "a"}); ack.Error != "" {
 			t.Errorf("the first one got %+v", ack)
-		}
-		if ack := r.report("agent-0", wire.Report{Place: "a", Proof: ack.Prove}); ack.Error != "" || ack.Prove != "" {
-			t.Errorf("its proof got %+v", ack)
 		}
 		if ack := r.report("agent-0", wire.Report{Place: "b"}); !ack.Hello || ack.Error != "" || ack.Stranger != nil {
 			t.Errorf("a heartbeat of the second one got %+v", ack)
@@ -103,6 +118,40 @@ func TestACopyIsRefused(t *testing.T) {
 	})
 }
 
+// TestRareHeartbeats: an agent whose link the server watches is allowed rare heartbeats after a while. Its silence in
+// between does not give its key to a second host: that one has it pinged, and what the first one then reports counts.
+func TestRareHeartbeats(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		hello := func(place string) wire.ReportAck {
+			return r.report("agent-0", wire.Report{Place: place, Hello: &wire.Hello{}})
+		}
+		beat := func(after time.Duration, want int) {
+			t.Helper()
+			r.pass(after)
+			if ack := r.report("agent-0", wire.Report{Place: "a"}); ack.Beat != want || ack.Error != "" {
+				t.Errorf("it got %+v, want a beat of %d", ack, want)
+			}
+		}
+		hello("a")
+		beat(3*time.Minute, 0) // nobody would tell of the end of its link
+		r.directory.Compare(true, time.Now(), func(store.Agent) bool { return true })
+		beat(time.Second, 60)
+		ack := r.report("agent-0", wire.Report{Place: "a", Trust: &wire.TrustHeld{Digest: "old"}})
+		if ack.Beat != 0 || len(ack.Trust) == 0 {
+			t.Errorf("an agent that has to confirm its keys got %+v", ack)
+		}
+		r.pass(50 * time.Second)
+		if ack := hello("b"); ack.Stranger == nil || ack.Stranger.Clone || r.pinged != 1 {
+			t.Errorf("the second one got %+v after %d pings", ack, r.pinged)
+		}
+		beat(time.Millisecond, 0) // it was pinged; its report is too near to the rival's words to tell who is there
+		beat(5*time.Second, 0)
+		if ack := hello("b"); ack.Stranger == nil || !ack.Stranger.Clone || r.pinged != 1 {
+			t.Errorf("the second one got %+v after %d pings", ack, r.pinged)
+		}
+	})
+}
+
 // TestACopyThatIsQuicker: after a start of the server the one that was there last has its key kept for some seconds.
 func TestACopyThatIsQuicker(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -117,12 +166,10 @@ func TestACopyThatIsQuicker(t *testing.T) {
 		if ack := hello("b"); ack.Stranger == nil {
 			t.Errorf("the copy got %+v", ack)
 		}
-		r.pass(time.Second)
-		ack := hello("a")
-		if ack.Error != "" || ack.Prove == "" {
+		r.pass(2 * time.Second)
+		if ack := hello("a"); ack.Error != "" {
 			t.Errorf("the first one got %+v", ack)
 		}
-		r.report("agent-0", wire.Report{Place: "a", Proof: ack.Prove})
 		r.pass(time.Second)
 		if ack := hello("b"); ack.Stranger == nil || !ack.Stranger.Clone {
 			t.Errorf("the copy got %+v", ack)
@@ -136,25 +183,25 @@ func TestACopyThatIsQuicker(t *testing.T) {
 	})
 }
 
-// TestAnOldPlaceSentAgain: neither made up heartbeats of a host as it was before it was rebooted, nor what it has
-// signed then, keep it from being taken for itself, or have it shown as a copy.
+// TestAnOldPlaceSentAgain: what a host has sealed before it was rebooted does not keep it from being taken for itself,
+// and does not have it shown as a copy. It makes no difference whether somebody sends it again or has held it back.
 func TestAnOldPlaceSentAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		number := int64(0)
-		hello := func(session, place string) wire.ReportAck {
+		number, before := int64(0), time.Now()
+		hello := func(sealed time.Time, session, place string) wire.ReportAck {
 			t.Helper()
 			number++
-			return r.report("agent-0", wire.Report{
+			return r.reportOf(sealed, "agent-0", wire.Report{
 				Session: session, Number: number, Place: place,
 				Hello: &wire.Hello{},
 			})
 		}
-		if ack := hello("s1", "boot 1"); ack.Error != "" {
+		if ack := hello(before, "s1", "boot 1"); ack.Error != "" {
 			t.Fatalf("the first boot got %+v", ack)
 		}
 		taken := 0
 		for wait := 0; taken == 0 && wait < 20; wait += 3 {
-			ack := hello("s2", "boot 2")
+			ack := hello(time.Now(), "s2", "boot 2")
 			switch {
 			case ack.Error == "":
 				taken = wait
@@ -163,11 +210,11 @@ func TestAnOldPlaceSentAgain(t *testing.T) {
 			}
 			for range 3 {
 				r.pass(time.Second)
-				heartbeat := r.report("agent-0", wire.Report{Place: "boot 1"})
-				hello("s1", "boot 1")
-				r.report("agent-0", wire.Report{
+				heartbeat := r.reportOf(before, "agent-0", wire.Report{Place: "boot 1"})
+				hello(before, "s1", "boot 1")
+				r.reportOf(before, "agent-0", wire.Report{
 					Session: "s1", Number: 1000, Place: "boot 1",
-					Proof: "of something else",
+					Load: &wire.Load{},
 				})
 				if taken > 0 && (!heartbeat.Hello || r.directory.Elsewhere("agent-0", "boot 2", time.Now())) {
 					t.Errorf("its old heartbeat got %+v", heartbeat)
@@ -177,7 +224,7 @@ func TestAnOldPlaceSentAgain(t *testing.T) {
 		if taken != 15 || len(r.cloned) > 0 || r.directory.Rivals(time.Now()) > 0 {
 			t.Errorf("it is taken for itself after %d s, want 15; copies are %v", taken, r.cloned)
 		}
-		if ack := hello("s1", "boot 1"); ack.Session != "s2" || ack.Stranger != nil {
+		if ack := hello(before, "s1", "boot 1"); ack.Session != "s2" || ack.Stranger != nil {
 			t.Errorf("an old introduction got %+v", ack)
 		}
 		if _, there := r.directory.Rival("agent-0", time.Now()); there {
@@ -189,7 +236,7 @@ func TestAnOldPlaceSentAgain(t *testing.T) {
 // TestLaterVersions: an agent of the future is refused, both sides are told why, and once it is replaced all is well.
 func TestLaterVersions(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		reply := string(r.HandleReport(t.Context(), "agent-0", []byte(`{"version":2,"hello":{"ip":"10.0.0.0"}}`), true))
+		reply := string(r.HandleReport(t.Context(), "agent-0", []byte(`{"version":2,"hello":{"ip":"10.0.0.0"}}`), time.Now()))
 		if !strings.Contains(reply, "upgrade the servers before the agents") {
 			t.Errorf("it was answered with %s", reply)
 		}
@@ -211,8 +258,7 @@ func TestRecordedReports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if reply := string(r.HandleReport(t.Context(), "agent-0", data,
-				true)); reply != `{"version":1,"at":946684800000}` {
+			if reply := string(r.HandleReport(t.Context(), "agent-0", data, time.Now())); reply != `{"version":1,"at":946684800000}` {
 				t.Errorf("%s was answered with %s", name, reply)
 			}
 		}

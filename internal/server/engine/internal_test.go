@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"drover/internal/fabric/fabrictest"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -75,10 +74,9 @@ func TestPack(t *testing.T) {
 }
 
 func TestManifestExpiresWithItsOldestItem(t *testing.T) {
-	key, public := fabrictest.NewKey(t)
 	created := time.Unix(1e9, 0)
-	envelope, err := (&sender{key: key, clock: clock{time.Now}, timeout: 3 * time.Second}).seal("a",
-		created.Add(time.Minute), []store.Item{
+	manifest, err := (&sender{clock: clock{time.Now}, timeout: 3 * time.Second}).encode(created.Add(time.Minute),
+		[]store.Item{
 			{ID: "1", Created: created.Add(time.Second), Deadline: created.Add(time.Hour)},
 			{ID: "2", Created: created, Deadline: created.Add(time.Minute + 2*time.Second)},
 			{ID: "3", Created: created.Add(time.Minute), Deadline: created.Add(time.Hour)},
@@ -86,7 +84,7 @@ func TestManifestExpiresWithItsOldestItem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := wire.Open(envelope, []string{public}, "a")
+	m, err := wire.ReadManifest(manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +99,8 @@ func TestManifestExpiresWithItsOldestItem(t *testing.T) {
 
 // TestOrdersThatAsk: no order of such a manifest begins unasked.
 func TestOrdersThatAsk(t *testing.T) {
-	key, public := fabrictest.NewKey(t)
 	created := time.Unix(1e9, 0)
-	envelope, err := (&sender{key: key, clock: clock{time.Now}, timeout: 3 * time.Second}).seal("a", created,
+	manifest, err := (&sender{clock: clock{time.Now}, timeout: 3 * time.Second}).encode(created,
 		[]store.Item{
 			{ID: "1", Created: created, Deadline: created.Add(time.Hour)},
 			{ID: "2", Created: created, Deadline: created.Add(time.Hour), Asks: true},
@@ -112,7 +109,7 @@ func TestOrdersThatAsk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := wire.Open(envelope, []string{public}, "a")
+	m, err := wire.ReadManifest(manifest)
 	if err != nil || !m.Unasked.IsZero() {
 		t.Errorf("orders begin unasked until %v, error %v", m.Unasked, err)
 	}
@@ -180,7 +177,8 @@ type oldRows struct {
 	shares        map[string]int
 	removals      int
 	revisions     int
-	before        [5]time.Time
+	selections    int
+	before        [6]time.Time
 	largestDelete int
 }
 
@@ -221,6 +219,10 @@ func (o *oldRows) PruneRevisions(_ context.Context, before time.Time, limit int)
 	return o.prune(4, &o.revisions, before, limit), nil
 }
 
+func (o *oldRows) PruneSelections(_ context.Context, before time.Time, limit int) (int, error) {
+	return o.prune(5, &o.selections, before, limit), nil
+}
+
 func (o *oldRows) prune(which int, left *int, before time.Time, limit int) int {
 	n := min(*left, limit)
 	*left -= n
@@ -231,7 +233,7 @@ func (o *oldRows) prune(which int, left *int, before time.Time, limit int) int {
 
 func TestClean(t *testing.T) {
 	rows := &oldRows{
-		tasks: 105, audit: 1000, events: 1234, removals: 501, revisions: 25,
+		tasks: 105, audit: 1000, events: 1234, removals: 501, revisions: 25, selections: 33,
 		shares: map[string]int{"quiet": 10, "loud": 5000, "louder": 100_000},
 	}
 	now := time.Unix(1e9, 0)
@@ -243,16 +245,16 @@ func TestClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rows.tasks != 0 || rows.audit != 0 || rows.events != 0 || rows.removals != 0 ||
-		rows.revisions != 0 || rows.largestDelete > 500 {
-		t.Errorf("left are %d tasks, %d audit rows, %d events, %d removals and %d revisions; %d were removed at once",
-			rows.tasks, rows.audit, rows.events, rows.removals, rows.revisions, rows.largestDelete)
+		rows.revisions != 0 || rows.selections != 0 || rows.largestDelete > 500 {
+		t.Errorf("left are %d tasks, %d audit rows, %d events, %d removals, %d revisions and %d selections; %d were removed at once",
+			rows.tasks, rows.audit, rows.events, rows.removals, rows.revisions, rows.selections, rows.largestDelete)
 	}
 	if want := map[string]int{"quiet": 10, "loud": 1000, "louder": 1000}; !maps.Equal(rows.shares, want) {
 		t.Errorf("left are events of %v, want %v", rows.shares, want)
 	}
-	if want := [5]time.Time{
+	if want := [6]time.Time{
 		now.Add(-time.Hour), now.Add(-2 * time.Hour), now.Add(-3 * time.Hour),
-		now.Add(-4 * time.Hour), now.Add(-5 * time.Hour),
+		now.Add(-4 * time.Hour), now.Add(-5 * time.Hour), now,
 	}; rows.before != want {
 		t.Errorf("removed what was older than %v, want %v", rows.before, want)
 	}

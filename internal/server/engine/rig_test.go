@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nkeys"
 
-	"drover/internal/fabric/fabrictest"
 	"drover/internal/process"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
@@ -31,8 +29,6 @@ type rig struct {
 	path      string
 	db        *sqlite.DB
 	directory *fleet.Directory
-	key       nkeys.KeyPair
-	public    string
 	stop      func()
 	// wrap puts something between the engine and the database.
 	wrap func(engine.Store) engine.Store
@@ -47,7 +43,15 @@ type rig struct {
 	// these are all.
 	hangs, left map[string]bool
 	leftAll     bool
-	sent        []*wire.Manifest
+	sent        []sentManifest
+	// pinged counts the pings.
+	pinged int
+}
+
+// sentManifest is a manifest that was sent to an agent.
+type sentManifest struct {
+	Agent string
+	*wire.Manifest
 }
 
 // linkFunc answers for all agents.
@@ -79,13 +83,13 @@ func (r *rig) nobody(agent string) error {
 }
 
 // Send is the rig's engine.Link. It refuses what an agent would.
-func (r *rig) Send(ctx context.Context, agent string, envelope []byte) ([]byte, error) {
-	m, err := wire.Open(envelope, []string{r.public}, agent)
+func (r *rig) Send(ctx context.Context, agent string, manifest []byte) ([]byte, error) {
+	m, err := wire.ReadManifest(manifest)
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
-	r.sent = append(r.sent, m)
+	r.sent = append(r.sent, sentManifest{agent, m})
 	link, err := r.link, r.nobody(agent)
 	r.mu.Unlock()
 	if err != nil {
@@ -101,6 +105,7 @@ func (r *rig) Send(ctx context.Context, agent string, envelope []byte) ([]byte, 
 // Ping is the rig's engine.Link: all are there but those that hang or have left.
 func (r *rig) Ping(ctx context.Context, agent string) error {
 	r.mu.Lock()
+	r.pinged++
 	hangs, err := r.hangs[agent], r.nobody(agent)
 	r.mu.Unlock()
 	if err != nil {
@@ -149,8 +154,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "drover.db")
 	synctest.Test(t, func(t *testing.T) {
-		key, public := fabrictest.NewKey(t)
-		r := &rig{t: t, path: path, key: key, public: public, link: accept, left: map[string]bool{}}
+		r := &rig{t: t, path: path, link: accept, left: map[string]bool{}}
 		r.start()
 		for i := range 4 {
 			a := store.Agent{Key: fmt.Sprintf("agent-%d", i), IP: fmt.Sprintf("10.0.0.%d", i), Created: time.Now()}
@@ -180,7 +184,7 @@ func (r *rig) start() {
 		state = r.wrap(db)
 	}
 	r.Engine = engine.New(engine.Config{
-		Store: state, Directory: r.directory, Link: r, Key: r.key, Identity: r.guard(),
+		Store: state, Directory: r.directory, Link: r, Identity: r.guard(),
 		Shared: r.shared, Log: log,
 	})
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -221,7 +225,7 @@ func (r *rig) submit(id string, op process.Op, agents ...string) {
 }
 
 // taken returns the manifests that were sent since it was last called.
-func (r *rig) taken() []*wire.Manifest {
+func (r *rig) taken() []sentManifest {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,13 +256,19 @@ func lines(events ...process.Event) [][]byte {
 // report has an agent report, and returns the answer.
 func (r *rig) report(agent string, report wire.Report) wire.ReportAck {
 	r.t.Helper()
+	return r.reportOf(time.Now(), agent, report)
+}
+
+// reportOf is report with what the agent sealed at another time.
+func (r *rig) reportOf(sealed time.Time, agent string, report wire.Report) wire.ReportAck {
+	r.t.Helper()
 	report.Version = wire.Version
 	data, err := wire.EncodeReport(report, report.Events)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	var ack wire.ReportAck
-	if err := json.Unmarshal(r.HandleReport(r.t.Context(), agent, data, wire.HasContent(data)), &ack); err != nil {
+	if err := json.Unmarshal(r.HandleReport(r.t.Context(), agent, data, sealed), &ack); err != nil {
 		r.t.Fatal(err)
 	}
 	synctest.Wait()

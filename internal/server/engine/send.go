@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"drover/internal/process"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
@@ -63,7 +61,6 @@ type sender struct {
 	clock     clock
 	directory *fleet.Directory
 	link      Link
-	key       nkeys.KeyPair
 	log       *slog.Logger
 	timeout   time.Duration
 	// elsewhere reports whether another server may reach an agent.
@@ -94,13 +91,13 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 		return nil
 	}
 	issued := s.clock.now()
-	envelope, err := s.seal(agent, issued, items, groups)
+	manifest, err := s.encode(issued, items, groups)
 	if err != nil {
 		s.note(ctx, log, s.refuse(ctx, items, err.Error()))
 		return nil
 	}
 	attempt, cancel := context.WithTimeout(ctx, s.patience(issued, items))
-	reply, err := s.link.Send(attempt, agent, envelope)
+	reply, err := s.link.Send(attempt, agent, manifest)
 	cancel()
 	running := ctx
 	// The result is stored even if the engine is stopping.
@@ -152,12 +149,10 @@ func (s *sender) note(ctx context.Context, log *slog.Logger, err error) {
 	}
 }
 
-func (s *sender) seal(agent string, issued time.Time, items []store.Item,
-	groups map[string][]process.Group,
-) ([]byte, error) {
+// encode returns the manifest of some items.
+func (s *sender) encode(issued time.Time, items []store.Item, groups map[string][]process.Group) ([]byte, error) {
 	m := wire.Manifest{
-		Agent: agent, Issued: issued, Expires: items[0].Created.Add(task.WaitLimit),
-		Unasked: issued.Add(s.timeout),
+		Issued: issued, Expires: items[0].Created.Add(task.WaitLimit), Unasked: issued.Add(s.timeout),
 	}
 	for i := range items {
 		it := &items[i]
@@ -178,19 +173,19 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item,
 		}
 		m.Orders = append(m.Orders, order)
 	}
-	envelope, err := wire.Seal(m, s.key)
-	if err != nil || len(envelope) <= wire.MaxSpec {
-		return envelope, err
+	manifest, err := m.Encode()
+	if err != nil || len(manifest) <= wire.MaxSpec {
+		return manifest, err
 	}
 	for i := range items { // the agent could not report it
 		if size := encodedSize(items[i].Spec); size > wire.MaxSpec {
 			return nil, fmt.Errorf("the operation has %d bytes: expected at most %d", size, wire.MaxSpec)
 		}
 	}
-	if len(envelope) > wire.MaxMessage {
-		return nil, fmt.Errorf("the operation has %d bytes: expected at most %d", len(envelope), wire.MaxMessage)
+	if len(manifest) > wire.MaxManifest {
+		return nil, fmt.Errorf("the operation has %d bytes: expected at most %d", len(manifest), wire.MaxManifest)
 	}
-	return envelope, nil
+	return manifest, nil
 }
 
 // receive applies a receipt. An item that the receipt does not mention counts as unheard, or is rejected if the agent
@@ -357,18 +352,18 @@ func (s *sender) cancel(ctx context.Context, agent string, items []store.Item) {
 	}
 	log := s.log.With("agent", agent, "cancelled", len(items))
 	issued := s.clock.now()
-	m := wire.Manifest{Agent: agent, Issued: issued, Expires: issued.Add(task.WaitLimit), Unasked: issued}
+	m := wire.Manifest{Issued: issued, Expires: issued.Add(task.WaitLimit), Unasked: issued}
 	for i := range items {
 		m.Cancel = append(m.Cancel, wire.Order{Item: items[i].ID, Process: items[i].Process, Op: items[i].Op})
 	}
-	envelope, err := wire.Seal(m, s.key)
+	manifest, err := m.Encode()
 	if err != nil {
 		s.note(ctx, log, err)
 		return
 	}
 	attempt, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	reply, err := s.link.Send(attempt, agent, envelope)
+	reply, err := s.link.Send(attempt, agent, manifest)
 	if err != nil {
 		log.InfoContext(ctx, "cannot tell an agent about cancelled items yet", "error", err)
 		return

@@ -51,7 +51,7 @@ func (r *rig) join() *other {
 		Elsewhere: func(string) bool { return false },
 	}
 	o.Engine = engine.New(engine.Config{
-		Store: r.db, Directory: r.directory, Link: r, Key: r.key, Identity: r.guard(), Shared: shared,
+		Store: r.db, Directory: r.directory, Link: r, Identity: r.guard(), Shared: shared,
 		Retention: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
 	return o

@@ -16,6 +16,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/audit"
 	"drover/internal/server/fleet"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
@@ -58,11 +59,11 @@ type Config struct {
 // Enroller lets hosts join. Its methods may be called from any goroutine.
 type Enroller struct {
 	Config
-	failures *failures
+	failures *gate.Failures
 }
 
 // New returns a desk.
-func New(cfg Config) *Enroller { return &Enroller{Config: cfg, failures: newFailures()} }
+func New(cfg Config) *Enroller { return &Enroller{Config: cfg, failures: gate.NewFailures()} }
 
 // NewToken stores a token that was described by the caller and returns it with the text that hosts join with, which is
 // not kept.
@@ -166,7 +167,7 @@ func (e *Enroller) Join(ctx context.Context, data []byte, from Origin) (answer a
 	if from.Relay != nil {
 		attempt.Via = from.Relay.Key
 	}
-	if wait := e.failures.wait(from.limited(), now); wait > 0 {
+	if wait := e.failures.Wait(from.limited(), now); wait > 0 {
 		r := refuse(TooOften, "too many attempts to join from this address have failed: try again in %d s",
 			int(wait.Seconds())+1)
 		r.Retry = wait
@@ -185,7 +186,7 @@ func (e *Enroller) Join(ctx context.Context, data []byte, from Origin) (answer a
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		if refusal.Reason == Malformed || refusal.Reason == NoToken || refusal.Reason == Ended {
-			e.failures.note(from.limited(), now)
+			e.failures.Note(from.limited(), now)
 		}
 		return nil, attempt, refusal
 	}
@@ -212,14 +213,14 @@ func (e *Enroller) attend(ctx context.Context, r wire.JoinRequest, from Origin, 
 	now time.Time,
 ) (any, error) {
 	who := "joined " + r.Key
-	if wait := e.failures.wait(who, now); wait > 0 {
+	if wait := e.failures.Wait(who, now); wait > 0 {
 		refusal := refuse(TooOften, "this host has joined too often: try again in %d s", int(wait.Seconds())+1)
 		refusal.Retry = wait
 		return nil, refusal
 	}
 	answer, err := e.admit(ctx, r, from, attempt, now)
 	if err == nil {
-		e.failures.note(who, now)
+		e.failures.Note(who, now)
 	}
 	return answer, err
 }
@@ -238,6 +239,9 @@ func (e *Enroller) admit(
 	}
 	if err := punctual(r, now); err != nil {
 		return nil, err
+	}
+	if r.Sealing == "" {
+		return nil, refuse(Malformed, "the request has no sealing key: install drover of the server's version")
 	}
 	if r.Proxy != nil {
 		return e.admitProxy(ctx, r, token, now)
@@ -275,7 +279,7 @@ func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token sto
 	if !known {
 		a = store.Agent{Key: r.Key, Created: now}
 	}
-	a.Cloud, a.IP, a.ID, a.Build, a.Name = token.Cloud, ip, r.ID, clip(r.Build), clip(r.Name)
+	a.Cloud, a.IP, a.ID, a.Build, a.Name, a.Sealing = token.Cloud, ip, r.ID, clip(r.Build), clip(r.Name), r.Sealing
 	a.Token, a.Labels, a.Business = token.ID, token.Labels, token.Business
 	replaced := ""
 	err = e.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/fabric/fabrictest"
 	"drover/internal/process"
 	"drover/internal/server/enrol"
 	"drover/internal/server/fleet"
@@ -31,6 +32,8 @@ type rig struct {
 	fleet  *fleet.Directory
 	now    time.Time
 	broker []string
+	// sealing is the sealing key of every host that asks.
+	sealing string
 }
 
 func (r *rig) Revoke(key string) error  { r.broker = append(r.broker, "revoke "+key); return nil }
@@ -44,6 +47,7 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	r := &rig{t: t, store: s, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	_, r.sealing = fabrictest.NewSealingKey(t)
 	r.fleet = fleet.New(s, r.now.Add(-time.Hour))
 	r.Enroller = enrol.New(enrol.Config{
 		Store: s, Directory: r.fleet, Broker: r, Fingerprint: func(store.JoinToken) string { return finger },
@@ -70,19 +74,6 @@ func (r *rig) token(uses int) wire.JoinToken {
 	return token
 }
 
-func newKey(t *testing.T) (nkeys.KeyPair, string) {
-	t.Helper()
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, public
-}
-
 // join asks to join, after change has had its way with a request that is all right.
 func (r *rig) join(token wire.JoinToken, key nkeys.KeyPair,
 	change func(*wire.JoinRequest),
@@ -90,7 +81,7 @@ func (r *rig) join(token wire.JoinToken, key nkeys.KeyPair,
 	r.t.Helper()
 	request := wire.JoinRequest{
 		Token: token.ID, Secret: token.Secret, At: r.now, IP: "10.0.0.1", Name: "web-1",
-		Build: "test",
+		Build: "test", Sealing: r.sealing,
 	}
 	if change != nil {
 		change(&request)
@@ -113,13 +104,34 @@ func (r *rig) refused(err error, reason enrol.Reason, words string) {
 	}
 }
 
+// TestTheSealingKey is in the register, and a host without one is refused.
+func TestTheSealingKey(t *testing.T) {
+	r := newRig(t)
+	token := r.token(2)
+	key, public := fabrictest.NewKey(t)
+	_, _, err := r.join(token, key, func(q *wire.JoinRequest) { q.Sealing = "" })
+	r.refused(err, enrol.Malformed, "has no sealing key")
+	_, _, err = r.join(token, key, func(q *wire.JoinRequest) { q.Sealing = public })
+	r.refused(err, enrol.Malformed, "is not a public key of X25519")
+	for range 2 { // a host that joins again may bring another key
+		_, r.sealing = fabrictest.NewSealingKey(t)
+		if _, _, err = r.join(token, key, nil); err != nil {
+			t.Fatal(err)
+		}
+		agents, err := r.store.GetAgents(t.Context(), []string{public})
+		if err != nil || len(agents) != 1 || agents[0].Sealing != r.sealing {
+			t.Errorf("the register has %+v, %v, expected the key %s", agents, err, r.sealing)
+		}
+	}
+}
+
 func TestJoin(t *testing.T) {
 	r := newRig(t)
 	token := r.token(1)
 	if token.Fingerprint != finger {
 		t.Errorf("the token is of %s", token.Fingerprint)
 	}
-	key, public := newKey(t)
+	key, public := fabrictest.NewKey(t)
 	got, attempt, err := r.join(token, key, func(q *wire.JoinRequest) { q.ID = "web-1" })
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +161,7 @@ func TestJoin(t *testing.T) {
 		_, _, err := r.join(token, key, rename)
 		r.refused(err, enrol.Ended, "is used up")
 	}
-	other, _ := newKey(t)
+	other, _ := fabrictest.NewKey(t)
 	_, _, err = r.join(token, other, func(q *wire.JoinRequest) { q.IP = "10.0.0.2" })
 	r.refused(err, enrol.Ended, "is used up: it was valid for 1: make another one")
 	if kept, err := r.store.GetJoinToken(t.Context(), token.ID); err != nil || kept.Used != 1 ||
@@ -161,8 +173,8 @@ func TestJoin(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	r := newRig(t)
 	token := r.token(9)
-	key, _ := newKey(t)
-	holder, holderKey := newKey(t)
+	key, _ := fabrictest.NewKey(t)
+	holder, holderKey := fabrictest.NewKey(t)
 	if _, _, err := r.join(token, holder, func(q *wire.JoinRequest) { q.IP = "10.0.0.9" }); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +242,7 @@ func TestRefusals(t *testing.T) {
 
 func TestJoinAfterAStart(t *testing.T) {
 	r := newRig(t)
-	holder, _ := newKey(t)
+	holder, _ := fabrictest.NewKey(t)
 	token := r.token(2)
 	if _, _, err := r.join(token, holder, nil); err != nil {
 		t.Fatal(err)
@@ -240,7 +252,7 @@ func TestJoinAfterAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Directory = restarted
-	key, _ := newKey(t)
+	key, _ := fabrictest.NewKey(t)
 	_, _, err := r.join(token, key, nil)
 	r.refused(err, enrol.NotYet, "try again in 30 s")
 	r.now = r.now.Add(time.Minute)
@@ -252,7 +264,7 @@ func TestJoinAfterAStart(t *testing.T) {
 func TestStrangersAreSlowedDown(t *testing.T) {
 	r := newRig(t)
 	token := r.token(1)
-	key, _ := newKey(t)
+	key, _ := fabrictest.NewKey(t)
 	wrong := func(q *wire.JoinRequest) { q.Secret = strings.Repeat("y", 26) }
 	for range 20 {
 		_, _, err := r.join(token, key, wrong)
@@ -274,7 +286,7 @@ func TestStrangersAreSlowedDown(t *testing.T) {
 func TestRemove(t *testing.T) {
 	r := newRig(t)
 	token := r.token(2)
-	key, public := newKey(t)
+	key, public := fabrictest.NewKey(t)
 	if _, _, err := r.join(token, key, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +331,7 @@ func TestAnEmptiedHost(t *testing.T) {
 	} {
 		r := newRig(t)
 		token := r.token(9)
-		old, oldKey := newKey(t)
+		old, oldKey := fabrictest.NewKey(t)
 		if _, _, err := r.join(token, old, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +343,7 @@ func TestAnEmptiedHost(t *testing.T) {
 		}
 		r.fleet.Seen(oldKey, r.now)
 		r.now = r.now.Add(time.Minute)
-		key, public := newKey(t)
+		key, public := fabrictest.NewKey(t)
 		_, attempt, err := r.join(token, key, c.change)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -362,7 +374,7 @@ func TestAnEmptiedHost(t *testing.T) {
 func TestOneRequestAgainAndAgain(t *testing.T) {
 	r := newRig(t)
 	token := r.token(2)
-	key, _ := newKey(t)
+	key, _ := fabrictest.NewKey(t)
 	for range 20 {
 		if _, _, err := r.join(token, key, nil); err != nil {
 			t.Fatal(err)
@@ -370,7 +382,7 @@ func TestOneRequestAgainAndAgain(t *testing.T) {
 	}
 	_, _, err := r.join(token, key, nil)
 	r.refused(err, enrol.TooOften, "this host has joined too often: try again in")
-	other, _ := newKey(t)
+	other, _ := fabrictest.NewKey(t)
 	if _, _, err := r.join(token, other, func(q *wire.JoinRequest) { q.IP = "10.0.0.2" }); err != nil {
 		t.Errorf("another host is refused: %v", err)
 	}

@@ -30,7 +30,7 @@ func (e *Enroller) admitProxy(
 	}
 	p := store.Proxy{
 		Key: r.Key, Area: token.Cloud, Name: r.Proxy.Name, Advertise: r.Proxy.Advertise, Build: clip(r.Build),
-		Token: token.ID, Created: now,
+		Sealing: r.Sealing, Token: token.ID, Created: now,
 	}
 	// This comes first, because it needs no stored data and a proxy must have a certificate.
 	enrolment, err := e.Proxies.Issue(p, r.Proxy.Certificate)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/fabric/fabrictest"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -53,7 +54,7 @@ func (r *rig) joinAs(token wire.JoinToken, key nkeys.KeyPair, relay *enrol.Relay
 ) (any, enrol.Attempt, error) {
 	r.t.Helper()
 	request := wire.JoinRequest{
-		Token: token.ID, Secret: token.Secret, At: r.now, Build: "test",
+		Token: token.ID, Secret: token.Secret, At: r.now, Build: "test", Sealing: r.sealing,
 		Proxy: &wire.ProxyFacts{Name: "dmz-1", Advertise: "10.1.0.2:7351", Certificate: []byte("request")},
 	}
 	if change != nil {
@@ -69,7 +70,7 @@ func (r *rig) joinAs(token wire.JoinToken, key nkeys.KeyPair, relay *enrol.Relay
 func TestProxiesJoin(t *testing.T) {
 	r := newRig(t)
 	r.Proxies = register{r.store}
-	key, public := newKey(t)
+	key, public := fabrictest.NewKey(t)
 	token := r.roleToken(store.RoleProxy)
 	answer, attempt, err := r.joinAs(token, key, nil, nil)
 	if e, ok := answer.(wire.ProxyEnrolment); err != nil || !ok || e.Area != 3 || e.Name != "dmz-1" {
@@ -83,7 +84,7 @@ func TestProxiesJoin(t *testing.T) {
 	}
 	list, err := r.store.ListProxies(t.Context())
 	if err != nil || len(list) != 1 || list[0].Key != public || list[0].Area != 3 ||
-		list[0].Advertise != "10.1.0.2:7351" {
+		list[0].Advertise != "10.1.0.2:7351" || list[0].Sealing != r.sealing {
 		t.Errorf("proxies are %+v, %v", list, err)
 	}
 	if err := r.RemoveProxy(t.Context(), public); err != nil {
@@ -100,8 +101,8 @@ func TestProxiesJoin(t *testing.T) {
 func TestProxiesRefused(t *testing.T) {
 	r := newRig(t)
 	r.Proxies = register{r.store}
-	key, _ := newKey(t)
-	other, _ := newKey(t)
+	key, _ := fabrictest.NewKey(t)
+	other, _ := fabrictest.NewKey(t)
 	proxies, agents := r.roleToken(store.RoleProxy), r.roleToken(store.RoleAgent)
 	if _, _, err := r.joinAs(proxies, other, nil, func(q *wire.JoinRequest) { q.Proxy.Name = "taken" }); err != nil {
 		t.Fatal(err)
@@ -164,6 +165,10 @@ func TestProxiesRefused(t *testing.T) {
 			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Certificate = nil }),
 			enrol.Unfit, "cannot certify",
 		},
+		"no sealing key": {
+			proxies, nil, func(q *wire.JoinRequest) { q.Sealing = "" },
+			enrol.Malformed, "has no sealing key",
+		},
 		"a clock that is far off": {
 			proxies, nil, func(q *wire.JoinRequest) { q.At = r.now.Add(time.Hour) },
 			enrol.Unfit, "ahead of the server's",
@@ -198,8 +203,8 @@ func TestProxiesRefused(t *testing.T) {
 func TestRemovedProxiesStayOut(t *testing.T) {
 	r := newRig(t)
 	r.Proxies = register{r.store}
-	proxy, public := newKey(t)
-	agent, _ := newKey(t)
+	proxy, public := fabrictest.NewKey(t)
+	agent, _ := fabrictest.NewKey(t)
 	proxies, agents := r.roleToken(store.RoleProxy), r.roleToken(store.RoleAgent)
 	if _, _, err := r.joinAs(proxies, proxy, nil, nil); err != nil {
 		t.Fatal(err)
@@ -226,7 +231,7 @@ func TestRemovedProxiesStayOut(t *testing.T) {
 // TestProxiesSlowDownTheirOwn: a proxy that makes up addresses shuts out nobody who comes by another way.
 func TestProxiesSlowDownTheirOwn(t *testing.T) {
 	r := newRig(t)
-	key, _ := newKey(t)
+	key, _ := fabrictest.NewKey(t)
 	agents := r.roleToken(store.RoleAgent)
 	agent := func(q *wire.JoinRequest) { q.Proxy, q.IP = nil, "10.0.0.1" }
 	wrong := func(q *wire.JoinRequest) { agent(q); q.Secret = "x" }
@@ -253,7 +258,7 @@ func TestIDsOfOtherAreas(t *testing.T) {
 	if err := r.fleet.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	key, _ := newKey(t)
+	key, _ := fabrictest.NewKey(t)
 	_, _, err := r.join(r.token(1), key, func(q *wire.JoinRequest) { q.ID = "web-1" })
 	r.refused(err, enrol.Taken, `id "web-1" belongs to an agent of another area`)
 }

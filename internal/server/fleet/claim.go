@@ -1,9 +1,13 @@
 package fleet
 
-import "time"
+import (
+	"time"
 
-// holdFor is how long a host keeps its key after its last report, or after its last proof if another host claims the
-// key. Agents report every 5 s.
+	"drover/internal/frame"
+)
+
+// holdFor is how long a host keeps its key after its last report, or after it has sealed its last one if another host
+// claims the key. Agents report every 5 s, or rarely and when they are pinged.
 const holdFor = 12 * time.Second
 
 // Claim is the decision about an agent's claim to a key.
@@ -13,11 +17,11 @@ type Claim uint8
 const (
 	// Granted: the key belongs to the claimant.
 	Granted Claim = iota + 1
-	// Unsettled: another host used the key recently. If that host does not prove its presence, it is gone and the
-	// claimant gets the key.
+	// Unsettled: another host used the key recently. If that host reports no more, it is gone and the claimant gets the
+	// key.
 	Unsettled
-	// Denied: another host uses the key, and has proven its presence since this one claimed the key. One of the two is
-	// a copy.
+	// Denied: another host uses the key, and has sealed a report since this one claimed the key. One of the two is a
+	// copy.
 	Denied
 )
 
@@ -27,16 +31,18 @@ type Claimant struct {
 	Place, Name, Session string
 	// Introduces is set for an introduction: only an introduction may claim a key that belongs to another host.
 	Introduces bool
-	// Proof is the signed Challenge; empty if there is none.
-	Proof string
+	// Sealed is when the host sealed the report, by the clock of the servers; zero if it did not know that clock.
+	Sealed time.Time
 }
 
 // Claim decides, by the place of a report, whether it comes from the host that owns the agent's key. It returns the
-// rival. If the claim is granted, the host must prove its presence against the rival, if there is one; news is set if a
-// proof has just made the copy certain.
+// rival, if there is one; news is set if the report has just made the copy certain.
 //
-// The place of a report is not a proof, because anyone on the way can forge a heartbeat. So the key changes hands after
-// holdFor without a report of its host, or after the rival was there for holdFor without a proof.
+// Somebody on the way can hold a report back and deliver it after its host has gone. So only a report that was sealed
+// after the rival came shows that there are two hosts. The key changes hands after holdFor without a report of its
+// host, or after the rival was there for holdFor without a report that was sealed meanwhile.
+//
+// The silence of a host that reports rarely says nothing: the caller pings it (Rare), and a host that is there reports.
 func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Rival, news bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,7 +62,8 @@ func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Ri
 		r = Rival{Place: by.Place, Since: now}
 	}
 	r.Name, r.Session, r.Last = by.Name, by.Session, now
-	if now.Sub(seen) > holdFor || now.Sub(later(r.Since, r.Proven)) > holdFor { // the holder is gone
+	silent := !d.links[key].rare && now.Sub(seen) > holdFor
+	if silent || now.Sub(later(r.Since, r.Proven)) > holdFor { // the holder is gone
 		delete(d.rivals, key)
 		return Granted, Rival{}, false
 	}
@@ -73,9 +80,10 @@ func (d *Directory) holds(key string, r Rival, by Claimant, now time.Time) (c Cl
 	if !r.there(by.Place, now) {
 		return Granted, Rival{}, false
 	}
-	if by.Proof == r.Challenge() {
+	known, ahead := later(r.Since.Add(frame.ServersApart), r.Proven), now.Add(frame.ServersApart)
+	if by.Sealed.After(known) && !by.Sealed.After(ahead) {
 		news = !r.Certain()
-		r.Proven = now
+		r.Proven = by.Sealed
 		d.rivals[key] = r
 		d.tell(key, false)
 	}

@@ -23,18 +23,20 @@ func newContest(t *testing.T) *contest {
 
 // kinds of reports.
 const (
-	hello = iota
-	heartbeat
-	proof // a heartbeat that meets the challenge, if there is one
+	hello     = iota
+	heartbeat // sealed now
+	held      // a heartbeat of before the rival, which somebody has held back
 )
 
 // says has a host report, some time after the last report, and compares what comes of it.
 func (c *contest) says(after time.Duration, place string, kind int, want fleet.Claim, certain bool) fleet.Rival {
 	c.t.Helper()
 	c.now = c.now.Add(after)
-	by := fleet.Claimant{Place: place, Session: "s" + place, Name: "host-" + place, Introduces: kind == hello}
-	if r, there := c.against(place); there && kind == proof {
-		by.Proof = r.Challenge()
+	by := fleet.Claimant{
+		Place: place, Session: "s" + place, Name: "host-" + place, Introduces: kind == hello, Sealed: c.now,
+	}
+	if r, there := c.against(place); there && kind == held {
+		by.Sealed = r.Since.Add(time.Second) // the clocks of the servers may differ by that
 	}
 	got, r, news := c.Claim("K", by, c.now)
 	if got != want || news != certain {
@@ -67,21 +69,21 @@ func TestACopyIsNoticed(t *testing.T) {
 		t.Error("a host that may have been rebooted is told of as a copy")
 	}
 	c.says(3*s, "b", hello, fleet.Unsettled, false)
-	if r := c.says(s, "a", heartbeat, fleet.Granted, false); r.Place != "b" || r.Certain() {
-		t.Errorf("the first one has to prove that it is there against %+v", r)
+	if r := c.says(s, "a", held, fleet.Granted, false); r.Place != "b" || r.Certain() {
+		t.Errorf("a heartbeat of before the second one shows that there is %+v", r)
 	}
-	c.says(0, "a", proof, fleet.Granted, true)
+	c.says(0, "a", heartbeat, fleet.Granted, true)
 	c.says(2*s, "b", hello, fleet.Denied, false)
 	c.says(3*s, "b", hello, fleet.Denied, false)
 	c.says(0, "b", heartbeat, fleet.Unsettled, false) // an introduction is asked for
 	if r, there := c.Rival("K", c.now); !there || r.Name != "host-b" || c.Rivals(c.now) != 1 {
 		t.Errorf("the copy is %+v, %v", r, there)
 	}
-	c.says(0, "a", proof, fleet.Granted, false)
+	c.says(0, "a", heartbeat, fleet.Granted, false)
 	for range 3 {
 		c.says(3*s, "b", hello, fleet.Denied, false)
 	}
-	c.says(s, "a", proof, fleet.Granted, false)
+	c.says(s, "a", heartbeat, fleet.Granted, false)
 	c.says(3*s, "b", hello, fleet.Denied, false)
 	c.says(3*s, "c", hello, fleet.Unsettled, false) // a third one, which began after the second
 	c.says(s, "b", hello, fleet.Unsettled, false)   // and this one is not worth as much
@@ -105,37 +107,60 @@ func TestAHostThatWasRebooted(t *testing.T) {
 		c.says(3*time.Second, "boot 2", hello, fleet.Unsettled, false)
 	}
 	c.says(3*time.Second, "boot 2", hello, fleet.Granted, false)
-	// Somebody goes on with heartbeats of before. They count for nothing, and the key goes over as soon.
-	c.says(0, "boot 2", heartbeat, fleet.Granted, false)
+	// Somebody has held back heartbeats of before, and delivers them now. They count for nothing, and the key goes over
+	// as soon.
+	c.says(0, "boot 2", held, fleet.Granted, false)
 	for range 4 {
-		c.says(time.Second, "boot 2", heartbeat, fleet.Granted, false)
+		c.says(time.Second, "boot 2", held, fleet.Granted, false)
 		c.says(2*time.Second, "boot 3", hello, fleet.Unsettled, false)
 	}
-	c.says(time.Second, "boot 2", heartbeat, fleet.Granted, false)
+	c.says(time.Second, "boot 2", held, fleet.Granted, false)
 	c.says(2*time.Second, "boot 3", hello, fleet.Unsettled, false)
-	c.says(2*time.Second, "boot 2", heartbeat, fleet.Granted, false)
+	c.says(2*time.Second, "boot 2", held, fleet.Granted, false)
 	c.says(time.Second, "boot 3", hello, fleet.Granted, false)
-	c.says(0, "boot 2", heartbeat, fleet.Unsettled, false)
+	c.says(0, "boot 2", held, fleet.Unsettled, false)
 	if c.Rivals(c.now) != 0 {
 		t.Error("it is told of as a copy")
 	}
 }
 
-// TestAProofOfBefore: what was signed against one rival does not do against the next.
-func TestAProofOfBefore(t *testing.T) {
+// TestAReportOfBefore: what was sealed before a rival came says nothing about the rival, nor does what was sealed by
+// a clock that is ahead.
+func TestAReportOfBefore(t *testing.T) {
 	c := newContest(t)
 	c.says(0, "a", hello, fleet.Granted, false)
 	c.says(time.Second, "b", hello, fleet.Unsettled, false)
-	before, _ := c.against("a")
-	c.says(time.Second, "c", hello, fleet.Unsettled, false)
-	if _, r, news := c.Claim("K", fleet.Claimant{Place: "a", Proof: before.Challenge()}, c.now); news || r.Certain() {
-		t.Errorf("it counts against %+v", r)
+	c.says(4*time.Second, "c", hello, fleet.Unsettled, false)
+	for name, at := range map[string]time.Time{
+		"after the first rival": c.now.Add(-2 * time.Second), "at an unknown time": {}, "ahead": c.now.Add(4 * time.Second),
+	} {
+		if _, r, news := c.Claim("K", fleet.Claimant{Place: "a", Sealed: at}, c.now.Add(time.Second)); news || r.Certain() {
+			t.Errorf("what was sealed %s counts against %+v", name, r)
+		}
 	}
-	c.says(time.Second, "a", proof, fleet.Granted, true)
+	c.says(2*time.Second, "a", heartbeat, fleet.Granted, true)
 }
 
-// TestARivalIsKnownElsewhere: a server that was told of it asks for the proof, and the one that it came to hears of
-// that.
+// TestAReportThatIsSentAgain: it shows that its host was there when it was sealed, however late and however often it
+// comes.
+func TestAReportThatIsSentAgain(t *testing.T) {
+	c := newContest(t)
+	c.says(0, "a", hello, fleet.Granted, false)
+	c.says(time.Second, "b", hello, fleet.Unsettled, false)
+	c.says(2*time.Second, "a", heartbeat, fleet.Granted, true)
+	last := fleet.Claimant{Place: "a", Sealed: c.now.Add(time.Second)}
+	for range 4 {
+		c.says(3*time.Second, "b", hello, fleet.Denied, false)
+		if got, _, news := c.Claim("K", last, c.now); got != fleet.Granted || news {
+			t.Errorf("it is answered %v, news %v", got, news)
+		}
+		c.Seen("K", c.now)
+	}
+	c.says(3*time.Second, "b", hello, fleet.Granted, false)
+}
+
+// TestARivalIsKnownElsewhere: a server that was told of it notices that the host is there, and the one that it came to
+// hears of that.
 func TestARivalIsKnownElsewhere(t *testing.T) {
 	const s = time.Second
 	a, b, _ := pair(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
@@ -155,9 +180,9 @@ func TestARivalIsKnownElsewhere(t *testing.T) {
 		}
 		exchange()
 	}
-	holds := func(d *fleet.Directory, now time.Duration, proof string) (rival fleet.Rival, news bool) {
+	holds := func(d *fleet.Directory, now, sealed time.Duration) (rival fleet.Rival, news bool) {
 		t.Helper()
-		c, rival, news := d.Claim("A", fleet.Claimant{Place: "first", Proof: proof}, at(now))
+		c, rival, news := d.Claim("A", fleet.Claimant{Place: "first", Sealed: at(sealed)}, at(now))
 		if c != fleet.Granted {
 			t.Errorf("after %v the first one is answered %v", now, c)
 		}
@@ -166,16 +191,15 @@ func TestARivalIsKnownElsewhere(t *testing.T) {
 		return rival, news
 	}
 	claim(a, 12*s, fleet.Unsettled)
-	rival, _ := holds(b, 13*s, "")
-	if rival.Name != "two" || !rival.Since.Equal(at(12*s)) {
-		t.Fatalf("it is asked for a proof against %+v", rival)
+	if rival, news := holds(b, 14*s, 13*s); news || rival.Name != "two" || !rival.Since.Equal(at(12*s)) {
+		t.Fatalf("its rival is %+v, news %v", rival, news)
 	}
-	if _, news := holds(b, 13*s, rival.Challenge()); !news {
+	if _, news := holds(b, 14*s, 14*s); !news {
 		t.Error("that it is certain is no news")
 	}
 	claim(a, 15*s, fleet.Denied)
 	claim(b, 18*s, fleet.Denied)
-	if _, news := holds(a, 18*s, rival.Challenge()); news || a.Rivals(at(18*s)) != 1 || b.Rivals(at(18*s)) != 1 {
+	if _, news := holds(a, 18*s, 18*s); news || a.Rivals(at(18*s)) != 1 || b.Rivals(at(18*s)) != 1 {
 		t.Errorf("it is news once more, or %d and %d rivals are known", a.Rivals(at(18*s)), b.Rivals(at(18*s)))
 	}
 	// The first one is taken down, and the copy may have the key.

@@ -50,11 +50,15 @@ type Directory struct {
 	early   map[string]agentLink // by key, for agents whose rows have not arrived yet
 	rivals  map[string]Rival     // by the key that they use
 	remarks map[string]string    // by key
+	// doubtful has the agents that have reported since Compare found none of their subscriptions.
+	doubtful map[string]bool
 	// news has the links that changed by reports to this server, and whether by an introduction. It is nil if other
 	// servers do not share the register.
 	news map[string]bool
 	// changed is called with an agent whose row this server has changed.
 	changed func(agent string)
+	// compared is set if Compare is called.
+	compared bool
 	// closed makes Join reject new agents.
 	closed bool
 	// lookups bounds how often Find asks the store.
@@ -73,7 +77,7 @@ func New(agents store.Agents, started time.Time) *Directory {
 		links:   map[string]agentLink{},
 		early:   map[string]agentLink{},
 		rivals:  map[string]Rival{},
-		remarks: map[string]string{},
+		remarks: map[string]string{}, doubtful: map[string]bool{},
 		changed: func(string) {},
 		lookups: rate.NewLimiter(lookupsRate, lookupsAtOnce),
 	}
@@ -108,6 +112,7 @@ func (d *Directory) forget(key string) {
 	d.unname(key)
 	d.unregister(key)
 	delete(d.links, key)
+	delete(d.doubtful, key)
 	delete(d.rivals, key)
 	delete(d.remarks, key)
 }
@@ -345,7 +350,7 @@ func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error
 	named := d.byAddr[addr] == a.Key && (a.ID == "" || d.byID[a.ID] == a.Key)
 	return ok && named && old.Created.Equal(a.Created) && cmp.Or(
 		cmp.Compare(old.Cloud, a.Cloud), cmp.Compare(old.IP, a.IP), cmp.Compare(old.ID, a.ID),
-		cmp.Compare(old.Build, a.Build),
+		cmp.Compare(old.Build, a.Build), cmp.Compare(old.Sealing, a.Sealing),
 		cmp.Compare(old.Name, a.Name), cmp.Compare(old.Place, a.Place)) == 0 && reflect.DeepEqual(old.Host, a.Host), nil
 }
 
@@ -383,7 +388,7 @@ func (d *Directory) ByKey(key string) (store.Agent, bool) {
 func (d *Directory) Seen(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := d.links[key]
+	l := d.relinked(key, d.links[key])
 	l.seen, l.lost = now, time.Time{}
 	d.links[key] = l
 	d.tell(key, false)
@@ -394,7 +399,7 @@ func (d *Directory) Seen(key string, now time.Time) {
 func (d *Directory) Lost(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l, ok := d.links[key]; ok && l.lost.IsZero() && now.Sub(l.seen) <= AwayAfter {
+	if l, ok := d.links[key]; ok && !l.vacant(now) {
 		d.links[key] = l.lose(now)
 		d.tell(key, false)
 	}

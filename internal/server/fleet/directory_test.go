@@ -193,8 +193,13 @@ func TestJoin(t *testing.T) {
 	join(a, 1) // nothing is new
 	a.Build = "2"
 	join(a, 2)
-	a.IP, a.ID = "10.0.0.2", ""
+	a.Sealing = "X"
 	join(a, 3)
+	if got, _ := d.ByKey("A"); got.Sealing != "X" || r.agents[0].Sealing != "X" {
+		t.Errorf("the new sealing key is not in %+v, %+v", got, r.agents[0])
+	}
+	a.IP, a.ID = "10.0.0.2", ""
+	join(a, 4)
 	for id, want := range map[string]bool{"0:10.0.0.1": false, "id": false, "0:10.0.0.2": true} {
 		if got, ok := d.LookupID(id); ok != want || ok && !cmp.Equal(got, a) {
 			t.Errorf("%q: %+v, %v", id, got, ok)

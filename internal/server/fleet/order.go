@@ -19,8 +19,12 @@ type Place struct {
 // Address returns the address of an agent, as cloud:ip.
 func Address(a store.Agent) string { return fmt.Sprintf("%d:%s", a.Cloud, a.IP) }
 
-// NameOf returns the name of an agent in drover's own API: its id, or its address.
+// NameOf returns the name of an agent in drover's own API: its id, or its address. Of an agent that was removed only
+// the key is known.
 func NameOf(a store.Agent) string {
+	if a.ID == "" && a.IP == "" {
+		return a.Key
+	}
 	if a.ID != "" {
 		return a.ID
 	}

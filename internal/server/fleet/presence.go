@@ -8,10 +8,17 @@ import (
 
 const (
 	// silentAfter is how long after its last report an agent counts as online if no server noticed its disconnection.
+	// An embedded broker tells of that at once (Compare); external brokers do not.
 	// Agents report every five seconds, at least with a heartbeat.
 	silentAfter = 13 * time.Second
 	// AwayAfter is how long the server waits for such an agent, and how long the agent keeps its names.
 	AwayAfter = 30 * time.Second
+	// calmAfter is how long after its introduction an agent reports as often as usual. Then it reports only each
+	// rareBeat, where the server learns from its broker that a connection has ended. rareSilence is silentAfter for
+	// such an agent: it shows a host that hangs, if no operation finds that out earlier.
+	calmAfter   = 2 * time.Minute
+	rareBeat    = time.Minute
+	rareSilence = 2*rareBeat + 10*time.Second
 	// returnTime is how long an operation waits for a disconnected agent: as long as a restart of the agent takes.
 	returnTime = 3500 * time.Millisecond
 	// SettleTime is how long all agents may take to reconnect after the server has started, or has reconnected to its
@@ -36,7 +43,7 @@ type Presence struct {
 	Linked time.Time
 	// Facts comes from that introduction.
 	Facts Facts
-	// Trust is the digest of what the agent trusts, as it last reported to this server.
+	// Trust is the digest of what the agent trusts, as it last reported.
 	Trust string
 	// Load is how busy the host is; zero if that is unknown or the agent is away.
 	Load Load
@@ -71,6 +78,9 @@ func (p Presence) GivenUp(asked, now time.Time) bool {
 // agentLink is the stored state of an agent's link.
 type agentLink struct {
 	seen, lost time.Time
+	// unlinked is when this server found no subscription of the agent at its broker; zero while there is one. Other
+	// servers find that out by themselves.
+	unlinked time.Time
 	// introduced is set if the agent has introduced itself to this server since the link was made.
 	introduced bool
 	since      time.Time
@@ -83,6 +93,22 @@ type agentLink struct {
 	session string
 	number  int64
 	load    Load
+	// rare is set while the agent has to report only each rareBeat.
+	rare bool
+}
+
+// silence is how long after its last report the agent counts as online.
+func (l agentLink) silence() time.Duration {
+	if l.rare {
+		return rareSilence
+	}
+	return silentAfter
+}
+
+// vacant reports whether the loss of the link is certain.
+func (l agentLink) vacant(now time.Time) bool {
+	return l.seen.IsZero() || !l.lost.IsZero() || now.Sub(l.seen) > l.silence()+AwayAfter-silentAfter ||
+		!l.unlinked.IsZero() && now.Sub(l.unlinked) > AwayAfter
 }
 
 // lose returns the link after a disconnection.
@@ -120,8 +146,12 @@ func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence
 	if l.seen.IsZero() {
 		return a, false
 	}
-	a = store.Absence{Agent: key, Since: later(l.seen, l.lost)}
-	if a.Until = a.Since; now.Sub(a.Since) > silentAfter {
+	a = store.Absence{Agent: key, Since: later(later(l.seen, l.lost), l.unlinked)}
+	silence := silentAfter
+	if l.lost.IsZero() && l.unlinked.IsZero() {
+		silence = l.silence()
+	}
+	if a.Until = a.Since; now.Sub(a.Since) > silence {
 		a.Until = now
 	}
 	if session != l.session {
@@ -136,15 +166,12 @@ func (l agentLink) presence(joined bool, started, now time.Time) Presence {
 		Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust,
 		Ahead: l.ahead,
 	}
-	last := l.seen
-	if l.lost.After(last) {
-		last = l.lost
-	}
-	if last.After(started) {
+	if last := later(later(l.seen, l.lost), l.unlinked); last.After(started) {
 		p.Since = last
 	}
 	gone := l.seen.IsZero() || !l.lost.IsZero()
-	p.Away, p.Vacant = gone || now.Sub(l.seen) > silentAfter, gone || now.Sub(l.seen) > AwayAfter
+	p.Away = gone || !l.unlinked.IsZero() || now.Sub(l.seen) > l.silence()
+	p.Vacant = l.vacant(now)
 	if !p.Away {
 		p.Load = l.load
 	}

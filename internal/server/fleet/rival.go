@@ -1,10 +1,6 @@
 package fleet
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"time"
-)
+import "time"
 
 // Rival is a second host that uses the key of an agent.
 type Rival struct {
@@ -12,19 +8,12 @@ type Rival struct {
 	Place, Name, Session string
 	// Since is when the rival came, and Last the time of its last message.
 	Since, Last time.Time
-	// Proven is when the host that owns the key last proved its presence; zero means not since the rival came.
+	// Proven is when the host that owns the key sealed its last report; zero means not since the rival came.
 	Proven time.Time
 }
 
 // Certain reports whether it is certain that two hosts use the key.
 func (r Rival) Certain() bool { return !r.Proven.IsZero() }
-
-// Challenge is the text that the host that owns the key must sign to prove its presence. It was unknown before the
-// rival came, so no earlier signature is valid for it.
-func (r Rival) Challenge() string {
-	sum := sha256.Sum256([]byte("drover rival 1\n" + r.Place + "\n" + r.Session))
-	return hex.EncodeToString(sum[:16])
-}
 
 // there reports whether the rival of the host at a place is present now.
 func (r Rival) there(holder string, now time.Time) bool {

@@ -24,6 +24,10 @@ type LinkReport struct {
 	Rival Rival
 	// Load is how busy the host is; zero if that is unknown.
 	Load Load
+	// Rare is set if the agent has to report only once a minute.
+	Rare bool
+	// Trust is the digest of what the agent trusts; empty if that is unknown.
+	Trust string
 }
 
 // Share prepares the directory for other servers on the same register. The directory then collects its changes for
@@ -107,7 +111,11 @@ func (d *Directory) Hear(words []LinkReport) {
 			d.hearEarly(w)
 			continue
 		}
-		l := d.links[w.Key].merge(w)
+		l := d.links[w.Key]
+		news := w.Seen.After(l.seen)
+		if l = l.merge(w); news {
+			l = d.relinked(w.Key, l)
+		}
 		d.links[w.Key] = l
 		if w.Rival.Place != "" {
 			d.rivals[w.Key] = d.rivals[w.Key].merge(w.Rival)
@@ -175,7 +183,7 @@ func (d *Directory) Shift(by time.Duration) {
 	d.started, d.linked = d.started.Add(by), d.linked.Add(by)
 	for _, links := range []map[string]agentLink{d.links, d.early} {
 		for key, l := range links {
-			for _, t := range []*time.Time{&l.seen, &l.lost, &l.since} {
+			for _, t := range []*time.Time{&l.seen, &l.lost, &l.unlinked, &l.since} {
 				if !t.IsZero() {
 					*t = t.Add(by)
 				}
@@ -234,14 +242,17 @@ func (d *Directory) tell(key string, met bool) {
 func (l agentLink) report(key string, rival Rival) LinkReport {
 	return LinkReport{
 		Key: key, Seen: l.seen, Lost: l.lost, Introduced: l.introduced, Since: l.since, Facts: l.facts,
-		Rival: rival, Load: l.load,
+		Rival: rival, Load: l.load, Rare: l.rare, Trust: l.trust,
 	}
 }
 
 // merge combines the states of a link on this server and on another.
 func (l agentLink) merge(w LinkReport) agentLink {
 	if w.Seen.After(l.seen) {
-		l.seen = w.Seen
+		l.seen, l.rare = w.Seen, w.Rare
+		if w.Trust != "" {
+			l.trust = w.Trust
+		}
 		if w.Load != (Load{}) {
 			l.load = w.Load
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -32,12 +33,14 @@ type Login interface {
 // ErrNoSession is returned by a Login for an unknown token.
 var ErrNoSession = errors.New("no session has this token")
 
-// Config configures a gate. Login and Now may be nil.
+// Config configures a gate. Login, Groups and Now may be nil.
 type Config struct {
 	Store   Store
 	Secrets access.Secrets
 	Login   Login
-	Now     func() time.Time
+	// Groups are the rights of the groups of users.
+	Groups access.GroupRights
+	Now    func() time.Time
 }
 
 // Gate checks credentials and limits. It is safe for concurrent use.
@@ -119,19 +122,21 @@ func refuse(r Reason) error { return &Refusal{Reason: r} }
 // check the credentials. A login service may take seconds.
 func (g *Gate) Admit(ctx context.Context, c Credentials) (access.Principal, error) {
 	if c.AppCode == "" && access.IsToken(c.Token) {
-		return g.Person(ctx, store.APIToken, c.Token)
+		t, u, err := g.holder(ctx, c.Token, store.APIToken, store.CLIToken)
+		if err != nil {
+			return access.Principal{}, err
+		}
+		return g.person(u, t)
 	}
 	app, err := g.app(ctx, c)
 	if err != nil {
 		return access.Principal{}, err
 	}
-	user, proven, err := g.user(ctx, app, c)
-	if err != nil {
+	p := access.Principal{App: app.Code, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}
+	if err := g.user(ctx, app, c, &p); err != nil {
 		return access.Principal{}, err
 	}
-	return access.Principal{
-		App: app.Code, User: user, Proven: proven, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits,
-	}, nil
+	return p, nil
 }
 
 // Acting returns the principal of an app and a user with their present rights, for what a server does later on their
@@ -148,8 +153,8 @@ func (g *Gate) Acting(ctx context.Context, code, user string) (access.Principal,
 		if err != nil {
 			return access.Principal{}, err
 		}
-		p, err := person(u)
-		p.Proven = false
+		p, err := g.person(u, store.Token{})
+		p.Proven, p.Via = false, nil
 		return p, err
 	}
 	app, err := g.Store.GetApp(ctx, code)
@@ -167,41 +172,48 @@ func (g *Gate) Acting(ctx context.Context, code, user string) (access.Principal,
 	return access.Principal{App: app.Code, User: user, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}, nil
 }
 
-// holder returns the user of a valid token of a kind.
-func (g *Gate) holder(ctx context.Context, kind store.TokenKind, token string) (store.User, error) {
+// holder returns a valid token of one of the kinds, and its user.
+func (g *Gate) holder(ctx context.Context, token string, kinds ...store.TokenKind) (store.Token, store.User, error) {
 	if len(token) > access.MaxToken {
-		return store.User{}, refuse(BadToken)
+		return store.Token{}, store.User{}, refuse(BadToken)
 	}
 	t, u, err := g.Store.FindToken(ctx, access.HashToken(token))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return store.User{}, refuse(BadToken)
+		return store.Token{}, store.User{}, refuse(BadToken)
 	case err != nil:
-		return store.User{}, err
-	case t.Kind != kind || !t.Valid(g.Now()):
-		return store.User{}, refuse(BadToken)
+		return store.Token{}, store.User{}, err
+	case !slices.Contains(kinds, t.Kind) || !t.Valid(g.Now()):
+		return store.Token{}, store.User{}, refuse(BadToken)
 	default:
-		return u, nil
+		return t, u, nil
 	}
 }
 
-// Person identifies a user by a token of a kind, without an app. The principal has the rights of the user. It returns a
-// *Refusal for a token that is unknown or has expired, and for a disabled user.
-func (g *Gate) Person(ctx context.Context, kind store.TokenKind, token string) (access.Principal, error) {
-	u, err := g.holder(ctx, kind, token)
+// via returns the ids of a token and of the tokens that it was made with.
+func via(t store.Token) []string { return append(slices.Clone(t.Via), t.ID) }
+
+// Person identifies a user by a token of a kind, without an app, and returns the token as it is stored. The principal
+// has the rights of the user. Person returns a *Refusal for a token that is unknown or has expired, and for a disabled
+// user.
+func (g *Gate) Person(ctx context.Context, kind store.TokenKind, token string) (access.Principal, store.Token, error) {
+	t, u, err := g.holder(ctx, token, kind)
 	if err != nil {
-		return access.Principal{}, err
+		return access.Principal{}, store.Token{}, err
 	}
-	return person(u)
+	p, err := g.person(u, t)
+	return p, t, err
 }
 
-// person is the principal of a user who calls without an app.
-func person(u store.User) (access.Principal, error) {
+// person is the principal of a user who calls without an app, with a token.
+func (g *Gate) person(u store.User, t store.Token) (access.Principal, error) {
 	if u.Disabled {
 		return access.Principal{}, refuse(UserDisabled)
 	}
+	groups := g.Groups.Of(u.Groups)
 	return access.Principal{
-		App: access.PersonApp(u.Name), User: u.Name, Proven: true, Admin: u.Admin, Grants: u.Grants,
+		App: access.PersonApp(u.Name), User: u.Name, Proven: true, Admin: u.Admin || groups.Admin,
+		Grants: slices.Concat(u.Grants, groups.Grants), Via: via(t),
 	}, nil
 }
 
@@ -260,24 +272,27 @@ func (g *Gate) proven(c Credentials, app store.App) error {
 	return nil
 }
 
-// user identifies the user of the app. proven is set if a token proves the user. A name suffices if the app may name
-// users, even beside a token: a program that acts for many users may hold the session of another user.
-func (g *Gate) user(ctx context.Context, app store.App, c Credentials) (name string, proven bool, err error) {
+// user identifies the user of the app, and sets User, Proven and Via: Proven if a token proves the user. A name is
+// enough if the app may name users, even beside a token: a program that acts for many users may hold the session of
+// another user.
+func (g *Gate) user(ctx context.Context, app store.App, c Credentials, p *access.Principal) (err error) {
 	mayName := c.Vouched || app.MayNameUsers
 	switch {
 	case c.User != "" && mayName && len(c.User) > access.MaxUser:
-		return "", false, refuse(UserTooLong)
+		return refuse(UserTooLong)
 	case c.User != "" && mayName && (!utf8.ValidString(c.User) || strings.ContainsFunc(c.User, unicode.IsControl)):
-		return "", false, refuse(UserUnfit)
+		return refuse(UserUnfit)
 	case c.User != "" && mayName:
-		return c.User, false, g.enabled(ctx, c.User)
+		p.User = c.User
+		return g.enabled(ctx, c.User)
 	case c.Token != "":
-		name, err = g.session(ctx, c.Token)
-		return name, true, err
+		p.Proven = true
+		p.User, p.Via, err = g.session(ctx, c.Token)
+		return err
 	case c.User != "":
-		return "", false, refuse(MayNotName)
+		return refuse(MayNotName)
 	default:
-		return "", false, refuse(NoUser)
+		return refuse(NoUser)
 	}
 }
 
@@ -296,31 +311,31 @@ func (g *Gate) enabled(ctx context.Context, name string) error {
 	}
 }
 
-// session returns the user of a token, of drover or of the login service.
-func (g *Gate) session(ctx context.Context, token string) (string, error) {
+// session returns the user of a token, of drover or of the login service, and the ids of a token of drover.
+func (g *Gate) session(ctx context.Context, token string) (user string, ids []string, err error) {
 	if len(token) > access.MaxToken {
-		return "", refuse(BadToken)
+		return "", nil, refuse(BadToken)
 	}
 	if access.IsToken(token) {
-		u, err := g.holder(ctx, store.APIToken, token)
+		t, u, err := g.holder(ctx, token, store.APIToken)
 		if err == nil && u.Disabled {
 			err = refuse(UserDisabled)
 		}
-		return u.Name, err
+		return u.Name, via(t), err
 	}
 	if g.Login == nil {
-		return "", refuse(BadToken)
+		return "", nil, refuse(BadToken)
 	}
-	name, err := g.Login.User(ctx, token)
+	user, err = g.Login.User(ctx, token)
 	switch {
 	case errors.Is(err, ErrNoSession):
-		return "", refuse(BadToken)
+		return "", nil, refuse(BadToken)
 	case err != nil:
-		return "", &Refusal{Reason: LoginDown, Cause: fmt.Errorf("cannot ask the login service: %w", err)}
-	case name == "" || len(name) > access.MaxUser:
-		return "", refuse(BadToken)
+		return "", nil, &Refusal{Reason: LoginDown, Cause: fmt.Errorf("cannot ask the login service: %w", err)}
+	case user == "" || len(user) > access.MaxUser:
+		return "", nil, refuse(BadToken)
 	default:
-		return name, g.enabled(ctx, name)
+		return user, nil, g.enabled(ctx, user)
 	}
 }
 

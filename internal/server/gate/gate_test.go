@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,7 +235,7 @@ func TestPerson(t *testing.T) {
 	g := gate.New(gate.Config{Store: &register{users: users, tokens: tokens}})
 	for _, kind := range []store.TokenKind{store.APIToken, store.Session, store.Link} {
 		for _, asked := range []store.TokenKind{store.APIToken, store.Session, store.Link} {
-			p, err := g.Person(t.Context(), asked, token(kind, "ann"))
+			p, _, err := g.Person(t.Context(), asked, token(kind, "ann"))
 			if kind != asked {
 				if _, refused := errors.AsType[*gate.Refusal](err); !refused || p.User != "" {
 					t.Errorf("a %s as a %s: %+v, %v", kind, asked, p, err)
@@ -250,7 +251,14 @@ func TestPerson(t *testing.T) {
 			t.Errorf("a call with a %s and no app: %+v, %v", kind, p, err)
 		}
 	}
-	if _, err := g.Person(t.Context(), store.Session, token(store.Session, "ben")); err == nil {
+	if p, err := g.Admit(t.Context(), gate.Credentials{Token: token(store.CLIToken, "ann")}); err != nil ||
+		p.App != "person:ann" || !p.Proven {
+		t.Errorf("a call of a command line: %+v, %v", p, err)
+	}
+	if _, _, err := g.Person(t.Context(), store.Session, token(store.CLIToken, "ann")); err == nil {
+		t.Error("the token of a command line is a session")
+	}
+	if _, _, err := g.Person(t.Context(), store.Session, token(store.Session, "ben")); err == nil {
 		t.Error("a disabled user has a session")
 	}
 	for user, admin := range map[string]bool{"ann": false, "eve": true} {
@@ -263,5 +271,42 @@ func TestPerson(t *testing.T) {
 		if p, err := g.Acting(t.Context(), access.PersonApp(user), user); err == nil || p.Admin {
 			t.Errorf("what %s has begun goes on as %+v", user, p)
 		}
+	}
+}
+
+// TestGroups: the groups of a user give rights beside the user's own, as long as the configuration names them. A principal
+// knows the tokens that prove it.
+func TestGroups(t *testing.T) {
+	viewer := access.Grant{Operations: []string{access.Viewer}, Namespaces: []string{"shop"}}
+	operator := access.Grant{Operations: []string{access.Operator}, Namespaces: []string{"pay"}}
+	text, hash := access.NewToken()
+	reg := &register{
+		users: map[string]store.User{
+			"ann": {Name: "ann", Grants: []access.Grant{viewer}, Groups: []string{"ops", "gone"}},
+		},
+		tokens: map[string]store.Token{hash: {ID: "2", Kind: store.APIToken, User: "ann", Via: []string{"1"}}},
+	}
+	for name, tt := range map[string]struct {
+		groups access.GroupRights
+		grants int
+		admin  bool
+	}{
+		"no provider":   {nil, 1, false},
+		"a group":       {access.GroupRights{"ops": {Grants: []access.Grant{operator}}, "boss": {Admin: true}}, 2, false},
+		"all rights":    {access.GroupRights{"ops": {Admin: true}}, 1, true},
+		"another group": {access.GroupRights{"boss": {Admin: true}}, 1, false},
+	} {
+		g := gate.New(gate.Config{Store: reg, Groups: tt.groups})
+		p, err := g.Admit(t.Context(), gate.Credentials{Token: text})
+		if err != nil || len(p.Grants) != tt.grants || p.Admin != tt.admin || !slices.Equal(p.Via, []string{"1", "2"}) {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+		later, err := g.Acting(t.Context(), access.PersonApp("ann"), "ann")
+		if err != nil || len(later.Grants) != tt.grants || later.Admin != tt.admin || later.Via != nil {
+			t.Errorf("%s, later: %+v, %v", name, later, err)
+		}
+	}
+	if len(reg.users["ann"].Grants) != 1 {
+		t.Error("the rights of groups are among the own rights")
 	}
 }

@@ -1,11 +1,6 @@
 package gate
 
-import (
-	"sync"
-	"time"
-
-	"golang.org/x/time/rate"
-)
+import "time"
 
 // The limits of wrong secrets: from an address, and from an address for one app. A correct secret always passes, and
 // does not count.
@@ -14,20 +9,14 @@ const (
 	addressPause   = time.Second
 	appGuesses     = 20
 	appPause       = 5 * time.Second
-	// mostGuessers is the largest number of remembered addresses; beyond it, the gate forgets all.
-	mostGuessers = 20_000
 )
 
-// guessKey is an address, or an address with an app.
-type guessKey struct{ address, app string }
-
 // guessLimiter counts wrong secrets.
-type guessLimiter struct {
-	mu    sync.Mutex
-	rates map[guessKey]*rate.Limiter
-}
+type guessLimiter struct{ all, ofApp *Failures }
 
-func newGuessLimiter() *guessLimiter { return &guessLimiter{rates: map[guessKey]*rate.Limiter{}} }
+func newGuessLimiter() *guessLimiter {
+	return &guessLimiter{newFailures(addressGuesses, addressPause), newFailures(appGuesses, appPause)}
+}
 
 // wrong counts a wrong secret, and reports whether it exceeds the limit. A caller without an address is on this
 // machine.
@@ -35,26 +24,11 @@ func (l *guessLimiter) wrong(address, app string, now time.Time) (tooMany bool) 
 	if address == "" {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.rates) > mostGuessers {
-		clear(l.rates)
-	}
-	all, one := l.rate(guessKey{address: address}, addressGuesses, addressPause),
-		l.rate(guessKey{address, app}, appGuesses, appPause)
-	if all.TokensAt(now) < 1 || one.TokensAt(now) < 1 {
+	one := networkOf(address) + " " + app
+	if l.all.Wait(address, now) > 0 || l.ofApp.Wait(one, now) > 0 {
 		return true
 	}
-	all.AllowN(now, 1)
-	one.AllowN(now, 1)
+	l.all.Note(address, now)
+	l.ofApp.Note(one, now)
 	return false
-}
-
-func (l *guessLimiter) rate(who guessKey, burst int, pause time.Duration) *rate.Limiter {
-	r := l.rates[who]
-	if r == nil {
-		r = rate.NewLimiter(rate.Every(pause), burst)
-		l.rates[who] = r
-	}
-	return r
 }

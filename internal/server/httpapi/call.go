@@ -22,6 +22,8 @@ type call struct {
 	params []byte
 	// releaseBody frees the memory budget of the body before the end of the call.
 	releaseBody func()
+	// endTurn ends the turn of a call that puts results together; see admission.Limiter.Turn. It is never nil.
+	endTurn func()
 	// chinese is set if the caller wants refusals in Chinese.
 	chinese bool
 	// started is set once a part of the reply has been sent.
@@ -32,7 +34,7 @@ type call struct {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{
 		Call: s.Begin(w, r, "X-Bkapi-Request-Id", 0), match: s.paths.resolve(r.Method, r.URL.Path),
-		chinese: wantsChinese(r),
+		chinese: wantsChinese(r), endTurn: func() {},
 	}
 	defer func() {
 		if c.route != nil {
@@ -108,6 +110,7 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Reque
 
 // answer runs the endpoint and writes its reply.
 func (s *server) answer(ctx context.Context, w http.ResponseWriter, c *call) error {
+	defer func() { c.endTurn() }() // of whichever turn it then has
 	data, err := c.route.serve(ctx, c)
 	if err != nil {
 		return err

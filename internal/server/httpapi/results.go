@@ -21,6 +21,9 @@ func (s *server) result(ctx context.Context, c *call) (payload, error) {
 		return nil, badParameters(err)
 	}
 	c.Audit.Target = edge.Clip(task)
+	if c.endTurn, err = s.Rooms.Turn(ctx); err != nil {
+		return nil, failure("read the task", err)
+	}
 	return func(w *jsonWriter) error {
 		w.raw("{")
 		err := s.entries(ctx, c, task, w, func(it gse.Item) gse.Entry { return gse.Result(it, s.Now()) })
@@ -36,6 +39,9 @@ func (s *server) jobResult(ctx context.Context, c *call) (payload, error) {
 		return nil, badParameters(err)
 	}
 	c.Audit.Target = edge.Clip(task)
+	if c.endTurn, err = s.Rooms.Turn(ctx); err != nil {
+		return nil, failure("read the task", err)
+	}
 	return func(w *jsonWriter) error {
 		status := gse.CodeSuccess
 		w.raw(`{"result":{`)
@@ -72,30 +78,42 @@ func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWrite
 }
 
 // items writes the members. For an administrator it writes while it reads. For others it must check every item before
-// it sends anything, so it holds the members in memory. If they need too much memory, it reads the task once more.
+// it sends anything, so it holds the members in memory. If they need too much memory, it reads the task once more. The
+// turn of the call ends before anything is sent.
 func (s *server) items(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
-	if !c.Principal.Admin {
-		grow, release := s.Rooms.Keep(c.Principal.App) //nolint:contextcheck // it never waits
-		defer release()
-		held := &heldWriter{grow: grow}
-		hw := newJSONWriter(bufio.NewWriterSize(held, replyBuffer))
-		members := memberWriter(c, hw, entry)
-		err := s.Results(ctx, c.Call, task, c.Principal.App, s.viewHost, func(v store.ItemView) error {
-			return members(&v)
-		})
-		if err == nil {
-			err = hw.out.Flush()
-		}
-		if err == nil {
-			return held.writeTo(w.out)
-		}
-		c.Audit.Targets = 0
-		if !errors.Is(err, errTooLarge) {
-			return err
-		}
-		release()
-	}
 	read := func(fn func(store.ItemView) error) error { return s.Tasks.TaskItems(ctx, task, c.Principal.App, fn) }
+	if c.Principal.Admin {
+		first := &firstWriter{out: w.out, late: c.endTurn}
+		fw := newJSONWriter(bufio.NewWriterSize(first, replyBuffer))
+		err := readAhead(read, memberWriter(c, fw, entry))
+		if err == nil {
+			err = fw.out.Flush()
+		}
+		if err == nil {
+			err = first.send()
+		}
+		return err
+	}
+	grow, release := s.Rooms.Keep(c.Principal.App) //nolint:contextcheck // it never waits
+	defer release()
+	held := &heldWriter{grow: grow}
+	hw := newJSONWriter(bufio.NewWriterSize(held, replyBuffer))
+	members := memberWriter(c, hw, entry)
+	err := s.Results(ctx, c.Call, task, c.Principal.App, s.viewHost, func(v store.ItemView) error {
+		return members(&v)
+	})
+	if err == nil {
+		err = hw.out.Flush()
+	}
+	c.endTurn()
+	if err == nil {
+		return held.writeTo(w.out)
+	}
+	c.Audit.Targets = 0
+	if !errors.Is(err, errTooLarge) {
+		return err
+	}
+	release()
 	return readAhead(read, memberWriter(c, w, entry))
 }
 
@@ -145,4 +163,38 @@ func (h *heldWriter) writeTo(w io.Writer) error {
 		h.parts[i] = nil
 	}
 	return nil
+}
+
+// firstHeld is how many bytes of results an administrator waits for, in a turn. The results of most tasks are smaller.
+const firstHeld = 1 << 20
+
+// firstWriter holds what is written first. It sends that, and all that follows at once, when there is more than
+// firstHeld or when send is called. It calls late before it sends anything.
+type firstWriter struct {
+	held bytes.Buffer
+	sent bool
+	out  io.Writer
+	late func()
+}
+
+// Write implements io.Writer.
+func (f *firstWriter) Write(p []byte) (int, error) {
+	if !f.sent && f.held.Len()+len(p) <= firstHeld {
+		return f.held.Write(p)
+	}
+	if err := f.send(); err != nil {
+		return 0, err
+	}
+	return f.out.Write(p)
+}
+
+func (f *firstWriter) send() error {
+	if f.sent {
+		return nil
+	}
+	f.late()
+	f.sent = true
+	_, err := f.held.WriteTo(f.out)
+	f.held = bytes.Buffer{}
+	return err
 }

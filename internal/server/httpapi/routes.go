@@ -45,6 +45,16 @@ func (r *route) reads() bool {
 	return strings.HasPrefix(r.name, "get_") || strings.HasPrefix(r.name, "list_") || strings.HasPrefix(r.name, "sync_")
 }
 
+// Reads are the names of the endpoints that change nothing.
+func Reads() (names []string) {
+	for _, r := range new(server).table() {
+		if r.reads() {
+			names = append(names, r.name)
+		}
+	}
+	return names
+}
+
 // table lists every compatible call. resolve decides which paths lead to a row.
 func (s *server) table() []route {
 	return []route{

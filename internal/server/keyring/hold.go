@@ -29,8 +29,10 @@ func (r *Ring) apply(s State) error {
 	if err != nil {
 		return err
 	}
-	if _, err := best(s, AgentSigner, held); err != nil {
-		return err
+	for _, kind := range []Kind{Sealing, AgentSigner} {
+		if _, err := best(s, kind, held); err != nil {
+			return err
+		}
 	}
 	if err := r.useAuthorities(s); err != nil {
 		return err
@@ -43,7 +45,7 @@ func (r *Ring) apply(s State) error {
 	if told {
 		return nil
 	}
-	for _, kind := range []Kind{Manifest, AgentSigner} {
+	for _, kind := range nkeyKinds() {
 		if k, ok := s.in(kind, Present); ok && held[k.ID] == nil {
 			r.cfg.Log.Error("present key is not on this server, using an older key: import the keys of another server",
 				"kind", kind, "key", k.ID)
@@ -55,16 +57,13 @@ func (r *Ring) apply(s State) error {
 // readHeld reads the key files, whatever their names.
 func (r *Ring) readHeld() (map[string]nkeys.KeyPair, error) {
 	held := map[string]nkeys.KeyPair{}
-	for _, pattern := range []string{
-		filepath.Join(r.cfg.Dir, "manifest*.nkey"),
-		filepath.Join(r.cfg.Dir, "broker", "agent-signer*.nk"),
-	} {
-		paths, err := filepath.Glob(pattern)
+	for _, kind := range nkeyKinds() {
+		paths, err := filepath.Glob(r.path(kind, "*"))
 		if err != nil {
 			return nil, err
 		}
 		for _, path := range paths {
-			key, err := fabric.LoadOrCreateKey(path, nkeys.PrefixByteAccount)
+			key, err := fabric.LoadOrCreateKey(path, nkeyType(kind))
 			if err != nil {
 				return nil, err
 			}
@@ -158,7 +157,7 @@ func (r *Ring) dropFile(kind Kind, id string, after State) error {
 	}
 	// The dropped key is in the file of the first key, which the present key overwrites; or it was never on this
 	// server.
-	first, err := idOf(r.path(kind, ""))
+	first, err := idOf(r.path(kind, ""), nkeyType(kind))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && first != id {
 		return nil
 	}
@@ -173,11 +172,11 @@ func (r *Ring) dropFile(kind Kind, id string, after State) error {
 }
 
 // idOf reads the public half of the key in a file, which must exist.
-func idOf(path string) (string, error) {
+func idOf(path string, want nkeys.PrefixByte) (string, error) {
 	if _, err := os.Stat(path); err != nil {
 		return "", err
 	}
-	pair, err := fabric.LoadOrCreateKey(path, nkeys.PrefixByteAccount)
+	pair, err := fabric.LoadOrCreateKey(path, want)
 	if err != nil {
 		return "", err
 	}
@@ -188,9 +187,33 @@ func idOf(path string) (string, error) {
 func (r *Ring) ManifestKey() nkeys.KeyPair { return r.signer }
 
 // ManifestKeys returns the public keys that agents are to take manifests from, in a fixed order.
-func (r *Ring) ManifestKeys() []string {
+func (r *Ring) ManifestKeys() []string { return r.ids(Manifest) }
+
+// SealingKeys returns the public keys of the fleet that agents are to open frames with. The present key is the first,
+// with which agents also seal. The others have a fixed order.
+func (r *Ring) SealingKeys() []string {
+	present, _ := r.State().in(Sealing, Present)
+	ids := slices.DeleteFunc(r.ids(Sealing), func(id string) bool { return id == present.ID })
+	return append([]string{present.ID}, ids...)
+}
+
+// SealingPairs returns the sealing keys on this server: the one to seal with, and then the others.
+func (r *Ring) SealingPairs() []nkeys.KeyPair {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	own, _ := best(r.state, Sealing, r.held) // cannot fail: apply has found the key
+	pairs := []nkeys.KeyPair{own}
+	for _, k := range r.state.Keys[Sealing] {
+		if pair := r.held[k.ID]; pair != nil && pair != own {
+			pairs = append(pairs, pair)
+		}
+	}
+	return pairs
+}
+
+func (r *Ring) ids(kind Kind) []string {
 	var ids []string
-	for _, k := range r.State().Keys[Manifest] {
+	for _, k := range r.State().Keys[kind] {
 		ids = append(ids, k.ID)
 	}
 	slices.Sort(ids)
@@ -242,7 +265,7 @@ func (r *Ring) Held() (ids []string) {
 func (r *Ring) Whole() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, kind := range []Kind{Manifest, AgentSigner} {
+	for _, kind := range nkeyKinds() {
 		if k, ok := r.state.in(kind, Present); !ok || r.held[k.ID] == nil {
 			return false
 		}
@@ -284,7 +307,11 @@ func (r *Ring) Digest() (text string, revision int) {
 			if kind == AgentSigner && k.Stage != Present { // agents get tokens, not signers
 				continue
 			}
-			parts = append(parts, string(kind)+" "+k.ID)
+			part := string(kind) + " " + k.ID
+			if kind == Sealing && k.Stage == Present { // agents seal with this one
+				part += " present"
+			}
+			parts = append(parts, part)
 		}
 	}
 	slices.Sort(parts)

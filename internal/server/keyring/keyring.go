@@ -120,11 +120,11 @@ func (r *Ring) readState() (State, error) {
 
 // withMissing adds the first key of each kind that has none.
 func (r *Ring) withMissing(s State) (State, error) {
-	for _, kind := range []Kind{Manifest, AgentSigner} {
+	for _, kind := range nkeyKinds() {
 		if len(s.Keys[kind]) > 0 {
 			continue
 		}
-		key, err := fabric.LoadOrCreateKey(r.path(kind, ""), nkeys.PrefixByteAccount)
+		key, err := fabric.LoadOrCreateKey(r.path(kind, ""), nkeyType(kind))
 		if err != nil {
 			return s, err
 		}
@@ -141,17 +141,29 @@ func (r *Ring) withMissing(s State) (State, error) {
 	return s, nil
 }
 
-// path returns the file of a key; an empty id means the first key.
+// path returns the file of a key; an empty id means the first key, and "*" the files of all keys of the kind.
 func (r *Ring) path(kind Kind, id string) string {
-	base := "manifest"
+	base := string(kind)
 	dir, ending := r.cfg.Dir, ".nkey"
 	if kind == AgentSigner {
-		dir, base, ending = filepath.Join(dir, "broker"), "agent-signer", ".nk"
+		dir, ending = filepath.Join(dir, "broker"), ".nk"
 	}
-	if id != "" {
+	switch id {
+	case "":
+	case "*":
+		base += "*"
+	default:
 		base += "-" + id
 	}
 	return filepath.Join(dir, base+ending)
+}
+
+// nkeyType returns the type of the nkeys of a kind.
+func nkeyType(kind Kind) nkeys.PrefixByte {
+	if kind == Sealing {
+		return nkeys.PrefixByteCurve
+	}
+	return nkeys.PrefixByteAccount
 }
 
 // Join has the ring share its state with the other servers of the fleet from now on. Of this server's and theirs the

@@ -101,7 +101,7 @@ func stages(s keyring.State, kind keyring.Kind) string {
 
 func sealed(t *testing.T, key nkeys.KeyPair, others ...nkeys.KeyPair) []byte {
 	t.Helper()
-	data, err := wire.Seal(wire.Manifest{Agent: "A"}, key, others...)
+	data, err := wire.SealTrust("A", wire.Enrolment{}, key, others...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestARotation(t *testing.T) {
 				t.Errorf("%s: the stages are %q, want %q", kind, got, want)
 			}
 			for name, pinned := range map[string][]string{"the latest": r.ManifestKeys(), "the first": first} {
-				if _, err := wire.Open(sealed(t, r.ManifestKey(), r.Further()...), pinned, "A"); err != nil &&
+				if _, err := wire.OpenTrust(sealed(t, r.ManifestKey(), r.Further()...), pinned, "A"); err != nil &&
 					(kind != keyring.Manifest || want != "present") {
 					t.Errorf("%s, %s: who knows %s does not take what is signed by all: %v", kind, want, name, err)
 				}
@@ -147,14 +147,14 @@ func TestARotation(t *testing.T) {
 		if _, err := r.Announce(t.Context(), kind); !errors.Is(err, keyring.ErrUnderWay) {
 			t.Errorf("%s: two next keys: %v", kind, err)
 		}
-		if _, err := wire.Open(sealed(t, r.ManifestKey()), first, "A"); err != nil {
+		if _, err := wire.OpenTrust(sealed(t, r.ManifestKey()), first, "A"); err != nil {
 			t.Errorf("%s: the next key signs: %v", kind, err)
 		}
 		_, err = r.Advance(t.Context(), kind, time.Hour)
 		step("former present", err)
 		if kind == keyring.Manifest {
-			if _, err := wire.Open(sealed(t, r.ManifestKey()), first, "A"); !errors.Is(err, wire.ErrUnknownKey) {
-				t.Errorf("the former key signs orders: %v", err)
+			if _, err := wire.OpenTrust(sealed(t, r.ManifestKey()), first, "A"); !errors.Is(err, wire.ErrUnknownKey) {
+				t.Errorf("the former key signs alone: %v", err)
 			}
 		}
 		if _, err := r.Advance(t.Context(), kind, time.Hour); !errors.Is(err, keyring.ErrNoNext) {
@@ -181,8 +181,8 @@ func TestARotation(t *testing.T) {
 func held(t *testing.T, dir string, kind keyring.Kind, dropped string) {
 	t.Helper()
 	files := map[keyring.Kind]string{
-		keyring.Manifest: "manifest*.nkey", keyring.AgentSigner: "broker/agent-signer*.nk",
-		keyring.CA: "pki/ca*.key",
+		keyring.Manifest: "manifest*.nkey", keyring.Sealing: "sealing*.nkey",
+		keyring.AgentSigner: "broker/agent-signer*.nk", keyring.CA: "pki/ca*.key",
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, files[kind]))
 	if err != nil || len(paths) != 1 {
@@ -268,7 +268,7 @@ func TestSeveralServers(t *testing.T) {
 		if two.Whole() {
 			t.Error("the present key is not missed")
 		}
-		if _, err := wire.Open(sealed(t, two.ManifestKey()), one.ManifestKeys(), "A"); err != nil {
+		if _, err := wire.OpenTrust(sealed(t, two.ManifestKey()), one.ManifestKeys(), "A"); err != nil {
 			t.Errorf("what the other one signs meanwhile is not believed: %v", err)
 		}
 		share(t, dirs[0], dirs[1])

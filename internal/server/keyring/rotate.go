@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"drover/internal/fabric"
 )
 
@@ -45,7 +43,7 @@ func (r *Ring) newKey(kind Kind) (Key, error) {
 	if err := os.RemoveAll(temporary); err != nil { // left by an interrupted attempt
 		return Key{}, err
 	}
-	pair, err := fabric.LoadOrCreateKey(temporary, nkeys.PrefixByteAccount)
+	pair, err := fabric.LoadOrCreateKey(temporary, nkeyType(kind))
 	if err != nil {
 		return Key{}, err
 	}

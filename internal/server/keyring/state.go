@@ -13,8 +13,10 @@ type Kind string
 
 // The kinds of keys that can be rotated while agents run.
 const (
-	// Manifest keys sign the messages that agents obey.
+	// Manifest keys sign what agents trust.
 	Manifest Kind = "manifest"
+	// Sealing keys seal and open the frames of servers, agents and proxies.
+	Sealing Kind = "sealing"
 	// CA keys issue the certificates of servers and proxies.
 	CA Kind = "ca"
 	// AgentSigner keys issue the agents' tokens for the fabric.
@@ -22,7 +24,10 @@ const (
 )
 
 // Kinds lists them.
-func Kinds() []Kind { return []Kind{Manifest, CA, AgentSigner} }
+func Kinds() []Kind { return []Kind{Manifest, Sealing, CA, AgentSigner} }
+
+// nkeyKinds lists the kinds whose keys are nkeys in files of this package.
+func nkeyKinds() []Kind { return []Kind{Manifest, Sealing, AgentSigner} }
 
 // Stage is the stage of a key's life.
 type Stage string

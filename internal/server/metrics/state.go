@@ -131,7 +131,7 @@ func newState(s Sources) *state {
 			hosted:   desc("drover_processes_hosted", "Hosted processes."),
 			flapping: desc("drover_processes_flapping", "Processes that drover relaunched too often lately."),
 			unhealthy: desc("drover_processes_unhealthy",
-				"Processes whose health command failed too often in a row."),
+				"Processes whose health check failed too often in a row."),
 			drifted: desc("drover_processes_config_drifted",
 				"Processes with a configuration file that differs from the checksum in the spec."),
 			items: desc("drover_open_items",

@@ -87,7 +87,10 @@ func At(moment int64, before, later *Record, run *Run) State {
 	case run == nil:
 		unknown.Why = NotKept
 	case before.At < run.Began && moment >= run.Began+Settling && !lost(moment, before, run):
-		return State{} // the agent has started without it
+		if run.Last >= run.Began+Settling {
+			return State{} // the agent has started without it
+		}
+		unknown.Since, unknown.Why = max(run.Former, before.At), NotHeard // perhaps of a part of its processes only
 	case before.At < run.Began:
 		unknown.Since, unknown.Why = max(run.Former, before.At), Starting
 	case lost(moment, before, run):

@@ -25,6 +25,7 @@ func TestAt(t *testing.T) {
 		return past.State{Exists: true, Shown: running, Since: since, Why: why}
 	}
 	restarted := func(r *past.Run) { r.Began, r.Former, r.Last = 80_000, 60_000, 200_000 }
+	cutShort := func(r *past.Run) { r.Began, r.Former, r.Last = 80_000, 60_000, 89_999 }
 	lossy := func(since, cursor int64) func(*past.Run) {
 		return func(r *past.Run) { r.Gap, r.FirstGap = past.Gap{Cursor: cursor, Since: since}, cursor }
 	}
@@ -41,6 +42,7 @@ func TestAt(t *testing.T) {
 		"no run is kept":                    {60_000, record, nil, nil, unknown(0, past.NotKept)},
 		"the agent has just started":        {80_001, record, nil, run(restarted), unknown(60_000, past.Starting)},
 		"the agent has started without it":  {90_000, record, nil, run(restarted), past.State{}},
+		"the agent has told a part only":    {90_000, record, nil, run(cutShort), unknown(60_000, past.NotHeard)},
 		"removed":                           {60_000, gone, nil, run(nil), past.State{}},
 		"removed, and the agent is away":    {99_000, gone, nil, run(nil), past.State{}},
 		"removed, and then records went":    {60_000, gone, nil, run(lossy(55_000, 6)), past.State{Exists: true, Since: 55_000, Why: past.Lost}},

@@ -72,6 +72,10 @@ type linkMessage struct {
 	Rival *rivalMessage `json:"r,omitempty"`
 	// Load is how busy the host is: processors and memory, in tenths of a percent.
 	Load *[2]int `json:"b,omitempty"`
+	// Rare is set if the agent reports only once a minute.
+	Rare bool `json:"q,omitempty"`
+	// Trust is the digest of what the agent trusts.
+	Trust string `json:"t,omitempty"`
 }
 
 // rivalMessage is a second host with the key of an agent.
@@ -98,7 +102,9 @@ type introductionMessage struct {
 func linkMessages(words []fleet.LinkReport, now time.Time) []linkMessage {
 	list := make([]linkMessage, len(words))
 	for i, w := range words {
-		list[i] = linkMessage{Key: w.Key, Seen: ago(w.Seen, now), Lost: ago(w.Lost, now)}
+		list[i] = linkMessage{
+			Key: w.Key, Seen: ago(w.Seen, now), Lost: ago(w.Lost, now), Rare: w.Rare, Trust: w.Trust,
+		}
 		if w.Load != (fleet.Load{}) {
 			list[i].Load = &[2]int{w.Load.CPU, w.Load.Memory}
 		}
@@ -131,7 +137,9 @@ func ago(t, now time.Time) *int64 {
 func read(list []linkMessage, now time.Time) []fleet.LinkReport {
 	words := make([]fleet.LinkReport, len(list))
 	for i, w := range list {
-		words[i] = fleet.LinkReport{Key: w.Key, Seen: at(w.Seen, now), Lost: at(w.Lost, now)}
+		words[i] = fleet.LinkReport{
+			Key: w.Key, Seen: at(w.Seen, now), Lost: at(w.Lost, now), Rare: w.Rare, Trust: w.Trust,
+		}
 		if w.Load != nil {
 			words[i].Load = fleet.Load{CPU: w.Load[0], Memory: w.Load[1]}
 		}

@@ -6,7 +6,6 @@ package peers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"drover/internal/idle"
 
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/server/fleet"
 )
 
@@ -57,11 +57,11 @@ type Listener struct {
 type Config struct {
 	// ID identifies this run of this server, Name its host, and Database the database.
 	ID, Name, Build, Database string
-	// Secret is a secret of the servers of the fleet.
-	Secret   []byte
+	// Pairs returns the pair of the servers among themselves to seal with, and then all others; at least one.
+	Pairs    func() ([]*frame.Pair, error)
 	Presence Presence
 	Listener Listener
-	// Now is the clock of Presence.
+	// Now is the clock of Presence, which all servers share.
 	Now func() time.Time
 	Log *slog.Logger
 }
@@ -202,14 +202,13 @@ func (h *Hub) Meet(ctx context.Context, link Link) error {
 
 // ask copies the state of another server. Without an answer, the agents' reports provide it.
 func (h *Hub) ask(ctx context.Context, link Link) error {
-	asked, after := h.cfg.Now(), ""
+	begun, after := h.cfg.Now(), ""
 	total := 0
 	for own := 0; ; {
-		data, err := json.Marshal(linksRequest{sender: h.self, After: after})
+		data, asked, err := h.seal(frame.Links, linksRequest{sender: h.self, After: after})
 		if err != nil {
 			return fmt.Errorf("cannot ask other servers: %w", err)
 		}
-		data = h.seal(requestKind, nil, data)
 		attempt, cancel := context.WithTimeout(ctx, askTime)
 		reply, err := link.Request(attempt, linksSubject, data)
 		cancel()
@@ -218,10 +217,7 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 		}
 		var k linksReply
 		if err == nil {
-			reply, err = h.open(replyKind, data, reply)
-		}
-		if err == nil {
-			err = decode(reply, &k, &k.sender)
+			_, _, err = h.open(frame.States, asked, reply, &k, &k.sender)
 		}
 		if err != nil {
 			h.cfg.Log.WarnContext(ctx, "cannot ask another server for its agents", "error", err)
@@ -238,7 +234,7 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 		}
 		if len(k.Links) == 0 {
 			h.cfg.Log.InfoContext(ctx, "another server sent its agents", "server", k.Name, "agents", total,
-				"took", h.cfg.Now().Sub(asked))
+				"took", h.cfg.Now().Sub(begun))
 			return nil
 		}
 		h.note(k.sender)
@@ -251,10 +247,7 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 // answer returns the state of links for another server.
 func (h *Hub) answer(data []byte) []byte {
 	var q linksRequest
-	asked, err := h.open(requestKind, nil, data)
-	if err == nil {
-		err = decode(asked, &q, &q.sender)
-	}
+	pair, asked, err := h.open(frame.Links, frame.Nonce{}, data, &q, &q.sender)
 	if err != nil {
 		h.cfg.Log.Warn("cannot answer the request of another server", "error", err)
 		return nil
@@ -264,11 +257,12 @@ func (h *Hub) answer(data []byte) []byte {
 		h.note(q.sender)
 		k.Links = linkMessages(h.cfg.Presence.Links(q.After, mostLinks), h.cfg.Now())
 	}
-	reply, err := json.Marshal(k)
-	if err != nil { // not reached: a plain struct always encodes
+	reply, _, err := h.sealBy(pair, frame.States, asked, k)
+	if err != nil {
+		h.cfg.Log.Error("cannot seal the answer to another server", "error", err)
 		return nil
 	}
-	return h.seal(replyKind, data, reply)
+	return reply
 }
 
 // compare returns an error if a server has another database.
@@ -295,11 +289,7 @@ func (h *Hub) note(s sender) {
 // hear handles the news of another server.
 func (h *Hub) hear(data []byte) {
 	var n newsMessage
-	data, err := h.open(newsKind, nil, data)
-	if err == nil {
-		err = decode(data, &n, &n.sender)
-	}
-	if err != nil {
+	if _, _, err := h.open(frame.News, frame.Nonce{}, data, &n, &n.sender); err != nil {
 		h.cfg.Log.Warn("rejected message of another server", "error", err)
 		return
 	}
@@ -451,9 +441,9 @@ func (h *Hub) send(link Link, n newsMessage) bool {
 	h.lastNumber++
 	n.Number = h.lastNumber
 	h.mu.Unlock()
-	data, err := json.Marshal(n)
+	data, _, err := h.seal(frame.News, n)
 	if err == nil {
-		err = link.Publish(newsSubject, h.seal(newsKind, nil, data))
+		err = link.Publish(newsSubject, data)
 	}
 	if err != nil {
 		h.cfg.Log.Debug("cannot send message to other servers", "error", err)

@@ -1,7 +1,10 @@
 package peers_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdh"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/server/fleet"
 	"drover/internal/server/peers"
 )
@@ -40,7 +44,7 @@ func (a *air) Publish(subject string, data []byte) error {
 		return fabric.ErrNotConnected
 	}
 	for _, fn := range all {
-		fn(context.Background(), subject, data)
+		fn(context.Background(), subject, bytes.Clone(data))
 	}
 	return nil
 }
@@ -52,7 +56,7 @@ func (a *air) Request(ctx context.Context, subject string, data []byte) ([]byte,
 	if len(all) == 0 {
 		return nil, fabric.ErrNobody
 	}
-	return all[0](ctx, subject, data), nil
+	return all[0](ctx, subject, bytes.Clone(data)), nil
 }
 
 func (a *air) Serve(subject, queue string, _ int, fn fabric.Handler) (func(), error) {
@@ -141,10 +145,33 @@ func (s *server) heard() string {
 	return strings.Join(told, "; ")
 }
 
-func newServer(name, database string) *server {
+// pairsOf returns the pairs of the servers of a fleet that has these keys; the same text is the same key.
+func pairsOf(keys ...string) func() ([]*frame.Pair, error) {
+	return func() ([]*frame.Pair, error) {
+		var pairs []*frame.Pair
+		for _, text := range keys {
+			seed := sha256.Sum256([]byte(text))
+			key, err := ecdh.X25519().NewPrivateKey(seed[:])
+			if err != nil {
+				return nil, err
+			}
+			pair, err := frame.AmongServers("A"+strings.Repeat("FLEET", 11), key)
+			if err != nil {
+				return nil, err
+			}
+			pairs = append(pairs, pair)
+		}
+		return pairs, nil
+	}
+}
+
+func newServer(name, database string) *server { return newServerOf(name, database, "present") }
+
+// newServerOf is newServer with these keys of the fleet.
+func newServerOf(name, database string, keys ...string) *server {
 	s := &server{links: &links{known: map[string]fleet.LinkReport{}}}
 	s.Hub = peers.New(peers.Config{
-		ID: name + "-run", Name: name, Build: "test", Database: database, Secret: []byte("secret"), Presence: s.links,
+		ID: name + "-run", Name: name, Build: "test", Database: database, Pairs: pairsOf(keys...), Presence: s.links,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Listener: peers.Listener{
 			Agents:    func(keys []string) { slices.Sort(keys); s.note("agents %v", keys) },
@@ -244,7 +271,8 @@ func TestPresenceIsShared(t *testing.T) {
 		}
 		a.links.known["k00000"] = fleet.LinkReport{
 			Key: "k00000", Seen: time.Now(), Introduced: true,
-			Since: time.Now().Add(-time.Minute), Facts: facts, Load: fleet.Load{CPU: 5, Memory: 7},
+			Since: time.Now().Add(-time.Minute), Facts: facts, Load: fleet.Load{CPU: 5, Memory: 7}, Rare: true,
+			Trust: "digest",
 		}
 		stopA := a.run(t, on)
 		time.Sleep(3 * time.Second)
@@ -255,7 +283,8 @@ func TestPresenceIsShared(t *testing.T) {
 		first := b.links.known["k00000"]
 		if !first.Introduced || !first.Since.Equal(time.Now().Add(-time.Minute-3*time.Second)) ||
 			!first.Seen.Equal(time.Now().Add(-3*time.Second)) ||
-			first.Load != (fleet.Load{CPU: 5, Memory: 7}) || first.Facts.Policy != "observe only" || first.Facts.Place != "here" ||
+			first.Load != (fleet.Load{CPU: 5, Memory: 7}) || !first.Rare || first.Trust != "digest" ||
+			first.Facts.Policy != "observe only" || first.Facts.Place != "here" ||
 			!first.Facts.Started.Equal(facts.Started) {
 			t.Errorf("of one it knows %+v", first)
 		}
@@ -321,7 +350,7 @@ func TestNewerServer(t *testing.T) {
 		a := newServer("a", "db")
 		stop := a.run(t, on)
 		for _, text := range []string{`{"version":2,"id":"x","database":"db","tasks":["t"]}`, `nothing`} {
-			if err := on.Publish("drover.v1.server.news", peers.SealNews(a.Hub, text)); err != nil {
+			if err := on.Publish("drover.v1.server.news", peers.SealNews(t, a.Hub, text)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -382,5 +411,77 @@ func TestWhoIsOnTheWay(t *testing.T) {
 		if err := c.Meet(t.Context(), lying); err != nil || len(c.links.known) > 0 {
 			t.Errorf("it believes %v, %v", c.links.known, err)
 		}
+		// A server that has just started knows no earlier news. Those of long ago do not count there either.
+		pass(frame.Width)
+		stopC := c.run(t, lying)
+		for _, data := range seen {
+			if err := lying.Publish("drover.v1.server.news", data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := c.heard(); got != "" || c.Count() != 1 {
+			t.Errorf("after a restart it hears %q, %d servers are there", got, c.Count())
+		}
+		stopC()
+	})
+}
+
+// TestAnAnswerIsForItsQuestion: what a server has answered before is no answer now, nor is a question or news.
+func TestAnAnswerIsForItsQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on, way := newAir(), newAir()
+		a, b := newServer("a", "db"), newServer("b", "db")
+		a.links.see(fleet.LinkReport{Key: "k", Seen: time.Now()})
+		stop := a.run(t, on)
+		var earlier [][]byte
+		pass := func(ctx context.Context, subject string, asked []byte) []byte {
+			reply, err := on.Request(ctx, subject, asked)
+			if err != nil {
+				t.Error(err)
+			}
+			earlier = append(earlier, asked, reply)
+			return bytes.Clone(reply)
+		}
+		if _, err := way.Serve("drover.v1.server.known", "servers", 1, pass); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Meet(t.Context(), way); err != nil || len(b.links.known) != 1 {
+			t.Fatalf("through the one on the way it knows %v, %v: then this proves nothing", b.links.known, err)
+		}
+		news := peers.SealNews(t, a.Hub, `{"version":1,"id":"a-run","links":[{"k":"k","s":0}]}`)
+		for _, data := range append(earlier, news) {
+			c, lying := newServer("c", "db"), newAir()
+			if _, err := lying.Serve("drover.v1.server.known", "servers", 1, func(context.Context, string, []byte) []byte {
+				return bytes.Clone(data)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Meet(t.Context(), lying); err != nil || len(c.links.known) > 0 {
+				t.Errorf("it believes %v, %v", c.links.known, err)
+			}
+		}
+		stop()
+	})
+}
+
+// TestKeysOfServers: during a rotation each server hears those that seal with another key that it has, and nobody hears
+// a server of another fleet.
+func TestKeysOfServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on := newAir()
+		a, b := newServerOf("a", "db", "former", "present"), newServerOf("b", "db", "present", "former")
+		c := newServerOf("c", "db", "of another fleet")
+		a.links.see(fleet.LinkReport{Key: "k", Seen: time.Now()})
+		stopA := a.run(t, on)
+		stopB := b.run(t, on)
+		stopC := c.run(t, on)
+		pass(time.Second)
+		if a.Count() != 2 || b.Count() != 2 || c.Count() != 1 || len(b.links.known) != 1 || len(c.links.known) != 0 {
+			t.Errorf("%d, %d and %d servers are there; they know %v and %v", a.Count(), b.Count(), c.Count(),
+				b.links.known, c.links.known)
+		}
+		stopA()
+		stopB()
+		stopC()
 	})
 }

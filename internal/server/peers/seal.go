@@ -1,45 +1,79 @@
 package peers
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"errors"
+	"encoding/json"
 	"fmt"
+
+	"drover/internal/frame"
 )
 
-// Messages between servers may pass external brokers. So each message begins with a MAC over its kind, its request and
-// its content. Only the servers of a fleet have the secret of the MAC. An attacker on the way can replay a message only
-// until a receiver has received later news of the same run.
+// Messages between servers may pass external brokers. So each one is a frame of the pair that the servers have among
+// themselves. An attacker on the way can resend a message for a short time, and only until a receiver has received
+// later news of the same run.
 
-// kind is the kind of a message.
-type kind string
-
-const (
-	newsKind    kind = "news"
-	requestKind kind = "question"
-	replyKind   kind = "answer"
-)
-
-var errForged = errors.New("not written by a server of this fleet")
-
-// seal returns the content with its MAC in front; about is the request that it answers.
-func (h *Hub) seal(k kind, about, said []byte) []byte {
-	return append(h.mac(k, about, said), said...)
-}
-
-// open verifies the MAC and returns the content.
-func (h *Hub) open(k kind, about, data []byte) ([]byte, error) {
-	if len(data) < sha256.Size || !hmac.Equal(data[:sha256.Size], h.mac(k, about, data[sha256.Size:])) {
-		return nil, fmt.Errorf("cannot verify %s: %w", k, errForged)
+// seal encodes and seals a message that answers none. It returns the nonce that an answer is about.
+func (h *Hub) seal(kind frame.Kind, m any) (data []byte, own frame.Nonce, err error) {
+	pair, err := h.present()
+	if err != nil {
+		return nil, own, err
 	}
-	return data[sha256.Size:], nil
+	return h.sealBy(pair, kind, frame.Nonce{}, m)
 }
 
-func (h *Hub) mac(k kind, about, said []byte) []byte {
-	mac := hmac.New(sha256.New, h.cfg.Secret)
-	a, s := sha256.Sum256(about), sha256.Sum256(said)
-	_, _ = fmt.Fprintf(mac, "drover peers 1\n%s\n%x\n%x\n", k, a, s) // it never fails
-	return mac.Sum(nil)
+// sealBy is seal with a pair; about is the question that the message answers.
+func (h *Hub) sealBy(pair *frame.Pair, kind frame.Kind, about frame.Nonce, m any) (
+	data []byte, own frame.Nonce, err error,
+) {
+	body, err := json.Marshal(m)
+	if err != nil { // not reached: a plain struct always encodes
+		return nil, own, fmt.Errorf("cannot encode message: %w", err)
+	}
+	return pair.Seal(kind, h.cfg.Now(), about, body)
+}
+
+// present returns the pair to seal with.
+func (h *Hub) present() (*frame.Pair, error) {
+	pairs, err := h.cfg.Pairs()
+	if err != nil {
+		return nil, err
+	}
+	return pairs[0], nil
+}
+
+// open opens a message of any server, and decodes it into m and its sender into from. It returns the pair and the nonce
+// for an answer.
+func (h *Hub) open(kind frame.Kind, about frame.Nonce, data []byte, m any, from *sender) (
+	pair *frame.Pair, own frame.Nonce, err error,
+) {
+	head, err := frame.Read(data)
+	if err != nil {
+		return nil, own, err
+	}
+	if pair, err = h.named(head.Pair); err != nil {
+		return nil, own, err
+	}
+	head, body, err := pair.Open(kind, data, about)
+	if err == nil && head.Time.Sub(h.cfg.Now()).Abs() > frame.Width {
+		err = frame.ErrStale
+	}
+	if err == nil {
+		err = decode(body, m, from)
+	}
+	return pair, head.Nonce, err
+}
+
+// named returns the pair that a message names.
+func (h *Hub) named(id frame.PairID) (*frame.Pair, error) {
+	pairs, err := h.cfg.Pairs()
+	if err != nil {
+		return nil, err
+	}
+	for _, pair := range pairs {
+		if pair.ID() == id {
+			return pair, nil
+		}
+	}
+	return nil, frame.ErrPair
 }
 
 // mostRuns is how many runs of servers have a stored last number.

@@ -243,7 +243,7 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	})
 	switch {
 	case rest != "":
-	case k.Status.State == process.StateGivenUp || k.Status.State == process.StateBackoff:
+	case startsAnew(&k.Status):
 		c.Reason = k.Status.State + ": starts anew"
 		return c, process.Start
 	case !restart || !k.Status.Running():
@@ -253,6 +253,13 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 		return c, process.Restart
 	}
 	return c, process.Update
+}
+
+// startsAnew reports whether a process is down because it has failed. A process in back-off shows flapping once it was
+// relaunched often.
+func startsAnew(s *process.Status) bool {
+	return s.State == process.StateGivenUp || s.State == process.StateBackoff ||
+		s.State == process.StateFlapping && !s.Running()
 }
 
 // atRest says why an apply does not start a process; empty if drover watches it.

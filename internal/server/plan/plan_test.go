@@ -36,6 +36,12 @@ func known(name string, s *process.Spec, state string) plan.Known {
 	return k
 }
 
+// up gives a process a pid.
+func up(k plan.Known) plan.Known {
+	k.Status.Instance.PID = 7
+	return k
+}
+
 // TestChange: what becomes of a process, by its state and by what differs.
 func TestChange(t *testing.T) {
 	same := spec(nil)
@@ -103,6 +109,18 @@ func TestChange(t *testing.T) {
 			[]plan.Known{known("p", same, "backoff")},
 			plan.Options{},
 			"change start; backoff: starts anew; labels.a live <nil> b",
+		},
+		{
+			"flapping and down", live,
+			[]plan.Known{known("p", same, "flapping")},
+			plan.Options{},
+			"change start; flapping: starts anew; labels.a live <nil> b",
+		},
+		{
+			"flapping and up", atStart,
+			[]plan.Known{up(known("p", same, "flapping"))},
+			plan.Options{},
+			"change restart; environment.A restart b c, environment.B restart <nil> ",
 		},
 		{"finished", same, []plan.Known{known("p", same, "finished")}, plan.Options{}, "none; nothing to do"},
 		{

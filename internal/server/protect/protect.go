@@ -78,7 +78,9 @@ type Guard struct {
 	Config
 	cursor   int64
 	failures map[process.ID][]breaker.Failure
-	hosts    map[process.ID]hosts
+	// updated are the times at which agents got another spec of a process: earlier failures belong to the former one.
+	updated map[process.ID]map[string]time.Time
+	hosts   map[process.ID]hosts
 	// opened are the breakers whose opening is told as an event, and sent the times of the last words to the agents.
 	opened map[process.ID]time.Time
 	sent   map[process.ID]time.Time
@@ -128,10 +130,11 @@ func (g *Guard) Run(ctx context.Context) error {
 func (g *Guard) seed(ctx context.Context) (err error) {
 	g.failures, g.hosts = map[process.ID][]breaker.Failure{}, map[process.ID]hosts{}
 	g.opened, g.sent = map[process.ID]time.Time{}, map[process.ID]time.Time{}
+	g.updated = map[process.ID]map[string]time.Time{}
 	if g.cursor, err = g.Store.LastCursor(ctx); err != nil {
 		return err
 	}
-	f := store.EventFilter{Kinds: breaker.FailureKinds(), From: g.Now().Add(-g.Rule.Window)}
+	f := store.EventFilter{Kinds: kinds(), From: g.Now().Add(-g.Rule.Window)}
 	for mark := (store.EventMark{}); ; {
 		events, next, err := g.Store.EventsBefore(ctx, mark, f, page)
 		if err != nil {
@@ -149,9 +152,21 @@ func (g *Guard) seed(ctx context.Context) (err error) {
 	}
 }
 
+// kinds are the kinds of events that a guard reads.
+func kinds() []process.EventKind { return append(breaker.FailureKinds(), process.EventUpdated) }
+
 func (g *Guard) note(e *store.StoredEvent) {
+	id := of(e.Event.Process)
+	if e.Event.Kind == process.EventUpdated {
+		if g.updated[id] == nil {
+			g.updated[id] = map[string]time.Time{}
+		}
+		if at := time.UnixMilli(e.Event.At); at.After(g.updated[id][e.Agent]) {
+			g.updated[id][e.Agent] = at
+		}
+		return
+	}
 	if f, ok := breaker.Of(e.Agent, &e.Event); ok {
-		id := of(e.Event.Process)
 		g.failures[id] = append(g.failures[id], f)
 	}
 }
@@ -178,10 +193,7 @@ func (g *Guard) Step(ctx context.Context) error {
 	}
 	for id, failures := range g.failures {
 		b, met := known[id]
-		if met && b.Closed.IsZero() {
-			continue
-		}
-		opened, err := g.judge(ctx, id, failures, b.Closed, now)
+		opened, err := g.judge(ctx, id, failures, b, met && b.Closed.IsZero(), now)
 		if err != nil {
 			return err
 		}
@@ -196,13 +208,18 @@ func (g *Guard) Step(ctx context.Context) error {
 			return err
 		}
 	}
+	for id := range g.hosts {
+		if b, met := known[id]; len(g.failures[id]) == 0 && (!met || b.Told) {
+			delete(g.hosts, id)
+		}
+	}
 	g.looked = now
 	return nil
 }
 
 // read takes the new failures, and forgets the old ones.
 func (g *Guard) read(ctx context.Context) error {
-	f := store.EventFilter{Kinds: breaker.FailureKinds()}
+	f := store.EventFilter{Kinds: kinds()}
 	for {
 		events, next, err := g.Store.EventsAfter(ctx, g.cursor, f, page)
 		if err != nil {
@@ -216,11 +233,16 @@ func (g *Guard) read(ctx context.Context) error {
 		}
 		g.cursor = next
 	}
-	oldest := g.Now().Add(-g.Rule.Window)
+	g.forget(g.Now().Add(-g.Rule.Window))
+	return nil
+}
+
+// forget drops the failures that are too old, and those of a spec that the host does not have any more.
+func (g *Guard) forget(oldest time.Time) {
 	for id, list := range g.failures {
 		var kept []breaker.Failure
 		for _, f := range list {
-			if f.At.After(oldest) {
+			if f.At.After(oldest) && f.At.After(g.updated[id][f.Agent]) {
 				kept = append(kept, f)
 			}
 		}
@@ -228,33 +250,70 @@ func (g *Guard) read(ctx context.Context) error {
 			delete(g.failures, id)
 		}
 	}
-	return nil
+	for id, agents := range g.updated {
+		for agent, at := range agents {
+			if !at.After(oldest) {
+				delete(agents, agent)
+			}
+		}
+		if len(agents) == 0 {
+			delete(g.updated, id)
+		}
+	}
 }
 
-// judge opens the breaker of a process if its failures ask for that.
-func (g *Guard) judge(ctx context.Context, id process.ID, failures []breaker.Failure, closed, now time.Time,
+// judge opens the breaker of a process if its failures ask for that. last is the last breaker of the process. If that
+// is open, it makes way for one of a revision that more hosts have. Only failures since its opening count for that: a
+// host that failed before may have got the other revision since. Those before an update of the host never count.
+func (g *Guard) judge(ctx context.Context, id process.ID, failures []breaker.Failure, last store.Breaker, isOpen bool,
+	now time.Time,
 ) (*store.Breaker, error) {
-	if !g.Rule.Suspect(failures, closed, now) {
+	since := last.Closed
+	if isOpen {
+		since = last.Opened
+	}
+	if !g.Rule.Suspect(failures, since, now) {
 		return nil, nil //nolint:nilnil // the breaker stays closed
 	}
 	found, err := g.hostsOf(ctx, id, now)
 	if err != nil {
 		return nil, err
 	}
-	trip, open := g.Rule.Judge(failures, found, closed, now)
-	if !open {
-		return nil, nil //nolint:nilnil // the breaker stays closed
+	trip, trips := g.Rule.Judge(failures, found, since, now)
+	if !trips || isOpen && (trip.Revision == last.Revision || trip.Hosts <= with(found, last.Revision)) {
+		return nil, nil //nolint:nilnil // nothing changes
+	}
+	var instead time.Time
+	if isOpen {
+		// Told before the change, because afterwards nobody knows of this breaker. An event is kept once.
+		if err := g.makeWay(ctx, last, now, trip.Revision); err != nil {
+			return nil, err
+		}
+		instead = last.Opened
 	}
 	b := store.Breaker{
 		Process: id, Revision: trip.Revision, Cause: trip.Cause, Failed: trip.Failed, Hosts: trip.Hosts,
 		Agent:  trip.Last,
 		Opened: now, Until: now.Add(g.Rule.Hold),
 	}
-	if err := g.Store.OpenBreaker(ctx, b); err != nil && !errors.Is(err, store.ErrExists) {
+	switch err := g.Store.OpenBreaker(ctx, b, instead); {
+	case errors.Is(err, store.ErrExists):
+		return nil, nil //nolint:nilnil // another server was first
+	case err != nil:
 		return nil, err
 	}
 	g.Log.WarnContext(ctx, "too many hosts fail: relaunches are withheld on all hosts", "process", id, "trip", trip)
 	return &b, nil
+}
+
+// makeWay tells that an open breaker ends, because another revision fails on more hosts.
+func (g *Guard) makeWay(ctx context.Context, b store.Breaker, now time.Time, revision int64) error {
+	if err := g.tellOpened(ctx, &b); err != nil {
+		return err
+	}
+	why := fmt.Sprintf("revision %d fails on more hosts", revision)
+	g.Log.InfoContext(ctx, "relaunches are withheld no longer", "process", b.Process, "why", why)
+	return g.tell(ctx, &b, process.EventBreakerClosed, now, why)
 }
 
 // hostsOf returns the agents that keep a process running.
@@ -300,12 +359,8 @@ func (g *Guard) carryOn(ctx context.Context, b store.Breaker, now time.Time) err
 		delete(g.sent, b.Process)
 		return nil
 	}
-	if !g.opened[b.Process].Equal(b.Opened) { // perhaps told by another server: then the store drops it
-		if err := g.tell(ctx, &b, process.EventBreakerOpened, b.Opened, openedText(&b)); err != nil {
-			return err
-		}
-		g.opened[b.Process] = b.Opened
-		delete(g.sent, b.Process)
+	if err := g.tellOpened(ctx, &b); err != nil {
+		return err
 	}
 	if b.Closed.IsZero() {
 		since := g.looked // an agent that has returned since then knows nothing
@@ -326,6 +381,20 @@ func (g *Guard) carryOn(ctx context.Context, b store.Breaker, now time.Time) err
 	return g.Store.BreakerTold(ctx, b.Process, b.Opened)
 }
 
+// tellOpened tells that a breaker has opened, unless this guard has done so.
+func (g *Guard) tellOpened(ctx context.Context, b *store.Breaker) error {
+	if g.opened[b.Process].Equal(b.Opened) {
+		return nil
+	}
+	// perhaps told by another server: then the store drops it
+	if err := g.tell(ctx, b, process.EventBreakerOpened, b.Opened, openedText(b)); err != nil {
+		return err
+	}
+	g.opened[b.Process] = b.Opened
+	delete(g.sent, b.Process)
+	return nil
+}
+
 // isOver reports whether an open breaker closes now: its time is over, or no host has its revision any more.
 func (g *Guard) isOver(ctx context.Context, b *store.Breaker, now time.Time) (bool, error) {
 	if !now.Before(b.Until) {
@@ -338,12 +407,17 @@ func (g *Guard) isOver(ctx context.Context, b *store.Breaker, now time.Time) (bo
 	if err != nil {
 		return false, err
 	}
-	for _, revision := range found {
-		if revision == b.Revision {
-			return false, nil
+	return with(found, b.Revision) == 0, nil
+}
+
+// with returns how many hosts have a revision.
+func with(hosts map[string]int64, revision int64) (n int) {
+	for _, r := range hosts {
+		if r == revision {
+			n++
 		}
 	}
-	return true, nil
+	return n
 }
 
 // openedText says why relaunches are withheld.

@@ -2,6 +2,7 @@ package protect_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -26,8 +27,10 @@ type rig struct {
 	*sqlite.DB
 	t     *testing.T
 	guard *protect.Guard
-	now   time.Time
-	away  map[string]bool
+	// left is how many writes succeed before one fails; negative if none fails.
+	left int
+	now  time.Time
+	away map[string]bool
 	// linked are the times at which agents introduced themselves.
 	linked map[string]time.Time
 	seq    map[string]uint64
@@ -44,7 +47,7 @@ func newRig(t *testing.T, hosts int) *rig {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	r := &rig{
-		DB: db, t: t, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}, linked: map[string]time.Time{},
+		DB: db, t: t, left: -1, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}, linked: map[string]time.Time{},
 		seq: map[string]uint64{}, words: map[string][]string{},
 	}
 	for i := range hosts {
@@ -52,6 +55,47 @@ func newRig(t *testing.T, hosts int) *rig {
 	}
 	r.restart()
 	return r
+}
+
+// frail is a store one of whose writes fails.
+type frail struct {
+	*sqlite.DB
+	r *rig
+}
+
+func (s frail) write() error {
+	if s.r.left--; s.r.left == -1 {
+		return errors.New("the database is away")
+	}
+	return nil
+}
+
+func (s frail) OpenBreaker(ctx context.Context, b store.Breaker, instead time.Time) error {
+	if err := s.write(); err != nil {
+		return err
+	}
+	return s.DB.OpenBreaker(ctx, b, instead)
+}
+
+func (s frail) CloseBreaker(ctx context.Context, id process.ID, at time.Time, by string) (store.Breaker, error) {
+	if err := s.write(); err != nil {
+		return store.Breaker{}, err
+	}
+	return s.DB.CloseBreaker(ctx, id, at, by)
+}
+
+func (s frail) BreakerTold(ctx context.Context, id process.ID, opened time.Time) error {
+	if err := s.write(); err != nil {
+		return err
+	}
+	return s.DB.BreakerTold(ctx, id, opened)
+}
+
+func (s frail) PutEvents(ctx context.Context, agent string, at time.Time, events []store.NewEvent) (int, error) {
+	if err := s.write(); err != nil {
+		return 0, err
+	}
+	return s.DB.PutEvents(ctx, agent, at, events)
 }
 
 func host(i int) string { return fmt.Sprintf("H%02d", i) }
@@ -68,7 +112,7 @@ func (r *rig) has(agent string, revision int64) {
 // restart replaces the guard, as the death of a server does.
 func (r *rig) restart() {
 	r.guard = protect.New(protect.Config{
-		Store: r.DB, Presence: r, Tell: r.tell, Happened: func() { r.woken++ }, Now: func() time.Time { return r.now },
+		Store: frail{r.DB, r}, Presence: r, Tell: r.tell, Happened: func() { r.woken++ }, Now: func() time.Time { return r.now },
 		Log: slog.New(slog.DiscardHandler),
 	})
 	r.must(r.guard.Seed(r.t.Context()))
@@ -97,13 +141,25 @@ func (r *rig) tell(_ context.Context, agent string, words []wire.Withheld) error
 // fail has the process fail on a host now.
 func (r *rig) fail(agent string, cause process.CauseID) {
 	r.t.Helper()
+	r.event(agent, process.EventExited, cause)
+}
+
+// update has a host get another revision now, with the event.
+func (r *rig) update(agent string, revision int64) {
+	r.t.Helper()
+	r.has(agent, revision)
+	r.event(agent, process.EventUpdated, "")
+}
+
+func (r *rig) event(agent string, kind process.EventKind, cause process.CauseID) {
+	r.t.Helper()
 	r.seq[agent]++
 	e := process.Event{
-		Stream: "s", Seq: r.seq[agent], At: r.now.UnixMilli(), Process: web, Kind: process.EventExited,
-		To: process.StateStarting, Cause: process.Cause{ID: cause},
+		Stream: "s", Seq: r.seq[agent], At: r.now.UnixMilli(), Process: web, Kind: kind, To: process.StateStarting,
+		Cause: process.Cause{ID: cause},
 	}
-	body := fmt.Sprintf(`{"stream":"s","seq":%d,"at":%d,"process":{"namespace":"shop","name":"web"},"kind":"exited",`+
-		`"to":"starting","cause":{"id":%q}}`, e.Seq, e.At, cause)
+	body := fmt.Sprintf(`{"stream":"s","seq":%d,"at":%d,"process":{"namespace":"shop","name":"web"},"kind":%q,`+
+		`"to":"starting","cause":{"id":%q}}`, e.Seq, e.At, kind, cause)
 	_, err := r.PutEvents(r.t.Context(), agent, r.now, []store.NewEvent{{Event: e, Body: body}})
 	r.must(err)
 }
@@ -258,4 +314,92 @@ func TestANewRevisionClosesTheBreaker(t *testing.T) {
 	r.has(host(9), 8)
 	r.pass(30 * time.Second)
 	r.told("breaker-opened", "breaker-closed on H08: no host has revision 7 any more")
+}
+
+// TestAFewHostsHideNothing: failures of a revision that few hosts have, or that some agents invent, do not keep the breaker
+// of the process from the revision that most hosts have.
+func TestAFewHostsHideNothing(t *testing.T) {
+	r := newRig(t, 20)
+	for i := range 5 {
+		r.has(host(i), 999)
+		r.fail(host(i), process.CauseExitStatus)
+	}
+	r.pass(time.Second)
+	r.heard(20, "shop/web 999 60")
+	r.now = r.now.Add(time.Millisecond)
+	for i := range 8 {
+		r.fail(host(5+i), process.CauseExitStatus)
+	}
+	r.pass(time.Second)
+	r.told("breaker-opened on H04: 5 of 5 hosts with revision 999 failed",
+		"breaker-closed on H04: revision 7 fails on more hosts",
+		"breaker-opened on H12: 8 of 15 hosts with revision 7 failed")
+	for i := range 5 {
+		r.fail(host(i), process.CauseExitStatus)
+	}
+	r.pass(time.Second)
+	r.told("breaker-opened", "breaker-closed", "breaker-opened on H12")
+	r.pass(5 * time.Minute)
+	r.told("breaker-opened", "breaker-closed", "breaker-opened", "breaker-closed on H12: the breaker was open for 5m0s")
+}
+
+// TestDeathOfATakeover: whatever of a takeover fails, the next look finishes it, and each event is there once.
+func TestDeathOfATakeover(t *testing.T) {
+	failed := 0
+	for n := 0; n == failed; n++ {
+		r := newRig(t, 20)
+		for i := range 5 {
+			r.has(host(i), 999)
+			r.fail(host(i), process.CauseExitStatus)
+		}
+		r.pass(time.Second)
+		r.now = r.now.Add(time.Millisecond)
+		for i := range 8 {
+			r.fail(host(5+i), process.CauseExitStatus)
+		}
+		r.now = r.now.Add(time.Second)
+		r.left = n
+		if err := r.guard.Step(t.Context()); err != nil {
+			failed++
+		}
+		r.left = -1
+		r.restart()
+		clear(r.words)
+		r.pass(time.Second)
+		r.heard(20, held)
+		r.told("breaker-opened on H04", "breaker-closed on H04: revision 7 fails on more hosts", "breaker-opened on H12")
+	}
+	if failed < 3 {
+		t.Errorf("a takeover has %d writes", failed)
+	}
+}
+
+// TestARepairOpensNoBreaker: the last failures of the bad revision are not those of the good one that follows. Its own
+// failures are.
+func TestARepairOpensNoBreaker(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		const hosts = 10
+		r := newRig(t, hosts)
+		all := func(do func(agent string)) {
+			for i := range hosts {
+				do(host(i))
+			}
+		}
+		all(func(agent string) { r.fail(agent, process.CauseExited) })
+		r.pass(time.Second)
+		all(func(agent string) { r.fail(agent, process.CauseExited) }) // relaunches that were under way
+		r.pass(5 * time.Second)
+		all(func(agent string) { r.update(agent, 8) })
+		if restart {
+			r.restart()
+		}
+		for range 30 {
+			r.pass(time.Second)
+		}
+		r.told("10 of 10 hosts with revision 7 failed", "no host has revision 7 any more")
+		all(func(agent string) { r.fail(agent, process.CauseExited) })
+		r.pass(time.Second)
+		r.told("10 of 10 hosts with revision 7 failed", "no host has revision 7 any more",
+			"10 of 10 hosts with revision 8 failed")
+	}
 }

@@ -3,6 +3,7 @@ package receiver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -17,12 +18,18 @@ import (
 
 // filter decides which alarms a receiver gets, during one read of events.
 type filter struct {
-	store  Store
-	hosts  Hosts
-	to     *store.Receiver
-	match  expressions
-	muted  []mute
-	labels map[store.ObservedKey]map[string]string
+	store Store
+	hosts Hosts
+	to    *store.Receiver
+	match expressions
+	muted []mute
+	known map[store.ObservedKey]facts
+}
+
+// facts are what the filter knows of a process on a host: its labels, and its state, nil if the host does not have it.
+type facts struct {
+	labels map[string]string
+	status *process.Status
 }
 
 // expressions are the parsed expressions of a receiver or a silence. An empty one matches all.
@@ -60,7 +67,7 @@ func (m *mute) active(at time.Time) bool {
 
 // newFilter returns a filter with the silences that end after the given time.
 func (s *Sender) newFilter(ctx context.Context, to *store.Receiver, since time.Time) (*filter, error) {
-	f := &filter{store: s.cfg.Store, hosts: s.cfg.Hosts, to: to, labels: map[store.ObservedKey]map[string]string{}}
+	f := &filter{store: s.cfg.Store, hosts: s.cfg.Hosts, to: to, known: map[store.ObservedKey]facts{}}
 	var ok bool
 	if f.match, ok = parse(to.Match.Selector, to.Match.Labels); !ok {
 		f.to = nil
@@ -81,31 +88,33 @@ func (s *Sender) newFilter(ctx context.Context, to *store.Receiver, since time.T
 // events returns the events that the filter must see: the alarms of the receiver, and those that end them.
 func (f *filter) events() store.EventFilter {
 	e := store.EventFilter{Namespaces: f.to.Match.Namespaces, Kinds: alarm.Kinds()}
-	if f.to.Kind == store.KindAlertmanager {
-		for _, kind := range alarm.Endings() {
-			if !slices.Contains(e.Kinds, kind) {
-				e.Kinds = append(e.Kinds, kind)
-			}
+	for _, kind := range alarm.Endings() {
+		if len(f.ended(kind)) > 0 && !slices.Contains(e.Kinds, kind) {
+			e.Kinds = append(e.Kinds, kind)
 		}
 	}
 	return e
 }
 
+// ended returns the kinds of alarms of which an event of a kind tells the filter the end: all for Alertmanager, which
+// ends its alerts, and for other receivers those whose end nothing else shows.
+func (f *filter) ended(by process.EventKind) []process.EventKind {
+	kinds := alarm.Ended(by)
+	if f.to.Kind != store.KindAlertmanager {
+		kinds = slices.DeleteFunc(kinds, func(kind process.EventKind) bool { return !alarm.OnlyTold(kind) })
+	}
+	return kinds
+}
+
 // selected reports whether the receiver gets this event if no silence withholds it. An unknown host matches no
 // expression about hosts.
-func (f *filter) selected(ctx context.Context, e *store.StoredEvent) (bool, error) {
-	if f.to == nil || !f.wantsKind(e.Event.Kind) {
-		return false, nil
-	}
-	return f.matches(ctx, f.match, e)
+func (f *filter) selected(e *store.StoredEvent) bool {
+	return f.to != nil && f.wantsKind(e.Event.Kind) && f.matches(f.match, e)
 }
 
 // wantsKind reports whether the receiver gets alarms of a kind, or the ends of such alarms.
 func (f *filter) wantsKind(kind process.EventKind) bool {
-	kinds := []process.EventKind{kind}
-	if f.to.Kind == store.KindAlertmanager {
-		kinds = append(kinds, alarm.Ended(kind)...)
-	}
+	kinds := append([]process.EventKind{kind}, f.ended(kind)...)
 	return slices.ContainsFunc(kinds, func(kind process.EventKind) bool {
 		m := &f.to.Match
 		return (len(m.Kinds) == 0 || slices.Contains(m.Kinds, kind)) &&
@@ -113,54 +122,71 @@ func (f *filter) wantsKind(kind process.EventKind) bool {
 	})
 }
 
-func (f *filter) matches(ctx context.Context, m expressions, e *store.StoredEvent) (bool, error) {
+func (f *filter) matches(m expressions, e *store.StoredEvent) bool {
 	if !m.hosts.IsZero() {
 		host, known := f.hosts.ByKey(e.Agent)
 		if !known || !m.hosts.Matches(host.Select) {
-			return false, nil
+			return false
 		}
 	}
-	if m.labels.IsZero() {
-		return true, nil
-	}
-	labels, err := f.labelsOf(ctx, e)
-	return m.labels.Matches(func(key string) (string, bool) {
+	labels := f.known[e.Of()].labels
+	return m.labels.IsZero() || m.labels.Matches(func(key string) (string, bool) {
 		value, found := labels[key]
 		return value, found
-	}), err
+	})
 }
 
-// labelsOf returns the labels of the process of an event.
-func (f *filter) labelsOf(ctx context.Context, e *store.StoredEvent) (map[string]string, error) {
-	key := store.ObservedKey{Agent: e.Agent, Process: e.Event.Process}
-	if labels, known := f.labels[key]; known {
-		return labels, nil
-	}
-	labels := map[string]string{}
-	err := f.store.GetObserved(ctx, key.Process, []string{key.Agent}, func(o store.Observed) error {
-		if o.Spec != nil && o.Spec.Labels != nil {
-			_ = json.Unmarshal(o.Spec.Labels, &labels) // a caller of GSE may give another JSON: then there is no label
+// needLabels reports whether the filter must know the labels of processes.
+func (f *filter) needLabels() bool {
+	return !f.match.labels.IsZero() ||
+		slices.ContainsFunc(f.muted, func(m mute) bool { return !m.match.labels.IsZero() })
+}
+
+// look reads the facts about the processes of events, with one statement for each process.
+func (f *filter) look(ctx context.Context, events []store.StoredEvent) error {
+	agents := map[process.ID][]string{}
+	for i := range events {
+		key := events[i].Of()
+		if _, known := f.known[key]; !known {
+			f.known[key] = facts{}
+			agents[key.Process] = append(agents[key.Process], key.Agent)
 		}
-		return nil
-	})
-	if err == nil {
-		f.labels[key] = labels
 	}
-	return labels, err
+	for id, list := range agents {
+		err := f.store.GetObserved(ctx, id, list, func(o store.Observed) error {
+			found := facts{labels: map[string]string{}, status: &o.Status}
+			if o.Spec != nil && o.Spec.Labels != nil {
+				// A caller of GSE may give another JSON: then there is no label.
+				_ = json.Unmarshal(o.Spec.Labels, &found.labels)
+			}
+			f.known[store.ObservedKey{Agent: o.Agent, Process: id}] = found
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // silence returns the silence that withholds the alarm of an event at a time; empty if there is none.
-func (f *filter) silence(ctx context.Context, e *store.StoredEvent, at time.Time) (id string, err error) {
+func (f *filter) silence(e *store.StoredEvent, at time.Time) (id string) {
 	for i := range f.muted {
 		m := &f.muted[i]
-		if !m.active(at) || !covers(m.Processes, e.Event.Process) {
-			continue
-		}
-		if ok, err := f.matches(ctx, m.match, e); ok || err != nil {
-			return m.ID, err
+		if m.active(at) && covers(m.Processes, e.Event.Process) && f.matches(m.match, e) {
+			return m.ID
 		}
 	}
-	return "", nil
+	return ""
+}
+
+// silences tells which silences there are, and when they end.
+func (f *filter) silences() string {
+	var all strings.Builder
+	for i := range f.muted {
+		fmt.Fprint(&all, f.muted[i].ID, " ", f.muted[i].End().UnixNano(), "\n")
+	}
+	return all.String()
 }
 
 // covers reports whether one of the patterns matches a process; no pattern matches all.
@@ -182,13 +208,14 @@ func (f *filter) nextEnd(at time.Time) (end time.Time, ok bool) {
 	return end, ok
 }
 
-// holds reports whether the condition of a withheld alarm still holds.
-func (f *filter) holds(ctx context.Context, e *store.StoredEvent) (holds bool, err error) {
-	err = f.store.GetObserved(ctx, e.Event.Process, []string{e.Agent}, func(o store.Observed) error {
-		holds = alarm.Holds(e.Event.Kind, &o.Status)
-		return nil
-	})
-	return holds, err
+// holds reports whether the condition of a withheld alarm still holds. An alarm whose end an event has told is withheld
+// no longer.
+func (f *filter) holds(e *store.StoredEvent) bool {
+	if alarm.OnlyTold(e.Event.Kind) {
+		return true
+	}
+	status := f.known[e.Of()].status
+	return status != nil && alarm.Holds(e.Event.Kind, status)
 }
 
 // of returns the event with its host.

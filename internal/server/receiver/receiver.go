@@ -107,12 +107,13 @@ func (s *Sender) Due(ctx context.Context, sub store.Subscription) (n int64, err 
 			return n, err
 		}
 		cursor = next
-		for i := range events {
-			_, ok, err := f.take(ctx, &events[i], newWithheld())
-			if err != nil {
+		if f.needLabels() {
+			if err := f.look(ctx, events); err != nil {
 				return n, err
 			}
-			if ok && alarm.Is(events[i].Event.Kind) {
+		}
+		for i := range events {
+			if _, ok := f.take(&events[i], newWithheld()); ok && alarm.Is(events[i].Event.Kind) {
 				n++
 			}
 		}

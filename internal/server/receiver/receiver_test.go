@@ -33,6 +33,8 @@ type disk struct {
 	counts     map[string]int64
 	observed   map[store.ObservedKey]store.Observed
 	noted      chan store.Delivery
+	// reads counts the reads of observed.
+	reads int
 }
 
 func newDisk(hooks ...store.Receiver) *disk {
@@ -92,6 +94,7 @@ func (d *disk) ListSilences(_ context.Context, after time.Time) (list []store.Si
 func (d *disk) GetObserved(_ context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.reads++
 	for _, agent := range agents {
 		if o, known := d.observed[store.ObservedKey{Agent: agent, Process: id}]; known {
 			if err := fn(o); err != nil {

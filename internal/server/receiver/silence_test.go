@@ -60,16 +60,22 @@ func summary(t *testing.T, body []byte) string {
 	for _, a := range m.Data {
 		_, kind, _ := strings.Cut(a.Name, "_")
 		all = append(all, strings.ReplaceAll(kind, "cancel_restart", "given-up")+" "+a.Dimension.Name)
+		if a.Count > 1 {
+			all = append(all, fmt.Sprint("×", a.Count))
+		}
 	}
 	return strings.Join(all, " ")
 }
 
 // event makes an event now, of the process on host A, and lets the sender work.
-func (q *quiet) event(kind process.EventKind, name string) {
+func (q *quiet) event(kind process.EventKind, name string) { q.eventOf("", kind, name) }
+
+// eventOf makes an event about a schedule.
+func (q *quiet) eventOf(schedule string, kind process.EventKind, name string) {
 	q.disk.mu.Lock()
 	q.cursor++
 	q.disk.events = append(q.disk.events, store.StoredEvent{Cursor: q.cursor, Agent: "A", Event: process.Event{
-		Kind: kind, Process: process.ID{Namespace: "ns", Name: name}, At: time.Now().UnixMilli(),
+		Kind: kind, Process: process.ID{Namespace: "ns", Name: name}, Schedule: schedule, At: time.Now().UnixMilli(),
 	}})
 	q.disk.mu.Unlock()
 	q.work()
@@ -145,6 +151,39 @@ func TestSilence(t *testing.T) {
 		if n := len(q.disk.withheld); n != 0 {
 			t.Errorf("%d alarms are still stored as withheld", n)
 		}
+	})
+}
+
+// TestSilencedSchedule: the withheld alarm about a schedule arrives after the silence, unless a run has succeeded.
+func TestSilencedSchedule(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(_ *testing.T, q *quiet) {
+		q.silence("s", store.Silence{}, time.Hour)
+		for _, name := range []string{"web", "well"} {
+			q.is(name, process.StateRunning)
+			q.event(process.EventScheduleFailed, name)
+		}
+		q.event(process.EventScheduleRecovered, "well")
+		q.delivered()
+		time.Sleep(time.Hour)
+		q.delivered("schedule_failed web")
+		q.event(process.EventScheduleRecovered, "web")
+		q.delivered()
+	})
+}
+
+// TestSilencedSchedulesOfOneProcess: the alarms of two schedules are two, also if both have failed with the same process.
+func TestSilencedSchedulesOfOneProcess(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(_ *testing.T, q *quiet) {
+		q.silence("s", store.Silence{}, time.Hour)
+		for _, schedule := range []string{"daily", "nightly", "weekly"} {
+			q.eventOf(schedule, process.EventScheduleFailed, "web")
+		}
+		q.eventOf("daily", process.EventScheduleRecovered, "web")
+		q.delivered()
+		time.Sleep(time.Hour)
+		q.delivered("schedule_failed web schedule_failed web")
 	})
 }
 
@@ -234,5 +273,41 @@ func TestASilenceThatRepeats(t *testing.T) {
 		if got := fmt.Sprint(q.disk.counts); got != "map[s:2]" {
 			t.Errorf("counted %s", got)
 		}
+	})
+}
+
+// TestManyWithheld: many withheld alarms cost few reads, and arrive in messages of a bounded size.
+func TestManyWithheld(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(t *testing.T, q *quiet) {
+		const hosts = 24_500
+		x := process.ID{Namespace: "ns", Name: "x"}
+		q.silence("s", store.Silence{Labels: "team=a"}, 5*time.Minute)
+		q.disk.mu.Lock()
+		for i := range hosts {
+			o := store.Observed{
+				Agent: fmt.Sprint("H", i), Process: x, Spec: &process.Spec{Labels: []byte(`{"team":"a"}`)},
+				Status: process.Status{Known: true, Hosted: true, State: process.StateGivenUp},
+			}
+			q.disk.observed[store.ObservedKey{Agent: o.Agent, Process: x}] = o
+			q.disk.events = append(q.disk.events, store.StoredEvent{Cursor: int64(i + 1), Agent: o.Agent, Event: process.Event{
+				Kind: process.EventGivenUp, Process: x, At: time.Now().UnixMilli(),
+			}})
+		}
+		q.cursor = hosts
+		q.disk.mu.Unlock()
+		q.work()
+		for range 50 {
+			q.event(process.EventStarted, "y")
+		}
+		q.delivered()
+		q.disk.mu.Lock()
+		reads, counted := q.disk.reads, q.disk.counts["s"]
+		q.disk.mu.Unlock()
+		if reads > 150 || counted != hosts {
+			t.Errorf("%d alarms are withheld, after %d reads", counted, reads)
+		}
+		time.Sleep(6 * time.Minute)
+		q.delivered("given-up x ×20000", "given-up x ×4500")
 	})
 }

@@ -26,8 +26,10 @@ type worker struct {
 	// them that belong to the present cursor and are not stored.
 	withheld map[store.AlarmKey]store.StoredEvent
 	unsaved  withheld
-	// release is the time of the next look at the withheld alarms; the zero time if there are none.
-	release time.Time
+	// release is the time of the next look at the withheld alarms; the zero time if there are none. silences tells
+	// which silences the last look has seen.
+	release  time.Time
+	silences string
 	// calm is the pause after a message; 0 while alarms come singly.
 	calm time.Duration
 	stop context.CancelFunc
@@ -83,6 +85,8 @@ const (
 	readEvents = 1000
 	maxAlarms  = 20_000
 	maxAlerts  = 2000
+	// relook is the longest time between two looks at the withheld alarms: a host may have got another label.
+	relook = time.Minute
 	// busiest is the longest pause between two messages, as a multiple of Pace.
 	busiest = 10
 	// firstPause and lastPause bound the pause after a failure. Each pause is twice the previous one, minus a random
@@ -156,16 +160,20 @@ func (w *worker) gather(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	alarms, cursor, changes, err := w.read(ctx, f)
+	most := maxAlarms
+	if w.to.Kind == store.KindAlertmanager {
+		most = maxAlerts
+	}
+	alarms, cursor, changes, err := w.read(ctx, f, most)
 	if err != nil {
 		return err
 	}
-	released, err := w.releases(ctx, f, changes)
+	released, more, err := w.releases(ctx, f, changes, most-len(alarms))
 	if err != nil {
 		return err
 	}
 	alarms = append(alarms, released...)
-	w.plan(f, changes)
+	w.plan(f, changes, more)
 	if len(alarms) == 0 {
 		w.keep(changes)
 		return nil
@@ -182,14 +190,11 @@ func (w *worker) gather(ctx context.Context) error {
 	return nil
 }
 
-// read reads new alarms, the cursor after them, and the changes of the withheld alarms that belong to that cursor.
-func (w *worker) read(ctx context.Context, f *filter,
+// read reads about as many new alarms as most, the cursor after them, and the changes of the withheld alarms that
+// belong to that cursor.
+func (w *worker) read(ctx context.Context, f *filter, most int,
 ) (alarms []alarm.Event, cursor int64, changes withheld, err error) {
 	changes, cursor = newWithheld(), w.delivery.Cursor
-	most := maxAlarms
-	if w.to.Kind == store.KindAlertmanager {
-		most = maxAlerts
-	}
 	for len(alarms) < most && f.to != nil {
 		events, next, err := w.cfg.Store.EventsAfter(ctx, cursor, f.events(), readEvents)
 		if err != nil {
@@ -199,12 +204,13 @@ func (w *worker) read(ctx context.Context, f *filter,
 			break
 		}
 		cursor = next
-		for i := range events {
-			a, ok, err := f.take(ctx, &events[i], changes)
-			if err != nil {
+		if f.needLabels() {
+			if err := f.look(ctx, events); err != nil {
 				return nil, 0, changes, err
 			}
-			if ok {
+		}
+		for i := range events {
+			if a, ok := f.take(&events[i], changes); ok {
 				alarms = append(alarms, a)
 			}
 		}
@@ -220,26 +226,30 @@ func (w *worker) read(ctx context.Context, f *filter,
 const latestEvent = 28 * 24 * time.Hour
 
 // take decides about an event: it is delivered (ok), or withheld, or not for this receiver.
-func (f *filter) take(ctx context.Context, e *store.StoredEvent, changes withheld) (a alarm.Event, ok bool, err error) {
-	if ok, err := f.selected(ctx, e); !ok || err != nil {
-		return a, false, err
+func (f *filter) take(e *store.StoredEvent, changes withheld) (a alarm.Event, ok bool) {
+	if !f.selected(e) {
+		return a, false
 	}
 	if !alarm.Is(e.Event.Kind) { // it ends alarms
-		return f.of(e), f.to.Kind == store.KindAlertmanager, nil
+		for _, kind := range f.ended(e.Event.Kind) {
+			if alarm.OnlyTold(kind) {
+				key := e.Key()
+				key.Kind = kind
+				changes.alarms[key] = nil
+			}
+		}
+		return f.of(e), f.to.Kind == store.KindAlertmanager
 	}
-	silence, err := f.silence(ctx, e, time.UnixMilli(e.Event.At))
-	if err != nil {
-		return a, false, err
-	}
+	silence := f.silence(e, time.UnixMilli(e.Event.At))
 	if silence == "" {
 		changes.alarms[e.Key()] = nil // this alarm tells what a withheld one would tell
-		return f.of(e), true, nil
+		return f.of(e), true
 	}
 	changes.counts[silence]++
 	if alarm.Lasts(e.Event.Kind) {
 		changes.alarms[e.Key()] = e
 	}
-	return a, false, nil
+	return a, false
 }
 
 // loadWithheld reads the withheld alarms, once.
@@ -258,9 +268,14 @@ func (w *worker) loadWithheld(ctx context.Context) error {
 	return nil
 }
 
-// waiting returns the withheld alarms after the changes, oldest first.
-func (w *worker) waiting(changes withheld) []store.StoredEvent {
-	all := maps.Clone(w.withheld)
+// doubtful returns the withheld alarms, after the changes, that a silence may withhold no longer, oldest first. Between
+// two looks at all of them these are the new ones.
+func (w *worker) doubtful(f *filter, changes withheld) []store.StoredEvent {
+	all := map[store.AlarmKey]store.StoredEvent{}
+	if present := f.silences(); w.silences != present || !w.cfg.Now().Before(w.release) {
+		w.silences, w.release = present, time.Time{} // until plan: a look that fails is repeated
+		maps.Copy(all, w.withheld)
+	}
 	for key, e := range changes.alarms {
 		if e == nil {
 			delete(all, key)
@@ -271,35 +286,54 @@ func (w *worker) waiting(changes withheld) []store.StoredEvent {
 	return slices.SortedFunc(maps.Values(all), func(a, b store.StoredEvent) int { return int(a.Cursor - b.Cursor) })
 }
 
-// releases returns the withheld alarms that no silence withholds any more and that still hold. It drops all that no
-// silence withholds.
-func (w *worker) releases(ctx context.Context, f *filter, changes withheld) (released []alarm.Event, err error) {
+// releases returns the withheld alarms that no silence withholds any more and that still hold, at most as many as most,
+// and whether there are more. It drops all others that no silence withholds.
+func (w *worker) releases(ctx context.Context, f *filter, changes withheld, most int,
+) (released []alarm.Event, more bool, err error) {
 	now := w.cfg.Now()
-	for _, e := range w.waiting(changes) {
-		silence, err := f.silence(ctx, &e, now)
-		if err != nil {
-			return nil, err
+	for part := range slices.Chunk(w.doubtful(f, changes), readEvents) {
+		if f.needLabels() {
+			if err := f.look(ctx, part); err != nil {
+				return nil, false, err
+			}
 		}
-		if silence != "" {
-			continue
+		part = slices.DeleteFunc(part, func(e store.StoredEvent) bool { return f.silence(&e, now) != "" })
+		if len(released)+len(part) > max(most, 0) {
+			return released, true, nil
 		}
-		holds, err := f.holds(ctx, &e)
-		if err != nil {
-			return nil, err
+		if err := f.look(ctx, part); err != nil {
+			return nil, false, err
 		}
-		if holds {
-			released = append(released, f.of(&e))
+		for i := range part {
+			if f.holds(&part[i]) {
+				released = append(released, f.of(&part[i]))
+			}
+			changes.alarms[part[i].Key()] = nil
 		}
-		changes.alarms[e.Key()] = nil
 	}
-	return released, nil
+	return released, false, nil
 }
 
 // plan sets the time of the next look at the withheld alarms.
-func (w *worker) plan(f *filter, changes withheld) {
-	w.release = time.Time{}
-	if len(w.waiting(changes)) > 0 {
-		w.release, _ = f.nextEnd(w.cfg.Now())
+func (w *worker) plan(f *filter, changes withheld, more bool) {
+	now, waiting := w.cfg.Now(), len(w.withheld)
+	for key, e := range changes.alarms {
+		if _, known := w.withheld[key]; known && e == nil {
+			waiting--
+		} else if !known && e != nil {
+			waiting++
+		}
+	}
+	switch {
+	case more:
+		w.release = now
+	case waiting > 0:
+		w.release = now.Add(relook)
+		if end, ok := f.nextEnd(now); ok && end.Before(w.release) {
+			w.release = end
+		}
+	default:
+		w.release = time.Time{}
 	}
 }
 

@@ -2,11 +2,10 @@ package schedule
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
+	"maps"
 	"time"
 
 	"drover/internal/clip"
@@ -17,6 +16,7 @@ import (
 	"drover/internal/server/gate"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
+	"drover/internal/server/task"
 )
 
 const (
@@ -33,7 +33,6 @@ type Store interface {
 	ListSchedules(ctx context.Context, app string) ([]store.Schedule, error)
 	store.ScheduleRuns
 	Results
-	PutEvents(ctx context.Context, agent string, received time.Time, events []store.NewEvent) (int, error)
 }
 
 // Results has what runs have begun.
@@ -77,10 +76,20 @@ type Config struct {
 }
 
 // Keeper keeps all schedules of a database. Only one should run at a time; two do no harm.
-type Keeper struct{ Config }
+type Keeper struct {
+	Config
+	// failures are the latest runs that the keeper could not begin, by schedule, until it has decided about them.
+	failures map[string]failure
+}
+
+// failure is a run that a keeper could not begin.
+type failure struct {
+	due  time.Time
+	text string
+}
 
 // New returns a keeper.
-func New(c Config) *Keeper { return &Keeper{c} }
+func New(c Config) *Keeper { return &Keeper{c, map[string]failure{}} }
 
 // Run begins runs until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
@@ -100,21 +109,28 @@ func (k *Keeper) Round(ctx context.Context) (wait time.Duration, err error) {
 	if err != nil {
 		return lookBusy, err
 	}
-	goesOn := map[string]bool{}
+	list, err := k.Store.ListSchedules(ctx, "")
+	if err != nil {
+		return lookBusy, err
+	}
+	goesOn, failing := map[string]bool{}, map[string]store.ObservedKey{}
+	for i := range list {
+		failing[list[i].Name] = list[i].Failing
+	}
 	wait = look
 	var errs []error
 	for i := range open {
-		ended, err := k.settle(ctx, &open[i])
+		ended, err := k.settle(ctx, &open[i], failing[open[i].Schedule])
 		if errs = append(errs, err); !ended {
 			goesOn[open[i].Schedule] = true
 			wait = lookBusy
 		}
 	}
-	list, err := k.Store.ListSchedules(ctx, "")
-	errs = append(errs, err)
+	maps.DeleteFunc(k.failures, func(name string, _ failure) bool { _, known := failing[name]; return !known })
 	for i := range list {
 		s := &list[i]
 		if s.Paused {
+			delete(k.failures, s.Name)
 			continue
 		}
 		next, err := k.keep(ctx, s, goesOn[s.Name])
@@ -134,13 +150,20 @@ func (k *Keeper) keep(ctx context.Context, s *store.Schedule, goesOn bool) (next
 	if err != nil {
 		return next, fmt.Errorf("cannot read the timetable: %w", err)
 	}
-	p := judge(rule, s.Looked, k.Now())
+	now := k.Now()
+	if corrected(rule, s.Looked, now) {
+		if err := k.correct(ctx, s, now); err != nil {
+			return next, decided(err)
+		}
+	}
+	p := judge(rule, s.Looked, now)
 	if p.missed > 0 {
 		r := run(s, p.last, store.RunMissed)
-		r.Count, r.Text = p.missed, missedText(p)
+		r.Count, r.Text = p.missed, missedText(p, k.failures[s.Name])
 		if err := k.put(ctx, s, r); err != nil {
 			return p.next, decided(err)
 		}
+		delete(k.failures, s.Name)
 	}
 	if p.due.IsZero() {
 		return p.next, nil
@@ -150,7 +173,32 @@ func (k *Keeper) keep(ctx context.Context, s *store.Schedule, goesOn bool) (next
 		r.State, r.Text = store.RunSkipped, "an earlier run goes on"
 		return p.next, decided(k.put(ctx, s, r))
 	}
-	return p.next, decided(k.begin(ctx, s, r))
+	if err = decided(k.begin(ctx, s, r)); err != nil {
+		k.failures[s.Name] = failure{due: r.Due, text: failureText(err)}
+	} else {
+		delete(k.failures, s.Name)
+	}
+	return p.next, err
+}
+
+// failureText says that a server could not begin a run. The people who see it are not those who see the log.
+func failureText(err error) string {
+	const text = "the server could not begin it"
+	if busy, ok := errors.AsType[*task.BusyError](err); ok {
+		return text + ": " + busy.Error()
+	}
+	return text + ", for a reason in its log"
+}
+
+// correct follows a clock that was set back.
+func (k *Keeper) correct(ctx context.Context, s *store.Schedule, now time.Time) error {
+	if err := k.Store.CorrectSchedule(ctx, *s, now); err != nil {
+		return err
+	}
+	k.Log.WarnContext(ctx, "the clock was ahead of a schedule: its later times come again", "schedule", s.Name,
+		"ahead", s.Looked.Sub(now))
+	s.Looked = now
+	return nil
 }
 
 // decided drops the error that another server was first.
@@ -210,26 +258,48 @@ func denied(r gate.Reason) string {
 type result struct {
 	state store.RunState
 	text  string
-	// agent and id are the first host that failed and its process; agent is empty if there is none.
+	// agent and id are the first host that failed and its process, or the first host of a rollout in which none has
+	// failed; agent is empty if nobody knows one.
 	agent string
 	id    process.ID
 }
 
-// settle stores the result of a run that has ended, and tells an event if it has failed.
-func (k *Keeper) settle(ctx context.Context, r *store.ScheduleRun) (ended bool, err error) {
+// settle stores the result of a run that has ended. With it goes an event, if the run is the first that has failed
+// since one succeeded, or the first that has succeeded since. failing is Schedule.Failing before that.
+func (k *Keeper) settle(ctx context.Context, r *store.ScheduleRun, failing store.ObservedKey) (ended bool, err error) {
 	found, err := k.result(ctx, r)
 	if err != nil || found.state == store.RunRunning {
 		return false, err
 	}
 	r.State, r.Text, r.Ended = found.state, found.text, k.Now()
-	if found.state == store.RunFailed && found.agent != "" {
-		if err := k.tell(ctx, r, &found); err != nil {
+	end := store.RunEnd{Run: *r, Failing: failing}
+	none, told := store.ObservedKey{}, process.Event{At: r.Ended.UnixMilli()}
+	switch {
+	case found.state == store.RunFailed && found.agent != "" && failing == none:
+		end.Failing = store.ObservedKey{Agent: found.agent, Process: found.id}
+		end.Agent, told.Process, told.Kind = found.agent, found.id, process.EventScheduleFailed
+		told.Cause = process.Cause{ID: process.CauseRunFailed, Text: found.text}
+	case found.state == store.RunOK && failing != none:
+		end.Failing = none
+		end.Agent, told.Process, told.Kind = failing.Agent, failing.Process, process.EventScheduleRecovered
+		told.Cause = process.Cause{Text: "a run has succeeded"}
+	}
+	if told.Kind != "" {
+		e, err := store.ScheduleEvent(r.Schedule, r.Task+r.Rollout, told)
+		if err != nil {
 			return false, err
 		}
+		end.Told = &e
+	}
+	if err := k.Store.EndRun(ctx, end); err != nil {
+		return errors.Is(err, store.ErrDecided), decided(err)
+	}
+	if end.Told != nil {
+		k.Happened()
 	}
 	k.Log.InfoContext(ctx, "a run of a schedule has ended", "schedule", r.Schedule, "due", r.Due, "state", r.State,
 		"reason", r.Text)
-	return true, k.Store.EndRun(ctx, *r)
+	return true, nil
 }
 
 // result reads what became of a run.
@@ -286,14 +356,18 @@ func (k *Keeper) ofRollout(ctx context.Context, id string) (found result, err er
 	case r.State == rollout.Done && failed > 0 && !lost, r.State == rollout.Paused && failed > 0:
 		found = result{state: store.RunFailed}
 	case r.State == rollout.Done && counts[rollout.Succeeded] == 0:
-		return result{state: store.RunFailed, text: "no host was connected"}, nil
+		found = result{state: store.RunFailed, text: "no host was connected"}
 	case r.State == rollout.Done:
 		return result{state: store.RunOK}, nil
 	default:
 		return result{state: store.RunRunning}, nil
 	}
 	for i := range r.Hosts {
-		if h := &r.Hosts[i]; h.State == rollout.Failed {
+		h := &r.Hosts[i]
+		if found.agent == "" { // an event needs a host, also if none has failed
+			found.agent, found.id = h.Agent, r.Steps[h.Steps[0]].Process
+		}
+		if h.State == rollout.Failed {
 			found.agent, found.id = h.Agent, r.Steps[h.Steps[0]].Process
 			found.text = failedText(failed, r.Total, "hosts", found.id, h.Name, h.Text)
 			if r.State == rollout.Paused {
@@ -308,23 +382,4 @@ func (k *Keeper) ofRollout(ctx context.Context, id string) (found result, err er
 func failedText(failed, all int, of string, id process.ID, host, text string) string {
 	return fmt.Sprintf("%d of %d %s failed; the first: %s on %s: %s", failed, all, of, id, host,
 		clip.Marked(text, mostText, " …"))
-}
-
-// tell stores an event about a failed run, of the first host that failed. Its stream is the run's own, so the store
-// keeps the event once, whatever dies in between.
-func (k *Keeper) tell(ctx context.Context, r *store.ScheduleRun, found *result) error {
-	e := process.Event{
-		Stream: "schedule-" + r.Schedule + "-" + strconv.FormatInt(r.Due.UnixNano(), 36), Seq: 1, At: k.Now().UnixMilli(),
-		Process: found.id, Kind: process.EventScheduleFailed, Actor: process.Actor{Kind: process.ActorPolicy},
-		Cause: process.Cause{ID: process.CauseRunFailed, Text: "schedule " + r.Schedule + ": " + found.text},
-	}
-	body, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("cannot encode the event of a run: %w", err)
-	}
-	n, err := k.Store.PutEvents(ctx, found.agent, k.Now(), []store.NewEvent{{Event: e, Body: string(body)}})
-	if n > 0 {
-		k.Happened()
-	}
-	return err
 }

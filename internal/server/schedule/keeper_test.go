@@ -15,6 +15,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/gate"
+	"drover/internal/server/rollout"
 	"drover/internal/server/schedule"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
@@ -31,8 +32,11 @@ type rig struct {
 	refusal error
 	state   store.RunState
 	// dies fails before or after the task is stored.
-	before, after bool
-	begun, events int
+	before, after        bool
+	tried, begun, events int
+	// noResult fails before the result of a run is stored, and between is called then.
+	noResult bool
+	between  func()
 }
 
 var epoch = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -72,6 +76,16 @@ func (r *rig) Acting(_ context.Context, app, user string) (access.Principal, err
 	return access.Principal{App: app, User: user}, r.refusal
 }
 
+func (r *rig) EndRun(ctx context.Context, end store.RunEnd) error {
+	if r.noResult {
+		return errors.New("killed before the result")
+	}
+	if r.between != nil {
+		r.between()
+	}
+	return r.DB.EndRun(ctx, end)
+}
+
 func (r *rig) LookupID(id string) (store.Agent, bool) { return store.Agent{Key: "key of " + id}, true }
 
 func (r *rig) BeginRun(ctx context.Context, who access.Principal, s *store.Schedule, run store.ScheduleRun) (
@@ -83,7 +97,8 @@ func (r *rig) BeginRun(ctx context.Context, who access.Principal, s *store.Sched
 	if r.state != "" {
 		return r.state, "reason", nil
 	}
-	run.Task = fmt.Sprint("op-", run.Due.Unix())
+	r.tried++
+	run.Task = fmt.Sprint("op-", r.tried)
 	err := storetest.Create(ctx, r, &store.Task{
 		ID: run.Task, App: who.App, User: who.User, Created: r.now, Run: &run, Schedule: s.Name,
 		Requests: []store.Request{{
@@ -116,7 +131,7 @@ func (r *rig) to(day, hour, minute int, keepers ...*schedule.Keeper) (wait time.
 // finish ends the tasks.
 func (r *rig) finish(fault process.Fault) {
 	r.t.Helper()
-	items, err := r.LeaseItems(r.t.Context(), r.now.Add(time.Hour), r.now.Add(2*time.Hour), 100)
+	items, err := r.LeaseItems(r.t.Context(), r.now.AddDate(1, 0, 0), r.now.AddDate(2, 0, 0), 100)
 	r.must(err)
 	for _, it := range items {
 		_, err := r.Finish(r.t.Context(), storetest.Reported(it.Agent, map[string]process.Outcome{
@@ -198,6 +213,151 @@ func TestFailedRun(t *testing.T) {
 	}
 }
 
+// told returns the events of a kind and their places, oldest first.
+func (r *rig) told() (list []string) {
+	r.t.Helper()
+	events, _, err := r.EventsAfter(r.t.Context(), 0, store.EventFilter{}, 100)
+	r.must(err)
+	for _, e := range events {
+		list = append(list, fmt.Sprint(e.Event.Kind, " ", e.Event.Schedule, " ", e.Event.Process, " ", e.Agent))
+	}
+	return list
+}
+
+// TestOneAlarm: runs that fail again and again are one alarm, until a run succeeds or somebody removes the schedule.
+func TestOneAlarm(t *testing.T) {
+	r := newRig(t)
+	const failed, recovered = "schedule-failed nightly shop/web key of web-1", "schedule-recovered nightly shop/web key of web-1"
+	day := 2
+	run := func(fault process.Fault) {
+		r.to(day, 3, 0)
+		r.finish(fault)
+		r.to(day, 3, 1, r.another())
+		day++
+	}
+	run(process.None)
+	for range 3 {
+		run(process.CheckFailed)
+	}
+	r.state = store.RunEmpty
+	r.to(day, 3, 0) // a run that does not begin says nothing
+	day++
+	r.state = ""
+	if got := r.told(); !slices.Equal(got, []string{failed}) {
+		t.Errorf("three failed runs tell %q", got)
+	}
+	run(process.None)
+	run(process.None)
+	if got := r.told(); !slices.Equal(got, []string{failed, recovered}) {
+		t.Errorf("after two runs that succeed they have told %q", got)
+	}
+	run(process.CheckFailed)
+	if told, err := r.RemoveSchedule(t.Context(), "nightly", "", r.now); err != nil || !told {
+		t.Errorf("the removal tells: %t, %v", told, err)
+	}
+	if got := r.told(); !slices.Equal(got, []string{failed, recovered, failed, recovered}) {
+		t.Errorf("with the removal they have told %q", got)
+	}
+}
+
+// TestRemovedMeanwhile: the end of a run of a schedule that somebody has just removed begins no alarm, because nothing
+// would end it. The same holds for a run that another server has ended.
+func TestRemovedMeanwhile(t *testing.T) {
+	for name, meanwhile := range map[string]func(r *rig){
+		"removed": func(r *rig) {
+			_, err := r.RemoveSchedule(t.Context(), "nightly", "", r.now)
+			r.must(err)
+		},
+		"ended": func(r *rig) {
+			open, err := r.OpenRuns(t.Context())
+			r.must(err)
+			open[0].State = store.RunOK
+			r.must(r.DB.EndRun(t.Context(), store.RunEnd{Run: open[0]}))
+		},
+	} {
+		r := newRig(t)
+		r.to(2, 3, 0)
+		r.finish(process.CheckFailed)
+		r.between = func() {
+			r.between = nil
+			meanwhile(r)
+		}
+		r.to(2, 3, 1)
+		r.to(2, 3, 2)
+		if got := r.told(); len(got) > 0 || r.events > 0 {
+			t.Errorf("%s: it has told %q", name, got)
+		}
+	}
+}
+
+// TestAlarmOfATimeThatComesAgain: after a clock was set back, a time comes a second time. Its run can fail again.
+func TestAlarmOfATimeThatComesAgain(t *testing.T) {
+	r := newRig(t)
+	run := func(day int, fault process.Fault) {
+		r.to(day, 3, 0)
+		r.finish(fault)
+		r.to(day, 3, 1)
+	}
+	run(3, process.CheckFailed)
+	run(4, process.None)
+	r.to(2, 12, 0) // the clock was ahead
+	run(3, process.CheckFailed)
+	const failed, recovered = "schedule-failed nightly shop/web key of web-1", "schedule-recovered nightly shop/web key of web-1"
+	if got := r.told(); !slices.Equal(got, []string{failed, recovered, failed}) {
+		t.Errorf("they have told %q", got)
+	}
+}
+
+// TestResultDies: a keeper that dies before the result tells nothing, and the next one tells the event once.
+func TestResultDies(t *testing.T) {
+	r := newRig(t)
+	r.to(2, 3, 0)
+	r.finish(process.CheckFailed)
+	r.noResult = true
+	r.now = r.now.Add(time.Minute)
+	if _, err := r.keeper.Round(t.Context()); err == nil {
+		t.Fatal("the loss of a result is no error")
+	}
+	r.noResult = false
+	r.to(2, 3, 2, r.another())
+	if got := r.told(); len(got) != 1 {
+		t.Errorf("it has told %q", got)
+	}
+}
+
+// TestFailedRollout: a run without a failed host is an event, too, of its first host.
+func TestFailedRollout(t *testing.T) {
+	for name, change := range map[string]func(*rollout.Rollout) error{
+		"the rollout was aborted": (*rollout.Rollout).Abort,
+		"no host was connected": func(ro *rollout.Rollout) error {
+			ro.State, ro.Hosts[0].State, ro.Hosts[0].Cause = rollout.Done, rollout.Skipped, rollout.CauseAway
+			return nil
+		},
+	} {
+		r := newRig(t)
+		web := process.ID{Namespace: "shop", Name: "web"}
+		hosts := []rollout.Host{{Agent: "key of web-1", Name: "web-1", Steps: []int{0}}}
+		r.must(r.CreateRollouts(t.Context(), []*store.Rollout{{
+			ID: "ro", App: "app", User: "anna", Created: r.now, Op: process.Restart, Total: 1,
+			Steps: []store.RolloutStep{{Op: process.Restart, Process: web}}, Rollout: rollout.New(rollout.Plan{}, time.Time{}, hosts),
+			Schedule: "nightly", Run: &store.ScheduleRun{
+				Schedule: "nightly", Created: epoch, Due: epoch.Add(15 * time.Hour), State: store.RunRunning, Count: 1, Rollout: "ro",
+				Looked: epoch,
+			},
+		}}, store.AuditRow{}))
+		_, err := r.ChangeRollout(t.Context(), "ro", "", change)
+		r.must(err)
+		r.to(2, 3, 1)
+		r.want("02 03:00 failed")
+		events, _, err := r.EventsAfter(t.Context(), 0, store.EventFilter{}, 10)
+		r.must(err)
+		if len(events) != 1 || events[0].Agent != "key of web-1" || events[0].Event.Process != web ||
+			events[0].Event.Cause.Text != "schedule nightly: "+name {
+			t.Errorf("%s: the events are %+v", name, events)
+		}
+	}
+}
+
 // TestMissed: runs that were due while no server ran are counted, and only the one of this minute begins.
 func TestMissed(t *testing.T) {
 	r := newRig(t)
@@ -255,6 +415,36 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestCannotBegin: a run that the server could not begin for a minute is missed, and not because no server ran.
+func TestCannotBegin(t *testing.T) {
+	r := newRig(t)
+	r.before = true
+	r.to(2, 3, 0)
+	r.to(2, 3, 1)
+	r.to(2, 3, 2)
+	r.to(5, 3, 2)
+	r.want("02 03:00 missed", "05 03:00 missed x3")
+	if got := text(t, r, 1); got != "the server could not begin it, for a reason in its log" {
+		t.Errorf("the reason is %q", got)
+	}
+	if got := text(t, r, 0); !strings.HasPrefix(got, "no server ran from") {
+		t.Errorf("later the reason is %q", got)
+	}
+	if n := r.keeper.Failures(); n != 0 {
+		t.Errorf("it remembers %d runs after its decision", n)
+	}
+	r.to(6, 3, 0)
+	if n := r.keeper.Failures(); n != 1 {
+		t.Errorf("it remembers %d runs that could not begin", n)
+	}
+	_, err := r.RemoveSchedule(t.Context(), "nightly", "", r.now)
+	r.must(err)
+	r.to(6, 3, 1)
+	if n := r.keeper.Failures(); n != 0 {
+		t.Errorf("it remembers %d runs of no schedule", n)
+	}
+}
+
 // TestKeeperDies: before and after the write of a run. Each run begins once.
 func TestKeeperDies(t *testing.T) {
 	r := newRig(t)
@@ -276,6 +466,51 @@ func TestKeeperDies(t *testing.T) {
 	if r.begun != 1 {
 		t.Errorf("%d runs began", r.begun)
 	}
+}
+
+// TestClockWasAhead: a clock that was ahead delays no run, decides no later time, and hides no run.
+func TestClockWasAhead(t *testing.T) {
+	r := newRig(t)
+	r.to(9, 3, 0) // a week ahead
+	r.finish(process.None)
+	r.to(9, 3, 1)
+	r.want("08 03:00 missed x7", "09 03:00 ok")
+	r.to(1, 13, 0, r.another())
+	r.want()
+	r.to(2, 3, 0)
+	r.want("02 03:00 running")
+	r.to(2, 3, 1) // a small step back repeats nothing
+	r.now = r.now.Add(-2 * time.Minute)
+	r.to(2, 2, 59)
+	r.finish(process.None)
+	r.to(2, 3, 0)
+	r.want("02 03:00 ok")
+	r.to(9, 3, 0)
+	r.to(3, 2, 0) // while the run goes on
+	r.finish(process.None)
+	r.to(3, 3, 0)
+	r.to(9, 3, 0)
+	r.want("02 03:00 ok", "03 02:00 ok", "03 03:00 running", "08 03:00 missed x5", "09 03:00 skipped")
+}
+
+// TestClockOfEachHour: after a step back of an hour, a schedule of each hour goes on with the clock, as periodic
+// processes do.
+func TestClockOfEachHour(t *testing.T) {
+	r := newRig(t)
+	_, err := r.RemoveSchedule(t.Context(), "nightly", "", r.now)
+	r.must(err)
+	r.must(r.CreateSchedule(t.Context(), store.Schedule{
+		Name: "nightly", App: "app", User: "anna", Created: epoch, Cron: "*/30 * * * *", Zone: "UTC", Request: []byte("{}"),
+		Looked: epoch,
+	}))
+	r.to(1, 12, 30)
+	r.finish(process.None)
+	r.to(1, 13, 0)
+	r.finish(process.None)
+	r.to(1, 12, 5)
+	r.want()
+	r.to(1, 12, 30)
+	r.want("01 12:30 running")
 }
 
 // resting is a database without schedules.

@@ -15,8 +15,10 @@ const (
 	// lateness is how late a run may begin without counting as missed: a lease moves, or a server restarts, within that
 	// time.
 	lateness = time.Minute
-	// correction is the largest step back of the clock after which no time of day runs again.
+	// correction is the largest step back of the clock after which no time of day runs again, and wobble the largest
+	// after which nothing runs again.
 	correction = 3 * time.Hour
+	wobble     = lateness
 )
 
 // plan is what is to do about a schedule at a moment.
@@ -30,11 +32,15 @@ type plan struct {
 	next time.Time
 }
 
+// corrected reports whether the clock was set back so far that due times after now are to come again: looked, up to
+// which all are decided, then lies in the future. It does no I/O.
+func corrected(rule crontab.Rule, looked, now time.Time) bool {
+	ahead := looked.Sub(now)
+	return ahead > correction || rule.Hourly() && ahead > wobble
+}
+
 // judge decides about a schedule whose due times up to looked are decided. It does no I/O.
 func judge(rule crontab.Rule, looked, now time.Time) plan {
-	if looked.Sub(now) > correction { // somebody has corrected the clock
-		looked = now
-	}
 	newest, count := rule.Between(looked, now)
 	p := plan{}
 	switch {
@@ -58,9 +64,12 @@ func judge(rule crontab.Rule, looked, now time.Time) plan {
 	return p
 }
 
-// missedText says why due times were missed.
-func missedText(p plan) string {
-	const why = "no server ran"
+// missedText says why due times were missed. last is the last run that the server could not begin, if there is one.
+func missedText(p plan, last failure) string {
+	why := "no server ran"
+	if !last.due.IsZero() && !last.due.Before(p.first) && !last.due.After(p.last) {
+		why = last.text
+	}
 	if p.missed == 1 {
 		return why
 	}

@@ -30,6 +30,8 @@ func TestJudge(t *testing.T) {
 		{"days later", nightly, day(1, 1, 12, 0, 0), day(1, 5, 12, 0, 0), 4, time.Time{}, day(1, 6, 2, 30, 0)},
 		{"days later, and due", nightly, day(1, 1, 12, 0, 0), day(1, 5, 2, 30, 9), 3, day(1, 5, 2, 30, 0), day(1, 6, 2, 30, 0)},
 		{"clock set back a little", nightly, day(1, 2, 2, 30, 0), day(1, 2, 1, 0, 0), 0, time.Time{}, day(1, 3, 2, 30, 0)},
+		{"clock of each hour set back", hourly, day(1, 2, 2, 30, 0), day(1, 2, 0, 31, 0), 0, time.Time{}, day(1, 2, 1, 30, 0)},
+		{"clock of each hour wobbles", hourly, day(1, 2, 2, 30, 0), day(1, 2, 2, 29, 0), 0, time.Time{}, day(1, 2, 3, 30, 0)},
 		{"clock was a year ahead", nightly, day(1, 2, 2, 30, 0).AddDate(1, 0, 0), day(1, 2, 1, 0, 0), 0, time.Time{}, day(1, 2, 2, 30, 0)},
 		// 29 March: 02:30 does not exist, and the run is at the change, 03:00.
 		{"spring", nightly, day(3, 28, 12, 0, 0), day(3, 29, 3, 0, 0), 0, day(3, 29, 3, 0, 0), day(3, 30, 2, 30, 0)},
@@ -54,7 +56,11 @@ func TestJudge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := judge(rule, c.looked, c.now)
+		looked := c.looked
+		if corrected(rule, looked, c.now) {
+			looked = c.now
+		}
+		p := judge(rule, looked, c.now)
 		if p.missed != c.missed || !p.due.Equal(c.due) || !p.next.Equal(c.next) {
 			t.Errorf("%s: %+v, want %d missed, due %s, next %s", c.name, p, c.missed, c.due, c.next)
 		}

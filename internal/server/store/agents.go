@@ -10,10 +10,12 @@ import (
 
 // Agent is a host that has joined.
 type Agent struct {
-	Key   string // public nkey
-	Cloud int
-	IP    string
-	ID    string // its own stable id; empty for one known as cloud:ip only
+	Key string // public nkey
+	// Sealing is the public key of X25519, as an nkey, that messages to the agent are sealed with.
+	Sealing string
+	Cloud   int
+	IP      string
+	ID      string // its own stable id; empty for one known as cloud:ip only
 	// Assigned is an id that a caller gave to the host in addition to its own; empty means none.
 	Assigned string
 	Build    string

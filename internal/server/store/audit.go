@@ -31,8 +31,11 @@ type AuditFilter struct {
 	App          string
 	User         string
 	Action       string
-	RequestID    string
-	Allowed      *bool
+	// Without leaves out the rows of these actions.
+	Without   []string
+	RequestID string
+	Remote    string
+	Allowed   *bool
 	// Before is the mark of the last row of the previous page.
 	Before AuditMark
 	// Limit is the largest number of returned rows; zero or less returns no rows.

@@ -28,8 +28,9 @@ type Breaker struct {
 
 // Breakers stores the last breaker of each process.
 type Breakers interface {
-	// OpenBreaker stores a breaker in place of the last one of its process. It returns ErrExists if that is open.
-	OpenBreaker(ctx context.Context, b Breaker) error
+	// OpenBreaker stores a breaker in place of the last one of its process. It returns ErrExists if that is open,
+	// unless it opened at the time instead.
+	OpenBreaker(ctx context.Context, b Breaker, instead time.Time) error
 	// CloseBreaker closes the breaker of a process, and returns it. It changes nothing if the breaker is closed. It
 	// returns ErrNotFound if the process never had a breaker.
 	CloseBreaker(ctx context.Context, id process.ID, at time.Time, by string) (Breaker, error)

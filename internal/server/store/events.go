@@ -27,6 +27,9 @@ type StoredEvent struct {
 // Mark returns the event's place among the events of all hosts, in the order of their times.
 func (e *StoredEvent) Mark() EventMark { return EventMark{e.Event.At, e.Cursor} }
 
+// Of returns the process on a host that the event is about.
+func (e *StoredEvent) Of() ObservedKey { return ObservedKey{Agent: e.Agent, Process: e.Event.Process} }
+
 // EventMark is a place in the order of time. The zero mark comes after all events.
 type EventMark struct {
 	At     int64 // Unix milliseconds

@@ -16,6 +16,9 @@ type Listing interface {
 	// rows.
 	ListObserved(ctx context.Context, f ObservedFilter, after ObservedKey,
 		limit int) (rows []Observed, more bool, err error)
+	// ObservedAt calls fn with the rows of processes, unordered. It skips a process without a row. spec asks for the
+	// specs; otherwise they are nil. fn must not call the Store.
+	ObservedAt(ctx context.Context, keys []ObservedKey, spec bool, fn func(Observed)) error
 	// ListTasks returns up to limit tasks after the task with the given number, newest first. 0 comes before all tasks.
 	ListTasks(ctx context.Context, f TaskFilter, after int64, limit int) ([]TaskSummary, error)
 	// GetTask returns one task. It returns ErrNotFound for an unknown task and for a task of another app (an empty app

@@ -15,6 +15,8 @@ type Proxy struct {
 	// Advertise is the address by which the agents of its area reach its fabric, host:port.
 	Advertise string
 	Build     string
+	// Sealing is the public key of X25519, as an nkey, that messages to the proxy are sealed with.
+	Sealing string
 	// Token is the id of the JoinToken that the proxy joined with.
 	Token   string
 	Created time.Time
@@ -60,9 +62,9 @@ type Packages interface {
 	// PutPackage stores a package without its pieces. It does nothing if the package is there with the same text, and
 	// returns ErrExists if it is there with another text, and ErrPackagesFull.
 	PutPackage(ctx context.Context, p Package) error
-	// PutPiece stores a piece of a package; it replaces the piece of this number. It returns ErrNotFound without the
-	// package.
-	PutPiece(ctx context.Context, version, arch string, piece int, data []byte) error
+	// PutPiece stores a piece of a package; it replaces the piece of this number. It returns ErrNotFound without a
+	// package with this version, architecture and signed text.
+	PutPiece(ctx context.Context, of Package, piece int, data []byte) error
 	// ListPackages returns all packages, by version and architecture as texts.
 	ListPackages(ctx context.Context) ([]Package, error)
 	// GetPackage returns a package, or ErrNotFound.

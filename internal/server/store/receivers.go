@@ -87,7 +87,7 @@ type Subscription struct {
 // Withheld are changes of the withheld alarms of a receiver.
 type Withheld struct {
 	// Added are alarms that a silence withholds and that may still hold at its end. An alarm replaces the earlier alarm
-	// of its kind, process and host.
+	// of the same key.
 	Added []StoredEvent
 	// Dropped are alarms that are no longer withheld.
 	Dropped []AlarmKey
@@ -100,11 +100,13 @@ type AlarmKey struct {
 	Agent   string
 	Process process.ID
 	Kind    process.EventKind
+	// Schedule separates the schedules that have failed with the same process; empty for other alarms.
+	Schedule string
 }
 
 // Key returns the name of the alarm of an event.
 func (e *StoredEvent) Key() AlarmKey {
-	return AlarmKey{Agent: e.Agent, Process: e.Event.Process, Kind: e.Event.Kind}
+	return AlarmKey{Agent: e.Agent, Process: e.Event.Process, Kind: e.Event.Kind, Schedule: e.Event.Schedule}
 }
 
 // Receivers stores the receivers and their progress. The events themselves are the outbox.

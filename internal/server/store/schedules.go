@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
+
+	"drover/internal/process"
 )
 
 // Schedule is an operation that the servers begin at the times of a timetable.
@@ -25,6 +28,9 @@ type Schedule struct {
 	Looked time.Time
 	// Missed counts the due times that no run followed, except skipped ones.
 	Missed int
+	// Failing is the host and the process of the alarm about the schedule, from a failed run until one succeeds; zero
+	// if there is no alarm.
+	Failing ObservedKey
 	// Last is the latest run; nil if there is none. Only reads return it.
 	Last *ScheduleRun
 }
@@ -65,6 +71,28 @@ type ScheduleRun struct {
 	Looked time.Time
 }
 
+// RunEnd is the end of a run.
+type RunEnd struct {
+	Run ScheduleRun
+	// Failing is Schedule.Failing from the end of the run on.
+	Failing ObservedKey
+	// Told is the event that begins or ends the alarm about the schedule, and Agent its host; nil if the run does
+	// neither.
+	Told  *NewEvent
+	Agent string
+}
+
+// ScheduleEvent completes an event about the alarm of a schedule. of is unique for the run or the removal of the event.
+func ScheduleEvent(schedule, of string, e process.Event) (NewEvent, error) {
+	e.Stream, e.Seq, e.Schedule = "schedule-"+schedule+"-"+of, 1, schedule
+	e.Actor, e.Cause.Text = process.Actor{Kind: process.ActorPolicy}, "schedule "+schedule+": "+e.Cause.Text
+	body, err := json.Marshal(&e)
+	if err != nil {
+		return NewEvent{}, fmt.Errorf("cannot encode the event of a schedule: %w", err)
+	}
+	return NewEvent{Event: e, Body: string(body)}, nil
+}
+
 // KeptRuns is how many runs of each schedule the store keeps.
 const KeptRuns = 100
 
@@ -85,8 +113,9 @@ type Schedules interface {
 	ListSchedules(ctx context.Context, app string) ([]Schedule, error)
 	// PauseSchedule sets Paused. If paused is false, it also sets Looked, so that no run of the pause is missed.
 	PauseSchedule(ctx context.Context, name, app string, paused bool, now time.Time) (Schedule, error)
-	// RemoveSchedule deletes a schedule and its runs. Tasks and rollouts go on.
-	RemoveSchedule(ctx context.Context, name, app string) error
+	// RemoveSchedule deletes a schedule and its runs, and stores the event that ends the alarm about it. told reports
+	// whether there was one. Tasks and rollouts go on.
+	RemoveSchedule(ctx context.Context, name, app string, now time.Time) (told bool, err error)
 	ScheduleRuns
 }
 
@@ -97,8 +126,13 @@ type ScheduleRuns interface {
 	// of the run, if there is a run of that time, or if the schedule is paused or not the same any more. For a running
 	// run it returns ErrRunning if another one goes on. It removes all but the latest KeptRuns.
 	PutRun(ctx context.Context, r ScheduleRun) error
-	// EndRun stores the result of a run that goes on. It does nothing for another run.
-	EndRun(ctx context.Context, r ScheduleRun) error
+	// CorrectSchedule sets Looked back to now, because the clock was ahead. It removes the ended runs that were due
+	// after that, and a run that goes on is due now: the times come again. It returns ErrDecided if Looked is not that
+	// of the schedule any more.
+	CorrectSchedule(ctx context.Context, s Schedule, now time.Time) error
+	// EndRun stores the result of a run that goes on, with Schedule.Failing and the event, in one transaction. It
+	// returns ErrDecided for another run, or if somebody has removed the schedule.
+	EndRun(ctx context.Context, end RunEnd) error
 	// OpenRuns returns the runs that go on.
 	OpenRuns(ctx context.Context) ([]ScheduleRun, error)
 	// ListRuns returns up to limit runs of a schedule, latest first.

@@ -64,6 +64,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Confirmations
 	Revisions
 	Selections
+	HeldSelections
 	Upkeeping
 	Listing
 	Events
@@ -72,10 +73,13 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Apps
 	Users
 	Tokens
+	Devices
+	SavedViews
 	Receivers
 	Silences
 	Breakers
 	Counting
+	Watching
 	Audit
 	Cluster
 	Facts
@@ -84,6 +88,9 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Ping(ctx context.Context) error
 	Close() error
 }
+
+// TasksKept is how long the servers keep a task or a rollout after its end.
+const TasksKept = 7 * 24 * time.Hour
 
 // Task is one accepted call.
 type Task struct {

@@ -57,6 +57,8 @@ type Case struct {
 	Placed int64
 	ByFile bool
 	Reach  Reach
+	// Behind is set if a file placed another spec there than the selection has, before the selection.
+	Behind bool
 	// Known is set if the host has the process, and Has is the revision of the spec there. Up is set if the process
 	// runs or is watched.
 	Known bool
@@ -137,7 +139,7 @@ func numbered(goal string, revision int64) string { return goal + strconv.Format
 
 // join gives the process to a host that has come to match.
 func join(c Case, d Decision, now time.Time) Decision {
-	if c.Placed != 0 { // it had the process before, or a person gave it back
+	if c.Placed != 0 && !c.Behind { // it had the process before, or a person gave it back
 		d.Memory.Member = Joined
 		return keep(c, d, now)
 	}

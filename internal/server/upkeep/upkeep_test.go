@@ -33,6 +33,12 @@ func TestDecide(t *testing.T) {
 		"matches and had the process": {
 			upkeep.Case{Standing: true, Selected: true, Placed: 3, ByFile: true, Known: true, Has: 3}, " joined",
 		},
+		"matches, and had another spec before": {
+			upkeep.Case{
+				Standing: true, Selected: true, Placed: 3, ByFile: true, Known: true, Has: 3, Behind: true,
+				Apply: process.Restart,
+			}, "restart joined",
+		},
 		"matches and has the same process of its own": {
 			upkeep.Case{Standing: true, Selected: true, Known: true}, " joined",
 		},
@@ -160,6 +166,8 @@ type host struct {
 	placed int64
 	byFile bool
 	reach  upkeep.Reach
+	// gave is the file whose spec was placed last.
+	gave int64
 	// removed says that a person removed the process while the host was selected.
 	removed bool
 	memory  upkeep.Memory
@@ -193,6 +201,7 @@ func (w *world) fact(h *host) upkeep.Case {
 		Placed: h.placed, ByFile: h.byFile, Reach: h.reach, Known: h.known, Has: h.has, Up: h.up,
 		Blocked: h.away || len(h.orders) > 0,
 	}
+	c.Behind = h.matches && h.memory.Member != upkeep.Joined && h.byFile && h.placed != 0 && h.gave != w.chosen
 	switch {
 	case !h.known:
 		c.Apply = process.Start
@@ -223,7 +232,7 @@ func (w *world) server(h *host) {
 		o := order{op: d.Op, removes: d.Removes, ours: true, revision: h.placed}
 		if d.Selected {
 			w.revision++
-			h.placed, h.byFile, h.reach, o.revision = w.revision, true, upkeep.Unknown, w.revision
+			h.placed, h.byFile, h.reach, o.revision, h.gave = w.revision, true, upkeep.Unknown, w.revision, w.chosen
 		}
 		if d.Removes {
 			h.placed = 0
@@ -322,7 +331,7 @@ func (w *world) apply() {
 		if h.known && h.wantStopped {
 			op = process.Update
 		}
-		h.placed, h.byFile, h.reach, h.removed = w.revision, true, upkeep.Unknown, false
+		h.placed, h.byFile, h.reach, h.removed, h.gave = w.revision, true, upkeep.Unknown, false, w.revision
 		h.orders = append(h.orders, order{op: op, revision: w.revision})
 	}
 }
@@ -376,7 +385,8 @@ func (w *world) settle() {
 		missing := h.matches && !h.known && !h.removed
 		old := h.matches && h.byFile && h.placed != 0 && h.known && h.has < h.placed && h.reach != upkeep.Answered
 		left := !h.matches && w.stops && h.memory.Member != upkeep.Outside
-		if missing || old || left {
+		behind := h.matches && h.byFile && h.placed != 0 && h.gave != w.chosen
+		if missing || old || left || behind {
 			all = append(all, fmt.Sprintf("host %d: %+v", i, *h))
 		}
 	}

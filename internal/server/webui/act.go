@@ -1,7 +1,9 @@
 package webui
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +12,9 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/client"
+	"drover/internal/server/access"
+	"drover/internal/server/audit"
+	"drover/internal/server/store"
 	"drover/internal/words"
 )
 
@@ -25,6 +30,52 @@ func ops() []act {
 		{"unhost", words.Act.Unhost},
 		{"kill", words.Act.Kill},
 	}
+}
+
+// offer is the operations as a page offers them.
+type offer struct {
+	Ops []offered
+	// Missing is the right that has all operations that are off; empty if none is.
+	Missing string
+}
+
+// offered is one operation. Off tells that the person has no right to it.
+type offered struct {
+	act
+	Off bool
+}
+
+// offer returns the operations of a page about processes of a namespace; empty for a page about any. What the person
+// may do on no host is off.
+func (v *view) offer(namespace string) (o offer) {
+	for _, one := range ops() {
+		right := access.Operation(one.ID)
+		scope := v.who.Namespaces(right)
+		off := scope != nil && len(scope) == 0
+		if namespace != "" {
+			off = v.who.On(right, namespace).Nowhere()
+		}
+		o.Ops = append(o.Ops, offered{one, off})
+		if off {
+			o.Missing = access.Operator + " on " + cmp.Or(namespace, "*")
+		}
+	}
+	return o
+}
+
+// opWord is the word for an operation in a sentence; the id if the console does not have the operation.
+func opWord(id string, l words.Lang) string {
+	if i := slices.IndexFunc(ops(), func(o act) bool { return o.ID == id }); i >= 0 {
+		return strings.ToLower(ops()[i].Word.In(l))
+	}
+	more := map[string]words.Text{
+		v1.OpApply: words.Apply.Title, v1.OpRegister: words.Act.Register, v1.OpUpdate: words.Act.Update,
+		v1.OpUnregister: words.Act.Unregister,
+	}
+	if word, ok := more[id]; ok {
+		return strings.ToLower(word.In(l))
+	}
+	return id
 }
 
 // target is one process on one host, as forms name it.
@@ -51,36 +102,135 @@ func (v *view) operate(ctx context.Context) error {
 	if err := v.r.ParseForm(); err != nil {
 		return &client.Error{Status: http.StatusBadRequest}
 	}
-	op := v.r.PostForm.Get("op")
+	op, id := v.r.PostForm.Get("op"), v.r.PostForm.Get("selection")
 	i := slices.IndexFunc(ops(), func(o act) bool { return o.ID == op })
 	if i < 0 {
 		return &client.Error{Status: http.StatusBadRequest}
 	}
-	targets, away, err := v.chosen(ctx)
-	if err != nil {
-		return err
-	}
-	hosts := map[string]bool{}
-	for _, t := range targets {
-		hosts[t.Host] = true
-	}
-	typed := len(targets) > typeAbove || op == v1.OpKill
-	confirmed := v.r.PostForm.Get("confirm")
-	right := confirmed == "yes" && !typed || typed && confirmed == strconv.Itoa(len(targets))
-	if len(targets) == 0 || !right {
-		body := map[string]any{
-			"Op": op, "Word": ops()[i].Word, "Targets": targets, "Hosts": len(hosts), "Away": away, "Typed": typed,
-			"Wrong": confirmed != "" && !right, "Back": backTo(v.r.PostForm.Get("back")),
-		}
-		v.render(http.StatusOK, "confirm", body)
+	s, err := v.chosen(ctx, op, id)
+	if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound && id != "" {
+		v.render(http.StatusOK, "confirm", map[string]any{"Expired": true, "Back": backTo(v.r.PostForm.Get("back"))})
 		return nil
 	}
-	done, err := v.client.Submit(ctx, client.Request{Op: op, Targets: requested(targets)})
 	if err != nil {
 		return err
 	}
-	http.Redirect(v.w, v.r, path("tasks", done.ID), http.StatusSeeOther)
+	if s.Targets > recentAbove && !v.recent() {
+		v.signInAgain()
+		return nil
+	}
+	typed, confirmed, status := s.Targets > typeAbove || op == v1.OpKill, v.r.PostForm.Get("confirm"), http.StatusOK
+	if s.DeniedCount > 0 && confirmed != "" { // the page has no form that confirms this
+		status = http.StatusForbidden
+		v.recordForbidden(ctx, op, &s)
+	}
+	right := confirmed == "yes" && !typed || typed && confirmed == strconv.Itoa(s.Targets)
+	body := map[string]any{
+		"Op": op, "Word": ops()[i].Word, "Chosen": s, "Typed": typed,
+		"Wrong": id != "" && confirmed != "" && !right,
+		"More":  s.Targets - len(s.Sample), "Back": backTo(v.r.PostForm.Get("back")),
+	}
+	if s.Targets == 1 && len(s.Sample) == 1 {
+		if body["One"], err = v.present(ctx, &s.Sample[0]); err != nil {
+			return err
+		}
+	}
+	if slices.Contains([]string{v1.OpRestart, v1.OpStart, v1.OpStop, v1.OpReload}, op) && s.Hosts > 1 {
+		body["Spread"] = spreadOf(v.r.PostForm, s.Hosts)
+	}
+	if id == "" || s.Targets == 0 || s.DeniedCount > 0 || !right {
+		v.render(status, "confirm", body)
+		return nil
+	}
+	to, err := v.begin(ctx, client.Request{Op: op, Selection: s.ID}, body["Spread"])
+	if err != nil {
+		return v.badFilter(err, "confirm", body)
+	}
+	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
 	return nil
+}
+
+// present is the present state of a process on a host; nil if its host does not have the process any more.
+func (v *view) present(ctx context.Context, of *client.SelectedProcess) (*client.Process, error) {
+	rows, _, _, err := v.client.ProcessPage(ctx, client.ProcessFilter{
+		Namespace: of.Namespace, Name: of.Name, Hosts: []string{of.Host}, Limit: 1,
+	}, "")
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
+}
+
+// spread is how an operation goes through its hosts, as a form says it.
+type spread struct {
+	// On tells that it goes in batches. The other fields are those of a client.RolloutPlan.
+	On                               bool
+	Batch, Canary, Bake, MaxFailures string
+}
+
+// spreadOf reads a form. A form that does not say it yet gets a careful proposal, which is chosen for many hosts.
+func spreadOf(form url.Values, hosts int) *spread {
+	if !form.Has("spread") {
+		return &spread{On: hosts > groupAbove, Batch: "10%", Canary: "1", Bake: "30s", MaxFailures: "0"}
+	}
+	return &spread{
+		On: form.Get("spread") == "batches", Batch: form.Get("batch"), Canary: form.Get("canary"),
+		Bake: form.Get("bake"), MaxFailures: form.Get("max_failures"),
+	}
+}
+
+// plan returns the plan of the rollout. An empty field has its default.
+func (s *spread) plan() (*client.RolloutPlan, error) {
+	var p client.RolloutPlan
+	var err error
+	if p.Batch, err = client.ParseHostCount(cmp.Or(s.Batch, "1")); err != nil {
+		return nil, badField("batch", err)
+	}
+	if p.MaxFailures, err = client.ParseHostCount(cmp.Or(s.MaxFailures, "0")); err != nil {
+		return nil, badField("max_failures", err)
+	}
+	if p.Bake, err = v1.ParseDuration(cmp.Or(s.Bake, "0s")); err != nil {
+		return nil, badField("bake", err)
+	}
+	if p.Canary, err = strconv.Atoi(cmp.Or(s.Canary, "0")); err != nil {
+		return nil, badParameter("canary", s.Canary, "a number of hosts")
+	}
+	return &p, nil
+}
+
+// begin begins an operation on a selection, and returns the page of its task or of its rollout.
+func (v *view) begin(ctx context.Context, r client.Request, how any) (string, error) {
+	if s, ok := how.(*spread); ok && s.On {
+		var err error
+		if r.Rollout, err = s.plan(); err != nil {
+			return "", err
+		}
+		begun, err := v.client.RollOut(ctx, r)
+		return telling(path("rollouts", begun.ID), begun.LeftOut), err
+	}
+	done, err := v.client.Submit(ctx, r)
+	return telling(path("tasks", done.ID), done.LeftOut), err
+}
+
+// telling is the address of a page that tells how many processes an operation has left out.
+func telling(page string, leftOut int) string {
+	if leftOut == 0 {
+		return page
+	}
+	return page + "?left_out=" + strconv.Itoa(leftOut)
+}
+
+// recordForbidden stores that a person has confirmed an operation on processes that the person may not operate on.
+func (v *view) recordForbidden(ctx context.Context, op string, s *client.Selection) {
+	var missing access.Missing
+	for _, p := range s.Denied { // the first ones
+		missing.Found(access.Operation(op), p.Namespace+"/"+p.Name, p.Host)
+	}
+	missing.More = s.DeniedCount - 1
+	v.recordCall(ctx, store.AuditRow{
+		Action: "operations.create", Target: audit.Clip(missing.Subject, 200), Targets: s.Targets,
+		Code: http.StatusForbidden, Message: "not allowed: " + missing.What(),
+	})
 }
 
 // requested gathers targets: a request names each process once, with its hosts.
@@ -99,44 +249,43 @@ func requested(targets []target) (list []client.Target) {
 	return list
 }
 
-// chosen returns the processes of a form: those that it names, or all that match its filter. away counts the processes
-// on hosts that are away.
-func (v *view) chosen(ctx context.Context) (targets []target, away int, err error) {
-	if v.r.PostForm.Get("all") == "" {
-		for _, text := range v.r.PostForm["target"] {
-			t, ok := parseTarget(text)
-			if !ok || len(targets) == maxTargets {
-				return nil, 0, &client.Error{Status: http.StatusBadRequest}
-			}
-			targets = append(targets, t)
+// chosen returns the selection that a form confirms, or makes one of the processes that it names, or of all that match
+// its filter without those that it leaves out.
+func (v *view) chosen(ctx context.Context, op, id string) (client.Selection, error) {
+	if id != "" {
+		return v.client.Selection(ctx, id)
+	}
+	all := v.r.PostForm.Get("all") != ""
+	named := "target"
+	if all {
+		named = "except"
+	}
+	var targets []target
+	for _, text := range v.r.PostForm[named] {
+		t, ok := parseTarget(text)
+		if !ok || len(targets) == maxNamed {
+			return client.Selection{}, &client.Error{Status: http.StatusBadRequest}
 		}
-		return targets, 0, nil
+		targets = append(targets, t)
+	}
+	if !all {
+		if len(targets) == 0 {
+			return client.Selection{}, nil
+		}
+		r := client.SelectionRequest{Op: op, Targets: requested(targets)}
+		return v.client.Select(ctx, client.ProcessFilter{}, r)
 	}
 	q, err := url.ParseQuery(v.r.PostForm.Get("query"))
 	if err != nil {
-		return nil, 0, &client.Error{Status: http.StatusBadRequest}
+		return client.Selection{}, &client.Error{Status: http.StatusBadRequest}
 	}
-	f := processFilter(q)
-	f.Limit = maxTargets + 1
-	rows, more, err := some(v.client.Processes(ctx, f), maxTargets)
-	if err != nil {
-		return nil, 0, err
-	}
-	if more {
-		return nil, 0, &client.Error{Status: http.StatusBadRequest}
-	}
-	for _, p := range rows {
-		targets = append(targets, target{p.Namespace, p.Name, p.Host.ID})
-		if !p.Host.Online {
-			away++
-		}
-	}
-	return targets, away, nil
+	return v.client.Select(ctx, processFilter(q), client.SelectionRequest{Op: op, Except: requested(targets)})
 }
 
-// Text is the target in a form.
+// Text is the target in a form. The name of a copy has an @ of its own, which is escaped, too.
 func (t target) Text() string {
-	return url.PathEscape(t.Namespace) + "/" + url.PathEscape(t.Name) + "@" + url.PathEscape(t.Host)
+	escape := func(part string) string { return strings.ReplaceAll(url.PathEscape(part), "@", "%40") }
+	return escape(t.Namespace) + "/" + escape(t.Name) + "@" + escape(t.Host)
 }
 
 // cancelTask cancels what has not begun of a task.
@@ -151,19 +300,37 @@ func (v *view) cancelTask(ctx context.Context) error {
 
 // changeRollout pauses, resumes, aborts, approves, retries or undoes a rollout.
 func (v *view) changeRollout(ctx context.Context) error {
-	id := v.r.PathValue("id")
+	id, action := v.r.PathValue("id"), v.r.PathValue("action")
 	change := map[string]func(context.Context, string) (client.Rollout, error){
 		"pause": v.client.PauseRollout, "resume": v.client.ResumeRollout, "abort": v.client.AbortRollout,
 		"approve": v.client.ApproveRollout, "undo": v.client.UndoRollout,
 		"retry": func(ctx context.Context, id string) (client.Rollout, error) {
 			return v.client.RetryRollout(ctx, id, false)
 		},
-	}[v.r.PathValue("action")]
+	}[action]
 	if change == nil {
 		return &client.Error{Status: http.StatusNotFound}
 	}
-	r, err := change(ctx, id)
+	r, err := v.client.Rollout(ctx, id)
 	if err != nil {
+		return err
+	}
+	stops := action == "pause" || action == "abort"
+	if r.Counts.Hosts > recentAbove && !stops && !v.recent() {
+		v.signInAgain()
+		return nil
+	}
+	final := map[string][2]words.Text{ // nobody takes these back
+		"abort": {words.Act.Abort, words.Act.AbortNote}, "undo": {words.Act.Undo, words.Act.UndoNote},
+	}
+	if texts, ok := final[action]; ok && v.r.PostFormValue("confirm") == "" {
+		v.render(http.StatusOK, "rollout-confirm", map[string]any{
+			"Rollout": &r, "Action": action, "Word": texts[0], "Note": texts[1], "Ask": words.Screen.AskRollout,
+			"Begun": r.Counts.Hosts - r.Counts.Waiting,
+		})
+		return nil
+	}
+	if r, err = change(ctx, id); err != nil {
 		return err
 	}
 	http.Redirect(v.w, v.r, path("rollouts", r.ID), http.StatusSeeOther)

@@ -6,14 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 
 	"drover/client"
+	"drover/internal/process"
 	"drover/internal/words"
 )
 
@@ -21,10 +26,8 @@ import (
 const (
 	// perPage is the number of rows of a page, few that of a list beside others.
 	perPage, few = 50, 10
-	// logLines is the number of the last lines of a log.
-	logLines = 200
-	// maxTargets is the largest number of processes of one operation in the console.
-	maxTargets = 2000
+	// maxNamed is the largest number of rows that a form names, and mostFailed that of results that a page groups.
+	maxNamed, mostFailed = 1000, 2000
 	// typeAbove is the largest number of processes that need no typed number.
 	typeAbove = 20
 )
@@ -43,71 +46,8 @@ func some[T any](list iter.Seq2[T, error], n int) (rows []T, more bool, err erro
 	return rows, false, nil
 }
 
-// overview shows what is wrong, what goes on, and what happened last.
-func (v *view) overview(ctx context.Context) error {
-	counts, err := v.client.CountProcesses(ctx, client.ProcessFilter{})
-	if err != nil {
-		return err
-	}
-	why, err := v.client.Why(ctx, client.WhyFilter{Limit: 200})
-	if err != nil {
-		return err
-	}
-	running, _, err := some(v.client.Operations(ctx, client.OperationFilter{State: "running", Limit: few}), few)
-	if err != nil {
-		return err
-	}
-	rollouts, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{Limit: few}), few)
-	if err != nil {
-		return err
-	}
-	rollouts = slices.DeleteFunc(rollouts, func(r client.Rollout) bool { return !r.Active() })
-	events, _, err := some(v.client.Events(ctx, client.EventFilter{Limit: few}), few)
-	if err != nil {
-		return err
-	}
-	states := make([]stateCount, 0, len(counts.States))
-	for state, n := range counts.States {
-		states = append(states, stateCount{state, n})
-	}
-	slices.SortFunc(states, func(a, b stateCount) int { return cmp.Or(b.N-a.N, cmp.Compare(a.State, b.State)) })
-	v.render(http.StatusOK, "overview", map[string]any{
-		"Counts": counts, "States": states, "Why": why, "Operations": running, "Rollouts": rollouts, "Events": events,
-	})
-	return nil
-}
-
-// stateCount is a tile of the overview.
-type stateCount struct {
-	State string
-	N     int
-}
-
-// processFilter reads the filter of a list of processes. The names are those of the flags of drover ps.
-func processFilter(q url.Values) client.ProcessFilter {
-	return client.ProcessFilter{
-		Namespace: q.Get("namespace"), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
-		States:   fields(q.Get("state")),
-		Selector: q.Get("selector"), ProcessSelector: q.Get("process-label"), Version: q.Get("process-version"),
-	}
-}
-
 func fields(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n;", r) })
-}
-
-// psCommand is the command that lists the same processes.
-func psCommand(q url.Values) string {
-	var command strings.Builder
-	command.WriteString("drover ps")
-	for _, flag := range []string{
-		"namespace", "name", "hosts", "state", "selector", "process-label", "process-version",
-	} {
-		if value := q.Get(flag); value != "" {
-			command.WriteString(" --" + flag + " " + quote(value))
-		}
-	}
-	return command.String()
 }
 
 // quote quotes a word for a shell.
@@ -121,47 +61,45 @@ func quote(text string) string {
 	return "'" + strings.ReplaceAll(visible(text), "'", `'\''`) + "'"
 }
 
-// processes lists processes on their hosts.
-func (v *view) processes(ctx context.Context) error {
-	q := v.r.URL.Query()
-	f := processFilter(q)
-	f.Limit = maxTargets + 1
-	rows, _, err := some(v.client.Processes(ctx, f), perPage)
-	if err != nil {
-		return v.badFilter(err, "processes", map[string]any{"Filter": q})
-	}
-	counts, err := v.client.CountProcesses(ctx, f)
-	if err != nil {
+// refusal is why the server has rejected a call, in the language of the page.
+func (v *view) refusal(e *client.Error) string { return words.Message(e.Error(), v.lang) }
+
+// badFilter shows a page whose filter the console or the API has rejected, with the reason. Other errors it returns.
+func (v *view) badFilter(err error, page string, body map[string]any) error {
+	known, ok := errors.AsType[*client.Error](err)
+	if !ok || known.Status != http.StatusBadRequest && known.Status != http.StatusUnprocessableEntity {
 		return err
 	}
-	total := counts.Total
-	if len(f.States) > 0 {
-		total = 0
-		for _, s := range f.States {
-			total += counts.States[s]
-		}
-	}
-	v.render(http.StatusOK, "processes", map[string]any{
-		"Filter": q, "Rows": rows, "Total": total, "Command": psCommand(q), "Query": v.r.URL.RawQuery,
-	})
+	body["Problem"] = v.refusal(known)
+	v.render(known.Status, page, body)
 	return nil
 }
 
-// badFilter shows a page whose filter the server has rejected, with the reason. Other errors it returns.
-func (v *view) badFilter(err error, page string, body map[string]any) error {
-	known, ok := errors.AsType[*client.Error](err)
-	if !ok || known.Status != http.StatusBadRequest {
-		return err
+// turn adds the first and the next page of a list, which is at a path, to what a page shows. next is the cursor of the
+// next page; empty on the last one.
+func turn(body map[string]any, at string, q url.Values, next string) {
+	q = maps.Clone(q)
+	if q.Has("cursor") {
+		q.Del("cursor")
+		body["First"] = at + "?" + q.Encode()
 	}
-	body["Problem"] = known.Error()
-	v.render(http.StatusBadRequest, page, body)
-	return nil
+	if next != "" {
+		q.Set("cursor", next)
+		body["Next"] = at + "?" + q.Encode()
+	}
 }
 
 // process shows one process on all its hosts.
 func (v *view) process(ctx context.Context) error {
-	namespace, name := v.r.PathValue("namespace"), v.r.PathValue("name")
-	rows, err := v.client.Process(ctx, namespace, name)
+	namespace, name, q := v.r.PathValue("namespace"), v.r.PathValue("name"), v.r.URL.Query()
+	rows, next, total, err := v.client.ProcessPage(ctx, client.ProcessFilter{
+		Namespace: literal(namespace), Name: literal(name), Limit: perPage * 4,
+	}, q.Get("cursor"))
+	if err == nil && total == 0 { // it is unknown, or younger than what the server counts
+		rows, err = v.client.Process(ctx, namespace, name)
+		total = len(rows)
+		rows = rows[:min(total, perPage*4)]
+	}
 	if err != nil {
 		return err
 	}
@@ -171,17 +109,23 @@ func (v *view) process(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shown := rows[:min(len(rows), perPage*4)]
-	v.render(http.StatusOK, "process", map[string]any{
-		"Namespace": namespace, "Name": name, "Rows": shown, "Total": len(rows), "Events": events,
-		"Command": "drover status " + quote(namespace+"/"+name),
-	})
+	body := map[string]any{
+		"Namespace": namespace, "Name": name, "Rows": rows, "Total": total, "Events": events, "Ops": v.offer(namespace),
+		"AllEvents": eventsPage(namespace, name, ""),
+		"Command":   "drover status " + quote(namespace+"/"+name),
+	}
+	turn(body, path("processes", namespace, name), q, next)
+	v.render(http.StatusOK, "process", body)
 	return nil
 }
 
 // instance shows one process on one host.
 func (v *view) instance(ctx context.Context) error {
 	namespace, name, host := v.r.PathValue("ns"), v.r.PathValue("name"), v.r.PathValue("host")
+	last := cmp.Or(v.r.URL.Query().Get("last"), client.UsageHour)
+	if !slices.ContainsFunc(windows(), func(w window) bool { return w.Last == last }) {
+		return badParameter("last", last, "15m, 1h or 24h")
+	}
 	rows, _, err := some(v.client.Processes(ctx, client.ProcessFilter{
 		Namespace: literal(namespace), Name: literal(name), Hosts: []string{literal(host)}, Spec: true,
 	}), perPage)
@@ -202,10 +146,16 @@ func (v *view) instance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lines, problem := v.log(ctx, &p)
+	var used usage
+	var asked sync.WaitGroup
+	asked.Go(func() { used = v.usageOf(ctx, &p, last) })
+	log := v.logOf(ctx, &p)
+	asked.Wait()
 	v.render(http.StatusOK, "instance", map[string]any{
-		"Process": p, "Events": events, "Lines": lines, "LogProblem": problem, "Spec": specText(p.Spec),
-		"Command": "drover why " + quote(namespace+"/"+name) + " --hosts " + quote(p.Host.ID),
+		"Process": p, "Events": events, "Log": log, "Usage": used, "Spec": specText(p.Spec),
+		"Ops":       v.offer(namespace),
+		"AllEvents": eventsPage(namespace, name, p.Host.ID),
+		"Command":   "drover why " + quote(namespace+"/"+name) + " --hosts " + quote(p.Host.ID),
 	})
 	return nil
 }
@@ -218,64 +168,87 @@ func literal(text string) string {
 	return strings.ReplaceAll(text, "*", "?")
 }
 
-// log reads the end of the log of a process. A log that cannot be read is no fault of the page: problem says why.
-func (v *view) log(ctx context.Context, p *client.Process) (lines []client.LogLine, problem string) {
-	lines, _, err := some(v.client.Logs(ctx, p.Namespace, p.Name, client.LogFilter{
-		Hosts: []string{p.Host.ID}, Tail: logLines,
-	}), logLines)
-	if err != nil {
-		return nil, err.Error()
-	}
-	return lines, ""
-}
-
 // hosts lists hosts.
 func (v *view) hosts(ctx context.Context) error {
 	q := v.r.URL.Query()
-	rows, more, err := some(v.client.Agents(ctx, client.AgentFilter{
-		Hosts: fields(q.Get("hosts")), State: q.Get("state"), Selector: q.Get("selector"), Limit: perPage*4 + 1,
-	}), perPage*4)
+	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery}
+	page, err := v.client.AgentPage(ctx, client.AgentFilter{
+		Hosts: fields(q.Get("hosts")), State: q.Get("state"), Selector: q.Get("selector"), Limit: perPage * 4,
+	}, q.Get("cursor"))
 	if err != nil {
-		return v.badFilter(err, "hosts", map[string]any{"Filter": q})
+		return v.badFilter(err, "hosts", body)
 	}
-	v.render(http.StatusOK, "hosts", map[string]any{"Filter": q, "Rows": rows, "More": more})
+	body["Rows"] = page.Items
+	turn(body, path("hosts"), q, page.NextCursor)
+	v.render(http.StatusOK, "hosts", body)
 	return nil
 }
 
 // tasks lists operations.
 func (v *view) tasks(ctx context.Context) error {
 	q := v.r.URL.Query()
-	rows, more, err := some(v.client.Operations(ctx, client.OperationFilter{
-		State: q.Get("state"), Limit: perPage + 1,
-	}), perPage)
+	page, err := v.client.OperationPage(ctx, client.OperationFilter{
+		State: q.Get("state"), Limit: perPage,
+	}, q.Get("cursor"))
 	if err != nil {
-		return v.badFilter(err, "tasks", map[string]any{"Filter": q})
+		return v.badFilter(err, "tasks", map[string]any{})
 	}
-	v.render(http.StatusOK, "tasks", map[string]any{"Filter": q, "Rows": rows, "More": more})
+	body := map[string]any{"Rows": page.Items}
+	turn(body, path("tasks"), q, page.NextCursor)
+	v.render(http.StatusOK, "tasks", body)
 	return nil
 }
 
 // task shows an operation and its results, the failed ones first.
 func (v *view) task(ctx context.Context) error {
+	q := v.r.URL.Query()
 	o, err := v.client.Operation(ctx, v.r.PathValue("id"), 0)
 	if err != nil {
 		return err
 	}
-	failed, _, err := some(v.client.Results(ctx, o.ID, client.ResultFilter{
-		Outcome: "failed", Limit: maxTargets,
-	}), maxTargets)
+	failed, more, err := some(v.client.Results(ctx, o.ID, client.ResultFilter{
+		Outcome: "failed", Limit: mostFailed + 1,
+	}), mostFailed)
 	if err != nil {
 		return err
 	}
-	rows, more, err := some(v.client.Results(ctx, o.ID, client.ResultFilter{Limit: perPage*4 + 1}), perPage*4)
+	page, err := v.client.ResultPage(ctx, o.ID, client.ResultFilter{Limit: perPage * 4}, q.Get("cursor"))
 	if err != nil {
 		return err
 	}
-	v.render(http.StatusOK, "task", map[string]any{
-		"Task": &o, "Done": o.Counts.Targets - o.Counts.Pending, "Groups": byMessage(failed), "Rows": rows,
-		"More": more, "Command": "drover task watch " + quote(o.ID),
-	})
+	body := map[string]any{
+		"Task": &o, "Done": o.Counts.Targets - o.Counts.Pending, "Groups": byMessage(failed), "Rows": page.Items,
+		"Command": "drover task watch " + quote(o.ID), "LeftOut": leftOut(q),
+	}
+	if more {
+		body["Grouped"] = mostFailed
+	}
+	again(body, &o, failed)
+	turn(body, path("tasks", o.ID), q, page.NextCursor)
+	v.render(http.StatusOK, "task", body)
 	return nil
+}
+
+// again adds to the page of a task the operation for the targets that have failed, if one form can name them.
+func again(body map[string]any, o *client.Operation, failed []client.Result) {
+	i := slices.IndexFunc(ops(), func(a act) bool { return a.ID == o.Op })
+	if i < 0 || !o.Done() || len(failed) == 0 || len(failed) > maxNamed {
+		return
+	}
+	targets := make([]target, len(failed))
+	for n, r := range failed {
+		if r.Op != o.Op { // the task has several operations
+			return
+		}
+		targets[n] = target{r.Namespace, r.Name, r.Host}
+	}
+	body["Again"], body["Failed"] = ops()[i], targets
+}
+
+// leftOut returns how many processes came to match the filter of an operation before it was confirmed.
+func leftOut(q url.Values) int {
+	n, _ := strconv.Atoi(q.Get("left_out")) // without the parameter there are none
+	return max(n, 0)
 }
 
 // group is the results that failed with one message.
@@ -289,12 +262,13 @@ type group struct {
 func byMessage(results []client.Result) (groups []group) {
 	at := map[[2]string]int{}
 	for _, r := range results {
-		key := [2]string{r.Outcome, r.Message}
+		message := alike(&r)
+		key := [2]string{r.Outcome, message}
 		i, ok := at[key]
 		if !ok {
 			i = len(groups)
 			at[key] = i
-			groups = append(groups, group{Message: r.Message, Outcome: r.Outcome})
+			groups = append(groups, group{Message: message, Outcome: r.Outcome})
 		}
 		groups[i].Count++
 		if len(groups[i].Hosts) < few {
@@ -305,13 +279,23 @@ func byMessage(results []client.Result) (groups []group) {
 	return groups
 }
 
+// alike is the message of a result without what differs from process to process: its name, pids and times.
+func alike(r *client.Result) string {
+	return ownPart.ReplaceAllString(strings.ReplaceAll(r.Message, "("+r.Name+")", "(…)"), "$1…")
+}
+
+var ownPart = regexp.MustCompile(`\b(pid |at )(\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z)`)
+
 // rollouts lists rollouts.
 func (v *view) rollouts(ctx context.Context) error {
-	rows, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{Limit: perPage}), perPage)
+	q := v.r.URL.Query()
+	page, err := v.client.RolloutPage(ctx, client.RolloutFilter{Limit: perPage}, q.Get("cursor"))
 	if err != nil {
 		return err
 	}
-	v.render(http.StatusOK, "rollouts", map[string]any{"Rows": rows})
+	body := map[string]any{"Rows": page.Items}
+	turn(body, path("rollouts"), q, page.NextCursor)
+	v.render(http.StatusOK, "rollouts", body)
 	return nil
 }
 
@@ -319,6 +303,18 @@ func (v *view) rollouts(ctx context.Context) error {
 type lane struct {
 	Batch int
 	Hosts []client.RolloutHost
+}
+
+// Counted is the number of hosts in each state, of a lane that is too long to show each host; empty for a short one.
+func (l lane) Counted() []facet {
+	if len(l.Hosts) <= groupAbove {
+		return nil
+	}
+	counts := map[string]int{}
+	for _, h := range l.Hosts {
+		counts[h.State]++
+	}
+	return facetsOf(url.Values{}, "state", counts)
 }
 
 // rollout shows a rollout, a lane for each batch.
@@ -336,7 +332,8 @@ func (v *view) rollout(ctx context.Context) error {
 		last.Hosts = append(last.Hosts, h)
 	}
 	v.render(http.StatusOK, "rollout", map[string]any{
-		"Rollout": r, "Lanes": lanes, "Acts": actsOf(&r), "Command": "drover rollout watch " + quote(r.ID),
+		"Rollout": r, "Lanes": lanes, "Acts": v.actsOf(&r), "Command": "drover rollout watch " + quote(r.ID),
+		"LeftOut": leftOut(v.r.URL.Query()),
 	})
 	return nil
 }
@@ -344,16 +341,55 @@ func (v *view) rollout(ctx context.Context) error {
 // events lists events, the newest first.
 func (v *view) events(ctx context.Context) error {
 	q := v.r.URL.Query()
-	rows, more, err := some(v.client.Events(ctx, client.EventFilter{
+	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Kinds": process.EventKinds()}
+	f := client.EventFilter{
 		Namespaces: fields(q.Get("namespace")), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
-		Kinds: fields(q.Get("kind")),
-		Limit: perPage*4 + 1,
-	}), perPage*4)
-	if err != nil {
-		return v.badFilter(err, "events", map[string]any{"Filter": q})
+		Kinds: fields(q.Get("kind")), Limit: perPage * 4,
 	}
-	v.render(http.StatusOK, "events", map[string]any{"Filter": q, "Rows": rows, "More": more})
+	var err error
+	if f.Since, err = moments(q, "since", v.Now()); err == nil {
+		f.Until, err = moments(q, "until", v.Now())
+	}
+	var page client.Page[client.Event]
+	if err == nil {
+		page, err = v.client.EventPage(ctx, f, q.Get("cursor"))
+	}
+	if err != nil {
+		return v.badFilter(err, "events", body)
+	}
+	body["Rows"], body["Command"] = page.Items, eventsCommand(q)
+	turn(body, path("events"), q, page.NextCursor)
+	v.render(http.StatusOK, "events", body)
 	return nil
+}
+
+// eventsCommand is the command that lists the same events; empty if there is none.
+func eventsCommand(q url.Values) string {
+	if len(fields(q.Get("namespace"))) > 1 { // the command takes one
+		return ""
+	}
+	var command strings.Builder
+	command.WriteString("drover events")
+	if namespace, name := q.Get("namespace"), q.Get("name"); namespace+name != "" {
+		command.WriteString(" " + quote(cmp.Or(namespace, "*")+"/"+cmp.Or(name, "*")))
+	}
+	for _, flag := range []string{"hosts", "kind", "since", "until"} {
+		if value := q.Get(flag); value != "" {
+			command.WriteString(" --" + flag + " " + quote(value))
+		}
+	}
+	return command.String()
+}
+
+// eventsPage is the page with all events of a process, of a host, or of a process on a host.
+func eventsPage(namespace, name, host string) string {
+	q := url.Values{}
+	for key, value := range map[string]string{"namespace": namespace, "name": name, "hosts": host} {
+		if value != "" {
+			q.Set(key, literal(value))
+		}
+	}
+	return path("events") + "?" + q.Encode()
 }
 
 // act is an action on a rollout.
@@ -362,24 +398,30 @@ type act struct {
 	Word words.Text
 }
 
-// actsOf are the actions that the state of a rollout allows.
-func actsOf(r *client.Rollout) (list []act) {
+// actsOf are the actions that the state of a rollout allows. A person can only approve the rollout of another app,
+// unless the person is an administrator.
+func (v *view) actsOf(r *client.Rollout) (list []act) {
+	if r.State == "held" && r.User != v.who.User { // another person must approve
+		list = append(list, act{"approve", words.Act.Approve})
+	}
+	if !v.who.Admin && r.App != v.who.App {
+		return list
+	}
 	switch r.State {
 	case "running":
 		list = append(list, act{"pause", words.Act.Pause})
-	case "held":
-		list = append(list, act{"approve", words.Act.Approve})
 	case "paused":
 		list = append(list, act{"resume", words.Act.Resume})
 	}
-	if r.Active() {
-		return append(list, act{"abort", words.Act.Abort})
+	rests := !r.Active() || r.State == client.RolloutPaused
+	if rests && r.Counts.Failed > 0 {
+		list = append(list, act{"retry", words.Act.RetryFailed})
 	}
-	if r.Counts.Failed > 0 {
-		list = append(list, act{"retry", words.Act.Retry})
-	}
-	if r.Op == "apply" {
+	if rests && r.Op == client.OpApply && r.Undoes == "" {
 		list = append(list, act{"undo", words.Act.Undo})
+	}
+	if r.Active() {
+		list = append(list, act{"abort", words.Act.Abort})
 	}
 	return list
 }

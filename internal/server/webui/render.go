@@ -5,24 +5,69 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	"drover/client"
+	"drover/internal/process"
+	"drover/internal/server/access"
 	"drover/internal/words"
 )
 
 // functions are those of the templates in a language.
 func functions(lang words.Lang) template.FuncMap {
 	return template.FuncMap{
-		"page":   func() any { return words.Page },
-		"head":   func() any { return words.Head },
-		"act":    func() any { return words.Act },
-		"t":      func(t words.Text, args ...any) string { return t.In(lang, args...) },
+		"page":       func() any { return words.Page },
+		"head":       func() any { return words.Head },
+		"act":        func() any { return words.Act },
+		"session":    func() any { return words.Session },
+		"apply":      func() any { return words.Apply },
+		"audit":      func() any { return words.Audit },
+		"admin":      func() any { return words.Admin },
+		"alarms":     func() any { return words.Alarms },
+		"logs":       func() any { return words.Logs },
+		"views":      func() any { return words.Views },
+		"device":     func() any { return words.Device },
+		"provider":   func() any { return words.Provider },
+		"fleet":      func() any { return words.Fleet },
+		"usage":      func() any { return words.Usage },
+		"others":     hiddenFilters,
+		"keys":       func() any { return words.Keys },
+		"value":      fieldValue,
+		"who":        caller,
+		"right":      func(g client.Grant) string { return access.Grant(g).String() },
+		"size":       byteSize,
+		"personPage": func(name string) string { return path("admin", "people") + "?name=" + url.QueryEscape(name) },
+		"appPage":    func(code string) string { return path("admin", "apps") + "?code=" + url.QueryEscape(code) },
+		"kinds": func() []string {
+			return []string{client.ReceiverWebhook, client.ReceiverAlertmanager, client.ReceiverEmail}
+		},
+		"receiverPage": func(name string) string {
+			return path("admin", "receivers") + "?name=" + url.QueryEscape(name)
+		},
+		"stamp":   func(t time.Time) string { return t.Format(time.RFC3339Nano) },
+		"t":       func(t words.Text, args ...any) string { return t.In(lang, args...) },
+		"told":    func(said string) string { return words.Message(said, lang) },
+		"stateOf": func(e client.Event) string { return words.EventState(e.Kind, e.To) },
+		"revised": func(e client.Event) int64 {
+			if e.Kind != string(process.EventUpdated) { // of others it is that of the instance
+				return 0
+			}
+			return e.Revision
+		},
+		"atHost": atHost,
+		"subject": func(o client.Operation) string {
+			if o.Requests < 2 {
+				return o.Subject
+			}
+			return o.Subject + " " + words.Explained.More.In(lang, "n", o.Requests-1)
+		},
+		"op":     func(id string) string { return opWord(id, lang) },
 		"state":  func(id string) string { return words.State(id).In(lang) },
-		"class":  class,
-		"mark":   mark,
+		"class":  words.ClassOf,
+		"mark":   func(id string) string { return words.ClassOf(id).Mark() },
 		"when":   when,
 		"safe":   visible,
 		"join":   func(list []string) string { return strings.Join(list, ", ") },
@@ -30,6 +75,16 @@ func functions(lang words.Lang) template.FuncMap {
 		"inc":    func(n int) int { return n + 1 },
 		"target": func(p client.Process) string { return target{p.Namespace, p.Name, p.Host.ID}.Text() },
 	}
+}
+
+// atHost is the page that tells most about a host of a rollout: that of the process there, or that of the host if the
+// rollout has several processes.
+func atHost(r client.Rollout, host string) string {
+	if len(r.Processes) != 1 || strings.Contains(r.Processes[0], "@") || r.Processes[0] == process.AgentID().String() {
+		return path("hosts", host)
+	}
+	namespace, name, _ := strings.Cut(r.Processes[0], "/")
+	return path("processes", namespace, name, "at", host)
 }
 
 // path is the path of a page of the console; each part is escaped.
@@ -78,47 +133,54 @@ func visible(text string) string {
 	}, strings.ToValidUTF8(text, "\ufffd"))
 }
 
-// class is the class of a state in the style sheet: its colour. mark is its shape.
-func class(state string) string {
-	switch state {
-	case "running", "online", "ok", "done":
-		return "good"
-	case "starting", "stopping", "operating", "pending", "begun", "baking":
-		return "busy"
-	case "flapping", "backoff", "not-ready", "warning", "held", "paused", "agent-unavailable":
-		return "warn"
-	case "unhealthy", "given-up", "failed", "critical", "check-failed", "aborted":
-		return "bad"
-	case "unknown", "away", "stale":
-		return "unsure"
+// caller names who made a call: the user, and the app if the user did not call alone.
+func caller(app, user string) string {
+	switch {
+	case app == "" || app == access.PersonApp(user):
+		return user
+	case user == "":
+		return app
 	default:
-		return "idle"
+		return user + " · " + app
 	}
 }
 
-func mark(state string) string {
-	switch class(state) {
-	case "good":
-		return "●"
-	case "busy":
-		return "◐"
-	case "warn":
-		return "▲"
-	case "bad":
-		return "✖"
-	case "unsure":
-		return "?"
-	default:
-		return "■"
+// byteSize shows a number of bytes with its unit.
+func byteSize(n int64) string {
+	size, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for len(units) > 1 && size >= 1024 {
+		size, units = size/1024, units[1:]
 	}
+	return strconv.FormatFloat(size, 'f', 1, 64) + " " + units[0]
 }
 
 // frame is what every page shows around its content.
 type frame struct {
+	// Here is the address that shows this page, or after a form the page with the form.
 	Title, Lang, Here, User string
-	Other                   string
-	Now                     time.Time
-	Body                    any
+	// Section is the first part of the path, and Other the other language.
+	Section, Other string
+	Admin          bool
+	Now            time.Time
+	Body           any
+}
+
+// title is the title of a page in the browser, with what it is about first.
+func title(section, rest string) words.Text {
+	text, known := map[string]words.Text{
+		"": words.Page.Overview, "processes": words.Page.Processes, "hosts": words.Page.Hosts,
+		"tasks": words.Page.Tasks, "rollouts": words.Page.Rollouts, "events": words.Page.Events,
+		"apply": words.Apply.Title, "silences": words.Alarms.Silences,
+		"audit": words.Page.Audit, "admin": words.Page.Admin, "sessions": words.Session.Mine,
+		"login": words.Page.SignIn, "operate": words.Act.Confirm, "why": words.Head.Why, "device": words.Device.Title,
+	}[section]
+	if !known {
+		return words.Plain(section)
+	}
+	if rest != "" {
+		return words.Join("{rest} – ", text)
+	}
+	return text
 }
 
 // render writes a page. Nothing is sent before the whole page is rendered.
@@ -127,8 +189,14 @@ func (v *view) render(status int, name string, body any) {
 	if v.lang == words.Chinese {
 		other = words.English
 	}
+	section, rest, _ := strings.Cut(strings.TrimPrefix(v.r.URL.Path, Prefix), "/")
+	here := v.r.URL.RequestURI()
+	if v.r.Method == http.MethodPost { // nobody can open this address again
+		here = backTo(v.r.PostFormValue("back"))
+	}
 	f := frame{
-		Title: v.r.URL.Path, Lang: v.lang.Tag(), Here: v.r.URL.RequestURI(), User: v.who.User, Other: other.Tag(),
+		Section: section, Admin: v.who.Admin, Title: title(section, rest).In(v.lang, "rest", rest), Lang: v.lang.Tag(),
+		Here: here, User: v.who.User, Other: other.Tag(),
 		Now: v.Now(), Body: body,
 	}
 	var page bytes.Buffer

@@ -5,12 +5,16 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"drover/client"
 	"drover/internal/server/access"
 	"drover/internal/server/audit"
 	"drover/internal/server/edge"
@@ -28,6 +32,12 @@ const (
 	seenEvery = time.Minute
 	// maxSessions is the number of sessions of a person; another one ends the oldest.
 	maxSessions = 20
+	// recentTime is the longest time since the sign-in for administration, and for operations, applies and rollouts
+	// above recentAbove processes or hosts. Pausing and aborting need no recent sign-in.
+	recentTime  = 15 * time.Minute
+	recentAbove = 1000
+	// backTime is how long a browser remembers the page that it came from to the sign-in.
+	backTime = 10 * time.Minute
 )
 
 // cookieName is the name of the session's cookie. A browser sends a cookie of the first name over https only, and only
@@ -40,8 +50,12 @@ func cookieName(r *http.Request) string {
 	return "drover-" + cmp.Or(port, "80")
 }
 
-// languageCookie holds the language that a person has chosen.
-const languageCookie = "drover-language"
+// languageCookie holds the language that a person has chosen, backCookie the page to return to after the sign-in: a
+// link often opens in another tab.
+const (
+	languageCookie = "drover-language"
+	backCookie     = "drover-back"
+)
 
 // language is the language of a page: the person's choice, or what the browser prefers.
 func language(r *http.Request) words.Lang {
@@ -53,50 +67,132 @@ func language(r *http.Request) words.Lang {
 	return words.Preferred(r.Header.Get("Accept-Language"))
 }
 
+// attended reports whether a person may have made a call: a page that renews itself needs nobody, nor does its stream.
+func attended(r *http.Request) bool { return r.Header.Get(renews) == "" && r.URL.Path != Prefix+"live" }
+
 // person identifies the person of a session. It fails with a *gate.Refusal if there is no valid session.
-func (h *Handler) person(ctx context.Context, r *http.Request) (access.Principal, error) {
+func (h *Handler) person(ctx context.Context, r *http.Request) (access.Principal, store.Token, error) {
 	c, err := r.Cookie(cookieName(r))
 	if err != nil {
-		return access.Principal{}, &gate.Refusal{Reason: gate.BadToken}
+		return access.Principal{}, store.Token{}, &gate.Refusal{Reason: gate.BadToken}
 	}
-	who, err := h.Gate.Person(ctx, store.Session, c.Value)
-	if err != nil {
-		return access.Principal{}, err
-	}
-	hash := access.HashToken(c.Value)
-	t, _, err := h.Tokens.FindToken(ctx, hash)
+	who, t, err := h.Gate.Person(ctx, store.Session, c.Value)
 	now := h.Now()
 	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && now.Sub(t.Seen) > idleTime:
-		return access.Principal{}, &gate.Refusal{Reason: gate.BadToken}
 	case err != nil:
-		return access.Principal{}, err
-	case now.Sub(t.Seen) > seenEvery:
-		if err := h.Tokens.SeeToken(ctx, hash, now); err != nil {
-			return access.Principal{}, err
+		return access.Principal{}, store.Token{}, err
+	case now.Sub(t.Seen) > idleTime:
+		return access.Principal{}, store.Token{}, &gate.Refusal{Reason: gate.BadToken}
+	case now.Sub(t.Seen) > seenEvery && attended(r):
+		if err := h.Tokens.SeeToken(ctx, access.HashToken(c.Value), now); err != nil {
+			return access.Principal{}, store.Token{}, err
 		}
 	}
-	return who, nil
+	return who, t, nil
 }
 
-// loginPage shows how to sign in.
-func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request) { h.showLogin(w, r, words.Text{}) }
-
-func (h *Handler) showLogin(w http.ResponseWriter, r *http.Request, problem words.Text) {
-	back := ""
-	if r.Method == http.MethodGet && r.URL.Path != Prefix+"login" {
-		back = r.URL.RequestURI()
+// recently returns a page for people whose sign-in is recent. Others get the page that signs them in again.
+func recently(p page) page {
+	return func(v *view, ctx context.Context) error {
+		if !v.recent() {
+			v.signInAgain()
+			return nil
+		}
+		return p(v, ctx)
 	}
-	v := &view{Handler: h, w: w, r: r, lang: language(r)}
-	v.render(http.StatusOK, "login", map[string]any{
-		"Problem": problem.In(v.lang), "Back": back, "As": words.Page.SignInAs.In(v.lang, "host", r.Host),
+}
+
+// recent reports whether the sign-in is recent.
+func (v *view) recent() bool { return v.isRecent(v.session.Proved) }
+
+// isRecent reports whether a proof at a time is recent; zero is not.
+func (h *Handler) isRecent(proved time.Time) bool { return h.Now().Sub(proved) <= recentTime }
+
+// signInAgain asks a person for another sign-in, which leads back to the page of the call.
+func (v *view) signInAgain() { v.showLogin(v, http.StatusForbidden, words.Session.Again) }
+
+// loginPage shows how to sign in.
+func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request) {
+	h.showLogin(&view{Handler: h, w: w, r: r, lang: language(r)}, http.StatusOK, words.Text{})
+}
+
+// showLogin shows how to sign in, and has the browser remember the page to return to.
+func (h *Handler) showLogin(v *view, status int, problem words.Text, args ...any) {
+	back := ""
+	switch {
+	case v.r.Method != http.MethodGet:
+		back = v.r.PostFormValue("back")
+	case !strings.HasPrefix(v.r.URL.Path, Prefix+"login"):
+		back = v.r.URL.RequestURI()
+	}
+	if strings.HasPrefix(back, Prefix+"login") { // where a sign-in would end on this page again
+		back = ""
+	}
+	if back != "" && len(back) <= maxBack {
+		v.setCookie(backCookie, url.QueryEscape(back), Prefix, backTime)
+	}
+	v.render(status, "login", map[string]any{
+		"Problem": problem.In(v.lang, args...), "Back": back,
+		"As":       words.Page.SignInAs.In(v.lang, "host", v.r.Host),
+		"Provider": v.providerLink(),
 	})
+}
+
+// maxBack is the length of the longest path that a browser remembers, in bytes.
+const maxBack = 2000
+
+// setCookie gives the browser a cookie that scripts cannot read. Zero time removes it.
+func (v *view) setCookie(name, value, at string, lasts time.Duration) {
+	age := int(lasts / time.Second)
+	if age == 0 {
+		age = -1
+	}
+	http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // over http there is only loopback
+		Name: name, Value: value, Path: at, MaxAge: age, Secure: v.r.TLS != nil, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// remembered is the page that the browser came from to the sign-in.
+func remembered(r *http.Request) string {
+	c, err := r.Cookie(backCookie)
+	if err != nil {
+		return ""
+	}
+	back, _ := url.QueryUnescape(c.Value) // else it is empty
+	return back
+}
+
+// limited answers a caller from whose address too many sign-ins have failed, and reports whether it did.
+func (h *Handler) limited(w http.ResponseWriter, r *http.Request) bool {
+	wait := h.failures.Wait(audit.Remote(r), h.Now())
+	if wait <= 0 {
+		return false
+	}
+	h.record(r, store.AuditRow{
+		Action: signInAction, Code: http.StatusTooManyRequests, Message: "too many sign-ins have failed",
+	})
+	seconds := int(math.Ceil(wait.Seconds()))
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	h.showLogin(&view{Handler: h, w: w, r: r, lang: language(r)}, http.StatusTooManyRequests, words.Session.TooMany,
+		"n", seconds)
+	return true
 }
 
 // loginWho tells whom a link signs in. It does not use the link up, so that a page can ask before it signs in.
 func (h *Handler) loginWho(w http.ResponseWriter, r *http.Request) {
-	who, err := h.Gate.Person(r.Context(), store.Link, r.PostFormValue("code"))
+	if wait := h.failures.Wait(audit.Remote(r), h.Now()); wait > 0 {
+		seconds := int(math.Ceil(wait.Seconds()))
+		http.Error(w, words.Session.TooMany.In(language(r), "n", seconds), http.StatusTooManyRequests)
+		return
+	}
+	who, _, err := h.Gate.Person(r.Context(), store.Link, r.PostFormValue("code"))
+	if _, refused := errors.AsType[*gate.Refusal](err); err != nil && !refused {
+		(&view{Handler: h, w: w, r: r, lang: language(r)}).failed(err)
+		return
+	}
 	if err != nil {
+		h.failures.Note(audit.Remote(r), h.Now())
 		http.Error(w, words.Page.LinkUsed.In(language(r)), http.StatusGone)
 		return
 	}
@@ -104,55 +200,80 @@ func (h *Handler) loginWho(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(who.User)) // the browser has hung up
 }
 
-// login begins a session by a link, which ends with that.
+// login begins a session by a link, which ends with that. A session that the browser had before ends, too.
 func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
+	if h.limited(w, r) {
+		return
+	}
 	ctx, code := r.Context(), strings.TrimSpace(r.PostFormValue("code"))
 	if _, after, found := strings.Cut(code, "#"); found { // the whole link
 		code = after
 	}
-	who, err := h.Gate.Person(ctx, store.Link, code)
+	v := &view{Handler: h, w: w, r: r, lang: language(r)}
+	token, session := h.newSession(r, h.Now())
+	who, _, err := h.Gate.Person(ctx, store.Link, code)
 	if err == nil {
-		_, err = h.Tokens.TakeToken(ctx, access.HashToken(code))
+		err = h.makeRoom(ctx, who.User, store.Session)
+	}
+	if err == nil {
+		_, err = h.Tokens.TakeToken(ctx, access.HashToken(code), &session)
 	}
 	if _, refused := errors.AsType[*gate.Refusal](err); refused || errors.Is(err, store.ErrNotFound) {
-		h.record(r, "console.sign-in", access.Principal{})
-		h.showLogin(w, r, words.Page.LinkUsed)
+		h.failures.Note(audit.Remote(r), h.Now())
+		h.record(r, store.AuditRow{
+			Action: signInAction, Code: http.StatusForbidden, Message: "the link has expired, or somebody has used it",
+		})
+		h.showLogin(v, http.StatusOK, words.Page.LinkUsed)
 		return
-	}
-	var token string
-	if err == nil {
-		token, err = h.begin(ctx, who.User, r)
 	}
 	if err != nil {
-		(&view{Handler: h, w: w, r: r, lang: language(r)}).failed(err)
+		v.failed(err)
 		return
 	}
-	h.record(r, "console.sign-in", who)
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over http there is only loopback
-		Name: cookieName(r), Value: token, Path: "/", MaxAge: int(sessionTime / time.Second), Secure: r.TLS != nil,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode,
-	})
-	//nolint:gosec // backTo returns paths of the console only
-	http.Redirect(w, r, backTo(r.PostFormValue("back")), http.StatusSeeOther)
+	v.begun(ctx, token, store.AuditRow{Action: signInAction, App: who.App, User: who.User})
 }
 
-// record stores that a person has signed in or out. Nobody is one who was rejected.
-func (h *Handler) record(r *http.Request, action string, who access.Principal) {
+// begun answers a sign-in that has begun a session. A session that the browser had before ends.
+func (v *view) begun(ctx context.Context, token string, row store.AuditRow) {
+	if err := v.endSession(ctx, v.r); err != nil {
+		v.failed(err)
+		return
+	}
+	v.record(v.r, row)
+	v.setCookie(cookieName(v.r), token, "/", sessionTime)
+	v.setCookie(backCookie, "", Prefix, 0)
+	//nolint:gosec // backTo returns paths of the console only
+	http.Redirect(v.w, v.r, backTo(cmp.Or(v.r.PostFormValue("back"), remembered(v.r))), http.StatusSeeOther)
+}
+
+// endSession ends the session of a browser, if it has one.
+func (h *Handler) endSession(ctx context.Context, r *http.Request) error {
+	c, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return nil //nolint:nilerr // the browser has no session
+	}
+	if _, err = h.Tokens.TakeToken(ctx, access.HashToken(c.Value), nil); errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// signInAction is the action of audit rows of sign-ins.
+const signInAction = "console.sign-in"
+
+// record stores that a person has signed in or out. A row without a user is a rejection, with a code and a message.
+func (h *Handler) record(r *http.Request, row store.AuditRow) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), edge.AuditTime)
 	defer cancel()
-	row := store.AuditRow{
-		At: h.Now(), App: who.App, User: who.User, Remote: audit.Remote(r), RequestID: audit.RequestID(""),
-		Action: action, Allowed: who.User != "",
-	}
+	row.At, row.Remote, row.RequestID, row.Allowed = h.Now(), audit.Remote(r), audit.RequestID(""), row.User != ""
 	var err error
 	if row.Allowed {
 		err = h.Audit.PutAudit(ctx, row)
 	} else {
-		row.Code, row.Message = http.StatusForbidden, "the link has expired, or somebody has used it"
 		err = h.Audit.PutDenial(ctx, "", row)
 	}
 	if err != nil {
-		h.Log.Error("lost audit row", "endpoint", action, "error", err)
+		h.Log.Error("lost audit row", "endpoint", row.Action, "error", err)
 	}
 }
 
@@ -164,52 +285,118 @@ func backTo(path string) string {
 	return Prefix
 }
 
-// begin stores a new session, and ends the oldest of too many.
-func (h *Handler) begin(ctx context.Context, user string, r *http.Request) (token string, err error) {
-	all, err := h.Tokens.ListTokens(ctx, user)
-	if err != nil {
-		return "", err
-	}
-	all = slices.DeleteFunc(all, func(t store.Token) bool { return t.Kind != store.Session })
-	for i := 0; i+maxSessions <= len(all); i++ {
-		if err := h.Tokens.DeleteToken(ctx, user, all[i].ID); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return "", err
-		}
-	}
+// newSession returns a session for a browser, without its user, and the token. Proved is when the person has proved the
+// identity.
+func (h *Handler) newSession(r *http.Request, proved time.Time) (token string, s store.Token) {
 	token, hash := access.NewToken()
 	now := h.Now()
-	return token, h.Tokens.CreateToken(ctx, store.Token{
-		ID: strings.ToLower(rand.Text()[:8]), Kind: store.Session, User: user, Hash: hash, Created: now, Seen: now,
+	return token, store.Token{
+		ID: strings.ToLower(rand.Text()[:8]), Kind: store.Session, Hash: hash, Created: now, Seen: now, Proved: proved,
 		Expires: now.Add(sessionTime), Note: audit.Clip(audit.Remote(r)+" "+r.UserAgent(), 200),
-	})
+	}
 }
 
 // logout ends the session.
 func (v *view) logout(ctx context.Context) error {
-	c, err := v.r.Cookie(cookieName(v.r))
-	if err == nil {
-		_, err = v.Tokens.TakeToken(ctx, access.HashToken(c.Value))
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
+	if err := v.endSession(ctx, v.r); err != nil {
+		return err
 	}
-	v.record(v.r, "console.sign-out", v.who)
-	http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // over http there is only loopback
-		Name: cookieName(v.r), Path: "/", MaxAge: -1, Secure: v.r.TLS != nil, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode,
-	})
-	http.Redirect(v.w, v.r, Prefix+"login", http.StatusSeeOther)
+	v.record(v.r, store.AuditRow{Action: "console.sign-out", App: v.who.App, User: v.who.User})
+	v.setCookie(cookieName(v.r), "", "/", 0)
+	http.Redirect(v.w, v.r, Prefix+"login?"+anew+"=1", http.StatusSeeOther)
 	return nil
 }
 
-// language stores the language that a person has chosen.
-func (v *view) language(context.Context) error {
-	if l, ok := words.ByTag(v.r.PostFormValue("language")); ok {
-		http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // over http there is only loopback
-			Name: languageCookie, Value: l.Tag(), Path: Prefix, MaxAge: int(365 * 24 * time.Hour / time.Second),
-			Secure: v.r.TLS != nil, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+// language stores the language that somebody has chosen, who need not be signed in.
+func (h *Handler) language(w http.ResponseWriter, r *http.Request) {
+	if l, ok := words.ByTag(r.PostFormValue("language")); ok {
+		(&view{w: w, r: r}).setCookie(languageCookie, l.Tag(), Prefix, 365*24*time.Hour)
+	}
+	//nolint:gosec // backTo returns paths of the console only
+	http.Redirect(w, r, backTo(r.PostFormValue("back")), http.StatusSeeOther)
+}
+
+// ownSession is a session as its person sees it.
+type ownSession struct {
+	client.Token
+	Address, Browser string
+	// Here is set for the session of the call.
+	Here bool
+}
+
+// sessions lists the sessions of the person, the newest first.
+func (v *view) sessions(ctx context.Context) error {
+	rows, err := v.ownSessions(ctx)
+	if err != nil {
+		return err
+	}
+	v.render(http.StatusOK, "sessions", map[string]any{
+		"Rows": rows, "Others": len(rows) > 1, "Command": "drover user tokens " + quote(v.who.User),
+	})
+	return nil
+}
+
+func (v *view) ownSessions(ctx context.Context) (rows []ownSession, err error) {
+	all, err := v.client.Tokens(ctx, v.who.User)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range slices.Backward(all) {
+		if t.Kind != string(store.Session) || t.SeenAt != nil && v.Now().Sub(*t.SeenAt) > idleTime ||
+			t.ExpiresAt != nil && !v.Now().Before(*t.ExpiresAt) {
+			continue
+		}
+		address, agent, _ := strings.Cut(t.Note, " ")
+		rows = append(rows, ownSession{
+			Token: t, Address: address, Browser: browserName(agent), Here: t.ID == v.session.ID,
 		})
 	}
-	http.Redirect(v.w, v.r, backTo(v.r.PostFormValue("back")), http.StatusSeeOther)
+	return rows, nil
+}
+
+// endSessions ends one session of the person, or all others.
+func (v *view) endSessions(ctx context.Context) error {
+	rows, err := v.ownSessions(ctx)
+	if err != nil {
+		return err
+	}
+	id := v.r.PostFormValue("id")
+	for _, s := range rows {
+		if s.ID != id && (id != "" || s.Here) {
+			continue
+		}
+		err := v.client.DeleteToken(ctx, v.who.User, s.ID)
+		if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	http.Redirect(v.w, v.r, Prefix+"sessions", http.StatusSeeOther)
 	return nil
+}
+
+// browserName is a short name for what a browser says of itself, or that text. The order counts: browsers also name the
+// browsers that they resemble.
+func browserName(agent string) string {
+	first := func(marks ...string) string {
+		for i := 0; i < len(marks); i += 2 {
+			if strings.Contains(agent, marks[i]) {
+				return marks[i+1]
+			}
+		}
+		return ""
+	}
+	browser := first("Edg/", "Edge", "OPR/", "Opera", "Firefox/", "Firefox", "Chrome/", "Chrome", "Safari/", "Safari",
+		"curl/", "curl")
+	system := first("Android", "Android", "iPhone", "iPhone", "iPad", "iPad", "Windows", "Windows", "Mac OS X", "macOS",
+		"Linux", "Linux")
+	switch {
+	case browser == "":
+		return agent
+	case system == "":
+		return browser
+	}
+	return browser + ", " + system
 }

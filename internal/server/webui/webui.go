@@ -33,7 +33,7 @@ func Owns(path string) bool { return path == "/ui" || strings.HasPrefix(path, Pr
 
 // Gate identifies the person of a token.
 type Gate interface {
-	Person(ctx context.Context, kind store.TokenKind, token string) (access.Principal, error)
+	Person(ctx context.Context, kind store.TokenKind, token string) (access.Principal, store.Token, error)
 }
 
 // Audit is the audit log. PutDenial counts equal denials.
@@ -42,13 +42,19 @@ type Audit interface {
 	PutDenial(ctx context.Context, proven string, row store.AuditRow) error
 }
 
-// Config holds the parts of the console. All fields are required.
+// Config holds the parts of the console. All fields but Provider are required.
 type Config struct {
 	// API serves /api/v1.
-	API    http.Handler
-	Gate   Gate
-	Tokens store.Tokens
-	Audit  Audit
+	API     http.Handler
+	Gate    Gate
+	Tokens  store.Tokens
+	Devices store.Devices
+	Views   store.SavedViews
+	Audit   Audit
+	Pulse   Pulse
+	Users   store.Users
+	// Provider signs people in; nil if there is none.
+	Provider *Provider
 	// Named reports whether a name or address, without a port, is one of this server. Pages are served under no other
 	// name, so that a foreign name that points here cannot reach them.
 	Named func(host string) bool
@@ -59,9 +65,17 @@ type Config struct {
 // Handler serves the console. It starts nothing and is safe for concurrent use.
 type Handler struct {
 	Config
-	pages map[words.Lang]*template.Template
-	files http.Handler
-	mux   *http.ServeMux
+	pages    map[words.Lang]*template.Template
+	files    files
+	mux      *http.ServeMux
+	failures *gate.Failures
+	// codes are the wrong codes of command lines, by the user who typed them.
+	codes *gate.Failures
+	// streams are the open streams of hints, and stopping ends them.
+	streams  streams
+	stopping context.Context //nolint:containedctx // it is the lifetime of the handler, not of a call
+	stop     context.CancelFunc
+	reads    reads
 }
 
 //go:embed pages/*.html
@@ -72,36 +86,73 @@ var assetFiles embed.FS
 
 // New returns the handler of all paths below Prefix.
 func New(c Config) (*Handler, error) {
-	h := &Handler{Config: c, mux: http.NewServeMux(), pages: map[words.Lang]*template.Template{}}
+	h := &Handler{
+		Config: c, mux: http.NewServeMux(), pages: map[words.Lang]*template.Template{}, failures: gate.NewFailures(),
+		codes: gate.NewFailures(),
+	}
+	var err error
+	if h.files, err = readFiles(assetFiles); err != nil {
+		return nil, fmt.Errorf("cannot read the files of the console: %w", err)
+	}
+	asset := template.FuncMap{"asset": h.files.url}
 	for _, lang := range []words.Lang{words.English, words.Chinese} {
-		t, err := template.New("").Funcs(functions(lang)).ParseFS(pageFiles, "pages/*.html")
+		t, err := template.New("").Funcs(functions(lang)).Funcs(spoken(lang)).Funcs(asset).ParseFS(pageFiles, "pages/*.html")
 		if err != nil {
 			return nil, fmt.Errorf("cannot parse the pages of the console: %w", err)
 		}
 		h.pages[lang] = t
 	}
-	h.files = http.FileServerFS(assetFiles)
-	h.mux.HandleFunc("GET /ui/assets/", h.asset)
+	h.stopping, h.stop = context.WithCancel(context.Background())
+	h.mux.HandleFunc("GET /ui/live", h.live)
+	h.mux.Handle("GET /ui/assets/{version}/{name}", h.files)
 	h.mux.HandleFunc("GET /ui/login", h.loginPage)
 	h.mux.HandleFunc("POST /ui/login", h.login)
 	h.mux.HandleFunc("POST /ui/login/who", h.loginWho)
+	h.mux.HandleFunc("POST /ui/language", h.language)
+	if c.Provider != nil {
+		h.mux.HandleFunc("GET "+providerPath, h.toProvider)
+		h.mux.HandleFunc("GET "+providerPath+"/callback", h.fromProvider)
+	}
 	for pattern, page := range map[string]page{
-		"GET /ui/{$}":                             (*view).overview,
-		"GET /ui/processes":                       (*view).processes,
-		"GET /ui/processes/{namespace}/{name}":    (*view).process,
-		"GET /ui/processes/{ns}/{name}/at/{host}": (*view).instance,
-		"GET /ui/hosts":                           (*view).hosts,
-		"GET /ui/tasks":                           (*view).tasks,
-		"GET /ui/tasks/{id}":                      (*view).task,
-		"GET /ui/rollouts":                        (*view).rollouts,
-		"GET /ui/rollouts/{id}":                   (*view).rollout,
-		"GET /ui/events":                          (*view).events,
-		"POST /ui/operate":                        (*view).operate,
-		"POST /ui/tasks/{id}/cancel":              (*view).cancelTask,
-		"POST /ui/rollouts/{id}/{action}":         (*view).changeRollout,
-		"POST /ui/logout":                         (*view).logout,
-		"POST /ui/language":                       (*view).language,
-		"/ui/":                                    (*view).nothing,
+		"GET /ui/{$}":                                 (*view).overview,
+		"GET /ui/processes":                           (*view).processes,
+		"GET /ui/processes.csv":                       (*view).processesCSV,
+		"POST /ui/processes/paste":                    (*view).paste,
+		"GET /ui/processes/{namespace}/{name}":        (*view).process,
+		"GET /ui/processes/{ns}/{name}/at/{host}":     (*view).instance,
+		"GET /ui/processes/{ns}/{name}/at/{host}/log": (*view).followLog,
+		"GET /ui/hosts":                               (*view).hosts,
+		"GET /ui/tasks":                               (*view).tasks,
+		"GET /ui/tasks/{id}":                          (*view).task,
+		"GET /ui/rollouts":                            (*view).rollouts,
+		"GET /ui/rollouts/{id}":                       (*view).rollout,
+		"GET /ui/events":                              (*view).events,
+		"GET /ui/why/{id}":                            (*view).cause,
+		"POST /ui/views":                              (*view).saveView,
+		"POST /ui/views/{id}/remove":                  (*view).removeView,
+		"GET /ui/silences":                            (*view).silences,
+		"POST /ui/silences":                           (*view).silences,
+		"POST /ui/operate":                            (*view).operate,
+		"POST /ui/tasks/{id}/cancel":                  (*view).cancelTask,
+		"POST /ui/rollouts/{id}/{action}":             (*view).changeRollout,
+		"GET " + apiv1.DevicePath:                     recently((*view).devicePage),
+		"POST " + apiv1.DevicePath:                    recently((*view).deviceShown),
+		"POST " + apiv1.DevicePath + "/answer":        recently((*view).deviceAnswer),
+		"GET /ui/apply":                               (*view).pageOfApply,
+		"POST /ui/apply":                              (*view).apply,
+		"GET /ui/audit":                               (*view).audit,
+		"GET /ui/audit.csv":                           (*view).auditFile,
+		"GET /ui/admin":                               (*view).firstOfAdmin,
+		"GET /ui/admin/{part}":                        recently((*view).admin),
+		"POST /ui/admin/{part}":                       recently((*view).admin),
+		"GET /ui/hosts/{host}":                        (*view).host,
+		"POST /ui/hosts/{host}/labels":                recently((*view).labelHost),
+		"POST /ui/hosts/{host}/remove":                recently((*view).removeHost),
+		"GET /ui/jump":                                (*view).jump,
+		"GET /ui/sessions":                            (*view).sessions,
+		"POST /ui/sessions/end":                       (*view).endSessions,
+		"POST /ui/logout":                             (*view).logout,
+		"/ui/":                                        (*view).nothing,
 	} {
 		h.mux.HandleFunc(pattern, h.signedIn(page))
 	}
@@ -145,7 +196,7 @@ func fromLoopback(address string) bool {
 
 // policy lets a page load from its own server only, and lets no markup in a page's data run.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types drover"
+	"worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types drover"
 
 func protect(header http.Header, secure bool) {
 	header.Set("Content-Security-Policy", policy)
@@ -158,38 +209,34 @@ func protect(header http.Header, secure bool) {
 	}
 }
 
-// asset serves a file that every page uses.
-func (h *Handler) asset(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-cache")
-	http.StripPrefix(Prefix, h.files).ServeHTTP(w, r)
-}
-
 // page answers one call of a person.
 type page func(v *view, ctx context.Context) error
 
 // view is one call of a person who is signed in.
 type view struct {
 	*Handler
-	w      http.ResponseWriter
-	r      *http.Request
-	who    access.Principal
-	lang   words.Lang
-	client *client.Client
+	w   http.ResponseWriter
+	r   *http.Request
+	who access.Principal
+	// session is that of the person.
+	session store.Token
+	lang    words.Lang
+	client  *client.Client
 }
 
 // signedIn returns the handler of a page for people who are signed in. Others get the page that signs them in.
 func (h *Handler) signedIn(p page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
-		who, err := h.person(ctx, r)
+		who, session, err := h.person(ctx, r)
 		if _, refused := errors.AsType[*gate.Refusal](err); refused {
 			h.loginPage(w, r)
 			return
 		}
-		v := &view{Handler: h, w: w, r: r, who: who, lang: language(r)}
+		v := &view{Handler: h, w: w, r: r, who: who, session: session, lang: language(r)}
 		if err == nil {
 			v.client, err = client.New(client.Config{
-				URL: "http://console", Transport: inProcess{h.API, who, r}, AppCode: "-", AppSecret: "-",
+				URL: "http://console", Transport: inProcess{h, who, r}, AppCode: "-", AppSecret: "-",
 			})
 		}
 		if err == nil {
@@ -203,20 +250,24 @@ func (h *Handler) signedIn(p page) http.HandlerFunc {
 
 // failed answers a call that could not be answered otherwise.
 func (v *view) failed(err error) {
-	status, text := http.StatusInternalServerError, words.Page.Failed
-	if known, ok := errors.AsType[*client.Error](err); ok {
-		status = known.Status
+	status, text, detail := http.StatusInternalServerError, words.Page.Failed, ""
+	if known, ok := errors.AsType[*client.Error](err); ok { // other errors are for the log only
+		status, detail = known.Status, v.refusal(known)
 	}
 	switch status {
 	case http.StatusNotFound:
 		text = words.Page.NotFound
 	case http.StatusForbidden:
 		text = words.Page.Forbidden
+	default:
+		if status < http.StatusInternalServerError {
+			text = words.Page.Rejected
+		}
 	}
 	if status >= http.StatusInternalServerError && v.r.Context().Err() == nil {
 		v.Log.Error("page failed", "path", v.r.URL.Path, "error", err)
 	}
-	v.render(status, "error", map[string]any{"Text": text, "Error": err.Error()})
+	v.render(status, "error", map[string]any{"Text": text, "Error": detail})
 }
 
 // nothing answers a path that is no page.
@@ -227,7 +278,7 @@ func (v *view) nothing(context.Context) error {
 
 // inProcess carries the calls of a page to the handler of the API, as calls of a person.
 type inProcess struct {
-	api  http.Handler
+	h    *Handler
 	who  access.Principal
 	page *http.Request
 }
@@ -235,8 +286,12 @@ type inProcess struct {
 // RoundTrip implements http.RoundTripper.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	reply := newReply(r)
-	ctx := apiv1.WithOperator(r.Context(), t.who)
-	if t.page.Method == http.MethodGet && t.page.Header.Get(renews) != "" {
+	ctx := apiv1.WithConsole(apiv1.WithOperator(r.Context(), t.who), t.page.PostForm.Get("reason"))
+	read := ""
+	if c, err := t.page.Cookie(cookieName(t.page)); err == nil && r.Method == http.MethodGet {
+		read = access.HashToken(c.Value) + " " + r.URL.RequestURI()
+	}
+	if read != "" && t.page.Header.Get(renews) != "" && t.h.reads.again(read, t.h.Now()) {
 		ctx = apiv1.WithRenewal(ctx)
 	}
 	call := r.WithContext(ctx)
@@ -244,6 +299,10 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if call.Body == nil {
 		call.Body = http.NoBody
 	}
-	t.api.ServeHTTP(reply, call)
-	return reply.response(), nil
+	t.h.API.ServeHTTP(reply, call)
+	answer := reply.response()
+	if read != "" && answer.StatusCode < http.StatusBadRequest {
+		t.h.reads.note(read, t.h.Now())
+	}
+	return answer, nil
 }

@@ -89,10 +89,11 @@ func Signal(t testing.TB, pid int, sig syscall.Signal) {
 	}
 }
 
-// Alive reports whether a process is there and no zombie.
+// Alive reports whether a process is there and no zombie. A process whose first thread has ended lives while others do.
 func Alive(pid int) bool {
+	const threads = 17
 	fields := Stat(pid)
-	return len(fields) > 0 && fields[0] != "Z" && fields[0] != "X"
+	return len(fields) > threads && fields[0] != "X" && (fields[0] != "Z" || fields[threads] > "1")
 }
 
 // Stat returns what follows the name in /proc/PID/stat, beginning with the state; nothing for a process that is gone.

@@ -1,11 +1,17 @@
 package harness
 
 import (
+	"crypto/ecdh"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/wire"
 )
 
@@ -21,4 +27,47 @@ func Enrolment(t testing.TB, dir string) wire.Enrolment {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// AgentPair is the pair of an agent with its fleet, at the side of the agent. dir is the agent's own directory.
+func AgentPair(dir, public string, e wire.Enrolment) (*frame.Pair, error) {
+	key, fleet, err := sealingKeys(dir, e)
+	if err != nil {
+		return nil, err
+	}
+	return frame.AtMember(public, key, e.Fleet, fleet)
+}
+
+// ServerPair is the pair of an agent with its fleet, at the side of the server with its own directory server.
+func ServerPair(server, dir, public string, e wire.Enrolment) (*frame.Pair, error) {
+	key, _, err := sealingKeys(dir, e)
+	if err != nil {
+		return nil, err
+	}
+	held, err := fabric.LoadOrCreateKey(filepath.Join(server, "sealing.nkey"), nkeys.PrefixByteCurve)
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := frame.PrivateKey(held)
+	if err != nil {
+		return nil, err
+	}
+	return frame.AtFleet(e.Fleet, fleet, public, key.PublicKey())
+}
+
+// sealingKeys returns the private key of an agent and the public key of its fleet.
+func sealingKeys(dir string, e wire.Enrolment) (*ecdh.PrivateKey, *ecdh.PublicKey, error) {
+	if len(e.SealingKeys) == 0 {
+		return nil, nil, errors.New("the enrolment has no sealing key")
+	}
+	held, err := fabric.LoadOrCreateKey(filepath.Join(dir, "sealing.nkey"), nkeys.PrefixByteCurve)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := frame.PrivateKey(held)
+	if err != nil {
+		return nil, nil, err
+	}
+	fleet, err := frame.PublicKey(e.SealingKeys[0])
+	return key, fleet, err
 }

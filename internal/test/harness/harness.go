@@ -5,6 +5,7 @@ package harness
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"drover/internal/test/openapi"
 )
@@ -29,16 +32,54 @@ const (
 // Agent is what the local agent is called.
 const Agent = "0:127.0.0.1"
 
-// Build builds a package of the module into dir and returns the path of the binary. It is for TestMain.
+// programsVariable names a directory in which the tests of several packages share their programs. Each program is built
+// once there, so the source must not change meanwhile.
+const programsVariable = "DROVER_TEST_PROGRAMS"
+
+// Build builds a package of the module into dir and returns the path of the binary. It is for TestMain. The binary may
+// have other names, which other tests use at the same time: a test must not write to it.
 func Build(dir, pkg string) (string, error) {
 	binary := filepath.Join(dir, filepath.Base(pkg))
+	shared := os.Getenv(programsVariable)
+	if shared == "" {
+		return binary, build(pkg, binary)
+	}
+	kept, err := buildOnce(shared, pkg)
+	if err != nil {
+		return "", err
+	}
+	return binary, os.Link(kept, binary)
+}
+
+// buildOnce returns the path of a program in a shared directory. It waits while another process builds there.
+func buildOnce(dir, pkg string) (string, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return "", os.NewSyscallError("flock", err)
+	}
+	kept := filepath.Join(dir, url.PathEscape(pkg))
+	if _, err := os.Stat(kept); err == nil {
+		return kept, nil
+	}
+	unfinished := kept + ".new"
+	if err := build(pkg, unfinished); err != nil {
+		return "", err
+	}
+	return kept, os.Rename(unfinished, kept)
+}
+
+func build(pkg, binary string) error {
 	cmd := exec.Command("go", "build", "-o", binary, pkg)
 	cmd.Dir = Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
+		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
 	}
-	return binary, nil
+	return nil
 }
 
 // Root is the directory of the repository.

@@ -137,15 +137,23 @@ func Eventually(t testing.TB, what string, yes func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(Patience)
 	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !yes() {
+	for {
+		asked := time.Now()
+		if yes() {
+			return
+		}
 		select {
-		case <-tick.C:
+		case <-time.After(Pause(time.Since(asked))):
 		case <-deadline.C:
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
+}
+
+// Pause is how long a test that waits rests after a question that took so long: from 20 ms to 250 ms. Tests that run
+// beside it need the processor more: a question may be a whole command, or go to a browser.
+func Pause(question time.Duration) time.Duration {
+	return min(max(4*question, 20*time.Millisecond), 250*time.Millisecond)
 }
 
 // ReadPID reads a pid file; it fails the test for anything that is no pid of a process.

@@ -134,7 +134,15 @@ func Serve(args []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read agent key: %w", err)
 	}
-	enrolment, err := srv.Enrol(ctx, public, 0, "127.0.0.1", "")
+	sealing, err := agent.SealingKey(filepath.Join(dir, "agent"))
+	if err != nil {
+		return err
+	}
+	sealingPublic, err := sealing.PublicKey()
+	if err != nil {
+		return fmt.Errorf("cannot read sealing key: %w", err)
+	}
+	enrolment, err := srv.Enrol(ctx, public, sealingPublic, 0, "127.0.0.1", "")
 	if err != nil {
 		return err
 	}

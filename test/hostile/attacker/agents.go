@@ -16,7 +16,9 @@ import (
 	"drover/internal/agent"
 	"drover/internal/agent/admission"
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
 )
 
@@ -26,6 +28,7 @@ type host struct {
 	key       nkeys.KeyPair
 	public    string
 	enrolment wire.Enrolment
+	pair      *frame.Pair
 	random    *rand.Rand
 	done      *tally
 
@@ -52,6 +55,9 @@ func agents(ctx context.Context, p plan, done *tally) (begin func(), err error) 
 			return nil, err
 		}
 		if h.public, err = h.key.PublicKey(); err != nil {
+			return nil, err
+		}
+		if h.pair, err = harness.AgentPair(dir, h.public, h.enrolment); err != nil {
 			return nil, err
 		}
 		hosts[i] = h
@@ -109,9 +115,9 @@ func (h *host) reconnect() (err error) {
 	return err
 }
 
-// send signs a report and sends it; where asked, it waits for the answer.
+// send seals a report and sends it; where asked, it waits for the answer.
 func (h *host) send(report []byte, wait bool) error {
-	data, err := wire.SealReport(report, h.enrolment.Fleet, h.key)
+	data, _, err := h.pair.Seal(frame.Report, time.Now(), frame.Nonce{}, report)
 	if err != nil {
 		return err
 	}

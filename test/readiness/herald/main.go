@@ -6,6 +6,7 @@
 //	repeat N TEXT    send TEXT N times, 10 ms apart
 //	flood TEXT       send TEXT for ever, as fast as it can
 //	signal FD        write a newline to a descriptor and close it
+//	mark FILE        make a file
 //	heir ARGS...     start a child with these arguments, name it as the main process and end
 //	onhup TEXT TEXT  at each SIGHUP send both texts, one after another
 //	hold             wait for ever
@@ -56,6 +57,8 @@ func run(args []string) error {
 			}
 		case "signal":
 			err = write(take(1)[0])
+		case "mark":
+			err = os.WriteFile(take(1)[0], nil, 0o600)
 		case "heir":
 			return heir(args)
 		case "onhup":

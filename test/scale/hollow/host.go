@@ -312,8 +312,11 @@ func (h *Host) Groups() cgroup.Mode { return cgroup.ModeV2 }
 // AtRest implements supervisor.Remains.
 func (h *Host) AtRest(process.ID) {}
 
-// OOM implements agent.Machinery.
+// OOM implements agent.Limits.
 func (h *Host) OOM(string) int { return 0 }
+
+// AnyOOM implements agent.Limits.
+func (h *Host) AnyOOM() (uint64, error) { return 0, nil }
 
 // LimitNotes implements agent.Limits.
 func (h *Host) LimitNotes(process.HardLimits) []string { return nil }

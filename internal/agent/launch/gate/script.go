@@ -32,7 +32,7 @@ type Argument struct {
 	value int64
 }
 
-// The kinds of an argument: a number; the address of a byte of the script; the address of a byte above the stack
+// The kinds of an argument: a number; the address of a byte of the script; an address relative to the stack
 // pointer; and the pointer at that address.
 const number, ofScript, ofStack, atStack = 0, 1, 2, 3
 
@@ -54,6 +54,12 @@ func Vector(i int) Argument { return Argument{ofStack, wordSize * int64(i+1)} }
 
 // Environment is the pointer to the environment of a gate with so many arguments.
 func Environment(arguments int) Argument { return Vector(arguments + 1) }
+
+// Room is the address of so many zero bytes, which belong to no argument and to no script.
+func Room(bytes int) Argument { return Argument{ofStack, -int64(2*size + aligned(bytes))} }
+
+// Plus is the address so many bytes after an address.
+func (a Argument) Plus(bytes int) Argument { return Argument{a.kind, a.value + int64(bytes)} }
 
 // Text returns a string that ends with a null byte, as the kernel takes it.
 func (s *Script) Text(text string) Argument { return s.Bytes(append([]byte(text), 0)) }

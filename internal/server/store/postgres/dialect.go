@@ -19,6 +19,7 @@ func dialect() *sqldb.Dialect {
 			"numbers": list(`CAST(value AS bigint) AS value`),
 			"pairs":   list(`CAST(value ->> 0 AS bigint) AS a, CAST(value ->> 1 AS bigint) AS b`),
 			"names":   list(`value ->> 0 AS a, value ->> 1 AS b`),
+			"triples": list(`value ->> 0 AS a, value ->> 1 AS b, value ->> 2 AS c`),
 		},
 		Rewrite:  rewriter(),
 		Match:    "LIKE",

@@ -19,6 +19,7 @@ type Dialect struct {
 	//	numbers  value, a whole number
 	//	pairs    a and b, whole numbers, of an array of pairs
 	//	names    a and b, texts, of an array of pairs
+	//	triples  a, b and c, texts, of an array of triples
 	Lists map[string]string
 	// Rewrite converts the rest of a statement to the dialect: the parameters, and hints that only SQLite understands.
 	// It may be nil.
@@ -50,7 +51,7 @@ func (d *Dialect) Spell(statement string) string {
 	if known, ok := d.spelt.Load(statement); ok {
 		return known.(string)
 	}
-	list := regexp.MustCompile(`\b(texts|numbers|pairs|names)\((\?[0-9]*)\)`)
+	list := regexp.MustCompile(`\b(texts|numbers|pairs|names|triples)\((\?[0-9]*)\)`)
 	spelt := list.ReplaceAllStringFunc(statement, func(call string) string {
 		parts := list.FindStringSubmatch(call)
 		return fmt.Sprintf(d.Lists[parts[1]], parts[2])
@@ -89,6 +90,17 @@ func (d *Dialect) Names(ids []process.ID) string {
 	return Array(names)
 }
 
+// Triples returns triples of texts as the parameter of triples(?).
+func (d *Dialect) Triples(triples [][3]string) string {
+	stored := make([][3]string, len(triples))
+	for i, t := range triples {
+		for n, s := range t {
+			stored[i][n] = d.text(s)
+		}
+	}
+	return Array(stored)
+}
+
 func (d *Dialect) text(s string) string {
 	if d.Text == nil {
 		return s
@@ -97,7 +109,7 @@ func (d *Dialect) text(s string) string {
 }
 
 // Array returns a list as the parameter of numbers(?) or pairs(?).
-func Array[T int | int64 | string | [2]int64 | [2]string](list []T) string {
+func Array[T int | int64 | string | [2]int64 | [2]string | [3]string](list []T) string {
 	if len(list) == 0 {
 		return "[]"
 	}

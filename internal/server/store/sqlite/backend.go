@@ -30,6 +30,7 @@ func dialect() *sqldb.Dialect {
 			"numbers": "json_each(%s)",
 			"pairs":   "(SELECT key, value ->> 0 AS a, value ->> 1 AS b FROM json_each(%s))",
 			"names":   "(SELECT key, value ->> 0 AS a, value ->> 1 AS b FROM json_each(%s))",
+			"triples": "(SELECT key, value ->> 0 AS a, value ->> 1 AS b, value ->> 2 AS c FROM json_each(%s))",
 		},
 		Match: "GLOB",
 		// an unquoted bracket would begin a set

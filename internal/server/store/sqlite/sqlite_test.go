@@ -19,16 +19,6 @@ import (
 	"drover/internal/server/store/storetest"
 )
 
-func TestContract(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: TestNoStatementScansATable runs the same suite")
-	}
-	storetest.Run(t, func(t *testing.T) store.Store {
-		t.Helper()
-		return open(t, filepath.Join(t.TempDir(), "drover.db"))
-	})
-}
-
 func open(tb testing.TB, path string) *sqlite.DB {
 	tb.Helper()
 	db, err := sqlite.Open(context.Background(), path, slog.New(slog.DiscardHandler))

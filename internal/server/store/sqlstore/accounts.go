@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"drover/internal/server/store"
@@ -128,7 +129,7 @@ func (db *Store) CreateUser(ctx context.Context, u store.User) error {
 			return err
 		}
 		return inserted(tx.affect(ctx,
-			`INSERT INTO users (note, disabled, admin, grants, created, name) VALUES (?, ?, ?, ?, ?, ?)
+			`INSERT INTO users (note, disabled, admin, grants, groups, created, name) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO NOTHING`, append(row, nanos(u.Created), u.Name)...))
 	})
 	if err != nil {
@@ -137,20 +138,24 @@ func (db *Store) CreateUser(ctx context.Context, u store.User) error {
 	return nil
 }
 
-// userRow returns the columns of a user that may change: note, disabled, admin, grants.
+// userRow returns the columns of a user that may change: note, disabled, admin, grants, groups.
 func userRow(u store.User) ([]any, error) {
 	grants, err := json.Marshal(u.Grants)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode grants: %w", err)
 	}
-	return []any{u.Note, u.Disabled, u.Admin, string(grants)}, nil
+	groups, err := json.Marshal(u.Groups)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode groups: %w", err)
+	}
+	return []any{u.Note, u.Disabled, u.Admin, string(grants), string(groups)}, nil
 }
 
 // ChangeUser changes a user in one transaction.
 func (db *Store) ChangeUser(ctx context.Context, name string, change func(*store.User) error) (store.User, error) {
 	changed, err := altered(ctx, db, scanUser, selectUsers+`WHERE u.name = ?`, name,
 		func(ctx context.Context, tx tx, u *store.User) error {
-			created := u.Created
+			created, was := u.Created, u.Disabled
 			if err := change(u); err != nil {
 				return err
 			}
@@ -159,7 +164,15 @@ func (db *Store) ChangeUser(ctx context.Context, name string, change func(*store
 			if err != nil {
 				return err
 			}
-			return tx.exec(ctx, `UPDATE users SET note = ?, disabled = ?, admin = ?, grants = ? WHERE name = ?`,
+			if u.Disabled != was {
+				err := tx.exec(ctx, `DELETE FROM tokens WHERE "user" = ? AND (? = 1 OR kind <> ?)`, name,
+					flag(u.Disabled), store.APIToken)
+				if err != nil {
+					return err
+				}
+			}
+			return tx.exec(ctx,
+				`UPDATE users SET note = ?, disabled = ?, admin = ?, grants = ?, groups = ? WHERE name = ?`,
 				append(row, name)...)
 		})
 	if err != nil {
@@ -169,7 +182,7 @@ func (db *Store) ChangeUser(ctx context.Context, name string, change func(*store
 }
 
 // userColumns are the columns of readUser.
-const userColumns = `u.name, u.note, u.disabled, u.admin, u.grants, u.created`
+const userColumns = `u.name, u.note, u.disabled, u.admin, u.grants, u.groups, u.created`
 
 const selectUsers = `SELECT ` + userColumns + ` FROM users u `
 
@@ -179,13 +192,14 @@ func scanUser(rows *sql.Rows) (store.User, error) { return readUser(rows.Scan) }
 func readUser(scan func(...any) error, more ...any) (store.User, error) {
 	var u store.User
 	var created int64
-	var grants []byte
-	if err := scan(append([]any{&u.Name, &u.Note, &u.Disabled, &u.Admin, &grants, &created}, more...)...); err != nil {
+	var grants, groups []byte
+	columns := []any{&u.Name, &u.Note, &u.Disabled, &u.Admin, &grants, &groups, &created}
+	if err := scan(append(columns, more...)...); err != nil {
 		return store.User{}, err
 	}
 	u.Created = moment(created)
 	// Unreadable rights must not count as no rights or as all rights.
-	if err := json.Unmarshal(grants, &u.Grants); err != nil {
+	if err := errors.Join(json.Unmarshal(grants, &u.Grants), json.Unmarshal(groups, &u.Groups)); err != nil {
 		return store.User{}, fmt.Errorf("cannot decode user %q: %w", u.Name, err)
 	}
 	return u, nil
@@ -212,41 +226,63 @@ func (db *Store) ListUsers(ctx context.Context, after string, limit int) ([]stor
 
 // CreateToken inserts a token.
 func (db *Store) CreateToken(ctx context.Context, t store.Token) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		if _, err := one(ctx, tx.query, scanUser, selectUsers+`WHERE u.name = ?`, t.User); err != nil {
-			return err
-		}
-		if err := tx.exec(ctx, `DELETE FROM tokens WHERE "user" = ? AND kind <> ? AND expires < ?`, t.User,
-			store.APIToken, nanos(t.Created)); err != nil {
-			return err
-		}
-		return inserted(tx.affect(ctx,
-			`INSERT INTO tokens (id, kind, "user", hash, note, created, seen, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO NOTHING`,
-			t.ID, t.Kind, t.User, t.Hash, t.Note, nanos(t.Created), nanos(t.Seen), nanos(t.Expires)))
-	})
+	err := db.write(ctx, func(ctx context.Context, tx tx) error { return db.insertToken(ctx, tx, t) })
 	if err != nil {
 		return fmt.Errorf("cannot create token of user %q: %w", t.User, err)
 	}
 	return nil
 }
 
+func (db *Store) insertToken(ctx context.Context, tx tx, t store.Token) error {
+	if _, err := one(ctx, tx.query, scanUser, selectUsers+`WHERE u.name = ?`, t.User); err != nil {
+		return err
+	}
+	if n := len(t.Via); n > 0 {
+		// DeleteToken waits for the lock, and then sees the new token.
+		if _, err := one(ctx, tx.query, column[string], `SELECT id FROM tokens WHERE id = ?`+db.dialect.Locked,
+			t.Via[n-1]); err != nil {
+			return err
+		}
+	}
+	if err := tx.exec(ctx, `DELETE FROM tokens WHERE "user" = ? AND kind <> ? AND expires < ?`, t.User,
+		store.APIToken, nanos(t.Created)); err != nil {
+		return err
+	}
+	return inserted(tx.affect(ctx,
+		`INSERT INTO tokens (id, kind, "user", hash, note, created, seen, proved, expires, via)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		t.ID, t.Kind, t.User, t.Hash, t.Note, nanos(t.Created), nanos(t.Seen), nanos(t.Proved), nanos(t.Expires),
+		viaText(t.Via)))
+}
+
+// viaText is how ids are stored: each has a blank on both sides, so that DeleteToken finds one.
+func viaText(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return " " + strings.Join(ids, " ") + " "
+}
+
 // tokenColumns are the columns that a tokenRow takes.
-const tokenColumns = `t.id, t.kind, t."user", t.hash, t.note, t.created, t.seen, t.expires`
+const tokenColumns = `t.id, t.kind, t."user", t.hash, t.note, t.created, t.seen, t.proved, t.expires, t.via`
 
 // tokenRow is a token on its way out of the database.
 type tokenRow struct {
 	store.Token
-	created, seen, expires int64
+	created, seen, proved, expires int64
+	via                            string
 }
 
 func (r *tokenRow) columns() []any {
-	return []any{&r.ID, &r.Kind, &r.User, &r.Hash, &r.Note, &r.created, &r.seen, &r.expires}
+	return []any{&r.ID, &r.Kind, &r.User, &r.Hash, &r.Note, &r.created, &r.seen, &r.proved, &r.expires, &r.via}
 }
 
 func (r *tokenRow) token() store.Token {
 	t := r.Token
-	t.Created, t.Seen, t.Expires = moment(r.created), moment(r.seen), moment(r.expires)
+	t.Created, t.Seen, t.Proved, t.Expires = moment(r.created), moment(r.seen), moment(r.proved), moment(r.expires)
+	if r.via != "" {
+		t.Via = strings.Fields(r.via)
+	}
 	return t
 }
 
@@ -269,14 +305,20 @@ func (db *Store) FindToken(ctx context.Context, hash string) (store.Token, store
 	return r.token(), u, nil
 }
 
-// TakeToken removes a token and returns it.
-func (db *Store) TakeToken(ctx context.Context, hash string) (t store.Token, err error) {
+// TakeToken removes or replaces a token and returns it.
+func (db *Store) TakeToken(ctx context.Context, hash string, next *store.Token) (t store.Token, err error) {
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
 		if t, err = one(ctx, tx.query, scanToken, `SELECT `+tokenColumns+` FROM tokens t WHERE t.hash = ?`,
 			hash); err != nil {
 			return err
 		}
-		return affected(tx.affect(ctx, `DELETE FROM tokens WHERE hash = ?`, hash))
+		if next == nil {
+			return affected(tx.affect(ctx, `DELETE FROM tokens WHERE hash = ?`, hash))
+		}
+		// An update, because a concurrent DeleteToken then finds the new token, too.
+		return affected(tx.affect(ctx, `UPDATE tokens SET id = ?, kind = ?, hash = ?, note = ?, created = ?, seen = ?,
+			proved = ?, expires = ? WHERE hash = ?`, next.ID, next.Kind, next.Hash, next.Note, nanos(next.Created),
+			nanos(next.Seen), nanos(next.Proved), nanos(next.Expires), hash))
 	})
 	if err != nil {
 		return store.Token{}, fmt.Errorf("cannot take token: %w", err)
@@ -305,10 +347,14 @@ func (db *Store) ListTokens(ctx context.Context, user string) ([]store.Token, er
 	return tokens, nil
 }
 
-// DeleteToken removes a token.
+// DeleteToken removes a token and what was made with it.
 func (db *Store) DeleteToken(ctx context.Context, user, id string) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return affected(tx.affect(ctx, `DELETE FROM tokens WHERE "user" = ? AND id = ?`, user, id))
+		err := affected(tx.affect(ctx, `DELETE FROM tokens WHERE "user" = ? AND id = ?`, user, id))
+		if err != nil {
+			return err
+		}
+		return tx.exec(ctx, `DELETE FROM tokens WHERE via LIKE ?`, "% "+id+" %")
 	})
 	if err != nil {
 		return fmt.Errorf("cannot remove token %q of user %q: %w", id, user, err)
@@ -350,7 +396,11 @@ func (db *Store) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.Au
 	w.when(f.App != "", "app = ?", f.App)
 	w.when(f.User != "", `"user" = ?`, f.User)
 	w.when(f.Action != "", "action = ?", f.Action)
+	for _, action := range f.Without {
+		w.add("action <> ?", action)
+	}
 	w.when(f.RequestID != "", "request_id = ?", f.RequestID)
+	w.when(f.Remote != "", "remote = ?", f.Remote)
 	if f.Allowed != nil {
 		w.add("allowed = ?", *f.Allowed)
 	}
@@ -389,4 +439,116 @@ func (db *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (i
 		return 0, fmt.Errorf("cannot prune audit rows: %w", err)
 	}
 	return pruned, nil
+}
+
+// CreateDevice inserts a device.
+func (db *Store) CreateDevice(ctx context.Context, d store.Device) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := tx.exec(ctx, `DELETE FROM devices WHERE expires < ?`, nanos(d.Created)); err != nil {
+			return err
+		}
+		waiting, err := one(ctx, tx.query, func(rows *sql.Rows) (n int, err error) {
+			err = rows.Scan(&n)
+			return n, err
+		}, `SELECT count(*) FROM devices WHERE expires >= ?`, nanos(d.Created))
+		if err != nil {
+			return err
+		}
+		if waiting >= store.MostDevices {
+			return store.ErrTooManyDevices
+		}
+		return inserted(tx.affect(ctx,
+			`INSERT INTO devices (hash, code, name, remote, created, expires) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`,
+			d.Hash, d.Code, d.Name, d.Remote, nanos(d.Created), nanos(d.Expires)))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot create device: %w", err)
+	}
+	return nil
+}
+
+// FindDevice returns a device by one of its hashes.
+func (db *Store) FindDevice(ctx context.Context, hash string) (store.Device, error) {
+	d, err := one(ctx, db.query, func(rows *sql.Rows) (d store.Device, err error) {
+		var created, expires int64
+		err = rows.Scan(&d.Hash, &d.Code, &d.Name, &d.Remote, &created, &expires)
+		d.Created, d.Expires = moment(created), moment(expires)
+		return d, err
+	}, `SELECT hash, code, name, remote, created, expires FROM devices WHERE hash = ? OR code = ?`, hash, hash)
+	if err != nil {
+		return store.Device{}, fmt.Errorf("cannot read device: %w", err)
+	}
+	return d, nil
+}
+
+// SignInDevice turns a device into a token.
+func (db *Store) SignInDevice(ctx context.Context, t store.Token) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := affected(tx.affect(ctx, `DELETE FROM devices WHERE hash = ?`, t.Hash)); err != nil {
+			return err
+		}
+		return db.insertToken(ctx, tx, t)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot sign in a device: %w", err)
+	}
+	return nil
+}
+
+// RemoveDevice removes a device.
+func (db *Store) RemoveDevice(ctx context.Context, hash string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return affected(tx.affect(ctx, `DELETE FROM devices WHERE hash = ?`, hash))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot remove device: %w", err)
+	}
+	return nil
+}
+
+// SaveView inserts a view.
+func (db *Store) SaveView(ctx context.Context, v store.SavedView) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		have, err := one(ctx, tx.query, column[int], `SELECT count(*) FROM views WHERE "user" = ?`, v.User)
+		if err != nil {
+			return err
+		}
+		if have >= store.MostViews {
+			return store.ErrTooManyViews
+		}
+		return inserted(tx.affect(ctx,
+			`INSERT INTO views (id, "user", namespace, name, query, created) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			v.ID, v.User, v.Namespace, v.Name, v.Query, nanos(v.Created)))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot save view %q of user %q: %w", v.Name, v.User, err)
+	}
+	return nil
+}
+
+// ListViews returns the views of a user, and the shared ones.
+func (db *Store) ListViews(ctx context.Context, user string) ([]store.SavedView, error) {
+	list, err := all(ctx, db.query, func(rows *sql.Rows) (v store.SavedView, err error) {
+		var created int64
+		err = rows.Scan(&v.ID, &v.User, &v.Namespace, &v.Name, &v.Query, &created)
+		v.Created = moment(created)
+		return v, err
+	}, `SELECT id, "user", namespace, name, query, created FROM views WHERE "user" = ? OR namespace > ''
+		ORDER BY name, id`, user)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the views of user %q: %w", user, err)
+	}
+	return list, nil
+}
+
+// RemoveView removes a view.
+func (db *Store) RemoveView(ctx context.Context, id string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return affected(tx.affect(ctx, `DELETE FROM views WHERE id = ?`, id))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot remove view %q: %w", id, err)
+	}
+	return nil
 }

@@ -18,27 +18,38 @@ import (
 func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time,
 	events []store.NewEvent,
 ) (int, error) {
+	stored, err := db.writeEvents(ctx, received, func(ctx context.Context, tx tx, arrived *arrivals) error {
+		arrived.agent = agent
+		for i := range events {
+			if err := arrived.add(ctx, tx, &events[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return stored, wrapped(err, "cannot store events")
+}
+
+// writeEvents runs do in a transaction, and stores the events of one agent that do has added. It returns their number.
+func (db *Store) writeEvents(ctx context.Context, received time.Time,
+	do func(context.Context, tx, *arrivals) error,
+) (int, error) {
 	var found *arrivals
 	err := db.writeSerially(ctx, func(ctx context.Context, tx tx) (err error) {
-		found = &arrivals{agent: agent, received: nanos(received), known: map[string]*stream{}}
+		found = &arrivals{received: nanos(received), known: map[string]*stream{}}
 		// The lock keeps other transactions from taking a cursor until this one ends. So no reader sees a later cursor
-		// before this one. It guards the cursors of states too.
+		// before this one. It guards the cursors of states too. Every transaction takes it first.
 		found.cursor, err = one(ctx, tx.query, column[int64], lastCursor+db.dialect.Locked)
 		if err != nil {
 			return err
 		}
-		for i := range events {
-			if err := found.add(ctx, tx, &events[i]); err != nil {
-				return err
-			}
-		}
-		if found.count == 0 {
-			return nil
+		if err := do(ctx, tx, found); err != nil || found.count == 0 {
+			return err
 		}
 		return found.store(ctx, tx)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("cannot store events: %w", err)
+		return 0, err
 	}
 	for _, e := range found.stored {
 		db.watch.Happened(e.Kind, max(received.Sub(time.UnixMilli(e.At)), 0))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
@@ -108,9 +109,8 @@ func (db *Store) ListObserved(
 	return rows, err != nil || len(rows) == limit, nil
 }
 
-func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey,
-	limit int,
-) ([]store.Observed, error) {
+// observedAfter is the condition on rows o of processes on agents after a place, by what a filter says of their names.
+func (db *Store) observedAfter(f store.ObservedFilter, after store.ObservedKey) where {
 	w := where{dialect: db.dialect}
 	w.add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)
 	if f.Process != (process.ID{}) {
@@ -123,6 +123,13 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 	if f.Agents != nil {
 		w.among("o.agent", f.Agents)
 	}
+	return w
+}
+
+func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey,
+	limit int,
+) ([]store.Observed, error) {
+	w := db.observedAfter(f, after)
 	if len(f.States) > 0 {
 		w.among("o.status ->> 'state'", f.States)
 	}
@@ -144,6 +151,30 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 		w.all()+` ORDER BY o.namespace, o.name, o.agent LIMIT ?`,
 		append(w.args, max(limit, 0))...)
 	return rows, err
+}
+
+// ObservedAt calls fn with the rows of processes.
+func (db *Store) ObservedAt(ctx context.Context, keys []store.ObservedKey, spec bool, fn func(store.Observed)) error {
+	specs, places := "NULL", make([][3]string, len(keys))
+	if spec {
+		specs = "o.spec"
+	}
+	for i, k := range keys {
+		places[i] = [3]string{k.Process.Namespace, k.Process.Name, k.Agent}
+	}
+	var scan observedScanner
+	err := db.query(ctx, func(r *sql.Rows) error {
+		o, err := scan.row(r)
+		if err == nil {
+			fn(o)
+		}
+		return err
+	}, `SELECT o.agent, o.namespace, o.name, o.status, `+specs+` FROM triples(?) j
+		CROSS JOIN observed o ON o.namespace = j.a AND o.name = j.b AND o.agent = j.c`, db.dialect.Triples(places))
+	if err != nil {
+		return fmt.Errorf("cannot read observations: %w", err)
+	}
+	return nil
 }
 
 const selectTasks = `
@@ -291,4 +322,78 @@ func (db *Store) OpenItems(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("cannot count open items: %w", err)
 	}
 	return n, nil
+}
+
+// LastReports returns the place of the last report of each agent.
+func (db *Store) LastReports(ctx context.Context) (map[string]store.ReportPlace, error) {
+	places := map[string]store.ReportPlace{}
+	err := db.query(ctx, func(r *sql.Rows) error {
+		var agent string
+		var p store.ReportPlace
+		err := r.Scan(&agent, &p.Session, &p.Number)
+		places[agent] = p
+		return err
+	}, `SELECT agent, session, number FROM agent_reports`)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the places of reports: %w", err)
+	}
+	return places, nil
+}
+
+// ObservedOn calls fn with the rows of agents.
+func (db *Store) ObservedOn(ctx context.Context, agents []string, fn func(store.Observed)) error {
+	var scan observedScanner
+	err := db.query(ctx, func(r *sql.Rows) error {
+		o, err := scan.row(r)
+		if err == nil {
+			fn(o)
+		}
+		return err
+	}, `SELECT o.agent, o.namespace, o.name, o.status, o.spec FROM texts(?) j
+		CROSS JOIN observed o ON o.agent = j.value`, db.dialect.Texts(agents))
+	if err != nil {
+		return fmt.Errorf("cannot read observations of agents: %w", err)
+	}
+	return nil
+}
+
+// HoldSelection stores a selection, and deletes the oldest of its owner.
+func (db *Store) HoldSelection(ctx context.Context, s store.HeldSelection, most int, ofApp bool) error {
+	owner, args := `app = ?1 AND "user" = ?3`, []any{s.App, most, s.User}
+	if ofApp {
+		owner, args = `app = ?1`, args[:2]
+	}
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := inserted(tx.affect(ctx, `INSERT INTO held_selections (id, app, "user", until, filter, targets)
+			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			s.ID, s.App, s.User, nanos(s.Until), s.Filter, string(s.Targets))); err != nil {
+			return err
+		}
+		return tx.exec(ctx, `DELETE FROM held_selections WHERE `+owner+` AND num <= (
+			SELECT num FROM held_selections WHERE `+owner+` ORDER BY num DESC LIMIT 1 OFFSET ?2)`, args...)
+	})
+	return wrapped(err, "cannot hold the selection")
+}
+
+// PruneSelections removes selections that have ended.
+func (db *Store) PruneSelections(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		n, err = tx.affect(ctx, `DELETE FROM held_selections WHERE num IN (
+			SELECT num FROM held_selections WHERE until < ? ORDER BY until LIMIT ?)`, nanos(before), max(limit, 0))
+		return err
+	})
+	return n, wrapped(err, "cannot prune selections")
+}
+
+// FindSelection returns a selection of its owner.
+func (db *Store) FindSelection(ctx context.Context, id, app, user string, now time.Time) (store.HeldSelection, error) {
+	s, err := one(ctx, db.query, func(r *sql.Rows) (s store.HeldSelection, err error) {
+		var until int64
+		var targets string
+		err = r.Scan(&s.ID, &s.App, &s.User, &until, &s.Filter, &targets)
+		s.Until, s.Targets = moment(until), []byte(targets)
+		return s, err
+	}, `SELECT id, app, "user", until, filter, targets FROM held_selections
+		WHERE id = ? AND app = ? AND "user" = ? AND until > ?`, id, app, user, nanos(now))
+	return s, wrapped(err, "cannot read the selection")
 }

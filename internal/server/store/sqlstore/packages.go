@@ -50,10 +50,14 @@ func (db *Store) PutPackage(ctx context.Context, p store.Package) error {
 }
 
 // PutPiece stores a piece of a package.
-func (db *Store) PutPiece(ctx context.Context, version, arch string, piece int, data []byte) error {
+func (db *Store) PutPiece(ctx context.Context, of store.Package, piece int, data []byte) error {
+	version, arch := of.Version, of.Arch
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		_, err := one(ctx, tx.query, scanPackage, selectPackages+`WHERE version = ? AND arch = ?`+db.dialect.Locked,
-			version, arch)
+		present, err := one(ctx, tx.query, scanPackage,
+			selectPackages+`WHERE version = ? AND arch = ?`+db.dialect.Locked, version, arch)
+		if err == nil && present.Signed != of.Signed {
+			err = store.ErrNotFound
+		}
 		if err != nil {
 			return err
 		}

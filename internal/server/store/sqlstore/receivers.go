@@ -143,8 +143,8 @@ func (db *Store) PutDelivery(ctx context.Context, name string, created time.Time
 		}
 		for _, k := range w.Dropped {
 			err := tx.exec(ctx, `DELETE FROM withheld_alarms
-				WHERE receiver = ? AND agent = ? AND namespace = ? AND name = ? AND kind = ?`,
-				name, k.Agent, k.Process.Namespace, k.Process.Name, string(k.Kind))
+				WHERE receiver = ? AND agent = ? AND namespace = ? AND name = ? AND kind = ? AND schedule = ?`,
+				name, k.Agent, k.Process.Namespace, k.Process.Name, string(k.Kind), k.Schedule)
 			if err != nil {
 				return err
 			}
@@ -155,9 +155,10 @@ func (db *Store) PutDelivery(ctx context.Context, name string, created time.Time
 			}
 		}
 		for _, row := range added {
-			err := tx.exec(ctx, `INSERT INTO withheld_alarms (receiver, agent, namespace, name, kind, cursor, received, body)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-				ON CONFLICT (receiver, agent, namespace, name, kind) DO UPDATE SET cursor = excluded.cursor,
+			err := tx.exec(ctx, `INSERT INTO withheld_alarms (receiver, agent, namespace, name, kind, schedule, cursor, received,
+					body)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+				ON CONFLICT (receiver, agent, namespace, name, kind, schedule) DO UPDATE SET cursor = excluded.cursor,
 					received = excluded.received, body = excluded.body`, row...)
 			if err != nil {
 				return err
@@ -181,8 +182,8 @@ func withheldRows(receiver string, events []store.StoredEvent) ([][]any, error) 
 			return nil, fmt.Errorf("cannot encode a withheld alarm: %w", err)
 		}
 		rows[i] = []any{
-			receiver, e.Agent, e.Event.Process.Namespace, e.Event.Process.Name, string(e.Event.Kind), e.Cursor,
-			nanos(e.Received), string(body),
+			receiver, e.Agent, e.Event.Process.Namespace, e.Event.Process.Name, string(e.Event.Kind), e.Event.Schedule,
+			e.Cursor, nanos(e.Received), string(body),
 		}
 	}
 	return rows, nil
@@ -284,7 +285,7 @@ func (db *Store) PruneSilences(ctx context.Context, before time.Time, limit int)
 }
 
 // OpenBreaker stores an open breaker.
-func (db *Store) OpenBreaker(ctx context.Context, b store.Breaker) error {
+func (db *Store) OpenBreaker(ctx context.Context, b store.Breaker, instead time.Time) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return inserted(tx.affect(ctx, `INSERT INTO breakers (namespace, name, revision, cause, failed, hosts, agent, opened,
 				until)
@@ -292,9 +293,9 @@ func (db *Store) OpenBreaker(ctx context.Context, b store.Breaker) error {
 			ON CONFLICT (namespace, name) DO UPDATE SET revision = excluded.revision, cause = excluded.cause,
 				failed = excluded.failed, hosts = excluded.hosts, agent = excluded.agent, opened = excluded.opened,
 				until = excluded.until, closed = 0, closed_by = '', told = 0
-			WHERE breakers.closed > 0`,
+			WHERE breakers.closed > 0 OR breakers.opened = ?`,
 			b.Process.Namespace, b.Process.Name, b.Revision, string(b.Cause), b.Failed, b.Hosts, b.Agent,
-			nanos(b.Opened), nanos(b.Until)))
+			nanos(b.Opened), nanos(b.Until), nanos(instead)))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot open the breaker of %s: %w", b.Process, err)

@@ -31,14 +31,14 @@ func putAgent(ctx context.Context, tx tx, a store.Agent) error {
 	}
 	return tx.exec(ctx,
 		`INSERT INTO agents (key, cloud, ip, id, assigned, build, created, token, labels, business, name, place, host,
-			set_labels)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+			set_labels, sealing)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
 		SET cloud = excluded.cloud, ip = excluded.ip, id = excluded.id, assigned = excluded.assigned,
 			build = excluded.build,
 		created = excluded.created, token = excluded.token, labels = excluded.labels, business = excluded.business,
-		name = excluded.name, place = excluded.place, host = excluded.host`,
+		name = excluded.name, place = excluded.place, host = excluded.host, sealing = excluded.sealing`,
 		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, c.labels, a.Business, a.Name,
-		a.Place, c.host, c.set)
+		a.Place, c.host, c.set, a.Sealing)
 }
 
 // agentColumns are the columns of an agent that hold JSON.
@@ -69,9 +69,9 @@ func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 		err := affected(tx.affect(ctx,
 			`UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?,
 				business = ?,
-			name = ?, place = ?, host = ? WHERE key = ?`,
+			name = ?, place = ?, host = ?, sealing = ? WHERE key = ?`,
 			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, c.labels, a.Business, a.Name, a.Place,
-			c.host, a.Key))
+			c.host, a.Sealing, a.Key))
 		if err != nil {
 			return err
 		}
@@ -119,14 +119,14 @@ func (db *Store) LabelAgents(ctx context.Context, keys []string,
 }
 
 const selectAgents = `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business, name, place, host,
-		set_labels FROM agents `
+		set_labels, sealing FROM agents `
 
 func scanAgent(rows *sql.Rows) (store.Agent, error) {
 	var a store.Agent
 	var created int64
 	var labels, host, set sql.RawBytes
 	err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business,
-		&a.Name, &a.Place, &host, &set)
+		&a.Name, &a.Place, &host, &set, &a.Sealing)
 	a.Created = moment(created)
 	if err != nil {
 		return a, err
@@ -183,9 +183,10 @@ func (db *Store) UseProxyToken(ctx context.Context, p store.Proxy,
 			return err
 		}
 		return inserted(tx.affect(ctx,
-			`INSERT INTO proxies (key, area, name, advertise, build, token, created) VALUES (?, ?, ?, ?, ?, ?, ?)
+			`INSERT INTO proxies (key, area, name, advertise, build, token, created, sealing)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 				ON CONFLICT DO NOTHING`,
-			p.Key, p.Area, p.Name, p.Advertise, p.Build, p.Token, nanos(p.Created)))
+			p.Key, p.Area, p.Name, p.Advertise, p.Build, p.Token, nanos(p.Created), p.Sealing))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot use token %q: %w", p.Token, err)
@@ -198,10 +199,10 @@ func (db *Store) ListProxies(ctx context.Context) ([]store.Proxy, error) {
 	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Proxy, error) {
 		var p store.Proxy
 		var created int64
-		err := rows.Scan(&p.Key, &p.Area, &p.Name, &p.Advertise, &p.Build, &p.Token, &created)
+		err := rows.Scan(&p.Key, &p.Area, &p.Name, &p.Advertise, &p.Build, &p.Token, &created, &p.Sealing)
 		p.Created = moment(created)
 		return p, err
-	}, `SELECT key, area, name, advertise, build, token, created FROM proxies ORDER BY area, name`)
+	}, `SELECT key, area, name, advertise, build, token, created, sealing FROM proxies ORDER BY area, name`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list proxies: %w", err)
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 	"time"
 
+	"drover/internal/process"
 	"drover/internal/server/store"
 )
 
@@ -24,14 +26,15 @@ func (db *Store) CreateSchedule(ctx context.Context, s store.Schedule) error {
 	return nil
 }
 
-const selectSchedules = `SELECT name, app, "user", created, cron, zone, message, request, paused, looked, missed
+const selectSchedules = `SELECT name, app, "user", created, cron, zone, message, request, paused, looked, missed,
+		failing_agent, failing_namespace, failing_name
 	FROM schedules `
 
 func scanSchedule(rows *sql.Rows) (s store.Schedule, err error) {
 	var created, looked, paused int64
 	var request string
 	err = rows.Scan(&s.Name, &s.App, &s.User, &created, &s.Cron, &s.Zone, &s.Message, &request, &paused, &looked,
-		&s.Missed)
+		&s.Missed, &s.Failing.Agent, &s.Failing.Process.Namespace, &s.Failing.Process.Name)
 	s.Created, s.Looked, s.Paused, s.Request = moment(created), moment(looked), paused != 0, []byte(request)
 	return s, err
 }
@@ -101,16 +104,36 @@ func (db *Store) PauseSchedule(ctx context.Context, name, app string, paused boo
 	return db.GetSchedule(ctx, name, app)
 }
 
-// RemoveSchedule deletes a schedule.
-func (db *Store) RemoveSchedule(ctx context.Context, name, app string) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		if err := affected(tx.affect(ctx, `DELETE FROM schedules WHERE name = ?1 AND (?2 = '' OR app = ?2)`, name,
-			app)); err != nil {
+// RemoveSchedule deletes a schedule and ends its alarm.
+func (db *Store) RemoveSchedule(ctx context.Context, name, app string, now time.Time) (told bool, err error) {
+	n, err := db.writeEvents(ctx, now, func(ctx context.Context, tx tx, events *arrivals) error {
+		s, err := one(ctx, tx.query, func(rows *sql.Rows) (s store.Schedule, err error) {
+			var created int64
+			err = rows.Scan(&created, &s.Failing.Agent, &s.Failing.Process.Namespace, &s.Failing.Process.Name)
+			s.Created = moment(created)
+			return s, err
+		}, `DELETE FROM schedules WHERE name = ?1 AND (?2 = '' OR app = ?2)
+			RETURNING created, failing_agent, failing_namespace, failing_name`, name, app)
+		if err != nil {
 			return err
 		}
-		return tx.exec(ctx, `DELETE FROM schedule_runs WHERE schedule = ?`, name)
+		if err := tx.exec(ctx, `DELETE FROM schedule_runs WHERE schedule = ?`, name); err != nil {
+			return err
+		}
+		if s.Failing == (store.ObservedKey{}) {
+			return nil
+		}
+		e, err := store.ScheduleEvent(name, "removed-"+strconv.FormatInt(s.Created.UnixNano(), 36), process.Event{
+			Process: s.Failing.Process, Kind: process.EventScheduleRecovered, At: now.UnixMilli(),
+			Cause: process.Cause{Text: "somebody removed it"},
+		})
+		if err != nil {
+			return err
+		}
+		events.agent = s.Failing.Agent
+		return events.add(ctx, tx, &e)
 	})
-	return wrapped(err, fmt.Sprintf("cannot remove schedule %q", name))
+	return n > 0, wrapped(err, fmt.Sprintf("cannot remove schedule %q", name))
 }
 
 // PutRun stores a run that does not begin.
@@ -163,14 +186,57 @@ func putRun(ctx context.Context, tx tx, r *store.ScheduleRun) error {
 		r.Schedule, store.KeptRuns)
 }
 
-// EndRun stores the result of a run.
-func (db *Store) EndRun(ctx context.Context, r store.ScheduleRun) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `UPDATE schedule_runs SET state = ?, text = ?, ended = ?
-			WHERE schedule = ? AND due = ? AND task = ? AND rollout = ? AND state = 'running'`,
-			string(r.State), r.Text, nanos(r.Ended), r.Schedule, nanos(r.Due), r.Task, r.Rollout)
-	})
+// EndRun stores the result of a run with what it tells.
+func (db *Store) EndRun(ctx context.Context, end store.RunEnd) error {
+	r, err := end.Run, error(nil)
+	if end.Told == nil {
+		err = db.write(ctx, func(ctx context.Context, tx tx) error { return endRun(ctx, tx, &end) })
+	} else {
+		_, err = db.writeEvents(ctx, r.Ended, func(ctx context.Context, tx tx, events *arrivals) error {
+			if err := endRun(ctx, tx, &end); err != nil {
+				return err
+			}
+			events.agent = end.Agent
+			return events.add(ctx, tx, end.Told)
+		})
+	}
 	return wrapped(err, fmt.Sprintf("cannot store the result of a run of schedule %q", r.Schedule))
+}
+
+// endRun changes the rows of a schedule and a run, in the order of all transactions about runs.
+func endRun(ctx context.Context, tx tx, end *store.RunEnd) error {
+	r, f := &end.Run, &end.Failing
+	if err := tx.exec(ctx, `UPDATE schedules SET failing_agent = ?, failing_namespace = ?, failing_name = ? WHERE name = ?`,
+		f.Agent, f.Process.Namespace, f.Process.Name, r.Schedule); err != nil {
+		return err
+	}
+	n, err := tx.affect(ctx, `UPDATE schedule_runs SET state = ?, text = ?, ended = ?
+		WHERE schedule = ? AND due = ? AND task = ? AND rollout = ? AND state = 'running'`,
+		string(r.State), r.Text, nanos(r.Ended), r.Schedule, nanos(r.Due), r.Task, r.Rollout)
+	if err == nil && n == 0 {
+		return store.ErrDecided
+	}
+	return err
+}
+
+// CorrectSchedule sets the time back up to which all due times are decided.
+func (db *Store) CorrectSchedule(ctx context.Context, s store.Schedule, now time.Time) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		n, err := tx.affect(ctx, `UPDATE schedules SET looked = ? WHERE name = ? AND created = ? AND looked = ?`,
+			nanos(now), s.Name, nanos(s.Created), nanos(s.Looked))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return store.ErrDecided
+		}
+		if err := tx.exec(ctx, `DELETE FROM schedule_runs WHERE schedule = ? AND due >= ? AND state <> 'running'`, s.Name,
+			nanos(now)); err != nil {
+			return err
+		}
+		return tx.exec(ctx, `UPDATE schedule_runs SET due = ?1 WHERE schedule = ?2 AND due > ?1`, nanos(now), s.Name)
+	})
+	return wrapped(err, fmt.Sprintf("cannot correct schedule %q", s.Name))
 }
 
 const (

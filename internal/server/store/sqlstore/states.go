@@ -195,18 +195,7 @@ func (db *Store) StatesBetween(ctx context.Context, f store.ObservedFilter, from
 func (db *Store) recorded(ctx context.Context, which [2]string, condition string, at, until time.Time,
 	f store.ObservedFilter, after store.ObservedKey, limit int,
 ) ([]store.RecordedState, error) {
-	w := where{dialect: db.dialect}
-	w.add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)
-	if f.Process != (process.ID{}) {
-		w.add("o.namespace = ?", f.Process.Namespace)
-		w.name("o.name", f.Process.Name, f.Copies)
-	}
-	w.pattern("o.namespace", f.Namespace)
-	w.within("o.namespace", f.Within)
-	w.names("o.name", f.Name, f.Copies)
-	if f.Agents != nil {
-		w.among("o.agent", f.Agents)
-	}
+	w := db.observedAfter(f, after)
 	args := append([]any{at.UnixMilli(), until.UnixMilli()}, w.args...)
 	return all(ctx, db.query, scanRecorded, `SELECT q.agent, q.namespace, q.name, b.cursor, b.at, b.body, a.cursor, a.at,
 			a.body

@@ -249,32 +249,45 @@ func (db *Store) TaskFaults(ctx context.Context, tasks, agents []string,
 	return nil
 }
 
-// FiledAs returns what a file placed last on an agent.
-func (db *Store) FiledAs(ctx context.Context, id process.ID, agent string) (store.Placement, error) {
-	var digest string
-	p, err := one(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+// FiledAs returns what a file placed last on agents.
+func (db *Store) FiledAs(ctx context.Context, id process.ID, agents []string) ([]store.Placement, error) {
+	var digests []string
+	wanted := map[string]bool{}
+	list, err := all(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+		var digest string
 		var at, ended int64
 		e := store.Revision{Namespace: id.Namespace}
-		err = r.Scan(&p.Revision, &digest, &p.Through, &p.App, &p.User, &p.Task, &at, &e.Number, &e.Through, &e.App,
-			&e.User, &ended)
-		p.Process, p.Agent, p.At, e.At = id, agent, moment(at), moment(ended)
+		err = r.Scan(&p.Agent, &p.Revision, &digest, &p.Through, &p.App, &p.User, &p.Task, &at, &e.Number, &e.Through,
+			&e.App, &e.User, &ended)
+		p.Process, p.At, e.At = id, moment(at), moment(ended)
 		if e.Number != 0 {
 			p.Ended = &e
 		}
+		digests, wanted[digest] = append(digests, digest), true
 		return p, err
-	}, `SELECT p.since, p.digest, r.through, r.app, r."user", r.task, r.at, coalesce(e.number, 0), coalesce(e.through, ''),
-			coalesce(e.app, ''), coalesce(e."user", ''), coalesce(e.at, 0)
-		FROM placements p JOIN revisions r ON r.namespace = p.namespace AND r.number = p.since
+	}, `SELECT p.agent, p.since, p.digest, r.through, r.app, r."user", r.task, r.at, coalesce(e.number, 0),
+			coalesce(e.through, ''), coalesce(e.app, ''), coalesce(e."user", ''), coalesce(e.at, 0)
+		FROM texts(?) j CROSS JOIN placements p ON p.namespace = ? AND p.name = ? AND p.agent = j.value
+		CROSS JOIN revisions r ON r.namespace = p.namespace AND r.number = p.since
 		LEFT JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
-		WHERE p.namespace = ? AND p.name = ? AND p.agent = ? AND r.through IN ('apply', 'edit', 'selection')
-		ORDER BY p.since DESC LIMIT 1`, id.Namespace, id.Name, agent)
+		WHERE r.through IN ('apply', 'edit', 'selection') AND p.since = (SELECT max(l.since) FROM placements l
+			JOIN revisions f ON f.namespace = l.namespace AND f.number = l.since
+			WHERE l.namespace = p.namespace AND l.name = p.name AND l.agent = p.agent
+				AND f.through IN ('apply', 'edit', 'selection'))`,
+		db.dialect.Texts(agents), id.Namespace, id.Name)
 	specs := specReader{db: db, namespace: id.Namespace}
 	if err == nil {
-		err = specs.load(ctx, []digestChange{{to: digest}})
+		var changes []digestChange
+		for digest := range wanted {
+			changes = append(changes, digestChange{to: digest})
+		}
+		err = specs.load(ctx, changes)
 	}
 	if err != nil {
-		return store.Placement{}, fmt.Errorf("cannot read what a file says of %s: %w", id, err)
+		return nil, fmt.Errorf("cannot read what a file says of %s: %w", id, err)
 	}
-	p.Spec = specs.known[digest].Numbered(p.Revision)
-	return p, nil
+	for i := range list {
+		list[i].Spec = specs.known[digests[i]].Numbered(list[i].Revision)
+	}
+	return list, nil
 }

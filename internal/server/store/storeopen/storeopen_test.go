@@ -87,7 +87,7 @@ func fill(t *testing.T, s store.Store) {
 		}),
 		s.OpenBreaker(t.Context(), store.Breaker{
 			Process: process.ID{Name: odd}, Opened: time.Now(), Until: time.Now().Add(time.Hour),
-		}),
+		}, time.Time{}),
 		s.PutObserved(t.Context(), store.ReportMark{Agent: "a", Session: "s", Number: 1, Hello: true},
 			[]store.Observed{{
 				Agent: "a", Process: process.ID{Name: "p"}, Status: process.Status{Revision: 1},

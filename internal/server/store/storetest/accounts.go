@@ -156,12 +156,46 @@ func users(t *testing.T, s store.Store) {
 	same(t, "those after ann", []store.User{{Name: "bob"}}, all)
 }
 
+// tokensOfDisabled: nothing that a disabled user had works again once the user is enabled.
+func tokensOfDisabled(t *testing.T, s store.Store) {
+	for _, name := range []string{"ann", "bob"} {
+		must(t, s.CreateUser(t.Context(), store.User{Name: name}))
+		must(t, s.CreateToken(t.Context(), store.Token{ID: name, Kind: store.APIToken, User: name, Hash: "t" + name}))
+		must(t, s.CreateToken(t.Context(), store.Token{
+			ID: "s" + name, Kind: store.Session, User: name, Hash: "s" + name, Expires: at(time.Hour),
+		}))
+	}
+	change := func(change func(*store.User)) {
+		_, err := s.ChangeUser(t.Context(), "ann", func(u *store.User) error { change(u); return nil })
+		must(t, err)
+	}
+	left := func(what string, want int) {
+		t.Helper()
+		for name, n := range map[string]int{"ann": want, "bob": 2} {
+			list, err := s.ListTokens(t.Context(), name)
+			must(t, err)
+			same(t, "tokens of "+name+" "+what, n, len(list))
+		}
+	}
+	change(func(u *store.User) { u.Note = "n" })
+	left("after a note", 2)
+	change(func(u *store.User) { u.Disabled = true })
+	left("disabled", 0)
+	must(t, s.CreateToken(t.Context(), store.Token{ID: "new", Kind: store.APIToken, User: "ann", Hash: "new"}))
+	must(t, s.CreateToken(t.Context(), store.Token{ // by a call that had begun before
+		ID: "late", Kind: store.Session, User: "ann", Hash: "late", Expires: at(time.Hour),
+	}))
+	change(func(u *store.User) { u.Disabled = false })
+	left("enabled", 1)
+}
+
 func tokens(t *testing.T, s store.Store) {
 	ann := store.User{Name: "ann", Note: "n", Disabled: true, Created: epoch}
+	ann.Groups = []string{"ops", "a group"}
 	ann.Admin, ann.Grants = true, []access.Grant{{Operations: []string{access.Operator}, Namespaces: []string{"shop"}}}
 	first := store.Token{
 		ID: "1", Kind: store.Session, User: "ann", Hash: "h1", Note: "laptop", Created: epoch, Seen: at(time.Minute),
-		Expires: at(time.Hour),
+		Proved: at(time.Second), Expires: at(time.Hour),
 	}
 	second := store.Token{ID: "2", Kind: store.APIToken, User: "ann", Hash: "h2", Created: at(time.Second)}
 	if err := s.CreateToken(t.Context(), first); !errors.Is(err, store.ErrNotFound) {
@@ -197,7 +231,7 @@ func tokens(t *testing.T, s store.Store) {
 	taken := make([]error, 4)
 	var takers sync.WaitGroup
 	for i := range taken {
-		takers.Go(func() { _, taken[i] = s.TakeToken(t.Context(), "h4") })
+		takers.Go(func() { _, taken[i] = s.TakeToken(t.Context(), "h4", nil) })
 	}
 	takers.Wait()
 	got := 0
@@ -227,6 +261,132 @@ func tokens(t *testing.T, s store.Store) {
 	}
 	if err := s.DeleteToken(t.Context(), "ann", "1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("removed token: %v", err)
+	}
+}
+
+// tokensOfTokens: a token that is removed ends all that was made with it, of any user, and nothing else.
+func tokensOfTokens(t *testing.T, s store.Store) {
+	for _, name := range []string{"ann", "bob"} {
+		must(t, s.CreateUser(t.Context(), store.User{Name: name}))
+	}
+	create := func(id, user string, kind store.TokenKind, via ...string) {
+		t.Helper()
+		must(t, s.CreateToken(t.Context(), store.Token{
+			ID: id, Kind: kind, User: user, Hash: "h-" + id, Created: epoch, Expires: at(time.Hour), Via: via,
+		}))
+	}
+	left := func(want ...string) {
+		t.Helper()
+		var have []string
+		for _, name := range []string{"ann", "bob"} {
+			list, err := s.ListTokens(t.Context(), name)
+			must(t, err)
+			for _, token := range list {
+				have = append(have, token.ID)
+			}
+		}
+		same(t, "tokens", want, have)
+	}
+	create("root", "ann", store.APIToken)
+	create("roo", "ann", store.APIToken)
+	create("link", "bob", store.Link, "root")
+	create("other", "bob", store.Session, "roo")
+	session := store.Token{
+		ID: "session", Kind: store.Session, Hash: "h-session", Created: at(time.Second), Proved: at(time.Second),
+		Expires: at(time.Hour),
+	}
+	taken, err := s.TakeToken(t.Context(), "h-link", &session)
+	must(t, err)
+	same(t, "the link", "link", taken.ID)
+	if _, err := s.TakeToken(t.Context(), "h-link", &session); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a second session of a link: %v", err)
+	}
+	found, _, err := s.FindToken(t.Context(), "h-session")
+	must(t, err)
+	session.User, session.Via = "bob", []string{"root"}
+	same(t, "the session in its place", session, found)
+	must(t, s.CreateDevice(t.Context(), store.Device{Hash: "h-cli", Code: "c", Created: epoch, Expires: at(time.Minute)}))
+	must(t, s.SignInDevice(t.Context(), store.Token{
+		ID: "cli", Kind: store.CLIToken, User: "bob", Hash: "h-cli", Created: at(2 * time.Second), Expires: at(time.Hour),
+		Via: []string{"root", "session"},
+	}))
+	left("roo", "root", "other", "session", "cli")
+	_, err = s.TakeToken(t.Context(), "h-session", nil) // a sign-out ends the browser's session only
+	must(t, err)
+	left("roo", "root", "other", "cli")
+	err = s.CreateToken(t.Context(), store.Token{ID: "late", User: "bob", Hash: "late", Via: []string{"root", "session"}})
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a token of a session that has ended: %v", err)
+	}
+	must(t, s.DeleteToken(t.Context(), "ann", "root"))
+	left("roo", "other")
+}
+
+func devices(t *testing.T, s store.Store) {
+	must(t, s.CreateUser(t.Context(), store.User{Name: "ann"}))
+	first := store.Device{Hash: "h1", Code: "c1", Name: "ann@pc", Remote: "10.0.0.1", Created: epoch, Expires: at(time.Minute)}
+	must(t, s.CreateDevice(t.Context(), first))
+	for _, taken := range []store.Device{{Hash: "h1", Code: "c2"}, {Hash: "h2", Code: "c1"}} {
+		if err := s.CreateDevice(t.Context(), taken); !errors.Is(err, store.ErrExists) {
+			t.Errorf("a taken device: %v", err)
+		}
+	}
+	for _, hash := range []string{"h1", "c1"} {
+		d, err := s.FindDevice(t.Context(), hash)
+		must(t, err)
+		same(t, "device by "+hash, first, d)
+	}
+	token := store.Token{
+		ID: "1", Kind: store.CLIToken, User: "ann", Hash: "h1", Created: epoch, Expires: at(time.Hour),
+	}
+	stranger := token
+	stranger.User = "bob"
+	if err := s.SignInDevice(t.Context(), stranger); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a sign-in of nobody: %v", err)
+	}
+	signed := make([]error, 4)
+	var people sync.WaitGroup
+	for i := range signed {
+		people.Go(func() { signed[i] = s.SignInDevice(t.Context(), token) })
+	}
+	people.Wait()
+	got := 0
+	for _, err := range signed {
+		if err == nil {
+			got++
+		} else if !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("a second sign-in: %v", err)
+		}
+	}
+	same(t, "sign-ins of a device", 1, got)
+	found, _, err := s.FindToken(t.Context(), "h1")
+	must(t, err)
+	same(t, "token of the device", token, found)
+	if _, err := s.FindDevice(t.Context(), "h1"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a device that is signed in: %v", err)
+	}
+	must(t, s.CreateDevice(t.Context(), store.Device{Hash: "h2", Code: "c2", Created: epoch, Expires: at(time.Minute)}))
+	must(t, s.RemoveDevice(t.Context(), "h2"))
+	if err := s.RemoveDevice(t.Context(), "h2"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a removed device: %v", err)
+	}
+	manyDevices(t, s)
+}
+
+// manyDevices: strangers can fill the table only up to a bound, and what has expired makes room.
+func manyDevices(t *testing.T, s store.Store) {
+	var err error
+	made := 0
+	for ; err == nil && made <= store.MostDevices; made++ {
+		hash := fmt.Sprintf("many%d", made)
+		err = s.CreateDevice(t.Context(), store.Device{Hash: hash, Code: "c" + hash, Created: epoch, Expires: at(time.Minute)})
+	}
+	if !errors.Is(err, store.ErrTooManyDevices) || made != store.MostDevices+1 {
+		t.Errorf("after %d devices: %v", made, err)
+	}
+	must(t, s.CreateDevice(t.Context(), store.Device{Hash: "h3", Code: "c3", Created: at(time.Hour), Expires: at(2 * time.Hour)}))
+	if _, err := s.FindDevice(t.Context(), "many0"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a device that has expired is kept: %v", err)
 	}
 }
 
@@ -268,7 +428,7 @@ func auditFiltered(t *testing.T, s store.Store) {
 	row := func(n int, app, user, action, request string, allowed bool) store.AuditRow {
 		return store.AuditRow{
 			At: at(time.Duration(n) * time.Second), App: app, User: user, Action: action,
-			RequestID: request, Allowed: allowed,
+			RequestID: request, Allowed: allowed, Remote: fmt.Sprint("10.0.0.", n),
 		}
 	}
 	rows := []store.AuditRow{
@@ -287,7 +447,9 @@ func auditFiltered(t *testing.T, s store.Store) {
 		"app":     {store.AuditFilter{App: "a"}, []int{3, 2, 0}},
 		"user":    {store.AuditFilter{User: "ann"}, []int{3, 1, 0}},
 		"action":  {store.AuditFilter{Action: "stop"}, []int{3, 2, 1}},
+		"without": {store.AuditFilter{Without: []string{"stop", "x"}}, []int{0}},
 		"request": {store.AuditFilter{RequestID: "r1"}, []int{1}},
+		"address": {store.AuditFilter{Remote: "10.0.0.2"}, []int{2}},
 		"allowed": {store.AuditFilter{Allowed: &yes}, []int{2, 0}},
 		"denied":  {store.AuditFilter{Allowed: &no}, []int{3, 1}},
 		"since":   {store.AuditFilter{Since: at(2 * time.Second)}, []int{3, 2}},
@@ -351,5 +513,41 @@ func pruneAudit(t *testing.T, s store.Store) {
 	rows := auditRows(t, s, store.AuditFilter{Limit: 10})
 	if len(rows) != 2 || rows[0].Action != "4" || rows[1].Action != "3" {
 		t.Errorf("left are %+v", rows)
+	}
+}
+
+func savedViews(t *testing.T, s store.Store) {
+	own := store.SavedView{ID: "1", User: "ann", Name: "mine", Query: "state=given-up", Created: epoch}
+	shared := store.SavedView{ID: "2", User: "bob", Namespace: "shop", Name: "ours", Query: "namespace=shop", Created: epoch}
+	of := store.SavedView{ID: "3", User: "bob", Name: "mine", Query: "name=a", Created: epoch}
+	for _, v := range []store.SavedView{own, shared, of} {
+		must(t, s.SaveView(t.Context(), v))
+	}
+	for _, taken := range []store.SavedView{
+		{ID: "1", User: "eve", Name: "x"},
+		{ID: "4", User: "ann", Name: "mine"},
+		{ID: "4", User: "bob", Namespace: "shop", Name: "ours"},
+	} {
+		if err := s.SaveView(t.Context(), taken); !errors.Is(err, store.ErrExists) {
+			t.Errorf("a taken view: %v", err)
+		}
+	}
+	for user, want := range map[string][]store.SavedView{"ann": {own, shared}, "bob": {of, shared}, "eve": {shared}} {
+		list, err := s.ListViews(t.Context(), user)
+		must(t, err)
+		same(t, "views of "+user, want, list)
+	}
+	must(t, s.RemoveView(t.Context(), "2"))
+	if err := s.RemoveView(t.Context(), "2"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a removed view: %v", err)
+	}
+	list, err := s.ListViews(t.Context(), "eve")
+	must(t, err)
+	same(t, "number of views of eve", 0, len(list))
+	for i := range store.MostViews {
+		must(t, s.SaveView(t.Context(), store.SavedView{ID: fmt.Sprint("eve-", i), User: "eve", Name: fmt.Sprint(i)}))
+	}
+	if err := s.SaveView(t.Context(), store.SavedView{ID: "z", User: "eve", Name: "z"}); !errors.Is(err, store.ErrTooManyViews) {
+		t.Errorf("too many views: %v", err)
 	}
 }

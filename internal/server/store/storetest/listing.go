@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -286,4 +287,124 @@ func figures(t *testing.T, s store.Store) {
 		Processes: map[string]int{"running": 4, "given-up": 1}, Hosted: 2, Flapping: 1, Unhealthy: 1, Drifted: 1,
 		Items: map[task.State]int{task.Pending: 1, task.Accepted: 1},
 	}, got)
+}
+
+// watching: the places of reports tell which agents have told something, and their rows are read alone.
+func watching(t *testing.T, s store.Store) {
+	mark := func(agent string, number int64) store.ReportMark {
+		return store.ReportMark{Agent: agent, Session: "s", Number: number, Hello: number == 1}
+	}
+	must(t, s.PutObserved(t.Context(), mark("x", 1), []store.Observed{observed("x", "ns", "web", 1)}, nil))
+	must(t, s.PutObserved(t.Context(), mark("y", 1),
+		[]store.Observed{observed("y", "ns", "web", 2), observed("y", "ns", "db", 3)}, nil))
+	must(t, s.PutObserved(t.Context(), mark("x", 2), []store.Observed{observed("x", "ns", "db", 4)}, nil))
+	must(t, s.PutObserved(t.Context(), mark("x", 3), nil, nil))
+	places, err := s.LastReports(t.Context())
+	must(t, err)
+	same(t, "places", map[string]store.ReportPlace{"x": {Session: "s", Number: 2}, "y": {Session: "s", Number: 1}}, places)
+	for _, tt := range []struct {
+		agents []string
+		want   []string
+	}{
+		{[]string{"y"}, []string{"ns/db@y", "ns/web@y"}},
+		{[]string{"x", "y", "nobody"}, []string{"ns/db@x", "ns/db@y", "ns/web@x", "ns/web@y"}},
+		{[]string{}, nil},
+	} {
+		var got []string
+		must(t, s.ObservedOn(t.Context(), tt.agents, func(o store.Observed) {
+			got = append(got, fmt.Sprintf("%s@%s", o.Process, o.Agent))
+			if o.Spec == nil {
+				t.Errorf("%s has no spec", o.Process)
+			}
+		}))
+		slices.Sort(got)
+		same(t, fmt.Sprint("rows of ", tt.agents), tt.want, got)
+	}
+	odd := observed("z", "n's", "\"\u00fc,]", 5)
+	must(t, s.PutObserved(t.Context(), mark("z", 1), []store.Observed{odd}, nil))
+	key := func(agent, namespace, name string) store.ObservedKey {
+		return store.ObservedKey{Agent: agent, Process: process.ID{Namespace: namespace, Name: name}}
+	}
+	keys := []store.ObservedKey{
+		key("y", "ns", "db"), key("y", "ns", "gone"), key("x", "other", "web"), key("x", "ns", "web"), key("y", "web", "ns"),
+		key(odd.Agent, odd.Process.Namespace, odd.Process.Name),
+	}
+	for _, spec := range []bool{false, true} {
+		var got []string
+		must(t, s.ObservedAt(t.Context(), keys, spec, func(o store.Observed) {
+			got = append(got, fmt.Sprintf("%s@%s", o.Process, o.Agent))
+			if (o.Spec != nil) != spec || o.Status.Instance.PID == 0 {
+				t.Errorf("%s, with specs %v: %+v", o.Process, spec, o)
+			}
+		}))
+		slices.Sort(got)
+		same(t, "rows of keys", []string{fmt.Sprintf("%s@%s", odd.Process, odd.Agent), "ns/db@y", "ns/web@x"}, got)
+	}
+	must(t, s.ObservedAt(t.Context(), nil, true, func(o store.Observed) { t.Errorf("no key has %s", o.Process) }))
+}
+
+// heldSelections: a selection is for its owner, for its time, and the oldest of too many go.
+func heldSelections(t *testing.T, s store.Store) {
+	held := func(id, user string) store.HeldSelection {
+		return store.HeldSelection{
+			ID: id, App: "app", User: user, Until: at(15 * time.Minute), Filter: "state=running", Targets: []byte(`[1]`),
+		}
+	}
+	must(t, s.HoldSelection(t.Context(), held("of-bo", "bo"), 2, false))
+	for _, id := range []string{"first", "second", "third"} {
+		must(t, s.HoldSelection(t.Context(), held(id, "anna"), 2, false))
+	}
+	if err := s.HoldSelection(t.Context(), held("third", "anna"), 2, false); !errors.Is(err, store.ErrExists) {
+		t.Errorf("a taken id gives %v", err)
+	}
+	for _, tt := range []struct {
+		id, app, user string
+		now           time.Duration
+		found         bool
+	}{
+		{"first", "app", "anna", 0, false},
+		{"second", "app", "anna", 0, true},
+		{"third", "app", "anna", 0, true},
+		{"of-bo", "app", "bo", 0, true},
+		{"third", "app", "bo", 0, false},
+		{"third", "another", "anna", 0, false},
+		{"third", "app", "anna", 14 * time.Minute, true},
+		{"third", "app", "anna", 15 * time.Minute, false},
+		{"fourth", "app", "anna", 0, false},
+	} {
+		got, err := s.FindSelection(t.Context(), tt.id, tt.app, tt.user, at(tt.now))
+		if !tt.found {
+			if !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%+v gives %v", tt, err)
+			}
+			continue
+		}
+		must(t, err)
+		want := held(tt.id, tt.user)
+		want.Until = want.Until.UTC()
+		got.Until = got.Until.UTC()
+		same(t, tt.id, want, got)
+	}
+	lost := func(what string, ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			if _, err := s.FindSelection(t.Context(), id, "app", strings.TrimPrefix(id, "of-"), at(0)); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s keeps %s: %v", what, id, err)
+			}
+		}
+	}
+	must(t, s.HoldSelection(t.Context(), held("of-cy", "cy"), 3, true)) // of any user of the app
+	lost("an app", "of-bo")
+	other := held("of-another", "anna")
+	other.App = "another"
+	must(t, s.HoldSelection(t.Context(), other, 1, true))
+	prune := func(now time.Duration, want int) {
+		t.Helper()
+		n, err := s.PruneSelections(t.Context(), at(now), 10)
+		must(t, err)
+		same(t, "pruned", want, n)
+	}
+	prune(15*time.Minute, 0)
+	prune(16*time.Minute, 4)
+	lost("a time", "of-cy")
 }

@@ -24,7 +24,7 @@ func proxies(t *testing.T, s store.Store) {
 	}
 	first := store.Proxy{
 		Key: "1", Area: 3, Name: "b", Advertise: "192.0.2.1:7351", Build: "x", Token: "a",
-		Created: epoch,
+		Created: epoch, Sealing: "X1",
 	}
 	second := store.Proxy{Key: "2", Area: 3, Name: "a", Token: "a", Created: epoch}
 	no := errors.New("no")
@@ -32,7 +32,7 @@ func proxies(t *testing.T, s store.Store) {
 		t.Errorf("the refusal became %v", err)
 	}
 	must(t, use(first, nil))
-	first.Advertise, first.Build = "192.0.2.2:7351", "y"
+	first.Advertise, first.Build, first.Sealing = "192.0.2.2:7351", "y", "X2"
 	must(t, use(first, nil))
 	must(t, use(second, nil))
 	same(t, "what was checked", []string{"1 proxy 0 false", "1 proxy 0 false", "1 proxy 1 true", "2 proxy 1 false"},
@@ -137,7 +137,7 @@ func packages(t *testing.T, s store.Store) {
 	}
 	binary := []byte{0, 1, 0xff, '\'', 0}
 	for _, n := range []int{2, 0, 2} {
-		must(t, s.PutPiece(ctx, "1.4.0", "amd64", n, append([]byte{byte(n)}, binary...)))
+		must(t, s.PutPiece(ctx, a, n, append([]byte{byte(n)}, binary...)))
 	}
 	got, err := s.GetPiece(ctx, "1.4.0", "amd64", 2)
 	must(t, err)
@@ -153,8 +153,9 @@ func packages(t *testing.T, s store.Store) {
 	_, gone := s.GetPackage(ctx, "1.4.1", "amd64")
 	_, noPiece := s.GetPiece(ctx, "1.4.0", "amd64", 1)
 	for what, err := range map[string]error{
-		"unknown package": gone, "unknown piece": noPiece, "piece of nothing": s.PutPiece(ctx, "1", "amd64", 0, binary),
-		"removed twice": errors.Join(s.RemovePackage(ctx, "1.4.0", "amd64"), s.RemovePackage(ctx, "1.4.0", "amd64")),
+		"unknown package": gone, "unknown piece": noPiece, "piece of another text": s.PutPiece(ctx, other, 0, binary),
+		"piece of nothing": s.PutPiece(ctx, store.Package{Version: "1", Arch: "amd64"}, 0, binary),
+		"removed twice":    errors.Join(s.RemovePackage(ctx, "1.4.0", "amd64"), s.RemovePackage(ctx, "1.4.0", "amd64")),
 	} {
 		if !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v", what, err)

@@ -139,6 +139,16 @@ func withheldAlarms(t *testing.T, s store.Store) {
 		Added: []store.StoredEvent{again}, Dropped: []store.AlarmKey{first.Key()}, Counts: map[string]int64{"x": 1},
 	}))
 	list(again)
+	other := again // of the same process and kind, about a schedule
+	other.Cursor, other.Event.Schedule = 11, "nightly"
+	must(t, s.PutDelivery(t.Context(), "ops", epoch, store.Delivery{Cursor: 11}, store.Withheld{
+		Added: []store.StoredEvent{other},
+	}))
+	list(again, other)
+	must(t, s.PutDelivery(t.Context(), "ops", epoch, store.Delivery{Cursor: 12}, store.Withheld{
+		Dropped: []store.AlarmKey{other.Key()},
+	}))
+	list(again)
 	must(t, s.PutDelivery(t.Context(), "ops", at(time.Hour), store.Delivery{}, store.Withheld{
 		Dropped: []store.AlarmKey{again.Key()}, Counts: map[string]int64{"x": 1},
 	}))
@@ -212,10 +222,16 @@ func breakers(t *testing.T, s store.Store) {
 	if _, err := s.CloseBreaker(t.Context(), b.Process, at(0), ""); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("none to close: %v", err)
 	}
-	must(t, s.OpenBreaker(t.Context(), b))
-	if err := s.OpenBreaker(t.Context(), b); !errors.Is(err, store.ErrExists) {
-		t.Errorf("opened twice: %v", err)
+	must(t, s.OpenBreaker(t.Context(), b, time.Time{}))
+	for _, instead := range []time.Time{{}, at(time.Hour)} {
+		if err := s.OpenBreaker(t.Context(), b, instead); !errors.Is(err, store.ErrExists) {
+			t.Errorf("opened twice: %v", err)
+		}
 	}
+	first := b
+	b.Revision, b.Opened = 8, at(90*time.Second)
+	must(t, s.OpenBreaker(t.Context(), b, first.Opened))
+	list(b)
 	must(t, s.BreakerTold(t.Context(), b.Process, b.Opened))
 	list(b) // an open breaker has no closing to tell
 	b.Closed, b.ClosedBy = at(2*time.Minute), "anna"
@@ -230,6 +246,6 @@ func breakers(t *testing.T, s store.Store) {
 	b.Told = true
 	list(b)
 	again := store.Breaker{Process: b.Process, Cause: process.CauseOOM, Opened: at(time.Hour), Until: at(2 * time.Hour), Agent: "B"}
-	must(t, s.OpenBreaker(t.Context(), again))
+	must(t, s.OpenBreaker(t.Context(), again, time.Time{}))
 	list(again)
 }

@@ -56,7 +56,7 @@ func pruneTasks(t *testing.T, s store.Store) {
 
 func agents(t *testing.T, s store.Store) {
 	all := []store.Agent{
-		{Key: "C", Cloud: 0, IP: "10.0.0.2", Created: epoch},
+		{Key: "C", Cloud: 0, IP: "10.0.0.2", Created: epoch, Sealing: "XC"},
 		{Key: "B", Cloud: 1, IP: "10.0.0.1", ID: "id", Build: "1.0", Created: epoch},
 		{Key: "D", Cloud: 1, IP: "10.0.0.1", Created: epoch},
 		{Key: "A", Cloud: 1, IP: "10.0.0.2", Created: epoch},
@@ -64,7 +64,9 @@ func agents(t *testing.T, s store.Store) {
 	for _, i := range []int{3, 1, 2, 0} {
 		must(t, s.PutAgent(t.Context(), all[i]))
 	}
-	all[1] = store.Agent{Key: "B", Cloud: 1, IP: "10.0.0.1", Assigned: "given", Build: "2.0", Created: at(time.Hour)}
+	all[1] = store.Agent{
+		Key: "B", Cloud: 1, IP: "10.0.0.1", Assigned: "given", Build: "2.0", Created: at(time.Hour), Sealing: "XB",
+	}
 	must(t, s.PutAgent(t.Context(), all[1]))
 	got, err := s.ListAgents(t.Context())
 	must(t, err)

@@ -71,10 +71,12 @@ func schedules(t *testing.T, s store.Store) {
 		t.Errorf("the pause of another app's schedule gives %v", err)
 	}
 
-	if err := s.RemoveSchedule(t.Context(), "nightly", "another"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.RemoveSchedule(t.Context(), "nightly", "another", at(0)); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the removal by another app gives %v", err)
 	}
-	must(t, s.RemoveSchedule(t.Context(), "nightly", ""))
+	told, err := s.RemoveSchedule(t.Context(), "nightly", "", at(0))
+	must(t, err)
+	same(t, "events about the alarm of a schedule without one", false, told)
 	again := newSchedule("nightly")
 	again.Created, again.Looked = at(9), got.Looked
 	must(t, s.CreateSchedule(t.Context(), again))
@@ -145,9 +147,16 @@ func scheduleRuns(t *testing.T, s store.Store) {
 	}
 	ended := open[0]
 	ended.State, ended.Text, ended.Ended = store.RunFailed, "because", at(2*time.Hour)
-	must(t, s.EndRun(t.Context(), ended))
-	ended.State = store.RunOK
-	must(t, s.EndRun(t.Context(), ended)) // it has ended
+	failing := store.ObservedKey{Agent: "a", Process: process.ID{Namespace: "shop", Name: "web"}}
+	end := store.RunEnd{Run: ended, Failing: failing, Told: alarm(t, "first", process.EventScheduleFailed), Agent: "a"}
+	must(t, s.EndRun(t.Context(), end))
+	end.Run.State, end.Failing, end.Told = store.RunOK, store.ObservedKey{}, alarm(t, "again", process.EventScheduleRecovered)
+	if err := s.EndRun(t.Context(), end); !errors.Is(err, store.ErrDecided) {
+		t.Errorf("a second end of a run gives %v", err)
+	}
+	failed, err := s.GetSchedule(t.Context(), "nightly", "")
+	must(t, err)
+	same(t, "failing", failing, failed.Failing)
 	must(t, begin("by hand", byHand))
 	got, err := s.GetSchedule(t.Context(), "nightly", "")
 	must(t, err)
@@ -161,11 +170,14 @@ func scheduleRuns(t *testing.T, s store.Store) {
 		t.Errorf("a rollout beside a run gives %v", err)
 	}
 	byHand.Task, byHand.State = "by hand", store.RunOK
-	must(t, s.EndRun(t.Context(), byHand))
+	must(t, s.EndRun(t.Context(), store.RunEnd{Run: byHand}))
 	must(t, createRollout(t.Context(), s, r, store.AuditRow{}))
 	stored, err := s.GetRollout(t.Context(), "ro-1", "")
 	must(t, err)
 	same(t, "schedule of the rollout", "nightly", stored.Schedule)
+	listed, err := s.ListSchedules(t.Context(), "")
+	must(t, err)
+	same(t, "failing after a success", store.ObservedKey{}, listed[0].Failing)
 	runs, err := s.ListRuns(t.Context(), "nightly", 10)
 	must(t, err)
 	var brief []string
@@ -193,13 +205,50 @@ func scheduleRunsKept(t *testing.T, s store.Store) {
 	}
 }
 
+// schedulesCorrected: a clock that was ahead leaves no run of the future, once.
+func schedulesCorrected(t *testing.T, s store.Store) {
+	a, other := newSchedule("a"), newSchedule("b")
+	must(t, s.CreateSchedule(t.Context(), a))
+	must(t, s.CreateSchedule(t.Context(), other))
+	for i, state := range []store.RunState{store.RunEmpty, store.RunEmpty, store.RunRunning} {
+		due := at(time.Duration(i+1) * time.Hour)
+		must(t, s.PutRun(t.Context(), newRun(a, due, state)))
+		a.Looked = due
+	}
+	must(t, s.PutRun(t.Context(), newRun(other, at(3*time.Hour), store.RunEmpty)))
+	now := at(90 * time.Minute)
+	must(t, s.CorrectSchedule(t.Context(), a, now))
+	if err := s.CorrectSchedule(t.Context(), a, now); !errors.Is(err, store.ErrDecided) {
+		t.Errorf("a second correction gives %v", err)
+	}
+	got, err := s.GetSchedule(t.Context(), "a", "")
+	must(t, err)
+	same(t, "looked", now, got.Looked)
+	for name, want := range map[string]string{
+		"a": "[1h30m0s running 1h0m0s empty]", "b": "[3h0m0s empty]",
+	} {
+		runs, err := s.ListRuns(t.Context(), name, 10)
+		must(t, err)
+		var brief []string
+		for _, r := range runs {
+			brief = append(brief, fmt.Sprint(r.Due.Sub(epoch), " ", r.State))
+		}
+		same(t, "runs of "+name, want, fmt.Sprint(brief))
+	}
+}
+
 // useSchedules calls the methods of store.Schedules.
 func useSchedules(t *testing.T, s store.Store) {
 	t.Helper()
 	used := newSchedule("used")
 	must(t, s.CreateSchedule(t.Context(), used))
+	must(t, s.CorrectSchedule(t.Context(), used, at(-time.Minute)))
+	used.Looked = at(-time.Minute)
 	must(t, s.PutRun(t.Context(), newRun(used, at(time.Hour), store.RunRunning)))
-	must(t, s.EndRun(t.Context(), store.ScheduleRun{Schedule: "used", Due: at(time.Hour), State: store.RunOK}))
+	must(t, s.EndRun(t.Context(), store.RunEnd{
+		Run: store.ScheduleRun{Schedule: "used", Due: at(time.Hour), State: store.RunOK}, Agent: "a",
+		Told: alarm(t, "used", process.EventScheduleRecovered),
+	}))
 	_, err := s.OpenRuns(t.Context())
 	must(t, err)
 	_, err = s.ListRuns(t.Context(), "used", 1)
@@ -209,5 +258,59 @@ func useSchedules(t *testing.T, s store.Store) {
 	_, err = s.PauseSchedule(t.Context(), "used", "", true, epoch)
 	must(t, err)
 	must(t, s.CreateSchedule(t.Context(), newSchedule("removed")))
-	must(t, s.RemoveSchedule(t.Context(), "removed", ""))
+	_, err = s.RemoveSchedule(t.Context(), "removed", "", epoch)
+	must(t, err)
+}
+
+// alarm returns an event about the schedule nightly.
+func alarm(t *testing.T, of string, kind process.EventKind) *store.NewEvent {
+	t.Helper()
+	e, err := store.ScheduleEvent("nightly", of, process.Event{
+		Process: process.ID{Namespace: "shop", Name: "web"}, Kind: kind, At: epoch.UnixMilli(),
+	})
+	must(t, err)
+	return &e
+}
+
+// scheduleAlarms: the alarm about a schedule begins with the end of a run, and ends at the latest with the schedule.
+func scheduleAlarms(t *testing.T, s store.Store) {
+	failing := store.ObservedKey{Agent: "a", Process: process.ID{Namespace: "shop", Name: "web"}}
+	told := func() (kinds []process.EventKind) {
+		events, _, err := s.EventsAfter(t.Context(), 0, store.EventFilter{}, 10)
+		must(t, err)
+		for _, e := range events {
+			if e.Agent != "a" || e.Event.Process != failing.Process || e.Event.Schedule != "nightly" {
+				t.Errorf("it tells %+v", e)
+			}
+			kinds = append(kinds, e.Event.Kind)
+		}
+		return kinds
+	}
+	nightly := newSchedule("nightly")
+	must(t, s.CreateSchedule(t.Context(), nightly))
+	run := newRun(nightly, at(time.Hour), store.RunRunning)
+	must(t, s.PutRun(t.Context(), run))
+	run.State, run.Ended = store.RunFailed, at(2*time.Hour)
+	end := store.RunEnd{Run: run, Failing: failing, Told: alarm(t, "first", process.EventScheduleFailed), Agent: "a"}
+	must(t, s.EndRun(t.Context(), end))
+	end.Told = alarm(t, "second", process.EventScheduleFailed)
+	if err := s.EndRun(t.Context(), end); !errors.Is(err, store.ErrDecided) {
+		t.Errorf("a second end of a run gives %v", err)
+	}
+	removed, err := s.RemoveSchedule(t.Context(), "nightly", "", at(3*time.Hour))
+	must(t, err)
+	same(t, "events about the removal", true, removed)
+	if err := s.EndRun(t.Context(), end); !errors.Is(err, store.ErrDecided) {
+		t.Errorf("the end of a run of a removed schedule gives %v", err)
+	}
+	same(t, "events", []process.EventKind{process.EventScheduleFailed, process.EventScheduleRecovered}, told())
+
+	nightly.Created = at(4 * time.Hour)
+	must(t, s.CreateSchedule(t.Context(), nightly))
+	if err := s.EndRun(t.Context(), end); !errors.Is(err, store.ErrDecided) {
+		t.Errorf("the end of a run of an earlier schedule gives %v", err)
+	}
+	again, err := s.GetSchedule(t.Context(), "nightly", "")
+	must(t, err)
+	same(t, "failing of a new schedule", store.ObservedKey{}, again.Failing)
 }

@@ -201,18 +201,26 @@ func placedOn(t *testing.T, s store.Store) {
 	got = nil
 	create(t, s, "gse", asked(process.Start, "a", "3", "x"), asked(process.Unregister, "b", "", "x"))
 	for name, want := range map[string]string{"a": "1 1 2", "b": "1 2 2"} {
-		filed, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: name}, "x")
+		list, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: name}, []string{"x"})
 		must(t, err)
-		if filed.Ended == nil || filed.Through != "apply" {
+		if len(list) != 1 {
+			t.Fatalf("a file says of %s: %+v", name, list)
+		}
+		filed := list[0]
+		if filed.Ended == nil || filed.Through != "apply" || filed.Agent != "x" {
 			t.Fatalf("a file says of %s: %+v", name, filed)
 		}
 		same(t, "filed "+name, want, fmt.Sprint(filed.Revision, " ", filed.Spec.Contact, " ", filed.Ended.Number))
 	}
-	if filed, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: "a"}, "y"); err != nil || filed.Ended != nil {
-		t.Errorf("in force: %+v, %v", filed, err)
-	}
-	if _, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: "c"}, "y"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("of no file: %v", err)
+	for name, want := range map[string][]string{"a": {"x false", "y true"}, "c": nil} {
+		list, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: name}, []string{"z", "y", "x"})
+		must(t, err)
+		var got []string
+		for _, p := range list {
+			got = append(got, fmt.Sprint(p.Agent, " ", p.Ended == nil))
+		}
+		slices.Sort(got)
+		same(t, "in force of "+name, want, got)
 	}
 	must(t, s.TaskFaults(t.Context(), []string{"none", "one"}, []string{"y", "z"},
 		func(task string, of store.ObservedKey, fault process.Fault) {

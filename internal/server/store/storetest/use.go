@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -64,9 +63,8 @@ func useRevisions(t *testing.T, db store.Store, now time.Time) {
 	do(err)
 	_, err = db.PlacedOn(ctx, []string{"a"})
 	do(err)
-	if _, err = db.FiledAs(ctx, row.Process, "a"); !errors.Is(err, store.ErrNotFound) {
-		t.Fatal(err)
-	}
+	_, err = db.FiledAs(ctx, row.Process, []string{"a"})
+	do(err)
 	_, err = db.BusyOn(ctx, []string{"a"})
 	do(err)
 	do(db.TaskFaults(ctx, []string{"1"}, []string{"a"}, func(string, store.ObservedKey, process.Fault) {}))
@@ -194,7 +192,7 @@ func Use(t *testing.T, db store.Store) {
 	do(err)
 	do(db.PutPackage(ctx, store.Package{Version: "1", Arch: "amd64"}))
 	do(db.PutPackage(ctx, store.Package{Version: "2", Arch: "amd64"}))
-	do(db.PutPiece(ctx, "1", "amd64", 0, []byte("piece")))
+	do(db.PutPiece(ctx, store.Package{Version: "1", Arch: "amd64"}, 0, []byte("piece")))
 	_, err = db.GetPackage(ctx, "1", "amd64")
 	do(err)
 	_, err = db.GetPiece(ctx, "1", "amd64", 0)
@@ -276,8 +274,23 @@ func Use(t *testing.T, db store.Store) {
 	do(err)
 	do(db.CreateToken(ctx, store.Token{ID: "t", Kind: store.APIToken, User: "u", Hash: "h"}))
 	do(db.SeeToken(ctx, "h", now))
+	held := store.HeldSelection{ID: "h", App: "a", User: "u", Until: now.Add(time.Hour), Filter: "{}", Targets: []byte("[]")}
+	do(db.HoldSelection(ctx, held, 10, false))
+	held.ID = "h2"
+	do(db.HoldSelection(ctx, held, 10, true))
+	_, err = db.FindSelection(ctx, "h", "a", "u", now)
+	do(err)
+	do(db.SaveView(ctx, store.SavedView{ID: "v1", User: "u", Name: "n", Query: "state=failed", Created: now}))
+	_, err = db.ListViews(ctx, "u")
+	do(err)
+	do(db.SaveView(ctx, store.SavedView{ID: "v2", User: "u", Name: "m", Created: now}))
+	do(db.RemoveView(ctx, "v2"))
+	do(db.CreateDevice(ctx, store.Device{Hash: "d", Code: "c", Name: "n", Created: now, Expires: now.Add(time.Hour)}))
 	do(db.CreateToken(ctx, store.Token{ID: "t9", Kind: store.Link, User: "u", Hash: "h9"}))
-	_, err = db.TakeToken(ctx, "h9")
+	do(db.CreateToken(ctx, store.Token{ID: "t8", Kind: store.Link, User: "u", Hash: "h8", Via: []string{"t9"}}))
+	_, err = db.TakeToken(ctx, "h8", &store.Token{ID: "t7", Kind: store.Session, Hash: "h7"})
+	do(err)
+	_, err = db.TakeToken(ctx, "h9", nil)
 	do(err)
 	_, _, err = db.FindToken(ctx, "h")
 	do(err)

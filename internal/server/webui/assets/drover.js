@@ -1,23 +1,54 @@
 // The one script of the console. It keeps the regions of a page up to date, shows times in the zone of the browser, and
 // signs in by a link. Without it lists are read and forms act as well.
 
-const pause = 3000; // milliseconds between two looks, at least
+import { hints } from "./live.js";
+import { morph } from "./morph.js";
+
+const pause = 500; // milliseconds between two looks, at least
 const share = 20; // and at least so many times as long as the last answer took
-const trusted = window.trustedTypes
-  ? trustedTypes.createPolicy("drover", { createHTML: (text) => text })
-  : { createHTML: (text) => text };
+const spread = 300; // the longest wait after a hint, so that not all pages look at once
+const settle = 2000; // after the last hint, one more look: counts may be so much older than the hint
+const slow = 10000; // a look without a hint, because a hint can be lost
+const patience = 4000; // how long the server may be silent before the band says so
+const same = (text) => text;
+const rules = { createHTML: same, createScriptURL: same };
+const trusted = window.trustedTypes ? trustedTypes.createPolicy("drover", rules) : rules;
 
 // Markup comes from the console's own templates only. It is parsed into a document of its own, where nothing runs.
 const parse = (text) => new DOMParser().parseFromString(trusted.createHTML(text), "text/html");
 
-const stamp = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "short", timeStyle: "medium" });
+const lang = document.documentElement.lang;
+const clock = { hour: "numeric", minute: "2-digit", second: "2-digit" };
+const thisYear = new Intl.DateTimeFormat(lang, { month: "short", day: "numeric", ...clock });
+const anyYear = new Intl.DateTimeFormat(lang, { year: "numeric", month: "short", day: "numeric", ...clock });
+const ages = new Intl.RelativeTimeFormat(lang, { style: "short" });
+const recent = 3600000; // milliseconds: nearer times are told as ages
+const aging = 10000; // how often ages are told anew
+const ahead = Date.parse(document.body.dataset.now) - Date.now(); // of the server's clock, by which ages count
+
+const stamp = (at) => (at.getFullYear() === new Date().getFullYear() ? thisYear : anyYear).format(at);
+
+function age(at) {
+  const past = Date.now() + ahead - at;
+  if (Math.abs(past) >= recent) return stamp(at);
+  if (past < 0) return ages.format(Math.ceil(-past / 60000), "minute");
+  return past < 60000 ? document.body.dataset.ago : ages.format(-Math.floor(past / 60000), "minute");
+}
 
 function showTimes(root) {
   for (const element of root.querySelectorAll("time")) {
-    if (!element.title) {
-      element.title = element.textContent;
-      element.textContent = stamp.format(new Date(element.dateTime));
-    }
+    const at = new Date(element.dateTime);
+    element.title ||= `${stamp(at)} · ${element.textContent}`;
+    const text = "exact" in element.dataset ? stamp(at) : age(at);
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+
+// scrollable lets keys reach what scrolls sideways, which they then can scroll.
+function scrollable() {
+  for (const element of document.querySelectorAll("main section, main .wide")) {
+    if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
+    else element.removeAttribute("tabindex");
   }
 }
 
@@ -29,13 +60,16 @@ function lost(is) {
   lostAt = is ? new Date() : null;
   document.body.classList.toggle("lost", is);
   band.hidden = !is;
-  band.textContent = is ? document.body.dataset.lost.replace("{time}", stamp.format(lostAt)) : "";
+  band.textContent = is ? document.body.dataset.lost.replace("{time}", stamp(lostAt)) : "";
 }
 
-// busy reports whether a person works in a region, which then stays as it is.
-const busy = (region) =>
-  region.querySelector("input:checked") !== null || region.contains(document.activeElement) ||
-  !getSelection().isCollapsed && region.contains(getSelection().anchorNode);
+// busy reports whether a person selects text in a region, which then stays as it is.
+const busy = (region) => !getSelection().isCollapsed && region.contains(getSelection().anchorNode);
+
+let versions = {}; // of the topics, as the server has told last
+let looking = false, due = Infinity, settling = 0, took = 0, looked = performance.now();
+
+const topics = () => new Set([...document.querySelectorAll("[data-topics]")].flatMap((e) => e.dataset.topics.split(" ")));
 
 async function look() {
   const regions = document.querySelectorAll("[data-region]");
@@ -60,17 +94,100 @@ async function look() {
     const next = page.querySelector(`[data-region="${region.dataset.region}"]`);
     if (!next || busy(region)) continue;
     showTimes(next);
-    if (!region.isEqualNode(next)) {
-      const pre = region.querySelector("pre"), top = pre?.scrollTop;
-      region.replaceChildren(...next.childNodes);
-      if (pre && region.querySelector("pre")) region.querySelector("pre").scrollTop = top;
-    }
+    if (region.isEqualNode(next)) continue;
+    const form = region.closest("form");
+    if (form) leaveOut(form); // also rows that the look takes away
+    const known = new Set(boxes(region));
+    morph(region, next);
+    if (form) choose(form, boxes(region).filter((box) => !known.has(box)));
+  }
+  scrollable();
+}
+
+// plan has a look happen in some milliseconds, or earlier if one is planned, but never too soon after the last one.
+function plan(wait) {
+  const now = performance.now();
+  due = Math.min(due, Math.max(now + wait, looked + Math.max(pause, share * took)));
+}
+
+async function tick() {
+  const now = performance.now();
+  if (settling && now > settling) {
+    settling = 0;
+    plan(0);
+  }
+  if (now - looked > slow) plan(0);
+  if (looking || now < due || document.hidden) return;
+  looking = true;
+  due = Infinity;
+  await look();
+  took = performance.now() - now;
+  looked = performance.now();
+  looking = false;
+}
+
+let silent = 0; // the timer of the patience
+
+// hinted takes what the server tells about changes.
+function hinted(told) {
+  if (told.lost) {
+    if (told.over) plan(0);
+    silent ||= setTimeout(() => plan(0), patience); // the look finds out whether the server answers
+    return;
+  }
+  clearTimeout(silent);
+  silent = 0;
+  const first = Object.keys(versions).length === 0;
+  const mine = topics();
+  const changed = Object.entries(told.versions).some(([topic, v]) => versions[topic] !== v && mine.has(topic));
+  versions = { ...versions, ...told.versions };
+  if (lostAt !== null) plan(0);
+  else if (changed) {
+    if (!first) plan(Math.random() * spread); // the page is as new as the first versions
+    settling = performance.now() + settle;
   }
 }
+
+const boxes = (root) => [...root.querySelectorAll("input[name=target]")];
+const exceptions = (form) => [...form.querySelectorAll("input[name=except]")];
+
+// leaveOut says which rows are not chosen, if all that match the filter are: those of the page, and those that have left
+// the page since.
+function leaveOut(form) {
+  const all = form.elements.all?.checked;
+  const rows = boxes(form);
+  const here = new Set(rows.map((box) => box.value));
+  for (const old of exceptions(form)) if (!all || here.has(old.value)) old.remove();
+  if (!all) return;
+  for (const { value } of rows.filter((box) => !box.checked)) {
+    const hidden = document.createElement("input");
+    Object.assign(hidden, { type: "hidden", name: "except", value });
+    form.append(hidden);
+  }
+}
+
+// choose marks rows that have come, if all that match the filter are chosen, and nobody has left these rows out.
+function choose(form, come) {
+  if (!form.elements.all?.checked) return;
+  const left = new Set(exceptions(form).map((e) => e.value));
+  for (const box of come) box.checked = !left.has(box.value);
+}
+
+document.addEventListener("change", ({ target }) => {
+  if (target.name !== "all" || !target.form) return;
+  for (const old of exceptions(target.form)) old.remove();
+  for (const box of boxes(target.form)) box.checked = target.checked;
+});
+document.addEventListener("submit", ({ target }) => leaveOut(target));
+document.addEventListener("input", ({ target }) => { // who writes how large batches are wants batches
+  const spread = target.closest(".spread .fields")?.closest(".spread");
+  if (spread) spread.querySelector("[value=batches]").checked = true;
+});
 
 async function signIn() {
   const form = document.getElementById("login");
   const code = location.hash.slice(1);
+  if (form && location.href.endsWith("/ui/apply")) sessionStorage.removeItem("drover-sent"); // it asks instead of applying
   if (!form || !code) return;
   history.replaceState(null, "", location.pathname);
   const answer = await fetch("/ui/login/who", { method: "POST", body: new URLSearchParams({ code }) });
@@ -93,13 +210,16 @@ document.getElementById("theme")?.addEventListener("click", () => {
   root.dataset.theme = localStorage.theme = (root.dataset.theme ?? (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
 });
 showTimes(document);
+setInterval(() => getSelection().isCollapsed && showTimes(document), aging);
+scrollable();
+addEventListener("resize", scrollable);
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 document.getElementById("zone").textContent = document.body.dataset.zone.replace("{zone}", zone);
 signIn();
+addEventListener("hashchange", signIn); // a link that is pasted into the sign-in page
 
-async function renew() {
-  const began = performance.now();
-  await look();
-  setTimeout(renew, Math.max(pause, share * (performance.now() - began)));
+if (document.querySelector("[data-region]")) {
+  hints(hinted, trusted.createScriptURL(new URL("./live.js", import.meta.url).href));
+  document.addEventListener("visibilitychange", () => document.hidden || plan(0));
+  setInterval(tick, 100);
 }
-setTimeout(renew, pause);

@@ -101,7 +101,8 @@ CREATE TABLE agents (
     place    TEXT    NOT NULL DEFAULT '',
     host     TEXT    NOT NULL DEFAULT '{}', -- the facts and labels of the host itself, as a JSON object
     -- The labels that people have set, as a JSON object; null hides a label of another source.
-    set_labels TEXT  NOT NULL DEFAULT '{}'
+    set_labels TEXT  NOT NULL DEFAULT '{}',
+    sealing  TEXT    NOT NULL DEFAULT '' -- the public key that messages to it are sealed with
 ) STRICT;
 CREATE INDEX agents_address ON agents (cloud, ip);
 
@@ -145,7 +146,8 @@ CREATE TABLE proxies (
     advertise TEXT    NOT NULL,
     build     TEXT    NOT NULL,
     token     TEXT    NOT NULL,
-    created   INTEGER NOT NULL
+    created   INTEGER NOT NULL,
+    sealing   TEXT    NOT NULL -- the public key that messages to it are sealed with
 ) STRICT;
 
 CREATE TABLE observed (
@@ -283,20 +285,46 @@ CREATE TABLE users (
     disabled INTEGER NOT NULL,
     admin    INTEGER NOT NULL,
     grants   TEXT    NOT NULL,
+    groups   TEXT    NOT NULL, -- an array of texts, of the identity provider
     created  INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE tokens (
     id      TEXT    PRIMARY KEY,
-    kind    TEXT    NOT NULL, -- token, session or link
+    kind    TEXT    NOT NULL, -- token, session, link or cli
     user    TEXT    NOT NULL REFERENCES users (name),
     hash    TEXT    NOT NULL UNIQUE,
     note    TEXT    NOT NULL,
     created INTEGER NOT NULL,
     seen    INTEGER NOT NULL,
-    expires INTEGER NOT NULL
+    proved  INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    via     TEXT    NOT NULL -- ids of the tokens that it was made with, with blanks between them and around
 ) STRICT;
 CREATE INDEX tokens_user ON tokens (user, created);
+
+-- Command lines that wait until a person signs them in.
+CREATE TABLE devices (
+    hash    TEXT    PRIMARY KEY, -- of the token that the device holds
+    code    TEXT    NOT NULL UNIQUE, -- hash of the letters that the person types
+    name    TEXT    NOT NULL,
+    remote  TEXT    NOT NULL,
+    created INTEGER NOT NULL,
+    expires INTEGER NOT NULL
+) STRICT;
+CREATE INDEX devices_expires ON devices (expires);
+
+-- Named filters of the console.
+CREATE TABLE views (
+    id        TEXT    PRIMARY KEY,
+    user      TEXT    NOT NULL,
+    namespace TEXT    NOT NULL, -- where it is shared; empty: it is for its user alone
+    name      TEXT    NOT NULL,
+    query     TEXT    NOT NULL,
+    created   INTEGER NOT NULL,
+    UNIQUE (user, namespace, name)
+) STRICT;
+CREATE INDEX views_namespace ON views (namespace);
 
 -- Who may join as what.
 CREATE TABLE join_tokens (
@@ -463,10 +491,11 @@ CREATE TABLE withheld_alarms (
     namespace TEXT NOT NULL,
     name      TEXT NOT NULL,
     kind      TEXT NOT NULL,
+    schedule  TEXT NOT NULL, -- of an alarm about a schedule
     cursor    INTEGER NOT NULL,
     received  INTEGER NOT NULL,
     body      TEXT NOT NULL,
-    PRIMARY KEY (receiver, agent, namespace, name, kind)
+    PRIMARY KEY (receiver, agent, namespace, name, kind, schedule)
 ) STRICT;
 
 -- The last breaker of each process: relaunches are withheld on all hosts while it is open.
@@ -598,7 +627,11 @@ CREATE TABLE schedules (
     request   TEXT NOT NULL, -- a JSON object
     paused    INTEGER NOT NULL,
     looked    INTEGER NOT NULL, -- the time up to which the servers have decided about all runs
-    missed    INTEGER NOT NULL DEFAULT 0
+    missed    INTEGER NOT NULL DEFAULT 0,
+    -- The host and the process of the alarm about the schedule; empty if there is none.
+    failing_agent     TEXT NOT NULL DEFAULT '',
+    failing_namespace TEXT NOT NULL DEFAULT '',
+    failing_name      TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
 -- The latest runs of each schedule. A run is stored in the transaction of its task or rollout.
@@ -615,3 +648,16 @@ CREATE TABLE schedule_runs (
     PRIMARY KEY (schedule, due)
 ) STRICT;
 CREATE INDEX schedule_runs_open ON schedule_runs (schedule) WHERE state = 'running';
+
+-- The exact processes that somebody has chosen and not operated on yet.
+CREATE TABLE held_selections (
+    num     INTEGER PRIMARY KEY,
+    id      TEXT    NOT NULL UNIQUE,
+    app     TEXT    NOT NULL,
+    "user"  TEXT    NOT NULL,
+    until   INTEGER NOT NULL,
+    filter  TEXT    NOT NULL, -- a JSON object
+    targets TEXT    NOT NULL  -- a JSON array
+) STRICT;
+CREATE INDEX held_selections_until ON held_selections (until);
+CREATE INDEX held_selections_owner ON held_selections (app, "user", num);

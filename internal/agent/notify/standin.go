@@ -1,0 +1,277 @@
+package notify
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/launch/gate"
+	"drover/internal/agent/pidfd"
+)
+
+// standInName is the name of the stand-in in the list of processes, which has room for 15 bytes.
+const standInName = "drover-stand-in"
+
+// silence is how long the stand-in waits for a message. It is in the socket's options.
+const silence = time.Hour
+
+// A record of the stand-in is the control messages of a message, and the message or its beginning. Both end with zeros.
+const (
+	controlLength = 64
+	textLength    = 512
+	recordLength  = controlLength + textLength
+)
+
+// maxKept bounds the file of the stand-in, in bytes: 16 MiB. At the bound the stand-in ends, because a sender that is
+// refused goes on, and one whose message nobody reads does not.
+const maxKept = recordLength * maxMessages
+
+// maxMessages bounds the messages that the stand-in keeps.
+const maxMessages = 29_000
+
+// takeoverTime bounds the wait for the stand-in of an earlier agent.
+const takeoverTime = time.Second
+
+// The descriptors of a stand-in.
+const (
+	scriptAt, keptAt, socketAt, agentAt, programAt = 0, 1, 3, 4, 5
+)
+
+// StandIn makes sure that somebody listens while no agent runs: a process that waits for the end of this one, and then
+// writes what it hears to the file of Config.Kept. It does nothing if there is such a process already.
+func (k *Keeper) StandIn() error {
+	k.standIn.Lock()
+	defer k.standIn.Unlock()
+	if k.agent != nil || k.cfg.Kept == "" {
+		return nil
+	}
+	agent, err := k.fork()
+	if err != nil {
+		return fmt.Errorf("cannot keep notifications while no agent runs: %w", err)
+	}
+	k.agent = agent
+	return nil
+}
+
+// fork starts the stand-in. It returns the end of a pipe that the stand-in waits for.
+func (k *Keeper) fork() (agent *os.File, err error) {
+	kept, err := openKept(k.cfg.Kept)
+	if err != nil {
+		return nil, err
+	}
+	defer kept.Close() //nolint:errcheck // every write was checked
+	info, err := kept.Stat()
+	if err == nil { // a full disk may have cut the last record short
+		err = kept.Truncate(info.Size() / recordLength * recordLength)
+	}
+	if err != nil {
+		return nil, err
+	}
+	program, err := k.cfg.Gate()
+	if err != nil {
+		return nil, err
+	}
+	script, err := standInScript()
+	if err != nil {
+		return nil, err
+	}
+	defer script.Close() //nolint:errcheck // the stand-in has its own
+	wait, agent, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer wait.Close() //nolint:errcheck // as above
+	// Fd makes the pipe blocking: the stand-in has to wait.
+	files := []uintptr{
+		scriptAt: script.Fd(), keptAt: kept.Fd(), 2: ^uintptr(0), agentAt: wait.Fd(), programAt: program.Fd(),
+	}
+	raw, err := k.conn.SyscallConn()
+	if err == nil {
+		err = errors.Join(raw.Control(func(fd uintptr) {
+			files[socketAt] = fd
+			// A session of its own makes it an orphan, which the agent reaps.
+			attr := &syscall.ProcAttr{Dir: "/", Files: files, Sys: &syscall.SysProcAttr{Setsid: true}}
+			_, err = syscall.ForkExec(gate.Path(programAt), []string{standInName}, attr)
+		}), err)
+	}
+	if err == nil { // once it has the lock, the next agent finds it
+		err = await(func() bool { return standsIn(kept) != 0 })
+	}
+	if err != nil {
+		return nil, errors.Join(err, agent.Close())
+	}
+	return agent, nil
+}
+
+// standInScript returns the file with the script of the stand-in. The script ends with a call that executes it again,
+// so each round has memory without a trace of the last.
+func standInScript() (*os.File, error) {
+	var s gate.Script
+	text, record := s.Text(standInName), gate.Room(recordLength)
+	word := func(values ...uint64) gate.Argument {
+		var b []byte
+		for _, v := range values {
+			b = binary.NativeEndian.AppendUint64(b, v)
+		}
+		return s.Bytes(b)
+	}
+	s.May(unix.SYS_PRCTL, gate.Number(unix.PR_SET_NAME), text)
+	// The lock tells the next agent who stands in. A second one would be one too many.
+	const wholeFile, lockSize = 0, 4
+	lock := word(uint64(unix.F_WRLCK)|uint64(unix.SEEK_SET)<<16, wholeFile, wholeFile, 0)
+	s.Must("", gate.NoError, unix.SYS_FCNTL, gate.Number(keptAt), gate.Number(unix.F_SETLK), lock)
+	const ignore, maskSize = 1, 8 // without it, the bound ends the stand-in with a core
+	s.May(unix.SYS_RT_SIGACTION, gate.Number(int(unix.SIGXFSZ)), word(ignore, 0, 0, 0), gate.Number(0),
+		gate.Number(maskSize))
+	s.Must("", gate.NoError, unix.SYS_PRLIMIT64, gate.Number(0), gate.Number(unix.RLIMIT_FSIZE),
+		word(maxKept, maxKept), gate.Number(0))
+	s.May(unix.SYS_READ, gate.Number(agentAt), gate.Room(recordLength), gate.Number(1))
+	s.Must("", gate.NoError, unix.SYS_FCNTL, gate.Number(socketAt), gate.Number(unix.F_SETFL), gate.Number(0))
+	// The pieces of a struct msghdr (recvmsg(2)).
+	const atVector, atVectors, atControl, atControlLength = 2, 3, 4, 5
+	header, vector := word(0, 0, 0, 1, 0, controlLength, 0), word(0, textLength)
+	s.Put(vector, record.Plus(controlLength))
+	s.Put(header.Plus(atVector*8), vector)
+	s.Put(header.Plus(atControl*8), record)
+	s.Must("", gate.NoError, unix.SYS_RECVMSG, gate.Number(socketAt), header, gate.Number(0))
+	s.Must("", recordLength, unix.SYS_WRITE, gate.Number(keptAt), record, gate.Number(recordLength))
+	s.May(unix.SYS_LSEEK, gate.Number(scriptAt), gate.Number(0), gate.Number(unix.SEEK_SET))
+	s.May(unix.SYS_EXECVE, s.Text(gate.Path(programAt)), gate.Vector(0), gate.Environment(1))
+	s.Exit(gate.UnrunStatus)
+	code, err := s.Encode()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate(standInName, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	file := os.NewFile(uintptr(fd), standInName)
+	if _, err := file.WriteAt(code, 0); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func openKept(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+}
+
+// standsIn returns the pid of the process that has locked a file; 0 for none.
+func standsIn(kept *os.File) int {
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(kept.Fd(), unix.F_GETLK, &lock); err != nil || lock.Type == unix.F_UNLCK {
+		return 0
+	}
+	return int(lock.Pid)
+}
+
+// takeOver ends the stand-in of an earlier agent once it has written what was sent to the old socket, and takes in all
+// that is kept. Nobody finds the old socket any more. It starts a stand-in of its own in place of the other.
+func (k *Keeper) takeOver(old *net.UnixConn) error {
+	kept, err := os.OpenFile(k.cfg.Kept, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer kept.Close() //nolint:errcheck // every write was checked
+	pid := standsIn(kept)
+	if pid != 0 {
+		err = k.relieve(kept, old, pid)
+	}
+	text, readErr := os.ReadFile(k.cfg.Kept)
+	if err := errors.Join(err, readErr); err != nil {
+		return err
+	}
+	for record := range slices.Chunk(text, recordLength) {
+		if len(record) == recordLength {
+			k.recall(record)
+		}
+	}
+	k.stale = len(text) > 0
+	if pid == 0 {
+		return nil
+	}
+	return k.StandIn()
+}
+
+// relieve ends a stand-in.
+func (k *Keeper) relieve(kept *os.File, old *net.UnixConn, pid int) error {
+	if old != nil {
+		last := []byte(newBarrier())
+		err := old.SetWriteDeadline(time.Now().Add(takeoverTime))
+		if err == nil {
+			_, err = old.Write(last)
+		}
+		if err == nil {
+			err = await(func() bool {
+				text, err := os.ReadFile(k.cfg.Kept)
+				return err == nil && bytes.Contains(text[max(0, len(text)-2*recordLength):], last)
+			})
+		}
+		if err != nil {
+			k.cfg.Log.Warn("some notifications may be lost", "error", err)
+		}
+	}
+	err := pidfd.Signal(pid, syscall.SIGKILL, func() bool { return standsIn(kept) == pid })
+	if err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, pidfd.ErrStranger) {
+		return err
+	}
+	if err := await(func() bool { return standsIn(kept) == 0 }); err != nil {
+		return fmt.Errorf("pid %d still stands in for an earlier agent: %w", pid, err)
+	}
+	return nil
+}
+
+// await waits until a condition holds, at most for takeoverTime.
+func await(holds func() bool) error {
+	tick, limit := time.NewTicker(time.Millisecond), time.NewTimer(takeoverTime)
+	defer tick.Stop()
+	defer limit.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			return os.ErrDeadlineExceeded
+		}
+	}
+	return nil
+}
+
+// recall takes in a message that the stand-in has written.
+func (k *Keeper) recall(record []byte) {
+	pid, _, sent := told(record[:controlLength])
+	message := bytes.TrimRight(record[controlLength:], "\x00")
+	if len(message) == textLength { // it was longer, and its last line may not be whole
+		message = message[:bytes.LastIndexByte(message, '\n')+1]
+	}
+	if bytes.HasPrefix(message, []byte(barrier)) {
+		return
+	}
+	// The wall clock may have been set since. Then the time is wrong by as much.
+	at := time.Until(sent) + k.cfg.Clock()
+	s, ok := k.find(pid)
+	// A process that began later has the pid of the sender, and no more.
+	k.take(s, ok && s.id.StartedAfterBoot() <= at, message, at)
+}
+
+// dropKept empties the file of the stand-in, whose words the caller has recorded.
+func (k *Keeper) dropKept() error {
+	k.standIn.Lock()
+	defer k.standIn.Unlock()
+	if !k.stale {
+		return nil
+	}
+	k.stale = false
+	return os.Truncate(k.cfg.Kept, 0)
+}

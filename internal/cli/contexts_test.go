@@ -1,0 +1,115 @@
+package cli_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drover/internal/cli"
+	"drover/internal/cli/remote"
+)
+
+// person is somebody with contexts of one server.
+type person struct {
+	t   *testing.T
+	url string
+	// status is what the server answers to the end of a sign-in; tokens are those that calls have shown.
+	status atomic.Int32
+	tokens chan string
+}
+
+func newPerson(t *testing.T, current string, names ...string) *person {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("DROVER_SERVER", "")
+	p := &person{t: t, tokens: make(chan string, 100)}
+	p.status.Store(http.StatusNoContent)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.tokens <- r.Header.Get("X-Bkapi-Authorization")
+		if strings.HasSuffix(r.URL.Path, "/agents") {
+			_, _ = io.WriteString(w, `{"agents":[]}`)
+			return
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(int(p.status.Load()))
+	}))
+	t.Cleanup(s.Close)
+	p.url = s.URL
+	if err := remote.ChangeContexts(func(all *remote.Contexts) error {
+		for _, name := range names {
+			all.Put(remote.Context{
+				Name: name, Server: s.URL, User: name, Token: "token-of-" + name, ExpiresAt: time.Now().Add(time.Hour),
+			})
+		}
+		all.Current = current
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// runs runs a command line, and returns its messages and its error.
+func (p *person) runs(args ...string) (messages string, err error) {
+	p.t.Helper()
+	root := cli.NewRoot()
+	var talk bytes.Buffer
+	root.SetOut(io.Discard)
+	root.SetErr(&talk)
+	root.SetArgs(args)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	err = root.ExecuteContext(p.t.Context())
+	return talk.String(), err
+}
+
+func (p *person) signedIn(name string) bool {
+	p.t.Helper()
+	all, err := remote.ReadContexts()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return all.Find(name).SignedIn()
+}
+
+// TestLogoutThatTheServerCannotDo: who may still be signed in keeps the token, to end it later.
+func TestLogoutThatTheServerCannotDo(t *testing.T) {
+	p := newPerson(t, "own", "own")
+	for _, status := range []int32{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
+		p.status.Store(status)
+		if talk, err := p.runs("logout"); err == nil || strings.Contains(talk, "signed out") || !p.signedIn("own") {
+			t.Errorf("after status %d: %v, %q, signed in: %t", status, err, talk, p.signedIn("own"))
+		}
+	}
+	p.status.Store(http.StatusUnauthorized)
+	if talk, err := p.runs("logout"); err != nil || !strings.Contains(talk, "signed out") || p.signedIn("own") {
+		t.Errorf("a token that the server does not know: %v, %q", err, talk)
+	}
+}
+
+// TestServerOfSeveralContexts: of the contexts of one server the current one counts, and none for a program that has
+// lost one half of its credentials.
+func TestServerOfSeveralContexts(t *testing.T) {
+	p := newPerson(t, "own", "admin", "own")
+	if _, err := p.runs("agents", "--server", p.url); err != nil {
+		t.Fatal(err)
+	}
+	if shown := <-p.tokens; !strings.Contains(shown, "token-of-own") {
+		t.Errorf("the server is shown %s", shown)
+	}
+	for _, half := range []string{"DROVER_APP_CODE", "DROVER_APP_SECRET"} {
+		t.Run(half, func(t *testing.T) {
+			t.Setenv(half, "x")
+			if _, err := p.runs("agents", "--server", p.url); err == nil || !strings.Contains(err.Error(), "without credentials") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if len(p.tokens) > 0 {
+		t.Errorf("the server is shown %s", <-p.tokens)
+	}
+}

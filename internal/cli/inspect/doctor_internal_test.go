@@ -1,0 +1,107 @@
+package inspect
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/command"
+)
+
+// TestState: each of what a server says of itself has its level, and what is wrong has a remedy.
+func TestState(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	good := client.Server{
+		Version: command.Build(), Now: now, Disk: &client.Space{Free: 50 << 30, Size: 100 << 30},
+		Certificates: []client.Certificate{{Name: "ca", EndsAt: now.AddDate(1, 0, 0)}},
+	}
+	for name, c := range map[string]struct {
+		change func(*client.Server)
+		ahead  time.Duration
+		want   string
+	}{
+		"all is well":           {func(*client.Server) {}, time.Second, ""},
+		"not ready":             {func(s *client.Server) { s.Problem = "no fabric" }, 0, "problem readiness"},
+		"a note":                {func(s *client.Server) { s.Notes = []string{"n"} }, 0, "warning readiness"},
+		"another version":       {func(s *client.Server) { s.Version = "0.1" }, 0, "warning version"},
+		"a slow clock":          {func(*client.Server) {}, -2 * time.Second, "warning clock"},
+		"a wrong clock":         {func(*client.Server) {}, time.Minute, "problem clock"},
+		"an old certificate":    {func(s *client.Server) { s.Certificates[0].EndsAt = now.AddDate(0, 0, 13) }, 0, "warning certificate"},
+		"a certificate too old": {func(s *client.Server) { s.Certificates[0].EndsAt = now }, 0, "problem certificate"},
+		"little space":          {func(s *client.Server) { s.Disk.Free = 9 << 30 }, 0, "warning server's disk"},
+		"no space":              {func(s *client.Server) { s.Disk.Free = 1 << 30 }, 0, "problem server's disk"},
+	} {
+		s := good
+		s.Certificates = slices.Clone(good.Certificates)
+		disk := *good.Disk
+		s.Disk = &disk
+		c.change(&s)
+		var f findings
+		f.state(&s, c.ahead)
+		var wrong []string
+		for _, one := range f {
+			if one.Level == levelOK {
+				continue
+			}
+			wrong = append(wrong, one.Level+" "+one.Check)
+			if one.Remedy == "" && one.Message != "n" {
+				t.Errorf("%s: no remedy for %s", name, one.Message)
+			}
+		}
+		if got := strings.Join(wrong, ", "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestSome(t *testing.T) {
+	var list []string
+	for n := range 7 {
+		list = append(list, fmt.Sprint(n))
+	}
+	if got := some(list); got != "0, 1, 2, 3, 4 and 2 more" {
+		t.Errorf("got %q", got)
+	}
+	if got := some(list[:5]); got != "0, 1, 2, 3, 4" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestNoServerChosen: on a host that has only an agent, nobody needs to have chosen a server.
+func TestNoServerChosen(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("DROVER_SERVER", "")
+	agent, both := t.TempDir(), t.TempDir()
+	for _, dir := range []string{agent + "/agent", both + "/agent", both + "/server"} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		dataDir, agentDir string
+		only              bool
+		level             string
+	}{
+		{agent, "", true, levelWarning},
+		{t.TempDir(), agent, true, levelWarning},
+		{both, "", false, levelProblem},
+		{both, agent, false, levelProblem},
+	} {
+		only := onlyAgent(c.dataDir, c.agentDir)
+		cmd := &cobra.Command{}
+		cmd.SetContext(t.Context())
+		var s remote.Session
+		var f findings
+		reached, err := f.server(cmd, &s, only)
+		if only != c.only || err != nil || reached != c.only || len(f) != 1 || f[0].Level != c.level {
+			t.Errorf("%+v: only an agent: %t; reached: %t, %v, %+v", c, only, reached, err, f)
+		}
+	}
+}

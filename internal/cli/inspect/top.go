@@ -1,0 +1,240 @@
+package inspect
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+)
+
+// The orders of top.
+const (
+	byCPU    = "cpu"
+	byMemory = "memory"
+)
+
+const (
+	// sparkWidth is the width of a history in a table, in cells.
+	sparkWidth = 30
+	// mostHistories is the largest number of rows with a history, and abreast how many hosts are asked at a time.
+	mostHistories = 50
+	abreast       = 4
+)
+
+// top is one 'drover top'.
+type top struct {
+	remote.Session
+	hosts remote.Hosts
+	sort  string
+	last  string
+	rows  int
+	every time.Duration
+	once  bool
+}
+
+// used is a process with its history, if that is asked for.
+type used struct {
+	client.Process
+	History *client.UsageHistory `json:"history,omitempty"`
+}
+
+// NewTop returns 'drover top'.
+func NewTop() *cobra.Command {
+	var t top
+	cmd := &cobra.Command{
+		Use: "top [NAMESPACE/NAME]", Short: "Show which processes use how much, live",
+		Long: `Show the processes that use most, as their hosts last reported them, until Ctrl-C. CPU and memory are
+those of a process with its whole tree, in percent of its host. Without a terminal, with --once or
+with another format than a table, drover shows them once.
+
+With --last the hosts also tell what each process has used: a block for each part of that time, a bar
+where the process was restarted, and a dot where nobody has measured it. The highest block is the
+greatest value of the row.`,
+		Example: `  drover top
+  drover top 'shop/*' --sort memory -n 10
+  drover top shop/api --last 24h
+  drover top -l role=web --once -o json`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			if t.once || t.Form != term.AsTable || !term.Rewritable(out) {
+				return t.show(cmd, args)
+			}
+			return t.Redraw(cmd, t.every, func() error { return t.show(cmd, args) })
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	t.flags(cmd)
+	return cmd
+}
+
+func (t *top) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	t.hosts.Flags(cmd, &t.Session, "only on these hosts")
+	f.StringVar(&t.sort, "sort", byCPU, "what to sort by: cpu or memory")
+	f.StringVar(&t.last, "last", "", "also show the history of this time: 15m, 1h or 24h")
+	f.IntVarP(&t.rows, "rows", "n", 20, "number of processes to show")
+	f.DurationVarP(&t.every, "interval", "d", 3*time.Second, "time between two looks, at least 1s")
+	f.BoolVar(&t.once, "once", false, "show the processes once")
+	term.Complete(cmd, "sort", byCPU, byMemory)
+	windows := []string{client.UsageQuarter, client.UsageHour, client.UsageDay}
+	term.Complete(cmd, "last", windows...)
+	t.ListFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		switch {
+		case t.rows < 1 || t.rows > 1000:
+			return term.Usagef("--rows %d: expected 1 to 1000", t.rows)
+		case t.last != "" && t.rows > mostHistories:
+			return term.Usagef("--rows %d: expected 1 to %d with --last", t.rows, mostHistories)
+		case t.every < time.Second:
+			return term.Usagef("--interval %s: expected 1s or more", t.every)
+		case t.last != "":
+			if err := term.OneOf("--last", t.last, windows...); err != nil {
+				return err
+			}
+		}
+		return term.OneOf("--sort", t.sort, byCPU, byMemory)
+	})
+}
+
+// show looks once.
+func (t *top) show(cmd *cobra.Command, args []string) error {
+	c, err := t.hosts.Connect(cmd, &t.Session)
+	if err != nil {
+		return err
+	}
+	here := false
+	f := client.ProcessFilter{
+		Hosts: t.hosts.Names, Selector: t.hosts.Selector, Stale: &here, Sort: "-" + t.sort, Limit: t.rows,
+	}
+	if len(args) > 0 {
+		var found bool
+		if f.Namespace, f.Name, found = strings.Cut(args[0], "/"); !found || f.Namespace == "" || f.Name == "" {
+			return term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[0])
+		}
+	}
+	rows, sums, err := t.most(cmd.Context(), c, f)
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	if t.last != "" {
+		t.ask(cmd.Context(), c, rows)
+	}
+	if t.Form == term.AsTable {
+		if _, err := io.WriteString(cmd.OutOrStdout(), term.Told(cmd, cmd.OutOrStdout(), sums)+"\n"); err != nil {
+			return err
+		}
+	}
+	columns := topColumns()
+	if t.last != "" {
+		columns = historyColumns()
+	}
+	return term.PrintList(cmd, t.Output, rows, columns, nil)
+}
+
+// use is what a process uses, in percent of its host.
+func use(p *client.Process) (cpu, memory float64) {
+	switch {
+	case p.Usage != nil:
+		return p.Usage.CPU, p.Usage.Mem
+	case p.Instance != nil:
+		return p.Instance.CPU, p.Instance.Mem
+	}
+	return 0, 0
+}
+
+// most returns the processes that use most, the first in order, and a line about them. The server sorts: a look reads
+// no more processes than it shows.
+func (t *top) most(ctx context.Context, c *client.Client, f client.ProcessFilter) ([]used, string, error) {
+	list, _, total, err := c.ProcessPage(ctx, f, "")
+	if err != nil {
+		return nil, "", err
+	}
+	var rows []used
+	bytes := int64(0)
+	for _, p := range list {
+		if p.Instance != nil {
+			rows, bytes = append(rows, used{Process: p}), bytes+p.Instance.RSS
+		}
+	}
+	sums := strconv.Itoa(len(rows)) + " of " + strconv.Itoa(total) + " processes, with " + term.Size(bytes) + "; by " +
+		t.sort + ", at " + time.Now().Format(time.TimeOnly)
+	return rows, sums, nil
+}
+
+// ask asks the hosts for the histories.
+func (t *top) ask(ctx context.Context, c *client.Client, rows []used) {
+	places := make(chan struct{}, abreast)
+	var askers sync.WaitGroup
+	for i := range rows {
+		places <- struct{}{}
+		askers.Go(func() {
+			defer func() { <-places }()
+			p := &rows[i]
+			h, err := c.UsageHistory(ctx, p.Namespace, p.Name, p.Host.ID, t.last)
+			if err != nil {
+				h = client.UsageHistory{Namespace: p.Namespace, Name: p.Name, Host: p.Host, Problem: err.Error()}
+			}
+			p.History = &h
+		})
+	}
+	askers.Wait()
+}
+
+func topColumns() []term.Column[used] {
+	return append(firstColumns(), []term.Column[used]{
+		{Head: "PID", Cell: func(p used) string { return strconv.Itoa(p.Instance.PID) }},
+		{Head: "CPU", Cell: cpuCell},
+		{Head: "MEMORY", Cell: memoryCell},
+		{Head: "RSS", Cell: func(p used) string { return term.Size(p.Instance.RSS) }},
+		{Head: "THREADS", Cell: func(p used) string { return strconv.Itoa(p.Instance.Threads) }},
+		{Head: "FILES", Cell: func(p used) string {
+			if p.Usage == nil || p.Usage.Files == 0 {
+				return ""
+			}
+			return strconv.Itoa(p.Usage.Files)
+		}},
+		{Head: "UPTIME", Cell: func(p used) string { return term.Since(p.Instance.StartedAt) }},
+	}...)
+}
+
+func firstColumns() []term.Column[used] {
+	return []term.Column[used]{
+		{Head: "NAME", Cell: func(p used) string { return p.Namespace + "/" + p.Name }},
+		{Head: "HOST", Cell: func(p used) string { return p.Host.ID }},
+		{Head: "STATE", State: true, Cell: func(p used) string { return p.State }},
+	}
+}
+
+func cpuCell(p used) string {
+	cpu, _ := use(&p.Process)
+	return term.Percent(cpu)
+}
+
+func memoryCell(p used) string {
+	_, memory := use(&p.Process)
+	return term.Percent(memory)
+}
+
+func historyColumns() []term.Column[used] {
+	return append(firstColumns(), []term.Column[used]{
+		{Head: "CPU", Cell: cpuCell},
+		{Head: "CPU HISTORY", Cell: func(p used) string {
+			return remote.Sparkline(p.History, func(s *client.UsageStep) float64 { return s.CPU }, sparkWidth)
+		}},
+		{Head: "MEMORY", Cell: memoryCell},
+		{Head: "MEMORY HISTORY", Cell: func(p used) string {
+			memory := func(s *client.UsageStep) float64 { return float64(s.Memory) }
+			return remote.Sparkline(p.History, memory, sparkWidth)
+		}},
+		{Head: "PROBLEM", Cell: func(p used) string { return p.History.Problem }},
+	}...)
+}

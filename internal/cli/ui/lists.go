@@ -1,0 +1,303 @@
+package ui
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	causes "drover/internal/why"
+	"drover/internal/words"
+)
+
+// column is one column of a list. Where the screen is narrow, columns with the greatest drop are left out first; 0 is
+// never left out. A column of states has the function state, which gives the id.
+type column struct {
+	head  words.Text
+	drop  int
+	state func(item any) string
+	cell  func(s *State, item any) string
+}
+
+func col[T any](head words.Text, drop int, cell func(s *State, v T) string) column {
+	return column{head: head, drop: drop, cell: func(s *State, item any) string {
+		v, _ := item.(T)
+		return cell(s, v)
+	}}
+}
+
+func stateCol[T any](head words.Text, id func(v T) string) column {
+	c := col(head, 0, func(s *State, v T) string { return s.state(id(v)) })
+	c.state = func(item any) string {
+		v, _ := item.(T)
+		return id(v)
+	}
+	return c
+}
+
+func columnsOf(k kind) []column {
+	switch k {
+	case processes:
+		return processColumns()
+	case hosts:
+		return hostColumns()
+	case tasks:
+		return taskColumns()
+	case rollouts:
+		return rolloutColumns()
+	case events:
+		return eventColumns()
+	case people:
+		return peopleColumns()
+	case audit:
+		return auditColumns()
+	case results:
+		return []column{
+			col(words.Head.Process, 0, func(_ *State, r client.Result) string { return r.Namespace + "/" + r.Name }),
+			col(words.Head.Host, 0, func(_ *State, r client.Result) string { return r.Host }),
+			stateCol(words.Head.Outcome, func(r client.Result) string { return r.Outcome }),
+			col(words.Head.Message, 1, func(s *State, r client.Result) string { return s.said(r.Message) }),
+		}
+	default:
+		return nil
+	}
+}
+
+// stale is the state of a process whose host is away.
+const stale = "stale"
+
+func processColumns() []column {
+	instance := func(cell func(s *State, i *client.Instance) string) func(*State, client.Process) string {
+		return func(s *State, p client.Process) string {
+			if p.Instance == nil || p.Stale {
+				return "–"
+			}
+			return cell(s, p.Instance)
+		}
+	}
+	state := stateCol(words.Head.State, func(p client.Process) string {
+		if p.Stale {
+			return stale
+		}
+		return p.State
+	})
+	state.cell = func(s *State, item any) string {
+		p, _ := item.(client.Process)
+		return s.stateOf(&p)
+	}
+	return []column{
+		col(words.Head.Process, 0, func(s *State, p client.Process) string {
+			if s.isMarked(p) {
+				return "*" + p.Namespace + "/" + p.Name
+			}
+			return " " + p.Namespace + "/" + p.Name
+		}),
+		col(words.Head.Host, 0, func(_ *State, p client.Process) string { return p.Host.ID }),
+		state,
+		col(words.Head.Since, 3, func(s *State, p client.Process) string { return s.age(since(p)) }),
+		col(words.Head.PID, 6, instance(func(_ *State, i *client.Instance) string { return strconv.Itoa(i.PID) })),
+		col(words.Head.CPU, 5, instance(func(_ *State, i *client.Instance) string { return term.Percent(i.CPU) })),
+		col(words.Head.Memory, 4, instance(func(_ *State, i *client.Instance) string { return term.Size(i.RSS) })),
+		col(words.Head.Restarts, 2, func(_ *State, p client.Process) string {
+			if p.Restarts == 0 {
+				return ""
+			}
+			return strconv.Itoa(p.Restarts)
+		}),
+		col(words.Head.Why, 1, func(s *State, p client.Process) string {
+			if r, ok := s.sent[s.on[keyOf(p)]]; ok {
+				done := r.task.Counts.OK + r.task.Counts.Failed
+				return fmt.Sprintf("▶ %s %s %d/%d", s.op(r.op), r.task.ID, done, r.task.Counts.Targets)
+			}
+			if p.Cause == nil {
+				return s.said(p.Message)
+			}
+			return s.cause(p.Cause)
+		}),
+	}
+}
+
+// since is when the present state of a process began, as far as its report tells.
+func since(p client.Process) *time.Time {
+	switch {
+	case p.Stale:
+		return p.Host.LastSeen
+	case p.Cause != nil && p.Cause.Since != nil:
+		return p.Cause.Since
+	case p.Instance != nil:
+		return p.Instance.StartedAt
+	}
+	return nil
+}
+
+func hostColumns() []column {
+	return []column{
+		col(words.Head.Host, 0, func(_ *State, a client.Agent) string { return a.ID }),
+		stateCol(words.Head.State, func(a client.Agent) string {
+			if a.Online {
+				return "online"
+			}
+			return "away"
+		}),
+		col(words.Head.Name, 2, func(_ *State, a client.Agent) string { return a.Name }),
+		col(words.Head.Address, 5, func(_ *State, a client.Agent) string { return remote.Address(a.Host) }),
+		col(words.Head.Build, 4, func(_ *State, a client.Agent) string { return a.Build }),
+		col(words.Head.LastSeen, 3, func(s *State, a client.Agent) string { return s.age(a.LastSeen) }),
+		col(words.Head.Labels, 6, func(_ *State, a client.Agent) string { return labelsOf(a.Labels) }),
+		col(words.Head.Notes, 1, func(s *State, a client.Agent) string { return s.said(strings.Join(a.Notes, "; ")) }),
+	}
+}
+
+func taskColumns() []column {
+	return []column{
+		col(words.Head.Task, 0, func(_ *State, t client.Operation) string { return t.ID }),
+		stateCol(words.Head.State, func(t client.Operation) string { return t.State }),
+		col(words.Head.Operation, 0, func(s *State, t client.Operation) string { return s.op(t.Op) }),
+		col(words.Head.Progress, 1, func(s *State, t client.Operation) string {
+			n := t.Counts
+			text := fmt.Sprintf("%d/%d", n.OK+n.Failed, n.Targets)
+			if n.Failed > 0 {
+				text += fmt.Sprintf(" %s %d", s.state("failed"), n.Failed)
+			}
+			return text
+		}),
+		col(words.Head.Created, 2, func(s *State, t client.Operation) string { return s.age(&t.CreatedAt) }),
+		col(words.Head.User, 4, func(_ *State, t client.Operation) string { return term.Caller(t.App, t.User) }),
+		col(words.Head.Subject, 3, func(s *State, t client.Operation) string {
+			if t.Requests > 1 {
+				return t.Subject + " " + words.Screen.And.In(s.lang, "n", t.Requests-1)
+			}
+			return t.Subject
+		}),
+	}
+}
+
+func rolloutColumns() []column {
+	return []column{
+		col(words.Page.Rollouts, 0, func(_ *State, r client.Rollout) string { return r.ID }),
+		stateCol(words.Head.State, func(r client.Rollout) string { return r.State }),
+		col(words.Head.Operation, 0, func(s *State, r client.Rollout) string { return s.op(r.Op) }),
+		col(words.Head.Subject, 1, func(_ *State, r client.Rollout) string { return strings.Join(r.Processes, " ") }),
+		col(words.Head.Progress, 2, func(_ *State, r client.Rollout) string {
+			return fmt.Sprintf("%d/%d", r.Counts.OK+r.Counts.Failed+r.Counts.Skipped, r.Counts.Hosts)
+		}),
+		col(words.Head.Failures, 3, func(_ *State, r client.Rollout) string { return strconv.Itoa(r.Counts.Failed) }),
+		col(words.Head.Batch, 6, func(_ *State, r client.Rollout) string { return strconv.Itoa(r.Batch + 1) }),
+		col(words.Head.Created, 5, func(s *State, r client.Rollout) string { return s.age(&r.CreatedAt) }),
+		col(words.Head.Reason, 4, func(s *State, r client.Rollout) string { return s.said(r.Reason) }),
+	}
+}
+
+func eventColumns() []column {
+	return []column{
+		col(words.Head.At, 0, func(_ *State, e client.Event) string { return e.At.Local().Format("01-02 15:04:05") }),
+		col(words.Head.Process, 0, func(_ *State, e client.Event) string {
+			if e.Namespace == "" {
+				return ""
+			}
+			return e.Namespace + "/" + e.Name
+		}),
+		col(words.Head.Host, 3, func(_ *State, e client.Event) string { return e.Host.ID }),
+		col(words.Head.Event, 0, func(_ *State, e client.Event) string { return e.Kind }),
+		stateCol(words.Head.State, func(e client.Event) string { return words.EventState(e.Kind, e.To) }),
+		col(words.Head.User, 1, func(_ *State, e client.Event) string { return actor(e.Actor) }),
+		col(words.Head.Cause, 2, func(s *State, e client.Event) string {
+			if e.Cause == nil {
+				return ""
+			}
+			return s.cause(e.Cause)
+		}),
+	}
+}
+
+func actor(a client.Actor) string {
+	if a.User+a.App == "" {
+		return a.Kind
+	}
+	return term.Caller(a.App, a.User)
+}
+
+// keyOf names an item among the items of its list.
+func keyOf(item any) string {
+	switch v := item.(type) {
+	case client.Process:
+		return fmt.Sprintf("%s/%s@%s", v.Namespace, v.Name, v.Host.ID)
+	case client.Result:
+		return fmt.Sprintf("%s/%s@%s", v.Namespace, v.Name, v.Host)
+	case client.Agent:
+		return v.ID
+	case client.Operation:
+		return v.ID
+	case client.Rollout:
+		return v.ID
+	case client.Event:
+		return strconv.FormatInt(v.Cursor, 10)
+	case client.User:
+		return v.Name
+	case client.AuditRow:
+		return v.RequestID
+	}
+	return ""
+}
+
+// subjectOf is what an item is about.
+func subjectOf(item any) subject {
+	switch v := item.(type) {
+	case client.Process:
+		return subject{v.Namespace, v.Name, v.Host.ID, ""}
+	case client.Result:
+		return subject{v.Namespace, v.Name, v.Host, ""}
+	case client.Agent:
+		return subject{host: v.ID}
+	case client.Operation:
+		return subject{id: v.ID}
+	case client.Rollout:
+		return subject{id: v.ID}
+	case client.Event:
+		return subject{v.Namespace, v.Name, v.Host.ID, strconv.FormatInt(v.Cursor, 10)}
+	case client.User:
+		return subject{id: v.Name}
+	case client.AuditRow:
+		return subject{id: v.RequestID}
+	}
+	return subject{}
+}
+
+// age is the age of a moment; a dash if there is none.
+func (s *State) age(t *time.Time) string {
+	if t == nil {
+		return "–"
+	}
+	return causes.Age(s.now.Sub(*t))
+}
+
+// state is the mark and the word of a state.
+func (s *State) state(id string) string {
+	if id == "" {
+		return "–"
+	}
+	return words.ClassOf(id).Mark() + " " + words.State(id).In(s.lang)
+}
+
+// stateOf is the state of a process, with the state of its last report if its host is away.
+func (s *State) stateOf(p *client.Process) string {
+	if p.Stale {
+		return words.Screen.AsOf.In(s.lang, "stale", s.state(stale), "state", words.State(p.State).In(s.lang))
+	}
+	return s.state(p.State)
+}
+
+// op is the word of an operation in a line.
+func (s *State) op(id string) string { return strings.ToLower(wordOf(id).In(s.lang)) }
+
+// said is a sentence of an agent or a server in the language of the screen.
+func (s *State) said(english string) string {
+	text, _ := words.Sentence(english, s.lang)
+	return text
+}
+
+// cause is the sentence of a cause in the language of the screen.
+func (s *State) cause(c *client.Cause) string { return words.CauseSentence(c.ID, c.Text, s.lang) }

@@ -1,0 +1,180 @@
+package rollup
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/selector"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/why"
+	"drover/internal/wildcard"
+)
+
+// Directory knows the agents.
+type Directory interface {
+	ByKey(key string) (store.Agent, bool)
+	Presence(key string, now time.Time) fleet.Presence
+}
+
+// Query selects processes. The zero value of a field selects all.
+type Query struct {
+	// Namespace, Name and Version are patterns. Name also selects the copies of a process. Only a running process has
+	// a version.
+	Namespace, Name, Version string
+	// Agents are keys; nil selects all, and an empty list none.
+	Agents []string
+	States []string
+	// Causes selects processes that are not as they should be, by their most important cause.
+	Causes []process.CauseID
+	// Stale tells whether the state may be out of date, because the host is away. Hosted tells whether drover watches
+	// the process.
+	Stale, Hosted *bool
+	Labels        selector.Selector
+	// AllStale tells that every state may be out of date.
+	AllStale bool
+	// Sees reports whether the caller may see the processes of a namespace on a host. It is called once for each
+	// namespace of a host.
+	Sees func(namespace string, a *store.Agent) bool
+	// Only, unless it is nil, reports whether the query is about a process.
+	Only func(f *Found) bool
+	// Waiting are the open operations that explain a state.
+	Waiting map[store.ObservedKey][]why.Operation
+	// Now tells that the answer must contain everything that was stored before the call.
+	Now bool
+}
+
+// Found is a process that a query has found. It is valid during one call only.
+type Found struct {
+	*Row
+	// Agent is zero if the agent is not in the register any more; Key is its key in any case.
+	Agent *store.Agent
+	Key   string
+	// Stale tells that the state may be out of date.
+	Stale bool
+	// Finding explains the state; its zero value means that there is nothing to explain.
+	Finding why.Finding
+}
+
+// Place is the place of the process in lists.
+func (f *Found) Place() store.ObservedKey { return store.ObservedKey{Agent: f.Key, Process: f.Process} }
+
+// Compare orders processes by namespace, name and agent, as lists do.
+func Compare(a, b store.ObservedKey) int {
+	return cmp.Or(cmp.Compare(a.Process.Namespace, b.Process.Namespace), cmp.Compare(a.Process.Name, b.Process.Name),
+		cmp.Compare(a.Agent, b.Agent))
+}
+
+// Each calls fn for every process that a query selects, unordered.
+func (p *Rollup) Each(ctx context.Context, q *Query, fn func(*Found)) error {
+	rows, err := p.agents(ctx, q.Now)
+	if err != nil {
+		return err
+	}
+	w := walk{
+		Query: q, p: p, now: p.Now(), catalogue: why.Open(), names: map[process.ID]bool{}, sees: map[string]bool{},
+		fn: fn,
+	}
+	if q.Agents != nil {
+		keys := slices.Clone(q.Agents)
+		slices.Sort(keys)
+		for _, key := range slices.Compact(keys) {
+			w.agent(key, rows[key])
+		}
+		return nil
+	}
+	for key, of := range rows {
+		w.agent(key, of)
+	}
+	return nil
+}
+
+// walk is one walk over the picture.
+type walk struct {
+	*Query
+	p         *Rollup
+	now       time.Time
+	catalogue why.Catalogue
+	// names remembers which names the query selects.
+	names map[process.ID]bool
+	// sees remembers which namespaces the caller sees on the present agent.
+	sees  map[string]bool
+	of    store.Agent
+	found Found
+	fn    func(*Found)
+}
+
+// agent calls fn for the selected processes of an agent.
+func (w *walk) agent(key string, rows []Row) {
+	if len(rows) == 0 {
+		return
+	}
+	agent, joined := w.p.Directory.ByKey(key)
+	w.of = agent
+	clear(w.sees)
+	presence := w.p.Directory.Presence(key, w.now)
+	stale := presence.Away || w.AllStale
+	if w.Stale != nil && *w.Stale != stale {
+		return
+	}
+	for i := range rows {
+		r := &rows[i]
+		if !w.selects(r) {
+			continue
+		}
+		may, known := w.sees[r.Process.Namespace]
+		if !known {
+			may = w.Sees(r.Process.Namespace, &w.of)
+			w.sees[r.Process.Namespace] = may
+		}
+		if !may {
+			continue
+		}
+		w.found = Found{Row: r, Agent: &w.of, Key: key, Stale: stale}
+		f := &w.found
+		if w.Only != nil && !w.Only(f) {
+			continue
+		}
+		var waiting []why.Operation
+		if len(w.Waiting) > 0 {
+			waiting = w.Waiting[f.Place()]
+		}
+		if r.remarkable != nil || !joined || presence.Away || len(waiting) > 0 {
+			f.Finding = w.catalogue.Judge(why.Facts{
+				Process: r.Process, Host: fleet.NameOf(agent), Now: w.now, Status: r.status(), Operations: waiting,
+				Agent: why.Agent{Joined: joined, Away: presence.Away, Since: presence.Since, Seen: presence.LastSeen},
+			})
+		}
+		if len(w.Causes) == 0 || f.Finding.Wrong && slices.Contains(w.Causes, f.Finding.Cause.ID) {
+			w.fn(f)
+		}
+	}
+}
+
+// selects reports whether a query selects a row, as far as the row alone tells.
+func (w *walk) selects(r *Row) bool {
+	return (w.Hosted == nil || *w.Hosted == r.Hosted) && (len(w.States) == 0 || slices.Contains(w.States, r.State)) &&
+		(w.Version == "" || r.Version != "" && wildcard.Match(w.Version, r.Version)) && w.named(r.Process) &&
+		(w.Labels.IsZero() || w.Labels.Matches(func(key string) (value string, found bool) {
+			value, found = r.Labels[key]
+			return value, found
+		}))
+}
+
+// named reports whether a query selects the name of a process.
+func (w *walk) named(id process.ID) bool {
+	if w.Namespace == "" && w.Name == "" {
+		return true
+	}
+	is, known := w.names[id]
+	if !known {
+		base, _ := process.CutCopy(id.Name)
+		is = (w.Namespace == "" || wildcard.Match(w.Namespace, id.Namespace)) &&
+			(w.Name == "" || wildcard.Match(w.Name, id.Name) || wildcard.Match(w.Name, base))
+		w.names[id] = is
+	}
+	return is
+}

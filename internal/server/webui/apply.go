@@ -1,0 +1,310 @@
+package webui
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	v1 "drover/api/v1"
+	"drover/client"
+	"drover/internal/processfile"
+	"drover/internal/words"
+)
+
+// applyForm is what a person has entered.
+type applyForm struct {
+	Namespace, Text, Reason string
+	// Tag and Revision are the state of the namespace that the text was made for; empty and 0 if there is none.
+	Tag      string
+	Revision int64
+	// NoRestart leaves running processes as they are. Prune removes what the file lacks.
+	NoRestart, Prune bool
+}
+
+// applied is what the page shows about a form.
+type applied struct {
+	applyForm
+	Problem string
+	Faults  []processfile.Fault
+	Plan    *planned
+	// Newer is set if somebody else has changed the namespace since. Diff is what has changed.
+	Newer *newer
+	// Wrong is set if the typed number was wrong.
+	Wrong   bool
+	Command string
+}
+
+// planned is a plan that waits for a confirmation.
+type planned struct {
+	Changes  []planRow
+	Rollouts []client.Rollout
+	// Steps is the number of changes, Restarts the number of restarts among them. Hosts counts the hosts.
+	Steps, Restarts, Hosts int
+	Typed                  bool
+}
+
+// newer is what somebody else has done since the form was made.
+type newer struct {
+	User, Message string
+	Number        int64
+	Changes       []planRow
+}
+
+// planRow is a change as the page shows it.
+type planRow struct {
+	client.Change
+	Mark, Class, Name string
+}
+
+// pageOfApply shows a form with the processes of a namespace.
+func (v *view) pageOfApply(ctx context.Context) error {
+	f := applyForm{Namespace: v.r.URL.Query().Get("ns")}
+	var problem string
+	if f.Namespace != "" {
+		file, tag, err := v.client.File(ctx, f.Namespace)
+		switch known, ok := errors.AsType[*client.Error](err); {
+		case err == nil:
+			text, err := processfile.Write(processfile.Documents(file))
+			if err != nil {
+				return err
+			}
+			f.Text, f.Tag, f.Revision = string(text), tag, file.Revision
+		case ok && known.Status == http.StatusNotFound:
+			problem = words.Apply.NoneStored.In(v.lang, "ns", f.Namespace)
+			f.Text = "namespace: " + f.Namespace + "\nprocesses:\n"
+		default:
+			return err
+		}
+	}
+	v.showApply(http.StatusOK, &applied{applyForm: f, Problem: problem})
+	return nil
+}
+
+func (v *view) showApply(status int, a *applied) {
+	a.Command = a.command()
+	v.render(status, "apply", a)
+}
+
+// Back is the page with the namespace of the form.
+func (f *applyForm) Back() string {
+	if f.Namespace == "" {
+		return path("apply")
+	}
+	return path("apply") + "?ns=" + url.QueryEscape(f.Namespace)
+}
+
+// command is the command that does the same.
+func (f *applyForm) command() string {
+	text := "drover apply -f FILE"
+	if f.NoRestart {
+		text += " --no-restart"
+	}
+	if f.Prune {
+		text += " --prune"
+	}
+	if f.Reason != "" {
+		text += " -m " + quote(f.Reason)
+	}
+	return text
+}
+
+// apply shows the plan of a file, and carries it out once it is confirmed.
+func (v *view) apply(ctx context.Context) error {
+	if err := v.r.ParseForm(); err != nil {
+		return &client.Error{Status: http.StatusBadRequest}
+	}
+	in := v.r.PostForm
+	a := &applied{applyForm: applyForm{
+		Namespace: in.Get("ns"), Text: strings.ReplaceAll(in.Get("text"), "\r\n", "\n"), Reason: in.Get("reason"),
+		Tag:       in.Get("tag"),
+		NoRestart: in.Get("no_restart") != "", Prune: in.Get("prune") != "",
+	}}
+	a.Revision, _ = strconv.ParseInt(in.Get("revision"), 10, 64) // 0 is no revision
+	docs, err := processfile.Read("", []byte(a.Text))
+	if faults, ok := errors.AsType[processfile.Faults](err); ok {
+		a.Faults = faults
+		v.showApply(http.StatusUnprocessableEntity, a)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	files := processfile.Files(docs)
+	if len(files) != 1 {
+		a.Problem = words.Apply.OneNamespace.In(v.lang)
+		v.showApply(http.StatusUnprocessableEntity, a)
+		return nil
+	}
+	if files[0].Namespace != a.Namespace { // the text was for another namespace, or for none
+		a.Namespace, a.Tag, a.Revision = files[0].Namespace, "", 0
+	}
+	if in.Get("step") == "again" {
+		a.Tag = ""
+	}
+	plan, tag, err := v.client.Plan(ctx, files[0], a.options())
+	if err != nil {
+		return v.notPlanned(ctx, a, docs, err)
+	}
+	a.Plan, a.Tag = planOf(&plan), tag
+	if in.Get("step") == "again" {
+		if err := v.renewBase(ctx, a); err != nil {
+			return err
+		}
+	}
+	confirmed := in.Get("confirm")
+	right := confirmed == "yes" && !a.Plan.Typed || a.Plan.Typed && confirmed == strconv.Itoa(a.Plan.Steps)
+	if in.Get("step") != "confirm" || !right || a.Plan.Steps == 0 {
+		a.Wrong = in.Get("step") == "confirm" && !right
+		v.showApply(http.StatusOK, a)
+		return nil
+	}
+	if a.Plan.Steps > recentAbove && !v.recent() {
+		v.signInAgain()
+		return nil
+	}
+	done, err := v.client.Apply(ctx, files[0], a.options())
+	if err != nil {
+		return v.notPlanned(ctx, a, docs, err)
+	}
+	http.Redirect(v.w, v.r, followUp(&done), http.StatusSeeOther)
+	return nil
+}
+
+// followUp is the page of what an apply has begun.
+func followUp(done *client.Plan) string {
+	switch {
+	case len(done.Rollouts) == 1:
+		return path("rollouts", done.Rollouts[0].ID)
+	case len(done.Rollouts) > 1:
+		return path("rollouts")
+	case done.Operation != nil:
+		return path("tasks", done.Operation.ID)
+	default:
+		return path("tasks")
+	}
+}
+
+func (f *applyForm) options() client.ApplyOptions {
+	o := client.ApplyOptions{NoRestart: f.NoRestart, Message: f.Reason, Tag: f.Tag}
+	if f.Prune {
+		o.Prune = client.PruneOwn
+	}
+	return o
+}
+
+// renewBase has a form be for the present state of its namespace.
+func (v *view) renewBase(ctx context.Context, a *applied) error {
+	file, _, err := v.client.File(ctx, a.Namespace)
+	if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound {
+		return nil
+	}
+	a.Revision = file.Revision
+	return err
+}
+
+// notPlanned shows why the server has rejected a file: at the lines of its faults, or with what somebody else has
+// changed. Other errors it returns.
+func (v *view) notPlanned(ctx context.Context, a *applied, docs []processfile.Document, err error) error {
+	known, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err
+	}
+	a.Plan = nil
+	switch known.Status {
+	case http.StatusUnprocessableEntity:
+		for _, field := range known.Fields {
+			a.Faults = append(a.Faults, processfile.Place(docs, a.Namespace, processfile.Fault{
+				Path: field.Field, Text: field.Detail,
+			}))
+		}
+		if len(a.Faults) == 0 {
+			a.Problem = v.refusal(known)
+		}
+	case http.StatusPreconditionFailed:
+		a.Problem = v.refusal(known)
+		if a.Newer, err = v.newer(ctx, &a.applyForm); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	v.showApply(known.Status, a)
+	return nil
+}
+
+// newer returns what has changed in a namespace since the revision of a form.
+func (v *view) newer(ctx context.Context, f *applyForm) (*newer, error) {
+	last, _, err := some(v.client.Revisions(ctx, f.Namespace, 1), 1)
+	if err != nil {
+		return nil, err
+	}
+	n := &newer{}
+	if len(last) > 0 {
+		n.User, n.Message, n.Number = cmp.Or(last[0].User, last[0].App), last[0].Message, last[0].Number
+	}
+	if f.Revision == 0 || f.Revision == n.Number {
+		return n, nil
+	}
+	diff, err := v.client.Compare(ctx, f.Namespace, f.Revision, n.Number)
+	if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound {
+		return n, nil // the server forgets old revisions
+	}
+	n.Changes = rowsOf(&diff)
+	return n, err
+}
+
+// planOf counts a plan.
+func planOf(p *client.Plan) *planned {
+	out := &planned{Changes: rowsOf(p), Rollouts: p.Rollouts}
+	hosts := map[string]bool{}
+	for _, c := range p.Changes {
+		n := processfile.Steps(&c)
+		if n == 0 {
+			continue
+		}
+		out.Steps += n
+		if c.Op == v1.OpRestart {
+			out.Restarts += n
+		}
+		for _, h := range c.Hosts {
+			hosts[h] = true
+		}
+	}
+	out.Hosts, out.Typed = len(hosts), out.Steps > typeAbove
+	return out
+}
+
+// rowsOf returns the changes of a plan with their marks, which are those of drover diff.
+func rowsOf(p *client.Plan) []planRow {
+	marks := map[string][2]string{
+		"create": {"+", "good"}, "change": {"~", "busy"}, "remove": {"-", "bad"}, "none": {"=", "idle"},
+		"kept": {"!", "warn"},
+	}
+	rows := make([]planRow, len(p.Changes))
+	for i, c := range p.Changes {
+		m := marks[c.Action]
+		name := p.Namespace + "/" + c.Process + processfile.Numbers(c.Copies)
+		rows[i] = planRow{Change: c, Mark: m[0], Class: m[1], Name: name}
+	}
+	return rows
+}
+
+// fieldValue is a value of a field as the page shows it; a dash is the default.
+func fieldValue(value any) string {
+	switch x := value.(type) {
+	case nil:
+		return "–"
+	case string:
+		return x
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(text)
+}

@@ -1,0 +1,421 @@
+package webui
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"drover/client"
+	"drover/internal/server/edge"
+	"drover/internal/words"
+)
+
+const (
+	// groupAbove is the number of processes above which a list without a wish shows groups.
+	groupAbove = 200
+	// mostPasted is the number of addresses that a person can paste.
+	mostPasted = 2000
+)
+
+// pageSizes are the sizes of a page.
+func pageSizes() []int { return []int{50, 100, 200} }
+
+// filterNames are the parameters of the page of processes; the first ones are flags of drover ps.
+func filterNames() (flags, others []string) {
+	return []string{"namespace", "name", "hosts", "state", "selector", "process-label", "process-version"},
+		[]string{"cause", "stale", "hosted", "selection", "group", "sort", "limit", "cursor"}
+}
+
+// hiddenFilters are the parameters that the form of the page keeps without an input that people see.
+func hiddenFilters() []string {
+	flags, others := filterNames()
+	seen := []string{"namespace", "name", "hosts", "state", "selector", "group", "sort", "limit", "cursor"}
+	return slices.DeleteFunc(slices.Concat(flags, others), func(name string) bool {
+		return slices.Contains(seen, name)
+	})
+}
+
+// processFilter reads the filter of a list of processes.
+func processFilter(q url.Values) client.ProcessFilter {
+	return client.ProcessFilter{
+		Namespace: q.Get("namespace"), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
+		States: fields(q.Get("state")), Causes: fields(q.Get("cause")), Selection: q.Get("selection"),
+		Stale: yesNo(q.Get("stale")), Hosted: yesNo(q.Get("hosted")),
+		Selector: q.Get("selector"), ProcessSelector: q.Get("process-label"), Version: q.Get("process-version"),
+	}
+}
+
+// yesNo reads true or false; another text is neither.
+func yesNo(text string) *bool {
+	b, err := strconv.ParseBool(text)
+	if err != nil {
+		return nil
+	}
+	return &b
+}
+
+// psCommand is the command that lists the same processes; empty if there is none.
+func psCommand(q url.Values) string {
+	flags, others := filterNames()
+	for _, name := range others[:4] { // of the filter, too
+		if q.Get(name) != "" {
+			return ""
+		}
+	}
+	var command strings.Builder
+	command.WriteString("drover ps")
+	for _, flag := range flags {
+		if value := q.Get(flag); value != "" {
+			command.WriteString(" --" + flag + " " + quote(value))
+		}
+	}
+	return command.String()
+}
+
+// with returns the URL of a page of processes with other values of parameters; it leads to the first page.
+func with(q url.Values, changes ...string) string {
+	next := maps.Clone(q)
+	delete(next, "cursor")
+	for i := 0; i+1 < len(changes); i += 2 {
+		if next.Set(changes[i], changes[i+1]); changes[i+1] == "" {
+			delete(next, changes[i])
+		}
+	}
+	return Prefix + "processes?" + next.Encode()
+}
+
+// facet is a value of a filter with the number of its processes, and the page that has only these.
+type facet struct {
+	ID, URL string
+	N       int
+	On      bool
+}
+
+// facetsOf returns the values of a filter, the most frequent first. A value leads to the page that has it, and also
+// other values of parameters. A chosen value leads to the page without these.
+func facetsOf(q url.Values, name string, counts map[string]int, also ...string) []facet {
+	var list []facet
+	for id, n := range counts {
+		changes, on := append([]string{name, id}, also...), q.Get(name) == id
+		for i := 1; on && i < len(changes); i += 2 {
+			changes[i] = ""
+		}
+		list = append(list, facet{ID: id, N: n, On: on, URL: with(q, changes...)})
+	}
+	slices.SortFunc(list, func(a, b facet) int { return cmp.Or(b.N-a.N, cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// overview shows what is wrong, what goes on, and what happened last.
+func (v *view) overview(ctx context.Context) error {
+	o, err := v.client.Overview(ctx, client.ProcessFilter{})
+	if err != nil {
+		return err
+	}
+	running, _, err := some(v.client.Operations(ctx, client.OperationFilter{State: "running", Limit: few}), few)
+	if err != nil {
+		return err
+	}
+	rollouts, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{Limit: few}), few)
+	if err != nil {
+		return err
+	}
+	rollouts = slices.DeleteFunc(rollouts, func(r client.Rollout) bool { return !r.Active() })
+	events, _, err := some(v.client.Events(ctx, client.EventFilter{Limit: few}), few)
+	if err != nil {
+		return err
+	}
+	v.render(http.StatusOK, "overview", map[string]any{
+		"Overview": o, "States": facetsOf(url.Values{}, "state", o.Processes.States, "stale", "false"),
+		"Operations": running, "Rollouts": rollouts, "Events": events,
+	})
+	return nil
+}
+
+// grouping is a way to group processes.
+type grouping struct {
+	ID   string
+	Word words.Text
+}
+
+func groupings() []grouping {
+	return []grouping{
+		{"process", words.Fleet.ByProcess},
+		{"host", words.Fleet.ByHost},
+		{"area", words.Fleet.ByArea},
+		{"namespace", words.Fleet.ByNamespace},
+		{"version", words.Fleet.ByVersion},
+		{"cause", words.Fleet.ByCause},
+		{"state", words.Fleet.ByState},
+		{"none", words.Fleet.Rows},
+	}
+}
+
+// orders are the orders of rows, or of groups of rows.
+func orders(grouped bool) []grouping {
+	if grouped {
+		return []grouping{
+			{"key", words.Fleet.SortKey},
+			{"-wrong", words.Fleet.SortWrong},
+			{"-total", words.Fleet.SortTotal},
+		}
+	}
+	return []grouping{
+		{"process", words.Fleet.ByProcess},
+		{"host", words.Fleet.ByHost},
+		{"state", words.Fleet.ByState},
+		{"-since", words.Fleet.SortSince},
+	}
+}
+
+// orderOf is the chosen order. That of groups is none for rows: a person who chooses other groups keeps no order.
+func orderOf(chosen string, grouped bool) string {
+	if slices.ContainsFunc(orders(!grouped), func(o grouping) bool { return o.ID == chosen }) {
+		return ""
+	}
+	return chosen
+}
+
+// processes lists processes on their hosts, or groups of them.
+func (v *view) processes(ctx context.Context) error {
+	q := v.r.URL.Query()
+	body := map[string]any{
+		"Filter": q, "Query": v.r.URL.RawQuery, "Command": psCommand(q), "Groupings": groupings(), "Sizes": pageSizes(),
+		"MostPasted": mostPasted, "Ops": v.offer(""),
+	}
+	if name := unknownParameter(q); name != "" {
+		body["Problem"] = words.Fleet.UnknownParameter.In(v.lang, "name", visible(name))
+		v.render(http.StatusBadRequest, "processes", body)
+		return nil
+	}
+	f := processFilter(q)
+	total, err := v.counted(ctx, q, f, body)
+	if err != nil {
+		return v.badFilter(err, "processes", body)
+	}
+	by := q.Get("group")
+	if by == "" && total > groupAbove {
+		by = "process"
+	}
+	grouped := by != "" && by != "none"
+	f.Limit, f.Sort = sizeOf(q), orderOf(q.Get("sort"), grouped)
+	body["By"], body["Size"], body["Orders"], body["Sort"] = by, f.Limit, orders(grouped), f.Sort
+	var next string
+	if !grouped {
+		body["Rows"], next, _, err = v.client.ProcessPage(ctx, f, q.Get("cursor"))
+	} else {
+		var groups []client.ProcessGroup
+		groups, next, body["GroupTotal"], err = v.client.GroupPage(ctx, by, f, q.Get("cursor"))
+		body["Groups"] = groupRows(q, by, groups)
+	}
+	if err != nil {
+		return v.badFilter(err, "processes", body)
+	}
+	turn(body, path("processes"), q, next)
+	v.render(http.StatusOK, "processes", body)
+	return nil
+}
+
+// counted puts what stands above a list of processes on its page, and returns the number of the processes.
+func (v *view) counted(ctx context.Context, q url.Values, f client.ProcessFilter, body map[string]any) (int, error) {
+	var err error
+	if body["Views"], err = v.savedViews(ctx); err != nil {
+		return 0, err
+	}
+	o, err := v.client.Overview(ctx, f)
+	if err != nil {
+		return 0, err
+	}
+	causes := map[string]int{}
+	for _, c := range o.Causes {
+		causes[c.ID] = c.Count
+	}
+	body["Total"], body["Stale"] = o.Processes.Total, o.Processes.Stale
+	body["States"] = facetsOf(q, "state", o.Processes.States, "stale", "false")
+	body["Causes"] = facetsOf(q, "cause", causes)
+	body["StaleURL"], body["Export"] = with(q, "stale", "true"), Prefix+"processes.csv?"+q.Encode()
+	if f.Selection != "" {
+		body["Pasted"], err = v.client.Selection(ctx, f.Selection)
+	}
+	return o.Processes.Total, err
+}
+
+// unknownParameter returns a parameter that the page does not have, because a misspelt filter would show too much.
+func unknownParameter(q url.Values) string {
+	flags, others := filterNames()
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if !slices.Contains(flags, name) && !slices.Contains(others, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// sizeOf returns the chosen size of a page.
+func sizeOf(q url.Values) int {
+	n, _ := strconv.Atoi(q.Get("limit")) // another text is no size
+	if !slices.Contains(pageSizes(), n) {
+		return perPage
+	}
+	return n
+}
+
+// groupRow is a group with the page of its processes. A group without such a page has no addresses.
+type groupRow struct {
+	client.ProcessGroup
+	URL    string
+	States []facet
+}
+
+func groupRows(q url.Values, by string, groups []client.ProcessGroup) []groupRow {
+	rows := make([]groupRow, len(groups))
+	rest := maps.Clone(q)
+	delete(rest, "state") // a state leads into its group, also if it is the filter
+	for i, g := range groups {
+		rows[i].ProcessGroup = g
+		inside := groupFilter(q, by, g.Key)
+		if by == "cause" && g.Wrong < g.Total { // the filter of causes has only what is wrong
+			inside = nil
+		}
+		if inside != nil {
+			inside = append(inside, "group", "none", "sort", "")
+			rows[i].URL = with(q, inside...)
+		}
+		rows[i].States = facetsOf(rest, "state", g.States, append(inside, "stale", "false")...)
+		for j := range rows[i].States {
+			if inside == nil {
+				rows[i].States[j].URL = ""
+			}
+		}
+	}
+	return rows
+}
+
+// groupFilter returns what the filter of a page becomes for the processes of a group; nothing if no filter has them.
+func groupFilter(q url.Values, by, key string) []string {
+	switch by {
+	case "process":
+		if strings.Contains(q.Get("name"), "@") { // the group has some copies of the process only
+			return nil
+		}
+		namespace, name, _ := strings.Cut(key, "/")
+		return []string{"namespace", literal(namespace), "name", literal(name)}
+	case "host":
+		return []string{"hosts", literal(key)}
+	case "area":
+		if q.Get("hosts") != "" { // a list has one filter of hosts
+			return nil
+		}
+		return []string{"hosts", key + ":*"}
+	case "namespace":
+		return []string{"namespace", literal(key)}
+	}
+	if key == "" {
+		return nil
+	}
+	switch by {
+	case "version":
+		return []string{"process-version", literal(key)}
+	case "cause", "state":
+		return []string{by, key}
+	}
+	if label, ok := strings.CutPrefix(by, "label:"); ok {
+		return []string{"selector", strings.TrimPrefix(q.Get("selector")+","+label+"="+key, ",")}
+	}
+	return nil
+}
+
+// paste leads to the processes on pasted hosts, of at most mostPasted ids or addresses.
+func (v *view) paste(ctx context.Context) error {
+	hosts := fields(v.r.PostFormValue("hosts"))
+	if len(hosts) == 0 || len(hosts) > mostPasted {
+		return &client.Error{
+			Status: http.StatusBadRequest,
+			Detail: fmt.Sprintf("there are %d addresses: expected 1 to %d", len(hosts), mostPasted),
+		}
+	}
+	s, err := v.client.Select(ctx, client.ProcessFilter{}, client.SelectionRequest{Hosts: hosts})
+	if err != nil {
+		return err
+	}
+	http.Redirect(v.w, v.r, with(url.Values{}, "selection", s.ID), http.StatusSeeOther)
+	return nil
+}
+
+// processesCSV sends all processes that match a filter.
+func (v *view) processesCSV(ctx context.Context) error {
+	return sendCSV(v, "processes.csv", []string{
+		"namespace", "name", "host", "address", "state", "stale", "pid", "version", "restarts", "cause", "text",
+	}, v.client.Processes(ctx, processFilter(v.r.URL.Query())), csvRow)
+}
+
+func csvRow(p client.Process) []string {
+	var pid, version, cause, text string
+	if i := p.Instance; i != nil {
+		pid, version = strconv.Itoa(i.PID), i.Version
+	}
+	if text = p.Message; p.Cause != nil {
+		cause, text = p.Cause.ID, p.Cause.Text
+	}
+	return []string{
+		p.Namespace, p.Name, p.Host.ID, address(p.Host), p.State, strconv.FormatBool(p.Stale), pid, version,
+		strconv.Itoa(p.Restarts), cause, text,
+	}
+}
+
+// sendCSV sends a list as a file for a spreadsheet, a line for each element. An error before the first line is one of
+// the page; a later one breaks the answer off, so that the file does not look whole.
+func sendCSV[T any](v *view, name string, heads []string, list iter.Seq2[T, error], line func(T) []string) error {
+	control, out := http.NewResponseController(v.w), csv.NewWriter(v.w)
+	begun := false
+	begin := func() {
+		begun = true
+		v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+		v.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+		_, _ = io.WriteString(v.w, "\ufeff") // spreadsheets take a file without a mark for another encoding
+		_ = out.Write(heads)                 // it is buffered
+	}
+	for element, err := range list {
+		if err != nil && !begun {
+			return err
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		if !begun {
+			begin()
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(edge.ReplyTime)) // a test recorder has no deadlines
+		cells := line(element)
+		for i := range cells {
+			cells[i] = cell(cells[i])
+		}
+		if err := out.Write(cells); err != nil {
+			return nil //nolint:nilerr // the browser has hung up
+		}
+	}
+	if !begun {
+		begin()
+	}
+	out.Flush()
+	return nil
+}
+
+// cell makes a text of a cell: a spreadsheet would run one that begins like a formula.
+func cell(text string) string {
+	text = visible(text)
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

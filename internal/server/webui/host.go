@@ -1,0 +1,106 @@
+package webui
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"drover/client"
+	"drover/internal/words"
+)
+
+// host shows one host: its processes, its agent, and its events.
+func (v *view) host(ctx context.Context) error {
+	return v.showHost(ctx, http.StatusOK, words.Text{})
+}
+
+// findHost returns the host of the path, by its id or its address.
+func (v *view) findHost(ctx context.Context) (client.Agent, error) {
+	id := v.r.PathValue("host")
+	rows, _, err := some(v.client.Agents(ctx, client.AgentFilter{Hosts: []string{literal(id)}}), perPage)
+	if err != nil {
+		return client.Agent{}, err
+	}
+	i := slices.IndexFunc(rows, func(a client.Agent) bool { return a.ID == id || address(a.Host) == id })
+	if i < 0 {
+		return client.Agent{}, &client.Error{Status: http.StatusNotFound}
+	}
+	return rows[i], nil
+}
+
+func (v *view) showHost(ctx context.Context, status int, problem words.Text) error {
+	a, err := v.findHost(ctx)
+	if err != nil {
+		return err
+	}
+	q := v.r.URL.Query()
+	rows, next, total, err := v.client.ProcessPage(ctx, client.ProcessFilter{
+		Hosts: []string{literal(a.ID)}, Limit: perPage * 4,
+	}, q.Get("cursor"))
+	if err != nil {
+		return err
+	}
+	events, _, err := some(v.client.Events(ctx, client.EventFilter{
+		Hosts: []string{literal(a.ID)}, Limit: perPage,
+	}), perPage)
+	if err != nil {
+		return err
+	}
+	labels := make([]string, 0, len(a.Labels))
+	for key, value := range a.Labels {
+		labels = append(labels, key+"="+value)
+	}
+	slices.Sort(labels)
+	body := map[string]any{
+		"Host": a, "Rows": rows, "Total": total, "Events": events, "Labels": labels, "Admin": v.who.Admin,
+		"Ops": v.offer(""), "AllEvents": eventsPage("", "", a.ID),
+		"Query":   url.Values{"hosts": {a.ID}}.Encode(),
+		"Command": "drover ps --hosts " + quote(a.ID), "Problem": problem.In(v.lang),
+	}
+	turn(body, path("hosts", a.ID), q, next)
+	v.render(status, "host", body)
+	return nil
+}
+
+// labelHost sets and removes labels of a host.
+func (v *view) labelHost(ctx context.Context) error {
+	a, err := v.findHost(ctx)
+	if err != nil {
+		return err
+	}
+	request := client.LabelRequest{Hosts: []string{address(a.Host)}, Set: map[string]string{}}
+	for _, text := range fields(v.r.PostFormValue("labels")) {
+		key, value, found := strings.Cut(text, "=")
+		switch {
+		case found:
+			request.Set[key] = value
+		case strings.HasSuffix(text, "-"):
+			request.Remove = append(request.Remove, strings.TrimSuffix(text, "-"))
+		default:
+			return badParameter("labels", text, "KEY=VALUE to set a label, or KEY- to remove it")
+		}
+	}
+	if _, err := v.client.LabelAgents(ctx, request); err != nil {
+		return err
+	}
+	http.Redirect(v.w, v.r, path("hosts", a.ID), http.StatusSeeOther)
+	return nil
+}
+
+// removeHost removes a host whose name the person has typed.
+func (v *view) removeHost(ctx context.Context) error {
+	a, err := v.findHost(ctx)
+	if err != nil {
+		return err
+	}
+	if v.r.PostFormValue("typed") != a.ID {
+		return v.showHost(ctx, http.StatusUnprocessableEntity, words.Admin.WrongName)
+	}
+	if err := v.client.RemoveAgent(ctx, a.ID); err != nil {
+		return err
+	}
+	http.Redirect(v.w, v.r, path("hosts"), http.StatusSeeOther)
+	return nil
+}

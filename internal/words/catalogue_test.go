@@ -1,0 +1,332 @@
+package words_test
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"drover/internal/words"
+)
+
+// entry is one text of the catalogue and its place.
+type entry struct{ place, en, zh string }
+
+// catalogue lists every text in the sources of the package.
+func catalogue(t *testing.T) (all []entry) {
+	t.Helper()
+	parsed(t, ".", func(place string, n ast.Node) {
+		list, ok := n.(*ast.CompositeLit)
+		if !ok || len(list.Elts) != 2 {
+			return
+		}
+		if name, ok := list.Type.(*ast.Ident); list.Type != nil && (!ok || name.Name != "Text") {
+			return
+		}
+		en, isText := constant(list.Elts[0])
+		zh, alsoText := constant(list.Elts[1])
+		if isText && alsoText {
+			all = append(all, entry{place, en, zh})
+		}
+	})
+	if len(all) < 900 {
+		t.Fatalf("only %d texts", len(all))
+	}
+	return all
+}
+
+var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
+
+// placeholders are those of a text, without {s}, the ending of an English plural.
+func placeholders(text string) []string {
+	found := slices.DeleteFunc(placeholder.FindAllString(text, -1), func(p string) bool { return p == "{s}" })
+	slices.Sort(found)
+	return found
+}
+
+func han(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) })
+}
+
+func TestEveryTextIsWholeInEveryLanguage(t *testing.T) {
+	for _, e := range catalogue(t) {
+		if strings.TrimSpace(e.en) == "" || strings.TrimSpace(e.zh) == "" {
+			t.Errorf("%s: %q, %q: a language is empty", e.place, e.en, e.zh)
+		}
+		if en, zh := placeholders(e.en), placeholders(e.zh); !slices.Equal(en, zh) {
+			t.Errorf("%s: %q has %v, %q has %v", e.place, e.en, en, e.zh, zh)
+		}
+		if slices.ContainsFunc(placeholders(e.en), func(p string) bool { return strings.Count(e.en, p) > 1 }) {
+			t.Errorf("%s: %q holds a placeholder twice", e.place, e.en)
+		}
+		if han(e.en) {
+			t.Errorf("%s: English %q holds Han characters", e.place, e.en)
+		}
+		if inParts := regexp.MustCompile(`[\p{Han}，。：；（]\s*[,;:?!](\s|$)`); inParts.MatchString(e.zh) {
+			t.Errorf("%s: %q has the punctuation of English", e.place, e.zh)
+		}
+	}
+}
+
+// TestWordsOfTheGlossary: one word for one thing, also in Chinese.
+func TestWordsOfTheGlossary(t *testing.T) {
+	for _, rule := range []struct {
+		english   string // what the English text speaks of
+		forbidden string // what Chinese must not call it
+	}{
+		{`\breload`, "过载|重新加载|超载"},
+		{`\bhosts?\b`, "宿主|机器"},
+		{`\binstance`, "副本"},
+		{`\brollout`, "滚动发布|推出"},
+		{`\bbatch`, "批处理"},
+		{`\bkill\b`, "杀死|杀掉"},
+		{`\baway\b`, "离开|走开"},
+		{`\bgiven up\b`, "放弃了"},
+		{`\bcanar`, "金丝雀"},
+		{`\bflapping\b`, "拍打|摆动"},
+		{`\bagent`, "代理"},
+		{`\bproxy`, "代理"},
+		{`\barea\b`, "云区域"},
+		{`\bnamespace`, "名字空间|名称空间"},
+		{`\brevision`, "配置版本|历史版本|修订[^版]"},
+		{`\breceiver`, "接收端"},
+		{`\bschedule`, "定时任务"},
+		{`\baccount`, "账号|帐号"},
+		{`\bchecksum|\bsums?\b`, "校验和"},
+		{`\bcredential`, "凭证"},
+		{`\bflags?\b`, "标志|旗标"},
+		{`\bcaller`, "调用者"},
+		{`.`, "您|主机个|请求失败了"},
+	} {
+		english, forbidden := regexp.MustCompile("(?i)"+rule.english), regexp.MustCompile(rule.forbidden)
+		for _, e := range catalogue(t) {
+			if english.MatchString(e.en) && forbidden.MatchString(e.zh) {
+				t.Errorf("%s: %q is %q: the glossary forbids %s", e.place, e.en, e.zh, rule.forbidden)
+			}
+		}
+	}
+}
+
+// TestNoTextTwice: a sentence that two entries of a list match has two translations.
+func TestNoTextTwice(t *testing.T) {
+	for name, lists := range map[string][][]words.Text{
+		"Columns": {words.Columns},
+		"Flags":   {words.Flags},
+		"Fields":  {words.Fields},
+		"Help":    {words.Help, words.LongProcesses, words.LongServers},
+		"messages": {
+			words.Doctor, words.Messages, words.Faults, words.Sentences, words.Refusals, words.FieldFaults,
+			words.FileFaults,
+		},
+	} {
+		seen := map[string]bool{}
+		for _, text := range slices.Concat(lists...) {
+			en := placeholder.ReplaceAllString(text.In(words.English), "{}")
+			if seen[en] {
+				t.Errorf("%s: %q is there twice", name, text.In(words.English))
+			}
+			seen[en] = true
+		}
+	}
+}
+
+// TestEverySentenceIsFound: each sentence, with values, is translated by its own entry, and not by one before it.
+func TestEverySentenceIsFound(t *testing.T) {
+	values := strings.NewReplacer("{text}", "success", "{state}", "paused", "{s}", "s", "{flag}", "--one", "{n}", "7",
+		"{op}", "stop", "{command}", "drover stop", "{choices}", "one, two")
+	for place, list := range map[string][]words.Text{
+		"Sentences": words.Sentences, "Messages": words.Messages, "Doctor": words.Doctor, "Faults": words.Faults,
+		"Refusals": words.Refusals, "FieldFaults": words.FieldFaults, "FileFaults": words.FileFaults,
+	} {
+		for _, text := range list {
+			value := func(p string) string { return "V" + strings.Trim(p, "{}") }
+			en := placeholder.ReplaceAllStringFunc(values.Replace(text.In(words.English)), value)
+			chinese := strings.NewReplacer("{text}", "成功", "{state}", "已暂停 paused", "{flag}", "--one", "{n}", "7",
+				"{op}", "stop", "{command}", "drover stop", "{choices}", "one, two")
+			want := placeholder.ReplaceAllStringFunc(chinese.Replace(text.In(words.Chinese)), value)
+			got := words.Message(en, words.Chinese)
+			if place == "Sentences" {
+				got, _ = words.Sentence(en, words.Chinese)
+			}
+			if got != want {
+				t.Errorf("%s: %q is %q, want %q", place, en, got, want)
+			}
+		}
+	}
+}
+
+// TestSentencesAreWritten: every word of a sentence, and most pairs of words, stand in the sources of the product. Some
+// pairs do not, because the sources put sentences together.
+func TestSentencesAreWritten(t *testing.T) {
+	var all strings.Builder
+	for _, dir := range []string{
+		"../agent", "../process", "../server", "../why", "../cli", "../command",
+		"../processfile", "../selector", "../crontab", "../../api", "../../client",
+	} {
+		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			all.Write(data)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	written := map[string]bool{}
+	pairs := func(text string, yield func(word, pair string)) {
+		before := ""
+		for _, word := range regexp.MustCompile(`[A-Za-z]+`).FindAllString(text, -1) {
+			yield(word, before+" "+word)
+			before = word
+		}
+	}
+	pairs(all.String(), func(word, pair string) { written[word], written[pair] = true, true })
+	for _, text := range slices.Concat(words.Doctor, words.Sentences, words.Messages, words.Faults, words.Refusals,
+		words.FieldFaults, words.FileFaults) {
+		if slices.ContainsFunc([]string{"unknown flag", "unknown shorthand", "flag needs", "invalid argument"},
+			func(cobra string) bool { return strings.HasPrefix(text.In(words.English), cobra) }) {
+			continue // package cobra says it
+		}
+		found, n := 0, 0
+		for _, part := range placeholder.Split(text.In(words.English), -1) {
+			pairs(part, func(word, pair string) {
+				if !written[word] && len(word) > 3 {
+					t.Errorf("%q: no source says %q", text.In(words.English), word)
+				}
+				if n++; written[pair] || strings.HasPrefix(pair, " ") {
+					found++
+				}
+			})
+		}
+		if found*2 < n {
+			t.Errorf("no source says %q", text.In(words.English))
+		}
+	}
+}
+
+// TestDeathsInChinese translates what agents have said about real deaths (test/why).
+func TestDeathsInChinese(t *testing.T) {
+	data, err := os.ReadFile("../../test/why/testdata/deaths.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := regexp.MustCompile(`(?m)^\S+/\S+ on \S+: (.*) \[[a-z-]+\]$`)
+	found := first.FindAllStringSubmatch(string(data), -1)
+	if len(found) < 25 {
+		t.Fatalf("only %d deaths", len(found))
+	}
+	for _, m := range found {
+		if text, whole := words.Sentence(m[1], words.Chinese); !whole {
+			t.Errorf("%q stays %q", m[1], text)
+		}
+	}
+}
+
+func TestCauseSentence(t *testing.T) {
+	for _, c := range []struct{ id, english, want string }{
+		{"exit-status", "pid 7 exit status 3 at T", "pid 7 退出，退出码 3，时间 T"},
+		{"exit-status", "a text of tomorrow", "异常退出：a text of tomorrow"},
+		{"exit-status", "", "进程自行退出，退出码不为 0。"},
+		{"meteor", "a text of tomorrow", "a text of tomorrow"},
+		{
+			"crashed", "given up after 1 start that did not last; pid 7 killed by signal 11 (SIGSEGV), core dumped at T",
+			"1 次启动都没有维持住，已放弃拉起；pid 7 被信号 11 (SIGSEGV) 终止，已生成 core 文件，时间 T",
+		},
+		{
+			"agent-away", "the agent of the host has been away for 4m2s; as of T the process was running",
+			"该主机的 Agent 已失联 4 分钟 2 秒；T 时进程状态为 运行中 running",
+		},
+		{
+			"command-failed", "run failed: exit status 8; output: [a; b {text}]", "run 失败：退出码 8；输出：[a; b {text}]",
+		},
+	} {
+		if got := words.CauseSentence(c.id, c.english, words.Chinese); got != c.want {
+			t.Errorf("%q is %q, want %q", c.english, got, c.want)
+		}
+		english := strings.Replace(c.english, "4m2s", "4 minutes 2 seconds", 1)
+		if got := words.CauseSentence(c.id, c.english, words.English); got != english && english != "" {
+			t.Errorf("English %q is %q", c.english, got)
+		}
+	}
+}
+
+// TestLengthsOfTime: a person reads them in words. The outputs of programs keep theirs.
+func TestLengthsOfTime(t *testing.T) {
+	for _, c := range []struct{ said, english, chinese string }{
+		{"relaunched more than 3 times in 10m0s", "relaunched more than 3 times in 10 minutes", "10 分钟内拉起超过 3 次"},
+		{
+			"next start in 1h0m30s, attempt 2 of 5", "next start in 1 hour 30 seconds, attempt 2 of 5",
+			"1 小时 30 秒后再次启动（第 2 次，共 5 次）",
+		},
+		{
+			"given up after 2 starts that did not last; run failed: exit status 8; output: [took 10m0s]",
+			"given up after 2 starts that did not last; run failed: exit status 8; output: [took 10m0s]",
+			"2 次启动都没有维持住，已放弃拉起；run 失败：退出码 8；输出：[took 10m0s]",
+		},
+		{"a text of tomorrow in 10m0s", "a text of tomorrow in 10m0s", "a text of tomorrow in 10m0s"},
+	} {
+		for l, want := range map[words.Lang]string{words.English: c.english, words.Chinese: c.chinese} {
+			if got, _ := words.Sentence(c.said, l); got != want {
+				t.Errorf("%q is %q, want %q", c.said, got, want)
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"2d3h": "2 天 3 小时", "1d": "1 天", "1.5s": "1.5 秒", "300ms": "300 毫秒", "0s": "0 秒", "0": "0", "10:02": "10:02",
+		"2d": "2 天", "d": "d", "-5s": "-5s",
+	} {
+		if got := words.Span(text, words.Chinese); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestMessage(t *testing.T) {
+	for english, want := range map[string]string{
+		"restart: 1 ok, 0 failed, 0 running (op-1)\n": "restart：1 成功，0 失败，0 执行中（op-1）\n",
+		"\r\x1b[Kstop: 1/2 ok, 0 failed, 1 running":   "\r\x1b[Kstop：1/2 成功，0 失败，1 执行中",
+		"stop 2 processes on 1 host? [y/N] ":          "stop：1 台主机上的 2 个进程？[y/N] ",
+		"  and 2 other messages\nno events\n":         "  还有 2 种其他信息\n没有事件\n",
+		"nobody says this":                            "nobody says this",
+		"":                                            "",
+	} {
+		if got := words.Message(english, words.Chinese); got != want {
+			t.Errorf("%q is %q, want %q", english, got, want)
+		}
+		if got := words.Message(english, words.English); got != english {
+			t.Errorf("English %q is %q", english, got)
+		}
+	}
+}
+
+func TestOfLocale(t *testing.T) {
+	for locale, want := range map[string]words.Lang{
+		"": words.English, "C": words.English, "POSIX": words.English, "en_GB.UTF-8": words.English,
+		"de_DE.UTF-8": words.English, "zh_CN.UTF-8": words.Chinese, "zh_CN.utf8": words.Chinese, "zh": words.Chinese,
+		"zh_TW": words.Chinese, "zh-CN": words.Chinese, "zh_CN.GB18030": words.English,
+		"zh_CN.UTF-8@pinyin": words.Chinese,
+	} {
+		if got := words.OfLocale(locale); got != want {
+			t.Errorf("%q is %s, want %s", locale, got.Tag(), want.Tag())
+		}
+	}
+}
+
+// TestStatesStandBesideTheirWords: what a person reads leads to what a person types.
+func TestStatesStandBesideTheirWords(t *testing.T) {
+	for _, id := range slices.Sorted(maps.Keys(words.States)) {
+		want := fmt.Sprintf("%s %s", words.State(id).In(words.Chinese), id)
+		if got := words.Named(id, words.Chinese); got != want || words.Named(id, words.English) != id {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package words
+
+// Fleet holds the words of pages about many processes.
+//
+//nolint:gochecknoglobals // constant texts
+var Fleet = struct {
+	HostsOnline, HostsAway, OldestReport, Group, Rows, Total, Hosts, Changed, Wrong, Causes Text
+	PageSize, Export, Paste, PasteHint, Find, Found, Unknown, MoreThere, Denied, Expired    Text
+	LeftOut, PerNamespace, UnknownParameter, NoGroup                                        Text
+	ByProcess, ByHost, ByArea, ByNamespace, ByVersion, ByCause, ByState, Processes          Text
+	Sort, SortKey, SortWrong, SortTotal, SortSince                                          Text
+}{
+	HostsOnline:  Text{"Hosts online", "在线主机"},
+	HostsAway:    Text{"Hosts away", "失联主机"},
+	OldestReport: Text{"The oldest report of a host that is online is from", "在线主机中最早一次上报的时间："},
+	Group:        Text{"Group by", "分组方式"}, Rows: Text{"single rows", "逐行显示"}, Total: Text{"{n} in all", "共 {n} 项"},
+	Hosts: Text{"Hosts", "主机数"}, Changed: Text{"Last change", "最近变化"}, Wrong: Text{"Wrong", "异常"},
+	Causes: Text{"By cause", "按原因"}, PageSize: Text{"Rows of a page", "每页行数"}, Export: Text{"Export as CSV", "导出 CSV"},
+	Paste:     Text{"Paste addresses of hosts", "粘贴主机地址"},
+	PasteHint: Text{"Ids or addresses, with anything between them, at most {n}", "主机 ID 或地址，分隔符不限，最多 {n} 个"},
+	Find:      Text{"Find", "查找"}, Found: Text{"Hosts found: {n}", "找到 {n} 台主机"},
+	Unknown:   Text{"{n} unknown:", "{n} 个未知："},
+	MoreThere: Text{"and {n} more", "另有 {n} 个"},
+	Denied: Text{
+		"You may not do this with {n} of them. Leave these out:", "其中 {n} 个你无权操作，请先排除：",
+	},
+	Expired: Text{
+		"The choice is older than 15 minutes. Choose the processes again.", "选择已超过 15 分钟，请重新选择进程。",
+	},
+	LeftOut: Text{
+		"Left out: {n}. They match the filter only since then.", "此后又有 {n} 个进程符合筛选条件，未包含在内。",
+	},
+	PerNamespace:     Text{"By namespace", "按命名空间"},
+	UnknownParameter: Text{"There is no such filter: {name}", "没有此筛选条件：{name}"},
+	NoGroup:          Text{"none", "无"},
+	ByProcess:        Text{"process", "进程"}, ByHost: Text{"host", "主机"}, ByArea: Text{"area", "管控区域"},
+	ByNamespace: Text{"namespace", "命名空间"}, ByVersion: Text{"version", "版本"}, ByCause: Text{"cause", "原因"},
+	ByState: Text{"state", "状态"}, Processes: Text{"processes", "进程数"},
+	Sort: Text{"Sort by", "排序方式"}, SortKey: Text{"name", "名称"}, SortWrong: Text{"most wrong first", "异常最多在前"},
+	SortTotal: Text{"most processes first", "进程最多在前"}, SortSince: Text{"latest change first", "最近变化在前"},
+}
+
+// Logs holds the words of the log of a process.
+//
+//nolint:gochecknoglobals // constant texts
+var Logs = struct {
+	Gap, Run, ThisRun, Stream, AllStreams, Find, Follow, New, Newer, Lost Text
+}{
+	Gap: Text{"… {n} bytes are missing here …", "…… 此处缺失 {n} 字节 ……"},
+	Run: Text{"Run", "运行"}, ThisRun: Text{"present or last", "当前或最近一次"},
+	Stream: Text{"Output", "输出"}, AllStreams: Text{"all", "全部"},
+	Find: Text{"Find (regular expression)", "查找（正则表达式）"}, Follow: Text{"Follow", "实时跟踪"},
+	New: Text{"{n} new lines ↓", "{n} 行新日志 ↓"}, Newer: Text{"Newer lines ↓", "较新的日志 ↓"},
+	Lost: Text{"The log does not come any more. The page tries again.", "日志连接已中断，页面正在重试。"},
+}
+
+// Views holds the words of saved views.
+//
+//nolint:gochecknoglobals // constant texts
+var Views = struct {
+	Saved, Save, Share, SharedIn, Remove, View                 Text
+	NoSelection, BadName, TooLong, NoNamespace, Taken, TooMany Text
+}{
+	Saved: Text{"Saved views", "已保存的视图"}, Save: Text{"Save this filter", "保存当前筛选"},
+	Share:    Text{"Share in namespace (empty: only you)", "共享到命名空间（留空仅自己可见）"},
+	SharedIn: Text{"shared in {name}", "共享于 {name}"}, Remove: Text{"Remove", "移除"}, View: Text{"view", "视图"},
+	NoSelection: Text{
+		"Pasted hosts are known for 15 minutes only: save a filter without them.", "粘贴的主机仅保留 15 分钟，请去除后再保存。",
+	},
+	BadName: Text{
+		"The name is empty, is longer than {n} characters or has control characters.", "名称为空、超过 {n} 个字符或含有控制字符。",
+	},
+	TooLong:     Text{"The filter is longer than {n} bytes.", "筛选条件超过 {n} 字节。"},
+	NoNamespace: Text{"You may not read a namespace {name}.", "没有你可以查看的命名空间 {name}。"},
+	Taken:       Text{"You have a view with the name {name} there.", "你已有名为 {name} 的视图。"},
+	TooMany:     Text{"You have {n} views: remove one first.", "你已有 {n} 个视图，请先移除一个。"},
+}

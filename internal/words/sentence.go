@@ -1,0 +1,299 @@
+package words
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Sentence returns a sentence that an agent or a server has written, in a language. whole is false if a part of it is
+// none of Sentences and stays English. Programs read these sentences in English, so only the last step before a
+// person's eyes translates them. Names, numbers and outputs of programs stay as they are. A length of time, such as
+// 10m0s, is told in words, in English too.
+func Sentence(english string, l Lang) (text string, whole bool) {
+	if l == English {
+		if !lengthOfTime.MatchString(english) {
+			return english, true
+		}
+		return retold(english, nested), true
+	}
+	return translate(english, nested, sentences())
+}
+
+// Message returns what the command line says, in a language: each line that is one of Messages, Faults or Sentences.
+// Spaces and what moves the cursor stay around it.
+func Message(english string, l Lang) string {
+	if l == English {
+		return english
+	}
+	lines := strings.Split(english, "\n")
+	for i, line := range lines {
+		around := surroundings.FindStringSubmatch(line)
+		text, _ := translate(around[2], nested, messages())
+		lines[i] = around[1] + text + around[3]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// surroundings splits a line into a beginning that moves the cursor, a text, and an end of spaces.
+var surroundings = regexp.MustCompile(`\A((?:\x1b\[[0-9]*[A-Z]|\r| )*)(.*?)( *)\z`)
+
+// CauseSentence returns the sentence of a cause in a language. The title of the cause comes before a sentence that
+// stays English.
+func CauseSentence(id, english string, l Lang) string {
+	text, whole := Sentence(english, l)
+	c, known := Causes[id]
+	switch {
+	case !known:
+		return text
+	case text == "":
+		return c.Meaning.In(l)
+	case whole:
+		return text
+	}
+	return c.Title.In(l) + "：" + text
+}
+
+// Named returns the Chinese word of a state and its id beside it; in English the id alone.
+func Named(id string, l Lang) string {
+	t, known := States[id]
+	if l == English || !known {
+		return id
+	}
+	return t.In(l) + " " + id
+}
+
+// Column returns the head of a column or the name of a field in a language.
+func Column(english string, l Lang) string {
+	if l == English {
+		return english
+	}
+	i := slices.IndexFunc(Columns, func(t Text) bool { return t.en == english })
+	if i < 0 {
+		return english
+	}
+	return Columns[i].In(l)
+}
+
+// nested bounds how deep sentences are looked for inside sentences.
+const nested = 6
+
+func translate(english string, depth int, all []*pattern) (text string, whole bool) {
+	if depth == 0 || english == "" {
+		return english, english == ""
+	}
+	for _, p := range all {
+		if values := p.match(english); values != nil {
+			return p.fill(values, depth)
+		}
+	}
+	// A sentence may be several, joined with semicolons.
+	first, rest, joined := strings.Cut(english, "; ")
+	if !joined {
+		return english, false
+	}
+	first, known := translate(first, max(1, depth-1), all)
+	rest, whole = translate(rest, depth-1, all)
+	if !known {
+		return first + "; " + rest, false
+	}
+	return first + "；" + rest, whole
+}
+
+// pattern finds a sentence and fills its translation.
+type pattern struct {
+	// fixed is a part that every such sentence contains.
+	fixed   string
+	english func() *regexp.Regexp
+	chinese string
+}
+
+// The patterns of the sentences and messages.
+//
+//nolint:gochecknoglobals // they never change
+var (
+	sentences = sync.OnceValue(func() []*pattern {
+		return patterns(slices.Concat(Sentences, Refusals, FileFaults, FieldFaults))
+	})
+	messages = sync.OnceValue(func() []*pattern {
+		return patterns(slices.Concat(Doctor, Messages, Faults, fileFaults[:3], []Text{fieldFault}, Sentences, Refusals,
+			FileFaults, FieldFaults, fileFaults[3:]))
+	})
+)
+
+// placeholder matches the placeholders of a text.
+var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
+
+// value is the expression of what a placeholder stands for: {text} is a sentence again, {output} anything, {n} digits,
+// {op} and {command} words of a command, {flag} a flag, {parameter} the name of a parameter, {fault} a sentence about
+// it, {place} a file and a line, {choices} words with commas, {one} and {other} single words, and {s} the ending of an
+// English plural. Another one is a name, a number or a time.
+func value(name string) string {
+	switch name {
+	case "n":
+		return `(?P<n>-?[0-9]+)`
+	case "one", "other":
+		return `(?P<` + name + `>[^\s;]+)`
+	case "choices":
+		return `(?P<choices>[A-Za-z-]+(?:, [A-Za-z-]+)+)`
+	case "place":
+		return `(?P<place>[^\s:]*[./-][^\s:]*(?::[0-9]+)?|[^\s:]+:[0-9]+)`
+	case "op", "command":
+		return `(?P<` + name + `>[a-z][a-z -]*?)`
+	case "text":
+		return `(?P<text>.+)`
+	case "parameter":
+		return `(?P<parameter>[a-z][a-z0-9_]*(?:[.[][^\s:]*)?)`
+	case "fault":
+		return `(?P<fault>[^;]+)`
+	case "output":
+		return `(?P<output>.*)`
+	case "flag":
+		return `(?P<flag>--?[a-z-]+)`
+	case "s":
+		return `(?:e?s)?`
+	}
+	return `(?P<` + name + `>[^;\n]+?)`
+}
+
+func patterns(texts []Text) []*pattern {
+	all := make([]*pattern, 0, len(texts))
+	for _, t := range texts {
+		fixed := slices.MaxFunc(placeholder.Split(t.en, -1), func(a, b string) int { return len(a) - len(b) })
+		all = append(all, &pattern{fixed, sync.OnceValue(func() *regexp.Regexp { return expression(t.en) }), t.zh})
+	}
+	return all
+}
+
+// expression returns the expression that matches the sentences of a text with placeholders.
+func expression(english string) *regexp.Regexp {
+	var b strings.Builder
+	at := 0
+	for _, m := range placeholder.FindAllStringSubmatchIndex(english, -1) {
+		b.WriteString(regexp.QuoteMeta(english[at:m[0]]) + value(english[m[2]:m[3]]))
+		at = m[1]
+	}
+	return regexp.MustCompile(`(?s)\A` + b.String() + regexp.QuoteMeta(english[at:]) + `\z`)
+}
+
+// match returns the values of the placeholders by their names; nil if the text is another sentence.
+func (p *pattern) match(english string) map[string]string {
+	if !strings.Contains(english, p.fixed) {
+		return nil
+	}
+	found := p.english().FindStringSubmatch(english)
+	if found == nil {
+		return nil
+	}
+	values := map[string]string{}
+	for i, name := range p.english().SubexpNames() {
+		if name != "" {
+			values[name] = found[i]
+		}
+	}
+	return values
+}
+
+// lengthOfTime matches the end of a length of time as agents write it.
+var lengthOfTime = regexp.MustCompile(`[0-9](?:[dhms]|ms)\b`)
+
+// retold is an English sentence with its lengths of time in words. The rest stays, byte for byte.
+func retold(english string, depth int) string {
+	if depth == 0 {
+		return english
+	}
+	for _, p := range sentences() {
+		if !strings.Contains(english, p.fixed) {
+			continue
+		}
+		at := p.english().FindStringSubmatchIndex(english)
+		if at == nil {
+			continue
+		}
+		var text strings.Builder
+		done := 0
+		for i, name := range p.english().SubexpNames() {
+			from, to := at[2*i], at[2*i+1]
+			value := ""
+			switch name {
+			case "time", "age":
+				value = Span(english[from:to], English)
+			case "text", "fault":
+				value = retold(english[from:to], depth-1)
+			default:
+				continue
+			}
+			text.WriteString(english[done:from] + value)
+			done = to
+		}
+		return text.String() + english[done:]
+	}
+	first, rest, joined := strings.Cut(english, "; ")
+	if !joined {
+		return english
+	}
+	return retold(first, max(1, depth-1)) + "; " + retold(rest, depth-1)
+}
+
+// Span tells a length of time, such as 10m0s or 2d3h, in words: "10 minutes". It returns another text as it is.
+func Span(text string, l Lang) string {
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		days, rest = "0", text
+	}
+	n, wrong := strconv.ParseUint(days, 10, 31)
+	d, err := time.ParseDuration(rest)
+	if found && rest == "" {
+		err = nil
+	}
+	if wrong != nil || err != nil || d < 0 || text == "0" {
+		return text
+	}
+	if n == 0 && d > 0 && d < time.Second {
+		return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + Text{" ms", " 毫秒"}.In(l)
+	}
+	var parts []string
+	add := func(n float64, one, many Text) {
+		switch n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+one.In(l))
+		default:
+			parts = append(parts, strconv.FormatFloat(n, 'f', -1, 64)+" "+many.In(l))
+		}
+	}
+	add(float64(n), Text{"day", "天"}, Text{"days", "天"})
+	add(float64(d/time.Hour), Text{"hour", "小时"}, Text{"hours", "小时"})
+	add(float64(d%time.Hour/time.Minute), Text{"minute", "分钟"}, Text{"minutes", "分钟"})
+	add((d % time.Minute).Seconds(), Text{"second", "秒"}, Text{"seconds", "秒"})
+	if len(parts) == 0 {
+		return "0 " + Text{"seconds", "秒"}.In(l)
+	}
+	return strings.Join(parts, " ")
+}
+
+// fill puts values into the translation. A value that is a sentence or a state is translated too.
+func (p *pattern) fill(values map[string]string, depth int) (text string, whole bool) {
+	whole, chinese := true, p.chinese
+	pairs := make([]string, 0, 2*len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name]
+		switch name {
+		case "text", "fault":
+			value, whole = translate(value, depth-1, sentences())
+		case "state":
+			value = Named(value, Chinese)
+		case "time", "age":
+			if told := Span(value, Chinese); told != value {
+				// Han characters have no blank between them.
+				value, chinese = told, strings.ReplaceAll(chinese, "{"+name+"} ", "{"+name+"}")
+			}
+		}
+		pairs = append(pairs, "{"+name+"}", value)
+	}
+	return strings.NewReplacer(pairs...).Replace(chinese), whole
+}
