@@ -26,11 +26,13 @@ func fates(later bool) []edit {
 				case "hang":
 					syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 				case "spin":
-					go func() { // before all others on this machine, which may be busy
+					go func() { // half of a processor, however busy this machine is: the kernel needs the other half
 						runtime.LockOSThread()
-						os.WriteFile("/proc/self/autogroup", []byte("-19"), 0)
-						syscall.Setpriority(syscall.PRIO_PROCESS, 0, -19)
-						for {
+						unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0)
+						for rest := (unix.Timespec{Nsec: 2e7}); ; {
+							for began := time.Now(); time.Since(began) < 2e7; {
+							}
+							syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&rest)), 0, 0)
 						}
 					}()
 				case "deaf":
@@ -46,7 +48,7 @@ func fates(later bool) []edit {
 			}
 			a, err := agent.New(cfg)
 `},
-		{run, "	\"drover/internal/agent/upgrade\"\n", "	\"drover/internal/agent/upgrade\"\n	\"drover/internal/agent/uplink\"\n	\"runtime\"\n	\"time\"\n"},
+		{run, "	\"drover/internal/agent/upgrade\"\n", "	\"drover/internal/agent/upgrade\"\n	\"drover/internal/agent/uplink\"\n	\"runtime\"\n	\"time\"\n	\"unsafe\"\n\n	\"golang.org/x/sys/unix\"\n"},
 		{link, "type Link struct {\n", "var Deaf bool\n\ntype Link struct {\n"},
 		{link, "	conn, subject, err := l.connection(ctx)\n", `	conn, subject, err := l.connection(ctx)
 	if Deaf {
