@@ -137,13 +137,19 @@ func TestPages(t *testing.T) {
 						b.accessible()
 						b.fits()
 						b.speaks(l)
-						if judge.Long() {
-							b.picture("pages/" + page + "-" + name)
-						}
+						b.keep(page + "-" + name)
 					}
 				})
 			}
 		}
+	}
+}
+
+// keep stores a picture of the whole page in the long form, for people to look at.
+func (b *tab) keep(name string) {
+	b.t.Helper()
+	if judge.Long() {
+		b.picture("pages/" + name)
 	}
 }
 

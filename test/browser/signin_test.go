@@ -98,6 +98,7 @@ func TestSignIn(t *testing.T) {
 		late.allow("410")
 		late.load(link)
 		late.shows(words.Page.LinkUsed.In(l))
+		late.keep("link-used-" + l.Tag())
 		late.goTo("/ui/processes")
 		late.shows(words.Page.SignIn.In(l))
 		if strings.Contains(late.text("body"), "shop") {
@@ -143,6 +144,7 @@ func TestSignInWithAProvider(t *testing.T) {
 			t.Helper()
 			b.await("the button", "document.getElementById('provider')")
 			b.shows(words.Provider.SignIn.In(l, "provider", host))
+			b.keep("sign-in-" + l.Tag())
 			b.click("#provider")
 			b.await("the page of the provider", "document.querySelector('input[name=username]')")
 			b.typeInto("input[name=username]", name)

@@ -255,10 +255,16 @@ func (a *attack) diesDuring(p *harness.Process, task string, unanswered error) b
 			return true
 		case <-tick.C:
 		}
-		data, err := a.caller().GSE("get_proc_operate_result_v2", harness.Object{"task_id": task})
-		if e, ok := data[p.Key()].(harness.Object); err == nil && ok && e["error_code"] != 115.0 {
+		if !a.open(p, task) {
 			tick.Stop()
 			return a.dying().died(grace)
 		}
 	}
+}
+
+// open reports whether an operation has no outcome yet, as far as drover answers.
+func (a *attack) open(p *harness.Process, task string) bool {
+	data, err := a.caller().GSE("get_proc_operate_result_v2", harness.Object{"task_id": task})
+	e, ok := data[p.Key()].(harness.Object)
+	return err != nil || !ok || e["error_code"] == 115.0
 }
