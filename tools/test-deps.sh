@@ -21,6 +21,8 @@ need postgresql /usr/lib/postgresql/*/bin/postgres
 need supervisor /usr/bin/supervisord
 need prometheus-alertmanager /usr/bin/prometheus-alertmanager
 need systemd /lib/systemd/systemd
+need e2fsprogs /sbin/mkfs.ext4 /usr/sbin/mkfs.ext4
+need mount /sbin/losetup /usr/sbin/losetup
 need iproute2 /sbin/ip /usr/sbin/ip /bin/ip
 need curl /usr/bin/curl
 need python3-minimal /usr/bin/python3

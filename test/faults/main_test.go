@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd},
 		harness.Need{Test: "TestOrdinaryUser", Accounts: true},
+		harness.Need{Test: "TestI1_I2_I3_I7_PowerCut", Accounts: true},
 		harness.Need{Test: "TestOperationTimeoutEndsEverything/storm", Groups: true},
 	))
 }

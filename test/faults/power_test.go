@@ -1,54 +1,44 @@
 package faults_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"drover/internal/test/harness"
 	"drover/test/judge"
 )
 
-// outlet is the power of the machine on which a rig's drover runs. The disk is an ext4 of its own.
-type outlet struct {
-	t           *testing.T
-	image, disk string
-	// boot holds the boot id of the machine, which its programs find in /proc.
-	boot  string
-	boots int
+// TestI1_I2_I3_I7_PowerCut cuts the power of a machine with both halves of drover at moments of operations. A task that
+// was answered with an id has one outcome after the boot, what had begun does not begin again, and what an outcome said
+// is still so after another cut.
+func TestI1_I2_I3_I7_PowerCut(t *testing.T) {
+	stride := shortStride
+	if judge.Long() {
+		stride = 1
+	}
+	for i, op := range []int{judge.Start, judge.Stop, judge.Unhost, judge.Restart, judge.Reload} {
+		t.Run(fmt.Sprint("op ", op), func(t *testing.T) {
+			t.Parallel()
+			a := &attack{rig: newRig(t), role: roleDev, op: op}
+			a.plugIn()
+			a.cutAll(i, stride)
+		})
+	}
 }
 
-// plugIn puts the data of a rig on a disk that a cut of the power strikes.
-func plugIn(r *rig) *outlet {
+// plugIn puts the data of both halves on the disk of a machine.
+func (r *rig) plugIn() {
 	r.t.Helper()
-	boot, err := os.CreateTemp(r.dir, "boot-id-") // the name tells its machine from others
-	must(r.t, err)
-	must(r.t, boot.Close())
-	o := &outlet{t: r.t, image: filepath.Join(r.dir, "image"), disk: filepath.Join(r.dir, "disk"), boot: boot.Name()}
-	r.boot = o.boot
-	must(r.t, os.Mkdir(o.disk, 0o700))
-	must(r.t, os.WriteFile(o.image, nil, 0o600))
-	must(r.t, os.Truncate(o.image, 256<<20))
-	o.command("mkfs.ext4", "-q", o.image)
-	o.on()
+	disk := filepath.Join(r.dir, "disk")
+	r.outlet = harness.PlugIn(r.t, disk)
 	for _, half := range []string{roleAgent, roleServer} {
-		must(r.t, os.Mkdir(filepath.Join(o.disk, half), 0o700))
-		must(r.t, os.Symlink(filepath.Join(o.disk, half), filepath.Join(r.dir, half)))
+		must(r.t, os.Mkdir(filepath.Join(disk, half), 0o700))
+		must(r.t, os.Symlink(filepath.Join(disk, half), filepath.Join(r.dir, half)))
 	}
-	r.t.Cleanup(func() {
-		r.server.kill()
-		o.end()
-		must(r.t, unix.Unmount(o.disk, 0))
-	})
-	return o
 }
 
 func must(t testing.TB, err error) {
@@ -58,110 +48,115 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func (o *outlet) command(name string, args ...string) string {
-	o.t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	if err != nil {
-		o.t.Fatalf("%s %q: %v: %s", name, args, err, out)
-	}
-	return string(out)
+// struck is a process during whose operation the power was cut, and the outcome; without a code, nobody was answered.
+type struck struct {
+	p      *harness.Process
+	moment string
+	code   *int
 }
 
-// on boots the machine: the disk is as it was at the cut, and the boot id is another one.
-func (o *outlet) on() {
-	o.t.Helper()
-	o.boots++
-	must(o.t, os.WriteFile(o.boot, fmt.Appendf(nil, "00000000-0000-4000-8000-%012d\n", o.boots), 0o644))
-	o.command("mount", "-o", "loop", o.image, o.disk)
-}
-
-// cut takes the power away and gives it back. What was written and not synced is gone with the page cache, and all
-// processes of the machine have ended.
-func (o *outlet) cut() {
-	o.t.Helper()
-	dir, err := os.Open(o.disk)
-	must(o.t, err)
-	// EXT4_IOC_SHUTDOWN of fs/ext4/ext4.h with EXT4_GOING_FLAGS_NOLOGFLUSH: not even the journal is written.
-	const shutdown, noLogFlush = 0x8004587d, 2
-	err = unix.IoctlSetPointerInt(int(dir.Fd()), shutdown, noLogFlush)
-	must(o.t, dir.Close())
-	must(o.t, err)
-	o.end()
-	must(o.t, unix.Unmount(o.disk, 0))
-	harness.Eventually(o.t, "the release of the disk", func() bool { return o.command("losetup", "-j", o.image) == "" })
-	o.on()
-}
-
-// end ends all processes that see the boot id of the machine: each boot has a mount namespace of its own.
-func (o *outlet) end() {
-	o.t.Helper()
-	seen := []byte(filepath.Base(o.boot) + " /proc/sys/kernel/random/boot_id ")
-	harness.Eventually(o.t, "the end of all processes of the machine", func() bool {
-		tables, _ := filepath.Glob("/proc/[0-9]*/mountinfo") // the pattern is right
-		left := false
-		for _, path := range tables {
-			table, err := os.ReadFile(path)
-			if err != nil || !bytes.Contains(table, seen) {
-				continue // it has ended, or is not of the machine
-			}
-			left = true
-			var pid int
-			if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil && pid > 1 {
-				harness.Signal(o.t, pid, syscall.SIGKILL)
-			}
-		}
-		return !left
-	})
-}
-
-// TestI1_I2_I3_I7_PowerCut cuts the power of a machine with both halves of drover at every moment of operations. A task
-// that was answered with an id has an outcome after the boot, and what had begun does not begin again.
-func TestI1_I2_I3_I7_PowerCut(t *testing.T) {
-	stride := 2 * shortStride
-	if judge.Long() {
-		stride = 1
-	}
-	for i, op := range []int{judge.Start, judge.Stop, judge.Unhost, judge.Restart, judge.Reload} {
-		t.Run(fmt.Sprint("op ", op), func(t *testing.T) {
-			t.Parallel()
-			a := &attack{rig: newRig(t), role: roleDev, op: op}
-			o := plugIn(a.rig)
-			a.cutAll(o, i, stride)
-		})
-	}
-}
-
-func (a *attack) cutAll(o *outlet, first, stride int) {
+func (a *attack) cutAll(first, stride int) {
 	a.t.Helper()
-	all := a.rehearse()
-	var chosen []string
-	for i, moment := range all {
+	var all []*struck
+	for i, moment := range a.rehearse() {
 		if (i+first)%stride == 0 {
-			chosen = append(chosen, moment)
+			all = append(all, &struck{moment: moment})
 		}
 	}
-	processes := make([]*harness.Process, len(chosen))
 	var setups sync.WaitGroup
-	for i := range chosen {
-		setups.Go(func() { processes[i] = a.prepared(fmt.Sprint("p", i+1)) })
+	for i, s := range all {
+		setups.Go(func() { s.p = a.prepared(fmt.Sprint("p", i+1)) })
 	}
 	setups.Wait()
-	for i, moment := range chosen {
-		p := processes[i]
-		a.dying().kill()
-		a.victim = p.Name
-		a.begin(moment)
-		a.linked()
-		task, unanswered := a.submit(p, a.op)
-		passed := a.diesDuring(p, task, unanswered)
-		o.cut()
-		a.begin(never)
-		var got harness.Result
-		if unanswered == nil {
-			got = a.await(p, task)
-		}
-		a.t.Logf("%s: passed %t, unanswered %v: %d %q; %+v, before %+v, after %+v", moment, passed, unanswered, got.Code, got.Msg,
-			a.traceOf(p), a.before, a.after)
+	if a.t.Failed() {
+		return
 	}
-	a.t.Log(strings.Join(chosen, ", "))
+	passed := 0
+	for _, s := range all {
+		if a.cut(s) {
+			passed++
+		}
+	}
+	a.t.Logf("died at %d of %d moments", passed, len(all))
+	if passed*3 < len(all) {
+		a.t.Errorf("only %d of %d moments were passed: hardly anything was tried", passed, len(all))
+	}
+	a.outlet.Cut()
+	a.begin(never)
+	for _, s := range all {
+		a.holds(s)
+	}
+}
+
+// words are what the commands of an operation note when they have run.
+var words = map[int][]string{
+	judge.Start: {"start"}, judge.Stop: {"stop"}, judge.Restart: {"stop", "start"}, judge.Reload: {"reload"},
+}
+
+// cut cuts the power at one moment of the operation, and compares what has run with the outcome after the boot.
+func (a *attack) cut(s *struck) (passed bool) {
+	a.t.Helper()
+	a.dying().kill()
+	a.victim = s.p.Name
+	a.begin(s.moment)
+	a.linked()
+	before := map[string]int{"start": judge.Ran(s.p, "start")}
+	task, unanswered := a.submit(s.p, a.op)
+	passed = a.diesDuring(s.p, task, unanswered)
+	a.outlet.Cut()
+	a.begin(never)
+	var got harness.Result
+	if unanswered == nil {
+		got = a.await(s.p, task)
+		s.code = &got.Code
+		if got.Code != 0 && !strings.Contains(got.Msg, "the host rebooted") {
+			a.t.Errorf("%s: outcome %d %q", s.moment, got.Code, got.Msg)
+		}
+		if again := a.await(s.p, task); again.Code != got.Code || again.Msg != got.Msg {
+			a.t.Errorf("%s: the outcome changed from %q to %q", s.moment, got.Msg, again.Msg)
+		}
+	}
+	a.settled(s)
+	for _, word := range words[a.op] {
+		least, most := 0, 1
+		if s.code != nil && *s.code == 0 {
+			least = 1
+		}
+		if word == "start" {
+			most++ // and once after the boot
+		}
+		if n := judge.Ran(s.p, word) - before[word]; n < least || n > most {
+			a.t.Errorf("%s: outcome %d %q, and %q ran %d times", s.moment, got.Code, got.Msg, word, n)
+		}
+	}
+	return passed
+}
+
+// settled waits until a process that is hosted runs, and returns whether it is hosted.
+func (a *attack) settled(s *struck) (hosted bool) {
+	a.t.Helper()
+	harness.Eventually(a.t, s.moment+": what is hosted to run", func() bool {
+		got := a.operate(s.p, judge.Query)
+		hosted = got.Hosted
+		return got.PID > 1 || !hosted
+	})
+	if n := judge.Instances(a.t, judge.Dir(s.p)); n > 1 || hosted && n == 0 {
+		a.t.Errorf("%s: %d processes run, hosted %t", s.moment, n, hosted)
+	}
+	return hosted
+}
+
+// holds fails the test unless what an outcome has said still holds.
+func (a *attack) holds(s *struck) {
+	a.t.Helper()
+	hosted := a.settled(s)
+	if s.code == nil || *s.code != 0 {
+		return
+	}
+	if want := a.op != judge.Stop && a.op != judge.Unhost; hosted != want {
+		a.t.Errorf("%s: the outcome was success, and hosted is %t", s.moment, hosted)
+	}
+	if !hosted && judge.Instances(a.t, judge.Dir(s.p)) > 0 {
+		a.t.Errorf("%s: what is not hosted was started after a boot", s.moment)
+	}
 }

@@ -19,12 +19,12 @@ type rig struct {
 	dir          string // its data
 	work         string // its processes'
 	http, fabric string
-	real         bool   // the built binary
-	uid          uint32 // that runs as this user
-	boot         string // the file with the boot id that it sees; empty is that of the kernel
-	victim       string // the process whose operation the moments are counted from
-	full         string // the write that finds the disk of the agent full: see moments
-	server       *child // or both halves
+	real         bool            // the built binary
+	uid          uint32          // that runs as this user
+	outlet       *harness.Outlet // of the machine that it runs on; nil is that of the test
+	victim       string          // the process whose operation the moments are counted from
+	full         string          // the write that finds the disk of the agent full: see moments
+	server       *child          // or both halves
 	agent        *child
 }
 
@@ -69,13 +69,13 @@ func (r *rig) run(role, moment string) *child {
 	}
 	defer log.Close()
 	cmd := exec.Command("/proc/self/exe")
-	if r.boot != "" {
+	if r.outlet != nil {
 		self, err := os.Executable()
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		cmd = exec.Command("unshare", "--mount", "sh", "-c",
-			`mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, r.boot, self)
+		line := append(r.outlet.Place(), self)
+		cmd = exec.Command(line[0], line[1:]...)
 	}
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+r.dir, httpVariable+"="+r.http,
 		fabricVariable+"="+r.fabric, momentVariable+"="+moment, processVariable+"="+r.victim, fullVariable+"="+r.full)

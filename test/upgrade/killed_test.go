@@ -1,7 +1,6 @@
 package upgrade_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,10 +42,13 @@ func (o *owner) fetching() bool {
 	return false
 }
 
-// TestKilledAmidUpgrade: the agent and the server are killed at each step of an upgrade. No other agent is left, the
-// process runs on, the order gets one outcome, and the host takes the version in the end.
+// TestKilledAmidUpgrade: at each step of an upgrade the agent or the server is killed, or the power of the host is cut.
+// No other agent is left, the process runs on or again, the order gets one outcome, and the host takes the version in the
+// end.
 func TestKilledAmidUpgrade(t *testing.T) {
+	t.Parallel()
 	next := buildEdited(t, t.TempDir(), "fateful", fates(false))
+	const agent, server, power = "agent", "server", "power"
 	const trying, resumed, proven, ended = "trying another version", "agent resumed its processes",
 		"has proven itself", "upgrade ended"
 	for _, step := range []struct {
@@ -61,9 +63,10 @@ func TestKilledAmidUpgrade(t *testing.T) {
 		{"replaced", func(o *owner, b map[string]int) bool { return o.logged(resumed) > b[resumed]+1 }},
 		{"done", func(o *owner, b map[string]int) bool { return o.logged(ended) > b[ended] }},
 	} {
-		for _, server := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s server=%t", step.name, server), func(t *testing.T) {
-				o := newOwner(t)
+		for _, victim := range []string{agent, server, power} {
+			t.Run(step.name+" "+victim, func(t *testing.T) {
+				t.Parallel()
+				o := ownerOf(t, victim == power)
 				o.add(next, "1.1.0")
 				before := map[string]int{}
 				for _, text := range []string{trying, resumed, proven, ended} {
@@ -71,18 +74,28 @@ func TestKilledAmidUpgrade(t *testing.T) {
 				}
 				id := o.beginUpgrade("1.1.0")
 				harness.Eventually(t, step.name, func() bool { return step.reached(o, before) })
-				if server {
+				switch victim {
+				case server:
 					o.Server.Kill()
 					o.StartServer()
-				} else {
+				case agent:
 					o.agent.End(syscall.SIGKILL)
 					harness.Eventually(t, "the end of all agents", func() bool { return len(o.programs()) == 0 })
 					o.restart()
+				case power:
+					o.outlet.Cut()
+					o.restart()
+					former := o.pid
+					harness.Eventually(t, "the process after the boot", func() bool {
+						o.pid = pid(o.look()["api"])
+						return o.pid > 1 && o.pid != former
+					})
 				}
 				state, message := o.end(id)
 				switch {
 				case state == "failed" && strings.Contains(message, "the agent or the host ended during its trial"),
-					state == "failed" && server && strings.Contains(message, "did not prove itself"):
+					state == "failed" && victim == server && strings.Contains(message, "did not prove itself"),
+					state == "failed" && victim == power && strings.Contains(message, "the host rebooted"):
 					o.CLI("rollout", "abort", id)
 					o.upgraded("1.1.0", "")
 				case state != "ok":

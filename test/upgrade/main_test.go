@@ -15,5 +15,5 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{
 		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent,
 		"./test/readiness/herald": &binaries.herald,
-	}))
+	}, harness.Need{Test: "TestKilledAmidUpgrade/.*_power", Accounts: true}))
 }

@@ -69,6 +69,8 @@ type owner struct {
 	flags       []string
 	pid         int
 	at          int // the number of the last signature
+	// outlet is the power of the host; nil unless it can be cut.
+	outlet *harness.Outlet
 }
 
 // trialTime is how long a version may take to prove itself in these tests.
@@ -77,18 +79,33 @@ const trialTime = "15s"
 // newOwner returns a host with a running process, whose agent pins a key.
 func newOwner(t *testing.T, flags ...string) *owner {
 	t.Helper()
+	return ownerOf(t, false, flags...)
+}
+
+// ownerOf is newOwner, with a host whose power can be cut.
+func ownerOf(t *testing.T, outlet bool, flags ...string) *owner {
+	t.Helper()
 	o := &owner{rig: &rig{Fleet: &harness.Fleet{
 		T: t, Drover: binaries.drover, Agent: binaries.agent,
 		Flags: append([]string{"--fabric", harness.FreeAddress(t)}, flags...),
 	}, t: t}}
 	o.Begin()
+	if outlet {
+		o.outlet = harness.PlugIn(t, o.AgentDir("one"))
+		o.Place = func(name string) []string {
+			if name == "one" {
+				return o.outlet.Place()
+			}
+			return nil
+		}
+	}
 	o.dir = harness.Workdir(t)
 	o.key = filepath.Join(o.dir, "release.key")
 	o.public = strings.TrimSpace(o.must("packages", "keygen", o.key))
 	o.flags = []string{"--release-keys", o.public, "--trial-time", trialTime}
 	o.agent = o.JoinAndStart("one", "127.0.0.2", 0, o.flags...)
 	file := filepath.Join(o.dir, "file.yaml")
-	text := "namespace: shop\nprocesses:\n  api: {hosts: [\"" + host + "\"], run: sleep 100000, ready: {alive: 0s}}\n"
+	text := "namespace: shop\nprocesses:\n  api: {hosts: [\"" + host + "\"], directory: " + o.dir + ", run: sleep 100000, ready: {alive: 0s}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +230,7 @@ func (o *owner) runs(version string) {
 // TestSignedUpgrade: a host takes what its owner has signed and what proves itself, and nothing else. Its process keeps
 // its pid all the time.
 func TestSignedUpgrade(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	fateful := buildEdited(t, dir, "fateful", fates(false))
 	o := newOwner(t)
@@ -279,6 +297,7 @@ func TestSignedUpgrade(t *testing.T) {
 // TestAVersionThatDoesNotLast: a version that proves itself and ends soon, again and again. The rollout fails in its bake,
 // and the host goes back by itself.
 func TestAVersionThatDoesNotLast(t *testing.T) {
+	t.Parallel()
 	o := newOwner(t)
 	o.add(buildEdited(t, t.TempDir(), "fateful", fates(false)), "1.1.0")
 	o.fate("mortal")
@@ -315,6 +334,7 @@ func TestAVersionThatDoesNotLast(t *testing.T) {
 
 // TestLaterFormatGoesBack: a version with a later format of files leaves them as they are until it has proven itself.
 func TestLaterFormatGoesBack(t *testing.T) {
+	t.Parallel()
 	later := buildEdited(t, t.TempDir(), "later", fates(true))
 	o := newOwner(t)
 	o.add(later, "2.0.0", "--format", "2")
@@ -331,6 +351,7 @@ func TestLaterFormatGoesBack(t *testing.T) {
 
 // TestRefusedPackages: what the server refuses to add, and what hosts refuse.
 func TestRefusedPackages(t *testing.T) {
+	t.Parallel()
 	o := newOwner(t)
 	program := filepath.Join(o.dir, "program")
 	text, err := os.ReadFile(binaries.agent)

@@ -16,7 +16,7 @@ import (
 type Need struct {
 	// Test is its name, as -run takes it.
 	Test string
-	// Accounts says that it runs commands as other accounts.
+	// Accounts says that it runs commands as other accounts, or needs root otherwise.
 	Accounts bool
 	// Groups says that nothing may escape, which takes control groups.
 	Groups bool
@@ -79,7 +79,7 @@ func (b *built) leftOut() []string {
 		why := ""
 		switch found, _ := filepath.Glob(n.Program); {
 		case n.Accounts:
-			why = "only root can run commands as other accounts"
+			why = "only root can do what it does"
 		case n.Groups:
 			why = "a fork storm may escape where no control group can be written"
 		case n.Program != "" && len(found) == 0:
