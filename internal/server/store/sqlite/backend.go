@@ -32,7 +32,10 @@ func dialect() *sqldb.Dialect {
 			"names":   "(SELECT key, value ->> 0 AS a, value ->> 1 AS b FROM json_each(%s))",
 			"triples": "(SELECT key, value ->> 0 AS a, value ->> 1 AS b, value ->> 2 AS c FROM json_each(%s))",
 		},
-		Match: "GLOB",
+		// SQLite plans by the value of a bare LIMIT parameter, so it would parse the statement again whenever a value is
+		// bound (sqlite3ExprIsInteger in expr.c).
+		Rewrite: func(statement string) string { return strings.ReplaceAll(statement, "LIMIT ?", "LIMIT +?") },
+		Match:   "GLOB",
 		// an unquoted bracket would begin a set
 		Pattern: func(pattern string) string { return strings.ReplaceAll(pattern, "[", "[[]") },
 		Numbers: `SELECT (SELECT coalesce(max(num), 0) + 1 FROM tasks), (SELECT coalesce(max(num), 0) + 1
