@@ -538,10 +538,14 @@ type overviews struct {
 const mostOverviews = 256
 
 type sharedOverview struct {
-	mu sync.Mutex
-	at time.Time
-	v  v1.Overview
+	mu   sync.Mutex
+	at   time.Time
+	took time.Duration
+	v    v1.Overview
 }
+
+// restPerCount keeps the counting of one overview to a tenth of a processor: a large fleet is counted less often.
+const restPerCount = 10
 
 // get returns the overview of a key. It counts again, once for all callers, if the overview is older than the given
 // time. Callers must not change the overview.
@@ -560,12 +564,14 @@ func (o *overviews) get(key string, rest time.Duration, now func() time.Time, co
 	o.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if age := now().Sub(s.at); age >= 0 && age < rest {
+	if age := now().Sub(s.at); age >= 0 && age < max(rest, restPerCount*s.took) {
 		return s.v, nil
 	}
+	began := now()
 	v, err := count()
 	if err == nil {
 		s.at, s.v = now(), v
+		s.took = s.at.Sub(began)
 	}
 	return v, err
 }
