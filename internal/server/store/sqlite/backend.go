@@ -32,8 +32,8 @@ func dialect() *sqldb.Dialect {
 			"names":   "(SELECT key, value ->> 0 AS a, value ->> 1 AS b FROM json_each(%s))",
 			"triples": "(SELECT key, value ->> 0 AS a, value ->> 1 AS b, value ->> 2 AS c FROM json_each(%s))",
 		},
-		// SQLite plans by the value of a bare LIMIT parameter, so it would parse the statement again whenever a value is
-		// bound (sqlite3ExprIsInteger in expr.c).
+		// SQLite plans by the value of a bare LIMIT parameter, so it would parse the statement again at each use
+		// (sqlite3ExprIsInteger in expr.c).
 		Rewrite: func(statement string) string { return strings.ReplaceAll(statement, "LIMIT ?", "LIMIT +?") },
 		Match:   "GLOB",
 		// an unquoted bracket would begin a set
