@@ -141,6 +141,9 @@ func (s *Server) watchLinks(ctx context.Context) error {
 	}
 }
 
+// nobody is the key of no agent.
+const nobody = "nobody"
+
 // compareLinks compares the links of agents with the subscriptions at the broker. before is its result of the last
 // time.
 func (s *Server) compareLinks(before uint64) (after uint64, err error) {
@@ -152,7 +155,7 @@ func (s *Server) compareLinks(before uint64) (after uint64, err error) {
 		return before, err
 	}
 	if s.directory.Compare(after != before, s.clock.Now(), func(a store.Agent) bool {
-		return listens(wire.PingSubject(a.Cloud, a.Key))
+		return listens(wire.PingSubject(a.Cloud, a.Key), wire.PingSubject(a.Cloud, nobody))
 	}) > 0 {
 		s.pulse.Changed(pulse.Hosts, pulse.Processes)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -57,6 +58,9 @@ type Broker struct {
 	leafPort    int // 0 means none
 	clusterPort int // 0 means none
 	own         fabric.Identity
+	log         *slog.Logger
+	// doubted is when Listeners last found a subscription with wildcards.
+	doubted time.Time
 }
 
 // Start opens or makes the keys and starts the server. When Start returns, the server accepts clients, proxies and
@@ -78,7 +82,7 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	at.denied = cfg.Denied
-	b := &Broker{}
+	b := &Broker{log: cfg.Log}
 	if b.authority, err = openAuthority(cfg.Dir, cfg.Signers, cfg.Agents, cfg.Proxies); err != nil {
 		return nil, err
 	}

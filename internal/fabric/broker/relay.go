@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -91,7 +92,8 @@ func startRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 		if err != nil {
 			return nil, err
 		}
-		opts.ServerName = "proxy-" + public
+		// A broker ends the connection of a proxy when another one comes by the same name, whoever that is.
+		opts.ServerName = "proxy-" + rand.Text()
 		opts.LeafNode.ReconnectInterval = leafRetry
 		opts.ReconnectErrorReports = leafReports
 		opts.LeafNode.Remotes = []*server.RemoteLeafOpts{remote(cfg, account.Subject)}
