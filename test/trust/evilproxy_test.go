@@ -48,6 +48,11 @@ type evilProxy struct {
 	// holds decides what is held back, by subject; nil passes all on. held is that.
 	holds func(m *nats.Msg) bool
 	held  []*nats.Msg
+	// alters changes what passes, requests and answers; nil changes nothing. twice passes each request twice.
+	alters func(m *nats.Msg)
+	twice  bool
+	// gives answers questions about packages; nil answers none.
+	gives func(question []byte) []byte
 }
 
 // area is that of the proxy.
@@ -220,17 +225,42 @@ func (e *evilProxy) pass(m *nats.Msg, to *nats.Conn) {
 	if held {
 		e.held = append(e.held, m)
 	}
+	alters, twice, gives := e.alters, e.twice, e.gives
 	e.mu.Unlock()
 	if held {
 		return
 	}
-	if to == e.conns.servers {
-		if reply, err := e.ask(m.Subject, m.Data, harness.Patience); err == nil {
-			_ = m.Respond(reply)
-		}
-	} else if reply, err := to.Request(m.Subject, m.Data, harness.Patience); err == nil {
-		_ = m.Respond(reply.Data)
+	if gives != nil && strings.HasSuffix(m.Subject, ".packages") {
+		_ = m.Respond(gives(m.Data))
+		return
 	}
+	if alters != nil {
+		alters(m)
+	}
+	if twice {
+		_, _ = e.forward(m, to)
+	}
+	reply, err := e.forward(m, to)
+	if err != nil {
+		return
+	}
+	answer := &nats.Msg{Subject: m.Reply, Data: reply}
+	if alters != nil {
+		alters(answer)
+	}
+	_ = m.RespondMsg(answer)
+}
+
+// forward passes a request on, and returns its answer.
+func (e *evilProxy) forward(m *nats.Msg, to *nats.Conn) ([]byte, error) {
+	if to == e.conns.servers {
+		return e.ask(m.Subject, m.Data, harness.Patience)
+	}
+	reply, err := to.Request(m.Subject, m.Data, harness.Patience)
+	if err != nil {
+		return nil, err
+	}
+	return reply.Data, nil
 }
 
 // ask asks a server in the name of an agent, and hears what that one is answered.
@@ -260,6 +290,13 @@ func (e *evilProxy) hold(what func(m *nats.Msg) bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.holds = what
+}
+
+// acts changes what the proxy does from now on.
+func (e *evilProxy) acts(change func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change()
 }
 
 // orders returns the orders that are held.
