@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/url"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -123,29 +123,42 @@ func TestARecordedOrderIsWorthNothing(t *testing.T) {
 // impostor is a broker of an attacker's own, in the place of the server's, that lets everybody in.
 func (f *fleet) impostor(e wire.Enrolment, shown *tls.Config) *nats.Conn {
 	f.T.Helper()
-	at, err := url.Parse(e.URLs[0])
+	return f.broker(address(f.T, e), shown)
+}
+
+// broker starts a broker of an attacker's own, which lets everybody in, and connects to it.
+func (f *fleet) broker(at string, shown *tls.Config) *nats.Conn {
+	f.T.Helper()
+	host, text, err := net.SplitHostPort(at)
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	port, err := strconv.Atoi(at.Port())
+	port, err := strconv.Atoi(text)
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	srv, err := server.NewServer(&server.Options{
-		Host: at.Hostname(), Port: port, NoSigs: true, NoLog: true, AlwaysEnableNonce: true,
-		TLSConfig: shown, TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
+	var srv *server.Server
+	// An agent that knocks while nobody listens may hold the port for a moment, as its own end.
+	harness.Eventually(f.T, "the broker of the attacker to have its port", func() bool {
+		srv, err = server.NewServer(&server.Options{
+			Host: host, Port: port, NoSigs: true, NoLog: true, AlwaysEnableNonce: true, MaxPayload: 8 << 20,
+			TLSConfig: shown, TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
+		})
+		if err != nil {
+			f.T.Fatal(err)
+		}
+		srv.Start()
+		if srv.ReadyForConnections(time.Second) {
+			return true
+		}
+		srv.Shutdown()
+		srv.WaitForShutdown()
+		return false
 	})
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	srv.Start()
 	f.T.Cleanup(func() {
 		srv.Shutdown()
 		srv.WaitForShutdown()
 	})
-	if !srv.ReadyForConnections(harness.Patience) {
-		f.T.Fatal("the impostor does not run")
-	}
 	conn, err := nats.Connect("", nats.InProcessServer(srv))
 	if err != nil {
 		f.T.Fatal(err)

@@ -21,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
@@ -144,39 +143,7 @@ func (e *evilProxy) challenge(text string) (signature string) {
 func (e *evilProxy) pose() {
 	t := e.f.T
 	t.Helper()
-	host, port, err := net.SplitHostPort(e.at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var srv *server.Server
-	harness.Eventually(t, "the evil proxy to have its port", func() bool {
-		srv, err = server.NewServer(&server.Options{
-			Host: host, Port: number, NoSigs: true, NoLog: true, AlwaysEnableNonce: true, MaxPayload: 8 << 20,
-			TLSConfig: e.shown, TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv.Start()
-		if srv.ReadyForConnections(time.Second) {
-			return true
-		}
-		srv.Shutdown()
-		srv.WaitForShutdown()
-		return false
-	})
-	t.Cleanup(func() {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-	})
-	if e.conns.agents, err = nats.Connect("", nats.InProcessServer(srv)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.conns.agents.Close)
+	e.conns.agents = e.f.broker(e.at, e.shown)
 	e.conns.servers = e.reach()
 	pass := func(from, to *nats.Conn, subject string) {
 		if _, err := from.Subscribe(subject, func(m *nats.Msg) {
@@ -188,7 +155,13 @@ func (e *evilProxy) pose() {
 			t.Fatal(err)
 		}
 	}
-	pass(e.conns.servers, e.conns.agents, fmt.Sprintf("drover.v1.%d.agent.>", area))
+	// With a wildcard the server would not take the agent for a connected one.
+	public := e.f.publicKey("one")
+	for _, subject := range []string{
+		wire.OrderSubject(area, public), wire.PingSubject(area, public), wire.LogSubject(area, public),
+	} {
+		pass(e.conns.servers, e.conns.agents, subject)
+	}
 	pass(e.conns.agents, e.conns.servers, fmt.Sprintf("drover.v1.%d.server.>", area))
 }
 

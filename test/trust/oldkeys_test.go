@@ -29,7 +29,7 @@ import (
 )
 
 // address is where agents find the server.
-func address(t *testing.T, e wire.Enrolment) string {
+func address(t testing.TB, e wire.Enrolment) string {
 	t.Helper()
 	at, err := url.Parse(e.URLs[0])
 	if err != nil {
