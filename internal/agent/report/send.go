@@ -104,7 +104,6 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	b := r.gather(x.processes)
 	x.number++
 	b.report.Session, b.report.Number = x.session, x.number
-	b.report.At = r.cfg.Wall().UnixMilli()
 	r.gatherEvents(&b)
 	r.gatherGroups(&b)
 	if err := r.gatherDisk(&b); err != nil {
@@ -117,6 +116,7 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	if x.orders != nil {
 		b.report.Open = x.orders.Unsure()
 	}
+	b.report.At = r.cfg.Wall().UnixMilli() // the server compares it with the time of the seal, which comes next
 	data, err := b.encode()
 	if err != nil {
 		r.giveBack(b)

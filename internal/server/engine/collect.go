@@ -78,7 +78,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 		if returns && r.Hello != nil {
 			c.absent(ctx, absence)
 		}
-		c.seen(agent, r, now)
+		c.seen(agent, r, sealed, now)
 		if r.Trust != nil {
 			ack.Trust = c.identity.Trust(ctx, agent, *r.Trust)
 		}
@@ -124,14 +124,24 @@ func (c *collector) ask(agent string, stored bool, now time.Time, ack *wire.Repo
 }
 
 // seen notes that an agent is online, with the load and the clock of its host.
-func (c *collector) seen(agent string, r *wire.Report, now time.Time) {
+func (c *collector) seen(agent string, r *wire.Report, sealed, now time.Time) {
 	c.directory.Seen(agent, now)
 	if r.Load != nil {
 		c.directory.Loaded(agent, loadOf(*r.Load))
 	}
 	if r.At != 0 {
-		c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
+		c.directory.Clock(agent, ahead(time.UnixMilli(r.At), sealed, now))
 	}
+}
+
+// ahead is how far the clock of a host is ahead at least: negative if the clock is behind, 0 if it may be right. at is
+// its time in a report that was sealed and received at these times of the servers.
+func ahead(at, sealed, now time.Time) time.Duration {
+	// The host reads its clock between the two, so a report that waits under way makes no clock look wrong.
+	if early := at.Sub(now); early > 0 {
+		return early
+	}
+	return min(at.Sub(sealed), 0)
 }
 
 // absent stores an absence. If that fails, the time before the return counts as unknown from an earlier moment on.
