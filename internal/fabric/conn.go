@@ -147,7 +147,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o.UserJWT = cfg.token
 	o.SignatureCB = func(challenge []byte) ([]byte, error) { return SignChallenge(cfg.Identity.Key, challenge) }
 	c.dialer = &dialer{
-		ctx: dialing, tls: c.logTLSFailure(cfg.TLS), unreached: c.unreached,
+		ctx: dialing, tls: cfg.TLS, unreached: c.unreached,
 		admission: &c.admission, session: cmp.Or(cfg.Session, &Session{}),
 	}
 	o.CustomDialer = c.dialer
@@ -198,22 +198,6 @@ func (cfg *DialConfig) token() (string, error) {
 		return cfg.Token(), nil
 	}
 	return cfg.Identity.JWT, nil
-}
-
-// logTLSFailure logs TLS verification failures, which the library hides when it reconnects.
-func (c *Conn) logTLSFailure(cfg *tls.Config) *tls.Config {
-	if cfg == nil || cfg.VerifyConnection == nil {
-		return cfg
-	}
-	told := cfg.Clone()
-	told.VerifyConnection = func(state tls.ConnectionState) error {
-		err := cfg.VerifyConnection(state)
-		if err != nil {
-			c.unreached(err)
-		}
-		return err
-	}
-	return told
 }
 
 // dialer connects for the library, which has one connection at a time.
@@ -389,6 +373,7 @@ func (c *Conn) keepSession(ctx context.Context, broker string) {
 	}
 	due := time.NewTimer(renewAfter + rand.N(renewSpread)) //nolint:gosec // not a secret
 	defer due.Stop()
+	failed := false // the last attempt
 	for {
 		select {
 		case <-c.renewNow:
@@ -399,8 +384,15 @@ func (c *Conn) keepSession(ctx context.Context, broker string) {
 			return
 		}
 		next := renewAfter + rand.N(renewSpread) //nolint:gosec // not a secret
-		if err := c.dialer.renew(ctx, at.Host); err != nil {
+		err := c.dialer.renew(ctx, at.Host)
+		switch {
+		case err == nil:
+		case failed || ctx.Err() != nil:
 			c.log.Debug("cannot renew the TLS session", "error", err)
+		default:
+			c.log.Warn("connected, but cannot renew the TLS session; retrying", "error", err)
+		}
+		if failed = err != nil; failed {
 			next = renewRetry
 		}
 		due.Reset(next)

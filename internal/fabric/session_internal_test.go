@@ -1,10 +1,12 @@
 package fabric
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -192,9 +194,10 @@ func TestAConnectionRenewsItsSession(t *testing.T) {
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer // complete when the bubble is idle
 		c := &Conn{
-			log: slog.New(slog.DiscardHandler), dialer: &dialer{ctx: t.Context(), tls: anybody(), session: &Session{}},
-			renewNow: make(chan struct{}, 1),
+			log: slog.New(slog.NewTextHandler(&log, nil)), renewNow: make(chan struct{}, 1),
+			dialer: &dialer{ctx: t.Context(), tls: anybody(), session: &Session{}},
 		}
 		c.dialer.tls.ServerName = ""
 		c.up("tls://"+at.Addr().String(), func() {})
@@ -206,6 +209,9 @@ func TestAConnectionRenewsItsSession(t *testing.T) {
 		time.Sleep(renewSpread + 2*renewRetry + time.Minute)
 		if found, _ := c.dialer.session.offer(time.Now()); found.state == nil || handshakes.Load() != 1 {
 			t.Errorf("the session was renewed %d times within a day, there is one: %v", handshakes.Load(), found.state != nil)
+		}
+		if n := strings.Count(log.String(), "level=WARN msg=\"connected, but cannot renew the TLS session; retrying\""); n != 1 {
+			t.Errorf("two failures in a row are told %d times: %s", n, &log)
 		}
 		time.Sleep(20 * 24 * time.Hour)
 		if found, _ := c.dialer.session.offer(time.Now()); found.state == nil {
