@@ -240,7 +240,10 @@ func (f *judgement) waiting(own *process.Cause) process.Cause {
 	}
 	o := f.Operations[0]
 	c := process.Cause{ID: process.CauseQueued, Since: millis(o.Asked)}
-	c.Text = fmt.Sprintf("%s has been waiting for %s", o, Age(f.Now.Sub(o.Asked)))
+	c.Text = o.String() + " has just been requested"
+	if age := f.Now.Sub(o.Asked); age >= time.Second {
+		c.Text = fmt.Sprintf("%s has been waiting for %s", o, Age(age))
+	}
 	if o.Accepted {
 		c.Evidence = append(c.Evidence, "the agent has accepted the operation and has not begun it")
 	} else {

@@ -153,6 +153,11 @@ func TestJudge(t *testing.T) {
 			[]why.Operation{waiting(3 * time.Second)},
 			"- [operation-queued] restart by anna (op-1) has been waiting for 3s",
 		},
+		"waits from now on": {
+			here(), running(),
+			[]why.Operation{waiting(0)},
+			"- [operation-queued] restart by anna (op-1) has just been requested",
+		},
 		"waits too long": {
 			here(), running(),
 			[]why.Operation{waiting(95 * time.Second)},

@@ -8,6 +8,7 @@ var Columns = []Text{
 	{"ADDED", "添加时间"},
 	{"ADDRESS", "地址"},
 	{"AGE", "时长"},
+	{"ALARMS WITHHELD", "暂缓告警"},
 	{"AGENTS", "Agent"},
 	{"ARCH", "架构"},
 	{"AREA", "管控区域"},
@@ -125,7 +126,6 @@ var Columns = []Text{
 	{"WAITING", "等待中"},
 	{"WANTED", "期望"},
 	{"WHY", "原因"},
-	{"WITHHELD", "暂停拉起"},
 
 	{"Alarms", "告警"},
 	{"Alarms behind", "积压告警"},

@@ -54,9 +54,10 @@ var LongServers = []Text{
 	},
 	{
 		"This is a rollout, with the flags and commands of one: see drover rollout --help. Without --batch " +
-			"all hosts are one batch. You need the right upgrade-agents for all namespaces on each host.",
+			"all hosts are one batch. drover asks for confirmation if there is more than one host. You need " +
+			"the right upgrade-agents for all namespaces on each host.",
 		"升级就是一次分批发布，选项和命令与之相同，参见 drover rollout --help。不加 --batch 时全部主机为一批。\n" +
-			"需要在每台主机上拥有针对全部命名空间的 upgrade-agents 权限。",
+			"主机多于一台时会要求确认。需要在每台主机上拥有针对全部命名空间的 upgrade-agents 权限。",
 	},
 	{
 		"Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such host or version, 5 not allowed, " +

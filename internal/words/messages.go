@@ -5,11 +5,20 @@ package words
 //nolint:gochecknoglobals // constant texts
 var Messages = []Text{
 	// operations
-	{"{command} {n} process{s} on one of {hosts} host{s}? [y/N]", "{command}：{hosts} 台主机之一上的 {n} 个进程？[y/N]"},
+	{"{command} the process {process} on one of {hosts} host{s}? [y/N]", "{command}：{hosts} 台主机之一上的进程 {process}？[y/N]"},
 	{"{command} {n} process{s} on {hosts} host{s}? [y/N]", "{command}：{hosts} 台主机上的 {n} 个进程？[y/N]"},
-	{"{command} {n} process{s} on one of {hosts} host{s}", "{command}：{hosts} 台主机之一上的 {n} 个进程"},
+	{"{command} the process {process} on one of {hosts} host{s}", "{command}：{hosts} 台主机之一上的进程 {process}"},
 	{"{command} {n} process{s} on {hosts} host{s}", "{command}：{hosts} 台主机上的 {n} 个进程"},
+	{"upgrade the agents of {n} hosts to {version}? [y/N]", "将 {n} 台主机的 Agent 升级到 {version}？[y/N]"},
+	{
+		"upgrade the agents of {n} hosts to {version}: no terminal to ask for confirmation: give --yes",
+		"将 {n} 台主机的 Agent 升级到 {version}：没有终端可供确认，请使用 --yes",
+	},
 	{"{what}? [y/N]", "{what}？[y/N]"},
+	{
+		"{command} the process {process} on one of {hosts} host{s}: no terminal to ask for confirmation: give --yes",
+		"{command}：{hosts} 台主机之一上的进程 {process}：没有终端可供确认，请使用 --yes",
+	},
 	{
 		"{command} {n} process{s} on {hosts} host{s}: no terminal to ask for confirmation: give --yes",
 		"{command}：{hosts} 台主机上的 {n} 个进程：没有终端可供确认，请使用 --yes",
@@ -233,6 +242,10 @@ var Faults = []Text{
 	{"Try '{command} --help'.", "请参阅 '{command} --help'。"},
 	{"unknown command {word}; did you mean {output}?", "未知命令 {word}；是否想用 {output}？"},
 	{"unknown command {word}", "未知命令 {word}"},
+	{
+		"{flag} is not a flag of {operation} in a schedule: flags of the schedule and of drover stand before --",
+		"定时计划中的 {operation} 没有选项 {flag}：定时计划和 drover 的选项应写在 -- 之前",
+	},
 	{"unknown flag: {flag}", "未知选项：{flag}"},
 	{"unknown shorthand flag: {output}", "未知选项：{output}"},
 	{"flag needs an argument: {output}", "选项缺少参数：{output}"},
@@ -305,6 +318,9 @@ var Faults = []Text{
 	},
 	{"HOST is missing: expected hosts, or --selector", "缺少 HOST：应给出主机或 --selector"},
 	{"expected NAME, -- and an operation, such as {output}", "应为 NAME、-- 和一个操作，例如 {output}"},
+	{"--for is {length}: expected a length of more than 0, such as 2h", "--for 为 {length}：应大于 0，例如 2h"},
+	{"--one-of is for one process: {process} and others match", "--one-of 只用于一个进程：匹配的有 {process} 和其他进程"},
+	{"--for and --until exclude each other without --cron", "没有 --cron 时，--for 与 --until 不能同时使用"},
 	{"expected --for DURATION or --until TIME, such as --for 2h", "应为 --for DURATION 或 --until TIME，例如 --for 2h"},
 	{"expected the URL of a PostgreSQL database", "应为 PostgreSQL 数据库的 URL"},
 	{"it is not a program of Linux: {output}", "不是 Linux 程序：{output}"},

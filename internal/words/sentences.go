@@ -35,6 +35,7 @@ var Sentences = []Text{
 	{"{op} by {user} ({task}) under way since {time}", "{user} 的 {op}（{task}）自 {time} 起正在执行"},
 	{"{op} ({task}) under way since {time}", "{op}（{task}）自 {time} 起正在执行"},
 	{"{op} by {user} ({task}) has been waiting for {age}", "{user} 的 {op}（{task}）已等待 {age}"},
+	{"{op} by {user} ({task}) has just been requested", "{user} 刚刚请求了 {op}（{task}）"},
 	{"{op} by {user} ({task}) waits for the agent", "{user} 的 {op}（{task}）在等待 Agent"},
 	{"{op} by {user} ({task}) waits for its turn", "{user} 的 {op}（{task}）在排队"},
 	{"{op} by {user} ({task}) is queued behind it", "{user} 的 {op}（{task}）排在它后面"},

@@ -25,7 +25,7 @@ func TestUpgradesByTheServer(t *testing.T) {
 	server.run(`drover packages sign drover-agent --key release.key --version 1.1.0
 drover packages add drover-agent
 drover packages list
-drover agents upgrade '*' --to 1.1.0 --batch 1 --timeout 5m`)
+drover agents upgrade '*' --to 1.1.0 --batch 1 --yes --timeout 5m`)
 	l.settle()
 	w.unchanged("an upgrade by the server")
 	if list := server.run("drover agents"); strings.Count(list, " 1.1.0 ") != 2 {
@@ -56,7 +56,7 @@ drover agents upgrade '*' --to 1.1.0 --batch 1 --timeout 5m`)
 	bad := server.try(`cp /bin/true bad
 drover packages sign bad --key release.key --version 1.2.0
 drover packages add bad
-drover agents upgrade '*' --to 1.2.0 --batch 1 --timeout 5m`)
+drover agents upgrade '*' --to 1.2.0 --batch 1 --yes --timeout 5m`)
 	if bad.err == nil || !strings.Contains(bad.out, "the host went back: it ended (exit status 0)") {
 		t.Errorf("the bad version: %v\n%s", bad.err, bad.out)
 	}

@@ -306,7 +306,12 @@ func TestOneCopyForAllHostsOfAProxy(t *testing.T) {
 		f.upgradable("host"+host[len(host)-1:], strings.TrimPrefix(host, "1:"), one, public)
 	}
 	before := line.back.Load()
-	id := strings.TrimSpace(f.CLI(append(append([]string{"agents", "upgrade"}, hosts...), "--to", "9.9.9", "--no-wait")...))
+	code, _, errs := f.Run("server", "", f.Drover, append(append([]string{"agents", "upgrade"}, hosts...),
+		"--to", "9.9.9", "--data-dir", f.ServerDir())...)
+	if code != 2 || !strings.Contains(errs, "upgrade the agents of 4 hosts to 9.9.9: no terminal") {
+		t.Errorf("without a confirmation: exit code %d, %s", code, errs)
+	}
+	id := strings.TrimSpace(f.CLI(append(append([]string{"agents", "upgrade"}, hosts...), "--to", "9.9.9", "--yes", "--no-wait")...))
 	f.upgraded(id, "9.9.9", len(hosts))
 	if crossed := line.back.Load() - before; crossed > int64(size)*3/2 {
 		t.Errorf("%d bytes came from the server for %d hosts, and the program has %d", crossed, len(hosts), size)

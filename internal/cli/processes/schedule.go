@@ -2,11 +2,13 @@ package processes
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"drover/client"
 	"drover/internal/cli/remote"
@@ -218,6 +220,20 @@ drover explain schedule.cron.`,
 	}
 }
 
+// misplaced is the error of the flags of an operation. Such a flag is one of the schedule or of all commands, more often
+// than it is misspelt.
+func misplaced(op string, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		flag := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			flag = flag[1:]
+		}
+		return term.Usagef("%s is not a flag of %s in a schedule: flags of the schedule and of drover stand before --",
+			flag, op)
+	}
+	return term.Usagef("%s: %w", op, err)
+}
+
 // scheduledRequest reads the command line of an operation.
 func scheduledRequest(args []string) (r client.Request, err error) {
 	var op process.OpInfo
@@ -247,7 +263,7 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 		a.one.flags(cmd)
 	}
 	if err := cmd.ParseFlags(args[1:]); err != nil {
-		return r, term.Usagef("%s: %w", args[0], err)
+		return r, misplaced(args[0], err)
 	}
 	rest := cmd.Flags().Args()
 	if err := cmd.PreRunE(cmd, rest); err != nil {

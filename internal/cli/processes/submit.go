@@ -145,11 +145,17 @@ func (a *operateCommand) confirm(cmd *cobra.Command, targets []processRef) error
 	for _, t := range targets {
 		hosts[t.host] = true
 	}
-	where := process.Count(len(hosts), "host", "hosts")
+	where, which := process.Count(len(hosts), "host", "hosts"), process.Count(len(targets), "process", "processes")
 	if a.one.oneOf {
-		where = "one of " + where
+		named := byProcess(targets)
+		if len(named) > 1 {
+			return term.Usagef("--one-of is for one process: %s and others match", processRef{
+				namespace: named[0].Namespace, name: named[0].Name,
+			}.id())
+		}
+		where, which = "one of "+where, "the process "+named[0].Namespace+"/"+named[0].Name
 	}
-	what := fmt.Sprintf("%s %s on %s", a.op, process.Count(len(targets), "process", "processes"), where)
+	what := fmt.Sprintf("%s %s on %s", a.op, which, where)
 	switch {
 	case len(targets) == 1:
 		return nil

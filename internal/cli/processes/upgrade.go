@@ -2,6 +2,7 @@ package processes
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -12,10 +13,10 @@ import (
 
 // NewUpgrade returns 'drover agents upgrade'. It is a rollout, so it is here.
 func NewUpgrade() *cobra.Command {
-	var s remote.Session
+	var a operateCommand
+	s, plan := &a.Session, &a.rollout
 	var hosts remote.Hosts
-	var plan rolloutFlags
-	to, noWait := "", false
+	to := ""
 	cmd := &cobra.Command{
 		Use:   "upgrade [HOST...] --to VERSION",
 		Short: "Have agents run another version, in batches",
@@ -27,7 +28,8 @@ present one. If the new program does not prove itself, the host goes back by its
 No process ends. A host takes nothing if it pins no release key, or if its policy forbids it.
 
 This is a rollout, with the flags and commands of one: see drover rollout --help. Without --batch
-all hosts are one batch. You need the right upgrade-agents for all namespaces on each host.
+all hosts are one batch. drover asks for confirmation if there is more than one host. You need the
+right upgrade-agents for all namespaces on each host.
 
 Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such host or version, 5 not allowed,
 6 unreachable, 7 done on some hosts only, paused or held.`,
@@ -56,20 +58,42 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such host or vers
 			if err != nil {
 				return err
 			}
+			if err := a.confirmUpgrade(cmd, c, r); err != nil {
+				return err
+			}
 			begun, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
 				return c.UpgradeAgents(ctx, r)
 			}, s.Again("rollout list"))
 			if err != nil {
 				return err
 			}
-			return attend(cmd, &s, c, begun, noWait)
+			return attend(cmd, s, c, begun, a.noWait)
 		},
-		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
+		ValidArgsFunction: remote.Completing(s, remote.HostIDs),
 	}
-	hosts.Flags(cmd, &s, "further hosts")
+	hosts.Flags(cmd, s, "further hosts")
 	cmd.Flags().StringVar(&to, "to", "", "version of the agent")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "print the id of the rollout and return")
+	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&a.noWait, "no-wait", false, "print the id of the rollout and return")
 	plan.flags(cmd, true)
 	s.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	return cmd
+}
+
+// confirmUpgrade asks for confirmation if a request is about more than one host.
+func (a *operateCommand) confirmUpgrade(cmd *cobra.Command, c *client.Client, r client.UpgradeRequest) error {
+	if a.yes {
+		return nil
+	}
+	count := 0
+	for _, err := range c.Agents(cmd.Context(), client.AgentFilter{Hosts: r.Hosts, Selector: r.Select}) {
+		if err != nil {
+			return remote.ExitOf(err)
+		}
+		count++
+	}
+	if count < 2 {
+		return nil
+	}
+	return a.ask(cmd, fmt.Sprintf("upgrade the agents of %d hosts to %s", count, r.Version))
 }

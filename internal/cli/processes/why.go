@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -315,7 +316,7 @@ func (p *whyPrinter) state(f client.Finding) string {
 
 // lasting says how long a cause has existed.
 func lasting(c client.Cause, lang words.Lang) string {
-	if c.Since == nil {
+	if c.Since == nil || time.Since(*c.Since) < time.Second {
 		return ""
 	}
 	return words.Explained.For.In(lang, "age", term.Since(c.Since))

@@ -56,7 +56,7 @@ func silenceList() remote.List[client.Silence] {
 			{Head: "FROM", Cell: func(s client.Silence) string { return term.Stamp(windowFrom(&s)) }},
 			{Head: "UNTIL", Cell: func(s client.Silence) string { return term.Stamp(windowUntil(&s)) }},
 			{Head: "CRON", Cell: func(s client.Silence) string { return strings.TrimSpace(s.Cron + " " + s.TimeZone) }},
-			{Head: "WITHHELD", Cell: func(s client.Silence) string { return fmt.Sprint(s.Withheld) }},
+			{Head: "ALARMS WITHHELD", Cell: func(s client.Silence) string { return fmt.Sprint(s.Withheld) }},
 			{Head: "COVERS", Cell: covered},
 			{Head: "BY", Cell: func(s client.Silence) string { return term.Caller(s.App, s.User) }},
 			{Head: "WHY", Cell: func(s client.Silence) string { return s.Message }},
@@ -162,9 +162,13 @@ Needs an administrator, or the right silence on whole namespaces.`,
 				switch {
 				case request.Cron == "" && request.TimeZone != "":
 					return term.Usagef("--zone is for --cron: give both")
-				case request.Cron != "" && length <= 0:
+				case length < 0:
+					return term.Usagef("--for is %s: expected a length of more than 0, such as 2h", length)
+				case request.Cron != "" && length == 0:
 					return term.Usagef("--cron needs --for DURATION, the length of each window, such as --for 2h")
-				case request.Cron == "" && (length < 0 || (length == 0) == (until == "")):
+				case request.Cron == "" && length > 0 && until != "":
+					return term.Usagef("--for and --until exclude each other without --cron")
+				case request.Cron == "" && length == 0 && until == "":
 					return term.Usagef("expected --for DURATION or --until TIME, such as --for 2h")
 				}
 				for _, arg := range args {

@@ -68,7 +68,7 @@ func nextStep(text string, first bool) (s step, rest string, ok bool) {
 	if end := strings.IndexAny(name, ".["); end >= 0 {
 		name, rest = name[:end], name[end:]
 	}
-	return step{name: name, all: name == "*"}, rest, name != ""
+	return step{name: name, all: name == "*"}, rest, name != "" && !strings.ContainsAny(name, "{}")
 }
 
 // find returns what the path names in a decoded JSON value, in its order.

@@ -43,7 +43,7 @@ func TestPrintPath(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", at, out.String(), err, want)
 		}
 	}
-	for _, at := range []string{".", "a..b", "a.", "[", "[x]", "[1", "a]b[", "[0]a", "a[1]b"} {
+	for _, at := range []string{".", "a..b", "a.", "[", "[x]", "[1", "a]b[", "[0]a", "a[1]b", "{.name", ".name}", "{a}{b}"} {
 		if p, err := parsePath(at); err == nil && at != "a]b[" {
 			t.Errorf("%q is read as %v", at, p)
 		}

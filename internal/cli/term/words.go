@@ -94,10 +94,10 @@ func OrList(words []string) string {
 	return text.String()
 }
 
-// Caller is the caller: app and user.
+// Caller is the caller: app and user. A person without an app has an app of the same name.
 func Caller(app, user string) string {
 	switch {
-	case app == "":
+	case app == "", app == "person:"+user:
 		return user
 	case user == "":
 		return app

@@ -5,6 +5,20 @@ import (
 	"testing"
 )
 
+func TestCaller(t *testing.T) {
+	for _, c := range []struct{ app, user, want string }{
+		{"shop", "", "shop"},
+		{"", "uid:0", "uid:0"},
+		{"shop", "anna", "anna through shop"},
+		{"person:anna", "anna", "anna"},
+		{"person:anna", "bert", "bert through person:anna"},
+	} {
+		if got := Caller(c.app, c.user); got != c.want {
+			t.Errorf("app %q, user %q: %q, want %q", c.app, c.user, got, c.want)
+		}
+	}
+}
+
 func TestSize(t *testing.T) {
 	for bytes, want := range map[int64]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB",

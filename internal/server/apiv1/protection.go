@@ -159,7 +159,7 @@ func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	case r.Seconds == 0:
 		return invalid("until", "is missing: expected until, or seconds")
 	default:
-		return invalid("seconds", "is %v: expected more than 0, at most %.0f", r.Seconds, longestSilence.Seconds())
+		return invalid("seconds", "is %s: expected more than 0, at most %.0f", decimal(r.Seconds), longestSilence.Seconds())
 	}
 	switch {
 	case !s.Until.After(s.From) || !s.Until.After(now):
@@ -173,6 +173,9 @@ func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	return nil
 }
 
+// decimal writes a number as people do, without an exponent.
+func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
 // repeats reads the timetable of a silence with many windows.
 func repeats(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	rule, err := timetable(r.Cron, r.TimeZone)
@@ -181,8 +184,8 @@ func repeats(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	}
 	s.Cron, s.Zone, s.Until = r.Cron, r.TimeZone, store.Forever()
 	if !(r.Seconds > 0 && r.Seconds <= longestWindow.Seconds()) { // rejects NaN too
-		return invalid("seconds", "is %v: expected more than 0, at most %.0f: the length of each window", r.Seconds,
-			longestWindow.Seconds())
+		return invalid("seconds", "is %s: expected more than 0, at most %.0f: the length of each window",
+			decimal(r.Seconds), longestWindow.Seconds())
 	}
 	s.Length = time.Duration(math.Ceil(r.Seconds * float64(time.Second)))
 	if r.Until != nil {
