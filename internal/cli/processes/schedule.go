@@ -220,8 +220,8 @@ drover explain schedule.cron.`,
 	}
 }
 
-// misplaced is the error of the flags of an operation. Such a flag is one of the schedule or of all commands, more often
-// than it is misspelt.
+// misplaced is the error of the flags of an operation. A flag that is unknown there is more often one of the schedule
+// or of all commands than misspelt.
 func misplaced(op string, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		flag := "--" + unknown.GetSpecifiedName()

@@ -159,7 +159,8 @@ func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	case r.Seconds == 0:
 		return invalid("until", "is missing: expected until, or seconds")
 	default:
-		return invalid("seconds", "is %s: expected more than 0, at most %.0f", decimal(r.Seconds), longestSilence.Seconds())
+		return invalid("seconds", "is %s: expected more than 0, at most %.0f", decimal(r.Seconds),
+			longestSilence.Seconds())
 	}
 	switch {
 	case !s.Until.After(s.From) || !s.Until.After(now):
