@@ -163,6 +163,11 @@ func TestEveryMomentIsAsItWas(t *testing.T) {
 	down := time.Now()
 	w.moments = append(w.moments, moment{what: "no agent runs", at: down, down: true})
 	harness.Signal(t, alive.PID, syscall.SIGKILL)
+	// A shorter time is a restart of the agent, and not an absence.
+	harness.Eventually(t, "operations to be given up", func() bool {
+		code, out, errs := w.Run("server", "", w.Drover, "restart", "shop/stops", "--hosts", host, "--yes", "--data-dir", w.ServerDir())
+		return code != 0 && strings.Contains(out+errs, "offline")
+	})
 	w.StartAgent("127.0.0.2")
 	w.Online(host)
 	again := w.see("the return of the agent", "api", v1.StateRunning)

@@ -28,7 +28,7 @@ func (d *Directory) Compare(all bool, now time.Time, listens func(a store.Agent)
 		case !known:
 			continue
 		case is:
-			l.unlinked = time.Time{}
+			l.parted, l.unlinked = l.unlinked, time.Time{}
 		case l.seen.After(now): // it has reported meanwhile, perhaps over another link
 			d.doubtful[key] = true
 			continue
@@ -77,6 +77,7 @@ func (d *Directory) relinked(key string, l agentLink) agentLink {
 		l.unlinked = time.Time{}
 		d.doubtful[key] = true
 	}
+	l.parted = time.Time{}
 	return l
 }
 

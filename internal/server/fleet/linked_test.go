@@ -73,6 +73,45 @@ func TestCompare(t *testing.T) {
 	away(24*s, true, 10*s) // it hangs
 }
 
+// TestAbsence: a disconnected agent was absent until it reports, also if its subscription is back before; a restart of
+// the agent takes no longer than returnTime and is none.
+func TestAbsence(t *testing.T) {
+	const s = time.Second
+	for _, tt := range []struct {
+		name           string
+		gone, back     time.Duration // when its subscription is found gone, and back; 0 is never
+		reports        time.Duration
+		since, absence time.Duration
+	}{
+		{"silence", 0, 0, 10 * s, s, 0},
+		{"long silence", 0, 0, 20 * s, s, 19 * s},
+		{"a restart", 2 * s, 0, 5 * s, 2 * s, 0},
+		{"gone", 2 * s, 0, 6 * s, 2 * s, 4 * s},
+		{"gone, and the subscription is back first", 2 * s, 5 * s, 6 * s, 2 * s, 4 * s},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
+			d.InTurn("A", "one", 1)
+			d.Seen("A", at(s))
+			if tt.gone > 0 {
+				d.Compare(true, at(tt.gone), func(store.Agent) bool { return false })
+			}
+			if tt.back > 0 {
+				d.Compare(true, at(tt.back), func(store.Agent) bool { return true })
+			}
+			a, _ := d.Absence("A", "two", at(tt.reports))
+			if !a.Since.Equal(at(tt.since)) || a.Until.Sub(a.Since) != tt.absence {
+				t.Errorf("absent since %v for %v, want %v for %v", a.Since.Sub(start), a.Until.Sub(a.Since), tt.since,
+					tt.absence)
+			}
+			d.Seen("A", at(tt.reports))
+			if a, gap := d.Absence("A", "", at(tt.reports+s)); gap && a.Until.After(a.Since) {
+				t.Errorf("it is absent after its report: %+v", a)
+			}
+		})
+	}
+}
+
 // TestCompareOvertaken: a report that arrives while the server looks counts, and the next look decides.
 func TestCompareOvertaken(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})

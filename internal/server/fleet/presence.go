@@ -81,6 +81,8 @@ type agentLink struct {
 	// unlinked is when this server found no subscription of the agent at its broker; zero while there is one. Other
 	// servers find that out by themselves.
 	unlinked time.Time
+	// parted is unlinked of before, as long as the agent has a subscription again and has not reported.
+	parted time.Time
 	// introduced is set if the agent has introduced itself to this server since the link was made.
 	introduced bool
 	since      time.Time
@@ -137,8 +139,9 @@ func (d *Directory) InTurn(key, session string, number int64) bool {
 	return true
 }
 
-// Absence returns what ends with an introduction in a session: a time without a message of the agent, or the run of the
-// agent before. ok is false if nothing ends, or if nothing is known. Call it before InTurn and Seen.
+// Absence returns what ends with an introduction in a session: a time without the agent, or the run of the agent
+// before. A disconnected agent that returns within returnTime was not absent. ok is false if nothing ends, or if
+// nothing is known. Call it before InTurn and Seen.
 func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -146,9 +149,10 @@ func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence
 	if l.seen.IsZero() {
 		return a, false
 	}
-	a = store.Absence{Agent: key, Since: later(later(l.seen, l.lost), l.unlinked)}
-	silence := silentAfter
-	if l.lost.IsZero() && l.unlinked.IsZero() {
+	certain := later(later(l.lost, l.unlinked), l.parted)
+	a = store.Absence{Agent: key, Since: later(l.seen, certain)}
+	silence := returnTime
+	if certain.IsZero() {
 		silence = l.silence()
 	}
 	if a.Until = a.Since; now.Sub(a.Since) > silence {

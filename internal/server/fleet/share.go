@@ -183,7 +183,7 @@ func (d *Directory) Shift(by time.Duration) {
 	d.started, d.linked = d.started.Add(by), d.linked.Add(by)
 	for _, links := range []map[string]agentLink{d.links, d.early} {
 		for key, l := range links {
-			for _, t := range []*time.Time{&l.seen, &l.lost, &l.unlinked, &l.since} {
+			for _, t := range []*time.Time{&l.seen, &l.lost, &l.unlinked, &l.parted, &l.since} {
 				if !t.IsZero() {
 					*t = t.Add(by)
 				}
