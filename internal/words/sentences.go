@@ -190,6 +190,7 @@ var Sentences = []Text{
 	},
 	{"missed the run of {time}: the agent or its host was away", "错过 {time} 的运行：Agent 或主机当时不在"},
 	{"its timetable has the run at {time}", "定时规则安排的运行时间：{time}"},
+	{"the host is not connected", "主机未连接"},
 	{"another drover on this host (pid {pid}) manages the process", "本机上的另一个 drover（pid {pid}）在管理该进程"},
 	{"this drover only watches it", "当前 drover 只做监控"},
 	{
