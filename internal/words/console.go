@@ -21,8 +21,8 @@ var Page = struct {
 	},
 	SignInCode: Text{"or paste the part of the link after #:", "或粘贴链接中 # 之后的部分："},
 	LinkUsed: Text{
-		"This link has expired, or somebody has used it. Ask for another link.",
-		"该链接已过期或已被使用，请重新获取。",
+		"This link has expired, or somebody has used it. Run drover login for another link.",
+		"该链接已过期或已被使用。请运行 drover login 获取新的链接。",
 	},
 
 	Theme: Text{"Light or dark", "浅色或深色"}, Skip: Text{"Skip to the content", "跳到正文"},

@@ -7,7 +7,8 @@ import (
 
 // TestUpgradesByTheServer follows docs/ops/agent-upgrades.md on machines that boot: two hosts, installed from packages,
 // take a version that their owner has signed. The unit's main process stays, and dpkg finds its files as it left them. A
-// program that ends at once is not taken, and a package that is installed by hand has the last word.
+// program that ends at once, that hangs, or that is cut short is not taken, and a package that is installed by hand has
+// the last word.
 func TestUpgradesByTheServer(t *testing.T) {
 	t.Parallel()
 	packages := build(t, "1.0.0")
@@ -15,9 +16,10 @@ func TestUpgradesByTheServer(t *testing.T) {
 	server, first, second := l.machines["drover"], l.machines["host-1"], l.machines["host-2"]
 	w := l.setUp(packages)
 	server.give(binaries.agent)
+	server.give(binaries.mute)
 	key := strings.TrimSpace(server.run("drover packages keygen release.key"))
 	for _, m := range []*machine{first, second} {
-		m.run("echo 'release-keys: " + key + "' >>/etc/drover/agent.conf; systemctl restart drover-agent")
+		m.run("printf 'release-keys: " + key + "\\ntrial-time: 20s\\n' >>/etc/drover/agent.conf; systemctl restart drover-agent")
 	}
 	l.settle()
 	mainPID := func(m *machine) string { return strings.TrimSpace(m.run("systemctl show -P MainPID drover-agent")) }
@@ -53,17 +55,24 @@ drover agents upgrade '*' --to 1.1.0 --batch 1 --yes --timeout 5m`)
 	if exe := first.run("readlink /proc/" + mainPID(first) + "/exe"); !strings.Contains(exe, "/versions/") {
 		t.Errorf("after a restart %s runs", exe)
 	}
-	bad := server.try(`cp /bin/true bad
-drover packages sign bad --key release.key --version 1.2.0
+	for _, bad := range []struct{ version, file, want string }{
+		{"1.2.0", "cp /bin/true bad", "it ended (exit status 0)"},
+		{"1.2.1", "cp mute bad", "not within 20s"},
+		{"1.2.2", "head -c 3000000 drover-agent >bad", ""},
+	} {
+		r := server.try(bad.file + `
+drover packages sign bad --key release.key --version ` + bad.version + `
 drover packages add bad
-drover agents upgrade '*' --to 1.2.0 --batch 1 --yes --timeout 5m`)
-	if bad.err == nil || !strings.Contains(bad.out, "the host went back: it ended (exit status 0)") {
-		t.Errorf("the bad version: %v\n%s", bad.err, bad.out)
-	}
-	l.settle()
-	w.unchanged("a bad version")
-	if list := server.run("drover agents"); strings.Count(list, " 1.1.0 ") != 2 {
-		t.Errorf("after the bad version the hosts are\n%s", list)
+drover agents upgrade '*' --to ` + bad.version + ` --batch 1 --yes --timeout 5m`)
+		if r.err == nil || !strings.Contains(r.out, "the host went back: "+bad.want) {
+			t.Errorf("the bad version %s: %v\n%s", bad.version, r.err, r.out)
+		}
+		server.run("drover rollout abort $(drover rollout list -o name | head -n 1)")
+		l.settle()
+		w.unchanged("the bad version " + bad.version)
+		if list := server.run("drover agents"); strings.Count(list, " 1.1.0 ") != 2 {
+			t.Errorf("after the bad version %s the hosts are\n%s", bad.version, list)
+		}
 	}
 	first.give(build(t, "1.3.0") + "/drover-agent_*.deb")
 	first.run("dpkg -i drover-agent_1.3.0_*.deb")
