@@ -7,7 +7,7 @@ import (
 
 // TestUpgradesByTheServer follows docs/ops/agent-upgrades.md on machines that boot: two hosts, installed from packages,
 // take a version that their owner has signed. The unit's main process stays, and dpkg finds its files as it left them. A
-// program that ends at once, that hangs, or that is cut short is not taken, and a package that is installed by hand has
+// program that ends at once, that hangs, or that is damaged is not taken, and a package that is installed by hand has
 // the last word.
 func TestUpgradesByTheServer(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ drover agents upgrade '*' --to 1.1.0 --batch 1 --yes --timeout 5m`)
 	for _, bad := range []struct{ version, file, want string }{
 		{"1.2.0", "cp /bin/true bad", "it ended (exit status 0)"},
 		{"1.2.1", "cp mute bad", "not within 20s"},
-		{"1.2.2", "head -c 3000000 drover-agent >bad", ""},
+		{"1.2.2", "cp drover-agent bad; dd if=/dev/zero of=bad bs=1M seek=1 count=3 conv=notrunc", "it ended"},
 	} {
 		r := server.try(bad.file + `
 drover packages sign bad --key release.key --version ` + bad.version + `
