@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// patience is how long drover waits for a file system.
-	patience = 5 * time.Second
+	// patience is how long drover waits for a file system, and patienceStep how much of it one wait takes. An agent
+	// without a processor wakes late from each step, so it waits longer, and does not take a busy host for a hang.
+	patience     = 5 * time.Second
+	patienceStep = 100 * time.Millisecond
 	// maxAsked is how many answers may be outstanding at the same time. An answer that never comes costs a goroutine
 	// and a thread for as long as the file system hangs. Nothing can take a thread out of the kernel.
 	maxAsked = 256
@@ -52,20 +54,16 @@ func within[T any](f *fileProber, account, path string, ask func() T) (answer T,
 	if f.hangs(path) {
 		return answer, errors.New("has not answered for a while: its file system hangs")
 	}
-	limit := time.NewTimer(f.patience)
+	limit := startLimit(f.patience)
 	defer limit.Stop()
 	own := f.places(account)
-	select {
-	case own <- struct{}{}:
-	case <-limit.C:
+	if !sends(own, limit) {
 		if cap(own) == maxAsked {
 			account = "anybody"
 		}
 		return answer, fmt.Errorf("was not looked at: %d looks at files for %s hang", cap(own), account)
 	}
-	select {
-	case f.slots <- struct{}{}:
-	case <-limit.C:
+	if !sends(f.slots, limit) {
 		<-own
 		return answer, fmt.Errorf("was not looked at: %d looks at files for anybody hang", maxAsked)
 	}
@@ -76,12 +74,46 @@ func within[T any](f *fileProber, account, path string, ask func() T) (answer T,
 		<-own
 		f.ended(path, a)
 	}()
-	select {
-	case answer = <-answers:
-		return answer, nil
-	case <-limit.C:
-		f.leave(path, a)
-		return answer, fmt.Errorf("did not answer within %v: its file system hangs", f.patience)
+	for {
+		select {
+		case answer = <-answers:
+			return answer, nil
+		case <-limit.C:
+			if limit.step() {
+				continue
+			}
+			f.leave(path, a)
+			return answer, fmt.Errorf("did not answer within %v: its file system hangs", f.patience)
+		}
+	}
+}
+
+// limit is a timer that runs in steps.
+type limit struct {
+	*time.Timer
+	left time.Duration
+}
+
+func startLimit(d time.Duration) *limit { return &limit{time.NewTimer(min(d, patienceStep)), d} }
+
+// step begins the next step, after the timer has fired. It returns false at the end of the last one.
+func (l *limit) step() bool {
+	l.left -= patienceStep
+	l.Reset(min(l.left, patienceStep))
+	return l.left > 0
+}
+
+// sends takes a slot. It returns false if there is none until the limit.
+func sends(slots chan<- struct{}, l *limit) bool {
+	for {
+		select {
+		case slots <- struct{}{}:
+			return true
+		case <-l.C:
+			if !l.step() {
+				return false
+			}
+		}
 	}
 }
 

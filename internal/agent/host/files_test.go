@@ -125,3 +125,15 @@ func TestLooksOfOneAccountAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestLimitOfABusyHost: a wait ends after its steps, however late each of them comes.
+func TestLimitOfABusyHost(t *testing.T) {
+	t.Parallel()
+	l := startLimit(2*patienceStep + 1)
+	defer l.Stop()
+	for i, want := range []bool{true, true, false} {
+		if got := l.step(); got != want {
+			t.Errorf("after step %d: %t, want %t", i+1, got, want)
+		}
+	}
+}
