@@ -40,8 +40,9 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 	if err != nil {
 		return nil // the start says so
 	}
+	among := h.strangers() // on a large host this takes long, and no file system that may hang is asked
 	all, err := within(h.files, account.Name, spec.Identity.SetupPath, func() []instance.Copy {
-		return h.copies(newLikeness(spec, account), pid)
+		return h.copies(among, newLikeness(spec, account), pid)
 	})
 	if err != nil {
 		return nil // the start fails in the directory, too
@@ -49,10 +50,10 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 	return all
 }
 
-func (h *Host) copies(like *likeness, pid int) (all []instance.Copy) {
+func (h *Host) copies(among []stranger, like *likeness, pid int) (all []instance.Copy) {
 	parents := map[int]bool{}
 	var found []stranger
-	for _, s := range h.strangers() {
+	for _, s := range among {
 		if pid != 0 && s.id.PID != pid {
 			continue
 		}

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,6 +69,9 @@ func TestCopies(t *testing.T) {
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait()
 			})
+			for line := []byte(nil); len(line) == 0; { // Start returns before the kernel has set it
+				line, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+			}
 			s := &process.Spec{
 				Identity: process.Identity{SetupPath: dir, User: c.user}, Commands: process.Commands{Run: c.run},
 			}
