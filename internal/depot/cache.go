@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"drover/internal/release"
 	"drover/internal/wire"
 )
@@ -23,9 +25,8 @@ const (
 // line. It keeps only pieces whose sums are those of the signed text. It is safe for concurrent use. A context ends the
 // questions of all who ask the same.
 type Cache struct {
-	from   Source
-	texts  flights[name, *text]
-	pieces flights[string, []byte]
+	from          Source
+	texts, pieces singleflight.Group
 
 	mu sync.Mutex
 	// known are the signed texts of the last moments.
@@ -95,13 +96,14 @@ func (c *Cache) Signed(ctx context.Context, version, arch string) ([]byte, error
 }
 
 func (c *Cache) describe(ctx context.Context, of name) (*text, error) {
-	return c.texts.do(ctx, of, func() (*text, bool) {
+	return once(ctx, &c.texts, of.version+"/"+of.arch, func() (*text, error) {
 		c.mu.Lock()
-		defer c.mu.Unlock()
 		t := c.known[of]
-		return t, t != nil && time.Since(t.at) < fresh
-	}, func() (*text, error) {
-		t := &text{at: time.Now()}
+		c.mu.Unlock()
+		if t != nil && time.Since(t.at) < fresh {
+			return t, nil
+		}
+		t = &text{at: time.Now()}
 		var err error
 		if t.signed, err = c.from.Signed(ctx, of.version, of.arch); err != nil {
 			return nil, err
@@ -127,7 +129,10 @@ func (c *Cache) Piece(ctx context.Context, version, arch string, number int) ([]
 		return nil, wire.ErrNoPackage
 	}
 	sum := t.Pieces[number]
-	return c.pieces.do(ctx, sum, func() ([]byte, bool) { return c.find(sum) }, func() ([]byte, error) {
+	return once(ctx, &c.pieces, sum, func() ([]byte, error) {
+		if data, found := c.find(sum); found {
+			return data, nil
+		}
 		data, err := c.from.Piece(ctx, version, arch, number)
 		if err != nil {
 			return nil, err
@@ -169,45 +174,13 @@ func (c *Cache) keep(sum string, data []byte) {
 	delete(c.kept, oldest)
 }
 
-// flights has the questions that are under way. Its zero value has none.
-type flights[K comparable, V any] struct {
-	mu  sync.Mutex
-	all map[K]*flight[V]
-}
-
-// flight is a question that is under way. Its answer counts when done is closed.
-type flight[V any] struct {
-	done  chan struct{}
-	value V
-	err   error
-}
-
-// do returns what find has, else the answer of ask. Of those who want the same at a time, one asks.
-func (f *flights[K, V]) do(ctx context.Context, key K, find func() (V, bool), ask func() (V, error)) (V, error) {
-	f.mu.Lock()
-	if have, found := find(); found {
-		f.mu.Unlock()
-		return have, nil
+// once returns the answer of ask. Of those who want the same at a time, one asks.
+func once[V any](ctx context.Context, g *singleflight.Group, key string, ask func() (V, error)) (answer V, err error) {
+	select {
+	case r := <-g.DoChan(key, func() (any, error) { return ask() }):
+		answer, _ = r.Val.(V)
+		return answer, r.Err
+	case <-ctx.Done():
+		return answer, ctx.Err()
 	}
-	if way := f.all[key]; way != nil {
-		f.mu.Unlock()
-		select {
-		case <-way.done:
-			return way.value, way.err
-		case <-ctx.Done():
-			return way.value, ctx.Err()
-		}
-	}
-	if f.all == nil {
-		f.all = map[K]*flight[V]{}
-	}
-	way := &flight[V]{done: make(chan struct{})}
-	f.all[key] = way
-	f.mu.Unlock()
-	way.value, way.err = ask()
-	f.mu.Lock()
-	delete(f.all, key)
-	f.mu.Unlock()
-	close(way.done)
-	return way.value, way.err
 }

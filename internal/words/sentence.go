@@ -80,7 +80,7 @@ func Column(english string, l Lang) string {
 }
 
 // nested bounds how deep sentences are looked for inside sentences.
-const nested = 6
+const nested = 16
 
 func translate(english string, depth int, all []*pattern) (text string, whole bool) {
 	if depth == 0 || english == "" {

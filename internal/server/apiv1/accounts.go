@@ -47,14 +47,14 @@ func viewApp(a store.App) v1.App {
 // appChange returns the function that applies a change to an app. The change must be valid.
 func appChange(r *v1.AppChange) (change func(*store.App), err error) {
 	grants, err := grantsOf(r.Grants)
-	if err != nil {
-		return nil, err
-	}
 	limits := (*access.Limits)(r.Limits)
 	if limits != nil {
-		if err := limits.Validate(); err != nil {
-			return nil, invalidPart("limits.", "", err)
+		if wrong := limits.Validate(); wrong != nil {
+			err = together(err, invalidPart("limits.", "", wrong))
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return func(a *store.App) {
 		set(&a.Note, r.Note)
@@ -93,13 +93,11 @@ func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(req.Code)
-	if err := checkName("code", req.Code, access.MaxAppCode); err != nil {
-		return reply{}, err
-	}
-	if access.IsPersonApp(req.Code) {
-		return reply{}, invalid("code", "is the code of a user who calls without an app: expected another code")
-	}
 	change, err := appChange(&req)
+	err = together(checkName("code", req.Code, access.MaxAppCode), err)
+	if access.IsPersonApp(req.Code) {
+		err = together(invalid("code", "is the code of a user who calls without an app: expected another code"), err)
+	}
 	if err != nil {
 		return reply{}, err
 	}
@@ -258,12 +256,13 @@ func grantsOf(given *[]v1.Grant) (*[]access.Grant, error) {
 	if n := len(list); n > access.MaxGrants {
 		return nil, invalid("grants", "has %d entries: expected at most %d", n, access.MaxGrants)
 	}
+	var faults []error
 	for i := range list {
 		if err := list[i].Validate(); err != nil {
-			return nil, invalidPart(fmt.Sprintf("grants[%d].", i), "", err)
+			faults = append(faults, invalidPart(fmt.Sprintf("grants[%d].", i), "", err))
 		}
 	}
-	return &list, nil
+	return &list, together(faults...)
 }
 
 func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
@@ -272,11 +271,8 @@ func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(req.Name)
-	if err := checkName("name", req.Name, access.MaxUser); err != nil {
-		return reply{}, err
-	}
 	change, err := userChange(&req)
-	if err != nil {
+	if err := together(checkName("name", req.Name, access.MaxUser), err); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret

@@ -377,3 +377,46 @@ func TestPollsAreNoRows(t *testing.T) {
 		t.Errorf("rows %q, want %q", rows, want)
 	}
 }
+
+// TestAllFaultsAtOnce: a request with several faults is refused for all of them, in fields and in words.
+func TestAllFaultsAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	long := strings.Repeat("x", 2000)
+	for _, refused := range []struct {
+		method, path string
+		body         any
+		fields       string
+	}{
+		{"POST", "/silences", map[string]any{
+			"processes": []string{"shop", "a/b", "/x"}, "select": "a b", "labels": "a=", "message": long, "seconds": -1,
+			"from": "2001-01-01T00:00:00Z",
+		}, "processes[0] processes[2] select labels message from seconds"},
+		{"POST", "/silences", `{"processes":["a/b"],"cron":"x","time_zone":"Nowhere/Land"}`, "time_zone cron seconds"},
+		{"POST", "/schedules", map[string]any{
+			"name": "a b", "cron": "99 * * * *", "time_zone": "x", "message": long,
+			"request": map[string]any{"op": "start", "at": "03:00", "targets": []any{}},
+		}, "time_zone cron message name request.processes request.at"},
+		{"POST", "/schedules", `{"name":"n","cron":"0 3 * * *","request":{"op":"start","processes":["x"],"labels":"="}}`,
+			"request.processes[0] request.labels"},
+		{"POST", "/tokens", map[string]any{
+			"role": "king", "cloud": -1, "business": -1, "uses": 0, "ttl_seconds": 0, "note": long,
+			"labels": map[string]string{"a b": "c", "x y": "z"},
+		}, "note role cloud business uses ttl_seconds labels labels"},
+		{"POST", "/apps", `{"code":"a b","grants":[{"operations":["fly"]},{}],"limits":{"rate":-1}}`,
+			"code grants[0].namespaces grants[1].operations limits.rate"},
+		{"POST", "/users", `{"name":"","grants":[{"operations":["fly"]}]}`, "name grants[0].namespaces"},
+		{"POST", "/operations", `{"op":"start","targets":[{"namespace":"","name":"x"},{"namespace":"n","name":"x","hosts":[""]}],
+			"select":"a b","signal":"HUP","host_timeout_seconds":0,"rollout":{"canary":-1,"order":"x y"}}`,
+			"targets[0].namespace targets[1].hosts[0] select host_timeout_seconds signal rollout.batch rollout.canary rollout.order"},
+		{"GET", "/processes?limit=0&namespac=x&stat=y", nil, "limit namespac stat"},
+	} {
+		a := r.want(422, r.call("admin", refused.method, refused.path, refused.body))
+		same(t, refused.method+" "+refused.path, refused.fields, strings.Join(a.faults(), " "))
+		for _, field := range a.faults() {
+			if !strings.Contains(a.body["detail"].(string), field+": ") {
+				t.Errorf("%s: %s is not in the detail %q", refused.path, field, a.body["detail"])
+			}
+		}
+	}
+}

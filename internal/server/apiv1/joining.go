@@ -74,26 +74,30 @@ func (h *Handler) viewJoinToken(t store.JoinToken) v1.JoinToken {
 }
 
 func checkJoinToken(r *v1.JoinTokenRequest) error {
-	switch most := int64(maxTokenTTL / time.Second); {
+	faults := []error{checkLength("note", r.Note, maxNote)}
+	fail := func(field, format string, args ...any) { faults = append(faults, invalid(field, format, args...)) }
+	switch {
 	case r.Role != "" && r.Role != string(store.RoleAgent) && r.Role != string(store.RoleProxy):
-		return invalid("role", "is %q: expected %s or %s", r.Role, store.RoleAgent, store.RoleProxy)
+		fail("role", "is %q: expected %s or %s", r.Role, store.RoleAgent, store.RoleProxy)
 	case r.Role == string(store.RoleProxy) && (len(r.Labels) > 0 || r.Business != 0):
-		return invalid("role", "is %s, and a proxy has neither labels nor a business", store.RoleProxy)
-	case r.Cloud < 0 || r.Cloud > maxArea:
-		return invalid("cloud", "is %d: expected 0 to %d", r.Cloud, maxArea)
-	case r.Business < 0:
-		return invalid("business", "is %d: expected 0 or more", r.Business)
-	case r.Uses < 1 || r.Uses > maxUses:
-		return invalid("uses", "is %d: expected 1 to %d", r.Uses, maxUses)
-	case r.TTLSeconds < 1 || r.TTLSeconds > most:
-		return invalid("ttl_seconds", "is %d: expected 1 to %d", r.TTLSeconds, most)
-	case len(r.Note) > maxNote:
-		return invalid("note", "is %d bytes long: expected at most %d", len(r.Note), maxNote)
+		fail("role", "is %s, and a proxy has neither labels nor a business", store.RoleProxy)
 	}
-	if faults := selector.CheckLabels(r.Labels); len(faults) > 0 {
-		return invalid("labels", "%s", strings.ReplaceAll(errors.Join(faults...).Error(), "\n", "; "))
+	if r.Cloud < 0 || r.Cloud > maxArea {
+		fail("cloud", "is %d: expected 0 to %d", r.Cloud, maxArea)
 	}
-	return nil
+	if r.Business < 0 {
+		fail("business", "is %d: expected 0 or more", r.Business)
+	}
+	if r.Uses < 1 || r.Uses > maxUses {
+		fail("uses", "is %d: expected 1 to %d", r.Uses, maxUses)
+	}
+	if most := int64(maxTokenTTL / time.Second); r.TTLSeconds < 1 || r.TTLSeconds > most {
+		fail("ttl_seconds", "is %d: expected 1 to %d", r.TTLSeconds, most)
+	}
+	for _, err := range selector.CheckLabels(r.Labels) {
+		fail("labels", "%v", err)
+	}
+	return together(faults...)
 }
 
 // noEnroller is the problem of a server that hosts cannot join.

@@ -47,11 +47,7 @@ type params struct {
 	listed  string
 }
 
-func (p *params) fail(err error) {
-	if p.fault == nil {
-		p.fault = err
-	}
-}
+func (p *params) fail(err error) { p.fault = together(p.fault, err) }
 
 // list returns all values of a parameter.
 func (p *params) list(name string) []string {
@@ -168,9 +164,9 @@ func (p *params) done() error {
 			unknown = append(unknown, name)
 		}
 	}
-	if p.fault == nil && len(unknown) > 0 {
-		slices.Sort(unknown)
-		return invalid(unknown[0], "there is no such parameter")
+	slices.Sort(unknown)
+	for _, name := range unknown {
+		p.fail(invalid(name, "there is no such parameter"))
 	}
 	return p.fault
 }
@@ -323,6 +319,29 @@ func invalid(field, format string, args ...any) *problem {
 	p := problemf(http.StatusUnprocessableEntity, "%s: %s", field, detail)
 	p.Fields = []v1.FieldError{{Field: field, Detail: detail}}
 	return p
+}
+
+// together makes one problem of problems of fields, so that a caller learns of all faults at once; nil for none. Another
+// error stands alone.
+func together(faults ...error) error {
+	var all *problem
+	for _, fault := range faults {
+		p, ok := errors.AsType[*problem](fault)
+		switch {
+		case fault == nil:
+		case !ok || len(p.Fields) == 0:
+			return fault
+		case all == nil:
+			all = p
+		default:
+			all.Detail += "; " + p.Detail
+			all.Fields = append(all.Fields, p.Fields...)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
 }
 
 // failure is the problem of a failed server operation. The caller gets the cause only if the disk of the database is

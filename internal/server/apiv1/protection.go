@@ -120,31 +120,33 @@ func (h *Handler) createSilence(ctx context.Context, c *call) (reply, error) {
 // silenceOf checks a request for a silence.
 func silenceOf(r *v1.SilenceRequest, now time.Time) (store.Silence, error) {
 	s := store.Silence{Processes: r.Processes, Selector: r.Select, Labels: r.Labels, From: now, Message: r.Message}
+	faults := []error{
+		checkProcesses("processes", r.Processes), checkSelector("select", &s.Selector),
+		checkSelector("labels", &s.Labels), checkLength("message", r.Message, maxSilenceMessage),
+	}
 	if len(r.Processes) == 0 && r.Select == "" && r.Labels == "" {
-		return s, invalid("processes",
-			"is missing: expected processes, select or labels; the process */* stands for all")
-	}
-	if err := checkProcesses("processes", r.Processes); err != nil {
-		return s, err
-	}
-	if err := checkSelector("select", &s.Selector); err != nil {
-		return s, err
-	}
-	if err := checkSelector("labels", &s.Labels); err != nil {
-		return s, err
-	}
-	if len(r.Message) > maxSilenceMessage {
-		return s, invalid("message", "is %d bytes long: expected at most %d", len(r.Message), maxSilenceMessage)
+		faults = append(faults, invalid("processes",
+			"is missing: expected processes, select or labels; the process */* stands for all"))
 	}
 	if r.From != nil {
 		if s.From = r.From.UTC(); s.From.Before(now.Add(-time.Minute)) {
-			return s, invalid("from", "is %s: expected a time that has not passed", s.From.Format(time.RFC3339))
+			faults = append(faults, invalid("from", "is %s: expected a time that has not passed",
+				s.From.Format(time.RFC3339)))
+			s.From = now // so that the end is not blamed
 		}
 	}
 	if r.Cron != "" || r.TimeZone != "" {
-		return s, repeats(&s, r, now)
+		return s, together(append(faults, repeats(&s, r, now))...)
 	}
-	return s, ends(&s, r, now)
+	return s, together(append(faults, ends(&s, r, now))...)
+}
+
+// checkLength rejects a text that is too long.
+func checkLength(field, text string, most int) error {
+	if len(text) > most {
+		return invalid(field, "is %d bytes long: expected at most %d", len(text), most)
+	}
+	return nil
 }
 
 // ends reads the end of a silence with one window.
@@ -180,20 +182,21 @@ func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 // repeats reads the timetable of a silence with many windows.
 func repeats(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	rule, err := timetable(r.Cron, r.TimeZone)
-	if err != nil {
-		return err
-	}
+	faults := []error{err}
 	s.Cron, s.Zone, s.Until = r.Cron, r.TimeZone, store.Forever()
 	if !(r.Seconds > 0 && r.Seconds <= longestWindow.Seconds()) { // rejects NaN too
-		return invalid("seconds", "is %s: expected more than 0, at most %.0f: the length of each window",
-			decimal(r.Seconds), longestWindow.Seconds())
+		faults = append(faults, invalid("seconds", "is %s: expected more than 0, at most %.0f: the length of each window",
+			decimal(r.Seconds), longestWindow.Seconds()))
 	}
 	s.Length = time.Duration(math.Ceil(r.Seconds * float64(time.Second)))
 	if r.Until != nil {
 		if s.Until = r.Until.UTC(); !s.Until.After(s.From) || !s.Until.After(now) || s.Until.After(store.Forever()) {
-			return invalid("until", "is %s: expected a time after the beginning, in the future",
-				s.Until.Format(time.RFC3339))
+			faults = append(faults, invalid("until", "is %s: expected a time after the beginning, in the future",
+				s.Until.Format(time.RFC3339)))
 		}
+	}
+	if err := together(faults...); err != nil {
+		return err
 	}
 	if _, _, any := s.Window(rule, now); !any {
 		return invalid("cron", "has no time between from and until")

@@ -294,13 +294,20 @@ func (r *rig) want(status int, a answer) answer {
 func (r *rig) refused(a answer, status int, field string) {
 	r.t.Helper()
 	r.want(status, a)
-	got := ""
-	if list, ok := a.body["errors"].([]any); ok && len(list) > 0 {
-		got = list[0].(map[string]any)["field"].(string)
-	}
+	got, _, _ := strings.Cut(strings.Join(a.faults(), " "), " ")
 	if got != field {
 		r.t.Errorf("the field is %q, want %q: %v", got, field, a.body["detail"])
 	}
+}
+
+// faults returns the fields of the errors of an answer, in its order.
+func (a answer) faults() []string {
+	var fields []string
+	list, _ := a.body["errors"].([]any)
+	for _, fault := range list {
+		fields = append(fields, fault.(map[string]any)["field"].(string))
+	}
+	return fields
 }
 
 // items returns one field of each item of a page, as text.

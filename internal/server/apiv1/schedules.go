@@ -49,35 +49,37 @@ func (h *Handler) scheduleTable() []route {
 	}
 }
 
-// checkProcesses reports the first pattern that is not NAMESPACE/NAME.
+// checkProcesses reports the patterns that are not NAMESPACE/NAME.
 func checkProcesses(field string, patterns []string) error {
 	if err := checkPatterns(field, patterns); err != nil {
 		return err
 	}
+	var faults []error
 	for i, p := range patterns {
 		if namespace, name, found := strings.Cut(p, "/"); !found || namespace == "" || name == "" {
-			return invalid(fmt.Sprintf("%s[%d]", field, i), "is %q: expected NAMESPACE/NAME, such as shop/*",
-				edge.Clip(p))
+			faults = append(faults, invalid(fmt.Sprintf("%s[%d]", field, i), "is %q: expected NAMESPACE/NAME, such as shop/*",
+				edge.Clip(p)))
 		}
 	}
-	return nil
+	return together(faults...)
 }
 
 // timetable reads a crontab rule and its time zone.
 func timetable(cron, zone string) (crontab.Rule, error) {
+	var faults []error
 	if zone != "" {
 		if _, err := crontab.Zone(zone); err != nil {
-			return crontab.Rule{}, invalid("time_zone", "%v", err)
+			faults, zone = append(faults, invalid("time_zone", "%v", err)), ""
 		}
 	}
-	if cron == "" {
-		return crontab.Rule{}, invalid("cron", "is missing: expected five fields, such as 0 3 * * *")
-	}
 	rule, err := crontab.ParseIn(cron, zone)
-	if err != nil {
-		return rule, invalid("cron", "%v", err)
+	switch {
+	case cron == "":
+		faults = append(faults, invalid("cron", "is missing: expected five fields, such as 0 3 * * *"))
+	case err != nil:
+		faults = append(faults, invalid("cron", "%v", err))
 	}
-	return rule, nil
+	return rule, together(faults...)
 }
 
 // beginning reads when a rollout begins: the next such time of day in the zone of now, or a time in RFC 3339.
@@ -165,23 +167,22 @@ type scheduleRequest struct {
 
 // schedule checks a request for a schedule.
 func (r *scheduleRequest) schedule(now time.Time) (s store.Schedule, err error) {
+	_, err = timetable(r.Cron, r.TimeZone)
+	faults := []error{err, checkLength("message", r.Message, maxScheduleMessage)}
+	fail := func(field, format string, args ...any) { faults = append(faults, invalid(field, format, args...)) }
 	if n := len(r.Name); n == 0 || n > maxScheduleName || !plain(r.Name, "-_.") {
-		return s, invalid("name", "is %q: expected 1 to %d letters, digits, -, _ and .", edge.Clip(r.Name), maxScheduleName)
-	}
-	if _, err := timetable(r.Cron, r.TimeZone); err != nil {
-		return s, err
-	}
-	if len(r.Message) > maxScheduleMessage {
-		return s, invalid("message", "is %d bytes long: expected at most %d", len(r.Message), maxScheduleMessage)
+		fail("name", "is %q: expected 1 to %d letters, digits, -, _ and .", edge.Clip(r.Name), maxScheduleName)
 	}
 	q := &r.Request
-	switch {
-	case len(q.Targets) > 0 || len(q.Processes) == 0:
-		return s, invalid("request.processes", "is missing: a schedule names its processes by patterns, such as shop/*")
-	case q.Given != nil:
-		return s, invalid("request.spec", "is not for a schedule: every host uses its stored spec")
-	case q.At != "":
-		return s, invalid("request.at", "is not for a schedule: its runs begin at once")
+	without := len(q.Targets) > 0 || len(q.Processes) == 0
+	if without {
+		fail("request.processes", "is missing: a schedule names its processes by patterns, such as shop/*")
+	}
+	if q.Given != nil {
+		fail("request.spec", "is not for a schedule: every host uses its stored spec")
+	}
+	if q.At != "" {
+		fail("request.at", "is not for a schedule: its runs begin at once")
 	}
 	asked := v1.Request{
 		Op: string(q.Op), Processes: q.Processes, Hosts: q.Hosts, Labels: q.Labels, Signal: q.Signal, Scope: q.Scope,
@@ -193,8 +194,11 @@ func (r *scheduleRequest) schedule(now time.Time) (s store.Schedule, err error) 
 	if q.HostTimeout != nil {
 		asked.HostTimeout = *q.HostTimeout
 	}
-	if err := q.validate(); err != nil {
-		return s, within("request", err)
+	if err := q.validate(); err != nil && !without && q.Given == nil && q.At == "" {
+		faults = append(faults, within("request", err))
+	}
+	if err := together(faults...); err != nil {
+		return s, err
 	}
 	text, err := json.Marshal(asked)
 	return store.Schedule{
@@ -205,10 +209,15 @@ func (r *scheduleRequest) schedule(now time.Time) (s store.Schedule, err error) 
 // within adds the name of an object to the fields of a problem.
 func within(object string, err error) error {
 	p := problemOf(err)
+	texts := make([]string, len(p.Fields))
 	for i := range p.Fields {
-		p.Fields[i].Field = object + "." + p.Fields[i].Field
+		f := &p.Fields[i]
+		f.Field = object + "." + f.Field
+		texts[i] = f.Field + ": " + f.Detail
 	}
-	p.Detail = object + "." + p.Detail
+	if len(texts) > 0 {
+		p.Detail = strings.Join(texts, "; ")
+	}
 	return p
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -247,43 +248,51 @@ func accepting(err error) error {
 // decides what it may see.
 func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
 
-// validate reports the first fault of the request, and completes its spec.
+// validate reports the faults of the request, and completes its spec.
 func (r *operationRequest) validate() error {
 	if !r.Op.Info().OwnAPI {
 		return invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", "))
 	}
-	if err := r.readProcesses(); err != nil {
-		return err
-	}
-	if n := len(r.Targets); n == 0 && len(r.Processes) == 0 && r.Selection == "" || n > maxTargets {
-		return invalid("targets", "has %d entries: expected 1 to %d", n, maxTargets)
-	}
-	for i := range r.Targets {
-		if err := process.ValidateID(r.Targets[i].id()); err != nil {
-			return invalidPart(fmt.Sprintf("targets[%d].", i), "meta.", err)
-		}
-		for n, host := range r.Targets[i].Hosts {
-			if host == "" {
-				return invalid(fmt.Sprintf("targets[%d].hosts[%d]", i, n), "is empty")
-			}
-		}
-	}
+	faults := []error{r.readProcesses(), r.readTargets()}
 	if r.Select != nil {
 		var err error
 		if r.choice.selector, err = selector.Parse(*r.Select); err != nil {
-			return invalid("select", "%v", err)
+			faults = append(faults, invalid("select", "%v", err))
 		}
 	}
-	if err := r.readSignal(); err != nil {
-		return err
-	}
 	if n := r.HostTimeout; n != nil && (*n < 1 || *n > longestHostTimeout) {
-		return invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout)
+		faults = append(faults, invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout))
 	}
-	if err := r.readSpec(); err != nil {
-		return err
+	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan())...)
+}
+
+// readTargets checks the names of processes and hosts.
+func (r *operationRequest) readTargets() error {
+	if n := len(r.Targets); n == 0 && len(r.Processes) == 0 && r.Selection == "" || n > maxTargets {
+		return invalid("targets", "has %d entries: expected 1 to %d", n, maxTargets)
 	}
-	return r.readPlan()
+	var faults []error
+	for i := range r.Targets {
+		if err := process.ValidateID(r.Targets[i].id()); err != nil {
+			faults = append(faults, invalidPart(fmt.Sprintf("targets[%d].", i), "meta.", err))
+		}
+		faults = append(faults, checkHosts(fmt.Sprintf("targets[%d].hosts", i), r.Targets[i].Hosts))
+		if len(faults) > mostFaults {
+			break
+		}
+	}
+	return together(faults...)
+}
+
+// mostFaults bounds the list of faults of a long request.
+const mostFaults = 100
+
+// checkHosts reports the first host without a name.
+func checkHosts(field string, hosts []string) error {
+	if i := slices.Index(hosts, ""); i >= 0 {
+		return invalid(fmt.Sprintf("%s[%d]", field, i), "is empty")
+	}
+	return nil
 }
 
 // readProcesses checks the patterns of processes, and what narrows them.
@@ -300,26 +309,19 @@ func (r *operationRequest) readProcesses() (err error) {
 		}
 		return nil
 	}
+	faults := []error{checkProcesses("processes", r.Processes), checkHosts("hosts", r.Hosts)}
 	if len(r.Targets) > 0 {
-		return invalid("processes", "stands beside targets: expected one of them")
+		faults = append(faults, invalid("processes", "stands beside targets: expected one of them"))
 	}
 	if r.Given != nil {
-		return invalid("spec", "is not for processes: expected targets")
-	}
-	if err := checkProcesses("processes", r.Processes); err != nil {
-		return err
-	}
-	for i, host := range r.Hosts {
-		if host == "" {
-			return invalid(fmt.Sprintf("hosts[%d]", i), "is empty")
-		}
+		faults = append(faults, invalid("spec", "is not for processes: expected targets"))
 	}
 	if r.Labels != "" {
 		if r.labels, err = selector.Parse(r.Labels); err != nil {
-			return invalid("labels", "%v", err)
+			faults = append(faults, invalid("labels", "%v", err))
 		}
 	}
-	return nil
+	return together(faults...)
 }
 
 // readSignal completes the operation with the signal that it sends.
@@ -358,22 +360,24 @@ func (r *operationRequest) readSpec() error {
 		}
 		return nil
 	}
-	for name, value := range given.Environment {
-		if value == secret {
-			return invalid("spec.environment."+name, "is %s, which stands for a stored value: expected the value", secret)
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(given.Environment)) {
+		if given.Environment[name] == secret {
+			wrong = append(wrong, invalid("spec.environment."+name,
+				"is %s, which stands for a stored value: expected the value", secret))
 		}
 	}
 	for i := range r.Targets {
-		if faults := processfile.CheckName(r.Targets[i].Name, *given); len(faults) > 0 {
-			return invalid(fmt.Sprintf("targets[%d].name", i), "%s", faults[0].Text)
+		if faults := processfile.CheckName(r.Targets[i].Name, *given); len(faults) > 0 && len(wrong) < mostFaults {
+			wrong = append(wrong, invalid(fmt.Sprintf("targets[%d].name", i), "%s", faults[0].Text))
 		}
 	}
 	spec := processfile.ToSpec(*given)
 	r.Spec = &spec
 	if faults := processfile.FaultsOf(r.Spec, r.Op); len(faults) > 0 {
-		return invalidFile("spec", faults)
+		wrong = append(wrong, invalidFile("spec", faults))
 	}
-	return nil
+	return together(wrong...)
 }
 
 // invalidPart makes a problem of an error of package process, which begins with a field.

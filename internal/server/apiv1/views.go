@@ -63,20 +63,10 @@ func (h *Handler) atMoment(c *call, f store.ObservedFilter) *pastQuery {
 		eventReader: eventReader{h: h, who: &c.Principal}, filter: f, which: processChoice{version: p.text("version")},
 		states: f.States, past: v1.Past{At: h.moment(p, "at").UTC()},
 	}
-	var refused *problem
 	for _, name := range []string{"process_selector", "spec"} {
-		if p.text(name) == "" {
-			continue
+		if p.text(name) != "" {
+			p.fail(invalid(name, "the server does not know it for the past: leave it out"))
 		}
-		if fault := invalid(name, "the server does not know it for the past: leave it out"); refused == nil {
-			refused = fault
-		} else {
-			refused.Detail += "; " + fault.Detail
-			refused.Fields = append(refused.Fields, fault.Fields...)
-		}
-	}
-	if refused != nil {
-		p.fail(refused)
 	}
 	q.filter.States, q.filter.Spec = nil, false
 	q.filter.Agents = h.chosen(hosts)
