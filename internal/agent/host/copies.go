@@ -19,17 +19,25 @@ import (
 	"drover/internal/process"
 )
 
-// strangersAge is how long a list of strangers serves: a thousand starts at once must not read /proc a thousand times.
-const strangersAge = time.Second
+// neighboursAge is how long a list of neighbours serves: a thousand starts at once must not read /proc a thousand
+// times.
+const neighboursAge = time.Second
 
-// strangers are the processes of the host that were born in no run of drover. The zero value is empty.
-type strangers struct {
+// neighbours are all processes of the host. The zero value is empty.
+type neighbours struct {
 	mu   sync.Mutex
 	at   time.Duration
-	list []stranger
+	list []neighbour
 }
 
-type stranger struct {
+// neighbour is as much of a process as a cheap look tells: which of thousands may be a copy.
+type neighbour struct {
+	pid      int
+	exe, cwd string
+}
+
+// outsider is a process that was born in no run of drover.
+type outsider struct {
 	procfs.Info
 	id procfs.Identity
 }
@@ -40,7 +48,7 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 	if err != nil {
 		return nil // the start says so
 	}
-	among := h.strangers() // on a large host this takes long, and no file system that may hang is asked
+	among := h.neighbours() // on a large host this takes long, and no file system that may hang is asked
 	all, err := within(h.files, account.Name, spec.Identity.SetupPath, func() []instance.Copy {
 		return h.copies(among, newLikeness(spec, account), pid)
 	})
@@ -50,15 +58,16 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 	return all
 }
 
-func (h *Host) copies(among []stranger, like *likeness, pid int) (all []instance.Copy) {
+func (h *Host) copies(among []neighbour, like *likeness, pid int) (all []instance.Copy) {
 	parents := map[int]bool{}
-	var found []stranger
-	for _, s := range among {
-		if pid != 0 && s.id.PID != pid {
+	var found []outsider
+	for _, n := range among {
+		if pid != 0 && n.pid != pid || !like.mayMatch(n, pid != 0) {
 			continue
 		}
-		if like.matches(s.Info, pid != 0) && !h.marked(s.id.PID) && h.fs.Same(s.id) {
-			found, parents[s.id.PID] = append(found, s), true
+		s, ok := h.outsider(n.pid)
+		if ok && like.matches(s.Info, pid != 0) && !h.marked(n.pid) && h.fs.Same(s.id) {
+			found, parents[n.pid] = append(found, s), true
 		}
 	}
 	for _, s := range found {
@@ -85,42 +94,41 @@ func (h *Host) marked(pid int) bool {
 	})
 }
 
-// strangers lists the processes that were born in no run of drover.
-func (h *Host) strangers() []stranger {
+// neighbours lists the processes of the host, without those of the kernel and without zombies.
+func (h *Host) neighbours() []neighbour {
 	h.others.mu.Lock()
 	defer h.others.mu.Unlock()
-	if now := SinceBoot(); h.others.at == 0 || now-h.others.at > strangersAge {
-		h.others.at, h.others.list = now, h.readStrangers()
+	now := SinceBoot()
+	if h.others.at != 0 && now-h.others.at <= neighboursAge {
+		return h.others.list
 	}
-	return h.others.list
-}
-
-func (h *Host) readStrangers() (all []stranger) {
 	pids, err := h.fs.PIDs()
 	if err != nil {
 		h.log.Warn("cannot list the processes of the host", "error", err)
-		return nil
 	}
-	self := os.Getpid()
-	namespace := h.fs.PIDNamespace(self)
+	all, self := make([]neighbour, 0, len(pids)), os.Getpid()
 	for _, pid := range pids {
-		if pid <= 1 || pid == self {
-			continue
-		}
-		id, err := h.fs.Identify(pid)
-		if err != nil || h.RunOf(id) != "" {
-			continue
-		}
-		info, err := h.fs.Info(pid)
-		if err != nil || info.Kernel || info.Zombie() || info.Exe == "" || info.StartTicks != id.StartTicks {
-			continue
-		}
-		// In a container, a path belongs to another filesystem.
-		if theirs := h.fs.PIDNamespace(pid); theirs == namespace || theirs == "" || namespace == "" {
-			all = append(all, stranger{info, id})
+		if exe, cwd := h.fs.Links(pid); pid > 1 && pid != self && exe != "" {
+			all = append(all, neighbour{pid, exe, cwd})
 		}
 	}
+	h.others.at, h.others.list = now, all
 	return all
+}
+
+// outsider returns a process that was born in no run of drover, and outside containers.
+func (h *Host) outsider(pid int) (s outsider, ok bool) {
+	id, err := h.fs.Identify(pid)
+	if err != nil || h.RunOf(id) != "" {
+		return s, false
+	}
+	info, err := h.fs.Info(pid)
+	if err != nil || info.Kernel || info.Zombie() || info.Exe == "" || info.StartTicks != id.StartTicks {
+		return s, false
+	}
+	// In a container, a path belongs to another filesystem.
+	own, theirs := h.fs.PIDNamespace(os.Getpid()), h.fs.PIDNamespace(pid)
+	return outsider{info, id}, theirs == own || theirs == "" || own == ""
 }
 
 // likeness says which processes are copies of the process of a spec.
@@ -147,10 +155,8 @@ func newLikeness(spec *process.Spec, account launch.Account) *likeness {
 	return l
 }
 
-// inDir reports whether a process works in the directory of the spec.
-func (l *likeness) inDir(info procfs.Info) bool {
-	return info.Cwd != "" && (info.Cwd == l.dir || info.Cwd == l.real)
-}
+// inDir reports whether a directory is the one of the spec.
+func (l *likeness) inDir(cwd string) bool { return cwd != "" && (cwd == l.dir || cwd == l.real) }
 
 // program returns the file of a command, links resolved; empty if there is none.
 func program(word string, spec *process.Spec) string {
@@ -180,6 +186,16 @@ func absolute(file, dir string) string {
 	return path.Join(dir, file)
 }
 
+// mayMatch reports whether a closer look at a process is worth its price.
+func (l *likeness) mayMatch(n neighbour, named bool) bool {
+	if !l.spec.Foreground() {
+		return named || l.inDir(n.cwd)
+	}
+	exe := strings.TrimSuffix(n.exe, " (deleted)")
+	interprets := locate.ScriptOf(exe, []string{"script"}) != ""
+	return exe == l.file || interprets
+}
+
 // matches reports whether a process has the account and the executable, and the command line or the directory unless
 // it is named: a program may have changed both.
 func (l *likeness) matches(info procfs.Info, named bool) bool {
@@ -187,9 +203,9 @@ func (l *likeness) matches(info procfs.Info, named bool) bool {
 		return false
 	}
 	if !l.spec.Foreground() {
-		return (named || l.inDir(info)) && locate.MatchName(info, l.spec.Identity.ProcName)
+		return (named || l.inDir(info.Cwd)) && locate.MatchName(info, l.spec.Identity.ProcName)
 	}
-	return l.file != "" && (named || l.inDir(info) || l.line(info)) && l.runs(info)
+	return l.file != "" && (named || l.inDir(info.Cwd) || l.line(info)) && l.runs(info)
 }
 
 // runs reports whether a process executes the same file, and an interpreter the same script.

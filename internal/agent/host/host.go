@@ -52,7 +52,7 @@ type Host struct {
 	name    func() string
 	runtime *runtimeDirs
 	claims  claims
-	others  strangers
+	others  neighbours
 	// units has a file for each active unit of systemd; proc is /proc.
 	units, proc string
 	offset      time.Duration

@@ -35,11 +35,15 @@ func (f FS) Info(pid int) (Info, error) {
 		return Info{}, err
 	}
 	info.Leader = tgid == pid
-	dir := strconv.Itoa(pid)
 	info.Args = f.args(pid)
-	info.Exe = f.link(dir + "/exe")
-	info.Cwd = f.link(dir + "/cwd")
+	info.Exe, info.Cwd = f.Links(pid)
 	return info, nil
+}
+
+// Links returns the executable and the directory of a process; empty if they are unreadable, or if there is no process.
+func (f FS) Links(pid int) (exe, cwd string) {
+	dir := strconv.Itoa(pid)
+	return f.link(dir + "/exe"), f.link(dir + "/cwd")
 }
 
 // args returns the arguments that a process was started with; none if they are unreadable.
