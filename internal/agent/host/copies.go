@@ -48,26 +48,40 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 	if err != nil {
 		return nil // the start says so
 	}
-	among := h.neighbours() // on a large host this takes long, and no file system that may hang is asked
-	all, err := within(h.files, account.Name, spec.Identity.SetupPath, func() []instance.Copy {
-		return h.copies(among, newLikeness(spec, account), pid)
-	})
+	dir, named := spec.Identity.SetupPath, pid != 0
+	like, err := within(h.files, account.Name, dir, func() *likeness { return newLikeness(spec, account) })
 	if err != nil {
 		return nil // the start fails in the directory, too
 	}
-	return all
-}
-
-func (h *Host) copies(among []neighbour, like *likeness, pid int) (all []instance.Copy) {
-	parents := map[int]bool{}
-	var found []outsider
-	for _, n := range among {
-		if pid != 0 && n.pid != pid || !like.mayMatch(n, pid != 0) {
+	// On a large host this takes long, and no file system that may hang is asked.
+	var alike []procfs.Info
+	for _, n := range h.neighbours() {
+		if named && n.pid != pid || !like.mayMatch(n, named) {
 			continue
 		}
-		s, ok := h.outsider(n.pid)
-		if ok && like.matches(s.Info, pid != 0) && !h.marked(n.pid) && h.fs.Same(s.id) {
-			found, parents[n.pid] = append(found, s), true
+		if info, err := h.fs.Info(n.pid); err == nil && like.matches(info, named) {
+			alike = append(alike, info)
+		}
+	}
+	if len(alike) == 0 {
+		return nil
+	}
+	alike, err = within(h.files, account.Name, dir, func() []procfs.Info {
+		return slices.DeleteFunc(alike, func(info procfs.Info) bool { return spec.Foreground() && !like.runs(info) })
+	})
+	if err != nil {
+		return nil
+	}
+	return h.copies(alike, like)
+}
+
+// copies returns the processes that no drover has started, without their children.
+func (h *Host) copies(alike []procfs.Info, like *likeness) (all []instance.Copy) {
+	parents := map[int]bool{}
+	var found []outsider
+	for _, info := range alike {
+		if s, ok := h.outsider(info); ok && !h.marked(info.PID) && h.fs.Same(s.id) {
+			found, parents[info.PID] = append(found, s), true
 		}
 	}
 	for _, s := range found {
@@ -116,14 +130,12 @@ func (h *Host) neighbours() []neighbour {
 	return all
 }
 
-// outsider returns a process that was born in no run of drover, and outside containers.
-func (h *Host) outsider(pid int) (s outsider, ok bool) {
+// outsider reports whether a process was born in no run of drover, and outside containers.
+func (h *Host) outsider(info procfs.Info) (s outsider, ok bool) {
+	pid := info.PID
 	id, err := h.fs.Identify(pid)
-	if err != nil || h.RunOf(id) != "" {
-		return s, false
-	}
-	info, err := h.fs.Info(pid)
-	if err != nil || info.Kernel || info.Zombie() || info.Exe == "" || info.StartTicks != id.StartTicks {
+	if err != nil || h.RunOf(id) != "" || info.Kernel || info.Zombie() || info.Exe == "" ||
+		info.StartTicks != id.StartTicks {
 		return s, false
 	}
 	// In a container, a path belongs to another filesystem.
@@ -196,8 +208,8 @@ func (l *likeness) mayMatch(n neighbour, named bool) bool {
 	return exe == l.file || interprets
 }
 
-// matches reports whether a process has the account and the executable, and the command line or the directory unless
-// it is named: a program may have changed both.
+// matches reports whether a process has the account and the name, and the command line or the directory unless it is
+// named: a program may have changed both. A program in the foreground has to run the same file, too.
 func (l *likeness) matches(info procfs.Info, named bool) bool {
 	if int64(info.UID) != l.uid {
 		return false
@@ -205,7 +217,7 @@ func (l *likeness) matches(info procfs.Info, named bool) bool {
 	if !l.spec.Foreground() {
 		return (named || l.inDir(info.Cwd)) && locate.MatchName(info, l.spec.Identity.ProcName)
 	}
-	return l.file != "" && (named || l.inDir(info.Cwd) || l.line(info)) && l.runs(info)
+	return l.file != "" && (named || l.inDir(info.Cwd) || l.line(info))
 }
 
 // runs reports whether a process executes the same file, and an interpreter the same script.
