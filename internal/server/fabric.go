@@ -31,7 +31,7 @@ type brokers interface {
 	Revoke(publicNKey string) error
 	Restore(publicNKey string) error
 	RefreshRevoked(read func() ([]string, error)) error
-	SetAgentSigners(s broker.Signers) error
+	SetSigners(s broker.Signers) error
 	ServerIdentity() fabric.Identity
 }
 
@@ -61,7 +61,7 @@ func (s *Server) startBroker(ctx context.Context) error {
 	s.tickets.Resume(shown)
 	s.embedded, err = broker.Start(ctx, broker.Config{
 		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Cluster: routes, TLS: shown, Revoked: removed,
-		Signers: s.signers(),
+		Signers: signersOf(s.keys),
 		Denied:  newDenialLog(s.audit, s.cfg.Log).note, Agents: rights(wire.AgentSubjects()),
 		Proxies: rights(wire.ProxySubjects()), Log: s.cfg.Log,
 	})

@@ -14,10 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/idle"
-
 	"drover/internal/config/settings"
+	"drover/internal/fabric/broker"
+	"drover/internal/idle"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/keyring"
 	"drover/internal/server/pairs"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -162,6 +163,9 @@ func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolmen
 		Area: one.Area, Name: one.Name, JWT: jwt, Hubs: hubs, CA: p.s.joining.fabric.CA(), Fleet: p.s.fleet,
 		SealingKeys: p.s.keys.SealingKeys(), Operator: trust.Operator, Account: trust.Account, Digest: digest,
 	}
+	if broker.IssuerOf(jwt) != p.s.keys.Signer(keyring.ProxySigner) {
+		e.Digest = "" // the proxy asks again, until a server has the key
+	}
 	if len(certificate) > 0 {
 		if e.Certificate, err = p.s.joining.fabric.CertifyProxy(certificate, one.Area, one.Key); err != nil {
 			return wire.ProxyEnrolment{}, err
@@ -181,7 +185,8 @@ func (p *proxies) digestNow() (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(account + "\n" + strings.Join(p.hubs(), " ") + "\n" +
-		strings.Join(p.s.keys.SealingKeys(), " ") + "\n" + p.s.joining.fabric.CA()))
+		strings.Join(p.s.keys.SealingKeys(), " ") + "\n" + p.s.keys.Signer(keyring.ProxySigner) + "\n" +
+		p.s.joining.fabric.CA()))
 	return hex.EncodeToString(sum[:8]), nil
 }
 

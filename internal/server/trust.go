@@ -62,7 +62,7 @@ func (t *trust) of(area int) wire.Enrolment {
 // no digest, so that the agent gets an update as soon as possible.
 func (t *trust) enrolment(a store.Agent) (wire.Enrolment, error) {
 	e := t.of(a.Cloud)
-	signer := t.s.keys.Signer()
+	signer := t.s.keys.Signer(keyring.AgentSigner)
 	jwt, err := t.s.broker.IssueAgent(a.Key, a.Cloud)
 	if err != nil {
 		return wire.Enrolment{}, err
@@ -175,16 +175,17 @@ func (s *Server) shareKeys(ctx context.Context) error {
 	return s.keys.Join(ctx, s.store)
 }
 
-// signers returns the keys that issue the credentials of agents.
-func (s *Server) signers() broker.Signers { return signersOf(s.keys) }
-
+// signersOf returns the keys that issue the credentials of agents and proxies.
 func signersOf(keys *keyring.Ring) broker.Signers {
-	issue, counting := keys.Signers()
-	own, _ := issue.PublicKey() // cannot fail: Signers has parsed the seed
-	return broker.Signers{
-		Issue:  issue,
-		Others: slices.DeleteFunc(counting, func(key string) bool { return key == own }),
+	of := func(kind keyring.Kind) broker.Issuers {
+		issue, counting := keys.Signers(kind)
+		own, _ := issue.PublicKey() // cannot fail: Signers has parsed the seed
+		return broker.Issuers{
+			Issue:  issue,
+			Others: slices.DeleteFunc(counting, func(key string) bool { return key == own }),
+		}
 	}
+	return broker.Signers{Agents: of(keyring.AgentSigner), Proxies: of(keyring.ProxySigner)}
 }
 
 // keysChanged makes all that this server signs, issues and verifies use the changed keys.
@@ -192,7 +193,7 @@ func (s *Server) keysChanged() {
 	defer s.trust.changed()
 	s.pairs.Changed()
 	s.tickets.Changed()
-	if err := s.broker.SetAgentSigners(s.signers()); err != nil {
+	if err := s.broker.SetSigners(signersOf(s.keys)); err != nil {
 		s.cfg.Log.Error("cannot update the credential signers of the fabric", "error", err)
 	}
 	if s.joining != nil {

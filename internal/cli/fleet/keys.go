@@ -17,10 +17,10 @@ func NewKeys() *cobra.Command {
 	cmd := remote.Resource[client.Key]{
 		Use: "keys", Short: "Replace the keys by which hosts trust this server",
 		Long: `Replace the keys by which hosts trust this server, without touching a host
-(docs/ops/rotation.md). There are four kinds. Manifest keys sign what agents trust.
+(docs/ops/rotation.md). There are five kinds. Manifest keys sign what agents trust.
 Sealing keys encrypt the messages of servers, agents and proxies. ca keys issue the certificates of
-servers and proxies. agent-signer keys issue the credentials of agents. Each key passes through the
-stages next, present and former. Needs an administrator.`,
+servers and proxies. agent-signer keys issue the credentials of agents, and proxy-signer keys those of
+proxies. Each key passes through the stages next, present and former. Needs an administrator.`,
 		Names: func(*remote.Session) remote.Completer { return keyKinds },
 		Verbs: []remote.Verb[client.Key]{{
 			Use: "drop KIND KEY", Short: "Discard a pending key, or retire an old one early",
@@ -78,7 +78,7 @@ func keyColumns() []term.Column[client.Key] {
 
 // keyKinds completes the kinds of keys.
 func keyKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return []cobra.Completion{"manifest", "sealing", "ca", "agent-signer"}, cobra.ShellCompDirectiveNoFileComp
+	return []cobra.Completion{"manifest", "sealing", "ca", "agent-signer", "proxy-signer"}, cobra.ShellCompDirectiveNoFileComp
 }
 
 func newKeysRotate() *cobra.Command {
@@ -89,7 +89,7 @@ func newKeysRotate() *cobra.Command {
 		Use:   "rotate KIND",
 		Short: "Advance a key rotation by one step",
 		Long: `Advance the rotation of a kind of key by one step. KIND is manifest, sealing,
-ca or agent-signer.
+ca, agent-signer or proxy-signer.
 
 The first step makes the next key. The server announces it to all hosts within seconds, signed by
 the present key. The second step activates the next key and makes the present key a former key.

@@ -42,8 +42,8 @@ type authority struct {
 	// keys, so that a copy of the keys on another server holds it too.
 	system    nkeys.KeyPair
 	accountID string
-	agents    atomic.Pointer[signer]
-	proxies   signer
+	// agents and proxies issue the credentials of each role.
+	agents, proxies atomic.Pointer[signer]
 
 	refreshing sync.Mutex // held from the read of the revoked keys until they are applied
 
@@ -63,22 +63,25 @@ type signer struct {
 	others []string
 }
 
-// Signers are the keys that issue agents' credentials, during a rotation too.
-type Signers struct {
+// Signers are the keys that issue the credentials of each role.
+type Signers struct{ Agents, Proxies Issuers }
+
+// Issuers are the keys that issue the credentials of one role, during a rotation too.
+type Issuers struct {
 	// Issue is the key that issues them from now on; nil is the key in the directory.
 	Issue nkeys.KeyPair
 	// Others are the public keys of further valid issuers.
 	Others []string
 }
 
-// agentSigner returns the issuer of agents' credentials.
-func (s Signers) agentSigner(dir string, rights jwt.UserPermissionLimits) (*signer, error) {
-	made := &signer{role: "agent", key: s.Issue, rights: rights, others: s.Others}
+// open returns the issuer of a role's credentials.
+func (s Issuers) open(dir, role string, rights jwt.UserPermissionLimits) (*signer, error) {
+	made := &signer{role: role, key: s.Issue, rights: rights, others: s.Others}
 	if made.key != nil {
 		return made, nil
 	}
 	var err error
-	made.key, err = fabric.LoadOrCreateKey(filepath.Join(dir, "agent-signer.nk"), nkeys.PrefixByteAccount)
+	made.key, err = fabric.LoadOrCreateKey(filepath.Join(dir, role+"-signer.nk"), nkeys.PrefixByteAccount)
 	return made, err
 }
 
@@ -89,10 +92,7 @@ func openAuthority(dir string, signers Signers, agents, proxies Rights) (*author
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, err
 	}
-	a := &authority{
-		proxies: signer{role: "proxy", rights: proxyRights(proxies)},
-		revoked: map[string]bool{},
-	}
+	a := &authority{revoked: map[string]bool{}}
 	for _, k := range []struct {
 		key  *nkeys.KeyPair
 		file string
@@ -101,28 +101,33 @@ func openAuthority(dir string, signers Signers, agents, proxies Rights) (*author
 		{&a.operator, "operator.nk", nkeys.PrefixByteOperator},
 		{&a.account, "account.nk", nkeys.PrefixByteAccount},
 		{&a.system, "system.nk", nkeys.PrefixByteAccount},
-		{&a.proxies.key, "proxy-signer.nk", nkeys.PrefixByteAccount},
 	} {
 		var err error
 		if *k.key, err = fabric.LoadOrCreateKey(filepath.Join(dir, k.file), k.kind); err != nil {
 			return nil, err
 		}
 	}
-	signer, err := signers.agentSigner(dir, agentRights(agents))
+	agent, err := signers.Agents.open(dir, "agent", agentRights(agents))
 	if err != nil {
 		return nil, err
 	}
-	a.agents.Store(signer)
+	proxy, err := signers.Proxies.open(dir, "proxy", proxyRights(proxies))
+	if err != nil {
+		return nil, err
+	}
+	a.agents.Store(agent)
+	a.proxies.Store(proxy)
 	a.accountID, err = a.account.PublicKey()
 	return a, err
 }
 
-// setAgentSigners replaces the keys that issue agents' credentials; the caller holds the lock, and announces the
-// account.
-func (a *authority) setAgentSigners(s Signers) {
-	made := *a.agents.Load()
-	made.key, made.others = s.Issue, s.Others
-	a.agents.Store(&made)
+// setSigners replaces the keys that issue credentials; the caller holds the lock, and announces the account.
+func (a *authority) setSigners(s Signers) {
+	for role, by := range map[*atomic.Pointer[signer]]Issuers{&a.agents: s.Agents, &a.proxies: s.Proxies} {
+		made := *role.Load()
+		made.key, made.others = by.Issue, by.Others
+		role.Store(&made)
+	}
 }
 
 // agentRights returns the template that the broker fills in for each agent.
@@ -259,7 +264,7 @@ func (a *authority) accountToken() (string, error) {
 	forGood := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	claims := jwt.NewAccountClaims(a.accountID)
 	claims.Name = "fleet"
-	for _, s := range []signer{*a.agents.Load(), a.proxies} {
+	for _, s := range []*signer{a.agents.Load(), a.proxies.Load()} {
 		public, err := s.key.PublicKey()
 		if err != nil {
 			return "", err
@@ -286,7 +291,7 @@ func (a *authority) accountToken() (string, error) {
 }
 
 // issue returns a user JWT of a role for the holder of a key in an area.
-func (a *authority) issue(s signer, public string, area int) (string, error) {
+func (a *authority) issue(s *signer, public string, area int) (string, error) {
 	if !nkeys.IsValidPublicUserKey(public) {
 		return "", fmt.Errorf("cannot issue %s credential: %q is not a public user nkey", s.role, public)
 	}

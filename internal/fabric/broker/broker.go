@@ -42,7 +42,7 @@ type Config struct {
 	Denied func(text string)
 	// Revoked are the public keys of agents and proxies whose credentials are revoked.
 	Revoked []string
-	// Signers issue the credentials of agents.
+	// Signers issue the credentials of agents and of proxies.
 	Signers Signers
 	// Agents are the rights of an agent. In addition it may receive replies in its own inbox and answer its requests.
 	Agents Rights
@@ -159,12 +159,12 @@ func (b *Broker) InProcessConn() (net.Conn, error) { return b.srv.InProcessConn(
 // IssueAgent returns a user JWT for the holder of a public user nkey in an area. The JWT holds no rights: the broker
 // fills in the agents' template at each connect, so a later change of the template needs no new JWT.
 func (b *Broker) IssueAgent(publicNKey string, area int) (string, error) {
-	return b.authority.issue(*b.authority.agents.Load(), publicNKey, area)
+	return b.authority.issue(b.authority.agents.Load(), publicNKey, area)
 }
 
 // IssueProxy returns a user JWT for a proxy of an area, like IssueAgent.
 func (b *Broker) IssueProxy(publicNKey string, area int) (string, error) {
-	return b.authority.issue(b.authority.proxies, publicNKey, area)
+	return b.authority.issue(b.authority.proxies.Load(), publicNKey, area)
 }
 
 // Trust returns the credentials by which a Relay verifies users. It changes with Revoke and Restore.
@@ -190,10 +190,10 @@ func (b *Broker) Restore(publicNKey string) error {
 	return b.changeAccount(func() { b.authority.mark(publicNKey, false) })
 }
 
-// SetAgentSigners replaces the issuer of agents' credentials. Credentials of issuers that are no longer named end at
-// once: the broker disconnects their agents, and accepts them with other credentials.
-func (b *Broker) SetAgentSigners(s Signers) error {
-	return b.changeAccount(func() { b.authority.setAgentSigners(s) })
+// SetSigners replaces the issuers of credentials. Credentials of issuers that are no longer named end at once: the
+// broker disconnects their agents and proxies, and accepts them with other credentials.
+func (b *Broker) SetSigners(s Signers) error {
+	return b.changeAccount(func() { b.authority.setSigners(s) })
 }
 
 // RefreshRevoked replaces the revoked keys with the result of read, because another server may have changed them. A

@@ -82,12 +82,12 @@ func (x *External) ServerIdentity() fabric.Identity { return x.own }
 
 // IssueAgent is like Broker.IssueAgent.
 func (x *External) IssueAgent(publicNKey string, area int) (string, error) {
-	return x.authority.issue(*x.authority.agents.Load(), publicNKey, area)
+	return x.authority.issue(x.authority.agents.Load(), publicNKey, area)
 }
 
 // IssueProxy is like Broker.IssueProxy.
 func (x *External) IssueProxy(publicNKey string, area int) (string, error) {
-	return x.authority.issue(x.authority.proxies, publicNKey, area)
+	return x.authority.issue(x.authority.proxies.Load(), publicNKey, area)
 }
 
 // Trust returns the credentials by which a Relay verifies users. It changes with Revoke, Restore and Revoked.
@@ -120,9 +120,9 @@ func (x *External) mark(publicNKey string, revoked bool) {
 	x.tell()
 }
 
-// SetAgentSigners is like Broker.SetAgentSigners.
-func (x *External) SetAgentSigners(s Signers) error {
-	x.change(func() { x.authority.setAgentSigners(s) })
+// SetSigners is like Broker.SetSigners.
+func (x *External) SetSigners(s Signers) error {
+	x.change(func() { x.authority.setSigners(s) })
 	return nil
 }
 

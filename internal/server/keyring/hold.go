@@ -29,7 +29,7 @@ func (r *Ring) apply(s State) error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range []Kind{Sealing, AgentSigner} {
+	for _, kind := range nkeyKinds() {
 		if _, err := best(s, kind, held); err != nil {
 			return err
 		}
@@ -234,12 +234,13 @@ func (r *Ring) Further() []nkeys.KeyPair {
 	return pairs
 }
 
-// Signers returns the key pair that issues agents' tokens, and the public keys of all whose tokens count.
-func (r *Ring) Signers() (issues nkeys.KeyPair, counting []string) {
+// Signers returns the key pair of a kind that issues tokens, and the public keys of all whose tokens count. The kind is
+// AgentSigner or ProxySigner.
+func (r *Ring) Signers(kind Kind) (issues nkeys.KeyPair, counting []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	issues, _ = best(r.state, AgentSigner, r.held) // cannot fail: apply has found the key
-	for _, k := range r.state.Keys[AgentSigner] {
+	issues, _ = best(r.state, kind, r.held) // cannot fail: apply has found the key
+	for _, k := range r.state.Keys[kind] {
 		counting = append(counting, k.ID)
 	}
 	return issues, counting
@@ -277,9 +278,9 @@ func (r *Ring) Whole() bool {
 	return ok && r.cfg.Authorities.Authority().Fingerprint == k.ID
 }
 
-// Signer returns the public key that is to issue agents' tokens, whether it is held here or not.
-func (r *Ring) Signer() string {
-	k, _ := r.State().in(AgentSigner, Present)
+// Signer returns the public key of a kind that is to issue tokens, whether it is held here or not.
+func (r *Ring) Signer(kind Kind) string {
+	k, _ := r.State().in(kind, Present)
 	return k.ID
 }
 
@@ -304,7 +305,7 @@ func (r *Ring) Digest() (text string, revision int) {
 	var parts []string
 	for _, kind := range Kinds() {
 		for _, k := range s.Keys[kind] {
-			if kind == AgentSigner && k.Stage != Present { // agents get tokens, not signers
+			if kind == AgentSigner && k.Stage != Present || kind == ProxySigner { // agents get tokens, not signers
 				continue
 			}
 			part := string(kind) + " " + k.ID

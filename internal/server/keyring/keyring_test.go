@@ -141,7 +141,7 @@ func TestARotation(t *testing.T) {
 		step("present", nil)
 		_, err := r.Announce(t.Context(), kind)
 		step("present next", err)
-		if same := digest(r) == before; same != (kind == keyring.AgentSigner) {
+		if same := digest(r) == before; same != (kind == keyring.AgentSigner || kind == keyring.ProxySigner) {
 			t.Errorf("%s: agents are told again: %v", kind, !same)
 		}
 		if _, err := r.Announce(t.Context(), kind); !errors.Is(err, keyring.ErrUnderWay) {
@@ -182,7 +182,7 @@ func held(t *testing.T, dir string, kind keyring.Kind, dropped string) {
 	t.Helper()
 	files := map[keyring.Kind]string{
 		keyring.Manifest: "manifest*.nkey", keyring.Sealing: "sealing*.nkey",
-		keyring.AgentSigner: "broker/agent-signer*.nk", keyring.CA: "pki/ca*.key",
+		keyring.AgentSigner: "broker/agent-signer*.nk", keyring.ProxySigner: "broker/proxy-signer*.nk", keyring.CA: "pki/ca*.key",
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, files[kind]))
 	if err != nil || len(paths) != 1 {

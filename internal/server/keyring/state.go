@@ -21,13 +21,15 @@ const (
 	CA Kind = "ca"
 	// AgentSigner keys issue the agents' tokens for the fabric.
 	AgentSigner Kind = "agent-signer"
+	// ProxySigner keys issue those of proxies.
+	ProxySigner Kind = "proxy-signer"
 )
 
 // Kinds lists them.
-func Kinds() []Kind { return []Kind{Manifest, Sealing, CA, AgentSigner} }
+func Kinds() []Kind { return []Kind{Manifest, Sealing, CA, AgentSigner, ProxySigner} }
 
 // nkeyKinds lists the kinds whose keys are nkeys in files of this package.
-func nkeyKinds() []Kind { return []Kind{Manifest, Sealing, AgentSigner} }
+func nkeyKinds() []Kind { return []Kind{Manifest, Sealing, AgentSigner, ProxySigner} }
 
 // Stage is the stage of a key's life.
 type Stage string
