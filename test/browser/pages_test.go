@@ -161,7 +161,11 @@ func (f *fleet) as(t *testing.T) *fleet {
 	return &fleet{Fleet: &own, hosts: f.hosts, agents: f.agents}
 }
 
-// fits fails the test if a page is wider than its window: only tables and texts of hosts may scroll in themselves.
+// narrow is the width of a window, in pixels, up to which nothing but texts of hosts scrolls sideways.
+const narrow = 390
+
+// fits fails the test if a page is wider than its window: only tables and texts of hosts may scroll in themselves, and
+// in a narrow window no tables either.
 func (b *tab) fits() {
 	b.t.Helper()
 	wide := evaluate[[]string](b, `(() => {
@@ -171,6 +175,11 @@ func (b *tab) fits() {
 			!e.closest("table, pre") ).slice(0, 5).map((e) => e.outerHTML.slice(0, 200)).concat(
 			"the page is " + document.documentElement.scrollWidth + " wide in a window of " + width);
 	})()`)
+	if width := b.set.width; width > 0 && width <= narrow {
+		wide = append(wide, evaluate[[]string](b, `[...document.querySelectorAll("main, main *")].filter((e) =>
+			e.scrollWidth > e.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowX) &&
+			!e.closest("pre, textarea")).slice(0, 5).map((e) => "this scrolls sideways: " + e.outerHTML.slice(0, 300))`)...)
+	}
 	if len(wide) > 0 {
 		b.t.Errorf("%s (%d px): wider than the window:\n%s", b.where(), b.set.width, strings.Join(wide, "\n"))
 	}
@@ -182,7 +191,7 @@ var latin = regexp.MustCompile(`^(drover|English|PID|CPU|Agent|ID|IP|UTC|CSV|YAM
 // speaks fails the test if the page's own words are of another language.
 func (b *tab) speaks(l words.Lang) {
 	b.t.Helper()
-	own := evaluate[[]string](b, `[...document.querySelectorAll("nav a, h1, h2, h3, th, button, label, legend, dt, summary, title, .tiles a, footer")]
+	own := evaluate[[]string](b, `[...document.querySelectorAll("nav a, h1, h2, h3, th, button, label, legend, dt, summary, title, .tiles a, footer, bdi[title], td[title], td[title] a")]
 		.flatMap((e) => [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim())).filter(Boolean)`)
 	for _, text := range own {
 		han, letters := strings.ContainsFunc(text, isHan), strings.ContainsFunc(text, isLatin)

@@ -303,7 +303,7 @@ func TestEventsGoOn(t *testing.T) {
 			seen[found[1]] = true
 		}
 		if strings.Contains(text, "</span> running</span>") || !strings.Contains(text, "</span> unhealthy</span>") ||
-			!strings.Contains(text, `oneline">policy</code>`) {
+			!strings.Contains(text, `<bdi title="unhealthy">unhealthy</bdi>`) || !strings.Contains(text, `title="policy">by policy</span>`) {
 			t.Errorf("%s: %.3000s", at, text)
 		}
 		at = ""
