@@ -41,7 +41,7 @@ var Kinds = map[string]Text{
 //nolint:gochecknoglobals // constant texts
 var Actors = map[string]Text{
 	"caller": {"caller", "调用方"}, "policy": {"by policy", "按策略"}, "kernel": {"kernel", "内核"},
-	"self": {"the process itself", "进程自身"}, "outside": {"outside drover", "drover 之外"},
+	"self": {"itself", "进程自身"}, "outside": {"outside drover", "drover 之外"},
 }
 
 // Operations are the words of operations, by their ids.

@@ -202,6 +202,9 @@ func (v *view) render(status int, name string, body any) {
 		Here: here, User: v.who.User, Other: other.Tag(),
 		Now: v.Now(), Body: body,
 	}
+	if v.forMany {
+		f.User = ""
+	}
 	var page bytes.Buffer
 	if err := v.pages[v.lang].ExecuteTemplate(&page, name+".html", f); err != nil {
 		v.Log.Error("cannot render page", "page", name, "error", err)

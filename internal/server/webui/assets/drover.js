@@ -23,7 +23,7 @@ const thisYear = new Intl.DateTimeFormat(lang, { month: "short", day: "numeric",
 const anyYear = new Intl.DateTimeFormat(lang, { year: "numeric", month: "short", day: "numeric", ...clock });
 const ages = new Intl.RelativeTimeFormat(lang, { style: "short" });
 const recent = 3600000; // milliseconds: nearer times are told as ages
-const aging = 10000; // how often ages are told anew
+const aging = 10000; // how often ages are told anew, and how far the clocks may be apart
 const ahead = Date.parse(document.body.dataset.now) - Date.now(); // of the server's clock, by which ages count
 
 const stamp = (at) => (at.getFullYear() === new Date().getFullYear() ? thisYear : anyYear).format(at);
@@ -31,7 +31,7 @@ const stamp = (at) => (at.getFullYear() === new Date().getFullYear() ? thisYear 
 function age(at) {
   const past = Date.now() + ahead - at;
   if (Math.abs(past) >= recent) return stamp(at);
-  if (past < 0) return ages.format(Math.ceil(-past / 60000), "minute");
+  if (past < -aging) return ages.format(Math.ceil(-past / 60000), "minute");
   return past < 60000 ? document.body.dataset.ago : ages.format(-Math.floor(past / 60000), "minute");
 }
 
