@@ -69,6 +69,7 @@ func (x *exhibition) pages() map[string]string {
 		"not-found": "/ui/nothing", "audit": "/ui/audit", "apply": "/ui/apply?ns=shop", "host": "/ui/hosts/" + x.hosts[0],
 		"sessions": "/ui/sessions", "people": "/ui/admin/people", "person": "/ui/admin/people?name=anna", "apps": "/ui/admin/apps",
 		"tokens": "/ui/admin/tokens", "receivers": "/ui/admin/receivers", "keys": "/ui/admin/keys", "server": "/ui/admin/server",
+		"grouped": "/ui/processes?group=process", "why": "/ui/why/exit-status", "device": "/ui/device",
 	}
 }
 
@@ -136,6 +137,7 @@ func TestPages(t *testing.T) {
 						}
 						b.accessible()
 						b.fits()
+						b.saysOnce()
 						b.speaks(l)
 						b.keep(page + "-" + name)
 					}
@@ -182,6 +184,18 @@ func (b *tab) fits() {
 	}
 	if len(wide) > 0 {
 		b.t.Errorf("%s (%d px): wider than the window:\n%s", b.where(), b.set.width, strings.Join(wide, "\n"))
+	}
+}
+
+// saysOnce fails the test if a list of facts names two of them the same.
+func (b *tab) saysOnce() {
+	b.t.Helper()
+	twice := evaluate[[]string](b, `[...document.querySelectorAll("main dl")].flatMap((list) => {
+		const names = [...list.querySelectorAll(":scope > dt")].map((e) => e.textContent);
+		return names.filter((name, i) => names.indexOf(name) !== i);
+	})`)
+	if len(twice) > 0 {
+		b.t.Errorf("%s names several facts %q", b.where(), twice)
 	}
 }
 
@@ -249,7 +263,7 @@ func TestTimes(t *testing.T) {
 			must0(t, err)
 			place, err := time.LoadLocation(zone)
 			must0(t, err)
-			if local := at.In(place).Format(format); !strings.Contains(shown.Text, local) && !strings.Contains(shown.Title, local) {
+			if local := strings.TrimPrefix(at.In(place).Format(format), "0"); !strings.Contains(shown.Text, local) && !strings.Contains(shown.Title, local) {
 				t.Errorf("%s is shown as %q (%q), want %s", shown.At, shown.Text, shown.Title, local)
 			}
 			if utc := at.Format("15:04:05 UTC"); !strings.Contains(shown.Title, utc) {

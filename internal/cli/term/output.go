@@ -95,7 +95,7 @@ type Column[T any] struct {
 	Wide bool
 	// state says that the cell is a word of state, which has a colour.
 	State bool
-	// Words returns what people read in place of an id of the cell; nil if the cell holds no id. English tables hold ids.
+	// Words returns what people read in place of an id; nil if the cell holds no id. English tables hold ids.
 	Words func(id string, l words.Lang) string
 }
 

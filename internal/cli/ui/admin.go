@@ -221,7 +221,9 @@ func auditColumns() []column {
 		}),
 		col(words.Head.User, 0, func(_ *State, r client.AuditRow) string { return who(r.App, r.User) }),
 		col(words.Head.Address, 4, func(_ *State, r client.AuditRow) string { return r.Remote }),
-		col(words.Audit.Action, 0, func(s *State, r client.AuditRow) string { return words.Did(remote.AskedFor(r), s.lang) }),
+		col(words.Audit.Action, 0, func(s *State, r client.AuditRow) string {
+			return words.Did(remote.AskedFor(r), s.lang)
+		}),
 		stateCol(words.Head.Outcome, remote.AuditOutcome),
 		col(words.Head.Subject, 1, func(_ *State, r client.AuditRow) string { return r.Target }),
 		col(words.Head.Reason, 2, func(s *State, r client.AuditRow) string {
