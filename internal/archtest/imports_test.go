@@ -325,7 +325,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/accounts": {
 			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",
-			"internal/server/access",
+			"internal/server/access", "internal/words",
 		},
 		"internal/cli/fleet": {
 			"internal/release",

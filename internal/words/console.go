@@ -98,12 +98,12 @@ var Head = struct {
 //
 //nolint:gochecknoglobals // constant texts
 var Act = struct {
-	Start, Stop, Restart, Reload, Kill, Retry, Host, Unhost                             Text
-	Ask, AskOne, AskHost                                                                Text
-	Cancel, TypeCount, WrongCount, Targets, Away, NoneChosen, Chosen                    Text
-	All, Pause, Resume, Abort, Approve, Undo, CancelTask, Missing                       Text
-	Confirm, How, AtOnce, InBatches, BatchHosts, Canaries, Bake, MayFail                Text
-	Register, Update, Unregister, Canary, AbortNote, UndoNote, AgainFailed, RetryFailed Text
+	Start, Stop, Restart, Reload, Kill, Retry, Host, Unhost              Text
+	Ask, AskOne, AskHost                                                 Text
+	Cancel, TypeCount, WrongCount, Targets, Away, NoneChosen, Chosen     Text
+	All, Pause, Resume, Abort, Approve, Undo, CancelTask, Missing        Text
+	Confirm, How, AtOnce, InBatches, BatchHosts, Canaries, Bake, MayFail Text
+	Canary, AbortNote, UndoNote, AgainFailed, RetryFailed                Text
 }{
 	Start: Text{"Start", "启动"}, Stop: Text{"Stop", "停止"}, Restart: Text{"Restart", "重启"},
 	Reload: Text{"Reload", "重载"}, Kill: Text{"Kill", "强制停止"}, Retry: Text{"Retry", "重试"},
@@ -141,8 +141,7 @@ var Act = struct {
 	UndoNote: Text{
 		"A new rollout gives the hosts back what they had before this one, which ends.", "将新建一个分批发布，把各主机恢复到本次发布之前的状态；本次发布随之结束。",
 	},
-	Canary: Text{"canary", "灰度"}, Register: Text{"Register", "注册"},
-	Update: Text{"Update", "更新"}, Unregister: Text{"Unregister", "注销"},
+	Canary:      Text{"canary", "灰度"},
 	RetryFailed: Text{"Retry the failed hosts", "对失败的主机重试"},
 	AgainFailed: Text{"{op} the {n} failed ones again", "对失败的 {n} 个重新{op}"},
 }

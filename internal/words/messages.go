@@ -129,14 +129,6 @@ var Messages = []Text{
 	{"go on: {resume}; end it: {output}", "继续：{resume}；终止：{output}"},
 	{"repeat on the failed hosts: {output}", "在失败的主机上重试：{output}"},
 	{"take it back: {output}", "撤销：{output}"},
-	{
-		"waits: {n} of {hosts} hosts are unavailable, and at most {most} may be",
-		"等待：{hosts} 台主机中有 {n} 台不可用，最多允许 {most} 台",
-	},
-	{"{failed} of {hosts} canaries failed: waits for the approval of a person", "{hosts} 台灰度主机中有 {failed} 台失败：等待人工批准"},
-	{"more than {n} hosts: waits for the approval of two persons, because an app began it", "超过 {n} 台主机：由应用发起，等待两人批准"},
-	{"more than {n} hosts: waits for the approval of a second person", "超过 {n} 台主机：等待另一人批准"},
-	{"{failed} of {hosts} hosts failed, and at most {most} may fail", "{hosts} 台主机中有 {failed} 台失败，最多允许 {most} 台"},
 
 	// process files
 	{"nothing to do", "无需处理"},

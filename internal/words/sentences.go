@@ -323,6 +323,27 @@ var Sentences = []Text{
 		"接收方 {name} 自 {time} 起没有接收任何告警：{n} 次尝试失败",
 	},
 
+	// why a rollout waits or has paused
+	{
+		"waits: {n} of {hosts} hosts are unavailable, and at most {most} may be",
+		"等待：{hosts} 台主机中有 {n} 台不可用，最多允许 {most} 台",
+	},
+	{"{failed} of {hosts} canaries failed: waits for the approval of a person", "{hosts} 台灰度主机中有 {failed} 台失败：等待人工批准"},
+	{"more than {n} hosts: waits for the approval of two persons, because an app began it", "超过 {n} 台主机：由应用发起，等待两人批准"},
+	{"more than {n} hosts: waits for the approval of a second person", "超过 {n} 台主机：等待另一人批准"},
+	{"{failed} of {hosts} hosts failed, and at most {most} may fail", "{hosts} 台主机中有 {failed} 台失败，最多允许 {most} 台"},
+	{"{failed} of {hosts} hosts failed among the canaries", "{hosts} 台主机中，灰度主机有 {failed} 台失败"},
+	{"no server ran at its time, {time}", "预定时间 {time} 没有服务器在运行"},
+	{"paused by {name}", "由 {name} 暂停"},
+	{"{process} is relaunched", "{process} 已被重新拉起"},
+	{"{process} is flapping", "{process} 频繁重启"},
+	{"{process} is unhealthy", "{process} 健康检查异常"},
+	{"{process} is not-ready", "{process} 未就绪"},
+	{"{process} is backoff", "{process} 正在等待重试"},
+	{"{process} is given-up", "{process} 已放弃拉起"},
+	{"{process} is stopped", "{process} 已停止"},
+	{"{process} is unknown", "{process} 状态未知"},
+
 	// what a page of the console expects
 	{"{value} does not fit: expected {text}", "{value} 不符合要求：应为{text}"},
 	{"there are {n} addresses: expected 1 to {most}", "共 {n} 个地址：应为 1 至 {most} 个"},

@@ -69,6 +69,7 @@ func (x *exhibition) pages() map[string]string {
 		"not-found": "/ui/nothing", "audit": "/ui/audit", "apply": "/ui/apply?ns=shop", "host": "/ui/hosts/" + x.hosts[0],
 		"sessions": "/ui/sessions", "people": "/ui/admin/people", "person": "/ui/admin/people?name=anna", "apps": "/ui/admin/apps",
 		"tokens": "/ui/admin/tokens", "receivers": "/ui/admin/receivers", "keys": "/ui/admin/keys", "server": "/ui/admin/server",
+		"grouped": "/ui/processes?group=process", "why": "/ui/why/exit-status", "device": "/ui/device",
 	}
 }
 
@@ -136,6 +137,7 @@ func TestPages(t *testing.T) {
 						}
 						b.accessible()
 						b.fits()
+						b.saysOnce()
 						b.speaks(l)
 						b.keep(page + "-" + name)
 					}
@@ -161,7 +163,11 @@ func (f *fleet) as(t *testing.T) *fleet {
 	return &fleet{Fleet: &own, hosts: f.hosts, agents: f.agents}
 }
 
-// fits fails the test if a page is wider than its window: only tables and texts of hosts may scroll in themselves.
+// narrow is the width of a window, in pixels, up to which nothing but texts of hosts scrolls sideways.
+const narrow = 390
+
+// fits fails the test if a page is wider than its window: only tables and texts of hosts may scroll in themselves, and
+// in a narrow window no tables either.
 func (b *tab) fits() {
 	b.t.Helper()
 	wide := evaluate[[]string](b, `(() => {
@@ -171,8 +177,25 @@ func (b *tab) fits() {
 			!e.closest("table, pre") ).slice(0, 5).map((e) => e.outerHTML.slice(0, 200)).concat(
 			"the page is " + document.documentElement.scrollWidth + " wide in a window of " + width);
 	})()`)
+	if width := b.set.width; width > 0 && width <= narrow {
+		wide = append(wide, evaluate[[]string](b, `[...document.querySelectorAll("main, main *")].filter((e) =>
+			e.scrollWidth > e.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowX) &&
+			!e.closest("pre, textarea")).slice(0, 5).map((e) => "this scrolls sideways: " + e.outerHTML.slice(0, 300))`)...)
+	}
 	if len(wide) > 0 {
 		b.t.Errorf("%s (%d px): wider than the window:\n%s", b.where(), b.set.width, strings.Join(wide, "\n"))
+	}
+}
+
+// saysOnce fails the test if a list of facts names two of them the same.
+func (b *tab) saysOnce() {
+	b.t.Helper()
+	twice := evaluate[[]string](b, `[...document.querySelectorAll("main dl")].flatMap((list) => {
+		const names = [...list.querySelectorAll(":scope > dt")].map((e) => e.textContent);
+		return names.filter((name, i) => names.indexOf(name) !== i);
+	})`)
+	if len(twice) > 0 {
+		b.t.Errorf("%s names several facts %q", b.where(), twice)
 	}
 }
 
@@ -182,7 +205,7 @@ var latin = regexp.MustCompile(`^(drover|English|PID|CPU|Agent|ID|IP|UTC|CSV|YAM
 // speaks fails the test if the page's own words are of another language.
 func (b *tab) speaks(l words.Lang) {
 	b.t.Helper()
-	own := evaluate[[]string](b, `[...document.querySelectorAll("nav a, h1, h2, h3, th, button, label, legend, dt, summary, title, .tiles a, footer")]
+	own := evaluate[[]string](b, `[...document.querySelectorAll("nav a, h1, h2, h3, th, button, label, legend, dt, summary, title, .tiles a, footer, bdi[title], td[title], td[title] a")]
 		.flatMap((e) => [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim())).filter(Boolean)`)
 	for _, text := range own {
 		han, letters := strings.ContainsFunc(text, isHan), strings.ContainsFunc(text, isLatin)
@@ -240,7 +263,7 @@ func TestTimes(t *testing.T) {
 			must0(t, err)
 			place, err := time.LoadLocation(zone)
 			must0(t, err)
-			if local := at.In(place).Format(format); !strings.Contains(shown.Text, local) && !strings.Contains(shown.Title, local) {
+			if local := strings.TrimPrefix(at.In(place).Format(format), "0"); !strings.Contains(shown.Text, local) && !strings.Contains(shown.Title, local) {
 				t.Errorf("%s is shown as %q (%q), want %s", shown.At, shown.Text, shown.Title, local)
 			}
 			if utc := at.Format("15:04:05 UTC"); !strings.Contains(shown.Title, utc) {

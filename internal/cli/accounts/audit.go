@@ -9,6 +9,7 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/words"
 )
 
 // NewAudit returns 'drover audit'.
@@ -54,7 +55,7 @@ func auditColumns() []term.Column[client.AuditRow] {
 		{Head: "TIME", Cell: func(r client.AuditRow) string { return term.Stamp(&r.At) }},
 		{Head: "BY", Cell: func(r client.AuditRow) string { return term.Caller(r.App, r.User) }},
 		{Head: "FROM", Cell: func(r client.AuditRow) string { return r.Remote }},
-		{Head: "ACTION", Cell: remote.AskedFor},
+		{Head: "ACTION", Cell: remote.AskedFor, Words: words.Did},
 		{Head: "TARGET", Cell: func(r client.AuditRow) string { return r.Target }},
 		{Head: "TARGETS", Cell: func(r client.AuditRow) string { return strconv.Itoa(r.Targets) }},
 		{Head: "OUTCOME", State: true, Cell: remote.AuditOutcome},

@@ -242,8 +242,11 @@ func eventColumns() []term.Column[client.Event] {
 		{Head: "TIME", Cell: func(e client.Event) string { return term.Stamp(&e.At) }},
 		{Head: "HOST", Cell: func(e client.Event) string { return e.Host.ID }},
 		{Head: "PROCESS", Cell: eventSubject},
-		{Head: "EVENT", Cell: func(e client.Event) string { return e.Kind }},
-		{Head: "STATE", Cell: eventStates},
+		{
+			Head: "EVENT", Cell: func(e client.Event) string { return e.Kind },
+			Words: func(id string, l words.Lang) string { return words.Kind(id).In(l) },
+		},
+		{Head: "STATE", Cell: eventStates, Words: statesInWords},
 		{Head: "BY", Cell: eventActor},
 		{Head: "CAUSE", Cell: eventCause},
 		{Head: "PID", Wide: true, Cell: func(e client.Event) string { return number(e.PID) }},
@@ -259,6 +262,15 @@ func eventStates(e client.Event) string {
 		return to
 	}
 	return e.From + " → " + e.To
+}
+
+// statesInWords is what eventStates returns, in words.
+func statesInWords(states string, l words.Lang) string {
+	list := strings.Split(states, " → ")
+	for i, id := range list {
+		list[i] = words.State(id).In(l)
+	}
+	return strings.Join(list, " → ")
 }
 
 func eventCause(e client.Event) string {

@@ -65,6 +65,31 @@ func TestTablesInChinese(t *testing.T) {
 	}
 }
 
+// TestIDsInChinese: the id of an event or an action stands beside its first word. English tables hold ids alone.
+func TestIDsInChinese(t *testing.T) {
+	columns := []Column[string]{
+		{Head: "EVENT", Cell: func(id string) string { return id }, Words: func(id string, l words.Lang) string {
+			return words.Kind(id).In(l)
+		}},
+		{Head: "ACTION", Cell: func(string) string { return "restart, stop" }, Words: words.Did},
+	}
+	for lang, want := range map[words.Lang]string{
+		words.English: "EVENT    ACTION\nstopped  restart, stop\nstopped  restart, stop\nnew      restart, stop\n",
+		words.Chinese: "事件            动作\n已停止 stopped  重启、停止 restart, stop\n已停止          重启、停止\nnew             重启、停止\n",
+	} {
+		var out bytes.Buffer
+		table := TableOf(Output{}, &out, columns)
+		table.lang = lang
+		table.Add(table.Heads()...)
+		for _, id := range []string{"stopped", "stopped", "new"} {
+			table.Add(Cells(columns, false, id)...)
+		}
+		if err := table.Write(&out); err != nil || out.String() != want {
+			t.Errorf("%s:\n%s%v", lang.Tag(), out.String(), err)
+		}
+	}
+}
+
 // TestCellsOfSeveralThingsInChinese: what stands for several things in one cell is no English either.
 func TestCellsOfSeveralThingsInChinese(t *testing.T) {
 	var out bytes.Buffer

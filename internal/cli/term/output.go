@@ -95,6 +95,8 @@ type Column[T any] struct {
 	Wide bool
 	// state says that the cell is a word of state, which has a colour.
 	State bool
+	// Words returns what people read in place of an id; nil if the cell holds no id. English tables hold ids.
+	Words func(id string, l words.Lang) string
 }
 
 // PrintList prints a list in the chosen form.
@@ -155,7 +157,7 @@ func printCSV[T any](w io.Writer, o Output, items []T, columns []Column[T]) erro
 
 // TableOf returns a table with the columns, without a row.
 func TableOf[T any](o Output, w io.Writer, columns []Column[T]) Table {
-	t := Table{coloured: o.Coloured(w), lang: o.Lang(w), named: map[string]bool{}}
+	t := Table{coloured: o.Coloured(w), lang: o.Lang(w), named: map[cellID]bool{}}
 	t.heads = Heads(columns, o.Form == AsWide)
 	prose := []string{
 		"MESSAGE", "WHY", "REASON", "CAUSE", "PROCESS", "PROCESSES", "NOTES", "HOSTED", "SIGNED", "NAMES USERS",
@@ -173,6 +175,7 @@ func TableOf[T any](o Output, w io.Writer, columns []Column[T]) Table {
 		if n++; c.State {
 			t.state = n
 		}
+		t.words = append(t.words, c.Words)
 	}
 	return t
 }
@@ -278,8 +281,16 @@ type Table struct {
 	heads  []string
 	// prose are the columns with sentences, counted from 0.
 	prose []int
-	// named are the states whose ids stand beside their words in an earlier row.
-	named map[string]bool
+	// words are the functions of the columns that hold ids.
+	words []func(id string, l words.Lang) string
+	// named are the ids that stand beside their words in an earlier row.
+	named map[cellID]bool
+}
+
+// cellID is an id in a column.
+type cellID struct {
+	column int
+	id     string
 }
 
 // Add adds a row. Control characters are replaced, and an empty cell is a dash.
@@ -323,7 +334,7 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// translated returns a row in the language of the table. The id of a state stands beside its first word.
+// translated returns a row in the language of the table. An id stands beside its first word.
 func (t *Table) translated(row []string) []string {
 	if t.lang == words.English {
 		return row
@@ -333,12 +344,19 @@ func (t *Table) translated(row []string) []string {
 		switch {
 		case i+1 == t.state:
 			id, stale := strings.CutSuffix(cell, staleMark)
-			if row[i] = words.Named(id, t.lang); t.named[id] {
+			if row[i] = words.Named(id, t.lang); t.named[cellID{i, id}] {
 				row[i] = words.State(id).In(t.lang)
 			}
-			t.named[id] = true
+			t.named[cellID{i, id}] = true
 			if stale {
 				row[i] += "（" + words.State("stale").In(t.lang) + "）"
+			}
+		case i < len(t.words) && t.words[i] != nil:
+			if text := t.words[i](cell, t.lang); text != cell {
+				if row[i] = text; !t.named[cellID{i, cell}] {
+					row[i] += " " + cell
+				}
+				t.named[cellID{i, cell}] = true
 			}
 		case slices.Contains(t.prose, i):
 			row[i], _ = words.Sentence(cell, t.lang)

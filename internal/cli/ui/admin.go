@@ -221,7 +221,9 @@ func auditColumns() []column {
 		}),
 		col(words.Head.User, 0, func(_ *State, r client.AuditRow) string { return who(r.App, r.User) }),
 		col(words.Head.Address, 4, func(_ *State, r client.AuditRow) string { return r.Remote }),
-		col(words.Audit.Action, 0, func(s *State, r client.AuditRow) string { return s.did(r) }),
+		col(words.Audit.Action, 0, func(s *State, r client.AuditRow) string {
+			return words.Did(remote.AskedFor(r), s.lang)
+		}),
 		stateCol(words.Head.Outcome, remote.AuditOutcome),
 		col(words.Head.Subject, 1, func(_ *State, r client.AuditRow) string { return r.Target }),
 		col(words.Head.Reason, 2, func(s *State, r client.AuditRow) string {
@@ -239,13 +241,4 @@ func who(app, user string) string {
 		return user
 	}
 	return term.Caller(app, user)
-}
-
-// did is what a call has done.
-func (s *State) did(r client.AuditRow) string {
-	text := remote.AskedFor(r)
-	if isOp(text) {
-		return strings.ToLower(wordOf(text).In(s.lang))
-	}
-	return text
 }

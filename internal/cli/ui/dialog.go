@@ -87,14 +87,6 @@ func wordOf(op string) words.Text {
 		return words.Act.Kill
 	case cancelTask:
 		return words.Act.CancelTask
-	case client.OpApply:
-		return words.Apply.Title
-	case "register":
-		return words.Act.Register
-	case "update":
-		return words.Act.Update
-	case "unregister":
-		return words.Act.Unregister
 	case "host":
 		return words.Act.Host
 	case "unhost":
@@ -103,7 +95,7 @@ func wordOf(op string) words.Text {
 	if one := stepBy(op); one != nil {
 		return one.word
 	}
-	return words.Plain(op)
+	return words.Action(op)
 }
 
 // isOp reports whether the screen has an operation.

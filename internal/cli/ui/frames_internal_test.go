@@ -313,7 +313,7 @@ func frames() map[string]func(t *testing.T) *rig {
 			}}})
 		},
 		"people": func(t *testing.T) *rig {
-			return begin(t, 80, 16, State{}).press(":").typing("people").press("enter").answer(colleagues()...)
+			return begin(t, 80, 16, State{}).press(":").typing("admin").press("enter").answer(colleagues()...)
 		},
 		"person-zh": func(t *testing.T) *rig {
 			r := begin(t, 80, 16, State{lang: words.Chinese}).press(":").typing("people").press("enter").answer(colleagues()...)

@@ -346,6 +346,8 @@ func (s State) jump(word string) (State, []Do) {
 		return s, nil
 	case word == "why":
 		return s.open(place{kind: processes, wrong: true})
+	case word == "admin": // where the administration of the console begins
+		return s.open(place{kind: people})
 	case word == "help":
 		return s.open(place{kind: help})
 	case slices.Contains([]kind{processes, hosts, tasks, rollouts, events, people, audit}, k):

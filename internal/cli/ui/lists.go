@@ -201,9 +201,9 @@ func eventColumns() []column {
 			return e.Namespace + "/" + e.Name
 		}),
 		col(words.Head.Host, 3, func(_ *State, e client.Event) string { return e.Host.ID }),
-		col(words.Head.Event, 0, func(_ *State, e client.Event) string { return e.Kind }),
+		col(words.Head.Event, 0, func(s *State, e client.Event) string { return words.Kind(e.Kind).In(s.lang) }),
 		stateCol(words.Head.State, func(e client.Event) string { return words.EventState(e.Kind, e.To) }),
-		col(words.Head.User, 1, func(_ *State, e client.Event) string { return actor(e.Actor) }),
+		col(words.Head.User, 1, func(s *State, e client.Event) string { return s.actor(e.Actor) }),
 		col(words.Head.Cause, 2, func(s *State, e client.Event) string {
 			if e.Cause == nil {
 				return ""
@@ -213,9 +213,9 @@ func eventColumns() []column {
 	}
 }
 
-func actor(a client.Actor) string {
+func (s *State) actor(a client.Actor) string {
 	if a.User+a.App == "" {
-		return a.Kind
+		return words.Actor(a.Kind).In(s.lang)
 	}
 	return term.Caller(a.App, a.User)
 }

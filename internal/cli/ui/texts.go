@@ -131,12 +131,22 @@ func (s *State) remedy(c client.CauseCount) string {
 	return strings.ReplaceAll(text, "`", "'")
 }
 
+// kindOf is the word of a kind of event, and the id by which a person filters.
+func (s *State) kindOf(e client.Event) string {
+	text := words.Kind(e.Kind).In(s.lang)
+	if text == e.Kind {
+		return text
+	}
+	return text + " [" + e.Kind + "]"
+}
+
 func (s *State) eventText(e client.Event) []string {
 	lines := without(
 		e.Namespace+"/"+e.Name+"  "+e.Host.ID,
-		field(words.Head.At.In(s.lang), term.Stamp(&e.At)), field(words.Head.Event.In(s.lang), e.Kind),
-		field(words.Head.State.In(s.lang), strings.TrimPrefix(e.From+" → "+words.EventState(e.Kind, e.To), " → ")),
-		field(words.Head.User.In(s.lang), actor(e.Actor)), field(words.Head.Task.In(s.lang), e.Actor.Operation),
+		field(words.Head.At.In(s.lang), term.Stamp(&e.At)), field(words.Head.Event.In(s.lang), s.kindOf(e)),
+		field(words.Head.State.In(s.lang), strings.TrimPrefix(
+			words.State(e.From).In(s.lang)+" → "+words.State(words.EventState(e.Kind, e.To)).In(s.lang), " → ")),
+		field(words.Head.User.In(s.lang), s.actor(e.Actor)), field(words.Head.Task.In(s.lang), e.Actor.Operation),
 	)
 	if e.PID > 0 {
 		lines = append(lines, field(words.Head.PID.In(s.lang), strconv.Itoa(e.PID)))

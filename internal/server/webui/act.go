@@ -63,21 +63,6 @@ func (v *view) offer(namespace string) (o offer) {
 	return o
 }
 
-// opWord is the word for an operation in a sentence; the id if the console does not have the operation.
-func opWord(id string, l words.Lang) string {
-	if i := slices.IndexFunc(ops(), func(o act) bool { return o.ID == id }); i >= 0 {
-		return strings.ToLower(ops()[i].Word.In(l))
-	}
-	more := map[string]words.Text{
-		v1.OpApply: words.Apply.Title, v1.OpRegister: words.Act.Register, v1.OpUpdate: words.Act.Update,
-		v1.OpUnregister: words.Act.Unregister,
-	}
-	if word, ok := more[id]; ok {
-		return strings.ToLower(word.In(l))
-	}
-	return id
-}
-
 // target is one process on one host, as forms name it.
 type target struct{ Namespace, Name, Host string }
 

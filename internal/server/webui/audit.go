@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drover/client"
+	"drover/internal/words"
 )
 
 // maxCSV is the largest number of rows of an audit log in one file.
@@ -126,6 +127,7 @@ func (v *view) audit(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{
 		"Filter": q, "Query": v.r.URL.RawQuery, "All": v.who.Admin, "File": path("audit.csv") + "?" + q.Encode(),
+		"Actions": slices.Sorted(maps.Keys(words.Actions)),
 	}
 	f, err := auditFilter(q, v.Now())
 	if err != nil {

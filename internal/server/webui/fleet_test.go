@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -303,7 +304,7 @@ func TestEventsGoOn(t *testing.T) {
 			seen[found[1]] = true
 		}
 		if strings.Contains(text, "</span> running</span>") || !strings.Contains(text, "</span> unhealthy</span>") ||
-			!strings.Contains(text, `oneline">policy</code>`) {
+			!strings.Contains(text, `<bdi title="unhealthy">unhealthy</bdi>`) || !strings.Contains(text, `title="policy">by policy</span>`) {
 			t.Errorf("%s: %.3000s", at, text)
 		}
 		at = ""
@@ -314,7 +315,11 @@ func TestEventsGoOn(t *testing.T) {
 	if len(seen) != 250 {
 		t.Errorf("the pages have %d events", len(seen))
 	}
-	_, _, text := r.get("/ui/events?namespace=shop&since=100m&until=50m")
+	_, _, text := r.get("/ui/events?namespace=shop&name=p*&since=16h")
+	if found := next.FindStringSubmatch(text); found == nil || !strings.Contains(found[1], "name=p%2A&amp;namespace=shop&amp;since=16h") {
+		t.Errorf("the next page of a filter is %q", found)
+	}
+	_, _, text = r.get("/ui/events?namespace=shop&since=100m&until=50m")
 	if n := len(row.FindAllString(text, -1)); n != 50 || !strings.Contains(text, "drover events &#39;shop/*&#39; --since 100m --until 50m") {
 		t.Errorf("50 minutes have %d events: %.3000s", n, text)
 	}
@@ -392,5 +397,69 @@ func TestLanguageOfStrangers(t *testing.T) {
 	r.call(http.MethodPost, "/ui/login", url.Values{"code": {"wrong"}, "back": {"/ui/login"}})
 	if at := r.signIn(); at != "/ui/" {
 		t.Errorf("after the sign-in there is %s", at)
+	}
+}
+
+// TestPeopleShareAnOverview: people with the same rights who look again get the page of a moment ago, without the name of
+// whoever asked for it. A first look, also with the header of a page that renews itself, is never shared.
+func TestPeopleShareAnOverview(t *testing.T) {
+	r := newRig(t)
+	host := r.join(0, "10.0.0.1")
+	r.observe(host, process.StateRunning, "api")
+	for _, name := range []string{"bo", "cy"} {
+		r.must(r.store.CreateUser(t.Context(), store.User{Name: name, Admin: true, Created: r.now}))
+	}
+	r.must(r.store.CreateUser(t.Context(), store.User{Name: "li", Created: r.now}))
+	browsers := map[string]*http.Client{}
+	look := func(name string, renews bool) string {
+		t.Helper()
+		if browsers[name] == nil {
+			r.http = r.browser()
+			browsers[name] = r.http
+			r.call(http.MethodPost, "/ui/login", url.Values{"code": {r.linkFor(name)}})
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/ui/", http.NoBody)
+		r.must(err)
+		if renews {
+			req.Header.Set("X-Drover-Renews", "1")
+		}
+		answer, err := browsers[name].Do(req)
+		r.must(err)
+		defer answer.Body.Close()
+		data, err := io.ReadAll(answer.Body)
+		if r.must(err); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Language") != "en" {
+			t.Fatalf("%d: %.2000s", answer.StatusCode, data)
+		}
+		return string(data)
+	}
+	has := func(text string, processes int) bool {
+		return strings.Contains(text, fmt.Sprintf("<b>%d</b> Processes", processes))
+	}
+	for _, name := range []string{"anna", "bo", "li"} {
+		if text := look(name, false); !strings.Contains(text, "<bdi>"+name+"</bdi>") || has(text, 1) == (name == "li") {
+			t.Errorf("the first page of %s: %.4000s", name, text)
+		}
+	}
+	first := look("anna", true)
+	r.observe(host, process.StateRunning, "api", "web")
+	if second := look("bo", true); second != first || strings.Contains(first, "anna") || !has(first, 1) {
+		t.Errorf("the pages that two people share:\n%.4000s\n%.4000s", first, second)
+	}
+	if text := look("li", true); has(text, 1) || has(text, 2) {
+		t.Errorf("a person without a right sees %.4000s", text)
+	}
+	if text := look("cy", true); !has(text, 2) {
+		t.Errorf("a first look with the header of a later one: %.4000s", text)
+	}
+	r.now = r.now.Add(time.Second)
+	r.observe(host, process.StateRunning, "api", "web", "db")
+	if text := look("bo", true); !has(text, 3) {
+		t.Errorf("a second later there is %.4000s", text)
+	}
+	for name, want := range map[string]int{"anna": 1, "bo": 1, "cy": 1, "li": 1} {
+		rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{User: name, Action: "processes.overview", Limit: 9})
+		if r.must(err); len(rows) != want {
+			t.Errorf("%s has %d audit rows, want %d", name, len(rows), want)
+		}
 	}
 }

@@ -2,10 +2,15 @@ package webui
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
+
+	"drover/internal/server/access"
 )
 
 // reply collects the answer of a handler.
@@ -77,4 +82,99 @@ func (r *reads) note(read string, now time.Time) {
 		r.last = map[string]time.Time{}
 	}
 	r.last[read] = now
+}
+
+// renew remembers reads of a session again, if the session has made all of them a short time ago.
+func (r *reads) renew(session string, uris []string, now time.Time) bool {
+	if slices.ContainsFunc(uris, func(uri string) bool { return !r.again(session+" "+uri, now) }) {
+		return false
+	}
+	for _, uri := range uris {
+		r.note(session+" "+uri, now)
+	}
+	return true
+}
+
+// calls are the reads of the API for one page.
+type calls struct {
+	mu   sync.Mutex
+	uris []string
+}
+
+func (c *calls) add(uri string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.uris = append(c.uris, uri)
+}
+
+const (
+	// sharedFor is how long people with the same rights share a page that renews itself.
+	sharedFor = 500 * time.Millisecond
+	// mostShared is the number of shared pages that the server keeps.
+	mostShared = 256
+)
+
+// sharedPages are pages that have renewed themselves a moment ago, by their readers' rights: many people have the same
+// page open, and look again at the same hint.
+type sharedPages struct {
+	mu  sync.Mutex
+	all map[string]*sharedPage
+}
+
+// sharedPage is a page, and the reads of the API that it is made of.
+type sharedPage struct {
+	mu   sync.Mutex
+	at   time.Time
+	html []byte
+	uris []string
+}
+
+func (s *sharedPages) of(key string) *sharedPage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[key]
+	if one == nil {
+		if s.all == nil || len(s.all) >= mostShared {
+			s.all = map[string]*sharedPage{}
+		}
+		one = &sharedPage{}
+		s.all[key] = one
+	}
+	return one
+}
+
+// shared returns a page that people with the same rights share while they only look again. Nothing of it may depend on
+// anything but its address, the rights and the language. A first look, which the audit log holds, is never shared.
+func shared(p page) page {
+	return func(v *view, ctx context.Context) error {
+		if v.r.Header.Get(renews) == "" {
+			return p(v, ctx)
+		}
+		one := v.renewed.of(v.lang.Tag() + " " + v.r.URL.RequestURI() + " " + rightsOf(&v.who))
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		now := v.Now()
+		age := now.Sub(one.at)
+		if fresh := age >= 0 && age < sharedFor; !fresh || !v.Handler.reads.renew(sessionOf(v.r), one.uris, now) {
+			reply, mine := newReply(v.r), *v
+			mine.w, mine.forMany = reply, true
+			if err := p(&mine, ctx); err != nil {
+				return err
+			}
+			if reply.status != http.StatusOK {
+				return fmt.Errorf("the page has status %d", reply.status)
+			}
+			one.at, one.html, one.uris = now, reply.body.Bytes(), v.calls.uris
+		}
+		v.send(http.StatusOK, one.html)
+		return nil
+	}
+}
+
+// rightsOf is a text that is equal for people who may see the same. People without all rights see their own tasks.
+func rightsOf(p *access.Principal) string {
+	if p.Admin {
+		return "admin"
+	}
+	return fmt.Sprintf("%q %v", p.User, p.Grants)
 }

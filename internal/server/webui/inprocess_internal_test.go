@@ -80,7 +80,7 @@ func TestReadsAreAudited(t *testing.T) {
 		}
 		who := access.Principal{App: access.PersonApp("anna"), User: "anna", Proven: true}
 		call := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1"+path, http.NoBody)
-		answer, err := inProcess{h, who, page}.RoundTrip(call)
+		answer, err := inProcess{h, who, page, &calls{}}.RoundTrip(call)
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("status %v, error %v", answer, err)
 		}

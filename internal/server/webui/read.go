@@ -18,7 +18,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"drover/client"
-	"drover/internal/process"
 	"drover/internal/words"
 )
 
@@ -341,7 +340,7 @@ func (v *view) rollout(ctx context.Context) error {
 // events lists events, the newest first.
 func (v *view) events(ctx context.Context) error {
 	q := v.r.URL.Query()
-	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Kinds": process.EventKinds()}
+	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Kinds": slices.Sorted(maps.Keys(words.Kinds))}
 	f := client.EventFilter{
 		Namespaces: fields(q.Get("namespace")), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
 		Kinds: fields(q.Get("kind")), Limit: perPage * 4,
@@ -424,6 +423,25 @@ func (v *view) actsOf(r *client.Rollout) (list []act) {
 		list = append(list, act{"abort", words.Act.Abort})
 	}
 	return list
+}
+
+// probed is what the health check of a process probes, as process files write it; empty without a check.
+func probed(s *client.Spec) string {
+	if s == nil || s.Health == nil {
+		return ""
+	}
+	h := s.Health
+	switch {
+	case h.Exec != "":
+		return "exec: " + h.Exec
+	case h.HTTP != "":
+		return "http: " + h.HTTP
+	case h.TCP != "":
+		return "tcp: " + h.TCP
+	case h.Watchdog:
+		return "watchdog: true"
+	}
+	return ""
 }
 
 // specText is a spec as people write it.

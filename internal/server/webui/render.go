@@ -64,7 +64,10 @@ func functions(lang words.Lang) template.FuncMap {
 			}
 			return o.Subject + " " + words.Explained.More.In(lang, "n", o.Requests-1)
 		},
-		"op":     func(id string) string { return opWord(id, lang) },
+		"op":     func(id string) string { return words.Did(id, lang) },
+		"probed": probed,
+		"kind":   words.Kind,
+		"actor":  words.Actor,
 		"state":  func(id string) string { return words.State(id).In(lang) },
 		"class":  words.ClassOf,
 		"mark":   func(id string) string { return words.ClassOf(id).Mark() },
@@ -199,14 +202,22 @@ func (v *view) render(status int, name string, body any) {
 		Here: here, User: v.who.User, Other: other.Tag(),
 		Now: v.Now(), Body: body,
 	}
+	if v.forMany {
+		f.User = ""
+	}
 	var page bytes.Buffer
 	if err := v.pages[v.lang].ExecuteTemplate(&page, name+".html", f); err != nil {
 		v.Log.Error("cannot render page", "page", name, "error", err)
 		http.Error(v.w, words.Page.Failed.In(v.lang), http.StatusInternalServerError)
 		return
 	}
+	v.send(status, page.Bytes())
+}
+
+// send sends a page.
+func (v *view) send(status int, html []byte) {
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	v.w.Header().Set("Content-Language", f.Lang)
+	v.w.Header().Set("Content-Language", v.lang.Tag())
 	v.w.WriteHeader(status)
-	_, _ = v.w.Write(page.Bytes()) // the browser has hung up
+	_, _ = v.w.Write(html) // the browser has hung up
 }

@@ -104,9 +104,15 @@ func (r *rig) browser() *http.Client {
 // link makes a link for anna.
 func (r *rig) link() string {
 	r.Helper()
+	return r.linkFor("anna")
+}
+
+// linkFor makes a link for a user.
+func (r *rig) linkFor(name string) string {
+	r.Helper()
 	token, hash := access.NewToken()
 	err := r.store.CreateToken(r.Context(), store.Token{
-		ID: hash[:8], Kind: store.Link, User: "anna", Hash: hash, Created: r.now, Expires: r.now.Add(10 * time.Minute),
+		ID: hash[:8], Kind: store.Link, User: name, Hash: hash, Created: r.now, Expires: r.now.Add(10 * time.Minute),
 	})
 	if err != nil {
 		r.Fatal(err)

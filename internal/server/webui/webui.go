@@ -76,6 +76,8 @@ type Handler struct {
 	stopping context.Context //nolint:containedctx // it is the lifetime of the handler, not of a call
 	stop     context.CancelFunc
 	reads    reads
+	// renewed are pages that people share.
+	renewed sharedPages
 }
 
 //go:embed pages/*.html
@@ -114,7 +116,7 @@ func New(c Config) (*Handler, error) {
 		h.mux.HandleFunc("GET "+providerPath+"/callback", h.fromProvider)
 	}
 	for pattern, page := range map[string]page{
-		"GET /ui/{$}":                                 (*view).overview,
+		"GET /ui/{$}":                                 shared((*view).overview),
 		"GET /ui/processes":                           (*view).processes,
 		"GET /ui/processes.csv":                       (*view).processesCSV,
 		"POST /ui/processes/paste":                    (*view).paste,
@@ -222,6 +224,10 @@ type view struct {
 	session store.Token
 	lang    words.Lang
 	client  *client.Client
+	// calls are what client has read for the page.
+	calls *calls
+	// forMany leaves the frame of the page without the person, because others get the page, too.
+	forMany bool
 }
 
 // signedIn returns the handler of a page for people who are signed in. Others get the page that signs them in.
@@ -233,10 +239,10 @@ func (h *Handler) signedIn(p page) http.HandlerFunc {
 			h.loginPage(w, r)
 			return
 		}
-		v := &view{Handler: h, w: w, r: r, who: who, session: session, lang: language(r)}
+		v := &view{Handler: h, w: w, r: r, who: who, session: session, lang: language(r), calls: &calls{}}
 		if err == nil {
 			v.client, err = client.New(client.Config{
-				URL: "http://console", Transport: inProcess{h, who, r}, AppCode: "-", AppSecret: "-",
+				URL: "http://console", Transport: inProcess{h, who, r, v.calls}, AppCode: "-", AppSecret: "-",
 			})
 		}
 		if err == nil {
@@ -281,6 +287,7 @@ type inProcess struct {
 	h    *Handler
 	who  access.Principal
 	page *http.Request
+	made *calls
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -288,8 +295,8 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	reply := newReply(r)
 	ctx := apiv1.WithConsole(apiv1.WithOperator(r.Context(), t.who), t.page.PostForm.Get("reason"))
 	read := ""
-	if c, err := t.page.Cookie(cookieName(t.page)); err == nil && r.Method == http.MethodGet {
-		read = access.HashToken(c.Value) + " " + r.URL.RequestURI()
+	if session := sessionOf(t.page); session != "" && r.Method == http.MethodGet {
+		read = session + " " + r.URL.RequestURI()
 	}
 	if read != "" && t.page.Header.Get(renews) != "" && t.h.reads.again(read, t.h.Now()) {
 		ctx = apiv1.WithRenewal(ctx)
@@ -303,6 +310,16 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := reply.response()
 	if read != "" && answer.StatusCode < http.StatusBadRequest {
 		t.h.reads.note(read, t.h.Now())
+		t.made.add(r.URL.RequestURI())
 	}
 	return answer, nil
+}
+
+// sessionOf names the session of a page; empty without one.
+func sessionOf(r *http.Request) string {
+	c, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return ""
+	}
+	return access.HashToken(c.Value)
 }

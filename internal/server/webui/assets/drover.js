@@ -23,7 +23,7 @@ const thisYear = new Intl.DateTimeFormat(lang, { month: "short", day: "numeric",
 const anyYear = new Intl.DateTimeFormat(lang, { year: "numeric", month: "short", day: "numeric", ...clock });
 const ages = new Intl.RelativeTimeFormat(lang, { style: "short" });
 const recent = 3600000; // milliseconds: nearer times are told as ages
-const aging = 10000; // how often ages are told anew
+const aging = 10000; // how often ages are told anew, and how far the clocks may be apart
 const ahead = Date.parse(document.body.dataset.now) - Date.now(); // of the server's clock, by which ages count
 
 const stamp = (at) => (at.getFullYear() === new Date().getFullYear() ? thisYear : anyYear).format(at);
@@ -31,8 +31,30 @@ const stamp = (at) => (at.getFullYear() === new Date().getFullYear() ? thisYear 
 function age(at) {
   const past = Date.now() + ahead - at;
   if (Math.abs(past) >= recent) return stamp(at);
-  if (past < 0) return ages.format(Math.ceil(-past / 60000), "minute");
+  if (past < -aging) return ages.format(Math.ceil(-past / 60000), "minute");
   return past < 60000 ? document.body.dataset.ago : ages.format(-Math.floor(past / 60000), "minute");
+}
+
+const written = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/; // as agents and servers write times in their sentences
+const verbatim = "time, pre, code, .evidence, textarea"; // what stays as a program has written it
+
+// findTimes makes the times in sentences elements of their own, so that they are shown as all times are.
+function findTimes(root) {
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (walker.nextNode()) {
+    if (written.test(walker.currentNode.data) && !walker.currentNode.parentElement.closest(verbatim)) found.push(walker.currentNode);
+  }
+  for (let text of found) {
+    for (let match = written.exec(text.data); match; match = written.exec(text.data)) {
+      const rest = text.splitText(match.index);
+      text = rest.splitText(match[0].length);
+      const element = document.createElement("time");
+      element.dateTime = element.textContent = match[0];
+      element.dataset.exact = "";
+      rest.replaceWith(element);
+    }
+  }
 }
 
 function showTimes(root) {
@@ -42,6 +64,24 @@ function showTimes(root) {
     const text = "exact" in element.dataset ? stamp(at) : age(at);
     if (element.textContent !== text) element.textContent = text;
   }
+}
+
+// label gives each cell the head of its column: a narrow window shows it before the cell.
+function label(root) {
+  for (const table of root.querySelectorAll("table")) {
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent);
+    for (const cell of table.querySelectorAll("tbody td")) {
+      cell.dataset.label = heads[cell.cellIndex] ?? "";
+      cell.toggleAttribute("data-none", ["", "–"].includes(cell.textContent.trim()) && !cell.querySelector("input"));
+    }
+  }
+}
+
+// dress does with a page, or a region of it, what only a browser can.
+function dress(root) {
+  findTimes(root);
+  showTimes(root);
+  label(root);
 }
 
 // scrollable lets keys reach what scrolls sideways, which they then can scroll.
@@ -93,7 +133,7 @@ async function look() {
   for (const region of regions) {
     const next = page.querySelector(`[data-region="${region.dataset.region}"]`);
     if (!next || busy(region)) continue;
-    showTimes(next);
+    dress(next);
     if (region.isEqualNode(next)) continue;
     const form = region.closest("form");
     if (form) leaveOut(form); // also rows that the look takes away
@@ -209,7 +249,7 @@ document.getElementById("theme")?.addEventListener("click", () => {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = localStorage.theme = (root.dataset.theme ?? (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
 });
-showTimes(document);
+dress(document);
 setInterval(() => getSelection().isCollapsed && showTimes(document), aging);
 scrollable();
 addEventListener("resize", scrollable);

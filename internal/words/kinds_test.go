@@ -1,0 +1,126 @@
+package words_test
+
+import (
+	"go/ast"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/words"
+)
+
+// TestEveryKindHasItsWords: a kind of event, an actor or an operation that people see has a text.
+func TestEveryKindHasItsWords(t *testing.T) {
+	var kinds []string
+	for _, kind := range process.EventKinds() {
+		kinds = append(kinds, string(kind))
+	}
+	ops := []string{v1.OpApply}
+	for _, row := range process.Ops() {
+		ops = append(ops, string(row.Op))
+	}
+	actors := []string{
+		process.ActorCaller, process.ActorPolicy, process.ActorKernel, process.ActorSelf, process.ActorOutside,
+	}
+	same(t, "Kinds", words.Kinds, kinds)
+	same(t, "Operations", words.Operations, ops)
+	same(t, "Actors", words.Actors, actors)
+}
+
+// same fails the test unless a catalogue has exactly the ids.
+func same(t *testing.T, name string, catalogue map[string]words.Text, ids []string) {
+	t.Helper()
+	for id := range catalogue {
+		if !slices.Contains(ids, id) {
+			t.Errorf("%s has %q, which is there no more", name, id)
+		}
+	}
+	for _, id := range ids {
+		if _, ok := catalogue[id]; !ok {
+			t.Errorf("%s lacks %q", name, id)
+		}
+	}
+}
+
+// TestEveryActionHasItsWords: whatever the sources of the servers put into the audit log as an action has a text.
+func TestEveryActionHasItsWords(t *testing.T) {
+	constants := map[string]string{} // by directory and name
+	parsed(t, "../server", func(place string, n ast.Node) {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Names) != len(spec.Values) {
+			return
+		}
+		for i, name := range spec.Names {
+			if text, ok := constant(spec.Values[i]); ok {
+				constants[filepath.Dir(place)+" "+name.Name] = text
+			}
+		}
+	})
+	actions := map[string]bool{}
+	parsed(t, "../server", func(place string, n ast.Node) {
+		if strings.HasSuffix(filepath.Dir(place), "storetest") {
+			return
+		}
+		for _, e := range actionsIn(n) {
+			text, ok := constant(e)
+			if name, isName := e.(*ast.Ident); isName {
+				text, ok = constants[filepath.Dir(place)+" "+name.Name], true
+			}
+			if ok && text != "" {
+				actions[text] = true
+			}
+		}
+	})
+	if len(actions) < 100 {
+		t.Fatalf("only %d actions", len(actions))
+	}
+	same(t, "Actions", words.Actions, slices.Collect(maps.Keys(actions)))
+}
+
+// actionsIn are the actions that a piece of source names: in a row of a table of endpoints, in a row of the audit log,
+// or assigned to one.
+func actionsIn(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		if field, ok := n.Lhs[0].(*ast.SelectorExpr); ok && field.Sel.Name == "Action" {
+			return n.Rhs[:1]
+		}
+	case *ast.CompositeLit:
+		switch typed := n.Type.(type) {
+		case *ast.SelectorExpr:
+			if typed.Sel.Name == "AuditRow" {
+				return field(n, "Action")
+			}
+		case *ast.Ident:
+			if typed.Name == "route" {
+				return field(n, "name")
+			}
+		case nil: // a row of a list
+			for i, e := range n.Elts[:min(2, len(n.Elts))] {
+				if of, ok := e.(*ast.SelectorExpr); ok && i == 0 && strings.HasPrefix(of.Sel.Name, "Route") {
+					return n.Elts[1:2]
+				}
+				if name, ok := e.(*ast.Ident); ok && i == 1 && strings.HasSuffix(name.Name, "Dialect") {
+					return n.Elts[:1]
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// field is the value of a field of a composite literal, if it has one.
+func field(n *ast.CompositeLit, name string) []ast.Expr {
+	for _, e := range n.Elts {
+		if pair, ok := e.(*ast.KeyValueExpr); ok {
+			if key, ok := pair.Key.(*ast.Ident); ok && key.Name == name {
+				return []ast.Expr{pair.Value}
+			}
+		}
+	}
+	return nil
+}
