@@ -280,7 +280,7 @@ func mayImport() map[string][]string {
 		"internal/server/store/postgres":   {"internal/server/store/sqldb", "internal/server/store/sqlstore"},
 		"internal/server/store/sqldb":      {"internal/process"},
 		"internal/server/store/statusjson": {"internal/process"},
-		"internal/server/batch":            {},
+		"internal/server/batch":            {"internal/idle"},
 		"internal/server/store/sqlstore": {
 			"internal/process", "internal/server/batch", "internal/server/past", "internal/server/rollout", "internal/server/store",
 			"internal/server/store/sqldb",

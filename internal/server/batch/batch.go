@@ -1,10 +1,21 @@
-// Package batch lets callers share writes: the items that arrive during a write are the next write. A statement for
-// many callers costs little more than a statement for one, and they share its sync to disk.
+// Package batch lets callers share writes: the items that arrive during a write, or soon after it, are the next write.
+// A statement for many callers costs little more than a statement for one, and they share its sync to disk.
 package batch
 
 import (
 	"context"
 	"sync"
+	"time"
+
+	"drover/internal/idle"
+)
+
+// After a write, the next one waits pausePerCaller for each caller of that write, and longestPause at most. So a
+// single caller waits for nobody. Under load, more callers share the next write: otherwise the writes themselves take
+// the processor time in which others would arrive.
+const (
+	pausePerCaller = time.Millisecond
+	longestPause   = 20 * time.Millisecond
 )
 
 // Writer writes the items of concurrent callers together. Any goroutine may call its methods.
@@ -13,6 +24,8 @@ type Writer[T any] struct {
 	write func(ctx context.Context, items []T) error
 	// turn holds a token while a write runs.
 	turn chan struct{}
+	// begin is when the next write may begin; it belongs to the caller that has the turn.
+	begin time.Time
 
 	mu   sync.Mutex
 	next *group[T] // nil for none
@@ -42,8 +55,15 @@ func (w *Writer[T]) Put(ctx context.Context, items []T) error {
 	g, first := w.join(items)
 	if first {
 		w.turn <- struct{}{}
+		if pause := time.Until(w.begin); pause > 0 {
+			idle.Sleep(ctx, pause)
+		}
 		w.leave(g)
 		g.err = w.write(ctx, g.items)
+		w.begin = time.Now()
+		if g.callers > 1 {
+			w.begin = w.begin.Add(min(time.Duration(g.callers)*pausePerCaller, longestPause))
+		}
 		<-w.turn
 		close(g.written)
 	}
