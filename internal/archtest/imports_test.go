@@ -271,7 +271,7 @@ func mayImport() map[string][]string {
 		"internal/server/fleet":    {"internal/frame", "internal/process", "internal/selector", "internal/server/store"},
 		"internal/server/engine": {
 			"internal/clip", "internal/frame", "internal/idle", "internal/process", "internal/selector",
-			"internal/server/desired", "internal/server/fleet", "internal/server/plan", "internal/server/store",
+			"internal/server/batch", "internal/server/desired", "internal/server/fleet", "internal/server/plan", "internal/server/store",
 			"internal/server/task", "internal/wire",
 		},
 		"internal/server/store/sqlite": {
@@ -280,8 +280,9 @@ func mayImport() map[string][]string {
 		"internal/server/store/postgres":   {"internal/server/store/sqldb", "internal/server/store/sqlstore"},
 		"internal/server/store/sqldb":      {"internal/process"},
 		"internal/server/store/statusjson": {"internal/process"},
+		"internal/server/batch":            {"internal/idle"},
 		"internal/server/store/sqlstore": {
-			"internal/process", "internal/server/past", "internal/server/rollout", "internal/server/store",
+			"internal/process", "internal/server/batch", "internal/server/past", "internal/server/rollout", "internal/server/store",
 			"internal/server/store/sqldb",
 			"internal/server/store/statusjson", "internal/server/task", "internal/wildcard",
 		},

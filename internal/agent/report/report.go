@@ -187,26 +187,44 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // newsDelay is how long news waits for more of it. So the end of a process and its relaunch are one report, and so are
-// all changes of a short operation with its outcome.
-const newsDelay = 50 * time.Millisecond
+// all changes of a short operation with its outcome. While an operation is about to be reported as begun, news waits
+// newsOfBegun: then both are one report.
+const (
+	newsDelay   = 50 * time.Millisecond
+	newsOfBegun = beganDelay + beganDelay/5
+)
 
-// news asks for a report after newsDelay. The caller holds the lock.
+// news asks for a report after newsDelay or newsOfBegun. The caller holds the lock.
 func (r *Reporter) news() {
 	r.fresh = true
 	if !r.newsDue {
 		r.newsDue = true
-		time.AfterFunc(newsDelay, r.reportNews)
+		time.AfterFunc(newsDelay, func() { r.reportNews(false) })
 	}
 }
 
-// reportNews asks for a report of news that no report has carried yet.
-func (r *Reporter) reportNews() {
+// reportNews asks for a report of news that no report has carried yet. The first call for some news may put it off.
+func (r *Reporter) reportNews(last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !last && r.fresh && r.beginning() {
+		time.AfterFunc(newsOfBegun-newsDelay, func() { r.reportNews(true) })
+		return
+	}
 	r.newsDue = false
 	if r.fresh {
 		r.nudge()
 	}
+}
+
+// beginning reports whether an operation has begun that no report has told. The caller holds the lock.
+func (r *Reporter) beginning() bool {
+	for _, b := range r.begun {
+		if !b.reported {
+			return true
+		}
+	}
+	return false
 }
 
 // Finished records an outcome that is already on disk. While other orders are open, it waits as news for theirs.

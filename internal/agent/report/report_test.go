@@ -341,6 +341,27 @@ func TestOneReport(t *testing.T) {
 	})
 }
 
+// TestBeginningIsOneReport: the first state of a longer operation is told with its beginning, and later ones wait no
+// longer than other news.
+func TestBeginningIsOneReport(t *testing.T) {
+	bubble(t, nil, func(_ *testing.T, r *rig) {
+		r.take()
+		r.set(id("a"), process.Status{State: "starting"})
+		r.Began("item-1", time.Minute)
+		pass(tellAfter - time.Millisecond)
+		r.want(r.now())
+		pass(time.Millisecond)
+		r.want(r.now(), wire.Report{
+			Observed: []wire.Observation{first("a", "starting")},
+			Progress: []wire.Progress{{Item: "item-1", Limit: 60}},
+		})
+		pass(tellAfter) // the news was told
+		r.set(id("a"), process.Status{State: "running"})
+		pass(newsAfter)
+		r.want(r.now(), wire.Report{Observed: []wire.Observation{seen("a", "running")}})
+	})
+}
+
 // TestLatestStateOnly: of what changes while a report is under way, or cannot be delivered, only the end counts.
 func TestLatestStateOnly(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {

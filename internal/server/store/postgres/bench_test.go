@@ -73,6 +73,9 @@ func BenchmarkRollouts(b *testing.B) { storetest.Rollouts(b, durable(b)) }
 // BenchmarkItemLife measures items from the lease to the outcome.
 func BenchmarkItemLife(b *testing.B) { storetest.ItemLife(b, durable(b), 32) }
 
+// BenchmarkReportLife measures reports of agents.
+func BenchmarkReportLife(b *testing.B) { storetest.ReportLife(b, durable(b), 32) }
+
 // BenchmarkEvents stores single events of many agents at a time.
 func BenchmarkEvents(b *testing.B) {
 	db := durable(b)

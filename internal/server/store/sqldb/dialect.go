@@ -85,9 +85,18 @@ func (d *Dialect) Patterns(patterns []string) string {
 func (d *Dialect) Names(ids []process.ID) string {
 	names := make([][2]string, len(ids))
 	for i, id := range ids {
-		names[i] = [2]string{d.text(id.Namespace), d.text(id.Name)}
+		names[i] = [2]string{id.Namespace, id.Name}
 	}
-	return Array(names)
+	return d.Pairs(names)
+}
+
+// Pairs returns pairs of texts as the parameter of names(?).
+func (d *Dialect) Pairs(pairs [][2]string) string {
+	stored := make([][2]string, len(pairs))
+	for i, p := range pairs {
+		stored[i] = [2]string{d.text(p[0]), d.text(p[1])}
+	}
+	return Array(stored)
 }
 
 // Triples returns triples of texts as the parameter of triples(?).

@@ -184,6 +184,11 @@ func BenchmarkItemLife(b *testing.B) {
 	storetest.ItemLife(b, open(b, filepath.Join(b.TempDir(), "drover.db")), 64)
 }
 
+// BenchmarkReportLife measures reports of agents.
+func BenchmarkReportLife(b *testing.B) {
+	storetest.ReportLife(b, open(b, filepath.Join(b.TempDir(), "drover.db")), 64)
+}
+
 func check(b *testing.B, err error) {
 	b.Helper()
 	if err != nil {

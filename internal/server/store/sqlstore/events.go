@@ -11,32 +11,62 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqldb"
 	"drover/internal/wildcard"
 )
 
-// PutEvents stores the new events and records of states of one agent.
+// eventReport is what one call of PutEvents stores. stored is its result.
+type eventReport struct {
+	agent    string
+	received time.Time
+	events   []store.NewEvent
+	stored   int
+}
+
+// PutEvents stores the new events and records of states of one agent. Callers that wait at the same time share a
+// transaction.
 func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time,
 	events []store.NewEvent,
 ) (int, error) {
-	stored, err := db.writeEvents(ctx, received, func(ctx context.Context, tx tx, arrived *arrivals) error {
-		arrived.agent = agent
-		for i := range events {
-			if err := arrived.add(ctx, tx, &events[i]); err != nil {
-				return err
+	r := &eventReport{agent: agent, received: received, events: events}
+	err := ctx.Err()
+	if err == nil {
+		err = db.arriving.Put(ctx, []*eventReport{r})
+	}
+	if err != nil {
+		return 0, wrapped(err, "cannot store events")
+	}
+	return r.stored, nil
+}
+
+// putEvents stores reports in one transaction.
+func (db *Store) putEvents(ctx context.Context, reports []*eventReport) error {
+	_, err := db.writeEvents(ctx, time.Time{}, func(ctx context.Context, tx tx, arrived *arrivals) error {
+		if err := arrived.readStreams(ctx, tx, db.dialect, reports); err != nil {
+			return err
+		}
+		for _, r := range reports {
+			before := arrived.count
+			arrived.agent, arrived.received = r.agent, r.received
+			for i := range r.events {
+				if err := arrived.add(ctx, tx, &r.events[i]); err != nil {
+					return err
+				}
 			}
+			r.stored = arrived.count - before
 		}
 		return nil
 	})
-	return stored, wrapped(err, "cannot store events")
+	return err
 }
 
-// writeEvents runs do in a transaction, and stores the events of one agent that do has added. It returns their number.
+// writeEvents runs do in a transaction, and stores the events that do has added. It returns their number.
 func (db *Store) writeEvents(ctx context.Context, received time.Time,
 	do func(context.Context, tx, *arrivals) error,
 ) (int, error) {
 	var found *arrivals
 	err := db.writeSerially(ctx, func(ctx context.Context, tx tx) (err error) {
-		found = &arrivals{received: nanos(received), known: map[string]*stream{}}
+		found = &arrivals{received: received, known: map[streamKey]*stream{}}
 		// The lock keeps other transactions from taking a cursor until this one ends. So no reader sees a later cursor
 		// before this one. It guards the cursors of states too. Every transaction takes it first.
 		found.cursor, err = one(ctx, tx.query, column[int64], lastCursor+db.dialect.Locked)
@@ -52,23 +82,32 @@ func (db *Store) writeEvents(ctx context.Context, received time.Time,
 		return 0, err
 	}
 	for _, e := range found.stored {
-		db.watch.Happened(e.Kind, max(received.Sub(time.UnixMilli(e.At)), 0))
+		db.watch.Happened(e.Kind, max(e.received.Sub(time.UnixMilli(e.At)), 0))
 	}
 	return found.count, nil
 }
 
-// arrivals are the new ones of some events of an agent. known has the streams by name.
+// arrivals are the new ones of some events. agent and received are those of the events that are added next. known has
+// the streams.
 type arrivals struct {
 	agent    string
-	received int64
-	known    map[string]*stream
+	received time.Time
+	known    map[streamKey]*stream
 	count    int
 	// cursor is the last one of an event.
 	cursor int64
 	events []any
-	stored []*store.NewEvent
+	stored []arrival
 	states states
 }
+
+// arrival is a new event, and when it was received.
+type arrival struct {
+	*store.NewEvent
+	received time.Time
+}
+
+type streamKey struct{ agent, stream string }
 
 // stream is what the store knows of a stream. Its times are in Unix milliseconds; began is 0 if it is not a run of the
 // agent.
@@ -77,6 +116,7 @@ type stream struct {
 	began, last int64
 	build       string
 	changed     bool
+	heard       time.Time // of the last change
 }
 
 // add adds an event if it is new.
@@ -94,7 +134,7 @@ func (a *arrivals) add(ctx context.Context, tx tx, e *store.NewEvent) error {
 			return err
 		}
 	}
-	s.seq, s.changed = e.Seq, true
+	s.seq, s.changed, s.heard = e.Seq, true, a.received
 	if s.began > 0 {
 		s.last = max(s.last, e.At)
 	}
@@ -108,43 +148,80 @@ func (a *arrivals) add(ctx context.Context, tx tx, e *store.NewEvent) error {
 	}
 	a.cursor++
 	a.events = append(a.events, a.cursor, a.agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At,
-		a.received, e.Body)
-	a.stored = append(a.stored, e)
+		nanos(a.received), e.Body)
+	a.stored = append(a.stored, arrival{e, a.received})
 	return nil
 }
 
-// streamOf returns what is known of a stream.
+const selectStreams = `SELECT s.seq, s.began, s.last, s.build`
+
+func scanStream(r *sql.Rows, others ...any) (*stream, error) {
+	var s stream
+	var seq int64
+	err := r.Scan(append([]any{&seq, &s.began, &s.last, &s.build}, others...)...)
+	s.seq = uint64(seq) //nolint:gosec // it was one
+	return &s, err
+}
+
+// readStreams reads what is known of the streams of reports.
+func (a *arrivals) readStreams(ctx context.Context, tx tx, dialect *sqldb.Dialect, reports []*eventReport) error {
+	var keys []streamKey
+	for _, r := range reports {
+		for i := range r.events {
+			key := streamKey{r.agent, r.events[i].Stream}
+			if a.known[key] == nil {
+				a.known[key] = &stream{}
+				keys = append(keys, key)
+			}
+		}
+	}
+	pairs := make([][2]string, len(keys))
+	for i, key := range keys {
+		pairs[i] = [2]string{key.agent, key.stream}
+	}
+	return tx.query(ctx, func(r *sql.Rows) error {
+		var place int
+		s, err := scanStream(r, &place)
+		if err == nil {
+			a.known[keys[place]] = s
+		}
+		return err
+	}, selectStreams+`, j.key FROM names(?) j CROSS JOIN event_streams s ON s.agent = j.a AND s.stream = j.b`,
+		dialect.Pairs(pairs))
+}
+
+// streamOf returns what is known of a stream of the agent.
 func (a *arrivals) streamOf(ctx context.Context, tx tx, name string) (*stream, error) {
-	if s, ok := a.known[name]; ok {
+	key := streamKey{a.agent, name}
+	if s, ok := a.known[key]; ok {
 		return s, nil
 	}
-	s, err := one(ctx, tx.query, func(r *sql.Rows) (*stream, error) {
-		var s stream
-		var seq int64
-		err := r.Scan(&seq, &s.began, &s.last, &s.build)
-		s.seq = uint64(seq) //nolint:gosec // it was one
-		return &s, err
-	}, `SELECT seq, began, last, build FROM event_streams WHERE agent = ? AND stream = ?`, a.agent, name)
+	s, err := one(ctx, tx.query, func(r *sql.Rows) (*stream, error) { return scanStream(r) },
+		selectStreams+` FROM event_streams s WHERE s.agent = ? AND s.stream = ?`, a.agent, name)
 	if errors.Is(err, store.ErrNotFound) {
 		s, err = &stream{}, nil
 	}
-	a.known[name] = s
+	a.known[key] = s
 	return s, err
 }
 
 // store stores what was added.
 func (a *arrivals) store(ctx context.Context, tx tx) error {
-	for name, s := range a.known {
-		if !s.changed {
-			continue
+	var streams []any
+	for key, s := range a.known {
+		if s.changed {
+			streams = append(streams, key.agent, key.stream, int64(s.seq), nanos(s.heard), //nolint:gosec // at most maxSeq
+				s.began, s.last, s.build)
 		}
-		err := tx.exec(ctx, `INSERT INTO event_streams (agent, stream, seq, heard, began, last, build)
-			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, stream) DO UPDATE SET seq = excluded.seq,
-				heard = excluded.heard, began = excluded.began, last = excluded.last, build = excluded.build`,
-			a.agent, name, int64(s.seq), a.received, s.began, s.last, s.build) //nolint:gosec // at most maxSeq
-		if err != nil {
-			return err
-		}
+	}
+	err := rowValues{
+		head: `INSERT INTO event_streams (agent, stream, seq, heard, began, last, build) VALUES `,
+		row:  `(?, ?, ?, ?, ?, ?, ?)`,
+		tail: ` ON CONFLICT (agent, stream) DO UPDATE SET seq = excluded.seq, heard = excluded.heard,
+			began = excluded.began, last = excluded.last, build = excluded.build`,
+	}.run(ctx, tx, streams)
+	if err != nil {
+		return err
 	}
 	if err := a.states.store(ctx, tx); err != nil || len(a.stored) == 0 {
 		return err

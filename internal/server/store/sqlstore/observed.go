@@ -6,6 +6,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,43 +17,66 @@ import (
 	"drover/internal/server/store/statusjson"
 )
 
-// The statement skips a row that would not change, so an agent that only reconnects costs no sync to disk.
-const putObserved = `
-	INSERT INTO observed (agent, namespace, name, status, spec) VALUES (?, ?, ?, ?, ?)
-	ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec,
-		observed.spec)
-	WHERE observed.status <> excluded.status OR (excluded.spec IS NOT NULL AND observed.spec IS DISTINCT
-		FROM excluded.spec)`
+// observedReport is what a report tells of processes.
+type observedReport struct {
+	from store.ReportMark
+	rows []encodedObserved
+	gone []store.Removal
+}
 
-// PutObserved upserts rows and removes those of gone, in one transaction.
+// tells reports whether the report has content.
+func (r *observedReport) tells() bool { return len(r.rows)+len(r.gone) > 0 }
+
+// reportBatch is how many reports share a transaction, and so bounds how long the first of them waits.
+const reportBatch = 256
+
+// PutObserved upserts rows and removes those of gone, in one transaction. Callers that wait at the same time share it.
 func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
 	gone []store.Removal,
 ) error {
 	encoded, err := encodeObserved(rows)
-	if err != nil {
-		return fmt.Errorf("cannot store observations: %w", err)
+	if err == nil {
+		err = ctx.Err()
 	}
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
-		if err := db.admit(ctx, tx, from, len(rows)+len(gone) > 0); err != nil {
-			return err
-		}
-		if err := put(ctx, tx, encoded); err != nil {
-			return err
-		}
-		for _, r := range gone {
-			if err := removeObserved(ctx, tx, store.ObservedKey{Agent: r.Agent, Process: r.Process}); err != nil {
-				return err
-			}
-			if err := confirmRemoval(ctx, tx, r); err != nil {
-				return err
-			}
-		}
-		return bound(ctx, tx, from.Agent, sizeOf(encoded))
-	})
+	report := []observedReport{{from, encoded, gone}}
+	switch {
+	case err != nil:
+	case len(gone) > 0: // alone, because a removal belongs between the rows before it and after it
+		err = db.putObserved(ctx, report)
+	default:
+		err = db.observed.Put(ctx, report)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot store observations: %w", err)
 	}
 	return nil
+}
+
+// putObserved stores reports in one transaction.
+func (db *Store) putObserved(ctx context.Context, reports []observedReport) error {
+	return db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := db.admit(ctx, tx, reports); err != nil {
+			return err
+		}
+		var rows []encodedObserved
+		for i := range reports {
+			rows = append(rows, reports[i].rows...)
+		}
+		if err := put(ctx, tx, rows); err != nil {
+			return err
+		}
+		for i := range reports {
+			for _, r := range reports[i].gone {
+				if err := removeObserved(ctx, tx, store.ObservedKey{Agent: r.Agent, Process: r.Process}); err != nil {
+					return err
+				}
+				if err := confirmRemoval(ctx, tx, r); err != nil {
+					return err
+				}
+			}
+		}
+		return db.bound(ctx, tx, reports)
+	})
 }
 
 // ReplaceObserved replaces all rows of the agent, but keeps the stored rows of the processes in keep.
@@ -72,8 +98,9 @@ func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, row
 	if err != nil {
 		return fmt.Errorf("cannot replace observations: %w", err)
 	}
+	report := []observedReport{{from: from, rows: encoded}}
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
-		if err := db.admit(ctx, tx, from, len(rows) > 0); err != nil {
+		if err := db.admit(ctx, tx, report); err != nil {
 			return err
 		}
 		var gone []store.ObservedKey
@@ -96,7 +123,7 @@ func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, row
 		if err := put(ctx, tx, encoded); err != nil {
 			return err
 		}
-		return bound(ctx, tx, agent, sizeOf(encoded))
+		return db.bound(ctx, tx, report)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot replace observations: %w", err)
@@ -157,67 +184,133 @@ func withoutNUL(text string) string {
 	return out.String()
 }
 
-// put stores rows and their confirmed records.
+// putRows skips a row that would not change, so an agent that only reconnects costs no sync to disk.
+func putRows() rowValues {
+	return rowValues{
+		head: `INSERT INTO observed (agent, namespace, name, status, spec) VALUES `,
+		row:  `(?, ?, ?, ?, ?)`,
+		tail: ` ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec,
+			observed.spec)
+		WHERE observed.status <> excluded.status OR (excluded.spec IS NOT NULL AND observed.spec IS DISTINCT
+			FROM excluded.spec)`,
+	}
+}
+
+// put stores rows and their confirmed records. A statement has each process once, and the rows of a process are stored
+// in their order.
 func put(ctx context.Context, tx tx, rows []encodedObserved) error {
-	for _, o := range rows {
-		if err := tx.exec(ctx, putObserved, o.Agent, o.Process.Namespace, o.Process.Name, o.status,
-			o.spec); err != nil {
+	for len(rows) > 0 {
+		var later []encodedObserved
+		var observed, confirmed []any
+		seen := make(map[store.ObservedKey]bool, len(rows))
+		for _, o := range rows {
+			key := store.ObservedKey{Agent: o.Agent, Process: o.Process}
+			if seen[key] {
+				later = append(later, o)
+				continue
+			}
+			seen[key] = true
+			observed = append(observed, o.Agent, o.Process.Namespace, o.Process.Name, o.status, o.spec)
+			if o.confirms() {
+				s := &o.Status
+				confirmed = append(confirmed, o.Agent, o.Process.Namespace, o.Process.Name, s.Revision, s.Hosted,
+					s.Want, s.RegisteredAt, o.spec)
+			}
+		}
+		if err := putRows().run(ctx, tx, observed); err != nil {
 			return err
 		}
-		if err := confirm(ctx, tx, o.Observed, o.spec); err != nil {
+		if err := putConfirmed().run(ctx, tx, confirmed); err != nil {
 			return err
 		}
+		rows = later
 	}
 	return nil
 }
+
+// confirms reports whether the row has a confirmed record.
+func (o *encodedObserved) confirms() bool { return o.spec.Valid && o.Status.Revision != 0 }
 
 // small is the size of a report, in bytes, below which the store skips the sums of bound: so few bytes for each process
 // are not too much.
 const small = 8 << 10
 
-func sizeOf(rows []encodedObserved) (bytes int) {
-	for i := range rows {
-		bytes += len(rows[i].status.String) + len(rows[i].spec.String)
+func (r *observedReport) size() (bytes int) {
+	for i := range r.rows {
+		bytes += len(r.rows[i].status.String) + len(r.rows[i].spec.String)
 	}
 	return bytes
 }
 
-// bound fails if an agent has too many processes or too many bytes. It deletes the oldest of too many removals. told is
-// the size of the current report in bytes.
-func bound(ctx context.Context, tx tx, agent string, told int) error {
-	n, err := one(ctx, tx.query, column[int], `SELECT count(*) FROM observed WHERE agent = ?`, agent)
-	if err != nil {
-		return err
-	}
-	if n > store.MostProcesses {
-		return store.ErrTooManyProcesses
-	}
-	if told > small {
-		for _, sum := range []string{
-			`SELECT coalesce(sum(length(status) + coalesce(length(spec), 0)), 0) FROM observed WHERE agent = ?`,
-			`SELECT coalesce(sum(length(spec)), 0) FROM confirmed WHERE agent = ?`,
-		} {
-			bytes, err := one(ctx, tx.query, column[int64], sum, agent)
-			if err != nil {
+// bound fails if an agent of the reports has too many processes or too many bytes. It deletes the oldest of too many
+// removals.
+func (db *Store) bound(ctx context.Context, tx tx, reports []observedReport) error {
+	var told, confirmed []string
+	for i := range reports {
+		r := &reports[i]
+		if len(r.rows) > 0 {
+			told = append(told, r.from.Agent)
+		}
+		if len(r.gone) > 0 || slices.ContainsFunc(r.rows, func(o encodedObserved) bool { return o.confirms() }) {
+			confirmed = append(confirmed, r.from.Agent)
+		}
+		if r.size() > small {
+			if err := boundBytes(ctx, tx, r.from.Agent); err != nil {
 				return err
-			}
-			if bytes > store.MostBytes {
-				return store.ErrTooMuch
 			}
 		}
 	}
-	n, err = one(ctx, tx.query, column[int], `SELECT count(*) FROM confirmed WHERE agent = ?`, agent)
-	if err != nil || n <= 3*store.MostProcesses {
-		return err
-	}
-	err = tx.exec(ctx, `DELETE FROM confirmed WHERE num IN (
-			SELECT num FROM confirmed WHERE agent = ? AND gone > 0 ORDER BY gone DESC, num DESC LIMIT ? OFFSET ?)`,
-		agent, n, store.MostProcesses)
+	over, err := db.agentsOver(ctx, tx, "observed", told, store.MostProcesses)
 	if err != nil {
 		return err
 	}
-	// The agent gets the records of its processes back after a loss of its disk, so bound never deletes them.
-	n, err = one(ctx, tx.query, column[int], `SELECT count(*) FROM confirmed WHERE agent = ? AND gone = 0`, agent)
+	if len(over) > 0 {
+		return store.ErrTooManyProcesses
+	}
+	over, err = db.agentsOver(ctx, tx, "confirmed", confirmed, 3*store.MostProcesses)
+	for _, agent := range over {
+		if err == nil {
+			err = trimConfirmed(ctx, tx, agent)
+		}
+	}
+	return err
+}
+
+// agentsOver returns the agents that have more than most rows in a table.
+func (db *Store) agentsOver(ctx context.Context, tx tx, table string, agents []string, most int) ([]string, error) {
+	if len(agents) == 0 {
+		return nil, nil
+	}
+	return all(ctx, tx.query, column[string], `SELECT agent FROM `+table+` WHERE agent IN (SELECT value FROM texts(?) j)
+		GROUP BY agent HAVING count(*) > ?`, db.dialect.Texts(agents), most)
+}
+
+func boundBytes(ctx context.Context, tx tx, agent string) error {
+	for _, sum := range []string{
+		`SELECT coalesce(sum(length(status) + coalesce(length(spec), 0)), 0) FROM observed WHERE agent = ?`,
+		`SELECT coalesce(sum(length(spec)), 0) FROM confirmed WHERE agent = ?`,
+	} {
+		bytes, err := one(ctx, tx.query, column[int64], sum, agent)
+		if err != nil {
+			return err
+		}
+		if bytes > store.MostBytes {
+			return store.ErrTooMuch
+		}
+	}
+	return nil
+}
+
+// trimConfirmed deletes the oldest removals of an agent with too many confirmed records.
+func trimConfirmed(ctx context.Context, tx tx, agent string) error {
+	err := tx.exec(ctx, `DELETE FROM confirmed WHERE num IN (
+			SELECT num FROM confirmed WHERE agent = ? AND gone > 0 ORDER BY gone DESC, num DESC LIMIT ? OFFSET ?)`,
+		agent, math.MaxInt64, store.MostProcesses)
+	if err != nil {
+		return err
+	}
+	// The agent gets the records of its processes back after a loss of its disk, so nothing here deletes them.
+	n, err := one(ctx, tx.query, column[int], `SELECT count(*) FROM confirmed WHERE agent = ? AND gone = 0`, agent)
 	if err != nil {
 		return err
 	}
@@ -305,51 +398,84 @@ func (s *observedScanner) decode(o *store.Observed) (err error) {
 	return nil
 }
 
-// admit rejects a report if the store has accepted a later report of its agent, in the same session or in another. If
-// the report has content or begins a session, admit stores its place. It locks the agent's place until the transaction
-// ends, so other reports of the agent wait.
-func (db *Store) admit(ctx context.Context, tx tx, from store.ReportMark, tells bool) error {
-	if from.Session == "" {
-		return nil
-	}
-	session, number, err := db.lastReport(ctx, tx, from.Agent)
-	switch {
-	case err != nil:
+// admit rejects reports if the store has accepted a later report of an agent, in the same session or in another. It
+// stores the place of each report that has content or begins a session. It locks the places of the agents until the
+// transaction ends, so other reports of them wait.
+func (db *Store) admit(ctx context.Context, tx tx, reports []observedReport) error {
+	last, err := db.lastReports(ctx, tx, reports)
+	if err != nil {
 		return err
-	case session == from.Session && from.Number < number:
-		return store.ErrOvertaken
-	case from.Session < session && from.Hello:
-		return store.ErrEarlierSession
-	case session != from.Session && session != "" && !from.Hello:
-		return store.ErrOtherSession
-	case session == from.Session && !tells:
-		return nil
 	}
-	return tx.exec(ctx, `INSERT INTO agent_reports (agent, session, number) VALUES (?, ?, ?)
-		ON CONFLICT (agent) DO UPDATE SET session = excluded.session, number = excluded.number`,
-		from.Agent, from.Session, from.Number)
+	changed := map[string]bool{}
+	for i := range reports {
+		from := reports[i].from
+		before := last[from.Agent]
+		switch same := before.Session == from.Session; {
+		case from.Session == "":
+			continue
+		case same && from.Number < before.Number:
+			return store.ErrOvertaken
+		case from.Session < before.Session && from.Hello:
+			return store.ErrEarlierSession
+		case !same && before.Session != "" && !from.Hello:
+			return store.ErrOtherSession
+		case same && !reports[i].tells():
+			continue
+		}
+		last[from.Agent], changed[from.Agent] = from, true
+	}
+	var places []any
+	for agent := range changed {
+		places = append(places, agent, last[agent].Session, last[agent].Number)
+	}
+	return rowValues{
+		head: `INSERT INTO agent_reports (agent, session, number) VALUES `, row: `(?, ?, ?)`,
+		tail: ` ON CONFLICT (agent) DO UPDATE SET session = excluded.session, number = excluded.number`,
+	}.run(ctx, tx, places)
 }
 
-// lastReport returns and locks the place of the last report of an agent. Without a report, the session is empty.
-func (db *Store) lastReport(ctx context.Context, tx tx, agent string) (session string, number int64, err error) {
-	found := false
-	read := func() error {
-		return tx.query(ctx, func(rows *sql.Rows) error {
-			found = true
-			return rows.Scan(&session, &number)
-		}, `SELECT session, number FROM agent_reports WHERE agent = ?`+db.dialect.Locked, agent)
+// lastReports returns and locks the places of the last reports of the agents that name a session now. Without a report,
+// the session is empty.
+func (db *Store) lastReports(ctx context.Context, tx tx, reports []observedReport) (map[string]store.ReportMark, error) {
+	last := make(map[string]store.ReportMark, len(reports))
+	for i := range reports {
+		if agent := reports[i].from.Agent; reports[i].from.Session != "" {
+			last[agent] = store.ReportMark{}
+		}
 	}
-	if err = read(); err != nil || found {
-		return session, number, err
+	agents := slices.Sorted(maps.Keys(last)) // all transactions lock them in this order
+	if len(agents) == 0 {
+		return nil, nil
+	}
+	found := 0
+	read := func() error {
+		found = 0
+		return tx.query(ctx, func(rows *sql.Rows) error {
+			var m store.ReportMark
+			err := rows.Scan(&m.Agent, &m.Session, &m.Number)
+			last[m.Agent] = m
+			found++
+			return err
+		}, `SELECT agent, session, number FROM agent_reports WHERE agent IN (SELECT value FROM texts(?) j) ORDER BY agent`+
+			db.dialect.Locked, db.dialect.Texts(agents))
+	}
+	if err := read(); err != nil || found == len(agents) {
+		return last, err
 	}
 	// A missing row cannot be locked. If another transaction has just inserted the row, this insert waits for the end
 	// of that transaction.
-	if err = tx.exec(ctx, `INSERT INTO agent_reports (agent, session, number) VALUES (?, '', 0) ON CONFLICT DO NOTHING`,
-		agent); err != nil {
-		return "", 0, err
+	places := make([]any, len(agents))
+	for i, agent := range agents {
+		places[i] = agent
 	}
-	err = read()
-	return session, number, err
+	err := rowValues{
+		head: `INSERT INTO agent_reports (agent, session, number) VALUES `, row: `(?, '', 0)`,
+		tail: ` ON CONFLICT DO NOTHING`,
+	}.run(ctx, tx, places)
+	if err == nil {
+		err = read()
+	}
+	return last, err
 }
 
 // LastSession returns the session of the agent's last introduction.
@@ -362,30 +488,23 @@ func (db *Store) LastSession(ctx context.Context, agent string) (session string,
 	return session, nil
 }
 
-const (
-	putConfirmed = `
-	INSERT INTO confirmed (agent, namespace, name, revision, gone, hosted, want, registered, spec)
-		VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?)
-	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = 0, hosted = excluded.hosted,
-	want = excluded.want, registered = excluded.registered, spec = excluded.spec
-		WHERE excluded.revision > confirmed.revision`
-	putRemoved = `
+// putConfirmed stores the confirmed records that observations contain.
+func putConfirmed() rowValues {
+	return rowValues{
+		head: `INSERT INTO confirmed (agent, namespace, name, revision, gone, hosted, want, registered, spec) VALUES `,
+		row:  `(?, ?, ?, ?, 0, ?, ?, ?, ?)`,
+		tail: ` ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = 0,
+			hosted = excluded.hosted, want = excluded.want, registered = excluded.registered, spec = excluded.spec
+		WHERE excluded.revision > confirmed.revision`,
+	}
+}
+
+const putRemoved = `
 	INSERT INTO confirmed (agent, namespace, name, revision, gone) VALUES (?, ?, ?, ?, ?)
 	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = excluded.gone, hosted = 0,
 		want = '',
 	registered = 0, spec = NULL WHERE excluded.revision > confirmed.revision
 		OR (excluded.revision = confirmed.revision AND confirmed.gone = 0)`
-)
-
-// confirm stores the confirmed record that a row of observations contains. spec is the encoded spec.
-func confirm(ctx context.Context, tx tx, o *store.Observed, spec sql.NullString) error {
-	s := &o.Status
-	if !spec.Valid || s.Revision == 0 {
-		return nil
-	}
-	return tx.exec(ctx, putConfirmed, o.Agent, o.Process.Namespace, o.Process.Name, s.Revision, s.Hosted, s.Want,
-		s.RegisteredAt, spec)
-}
 
 // confirmRemoval records that an agent has removed a process.
 func confirmRemoval(ctx context.Context, tx tx, r store.Removal) error {

@@ -18,30 +18,48 @@ const atOnce = 1
 // afterRestart is the due time of an item that an earlier server may have sent.
 const afterRestart = 2
 
+// begunItem is an item that an agent executes.
+type begunItem struct {
+	agent    string
+	id       itemID
+	deadline time.Time
+}
+
 // Begin records that the agent executes the items. The deadline of an item that has already begun stays, because the
-// agent may resend its report.
+// agent may resend its report. Callers that wait at the same time share a transaction.
 func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
-	args := make([]any, 0, 3*len(deadlines))
+	items := make([]begunItem, 0, len(deadlines))
 	for s, deadline := range deadlines {
 		if id, ok := parseItemID(s); ok {
-			args = append(args, id.num, id.nonce, nanos(deadline))
+			items = append(items, begunItem{agent, id, deadline})
 		}
 	}
-	begun := rowValues{
-		head: `WITH v (agent, num, nonce, deadline) AS (VALUES `,
-		row:  `(CAST(?1 AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))`,
-		tail: `) UPDATE items SET state = 3, due = NULL, deadline = v.deadline FROM v
-			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent)
-				AND items.state < 3`,
-		shared: []any{agent},
+	err := ctx.Err()
+	if err == nil {
+		err = db.begun.Put(ctx, items)
 	}
-	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		return begun.run(ctx, tx, args)
-	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as begun: %w", err)
 	}
 	return nil
+}
+
+// begin stores begun items in one transaction.
+func (db *Store) begin(ctx context.Context, items []begunItem) error {
+	args := make([]any, 0, 4*len(items))
+	for _, it := range items {
+		args = append(args, it.agent, it.id.num, it.id.nonce, nanos(it.deadline))
+	}
+	begun := rowValues{
+		head: `WITH v (agent, num, nonce, deadline) AS (VALUES `,
+		row:  `(CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))`,
+		tail: `) UPDATE items SET state = 3, due = NULL, deadline = v.deadline FROM v
+			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent)
+				AND items.state < 3`,
+	}
+	return db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
+		return begun.run(ctx, tx, args)
+	})
 }
 
 // Finish stores outcomes that agents reported.

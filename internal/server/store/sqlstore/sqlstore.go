@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/batch"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
 )
@@ -33,6 +34,10 @@ type Store struct {
 	watch   Watch
 	views   viewCache
 	full    fullness
+	// These gather the reports of many agents.
+	observed *batch.Writer[observedReport]
+	arriving *batch.Writer[*eventReport]
+	begun    *batch.Writer[begunItem]
 }
 
 // New returns the state in a database whose schema is up to date. If watch is not nil, it receives notices of what is
@@ -41,7 +46,11 @@ func New(backend sqldb.Backend, watch Watch) *Store {
 	if watch == nil {
 		watch = noWatch{}
 	}
-	return &Store{backend: backend, dialect: backend.Dialect(), watch: watch}
+	db := &Store{backend: backend, dialect: backend.Dialect(), watch: watch}
+	db.observed = batch.New(reportBatch, db.putObserved)
+	db.arriving = batch.New(reportBatch, db.putEvents)
+	db.begun = batch.New(reportBatch, db.begin)
+	return db
 }
 
 // Close waits for the open writes and closes the database. Later calls of other methods fail.

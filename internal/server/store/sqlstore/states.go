@@ -17,7 +17,7 @@ type states struct {
 	cursor    int64
 	rows      []any
 	processes []any
-	seen      map[process.ID]bool
+	seen      map[store.ObservedKey]bool
 	gaps      []any
 }
 
@@ -26,7 +26,7 @@ const lastStateCursor = `SELECT value FROM counters WHERE name = 'states'`
 // begin reads the last cursor.
 func (s *states) begin(ctx context.Context, tx tx) (err error) {
 	if s.seen == nil {
-		s.seen = map[process.ID]bool{}
+		s.seen = map[store.ObservedKey]bool{}
 		s.cursor, err = one(ctx, tx.query, column[int64], lastStateCursor)
 	}
 	return err
@@ -39,9 +39,10 @@ func (a *arrivals) addState(ctx context.Context, tx tx, e *store.NewEvent) error
 		return err
 	}
 	s.cursor++
-	s.rows = append(s.rows, s.cursor, a.agent, e.Process.Namespace, e.Process.Name, e.At, a.received, e.Body)
-	if e.Process != (process.ID{}) && !s.seen[e.Process] {
-		s.seen[e.Process] = true
+	s.rows = append(s.rows, s.cursor, a.agent, e.Process.Namespace, e.Process.Name, e.At, nanos(a.received),
+		e.Body)
+	if key := (store.ObservedKey{Agent: a.agent, Process: e.Process}); e.Process != (process.ID{}) && !s.seen[key] {
+		s.seen[key] = true
 		s.processes = append(s.processes, e.Process.Namespace, e.Process.Name, a.agent)
 	}
 	return nil
@@ -63,7 +64,7 @@ func (a *arrivals) lost(ctx context.Context, tx tx, of *stream) error {
 		since = min(former, of.began)
 	}
 	s.cursor++
-	s.gaps = append(s.gaps, a.agent, s.cursor, since, a.received)
+	s.gaps = append(s.gaps, a.agent, s.cursor, since, nanos(a.received))
 	return nil
 }
 

@@ -2,11 +2,16 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/task"
 )
 
 func leases(t *testing.T, s store.Store) {
@@ -171,4 +176,119 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	// an agent without numbers
 	must(t, s.PutObserved(t.Context(), store.ReportMark{Agent: "x"}, row(11), nil))
 	shows("without a number", 11)
+}
+
+// reportsAtOnce stores the reports of many agents that come at the same time. A report that is not in its turn fails,
+// and only that one.
+func reportsAtOnce(t *testing.T, s store.Store) {
+	const agents, rounds, processes = 40, 5, 3
+	name := func(n int) string { return fmt.Sprintf("agent-%02d", n) }
+	bad := func(n, round int) bool { return n%10 == 7 && round%2 == 1 }
+	var many []string
+	for n := range agents {
+		many = append(many, name(n))
+	}
+	create(t, s, "t", request(process.Start, "a", many...))
+	items := map[string]string{}
+	for _, it := range lease(t, s, epoch, agents) {
+		items[it.Agent] = it.ID
+	}
+	report := func(n, round int) {
+		agent := name(n)
+		mark := store.ReportMark{Agent: agent, Session: "one", Number: int64(round + 1), Hello: round == 0}
+		if bad(n, round) {
+			mark.Session = "another"
+		}
+		rows := []store.Observed{observed(agent, "ns", "a", -1)} // the later row of a process counts
+		for p := range processes {
+			o := observed(agent, "ns", string(rune('a'+p)), 100*round+p)
+			o.Status.Revision = uint64(round + 1)
+			rows = append(rows, o)
+		}
+		if err := s.PutObserved(t.Context(), mark, rows, nil); bad(n, round) != errors.Is(err, store.ErrOtherSession) ||
+			!bad(n, round) && err != nil {
+			t.Errorf("%s, round %d: %v", agent, round, err)
+		}
+		stream := "run of " + agent
+		told := NewEvents(event(stream, uint64(2*round+1), round, process.EventExited, "ns/a"),
+			recorded(stream, uint64(2*round+2), 1000*round, "ns/a", running(round+1)))
+		for again := range 2 { // the second time they are known
+			stored, err := s.PutEvents(t.Context(), agent, at(time.Duration(n)*time.Second), told)
+			if want := len(told) * (1 - again); err != nil || stored != want {
+				t.Errorf("%s, round %d: %d events were new, want %d: %v", agent, round, stored, want, err)
+			}
+		}
+		deadline := at(time.Duration(n+1) * time.Minute)
+		if err := s.Begin(t.Context(), agent, map[string]time.Time{items[agent]: deadline}); err != nil {
+			t.Errorf("%s, round %d: %v", agent, round, err)
+		}
+	}
+	for round := range rounds {
+		var reports sync.WaitGroup
+		for n := range agents {
+			reports.Go(func() { report(n, round) })
+		}
+		reports.Wait()
+	}
+	for n := range agents {
+		last := rounds - 1
+		for bad(n, last) {
+			last--
+		}
+		same(t, name(n), []int{100 * last}, pids(get(t, s, name(n))))
+		confirmed, err := s.AgentConfirmed(t.Context(), name(n))
+		must(t, err)
+		if len(confirmed) != processes || confirmed[0].Revision != uint64(last+1) {
+			t.Errorf("%s has confirmed %+v", name(n), confirmed)
+		}
+		told, _, err := s.EventsBefore(t.Context(), store.EventMark{}, store.EventFilter{Agents: []string{name(n)}}, 100)
+		must(t, err)
+		if len(told) != rounds || !told[0].Received.Equal(at(time.Duration(n)*time.Second)) {
+			t.Errorf("%s has %d events: %+v", name(n), len(told), told)
+		}
+		open, err := s.Unfinished(t.Context(), name(n))
+		must(t, err)
+		if len(open) != 1 || open[0].State != task.Begun || !open[0].Deadline.Equal(at(time.Duration(n+1)*time.Minute)) {
+			t.Errorf("%s executes %+v", name(n), open)
+		}
+	}
+}
+
+func pids(rows []store.Observed) []int {
+	all := []int{}
+	for i := range rows {
+		all = append(all, rows[i].Status.Instance.PID)
+	}
+	return all
+}
+
+// ReportLife measures the reports of agents, many at the same time: each tells a state, an event and a record of a
+// state. together is the number of concurrent reports for each processor.
+func ReportLife(b *testing.B, s store.Store, together int) {
+	b.Helper()
+	var number atomic.Int64
+	cpu := func() time.Duration {
+		var u syscall.Rusage
+		must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := cpu()
+	b.SetParallelism(together)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		agent := fmt.Sprintf("UA%054d", number.Add(1))
+		for n := 1; pb.Next(); n++ {
+			o := observed(agent, "ns", "a", n)
+			if n > 1 {
+				o.Spec = nil
+			}
+			mark := store.ReportMark{Agent: agent, Session: "one", Number: int64(n), Hello: n == 1}
+			must(b, s.PutObserved(b.Context(), mark, []store.Observed{o}, nil))
+			_, err := s.PutEvents(b.Context(), agent, time.Now(), NewEvents(
+				event("run", uint64(2*n-1), n, process.EventExited, "ns/a"),
+				recorded("run", uint64(2*n), 1000*n, "ns/a", running(n))))
+			must(b, err)
+		}
+	})
+	b.ReportMetric(float64((cpu()-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
 }

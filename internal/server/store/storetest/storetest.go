@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"cancel a task", cancelTask},
 		{"cancelled items are not sent", cancelledStay},
 		{"writers side by side", concurrent},
+		{"reports at once", reportsAtOnce},
 		{"prune tasks", pruneTasks},
 		{"prune audit", pruneAudit},
 		{"agents", agents},

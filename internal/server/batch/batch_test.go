@@ -1,4 +1,4 @@
-package engine
+package batch_test
 
 import (
 	"context"
@@ -9,68 +9,57 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"drover/internal/server/store"
+	"drover/internal/server/batch"
 )
 
-// ledger stores outcomes. It is the one of a synctest bubble.
+// ledger writes items. It is the one of a synctest bubble.
 type ledger struct {
-	Store
 	// open lets calls go on while it is closed.
 	open chan struct{}
 	// bad is an item that fails those it comes with.
 	bad string
 
 	mu     sync.Mutex
-	calls  []int // how many outcomes came with each
+	calls  []int // how many items came with each
 	stored map[string]int
-	told   []string // tasks, each named for its item
 }
 
-var errBad = errors.New("an outcome that can't be stored")
+var errBad = errors.New("an item that can't be stored")
 
-func (l *ledger) Finish(ctx context.Context, given []store.ReportedOutcome) (tasks []string, err error) {
+func (l *ledger) write(ctx context.Context, items []string) error {
 	l.mu.Lock()
-	l.calls = append(l.calls, len(given))
+	l.calls = append(l.calls, len(items))
 	l.mu.Unlock()
 	<-l.open
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range given {
-		if given[i].Item == l.bad {
-			return nil, errBad
-		}
+	if slices.Contains(items, l.bad) {
+		return errBad
 	}
-	for i := range given {
-		l.stored[given[i].Item]++
-		tasks = append(tasks, "task of "+given[i].Item)
+	for _, item := range items {
+		l.stored[item]++
 	}
-	return tasks, nil
+	return nil
 }
 
-// givers are agents that tell outcomes while the first of them keeps the store busy.
+// givers put items while the first of them keeps the ledger busy.
 type givers struct {
-	*outcomes
+	*batch.Writer[string]
 	*ledger
 	t       *testing.T
 	waiting sync.WaitGroup
 	errs    map[string]error // by giver
 }
 
-// busy runs a test in which one outcome is being stored. Then all may be, and the test may look at what has come of
-// them.
+// busy runs a test in which one item is being written. Then all may be, and the test may look at what has come of them.
 func busy(t *testing.T, test, then func(t *testing.T, g *givers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{open: make(chan struct{}), stored: map[string]int{}}
-		g := &givers{ledger: l, t: t, errs: map[string]error{}}
-		g.outcomes = newOutcomes(l, func(tasks []string) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.told = append(l.told, tasks...)
-		})
+		g := &givers{ledger: l, t: t, errs: map[string]error{}, Writer: batch.New(1000, l.write)}
 		g.give(t.Context(), "first", 1)
 		test(t, g)
 		close(l.open)
@@ -79,19 +68,19 @@ func busy(t *testing.T, test, then func(t *testing.T, g *givers)) {
 	})
 }
 
-// give has a giver tell so many outcomes, and returns when it waits for them to be stored.
+// give has a giver put so many items, and returns when it waits for them to be written.
 func (g *givers) give(ctx context.Context, giver string, n int) {
-	var given []store.ReportedOutcome
+	var items []string
 	for i := range n {
-		given = append(given, store.ReportedOutcome{Agent: giver, Item: fmt.Sprint(giver, "-", i)})
+		items = append(items, fmt.Sprint(giver, "-", i))
 	}
 	g.waiting.Go(func() {
-		err := g.put(ctx, given)
+		err := g.Put(ctx, items)
 		g.ledger.mu.Lock()
 		defer g.ledger.mu.Unlock()
 		g.errs[giver] = err
-		for i := range given {
-			if item := given[i].Item; err == nil && (g.stored[item] != 1 || !slices.Contains(g.told, "task of "+item)) {
+		for _, item := range items {
+			if err == nil && g.stored[item] != 1 {
 				g.t.Errorf("%s was stored %d times when it was said to be", item, g.stored[item])
 			}
 		}
@@ -99,18 +88,18 @@ func (g *givers) give(ctx context.Context, giver string, n int) {
 	synctest.Wait()
 }
 
-// TestOutcomesOfManyAreStoredTogether: what comes while others are being stored takes one call.
-func TestOutcomesOfManyAreStoredTogether(t *testing.T) {
+// TestItemsOfManyAreWrittenTogether: what comes while others are being written takes one call.
+func TestItemsOfManyAreWrittenTogether(t *testing.T) {
 	busy(t, func(t *testing.T, g *givers) {
 		for i := range 50 {
 			g.give(t.Context(), fmt.Sprint("agent-", i), 2)
 		}
 	}, func(t *testing.T, g *givers) {
 		if want := []int{1, 100}; !slices.Equal(g.calls, want) {
-			t.Errorf("calls with %v outcomes, want %v", g.calls, want)
+			t.Errorf("calls with %v items, want %v", g.calls, want)
 		}
-		if len(g.stored) != 101 || len(g.told) != 101 {
-			t.Errorf("%d outcomes were stored, %d told", len(g.stored), len(g.told))
+		if len(g.stored) != 101 {
+			t.Errorf("%d items were stored", len(g.stored))
 		}
 		for giver, err := range g.errs {
 			if err != nil {
@@ -120,22 +109,22 @@ func TestOutcomesOfManyAreStoredTogether(t *testing.T) {
 	})
 }
 
-// TestOutcomesAreStoredByTheThousand: more at once only where one giver tells more.
-func TestOutcomesAreStoredByTheThousand(t *testing.T) {
+// TestItemsAreWrittenByTheThousand: more at once only where one giver puts more.
+func TestItemsAreWrittenByTheThousand(t *testing.T) {
 	busy(t, func(t *testing.T, g *givers) {
 		for i, n := range []int{400, 600, 1, 2500, 1000, 999} {
 			g.give(t.Context(), fmt.Sprint("agent-", i), n)
 		}
 	}, func(t *testing.T, g *givers) {
-		calls := slices.Sorted(slices.Values(g.calls)) // groups that are full are stored in any order
+		calls := slices.Sorted(slices.Values(g.calls)) // groups that are full are written in any order
 		if want := []int{1, 1, 999, 1000, 1000, 2500}; !slices.Equal(calls, want) {
-			t.Errorf("calls with %v outcomes, want %v", calls, want)
+			t.Errorf("calls with %v items, want %v", calls, want)
 		}
 	})
 }
 
-// TestBadOutcomeFailsAlone: its giver hears of it, and nobody else.
-func TestBadOutcomeFailsAlone(t *testing.T) {
+// TestBadItemFailsAlone: its giver hears of it, and nobody else.
+func TestBadItemFailsAlone(t *testing.T) {
 	busy(t, func(t *testing.T, g *givers) {
 		g.bad = "agent-7-1"
 		for i := range 10 {
@@ -148,13 +137,13 @@ func TestBadOutcomeFailsAlone(t *testing.T) {
 			}
 		}
 		if len(g.stored) != 1+9*2 {
-			t.Errorf("%d outcomes were stored", len(g.stored))
+			t.Errorf("%d items were stored", len(g.stored))
 		}
 	})
 }
 
-// TestBadOutcomeOfOneIsTriedOnce: there is nobody who could be the reason.
-func TestBadOutcomeOfOneIsTriedOnce(t *testing.T) {
+// TestBadItemOfOneIsTriedOnce: there is nobody who could be the reason.
+func TestBadItemOfOneIsTriedOnce(t *testing.T) {
 	busy(t, func(t *testing.T, g *givers) {
 		g.bad = "agent-0"
 		g.give(t.Context(), "agent", 1)
@@ -165,7 +154,7 @@ func TestBadOutcomeOfOneIsTriedOnce(t *testing.T) {
 	})
 }
 
-// TestFirstGiverLeaves: whoever stores for others does so when nobody waits for its own any longer.
+// TestFirstGiverLeaves: whoever writes for others does so when nobody waits for its own any longer.
 func TestFirstGiverLeaves(t *testing.T) {
 	busy(t, func(t *testing.T, g *givers) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -177,7 +166,7 @@ func TestFirstGiverLeaves(t *testing.T) {
 			t.Error(err)
 		}
 		if want := []int{1, 2}; !slices.Equal(g.calls, want) {
-			t.Errorf("calls with %v outcomes, want %v", g.calls, want)
+			t.Errorf("calls with %v items, want %v", g.calls, want)
 		}
 	})
 }
