@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"drover/internal/server/batch"
 )
@@ -167,6 +168,43 @@ func TestFirstGiverLeaves(t *testing.T) {
 		}
 		if want := []int{1, 2}; !slices.Equal(g.calls, want) {
 			t.Errorf("calls with %v items, want %v", g.calls, want)
+		}
+	})
+}
+
+// TestPause: a single caller waits for nobody. After a write for many callers, the next one waits for more callers.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, calls := time.Now(), []string{}
+		w := batch.New(1000, func(_ context.Context, items []string) error {
+			calls = append(calls, fmt.Sprintf("%d after %s", len(items), time.Since(began)))
+			time.Sleep(time.Millisecond) // of the bubble
+			return nil
+		})
+		put := func(callers int) {
+			var waiting sync.WaitGroup
+			for range callers {
+				waiting.Go(func() {
+					if err := w.Put(t.Context(), []string{"item"}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			waiting.Wait()
+		}
+		put(1)
+		put(1)
+		var first sync.WaitGroup
+		first.Go(func() { put(1) })
+		synctest.Wait()
+		put(5)
+		first.Wait()
+		put(1)
+		time.Sleep(time.Second)
+		put(1)
+		want := []string{"1 after 0s", "1 after 1ms", "1 after 2ms", "5 after 3ms", "1 after 9ms", "1 after 1.01s"}
+		if !slices.Equal(calls, want) {
+			t.Errorf("writes: %q, want %q", calls, want)
 		}
 	})
 }
