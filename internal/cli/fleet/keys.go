@@ -78,7 +78,8 @@ func keyColumns() []term.Column[client.Key] {
 
 // keyKinds completes the kinds of keys.
 func keyKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return []cobra.Completion{"manifest", "sealing", "ca", "agent-signer", "proxy-signer"}, cobra.ShellCompDirectiveNoFileComp
+	return []cobra.Completion{"manifest", "sealing", "ca", "agent-signer", "proxy-signer"},
+		cobra.ShellCompDirectiveNoFileComp
 }
 
 func newKeysRotate() *cobra.Command {

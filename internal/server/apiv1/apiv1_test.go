@@ -397,18 +397,24 @@ func TestAllFaultsAtOnce(t *testing.T) {
 			"name": "a b", "cron": "99 * * * *", "time_zone": "x", "message": long,
 			"request": map[string]any{"op": "start", "at": "03:00", "targets": []any{}},
 		}, "time_zone cron message name request.processes request.at"},
-		{"POST", "/schedules", `{"name":"n","cron":"0 3 * * *","request":{"op":"start","processes":["x"],"labels":"="}}`,
-			"request.processes[0] request.labels"},
+		{
+			"POST", "/schedules", `{"name":"n","cron":"0 3 * * *","request":{"op":"start","processes":["x"],"labels":"="}}`,
+			"request.processes[0] request.labels",
+		},
 		{"POST", "/tokens", map[string]any{
 			"role": "king", "cloud": -1, "business": -1, "uses": 0, "ttl_seconds": 0, "note": long,
 			"labels": map[string]string{"a b": "c", "x y": "z"},
 		}, "note role cloud business uses ttl_seconds labels labels"},
-		{"POST", "/apps", `{"code":"a b","grants":[{"operations":["fly"]},{}],"limits":{"rate":-1}}`,
-			"code grants[0].namespaces grants[1].operations limits.rate"},
+		{
+			"POST", "/apps", `{"code":"a b","grants":[{"operations":["fly"]},{}],"limits":{"rate":-1}}`,
+			"code grants[0].namespaces grants[1].operations limits.rate",
+		},
 		{"POST", "/users", `{"name":"","grants":[{"operations":["fly"]}]}`, "name grants[0].namespaces"},
-		{"POST", "/operations", `{"op":"start","targets":[{"namespace":"","name":"x"},{"namespace":"n","name":"x","hosts":[""]}],
+		{
+			"POST", "/operations", `{"op":"start","targets":[{"namespace":"","name":"x"},{"namespace":"n","name":"x","hosts":[""]}],
 			"select":"a b","signal":"HUP","host_timeout_seconds":0,"rollout":{"canary":-1,"order":"x y"}}`,
-			"targets[0].namespace targets[1].hosts[0] select host_timeout_seconds signal rollout.batch rollout.canary rollout.order"},
+			"targets[0].namespace targets[1].hosts[0] select host_timeout_seconds signal rollout.batch rollout.canary rollout.order",
+		},
 		{"GET", "/processes?limit=0&namespac=x&stat=y", nil, "limit namespac stat"},
 	} {
 		a := r.want(422, r.call("admin", refused.method, refused.path, refused.body))

@@ -321,8 +321,8 @@ func invalid(field, format string, args ...any) *problem {
 	return p
 }
 
-// together makes one problem of problems of fields, so that a caller learns of all faults at once; nil for none. Another
-// error stands alone.
+// together makes one problem of problems of fields, so that a caller learns of all faults at once; nil for none.
+// Another error stands alone.
 func together(faults ...error) error {
 	var all *problem
 	for _, fault := range faults {

@@ -57,8 +57,8 @@ func checkProcesses(field string, patterns []string) error {
 	var faults []error
 	for i, p := range patterns {
 		if namespace, name, found := strings.Cut(p, "/"); !found || namespace == "" || name == "" {
-			faults = append(faults, invalid(fmt.Sprintf("%s[%d]", field, i), "is %q: expected NAMESPACE/NAME, such as shop/*",
-				edge.Clip(p)))
+			faults = append(faults, invalid(fmt.Sprintf("%s[%d]", field, i),
+				"is %q: expected NAMESPACE/NAME, such as shop/*", edge.Clip(p)))
 		}
 	}
 	return together(faults...)

@@ -436,7 +436,9 @@ func (db *Store) admit(ctx context.Context, tx tx, reports []observedReport) err
 
 // lastReports returns and locks the places of the last reports of the agents that name a session now. Without a report,
 // the session is empty.
-func (db *Store) lastReports(ctx context.Context, tx tx, reports []observedReport) (map[string]store.ReportMark, error) {
+func (db *Store) lastReports(ctx context.Context, tx tx,
+	reports []observedReport,
+) (map[string]store.ReportMark, error) {
 	last := make(map[string]store.ReportMark, len(reports))
 	for i := range reports {
 		if agent := reports[i].from.Agent; reports[i].from.Session != "" {
