@@ -80,19 +80,19 @@ func TestScreen(t *testing.T) {
 				t.Errorf("web02 still has pid %d", before)
 			}
 
+			s.keys(":")
+			s.types("ps") // without a state as a filter, the rows stay while processes restart
+			s.keys("Enter")
+			s.until("all rows without a filter", func(now string) bool {
+				return !strings.Contains(now, "--state") && row(now, "shop/web05") != ""
+			})
 			s.keys("Home", "l")
 			s.sees("log shop/web01", "here is web01", "end")
 			s.keys("p")
 			s.sees("run -1", "here is web01")
 			s.keys("f")
 			s.sees("following")
-			s.keys("l", ":")
-			s.types("ps") // without a state as a filter, the rows stay while processes restart
-			s.keys("Enter")
-			s.until("all rows without a filter", func(now string) bool {
-				return !strings.Contains(now, "--state") && row(now, "shop/web05") != ""
-			})
-			s.keys("Home", "Space", "Space")
+			s.keys("l", "Home", "Space", "Space")
 			s.sees("2 marked")
 			s.keys("m")
 			s.sees("and 1 more", "shop/web01 "+harness.Agent+"  ", "shop/web02 "+harness.Agent+"  ")
