@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
@@ -90,7 +89,7 @@ func TestServerIsLost(t *testing.T) {
 	events.mark()
 	f.Server.Kill()
 	for _, tab := range []*tab{b, events} {
-		tab.awaitWithin(15*time.Second, "the band", "!document.getElementById('lost').hidden && document.getElementById('lost').innerText")
+		tab.await("the band", "!document.getElementById('lost').hidden && document.getElementById('lost').innerText")
 	}
 	if got := b.colour("main .good"); got == green {
 		t.Errorf("what was running is still %s", got)

@@ -320,7 +320,7 @@ func (b *tab) awaitWithin(patience time.Duration, what, expression string) {
 		select {
 		case <-time.After(harness.Pause(time.Since(asked))):
 		case <-deadline.C:
-			b.t.Fatalf("%s: waited %v in vain for %s", b.where(), patience, what)
+			b.t.Fatalf("%s: waited %v in vain for %s", b.where(), harness.Patience, what)
 		}
 	}
 }
