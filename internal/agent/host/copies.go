@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -100,10 +101,13 @@ func (h *Host) copies(alike []procfs.Info, like *likeness) (all []instance.Copy)
 }
 
 // marked reports whether a drover started a process or an ancestor of it: another drover of the host, as the processes
-// of this drover are no strangers. Claims keep drovers apart.
+// of this drover are no strangers. Claims keep drovers apart. It may be so while a process executes a program.
 func (h *Host) marked(pid int) bool {
 	environ, err := h.fs.Environ(pid)
-	return err == nil && slices.ContainsFunc(environ, func(variable string) bool {
+	if err != nil {
+		return errors.Is(err, procfs.ErrExecuting)
+	}
+	return slices.ContainsFunc(environ, func(variable string) bool {
 		return strings.HasPrefix(variable, launch.MarkVariable+"=")
 	})
 }

@@ -174,6 +174,10 @@ func (w *Watcher) reapZombie(id procfs.Identity) (pidfd.End, bool) {
 
 // reapOrphans reaps every ended orphan and reports whether there was one.
 func (w *Watcher) reapOrphans() bool {
+	// Each thread has a list of its children, which takes longer to read.
+	if ended, err := pidfd.ChildEnded(); err == nil && !ended {
+		return false
+	}
 	pids, err := w.fs.OwnChildren()
 	if err != nil {
 		w.log.Error("cannot list own children", "error", err)

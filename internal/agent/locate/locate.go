@@ -93,12 +93,13 @@ func Find(proc procfs.FS, q Query) Result {
 		return q.byName(proc)
 	}
 	var r Result
-	if q.isDirectory() {
+	switch file, err := q.readPIDFile(q.PIDPath); {
+	case errors.Is(err, errDirectory):
 		r = q.byDirectory(proc)
-	} else if file, err := q.readPIDFile(q.PIDPath); err == nil {
-		r = result(q.check(proc, file))
-	} else {
+	case err != nil:
 		r = unreadable(q.PIDPath, err)
+	default:
+		r = result(q.check(proc, file))
 	}
 	if r.Found != nil && q.Count && q.ProcName != "" {
 		all, err := q.search(proc)

@@ -63,9 +63,15 @@ func (q Query) readPIDFile(path string) (file pidFile, err error) {
 	return pidFile{}, errChanged
 }
 
-var errChanged = errors.New("keeps changing while it is read")
+var (
+	errChanged   = errors.New("keeps changing while it is read")
+	errDirectory = errors.New("is not a regular file")
+)
 
 func readStable(way *trail.Trail, path string) (file pidFile, text string, err error) {
+	if way.IsDir() {
+		return pidFile{}, "", errDirectory
+	}
 	if !way.IsRegular() {
 		return pidFile{}, "", errors.New("is not a regular file")
 	}

@@ -129,6 +129,18 @@ func ReapPID(pid int) (End, error) {
 	return end, nil
 }
 
+// ChildEnded reports whether this process has a child that has ended and waits to be reaped. It reaps nothing.
+func ChildEnded() (bool, error) {
+	var info unix.Siginfo
+	err := retry(func() error {
+		return unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	})
+	if errors.Is(err, syscall.ECHILD) {
+		return false, nil
+	}
+	return info.Signo != 0, os.NewSyscallError("waitid", err)
+}
+
 // Exit returns the wait status of a process that has ended and was reaped by anybody. The error is EAGAIN while the
 // process is not reaped, and ENOTTY or ENODATA if the kernel (before 6.15) cannot report it.
 func Exit(fd int) (syscall.WaitStatus, error) {

@@ -1,6 +1,7 @@
 package procfs_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,6 +32,29 @@ func TestEnvironmentWhileExecuting(t *testing.T) {
 		env, err := fs.Environ(cmd.Process.Pid)
 		if err != nil || !slices.Contains(env, "MARK=1") {
 			t.Fatalf("look %d: the environment is %q, %v", i, env, err)
+		}
+	}
+}
+
+// TestEnvironmentOfAProcessThatIsStillExecuting: a process that waits for a processor in the middle of execve has no
+// environment and no arguments, which does not mean that it was started without an environment.
+func TestEnvironmentOfAProcessThatIsStillExecuting(t *testing.T) {
+	for _, c := range []struct {
+		cmdline, exe string
+		want         error
+	}{
+		{"", "/bin/prog", procfs.ErrExecuting},
+		{"/bin/prog\x00", "/bin/prog", nil},
+		{"", "", nil}, // a kernel thread
+	} {
+		files := fixture(100, 'S')
+		files["42/environ"], files["42/cmdline"] = "", c.cmdline
+		delete(files, "42/exe->")
+		if c.exe != "" {
+			files["42/exe->"] = c.exe
+		}
+		if env, err := tree(t, files).Environ(42); !errors.Is(err, c.want) || len(env) > 0 {
+			t.Errorf("%+v: %q, %v", c, env, err)
 		}
 	}
 }

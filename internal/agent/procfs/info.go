@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,8 +56,12 @@ func (f FS) args(pid int) []string {
 	return strings0(cmdline)
 }
 
+// ErrExecuting is the error for a process that is about to execute a program.
+var ErrExecuting = errors.New("it executes a program")
+
 // Environ returns the environment that the process was started with, at most 128 KiB; the process may have overwritten
-// it. While a process executes a program, its environment is empty for a moment: Environ waits for up to 20 ms.
+// it. While a process executes a program, its environment is empty for a moment: Environ waits for up to 20 ms, and
+// then fails with ErrExecuting.
 func (f FS) Environ(pid int) ([]string, error) {
 	const tries, pause, sure = 20, time.Millisecond, 4
 	for try, bare := 1, 0; ; try++ {
@@ -64,19 +69,19 @@ func (f FS) Environ(pid int) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot read environment of process %d: %w", pid, err)
 		}
-		if len(data) > 0 || try == tries {
-			return strings0(data), nil
-		}
 		switch {
+		case len(data) > 0:
+			return strings0(data), nil
 		case len(f.args(pid)) > 0: // it has just executed its program, or was started without an environment
 			if bare++; bare == sure {
 				return nil, nil
 			}
 		case f.link(strconv.Itoa(pid)+"/exe") == "": // a kernel thread (environ_read in the kernel's fs/proc/base.c)
 			return nil, nil
-		default:
-			<-time.After(pause)
+		case try == tries:
+			return nil, fmt.Errorf("cannot read environment of process %d: %w", pid, ErrExecuting)
 		}
+		<-time.After(pause)
 	}
 }
 
