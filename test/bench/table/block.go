@@ -121,15 +121,24 @@ func block(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fleet, err := ofScale(scale)
+	fleet, err := newest(dir, "fleet")
 	if err != nil {
 		return "", err
 	}
-	b.WriteString("\n")
-	if err := fleet.Markdown(&b); err != nil {
-		return "", err
+	for _, made := range []struct {
+		of   func(*figures) (*lab.Table, error)
+		from *figures
+	}{{ofFleet, fleet}, {ofScale, scale}} {
+		t, err := made.of(made.from)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString("\n")
+		if err := t.Markdown(&b); err != nil {
+			return "", err
+		}
 	}
-	fmt.Fprintf(&b, "\nFrom %s, %s and %s.\n", bench.link(dir), peers.link(dir), scale.link(dir))
+	fmt.Fprintf(&b, "\nFrom %s, %s, %s and %s.\n", bench.link(dir), peers.link(dir), fleet.link(dir), scale.link(dir))
 	b.WriteString(ends)
 	return b.String(), nil
 }
@@ -137,6 +146,47 @@ func block(dir string) (string, error) {
 // link names a file of figures, and when they were measured.
 func (f *figures) link(dir string) string {
 	return fmt.Sprintf("[%s](%s/%s) (%s)", f.name, dir, f.name, f.after("* date "))
+}
+
+// ofFleet takes the figures beside other tools that operate on a fleet.
+func ofFleet(f *figures) (*lab.Table, error) {
+	tools := []string{
+		"drover", "drover, program in the foreground", "clush, connections open", "clush", "pdsh", "Ansible, 50 forks",
+	}
+	table := &lab.Table{Head: append([]string{"median"}, tools...)}
+	add := func(what string, from sheet, column string) error {
+		cells := []string{what}
+		for _, tool := range tools {
+			row := from.row(tool)
+			if row == nil {
+				return fmt.Errorf("%s: there is no %s in the table %q", f.name, tool, from.Head[0])
+			}
+			cell, err := from.cell(row, column)
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			cells = append(cells, cell)
+		}
+		table.Add(cells...)
+		return nil
+	}
+	for _, sized := range f.tables {
+		n, is := strings.CutSuffix(sized.Head[0], " hosts")
+		if !is {
+			continue
+		}
+		if err := errors.Join(
+			add("status of "+n+" hosts, ms", sized, "status of all"),
+			add("restart of "+n+" hosts, ms", sized, "restart of all, new pids known"),
+		); err != nil {
+			return nil, err
+		}
+	}
+	hang, err := f.table("one host hangs")
+	if err != nil {
+		return nil, err
+	}
+	return table, add("restart, and one host hangs, s", hang, "restart of all")
 }
 
 // ofScale takes the figures of a server with many agents.

@@ -1,6 +1,6 @@
 // Command table prints the short tables of figures of the README, taken from the newest files of figures in
-// bench/results: the one that compares drover with the floor, the one that compares it with other supervisors, and the
-// one of a server with many agents. With -w it writes the table into the README, between the comments that mark it. It
+// bench/results: the one that compares drover with the floor and with other supervisors, the one that compares it with
+// other fleet tools, and the one of a server with many agents. With -w it writes the table into the README, between the comments that mark it. It
 // is run at the top of the repository.
 package main
 
