@@ -181,18 +181,15 @@ Needs an administrator, or the right silence on whole namespaces.`,
 		},
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
 			request.Processes, request.Seconds = args, length.Seconds()
-			for flag, to := range map[string]struct {
-				text string
-				time **time.Time
-			}{"--from": {from, &request.From}, "--until": {until, &request.Until}} {
-				at, err := term.Ahead(flag, to.text)
-				if err != nil {
-					return client.Silence{}, err
-				}
-				if !at.IsZero() {
-					*to.time = &at
-				}
+			begin, err := term.Ahead("--from", from)
+			if err != nil {
+				return client.Silence{}, err
 			}
+			end, err := term.Ahead("--until", until)
+			if err != nil {
+				return client.Silence{}, err
+			}
+			request.From, request.Until = unlessZero(&begin), unlessZero(&end)
 			return c.CreateSilence(ctx, request)
 		},
 	}

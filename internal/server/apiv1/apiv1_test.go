@@ -415,6 +415,11 @@ func TestAllFaultsAtOnce(t *testing.T) {
 			"select":"a b","signal":"HUP","host_timeout_seconds":0,"rollout":{"canary":-1,"order":"x y"}}`,
 			"targets[0].namespace targets[1].hosts[0] select host_timeout_seconds signal rollout.batch rollout.canary rollout.order",
 		},
+		{"POST", "/receivers", map[string]any{
+			"name": "a b", "kind": "email", "url": "http://x", "mail": map[string]any{"from": "x", "to": []string{"y"}},
+			"severities": []string{"loud"}, "kinds": []string{"odd"}, "select": "a b", "labels": "=",
+		}, "name url mail.from mail.to[0] severities[0] kinds[0] select labels"},
+		{"POST", "/receivers", `{"name":"","kind":"pigeon","url":"x"}`, "name kind"},
 		{"GET", "/processes?limit=0&namespac=x&stat=y", nil, "limit namespac stat"},
 	} {
 		a := r.want(422, r.call("admin", refused.method, refused.path, refused.body))

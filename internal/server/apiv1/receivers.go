@@ -75,7 +75,7 @@ func (h *Handler) viewReceiver(ctx context.Context, s store.Subscription) (v1.Re
 	return v, nil
 }
 
-// applyReceiver applies a change to a receiver, and reports the first invalid field of the result. It checks the result
+// applyReceiver applies a change to a receiver, and reports the invalid fields of the result. It checks the result
 // because two fields together decide whether an address is allowed.
 func applyReceiver(r *v1.ReceiverChange, w *store.Receiver) error {
 	set(&w.URL, r.URL)
@@ -91,42 +91,40 @@ func applyReceiver(r *v1.ReceiverChange, w *store.Receiver) error {
 	}
 	set(&w.Local, r.Local)
 	set(&w.Note, r.Note)
+	var faults []error
 	if err := receiver.CheckURL(w.Kind, w.URL, w.Local); err != nil {
-		return invalid("url", "%v", err)
+		faults = append(faults, invalid("url", "%v", err))
 	}
 	switch w.Kind {
 	case store.KindEmail:
-		if field, err := receiver.CheckMail(&w.Mail); err != nil {
-			return invalid(field, "%v", err)
-		}
+		receiver.CheckMail(&w.Mail, func(field string, err error) {
+			faults = append(faults, invalid(field, "%v", err))
+		})
 	case store.KindWebhook, store.KindAlertmanager:
 		if r.Mail != nil {
-			return invalid("mail", "is for receivers of the kind %s: this is a receiver of the kind %s", store.KindEmail,
-				w.Kind)
+			faults = append(faults, invalid("mail", "is for receivers of the kind %s: this is a receiver of the kind %s",
+				store.KindEmail, w.Kind))
 		}
 	}
-	return checkMatch(&w.Match)
+	return together(append(faults, checkMatch(&w.Match))...)
 }
 
-// checkMatch reports the first invalid field of a match, and brings its expressions into their shortest form.
+// checkMatch reports the invalid fields of a match, and brings its expressions into their shortest form.
 func checkMatch(m *store.Match) error {
-	if err := checkPatterns("namespaces", m.Namespaces); err != nil {
-		return err
-	}
+	faults := []error{checkPatterns("namespaces", m.Namespaces)}
 	for i, s := range m.Severities {
-		if !slices.Contains(why.Severities(), why.Severity(s)) {
-			return invalid(fmt.Sprintf("severities[%d]", i), "is %.40q: expected %s", s, oneOf(why.Severities()))
+		if !slices.Contains(why.Severities(), why.Severity(s)) && len(faults) < mostFaults {
+			faults = append(faults, invalid(fmt.Sprintf("severities[%d]", i), "is %.40q: expected %s", s,
+				oneOf(why.Severities())))
 		}
 	}
 	for i, kind := range m.Kinds {
-		if !slices.Contains(alarm.Kinds(), kind) {
-			return invalid(fmt.Sprintf("kinds[%d]", i), "is %.40q: expected %s", kind, oneOf(alarm.Kinds()))
+		if !slices.Contains(alarm.Kinds(), kind) && len(faults) < mostFaults {
+			faults = append(faults, invalid(fmt.Sprintf("kinds[%d]", i), "is %.40q: expected %s", kind,
+				oneOf(alarm.Kinds())))
 		}
 	}
-	if err := checkSelector("select", &m.Selector); err != nil {
-		return err
-	}
-	return checkSelector("labels", &m.Labels)
+	return together(append(faults, checkSelector("select", &m.Selector), checkSelector("labels", &m.Labels))...)
 }
 
 // checkPatterns reports the first invalid pattern of a list.
@@ -248,19 +246,16 @@ func (h *Handler) createReceiver(ctx context.Context, c *call) (reply, error) {
 	}
 	c.Audit.Target = edge.Clip(req.Name)
 	c.Audit.Detail = receiverRecord(req)
-	if err := checkReceiverName(req.Name); err != nil {
-		return reply{}, err
-	}
-	kind, err := receiverKind(req.Kind)
-	if err != nil {
-		return reply{}, err
-	}
 	now := h.Now()
-	w := store.Receiver{Name: req.Name, Kind: kind, Created: now, Changed: now}
-	if err := applyReceiver(&req, &w); err != nil {
-		return reply{}, err
+	w := store.Receiver{Name: req.Name, Created: now, Changed: now}
+	kind, err := receiverKind(req.Kind)
+	faults := []error{checkReceiverName(req.Name), err}
+	if w.Kind = kind; err == nil { // all else depends on the kind
+		faults = append(faults, applyReceiver(&req, &w))
+		w.Secret, err = secretOf(kind, req.Secret)
+		faults = append(faults, err)
 	}
-	if w.Secret, err = secretOf(kind, req.Secret); err != nil {
+	if err := together(faults...); err != nil {
 		return reply{}, err
 	}
 	list, err := h.Receivers.Store.ListReceivers(ctx)
@@ -343,13 +338,18 @@ func (h *Handler) changeReceiver(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.Audit.Detail = receiverRecord(req)
-	switch {
-	case req.Name != "" && req.Name != name:
-		return reply{}, invalid("name", "cannot be changed")
-	case req.Kind != "":
-		return reply{}, invalid("kind", "cannot be changed")
-	case req.Secret != nil:
-		return reply{}, invalid("secret", "is changed at %s/receivers/{name}/secret", v1.Prefix)
+	var faults []error
+	if req.Name != "" && req.Name != name {
+		faults = append(faults, invalid("name", "cannot be changed"))
+	}
+	if req.Kind != "" {
+		faults = append(faults, invalid("kind", "cannot be changed"))
+	}
+	if req.Secret != nil {
+		faults = append(faults, invalid("secret", "is changed at %s/receivers/{name}/secret", v1.Prefix))
+	}
+	if err := together(faults...); err != nil {
+		return reply{}, err
 	}
 	s, err := h.Receivers.Store.ChangeReceiver(ctx, name, func(w *store.Receiver) error {
 		former := w.URL

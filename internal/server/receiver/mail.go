@@ -246,21 +246,24 @@ func mailPort(u *url.URL) int {
 // maxRecipients is the largest number of recipients of a mail.
 const maxRecipients = 50
 
-// CheckMail returns the first wrong field of the settings of a mail, and the reason.
-func CheckMail(m *store.Mail) (field string, err error) {
+// CheckMail calls fault for each wrong field of the settings of a mail, with the reason.
+func CheckMail(m *store.Mail, fault func(field string, err error)) {
 	if _, err := mail.ParseAddress(m.From); err != nil {
-		return "mail.from", fmt.Errorf("is %.80q: expected an address such as drover@shop.example", m.From)
+		fault("mail.from", fmt.Errorf("is %.80q: expected an address such as drover@shop.example", m.From))
 	}
-	if n := len(m.To); n == 0 || n > maxRecipients {
-		return "mail.to", fmt.Errorf("has %d addresses: expected 1 to %d", n, maxRecipients)
+	n := len(m.To)
+	if n == 0 || n > maxRecipients {
+		fault("mail.to", fmt.Errorf("has %d addresses: expected 1 to %d", n, maxRecipients))
 	}
-	for i, to := range m.To {
+	for i, to := range m.To[:min(n, maxRecipients)] {
 		if _, err := mail.ParseAddress(to); err != nil {
-			return fmt.Sprintf("mail.to[%d]", i), fmt.Errorf("is %.80q: expected an address such as ops@shop.example", to)
+			fault(fmt.Sprintf("mail.to[%d]", i), fmt.Errorf("is %.80q: expected an address such as ops@shop.example", to))
 		}
 	}
 	if err := CheckTemplate(m.Subject); err != nil {
-		return "mail.subject", err
+		fault("mail.subject", err)
 	}
-	return "mail.body", CheckTemplate(m.Body)
+	if err := CheckTemplate(m.Body); err != nil {
+		fault("mail.body", err)
+	}
 }
