@@ -22,6 +22,7 @@ import (
 func Main(args []string) int {
 	root := NewRoot()
 	term.DescribeCompletions(root, args)
+	term.ReadLanguage(root, args)
 	return command.Main(root, args, func(text string) string { return term.Told(root, root.ErrOrStderr(), text) })
 }
 

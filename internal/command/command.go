@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes.
@@ -81,10 +82,13 @@ func Main(root *cobra.Command, args []string, told func(text string) string) int
 			err = fmt.Errorf("%w: flags come after the command, as in '%s %s'", err, cmd.CommandPath(),
 				cmd.Commands()[0].Name())
 		}
+		if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			err = expected(wrong)
+		}
 		return &UsageError{Err: err}
 	})
 	strictHelp(root)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return Done
 	}
@@ -94,13 +98,29 @@ func Main(root *cobra.Command, args []string, told func(text string) string) int
 	}
 	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), told(printable(err.Error())))
 	if _, ok := errors.AsType[*UsageError](err); ok {
-		_, _ = fmt.Fprintln(root.ErrOrStderr(), told(fmt.Sprintf("Try '%s --help'.", root.Name())))
+		_, _ = fmt.Fprintln(root.ErrOrStderr(), told(fmt.Sprintf("Try '%s --help'.", cmd.CommandPath())))
 		return Usage
 	}
 	if hasCode {
 		return exit.Code
 	}
 	return Failed
+}
+
+// expected says what a flag takes instead of a value that it refuses.
+func expected(e *pflag.InvalidValueError) error {
+	flag, value := "--"+e.GetFlag().Name, e.GetValue()
+	switch kind := e.GetFlag().Value.Type(); kind {
+	case "duration":
+		return fmt.Errorf("%s is %.80q: expected a duration, such as 90s or 2h", flag, value)
+	case "bool":
+		return fmt.Errorf("%s is %.80q: expected true or false", flag, value)
+	default:
+		if strings.HasPrefix(kind, "int") || strings.HasPrefix(kind, "uint") {
+			return fmt.Errorf("%s is %.80q: expected a whole number", flag, value)
+		}
+	}
+	return fmt.Errorf("%s is %.80q: %w", flag, value, e.Unwrap())
 }
 
 // printable replaces characters that could control a terminal: a part of an error may come from a server, or from an

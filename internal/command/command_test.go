@@ -54,19 +54,19 @@ func TestMainExitCodes(t *testing.T) {
 			"it is used in a wrong way",
 			[]string{"run"},
 			fmt.Errorf("cannot run: %w", &command.UsageError{Err: errors.New("--x is bad")}),
-			command.Usage, "prog: cannot run: --x is bad\nTry 'prog --help'.\n",
+			command.Usage, "prog: cannot run: --x is bad\nTry 'prog run --help'.\n",
 		},
 		{
 			"an argument too many",
 			[]string{"run", "fast"},
 			nil, command.Usage,
-			"prog: prog run takes no arguments, got [\"fast\"]\nTry 'prog --help'.\n",
+			"prog: prog run takes no arguments, got [\"fast\"]\nTry 'prog run --help'.\n",
 		},
 		{
 			"an unknown flag",
 			[]string{"run", "--m"},
 			nil, command.Usage,
-			"prog: unknown flag: --m\nTry 'prog --help'.\n",
+			"prog: unknown flag: --m\nTry 'prog run --help'.\n",
 		},
 		{
 			"a flag before the command",
@@ -78,7 +78,7 @@ func TestMainExitCodes(t *testing.T) {
 			"a flag that is no number",
 			[]string{"run", "--n", "x"},
 			nil, command.Usage,
-			"prog: invalid argument \"x\" for \"--n\" flag",
+			"prog: --n is \"x\": expected a whole number\nTry 'prog run --help'.\n",
 		},
 		{"an unknown command", []string{"walk"}, nil, command.Usage, "prog: unknown command \"walk\""},
 	} {

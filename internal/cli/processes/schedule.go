@@ -201,11 +201,11 @@ drover explain schedule.cron.`,
 			f.StringVar(&request.Cron, "cron", "", "timetable: five fields of crontab, or @daily and so on")
 			f.StringVar(&request.TimeZone, "zone", "", "time zone of --cron, such as Europe/Berlin (default the server's)")
 			f.StringVarP(&request.Message, "message", "m", "", "reason, for other people")
-			cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+			cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 				if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
 					return term.Usagef("%w: flags of the operation stand after --", err)
 				}
-				return term.Usagef("%w", err)
+				return cmd.Parent().FlagErrorFunc()(cmd, err)
 			})
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) (err error) {
 				if request.Cron == "" {

@@ -55,6 +55,18 @@ func LanguageFlag(root *cobra.Command) {
 	})
 }
 
+// ReadLanguage reads --lang wherever it stands, so that an error about a flag before it is in that language, too. The
+// command line itself reports a wrong value.
+func ReadLanguage(root *cobra.Command, args []string) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	lang := flags.String("lang", "", "")
+	if flags.Parse(args) == nil && *lang != "" {
+		_ = root.PersistentFlags().Set("lang", *lang)
+	}
+}
+
 // translateHelp puts the help of a command into a language: headings, lines about commands, and paragraphs.
 func translateHelp(cmd *cobra.Command, lang words.Lang) {
 	headings := cmd.UsageTemplate()
