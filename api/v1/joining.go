@@ -63,8 +63,8 @@ type Proxy struct {
 
 // Key is a key by which agents trust the server. It holds no secret.
 type Key struct {
-	// Kind is manifest, sealing, ca, agent-signer or proxy-signer. ID is the public key, or the fingerprint of an
-	// authority.
+	// Kind is manifest, sealing, ca, agent-signer, proxy-signer or server-signer. ID is the public key, or the
+	// fingerprint of an authority.
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 	// Stage is next (agents trust it, and servers do not use it yet), present, or former (kept for agents that know no

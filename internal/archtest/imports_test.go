@@ -140,7 +140,7 @@ func mayImport() map[string][]string {
 		"internal/why":             {"internal/process", "internal/words"},
 		"internal/frame":           {},
 		"internal/wire":            {"internal/process"},
-		"internal/fabric/broker":   {"internal/fabric", "internal/idle"},
+		"internal/fabric/broker":   {"internal/durable", "internal/fabric", "internal/idle"},
 		"internal/joining":         {"internal/clip", "internal/pki", "internal/wire"},
 		"internal/proxy": {
 			"internal/depot", "internal/durable", "internal/fabric", "internal/fabric/broker", "internal/frame",
@@ -255,7 +255,7 @@ func mayImport() map[string][]string {
 		"internal/server/alarm": {"internal/process", "internal/why"},
 		"internal/server/receiver": {
 			"internal/clip", "internal/crontab", "internal/idle", "internal/process", "internal/selector",
-			"internal/server/alarm", "internal/server/store", "internal/wildcard",
+			"internal/server/alarm", "internal/server/keyring", "internal/server/store", "internal/wildcard",
 		},
 		"internal/server/metrics": {
 			"internal/gse", "internal/process", "internal/server/store",

@@ -88,10 +88,6 @@ func (s *enrolmentState) certificate() *tls.Certificate {
 	return s.shown
 }
 
-func trustOf(e wire.ProxyEnrolment) broker.Trust {
-	return broker.Trust{Operator: e.Operator, Account: e.Account}
-}
-
 // change says what a new enrolment changed.
 type change struct {
 	// account says that the account changed, and so which agents may connect. uplink says that the connection to the
@@ -99,15 +95,15 @@ type change struct {
 	account, uplink bool
 }
 
-// replace stores and applies a newer enrolment. It rejects one with another area or operator, because that belongs to
+// replace stores and applies a newer enrolment. It rejects one with another area or account, because that belongs to
 // another fleet.
 func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.Area != s.current.Area || e.Fleet != s.current.Fleet || !trustOf(s.current).SameOperator(trustOf(e)) {
+	if e.Area != s.current.Area || e.Fleet != s.current.Fleet ||
+		broker.NameOf(e.Account) != broker.NameOf(s.current.Account) {
 		return change{}, errors.New("cannot accept enrolment: it belongs to another area or another fleet")
 	}
-	e.Operator = s.current.Operator // the token is signed again each time, with the same contents
 	shown := s.shown
 	if e.Certificate == "" {
 		e.Certificate = s.current.Certificate
@@ -120,7 +116,7 @@ func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 	if err := check(e); err != nil {
 		return change{}, err
 	}
-	if broker.SameUser(e.JWT, s.current.JWT) { // as above
+	if broker.SameUser(e.JWT, s.current.JWT) { // the token is signed again each time, with the same contents
 		e.JWT = s.current.JWT
 	}
 	made := change{
@@ -139,7 +135,7 @@ func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 
 // check rejects an enrolment that the proxy could not work with.
 func check(e wire.ProxyEnrolment) error {
-	if len(e.Hubs) == 0 || e.JWT == "" || e.Operator == "" || e.Account == "" || e.Certificate == "" ||
+	if len(e.Hubs) == 0 || e.JWT == "" || e.Account == "" || e.Certificate == "" ||
 		e.Fleet == "" || len(e.SealingKeys) == 0 {
 		return errors.New("cannot use enrolment: it is incomplete")
 	}

@@ -80,8 +80,8 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 	e := p.state.enrolment()
 	relay, err := broker.StartRelay(ctx, broker.RelayConfig{
 		Dir: filepath.Join(p.cfg.Dir, relayDir), Listen: p.cfg.Listen, TLS: p.state.listenerTLS(),
-		Trust: trustOf(e),
-		Hubs:  e.Hubs, HubTLS: p.state.serverTLS(), Identity: p.state.id.fabric(e), Log: p.cfg.Log,
+		Account: e.Account,
+		Hubs:    e.Hubs, HubTLS: p.state.serverTLS(), Identity: p.state.id.fabric(e), Log: p.cfg.Log,
 	})
 	if err != nil {
 		return err

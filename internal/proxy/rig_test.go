@@ -85,7 +85,7 @@ func (a *authority) enrolment(t *testing.T, id identity, area int) wire.ProxyEnr
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust, err := a.broker.Trust()
+	account, err := a.broker.Account()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (a *authority) enrolment(t *testing.T, id identity, area int) wire.ProxyEnr
 	}
 	return wire.ProxyEnrolment{
 		Area: area, Name: "one", JWT: jwt, Hubs: []string{"192.0.2.1:7352"}, CA: a.keeper.CA(),
-		Fleet: a.fleet, SealingKeys: []string{a.public}, Operator: trust.Operator, Account: trust.Account,
+		Fleet: a.fleet, SealingKeys: []string{a.public}, Account: account,
 		Certificate: cert, Digest: "first",
 	}
 }

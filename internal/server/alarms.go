@@ -5,38 +5,43 @@ import (
 	"fmt"
 	"time"
 
-	"drover/internal/fabric/broker"
 	"drover/internal/idle"
 	"drover/internal/server/receiver"
 )
 
-// openAlarms creates the sender of alarms. Only the servers of the fleet have the key of the secrets that sign alarms.
-func (s *Server) openAlarms() error {
-	key, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "secrets of receivers")
-	if err != nil {
-		return err
-	}
-	if s.receivers, err = receiver.NewSealed(s.store, key); err != nil {
-		return err
-	}
+// openAlarms creates the sender of alarms. Only the servers of the fleet can read the secrets that sign alarms.
+func (s *Server) openAlarms() {
+	s.receivers = receiver.NewSealed(s.store, func() ([][]byte, error) {
+		return s.keys.Secrets("secrets of receivers")
+	})
 	s.sender = receiver.New(receiver.Config{Store: s.receivers, Hosts: s.directory, Now: s.clock.Wall, Log: s.cfg.Log})
-	return nil
 }
 
-// runAlarms wakes the sender whenever events have arrived, until ctx ends.
+// runAlarms wakes the sender whenever events have arrived, and seals the secrets of receivers with changed keys, until
+// ctx ends.
 func (s *Server) runAlarms(ctx context.Context) error {
 	woken, stop := s.engine.ListenEvents()
 	defer stop()
 	// The events that were stored before this subscription are new too.
 	s.sender.News()
+	s.resealReceivers(ctx) // the keys may have changed before the start
 	for {
 		select {
 		case <-woken:
 			s.sender.News()
 			idle.Wake(s.work.breakers)
+		case <-s.work.keys:
+			s.resealReceivers(ctx)
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// resealReceivers seals the secrets of receivers with the present key, because a former key may be dropped.
+func (s *Server) resealReceivers(ctx context.Context) {
+	if err := s.receivers.Renew(ctx); err != nil && ctx.Err() == nil {
+		s.cfg.Log.ErrorContext(ctx, "cannot seal the secrets of receivers with the present key", "error", err)
 	}
 }
 

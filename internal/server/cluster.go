@@ -50,7 +50,7 @@ const (
 // The facts about the fleet that its database holds.
 const (
 	factID      = "id"      // of the database, random
-	factAccount = "account" // public key of the fabric's account, which names the fleet
+	factAccount = "account" // name of the fabric's account, which names the fleet
 	factCursors = "cursors" // secret that seals the cursors of pages, random
 )
 
@@ -75,7 +75,7 @@ func (s *Server) openClock(ctx context.Context) error {
 
 // identify rejects a database that belongs to other keys than this server's, and returns the database's id.
 func (s *Server) identify(ctx context.Context) (id string, err error) {
-	account, err := broker.AccountKey(brokerDir(s.cfg.Dir))
+	account, err := broker.AccountName(brokerDir(s.cfg.Dir))
 	if err != nil {
 		return "", err
 	}

@@ -27,7 +27,7 @@ import (
 type brokers interface {
 	IssueAgent(publicNKey string, area int) (string, error)
 	IssueProxy(publicNKey string, area int) (string, error)
-	Trust() (broker.Trust, error)
+	Account() (string, error)
 	Revoke(publicNKey string) error
 	Restore(publicNKey string) error
 	RefreshRevoked(read func() ([]string, error)) error
@@ -89,7 +89,8 @@ func (s *Server) routes() (*broker.Cluster, error) {
 // externalKeys returns the keys and rights by which external brokers admit the same clients as an embedded broker.
 func externalKeys(dir string, keys *keyring.Ring) broker.ExternalConfig {
 	return broker.ExternalConfig{
-		Dir: brokerDir(dir), Signers: signersOf(keys), Agents: rights(wire.AgentSubjects()),
+		Dir: brokerDir(dir), Signers: signersOf(keys), Operators: keys.Pairs(keyring.ServerSigner)[1:],
+		Agents:  rights(wire.AgentSubjects()),
 		Proxies: rights(wire.ProxySubjects()),
 	}
 }
@@ -133,6 +134,7 @@ func (s *Server) FabricURLs() []string {
 func (s *Server) serveFabric(ctx context.Context) error {
 	dial := fabric.DialConfig{
 		Identity: s.broker.ServerIdentity(), Name: "server", Log: s.cfg.Log,
+		Token:       func() string { return s.broker.ServerIdentity().JWT },
 		OnConnected: s.connected, Replies: mayReply,
 	}
 	if s.external != nil {

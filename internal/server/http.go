@@ -140,11 +140,12 @@ func (s *Server) named(host string) bool {
 }
 
 // work wakes the parts that drive what people have begun, so that they need not ask the database all the time. Each
-// part runs on the server that has its lease, so the other servers hear of a change, too.
-type work struct{ rollouts, schedules, breakers chan struct{} }
+// part runs on the server that has its lease, so the other servers hear of a change, too. keys tells this server that
+// the keys of the fleet have changed.
+type work struct{ rollouts, schedules, breakers, keys chan struct{} }
 
 func newWork() work {
-	return work{make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)}
+	return work{make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)}
 }
 
 // wake wakes the parts of this server.

@@ -90,7 +90,7 @@ func offlineKeys(dir string, log *slog.Logger) (*keyring.Ring, *pki.Keeper, erro
 // Adopt assigns a database to the keys below a server's directory, and creates missing keys. Use it after the loss of
 // the keys that the database belonged to. The hosts trust the lost keys, so each host has to join again.
 func Adopt(ctx context.Context, dir, database string, log *slog.Logger) error {
-	account, err := broker.AccountKey(brokerDir(dir))
+	account, err := broker.AccountName(brokerDir(dir))
 	if err != nil {
 		return err
 	}

@@ -155,13 +155,13 @@ func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolmen
 	if err != nil {
 		return wire.ProxyEnrolment{}, err
 	}
-	trust, err := p.s.broker.Trust()
+	account, err := p.s.broker.Account()
 	if err != nil {
 		return wire.ProxyEnrolment{}, err
 	}
 	e := wire.ProxyEnrolment{
 		Area: one.Area, Name: one.Name, JWT: jwt, Hubs: hubs, CA: p.s.joining.fabric.CA(), Fleet: p.s.fleet,
-		SealingKeys: p.s.keys.SealingKeys(), Operator: trust.Operator, Account: trust.Account, Digest: digest,
+		SealingKeys: p.s.keys.SealingKeys(), Account: account, Digest: digest,
 	}
 	if broker.IssuerOf(jwt) != p.s.keys.Signer(keyring.ProxySigner) {
 		e.Digest = "" // the proxy asks again, until a server has the key
@@ -176,11 +176,11 @@ func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolmen
 
 // digestNow returns the digest of the data that all proxies use.
 func (p *proxies) digestNow() (string, error) {
-	trust, err := p.s.broker.Trust()
+	token, err := p.s.broker.Account()
 	if err != nil {
 		return "", err
 	}
-	account, err := trust.Digest()
+	account, err := broker.AccountDigest(token)
 	if err != nil {
 		return "", err
 	}

@@ -210,9 +210,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		Now:      s.clock.Now,
 		Shared:   s.cluster.shared(), Log: cfg.Log,
 	})
-	if err := s.openAlarms(); err != nil {
-		return nil, err
-	}
+	s.openAlarms()
 	s.metrics.Show(metrics.Sources{
 		Store: s.receivers, Agents: s.directory, Receivers: s.sender, Waiting: s.engine.Waiting,
 		Certificates: s.joining.certificates,
@@ -247,7 +245,7 @@ func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
 
 // openGate creates the gate and the hashes of secrets.
 func (s *Server) openGate() error {
-	key, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "secrets of apps")
+	key, err := keyring.HashKey(s.cfg.Dir)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drover/internal/fabric/broker"
+	"drover/internal/idle"
 	"drover/internal/server/fleet"
 	"drover/internal/server/keyring"
 	"drover/internal/server/store"
@@ -159,13 +160,10 @@ func (s *Server) openTickets(ctx context.Context) (*keyring.Tickets, error) {
 	if s.joining == nil {
 		return nil, nil //nolint:nilnil // nil is a missing part
 	}
-	secret, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "keys of session tickets")
-	if err != nil {
-		return nil, err
-	}
 	return keyring.OpenTickets(ctx, keyring.TicketConfig{
-		Facts: s.store, Secret: secret, Revision: func() int { return s.keys.State().Revision },
-		Now: s.clock.Now, Log: s.cfg.Log,
+		Facts: s.store, Secrets: func() ([][]byte, error) { return s.keys.Secrets("keys of session tickets") },
+		Revision: func() int { return s.keys.State().Revision },
+		Now:      s.clock.Now, Log: s.cfg.Log,
 	})
 }
 
@@ -175,7 +173,7 @@ func (s *Server) shareKeys(ctx context.Context) error {
 	return s.keys.Join(ctx, s.store)
 }
 
-// signersOf returns the keys that issue the credentials of agents and proxies.
+// signersOf returns the keys that issue the credentials of agents, proxies and servers.
 func signersOf(keys *keyring.Ring) broker.Signers {
 	of := func(kind keyring.Kind) broker.Issuers {
 		issue, counting := keys.Signers(kind)
@@ -185,7 +183,9 @@ func signersOf(keys *keyring.Ring) broker.Signers {
 			Others: slices.DeleteFunc(counting, func(key string) bool { return key == own }),
 		}
 	}
-	return broker.Signers{Agents: of(keyring.AgentSigner), Proxies: of(keyring.ProxySigner)}
+	return broker.Signers{
+		Agents: of(keyring.AgentSigner), Proxies: of(keyring.ProxySigner), Servers: of(keyring.ServerSigner),
+	}
 }
 
 // keysChanged makes all that this server signs, issues and verifies use the changed keys.
@@ -193,6 +193,7 @@ func (s *Server) keysChanged() {
 	defer s.trust.changed()
 	s.pairs.Changed()
 	s.tickets.Changed()
+	idle.Wake(s.work.keys)
 	if err := s.broker.SetSigners(signersOf(s.keys)); err != nil {
 		s.cfg.Log.Error("cannot update the credential signers of the fabric", "error", err)
 	}

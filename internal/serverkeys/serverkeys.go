@@ -27,7 +27,7 @@ const (
 	mostBytes = 1 << 20
 	mostFiles = 200
 	// account names the fleet, and stages lists the valid keys.
-	account = "broker/account.nk"
+	account = "broker/account.pub"
 	stages  = "keys.json"
 )
 
@@ -41,7 +41,7 @@ func ours(name string) bool {
 	case "":
 		return strings.HasSuffix(file, ".nkey") || name == stages
 	case "broker/":
-		return strings.HasSuffix(file, ".nk")
+		return strings.HasSuffix(file, ".nk") || strings.HasSuffix(file, ".pub")
 	case "pki/":
 		return strings.HasSuffix(file, ".key") || strings.HasSuffix(file, ".pem")
 	default:

@@ -16,7 +16,7 @@ func keys(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"manifest.nkey": "m", "broker/operator.nk": "o", "broker/account.nk": "a", "pki/ca.key": "k", "pki/ca.pem": "c",
+		"manifest.nkey": "m", "broker/server-signer.nk": "o", "broker/account.pub": "a", "pki/ca.key": "k", "pki/ca.pem": "c",
 		"drover.db": "rows", "broker/port": "1", "pki/.ca.key.123": "half",
 	} {
 		put(t, filepath.Join(dir, name), text)
@@ -52,7 +52,7 @@ func TestKeysTravel(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"manifest.nkey", "broker/operator.nk", "broker/account.nk", "pki/ca.key",
+		"manifest.nkey", "broker/server-signer.nk", "broker/account.pub", "pki/ca.key",
 		"pki/ca.pem",
 	} {
 		want, _ := os.ReadFile(filepath.Join(from, name))
@@ -73,7 +73,7 @@ func TestKeysTravel(t *testing.T) {
 func TestOtherKeysStay(t *testing.T) {
 	archive := export(t, keys(t))
 	to := t.TempDir()
-	put(t, filepath.Join(to, "broker/account.nk"), "another")
+	put(t, filepath.Join(to, "broker/account.pub"), "another")
 	if _, err := serverkeys.Import(to, bytes.NewReader(archive)); err == nil ||
 		!strings.Contains(err.Error(), "keys of another fleet") {
 		t.Errorf("import over those of another fleet: %v", err)
@@ -128,7 +128,7 @@ func TestRefusedArchives(t *testing.T) {
 	for name, archive := range map[string][]byte{
 		"above": pack("../manifest.nkey", tar.TypeReg), "elsewhere": pack("broker/../../x.nk", tar.TypeReg),
 		"absolute": pack("/broker/x.nk", tar.TypeReg),
-		"a link":   pack("broker/operator.nk", tar.TypeSymlink), "the database": pack("drover.db", tar.TypeReg),
+		"a link":   pack("broker/server-signer.nk", tar.TypeSymlink), "the database": pack("drover.db", tar.TypeReg),
 		"nothing":    empty.Bytes(),
 		"no archive": []byte(strings.Repeat("no archive ", 100)),
 	} {

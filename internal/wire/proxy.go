@@ -61,9 +61,8 @@ type ProxyEnrolment struct {
 	// seal frames; the proxy seals with the first.
 	Fleet       string   `json:"fleet"`
 	SealingKeys []string `json:"sealing_keys"`
-	// Operator and Account are the JWTs that verify agents; the account's JWT lists removed agents.
-	Operator string `json:"operator"`
-	Account  string `json:"account"`
+	// Account is the JWT that verifies agents; it lists removed agents.
+	Account string `json:"account"`
 	// Certificate is the certificate of the proxy with its issuers, in PEM; empty in an answer if the proxy asked for
 	// none.
 	Certificate string `json:"certificate,omitempty"`

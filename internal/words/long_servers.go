@@ -187,14 +187,14 @@ var LongServers = []Text{
 	},
 	{
 		"Replace the keys by which hosts trust this server, without touching a host (docs/ops/rotation.md). " +
-			"There are five kinds. Manifest keys sign what agents trust. Sealing keys encrypt the messages " +
-			"of servers, agents and proxies. ca keys issue the certificates of servers and proxies. agent-signer " +
-			"keys issue the credentials of agents, and proxy-signer keys those of proxies. Each key passes through " +
-			"the stages next, present and former. Needs an administrator.",
-		"更换主机信任本服务器所用的密钥，无需登录主机（docs/ops/rotation.md）。密钥有五种：manifest 密钥为 Agent\n" +
+			"There are six kinds. Manifest keys sign what agents trust. Sealing keys encrypt the messages of " +
+			"servers, agents and proxies. ca keys issue the certificates of servers and proxies. The keys of " +
+			"agent-signer, proxy-signer and server-signer issue the credentials of agents, proxies and servers. " +
+			"Each key passes through the stages next, present and former. Needs an administrator.",
+		"更换主机信任本服务器所用的密钥，无需登录主机（docs/ops/rotation.md）。密钥有六种：manifest 密钥为 Agent\n" +
 			"信任的内容签名；sealing 密钥加密服务器、Agent 和 Proxy 的消息；ca 密钥签发服务器和 Proxy 的证书；\n" +
-			"agent-signer 密钥签发 Agent 的凭据，proxy-signer 密钥签发 Proxy 的凭据。每个密钥依次经过 next、present 和\n" +
-			"former 三个阶段。需要管理员权限。",
+			"agent-signer、proxy-signer 和 server-signer 密钥分别签发 Agent、Proxy 和服务器的凭据。每个密钥依次经过\n" +
+			"next、present 和 former 三个阶段。需要管理员权限。",
 	},
 	{
 		"Discard a key of stage next, or retire a key of stage former before it expires. Use it if the key " +
@@ -204,9 +204,9 @@ var LongServers = []Text{
 			"此后无法重新连接；这样的主机可用令牌重新接入（'drover-agent join'），其密钥、名称和进程保持不变。",
 	},
 	{
-		"Advance the rotation of a kind of key by one step. KIND is manifest, sealing, ca, agent-signer or " +
-			"proxy-signer.",
-		"把某种密钥的轮换推进一步。KIND 为 manifest、sealing、ca、agent-signer 或\nproxy-signer。",
+		"Advance the rotation of a kind of key by one step. KIND is manifest, sealing, ca, agent-signer, " +
+			"proxy-signer or server-signer.",
+		"把某种密钥的轮换推进一步。KIND 为 manifest、sealing、ca、agent-signer、\nproxy-signer 或 server-signer。",
 	},
 	{
 		"The first step makes the next key. The server announces it to all hosts within seconds, signed by " +

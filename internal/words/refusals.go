@@ -111,8 +111,8 @@ var Refusals = []Text{
 	},
 	{"{name} is the present key: rotate it first", "{name} 是当前密钥：请先轮换"},
 	{
-		"unknown kind of key {name}: expected manifest, sealing, ca, agent-signer or proxy-signer; drover dev has no ca",
-		"没有 {name} 这种密钥：应为 manifest、sealing、ca、agent-signer 或 proxy-signer；drover dev 没有 ca",
+		"unknown kind of key {name}: expected manifest, sealing, ca, agent-signer, proxy-signer or server-signer; drover dev has no ca",
+		"没有 {name} 这种密钥：应为 manifest、sealing、ca、agent-signer、proxy-signer 或 server-signer；drover dev 没有 ca",
 	},
 	{
 		"somebody else has changed namespace {name} since the plan was made: look at the plan again",

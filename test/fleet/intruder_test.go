@@ -17,7 +17,6 @@ import (
 
 	"drover/internal/agent"
 	"drover/internal/fabric"
-	"drover/internal/fabric/fabrictest"
 	"drover/internal/frame"
 	"drover/internal/pki"
 	"drover/internal/process"
@@ -177,17 +176,7 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 	f.JoinAndStart("one", "127.0.0.2", 0)
 	f.JoinAndStart("two", "127.0.0.3", 3)
 	one, two := f.steal("one"), f.steal("two")
-	account, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "broker", "account.nk"),
-		nkeys.PrefixByteAccount)
-	if err != nil {
-		t.Fatal(err)
-	}
-	user, public := fabrictest.NewKey(t)
-	token, err := jwt.NewUserClaims(public).Encode(account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn := f.connect(fabric.Identity{JWT: token, Key: user, Area: fabric.ServerArea}, one)
+	conn := f.connect(harness.Insider(t, filepath.Join(f.ServerDir(), "server"), one.enrolment.Fleet), one)
 	pairOf := func(server, name string, to stolen) *frame.Pair {
 		t.Helper()
 		pair, err := harness.ServerPair(server, filepath.Join(f.AgentDir(name), "agent"), to.key, to.enrolment)

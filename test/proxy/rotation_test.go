@@ -14,7 +14,7 @@ func TestKeysAreReplacedBehindAProxy(t *testing.T) {
 	behind := f.agent("web", "10.0.0.1", 3, one)
 	const host = "3:10.0.0.1"
 	f.works(host)
-	for _, kind := range []string{"ca", "agent-signer", "proxy-signer", "sealing", "manifest"} {
+	for _, kind := range []string{"ca", "agent-signer", "proxy-signer", "server-signer", "sealing", "manifest"} {
 		f.RotateKey(kind, 1)
 		f.works(host)
 		for _, k := range f.Keys().Keys {

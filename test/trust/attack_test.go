@@ -39,27 +39,11 @@ func (f *fleet) enrolment(name string) wire.Enrolment {
 	return harness.Enrolment(f.T, f.AgentDir(name))
 }
 
-// insider is somebody with every right on the fabric: who has stolen the key of its account. Replies reach him as they
+// insider is somebody with every right on the fabric: who has stolen the key of its servers' credentials. Replies reach him as they
 // reach an agent.
 func (f *fleet) insider(e wire.Enrolment) *nats.Conn {
 	f.T.Helper()
-	account, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "broker", "account.nk"),
-		nkeys.PrefixByteAccount)
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	user, err := nkeys.CreateUser()
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	public, err := user.PublicKey()
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	token, err := jwt.NewUserClaims(public).Encode(account)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	who := harness.Insider(f.T, filepath.Join(f.ServerDir(), "server"), e.Fleet)
 	trust, err := pki.Trusting(e.CA)
 	if err != nil {
 		f.T.Fatal(err)
@@ -69,7 +53,7 @@ func (f *fleet) insider(e wire.Enrolment) *nats.Conn {
 		f.T.Fatal(err)
 	}
 	conn, err := nats.Connect(e.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(),
-		nats.UserJWT(func() (string, error) { return token, nil }, user.Sign),
+		nats.UserJWT(func() (string, error) { return who.JWT, nil }, who.Key.Sign),
 		nats.CustomInboxPrefix(fabric.InboxPrefix(strconv.Itoa(e.Cloud), agent.Subject)))
 	if err != nil {
 		f.T.Fatal(err)

@@ -37,7 +37,7 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 	away.End(syscall.SIGTERM)
 	harness.Eventually(t, "a host to be away", func() bool { return f.Keys().Online == 1 })
 
-	for n, kind := range []string{"manifest", "sealing", "ca", "agent-signer", "proxy-signer"} {
+	for n, kind := range []string{"manifest", "sealing", "ca", "agent-signer", "proxy-signer", "server-signer"} {
 		f.RotateKey(kind, 1)
 		f.Want(0, f.Operate(p, restart, first))
 		if got := harness.Starts(t, dir); got != n+2 {
@@ -65,7 +65,7 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 	if code, errs := f.Join("three", "127.0.0.4", token); code != 0 {
 		t.Errorf("a token of before: exit code %d: %s", code, errs)
 	}
-	for _, kind := range []string{"manifest", "sealing", "ca", "agent-signer", "proxy-signer"} {
+	for _, kind := range []string{"manifest", "sealing", "ca", "agent-signer", "proxy-signer", "server-signer"} {
 		f.CLI("keys", "drop", kind, f.key(kind, "former"))
 	}
 	f.Keyed(2)
@@ -74,7 +74,7 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 	if code, errs := f.Join("four", "127.0.0.5", f.Token(0)); code != 0 {
 		t.Errorf("a token of afterwards: exit code %d: %s", code, errs)
 	}
-	if log := f.CLI("audit", "--action", "keys.rotate"); strings.Count(log, "keys.rotate") != 10 {
+	if log := f.CLI("audit", "--action", "keys.rotate"); strings.Count(log, "keys.rotate") != 12 {
 		t.Errorf("the record has\n%s", log)
 	}
 }
@@ -90,7 +90,7 @@ func TestAHostThatKnowsDroppedKeysOnly(t *testing.T) {
 	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
 	away.End(syscall.SIGTERM)
 	harness.Eventually(t, "the host to be away", func() bool { return f.Keys().Online == 0 })
-	for _, kind := range []string{"manifest", "sealing", "ca", "agent-signer", "proxy-signer"} {
+	for _, kind := range []string{"manifest", "sealing", "ca", "agent-signer", "proxy-signer", "server-signer"} {
 		f.RotateKey(kind, 0)
 		f.CLI("keys", "drop", kind, f.key(kind, "former"))
 	}
@@ -137,7 +137,7 @@ func TestARotationIsRefused(t *testing.T) {
 		t.Errorf("it prints %q", next)
 	}
 	f.CLI("keys", "drop", "manifest", f.key("manifest", "next"))
-	if k := f.Keys(); len(k.Keys) != 5 {
+	if k := f.Keys(); len(k.Keys) != 6 {
 		t.Errorf("there are %+v", k)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"drover/internal/fabric/broker"
 	"drover/internal/frame"
 	"drover/internal/pki"
 	"drover/internal/server/keyring"
@@ -65,12 +64,13 @@ func (f *fleet) stolenTicketKeys() *tls.Config {
 		f.T.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // it was read only
-	secret, err := broker.FleetSecret(filepath.Join(f.ServerDir(), "server", "broker"), "keys of session tickets")
+	ring, err := keyring.Open(keyring.Config{Dir: filepath.Join(f.ServerDir(), "server"), Now: time.Now, Log: log})
 	if err != nil {
 		f.T.Fatal(err)
 	}
 	keys, err := keyring.OpenTickets(f.T.Context(), keyring.TicketConfig{
-		Facts: db, Secret: secret, Revision: func() int { return 0 }, Now: time.Now, Log: log,
+		Facts: db, Secrets: func() ([][]byte, error) { return ring.Secrets("keys of session tickets") },
+		Revision: func() int { return 0 }, Now: time.Now, Log: log,
 	})
 	if err != nil {
 		f.T.Fatal(err)

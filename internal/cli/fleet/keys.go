@@ -17,10 +17,11 @@ func NewKeys() *cobra.Command {
 	cmd := remote.Resource[client.Key]{
 		Use: "keys", Short: "Replace the keys by which hosts trust this server",
 		Long: `Replace the keys by which hosts trust this server, without touching a host
-(docs/ops/rotation.md). There are five kinds. Manifest keys sign what agents trust.
+(docs/ops/rotation.md). There are six kinds. Manifest keys sign what agents trust.
 Sealing keys encrypt the messages of servers, agents and proxies. ca keys issue the certificates of
-servers and proxies. agent-signer keys issue the credentials of agents, and proxy-signer keys those of
-proxies. Each key passes through the stages next, present and former. Needs an administrator.`,
+servers and proxies. The keys of agent-signer, proxy-signer and server-signer issue the credentials of
+agents, proxies and servers. Each key passes through the stages next, present and former. Needs an
+administrator.`,
 		Names: func(*remote.Session) remote.Completer { return keyKinds },
 		Verbs: []remote.Verb[client.Key]{{
 			Use: "drop KIND KEY", Short: "Discard a pending key, or retire an old one early",
@@ -78,7 +79,7 @@ func keyColumns() []term.Column[client.Key] {
 
 // keyKinds completes the kinds of keys.
 func keyKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return []cobra.Completion{"manifest", "sealing", "ca", "agent-signer", "proxy-signer"},
+	return []cobra.Completion{"manifest", "sealing", "ca", "agent-signer", "proxy-signer", "server-signer"},
 		cobra.ShellCompDirectiveNoFileComp
 }
 
@@ -90,7 +91,7 @@ func newKeysRotate() *cobra.Command {
 		Use:   "rotate KIND",
 		Short: "Advance a key rotation by one step",
 		Long: `Advance the rotation of a kind of key by one step. KIND is manifest, sealing,
-ca, agent-signer or proxy-signer.
+ca, agent-signer, proxy-signer or server-signer.
 
 The first step makes the next key. The server announces it to all hosts within seconds, signed by
 the present key. The second step activates the next key and makes the present key a former key.

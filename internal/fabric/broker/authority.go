@@ -1,22 +1,22 @@
 package broker
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/durable"
 	"drover/internal/fabric"
 )
 
@@ -34,16 +34,14 @@ const (
 	areaTag = "area:"
 )
 
-// authority is the chain of trust: the operator signs the account, the account signs its users, and each scoped
-// signer signs users of one role only. Only keys are on disk; each start makes new JWTs of operator and account.
+// authority makes the account of the fleet and its users. Each role has a signer. The account itself has a name and no
+// private key: whoever makes it forgets the key at once. Only the keys of signers are on disk.
 type authority struct {
-	operator, account nkeys.KeyPair
-	// system is the key of the system account, which only external brokers have. It is always made with the other
-	// keys, so that a copy of the keys on another server holds it too.
-	system    nkeys.KeyPair
-	accountID string
-	// agents and proxies issue the credentials of each role.
-	agents, proxies atomic.Pointer[signer]
+	// account and system are the names of the fleet's account and of the system account, which only external brokers
+	// have.
+	account, system string
+	// agents, proxies and servers issue the credentials of each role.
+	agents, proxies, servers atomic.Pointer[signer]
 
 	refreshing sync.Mutex // held from the read of the revoked keys until they are applied
 
@@ -56,15 +54,17 @@ type authority struct {
 
 // signer issues users of one role. At each connect the signing key determines the rights.
 type signer struct {
-	role   string
-	key    nkeys.KeyPair
-	rights jwt.UserPermissionLimits
+	role string
+	key  nkeys.KeyPair
+	// rights are nil for servers, which have every right.
+	rights *jwt.UserPermissionLimits
 	// others are the public keys of further valid signers: the former keys, and the next key.
 	others []string
 }
 
-// Signers are the keys that issue the credentials of each role.
-type Signers struct{ Agents, Proxies Issuers }
+// Signers are the keys that issue the credentials of each role. The key of Servers also signs the account for external
+// brokers.
+type Signers struct{ Agents, Proxies, Servers Issuers }
 
 // Issuers are the keys that issue the credentials of one role, during a rotation too.
 type Issuers struct {
@@ -75,7 +75,7 @@ type Issuers struct {
 }
 
 // open returns the issuer of a role's credentials.
-func (s Issuers) open(dir, role string, rights jwt.UserPermissionLimits) (*signer, error) {
+func (s Issuers) open(dir, role string, rights *jwt.UserPermissionLimits) (*signer, error) {
 	made := &signer{role: role, key: s.Issue, rights: rights, others: s.Others}
 	if made.key != nil {
 		return made, nil
@@ -93,37 +93,37 @@ func openAuthority(dir string, signers Signers, agents, proxies Rights) (*author
 		return nil, err
 	}
 	a := &authority{revoked: map[string]bool{}}
-	for _, k := range []struct {
-		key  *nkeys.KeyPair
-		file string
-		kind nkeys.PrefixByte
+	var err error
+	if a.account, err = AccountName(dir); err != nil {
+		return nil, err
+	}
+	if a.system, err = loadOrCreateName(filepath.Join(dir, systemFile)); err != nil {
+		return nil, err
+	}
+	for _, role := range []struct {
+		signer *atomic.Pointer[signer]
+		by     Issuers
+		name   string
+		rights *jwt.UserPermissionLimits
 	}{
-		{&a.operator, "operator.nk", nkeys.PrefixByteOperator},
-		{&a.account, "account.nk", nkeys.PrefixByteAccount},
-		{&a.system, "system.nk", nkeys.PrefixByteAccount},
+		{&a.agents, signers.Agents, "agent", agentRights(agents)},
+		{&a.proxies, signers.Proxies, "proxy", proxyRights(proxies)},
+		{&a.servers, signers.Servers, "server", nil},
 	} {
-		var err error
-		if *k.key, err = fabric.LoadOrCreateKey(filepath.Join(dir, k.file), k.kind); err != nil {
+		made, err := role.by.open(dir, role.name, role.rights)
+		if err != nil {
 			return nil, err
 		}
+		role.signer.Store(made)
 	}
-	agent, err := signers.Agents.open(dir, "agent", agentRights(agents))
-	if err != nil {
-		return nil, err
-	}
-	proxy, err := signers.Proxies.open(dir, "proxy", proxyRights(proxies))
-	if err != nil {
-		return nil, err
-	}
-	a.agents.Store(agent)
-	a.proxies.Store(proxy)
-	a.accountID, err = a.account.PublicKey()
-	return a, err
+	return a, nil
 }
 
 // setSigners replaces the keys that issue credentials; the caller holds the lock, and announces the account.
 func (a *authority) setSigners(s Signers) {
-	for role, by := range map[*atomic.Pointer[signer]]Issuers{&a.agents: s.Agents, &a.proxies: s.Proxies} {
+	for role, by := range map[*atomic.Pointer[signer]]Issuers{
+		&a.agents: s.Agents, &a.proxies: s.Proxies, &a.servers: s.Servers,
+	} {
 		made := *role.Load()
 		made.key, made.others = by.Issue, by.Others
 		role.Store(&made)
@@ -131,8 +131,8 @@ func (a *authority) setSigners(s Signers) {
 }
 
 // agentRights returns the template that the broker fills in for each agent.
-func agentRights(r Rights) jwt.UserPermissionLimits {
-	return jwt.UserPermissionLimits{
+func agentRights(r Rights) *jwt.UserPermissionLimits {
+	return &jwt.UserPermissionLimits{
 		Permissions: jwt.Permissions{
 			Pub: jwt.Permission{Allow: append(jwt.StringList{}, r.Publish...)},
 			Sub: jwt.Permission{Allow: append(jwt.StringList{fabric.InboxPrefix(ownArea, ownKey) + ".>"},
@@ -148,9 +148,9 @@ func agentRights(r Rights) jwt.UserPermissionLimits {
 
 // proxyRights returns the template that the broker fills in for each proxy. A proxy carries the requests and the
 // replies of a whole area, and so may answer the servers at any time. It may answer what it hears of agents.
-func proxyRights(r Rights) jwt.UserPermissionLimits {
+func proxyRights(r Rights) *jwt.UserPermissionLimits {
 	inboxes := func(area string) string { return fabric.InboxPrefix(area, ">") }
-	return jwt.UserPermissionLimits{
+	return &jwt.UserPermissionLimits{
 		Permissions: jwt.Permissions{
 			Pub:  jwt.Permission{Allow: append(jwt.StringList{inboxes(fabric.ServerArea)}, r.Publish...)},
 			Sub:  jwt.Permission{Allow: append(jwt.StringList{inboxes(ownArea)}, r.Subscribe...)},
@@ -161,25 +161,6 @@ func proxyRights(r Rights) jwt.UserPermissionLimits {
 		},
 		AllowedConnectionTypes: jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeLeafnode},
 	}
-}
-
-// options returns the part of the server's options that configures trust.
-func (a *authority) options() (*server.Options, error) {
-	trust, err := a.trust()
-	if err != nil {
-		return nil, err
-	}
-	return trust.options()
-}
-
-// trust returns what another broker needs to accept the same users.
-func (a *authority) trust() (Trust, error) {
-	operator, err := a.operatorToken("")
-	if err != nil {
-		return Trust{}, err
-	}
-	account, err := a.accountToken()
-	return Trust{Operator: operator, Account: account}, err
 }
 
 // setRevoked sets the revoked keys before the server runs.
@@ -244,34 +225,24 @@ func (a *authority) amended(keys []string) map[string]bool {
 	return all
 }
 
-// operatorToken returns the operator's JWT, which may name a system account.
-func (a *authority) operatorToken(system string) (string, error) {
-	id, err := a.operator.PublicKey()
-	if err != nil {
-		return "", err
-	}
-	claims := jwt.NewOperatorClaims(id)
-	claims.Name, claims.SystemAccount = "drover", system
-	token, err := claims.Encode(a.operator)
-	if err != nil {
-		return "", fmt.Errorf("cannot sign operator: %w", err)
-	}
-	return token, nil
-}
-
-func (a *authority) accountToken() (string, error) {
+// accountClaims returns the fleet's account; the caller holds the lock, unless nothing runs yet.
+func (a *authority) accountClaims() (*jwt.AccountClaims, error) {
 	// The broker rejects tokens from before this time, and clocks may step back.
 	forGood := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-	claims := jwt.NewAccountClaims(a.accountID)
+	claims := jwt.NewAccountClaims(a.account)
 	claims.Name = "fleet"
-	for _, s := range []*signer{a.agents.Load(), a.proxies.Load()} {
-		public, err := s.key.PublicKey()
+	for _, s := range []*signer{a.agents.Load(), a.proxies.Load(), a.servers.Load()} {
+		keys, err := s.keys()
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		for _, key := range append([]string{public}, s.others...) {
+		for _, key := range keys {
+			if s.rights == nil {
+				claims.SigningKeys.Add(key)
+				continue
+			}
 			scope := jwt.NewUserScope()
-			scope.Key, scope.Role, scope.Template = key, s.role, s.rights
+			scope.Key, scope.Role, scope.Template = key, s.role, *s.rights
 			claims.SigningKeys.AddScopedSigner(scope)
 		}
 	}
@@ -281,13 +252,36 @@ func (a *authority) accountToken() (string, error) {
 	var faults jwt.ValidationResults
 	claims.Validate(&faults)
 	if errs := faults.Errors(); len(errs) > 0 {
-		return "", fmt.Errorf("cannot sign account: %w", errors.Join(errs...))
+		return nil, fmt.Errorf("cannot sign account: %w", errors.Join(errs...))
 	}
-	token, err := claims.Encode(a.operator)
+	return claims, nil
+}
+
+// accountToken returns the account's JWT, signed by the operator of external brokers.
+func (a *authority) accountToken() (string, error) {
+	claims, err := a.accountClaims()
 	if err != nil {
-		return "", fmt.Errorf("cannot sign account: %w", err)
+		return "", err
 	}
-	return token, nil
+	return signedBy(a.servers.Load().key, claims)
+}
+
+// systemToken returns the JWT of the system account, whose users the servers' signer issues.
+func (a *authority) systemToken() (string, error) {
+	keys, err := a.servers.Load().keys()
+	if err != nil {
+		return "", err
+	}
+	claims := jwt.NewAccountClaims(a.system)
+	claims.Name = "system"
+	claims.SigningKeys.Add(keys...)
+	return signedBy(a.servers.Load().key, claims)
+}
+
+// keys returns the public keys of all valid signers of a role, that of the issuer first.
+func (s *signer) keys() ([]string, error) {
+	public, err := s.key.PublicKey()
+	return append([]string{public}, s.others...), err
 }
 
 // issue returns a user JWT of a role for the holder of a key in an area.
@@ -297,7 +291,7 @@ func (a *authority) issue(s *signer, public string, area int) (string, error) {
 	}
 	claims := jwt.NewUserClaims(public)
 	claims.Name = s.role
-	claims.IssuerAccount = a.accountID
+	claims.IssuerAccount = a.account
 	claims.Tags.Add(areaTag + strconv.Itoa(area))
 	claims.SetScoped(true)
 	token, err := claims.Encode(s.key)
@@ -307,65 +301,106 @@ func (a *authority) issue(s *signer, public string, area int) (string, error) {
 	return token, nil
 }
 
-// newServer makes a user with every right in the account. Its key is in memory only: a reader of the account key
-// could make such a user anyway. A new inbox at each start keeps late replies from the wrong request.
-func (a *authority) newServer() (fabric.Identity, error) {
-	return newServerUser(a.account)
+// serverUser is the user of a running server in an account. Its key is in memory only. A new inbox at each start keeps
+// late replies from the wrong request.
+type serverUser struct {
+	authority *authority
+	key       nkeys.KeyPair
+	claims    *jwt.UserClaims
+
+	mu   sync.Mutex
+	last string // the last JWT
 }
 
-// newServerUser makes a user of an account for a server. It may only publish to the subjects and receive the answers,
-// or has all rights if there are no subjects.
-func newServerUser(account nkeys.KeyPair, publish ...string) (fabric.Identity, error) {
+// newServerUser makes a user of an account. It may only publish to the subjects and receive the answers, or has all
+// rights if there are no subjects.
+func (a *authority) newServerUser(account string, publish ...string) (*serverUser, error) {
 	key, err := nkeys.CreateUser()
 	if err != nil {
-		return fabric.Identity{}, err
+		return nil, err
 	}
 	public, err := key.PublicKey()
 	if err != nil {
-		return fabric.Identity{}, err
+		return nil, err
 	}
 	claims := jwt.NewUserClaims(public)
-	claims.Name = "server"
+	claims.Name, claims.IssuerAccount = "server", account
 	if len(publish) > 0 {
 		claims.Pub.Allow.Add(publish...)
 		claims.Sub.Allow.Add(fabric.InboxPrefix(fabric.ServerArea, public) + ".>")
 	}
 	claims.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess}
-	token, err := claims.Encode(account)
-	if err != nil {
-		return fabric.Identity{}, fmt.Errorf("cannot sign user of server: %w", err)
-	}
-	return fabric.Identity{JWT: token, Key: key, Area: fabric.ServerArea}, nil
+	u := &serverUser{authority: a, key: key, claims: claims}
+	return u, u.sign()
 }
 
-// AccountKey returns the public key of the account in a directory, and makes the key if there is none. The public
-// key names the fleet.
-func AccountKey(dir string) (string, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("cannot read account key: %w", err)
-	}
-	key, err := fabric.LoadOrCreateKey(filepath.Join(dir, "account.nk"), nkeys.PrefixByteAccount)
+// sign makes the JWT anew, by the present signer.
+func (u *serverUser) sign() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	token, err := u.claims.Encode(u.authority.servers.Load().key)
 	if err != nil {
-		return "", err
+		return fmt.Errorf("cannot sign user of server: %w", err)
 	}
-	return key.PublicKey()
+	u.last = token
+	return nil
 }
 
-// FleetSecret returns a secret that only holders of the keys in a directory can derive: the servers of a fleet. It
-// protects the messages between the servers.
-func FleetSecret(dir, purpose string) ([]byte, error) {
+// token returns the JWT for the next connect.
+func (u *serverUser) token() string {
+	_ = u.sign() // a key in memory has signed before: it can sign again
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.last
+}
+
+func (u *serverUser) identity() fabric.Identity {
+	return fabric.Identity{JWT: u.token(), Key: u.key, Area: fabric.ServerArea}
+}
+
+// The files of the names of accounts.
+const (
+	accountFile = "account.pub"
+	systemFile  = "system.pub"
+)
+
+// AccountName returns the name of the account in a directory, and makes it if there is none. It names the fleet.
+func AccountName(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot read account key: %w", err)
+		return "", fmt.Errorf("cannot read account: %w", err)
 	}
-	key, err := fabric.LoadOrCreateKey(filepath.Join(dir, "account.nk"), nkeys.PrefixByteAccount)
+	return loadOrCreateName(filepath.Join(dir, accountFile))
+}
+
+// loadOrCreateName returns the name of an account, which is a public nkey. Nobody has the private half: the signers of
+// the account are other keys, because its name cannot be replaced. Concurrent callers get the same name.
+func loadOrCreateName(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := createName(path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("cannot create %s: %w", path, err)
+		}
+		data, err = os.ReadFile(path)
+	}
 	if err != nil {
-		return nil, err
+		return "", fmt.Errorf("cannot read account: %w", err)
 	}
-	seed, err := key.Seed()
+	name := strings.TrimSpace(string(data))
+	if !nkeys.IsValidPublicAccountKey(name) {
+		return "", fmt.Errorf("%s is damaged: expected the public nkey of an account", path)
+	}
+	return name, nil
+}
+
+func createName(path string) error {
+	key, err := nkeys.CreateAccount()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read account key: %w", err)
+		return err
 	}
-	mac := hmac.New(sha256.New, seed)
-	_, _ = mac.Write([]byte(purpose)) // it never fails
-	return mac.Sum(nil), nil
+	defer key.Wipe()
+	name, err := key.PublicKey()
+	if err != nil {
+		return err
+	}
+	return durable.Create(path, []byte(name+"\n"), 0o600)
 }

@@ -42,7 +42,7 @@ type Config struct {
 	Denied func(text string)
 	// Revoked are the public keys of agents and proxies whose credentials are revoked.
 	Revoked []string
-	// Signers issue the credentials of agents and of proxies.
+	// Signers issue the credentials of agents, of proxies and of this server.
 	Signers Signers
 	// Agents are the rights of an agent. In addition it may receive replies in its own inbox and answer its requests.
 	Agents Rights
@@ -53,11 +53,12 @@ type Config struct {
 // Broker is a running embedded server.
 type Broker struct {
 	authority   *authority
+	trust       trust
 	srv         *server.Server
 	port        int
 	leafPort    int // 0 means none
 	clusterPort int // 0 means none
-	own         fabric.Identity
+	own         *serverUser
 	log         *slog.Logger
 	// doubted is when Listeners last found a subscription with wildcards.
 	doubted time.Time
@@ -87,13 +88,20 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	b.authority.setRevoked(cfg.Revoked)
-	if b.own, err = b.authority.newServer(); err != nil {
+	if b.own, err = b.authority.newServerUser(b.authority.account); err != nil {
+		return nil, err
+	}
+	if b.trust, err = newTrust(); err != nil {
+		return nil, err
+	}
+	account, err := b.authority.accountClaims()
+	if err != nil {
 		return nil, err
 	}
 	var opts *server.Options
 	//nolint:contextcheck // a handshake outlives the start
 	b.srv, b.port, err = at.start(func() (*server.Options, error) {
-		if opts, err = b.authority.options(); err != nil {
+		if opts, err = b.trust.options(account); err != nil {
 			return nil, err
 		}
 		opts.ServerName = "drover"
@@ -150,8 +158,9 @@ func (b *Broker) LeafPort() int { return b.leafPort }
 // ClusterPort returns the port for other brokers, 0 for none.
 func (b *Broker) ClusterPort() int { return b.clusterPort }
 
-// ServerIdentity returns the identity of the server itself, made at this start: every right in the account.
-func (b *Broker) ServerIdentity() fabric.Identity { return b.own }
+// ServerIdentity returns the identity of the server itself, made at this start: every right in the account. Its JWT is
+// for the next connect, because SetSigners may replace the signer.
+func (b *Broker) ServerIdentity() fabric.Identity { return b.own.identity() }
 
 // InProcessConn returns a connection from within this process (fabric.DialConfig.Broker).
 func (b *Broker) InProcessConn() (net.Conn, error) { return b.srv.InProcessConn() }
@@ -167,11 +176,12 @@ func (b *Broker) IssueProxy(publicNKey string, area int) (string, error) {
 	return b.authority.issue(b.authority.proxies.Load(), publicNKey, area)
 }
 
-// Trust returns the credentials by which a Relay verifies users. It changes with Revoke and Restore.
-func (b *Broker) Trust() (Trust, error) {
+// Account returns the JWT of the account, by which a Relay verifies users. It changes with Revoke, Restore and
+// SetSigners.
+func (b *Broker) Account() (string, error) {
 	b.authority.mu.Lock()
 	defer b.authority.mu.Unlock()
-	return b.authority.trust()
+	return b.authority.accountToken()
 }
 
 // Revoke revokes the present and future credentials of an agent or a proxy, until Restore. It disconnects the client
@@ -207,11 +217,11 @@ func (b *Broker) changeAccount(change func()) error {
 	b.authority.mu.Lock()
 	defer b.authority.mu.Unlock()
 	change()
-	trust, err := b.authority.trust()
+	account, err := b.authority.accountClaims()
 	if err != nil {
 		return err
 	}
-	return trust.apply(b.srv)
+	return b.trust.apply(account, b.srv)
 }
 
 // Shutdown ends the server and every connection, and waits for that. Later calls do nothing.

@@ -418,8 +418,8 @@ func TestKeysArePrivate(t *testing.T) {
 		modes[e.Name()] = info.Mode().String()
 	}
 	want := fmt.Sprint(map[string]string{
-		"operator.nk": "-rw-------", "account.nk": "-rw-------", "system.nk": "-rw-------",
-		"agent-signer.nk": "-rw-------", "proxy-signer.nk": "-rw-------",
+		"account.pub": "-rw-------", "system.pub": "-rw-------", "agent-signer.nk": "-rw-------",
+		"proxy-signer.nk": "-rw-------", "server-signer.nk": "-rw-------",
 		"port": "-rw-------",
 	})
 	if got := fmt.Sprint(modes); got != want {

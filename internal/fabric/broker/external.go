@@ -10,9 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/idle"
+	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric"
+	"drover/internal/idle"
 )
 
 const (
@@ -22,6 +23,9 @@ const (
 	// changes.
 	pushEvery = time.Minute
 	pushTime  = 5 * time.Second
+	// pushAgain is when a changed account is sent once more. Brokers that copy accounts from each other compare their
+	// times in whole seconds, so the earlier one of two accounts of one second may win.
+	pushAgain = 2 * time.Second
 	// nodePing is the interval at which an external broker pings its clients. If the machine of a server is gone,
 	// reports for that server are lost until the broker notices.
 	nodePing = 10 * time.Second
@@ -42,6 +46,9 @@ type ExternalConfig struct {
 	Reread          func(ctx context.Context) ([]string, error)
 	Signers         Signers
 	Agents, Proxies Rights
+	// Operators are further signers of servers that ConfigureNode makes a broker accept, because they signed the
+	// account before those of Signers or will sign it after them.
+	Operators []nkeys.KeyPair
 }
 
 // External is a fabric of external brokers with the configuration of ConfigureNode. They trust the same keys as an
@@ -49,8 +56,8 @@ type ExternalConfig struct {
 type External struct {
 	cfg       ExternalConfig
 	authority *authority
-	own       fabric.Identity
-	system    fabric.Identity
+	own       *serverUser
+	system    *serverUser
 	changed   chan struct{}
 
 	mu   sync.Mutex
@@ -65,10 +72,10 @@ func OpenExternal(cfg ExternalConfig) (*External, error) {
 		return nil, fmt.Errorf("cannot open fabric: %w", err)
 	}
 	x.authority.setRevoked(cfg.Revoked)
-	if x.own, err = x.authority.newServer(); err != nil {
+	if x.own, err = x.authority.newServerUser(x.authority.account); err != nil {
 		return nil, fmt.Errorf("cannot open fabric: %w", err)
 	}
-	if x.system, err = newServerUser(x.authority.system, claimsUpdate); err != nil {
+	if x.system, err = x.authority.newServerUser(x.authority.system, claimsUpdate); err != nil {
 		return nil, fmt.Errorf("cannot open fabric: %w", err)
 	}
 	return x, nil
@@ -77,8 +84,8 @@ func OpenExternal(cfg ExternalConfig) (*External, error) {
 // URLs returns the addresses for servers.
 func (x *External) URLs() []string { return x.cfg.URLs }
 
-// ServerIdentity returns the identity of this server, made at this start: every right in the account.
-func (x *External) ServerIdentity() fabric.Identity { return x.own }
+// ServerIdentity is like Broker.ServerIdentity.
+func (x *External) ServerIdentity() fabric.Identity { return x.own.identity() }
 
 // IssueAgent is like Broker.IssueAgent.
 func (x *External) IssueAgent(publicNKey string, area int) (string, error) {
@@ -90,11 +97,11 @@ func (x *External) IssueProxy(publicNKey string, area int) (string, error) {
 	return x.authority.issue(x.authority.proxies.Load(), publicNKey, area)
 }
 
-// Trust returns the credentials by which a Relay verifies users. It changes with Revoke, Restore and Revoked.
-func (x *External) Trust() (Trust, error) {
+// Account is like Broker.Account.
+func (x *External) Account() (string, error) {
 	x.authority.mu.Lock()
 	defer x.authority.mu.Unlock()
-	return x.authority.trust()
+	return x.authority.accountToken()
 }
 
 // Revoke is like Broker.Revoke. When it returns, the connected brokers know the change; without a link they get it
@@ -175,6 +182,7 @@ func (x *External) tell() {
 		x.cfg.Log.Warn("cannot send the account to the brokers, retrying later", "error", err)
 		x.again()
 	}
+	time.AfterFunc(pushAgain, x.again)
 }
 
 // again makes Run send the account once more.
@@ -183,7 +191,8 @@ func (x *External) again() { idle.Wake(x.changed) }
 // Run sends the brokers every change of the account, until ctx ends.
 func (x *External) Run(ctx context.Context) error {
 	conn, err := fabric.Dial(ctx, fabric.DialConfig{
-		URLs: x.cfg.URLs, Identity: x.system, TLS: x.cfg.TLS, Name: "server, for the system account",
+		URLs: x.cfg.URLs, Identity: x.system.identity(), Token: x.system.token, TLS: x.cfg.TLS,
+		Name:        "server, for the system account",
 		Log:         x.cfg.Log.With("account", "system"),
 		OnConnected: x.again,
 	})
@@ -213,17 +222,27 @@ func (x *External) Run(ctx context.Context) error {
 	}
 }
 
-// push sends the account to all connected brokers. One broker answers for all: each applies it by itself.
+// push sends both accounts to all connected brokers.
 func (x *External) push(ctx context.Context, conn *fabric.Conn) error {
-	// The lock is held until the message is sent, so that the later of two accounts arrives last.
+	// The lock is held until the messages are sent, so that the later of two accounts arrives last.
 	x.authority.mu.Lock()
 	defer x.authority.mu.Unlock()
-	token, err := x.authority.accountToken()
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, pushTime)
 	defer cancel()
+	for _, account := range []func() (string, error){x.authority.systemToken, x.authority.accountToken} {
+		token, err := account()
+		if err != nil {
+			return err
+		}
+		if err := x.pushOne(ctx, conn, token); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pushOne sends an account. One broker answers for all: each applies it by itself.
+func (x *External) pushOne(ctx context.Context, conn *fabric.Conn, token string) error {
 	reply, err := conn.Request(ctx, claimsUpdate, []byte(token))
 	if err != nil {
 		return fmt.Errorf("cannot send the account to the brokers: %w", err)

@@ -30,7 +30,7 @@ type outside struct {
 	k     *pki.Keeper
 	keys  broker.ExternalConfig
 	nodes []*server.Server
-	files []string
+	of    []broker.Node
 	urls  []string
 }
 
@@ -57,36 +57,55 @@ func startOutside(t *testing.T, nodes int) *outside {
 				n.Routes = append(n.Routes, other)
 			}
 		}
-		var text bytes.Buffer
-		if err := broker.ConfigureNode(&text, o.keys, n); err != nil {
-			t.Fatal(err)
-		}
 		cert, key, err := o.k.IssueNode([]string{host(t, n.Listen), host(t, n.Cluster)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for name, data := range map[string][]byte{
-			broker.ConfigFile: text.Bytes(), broker.CertFile: cert,
-			broker.KeyFile: key, broker.CAFile: []byte(o.k.CA()),
+			broker.CertFile: cert, broker.KeyFile: key, broker.CAFile: []byte(o.k.CA()),
 		} {
 			if err := os.WriteFile(filepath.Join(n.Dir, name), data, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		o.holdsNoSecret(text.String())
-		o.files = append(o.files, filepath.Join(n.Dir, broker.ConfigFile))
 		o.urls = append(o.urls, "tls://"+n.Listen)
-		o.nodes = append(o.nodes, nil)
+		o.of, o.nodes = append(o.of, n), append(o.nodes, nil)
+		o.configure(i)
 		o.run(i)
 	}
 	return o
+}
+
+// configure writes the configuration of a broker.
+func (o *outside) configure(i int) {
+	o.t.Helper()
+	var text bytes.Buffer
+	if err := broker.ConfigureNode(&text, o.keys, o.of[i]); err != nil {
+		o.t.Fatal(err)
+	}
+	o.holdsNoSecret(text.String())
+	if err := os.WriteFile(filepath.Join(o.of[i].Dir, broker.ConfigFile), text.Bytes(), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// reconfigure gives all brokers another configuration, one after the other.
+func (o *outside) reconfigure() {
+	o.t.Helper()
+	for i := range o.nodes {
+		o.configure(i)
+		o.nodes[i].Shutdown()
+		o.nodes[i].WaitForShutdown()
+		o.run(i)
+		o.whole()
+	}
 }
 
 // holdsNoSecret fails the test where a text has one of the keys in it.
 func (o *outside) holdsNoSecret(text string) {
 	o.t.Helper()
 	files, err := filepath.Glob(filepath.Join(o.keys.Dir, "*.nk"))
-	if err != nil || len(files) < 4 {
+	if err != nil || len(files) < 3 {
 		o.t.Fatalf("keys are %q, %v", files, err)
 	}
 	for _, file := range files {
@@ -109,7 +128,7 @@ func host(t *testing.T, address string) string {
 // run starts a broker, again after it has ended.
 func (o *outside) run(i int) {
 	o.t.Helper()
-	opts, err := server.ProcessConfigFile(o.files[i])
+	opts, err := server.ProcessConfigFile(filepath.Join(o.of[i].Dir, broker.ConfigFile))
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ const doubtTime = time.Minute
 // withholds only the messages. nobody is a subject like the other one, on which nobody can listen: what is heard there
 // is such a subscription, and then the first call lists all subscriptions.
 func (b *Broker) Listeners() (listens func(subject, nobody string) bool, err error) {
-	account, err := b.srv.LookupAccount(b.authority.accountID)
+	account, err := b.srv.LookupAccount(b.authority.account)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find account: %w", err)
 	}
@@ -61,7 +61,7 @@ func (b *Broker) doubt() {
 // subjects returns the subjects of all subscriptions.
 func (b *Broker) subjects() (map[string]bool, error) {
 	own, err := b.srv.Subsz(&server.SubszOptions{
-		Subscriptions: true, Account: b.authority.accountID, Limit: math.MaxInt,
+		Subscriptions: true, Account: b.authority.account, Limit: math.MaxInt,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list subscriptions: %w", err)

@@ -12,7 +12,7 @@ import (
 // leaf connects to the hub as a proxy that somebody has taken over.
 func (n *network) leaf(id credential, name string) *fabrictest.Leaf {
 	n.t.Helper()
-	account, err := broker.AccountKey(n.dir)
+	account, err := broker.AccountName(n.dir)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func occupy(t *testing.T, address string) net.Listener {
 func TestAddressesThatAreTaken(t *testing.T) {
 	k := pkitest.New(t)
 	hub := start(t)
-	trust, err := hub.Trust()
+	account, err := hub.Account()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestAddressesThatAreTaken(t *testing.T) {
 	}
 	asRelay := func(a at) error {
 		r, err := broker.StartRelay(t.Context(), broker.RelayConfig{
-			Dir: dir, Listen: a.clients, Trust: trust, Hubs: []string{a.leaves}, Identity: issue(t, hub).Identity,
+			Dir: dir, Listen: a.clients, Account: account, Hubs: []string{a.leaves}, Identity: issue(t, hub).Identity,
 			Log: testLog(t),
 		})
 		if err == nil {

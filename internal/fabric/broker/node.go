@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric"
 )
@@ -41,31 +41,29 @@ func ConfigureNode(out io.Writer, keys ExternalConfig, n Node) error {
 	if err != nil {
 		return fmt.Errorf("cannot configure broker: %w", err)
 	}
-	systemID, err := a.system.PublicKey()
-	if err != nil {
-		return fmt.Errorf("cannot configure broker: %w", err)
-	}
-	operator, err := a.operatorToken(systemID)
-	if err != nil {
-		return fmt.Errorf("cannot configure broker: %w", err)
+	var operators []string
+	for _, signer := range append([]nkeys.KeyPair{a.servers.Load().key}, keys.Operators...) {
+		operator, err := operatorToken(signer, a.system)
+		if err != nil {
+			return fmt.Errorf("cannot configure broker: %w", err)
+		}
+		operators = append(operators, strconv.Quote(operator))
 	}
 	account, err := a.accountToken()
 	if err != nil {
 		return fmt.Errorf("cannot configure broker: %w", err)
 	}
-	claims := jwt.NewAccountClaims(systemID)
-	claims.Name = "system"
-	systemToken, err := claims.Encode(a.operator)
+	system, err := a.systemToken()
 	if err != nil {
-		return fmt.Errorf("cannot sign system account: %w", err)
+		return fmt.Errorf("cannot configure broker: %w", err)
 	}
 	var text strings.Builder
 	n.general(&text)
-	fmt.Fprintf(&text, "operator: %q\nsystem_account: %q\n", operator, systemID)
+	fmt.Fprintf(&text, "operator: [%s]\nsystem_account: %q\n", strings.Join(operators, ", "), a.system)
 	fmt.Fprintf(&text, "resolver {\n  type: full\n  dir: %q\n  allow_delete: false\n  interval: \"1m\"\n}\n",
 		n.path(accountDir))
-	fmt.Fprintf(&text, "resolver_preload {\n  %s: %q\n  %s: %q\n}\n", a.accountID, account, systemID, systemToken)
-	n.listeners(&text, a.accountID)
+	fmt.Fprintf(&text, "resolver_preload {\n  %s: %q\n  %s: %q\n}\n", a.account, account, a.system, system)
+	n.listeners(&text, a.account)
 	_, err = io.WriteString(out, text.String())
 	return err
 }

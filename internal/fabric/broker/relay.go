@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 
 	"drover/internal/fabric"
@@ -32,8 +33,9 @@ type RelayConfig struct {
 	Listen string
 	// TLS is the configuration of the listener; nil is for loopback only.
 	TLS *tls.Config
-	// Trust verifies agents.
-	Trust Trust
+	// Account is the JWT of the fleet's account, which verifies agents. It must come from the servers: the relay does
+	// not check who has signed it.
+	Account string
 	// Hubs are the addresses, host:port, at which brokers listen for proxies; the relay joins one of them. HubTLS
 	// verifies them; nil is without TLS.
 	Hubs   []string
@@ -49,12 +51,13 @@ type RelayConfig struct {
 type Relay struct {
 	srv   *server.Server
 	port  int
-	trust string // the operator, which does not change
-	own   string // the user of the proxy itself
+	trust trust
+	// account is the name of the account, and own the user of the proxy itself.
+	account, own string
 }
 
 // StartRelay starts a relay; when it returns, the relay accepts connections, joined or not. It fails if ctx has
-// ended, if it cannot read Trust or if it cannot listen on the address.
+// ended, if it cannot read Account or if it cannot listen on the address.
 func StartRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	r, err := startRelay(ctx, cfg)
 	if err != nil {
@@ -81,14 +84,17 @@ func startRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	account, err := cfg.Trust.account()
+	account, err := jwt.DecodeAccountClaims(cfg.Account)
 	if err != nil {
+		return nil, fmt.Errorf("cannot read account: %w", err)
+	}
+	r := &Relay{account: account.Subject, own: public}
+	if r.trust, err = newTrust(); err != nil {
 		return nil, err
 	}
-	r := &Relay{trust: cfg.Trust.Operator, own: public}
 	//nolint:contextcheck // a handshake outlives the start
 	r.srv, r.port, err = at.start(func() (*server.Options, error) {
-		opts, err := cfg.Trust.options()
+		opts, err := r.trust.options(account)
 		if err != nil {
 			return nil, err
 		}
@@ -168,10 +174,17 @@ func (r *Relay) SendAway() error {
 	return nil
 }
 
-// Update replaces the trusted account; clients that it no longer accepts are disconnected before Update returns. The
-// operator of the relay's start must have signed the account.
+// Update replaces the account by its JWT; clients that it no longer accepts are disconnected before Update returns. It
+// fails for another account than that of the start.
 func (r *Relay) Update(account string) error {
-	return Trust{Operator: r.trust, Account: account}.apply(r.srv)
+	claims, err := jwt.DecodeAccountClaims(account)
+	if err != nil {
+		return fmt.Errorf("cannot read account: %w", err)
+	}
+	if claims.Subject != r.account {
+		return fmt.Errorf("cannot use account: expected %s, got %s", r.account, claims.Subject)
+	}
+	return r.trust.apply(claims, r.srv)
 }
 
 // Shutdown ends the server and every connection, and waits for that. Later calls do nothing.

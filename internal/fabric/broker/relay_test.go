@@ -115,12 +115,12 @@ func (n *network) relay(area int) (*broker.Relay, credential) {
 
 func (n *network) relayAs(id credential) *broker.Relay {
 	n.t.Helper()
-	trust, err := n.Trust()
+	account, err := n.Account()
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	r, err := broker.StartRelay(n.t.Context(), broker.RelayConfig{
-		Dir: filepath.Join(n.t.TempDir(), "relay"), Listen: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Trust: trust,
+		Dir: filepath.Join(n.t.TempDir(), "relay"), Listen: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Account: account,
 		Hubs: []string{n.config.Leaves}, HubTLS: trusting(n.t, n.keeper), Identity: id.Identity, Log: testLog(n.t),
 	})
 	if err != nil {
@@ -473,23 +473,23 @@ func TestARemovedAgentIsCutOffFromItsRelay(t *testing.T) {
 	if err := n.Revoke(who.key); err != nil {
 		t.Fatal(err)
 	}
-	trust, err := n.Trust()
+	account, err := n.Account()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Update(trust.Account); err != nil {
+	if err := r.Update(account); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the agent to be cut off", func() bool { return !agent.Connected() })
 	if !stays.Connected() || !r.Joined() {
 		t.Error("somebody else was cut off")
 	}
-	foreign, err := newNetwork(t).Trust()
+	foreign, err := newNetwork(t).Account()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Update(foreign.Account); err == nil {
-		t.Error("an account of another operator is taken")
+	if err := r.Update(foreign); err == nil {
+		t.Error("another account is taken")
 	}
 }
 
@@ -543,20 +543,20 @@ func TestSendAway(t *testing.T) {
 	}
 }
 
-// TestAHubOfAnotherAuthorityIsNotJoined: neither one with another certificate, nor one of another operator.
+// TestAHubOfAnotherAuthorityIsNotJoined: neither one with another certificate, nor one of another account.
 func TestAHubOfAnotherAuthorityIsNotJoined(t *testing.T) {
 	n, other := newNetwork(t), newNetwork(t)
-	trust, err := n.Trust()
+	account, err := n.Account()
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := n.user(3, n.IssueProxy)
 	for name, verified := range map[string]*pki.Keeper{
 		"another certificate": n.keeper,
-		"another operator":    other.keeper,
+		"another account":     other.keeper,
 	} {
 		r, err := broker.StartRelay(t.Context(), broker.RelayConfig{
-			Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Trust: trust,
+			Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Account: account,
 			Hubs:   []string{other.config.Leaves},
 			HubTLS: trusting(t, verified), Identity: id.Identity, Log: testLog(t),
 		})

@@ -9,21 +9,27 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
 )
 
-// Trust is how a broker verifies users: the JWTs of the operator and of the account. It holds no secret. The
-// account's JWT lists the revoked keys and the rights of each role, so it changes; the operator signs it.
-type Trust struct {
-	Operator, Account string
+// A broker of drover verifies users by the account of the fleet, which reaches it by a sealed message or from its own
+// process. NATS also wants an operator who has signed the account. That operator is a key of the broker itself, which
+// it makes at each start. External brokers know the operator from their configuration instead.
+type trust struct{ operator nkeys.KeyPair }
+
+func newTrust() (trust, error) {
+	operator, err := nkeys.CreateOperator()
+	return trust{operator}, err
 }
 
-// Digest returns a digest of the account's contents: equal for equal contents, whenever they were signed.
-func (t Trust) Digest() (string, error) {
-	account, err := t.account()
+// AccountDigest returns a digest of the contents of an account's JWT: equal for equal contents, whenever and by
+// whomever they were signed.
+func AccountDigest(token string) (string, error) {
+	account, err := jwt.DecodeAccountClaims(token)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("cannot read account: %w", err)
 	}
-	account.ID, account.IssuedAt = "", 0
+	account.ID, account.Issuer, account.IssuedAt = "", "", 0
 	text, err := json.Marshal(account)
 	if err != nil {
 		return "", fmt.Errorf("cannot encode account: %w", err)
@@ -32,18 +38,13 @@ func (t Trust) Digest() (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// SameOperator reports whether the same operator signs the other account, so that it may replace this one.
-func (t Trust) SameOperator(other Trust) bool {
-	own, err := jwt.DecodeOperatorClaims(t.Operator)
+// NameOf returns the name of the account of a JWT; empty if the JWT is not valid.
+func NameOf(token string) string {
+	account, err := jwt.DecodeAccountClaims(token)
 	if err != nil {
-		return false
+		return ""
 	}
-	its, err := jwt.DecodeOperatorClaims(other.Operator)
-	if err != nil || own.Subject != its.Subject {
-		return false
-	}
-	_, err = other.account()
-	return err == nil
+	return account.Subject
 }
 
 // SameUser reports whether two user JWTs have the same key, area and signer.
@@ -58,54 +59,89 @@ func SameUser(a, b string) bool {
 }
 
 // options returns the part of a server's options that configures trust.
-func (t Trust) options() (*server.Options, error) {
-	operator, err := jwt.DecodeOperatorClaims(t.Operator)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read operator: %w", err)
-	}
-	account, err := t.account()
+func (t trust) options(account *jwt.AccountClaims) (*server.Options, error) {
+	id, err := t.operator.PublicKey()
 	if err != nil {
 		return nil, err
 	}
+	operator := jwt.NewOperatorClaims(id)
+	operator.Name = "drover"
+	if _, err := operator.Encode(t.operator); err != nil {
+		return nil, fmt.Errorf("cannot sign operator: %w", err)
+	}
+	token, err := account.Encode(t.operator)
+	if err != nil {
+		return nil, fmt.Errorf("cannot sign account: %w", err)
+	}
 	accounts := &server.MemAccResolver{}
-	if err := accounts.Store(account.Subject, t.Account); err != nil {
+	if err := accounts.Store(account.Subject, token); err != nil {
 		return nil, err
 	}
 	return &server.Options{TrustedOperators: []*jwt.OperatorClaims{operator}, AccountResolver: accounts}, nil
 }
 
-// account reads the account, which the operator must have signed.
-func (t Trust) account() (*jwt.AccountClaims, error) {
-	operator, err := jwt.DecodeOperatorClaims(t.Operator)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read operator: %w", err)
-	}
-	account, err := jwt.DecodeAccountClaims(t.Account)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read account: %w", err)
-	}
-	if !operator.DidSign(account) {
-		return nil, fmt.Errorf("cannot use account: the operator has not signed it")
-	}
-	return account, nil
-}
-
 // apply applies a changed account to a running server: clients that it no longer accepts are disconnected before
 // apply returns.
-func (t Trust) apply(srv *server.Server) error {
-	claims, err := t.account()
+func (t trust) apply(account *jwt.AccountClaims, srv *server.Server) error {
+	token, err := account.Encode(t.operator) // it also sets the issuer of account
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot sign account: %w", err)
 	}
-	if err := srv.AccountResolver().Store(claims.Subject, t.Account); err != nil {
+	if err := srv.AccountResolver().Store(account.Subject, token); err != nil {
 		return fmt.Errorf("cannot store account: %w", err)
 	}
-	account, err := srv.LookupAccount(claims.Subject)
+	running, err := srv.LookupAccount(account.Subject)
 	if err != nil {
 		return fmt.Errorf("cannot find account: %w", err)
 	}
-	srv.UpdateAccountClaims(account, claims)
+	srv.UpdateAccountClaims(running, account)
 	return nil
+}
+
+// operatorOf returns the operator of external brokers: the servers' signer in the form that NATS wants for an operator.
+func operatorOf(signer nkeys.KeyPair) (nkeys.KeyPair, error) {
+	seed, err := signer.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read key of operator: %w", err)
+	}
+	_, raw, err := nkeys.DecodeSeed(seed)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read key of operator: %w", err)
+	}
+	defer clear(raw)
+	return nkeys.FromRawSeed(nkeys.PrefixByteOperator, raw)
+}
+
+// signedBy returns the JWT of an account for external brokers, by the operator of a signer.
+func signedBy(signer nkeys.KeyPair, account *jwt.AccountClaims) (string, error) {
+	operator, err := operatorOf(signer)
+	if err != nil {
+		return "", err
+	}
+	token, err := account.Encode(operator)
+	if err != nil {
+		return "", fmt.Errorf("cannot sign account: %w", err)
+	}
+	return token, nil
+}
+
+// operatorToken returns the JWT of a signer's operator.
+func operatorToken(signer nkeys.KeyPair, system string) (string, error) {
+	operator, err := operatorOf(signer)
+	if err != nil {
+		return "", err
+	}
+	id, err := operator.PublicKey()
+	if err != nil {
+		return "", err
+	}
+	claims := jwt.NewOperatorClaims(id)
+	claims.Name, claims.SystemAccount = "drover", system
+	token, err := claims.Encode(operator)
+	if err != nil {
+		return "", fmt.Errorf("cannot sign operator: %w", err)
+	}
+	return token, nil
 }
 
 // IssuerOf returns the public key of the issuer of a user JWT; empty if the JWT is not valid.

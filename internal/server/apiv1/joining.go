@@ -449,7 +449,7 @@ func keysProblem(err error, kind keyring.Kind) error {
 	switch {
 	case errors.Is(err, keyring.ErrNoKind):
 		return problemf(http.StatusNotFound,
-			"unknown kind of key %q: expected manifest, sealing, ca, agent-signer or proxy-signer; drover dev has no ca", edge.Clip(string(kind)))
+			"unknown kind of key %q: expected manifest, sealing, ca, agent-signer, proxy-signer or server-signer; drover dev has no ca", edge.Clip(string(kind)))
 	case errors.Is(err, keyring.ErrNotHeld), errors.Is(err, keyring.ErrNoNext), errors.Is(err, keyring.ErrNoSuch),
 		errors.Is(err, keyring.ErrChanged):
 		return problemf(http.StatusConflict, "%v", err)

@@ -35,7 +35,7 @@ func (r *relays) Remove(_ context.Context, key string, _ time.Time) error {
 func (r *relays) Issue(p store.Proxy, _ []byte) (wire.ProxyEnrolment, error) {
 	return wire.ProxyEnrolment{
 		Fleet: "fleet", SealingKeys: []string{"key"},
-		Area: p.Area, Name: p.Name, JWT: "j", Hubs: []string{"x:1"}, CA: "c", Operator: "o", Account: "a",
+		Area: p.Area, Name: p.Name, JWT: "j", Hubs: []string{"x:1"}, CA: "c", Account: "a",
 		Certificate: "p", Digest: "d",
 	}, nil
 }

@@ -1,6 +1,8 @@
 package keyring
 
 import (
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -198,17 +200,48 @@ func (r *Ring) SealingKeys() []string {
 }
 
 // SealingPairs returns the sealing keys on this server: the one to seal with, and then the others.
-func (r *Ring) SealingPairs() []nkeys.KeyPair {
+func (r *Ring) SealingPairs() []nkeys.KeyPair { return r.Pairs(Sealing) }
+
+// Pairs returns the keys of a kind on this server: the one in use, and then the others. The kind is not CA.
+func (r *Ring) Pairs(kind Kind) []nkeys.KeyPair {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	own, _ := best(r.state, Sealing, r.held) // cannot fail: apply has found the key
+	own, _ := best(r.state, kind, r.held) // cannot fail: apply has found the key
 	pairs := []nkeys.KeyPair{own}
-	for _, k := range r.state.Keys[Sealing] {
+	for _, k := range r.state.Keys[kind] {
 		if pair := r.held[k.ID]; pair != nil && pair != own {
 			pairs = append(pairs, pair)
 		}
 	}
 	return pairs
+}
+
+// Secrets returns secrets of 32 bytes for a purpose, which only servers of the fleet can derive: one for each sealing
+// key on this server. Encrypt with the first, and decrypt with any.
+func (r *Ring) Secrets(purpose string) ([][]byte, error) {
+	var secrets [][]byte
+	for _, pair := range r.SealingPairs() {
+		secret, err := derive(pair, purpose)
+		if err != nil {
+			return nil, fmt.Errorf("cannot derive %s: %w", purpose, err)
+		}
+		secrets = append(secrets, secret)
+	}
+	return secrets, nil
+}
+
+func derive(pair nkeys.KeyPair, purpose string) ([]byte, error) {
+	seed, err := pair.Seed()
+	if err != nil {
+		return nil, err
+	}
+	defer clear(seed)
+	_, raw, err := nkeys.DecodeSeed(seed)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(raw)
+	return hkdf.Key(sha256.New, raw, nil, "drover "+purpose, sha256.Size)
 }
 
 func (r *Ring) ids(kind Kind) []string {
@@ -235,7 +268,7 @@ func (r *Ring) Further() []nkeys.KeyPair {
 }
 
 // Signers returns the key pair of a kind that issues tokens, and the public keys of all whose tokens count. The kind is
-// AgentSigner or ProxySigner.
+// one of the signers.
 func (r *Ring) Signers(kind Kind) (issues nkeys.KeyPair, counting []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -305,7 +338,8 @@ func (r *Ring) Digest() (text string, revision int) {
 	var parts []string
 	for _, kind := range Kinds() {
 		for _, k := range s.Keys[kind] {
-			if kind == AgentSigner && k.Stage != Present || kind == ProxySigner { // agents get tokens, not signers
+			// Agents get tokens of their signer, and nothing of other signers.
+			if kind == AgentSigner && k.Stage != Present || kind == ProxySigner || kind == ServerSigner {
 				continue
 			}
 			part := string(kind) + " " + k.ID

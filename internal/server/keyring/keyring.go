@@ -145,7 +145,7 @@ func (r *Ring) withMissing(s State) (State, error) {
 func (r *Ring) path(kind Kind, id string) string {
 	base := string(kind)
 	dir, ending := r.cfg.Dir, ".nkey"
-	if kind == AgentSigner || kind == ProxySigner {
+	if kind == AgentSigner || kind == ProxySigner || kind == ServerSigner {
 		dir, ending = filepath.Join(dir, "broker"), ".nk"
 	}
 	switch id {

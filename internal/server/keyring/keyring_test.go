@@ -141,7 +141,8 @@ func TestARotation(t *testing.T) {
 		step("present", nil)
 		_, err := r.Announce(t.Context(), kind)
 		step("present next", err)
-		if same := digest(r) == before; same != (kind == keyring.AgentSigner || kind == keyring.ProxySigner) {
+		if same := digest(r) == before; same != (kind == keyring.AgentSigner || kind == keyring.ProxySigner ||
+			kind == keyring.ServerSigner) {
 			t.Errorf("%s: agents are told again: %v", kind, !same)
 		}
 		if _, err := r.Announce(t.Context(), kind); !errors.Is(err, keyring.ErrUnderWay) {
@@ -183,6 +184,7 @@ func held(t *testing.T, dir string, kind keyring.Kind, dropped string) {
 	files := map[keyring.Kind]string{
 		keyring.Manifest: "manifest*.nkey", keyring.Sealing: "sealing*.nkey",
 		keyring.AgentSigner: "broker/agent-signer*.nk", keyring.ProxySigner: "broker/proxy-signer*.nk", keyring.CA: "pki/ca*.key",
+		keyring.ServerSigner: "broker/server-signer*.nk",
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, files[kind]))
 	if err != nil || len(paths) != 1 {

@@ -23,13 +23,15 @@ const (
 	AgentSigner Kind = "agent-signer"
 	// ProxySigner keys issue those of proxies.
 	ProxySigner Kind = "proxy-signer"
+	// ServerSigner keys issue those of servers, and sign the account for external brokers.
+	ServerSigner Kind = "server-signer"
 )
 
 // Kinds lists them.
-func Kinds() []Kind { return []Kind{Manifest, Sealing, CA, AgentSigner, ProxySigner} }
+func Kinds() []Kind { return []Kind{Manifest, Sealing, CA, AgentSigner, ProxySigner, ServerSigner} }
 
 // nkeyKinds lists the kinds whose keys are nkeys in files of this package.
-func nkeyKinds() []Kind { return []Kind{Manifest, Sealing, AgentSigner, ProxySigner} }
+func nkeyKinds() []Kind { return []Kind{Manifest, Sealing, AgentSigner, ProxySigner, ServerSigner} }
 
 // Stage is the stage of a key's life.
 type Stage string

@@ -2,11 +2,8 @@ package keyring
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -64,8 +61,9 @@ func (k ticketKeys) at(revision int, now time.Time) (valid ticketKeys, changed b
 type TicketConfig struct {
 	// Facts is the database of the fleet.
 	Facts Facts
-	// Secret has 32 bytes, which only the servers of the fleet know. It seals the keys in the database.
-	Secret []byte
+	// Secrets returns secrets of 32 bytes, which only the servers of the fleet know (Ring.Secrets). They seal the keys
+	// in the database.
+	Secrets func() ([][]byte, error)
 	// Revision returns the present revision of the fleet's keys.
 	Revision func() int
 	Now      func() time.Time
@@ -78,7 +76,6 @@ type TicketConfig struct {
 // nil.
 type Tickets struct {
 	cfg  TicketConfig
-	aead cipher.AEAD
 	look chan struct{}
 	// keys holds the keys for crypto/tls, and nothing else.
 	keys *tls.Config
@@ -88,16 +85,8 @@ type Tickets struct {
 
 // OpenTickets reads the keys of the fleet, or makes the first key. It fails if it cannot read or write the database.
 func OpenTickets(ctx context.Context, cfg TicketConfig) (*Tickets, error) {
-	block, err := aes.NewCipher(cfg.Secret)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open ticket keys: %w", err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open ticket keys: %w", err)
-	}
 	t := &Tickets{
-		cfg: cfg, aead: aead, look: make(chan struct{}, 1),
+		cfg: cfg, look: make(chan struct{}, 1),
 		keys: &tls.Config{MinVersion: tls.VersionTLS13},
 	}
 	if err := t.refresh(ctx); err != nil {
@@ -187,18 +176,23 @@ func (t *Tickets) seal(k ticketKeys) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	//nolint:gosec // this AEAD creates a random nonce itself
-	return base64.RawStdEncoding.EncodeToString(t.aead.Seal(nil, nil, text, []byte(ticketFact))), nil
+	vault, err := OpenVault(t.cfg.Secrets)
+	if err != nil {
+		return "", err
+	}
+	return vault.Seal(text, ticketFact), nil
 }
 
-// open returns no keys for a text that this fleet has not sealed: the database was adopted, or there is no text yet.
+// open returns no keys for a text that this server cannot read: the database was adopted, another server has a later
+// sealing key, or there is no text yet.
 func (t *Tickets) open(ctx context.Context, text string) (k ticketKeys) {
 	if text == "" {
 		return k
 	}
-	data, err := base64.RawStdEncoding.DecodeString(text)
+	vault, err := OpenVault(t.cfg.Secrets)
+	var data []byte
 	if err == nil {
-		data, err = t.aead.Open(nil, nil, data, []byte(ticketFact))
+		data, _, err = vault.Open(text, ticketFact)
 	}
 	if err == nil {
 		err = json.Unmarshal(data, &k)

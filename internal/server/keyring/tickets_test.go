@@ -35,7 +35,7 @@ func openTickets(t *testing.T, db *facts, listener *tls.Config, secret string) *
 	s := &ticketed{listener: listener.Clone(), revision: 1}
 	var err error
 	s.Tickets, err = keyring.OpenTickets(t.Context(), keyring.TicketConfig{
-		Facts: db, Secret: []byte(secret), Revision: func() int { return s.revision }, Now: time.Now,
+		Facts: db, Secrets: func() ([][]byte, error) { return [][]byte{[]byte(secret)}, nil }, Revision: func() int { return s.revision }, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric"
+	"drover/internal/fabric/fabrictest"
 	"drover/internal/frame"
 	"drover/internal/wire"
 )
@@ -53,6 +54,17 @@ func ServerPair(server, dir, public string, e wire.Enrolment) (*frame.Pair, erro
 		return nil, err
 	}
 	return frame.AtFleet(e.Fleet, fleet, public, key.PublicKey())
+}
+
+// Insider is somebody with every right on the fabric: a thief of the first key that issues the credentials of servers.
+// server is the directory of a server.
+func Insider(t testing.TB, server, fleet string) fabric.Identity {
+	t.Helper()
+	signer, err := fabric.LoadOrCreateKey(filepath.Join(server, "broker", "server-signer.nk"), nkeys.PrefixByteAccount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fabrictest.Server(t, signer, fleet)
 }
 
 // sealingKeys returns the private key of an agent and the public key of its fleet.
