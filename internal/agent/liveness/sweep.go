@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +26,8 @@ type sweep struct {
 	// whole.
 	asked  map[procfs.Identity]bool
 	spares bool
+	// last is the last pid that the kernel had given when a look began.
+	last int
 }
 
 func newSweep(proc procfs.FS, t Tree) *sweep {
@@ -96,12 +99,61 @@ func (s *sweep) search(all map[int]procfs.Stat) error {
 	if _, taken := all[root.PID]; !taken && root.PID > 1 && s.boot == root.BootID {
 		s.orphans(all)
 	}
+	var doubtful []int
 	for pid, st := range all {
-		if s.marked(pid) {
-			s.join(st)
+		if !s.mark(pid, st, all) {
+			doubtful = append(doubtful, pid)
 		}
 	}
+	s.chase(doubtful, all)
 	return s.grow(all)
+}
+
+// mark adds a process that has the mark. It reports whether that is certain.
+func (s *sweep) mark(pid int, st procfs.Stat, all map[int]procfs.Stat) (certain bool) {
+	if s.tree.Mark == "" {
+		return true
+	}
+	env, err := s.proc.Environ(pid)
+	if slices.Contains(env, launch.MarkVariable+"="+s.tree.Mark) {
+		all[pid] = st
+		s.join(st)
+	}
+	return !errors.Is(err, procfs.ErrExecuting)
+}
+
+const (
+	// mostChases bounds how often chase looks, and farthest how many new processes it looks at each time.
+	mostChases = 64
+	farthest   = 4096
+	// settled is how many looks without news end a chase, with chasePause between them.
+	settled    = 4
+	chasePause = time.Millisecond
+)
+
+// chase looks at the processes that began since the look at all began, and again at doubtful ones: a process that forks
+// and ends during a look is missed, but its child has a later pid. The kernel gives a pid before /proc shows the
+// process. chase ends when nothing is doubtful, or after some looks without news.
+func (s *sweep) chase(doubtful []int, all map[int]procfs.Stat) {
+	for n, quiet := 0, 0; n < mostChases && quiet < settled; n++ {
+		since, last := s.last, s.proc.LastPID()
+		s.last = last
+		for pid := since + 1; pid <= min(last, since+farthest); pid++ {
+			doubtful = append(doubtful, pid)
+		}
+		before := len(doubtful)
+		doubtful = slices.DeleteFunc(doubtful, func(pid int) bool {
+			st, err := s.proc.Stat(pid)
+			return err == nil && s.mark(pid, st, all)
+		})
+		if len(doubtful) == 0 {
+			return
+		}
+		if quiet++; last != since || len(doubtful) < before {
+			quiet = 0
+		}
+		<-time.NewTimer(chasePause).C // also when the time of a stop is over: its last look decides
+	}
 }
 
 // withoutSpared removes the spared processes, with their descendants and the sessions that those lead.
@@ -148,6 +200,9 @@ func (s *sweep) ask(alive []procfs.Identity) {
 // look returns all processes that can be members. It leaves out this process, so that its children are not found
 // through it.
 func (s *sweep) look(grouped []int) (map[int]procfs.Stat, error) {
+	if !s.tree.Contained {
+		s.last = s.proc.LastPID()
+	}
 	pids, err := s.candidates(grouped)
 	if err != nil {
 		return nil, err
@@ -217,12 +272,4 @@ func (s *sweep) grow(all map[int]procfs.Stat) error {
 
 func (s *sweep) join(st procfs.Stat) {
 	s.members[st.PID] = procfs.Identity{BootID: s.boot, PID: st.PID, StartTicks: st.StartTicks}
-}
-
-func (s *sweep) marked(pid int) bool {
-	if s.tree.Mark == "" {
-		return false
-	}
-	env, err := s.proc.Environ(pid)
-	return err == nil && slices.Contains(env, launch.MarkVariable+"="+s.tree.Mark)
 }

@@ -65,11 +65,10 @@ func (t Tree) Members(proc procfs.FS) ([]procfs.Identity, error) { return newSwe
 // and waits for the grace. Then it sends SIGKILL: first to the groups, from which no process can escape. After that it
 // kills, repeatedly, every descendant of the root, every process in a session that a member leads, and every process
 // with the mark. It blocks until it finds no process or ctx ends; the error then lists the remaining pids. ended
-// are the members that it found, without the root, by ascending pid. Without groups it can miss a process that forks
-// faster than /proc can be read, so it then looks four times. It never touches this process or other descendants of
-// this process.
+// are the members that it found, without the root, by ascending pid. It never touches this process or other descendants
+// of this process.
 func EndTree(ctx context.Context, proc procfs.FS, t Tree, grace time.Duration) (ended []Member, left []int, err error) {
-	e := &ending{sweep: newSweep(proc, t), seen: map[procfs.Identity]string{}}
+	e := &ending{sweep: newSweep(proc, t), seen: map[int]Member{}}
 	found, err := e.find()
 	if err == nil && len(found) > 0 && grace > 0 {
 		found, err = e.terminate(ctx, found, grace)
@@ -77,10 +76,9 @@ func EndTree(ctx context.Context, proc procfs.FS, t Tree, grace time.Duration) (
 	if err == nil && len(found) > 0 {
 		left, err = e.kill(ctx)
 	}
-	delete(e.seen, t.Root)
-	for _, id := range slices.SortedFunc(maps.Keys(e.seen), func(a, b procfs.Identity) int { return a.PID - b.PID }) {
-		if !slices.Contains(left, id.PID) {
-			ended = append(ended, Member{id, e.seen[id]})
+	for _, pid := range slices.Sorted(maps.Keys(e.seen)) {
+		if m := e.seen[pid]; m.Identity != t.Root && !slices.Contains(left, pid) {
+			ended = append(ended, m)
 		}
 	}
 	return ended, left, err
@@ -89,24 +87,17 @@ func EndTree(ctx context.Context, proc procfs.FS, t Tree, grace time.Duration) (
 // ending is the end of one tree: it remembers the members that it found.
 type ending struct {
 	*sweep
-	seen map[procfs.Identity]string
+	seen map[int]Member // by pid
 }
 
 // maxCommand is how much of a command line drover keeps, in bytes.
 const maxCommand = 80
 
-// looks is how many looks in a row must find nothing without groups: one look can miss a process that forks and ends
-// while /proc is read.
-const looks = 4
-
 // find is sweep.find that also records the command lines of the members while they live.
 func (e *ending) find() ([]procfs.Identity, error) {
 	found, err := e.sweep.find()
-	for n := 1; n < looks && err == nil && len(found) == 0 && len(e.seen) > 0 && len(e.tree.Groups) == 0; n++ {
-		found, err = e.sweep.find()
-	}
 	for _, id := range found {
-		if _, ok := e.seen[id]; ok {
+		if e.seen[id.PID].Identity == id {
 			continue
 		}
 		command := ""
@@ -118,7 +109,7 @@ func (e *ending) find() ([]procfs.Identity, error) {
 		if len(command) > maxCommand {
 			command = strings.ToValidUTF8(command[:maxCommand], "") + "..."
 		}
-		e.seen[id] = command
+		e.seen[id.PID] = Member{id, command}
 	}
 	return found, err
 }

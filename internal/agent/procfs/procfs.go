@@ -127,6 +127,14 @@ func (f FS) PIDs() ([]int, error) {
 	return numbers(names), nil
 }
 
+// LastPID returns the number that the kernel gave to the process or thread that began last, in the PID namespace of
+// this process. It is 0 if the kernel does not tell.
+func (f FS) LastPID() int {
+	data, _ := f.read(maxSmall, "sys/kernel/ns_last_pid")
+	n, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+	return n
+}
+
 // OwnChildren returns the pids of the children of this process, zombies included. The kernel may leave out a child
 // whose sibling ends during the look, so only a repeated answer is complete.
 func (f FS) OwnChildren() ([]int, error) {
