@@ -2,7 +2,6 @@ package logs
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // A rotated file is named STREAM.FROM-TO, with .gz if it is compressed: it holds the bytes FROM to TO of the stream.
