@@ -41,6 +41,7 @@ import (
 	"drover/internal/agent/usage"
 	"drover/internal/config"
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/process"
 	"drover/internal/selector"
 	"drover/internal/wire"
@@ -126,7 +127,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	sealing, err := SealingKey(cfg.Dir)
+	sealing, err := SealingKeys(cfg.Dir, key)
 	if err != nil {
 		return nil, err
 	}
@@ -317,8 +318,12 @@ func OwnKey(dir string) (nkeys.KeyPair, error) {
 	return fabric.LoadOrCreateKey(filepath.Join(dir, "agent.nkey"), nkeys.PrefixByteUser)
 }
 
-// SealingKey returns the agent's private key for sealed messages, made in dir at first use; it never leaves the host.
-// The directory must exist.
-func SealingKey(dir string) (nkeys.KeyPair, error) {
-	return fabric.LoadOrCreateKey(filepath.Join(dir, "sealing.nkey"), nkeys.PrefixByteCurve)
+// SealingKeys returns the private keys for sealed messages of the agent with a key (OwnKey), made in dir at first use;
+// they never leave the host. The directory must exist.
+func SealingKeys(dir string, key nkeys.KeyPair) (*frame.Keys, error) {
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read agent key: %w", err)
+	}
+	return fabric.LoadOrCreateSealing(filepath.Join(dir, "sealing.nkey"), public)
 }

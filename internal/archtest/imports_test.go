@@ -119,7 +119,7 @@ func mayImport() map[string][]string {
 		"internal/config":   {"internal/release", "internal/selector"},
 		"internal/durable":  {},
 		"internal/reserve":  {},
-		"internal/fabric":   {"internal/durable", "internal/idle"},
+		"internal/fabric":   {"internal/durable", "internal/frame", "internal/idle"},
 		"internal/group":    {},
 		"internal/httpd":    {},
 		"internal/pki":      {"internal/durable"},
@@ -290,7 +290,7 @@ func mayImport() map[string][]string {
 		"docs/zh/why": {},
 		"internal/agent": {
 			"internal/release", "internal/agent/upgrade", "internal/agent/uplink/standing",
-			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host",
+			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host", "internal/frame",
 			"internal/agent/launch", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
 			"internal/agent/logs", "internal/agent/metrics",
 			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy", "internal/agent/probe",

@@ -89,15 +89,12 @@ func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
 	if err != nil {
 		return nil, fmt.Errorf("cannot read agent key: %w", err)
 	}
-	sealing, err := agent.SealingKey(dir)
+	keys, err := agent.SealingKeys(dir, key)
 	if err != nil {
 		return nil, err
 	}
-	sealingPublic, err := sealing.PublicKey()
-	if err != nil {
-		return nil, fmt.Errorf("cannot read sealing key: %w", err)
-	}
-	enrolment, err := srv.Enrol(ctx, public, sealingPublic, cfg.AgentCloud, cfg.AgentIP, cfg.AgentID)
+	sealing, _, _ := keys.Newest()
+	enrolment, err := srv.Enrol(ctx, public, sealing, cfg.AgentCloud, cfg.AgentIP, cfg.AgentID)
 	if err != nil {
 		return nil, err
 	}

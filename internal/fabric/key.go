@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/durable"
+	"drover/internal/frame"
 )
 
 // maxKeyFile is far more than a seed needs.
@@ -73,7 +74,26 @@ func (k *cachedKey) PublicKey() (string, error) { return k.public, nil }
 // Sign signs the input.
 func (k *cachedKey) Sign(input []byte) ([]byte, error) { return ed25519.Sign(k.private, input), nil }
 
-func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
+// LoadOrCreateSealing returns the sealing keys of a member, by its public nkey, from the file at path. The file and its
+// checks are as LoadOrCreateKey says, but the file changes when the keys do.
+func LoadOrCreateSealing(path, member string) (*frame.Keys, error) {
+	if _, err := LoadOrCreateKey(path, nkeys.PrefixByteCurve); err != nil {
+		return nil, err
+	}
+	text, err := readKeyFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(text)
+	keys, err := frame.NewKeys(member, text, func(text []byte) error { return durable.Replace(path, text, 0o600) })
+	if err != nil {
+		return nil, fmt.Errorf("cannot use key file %s: %w", path, err)
+	}
+	return keys, nil
+}
+
+// readKeyFile returns the content of a key file.
+func readKeyFile(path string) ([]byte, error) {
 	// O_NONBLOCK: open(2) must not wait for the other end of a FIFO.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -83,17 +103,26 @@ func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 	if err := checkKeyFile(f); err != nil {
 		return nil, fmt.Errorf("cannot use key file %s: %w", path, err)
 	}
-	seed, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read key file: %w", err)
 	}
-	defer clear(seed)
+	return text, nil
+}
+
+func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
+	text, err := readKeyFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(text)
+	seed, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" ")) // sealing keys of a member have more
 	// No error quotes the content.
-	key, err := nkeys.FromSeed(bytes.TrimSpace(seed))
+	key, err := nkeys.FromSeed(seed)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use key file %s: expected an nkey seed", path)
 	}
-	got, _, err := nkeys.DecodeSeed(bytes.TrimSpace(seed))
+	got, _, err := nkeys.DecodeSeed(seed)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use key file %s: expected an nkey seed", path)
 	}

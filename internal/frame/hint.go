@@ -9,7 +9,7 @@ const hintMark = 0
 const maxHint = 300
 
 // HintError is the text of a peer that could not answer with a frame, for example because it does not know the keys of
-// the sender. Nobody proves the text: it is for people, and nothing may depend on it.
+// the sender. Nobody proves it. The text is for people; a member that gets it tries its other keys (Keys.Answered).
 type HintError struct{ Text string }
 
 // Error says that nobody has proven the text.

@@ -62,11 +62,10 @@ func open(dir string) (*enrolmentState, error) {
 	if err := check(e); err != nil {
 		return nil, fmt.Errorf("%w: have the proxy in %s join again", err, dir)
 	}
-	sealing, err := frame.PrivateKey(id.sealing)
-	if err != nil {
+	if err := id.sealing.Follow(e.SealingKeys); err != nil {
 		return nil, err
 	}
-	h := &enrolmentState{dir: dir, id: id, keys: frame.NewKeys(id.public, sealing), current: e}
+	h := &enrolmentState{dir: dir, id: id, keys: id.sealing, current: e}
 	if h.shown, err = id.certificate(e); err != nil {
 		return nil, err
 	}
@@ -130,7 +129,17 @@ func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 		return change{}, err
 	}
 	s.current, s.shown = e, shown
-	return made, nil
+	return made, s.keys.Follow(e.SealingKeys)
+}
+
+// newSealing returns the signed change to the proxy's newest sealing key, at a time of the fleet; nil if the servers
+// have that key.
+func (s *enrolmentState) newSealing(now time.Time) ([]byte, error) {
+	public, since, announce := s.keys.Newest()
+	if !announce {
+		return nil, nil
+	}
+	return wire.SignSealing(wire.SealingChange{Key: public, Since: since, At: now}, s.enrolment().Fleet, s.id.key)
 }
 
 // check rejects an enrolment that the proxy could not work with.

@@ -43,10 +43,7 @@ func Join(ctx context.Context, cfg JoinConfig) (wire.ProxyEnrolment, error) {
 	if err != nil {
 		return wire.ProxyEnrolment{}, err
 	}
-	sealing, err := id.sealing.PublicKey()
-	if err != nil {
-		return wire.ProxyEnrolment{}, fmt.Errorf("cannot read sealing key: %w", err)
-	}
+	sealing, _, _ := id.sealing.Newest()
 	body, err := wire.SealJoin(wire.JoinRequest{
 		Token: token.ID, Secret: token.Secret, Sealing: sealing, At: time.Now().UTC(), Build: cfg.Build,
 		Proxy: &wire.ProxyFacts{Name: cfg.Name, Advertise: cfg.Advertise, Certificate: csr},

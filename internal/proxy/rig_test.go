@@ -63,10 +63,7 @@ func newAuthority(t *testing.T) *authority {
 // pair is the servers' side of the pair with a proxy.
 func (a *authority) pair(t *testing.T, id identity) *frame.Pair {
 	t.Helper()
-	text, err := id.sealing.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, _, _ := id.sealing.Newest()
 	public, err := frame.PublicKey(text)
 	if err != nil {
 		t.Fatal(err)

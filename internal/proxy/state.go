@@ -16,6 +16,7 @@ import (
 
 	"drover/internal/durable"
 	"drover/internal/fabric"
+	"drover/internal/frame"
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -33,8 +34,8 @@ const (
 type identity struct {
 	key    nkeys.KeyPair
 	public string
-	// sealing is the key of sealed messages.
-	sealing nkeys.KeyPair
+	// sealing are the keys of sealed messages.
+	sealing *frame.Keys
 	tls     crypto.Signer
 }
 
@@ -51,7 +52,7 @@ func ownIdentity(dir string) (identity, error) {
 	if err != nil {
 		return identity{}, fmt.Errorf("cannot read proxy key: %w", err)
 	}
-	sealing, err := fabric.LoadOrCreateKey(filepath.Join(dir, sealingFile), nkeys.PrefixByteCurve)
+	sealing, err := fabric.LoadOrCreateSealing(filepath.Join(dir, sealingFile), public)
 	if err != nil {
 		return identity{}, err
 	}

@@ -206,6 +206,12 @@ func (u *uplink) ask(ctx context.Context, q question, body, answer any) (at time
 		return at, err
 	}
 	head, told, err := pair.Open(q.answers, reply, nonce)
+	if err := u.state.keys.Answered(pair, e.SealingKeys, err); err != nil {
+		u.log.Error("cannot drop former sealing key", "error", err)
+	}
+	if _, hinted := errors.AsType[*frame.HintError](err); hinted { // the servers may not have the proxy's newest key
+		u.enrolmentChanged()
+	}
 	if err != nil {
 		return at, fmt.Errorf("cannot trust the answer: %w", err)
 	}
@@ -215,29 +221,40 @@ func (u *uplink) ask(ctx context.Context, q question, body, answer any) (at time
 	return head.Time, nil
 }
 
-// askTimed is ask for a question that must have its time. A proxy that does not know the clock of the fleet sends a
-// beat first, because the answer to a beat has the time.
-func (u *uplink) askTimed(ctx context.Context, q question, body, answer any) error {
-	if u.clock.Now().IsZero() {
-		if err := u.beat(ctx); err != nil {
-			return err
-		}
+// timed makes the proxy know the clock of the fleet, because questions must have their time. The answer to a beat has
+// the time.
+func (u *uplink) timed(ctx context.Context) error {
+	if !u.clock.Now().IsZero() {
+		return nil
 	}
-	_, err := u.ask(ctx, q, body, answer)
-	return err
+	return u.beat(ctx)
 }
 
-// enrolment asks for a new enrolment. The answer decides whom the proxy trusts.
+// enrolment asks for a new enrolment, and announces the proxy's new sealing key if it has one. The answer decides whom
+// the proxy trusts.
 func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.RefreshAnswer, err error) {
-	err = u.askTimed(ctx, question{wire.ProxyRefreshSubject, frame.Refresh, frame.Enrolment},
-		wire.RefreshRequest{Version: wire.Version, Certificate: csr}, &answer)
+	if err := u.timed(ctx); err != nil {
+		return answer, err
+	}
+	sealing, err := u.state.newSealing(u.clock.Now())
+	if err != nil {
+		return answer, err
+	}
+	_, err = u.ask(ctx, question{wire.ProxyRefreshSubject, frame.Refresh, frame.Enrolment},
+		wire.RefreshRequest{Version: wire.Version, Certificate: csr, Sealing: sealing}, &answer)
+	if err == nil && answer.Error == "" && len(sealing) > 0 {
+		u.state.keys.Taken()
+	}
 	return answer, err
 }
 
 // join forwards a host's join request.
 func (u *uplink) join(ctx context.Context, r wire.RelayedJoin) (wire.RelayedAnswer, error) {
 	var answer wire.RelayedAnswer
-	err := u.askTimed(ctx, question{wire.ProxyJoinSubject, frame.Join, frame.Joined}, r, &answer)
+	err := u.timed(ctx)
+	if err == nil {
+		_, err = u.ask(ctx, question{wire.ProxyJoinSubject, frame.Join, frame.Joined}, r, &answer)
+	}
 	if err == nil && (answer.Status < 200 || answer.Status > 599) {
 		err = fmt.Errorf("cannot pass on the status %d", answer.Status)
 	}
@@ -298,6 +315,9 @@ func (u *uplink) refresh(ctx context.Context) error {
 	if len(csr) > 0 {
 		u.log.InfoContext(ctx, "renewed certificate", "ends", u.state.certificate().Leaf.NotAfter)
 		return nil
+	}
+	if _, _, announce := u.state.keys.Newest(); announce { // the answer had another key of the fleet
+		idle.Wake(u.news)
 	}
 	// The answer may have announced a new authority.
 	if csr, err = u.state.renewalRequest(time.Now()); err == nil && len(csr) > 0 {

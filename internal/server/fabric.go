@@ -214,7 +214,30 @@ func missing(err error) error {
 	return err
 }
 
-// sealingOf returns the sealing key of an agent, which may have just joined through another server.
+// reseal takes another sealing key of an agent, which the agent itself has signed. Nobody else can make an agent's key
+// change, and no old change counts.
+func (s *Server) reseal(ctx context.Context, agent string, signed []byte) {
+	c, err := s.openSealing(signed, agent)
+	if err == nil {
+		err = s.directory.Reseal(ctx, agent, func(keys string) (string, error) {
+			return s.pairs.Replaced(keys, c.Key, c.Since)
+		})
+	}
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "cannot take new sealing key of an agent", "agent", agent, "error", err)
+	}
+}
+
+// openSealing opens a change of a member's sealing key, which must be recent.
+func (s *Server) openSealing(signed []byte, member string) (wire.SealingChange, error) {
+	c, err := wire.OpenSealing(signed, member, s.fleet)
+	if err == nil && c.At.Sub(s.clock.Now()).Abs() > frame.Width {
+		err = frame.ErrStale
+	}
+	return c, err
+}
+
+// sealingOf returns the sealing keys of an agent, which may have just joined through another server.
 func (s *Server) sealingOf(ctx context.Context, agent string) (key string, known bool, err error) {
 	a, known, err := s.directory.Find(ctx, agent)
 	return a.Sealing, known, err

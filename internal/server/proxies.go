@@ -61,7 +61,27 @@ func newProxies(s *Server) *proxies {
 	return p
 }
 
-// sealingOf returns the sealing key of a proxy.
+// reseal takes another sealing key of a proxy, which the proxy itself has signed.
+func (p *proxies) reseal(ctx context.Context, proxy string, signed []byte) error {
+	c, err := p.s.openSealing(signed, proxy)
+	if err != nil {
+		return err
+	}
+	before, known, err := p.sealingOf(ctx, proxy)
+	if err != nil || !known {
+		return errors.Join(err, pairs.ErrUnknownMember)
+	}
+	after, err := p.pairs.Replaced(before, c.Key, c.Since)
+	if err != nil || after == before {
+		return err
+	}
+	if err := p.s.store.ResealProxy(ctx, proxy, before, after); err != nil {
+		return err
+	}
+	return p.load(ctx)
+}
+
+// sealingOf returns the sealing keys of a proxy.
 func (p *proxies) sealingOf(_ context.Context, proxy string) (key string, known bool, err error) {
 	for _, one := range p.all() {
 		if one.Key == proxy {

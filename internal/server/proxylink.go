@@ -252,6 +252,11 @@ func (l *proxyLink) renew(ctx context.Context, q question) (wire.ProxyEnrolment,
 	if r.Version > wire.Version {
 		return wire.ProxyEnrolment{}, wire.ErrVersion
 	}
+	if len(r.Sealing) > 0 {
+		if err := l.reseal(ctx, q.from.Key, r.Sealing); err != nil {
+			return wire.ProxyEnrolment{}, fmt.Errorf("cannot take the proxy's new sealing key: %w", err)
+		}
+	}
 	// Another server may have just removed an agent, and this server may not know yet.
 	if err := l.s.refreshRevoked(ctx); err != nil {
 		return wire.ProxyEnrolment{}, err

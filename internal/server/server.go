@@ -206,7 +206,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.logs = agentLogs{link: s.link, now: s.clock.Now}
 	s.engine = engine.New(engine.Config{
 		Store: pulsingStore{s.store, s.pulse}, Directory: s.directory, Link: orders,
-		Identity: engine.IdentityHooks{Trust: s.trust.renew, Cloned: s.cloned},
+		Identity: engine.IdentityHooks{Trust: s.trust.renew, Sealing: s.reseal, Cloned: s.cloned},
 		Now:      s.clock.Now,
 		Shared:   s.cluster.shared(), Log: cfg.Log,
 	})

@@ -106,6 +106,8 @@ type RefreshRequest struct {
 	Version int `json:"version"`
 	// Certificate, if set, asks for a new certificate too: a PKCS #10 request in DER.
 	Certificate []byte `json:"certificate,omitempty"`
+	// Sealing is a SealingChange, signed by SignSealing; empty for none.
+	Sealing []byte `json:"sealing,omitempty"`
 }
 
 // RefreshAnswer holds the enrolment, or the reason why there is none.

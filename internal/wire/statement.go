@@ -15,8 +15,9 @@ const statementForm = "drover %s 1\nfrom %s\nsaid %x\n"
 
 // The kinds of statements.
 const (
-	kindTrust = "trust"
-	kindJoin  = "join"
+	kindTrust   = "trust"
+	kindJoin    = "join"
+	kindSealing = "sealing"
 )
 
 // statement is a text to sign.

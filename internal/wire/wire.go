@@ -195,6 +195,8 @@ type Report struct {
 	Events [][]byte `json:"-"`
 	// Trust identifies the Enrolment that the agent uses; nil if the agent cannot accept another.
 	Trust *TrustHeld `json:"trust,omitempty"`
+	// Sealing is a SealingChange, signed by SignSealing, until a server has answered it; empty for none.
+	Sealing []byte `json:"sealing,omitempty"`
 	// Place identifies the host and the data directory of the report, so that the server notices a copy of an agent.
 	// It has no meaning by itself, and changes with a reboot.
 	Place string `json:"place,omitempty"`

@@ -123,15 +123,12 @@ func enrol(ctx context.Context, srv *server.Server, dir string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	sealing, err := agent.SealingKey(dir)
+	keys, err := agent.SealingKeys(dir, key)
 	if err != nil {
 		return "", err
 	}
-	sealingPublic, err := sealing.PublicKey()
-	if err != nil {
-		return "", err
-	}
-	enrolment, err := srv.Enrol(ctx, public, sealingPublic, 0, "127.0.0.1", "")
+	sealing, _, _ := keys.Newest()
+	enrolment, err := srv.Enrol(ctx, public, sealing, 0, "127.0.0.1", "")
 	if err != nil {
 		return "", err
 	}

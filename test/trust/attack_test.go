@@ -162,14 +162,7 @@ func (f *fleet) pairOfImpostor(e wire.Enrolment, public string) *frame.Pair {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	held, err := agent.SealingKey(filepath.Join(f.AgentDir("one"), "agent"))
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	theirs, err := frame.PrivateKey(held)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	theirs := harness.SealingKeys(f.T, filepath.Join(f.AgentDir("one"), "agent"))[0]
 	pair, err := frame.AtFleet(e.Fleet, key, public, theirs.PublicKey())
 	if err != nil {
 		f.T.Fatal(err)

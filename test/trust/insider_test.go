@@ -76,9 +76,9 @@ func nobody(reply string) *nats.Msg {
 	return &nats.Msg{Subject: reply, Header: nats.Header{"Status": []string{"503"}}}
 }
 
-// TestAThiefOfTheAccountsKey: whoever makes users of the fabric reads no message, repeats all of them for nothing, and
+// TestAThiefOfTheServersSigner: whoever makes users of the fabric reads no message, repeats all of them for nothing, and
 // has nobody believe his own, in the place of a server, of an agent, or of a broker that tells who is connected.
-func TestAThiefOfTheAccountsKey(t *testing.T) {
+func TestAThiefOfTheServersSigner(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	one := f.JoinAndStart("one", "127.0.0.2", 0)

@@ -55,14 +55,12 @@ func Join(ctx context.Context, cfg Config) (wire.Enrolment, error) {
 	if err != nil {
 		return wire.Enrolment{}, err
 	}
-	sealing, err := agent.SealingKey(cfg.Dir)
+	sealing, err := agent.SealingKeys(cfg.Dir, key)
 	if err != nil {
 		return wire.Enrolment{}, err
 	}
 	r := request(cfg, token)
-	if r.Sealing, err = sealing.PublicKey(); err != nil {
-		return wire.Enrolment{}, fmt.Errorf("cannot read sealing key: %w", err)
-	}
+	r.Sealing, _, _ = sealing.Newest()
 	body, err := wire.SealJoin(r, key)
 	if err != nil {
 		return wire.Enrolment{}, err

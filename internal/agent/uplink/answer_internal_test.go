@@ -52,8 +52,16 @@ func newFleetSide(t *testing.T) *fleetSide {
 	}
 	log, begun := slog.New(slog.DiscardHandler), time.Now()
 	name := "U" + strings.Repeat("AGENT", 11)
+	seed, err := own.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := frame.NewKeys(name, seed, func([]byte) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
 	f.link = &Link{
-		Standing: NewStanding(log), key: name, sealing: frame.NewKeys(name, key), log: log,
+		Standing: NewStanding(log), key: name, sealing: keys, log: log,
 		clock: frame.NewClock(func() time.Duration { return time.Since(begun) }), trust: &trust{},
 	}
 	f.trusts(0, 1)

@@ -41,10 +41,15 @@ type Link struct {
 	conn     *fabric.Conn
 	subject  string
 	watchdog answerWatchdog
+	// announced is set while the report under way has the agent's new sealing key.
+	announced bool
 }
 
-// Keys are the private keys of an agent: the one that is its name on the fabric, and the one of sealed messages.
-type Keys struct{ Name, Sealing nkeys.KeyPair }
+// Keys are the private keys of an agent: the one that is its name on the fabric, and those of sealed messages.
+type Keys struct {
+	Name    nkeys.KeyPair
+	Sealing *frame.Keys
+}
 
 // Open returns the link of the agent with these keys, whose directory must hold an enrolment. boot is the time since
 // boot. Run makes the connection.
@@ -53,12 +58,11 @@ func Open(dir string, keys Keys, boot func() time.Duration, log *slog.Logger) (*
 	if err != nil {
 		return nil, fmt.Errorf("cannot read agent key: %w", err)
 	}
-	private, err := frame.PrivateKey(keys.Sealing)
+	t, err := openTrust(dir, public, log)
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTrust(dir, public, log)
-	if err != nil {
+	if err := keys.Sealing.Follow(t.current().SealingKeys); err != nil {
 		return nil, err
 	}
 	dial := fabric.DialConfig{
@@ -67,7 +71,7 @@ func Open(dir string, keys Keys, boot func() time.Duration, log *slog.Logger) (*
 		TLS:      t.tls(), Session: &fabric.Session{}, NoPings: true, Name: "agent " + public, Log: log,
 	}
 	return &Link{
-		Standing: NewStanding(log), dial: dial, key: public, trust: t, sealing: frame.NewKeys(public, private),
+		Standing: NewStanding(log), dial: dial, key: public, trust: t, sealing: keys.Sealing,
 		clock: frame.NewClock(boot), log: log, dialled: make(chan struct{}),
 	}, nil
 }
@@ -87,6 +91,11 @@ func (l *Link) RenewTrust(sealed []byte) {
 	if err != nil {
 		l.log.Error("cannot renew trust", "error", err)
 	}
+	if renewed {
+		if err := l.sealing.Follow(l.trust.current().SealingKeys); err != nil {
+			l.log.Error("cannot replace own sealing key", "error", err)
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if renewed && l.conn != nil {
@@ -94,14 +103,33 @@ func (l *Link) RenewTrust(sealed []byte) {
 	}
 }
 
-// CompleteReport adds to a report the agent's trust and its identity.
+// CompleteReport adds to a report the agent's trust, its identity, and its new sealing key if it has one.
 func (l *Link) CompleteReport(r *wire.Report) {
 	e := l.trust.current()
 	held := e.TrustHeld // a pointer into e would keep all of e in memory with the report
 	r.Trust = &held
+	r.Sealing = l.newSealing(e.Fleet)
 	if r.Hello != nil {
 		r.Hello.Cloud, r.Hello.IP, r.Hello.ID = e.Cloud, e.IP, e.ID
 	}
+}
+
+// newSealing returns the signed change to the agent's newest sealing key; nil if the servers have that key, or if the
+// agent does not know their clock yet.
+func (l *Link) newSealing(fleet string) []byte {
+	public, since, announce := l.sealing.Newest()
+	c := wire.SealingChange{Key: public, Since: since, At: l.clock.Now()}
+	var signed []byte
+	if announce && !c.At.IsZero() {
+		var err error
+		if signed, err = wire.SignSealing(c, fleet, l.dial.Identity.Key); err != nil {
+			l.log.Error("cannot announce own sealing key", "error", err)
+		}
+	}
+	l.mu.Lock()
+	l.announced = len(signed) > 0
+	l.mu.Unlock()
+	return signed
 }
 
 // Ready reports whether an order that the server sends now would arrive.
@@ -171,6 +199,10 @@ func (l *Link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	}, data)
 	l.mu.Lock()
 	doubted := l.watchdog.note(err, sent, time.Now())
+	if err == nil && l.announced {
+		l.sealing.Taken()
+		l.announced = false
+	}
 	l.mu.Unlock()
 	if doubted {
 		conn.Unanswered()
@@ -237,6 +269,9 @@ func (l *Link) ask(ctx context.Context, send request, report []byte) ([]byte, er
 		return nil, err
 	}
 	head, answer, err := pair.Open(frame.Ack, reply, nonce)
+	if err := l.sealing.Answered(pair, e.SealingKeys, err); err != nil {
+		l.log.Error("cannot drop former sealing key", "error", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("answer refused: %w", err)
 	}

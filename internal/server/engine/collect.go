@@ -79,9 +79,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 			c.absent(ctx, absence)
 		}
 		c.seen(agent, r, sealed, now)
-		if r.Trust != nil {
-			ack.Trust = c.identity.Trust(ctx, agent, *r.Trust)
-		}
+		c.exchangeKeys(ctx, agent, r, &ack)
 		ack.Desired, err = c.take(ctx, agent, r)
 		_, full := errors.AsType[*store.FullError](err)
 		_, tooMany := errors.AsType[*tooManyError](err)
@@ -113,6 +111,16 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 	}
 	c.ask(agent, err == nil, now, &ack)
 	return ack
+}
+
+// exchangeKeys records the key that a report announces, and answers with the keys that the agent lacks.
+func (c *collector) exchangeKeys(ctx context.Context, agent string, r *wire.Report, ack *wire.ReportAck) {
+	if len(r.Sealing) > 0 {
+		c.identity.Sealing(ctx, agent, r.Sealing)
+	}
+	if r.Trust != nil {
+		ack.Trust = c.identity.Trust(ctx, agent, *r.Trust)
+	}
 }
 
 // ask fills in when the agent has to report next, and whether it has to introduce itself.

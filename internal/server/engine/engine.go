@@ -130,6 +130,9 @@ func (c *Config) setDefaults() {
 	if c.Identity.Trust == nil {
 		c.Identity.Trust = func(context.Context, string, wire.TrustHeld) []byte { return nil }
 	}
+	if c.Identity.Sealing == nil {
+		c.Identity.Sealing = func(context.Context, string, []byte) {}
+	}
 	if c.Identity.Cloned == nil {
 		c.Identity.Cloned = func(context.Context, string, fleet.Rival) {}
 	}

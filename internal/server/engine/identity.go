@@ -16,6 +16,8 @@ type IdentityHooks struct {
 	// Trust records the keys that an agent trusts. It returns the sealed manifest that updates them; nil if the agent
 	// has the latest.
 	Trust func(ctx context.Context, agent string, held wire.TrustHeld) []byte
+	// Sealing records an agent's new sealing key (Report.Sealing).
+	Sealing func(ctx context.Context, agent string, signed []byte)
 	// Cloned is called when a second host uses the key of an agent.
 	Cloned func(ctx context.Context, agent string, rival fleet.Rival)
 }

@@ -327,6 +327,27 @@ func (d *Directory) Assign(ctx context.Context, key, id string) error {
 	return nil
 }
 
+// Reseal stores the sealing keys of an agent that change makes of the present ones. It returns store.ErrNotFound for an
+// unknown agent, and errors of change.
+func (d *Directory) Reseal(ctx context.Context, key string, change func(keys string) (string, error)) error {
+	d.joining.Lock()
+	defer d.joining.Unlock()
+	a, known := d.ByKey(key)
+	if !known {
+		return store.ErrNotFound
+	}
+	keys, err := change(a.Sealing)
+	if err != nil || keys == a.Sealing {
+		return err
+	}
+	a.Sealing = keys
+	if err := d.agents.ChangeAgent(ctx, a); err != nil {
+		return err
+	}
+	d.written(a)
+	return nil
+}
+
 // mayJoin reports whether the register already has exactly this agent. It returns an error if the agent may not join.
 func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error) {
 	d.mu.RLock()

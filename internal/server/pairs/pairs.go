@@ -32,9 +32,9 @@ type Config struct {
 	Fleet string
 	// Keys returns the fleet's private sealing keys on this server: the one to seal with, and then all others.
 	Keys func() []nkeys.KeyPair
-	// Sealing returns the public sealing key of a member, from the register of agents or from that of proxies. No name
-	// of one register counts in the other. Sealing may read the database.
-	Sealing func(ctx context.Context, member string) (key string, known bool, err error)
+	// Sealing returns the sealing keys of a member, from the register of agents or from that of proxies: the text that
+	// Replaced makes, or a single key. No name of one register counts in the other. Sealing may read the database.
+	Sealing func(ctx context.Context, member string) (keys string, known bool, err error)
 }
 
 // Pairs has the pairs. It is safe for concurrent use.
@@ -43,13 +43,15 @@ type Pairs struct {
 
 	mu      sync.Mutex
 	keys    []*ecdh.PrivateKey // nil if they are to be read
+	names   []string           // the public halves of keys
 	members map[string]member
 	servers []*frame.Pair // nil if they are to be derived
 }
 
-// member has the pairs of a member's key, by their names.
+// member has the pairs of a member's keys, by their names.
 type member struct {
 	sealing string
+	keys    []*ecdh.PublicKey // the present one, and maybe the former one
 	pairs   map[frame.PairID]*frame.Pair
 }
 
@@ -60,13 +62,13 @@ func New(cfg Config) *Pairs { return &Pairs{cfg: cfg, members: map[string]member
 func (p *Pairs) Changed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keys, p.servers = nil, nil
+	p.keys, p.names, p.servers = nil, nil, nil
 	clear(p.members)
 }
 
-// Present returns the pair to seal with: that of the fleet's present key.
+// Present returns the pair to seal with: that of the present keys of the fleet and of the member.
 func (p *Pairs) Present(ctx context.Context, name string) (*frame.Pair, error) {
-	sealing, public, err := p.public(ctx, name)
+	sealing, err := p.sealing(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -79,43 +81,52 @@ func (p *Pairs) Present(ctx context.Context, name string) (*frame.Pair, error) {
 	if len(keys) == 0 {
 		return nil, ErrUnknownKeys
 	}
-	return p.pair(name, sealing, keys[0], public)
+	m, err := p.of(name, sealing)
+	if err != nil {
+		return nil, err
+	}
+	return p.pair(name, m, keys[0], m.keys[0])
 }
 
 // For returns the pair that a frame of a member names.
 func (p *Pairs) For(ctx context.Context, name string, id frame.PairID) (*frame.Pair, error) {
-	sealing, public, err := p.public(ctx, name)
+	sealing, err := p.sealing(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pair := p.of(name, sealing).pairs[id]; pair != nil {
-		return pair, nil
-	}
 	keys, err := p.fleetKeys()
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range keys {
-		if frame.Name(key.PublicKey(), public) == id {
-			return p.pair(name, sealing, key, public)
+	m, err := p.of(name, sealing)
+	if err != nil {
+		return nil, err
+	}
+	if pair := m.pairs[id]; pair != nil {
+		return pair, nil
+	}
+	for _, public := range m.keys {
+		for _, key := range keys {
+			if frame.Name(key.PublicKey(), public) == id {
+				return p.pair(name, m, key, public)
+			}
 		}
 	}
 	return nil, ErrUnknownKeys
 }
 
-// public returns the sealing key of a member, as text and as a key.
-func (p *Pairs) public(ctx context.Context, name string) (text string, key *ecdh.PublicKey, err error) {
+// sealing returns the sealing keys of a member, as the register has them.
+func (p *Pairs) sealing(ctx context.Context, name string) (string, error) {
 	text, known, err := p.cfg.Sealing(ctx, name)
 	switch {
 	case err != nil:
-		return "", nil, fmt.Errorf("cannot read the sealing key of %s: %w", name, err)
+		return "", fmt.Errorf("cannot read the sealing key of %s: %w", name, err)
 	case !known || text == "":
-		return "", nil, ErrUnknownMember
+		return "", ErrUnknownMember
 	}
-	key, err = frame.PublicKey(text)
-	return text, key, err
+	return text, nil
 }
 
 // Servers returns the pair of the servers among themselves to seal with, and then all others. There is at least one.
@@ -142,31 +153,34 @@ func (p *Pairs) Servers() ([]*frame.Pair, error) {
 	return pairs, nil
 }
 
-// of returns the pairs of a member's key; the caller holds the lock.
-func (p *Pairs) of(name, sealing string) member {
+// of returns the keys of a member and their pairs; the caller holds the lock and has called fleetKeys.
+func (p *Pairs) of(name, sealing string) (member, error) {
 	m, ok := p.members[name]
 	if ok && m.sealing == sealing {
-		return m
+		return m, nil
+	}
+	keys, err := p.keysOf(sealing)
+	if err != nil {
+		return member{}, err
 	}
 	if len(p.members) >= mostMembers {
 		clear(p.members)
 	}
-	m = member{sealing: sealing, pairs: map[frame.PairID]*frame.Pair{}}
+	m = member{sealing: sealing, keys: keys, pairs: map[frame.PairID]*frame.Pair{}}
 	p.members[name] = m
-	return m
+	return m, nil
 }
 
 // pair returns a pair that it has, or derives it and keeps it; the caller holds the lock.
-func (p *Pairs) pair(name, sealing string, key *ecdh.PrivateKey, public *ecdh.PublicKey) (*frame.Pair, error) {
-	pairs := p.of(name, sealing).pairs
-	if pair := pairs[frame.Name(key.PublicKey(), public)]; pair != nil {
+func (p *Pairs) pair(name string, m member, key *ecdh.PrivateKey, public *ecdh.PublicKey) (*frame.Pair, error) {
+	if pair := m.pairs[frame.Name(key.PublicKey(), public)]; pair != nil {
 		return pair, nil
 	}
 	pair, err := frame.AtFleet(p.cfg.Fleet, key, name, public)
 	if err != nil {
 		return nil, err
 	}
-	pairs[pair.ID()] = pair
+	m.pairs[pair.ID()] = pair
 	return pair, nil
 }
 
@@ -176,13 +190,18 @@ func (p *Pairs) fleetKeys() ([]*ecdh.PrivateKey, error) {
 		return p.keys, nil
 	}
 	var keys []*ecdh.PrivateKey
+	var names []string
 	for _, held := range p.cfg.Keys() {
 		key, err := frame.PrivateKey(held)
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, key)
+		name, err := held.PublicKey()
+		if err != nil {
+			return nil, fmt.Errorf("cannot read sealing key: %w", err)
+		}
+		keys, names = append(keys, key), append(names, name)
 	}
-	p.keys = keys
+	p.keys, p.names = keys, names
 	return keys, nil
 }

@@ -183,6 +183,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.keys, r.register[name] = []nkeys.KeyPair{signer}, public
+	r.pairs.Changed()
 	if err := r.open(data); err == nil {
 		t.Error("a key that signs is taken for one that seals")
 	}

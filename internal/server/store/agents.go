@@ -11,7 +11,7 @@ import (
 // Agent is a host that has joined.
 type Agent struct {
 	Key string // public nkey
-	// Sealing is the public key of X25519, as an nkey, that messages to the agent are sealed with.
+	// Sealing has the agent's public keys of X25519, as nkeys; package pairs defines its form.
 	Sealing string
 	Cloud   int
 	IP      string

@@ -15,7 +15,7 @@ type Proxy struct {
 	// Advertise is the address by which the agents of its area reach its fabric, host:port.
 	Advertise string
 	Build     string
-	// Sealing is the public key of X25519, as an nkey, that messages to the proxy are sealed with.
+	// Sealing has the proxy's public keys of X25519, as nkeys; package pairs defines its form.
 	Sealing string
 	// Token is the id of the JoinToken that the proxy joined with.
 	Token   string
@@ -31,6 +31,9 @@ type Proxies interface {
 	UseProxyToken(ctx context.Context, p Proxy, check func(t JoinToken, again bool) error) error
 	// ListProxies returns all proxies, ordered by area and name.
 	ListProxies(ctx context.Context) ([]Proxy, error)
+	// ResealProxy stores the sealing keys of a proxy that has the given ones. It returns ErrNotFound if there is no
+	// such proxy.
+	ResealProxy(ctx context.Context, key, before, after string) error
 	// RemoveProxy deletes a proxy and records the removal. It returns ErrNotFound for an unknown proxy.
 	RemoveProxy(ctx context.Context, key string, at time.Time) error
 }

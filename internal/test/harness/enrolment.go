@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nkeys"
@@ -67,7 +68,28 @@ func Insider(t testing.TB, server, fleet string) fabric.Identity {
 	return fabrictest.Server(t, signer, fleet)
 }
 
-// sealingKeys returns the private key of an agent and the public key of its fleet.
+// SealingKeys are the private keys of a member in its own directory, the newest first.
+func SealingKeys(t testing.TB, dir string) (keys []*ecdh.PrivateKey) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "sealing.nkey"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		pair, err := nkeys.FromCurveSeed([]byte(strings.Fields(line)[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := frame.PrivateKey(pair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// sealingKeys returns the newest private key of an agent, made at first use, and the public key of its fleet.
 func sealingKeys(dir string, e wire.Enrolment) (*ecdh.PrivateKey, *ecdh.PublicKey, error) {
 	if len(e.SealingKeys) == 0 {
 		return nil, nil, errors.New("the enrolment has no sealing key")

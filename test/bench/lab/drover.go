@@ -134,15 +134,12 @@ func Serve(args []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read agent key: %w", err)
 	}
-	sealing, err := agent.SealingKey(filepath.Join(dir, "agent"))
+	keys, err := agent.SealingKeys(filepath.Join(dir, "agent"), key)
 	if err != nil {
 		return err
 	}
-	sealingPublic, err := sealing.PublicKey()
-	if err != nil {
-		return fmt.Errorf("cannot read sealing key: %w", err)
-	}
-	enrolment, err := srv.Enrol(ctx, public, sealingPublic, 0, "127.0.0.1", "")
+	sealing, _, _ := keys.Newest()
+	enrolment, err := srv.Enrol(ctx, public, sealing, 0, "127.0.0.1", "")
 	if err != nil {
 		return err
 	}

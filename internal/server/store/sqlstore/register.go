@@ -209,6 +209,17 @@ func (db *Store) ListProxies(ctx context.Context) ([]store.Proxy, error) {
 	return list, nil
 }
 
+// ResealProxy stores the sealing keys of a proxy.
+func (db *Store) ResealProxy(ctx context.Context, key, before, after string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return affected(tx.affect(ctx, `UPDATE proxies SET sealing = ? WHERE key = ? AND sealing = ?`, after, key, before))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot store the sealing keys of proxy %s: %w", key, err)
+	}
+	return nil
+}
+
 // RemoveProxy deletes a proxy.
 func (db *Store) RemoveProxy(ctx context.Context, key string, at time.Time) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {

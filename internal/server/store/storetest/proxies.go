@@ -53,6 +53,17 @@ func proxies(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "proxies", []store.Proxy{second, first}, list)
 
+	must(t, s.ResealProxy(t.Context(), "1", "X2", "X3 X2 XF"))
+	for key, before := range map[string]string{"1": "X2", "9": "X3 X2 XF"} {
+		if err := s.ResealProxy(t.Context(), key, before, "X4"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("another proxy than %s with %q: %v", key, before, err)
+		}
+	}
+	first.Sealing = "X3 X2 XF"
+	list, err = s.ListProxies(t.Context())
+	must(t, err)
+	same(t, "proxies with another key", []store.Proxy{second, first}, list)
+
 	must(t, s.RemoveProxy(t.Context(), "2", epoch))
 	if err := s.RemoveProxy(t.Context(), "2", epoch); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("removed twice: %v", err)
