@@ -338,6 +338,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/remote": {
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable", "internal/selector",
+			"internal/spelling", "internal/wildcard",
 		},
 		"internal/cli/servers": {
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/config/proxyconfig",

@@ -94,6 +94,13 @@ var FileFaults = []Text{
 	},
 	{"the process waits for itself: {output}", "进程在等待它自己：{output}"},
 	{"differs between hosts: expected the same for all", "各主机不一致：应全部相同"},
+	{
+		"is {value}: no host has this name or matches it, did you mean {output}?",
+		"为 {value}：没有主机使用该名称或与其匹配，是否想写 {output}？",
+	},
+	{"is {value}: no host has this name or matches it", "为 {value}：没有主机使用该名称或与其匹配"},
+	{"is {value}: there is no such host, did you mean {output}?", "为 {value}：没有这台主机，是否想写 {output}？"},
+	{"is {value}: there is no such host", "为 {value}：没有这台主机"},
 	{"no file and no host has this process", "文件和主机上都没有这个进程"},
 
 	// values

@@ -69,8 +69,8 @@ var Messages = []Text{
 		"还有 {n} 条未显示：请用 NAMESPACE/NAME、--hosts 或 --cause 缩小范围",
 	},
 	{
-		"no processes yet: register one with 'drover register', or through the API",
-		"还没有进程：请用 'drover register' 或 API 注册",
+		"no processes yet: describe them in a file, and run 'drover apply -f FILE'",
+		"还没有进程：请写进程文件，并运行 'drover apply -f FILE'",
 	},
 	{
 		"at {time} by the clock of each host; one differs from the clock of the server by {seconds} s",
@@ -275,6 +275,7 @@ var Faults = []Text{
 	{"no process matched at {time}", "{time} 没有匹配的进程"},
 	{"no process matches on {hosts}", "{hosts} 上没有匹配的进程"},
 	{"no process matches {process}", "没有进程匹配 {process}"},
+	{"no host matches {host}; did you mean {output}?", "没有主机匹配 {host}；是否想用 {output}？"},
 	{"no host matches {hosts}", "没有主机匹配 {hosts}"},
 	{"no host matches", "没有匹配的主机"},
 	{"host {host} has no process that matches {output}", "主机 {host} 上没有匹配 {output} 的进程"},

@@ -51,11 +51,13 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 			} else {
 				err = term.PrintList(cmd, s.Output, agents, agentColumns(), func(a client.Agent) string { return a.ID })
 			}
-			switch {
-			case err != nil:
+			if err != nil || len(agents) > 0 {
 				return err
-			case len(agents) > 0:
-				return nil
+			}
+			if err := remote.UnmatchedHost(cmd.Context(), c, args); err != nil {
+				return err
+			}
+			switch {
 			case f.Selector != "":
 				return term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(args, " ")+" "+f.Selector))
 			case len(args) > 0 || f.State+f.Search != "":

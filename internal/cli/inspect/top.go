@@ -125,6 +125,11 @@ func (t *top) show(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return remote.ExitOf(err)
 	}
+	if len(rows) == 0 {
+		if err := t.hosts.Unmatched(cmd.Context(), c); err != nil {
+			return err
+		}
+	}
 	if t.last != "" {
 		t.ask(cmd.Context(), c, rows)
 	}

@@ -107,7 +107,7 @@ func (a *editCommand) stored(cmd *cobra.Command, c *client.Client, namespace, na
 		}
 	}
 	if len(own) == 0 {
-		return nil, noneFound(cmd.Context(), c, namespace+"/"+name, "")
+		return nil, noneFound(cmd.Context(), c, namespace+"/"+name, "", nil)
 	}
 	a.tag, a.edits = tag, true
 	return processfile.Write(own)

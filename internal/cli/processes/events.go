@@ -56,11 +56,19 @@ one line.`,
 			}
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
 			if follow {
+				if err := hosts.Unmatched(cmd.Context(), c); err != nil {
+					return err
+				}
 				return followEvents(cmd, s.Output, c, f)
 			}
 			rows, err := client.Collect(c.Events(cmd.Context(), f))
 			if err != nil {
 				return remote.ExitOf(err)
+			}
+			if len(rows) == 0 {
+				if err := hosts.Unmatched(cmd.Context(), c); err != nil {
+					return err
+				}
 			}
 			if len(rows) == 0 && s.Form == term.AsTable {
 				term.Say(cmd, "no events\n")
@@ -130,6 +138,11 @@ drover events. Without --from these are the last 50.`,
 			rows, err := historyOf(cmd.Context(), c, f, args)
 			if err != nil {
 				return remote.ExitOf(err)
+			}
+			if len(rows) == 0 {
+				if err := hosts.Unmatched(cmd.Context(), c); err != nil {
+					return err
+				}
 			}
 			if len(rows) == 0 && s.Form == term.AsTable {
 				term.Say(cmd, "no events\n")
@@ -367,6 +380,11 @@ operations that 'drover task list' shows you.`,
 			found, err := c.Changes(cmd.Context(), f)
 			if err != nil {
 				return remote.ExitOf(err)
+			}
+			if found.Changed == 0 && len(found.Hosts) == 0 {
+				if err := hosts.Unmatched(cmd.Context(), c); err != nil {
+					return err
+				}
 			}
 			if s.Form != term.AsTable {
 				return term.PrintValue(cmd.OutOrStdout(), s.Form, found)

@@ -70,7 +70,7 @@ did not.`,
 			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
 			err = p.follow(cmd, c, namespace, name, f)
 			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
-				return noneFound(cmd.Context(), c, args[0], hosts.Where())
+				return noneFound(cmd.Context(), c, args[0], hosts.Where(), hosts.Names)
 			}
 			return remote.ExitOf(err)
 		},

@@ -90,11 +90,7 @@ func NewPs() *cobra.Command {
 			if len(rows) > 0 {
 				return s.UnlessOld(command.Failed, nil)
 			}
-			if len(args) > 0 || !sel.any() || f.Namespace+f.Name != "" {
-				return term.NoSuchf("no process matches%s", sel.where())
-			}
-			term.Say(cmd, "no processes yet: register one with 'drover register', or through the API\n")
-			return nil
+			return noProcesses(cmd, c, &sel, len(args) > 0 || f.Namespace+f.Name != "")
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
@@ -124,6 +120,18 @@ func NewPs() *cobra.Command {
 		return nil
 	})
 	return cmd
+}
+
+// noProcesses reports that a list is empty: an error if a flag or an argument has chosen among the processes.
+func noProcesses(cmd *cobra.Command, c *client.Client, sel *selection, chosen bool) error {
+	if err := sel.Unmatched(cmd.Context(), c); err != nil {
+		return err
+	}
+	if chosen || !sel.any() {
+		return term.NoSuchf("no process matches%s", sel.where())
+	}
+	term.Say(cmd, "no processes yet: describe them in a file, and run 'drover apply -f FILE'\n")
+	return nil
 }
 
 // checkStates returns an error for the first value of --state that is not a state.

@@ -99,6 +99,9 @@ func hostsNamed(ctx context.Context, c *client.Client, hosts *remote.Hosts) ([]s
 			return nil, remote.ExitOf(err)
 		}
 		if len(agents) == 0 {
+			if err := remote.UnmatchedHost(ctx, c, f.Hosts); err != nil {
+				return nil, err
+			}
 			return nil, term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(f.Hosts, "")+" "+f.Selector))
 		}
 		for _, a := range agents {

@@ -300,6 +300,9 @@ answer, and no difference was found.`,
 				return remote.ExitOf(err)
 			}
 			if asked := len(args) > 0 || len(f.Hosts) > 0 || f.Selector != ""; asked && answer.Processes == 0 {
+				if err := hosts.Unmatched(cmd.Context(), c); err != nil {
+					return err
+				}
 				return term.NoSuchf("no process matches")
 			}
 			return showDrift(cmd, &s, answer)

@@ -157,7 +157,7 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, noneFound(ctx, c, arg, s.where())
+			return nil, noneFound(ctx, c, arg, s.where(), s.Names)
 		}
 		for _, p := range found {
 			k := key{p.Namespace, p.Name, p.Host.ID}
@@ -173,6 +173,9 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 		}
 		if !wildcard.IsPattern(host) &&
 			!slices.ContainsFunc(all, func(p client.Process) bool { return isHost(p.Host, host) }) {
+			if err := remote.UnmatchedHost(ctx, c, []string{host}); err != nil {
+				return nil, err
+			}
 			return nil, term.NoSuchf("host %s has no process that matches %s", host, strings.Join(args, " "))
 		}
 	}
@@ -210,8 +213,11 @@ func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal
 	return term.Usagef("%q has no namespace; did you mean %s?", arg, term.OrList(names(found, 3)))
 }
 
-// noneFound reports that nothing matches, and suggests similar names.
-func noneFound(ctx context.Context, c *client.Client, arg, where string) error {
+// noneFound reports that nothing matches on the named hosts, or that a host does not exist, and suggests similar names.
+func noneFound(ctx context.Context, c *client.Client, arg, where string, hosts []string) error {
+	if err := remote.UnmatchedHost(ctx, c, hosts); err != nil {
+		return err
+	}
 	if !wildcard.IsPattern(arg) {
 		// The list only improves the message: its own error would hide that message.
 		known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))

@@ -65,8 +65,8 @@ unreachable.`,
 			if err != nil {
 				return remote.ExitOf(err)
 			}
-			if len(args) > 0 && answer.Total == 0 && len(answer.Findings) == 0 {
-				return noneFound(cmd.Context(), c, args[0], hosts.Where())
+			if err := whyNothing(cmd.Context(), c, args, &hosts, &answer); err != nil {
+				return err
 			}
 			w := cmd.OutOrStdout()
 			if s.Form != term.AsText {
@@ -102,6 +102,18 @@ unreachable.`,
 		return checkCauses(f.Causes)
 	})
 	return cmd
+}
+
+// whyNothing returns an error for an answer about no process, if the command names one, or a host that does not exist.
+func whyNothing(ctx context.Context, c *client.Client, args []string, hosts *remote.Hosts, answer *client.Why) error {
+	switch {
+	case answer.Total > 0 || len(answer.Findings) > 0:
+		return nil
+	case len(args) > 0:
+		return noneFound(ctx, c, args[0], hosts.Where(), hosts.Names)
+	default:
+		return hosts.Unmatched(ctx, c)
+	}
 }
 
 // checkCauses returns an error for the first value of --cause that is not a cause.

@@ -13,6 +13,8 @@ import (
 	"drover/client"
 	"drover/internal/cli/term"
 	"drover/internal/selector"
+	"drover/internal/spelling"
+	"drover/internal/wildcard"
 )
 
 // Hosts are the flags that choose hosts.
@@ -107,6 +109,44 @@ func (h *Hosts) Connect(cmd *cobra.Command, s *Session) (*client.Client, error) 
 		return nil, err
 	}
 	return c, h.ResolveFew(cmd.Context(), c)
+}
+
+// Unmatched returns an error about the first name that is of no host, and nil if there is none. Commands call it when
+// they have found nothing.
+func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {
+	return UnmatchedHost(ctx, c, h.Names)
+}
+
+// UnmatchedHost returns an error about the first name or pattern that matches no host, with the names that it may mean.
+// It returns nil if each of the first names matches, or if the server does not say.
+func UnmatchedHost(ctx context.Context, c *client.Client, names []string) error {
+	const looked = 20
+	for _, name := range names[:min(len(names), looked)] {
+		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: []string{name}, Limit: 1}))
+		if err != nil {
+			return nil //nolint:nilerr // the answer only improves a message
+		}
+		if len(found) > 0 {
+			continue
+		}
+		if near := nearHosts(ctx, c, name); len(near) > 0 {
+			return term.NoSuchf("no host matches %s; did you mean %s?", name, term.OrList(near))
+		}
+		return term.NoSuchf("no host matches %s", name)
+	}
+	return nil
+}
+
+// nearHosts returns the names of the hosts with this address in any area, otherwise names that are spelt alike.
+func nearHosts(ctx context.Context, c *client.Client, name string) []string {
+	if wildcard.IsPattern(name) {
+		return nil
+	}
+	anyArea := client.AgentFilter{Hosts: []string{"*:" + name}, Limit: 3}
+	if near := Words(c.Agents(ctx, anyArea), agentID); len(near) > 0 {
+		return near
+	}
+	return spelling.Nearest(name, Words(c.Agents(ctx, client.AgentFilter{Limit: 2000}), agentID))
 }
 
 // Any reports whether the flags choose every host.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,6 +210,24 @@ func (h *Handler) visible(choice hostChoice, reach access.Reach) (agents []store
 		}
 	}
 	return agents
+}
+
+// sameAddress returns a hint about a single name that is an address without its area: the hosts with this address.
+func (h *Handler) sameAddress(names []string, reach access.Reach) string {
+	if len(names) != 1 {
+		return ""
+	}
+	if _, err := netip.ParseAddr(names[0]); err != nil {
+		return ""
+	}
+	var ids []string
+	for _, a := range h.visible(hostChoice{names: []string{"*:" + names[0]}}, reach) {
+		ids = append(ids, addressOf(a))
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return ", did you mean " + strings.Join(ids[:min(len(ids), 3)], " or ") + "?"
 }
 
 // mentions reports whether a name, a label or a fact of a host holds a text in lower case.
@@ -420,7 +439,7 @@ func (h *Handler) named(choice hostChoice, reach access.Reach, op access.Operati
 				return nil
 			}
 		case reach.Covers(namedHost(name)):
-			fail(path, "is %.100q: there is no such host", name)
+			fail(path, "is %.100q: there is no such host%s", name, h.sameAddress(choice.names[i:i+1], reach))
 		default:
 			missing.Found(op, "", edge.Clip(name))
 		}

@@ -383,7 +383,8 @@ func (r *resolver) process(p *processfile.Named) {
 		field := c.field
 		agents := r.h.visible(c.hostChoice, r.reach)
 		if len(agents) == 0 {
-			r.fail(p, field, "is %.100q: no host has this name or matches it", c.String())
+			r.fail(p, field, "is %.100q: no host has this name or matches it%s", c.String(),
+				r.h.sameAddress(c.names, r.reach))
 		}
 		for _, a := range agents {
 			for i := range all {
