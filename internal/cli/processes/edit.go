@@ -19,6 +19,7 @@ import (
 	"drover/internal/config"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/wildcard"
 )
 
 // editCommand is an edit from the stored spec to the apply.
@@ -55,6 +56,9 @@ func (a *editCommand) run(cmd *cobra.Command, arg string) error {
 	namespace, name, err := splitID(arg)
 	if err != nil {
 		return err
+	}
+	if wildcard.IsPattern(arg) {
+		return term.Usagef("%q is a pattern: expected one process", arg)
 	}
 	c, err := a.Client(cmd)
 	if err != nil {
