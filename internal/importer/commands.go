@@ -149,6 +149,9 @@ func (s *serviceDraft) line(key string, all []command, replace bool) string {
 // what converts what runs.
 func (s *serviceDraft) what() {
 	kind := firstOf(s.get("Type"), "simple")
+	if !slices.Contains(strings.Fields("simple exec forking oneshot dbus notify notify-reload idle"), kind) {
+		s.lose("Type=%s is lost: it is not a value of systemd", kind)
+	}
 	start := s.commands("ExecStart")
 	s.hooks(kind, &start)
 	pidFile := s.get("PIDFile")

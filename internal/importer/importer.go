@@ -103,7 +103,8 @@ func (r *Import) finish(d *draft, hosts []string) {
 		}
 		removed, err := without(d.Spec, path)
 		if err != nil || path == "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: %s", strings.Join(d.origins, ", "), text))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: %s", strings.Join(d.origins, ", "),
+				strings.Join(append([]string{text}, d.comments...), "; ")))
 			return
 		}
 		d.Spec = removed

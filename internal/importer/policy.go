@@ -23,6 +23,10 @@ const (
 // relaunch converts Restart and what belongs to it.
 func (s *serviceDraft) relaunch() {
 	when := firstOf(s.get("Restart"), "no")
+	if !slices.Contains(strings.Fields("no always on-success on-failure on-abnormal on-abort on-watchdog"), when) {
+		s.lose("Restart=%s is lost: it is not a value of systemd", when)
+		when = "no"
+	}
 	delay := s.timeSpan("RestartSec", defaultPause)
 	longest, steps := s.timeSpan("RestartMaxDelaySec", 0), s.number("RestartSteps")
 	successes := s.words("SuccessExitStatus")

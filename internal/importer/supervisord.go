@@ -144,6 +144,8 @@ func (p *program) process(number int) *instance {
 	i.relaunch()
 	i.stopping()
 	i.logs()
+	i.number("numprocs", 1)
+	i.number("numprocs_start", 0)
 	for _, key := range p.keys {
 		if why := i.lossOf(key); why != "" {
 			i.lose("%s=%s is lost: %s", key, p.values[key], why)
@@ -159,6 +161,18 @@ func (p *program) whole(key string, otherwise int) int {
 		return otherwise
 	}
 	return n
+}
+
+// number returns a whole number, and says what is lost of another value.
+func (i *instance) number(key string, otherwise int) int {
+	n := i.whole(key, -1)
+	if n >= 0 {
+		return n
+	}
+	if text, given := i.values[key]; given {
+		i.lose("%s=%s is lost: it is not a whole number", key, text)
+	}
+	return otherwise
 }
 
 var expansion = regexp.MustCompile(`%\(([A-Za-z0-9_]+)\)(0?[0-9]*)([sd])|%%`)
@@ -310,20 +324,22 @@ func (i *instance) command() {
 
 // relaunch converts autorestart and the time of a start.
 func (i *instance) relaunch() {
-	alive := time.Duration(i.whole("startsecs", 1)) * time.Second
+	alive := time.Duration(i.number("startsecs", 1)) * time.Second
 	if alive != time.Second {
 		within := max(30*time.Second, alive+10*time.Second)
 		i.Ready = &v1.Ready{Alive: new(v1.Duration(alive)), Within: new(v1.Duration(within))}
 	}
 	r := &v1.Restart{When: "on-failure", ResetAfter: new(v1.Duration(max(alive, time.Second)))}
 	i.Restart = r
-	tries := i.whole("startretries", 3)
-	switch i.get("autorestart", "unexpected") {
+	tries := i.number("startretries", 3)
+	switch text := i.get("autorestart", "unexpected"); strings.ToLower(text) {
 	case "unexpected":
-	case "true", "True", "1", "yes", "on":
+	case "true", "1", "yes", "on", "t", "y":
 		r.When = "always"
-	default:
+	case "false", "0", "no", "off", "f", "n", "none":
 		r.When = "never"
+	default:
+		i.lose("autorestart=%s is lost: it is not a value of supervisord", text)
 	}
 	if r.When != "never" {
 		r.GiveUpAfter = new(v1.Count(max(tries, 1)))
@@ -347,7 +363,7 @@ func (i *instance) stopping() {
 		i.lose("stopsignal is lost: %v", err)
 		name = "TERM"
 	}
-	wait := v1.Duration(time.Duration(max(i.whole("stopwaitsecs", 10), 1)) * time.Second)
+	wait := v1.Duration(time.Duration(max(i.number("stopwaitsecs", 10), 1)) * time.Second)
 	i.StopSignals = []v1.StopSignal{{Signal: name, Wait: wait}, {Signal: "KILL"}}
 	if !yes(i.values["stopasgroup"]) && !yes(i.values["killasgroup"]) {
 		i.lose("supervisord leaves children of the process alone at a stop, and drover ends them (stop_scope: process leaves them)")
@@ -357,10 +373,13 @@ func (i *instance) stopping() {
 // logs converts the bounds of the output.
 func (i *instance) logs() {
 	l := &v1.Log{}
-	if n, err := size(i.get("stdout_logfile_maxbytes", "")); err == nil && n > 0 {
+	text := i.get("stdout_logfile_maxbytes", "")
+	if n, err := size(text); err != nil && text != "" {
+		i.lose("stdout_logfile_maxbytes=%s is lost: %v", text, err)
+	} else if err == nil && n > 0 {
 		l.MaxSize = new(v1.Size(n))
 	}
-	if n := i.whole("stdout_logfile_backups", 0); n > 0 {
+	if n := i.number("stdout_logfile_backups", 0); n > 0 {
 		l.Keep = &n
 	}
 	if *l != (v1.Log{}) {
