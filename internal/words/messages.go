@@ -276,6 +276,14 @@ var Faults = []Text{
 	{"no process matches on {hosts}", "{hosts} 上没有匹配的进程"},
 	{"no process matches {process}", "没有进程匹配 {process}"},
 	{"no host matches {host}; did you mean {output}?", "没有主机匹配 {host}；是否想用 {output}？"},
+	{
+		"no host matches {hosts} now; the silence covers hosts that come later",
+		"目前没有主机匹配 {hosts}；该静默对之后加入的主机生效",
+	},
+	{
+		"no process matches {process} now; the silence covers processes that come later",
+		"目前没有进程匹配 {process}；该静默对之后出现的进程生效",
+	},
 	{"no host matches {hosts}", "没有主机匹配 {hosts}"},
 	{"no host matches", "没有匹配的主机"},
 	{"host {host} has no process that matches {output}", "主机 {host} 上没有匹配 {output} 的进程"},

@@ -129,6 +129,7 @@ func silenceCreate() remote.Verb[client.Silence] {
 	var request client.SilenceRequest
 	var length time.Duration
 	var from, until string
+	var silence *cobra.Command
 	return remote.Verb[client.Silence]{
 		Use: "silence [PROCESS...] --for DURATION", Short: "Withhold alarms for some time",
 		Long: `Withhold the alarms of processes for some time, such as maintenance. A PROCESS is a pattern
@@ -144,6 +145,7 @@ Needs an administrator, or the right silence on whole namespaces.`,
   drover silence remove xk3v7q2mfa`,
 		New: true,
 		Flags: func(cmd *cobra.Command) {
+			silence = cmd
 			f := cmd.Flags()
 			f.StringVarP(&request.Select, "selector", "l", "", "only hosts whose labels and facts match, such as role=web,zone!=b")
 			f.StringVar(&request.Labels, "process-label", "", "only processes whose own labels match, such as tier=front")
@@ -190,7 +192,38 @@ Needs an administrator, or the right silence on whole namespaces.`,
 				return client.Silence{}, err
 			}
 			request.From, request.Until = unlessZero(&begin), unlessZero(&end)
-			return c.CreateSilence(ctx, request)
+			made, err := c.CreateSilence(ctx, request)
+			if err == nil {
+				sayUncovered(ctx, silence, c, made)
+			}
+			return made, err
 		},
+	}
+}
+
+// sayUncovered says which parts of a silence cover nothing now, because a name may be misspelt. An error of a list says
+// nothing: the silence exists.
+func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s client.Silence) {
+	if s.Select != "" {
+		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Selector: s.Select, Limit: 1}))
+		if err == nil && len(found) == 0 {
+			term.Say(cmd, "no host matches %s now; the silence covers hosts that come later\n", s.Select)
+			return
+		}
+	}
+	parts := [][]string{}
+	for i := range s.Processes {
+		parts = append(parts, s.Processes[i:i+1])
+	}
+	if len(parts) == 0 && s.Labels != "" {
+		parts = append(parts, nil)
+	}
+	for _, s.Processes = range parts {
+		f := client.ProcessFilter{Selector: s.Select, ProcessSelector: s.Labels, Limit: 1}
+		f.Namespace, f.Name, _ = strings.Cut(strings.Join(s.Processes, ""), "/")
+		found, err := client.Collect(c.Processes(ctx, f))
+		if err == nil && len(found) == 0 {
+			term.Say(cmd, "no process matches %s now; the silence covers processes that come later\n", covered(s))
+		}
 	}
 }
