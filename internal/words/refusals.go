@@ -32,6 +32,10 @@ var Refusals = []Text{
 	{"bk_token is unknown or has expired", "bk_token 不存在或已过期"},
 	{"the user is disabled", "用户已停用"},
 	{"app code or secret is wrong", "应用编码或密钥错误"},
+	{
+		"the token of the user is not one of drover: expected one of 'drover user', or an app beside the token",
+		"用户令牌不是 drover 的令牌：应为 'drover user' 签发的令牌，或同时提供应用",
+	},
 	{"not allowed: {output}, and {n} more", "没有权限：{output}，以及另外 {n} 项"},
 	{"not allowed: {output}", "没有权限：{output}"},
 

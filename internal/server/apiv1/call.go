@@ -378,6 +378,9 @@ func (h *Handler) identify(ctx context.Context, c *call) error {
 		return busy("too many wrong secrets came from this address", 5)
 	case refusal.Cause != nil:
 		return failure("check the user's token", refusal.Cause)
+	case refusal.Reason == gate.NoAppCode && given.Token != "":
+		return problemf(http.StatusUnauthorized,
+			"the token of the user is not one of drover: expected one of 'drover user', or an app beside the token")
 	}
 	return problemf(http.StatusUnauthorized, "%s", denial(refusal.Reason))
 }
