@@ -273,6 +273,10 @@ var Faults = []Text{
 	{"no process matches {process}; did you mean {output}?", "没有进程匹配 {process}；是否想用 {output}？"},
 	{"no process matched {process} at {time}", "{time} 没有进程匹配 {process}"},
 	{"no process matched at {time}", "{time} 没有匹配的进程"},
+	{
+		"the schedule exists: each run looks for processes and hosts again",
+		"定时操作已创建：每次运行时重新查找进程和主机",
+	},
 	{"no process matches on {hosts}", "{hosts} 上没有匹配的进程"},
 	{"no process matches {process}", "没有进程匹配 {process}"},
 	{"no host matches {host}; did you mean {output}?", "没有主机匹配 {host}；是否想用 {output}？"},

@@ -185,6 +185,7 @@ func runText(r *client.ScheduleRun) string {
 
 func scheduleCreate() remote.Verb[client.OperationSchedule] {
 	var request client.ScheduleRequest
+	var create *cobra.Command
 	return remote.Verb[client.OperationSchedule]{
 		Use: "create NAME OPERATION... --cron RULE", Short: "Begin an operation at the times of a timetable",
 		Long: `Begin an operation at the times of a timetable. After -- stand an operation and its processes, as on the
@@ -197,6 +198,7 @@ drover explain schedule.cron.`,
   drover schedule create report --cron '0 6 * * 1-5' --zone Europe/Berlin -- start jobs/report --one-of`,
 		New: true,
 		Flags: func(cmd *cobra.Command) {
+			create = cmd
 			f := cmd.Flags()
 			f.StringVar(&request.Cron, "cron", "", "timetable: five fields of crontab, or @daily and so on")
 			f.StringVar(&request.TimeZone, "zone", "", "time zone of --cron, such as Europe/Berlin (default the server's)")
@@ -221,8 +223,26 @@ drover explain schedule.cron.`,
 			})
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.OperationSchedule, error) {
-			return c.CreateSchedule(ctx, request)
+			made, err := c.CreateSchedule(ctx, request)
+			if err == nil {
+				sayUnmatched(ctx, create, c, &request.Request)
+			}
+			return made, err
 		},
+	}
+}
+
+// sayUnmatched says what the request of a new schedule does not find now, because a name may be misspelt. An error of a
+// list says nothing: the schedule exists.
+func sayUnmatched(ctx context.Context, cmd *cobra.Command, c *client.Client, r *client.Request) {
+	sel := selection{Hosts: remote.Hosts{Names: r.Hosts, Selector: r.Select}, labels: r.Labels}
+	for _, arg := range r.Processes {
+		f := client.ProcessFilter{Limit: 1}
+		f.Namespace, f.Name, _ = strings.Cut(arg, "/")
+		if found, err := sel.list(ctx, c, f); err == nil && len(found) == 0 {
+			term.Say(cmd, "%v\n", noneFound(ctx, c, arg, sel.where(), sel.Names))
+			term.Say(cmd, "the schedule exists: each run looks for processes and hosts again\n")
+		}
 	}
 }
 
