@@ -139,7 +139,7 @@ func TestNoTextTwice(t *testing.T) {
 // TestEverySentenceIsFound: each sentence, with values, is translated by its own entry, and not by one before it.
 func TestEverySentenceIsFound(t *testing.T) {
 	values := strings.NewReplacer("{text}", "success", "{state}", "paused", "{s}", "s", "{flag}", "--one", "{n}", "7",
-		"{op}", "stop", "{command}", "drover stop", "{choices}", "one, two")
+		"{op}", "stop", "{operation}", "stop", "{command}", "drover stop", "{choices}", "one, two")
 	for place, list := range map[string][]words.Text{
 		"Sentences": words.Sentences, "Messages": words.Messages, "Doctor": words.Doctor, "Faults": words.Faults,
 		"Refusals": words.Refusals, "FieldFaults": words.FieldFaults, "FileFaults": words.FileFaults,
@@ -148,7 +148,7 @@ func TestEverySentenceIsFound(t *testing.T) {
 			value := func(p string) string { return "V" + strings.Trim(p, "{}") }
 			en := placeholder.ReplaceAllStringFunc(values.Replace(text.In(words.English)), value)
 			chinese := strings.NewReplacer("{text}", "成功", "{state}", "已暂停 paused", "{flag}", "--one", "{n}", "7",
-				"{op}", "stop", "{command}", "drover stop", "{choices}", "one, two")
+				"{op}", "stop", "{operation}", "停止", "{command}", "drover stop", "{choices}", "one, two")
 			want := placeholder.ReplaceAllStringFunc(chinese.Replace(text.In(words.Chinese)), value)
 			got := words.Message(en, words.Chinese)
 			if place == "Sentences" {

@@ -83,13 +83,14 @@ var Apply = struct {
 	Title, Load, Text, File, Plan, Again, Confirm, Edit, Reason           Text
 	NoRestart, Prune, PruneNote, NoneStored, OneNamespace, Faults, Line   Text
 	Steps, Restarts, NoSteps, TypeSteps, WrongSteps, Fields, Newer, Since Text
-	Batches, Restored, Discard                                            Text
+	Batches, Restored, Discard, AtOnce, AtRestart                         Text
 }{
 	Title: Text{"Apply", "变更"}, Load: Text{"Load what is stored", "载入现有配置"},
 	Text: Text{"Process file", "进程文件"}, File: Text{"or choose a file, or drop it on the text", "或选择文件，也可将文件拖到文本框中"},
 	Plan: Text{"Show the plan", "查看变更计划"}, Again: Text{"Plan again", "重新生成变更计划"},
 	Confirm: Text{"Apply", "执行变更"}, Edit: Text{"Edit", "修改"}, Reason: Text{"Reason", "变更原因"},
 
+	AtOnce: Text{"(live)", "（立即生效）"}, AtRestart: Text{"(restart)", "（需重启）"},
 	NoRestart: Text{"Do not restart: changes wait for the next start", "不重启进程，变更在下次启动时生效"},
 	Prune:     Text{"Remove what the file lacks", "移除文件中没有的进程"},
 	PruneNote: Text{

@@ -235,8 +235,8 @@ var Faults = []Text{
 	{"unknown command {word}; did you mean {output}?", "未知命令 {word}；是否想用 {output}？"},
 	{"unknown command {word}", "未知命令 {word}"},
 	{
-		"{flag} is not a flag of {operation} in a schedule: flags of the schedule and of drover stand before --",
-		"定时计划中的 {operation} 没有选项 {flag}：定时计划和 drover 的选项应写在 -- 之前",
+		"{flag} is not a flag of {op} in a schedule: flags of the schedule and of drover stand before --",
+		"定时计划中的 {op} 没有选项 {flag}：定时计划和 drover 的选项应写在 -- 之前",
 	},
 	{"unknown flag: {flag}: flags of the operation stand after --", "未知选项：{flag}；操作的选项应写在 -- 之后"},
 	{"unknown flag: {flag}", "未知选项：{flag}"},

@@ -22,8 +22,8 @@ var Screen = struct {
 
 	NoneChosen: Text{"There is no process to operate on.", "没有可操作的进程。"},
 	NoSuchPlace: Text{
-		"{word}: expected ps, hosts, tasks, rollouts, events, why, people, audit or NAMESPACE/NAME",
-		"{word}：应为 ps、hosts、tasks、rollouts、events、why、people、audit 或 命名空间/名称",
+		"{word}: expected ps, hosts, tasks, rollouts, events, why, admin, people, audit or NAMESPACE/NAME",
+		"{word}：应为 ps、hosts、tasks、rollouts、events、why、admin、people、audit 或 命名空间/名称",
 	},
 	NotHere: Text{"This key is for processes.", "此按键仅用于进程。"}, Copied: Text{"copied: {text}", "已复制：{text}"},
 	CopiedCommand: Text{"copied as command: {text}", "已复制为命令：{text}"},
@@ -88,7 +88,7 @@ const helpEnglish = `Move
   up down j k  a row             PgUp PgDn  a screen, then a page of 200 rows
   Home End     first, last row   enter      open
   q esc        back              [ ]        back and forth, with the filters
-  :            jump to ps hosts tasks rollouts events why people audit,
+  :            jump to ps hosts tasks rollouts events why admin people audit,
                or to NAMESPACE/NAME
   /            filter; in a text: find, and n N go to the next and last hit
   Ctrl-z       only wrong ones, as drover why lists them, or failed results
@@ -122,7 +122,7 @@ const helpChinese = `移动
   ↑ ↓ j k       上下一行               PgUp PgDn     翻屏、翻页
   Home End      首行、末行             enter         打开
   q esc         返回                   [ ]           后退、前进，保留筛选条件
-  :             跳转到 ps hosts tasks rollouts events why people audit，
+  :             跳转到 ps hosts tasks rollouts events why admin people audit，
                 或 命名空间/名称
   /             筛选；在文本中为查找，n N 为下一处、上一处
   Ctrl-z        仅显示异常，与 drover why 一致；在任务中为仅显示失败

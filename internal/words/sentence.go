@@ -129,9 +129,10 @@ var (
 var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 
 // value is the expression of what a placeholder stands for: {text} is a sentence again, {output} anything, {n} digits,
-// {op} and {command} words of a command, {flag} a flag, {parameter} the name of a parameter, {fault} a sentence about
-// it, {place} a file and a line, {choices} words with commas, {one} and {other} single words, and {s} the ending of an
-// English plural. Another one is a name, a number or a time.
+// {op} and {command} words of a command, {operation} an operation that Chinese names by its word, {flag} a flag,
+// {parameter} the name of a parameter, {fault} a sentence about it, {place} a file and a line, {choices} words with
+// commas, {one} and {other} single words, and {s} the ending of an English plural. Another one is a name, a number or a
+// time.
 func value(name string) string {
 	switch name {
 	case "n":
@@ -142,7 +143,7 @@ func value(name string) string {
 		return `(?P<choices>[A-Za-z-]+(?:, [A-Za-z-]+)+)`
 	case "place":
 		return `(?P<place>[^\s:]*[./-][^\s:]*(?::[0-9]+)?|[^\s:]+:[0-9]+)`
-	case "op", "command":
+	case "op", "operation", "command":
 		return `(?P<` + name + `>[a-z][a-z -]*?)`
 	case "text":
 		return `(?P<text>.+)`
@@ -287,6 +288,8 @@ func (p *pattern) fill(values map[string]string, depth int) (text string, whole 
 			value, whole = translate(value, depth-1, sentences())
 		case "state":
 			value = Named(value, Chinese)
+		case "operation":
+			value = Action(value).In(Chinese)
 		case "time", "age":
 			if told := Span(value, Chinese); told != value {
 				// Han characters have no blank between them.

@@ -32,14 +32,14 @@ var Sentences = []Text{
 	{"in its last report the process was {state}", "最后一次上报时进程状态为 {state}"},
 	{"last reported cause: {text} [{id}]", "最后上报的原因：{text} [{id}]"},
 	{"until then: {text} [{id}]", "此前：{text} [{id}]"},
-	{"{op} by {user} ({task}) under way since {time}", "{user} 的 {op}（{task}）自 {time} 起正在执行"},
-	{"{op} ({task}) under way since {time}", "{op}（{task}）自 {time} 起正在执行"},
-	{"{op} by {user} ({task}) has been waiting for {age}", "{user} 的 {op}（{task}）已等待 {age}"},
-	{"{op} by {user} ({task}) has just been requested", "{user} 刚刚请求了 {op}（{task}）"},
-	{"{op} by {user} ({task}) waits for the agent", "{user} 的 {op}（{task}）在等待 Agent"},
-	{"{op} by {user} ({task}) waits for its turn", "{user} 的 {op}（{task}）在排队"},
-	{"{op} by {user} ({task}) is queued behind it", "{user} 的 {op}（{task}）排在它后面"},
-	{"{op} by {user} ({task}) is about to begin", "{user} 的 {op}（{task}）即将开始"},
+	{"{operation} by {user} ({task}) under way since {time}", "{user} 的{operation}（{task}）自 {time} 起正在执行"},
+	{"{operation} ({task}) under way since {time}", "{operation}（{task}）自 {time} 起正在执行"},
+	{"{operation} by {user} ({task}) has been waiting for {age}", "{user} 的{operation}（{task}）已等待 {age}"},
+	{"{operation} by {user} ({task}) has just been requested", "{user} 刚刚请求了{operation}（{task}）"},
+	{"{operation} by {user} ({task}) waits for the agent", "{user} 的{operation}（{task}）在等待 Agent"},
+	{"{operation} by {user} ({task}) waits for its turn", "{user} 的{operation}（{task}）在排队"},
+	{"{operation} by {user} ({task}) is queued behind it", "{user} 的{operation}（{task}）排在它后面"},
+	{"{operation} by {user} ({task}) is about to begin", "{user} 的{operation}（{task}）即将开始"},
 	{"the agent has accepted the operation and has not begun it", "Agent 已接收该操作，尚未开始"},
 	{"the agent has not accepted the operation", "Agent 尚未接收该操作"},
 	{
@@ -51,7 +51,7 @@ var Sentences = []Text{
 		"{failed} of {hosts} hosts failed [{cause}]: drover withholds its relaunches on all hosts until {time}",
 		"{hosts} 台主机中有 {failed} 台失败 [{cause}]：{time} 之前 drover 在全部主机上暂停拉起",
 	},
-	{"{op} requested by {user}", "{user} 请求了 {op}"},
+	{"{operation} requested by {user}", "{user} 请求了{operation}"},
 
 	// how a process ended
 	{
@@ -198,8 +198,8 @@ var Sentences = []Text{
 		"{keeper} 仍在管理该进程：drover 只做监控，不会自行拉起或终止它",
 	},
 	{"it waits: {text}", "在等待：{text}"},
-	{"{op} waits: {text}", "{op} 在等待：{text}"},
-	{"{op} under way since {time}", "{op} 自 {time} 起正在执行"},
+	{"{operation} waits: {text}", "{operation}在等待：{text}"},
+	{"{operation} under way since {time}", "{operation}自 {time} 起正在执行"},
 
 	// operations
 	{"yes", "是"},
@@ -225,10 +225,10 @@ var Sentences = []Text{
 	},
 	{"there is nothing to retry: the process is not hosted on this host", "没有可重试的内容：该进程没有在这台主机上托管"},
 	{"no need to start the process({name}) that is already running, pid {pid}", "无需启动：进程 {name} 已在运行，pid {pid}"},
-	{"no need to {op} the process({name}) that is not running", "无需 {op}：进程 {name} 没有在运行"},
+	{"no need to {operation} the process({name}) that is not running", "无需{operation}：进程 {name} 没有在运行"},
 	{
-		"cannot {op} the process: it is not registered on this host and the call brings no spec",
-		"无法 {op}：该进程没有在这台主机上注册，调用中也没有进程配置",
+		"cannot {operation} the process: it is not registered on this host and the call brings no spec",
+		"无法{operation}：该进程没有在这台主机上注册，调用中也没有进程配置",
 	},
 	{"the process is not registered", "该进程没有注册"},
 	{
@@ -259,7 +259,7 @@ var Sentences = []Text{
 	{"output: [{output}]", "输出：[{output}]"},
 	{"the end of its log: [{output}]", "日志末尾：[{output}]"},
 	{"nothing was started", "没有启动任何进程"},
-	{"{op} process ({name}) failed, for post-check status {text}", "{op} 进程（{name}）失败，执行后检查的结果：{text}"},
+	{"{operation} process ({name}) failed, for post-check status {text}", "{operation}进程（{name}）失败，执行后检查的结果：{text}"},
 	{"not alive to the end of its check time: {text}", "没有存活到检查时间结束：{text}"},
 	{"not alive: {text}", "没有存活：{text}"},
 	{"not alive", "没有存活"},

@@ -254,14 +254,15 @@ func TestTimes(t *testing.T) {
 			b := open(t, p.S.URL, set)
 			b.signIn(p)
 			b.goTo("/ui/events")
-			b.await("the time zone", fmt.Sprintf("document.getElementById('zone').textContent.includes(%q)", zone))
+			place, err := time.LoadLocation(zone)
+			must0(t, err)
+			offset := fmt.Sprintf("%s (UTC%s)", zone, time.Now().In(place).Format("-07:00"))
+			b.await("the time zone", fmt.Sprintf("document.getElementById('zone').textContent.includes(%q)", offset))
 			shown := evaluate[struct{ At, Text, Title string }](b, `(() => {
 				const e = document.querySelector("main time");
 				return {At: e.dateTime, Text: e.textContent.replace(/[\u202f\u00a0]/g, " "), Title: e.title};
 			})()`)
 			at, err := time.Parse(time.RFC3339, shown.At)
-			must0(t, err)
-			place, err := time.LoadLocation(zone)
 			must0(t, err)
 			if local := strings.TrimPrefix(at.In(place).Format(format), "0"); !strings.Contains(shown.Text, local) && !strings.Contains(shown.Title, local) {
 				t.Errorf("%s is shown as %q (%q), want %s", shown.At, shown.Text, shown.Title, local)

@@ -128,6 +128,7 @@ func badRelease(b *tab, f *fleet, l words.Lang) {
 	b.paste("#text", file("sh -c 'echo no database; exit 3'"))
 	b.click("button[value=plan]")
 	b.await("the plan", "document.getElementById('plan')")
+	b.shows(words.Apply.AtOnce.In(l), words.Apply.AtRestart.In(l))
 	b.seen(l, "release-2-plan")
 	b.click("button[value=confirm]")
 	b.at("/ui/rollouts/ro-")

@@ -110,11 +110,17 @@ func restartCarefully(s *terminal, f *fleet) {
 	s.keys("Enter")
 	s.sees("(" + s.in(words.Screen.BadValue, "flag", "--bake", "value", "never") + ")")
 	s.keys("C-u")
-	s.types("--batch 1 --bake 1s")
+	s.types("--batch 1 --bake 5s")
 	s.keys("Enter")
-	s.sees(s.in(words.Act.InBatches) + "  --batch 1 --bake 1s")
+	s.sees(s.in(words.Act.InBatches) + "  --batch 1 --bake 5s")
 	s.confirms(words.Act.Restart)
-	s.sees("ro-", "shop/api", "3/3", words.ClassOf("done").Mark()+" "+s.in(words.State("done")))
+	s.sees("ro-", "shop/api", "<p>")
+	s.keys("p")
+	s.confirms(words.Act.Pause)
+	s.sees(words.ClassOf("paused").Mark() + " " + s.in(words.State("paused")))
+	s.keys("r")
+	s.confirms(words.Act.Resume)
+	s.sees("3/3", words.ClassOf("done").Mark()+" "+s.in(words.State("done")))
 }
 
 // badRelease: an applied file stops itself at its first batch, says why, and is undone.

@@ -2,6 +2,7 @@ package term
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -22,8 +23,31 @@ func Stamp(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return t.Local().Format("2006-01-02 15:04:05 MST")
+	return stamp(t.Local())
 }
+
+// stamp names the zone by its offset: CST is China, Central America and Cuba.
+func stamp(t time.Time) string {
+	if _, offset := t.Zone(); offset == 0 {
+		return t.Format("2006-01-02 15:04:05 MST")
+	}
+	return t.Format("2006-01-02 15:04:05 -07:00")
+}
+
+// Local is a text with the times of agents and servers, such as 2026-11-20T22:00:00Z, in the local zone.
+func Local(text string) string { return timesIn(text, time.Local) }
+
+func timesIn(text string, zone *time.Location) string {
+	return writtenTime.ReplaceAllStringFunc(text, func(written string) string {
+		at, err := time.Parse(time.RFC3339, written)
+		if err != nil {
+			return written
+		}
+		return stamp(at.In(zone))
+	})
+}
+
+var writtenTime = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z\b`)
 
 // Size is bytes in the unit that suits them.
 func Size(bytes int64) string {

@@ -243,6 +243,27 @@ func frames() map[string]func(t *testing.T) *rig {
 			}
 			return wide(t, State{}).press("e").answer(e).press("enter")
 		},
+		"event-zh": func(t *testing.T) *rig {
+			e := client.Event{
+				Cursor: 7, At: noon, Host: client.Host{ID: "0:10.0.0.7"}, Namespace: "shop", Name: "api", Kind: "exited",
+				From: "running", To: "backoff",
+				Cause:       &client.Cause{ID: "exit-status", Text: "pid 8812 exit status 3 at 2026-11-21T10:02:00Z"},
+				EventDetail: client.EventDetail{PID: 8812, Exit: &client.Exit{Known: true, Code: 3}},
+			}
+			return begin(t, 80, 16, State{lang: words.Chinese}).press("e").answer(e).press("enter")
+		},
+		"rollout-zh": func(t *testing.T) *rig {
+			r := client.Rollout{
+				ID: "r-81", Op: "restart", Processes: []string{"shop/api"}, State: "paused", CreatedAt: noon,
+				Counts: client.RolloutCounts{Hosts: 1, Failed: 1},
+			}
+			whole := r
+			whole.Failures = []client.RolloutFailure{{
+				Cause: "check-failed", Hosts: []string{"0:10.0.0.7"},
+				Message: "restart process (api) failed, for post-check status not alive",
+			}}
+			return begin(t, 80, 16, State{lang: words.Chinese}).press(":").typing("rollouts").press("enter").answer(r).press("enter").answer(whole)
+		},
 		"why-zh": func(t *testing.T) *rig {
 			p := fleet()[0].(client.Process)
 			const died = "pid 7 killed by signal 9 by the kernel, out of memory, at 10:02"

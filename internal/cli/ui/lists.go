@@ -293,11 +293,13 @@ func (s *State) stateOf(p *client.Process) string {
 // op is the word of an operation in a line.
 func (s *State) op(id string) string { return strings.ToLower(wordOf(id).In(s.lang)) }
 
-// said is a sentence of an agent or a server in the language of the screen.
+// said is a sentence of an agent or a server in the language and in the time zone of the screen.
 func (s *State) said(english string) string {
 	text, _ := words.Sentence(english, s.lang)
-	return text
+	return term.Local(text)
 }
 
-// cause is the sentence of a cause in the language of the screen.
-func (s *State) cause(c *client.Cause) string { return words.CauseSentence(c.ID, c.Text, s.lang) }
+// cause is the sentence of a cause in the language and in the time zone of the screen.
+func (s *State) cause(c *client.Cause) string {
+	return term.Local(words.CauseSentence(c.ID, c.Text, s.lang))
+}

@@ -55,7 +55,7 @@ func (s *State) describeText(all []client.Process) (lines []string) {
 				field(h(words.Head.Health), i.Health))...)
 		}
 		if p.LastExit != nil {
-			lines = append(lines, field(h(words.Head.LastExit), exitText(*p.LastExit)))
+			lines = append(lines, field(h(words.Head.LastExit), s.exitText(*p.LastExit)))
 		}
 		lines = append(lines, field(h(words.Head.Restarts), strconv.Itoa(p.Restarts)))
 		if p.Cause != nil {
@@ -72,14 +72,14 @@ func (s *State) describeText(all []client.Process) (lines []string) {
 	return lines
 }
 
-func exitText(e client.Exit) string {
+func (s *State) exitText(e client.Exit) string {
 	switch {
 	case !e.Known:
 		return "?"
 	case e.Signal != 0:
-		return fmt.Sprintf("signal %d", e.Signal)
+		return words.Head.Signal.In(s.lang, "n", e.Signal)
 	}
-	return fmt.Sprintf("exit %d", e.Code)
+	return words.Head.ExitCode.In(s.lang, "n", e.Code)
 }
 
 func (s *State) causeText(c *client.Cause, name string) (lines []string) {
@@ -89,7 +89,8 @@ func (s *State) causeText(c *client.Cause, name string) (lines []string) {
 	}
 	lines = append(lines, field(name, text))
 	for _, e := range c.Evidence {
-		for l := range strings.Lines(s.said(strings.TrimRight(e, "\n"))) {
+		text, _ := words.Sentence(strings.TrimRight(e, "\n"), s.lang) // times stay as a program has written them
+		for l := range strings.Lines(text) {
 			lines = append(lines, field("", strings.TrimRight(l, "\n")))
 		}
 	}
@@ -152,7 +153,7 @@ func (s *State) eventText(e client.Event) []string {
 		lines = append(lines, field(words.Head.PID.In(s.lang), strconv.Itoa(e.PID)))
 	}
 	if e.Exit != nil {
-		lines = append(lines, field(words.Head.LastExit.In(s.lang), exitText(*e.Exit)))
+		lines = append(lines, field(words.Head.LastExit.In(s.lang), s.exitText(*e.Exit)))
 	}
 	if e.RunSeconds > 0 {
 		lines = append(lines, field(words.Head.Took.In(s.lang), causes.Age(seconds(e.RunSeconds))))
@@ -189,7 +190,8 @@ func (s *State) rolloutText(r client.Rollout) []string {
 		lines = append(lines, field(words.State("skipped").In(s.lang), strconv.Itoa(n.Skipped)))
 	}
 	for _, f := range r.Failures {
-		lines = append(lines, field("", fmt.Sprintf("%s: %s", f.Cause, strings.Join(f.Hosts, " "))))
+		lines = append(lines, field("", s.state(f.Cause)+"  "+strings.Join(f.Hosts, " ")),
+			field("", s.said(f.Message)))
 	}
 	lines = append(lines, "")
 	for _, h := range r.Hosts[:min(len(r.Hosts), rolloutHosts)] {

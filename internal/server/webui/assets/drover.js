@@ -254,7 +254,9 @@ setInterval(() => getSelection().isCollapsed && showTimes(document), aging);
 scrollable();
 addEventListener("resize", scrollable);
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-document.getElementById("zone").textContent = document.body.dataset.zone.replace("{zone}", zone);
+const parts = new Intl.DateTimeFormat("en", { timeZoneName: "longOffset" }).formatToParts();
+const offset = parts.find(({ type }) => type === "timeZoneName").value.replace("GMT", "UTC");
+document.getElementById("zone").textContent = document.body.dataset.zone.replace("{zone}", `${zone} (${offset})`);
 signIn();
 addEventListener("hashchange", signIn); // a link that is pasted into the sign-in page
 
