@@ -256,7 +256,8 @@ addEventListener("resize", scrollable);
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const parts = new Intl.DateTimeFormat("en", { timeZoneName: "longOffset" }).formatToParts();
 const offset = parts.find(({ type }) => type === "timeZoneName").value.replace("GMT", "UTC");
-document.getElementById("zone").textContent = document.body.dataset.zone.replace("{zone}", `${zone} (${offset})`);
+document.getElementById("zone").textContent =
+  document.body.dataset.zone.replace("{zone}", zone === "UTC" ? zone : `${zone} (${offset})`);
 signIn();
 addEventListener("hashchange", signIn); // a link that is pasted into the sign-in page
 
