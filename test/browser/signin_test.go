@@ -251,6 +251,28 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
+// TestSlowAnswer: a page that had to wait for an answer looks less often, but the end of its session ends it all the same.
+func TestSlowAnswer(t *testing.T) {
+	t.Parallel()
+	p := place(t)
+	b := open(t, p.S.URL, browser{})
+	b.signIn(p)
+	b.goTo("/ui/processes")
+	b.shows("shop/api")
+	evaluate[bool](b, `((fast) => {
+		window.slow = 0;
+		window.fetch = (...call) => new Promise((answer, refuse) => setTimeout(() => {
+			fast(...call).then(answer, refuse);
+			window.slow++;
+		}, 6000));
+		return true;
+	})(window.fetch)`)
+	// The second look may be planned before the first one ends.
+	b.awaitWithin(3*time.Minute, "looks that had to wait", "window.slow > 1")
+	age(p, session(b), time.Hour+time.Minute)
+	b.await("the sign-in page", "document.getElementById('login')")
+}
+
 // TestDisabledPersonIsOut: the server ends the stream of a disabled person within 10 s, and then an open page shows nothing
 // any more. How fast a browser on a busy machine does so is not measured.
 func TestDisabledPersonIsOut(t *testing.T) {

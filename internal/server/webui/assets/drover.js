@@ -6,6 +6,7 @@ import { morph } from "./morph.js";
 
 const pause = 500; // milliseconds between two looks, at least
 const share = 20; // and at least so many times as long as the last answer took
+const rest = 30000; // but no longer: a server that was slow once may be fast again
 const spread = 300; // the longest wait after a hint, so that not all pages look at once
 const settle = 2000; // after the last hint, one more look: counts may be so much older than the hint
 const slow = 10000; // a look without a hint, because a hint can be lost
@@ -147,7 +148,7 @@ async function look() {
 // plan has a look happen in some milliseconds, or earlier if one is planned, but never too soon after the last one.
 function plan(wait) {
   const now = performance.now();
-  due = Math.min(due, Math.max(now + wait, looked + Math.max(pause, share * took)));
+  due = Math.min(due, Math.max(now + wait, looked + Math.max(pause, Math.min(share * took, rest))));
 }
 
 async function tick() {
@@ -171,7 +172,7 @@ let silent = 0; // the timer of the patience
 // hinted takes what the server tells about changes.
 function hinted(told) {
   if (told.lost) {
-    if (told.over) plan(0);
+    if (told.over) due = 0; // however slow the last answer was: nobody may see the data any more
     silent ||= setTimeout(() => plan(0), patience); // the look finds out whether the server answers
     return;
   }
