@@ -304,7 +304,7 @@ func subjectOf(f client.Finding) string {
 
 // cause is the sentence of a cause.
 func (p *whyPrinter) cause(c client.Cause) string {
-	return term.Printable(words.CauseSentence(c.ID, c.Text, p.lang))
+	return term.Printable(term.Local(words.CauseSentence(c.ID, c.Text, p.lang)))
 }
 
 // also writes a further cause.
@@ -323,7 +323,7 @@ func (p *whyPrinter) state(f client.Finding) string {
 	}
 	impact, _ := words.Sentence(f.Impact, p.lang)
 	return words.Explained.State.In(p.lang, "severity", text, "lasting", lasting(f.Cause, p.lang),
-		"impact", term.Printable(impact))
+		"impact", term.Printable(term.Local(impact)))
 }
 
 // lasting says how long a cause has existed.
@@ -366,7 +366,7 @@ func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.B
 	t := term.Table{}
 	for _, e := range events {
 		text, _ := words.Sentence(eventCause(e), p.lang)
-		t.Add("  "+term.Stamp(&e.At), e.Kind, eventStates(e), eventActor(e), text)
+		t.Add("  "+term.Stamp(&e.At), e.Kind, eventStates(e), eventActor(e), term.Local(text))
 	}
 	return t.Write(b)
 }

@@ -334,14 +334,17 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// translated returns a row in the language of the table. An id stands beside its first word.
+// translated returns a row in the language of the table and the local time zone. An id stands beside its first word.
 func (t *Table) translated(row []string) []string {
-	if t.lang == words.English {
-		return row
-	}
 	row = slices.Clone(row)
 	for i, cell := range row {
 		switch {
+		case slices.Contains(t.prose, i):
+			if t.lang != words.English {
+				cell, _ = words.Sentence(cell, t.lang)
+			}
+			row[i] = Local(cell)
+		case t.lang == words.English:
 		case i+1 == t.state:
 			id, stale := strings.CutSuffix(cell, staleMark)
 			if row[i] = words.Named(id, t.lang); t.named[cellID{i, id}] {
@@ -358,8 +361,6 @@ func (t *Table) translated(row []string) []string {
 				}
 				t.named[cellID{i, cell}] = true
 			}
-		case slices.Contains(t.prose, i):
-			row[i], _ = words.Sentence(cell, t.lang)
 		}
 	}
 	return row
@@ -434,6 +435,7 @@ func (o Output) WriteFields(w io.Writer, fields []Field) error {
 		switch {
 		case f[0] == "Message":
 			f[1], _ = words.Sentence(f[1], lang)
+			f[1] = Local(f[1])
 		case slices.Contains(spoken(), f[0]):
 			f[1] = words.Message(f[1], lang)
 		}
