@@ -23,10 +23,10 @@ import (
 
 func bareSubject(i int) string { return "bare." + strconv.Itoa(i) }
 
-// beatSubject is where peers say that they are there, and beatEvery how often each does, as agents do.
+// beatSubject is where peers say that they are there, and beatEvery how often each does, as agents at rest do.
 const (
 	beatSubject = "beats"
-	beatEvery   = 5 * time.Second
+	beatEvery   = time.Minute
 )
 
 // barePeers are connections that answer requests.

@@ -43,7 +43,7 @@ func (b *bench) connect(context.Context) error {
 		return err
 	}
 	b.compare("every agent is started at once, connects and introduces itself", b.floor.connect, b.floor.connectCPU,
-		time.Since(began).Seconds(), (b.cost().CPU - before).Seconds(), 0)
+		time.Since(began).Seconds(), (b.cost().CPU - before).Seconds(), 2.5)
 	return b.agents.Tell("await")
 }
 
@@ -53,11 +53,11 @@ func (b *bench) rest(context.Context) error {
 	idle := lab.UseOf([]int{b.fleet.Server.PID()}, b.window).Percent
 	c := b.cost()
 	memory := (c.Heap - b.empty.Heap) * 1000 / float64(b.n)
-	met := lab.YesNo(memory <= 60)
+	met := lab.YesNo(memory <= 70)
 	b.rows.Add("memory of the server per idle agent, kB", lab.Figure(b.floor.memory), "-", lab.Figure(memory), "-",
-		lab.Figure(memory/b.floor.memory), "≤ 60 kB", met)
-	b.rows.Add("server at rest, % of one processor", lab.Figure(b.floor.idle), "-", lab.Figure(idle), "-", "-", "-",
-		"-")
+		lab.Figure(memory/b.floor.memory), "≤ 70 kB", met)
+	b.rows.Add("server at rest, % of one processor", lab.Figure(b.floor.idle), "-", lab.Figure(idle), "-", "-", "≤ 6 %",
+		lab.YesNo(idle <= 6))
 	hollow := lab.CostOf(b.agents.PIDs())
 	b.report.Note("server: %.0f MB (PSS) with %d agents, %.0f MB before; hollow agents: %.0f kB each", c.PSS, b.n,
 		b.empty.PSS, hollow.Heap*1000/float64(b.n))
@@ -96,7 +96,7 @@ func (b *bench) query(context.Context) error {
 		}
 	}
 	b.compare("query to all, every answer back", b.floor.ask.Quantile(0.5), b.floor.askCPU.Quantile(0.5),
-		m.answered.Quantile(0.5), m.cpu.Quantile(0.5), 3)
+		m.answered.Quantile(0.5), m.cpu.Quantile(0.5), 4)
 	b.add("of that: until the task is accepted", m.accepted.Quantile(0.5), 0, "", false)
 	b.report.Note(
 		"a query takes %.3f ms of a processor of the server's for each agent (bare NATS: %.3f ms), and %.3f ms of the agent's own, which here is on the same processors",
@@ -124,8 +124,8 @@ func (b *bench) start(context.Context) error {
 	}
 	floor, cpu := b.floor.ask.Quantile(0.5), b.floor.askCPU.Quantile(0.5)
 	b.compare("start on all, checked for 1 s, every answer back", floor, cpu, up.answered.Quantile(0.5),
-		up.cpu.Quantile(0.5), 0)
-	b.compare("stop on all, every answer back", floor, cpu, down.answered.Quantile(0.5), down.cpu.Quantile(0.5), 0)
+		up.cpu.Quantile(0.5), 12)
+	b.compare("stop on all, every answer back", floor, cpu, down.answered.Quantile(0.5), down.cpu.Quantile(0.5), 12)
 	return nil
 }
 

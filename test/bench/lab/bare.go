@@ -31,7 +31,7 @@ func ServeBare(args []string) error {
 		return err
 	}
 	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, AuthTimeout: 15, PingInterval: 20 * time.Second,
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, AuthTimeout: 15, PingInterval: 75 * time.Second,
 		MaxPayload: wire.MaxMessage,
 		TLS:        true, TLSConfig: keeper.ServerTLS(), TLSHandshakeFirst: true, TLSTimeout: 15,
 	})
