@@ -1,6 +1,7 @@
 package apiv1_test
 
 import (
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -259,6 +260,36 @@ func TestLongPoll(t *testing.T) {
 	r.handler.Stop()
 	if a := <-answers; a.status != 200 || a.body["state"] != "running" {
 		t.Errorf("of a server that stops: HTTP %d, %v", a.status, a.body)
+	}
+}
+
+// deadlines is the reply of a connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read time.Time
+}
+
+// SetReadDeadline is that of a connection: after it, net/http ends the call.
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.read = at
+	return nil
+}
+
+// TestLongestPoll: the time limit of a body does not end a poll that waits as long.
+func TestLongestPoll(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	id := r.want(202,
+		r.call("admin", "POST", "/operations",
+			`{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)).body["id"].(string)
+	for query, limited := range map[string]bool{"": true, "?wait=0.05": false} {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/operations/"+id+query, nil)
+		req.Header.Set("X-Bkapi-Authorization", `{"bk_app_code":"admin","bk_app_secret":"s","bk_username":"anna"}`)
+		r.handler.ServeHTTP(w, req)
+		if w.Code != 200 || w.read.IsZero() == limited {
+			t.Errorf("%q: HTTP %d, read until %v", query, w.Code, w.read)
+		}
 	}
 }
 
