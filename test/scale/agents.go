@@ -104,7 +104,8 @@ func (a *agentsOf) join(ctx context.Context) (string, error) {
 	})
 }
 
-// open opens every agent's directory.
+// open opens every agent's directory. It removes the room that an agent reserves for a full disk: 2 MiB each on a tmpfs
+// are more memory than a machine has.
 func (a *agentsOf) open(context.Context) (string, error) {
 	a.agents = make([]*agent.Agent, a.count)
 	return "", a.each(1, func(i int) (err error) {
@@ -112,7 +113,7 @@ func (a *agentsOf) open(context.Context) (string, error) {
 			Dir: a.home(i), Build: "hollow", Host: hollow.New(a.boot, ""),
 			Log: a.log,
 		})
-		return err
+		return errors.Join(err, os.Remove(filepath.Join(a.home(i), "reserve")))
 	})
 }
 
