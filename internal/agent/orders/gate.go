@@ -47,6 +47,9 @@ type pendingOrder struct {
 	specstore.Entry
 	// validUntil is until when the order may begin without a question, by the servers' clock.
 	validUntil time.Time
+	// doubted says that the order needs the server's word, also if it seems to be in time again: the bound of the
+	// servers' clock may have become tighter since somebody began to wait for that word.
+	doubted bool
 	// answered is closed when the server has said whether the order is ended.
 	answered chan struct{}
 	ended    bool
@@ -112,7 +115,8 @@ func (g *gate) askAboutLate() {
 // late returns the pending items that need the server's word and do not have it; the caller holds the lock.
 func (g *gate) late() (items []string) {
 	for item, q := range g.pending {
-		if !q.ended && !g.inTime(q.validUntil) {
+		q.doubted = q.doubted || !g.inTime(q.validUntil)
+		if !q.ended && q.doubted {
 			items = append(items, item)
 		}
 	}
@@ -129,6 +133,7 @@ func (g *gate) mayBegin(ctx context.Context, item string) (bool, error) {
 		defer g.mu.Unlock()
 		return g.begin(item), nil
 	}
+	q.doubted = true
 	g.mu.Unlock()
 	g.requestReport()
 	select {

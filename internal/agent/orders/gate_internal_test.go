@@ -375,3 +375,37 @@ func TestCancelledOrdersNeverBegin(t *testing.T) {
 		t.Errorf("the gate keeps %v %v %v %v", a.begun, a.cancelled, a.pending, a.gate.held)
 	}
 }
+
+// TestClockBoundTightens: an order that was late by the bound of the servers' clock of a slow answer, and is in time by
+// the bound of a faster answer, is asked about all the same. Nothing else would wake the queue that waits for the word.
+func TestClockBoundTightens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsking(t)
+		a.report(0, wire.ReportAck{})
+		a.submit(orders("x"), a.server().Add(3*time.Second))
+		a.gets("x")
+		a.report(8*time.Second, wire.ReportAck{}) // the clock of the servers may be four seconds later than it is
+		a.submit(orders("y"), a.server().Add(5*time.Second))
+		r, at := wire.Report{Open: a.unsure()}, a.server() // a report that is answered at once, and whose answer is slow
+		a.pass(2 * time.Second)
+		began := make(chan bool, 1)
+		go func() {
+			may, err := a.mayBegin(t.Context(), "y")
+			began <- may && err == nil
+		}()
+		synctest.Wait()
+		a.answer(&r, &wire.ReportAck{At: at.UnixMilli()})
+		if open := a.report(0, wire.ReportAck{}); !slices.Contains(open, "y") {
+			t.Errorf("the report asks about %q, want y too", open)
+		}
+		synctest.Wait()
+		select {
+		case may := <-began:
+			if !may {
+				t.Error("the order does not begin")
+			}
+		default:
+			t.Error("the order waits for an answer that nobody requests")
+		}
+	})
+}
