@@ -39,8 +39,6 @@ func checked(cert *tls.Certificate) (*tls.Certificate, error) {
 type enrolmentState struct {
 	dir string
 	id  identity
-	// keys seal and open the frames that the proxy and the servers exchange.
-	keys *frame.Keys
 	// servers verifies servers.
 	servers *pki.Trust
 
@@ -65,7 +63,7 @@ func open(dir string) (*enrolmentState, error) {
 	if err := id.sealing.Follow(e.SealingKeys); err != nil {
 		return nil, err
 	}
-	h := &enrolmentState{dir: dir, id: id, keys: id.sealing, current: e}
+	h := &enrolmentState{dir: dir, id: id, current: e}
 	if h.shown, err = id.certificate(e); err != nil {
 		return nil, err
 	}
@@ -129,13 +127,13 @@ func (s *enrolmentState) replace(e wire.ProxyEnrolment) (change, error) {
 		return change{}, err
 	}
 	s.current, s.shown = e, shown
-	return made, s.keys.Follow(e.SealingKeys)
+	return made, s.id.sealing.Follow(e.SealingKeys)
 }
 
 // newSealing returns the signed change to the proxy's newest sealing key, at a time of the fleet; nil if the servers
 // have that key.
 func (s *enrolmentState) newSealing(now time.Time) ([]byte, error) {
-	public, since, announce := s.keys.Newest()
+	public, since, announce := s.id.sealing.Newest()
 	if !announce {
 		return nil, nil
 	}

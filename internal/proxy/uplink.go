@@ -85,7 +85,7 @@ func (u *uplink) hear(data []byte) {
 	head, err := frame.Read(data)
 	var pair *frame.Pair
 	if err == nil {
-		pair, err = u.state.keys.Named(e.Fleet, e.SealingKeys, head.Pair)
+		pair, err = u.state.id.sealing.Named(e.Fleet, e.SealingKeys, head.Pair)
 	}
 	if err == nil {
 		head, _, err = pair.Open(frame.Change, data, frame.Nonce{})
@@ -189,7 +189,7 @@ type question struct {
 // sealed.
 func (u *uplink) ask(ctx context.Context, q question, body, answer any) (at time.Time, err error) {
 	e := u.state.enrolment()
-	pair, err := u.state.keys.Present(e.Fleet, e.SealingKeys)
+	pair, err := u.state.id.sealing.Present(e.Fleet, e.SealingKeys)
 	if err != nil {
 		return at, err
 	}
@@ -206,10 +206,12 @@ func (u *uplink) ask(ctx context.Context, q question, body, answer any) (at time
 		return at, err
 	}
 	head, told, err := pair.Open(q.answers, reply, nonce)
-	if err := u.state.keys.Answered(pair, e.SealingKeys, err); err != nil {
+	if err := u.state.id.sealing.Answered(pair, e.SealingKeys, err); err != nil {
 		u.log.Error("cannot drop former sealing key", "error", err)
 	}
-	if _, hinted := errors.AsType[*frame.HintError](err); hinted { // the servers may not have the proxy's newest key
+	// The servers may not have the proxy's newest key, which a refresh announces. A refresh that fails has a pause of
+	// its own.
+	if _, hinted := errors.AsType[*frame.HintError](err); hinted && q.asks != frame.Refresh {
 		u.enrolmentChanged()
 	}
 	if err != nil {
@@ -243,7 +245,7 @@ func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.Refresh
 	_, err = u.ask(ctx, question{wire.ProxyRefreshSubject, frame.Refresh, frame.Enrolment},
 		wire.RefreshRequest{Version: wire.Version, Certificate: csr, Sealing: sealing}, &answer)
 	if err == nil && answer.Error == "" && len(sealing) > 0 {
-		u.state.keys.Taken()
+		u.state.id.sealing.Taken()
 	}
 	return answer, err
 }
@@ -316,7 +318,7 @@ func (u *uplink) refresh(ctx context.Context) error {
 		u.log.InfoContext(ctx, "renewed certificate", "ends", u.state.certificate().Leaf.NotAfter)
 		return nil
 	}
-	if _, _, announce := u.state.keys.Newest(); announce { // the answer had another key of the fleet
+	if _, _, announce := u.state.id.sealing.Newest(); announce { // the answer had another key of the fleet
 		idle.Wake(u.news)
 	}
 	// The answer may have announced a new authority.

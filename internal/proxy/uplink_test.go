@@ -79,6 +79,27 @@ func TestWatchdog(t *testing.T) {
 	})
 }
 
+// TestUnknownProxy: a proxy that the servers do not know asks for its enrolment with each beat, and no more often.
+func TestUnknownProxy(t *testing.T) {
+	a := newAuthority(t)
+	watched(t, a, joined(t, a), func(_ *uplink, s *servers, _ *street) {
+		most := s.count("refresh") + int(time.Minute/beatEvery) + 2
+		s.set(func() {
+			s.swap = func(verb string, reply []byte) []byte {
+				if s.asked["refresh"] > 2*most {
+					return reply // otherwise a storm would stop the time of the test
+				}
+				return frame.Hint("unknown")
+			}
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := s.count("refresh"); got > most {
+			t.Errorf("asked %d times in a minute, want %d at most", got, most)
+		}
+	})
+}
+
 // TestRefresh: at each connect, on news, when a beat tells of it, and each hour; after a failure soon again.
 func TestRefresh(t *testing.T) {
 	a := newAuthority(t)
