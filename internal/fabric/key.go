@@ -26,17 +26,23 @@ const maxKeyFile = 1 << 10
 // It rejects a file with another kind of key, a file that is not regular, and a file that another user owns or can
 // read. It never changes or replaces an existing file.
 func LoadOrCreateKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
-	key, err := loadKey(path, kind)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := createKey(path, kind); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("cannot create key file %s: %w", path, err)
-		}
-		key, err = loadKey(path, kind)
-	}
+	key, err := loadOrCreate(path, kind, func() (nkeys.KeyPair, error) { return loadKey(path, kind) })
 	if err != nil {
 		return nil, err
 	}
 	return CachedKey(key), nil
+}
+
+// loadOrCreate loads a key file, which it makes if there is none.
+func loadOrCreate[T any](path string, kind nkeys.PrefixByte, load func() (T, error)) (T, error) {
+	key, err := load()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if err := createKey(path, kind); err != nil && !errors.Is(err, fs.ErrExist) {
+		return key, fmt.Errorf("cannot create key file %s: %w", path, err)
+	}
+	return load()
 }
 
 // cachedKey is a pair that caches the key that nkeys derives from the seed for every signature; the derivation takes as
@@ -77,10 +83,7 @@ func (k *cachedKey) Sign(input []byte) ([]byte, error) { return ed25519.Sign(k.p
 // LoadOrCreateSealing returns the sealing keys of a member, by its public nkey, from the file at path. The file and its
 // checks are as LoadOrCreateKey says, but the file changes when the keys do.
 func LoadOrCreateSealing(path, member string) (*frame.Keys, error) {
-	if _, err := LoadOrCreateKey(path, nkeys.PrefixByteCurve); err != nil {
-		return nil, err
-	}
-	text, err := readKeyFile(path)
+	text, err := loadOrCreate(path, nkeys.PrefixByteCurve, func() ([]byte, error) { return readKeyFile(path) })
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 		return nil, err
 	}
 	defer clear(text)
-	seed, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" ")) // sealing keys of a member have more
+	seed := bytes.TrimSpace(text)
 	// No error quotes the content.
 	key, err := nkeys.FromSeed(seed)
 	if err != nil {

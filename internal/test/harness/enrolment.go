@@ -69,24 +69,37 @@ func Insider(t testing.TB, server, fleet string) fabric.Identity {
 }
 
 // SealingKeys are the private keys of a member in its own directory, the newest first.
-func SealingKeys(t testing.TB, dir string) (keys []*ecdh.PrivateKey) {
+func SealingKeys(t testing.TB, dir string) []*ecdh.PrivateKey {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "sealing.nkey"))
+	keys, err := readSealingKeys(dir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return keys
+}
+
+// readSealingKeys reads the keys, and makes the first one if there is none.
+func readSealingKeys(dir string) (keys []*ecdh.PrivateKey, err error) {
+	path := filepath.Join(dir, "sealing.nkey")
+	if _, err := fabric.LoadOrCreateSealing(path, ""); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
 	}
 	for line := range strings.Lines(string(text)) {
 		pair, err := nkeys.FromCurveSeed([]byte(strings.Fields(line)[0]))
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		key, err := frame.PrivateKey(pair)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		keys = append(keys, key)
 	}
-	return keys
+	return keys, nil
 }
 
 // sealingKeys returns the newest private key of an agent, made at first use, and the public key of its fleet.
@@ -94,14 +107,10 @@ func sealingKeys(dir string, e wire.Enrolment) (*ecdh.PrivateKey, *ecdh.PublicKe
 	if len(e.SealingKeys) == 0 {
 		return nil, nil, errors.New("the enrolment has no sealing key")
 	}
-	held, err := fabric.LoadOrCreateKey(filepath.Join(dir, "sealing.nkey"), nkeys.PrefixByteCurve)
-	if err != nil {
-		return nil, nil, err
-	}
-	key, err := frame.PrivateKey(held)
+	keys, err := readSealingKeys(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	fleet, err := frame.PublicKey(e.SealingKeys[0])
-	return key, fleet, err
+	return keys[0], fleet, err
 }
