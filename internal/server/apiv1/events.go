@@ -338,7 +338,6 @@ func (s *stream) run(ctx context.Context) {
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no") // a proxy must not hold events back
-	_ = s.control.SetReadDeadline(time.Time{})
 	s.c.w.WriteHeader(http.StatusOK)
 	beat, end := time.NewTicker(heartbeat), time.NewTimer(streamLife)
 	defer beat.Stop()

@@ -168,7 +168,6 @@ func (r *logReader) run(ctx context.Context, q wire.LogQuestion) {
 	header.Set("X-Drover-Hosts", strconv.Itoa(r.hosts))
 	header.Set("X-Drover-Logs", strconv.Itoa(len(r.logs)))
 	header.Set("X-Accel-Buffering", "no") // a proxy must not hold lines back
-	_ = r.control.SetReadDeadline(time.Time{})
 	r.c.w.WriteHeader(http.StatusOK)
 	abreast := logsAbreast
 	if q.Follow {

@@ -111,11 +111,22 @@ func (e *Config) Begin(w http.ResponseWriter, r *http.Request, requestID string,
 	}}
 	c.Address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	w.Header().Set(requestID, c.Audit.RequestID)
+	Limit(w, r, wait)
+	return c
+}
+
+// Limit limits the time for the body of a request and for its answer, which may begin wait later than usual. A request
+// without a body has no limit for the body: net/http reads on, to notice a hang-up, and would end the call at the
+// limit.
+func Limit(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+	var body time.Time
+	if r.ContentLength != 0 {
+		body = time.Now().Add(BodyTime) // package admission lifts it at the end of the body
+	}
 	// A test recorder or a wrapped writer has no deadlines; then the server's own apply.
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(BodyTime))
+	_ = control.SetReadDeadline(body)
 	_ = control.SetWriteDeadline(time.Now().Add(BodyTime + wait + ReplyTime))
-	return c
 }
 
 // AtEnd has End call a function.

@@ -54,8 +54,6 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	err := s.admit(ctx, w, r, c)
 	if err == nil {
-		// Without this, the read deadline would end the background read that detects a hang-up, and so cancel the call.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		c.Audit.Allowed = true
 		if c.job != nil && gse.MeansJob(c.params) {
 			c.route = c.job

@@ -95,7 +95,6 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not hold hints back
 	s := hints{w: w, control: http.NewResponseController(w), pulse: h.Pulse, pause: h.streams.pause}
-	_ = s.control.SetReadDeadline(time.Time{})
 	s.run(ctx, func() bool {
 		_, _, err := h.person(ctx, r)
 		return err == nil

@@ -165,9 +165,7 @@ func New(c Config) (*Handler, error) {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header(), r.TLS != nil)
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(edge.BodyTime)) // a test recorder has no deadlines
-	_ = control.SetWriteDeadline(time.Now().Add(edge.BodyTime + edge.ReplyTime))
+	edge.Limit(w, r, 0)
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
