@@ -93,7 +93,7 @@ func begun(cmd *cobra.Command, c *client.Client, names []string, sel *selection,
 			w := cmd.OutOrStdout()
 			lang := term.Lang(cmd, w)
 			if _, err := fmt.Fprintf(w, "%s %s\n", words.ClassOf(process.StateOperating).Mark(), words.Explained.On.In(lang,
-				"text", term.Printable(term.Local(words.CauseSentence(f.Cause.ID, f.Cause.Text, lang))),
+				"text", causeText(f.Cause, lang),
 				"process", term.Printable(f.Namespace+"/"+f.Name), "host", term.Printable(f.Host.ID))); err != nil {
 				return err
 			}
@@ -140,7 +140,7 @@ func statusFields(p client.Process, lang words.Lang) []term.Field {
 	}
 	fields := []term.Field{{"Message", p.Message}, {"Cause", sinceWhen(p, lang)}}
 	for _, c := range p.Further {
-		text := term.Local(words.CauseSentence(c.ID, c.Text, lang))
+		text := causeText(c, lang)
 		fields = append(fields, term.Field{"Also", text + " [" + c.ID + "]" + lasting(c, lang)})
 	}
 	fields = append(fields, term.Field{"Hosted", hosted}, term.Field{"Wanted", p.Want},

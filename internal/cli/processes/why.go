@@ -259,7 +259,7 @@ func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 	first := g[0]
 	if len(g) == 1 {
 		b.WriteString(words.Explained.On.In(p.lang, "process", subjectOf(first), "host", term.Printable(first.Host.ID),
-			"text", p.cause(first.Cause)+" ["+first.Cause.ID+"]") + "\n")
+			"text", causeText(first.Cause, p.lang)+" ["+first.Cause.ID+"]") + "\n")
 		fmt.Fprintf(b, "  %s\n", p.state(first))
 		p.evidence(b, "  ", first.Cause.Evidence)
 		for _, c := range first.Further {
@@ -287,7 +287,7 @@ func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 		if sameHost {
 			which = f.Namespace + "/" + f.Name
 		}
-		fmt.Fprintf(b, "  %s: %s\n    %s\n", term.Printable(which), p.cause(f.Cause), p.state(f))
+		fmt.Fprintf(b, "  %s: %s\n    %s\n", term.Printable(which), causeText(f.Cause, p.lang), p.state(f))
 		for _, c := range f.Further {
 			p.also(b, "    ", c)
 		}
@@ -302,14 +302,14 @@ func subjectOf(f client.Finding) string {
 	return term.Printable(f.Namespace) + "/" + term.Printable(f.Name)
 }
 
-// cause is the sentence of a cause.
-func (p *whyPrinter) cause(c client.Cause) string {
-	return term.Printable(term.Local(words.CauseSentence(c.ID, c.Text, p.lang)))
+// causeText is the sentence of a cause, in a language and with local times.
+func causeText(c client.Cause, lang words.Lang) string {
+	return term.Printable(term.Local(words.CauseSentence(c.ID, c.Text, lang)))
 }
 
 // also writes a further cause.
 func (p *whyPrinter) also(b *strings.Builder, indent string, c client.Cause) {
-	text := words.Explained.Also.In(p.lang, "lasting", lasting(c, p.lang), "id", c.ID, "text", p.cause(c))
+	text := words.Explained.Also.In(p.lang, "lasting", lasting(c, p.lang), "id", c.ID, "text", causeText(c, p.lang))
 	b.WriteString(indent + text + "\n")
 }
 

@@ -211,19 +211,19 @@ func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s c
 			return
 		}
 	}
-	parts := [][]string{}
-	for i := range s.Processes {
-		parts = append(parts, s.Processes[i:i+1])
-	}
-	if len(parts) == 0 && s.Labels != "" {
-		parts = append(parts, nil)
-	}
-	for _, s.Processes = range parts {
-		f := client.ProcessFilter{Selector: s.Select, ProcessSelector: s.Labels, Limit: 1}
-		f.Namespace, f.Name, _ = strings.Cut(strings.Join(s.Processes, ""), "/")
-		found, err := client.Collect(c.Processes(ctx, f))
-		if err == nil && len(found) == 0 {
-			term.Say(cmd, "no process matches %s now; the silence covers processes that come later\n", covered(s))
+	f := client.ProcessFilter{Selector: s.Select, ProcessSelector: s.Labels, Limit: 1}
+	sayUnless := func(part client.Silence) {
+		if found, err := client.Collect(c.Processes(ctx, f)); err == nil && len(found) == 0 {
+			term.Say(cmd, "no process matches %s now; the silence covers processes that come later\n", covered(part))
 		}
+	}
+	if len(s.Processes) == 0 && s.Labels != "" {
+		sayUnless(s)
+	}
+	part := s
+	for _, name := range s.Processes {
+		part.Processes = []string{name}
+		f.Namespace, f.Name, _ = strings.Cut(name, "/")
+		sayUnless(part)
 	}
 }
