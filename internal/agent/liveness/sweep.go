@@ -26,8 +26,10 @@ type sweep struct {
 	// whole.
 	asked  map[procfs.Identity]bool
 	spares bool
-	// last is the last pid that the kernel had given when a look began.
-	last int
+	// last is the last pid that the kernel had given when a look began, and executing are the processes of the look
+	// whose marks are not known.
+	last      int
+	executing []int
 }
 
 func newSweep(proc procfs.FS, t Tree) *sweep {
@@ -99,61 +101,80 @@ func (s *sweep) search(all map[int]procfs.Stat) error {
 	if _, taken := all[root.PID]; !taken && root.PID > 1 && s.boot == root.BootID {
 		s.orphans(all)
 	}
-	var doubtful []int
+	s.executing = s.executing[:0]
 	for pid, st := range all {
-		if !s.mark(pid, st, all) {
-			doubtful = append(doubtful, pid)
+		marked, certain := s.marked(pid)
+		if marked {
+			s.join(st)
+		}
+		if !certain {
+			s.executing = append(s.executing, pid)
 		}
 	}
-	s.chase(doubtful, all)
 	return s.grow(all)
 }
 
-// mark adds a process that has the mark. It reports whether that is certain.
-func (s *sweep) mark(pid int, st procfs.Stat, all map[int]procfs.Stat) (certain bool) {
+// marked reports whether a process has the mark, and whether that is certain: the environment of a process that
+// executes a program cannot be read.
+func (s *sweep) marked(pid int) (marked, certain bool) {
 	if s.tree.Mark == "" {
-		return true
+		return false, true
 	}
 	env, err := s.proc.Environ(pid)
-	if slices.Contains(env, launch.MarkVariable+"="+s.tree.Mark) {
-		all[pid] = st
-		s.join(st)
-	}
-	return !errors.Is(err, procfs.ErrExecuting)
+	return slices.Contains(env, launch.MarkVariable+"="+s.tree.Mark), !errors.Is(err, procfs.ErrExecuting)
 }
 
 const (
 	// mostChases bounds how often chase looks, and farthest how many new processes it looks at each time.
-	mostChases = 64
+	mostChases = 16
 	farthest   = 4096
 	// settled is how many looks without news end a chase, with chasePause between them.
 	settled    = 4
 	chasePause = time.Millisecond
 )
 
-// chase looks at the processes that began since the look at all began, and again at doubtful ones: a process that forks
-// and ends during a look is missed, but its child has a later pid. The kernel gives a pid before /proc shows the
-// process. chase ends when nothing is doubtful, or after some looks without news.
-func (s *sweep) chase(doubtful []int, all map[int]procfs.Stat) {
-	for n, quiet := 0, 0; n < mostChases && quiet < settled; n++ {
+// chase returns members that the last find has missed, after a find without members: a process that forks and ends
+// during a look is missed, but its child has a later pid. The kernel gives a pid before /proc shows the process. chase
+// ends with the first members, when nothing is doubtful, or after some looks without news.
+func (s *sweep) chase() []procfs.Identity {
+	if s.tree.Contained || s.tree.Mark == "" {
+		return nil
+	}
+	doubtful, absent, found := s.executing, map[int]bool{}, map[int]procfs.Stat{}
+	for n, quiet := 0, 0; n < mostChases && quiet < settled && len(found) == 0; n++ {
 		since, last := s.last, s.proc.LastPID()
 		s.last = last
 		for pid := since + 1; pid <= min(last, since+farthest); pid++ {
 			doubtful = append(doubtful, pid)
 		}
+		if len(doubtful) == 0 {
+			return nil
+		}
 		before := len(doubtful)
 		doubtful = slices.DeleteFunc(doubtful, func(pid int) bool {
 			st, err := s.proc.Stat(pid)
-			return err == nil && s.mark(pid, st, all)
+			if err != nil { // not yet there, or no longer
+				again := absent[pid]
+				absent[pid] = true
+				return again
+			}
+			marked, certain := s.marked(pid)
+			if marked && !st.Zombie() {
+				found[pid] = st
+				s.join(st)
+			}
+			return certain
 		})
-		if len(doubtful) == 0 {
-			return
-		}
 		if quiet++; last != since || len(doubtful) < before {
 			quiet = 0
 		}
 		<-time.NewTimer(chasePause).C // also when the time of a stop is over: its last look decides
 	}
+	alive := make([]procfs.Identity, 0, len(found))
+	for _, pid := range slices.Sorted(maps.Keys(found)) {
+		alive = append(alive, s.members[pid])
+	}
+	return s.withoutSpared(alive, found)
 }
 
 // withoutSpared removes the spared processes, with their descendants and the sessions that those lead.

@@ -93,9 +93,13 @@ type ending struct {
 // maxCommand is how much of a command line drover keeps, in bytes.
 const maxCommand = 80
 
-// find is sweep.find that also records the command lines of the members while they live.
+// find is sweep.find that looks more closely before it says that nobody is left. It also records the command lines of
+// the members while they live.
 func (e *ending) find() ([]procfs.Identity, error) {
 	found, err := e.sweep.find()
+	if err == nil && len(found) == 0 && len(e.seen) > 0 {
+		found = e.chase()
+	}
 	for _, id := range found {
 		if e.seen[id.PID].Identity == id {
 			continue
