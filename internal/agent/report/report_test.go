@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"drover/internal/fabric"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -421,6 +422,26 @@ func TestSpecIsToldOnce(t *testing.T) {
 		r.set(id("a"), process.Status{State: "stopped"})
 		another.Status.State = "stopped"
 		r.want(r.take(), observed(another))
+	})
+}
+
+// TestReportsWaitForALink: without a link, an agent makes next to no reports. A new link brings one at once.
+func TestReportsWaitForALink(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		r.take()
+		r.standing.Lost()
+		r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{}, fabric.ErrNotConnected })
+		for range 60 {
+			r.set(id("a"), process.Status{State: "running"})
+			pass(time.Second)
+		}
+		if made := len(r.take()); made > 7 {
+			t.Errorf("%d reports in a minute without a link", made)
+		}
+		r.answers(accept)
+		r.connect()
+		synctest.Wait()
+		r.want(r.take(), wire.Report{Hello: r.hello(), Observed: []wire.Observation{first("a", "running")}})
 	})
 }
 

@@ -25,12 +25,16 @@ const (
 	maxEarlyRetries = 20
 	// rejectedRetry is the retry delay after the server rejects the agent's identity.
 	rejectedRetry = 3 * time.Second
+	// offlineRetry is the retry delay without a link. A new link ends it: until then, each report would be made in vain.
+	offlineRetry = 10 * time.Second
 )
 
 // retryAfter is the pause after a failed report. failures counts the failed reports in the life of the agent, refusals
 // the answers in a row that rejected a report before this one.
 func retryAfter(m standing.Machine, failures, refusals int) time.Duration {
 	switch {
+	case m.State == standing.Offline:
+		return offlineRetry
 	case m.State == standing.Estranged:
 		return rejectedRetry
 	case m.HoldsBack() && failures <= maxEarlyRetries:
