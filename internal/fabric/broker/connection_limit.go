@@ -1,9 +1,10 @@
 package broker
 
 import (
-	"cmp"
+	"encoding/base64"
+	"encoding/json"
 	"log/slog"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -21,14 +22,24 @@ const (
 	listInterval  = time.Minute
 )
 
-// limitConnections closes connections of users with too many, until the server ends. Each connection takes memory, and
-// the place of another client.
+// connectionLimit closes connections of users with too many. Each connection takes memory, and the place of another
+// client.
+type connectionLimit struct {
+	srv *server.Server
+	log *slog.Logger
+	// users are the users of the open connections, by connection. The server's own list of users verifies the token of
+	// every connection again, which takes a processor while a large fleet connects.
+	users map[uint64]string
+}
+
+// limitConnections closes connections of users with too many, until the server ends.
 func limitConnections(srv *server.Server, log *slog.Logger) {
 	ended := make(chan struct{})
 	go func() {
 		srv.WaitForShutdown()
 		close(ended)
 	}()
+	l := &connectionLimit{srv: srv, log: log}
 	look := time.NewTicker(countInterval)
 	defer look.Stop()
 	for looked, wait, left := time.Now(), listInterval, 0; ; {
@@ -41,7 +52,7 @@ func limitConnections(srv *server.Server, log *slog.Logger) {
 			continue
 		}
 		var closed bool
-		left, closed = closeExcess(srv, log)
+		left, closed = l.closeExcess()
 		if looked, wait = time.Now(), listInterval; closed {
 			wait = listAgain
 		}
@@ -50,16 +61,23 @@ func limitConnections(srv *server.Server, log *slog.Logger) {
 
 // closeExcess closes the latest connections of users with too many. It returns the number of connections left, and
 // whether it closed any.
-func closeExcess(srv *server.Server, log *slog.Logger) (left int, closed bool) {
-	list, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: srv.NumClients() + listGrowth})
+func (l *connectionLimit) closeExcess() (left int, closed bool) {
+	list, err := l.srv.Connz(&server.ConnzOptions{Sort: server.ByCid, Limit: l.srv.NumClients() + listGrowth})
 	if err != nil { // only invalid options are an error
-		log.Error("cannot list connections", "error", err)
+		l.log.Error("cannot list connections", "error", err)
 		return 0, false
 	}
-	byUser := map[string][]*server.ConnInfo{}
+	known := l.users
+	l.users = make(map[uint64]string, len(list.Conns))
+	byUser := map[string][]uint64{}
 	for _, conn := range list.Conns {
-		if conn.AuthorizedUser != "" {
-			byUser[conn.AuthorizedUser] = append(byUser[conn.AuthorizedUser], conn)
+		user, is := known[conn.Cid]
+		if !is {
+			user = userOf(l.srv, conn.Cid)
+		}
+		if user != "" {
+			l.users[conn.Cid] = user
+			byUser[user] = append(byUser[user], conn.Cid)
 		}
 	}
 	left = len(list.Conns)
@@ -67,15 +85,34 @@ func closeExcess(srv *server.Server, log *slog.Logger) (left int, closed bool) {
 		if len(conns) <= maxPerUser {
 			continue
 		}
-		slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return cmp.Compare(a.Cid, b.Cid) })
-		log.Warn("closed connections: one user has too many", "user", user, "connections", len(conns),
+		l.log.Warn("closed connections: one user has too many", "user", user, "connections", len(conns),
 			"most", maxPerUser)
 		for _, conn := range conns[maxPerUser:] {
-			// This fails only if the connection has ended meanwhile.
-			_ = srv.DisconnectClientByID(conn.Cid)
+			_ = l.srv.DisconnectClientByID(conn) // this fails only if the connection has ended meanwhile
 		}
 		left -= len(conns) - maxPerUser
 		closed = true
 	}
 	return left, closed
+}
+
+// userOf returns the user of a connection, or "" before the server has accepted its token, and with it its account.
+func userOf(srv *server.Server, connection uint64) string {
+	client := srv.GetClient(connection)
+	account := client.Account()
+	if account == nil || account.GetName() == server.DEFAULT_GLOBAL_ACCOUNT {
+		return ""
+	}
+	parts := strings.Split(client.GetOpts().JWT, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	var claims struct {
+		Subject string `json:"sub"`
+	}
+	data, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(data, &claims) != nil {
+		return "" // not reached: the server has accepted the token
+	}
+	return claims.Subject
 }
