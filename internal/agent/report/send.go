@@ -25,7 +25,7 @@ const (
 	maxEarlyRetries = 20
 	// rejectedRetry is the retry delay after the server rejects the agent's identity.
 	rejectedRetry = 3 * time.Second
-	// offlineRetry is the retry delay without a link. A new link ends it: until then, each report would be made in vain.
+	// offlineRetry is the retry delay without a link. A new link ends it; until then, no report can arrive.
 	offlineRetry = 10 * time.Second
 )
 
