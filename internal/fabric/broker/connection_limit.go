@@ -1,10 +1,9 @@
 package broker
 
 import (
-	"encoding/base64"
-	"encoding/json"
+	"cmp"
 	"log/slog"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -20,40 +19,38 @@ const (
 	listGrowth    = 4 * maxPerUser
 	listAgain     = 5 * time.Second
 	listInterval  = time.Minute
+	// listRest bounds the cost of the checks: the next check waits this many times as long as the last one took. A check
+	// verifies the token of every connection again, some 0.1 ms each. While a large fleet connects, checks each second
+	// would take a processor.
+	listRest = 10
 )
 
-// connectionLimit closes connections of users with too many. Each connection takes memory, and the place of another
-// client.
-type connectionLimit struct {
-	srv *server.Server
-	log *slog.Logger
-	// users are the users of the open connections, by connection. The server's own list of users verifies the token of
-	// every connection again, which takes a processor while a large fleet connects.
-	users map[uint64]string
-}
-
-// limitConnections closes connections of users with too many, until the server ends.
+// limitConnections closes connections of users with too many, until the server ends. Each connection takes memory, and
+// the place of another client.
 func limitConnections(srv *server.Server, log *slog.Logger) {
 	ended := make(chan struct{})
 	go func() {
 		srv.WaitForShutdown()
 		close(ended)
 	}()
-	l := &connectionLimit{srv: srv, log: log}
 	look := time.NewTicker(countInterval)
 	defer look.Stop()
+	var rest time.Duration
 	for looked, wait, left := time.Now(), listInterval, 0; ; {
 		select {
 		case <-ended:
 			return
 		case <-look.C:
 		}
-		if n := srv.NumClients(); n < maxPerUser || n < left+listGrowth && time.Since(looked) < wait {
+		if n := srv.NumClients(); n < maxPerUser || n < left+listGrowth && time.Since(looked) < wait ||
+			time.Since(looked) < rest {
 			continue
 		}
 		var closed bool
-		left, closed = l.closeExcess()
-		if looked, wait = time.Now(), listInterval; closed {
+		began := time.Now()
+		left, closed = closeExcess(srv, log)
+		looked, wait = time.Now(), listInterval
+		if rest = listRest * looked.Sub(began); closed {
 			wait = listAgain
 		}
 	}
@@ -61,23 +58,16 @@ func limitConnections(srv *server.Server, log *slog.Logger) {
 
 // closeExcess closes the latest connections of users with too many. It returns the number of connections left, and
 // whether it closed any.
-func (l *connectionLimit) closeExcess() (left int, closed bool) {
-	list, err := l.srv.Connz(&server.ConnzOptions{Sort: server.ByCid, Limit: l.srv.NumClients() + listGrowth})
+func closeExcess(srv *server.Server, log *slog.Logger) (left int, closed bool) {
+	list, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: srv.NumClients() + listGrowth})
 	if err != nil { // only invalid options are an error
-		l.log.Error("cannot list connections", "error", err)
+		log.Error("cannot list connections", "error", err)
 		return 0, false
 	}
-	known := l.users
-	l.users = make(map[uint64]string, len(list.Conns))
-	byUser := map[string][]uint64{}
+	byUser := map[string][]*server.ConnInfo{}
 	for _, conn := range list.Conns {
-		user, is := known[conn.Cid]
-		if !is {
-			user = userOf(l.srv, conn.Cid)
-		}
-		if user != "" {
-			l.users[conn.Cid] = user
-			byUser[user] = append(byUser[user], conn.Cid)
+		if conn.AuthorizedUser != "" {
+			byUser[conn.AuthorizedUser] = append(byUser[conn.AuthorizedUser], conn)
 		}
 	}
 	left = len(list.Conns)
@@ -85,34 +75,15 @@ func (l *connectionLimit) closeExcess() (left int, closed bool) {
 		if len(conns) <= maxPerUser {
 			continue
 		}
-		l.log.Warn("closed connections: one user has too many", "user", user, "connections", len(conns),
+		slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return cmp.Compare(a.Cid, b.Cid) })
+		log.Warn("closed connections: one user has too many", "user", user, "connections", len(conns),
 			"most", maxPerUser)
 		for _, conn := range conns[maxPerUser:] {
-			_ = l.srv.DisconnectClientByID(conn) // this fails only if the connection has ended meanwhile
+			// This fails only if the connection has ended meanwhile.
+			_ = srv.DisconnectClientByID(conn.Cid)
 		}
 		left -= len(conns) - maxPerUser
 		closed = true
 	}
 	return left, closed
-}
-
-// userOf returns the user of a connection, or "" before the server has accepted its token, and with it its account.
-func userOf(srv *server.Server, connection uint64) string {
-	client := srv.GetClient(connection)
-	account := client.Account()
-	if account == nil || account.GetName() == server.DEFAULT_GLOBAL_ACCOUNT {
-		return ""
-	}
-	parts := strings.Split(client.GetOpts().JWT, ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	var claims struct {
-		Subject string `json:"sub"`
-	}
-	data, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(data, &claims) != nil {
-		return "" // not reached: the server has accepted the token
-	}
-	return claims.Subject
 }
