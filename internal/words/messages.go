@@ -270,6 +270,8 @@ var Faults = []Text{
 		"{value}: expected NAMESPACE or NAMESPACE/NAME, without a pattern in the namespace",
 		"{value}：应为 NAMESPACE 或 NAMESPACE/NAME，命名空间中不能有模式",
 	},
+	{"no process is in namespace {namespace}; did you mean {output}?", "命名空间 {namespace} 中没有进程；是否想用 {output}？"},
+	{"no process is in namespace {namespace}", "命名空间 {namespace} 中没有进程"},
 	{"no process matches {process}; did you mean {output}?", "没有进程匹配 {process}；是否想用 {output}？"},
 	{"no process matched {process} at {time}", "{time} 没有进程匹配 {process}"},
 	{"no process matched at {time}", "{time} 没有匹配的进程"},

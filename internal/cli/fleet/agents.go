@@ -241,7 +241,11 @@ rejects it if it reconnects, and deletes the records of its processes. The proce
 keep running; to end them, stop them first. The host can join again with a token. Needs an
 administrator.`,
 			Call: func(ctx context.Context, c *client.Client, args []string) (client.Agent, error) {
-				return client.Agent{}, c.RemoveAgent(ctx, args[0])
+				err := c.RemoveAgent(ctx, args[0])
+				if remote.NotFound(err) {
+					err = cmp.Or(remote.UnmatchedHost(ctx, c, args), err)
+				}
+				return client.Agent{}, err
 			},
 			Done: "host %s was removed",
 		}},

@@ -17,6 +17,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/spelling"
 	"drover/internal/wildcard"
 )
 
@@ -38,7 +39,11 @@ A revision is what the server has accepted. A host that was away does not have i
   drover diff shop --revision 15..16`,
 		Args: term.Args,
 		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) ([]client.Revision, error) {
-			return client.Collect(c.Revisions(ctx, args[0], limit))
+			rows, err := client.Collect(c.Revisions(ctx, args[0], limit))
+			if err == nil && len(rows) == 0 {
+				err = unknownNamespace(ctx, c, args[0])
+			}
+			return rows, err
 		}, func(cmd *cobra.Command, args []string, rows []client.Revision) error {
 			if len(rows) == 0 {
 				term.Say(cmd, "no revisions of namespace %s\n", term.Printable(args[0]))
@@ -226,6 +231,25 @@ func changesOf(all []client.Change, pattern string) (found []client.Change) {
 		found = append(found, c)
 	}
 	return found
+}
+
+// unknownNamespace returns an error about a namespace without processes, with the names that it may mean. It returns nil
+// if the namespace has processes, or if the server does not say.
+func unknownNamespace(ctx context.Context, c *client.Client, name string) error {
+	own, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Namespace: name, Limit: 1}))
+	if err != nil || len(own) > 0 {
+		return nil //nolint:nilerr // the answer only improves a message
+	}
+	known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000})) // likewise
+	var all []string
+	for _, p := range known {
+		all = append(all, p.Namespace)
+	}
+	slices.Sort(all)
+	if near := spelling.Nearest(name, slices.Compact(all)); len(near) > 0 {
+		return term.NoSuchf("no process is in namespace %s; did you mean %s?", name, term.OrList(near))
+	}
+	return term.NoSuchf("no process is in namespace %s", name)
 }
 
 // completeNamespaces completes the name of a namespace.
