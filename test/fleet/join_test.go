@@ -105,6 +105,10 @@ func TestRemoval(t *testing.T) {
 	f.Want(0, f.Operate(p, 0, first))
 	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
 
+	if code, _, errs := f.Run("server", "", binaries.drover, "agents", "remove", "127.0.0.3", "--data-dir",
+		f.ServerDir()); code != 4 || !strings.Contains(errs, "no host matches 127.0.0.3; did you mean "+second+"?") {
+		t.Errorf("a host without its area: exit code %d, %s", code, errs)
+	}
 	f.CLI("agents", "remove", first)
 	if code, _, errs := f.Run("server", "", binaries.drover, "agents", "remove", first, "--data-dir",
 		f.ServerDir()); code != 4 {

@@ -233,8 +233,8 @@ func changesOf(all []client.Change, pattern string) (found []client.Change) {
 	return found
 }
 
-// unknownNamespace returns an error about a namespace without processes, with the names that it may mean. It returns nil
-// if the namespace has processes, or if the server does not say.
+// unknownNamespace returns an error about a namespace without processes, with the names that it may mean. It returns
+// nil if the namespace has processes, or if the server does not say.
 func unknownNamespace(ctx context.Context, c *client.Client, name string) error {
 	own, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Namespace: name, Limit: 1}))
 	if err != nil || len(own) > 0 {

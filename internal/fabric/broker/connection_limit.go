@@ -19,9 +19,9 @@ const (
 	listGrowth    = 4 * maxPerUser
 	listAgain     = 5 * time.Second
 	listInterval  = time.Minute
-	// listRest bounds the cost of the checks: the next check waits this many times as long as the last one took. A check
-	// verifies the token of every connection again, some 0.1 ms each. While a large fleet connects, checks each second
-	// would take a processor.
+	// listRest bounds the cost of the checks: the next check waits this many times as long as the last one took. A
+	// check verifies the token of every connection again, some 0.1 ms each. While a large fleet connects, checks each
+	// second would take a processor.
 	listRest = 10
 )
 
