@@ -241,12 +241,7 @@ func unknownNamespace(ctx context.Context, c *client.Client, name string) error 
 		return nil //nolint:nilerr // the answer only improves a message
 	}
 	known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000})) // likewise
-	var all []string
-	for _, p := range known {
-		all = append(all, p.Namespace)
-	}
-	slices.Sort(all)
-	if near := spelling.Nearest(name, slices.Compact(all)); len(near) > 0 {
+	if near := spelling.Nearest(name, namespacesOf(known)); len(near) > 0 {
 		return term.NoSuchf("no process is in namespace %s; did you mean %s?", name, term.OrList(near))
 	}
 	return term.NoSuchf("no process is in namespace %s", name)
@@ -261,14 +256,18 @@ func completeNamespaces(s *remote.Session) remote.Completer {
 		if err != nil {
 			return nil
 		}
-		var all []string
-		for _, p := range found {
-			if !slices.Contains(all, p.Namespace) {
-				all = append(all, p.Namespace)
-			}
-		}
-		return all
+		return namespacesOf(found)
 	})
+}
+
+// namespacesOf returns the namespaces of processes, each once.
+func namespacesOf(processes []client.Process) (all []string) {
+	for _, p := range processes {
+		if !slices.Contains(all, p.Namespace) {
+			all = append(all, p.Namespace)
+		}
+	}
+	return all
 }
 
 // runsWith names the revision of a process, and the other one that it runs with.

@@ -35,24 +35,24 @@ func limitConnections(srv *server.Server, log *slog.Logger) {
 	}()
 	look := time.NewTicker(countInterval)
 	defer look.Stop()
-	var rest time.Duration
+	var due time.Time // no check before
 	for looked, wait, left := time.Now(), listInterval, 0; ; {
 		select {
 		case <-ended:
 			return
 		case <-look.C:
 		}
-		if n := srv.NumClients(); n < maxPerUser || n < left+listGrowth && time.Since(looked) < wait ||
-			time.Since(looked) < rest {
+		began := time.Now()
+		n := srv.NumClients()
+		if began.Before(due) || n < maxPerUser || n < left+listGrowth && began.Sub(looked) < wait {
 			continue
 		}
 		var closed bool
-		began := time.Now()
 		left, closed = closeExcess(srv, log)
-		looked, wait = time.Now(), listInterval
-		if rest = listRest * looked.Sub(began); closed {
+		if looked, wait = time.Now(), listInterval; closed {
 			wait = listAgain
 		}
+		due = looked.Add(listRest * looked.Sub(began))
 	}
 }
 
