@@ -185,8 +185,8 @@ var Causes = map[string]Cause{
 			"A process that this one is to start after is not up yet.", "该进程须在另一个进程之后启动，而后者尚未就绪。",
 		},
 		Text{
-			"Find out what the other process lacks: `drover why` with its name.",
-			"对另一个进程执行 `drover why`，查明它缺少什么。",
+			"Mend the process that the text names: the wait then ends. `drover start --with-after` starts both.",
+			"修复文中提到的进程，等待随即结束。`drover start --with-after` 会启动这两个进程。",
 		},
 	},
 	"stop-failed": {

@@ -198,7 +198,13 @@ var Sentences = []Text{
 		"{keeper} 仍在管理该进程：drover 只做监控，不会自行拉起或终止它",
 	},
 	{"it waits: {text}", "在等待：{text}"},
+	{"drover starts it as soon as its `after` is met", "一旦 `after` 满足，drover 就启动它"},
+	{"not begun: {text} after {age}", "未开始：等待 {age} 后，{text}"},
+	{"not begun: the processes wait for each other: {text}", "未开始：进程互相等待：{text}"},
 	{"{operation} waits: {text}", "{operation}在等待：{text}"},
+	{"{one} is not ready ({state})", "{one} 未就绪（{state}）"},
+	{"{one} is not started ({state})", "{one} 未启动（{state}）"},
+	{"{one} has not finished ({state})", "{one} 未完成（{state}）"},
 	{"{operation} under way since {time}", "{operation}自 {time} 起正在执行"},
 
 	// operations

@@ -3,6 +3,8 @@ package processfile_test
 import (
 	"strings"
 	"testing"
+
+	"drover/internal/test/harness"
 )
 
 // ordered is a database that takes a second, a service after it, and a job after both.
@@ -50,6 +52,49 @@ func TestOrder(t *testing.T) {
 	if want := "not begun: shop/db is not ready (stopped) after 1s"; late.Code != 1 || !strings.Contains(late.Out, want) {
 		t.Errorf("exit code %d, want 1 and %q\n%s%s", late.Code, want, late.Out, late.Errors)
 	}
+	if why := p.CLI("why", "shop/late"); !strings.Contains(why.Out, "it waits: shop/db is not ready (stopped)") {
+		t.Errorf("of a new process that waits:\n%s%s", why.Out, why.Errors)
+	}
+	if s := p.CLI("start", "shop/db"); s.Code != 0 {
+		t.Errorf("%s%s", s.Out, s.Errors)
+	}
+	harness.Eventually(t, "the process that waited", func() bool {
+		return strings.Contains(p.CLI("ps", "shop/late", "--no-headers").Out, " running ")
+	})
+}
+
+// TestFirstStart: the first start of a process is seen while it waits for readiness, and a kill of it leaves a process
+// that is stopped.
+func TestFirstStart(t *testing.T) {
+	p := newPlace(t)
+	began := p.CLI("apply", "--yes", "--no-wait", "-f", p.Write("file.yaml", `
+namespace: shop
+defaults: {hosts: ["*"], directory: DIR}
+processes:
+  slow:
+    run: sh -c 'echo began >>slow; exec sleep 1000'
+    ready: {exec: "false", within: 60s}
+  web:
+    run: sleep 1000
+    after: {slow: ready}
+`))
+	if began.Code != 0 {
+		t.Fatalf("%s%s", began.Out, began.Errors)
+	}
+	p.await("slow", "began")
+	harness.Eventually(t, "both under way", func() bool {
+		list := p.CLI("ps", "shop/*", "--no-headers").Out
+		return strings.Count(list, " operating ") == 2
+	})
+	if why := p.CLI("why", "shop/web"); !strings.Contains(why.Out, "start waits: shop/slow is not ready") {
+		t.Errorf("%s%s", why.Out, why.Errors)
+	}
+	if k := p.CLI("kill", "shop/*", "--yes"); k.Code != 0 {
+		t.Errorf("%d\n%s%s", k.Code, k.Out, k.Errors)
+	}
+	harness.Eventually(t, "both stopped", func() bool {
+		return strings.Count(p.CLI("ps", "shop/*", "--no-headers").Out, " stopped ") == 2
+	})
 }
 
 // TestOrderFaults: names that nobody has and circles are refused, also if they arise with what hosts have.

@@ -213,16 +213,8 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 			o.Log.Warn("cannot read progress of operation", "item", e.Item, "error", err)
 		}
 	}
-	n := &session{
-		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
-		groups: e.Groups, ordered: e.Ordered, subject: s, runtime: s.Runtime, progress: progress,
-	}
-	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone
-		spec := *n.spec
-		n.wish, n.copyPID = spec.Beside.Split()
-		spec.Beside = ""
-		n.spec = &spec
-	}
+	n := o.session(ctx, e, s)
+	n.progress = progress
 	if n.spec == nil {
 		if e.Op.Info().Spec >= process.SpecNeeded {
 			return n.unregistered(), nil
@@ -247,6 +239,53 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	}
 	result.Ended = n.ended
 	return result, nil
+}
+
+// session returns an operation that has not begun.
+func (o *Operator) session(ctx context.Context, e specstore.Entry, s Subject) *session {
+	n := &session{
+		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
+		groups: e.Groups, ordered: e.Ordered, subject: s, runtime: s.Runtime,
+	}
+	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone
+		spec := *n.spec
+		n.wish, n.copyPID = spec.Beside.Split()
+		spec.Beside = ""
+		n.spec = &spec
+	}
+	return n
+}
+
+// NotBegun returns the result of an operation that did not begin, because of err: it has waited for other processes
+// without success. A start of a process of a process file is a wish all the same: the process is hosted, and starts
+// when it may. A process that does not stay up is only registered.
+func (o *Operator) NotBegun(ctx context.Context, e specstore.Entry, s Subject, err error) Result {
+	n := o.session(ctx, e, s)
+	resident := n.spec.Policy.Kind == process.Resident
+	if e.Op != process.Start || !resident && s.Record != nil || !n.wouldStart() {
+		return n.failed(err)
+	}
+	result, failure := n.tried(err) //nolint:contextcheck // the session carries it
+	switch {
+	case failure != nil:
+		return n.failed(err)
+	case !resident:
+		result.Change.Put.Hosted, result.Outcome.Hosted, result.Restore = false, false, false
+	case result.Outcome.Hosted:
+		result.Now = true // its order holds it, not a delay
+		result.Outcome.Text += "; drover starts it as soon as its `after` is met"
+	}
+	return result
+}
+
+// wouldStart reports whether a start that has not begun would pass what it checks first. A later launch checks less.
+func (n *session) wouldStart() bool {
+	if n.spec.Validate(n.op) != nil || n.Allow(n.id, n.op, n.spec) != nil ||
+		n.rivalry(instance.ClaimOfPlace(n.id, n.spec)) != nil || n.mayHost("") != nil {
+		return false
+	}
+	taken, err := n.beside() //nolint:contextcheck // the session carries it
+	return taken == nil && err == nil
 }
 
 // SpecInForce returns the spec for an operation: the spec of the order, else the stored spec; nil if there is neither.

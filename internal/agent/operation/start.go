@@ -189,16 +189,21 @@ func (n *session) lookedFor() string {
 }
 
 // tried is the result of a start or restart that failed with err. A process of a process file is hosted all the same:
-// its policy of relaunches says what follows.
+// its policy of relaunches says what follows. If a kill has ended the start, the kill decides what follows, and needs a
+// record to do so.
 func (n *session) tried(err error) (Result, error) {
-	if n.spec.Stop == nil || errors.Is(err, ErrInterrupted) || process.CauseOf(err) == process.CauseStopped {
+	killed := process.CauseOf(err) == process.CauseStopped
+	if n.spec.Stop == nil || errors.Is(err, ErrInterrupted) || killed && n.subject.Record != nil {
 		return Result{}, err
 	}
 	rec := n.record()
 	rec.Spec = *n.spec
 	rec.Decide(true, process.WantRunning)
+	if killed {
+		rec.Decide(false, process.WantStopped)
+	}
 	r := n.failed(err)
-	r.Outcome.Hosted, r.Change, r.Restore = true, specstore.Change{Put: rec}, true
+	r.Outcome.Hosted, r.Change, r.Restore = rec.Hosted, specstore.Change{Put: rec}, rec.Hosted
 	return r, nil
 }
 

@@ -30,6 +30,9 @@ func (r *runner) policy() lifecycle.Policy {
 		if rec.Spec.Restart != nil {
 			p.HealthyAfter = milliseconds(s.ResetAfter)
 		}
+		if r.neverBegan() { // it has never been launched, so its next launch is no relaunch
+			p.When = process.Always
+		}
 	}
 	return p
 }
@@ -199,13 +202,23 @@ func (r *runner) publish() {
 			r.proc.Active.Op, r.proc.Active.Waits = r.work.entry.Op, r.work.waits
 		}
 	}
-	r.shared.store(r.proc)
+	public := r.public()
+	r.shared.store(public)
 	r.sup.peers.put(r.id, marksOf(&r.proc))
-	r.sup.order.changed(r.id, r.proc.Record)
-	if known || r.proc.Record != nil {
+	r.sup.order.changed(r.id, public.Record)
+	if known || public.Record != nil {
 		r.record()
 		r.sup.cfg.Sink.Changed(r.id)
 	}
+}
+
+// public is the process as other goroutines see it.
+func (r *runner) public() story.Process {
+	p := r.proc
+	if p.Record == nil && p.Machine.Busy() {
+		p.Record = r.work.registers
+	}
+	return p
 }
 
 // machineTimer is the one timer of a machine.

@@ -76,7 +76,8 @@ func TestCopiesWaitForEachOther(t *testing.T) {
 		r.do(process.Start, "api@1", nil)
 		item := r.ordered(process.Start, nil, "api@2", "db")["api@2"]
 		r.pass(time.Second)
-		r.expect(item, process.Failed, "not begun: the processes wait for each other: ns/api@2 → ns/db → ns/api@2")
+		r.expect(item, process.Failed, "not begun: the processes wait for each other: ns/api@2 → ns/db → ns/api@2"+
+			"; drover starts it as soon as its `after` is met")
 	})
 }
 

@@ -20,7 +20,7 @@ func (r *runner) start(ctx context.Context, t task) {
 		return
 	}
 	r.hold()
-	r.work.prior, r.work.entry = r.proc.Machine.State, &t.entry
+	r.work.prior, r.work.entry, r.work.registers = r.proc.Machine.State, &t.entry, r.firstRecord(&t)
 	r.leaveBudget()
 	r.sup.cfg.Probes.Drop(r.id)
 	r.step(ctx, lifecycle.Began{})
@@ -55,6 +55,19 @@ func (r *runner) start(ctx context.Context, t task) {
 		defer cancel(nil)
 		r.operate(ctx, withHolder(doing, &t.entry), t, subject)
 	})
+}
+
+// firstRecord returns what a first start of a process of a process file registers when it ends; nil for another task.
+// Lists show the process from now on, so that somebody can see it and stop it.
+func (r *runner) firstRecord(t *task) *specstore.Record {
+	e := &t.entry
+	if r.proc.Record != nil || t.hold != nil || e.Op != process.Start || e.Spec == nil || e.Spec.Stop == nil {
+		return nil
+	}
+	rec := &specstore.Record{ID: r.id, Spec: *e.Spec}
+	rec.Spec.Beside = ""
+	rec.Decide(true, process.WantRunning)
+	return rec
 }
 
 // query answers a query, which changes nothing: the watch stays, and the runner takes over what the look shows. If the
@@ -160,9 +173,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 		if err := r.inOrder(ctx, t, &subject); errors.Is(err, operation.ErrInterrupted) {
 			return operation.Result{}, err
 		} else if err != nil {
-			result := failed(err.Error())
-			result.Outcome.Cause = process.CauseWaitsForOthers
-			return result, nil
+			return r.sup.operator.NotBegun(ctx, t.entry, subject, err), nil
 		}
 	}
 	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.operator.Clock()) {

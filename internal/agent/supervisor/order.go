@@ -350,9 +350,9 @@ func (s *Supervisor) leftAlone(id process.ID) string {
 }
 
 // inOrder waits until an ordered operation may begin: a start after the processes that it is after, a restart after
-// their open operations, a stop after the stops of those that are after it. It fails if a start waited in vain for as
-// long as its readiness may take; the time of open operations does not count. It fails early if ctx
-// ends, or if the subject is told to hurry.
+// their open operations, a stop after the stops of those that are after it. It fails if a start waited without success
+// for as long as its readiness may take; the time of open operations does not count. It fails early if ctx ends, or if
+// the subject is told to hurry.
 func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject) error {
 	spec := operation.SpecInForce(t.entry, *subject)
 	if !t.entry.Ordered || spec == nil {
@@ -380,10 +380,10 @@ func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject
 		case done:
 		case w.cycle != nil:
 			err = process.Errorf(process.Failed, "not begun: the processes wait for each other: %s",
-				strings.Join(w.cycle, " → "))
+				strings.Join(w.cycle, " → ")).Because(process.CauseWaitsForOthers)
 		case left <= 0 && !w.busy:
 			err = process.Errorf(process.Failed, "not begun: %s after %s", strings.Join(w.unmet, ", "),
-				operation.Within(spec))
+				operation.Within(spec)).Because(process.CauseWaitsForOthers)
 		default:
 			waited, err = r.forChange(ctx, subject.Hurry, changed, left, w)
 		}
@@ -414,7 +414,7 @@ func (r *runner) forChange(ctx context.Context, hurry, changed <-chan struct{}, 
 	case <-over:
 	case <-hurry:
 		return 0, process.Errorf(process.Failed, "not begun: it waited, as %s, until another operation came",
-			strings.Join(w.unmet, ", "))
+			strings.Join(w.unmet, ", ")).Because(process.CauseStopped)
 	case <-ctx.Done():
 		return 0, operation.Interruption(ctx)
 	}
@@ -429,12 +429,18 @@ func (r *runner) waitsFor(what string) {
 	}
 }
 
-// heldByOrder reports whether the process may not be launched after a reboot yet, because a process that it is after is
-// not up. It then wakes the runner at the next change of such a process.
+// keepsOrder reports whether a launch waits for the processes that this one is after: the first launch after a reboot,
+// or the launch after a start that waited for them without success.
+func (r *runner) keepsOrder() bool { return r.rebooted() || r.neverBegan() }
+
+func (r *runner) neverBegan() bool { return r.proc.Runtime.Cause.ID == process.CauseWaitsForOthers }
+
+// heldByOrder reports whether the process may not be launched yet, because a process that it is after is not up. It
+// then wakes the runner at the next change of such a process. After a reboot, processes that wait for each other start.
 func (r *runner) heldByOrder() bool {
 	spec := &r.proc.Record.Spec
 	look := func() wait { return r.sup.afterStart(r.id, spec) }
-	if w := look(); len(w.unmet) == 0 || w.cycle != nil {
+	if w := look(); len(w.unmet) == 0 || w.cycle != nil && !r.neverBegan() {
 		return false
 	}
 	if r.leaveOrder != nil {

@@ -28,7 +28,7 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 	}
 	r.cancelPlace = nil
 	if r.proc.Record.Spec.Policy.Kind == process.Resident {
-		if r.rebooted() && r.heldByOrder() {
+		if r.keepsOrder() && r.heldByOrder() {
 			r.post(func(ctx context.Context, r *runner) {
 				r.step(ctx, lifecycle.Held{})
 				r.lookAgain(ctx) // a change before the step has woken nobody

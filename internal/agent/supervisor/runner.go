@@ -60,6 +60,8 @@ type work struct {
 	prior lifecycle.State
 	// entry is the operation under way; nil for a hold and for work that drover does by itself.
 	entry *specstore.Entry
+	// registers is the record that the operation stores only when it ends; nil if there is a record, or will be none.
+	registers *specstore.Record
 	// cancel ends the work early, nil if nothing can; killed says that a kill has called it.
 	cancel context.CancelCauseFunc
 	killed bool

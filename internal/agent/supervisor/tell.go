@@ -39,8 +39,8 @@ const recordEvery = 24 * time.Hour
 
 // record hands over what a list shows of the process, if that has changed.
 func (r *runner) record() {
-	now := time.Now()
-	shown, changed := r.unrecorded(&r.proc)
+	now, public := time.Now(), r.public()
+	shown, changed := r.unrecorded(&public)
 	if !changed {
 		return
 	}

@@ -391,7 +391,7 @@ func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
 
 // namedCommand matches a command of drover in a remedy, taskID a task in a finding.
 var (
-	namedCommand = regexp.MustCompile("`drover [a-z ]+`")
+	namedCommand = regexp.MustCompile("`drover [a-z ]+(?: --with-after)?`")
 	taskID       = regexp.MustCompile(`\b(op-[a-z0-9]{12}|GSETASK:\S+)\b`)
 )
 

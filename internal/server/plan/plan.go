@@ -232,8 +232,11 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	fields := Fields(k.Spec, spec)
 	rest := atRest(&k.Status)
 	if len(fields) == 0 {
-		if rest != "" {
+		switch {
+		case rest != "":
 			return v1.Change{Action: v1.ActionKept, Reason: rest}, ""
+		case neverBegan(&k.Status):
+			return v1.Change{Action: v1.ActionChange, Reason: "its start has not begun: starts anew"}, process.Start
 		}
 		return v1.Change{Action: v1.ActionNone, Reason: nothingToDo}, ""
 	}
@@ -255,17 +258,23 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	return c, process.Update
 }
 
-// startsAnew reports whether a process is down because it has failed. A process in back-off shows flapping once it was
-// relaunched often.
+// startsAnew reports whether a process is down because it has failed, or has not begun. A process in back-off shows
+// flapping once it was relaunched often.
 func startsAnew(s *process.Status) bool {
 	return s.State == process.StateGivenUp || s.State == process.StateBackoff ||
-		s.State == process.StateFlapping && !s.Running()
+		s.State == process.StateFlapping && !s.Running() || neverBegan(s)
+}
+
+// neverBegan reports whether a process that does not stay up was registered by a start that waited for others without
+// success.
+func neverBegan(s *process.Status) bool {
+	return !s.Hosted && !s.Running() && s.Want == process.WantRunning && s.Cause.ID == process.CauseWaitsForOthers
 }
 
 // atRest says why an apply does not start a process; empty if drover watches it.
 func atRest(s *process.Status) string {
 	switch {
-	case s.State == process.StateFinished: // it is as it should be
+	case s.State == process.StateFinished || neverBegan(s): // it is as it should be, or is started anew
 		return ""
 	case s.Want == process.WantStopped && s.Cause.ID == process.CauseStopped && s.Cause.Text != "":
 		return s.Cause.Text + ": stays stopped" // it names the caller

@@ -42,6 +42,12 @@ func up(k plan.Known) plan.Known {
 	return k
 }
 
+// unbegun is a process that does not stay up and whose first start has waited without success.
+func unbegun(k plan.Known) plan.Known {
+	k.Status.Want, k.Status.Cause.ID = process.WantRunning, process.CauseWaitsForOthers
+	return k
+}
+
 // TestChange: what becomes of a process, by its state and by what differs.
 func TestChange(t *testing.T) {
 	same := spec(nil)
@@ -103,6 +109,18 @@ func TestChange(t *testing.T) {
 			[]plan.Known{known("p", same, "stopped")},
 			plan.Options{},
 			"change update; stopped: stays stopped; environment.A restart b c, environment.B restart <nil> ",
+		},
+		{
+			"registered, but never begun", same,
+			[]plan.Known{unbegun(known("p", same, "stopped"))},
+			plan.Options{},
+			"change start; its start has not begun: starts anew",
+		},
+		{
+			"registered, but never begun, and changed", live,
+			[]plan.Known{unbegun(known("p", same, "stopped"))},
+			plan.Options{},
+			"change start; stopped: starts anew; labels.a live <nil> b",
 		},
 		{
 			"backing off", live,

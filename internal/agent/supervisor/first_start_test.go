@@ -1,0 +1,217 @@
+package supervisor_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/process"
+)
+
+// first is a start of a new process that is after db, which is stopped.
+func (r *rig) first(spec *process.Spec) (item string) {
+	r.t.Helper()
+	db := r.spec("db")
+	db.Ready = &process.Readiness{Alive: new(int64), Within: 20_000}
+	r.do(process.Register, "db", db)
+	spec.After = map[string]string{"db": string(process.AfterReady)}
+	return r.ordered(process.Start, map[string]*process.Spec{"web": spec}, "web")["web"]
+}
+
+// shows fails unless a process that is not stored is under way, with words in its cause.
+func (r *rig) shows(name, words string) {
+	r.t.Helper()
+	s, spec, ok := r.Snapshot(id(name))
+	if !ok || s.State != "operating" || !s.Hosted || s.Want != process.WantRunning || s.Revision != 0 || spec == nil ||
+		!strings.Contains(s.Cause.Text, words) {
+		r.t.Errorf("%s is %+v (%v), want it under way: %s", name, s, ok, words)
+	}
+	if _, stored := r.disk.record(id(name)); stored {
+		r.t.Errorf("%s is stored before its outcome", name)
+	}
+	if !slices.Contains(r.Known(), id(name)) {
+		r.t.Errorf("%s is not known", name)
+	}
+}
+
+// TestFirstStartIsSeen: lists show a process from the begin of its first start.
+func TestFirstStartIsSeen(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		spec := r.copy("web", 10*time.Second)
+		spec.Beside = process.StartBeside
+		item := r.ordered(process.Start, map[string]*process.Spec{"web": spec}, "web")["web"]
+		r.pass(5 * time.Second)
+		r.shows("web", "start under way")
+		if _, spec, _ := r.Snapshot(id("web")); spec.Beside != "" {
+			r.t.Error("what is for this order alone is shown as part of the spec")
+		}
+		r.pass(10 * time.Second)
+		r.expect(item, process.None, "success")
+		if s := r.state("web", "running", true); s.Revision == 0 {
+			r.t.Error("it has no revision")
+		}
+	})
+}
+
+// TestFirstStartOfOthers: a start of GSE is shown when it has succeeded.
+func TestFirstStartOfOthers(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		r.submit(process.Start, "web", r.spec("web"))
+		r.pass(time.Second / 2)
+		if _, _, ok := r.Snapshot(id("web")); ok {
+			r.t.Error("it is shown before it has succeeded")
+		}
+		r.pass(time.Minute)
+		r.state("web", "running", true)
+	})
+}
+
+// TestRefusedFirstStartLeavesNothing: a start that changes nothing registers nothing, and lists forget it.
+func TestRefusedFirstStartLeavesNothing(t *testing.T) {
+	owned(t, func(_ *testing.T, r *rig, o *owner) {
+		o.forbids(process.Start)
+		item := r.ordered(process.Start, map[string]*process.Spec{"web": r.copy("web", 0)}, "web")["web"]
+		r.pass(time.Second)
+		r.expect(item, process.Failed, "no start here")
+		if s, _, ok := r.Snapshot(id("web")); ok || len(r.Known()) > 0 {
+			r.t.Errorf("it is still there: %+v", s)
+		}
+		if all := r.records("web"); len(all) == 0 || !all[len(all)-1].Shown.Gone {
+			r.t.Errorf("the records of it: %+v", all)
+		}
+	})
+}
+
+// TestFirstStartInVain: a new process that has waited without success is hosted, also over a restart of the agent, and starts
+// when what it is after is up. A restart policy that starts nothing again holds it as little as a delay.
+func TestFirstStartInVain(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		bubble(t, func(_ *testing.T, r *rig) {
+			spec := r.copy("web", 0)
+			spec.Restart = &process.RestartPolicy{When: process.Never}
+			item := r.first(spec)
+			r.pass(10 * time.Second)
+			r.shows("web", "ns/db is not ready (stopped)")
+			r.pass(time.Minute)
+			r.expect(item, process.Failed, "not begun: ns/db is not ready (stopped) after 20s; drover starts it as soon "+
+				"as its `after` is met")
+			if restarts {
+				r.kill()
+				r.begin()
+				r.pass(time.Minute)
+			}
+			if s := r.state("web", "backoff", true); s.Cause.ID != process.CauseWaitsForOthers ||
+				!strings.Contains(s.Cause.Text, "it waits: ns/db is not ready (stopped)") {
+				r.t.Errorf("while it waits: %+v", s.Cause)
+			}
+			r.do(process.Start, "db", nil)
+			r.pass(10 * time.Second)
+			r.state("web", "running", true)
+		})
+	}
+}
+
+// TestFirstStartInVainBesideACopy: what a start would refuse is not launched later either.
+func TestFirstStartInVainBesideACopy(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		spec := r.copy("web", 0)
+		item := r.first(spec)
+		r.SetCopies(instance.Copy{ID: r.Spawn("web", file("web"), ""), SameLine: true})
+		r.pass(time.Minute)
+		r.expect(item, process.Failed, "not begun: ns/db is not ready (stopped) after 20s")
+		if s, _, ok := r.Snapshot(id("web")); ok {
+			r.t.Errorf("it is still there: %+v", s)
+		}
+	})
+}
+
+// TestStoppedProcessInVain: a start that has waited without success is a wish also for a process that has run before.
+func TestStoppedProcessInVain(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		spec := r.copy("web", 0)
+		r.do(process.Start, "web", spec)
+		r.do(process.Stop, "web", nil)
+		item := r.first(spec)
+		r.pass(time.Minute)
+		if o, _ := r.sink.outcome(item); o.Fault != process.Failed || !o.Hosted {
+			r.t.Errorf("%+v", o)
+		}
+		r.state("web", "backoff", true)
+		r.kill()
+		r.begin()
+		r.pass(time.Minute)
+		r.state("web", "backoff", true)
+		r.do(process.Start, "db", nil)
+		r.pass(10 * time.Second)
+		r.state("web", "running", true)
+	})
+}
+
+// TestFirstRunInVain: a process that does not stay up is registered, and runs when somebody starts it.
+func TestFirstRunInVain(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		spec := r.copy("web", 0)
+		spec.Policy.Kind = process.SingleRun
+		item := r.first(spec)
+		r.pass(time.Minute)
+		r.expect(item, process.Failed, "not begun: ns/db is not ready (stopped) after 20s")
+		if s := r.state("web", "stopped", false); s.Want != process.WantRunning || s.Cause.ID != process.CauseWaitsForOthers {
+			r.t.Errorf("%+v", s)
+		}
+		r.do(process.Start, "db", nil)
+		r.pass(time.Minute)
+		r.ran("start db")
+	})
+}
+
+// TestFirstStartIsEnded: a kill or a stop without a spec ends a first start, whether it waits or has begun. Then the
+// process is stopped, and not gone.
+func TestFirstStartIsEnded(t *testing.T) {
+	for _, op := range []process.Op{process.Kill, process.Stop} {
+		for _, waits := range []bool{true, false} {
+			bubble(t, func(_ *testing.T, r *rig) {
+				spec := r.copy("web", 10*time.Second)
+				item := ""
+				if waits {
+					item = r.first(spec)
+				} else {
+					item = r.ordered(process.Start, map[string]*process.Spec{"web": spec}, "web")["web"]
+				}
+				r.pass(time.Second)
+				r.shows("web", "start")
+				by := r.ordered(op, nil, "web")["web"]
+				r.pass(20 * time.Second)
+				if o, ok := r.sink.outcome(item); !ok || o.Fault == process.None && op == process.Kill {
+					r.t.Errorf("%s, waits %v: the start: %+v, %v", op, waits, o, ok)
+				}
+				if o, ok := r.sink.outcome(by); !ok || o.Fault != process.None && o.Fault != process.NotRunning {
+					r.t.Errorf("%s, waits %v: %+v, %v", op, waits, o, ok)
+				}
+				if s := r.state("web", "stopped", false); s.Want != process.WantStopped {
+					r.t.Errorf("%s, waits %v: %+v", op, waits, s)
+				}
+				r.do(process.Start, "web", nil) // the spec is there
+			})
+		}
+	}
+}
+
+// TestFirstStartIsSeenAgain: the next agent shows what it continues.
+func TestFirstStartIsSeenAgain(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		r.Script("exec ./web", operationtest.Script{Takes: 1000 * time.Hour})
+		item := r.ordered(process.Start, map[string]*process.Spec{"web": r.copy("web", 30*time.Second)}, "web")["web"]
+		r.pass(5 * time.Second)
+		r.kill()
+		r.begin()
+		r.pass(5 * time.Second)
+		r.shows("web", "start under way")
+		r.pass(time.Minute)
+		if _, ok := r.sink.outcome(item); !ok {
+			r.t.Error("it has no outcome")
+		}
+	})
+}
