@@ -271,6 +271,7 @@ var Sentences = []Text{
 	{"not alive", "没有存活"},
 	{"still alive: pid {pid} is there after {time}", "仍然存活：{time} 后 pid {pid} 还在"},
 	{"not ready after {time}: {text}", "{time} 后仍未就绪：{text}"},
+	{"not ready when another operation came: {text}", "另一操作到来时尚未就绪：{text}"},
 	{"pid {pid} runs on", "pid {pid} 继续运行"},
 	{"no pid file in {path} names a live {name}", "{path} 中没有 pid 文件指向存活的 {name}"},
 	{"pid file {path} does not exist", "pid 文件 {path} 不存在"},

@@ -198,18 +198,26 @@ func (n *session) stopCheck(target procfs.Identity, until time.Duration) (instan
 // checking reports that a check begins.
 func (n *session) checking() {
 	if n.subject.Checking != nil {
-		n.subject.Checking()
+		n.subject.Checking(n.runtime)
+	}
+}
+
+// hurried reports whether the check must end now, because another operation waits.
+func (n *session) hurried() bool {
+	select {
+	case <-n.hurry:
+		return true
+	default:
+		return false
 	}
 }
 
 // left is the time left until a moment; 0 if the check must end now.
 func (n *session) left(at time.Duration) time.Duration {
-	select {
-	case <-n.hurry:
+	if n.hurried() {
 		return 0
-	default:
-		return at - n.Clock()
 	}
+	return at - n.Clock()
 }
 
 // pause waits for d. It returns early if the check must end, and fails if the context ends.

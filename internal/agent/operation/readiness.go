@@ -123,16 +123,7 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 		switch {
 		case left > 0:
 		case problem != nil && seen.Alive():
-			text := fmt.Sprintf("not ready after %s: %v", shortly(limit+end-until), problem)
-			if said.Status != "" {
-				text += fmt.Sprintf("; it says %q", said.Status)
-			}
-			if n.spec.Ready.StopLate {
-				text += fmt.Sprintf("; drover ended pid %d, as ready.on_timeout says", seen.ID.PID)
-			} else {
-				text += fmt.Sprintf("; pid %d runs on", seen.ID.PID)
-			}
-			return seen, checkFailure{text: text, cause: process.CauseNotReady, problem: problem.Error()}, nil
+			return seen, n.notReady(limit+end-until, problem, said.Status, seen.ID.PID), nil
 		default:
 			return seen, death.explain("not alive", seen), nil
 		}
@@ -140,6 +131,24 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 			return seen, checkFailure{}, err
 		}
 	}
+}
+
+// notReady is the verdict about an instance that is alive and was not ready within a time; status is what it says of
+// itself.
+func (n *session) notReady(within time.Duration, problem error, status string, pid int) checkFailure {
+	text := fmt.Sprintf("not ready after %s: %v", shortly(within), problem)
+	if n.hurried() {
+		text = fmt.Sprintf("not ready when another operation came: %v", problem)
+	}
+	if status != "" {
+		text += fmt.Sprintf("; it says %q", status)
+	}
+	if n.spec.Ready.StopLate {
+		text += fmt.Sprintf("; drover ended pid %d, as ready.on_timeout says", pid)
+	} else {
+		text += fmt.Sprintf("; pid %d runs on", pid)
+	}
+	return checkFailure{text: text, cause: process.CauseNotReady, problem: problem.Error()}
 }
 
 // attempt tests readiness once; left is the rest of the check time.

@@ -215,8 +215,14 @@ func (r *runner) publish() {
 // public is the process as other goroutines see it.
 func (r *runner) public() story.Process {
 	p := r.proc
-	if p.Record == nil && p.Machine.Busy() {
+	if !p.Machine.Busy() {
+		return p
+	}
+	if p.Record == nil {
 		p.Record = r.work.registers
+	}
+	if r.work.runtime != nil {
+		p.Runtime = *r.work.runtime
 	}
 	return p
 }

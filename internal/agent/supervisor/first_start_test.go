@@ -45,8 +45,12 @@ func TestFirstStartIsSeen(t *testing.T) {
 		item := r.ordered(process.Start, map[string]*process.Spec{"web": spec}, "web")["web"]
 		r.pass(5 * time.Second)
 		r.shows("web", "start under way")
-		if _, spec, _ := r.Snapshot(id("web")); spec.Beside != "" {
+		s, shown, _ := r.Snapshot(id("web"))
+		if shown.Beside != "" {
 			r.t.Error("what is for this order alone is shown as part of the spec")
+		}
+		if s.Instance.PID <= 0 {
+			r.t.Errorf("the new instance is not shown: %+v", s.Instance)
 		}
 		r.pass(10 * time.Second)
 		r.expect(item, process.None, "success")
@@ -197,6 +201,23 @@ func TestFirstStartIsEnded(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCheckThatAStopEnds: the outcome of a start does not name a time that it did not have.
+func TestCheckThatAStopEnds(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		spec := r.copy("web", 0)
+		spec.Ready = &process.Readiness{Exec: "is-ready", Within: 30_000}
+		r.Script("is-ready", operationtest.Script{Code: 1})
+		item := r.ordered(process.Start, map[string]*process.Spec{"web": spec}, "web")["web"]
+		r.pass(2 * time.Second)
+		r.ordered(process.Stop, nil, "web")
+		r.pass(time.Minute)
+		if o, _ := r.sink.outcome(item); !strings.Contains(o.Text, "not ready when another operation came: exit status 1") {
+			r.t.Errorf("%+v", o)
+		}
+		r.state("web", "stopped", false)
+	})
 }
 
 // TestFirstStartIsSeenAgain: the next agent shows what it continues.

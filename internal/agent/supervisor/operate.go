@@ -43,10 +43,11 @@ func (r *runner) start(ctx context.Context, t task) {
 	began := r.work.since
 	subject := operation.Subject{
 		Record: r.proc.Record, Runtime: r.proc.Runtime, Overtook: t.overtook, Hurry: hurry,
-		Checking: func() {
+		Checking: func(rt specstore.Runtime) {
 			r.post(func(_ context.Context, r *runner) {
 				if r.work.since == began {
 					r.proc.Machine, _ = r.proc.Machine.Step(r.policy(), lifecycle.Checking{}, r.now())
+					r.becomes(rt)
 				}
 			})
 		},
@@ -68,6 +69,25 @@ func (r *runner) firstRecord(t *task) *specstore.Record {
 	rec.Spec.Beside = ""
 	rec.Decide(true, process.WantRunning)
 	return rec
+}
+
+// showAfter is how long the check of a start lasts before lists show the new instance. Most checks are over by then.
+const showAfter = time.Second
+
+// becomes shows the instance that a start has brought up, if its check lasts longer than showAfter.
+func (r *runner) becomes(rt specstore.Runtime) {
+	if was := r.proc.Runtime.Process; rt.Process == nil || was != nil && *was == *rt.Process {
+		return
+	}
+	began := r.work.since
+	time.AfterFunc(showAfter, func() {
+		r.post(func(_ context.Context, r *runner) {
+			if r.proc.Machine.Busy() && r.work.since == began {
+				r.work.runtime = &rt
+				r.publish()
+			}
+		})
+	})
 }
 
 // query answers a query, which changes nothing: the watch stays, and the runner takes over what the look shows. If the
