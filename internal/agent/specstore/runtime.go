@@ -35,6 +35,9 @@ type Runtime struct {
 	Attempts    int           `json:"attempts,omitempty"`
 	LaunchedAt  time.Duration `json:"launched_at,omitempty"`
 	RetryAt     time.Duration `json:"retry_at,omitempty"`
+	// Failing is since when the process has not run for long enough to count as healthy, in Unix milliseconds; 0 while
+	// its last relaunch, if there was one, has lasted.
+	Failing int64 `json:"failing,omitempty"`
 	// LastExit is how the last instance ended.
 	LastExit *process.Exit `json:"exit,omitempty"`
 	// Note is the text for an operator. Cause is the kind of trouble; its text is the note.

@@ -173,7 +173,10 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 				Since: p.Runtime.Flaps,
 			})
 		}
-		if why = p.causeOfRest(why); why.ID != "" || why.Text != "" {
+		if why = p.causeOfRest(why); s.State != Flapping && p.isOut() {
+			why.Since = p.Runtime.Failing
+		}
+		if why.ID != "" || why.Text != "" {
 			all = append(all, why)
 		}
 		return all
@@ -213,6 +216,17 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 		all = append(all, why)
 	}
 	return all
+}
+
+// isOut reports whether the process is down since Runtime.Failing: it has ended, and its relaunches have not lasted.
+func (p *Process) isOut() bool {
+	switch p.Machine.State {
+	case lifecycle.Backoff, lifecycle.Starting, lifecycle.GivenUp:
+		return p.Runtime.Failing != 0
+	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Operating, lifecycle.Scheduled, lifecycle.Running,
+		lifecycle.Stopping, lifecycle.Finished:
+	}
+	return false
 }
 
 // causeOfRest fills in what follows from the state alone.

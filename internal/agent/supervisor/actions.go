@@ -72,6 +72,11 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 	}
 	rt, m := &r.proc.Runtime, &r.proc.Machine
 	rt.Attempts, rt.LaunchedAt, rt.RetryAt = m.Attempts, m.LaunchedAt, m.RetryAt
+	if m.Attempts == 0 {
+		rt.Failing = 0
+	} else if rt.Failing == 0 {
+		rt.Failing = time.Now().UnixMilli()
+	}
 	r.follow(ctx)
 	r.limitRun()
 	if r.sup.cfg.Remains != nil && next.AtRest() && r.proc.Runtime.Process == nil {

@@ -257,6 +257,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	r.proc.Runtime = result.Runtime
 	rt := &r.proc.Runtime
 	rt.Attempts, rt.LaunchedAt, rt.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
+	rt.Failing = before.Failing
 	rt.Note, rt.Cause = before.Note, before.Cause
 	rt.LastExit = story.LaterExit(before.LastExit, rt.LastExit)
 	if result.Change.Put != nil &&

@@ -64,6 +64,46 @@ func TestRelaunchUntilGivenUp(t *testing.T) {
 	})
 }
 
+// TestAgeOfAnOutage: a process that is down and fails again and again is down since its first end, over a restart of the
+// agent too. An outage after a healthy run has an age of its own.
+func TestAgeOfAnOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		spec := r.spec("a")
+		spec.Restart = &process.RestartPolicy{
+			When: process.Always, Delay: 600_000, MaxDelay: 600_000, Factor: 1, ResetAfter: 60_000,
+		}
+		r.do(process.Start, "a", spec)
+		healthy := operationtest.Script{Takes: time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }}
+		r.Script(line("start", "a"), crashing(r, "a", 30*time.Second))
+		outage := func(again bool) int64 {
+			began := time.Now()
+			r.Exit(r.instance("a"), 3)
+			r.pass(25 * time.Minute)
+			if again {
+				r.kill()
+				r.begin()
+				r.pass(11 * time.Minute)
+			}
+			s := r.state("a", "backoff", true)
+			if s.Cause.Since/1000 != began.Unix() || s.Cause.ID != process.CauseExitStatus {
+				t.Errorf("down since %v, want %v: %+v", time.UnixMilli(s.Cause.Since), began, s.Cause)
+			}
+			if s.LastExit == nil || s.LastExit.At-s.Cause.Since < (20*time.Minute).Milliseconds() {
+				t.Errorf("the last end was %+v", s.LastExit)
+			}
+			return s.Cause.Since
+		}
+		first := outage(true)
+		r.Script(line("start", "a"), healthy)
+		r.pass(30 * time.Minute)
+		r.state("a", "running", true)
+		r.Script(line("start", "a"), crashing(r, "a", 30*time.Second))
+		if second := outage(false); second-first < time.Hour.Milliseconds() {
+			t.Errorf("the second outage began %v after the first", time.Duration(second-first)*time.Millisecond)
+		}
+	})
+}
+
 func TestRelaunchWhoseCommandFails(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))
