@@ -103,6 +103,9 @@ type Receipt struct {
 	Version  int               `json:"version"`
 	Accepted []string          `json:"accepted,omitempty"`
 	Refused  map[string]string `json:"refused,omitempty"`
+	// Begun has those of Accepted that have begun already, with their largest remaining time in seconds. Reports tell
+	// of the others, and repeat these if they last.
+	Begun map[string]int `json:"begun,omitempty"`
 	// Answers are the outcomes of queries that the agent answered at once. They travel only here. The agent keeps no
 	// copy; if the receipt is lost, the server asks again.
 	Answers map[string]process.Outcome `json:"answers,omitempty"`

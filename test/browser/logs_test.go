@@ -43,7 +43,7 @@ func TestFollowLog(t *testing.T) {
 namespace: shop
 defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 0s}, restart: {delay: 1s}}
 processes:
-  api: {run: ./chatty}
+  api: {run: ./chatty, log: {max_size: 150MiB}} # the flood does not cut the first run off
 `)
 	b := open(t, p.S.URL, browser{})
 	b.signIn(p)

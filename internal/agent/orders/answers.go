@@ -132,14 +132,9 @@ func await(ctx context.Context, expected []*answer) (open []int) {
 	return open
 }
 
-// answer runs queries. soon has the outcomes that are ready now; noted has the items that are on disk and get their
-// answer in a report. The server must resend all other queries.
-func (i *Intake) answer(ctx context.Context,
-	questions []specstore.Entry,
-) (soon map[string]process.Outcome, noted []string) {
-	if len(questions) == 0 {
-		return nil, nil
-	}
+// answer runs queries, and adds to the receipt the outcomes that are ready now. The receipt accepts the queries that
+// are on disk and get their answer in a report. The server must resend all other queries.
+func (i *Intake) answer(ctx context.Context, questions []specstore.Entry, receipt *wire.Receipt) {
 	boot := i.cfg.Disk.BootID() // the journal does this for commands
 	for n := range questions {
 		questions[n].Boot = boot
@@ -162,17 +157,22 @@ func (i *Intake) answer(ctx context.Context,
 	if err != nil {
 		i.cfg.Log.Error("cannot store queries", "error", err)
 	}
-	soon = map[string]process.Outcome{}
+	receipt.Answers = map[string]process.Outcome{}
 	room := maxAnswers
 	for n, e := range expected {
 		item := questions[n].Item
-		outcome, answered := answers.settle(e, func(limit time.Duration) { reports.Began(item, limit) })
+		outcome, answered := answers.settle(e, func(limit time.Duration) {
+			reports.Began(item, limit)
+			if isNoted[item] {
+				receipt.Begun[item] = inSeconds(limit)
+			}
+		})
 		if !answered || behind {
 			if answered {
 				reports.Finished(item, outcome)
 			}
 			if isNoted[item] {
-				noted = append(noted, item)
+				receipt.Accepted = append(receipt.Accepted, item)
 			}
 			continue
 		}
@@ -180,13 +180,12 @@ func (i *Intake) answer(ctx context.Context,
 		fits := size <= room
 		if fits {
 			room -= size
-			soon[item] = outcome
+			receipt.Answers[item] = outcome
 		}
 		if !fits || isNoted[item] { // the report's acknowledgement drops the stored query
 			reports.Finished(item, outcome)
 		}
 	}
-	return soon, noted
 }
 
 // note stores the open queries for the next agent. It must precede the report with their answers: if that report were

@@ -43,6 +43,8 @@ type desk struct {
 	mu    sync.Mutex
 	asked []specstore.Entry
 	told  []wire.Progress
+	// begun is what the last receipt says of questions that have begun, by their limits in seconds.
+	begun map[string]int
 }
 
 // notebook is a disk on which something may come between: before what is noted is there, or after that.
@@ -157,7 +159,10 @@ func (d *desk) ask(ctx context.Context, items ...string) (answered, noted []stri
 			Op: process.Query,
 		})
 	}
-	soon, noted := d.Intake.answer(ctx, questions)
+	receipt := wire.Receipt{Begun: map[string]int{}}
+	d.Intake.answer(ctx, questions, &receipt)
+	d.begun, noted = receipt.Begun, receipt.Accepted
+	soon := receipt.Answers
 	for item, o := range soon {
 		if diff := cmp.Diff(d.outcome(item), o); diff != "" {
 			d.t.Errorf("%s (-want +got):\n%s", item, diff)
@@ -272,7 +277,7 @@ func TestSlowQuestions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			desks(t, func(t *testing.T, d *desk) {
 				d.limit = limit
-				d.takes["slow"] = time.Second
+				d.takes["slow"] = 3 * time.Second
 				begin := time.Now()
 				answered, noted := d.ask(t.Context(), "quick", "slow")
 				if took := time.Since(begin); took != answerWithin {
@@ -281,6 +286,9 @@ func TestSlowQuestions(t *testing.T) {
 				d.want("answered", answered, "quick")
 				d.want("noted", noted, "slow")
 				d.want("on disk", d.onDisk(), "slow")
+				if got := d.begun["slow"]; got != int(max(time.Second, limit).Seconds()) || len(d.begun) != 1 {
+					t.Errorf("the receipt says that these have begun: %v", d.begun)
+				}
 				d.pass(time.Minute)
 				d.want("told in reports", d.heard(), "slow within "+max(time.Second, limit).String(), "slow")
 				d.want("on disk at last", d.onDisk())
@@ -297,7 +305,7 @@ func TestQuestionThatBeginsLate(t *testing.T) {
 		d.pass(time.Minute)
 		d.want("told before it has begun", d.heard())
 		d.tracker.Began("a", 3*time.Second)
-		d.pass(time.Second)
+		d.pass(3 * time.Second)
 		d.want("told", d.heard(), "a within 3s")
 		d.finish("a")
 		d.want("told at last", d.heard(), "a")
@@ -478,7 +486,7 @@ func TestQuestionsOfAnEarlierAgent(t *testing.T) {
 		d.want("noted", noted, "again")
 		d.want("asked", d.timesAsked())
 		d.tracker.Began("again", time.Second)
-		d.pass(time.Second)
+		d.pass(3 * time.Second)
 		d.finish("once")
 		d.finish("again")
 		d.want("told in reports", d.heard(), "again within 1s", "once", "again")

@@ -150,12 +150,14 @@ func (i *Intake) accept(ctx context.Context, data []byte) (receipt wire.Receipt,
 		}
 	}
 	i.cfg.Metrics.Accepted(len(taken.fresh))
-	gate := i.cfg.Tracker.gate
-	i.begin(gate.admit(taken.fresh, m.Unasked))
+	gate, begins := i.cfg.Tracker.gate, &i.cfg.Tracker.begins
+	fresh := gate.admit(taken.fresh, m.Unasked)
+	beginning := begins.expect(fresh)
+	i.begin(fresh)
 	i.begin(gate.readmit(taken.known, m.Unasked))
+	receipt.Begun = begins.await(ctx, beginning)
 	if stale == nil && len(questions) > 0 {
-		answers, noted := i.answer(ctx, questions)
-		receipt.Answers, receipt.Accepted = answers, append(receipt.Accepted, noted...)
+		i.answer(ctx, questions, &receipt)
 	}
 	return receipt, true
 }

@@ -24,6 +24,7 @@ type Reports interface {
 type Tracker struct {
 	gate    *gate
 	answers *answers
+	begins  begins
 	reports Reports
 }
 
@@ -70,6 +71,7 @@ func (t *Tracker) Busy() bool { return t.gate.busy() }
 
 // Began notes that an order has begun and how long it may take.
 func (t *Tracker) Began(item string, limit time.Duration) {
+	t.begins.began(item, limit)
 	if !t.answers.began(item, limit) {
 		t.reports.Began(item, limit)
 	}
@@ -78,6 +80,7 @@ func (t *Tracker) Began(item string, limit time.Duration) {
 // Finished notes the outcome of an order, which is on disk.
 func (t *Tracker) Finished(item string, outcome process.Outcome) {
 	t.gate.forget(item)
+	t.begins.over(item)
 	if !t.answers.resolve(item, outcome) {
 		t.reports.Finished(item, outcome)
 	}

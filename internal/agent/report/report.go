@@ -142,8 +142,8 @@ type begunOperation struct {
 }
 
 // beganDelay is how long an operation runs before the server learns that it has begun. Most operations are over by
-// then, and their outcome is enough.
-const beganDelay = 100 * time.Millisecond
+// then, and their outcome is enough. It is supervisor.ShowAfter, so that one report tells of both.
+const beganDelay = 2 * time.Second
 
 // Began notes that an operation has begun and how long it may take.
 func (r *Reporter) Began(item string, limit time.Duration) {
@@ -171,7 +171,7 @@ func (r *Reporter) reportBegun() {
 			r.timerSet = true
 			next = earlier(next, b.due)
 		default:
-			r.nudge()
+			r.news()
 		}
 	}
 	if r.timerSet {
@@ -187,44 +187,26 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // newsDelay is how long news waits for more of it. So the end of a process and its relaunch are one report, and so are
-// all changes of a short operation with its outcome. While an operation is about to be reported as begun, news waits
-// newsOfBegun: then both are one report.
-const (
-	newsDelay   = 50 * time.Millisecond
-	newsOfBegun = beganDelay + beganDelay/5
-)
+// all changes of a short operation with its outcome, and the beginning of a long one with its state.
+const newsDelay = 50 * time.Millisecond
 
-// news asks for a report after newsDelay or newsOfBegun. The caller holds the lock.
+// news asks for a report after newsDelay. The caller holds the lock.
 func (r *Reporter) news() {
 	r.fresh = true
 	if !r.newsDue {
 		r.newsDue = true
-		time.AfterFunc(newsDelay, func() { r.reportNews(false) })
+		time.AfterFunc(newsDelay, r.reportNews)
 	}
 }
 
-// reportNews asks for a report of news that no report has carried yet. The first call for some news may put it off.
-func (r *Reporter) reportNews(last bool) {
+// reportNews asks for a report of news that no report has carried yet.
+func (r *Reporter) reportNews() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !last && r.fresh && r.beginning() {
-		time.AfterFunc(newsOfBegun-newsDelay, func() { r.reportNews(true) })
-		return
-	}
 	r.newsDue = false
 	if r.fresh {
 		r.nudge()
 	}
-}
-
-// beginning reports whether an operation has begun that no report has told. The caller holds the lock.
-func (r *Reporter) beginning() bool {
-	for _, b := range r.begun {
-		if !b.reported {
-			return true
-		}
-	}
-	return false
 }
 
 // Finished records an outcome that is already on disk. While other orders are open, it waits as news for theirs.

@@ -342,21 +342,23 @@ func TestOneReport(t *testing.T) {
 	})
 }
 
-// TestBeginningIsOneReport: the first state of a longer operation is told with its beginning, and later ones wait no
-// longer than other news.
+// TestBeginningIsOneReport: the beginning of a longer operation is told with the state that it shows by then. Other
+// news does not wait for that.
 func TestBeginningIsOneReport(t *testing.T) {
 	bubble(t, nil, func(_ *testing.T, r *rig) {
 		r.take()
-		r.set(id("a"), process.Status{State: "starting"})
 		r.Began("item-1", time.Minute)
-		pass(tellAfter - time.Millisecond)
+		r.set(id("b"), process.Status{State: "backoff"})
+		pass(newsAfter)
+		r.want(r.now(), wire.Report{Observed: []wire.Observation{first("b", "backoff")}})
+		pass(tellAfter - newsAfter)
+		r.set(id("a"), process.Status{State: "starting"})
 		r.want(r.now())
-		pass(time.Millisecond)
+		pass(newsAfter)
 		r.want(r.now(), wire.Report{
 			Observed: []wire.Observation{first("a", "starting")},
 			Progress: []wire.Progress{{Item: "item-1", Limit: 60}},
 		})
-		pass(tellAfter) // the news was told
 		r.set(id("a"), process.Status{State: "running"})
 		pass(newsAfter)
 		r.want(r.now(), wire.Report{Observed: []wire.Observation{seen("a", "running")}})

@@ -266,7 +266,7 @@ func pass(d time.Duration) {
 }
 
 // beganDelay is how long an operation runs before it is told of.
-const tellAfter = 100 * time.Millisecond
+const tellAfter = 2 * time.Second
 
 func id(name string) process.ID { return process.ID{Namespace: "ns", Name: name} }
 

@@ -211,7 +211,7 @@ func (r *runner) publish() {
 	r.shared.store(public)
 	r.sup.peers.put(r.id, marksOf(&r.proc))
 	r.sup.order.changed(r.id, public.Record)
-	if known || public.Record != nil {
+	if r.work.show == nil && (known || public.Record != nil) {
 		r.record()
 		r.sup.cfg.Sink.Changed(r.id)
 	}

@@ -23,6 +23,9 @@ func (r *runner) start(ctx context.Context, t task) {
 	r.work.prior, r.work.entry, r.work.registers = r.proc.Machine.State, &t.entry, r.firstRecord(&t)
 	r.leaveBudget()
 	r.sup.cfg.Probes.Drop(r.id)
+	if t.hold == nil {
+		r.showLate()
+	}
 	r.step(ctx, lifecycle.Began{})
 	r.published()
 	if t.hold != nil {
@@ -71,23 +74,29 @@ func (r *runner) firstRecord(t *task) *specstore.Record {
 	return rec
 }
 
-// showAfter is how long the check of a start lasts before lists show the new instance. Most checks are over by then.
-const showAfter = time.Second
+// ShowAfter is how long an operation lasts before the server is told of it, and of the instance that it checks. Most
+// operations are over by then, and one report tells all.
+const ShowAfter = 2 * time.Second
 
-// becomes shows the instance that a start has brought up, if its check lasts longer than showAfter.
-func (r *runner) becomes(rt specstore.Runtime) {
-	if was := r.proc.Runtime.Process; rt.Process == nil || was != nil && *was == *rt.Process {
-		return
-	}
+// showLate shows the operation that has begun if it lasts longer than ShowAfter.
+func (r *runner) showLate() {
 	began := r.work.since
-	time.AfterFunc(showAfter, func() {
+	r.work.show = time.AfterFunc(ShowAfter, func() {
 		r.post(func(_ context.Context, r *runner) {
-			if r.proc.Machine.Busy() && r.work.since == began {
-				r.work.runtime = &rt
+			if r.work.since == began && r.proc.Machine.State == lifecycle.Operating {
+				r.work.show = nil
 				r.publish()
 			}
 		})
 	})
+}
+
+// becomes takes over the instance that a start has brought up and checks.
+func (r *runner) becomes(rt specstore.Runtime) {
+	if was := r.proc.Runtime.Process; rt.Process != nil && (was == nil || *was != *rt.Process) {
+		r.work.runtime = &rt
+		r.publish()
+	}
 }
 
 // query answers a query, which changes nothing: the watch stays, and the runner takes over what the look shows. If the
@@ -229,6 +238,10 @@ func (r *runner) unbegun(ctx context.Context, failed func(text string) operation
 // operated continues after an operation.
 func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operation.Result) {
 	before := r.proc
+	if r.work.show != nil {
+		r.work.show.Stop()
+		r.work.show = nil
+	}
 	r.apply(e, result)
 	r.asked = result.Now && r.proc.Runtime.Process == nil
 	ended := lifecycle.Ended{Alive: r.proc.Runtime.Process != nil, Restore: result.Restore, Now: result.Now}

@@ -159,7 +159,10 @@ func (r *rig) recorded() {
 		// What ends by itself with time is noticed by the next look at all processes.
 		decays := (was.Flapping && !is.Flapping || was.Cause == process.CauseWorkerOOM) &&
 			time.Since(since) <= 31*time.Second
+		brief := is.State == string(lifecycle.Operating) && !was.Gone &&
+			time.Since(time.UnixMilli(is.CauseSince)) <= supervisor.ShowAfter
 		switch {
+		case brief:
 		case was.Same(is):
 			delete(r.decayed, id)
 		case decays:

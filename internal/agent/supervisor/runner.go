@@ -62,6 +62,8 @@ type work struct {
 	entry *specstore.Entry
 	// registers is the record that the operation stores only when it ends; nil if there is a record, or will be none.
 	registers *specstore.Record
+	// show ends the time in which the server is not told of the operation; nil if it is told.
+	show *time.Timer
 	// runtime is that of the instance that the operation checks; nil if there is none.
 	runtime *specstore.Runtime
 	// cancel ends the work early, nil if nothing can; killed says that a kill has called it.

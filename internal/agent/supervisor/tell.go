@@ -45,7 +45,7 @@ func (r *runner) record() {
 		return
 	}
 	last := r.lastRecord()
-	if shown.Since = now.UnixMilli(); shown.State == last.State && shown.Gone == last.Gone {
+	if shown.Since = now.UnixMilli(); shown.State == last.State && shown.Gone == last.Gone && shown.PID == last.PID {
 		shown.Since = last.Since
 	}
 	r.recorded.Store(&shown)

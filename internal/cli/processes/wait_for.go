@@ -113,7 +113,7 @@ func (w *stateWait) run(ctx context.Context) error {
 			left = err.Error()
 		case len(found) > 0:
 			lacking := slices.DeleteFunc(found, w.holds)
-			if len(lacking) == 0 {
+			if len(lacking) == 0 && !w.isBusy(ctx) {
 				return nil
 			}
 			if err := w.hopeless(lacking); err != nil {
@@ -160,21 +160,26 @@ func (w *stateWait) follow(ctx context.Context) <-chan struct{} {
 
 // begins reports whether the first operation on processes that no host knows yet is under way.
 func (w *stateWait) begins(ctx context.Context) bool {
-	for _, arg := range w.args {
-		namespace, name, err := splitID(arg)
-		if err != nil {
-			return false
-		}
-		found, err := w.client.Why(ctx, client.WhyFilter{
-			Namespace: namespace, Name: name, Hosts: w.sel.Names, Selector: w.sel.Selector, All: true,
-		})
-		if err != nil || !slices.ContainsFunc(found.Findings, func(f client.Finding) bool {
-			return f.Cause.ID == string(process.CauseOperating) || f.Cause.ID == string(process.CauseQueued)
-		}) {
-			return false
-		}
+	return !slices.ContainsFunc(w.args, func(arg string) bool { return !w.isOpen(ctx, arg) })
+}
+
+// isBusy reports whether an operation on the processes is open: their states may be from before it.
+func (w *stateWait) isBusy(ctx context.Context) bool {
+	return slices.ContainsFunc(w.args, func(arg string) bool { return w.isOpen(ctx, arg) })
+}
+
+// isOpen reports whether an operation on a process is queued or under way.
+func (w *stateWait) isOpen(ctx context.Context, arg string) bool {
+	namespace, name, err := splitID(arg)
+	if err != nil {
+		return false
 	}
-	return true
+	found, err := w.client.Why(ctx, client.WhyFilter{
+		Namespace: namespace, Name: name, Hosts: w.sel.Names, Selector: w.sel.Selector, All: true,
+	})
+	return err == nil && slices.ContainsFunc(found.Findings, func(f client.Finding) bool {
+		return f.Cause.ID == string(process.CauseOperating) || f.Cause.ID == string(process.CauseQueued)
+	})
 }
 
 // holds reports whether a process is in the state. What its host said before it went away does not count.
@@ -229,6 +234,9 @@ func (w *stateWait) late(ctx context.Context, left string) error {
 
 // describe names the first of the processes with its state and message.
 func describe(lacking []client.Process) string {
+	if len(lacking) == 0 {
+		return "an operation is open"
+	}
 	p := lacking[0]
 	text := fmt.Sprintf("%s/%s on %s is %s", p.Namespace, p.Name, p.Host.ID, stateOf(p))
 	if p.Message != "" {

@@ -101,17 +101,20 @@ func TestNobodyListens(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	const heartbeat = 10 * time.Second
 	tests := []struct {
-		name  string
-		begun int // limit in seconds; 0 is never begun
-		there bool
-		after time.Duration
-		want  string
+		name    string
+		begun   int  // limit in seconds; 0 is never begun
+		receipt bool // it is the receipt that says so
+		there   bool
+		after   time.Duration
+		want    string
 	}{
-		{"begun, there", 60, true, 75 * time.Second, "no result by 2000-01-01T01:01:15Z"},
-		{"begun, away", 60, false, 75 * time.Second, hadBegun},
-		{"not begun, there", 0, true, 10 * time.Minute, "no result by 2000-01-01T01:10:00Z"},
+		{"begun, there", 60, false, true, 75 * time.Second, "no result by 2000-01-01T01:01:15Z"},
+		{"begun, away", 60, false, false, 75 * time.Second, hadBegun},
+		{"begun at once, there", 60, true, true, 75 * time.Second, "no result by 2000-01-01T01:01:15Z"},
+		{"begun at once, away", 60, true, false, 75 * time.Second, hadBegun},
+		{"not begun, there", 0, false, true, 10 * time.Minute, "no result by 2000-01-01T01:10:00Z"},
 		{
-			"not begun, away", 0, false, 10 * time.Minute,
+			"not begun, away", 0, false, false, 10 * time.Minute,
 			unavailable + ": it has taken the operation, and may have begun",
 		},
 	}
@@ -120,9 +123,16 @@ func TestDeadlines(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.pass(time.Hour)
 				r.report("agent-0", wire.Report{})
+				if tt.receipt {
+					r.answer(func(ctx context.Context, agent string, m *wire.Manifest) (*wire.Receipt, error) {
+						receipt, err := accept(ctx, agent, m)
+						receipt.Begun = map[string]int{"another": 1, m.Orders[0].Item: tt.begun}
+						return receipt, err
+					})
+				}
 				r.submit("t", process.Start, "agent-0")
 				item := r.takenOne().Item
-				if tt.begun > 0 {
+				if tt.begun > 0 && !tt.receipt {
 					r.progress("agent-0", wire.Progress{Item: item, Limit: tt.begun})
 				}
 				for left := tt.after - time.Second; left > 0; left -= heartbeat {

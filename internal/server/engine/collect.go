@@ -389,6 +389,12 @@ func (c *collector) wanted(ctx context.Context, agent string, open []string) (en
 	return c.store.Wanted(ctx, agent, open, c.clock.now().Add(task.WaitLimit))
 }
 
+// beganBy returns the deadline of an item that has begun, by its limit in seconds.
+func beganBy(limit int, now time.Time) time.Time {
+	began := task.Began{Limit: time.Duration(min(limit, int(task.LongestRun/time.Second))) * time.Second}
+	return task.Next(task.Item{}, began, now).Deadline
+}
+
 func (c *collector) progress(ctx context.Context, agent string, all []wire.Progress) error {
 	now := c.clock.now()
 	deadlines := map[string]time.Time{}
@@ -398,8 +404,7 @@ func (c *collector) progress(ctx context.Context, agent string, all []wire.Progr
 			given = append(given, store.ReportedOutcome{Agent: agent, Item: p.Item, Outcome: shortened(*p.Outcome)})
 			continue
 		}
-		limit := time.Duration(min(p.Limit, int(task.LongestRun/time.Second))) * time.Second
-		deadlines[p.Item] = task.Next(task.Item{}, task.Began{Limit: limit}, now).Deadline
+		deadlines[p.Item] = beganBy(p.Limit, now)
 	}
 	if len(deadlines) > 0 {
 		if err := c.store.Begin(ctx, agent, deadlines); err != nil {

@@ -46,7 +46,7 @@ type dispatcher struct {
 	queued []store.Item    // leased and not distributed yet
 }
 
-func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *dispatcher {
+func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes, begun func()) *dispatcher {
 	d := &dispatcher{
 		store:    c.Store,
 		clock:    clock,
@@ -61,7 +61,7 @@ func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *d
 	d.sender = &sender{
 		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, log: c.Log,
 		timeout:   c.SendTimeout,
-		elsewhere: c.Shared.Elsewhere, accepted: receipts.add, outcomes: told, finished: told.finished,
+		elsewhere: c.Shared.Elsewhere, accepted: receipts.add, begun: begun, outcomes: told, finished: told.finished,
 		changed: d.wake.raise,
 	}
 	return d

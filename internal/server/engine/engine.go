@@ -172,10 +172,10 @@ func New(c Config) *Engine {
 	}
 	e.submits = newSubmitLimiter(c, e.clock)
 	e.restores = newAgentQuotas(restoreBurst, restoreRate)
-	e.receipts = newReceipts(c)
-	told := newOutcomes(c.Store, e.finished)
-	e.dispatch = newDispatcher(c, e.clock, e.receipts, told)
 	e.sweep = newSweeper(c, e.clock, e.finished)
+	e.receipts = newReceipts(c, e.sweep.wake.raise)
+	told := newOutcomes(c.Store, e.finished)
+	e.dispatch = newDispatcher(c, e.clock, e.receipts, told, e.sweep.wake.raise)
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, outcomes: told, returned: e.dispatch.returned, happened: e.happened,

@@ -27,20 +27,22 @@ type receipts struct {
 	log   *slog.Logger
 	wake  signal
 
-	mu  sync.Mutex
-	ids map[string]bool
+	// begun is called when deadlines have changed.
+	begun func()
+
+	mu sync.Mutex
+	// items has the deadlines of the items that have begun; zero for the others.
+	items map[string]time.Time
 }
 
-func newReceipts(c Config) *receipts {
-	return &receipts{store: c.Store, log: c.Log, wake: newSignal(), ids: map[string]bool{}}
+func newReceipts(c Config, begun func()) *receipts {
+	return &receipts{store: c.Store, log: c.Log, wake: newSignal(), begun: begun, items: map[string]time.Time{}}
 }
 
-// add records that an agent has the items.
-func (r *receipts) add(ids []string) {
+// add records that an agent has the items, with the deadlines of those that have begun; zero for the others.
+func (r *receipts) add(items map[string]time.Time) {
 	r.mu.Lock()
-	for _, id := range ids {
-		r.ids[id] = true
-	}
+	maps.Copy(r.items, items)
 	r.mu.Unlock()
 	r.wake.raise()
 }
@@ -49,7 +51,7 @@ func (r *receipts) add(ids []string) {
 func (r *receipts) settled(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.ids, id)
+	delete(r.items, id)
 }
 
 // run stores receipts until the context ends.
@@ -64,12 +66,38 @@ func (r *receipts) run(ctx context.Context) {
 // write stores all receipts. It only logs a failure: the end of the lease makes the items due again.
 func (r *receipts) write(ctx context.Context) {
 	r.mu.Lock()
-	ids := slices.Collect(maps.Keys(r.ids))
-	clear(r.ids)
+	items := r.items
+	r.items = map[string]time.Time{}
 	r.mu.Unlock()
-	for batch := range slices.Chunk(ids, receiptBatch) {
-		if err := r.store.MarkAccepted(context.WithoutCancel(ctx), batch, time.Time{}); err != nil {
-			r.log.ErrorContext(ctx, "cannot store receipts", "items", len(batch), "error", err)
+	ctx = context.WithoutCancel(ctx)
+	var accepted []string
+	begun := map[string]time.Time{}
+	for id, deadline := range items {
+		if deadline.IsZero() {
+			accepted = append(accepted, id)
+			continue
 		}
+		if begun[id] = deadline; len(begun) == receiptBatch {
+			r.begin(ctx, begun)
+			begun = map[string]time.Time{}
+		}
+	}
+	if len(begun) > 0 {
+		r.begin(ctx, begun)
+	}
+	for batch := range slices.Chunk(accepted, receiptBatch) {
+		r.wrote(ctx, len(batch), r.store.MarkAccepted(ctx, batch, time.Time{}))
+	}
+}
+
+func (r *receipts) begin(ctx context.Context, deadlines map[string]time.Time) {
+	const anyAgent = ""
+	r.wrote(ctx, len(deadlines), r.store.Begin(ctx, anyAgent, deadlines))
+	r.begun()
+}
+
+func (r *receipts) wrote(ctx context.Context, items int, err error) {
+	if err != nil {
+		r.log.ErrorContext(ctx, "cannot store receipts", "items", items, "error", err)
 	}
 }

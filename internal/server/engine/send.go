@@ -67,7 +67,9 @@ type sender struct {
 	elsewhere func(agent string) bool
 	// accepted is called with the items that an agent has, and finished with the tasks of the items that the sender
 	// ended. outcomes stores the outcomes in receipts.
-	accepted func(ids []string)
+	accepted func(items map[string]time.Time)
+	// begun is called when deadlines have changed.
+	begun    func()
 	outcomes *outcomes
 	finished func(tasks []string)
 	// changed is called when due times have been set.
@@ -200,7 +202,9 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 	for _, id := range r.Accepted {
 		listed[id] = true
 	}
-	var accepted, bounded []string
+	now := s.clock.now()
+	accepted, begun := map[string]time.Time{}, map[string]time.Time{}
+	var bounded []string
 	var given []store.ReportedOutcome
 	var refused, silent []store.Item
 	for _, it := range items {
@@ -208,10 +212,17 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 		switch {
 		case answered:
 			given = append(given, store.ReportedOutcome{Agent: agent, Item: it.ID, Outcome: shortened(outcome)})
-		case listed[it.ID] && it.Deadline.Before(it.Created.Add(task.WaitLimit)):
-			bounded = append(bounded, it.ID)
+		case listed[it.ID] && it.Deadline.Before(it.Created.Add(task.WaitLimit)): // at once: its deadline is near
+			if limit, has := r.Begun[it.ID]; has {
+				begun[it.ID] = beganBy(limit, now)
+			} else {
+				bounded = append(bounded, it.ID)
+			}
 		case listed[it.ID]:
-			accepted = append(accepted, it.ID)
+			accepted[it.ID] = time.Time{}
+			if limit, has := r.Begun[it.ID]; has {
+				accepted[it.ID] = beganBy(limit, now)
+			}
 		case r.Refused[it.ID] != "":
 			refused = append(refused, it)
 		default:
@@ -225,8 +236,12 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 	if len(accepted) > 0 {
 		s.accepted(accepted)
 	}
-	if len(bounded) > 0 { // at once, because their deadlines are near
-		errs = append(errs, s.store.MarkAccepted(ctx, bounded, s.clock.now().Add(task.WaitLimit)))
+	if len(bounded) > 0 {
+		errs = append(errs, s.store.MarkAccepted(ctx, bounded, now.Add(task.WaitLimit)))
+	}
+	if len(begun) > 0 {
+		errs = append(errs, s.store.Begin(ctx, agent, begun))
+		s.begun()
 	}
 	if len(refused) > 0 {
 		_, err := conclude(ctx, s.store, s.clock.now(), s.finished, refused, func(it *store.Item) task.Event {
