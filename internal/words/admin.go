@@ -175,3 +175,16 @@ var Audit = struct {
 	Since: Text{"Since", "开始时间"}, Until: Text{"Until", "结束时间"}, Via: Text{"Via", "途径"},
 	Changes: Text{"Changes only", "仅显示变更"},
 }
+
+// OperatorNote is the note of the user that the operator of a server's machine becomes.
+//
+//nolint:gochecknoglobals // constant texts
+var OperatorNote = Text{"operator of the server's machine", "服务器所在机器的操作员"}
+
+// Note returns the note of a user in a language. People write notes themselves, except for OperatorNote.
+func Note(note string, l Lang) string {
+	if note == OperatorNote.en {
+		return OperatorNote.In(l)
+	}
+	return note
+}

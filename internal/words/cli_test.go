@@ -252,3 +252,14 @@ func TestHeadsAndFieldsInChinese(t *testing.T) {
 		}
 	}
 }
+
+// TestNote: only the note that drover writes itself is told in another language.
+func TestNote(t *testing.T) {
+	own := words.OperatorNote.In(words.English)
+	if got := words.Note(own, words.Chinese); got == own || words.Note(own, words.English) != own {
+		t.Errorf("the note of the operator is %q", got)
+	}
+	if got := words.Note("success", words.Chinese); got != "success" {
+		t.Errorf("the note of a person is %q", got)
+	}
+}

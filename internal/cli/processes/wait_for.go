@@ -44,7 +44,8 @@ func NewWait() *cobra.Command {
   ready    it runs, and it is ready as 'ready' in its process file says
   stopped  nothing runs, and drover does not start it by itself before its timetable does
 
-The command waits 5 minutes unless --timeout says otherwise. 'drover task watch' follows a task.
+While an operation on the processes is open, the wait goes on. The command waits 5 minutes unless
+--timeout says otherwise. 'drover task watch' follows a task.
 
 Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, 4 no such
 process, 6 unreachable or not within the timeout.`,

@@ -23,6 +23,7 @@ import (
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
+	"drover/internal/words"
 )
 
 func given(t time.Time) *time.Time {
@@ -442,7 +443,7 @@ func (h *Handler) SignIn(ctx context.Context, who *access.Principal, name string
 	}
 	if name = cmp.Or(name, who.User); name == who.User && who.App == "" {
 		err := h.Users.CreateUser(ctx, store.User{
-			Name: name, Note: "operator of the server's machine", Admin: true, Created: h.Now(),
+			Name: name, Note: words.OperatorNote.In(words.English), Admin: true, Created: h.Now(),
 		})
 		if err != nil && !errors.Is(err, store.ErrExists) {
 			return v1.SignIn{}, failure("create the user", err)

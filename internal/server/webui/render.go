@@ -49,6 +49,7 @@ func functions(lang words.Lang) template.FuncMap {
 		},
 		"stamp":   func(t time.Time) string { return t.Format(time.RFC3339Nano) },
 		"t":       func(t words.Text, args ...any) string { return t.In(lang, args...) },
+		"note":    func(note string) string { return words.Note(note, lang) },
 		"told":    func(said string) string { return words.Message(said, lang) },
 		"stateOf": func(e client.Event) string { return words.EventState(e.Kind, e.To) },
 		"revised": func(e client.Event) int64 {
