@@ -89,8 +89,8 @@ func TestRefusedFirstStartLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestFirstStartInVain: a new process that has waited without success is hosted, also over a restart of the agent, and starts
-// when what it is after is up. A restart policy that starts nothing again holds it as little as a delay.
+// TestFirstStartInVain: a new process that has waited without success is hosted, also over a restart of the agent. It
+// starts when the process that it is after is up, whatever its restart policy says.
 func TestFirstStartInVain(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		bubble(t, func(_ *testing.T, r *rig) {
@@ -151,6 +151,24 @@ func TestStoppedProcessInVain(t *testing.T) {
 		r.do(process.Start, "db", nil)
 		r.pass(10 * time.Second)
 		r.state("web", "running", true)
+	})
+}
+
+// TestStartInVainOfWhatRuns: such a start changes nothing for the process that runs, and not what follows its end.
+func TestStartInVainOfWhatRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		spec := r.spec("web")
+		spec.Stop = r.copy("", 0).Stop
+		spec.Restart = &process.RestartPolicy{When: process.OnFailure, SuccessCodes: []string{"0"}}
+		r.do(process.Start, "web", spec)
+		r.first(spec)
+		r.pass(time.Minute)
+		s := r.state("web", "running", true)
+		r.Exit(r.instance("web"), 0)
+		r.pass(time.Minute)
+		if now := r.state("web", "finished", true); now.Restarts != s.Restarts {
+			t.Errorf("it was relaunched: %+v", now)
+		}
 	})
 }
 

@@ -433,7 +433,11 @@ func (r *runner) waitsFor(what string) {
 // or the launch after a start that waited for them without success.
 func (r *runner) keepsOrder() bool { return r.rebooted() || r.neverBegan() }
 
-func (r *runner) neverBegan() bool { return r.proc.Runtime.Cause.ID == process.CauseWaitsForOthers }
+// neverBegan reports whether the process is down because its last start waited for others without success.
+func (r *runner) neverBegan() bool {
+	return r.proc.Machine.State != lifecycle.Running && r.proc.Runtime.Process == nil &&
+		r.proc.Runtime.Cause.ID == process.CauseWaitsForOthers
+}
 
 // heldByOrder reports whether the process may not be launched yet, because a process that it is after is not up. It
 // then wakes the runner at the next change of such a process. After a reboot, processes that wait for each other start.
