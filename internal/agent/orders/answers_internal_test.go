@@ -161,7 +161,10 @@ func (d *desk) ask(ctx context.Context, items ...string) (answered, noted []stri
 	}
 	receipt := wire.Receipt{Begun: map[string]int{}}
 	d.Intake.answer(ctx, questions, &receipt)
-	d.begun, noted = receipt.Begun, receipt.Accepted
+	noted = receipt.Accepted
+	d.mu.Lock()
+	d.begun = receipt.Begun
+	d.mu.Unlock()
 	soon := receipt.Answers
 	for item, o := range soon {
 		if diff := cmp.Diff(d.outcome(item), o); diff != "" {

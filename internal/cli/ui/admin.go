@@ -205,7 +205,8 @@ func (s *State) rights(u client.User) (texts []string) {
 // personText are the lines about a person.
 func (s *State) personText(u client.User) []string {
 	lines := without(u.Name, field(words.Head.State.In(s.lang), s.state(stateOfUser(u))),
-		field(words.Head.Created.In(s.lang), term.Stamp(&u.CreatedAt)), field(words.Admin.Note.In(s.lang), words.Note(u.Note, s.lang)))
+		field(words.Head.Created.In(s.lang), term.Stamp(&u.CreatedAt)),
+		field(words.Admin.Note.In(s.lang), words.Note(u.Note, s.lang)))
 	name := words.Admin.Rights.In(s.lang)
 	for _, right := range s.rights(u) {
 		lines = append(lines, field(name, right))
