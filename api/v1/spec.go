@@ -79,15 +79,15 @@ type BeforeStop struct {
 
 // Limits are enforced by the kernel: the first three by a control group, the others by setrlimit(2).
 type Limits struct {
-	Memory       Size    `json:"memory,omitempty"`
-	CPU          Percent `json:"cpu,omitempty"`
-	Tasks        int64   `json:"tasks,omitempty"`
-	OpenFiles    int64   `json:"open_files,omitempty"`
-	CoreSize     *Size   `json:"core_size,omitempty"`
-	LockedMemory *Size   `json:"locked_memory,omitempty"`
-	StackSize    Size    `json:"stack_size,omitempty"`
-	Processes    int64   `json:"processes,omitempty"`
-	FileSize     *Size   `json:"file_size,omitempty"`
+	Memory       Size        `json:"memory,omitempty"`
+	CPU          Percent     `json:"cpu,omitempty"`
+	Tasks        int64       `json:"tasks,omitempty"`
+	OpenFiles    LimitNumber `json:"open_files,omitempty"`
+	CoreSize     *LimitSize  `json:"core_size,omitempty"`
+	LockedMemory *LimitSize  `json:"locked_memory,omitempty"`
+	StackSize    LimitSize   `json:"stack_size,omitempty"`
+	Processes    LimitNumber `json:"processes,omitempty"`
+	FileSize     *LimitSize  `json:"file_size,omitempty"`
 }
 
 // Thresholds are judged by drover, in percent of the whole machine.
@@ -111,6 +111,7 @@ type Ready struct {
 	Notify    bool      `json:"notify,omitempty"`
 	NotifyFD  *int      `json:"notify_fd,omitempty"`
 	HTTP      string    `json:"http,omitempty"`
+	Insecure  bool      `json:"insecure,omitempty"`
 	TCP       string    `json:"tcp,omitempty"`
 	Log       string    `json:"log,omitempty"`
 	Exec      string    `json:"exec,omitempty"`
@@ -132,10 +133,11 @@ type Restart struct {
 	NeverOn      []Status  `json:"never_on,omitzero"`
 }
 
-// Health is the check of a running process. Exactly one of the first four fields is set.
+// Health is the check of a running process. Exactly one of Exec, HTTP, TCP and Watchdog is set.
 type Health struct {
 	Exec     string    `json:"exec,omitempty"`
 	HTTP     string    `json:"http,omitempty"`
+	Insecure bool      `json:"insecure,omitempty"`
 	TCP      string    `json:"tcp,omitempty"`
 	Watchdog bool      `json:"watchdog,omitempty"`
 	Every    *Duration `json:"every,omitempty"`

@@ -113,6 +113,77 @@ func (s *Size) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
+// Unlimited is a LimitSize or a LimitNumber without a bound.
+const Unlimited = -1
+
+// infinity is the text of Unlimited.
+const infinity = "infinity"
+
+// LimitSize is a limit of the kernel in bytes: a Size or infinity.
+type LimitSize int64
+
+// ParseLimitSize reads a Size, or "infinity".
+func ParseLimitSize(text string) (LimitSize, error) {
+	if text == infinity {
+		return Unlimited, nil
+	}
+	s, err := ParseSize(text)
+	if err != nil {
+		err = fmt.Errorf("%q is not a limit: expected a number of bytes, a value such as 512KiB, 64MiB or 2GiB, or infinity",
+			text)
+	}
+	return LimitSize(s), err
+}
+
+// String is the Size, or "infinity".
+func (l LimitSize) String() string {
+	if l == Unlimited {
+		return infinity
+	}
+	return Size(l).String()
+}
+
+// MarshalJSON encodes l as a number if it has no unit, else as its String.
+func (l LimitSize) MarshalJSON() ([]byte, error) { return scalar(l.String()) }
+
+// UnmarshalJSON reads a number of bytes or what ParseLimitSize reads.
+func (l *LimitSize) UnmarshalJSON(data []byte) (err error) {
+	*l, err = ParseLimitSize(unquoted(data))
+	return err
+}
+
+// LimitNumber is a limit of the kernel: a number or infinity.
+type LimitNumber int64
+
+// ParseLimitNumber reads a LimitNumber of zero or more, or "infinity".
+func ParseLimitNumber(text string) (LimitNumber, error) {
+	if text == infinity {
+		return Unlimited, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a limit: expected a number or infinity", text)
+	}
+	return LimitNumber(n), nil //nolint:gosec // 63 bits
+}
+
+// String is the number, or "infinity".
+func (l LimitNumber) String() string {
+	if l == Unlimited {
+		return infinity
+	}
+	return strconv.FormatInt(int64(l), 10)
+}
+
+// MarshalJSON encodes l as a number, or as "infinity".
+func (l LimitNumber) MarshalJSON() ([]byte, error) { return scalar(l.String()) }
+
+// UnmarshalJSON reads a number or "infinity".
+func (l *LimitNumber) UnmarshalJSON(data []byte) (err error) {
+	*l, err = ParseLimitNumber(unquoted(data))
+	return err
+}
+
 // Percent is a share in percent: 80 or 80%.
 type Percent float64
 
@@ -247,7 +318,7 @@ func (s *Status) UnmarshalText(text []byte) error {
 		*s = Status(strconv.Itoa(code))
 		return nil
 	}
-	name, err := signalName(string(text))
+	name, err := SignalName(string(text))
 	if err != nil {
 		return fmt.Errorf("%q is neither an exit code from 0 to 255 nor a signal", text)
 	}
@@ -261,22 +332,54 @@ func (s Status) MarshalJSON() ([]byte, error) { return scalar(string(s)) }
 // UnmarshalJSON reads a number or what UnmarshalText reads.
 func (s *Status) UnmarshalJSON(data []byte) error { return s.UnmarshalText([]byte(unquoted(data))) }
 
-// signalName returns the name of a signal without SIG, in capitals.
-func signalName(text string) (string, error) {
+// SignalName returns the name of a signal without SIG and in capitals, as Signals has it. It reads every name, such as
+// "sigterm" or "RTMIN+20".
+func SignalName(text string) (string, error) {
 	name := strings.TrimPrefix(strings.ToUpper(text), "SIG")
 	if first, ok := map[string]string{"IOT": "ABRT", "POLL": "IO", "CLD": "CHLD"}[name]; ok {
 		name = first // two names of one signal
 	}
+	name = realtimeName(name)
 	if !slices.Contains(Signals(), name) {
 		return "", fmt.Errorf("%q is not a signal: expected a name such as TERM, INT or USR1", text)
 	}
 	return name, nil
 }
 
+// realtimeName returns the name that RealtimeSignals has for RTMIN+n or RTMAX-n, and every other text as it is.
+func realtimeName(name string) string {
+	all := RealtimeSignals()
+	if rest, ok := strings.CutPrefix(name, "RTMIN+"); ok {
+		if n, err := strconv.ParseUint(rest, 10, 8); err == nil && int(n) < len(all) {
+			return all[n]
+		}
+	}
+	if rest, ok := strings.CutPrefix(name, "RTMAX-"); ok {
+		if n, err := strconv.ParseUint(rest, 10, 8); err == nil && int(n) < len(all) {
+			return all[len(all)-1-int(n)]
+		}
+	}
+	return name
+}
+
 // Signals returns the names of the signals of Linux, in the order of their numbers on most architectures (signal(7)).
 func Signals() []string {
-	return strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP " +
-		"TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
+	return append(strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT "+
+		"STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"), RealtimeSignals()...)
+}
+
+// RealtimeSignals returns the names of the real-time signals in the order of their numbers, as kill(1) names them: the
+// lower half after the first of glibc (34), the upper half before the last (64).
+func RealtimeSignals() []string {
+	const above, below = 15, 14
+	all := []string{"RTMIN"}
+	for n := 1; n <= above; n++ {
+		all = append(all, "RTMIN+"+strconv.Itoa(n))
+	}
+	for n := below; n >= 1; n-- {
+		all = append(all, "RTMAX-"+strconv.Itoa(n))
+	}
+	return append(all, "RTMAX")
 }
 
 // StopSignal is one step of a stop: the signal, and the time until the next step. Wait is 0 after the last one.
@@ -288,7 +391,7 @@ type StopSignal struct {
 // UnmarshalText reads "SIGNAL" or "SIGNAL DURATION".
 func (s *StopSignal) UnmarshalText(text []byte) (err error) {
 	name, wait, timed := strings.Cut(string(text), " ")
-	if s.Signal, err = signalName(name); err != nil || !timed {
+	if s.Signal, err = SignalName(name); err != nil || !timed {
 		return err
 	}
 	s.Wait, err = ParseDuration(strings.TrimSpace(wait))
@@ -325,7 +428,7 @@ func (r *Reload) UnmarshalJSON(data []byte) error {
 	var by struct{ Signal string }
 	err := json.Unmarshal(data, &by)
 	if err == nil {
-		r.Signal, err = signalName(by.Signal)
+		r.Signal, err = SignalName(by.Signal)
 	}
 	return err
 }

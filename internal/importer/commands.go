@@ -347,7 +347,12 @@ func (s *serviceDraft) stopping() {
 	case len(reload) > 0:
 		s.lose("ExecReload=%s is lost: drover has no %s for it", s.line("ExecReload", reload, false), mainPID)
 	case s.unit.last("Service", "Type") == "notify-reload":
-		s.Reload = &v1.Reload{Signal: strings.TrimPrefix(firstOf(s.get("ReloadSignal"), "HUP"), "SIG")}
+		name, err := signal(firstOf(s.get("ReloadSignal"), "HUP"))
+		if err != nil {
+			s.lose("ReloadSignal is lost: %v", err)
+			name = "HUP"
+		}
+		s.Reload = &v1.Reload{Signal: name}
 	}
 }
 

@@ -194,18 +194,21 @@ func (s *serviceDraft) environment() {
 func (s *serviceDraft) limits() {
 	l := &v1.Limits{}
 	for key, set := range map[string]func(int64){
-		"LimitNOFILE":  func(n int64) { l.OpenFiles = n },
-		"LimitNPROC":   func(n int64) { l.Processes = n },
-		"LimitCORE":    func(n int64) { l.CoreSize = new(v1.Size(n)) },
-		"LimitMEMLOCK": func(n int64) { l.LockedMemory = new(v1.Size(n)) },
-		"LimitSTACK":   func(n int64) { l.StackSize = v1.Size(n) },
-		"LimitFSIZE":   func(n int64) { l.FileSize = new(v1.Size(n)) },
+		"LimitNOFILE":  func(n int64) { l.OpenFiles = v1.LimitNumber(n) },
+		"LimitNPROC":   func(n int64) { l.Processes = v1.LimitNumber(n) },
+		"LimitCORE":    func(n int64) { l.CoreSize = new(v1.LimitSize(n)) },
+		"LimitMEMLOCK": func(n int64) { l.LockedMemory = new(v1.LimitSize(n)) },
+		"LimitSTACK":   func(n int64) { l.StackSize = v1.LimitSize(n) },
+		"LimitFSIZE":   func(n int64) { l.FileSize = new(v1.LimitSize(n)) },
 		"MemoryMax":    func(n int64) { l.Memory = v1.Size(n) },
 		"TasksMax":     func(n int64) { l.Tasks = n },
 	} {
 		value := s.get(key)
 		soft, hard, both := strings.Cut(value, ":")
 		n, err := size(soft)
+		if soft == infinite {
+			n, err = v1.Unlimited, nil
+		}
 		switch {
 		case value == "":
 		case soft == infinite && !strings.HasPrefix(key, "Limit"):

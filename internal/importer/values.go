@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 )
 
 // code reads a number of a character.
@@ -129,10 +130,8 @@ func exitCode(name string) (int, bool) {
 
 // signal returns the name of a signal without SIG.
 func signal(text string) (string, error) {
-	var s v1.StopSignal
 	if n, err := strconv.Atoi(text); err == nil {
-		text = map[int]string{1: "HUP", 2: "INT", 3: "QUIT", 9: "KILL", 10: "USR1", 12: "USR2", 15: "TERM"}[n]
+		text = firstOf(process.SignalName(n), text)
 	}
-	err := s.UnmarshalText([]byte(text))
-	return s.Signal, err
+	return v1.SignalName(text)
 }

@@ -190,6 +190,19 @@ func (e *Exit) Cause() CauseID {
 	return CauseExited
 }
 
+// Limit names the limit of a spec that ended the process; empty if none did. Exit may be nil.
+func (e *Exit) Limit(spec *Spec) string {
+	const xfsz = 25 // signal(7)
+	switch size := spec.Execution.RLimits.FileSize; {
+	case e == nil:
+	case e.OOM && spec.Hard.Memory > 0:
+		return "the memory limit of its spec is " + v1.Size(spec.Hard.Memory).String()
+	case e.Signal == xfsz && size != nil && *size != Unlimited:
+		return "its spec limits the size of a file to " + v1.Size(*size).String()
+	}
+	return ""
+}
+
 // Run is one run of a periodic or single-run process. Times are Unix milliseconds; Ended is 0 while it lasts.
 type Run struct {
 	Started int64  `json:"started"`

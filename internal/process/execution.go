@@ -3,6 +3,8 @@ package process
 import (
 	"slices"
 	"strings"
+
+	v1 "drover/api/v1"
 )
 
 // The ranges of Execution.
@@ -54,8 +56,8 @@ func (f *faults) execution(e Execution) {
 		}
 	}
 	for _, l := range e.RLimits.List() {
-		if *l.Value < 0 {
-			f.add(at+"rlimits."+l.Name, "is %d: expected 0 or more", *l.Value)
+		if *l.Value < Unlimited {
+			f.add(at+"rlimits."+l.Name, "is %d: expected 0 or more, or -1 for infinity", *l.Value)
 		}
 	}
 	if dir := e.RuntimeDirectory; dir != "" && (strings.Contains(dir, "/") || dir == "." || dir == "..") {
@@ -110,6 +112,12 @@ func Capability(name string) (number int, ok bool) {
 	number = slices.Index(strings.Fields(capabilities), strings.TrimPrefix(strings.ToUpper(name), "CAP_"))
 	return number, number >= 0
 }
+
+// Unlimited is the value of a limit of RLimits without a bound.
+const Unlimited = v1.Unlimited
+
+// LimitText is a limit of RLimits as a process file has it: a number or infinity.
+func LimitText(n int64) string { return v1.LimitNumber(n).String() }
 
 // RLimit is one limit of RLimits with its name.
 type RLimit struct {

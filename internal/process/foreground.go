@@ -1,12 +1,48 @@
 package process
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
 
 // Foreground reports whether the command of Commands.Run is itself the process.
 func (s *Spec) Foreground() bool { return s.Commands.Run != "" }
+
+// CauseOf names the kind of an end of the process. A foreground process ends with 127 or 126 if its command was not
+// found, or could not be executed (POSIX, sh, "Exit status for commands").
+func (s *Spec) CauseOf(e *Exit) CauseID {
+	if s.Foreground() && e != nil && e.Known && e.Signal == 0 {
+		switch e.Code {
+		case 127:
+			return CauseCommandMissing
+		case 126:
+			return CauseCommandDenied
+		}
+	}
+	return e.Cause()
+}
+
+// Unrun says which command of Commands.Run was not found or could not be executed; empty if the cause is another one.
+func (s *Spec) Unrun(cause CauseID) string {
+	problem := map[CauseID]string{CauseCommandMissing: "was not found", CauseCommandDenied: "cannot be executed"}[cause]
+	if problem == "" || !s.Foreground() {
+		return ""
+	}
+	if words, exact := Words(s.Commands.Run); exact {
+		return fmt.Sprintf("run: %q %s", words[0], problem)
+	}
+	return "run: a command of its line " + problem
+}
+
+// Field returns the name of a field for the reader of a fault: that of process files, or that of GSE and JOB if the
+// spec is one of theirs.
+func (s *Spec) Field(file, wire string) string {
+	if s.Stop != nil {
+		return file
+	}
+	return wire
+}
 
 // Starter returns the command line that starts the process, and its field as callers know it.
 func (s *Spec) Starter() (field, line string) {

@@ -22,3 +22,23 @@ func TestReplacing(t *testing.T) {
 		}
 	}
 }
+
+// TestUnrun: the words name the command if the line is one command, and nothing of a longer line.
+func TestUnrun(t *testing.T) {
+	for _, tt := range []struct {
+		line  string
+		cause process.CauseID
+		want  string
+	}{
+		{"/opt/api --port 1", process.CauseCommandMissing, `run: "/opt/api" was not found`},
+		{"/opt/api", process.CauseCommandDenied, `run: "/opt/api" cannot be executed`},
+		{"cd /x && ./api", process.CauseCommandMissing, "run: a command of its line was not found"},
+		{"/opt/api", process.CauseExitStatus, ""},
+		{"", process.CauseCommandMissing, ""},
+	} {
+		s := process.Spec{Commands: process.Commands{Run: tt.line}}
+		if got := s.Unrun(tt.cause); got != tt.want {
+			t.Errorf("%q, %s: got %q, want %q", tt.line, tt.cause, got, tt.want)
+		}
+	}
+}

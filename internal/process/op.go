@@ -80,6 +80,9 @@ type OpInfo struct {
 	Short, Long string
 }
 
+// LeavesRunning reports whether processes are watched and should run after the operation.
+func (o *OpInfo) LeavesRunning() bool { return !o.Ends && o.Revises != RevisesAway }
+
 // NoNumber is the op_type of an operation that has none.
 const NoNumber = -1
 
@@ -307,20 +310,20 @@ var ops = [...]OpInfo{
 			"its run. What follows is up to the process: if it ends, drover relaunches it.",
 	},
 	{
-		Op: Host, Revises: RevisesAny, GSE: 3, JOB: 1, Group: GroupOperate, OwnAPI: true,
+		Op: Host, Revises: RevisesAny, GSE: 3, JOB: 1, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, StoresSpec: true, Acts: true, Event: EventHosted,
 		Short: "Watch processes, and relaunch them if they exit",
 		Long:  "Watch processes. If a process does not run, drover starts it.",
 	},
 	{
-		Op: Unhost, GSE: 4, JOB: 2, Group: GroupOperate, OwnAPI: true, Observes: true, Ends: true, Passes: PassesChecks,
-		Event: EventUnhosted, Rest: Rest{ID: CauseUnhosted, Verb: "unhosted"},
+		Op: Unhost, GSE: 4, JOB: 2, Group: GroupOperate, OwnAPI: true, RollsOut: true, Observes: true, Ends: true,
+		Passes: PassesChecks, Event: EventUnhosted, Rest: Rest{ID: CauseUnhosted, Verb: "unhosted"},
 		Short: "No longer watch processes, and leave them as they are",
 		Long: "No longer watch processes. Running processes keep running; " +
 			"drover does not relaunch them if they exit.",
 	},
 	{
-		Op: Retry, GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true,
+		Op: Retry, GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecChecked, Event: EventRetried, // drover checks its result like a start
 		Short: "Retry processes that were given up",
 		Long: "Give watched processes a full budget of relaunches. " +
@@ -336,7 +339,7 @@ var ops = [...]OpInfo{
 		Spec: SpecSent, StoresSpec: true, Observes: true, Event: EventUpdated, Rest: Rest{Keep: true},
 	},
 	{
-		Op: Unregister, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true, Observes: true,
+		Op: Unregister, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true, RollsOut: true, Observes: true,
 		Revises: RevisesAway, Event: EventUnregistered,
 		Short: "Remove processes from drover, and leave them as they are",
 		Long:  "Remove processes from drover. Running processes keep running, and drover no longer watches them.",

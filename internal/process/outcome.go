@@ -196,6 +196,8 @@ type LiveField struct {
 	Path string `json:"path"`
 	Want string `json:"want,omitempty"`
 	Have string `json:"have,omitempty"`
+	// Problem says why drover does not know what the process has, or cannot change it.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Usage is the resource use of a process with its whole tree, in percent of the whole machine.

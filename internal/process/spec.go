@@ -158,7 +158,7 @@ type Execution struct {
 	RuntimeDirectory string `json:"runtime_directory,omitempty"`
 }
 
-// RLimits are limits of setrlimit(2). Sizes are bytes; nil means no change.
+// RLimits are limits of setrlimit(2). Sizes are bytes; nil means no change, and Unlimited no bound.
 type RLimits struct {
 	OpenFiles    *int64 `json:"open_files,omitempty"`
 	CoreSize     *int64 `json:"core_size,omitempty"`

@@ -101,6 +101,7 @@ func check(docs []Document) (faults []Fault) {
 // everything checks all of a process but its name.
 func (c *checker) everything() {
 	c.command()
+	c.quotes()
 	c.environment()
 	c.numbers()
 	c.kind()
@@ -208,11 +209,12 @@ func (c *checker) numbers() {
 		within("log.keep", c.Log.Keep, 1, 1000)
 	}
 	if l := c.Limits; l != nil {
-		for field, n := range map[string]int64{
-			"tasks": l.Tasks, "open_files": l.OpenFiles, "processes": l.Processes,
-		} {
-			if n < 0 {
-				c.fault("limits."+field, "is %d: expected a number above 0", n)
+		if l.Tasks < 0 {
+			c.fault("limits.tasks", "is %d: expected a number above 0", l.Tasks)
+		}
+		for field, n := range map[string]v1.LimitNumber{"open_files": l.OpenFiles, "processes": l.Processes} {
+			if n < v1.Unlimited {
+				c.fault("limits."+field, "is %d: expected a number above 0, or infinity", n)
 			}
 		}
 		if l.CPU != v1.Percent(int(l.CPU)) {
@@ -272,6 +274,7 @@ func (c *checker) readiness() {
 			c.fault("ready.notify_fd", "is for a process with run: a daemon closes its descriptors")
 		}
 		c.address("ready.http", r.HTTP, "ready.tcp", r.TCP)
+		c.insecure("ready.insecure", r.Insecure, r.HTTP)
 		if _, err := regexp.Compile(r.Log); err != nil {
 			c.fault("ready.log", "is not a regular expression (RE2): %v", err)
 		}
@@ -279,6 +282,7 @@ func (c *checker) readiness() {
 	if h := c.Health; h != nil {
 		c.one("health", "exec, http, tcp and watchdog", true, h.Exec != "", h.HTTP != "", h.TCP != "", h.Watchdog)
 		c.address("health.http", h.HTTP, "health.tcp", h.TCP)
+		c.insecure("health.insecure", h.Insecure, h.HTTP)
 	}
 }
 
@@ -292,6 +296,13 @@ func (c *checker) one(field, names string, needed bool, set ...bool) {
 	}
 	if n > 1 || n == 0 && needed {
 		c.fault(field, "has %d of %s: expected exactly one", n, names)
+		c.faults[len(c.faults)-1].lacks = n == 0
+	}
+}
+
+func (c *checker) insecure(field string, set bool, link string) {
+	if set && !strings.HasPrefix(strings.ToLower(link), "https://") {
+		c.fault(field, "is for http with a URL that begins with https://: remove it")
 	}
 }
 
@@ -326,6 +337,10 @@ func (c *checker) relaunch() {
 	}
 	if r.Delay != nil && r.MaxDelay != nil && *r.Delay > *r.MaxDelay {
 		c.fault("restart.max_delay", "is %s, less than delay (%s)", *r.MaxDelay, *r.Delay)
+	}
+	if r.Delay == nil && r.MaxDelay != nil && time.Duration(*r.MaxDelay) < defaultDelay {
+		c.fault("restart.max_delay", "is %s, less than the default of delay (%s): set delay, too", *r.MaxDelay,
+			v1.Duration(defaultDelay))
 	}
 }
 

@@ -25,14 +25,15 @@ func (d *decoder) fault(n *node, path, format string, args ...any) {
 	d.faults = append(d.faults, Fault{Line: n.line, Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// add adds faults of checks, except of fields whose value could not be read.
+// add adds faults of checks, except of fields whose value could not be read, and of parts that lack such a field.
 func (d *decoder) add(faults []Fault) {
-	unread := map[string]bool{}
+	unread, inside := map[string]bool{}, map[string]bool{}
 	for _, f := range d.faults {
 		unread[f.Path] = f.Path != ""
+		inside[f.Path[:max(0, strings.LastIndexByte(f.Path, '.'))]] = true
 	}
 	for _, f := range faults {
-		if !unread[f.Path] {
+		if !unread[f.Path] && (!f.lacks || !inside[f.Path]) {
 			d.faults = append(d.faults, f)
 		}
 	}

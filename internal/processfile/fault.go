@@ -13,6 +13,8 @@ type Fault struct {
 	// Path names the field, such as processes.api.restart.delay. It is empty for the whole document.
 	Path string
 	Text string
+	// lacks tells that the part at Path lacks a field. A fault of a field inside says more.
+	lacks bool
 }
 
 // Error is "FILE:LINE: PATH: TEXT", without the parts that are empty.

@@ -63,8 +63,8 @@ func fieldsOfCommand() []Field {
 		},
 		{
 			Path: "process_name", Value: "name", Default: "none", Class: AtRestart,
-			Text: "The base name of the executable. drover checks it where it is given. A start without pid_file needs " +
-				"it: drover then looks for a process with this name and directory.",
+			Text: "The base name of the executable. If a process with run has another one, its start and drover drift tell both. " +
+				"A start without pid_file needs the name: drover then looks for a process with this name and directory.",
 		},
 		{
 			Path: "directory", Value: "absolute path", Default: "/", Class: AtRestart,
@@ -88,7 +88,10 @@ func fieldsOfCommand() []Field {
 
 func fieldsOfEnvironment() []Field {
 	return []Field{
-		{Path: "user", Value: "account", Default: "the agent's", Class: AtRestart, Text: "The account of the process."},
+		{
+			Path: "user", Value: "account", Default: "the agent's", Class: AtRestart,
+			Text: "The account of the process: its name, or in quotes the number (uid) of an account of the host.",
+		},
 		{
 			Path: "group", Value: "group", Default: "the user's", Class: AtRestart,
 			Text: "The primary group of the process.",
@@ -148,12 +151,12 @@ func fieldsOfLimits() []Field {
 		kernel("cpu", "percent",
 			"Processor time of the process and its children; 150% is one processor and a half.", Live),
 		kernel("tasks", "number", "Processes and threads of the process and its children.", Live),
-		kernel("open_files", "number", "Open descriptors of each process (RLIMIT_NOFILE).", Live),
-		kernel("core_size", "size", "The size of a core file (RLIMIT_CORE).", Live),
-		kernel("locked_memory", "size", "Memory that a process may lock (RLIMIT_MEMLOCK).", Live),
-		kernel("stack_size", "size", "The stack of the main thread (RLIMIT_STACK).", AtRestart),
-		kernel("processes", "number", "Processes of the account on the host (RLIMIT_NPROC).", Live),
-		kernel("file_size", "size", "The size of a file that a process writes (RLIMIT_FSIZE).", Live),
+		kernel("open_files", "number or infinity", "Open descriptors of each process (RLIMIT_NOFILE). infinity is the most that the kernel allows.", Live),
+		kernel("core_size", "size or infinity", "The size of a core file (RLIMIT_CORE).", Live),
+		kernel("locked_memory", "size or infinity", "Memory that a process may lock (RLIMIT_MEMLOCK).", Live),
+		kernel("stack_size", "size or infinity", "The stack of the main thread (RLIMIT_STACK).", AtRestart),
+		kernel("processes", "number or infinity", "Processes of the account on the host (RLIMIT_NPROC).", Live),
+		kernel("file_size", "size or infinity", "The size of a file that a process writes (RLIMIT_FSIZE).", Live),
 		{
 			Path: "thresholds", Value: "names with values", Default: "none", Class: Live,
 			Text: "Limits that drover judges: it ends and relaunches a process that stays above one.",
@@ -189,7 +192,7 @@ func fieldsOfKind() []Field {
 			Text: "A crontab expression: minute, hour, day of month, month, day of week.",
 		},
 		{
-			Path: "schedule.every", Value: "duration", Default: "none", Class: Live,
+			Path: "schedule.every", Value: "duration in whole seconds", Default: "none", Class: Live,
 			Text: "The time between two runs, from begin to begin.",
 		},
 		{
@@ -206,7 +209,7 @@ func fieldsOfKind() []Field {
 			Choices: []string{"skip", "run-once"}, Text: "What happens to runs that were due while the host was down.",
 		},
 		{
-			Path: "schedule.jitter", Value: "duration", Default: "0s", Class: Live,
+			Path: "schedule.jitter", Value: "duration in whole seconds", Default: "0s", Class: Live,
 			Text: "Each run begins later by a random time up to this one.",
 		},
 		{
@@ -233,7 +236,12 @@ func fieldsOfReadiness() []Field {
 		},
 		{
 			Path: "ready.http", Value: "URL", Default: "none", Class: Live,
-			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified.",
+			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified, unless insecure is true.",
+		},
+		{
+			Path: "ready.insecure", Value: "true or false", Default: "false", Class: Live,
+			Text: "With true drover accepts every certificate of an https URL, also one that has expired or that is for " +
+				"another name.",
 		},
 		{
 			Path: "ready.tcp", Value: "host:port", Default: "none", Class: Live,
@@ -252,7 +260,7 @@ func fieldsOfReadiness() []Field {
 			Text: "The process has run for this time; 0s means that it is ready as soon as it runs.",
 		},
 		{
-			Path: "ready.within", Value: "duration", Default: "30s", Class: Live,
+			Path: "ready.within", Value: "duration in whole seconds", Default: "30s", Class: Live,
 			Text: "How long drover waits. After that the start has failed. EXTEND_TIMEOUT_USEC= extends it.",
 		},
 		{
@@ -283,7 +291,10 @@ func fieldsOfRestart() []Field {
 			Path: "restart.delay", Value: "duration", Default: "1s", Class: Live,
 			Text: "The pause before the second relaunch; the first one after a healthy run is at once.",
 		},
-		{Path: "restart.max_delay", Value: "duration", Default: "5m", Class: Live, Text: "The longest pause."},
+		{
+			Path: "restart.max_delay", Value: "duration", Default: "5m", Class: Live,
+			Text: "The longest pause; at least delay.",
+		},
 		{
 			Path: "restart.factor", Value: "number from 1", Default: "2", Class: Live,
 			Text: "Each pause is this many times as long as the one before.",
@@ -323,7 +334,12 @@ func fieldsOfHealth() []Field {
 		},
 		{
 			Path: "health.http", Value: "URL", Default: "none", Class: Live,
-			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified.",
+			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified, unless insecure is true.",
+		},
+		{
+			Path: "health.insecure", Value: "true or false", Default: "false", Class: Live,
+			Text: "With true drover accepts every certificate of an https URL, also one that has expired or that is for " +
+				"another name.",
 		},
 		{
 			Path: "health.tcp", Value: "host:port", Default: "none", Class: Live,
@@ -333,9 +349,12 @@ func fieldsOfHealth() []Field {
 			Path: "health.watchdog", Value: "true", Default: "none", Class: Live,
 			Text: "The process sends WATCHDOG=1 to NOTIFY_SOCKET at least once in every.",
 		},
-		{Path: "health.every", Value: "duration", Default: "60s", Class: Live, Text: "The time between two checks."},
 		{
-			Path: "health.timeout", Value: "duration", Default: "5s", Class: Live,
+			Path: "health.every", Value: "duration in whole seconds", Default: "60s", Class: Live,
+			Text: "The time between two checks.",
+		},
+		{
+			Path: "health.timeout", Value: "duration in whole seconds", Default: "5s", Class: Live,
 			Text: "A check that lasts longer has failed.",
 		},
 		{
@@ -343,7 +362,7 @@ func fieldsOfHealth() []Field {
 			Text: "This many failed checks in a row make the process unhealthy.",
 		},
 		{
-			Path: "health.grace", Value: "duration", Default: "0s", Class: Live,
+			Path: "health.grace", Value: "duration in whole seconds", Default: "0s", Class: Live,
 			Text: "Failed checks do not count for this time after a start.",
 		},
 		{
@@ -362,7 +381,7 @@ func fieldsOfStop() []Field {
 		{
 			Path: "stop_signals", Value: "list of \"SIGNAL DURATION\"", Default: "[TERM 10s, KILL]", Class: Live,
 			Text: "The signals of a stop, each with the time until the next one. Without KILL a process that remains is " +
-				"a failed stop.",
+				"a failed stop. Real-time signals are RTMIN+N and RTMAX-N, as kill(1) counts them.",
 		},
 		{
 			Path: "stop_scope", Value: "tree or process", Default: "tree", Class: Live,
@@ -386,7 +405,10 @@ func fieldsOfStop() []Field {
 			Path: "timeouts", Value: "names with durations", Default: "as below", Class: Live,
 			Text: "How long the commands of the process may run.",
 		},
-		{Path: "timeouts.start", Value: "duration", Default: "60s", Class: Live, Text: "The start command."},
+		{
+			Path: "timeouts.start", Value: "duration in whole seconds", Default: "60s", Class: Live,
+			Text: "The start command.",
+		},
 		{
 			Path: "timeouts.stop", Value: "duration", Default: "60s", Class: Live,
 			Text: "The stop command, and the process after it.",

@@ -169,7 +169,7 @@ func readyOf(s *process.Spec) *v1.Ready {
 }
 
 func checkOf(r *process.Readiness) *v1.Ready {
-	ready := &v1.Ready{TCP: r.TCP, HTTP: r.HTTP, Exec: r.Exec, Log: r.Log, Notify: r.Notify}
+	ready := &v1.Ready{TCP: r.TCP, HTTP: r.HTTP, Insecure: r.Insecure, Exec: r.Exec, Log: r.Log, Notify: r.Notify}
 	ready.NotifyFD = number(r.NotifyFD)
 	if r.StopLate {
 		ready.OnTimeout = "stop"
@@ -187,8 +187,9 @@ func limitsOf(s *process.Spec) *v1.Limits {
 	r := s.Execution.RLimits
 	l := v1.Limits{
 		Memory: v1.Size(s.Hard.Memory), CPU: v1.Percent(s.Hard.CPU), Tasks: s.Hard.Tasks,
-		OpenFiles: value(r.OpenFiles), CoreSize: (*v1.Size)(r.CoreSize), LockedMemory: (*v1.Size)(r.LockedMemory),
-		StackSize: v1.Size(value(r.StackSize)), Processes: value(r.Processes), FileSize: (*v1.Size)(r.FileSize),
+		OpenFiles: v1.LimitNumber(value(r.OpenFiles)), CoreSize: (*v1.LimitSize)(r.CoreSize),
+		LockedMemory: (*v1.LimitSize)(r.LockedMemory), StackSize: v1.LimitSize(value(r.StackSize)),
+		Processes: v1.LimitNumber(value(r.Processes)), FileSize: (*v1.LimitSize)(r.FileSize),
 	}
 	if l == (v1.Limits{}) {
 		return nil
@@ -213,7 +214,7 @@ func healthOf(s *process.Spec) *v1.Health {
 		return nil
 	}
 	h := &v1.Health{
-		Exec: s.Commands.Health, HTTP: p.HTTP, TCP: p.TCP, Watchdog: p.Watchdog,
+		Exec: s.Commands.Health, HTTP: p.HTTP, Insecure: p.Insecure, TCP: p.TCP, Watchdog: p.Watchdog,
 		Every: seconds(p.HealthInterval), Timeout: seconds(p.HealthTimeout), Failures: number(p.Failures),
 		Grace: seconds(p.Grace),
 	}

@@ -68,17 +68,26 @@ func Documents(f v1.File) (docs []Document) {
 	return docs
 }
 
-// Files returns documents as one file for each namespace, in the order of the documents.
+// Files returns documents as one file for each namespace. A namespace is behind those that its processes are after;
+// otherwise the order is that of the documents.
 func Files(docs []Document) (files []v1.File) {
+	var namespaces []string
 	for _, d := range docs {
-		at := slices.IndexFunc(files, func(f v1.File) bool { return f.Namespace == d.Namespace })
-		if at < 0 {
-			at = len(files)
-			files = append(files, v1.File{Namespace: d.Namespace, Processes: map[string]v1.Spec{}})
+		if !slices.Contains(namespaces, d.Namespace) {
+			namespaces = append(namespaces, d.Namespace)
 		}
-		for _, p := range d.Processes {
-			put(&files[at], p)
+	}
+	for _, namespace := range sorted(namespaces, docs) {
+		f := v1.File{Namespace: namespace, Processes: map[string]v1.Spec{}}
+		for _, d := range docs {
+			if d.Namespace != namespace {
+				continue
+			}
+			for _, p := range d.Processes {
+				put(&f, p)
+			}
 		}
+		files = append(files, f)
 	}
 	return files
 }

@@ -7,11 +7,14 @@ import (
 	"strings"
 )
 
+// CheckOrder checks after over all files of a call. Read has found the faults of each file by itself.
+func CheckOrder(docs []Document) Faults { return order(docs) }
+
 // order checks after: its values, its names and that no process waits for itself. A name that has its namespace may
 // stand in a file that is not read now: the server checks it.
 func order(docs []Document) (faults []Fault) {
 	known := entriesOf(docs)
-	edges := map[string][]string{}
+	edges, files := map[string][]string{}, map[string]string{}
 	for _, d := range docs {
 		for j := range d.Processes {
 			p := &d.Processes[j]
@@ -25,6 +28,7 @@ func order(docs []Document) (faults []Fault) {
 					c.fault("after."+name, "is %q: expected started, ready or finished", clip(state))
 				}
 				self := d.Namespace + "/" + p.Name
+				files[self] = d.File
 				edges[self] = append(edges[self], known.called(full)...)
 			}
 			faults = append(faults, c.faults...)
@@ -33,7 +37,7 @@ func order(docs []Document) (faults []Fault) {
 	if path := Cycle(edges); path != nil {
 		first := known.all[path[0]]
 		faults = append(faults, Fault{
-			Line: first.Line, Path: "processes." + first.Name + ".after",
+			File: files[path[0]], Line: first.Line, Path: "processes." + first.Name + ".after",
 			Text: fmt.Sprintf("the process waits for itself: %s", strings.Join(path, " → ")),
 		})
 	}
@@ -73,4 +77,47 @@ func Cycle(edges map[string][]string) []string {
 		}
 	}
 	return nil
+}
+
+// Peers returns the processes of other namespaces that a namespace is after and that the documents have, too, as
+// NAMESPACE/NAME.
+func Peers(docs []Document, namespace string) (names []string) {
+	known := entriesOf(docs)
+	for _, d := range docs {
+		if d.Namespace != namespace {
+			continue
+		}
+		for i := range d.Processes {
+			for name := range d.Processes[i].After {
+				other, _, full := strings.Cut(name, "/")
+				if full && other != namespace && len(known.called(name)) > 0 {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// sorted returns namespaces with each behind those that its processes are after, else in their order. Namespaces that
+// are after each other keep their order.
+func sorted(namespaces []string, docs []Document) (list []string) {
+	began := map[string]bool{}
+	var visit func(namespace string)
+	visit = func(namespace string) {
+		if began[namespace] {
+			return
+		}
+		began[namespace] = true
+		for _, name := range Peers(docs, namespace) {
+			other, _, _ := strings.Cut(name, "/")
+			visit(other)
+		}
+		list = append(list, namespace)
+	}
+	for _, namespace := range namespaces {
+		visit(namespace)
+	}
+	return list
 }

@@ -105,11 +105,12 @@ func randomProcess(seed uint64) v1.Spec {
 }
 
 func (r dice) limits() *v1.Limits {
-	size := func() *v1.Size { return maybe(r, v1.Size(pick[int64](r, 0, 1, 64<<20))) }
+	size := func() *v1.LimitSize { return maybe(r, v1.LimitSize(pick[int64](r, 0, 1, 64<<20, v1.Unlimited))) }
 	return maybe(r, v1.Limits{
 		Memory: some(r, v1.Size(64<<20)), CPU: some(r, v1.Percent(150)), Tasks: some(r, int64(9)),
-		OpenFiles: some(r, int64(65536)), CoreSize: size(), LockedMemory: size(), StackSize: some(r, v1.Size(8<<20)),
-		Processes: some(r, int64(100)), FileSize: size(),
+		OpenFiles: pick[v1.LimitNumber](r, 0, 65536, v1.Unlimited), CoreSize: size(), LockedMemory: size(),
+		StackSize: pick[v1.LimitSize](r, 0, 8<<20, v1.Unlimited), Processes: pick[v1.LimitNumber](r, 0, 100),
+		FileSize: size(),
 	})
 }
 
@@ -126,7 +127,8 @@ func (r dice) ready() *v1.Ready {
 		fd := 3 + r.IntN(9)
 		ready.NotifyFD = &fd
 	case 2:
-		ready.HTTP = "http://a/b"
+		ready.HTTP = pick(r, "http://a/b", "https://a/b")
+		ready.Insecure = strings.HasPrefix(ready.HTTP, "https") && r.yes()
 	case 3:
 		ready.TCP = "a:1"
 	case 4:
@@ -156,7 +158,7 @@ func (r dice) health() *v1.Health {
 	case 1:
 		h.Exec = r.text()
 	case 2:
-		h.HTTP = "https://a"
+		h.HTTP, h.Insecure = "https://a", r.yes()
 	case 3:
 		h.TCP = "a:1"
 	default:

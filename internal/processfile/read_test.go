@@ -1,14 +1,18 @@
 package processfile_test
 
 import (
+	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	v1 "drover/api/v1"
 	"drover/internal/processfile"
 )
 
@@ -70,4 +74,108 @@ func TestFaults(t *testing.T) {
 		t.Fatalf("%v, %v", docs, err)
 	}
 	golden(t, "bad.txt", err.Error()+"\n")
+}
+
+// TestSyntax: a fault of the YAML has the line where it is, and says what to do.
+func TestSyntax(t *testing.T) {
+	const begin, alias = "namespace: a\nprocesses:\n  b:\n", `* without quotes is an alias of YAML: put it in quotes: "*"`
+	for text, want := range map[string]string{
+		"\thosts: [x]\n    run: x\n":         "x.yaml:4: a tab indents the line: use spaces",
+		"    hosts: [x]\n\trun: x\n":         "x.yaml:5: a tab indents the line: use spaces",
+		"    hosts: [*]\n    run: x\n":       "x.yaml:4: " + alias,
+		"    hosts: [*, web-1]\n":            "x.yaml:4: " + alias,
+		"    run: x\n    hosts:\n    - *\n":  "x.yaml:6: " + alias,
+		"    hosts:\n    - *\n    run: x\n":  "x.yaml:5: " + alias,
+		"    hosts: [*-web]\n    run: x\n":   "x.yaml:4: processes.b.hosts[0]: unknown alias *-web: put a pattern in quotes",
+		"    hosts: [x]\n    run: 'x\n":      `x.yaml:5: "'x" begins with a quote and has no quote at its end`,
+		"    run: x\n    hosts: [x\n":        "x.yaml:5: a list begins with [ and has no ] at its end",
+		"    run: @x\n":                      `x.yaml:4: "@x" begins with a character that YAML reserves: put the value in quotes`,
+		"    run: \"\\q\"\n    hosts: [x]\n": "x.yaml:4: not valid YAML: found unknown escape character 'q'",
+		"    hosts: [x]\n    run: echo a: b\n": `x.yaml:5: "echo a: b" has a colon and a space without quotes: ` +
+			"put the value in quotes, or into the lines below a |",
+		"    run: x\n      hosts: [x]\n": "x.yaml:5: the line continues the value before it: indent it as the field " +
+			"before it, or put | before a value of several lines",
+		"    run: x\n   hosts: [x]\n": "x.yaml:5: no line before has this indentation: indent fields that belong " +
+			"together alike",
+	} {
+		_, err := processfile.Read("x.yaml", []byte(begin+text))
+		if err == nil || err.Error() != want {
+			t.Errorf("%q:\n%v\nwant\n%s", text, err, want)
+		}
+	}
+}
+
+// TestQuotes: a quote without an end is a fault of the file, if it is surely one for a shell, too.
+func TestQuotes(t *testing.T) {
+	for line, want := range map[string]string{
+		`echo 'a`:                  "has a single quote (') without an end",
+		`echo "a`:                  `has a double quote (") without an end`,
+		`echo "a'b" 'c" d`:         "has a single quote (') without an end",
+		`echo "a\" b`:              `has a double quote (") without an end`,
+		`echo don't | cat`:         "has a single quote (') without an end",
+		"echo 'a\necho b":          "has a single quote (') without an end",
+		`echo $# it's`:             "has a single quote (') without an end",
+		`echo "it's" 'a "b' \' \"`: "",
+		"echo a # it's":            "",
+		"# it's\necho a":           "",
+		"cat <<E\nit's\nE\n":       "",
+		`echo "$(echo "a")"`:       "",
+		`echo ${A:-it\'s}`:         "",
+	} {
+		quoted, _ := json.Marshal(line)
+		for _, field := range []string{
+			`"run":%s`, `"start":%s,"process_name":"x"`, `"run":"x","stop":%s`, `"run":"x","reload":%s`,
+			`"run":"x","before_start":{"run":%s}`, `"run":"x","before_stop":{"run":%s}`, `"run":"x","version_command":%s`,
+			`"run":"x","ready":{"exec":%s}`, `"run":"x","health":{"exec":%s}`,
+		} {
+			_, err := processfile.ReadSpecJSON(fmt.Appendf(nil, "{"+field+"}", quoted))
+			if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), ": "+want)) {
+				t.Errorf(field+": %v, want %q", quoted, err, want)
+			}
+		}
+	}
+}
+
+// TestShortMaxDelay: a longest pause below the default of the first one is a fault, not a longer pause.
+func TestShortMaxDelay(t *testing.T) {
+	for text, want := range map[string]string{
+		"max_delay: 500ms":               "is 500ms, less than the default of delay (1s): set delay, too",
+		"max_delay: 500ms, delay: 1s":    "is 500ms, less than delay (1s)",
+		"max_delay: 500ms, delay: 500ms": "",
+		"max_delay: 1s":                  "",
+	} {
+		_, err := processfile.Read("", []byte("namespace: a\nprocesses: {b: {hosts: [x], run: x, restart: {"+text+"}}}\n"))
+		if want == "" && err == nil {
+			continue
+		}
+		if err == nil || err.Error() != "line 2: processes.b.restart.max_delay: "+want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestRealtimeSignals: a file names them as kill(1) does, and each has one name inside.
+func TestRealtimeSignals(t *testing.T) {
+	docs, err := processfile.Read("", []byte("namespace: a\nprocesses: {b: {hosts: [x], run: x, reload: {signal: sigrtmax-20}, "+
+		"stop_signals: [RTMIN+3 1s, SIGRTMIN+0 1s, RTMIN+16 1s, RTMAX-0], restart: {success_codes: [RTMIN, rtmax-30]}}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := docs[0].Processes[0].Spec
+	got := []string{f.Reload.Signal}
+	for _, s := range f.StopSignals {
+		got = append(got, s.Signal)
+	}
+	for _, s := range f.Restart.SuccessCodes {
+		got = append(got, string(s))
+	}
+	if d := cmp.Diff(strings.Fields("RTMIN+10 RTMIN+3 RTMIN RTMAX-14 RTMAX RTMIN RTMIN"), got); d != "" {
+		t.Error(d)
+	}
+	for _, name := range []string{"RTMIN+31", "RTMAX-31", "RTMIN+", "RTMIN-1", "RTMAX+1", "RTMIN++1", "RT"} {
+		var s v1.StopSignal
+		if err := s.UnmarshalText([]byte(name)); err == nil {
+			t.Errorf("%s is %+v", name, s)
+		}
+	}
 }

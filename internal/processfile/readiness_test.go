@@ -2,6 +2,7 @@ package processfile_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,8 +22,12 @@ func TestNotifications(t *testing.T) {
 		"ready: {notify: true, within: 5s, on_timeout: stop}": {
 			ready: &process.Readiness{Notify: true, StopLate: true}, within: 5,
 		},
-		"ready: {notify_fd: 3}":   {ready: &process.Readiness{NotifyFD: 3}, within: 30},
-		"ready: {notify_fd: 255}": {ready: &process.Readiness{NotifyFD: 255}, within: 30},
+		"ready: {http: 'https://a', insecure: true}": {
+			ready: &process.Readiness{HTTP: "https://a", Insecure: true}, within: 30,
+		},
+		"health: {http: 'HTTPS://a', insecure: true}": {probes: process.Probes{HTTP: "HTTPS://a", Insecure: true}},
+		"ready: {notify_fd: 3}":                       {ready: &process.Readiness{NotifyFD: 3}, within: 30},
+		"ready: {notify_fd: 255}":                     {ready: &process.Readiness{NotifyFD: 255}, within: 30},
 		"health: {watchdog: true, every: 2s, failures: 1, action: restart}": {
 			probes: process.Probes{Watchdog: true, HealthInterval: 2, Failures: 1, Restart: true},
 		},
@@ -66,5 +71,56 @@ func TestDescriptors(t *testing.T) {
 		if s.Validate(process.Start) == nil {
 			t.Errorf("descriptor %d is taken", fd)
 		}
+	}
+}
+
+// TestInsecure: only a check by https can leave certificates unverified.
+func TestInsecure(t *testing.T) {
+	for _, text := range []string{
+		"ready: {http: 'http://a', insecure: true}", "ready: {tcp: 'a:1', insecure: true}", "ready: {alive: 1s, insecure: true}",
+		"health: {http: 'http://a', insecure: true}", "health: {exec: x, insecure: true}",
+	} {
+		field, _, _ := strings.Cut(text, ":")
+		want := "x.yaml:2: processes.b." + field + ".insecure: is for http with a URL that begins with https://: remove it"
+		_, err := processfile.Read("x.yaml", fmt.Appendf(nil, "namespace: a\nprocesses: {b: {hosts: [x], run: x, %s}}\n", text))
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestWholeSeconds: a field takes parts of a second unless its description says that it takes whole seconds.
+func TestWholeSeconds(t *testing.T) {
+	beside := map[string]string{
+		"before_start": "run: x, ", "before_stop": "run: x, ", "health": "exec: x, ", "ready": "tcp: 'a:1', ", "rollout": "batch: 1, ",
+		"restart": "max_delay: 1500ms, ",
+	}
+	n := 0
+	for _, f := range processfile.Fields() {
+		part, field, nested := strings.Cut(f.Path, ".")
+		if !strings.HasPrefix(f.Value, "duration") {
+			continue
+		}
+		n++
+		value := f.Path + ": 1500ms, once: true"
+		switch {
+		case f.Path == "ready.alive":
+			value = "ready: {alive: 1500ms}"
+		case f.Path == "restart.max_delay":
+			value = "restart: {max_delay: 1500ms}"
+		case nested:
+			value = part + ": {" + beside[part] + field + ": 1500ms}"
+		}
+		if f.Path == "schedule.jitter" {
+			value = "schedule: {every: 9s, jitter: 1500ms}"
+		}
+		_, err := processfile.Read("", fmt.Appendf(nil, "namespace: a\nprocesses: {b: {hosts: [x], run: x, %s}}\n", value))
+		whole := strings.Contains(f.Value, "whole seconds")
+		if whole != (err != nil) || whole && !strings.Contains(err.Error(), "expected whole seconds") {
+			t.Errorf("%s is a %s: %v", f.Path, f.Value, err)
+		}
+	}
+	if n < 15 {
+		t.Errorf("found %d durations", n)
 	}
 }

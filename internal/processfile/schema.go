@@ -104,7 +104,7 @@ func formsOf(t reflect.Type) []string {
 	case reflect.TypeFor[v1.Duration](), reflect.TypeFor[v1.StopSignal]():
 		return []string{"string"}
 	case reflect.TypeFor[v1.Size](), reflect.TypeFor[v1.Count](), reflect.TypeFor[v1.Status](),
-		reflect.TypeFor[v1.HostCount]():
+		reflect.TypeFor[v1.HostCount](), reflect.TypeFor[v1.LimitSize](), reflect.TypeFor[v1.LimitNumber]():
 		return []string{"string", "integer"}
 	case reflect.TypeFor[v1.Percent]():
 		return []string{"string", "number"}

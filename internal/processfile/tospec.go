@@ -185,6 +185,7 @@ func setReady(f v1.Spec, s *process.Spec) {
 	s.Policy.StartCheckEnd = int(milliseconds(r.Within, defaultWithin*time.Second) / 1000)
 	s.Ready = &process.Readiness{
 		TCP: r.TCP, HTTP: r.HTTP, Exec: r.Exec, Log: r.Log, Notify: r.Notify, StopLate: late,
+		Insecure: r.Insecure,
 	}
 	if r.NotifyFD != nil {
 		s.Ready.NotifyFD = *r.NotifyFD
@@ -211,15 +212,16 @@ func execution(f v1.Spec) process.Execution {
 		}
 	}
 	if l := f.Limits; l != nil {
-		positive := func(n int64) *int64 {
+		limit := func(n int64) *int64 {
 			if n == 0 {
 				return nil
 			}
 			return &n
 		}
 		e.RLimits = process.RLimits{
-			OpenFiles: positive(l.OpenFiles), CoreSize: (*int64)(l.CoreSize), LockedMemory: (*int64)(l.LockedMemory),
-			StackSize: positive(int64(l.StackSize)), Processes: positive(l.Processes), FileSize: (*int64)(l.FileSize),
+			OpenFiles: limit(int64(l.OpenFiles)), CoreSize: (*int64)(l.CoreSize),
+			LockedMemory: (*int64)(l.LockedMemory), StackSize: limit(int64(l.StackSize)),
+			Processes: limit(int64(l.Processes)), FileSize: (*int64)(l.FileSize),
 		}
 	}
 	return e
@@ -278,6 +280,7 @@ func setHealth(f v1.Spec, s *process.Spec) {
 		HealthTimeout:  int(unlessDefault(h.Timeout, defaultCheck) / 1000),
 		Grace:          int(unlessDefault(h.Grace, 0) / 1000),
 		Restart:        h.Action == "restart", HTTP: h.HTTP, TCP: h.TCP, Watchdog: h.Watchdog,
+		Insecure: h.Insecure,
 	}
 	if h.Failures != nil && *h.Failures != defaultFailures {
 		s.Probes.Failures = *h.Failures
@@ -351,7 +354,7 @@ func setCompat(f v1.Spec, s *process.Spec) {
 			checked = int(inMillis(*r.Alive) / 1000)
 		} else {
 			checked = int(milliseconds(r.Within, 0) / 1000)
-			s.Ready = &process.Readiness{TCP: r.TCP, HTTP: r.HTTP, Exec: r.Exec, Log: r.Log}
+			s.Ready = &process.Readiness{TCP: r.TCP, HTTP: r.HTTP, Exec: r.Exec, Log: r.Log, Insecure: r.Insecure}
 		}
 	}
 	p.StartCheckBegin = checked

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 )
 
 // node is a value of a file with its place. Anchors, aliases and merge keys are resolved.
@@ -47,9 +46,9 @@ type unfolder struct {
 
 // documents reads the documents of a text.
 func documents(data []byte) (docs []*node, faults []Fault) {
-	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		return nil, []Fault{{Line: 1, Text: "not valid YAML: " + strings.TrimSpace(err.Error())}}
+	tree, faults := parse(data)
+	if faults != nil {
+		return nil, faults
 	}
 	u := &unfolder{anchors: map[string]ast.Node{}, left: maxNodes}
 	for _, d := range tree.Docs {
@@ -80,7 +79,8 @@ func (u *unfolder) unfold(path string, from ast.Node) *node {
 		name := from.Value.GetToken().Value
 		target := u.anchors[name]
 		if target == nil {
-			u.fault(from, path, "unknown alias *%s", name)
+			u.fault(from, path, "unknown alias *%s: put a pattern in quotes", name)
+			n.kind, n.text = text, "*"+name // no other check tells the same again
 			return n
 		}
 		delete(u.anchors, name) // an alias within its own anchor has no end

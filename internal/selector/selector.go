@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -141,6 +142,33 @@ func Parse(text string) (Selector, error) {
 			return Selector{}, p.fault("unexpected %.80q: expected a comma or the end", p.token)
 		}
 	}
+}
+
+// ParseGranting reads the expression of a right, in which only labels count that people and join tokens have set.
+// One term at least must be KEY=VALUE or KEY in (…), because a host without any label satisfies every other term. It
+// rejects a key alone, which looks like the name of a host, and the names of facts.
+func ParseGranting(text string) (Selector, error) {
+	s, err := Parse(text)
+	if err != nil {
+		return Selector{}, err
+	}
+	positive := false
+	for i := range s.terms {
+		t := &s.terms[i]
+		switch {
+		case Reserved(t.key):
+			return Selector{}, fmt.Errorf("%s is a fact of the host, and facts grant no rights: expected a label", t.key)
+		case t.op == exists:
+			return Selector{}, fmt.Errorf("%s has no value: expected KEY=VALUE, KEY!=VALUE, "+
+				"KEY in (VALUE,…), KEY notin (VALUE,…) or !KEY; names of hosts stand before \"label:\"", t.key)
+		}
+		positive = positive || t.op == in
+	}
+	if !positive {
+		return Selector{}, errors.New("a host without any label satisfies every term: expected KEY=VALUE or KEY in (VALUE,…) " +
+			"beside it")
+	}
+	return s, nil
 }
 
 // parser reads an expression token by token.

@@ -15,6 +15,7 @@ var Admin = struct {
 	Joined, Policy, Load, Kernel, CPUs, Business, Sessions, NoSession              Text
 	Type, NotTyped, ChangedMeanwhile, AddProxy, RemoveProxy, RemoveProxyNote       Text
 	AnnounceKey, AnnounceNote, UseKey, UseNote, KeepDays, Force, Drop, DropNote    Text
+	EndsAfter, MostTargets                                                         Text
 }{
 	People: Text{"People", "用户"}, Apps: Text{"Apps", "应用"}, Tokens: Text{"Join tokens", "接入令牌"},
 	Receivers: Text{"Receivers", "告警接收方"}, Keys: Text{"Keys", "密钥"}, Proxies: Text{"Proxies", "Proxy"},
@@ -23,11 +24,15 @@ var Admin = struct {
 	Rights: Text{"Rights", "权限"}, Right: Text{"Right", "权限"},
 	RightHint: Text{
 		"ROLE on NAMESPACES [at HOSTS], such as: operator on shop* at label:env=prod. " +
-			"A viewer sees, an operator also starts and stops, a maintainer also applies.",
+			"A viewer sees, an operator also starts and stops, a maintainer also applies. " +
+			"An auditor sees everything and all audit records: auditor on *.",
 		"格式：角色 on 命名空间 [at 主机]，例如：operator on shop* at label:env=prod。" +
-			"viewer 可查看，operator 还可启停，maintainer 还可变更进程。",
+			"viewer 可查看，operator 还可启停，maintainer 还可变更进程。" +
+			"auditor 可查看全部内容和全部审计记录：auditor on *。",
 	},
-	Grant: Text{"Grant", "授权"}, Revoke: Text{"Revoke", "撤销"}, Disable: Text{"Disable", "停用"},
+	EndsAfter:   Text{"Ends after hours (empty: never)", "有效期（小时，留空为长期有效）"},
+	MostTargets: Text{"Most targets of one call (empty: any number)", "单次调用最多目标数（留空为不限）"},
+	Grant:       Text{"Grant", "授权"}, Revoke: Text{"Revoke", "撤销"}, Disable: Text{"Disable", "停用"},
 	Enable: Text{"Enable", "启用"}, Everything: Text{"everything", "全部权限"}, NoRights: Text{"none", "无"},
 
 	NewPerson: Text{"New user", "新建用户"}, NewApp: Text{"New app", "新建应用"}, NewToken: Text{"New join token", "新建接入令牌"},
@@ -167,8 +172,8 @@ var Audit = struct {
 	Own, App, Action, Outcome, Allowed, Denied, Request, Since, Until, Via, Changes Text
 }{
 	Own: Text{
-		"These are your own calls. An administrator sees those of everybody.",
-		"这里是你自己的调用记录。管理员可以查看所有人的记录。",
+		"These are your own calls. Administrators and auditors see those of everybody.",
+		"这里是你自己的调用记录。管理员和审计员可以查看所有人的记录。",
 	},
 	App: Text{"App", "应用"}, Action: Text{"Action", "动作"}, Outcome: Text{"Allowed", "是否允许"},
 	Allowed: Text{"allowed", "允许"}, Denied: Text{"denied", "拒绝"}, Request: Text{"Request id", "请求 ID"},

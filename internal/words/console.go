@@ -7,6 +7,7 @@ var Page = struct {
 	Overview, Processes, Hosts, Tasks, Rollouts, Events               Text
 	SignIn, SignOut, SignInAs, SignInCommand, SignInCode, LinkUsed    Text
 	Theme, Skip, Lost, Time, NotFound, Forbidden, Failed, Again       Text
+	Grants                                                            Text
 	Apply, Clear, More, First, Nothing, NothingMatches, SameByCommand Text
 	Audit, Admin, Menu, Copy, Hidden, Person, Rejected                Text
 }{
@@ -26,14 +27,12 @@ var Page = struct {
 	},
 
 	Theme: Text{"Light or dark", "浅色或深色"}, Skip: Text{"Skip to the content", "跳到正文"},
-	Lost:     Text{"The server does not answer since {time}. You see the state of that moment.", "自 {time} 起无法连接服务器，以下为当时的状态。"},
-	Time:     Text{"Times are in the time zone of this browser: {zone}", "时间按此浏览器的时区显示：{zone}"},
-	NotFound: Text{"There is nothing here that you may see.", "这里没有你有权查看的内容。"},
-	Forbidden: Text{
-		"You may not do this. An administrator grants rights with: drover user grant",
-		"你无权执行此操作。管理员可用 drover user grant 授权。",
-	},
-	Failed: Text{"The server could not answer", "服务器未能应答"}, Again: Text{"Try again", "重试"},
+	Lost:      Text{"The server does not answer since {time}. You see the state of that moment.", "自 {time} 起无法连接服务器，以下为当时的状态。"},
+	Time:      Text{"Times are in the time zone of this browser: {zone}", "时间按此浏览器的时区显示：{zone}"},
+	NotFound:  Text{"There is nothing here that you may see.", "这里没有你有权查看的内容。"},
+	Forbidden: Text{"You may not do this.", "你无权执行此操作。"},
+	Grants:    Text{"An administrator grants rights with", "管理员授权使用"},
+	Failed:    Text{"The server could not answer", "服务器未能应答"}, Again: Text{"Try again", "重试"},
 
 	Apply: Text{"Show", "显示"}, Clear: Text{"Clear the filter", "清除筛选"},
 	More: Text{"Next page", "下一页"}, First: Text{"First page", "第一页"},
@@ -57,7 +56,7 @@ var Head = struct {
 	NothingRuns, FailedSome, ExitCode, Signal                                                     Text
 	WrongNow, NothingWrong, RunningNow, LastChanges, Remedy, Details, Log, Spec, LastExit, Health Text
 	Batch, Failures, Plan, Reason, Name, Namespace, Results, ByMessage, LastWords, Actions        Text
-	FirstFailures, RevisionOf, Also, AllEvents, Ago, Yes, No                                      Text
+	FirstFailures, RevisionOf, Also, AllEvents, Ago, Yes, No, All                                 Text
 }{
 	Process: Text{"Process", "进程"}, Host: Text{"Host", "主机"}, State: Text{"State", "状态"},
 	Since: Text{"Since", "起始时间"}, PID: Text{"PID", "PID"}, CPU: Text{"CPU", "CPU"}, Memory: Text{"Memory", "内存"},
@@ -90,7 +89,7 @@ var Head = struct {
 	ByMessage: Text{"Failures by message", "按信息归类的失败"}, LastWords: Text{"Last words", "退出前输出"},
 	RevisionOf: Text{"revision {n}", "修订版本 {n}"}, Also: Text{"Also", "另有"},
 	AllEvents: Text{"All these events", "查看全部事件"}, Ago: Text{"just now", "刚刚"},
-	Yes: Text{"yes", "是"}, No: Text{"no", "否"},
+	All: Text{"all", "全部"}, Yes: Text{"yes", "是"}, No: Text{"no", "否"},
 	Actions: Text{"Actions", "操作"}, FirstFailures: Text{"Only the first {n} failures are grouped.", "仅归类前 {n} 个失败。"},
 }
 
@@ -103,7 +102,8 @@ var Act = struct {
 	Cancel, TypeCount, WrongCount, Targets, Away, NoneChosen, Chosen     Text
 	All, Pause, Resume, Abort, Approve, Undo, CancelTask, Missing        Text
 	Confirm, How, AtOnce, InBatches, BatchHosts, Canaries, Bake, MayFail Text
-	Canary, AbortNote, UndoNote, AgainFailed, RetryFailed                Text
+	Canary, AbortNote, UndoNote, AgainFailed, RetryFailed, OnlyOwn       Text
+	CopyHosts                                                            Text
 }{
 	Start: Text{"Start", "启动"}, Stop: Text{"Stop", "停止"}, Restart: Text{"Restart", "重启"},
 	Reload: Text{"Reload", "重载"}, Kill: Text{"Kill", "强制停止"}, Retry: Text{"Retry", "重试"},
@@ -142,7 +142,9 @@ var Act = struct {
 		"A new rollout gives the hosts back what they had before this one, which ends.", "将新建一个分批发布，把各主机恢复到本次发布之前的状态；本次发布随之结束。",
 	},
 	Canary:      Text{"canary", "灰度"},
+	OnlyOwn:     Text{"Only who began this, or an administrator:", "仅限发起人或管理员："},
 	RetryFailed: Text{"Retry the failed hosts", "对失败的主机重试"},
+	CopyHosts:   Text{"Copy the hosts:", "复制主机："},
 	AgainFailed: Text{"{op} the {n} failed ones again", "对失败的 {n} 个重新{op}"},
 }
 

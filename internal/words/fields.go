@@ -27,6 +27,7 @@ var Fields = []Text{
 	{"command line", "命令行"},
 	{"command line, or {signal: NAME}", "命令行，或 {signal: NAME}"},
 	{"duration", "时长"},
+	{"duration in whole seconds", "整秒的时长"},
 	{"duration in whole seconds, at most 24h", "整秒的时长，最多 24h"},
 	{"five fields", "五个字段"},
 	{"group", "用户组"},
@@ -45,6 +46,7 @@ var Fields = []Text{
 	{"names with strings", "名称和字符串的键值对"},
 	{"names with values", "键值对"},
 	{"number", "数字"},
+	{"number or infinity", "数字或 infinity"},
 	{"number from 1", "数字，不小于 1"},
 	{"number from 1 to 1000", "数字，1 至 1000"},
 	{"number from 3 to 255", "数字，3 至 255"},
@@ -61,6 +63,7 @@ var Fields = []Text{
 	{"report or stop", "report 或 stop"},
 	{"seconds", "秒数"},
 	{"size", "大小"},
+	{"size or infinity", "大小或 infinity"},
 	{"skip or run-once", "skip 或 run-once"},
 	{"skip, wait or replace", "skip、wait 或 replace"},
 	{"text", "文本"},
@@ -88,16 +91,19 @@ var Fields = []Text{
 	},
 	{"The file with the pid of the daemon that start leaves.", "存放 start 所启动守护进程的 pid 的文件。"},
 	{
-		"The base name of the executable. drover checks it where it is given. A start without pid_file needs " +
-			"it: drover then looks for a process with this name and directory.",
-		"可执行文件名，给出时 drover 会核对。没有 pid_file 时 start 需要它：drover 按该名称和 directory 查找进程。",
+		"The base name of the executable. If a process with run has another one, its start and drover drift tell both. " +
+			"A start without pid_file needs the name: drover then looks for a process with this name and directory.",
+		"可执行文件名。run 的进程名称不同时，启动结果和 drover drift 会给出两个名称。没有 pid_file 时 start 需要它：drover 按该名称和 directory 查找进程。",
 	},
 	{"The working directory of all commands. It must exist.", "所有命令的工作目录，必须存在。"},
 	{"A command that runs before each start. If it fails, the process does not start.", "每次启动之前运行的命令。它失败时不启动进程。"},
 	{"The command.", "命令。"},
 	{"drover ends the command after this time; that is a failure.", "超过该时间时 drover 结束命令，并视为失败。"},
 	{"A command that prints the version of the process on one line.", "用一行输出进程版本的命令。"},
-	{"The account of the process.", "运行进程的账户。"},
+	{
+		"The account of the process: its name, or in quotes the number (uid) of an account of the host.",
+		"运行进程的账户：账户名，或主机上账户的编号（uid），编号要加引号。",
+	},
 	{"The primary group of the process.", "进程的主用户组。"},
 	{"The supplementary groups. They replace those of the user; [] means none.", "附加用户组，取代账户原有的附加组；[] 表示没有。"},
 	{
@@ -140,7 +146,10 @@ var Fields = []Text{
 		"进程及其子进程的 CPU 时间；150% 为一个半处理器。",
 	},
 	{"Processes and threads of the process and its children.", "进程及其子进程的进程数和线程数。"},
-	{"Open descriptors of each process (RLIMIT_NOFILE).", "每个进程打开的描述符数（RLIMIT_NOFILE）。"},
+	{
+		"Open descriptors of each process (RLIMIT_NOFILE). infinity is the most that the kernel allows.",
+		"每个进程打开的描述符数（RLIMIT_NOFILE）。infinity 是内核允许的最大值。",
+	},
 	{"The size of a core file (RLIMIT_CORE).", "core 文件的大小（RLIMIT_CORE）。"},
 	{"Memory that a process may lock (RLIMIT_MEMLOCK).", "进程可锁定的内存（RLIMIT_MEMLOCK）。"},
 	{"The stack of the main thread (RLIMIT_STACK).", "主线程的栈（RLIMIT_STACK）。"},
@@ -179,8 +188,13 @@ var Fields = []Text{
 	},
 	{"The process, which needs run, writes a newline to this descriptor.", "进程向该描述符写入换行；进程须使用 run。"},
 	{
-		"The URL answers a GET with a status from 200 to 399. Certificates are verified.",
-		"该 URL 对 GET 应答 200 至 399 的状态码。证书会被校验。",
+		"The URL answers a GET with a status from 200 to 399. Certificates are verified, unless insecure is true.",
+		"该 URL 对 GET 应答 200 至 399 的状态码。证书会被校验，除非 insecure 为 true。",
+	},
+	{
+		"With true drover accepts every certificate of an https URL, also one that has expired or that is for " +
+			"another name.",
+		"设为 true 时，drover 接受 https 网址的任何证书，包括过期的和域名不符的。",
 	},
 	{"The address accepts a connection.", "该地址接受连接。"},
 	{"A line of the output, or of log_file, matches.", "输出或 log_file 中有一行符合。"},
@@ -208,7 +222,7 @@ var Fields = []Text{
 		"The pause before the second relaunch; the first one after a healthy run is at once.",
 		"第二次拉起之前的等待时间；正常运行之后的第一次拉起立即进行。",
 	},
-	{"The longest pause.", "最长的等待时间。"},
+	{"The longest pause; at least delay.", "最长的等待时间，不小于 delay。"},
 	{"Each pause is this many times as long as the one before.", "每次等待时间是上一次的多少倍。"},
 	{"Each pause is longer or shorter by a random share up to this one.", "每次等待时间随机增减，幅度不超过该比例。"},
 	{"A run of this length is healthy: the count and the pauses begin anew.", "运行达到该时长即为正常：次数和等待时间重新计算。"},
@@ -239,8 +253,8 @@ var Fields = []Text{
 	},
 	{
 		"The signals of a stop, each with the time until the next one. Without KILL a process that remains is " +
-			"a failed stop.",
-		"停止时发送的信号，各带到下一个信号为止的时间。没有 KILL 时，进程仍在即为停止失败。",
+			"a failed stop. Real-time signals are RTMIN+N and RTMAX-N, as kill(1) counts them.",
+		"停止时发送的信号，各带到下一个信号为止的时间。没有 KILL 时，进程仍在即为停止失败。实时信号写作 RTMIN+N 或 RTMAX-N，编号与 kill(1) 相同。",
 	},
 	{
 		"What a stop ends: everything that the run has left, or the main process alone.",

@@ -6,6 +6,23 @@ package words
 var FileFaults = []Text{
 	// the text of the file
 	{"not valid YAML: {output}", "不是有效的 YAML：{output}"},
+	{"* without quotes is an alias of YAML: put it in quotes: {output}", "不带引号的 * 是 YAML 的别名：请加引号：{output}"},
+	{"a tab indents the line: use spaces", "用制表符缩进：请改用空格"},
+	{
+		"the line continues the value before it: indent it as the field before it, or put | before a value of several lines",
+		"这一行被当作上一个值的延续：请与上一个字段对齐，多行的值请以 | 开头",
+	},
+	{
+		"{value} has a colon and a space without quotes: put the value in quotes, or into the lines below a |",
+		"{value} 含有不带引号的冒号加空格：请给整个值加引号，或写在 | 之后的行里",
+	},
+	{
+		"no line before has this indentation: indent fields that belong together alike",
+		"前面没有使用此缩进的行：同一层的字段缩进应相同",
+	},
+	{"{value} begins with a quote and has no quote at its end", "{value} 以引号开头，但结尾缺少引号"},
+	{"a list begins with [ and has no ] at its end", "列表以 [ 开头，但结尾缺少 ]"},
+	{"{value} begins with a character that YAML reserves: put the value in quotes", "{value} 以 YAML 的保留字符开头：请给值加引号"},
 	{"not valid JSON: {text}", "不是有效的 JSON：{text}"},
 	{"text follows the value", "值之后还有内容"},
 	{"more than {n} values, or more than {most} levels", "超过 {n} 个值，或超过 {most} 层"},
@@ -13,7 +30,7 @@ var FileFaults = []Text{
 	{"the document is {text}: expected namespace, defaults and processes", "文档是{text}：应有 namespace、defaults 和 processes"},
 	{"has {n} documents: expected one, with the fields of a process", "有 {n} 个文档：应只有一个，内容为单个进程的字段"},
 	{"the aliases of the file unfold to more than {n} values", "文件的别名展开后超过 {n} 个值"},
-	{"unknown alias *{name}", "未知的别名 *{name}"},
+	{"unknown alias *{name}: put a pattern in quotes", "未知的别名 *{name}：通配模式请加引号"},
 	{"unknown field here: expected in processes.NAME, or in defaults", "字段位置有误：应写在 processes.NAME 或 defaults 中"},
 	{"unknown field, did you mean {output}?", "未知字段，是否想写 {output}？"},
 	{"unknown field: drover explain lists the fields", "未知字段：drover explain 列出了所有字段"},
@@ -73,8 +90,9 @@ var FileFaults = []Text{
 	{"counts the processes of a name: expected process_name beside it", "统计同名的进程：应同时给出 process_name"},
 	{"has neither cron nor every: expected one of them", "既没有 cron 也没有 every：应给出其一"},
 	{"is for a process with run: a daemon closes its descriptors", "用于使用 run 的进程：守护进程会关闭描述符"},
+	{"is for http with a URL that begins with https://: remove it", "用于以 https:// 开头的 http 网址：请去掉"},
 	{"is for a process with once or schedule: remove it", "用于带 once 或 schedule 的进程：请去掉"},
-	{"is for processes that run afterwards: {op} ends them", "用于之后仍在运行的进程：{op} 会结束进程"},
+	{"is for processes that drover watches afterwards: not for {op}", "用于之后仍由 drover 监控的进程：不适用于 {op}"},
 	{"has {n} of {text}: expected exactly one", "给出了{text}中的 {n} 个：应恰好给出一个"},
 	{"notify, notify_fd, http, tcp, log, exec and alive", " notify、notify_fd、http、tcp、log、exec、alive "},
 	{"exec, http, tcp and watchdog", " exec、http、tcp、watchdog "},
@@ -121,6 +139,12 @@ var FileFaults = []Text{
 	{"drover sets itself", "由 drover 自行设置"},
 	{"has no duration: expected the time until the next signal, such as {value}", "缺少时长：应写到下一个信号为止的时间，例如 {value}"},
 	{"is {value}, less than delay ({delay})", "为 {value}，小于 delay（{delay}）"},
+	{
+		"is {value}, less than the default of delay ({delay}): set delay, too",
+		"为 {value}，小于 delay 的默认值（{delay}）：请同时设置 delay",
+	},
+	{"has a single quote (') without an end", "有单引号（'）没有结束"},
+	{"has a double quote (\") without an end", "有双引号（\"）没有结束"},
 	{"{path} is named twice, with different checksums", "{path} 出现两次，且校验值不同"},
 	{"{value} holds a slash: expected {text}", "{value} 含有斜杠：应为{text}"},
 	{"{value} is not absolute: expected {text}", "{value} 不是绝对路径：应为{text}"},
@@ -135,6 +159,14 @@ var FileFaults = []Text{
 		"{value} is not a size: expected a number of bytes, or a value such as 512KiB, 64MiB or 2GiB",
 		"{value} 不是大小：应为字节数，或 512KiB、64MiB、2GiB 这样的值",
 	},
+	{
+		"{value} is not a limit: expected a number of bytes, a value such as 512KiB, 64MiB or 2GiB, or infinity",
+		"{value} 不是限制：应为字节数，或 512KiB、64MiB、2GiB 这样的值，或 infinity",
+	},
+	{"is {n}: expected a number above 0, or infinity", "为 {n}：应为大于 0 的数字或 infinity"},
+	{"is {n}: expected 0 or more, or -1 for infinity", "为 {n}：应为不小于 0 的数，或表示 infinity 的 -1"},
+	{"has no process: expected {output}", "没有进程：应为 {output}"},
+	{"{value} is not a limit: expected a number or infinity", "{value} 不是限制：应为数字或 infinity"},
 	{"{value} is not a percentage: expected a value such as 80% or 150%", "{value} 不是百分比：应为 80% 或 150% 这样的值"},
 	{"{value} is not a count: expected a number or never", "{value} 不是次数：应为数字或 never"},
 	{
@@ -203,6 +235,16 @@ var FileFaults = []Text{
 		"最多 {n} 个字母、数字、-、_ 和 .，首尾为字母或数字",
 	},
 	{"at most {n} bytes of UTF-8 without control characters", "最多 {n} 字节的 UTF-8，不含控制字符"},
+	{"{key} is a fact of the host, and facts grant no rights: expected a label", "{key} 是主机的属性，属性不授予权限：应为标签"},
+	{
+		"{key} has no value: expected KEY=VALUE, KEY!=VALUE, KEY in (VALUE,…), KEY notin (VALUE,…) or !KEY; names of hosts " +
+			"stand before \"label:\"",
+		"{key} 没有值：应为 KEY=VALUE、KEY!=VALUE、KEY in (VALUE,…)、KEY notin (VALUE,…) 或 !KEY；主机名写在 label: 之前",
+	},
+	{
+		"a host without any label satisfies every term: expected KEY=VALUE or KEY in (VALUE,…) beside it",
+		"没有任何标签的主机也满足每个条件：还应有 KEY=VALUE 或 KEY in (VALUE,…)",
+	},
 	{"{n} labels: expected at most {most}", "有 {n} 个标签：最多 {most} 个"},
 	{"{value} is not a label: expected KEY=VALUE", "{value} 不是标签：应为 KEY=VALUE"},
 	{"the label {name} is given twice", "标签 {name} 重复"},

@@ -32,6 +32,7 @@ var Help = []Text{
 	{"Show which processes use how much, live", "实时显示各进程的资源用量"},
 	{"Tell whether a process is active", "判断进程是否在运行"},
 	{"Tell whether a process has failed", "判断进程是否已失败"},
+	{"Tell whether a user may do an operation, and by which right", "判断用户能否执行某操作，以及依据哪项权限"},
 	{"Show the state of processes, and its cause", "显示进程的状态及其原因"},
 	{"Explain why processes are not as they should be", "解释进程为什么异常"},
 	{"Show what a process wrote", "显示进程的输出"},

@@ -98,6 +98,7 @@ var Actions = map[string]Text{
 	"users.create":        {"create a user", "创建用户"}, "users.list": {"list users", "查询用户列表"},
 	"users.get": {"look at a user", "查看用户"}, "users.change": {"change a user", "变更用户"},
 	"users.tokens.create": {"make a token of a user", "为用户生成令牌"},
+	"rights.check":        {"look up a right", "查询权限"},
 	"users.tokens.list":   {"list tokens and sessions", "查询令牌和会话"},
 	"users.tokens.delete": {"end a token or a session", "吊销令牌或结束会话"},
 	"sign-ins.create":     {"make a sign-in link", "生成登录链接"}, "sign-ins.end": {"sign out", "退出登录"},

@@ -118,3 +118,59 @@ var Apply = struct {
 	Restored: Text{"Your unsaved text is back.", "已恢复未提交的文本。"},
 	Discard:  Text{"Discard it", "丢弃"},
 }
+
+// Timeline holds the words about what happened to a process on a host.
+//
+//nolint:gochecknoglobals // constant texts
+var Timeline = struct {
+	Title, SixHours, Quiet, Chart, Newest, Earlier Text
+}{
+	Title: Text{"Timeline", "时间线"}, SixHours: Text{"6 hours", "6 小时"},
+	Quiet:   Text{"Nothing happened in this time.", "这段时间内没有事件。"},
+	Chart:   Text{"Events in this time: {events}", "这段时间内的事件：{events}"},
+	Newest:  Text{"The timeline has the newest {n} events only.", "时间线仅包含最新的 {n} 个事件。"},
+	Earlier: Text{"earlier: {n}", "更早：{n} 个"},
+}
+
+// Inside holds the words about one process on one host.
+//
+//nolint:gochecknoglobals // constant texts
+var Inside = struct {
+	MainPID, Tree, Threads, Files, Owner, Group, Command, Directory, StartedBy, Revision, Stored Text
+	AsOf, LastKnown, Then, Wrap, Download, Signal, SignalName, Scope, MainProcess, WholeTree     Text
+	Check, Checked, Same, Unasked                                                                Text
+}{
+	MainPID: Text{"Main PID", "主进程 PID"}, Tree: Text{"Processes in its tree", "进程树中的进程数"},
+	Threads: Text{"Threads", "线程数"}, Files: Text{"Open files", "打开的文件数"},
+	Owner: Text{"Runs as", "运行用户"}, Group: Text{"Group", "用户组"},
+	Command: Text{"Command line", "命令行"}, Directory: Text{"Directory", "工作目录"},
+	StartedBy: Text{"Started by", "启动者"}, Revision: Text{"Runs with", "运行中的配置"},
+	Stored: Text{"The stored spec is {revision}.", "已保存的配置为{revision}。"},
+	AsOf: Text{
+		"The host is away. Everything here is what it last reported.", "主机失联，以下均为其最后一次上报的内容。",
+	},
+	LastKnown: Text{"last known", "最后已知"}, Then: Text{"Last known cause", "最后已知的原因"},
+	Wrap: Text{"Wrap long lines", "长行自动换行"}, Download: Text{"Download the last {n} lines", "下载最后 {n} 行"},
+
+	Signal: Text{"Send a signal", "发送信号"}, SignalName: Text{"Signal", "信号"}, Scope: Text{"To", "发送给"},
+	MainProcess: Text{"the main process", "主进程"}, WholeTree: Text{"all processes of its run", "本次运行的所有进程"},
+
+	Check: Text{"Check now", "立即检查"}, Checked: Text{"Compared with the host just now", "刚刚与主机上的实际情况比对"},
+	Same:    Text{"The process is as its spec says.", "进程与其配置一致。"},
+	Unasked: Text{"The host did not answer.", "主机没有应答。"},
+}
+
+// Tabs holds the words of the page of a process on all its hosts.
+//
+//nolint:gochecknoglobals // constant texts
+var Tabs = struct {
+	History, Revision, Revisions, WhoRuns, NoRevision, Difference, Older, Done, File, WrongOf, AndMore Text
+}{
+	History: Text{"History", "历史"}, Revision: Text{"Revision", "修订版本"}, Revisions: Text{"Revisions", "修订版本"},
+	WhoRuns: Text{"Who runs which revision", "各主机运行的修订版本"}, NoRevision: Text{"unknown", "未知"},
+	Difference: Text{"Show the difference", "查看差异"},
+	Older:      Text{"Older revisions of the namespace are not shown.", "未显示该命名空间更早的修订版本。"},
+	Done:       Text{"Operations", "操作"}, File: Text{"Process file", "进程文件"},
+	WrongOf: Text{"{wrong} of {n} are not as they should be.", "{n} 个中有 {wrong} 个异常。"},
+	AndMore: Text{"and {n} more", "及另外 {n} 个"},
+}

@@ -137,9 +137,10 @@ var LongProcesses = []Text{
 		"Change a process in an editor, and apply the change. drover opens the process file of the process in " +
 			"$VISUAL, $EDITOR or vi. If the file is wrong, drover opens the editor again, with the errors as " +
 			"comments at the top. A value *** stays as it is stored. If somebody else has changed the namespace " +
-			"in the meantime, drover does nothing.",
+			"in the meantime, drover does nothing. If drover does not apply your text, it says where the text is.",
 		"在编辑器中修改进程并应用。drover 用 $VISUAL、$EDITOR 或 vi 打开该进程的进程文件。文件有误时重新打开，\n" +
-			"并在开头以注释列出错误。值为 *** 的字段保持原值。期间有他人修改了该命名空间时，不做任何变更。",
+			"并在开头以注释列出错误。值为 *** 的字段保持原值。期间有他人修改了该命名空间时，不做任何变更。\n" +
+			"没有应用的文本会保留，drover 给出其位置。",
 	},
 	{
 		"Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was first, 2 wrong file, " +
@@ -249,6 +250,17 @@ var LongProcesses = []Text{
 	{
 		"Exit codes: 0 at least one is active, 3 none is active, 4 no host knows any of them.",
 		"退出码：0 至少一个为 active，3 没有一个为 active，4 没有主机知道这些进程。",
+	},
+	{
+		"Tell whether a user may do an operation, and by which right. Without USER the caller is meant. The right must hold on " +
+			"the host of --host, or without it on every host. An operation on hosts, such as label-agents, takes no process. " +
+			"Only an administrator may ask about others.",
+		"判断用户能否执行某操作，以及依据哪项权限。省略 USER 时指调用方自己。权限须在 --host 指定的主机上有效，\n" +
+			"未指定时须在所有主机上有效。针对主机的操作（如 label-agents）不写进程。只有管理员可以查询他人。",
+	},
+	{
+		"Exit codes: 0 yes, 1 no, 4 no such user or host, 5 not allowed to ask.",
+		"退出码：0 能，1 不能，4 用户或主机不存在，5 无权查询。",
 	},
 	{
 		"Exit codes: 0 at least one has failed, 1 none has failed, 4 no host knows any of them.",
@@ -543,12 +555,15 @@ var LongProcesses = []Text{
 		"退出码：0 没有异常，3 有异常，4 进程不存在，6 无法连接服务器。",
 	},
 	{
-		"Add rights to those of an app. 'drover app --help' explains how to write a right.",
-		"为应用增加权限。权限的写法参见 'drover app --help'。",
+		"Add rights to those of an app. 'drover app --help' explains how to write a right. A right with --until gives nothing " +
+			"from then on. A right with --max-targets allows no call that changes more.",
+		"为应用增加权限。权限的写法参见 'drover app --help'。带 --until 的权限到期后失效。\n" +
+			"带 --max-targets 的权限不允许变更目标数更多的调用。",
 	},
 	{
-		"Remove rights from an app. Write each right as 'drover app show' shows it.",
-		"收回应用的权限。每项权限的写法与 'drover app show' 的显示相同。",
+		"Remove rights from an app. Write each right as 'drover app show' shows it. Without an end and a limit the text removes " +
+			"the right whatever its end and its limit.",
+		"收回应用的权限。每项权限的写法与 'drover app show' 的显示相同。\n不写到期时间和上限时，不论其到期时间和上限都会收回。",
 	},
 	{
 		"List calls and denials, newest first: caller, address, operation, number of targets and outcome. A " +
@@ -565,12 +580,15 @@ var LongProcesses = []Text{
 		"继续已暂停的分批发布。此前失败的主机不再计入失败数。",
 	},
 	{
-		"Add rights to those of a user. 'drover user --help' names the roles.",
-		"为用户增加权限。角色参见 'drover user --help'。",
+		"Add rights to those of a user. 'drover user --help' names the roles. A right with --until gives nothing from then on. " +
+			"A right with --max-targets allows no call that changes more.",
+		"为用户增加权限。角色参见 'drover user --help'。带 --until 的权限到期后失效。\n" +
+			"带 --max-targets 的权限不允许变更目标数更多的调用。",
 	},
 	{
-		"Remove rights from a user. Write each right as 'drover user list' shows it.",
-		"收回用户的权限。每项权限的写法与 'drover user list' 的显示相同。",
+		"Remove rights from a user. Write each right as 'drover user list' shows it. Without an end and a limit the text removes " +
+			"the right whatever its end and its limit.",
+		"收回用户的权限。每项权限的写法与 'drover user list' 的显示相同。\n不写到期时间和上限时，不论其到期时间和上限都会收回。",
 	},
 	{
 		"Create a token for a user, and print it. drover shows the token only this once, and stores only its " +

@@ -29,8 +29,8 @@ var LongServers = []Text{
 			"标签可能影响授权，因此需要在每台主机上拥有针对全部命名空间的 label-agents 权限。",
 	},
 	{
-		"Exit codes: 0 done, 2 wrong usage or no such host, 5 not allowed, 6 unreachable.",
-		"退出码：0 完成，2 用法错误或主机不存在，5 没有权限，6 无法连接。",
+		"Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.",
+		"退出码：0 完成，2 用法错误，4 主机不存在，5 没有权限，6 无法连接。",
 	},
 	{
 		"Remove a host, named by its id, CLOUD:IP or key. The server disconnects the host now, rejects it if " +
@@ -60,9 +60,9 @@ var LongServers = []Text{
 			"主机多于一台时会要求确认。需要在每台主机上拥有针对全部命名空间的 upgrade-agents 权限。",
 	},
 	{
-		"Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such host or version, 5 not allowed, " +
+		"Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 no such host, 5 not allowed, " +
 			"6 unreachable, 7 done on some hosts only, paused or held.",
-		"退出码：0 完成或已排期，1 失败，2 用法错误，或主机、版本不存在，5 没有权限，6 无法连接，\n" +
+		"退出码：0 完成或已排期，1 失败，2 用法错误或版本不存在，4 主机不存在，5 没有权限，6 无法连接，\n" +
 			"7 仅部分主机完成、已暂停或等待批准。",
 	},
 	{
@@ -73,11 +73,12 @@ var LongServers = []Text{
 	{
 		"A right is \"OPERATIONS on NAMESPACES\", or \"OPERATIONS on NAMESPACES at HOSTS\". OPERATIONS are *, " +
 			"read, operate, setup, or names of operations. NAMESPACES are patterns, or biz:7 for a business. " +
-			"HOSTS are patterns, area:3 for a cloud area, or label:role=web for a label of people or join tokens. " +
+			"HOSTS are patterns, area:3 for a cloud area, or, after these, label:role=web,zone!=b for labels of people or " +
+			"join tokens. " +
 			"Separate the items of a list with commas: \"read,restart on biz:7 at area:0,1:10.2.*\".",
 		"权限写作 \"OPERATIONS on NAMESPACES\" 或 \"OPERATIONS on NAMESPACES at HOSTS\"。OPERATIONS 为 *、read、\n" +
 			"operate、setup 或具体的操作名。NAMESPACES 为通配符，或 biz:7 表示业务。HOSTS 为通配符，area:3 表示\n" +
-			"管控区域，label:role=web 表示由管理员或接入令牌设置的标签。多项之间用逗号分隔，例如\n" +
+			"管控区域，最后可写 label:role=web,zone!=b，表示由管理员或接入令牌设置的标签。多项之间用逗号分隔，例如\n" +
 			"\"read,restart on biz:7 at area:0,1:10.2.*\"。",
 	},
 	{
@@ -570,9 +571,10 @@ var LongServers = []Text{
 			"如果应用不得自行指定用户，则由令牌证明用户身份，调用方以 bk_token 传递令牌。",
 	},
 	{
-		"The roles are viewer (read), operator (read, operate) and maintainer (read, operate, setup). Other " +
+		"The roles are viewer (read), operator (read, operate) and maintainer (read, operate, setup). An auditor reads " +
+			"everything and all audit records: 'auditor on *'. Other " +
 			"rights are those of apps: 'drover app --help' explains how to write a right.",
-		"角色有 viewer（read）、operator（read、operate）和 maintainer（read、operate、setup）。其他权限的写法与应用相同，\n" +
-			"参见 'drover app --help'。",
+		"角色有 viewer（read）、operator（read、operate）和 maintainer（read、operate、setup）。auditor 可查看全部内容和\n" +
+			"全部审计记录：'auditor on *'。其他权限的写法与应用相同，参见 'drover app --help'。",
 	},
 }

@@ -25,6 +25,7 @@ var Messages = []Text{
 	},
 	{"{what}: no terminal to ask for confirmation: give --yes", "{what}：没有终端可供确认，请使用 --yes"},
 	{"nothing was done", "没有执行任何操作"},
+	{"and {n} more that the rollout leaves alone", "以及另外 {n} 台未改动的主机"},
 	{
 		"{n} of {all} processes, with {size}; by {key}, at {time}",
 		"{all} 个进程中的 {n} 个，共 {size}；按 {key} 排序，{time}",
@@ -33,6 +34,7 @@ var Messages = []Text{
 		"drover has done nothing. Correct the file, or leave it as it is to give up.",
 		"drover 没有执行任何操作。请修正文件；保持原样则放弃修改。",
 	},
+	{"your text is in {path}", "文本保存在 {path}"},
 	{"{id} continues; follow it with: {output}", "{id} 仍在执行，跟踪进度：{output}"},
 	{
 		"{command}: {ok} ok ({n} was already running), {failed} failed, {left} running ({id})",
@@ -50,6 +52,7 @@ var Messages = []Text{
 	{"{command}: {ok} ok, {failed} failed, {left} running ({id})", "{command}：{ok} 成功，{failed} 失败，{left} 执行中（{id}）"},
 	{"and {n} other messages", "还有 {n} 种其他信息"},
 	{"{n} failed: {text} ({output})", "{n} 个失败：{text}（{output}）"},
+	{"in the console: {page}", "在控制台查看：{page}"},
 	{"retry only the failed targets: {output}", "只重试失败的对象：{output}"},
 	{"{n} target{s} is no longer on a host that matches {output}: left out", "{n} 个对象所在主机已不符合 {output}，已略过"},
 	{"{n} target{s} are no longer on a host that matches {output}: left out", "{n} 个对象所在主机已不符合 {output}，已略过"},

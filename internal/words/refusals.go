@@ -6,8 +6,9 @@ package words
 var Refusals = []Text{
 	// who calls
 	{"{who} is not an administrator, and may only see own tokens", "{who} 不是管理员，只能查看自己的令牌"},
+	{"{who} is not an administrator, and may only see own rights", "{who}不是管理员，只能查看自己的权限"},
 	{
-		"{who} is not an administrator, and sees only the records of app {app}",
+		"{who} is neither an administrator nor an auditor, and sees only the records of app {app}",
 		"{who} 不是管理员，只能查看应用 {app} 的记录",
 	},
 	{"{who} is not an administrator", "{who} 不是管理员"},
@@ -53,6 +54,11 @@ var Refusals = []Text{
 	{"there are {n} schedules already: expected at most {most}", "已有 {n} 个定时操作：最多 {most} 个"},
 	{"the app has {n} schedules already: expected at most {most}", "该应用已有 {n} 个定时操作：最多 {most} 个"},
 	{"more than {n} processes are selected: choose a namespace or hosts", "选中的进程超过 {n} 个：请指定命名空间或主机"},
+	{
+		"the call is for {n} hosts, and above {most} this server demands the approval of a second person: use an apply with " +
+			"a rollout, because {op} has none",
+		"本次调用涉及 {n} 台主机，超过 {most} 台时服务器要求另一人批准：{op} 不能分批，请改用分批的 apply",
+	},
 	{
 		"the call is for {n} hosts, and above {most} this server demands the approval of a second person: use a rollout",
 		"本次调用涉及 {n} 台主机，超过 {most} 台时服务器要求另一人批准：请使用分批发布",
@@ -165,6 +171,14 @@ var Refusals = []Text{
 		"{who} began rollout {name}: only {user} or an administrator may change it",
 		"分批发布 {name} 由 {who} 发起：只有 {user} 或管理员可以修改",
 	},
+	{
+		"{who} began operation {name}: only {user} or an administrator may cancel it",
+		"任务 {name} 由 {who} 发起：只有 {user} 或管理员可以取消",
+	},
+	{
+		"rollout {name} does {op}: only a person who may do that on all of its hosts may approve it",
+		"分批发布 {name} 要执行 {op}：只有在其全部主机上有此权限的人才能批准",
+	},
 	{"{user} began rollout {name}: another person must approve it", "分批发布 {name} 由 {user} 发起：必须由另一人批准"},
 	{"a run of schedule {name} goes on: wait for it", "定时操作 {name} 的一次运行正在进行：请等待其完成"},
 
@@ -232,6 +246,9 @@ var Refusals = []Text{
 var FieldFaults = []Text{
 	{"is empty", "为空"},
 	{"cannot be changed", "不能修改"},
+	{"is {value}: expected a time to come", "为 {value}：应为将来的时间"},
+	{"is {value}: expected the name of an operation, such as restart", "为 {value}：应为操作名，例如 restart"},
+	{"is {value}: the operation is one on hosts, expected no process", "为 {value}：该操作针对主机，不应写进程"},
 	{"there is no such field", "没有这个字段"},
 	{"there is no such parameter", "没有这个参数"},
 	{"is there more than once", "出现了不止一次"},
@@ -268,6 +285,7 @@ var FieldFaults = []Text{
 	{"is given beside until: expected one of both", "与 until 同时给出：只能给出其一"},
 	{"is a JSON {kind}: expected {text}", "是 JSON 的 {kind}：应为{text}"},
 	{"has {value}: expected PROCESS:PID", "含有 {value}：应为 PROCESS:PID"},
+	{"has {value}: expected NAMESPACE/NAME", "含有 {value}：应为 NAMESPACE/NAME"},
 	{"is more than {n} days after the beginning", "晚于开始时间 {n} 天以上"},
 	{"is more than {n} days ahead", "在 {n} 天以后"},
 	{"has no time between from and until", "在 from 与 until 之间没有任何时刻"},
@@ -295,6 +313,7 @@ var FieldFaults = []Text{
 	{"is not for one_of: the host uses its stored spec", "不能用于 one_of：主机使用已保存的进程配置"},
 	{"is not for a schedule: every host uses its stored spec", "不能用于定时操作：每台主机使用已保存的进程配置"},
 	{"is not for a schedule: its runs begin at once", "不能用于定时操作：每次运行立即开始"},
+	{"is {value}: expected the number of an area", "为 {value}：应为管控区域的编号"},
 	{"is {value}, which stands for a stored value: expected the value", "为 {value}，它代表已保存的值：应为具体的值"},
 	{"is {value}: expected 0 with follow, because an earlier run has ended", "为 {value}：使用 follow 时应为 0，因为之前的运行已结束"},
 	{"is {value}: expected {text}", "为 {value}：应为{text}"},
@@ -336,7 +355,10 @@ var FieldFaults = []Text{
 	{"labels to set, or remove", "要设置的标签，或 remove"},
 	{"processes, select or labels", " processes、select 或 labels"},
 	{"the name of a signal, such as HUP or USR1", "信号名称，例如 HUP 或 USR1"},
-	{"start, stop, restart, reload, kill or signal", " start、stop、restart、reload、kill 或 signal"},
+	{
+		"start, stop, restart, reload, kill, signal, host, unhost, retry or unregister",
+		" start、stop、restart、reload、kill、signal、host、unhost、retry 或 unregister",
+	},
 	{"{value}, as in the path", " {value}，与路径一致"},
 	{"true or false", " true 或 false"},
 	{"a whole number", "整数"},
