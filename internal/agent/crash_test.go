@@ -151,11 +151,11 @@ func runChild(dir string, crashAt int64) error {
 	super := supervisor.New(supervisor.Config{
 		Store: journal, Histories: store, Revisions: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute,
 		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
-		Timetables: table, Probes: prober, OOM: machine.OOM,
+		Timetables: table, Probes: prober,
 		Usages: limit.NewKeeper(limit.Config{Clock: host.SinceBoot, Log: log}),
 		Operation: operation.Config{
 			Processes: machine, Commands: machine, Trees: machine, Journal: journal, Prober: prober,
-			Clock: host.SinceBoot, Log: log, NewRun: newRun,
+			Clock: host.SinceBoot, Log: log, NewRun: newRun, OOM: machine.OOM,
 		},
 	})
 	return accept(journal, super, watcher, over, dir)

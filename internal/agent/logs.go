@@ -99,11 +99,12 @@ func (a *Agent) Live(ctx context.Context, q wire.LiveQuestion) wire.LiveAnswer {
 		}
 		for i := range fields {
 			f := &fields[i]
-			f.Path, f.Want, f.Have = wire.LiveText(f.Path), wire.LiveText(f.Want), wire.LiveText(f.Have)
-			size += len(f.Path) + len(f.Want) + len(f.Have)
+			f.Path, f.Want = wire.LiveText(f.Path), wire.LiveText(f.Want)
+			f.Have, f.Problem = wire.LiveText(f.Have), wire.LiveText(f.Problem)
+			size += len(f.Path) + len(f.Want) + len(f.Have) + len(f.Problem)
 		}
 		if size > liveSize && len(fields) > 0 {
-			fields = []process.LiveField{{Path: "process", Have: "more differences than fit into the answer"}}
+			fields = []process.LiveField{{Path: "process", Problem: "more differences than fit into the answer"}}
 		}
 		answer.Processes = append(answer.Processes, wire.LiveProcess{
 			Process: id, PID: rt.Process.PID, Fields: fields[:min(len(fields), wire.MaxLiveFields)],

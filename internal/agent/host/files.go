@@ -47,43 +47,54 @@ func newFileProber(patience time.Duration) *fileProber {
 // pendingProbe is one question: over says that it is answered, left that its caller gave up.
 type pendingProbe struct{ over, left bool }
 
-// within returns the answer of ask, which looks at path or below. It fails if the answer takes longer than patience,
-// and at once if an earlier answer about the same path is still missing. Its error texts follow the path. It drops a
-// late answer. account limits the number of outstanding answers; root and the empty account may use all slots.
-func within[T any](f *fileProber, account, path string, ask func() T) (answer T, err error) {
-	if f.hangs(path) {
-		return answer, errors.New("has not answered for a while: its file system hangs")
+// within returns the answer of ask, which looks at path or below, as fileProber.look says; a late answer is dropped.
+func within[T any](p *fileProber, account, path string, ask func() T) (T, error) {
+	answer := new(T)
+	if err := p.look(account, path, func() { *answer = ask() }); err != nil {
+		return *new(T), err // a late answer may be under way
 	}
-	limit := startLimit(f.patience)
+	return *answer, nil
+}
+
+// look carries out ask, which looks at path or below. It fails if that takes longer than patience, and at once if an
+// earlier look at the same path has not ended yet. Its error texts follow the path. account limits the number of
+// outstanding looks; root and the empty account may use all slots. It is not generic, because the agent would then hold
+// a copy for each kind of answer.
+func (p *fileProber) look(account, path string, ask func()) error {
+	if p.hangs(path) {
+		return errors.New("has not answered for a while: its file system hangs")
+	}
+	limit := startLimit(p.patience)
 	defer limit.Stop()
-	own := f.places(account)
+	own := p.places(account)
 	if !sends(own, limit) {
 		if cap(own) == maxAsked {
 			account = "anybody"
 		}
-		return answer, fmt.Errorf("was not looked at: %d looks at files for %s hang", cap(own), account)
+		return fmt.Errorf("was not looked at: %d looks at files for %s hang", cap(own), account)
 	}
-	if !sends(f.slots, limit) {
+	if !sends(p.slots, limit) {
 		<-own
-		return answer, fmt.Errorf("was not looked at: %d looks at files for anybody hang", maxAsked)
+		return fmt.Errorf("was not looked at: %d looks at files for anybody hang", maxAsked)
 	}
-	answers, a := make(chan T, 1), &pendingProbe{}
+	answered, a := make(chan struct{}), &pendingProbe{}
 	go func() {
-		answers <- ask()
-		<-f.slots
+		ask()
+		close(answered)
+		<-p.slots
 		<-own
-		f.ended(path, a)
+		p.ended(path, a)
 	}()
 	for {
 		select {
-		case answer = <-answers:
-			return answer, nil
+		case <-answered:
+			return nil
 		case <-limit.C:
 			if limit.step() {
 				continue
 			}
-			f.leave(path, a)
-			return answer, fmt.Errorf("did not answer within %v: its file system hangs", f.patience)
+			p.leave(path, a)
+			return fmt.Errorf("did not answer within %v: its file system hangs", p.patience)
 		}
 	}
 }
@@ -160,10 +171,10 @@ func (p *fileProber) ended(path string, a *pendingProbe) {
 }
 
 // reach fails if an account cannot run a command in a directory, or if the file system hangs.
-func (h *Host) reach(dir string, account launch.Account) error {
-	refused, err := within(h.files, account.Name, dir, func() error { return account.MayEnter(dir) })
+func (h *Host) reach(field, dir string, account launch.Account) error {
+	refused, err := within(h.files, account.Name, dir, func() error { return account.MayEnter(field, dir) })
 	if err != nil {
-		return process.Errorf(process.Failed, "cannot enter setup_path %s: it %v", dir,
+		return process.Errorf(process.Failed, "cannot enter %s %s: it %v", field, dir,
 			err).Because(process.CauseFileHangs)
 	}
 	return refused

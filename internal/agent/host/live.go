@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"drover/internal/agent/launch"
+	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
@@ -32,6 +33,9 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) 
 	if path, gone := strings.CutSuffix(info.Exe, replaced); gone {
 		fields = append(fields, process.LiveField{Path: "executable", Want: path, Have: "replaced or removed on disk"})
 	}
+	if name := locate.OtherName(spec, info); name != "" {
+		fields = append(fields, process.LiveField{Path: "process_name", Want: spec.Identity.ProcName, Have: name})
+	}
 	if rt.Run != "" && !rt.Outside {
 		fields = append(fields, otherLimits(spec, launch.Limits(id.PID))...)
 		if h.executed(spec, &info) {
@@ -44,7 +48,9 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) 
 	for _, name := range slices.Sorted(maps.Keys(rt.Limits)) {
 		at := "limits." + name
 		if !slices.ContainsFunc(fields, func(f process.LiveField) bool { return f.Path == at }) {
-			fields = append(fields, process.LiveField{Path: at, Have: rt.Limits[name]})
+			fields = append(fields, process.LiveField{
+				Path: at, Problem: "it takes effect at the next start: " + rt.Limits[name],
+			})
 		}
 	}
 	return fields, h.fs.Same(id)
@@ -94,15 +100,11 @@ func otherLine(spec *process.Spec, info *procfs.Info) []process.LiveField {
 func otherLimits(spec *process.Spec, have map[string]int64) (fields []process.LiveField) {
 	for _, l := range spec.Execution.RLimits.List() {
 		now, readable := have[l.Name]
-		if !readable || l.Value == nil || now == *l.Value {
+		if !readable || l.Value == nil || now == launch.AsSet(l.Name, *l.Value) {
 			continue
 		}
-		text := strconv.FormatInt(now, 10)
-		if now < 0 {
-			text = "none"
-		}
 		fields = append(fields, process.LiveField{
-			Path: "limits." + l.Name, Want: strconv.FormatInt(*l.Value, 10), Have: text,
+			Path: "limits." + l.Name, Want: process.LimitText(*l.Value), Have: process.LimitText(now),
 		})
 	}
 	return fields
@@ -118,7 +120,7 @@ func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []s
 	}
 	wanted, err := h.variables(of, spec, account)
 	if err != nil {
-		return []process.LiveField{{Path: "environment_files", Want: "readable", Have: err.Error()}}
+		return []process.LiveField{{Path: "environment_files", Problem: "drover could not look: " + err.Error()}}
 	}
 	have := map[string]bool{}
 	for _, variable := range environment {

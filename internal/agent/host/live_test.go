@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/internal/test/harness"
@@ -100,6 +101,10 @@ func TestDiffers(t *testing.T) {
 		fields, alive := h.Differs(id, s, rt)
 		var got []string
 		for _, f := range fields {
+			if f.Problem != "" {
+				got = append(got, f.Path+": "+f.Problem)
+				continue
+			}
 			got = append(got, fmt.Sprintf("%s: %s, not %s", f.Path, f.Have, f.Want))
 		}
 		if !alive || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
@@ -114,6 +119,18 @@ func TestDiffers(t *testing.T) {
 		return err == nil && info.Exe == path
 	})
 	want("as it should be", s, rt)
+	misnamed := *s
+	misnamed.Identity.ProcName = "napper"
+	want("the name of the spec", &misnamed, rt)
+	if seen := h.Look(&misnamed, rt, instance.Ownership{}); !seen.Alive() || seen.Note != "" {
+		t.Errorf("the name of the spec: %+v", seen)
+	}
+	misnamed.Identity.ProcName = "postgres"
+	want("another name", &misnamed, rt, "process_name: napper, not postgres")
+	note := fmt.Sprintf(`process_name is "postgres", but the executable of pid %d is "napper"`, pid.PID)
+	if seen := h.Look(&misnamed, rt, instance.Ownership{}); !seen.Alive() || seen.Note != note {
+		t.Errorf("another name: %+v, want the note %s", seen, note)
+	}
 
 	if err := unix.Prlimit(pid.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 50, Max: 50}, nil); err != nil {
 		t.Fatal(err)
@@ -124,6 +141,10 @@ func TestDiffers(t *testing.T) {
 	other.Execution.Environment = map[string]string{"B": "topsecret"}
 	want("line and environment", &other, rt, "run: "+line+", not "+path+" 2000", "environment.B: not set, not set",
 		"environment.A: set, not not set")
+	unread := *s
+	unread.Execution.EnvironmentFiles = []string{dir + "/none"}
+	want("a file that is not there", &unread, rt, "limits.open_files: 50, not 200",
+		"environment_files: drover could not look: open "+dir+"/none: no such file or directory")
 	other.Commands.Run = "exec " + path + " $((1000))"
 	other.Execution.Environment = s.Execution.Environment
 	want("a line for a shell", &other, rt)
@@ -132,10 +153,10 @@ func TestDiffers(t *testing.T) {
 		"limits.open_files: 50, not 200")
 	rt.Outside, rt.Limits = true, map[string]string{"memory": "there is no group"}
 	want("somebody else's process", s, rt, "executable: replaced or removed on disk, not "+path,
-		"limits.memory: there is no group, not ")
+		"limits.memory: it takes effect at the next start: there is no group")
 	other.Identity.User = "nobody"
 	want("another account", &other, rt, "user: uid 0, not nobody", "executable: replaced or removed on disk, not "+path,
-		"limits.memory: there is no group, not ")
+		"limits.memory: it takes effect at the next start: there is no group")
 	_ = unix.Kill(pid.PID, unix.SIGKILL)
 	harness.Eventually(t, "its end", func() bool { _, alive := h.Differs(id, s, rt); return !alive })
 }

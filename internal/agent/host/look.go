@@ -29,7 +29,7 @@ const (
 // this boot, a process that started after its pid file was written is a stranger at a reused pid.
 func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting {
 	if spec.Foreground() {
-		return h.lookAt(rt)
+		return h.lookAt(spec, rt)
 	}
 	several := spec.Policy.Instances > 1 && spec.Identity.ProcName != ""
 	account, err := h.names.account(spec.Identity.User)
@@ -82,11 +82,21 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 }
 
 // lookAt is Look for a foreground process: drover knows it from its birth, so no other process can be it.
-func (h *Host) lookAt(rt specstore.Runtime) instance.Sighting {
+func (h *Host) lookAt(spec *process.Spec, rt specstore.Runtime) instance.Sighting {
 	if rt.Process == nil || !h.alive(*rt.Process) {
 		return instance.Sighting{}
 	}
-	return instance.Sighting{ID: rt.Process, Matches: 1}
+	s := instance.Sighting{ID: rt.Process, Matches: 1}
+	if spec.Identity.ProcName == "" {
+		return s
+	}
+	if info, err := h.fs.Info(rt.Process.PID); err == nil {
+		if name := locate.OtherName(spec, info); name != "" {
+			s.Note = fmt.Sprintf("process_name is %q, but the executable of pid %d is %q", spec.Identity.ProcName,
+				rt.Process.PID, name)
+		}
+	}
+	return s
 }
 
 // own reports whether a process was born in a run of the process that drover looks for.

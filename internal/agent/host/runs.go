@@ -78,9 +78,12 @@ func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, sta
 	}
 	account, err := launch.LookupAccount("/", cmp.Or(spec.Identity.User, launch.OwnName()))
 	if err != nil {
-		return refused("spec.identity.user", err)
+		return refused(spec.Field("user", "spec.identity.user"), err)
 	}
-	if account, err = account.In("/", spec.Execution.Group, spec.Execution.Groups); err != nil {
+	if account, err = account.In("/", spec.Execution.Group, nil); err != nil {
+		return refused("group", err)
+	}
+	if account, err = account.In("/", "", spec.Execution.Groups); err != nil {
 		return refused("groups", err)
 	}
 	runtime := ""
@@ -90,7 +93,7 @@ func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, sta
 				Because(process.CauseNoDirectory)
 		}
 	}
-	if err := h.reach(spec.Identity.SetupPath, account); err != nil {
+	if err := h.reach(spec.Field("directory", "setup_path"), spec.Identity.SetupPath, account); err != nil {
 		return launch.Command{}, nil, err
 	}
 	variables, err := h.variables(of, spec, account)

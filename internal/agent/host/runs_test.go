@@ -294,3 +294,29 @@ func TestSweepLeavesNewRunsAlone(t *testing.T) {
 		t.Error("nothing was swept")
 	}
 }
+
+// TestLaunchNamesTheField: a fault names the field of the process file, and that of GSE for a spec of GSE.
+func TestLaunchNamesTheField(t *testing.T) {
+	h := open(t, t.TempDir())
+	none := filepath.Join(t.TempDir(), "none")
+	for _, tt := range []struct {
+		change func(s *process.Spec)
+		want   string
+	}{
+		{func(s *process.Spec) { s.Identity.SetupPath = none }, "cannot enter directory " + none + ": "},
+		{func(s *process.Spec) { s.Identity.User = "nobody-here" }, `user: user "nobody-here" is unknown`},
+		{func(s *process.Spec) { s.Execution.Group = "no-group" }, `group: group "no-group" is unknown`},
+		{func(s *process.Spec) { s.Execution.Groups = []string{"no-group"} }, `groups: group "no-group" is unknown`},
+		{func(s *process.Spec) { s.Execution.EnvironmentFiles = []string{none} }, "environment_files: open " + none + ": "},
+		{func(s *process.Spec) { s.Stop, s.Identity.SetupPath = nil, none }, "cannot enter setup_path " + none + ": "},
+		{func(s *process.Spec) { s.Stop, s.Identity.User = nil, "nobody-here" }, `spec.identity.user: user "nobody-here" is`},
+	} {
+		s := spec("/", "sh", "")
+		s.Stop = &process.StopPolicy{}
+		tt.change(s)
+		if _, err := h.Launch(process.ID{Namespace: "ns", Name: "a"}, "run-1", "true", s); err == nil ||
+			!strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("got %v, want %s", err, tt.want)
+		}
+	}
+}

@@ -3,10 +3,6 @@ package instance
 import (
 	"slices"
 	"strconv"
-	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"drover/internal/process"
 )
@@ -20,7 +16,7 @@ func Verdict(spec *process.Spec, e *process.Exit) (success, forbidden bool) {
 	}
 	end := strconv.Itoa(e.Code)
 	if e.Signal != 0 {
-		end = strings.TrimPrefix(unix.SignalName(syscall.Signal(e.Signal)), "SIG")
+		end = process.SignalName(e.Signal)
 	}
 	return slices.Contains(p.SuccessCodes, end), p.When == process.Never || slices.Contains(p.NeverOn, end)
 }

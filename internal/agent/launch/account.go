@@ -31,8 +31,8 @@ type Account struct {
 }
 
 // LookupAccount finds a user in etc/passwd and etc/group below root, which is "/" outside tests. Otherwise it asks the
-// name service of the host through getent and id, for up to 5 s each. It does not accept a number as a name. The error
-// wraps ErrNoAccount if the user does not exist.
+// name service of the host through getent and id, for up to 5 s each. A number is a name, or else the number of a user.
+// The error wraps ErrNoAccount if the user does not exist.
 func LookupAccount(root, name string) (Account, error) {
 	unknown := fmt.Errorf("user %q is %w", name, ErrNoAccount)
 	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, ":\n\x00") {
@@ -42,20 +42,26 @@ func LookupAccount(root, name string) (Account, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Account{}, fmt.Errorf("cannot look up user %q: %w", name, err)
 	}
-	for line := range bytes.Lines(passwd) {
-		if account, ok := parsePasswd(string(line)); ok && account.Name == name {
-			groups, err := localGroups(root, account)
-			account.Groups = groups
-			return account, err
-		}
+	number, err := strconv.ParseUint(name, 10, 32)
+	numeric := err == nil
+	if numeric {
+		unknown = fmt.Errorf("user %q is %w: no account has this number", name, ErrNoAccount)
+	}
+	account, found := accountByName(passwd, name)
+	if !found && numeric {
+		account, found = accountByUID(passwd, int(number))
+	}
+	if found {
+		account.Groups, err = localGroups(root, account)
+		return account, err
 	}
 	line, err := ask(name, "getent", "passwd", name)
 	if err != nil {
 		return Account{}, err
 	}
-	account, ok := parsePasswd(line)
-	// The name service also accepts numbers, and some services ignore the case of letters.
-	if !ok || !strings.EqualFold(account.Name, name) {
+	account, found = parsePasswd(line)
+	// Some services ignore the case of letters.
+	if !found || !strings.EqualFold(account.Name, name) && (!numeric || uint64(account.UID) != number) {
 		return Account{}, unknown
 	}
 	ids, err := ask(name, "id", "-G", account.Name)
@@ -130,6 +136,15 @@ func parsePasswd(line string) (Account, bool) {
 		a.Shell = shell
 	}
 	return a, true
+}
+
+func accountByName(passwd []byte, name string) (Account, bool) {
+	for line := range bytes.Lines(passwd) {
+		if a, ok := parsePasswd(string(line)); ok && a.Name == name {
+			return a, true
+		}
+	}
+	return Account{}, false
 }
 
 func accountByUID(passwd []byte, uid int) (Account, bool) {

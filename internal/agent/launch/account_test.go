@@ -38,7 +38,12 @@ func TestLookupAccount(t *testing.T) {
 			t.Errorf("%s: %v -want +got\n%s", want.Name, err, diff)
 		}
 	}
-	for _, name := range []string{"", "no-such-user-here", "0", "-s", "--help", "app:x", "app\n", "bad", "+"} {
+	for number, name := range map[string]string{"0": "root", "1000": "app", "7": "1234", "4294967294": "bare"} {
+		if got, err := launch.LookupAccount(root, number); err != nil || got.Name != name {
+			t.Errorf("%s: %+v %v, want %s", number, got, err, name)
+		}
+	}
+	for _, name := range []string{"", "no-such-user-here", "4000000001", "+0", "-1", "4294967296", "-s", "--help", "app:x", "app\n", "bad", "+"} {
 		got, err := launch.LookupAccount(root, name)
 		if !errors.Is(err, launch.ErrNoAccount) {
 			t.Errorf("%q: %+v %v", name, got, err)
@@ -46,6 +51,10 @@ func TestLookupAccount(t *testing.T) {
 	}
 	_, err := launch.LookupAccount(root, "no-such-user-here")
 	if want := `user "no-such-user-here" is unknown on this host`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	_, err = launch.LookupAccount(root, "4000000001")
+	if want := `user "4000000001" is unknown on this host: no account has this number`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -59,5 +68,8 @@ func TestLookupAccountAsksTheNameService(t *testing.T) {
 	got, err := launch.LookupAccount(t.TempDir(), "root")
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v -want +got\n%s", err, diff)
+	}
+	if got, err = launch.LookupAccount(t.TempDir(), "0"); err != nil || got.Name != "root" {
+		t.Errorf("%+v %v", got, err)
 	}
 }

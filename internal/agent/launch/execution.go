@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -40,9 +41,10 @@ func adjust(pid int, e process.Execution) error {
 		return nil // the gate does: see scriptFor
 	}
 	for _, l := range e.RLimits.List() {
-		limit := unix.Rlimit{Cur: uint64(*l.Value), Max: uint64(*l.Value)} //nolint:gosec // validated
+		limit := rlimit(l.Name, *l.Value)
 		if err := unix.Prlimit(pid, resources()[l.Name], &limit, nil); err != nil {
-			return process.Errorf(process.Failed, "cannot set the limit %s to %d: %v", l.Name, *l.Value, err)
+			return process.Errorf(process.Failed, "cannot set the limit %s to %s: %v", l.Name,
+				process.LimitText(*l.Value), err)
 		}
 	}
 	return nil
@@ -75,7 +77,7 @@ func Relimit(pid int, name string, value int64, proven func() bool) error {
 		return os.ErrProcessDone
 	}
 	resource := resources()[name]
-	limit, before := unix.Rlimit{Cur: uint64(value), Max: uint64(value)}, unix.Rlimit{} //nolint:gosec // validated
+	limit, before := rlimit(name, value), unix.Rlimit{}
 	switch err := unix.Prlimit(pid, resource, &limit, &before); {
 	case errors.Is(err, unix.ESRCH):
 		return os.ErrProcessDone
@@ -111,6 +113,30 @@ func Limits(pid int) map[string]int64 {
 		}
 	}
 	return all
+}
+
+// rlimit is a limit of process.RLimits for the kernel, soft and hard.
+func rlimit(name string, value int64) unix.Rlimit {
+	n := uint64(AsSet(name, value)) //nolint:gosec // validated; -1 is RLIM_INFINITY
+	return unix.Rlimit{Cur: n, Max: n}
+}
+
+// AsSet returns the value of a limit of process.RLimits as Limits reads it once it is set. The kernel has no unlimited
+// number of open files: the largest number of sysctl fs.nr_open stands for it (proc_sys_fs(5)).
+func AsSet(name string, value int64) int64 {
+	if name != "open_files" || value != process.Unlimited {
+		return value
+	}
+	const byDefault = 1 << 20
+	text, err := os.ReadFile("/proc/sys/fs/nr_open")
+	if err != nil {
+		return byDefault
+	}
+	most, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return byDefault
+	}
+	return most
 }
 
 // BaseVariables are the names of the variables that every command has.

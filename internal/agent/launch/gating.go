@@ -21,8 +21,8 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 	}
 	if !mayLimit() { // but its own limits every process may lower
 		for _, l := range c.Execution.RLimits.List() {
-			limit := binary.NativeEndian.AppendUint64(nil, uint64(*l.Value)) //nolint:gosec // validated
-			must(unix.SYS_PRLIMIT64, fmt.Sprintf("set the limit %s to %d", l.Name, *l.Value), gate.Number(0),
+			limit := binary.NativeEndian.AppendUint64(nil, rlimit(l.Name, *l.Value).Max)
+			must(unix.SYS_PRLIMIT64, fmt.Sprintf("set the limit %s to %s", l.Name, process.LimitText(*l.Value)), gate.Number(0),
 				gate.Number(resources()[l.Name]), s.Bytes(append(limit, limit...)), gate.Number(0))
 		}
 	}

@@ -200,7 +200,7 @@ func TestRunAsAnotherUser(t *testing.T) {
 	}
 	for _, dir := range []string{closed, closed + "/there", closed + "/not-there"} { // what is in it is not told
 		want = "cannot enter setup_path " + dir + " as user nobody: permission denied"
-		if err := nobody.MayEnter(dir); err == nil || err.Error() != want {
+		if err := nobody.MayEnter("setup_path", dir); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -27,9 +27,9 @@ const shell = "/bin/sh"
 // UnrunStatus is the exit status of a child whose gate was never opened.
 const UnrunStatus = gate.UnrunStatus
 
-// MayEnter fails, in a caller's words, if the account cannot enter a directory. It may hang if the file system hangs.
-// It does not reveal what is below a directory that the account may not enter.
-func (a Account) MayEnter(dir string) error {
+// MayEnter fails, in a caller's words, if the account cannot enter a directory; field is its field. It may hang if the
+// file system hangs. It does not reveal what is below a directory that the account may not enter.
+func (a Account) MayEnter(field, dir string) error {
 	err := a.Visit(nil, dir, func(way *trail.Trail) error {
 		if !way.IsDir() {
 			return &fs.PathError{Op: "enter", Path: dir, Err: syscall.ENOTDIR}
@@ -43,10 +43,10 @@ func (a Account) MayEnter(dir string) error {
 	case !ok:
 		return process.Errorf(process.Failed, "cannot run as user %s: %v", a.Name, err)
 	case errors.Is(problem, syscall.EACCES):
-		return process.Errorf(process.Failed, "cannot enter setup_path %s as user %s: %v", dir, a.Name, syscall.EACCES).
-			Because(process.CauseNoDirectory)
+		return process.Errorf(process.Failed, "cannot enter %s %s as user %s: %v", field, dir, a.Name,
+			syscall.EACCES).Because(process.CauseNoDirectory)
 	default:
-		return process.Errorf(process.Failed, "cannot enter setup_path %s: %v", dir,
+		return process.Errorf(process.Failed, "cannot enter %s %s: %v", field, dir,
 			problem.Err).Because(process.CauseNoDirectory)
 	}
 }

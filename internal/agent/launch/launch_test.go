@@ -355,7 +355,7 @@ func TestErrorsAreACallers(t *testing.T) {
 		file:          "cannot enter setup_path " + file + ": not a directory",
 		file + "/x":   "cannot enter setup_path " + file + "/x: not a directory",
 	} {
-		err := me(t).MayEnter(path)
+		err := me(t).MayEnter("setup_path", path)
 		var failure *process.Error
 		if !errors.As(err, &failure) || failure.Fault != process.Failed || failure.Text != want {
 			t.Errorf("got %v, want %s", err, want)

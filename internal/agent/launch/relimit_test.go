@@ -4,11 +4,14 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/launch"
+	"drover/internal/process"
 )
 
 // TestRelimit: only a process that is proven before and after gets the limit, and the next owner of its pid has its own
@@ -51,5 +54,34 @@ func TestRelimit(t *testing.T) {
 	_ = cmd.Wait()
 	if err := launch.Relimit(pid, "open_files", 10, func() bool { return false }); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("an ended process: %v", err)
+	}
+}
+
+// TestRelimitWithoutBound: the kernel has no unlimited number of open files, so the process gets the largest one.
+func TestRelimitWithoutBound(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	text, err := os.ReadFile("/proc/sys/fs/nr_open")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := launch.AsSet("open_files", process.Unlimited); strconv.FormatInt(most, 10) != strings.TrimSpace(string(text)) {
+		t.Errorf("the largest number of open files is %d, want %s", most, text)
+	}
+	for _, name := range []string{"open_files", "core_size"} {
+		err := launch.Relimit(cmd.Process.Pid, name, process.Unlimited, func() bool { return true })
+		if name == "open_files" && errors.Is(err, unix.EPERM) {
+			continue // without CAP_SYS_RESOURCE nobody raises a limit
+		}
+		have := launch.Limits(cmd.Process.Pid)[name]
+		if err != nil || have != launch.AsSet(name, process.Unlimited) {
+			t.Errorf("%s is %d: %v", name, have, err)
+		}
 	}
 }

@@ -162,10 +162,10 @@ func (k *Keeper) Uses() []Use {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := make([]Use, 0, len(k.uses))
-	for id, u := range k.uses {
+	for _, id := range slices.SortedFunc(maps.Keys(k.uses), process.CompareIDs) {
+		u := k.uses[id]
 		list = append(list, Use{ID: id, Memory: u.memory, Usage: u.usage})
 	}
-	slices.SortFunc(list, func(a, b Use) int { return process.CompareIDs(a.ID, b.ID) })
 	return list
 }
 

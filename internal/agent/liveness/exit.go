@@ -5,8 +5,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/agent/pidfd"
 	"drover/internal/process"
 )
@@ -35,8 +33,8 @@ func (e Exit) String() string {
 		return fmt.Sprintf("exit status %d", e.Code)
 	}
 	text := fmt.Sprintf("killed by signal %d", int(e.Signal))
-	if name := unix.SignalName(e.Signal); name != "" {
-		text += " (" + name + ")"
+	if name := process.SignalName(int(e.Signal)); name != "" {
+		text += " (SIG" + name + ")"
 	}
 	if e.CoreDumped {
 		text += ", core dumped"

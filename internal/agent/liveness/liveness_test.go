@@ -189,7 +189,8 @@ func TestExitString(t *testing.T) {
 		{liveness.Exit{Known: true, Code: 3}, "exit status 3"},
 		{liveness.Exit{Known: true, Signal: 9}, "killed by signal 9 (SIGKILL)"},
 		{liveness.Exit{Known: true, Signal: 11, CoreDumped: true}, "killed by signal 11 (SIGSEGV), core dumped"},
-		{liveness.Exit{Known: true, Signal: 40}, "killed by signal 40"},
+		{liveness.Exit{Known: true, Signal: 40}, "killed by signal 40 (SIGRTMIN+6)"},
+		{liveness.Exit{Known: true, Signal: 33}, "killed by signal 33"},
 		{liveness.Exit{}, "ended (exit status unknown)"},
 	} {
 		if got := tc.exit.String(); got != tc.want {

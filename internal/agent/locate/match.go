@@ -7,6 +7,7 @@ import (
 
 	"drover/internal/agent/launch/gate"
 	"drover/internal/agent/procfs"
+	"drover/internal/process"
 )
 
 // commLength is the longest name that the kernel keeps, in bytes.
@@ -31,6 +32,16 @@ func MatchName(info procfs.Info, name string) bool {
 	return strings.HasPrefix(name, info.Comm) && !slices.ContainsFunc(names, func(other string) bool {
 		return strings.HasPrefix(other, info.Comm)
 	})
+}
+
+// OtherName returns the name of the executable of a foreground process if the spec names another one. It is empty for a
+// process that has not executed its program yet.
+func OtherName(spec *process.Spec, info procfs.Info) string {
+	want := spec.Identity.ProcName
+	if want == "" || !spec.Foreground() || gate.Is(info.Exe) || MatchName(info, want) {
+		return ""
+	}
+	return path.Base(executable(info))
 }
 
 // namesOf returns the names of a process except its short name.

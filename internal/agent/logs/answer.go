@@ -174,7 +174,7 @@ func (v *view) close() {
 	}
 }
 
-// start returns where the question begins.
+// start returns where the question begins. A question that does not follow the log ends at its present end.
 func (v *view) start() (c cursor, err error) {
 	if v.q.Cursor != "" {
 		return parseCursor(v.q.Cursor)
@@ -201,6 +201,11 @@ func (v *view) start() (c cursor, err error) {
 	for i, name := range streamNames() {
 		if v.q.Stream != "" && v.q.Stream != name {
 			c[i] = place{} // it ends where it begins
+		}
+	}
+	if !v.q.Follow { // a log that grows while it is read must have an end
+		for i := range c {
+			c[i].until = v.until(i, c[i])
 		}
 	}
 	if v.q.Tail > 0 {

@@ -1,8 +1,10 @@
 package logs_test
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"drover/internal/agent/logs"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 	"drover/internal/wire"
@@ -136,6 +139,64 @@ func TestTail(t *testing.T) {
 	a := r.ask(wire.LogQuestion{Tail: 3, Grep: "000$"})
 	if !slices.Equal(a.lines, []string{"line 38000", "line 39000", "line 40000"}) {
 		t.Errorf("the last that match are %q", a.lines)
+	}
+}
+
+// TestTheEndIsThatOfTheQuestion: what a busy process writes while its log is read, is not part of it.
+func TestTheEndIsThatOfTheQuestion(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	out, errs, _ := r.begin(policy(1<<20, 5))
+	write(t, out, numbered(1, 2000))
+	write(t, errs, "one\n")
+	path := filepath.Join(t.TempDir(), "own.log")
+	own, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close() //nolint:errcheck // the test is over
+	write(t, own, numbered(1, 2000))
+	for name, answer := range map[string]func(wire.LogQuestion) wire.LogAnswer{
+		"log": func(q wire.LogQuestion) wire.LogAnswer { return r.Answer(t.Context(), q) },
+		"file": func(q wire.LogQuestion) wire.LogAnswer {
+			return r.AnswerFile(t.Context(), q, path, trail.Plain)
+		},
+	} {
+		for _, tail := range []int{0, 1500} {
+			q := wire.LogQuestion{Process: api(), Tail: tail, Limit: 1} // several small pieces
+			a := answer(q)
+			write(t, out, "later\n")
+			write(t, errs, "later\n")
+			write(t, own, "later\n")
+			lines, pieces := 0, 1
+			for ; ; pieces++ {
+				for _, b := range a.Blocks {
+					lines += bytes.Count(b.Text, []byte("\n")) + 1
+				}
+				if !a.More {
+					break
+				}
+				q.Cursor = a.Cursor
+				a = answer(q)
+			}
+			switch {
+			case a.Error != "" || pieces < 3:
+				t.Errorf("%s: %d pieces, %q", name, pieces, a.Error)
+			case tail != 0 && lines != tail || lines > 2010:
+				t.Errorf("%s: of --tail %d come %d lines", name, tail, lines)
+			}
+		}
+	}
+	q := wire.LogQuestion{Limit: 1}
+	q.Cursor = r.AnswerFile(t.Context(), q, path, trail.Plain).Cursor
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("new\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.AnswerFile(t.Context(), q, path, trail.Plain); a.Error != "" || a.More || len(a.Blocks) > 0 {
+		t.Errorf("another file brings %+v", a)
 	}
 }
 

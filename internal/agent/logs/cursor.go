@@ -19,13 +19,18 @@ type cursor [streams]place
 func (c cursor) String() string {
 	words := make([]string, 0, streams)
 	for _, p := range c {
-		until := ""
-		if p.until != open {
-			until = strconv.FormatInt(p.until, 10)
-		}
-		words = append(words, fmt.Sprintf("%d-%s", p.at, until))
+		words = append(words, p.String())
 	}
 	return strings.Join(words, ",")
+}
+
+// String is the place as cursors have it.
+func (p place) String() string {
+	until := ""
+	if p.until != open {
+		until = strconv.FormatInt(p.until, 10)
+	}
+	return fmt.Sprintf("%d-%s", p.at, until)
 }
 
 var errCursor = errors.New("the cursor is not one of this log")
@@ -36,21 +41,25 @@ func parseCursor(text string) (c cursor, err error) {
 		return c, errCursor
 	}
 	for i, word := range words {
-		at, until, ok := strings.Cut(word, "-")
-		if !ok {
-			return c, errCursor
-		}
-		if c[i].at, err = offset(at); err != nil {
-			return c, err
-		}
-		if c[i].until = open; until == "" {
-			continue
-		}
-		if c[i].until, err = offset(until); err != nil {
+		if c[i], err = parsePlace(word); err != nil {
 			return c, err
 		}
 	}
 	return c, nil
+}
+
+func parsePlace(word string) (p place, err error) {
+	at, until, ok := strings.Cut(word, "-")
+	if !ok {
+		return p, errCursor
+	}
+	if p.at, err = offset(at); err != nil {
+		return p, err
+	}
+	if p.until = open; until != "" {
+		p.until, err = offset(until)
+	}
+	return p, err
 }
 
 func offset(text string) (int64, error) {

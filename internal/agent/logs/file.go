@@ -99,32 +99,20 @@ func readFile(q *wire.LogQuestion, path string, visit trail.Visit) (a wire.LogAn
 	return a, err
 }
 
-// filePiece is piece for a log file. The cursor is the file and the place in it: another file is read from its begin.
+// filePiece is piece for a log file. The cursor is the file and the place in it: another file is read from its begin. A
+// question that does not follow the file ends at the end that the file had first, and with the file.
 func (v *view) filePiece(from file) (a wire.LogAnswer, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(from.Fd()), &st); err != nil {
 		return a, err
 	}
-	f := &feed{source: from, until: st.Size, whole: !v.q.Follow, most: min(maxLine, v.q.Limit)}
-	switch inode, at, ok := strings.Cut(v.q.Cursor, ":"); {
-	case v.q.Cursor == "" && v.q.Tail > 0:
-		f.at = f.until
-		if last := (&feed{source: from, until: st.Size, most: f.most}).lastLines(v.q.Tail, v.matches); len(last) > 0 {
-			f.at = last[0]
-		}
-	case v.q.Cursor == "":
-	case !ok:
-		return a, errCursor
-	default:
-		if f.at, err = offset(at); err != nil {
-			return a, err
-		}
-		if inode != strconv.FormatUint(st.Ino, 10) || f.at > st.Size {
-			f.at = 0
-		}
+	f, end, err := v.feedOfFile(from, &st)
+	if f == nil || err != nil {
+		return a, err
 	}
 	b := wire.LogBlock{Stream: wire.StreamFile}
-	lines, end := 0, f.at
+	lines := 0
+	end.at = f.at
 	for {
 		l, ok := f.next()
 		if !ok {
@@ -140,7 +128,7 @@ func (v *view) filePiece(from file) (a wire.LogAnswer, err error) {
 			}
 			b.Text = append(b.Text, l.text...)
 		}
-		if end = l.to; f.scanned >= maxScan {
+		if end.at = l.to; f.scanned >= maxScan {
 			a.More = true
 			break
 		}
@@ -151,6 +139,41 @@ func (v *view) filePiece(from file) (a wire.LogAnswer, err error) {
 	if lines > 0 {
 		a.Blocks = []wire.LogBlock{b}
 	}
-	a.Cursor = fmt.Sprintf("%d:%d", st.Ino, end)
+	a.Cursor = fmt.Sprintf("%d:%s", st.Ino, end)
 	return a, nil
+}
+
+// feedOfFile is the text of a log file from the place where the question begins, and that place. The feed is nil if
+// that text is gone.
+func (v *view) feedOfFile(from file, st *unix.Stat_t) (f *feed, end place, err error) {
+	f = &feed{source: from, until: st.Size, whole: !v.q.Follow, most: min(maxLine, v.q.Limit)}
+	end.until = open
+	if !v.q.Follow {
+		end.until = st.Size
+	}
+	switch inode, rest, ok := strings.Cut(v.q.Cursor, ":"); {
+	case v.q.Cursor == "" && v.q.Tail > 0:
+		f.at = f.until
+		if last := (&feed{source: from, until: st.Size, most: f.most}).lastLines(v.q.Tail, v.matches); len(last) > 0 {
+			f.at = last[0]
+		}
+	case v.q.Cursor == "":
+	case !ok:
+		return nil, end, errCursor
+	default:
+		if end, err = parsePlace(rest); err != nil {
+			return nil, end, err
+		}
+		f.at = end.at
+		if inode != strconv.FormatUint(st.Ino, 10) || f.at > st.Size {
+			if end.until != open {
+				return nil, end, nil
+			}
+			f.at = 0
+		}
+	}
+	if end.until != open {
+		f.until = min(f.until, end.until)
+	}
+	return f, end, nil
 }

@@ -76,7 +76,7 @@ func boundOf(p process.LogPolicy, fileSize *int64) bound {
 	if p.MaxAge > 0 {
 		b.MaxAge = time.Duration(p.MaxAge) * time.Millisecond
 	}
-	if fileSize != nil { // the kernel would end a process whose log is longer
+	if fileSize != nil && *fileSize != process.Unlimited { // the kernel would end a process whose log is longer
 		b.Longest = min(b.Longest, max(*fileSize, leastSize))
 		b.MaxSize = min(b.MaxSize, b.Longest/8)
 	}

@@ -54,6 +54,7 @@ func TestForegroundStart(t *testing.T) {
 		text   string
 		took   time.Duration
 		alive  bool
+		cause  process.CauseID
 	}{
 		"it stays": {
 			script: operationtest.Script{Takes: time.Hour}, text: "success", took: time.Second, alive: true,
@@ -62,14 +63,19 @@ func TestForegroundStart(t *testing.T) {
 			script: operationtest.Script{Takes: time.Hour}, text: "success", alive: true,
 			set: func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
 		},
+		"it has another name": {
+			script: operationtest.Script{Takes: time.Hour}, text: "success: pid 100 is ", took: time.Second, alive: true,
+			set: func(s *process.Spec) { s.Identity.ProcName = "postgres" },
+		},
 		"it ends at once": {
 			script: operationtest.Script{Takes: 20 * time.Millisecond, Code: 127, Output: "./api: not found"},
 			fault:  process.CheckFailed, took: 20 * time.Millisecond,
-			text: "not alive: pid 100 exit status 127; output: [./api: not found]",
+			text:  "not alive: pid 100 exit status 127; run: \"./api\" was not found; output: [./api: not found]",
+			cause: process.CauseCommandMissing,
 		},
 		"it ends in its check time": {
 			script: operationtest.Script{Takes: 900 * time.Millisecond, Signal: syscall.SIGSEGV}, took: 900 * time.Millisecond,
-			fault: process.CheckFailed, text: "not alive: pid 100 killed by signal 11 (SIGSEGV)",
+			fault: process.CheckFailed, text: "not alive: pid 100 killed by signal 11 (SIGSEGV)", cause: process.CauseDiedEarly,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +89,9 @@ func TestForegroundStart(t *testing.T) {
 				if r.Outcome.Fault != c.fault || !strings.Contains(r.Outcome.Text, c.text) || took != c.took {
 					t.Errorf("%q %q after %v, want %q %q after %v", r.Outcome.Fault, r.Outcome.Text, took, c.fault, c.text,
 						c.took)
+				}
+				if r.Outcome.Cause != c.cause {
+					t.Errorf("cause %q, want %q", r.Outcome.Cause, c.cause)
 				}
 				if rec := r.Change.Put; (r.Runtime.Process != nil) != c.alive || !r.Outcome.Hosted || rec == nil || !rec.Hosted {
 					t.Errorf("instance %v, outcome %+v, record %+v: want alive %v, and hosted", r.Runtime.Process, r.Outcome, rec,

@@ -193,9 +193,6 @@ func (o *Operator) ReadyCheck(ctx context.Context, id process.ID, spec *process.
 // AsksReady reports whether a process itself tells that it is ready. Otherwise it is ready once it has stayed up.
 func AsksReady(spec *process.Spec) bool { return spec.Ready != nil && spec.Ready.Alive == nil }
 
-// briefly is the longest ready.alive that a relaunch does not wait for: it counts as up at once.
-const briefly = time.Second
-
 // unready is what a process that has just been relaunched must still show before it counts as up; nil if it counts as
 // up now. A spec of the GSE and JOB APIs without a readiness test has none.
 func (n *session) unready() *specstore.Unready {
@@ -207,7 +204,7 @@ func (n *session) unready() *specstore.Unready {
 	case n.spec.Stop == nil:
 		return nil
 	}
-	if !AsksReady(n.spec) && limit <= briefly {
+	if limit <= 0 {
 		return nil
 	}
 	now := n.Clock()

@@ -3,9 +3,8 @@ package operation
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
@@ -56,7 +55,7 @@ func (n *session) sendReload() (*specstore.Step, error) {
 		if !seen.Alive() {
 			return nil, notRunning(string(process.Reload), n.name())
 		}
-		if problem := n.signal(*seen.ID, unix.SignalNum("SIG"+name)); problem != "" {
+		if problem := n.signal(*seen.ID, syscall.Signal(process.SignalNumber(name))); problem != "" {
 			return nil, process.Errorf(process.Failed, "%s", problem)
 		}
 		return &specstore.Step{DoneAt: n.Clock()}, nil
@@ -157,7 +156,7 @@ func (n *session) sendSignal() (Result, error) {
 	n.save()
 	var problems []string
 	for _, id := range targets {
-		if problem := n.signal(id, unix.SignalNum("SIG"+name)); problem != "" {
+		if problem := n.signal(id, syscall.Signal(process.SignalNumber(name))); problem != "" {
 			problems = append(problems, problem)
 		}
 	}

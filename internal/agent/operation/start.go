@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"drover/internal/agent/instance"
@@ -255,12 +256,29 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 		return nil, n.notUp(st, field, why, seen)
 	}
 	n.started(seen, st.Run)
-	return append(notes, unknownStatus(field, st.Result), n.missing(seen)), nil
+	return append(notes, unknownStatus(field, st.Result), n.missing(seen), n.misnamed(seen)), nil
+}
+
+// misnamed says that a foreground process has another name than its spec gives; empty if its name is right.
+func (n *session) misnamed(seen instance.Sighting) string {
+	if n.spec.Foreground() {
+		return seen.Note
+	}
+	return ""
 }
 
 // notUp says why a start failed its check. It ends what the start has started, unless the process is alive and only
 // not ready.
 func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen instance.Sighting) error {
+	if !seen.Alive() && n.ranOutOfMemory(st) {
+		why.cause = process.CauseOOM
+		why.text = join(why.text+" by the kernel, out of memory", n.died.Limit(n.spec))
+	}
+	if cause := n.spec.CauseOf(n.died); why.cause == process.CauseDiedEarly &&
+		(cause == process.CauseCommandMissing || cause == process.CauseCommandDenied) {
+		why.cause = cause
+		why.text = join(why.text, n.spec.Unrun(cause))
+	}
 	switch note := unknownStatus(field, st.Result); {
 	case note != "":
 		why.text += "; " + note
@@ -289,6 +307,18 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 			why.cause).With(words)
 	}
 	return postCheckAfter(st.Result, string(n.op), n.name(), why.text, why.cause)
+}
+
+// ranOutOfMemory reports whether the kernel has killed the process that a step has started because memory ran out, and
+// notes that in its end.
+func (n *session) ranOutOfMemory(st *specstore.Step) bool {
+	if n.died == nil || syscall.Signal(n.died.Signal) != syscall.SIGKILL || n.OOM(st.Run) == 0 {
+		return false
+	}
+	died := *n.died // the published state has the old one
+	died.OOM = true
+	n.died, n.runtime.LastExit = &died, &died
+	return true
 }
 
 // maxWords bounds the end of a log in an answer, in bytes.
@@ -365,7 +395,8 @@ func (n *session) started(seen instance.Sighting, run string) {
 	n.runtime.User, n.runtime.Revision = n.spec.Identity.User, n.spec.Revision
 	n.runtime.Said.Socket = n.spec.Notifies()
 	n.runtime.Keeper = nil
-	if i, _, err := n.Processes.Instance(*seen.ID); err == nil {
+	n.runtime.LastStartAt = time.Now().Add(seen.ID.StartedAfterBoot() - n.Clock()).Unix()
+	if i, _, err := n.Processes.Instance(*seen.ID); err == nil { // it may have ended already
 		n.runtime.LastStartAt = i.StartedAt
 	}
 }

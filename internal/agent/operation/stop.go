@@ -6,8 +6,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
@@ -66,7 +64,7 @@ func (n *session) forceKill(target procfs.Identity) string {
 // signal sends a signal, and returns in words what went wrong. An instance that is already gone needs no signal.
 func (n *session) signal(target procfs.Identity, sig syscall.Signal) string {
 	if err := n.Processes.Signal(target, sig); err != nil && !errors.Is(err, liveness.ErrGone) {
-		return fmt.Sprintf("%s could not be sent to pid %d: %v", unix.SignalName(sig), target.PID, err)
+		return fmt.Sprintf("SIG%s could not be sent to pid %d: %v", process.SignalName(int(sig)), target.PID, err)
 	}
 	return ""
 }
@@ -295,7 +293,7 @@ func (n *session) sendStop(name string, target procfs.Identity) string {
 	if name == "KILL" {
 		return n.forceKill(target)
 	}
-	return n.signal(target, unix.SignalNum("SIG"+name))
+	return n.signal(target, syscall.Signal(process.SignalNumber(name)))
 }
 
 func stillAlive(seen instance.Sighting, after time.Duration, note string) string {

@@ -38,6 +38,8 @@ type Runtime struct {
 	// Failing is since when the process has not run for long enough to count as healthy, in Unix milliseconds; 0 while
 	// its last relaunch, if there was one, has lasted.
 	Failing int64 `json:"failing,omitempty"`
+	// Waited tells that the last start waited in vain for other processes. The launch that follows is then that start.
+	Waited bool `json:"waited,omitempty"`
 	// LastExit is how the last instance ended.
 	LastExit *process.Exit `json:"exit,omitempty"`
 	// Note is the text for an operator. Cause is the kind of trouble; its text is the note.

@@ -128,6 +128,13 @@ func (p *Process) Relaunched(c Change, attempt int, why process.Cause) []process
 	return append([]process.Event{e}, p.Flapping(c)...)
 }
 
+// StartedLate tells that a start has succeeded that waited for other processes until its operation was over.
+func (p *Process) StartedLate(c Change) []process.Event {
+	e := c.event(process.EventStarted, Policy(), process.Cause{Text: "the processes that it is after are up"})
+	e.PID, e.Revision = p.PID(), p.Record.Spec.Revision
+	return []process.Event{e}
+}
+
 // RelaunchFailed tells of a relaunch that failed.
 func (p *Process) RelaunchFailed(c Change, attempt int, why process.Cause) []process.Event {
 	e := c.event(process.EventRelaunchFailed, Policy(), why)

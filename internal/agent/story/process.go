@@ -107,7 +107,15 @@ func (p *Process) BlameExit(now time.Time, pid int, how *process.Exit, words str
 		oom = " by the kernel, out of memory,"
 	}
 	at := time.UnixMilli(how.At).UTC().Format(time.RFC3339)
-	p.blameEnd(now, how.Cause(), "pid "+itoa(pid)+" "+words+oom+" at "+at)
+	cause := how.Cause()
+	if p.Record != nil {
+		cause = p.Record.Spec.CauseOf(how)
+	}
+	unrun := ""
+	if p.Record != nil {
+		unrun = p.Record.Spec.Unrun(cause)
+	}
+	p.blameEnd(now, cause, Join("pid "+itoa(pid)+" "+words+oom+" at "+at, unrun))
 }
 
 // BlameUnseen notes an end that drover did not see.
@@ -161,6 +169,9 @@ func (p *Process) attest(e *process.Event, was *End) {
 	}
 	if e.Exit != nil && e.Exit.Peak > 0 {
 		add("its memory had grown to %.1f MiB at most", float64(e.Exit.Peak)/(1<<20))
+	}
+	if text := e.Exit.Limit(&p.Record.Spec); text != "" {
+		add("%s", text)
 	}
 	if use := was.Usage; use != nil && use.At >= was.Began*1000 {
 		files := ""

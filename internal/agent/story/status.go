@@ -167,17 +167,20 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 		all = append(all, process.Cause{ID: process.CauseKept, Text: p.Runtime.Keeper.Text()})
 	}
 	if p.Machine.State != lifecycle.Running {
-		if s.State == Flapping { // the cause of the shown state comes first
-			all = append(all, process.Cause{
-				ID: process.CauseFlapping, Text: flappingText(p.Bounds, ""),
-				Since: p.Runtime.Flaps,
-			})
-		}
-		if why = p.causeOfRest(why); s.State != Flapping && p.isOut() {
+		if why = p.causeOfRest(why); p.isOut() {
 			why.Since = p.Runtime.Failing
 		}
 		if why.ID != "" || why.Text != "" {
 			all = append(all, why)
+		}
+		if s.State == Flapping { // the reason for its ends comes first
+			all = append(all, process.Cause{
+				ID: process.CauseFlapping, Text: flappingText(p.Bounds, ""),
+				Since: p.Runtime.Flaps,
+			})
+			if why.ID == "" {
+				slices.Reverse(all)
+			}
 		}
 		return all
 	}

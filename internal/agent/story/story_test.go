@@ -276,6 +276,24 @@ func TestRuns(t *testing.T) {
 	}
 }
 
+// TestCauseOfFlapping: while it is down, the reason for its ends comes before the number of its relaunches.
+func TestCauseOfFlapping(t *testing.T) {
+	p := running(process.Resident)
+	p.Machine.State, p.Runtime.Process = lifecycle.Backoff, nil
+	p.Runtime.Relaunches = []time.Duration{1, 2, 3, 4}
+	p.Blame(now, process.CauseExitStatus, "exit status 3")
+	p.Runtime.Failing = now.Add(-time.Hour).UnixMilli()
+	s := p.Status(story.View{Now: now, Uptime: time.Minute})
+	if s.State != story.Flapping || s.Cause.ID != process.CauseExitStatus || s.Cause.Since != p.Runtime.Failing ||
+		len(s.Further) != 1 || s.Further[0].ID != process.CauseFlapping {
+		t.Errorf("state %s, cause %+v, further %+v", s.State, s.Cause, s.Further)
+	}
+	p.Runtime.Cause = process.Cause{}
+	if s := p.Status(story.View{Now: now, Uptime: time.Minute}); s.Cause.ID != process.CauseFlapping {
+		t.Errorf("without a reason: %+v", s.Cause)
+	}
+}
+
 // TestCausesOfAStatus: all that is wrong is shown, the main cause first, and a copy is left alone.
 func TestCausesOfAStatus(t *testing.T) {
 	p := running(process.Resident)

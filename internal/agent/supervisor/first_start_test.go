@@ -83,8 +83,8 @@ func TestRefusedFirstStartLeavesNothing(t *testing.T) {
 		if s, _, ok := r.Snapshot(id("web")); ok || len(r.Known()) > 0 {
 			r.t.Errorf("it is still there: %+v", s)
 		}
-		if all := r.records("web"); len(all) == 0 || !all[len(all)-1].Shown.Gone {
-			r.t.Errorf("the records of it: %+v", all)
+		if all := r.records("web"); len(all) > 0 {
+			r.t.Errorf("the records of what nobody has seen: %+v", all)
 		}
 	})
 }
@@ -128,6 +128,9 @@ func TestFirstStartInVainBesideACopy(t *testing.T) {
 		r.expect(item, process.Failed, "not begun: ns/db is not ready (stopped) after 20s")
 		if s, _, ok := r.Snapshot(id("web")); ok {
 			r.t.Errorf("it is still there: %+v", s)
+		}
+		if all := r.records("web"); len(all) < 2 || !all[len(all)-1].Shown.Gone {
+			r.t.Errorf("the records of it: %+v", all)
 		}
 	})
 }
@@ -251,6 +254,33 @@ func TestFirstStartIsSeenAgain(t *testing.T) {
 		r.pass(time.Minute)
 		if _, ok := r.sink.outcome(item); !ok {
 			r.t.Error("it has no outcome")
+		}
+	})
+}
+
+// TestLateStartIsAStart: the launch of a process that has waited for others is its start, and no relaunch. Its next
+// launch is a relaunch.
+func TestLateStartIsAStart(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		r.first(r.copy("web", 0))
+		r.Script("exec ./web", operationtest.Script{Takes: 30 * time.Second, Code: 1})
+		r.pass(time.Minute)
+		r.kill()
+		r.begin()
+		r.pass(time.Minute)
+		r.state("web", "backoff", true)
+		r.do(process.Start, "db", nil)
+		r.pass(10 * time.Second)
+		s := r.state("web", "running", true)
+		history := r.sink.history(id("web"))
+		if s.Restarts != 0 || history[len(history)-1] != "started starting→running" {
+			r.t.Errorf("%d relaunches, history %q", s.Restarts, history)
+		}
+		r.pass(30 * time.Second)
+		history = r.sink.history(id("web"))
+		if s, _, _ = r.Snapshot(id("web")); s.Restarts != 1 ||
+			!slices.Contains(history, "relaunched starting→running exit-status") {
+			r.t.Errorf("%d relaunches, history %q", s.Restarts, history)
 		}
 	})
 }

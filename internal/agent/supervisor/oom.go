@@ -36,7 +36,7 @@ func (s *Supervisor) count(all bool) {
 	}
 	for _, r := range runners {
 		f := r.shared.load()
-		if run := f.Runtime.Run; run != "" && s.cfg.OOM(run) > f.Runtime.OOM.Of(run).Kills {
+		if run := f.Runtime.Run; run != "" && s.operator.OOM(run) > f.Runtime.OOM.Of(run).Kills {
 			r.post(func(_ context.Context, r *runner) { r.shortOfMemory(run) })
 		}
 	}
@@ -98,7 +98,7 @@ func (r *runner) oomKills() int {
 	if r.proc.Runtime.Run == "" {
 		return 0
 	}
-	return r.proc.OOMKills(r.sup.cfg.OOM(r.proc.Runtime.Run))
+	return r.proc.OOMKills(r.sup.operator.OOM(r.proc.Runtime.Run))
 }
 
 // workersKilled reports that the kernel killed processes of the run and not the main process.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
 )
 
@@ -37,6 +38,32 @@ func (r *rig) lastEvent(kind process.EventKind) process.Event {
 	}
 	r.t.Fatalf("there is no event %s", kind)
 	return process.Event{}
+}
+
+// TestStartOutOfMemory: a process that the kernel ends during the check of its start ran out of memory, and the limit is
+// named.
+func TestStartOutOfMemory(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Hard.Memory = 64 << 20
+		r.Script(line("start", "a"), operationtest.Script{End: func(run string) {
+			who := r.Spawn("a", file("a"), run)
+			time.AfterFunc(300*time.Millisecond, func() {
+				r.parts.starve(run)
+				r.End(who, liveness.Exit{Known: true, Signal: 9, At: time.Now()})
+			})
+		}})
+		item := r.submit(process.Start, "a", s)
+		r.pass(10 * time.Second)
+		o, _ := r.sink.outcome(item)
+		if o.Cause != process.CauseOOM || !strings.Contains(o.Text, "by the kernel, out of memory; the memory limit of its "+
+			"spec is 64MiB") {
+			t.Errorf("outcome %+v", o)
+		}
+		if e := r.lastEvent(process.EventFailed); e.Cause.ID != process.CauseOOM {
+			t.Errorf("event %+v", e)
+		}
+	})
 }
 
 // TestWorkerOutOfMemory: the end of a worker for want of memory is told within seconds and stays a cause for an hour; a

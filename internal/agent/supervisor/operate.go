@@ -271,6 +271,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	rt := &r.proc.Runtime
 	rt.Attempts, rt.LaunchedAt, rt.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
 	rt.Failing = before.Failing
+	rt.Waited = result.Restore && result.Outcome.Cause == process.CauseWaitsForOthers
 	rt.Note, rt.Cause = before.Note, before.Cause
 	rt.LastExit = story.LaterExit(before.LastExit, rt.LastExit)
 	if result.Change.Put != nil &&

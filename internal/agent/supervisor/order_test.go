@@ -90,6 +90,39 @@ func TestOrderInVain(t *testing.T) {
 	})
 }
 
+// TestCrasherIsNeverReady: nobody after a process that crashes again and again takes one of its short runs for
+// readiness.
+func TestCrasherIsNeverReady(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		crasher, b := r.spec("a"), r.spec("b")
+		crasher.Ready, b.Ready = &process.Readiness{Alive: new(int64(1000))}, &process.Readiness{Alive: new(int64)}
+		b.Ready.Within = 40_000
+		crasher.Restart = &process.RestartPolicy{
+			When: process.Always, Delay: 5000, MaxDelay: 5000, Factor: 1, ResetAfter: 60_000,
+		}
+		b.After = map[string]string{"a": string(process.AfterReady)}
+		r.do(process.Start, "a", crasher)
+		r.do(process.Register, "b", b)
+		crashes := true
+		r.Script(line("start", "a"), operationtest.Script{End: func(run string) {
+			r.Spawn("a", file("a"), run)
+			if crashes {
+				time.AfterFunc(300*time.Millisecond, func() { r.Kill(file("a")) })
+			}
+		}})
+		r.Kill(file("a"))
+		r.pass(time.Second)
+		item := r.ordered(process.Start, nil, "b")["b"]
+		r.pass(30 * time.Second)
+		if lines := r.Lines(); slices.Contains(lines, "start b") || len(lines) < 4 {
+			t.Errorf("ran %q", lines)
+		}
+		crashes = false
+		r.pass(30 * time.Second)
+		r.expect(item, process.None, "success")
+	})
+}
+
 // TestOrderIsLeft: a stop does not wait behind a start that waits, and a kill neither.
 func TestOrderIsLeft(t *testing.T) {
 	for _, op := range []process.Op{process.Stop, process.Kill} {

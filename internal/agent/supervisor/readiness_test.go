@@ -204,3 +204,17 @@ func TestOthersWaitForReadiness(t *testing.T) {
 		}
 	})
 }
+
+// TestARelaunchMustStayAlive: the cause says for how long, because nothing else tells it.
+func TestARelaunchMustStayAlive(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.copy("web", 20*time.Second)
+		r.Script("exec ./web", operationtest.Script{Takes: 30 * time.Second, Code: 1})
+		r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")
+		r.pass(35 * time.Second)
+		if s := r.state("web", "not-ready", true); !strings.HasSuffix(s.Cause.Text,
+			" is not ready yet: it must stay alive for 20s") {
+			t.Errorf("cause %+v", s.Cause)
+		}
+	})
+}

@@ -56,9 +56,11 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 				return
 			}
 		}
-		tally := lifecycle.Tally{Relaunches: r.proc.Runtime.Relaunches}.Relaunched(r.sup.cfg.Bounds, r.now())
-		r.proc.Runtime.Relaunches = tally.Relaunches
-		r.proc.Runtime.Restarts++
+		if !r.proc.Runtime.Waited {
+			tally := lifecycle.Tally{Relaunches: r.proc.Runtime.Relaunches}.Relaunched(r.sup.cfg.Bounds, r.now())
+			r.proc.Runtime.Relaunches = tally.Relaunches
+			r.proc.Runtime.Restarts++
+		}
 	}
 	r.relaunch(ctx, r.sup.operator.Relaunch, r.rebooted())
 }
@@ -121,6 +123,8 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		r.putOff(ctx, err, why)
 		return
 	}
+	late := r.proc.Runtime.Waited
+	r.proc.Runtime.Waited = false
 	if err != nil {
 		line, rest := story.Headline("relaunch "+strconv.Itoa(attempts)+" failed: ", err)
 		r.proc.Blame(time.Now(), causeOf(err), line)
@@ -135,6 +139,9 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		})
 		return
 	}
+	if r.upAtOnce() {
+		r.proc.Runtime.Unready = nil
+	}
 	pid := r.proc.Runtime.Process.PID
 	r.proc.Runtime.Cause = process.Cause{}
 	switch {
@@ -143,15 +150,31 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	case r.proc.Record.Spec.Policy.Kind == process.Periodic:
 		due := r.proc.History.Due.Format(time.RFC3339)
 		r.proc.Runtime.Note = "the run of " + due + " is under way as pid " + strconv.Itoa(pid)
+	case late:
+		r.proc.Runtime.Note = "started as pid " + strconv.Itoa(pid)
 	default:
 		r.proc.Runtime.Note = story.Join(note, "relaunched as pid "+strconv.Itoa(pid))
 	}
 	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", pid, "attempt", attempts,
 		"outside", r.proc.Runtime.Outside)
 	r.stepAndTell(ctx, lifecycle.Launched{}, func(c story.Change) []process.Event {
+		if late && !r.proc.Runtime.Outside {
+			return r.proc.StartedLate(c)
+		}
 		return r.proc.Relaunched(c, attempts, why)
 	})
 	r.sup.operator.Relaunched(r.id)
+}
+
+// briefly is the longest ready.alive that a relaunch does not wait for while nobody else waits for the process.
+const briefly = time.Second
+
+// upAtOnce reports whether the process that has just been relaunched counts as up already, which saves it a timer and
+// two reports. A process that others are after must first stay up: one that crashes at once is never ready.
+func (r *runner) upAtOnce() bool {
+	u := r.proc.Runtime.Unready
+	return u != nil && !operation.AsksReady(&r.proc.Record.Spec) && u.Limit-u.From <= briefly &&
+		len(r.sup.order.dependentsOf(r.id)) == 0
 }
 
 // putOffTime is how long a relaunch waits for a file system that hangs, or for space on the agent's disk.

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -366,6 +368,22 @@ func TestSuccessfulStopIsNeverUndone(t *testing.T) {
 		r.ran("start a", "stop a")
 		if s := r.state("a", "stopped", false); s.Want != process.WantStopped {
 			t.Errorf("it is wanted %q", s.Want)
+		}
+	})
+}
+
+// TestBeginOfAShortRun: what is gone before drover can look at it began with its own start, not with an earlier one.
+func TestBeginOfAShortRun(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		r.pass(time.Hour)
+		r.InstanceError = func(procfs.Identity) error { return liveness.ErrGone }
+		r.Kill(file("a"))
+		r.pass(2 * time.Second)
+		r.Kill(file("a"))
+		r.pass(0)
+		if e := r.lastEvent(process.EventExited); e.RunTime > 3000 {
+			t.Errorf("it ran for %d ms", e.RunTime)
 		}
 	})
 }

@@ -67,10 +67,11 @@ func (r *rig) begin() {
 	operations := r.Operations()
 	operations.Journal, operations.Policy = r.handle, r.policy
 	r.parts = &parts{asked: map[process.ID]probe.Subject{}, starved: map[string]int{}}
+	operations.OOM = r.parts.OOM
 	r.timetable = timetable.New(timetable.Config{Now: time.Now, Host: "host"})
 	r.Supervisor = supervisor.New(supervisor.Config{
 		Store: r.handle, Histories: r.handle, Revisions: r.handle, Confirmed: r.confirmed, Sink: r.sink,
-		Operation: operations, Timetables: r.timetable, Probes: r.parts, Usages: r.parts, OOM: r.parts.OOM,
+		Operation: operations, Timetables: r.timetable, Probes: r.parts, Usages: r.parts,
 		AnyOOM:   r.parts.AnyOOM,
 		MayBegin: r.mayBegin, HealthyAfter: time.Minute, Relist: 30 * time.Second,
 		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour},

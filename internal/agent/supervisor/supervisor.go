@@ -91,10 +91,8 @@ type Config struct {
 	Usages     Usages
 	// Remains is nil where processes leave nothing.
 	Remains Remains
-	// OOM counts the processes of a run that the kernel has ended for want of memory. It never falls while the run
-	// lasts.
-	OOM func(run string) int
-	// AnyOOM counts those of the whole host, since the boot. Nil, or an error, says that nobody knows.
+	// AnyOOM counts the processes of the whole host that the kernel has killed since the boot because memory ran out.
+	// Nil, or an error, says that nobody knows.
 	AnyOOM func() (uint64, error)
 	// MayBegin reports whether an operation whose turn has come is still wanted. It may wait for that until ctx ends,
 	// which is an error. Nil counts as yes.

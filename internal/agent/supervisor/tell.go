@@ -60,14 +60,16 @@ func (r *runner) lastRecord() process.Shown {
 	return process.Shown{}
 }
 
-// unrecorded returns what a list shows of the process, and whether that differs from the last record.
+// unrecorded returns what a list shows of the process, and whether that differs from the last record. A process that
+// is not registered and was never recorded, as after a first start that was refused, leaves no record.
 func (r *runner) unrecorded(p *story.Process) (shown process.Shown, changed bool) {
 	notInForce := ""
 	if p.Record != nil {
 		notInForce = r.sup.operator.NotInForce(&p.Record.Spec, &p.Runtime)
 	}
 	shown = p.Recorded(time.Now(), r.now(), notInForce)
-	return shown, !shown.Same(r.lastRecord())
+	last := r.lastRecord()
+	return shown, !shown.Same(last) && (!shown.Gone || last != process.Shown{})
 }
 
 // handOver hands over what was recorded last. Its time is not before that of an earlier record, unless a clock was set

@@ -120,7 +120,7 @@ func (w *World) Operations() operation.Config {
 	}()
 	return operation.Config{
 		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Prober: keeper, Clock: w.Clock, Notices: w,
-		NewRun: w.newRun, Log: log,
+		NewRun: w.newRun, OOM: func(string) int { return 0 }, Log: log,
 	}
 }
 
@@ -265,7 +265,12 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Owners
 		}
 	}
 	if rt.Process != nil && w.procs[*rt.Process] != nil {
-		return instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: matches}
+		s := instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: matches}
+		name, want := w.procs[*rt.Process].name, spec.Identity.ProcName
+		if spec.Foreground() && want != "" && name != want {
+			s.Note = fmt.Sprintf("pid %d is %s", rt.Process.PID, name)
+		}
+		return s
 	}
 	if spec.Foreground() {
 		return instance.Sighting{}
