@@ -191,6 +191,21 @@ func ExampleClient_EndSignIn() {
 	// Output: <nil>
 }
 
+func ExampleClient_CheckRight() {
+	c, stop := connect()
+	defer stop()
+
+	v, err := c.CheckRight(context.Background(), client.RightQuestion{
+		User: "anna", Operation: "restart", Process: "web/nginx", Host: "web-1",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(v.User, v.Allowed, v.Grants[0].Operations, v.Grants[0].Namespaces)
+	// Output: anna true [operator] [web]
+}
+
 func ExampleClient_Tokens() {
 	c, stop := connect()
 	defer stop()

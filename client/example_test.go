@@ -208,6 +208,10 @@ func exchanges() []exchange {
 		{"GET /users", "", 200, page(user)},
 		{"GET /users/anna", "", 200, user},
 		{"PATCH /users/anna", `{"disabled":true}`, 200, fmt.Sprintf(userBody, true)},
+		{
+			"GET /rights/check?host=web-1&operation=restart&process=web%2Fnginx&user=anna", "", 200,
+			`{"user":"anna","allowed":true,"grants":[{"operations":["operator"],"namespaces":["web"]}],"short":[]}`,
+		},
 		{"POST /sign-ins", `{"user":"anna"}`, 201, `{"user":"anna",` +
 			`"url":"https://drover.example.com:7350/ui/login#drovertok_X","expires_at":` + at + `}`},
 		{"POST /sign-ins/devices", `{"name":"anna@laptop"}`, 201, `{"code":"BCDF-GHJK","path":"/ui/device",` +

@@ -72,6 +72,9 @@ type ApplyOptions struct {
 	// rollouts begin, as in Request.
 	Rollout map[string]string
 	At      string
+	// Peers are processes of other namespaces, as NAMESPACE/NAME, that the caller brings by calls of their own. after
+	// may name them although no host has them yet.
+	Peers []string
 	// Message is a line of text for the list of revisions; Edit tells there that a person has edited one process.
 	Message string
 	Edit    bool
@@ -112,6 +115,9 @@ func (o *ApplyOptions) query() url.Values {
 	set(query, "prune", o.Prune)
 	for name, value := range o.Rollout {
 		query.Set(name, value)
+	}
+	for _, name := range o.Peers {
+		query.Add("peer", name)
 	}
 	set(query, "at", o.At)
 	set(query, "message", o.Message)

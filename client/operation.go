@@ -41,25 +41,41 @@ func (c *Client) Cancel(ctx context.Context, id string) (Cancellation, error) {
 type OperationFilter struct {
 	// State is OperationRunning or OperationDone.
 	State string
-	App   string
+	// App and User began the operation.
+	App, User string
+	// Op is an operation such as OpRestart, and Namespace a pattern. An operation of several processes matches if one
+	// of them does.
+	Op, Namespace string
+	// Outcome is OutcomeFailed for operations with a failure, and OutcomeOK for those that are done without one.
+	Outcome string
+	// Since bounds the time of the call; it is exclusive.
+	Since time.Time
 	// Limit is the largest number of operations; 0 means no limit.
 	Limit int
 }
 
-// Operations lists operations, newest first.
-func (c *Client) Operations(ctx context.Context, f OperationFilter) iter.Seq2[Operation, error] {
+func (f *OperationFilter) query() url.Values {
 	query := url.Values{}
 	set(query, "state", f.State)
 	set(query, "app", f.App)
-	return pages[Operation](ctx, c, at(v1.RouteListOperations), query, f.Limit)
+	set(query, "user", f.User)
+	set(query, "op", f.Op)
+	set(query, "namespace", f.Namespace)
+	set(query, "outcome", f.Outcome)
+	if !f.Since.IsZero() {
+		query.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
+	}
+	return query
+}
+
+// Operations lists operations, newest first.
+func (c *Client) Operations(ctx context.Context, f OperationFilter) iter.Seq2[Operation, error] {
+	return pages[Operation](ctx, c, at(v1.RouteListOperations), f.query(), f.Limit)
 }
 
 // OperationPage returns one page of Operations, in the way of AgentPage.
 func (c *Client) OperationPage(ctx context.Context, f OperationFilter, cursor string) (Page[Operation], error) {
-	query := url.Values{}
-	set(query, "state", f.State)
-	set(query, "app", f.App)
-	return page[Operation](ctx, c, at(v1.RouteListOperations), query, f.Limit, cursor)
+	return page[Operation](ctx, c, at(v1.RouteListOperations), f.query(), f.Limit, cursor)
 }
 
 // ResultFilter selects results.

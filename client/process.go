@@ -221,6 +221,8 @@ type AgentFilter struct {
 	Selector, Search string
 	// State is HostOnline or HostAway.
 	State string
+	// Area is the number of a cloud area, and Build a pattern of versions of the agent.
+	Area, Build string
 	// Limit is the largest number of hosts; 0 means no limit.
 	Limit int
 }
@@ -236,6 +238,8 @@ func (f *AgentFilter) query() url.Values {
 	set(query, "selector", f.Selector)
 	set(query, "search", f.Search)
 	set(query, "state", f.State)
+	set(query, "area", f.Area)
+	set(query, "build", f.Build)
 	return query
 }
 

@@ -27,22 +27,27 @@ func (c *Client) Rollout(ctx context.Context, id string) (Rollout, error) {
 type RolloutFilter struct {
 	// State is scheduled, running, held, paused, done or aborted.
 	State string
+	// Namespace is a pattern that one of the processes must match.
+	Namespace string
 	// Limit is the largest number of rollouts; 0 means no limit.
 	Limit int
 }
 
-// Rollouts lists rollouts without their hosts, newest first.
-func (c *Client) Rollouts(ctx context.Context, f RolloutFilter) iter.Seq2[Rollout, error] {
+func (f *RolloutFilter) query() url.Values {
 	query := url.Values{}
 	set(query, "state", f.State)
-	return pages[Rollout](ctx, c, at(v1.RouteListRollouts), query, f.Limit)
+	set(query, "namespace", f.Namespace)
+	return query
+}
+
+// Rollouts lists rollouts without their hosts, newest first.
+func (c *Client) Rollouts(ctx context.Context, f RolloutFilter) iter.Seq2[Rollout, error] {
+	return pages[Rollout](ctx, c, at(v1.RouteListRollouts), f.query(), f.Limit)
 }
 
 // RolloutPage returns one page of Rollouts, in the way of AgentPage.
 func (c *Client) RolloutPage(ctx context.Context, f RolloutFilter, cursor string) (Page[Rollout], error) {
-	query := url.Values{}
-	set(query, "state", f.State)
-	return page[Rollout](ctx, c, at(v1.RouteListRollouts), query, f.Limit, cursor)
+	return page[Rollout](ctx, c, at(v1.RouteListRollouts), f.query(), f.Limit, cursor)
 }
 
 // PauseRollout has a running rollout begin no further batch.

@@ -92,6 +92,10 @@ type (
 	Duration = v1.Duration
 	// Size is a number of bytes.
 	Size = v1.Size
+	// LimitSize is a limit of the kernel in bytes: a Size or infinity.
+	LimitSize = v1.LimitSize
+	// LimitNumber is a limit of the kernel: a number or infinity.
+	LimitNumber = v1.LimitNumber
 	// Percent is a share in percent.
 	Percent = v1.Percent
 	// Count is a number of times, or Never.
@@ -216,6 +220,8 @@ type (
 	Secret = v1.Secret
 	// User is a person, or a program, for whom apps act.
 	User = v1.User
+	// RightCheck says whether somebody may do an operation, and by which rights.
+	RightCheck = v1.RightCheck
 	// UserChange holds the new values of a user; a nil field stays unchanged.
 	UserChange = v1.UserChange
 	// Token is set only in the answer to the call that created it.
@@ -321,6 +327,10 @@ const (
 	RolloutHostFailed  = v1.RolloutHostFailed
 	RolloutHostSkipped = v1.RolloutHostSkipped
 )
+
+// RolloutCauseChanged is the Cause of a host that an apply has left as it is, because somebody has changed one of its
+// processes since the plan.
+const RolloutCauseChanged = v1.RolloutCauseChanged
 
 // OpApply is the Op of the rollout of an apply.
 const OpApply = v1.OpApply

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/url"
+	"strconv"
 	"time"
 
 	v1 "drover/api/v1"
@@ -33,6 +34,33 @@ func (c *Client) ChangeUser(ctx context.Context, name string, change UserChange)
 	var u User
 	err := c.do(ctx, at(v1.RouteChangeUser, name), nil, change, &u)
 	return u, err
+}
+
+// RightQuestion asks whether somebody may do an operation.
+type RightQuestion struct {
+	// User is a user; empty means the caller. Only an administrator may ask about others.
+	User string
+	// Operation is the name of an operation. Process is NAMESPACE/NAME; empty for an operation on hosts.
+	Operation, Process string
+	// Host is one host; empty means every host.
+	Host string
+	// Targets is the number of targets of the call; 0 means one.
+	Targets int
+}
+
+// CheckRight says whether a user may do an operation, and by which rights.
+func (c *Client) CheckRight(ctx context.Context, q RightQuestion) (RightCheck, error) {
+	query := url.Values{}
+	set(query, "user", q.User)
+	set(query, "operation", q.Operation)
+	set(query, "process", q.Process)
+	set(query, "host", q.Host)
+	if q.Targets > 0 {
+		query.Set("targets", strconv.Itoa(q.Targets))
+	}
+	var v RightCheck
+	err := c.do(ctx, at(v1.RouteCheckRight), query, nil, &v)
+	return v, err
 }
 
 // CreateToken creates a token for a user; the answer holds it. It is valid for ttl, in whole seconds; 0 means no

@@ -30,8 +30,14 @@ type Grant struct {
 	Businesses []int64  `json:"businesses,omitempty"`
 	Areas      []int    `json:"areas,omitempty"`
 	Hosts      []string `json:"hosts,omitempty"`
-	// Labels are labels of hosts, as key=value. Only the labels of people and of join tokens count.
+	// Labels are expressions such as "role=web,zone!=b". Only the labels of people and of join tokens count. Each
+	// expression needs a term KEY=VALUE or KEY in (VALUE,…).
 	Labels []string `json:"labels,omitempty"`
+	// Until is the time from which the grant gives nothing; zero means never.
+	Until time.Time `json:"until,omitzero"`
+	// MaxTargets is the largest number of targets, each a process on a host, of a call that the grant allows. Calls
+	// that only read have no limit. 0 means no limit.
+	MaxTargets int `json:"max_targets,omitempty"`
 }
 
 // Rates limit the calls of an app; zero means no limit.
@@ -87,6 +93,22 @@ type ProviderRights struct {
 	Groups []string `json:"groups"`
 	Admin  bool     `json:"admin"`
 	Grants []Grant  `json:"grants"`
+}
+
+// RightCheck says whether somebody may do an operation.
+type RightCheck struct {
+	// User is the user who calls without an app, or the app that asks about itself.
+	User    string `json:"user,omitempty"`
+	App     string `json:"app,omitempty"`
+	Allowed bool   `json:"allowed"`
+	// Disabled tells that the user may do nothing because the user is disabled, and Admin that the user or the app has
+	// every right.
+	Disabled bool `json:"disabled,omitempty"`
+	Admin    bool `json:"admin,omitempty"`
+	// Grants are the rights that give the operation, each alone.
+	Grants []Grant `json:"grants"`
+	// Short are the rights that give the operation on other hosts only, or for fewer targets.
+	Short []Grant `json:"short"`
 }
 
 // UserChange holds the new values of a user; a nil field stays unchanged.

@@ -72,8 +72,8 @@ type Request struct {
 	// HostTimeout is the time in seconds in which each host must accept the operation. After that time the result of
 	// the host is agent-unavailable, and the host does not begin the operation later. If it is 0, the server chooses.
 	HostTimeout int `json:"host_timeout_seconds,omitempty"`
-	// Rollout spreads the operation over the hosts in batches. The answer is then a Rollout. It is for start, stop,
-	// restart, reload, kill and signal, without a spec.
+	// Rollout spreads the operation over the hosts in batches. The answer is then a Rollout. It is for every
+	// operation but register and update, without a spec.
 	Rollout *RolloutPlan `json:"rollout,omitempty"`
 	// OneOf carries out the operation on one connected host only. The answer is then a Rollout: another host gets the
 	// operation only if the one before certainly never begins it. AgainWhenLost also goes on after a host that may have

@@ -27,6 +27,10 @@ const (
 	RolloutHostSkipped = "skipped"
 )
 
+// RolloutCauseChanged is the cause of a host that an apply has left as it is, because somebody has changed one of its
+// processes since the plan.
+const RolloutCauseChanged = "changed"
+
 // RolloutPlan says how an operation or an apply spreads over its hosts. It is the field rollout of a process file.
 type RolloutPlan struct {
 	// Batch is the number of hosts in a batch: a number, or a share of all hosts, rounded down to at least one host.

@@ -81,6 +81,7 @@ const (
 	RouteListUsers    = "GET /api/v1/users"
 	RouteGetUser      = "GET /api/v1/users/{name}"
 	RouteChangeUser   = "PATCH /api/v1/users/{name}"
+	RouteCheckRight   = "GET /api/v1/rights/check"
 	RouteCreateSignIn = "POST /api/v1/sign-ins"
 	// RouteCreateDevice begins the sign-in of a command line, and needs no credentials. RouteEndSignIn ends the token
 	// of a command line that makes the call.

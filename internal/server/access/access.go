@@ -24,6 +24,8 @@ const (
 	RenameAgents Operation = "rename-agents" // give a host another agent id
 	LabelAgents  Operation = "label-agents"  // set labels of hosts, which may grant rights
 	Silence      Operation = "silence"       // withhold alarms of processes
+	// readAudit is to read the audit records of everybody. Only the group Auditor has it, so that no grant of All does.
+	readAudit Operation = "read-audit"
 	// UpgradeAgents is the right of process.Upgrade.
 	UpgradeAgents Operation = "upgrade-agents"
 )
@@ -41,6 +43,7 @@ const (
 	Viewer     = "viewer"     // Read
 	Operator   = "operator"   // Read and Operate
 	Maintainer = "maintainer" // Read, Operate and Setup
+	Auditor    = "auditor"    // Read, and all audit records; only on all namespaces and hosts
 )
 
 // personMark begins the app of people who call without an app.
@@ -65,7 +68,9 @@ func Operations() []Operation {
 }
 
 // Groups lists the names that represent several operations.
-func Groups() []string { return []string{All, Read, Operate, Setup, Viewer, Operator, Maintainer} }
+func Groups() []string {
+	return []string{All, Read, Operate, Setup, Viewer, Operator, Maintainer, Auditor}
+}
 
 // Members returns the operations of a group; nil if there is no such group.
 func Members(group string) []Operation {
@@ -84,6 +89,8 @@ func Members(group string) []Operation {
 		return append(Members(Read), Members(Operate)...)
 	case Maintainer:
 		return append(Members(Operator), Members(Setup)...)
+	case Auditor:
+		return append(Members(Read), readAudit)
 	default:
 		return nil
 	}
@@ -173,6 +180,9 @@ type Principal struct {
 	Admin  bool
 	Grants []Grant
 	Limits Limits
+	// Targets is the number of targets of the call. A grant with a smaller limit allows no change. 0 means that no
+	// limit counts.
+	Targets int
 	// Via are the ids of the token that proves the user, last, and of the tokens that it was made with.
 	Via []string
 }
@@ -193,13 +203,19 @@ func (p *Principal) Who() string {
 // Reach is the set of hosts on which a principal may do one operation.
 type Reach struct {
 	everywhere bool
-	grants     []*Grant
+	grants     []granted
+	// small are the grants with a limit below the number of targets of the call.
+	small   []granted
+	targets int
 }
 
 // On returns the reach of op on processes of the namespace.
 func (p *Principal) On(op Operation, namespace string) Reach {
 	return p.reach(op, func(g *Grant) bool { return g.inScope(namespace) })
 }
+
+// ReadsAudit reports whether the principal may read the audit records of everybody.
+func (p *Principal) ReadsAudit() bool { return p.OnHosts(readAudit).Everywhere() }
 
 // Namespaces returns the patterns of the namespaces in which the principal may do op on any host; nil means all
 // namespaces.
@@ -224,6 +240,11 @@ func (p *Principal) Namespaces(op Operation) []string {
 	return patterns
 }
 
+// Limited reports whether a grant of an operation is for some hosts only.
+func (p *Principal) Limited(op Operation) bool {
+	return !p.Admin && slices.ContainsFunc(p.Grants, func(g Grant) bool { return g.allows(op) && !g.everywhere() })
+}
+
 // OnHosts returns the reach of an operation on hosts instead of processes. Reading needs a grant for any namespace.
 // Changing needs a grant for all namespaces, because it affects the data of every namespace there.
 func (p *Principal) OnHosts(op Operation) Reach {
@@ -236,14 +257,45 @@ func (p *Principal) reach(op Operation, inScope func(*Grant) bool) Reach {
 	if p.Admin {
 		return Reach{everywhere: true}
 	}
-	var r Reach
+	r := Reach{targets: p.Targets}
+	reads := slices.Contains(Members(Read), op)
 	for i := range p.Grants {
-		if g := &p.Grants[i]; g.allows(op) && inScope(g) {
-			r.grants = append(r.grants, g)
+		g := &p.Grants[i]
+		switch {
+		case !g.allows(op) || !inScope(g):
+		case !reads && g.MaxTargets != 0 && g.MaxTargets < p.Targets:
+			r.small = append(r.small, g.compiled())
+		default:
+			r.grants = append(r.grants, g.compiled())
 			r.everywhere = r.everywhere || g.everywhere()
 		}
 	}
 	return r
+}
+
+// Giving returns the grants that give an operation on processes of a namespace, each alone. An empty namespace is that
+// of an operation on hosts, and host is nil for every host. short are the grants that give it on other hosts only, or
+// for fewer targets.
+func (p *Principal) Giving(op Operation, namespace string, host *Host) (giving, short []Grant) {
+	for _, g := range p.Grants {
+		one := Principal{Grants: []Grant{g}, Targets: p.Targets}
+		reach := one.OnHosts(op)
+		if namespace != "" {
+			reach = one.On(op, namespace)
+		}
+		switch {
+		case reach.Everywhere() || host != nil && reach.Covers(*host):
+			giving = append(giving, g)
+		case len(reach.grants)+len(reach.small) > 0:
+			short = append(short, g)
+		}
+	}
+	return giving, short
+}
+
+// OfHosts reports whether an operation is one on hosts instead of processes.
+func (op Operation) OfHosts() bool {
+	return slices.Contains([]Operation{ReadAgents, RenameAgents, LabelAgents, UpgradeAgents}, op)
 }
 
 // Everywhere reports whether the reach covers every host.
@@ -254,7 +306,24 @@ func (r Reach) Nowhere() bool { return !r.everywhere && len(r.grants) == 0 }
 
 // Covers reports whether the reach covers the host.
 func (r Reach) Covers(h Host) bool {
-	return r.everywhere || slices.ContainsFunc(r.grants, func(g *Grant) bool { return g.onHost(h) })
+	return r.everywhere || slices.ContainsFunc(r.grants, func(g granted) bool { return g.onHost(h) })
+}
+
+// limit is the largest limit of the grants that would cover the host in a call with fewer targets; 0 if there is none.
+func (r Reach) limit(h Host) (most int) {
+	for _, g := range r.small {
+		if g.onHost(h) {
+			most = max(most, g.MaxTargets)
+		}
+	}
+	return most
+}
+
+// Exceeds reports whether a grant has a limit below a number of targets.
+func (p *Principal) Exceeds(targets int) bool {
+	return !p.Admin && slices.ContainsFunc(p.Grants, func(g Grant) bool {
+		return g.MaxTargets != 0 && g.MaxTargets < targets
+	})
 }
 
 // Missing is the first right that a call lacks, and the number of its other targets without a right.
@@ -264,7 +333,10 @@ type Missing struct {
 	Subject string
 	// Host is the host of the missing right; empty if the right is missing on every host.
 	Host string
-	More int
+	// Limit is the number of targets that the caller's right allows in one call, and Targets the larger number of the
+	// call. Both are 0 if the caller has no such right.
+	Limit, Targets int
+	More           int
 }
 
 // Found notes one more missing right: it keeps the first and counts the others.
@@ -278,8 +350,11 @@ func (m *Missing) Found(op Operation, subject, host string) {
 
 // Check notes the missing right to do an operation to a subject on a host, unless the reach of the caller covers it.
 func (m *Missing) Check(reach Reach, op Operation, subject string, h Host) {
-	switch {
+	switch limit := reach.limit(h); {
 	case reach.Covers(h):
+	case limit != 0 && m.Operation == "":
+		m.Operation, m.Subject, m.Limit, m.Targets = op, subject, limit, reach.targets
+	case m.Limit != 0: // it concerns the whole call
 	case reach.Nowhere():
 		m.Found(op, subject, "")
 	default:
@@ -299,6 +374,9 @@ func (m *Missing) What() string {
 	}
 	if m.Host != "" {
 		b.WriteString(" on " + m.Host)
+	}
+	if m.Limit != 0 {
+		fmt.Fprintf(&b, ": the call has %d targets, and the right allows at most %d in one call", m.Targets, m.Limit)
 	}
 	return b.String()
 }

@@ -45,6 +45,19 @@ func viewApp(a store.App) v1.App {
 	return v
 }
 
+// stillToCome rejects new rights that have ended already. Those that a record had before may stay.
+func stillToCome(before, after []access.Grant, now time.Time) error {
+	var faults []error
+	for i, g := range after {
+		had := slices.ContainsFunc(before, func(b access.Grant) bool { return b.String() == g.String() })
+		if g.Ended(now) && !had {
+			faults = append(faults, invalid(fmt.Sprintf("grants[%d].until", i), "is %s: expected a time to come",
+				g.Until.Format(time.RFC3339)))
+		}
+	}
+	return together(faults...)
+}
+
 // appChange returns the function that applies a change to an app. The change must be valid.
 func appChange(r *v1.AppChange) (change func(*store.App), err error) {
 	grants, err := grantsOf(r.Grants)
@@ -106,6 +119,9 @@ func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 	secret, kept := h.newSecret()
 	a := store.App{Code: req.Code, Secrets: []store.Secret{kept}, Created: kept.Created, Changed: kept.Created}
 	change(&a)
+	if err := stillToCome(nil, a.Grants, a.Created); err != nil {
+		return reply{}, err
+	}
 	if err := h.Apps.CreateApp(ctx, a); err != nil {
 		return reply{}, stored(err, "app", req.Code)
 	}
@@ -164,9 +180,10 @@ func (h *Handler) changeApp(ctx context.Context, c *call) (reply, error) {
 	}
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	a, err := h.Apps.ChangeApp(ctx, code, func(a *store.App) error {
+		before := a.Grants
 		change(a)
 		a.Changed = h.Now()
-		return nil
+		return stillToCome(before, a.Grants, a.Changed)
 	})
 	if err != nil {
 		return reply{}, stored(err, "app", code)
@@ -259,7 +276,8 @@ func grantsOf(given *[]v1.Grant) (*[]access.Grant, error) {
 	}
 	var faults []error
 	for i := range list {
-		if err := list[i].Validate(); err != nil {
+		list[i].Until = list[i].Until.UTC().Truncate(time.Second)
+		for _, err := range list[i].Faults() {
 			faults = append(faults, invalidPart(fmt.Sprintf("grants[%d].", i), "", err))
 		}
 	}
@@ -279,6 +297,9 @@ func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	u := store.User{Name: req.Name, Created: h.Now()}
 	change(&u)
+	if err := stillToCome(nil, u.Grants, u.Created); err != nil {
+		return reply{}, err
+	}
 	if err := h.Users.CreateUser(ctx, u); err != nil {
 		return reply{}, stored(err, "user", u.Name)
 	}
@@ -325,8 +346,9 @@ func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
 	}
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	u, err := h.Users.ChangeUser(ctx, name, func(u *store.User) error {
+		before := u.Grants
 		change(u)
-		return nil
+		return stillToCome(before, u.Grants, h.Now())
 	})
 	if err != nil {
 		return reply{}, stored(err, "user", name)
@@ -504,91 +526,51 @@ func (h *Handler) limited(c *call, by *gate.Failures, reason string) error {
 	return busy(reason, int(math.Ceil(wait.Seconds())))
 }
 
-// createDevice begins the sign-in of a command line. It grants nothing, so only a rejection has an audit row.
-func (h *Handler) createDevice(ctx context.Context, c *call) (reply, error) {
-	if err := h.limited(c, h.devices, "too many sign-ins began at this address"); err != nil {
-		return reply{}, err
+// checkRight says whether the caller, or a user, may do an operation, and by which rights.
+func (h *Handler) checkRight(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	user, op, subject, name := p.text("user"), access.Operation(p.text("operation")), p.text("process"), p.text("host")
+	targets := p.number("targets", 1, maxItems)
+	if !slices.Contains(access.Operations(), op) {
+		p.fail(invalid("operation", "is %.40q: expected the name of an operation, such as restart", string(op)))
 	}
-	h.devices.Note(c.Address, h.Now())
-	var req v1.DeviceRequest
-	if err := c.small(&req); err != nil {
-		return reply{}, err
-	}
+	namespace, rest, whole := strings.Cut(subject, "/")
 	switch {
-	case h.Console() == "":
-		return reply{}, problemf(http.StatusConflict, "this server serves no console, where a person could confirm the sign-in")
-	case req.Name == "":
-		return reply{}, invalid("name", "is empty")
-	case len(req.Name) > maxDeviceName:
-		return reply{}, invalid("name", "is %d bytes long: expected at most %d", len(req.Name), maxDeviceName)
-	case strings.ToValidUTF8(req.Name, "\x00") != req.Name ||
-		strings.ContainsFunc(req.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return reply{}, invalid("name", "holds a character that cannot be shown")
+	case op.OfHosts() && subject != "":
+		p.fail(invalid("process", "is %.100q: the operation is one on hosts, expected no process", subject))
+	case !op.OfHosts() && (!whole || namespace == "" || rest == ""):
+		p.fail(invalid("process", "is %.100q: expected NAMESPACE/NAME", subject))
 	}
-	token, hash := access.NewToken()
-	code, codeHash := access.NewCode()
-	now := h.Now()
-	d := store.Device{
-		Hash: hash, Code: codeHash, Name: req.Name, Remote: c.Audit.Remote, Created: now, Expires: now.Add(deviceTime),
-	}
-	switch err := h.Devices.CreateDevice(ctx, d); {
-	case errors.Is(err, store.ErrTooManyDevices):
-		return reply{}, busy(store.ErrTooManyDevices.Error(), 60)
-	case err != nil:
-		return reply{}, failure("begin the sign-in", err)
-	}
-	c.Audited = true
-	return reply{status: http.StatusCreated, body: v1.Device{
-		Code: code, Path: DevicePath, Token: token, ExpiresAt: d.Expires, Interval: deviceInterval,
-	}}, nil
-}
-
-// deviceState tells a command line whether a person has signed it in. The call has no audit row: command lines repeat
-// it all the time, and the sign-in itself has a row.
-func (h *Handler) deviceState(ctx context.Context, c *call) (reply, error) {
-	c.Audited = true
-	if err := h.limited(c, h.lost, "this address asked for too many sign-ins that do not exist"); err != nil {
+	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	var req v1.DeviceStateRequest
-	if err := c.small(&req); err != nil {
+	c.Audit.Target = edge.Clip(strings.TrimSpace(user + " " + string(op) + " " + subject))
+	who, disabled, err := h.asked(ctx, c, user)
+	if err != nil {
 		return reply{}, err
 	}
-	hash := access.HashToken(req.Token)
-	t, _, err := h.Tokens.FindToken(ctx, hash)
-	if err == nil && t.Kind == store.CLIToken && t.Valid(h.Now()) {
-		return ok(v1.DeviceState{State: v1.DeviceSignedIn, User: t.User, ExpiresAt: given(t.Expires)})
+	who.Targets = targets
+	var host *access.Host
+	if name != "" {
+		a, found := h.Directory.LookupID(name)
+		at := namedHost(name)
+		if found {
+			at = gate.Host(a)
+		} else if c.Principal.Admin {
+			return reply{}, problemf(http.StatusNotFound, "there is no host %q", name)
+		}
+		host = &at
 	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return reply{}, failure("read the sign-in", err)
+	giving, short := who.Giving(op, namespace, host)
+	grants := func(list []access.Grant) []v1.Grant {
+		return viewed(list, func(g access.Grant) v1.Grant { return v1.Grant(g) })
 	}
-	d, err := h.Devices.FindDevice(ctx, hash)
-	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && !h.Now().Before(d.Expires):
-		h.lost.Note(c.Address, h.Now())
-		return reply{}, problemf(http.StatusNotFound, "the person has rejected the sign-in, or its time is over")
-	case err != nil:
-		return reply{}, failure("read the sign-in", err)
+	v := v1.RightCheck{
+		User: who.User, Allowed: !disabled && (who.Admin || len(giving) > 0), Disabled: disabled, Admin: who.Admin,
+		Grants: grants(giving), Short: grants(short),
 	}
-	return ok(v1.DeviceState{State: v1.DevicePending})
-}
-
-// endSignIn ends the token of the command line that makes the call.
-func (h *Handler) endSignIn(ctx context.Context, c *call) (reply, error) {
-	if err := c.params.done(); err != nil {
-		return reply{}, err
+	if who.App != "" && !access.IsPersonApp(who.App) {
+		v.User, v.App = "", who.App
 	}
-	c.Audit.Target = c.Principal.User
-	hash := access.HashToken(c.token)
-	t, _, err := h.Tokens.FindToken(ctx, hash)
-	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && t.Kind != store.CLIToken:
-		return reply{}, problemf(http.StatusConflict, "the caller is not signed in by 'drover login URL'")
-	case err != nil:
-		return reply{}, failure("read the sign-in", err)
-	}
-	if _, err := h.Tokens.TakeToken(ctx, hash, nil); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return reply{}, failure("end the sign-in", err)
-	}
-	return reply{status: http.StatusNoContent}, nil
+	return ok(v)
 }

@@ -1,6 +1,7 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,11 @@ func (h *Handler) viewHost(a store.Agent) v1.Host {
 func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	p := &c.params
 	hosts, state, limit := p.hosts(), p.choice("state", v1.HostOnline, v1.HostAway), p.limit()
-	search := strings.ToLower(p.text("search"))
+	search, build, area := strings.ToLower(p.text("search")), p.text("build"), p.text("area")
+	cloud, err := strconv.Atoi(cmp.Or(area, "0"))
+	if err != nil {
+		p.fail(invalid("area", "is %.40q: expected the number of an area", area))
+	}
 	var after fleet.Place
 	p.cursor(&after)
 	if err := p.done(); err != nil {
@@ -60,6 +65,9 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	var last any
 	for a := range h.Directory.After(after) {
 		if !reach.Covers(gate.Host(a)) || !hosts.matches(&a) || search != "" && !mentions(&a, search) {
+			continue
+		}
+		if area != "" && a.Cloud != cloud || build != "" && !wildcard.Match(build, a.Build) {
 			continue
 		}
 		v := h.viewAgent(a)
@@ -330,14 +338,13 @@ func (h *Handler) labelAgents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
-	reach := c.Principal.OnHosts(access.LabelAgents)
-	if reach.Nowhere() {
+	if c.Principal.OnHosts(access.LabelAgents).Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.LabelAgents})
 	}
 	choice, faults := req.check()
 	c.Audit.Target = edge.Clip(choice.String())
 	var missing access.Missing
-	agents := h.named(choice, reach, access.LabelAgents, &missing, &faults)
+	agents := h.named(choice, &c.Principal, access.LabelAgents, &missing, &faults)
 	switch {
 	case missing.Any():
 		return reply{}, forbidden(missing)
@@ -416,10 +423,12 @@ func (r *labelRequest) check() (choice hostChoice, faults processfile.Faults) {
 }
 
 // named returns the chosen hosts for an operation on hosts: those of the names, and those within reach that match a
-// pattern or the selector. It adds a fault for each name without a host, and notes the missing right to a named host.
-func (h *Handler) named(choice hostChoice, reach access.Reach, op access.Operation, missing *access.Missing,
+// pattern or the selector. It adds a fault for each name without a host, and notes the missing right to a named host,
+// or to as many hosts.
+func (h *Handler) named(choice hostChoice, who *access.Principal, op access.Operation, missing *access.Missing,
 	faults *processfile.Faults,
 ) (agents []store.Agent) {
+	reach := who.OnHosts(op)
 	if len(*faults) > 0 {
 		return nil
 	}
@@ -450,6 +459,12 @@ func (h *Handler) named(choice hostChoice, reach access.Reach, op access.Operati
 			seen[key] = true
 			agents = append(agents, a)
 		}
+	}
+	whole := *who
+	whole.Targets = len(agents)
+	may := whole.OnHosts(op)
+	for i := range agents {
+		missing.Check(may, op, "", gate.Host(agents[i]))
 	}
 	switch {
 	case len(*faults) > 0:

@@ -319,6 +319,7 @@ func (h *Handler) userRoutes() []route {
 		{v1.RouteListUsers, "users.list", admin, h.listUsers},
 		{v1.RouteGetUser, "users.get", admin, h.getUser},
 		{v1.RouteChangeUser, "users.change", admin, h.changeUser},
+		{v1.RouteCheckRight, "rights.check", anyone, h.checkRight},
 		{v1.RouteCreateToken, "users.tokens.create", admin, h.createToken},
 		{v1.RouteListTokens, "users.tokens.list", anyone, h.listTokens},
 		{v1.RouteDeleteToken, "users.tokens.delete", anyone, h.deleteToken},

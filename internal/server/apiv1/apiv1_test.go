@@ -289,6 +289,11 @@ func TestAudit(t *testing.T) {
 	own := r.want(200, r.call("plain", "GET", "/audit", nil))
 	same(t, "own records", []string{"audit.list plain console a ? reason"}, own.items("action", "app", "via", "reason"))
 	r.refused(r.call("plain", "GET", "/audit?app=admin", nil), 403, "")
+	r.app("auditor", "auditor on *")
+	if rows := r.want(200, r.call("auditor", "GET", "/audit?app=admin", nil)).items("app"); len(rows) == 0 {
+		t.Error("an auditor does not see the records of others")
+	}
+	r.refused(r.call("auditor", "GET", "/users", nil), 403, "")
 	same(t, "from an address", 0, len(r.want(200, r.call("admin", "GET", "/audit?address=10.9.9.9", nil)).items("at")))
 	if future := time.Now().Add(time.Hour).Format(time.RFC3339); len(r.want(200,
 		r.call("admin", "GET", "/audit?since="+url.QueryEscape(future), nil)).items("at")) != 0 {
@@ -406,10 +411,11 @@ func TestAllFaultsAtOnce(t *testing.T) {
 			"labels": map[string]string{"a b": "c", "x y": "z"},
 		}, "note role cloud business uses ttl_seconds labels labels"},
 		{
-			"POST", "/apps", `{"code":"a b","grants":[{"operations":["fly"]},{}],"limits":{"rate":-1}}`,
-			"code grants[0].namespaces grants[1].operations limits.rate",
+			"POST", "/apps", `{"code":"a b","grants":[{"operations":["fly"]},{"max_targets":-1}],"limits":{"rate":-1}}`,
+			"code grants[0].namespaces grants[0].operations[0] grants[1].operations grants[1].namespaces grants[1].max_targets " +
+				"limits.rate",
 		},
-		{"POST", "/users", `{"name":"","grants":[{"operations":["fly"]}]}`, "name grants[0].namespaces"},
+		{"POST", "/users", `{"name":"","grants":[{"operations":["fly"]}]}`, "name grants[0].namespaces grants[0].operations[0]"},
 		{
 			"POST", "/operations", `{"op":"start","targets":[{"namespace":"","name":"x"},{"namespace":"n","name":"x","hosts":[""]}],
 			"select":"a b","signal":"HUP","host_timeout_seconds":0,"rollout":{"canary":-1,"order":"x y"}}`,

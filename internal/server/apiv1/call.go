@@ -15,10 +15,12 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
+	"drover/internal/server/store"
 )
 
 // Limits of one call.
@@ -416,4 +418,160 @@ func denial(r gate.Reason) string {
 	default:
 		return "app code or secret is wrong"
 	}
+}
+
+// sight is what the caller sees of tasks and rollouts by their namespaces: an app its own, and a person also those of
+// others whose processes the person may query. seer has the rest of the answer.
+func (c *call) sight() store.Sight {
+	s := store.Sight{App: c.app()}
+	if s.App != "" && c.Principal.Proven {
+		if s.Within = c.Principal.Namespaces(access.OperationOf(process.Query)); s.Within == nil {
+			s.Within = []string{access.All}
+		}
+	}
+	return s
+}
+
+// mostWalked is how many tasks, rollouts and results one list reads to find those that the caller sees.
+const mostWalked = maxItems
+
+// seer tells which tasks and rollouts of a sight a caller sees. A person whose rights are for some hosts only sees
+// those on these hosts.
+type seer struct {
+	h       *Handler
+	own     string
+	limited bool
+	reaches *access.Reaches
+	// left is what remains of mostWalked.
+	left int
+}
+
+func (h *Handler) newSeer(c *call) *seer {
+	return &seer{
+		h: h, own: c.app(), limited: c.Principal.Limited(access.OperationOf(process.Query)),
+		reaches: access.NewReaches(c.Principal), left: mostWalked,
+	}
+}
+
+// everywhere reports whether the caller may query each process of a namespace.
+func (s *seer) everywhere(namespace string) bool {
+	return !s.limited || s.reaches.On(access.OperationOf(process.Query), namespace).Everywhere()
+}
+
+// task reports whether the caller sees a task of its sight.
+func (s *seer) task(ctx context.Context, t *store.TaskSummary) (bool, error) {
+	if s.left--; t.App == s.own || !s.limited || t.Requests == 1 && s.everywhere(t.Process.Namespace) {
+		return true, nil
+	}
+	s.left -= t.Keys
+	return s.results(ctx, t.ID)
+}
+
+// results reports whether the caller may query each process of a task. Of a task without results it may not.
+func (s *seer) results(ctx context.Context, id string) (sees bool, err error) {
+	hidden := errors.New("a process is hidden")
+	query := access.OperationOf(process.Query)
+	err = s.h.Tasks.TaskItems(ctx, id, "", func(v store.ItemView) error {
+		if sees = s.reaches.On(query, v.Process.Namespace).Covers(s.h.hostOf(v)); !sees {
+			return hidden
+		}
+		return nil
+	})
+	if errors.Is(err, hidden) || errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return sees, err
+}
+
+// rollout reports whether the caller sees a rollout of its sight.
+func (s *seer) rollout(ctx context.Context, r *store.Rollout) (bool, error) {
+	if s.left--; r.App == s.own || !s.limited {
+		return true, nil
+	}
+	s.left -= r.Total
+	whole, err := s.h.Rollouts.GetRollout(ctx, r.ID, "")
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && s.h.onAll(whole, s.reads), err
+}
+
+// reads reports whether the caller may read of a step on a host.
+func (s *seer) reads(step *store.RolloutStep, host access.Host) bool {
+	return s.reaches.MayRead(step.Op, step.Process.Namespace, host)
+}
+
+// seen reads rows of a list after a place until the caller sees enough of them. next is the place where the list goes
+// on; 0 at its end. A list with much that the caller does not see goes on although it has fewer rows than the limit.
+func seen[T any](s *seer, after int64, limit int, list func(after int64) ([]T, error), place func(*T) int64,
+	sees func(*T) (bool, error),
+) (rows []T, next int64, err error) {
+	for {
+		page, err := list(after)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range page {
+			after = place(&page[i])
+			yes, err := sees(&page[i])
+			if err != nil {
+				return nil, 0, err
+			}
+			if yes {
+				rows = append(rows, page[i])
+			}
+			if (len(rows) == limit || s.left <= 0) && (i+1 < len(page) || len(page) == limit) {
+				return rows, after, nil
+			}
+		}
+		if len(page) < limit {
+			return rows, 0, nil
+		}
+	}
+}
+
+// seenPage is the page of rows that seen has returned.
+func seenPage[T, V any](c *call, rows []T, next int64, view func(T) V) (reply, error) {
+	c.Audit.Targets = len(rows)
+	var last any
+	if next != 0 {
+		last = next
+	}
+	return ok(pageOf(c, viewed(rows, view), last))
+}
+
+// onAll reports whether a caller may do something to each step of a rollout on each of its hosts. A host that has left
+// the fleet does not count, unless all have left.
+func (h *Handler) onAll(r *store.Rollout, may func(step *store.RolloutStep, host access.Host) bool) bool {
+	here := false
+	for i := range r.Hosts {
+		x := &r.Hosts[i]
+		agent, joined := h.Directory.ByKey(x.Agent)
+		if !joined {
+			continue
+		}
+		here = true
+		for _, at := range x.Steps {
+			if !may(&r.Steps[at], gate.Host(agent)) {
+				return false
+			}
+		}
+	}
+	return here
+}
+
+// asked returns the caller, or the user that an administrator names. A person may name the person, too.
+func (h *Handler) asked(ctx context.Context, c *call, name string) (who access.Principal, disabled bool, err error) {
+	p := c.Principal
+	if name == "" || p.Proven && p.User == name && p.App == access.PersonApp(name) {
+		return p, false, nil
+	}
+	if !p.Admin {
+		return who, false, problemf(http.StatusForbidden, "%s is not an administrator, and may only see own rights", p.Who())
+	}
+	u, err := h.Users.GetUser(ctx, name)
+	if err != nil {
+		return who, false, stored(err, "user", name)
+	}
+	return gate.PrincipalOf(u, h.Groups, h.Now()), u.Disabled, nil
 }

@@ -14,6 +14,7 @@ import (
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/past"
+	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
 )
@@ -284,12 +285,30 @@ func (q *changesQuery) revisions(ctx context.Context) error {
 	return nil
 }
 
+// nowhere reports whether the caller has chosen hosts of which there is none.
+func (q *changesQuery) nowhere() bool { return q.agents != nil && len(q.agents) == 0 }
+
+// reaches reports whether a rollout has one of the chosen hosts.
+func (q *changesQuery) reaches(ctx context.Context, r *store.Rollout) (bool, error) {
+	if q.agents == nil {
+		return true, nil
+	}
+	full, err := q.h.Rollouts.GetRollout(ctx, r.ID, "")
+	if err != nil {
+		return false, failure("read the rollout", err)
+	}
+	return slices.ContainsFunc(full.Hosts, func(x rollout.Host) bool { return q.agents[x.Agent] }), nil
+}
+
 // rollouts lists the rollouts that the caller may see.
 func (q *changesQuery) rollouts(ctx context.Context) error {
 	q.out.Rollouts = []v1.Rollout{}
-	after := int64(0)
+	if q.nowhere() {
+		return nil
+	}
+	after, s := int64(0), q.h.newSeer(q.c)
 	for examined := 0; ; {
-		list, err := q.h.Rollouts.ListRollouts(ctx, store.RolloutFilter{App: q.c.app()}, after, defaultPage)
+		list, err := q.h.Rollouts.ListRollouts(ctx, store.RolloutFilter{Sight: q.c.sight()}, after, defaultPage)
 		if err != nil {
 			return failure("list the rollouts", err)
 		}
@@ -299,15 +318,27 @@ func (q *changesQuery) rollouts(ctx context.Context) error {
 				list = nil
 				break
 			}
-			if q.between(r.Created) && slices.ContainsFunc(r.Processes(), q.asks) {
+			after = r.Number
+			if !q.between(r.Created) || !slices.ContainsFunc(r.Processes(), q.asks) {
+				continue
+			}
+			sees, err := s.rollout(ctx, r)
+			if err != nil {
+				return failure("list the rollouts", err)
+			}
+			if sees {
+				if sees, err = q.reaches(ctx, r); err != nil {
+					return err
+				}
+			}
+			if sees {
 				q.out.Rollouts = append(q.out.Rollouts, viewRollout(r))
 			}
-			after = r.Number
 		}
 		if examined += len(list); len(list) < defaultPage {
 			break
 		}
-		if examined >= mostExamined {
+		if examined >= mostExamined || s.left <= 0 {
 			q.incomplete("rollouts")
 			break
 		}
@@ -329,8 +360,11 @@ func latest[T any](q *changesQuery, name string, list []T) []T {
 // operations lists the tasks that the caller may see, without questions and without the batches of rollouts.
 func (q *changesQuery) operations(ctx context.Context) error {
 	q.out.Operations = []v1.Operation{}
-	f := store.TaskFilter{App: q.c.app(), Since: q.from, Until: q.to}
-	after := int64(0)
+	if q.nowhere() {
+		return nil
+	}
+	f := store.TaskFilter{Sight: q.c.sight(), Since: q.from, Until: q.to}
+	after, s := int64(0), q.h.newSeer(q.c)
 	for examined := 0; ; {
 		tasks, err := q.h.Listing.ListTasks(ctx, f, after, defaultPage)
 		if err != nil {
@@ -341,7 +375,14 @@ func (q *changesQuery) operations(ctx context.Context) error {
 			ofRollout := slices.ContainsFunc(q.out.Rollouts, func(r v1.Rollout) bool {
 				return strings.HasPrefix(t.ID, r.ID+"-")
 			})
-			if t.Op != process.Query && !ofRollout && q.asks(t.Process) {
+			if t.Op == process.Query || ofRollout || !q.asks(t.Process) {
+				continue
+			}
+			sees, err := s.task(ctx, &t)
+			if err != nil {
+				return failure("list the operations", err)
+			}
+			if sees {
 				q.out.Operations = append(q.out.Operations, viewOperation(t))
 			}
 		}
@@ -349,7 +390,7 @@ func (q *changesQuery) operations(ctx context.Context) error {
 		if len(tasks) < defaultPage {
 			break
 		}
-		if examined >= mostExamined {
+		if examined >= mostExamined || s.left <= 0 {
 			q.incomplete("operations")
 			break
 		}

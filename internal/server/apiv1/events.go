@@ -461,9 +461,9 @@ func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 	if changes := p.flag("changes"); changes != nil && *changes {
 		f.Without = h.reads()
 	}
-	if !c.Principal.Admin {
+	if !c.Principal.ReadsAudit() {
 		if f.App != "" && f.App != c.Principal.App {
-			return reply{}, problemf(http.StatusForbidden, "%s is not an administrator, and sees only the records of app %s",
+			return reply{}, problemf(http.StatusForbidden, "%s is neither an administrator nor an auditor, and sees only the records of app %s",
 				c.Principal.Who(), edge.Clip(c.Principal.App))
 		}
 		f.App = c.Principal.App

@@ -13,9 +13,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	v1 "drover/api/v1"
 	"drover/internal/selector"
+	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/enrol"
 	"drover/internal/server/keyring"
@@ -455,4 +457,93 @@ func keysProblem(err error, kind keyring.Kind) error {
 		return problemf(http.StatusConflict, "%v", err)
 	}
 	return failure("change the keys", err)
+}
+
+// createDevice begins the sign-in of a command line. It grants nothing, so only a rejection has an audit row.
+func (h *Handler) createDevice(ctx context.Context, c *call) (reply, error) {
+	if err := h.limited(c, h.devices, "too many sign-ins began at this address"); err != nil {
+		return reply{}, err
+	}
+	h.devices.Note(c.Address, h.Now())
+	var req v1.DeviceRequest
+	if err := c.small(&req); err != nil {
+		return reply{}, err
+	}
+	switch {
+	case h.Console() == "":
+		return reply{}, problemf(http.StatusConflict, "this server serves no console, where a person could confirm the sign-in")
+	case req.Name == "":
+		return reply{}, invalid("name", "is empty")
+	case len(req.Name) > maxDeviceName:
+		return reply{}, invalid("name", "is %d bytes long: expected at most %d", len(req.Name), maxDeviceName)
+	case strings.ToValidUTF8(req.Name, "\x00") != req.Name ||
+		strings.ContainsFunc(req.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return reply{}, invalid("name", "holds a character that cannot be shown")
+	}
+	token, hash := access.NewToken()
+	code, codeHash := access.NewCode()
+	now := h.Now()
+	d := store.Device{
+		Hash: hash, Code: codeHash, Name: req.Name, Remote: c.Audit.Remote, Created: now, Expires: now.Add(deviceTime),
+	}
+	switch err := h.Devices.CreateDevice(ctx, d); {
+	case errors.Is(err, store.ErrTooManyDevices):
+		return reply{}, busy(store.ErrTooManyDevices.Error(), 60)
+	case err != nil:
+		return reply{}, failure("begin the sign-in", err)
+	}
+	c.Audited = true
+	return reply{status: http.StatusCreated, body: v1.Device{
+		Code: code, Path: DevicePath, Token: token, ExpiresAt: d.Expires, Interval: deviceInterval,
+	}}, nil
+}
+
+// deviceState tells a command line whether a person has signed it in. The call has no audit row: command lines repeat
+// it all the time, and the sign-in itself has a row.
+func (h *Handler) deviceState(ctx context.Context, c *call) (reply, error) {
+	c.Audited = true
+	if err := h.limited(c, h.lost, "this address asked for too many sign-ins that do not exist"); err != nil {
+		return reply{}, err
+	}
+	var req v1.DeviceStateRequest
+	if err := c.small(&req); err != nil {
+		return reply{}, err
+	}
+	hash := access.HashToken(req.Token)
+	t, _, err := h.Tokens.FindToken(ctx, hash)
+	if err == nil && t.Kind == store.CLIToken && t.Valid(h.Now()) {
+		return ok(v1.DeviceState{State: v1.DeviceSignedIn, User: t.User, ExpiresAt: given(t.Expires)})
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return reply{}, failure("read the sign-in", err)
+	}
+	d, err := h.Devices.FindDevice(ctx, hash)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && !h.Now().Before(d.Expires):
+		h.lost.Note(c.Address, h.Now())
+		return reply{}, problemf(http.StatusNotFound, "the person has rejected the sign-in, or its time is over")
+	case err != nil:
+		return reply{}, failure("read the sign-in", err)
+	}
+	return ok(v1.DeviceState{State: v1.DevicePending})
+}
+
+// endSignIn ends the token of the command line that makes the call.
+func (h *Handler) endSignIn(ctx context.Context, c *call) (reply, error) {
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Target = c.Principal.User
+	hash := access.HashToken(c.token)
+	t, _, err := h.Tokens.FindToken(ctx, hash)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && t.Kind != store.CLIToken:
+		return reply{}, problemf(http.StatusConflict, "the caller is not signed in by 'drover login URL'")
+	case err != nil:
+		return reply{}, failure("read the sign-in", err)
+	}
+	if _, err := h.Tokens.TakeToken(ctx, hash, nil); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return reply{}, failure("end the sign-in", err)
+	}
+	return reply{status: http.StatusNoContent}, nil
 }

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
@@ -169,6 +168,7 @@ type filed struct {
 	docs     []processfile.Document
 	options  plan.Options
 	rolls    planOptions
+	peers    map[process.ID]bool
 	known    []plan.Known
 	wanted   []plan.Wanted
 	standing []store.Selection
@@ -185,6 +185,9 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	if f.rolls, err = h.planOptions(&c.params); err != nil {
 		return f, err
 	}
+	if f.peers, err = peersOf(c); err != nil {
+		return f, err
+	}
 	if err = c.params.done(); err != nil {
 		return f, err
 	}
@@ -199,7 +202,7 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	if t.Known, err = h.matched(ctx, c, namespace, f.tag, latest); err != nil {
 		return f, err
 	}
-	if f.wanted, err = h.inOrder(ctx, c, namespace, f.docs, f.known); err != nil {
+	if f.wanted, err = h.inOrder(ctx, c, namespace, &f); err != nil {
 		return f, err
 	}
 	f.standing, err = h.selected(ctx, namespace, f.known)
@@ -244,14 +247,12 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 }
 
 // inOrder returns the processes of a file, on each host, after the check of what they wait for.
-func (h *Handler) inOrder(ctx context.Context, c *call, namespace string, docs []processfile.Document,
-	known []plan.Known,
-) ([]plan.Wanted, error) {
-	wanted, err := h.wanted(c, namespace, docs, known)
+func (h *Handler) inOrder(ctx context.Context, c *call, namespace string, f *filed) ([]plan.Wanted, error) {
+	wanted, err := h.wanted(c, namespace, f.docs, f.known)
 	if err != nil {
 		return nil, err
 	}
-	faults, err := h.orderFaults(ctx, c, wanted, known)
+	faults, err := h.orderFaults(ctx, c, wanted, f.known, f.peers)
 	if err == nil && len(faults) > 0 {
 		err = invalidFile("", faults)
 	}
@@ -424,8 +425,13 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 // mayApply checks the rights to all steps: the right to the operation, and for a step that brings a spec the right to
 // start, because the caller decides what runs.
 func (h *Handler) mayApply(c *call, steps []plan.Step) error {
+	who, targets := c.Principal, map[store.ObservedKey]bool{}
+	for _, s := range steps {
+		targets[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
+	}
+	who.Targets = len(targets)
 	var missing access.Missing
-	reaches := access.NewReaches(c.Principal)
+	reaches := access.NewReaches(who)
 	for _, s := range steps {
 		agent, _ := h.Directory.ByKey(s.Agent)
 		needed := []process.Op{s.Op}
@@ -446,16 +452,19 @@ func (h *Handler) mayApply(c *call, steps []plan.Step) error {
 // apply stores the operation that carries out the steps.
 func (h *Handler) apply(ctx context.Context, c *call, t *store.Task, answer v1.Plan, steps []plan.Step) (reply, error) {
 	requests, ops := requestsFor(steps)
-	if err := h.narrow(hostsIn(requests)); err != nil {
+	if err := h.narrow(hostsIn(requests), store.OpApply); err != nil {
 		return reply{}, err
 	}
-	t.ID, t.Requests, t.Ordered = newTaskID(), requests, true
+	t.ID, t.Requests, t.Ordered, t.Exclusive = newTaskID(), requests, true, true
 	subject := edge.Clip(requests[0].Process.String())
 	c.Operates(subject, len(steps), t.ID, ops)
 	err := h.Submit(ctx, c.Call, t)
+	_, busy := errors.AsType[*store.RolloutBusyError](err)
 	switch {
 	case errors.Is(err, store.ErrRevised):
 		return reply{}, changedMeanwhile(requests[0].Process.Namespace)
+	case busy:
+		return reply{}, refusedRollout(err, "")
 	case err != nil:
 		return reply{}, accepting(err)
 	}
@@ -493,88 +502,6 @@ func requestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]in
 		ops[s.Op]++
 	}
 	return list, ops
-}
-
-// orderFaults checks after of the processes of a file against those that hosts have: each name is a process, and none
-// waits for itself over others.
-func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted, known []plan.Known) (
-	processfile.Faults, error,
-) {
-	specs := map[process.ID]*process.Spec{}
-	for i := range known {
-		specs[known[i].Process] = known[i].Spec
-	}
-	for _, w := range wanted {
-		specs[w.Process] = w.Spec
-	}
-	copies := map[process.ID][]process.ID{}
-	for id, spec := range specs {
-		if of, number := spec.CopyOf(id); number > 0 {
-			copies[of] = append(copies[of], id)
-		}
-	}
-	var faults processfile.Faults
-	seen := map[process.ID]bool{}
-	for _, w := range wanted {
-		entry := process.ID{Namespace: w.Process.Namespace, Name: w.Entry}
-		if seen[entry] {
-			continue
-		}
-		seen[entry] = true
-		for _, name := range slices.Sorted(maps.Keys(w.Spec.After)) {
-			other := process.Peer(w.Process, name)
-			exists := specs[other] != nil || len(copies[other]) > 0
-			if !exists && other.Namespace != w.Process.Namespace {
-				var err error
-				if exists, err = h.exists(ctx, c, other); err != nil {
-					return nil, err
-				}
-			}
-			if !exists {
-				faults = append(faults, processfile.Fault{
-					Path: "processes." + w.Entry + ".after." + name,
-					Text: "no file and no host has this process",
-				})
-			}
-		}
-	}
-	if path := circle(specs, copies); path != nil {
-		_, name, _ := strings.Cut(path[0], "/")
-		for _, w := range wanted {
-			if w.Process.String() == path[0] {
-				name = w.Entry
-			}
-		}
-		faults = append(faults, processfile.Fault{
-			Path: "processes." + name + ".after",
-			Text: "the process waits for itself: " + strings.Join(path, " → "),
-		})
-	}
-	return faults, nil
-}
-
-// circle returns a path of processes that wait for each other, back to the first, or nil. copies has the copies of the
-// processes that have some.
-func circle(specs map[process.ID]*process.Spec, copies map[process.ID][]process.ID) []string {
-	edges := map[string][]string{}
-	for id, spec := range specs {
-		for name := range spec.After {
-			other := process.Peer(id, name)
-			edges[id.String()] = append(edges[id.String()], other.String(), allCopies(other))
-		}
-		slices.Sort(edges[id.String()])
-	}
-	for of, all := range copies {
-		for _, one := range all {
-			edges[allCopies(of)] = append(edges[allCopies(of)], one.String())
-		}
-		slices.Sort(edges[allCopies(of)])
-	}
-	path := slices.DeleteFunc(processfile.Cycle(edges), func(step string) bool { return strings.HasSuffix(step, "@") })
-	if n := len(path); n == 1 || n > 1 && path[0] != path[n-1] { // it began with all copies
-		path = append(path, path[0])
-	}
-	return path
 }
 
 // allCopies stands for the copies of a process in the search for circles: a process may wait for a thousand copies.

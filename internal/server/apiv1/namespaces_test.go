@@ -260,3 +260,15 @@ func TestNamesOfCopies(t *testing.T) {
 	found := r.want(200, r.call("admin", "GET", "/why?namespace=a&name=api&all=true", nil))
 	same(t, "judged", any(float64(3)), found.body["total"])
 }
+
+// TestPeers: after may name a process that no host has if the caller says that it brings the process.
+func TestPeers(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1"],"after":{"b/y":"ready","b/z":"ready"}}}}`
+	call := func(query string) answer { return r.call("admin", "PUT", "/namespaces/a?dry_run=true"+query, file) }
+	r.want(200, call("&peer=b/y&peer=b/z"))
+	r.want(422, call("&peer=b/y"))
+	r.want(422, call(""))
+	r.want(422, call("&peer=b/y&peer=z"))
+}

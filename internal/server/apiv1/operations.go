@@ -243,7 +243,7 @@ func (h *Handler) selectNow(ctx context.Context, c *call, q *rollup.Query, req *
 ) {
 	named, except := picked(req.Targets), picked(req.Except)
 	place, hosts := map[process.ID]int{}, map[string]bool{}
-	reaches, right := access.NewReaches(c.Principal), access.OperationOf(req.Op)
+	var where []access.Host // of each process in v.Sample
 	var chosen []targetRequest
 	err := h.Picture.Each(ctx, q, func(f *rollup.Found) {
 		if len(req.Targets) > 0 && !named(f) || except(f) {
@@ -266,11 +266,19 @@ func (h *Handler) selectNow(ctx context.Context, c *call, q *rollup.Query, req *
 		if f.Stale {
 			v.Away++
 		}
-		if req.Op != "" && !reaches.On(right, one.Namespace).Covers(gate.Host(*f.Agent)) {
-			v.DeniedCount++
-			v.Denied = append(v.Denied, one)
-		}
+		where = append(where, gate.Host(*f.Agent))
 	})
+	if req.Op != "" {
+		who, right := c.Principal, access.OperationOf(req.Op)
+		who.Targets = len(where)
+		reaches := access.NewReaches(who)
+		for i, one := range v.Sample {
+			if !reaches.On(right, one.Namespace).Covers(where[i]) {
+				v.DeniedCount++
+				v.Denied = append(v.Denied, one)
+			}
+		}
+	}
 	v.Hosts, v.Sample, v.Denied = len(hosts), sample(v.Sample), sample(v.Denied)
 	switch {
 	case err != nil:
@@ -335,39 +343,57 @@ func (h *Handler) came(ctx context.Context, who *access.Principal, s *selected) 
 // listOperations lists the tasks that the caller may see, newest first.
 func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
-	f := store.TaskFilter{App: p.text("app")}
+	f := store.TaskFilter{
+		App: p.text("app"), User: p.text("user"), Namespace: p.text("namespace"), Since: p.time("since"),
+		Sight: c.sight(), Op: process.Op(p.choice("op", supported()...)),
+	}
 	if state := p.choice("state", v1.OperationRunning, v1.OperationDone); state != "" {
 		over := state == v1.OperationDone
 		f.Done = &over
+	}
+	switch failed := true; p.choice("outcome", v1.OutcomeOK, v1.OutcomeFailed) {
+	case v1.OutcomeFailed:
+		f.Failed = &failed
+	case v1.OutcomeOK:
+		over := true
+		failed = false
+		f.Failed, f.Done = &failed, &over
 	}
 	var after int64
 	limit, err := p.page(&after)
 	if err != nil {
 		return reply{}, err
 	}
-	if own := c.app(); own != "" {
-		if f.App != "" && f.App != own {
-			return ok(pageOf[v1.Operation](c, nil, nil))
-		}
-		f.App = own
-	}
-	tasks, err := h.Listing.ListTasks(ctx, f, after, limit)
+	s := h.newSeer(c)
+	tasks, next, err := seen(s, after, limit, func(after int64) ([]store.TaskSummary, error) {
+		return h.Listing.ListTasks(ctx, f, after, limit)
+	}, func(t *store.TaskSummary) int64 { return t.Number }, func(t *store.TaskSummary) (bool, error) {
+		return s.task(ctx, t)
+	})
 	if err != nil {
 		return reply{}, failure("list the operations", err)
 	}
-	c.Audit.Targets = len(tasks)
-	return ok(pageOfRows(c, tasks, limit, viewOperation, func(t store.TaskSummary) any { return t.Number }))
+	return seenPage(c, tasks, next, viewOperation)
 }
 
-// taskApp returns the app of the tasks that the caller may see, for a task: the app of the rollout that the task is a
-// batch of, if the caller sees that rollout. Empty is any app.
-func (h *Handler) taskApp(ctx context.Context, c *call, id string) string {
-	if of := store.RolloutOf(id); of != "" && !c.Principal.Admin {
-		if r, err := h.rolloutFor(ctx, c, of); err == nil {
-			return r.App
+// taskApp returns the app of the tasks that the caller may see, for a task. A person sees the batches of a rollout that
+// the person sees, and tasks of others whose processes the person may query. Empty is any app.
+func (h *Handler) taskApp(ctx context.Context, c *call, id string) (string, error) {
+	if c.Principal.Admin || !c.Principal.Proven {
+		return c.app(), nil
+	}
+	if _, err := h.Listing.GetTask(ctx, id, c.app()); !errors.Is(err, store.ErrNotFound) {
+		return c.app(), err
+	}
+	if of := store.RolloutOf(id); of != "" {
+		if r, err := h.seenRollout(ctx, c, of); err == nil {
+			return r.App, nil
 		}
 	}
-	return c.app()
+	if sees, err := h.newSeer(c).results(ctx, id); err != nil || sees {
+		return "", err
+	}
+	return c.app(), nil
 }
 
 // getOperation returns a task. With ?wait= it returns when the task is done or that time has passed.
@@ -377,7 +403,10 @@ func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	app := h.taskApp(ctx, c, id)
+	app, err := h.taskApp(ctx, c, id)
+	if err != nil {
+		return reply{}, stored(err, "operation", id)
+	}
 	t, err := h.Listing.GetTask(ctx, id, app)
 	if err != nil {
 		return reply{}, stored(err, "operation", id)
@@ -403,7 +432,7 @@ func (h *Handler) cancelOperation(ctx context.Context, c *call) (reply, error) {
 	}
 	cancelled, err := h.Cancels.Cancel(ctx, id, c.app())
 	if err != nil {
-		return reply{}, stored(err, "operation", id)
+		return reply{}, h.onlyOwnTask(ctx, c, id, err)
 	}
 	c.Audit.Targets = cancelled.Ended + cancelled.Asked
 	t, err := h.Listing.GetTask(ctx, id, c.app())
@@ -413,6 +442,18 @@ func (h *Handler) cancelOperation(ctx context.Context, c *call) (reply, error) {
 	return ok(v1.Cancellation{
 		Cancelled: cancelled.Ended, Asked: cancelled.Asked, Begun: cancelled.Begun, Operation: viewOperation(t),
 	})
+}
+
+// onlyOwnTask words the error of a change of a task that the caller sees, but that another app began.
+func (h *Handler) onlyOwnTask(ctx context.Context, c *call, id string, err error) error {
+	if errors.Is(err, store.ErrNotFound) && c.Principal.Proven {
+		if app, failed := h.taskApp(ctx, c, id); failed == nil {
+			if t, failed := h.Listing.GetTask(ctx, id, app); failed == nil {
+				return problemf(http.StatusForbidden, "%s began operation %s: only %s or an administrator may cancel it", t.App, id, t.App)
+			}
+		}
+	}
+	return stored(err, "operation", id)
 }
 
 // await blocks until the task is done, the time has passed, the caller has hung up or the server stops.
@@ -460,10 +501,14 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	app, err := h.taskApp(ctx, c, id)
+	if err != nil {
+		return reply{}, stored(err, "operation", id)
+	}
 	var views []v1.Result
 	seen, shown := 0, 0
 	errFull := errors.New("page is full")
-	err = h.Results(ctx, c.Call, id, h.taskApp(ctx, c, id), h.hostOf, func(v store.ItemView) error {
+	err = h.Results(ctx, c.Call, id, app, h.hostOf, func(v store.ItemView) error {
 		if len(views) == limit || shown >= mostShown {
 			return errFull
 		}

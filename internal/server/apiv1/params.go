@@ -20,6 +20,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/processfile"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
 )
@@ -276,6 +277,20 @@ func pidsOf(c *call, wish process.Beside) (map[string]int, error) {
 	return pids, nil
 }
 
+// peersOf reads the processes of other namespaces that the caller brings by calls of their own.
+func peersOf(c *call) (map[process.ID]bool, error) {
+	peers := map[process.ID]bool{}
+	for _, word := range c.params.list("peer") {
+		namespace, name, _ := strings.Cut(word, "/")
+		id := process.ID{Namespace: namespace, Name: name}
+		if process.ValidateID(id) != nil {
+			return nil, invalid("peer", "has %.100q: expected NAMESPACE/NAME", word)
+		}
+		peers[id] = true
+	}
+	return peers, nil
+}
+
 // maxPID is PID_MAX_LIMIT of the kernel (proc_sys_kernel(5)).
 const maxPID = 1 << 22
 
@@ -438,4 +453,26 @@ func expected(t reflect.Type) string {
 	default:
 		return "an object"
 	}
+}
+
+// invalidPart makes a problem of an error of package process, which begins with a field.
+func invalidPart(before, cut string, err error) error {
+	field, detail, _ := strings.Cut(strings.TrimPrefix(err.Error(), cut), " ")
+	return invalid(before+field, "%s", detail)
+}
+
+// invalidFile makes one problem of all faults of a file or a part of it.
+func invalidFile(at string, err error) error {
+	faults, ok := errors.AsType[processfile.Faults](err)
+	if !ok {
+		return invalid(at, "%v", err)
+	}
+	texts, list := make([]string, 0, len(faults)), make([]v1.FieldError, 0, len(faults))
+	for _, f := range faults {
+		e := v1.FieldError{Field: strings.Trim(at+"."+f.Path, "."), Detail: f.Text}
+		texts, list = append(texts, e.Field+": "+e.Detail), append(list, e)
+	}
+	p := problemf(http.StatusUnprocessableEntity, "%s", strings.Join(texts, "; "))
+	p.Fields = list
+	return p
 }

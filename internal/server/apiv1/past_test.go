@@ -213,6 +213,17 @@ func TestChanges(t *testing.T) {
 		fmt.Sprint(a.body["incomplete"]) != "[processes]" || len(a.body["hosts"].([]any)) != 0 {
 		t.Errorf("a short list is %v", a.body)
 	}
+	// Rollouts and operations follow the chosen hosts.
+	r.observe("a/x@" + plain + " running")
+	r.want(202, r.roll("admin", map[string]any{"batch": 1}, nil))
+	r.want(202, r.call("admin", "POST", "/operations", `{"op":"stop","targets":[{"namespace":"a","name":"x"}]}`))
+	for query, want := range map[string][]int{
+		"": {1, 1}, "&host=0:10.0.0.2": {1, 1}, "&host=web-1": {0, 1}, "&host=nowhere": {0, 0}, "&selector=role%3Dnosuch": {0, 0},
+	} {
+		a = r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+query, nil))
+		same(t, "rollouts and operations "+query, want,
+			[]int{len(a.body["rollouts"].([]any)), len(a.body["operations"].([]any))})
+	}
 	a = changes("admin", 300, 350, "")
 	if a.body["changed"].(float64) != 0 {
 		t.Errorf("in a quiet time there are %v", a.body)

@@ -236,7 +236,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 
 // forbidden is the problem of a missing right.
 func forbidden(m access.Missing) error {
-	if m.More > 0 {
+	if m.More > 0 && m.Limit == 0 {
 		return problemf(http.StatusForbidden, "not allowed: %s, and %d more", m.What(), m.More)
 	}
 	return problemf(http.StatusForbidden, "not allowed: %s", m.What())

@@ -508,8 +508,7 @@ func (h *Handler) upgradeAgents(ctx context.Context, c *call) (reply, error) {
 	}
 	choice, faults := req.check()
 	c.Audit.Target = edge.Clip(req.Version + " " + choice.String())
-	reach := c.Principal.OnHosts(access.UpgradeAgents)
-	if reach.Nowhere() {
+	if c.Principal.OnHosts(access.UpgradeAgents).Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.UpgradeAgents})
 	}
 	at, err := beginning(req.At, h.Now())
@@ -517,7 +516,7 @@ func (h *Handler) upgradeAgents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	var missing access.Missing
-	agents := h.named(choice, reach, access.UpgradeAgents, &missing, &faults)
+	agents := h.named(choice, &c.Principal, access.UpgradeAgents, &missing, &faults)
 	switch {
 	case missing.Any():
 		return reply{}, forbidden(missing)

@@ -3,6 +3,7 @@ package apiv1
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/processfile"
 	"drover/internal/server/access"
 	"drover/internal/server/gate"
 	"drover/internal/server/plan"
@@ -281,7 +283,7 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep, known 
 	reached := map[store.ObservedKey]bool{}
 	for i := range r.Hosts {
 		x := &r.Hosts[i]
-		if _, joined := h.Directory.ByKey(x.Agent); x.Begun.IsZero() || !joined {
+		if _, joined := h.Directory.ByKey(x.Agent); x.Begun.IsZero() || x.Cause == rollout.CauseChanged || !joined {
 			continue
 		}
 		for _, at := range x.Steps {
@@ -322,4 +324,86 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep, known 
 // isOf reports whether a spec is the one that a step has brought, or the one before it.
 func isOf(s *store.RolloutStep, now *process.Spec) bool {
 	return s.Spec != nil && s.Spec.Unnumbered().Same(now) || s.Former != nil && s.Former.Unnumbered().Same(now)
+}
+
+// orderFaults checks after of the processes of a file against those that hosts have and the peers that the caller
+// brings: each name is a process, and none waits for itself over others.
+func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted, known []plan.Known,
+	peers map[process.ID]bool,
+) (processfile.Faults, error) {
+	specs := map[process.ID]*process.Spec{}
+	for i := range known {
+		specs[known[i].Process] = known[i].Spec
+	}
+	for _, w := range wanted {
+		specs[w.Process] = w.Spec
+	}
+	copies := map[process.ID][]process.ID{}
+	for id, spec := range specs {
+		if of, number := spec.CopyOf(id); number > 0 {
+			copies[of] = append(copies[of], id)
+		}
+	}
+	var faults processfile.Faults
+	seen := map[process.ID]bool{}
+	for _, w := range wanted {
+		entry := process.ID{Namespace: w.Process.Namespace, Name: w.Entry}
+		if seen[entry] {
+			continue
+		}
+		seen[entry] = true
+		for _, name := range slices.Sorted(maps.Keys(w.Spec.After)) {
+			other := process.Peer(w.Process, name)
+			exists := specs[other] != nil || len(copies[other]) > 0 || peers[other]
+			if !exists && other.Namespace != w.Process.Namespace {
+				var err error
+				if exists, err = h.exists(ctx, c, other); err != nil {
+					return nil, err
+				}
+			}
+			if !exists {
+				faults = append(faults, processfile.Fault{
+					Path: "processes." + w.Entry + ".after." + name,
+					Text: "no file and no host has this process",
+				})
+			}
+		}
+	}
+	if path := circle(specs, copies); path != nil {
+		_, name, _ := strings.Cut(path[0], "/")
+		for _, w := range wanted {
+			if w.Process.String() == path[0] {
+				name = w.Entry
+			}
+		}
+		faults = append(faults, processfile.Fault{
+			Path: "processes." + name + ".after",
+			Text: "the process waits for itself: " + strings.Join(path, " → "),
+		})
+	}
+	return faults, nil
+}
+
+// circle returns a path of processes that wait for each other, back to the first, or nil. copies has the copies of the
+// processes that have some.
+func circle(specs map[process.ID]*process.Spec, copies map[process.ID][]process.ID) []string {
+	edges := map[string][]string{}
+	for id, spec := range specs {
+		for name := range spec.After {
+			other := process.Peer(id, name)
+			edges[id.String()] = append(edges[id.String()], other.String(), allCopies(other))
+		}
+		slices.Sort(edges[id.String()])
+	}
+	for of, all := range copies {
+		for _, one := range all {
+			edges[allCopies(of)] = append(edges[allCopies(of)], one.String())
+		}
+		slices.Sort(edges[allCopies(of)])
+	}
+	path := slices.DeleteFunc(processfile.Cycle(edges), func(step string) bool { return strings.HasSuffix(step, "@") })
+	if n := len(path); n == 1 || n > 1 && path[0] != path[n-1] { // it began with all copies
+		path = append(path, path[0])
+	}
+	return path
 }

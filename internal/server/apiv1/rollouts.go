@@ -19,7 +19,6 @@ import (
 	"drover/internal/processfile"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
-	"drover/internal/server/gate"
 	"drover/internal/server/plan"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
@@ -37,17 +36,17 @@ func (r *operationRequest) readPlan() error {
 		return nil
 	}
 	if !r.Op.Info().RollsOut {
-		return invalid("rollout", "is not for the operation %s: expected start, stop, restart, reload, kill or signal",
-			r.Op)
+		return invalid("rollout", "is not for the operation %s: expected start, stop, restart, reload, kill, signal, "+
+			"host, unhost, retry or unregister", r.Op)
 	}
 	if r.Given != nil {
 		return invalid("spec", "is not for a rollout: every host uses its stored spec")
 	}
 	faults := processfile.CheckRollout(r.Rollout)
-	if r.Op.Info().Ends && !r.Rollout.MaxUnavailable.IsZero() {
+	if info := r.Op.Info(); !info.LeavesRunning() && !r.Rollout.MaxUnavailable.IsZero() {
 		faults = append(faults, processfile.Fault{
 			Path: "max_unavailable",
-			Text: "is for processes that run afterwards: " + string(r.Op.Name()) + " ends them",
+			Text: "is for processes that drover watches afterwards: not for " + string(info.Op),
 		})
 	}
 	if len(faults) > 0 {
@@ -157,7 +156,8 @@ func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps [
 				Op: s.Op, Process: s.Process, Spec: s.Spec, Removes: s.Removes, Former: s.Former,
 			})
 		}
-		judged = judged || !s.Removes && !s.Op.Info().Ends
+		info := s.Op.Info()
+		judged = judged || !s.Removes && info.LeavesRunning()
 		i, known := hostAt[s.Agent]
 		if !known {
 			i = len(hosts)
@@ -302,7 +302,30 @@ func (h *Handler) rollouts(c *call, t *store.Task, o *planOptions, steps []plan.
 		h.lay(r, part.Plan, o.at, part.Steps)
 		list[i] = r
 	}
+	h.share(list)
 	return list, nil
+}
+
+// share limits the rollouts of one call together: without an approval, all of them reach no more hosts than one rollout
+// may.
+func (h *Handler) share(list []*store.Rollout) {
+	hosts := map[string]bool{}
+	for _, r := range list {
+		for i := range r.Hosts {
+			hosts[r.Hosts[i].Agent] = true
+		}
+	}
+	if h.Breadth == 0 || len(list) < 2 || len(hosts) <= h.Breadth {
+		return
+	}
+	left := h.Breadth
+	for _, r := range list {
+		r.Plan.Breadth, r.Plan.Shared = 0, h.Breadth
+		if r.Total > left {
+			r.Plan.Breadth = cmp.Or(left, rollout.NoHost)
+		}
+		left -= min(left, r.Total)
+	}
 }
 
 // viewPlanned returns rollouts that are only planned.
@@ -394,20 +417,26 @@ func viewRollout(r *store.Rollout) v1.Rollout {
 
 // listRollouts lists the rollouts that the caller may see, newest first.
 func (h *Handler) listRollouts(ctx context.Context, c *call) (reply, error) {
-	f := store.RolloutFilter{App: c.app(), State: rollout.State(c.params.choice("state", v1.RolloutScheduled,
-		v1.RolloutRunning, v1.RolloutHeld, v1.RolloutPaused, v1.RolloutDone, v1.RolloutAborted))}
+	f := store.RolloutFilter{
+		Sight: c.sight(), Namespace: c.params.text("namespace"),
+		State: rollout.State(c.params.choice("state", v1.RolloutScheduled, v1.RolloutRunning, v1.RolloutHeld,
+			v1.RolloutPaused, v1.RolloutDone, v1.RolloutAborted)),
+	}
 	var after int64
 	limit, err := c.params.page(&after)
 	if err != nil {
 		return reply{}, err
 	}
-	list, err := h.Rollouts.ListRollouts(ctx, f, after, limit)
+	s := h.newSeer(c)
+	list, next, err := seen(s, after, limit, func(after int64) ([]store.Rollout, error) {
+		return h.Rollouts.ListRollouts(ctx, f, after, limit)
+	}, func(r *store.Rollout) int64 { return r.Number }, func(r *store.Rollout) (bool, error) {
+		return s.rollout(ctx, r)
+	})
 	if err != nil {
 		return reply{}, failure("list the rollouts", err)
 	}
-	c.Audit.Targets = len(list)
-	return ok(pageOfRows(c, list, limit, func(r store.Rollout) v1.Rollout { return viewRollout(&r) },
-		func(r store.Rollout) any { return r.Number }))
+	return seenPage(c, list, next, func(r store.Rollout) v1.Rollout { return viewRollout(&r) })
 }
 
 // getRollout returns a rollout with its hosts.
@@ -416,46 +445,44 @@ func (h *Handler) getRollout(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	r, err := h.rolloutFor(ctx, c, id)
+	r, err := h.seenRollout(ctx, c, id)
 	if err != nil {
 		return reply{}, stored(err, "rollout", id)
 	}
 	return ok(viewRollout(r))
 }
 
-// rolloutFor returns a rollout of the caller's app, or one that a person may carry out on all of its hosts: the person
-// may be asked to approve it. It returns store.ErrNotFound for any other.
-func (h *Handler) rolloutFor(ctx context.Context, c *call, id string) (*store.Rollout, error) {
+// seenRollout returns a rollout of the caller's app, or one that a person may read on all of its hosts. It returns
+// store.ErrNotFound for any other.
+func (h *Handler) seenRollout(ctx context.Context, c *call, id string) (*store.Rollout, error) {
 	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
 	if !c.Principal.Proven || !errors.Is(err, store.ErrNotFound) {
 		return r, err
 	}
 	other, failed := h.Rollouts.GetRollout(ctx, id, "")
-	if failed != nil || !h.mayRollOut(&c.Principal, other) {
-		return nil, cmp.Or(failed, err)
+	if failed != nil {
+		return nil, failed
+	}
+	s := h.newSeer(c)
+	everywhere := !slices.ContainsFunc(other.Processes(), func(id process.ID) bool {
+		return !s.reaches.On(access.OperationOf(process.Query), id.Namespace).Everywhere()
+	})
+	if !everywhere && !h.onAll(other, s.reads) {
+		return nil, err
 	}
 	return other, nil
 }
 
-// mayRollOut reports whether a caller may carry out each step of a rollout on each of its hosts. A host that has left
-// the fleet does not count, unless all have left.
+// mayRollOut reports whether a caller may carry out each step of a rollout on each of its hosts.
 func (h *Handler) mayRollOut(who *access.Principal, r *store.Rollout) bool {
-	reaches, here := access.NewReaches(*who), false
+	whole := *who
 	for i := range r.Hosts {
-		x := &r.Hosts[i]
-		agent, joined := h.Directory.ByKey(x.Agent)
-		if !joined {
-			continue
-		}
-		here = true
-		for _, at := range x.Steps {
-			s := &r.Steps[at]
-			if !reaches.On(access.OperationOf(s.Op), s.Process.Namespace).Covers(gate.Host(agent)) {
-				return false
-			}
-		}
+		whole.Targets += len(r.Hosts[i].Steps)
 	}
-	return here
+	reaches := access.NewReaches(whole)
+	return h.onAll(r, func(s *store.RolloutStep, host access.Host) bool {
+		return reaches.On(access.OperationOf(s.Op), s.Process.Namespace).Covers(host)
+	})
 }
 
 // changeRollout changes a rollout as its app or an administrator asks.
@@ -473,7 +500,7 @@ func (h *Handler) onlyOwn(ctx context.Context, c *call, id string, err error) er
 	if p, known := errors.AsType[*problem](err); !known || p.Status != http.StatusNotFound {
 		return err
 	}
-	if r, failed := h.rolloutFor(ctx, c, id); failed == nil {
+	if r, failed := h.seenRollout(ctx, c, id); failed == nil {
 		return problemf(http.StatusForbidden, "%s began rollout %s: only %s or an administrator may change it", r.App, id, r.App)
 	}
 	return err
@@ -524,9 +551,13 @@ func (h *Handler) approveRollout(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	r, err := h.rolloutFor(ctx, c, id)
+	r, err := h.seenRollout(ctx, c, id)
 	if err != nil {
 		return reply{}, stored(err, "rollout", id)
+	}
+	if r.App != c.Principal.App && !c.Principal.Admin && !h.mayRollOut(&c.Principal, r) {
+		return reply{}, problemf(http.StatusForbidden,
+			"rollout %s does %s: only a person who may do that on all of its hosts may approve it", r.ID, r.Op)
 	}
 	if r.User == c.Principal.User {
 		return reply{}, problemf(http.StatusForbidden, "%s began rollout %s: another person must approve it", r.User, r.ID)

@@ -82,7 +82,6 @@ func TestRolloutIsRefused(t *testing.T) {
 	same(t, "fields", []any{
 		"rollout.batch", "rollout.canary", "rollout.bake", "rollout.pause", "rollout.order", "rollout.max_unavailable",
 	}, fields)
-	r.refused(r.roll("admin", map[string]any{"batch": 1}, map[string]any{"op": "host"}), 422, "rollout")
 	r.refused(r.roll("admin", map[string]any{"batch": 1, "canary_approval": true}, nil), 422, "rollout.canary_approval")
 	r.refused(r.roll("admin", map[string]any{"batch": 1}, map[string]any{"at": "noon"}), 422, "at")
 	r.refused(r.roll("admin", map[string]any{"batch": 1}, map[string]any{"at": "2026-01-01T00:00:00Z"}), 422, "at")
@@ -169,6 +168,15 @@ func TestRolloutOfAnApply(t *testing.T) {
 		t.Errorf("stored is %+v", ro)
 	}
 	r.want(409, r.call("admin", "PUT", "/namespaces/a", file))
+	// An apply without a rollout is refused, too, if it would change one of the processes; an operation goes through.
+	plain := strings.ReplaceAll(file, `,"rollout":{"batch":1,"bake":"60s"}`, "")
+	busy := r.want(409, r.call("admin", "PUT", "/namespaces/a", plain))
+	same(t, "detail", any("rollout "+ids[0]+" over a/z is not finished: wait for it, or abort it"), busy.body["detail"])
+	r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", plain))
+	r.want(202, r.call("admin", "PUT", "/namespaces/a", `{"namespace":"a","processes":{"w":{`+daemon+`,"hosts":["web-1"]}}}`))
+	r.want(202, r.call("admin", "POST", "/operations", map[string]any{
+		"op": "restart", "targets": []any{map[string]any{"namespace": "a", "name": "x"}},
+	}))
 	for _, id := range ids {
 		r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
 	}
@@ -302,6 +310,30 @@ func TestUndo(t *testing.T) {
 	r.want(422, r.call("admin", "POST", "/rollouts/"+restart+"/undo", nil))
 }
 
+// TestUndoLeavesWhatWasLeft: a host that kept what somebody had placed there by hand has nothing to take back, and does
+// not keep the others from that.
+func TestUndoLeavesWhatWasLeft(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	r.place("x", plain, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"],"environment":{"A":"2"}}}}`
+	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=2", file)))[0]
+	_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
+		for i := range ro.Hosts {
+			ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Succeeded, time.Now()
+		}
+		ro.Hosts[0].State, ro.Hosts[0].Cause = rollout.Skipped, rollout.CauseChanged
+		ro.State = rollout.Done
+		return nil
+	})
+	r.must(err)
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)
+	r.place("x", plain, "running", `{`+daemon+`,"environment":{"A":"hand"}}`)
+	back := r.want(202, r.call("admin", "POST", "/rollouts/"+id+"/undo", nil))
+	same(t, "undo", "web-1 in 0: restart x<2>1", r.steps(back.body["id"].(string)))
+}
+
 // TestUndoOfHostsThatMissedIt: by the revision of their batch hosts that were away should have the new specs, so the undo
 // takes that back. So do hosts whose steps were cancelled.
 func TestUndoOfHostsThatMissedIt(t *testing.T) {
@@ -326,6 +358,69 @@ func undoOfMissed(t *testing.T, fault process.Fault) {
 	same(t, "skips hosts that are away", any(true), back.body["plan"].(map[string]any)["skip_away"])
 }
 
+// TestBreadthOfOneApply: the rollouts of one apply share the hosts that one person may change.
+func TestBreadthOfOneApply(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	file := func(second string) string {
+		return `{"namespace":"a","processes":{
+			"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"],"rollout":{"batch":2}},
+			"y":{` + daemon + `,"hosts":[` + second + `],"rollout":{"batch":1}},
+			"z":{` + daemon + `,"hosts":["web-1"],"rollout":{"batch":3}}}}`
+	}
+	for _, tt := range []struct {
+		breadth int
+		second  string
+		want    []string
+	}{
+		{3, `"3:10.0.0.3"`, []string{"x 0 of 0", "y 0 of 0", "z 0 of 0"}}, // 3 hosts in all
+		{2, `"web-1"`, []string{"x 0 of 0", "y 0 of 0", "z 0 of 0"}},      // 2 hosts in all
+		{2, `"3:10.0.0.3"`, []string{"x 0 of 2", "y -1 of 2", "z -1 of 2"}},
+		{1, `"3:10.0.0.3"`, []string{"x 1 of 1", "y -1 of 1", "z -1 of 1"}},
+	} {
+		r.remake(func(c *apiv1.Config) { c.Breadth = tt.breadth })
+		var got []string
+		for _, id := range rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a", file(tt.second)))) {
+			ro, err := r.store.GetRollout(t.Context(), id, "")
+			r.must(err)
+			got = append(got, fmt.Sprint(ro.Steps[0].Process.Name, " ", ro.Plan.Breadth, " of ", ro.Plan.Shared))
+			if ro.Plan.Breadth < 0 {
+				r.step(id, rollout.Fact{})
+				held := r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil))
+				same(t, "reason", any(fmt.Sprintf("more than %d hosts in all rollouts of the apply: waits for the approval of two "+
+					"persons, because an app began it", tt.breadth)), held.body["reason"])
+			}
+			r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
+		}
+		same(t, fmt.Sprint("breadth ", tt.breadth, " with ", tt.second), tt.want, got)
+	}
+}
+
+// TestEveryOperationRollsOut: only operations that bring a spec have no rollout.
+func TestEveryOperationRollsOut(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
+	for op, judged := range map[string]bool{
+		"start": true, "restart": true, "reload": true, "host": true, "retry": true,
+		"stop": false, "kill": false, "unhost": false, "unregister": false,
+	} {
+		plan := map[string]any{"batch": 1, "max_unavailable": 1}
+		if !judged {
+			r.refused(r.roll("admin", plan, map[string]any{"op": op}), 422, "rollout.max_unavailable")
+			delete(plan, "max_unavailable")
+		}
+		id := r.want(202, r.roll("admin", plan, map[string]any{"op": op})).body["id"].(string)
+		ro, err := r.store.GetRollout(t.Context(), id, "")
+		r.must(err)
+		same(t, op+" is judged", judged, ro.Plan.Judged)
+		r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
+	}
+	r.refused(r.roll("admin", map[string]any{"batch": 1}, map[string]any{"op": "register", "spec": map[string]any{
+		"run": "sleep 1",
+	}}), 422, "rollout")
+}
+
 // TestApproval: only a person who did not begin the rollout may approve it, and above the breadth of the server there is no
 // call without a rollout.
 func TestApproval(t *testing.T) {
@@ -337,6 +432,17 @@ func TestApproval(t *testing.T) {
 	r.want(403, r.call("admin", "POST", "/operations", stop))
 	r.want(403, r.call("admin", "PUT", "/namespaces/a",
 		`{"namespace":"a","processes":{"z":{`+daemon+`,"hosts":["web-1","0:10.0.0.2"]}}}`))
+	for _, op := range []string{"unhost", "host", "retry", "unregister"} {
+		refused := r.want(403, r.call("admin", "POST", "/operations", map[string]any{"op": op, "targets": stop["targets"]}))
+		if text := fmt.Sprint(refused.body["detail"]); !strings.HasSuffix(text, ": use a rollout") {
+			t.Errorf("%s: %s", op, text)
+		}
+	}
+	register := r.want(403, r.call("admin", "POST", "/operations", `{"op":"register","targets":[{"namespace":"n","name":"z",
+		"hosts":["web-1","0:10.0.0.2"]}],"spec":{"run":"sleep 1"}}`))
+	if text := fmt.Sprint(register.body["detail"]); !strings.Contains(text, "use an apply with a rollout") {
+		t.Errorf("register: %s", text)
+	}
 	stop["targets"] = []any{map[string]any{"namespace": "a", "name": "x", "hosts": []any{"web-1"}}}
 	r.want(202, r.call("admin", "POST", "/operations", stop))
 
@@ -381,11 +487,12 @@ func TestSecondPerson(t *testing.T) {
 		r.step(id, rollout.Fact{Done: true, Health: rollout.Well})
 	}
 	path := "/rollouts/" + id
-	for _, who := range []string{"carl", "dora"} {
-		r.user = who
-		r.want(404, r.call("person:"+who, "GET", path, nil))
-		r.want(404, r.call("person:"+who, "POST", path+"/approve", nil))
-	}
+	r.user = "carl"
+	r.want(404, r.call("person:carl", "GET", path, nil))
+	r.want(404, r.call("person:carl", "POST", path+"/approve", nil))
+	r.user = "dora" // who only reads
+	r.want(200, r.call("person:dora", "GET", path, nil))
+	r.want(403, r.call("person:dora", "POST", path+"/approve", nil))
 	r.user = "" // an app only says that bob calls
 	r.want(404, r.call("person:bob", "GET", path, nil))
 	r.user = "bob"
@@ -400,7 +507,7 @@ func TestSecondPerson(t *testing.T) {
 		return r.store.RemoveAgent(ctx, plain, time.Now())
 	}))
 	r.user = "dora"
-	r.want(404, r.call("person:dora", "POST", path+"/pause", nil))
+	r.want(403, r.call("person:dora", "POST", path+"/pause", nil))
 	r.user = "bob"
 	same(t, "state", any("running"), r.want(200, r.call("person:bob", "POST", path+"/approve", nil)).body["state"])
 }

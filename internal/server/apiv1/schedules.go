@@ -120,7 +120,8 @@ func (r *operationRequest) readOneOf() error {
 	case r.At != "":
 		return invalid("at", "is for a rollout: expected rollout beside it")
 	case !r.Op.Info().RollsOut:
-		return invalid("one_of", "is not for the operation %s: expected start, stop, restart, reload, kill or signal", r.Op)
+		return invalid("one_of", "is not for the operation %s: expected start, stop, restart, reload, kill, signal, host, "+
+			"unhost, retry or unregister", r.Op)
 	case r.Given != nil:
 		return invalid("spec", "is not for one_of: the host uses its stored spec")
 	}

@@ -132,8 +132,8 @@ func TestBadSchedules(t *testing.T) {
 	both["one_of"], both["rollout"] = true, map[string]any{"batch": 1}
 	r.refused(r.call("admin", "POST", "/schedules", nightly("n", both)), 422, "request.one_of")
 	r.refused(r.call("admin", "POST", "/schedules", nightly("n", map[string]any{
-		"op": "host", "processes": []string{"a/*"}, "one_of": true,
-	})), 422, "request.one_of")
+		"op": "update", "processes": []string{"a/*"}, "one_of": true,
+	})), 422, "request.spec")
 	r.refused(r.call("admin", "POST", "/operations", map[string]any{"op": "stop", "targets": targets, "labels": "a=b"}), 422, "labels")
 	r.refused(r.call("admin", "POST", "/operations", map[string]any{"op": "stop", "targets": targets, "processes": []string{"a/x"}}),
 		422, "processes")

@@ -167,12 +167,11 @@ func (h *Handler) maySelect(c *call, change *store.SelectionChange, standing []s
 	if change == nil {
 		return nil
 	}
-	start := access.OperationOf(process.Start)
-	reach := c.Principal.On(start, change.Namespace)
-	if reach.Everywhere() {
-		return nil
+	type place struct {
+		process process.ID
+		host    access.Host
 	}
-	var missing access.Missing
+	var places []place
 	for _, s := range standing {
 		if !change.All && !slices.Contains(change.Entries, entryOf(s.Process)) {
 			continue
@@ -183,9 +182,16 @@ func (h *Handler) maySelect(c *call, change *store.SelectionChange, standing []s
 		}
 		for a := range h.Directory.After(fleet.Place{}) {
 			if matches.Matches(a.Select) {
-				missing.Check(reach, start, s.Process.String(), gate.Host(a))
+				places = append(places, place{s.Process, gate.Host(a)})
 			}
 		}
+	}
+	who, start := c.Principal, access.OperationOf(process.Start)
+	who.Targets = len(places)
+	reach := who.On(start, change.Namespace)
+	var missing access.Missing
+	for _, p := range places {
+		missing.Check(reach, start, p.process.String(), p.host)
 	}
 	if missing.Any() {
 		return forbidden(missing)

@@ -153,10 +153,8 @@ func (h *Handler) operate(ctx context.Context, c *call, req *operationRequest, r
 	if req.Rollout != nil || req.OneOf {
 		return h.createRollout(ctx, c, req, requests, run)
 	}
-	if req.Op.Info().RollsOut {
-		if err := h.narrow(hostsIn(requests)); err != nil {
-			return reply{}, err
-		}
+	if err := h.narrow(hostsIn(requests), req.Op); err != nil {
+		return reply{}, err
 	}
 	t := h.NewTask(c.Call)
 	t.ID, t.Requests, t.HostTimeout, t.Ordered = newTaskID(), requests, req.hostTimeout(), true
@@ -335,13 +333,14 @@ func (r *operationRequest) readSignal() error {
 		}
 		return nil
 	}
-	if !slices.Contains(v1.Signals(), r.Signal) {
+	name, err := v1.SignalName(r.Signal)
+	if err != nil {
 		return invalid("signal", "is %.40q: expected the name of a signal, such as HUP or USR1", r.Signal)
 	}
 	if r.Scope != "" && r.Scope != v1.ScopeProcess && r.Scope != v1.ScopeTree {
 		return invalid("scope", "is %.40q: expected %s or %s", r.Scope, v1.ScopeProcess, v1.ScopeTree)
 	}
-	r.Op = process.SignalOp(r.Signal, r.Scope == v1.ScopeTree)
+	r.Op = process.SignalOp(name, r.Scope == v1.ScopeTree)
 	return nil
 }
 
@@ -380,28 +379,6 @@ func (r *operationRequest) readSpec() error {
 	return together(wrong...)
 }
 
-// invalidPart makes a problem of an error of package process, which begins with a field.
-func invalidPart(before, cut string, err error) error {
-	field, detail, _ := strings.Cut(strings.TrimPrefix(err.Error(), cut), " ")
-	return invalid(before+field, "%s", detail)
-}
-
-// invalidFile makes one problem of all faults of a file or a part of it.
-func invalidFile(at string, err error) error {
-	faults, ok := errors.AsType[processfile.Faults](err)
-	if !ok {
-		return invalid(at, "%v", err)
-	}
-	texts, list := make([]string, 0, len(faults)), make([]v1.FieldError, 0, len(faults))
-	for _, f := range faults {
-		e := v1.FieldError{Field: strings.Trim(at+"."+f.Path, "."), Detail: f.Text}
-		texts, list = append(texts, e.Field+": "+e.Detail), append(list, e)
-	}
-	p := problemf(http.StatusUnprocessableEntity, "%s", strings.Join(texts, "; "))
-	p.Fields = list
-	return p
-}
-
 // reached finds the agents of a target. hidden describes, for a rejection, the hosts outside the caller's reach; the
 // caller learns nothing else about them.
 func (h *Handler) reached(ctx context.Context, req *operationRequest, at int,
@@ -433,11 +410,23 @@ func (h *Handler) reached(ctx context.Context, req *operationRequest, at int,
 func (h *Handler) resolve(ctx context.Context, who *access.Principal, req *operationRequest) (
 	[]store.Request, int, error,
 ) {
+	requests, items, err := h.resolveOf(ctx, who, who, req)
+	if err != nil || !who.Exceeds(items) {
+		return requests, items, err
+	}
+	whole := *who
+	whole.Targets = items
+	return h.resolveOf(ctx, who, &whole, req)
+}
+
+// resolveOf is resolve for a caller who sees the hosts of who, and may do what whole may do.
+func (h *Handler) resolveOf(ctx context.Context, who, whole *access.Principal, req *operationRequest) (
+	[]store.Request, int, error,
+) {
 	right := access.OperationOf(req.Op)
 	var missing access.Missing
 	requests := requestsOf{op: req, place: map[requestKind]int{}}
 	seen := map[store.ObservedKey]bool{}
-	items := 0
 	for i := range req.Targets {
 		t := &req.Targets[i]
 		id := t.id()
@@ -454,10 +443,11 @@ func (h *Handler) resolve(ctx context.Context, who *access.Principal, req *opera
 			missing.Found(right, id.String(), hidden)
 			continue
 		}
-		bound, err := h.boundBy(ctx, who, req, id, agents)
+		bound, err := h.boundBy(ctx, whole, req, id, agents)
 		if err != nil {
 			return nil, 0, err
 		}
+		may := whole.On(right, id.Namespace)
 		for _, a := range agents {
 			key := store.ObservedKey{Agent: a.Key, Process: id}
 			if seen[key] { // the same host by another name
@@ -465,25 +455,24 @@ func (h *Handler) resolve(ctx context.Context, who *access.Principal, req *opera
 			}
 			seen[key] = true
 			stored, narrow := bound[a.Key]
-			switch host := gate.Host(a); {
-			case !reach.Covers(host):
-				missing.Found(right, id.String(), host.Address())
-			case narrow && !stored: // the caller's own spec decides what runs
-				missing.Found(access.OperationOf(process.Start), id.String(), host.Address())
+			if host := gate.Host(a); may.Covers(host) && narrow && !stored { // the caller's own spec decides what runs
+				start := access.OperationOf(process.Start)
+				missing.Check(whole.On(start, id.Namespace), start, id.String(), host)
+			} else {
+				missing.Check(may, right, id.String(), host)
 			}
 			r := requests.of(requestKind{id, stored})
 			name := nameOf(a)
 			r.Targets = append(r.Targets, store.Target{Key: store.ResultKey(id, name), Asked: name, Agent: a.Key})
-			items++
 		}
-		if items > maxItems {
+		if len(seen) > maxItems {
 			return nil, 0, invalid("targets", "make more than %d operations in all", maxItems)
 		}
 	}
 	if missing.Any() {
 		return nil, 0, forbidden(missing)
 	}
-	return requests.list, items, nil
+	return requests.list, len(seen), nil
 }
 
 // requestsOf holds the requests of an operation: one for each process and each kind of spec.
@@ -588,10 +577,15 @@ func (h *Handler) agentsOf(ctx context.Context, req *operationRequest, t *target
 	return agents, -1, err
 }
 
-// narrow rejects what reaches more hosts at once than one person may.
-func (h *Handler) narrow(hosts int) error {
+// narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
+func (h *Handler) narrow(hosts int, op process.Op) error {
 	if h.Breadth == 0 || hosts <= h.Breadth {
 		return nil
+	}
+	if op != store.OpApply && !op.Info().RollsOut {
+		return problemf(http.StatusForbidden,
+			"the call is for %d hosts, and above %d this server demands the approval of a second person: "+
+				"use an apply with a rollout, because %s has none", hosts, h.Breadth, op)
 	}
 	return problemf(http.StatusForbidden,
 		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",

@@ -48,9 +48,12 @@ func Of(c Case) (all []v1.Difference) {
 	all = append(all, c.running()...)
 	for _, f := range c.Have.Status.Config {
 		since := time.UnixMilli(f.Since).UTC()
+		why := f.Path + " differs from its checksum"
+		if f.Problem != "" {
+			why = "drover could not look: " + f.Problem
+		}
 		all = append(all, c.item(v1.Difference{
-			Kind: v1.DriftConfig, Field: "config_files." + f.Path, Want: f.Want, Have: cmp.Or(f.Have, f.Problem),
-			At: &since, Text: f.Path + " differs from its checksum",
+			Kind: v1.DriftConfig, Field: "config_files." + f.Path, Want: f.Want, Have: text(f.Have), At: &since, Text: why,
 		}))
 	}
 	return all
@@ -177,6 +180,9 @@ func (c *Case) running() (all []v1.Difference) {
 		}
 		one := d
 		one.Field, one.Want, one.Have = f.Path, text(f.Want), text(f.Have)
+		if f.Problem != "" {
+			one.Text = f.Problem
+		}
 		all = append(all, c.item(one))
 	}
 	return all

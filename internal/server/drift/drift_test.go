@@ -50,6 +50,8 @@ func TestOf(t *testing.T) {
 	file, latest := placed(v1.ThroughApply, first), placed(v1.ThroughApply, second)
 	config := have(first, process.StateRunning)
 	config.Status.Config = []process.Drift{{Path: "/etc/a", Want: "aa", Have: "bb", Since: epoch.UnixMilli()}}
+	unread := have(first, process.StateRunning)
+	unread.Status.Config = []process.Drift{{Path: "/etc/a", Want: "aa", Problem: "no such file", Since: epoch.UnixMilli()}}
 	old := have(second, process.StateRunning)
 	old.Status.Instance.Revision = 3
 	removed := *file
@@ -99,6 +101,15 @@ func TestOf(t *testing.T) {
 			},
 			[]string{"process environment.A ***>*** / drover restart shop/web --hosts 'web 1'"},
 		},
+		"nobody could look": {
+			drift.Case{Placed: file, Filed: file, Have: unread, Live: []process.LiveField{
+				{Path: "environment_files", Problem: "drover could not look: it is gone"},
+			}},
+			[]string{
+				"process environment_files <nil>><nil> / drover restart shop/web --hosts 'web 1': drover could not look: it is gone",
+				"config config_files./etc/a aa><nil> / : drover could not look: no such file",
+			},
+		},
 		"the running process": {
 			drift.Case{Placed: file, Filed: file, Have: have(first, "running"), Live: []process.LiveField{
 				{Path: "user", Want: "shop", Have: "uid 0"}, {Path: "environment.B", Have: "set"},
@@ -115,7 +126,11 @@ func TestOf(t *testing.T) {
 			if d.Namespace != "shop" || d.Name != "web" || d.Host != "web 1" || d.Text == "" {
 				t.Errorf("%s: %+v", name, d)
 			}
-			got = append(got, fmt.Sprintf("%s %s %v>%v %s/%s %s", d.Kind, d.Field, d.Want, d.Have, d.App, d.User, d.Mend))
+			one := fmt.Sprintf("%s %s %v>%v %s/%s %s", d.Kind, d.Field, d.Want, d.Have, d.App, d.User, d.Mend)
+			if strings.HasPrefix(d.Text, "drover could not") {
+				one += ": " + d.Text
+			}
+			got = append(got, one)
 			if strings.Contains(fmt.Sprint(d), "secret") || strings.Contains(fmt.Sprint(d), "other") {
 				t.Errorf("%s: a value of the environment is shown: %+v", name, d)
 			}

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"drover/internal/idle"
@@ -52,10 +53,17 @@ type Results interface {
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
 }
 
+// Placements has what is placed on hosts.
+type Placements interface {
+	LatestRevision(ctx context.Context, namespace string) (int64, error)
+	PlacedOn(ctx context.Context, agents []string) ([]store.Placement, error)
+}
+
 // Store is what a driver needs of the database.
 type Store interface {
 	Rollouts
 	Results
+	Placements
 }
 
 // Engine carries out tasks.
@@ -233,8 +241,13 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 		return err
 	}
 	hosts := hostsOf(r, func(h *rollout.Host) bool { return h.Batch == batch && h.State == rollout.Begun })
+	t := d.task(r, r.BatchTask(batch))
 	var known map[store.ObservedKey]*process.Status
+	var changed map[string]string
 	if r.Op == store.OpApply && r.State != rollout.Aborted {
+		if changed, err = d.changedMeanwhile(ctx, r, t, steps, hosts); err != nil {
+			return err
+		}
 		if known, err = d.statuses(ctx, r, hosts); err != nil {
 			return err
 		}
@@ -245,7 +258,6 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 			byStep[at] = append(byStep[at], h)
 		}
 	}
-	t := d.task(r, r.BatchTask(batch))
 	for at := range steps {
 		s := &steps[at]
 		place := map[process.Op]int{}
@@ -259,6 +271,9 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 			switch {
 			case r.State == rollout.Aborted:
 				target.Outcome = new(process.NotBegun())
+			case changed[h.Agent] != "":
+				op = s.Op
+				target.Outcome = &process.Outcome{Fault: process.Cancelled, Text: leftAlone + changed[h.Agent]}
 			case op == "" && !s.Removes:
 				op = s.Op
 				target.Outcome = &process.Outcome{
@@ -338,8 +353,8 @@ func (d *Driver) give(ctx context.Context, r *store.Rollout, t *store.Task) erro
 		At: d.Now(), App: r.App, User: r.User, RequestID: r.RequestID, Action: "rollouts.batch", Target: t.ID,
 		Targets: targets, Allowed: true, Message: process.Success,
 	})
-	if _, missing := d.Store.TaskOpen(ctx, t.ID); missing == nil {
-		return nil
+	if _, missing := d.Store.TaskOpen(ctx, t.ID); missing == nil || errors.Is(err, store.ErrRevised) {
+		return nil // after a revision, the next look reads anew what is placed on the hosts
 	}
 	return err
 }
@@ -468,6 +483,7 @@ func (d *Driver) outcomes(ctx context.Context, r *store.Rollout, batch int, fact
 		if o := v.Outcome; v.Done && o != nil && f.Fault == process.None {
 			if _, already := process.Already(v.Op, o.Fault); !already {
 				f.Fault, f.Text = o.Fault, o.Text
+				f.Changed = o.Fault == process.Cancelled && strings.HasPrefix(o.Text, leftAlone)
 			}
 		}
 		facts[agent] = f

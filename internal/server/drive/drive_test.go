@@ -38,6 +38,8 @@ type rig struct {
 	// A read of statuses takes readTime. reads and cancels count the calls.
 	readTime       time.Duration
 	reads, cancels int
+	// beside is called before the next task is stored; nil for nothing.
+	beside func()
 }
 
 func newRig(t *testing.T, plan v1.RolloutPlan, agents ...string) *rig {
@@ -87,6 +89,9 @@ func (r *rig) Presence(key string, _ time.Time) fleet.Presence {
 func (r *rig) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	if r.before {
 		return errors.New("killed before the write")
+	}
+	if r.beside != nil {
+		r.beside()
 	}
 	t.Created = r.now
 	if _, err := r.CreateTask(ctx, t, row, r.now, 0); err != nil {
@@ -379,6 +384,87 @@ func TestApplyLeavesWhatWasStopped(t *testing.T) {
 		r.step()
 	}
 	r.wants(r.step(), rollout.Done, 0, rollout.Succeeded)
+}
+
+// TestApplyLeavesWhatWasChanged: somebody has given a host another spec since the rollout began. Its batch leaves the
+// whole host as it is, in words, also after a resume and another driver. Upkeep is not somebody, nor is the way back.
+func TestApplyLeavesWhatWasChanged(t *testing.T) {
+	former, target := &process.Spec{Contact: "old"}, &process.Spec{Contact: "new"}
+	for name, c := range map[string]struct {
+		through string
+		spec    *process.Spec
+		left    bool
+	}{
+		"another spec":   {v1.ThroughOperation, &process.Spec{Contact: "by hand"}, true},
+		"upkeep":         {v1.ThroughSelection, &process.Spec{Contact: "older file"}, false},
+		"the new spec":   {v1.ThroughOperation, target, false},
+		"the former one": {v1.ThroughOperation, former, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rigOf(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, store.OpApply, []store.RolloutStep{
+				{Op: process.Stop, Process: process.ID{Namespace: "shop", Name: "old"}, Removes: true},
+				{Op: process.Restart, Process: nginx, Spec: target, Former: former},
+			}, "a", "b")
+			for _, agent := range []string{"a", "b"} {
+				r.watched(agent, process.ID{Namespace: "shop", Name: "old"})
+				r.watched(agent, nginx)
+			}
+			r.step()
+			r.did()
+			r.now = r.now.Add(time.Second)
+			_, err := r.CreateTask(t.Context(), &store.Task{
+				ID: "op", App: "shop", User: "ben", Created: r.now, Through: c.through,
+				Requests: []store.Request{{Op: process.Update, Process: nginx, Spec: c.spec, Targets: []store.Target{
+					{Key: "b", Asked: "b", Agent: "b", Outcome: nil},
+				}}},
+			}, store.AuditRow{}, r.now, 0)
+			r.must(err)
+			r.did()
+			var ro *store.Rollout
+			var did []string
+			for range 6 {
+				ro = r.step()
+				did = append(did, r.did()...)
+			}
+			want := []string{"a unregister old", "b stop old", "b restart nginx"}
+			state := rollout.Succeeded
+			if c.left {
+				want, state = want[:1], rollout.Skipped
+			}
+			if did = slices.DeleteFunc(did, func(s string) bool { return s == "b unregister old" }); !slices.Equal(did, want) {
+				t.Errorf("the hosts did %q, want %q", did, want)
+			}
+			r.wants(ro, rollout.Done, 1, rollout.Succeeded, state)
+			if h := ro.Hosts[1]; c.left && (h.Cause != rollout.CauseChanged ||
+				h.Text != "left as it is: shop/ben has changed shop/nginx since the plan (revision 2)") {
+				t.Errorf("the host is left because of %s: %s", h.Cause, h.Text)
+			}
+		})
+	}
+}
+
+// TestRevisionBesideABatch: a revision between the look at the hosts and the task of the batch delays the task.
+func TestRevisionBesideABatch(t *testing.T) {
+	r := rigOf(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, store.OpApply, []store.RolloutStep{
+		{Op: process.Restart, Process: nginx, Spec: &process.Spec{Contact: "new"}, Former: &process.Spec{}},
+	}, "a")
+	r.watched("a", nginx)
+	r.beside = func() {
+		r.beside = nil
+		r.now = r.now.Add(time.Second)
+		_, err := r.CreateTask(t.Context(), &store.Task{
+			ID: "op", App: "shop", User: "ben", Created: r.now, Through: v1.ThroughOperation,
+			Requests: []store.Request{{
+				Op: process.Update, Process: nginx, Spec: &process.Spec{Contact: "by hand"},
+				Targets: []store.Target{{Key: "a", Asked: "a", Agent: "a"}},
+			}},
+		}, store.AuditRow{}, r.now, 0)
+		r.must(err)
+	}
+	for range 4 {
+		r.step()
+	}
+	r.wants(r.step(), rollout.Done, 0, rollout.Skipped)
 }
 
 // TestTimeForPeople: a scheduled rollout begins by the clock of the machine, and not by the clock of the database.

@@ -213,16 +213,13 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 		case answered:
 			given = append(given, store.ReportedOutcome{Agent: agent, Item: it.ID, Outcome: shortened(outcome)})
 		case listed[it.ID] && it.Deadline.Before(it.Created.Add(task.WaitLimit)): // at once: its deadline is near
-			if limit, has := r.Begun[it.ID]; has {
-				begun[it.ID] = beganBy(limit, now)
-			} else {
+			if by := begunBy(&r, it.ID, now); by.IsZero() {
 				bounded = append(bounded, it.ID)
+			} else {
+				begun[it.ID] = by
 			}
 		case listed[it.ID]:
-			accepted[it.ID] = time.Time{}
-			if limit, has := r.Begun[it.ID]; has {
-				accepted[it.ID] = beganBy(limit, now)
-			}
+			accepted[it.ID] = begunBy(&r, it.ID, now)
 		case r.Refused[it.ID] != "":
 			refused = append(refused, it)
 		default:
@@ -256,6 +253,15 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 		errs = append(errs, s.unheard(ctx, time.Time{}, silent))
 	}
 	return errors.Join(errs...)
+}
+
+// begunBy returns the deadline of an item that has begun by the receipt; zero if it has not.
+func begunBy(r *wire.Receipt, item string, now time.Time) time.Time {
+	limit, has := r.Begun[item]
+	if !has {
+		return time.Time{}
+	}
+	return beganBy(limit, now)
 }
 
 // refuseNew rejects the items that were sent for the first time, with the reason for the whole manifest. The agent may

@@ -132,7 +132,9 @@ func (g *Gate) Admit(ctx context.Context, c Credentials) (access.Principal, erro
 	if err != nil {
 		return access.Principal{}, err
 	}
-	p := access.Principal{App: app.Code, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}
+	p := access.Principal{
+		App: app.Code, Admin: app.Admin, Grants: access.InForce(app.Grants, g.Now()), Limits: app.Limits,
+	}
 	if err := g.user(ctx, app, c, &p); err != nil {
 		return access.Principal{}, err
 	}
@@ -169,7 +171,9 @@ func (g *Gate) Acting(ctx context.Context, code, user string) (access.Principal,
 	if err := g.enabled(ctx, user); err != nil {
 		return access.Principal{}, err
 	}
-	return access.Principal{App: app.Code, User: user, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}, nil
+	return access.Principal{
+		App: app.Code, User: user, Admin: app.Admin, Grants: access.InForce(app.Grants, g.Now()), Limits: app.Limits,
+	}, nil
 }
 
 // holder returns a valid token of one of the kinds, and its user.
@@ -210,11 +214,18 @@ func (g *Gate) person(u store.User, t store.Token) (access.Principal, error) {
 	if u.Disabled {
 		return access.Principal{}, refuse(UserDisabled)
 	}
-	groups := g.Groups.Of(u.Groups)
+	p := PrincipalOf(u, g.Groups, g.Now())
+	p.Proven, p.Via = true, via(t)
+	return p, nil
+}
+
+// PrincipalOf has the present rights of a user who calls without an app.
+func PrincipalOf(u store.User, groups access.GroupRights, now time.Time) access.Principal {
+	r := groups.Of(u.Groups)
 	return access.Principal{
-		App: access.PersonApp(u.Name), User: u.Name, Proven: true, Admin: u.Admin || groups.Admin,
-		Grants: slices.Concat(u.Grants, groups.Grants), Via: via(t),
-	}, nil
+		App: access.PersonApp(u.Name), User: u.Name, Admin: u.Admin || r.Admin,
+		Grants: access.InForce(slices.Concat(u.Grants, r.Grants), now),
+	}
 }
 
 // app identifies the calling app.

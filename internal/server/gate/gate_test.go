@@ -274,6 +274,41 @@ func TestPerson(t *testing.T) {
 	}
 }
 
+// TestRightsEnd: a right that has ended gives nothing, however the caller proves who it is.
+func TestRightsEnd(t *testing.T) {
+	end := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	right := access.Grant{Operations: []string{access.Viewer}, Namespaces: []string{"shop"}, Until: end}
+	text, hash := access.NewToken()
+	secrets := access.Secrets{}
+	reg := &register{
+		app: store.App{
+			Code: "app", MayNameUsers: true, Grants: []access.Grant{right},
+			Secrets: []store.Secret{{Hash: secrets.Hash("secret")}},
+		},
+		users:  map[string]store.User{"ann": {Name: "ann", Grants: []access.Grant{right}, Groups: []string{"ops"}}},
+		tokens: map[string]store.Token{hash: {Kind: store.APIToken, User: "ann"}},
+	}
+	for at, want := range map[time.Time][2]int{end.Add(-time.Second): {1, 2}, end: {0, 0}} {
+		g := gate.New(gate.Config{
+			Store: reg, Secrets: secrets, Now: func() time.Time { return at },
+			Groups: access.GroupRights{"ops": {Grants: []access.Grant{right}}},
+		})
+		app, err := g.Admit(t.Context(), gate.Credentials{AppCode: "app", AppSecret: "secret", User: "ann"})
+		if err != nil || len(app.Grants) != want[0] {
+			t.Errorf("at %s the app has %v, %v", at, app.Grants, err)
+		}
+		person, err := g.Admit(t.Context(), gate.Credentials{Token: text})
+		if err != nil || len(person.Grants) != want[1] {
+			t.Errorf("at %s the person has %v, %v", at, person.Grants, err)
+		}
+		for code, n := range map[string]int{"app": want[0], access.PersonApp("ann"): want[1]} {
+			if p, err := g.Acting(t.Context(), code, "ann"); err != nil || len(p.Grants) != n {
+				t.Errorf("at %s what %s has begun goes on with %v, %v", at, code, p.Grants, err)
+			}
+		}
+	}
+}
+
 // TestGroups: the groups of a user give rights beside the user's own, as long as the configuration names them. A principal
 // knows the tokens that prove it.
 func TestGroups(t *testing.T) {

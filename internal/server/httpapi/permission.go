@@ -27,7 +27,7 @@ func (p *permissionCheck) refusal() error {
 // lacks is the refusal of a call that lacks rights.
 func lacks(c *call, m access.Missing) error {
 	what := audit.Clip(m.What(), 600)
-	if m.More > 0 {
+	if m.More > 0 && m.Limit == 0 {
 		return refusef(forbidden, "app %s has no right to %s (and %d more)", c.Principal.App, what, m.More)
 	}
 	return refusef(forbidden, "app %s has no right to %s", c.Principal.App, what)
@@ -65,11 +65,13 @@ func (s *server) mayOnTargets(c *call, reach access.Reach, op access.Operation, 
 
 // mayUseAgents returns a refusal unless the app may do op to all of the hosts.
 func (s *server) mayUseAgents(c *call, op access.Operation, targets []gse.Target) error {
+	c.Principal.Targets = len(targets)
 	return s.mayOnTargets(c, c.Principal.OnHosts(op), op, "", targets)
 }
 
 // mayUseGroups returns a refusal unless the app may do op to the groups of the namespace on all targets.
 func (s *server) mayUseGroups(c *call, op access.Operation, namespace string, targets []gse.Target) error {
+	c.Principal.Targets = len(targets)
 	return s.mayOnTargets(c, c.Principal.On(op, namespace), op, namespace, targets)
 }
 

@@ -84,7 +84,13 @@ func TestRightsOfASubmit(t *testing.T) {
 			`{"meta": {"namespace": "ns", "name": "p"}, "op_type": 0, "agent_id_list": ["0:10.0.0.1"], "spec": {}}`,
 			"start ns/p",
 		},
-		"what two grants do not say": {"start on ns at area:1", operation(1, "ns", here), "stop ns/p"},
+		"as many as the limit": {"start on ns max-targets 2", operation(0, "ns", both), ""},
+		"more than the limit": {
+			"start on ns max-targets 1", operation(0, "ns", both),
+			"start ns/p: the call has 2 targets, and the right allows at most 1 in one call",
+		},
+		"a query of more than the limit": {"query on ns max-targets 1", operation(2, "ns", both), ""},
+		"what two grants do not say":     {"start on ns at area:1", operation(1, "ns", here), "stop ns/p"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, path := range []string{

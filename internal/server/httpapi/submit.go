@@ -47,10 +47,13 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 	}
 	t.Requests = make([]store.Request, 0, len(ops))
 	count := 0
+	for i := range ops {
+		count += len(ops[i].Targets)
+	}
+	c.Principal.Targets = count
 	may := permissionCheck{c: c}
 	for i := range ops {
 		r := s.request(&ops[i], &may)
-		count += len(ops[i].Targets)
 		split := s.byStored
 		if r.Spec != nil {
 			split = func(ctx context.Context, r *store.Request) ([]store.Request, error) {

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -51,6 +52,8 @@ const (
 	CauseCancelled = "cancelled"
 	// CauseOther is the cause of hosts that are not needed, because another one has the operation.
 	CauseOther = "other"
+	// CauseChanged is the cause of hosts that keep what somebody has placed there since the plan.
+	CauseChanged = v1.RolloutCauseChanged
 )
 
 const (
@@ -65,8 +68,10 @@ type Plan struct {
 	v1.RolloutPlan
 	// Judged is set if the processes must run after the operation.
 	Judged bool `json:"judged,omitempty"`
-	// Breadth is the number of hosts that the rollout may reach without an approval; 0 means all.
+	// Breadth is the number of hosts that the rollout may reach without an approval; 0 means all, and NoHost none. If
+	// several rollouts of one call share a number, Shared is that number.
 	Breadth int `json:"breadth,omitempty"`
+	Shared  int `json:"shared,omitempty"`
 	// Unproven tells that an app has named the user who began the rollout. Nobody knows who that was, so that it counts
 	// as no person.
 	Unproven bool `json:"unproven,omitempty"`
@@ -75,6 +80,9 @@ type Plan struct {
 	OneOf         bool `json:"one_of,omitempty"`
 	AgainWhenLost bool `json:"again_when_lost,omitempty"`
 }
+
+// NoHost is a Breadth.
+const NoHost = -1
 
 // Host is one host of a rollout. Its name never changes.
 type Host struct {
@@ -159,6 +167,8 @@ type Fact struct {
 	Text  string
 	// Untouched tells, with the fault AgentUnavailable, that the host was never sent the operation.
 	Untouched bool
+	// Changed tells, with the fault Cancelled, that the host keeps what somebody has placed there since the plan.
+	Changed bool
 	// Away tells that the host is not connected.
 	Away bool
 	// Health is the state of its processes, and Cause the name of a state that is not Well.
@@ -311,12 +321,15 @@ func (r *Rollout) unapproved(next int) string {
 			min(r.Plan.Canary, len(r.Hosts)))
 	case r.Plan.CanaryApproval && !r.canary(next) && !r.Approvals.Canaries:
 		return "the canaries are well: waits for the approval of a person"
-	case r.Plan.Breadth > 0 && reached+size > r.Plan.Breadth && !r.Approvals.Breadth:
-		if r.Plan.Unproven {
-			return fmt.Sprintf("more than %d hosts: waits for the approval of two persons, because an app began it",
-				r.Plan.Breadth)
+	case r.Plan.Breadth != 0 && reached+size > r.Plan.Breadth && !r.Approvals.Breadth:
+		many := fmt.Sprintf("more than %d hosts", cmp.Or(r.Plan.Shared, r.Plan.Breadth))
+		if r.Plan.Shared > 0 {
+			many += " in all rollouts of the apply"
 		}
-		return fmt.Sprintf("more than %d hosts: waits for the approval of a second person", r.Plan.Breadth)
+		if r.Plan.Unproven {
+			return many + ": waits for the approval of two persons, because an app began it"
+		}
+		return many + ": waits for the approval of a second person"
 	}
 	return ""
 }
@@ -369,6 +382,8 @@ func (h *Host) outcome(f Fact, skipAway bool) {
 	switch {
 	case f.Fault == process.None:
 		h.State = Baking
+	case f.Fault == process.Cancelled && f.Changed:
+		h.State, h.Cause, h.Text = Skipped, CauseChanged, f.Text
 	case f.Fault == process.Cancelled:
 		h.State, h.Cause, h.Text = Skipped, CauseCancelled, f.Text
 	case f.Fault == process.AgentUnavailable && f.Untouched && skipAway:

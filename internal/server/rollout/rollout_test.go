@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -101,7 +102,7 @@ func (w *world) begins(next *rollout.Rollout, facts map[string]rollout.Fact) {
 	if w.now.Before(next.At) {
 		w.t.Errorf("it begins at %s, before its time", w.now)
 	}
-	if p.Breadth > 0 && reached > p.Breadth && !before.Approvals.Breadth {
+	if p.Breadth != 0 && reached > max(p.Breadth, 0) && !before.Approvals.Breadth {
 		w.t.Errorf("it reaches %d hosts without approval, at most %d may be", reached, p.Breadth)
 	}
 	if p.CanaryApproval && others > 0 && !before.Approvals.Canaries {
@@ -228,7 +229,7 @@ func TestHistories(t *testing.T) {
 			plan.MaxUnavailable = v1.HostCount{Number: 1 + rng.IntN(4)}
 		}
 		if rng.IntN(3) == 0 {
-			plan.Breadth = 1 + rng.IntN(10)
+			plan.Breadth = cmp.Or(rng.IntN(11), rollout.NoHost)
 		}
 		plan.Unproven = rng.IntN(4) == 0
 		plan.CanaryApproval = plan.Canary > 0 && rng.IntN(2) == 0

@@ -46,12 +46,25 @@ type ObservedFilter struct {
 	Spec bool
 }
 
+// Sight is what a caller may see of a list of tasks or of rollouts: those of App, and those whose processes are all in
+// namespaces that match a pattern of Within. The zero Sight is everything.
+type Sight struct {
+	App    string
+	Within []string
+}
+
 // TaskFilter selects tasks. An empty field matches all.
 type TaskFilter struct {
-	App string
+	Sight     Sight
+	App, User string
+	// Op and Namespace select tasks with a request that has both. Namespace is a pattern.
+	Op        process.Op
+	Namespace string
 	// Done selects tasks whose items are all done (true), or tasks with an unfinished item (false).
 	Done *bool
-	// Since and Until bound the time of the call: Since is exclusive, Until inclusive. Both are set, or none.
+	// Failed selects tasks with a fault (true), or tasks without one (false).
+	Failed *bool
+	// Since and Until bound the time of the call: Since is exclusive, Until inclusive.
 	Since, Until time.Time
 }
 

@@ -109,8 +109,10 @@ func (e *RolloutBusyError) Error() string {
 
 // RolloutFilter selects rollouts. An empty field matches all.
 type RolloutFilter struct {
-	App   string
+	Sight Sight
 	State rollout.State
+	// Namespace is a pattern that one of the processes must match.
+	Namespace string
 }
 
 // Rollouts stores rollouts.

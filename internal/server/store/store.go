@@ -110,6 +110,8 @@ type Task struct {
 	Through, Message string
 	// Known is the revision of a namespace that the caller knows, if the task depends on it.
 	Known *KnownRevision
+	// Exclusive tells that CreateTask returns *RolloutBusyError if an active rollout has one of the processes.
+	Exclusive bool
 	// Selector is the expression that selected the hosts; empty if there was none. The targets are its result.
 	Selector string
 	// Selections are the selections that the task changes; nil if it changes none.
@@ -164,7 +166,8 @@ type Tasks interface {
 	// disk. It rejects a task whose id is taken, and a target that has neither an agent nor an outcome. It also leases,
 	// in the same transaction, up to limit of the items that Queue.LeaseItems would return now, and returns them in
 	// their order. In that transaction it also makes the revisions of the task, and puts their numbers into the specs
-	// of the items. It returns ErrRevised if Task.Known is not the latest revision, and ErrUpkept as PutUpkeep does.
+	// of the items. It returns ErrRevised if Task.Known is not the latest revision, and ErrUpkept as PutUpkeep does;
+	// about *RolloutBusyError see Task.Exclusive.
 	CreateTask(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
 	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys first appeared. It
 	// returns ErrNotFound for an unknown task and for a task of another app (an empty app matches any).

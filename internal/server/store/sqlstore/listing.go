@@ -35,6 +35,17 @@ func (w *where) when(wanted bool, condition string, args ...any) {
 	}
 }
 
+// whether adds a condition that must hold or not; nil is either.
+func (w *where) whether(wanted *bool, condition string) {
+	switch {
+	case wanted == nil:
+	case *wanted:
+		w.add(condition)
+	default:
+		w.add("NOT (" + condition + ")")
+	}
+}
+
 // all returns the conditions for a WHERE. The number of distinct texts is the number of combinations of conditions, so
 // each statement can stay prepared.
 func (w *where) all() string { return strings.Join(w.text, " AND ") }
@@ -184,19 +195,42 @@ const selectTasks = `
 	LEFT JOIN requests r ON r.num = (SELECT min(num) FROM requests WHERE task = t.num)
 	LEFT JOIN counts c ON c.num = t.num `
 
+// sees adds the condition that a caller sees a task or a rollout. of is what follows FROM for its requests or steps r.
+func (w *where) sees(s store.Sight, of string) {
+	switch {
+	case s.App == "" && s.Within == nil:
+	case len(s.Within) == 0:
+		w.add("app = ?", s.App)
+	default:
+		w.add("(app = ? OR EXISTS (SELECT 1 FROM "+of+") AND NOT EXISTS (SELECT 1 FROM "+of+
+			" AND NOT EXISTS (SELECT 1 FROM texts(?) p WHERE r.namespace "+w.dialect.Match+" p.value)))",
+			s.App, w.dialect.Patterns(s.Within))
+	}
+}
+
+// ofTask are the requests of a task, and ofRollout the steps of a rollout.
+const (
+	ofTask    = "requests r WHERE r.task = tasks.num"
+	ofRollout = "rollout_steps r WHERE r.rollout = rollouts.id"
+)
+
 // failedUnless is an SQL expression that is not null, except for items of the given operations that found the process
 // already in the wanted state: see process.Already.
 func failedUnless(ops string) string {
 	return `(SELECT CASE WHEN op NOT IN ` + ops + ` THEN i.fault END FROM requests WHERE num = i.request)`
 }
 
+// failedItem is an SQL expression that is null for an item that has not failed.
+func failedItem() string {
+	return `CASE i.fault WHEN 'already-running' THEN ` + failedUnless(`('start')`) + `
+		WHEN 'not-running' THEN ` + failedUnless(`('stop', 'kill')`) + ` ELSE i.fault END`
+}
+
 // counted returns a query that counts the results of the tasks that another query finds.
 func counted(tasks string) string {
 	return `WITH found AS (` + tasks + `), counts AS (
 		SELECT f.num, count(i.num) AS keys, count(CASE WHEN i.state < 4 THEN 1 END) AS open,
-			count(CASE i.fault WHEN 'already-running' THEN ` + failedUnless(`('start')`) + `
-				WHEN 'not-running' THEN ` + failedUnless(`('stop', 'kill')`) + `
-				ELSE i.fault END) AS failed
+			count(` + failedItem() + `) AS failed
 		FROM found f LEFT JOIN items i ON i.num >= f.first_item AND i.num < f.end_item AND i.rank IS NOT NULL
 		GROUP BY f.num) `
 }
@@ -210,16 +244,25 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 	}
 	w := where{dialect: db.dialect}
 	w.add("num < ?", after)
+	w.sees(f.Sight, ofTask)
 	w.when(f.App != "", "app = ?", f.App)
-	w.when(!f.Until.IsZero(), "num IN (SELECT num FROM tasks WHERE created > ? AND created <= ?)", nanos(f.Since),
-		nanos(f.Until))
-	if f.Done != nil {
-		open := "num IN (SELECT task FROM items WHERE state < 4)"
-		if *f.Done {
-			open = "NOT " + open
+	w.when(f.User != "", `"user" = ?`, f.User)
+	if !f.Since.IsZero() || !f.Until.IsZero() {
+		until := int64(math.MaxInt64)
+		if !f.Until.IsZero() {
+			until = nanos(f.Until)
 		}
-		w.add(open)
+		w.add("num IN (SELECT num FROM tasks WHERE created > ? AND created <= ?)", nanos(f.Since), until)
 	}
+	if f.Op != "" || f.Namespace != "" {
+		request := where{dialect: db.dialect, text: []string{"SELECT 1 FROM " + ofTask}}
+		request.when(f.Op != "", "r.op = ?", string(f.Op))
+		request.pattern("r.namespace", f.Namespace)
+		w.add("EXISTS ("+request.all()+")", request.args...)
+	}
+	w.whether(f.Done, "num NOT IN (SELECT task FROM items WHERE state < 4)")
+	w.whether(f.Failed, `EXISTS (SELECT 1 FROM items i WHERE i.num >= first_item AND i.num < end_item
+		AND i.rank IS NOT NULL AND `+failedItem()+` IS NOT NULL)`)
 	tasks, err := all(ctx, db.query, scanTask, counted(`SELECT num, first_item, end_item FROM tasks WHERE `+
 		w.all()+` ORDER BY num DESC LIMIT ?`)+
 		selectTasks+`WHERE t.num IN (SELECT num FROM found) ORDER BY t.num DESC`, append(w.args, max(limit, 0))...)

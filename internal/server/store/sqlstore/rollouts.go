@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -349,10 +350,18 @@ func (db *Store) RolloutSteps(ctx context.Context, id string) ([]store.RolloutSt
 func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after int64,
 	limit int,
 ) ([]store.Rollout, error) {
-	w := where{dialect: db.dialect, text: []string{"1 = 1"}}
-	w.when(f.App != "", "app = ?", f.App)
+	if after <= 0 {
+		after = math.MaxInt64
+	}
+	w := where{dialect: db.dialect}
+	w.add("num < ?", after)
+	w.sees(f.Sight, ofRollout)
+	if f.Namespace != "" {
+		step := where{dialect: db.dialect, text: []string{"SELECT 1 FROM " + ofRollout}}
+		step.pattern("r.namespace", f.Namespace)
+		w.add("EXISTS ("+step.all()+")", step.args...)
+	}
 	w.when(f.State != "", "state = ?", string(f.State))
-	w.when(after != 0, "num < ?", after)
 	list, err := all(ctx, db.query, scanRollout, selectRollouts+`WHERE `+w.all()+` ORDER BY num DESC LIMIT ?`,
 		append(w.args, limit)...)
 	if err == nil && len(list) > 0 {

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"drover/internal/process"
@@ -30,7 +31,11 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 	base := itemBase{nonce: int64(binary.LittleEndian.Uint64(secret[:]))}
 	var waiting map[int64]bool
 	err = db.write(hurried(ctx, t), func(ctx context.Context, tx tx) (err error) {
-		if err := db.lockLanes(ctx, tx, func(yield func(string) bool) {
+		if t.Exclusive {
+			if err := db.checkRollouts(ctx, tx, "", processesOf(t)); err != nil {
+				return err
+			}
+		} else if err := db.lockLanes(ctx, tx, func(yield func(string) bool) {
 			for i := range l.items {
 				if it := &l.items[i]; it.target.Outcome == nil && !yield(it.target.Agent) {
 					return
@@ -67,6 +72,16 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 	db.watch.Audited(1)
 	db.tell(knownFrom(t, l))
 	return l.leased(t, base, waiting), nil
+}
+
+// processesOf returns the processes of a task, each once.
+func processesOf(t *store.Task) []process.ID {
+	list := make([]process.ID, len(t.Requests))
+	for i := range t.Requests {
+		list[i] = t.Requests[i].Process
+	}
+	slices.SortFunc(list, process.CompareIDs)
+	return slices.Compact(list)
 }
 
 // insertTask inserts a task with all its rows. It returns the numbers of the items that wait for items of other tasks.

@@ -145,8 +145,33 @@ func listTasks(t *testing.T, s store.Store) {
 		{"done", store.TaskFilter{Done: &yes}, []string{"second"}},
 		{"open", store.TaskFilter{Done: &no}, []string{"first"}},
 		{"none", store.TaskFilter{App: "other", Done: &no}, nil},
+		{"user", store.TaskFilter{User: "u"}, []string{"second"}},
+		{"an operation of a later request", store.TaskFilter{Op: process.Stop, Namespace: "n*"}, []string{"first"}},
+		{"an operation elsewhere", store.TaskFilter{Op: process.Stop, Namespace: "other"}, nil},
+		{"namespace", store.TaskFilter{Namespace: "ns"}, []string{"second", "first"}},
+		{"since", store.TaskFilter{Since: at(0)}, []string{"second"}},
+		{"until", store.TaskFilter{Until: at(0)}, []string{"first"}},
+		{"failed", store.TaskFilter{Failed: &yes}, []string{"second"}},
+		{"not failed", store.TaskFilter{Failed: &no}, []string{"first"}},
+		{"sight of an app", store.TaskFilter{Sight: store.Sight{App: "other"}}, []string{"second"}},
+		{"of namespaces", store.TaskFilter{Sight: store.Sight{App: "third", Within: []string{"n?"}}}, []string{"second", "first"}},
+		{"of other ones", store.TaskFilter{Sight: store.Sight{App: "other", Within: []string{"n"}}}, []string{"second"}},
+		{"of none", store.TaskFilter{Sight: store.Sight{App: "third", Within: []string{}}}, nil},
 	} {
 		same(t, tt.name, tt.want, listedTasks(ctx, t, s, tt.filter))
+	}
+}
+
+// tasksOfManyNamespaces: a task that has processes of several namespaces is seen by those who see all of them.
+func tasksOfManyNamespaces(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	elsewhere := request(process.Start, "a", "x")
+	elsewhere.Process.Namespace = "other"
+	create(t, s, "one", request(process.Start, "a", "x"))
+	create(t, s, "both", request(process.Start, "b", "x"), elsewhere)
+	for want, within := range map[string][]string{"[one]": {"ns"}, "[both one]": {"o*", "ns"}, "[]": {"other"}} {
+		got := listedTasks(ctx, t, s, store.TaskFilter{Sight: store.Sight{App: "another", Within: within}})
+		same(t, strings.Join(within, ","), want, fmt.Sprint(got))
 	}
 }
 

@@ -118,6 +118,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"upkeep", upkeepOnce},
 		{"placed on hosts", placedOn},
 		{"tasks listed", listTasks},
+		{"tasks of many namespaces", tasksOfManyNamespaces},
 		{"polls of large tasks", largePolls},
 		{"polls that are not read", slowPolls},
 		{"list waiting", listWaiting},

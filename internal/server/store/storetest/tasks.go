@@ -391,8 +391,20 @@ func rollouts(t *testing.T, s store.Store) {
 	if err := createRollout(t.Context(), s, newRollout("ro-2", "c"), store.AuditRow{}); !errors.Is(err, store.ErrExists) {
 		t.Errorf("a taken id gives %v", err)
 	}
-	list, err := s.ListRollouts(t.Context(), store.RolloutFilter{App: "app", State: rollout.Scheduled}, 3, 10)
+	list, err := s.ListRollouts(t.Context(), store.RolloutFilter{
+		Sight: store.Sight{App: "app"}, State: rollout.Scheduled,
+	}, 3, 10)
 	must(t, err)
+	for n, f := range map[int][]store.RolloutFilter{
+		3: {{Sight: store.Sight{App: "another", Within: []string{"none", "sh*"}}}, {Namespace: "s?op"}},
+		0: {{Sight: store.Sight{App: "another", Within: []string{"none"}}}, {Namespace: "none"}, {Sight: store.Sight{App: "another"}}},
+	} {
+		for _, f := range f {
+			found, err := s.ListRollouts(t.Context(), f, 0, 10)
+			must(t, err)
+			same(t, fmt.Sprintf("rollouts of %+v", f), n, len(found))
+		}
+	}
 	if len(list) != 2 || list[0].ID != "ro-2" || list[1].ID != "ro-1" || len(list[0].Processes()) != 2 || list[0].Hosts != nil ||
 		list[0].States[rollout.Waiting] != 2 {
 		t.Errorf("listed are %+v", list)
@@ -496,6 +508,18 @@ func rolloutsApart(t *testing.T, s store.Store) {
 		}
 	}
 	busy(createRollout(t.Context(), s, newRollout("ro-2", "b", "c"), store.AuditRow{}), "ro-1", "b")
+	task := func(id, name string, exclusive bool) error {
+		return Create(t.Context(), s, &store.Task{
+			ID: id, App: "app", Created: time.Unix(1_800_000_000, 0), Exclusive: exclusive,
+			Requests: []store.Request{{
+				Op: process.Restart, Process: process.ID{Namespace: "shop", Name: name},
+				Targets: []store.Target{{Key: "key", Asked: "host", Agent: "agent"}},
+			}},
+		}, store.AuditRow{})
+	}
+	busy(task("op-1", "b", true), "ro-1", "b")
+	must(t, task("op-1", "b", false))
+	must(t, task("op-2", "z", true))
 	end := func(r *rollout.Rollout) error { r.State = rollout.Done; return nil }
 	again := func(r *rollout.Rollout) error { r.State = rollout.Running; return nil }
 	_, err := s.ChangeRollout(t.Context(), "ro-1", "", end)

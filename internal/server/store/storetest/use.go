@@ -129,7 +129,9 @@ func Use(t *testing.T, db store.Store) {
 	do(createRollout(ctx, db, newRollout("ro-use", "use"), store.AuditRow{}))
 	_, err = db.GetRollout(ctx, "ro-use", "")
 	do(err)
-	_, err = db.ListRollouts(ctx, store.RolloutFilter{App: "app", State: rollout.Running}, 9, 1)
+	_, err = db.ListRollouts(ctx, store.RolloutFilter{
+		Sight: store.Sight{App: "app", Within: []string{"a"}}, State: rollout.Running, Namespace: "a",
+	}, 9, 1)
 	do(err)
 	_, err = db.RolloutSteps(ctx, "ro-use")
 	do(err)
@@ -219,7 +221,13 @@ func Use(t *testing.T, db store.Store) {
 		_, _, err = db.ListObserved(ctx, f, store.ObservedKey{}, 1)
 		do(err)
 	}
-	for _, f := range []store.TaskFilter{{}, {App: "a"}, {Done: &allowed}} {
+	for _, f := range []store.TaskFilter{
+		{},
+		{App: "a"},
+		{Done: &allowed},
+		{Failed: &allowed, User: "u", Since: now},
+		{Sight: store.Sight{App: "a", Within: []string{"n*"}}, Op: process.Start, Namespace: "n*"},
+	} {
 		_, err = db.ListTasks(ctx, f, 0, 1)
 		do(err)
 	}
