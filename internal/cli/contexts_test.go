@@ -35,6 +35,14 @@ func newPerson(t *testing.T, current string, names ...string) *person {
 			_, _ = io.WriteString(w, `{"agents":[]}`)
 			return
 		}
+		if answer := map[string]string{
+			"/api/v1/operations/op-1": `{"id":"op-1","op":"stop","state":"done","counts":{"targets":2,"ok":1,"failed":1}}`,
+			"/api/v1/operations/op-1/results": `{"items":[{"namespace":"a","name":"b","host":"c","op":"stop","outcome":"failed"},` +
+				`{"namespace":"a","name":"b","host":"d","op":"stop","outcome":"ok"}]}`,
+		}[r.URL.Path]; answer != "" {
+			_, _ = io.WriteString(w, answer)
+			return
+		}
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(int(p.status.Load()))
 	}))
@@ -88,6 +96,15 @@ func TestLogoutThatTheServerCannotDo(t *testing.T) {
 	p.status.Store(http.StatusUnauthorized)
 	if talk, err := p.runs("logout"); err != nil || !strings.Contains(talk, "signed out") || p.signedIn("own") {
 		t.Errorf("a token that the server does not know: %v, %q", err, talk)
+	}
+}
+
+// TestPageOfATask: who has signed in by a browser is told the page with the failures.
+func TestPageOfATask(t *testing.T) {
+	p := newPerson(t, "own", "own")
+	talk, err := p.runs("task", "watch", "op-1")
+	if err == nil || !strings.Contains(talk, "\nin the console: "+p.url+"/ui/tasks/op-1\n") {
+		t.Errorf("%v, %q", err, talk)
 	}
 }
 

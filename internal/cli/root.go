@@ -70,7 +70,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 		processes.NewDrift(),
 		agents(), accounts.NewAudit())
 	grouped(root, groupAccess, accounts.NewLogin(), accounts.NewLogout(), accounts.NewContext(),
-		accounts.NewApp(), accounts.NewUser())
+		accounts.NewApp(), accounts.NewUser(), accounts.NewCan())
 	grouped(root, groupServer, servers.NewServer(), servers.NewProxy(), servers.NewDev(), servers.NewConfig(),
 		servers.NewDatabase(), inspect.NewDoctor())
 	grouped(root, groupServer, fleet.NewProxies(), fleet.NewToken(), fleet.NewKeys(),

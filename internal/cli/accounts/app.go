@@ -24,8 +24,8 @@ administrator: an administrator app, or the server's own account on the server's
 
 A right is "OPERATIONS on NAMESPACES", or "OPERATIONS on NAMESPACES at HOSTS". OPERATIONS are *,
 read, operate, setup, or names of operations. NAMESPACES are patterns, or biz:7 for a business.
-HOSTS are patterns, area:3 for a cloud area, or label:role=web for a label of people or join
-tokens. Separate the items of a list with commas:
+HOSTS are patterns, area:3 for a cloud area, or, after these, label:role=web,zone!=b for labels of
+people or join tokens. Separate the items of a list with commas:
 "read,restart on biz:7 at area:0,1:10.2.*".`,
 		List: appList(), Names: appList().Names, Show: showApp, Once: appSecret,
 		Verbs: []remote.Verb[client.App]{

@@ -2,8 +2,11 @@ package accounts
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"drover/client"
 	"drover/internal/cli/remote"
@@ -24,7 +27,14 @@ func grantsOf(texts []string) ([]client.Grant, error) {
 	return grants, nil
 }
 
-func grantText(g client.Grant) string { return access.Grant(g).String() }
+// grantText is a right, and whether it has ended.
+func grantText(g client.Grant) string {
+	right := access.Grant(g)
+	if right.Ended(time.Now()) {
+		return right.String() + " (ended)"
+	}
+	return right.String()
+}
 
 // rightsText is all rights of an app or a user.
 func rightsText(admin bool, grants []client.Grant) string {
@@ -38,78 +48,142 @@ func rightsText(admin bool, grants []client.Grant) string {
 	return strings.Join(texts, "; ")
 }
 
+// bounds are the end and the limit of the rights that a command gives.
+type bounds struct {
+	until      string
+	maxTargets int
+	given      func(flag string) bool
+}
+
+func (b *bounds) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&b.until, "until", "", "when the rights end: RFC 3339, or a time from now on such as 8h")
+	flags.IntVar(&b.maxTargets, "max-targets", 0, "how many targets, processes times hosts, one call may change")
+	b.given = flags.Changed
+}
+
+// set gives rights the end and the limit of the flags.
+func (b *bounds) set(grants []client.Grant) error {
+	var faults []string
+	until, err := term.Ahead("--until", b.until)
+	switch {
+	case err != nil:
+		faults = append(faults, err.Error())
+	case b.given("until") && !until.After(time.Now()):
+		faults = append(faults, fmt.Sprintf("--until %q: expected a time to come", b.until))
+	}
+	if b.given("max-targets") && b.maxTargets <= 0 {
+		faults = append(faults, fmt.Sprintf("--max-targets %d: expected 1 or more", b.maxTargets))
+	}
+	if len(faults) > 0 {
+		return term.Usagef("%s", strings.Join(faults, "; "))
+	}
+	for i := range grants {
+		if b.given("until") {
+			grants[i].Until = until.UTC().Truncate(time.Second)
+		}
+		if b.given("max-targets") {
+			grants[i].MaxTargets = b.maxTargets
+		}
+	}
+	return nil
+}
+
 func appGrant() remote.Verb[client.App] {
+	var b bounds
 	return remote.Verb[client.App]{
 		Use: "grant CODE RIGHT...", Short: "Give an app rights",
-		Long:    "Add rights to those of an app. 'drover app --help' explains how to write a right.",
-		Example: `  drover app grant viewer 'read on biz:7' 'restart on web-* at area:0'`,
-		Call:    changeApp(addRight),
+		Long: `Add rights to those of an app. 'drover app --help' explains how to write a right. A right with
+--until gives nothing from then on. A right with --max-targets allows no call that changes more.`,
+		Example: `  drover app grant viewer 'read on biz:7' 'restart on web-* at area:0'
+  drover app grant deploy 'operate on shop' --until 8h --max-targets 200`,
+		Flags: b.flags, Call: changeApp(b.add),
 	}
 }
 
 func appRevoke() remote.Verb[client.App] {
 	return remote.Verb[client.App]{
 		Use: "revoke CODE RIGHT...", Short: "Remove rights from an app",
-		Long:    "Remove rights from an app. Write each right as 'drover app show' shows it.",
+		Long: `Remove rights from an app. Write each right as 'drover app show' shows it. Without an end and a
+limit the text removes the right whatever its end and its limit.`,
 		Example: `  drover app revoke viewer 'read on biz:7'`,
-		Call:    changeApp(removeRight),
+		Call:    changeApp(removeRights),
 	}
 }
 
 func userGrant() remote.Verb[client.User] {
+	var b bounds
 	return remote.Verb[client.User]{
 		Use: "grant NAME RIGHT...", Short: "Give a user rights or a role",
-		Long:    "Add rights to those of a user. 'drover user --help' names the roles.",
-		Example: `  drover user grant anna 'operator on shop* at label:env=prod' 'viewer on *'`,
-		Call:    changeUser(addRight), Done: "user %s has the rights from now on",
+		Long: `Add rights to those of a user. 'drover user --help' names the roles. A right with --until gives
+nothing from then on. A right with --max-targets allows no call that changes more.`,
+		Example: `  drover user grant anna 'operator on shop* at label:env=prod' 'viewer on *'
+  drover user grant anna 'operator on shop*' --until 8h --max-targets 200`,
+		Flags: b.flags, Call: changeUser(b.add), Done: "user %s has the rights from now on",
 	}
 }
 
 func userRevoke() remote.Verb[client.User] {
 	return remote.Verb[client.User]{
 		Use: "revoke NAME RIGHT...", Short: "Remove rights from a user",
-		Long:    "Remove rights from a user. Write each right as 'drover user list' shows it.",
+		Long: `Remove rights from a user. Write each right as 'drover user list' shows it. Without an end and a
+limit the text removes the right whatever its end and its limit.`,
 		Example: `  drover user revoke anna 'viewer on *'`,
-		Call:    changeUser(removeRight), Done: "user %s no longer has the rights",
+		Call:    changeUser(removeRights), Done: "user %s no longer has the rights",
 	}
 }
 
-// rightChange adds a right to others, or removes it.
-type rightChange func(have []client.Grant, given client.Grant) ([]client.Grant, error)
+// rightsChange adds rights in text form to others, or removes them.
+type rightsChange func(have []access.Grant, rights []string) ([]access.Grant, error)
 
-func addRight(have []client.Grant, given client.Grant) ([]client.Grant, error) {
-	if slices.ContainsFunc(have, same(given)) {
-		return have, nil
+func (b *bounds) add(have []access.Grant, rights []string) ([]access.Grant, error) {
+	given, err := grantsOf(rights)
+	if err != nil {
+		return nil, err
 	}
-	return append(have, given), nil
-}
-
-func removeRight(have []client.Grant, given client.Grant) ([]client.Grant, error) {
-	i := slices.IndexFunc(have, same(given))
-	if i < 0 {
-		return nil, term.NoSuchf("there is no right %q", grantText(given))
+	if err := b.set(given); err != nil {
+		return nil, err
 	}
-	return slices.Delete(have, i, i+1), nil
-}
-
-// same reports whether a right equals the given right in its text form.
-func same(g client.Grant) func(client.Grant) bool {
-	return func(other client.Grant) bool { return grantText(other) == grantText(g) }
-}
-
-// changed applies a change for each right in text form.
-func changed(have []client.Grant, texts []string, change rightChange) ([]client.Grant, error) {
-	given, err := grantsOf(texts)
 	for _, g := range given {
-		if err == nil {
-			have, err = change(have, g)
-		}
+		have = access.With(have, access.Grant(g))
 	}
-	return have, err
+	return have, nil
+}
+
+func removeRights(have []access.Grant, rights []string) ([]access.Grant, error) {
+	for _, right := range rights {
+		kept, removed := access.Without(have, right)
+		if !removed {
+			given, err := grantsOf([]string{right})
+			if err != nil {
+				return nil, err
+			}
+			return nil, term.NoSuchf("there is no right %q", access.Grant(given[0]).String())
+		}
+		have = kept
+	}
+	return have, nil
+}
+
+// changed applies a change to the rights of a record.
+func changed(have []client.Grant, rights []string, change rightsChange) ([]client.Grant, error) {
+	list := make([]access.Grant, len(have))
+	for i, g := range have {
+		list[i] = access.Grant(g)
+	}
+	list, err := change(list, rights)
+	if err != nil {
+		return nil, err
+	}
+	grants := make([]client.Grant, len(list))
+	for i, g := range list {
+		grants[i] = client.Grant(g)
+	}
+	return grants, nil
 }
 
 // changeApp returns a call that changes the rights of an app.
-func changeApp(change rightChange) func(context.Context, *client.Client, []string) (client.App, error) {
+func changeApp(change rightsChange) func(context.Context, *client.Client, []string) (client.App, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
 		a, err := c.App(ctx, args[0])
 		if err != nil {
@@ -123,7 +197,7 @@ func changeApp(change rightChange) func(context.Context, *client.Client, []strin
 }
 
 // changeUser returns a call that changes the rights of a user.
-func changeUser(change rightChange) func(context.Context, *client.Client, []string) (client.User, error) {
+func changeUser(change rightsChange) func(context.Context, *client.Client, []string) (client.User, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
 		u, err := c.User(ctx, args[0])
 		if err != nil {

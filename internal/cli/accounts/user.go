@@ -27,8 +27,9 @@ itself; the caller sends the token as bk_token.
 A user also has the rights that the server's configuration gives to groups of the identity provider.
 'drover user list' shows them under BY GROUPS, with the groups of the last sign-in there.
 
-The roles are viewer (read), operator (read, operate) and maintainer (read, operate, setup). Other
-rights are those of apps: 'drover app --help' explains how to write a right.`,
+The roles are viewer (read), operator (read, operate) and maintainer (read, operate, setup). An
+auditor reads everything and all audit records: 'auditor on *'. Other rights are those of apps:
+'drover app --help' explains how to write a right.`,
 		List: userList(), Names: userList().Names,
 		Verbs: []remote.Verb[client.User]{
 			{

@@ -165,7 +165,7 @@ These labels override the labels of join tokens and of the hosts' own files. If 
 label that you remove, the removal hides that label. Labels may grant rights, so you need the right
 label-agents for all namespaces on each host.
 
-Exit codes: 0 done, 2 wrong usage or no such host, 5 not allowed, 6 unreachable.`,
+Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.`,
 		Example: `  drover agents label web-1 web-2 role=web zone=b
   drover agents label -l role=web,zone=b zone-`,
 		Args: cobra.ArbitraryArgs,
@@ -194,7 +194,8 @@ Exit codes: 0 done, 2 wrong usage or no such host, 5 not allowed, 6 unreachable.
 			}
 			labelled, err := c.LabelAgents(cmd.Context(), r)
 			if err != nil {
-				return remote.ExitOf(err)
+				hosts.Names = r.Hosts
+				return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), remote.ExitOf(err))
 			}
 			term.Say(cmd, "%s labelled\n", process.Count(len(labelled), "host", "hosts"))
 			return nil

@@ -126,7 +126,7 @@ func (t *top) show(cmd *cobra.Command, args []string) error {
 		return remote.ExitOf(err)
 	}
 	if len(rows) == 0 {
-		if err := t.hosts.Unmatched(cmd.Context(), c); err != nil {
+		if err := t.nothing(cmd.Context(), c, f, args); err != nil {
 			return err
 		}
 	}
@@ -143,6 +143,18 @@ func (t *top) show(cmd *cobra.Command, args []string) error {
 		columns = historyColumns()
 	}
 	return term.PrintList(cmd, t.Output, rows, columns, nil)
+}
+
+// nothing returns an error if no host or no process matches. nil means that no process of these hosts runs.
+func (t *top) nothing(ctx context.Context, c *client.Client, f client.ProcessFilter, args []string) error {
+	if err := t.hosts.Unmatched(ctx, c); err != nil || len(args) == 0 {
+		return err
+	}
+	f.Stale, f.Limit = nil, 1
+	if found, err := client.Collect(c.Processes(ctx, f)); err != nil || len(found) > 0 {
+		return remote.ExitOf(err)
+	}
+	return remote.NoProcess(ctx, c, args[0], t.hosts.Where(), nil)
 }
 
 // use is what a process uses, in percent of its host.

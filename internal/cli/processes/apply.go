@@ -167,6 +167,8 @@ type part struct {
 	file client.File
 	plan client.Plan
 	tag  string
+	// peers are the processes of other namespaces that this namespace is after and that the files have, too.
+	peers []string
 }
 
 // run reads the files, shows the plan and carries it out. Arguments are further files, so that a pattern of the shell
@@ -237,7 +239,8 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 	var parts []part
 	var faults processfile.Faults
 	for _, f := range processfile.Files(docs) {
-		p, tag, err := c.Plan(cmd.Context(), f, a.options(a.tag))
+		peers := processfile.Peers(docs, f.Namespace)
+		p, tag, err := c.Plan(cmd.Context(), f, a.options(a.tag, peers))
 		if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
 			for _, field := range refusal.Fields {
 				faults = append(faults, processfile.Place(docs, f.Namespace, processfile.Fault{
@@ -249,7 +252,7 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 		if err != nil {
 			return nil, remote.ExitOf(err)
 		}
-		parts = append(parts, part{f, p, tag})
+		parts = append(parts, part{f, p, tag, peers})
 	}
 	if len(faults) > 0 {
 		return nil, wrongFile(faults)
@@ -257,10 +260,10 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 	return parts, nil
 }
 
-func (a *applyCommand) options(tag string) client.ApplyOptions {
+func (a *applyCommand) options(tag string, peers []string) client.ApplyOptions {
 	o := client.ApplyOptions{
 		NoRestart: a.noRestart, Prune: a.prune, Tag: tag, Beside: a.beside, Message: a.message, Edit: a.edits,
-		At: a.rollout.at,
+		At: a.rollout.at, Peers: peers,
 	}
 	if a.rollout.set != nil {
 		o.Rollout = a.rollout.fields()
@@ -294,7 +297,7 @@ func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) error
 	tag := p.tag
 	for range mostRounds {
 		done, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Plan, error) {
-			return c.Apply(ctx, p.file, a.options(tag))
+			return c.Apply(ctx, p.file, a.options(tag, p.peers))
 		}, a.Again("rollout list")+" and "+a.Again("task list"))
 		switch {
 		case err != nil:
@@ -375,6 +378,9 @@ func readFiles(in io.Reader, names []string) (docs []processfile.Document, err e
 			return nil, err
 		}
 		docs = append(docs, found...)
+	}
+	if len(faults) == 0 && len(all) > 1 {
+		faults = processfile.CheckOrder(docs)
 	}
 	if len(faults) > 0 {
 		return nil, wrongFile(faults)

@@ -34,7 +34,7 @@ func NewEdit() *cobra.Command {
 		Long: `Change a process in an editor, and apply the change. drover opens the process file of the process in
 $VISUAL, $EDITOR or vi. If the file is wrong, drover opens the editor again, with the errors as
 comments at the top. A value *** stays as it is stored. If somebody else has changed the namespace in
-the meantime, drover does nothing.
+the meantime, drover does nothing. If drover does not apply your text, it says where the text is.
 
 Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was first, 2 wrong file, or
 no terminal and no --yes, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done on some
@@ -72,26 +72,39 @@ func (a *editCommand) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // the system clears its directory of temporary files
 	file := filepath.Join(dir, "process.yaml")
+	text, err := a.change(cmd, c, arg, file, before)
+	if err != nil && len(text) > 0 && !bytes.Equal(text, before) && os.WriteFile(file, text, 0o600) == nil {
+		term.Say(cmd, "your text is in %s\n", file)
+		return err
+	}
+	_ = os.RemoveAll(dir) // the system clears its directory of temporary files
+	return err
+}
+
+// change lets the person change a text and applies it, until the file is right or the person gives up. It returns the
+// last text of the person.
+func (a *editCommand) change(cmd *cobra.Command, c *client.Client, arg, file string, before []byte) (
+	text []byte, err error,
+) {
 	shown, last := before, error(nil)
 	for {
-		text, err := a.open(cmd, file, shown)
+		text, err = a.open(cmd, file, shown)
 		switch {
 		case err != nil:
-			return err
+			return text, err
 		case bytes.Equal(text, before):
 			term.Say(cmd, "nothing to do\n")
-			return nil
+			return text, nil
 		case last != nil && bytes.Equal(text, withoutFaults(shown)): // the person has given up
-			return last
+			return text, last
 		}
 		if last = a.applyText(cmd, c, arg, text); last == nil {
-			return nil
+			return text, nil
 		}
 		faults, wrong := errors.AsType[processfile.Faults](last)
 		if !wrong {
-			return last
+			return text, last
 		}
 		shown = withFaults(text, faults, func(said string) string { return term.Told(cmd, cmd.OutOrStdout(), said) })
 	}
@@ -111,7 +124,7 @@ func (a *editCommand) stored(cmd *cobra.Command, c *client.Client, namespace, na
 		}
 	}
 	if len(own) == 0 {
-		return nil, noneFound(cmd.Context(), c, namespace+"/"+name, "", nil)
+		return nil, remote.NoProcess(cmd.Context(), c, namespace+"/"+name, "", nil)
 	}
 	a.tag, a.edits = tag, true
 	return processfile.Write(own)
@@ -135,7 +148,8 @@ func chosen(all []processfile.Named, name string) (own []processfile.Named) {
 	return own
 }
 
-// open lets the person change a text. The file is for its owner alone, because it may have secrets.
+// open lets the person change a text, and returns the text also if the editor fails. The file is for its owner alone,
+// because it may have secrets.
 func (a *editCommand) open(cmd *cobra.Command, file string, text []byte) ([]byte, error) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
@@ -146,14 +160,12 @@ func (a *editCommand) open(cmd *cobra.Command, file string, text []byte) ([]byte
 	// As git does: the setting may have arguments.
 	run := exec.CommandContext(cmd.Context(), "/bin/sh", "-c", editor+` "$1"`, editor, file)
 	run.Stdin, run.Stdout, run.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	if err := run.Run(); err != nil {
-		return nil, fmt.Errorf("nothing was done: the editor %s failed: %w", editor, err)
-	}
+	failed := run.Run()
 	changed, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
+	if failed != nil {
+		err = fmt.Errorf("nothing was done: the editor %s failed: %w", editor, failed)
 	}
-	return withoutFaults(changed), nil
+	return withoutFaults(changed), err
 }
 
 // applyText applies a changed file. The error is that of a wrong file if drover has done nothing because of it.
@@ -174,6 +186,9 @@ func (a *editCommand) applyText(cmd *cobra.Command, c *client.Client, arg string
 					})
 				}
 			}
+		}
+		if !slices.ContainsFunc(docs, func(d processfile.Document) bool { return len(d.Processes) > 0 }) {
+			faults = append(faults, processfile.Fault{Path: "processes", Text: "has no process: expected " + arg})
 		}
 		if err = error(faults); len(faults) == 0 {
 			err = nil

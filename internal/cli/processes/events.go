@@ -19,6 +19,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/why"
+	"drover/internal/wildcard"
 	"drover/internal/words"
 )
 
@@ -66,7 +67,7 @@ one line.`,
 				return remote.ExitOf(err)
 			}
 			if len(rows) == 0 {
-				if err := hosts.Unmatched(cmd.Context(), c); err != nil {
+				if err := neverThere(cmd.Context(), c, args, &hosts); err != nil {
 					return err
 				}
 			}
@@ -139,8 +140,8 @@ drover events. Without --from these are the last 50.`,
 			if err != nil {
 				return remote.ExitOf(err)
 			}
-			if len(rows) == 0 {
-				if err := hosts.Unmatched(cmd.Context(), c); err != nil {
+			if missing := without(args, rows); len(missing) > 0 || len(rows) == 0 {
+				if err := neverThere(cmd.Context(), c, missing, &hosts); err != nil {
 					return err
 				}
 			}
@@ -163,6 +164,46 @@ drover events. Without --from these are the last 50.`,
 		return nil
 	})
 	return cmd
+}
+
+// without returns the arguments that name none of the events.
+func without(args []string, rows []client.Event) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		return slices.ContainsFunc(rows, func(e client.Event) bool { return wildcard.Match(arg, eventSubject(e)) })
+	})
+}
+
+// neverThere returns an error about the first process or host that is unknown, and of which no event is kept either.
+// Commands about the past call it for what they have not found.
+func neverThere(ctx context.Context, c *client.Client, args []string, hosts *remote.Hosts) error {
+	if hosts.Any() && len(args) == 0 {
+		return nil
+	}
+	past := client.EventFilter{Hosts: hosts.Names, Selector: hosts.Selector, Limit: 1}
+	if len(args) == 0 {
+		if found, err := client.Collect(c.Events(ctx, past)); err != nil || len(found) > 0 {
+			return nil //nolint:nilerr // the answer only improves a message
+		}
+		return hosts.Unmatched(ctx, c)
+	}
+	for _, arg := range args {
+		namespace, name, _ := strings.Cut(arg, "/")
+		past.Namespaces, past.Name = []string{namespace}, name
+		present := client.ProcessFilter{
+			Namespace: namespace, Name: name, Hosts: hosts.Names, Selector: hosts.Selector, Limit: 1,
+		}
+		if found, err := client.Collect(c.Processes(ctx, present)); err != nil || len(found) > 0 {
+			continue
+		}
+		if found, err := client.Collect(c.Events(ctx, past)); err != nil || len(found) > 0 {
+			continue
+		}
+		if err := hosts.Unmatched(ctx, c); err != nil {
+			return err
+		}
+		return remote.NoProcess(ctx, c, arg, hosts.Where(), hosts.Names)
+	}
+	return nil
 }
 
 // historyOf returns the latest events of the named processes, each once, oldest first.
@@ -381,8 +422,8 @@ operations that 'drover task list' shows you.`,
 			if err != nil {
 				return remote.ExitOf(err)
 			}
-			if found.Changed == 0 && len(found.Hosts) == 0 {
-				if err := hosts.Unmatched(cmd.Context(), c); err != nil {
+			if found.Changed == 0 && (len(args) > 0 || len(found.Hosts) == 0) {
+				if err := neverThere(cmd.Context(), c, args, &hosts); err != nil {
 					return err
 				}
 			}

@@ -70,7 +70,7 @@ did not.`,
 			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
 			err = p.follow(cmd, c, namespace, name, f)
 			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
-				return noneFound(cmd.Context(), c, args[0], hosts.Where(), hosts.Names)
+				return remote.NoProcess(cmd.Context(), c, args[0], hosts.Where(), hosts.Names)
 			}
 			return remote.ExitOf(err)
 		},
@@ -179,11 +179,14 @@ func (p *logPrinter) print(cmd *cobra.Command, c *client.Client, namespace, name
 			_ = w.Flush()
 			return err
 		}
+		if l.Error != "" {
+			p.noteFailure(l)
+		}
 		if l.Error != "" && !p.json {
 			if err := w.Flush(); err != nil {
 				return err
 			}
-			p.fail(cmd, l)
+			term.Say(cmd, "%s: %s\n", term.Printable(p.from(l)), term.Printable(l.Error))
 			continue
 		}
 		if l.Time != nil {
@@ -201,17 +204,20 @@ func (p *logPrinter) print(cmd *cobra.Command, c *client.Client, namespace, name
 	return w.Flush()
 }
 
-// fail tells why a host sends no more lines.
-func (p *logPrinter) fail(cmd *cobra.Command, l client.LogLine) {
+// noteFailure notes that a log has failed, for the exit code.
+func (p *logPrinter) noteFailure(l client.LogLine) {
 	if p.failed == nil {
 		p.failed = map[string]bool{}
 	}
-	from := l.Host
+	p.failed[p.from(l)] = l.Error == "the host is not connected"
+}
+
+// from names the log of a line.
+func (p *logPrinter) from(l client.LogLine) string {
 	if p.copies {
-		from += "  " + l.Name
+		return l.Host + "  " + l.Name
 	}
-	p.failed[from] = l.Error == "the host is not connected"
-	term.Say(cmd, "%s: %s\n", term.Printable(from), term.Printable(l.Error))
+	return l.Host
 }
 
 func (p *logPrinter) line(w io.Writer, l client.LogLine) error {

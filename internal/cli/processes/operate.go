@@ -105,8 +105,7 @@ func (a *operateCommand) readSignal(args []string) (rest []string, err error) {
 	if len(args) == 0 {
 		return nil, term.Usagef("a signal is missing: expected a name such as HUP, and then NAMESPACE/NAME")
 	}
-	a.signal = strings.TrimPrefix(strings.ToUpper(args[0]), "SIG")
-	if _, _, ok := process.SignalOp(a.signal, false).Signal(); !ok {
+	if a.signal, err = process.ReadSignal(args[0]); err != nil {
 		return nil, term.Usagef("%q is not a signal: expected a name such as HUP or USR1", args[0])
 	}
 	if a.scope != client.ScopeProcess && a.scope != client.ScopeTree {

@@ -294,19 +294,6 @@ func lane(states map[string]int) string {
 	return "[" + bar + "] " + strings.Join(words, ", ")
 }
 
-// rolloutVerdict is the exit code of a rollout that does not run, as an error.
-func rolloutVerdict(r *client.Rollout) error {
-	n := r.Counts
-	switch {
-	case r.State == "done" && n.OK+n.Skipped == n.Hosts && n.OK > 0:
-		return nil
-	case r.State == client.RolloutPaused || r.State == client.RolloutHeld || n.OK > 0:
-		return &command.ExitError{Code: command.Partial}
-	default:
-		return &command.ExitError{Code: command.Failed}
-	}
-}
-
 // rolloutLine is the progress of a rollout in one line.
 func rolloutLine(r *client.Rollout) string {
 	n := r.Counts
@@ -339,6 +326,17 @@ func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) erro
 	}
 	for _, f := range r.Failures {
 		term.Say(cmd, "  %s\n", failureLine(&f))
+	}
+	const shown = 3
+	left := leftAlone(r)
+	for _, h := range left[:min(shown, len(left))] {
+		term.Say(cmd, "  %s: %s\n", term.Printable(h.Host), term.Printable(h.Message))
+	}
+	if more := len(left) - shown; more > 0 {
+		term.Say(cmd, "  and %d more that the rollout leaves alone\n", more)
+	}
+	if len(r.Failures) > 0 || r.State == client.RolloutHeld {
+		sayPage(cmd, s, "rollouts/"+r.ID)
 	}
 	if r.State == client.RolloutHeld {
 		term.Say(cmd, "another person approves it: %s; end it: %s\n", s.Again("rollout approve %s", r.ID),

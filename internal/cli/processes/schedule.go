@@ -240,7 +240,7 @@ func sayUnmatched(ctx context.Context, cmd *cobra.Command, c *client.Client, r *
 		f := client.ProcessFilter{Limit: 1}
 		f.Namespace, f.Name, _ = strings.Cut(arg, "/")
 		if found, err := sel.list(ctx, c, f); err == nil && len(found) == 0 {
-			term.Say(cmd, "%v\n", noneFound(ctx, c, arg, sel.where(), sel.Names))
+			term.Say(cmd, "%v\n", remote.NoProcess(ctx, c, arg, sel.where(), sel.Names))
 			term.Say(cmd, "the schedule exists: each run looks for processes and hosts again\n")
 		}
 	}

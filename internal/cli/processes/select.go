@@ -12,7 +12,6 @@ import (
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	"drover/internal/process"
-	"drover/internal/spelling"
 	"drover/internal/wildcard"
 )
 
@@ -157,7 +156,7 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, noneFound(ctx, c, arg, s.where(), s.Names)
+			return nil, remote.NoProcess(ctx, c, arg, s.where(), s.Names)
 		}
 		for _, p := range found {
 			k := key{p.Namespace, p.Name, p.Host.ID}
@@ -210,33 +209,7 @@ func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal
 	if err != nil || len(found) == 0 || strings.Contains(arg, "/") {
 		return refusal
 	}
-	return term.Usagef("%q has no namespace; did you mean %s?", arg, term.OrList(names(found, 3)))
-}
-
-// noneFound reports that nothing matches on the named hosts, or that a host does not exist, and suggests similar names.
-func noneFound(ctx context.Context, c *client.Client, arg, where string, hosts []string) error {
-	if err := remote.UnmatchedHost(ctx, c, hosts); err != nil {
-		return err
-	}
-	if !wildcard.IsPattern(arg) {
-		// The list only improves the message: its own error would hide that message.
-		known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))
-		if near := spelling.Nearest(arg, names(known, len(known))); len(near) > 0 && !slices.Contains(near, arg) {
-			return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, term.OrList(near))
-		}
-	}
-	return term.NoSuchf("no process matches %s%s", arg, where)
-}
-
-// names returns the names of processes, each once, at most most names.
-func names(processes []client.Process, most int) []string {
-	var all []string
-	for _, p := range processes {
-		if n := p.Namespace + "/" + p.Name; len(all) < most && !slices.Contains(all, n) {
-			all = append(all, n)
-		}
-	}
-	return all
+	return term.Usagef("%q has no namespace; did you mean %s?", arg, term.OrList(remote.ProcessNames(found, 3)))
 }
 
 // isHost reports whether name is the id or the address of a host.
@@ -257,7 +230,7 @@ func completeProcesses(s *remote.Session) remote.Completer {
 		if err != nil {
 			return nil
 		}
-		return names(found, remote.CompleteMost)
+		return remote.ProcessNames(found, remote.CompleteMost)
 	})
 }
 

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -31,8 +32,8 @@ This is a rollout, with the flags and commands of one: see drover rollout --help
 all hosts are one batch. drover asks for confirmation if there is more than one host. You need the
 right upgrade-agents for all namespaces on each host.
 
-Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such host or version, 5 not allowed,
-6 unreachable, 7 done on some hosts only, paused or held.`,
+Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 no such host,
+5 not allowed, 6 unreachable, 7 done on some hosts only, paused or held.`,
 		Example: `  drover agents upgrade web-1 --to 1.4.0
   drover agents upgrade -l role=web --to 1.4.0 --batch 10% --canary 2 --bake 10m`,
 		Args: cobra.ArbitraryArgs,
@@ -65,7 +66,8 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such host or vers
 				return c.UpgradeAgents(ctx, r)
 			}, s.Again("rollout list"))
 			if err != nil {
-				return err
+				hosts.Names = r.Hosts
+				return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), err)
 			}
 			return attend(cmd, s, c, begun, a.noWait)
 		},

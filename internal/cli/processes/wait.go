@@ -32,10 +32,12 @@ type waiter struct {
 // target identifies a result.
 type target struct{ process, host string }
 
-// The intervals of a waiter: for a line that it rewrites, and for one line per change.
+// The intervals of a waiter.
 const (
-	lookSoon = 500 * time.Millisecond
-	lookSlow = 2 * time.Second
+	// lookSoon is for a line that it rewrites, lookSlow for lines that stay; between these passes tellAgain.
+	lookSoon  = 500 * time.Millisecond
+	lookSlow  = 2 * time.Second
+	tellAgain = 10 * time.Second
 	// patience is how long a server may be unreachable before the wait ends.
 	patience = 30 * time.Second
 	again    = time.Second
@@ -138,6 +140,7 @@ func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
 // detached says how to follow an operation that continues.
 func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
 	term.Say(cmd, "%s continues; follow it with: %s\n", id, w.session.Again("task watch %s", id))
+	sayPage(cmd, w.session, "tasks/"+id)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", w.session.Timeout)}
@@ -148,12 +151,15 @@ func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
 	}
 }
 
-// progress shows the progress of an operation: one line that it rewrites, or one line for each change.
+// progress shows the progress of an operation: one line that it rewrites, or one line every ten seconds, also without a
+// change, because some programs end a job that says nothing.
 type progress struct {
 	cmd     *cobra.Command
 	rewrite bool
 	total   int
 	last    string
+	// told is when it has told a line that stays.
+	told time.Time
 }
 
 func (p *progress) show(o client.Operation) {
@@ -166,8 +172,9 @@ func (p *progress) show(o client.Operation) {
 	switch {
 	case p.rewrite:
 		term.Say(p.cmd, "\r\x1b[K%s: %s", o.Op, text)
-	case text != p.last:
+	case time.Since(p.told) >= tellAgain:
 		term.Say(p.cmd, "%s: %s\n", o.Op, text)
+		p.told = time.Now()
 	}
 	p.last = text
 }
@@ -250,10 +257,18 @@ func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []cli
 		term.Say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), term.Printable(m),
 			term.Printable(strings.Join(where, ", ")), more)
 	}
+	sayPage(cmd, w.session, "tasks/"+o.ID)
 	if w.called != "" { // the targets have several operations
 		return
 	}
 	term.Say(cmd, "retry only the failed targets: %s\n", w.session.Again("%s --failed-of %s", o.Op, o.ID))
+}
+
+// sayPage names the page of the console with more about an operation or a rollout, if there is one for this person.
+func sayPage(cmd *cobra.Command, s *remote.Session, path string) {
+	if page := s.Page(path); page != "" {
+		term.Say(cmd, "in the console: %s\n", page)
+	}
 }
 
 // already says how many processes were already in the wanted state.
@@ -300,4 +315,27 @@ func verdict(results []client.Result) error {
 	default:
 		return &command.ExitError{Code: command.Failed}
 	}
+}
+
+// rolloutVerdict is the exit code of a rollout that does not run, as an error.
+func rolloutVerdict(r *client.Rollout) error {
+	n := r.Counts
+	switch {
+	case r.State == "done" && n.OK+n.Skipped == n.Hosts && n.OK > 0 && len(leftAlone(r)) == 0:
+		return nil
+	case r.State == client.RolloutPaused || r.State == client.RolloutHeld || n.OK > 0:
+		return &command.ExitError{Code: command.Partial}
+	default:
+		return &command.ExitError{Code: command.Failed}
+	}
+}
+
+// leftAlone returns the hosts that keep what somebody has placed there since the plan.
+func leftAlone(r *client.Rollout) (list []client.RolloutHost) {
+	for _, h := range r.Hosts {
+		if h.Cause == client.RolloutCauseChanged {
+			list = append(list, h)
+		}
+	}
+	return list
 }

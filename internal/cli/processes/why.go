@@ -110,7 +110,7 @@ func whyNothing(ctx context.Context, c *client.Client, args []string, hosts *rem
 	case answer.Total > 0 || len(answer.Findings) > 0:
 		return nil
 	case len(args) > 0:
-		return noneFound(ctx, c, args[0], hosts.Where(), hosts.Names)
+		return remote.NoProcess(ctx, c, args[0], hosts.Where(), hosts.Names)
 	default:
 		return hosts.Unmatched(ctx, c)
 	}

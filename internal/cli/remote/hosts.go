@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 
@@ -111,10 +112,26 @@ func (h *Hosts) Connect(cmd *cobra.Command, s *Session) (*client.Client, error) 
 	return c, h.ResolveFew(cmd.Context(), c)
 }
 
-// Unmatched returns an error about the first name that is of no host, and nil if there is none. Commands call it when
-// they have found nothing.
+// Unmatched returns an error about the first name that is of no host, or about an expression that no host matches, and
+// nil if there is neither. Commands call it when they have found nothing.
 func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {
-	return UnmatchedHost(ctx, c, h.Names)
+	if err := UnmatchedHost(ctx, c, h.Names); err != nil || h.Selector == "" {
+		return err
+	}
+	f := client.AgentFilter{Hosts: h.Names[:min(len(h.Names), MostAsked)], Selector: h.Selector, Limit: 1}
+	if found, err := client.Collect(c.Agents(ctx, f)); err != nil || len(found) > 0 || len(h.Names) > MostAsked {
+		return nil //nolint:nilerr // the answer only improves a message
+	}
+	return term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(h.Names, " ")+" "+h.Selector))
+}
+
+// UnmatchedAfter is Unmatched if a server has found fault with a request. The server has no status of its own for a
+// host that does not exist.
+func (h *Hosts) UnmatchedAfter(ctx context.Context, c *client.Client, err error) error {
+	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
+		return h.Unmatched(ctx, c)
+	}
+	return nil
 }
 
 // UnmatchedHost returns an error about the first name or pattern that matches no host, with the names that it may mean.

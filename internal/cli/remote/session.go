@@ -34,6 +34,8 @@ type Session struct {
 	Notice string
 	// User is the person of the context by whose sign-in the client calls; empty for a client without a context.
 	User string
+	// console is the address of the server at which this person has signed in.
+	console string
 }
 
 // askTime is the default --timeout of a command that does not wait for an operation.
@@ -196,7 +198,7 @@ func (s *Session) inContext(name string, notice func(string)) (*client.Client, e
 		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf(
 			"you are not signed in to %s any more: run 'drover login --context %s'", c.Server, term.ShellWord(c.Name))}
 	}
-	s.User = c.User
+	s.User, s.console = c.User, c.Server
 	return c.Client(notice)
 }
 
@@ -226,6 +228,15 @@ func (s *Session) Again(format string, args ...any) string {
 	return line
 }
 
+// Page is the address of a page of the console, such as tasks/ID. It is empty unless a person has signed in by 'drover
+// login': only then is the address known to open in a browser.
+func (s *Session) Page(path string) string {
+	if s.console == "" {
+		return ""
+	}
+	return strings.TrimRight(s.console, "/") + "/ui/" + path
+}
+
 // listening reports whether a socket exists. Only a call shows whether a server answers there.
 func listening(path string) bool {
 	info, err := os.Stat(path)
@@ -251,7 +262,7 @@ func (s *Session) withCredentials(server string, env config.Client, notice func(
 		}
 		c := all.At(strings.TrimRight(server, "/"))
 		if c != nil && env.AppCode+env.AppSecret == "" { // a program with half of its credentials is no person
-			s.User = c.User
+			s.User, s.console = c.User, c.Server
 			return c.Client(notice)
 		}
 		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf("cannot call %s without credentials: "+

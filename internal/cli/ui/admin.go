@@ -189,7 +189,12 @@ func (s *State) rights(u client.User) (texts []string) {
 			texts = append(texts, words.Admin.Everything.In(s.lang)+by)
 		}
 		for _, g := range grants {
-			texts = append(texts, access.Grant(g).String()+by)
+			right := access.Grant(g)
+			text := right.String() + by
+			if right.Ended(s.now) {
+				text += " " + s.state("ended")
+			}
+			texts = append(texts, text)
 		}
 	}
 	of(u.Admin, u.Grants, "")
