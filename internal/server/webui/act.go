@@ -88,12 +88,13 @@ func (v *view) operate(ctx context.Context) error {
 		return &client.Error{Status: http.StatusBadRequest}
 	}
 	op, id := v.r.PostForm.Get("op"), v.r.PostForm.Get("selection")
-	i := slices.IndexFunc(ops(), func(o act) bool { return o.ID == op })
+	known := append(ops(), act{v1.OpSignal, words.Inside.Signal})
+	i := slices.IndexFunc(known, func(o act) bool { return o.ID == op })
 	if i < 0 {
 		return &client.Error{Status: http.StatusBadRequest}
 	}
 	s, err := v.chosen(ctx, op, id)
-	if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound && id != "" {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusNotFound && id != "" {
 		v.render(http.StatusOK, "confirm", map[string]any{"Expired": true, "Back": backTo(v.r.PostForm.Get("back"))})
 		return nil
 	}
@@ -111,9 +112,12 @@ func (v *view) operate(ctx context.Context) error {
 	}
 	right := confirmed == "yes" && !typed || typed && confirmed == strconv.Itoa(s.Targets)
 	body := map[string]any{
-		"Op": op, "Word": ops()[i].Word, "Chosen": s, "Typed": typed,
+		"Op": op, "Word": known[i].Word, "Chosen": s, "Typed": typed,
 		"Wrong": id != "" && confirmed != "" && !right,
 		"More":  s.Targets - len(s.Sample), "Back": backTo(v.r.PostForm.Get("back")),
+	}
+	if op == v1.OpSignal {
+		body["Signals"] = v1.Signals()
 	}
 	if s.Targets == 1 && len(s.Sample) == 1 {
 		if body["One"], err = v.present(ctx, &s.Sample[0]); err != nil {
@@ -127,7 +131,11 @@ func (v *view) operate(ctx context.Context) error {
 		v.render(status, "confirm", body)
 		return nil
 	}
-	to, err := v.begin(ctx, client.Request{Op: op, Selection: s.ID}, body["Spread"])
+	r := client.Request{Op: op, Selection: s.ID}
+	if op == v1.OpSignal {
+		r.Signal, r.Scope = v.r.PostForm.Get("signal"), v.r.PostForm.Get("scope")
+	}
+	to, err := v.begin(ctx, r, body["Spread"])
 	if err != nil {
 		return v.badFilter(err, "confirm", body)
 	}

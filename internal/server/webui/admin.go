@@ -56,6 +56,9 @@ func (v *view) admin(ctx context.Context) error {
 	if i < 0 {
 		return v.nothing(ctx)
 	}
+	if err := v.known([]string{"name", "code", "role"}); v.r.Method == http.MethodGet && err != nil {
+		return err
+	}
 	if !v.who.Admin {
 		return &client.Error{
 			Status: http.StatusForbidden, Title: "Forbidden", Detail: v.who.User + " is not an administrator",
@@ -163,10 +166,10 @@ func (v *view) createPerson(ctx context.Context, in url.Values) (any, error) {
 	if in.Get("admin") != "" {
 		change.Admin = new(true)
 	}
-	if text := in.Get("right"); text != "" {
-		g, err := access.ParseGrant(text)
+	if in.Get("right") != "" {
+		g, err := v.rightIn(in)
 		if err != nil {
-			return nil, invalidInput(err)
+			return nil, err
 		}
 		change.Grants = &[]client.Grant{client.Grant(g)}
 	}
@@ -199,19 +202,51 @@ func (v *view) endToken(ctx context.Context, in url.Values) (any, error) {
 	return nil, v.client.DeleteToken(ctx, in.Get("name"), in.Get("id"))
 }
 
-// changedRights returns rights with another one, or without one. Rights are compared in their text form.
-func changedRights(have []client.Grant, text string, add bool) ([]client.Grant, error) {
-	given, err := access.ParseGrant(text)
+// rightIn reads a right, its end and its limit from a form.
+func (v *view) rightIn(in url.Values) (access.Grant, error) {
+	g, err := access.ParseGrant(in.Get("right"))
 	if err != nil {
-		return nil, invalidInput(err)
+		return access.Grant{}, invalidInput(err)
 	}
-	list := slices.DeleteFunc(slices.Clone(have), func(g client.Grant) bool {
-		return access.Grant(g).String() == given.String()
-	})
+	if text := in.Get("hours"); text != "" {
+		lasts, err := hours(text)
+		if err != nil || lasts <= 0 {
+			return access.Grant{}, badParameter("hours", text, "a number of hours")
+		}
+		g.Until = v.Now().Add(lasts).UTC().Truncate(time.Second)
+	}
+	if text := in.Get("targets"); text != "" {
+		if g.MaxTargets, err = strconv.Atoi(text); err != nil || g.MaxTargets <= 0 {
+			return access.Grant{}, badParameter("targets", text, "a number of 1 or more")
+		}
+	}
+	return g, nil
+}
+
+// changedRights returns rights with the one of a form, or without it. Rights are compared in their text form.
+func (v *view) changedRights(have []client.Grant, in url.Values, add bool) ([]client.Grant, error) {
+	list := make([]access.Grant, len(have))
+	for i, g := range have {
+		list[i] = access.Grant(g)
+	}
 	if add {
-		list = append(list, client.Grant(given))
+		g, err := v.rightIn(in)
+		if err != nil {
+			return nil, err
+		}
+		list = access.With(list, g)
+	} else {
+		kept, removed := access.Without(list, in.Get("right"))
+		if _, err := access.ParseGrant(in.Get("right")); err != nil && !removed {
+			return nil, invalidInput(err)
+		}
+		list = kept
 	}
-	return list, nil
+	grants := make([]client.Grant, len(list))
+	for i, g := range list {
+		grants[i] = client.Grant(g)
+	}
+	return grants, nil
 }
 
 func (v *view) grantPerson(ctx context.Context, in url.Values) (any, error) {
@@ -227,7 +262,7 @@ func (v *view) changePerson(ctx context.Context, in url.Values, add bool) error 
 	if err != nil {
 		return err
 	}
-	list, err := changedRights(u.Grants, in.Get("right"), add)
+	list, err := v.changedRights(u.Grants, in, add)
 	if err != nil {
 		return err
 	}
@@ -252,10 +287,10 @@ func (v *view) apps(ctx context.Context, body map[string]any) error {
 func (v *view) createApp(ctx context.Context, in url.Values) (any, error) {
 	note := in.Get("note")
 	change := client.AppChange{Code: in.Get("code"), Note: &note}
-	if text := in.Get("right"); text != "" {
-		g, err := access.ParseGrant(text)
+	if in.Get("right") != "" {
+		g, err := v.rightIn(in)
 		if err != nil {
-			return nil, invalidInput(err)
+			return nil, err
 		}
 		change.Grants = &[]client.Grant{client.Grant(g)}
 	}
@@ -301,7 +336,7 @@ func (v *view) changeApp(ctx context.Context, in url.Values, add bool) error {
 	if err != nil {
 		return err
 	}
-	list, err := changedRights(a.Grants, in.Get("right"), add)
+	list, err := v.changedRights(a.Grants, in, add)
 	if err != nil {
 		return err
 	}

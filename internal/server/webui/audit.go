@@ -47,6 +47,11 @@ func auditOf(r client.AuditRow) auditRow {
 	return row
 }
 
+// auditParameters are the parameters of the page.
+func auditParameters() []string {
+	return []string{"user", "app", "action", "address", "request_id", "changes", "allowed", "since", "until"}
+}
+
 // auditFilter reads the filter of a list of records.
 func auditFilter(q url.Values, now time.Time) (f client.AuditFilter, err error) {
 	f = client.AuditFilter{
@@ -126,10 +131,14 @@ func auditCommand(q url.Values, allowed *bool) string {
 func (v *view) audit(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{
-		"Filter": q, "Query": v.r.URL.RawQuery, "All": v.who.Admin, "File": path("audit.csv") + "?" + q.Encode(),
+		"Filter": q, "Query": v.r.URL.RawQuery, "All": v.who.ReadsAudit(), "File": path("audit.csv") + "?" + q.Encode(),
 		"Actions": slices.Sorted(maps.Keys(words.Actions)),
 	}
-	f, err := auditFilter(q, v.Now())
+	err := v.known(auditParameters())
+	var f client.AuditFilter
+	if err == nil {
+		f, err = auditFilter(q, v.Now())
+	}
 	if err != nil {
 		return v.badFilter(err, "audit", body)
 	}

@@ -118,25 +118,35 @@ func facetsOf(q url.Values, name string, counts map[string]int, also ...string) 
 
 // overview shows what is wrong, what goes on, and what happened last.
 func (v *view) overview(ctx context.Context) error {
-	o, err := v.client.Overview(ctx, client.ProcessFilter{})
+	ns := v.r.URL.Query().Get("ns")
+	o, err := v.client.Overview(ctx, client.ProcessFilter{Namespace: ns})
 	if err != nil {
 		return err
 	}
-	running, _, err := some(v.client.Operations(ctx, client.OperationFilter{State: "running", Limit: few}), few)
+	running, _, err := some(v.client.Operations(ctx, client.OperationFilter{
+		State: "running", Namespace: ns, Limit: few,
+	}), few)
 	if err != nil {
 		return err
 	}
-	rollouts, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{Limit: few}), few)
+	rollouts, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{Namespace: ns, Limit: few}), few)
 	if err != nil {
 		return err
 	}
 	rollouts = slices.DeleteFunc(rollouts, func(r client.Rollout) bool { return !r.Active() })
-	events, _, err := some(v.client.Events(ctx, client.EventFilter{Limit: few}), few)
+	happened := client.EventFilter{Limit: few}
+	within := url.Values{}
+	if ns != "" {
+		happened.Namespaces = []string{ns}
+		within.Set("namespace", ns)
+	}
+	events, _, err := some(v.client.Events(ctx, happened), few)
 	if err != nil {
 		return err
 	}
 	v.render(http.StatusOK, "overview", map[string]any{
-		"Overview": o, "States": facetsOf(url.Values{}, "state", o.Processes.States, "stale", "false"),
+		"NS": ns, "All": with(within), "StaleURL": with(within, "stale", "true"),
+		"Overview": o, "States": facetsOf(within, "state", o.Processes.States, "stale", "false"),
 		"Operations": running, "Rollouts": rollouts, "Events": events,
 	})
 	return nil
@@ -193,10 +203,8 @@ func (v *view) processes(ctx context.Context) error {
 		"Filter": q, "Query": v.r.URL.RawQuery, "Command": psCommand(q), "Groupings": groupings(), "Sizes": pageSizes(),
 		"MostPasted": mostPasted, "Ops": v.offer(""),
 	}
-	if name := unknownParameter(q); name != "" {
-		body["Problem"] = words.Fleet.UnknownParameter.In(v.lang, "name", visible(name))
-		v.render(http.StatusBadRequest, "processes", body)
-		return nil
+	if err := v.known(slices.Concat(filterNames())); err != nil {
+		return v.badFilter(err, "processes", body)
 	}
 	f := processFilter(q)
 	total, err := v.counted(ctx, q, f, body)
@@ -250,15 +258,33 @@ func (v *view) counted(ctx context.Context, q url.Values, f client.ProcessFilter
 	return o.Processes.Total, err
 }
 
-// unknownParameter returns a parameter that the page does not have, because a misspelt filter would show too much.
-func unknownParameter(q url.Values) string {
-	flags, others := filterNames()
+// unknownParameter returns a parameter that is not one of the known ones, because a misspelt filter would show too
+// much.
+func unknownParameter(q url.Values, known []string) string {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
-		if !slices.Contains(flags, name) && !slices.Contains(others, name) {
+		if !slices.Contains(known, name) {
 			return name
 		}
 	}
 	return ""
+}
+
+// known is the error of a page whose address has a parameter that the page does not have; nil if all are known.
+func (v *view) known(parameters []string) error {
+	if name := unknownParameter(v.r.URL.Query(), parameters); name != "" {
+		return v.rejected(http.StatusBadRequest, words.Fleet.UnknownParameter, "name", visible(name))
+	}
+	return nil
+}
+
+// only is a page that has some parameters and no others. Pages with a filter of their own show the fault in its place.
+func only(p page, parameters ...string) page {
+	return func(v *view, ctx context.Context) error {
+		if err := v.known(parameters); err != nil {
+			return err
+		}
+		return p(v, ctx)
+	}
 }
 
 // sizeOf returns the chosen size of a page.

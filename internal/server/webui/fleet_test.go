@@ -16,6 +16,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/server/access"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 )
@@ -184,6 +185,86 @@ func TestRejectedFilter(t *testing.T) {
 		status, _, text := r.get(path)
 		if status != http.StatusUnprocessableEntity || !strings.Contains(text, field) || !strings.Contains(text, `role="alert"`) {
 			t.Errorf("%.60s: %d without %s", path, status, field)
+		}
+	}
+}
+
+// TestUnknownParameter: a parameter that a page does not have is an error on each page, because a misspelt filter would
+// show too much. A page with a filter keeps its form.
+func TestUnknownParameter(t *testing.T) {
+	r := newRig(t)
+	r.signIn()
+	const form, none = `<form class="filter"`, "There is no such filter: zzz"
+	for _, path := range []string{
+		"/ui/processes", "/ui/hosts", "/ui/tasks", "/ui/rollouts", "/ui/events", "/ui/audit", "/ui/", "/ui/processes.csv", "/ui/audit.csv",
+		"/ui/processes/shop/api", "/ui/processes/shop/api/at/0:10.0.0.1", "/ui/tasks/t", "/ui/rollouts/ro-1", "/ui/why/exit-status",
+		"/ui/silences", "/ui/apply", "/ui/hosts/0:10.0.0.1", "/ui/sessions", "/ui/admin/people", "/ui/processes/shop/api/at/0:10.0.0.1/log",
+	} {
+		status, _, text := r.get(path + "?zzz=1")
+		if status != http.StatusBadRequest || !strings.Contains(text, none) {
+			t.Errorf("%s: %d without %q", path, status, none)
+		}
+		if list := strings.Count(path, "/") == 2 && path != "/ui/" && !strings.Contains(path, ".csv"); list &&
+			path != "/ui/apply" && path != "/ui/silences" && path != "/ui/sessions" && !strings.Contains(text, form) {
+			t.Errorf("%s has lost its form", path)
+		}
+	}
+}
+
+// TestFiltersOfLists: the lists of hosts, tasks and rollouts and the overview take their filters, and keep them in forms.
+func TestFiltersOfLists(t *testing.T) {
+	r := newRig(t)
+	r.signIn()
+	host := r.join(3, "10.0.0.1")
+	r.join(0, "10.0.0.2")
+	r.observe(host, process.StateRunning, "api")
+	for i, id := range []string{"one", "two"} {
+		_, err := r.store.CreateTask(t.Context(), &store.Task{
+			ID: id, App: "app-" + id, User: "user-" + id, Created: r.now.Add(-time.Duration(i+1) * time.Hour), Requests: []store.Request{{
+				Op: []process.Op{process.Start, process.Stop}[i], Process: process.ID{Namespace: "ns-" + id, Name: "p"},
+				Targets: []store.Target{{Key: "k", Asked: "0:10.0.0.1", Agent: host}},
+			}},
+		}, store.AuditRow{At: r.now}, time.Time{}, 0)
+		r.must(err)
+	}
+	for path, want := range map[string][2]string{
+		"/ui/hosts?area=3": {"3:10.0.0.1", "0:10.0.0.2"}, "/ui/hosts?area=0&build=": {"0:10.0.0.2", "3:10.0.0.1"},
+		"/ui/hosts?q=10.0.0.2": {"0:10.0.0.2", "3:10.0.0.1"}, "/ui/hosts?build=9*": {"Nothing matches", "10.0.0.1"},
+		"/ui/tasks?op=stop": {"/tasks/two", "/tasks/one"}, "/ui/tasks?ns=ns-o*": {"/tasks/one", "/tasks/two"},
+		"/ui/tasks?user=user-two": {"/tasks/two", "/tasks/one"}, "/ui/tasks?app=app-one": {"/tasks/one", "/tasks/two"},
+		"/ui/tasks?since=90m": {"/tasks/one", "/tasks/two"}, "/ui/tasks?outcome=failed": {"Nothing matches", "/tasks/one"},
+		"/ui/rollouts?state=held&ns=shop": {"Nothing matches", "There is none"},
+		"/ui/?ns=none":                    {"<b>0</b> Processes", "<b>1</b> Processes"}, "/ui/?ns=sh*": {"<b>1</b> Processes", "<b>0</b>"},
+	} {
+		status, _, text := r.get(path)
+		if status != http.StatusOK || !strings.Contains(text, want[0]) || strings.Contains(text, want[1]) {
+			t.Errorf("%s: %d, without %q or with %q", path, status, want[0], want[1])
+		}
+		name, value, _ := strings.Cut(strings.Split(path, "?")[1], "=")
+		value, _, _ = strings.Cut(value, "&")
+		if input := fmt.Sprintf(`name="%s"[^>]* value="%s"|name="%s">.*value="%s" selected`, name, regexp.QuoteMeta(value), name, value); !regexp.MustCompile(input).MatchString(text) {
+			t.Errorf("%s: the form has no %s=%s", path, name, value)
+		}
+	}
+}
+
+// TestHiddenProcess: a process that a person may not query is not found, as one that is not there; the page says who
+// grants rights.
+func TestHiddenProcess(t *testing.T) {
+	r := newRig(t)
+	host := r.join(0, "10.0.0.1")
+	r.observe(host, process.StateRunning, "api")
+	r.must(r.store.CreateUser(t.Context(), store.User{Name: "li", Created: r.now, Grants: []access.Grant{
+		{Operations: []string{"viewer"}, Namespaces: []string{"web"}},
+	}}))
+	r.call(http.MethodPost, "/ui/login", url.Values{"code": {r.linkFor("li")}})
+	for _, more := range []string{"", "/at/0:10.0.0.1"} {
+		status, _, hidden := r.get("/ui/processes/shop/api" + more)
+		_, _, none := r.get("/ui/processes/shop/apx" + more)
+		_, _, elsewhere := r.get("/ui/processes/web/api" + more)
+		if status != http.StatusNotFound || !strings.Contains(hidden, "drover user grant") ||
+			strings.ReplaceAll(hidden, "api", "apx") != none || strings.ReplaceAll(elsewhere, "web/", "shop/") != hidden {
+			t.Errorf("%d: %s\n%s\n%s", status, hidden, none, elsewhere)
 		}
 	}
 }

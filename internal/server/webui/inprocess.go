@@ -162,7 +162,8 @@ func shared(p page) page {
 				return err
 			}
 			if reply.status != http.StatusOK {
-				return fmt.Errorf("the page has status %d", reply.status)
+				v.send(reply.status, reply.body.Bytes())
+				return nil
 			}
 			one.at, one.html, one.uris = now, reply.body.Bytes(), v.calls.uris
 		}

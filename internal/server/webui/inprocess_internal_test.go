@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/client"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
 	"drover/internal/server/apiv1"
@@ -185,6 +186,26 @@ func TestIdleSession(t *testing.T) {
 		}
 		if _, refused := errors.AsType[*gate.Refusal](err); !refused {
 			t.Errorf("an unattended page keeps the session by %q: %v", unattended, err)
+		}
+	}
+}
+
+// TestFailuresNameTheirRequest: the page of a failure has the id by which the log of the server tells more. A refusal
+// has none, because its page says all.
+func TestFailuresNameTheirRequest(t *testing.T) {
+	t.Parallel()
+	for status, named := range map[int]bool{http.StatusServiceUnavailable: true, http.StatusUnprocessableEntity: false} {
+		h, err := New(Config{
+			Gate: broken{}, Audit: &rows{}, Named: func(string) bool { return true }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		v := &view{Handler: h, w: w, r: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ui/tasks", http.NoBody)}
+		v.failed(&client.Error{Status: status, RequestID: "req-4711"})
+		if got := strings.Contains(w.Body.String(), "Request id <code>req-4711</code>"); got != named || w.Code != status {
+			t.Errorf("%d: status %d, the page names the request: %t", status, w.Code, got)
 		}
 	}
 }

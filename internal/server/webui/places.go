@@ -66,7 +66,7 @@ func (v *view) saveView(ctx context.Context) error {
 	}
 	q.Del("cursor")
 	s.Query = q.Encode()
-	switch unknown := unknownParameter(q); {
+	switch unknown := unknownParameter(q, slices.Concat(filterNames())); {
 	case unknown != "":
 		return v.rejected(http.StatusBadRequest, words.Fleet.UnknownParameter, "name", visible(unknown))
 	case q.Has("selection"):

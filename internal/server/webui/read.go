@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/words"
 )
@@ -88,36 +90,6 @@ func turn(body map[string]any, at string, q url.Values, next string) {
 	}
 }
 
-// process shows one process on all its hosts.
-func (v *view) process(ctx context.Context) error {
-	namespace, name, q := v.r.PathValue("namespace"), v.r.PathValue("name"), v.r.URL.Query()
-	rows, next, total, err := v.client.ProcessPage(ctx, client.ProcessFilter{
-		Namespace: literal(namespace), Name: literal(name), Limit: perPage * 4,
-	}, q.Get("cursor"))
-	if err == nil && total == 0 { // it is unknown, or younger than what the server counts
-		rows, err = v.client.Process(ctx, namespace, name)
-		total = len(rows)
-		rows = rows[:min(total, perPage*4)]
-	}
-	if err != nil {
-		return err
-	}
-	events, _, err := some(v.client.Events(ctx, client.EventFilter{
-		Namespaces: []string{literal(namespace)}, Name: literal(name), Limit: perPage,
-	}), perPage)
-	if err != nil {
-		return err
-	}
-	body := map[string]any{
-		"Namespace": namespace, "Name": name, "Rows": rows, "Total": total, "Events": events, "Ops": v.offer(namespace),
-		"AllEvents": eventsPage(namespace, name, ""),
-		"Command":   "drover status " + quote(namespace+"/"+name),
-	}
-	turn(body, path("processes", namespace, name), q, next)
-	v.render(http.StatusOK, "process", body)
-	return nil
-}
-
 // instance shows one process on one host.
 func (v *view) instance(ctx context.Context) error {
 	namespace, name, host := v.r.PathValue("ns"), v.r.PathValue("name"), v.r.PathValue("host")
@@ -150,12 +122,16 @@ func (v *view) instance(ctx context.Context) error {
 	asked.Go(func() { used = v.usageOf(ctx, &p, last) })
 	log := v.logOf(ctx, &p)
 	asked.Wait()
-	v.render(http.StatusOK, "instance", map[string]any{
+	body := map[string]any{
 		"Process": p, "Events": events, "Log": log, "Usage": used, "Spec": specText(p.Spec),
 		"Ops":       v.offer(namespace),
 		"AllEvents": eventsPage(namespace, name, p.Host.ID),
 		"Command":   "drover why " + quote(namespace+"/"+name) + " --hosts " + quote(p.Host.ID),
-	})
+	}
+	if err := v.detail(ctx, &p, events, body); err != nil {
+		return err
+	}
+	v.render(http.StatusOK, "instance", body)
 	return nil
 }
 
@@ -171,9 +147,14 @@ func literal(text string) string {
 func (v *view) hosts(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery}
-	page, err := v.client.AgentPage(ctx, client.AgentFilter{
-		Hosts: fields(q.Get("hosts")), State: q.Get("state"), Selector: q.Get("selector"), Limit: perPage * 4,
-	}, q.Get("cursor"))
+	err := v.known([]string{"hosts", "state", "selector", "area", "build", "q", "cursor"})
+	var page client.Page[client.Agent]
+	if err == nil {
+		page, err = v.client.AgentPage(ctx, client.AgentFilter{
+			Hosts: fields(q.Get("hosts")), State: q.Get("state"), Selector: q.Get("selector"), Area: q.Get("area"),
+			Build: q.Get("build"), Search: q.Get("q"), Limit: perPage * 4,
+		}, q.Get("cursor"))
+	}
 	if err != nil {
 		return v.badFilter(err, "hosts", body)
 	}
@@ -186,13 +167,23 @@ func (v *view) hosts(ctx context.Context) error {
 // tasks lists operations.
 func (v *view) tasks(ctx context.Context) error {
 	q := v.r.URL.Query()
-	page, err := v.client.OperationPage(ctx, client.OperationFilter{
-		State: q.Get("state"), Limit: perPage,
-	}, q.Get("cursor"))
-	if err != nil {
-		return v.badFilter(err, "tasks", map[string]any{})
+	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Ops": ops()}
+	err := v.known([]string{"state", "op", "user", "app", "ns", "outcome", "since", "cursor"})
+	f := client.OperationFilter{
+		State: q.Get("state"), Op: q.Get("op"), User: q.Get("user"), App: q.Get("app"), Namespace: q.Get("ns"),
+		Outcome: q.Get("outcome"), Limit: perPage,
 	}
-	body := map[string]any{"Rows": page.Items}
+	if err == nil {
+		f.Since, err = moments(q, "since", v.Now())
+	}
+	var page client.Page[client.Operation]
+	if err == nil {
+		page, err = v.client.OperationPage(ctx, f, q.Get("cursor"))
+	}
+	if err != nil {
+		return v.badFilter(err, "tasks", body)
+	}
+	body["Rows"] = page.Items
 	turn(body, path("tasks"), q, page.NextCursor)
 	v.render(http.StatusOK, "tasks", body)
 	return nil
@@ -211,13 +202,17 @@ func (v *view) task(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	page, err := v.client.ResultPage(ctx, o.ID, client.ResultFilter{Limit: perPage * 4}, q.Get("cursor"))
+	outcome := q.Get("outcome")
+	page, err := v.client.ResultPage(ctx, o.ID, client.ResultFilter{
+		Outcome: outcome, Limit: perPage * 4,
+	}, q.Get("cursor"))
 	if err != nil {
 		return err
 	}
 	body := map[string]any{
 		"Task": &o, "Done": o.Counts.Targets - o.Counts.Pending, "Groups": byMessage(failed), "Rows": page.Items,
-		"Command": "drover task watch " + quote(o.ID), "LeftOut": leftOut(q),
+		"Outcome": outcome, "Outcomes": outcomesOf(&o), "File": ofOutcome(path("tasks", o.ID, "results.csv"), outcome),
+		"Command": "drover task watch " + quote(o.ID), "LeftOut": leftOut(q), "Mine": v.who.Admin || o.App == v.who.App,
 	}
 	if more {
 		body["Grouped"] = mostFailed
@@ -225,6 +220,58 @@ func (v *view) task(ctx context.Context) error {
 	again(body, &o, failed)
 	turn(body, path("tasks", o.ID), q, page.NextCursor)
 	v.render(http.StatusOK, "task", body)
+	return nil
+}
+
+// outcomesOf are the outcomes of an operation, with the page of each and its number of results. The first is all.
+func outcomesOf(o *client.Operation) []facet {
+	list := []facet{
+		{N: o.Counts.Targets},
+		{ID: v1.OutcomeOK, N: o.Counts.OK},
+		{ID: v1.OutcomeFailed, N: o.Counts.Failed},
+		{ID: v1.OutcomePending, N: o.Counts.Pending},
+	}
+	for i := range list {
+		list[i].URL = ofOutcome(path("tasks", o.ID), list[i].ID)
+	}
+	return list
+}
+
+// ofOutcome is the address of a page or file of results of one outcome; empty for all.
+func ofOutcome(page, outcome string) string {
+	if outcome == "" {
+		return page
+	}
+	return page + "?outcome=" + url.QueryEscape(outcome)
+}
+
+// resultsFile sends the results of an operation as a file for a spreadsheet, in the order of the request.
+func (v *view) resultsFile(ctx context.Context) error {
+	id := v.r.PathValue("id")
+	return sendCSV(v, "results.csv", []string{"namespace", "name", "host", "operation", "outcome", "message"},
+		v.client.Results(ctx, id, client.ResultFilter{Outcome: v.r.URL.Query().Get("outcome")}),
+		func(r client.Result) []string {
+			return []string{r.Namespace, r.Name, r.Host, r.Op, r.Outcome, r.Message}
+		})
+}
+
+// hostsOfTask sends the hosts of an operation as text, each host once on a line of its own, so that they can be pasted
+// into other programs.
+func (v *view) hostsOfTask(ctx context.Context) error {
+	var text strings.Builder
+	told := map[string]bool{}
+	filter := client.ResultFilter{Outcome: v.r.URL.Query().Get("outcome")}
+	for r, err := range v.client.Results(ctx, v.r.PathValue("id"), filter) {
+		if err != nil {
+			return err
+		}
+		if !told[r.Host] {
+			told[r.Host] = true
+			text.WriteString(visible(r.Host) + "\n")
+		}
+	}
+	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(v.w, text.String()) // the browser has hung up
 	return nil
 }
 
@@ -288,11 +335,21 @@ var ownPart = regexp.MustCompile(`\b(pid |at )(\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z)`)
 // rollouts lists rollouts.
 func (v *view) rollouts(ctx context.Context) error {
 	q := v.r.URL.Query()
-	page, err := v.client.RolloutPage(ctx, client.RolloutFilter{Limit: perPage}, q.Get("cursor"))
-	if err != nil {
-		return err
+	body := map[string]any{
+		"Filter": q, "Query": v.r.URL.RawQuery,
+		"States": []string{"scheduled", "running", "held", "paused", "done", "aborted"},
 	}
-	body := map[string]any{"Rows": page.Items}
+	err := v.known([]string{"state", "ns", "cursor"})
+	var page client.Page[client.Rollout]
+	if err == nil {
+		page, err = v.client.RolloutPage(ctx, client.RolloutFilter{
+			State: q.Get("state"), Namespace: q.Get("ns"), Limit: perPage,
+		}, q.Get("cursor"))
+	}
+	if err != nil {
+		return v.badFilter(err, "rollouts", body)
+	}
+	body["Rows"] = page.Items
 	turn(body, path("rollouts"), q, page.NextCursor)
 	v.render(http.StatusOK, "rollouts", body)
 	return nil
@@ -345,8 +402,11 @@ func (v *view) events(ctx context.Context) error {
 		Namespaces: fields(q.Get("namespace")), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
 		Kinds: fields(q.Get("kind")), Limit: perPage * 4,
 	}
-	var err error
-	if f.Since, err = moments(q, "since", v.Now()); err == nil {
+	err := v.known([]string{"namespace", "name", "hosts", "kind", "since", "until", "cursor"})
+	if err == nil {
+		f.Since, err = moments(q, "since", v.Now())
+	}
+	if err == nil {
 		f.Until, err = moments(q, "until", v.Now())
 	}
 	var page client.Page[client.Event]

@@ -2,9 +2,15 @@ package webui
 
 import (
 	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"html/template"
+	"io/fs"
+	"mime"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -33,17 +39,22 @@ func functions(lang words.Lang) template.FuncMap {
 		"provider":   func() any { return words.Provider },
 		"fleet":      func() any { return words.Fleet },
 		"usage":      func() any { return words.Usage },
+		"timeline":   func() any { return words.Timeline },
+		"inside":     func() any { return words.Inside },
+		"tabs":       func() any { return words.Tabs },
 		"others":     hiddenFilters,
 		"keys":       func() any { return words.Keys },
 		"value":      fieldValue,
 		"who":        caller,
 		"right":      func(g client.Grant) string { return access.Grant(g).String() },
+		"rightEnded": func(g client.Grant) bool { right := access.Grant(g); return right.Ended(time.Now()) },
 		"size":       byteSize,
 		"personPage": func(name string) string { return path("admin", "people") + "?name=" + url.QueryEscape(name) },
 		"appPage":    func(code string) string { return path("admin", "apps") + "?code=" + url.QueryEscape(code) },
 		"kinds": func() []string {
 			return []string{client.ReceiverWebhook, client.ReceiverAlertmanager, client.ReceiverEmail}
 		},
+		"hostsFile": func(task, outcome string) string { return ofOutcome(path("tasks", task, "hosts.txt"), outcome) },
 		"receiverPage": func(name string) string {
 			return path("admin", "receivers") + "?name=" + url.QueryEscape(name)
 		},
@@ -75,6 +86,8 @@ func functions(lang words.Lang) template.FuncMap {
 		"when":   when,
 		"safe":   visible,
 		"join":   func(list []string) string { return strings.Join(list, ", ") },
+		"first":  func(list []string) []string { return list[:min(len(list), few)] },
+		"rest":   func(list []string) int { return max(0, len(list)-few) },
 		"path":   path,
 		"inc":    func(n int) int { return n + 1 },
 		"target": func(p client.Process) string { return target{p.Namespace, p.Name, p.Host.ID}.Text() },
@@ -221,4 +234,73 @@ func (v *view) send(status int, html []byte) {
 	v.w.Header().Set("Content-Language", v.lang.Tag())
 	v.w.WriteHeader(status)
 	_, _ = v.w.Write(html) // the browser has hung up
+}
+
+// files are the style sheet and the scripts of all pages. Their path has a hash of all of them: a browser keeps them as
+// long as it likes, and imports between scripts stay within one version.
+type files struct {
+	version string
+	of      map[string]file
+}
+
+type file struct {
+	kind         string
+	plain, small []byte // small is compressed by gzip
+}
+
+// readFiles reads and compresses the files of the directory assets.
+func readFiles(from fs.FS) (files, error) {
+	all, sum := files{of: map[string]file{}}, sha256.New()
+	list, err := fs.ReadDir(from, "assets")
+	if err != nil {
+		return files{}, err
+	}
+	for _, entry := range list {
+		plain, err := fs.ReadFile(from, "assets/"+entry.Name())
+		if err != nil {
+			return files{}, err
+		}
+		var small bytes.Buffer
+		w, err := gzip.NewWriterLevel(&small, gzip.BestCompression)
+		if err == nil {
+			_, err = w.Write(plain)
+		}
+		if err == nil {
+			err = w.Close()
+		}
+		if err != nil {
+			return files{}, err
+		}
+		kind := mime.TypeByExtension(filepath.Ext(entry.Name()))
+		all.of[entry.Name()] = file{kind: kind, plain: plain, small: small.Bytes()}
+		_, _ = sum.Write(append([]byte(entry.Name()+"\x00"), plain...)) // a hash takes all
+	}
+	all.version = hex.EncodeToString(sum.Sum(nil))[:16]
+	return all, nil
+}
+
+// url is the path of a file.
+func (f files) url(name string) string { return Prefix + "assets/" + f.version + "/" + name }
+
+// ServeHTTP implements http.Handler. A page of another version of the server gets the file of this one, which the
+// browser then does not keep.
+func (f files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	one, there := f.of[r.PathValue("name")]
+	if !there {
+		http.NotFound(w, r)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", one.kind)
+	header.Set("Vary", "Accept-Encoding")
+	if r.PathValue("version") == f.version {
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	data := one.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		header.Set("Content-Encoding", "gzip")
+		data = one.small
+	}
+	header.Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = w.Write(data) // the browser has hung up
 }

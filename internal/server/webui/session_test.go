@@ -27,6 +27,7 @@ import (
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/server/webui"
+	"drover/internal/wire"
 )
 
 // rig is a console over a real database, a real gate and the real API, with a clock of the test.
@@ -37,6 +38,7 @@ type rig struct {
 	now   time.Time
 	// reports counts those of all agents, and tokens the tokens that were read to identify people.
 	reports int64
+	seq     uint64 // of the last event
 	tokens  atomic.Int64
 	url     string
 	http    *http.Client
@@ -56,9 +58,9 @@ func newRig(t *testing.T) *rig {
 	g := gate.New(gate.Config{Store: reading{s, r}, Now: clock})
 	records := audit.New(s, log)
 	api := apiv1.New(apiv1.Config{
-		Config:   edge.Config{Gate: g, Audit: records, Rooms: admission.New(), Log: log, Now: clock},
+		Config:   edge.Config{Gate: g, Audit: records, Tasks: s, Rooms: admission.New(), Log: log, Now: clock},
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
-		Directory: r.fleet, Labels: r.fleet, Listing: s, Held: s, Events: s, Rollouts: s, Revisions: s,
+		Directory: r.fleet, Labels: r.fleet, Listing: s, Held: s, Events: s, Rollouts: s, Revisions: s, Logs: quiet{},
 		Standing: s, Upkeep: s,
 		Picture: rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: clock}),
 	})
@@ -77,6 +79,21 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// quiet are hosts whose processes are as their specs say. They have written one line each, and measured nothing.
+type quiet struct{}
+
+func (quiet) Ask(context.Context, string, wire.LogQuestion) (wire.LogAnswer, error) {
+	return wire.LogAnswer{Blocks: []wire.LogBlock{{Stream: "stdout", Run: 1, Text: []byte("ready")}}}, nil
+}
+
+func (quiet) Live(context.Context, string, wire.LiveQuestion) (wire.LiveAnswer, error) {
+	return wire.LiveAnswer{}, nil
+}
+
+func (quiet) Usage(context.Context, string, wire.UsageQuestion) (wire.UsageAnswer, error) {
+	return wire.UsageAnswer{}, nil
 }
 
 // reading counts the reads of tokens.
@@ -208,6 +225,45 @@ func TestOldSignIn(t *testing.T) {
 	}
 	if status, _, _ := r.get(page); status != 200 {
 		t.Errorf("a new sign-in gets %d", status)
+	}
+}
+
+// TestRightsWithBounds: the form of a right takes hours and a number of targets, and says which one is wrong.
+func TestRightsWithBounds(t *testing.T) {
+	r := newRig(t)
+	r.signIn()
+	const page = "/ui/admin/people?name=anna"
+	form := func(do, right, hours, targets string) url.Values {
+		return url.Values{
+			"do": {do}, "name": {"anna"}, "back": {page}, "right": {right}, "hours": {hours}, "targets": {targets},
+		}
+	}
+	for _, wrong := range []url.Values{
+		form("grant", "operator on shop*", "-1", ""), form("grant", "operator on shop*", "0", ""),
+		form("grant", "operator on shop*", "", "0"), form("grant", "operator on shop*", "", "many"),
+	} {
+		if status, _, text := r.call(http.MethodPost, "/ui/admin/people", wrong); status != 400 {
+			t.Errorf("%v gets %d %s", wrong, status, text)
+		}
+	}
+	if status, at, text := r.call(http.MethodPost, "/ui/admin/people", form("grant", "operator on shop*", "8", "200")); status != 303 ||
+		at != page {
+		t.Fatalf("%d %s %s", status, at, text)
+	}
+	u, err := r.store.GetUser(t.Context(), "anna")
+	if err != nil || len(u.Grants) != 1 || u.Grants[0].MaxTargets != 200 ||
+		!u.Grants[0].Until.Equal(r.now.Add(8*time.Hour).Truncate(time.Second)) {
+		t.Fatalf("the rights are %v, %v", u.Grants, err)
+	}
+	right := u.Grants[0].String()
+	if _, _, text := r.get(page); !strings.Contains(text, right) {
+		t.Errorf("the page lacks %q: %s", right, text)
+	}
+	if status, _, text := r.call(http.MethodPost, "/ui/admin/people", form("revoke", right, "", "")); status != 303 {
+		t.Errorf("%d %s", status, text)
+	}
+	if u, err := r.store.GetUser(t.Context(), "anna"); err != nil || len(u.Grants) != 0 {
+		t.Errorf("the rights are %v, %v", u.Grants, err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,46 +116,50 @@ func New(c Config) (*Handler, error) {
 		h.mux.HandleFunc("GET "+providerPath, h.toProvider)
 		h.mux.HandleFunc("GET "+providerPath+"/callback", h.fromProvider)
 	}
+	ofInstance := []string{"last", "span", "check", "run", "stream", "find", "follow"}
 	for pattern, page := range map[string]page{
-		"GET /ui/{$}":                                 shared((*view).overview),
-		"GET /ui/processes":                           (*view).processes,
-		"GET /ui/processes.csv":                       (*view).processesCSV,
-		"POST /ui/processes/paste":                    (*view).paste,
-		"GET /ui/processes/{namespace}/{name}":        (*view).process,
-		"GET /ui/processes/{ns}/{name}/at/{host}":     (*view).instance,
-		"GET /ui/processes/{ns}/{name}/at/{host}/log": (*view).followLog,
-		"GET /ui/hosts":                               (*view).hosts,
-		"GET /ui/tasks":                               (*view).tasks,
-		"GET /ui/tasks/{id}":                          (*view).task,
-		"GET /ui/rollouts":                            (*view).rollouts,
-		"GET /ui/rollouts/{id}":                       (*view).rollout,
-		"GET /ui/events":                              (*view).events,
-		"GET /ui/why/{id}":                            (*view).cause,
-		"POST /ui/views":                              (*view).saveView,
-		"POST /ui/views/{id}/remove":                  (*view).removeView,
-		"GET /ui/silences":                            (*view).silences,
-		"POST /ui/silences":                           (*view).silences,
-		"POST /ui/operate":                            (*view).operate,
-		"POST /ui/tasks/{id}/cancel":                  (*view).cancelTask,
-		"POST /ui/rollouts/{id}/{action}":             (*view).changeRollout,
-		"GET " + apiv1.DevicePath:                     recently((*view).devicePage),
-		"POST " + apiv1.DevicePath:                    recently((*view).deviceShown),
-		"POST " + apiv1.DevicePath + "/answer":        recently((*view).deviceAnswer),
-		"GET /ui/apply":                               (*view).pageOfApply,
-		"POST /ui/apply":                              (*view).apply,
-		"GET /ui/audit":                               (*view).audit,
-		"GET /ui/audit.csv":                           (*view).auditFile,
-		"GET /ui/admin":                               (*view).firstOfAdmin,
-		"GET /ui/admin/{part}":                        recently((*view).admin),
-		"POST /ui/admin/{part}":                       recently((*view).admin),
-		"GET /ui/hosts/{host}":                        (*view).host,
-		"POST /ui/hosts/{host}/labels":                recently((*view).labelHost),
-		"POST /ui/hosts/{host}/remove":                recently((*view).removeHost),
-		"GET /ui/jump":                                (*view).jump,
-		"GET /ui/sessions":                            (*view).sessions,
-		"POST /ui/sessions/end":                       (*view).endSessions,
-		"POST /ui/logout":                             (*view).logout,
-		"/ui/":                                        (*view).nothing,
+		"GET /ui/{$}":                                     only(shared((*view).overview), "ns"),
+		"GET /ui/processes":                               (*view).processes,
+		"GET /ui/processes.csv":                           only((*view).processesCSV, slices.Concat(filterNames())...),
+		"POST /ui/processes/paste":                        (*view).paste,
+		"GET /ui/processes/{namespace}/{name}":            only((*view).process, "cursor", "tab", "revision"),
+		"GET /ui/processes/{ns}/{name}/at/{host}":         only((*view).instance, ofInstance...),
+		"GET /ui/processes/{ns}/{name}/at/{host}/log":     only((*view).followLog, "stream", "find"),
+		"GET /ui/processes/{ns}/{name}/at/{host}/log.txt": only((*view).logFile, "run", "stream", "find"),
+		"GET /ui/hosts":                                   (*view).hosts,
+		"GET /ui/tasks":                                   (*view).tasks,
+		"GET /ui/tasks/{id}":                              only((*view).task, "outcome", "cursor", "left_out"),
+		"GET /ui/tasks/{id}/results.csv":                  only((*view).resultsFile, "outcome"),
+		"GET /ui/tasks/{id}/hosts.txt":                    only((*view).hostsOfTask, "outcome"),
+		"GET /ui/rollouts":                                (*view).rollouts,
+		"GET /ui/rollouts/{id}":                           only((*view).rollout, "left_out"),
+		"GET /ui/events":                                  (*view).events,
+		"GET /ui/why/{id}":                                only((*view).cause),
+		"POST /ui/views":                                  (*view).saveView,
+		"POST /ui/views/{id}/remove":                      (*view).removeView,
+		"GET /ui/silences":                                only((*view).silences, "process", "ended"),
+		"POST /ui/silences":                               (*view).silences,
+		"POST /ui/operate":                                (*view).operate,
+		"POST /ui/tasks/{id}/cancel":                      (*view).cancelTask,
+		"POST /ui/rollouts/{id}/{action}":                 (*view).changeRollout,
+		"GET " + apiv1.DevicePath:                         recently((*view).devicePage),
+		"POST " + apiv1.DevicePath:                        recently((*view).deviceShown),
+		"POST " + apiv1.DevicePath + "/answer":            recently((*view).deviceAnswer),
+		"GET /ui/apply":                                   only((*view).pageOfApply, "ns"),
+		"POST /ui/apply":                                  (*view).apply,
+		"GET /ui/audit":                                   (*view).audit,
+		"GET /ui/audit.csv":                               only((*view).auditFile, auditParameters()...),
+		"GET /ui/admin":                                   (*view).firstOfAdmin,
+		"GET /ui/admin/{part}":                            recently((*view).admin),
+		"POST /ui/admin/{part}":                           recently((*view).admin),
+		"GET /ui/hosts/{host}":                            only((*view).host, "cursor"),
+		"POST /ui/hosts/{host}/labels":                    recently((*view).labelHost),
+		"POST /ui/hosts/{host}/remove":                    recently((*view).removeHost),
+		"GET /ui/jump":                                    only((*view).jump, "q"),
+		"GET /ui/sessions":                                only((*view).sessions),
+		"POST /ui/sessions/end":                           (*view).endSessions,
+		"POST /ui/logout":                                 (*view).logout,
+		"/ui/":                                            (*view).nothing,
 	} {
 		h.mux.HandleFunc(pattern, h.signedIn(page))
 	}
@@ -254,9 +259,12 @@ func (h *Handler) signedIn(p page) http.HandlerFunc {
 
 // failed answers a call that could not be answered otherwise.
 func (v *view) failed(err error) {
-	status, text, detail := http.StatusInternalServerError, words.Page.Failed, ""
+	status, text, detail, request := http.StatusInternalServerError, words.Page.Failed, "", ""
 	if known, ok := errors.AsType[*client.Error](err); ok { // other errors are for the log only
 		status, detail = known.Status, v.refusal(known)
+		if status >= http.StatusInternalServerError { // the server's log has it, too
+			request = known.RequestID
+		}
 	}
 	switch status {
 	case http.StatusNotFound:
@@ -269,14 +277,19 @@ func (v *view) failed(err error) {
 		}
 	}
 	if status >= http.StatusInternalServerError && v.r.Context().Err() == nil {
-		v.Log.Error("page failed", "path", v.r.URL.Path, "error", err)
+		v.Log.Error("page failed", "path", v.r.URL.Path, "request", request, "error", err)
 	}
-	v.render(status, "error", map[string]any{"Text": text, "Error": detail})
+	v.render(status, "error", map[string]any{
+		"Text": text, "Error": detail, "Request": request,
+		"Denied": status == http.StatusNotFound || status == http.StatusForbidden,
+	})
 }
 
 // nothing answers a path that is no page.
 func (v *view) nothing(context.Context) error {
-	v.render(http.StatusNotFound, "error", map[string]any{"Text": words.Page.NotFound, "Error": ""})
+	v.render(http.StatusNotFound, "error", map[string]any{
+		"Text": words.Page.NotFound, "Error": "", "Denied": true,
+	})
 	return nil
 }
 

@@ -11,6 +11,7 @@ const spread = 300; // the longest wait after a hint, so that not all pages look
 const settle = 2000; // after the last hint, one more look: counts may be so much older than the hint
 const slow = 10000; // a look without a hint, because a hint can be lost
 const patience = 4000; // how long the server may be silent before the band says so
+const signedOut = 401, tooMany = 429; // statuses of HTTP
 const same = (text) => text;
 const rules = { createHTML: same, createScriptURL: same };
 const trusted = window.trustedTypes ? trustedTypes.createPolicy("drover", rules) : rules;
@@ -37,7 +38,7 @@ function age(at) {
 }
 
 const written = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/; // as agents and servers write times in their sentences
-const verbatim = "time, pre, code, .evidence, textarea"; // what stays as a program has written it
+const verbatim = "time, pre, code, .evidence, textarea, [data-verbatim]"; // what stays as a program has written it
 
 // findTimes makes the times in sentences elements of their own, so that they are shown as all times are.
 function findTimes(root) {
@@ -112,23 +113,40 @@ let looking = false, due = Infinity, settling = 0, took = 0, looked = performanc
 
 const topics = () => new Set([...document.querySelectorAll("[data-topics]")].flatMap((e) => e.dataset.topics.split(" ")));
 
+// end puts the answer of the server in the place of a page that it does not give any more: what the page shows is gone,
+// or the person may not see it any more. It has no buttons, and no look follows.
+function end(page) {
+  const told = document.createElement("section");
+  told.setAttribute("role", "alert");
+  told.append(...page.getElementById("main").children);
+  document.getElementById("main").replaceChildren(told);
+  document.title = page.title;
+  dress(told);
+}
+
 async function look() {
   const regions = document.querySelectorAll("[data-region]");
   if (document.hidden || regions.length === 0) return;
-  let page;
+  let page, outside, refused;
   try {
     const answer = await fetch(location.href, {
       headers: { "X-Drover-Renews": "1" }, redirect: "manual", signal: AbortSignal.timeout(10000),
     });
-    if (!answer.ok) throw new Error(answer.status);
+    if (answer.status >= 500 || answer.status === tooMany) throw new Error(answer.status);
+    outside = answer.type === "opaqueredirect" || answer.status === signedOut;
     page = parse(await answer.text());
+    refused = !answer.ok && !page.querySelector("[data-region]"); // a page whose filter is wrong has its regions
   } catch {
     lost(true);
     return;
   }
   lost(false);
-  if (page.getElementById("login")) {
+  if (outside || page.getElementById("login")) {
     location.reload();
+    return;
+  }
+  if (refused) {
+    end(page);
     return;
   }
   for (const region of regions) {

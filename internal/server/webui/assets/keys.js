@@ -36,6 +36,11 @@ async function copy(text) {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (button) copy(document.getElementById(button.dataset.copy).textContent.trim());
+  const link = event.target.closest("[data-copy-from]");
+  if (link && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    fetch(link.href).then(async (answer) => answer.ok ? copy((await answer.text()).trim()) : location.assign(link.href));
+  }
   const menu = document.querySelector("details.person[open]");
   if (menu && !menu.contains(event.target)) menu.open = false;
 });

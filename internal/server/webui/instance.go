@@ -1,0 +1,347 @@
+package webui
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "drover/api/v1"
+	"drover/client"
+	"drover/internal/server/access"
+	"drover/internal/server/apiv1"
+	"drover/internal/server/edge"
+	"drover/internal/words"
+)
+
+// detail adds to the page of a process on a host its timeline, what runs there and since when, and what is wrong.
+// events are the newest ones.
+func (v *view) detail(ctx context.Context, p *client.Process, events []client.Event, body map[string]any) error {
+	q := v.r.URL.Query()
+	span := cmp.Or(q.Get("span"), "1h")
+	if !slices.ContainsFunc(timelineWindows(), func(w window) bool { return w.Last == span }) {
+		return badParameter("span", span, "1h, 6h or 24h")
+	}
+	var err error
+	if body["Timeline"], err = v.timelineOf(ctx, p, span); err != nil {
+		return err
+	}
+	body["Began"] = beganBy(p, events)
+	body["Signal"] = v.offered(act{v1.OpSignal, words.Inside.Signal}, p.Namespace)
+	here := path("processes", p.Namespace, p.Name, "at", p.Host.ID)
+	body["Download"], body["Lines"] = here+"/log.txt"+inside(q), fileLines
+	body["Check"] = inside(q, "check", "1") + "#check"
+	if q.Get("check") != "" {
+		body["Checked"], err = v.client.Drift(ctx, client.DriftFilter{
+			Namespace: literal(p.Namespace), Name: literal(p.Name), Hosts: []string{literal(p.Host.ID)},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !p.Stale {
+		return nil
+	}
+	why, err := v.client.Why(ctx, client.WhyFilter{
+		Namespace: p.Namespace, Name: p.Name, Hosts: []string{p.Host.ID}, All: true,
+	})
+	if err != nil {
+		return err
+	}
+	for i := range why.Findings {
+		if f := &why.Findings[i]; f.Namespace == p.Namespace && f.Name == p.Name && f.Host.ID == p.Host.ID {
+			body["Away"] = f
+		}
+	}
+	return nil
+}
+
+// offered is an operation as a page about processes of a namespace offers it.
+func (v *view) offered(a act, namespace string) offered {
+	return offered{a, v.who.On(access.Operation(a.ID), namespace).Nowhere()}
+}
+
+// fileLines is the number of the last lines of a log in a file.
+const fileLines = 10_000
+
+// logFile sends the last lines of a log as a file.
+func (v *view) logFile(ctx context.Context) error {
+	q := v.r.URL.Query()
+	namespace, name, host := v.r.PathValue("ns"), v.r.PathValue("name"), v.r.PathValue("host")
+	run, _ := strconv.Atoi(q.Get("run")) // another text is the present run
+	lines := v.client.Logs(ctx, namespace, name, client.LogFilter{
+		Hosts: []string{host}, Stream: q.Get("stream"), Run: min(run, 0), Grep: q.Get("find"), Tail: fileLines,
+	})
+	control, begun := http.NewResponseController(v.w), false
+	begin := func() {
+		begun = true
+		v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		v.w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(namespace+"-"+name)+`.log"`)
+	}
+	for line, err := range lines {
+		switch {
+		case err != nil && !begun:
+			return err
+		case err != nil:
+			panic(http.ErrAbortHandler) // the file must not look whole
+		case line.Error != "" && !begun:
+			return v.rejected(http.StatusServiceUnavailable, words.Plain(line.Error))
+		case line.Error != "":
+			panic(http.ErrAbortHandler)
+		case !begun:
+			begin()
+		}
+		text := line.Text
+		if line.Lost > 0 {
+			text = words.Logs.Gap.In(v.lang, "n", line.Lost)
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(edge.ReplyTime)) // a test recorder has no deadlines
+		if _, err := io.WriteString(v.w, text+"\n"); err != nil {
+			return nil //nolint:nilerr // the browser has hung up
+		}
+	}
+	if !begun {
+		begin()
+	}
+	return nil
+}
+
+// The size of a chart in units of its own. The browser makes it as wide as the page.
+const chartWidth, chartHeight = 600, 120
+
+// leastScale is what the top of a chart stands for at least, so that noise looks small: a percent of CPU, a byte.
+const leastScale = 1.0
+
+// betweenLooks is the longest time between two looks of an agent at a process, in seconds.
+const betweenLooks = 35
+
+// chart is one figure of a history, drawn by the server.
+type chart struct {
+	// Name is that of the figure, and Text describes the chart for people who do not see it.
+	Name, Text string
+	// Now is empty if the newest steps have no measurement.
+	Now, Most string
+	// Lines are the points of the parts without a gap, and Areas the same with the ground below them.
+	Lines, Areas []string
+	// Restarts are the places of restarts.
+	Restarts []string
+}
+
+// window is a length of time to choose.
+type window struct {
+	Last string
+	Word words.Text
+}
+
+func windows() []window {
+	return []window{
+		{client.UsageQuarter, words.Usage.Quarter},
+		{client.UsageHour, words.Usage.Hour},
+		{client.UsageDay, words.Usage.Day},
+	}
+}
+
+// usage is the part of a page about what a process has used.
+type usage struct {
+	Windows    []window
+	Last       string
+	Charts     []chart
+	Start, End *time.Time
+	Problem    string
+}
+
+// usageOf asks the host of a process what the process has used. A host that does not answer is no fault of the page.
+func (v *view) usageOf(ctx context.Context, p *client.Process, last string) usage {
+	u := usage{Windows: windows(), Last: last}
+	h, err := v.client.UsageHistory(ctx, p.Namespace, p.Name, p.Host.ID, last)
+	if err != nil {
+		u.Problem = err.Error()
+		return u
+	}
+	u.Problem, u.Start, u.End = h.Problem, h.Start, h.End
+	if len(h.Steps) == 0 {
+		return u
+	}
+	steps, recent := h.Window(), max(2, betweenLooks/h.Step)
+	u.Charts = []chart{
+		v.draw(steps, recent, words.Head.Memory, func(s *client.UsageStep) float64 { return float64(s.Memory) },
+			func(value float64) string { return byteSize(int64(value)) }),
+		v.draw(steps, recent, words.Head.CPU, func(s *client.UsageStep) float64 { return s.CPU }, percent),
+	}
+	return u
+}
+
+func percent(value float64) string { return strconv.FormatFloat(value, 'f', 2, 64) + " %" }
+
+// draw draws a figure of the steps of a window. The top of the chart stands for the greatest value. The present value
+// is one of the recent steps: the next look at the process may be ahead.
+func (v *view) draw(steps []*client.UsageStep, recent int, name words.Text,
+	of func(*client.UsageStep) float64, shown func(float64) string,
+) chart {
+	c := chart{Name: name.In(v.lang)}
+	least, most, gaps := -1.0, 0.0, 0
+	for _, s := range steps {
+		if s == nil {
+			gaps++
+			continue
+		}
+		value := of(s)
+		if most = max(most, value); least < 0 || value < least {
+			least = value
+		}
+	}
+	scale := max(leastScale, most)
+	place := func(i float64) string { return number(i * chartWidth / float64(len(steps))) }
+	for begin := 0; begin < len(steps); {
+		if steps[begin] == nil {
+			begin++
+			continue
+		}
+		end := begin
+		var line strings.Builder
+		for ; end < len(steps) && steps[end] != nil; end++ {
+			if steps[end].Restarted {
+				c.Restarts = append(c.Restarts, place(float64(end)))
+			}
+			fmt.Fprintf(&line, "%s,%s ", place(float64(end)+0.5), number(chartHeight*(1-of(steps[end])/scale)))
+		}
+		if end-begin == 1 { // a line needs two points
+			fmt.Fprintf(&line, "%s,%s ", place(float64(end)), number(chartHeight*(1-of(steps[begin])/scale)))
+		}
+		points := strings.TrimSpace(line.String())
+		first, _, _ := strings.Cut(points, ",")
+		last, _, _ := strings.Cut(points[strings.LastIndexByte(points, ' ')+1:], ",")
+		c.Lines = append(c.Lines, points)
+		c.Areas = append(c.Areas, fmt.Sprintf("%s,%d %s %s,%d", first, chartHeight, points, last, chartHeight))
+		begin = end
+	}
+	c.Most = shown(most)
+	for i := len(steps) - 1; i >= max(0, len(steps)-recent) && c.Now == ""; i-- {
+		if steps[i] != nil {
+			c.Now = shown(of(steps[i]))
+		}
+	}
+	c.Text = words.Usage.Chart.In(v.lang, "name", c.Name, "now", orDash(c.Now), "least", shown(max(least, 0)),
+		"most", c.Most, "restarts", len(c.Restarts), "gaps", gaps, "steps", len(steps))
+	return c
+}
+
+func number(value float64) string { return strconv.FormatFloat(value, 'f', 1, 64) }
+
+func orDash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+const (
+	// logLines is the number of the last lines of a log.
+	logLines = 200
+	// followLines is the number of the last lines with which a followed log begins: as many as a page holds.
+	followLines = 5000
+	// runsBefore is how many runs before the present one a page offers.
+	runsBefore = 9
+)
+
+// logPane is the part of a log that a page shows.
+type logPane struct {
+	// Run is 0 for the present or last run, -1 for the run before.
+	Run          int
+	Stream, Find string
+	// Follow is the path of the lines as they come; empty if the page does not follow the log.
+	Follow  string
+	Runs    []int
+	Streams []string
+	Lines   []client.LogLine
+	// Problem says why there are no lines.
+	Problem string
+}
+
+// logOf reads the pane of a call. A log that cannot be read is no fault of the page.
+func (v *view) logOf(ctx context.Context, p *client.Process) *logPane {
+	q := v.r.URL.Query()
+	pane := &logPane{
+		Stream: q.Get("stream"), Find: q.Get("find"),
+		Streams: []string{v1.StreamStdout, v1.StreamStderr, v1.StreamFile, v1.StreamOutput},
+	}
+	pane.Run, _ = strconv.Atoi(q.Get("run")) // another text is the present run
+	for run := range runsBefore + 1 {
+		pane.Runs = append(pane.Runs, -run)
+	}
+	if q.Get("follow") != "" && pane.Run == 0 {
+		pane.Follow = path("processes", p.Namespace, p.Name, "at", p.Host.ID, "log") + "?" +
+			url.Values{"stream": {pane.Stream}, "find": {pane.Find}}.Encode()
+		if v.r.Header.Get(renews) != "" { // the lines come by themselves
+			return pane
+		}
+	}
+	lines, _, err := some(v.client.Logs(ctx, p.Namespace, p.Name, client.LogFilter{
+		Hosts: []string{p.Host.ID}, Stream: pane.Stream, Run: pane.Run, Grep: pane.Find, Tail: logLines,
+	}), logLines)
+	if err != nil {
+		pane.Problem = err.Error()
+		return pane
+	}
+	for i, line := range lines {
+		switch {
+		case line.Error != "":
+			pane.Lines, pane.Problem = lines[:i], line.Error
+			return pane
+		case line.Lost > 0:
+			lines[i].Text = words.Logs.Gap.In(v.lang, "n", line.Lost)
+		}
+	}
+	pane.Lines = lines
+	return pane
+}
+
+// followLog sends the lines of a log as they are written, as /api/v1 does, which also limits how many logs a person
+// follows. The stream ends when the browser hangs up, and when the session or the rights of the person change.
+func (v *view) followLog(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(apiv1.WithConsole(apiv1.WithOperator(ctx, v.who), ""))
+	defer cancel()
+	go v.unlessChanged(ctx, cancel)
+	own, q := v.r.URL.Query(), url.Values{
+		"host": {v.r.PathValue("host")}, "tail": {strconv.Itoa(followLines)}, "follow": {"true"},
+	}
+	for parameter, name := range map[string]string{"stream": "stream", "grep": "find"} {
+		if text := own.Get(name); text != "" {
+			q.Set(parameter, text)
+		}
+	}
+	route := strings.NewReplacer("{namespace}", url.PathEscape(v.r.PathValue("ns")),
+		"{name}", url.PathEscape(v.r.PathValue("name"))).Replace(v1.RouteReadLogs)
+	method, at, _ := strings.Cut(route, " ")
+	call, err := http.NewRequestWithContext(ctx, method, at+"?"+q.Encode(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	call.RemoteAddr, call.RequestURI = v.r.RemoteAddr, call.URL.RequestURI()
+	v.API.ServeHTTP(v.w, call)
+	return nil
+}
+
+// unlessChanged ends a stream when its person may not be here any more, or has other rights.
+func (v *view) unlessChanged(ctx context.Context, end func()) {
+	tick := time.NewTicker(recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if who, _, err := v.person(ctx, v.r); err != nil || !reflect.DeepEqual(who, v.who) {
+				end()
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
