@@ -19,7 +19,7 @@ build: ## build bin/drover and bin/drover-agent
 
 # Never from the cache: the black-box tests build the binary themselves, and go test would not notice that it is another one.
 test: test-deps ## run all tests, and install what they need
-	go test -count 1 -timeout 15m work
+	go test -count 1 -timeout 25m work
 
 # Results come from the cache if nothing changed. GOGC saves the linkers time; archtest asks the go command, which the cache cannot see. Some tests
 # only wait, so more packages than processors are tested at once.

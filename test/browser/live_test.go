@@ -113,6 +113,32 @@ func TestServerIsLost(t *testing.T) {
 	events.marked()
 }
 
+// TestGone: pages of what somebody removes say so, in the words of the server, and have no buttons any more. The server
+// answers, so no page calls it lost.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	languages(t, func(t *testing.T, l words.Lang) {
+		t.Helper()
+		p := place(t)
+		b := open(t, p.S.URL, browser{language: l.Tag()})
+		b.allow(`status of 404`)
+		b.signIn(p)
+		b.load("/ui/processes/shop/api/at/0:127.0.0.1")
+		b.mark()
+		must(p, "stop", "shop/api", "--yes")
+		must(p, "unregister", "shop/api", "--yes")
+		b.shows(words.Page.NotFound.In(l))
+		if n := evaluate[int](b, "document.querySelectorAll('main button, main .state').length"); n > 0 {
+			t.Errorf("%d buttons and states are left: %s", n, b.text("main"))
+		}
+		if !evaluate[bool](b, "document.getElementById('lost').hidden && document.querySelector('main [role=alert]') !== null") {
+			t.Error("the page is called lost")
+		}
+		b.accessible()
+		b.marked()
+	})
+}
+
 // pid is the pid of shop/api on a host, by its own word.
 func (f *fleet) pid(host int) int {
 	f.T.Helper()
@@ -143,9 +169,11 @@ func TestHostIsCut(t *testing.T) {
 	for _, name := range []string{"overview", "list", "process", "instance"} {
 		tabs[name].shows(stale)
 	}
-	for _, name := range []string{"list", "process", "instance"} {
-		tabs[name].shows("(" + words.State("running").In(words.English) + ")")
+	running := words.State("running").In(words.English)
+	for _, name := range []string{"list", "process"} {
+		tabs[name].shows("(" + running + ")")
 	}
+	tabs["instance"].shows("(" + words.Inside.LastKnown.In(words.English) + ": " + running)
 	tabs["hosts"].shows(away)
 	tabs["instance"].await("the reason why there is no log", "document.querySelector('[data-region=log] .problem')")
 	if n := evaluate[int](tabs["list"], "document.querySelectorAll('tr.stale').length"); n != 1 {

@@ -270,6 +270,11 @@ func TestTimes(t *testing.T) {
 			if utc := at.Format("15:04:05 UTC"); !strings.Contains(shown.Title, utc) {
 				t.Errorf("UTC is not at hand: %q, want %s", shown.Title, utc)
 			}
+			b.allow("status of 400")
+			b.load("/ui/events?since=abc") // the example can be typed as it stands
+			if text := b.text("[role=alert]"); !strings.Contains(text, "2026-11-20T08:00:00Z") {
+				t.Errorf("the message has no time that the filter takes: %q", text)
+			}
 		})
 	}
 }

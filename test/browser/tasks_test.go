@@ -194,6 +194,10 @@ processes:
 	if shown := evaluate[int](b, "Number(document.querySelector('[data-region=progress] table tbody td').innerText)"); shown != 3 {
 		t.Errorf("the first group of failures has %d, want 3", shown)
 	}
+	b.click(`a[data-copy-from][href$="outcome=failed"]`)
+	b.await("the word that the hosts are copied", "document.getElementById('copied').textContent !== ''")
+	b.click(`nav a[href$="outcome=failed"]`)
+	b.await("the failed ones alone", "location.search === '?outcome=failed' && document.querySelectorAll('tbody td a + a').length === 3")
 	if !strings.Contains(must(p, "task", "list", "-o", "json"), id) {
 		t.Errorf("there is no task %s", id)
 	}
@@ -207,7 +211,7 @@ func TestCancel(t *testing.T) {
 namespace: shop
 defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 0s}}
 processes:
-  slow: {run: "exec sleep 1000", ready: {alive: 8s}}
+  slow: {run: "exec sleep 1000", ready: {alive: 25s}}
 `)
 	b := open(t, p.S.URL, browser{})
 	b.signIn(p)

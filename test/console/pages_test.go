@@ -204,7 +204,7 @@ func TestAuditPage(t *testing.T) {
 
 	own := anna.wants(anna.get("/ui/audit"), 200, "These are your own calls", "hotfix 41", "restart")
 	anna.lacks(own, "uid:0")
-	anna.wants(anna.get("/ui/audit?app=person:uid:0"), 403, "not an administrator")
+	anna.wants(anna.get("/ui/audit?app=person:uid:0"), 403, "neither an administrator nor an auditor")
 	for _, row := range anna.csv("/ui/audit.csv")[1:] {
 		if row[1] != "anna" {
 			t.Errorf("anna gets the record %q", row)

@@ -70,6 +70,9 @@ func (a *attack) strikeAll(first, stride int) {
 			chosen = append(chosen, moment)
 		}
 	}
+	if !slices.ContainsFunc(chosen, func(moment string) bool { return !mayBeMissed(moment) }) {
+		chosen = append(chosen, all[len(all)-1])
+	}
 	processes := make([]*harness.Process, len(chosen))
 	var setups sync.WaitGroup
 	for i := range chosen {
@@ -79,20 +82,26 @@ func (a *attack) strikeAll(first, stride int) {
 	if a.t.Failed() {
 		return
 	}
-	passed := 0
+	passed, excused := 0, 0
 	for i, moment := range chosen {
 		if a.strike(processes[i], moment, i%2 == 1) {
 			passed++
-		} else {
-			a.t.Logf("%q was not passed", moment)
+			continue
+		}
+		a.t.Logf("%q was not passed", moment)
+		if mayBeMissed(moment) {
+			excused++
 		}
 	}
 	a.t.Logf("died at %d of %d moments, tried %d: %s", passed, len(all), len(chosen), strings.Join(chosen, ", "))
 	// How many reports an operation takes, and what the server learns from which, depends on when the host looks.
-	if passed*3 < len(chosen) {
+	if passed*3 < len(chosen)-excused {
 		a.t.Errorf("only %d of %d moments were passed: hardly anything was tried", passed, len(chosen))
 	}
 }
+
+// mayBeMissed reports whether only a slow operation passes a moment: the server does not store the beginning of another.
+func mayBeMissed(moment string) bool { return strings.HasPrefix(moment, "Begin ") }
 
 // rehearse carries out the operation without a kill, and returns the moments that it passes.
 func (a *attack) rehearse() []string {

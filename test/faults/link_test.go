@@ -195,7 +195,7 @@ func (b *both) startAgent() {
 	table := timetable.New(timetable.Config{Now: time.Now})
 	super := supervisor.New(supervisor.Config{
 		Store: disk, Histories: disk, Revisions: disk, Sink: tell, Operation: operations, HealthyAfter: time.Minute,
-		Timetables: table, Probes: unasked{}, Usages: unasked{}, OOM: func(string) int { return 0 },
+		Timetables: table, Probes: unasked{}, Usages: unasked{},
 		Relist:     30 * time.Second,
 		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 	})

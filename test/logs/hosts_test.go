@@ -66,6 +66,9 @@ processes:
 	if code, _, _ := run("logs", "shop/api", "--hosts", "0:10.0.0.2"); code != 6 {
 		t.Errorf("of the host that is away: exit code %d", code)
 	}
+	if code, out, _ := run("logs", "shop/api", "-o", "json"); code != 7 || !strings.Contains(out, `"error":"the host is not connected"`) {
+		t.Errorf("with one host away, as JSON: %d %q", code, out)
+	}
 	for grant, want := range map[string]int{
 		"query on shop": http.StatusForbidden, "read on shop at 0:10.0.0.1": http.StatusOK,
 		"read on other": http.StatusForbidden, "read-logs on shop at 0:10.9.*": http.StatusNotFound,

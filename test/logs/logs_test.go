@@ -63,6 +63,9 @@ exec sleep 1000
 	if a := p.CLI("logs", "shop/api", "--run", "-9"); a.Code != 1 || !strings.Contains(a.Errors, "there is no run -9: the log knows 3 runs") {
 		t.Errorf("of an unknown run: %d %q", a.Code, a.Errors)
 	}
+	if a := p.CLI("logs", "shop/api", "--run", "-9", "-o", "json"); a.Code != 1 || !strings.Contains(a.Out, `"error":"there is no run -9`) {
+		t.Errorf("of an unknown run as JSON: %d %q %q", a.Code, a.Out, a.Errors)
+	}
 	if a := p.CLI("events", "shop/api", "--kind", "exited", "-o", "json"); !strings.Contains(a.Out, "half\\nrun 2 complains") {
 		t.Errorf("the events say %q", a.Out)
 	}

@@ -22,14 +22,16 @@ import (
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	web, secure := httptest.NewServer(ok), httptest.NewTLSServer(ok)
 	t.Cleanup(web.Close)
+	t.Cleanup(secure.Close)
 	t.Cleanup(func() {
 		if err := os.RemoveAll("/run/drover-test-" + filepath.Base(p.Dir) + "-2"); err != nil {
 			t.Error(err)
 		}
 	})
-	rows := classRows(web.URL, web.Listener.Addr().String(), secondPort(t))
+	rows := classRows(web.URL, secure.URL, web.Listener.Addr().String(), secondPort(t))
 	var fields []processfile.Field
 	for _, f := range processfile.Fields() {
 		if _, ok := rows[f.Path]; !ok {

@@ -31,12 +31,14 @@ func within(outer, field, from, to, further string) classRow {
 	return simple(outer, value(from), value(to), "")
 }
 
-// classRows returns a row for each field of a process. The addresses accept connections.
-func classRows(web, first, second string) map[string]classRow {
+// classRows returns a row for each field of a process. The addresses accept connections, and
+// secure is a URL whose certificate nobody trusts.
+func classRows(web, secure, first, second string) map[string]classRow {
 	rows := map[string]classRow{}
 	for _, part := range []map[string]classRow{
-		rowsOfCommand(), rowsOfEnvironment(), rowsOfLimits(), rowsOfKind(), rowsOfReadiness(web, first, second),
-		rowsOfRestart(), rowsOfHealth(web, first, second), rowsOfStop(), rowsOfRest(), rowsOfRollout(), rowsOfCompat(),
+		rowsOfCommand(), rowsOfEnvironment(), rowsOfLimits(), rowsOfKind(), rowsOfReadiness(web, secure, first, second),
+		rowsOfRestart(), rowsOfHealth(web, secure, first, second), rowsOfStop(), rowsOfRest(), rowsOfRollout(),
+		rowsOfCompat(),
 	} {
 		maps.Copy(rows, part)
 	}
@@ -138,7 +140,7 @@ func rowsOfKind() map[string]classRow {
 	}
 }
 
-func rowsOfReadiness(web, first, second string) map[string]classRow {
+func rowsOfReadiness(web, secure, first, second string) map[string]classRow {
 	logging := within("ready", "log", "up", "^up", "")
 	logging.beside = "log_file: DIR/NAME.log\nrun: NOTE; echo up >>DIR/NAME.log; exec sleep 1000"
 	descriptor := within("ready", "notify_fd", "3", "4", "")
@@ -148,6 +150,7 @@ func rowsOfReadiness(web, first, second string) map[string]classRow {
 		"ready.notify":     {from: "", to: "ready: {notify: true}"},
 		"ready.notify_fd":  descriptor,
 		"ready.http":       within("ready", "http", web, web+"/ready", ""),
+		"ready.insecure":   within("ready", "insecure", "true", "false", "http: \""+secure+"\""),
 		"ready.tcp":        within("ready", "tcp", first, second, ""),
 		"ready.log":        logging,
 		"ready.exec":       within("ready", "exec", "\"true\"", "exit 0", ""),
@@ -174,12 +177,13 @@ func rowsOfRestart() map[string]classRow {
 	}
 }
 
-func rowsOfHealth(web, first, second string) map[string]classRow {
+func rowsOfHealth(web, secure, first, second string) map[string]classRow {
 	row := func(field, from, to string) classRow { return within("health", field, from, to, "exec: \"true\"") }
 	return map[string]classRow{
 		"health":          {from: "", to: "health: {exec: \"true\"}"},
 		"health.exec":     within("health", "exec", "\"true\"", "exit 0", ""),
 		"health.http":     within("health", "http", web, web+"/health", ""),
+		"health.insecure": within("health", "insecure", "true", "false", "http: \""+secure+"\""),
 		"health.tcp":      within("health", "tcp", first, second, ""),
 		"health.watchdog": {from: "health: {exec: \"true\"}", to: "health: {watchdog: true}"},
 		"health.every":    row("every", "60s", "50s"),

@@ -116,6 +116,45 @@ func TestOrderFaults(t *testing.T) {
 		"the process waits for itself: shop/a → shop/b → shop/a")
 }
 
+// TestOrderAcrossNamespaces: a first apply of two namespaces, in one file or in two, goes first through the one that
+// the other is after. Circles are refused.
+func TestOrderAcrossNamespaces(t *testing.T) {
+	p := newPlace(t)
+	web := func(ns, name string) string {
+		return "namespace: " + ns + `
+defaults: {hosts: ["*"], directory: DIR}
+processes:
+  ` + name + `:
+    run: sh -c 'echo ` + name + ` >>order; exec sleep 1000'
+    ready: {exec: grep -q ` + name + ` order}
+`
+	}
+	two := web("front", "web") + "    after: {back/db: ready, back/queue@2: started}\n---\n" + web("back", "db") +
+		"  queue: {run: sleep 1000, copies: 2, ready: {alive: 0s}}\n"
+	plan := p.CLI("apply", "--dry-run", "-f", p.Write("two.yaml", two))
+	if plan.Code != 0 || strings.Index(plan.Out, "+ front/web") < strings.Index(plan.Out, "+ back/db") {
+		t.Errorf("%d\n%s%s", plan.Code, plan.Out, plan.Errors)
+	}
+	p.Apply(two)
+	if got := strings.Fields(p.read("order")); strings.Join(got, " ") != "db web" {
+		t.Errorf("started %v", got)
+	}
+	third := p.Write("third.yaml", web("third", "c")+"    after: {fourth/d: ready}\n")
+	fourth := p.Write("fourth.yaml", web("fourth", "d")+"    after: {third/c: ready}\n")
+	circle := p.CLI("apply", "--yes", "-f", third, "-f", fourth)
+	want := "fourth.yaml:4: processes.d.after: the process waits for itself: fourth/d → third/c → fourth/d"
+	if circle.Code != 2 || !strings.Contains(circle.Errors, want) {
+		t.Errorf("exit code %d, want 2 and %q:\n%s", circle.Code, want, circle.Errors)
+	}
+	if s := p.CLI("apply", "--yes", "-f", third); s.Code != 2 || !strings.Contains(s.Errors, "after.fourth/d: no file and no host") {
+		t.Errorf("%d\n%s%s", s.Code, s.Out, s.Errors)
+	}
+	p.Write("fourth.yaml", web("fourth", "d"))
+	if s := p.CLI("apply", "--yes", "-f", third, "-f", fourth); s.Code != 0 {
+		t.Errorf("%d\n%s%s", s.Code, s.Out, s.Errors)
+	}
+}
+
 // TestSignal: a signal reaches the main process alone, or the whole run; other words are refused.
 func TestSignal(t *testing.T) {
 	p := newPlace(t)
@@ -126,7 +165,7 @@ processes:
     hosts: ["*"]
     directory: DIR
     run: |
-      trap 'echo main >>got' HUP USR1; sh -c 'trap "echo worker >>got" USR1; while :; do sleep 0.1; done' & while :; do wait; done
+      trap 'echo main >>got' HUP USR1; trap 'echo realtime >>got' 37 63; sh -c 'trap "echo worker >>got" USR1; while :; do sleep 0.1; done' & while :; do wait; done
     ready: {exec: "true"}
 `)
 	if s := p.CLI("signal", "SIGHUP", "shop/api"); s.Code != 0 || !strings.Contains(s.Out, "HUP sent to pid") {
@@ -137,10 +176,16 @@ processes:
 		t.Fatalf("%d\n%s%s", s.Code, s.Out, s.Errors)
 	}
 	p.await("got", "worker")
-	if e := p.CLI("events", "shop/api", "--kind", "signalled"); strings.Count(e.Out, "signalled") != 2 {
+	for i, name := range [][2]string{{"RTMIN+3", "RTMIN+3"}, {"sigrtmin+29", "RTMAX-1"}} {
+		if s := p.CLI("signal", name[0], "shop/api"); s.Code != 0 || !strings.Contains(s.Out, name[1]+" sent to pid") {
+			t.Fatalf("%d\n%s%s", s.Code, s.Out, s.Errors)
+		}
+		harness.Eventually(t, name[1], func() bool { return strings.Count(p.read("got"), "realtime") == i+1 })
+	}
+	if e := p.CLI("events", "shop/api", "--kind", "signalled"); strings.Count(e.Out, "signalled") != 4 {
 		t.Errorf("%s%s", e.Out, e.Errors)
 	}
-	for _, args := range [][]string{{"HOP", "shop/api"}, {"shop/api"}, {"HUP", "shop/api", "--scope", "all"}} {
+	for _, args := range [][]string{{"HOP", "shop/api"}, {"RTMIN+31", "shop/api"}, {"shop/api"}, {"HUP", "shop/api", "--scope", "all"}} {
 		if s := p.CLI(append([]string{"signal"}, args...)...); s.Code != 2 {
 			t.Errorf("%v: exit code %d", args, s.Code)
 		}

@@ -221,3 +221,33 @@ func TestMaxUnavailable(t *testing.T) {
 		t.Errorf("the plan is %v", whole.Plan)
 	}
 }
+
+// TestAHandBesideARollout: while a rollout goes on, another apply over its process is refused, and a host that somebody
+// changes by hand keeps the change. So it does after the undo of the rollout.
+func TestAHandBesideARollout(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.drover(0, "apply", "-f", f.file("1"), "--yes")
+	f.drover(0, "apply", "-f", f.file("2"), "--batch", "1", "--bake", "5s", "--yes", "--no-wait")
+	id := f.latest()
+	spec := filepath.Join(f.Dir, "hand.yaml")
+	must(t, os.WriteFile(spec, fmt.Appendf(nil, "run: ./app\ndirectory: %s\nenvironment: {RELEASE: hand}\n", f.dir(2)), 0o600))
+	f.CLI("register", "shop/web", "--hosts", f.hosts[2], "--file", spec, "--replace")
+	refused := "rollout " + id + " over shop/web is not finished: wait for it, or abort it"
+	harness.Eventually(t, "a refusal between two batches", func() bool {
+		return strings.Contains(f.drover(1, "apply", "-f", f.file("3"), "--yes"), refused)
+	})
+	f.drover(7, "rollout", "watch", id)
+	f.run("after the rollout", "2", "2", "1") // the spec by hand takes effect at the next start
+	if said := f.drover(0, "rollout", "status", id); !strings.Contains(said, "has changed shop/web since the plan") {
+		t.Errorf("the rollout does not show the host: %s", said)
+	}
+	if said := f.drover(3, "drift", "shop/web"); !strings.Contains(said, "has changed it since the file") {
+		t.Errorf("the host is not a deviation: %s", said)
+	}
+	f.drover(0, "rollout", "undo", id, "--yes")
+	f.CLI("restart", "shop/web", "--hosts", f.hosts[2], "--yes")
+	f.run("after the undo", "1", "1", "hand")
+	f.drover(0, "apply", "-f", f.file("3"), "--yes")
+	f.run("after the next apply", "3", "3", "3")
+}

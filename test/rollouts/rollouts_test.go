@@ -205,6 +205,21 @@ func TestHostThatIsAway(t *testing.T) {
 	f.started("two rollouts", 2, 2)
 }
 
+// TestEveryOperationInBatches: operations that only change what drover watches go in batches as well.
+func TestEveryOperationInBatches(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2, "--approval-above", "1")
+	for _, op := range []string{"unhost", "host", "retry", "unregister"} {
+		if out := f.drover(5, op, "shop/web", "--yes"); !strings.Contains(out, "approval of a second person") {
+			t.Errorf("%s on two hosts: %s", op, out)
+		}
+		f.drover(0, op, "shop/web", "-l", "role=web", "--limit", "1", "--batch", "1", "--bake", "1s", "--yes")
+	}
+	if out := f.CLI("ps", "shop/web", "-o", "name"); strings.Count(out, "shop/web") != 1 {
+		t.Errorf("after an unregister on one host of two: %s", out)
+	}
+}
+
 // TestCancelOfATask: what waits behind another operation never begins, also when the agent is killed meanwhile.
 func TestCancelOfATask(t *testing.T) {
 	t.Parallel()

@@ -180,6 +180,20 @@ func TestOnlyLabelsOfPeopleAndTokensGrant(t *testing.T) {
 			t.Errorf("%s: exit code %d, want 2", grant, code)
 		}
 	}
+	// An expression excludes, and never turns into the pattern of a host.
+	f.CLI("agents", "label", own, "zone=b")
+	f.CLI("agents", "label", joined, "role=web")
+	f.CLI("app", "revoke", "shop", "read,operate on shop at label:role=web")
+	f.CLI("app", "grant", "shop", "read,operate on shop at label:role in (web,db),zone!=b")
+	for host, want := range map[string]int{joined: 0, own: 4} {
+		if code, errs := f.asAppCode("shop", secret, "stop", "shop/api", "--hosts", host); code != want {
+			t.Errorf("by an expression: stop on %s: exit code %d, want %d: %s", host, code, want, errs)
+		}
+	}
+	if code, _, errs := f.drover("app", "grant", "shop", "operate on shop at zone!=b"); code != 2 ||
+		!strings.Contains(errs, "needs label:") {
+		t.Errorf("a condition without label: exit code %d: %s", code, errs)
+	}
 	rows := f.CLI("audit", "--action", "agents.label", "-o", "json")
 	if !strings.Contains(rows, `"role"`) || !strings.Contains(rows, own) {
 		t.Errorf("the audit rows are %s", rows)
@@ -298,9 +312,10 @@ func TestAnsible(t *testing.T) {
 	if host := run("", "--host", own); string(host["ansible_host"]) != `"127.0.0.3"` {
 		t.Errorf("the host is %s", host)
 	}
-	if none := run("role=none", "--list"); !strings.Contains(strings.Join(strings.Fields(string(none["all"])), ""),
-		`"hosts":[]`) {
-		t.Errorf("without a host the inventory is %s", none)
+	none := harness.Finish(t, "", append(f.environment(harness.AppCode, harness.AppSecret), "DROVER="+f.Drover,
+		"DROVER_SELECTOR=role=none"), "/usr/bin/python3", script, "--list")
+	if none.Code != 4 || none.Out != "" || !strings.Contains(none.Errors, "no host matches role=none") {
+		t.Errorf("without a host the inventory is %+v", none)
 	}
 }
 

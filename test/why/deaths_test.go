@@ -128,7 +128,11 @@ func TestDeaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(all.String(), "\n")); d != "" {
+	// Whether drover has measured a process before its end depends on how long it lived.
+	got := slices.DeleteFunc(strings.Split(all.String(), "\n"), func(line string) bool {
+		return strings.Contains(line, " before its end it used ")
+	})
+	if d := cmp.Diff(strings.Split(string(want), "\n"), got); d != "" {
 		t.Errorf("dossiers (-want +got):\n%s", d)
 	}
 }
