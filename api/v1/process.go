@@ -193,7 +193,7 @@ type Overview struct {
 	Hosts *HostCounts `json:"hosts,omitempty"`
 }
 
-// CauseGroup is the processes with one cause.
+// CauseGroup is the processes with one cause, the main or a further one.
 type CauseGroup struct {
 	CauseCount
 	Hosts int `json:"hosts"`

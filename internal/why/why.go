@@ -84,6 +84,29 @@ type Finding struct {
 	Then *process.Cause
 }
 
+// HasAny reports whether one of the causes, the main or a further one, is in a list.
+func (f *Finding) HasAny(ids []process.CauseID) bool {
+	return slices.Contains(ids, f.Cause.ID) ||
+		slices.ContainsFunc(f.Further, func(c process.Cause) bool { return slices.Contains(ids, c.ID) })
+}
+
+// Problems returns the causes of a finding that is wrong, each once and the main one first, without further causes that
+// are only notices.
+func (c Catalogue) Problems(f *Finding) []process.Cause {
+	if !f.Wrong {
+		return nil
+	}
+	all := []process.Cause{f.Cause}
+	for _, further := range f.Further {
+		e, known := c.Lookup(further.ID)
+		repeated := slices.ContainsFunc(all, func(c process.Cause) bool { return c.ID == further.ID })
+		if further.ID != "" && !repeated && (!known || e.Severity != Notice) {
+			all = append(all, further)
+		}
+	}
+	return all
+}
+
 // judgement joins the facts about a process with the catalogue of causes.
 type judgement struct {
 	Facts

@@ -67,6 +67,7 @@ func TestKnownByName(t *testing.T) {
 		"another account": func(t *testing.T) {
 			p := named(t, s, "account")
 			p.Identity["user"] = "nobody"
+			p.Policy["auto_type"] = 2 // a stop would succeed if it ended a relaunch
 			p.byHand(p.dir)
 			p.must(opHost, 0)
 			if r := p.Query(); r.PID != -1 {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -54,7 +55,14 @@ func run(t *testing.T, dir, path string, args ...string) int {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return cmd.Process.Pid
+	// Start returns within execve(2), before the kernel shows the arguments.
+	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		if info, err := live().Info(cmd.Process.Pid); err != nil || time.Now().After(deadline) {
+			t.Fatalf("%s does not show its arguments: %v", path, err)
+		} else if len(info.Args) > 0 {
+			return cmd.Process.Pid
+		}
+	}
 }
 
 // ended returns the pid of a process that was reaped.

@@ -453,7 +453,7 @@ func (q *whyQuery) judge(id process.ID, agent store.Agent, joined bool, status *
 	if status != nil {
 		q.total++
 	}
-	if !q.asksAbout(&v) {
+	if len(q.causes) > 0 && !v.HasAny(q.causes) {
 		return
 	}
 	if v.Wrong {
@@ -480,12 +480,6 @@ func (q *whyQuery) judge(id process.ID, agent store.Agent, joined bool, status *
 		q.sort()
 		q.found = q.found[:q.most]
 	}
-}
-
-// asksAbout reports whether a finding has one of the selected causes.
-func (q *whyQuery) asksAbout(v *why.Finding) bool {
-	return len(q.causes) == 0 || slices.Contains(q.causes, v.Cause.ID) ||
-		slices.ContainsFunc(v.Further, func(c process.Cause) bool { return slices.Contains(q.causes, c.ID) })
 }
 
 func agentFacts(joined bool, p fleet.Presence) why.Agent {

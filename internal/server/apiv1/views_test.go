@@ -91,6 +91,39 @@ func TestOverview(t *testing.T) {
 	equal(t, all["processes"], map[string]any{"states": map[string]any{"running": 4., "given-up": 4.}, "stale": 0., "total": 8.})
 }
 
+// TestOverviewOfACrashLoop: a process counts under each cause that is a problem, so that the group of a crash loop does
+// not come and go with its attempts, and leads to a list with that very count.
+func TestOverviewOfACrashLoop(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	loops := func(key string, causes ...process.CauseID) {
+		r.fail(causes[0], "shop/api@"+key)
+		o := r.last
+		o.Status.State = process.StateFlapping
+		o.Status.Cause = process.Cause{ID: causes[0], Text: "it failed", Since: 1_700_000_000_000}
+		for _, id := range causes[1:] {
+			o.Status.Further = append(o.Status.Further, process.Cause{ID: id, Text: "besides", Since: 1_600_000_000_000})
+		}
+		r.must(r.store.PutObserved(t.Context(), r.mark(key), []store.Observed{o}, nil))
+	}
+	loops(web, process.CauseExitStatus, process.CauseFlapping, process.CauseFlapping)
+	loops(plain, process.CauseFlapping, process.CauseOutside)
+	all := r.want(200, r.call("admin", "GET", "/overview", nil)).body
+	equal(t, all["wrong"], 2.)
+	counts := map[string]any{}
+	for _, c := range all["causes"].([]any) {
+		cause := c.(map[string]any)
+		id := cause["id"].(string)
+		counts[id] = cause["count"]
+		page := r.want(200, r.call("admin", "GET", "/processes?count=true&cause="+id, nil))
+		equal(t, float64(page.total()), cause["count"])
+		if id == "flapping" && cause["since"] != "2020-09-13T12:26:40Z" {
+			t.Errorf("flapping since %v", cause["since"])
+		}
+	}
+	equal(t, counts, map[string]any{"flapping": 2., "exit-status": 1.})
+}
+
 // TestGroups: groups have the counts of their processes, in each order, over pages.
 func TestGroups(t *testing.T) {
 	r := newRig(t)

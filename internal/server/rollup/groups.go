@@ -187,46 +187,60 @@ func instant(milliseconds int64) *time.Time {
 // mostOfCause is how many processes of a cause an overview names.
 const mostOfCause = 10
 
+// causeGroup is a group of an overview while it is counted.
+type causeGroup struct {
+	v1.CauseGroup
+	agent string
+	since int64
+	of    map[process.ID]int
+}
+
+type causeGroups map[process.CauseID]*causeGroup
+
+// add counts a process under one of its causes. A further cause is at most as severe as the finding.
+func (groups causeGroups) add(catalogue why.Catalogue, c process.Cause, f *Found) {
+	e, known := catalogue.Lookup(c.ID)
+	severity := f.Finding.Severity
+	if known && c.ID != f.Finding.Cause.ID && e.Severity.Compare(severity) > 0 {
+		severity = e.Severity
+	}
+	g := groups[c.ID]
+	if g == nil {
+		g = &causeGroup{of: map[process.ID]int{}, CauseGroup: v1.CauseGroup{CauseCount: v1.CauseCount{
+			ID: string(c.ID), Severity: string(severity), Page: e.Page(),
+			Title: e.Title.In(words.English), Meaning: e.Meaning.In(words.English),
+			Remedy: e.Remedy.In(words.English),
+		}}}
+		groups[c.ID] = g
+	}
+	g.Count++
+	if severity.Compare(why.Severity(g.Severity)) < 0 {
+		g.Severity = string(severity)
+	}
+	if g.agent != f.Key || g.Hosts == 0 {
+		g.agent, g.Hosts = f.Key, g.Hosts+1
+	}
+	if c.Since > 0 && (g.since == 0 || c.Since < g.since) {
+		g.since, g.Since = c.Since, instant(c.Since)
+	}
+	base, _ := process.CutCopy(f.Process.Name)
+	g.of[process.ID{Namespace: f.Process.Namespace, Name: base}]++
+}
+
 // Overview counts the processes of a query, and groups those that are not as they should be by their causes, the worst
-// first. It leaves out what is not about processes.
+// first. A process with several causes counts in each of their groups: a crash loop is in the group of its exit status
+// while it is down, and in that of flapping all the time. It leaves out what is not about processes.
 func (p *Rollup) Overview(ctx context.Context, q *Query) (v v1.Overview, err error) {
 	v = v1.Overview{Processes: v1.ProcessCounts{States: map[string]int{}}, Causes: []v1.CauseGroup{}}
-	type group struct {
-		v1.CauseGroup
-		agent string
-		since int64
-		of    map[process.ID]int
-	}
-	groups, catalogue := map[process.CauseID]*group{}, why.Open()
+	groups, catalogue := causeGroups{}, why.Open()
 	err = p.Each(ctx, q, func(f *Found) {
 		add(&v.Processes, f)
-		c := f.Finding.Cause
-		if !f.Finding.Wrong {
-			return
+		if f.Finding.Wrong {
+			v.Wrong++
 		}
-		v.Wrong++
-		g := groups[c.ID]
-		if g == nil {
-			e, _ := catalogue.Lookup(c.ID)
-			g = &group{of: map[process.ID]int{}, CauseGroup: v1.CauseGroup{CauseCount: v1.CauseCount{
-				ID: string(c.ID), Severity: string(f.Finding.Severity), Page: e.Page(),
-				Title: e.Title.In(words.English), Meaning: e.Meaning.In(words.English),
-				Remedy: e.Remedy.In(words.English),
-			}}}
-			groups[c.ID] = g
+		for _, c := range catalogue.Problems(&f.Finding) {
+			groups.add(catalogue, c, f)
 		}
-		g.Count++
-		if f.Finding.Severity.Compare(why.Severity(g.Severity)) < 0 {
-			g.Severity = string(f.Finding.Severity)
-		}
-		if g.agent != f.Key || g.Hosts == 0 {
-			g.agent, g.Hosts = f.Key, g.Hosts+1
-		}
-		if c.Since > 0 && (g.since == 0 || c.Since < g.since) {
-			g.since, g.Since = c.Since, instant(c.Since)
-		}
-		base, _ := process.CutCopy(f.Process.Name)
-		g.of[process.ID{Namespace: f.Process.Namespace, Name: base}]++
 	})
 	for _, g := range groups {
 		for id, n := range g.of {

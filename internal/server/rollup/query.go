@@ -28,7 +28,7 @@ type Query struct {
 	// Agents are keys; nil selects all, and an empty list none.
 	Agents []string
 	States []string
-	// Causes selects processes that are not as they should be, by their most important cause.
+	// Causes selects processes that are not as they should be and have one of these causes, the main or a further one.
 	Causes []process.CauseID
 	// Stale tells whether the state may be out of date, because the host is away. Hosted tells whether drover watches
 	// the process.
@@ -148,7 +148,7 @@ func (w *walk) agent(key string, rows []Row) {
 				Agent: why.Agent{Joined: joined, Away: presence.Away, Since: presence.Since, Seen: presence.LastSeen},
 			})
 		}
-		if len(w.Causes) == 0 || f.Finding.Wrong && slices.Contains(w.Causes, f.Finding.Cause.ID) {
+		if len(w.Causes) == 0 || f.Finding.Wrong && f.Finding.HasAny(w.Causes) {
 			w.fn(f)
 		}
 	}

@@ -236,7 +236,8 @@ func (l *labelsOf) row(o *store.Observed) Row {
 			Cause: process.Cause{ID: process.CauseID(shared(string(s.Cause.ID))), Since: s.Cause.Since},
 		}
 		for _, c := range s.Further {
-			r.remarkable.Further = append(r.remarkable.Further, process.Cause{ID: c.ID})
+			r.remarkable.Further = append(r.remarkable.Further,
+				process.Cause{ID: process.CauseID(shared(string(c.ID))), Since: c.Since})
 		}
 	}
 	return r
