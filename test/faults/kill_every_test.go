@@ -224,7 +224,7 @@ func (a *attack) strike(p *harness.Process, moment string, twice bool) (passed b
 	a.dying().kill()
 	if twice {
 		a.again(atStart)
-		if !a.dying().died(harness.Patience) {
+		if !a.dying().died(harness.Patience / 2) {
 			a.t.Errorf("%s: the successor did not die", moment)
 		}
 	}
@@ -255,7 +255,7 @@ func (a *attack) strike(p *harness.Process, moment string, twice bool) (passed b
 // diesDuring waits until the part that is to die has died, or the operation is over and nothing more comes of it.
 func (a *attack) diesDuring(p *harness.Process, task string, unanswered error) bool {
 	if unanswered != nil {
-		return a.dying().died(harness.Patience)
+		return a.dying().died(harness.Patience / 2)
 	}
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
 		select {

@@ -21,7 +21,7 @@ import (
 )
 
 // Patience is how long anything may take before a test fails: the machines that run the tests are shared and slow.
-const Patience = 90 * time.Second
+const Patience = 3 * time.Minute
 
 // Credentials of the app that the tests are.
 const (
