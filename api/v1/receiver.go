@@ -19,6 +19,10 @@ type Receiver struct {
 	Kinds      []string `json:"kinds,omitempty"`
 	// Mail is set if Kind is ReceiverEmail.
 	Mail *Mail `json:"mail,omitempty"`
+	// Subject is the template of the subject of a mail, Body that of the text of a mail or of the JSON of a webhook.
+	// Empty stands for drover's own form.
+	Subject string `json:"subject,omitempty"`
+	Body    string `json:"body,omitempty"`
 	// Local allows an address that only the server's own machine should reach.
 	Local     bool      `json:"local"`
 	Note      string    `json:"note,omitempty"`
@@ -41,9 +45,6 @@ type Mail struct {
 	From string   `json:"from"`
 	To   []string `json:"to"`
 	User string   `json:"user,omitempty"`
-	// Subject and Body are templates; empty stands for drover's own.
-	Subject string `json:"subject,omitempty"`
-	Body    string `json:"body,omitempty"`
 }
 
 // Delivery is the progress of a receiver.
@@ -71,10 +72,13 @@ type ReceiverChange struct {
 	Severities *[]string `json:"severities,omitempty"`
 	Kinds      *[]string `json:"kinds,omitempty"`
 	// Mail replaces all settings of the mail.
-	Mail   *Mail   `json:"mail,omitempty"`
-	Local  *bool   `json:"local,omitempty"`
-	Note   *string `json:"note,omitempty"`
-	Secret *string `json:"secret,omitempty"`
+	Mail *Mail `json:"mail,omitempty"`
+	// Subject and Body are the new templates; an empty text stands for drover's own form.
+	Subject *string `json:"subject,omitempty"`
+	Body    *string `json:"body,omitempty"`
+	Local   *bool   `json:"local,omitempty"`
+	Note    *string `json:"note,omitempty"`
+	Secret  *string `json:"secret,omitempty"`
 }
 
 // ReceiverSecretRequest asks for a new secret of a receiver.

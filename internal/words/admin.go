@@ -122,7 +122,7 @@ var Admin = struct {
 var Alarms = struct {
 	NewReceiver, Save, Secret, SecretHint, SecretOf, Delete, DeleteNote                            Text
 	Namespaces, Hosts, Labels, Severities, Kinds, Local                                            Text
-	MailFrom, MailTo, MailUser, MailSubject, MailBody                                              Text
+	MailFrom, MailTo, MailUser, MailSubject, Template                                              Text
 	Silences, SilenceNote, NewSilence, Silence, Hours, FromHint, From, Until, Cron, Zone, Withheld Text
 	WithEnded, WithoutEnded                                                                        Text
 }{
@@ -148,7 +148,10 @@ var Alarms = struct {
 	MailFrom: Text{"Mail: sender", "邮件：发件人"}, MailTo: Text{"Mail: recipients", "邮件：收件人"},
 	MailUser:    Text{"Mail: user of the mail server", "邮件：邮件服务器用户名"},
 	MailSubject: Text{"Mail: template of the subject", "邮件：标题模板"},
-	MailBody:    Text{"Mail: template of the text", "邮件：正文模板"},
+	Template: Text{
+		"Template: the text of a mail, or the JSON of a webhook",
+		"模板：邮件的正文，或 webhook 的 JSON",
+	},
 
 	Silences: Text{"Silences", "告警静默"},
 	SilenceNote: Text{

@@ -184,7 +184,7 @@ var Columns = []Text{
 	{"Started", "启动时间"},
 	{"Stop", "停止命令"},
 	{"Subject", "主题"},
-	{"Text", "内容"},
+	{"Template", "模板"},
 	{"Threads", "线程数"},
 	{"Time zone", "时区"},
 	{"Until", "截止时间"},

@@ -262,7 +262,7 @@ var Flags = []Text{
 	{"sender of mails", "发件人"},
 	{"user of the mail server", "邮件服务器的账户"},
 	{"template of the subject of mails", "邮件主题的模板"},
-	{"file with the template of the text of mails", "邮件正文的模板文件"},
+	{"file with the template of the text of mails, or of the JSON of a webhook", "邮件正文或 webhook 的 JSON 的模板文件"},
 	{"length of the silence, such as 2h", "静默的时长，例如 2h"},
 	{"begin at this time: RFC 3339, or a time from now on such as 30m (default now)", "开始时间：RFC 3339，或多久之后，例如 30m（默认现在）"},
 	{"end at this time, instead of --for: RFC 3339, or a time from now on such as 3h", "结束时间，代替 --for：RFC 3339，或多久之后，例如 3h"},

@@ -113,9 +113,9 @@ func showReceiver(w client.Receiver) (state string, fields []term.Field) {
 	}
 	if w.Mail != nil {
 		fields = append(fields, term.Field{"Mail from", w.Mail.From},
-			term.Field{"Mail to", strings.Join(w.Mail.To, ",")}, term.Field{"Mail user", w.Mail.User},
-			term.Field{"Subject", w.Mail.Subject}, term.Field{"Text", w.Mail.Body})
+			term.Field{"Mail to", strings.Join(w.Mail.To, ",")}, term.Field{"Mail user", w.Mail.User})
 	}
+	fields = append(fields, term.Field{"Subject", w.Subject}, term.Field{"Template", w.Body})
 	if d.Failures > 0 {
 		fields = append(fields, term.Field{"Failing since", term.Stamp(d.FailingSince)},
 			term.Field{"Attempts failed", fmt.Sprint(d.Failures)},
@@ -140,6 +140,7 @@ type receiverFlags struct {
 	selector, labels     string
 	severities, kinds    []string
 	mail                 client.Mail
+	subject              string
 	bodyFile, secretFile string
 	local                bool
 	note                 string
@@ -166,8 +167,8 @@ func (f *receiverFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.mail.From, "mail-from", "", "sender of mails")
 	flags.StringArrayVar(&f.mail.To, "mail-to", nil, "recipient of mails; may be repeated")
 	flags.StringVar(&f.mail.User, "mail-user", "", "user of the mail server")
-	flags.StringVar(&f.mail.Subject, "subject", "", "template of the subject of mails")
-	flags.StringVar(&f.bodyFile, "body-file", "", "file with the template of the text of mails")
+	flags.StringVar(&f.subject, "subject", "", "template of the subject of mails")
+	flags.StringVar(&f.bodyFile, "body-file", "", "file with the template of the text of mails, or of the JSON of a webhook")
 	flags.BoolVar(&f.local, "local", false,
 		"allow loopback, link-local and multicast addresses, and metadata services of clouds")
 	flags.StringVar(&f.note, "note", "", "a note for administrators")
@@ -182,30 +183,23 @@ func (f *receiverFlags) flags(cmd *cobra.Command) {
 
 // mailFlags are the flags about mails.
 func mailFlags() []string {
-	return []string{"mail-from", "mail-to", "mail-user", "subject", "body-file"}
+	return []string{"mail-from", "mail-to", "mail-user"}
 }
 
 // givesMail reports whether a flag about mails is given.
 func (f *receiverFlags) givesMail() bool { return slices.ContainsFunc(mailFlags(), f.given) }
 
 // letter applies the flags about mails to settings.
-func (f *receiverFlags) letter(m client.Mail) (*client.Mail, error) {
+func (f *receiverFlags) letter(m client.Mail) *client.Mail {
 	for flag, set := range map[string]func(){
 		"mail-from": func() { m.From = f.mail.From }, "mail-to": func() { m.To = f.mail.To },
-		"mail-user": func() { m.User = f.mail.User }, "subject": func() { m.Subject = f.mail.Subject },
+		"mail-user": func() { m.User = f.mail.User },
 	} {
 		if f.given(flag) {
 			set()
 		}
 	}
-	if f.given("body-file") {
-		text, err := readFile(f.bodyFile)
-		if err != nil {
-			return nil, err
-		}
-		m.Body = text
-	}
-	return &m, nil
+	return &m
 }
 
 // readFile reads a small file that a flag names; an empty name is an empty text.
@@ -220,14 +214,22 @@ func readFile(name string) (string, error) {
 	return string(data), nil
 }
 
-// change copies the given flags.
-func (f *receiverFlags) change() client.ReceiverChange {
-	return client.ReceiverChange{
+// change copies the given flags, and reads the template that they name.
+func (f *receiverFlags) change() (client.ReceiverChange, error) {
+	change := client.ReceiverChange{
 		Labels: given(f, "process-label", &f.labels), Severities: given(f, "severity", &f.severities),
 		Kinds: given(f, "alarm", &f.kinds), URL: given(f, "url", &f.url),
 		Namespaces: given(f, "namespace", &f.namespaces), Select: given(f, "selector", &f.selector),
-		Local: given(f, "local", &f.local), Note: given(f, "note", &f.note),
+		Local: given(f, "local", &f.local), Note: given(f, "note", &f.note), Subject: given(f, "subject", &f.subject),
 	}
+	if f.given("body-file") {
+		text, err := readFile(f.bodyFile)
+		if err != nil {
+			return change, err
+		}
+		change.Body = &text
+	}
+	return change, nil
 }
 
 // given returns the value of a flag; nil if the flag is not given.
@@ -248,20 +250,21 @@ drover shows the secret only this once. 'drover receiver test' tries the address
   drover receiver create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json
   drover receiver create am --kind alertmanager --url http://alertmanager.example:9093
   drover receiver create mail --kind email --url smtp://mail.example:587 --mail-from drover@shop.example \
-    --mail-to ops@shop.example --mail-user drover --secret-file password --severity critical`,
+    --mail-to ops@shop.example --mail-user drover --secret-file password --severity critical
+  drover receiver create chat --url https://chat.example/hook --body-file message.json`,
 		New:   true,
 		Flags: f.flags,
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 			if f.url == "" {
 				return client.Receiver{}, term.Usagef("--url is missing")
 			}
-			change := f.change()
+			change, err := f.change()
+			if err != nil {
+				return client.Receiver{}, err
+			}
 			change.Name, change.Kind = args[0], f.kind
 			if f.givesMail() || f.kind == client.ReceiverEmail {
-				var err error
-				if change.Mail, err = f.letter(client.Mail{}); err != nil {
-					return client.Receiver{}, err
-				}
+				change.Mail = f.letter(client.Mail{})
 			}
 			if f.secretFile != "" {
 				secret, err := readFile(f.secretFile)
@@ -290,7 +293,10 @@ once. --namespace replaces all previous namespaces, and --selector the previous 
 			cmd.Flags().BoolVar(&everywhere, "all-hosts", false, "deliver the alarms of all hosts")
 		},
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
-			change := f.change()
+			change, err := f.change()
+			if err != nil {
+				return client.Receiver{}, err
+			}
 			if all {
 				if change.Namespaces != nil {
 					return client.Receiver{}, term.Usagef("--namespace and --all-namespaces exclude each other")
@@ -311,9 +317,7 @@ once. --namespace replaces all previous namespaces, and --selector the previous 
 				if present.Mail == nil {
 					present.Mail = &client.Mail{}
 				}
-				if change.Mail, err = f.letter(*present.Mail); err != nil {
-					return client.Receiver{}, err
-				}
+				change.Mail = f.letter(*present.Mail)
 			}
 			if change == (client.ReceiverChange{}) {
 				return client.Receiver{}, term.Usagef(

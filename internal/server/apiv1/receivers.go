@@ -59,7 +59,7 @@ func (h *Handler) viewReceiver(ctx context.Context, s store.Subscription) (v1.Re
 	v := v1.Receiver{
 		Name: w.Name, Kind: string(w.Kind), URL: w.URL, Namespaces: w.Match.Namespaces, Select: w.Match.Selector,
 		Labels: w.Match.Labels, Severities: w.Match.Severities, Kinds: asTexts(w.Match.Kinds), Local: w.Local,
-		Note:      w.Note,
+		Subject: w.Subject, Body: w.Body, Note: w.Note,
 		CreatedAt: w.Created, ChangedAt: w.Changed,
 		Delivery: v1.Delivery{
 			Lag: due, DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
@@ -89,17 +89,19 @@ func applyReceiver(r *v1.ReceiverChange, w *store.Receiver) error {
 	if r.Mail != nil {
 		w.Mail = store.Mail(*r.Mail)
 	}
+	set(&w.Subject, r.Subject)
+	set(&w.Body, r.Body)
 	set(&w.Local, r.Local)
 	set(&w.Note, r.Note)
 	var faults []error
 	if err := receiver.CheckURL(w.Kind, w.URL, w.Local); err != nil {
 		faults = append(faults, invalid("url", "%v", err))
 	}
+	fault := func(field string, err error) { faults = append(faults, invalid(field, "%v", err)) }
+	receiver.CheckTemplates(w, fault)
 	switch w.Kind {
 	case store.KindEmail:
-		receiver.CheckMail(&w.Mail, func(field string, err error) {
-			faults = append(faults, invalid(field, "%v", err))
-		})
+		receiver.CheckMail(&w.Mail, fault)
 	case store.KindWebhook, store.KindAlertmanager:
 		if r.Mail != nil {
 			faults = append(faults, invalid("mail", "is for receivers of the kind %s: this is a receiver of the kind %s",

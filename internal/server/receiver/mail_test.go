@@ -196,38 +196,3 @@ func TestMailNeedsProof(t *testing.T) {
 		t.Errorf("the right password: %v", err)
 	}
 }
-
-// TestTemplates: a template is checked with a sample, and one that fails later all the same costs no alarm.
-func TestTemplates(t *testing.T) {
-	for text, problem := range map[string]string{
-		"": "", "{{.Count}} of {{(index .Alarms 1).Namespace}}": "", "{{range .Alarms}}{{.Text}}{{end}}": "",
-		"{{": "not a template", "{{.None}}": "cannot fill", "{{(index .Alarms 7).Kind}}": "cannot fill",
-		strings.Repeat("x", 10_001): "at most 10000", `{{printf "%0300000d" 1}}`: "widths below 100",
-		`{{range $i, $a := .Alarms}}{{$i}} {{printf "%-20s" $a.Text}}{{end}}`: "",
-		`{{range 9999999999999}}{{end}}`:                                      "only one loop",
-		`{{range .Alarms}}{{range $.Alarms}}{{end}}{{end}}`:                   "only one loop",
-		`{{if gt .Count 2}}{{range 9}}{{end}}{{end}}`:                         "only one loop",
-		`{{$x := "a"}}{{range .Alarms}}{{$x = print $x $x}}{{end}}`:           "assigns",
-		`{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`:               "template",
-		`{{printf .Kind 1}}`:               "format in quotes",
-		`{{len (printf "%*d" 9999999 1)}}`: "widths below 100",
-	} {
-		err := receiver.CheckTemplate(text)
-		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
-			t.Errorf("%.40q: %v, want %q", text, err, problem)
-		}
-	}
-	p := openPostOffice(t, "localhost", false)
-	to := p.mailing()
-	to.Mail.Subject, to.Mail.Body = "{{.Count}}\n: {{(index .Alarms 0).Kind}}", "{{(index .Alarms 1).Kind}}"
-	s := receiver.New(receiver.Config{Now: time.Now, Roots: p.roots})
-	if err := s.Test(t.Context(), to); err != nil {
-		t.Fatal(err)
-	}
-	got := <-p.got
-	if !strings.Contains(got.header, "Subject: 1 : relaunched\n") ||
-		!strings.HasPrefix(got.text, "drover used its own text, because the template of this receiver failed") ||
-		!strings.Contains(got.text, "drover/test") {
-		t.Errorf("%s\n\n%s", got.header, got.text)
-	}
-}

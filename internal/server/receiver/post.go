@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,12 +100,33 @@ func (t *httpTransport) send(ctx context.Context, m *message) error {
 		return plain(err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // a receiver may close early
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		return fmt.Errorf("answered %s: drover does not follow redirects", status(resp.StatusCode))
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		return fmt.Errorf("answered %s", status(resp.StatusCode))
+	case t.to.Body != "":
+		return refusal(answer)
+	}
+	return nil
+}
+
+// refusal is the error in the answer of a chat that refuses a message with the status 200: WeCom and DingTalk have an
+// errcode, Lark has a code, and 0 is success. It is nil for every other answer.
+func refusal(answer []byte) error {
+	var codes struct {
+		ErrCode int64 `json:"errcode"`
+		Code    int64 `json:"code"`
+	}
+	if json.Unmarshal(answer, &codes) != nil {
+		return nil
+	}
+	if codes.ErrCode != 0 {
+		return fmt.Errorf("answered 200 OK with errcode %d", codes.ErrCode)
+	}
+	if codes.Code != 0 {
+		return fmt.Errorf("answered 200 OK with code %d", codes.Code)
 	}
 	return nil
 }

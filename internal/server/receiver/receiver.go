@@ -267,7 +267,10 @@ func compose(to *store.Receiver, alarms []alarm.Event, now time.Time) (*message,
 	}
 	folded := alarm.Fold(list)
 	if to.Kind == store.KindEmail {
-		return composeMail(&to.Mail, folded.Data)
+		return composeMail(to, folded.Data)
+	}
+	if to.Body != "" {
+		return composeJSON(to, folded.Data)
 	}
 	body, err := folded.Encode()
 	return &message{body: body}, err

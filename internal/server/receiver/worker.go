@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -133,6 +134,9 @@ func (w *worker) end() {
 func (w *worker) step(ctx context.Context, t transport) time.Duration {
 	if w.pending == nil {
 		if err := w.gather(ctx); err != nil {
+			if _, ok := errors.AsType[*templateError](err); ok {
+				return w.failed(ctx, err)
+			}
 			if ctx.Err() == nil {
 				w.cfg.Log.WarnContext(ctx, "cannot read events for a receiver", "receiver", w.to.Name, "error", err)
 			}

@@ -33,6 +33,9 @@ type Receiver struct {
 	Match  Match
 	// Mail is for KindEmail.
 	Mail Mail
+	// Subject is the template of the subject of a mail, Body that of the text of a mail or of the JSON of a webhook.
+	// Empty stands for drover's own form.
+	Subject, Body string
 	// Local allows an address that only this machine should reach: itself, its link, or a cloud's metadata service.
 	Local bool
 	// Note is for people.
@@ -60,9 +63,6 @@ type Mail struct {
 	From string   `json:"from,omitempty"`
 	To   []string `json:"to,omitempty"`
 	User string   `json:"user,omitempty"`
-	// Subject and Body are templates; empty stands for the default.
-	Subject string `json:"subject,omitempty"`
-	Body    string `json:"body,omitempty"`
 }
 
 // Delivery is the progress of a receiver.

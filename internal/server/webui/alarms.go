@@ -42,11 +42,11 @@ func receiverChange(in url.Values) client.ReceiverChange {
 	c := client.ReceiverChange{
 		URL: new(strings.TrimSpace(in.Get("url"))), Namespaces: &namespaces, Select: new(in.Get("selector")),
 		Labels: new(in.Get("process-label")), Severities: &severities, Kinds: &kinds, Note: new(in.Get("note")),
-		Local: new(in.Get("local") != ""),
+		Local: new(in.Get("local") != ""), Subject: new(in.Get("subject")),
+		Body: new(strings.ReplaceAll(in.Get("body"), "\r\n", "\n")),
 	}
 	mail := client.Mail{
 		From: strings.TrimSpace(in.Get("mail-from")), To: fields(in.Get("mail-to")), User: in.Get("mail-user"),
-		Subject: in.Get("subject"), Body: strings.ReplaceAll(in.Get("body"), "\r\n", "\n"),
 	}
 	if in.Get("kind") == client.ReceiverEmail || mail.From != "" || len(mail.To) > 0 {
 		c.Mail = &mail
@@ -59,7 +59,8 @@ func typedReceiver(in url.Values) client.Receiver {
 	c := receiverChange(in)
 	return client.Receiver{
 		Name: in.Get("name"), Kind: in.Get("kind"), URL: *c.URL, Namespaces: *c.Namespaces, Select: *c.Select,
-		Labels: *c.Labels, Severities: *c.Severities, Kinds: *c.Kinds, Mail: c.Mail, Local: *c.Local, Note: *c.Note,
+		Labels: *c.Labels, Severities: *c.Severities, Kinds: *c.Kinds, Mail: c.Mail, Subject: *c.Subject, Body: *c.Body, Local: *c.Local,
+		Note: *c.Note,
 	}
 }
 

@@ -19,8 +19,9 @@ func (db *Store) CreateReceiver(ctx context.Context, r store.Receiver, after int
 			return err
 		}
 		return inserted(tx.affect(ctx,
-			`INSERT INTO receivers (kind, url, secret, wanted, mail, local, note, changed, created, name, cursor)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			`INSERT INTO receivers (kind, url, secret, wanted, mail, subject, body, local, note, changed,
+				created, name, cursor)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			append(row, nanos(r.Created), r.Name, after)...))
 	})
 	if err != nil {
@@ -29,7 +30,8 @@ func (db *Store) CreateReceiver(ctx context.Context, r store.Receiver, after int
 	return nil
 }
 
-// receiverRow returns the columns of a receiver that may change: kind, url, secret, wanted, mail, local, note, changed.
+// receiverRow returns the columns of a receiver that may change: kind, url, secret, wanted, mail, subject,
+// body, local, note, changed.
 func receiverRow(r store.Receiver) ([]any, error) {
 	match, err := json.Marshal(r.Match)
 	if err != nil {
@@ -39,7 +41,8 @@ func receiverRow(r store.Receiver) ([]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode mail: %w", err)
 	}
-	return []any{string(r.Kind), r.URL, r.Secret, string(match), string(mail), r.Local, r.Note, nanos(r.Changed)}, nil
+	return []any{string(r.Kind), r.URL, r.Secret, string(match), string(mail), r.Subject, r.Body, r.Local,
+		r.Note, nanos(r.Changed)}, nil
 }
 
 // ChangeReceiver changes a receiver in one transaction.
@@ -58,7 +61,8 @@ func (db *Store) ChangeReceiver(ctx context.Context, name string,
 				return err
 			}
 			return tx.exec(ctx,
-				`UPDATE receivers SET kind = ?, url = ?, secret = ?, wanted = ?, mail = ?, local = ?, note = ?, changed = ?
+				`UPDATE receivers SET kind = ?, url = ?, secret = ?, wanted = ?, mail = ?, subject = ?, body = ?,
+						local = ?, note = ?, changed = ?
 					WHERE name = ?`,
 				append(row, name)...)
 		})
@@ -68,8 +72,8 @@ func (db *Store) ChangeReceiver(ctx context.Context, name string,
 	return changed, nil
 }
 
-const selectReceivers = `SELECT name, kind, url, secret, wanted, mail, local, note, created, changed, cursor, failures,
-		failing, error, next, delivered
+const selectReceivers = `SELECT name, kind, url, secret, wanted, mail, subject, body, local, note, created, changed, cursor,
+		failures, failing, error, next, delivered
 	FROM receivers `
 
 func scanReceiver(rows *sql.Rows) (store.Subscription, error) {
@@ -77,8 +81,8 @@ func scanReceiver(rows *sql.Rows) (store.Subscription, error) {
 	var match, mail []byte
 	var created, changed, failing, next, delivered int64
 	r, d := &s.Receiver, &s.Delivery
-	if err := rows.Scan(&r.Name, &r.Kind, &r.URL, &r.Secret, &match, &mail, &r.Local, &r.Note, &created, &changed,
-		&d.Cursor, &d.Failures, &failing, &d.Error, &next, &delivered); err != nil {
+	if err := rows.Scan(&r.Name, &r.Kind, &r.URL, &r.Secret, &match, &mail, &r.Subject, &r.Body, &r.Local, &r.Note,
+		&created, &changed, &d.Cursor, &d.Failures, &failing, &d.Error, &next, &delivered); err != nil {
 		return store.Subscription{}, err
 	}
 	r.Created, r.Changed = moment(created), moment(changed)

@@ -19,9 +19,8 @@ func fullReceiver() store.Receiver {
 			Namespaces: []string{"shop*", "a'b"}, Selector: "role=web", Labels: "tier=front",
 			Severities: []string{"critical"}, Kinds: []process.EventKind{process.EventGivenUp},
 		},
-		Mail: store.Mail{
-			From: "a@b.example", To: []string{"c@d.example"}, User: "u", Subject: "{{.Count}} alarms", Body: "\"'",
-		},
+		Mail:    store.Mail{From: "a@b.example", To: []string{"c@d.example"}, User: "u"},
+		Subject: "{{.Count}} alarms", Body: "\"'",
 		Local: true, Note: "for tests",
 		Created: epoch, Changed: at(time.Second),
 	}

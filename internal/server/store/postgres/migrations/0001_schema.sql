@@ -448,6 +448,8 @@ CREATE TABLE receivers (
     secret    text NOT NULL, -- sealed by the keys of the servers, since it signs
     wanted    text NOT NULL, -- a JSON object
     mail      text NOT NULL, -- a JSON object
+    subject   text NOT NULL, -- a template, as body
+    body      text NOT NULL,
     local     smallint NOT NULL,
     note      text NOT NULL,
     created   bigint NOT NULL,

@@ -453,6 +453,8 @@ CREATE TABLE receivers (
     secret    TEXT NOT NULL, -- sealed by the keys of the servers, since it signs
     wanted    TEXT NOT NULL, -- a JSON object
     mail      TEXT NOT NULL, -- a JSON object
+    subject   TEXT NOT NULL, -- a template, as body
+    body      TEXT NOT NULL,
     local     INTEGER NOT NULL,
     note      TEXT NOT NULL,
     created   INTEGER NOT NULL,
