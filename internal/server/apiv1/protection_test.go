@@ -114,8 +114,8 @@ func TestReceiversOfOtherKinds(t *testing.T) {
 		"mail.from":     change("from", "nobody"),
 		"mail.to":       change("to", []string{}),
 		"mail.to[0]":    change("to", []string{"a@b, c@d"}),
-		"mail.subject":  change("subject", "{{.None}}"),
-		"mail.body":     change("body", "{{range .Alarms}}"),
+		"subject":       `{"subject":"{{.None}}"}`,
+		"body":          `{"body":"{{range .Alarms}}"}`,
 		"url":           `{"url":"https://mail.example"}`,
 		"kinds[0]":      `{"kinds":["started"]}`,
 		"severities[1]": `{"severities":["notice","bad"]}`,
@@ -123,6 +123,13 @@ func TestReceiversOfOtherKinds(t *testing.T) {
 	} {
 		r.refused(r.call("admin", "PATCH", "/receivers/mail", body), 422, field)
 	}
+	r.refused(r.call("admin", "PATCH", "/receivers/am", `{"body":"{}"}`), 422, "body")
+	chat := map[string]any{"name": "chat", "url": "https://chat.example/", "body": `{"text":"{{.Text}}"}`}
+	r.refused(r.call("admin", "POST", "/receivers", chat), 422, "body")
+	chat["body"] = `{"text":{{json .Text}}}`
+	made = r.want(201, r.call("admin", "POST", "/receivers", chat))
+	same(t, "body", chat["body"], made.body["body"])
+	same(t, "no body", nil, r.want(200, r.call("admin", "PATCH", "/receivers/chat", `{"body":""}`)).body["body"])
 	r.refused(r.call("admin", "POST", "/receivers", `{"name":"x","kind":"pager","url":"https://x/"}`), 422, "kind")
 }
 
