@@ -99,7 +99,7 @@ func (t *httpTransport) send(ctx context.Context, m *message) error {
 	if err != nil {
 		return plain(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close()                                       //nolint:errcheck // only read
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // a receiver may close early
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
