@@ -352,14 +352,16 @@ func mayImport() map[string][]string {
 			"internal/processfile", "internal/server/access", "internal/why", "internal/words",
 		},
 		"internal/config/proxyconfig":  {"internal/config", "internal/config/settings"},
-		"internal/config/serverconfig": {"internal/config", "internal/config/settings", "internal/server/access"},
+		"internal/config/serverconfig": {
+			"internal/config", "internal/config/settings", "internal/selector", "internal/server/access",
+		},
 		"internal/config/settings":     {},
 		"internal/dev": {
 			"internal/agent", "internal/agent/uplink", "internal/config", "internal/group", "internal/server",
 		},
 		"internal/serve": {
 			"internal/config", "internal/config/serverconfig", "internal/group", "internal/server",
-			"internal/server/breaker", "internal/server/provider",
+			"internal/server/breaker", "internal/server/provider", "internal/server/webui",
 		},
 		"internal/server": {
 			"api/v1", "internal/config/settings", "internal/depot", "internal/durable", "internal/fabric",

@@ -21,6 +21,7 @@ import (
 	"drover/internal/server"
 	"drover/internal/server/breaker"
 	"drover/internal/server/provider"
+	"drover/internal/server/webui"
 )
 
 // rule returns the rule of breakers with the given thresholds.
@@ -29,6 +30,17 @@ func rule(t serverconfig.Thresholds) breaker.Rule {
 	r.Share, r.Least = cmp.Or(t.Share, r.Share), cmp.Or(t.Hosts, r.Least)
 	r.Window, r.Hold = cmp.Or(t.Window, r.Window), cmp.Or(t.Hold, r.Hold)
 	return r
+}
+
+// console returns the settings of the console.
+func console(c serverconfig.Console) webui.Settings {
+	s := webui.Settings{
+		BehindTLS: c.Proxies, Hosts: c.Hosts, ReasonAt: c.ReasonRequiredAt, Grafana: c.GrafanaURL,
+	}
+	if c.TypeCountAbove != nil {
+		s.TypeAbove = *c.TypeCountAbove
+	}
+	return s
 }
 
 // identityProvider returns the identity provider of the settings; nil if there is none.
@@ -57,7 +69,7 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 		Cluster: cfg.Cluster, Routes: cfg.Routes, Database: cfg.Database, Build: build, Log: log,
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL, Breadth: cfg.Breadth,
-		Breakers: rule(cfg.Thresholds), OIDC: identityProvider(cfg.OIDC),
+		Breakers: rule(cfg.Thresholds), OIDC: identityProvider(cfg.OIDC), Console: console(cfg.Console),
 		Fleet: &server.Fleet{
 			Advertise: cfg.Advertise, Proxies: cfg.Listen, AdvertiseProxies: cfg.AdvertiseProxies, Names: cfg.Names(),
 			CertFile: cfg.TLSCert, KeyFile: cfg.TLSKey, InsecureHTTP: cfg.InsecureHTTP,

@@ -37,6 +37,7 @@ import (
 	"drover/internal/server/receiver"
 	"drover/internal/server/schedule"
 	"drover/internal/server/store"
+	"drover/internal/server/webui"
 	"drover/internal/wire"
 )
 
@@ -63,6 +64,8 @@ type Config struct {
 	LoginURL        string
 	// OIDC is the identity provider of the console; nil if there is none.
 	OIDC *OIDC
+	// Console is what the operator of the server sets for the console.
+	Console webui.Settings
 	// Breadth is the number of hosts that a call may reach without the approval of a second person; 0 means all.
 	Breadth int
 	// Breakers says when breakers open; the zero rule is breaker.Default.

@@ -100,6 +100,7 @@ var Act = struct {
 	Start, Stop, Restart, Reload, Kill, Retry, Host, Unhost              Text
 	Ask, AskOne, AskHost                                                 Text
 	Cancel, TypeCount, WrongCount, Targets, Away, NoneChosen, Chosen     Text
+	ReasonAt, ReasonMissing                                              Text
 	All, Pause, Resume, Abort, Approve, Undo, CancelTask, Missing        Text
 	Confirm, How, AtOnce, InBatches, BatchHosts, Canaries, Bake, MayFail Text
 	Canary, AbortNote, UndoNote, AgainFailed, RetryFailed, OnlyOwn       Text
@@ -115,6 +116,10 @@ var Act = struct {
 	Cancel:  Text{"Cancel", "取消"}, Confirm: Text{"Confirm", "确认"},
 	TypeCount: Text{
 		"Type the number of processes to confirm:", "请输入进程数量以确认：",
+	},
+	ReasonAt: Text{"Hosts of {at} need a reason.", "{at} 的主机要求填写理由。"},
+	ReasonMissing: Text{
+		"The reason is missing. An operation on hosts of {at} needs one.", "缺少理由：对 {at} 的主机执行操作要求填写理由。",
 	},
 	WrongCount: Text{"That is not the number of processes.", "数量与进程数不符。"},
 	Targets:    Text{"Targets", "执行对象"},
@@ -273,7 +278,7 @@ var Keys = struct {
 //
 //nolint:gochecknoglobals // constant texts
 var Usage = struct {
-	Title, Quarter, Hour, Day, Now, Most, Chart, None, Legend Text
+	Title, Quarter, Hour, Day, Now, Most, Chart, None, Legend, Longer Text
 }{
 	Title: Text{"Usage", "资源用量"}, Quarter: Text{"15 minutes", "15 分钟"}, Hour: Text{"1 hour", "1 小时"},
 	Day: Text{"24 hours", "24 小时"}, Now: Text{"now {value}", "当前 {value}"}, Most: Text{"at most {value}", "最高 {value}"},
@@ -282,5 +287,6 @@ var Usage = struct {
 		"{name}：当前 {now}，最低 {least}，最高 {most}。重启次数：{restarts}。{steps} 个时间段中有 {gaps} 个没有测量数据。",
 	},
 	None:   Text{"Nobody has measured the process in this time.", "这段时间内没有该进程的测量数据。"},
+	Longer: Text{"Usage over a longer time, in Grafana", "在 Grafana 中查看更长时间的用量"},
 	Legend: Text{"A vertical line is a restart. A gap was not measured.", "竖线表示重启，曲线中断处没有测量数据。"},
 }

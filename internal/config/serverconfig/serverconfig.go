@@ -45,6 +45,8 @@ type Config struct {
 	Breakers      `yaml:",inline"`
 	// OIDC is the identity provider of the console; only the file has it.
 	OIDC OIDC `yaml:"oidc"`
+	// Console has further settings of the console; only the file has them.
+	Console Console `yaml:"console"`
 
 	Bootstrap config.Bootstrap `yaml:"-"`
 	// Gateways are the parsed TrustedGateway, once Validate has returned.
@@ -284,6 +286,7 @@ func (c *Config) Validate() error {
 	}
 	c.Breakers.read(fault)
 	c.OIDC.read(fault)
+	c.Console.read(fault)
 	check(settings.LogLevel(c.LogLevel))
 	check(c.Bootstrap.Validate())
 	return errors.Join(faults...)

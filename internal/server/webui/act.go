@@ -105,7 +105,7 @@ func (v *view) operate(ctx context.Context) error {
 		v.signInAgain()
 		return nil
 	}
-	typed, confirmed, status := s.Targets > typeAbove || op == v1.OpKill, v.r.PostForm.Get("confirm"), http.StatusOK
+	typed, confirmed, status := s.Targets > v.typeAbove() || op == v1.OpKill, v.r.PostForm.Get("confirm"), http.StatusOK
 	if s.DeniedCount > 0 && confirmed != "" { // the page has no form that confirms this
 		status = http.StatusForbidden
 		v.recordForbidden(ctx, op, &s)
@@ -127,7 +127,12 @@ func (v *view) operate(ctx context.Context) error {
 	if slices.Contains([]string{v1.OpRestart, v1.OpStart, v1.OpStop, v1.OpReload}, op) && s.Hosts > 1 {
 		body["Spread"] = spreadOf(v.r.PostForm, s.Hosts)
 	}
-	if id == "" || s.Targets == 0 || s.DeniedCount > 0 || !right {
+	reason, err := v.reasonFor(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	body["ReasonAt"], body["NoReason"] = reason, right && reason != "" && !v.hasReason()
+	if id == "" || s.Targets == 0 || s.DeniedCount > 0 || !right || body["NoReason"] == true {
 		v.render(status, "confirm", body)
 		return nil
 	}
@@ -142,6 +147,25 @@ func (v *view) operate(ctx context.Context) error {
 	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
 	return nil
 }
+
+// reasonFor returns the first expression that demands a reason for an operation on a selection; empty if none does.
+func (v *view) reasonFor(ctx context.Context, selection string) (string, error) {
+	if selection == "" {
+		return "", nil
+	}
+	for _, at := range v.ReasonAt {
+		rows, _, _, err := v.client.ProcessPage(ctx, client.ProcessFilter{
+			Selection: selection, Selector: at, Limit: 1,
+		}, "")
+		if err != nil || len(rows) > 0 {
+			return at, err
+		}
+	}
+	return "", nil
+}
+
+// hasReason reports whether the form gives a reason.
+func (v *view) hasReason() bool { return strings.TrimSpace(v.r.PostForm.Get("reason")) != "" }
 
 // present is the present state of a process on a host; nil if its host does not have the process any more.
 func (v *view) present(ctx context.Context, of *client.SelectedProcess) (*client.Process, error) {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,6 +40,9 @@ type applied struct {
 	// Wrong is set if the typed number was wrong.
 	Wrong   bool
 	Command string
+	// ReasonAt is the expression that demands a reason, and NoReason tells that it is missing.
+	ReasonAt string
+	NoReason bool
 }
 
 // planned is a plan that waits for a confirmation.
@@ -47,6 +52,7 @@ type planned struct {
 	// Steps is the number of changes, Restarts the number of restarts among them. Hosts counts the hosts.
 	Steps, Restarts, Hosts int
 	Typed                  bool
+	hosts                  []string
 }
 
 // newer is what somebody else has done since the form was made.
@@ -150,7 +156,10 @@ func (v *view) apply(ctx context.Context) error {
 	if err != nil {
 		return v.notPlanned(ctx, a, docs, err)
 	}
-	a.Plan, a.Tag = planOf(&plan), tag
+	a.Plan, a.Tag = v.planOf(&plan), tag
+	if a.ReasonAt, err = v.reasonOn(ctx, a.Plan.hosts); err != nil {
+		return err
+	}
 	if in.Get("step") == "again" {
 		if err := v.renewBase(ctx, a); err != nil {
 			return err
@@ -158,7 +167,8 @@ func (v *view) apply(ctx context.Context) error {
 	}
 	confirmed := in.Get("confirm")
 	right := confirmed == "yes" && !a.Plan.Typed || a.Plan.Typed && confirmed == strconv.Itoa(a.Plan.Steps)
-	if in.Get("step") != "confirm" || !right || a.Plan.Steps == 0 {
+	a.NoReason = in.Get("step") == "confirm" && right && a.ReasonAt != "" && !v.hasReason()
+	if in.Get("step") != "confirm" || !right || a.Plan.Steps == 0 || a.NoReason {
 		a.Wrong = in.Get("step") == "confirm" && !right
 		v.showApply(http.StatusOK, a)
 		return nil
@@ -258,8 +268,24 @@ func (v *view) newer(ctx context.Context, f *applyForm) (*newer, error) {
 	return n, err
 }
 
+// reasonOn is reasonFor of an apply that changes something on hosts.
+func (v *view) reasonOn(ctx context.Context, hosts []string) (string, error) {
+	for _, at := range v.ReasonAt {
+		for part := range slices.Chunk(hosts, mostAsked) {
+			found, err := client.Collect(v.client.Agents(ctx, client.AgentFilter{Hosts: part, Selector: at, Limit: 1}))
+			if err != nil || len(found) > 0 {
+				return at, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// mostAsked is the largest number of hosts that one call names.
+const mostAsked = 500
+
 // planOf counts a plan.
-func planOf(p *client.Plan) *planned {
+func (v *view) planOf(p *client.Plan) *planned {
 	out := &planned{Changes: rowsOf(p), Rollouts: p.Rollouts}
 	hosts := map[string]bool{}
 	for _, c := range p.Changes {
@@ -275,7 +301,8 @@ func planOf(p *client.Plan) *planned {
 			hosts[h] = true
 		}
 	}
-	out.Hosts, out.Typed = len(hosts), out.Steps > typeAbove
+	out.hosts = slices.Sorted(maps.Keys(hosts))
+	out.Hosts, out.Typed = len(hosts), out.Steps > v.typeAbove()
 	return out
 }
 

@@ -29,8 +29,6 @@ const (
 	perPage, few = 50, 10
 	// maxNamed is the largest number of rows that a form names, and mostFailed that of results that a page groups.
 	maxNamed, mostFailed = 1000, 2000
-	// typeAbove is the largest number of processes that need no typed number.
-	typeAbove = 20
 )
 
 // some returns the first rows of a list, and whether there are more.
@@ -125,6 +123,7 @@ func (v *view) instance(ctx context.Context) error {
 	body := map[string]any{
 		"Process": p, "Events": events, "Log": log, "Usage": used, "Spec": specText(p.Spec),
 		"Ops":       v.offer(namespace),
+		"Dashboard": v.dashboard(namespace, name, p.Host.ID),
 		"AllEvents": eventsPage(namespace, name, p.Host.ID),
 		"Command":   "drover why " + quote(namespace+"/"+name) + " --hosts " + quote(p.Host.ID),
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // functions are those of the templates in a language.
-func functions(lang words.Lang) template.FuncMap {
+func functions(lang words.Lang, now func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"page":       func() any { return words.Page },
 		"head":       func() any { return words.Head },
@@ -47,7 +47,7 @@ func functions(lang words.Lang) template.FuncMap {
 		"value":      fieldValue,
 		"who":        caller,
 		"right":      func(g client.Grant) string { return access.Grant(g).String() },
-		"rightEnded": func(g client.Grant) bool { right := access.Grant(g); return right.Ended(time.Now()) },
+		"rightEnded": func(g client.Grant) bool { right := access.Grant(g); return right.Ended(now()) },
 		"size":       byteSize,
 		"personPage": func(name string) string { return path("admin", "people") + "?name=" + url.QueryEscape(name) },
 		"appPage":    func(code string) string { return path("admin", "apps") + "?code=" + url.QueryEscape(code) },

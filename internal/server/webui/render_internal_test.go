@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"strings"
 	"testing"
+	"time"
 
 	"drover/client"
 	"drover/internal/words"
@@ -13,7 +14,7 @@ import (
 func TestStateOfTask(t *testing.T) {
 	t.Parallel()
 	for _, lang := range []words.Lang{words.English, words.Chinese} {
-		pages, err := template.New("").Funcs(functions(lang)).Funcs(spoken(lang)).
+		pages, err := template.New("").Funcs(functions(lang, time.Now)).Funcs(spoken(lang)).
 			Funcs(template.FuncMap{"asset": func(string) string { return "" }}).ParseFS(pageFiles, "pages/*.html")
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +53,7 @@ func TestSubjectOfTask(t *testing.T) {
 		{words.English, 8, "shop/api and 7 more"},
 		{words.Chinese, 8, "shop/api 还有 7 个"},
 	} {
-		subject, ok := functions(c.lang)["subject"].(func(client.Operation) string)
+		subject, ok := functions(c.lang, time.Now)["subject"].(func(client.Operation) string)
 		if !ok {
 			t.Fatal("the pages have no subject")
 		}

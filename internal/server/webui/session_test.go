@@ -32,6 +32,7 @@ import (
 
 // rig is a console over a real database, a real gate and the real API, with a clock of the test.
 type rig struct {
+	console *webui.Handler
 	*testing.T
 	store store.Store
 	fleet *fleet.Directory
@@ -71,6 +72,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.console = console
 	server := httptest.NewServer(console)
 	t.Cleanup(server.Close)
 	r.url = server.URL

@@ -5,7 +5,9 @@
 package webui
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"embed"
 	"errors"
 	"fmt"
@@ -13,6 +15,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -43,8 +47,32 @@ type Audit interface {
 	PutDenial(ctx context.Context, proven string, row store.AuditRow) error
 }
 
-// Config holds the parts of the console. All fields but Provider are required.
+// Settings are what an operator of the server sets; the zero value holds the defaults.
+type Settings struct {
+	// BehindTLS are proxies that speak TLS with browsers. Their X-Forwarded-For names the browser's address.
+	BehindTLS []netip.Prefix
+	// Hosts are further names of this server, in lower case.
+	Hosts []string
+	// TypeAbove is the largest number of processes that need no typed number; 0 means 20.
+	TypeAbove int
+	// ReasonAt are expressions about hosts: an operation on one of these hosts needs a reason.
+	ReasonAt []string
+	// Grafana is a URL with the placeholders {namespace}, {process} and {host}; empty means none.
+	Grafana string
+}
+
+// typeAbove is the largest number of processes that need no typed number.
+func (s *Settings) typeAbove() int { return cmp.Or(s.TypeAbove, 20) }
+
+// dashboard is the page of a process on a host at Grafana; empty if there is none.
+func (s *Settings) dashboard(namespace, process, host string) string {
+	return strings.NewReplacer("{namespace}", url.QueryEscape(namespace), "{process}", url.QueryEscape(process),
+		"{host}", url.QueryEscape(host)).Replace(s.Grafana)
+}
+
+// Config holds the parts of the console. All fields but Provider and Settings are required.
 type Config struct {
+	Settings
 	// API serves /api/v1.
 	API     http.Handler
 	Gate    Gate
@@ -99,7 +127,7 @@ func New(c Config) (*Handler, error) {
 	}
 	asset := template.FuncMap{"asset": h.files.url}
 	for _, lang := range []words.Lang{words.English, words.Chinese} {
-		t, err := template.New("").Funcs(functions(lang)).Funcs(spoken(lang)).Funcs(asset).ParseFS(pageFiles, "pages/*.html")
+		t, err := template.New("").Funcs(functions(lang, c.Now)).Funcs(spoken(lang)).Funcs(asset).ParseFS(pageFiles, "pages/*.html")
 		if err != nil {
 			return nil, fmt.Errorf("cannot parse the pages of the console: %w", err)
 		}
@@ -169,6 +197,8 @@ func New(c Config) (*Handler, error) {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	here := fromLoopback(r.RemoteAddr)
+	r = h.fromBrowser(r)
 	protect(w.Header(), r.TLS != nil)
 	edge.Limit(w, r, 0)
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -177,9 +207,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		host = r.Host
 	}
 	switch {
-	case !h.Named(strings.Trim(host, "[]")):
+	case !h.named(strings.Trim(host, "[]")):
 		http.Error(w, "The console is not served under this name.", http.StatusForbidden)
-	case r.TLS == nil && !fromLoopback(r.RemoteAddr):
+	case r.TLS == nil && !here:
 		http.Error(w, "The console needs https.", http.StatusForbidden)
 	default:
 		http.NewCrossOriginProtection().Handler(h.mux).ServeHTTP(w, r)
@@ -191,6 +221,33 @@ const maxForm = 2 << 20
 
 // renews is the header of a page that asks for itself again.
 const renews = "X-Drover-Renews"
+
+// named reports whether the console is served under a name.
+func (h *Handler) named(host string) bool {
+	return h.Named(host) || slices.Contains(h.Hosts, strings.ToLower(host))
+}
+
+// fromBrowser returns the request of a browser behind one of the proxies in front of the server: over TLS, and from the
+// address that the proxy has added last. It returns every other request unchanged.
+func (h *Handler) fromBrowser(r *http.Request) *http.Request {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !slices.ContainsFunc(h.BehindTLS, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) }) {
+		return r
+	}
+	r = r.WithContext(r.Context())
+	if r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "http" {
+		r.TLS = &tls.ConnectionState{}
+	}
+	hops := r.Header.Values("X-Forwarded-For")
+	if len(hops) == 0 {
+		return r
+	}
+	last := hops[len(hops)-1]
+	if browser, err := netip.ParseAddr(strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])); err == nil {
+		r.RemoteAddr = netip.AddrPortFrom(browser.Unmap(), 0).String()
+	}
+	return r
+}
 
 // fromLoopback reports whether a caller is on this machine.
 func fromLoopback(address string) bool {
