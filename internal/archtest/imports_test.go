@@ -351,11 +351,11 @@ func mayImport() map[string][]string {
 			"client", "internal/cli/remote", "internal/cli/term", "internal/config", "internal/joining", "internal/process",
 			"internal/processfile", "internal/server/access", "internal/why", "internal/words",
 		},
-		"internal/config/proxyconfig":  {"internal/config", "internal/config/settings"},
+		"internal/config/proxyconfig": {"internal/config", "internal/config/settings"},
 		"internal/config/serverconfig": {
 			"internal/config", "internal/config/settings", "internal/selector", "internal/server/access",
 		},
-		"internal/config/settings":     {},
+		"internal/config/settings": {},
 		"internal/dev": {
 			"internal/agent", "internal/agent/uplink", "internal/config", "internal/group", "internal/server",
 		},

@@ -60,8 +60,8 @@ const (
 	maxBody     = 256 << 10
 )
 
-// CheckTemplates calls fault for each field of a receiver with a template that cannot be used, with the reason. It fills
-// the templates with a sample.
+// CheckTemplates calls fault for each field of a receiver with a template that cannot be used, with the reason. It
+// fills the templates with a sample.
 func CheckTemplates(to *store.Receiver, fault func(field string, err error)) {
 	if to.Subject != "" && to.Kind != store.KindEmail {
 		fault("subject", fmt.Errorf("is for receivers of the kind %s: this is a receiver of the kind %s", store.KindEmail,
@@ -90,7 +90,8 @@ func checkTemplate(text string, asJSON bool) error {
 		Alarms: []Entry{
 			{
 				Kind: string(process.EventGivenUp), Severity: "critical", Namespace: `"shop"`, Process: `"cart"`,
-				Host: "10.0.0.1", At: time.Unix(0, 0).UTC(), Text: "a \"text\"\nof two lines", Cause: "exited", Count: 1,
+				Host: "10.0.0.1", At: time.Unix(0, 0).UTC(), Text: "a \"text\"\nof two lines", Cause: "exited",
+				Count: 1,
 			},
 			{Kind: string(process.EventFlapping), Severity: "warning", Namespace: `"shop"`, Count: 1},
 		},

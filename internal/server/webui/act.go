@@ -116,23 +116,12 @@ func (v *view) operate(ctx context.Context) error {
 		"Wrong": id != "" && confirmed != "" && !right,
 		"More":  s.Targets - len(s.Sample), "Back": backTo(v.r.PostForm.Get("back")),
 	}
-	if op == v1.OpSignal {
-		body["Signals"] = v1.Signals()
-	}
-	if s.Targets == 1 && len(s.Sample) == 1 {
-		if body["One"], err = v.present(ctx, &s.Sample[0]); err != nil {
-			return err
-		}
-	}
-	if slices.Contains([]string{v1.OpRestart, v1.OpStart, v1.OpStop, v1.OpReload}, op) && s.Hosts > 1 {
-		body["Spread"] = spreadOf(v.r.PostForm, s.Hosts)
-	}
-	reason, err := v.reasonFor(ctx, s.ID)
-	if err != nil {
+	if err := v.confirmation(ctx, op, &s, body); err != nil {
 		return err
 	}
-	body["ReasonAt"], body["NoReason"] = reason, right && reason != "" && !v.hasReason()
-	if id == "" || s.Targets == 0 || s.DeniedCount > 0 || !right || body["NoReason"] == true {
+	noReason := right && body["ReasonAt"] != "" && !v.hasReason()
+	body["NoReason"] = noReason
+	if id == "" || s.Targets == 0 || s.DeniedCount > 0 || !right || noReason {
 		v.render(status, "confirm", body)
 		return nil
 	}
@@ -146,6 +135,23 @@ func (v *view) operate(ctx context.Context) error {
 	}
 	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
 	return nil
+}
+
+// confirmation adds what a confirmation shows or asks beside the processes.
+func (v *view) confirmation(ctx context.Context, op string, s *client.Selection, body map[string]any) (err error) {
+	if op == v1.OpSignal {
+		body["Signals"] = v1.Signals()
+	}
+	if s.Targets == 1 && len(s.Sample) == 1 {
+		if body["One"], err = v.present(ctx, &s.Sample[0]); err != nil {
+			return err
+		}
+	}
+	if slices.Contains([]string{v1.OpRestart, v1.OpStart, v1.OpStop, v1.OpReload}, op) && s.Hosts > 1 {
+		body["Spread"] = spreadOf(v.r.PostForm, s.Hosts)
+	}
+	body["ReasonAt"], err = v.reasonFor(ctx, s.ID)
+	return err
 }
 
 // reasonFor returns the first expression that demands a reason for an operation on a selection; empty if none does.

@@ -59,8 +59,8 @@ func typedReceiver(in url.Values) client.Receiver {
 	c := receiverChange(in)
 	return client.Receiver{
 		Name: in.Get("name"), Kind: in.Get("kind"), URL: *c.URL, Namespaces: *c.Namespaces, Select: *c.Select,
-		Labels: *c.Labels, Severities: *c.Severities, Kinds: *c.Kinds, Mail: c.Mail, Subject: *c.Subject, Body: *c.Body, Local: *c.Local,
-		Note: *c.Note,
+		Labels: *c.Labels, Severities: *c.Severities, Kinds: *c.Kinds, Mail: c.Mail, Subject: *c.Subject, Body: *c.Body,
+		Local: *c.Local, Note: *c.Note,
 	}
 }
 

@@ -157,19 +157,14 @@ func (v *view) apply(ctx context.Context) error {
 		return v.notPlanned(ctx, a, docs, err)
 	}
 	a.Plan, a.Tag = v.planOf(&plan), tag
-	if a.ReasonAt, err = v.reasonOn(ctx, a.Plan.hosts); err != nil {
-		return err
-	}
 	if in.Get("step") == "again" {
 		if err := v.renewBase(ctx, a); err != nil {
 			return err
 		}
 	}
-	confirmed := in.Get("confirm")
-	right := confirmed == "yes" && !a.Plan.Typed || a.Plan.Typed && confirmed == strconv.Itoa(a.Plan.Steps)
-	a.NoReason = in.Get("step") == "confirm" && right && a.ReasonAt != "" && !v.hasReason()
-	if in.Get("step") != "confirm" || !right || a.Plan.Steps == 0 || a.NoReason {
-		a.Wrong = in.Get("step") == "confirm" && !right
+	if sure, err := v.confirmed(ctx, a); err != nil {
+		return err
+	} else if !sure {
 		v.showApply(http.StatusOK, a)
 		return nil
 	}
@@ -183,6 +178,18 @@ func (v *view) apply(ctx context.Context) error {
 	}
 	http.Redirect(v.w, v.r, followUp(&done), http.StatusSeeOther)
 	return nil
+}
+
+// confirmed reports whether the form confirms its plan, with a reason where one is needed.
+func (v *view) confirmed(ctx context.Context, a *applied) (sure bool, err error) {
+	in := v.r.PostForm
+	if a.ReasonAt, err = v.reasonOn(ctx, a.Plan.hosts); err != nil || in.Get("step") != "confirm" {
+		return false, err
+	}
+	typed := in.Get("confirm")
+	a.Wrong = (typed != "yes" || a.Plan.Typed) && (!a.Plan.Typed || typed != strconv.Itoa(a.Plan.Steps))
+	a.NoReason = !a.Wrong && a.ReasonAt != "" && !v.hasReason()
+	return !a.Wrong && !a.NoReason && a.Plan.Steps > 0, nil
 }
 
 // followUp is the page of what an apply has begun.

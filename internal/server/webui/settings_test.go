@@ -1,6 +1,7 @@
 package webui_test
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -66,9 +67,7 @@ func TestReasonRequired(t *testing.T) {
 	ask := func(more url.Values) (int, string, string) {
 		t.Helper()
 		form := url.Values{"op": {"restart"}, "back": {"/ui/processes"}}
-		for key, values := range more {
-			form[key] = values
-		}
+		maps.Copy(form, more)
 		return r.call(http.MethodPost, "/ui/operate", form)
 	}
 	selected := regexp.MustCompile(`name="selection" value="([^"]+)"`)

@@ -231,7 +231,8 @@ func (h *Handler) named(host string) bool {
 // address that the proxy has added last. It returns every other request unchanged.
 func (h *Handler) fromBrowser(r *http.Request) *http.Request {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !slices.ContainsFunc(h.BehindTLS, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) }) {
+	isPeer := func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) }
+	if err != nil || !slices.ContainsFunc(h.BehindTLS, isPeer) {
 		return r
 	}
 	r = r.WithContext(r.Context())

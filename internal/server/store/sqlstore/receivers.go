@@ -41,8 +41,10 @@ func receiverRow(r store.Receiver) ([]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode mail: %w", err)
 	}
-	return []any{string(r.Kind), r.URL, r.Secret, string(match), string(mail), r.Subject, r.Body, r.Local,
-		r.Note, nanos(r.Changed)}, nil
+	return []any{
+		string(r.Kind), r.URL, r.Secret, string(match), string(mail), r.Subject, r.Body, r.Local,
+		r.Note, nanos(r.Changed),
+	}, nil
 }
 
 // ChangeReceiver changes a receiver in one transaction.
