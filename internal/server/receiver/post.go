@@ -113,7 +113,8 @@ func (t *httpTransport) send(ctx context.Context, m *message) error {
 }
 
 // refusal is the error in the answer of a chat that refuses a message with the status 200: WeCom and DingTalk have an
-// errcode, Lark has a code, and 0 is success. It is nil for every other answer.
+// errcode, Lark has a code, and 0 is success. A code may also be a status of HTTP, such as 200. It is nil for every other
+// answer.
 func refusal(answer []byte) error {
 	var codes struct {
 		ErrCode int64 `json:"errcode"`
@@ -125,7 +126,7 @@ func refusal(answer []byte) error {
 	if codes.ErrCode != 0 {
 		return fmt.Errorf("answered 200 OK with errcode %d", codes.ErrCode)
 	}
-	if codes.Code != 0 {
+	if codes.Code != 0 && (codes.Code < 200 || codes.Code > 299) {
 		return fmt.Errorf("answered 200 OK with code %d", codes.Code)
 	}
 	return nil

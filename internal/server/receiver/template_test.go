@@ -115,7 +115,7 @@ func TestChatThatRefuses(t *testing.T) {
 	for answer, problem := range map[string]string{
 		`{"errcode":93000,"errmsg":"invalid webhook url"}`: "answered 200 OK with errcode 93000",
 		`{"code":19001,"msg":"param invalid"}`:             "answered 200 OK with code 19001",
-		`{"errcode":0,"errmsg":"ok"}`:                      "", `{"code":0}`: "", "ok": "", "": "", `{"code":"200"}`: "", "[1]": "",
+		`{"errcode":0,"errmsg":"ok"}`:                      "", `{"code":0}`: "", "ok": "", "": "", `{"code":200,"msg":"ok"}`: "", `{"code":"200"}`: "", "[1]": "",
 	} {
 		r := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) })
 		to := store.Receiver{Name: "chat", Kind: store.KindWebhook, URL: r.URL, Local: true, Body: "{}"}
