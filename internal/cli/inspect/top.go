@@ -78,7 +78,7 @@ greatest value of the row.`,
 
 func (t *top) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	t.hosts.Flags(cmd, &t.Session, "only on these hosts")
+	t.hosts.QueryFlags(cmd, &t.Session, "only on these hosts")
 	f.StringVar(&t.sort, "sort", byCPU, "what to sort by: cpu or memory")
 	f.StringVar(&t.last, "last", "", "also show the history of this time: 15m, 1h or 24h")
 	f.IntVarP(&t.rows, "rows", "n", 20, "number of processes to show")

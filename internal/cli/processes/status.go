@@ -284,6 +284,7 @@ func newIs(name, short, long, wanted string, none int) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: the exit code tells")
 	sel.flags(cmd, &s)
+	sel.FailedFlag(cmd)
 	s.Flags(cmd)
 	return cmd
 }

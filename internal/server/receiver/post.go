@@ -113,8 +113,8 @@ func (t *httpTransport) send(ctx context.Context, m *message) error {
 }
 
 // refusal is the error in the answer of a chat that refuses a message with the status 200: WeCom and DingTalk have an
-// errcode, Lark has a code, and 0 is success. A code may also be a status of HTTP, such as 200. It is nil for every other
-// answer.
+// errcode, Lark has a code, and 0 is success. A code may also be a status of HTTP, such as 200. Every other answer is
+// no error.
 func refusal(answer []byte) error {
 	var codes struct {
 		ErrCode int64 `json:"errcode"`
