@@ -11,17 +11,32 @@ import (
 	v1 "drover/api/v1"
 )
 
+// Which selects processes by what they are. An empty field matches all.
+type Which struct {
+	// ProcessSelector is an expression about labels of processes.
+	ProcessSelector string
+	// Version is a pattern for the version of a running process.
+	Version string
+	// States are values of Process.State.
+	States []string
+}
+
+func (w *Which) set(query url.Values) {
+	set(query, "process_selector", w.ProcessSelector)
+	set(query, "version", w.Version)
+	set(query, "state", w.States...)
+}
+
 // ProcessFilter selects processes. An empty field matches all. Namespaces and names are patterns: * matches any text, ?
 // one character.
 type ProcessFilter struct {
 	Namespace string
 	Name      string
-	// Hosts are ids or cloud:ip, or patterns of either. States are values of Process.State.
-	Hosts  []string
-	States []string
-	// Selector is an expression about labels and facts of hosts, ProcessSelector one about labels of processes. Version
-	// is a pattern for the version of a running process.
-	Selector, ProcessSelector, Version string
+	// Hosts are ids or cloud:ip, or patterns of either.
+	Hosts []string
+	// Selector is an expression about labels and facts of hosts.
+	Selector string
+	Which
 	// Causes are ids of causes: they select processes that are not as they should be, by their most important cause.
 	Causes []string
 	// Selection is the id of a Selection of the caller: only its processes.
@@ -44,14 +59,12 @@ func (f *ProcessFilter) set(query url.Values) {
 	set(query, "name", f.Name)
 	set(query, "host", f.Hosts...)
 	set(query, "selector", f.Selector)
-	set(query, "process_selector", f.ProcessSelector)
-	set(query, "version", f.Version)
+	f.Which.set(query)
 }
 
 // setAll sets the parameters that lists, groups, overviews and selections take.
 func (f *ProcessFilter) setAll(query url.Values) {
 	f.set(query)
-	set(query, "state", f.States...)
 	set(query, "cause", f.Causes...)
 	set(query, "selection", f.Selection)
 	set(query, "sort", f.Sort)
@@ -146,7 +159,6 @@ func (c *Client) Processes(ctx context.Context, f ProcessFilter) iter.Seq2[Proce
 func (c *Client) ProcessesAt(ctx context.Context, f ProcessFilter, moment time.Time) ([]Process, Past, error) {
 	query := url.Values{}
 	f.set(query)
-	set(query, "state", f.States...)
 	query.Set("at", moment.UTC().Format(time.RFC3339Nano))
 	query.Set("limit", strconv.Itoa(maxPage))
 	var all []Process
@@ -258,6 +270,7 @@ func (c *Client) LabelAgents(ctx context.Context, r LabelRequest) ([]string, err
 // CountProcesses counts the processes that match the filter; it ignores States and Limit of the filter.
 func (c *Client) CountProcesses(ctx context.Context, f ProcessFilter) (ProcessCounts, error) {
 	query := url.Values{}
+	f.States = nil
 	f.set(query)
 	var n ProcessCounts
 	err := c.do(ctx, at(v1.RouteCountProcesses), query, nil, &n)

@@ -201,7 +201,13 @@ type CauseGroup struct {
 	Since *time.Time `json:"since,omitempty"`
 	// Processes are the ten with the most hosts.
 	Processes []ProcessCount `json:"processes"`
+	// Trend tells how many of the processes already had the cause at the end of each of the last TrendSteps steps of 5
+	// minutes, the oldest step first. The last number is Count.
+	Trend []int `json:"trend"`
 }
+
+// TrendSteps is the number of steps of a trend, which is an hour long.
+const TrendSteps = 12
 
 // ProcessCount is a process with the number of its hosts or copies.
 type ProcessCount struct {

@@ -337,8 +337,8 @@ func mayImport() map[string][]string {
 			"internal/importer", "internal/importer/onhost", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
 		},
 		"internal/cli/remote": {
-			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable", "internal/selector",
-			"internal/spelling", "internal/wildcard",
+			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable", "internal/process",
+			"internal/selector", "internal/spelling", "internal/wildcard",
 		},
 		"internal/cli/servers": {
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/config/proxyconfig",

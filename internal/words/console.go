@@ -9,7 +9,7 @@ var Page = struct {
 	Theme, Skip, Lost, Time, NotFound, Forbidden, Failed, Again       Text
 	Grants                                                            Text
 	Apply, Clear, More, First, Nothing, NothingMatches, SameByCommand Text
-	Audit, Admin, Menu, Copy, Hidden, Person, Rejected                Text
+	Audit, Admin, Menu, Copy, Hidden, Person, Rejected, Above         Text
 }{
 	Overview: Text{"Overview", "概览"}, Processes: Text{"Processes", "进程"}, Hosts: Text{"Hosts", "主机"},
 	Tasks: Text{"Tasks", "任务"}, Rollouts: Text{"Rollouts", "分批发布"}, Events: Text{"Events", "事件"},
@@ -43,7 +43,7 @@ var Page = struct {
 	Audit: Text{"Audit", "审计"}, Admin: Text{"Administration", "管理"}, Menu: Text{"Pages", "页面"},
 	Copy: Text{"Copy", "复制"}, Hidden: Text{"Clear the filter to see all.", "清除筛选可查看全部。"},
 	Rejected: Text{"The server has rejected this", "服务器拒绝了该请求"},
-	Person:   Text{"Signed in as {user}", "当前用户：{user}"},
+	Person:   Text{"Signed in as {user}", "当前用户：{user}"}, Above: Text{"Pages above", "上级页面"},
 }
 
 // Head holds the words of headings and columns.
@@ -104,9 +104,10 @@ var Act = struct {
 	All, Pause, Resume, Abort, Approve, Undo, CancelTask, Missing        Text
 	Confirm, How, AtOnce, InBatches, BatchHosts, Canaries, Bake, MayFail Text
 	Canary, AbortNote, UndoNote, AgainFailed, RetryFailed, OnlyOwn       Text
-	CopyHosts                                                            Text
+	CopyHosts, Beside                                                    Text
 }{
-	Start: Text{"Start", "启动"}, Stop: Text{"Stop", "停止"}, Restart: Text{"Restart", "重启"},
+	Beside: Text{"Operations beside it", "期间的其他操作"},
+	Start:  Text{"Start", "启动"}, Stop: Text{"Stop", "停止"}, Restart: Text{"Restart", "重启"},
 	Reload: Text{"Reload", "重载"}, Kill: Text{"Kill", "强制停止"}, Retry: Text{"Retry", "重试"},
 	Host: Text{"Host", "托管"}, Unhost: Text{"Unhost", "取消托管"},
 

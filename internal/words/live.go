@@ -8,8 +8,10 @@ var Fleet = struct {
 	PageSize, Export, Paste, PasteHint, Find, Found, Unknown, MoreThere, Denied, Expired    Text
 	LeftOut, PerNamespace, UnknownParameter, NoGroup                                        Text
 	ByProcess, ByHost, ByArea, ByNamespace, ByVersion, ByCause, ByState, Processes          Text
-	Sort, SortKey, SortWrong, SortTotal, SortSince                                          Text
+	Sort, SortKey, SortWrong, SortTotal, SortSince, LastHour, Trend                         Text
 }{
+	LastHour:     Text{"Last hour", "近 1 小时"},
+	Trend:        Text{"{before} an hour ago, {now} now", "一小时前 {before}，现在 {now}"},
 	HostsOnline:  Text{"Hosts online", "在线主机"},
 	HostsAway:    Text{"Hosts away", "失联主机"},
 	OldestReport: Text{"The oldest report of a host that is online is from", "在线主机中最早一次上报的时间："},
@@ -45,9 +47,13 @@ var Fleet = struct {
 //nolint:gochecknoglobals // constant texts
 var Logs = struct {
 	Gap, Run, ThisRun, Stream, AllStreams, Find, Follow, New, Newer, Lost Text
+	NewEvents, NewerEvents, LostEvents, EndFollow                         Text
 }{
-	Gap: Text{"… {n} bytes are missing here …", "…… 此处缺失 {n} 字节 ……"},
-	Run: Text{"Run", "运行"}, ThisRun: Text{"present or last", "当前或最近一次"},
+	NewEvents: Text{"{n} new events ↓", "{n} 条新事件 ↓"}, NewerEvents: Text{"Newer events ↓", "较新的事件 ↓"},
+	LostEvents: Text{"The events do not come any more. The page tries again.", "事件连接已中断，页面正在重试。"},
+	EndFollow:  Text{"Back to the list", "返回列表"},
+	Gap:        Text{"… {n} bytes are missing here …", "…… 此处缺失 {n} 字节 ……"},
+	Run:        Text{"Run", "运行"}, ThisRun: Text{"present or last", "当前或最近一次"},
 	Stream: Text{"Output", "输出"}, AllStreams: Text{"all", "全部"},
 	Find: Text{"Find (regular expression)", "查找（正则表达式）"}, Follow: Text{"Follow", "实时跟踪"},
 	New: Text{"{n} new lines ↓", "{n} 行新日志 ↓"}, Newer: Text{"Newer lines ↓", "较新的日志 ↓"},

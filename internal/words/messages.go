@@ -26,6 +26,7 @@ var Messages = []Text{
 	{"{what}: no terminal to ask for confirmation: give --yes", "{what}：没有终端可供确认，请使用 --yes"},
 	{"nothing was done", "没有执行任何操作"},
 	{"and {n} more that the rollout leaves alone", "以及另外 {n} 台未改动的主机"},
+	{"beside it: {op} {subject} by {caller} at {time} ({task})", "期间的其他操作：{caller} 于 {time} 对 {subject} 执行 {op}（{task}）"},
 	{
 		"{n} of {all} processes, with {size}; by {key}, at {time}",
 		"{all} 个进程中的 {n} 个，共 {size}；按 {key} 排序，{time}",

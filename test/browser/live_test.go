@@ -113,6 +113,47 @@ func TestServerIsLost(t *testing.T) {
 	events.marked()
 }
 
+// TestFollowEvents: a page shows the last events and each one as it arrives, in the language of the person, and begins
+// again by itself when the server was away.
+func TestFollowEvents(t *testing.T) {
+	t.Parallel()
+	languages(t, func(t *testing.T, l words.Lang) {
+		t.Helper()
+		f := newFleet(t, 1)
+		b := f.signIn(browser{language: l.Tag()})
+		b.allow(`net::ERR_|Failed to (fetch|load)|status of 50[0-9]|ERR_`)
+		b.goTo("/ui/events?ns=shop")
+		b.click("[name=follow]")
+		b.at("/ui/events?")
+		lines := func(kind string) string {
+			return fmt.Sprintf(`document.getElementById("log-lines").innerText.split("\n").filter((line) =>
+				/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  /.test(line) && line.includes("shop/api") && line.includes(%q)).length`,
+				words.Kind(kind).In(l))
+		}
+		b.await("the past events", lines("started")+" > 0")
+		b.accessible()
+		die := func(times int) {
+			t.Helper()
+			pid := f.pid(0)
+			harness.Signal(t, pid, syscall.SIGKILL)
+			b.await("the end and the relaunch", fmt.Sprintf("%s >= %d && %s >= %d", lines("exited"), times, lines("relaunched"), times))
+		}
+		b.mark()
+		die(1)
+		f.Server.Kill()
+		b.await("that the stream has ended", `!document.getElementById("log-problem").hidden`)
+		f.StartServer()
+		b.await("the events again", fmt.Sprintf(`document.getElementById("log-problem").hidden && %s === 1`, lines("exited")))
+		die(2)
+		b.marked()
+		if command := b.text("#command"); !strings.HasPrefix(command, "drover events 'shop/*' --follow") {
+			t.Errorf("the command is %q", command)
+		}
+		b.click("main .acts a.button")
+		b.await("the list", "document.querySelectorAll('main tbody tr').length > 3")
+	})
+}
+
 // TestGone: pages of what somebody removes say so, in the words of the server, and have no buttons any more. The server
 // answers, so no page calls it lost.
 func TestGone(t *testing.T) {

@@ -32,7 +32,7 @@ const (
 // top is one 'drover top'.
 type top struct {
 	remote.Session
-	hosts remote.Hosts
+	sel   remote.Choice
 	sort  string
 	last  string
 	rows  int
@@ -78,7 +78,7 @@ greatest value of the row.`,
 
 func (t *top) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	t.hosts.QueryFlags(cmd, &t.Session, "only on these hosts")
+	t.sel.QueryFlags(cmd, &t.Session, "only on these hosts")
 	f.StringVar(&t.sort, "sort", byCPU, "what to sort by: cpu or memory")
 	f.StringVar(&t.last, "last", "", "also show the history of this time: 15m, 1h or 24h")
 	f.IntVarP(&t.rows, "rows", "n", 20, "number of processes to show")
@@ -107,13 +107,14 @@ func (t *top) flags(cmd *cobra.Command) {
 
 // show looks once.
 func (t *top) show(cmd *cobra.Command, args []string) error {
-	c, err := t.hosts.Connect(cmd, &t.Session)
+	c, err := t.sel.Connect(cmd, &t.Session)
 	if err != nil {
 		return err
 	}
 	here := false
 	f := client.ProcessFilter{
-		Hosts: t.hosts.Names, Selector: t.hosts.Selector, Stale: &here, Sort: "-" + t.sort, Limit: t.rows,
+		Hosts: t.sel.Names, Selector: t.sel.Selector, Which: t.sel.Which, Stale: &here, Sort: "-" + t.sort,
+		Limit: t.rows,
 	}
 	if len(args) > 0 {
 		var found bool
@@ -147,14 +148,13 @@ func (t *top) show(cmd *cobra.Command, args []string) error {
 
 // nothing returns an error if no host or no process matches. nil means that no process of these hosts runs.
 func (t *top) nothing(ctx context.Context, c *client.Client, f client.ProcessFilter, args []string) error {
-	if err := t.hosts.Unmatched(ctx, c); err != nil || len(args) == 0 {
-		return err
+	if len(args) > 0 || t.sel.Narrow() {
+		f.Stale, f.Limit = nil, 1
+		if found, err := client.Collect(c.Processes(ctx, f)); err != nil || len(found) > 0 {
+			return remote.ExitOf(err)
+		}
 	}
-	f.Stale, f.Limit = nil, 1
-	if found, err := client.Collect(c.Processes(ctx, f)); err != nil || len(found) > 0 {
-		return remote.ExitOf(err)
-	}
-	return remote.NoProcess(ctx, c, args[0], t.hosts.Where(), nil)
+	return t.sel.NoMatch(ctx, c, strings.Join(args, " "))
 }
 
 // use is what a process uses, in percent of its host.

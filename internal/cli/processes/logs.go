@@ -25,7 +25,7 @@ import (
 func NewLogs() *cobra.Command {
 	var s remote.Session
 	var f client.LogFilter
-	var hosts remote.Hosts
+	var sel remote.Choice
 	var p logPrinter
 	since, onlyErrors := "", false
 	cmd := &cobra.Command{
@@ -44,7 +44,7 @@ keep. drover replaces control characters; --raw does not.
 Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 no host answered, 7 some hosts
 did not.`,
 		Example: `  drover logs shop/api
-  drover logs shop/api -f --hosts '0:10.2.*'
+  drover logs shop/api -f -l role=web --state flapping
   drover logs shop/api --run -1 --stderr --tail 50
   drover logs shop/api --since 1h --grep 'status=5..'`,
 		Args: term.Args,
@@ -62,15 +62,15 @@ did not.`,
 			if onlyErrors {
 				f.Stream = "stderr"
 			}
-			c, err := hosts.Connect(cmd, &s)
+			c, err := sel.Connect(cmd, &s)
 			if err != nil {
 				return err
 			}
-			f.Hosts, f.Selector = hosts.Names, hosts.Selector
+			f.Hosts, f.Selector, f.Which = sel.Names, sel.Selector, sel.Which
 			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
 			err = p.follow(cmd, c, namespace, name, f)
 			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
-				return remote.NoProcess(cmd.Context(), c, args[0], hosts.Where(), hosts.Names)
+				return sel.NoMatch(cmd.Context(), c, args[0])
 			}
 			return remote.ExitOf(err)
 		},
@@ -78,7 +78,7 @@ did not.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
-	hosts.QueryFlags(cmd, &s, "only of these hosts")
+	sel.QueryFlags(cmd, &s, "only of these hosts")
 	flags.IntVar(&f.Tail, "tail", 0, "show at most this number of lines of each log, the last ones; 0 shows all")
 	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339, 10:00 or an age such as 10m")
 	flags.IntVar(&f.Run, "run", 0, "run to show: 0 is the present or last one, -1 the one before")

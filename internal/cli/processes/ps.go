@@ -114,7 +114,7 @@ func NewPs() *cobra.Command {
 		if len(refused) > 0 {
 			return term.Usagef("--at excludes %s", strings.Join(refused, " and "))
 		}
-		if count && (len(sel.states) > 0 || sel.limit > 0) {
+		if count && (len(sel.States) > 0 || sel.limit > 0) {
 			return term.Usagef("--count excludes --state and --limit")
 		}
 		return nil
@@ -128,19 +128,9 @@ func noProcesses(cmd *cobra.Command, c *client.Client, sel *selection, chosen bo
 		return err
 	}
 	if chosen || !sel.any() {
-		return term.NoSuchf("no process matches%s", sel.where())
+		return term.NoSuchf("no process matches%s", sel.Where())
 	}
 	term.Say(cmd, "no processes yet: describe them in a file, and run 'drover apply -f FILE'\n")
-	return nil
-}
-
-// checkStates returns an error for the first value of --state that is not a state.
-func checkStates(states []string) error {
-	for _, state := range states {
-		if err := term.OneOf("--state", state, process.States()...); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -284,7 +274,7 @@ func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time,
 			return remote.ExitOf(err)
 		}
 		if arg != "" && len(found) == 0 {
-			return term.NoSuchf("no process matched %s%s at %s", arg, sel.where(), term.Stamp(&p.At))
+			return term.NoSuchf("no process matched %s%s at %s", arg, sel.Where(), term.Stamp(&p.At))
 		}
 		rows, past = append(rows, found...), p
 	}
@@ -297,7 +287,7 @@ func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time,
 	}
 	sayPast(cmd, rows, past)
 	if len(rows) == 0 && !count {
-		return term.NoSuchf("no process matched%s at %s", sel.where(), term.Stamp(&past.At))
+		return term.NoSuchf("no process matched%s at %s", sel.Where(), term.Stamp(&past.At))
 	}
 	return s.UnlessOld(command.Failed, nil)
 }

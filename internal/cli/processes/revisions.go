@@ -285,7 +285,7 @@ func runsWith(p client.Process) string {
 func NewDrift() *cobra.Command {
 	var s remote.Session
 	var f client.DriftFilter
-	var hosts remote.Hosts
+	var sel remote.Choice
 	cmd := &cobra.Command{
 		Use:   "drift [NAMESPACE/NAME]",
 		Short: "Show how processes differ from their files",
@@ -308,7 +308,7 @@ answer, and no difference was found.`,
   drover drift --stored`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := hosts.Connect(cmd, &s)
+			c, err := sel.Connect(cmd, &s)
 			if err != nil {
 				return err
 			}
@@ -317,23 +317,23 @@ answer, and no difference was found.`,
 					return suggestNamespace(cmd.Context(), c, args[0], err)
 				}
 			}
-			f.Hosts, f.Selector = hosts.Names, hosts.Selector
+			f.Hosts, f.Selector, f.Which = sel.Names, sel.Selector, sel.Which
 			answer, err := c.Drift(cmd.Context(), f)
 			if err != nil {
 				return remote.ExitOf(err)
 			}
-			if asked := len(args) > 0 || len(f.Hosts) > 0 || f.Selector != ""; asked && answer.Processes == 0 {
-				if err := hosts.Unmatched(cmd.Context(), c); err != nil {
+			if answer.Processes == 0 && (len(args) > 0 || !sel.Any()) {
+				if err := sel.NoMatch(cmd.Context(), c, strings.Join(args, " ")); err != nil {
 					return err
 				}
-				return term.NoSuchf("no process matches")
+				return term.NoSuchf("no process matches%s", sel.Where())
 			}
 			return showDrift(cmd, &s, answer)
 		},
 		ValidArgsFunction: remote.First(completeProcesses(&s)),
 	}
 	cmd.Flags().BoolVar(&f.Stored, "stored", false, "ask no host: compare only what the server has stored")
-	hosts.QueryFlags(cmd, &s, "only on these hosts")
+	sel.QueryFlags(cmd, &s, "only on these hosts")
 	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	return cmd
 }

@@ -235,12 +235,13 @@ drover explain schedule.cron.`,
 // sayUnmatched says what the request of a new schedule does not find now, because a name may be misspelt. An error of a
 // list says nothing: the schedule exists.
 func sayUnmatched(ctx context.Context, cmd *cobra.Command, c *client.Client, r *client.Request) {
-	sel := selection{Hosts: remote.Hosts{Names: r.Hosts, Selector: r.Select}, labels: r.Labels}
+	var sel selection
+	sel.Names, sel.Selector, sel.ProcessSelector = r.Hosts, r.Select, r.Labels
 	for _, arg := range r.Processes {
 		f := client.ProcessFilter{Limit: 1}
 		f.Namespace, f.Name, _ = strings.Cut(arg, "/")
 		if found, err := sel.list(ctx, c, f); err == nil && len(found) == 0 {
-			term.Say(cmd, "%v\n", remote.NoProcess(ctx, c, arg, sel.where(), sel.Names))
+			term.Say(cmd, "%v\n", remote.NoProcess(ctx, c, arg, sel.Where(), sel.Names))
 			term.Say(cmd, "the schedule exists: each run looks for processes and hosts again\n")
 		}
 	}
@@ -279,7 +280,7 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 	var sel selection
 	cmd := &cobra.Command{Use: args[0], SilenceUsage: true}
 	sel.Hosts.Flags(cmd, &a.Session, "only on these hosts")
-	cmd.Flags().StringVar(&sel.labels, "process-label", "", "only processes whose own labels match")
+	sel.LabelFlag(cmd)
 	cmd.Flags().DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to accept the operation")
 	if op.Argument != "" {
 		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "what gets the signal: process or tree")
@@ -316,7 +317,7 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 	}
 	plan, err := a.rollout.plan()
 	return client.Request{
-		Op: string(op.Op), Processes: rest, Hosts: sel.Names, Select: sel.Selector, Labels: sel.labels,
+		Op: string(op.Op), Processes: rest, Hosts: sel.Names, Select: sel.Selector, Labels: sel.ProcessSelector,
 		Signal: a.signal, Scope: a.scope,
 		HostTimeout: int(a.hostTimeout / time.Second), Rollout: plan, OneOf: a.one.oneOf,
 		AgainWhenLost: a.one.again,

@@ -37,59 +37,31 @@ func splitID(arg string) (namespace, name string, err error) {
 
 // selection are the flags that choose processes beside their names.
 type selection struct {
-	remote.Hosts
-	// labels is an expression about labels of processes; version and states are those of ps.
-	labels, version string
-	states          []string
+	remote.Choice
 	// limit is the largest number of hosts; 0 means no limit.
 	limit int
 }
 
 // flags adds the flags. The session must get its flags after them.
 func (s *selection) flags(cmd *cobra.Command, session *remote.Session) {
-	s.Hosts.Flags(cmd, session, "only on these hosts")
-	f := cmd.Flags()
-	f.StringVar(&s.labels, "process-label", "", "only processes whose own labels match, such as tier=front")
-	f.StringVar(&s.version, "process-version", "", "only running processes of this version, or of a pattern")
-	f.StringSliceVar(&s.states, "state", nil, "only processes in these states")
-	f.IntVar(&s.limit, "limit", 0, "only on the first hosts, at most this number; 0 is no limit")
-	term.Complete(cmd, "state", process.States()...)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+	s.Choice.Flags(cmd, session, "only on these hosts")
+	cmd.Flags().IntVar(&s.limit, "limit", 0, "only on the first hosts, at most this number; 0 is no limit")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if s.limit < 0 {
 			return term.Usagef("--limit %d: expected 0 or more", s.limit)
 		}
-		if err := remote.CheckSelector(cmd, "process-label", s.labels); err != nil {
-			return err
-		}
-		return checkStates(s.states)
+		return nil
 	})
 }
 
 // filter returns the filter of a list.
 func (s *selection) filter(hosts []string) client.ProcessFilter {
-	return client.ProcessFilter{
-		Hosts: hosts, Selector: s.Selector, ProcessSelector: s.labels, Version: s.version, States: s.states,
-	}
+	return client.ProcessFilter{Hosts: hosts, Selector: s.Selector, Which: s.Which}
 }
 
 // any reports whether the flags choose every process.
 func (s *selection) any() bool {
-	return s.Any() && s.labels+s.version == "" && len(s.states) == 0 && s.limit == 0
-}
-
-// where says in a message what the flags have chosen.
-func (s *selection) where() string {
-	text := s.Where()
-	if s.labels != "" {
-		text += " with labels " + s.labels
-	}
-	if s.version != "" {
-		text += " of version " + s.version
-	}
-	if len(s.states) > 0 {
-		text += " in state " + strings.Join(s.states, " or ")
-	}
-	return text
+	return s.Any() && s.limit == 0
 }
 
 // list lists the processes of a filter, with one call for each group of named hosts.
@@ -156,7 +128,7 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, remote.NoProcess(ctx, c, arg, s.where(), s.Names)
+			return nil, remote.NoProcess(ctx, c, arg, s.Where(), s.Names)
 		}
 		for _, p := range found {
 			k := key{p.Namespace, p.Name, p.Host.ID}
@@ -167,7 +139,7 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 		}
 	}
 	for _, host := range s.Names {
-		if s.narrow() {
+		if s.Narrow() {
 			break // the host may have processes that the other flags leave out
 		}
 		if !wildcard.IsPattern(host) &&
@@ -182,9 +154,6 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 	sortProcesses(all)
 	return all, nil
 }
-
-// narrow reports whether flags beside the names of hosts choose processes.
-func (s *selection) narrow() bool { return s.Selector+s.labels+s.version != "" || len(s.states) > 0 }
 
 // sortProcesses sorts by namespace, name and host.
 func sortProcesses(all []client.Process) {

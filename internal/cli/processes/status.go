@@ -76,7 +76,7 @@ func begun(cmd *cobra.Command, c *client.Client, names []string, sel *selection,
 		if !ok {
 			return unknown
 		}
-		if len(sel.Names) > remote.MostAsked || sel.narrow() {
+		if len(sel.Names) > remote.MostAsked || sel.Narrow() {
 			return unknown
 		}
 		found, err := c.Why(cmd.Context(), client.WhyFilter{

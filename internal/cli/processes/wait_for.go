@@ -74,14 +74,10 @@ process, 6 unreachable or not within the timeout.`,
 		ValidArgsFunction: completeProcesses(&s),
 	}
 	cmd.Flags().StringVar(&until, "for", untilReady, "state to wait for: running, ready or stopped")
-	sel.Hosts.Flags(cmd, &s, "only on these hosts")
-	sel.FailedFlag(cmd)
-	cmd.Flags().StringVar(&sel.labels, "process-label", "", "only processes whose own labels match, such as tier=front")
+	sel.Hosts.QueryFlags(cmd, &s, "only on these hosts")
+	sel.LabelFlag(cmd)
 	term.Complete(cmd, "for", untilRunning, untilReady, untilStopped)
 	s.WaitingFlags(cmd)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		return remote.CheckSelector(cmd, "process-label", sel.labels)
-	})
 	return cmd
 }
 

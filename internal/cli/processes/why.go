@@ -25,7 +25,7 @@ import (
 func NewWhy() *cobra.Command {
 	var s remote.Session
 	var f client.WhyFilter
-	var hosts remote.Hosts
+	var sel remote.Choice
 	var page string
 	cmd := &cobra.Command{
 		Use:   "why [NAMESPACE/NAME]",
@@ -42,7 +42,7 @@ unreachable.`,
 		Example: `  drover why
   drover why web/nginx
   drover why 'web/*' --hosts '0:10.2.*'
-  drover why -l role=web
+  drover why -l role=web --state backoff,flapping
   drover why --cause exit-status,out-of-memory -o json
   drover why --page exit-status`,
 		Args: term.Args,
@@ -50,7 +50,7 @@ unreachable.`,
 			if page != "" {
 				return writePage(cmd, page)
 			}
-			c, err := hosts.Connect(cmd, &s)
+			c, err := sel.Connect(cmd, &s)
 			if err != nil {
 				return err
 			}
@@ -60,12 +60,12 @@ unreachable.`,
 				}
 				f.All = true
 			}
-			f.Hosts, f.Selector = hosts.Names, hosts.Selector
+			f.Hosts, f.Selector, f.Which = sel.Names, sel.Selector, sel.Which
 			answer, err := c.Why(cmd.Context(), f)
 			if err != nil {
 				return remote.ExitOf(err)
 			}
-			if err := whyNothing(cmd.Context(), c, args, &hosts, &answer); err != nil {
+			if err := whyNothing(cmd.Context(), c, args, &sel, &answer); err != nil {
 				return err
 			}
 			w := cmd.OutOrStdout()
@@ -84,7 +84,7 @@ unreachable.`,
 		ValidArgsFunction: remote.First(completeProcesses(&s)),
 	}
 	flags := cmd.Flags()
-	hosts.QueryFlags(cmd, &s, "only on these hosts")
+	sel.QueryFlags(cmd, &s, "only on these hosts")
 	flags.StringSliceVar(&f.Causes, "cause", nil, "only findings with these causes, such as exit-status")
 	flags.BoolVar(&f.All, "all", false,
 		"also list processes that are as they should be, if there is something to explain")
@@ -104,16 +104,12 @@ unreachable.`,
 	return cmd
 }
 
-// whyNothing returns an error for an answer about no process, if the command names one, or a host that does not exist.
-func whyNothing(ctx context.Context, c *client.Client, args []string, hosts *remote.Hosts, answer *client.Why) error {
-	switch {
-	case answer.Total > 0 || len(answer.Findings) > 0:
+// whyNothing returns an error for an answer about no process, if the command has chosen processes or hosts.
+func whyNothing(ctx context.Context, c *client.Client, args []string, sel *remote.Choice, answer *client.Why) error {
+	if answer.Total > 0 || len(answer.Findings) > 0 {
 		return nil
-	case len(args) > 0:
-		return remote.NoProcess(ctx, c, args[0], hosts.Where(), hosts.Names)
-	default:
-		return hosts.Unmatched(ctx, c)
 	}
+	return sel.NoMatch(ctx, c, strings.Join(args, " "))
 }
 
 // checkCauses returns an error for the first value of --cause that is not a cause.

@@ -3,12 +3,91 @@ package remote
 import (
 	"context"
 	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"drover/client"
 	"drover/internal/cli/term"
+	"drover/internal/process"
 	"drover/internal/spelling"
 	"drover/internal/wildcard"
 )
+
+// Choice are the flags that choose processes beside their names: those of Hosts, and those about the processes.
+type Choice struct {
+	Hosts
+	client.Which
+}
+
+// Flags adds the flags with help for --hosts. The session must get its flags after them.
+func (s *Choice) Flags(cmd *cobra.Command, session *Session, help string) {
+	s.Hosts.Flags(cmd, session, help)
+	s.LabelFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&s.Version, "process-version", "", "only running processes of this version, or of a pattern")
+	f.StringSliceVar(&s.States, "state", nil, "only processes in these states")
+	term.Complete(cmd, "state", process.States()...)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		for _, state := range s.States {
+			if err := term.OneOf("--state", state, process.States()...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// LabelFlag adds --process-label.
+func (s *Choice) LabelFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.ProcessSelector, "process-label", "",
+		"only processes whose own labels match, such as tier=front")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		return CheckSelector(cmd, "process-label", s.ProcessSelector)
+	})
+}
+
+// QueryFlags adds the flags of a command that only asks: those of Flags, and --failed-of.
+func (s *Choice) QueryFlags(cmd *cobra.Command, session *Session, help string) {
+	s.Flags(cmd, session, help)
+	s.FailedFlag(cmd)
+}
+
+// Any reports whether the flags choose every process.
+func (s *Choice) Any() bool { return s.Hosts.Any() && !s.narrowed() }
+
+// Narrow reports whether flags beside the names of hosts choose processes.
+func (s *Choice) Narrow() bool { return s.Selector != "" || s.narrowed() }
+
+// narrowed reports whether a flag about processes chooses some.
+func (s *Choice) narrowed() bool { return s.ProcessSelector+s.Version != "" || len(s.States) > 0 }
+
+// Where says in a message what the flags have chosen.
+func (s *Choice) Where() string {
+	text := s.Hosts.Where()
+	if s.ProcessSelector != "" {
+		text += " with labels " + s.ProcessSelector
+	}
+	if s.Version != "" {
+		text += " of version " + s.Version
+	}
+	if len(s.States) > 0 {
+		text += " in state " + strings.Join(s.States, " or ")
+	}
+	return text
+}
+
+// NoMatch reports that no process matches the flags, or that a host does not exist. arg is the name of a process; empty
+// if the command has none.
+func (s *Choice) NoMatch(ctx context.Context, c *client.Client, arg string) error {
+	if arg != "" {
+		return NoProcess(ctx, c, arg, s.Where(), s.Names)
+	}
+	if err := s.Unmatched(ctx, c); err != nil || !s.narrowed() {
+		return err
+	}
+	return term.NoSuchf("no process matches%s", s.Where())
+}
 
 // NoProcess reports that nothing matches on the named hosts, or that a host does not exist, and suggests similar names.
 func NoProcess(ctx context.Context, c *client.Client, arg, where string, hosts []string) error {

@@ -182,8 +182,8 @@ func (f filter) ofEvents() client.EventFilter {
 
 func (f filter) ofProcesses() client.ProcessFilter {
 	return client.ProcessFilter{
-		Namespace: f.namespace, Name: f.name, Hosts: f.hosts, States: f.states, Selector: f.selector,
-		ProcessSelector: f.labels, Version: f.version, Limit: Page,
+		Namespace: f.namespace, Name: f.name, Hosts: f.hosts, Selector: f.selector, Limit: Page,
+		Which: client.Which{ProcessSelector: f.labels, Version: f.version, States: f.states},
 	}
 }
 

@@ -131,11 +131,14 @@ func TestProcessesBySelector(t *testing.T) {
 				t.Errorf("%s: spec shown: %v", query, shown)
 			}
 		}
-		n := r.want(200, r.call("admin", "GET", "/processes/counts?"+strings.NewReplacer("&spec=true", "", "&state=running",
-			"").Replace(query), nil))
+		n := r.want(200, r.call("admin", "GET", "/processes/counts?"+strings.ReplaceAll(query, "&spec=true", ""), nil))
 		same(t, query+", counted", float64(len(a.body["items"].([]any))), n.body["total"])
 	}
-	r.refused(r.call("admin", "GET", "/processes?process_selector=", nil), 422, "process_selector")
+	for _, path := range []string{"/processes", "/processes/counts", "/processes/l/x", "/why", "/drift", "/processes/l/x/logs"} {
+		r.refused(r.call("admin", "GET", path+"?process_selector=", nil), 422, "process_selector")
+		r.refused(r.call("admin", "GET", path+"?state=up", nil), 422, "state")
+	}
+	r.refused(r.call("admin", "GET", "/processes/l/x?state=backoff", nil), 404, "")
 }
 
 func sorted(list []string) string {

@@ -44,13 +44,13 @@ const (
 func (h *Handler) readLogs(ctx context.Context, c *call) (reply, error) {
 	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
 	c.Audit.Target = edge.Clip(id.String())
-	hosts := c.params.hosts()
+	hosts, which := c.params.hosts(), c.params.processes()
 	q, err := c.params.logs(id)
 	if err != nil {
 		return reply{}, err
 	}
 	r := logReader{h: h, c: c, id: id, named: h.chosen(hosts)}
-	if err := r.find(ctx); err != nil {
+	if err := r.find(ctx, which); err != nil {
 		return reply{}, err
 	}
 	leave, free := h.readers.enter(c.Principal.App, maxStreams)
@@ -128,16 +128,17 @@ type oneLog struct {
 	agent store.Agent
 }
 
-// find finds the hosts of the process and its copies.
-func (r *logReader) find(ctx context.Context) error {
+// find finds the hosts of the process and its copies that a choice has.
+func (r *logReader) find(ctx context.Context, which processChoice) error {
 	reach := r.c.Principal.On(access.ReadLogs, r.id.Namespace)
 	if reach.Nowhere() {
 		return forbidden(access.Missing{Operation: access.ReadLogs, Subject: r.id.String()})
 	}
 	f := store.ObservedFilter{Process: r.id, Copies: true, Agents: r.named}
+	which.narrow(&f)
 	hosts := map[string]bool{}
 	err := r.h.eachObserved(ctx, f, func(o *store.Observed) {
-		if agent, known := r.h.Directory.ByKey(o.Agent); known && reach.Covers(gate.Host(agent)) {
+		if agent, known := r.h.Directory.ByKey(o.Agent); known && reach.Covers(gate.Host(agent)) && which.matches(o) {
 			r.logs = append(r.logs, oneLog{o.Process, agent})
 			hosts[agent.Key] = true
 		}
@@ -147,7 +148,7 @@ func (r *logReader) find(ctx context.Context) error {
 	case err != nil:
 		return err
 	case len(r.logs) == 0:
-		return problemf(http.StatusNotFound, "no host knows a process %q", r.id.String())
+		return unknownProcess(r.id, which)
 	case len(r.logs) > mostLogs:
 		return invalid("host", "selects %d logs on %d hosts: expected at most %d logs", len(r.logs), r.hosts, mostLogs)
 	}

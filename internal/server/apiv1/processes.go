@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "drover/api/v1"
@@ -101,7 +102,7 @@ func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
 		return h.listPicture(ctx, c)
 	}
 	f := store.ObservedFilter{
-		Namespace: p.text("namespace"), Name: p.text("name"), Copies: true, States: p.list("state"),
+		Namespace: p.text("namespace"), Name: p.text("name"), Copies: true,
 	}
 	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
 	if p.given("at") {
@@ -123,21 +124,49 @@ func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 	answer, err := h.processPage(ctx, c, store.ObservedFilter{Process: id, Copies: true, Spec: true})
 	if found, ok := answer.body.(v1.Page[v1.Process]); ok && err == nil && len(found.Items) == 0 &&
 		found.NextCursor == "" && !c.params.given("cursor") {
-		return reply{}, problemf(http.StatusNotFound, "no host knows a process %q", id.String())
+		return reply{}, unknownProcess(id, c.params.processes())
 	}
 	return answer, err
 }
 
-// processChoice selects processes by their own labels and their version. The zero choice selects all.
+// unknownProcess is the problem of a process that no host has, or none that a choice has.
+func unknownProcess(id process.ID, which processChoice) error {
+	if which.any() {
+		return problemf(http.StatusNotFound, "no host knows a process %q", id.String())
+	}
+	return problemf(http.StatusNotFound, "no process %q matches process_selector, version and state", id.String())
+}
+
+// processChoice selects processes by their own labels, their version and their state. The zero choice selects all.
 type processChoice struct {
 	labels selector.Selector
 	// version is a pattern.
 	version string
+	states  []string
 }
 
 // processes reads the parameters that select processes.
 func (p *params) processes() processChoice {
-	return processChoice{labels: p.selector("process_selector"), version: p.text("version")}
+	return processChoice{labels: p.selector("process_selector"), version: p.text("version"), states: p.states()}
+}
+
+// states reads the states of processes; nil for all.
+func (p *params) states() []string {
+	states := p.list("state")
+	for _, s := range states {
+		if !slices.Contains(process.States(), s) {
+			p.fail(invalid("state", "is %.40q: expected %s", s, strings.Join(process.States(), ", ")))
+		}
+	}
+	return states
+}
+
+// any reports whether the choice has every process.
+func (s *processChoice) any() bool { return s.labels.IsZero() && s.version == "" && len(s.states) == 0 }
+
+// narrow adds to a filter of the database what the choice needs. The caller calls matches for each row.
+func (s *processChoice) narrow(f *store.ObservedFilter) {
+	f.States, f.Spec = s.states, f.Spec || !s.labels.IsZero()
 }
 
 // matches reports whether the choice has a process. Only a running process has a version.
@@ -190,7 +219,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 	}
 	f.Agents = h.chosen(hosts)
 	shows := f.Spec
-	f.Spec = f.Spec || !which.labels.IsZero()
+	which.narrow(&f)
 	r := eventReader{h: h, who: &c.Principal}
 	if f.Process == (process.ID{}) {
 		f.Within = r.within(f.Namespace)
@@ -255,7 +284,8 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
-	f.Agents, f.Spec = h.chosen(hosts), !which.labels.IsZero()
+	f.Agents = h.chosen(hosts)
+	which.narrow(&f)
 	n := v1.ProcessCounts{States: map[string]int{}}
 	r := eventReader{h: h, who: &c.Principal}
 	f.Within = r.within(f.Namespace)
@@ -303,6 +333,7 @@ func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	q := whyQuery{eventReader: eventReader{h: h, who: &c.Principal}, catalogue: why.Open(), now: h.Now()}
 	q.namespace, q.name, q.hosts, q.most = p.text("namespace"), p.text("name"), p.hosts(), p.limit()
+	q.which = p.processes()
 	if all := p.flag("all"); all != nil {
 		q.all = *all
 	}
@@ -332,6 +363,7 @@ type whyQuery struct {
 
 	namespace, name string
 	hosts           hostChoice
+	which           processChoice
 	causes          []process.CauseID
 	all             bool
 
@@ -360,13 +392,20 @@ func (q *whyQuery) look(ctx context.Context) error {
 	f := store.ObservedFilter{
 		Namespace: q.namespace, Name: q.name, Copies: true, Agents: agents, Within: q.within(q.namespace),
 	}
+	q.which.narrow(&f)
 	err := q.h.eachObserved(ctx, f, func(o *store.Observed) {
+		if !q.which.matches(o) {
+			return
+		}
 		agent, joined := q.h.Directory.ByKey(o.Agent)
 		q.judge(o.Process, agent, joined, &o.Status, q.waiting[store.ObservedKey{Agent: o.Agent, Process: o.Process}])
 		delete(q.waiting, store.ObservedKey{Agent: o.Agent, Process: o.Process})
 	})
 	if err != nil {
 		return err
+	}
+	if !q.which.any() {
+		return nil // what no host has reported has no state, version or labels
 	}
 	// The remaining operations wait for hosts that have never reported the process.
 	for key, operations := range q.waiting {

@@ -319,7 +319,9 @@ type driftQuery struct {
 	eventReader
 	namespace, name string
 	agents          []string // nil for all
+	which           processChoice
 	cases           map[store.ObservedKey]*drift.Case
+	closed          bool // there are no further cases
 	hosts           map[string]store.Agent
 	unasked         []v1.UnaskedHost
 }
@@ -331,6 +333,7 @@ func (h *Handler) listDrift(ctx context.Context, c *call) (reply, error) {
 		hosts: map[string]store.Agent{},
 	}
 	q.namespace, q.name = c.params.text("namespace"), c.params.text("name")
+	q.which = c.params.processes()
 	chosen, live, limit := c.params.hosts(), c.params.flag("live"), c.params.limit()
 	if err := c.params.done(); err != nil {
 		return reply{}, err
@@ -371,7 +374,7 @@ func (q *driftQuery) at(key store.ObservedKey) *drift.Case {
 	}
 	agent, joined := q.h.Directory.ByKey(key.Agent)
 	id := key.Process
-	if !joined || q.namespace != "" && !wildcard.Match(q.namespace, id.Namespace) ||
+	if q.closed || !joined || q.namespace != "" && !wildcard.Match(q.namespace, id.Namespace) ||
 		q.name != "" && !wildcard.Match(q.name, id.Name) && !wildcard.Match(q.name, baseOf(id.Name)) ||
 		!q.eventReader.at(id).Covers(gate.Host(agent)) {
 		return nil
@@ -386,10 +389,11 @@ func (q *driftQuery) read(ctx context.Context) error {
 	f := store.ObservedFilter{
 		Namespace: q.namespace, Name: q.name, Copies: true, Agents: q.agents, Within: q.within(q.namespace), Spec: true,
 	}
+	q.which.narrow(&f)
 	tooMany := problemf(http.StatusUnprocessableEntity,
 		"more than %d processes are selected: choose a namespace or hosts", mostCompared)
 	err := q.h.eachObserved(ctx, f, func(o *store.Observed) {
-		if len(q.cases) > mostCompared || !o.Status.Known {
+		if len(q.cases) > mostCompared || !o.Status.Known || !q.which.matches(o) {
 			return
 		}
 		if found := q.at(store.ObservedKey{Agent: o.Agent, Process: o.Process}); found != nil {
@@ -399,6 +403,7 @@ func (q *driftQuery) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	q.closed = !q.which.any() // what no host has reported has no state, version or labels
 	agents := q.agents
 	if agents == nil {
 		for a := range q.h.Directory.After(fleet.Place{}) {

@@ -61,14 +61,14 @@ func (h *Handler) atMoment(c *call, f store.ObservedFilter) *pastQuery {
 	hosts := p.hosts()
 	q := &pastQuery{
 		eventReader: eventReader{h: h, who: &c.Principal}, filter: f, which: processChoice{version: p.text("version")},
-		states: f.States, past: v1.Past{At: h.moment(p, "at").UTC()},
+		states: p.states(), past: v1.Past{At: h.moment(p, "at").UTC()},
 	}
 	for _, name := range []string{"process_selector", "spec"} {
 		if p.text(name) != "" {
 			p.fail(invalid(name, "the server does not know it for the past: leave it out"))
 		}
 	}
-	q.filter.States, q.filter.Spec = nil, false
+	q.filter.Spec = false
 	q.filter.Agents = h.chosen(hosts)
 	q.filter.Within = q.within(f.Namespace)
 	return q
@@ -317,11 +317,11 @@ type fleetFilter struct {
 // fleet reads the parameters that select processes in the picture.
 func (p *params) fleet() fleetFilter {
 	f := fleetFilter{hosts: p.hosts(), selection: p.text("selection"), Query: rollup.Query{
-		Namespace: p.text("namespace"), Name: p.text("name"), States: p.list("state"),
+		Namespace: p.text("namespace"), Name: p.text("name"),
 		Stale: p.flag("stale"), Hosted: p.flag("hosted"),
 	}}
 	which := p.processes()
-	f.Labels, f.Version = which.labels, which.version
+	f.Labels, f.Version, f.States = which.labels, which.version, which.states
 	catalogue := why.Open()
 	for _, id := range p.list("cause") {
 		if _, known := catalogue.Lookup(process.CauseID(id)); !known {

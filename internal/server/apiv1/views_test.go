@@ -124,6 +124,26 @@ func TestOverviewOfACrashLoop(t *testing.T) {
 	equal(t, counts, map[string]any{"flapping": 2., "exit-status": 1.})
 }
 
+// TestTrend: a trend counts the processes that have a cause now, by when they came to it.
+func TestTrend(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	now := time.Now()
+	for row, ago := range map[string]time.Duration{
+		"a/day@" + web: 24 * time.Hour, "a/hour@" + web: time.Hour + time.Minute, "a/edge@" + web: 59 * time.Minute,
+		"a/half@" + web: 31 * time.Minute, "a/half@" + plain: 33 * time.Minute, "a/new@" + web: time.Minute,
+		"a/ahead@" + web: -time.Hour,
+	} {
+		r.fail(process.CauseExitStatus, row)
+		o := r.last
+		o.Status.Cause = process.Cause{ID: process.CauseExitStatus, Text: "it failed", Since: now.Add(-ago).UnixMilli()}
+		r.must(r.store.PutObserved(t.Context(), r.mark(o.Agent), []store.Observed{o}, nil))
+	}
+	all := r.want(200, r.call("admin", "GET", "/overview", nil)).body["causes"].([]any)
+	equal(t, len(all), 1)
+	equal(t, all[0].(map[string]any)["trend"], any([]any{3., 3., 3., 3., 3., 5., 5., 5., 5., 5., 5., 7.}))
+}
+
 // TestGroups: groups have the counts of their processes, in each order, over pages.
 func TestGroups(t *testing.T) {
 	r := newRig(t)

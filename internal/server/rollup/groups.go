@@ -187,6 +187,9 @@ func instant(milliseconds int64) *time.Time {
 // mostOfCause is how many processes of a cause an overview names.
 const mostOfCause = 10
 
+// trendStep is the length of a step of a trend.
+const trendStep = time.Hour / v1.TrendSteps
+
 // causeGroup is a group of an overview while it is counted.
 type causeGroup struct {
 	v1.CauseGroup
@@ -198,7 +201,7 @@ type causeGroup struct {
 type causeGroups map[process.CauseID]*causeGroup
 
 // add counts a process under one of its causes. A further cause is at most as severe as the finding.
-func (groups causeGroups) add(catalogue why.Catalogue, c process.Cause, f *Found) {
+func (groups causeGroups) add(catalogue why.Catalogue, c process.Cause, f *Found, now time.Time) {
 	e, known := catalogue.Lookup(c.ID)
 	severity := f.Finding.Severity
 	if known && c.ID != f.Finding.Cause.ID && e.Severity.Compare(severity) > 0 {
@@ -210,10 +213,11 @@ func (groups causeGroups) add(catalogue why.Catalogue, c process.Cause, f *Found
 			ID: string(c.ID), Severity: string(severity), Page: e.Page(),
 			Title: e.Title.In(words.English), Meaning: e.Meaning.In(words.English),
 			Remedy: e.Remedy.In(words.English),
-		}}}
+		}, Trend: make([]int, v1.TrendSteps)}}
 		groups[c.ID] = g
 	}
 	g.Count++
+	g.Trend[stepOf(c.Since, now)]++
 	if severity.Compare(why.Severity(g.Severity)) < 0 {
 		g.Severity = string(severity)
 	}
@@ -227,19 +231,30 @@ func (groups causeGroups) add(catalogue why.Catalogue, c process.Cause, f *Found
 	g.of[process.ID{Namespace: f.Process.Namespace, Name: base}]++
 }
 
+// stepOf is the step of a trend in which a time lies. What is older or unknown lies in the first, and what the clock of
+// a host has in the future, in the last.
+func stepOf(milliseconds int64, now time.Time) int {
+	const last = v1.TrendSteps - 1
+	at := instant(milliseconds)
+	if at == nil {
+		return 0
+	}
+	return min(max(last-int(now.Sub(*at)/trendStep), 0), last)
+}
+
 // Overview counts the processes of a query, and groups those that are not as they should be by their causes, the worst
 // first. A process with several causes counts in each of their groups: a crash loop is in the group of its exit status
 // while it is down, and in that of flapping all the time. It leaves out what is not about processes.
 func (p *Rollup) Overview(ctx context.Context, q *Query) (v v1.Overview, err error) {
 	v = v1.Overview{Processes: v1.ProcessCounts{States: map[string]int{}}, Causes: []v1.CauseGroup{}}
-	groups, catalogue := causeGroups{}, why.Open()
+	groups, catalogue, now := causeGroups{}, why.Open(), p.Now()
 	err = p.Each(ctx, q, func(f *Found) {
 		add(&v.Processes, f)
 		if f.Finding.Wrong {
 			v.Wrong++
 		}
 		for _, c := range catalogue.Problems(&f.Finding) {
-			groups.add(catalogue, c, f)
+			groups.add(catalogue, c, f, now)
 		}
 	})
 	for _, g := range groups {
@@ -250,6 +265,9 @@ func (p *Rollup) Overview(ctx context.Context, q *Query) (v v1.Overview, err err
 			return cmp.Or(b.Count-a.Count, cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 		})
 		g.Processes = g.Processes[:min(len(g.Processes), mostOfCause)]
+		for i := range v1.TrendSteps - 1 {
+			g.Trend[i+1] += g.Trend[i]
+		}
 		v.Causes = append(v.Causes, g.CauseGroup)
 	}
 	slices.SortFunc(v.Causes, func(a, b v1.CauseGroup) int {

@@ -49,9 +49,11 @@ func hiddenFilters() []string {
 func processFilter(q url.Values) client.ProcessFilter {
 	return client.ProcessFilter{
 		Namespace: q.Get("namespace"), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
-		States: fields(q.Get("state")), Causes: fields(q.Get("cause")), Selection: q.Get("selection"),
-		Stale: yesNo(q.Get("stale")), Hosted: yesNo(q.Get("hosted")),
-		Selector: q.Get("selector"), ProcessSelector: q.Get("process-label"), Version: q.Get("process-version"),
+		Causes: fields(q.Get("cause")), Selection: q.Get("selection"),
+		Stale: yesNo(q.Get("stale")), Hosted: yesNo(q.Get("hosted")), Selector: q.Get("selector"),
+		Which: client.Which{
+			ProcessSelector: q.Get("process-label"), Version: q.Get("process-version"), States: fields(q.Get("state")),
+		},
 	}
 }
 
@@ -116,40 +118,111 @@ func facetsOf(q url.Values, name string, counts map[string]int, also ...string) 
 	return list
 }
 
+// overviewFilters are the parameters of the overview that select processes; severity selects among the causes.
+func overviewFilters() []string { return []string{"namespace", "hosts", "selector"} }
+
 // overview shows what is wrong, what goes on, and what happened last.
 func (v *view) overview(ctx context.Context) error {
-	ns := v.r.URL.Query().Get("ns")
-	o, err := v.client.Overview(ctx, client.ProcessFilter{Namespace: ns})
+	q, within := v.r.URL.Query(), url.Values{}
+	for _, name := range overviewFilters() {
+		if value := q.Get(name); value != "" {
+			within.Set(name, value)
+		}
+	}
+	f := processFilter(within)
+	body := map[string]any{"Filter": q, "Overview": client.Overview{}}
+	err := v.known(append(overviewFilters(), "severity"))
+	var o client.Overview
+	if err == nil {
+		o, err = v.client.Overview(ctx, f)
+	}
 	if err != nil {
-		return err
+		return v.badFilter(err, "overview", body)
 	}
 	running, _, err := some(v.client.Operations(ctx, client.OperationFilter{
-		State: "running", Namespace: ns, Limit: few,
+		State: "running", Namespace: f.Namespace, Limit: few,
 	}), few)
 	if err != nil {
 		return err
 	}
-	rollouts, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{Namespace: ns, Limit: few}), few)
+	rollouts, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{Namespace: f.Namespace, Limit: few}), few)
 	if err != nil {
 		return err
 	}
-	rollouts = slices.DeleteFunc(rollouts, func(r client.Rollout) bool { return !r.Active() })
-	happened := client.EventFilter{Limit: few}
-	within := url.Values{}
-	if ns != "" {
-		happened.Namespaces = []string{ns}
-		within.Set("namespace", ns)
+	happened := client.EventFilter{Hosts: f.Hosts, Selector: f.Selector, Limit: few}
+	if f.Namespace != "" {
+		happened.Namespaces = []string{f.Namespace}
 	}
 	events, _, err := some(v.client.Events(ctx, happened), few)
 	if err != nil {
 		return err
 	}
-	v.render(http.StatusOK, "overview", map[string]any{
-		"NS": ns, "All": with(within), "StaleURL": with(within, "stale", "true"),
-		"Overview": o, "States": facetsOf(within, "state", o.Processes.States, "stale", "false"),
-		"Operations": running, "Rollouts": rollouts, "Events": events,
-	})
+	body["All"], body["StaleURL"] = with(within), with(within, "stale", "true")
+	body["Overview"], body["States"] = o, facetsOf(within, "state", o.Processes.States, "stale", "false")
+	body["Causes"], body["Severities"] = troubles(q, within, o.Causes), severities(q, o.Causes)
+	body["Operations"], body["Events"] = running, events
+	body["Rollouts"] = slices.DeleteFunc(rollouts, func(r client.Rollout) bool { return !r.Active() })
+	v.render(http.StatusOK, "overview", body)
 	return nil
+}
+
+// trouble is a cause with what its row of the overview leads to.
+type trouble struct {
+	client.CauseGroup
+	// URL is the page of its processes, and Query the filter that selects them.
+	URL, Query string
+	Bars       []bar
+}
+
+// troubles returns the causes of the chosen severity.
+func troubles(q, within url.Values, causes []client.CauseGroup) (rows []trouble) {
+	for _, c := range causes {
+		if chosen := q.Get("severity"); chosen != "" && chosen != c.Severity {
+			continue
+		}
+		_, query, _ := strings.Cut(with(within, "cause", c.ID), "?")
+		rows = append(rows, trouble{
+			CauseGroup: c, URL: with(within, "cause", c.ID, "group", "none"), Query: query, Bars: bars(c.Trend),
+		})
+	}
+	return rows
+}
+
+// severities returns how many causes have which severity; a severity leads to the overview with only these.
+func severities(q url.Values, causes []client.CauseGroup) (list []facet) {
+	for _, c := range causes { // the worst first
+		if n := len(list); n > 0 && list[n-1].ID == c.Severity {
+			list[n-1].N++
+			continue
+		}
+		next := maps.Clone(q)
+		next.Set("severity", c.Severity)
+		on := q.Get("severity") == c.Severity
+		if on {
+			next.Del("severity")
+		}
+		list = append(list, facet{ID: c.Severity, N: 1, On: on, URL: Prefix + "?" + next.Encode()})
+	}
+	return list
+}
+
+// bar is a step of a trend as a page draws it.
+type bar struct{ X, Y, Height int }
+
+// The height of the picture of a trend, and the distance of its bars.
+const trendHeight, barStep = 16, 5
+
+// bars draws a trend. The greatest step is as high as the picture, and each step with a process is visible.
+func bars(trend []int) []bar {
+	list := make([]bar, len(trend))
+	for i, n := range trend {
+		height := 0
+		if n > 0 {
+			height = max(n*trendHeight/slices.Max(trend), 1)
+		}
+		list[i] = bar{barStep * i, trendHeight - height, height}
+	}
+	return list
 }
 
 // grouping is a way to group processes.
@@ -275,6 +348,34 @@ func (v *view) known(parameters []string) error {
 		return v.rejected(http.StatusBadRequest, words.Fleet.UnknownParameter, "name", visible(name))
 	}
 	return nil
+}
+
+// shortNames are what a link may call filters for short, as in an address that a person types.
+func shortNames() map[string]string {
+	return map[string]string{"ns": "namespace", "host": "hosts", "label": "selector"}
+}
+
+// listed is a page with a filter. It takes short names of parameters, and on pages without an area of their own an area
+// as the pattern of its hosts.
+func listed(p page) page {
+	return func(v *view, ctx context.Context) error {
+		q, short := v.r.URL.Query(), false
+		for from, to := range shortNames() {
+			if q.Has(from) && !q.Has(to) {
+				q[to], short = q[from], true
+				q.Del(from)
+			}
+		}
+		if area := q.Get("area"); area != "" && !q.Has("hosts") && v.r.URL.Path != path("hosts") {
+			q.Set("hosts", area+":*")
+			q.Del("area")
+			short = true
+		}
+		if short {
+			v.r.URL.RawQuery = q.Encode()
+		}
+		return p(v, ctx)
+	}
 }
 
 // only is a page that has some parameters and no others. Pages with a filter of their own show the fault in its place.

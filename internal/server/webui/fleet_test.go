@@ -230,11 +230,11 @@ func TestFiltersOfLists(t *testing.T) {
 	for path, want := range map[string][2]string{
 		"/ui/hosts?area=3": {"3:10.0.0.1", "0:10.0.0.2"}, "/ui/hosts?area=0&build=": {"0:10.0.0.2", "3:10.0.0.1"},
 		"/ui/hosts?q=10.0.0.2": {"0:10.0.0.2", "3:10.0.0.1"}, "/ui/hosts?build=9*": {"Nothing matches", "10.0.0.1"},
-		"/ui/tasks?op=stop": {"/tasks/two", "/tasks/one"}, "/ui/tasks?ns=ns-o*": {"/tasks/one", "/tasks/two"},
+		"/ui/tasks?op=stop": {"/tasks/two", "/tasks/one"}, "/ui/tasks?namespace=ns-o*": {"/tasks/one", "/tasks/two"},
 		"/ui/tasks?user=user-two": {"/tasks/two", "/tasks/one"}, "/ui/tasks?app=app-one": {"/tasks/one", "/tasks/two"},
 		"/ui/tasks?since=90m": {"/tasks/one", "/tasks/two"}, "/ui/tasks?outcome=failed": {"Nothing matches", "/tasks/one"},
-		"/ui/rollouts?state=held&ns=shop": {"Nothing matches", "There is none"},
-		"/ui/?ns=none":                    {"<b>0</b> Processes", "<b>1</b> Processes"}, "/ui/?ns=sh*": {"<b>1</b> Processes", "<b>0</b>"},
+		"/ui/rollouts?state=held&namespace=shop": {"Nothing matches", "There is none"},
+		"/ui/?namespace=none":                    {"<b>0</b> Processes", "<b>1</b> Processes"}, "/ui/?namespace=sh*": {"<b>1</b> Processes", "<b>0</b>"},
 	} {
 		status, _, text := r.get(path)
 		if status != http.StatusOK || !strings.Contains(text, want[0]) || strings.Contains(text, want[1]) {

@@ -306,9 +306,6 @@ func (v *view) logOf(ctx context.Context, p *client.Process) *logPane {
 // followLog sends the lines of a log as they are written, as /api/v1 does, which also limits how many logs a person
 // follows. The stream ends when the browser hangs up, and when the session or the rights of the person change.
 func (v *view) followLog(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(apiv1.WithConsole(apiv1.WithOperator(ctx, v.who), ""))
-	defer cancel()
-	go v.unlessChanged(ctx, cancel)
 	own, q := v.r.URL.Query(), url.Values{
 		"host": {v.r.PathValue("host")}, "tail": {strconv.Itoa(followLines)}, "follow": {"true"},
 	}
@@ -319,13 +316,21 @@ func (v *view) followLog(ctx context.Context) error {
 	}
 	route := strings.NewReplacer("{namespace}", url.PathEscape(v.r.PathValue("ns")),
 		"{name}", url.PathEscape(v.r.PathValue("name"))).Replace(v1.RouteReadLogs)
+	return v.stream(ctx, v.w, route, q)
+}
+
+// stream sends a stream of /api/v1 to w.
+func (v *view) stream(ctx context.Context, w http.ResponseWriter, route string, q url.Values) error {
+	ctx, cancel := context.WithCancel(apiv1.WithConsole(apiv1.WithOperator(ctx, v.who), ""))
+	defer cancel()
+	go v.unlessChanged(ctx, cancel)
 	method, at, _ := strings.Cut(route, " ")
 	call, err := http.NewRequestWithContext(ctx, method, at+"?"+q.Encode(), http.NoBody)
 	if err != nil {
 		return err
 	}
 	call.RemoteAddr, call.RequestURI = v.r.RemoteAddr, call.URL.RequestURI()
-	v.API.ServeHTTP(v.w, call)
+	v.API.ServeHTTP(w, call)
 	return nil
 }
 

@@ -1,15 +1,23 @@
 package webui
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	v1 "drover/api/v1"
+	"drover/client"
 	"drover/internal/server/pulse"
+	"drover/internal/words"
 )
 
 // Pulse tells that something has changed.
@@ -165,4 +173,100 @@ func (s *hints) write(event string) bool {
 		return false
 	}
 	return s.control.Flush() == nil
+}
+
+// pastEvents is the number of past events with which followed events begin.
+const pastEvents = 200
+
+// followEvents sends events as they arrive, as lines of a pane, after the last ones before. It is the stream of
+// /api/v1, which also limits how many an app has open. It ends as that of a log does.
+func (v *view) followEvents(ctx context.Context) error {
+	f := eventFilter(v.r.URL.Query(), pastEvents)
+	past, err := v.client.EventPage(ctx, f, "")
+	if err != nil {
+		return err
+	}
+	lines, last := &eventLines{ResponseWriter: v.w, lang: v.lang}, int64(0)
+	for i := range slices.Backward(past.Items) {
+		lines.begin = append(lines.begin, lines.line(&past.Items[i])...)
+		last = max(last, past.Items[i].Cursor)
+	}
+	q := url.Values{"namespace": f.Namespaces, "host": f.Hosts, "kind": f.Kinds}
+	for name, value := range map[string]string{"name": f.Name, "selector": f.Selector} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if last > 0 {
+		q.Set("after", strconv.FormatInt(last, 10))
+	}
+	return v.stream(ctx, lines, v1.RouteStreamEvents, q)
+}
+
+// eventLines turns the stream of events of /api/v1 into lines of a pane. It passes on every other answer.
+type eventLines struct {
+	http.ResponseWriter
+	lang words.Lang
+	// begin are the lines before the stream, and rest is a line of it that has no end yet.
+	begin, rest []byte
+	streams     bool
+}
+
+// Unwrap is for http.ResponseController.
+func (w *eventLines) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *eventLines) WriteHeader(status int) {
+	if w.streams = status == http.StatusOK; w.streams {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *eventLines) Write(p []byte) (int, error) {
+	if !w.streams {
+		return w.ResponseWriter.Write(p)
+	}
+	out := w.begin
+	w.begin, w.rest = nil, append(w.rest, p...)
+	for {
+		line, rest, whole := bytes.Cut(w.rest, []byte("\n"))
+		if !whole {
+			break
+		}
+		w.rest = rest
+		var e client.Event
+		if data, isEvent := bytes.CutPrefix(line, []byte("data: ")); isEvent && json.Unmarshal(data, &e) == nil {
+			out = append(out, w.line(&e)...)
+		} else if bytes.HasPrefix(line, []byte(":")) {
+			out = append(out, '\n') // it is alive
+		}
+	}
+	if _, err := w.ResponseWriter.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// line is an event as a line of the pane.
+func (w *eventLines) line(e *client.Event) []byte {
+	who := caller(e.Actor.App, e.Actor.User)
+	if who == "" {
+		who = words.Actor(e.Actor.Kind).In(w.lang)
+	}
+	subject := e.Host.ID
+	if e.Name != "" {
+		subject += "  " + e.Namespace + "/" + e.Name
+	}
+	parts := []string{subject, words.Kind(e.Kind).In(w.lang)}
+	if state := words.EventState(e.Kind, e.To); state != "" {
+		parts = append(parts, words.State(state).In(w.lang))
+	}
+	parts = append(parts, who)
+	if e.Cause != nil {
+		parts = append(parts, words.CauseSentence(e.Cause.ID, e.Cause.Text, w.lang))
+	}
+	line, _ := json.Marshal(map[string]any{"at": e.At, "text": strings.Join(parts, "  ")}) // it always encodes
+	return append(line, '\n')
 }

@@ -167,9 +167,9 @@ func (v *view) hosts(ctx context.Context) error {
 func (v *view) tasks(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Ops": ops()}
-	err := v.known([]string{"state", "op", "user", "app", "ns", "outcome", "since", "cursor"})
+	err := v.known([]string{"state", "op", "user", "app", "namespace", "outcome", "since", "cursor"})
 	f := client.OperationFilter{
-		State: q.Get("state"), Op: q.Get("op"), User: q.Get("user"), App: q.Get("app"), Namespace: q.Get("ns"),
+		State: q.Get("state"), Op: q.Get("op"), User: q.Get("user"), App: q.Get("app"), Namespace: q.Get("namespace"),
 		Outcome: q.Get("outcome"), Limit: perPage,
 	}
 	if err == nil {
@@ -338,11 +338,11 @@ func (v *view) rollouts(ctx context.Context) error {
 		"Filter": q, "Query": v.r.URL.RawQuery,
 		"States": []string{"scheduled", "running", "held", "paused", "done", "aborted"},
 	}
-	err := v.known([]string{"state", "ns", "cursor"})
+	err := v.known([]string{"state", "namespace", "cursor"})
 	var page client.Page[client.Rollout]
 	if err == nil {
 		page, err = v.client.RolloutPage(ctx, client.RolloutFilter{
-			State: q.Get("state"), Namespace: q.Get("ns"), Limit: perPage,
+			State: q.Get("state"), Namespace: q.Get("namespace"), Limit: perPage,
 		}, q.Get("cursor"))
 	}
 	if err != nil {
@@ -397,11 +397,8 @@ func (v *view) rollout(ctx context.Context) error {
 func (v *view) events(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Kinds": slices.Sorted(maps.Keys(words.Kinds))}
-	f := client.EventFilter{
-		Namespaces: fields(q.Get("namespace")), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
-		Kinds: fields(q.Get("kind")), Limit: perPage * 4,
-	}
-	err := v.known([]string{"namespace", "name", "hosts", "kind", "since", "until", "cursor"})
+	f := eventFilter(q, perPage*4)
+	err := v.known([]string{"namespace", "name", "hosts", "selector", "kind", "since", "until", "follow", "cursor"})
 	if err == nil {
 		f.Since, err = moments(q, "since", v.Now())
 	}
@@ -415,10 +412,26 @@ func (v *view) events(ctx context.Context) error {
 	if err != nil {
 		return v.badFilter(err, "events", body)
 	}
-	body["Rows"], body["Command"] = page.Items, eventsCommand(q)
-	turn(body, path("events"), q, page.NextCursor)
+	body["Command"] = eventsCommand(q)
+	if q.Get("follow") != "" {
+		for _, past := range []string{"since", "until", "follow", "cursor"} {
+			q.Del(past)
+		}
+		body["Follow"], body["Past"] = path("events", "lines")+"?"+q.Encode(), path("events")+"?"+q.Encode()
+	} else {
+		body["Rows"] = page.Items
+		turn(body, path("events"), q, page.NextCursor)
+	}
 	v.render(http.StatusOK, "events", body)
 	return nil
+}
+
+// eventFilter reads what selects events, without times.
+func eventFilter(q url.Values, limit int) client.EventFilter {
+	return client.EventFilter{
+		Namespaces: fields(q.Get("namespace")), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
+		Selector: q.Get("selector"), Kinds: fields(q.Get("kind")), Limit: limit,
+	}
 }
 
 // eventsCommand is the command that lists the same events; empty if there is none.
@@ -431,7 +444,12 @@ func eventsCommand(q url.Values) string {
 	if namespace, name := q.Get("namespace"), q.Get("name"); namespace+name != "" {
 		command.WriteString(" " + quote(cmp.Or(namespace, "*")+"/"+cmp.Or(name, "*")))
 	}
-	for _, flag := range []string{"hosts", "kind", "since", "until"} {
+	flags := []string{"hosts", "selector", "kind", "since", "until"}
+	if q.Get("follow") != "" {
+		command.WriteString(" --follow")
+		flags = flags[:3]
+	}
+	for _, flag := range flags {
 		if value := q.Get(flag); value != "" {
 			command.WriteString(" --" + flag + " " + quote(value))
 		}

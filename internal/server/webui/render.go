@@ -178,8 +178,38 @@ type frame struct {
 	// Section is the first part of the path, and Other the other language.
 	Section, Other string
 	Admin          bool
-	Now            time.Time
-	Body           any
+	// Crumbs are the pages above this one.
+	Crumbs []crumb
+	Now    time.Time
+	Body   any
+}
+
+// crumb is a page above another one: its name is a word, or a text of the fleet.
+type crumb struct {
+	URL, Text string
+	Word      words.Text
+}
+
+// crumbs returns the pages above the page of one thing, the first part of whose path is the section; none for others.
+func crumbs(section string, rest []string) []crumb {
+	lists := map[string]words.Text{
+		"processes": words.Page.Processes, "hosts": words.Page.Hosts, "tasks": words.Page.Tasks,
+		"rollouts": words.Page.Rollouts,
+	}
+	word, known := lists[section]
+	if !known || len(rest) == 0 {
+		return nil
+	}
+	all := []crumb{{URL: path(section), Word: word}}
+	if section != "processes" || len(rest) < 2 {
+		return all
+	}
+	namespace, name := rest[0], rest[1]
+	all = append(all, crumb{URL: path(section) + "?namespace=" + url.QueryEscape(literal(namespace)), Text: namespace})
+	if len(rest) > 2 {
+		all = append(all, crumb{URL: path(section, namespace, name), Text: name})
+	}
+	return all
 }
 
 // title is the title of a page in the browser, with what it is about first.
@@ -200,6 +230,22 @@ func title(section, rest string) words.Text {
 	return text
 }
 
+// partsOf returns the parts of the path of a page after its section.
+func partsOf(u *url.URL) (parts []string) {
+	_, rest, found := strings.Cut(strings.TrimPrefix(u.EscapedPath(), Prefix), "/")
+	if !found || rest == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(rest, "/") {
+		text, err := url.PathUnescape(part)
+		if err != nil {
+			return nil
+		}
+		parts = append(parts, text)
+	}
+	return parts
+}
+
 // render writes a page. Nothing is sent before the whole page is rendered.
 func (v *view) render(status int, name string, body any) {
 	other := words.Chinese
@@ -215,6 +261,9 @@ func (v *view) render(status int, name string, body any) {
 		Section: section, Admin: v.who.Admin, Title: title(section, rest).In(v.lang, "rest", rest), Lang: v.lang.Tag(),
 		Here: here, User: v.who.User, Other: other.Tag(),
 		Now: v.Now(), Body: body,
+	}
+	if status == http.StatusOK { // what is not there is not below another page
+		f.Crumbs = crumbs(section, partsOf(v.r.URL))
 	}
 	if v.forMany {
 		f.User = ""

@@ -1,4 +1,4 @@
-// The log of a process as it is written. The page keeps the last lines only. It stays where it is while a person reads
+// The log of a process as it is written, or events as they arrive. The page keeps the last lines only. It stays where it is while a person reads
 // further up or selects text, and then says how many lines have come.
 
 const most = 5000; // lines that the page holds
@@ -36,6 +36,7 @@ function take(line) {
   }
   if (!problem.hidden) complain("");
   let text = line.lost ? pane.dataset.gap.replace("{n}", line.lost) : visible(line.text ?? "");
+  if (line.at) text = new Date(line.at).toLocaleString("sv") + "  " + text; // in Swedish a time is that of ISO 8601
   if (text.length > longest) text = text.slice(0, longest) + " …";
   fresh.push(text);
   freshText += text.length;

@@ -1,0 +1,94 @@
+package webui_test
+
+import (
+	"html"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// TestShortFilters: links may have the short names of filters; pages and their links have the long ones.
+func TestShortFilters(t *testing.T) {
+	r := newRig(t)
+	r.signIn()
+	r.observe(r.join(3, "10.0.0.1"), process.StateRunning, "api")
+	r.observe(r.join(0, "10.0.0.2"), process.StateStopped, "db")
+	for path, want := range map[string][3]string{
+		"/ui/processes?ns=shop&host=3:*": {"shop/api", "shop/db", `name="hosts" value="3:*"`},
+		"/ui/processes?area=0":           {"shop/db", "shop/api", `name="hosts" value="0:*"`},
+		"/ui/processes?label=no":         {"Nothing matches", "shop/db", `name="selector" value="no"`},
+		"/ui/?area=3":                    {"<b>1</b> Processes", "<b>2</b> Processes", `href="/ui/processes?hosts=3%3A%2A"`},
+		"/ui/?ns=none":                   {"<b>0</b> Processes", "<b>2</b> Processes", `name="namespace" value="none"`},
+		"/ui/hosts?area=3":               {"3:10.0.0.1", "0:10.0.0.2", `name="area" inputmode="numeric" value="3"`},
+		"/ui/events?ns=shop":             {"Nothing matches", "There is no such filter", `name="namespace" value="shop"`},
+	} {
+		status, _, text := r.get(path)
+		if status != http.StatusOK || !strings.Contains(text, want[0]) || strings.Contains(text, want[1]) || !strings.Contains(text, want[2]) {
+			t.Errorf("%s: %d: %s", path, status, text)
+		}
+	}
+	for _, path := range []string{"/ui/?sate=x", "/ui/?ns=a&namespace=b", "/ui/events?areas=1"} {
+		if status, _, text := r.get(path); status != http.StatusBadRequest || !strings.Contains(text, "There is no such filter") {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+}
+
+// TestSeverities: the overview shows the causes of one severity, and how each has grown.
+func TestSeverities(t *testing.T) {
+	r := newRig(t)
+	r.signIn()
+	host := r.join(0, "10.0.0.1")
+	fails := func(name, state string, cause process.CauseID, ago time.Duration) {
+		r.reports++
+		r.must(r.store.PutObserved(t.Context(), store.ReportMark{Agent: host, Session: "s", Number: r.reports, Hello: true},
+			[]store.Observed{{Agent: host, Process: process.ID{Namespace: "shop", Name: name}, Status: process.Status{
+				Known: true, State: state, Hosted: true, Want: process.WantRunning,
+				Cause: process.Cause{ID: cause, Text: "it is so", Since: r.now.Add(-ago).UnixMilli()},
+			}}}, nil))
+	}
+	fails("bad", process.StateGivenUp, process.CauseExitStatus, time.Minute)
+	both := r.has("/ui/", ">exit-status<", `aria-label="0 an hour ago, 1 now"`)
+	if strings.Contains(both, "?severity=") {
+		t.Error("there is a choice of one severity")
+	}
+	host = r.join(0, "10.0.0.2")
+	fails("slow", process.StateUnhealthy, process.CauseUnhealthy, 2*time.Hour)
+	r.has("/ui/?namespace=shop", ">exit-status<", ">unhealthy<", `aria-label="1 an hour ago, 1 now"`,
+		`href="/ui/?namespace=shop&amp;severity=critical"`, `href="/ui/?namespace=shop&amp;severity=warning"`)
+	only := r.has("/ui/?namespace=shop&severity=warning", ">unhealthy<", `href="/ui/?namespace=shop"`,
+		`value="cause=unhealthy&amp;namespace=shop"`, `href="/ui/processes?cause=unhealthy&amp;group=none&amp;namespace=shop"`)
+	if strings.Contains(only, ">exit-status<") {
+		t.Error("a critical cause is among the warnings")
+	}
+	r.has("/ui/?severity=information", "Nothing matches the filter")
+}
+
+// TestCrumbs: the page of one thing leads to the pages above it.
+func TestCrumbs(t *testing.T) {
+	r := newRig(t)
+	r.signIn()
+	r.observe(r.join(0, "10.0.0.1"), process.StateRunning, "api")
+	crumb := regexp.MustCompile(`<nav class="crumbs".*</nav>`)
+	for path, want := range map[string][]string{
+		"/ui/processes/shop/api/at/0:10.0.0.1": {"/ui/processes", "/ui/processes?namespace=shop", "/ui/processes/shop/api"},
+		"/ui/processes/shop/api":               {"/ui/processes", "/ui/processes?namespace=shop"},
+		"/ui/hosts/0:10.0.0.1":                 {"/ui/hosts"},
+		"/ui/processes":                        nil,
+		"/ui/":                                 nil,
+	} {
+		var links []string
+		for _, m := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(crumb.FindString(r.has(path)), -1) {
+			links = append(links, html.UnescapeString(m[1]))
+		}
+		if !slices.Equal(links, want) {
+			t.Errorf("%s: %q, want %q", path, links, want)
+		}
+	}
+}
