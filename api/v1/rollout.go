@@ -92,6 +92,9 @@ type Rollout struct {
 	Failures []RolloutFailure `json:"failures,omitempty"`
 	// Hosts are in the order of the rollout. A list of rollouts does not have them.
 	Hosts []RolloutHost `json:"hosts,omitempty"`
+	// Others are the operations on its processes and hosts that somebody has begun beside it, the latest first, at most
+	// 20. Only the answer about one rollout has them.
+	Others []Operation `json:"others,omitempty"`
 }
 
 // RolloutCounts is the number of hosts, in total and by state.

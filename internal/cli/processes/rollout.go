@@ -327,6 +327,10 @@ func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) erro
 	for _, f := range r.Failures {
 		term.Say(cmd, "  %s\n", failureLine(&f))
 	}
+	for _, o := range r.Others {
+		term.Say(cmd, "  beside it: %s %s by %s at %s (%s)\n", o.Op, term.Printable(o.Subject),
+			term.Printable(term.Caller(o.App, o.User)), term.Stamp(&o.CreatedAt), o.ID)
+	}
 	const shown = 3
 	left := leftAlone(r)
 	for _, h := range left[:min(shown, len(left))] {

@@ -449,7 +449,33 @@ func (h *Handler) getRollout(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, stored(err, "rollout", id)
 	}
-	return ok(viewRollout(r))
+	v := viewRollout(r)
+	if v.Others, err = h.besides(ctx, c, r); err != nil {
+		return reply{}, failure("list the operations beside a rollout", err)
+	}
+	return ok(v)
+}
+
+// mostOthers is how many operations beside a rollout its page names.
+const mostOthers = 20
+
+// besides returns the operations that somebody has begun on the processes and hosts of a rollout while it went on, as
+// far as the caller may see them.
+func (h *Handler) besides(ctx context.Context, c *call, r *store.Rollout) ([]v1.Operation, error) {
+	f := store.TaskFilter{
+		Sight: c.sight(), Since: r.Created, Beside: &store.Beside{Rollout: r.ID, Processes: r.Processes()},
+	}
+	if !r.At.IsZero() {
+		f.Since = r.At
+	}
+	if !r.State.Active() { // its last batch has ended
+		f.Until = cmp.Or(r.Settled, r.Created)
+	}
+	for i := range r.Hosts {
+		f.Beside.Agents = append(f.Beside.Agents, r.Hosts[i].Agent)
+	}
+	list, err := h.Listing.ListTasks(ctx, f, 0, mostOthers)
+	return viewed(list, viewOperation), err
 }
 
 // seenRollout returns a rollout of the caller's app, or one that a person may read on all of its hosts. It returns

@@ -67,6 +67,42 @@ func TestRollout(t *testing.T) {
 	r.want(202, r.roll("admin", map[string]any{"batch": 1}, nil))
 }
 
+// TestOperationsBesideARollout: a rollout names what somebody does to its processes on its hosts while it goes on.
+func TestOperationsBesideARollout(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("shop", "restart,stop,query on a")
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running", "a/y@"+web+" running")
+	targets := func(name string, hosts ...string) []any {
+		return []any{map[string]any{"namespace": "a", "name": name, "hosts": hosts}}
+	}
+	begin := func(app, op, name string, hosts ...string) string {
+		t.Helper()
+		return r.want(202, r.call(app, "POST", "/operations", map[string]any{
+			"op": op, "targets": targets(name, hosts...),
+		})).body["id"].(string)
+	}
+	begin("admin", "restart", "x", "web-1")
+	id := r.want(202, r.roll("shop", map[string]any{"batch": 1}, map[string]any{"targets": targets("x", "web-1")})).body["id"].(string)
+	others := func(app string) (ids []string) {
+		t.Helper()
+		list, _ := r.want(200, r.call(app, "GET", "/rollouts/"+id, nil)).body["others"].([]any)
+		for _, o := range list {
+			ids = append(ids, o.(map[string]any)["id"].(string))
+		}
+		return ids
+	}
+	same(t, "before", []string(nil), others("admin"))
+	begin("admin", "stop", "y", "web-1")
+	begin("admin", "stop", "x", "0:10.0.0.2")
+	stop := begin("admin", "stop", "x", "web-1")
+	restart := begin("shop", "restart", "x", "web-1", "0:10.0.0.2")
+	same(t, "of all", []string{restart, stop}, others("admin"))
+	same(t, "of the app", []string{restart}, others("shop"))
+	r.want(200, r.call("shop", "POST", "/rollouts/"+id+"/abort", nil))
+	same(t, "of a rollout that never began", []string(nil), others("admin"))
+}
+
 // TestRolloutIsRefused: the answer names every fault of a plan.
 func TestRolloutIsRefused(t *testing.T) {
 	r := newRig(t)

@@ -66,6 +66,16 @@ type TaskFilter struct {
 	Failed *bool
 	// Since and Until bound the time of the call: Since is exclusive, Until inclusive.
 	Since, Until time.Time
+	// Beside selects tasks that have changed something beside a rollout; nil selects all.
+	Beside *Beside
+}
+
+// Beside selects tasks that are not of a rollout, and that change one of its processes on one of its hosts. No index
+// helps to find them: bound the time of the call, too.
+type Beside struct {
+	Rollout   string
+	Processes []process.ID
+	Agents    []string
 }
 
 // TaskSummary is a task without its items.

@@ -260,6 +260,17 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 		request.pattern("r.namespace", f.Namespace)
 		w.add("EXISTS ("+request.all()+")", request.args...)
 	}
+	if b := f.Beside; b != nil {
+		names := make([]string, len(b.Processes))
+		for i, id := range b.Processes {
+			names[i] = id.String()
+		}
+		w.add("substr(id, 1, ?) <> ?", len(b.Rollout)+1, b.Rollout+"-")
+		w.add(`EXISTS (SELECT 1 FROM requests r JOIN items i ON i.num >= first_item AND i.num < end_item AND i.request = r.num
+			WHERE r.task = tasks.num AND r.op NOT IN ('query', 'set-groups')
+			AND r.namespace || '/' || r.name IN (SELECT value FROM texts(?) n)
+			AND i.agent IN (SELECT value FROM texts(?) j))`, db.dialect.Texts(names), db.dialect.Texts(b.Agents))
+	}
 	w.whether(f.Done, "num NOT IN (SELECT task FROM items WHERE state < 4)")
 	w.whether(f.Failed, `EXISTS (SELECT 1 FROM items i WHERE i.num >= first_item AND i.num < end_item
 		AND i.rank IS NOT NULL AND `+failedItem()+` IS NOT NULL)`)

@@ -153,6 +153,15 @@ func listTasks(t *testing.T, s store.Store) {
 		{"until", store.TaskFilter{Until: at(0)}, []string{"first"}},
 		{"failed", store.TaskFilter{Failed: &yes}, []string{"second"}},
 		{"not failed", store.TaskFilter{Failed: &no}, []string{"first"}},
+		{"beside a rollout", store.TaskFilter{Beside: &store.Beside{
+			Rollout: "ro-1", Processes: []process.ID{{Namespace: "ns", Name: "b"}, {Namespace: "ns", Name: "c"}}, Agents: []string{"x", "y"},
+		}}, []string{"first"}},
+		{"beside the rollout of a task", store.TaskFilter{Beside: &store.Beside{
+			Rollout: "fir", Processes: []process.ID{{Namespace: "ns", Name: "a"}}, Agents: []string{"x", "y"},
+		}}, []string{"first"}},
+		{"on other hosts", store.TaskFilter{Beside: &store.Beside{
+			Processes: []process.ID{{Namespace: "ns", Name: "a"}}, Agents: []string{"z"},
+		}}, nil},
 		{"sight of an app", store.TaskFilter{Sight: store.Sight{App: "other"}}, []string{"second"}},
 		{"of namespaces", store.TaskFilter{Sight: store.Sight{App: "third", Within: []string{"n?"}}}, []string{"second", "first"}},
 		{"of other ones", store.TaskFilter{Sight: store.Sight{App: "other", Within: []string{"n"}}}, []string{"second"}},
