@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,10 +104,11 @@ func TestCrasherIsNeverReady(t *testing.T) {
 		b.After = map[string]string{"a": string(process.AfterReady)}
 		r.do(process.Start, "a", crasher)
 		r.do(process.Register, "b", b)
-		crashes := true
+		var crashes atomic.Bool
+		crashes.Store(true)
 		r.Script(line("start", "a"), operationtest.Script{End: func(run string) {
 			r.Spawn("a", file("a"), run)
-			if crashes {
+			if crashes.Load() {
 				time.AfterFunc(300*time.Millisecond, func() { r.Kill(file("a")) })
 			}
 		}})
@@ -117,7 +119,7 @@ func TestCrasherIsNeverReady(t *testing.T) {
 		if lines := r.Lines(); slices.Contains(lines, "start b") || len(lines) < 4 {
 			t.Errorf("ran %q", lines)
 		}
-		crashes = false
+		crashes.Store(false)
 		r.pass(30 * time.Second)
 		r.expect(item, process.None, "success")
 	})
