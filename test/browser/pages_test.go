@@ -66,6 +66,7 @@ func (x *exhibition) pages() map[string]string {
 		"instance-odd": "/ui/processes/odd/unhealthy/at/0:10.66.0.1", "silences": "/ui/silences", "proxies": "/ui/admin/proxies",
 		"follow": "/ui/processes/shop/api/at/" + x.hosts[0] + "?follow=1", "receiver": "/ui/admin/receivers?name=ops", "hosts": "/ui/hosts", "tasks": "/ui/tasks",
 		"task": "/ui/tasks/" + x.task, "rollouts": "/ui/rollouts", "rollout": "/ui/rollouts/" + x.rollout, "events": "/ui/events",
+		"events-follow": "/ui/events?ns=shop&follow=1", "severity": "/ui/?severity=warning",
 		"not-found": "/ui/nothing", "audit": "/ui/audit", "apply": "/ui/apply?ns=shop", "host": "/ui/hosts/" + x.hosts[0],
 		"sessions": "/ui/sessions", "people": "/ui/admin/people", "person": "/ui/admin/people?name=anna", "apps": "/ui/admin/apps",
 		"tokens": "/ui/admin/tokens", "receivers": "/ui/admin/receivers", "keys": "/ui/admin/keys", "server": "/ui/admin/server",

@@ -34,7 +34,9 @@ function age(at) {
   const past = Date.now() + ahead - at;
   if (Math.abs(past) >= recent) return stamp(at);
   if (past < -aging) return ages.format(Math.ceil(-past / 60000), "minute");
-  return past < 60000 ? document.body.dataset.ago : ages.format(-Math.floor(past / 60000), "minute");
+  if (past < aging) return document.body.dataset.ago;
+  return past < 60000 ? ages.format(-Math.floor(past / aging) * aging / 1000, "second")
+    : ages.format(-Math.floor(past / 60000), "minute");
 }
 
 const written = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/; // as agents and servers write times in their sentences
