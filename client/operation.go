@@ -50,6 +50,10 @@ type OperationFilter struct {
 	Outcome string
 	// Since bounds the time of the call; it is exclusive.
 	Since time.Time
+	// Hosts are ids or cloud:ip, or patterns of either: operations with a target there. Selector is an expression about
+	// labels and facts of hosts.
+	Hosts    []string
+	Selector string
 	// Limit is the largest number of operations; 0 means no limit.
 	Limit int
 }
@@ -62,6 +66,8 @@ func (f *OperationFilter) query() url.Values {
 	set(query, "op", f.Op)
 	set(query, "namespace", f.Namespace)
 	set(query, "outcome", f.Outcome)
+	set(query, "host", f.Hosts...)
+	set(query, "selector", f.Selector)
 	if !f.Since.IsZero() {
 		query.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
 	}

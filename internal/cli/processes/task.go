@@ -24,18 +24,37 @@ a program. The server keeps a task for some days after its end. The beginning of
 func newTaskList() *cobra.Command {
 	var s remote.Session
 	var f client.OperationFilter
+	var hosts remote.Hosts
+	since := ""
 	cmd := remote.List[client.Operation]{
 		Use: "list", Short: "List tasks, newest first", None: "no tasks",
 		ID:      func(t client.Operation) string { return t.ID },
 		Columns: taskColumns(),
 		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Operation, error) {
-			return client.Collect(c.Operations(ctx, f))
+			var err error
+			if f.Since, err = term.Moment("--since", since); err != nil {
+				return nil, err
+			}
+			f.Hosts, f.Selector = hosts.Names, hosts.Selector
+			rows, err := client.Collect(c.Operations(ctx, f))
+			if err == nil && len(rows) == 0 {
+				err = hosts.Unmatched(ctx, c)
+			}
+			return rows, err
 		},
 	}.Command(&s)
-	cmd.Flags().StringVar(&f.State, "state", "", "only tasks in this state: running or done")
-	cmd.Flags().StringVar(&f.App, "app", "", "only tasks of this app")
-	cmd.Flags().IntVar(&f.Limit, "limit", 20, "list at most this number of tasks; 0 lists all")
+	flags := cmd.Flags()
+	flags.StringVar(&f.State, "state", "", "only tasks in this state: running or done")
+	flags.StringVar(&f.App, "app", "", "only tasks of this app")
+	flags.StringVar(&f.User, "user", "", "only tasks of this user")
+	flags.StringVar(&f.Op, "op", "", "only tasks of this operation, such as restart")
+	flags.StringVarP(&f.Namespace, "namespace", "n", "", "only tasks with a process of this namespace, or of a pattern")
+	flags.StringVar(&f.Outcome, "outcome", "", "only tasks with a failure (failed), or done without one (ok)")
+	flags.StringVar(&since, "since", "", "only tasks from this time on: RFC 3339, 10:00 or an age such as 10m")
+	hosts.Flags(cmd, &s, "only tasks with a target on these hosts")
+	flags.IntVar(&f.Limit, "limit", 20, "list at most this number of tasks; 0 lists all")
 	term.Complete(cmd, "state", "running", "done")
+	term.Complete(cmd, "outcome", "ok", "failed")
 	return cmd
 }
 

@@ -359,15 +359,23 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 		failed = false
 		f.Failed, f.Done = &failed, &over
 	}
+	hosts := p.hosts()
 	var after int64
 	limit, err := p.page(&after)
 	if err != nil {
 		return reply{}, err
 	}
 	s := h.newSeer(c)
+	agents := h.chosen(hosts)
 	tasks, next, err := seen(s, after, limit, func(after int64) ([]store.TaskSummary, error) {
 		return h.Listing.ListTasks(ctx, f, after, limit)
 	}, func(t *store.TaskSummary) int64 { return t.Number }, func(t *store.TaskSummary) (bool, error) {
+		if agents != nil {
+			s.left -= t.Keys
+			if on, err := h.Listing.TaskOn(ctx, t.Number, agents); err != nil || !on {
+				return false, err
+			}
+		}
 		return s.task(ctx, t)
 	})
 	if err != nil {

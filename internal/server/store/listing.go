@@ -21,6 +21,8 @@ type Listing interface {
 	ObservedAt(ctx context.Context, keys []ObservedKey, spec bool, fn func(Observed)) error
 	// ListTasks returns up to limit tasks after the task with the given number, newest first. 0 comes before all tasks.
 	ListTasks(ctx context.Context, f TaskFilter, after int64, limit int) ([]TaskSummary, error)
+	// TaskOn reports whether a task, by its number, has an item on one of some agents.
+	TaskOn(ctx context.Context, number int64, agents []string) (bool, error)
 	// GetTask returns one task. It returns ErrNotFound for an unknown task and for a task of another app (an empty app
 	// matches any).
 	GetTask(ctx context.Context, id, app string) (TaskSummary, error)

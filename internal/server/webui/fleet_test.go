@@ -232,7 +232,9 @@ func TestFiltersOfLists(t *testing.T) {
 		"/ui/hosts?q=10.0.0.2": {"0:10.0.0.2", "3:10.0.0.1"}, "/ui/hosts?build=9*": {"Nothing matches", "10.0.0.1"},
 		"/ui/tasks?op=stop": {"/tasks/two", "/tasks/one"}, "/ui/tasks?namespace=ns-o*": {"/tasks/one", "/tasks/two"},
 		"/ui/tasks?user=user-two": {"/tasks/two", "/tasks/one"}, "/ui/tasks?app=app-one": {"/tasks/one", "/tasks/two"},
-		"/ui/tasks?since=90m": {"/tasks/one", "/tasks/two"}, "/ui/tasks?outcome=failed": {"Nothing matches", "/tasks/one"},
+		"/ui/tasks?hosts=3:*&op=stop": {"/tasks/two", "/tasks/one"}, "/ui/tasks?hosts=0:10.0.0.2": {"Nothing matches", "/tasks/one"},
+		"/ui/tasks?selector=no": {"Nothing matches", "/tasks/one"},
+		"/ui/tasks?since=90m":   {"/tasks/one", "/tasks/two"}, "/ui/tasks?outcome=failed": {"Nothing matches", "/tasks/one"},
 		"/ui/rollouts?state=held&namespace=shop": {"Nothing matches", "There is none"},
 		"/ui/?namespace=none":                    {"<b>0</b> Processes", "<b>1</b> Processes"}, "/ui/?namespace=sh*": {"<b>1</b> Processes", "<b>0</b>"},
 	} {

@@ -283,6 +283,14 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 	return tasks, nil
 }
 
+// TaskOn reports whether a task has an item on one of some agents.
+func (db *Store) TaskOn(ctx context.Context, number int64, agents []string) (bool, error) {
+	on, err := one(ctx, db.query, column[bool], `SELECT EXISTS (SELECT 1 FROM tasks t
+		JOIN items i ON i.num >= t.first_item AND i.num < t.end_item
+		WHERE t.num = ? AND i.agent IN (SELECT value FROM texts(?) j))`, number, db.dialect.Texts(agents))
+	return on, wrapped(err, "cannot look for the hosts of a task")
+}
+
 // GetTask returns one task.
 func (db *Store) GetTask(ctx context.Context, id, app string) (store.TaskSummary, error) {
 	t, err := one(ctx, db.query, scanTask,

@@ -134,6 +134,13 @@ func listTasks(t *testing.T, s store.Store) {
 			t.Errorf("task %s of app %q: %v", ask[0], ask[1], err)
 		}
 	}
+	first, err := s.GetTask(ctx, "first", "")
+	must(t, err)
+	for agents, want := range map[string]bool{"y": true, "z x": true, "z": false, "": false} {
+		on, err := s.TaskOn(ctx, first.Number, strings.Fields(agents))
+		must(t, err)
+		same(t, "the first task on "+agents, want, on)
+	}
 	yes, no := true, false
 	for _, tt := range []struct {
 		name   string
