@@ -167,7 +167,9 @@ func (v *view) hosts(ctx context.Context) error {
 func (v *view) tasks(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Ops": ops()}
-	err := v.known([]string{"state", "op", "user", "app", "namespace", "hosts", "selector", "outcome", "since", "cursor"})
+	err := v.known([]string{
+		"state", "op", "user", "app", "namespace", "hosts", "selector", "outcome", "since", "cursor",
+	})
 	f := client.OperationFilter{
 		State: q.Get("state"), Op: q.Get("op"), User: q.Get("user"), App: q.Get("app"), Namespace: q.Get("namespace"),
 		Outcome: q.Get("outcome"), Hosts: fields(q.Get("hosts")), Selector: q.Get("selector"), Limit: perPage,
