@@ -295,8 +295,8 @@ var Causes = map[string]Cause{
 			"drover 无法进入命令的工作目录。",
 		},
 		Text{
-			"Create the directory, give the account access to it, or correct `setup_path`.",
-			"创建该目录，给账户访问权限，或更正 `setup_path`。",
+			"Create the directory, give the account access to it, or correct `directory` in its process file.",
+			"创建该目录，给账户访问权限，或在进程文件中更正 `directory`。",
 		},
 	},
 	"no-such-user": {
