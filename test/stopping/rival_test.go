@@ -62,7 +62,7 @@ func TestCopiedDataDirectory(t *testing.T) {
 	q := p.beside(second)
 	harness.Eventually(t, "the copy to say who manages it", func() bool {
 		cause, _ := q.Status()["cause"].(object)
-		return cause["id"] == "another-drover"
+		return cause["id"] == "another-drover" && cause["since"] != nil
 	})
 	for range 2 {
 		before := p.pid()

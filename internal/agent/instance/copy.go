@@ -24,6 +24,8 @@ type Keeper struct {
 	Name string `json:"name"`
 	// Parent is the program; nil for a unit.
 	Parent *procfs.Identity `json:"parent,omitempty"`
+	// Since is when drover has taken the process over, in Unix milliseconds.
+	Since int64 `json:"since,omitempty"`
 }
 
 // Text says in words for an operator what the keeper means.

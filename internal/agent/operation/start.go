@@ -172,7 +172,9 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 func (n *session) keep() {
 	if (n.wish == process.TakeOver || n.wish == process.Adopt) && n.runtime.Run == "" && n.runtime.Process != nil &&
 		n.Claims != nil {
-		n.runtime.Keeper = n.Claims.Keeper(*n.runtime.Process)
+		if n.runtime.Keeper = n.Claims.Keeper(*n.runtime.Process); n.runtime.Keeper != nil {
+			n.runtime.Keeper.Since = time.Now().UnixMilli()
+		}
 	}
 }
 

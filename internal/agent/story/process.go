@@ -28,8 +28,10 @@ type Process struct {
 	Machine lifecycle.Machine
 	// Bounds tell when the process is flapping.
 	Bounds lifecycle.Bounds
-	// Rival is the pid of another drover of the host that manages the process; 0 if there is none.
-	Rival int
+	// Rival is the pid of another drover of the host that manages the process; 0 if there is none. RivalSince is since
+	// when this agent knows that, in Unix milliseconds.
+	Rival      int
+	RivalSince int64
 	// Active is the operation under way.
 	Active Active
 }

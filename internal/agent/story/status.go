@@ -161,10 +161,12 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 	}
 	if p.Rival != 0 {
 		all = append(all, process.Cause{ID: process.CauseRival, Text: instance.RivalText(p.Rival) +
-			"; this drover only watches it"})
+			"; this drover only watches it", Since: p.RivalSince})
 	}
 	if p.Runtime.Keeper != nil {
-		all = append(all, process.Cause{ID: process.CauseKept, Text: p.Runtime.Keeper.Text()})
+		all = append(all, process.Cause{
+			ID: process.CauseKept, Text: p.Runtime.Keeper.Text(), Since: p.Runtime.Keeper.Since,
+		})
 	}
 	if p.Machine.State != lifecycle.Running {
 		if why = p.causeOfRest(why); p.isOut() {

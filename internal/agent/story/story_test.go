@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -325,6 +326,18 @@ func TestCausesOfAStatus(t *testing.T) {
 	}
 	if before.Runtime.Cause.ID != p.Runtime.Cause.ID || len(before.Runtime.Relaunches) != len(p.Runtime.Relaunches) {
 		t.Error("a status changes the process")
+	}
+}
+
+// TestOtherSupervisors: what another drover or another supervisor does comes first, with its age.
+func TestOtherSupervisors(t *testing.T) {
+	p := running(process.Resident)
+	p.Rival, p.RivalSince = 81, 5_000
+	p.Runtime.Keeper = &instance.Keeper{Name: "nginx.service", Since: 4_000}
+	s := p.Status(story.View{Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7}})
+	if s.Cause.ID != process.CauseRival || s.Cause.Since != 5_000 || len(s.Further) != 1 ||
+		s.Further[0].ID != process.CauseKept || s.Further[0].Since != 4_000 {
+		t.Errorf("%+v, %+v", s.Cause, s.Further)
 	}
 }
 

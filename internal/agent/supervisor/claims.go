@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"time"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
@@ -47,6 +48,7 @@ func (r *runner) claim() {
 	}
 	r.claims = want
 	if (have.rival != 0) != (want.rival != 0) {
+		r.proc.RivalSince = time.Now().UnixMilli()
 		r.sup.cfg.Log.Warn("claim of the process changed", "process", r.id, "another_drover", want.rival)
 	}
 }
