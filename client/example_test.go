@@ -87,7 +87,7 @@ func exchanges() []exchange {
 			"GET /overview?namespace=web", "", 200,
 			`{"processes":{"states":{"given-up":1,"running":7},"stale":2,"total":10},"wrong":1,"causes":[{"id":"exit-status",` +
 				`"title":"Ended with an error","severity":"critical","count":1,"meaning":"m","remedy":"r","page":"p","hosts":1,` +
-				`"processes":[{"namespace":"web","name":"nginx","count":1}]}],"hosts":{"online":4,"away":1}}`,
+				`"processes":[{"namespace":"web","name":"nginx","count":1}],"trend":[0,0,0,0,0,0,0,0,0,0,0,1]}],"hosts":{"online":4,"away":1}}`,
 		},
 		{
 			"GET /processes?cause=exit-status&count=true&limit=50", "", 200, `{"items":[` + processBody + `}],"total":1}`,

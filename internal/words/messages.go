@@ -55,6 +55,7 @@ var Messages = []Text{
 	{"{n} failed: {text} ({output})", "{n} 个失败：{text}（{output}）"},
 	{"in the console: {page}", "在控制台查看：{page}"},
 	{"retry only the failed targets: {output}", "只重试失败的对象：{output}"},
+	{"failed: {message} ({process} on {host})", "失败：{message}（{host} 上的 {process}）"},
 	{"{n} target{s} is no longer on a host that matches {output}: left out", "{n} 个对象所在主机已不符合 {output}，已略过"},
 	{"{n} target{s} are no longer on a host that matches {output}: left out", "{n} 个对象所在主机已不符合 {output}，已略过"},
 	{"not done within {time}", "{time} 内没有完成"},

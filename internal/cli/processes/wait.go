@@ -27,6 +27,9 @@ type waiter struct {
 	// shown has the targets whose results table has already printed during the wait.
 	shown map[target]bool
 	table term.Table
+	// failed is the number of failures at the last look at them, and kinds has the kinds that it has told.
+	failed int
+	kinds  map[string]bool
 }
 
 // target identifies a result.
@@ -81,9 +84,8 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 			line.show(o)
 		}
 		next, err := c.Operation(ctx, o.ID, look)
-		if err == nil && time.Since(begun) >= lookSlow && !next.Done() && w.prints(cmd, next.Counts.Targets) {
-			line.clear()
-			err = w.meanwhile(ctx, cmd, c, next)
+		if err == nil && time.Since(begun) >= lookSlow && !next.Done() {
+			err = w.meanwhile(ctx, cmd, c, next, &line)
 		}
 		if err == nil {
 			o, heard = next, time.Now()
@@ -110,7 +112,14 @@ func (w *waiter) prints(cmd *cobra.Command, results int) bool {
 }
 
 // meanwhile prints the known results while it waits for others: an unreachable host does not delay the other results.
-func (w *waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation) error {
+// Of many targets it tells each new kind of failure.
+func (w *waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation,
+	line *progress,
+) error {
+	if !w.prints(cmd, o.Counts.Targets) {
+		return w.failing(ctx, cmd, c, o, line)
+	}
+	line.clear()
 	if o.Counts.OK+o.Counts.Failed == len(w.shown) {
 		return nil
 	}
@@ -120,6 +129,37 @@ func (w *waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	}
 	results = slices.DeleteFunc(results, func(r client.Result) bool { return r.Outcome == "pending" })
 	return w.rows(cmd, results)
+}
+
+// mostKinds is how many kinds of failures are told during a wait. All are counted at its end.
+const mostKinds = 10
+
+// failing tells the kinds of failures that have come since the last look.
+func (w *waiter) failing(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation,
+	line *progress,
+) error {
+	if o.Counts.Failed <= w.failed || len(w.kinds) >= mostKinds {
+		return nil
+	}
+	w.failed = o.Counts.Failed
+	results, err := c.ResultPage(ctx, o.ID, client.ResultFilter{Outcome: "failed", Limit: 1000}, "")
+	if err != nil {
+		return err
+	}
+	if w.kinds == nil {
+		w.kinds = map[string]bool{}
+	}
+	for _, r := range results.Items {
+		kind := alike(r)
+		if w.kinds[kind] || len(w.kinds) >= mostKinds {
+			continue
+		}
+		w.kinds[kind] = true
+		line.clear()
+		term.Say(cmd, "  failed: %s (%s on %s)\n", term.Printable(r.Message), term.Printable(r.Namespace+"/"+r.Name),
+			term.Printable(r.Host))
+	}
+	return nil
 }
 
 // rows prints results in a table that continues, each result once.
