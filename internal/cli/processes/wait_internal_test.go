@@ -1,6 +1,9 @@
 package processes
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,7 +12,67 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
 )
+
+// TestFailuresOfMany: while many targets are under way, a wait tells each kind of failure once, with one target.
+func TestFailuresOfMany(t *testing.T) {
+	var failed []map[string]any
+	fails := func(host, message string) {
+		failed = append(failed, map[string]any{
+			"namespace": "shop", "name": "api", "host": host, "outcome": "check-failed", "message": message,
+		})
+	}
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		if r.URL.Path != "/api/v1/operations/op-1/results" || r.URL.Query().Get("outcome") != "failed" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": failed})
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{URL: server.URL, AppCode: "a", AppSecret: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	cmd := &cobra.Command{}
+	cmd.SetErr(&said)
+	w := waiter{session: &remote.Session{Output: term.Output{Form: term.AsTable}}}
+	look := func() string {
+		t.Helper()
+		said.Reset()
+		o := client.Operation{ID: "op-1", Op: "restart", Counts: client.Counts{Targets: 213, Failed: len(failed)}}
+		if err := w.meanwhile(t.Context(), cmd, c, o, &progress{cmd: cmd}); err != nil {
+			t.Fatal(err)
+		}
+		return said.String()
+	}
+	if got := look(); got != "" || asked != 0 {
+		t.Errorf("without a failure: %q after %d questions", got, asked)
+	}
+	fails("0:10.0.0.7", "port 8080 is in use by pid 771")
+	fails("0:10.0.0.8", "port 8080 is in use by pid 4")
+	if got := look(); got != "  failed: port 8080 is in use by pid 771 (shop/api on 0:10.0.0.7)\n" {
+		t.Errorf("two of a kind: %q", got)
+	}
+	if got := look(); got != "" || asked != 1 {
+		t.Errorf("nothing new: %q after %d questions", got, asked)
+	}
+	fails("0:10.0.0.9", "no answer\x1b[31m")
+	if got := look(); got != "  failed: no answer?[31m (shop/api on 0:10.0.0.9)\n" {
+		t.Errorf("another kind: %q", got)
+	}
+	for range 2 * mostKinds {
+		fails("0:10.0.0.10", strings.Repeat("x", len(failed)))
+	}
+	if got := strings.Count(look(), "\n"); got != mostKinds-2 {
+		t.Errorf("%d of many kinds", got)
+	}
+}
 
 // TestProgressInAPipe: without a terminal, a wait tells one line at once and one every ten seconds, with a change or not.
 func TestProgressInAPipe(t *testing.T) {
