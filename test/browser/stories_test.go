@@ -170,7 +170,8 @@ func whoStoppedIt(b *tab, f *fleet, l words.Lang) {
 	b.typeInto("[name=kind]", "stopped")
 	b.typeInto("[name=since]", "16h\r")
 	b.await("the only event", "document.querySelectorAll('[data-region=rows] tbody tr').length === 1")
-	b.shows("anna", words.Head.Ago.In(l))
+	b.shows("anna")
+	b.await("its age", fmt.Sprintf("/^(%s|.*ago|.*前)$/.test(document.querySelector('main td time').textContent)", words.Head.Ago.In(l)))
 	if title := evaluate[string](b, "document.querySelector('main td time').title"); !strings.Contains(title, "UTC") {
 		b.t.Errorf("the whole time is %q", title)
 	}
