@@ -146,11 +146,16 @@ func TestFollowEvents(t *testing.T) {
 		b.await("the events again", fmt.Sprintf(`document.getElementById("log-problem").hidden && %s === 1`, lines("exited")))
 		die(2)
 		b.marked()
+		b.click("#wrap")
+		b.await("long lines to wrap", `getComputedStyle(document.getElementById("log-lines")).whiteSpace === "pre-wrap"`)
 		if command := b.text("#command"); !strings.HasPrefix(command, "drover events 'shop/*' --follow") {
 			t.Errorf("the command is %q", command)
 		}
 		b.click("main .acts a.button")
 		b.await("the list", "document.querySelectorAll('main tbody tr').length > 3")
+		b.allow("status of 4(22|00)")
+		b.load("/ui/events?ns=shop&follow=1&selector=a%3D%3D%3D")
+		b.await("what is wrong with the filter", `document.querySelector("[role=alert]")`)
 	})
 }
 

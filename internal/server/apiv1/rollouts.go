@@ -474,7 +474,12 @@ func (h *Handler) besides(ctx context.Context, c *call, r *store.Rollout) ([]v1.
 	for i := range r.Hosts {
 		f.Beside.Agents = append(f.Beside.Agents, r.Hosts[i].Agent)
 	}
-	list, err := h.Listing.ListTasks(ctx, f, 0, mostOthers)
+	s := h.newSeer(c)
+	list, _, err := seen(s, 0, mostOthers, func(after int64) ([]store.TaskSummary, error) {
+		return h.Listing.ListTasks(ctx, f, after, mostOthers)
+	}, func(t *store.TaskSummary) int64 { return t.Number }, func(t *store.TaskSummary) (bool, error) {
+		return s.task(ctx, t)
+	})
 	return viewed(list, viewOperation), err
 }
 

@@ -99,6 +99,10 @@ func TestOperationsBesideARollout(t *testing.T) {
 	restart := begin("shop", "restart", "x", "web-1", "0:10.0.0.2")
 	same(t, "of all", []string{restart, stop}, others("admin"))
 	same(t, "of the app", []string{restart}, others("shop"))
+	r.user = "carl" // may query neither of them on the other host
+	r.app("person:carl", "query on a at web-1")
+	same(t, "of a person of one host", []string{stop}, others("person:carl"))
+	r.user = ""
 	r.want(200, r.call("shop", "POST", "/rollouts/"+id+"/abort", nil))
 	same(t, "of a rollout that never began", []string(nil), others("admin"))
 }

@@ -73,12 +73,15 @@ type TaskFilter struct {
 }
 
 // Beside selects tasks that are not of a rollout, and that change one of its processes on one of its hosts. No index
-// helps to find them: bound the time of the call, too.
+// helps to find them: it looks at the latest MostBeside tasks of the time of the filter only.
 type Beside struct {
 	Rollout   string
 	Processes []process.ID
 	Agents    []string
 }
+
+// MostBeside is how many tasks Beside looks at.
+const MostBeside = 10_000
 
 // TaskSummary is a task without its items.
 type TaskSummary struct {

@@ -140,7 +140,7 @@ func (v *view) overview(ctx context.Context) error {
 		return v.badFilter(err, "overview", body)
 	}
 	running, _, err := some(v.client.Operations(ctx, client.OperationFilter{
-		State: "running", Namespace: f.Namespace, Limit: few,
+		State: "running", Namespace: f.Namespace, Hosts: f.Hosts, Selector: f.Selector, Limit: few,
 	}), few)
 	if err != nil {
 		return err
@@ -214,11 +214,11 @@ const trendHeight, barStep = 16, 5
 
 // bars draws a trend. The greatest step is as high as the picture, and each step with a process is visible.
 func bars(trend []int) []bar {
-	list := make([]bar, len(trend))
+	list, most := make([]bar, len(trend)), max(1, slices.Max(trend))
 	for i, n := range trend {
-		height := 0
+		height := n * trendHeight / most
 		if n > 0 {
-			height = max(n*trendHeight/slices.Max(trend), 1)
+			height = max(height, 1)
 		}
 		list[i] = bar{barStep * i, trendHeight - height, height}
 	}

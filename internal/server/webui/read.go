@@ -399,7 +399,11 @@ func (v *view) rollout(ctx context.Context) error {
 func (v *view) events(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Kinds": slices.Sorted(maps.Keys(words.Kinds))}
+	follow := q.Get("follow") != ""
 	f := eventFilter(q, perPage*4)
+	if follow { // the lines come by themselves: this only checks the filter
+		f.Limit = 1
+	}
 	err := v.known([]string{"namespace", "name", "hosts", "selector", "kind", "since", "until", "follow", "cursor"})
 	if err == nil {
 		f.Since, err = moments(q, "since", v.Now())
@@ -415,7 +419,7 @@ func (v *view) events(ctx context.Context) error {
 		return v.badFilter(err, "events", body)
 	}
 	body["Command"] = eventsCommand(q)
-	if q.Get("follow") != "" {
+	if follow {
 		for _, past := range []string{"since", "until", "follow", "cursor"} {
 			q.Del(past)
 		}

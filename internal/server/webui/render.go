@@ -2,6 +2,7 @@ package webui
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -191,22 +192,23 @@ type crumb struct {
 }
 
 // crumbs returns the pages above the page of one thing, the first part of whose path is the section; none for others.
-func crumbs(section string, rest []string) []crumb {
+func crumbs(section string, r *http.Request) []crumb {
+	namespace, name := cmp.Or(r.PathValue("ns"), r.PathValue("namespace")), r.PathValue("name")
+	host, id := r.PathValue("host"), r.PathValue("id")
 	lists := map[string]words.Text{
 		"processes": words.Page.Processes, "hosts": words.Page.Hosts, "tasks": words.Page.Tasks,
 		"rollouts": words.Page.Rollouts,
 	}
 	word, known := lists[section]
-	if !known || len(rest) == 0 {
+	if !known || name+host+id == "" {
 		return nil
 	}
 	all := []crumb{{URL: path(section), Word: word}}
-	if section != "processes" || len(rest) < 2 {
-		return all
+	if name != "" {
+		within := path(section) + "?namespace=" + url.QueryEscape(literal(namespace))
+		all = append(all, crumb{URL: within, Text: namespace})
 	}
-	namespace, name := rest[0], rest[1]
-	all = append(all, crumb{URL: path(section) + "?namespace=" + url.QueryEscape(literal(namespace)), Text: namespace})
-	if len(rest) > 2 {
+	if name != "" && host != "" {
 		all = append(all, crumb{URL: path(section, namespace, name), Text: name})
 	}
 	return all
@@ -230,22 +232,6 @@ func title(section, rest string) words.Text {
 	return text
 }
 
-// partsOf returns the parts of the path of a page after its section.
-func partsOf(u *url.URL) (parts []string) {
-	_, rest, found := strings.Cut(strings.TrimPrefix(u.EscapedPath(), Prefix), "/")
-	if !found || rest == "" {
-		return nil
-	}
-	for part := range strings.SplitSeq(rest, "/") {
-		text, err := url.PathUnescape(part)
-		if err != nil {
-			return nil
-		}
-		parts = append(parts, text)
-	}
-	return parts
-}
-
 // render writes a page. Nothing is sent before the whole page is rendered.
 func (v *view) render(status int, name string, body any) {
 	other := words.Chinese
@@ -263,7 +249,7 @@ func (v *view) render(status int, name string, body any) {
 		Now: v.Now(), Body: body,
 	}
 	if status == http.StatusOK { // what is not there is not below another page
-		f.Crumbs = crumbs(section, partsOf(v.r.URL))
+		f.Crumbs = crumbs(section, v.r)
 	}
 	if v.forMany {
 		f.User = ""

@@ -252,7 +252,11 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 		if !f.Until.IsZero() {
 			until = nanos(f.Until)
 		}
-		w.add("num IN (SELECT num FROM tasks WHERE created > ? AND created <= ?)", nanos(f.Since), until)
+		within, args := "SELECT num FROM tasks WHERE created > ? AND created <= ?", []any{nanos(f.Since), until}
+		if f.Beside != nil {
+			within, args = within+" ORDER BY created DESC LIMIT ?", append(args, store.MostBeside)
+		}
+		w.add("num IN ("+within+")", args...)
 	}
 	if f.Op != "" || f.Namespace != "" {
 		request := where{dialect: db.dialect, text: []string{"SELECT 1 FROM " + ofTask}}

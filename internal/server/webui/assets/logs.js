@@ -1,5 +1,5 @@
-// The log of a process as it is written, or events as they arrive. The page keeps the last lines only. It stays where it is while a person reads
-// further up or selects text, and then says how many lines have come.
+// The log of a process as it is written, or events as they arrive. The page keeps the last lines only. It stays where
+// it is while a person reads further up or selects text, and then says how many lines have come.
 
 const most = 5000; // lines that the page holds
 const mostText = 4e6; // and characters
