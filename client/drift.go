@@ -14,7 +14,7 @@ type DriftFilter struct {
 	Hosts           []string
 	// Selector is an expression about labels and facts of hosts.
 	Selector string
-	Which
+	ProcessChoice
 	// Stored asks no host about its running processes.
 	Stored bool
 	// Limit is the largest number of differences; 0 means the maximum of the server, 1000.
@@ -28,7 +28,7 @@ func (c *Client) Drift(ctx context.Context, f DriftFilter) (DriftReport, error) 
 	set(query, "name", f.Name)
 	set(query, "host", f.Hosts...)
 	set(query, "selector", f.Selector)
-	f.Which.set(query)
+	f.ProcessChoice.set(query)
 	if f.Stored {
 		query.Set("live", "false")
 	}

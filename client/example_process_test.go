@@ -12,7 +12,7 @@ func ExampleClient_Processes() {
 	c, stop := connect()
 	defer stop()
 
-	filter := client.ProcessFilter{Namespace: "web", Which: client.Which{States: []string{"given-up"}}}
+	filter := client.ProcessFilter{Namespace: "web", ProcessChoice: client.ProcessChoice{States: []string{"given-up"}}}
 	for p, err := range c.Processes(context.Background(), filter) {
 		if err != nil {
 			fmt.Println(err)
@@ -149,7 +149,7 @@ func ExampleClient_Select() {
 	c, stop := connect()
 	defer stop()
 
-	filter := client.ProcessFilter{Namespace: "web", Which: client.Which{States: []string{"given-up"}}}
+	filter := client.ProcessFilter{Namespace: "web", ProcessChoice: client.ProcessChoice{States: []string{"given-up"}}}
 	s, err := c.Select(context.Background(), filter, client.SelectionRequest{
 		Op: "retry", Except: []client.Target{{Namespace: "web", Name: "php"}},
 	})

@@ -22,7 +22,7 @@ type LogFilter struct {
 	Hosts []string
 	// Selector is an expression about labels and facts of hosts.
 	Selector string
-	Which
+	ProcessChoice
 	// Stream is one of the streams of package v1, such as StreamStderr.
 	Stream string
 	// Run is 0 for the present or last run, -1 for the run before. With Since and without Run, all runs count.
@@ -42,7 +42,7 @@ func (f *LogFilter) query() url.Values {
 	query := url.Values{}
 	set(query, "host", f.Hosts...)
 	set(query, "selector", f.Selector)
-	f.Which.set(query)
+	f.ProcessChoice.set(query)
 	set(query, "stream", f.Stream)
 	set(query, "grep", f.Grep)
 	for name, n := range map[string]int{"run": f.Run, "tail": f.Tail} {

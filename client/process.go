@@ -11,8 +11,8 @@ import (
 	v1 "drover/api/v1"
 )
 
-// Which selects processes by what they are. An empty field matches all.
-type Which struct {
+// ProcessChoice selects processes by what they are. An empty field matches all.
+type ProcessChoice struct {
 	// ProcessSelector is an expression about labels of processes.
 	ProcessSelector string
 	// Version is a pattern for the version of a running process.
@@ -21,7 +21,7 @@ type Which struct {
 	States []string
 }
 
-func (w *Which) set(query url.Values) {
+func (w *ProcessChoice) set(query url.Values) {
 	set(query, "process_selector", w.ProcessSelector)
 	set(query, "version", w.Version)
 	set(query, "state", w.States...)
@@ -36,8 +36,8 @@ type ProcessFilter struct {
 	Hosts []string
 	// Selector is an expression about labels and facts of hosts.
 	Selector string
-	Which
-	// Causes are ids of causes: they select processes that are not as they should be, by their most important cause.
+	ProcessChoice
+	// Causes are ids of causes: they select processes that are not as they should be and have one of these causes.
 	Causes []string
 	// Selection is the id of a Selection of the caller: only its processes.
 	Selection string
@@ -59,7 +59,7 @@ func (f *ProcessFilter) set(query url.Values) {
 	set(query, "name", f.Name)
 	set(query, "host", f.Hosts...)
 	set(query, "selector", f.Selector)
-	f.Which.set(query)
+	f.ProcessChoice.set(query)
 }
 
 // setAll sets the parameters that lists, groups, overviews and selections take.

@@ -16,7 +16,7 @@ type WhyFilter struct {
 	Hosts     []string
 	// Selector is an expression about labels and facts of hosts.
 	Selector string
-	Which
+	ProcessChoice
 	// Causes are ids, such as exit-status.
 	Causes []string
 	// All asks also for processes that are as they should be, if they have a cause.
@@ -32,7 +32,7 @@ func (c *Client) Why(ctx context.Context, f WhyFilter) (Why, error) {
 	set(query, "name", f.Name)
 	set(query, "host", f.Hosts...)
 	set(query, "selector", f.Selector)
-	f.Which.set(query)
+	f.ProcessChoice.set(query)
 	set(query, "cause", f.Causes...)
 	if f.All {
 		query.Set("all", "true")

@@ -113,8 +113,8 @@ func (t *top) show(cmd *cobra.Command, args []string) error {
 	}
 	here := false
 	f := client.ProcessFilter{
-		Hosts: t.sel.Names, Selector: t.sel.Selector, Which: t.sel.Which, Stale: &here, Sort: "-" + t.sort,
-		Limit: t.rows,
+		Hosts: t.sel.Names, Selector: t.sel.Selector, ProcessChoice: t.sel.ProcessChoice,
+		Stale: &here, Sort: "-" + t.sort, Limit: t.rows,
 	}
 	if len(args) > 0 {
 		var found bool

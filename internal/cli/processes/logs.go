@@ -66,7 +66,7 @@ did not.`,
 			if err != nil {
 				return err
 			}
-			f.Hosts, f.Selector, f.Which = sel.Names, sel.Selector, sel.Which
+			f.Hosts, f.Selector, f.ProcessChoice = sel.Names, sel.Selector, sel.ProcessChoice
 			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
 			err = p.follow(cmd, c, namespace, name, f)
 			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {

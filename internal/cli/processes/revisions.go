@@ -317,7 +317,7 @@ answer, and no difference was found.`,
 					return suggestNamespace(cmd.Context(), c, args[0], err)
 				}
 			}
-			f.Hosts, f.Selector, f.Which = sel.Names, sel.Selector, sel.Which
+			f.Hosts, f.Selector, f.ProcessChoice = sel.Names, sel.Selector, sel.ProcessChoice
 			answer, err := c.Drift(cmd.Context(), f)
 			if err != nil {
 				return remote.ExitOf(err)

@@ -56,7 +56,7 @@ func (s *selection) flags(cmd *cobra.Command, session *remote.Session) {
 
 // filter returns the filter of a list.
 func (s *selection) filter(hosts []string) client.ProcessFilter {
-	return client.ProcessFilter{Hosts: hosts, Selector: s.Selector, Which: s.Which}
+	return client.ProcessFilter{Hosts: hosts, Selector: s.Selector, ProcessChoice: s.ProcessChoice}
 }
 
 // any reports whether the flags choose every process.

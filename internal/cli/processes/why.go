@@ -60,7 +60,7 @@ unreachable.`,
 				}
 				f.All = true
 			}
-			f.Hosts, f.Selector, f.Which = sel.Names, sel.Selector, sel.Which
+			f.Hosts, f.Selector, f.ProcessChoice = sel.Names, sel.Selector, sel.ProcessChoice
 			answer, err := c.Why(cmd.Context(), f)
 			if err != nil {
 				return remote.ExitOf(err)

@@ -211,7 +211,8 @@ func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s c
 			return
 		}
 	}
-	f := client.ProcessFilter{Selector: s.Select, Which: client.Which{ProcessSelector: s.Labels}, Limit: 1}
+	f := client.ProcessFilter{Selector: s.Select, Limit: 1}
+	f.ProcessSelector = s.Labels
 	sayUnless := func(part client.Silence) {
 		if found, err := client.Collect(c.Processes(ctx, f)); err == nil && len(found) == 0 {
 			term.Say(cmd, "no process matches %s now; the silence covers processes that come later\n", covered(part))

@@ -17,7 +17,7 @@ import (
 // Choice are the flags that choose processes beside their names: those of Hosts, and those about the processes.
 type Choice struct {
 	Hosts
-	client.Which
+	client.ProcessChoice
 }
 
 // Flags adds the flags with help for --hosts. The session must get its flags after them.

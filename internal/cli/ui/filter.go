@@ -183,7 +183,7 @@ func (f filter) ofEvents() client.EventFilter {
 func (f filter) ofProcesses() client.ProcessFilter {
 	return client.ProcessFilter{
 		Namespace: f.namespace, Name: f.name, Hosts: f.hosts, Selector: f.selector, Limit: Page,
-		Which: client.Which{ProcessSelector: f.labels, Version: f.version, States: f.states},
+		ProcessChoice: client.ProcessChoice{ProcessSelector: f.labels, Version: f.version, States: f.states},
 	}
 }
 

@@ -51,7 +51,7 @@ func processFilter(q url.Values) client.ProcessFilter {
 		Namespace: q.Get("namespace"), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
 		Causes: fields(q.Get("cause")), Selection: q.Get("selection"),
 		Stale: yesNo(q.Get("stale")), Hosted: yesNo(q.Get("hosted")), Selector: q.Get("selector"),
-		Which: client.Which{
+		ProcessChoice: client.ProcessChoice{
 			ProcessSelector: q.Get("process-label"), Version: q.Get("process-version"), States: fields(q.Get("state")),
 		},
 	}
