@@ -31,10 +31,14 @@ type neighbours struct {
 	list []neighbour
 }
 
-// neighbour is as much of a process as a cheap look tells: which of thousands may be a copy.
+// neighbour is a process of the list. A cheap look tells which of thousands may be a copy; all starts share the closer
+// look at one of them, because otherwise a thousand starts would look at a thousand processes each.
 type neighbour struct {
 	pid      int
 	exe, cwd string
+	// interprets says that exe runs scripts.
+	interprets bool
+	closer     func() (info procfs.Info, stranger bool)
 }
 
 // outsider is a process that was born in no run of drover.
@@ -60,6 +64,9 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 		if named && n.pid != pid || !like.mayMatch(n, named) {
 			continue
 		}
+		if info, stranger := n.closer(); !stranger || !like.matches(info, named) {
+			continue
+		}
 		if info, err := h.fs.Info(n.pid); err == nil && like.matches(info, named) {
 			alike = append(alike, info)
 		}
@@ -81,7 +88,7 @@ func (h *Host) copies(alike []procfs.Info, like *likeness) (all []instance.Copy)
 	parents := map[int]bool{}
 	var found []outsider
 	for _, info := range alike {
-		if s, ok := h.outsider(info); ok && !h.marked(info.PID) && h.fs.Same(s.id) {
+		if s, ok := h.outsider(info); ok && h.fs.Same(s.id) {
 			found, parents[info.PID] = append(found, s), true
 		}
 	}
@@ -112,12 +119,13 @@ func (h *Host) marked(pid int) bool {
 	})
 }
 
-// neighbours lists the processes of the host, without those of the kernel and without zombies.
+// neighbours lists the processes of the host, without those of the kernel and without zombies. The list is dropped when
+// it no longer serves.
 func (h *Host) neighbours() []neighbour {
 	h.others.mu.Lock()
 	defer h.others.mu.Unlock()
 	now := SinceBoot()
-	if h.others.at != 0 && now-h.others.at <= neighboursAge {
+	if h.others.list != nil && now-h.others.at <= neighboursAge {
 		return h.others.list
 	}
 	pids, err := h.fs.PIDs()
@@ -127,19 +135,42 @@ func (h *Host) neighbours() []neighbour {
 	all, self := make([]neighbour, 0, len(pids)), os.Getpid()
 	for _, pid := range pids {
 		if exe, cwd := h.fs.Links(pid); pid > 1 && pid != self && exe != "" {
-			all = append(all, neighbour{pid, exe, cwd})
+			all = append(all, neighbour{
+				pid, exe, cwd, locate.ScriptOf(program(exe), []string{"script"}) != "",
+				sync.OnceValues(func() (procfs.Info, bool) { return h.closer(pid) }),
+			})
 		}
 	}
 	h.others.at, h.others.list = now, all
+	time.AfterFunc(neighboursAge, func() {
+		h.others.mu.Lock()
+		defer h.others.mu.Unlock()
+		if h.others.at == now {
+			h.others.list = nil
+		}
+	})
 	return all
 }
 
-// outsider reports whether a process was born in no run of drover, and outside containers.
+// closer returns what is known of a process, and whether outsider reports that no drover has started it.
+func (h *Host) closer(pid int) (procfs.Info, bool) {
+	if h.runAt(pid) != "" {
+		return procfs.Info{}, false
+	}
+	info, err := h.fs.Info(pid)
+	if err != nil {
+		return info, false
+	}
+	_, ok := h.outsider(info)
+	return info, ok
+}
+
+// outsider reports whether a process was born in no run of a drover, and outside containers.
 func (h *Host) outsider(info procfs.Info) (s outsider, ok bool) {
 	pid := info.PID
 	id, err := h.fs.Identify(pid)
 	if err != nil || h.RunOf(id) != "" || info.Kernel || info.Zombie() || info.Exe == "" ||
-		info.StartTicks != id.StartTicks {
+		info.StartTicks != id.StartTicks || h.marked(pid) {
 		return s, false
 	}
 	// In a container, a path belongs to another filesystem.
@@ -165,7 +196,7 @@ func newLikeness(spec *process.Spec, account launch.Account) *likeness {
 	l.real, _ = trail.Resolve(spec.Identity.SetupPath) // then only dir counts
 	if spec.Foreground() {
 		l.words, l.exact = process.Words(spec.Commands.Run)
-		l.file = program(l.words[0], spec)
+		l.file = file(l.words[0], spec)
 		l.wanted = locate.ScriptOf(l.file, l.words[1:])
 	}
 	return l
@@ -174,8 +205,11 @@ func newLikeness(spec *process.Spec, account launch.Account) *likeness {
 // inDir reports whether a directory is the one of the spec.
 func (l *likeness) inDir(cwd string) bool { return cwd != "" && (cwd == l.dir || cwd == l.real) }
 
-// program returns the file of a command, links resolved; empty if there is none.
-func program(word string, spec *process.Spec) string {
+// program returns the file of an executable, which may have been replaced.
+func program(exe string) string { return strings.TrimSuffix(exe, " (deleted)") }
+
+// file returns the file of a command, links resolved; empty if there is none.
+func file(word string, spec *process.Spec) string {
 	var tried []string
 	switch {
 	case word == "":
@@ -207,9 +241,7 @@ func (l *likeness) mayMatch(n neighbour, named bool) bool {
 	if !l.spec.Foreground() {
 		return named || l.inDir(n.cwd)
 	}
-	exe := strings.TrimSuffix(n.exe, " (deleted)")
-	interprets := locate.ScriptOf(exe, []string{"script"}) != ""
-	return exe == l.file || interprets
+	return n.interprets || program(n.exe) == l.file
 }
 
 // matches reports whether a process has the account and the name, and the command line or the directory unless it is
@@ -226,9 +258,8 @@ func (l *likeness) matches(info procfs.Info, named bool) bool {
 
 // runs reports whether a process executes the same file, and an interpreter the same script.
 func (l *likeness) runs(info procfs.Info) bool {
-	exe := strings.TrimSuffix(info.Exe, " (deleted)")
 	script := l.script(info)
-	if exe != l.file {
+	if program(info.Exe) != l.file {
 		if script == "" {
 			return false
 		}
@@ -244,7 +275,7 @@ func (l *likeness) script(info procfs.Info) string {
 	if len(info.Args) == 0 {
 		return ""
 	}
-	return locate.ScriptOf(strings.TrimSuffix(info.Exe, " (deleted)"), info.Args[1:])
+	return locate.ScriptOf(program(info.Exe), info.Args[1:])
 }
 
 // line reports whether a process was started with the command line of the spec.
@@ -252,7 +283,7 @@ func (l *likeness) line(info procfs.Info) bool {
 	if !l.exact || len(info.Args) == 0 {
 		return false
 	}
-	if strings.TrimSuffix(info.Exe, " (deleted)") == l.file {
+	if program(info.Exe) == l.file {
 		return slices.Equal(info.Args[1:], l.words[1:])
 	}
 	if n := len(info.Args) - len(l.words[1:]); n < 1 || !slices.Equal(info.Args[n:], l.words[1:]) {

@@ -86,6 +86,38 @@ func TestCopies(t *testing.T) {
 			if others := h.Copies(s, os.Getpid()); len(others) != 0 {
 				t.Errorf("with another pid: copies %+v", others)
 			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if all := h.Copies(s, 0); len(all) != 0 {
+				t.Errorf("after its end: copies %+v", all)
+			}
 		})
+	}
+}
+
+// BenchmarkCopies looks for copies among processes that may be some.
+func BenchmarkCopies(b *testing.B) {
+	const many = 200
+	dir, elsewhere := b.TempDir(), b.TempDir()
+	sleeper := harness.Sleeper(b, dir, "daemon")
+	for range many {
+		cmd := exec.Command(sleeper, "601")
+		cmd.Dir = elsewhere
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+	}
+	h := open(b, b.TempDir())
+	s := &process.Spec{Identity: process.Identity{SetupPath: dir}, Commands: process.Commands{Run: "./daemon 600"}}
+	for b.Loop() {
+		if all := h.Copies(s, 0); len(all) != 0 {
+			b.Fatalf("copies %+v", all)
+		}
 	}
 }
