@@ -170,7 +170,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
   drover agents label -l role=web,zone=b zone-`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := client.LabelRequest{Hosts: hosts.Names, Select: hosts.Selector, Set: map[string]string{}}
+			r := client.LabelRequest{Set: map[string]string{}}
 			for _, arg := range args {
 				key, value, sets := strings.Cut(arg, "=")
 				removed, removes := strings.CutSuffix(arg, "-")
@@ -185,16 +185,22 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 					r.Hosts = append(r.Hosts, arg)
 				}
 			}
-			if err := checkLabels(cmd, r); err != nil {
+			if err := hosts.Also(r.Hosts); err != nil {
+				return err
+			}
+			if err := checkLabels(cmd, r, hosts.Any()); err != nil {
 				return err
 			}
 			c, err := s.Client(cmd)
 			if err != nil {
 				return err
 			}
+			if err := hosts.Only(cmd.Context(), c); err != nil {
+				return err
+			}
+			r.Hosts, r.Select = hosts.Names, hosts.Selector
 			labelled, err := c.LabelAgents(cmd.Context(), r)
 			if err != nil {
-				hosts.Names = r.Hosts
 				return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), remote.ExitOf(err))
 			}
 			term.Say(cmd, "%s labelled\n", process.Count(len(labelled), "host", "hosts"))
@@ -202,15 +208,15 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 		},
 		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
 	}
-	hosts.Flags(cmd, &s, "further hosts")
+	hosts.ChangeFlags(cmd, &s, "further hosts")
 	s.Flags(cmd)
 	return cmd
 }
 
-// checkLabels returns an error with every fault of a request.
-func checkLabels(cmd *cobra.Command, r client.LabelRequest) error {
+// checkLabels returns an error with every fault of a request; nowhere says that it chooses no hosts.
+func checkLabels(cmd *cobra.Command, r client.LabelRequest, nowhere bool) error {
 	var faults []string
-	if len(r.Hosts) == 0 && r.Select == "" {
+	if nowhere {
 		faults = append(faults, "HOST is missing: expected hosts, or --selector")
 	}
 	if len(r.Set)+len(r.Remove) == 0 {

@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"context"
 	_ "embed"
 	"io"
 	"strings"
@@ -50,7 +49,7 @@ stdin. 'drover explain' describes every field. An example:
 			if err != nil {
 				return err
 			}
-			found, err := hostsNamed(cmd.Context(), c, &hosts)
+			found, err := hosts.IDs(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -67,7 +66,7 @@ stdin. 'drover explain' describes every field. An example:
 		Args:              term.Args,
 		ValidArgsFunction: remote.First(completeProcesses(&a.Session)),
 	}
-	hosts.QueryFlags(cmd, &a.Session, "hosts to register the process on")
+	hosts.ChangeFlags(cmd, &a.Session, "hosts to register the process on")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec; - reads stdin")
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
 	a.operateFlags(cmd)
@@ -77,41 +76,6 @@ stdin. 'drover explain' describes every field. An example:
 // indented indents each line of a text.
 func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
-}
-
-// hostsNamed returns the ids of the chosen hosts. A name or pattern without a match is an error.
-func hostsNamed(ctx context.Context, c *client.Client, hosts *remote.Hosts) ([]string, error) {
-	if err := hosts.Resolve(ctx, c); err != nil {
-		return nil, err
-	}
-	filters := []client.AgentFilter{{Selector: hosts.Selector}}
-	if len(hosts.Names) > 0 {
-		filters = nil
-		for _, name := range hosts.Names {
-			filters = append(filters, client.AgentFilter{Hosts: []string{name}, Selector: hosts.Selector})
-		}
-	}
-	var ids []string
-	seen := map[string]bool{}
-	for _, f := range filters {
-		agents, err := client.Collect(c.Agents(ctx, f))
-		if err != nil {
-			return nil, remote.ExitOf(err)
-		}
-		if len(agents) == 0 {
-			if err := remote.UnmatchedHost(ctx, c, f.Hosts); err != nil {
-				return nil, err
-			}
-			return nil, term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(f.Hosts, "")+" "+f.Selector))
-		}
-		for _, a := range agents {
-			if !seen[a.ID] {
-				seen[a.ID] = true
-				ids = append(ids, a.ID)
-			}
-		}
-	}
-	return ids, nil
 }
 
 // specExample is a spec with every field that one spec can have.

@@ -45,13 +45,7 @@ type selection struct {
 // flags adds the flags. The session must get its flags after them.
 func (s *selection) flags(cmd *cobra.Command, session *remote.Session) {
 	s.Choice.Flags(cmd, session, "only on these hosts")
-	cmd.Flags().IntVar(&s.limit, "limit", 0, "only on the first hosts, at most this number; 0 is no limit")
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if s.limit < 0 {
-			return term.Usagef("--limit %d: expected 0 or more", s.limit)
-		}
-		return nil
-	})
+	remote.LimitFlag(cmd, &s.limit)
 }
 
 // filter returns the filter of a list.

@@ -38,13 +38,13 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 n
   drover agents upgrade -l role=web --to 1.4.0 --batch 10% --canary 2 --bake 10m`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := client.UpgradeRequest{
-				Version: to, Hosts: append(hosts.Names, args...), Select: hosts.Selector, At: plan.at,
-			}
 			if to == "" {
 				return term.Usagef("--to is missing: expected a version of 'drover packages list'")
 			}
-			if len(r.Hosts) == 0 && r.Select == "" {
+			if err := hosts.Also(args); err != nil {
+				return err
+			}
+			if hosts.Any() {
 				return term.Usagef("HOST is missing: expected hosts, or --selector")
 			}
 			if plan.batch == "" {
@@ -54,10 +54,15 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 n
 			if err != nil {
 				return err
 			}
-			r.Rollout = &p
 			c, err := s.Client(cmd)
 			if err != nil {
 				return err
+			}
+			if err := hosts.Only(cmd.Context(), c); err != nil {
+				return err
+			}
+			r := client.UpgradeRequest{
+				Version: to, Hosts: hosts.Names, Select: hosts.Selector, At: plan.at, Rollout: &p,
 			}
 			if err := a.confirmUpgrade(cmd, c, r); err != nil {
 				return err
@@ -66,14 +71,13 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 n
 				return c.UpgradeAgents(ctx, r)
 			}, s.Again("rollout list"))
 			if err != nil {
-				hosts.Names = r.Hosts
 				return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), err)
 			}
 			return attend(cmd, s, c, begun, a.noWait)
 		},
 		ValidArgsFunction: remote.Completing(s, remote.HostIDs),
 	}
-	hosts.Flags(cmd, s, "further hosts")
+	hosts.ChangeFlags(cmd, s, "further hosts")
 	cmd.Flags().StringVar(&to, "to", "", "version of the agent")
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().BoolVar(&a.noWait, "no-wait", false, "print the id of the rollout and return")

@@ -1,12 +1,14 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +28,8 @@ type Hosts struct {
 	Selector string
 	// failedOf is a task: the hosts on which a target of it has failed.
 	failedOf string
+	// limit is the largest number of hosts that Only keeps; 0 is no limit.
+	limit int
 }
 
 // Bounds of --hosts.
@@ -58,6 +62,23 @@ func (h *Hosts) QueryFlags(cmd *cobra.Command, s *Session, help string) {
 	h.FailedFlag(cmd)
 }
 
+// ChangeFlags adds the flags of a command that changes hosts: those of QueryFlags, and --limit. The command calls Only.
+func (h *Hosts) ChangeFlags(cmd *cobra.Command, s *Session, help string) {
+	h.QueryFlags(cmd, s, help)
+	LimitFlag(cmd, &h.limit)
+}
+
+// LimitFlag adds --limit about hosts.
+func LimitFlag(cmd *cobra.Command, limit *int) {
+	cmd.Flags().IntVar(limit, "limit", 0, "only on the first hosts, at most this number; 0 is no limit")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if *limit < 0 {
+			return term.Usagef("--limit %d: expected 0 or more", *limit)
+		}
+		return nil
+	})
+}
+
 // FailedFlag adds --failed-of.
 func (h *Hosts) FailedFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&h.failedOf, "failed-of", "", "only the hosts on which the task with this id failed")
@@ -67,6 +88,15 @@ func (h *Hosts) FailedFlag(cmd *cobra.Command) {
 		}
 		return nil
 	})
+}
+
+// Also adds names that are arguments. They exclude --failed-of.
+func (h *Hosts) Also(names []string) error {
+	if h.failedOf != "" && len(names) > 0 {
+		return term.Usagef("--failed-of and HOST exclude each other")
+	}
+	h.Names = append(h.Names, names...)
+	return nil
 }
 
 // Resolve replaces --failed-of by names of hosts. Call it before the names are used.
@@ -90,6 +120,59 @@ func (h *Hosts) Resolve(ctx context.Context, c *client.Client) error {
 	}
 	h.failedOf = ""
 	return nil
+}
+
+// Only is Resolve, and replaces --limit by the names of the first hosts, in the order of their areas and addresses.
+func (h *Hosts) Only(ctx context.Context, c *client.Client) error {
+	if err := h.Resolve(ctx, c); err != nil || h.limit == 0 {
+		return err
+	}
+	ids, err := h.IDs(ctx, c)
+	if err == nil {
+		h.Names, h.Selector = ids, ""
+	}
+	return err
+}
+
+// IDs is Resolve, and returns the ids of the chosen hosts, at most --limit, in the order of their areas and addresses.
+// A name or pattern without a match is an error.
+func (h *Hosts) IDs(ctx context.Context, c *client.Client) ([]string, error) {
+	if err := h.Resolve(ctx, c); err != nil {
+		return nil, err
+	}
+	filters := []client.AgentFilter{{Selector: h.Selector}}
+	if len(h.Names) > 0 {
+		filters = nil
+		for _, name := range h.Names {
+			filters = append(filters, client.AgentFilter{Hosts: []string{name}, Selector: h.Selector})
+		}
+	}
+	var all []client.Agent
+	for _, f := range filters {
+		found, err := client.Collect(c.Agents(ctx, f))
+		if err != nil {
+			return nil, ExitOf(err)
+		}
+		if len(found) == 0 {
+			if err := UnmatchedHost(ctx, c, f.Hosts); err != nil {
+				return nil, err
+			}
+			return nil, term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(f.Hosts, "")+" "+f.Selector))
+		}
+		all = append(all, found...)
+	}
+	slices.SortStableFunc(all, func(a, b client.Agent) int {
+		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.ID, b.ID))
+	})
+	all = slices.CompactFunc(all, func(a, b client.Agent) bool { return a.ID == b.ID })
+	if h.limit > 0 {
+		all = all[:min(len(all), h.limit)]
+	}
+	ids := make([]string, len(all))
+	for i, a := range all {
+		ids[i] = a.ID
+	}
+	return ids, nil
 }
 
 // ResolveFew is Resolve for a command that asks once for all hosts.
