@@ -31,7 +31,7 @@ func ExampleClient_AgentPage() {
 	c, stop := connect()
 	defer stop()
 
-	page, err := c.AgentPage(context.Background(), client.AgentFilter{State: "online", Limit: 1000}, "")
+	page, err := c.AgentPage(context.Background(), client.AgentFilter{State: "online", Policy: "limited", Limit: 1000}, "")
 	if err != nil {
 		fmt.Println(err)
 		return

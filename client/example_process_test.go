@@ -213,7 +213,7 @@ func ExampleClient_Agents() {
 	c, stop := connect()
 	defer stop()
 
-	for a, err := range c.Agents(context.Background(), client.AgentFilter{State: "online"}) {
+	for a, err := range c.Agents(context.Background(), client.AgentFilter{State: "online", Policy: "limited"}) {
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -155,7 +155,7 @@ func exchanges() []exchange {
 			`"kind":"process","field":"limits.open_files","want":"512","have":"100",` +
 			`"text":"the running process differs from its spec",` +
 			`"mend":"drover restart web/nginx --hosts web-1"}],"total":1,"processes":1,"unasked":[]}`},
-		{"GET /agents?state=online", "", 200, page(host[:len(host)-1] + `,"key":"UWEB1","build":"1.2.3",` +
+		{"GET /agents?policy=limited&state=online", "", 200, page(host[:len(host)-1] + `,"key":"UWEB1","build":"1.2.3",` +
 			`"joined_at":` + at + `}`)},
 		{
 			"POST /agents/labels", `{"hosts":["web-*"],"set":{"role":"web"},"remove":["zone"]}`, 200,

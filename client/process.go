@@ -235,6 +235,9 @@ type AgentFilter struct {
 	State string
 	// Area is the number of a cloud area, and Build a pattern of versions of the agent.
 	Area, Build string
+	// Proxy is the name of a proxy, or a pattern of names: only hosts in the areas of these proxies. Policy is "none"
+	// or "limited": only hosts without or with a policy of their owner.
+	Proxy, Policy string
 	// Limit is the largest number of hosts; 0 means no limit.
 	Limit int
 }
@@ -252,6 +255,8 @@ func (f *AgentFilter) query() url.Values {
 	set(query, "state", f.State)
 	set(query, "area", f.Area)
 	set(query, "build", f.Build)
+	set(query, "proxy", f.Proxy)
+	set(query, "policy", f.Policy)
 	return query
 }
 

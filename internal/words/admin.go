@@ -15,7 +15,7 @@ var Admin = struct {
 	Joined, Policy, Load, Kernel, CPUs, Business, Sessions, NoSession              Text
 	Type, NotTyped, ChangedMeanwhile, AddProxy, RemoveProxy, RemoveProxyNote       Text
 	AnnounceKey, AnnounceNote, UseKey, UseNote, KeepDays, Force, Drop, DropNote    Text
-	EndsAfter, MostTargets                                                         Text
+	EndsAfter, MostTargets, Proxy, NoPolicy, Limited                               Text
 }{
 	People: Text{"People", "用户"}, Apps: Text{"Apps", "应用"}, Tokens: Text{"Join tokens", "接入令牌"},
 	Receivers: Text{"Receivers", "告警接收方"}, Keys: Text{"Keys", "密钥"}, Proxies: Text{"Proxies", "Proxy"},
@@ -79,6 +79,7 @@ var Admin = struct {
 	TypeName:  Text{"Type the name of the host to confirm:", "请输入主机名以确认："},
 	WrongName: Text{"That is not the name of the host.", "与主机名不符。"},
 
+	Proxy: Text{"Proxy", "Proxy"}, NoPolicy: Text{"none", "无"}, Limited: Text{"limited", "有限制"},
 	Joined: Text{"Joined", "接入时间"}, Policy: Text{"Policy", "策略"}, Load: Text{"Load", "负载"},
 	Kernel: Text{"Kernel", "内核"}, CPUs: Text{"CPUs", "CPU 核数"}, Business: Text{"Business", "业务"},
 	Sessions:  Text{"Tokens and sessions", "令牌与会话"},

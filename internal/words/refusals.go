@@ -316,6 +316,7 @@ var FieldFaults = []Text{
 	{"is not for a schedule: every host uses its stored spec", "不能用于定时操作：每台主机使用已保存的进程配置"},
 	{"is not for a schedule: its runs begin at once", "不能用于定时操作：每次运行立即开始"},
 	{"is {value}: expected the number of an area", "为 {value}：应为管控区域的编号"},
+	{"is {value}: expected the name of a proxy, or a pattern of names", "为 {value}：应为 Proxy 的名称或匹配模式"},
 	{"is {value}, which stands for a stored value: expected the value", "为 {value}，它代表已保存的值：应为具体的值"},
 	{"is {value}: expected 0 with follow, because an earlier run has ended", "为 {value}：使用 follow 时应为 0，因为之前的运行已结束"},
 	{"is {value}: expected {text}", "为 {value}：应为{text}"},

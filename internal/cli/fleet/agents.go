@@ -60,7 +60,7 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 			switch {
 			case f.Selector != "":
 				return term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(args, " ")+" "+f.Selector))
-			case len(args) > 0 || f.State+f.Search != "":
+			case len(args) > 0 || f.State+f.Search+f.Proxy+f.Policy != "":
 				return term.NoSuchf("no host matches")
 			}
 			term.Say(cmd, "no hosts have joined\n")
@@ -73,8 +73,11 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 		"only hosts whose labels and facts match, such as role=web,zone!=b")
 	flags.StringVar(&f.Search, "search", "", "only hosts with this text in a name, a label or a fact, in any case")
 	flags.StringVar(&f.State, "state", "", "only hosts in this state: online or away")
+	flags.StringVar(&f.Proxy, "proxy", "", "only hosts in the area of this proxy; a name or a pattern")
+	flags.StringVar(&f.Policy, "policy", "", "only hosts by the policy of their owner: none or limited")
 	flags.StringVar(&groupBy, "group-by", "", "count the hosts by the values of this label or fact")
 	term.Complete(cmd, "state", "online", "away")
+	term.Complete(cmd, "policy", "none", "limited")
 	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
 	remote.Watch(&s, cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
@@ -86,14 +89,24 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 				return term.Usagef("--group-by %q: expected one label or fact, such as role, os or fact.rack", groupBy)
 			}
 		}
-		if f.State == "" {
-			return nil
-		}
-		return term.OneOf("--state", f.State, "online", "away")
+		return checkChoices(&f)
 	})
 	cmd.AddCommand(agentsLabel())
 	cmd.AddCommand(agentsRemove()...)
 	return cmd
+}
+
+// checkChoices rejects a filter whose value is none of a few.
+func checkChoices(f *client.AgentFilter) error {
+	if f.State != "" {
+		if err := term.OneOf("--state", f.State, "online", "away"); err != nil {
+			return err
+		}
+	}
+	if f.Policy == "" {
+		return nil
+	}
+	return term.OneOf("--policy", f.Policy, "none", "limited")
 }
 
 // hostGroup is the number of hosts with one value of a label or a fact.

@@ -40,23 +40,99 @@ func (h *Handler) viewHost(a store.Agent) v1.Host {
 	return v
 }
 
+// agentFilter selects among the hosts that a caller may read. A zero field matches all.
+type agentFilter struct {
+	hosts  hostChoice
+	area   string
+	cloud  int    // the number of area
+	search string // in lower case
+	build  string
+	policy string
+	// behind are the areas of a proxy; nil means all.
+	behind map[int]bool
+}
+
+// The values of the filter policy. A host matches neither before its agent has introduced itself.
+const (
+	policyNone    = "none"
+	policyLimited = "limited"
+)
+
+// agentFilter reads the parameters of a filter of hosts.
+func (h *Handler) agentFilter(c *call, reach access.Reach) agentFilter {
+	p := &c.params
+	f := agentFilter{
+		hosts: p.hosts(), area: p.text("area"), search: strings.ToLower(p.text("search")), build: p.text("build"),
+		policy: p.choice("policy", policyNone, policyLimited), behind: h.areasBehind(c, reach),
+	}
+	var err error
+	if f.cloud, err = strconv.Atoi(cmp.Or(f.area, "0")); err != nil {
+		p.fail(invalid("area", "is %.40q: expected the number of an area", f.area))
+	}
+	return f
+}
+
+// areasBehind reads the parameter proxy, and returns the areas of the proxies with that name; nil without the
+// parameter. Only administrators may list proxies: for others, a proxy without a host within reach does not exist.
+func (h *Handler) areasBehind(c *call, reach access.Reach) map[int]bool {
+	name := c.params.text("proxy")
+	if name == "" {
+		return nil
+	}
+	named, areas := map[int]bool{}, map[int]bool{}
+	for _, p := range h.proxies() {
+		if wildcard.Match(name, p.Name) {
+			named[p.Area] = true
+		}
+	}
+	if c.Principal.Admin {
+		areas = named
+	} else if len(named) > 0 {
+		for a := range h.Directory.After(fleet.Place{}) {
+			if named[a.Cloud] && !areas[a.Cloud] && reach.Covers(gate.Host(a)) {
+				areas[a.Cloud] = true
+			}
+		}
+	}
+	if len(areas) == 0 {
+		c.params.fail(invalid("proxy", "is %.40q: expected the name of a proxy, or a pattern of names", name))
+	}
+	return areas
+}
+
+func (f *agentFilter) matches(a *store.Agent) bool {
+	if !f.hosts.matches(a) || f.search != "" && !mentions(a, f.search) {
+		return false
+	}
+	if f.area != "" && a.Cloud != f.cloud || f.build != "" && !wildcard.Match(f.build, a.Build) {
+		return false
+	}
+	return f.behind == nil || f.behind[a.Cloud]
+}
+
+// allows reports whether the filter selects an agent with these facts.
+func (f *agentFilter) allows(facts fleet.Facts) bool {
+	switch f.policy {
+	case policyNone:
+		return facts.Policy == "" && !facts.Started.IsZero()
+	case policyLimited:
+		return facts.Policy != ""
+	}
+	return true
+}
+
 // listAgents lists the hosts that the caller may read. It builds the list in memory, because presence changes too often
 // to be stored.
 func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	p := &c.params
-	hosts, state, limit := p.hosts(), p.choice("state", v1.HostOnline, v1.HostAway), p.limit()
-	search, build, area := strings.ToLower(p.text("search")), p.text("build"), p.text("area")
-	cloud, err := strconv.Atoi(cmp.Or(area, "0"))
-	if err != nil {
-		p.fail(invalid("area", "is %.40q: expected the number of an area", area))
-	}
+	reach := c.Principal.OnHosts(access.ReadAgents)
+	f, state, limit := h.agentFilter(c, reach), p.choice("state", v1.HostOnline, v1.HostAway), p.limit()
 	var after fleet.Place
 	p.cursor(&after)
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	c.Audit.Target = edge.Clip(hosts.String())
-	reach := c.Principal.OnHosts(access.ReadAgents)
+	c.Audit.Target = edge.Clip(f.hosts.String())
 	if reach.Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
 	}
@@ -64,10 +140,7 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	var shown fleet.Place
 	var last any
 	for a := range h.Directory.After(after) {
-		if !reach.Covers(gate.Host(a)) || !hosts.matches(&a) || search != "" && !mentions(&a, search) {
-			continue
-		}
-		if area != "" && a.Cloud != cloud || build != "" && !wildcard.Match(build, a.Build) {
+		if !reach.Covers(gate.Host(a)) || !f.matches(&a) || !f.allows(h.Directory.Presence(a.Key, h.Now()).Facts) {
 			continue
 		}
 		v := h.viewAgent(a)

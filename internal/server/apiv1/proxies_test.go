@@ -2,6 +2,8 @@ package apiv1_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"drover/internal/fabric/fabrictest"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/enrol"
+	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
@@ -118,4 +121,45 @@ func TestAHostThatAsksThroughAProxy(t *testing.T) {
 	}
 	r.refused(r.send(through(4), "", "POST", "/join", body), 422, "")
 	r.want(200, r.send(through(3), "", "POST", "/join", body))
+}
+
+// TestAgentsBehindAProxy: the filter proxy selects hosts by the area of a proxy, within the rights of the caller.
+func TestAgentsBehindAProxy(t *testing.T) {
+	r := withDesk(t)
+	all := &relays{}
+	for name, area := range map[string]int{"dmz-1": 3, "dmz-2": 3, "empty-1": 4, "own-1": 0} {
+		all.list = append(all.list, apiv1.Proxy{Proxy: store.Proxy{Name: name, Area: area}})
+	}
+	r.handler.Joining.Proxies = all
+	r.app("narrow", "read-agents on * at area:0")
+	for query, want := range map[string][]string{
+		"proxy=dmz-1":              {"3:10.0.0.3"},
+		"proxy=own-1":              {"web-1", "0:10.0.0.2"},
+		"proxy=*-1":                {"web-1", "0:10.0.0.2", "3:10.0.0.3"},
+		"proxy=empty-*":            nil,
+		"proxy=own-1&state=away":   nil,
+		"proxy=dmz-*&host=3:10.0*": {"3:10.0.0.3"},
+	} {
+		same(t, query, want, r.want(200, r.call("admin", "GET", "/agents?"+query, nil)).items("id"))
+	}
+	r.refused(r.call("admin", "GET", "/agents?proxy=dmz", nil), 422, "proxy")
+	own := r.want(200, r.call("narrow", "GET", "/agents?proxy=*", nil)).items("id")
+	same(t, "hosts of the own area", []string{"web-1", "0:10.0.0.2"}, own)
+	hidden := r.call("narrow", "GET", "/agents?proxy=dmz-1", nil)
+	r.refused(hidden, 422, "proxy")
+	if missing := r.call("narrow", "GET", "/agents?proxy=dmz-9", nil); strings.ReplaceAll(
+		fmt.Sprint(missing.body["detail"]), "dmz-9", "dmz-1") != hidden.body["detail"] {
+		t.Errorf("the answer %v tells whether the proxy exists: %v", hidden.body, missing.body)
+	}
+}
+
+func TestAgentsByPolicy(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.fleet.Introduced(web, fleet.Facts{Started: time.Now(), Policy: "users shop"}, time.Now())
+	r.fleet.Introduced(plain, fleet.Facts{Started: time.Now()}, time.Now())
+	for policy, want := range map[string][]string{"limited": {"web-1"}, "none": {"0:10.0.0.2"}} {
+		same(t, policy, want, r.want(200, r.call("admin", "GET", "/agents?policy="+policy, nil)).items("id"))
+	}
+	r.refused(r.call("admin", "GET", "/agents?policy=broken", nil), 422, "policy")
 }

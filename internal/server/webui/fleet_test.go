@@ -17,6 +17,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/fleet"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 )
@@ -180,6 +181,8 @@ func TestRejectedFilter(t *testing.T) {
 		"/ui/processes?namespace=shop&state=" + long: `name="namespace" value="shop"`,
 		"/ui/processes?name=api&cursor=wrong":        `name="name" value="api"`,
 		"/ui/hosts?hosts=0:*&state=sick":             `name="hosts" value="0:*"`,
+		"/ui/hosts?area=3&proxy=dmz-9":               `name="proxy" value="dmz-9"`,
+		"/ui/hosts?proxy=dmz-1&policy=some":          `name="proxy" value="dmz-1"`,
 		"/ui/tasks?state=sick":                       `role="alert"`,
 	} {
 		status, _, text := r.get(path)
@@ -216,7 +219,8 @@ func TestFiltersOfLists(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
 	host := r.join(3, "10.0.0.1")
-	r.join(0, "10.0.0.2")
+	r.fleet.Introduced(host, fleet.Facts{Started: r.now, Policy: "users shop"}, r.now)
+	r.fleet.Introduced(r.join(0, "10.0.0.2"), fleet.Facts{Started: r.now}, r.now)
 	r.observe(host, process.StateRunning, "api")
 	for i, id := range []string{"one", "two"} {
 		_, err := r.store.CreateTask(t.Context(), &store.Task{
@@ -230,7 +234,9 @@ func TestFiltersOfLists(t *testing.T) {
 	for path, want := range map[string][2]string{
 		"/ui/hosts?area=3": {"3:10.0.0.1", "0:10.0.0.2"}, "/ui/hosts?area=0&build=": {"0:10.0.0.2", "3:10.0.0.1"},
 		"/ui/hosts?q=10.0.0.2": {"0:10.0.0.2", "3:10.0.0.1"}, "/ui/hosts?build=9*": {"Nothing matches", "10.0.0.1"},
-		"/ui/tasks?op=stop": {"/tasks/two", "/tasks/one"}, "/ui/tasks?namespace=ns-o*": {"/tasks/one", "/tasks/two"},
+		"/ui/hosts?proxy=dmz-1": {"3:10.0.0.1", "0:10.0.0.2"}, "/ui/hosts?policy=none": {"0:10.0.0.2", "3:10.0.0.1"},
+		"/ui/hosts?policy=limited": {"3:10.0.0.1", "0:10.0.0.2"},
+		"/ui/tasks?op=stop":        {"/tasks/two", "/tasks/one"}, "/ui/tasks?namespace=ns-o*": {"/tasks/one", "/tasks/two"},
 		"/ui/tasks?user=user-two": {"/tasks/two", "/tasks/one"}, "/ui/tasks?app=app-one": {"/tasks/one", "/tasks/two"},
 		"/ui/tasks?hosts=3:*&op=stop": {"/tasks/two", "/tasks/one"}, "/ui/tasks?hosts=0:10.0.0.2": {"Nothing matches", "/tasks/one"},
 		"/ui/tasks?selector=no": {"Nothing matches", "/tasks/one"},

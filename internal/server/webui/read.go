@@ -146,12 +146,13 @@ func literal(text string) string {
 func (v *view) hosts(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery}
-	err := v.known([]string{"hosts", "state", "selector", "area", "build", "q", "cursor"})
+	err := v.known([]string{"hosts", "state", "selector", "area", "build", "proxy", "policy", "q", "cursor"})
 	var page client.Page[client.Agent]
 	if err == nil {
 		page, err = v.client.AgentPage(ctx, client.AgentFilter{
 			Hosts: fields(q.Get("hosts")), State: q.Get("state"), Selector: q.Get("selector"), Area: q.Get("area"),
-			Build: q.Get("build"), Search: q.Get("q"), Limit: perPage * 4,
+			Build: q.Get("build"), Proxy: q.Get("proxy"), Policy: q.Get("policy"), Search: q.Get("q"),
+			Limit: perPage * 4,
 		}, q.Get("cursor"))
 	}
 	if err != nil {

@@ -62,7 +62,7 @@ func newRig(t *testing.T) *rig {
 		Config:   edge.Config{Gate: g, Audit: records, Tasks: s, Rooms: admission.New(), Log: log, Now: clock},
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
 		Directory: r.fleet, Labels: r.fleet, Listing: s, Held: s, Events: s, Rollouts: s, Revisions: s, Logs: quiet{},
-		Standing: s, Upkeep: s,
+		Standing: s, Upkeep: s, Joining: apiv1.Joining{Proxies: oneProxy{}},
 		Picture: rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: clock}),
 	})
 	console, err := webui.New(webui.Config{
@@ -81,6 +81,13 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// oneProxy is a register with a proxy of area 3.
+type oneProxy struct{}
+
+func (oneProxy) List() []apiv1.Proxy {
+	return []apiv1.Proxy{{Proxy: store.Proxy{Name: "dmz-1", Area: 3}, Agents: 1}}
 }
 
 // quiet are hosts whose processes are as their specs say. They have written one line each, and measured nothing.
