@@ -113,7 +113,7 @@ func ExampleClient_ProcessPage() {
 	c, stop := connect()
 	defer stop()
 
-	filter := client.ProcessFilter{Causes: []string{"exit-status"}, Limit: 50}
+	filter := client.ProcessFilter{Causes: []string{"exit-status"}, Search: "web/", Limit: 50}
 	rows, next, total, err := c.ProcessPage(context.Background(), filter, "")
 	if err != nil {
 		fmt.Println(err)

@@ -90,7 +90,7 @@ func exchanges() []exchange {
 				`"processes":[{"namespace":"web","name":"nginx","count":1}],"trend":[0,0,0,0,0,0,0,0,0,0,0,1]}],"hosts":{"online":4,"away":1}}`,
 		},
 		{
-			"GET /processes?cause=exit-status&count=true&limit=50", "", 200, `{"items":[` + processBody + `}],"total":1}`,
+			"GET /processes?cause=exit-status&count=true&limit=50&search=web%2F", "", 200, `{"items":[` + processBody + `}],"total":1}`,
 		},
 		{
 			"GET /processes?count=true&group=process&limit=2&sort=-wrong", "", 200,

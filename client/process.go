@@ -43,6 +43,8 @@ type ProcessFilter struct {
 	Selection string
 	// Stale selects processes whose host is away (true) or not (false), and Hosted those that drover watches or not.
 	Stale, Hosted *bool
+	// Search is a text in NAMESPACE/NAME, or in the address or an id of the host, in any case.
+	Search string
 	// Spec asks for the specs.
 	Spec bool
 	// Sort is the order: "process", which is the default, "host", "state", "-since" for the latest change first, or
@@ -67,6 +69,7 @@ func (f *ProcessFilter) setAll(query url.Values) {
 	f.set(query)
 	set(query, "cause", f.Causes...)
 	set(query, "selection", f.Selection)
+	set(query, "search", f.Search)
 	set(query, "sort", f.Sort)
 	for name, value := range map[string]*bool{"stale": f.Stale, "hosted": f.Hosted} {
 		if value != nil {

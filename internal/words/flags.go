@@ -71,6 +71,7 @@ var Flags = []Text{
 		"仅标签和属性符合表达式的主机，例如 role=web,zone!=b",
 	},
 	{"only hosts in this state: online or away", "仅处于该状态的主机：online 或 away"},
+	{"only processes with this text in their name or their host, in any case", "仅名称或所在主机含有该文本的进程，不分大小写"},
 	{"only hosts in the area of this proxy; a name or a pattern", "仅该 Proxy 所在管控区域的主机；名称或匹配模式"},
 	{"only hosts by the policy of their owner: none or limited", "按主机所有者的策略筛选主机：none（无）或 limited（有限制）"},
 	{

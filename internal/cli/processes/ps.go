@@ -90,12 +90,13 @@ func NewPs() *cobra.Command {
 			if len(rows) > 0 {
 				return s.UnlessOld(command.Failed, nil)
 			}
-			return noProcesses(cmd, c, &sel, len(args) > 0 || f.Namespace+f.Name != "")
+			return noProcesses(cmd, c, &sel, len(args) > 0 || f.Namespace+f.Name+f.Search != "")
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
 	cmd.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "only processes of this namespace, or of a pattern")
 	cmd.Flags().StringVar(&f.Name, "name", "", "only processes of this name, or of a pattern")
+	cmd.Flags().StringVar(&f.Search, "search", "", "only processes with this text in their name or their host, in any case")
 	sel.flags(cmd, &s)
 	sel.FailedFlag(cmd)
 	cmd.Flags().BoolVar(&count, "count", false,
@@ -106,7 +107,7 @@ func NewPs() *cobra.Command {
 	remote.Watch(&s, cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
 		var refused []string
-		for _, flag := range []string{"process-label", "limit"} {
+		for _, flag := range []string{"process-label", "limit", "search"} {
 			if when != "" && cmd.Flags().Changed(flag) {
 				refused = append(refused, "--"+flag)
 			}
@@ -114,8 +115,8 @@ func NewPs() *cobra.Command {
 		if len(refused) > 0 {
 			return term.Usagef("--at excludes %s", strings.Join(refused, " and "))
 		}
-		if count && (len(sel.States) > 0 || sel.limit > 0) {
-			return term.Usagef("--count excludes --state and --limit")
+		if count && (len(sel.States) > 0 || sel.limit > 0 || f.Search != "") {
+			return term.Usagef("--count excludes --state, --limit and --search")
 		}
 		return nil
 	})
@@ -185,8 +186,11 @@ func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
 	args []string,
 ) ([]client.Process, error) {
 	if len(args) > 0 {
-		if f.Namespace+f.Name != "" {
+		switch {
+		case f.Namespace+f.Name != "":
 			return nil, term.Usagef("--namespace and --name exclude NAMESPACE/NAME")
+		case f.Search != "":
+			return nil, term.Usagef("--search and NAMESPACE/NAME exclude each other")
 		}
 		return sel.choose(cmd.Context(), c, args, false)
 	}

@@ -67,7 +67,8 @@ func (s *selection) list(ctx context.Context, c *client.Client, f client.Process
 		part := names[:min(len(names), remote.MostAsked)]
 		names = names[len(part):]
 		which := s.filter(part)
-		which.Namespace, which.Name, which.Spec, which.Limit = f.Namespace, f.Name, f.Spec, f.Limit
+		which.Namespace, which.Name, which.Search = f.Namespace, f.Name, f.Search
+		which.Spec, which.Limit = f.Spec, f.Limit
 		found, err := client.Collect(c.Processes(ctx, which))
 		if err != nil {
 			return nil, remote.ExitOf(err)

@@ -317,7 +317,7 @@ type fleetFilter struct {
 // fleet reads the parameters that select processes in the picture.
 func (p *params) fleet() fleetFilter {
 	f := fleetFilter{hosts: p.hosts(), selection: p.text("selection"), Query: rollup.Query{
-		Namespace: p.text("namespace"), Name: p.text("name"),
+		Namespace: p.text("namespace"), Name: p.text("name"), Search: strings.ToLower(p.text("search")),
 		Stale: p.flag("stale"), Hosted: p.flag("hosted"),
 	}}
 	which := p.processes()
@@ -361,7 +361,7 @@ func (h *Handler) ready(ctx context.Context, who *access.Principal, f *fleetFilt
 
 // fromPicture reports whether a list of processes needs the picture.
 func (p *params) fromPicture() bool {
-	return slices.ContainsFunc([]string{"sort", "count", "cause", "stale", "hosted", "selection"}, p.given)
+	return slices.ContainsFunc([]string{"sort", "count", "cause", "stale", "hosted", "selection", "search"}, p.given)
 }
 
 // namedBy returns the value of a map that a parameter names, by default the one of another name.

@@ -164,6 +164,8 @@ func TestGroups(t *testing.T) {
 		{"group=host&state=running", []string{"0:10.0.0.2 2 1 0", "3:10.0.0.3 1 1 1", "web-1 1 1 0"}},
 		{"group=cause&namespace=shop", []string{" 3 2 0", "exit-status 1 1 1"}},
 		{"group=label:role", []string{" 6 3 2"}},
+		{"group=process&search=WEB-1", []string{"pay/db 1 1 0", "shop/api 1 1 0"}},
+		{"group=process&search=y/a", []string{"pay/api 1 1 1"}},
 	} {
 		for limit := 1; limit <= len(tt.want)+1; limit++ {
 			var got []string

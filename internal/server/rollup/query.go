@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"drover/internal/process"
@@ -25,6 +26,9 @@ type Query struct {
 	// Namespace, Name and Version are patterns. Name also selects the copies of a process. Only a running process has
 	// a version.
 	Namespace, Name, Version string
+	// Search is a text in lower case. It selects the processes with this text in NAMESPACE/NAME, or in the address or
+	// an id of their host, in any case.
+	Search string
 	// Agents are keys; nil selects all, and an empty list none.
 	Agents []string
 	States []string
@@ -76,7 +80,7 @@ func (p *Rollup) Each(ctx context.Context, q *Query, fn func(*Found)) error {
 	}
 	w := walk{
 		Query: q, p: p, now: p.Now(), catalogue: why.Open(), names: map[process.ID]bool{}, sees: map[string]bool{},
-		fn: fn,
+		hits: map[process.ID]bool{}, fn: fn,
 	}
 	if q.Agents != nil {
 		keys := slices.Clone(q.Agents)
@@ -100,6 +104,9 @@ type walk struct {
 	catalogue why.Catalogue
 	// names remembers which names the query selects.
 	names map[process.ID]bool
+	// hits remembers which names hold the text of Search, and hostHit whether a name of the present agent does.
+	hits    map[process.ID]bool
+	hostHit bool
 	// sees remembers which namespaces the caller sees on the present agent.
 	sees  map[string]bool
 	of    store.Agent
@@ -120,9 +127,10 @@ func (w *walk) agent(key string, rows []Row) {
 	if w.Stale != nil && *w.Stale != stale {
 		return
 	}
+	w.hostHit = w.Search == "" || w.holds(fleet.Address(agent)) || w.holds(agent.ID) || w.holds(agent.Assigned)
 	for i := range rows {
 		r := &rows[i]
-		if !w.selects(r) {
+		if !w.selects(r) || !w.hostHit && !w.hit(r.Process) {
 			continue
 		}
 		may, known := w.sees[r.Process.Namespace]
@@ -162,6 +170,19 @@ func (w *walk) selects(r *Row) bool {
 			value, found = r.Labels[key]
 			return value, found
 		}))
+}
+
+// holds reports whether a text holds that of Search.
+func (w *walk) holds(text string) bool { return strings.Contains(strings.ToLower(text), w.Search) }
+
+// hit reports whether the name of a process holds the text of Search.
+func (w *walk) hit(id process.ID) bool {
+	is, known := w.hits[id]
+	if !known {
+		is = w.holds(id.String())
+		w.hits[id] = is
+	}
+	return is
 }
 
 // named reports whether a query selects the name of a process.

@@ -121,6 +121,21 @@ func TestLooks(t *testing.T) {
 	r.want("after removals", rollup.Query{Now: true}, "late@a", "z@a")
 }
 
+// TestSearch finds a text in the name of a process and in the names of its host, not over the end of one of them.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 0)
+	r.join("a", 1)
+	r.join("b", 2)
+	r.report("a", 1, "API", "db")
+	r.report("b", 1, "api@2", "web")
+	r.want("a name", rollup.Query{Search: "pi"}, "API@a", "api@2@b")
+	r.want("a namespace and a name", rollup.Query{Search: "ns/w"}, "web@b")
+	r.want("an address", rollup.Query{Search: "0:10.0.0.2"}, "api@2@b", "web@b")
+	r.want("a name beside another filter", rollup.Query{Search: "api", Name: "a*"}, "api@2@b")
+	r.want("no name", rollup.Query{Search: "api0"})
+}
+
 // TestTwoServers: two pictures of one database agree, whichever server stored what.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()

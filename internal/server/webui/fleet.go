@@ -33,13 +33,13 @@ func pageSizes() []int { return []int{50, 100, 200} }
 // filterNames are the parameters of the page of processes; the first ones are flags of drover ps.
 func filterNames() (flags, others []string) {
 	return []string{"namespace", "name", "hosts", "state", "selector", "process-label", "process-version"},
-		[]string{"cause", "stale", "hosted", "selection", "group", "sort", "limit", "cursor"}
+		[]string{"cause", "stale", "hosted", "selection", "q", "group", "sort", "limit", "cursor"}
 }
 
 // hiddenFilters are the parameters that the form of the page keeps without an input that people see.
 func hiddenFilters() []string {
 	flags, others := filterNames()
-	seen := []string{"namespace", "name", "hosts", "state", "selector", "group", "sort", "limit", "cursor"}
+	seen := []string{"namespace", "name", "hosts", "state", "selector", "q", "group", "sort", "limit", "cursor"}
 	return slices.DeleteFunc(slices.Concat(flags, others), func(name string) bool {
 		return slices.Contains(seen, name)
 	})
@@ -49,7 +49,7 @@ func hiddenFilters() []string {
 func processFilter(q url.Values) client.ProcessFilter {
 	return client.ProcessFilter{
 		Namespace: q.Get("namespace"), Name: q.Get("name"), Hosts: fields(q.Get("hosts")),
-		Causes: fields(q.Get("cause")), Selection: q.Get("selection"),
+		Causes: fields(q.Get("cause")), Selection: q.Get("selection"), Search: q.Get("q"),
 		Stale: yesNo(q.Get("stale")), Hosted: yesNo(q.Get("hosted")), Selector: q.Get("selector"),
 		ProcessChoice: client.ProcessChoice{
 			ProcessSelector: q.Get("process-label"), Version: q.Get("process-version"), States: fields(q.Get("state")),
@@ -80,6 +80,9 @@ func psCommand(q url.Values) string {
 		if value := q.Get(flag); value != "" {
 			command.WriteString(" --" + flag + " " + quote(value))
 		}
+	}
+	if text := q.Get("q"); text != "" {
+		command.WriteString(" --search " + quote(text))
 	}
 	return command.String()
 }
