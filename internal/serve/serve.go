@@ -35,7 +35,7 @@ func rule(t serverconfig.Thresholds) breaker.Rule {
 // console returns the settings of the console.
 func console(c serverconfig.Console) webui.Settings {
 	s := webui.Settings{
-		BehindTLS: c.Proxies, Hosts: c.Hosts, ReasonAt: c.ReasonRequiredAt, Grafana: c.GrafanaURL,
+		BehindTLS: c.Proxies, Hosts: c.Hosts, BasePath: c.BasePath, ReasonAt: c.ReasonRequiredAt, Grafana: c.GrafanaURL,
 	}
 	if c.TypeCountAbove != nil {
 		s.TypeAbove = *c.TypeCountAbove

@@ -93,6 +93,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 		compatible.ServeHTTP(w, r)
 	}))
+	handler = webui.Below(s.cfg.Console.BasePath, handler)
 	stop := func() {
 		own.Stop()
 		console.Stop()
@@ -126,7 +127,7 @@ func (s *Server) consoleURL() string {
 			host = s.joining.fleet.Names[0]
 		}
 	}
-	return scheme + "://" + net.JoinHostPort(host, port) + webui.Prefix
+	return scheme + "://" + net.JoinHostPort(host, port) + s.cfg.Console.BasePath + webui.Prefix
 }
 
 // named reports whether a host of a URL is this server: a name of its certificate, or loopback.

@@ -3,6 +3,7 @@ package serverconfig
 import (
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,8 @@ type Console struct {
 	BehindTLS []string `yaml:"behind-tls"`
 	// Hosts are further names under which people open the console, without a port.
 	Hosts []string `yaml:"hosts"`
+	// BasePath is what a proxy in front of the server puts before every path, such as /drover.
+	BasePath string `yaml:"base-path"`
 	// TypeCountAbove is the largest number of processes that an operation may concern without a typed number. The
 	// default is 20.
 	TypeCountAbove *int `yaml:"type-count-above"`
@@ -25,6 +28,15 @@ type Console struct {
 	GrafanaURL string `yaml:"grafana-url"`
 	// Proxies are the parsed BehindTLS, once Validate has returned.
 	Proxies []netip.Prefix `yaml:"-"`
+}
+
+// basePath matches clean paths that need no escapes.
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9_][A-Za-z0-9._~-]*)+$`)
+
+// isBase reports whether a path can stand before the paths of the server.
+func isBase(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return basePath.MatchString(path) && first != "ui" && first != "api"
 }
 
 // mostReasons is the largest number of expressions that demand a reason: each costs a look at every operation.
@@ -44,6 +56,10 @@ func (c *Console) read(fault func(format string, args ...any)) {
 			fault("console.hosts: %q is not a name: expected a host name or an address without a port", host)
 		}
 		c.Hosts[i] = strings.ToLower(host)
+	}
+	if c.BasePath != "" && !isBase(c.BasePath) {
+		fault("console.base-path is %q: expected a path such as /drover, without a slash at its end and not below /ui or /api",
+			c.BasePath)
 	}
 	if n := c.TypeCountAbove; n != nil && *n < 1 {
 		fault("console.type-count-above is %d: expected a number of processes, from 1", *n)

@@ -39,8 +39,8 @@ const callbackPath = "/ui/login/oidc/callback"
 // maxSecret is the size of the largest file with a client secret, in bytes.
 const maxSecret = 4096
 
-// read validates the settings and sets the defaults.
-func (o *OIDC) read(fault func(format string, args ...any)) {
+// read validates the settings and sets the defaults. base is the path below which browsers find the server.
+func (o *OIDC) read(base string, fault func(format string, args ...any)) {
 	if o.Issuer == "" {
 		if o.ClientID+o.ClientSecretFile+o.RedirectURL+o.NameClaim+o.GroupsClaim != "" ||
 			len(o.Scopes)+len(o.Grants) > 0 {
@@ -56,9 +56,9 @@ func (o *OIDC) read(fault func(format string, args ...any)) {
 	}
 	o.checkSecret(fault)
 	if u, err := url.Parse(o.RedirectURL); o.RedirectURL != "" && (err != nil || !secure(u) || u.RawQuery != "" ||
-		u.Path != callbackPath) {
+		u.Path != base+callbackPath) {
 		fault("oidc.redirect-url %q: expected a URL such as https://drover.example.com%s", shownURL(o.RedirectURL),
-			callbackPath)
+			base+callbackPath)
 	}
 	if len(o.Scopes) == 0 {
 		o.Scopes = []string{"openid", "profile", "email"}

@@ -285,7 +285,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	c.Breakers.read(fault)
-	c.OIDC.read(fault)
+	c.OIDC.read(c.Console.BasePath, fault)
 	c.Console.read(fault)
 	check(settings.LogLevel(c.LogLevel))
 	check(c.Bootstrap.Validate())

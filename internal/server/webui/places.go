@@ -138,6 +138,9 @@ func (v *view) jump(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for i := range found {
+		found[i].URL = v.BasePath + found[i].URL
+	}
 	v.w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(v.w).Encode(found) // the browser has hung up
 	return nil

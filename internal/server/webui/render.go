@@ -263,8 +263,24 @@ func (v *view) render(status int, name string, body any) {
 	v.send(status, page.Bytes())
 }
 
+// linking are the attributes of pages that hold paths for the browser. Values of inputs hold paths for backTo.
+func linking() []string { return []string{"href", "action", "src", "data-follow"} }
+
+// below returns a page whose links have the base path. No text of a page has a quotation mark, so each match is an
+// attribute.
+func below(base string, html []byte) []byte {
+	if base == "" {
+		return html
+	}
+	for _, name := range linking() {
+		html = bytes.ReplaceAll(html, []byte(name+`="`+Prefix), []byte(name+`="`+base+Prefix))
+	}
+	return html
+}
+
 // send sends a page.
 func (v *view) send(status int, html []byte) {
+	html = below(v.BasePath, html)
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.Header().Set("Content-Language", v.lang.Tag())
 	v.w.WriteHeader(status)
@@ -283,8 +299,8 @@ type file struct {
 	plain, small []byte // small is compressed by gzip
 }
 
-// readFiles reads and compresses the files of the directory assets.
-func readFiles(from fs.FS) (files, error) {
+// readFiles reads and compresses the files of the directory assets. Paths of the console in scripts get the base path.
+func readFiles(from fs.FS, base string) (files, error) {
 	all, sum := files{of: map[string]file{}}, sha256.New()
 	list, err := fs.ReadDir(from, "assets")
 	if err != nil {
@@ -295,6 +311,7 @@ func readFiles(from fs.FS) (files, error) {
 		if err != nil {
 			return files{}, err
 		}
+		plain = bytes.ReplaceAll(plain, []byte(`"`+Prefix), []byte(`"`+base+Prefix))
 		var small bytes.Buffer
 		w, err := gzip.NewWriterLevel(&small, gzip.BestCompression)
 		if err == nil {

@@ -141,11 +141,15 @@ func (h *Handler) showLogin(v *view, status int, problem words.Text, args ...any
 // maxBack is the length of the longest path that a browser remembers, in bytes.
 const maxBack = 2000
 
-// setCookie gives the browser a cookie that scripts cannot read. Zero time removes it.
+// setCookie gives the browser a cookie that scripts cannot read, for all paths or those below Prefix. Zero time removes
+// it.
 func (v *view) setCookie(name, value, at string, lasts time.Duration) {
 	age := int(lasts / time.Second)
 	if age == 0 {
 		age = -1
+	}
+	if at == Prefix {
+		at = v.BasePath + at
 	}
 	http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // over http there is only loopback
 		Name: name, Value: value, Path: at, MaxAge: age, Secure: v.r.TLS != nil, HttpOnly: true,
@@ -310,7 +314,7 @@ func (v *view) logout(ctx context.Context) error {
 // language stores the language that somebody has chosen, who need not be signed in.
 func (h *Handler) language(w http.ResponseWriter, r *http.Request) {
 	if l, ok := words.ByTag(r.PostFormValue("language")); ok {
-		(&view{w: w, r: r}).setCookie(languageCookie, l.Tag(), Prefix, 365*24*time.Hour)
+		(&view{Handler: h, w: w, r: r}).setCookie(languageCookie, l.Tag(), Prefix, 365*24*time.Hour)
 	}
 	//nolint:gosec // backTo returns paths of the console only
 	http.Redirect(w, r, backTo(r.PostFormValue("back")), http.StatusSeeOther)

@@ -47,6 +47,11 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
+	return newRigWith(t, webui.Settings{})
+}
+
+func newRigWith(t *testing.T, settings webui.Settings) *rig {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "drover.db"), log)
 	if err != nil {
@@ -67,13 +72,13 @@ func newRig(t *testing.T) *rig {
 	})
 	console, err := webui.New(webui.Config{
 		API: api, Gate: g, Tokens: reading{s, r}, Views: s, Audit: records, Named: func(string) bool { return true }, Now: clock, Log: log,
-		Pulse: pulse.New(r.now),
+		Pulse: pulse.New(r.now), Settings: settings,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.console = console
-	server := httptest.NewServer(console)
+	server := httptest.NewServer(webui.Below(settings.BasePath, console))
 	t.Cleanup(server.Close)
 	r.url = server.URL
 	r.http = r.browser()

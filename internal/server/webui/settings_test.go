@@ -116,3 +116,61 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("%s is not on %s", want, text)
 	}
 }
+
+// TestBasePath: behind a proxy that adds a path, everything that the console gives to a browser leads below this path.
+// It is served below the path, and without the path for a proxy that removes it.
+func TestBasePath(t *testing.T) {
+	const base = "/drover"
+	r := newRigWith(t, webui.Settings{BasePath: base})
+	host := r.join(0, "10.0.0.1")
+	r.observe(host, process.StateRunning, "api")
+
+	code := r.link()
+	status, _, text := r.get("/ui/login")
+	if status != http.StatusOK || !strings.Contains(text, `action="/drover/ui/login"`) {
+		t.Errorf("the sign-in is %d: %s", status, text)
+	}
+	status, at, _ := r.call(http.MethodPost, base+"/ui/login", url.Values{"code": {code}, "back": {"/ui/hosts?q=x"}})
+	if status != http.StatusSeeOther || at != base+"/ui/hosts?q=x" {
+		t.Fatalf("the sign-in leads to %d, %s", status, at)
+	}
+	link := regexp.MustCompile(`\b(?:href|action|src|data-[a-z]+)="(/[^"]*)"`)
+	for _, path := range []string{
+		"", "processes", "processes/shop/api", "processes/shop/api/at/0:10.0.0.1", "hosts", "hosts/0:10.0.0.1", "tasks", "rollouts",
+		"events", "events?follow=1", "audit", "apply", "sessions", "admin/people", "admin/proxies", "why/exit-status", "nothing",
+	} {
+		_, _, page := r.get(base + "/ui/" + path)
+		links := link.FindAllStringSubmatch(page, -1)
+		if len(links) < 10 {
+			t.Errorf("%s has %d links", path, len(links))
+		}
+		for _, m := range links {
+			if !strings.HasPrefix(m[1], base+"/ui/") {
+				t.Errorf("%s leads to %s", path, m[0])
+			}
+		}
+	}
+	script := regexp.MustCompile(`src="([^"]*)drover\.js"`).FindStringSubmatch(r.has("/ui/"))
+	for _, name := range []string{"keys.js", "live.js", "drover.js"} {
+		_, _, text := r.get(script[1] + name)
+		if !strings.Contains(text, `"/drover/ui/`) || strings.Contains(text, `"/ui/`) {
+			t.Errorf("%s has paths without the base path", name)
+		}
+	}
+	for path, want := range map[string]string{"/drover/ui": "/drover/ui/", "/ui": "/drover/ui/", "/drover/ui/admin": "/drover/ui/admin/people"} {
+		if _, at, _ := r.get(path); at != want {
+			t.Errorf("%s leads to %s", path, at)
+		}
+	}
+	if _, _, found := r.get("/drover/ui/jump?q=api"); !strings.Contains(found, `"/drover/ui/processes/shop/api"`) {
+		t.Errorf("jumps to %s", found)
+	}
+	r.has("/drover/ui/processes?name=%2Fui%2Fx&hosts=href%3D%22%2Fui%2Fx", `name="name" value="/ui/x"`, `value="href=&#34;/ui/x"`)
+	if status, _, _ := r.get("/droverui/"); status != http.StatusNotFound {
+		t.Errorf("another path is %d", status)
+	}
+	status, at, _ = r.call(http.MethodPost, base+"/ui/language", url.Values{"language": {"zh-CN"}, "back": {"/ui/tasks"}})
+	if status != http.StatusSeeOther || at != base+"/ui/tasks" || !strings.Contains(r.has(base+"/ui/tasks"), "任务") {
+		t.Errorf("the language leads to %d, %s", status, at)
+	}
+}

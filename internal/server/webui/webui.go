@@ -41,6 +41,22 @@ type Gate interface {
 	Person(ctx context.Context, kind store.TokenKind, token string) (access.Principal, store.Token, error)
 }
 
+// Below returns a handler of what next serves that serves the same below a path, such as /drover. An empty path returns
+// next.
+func Below(base string, next http.Handler) http.Handler {
+	if base == "" {
+		return next
+	}
+	inside := http.StripPrefix(base, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, base+"/") {
+			inside.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // Audit is the audit log. PutDenial counts equal denials.
 type Audit interface {
 	PutAudit(ctx context.Context, rows ...store.AuditRow) error
@@ -53,6 +69,9 @@ type Settings struct {
 	BehindTLS []netip.Prefix
 	// Hosts are further names of this server, in lower case.
 	Hosts []string
+	// BasePath is what a proxy in front of the server puts before every path, such as /drover. The handler itself
+	// serves the paths below Prefix; links, forms, redirects, cookies and scripts have BasePath before Prefix.
+	BasePath string
 	// TypeAbove is the largest number of processes that need no typed number; 0 means 20.
 	TypeAbove int
 	// ReasonAt are expressions about hosts: an operation on one of these hosts needs a reason.
@@ -122,7 +141,7 @@ func New(c Config) (*Handler, error) {
 		codes: gate.NewFailures(),
 	}
 	var err error
-	if h.files, err = readFiles(assetFiles); err != nil {
+	if h.files, err = readFiles(assetFiles, c.BasePath); err != nil {
 		return nil, fmt.Errorf("cannot read the files of the console: %w", err)
 	}
 	asset := template.FuncMap{"asset": h.files.url}
@@ -203,6 +222,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header(), r.TLS != nil)
 	edge.Limit(w, r, 0)
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if h.BasePath != "" {
+		w = redirects{w, h.BasePath}
+	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
@@ -215,6 +237,23 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NewCrossOriginProtection().Handler(h.mux).ServeHTTP(w, r)
 	}
+}
+
+// redirects is a reply whose redirects to the console lead below a path.
+type redirects struct {
+	http.ResponseWriter
+	base string
+}
+
+// Unwrap is for http.ResponseController.
+func (w redirects) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w redirects) WriteHeader(status int) {
+	if to := w.Header().Get("Location"); strings.HasPrefix(to, Prefix) {
+		w.Header().Set("Location", w.base+to)
+	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // maxForm is the size of the largest form, in bytes: maxTargets processes with long names.
