@@ -159,6 +159,33 @@ func TestFollowEvents(t *testing.T) {
 	})
 }
 
+// TestFoldEvents: equal events within a second are one line with their number, also when the page shows the line already.
+func TestFoldEvents(t *testing.T) {
+	t.Parallel()
+	p := place(t)
+	b := open(t, p.S.URL, browser{language: words.English.Tag()})
+	b.signIn(p)
+	b.load("/ui/events?follow=1")
+	b.await("the past events", `document.getElementById("log-lines").innerText !== ""`)
+	b.await("a stream of the test", `(() => {
+		const own = window.fetch;
+		const stream = new ReadableStream({ start(control) { window.control = control; } });
+		window.fetch = (at, ...more) => String(at).includes("/ui/events/lines")
+			? Promise.resolve(new Response(stream, { headers: { "Content-Type": "application/x-ndjson" } })) : own(at, ...more);
+		window.happen = (...events) => window.control.enqueue(new TextEncoder().encode(events.map(([text, at]) =>
+			JSON.stringify({ text, at: new Date(1e12 + at).toISOString() }) + "\n").join("")));
+		window.texts = () => document.getElementById("log-lines").innerText.trim().split("\n").map((line) => line.slice(21)).join("|");
+		Object.defineProperty(document, "hidden", { value: true, configurable: true });
+		document.dispatchEvent(new Event("visibilitychange"));
+		delete document.hidden;
+		return true;
+	})()`)
+	b.await("the first events", `(window.begun ??= (happen(["api exited", 0], ["api exited", 400], ["db exited", 500], ["api exited", 999]), true)) &&
+		texts() === "api exited  ×3|db exited"`)
+	b.await("later events", `(window.later ??= (happen(["db exited", 500], ["api exited", 1000], ["api exited", 1001]), true)) &&
+		texts() === "api exited  ×3|db exited  ×2|api exited  ×2"`)
+}
+
 // TestGone: pages of what somebody removes say so, in the words of the server, and have no buttons any more. The server
 // answers, so no page calls it lost.
 func TestGone(t *testing.T) {

@@ -13,8 +13,12 @@ const pane = document.getElementById("log-lines");
 const button = document.getElementById("log-held");
 const problem = document.getElementById("log-problem");
 
+const fold = Number(pane.dataset.fold ?? 0); // milliseconds within which equal lines are one; 0 for none
+
 const shown = []; // the text nodes of the pane, with their numbers of lines and characters
 let fresh = [], freshText = 0; // lines that the pane does not have yet
+const recent = new Map(); // the latest line with each text, if equal lines are one
+const grown = new Set(); // lines whose number has grown since the pane was drawn
 let came = 0; // how many lines have come since the pane was drawn
 let anew = true; // the next drawing replaces all
 let top = 0; // where the last drawing has left the pane
@@ -38,17 +42,43 @@ function take(line) {
   let text = line.lost ? pane.dataset.gap.replace("{n}", line.lost) : visible(line.text ?? "");
   if (line.at) text = new Date(line.at).toLocaleString("sv") + "  " + text; // in Swedish a time is that of ISO 8601
   if (text.length > longest) text = text.slice(0, longest) + " …";
-  fresh.push(text);
-  freshText += text.length;
   came++;
+  if (folded(line, text)) return;
+  freshText += text.length;
   if (fresh.length > 2 * most || freshText > 2 * mostText) keepLast();
+}
+
+// folded counts a line with an equal one before it, and reports whether it did. Otherwise it adds the line.
+function folded(line, text) {
+  const key = visible(line.text ?? ""), at = Date.parse(line.at);
+  const same = fold > 0 ? recent.get(key) : undefined;
+  if (same && Math.abs(at - same.at) < fold) {
+    same.n++;
+    grown.add(same);
+    return true;
+  }
+  const added = { text, at, n: 1 };
+  fresh.push(added);
+  if (fold > 0 && recent.size > most) recent.clear();
+  if (fold > 0) recent.set(key, added);
+  return false;
+}
+
+// whole is a line as the pane shows it.
+const whole = (line) => line.n > 1 ? `${line.text}  ×${line.n}` : line.text;
+
+// forget ends that lines count with equal ones before them, because these may not be shown.
+function forget() {
+  recent.clear();
+  grown.clear();
 }
 
 // keepLast drops the lines that the pane would not hold anyway.
 function keepLast() {
   fresh = fresh.slice(-most);
-  freshText = fresh.reduce((sum, text) => sum + text.length, 0);
-  while (freshText > mostText && fresh.length > 1) freshText -= fresh.shift().length;
+  freshText = fresh.reduce((sum, line) => sum + line.text.length, 0);
+  while (freshText > mostText && fresh.length > 1) freshText -= fresh.shift().text.length;
+  forget();
   anew = true;
 }
 
@@ -70,12 +100,16 @@ function draw() {
     pane.replaceChildren();
     shown.length = 0;
   }
-  for (let i = 0; i < fresh.length; i += chunk) {
-    const lines = fresh.slice(i, i + chunk);
-    const node = document.createTextNode(lines.join("\n") + "\n");
+  const size = fold > 0 ? 1 : chunk; // a line that grows has a node of its own
+  for (let i = 0; i < fresh.length; i += size) {
+    const lines = fresh.slice(i, i + size);
+    const node = document.createTextNode(lines.map(whole).join("\n") + "\n");
+    if (fold > 0) lines[0].node = node;
     shown.push({ node, lines: lines.length, text: node.length });
     pane.append(node);
   }
+  for (const line of grown) line.node.data = whole(line) + "\n";
+  grown.clear();
   let lines = 0, text = 0;
   for (const one of shown) {
     lines += one.lines;
@@ -131,6 +165,7 @@ async function read(end) {
     }
     fresh = [];
     freshText = came = 0;
+    forget();
     anew = true;
     complain("");
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
