@@ -110,15 +110,13 @@ func (f *agentFilter) matches(a *store.Agent) bool {
 	return f.behind == nil || f.behind[a.Cloud]
 }
 
-// allows reports whether the filter selects an agent with these facts.
-func (f *agentFilter) allows(facts fleet.Facts) bool {
-	switch f.policy {
-	case policyNone:
-		return facts.Policy == "" && !facts.Started.IsZero()
-	case policyLimited:
-		return facts.Policy != ""
+// allows reports whether a filter selects an agent by what it has told of itself.
+func (h *Handler) allows(f *agentFilter, key string) bool {
+	if f.policy == "" {
+		return true
 	}
-	return true
+	facts := h.Directory.Presence(key, h.Now()).Facts
+	return (facts.Policy != "") == (f.policy == policyLimited) && !facts.Started.IsZero()
 }
 
 // listAgents lists the hosts that the caller may read. It builds the list in memory, because presence changes too often
@@ -140,7 +138,7 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	var shown fleet.Place
 	var last any
 	for a := range h.Directory.After(after) {
-		if !reach.Covers(gate.Host(a)) || !f.matches(&a) || !f.allows(h.Directory.Presence(a.Key, h.Now()).Facts) {
+		if !reach.Covers(gate.Host(a)) || !f.matches(&a) || !h.allows(&f, a.Key) {
 			continue
 		}
 		v := h.viewAgent(a)
