@@ -184,6 +184,9 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	equal(t, r.want(200, r.call("shop", "GET", "/processes?group=namespace", nil)).items("key", "total"), []string{"shop 4"})
+	hidden := r.want(200, r.call("shop", "GET", "/processes?search=PAY&count=true", nil))
+	equal(t, hidden.total(), 0)
+	equal(t, r.want(200, r.call("shop", "GET", "/overview?search=web-1", nil)).body["processes"].(map[string]any)["total"], 1.)
 	for _, by := range []string{"size", "label:"} {
 		r.refused(r.call("admin", "GET", "/processes?group="+by, nil), 422, "group")
 	}
