@@ -108,7 +108,7 @@ func (n *session) beginRun() error {
 		n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: stepRun})
 		st = n.step(stepRun)
 	}
-	if st.Phase != specstore.Released || !n.begun(st) {
+	if st.Phase != specstore.Released || n.begun(st) != nil {
 		_, line := n.spec.Starter()
 		st.DoneAt = n.Clock()
 		if err := n.release(st, line, func() bool { return false }); err != nil {
@@ -123,13 +123,12 @@ func (n *session) beginRun() error {
 	return nil
 }
 
-// begun reports whether a released step has passed its gate, or still can.
-func (n *session) begun(st *specstore.Step) bool {
+// begun returns nil if a released step has passed its gate, or still can, and an unrunError otherwise.
+func (n *session) begun(st *specstore.Step) error {
 	if alive, _ := n.Processes.Glance(st.Child); alive || n.Commands.Ran(st.Run) {
-		return true
+		return nil
 	}
-	n.unrun(st)
-	return false
+	return n.unrun(st)
 }
 
 // successor looks for the process that the command of a run left behind. It looks until the check time is over or no

@@ -177,7 +177,8 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 		n.become(st)
 		return st, nil
 	case st != nil && st.Phase == specstore.Released:
-		if err := n.finish(st); !errors.Is(err, errUnrun) {
+		err := n.finish(st)
+		if _, unrun := errors.AsType[unrunError](err); !unrun {
 			return st, err
 		}
 	case st == nil:
@@ -189,8 +190,8 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 		return nil, err
 	}
 	err := n.finish(st)
-	if errors.Is(err, errUnrun) {
-		err = process.Errorf(process.Failed, "the command was ended before it ran anything")
+	if unrun, ok := errors.AsType[unrunError](err); ok {
+		err = unrun.told()
 	}
 	return st, err
 }
@@ -209,7 +210,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	child, err := n.Commands.Launch(n.id, st.Run, line, n.specFor(st))
 	unneeded := needless()
 	if err != nil {
-		n.Commands.Discard(st.Run)
+		err = n.explained(st.Run, err)
 		if unneeded {
 			return errNeedless
 		}
@@ -238,8 +239,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 		n.Notices.Expect(st.Run, st.Child)
 	}
 	if err := child.Release(); err != nil {
-		n.Commands.Discard(st.Run)
-		return fmt.Errorf("cannot let %s run: %w", st.Name, err)
+		return n.explained(st.Run, fmt.Errorf("cannot let %s run: %w", st.Name, err))
 	}
 	if n.item == relaunchKey(n.id) {
 		leave = n.launches.leaveSoon
@@ -289,8 +289,40 @@ func Interruption(ctx context.Context) error {
 	return ErrInterrupted
 }
 
-// errUnrun says that a command ended at its gate.
-var errUnrun = errors.New("the command did not pass its gate")
+// unrunError says that a command ended at its gate, and what the gate has said: nothing if somebody has ended it.
+type unrunError struct{ said string }
+
+func (e unrunError) Error() string {
+	if e.said == "" {
+		return "the command was ended before it ran anything"
+	}
+	return "the command did not run: " + e.said
+}
+
+// told is the error for people.
+func (e unrunError) told() error {
+	err := process.Errorf(process.Failed, "%s", e.Error())
+	if e.said != "" {
+		return err.Because(process.CauseCommandFailed)
+	}
+	return err
+}
+
+// explained drops what the host keeps of a run that has not begun. It returns what the gate has said, or err if the
+// gate has said nothing.
+func (n *session) explained(run string, err error) error {
+	if e := (unrunError{n.gateSaid(run)}); e.said != "" {
+		return e.told()
+	}
+	return err
+}
+
+// gateSaid returns the words of the gate of a run, and drops what the host keeps of the run.
+func (n *session) gateSaid(run string) string {
+	said := n.Commands.Output(run)
+	n.Commands.Discard(run)
+	return strings.TrimPrefix(strings.TrimSpace(said), "drover: ")
+}
 
 // await waits for the end of a released command.
 func (n *session) await(st *specstore.Step) error {
@@ -302,8 +334,7 @@ func (n *session) await(st *specstore.Step) error {
 		}
 		// The command ended while no agent was running.
 		if !n.Commands.Ran(st.Run) {
-			n.unrun(st)
-			return errUnrun
+			return n.unrun(st)
 		}
 		n.done(st, specstore.CommandResult{Text: "ended while the agent was away, exit status unknown"})
 		return nil
@@ -341,8 +372,8 @@ func (n *session) finish(st *specstore.Step) error {
 	if n.item == relaunchKey(n.id) { // nobody waits for the answer, as somebody does for that of an operation
 		n.launches.wait(n.ctx)
 	}
-	if !n.begun(st) {
-		return errUnrun
+	if err := n.begun(st); err != nil {
+		return err
 	}
 	n.Commands.Output(st.Run) // it releases what the run holds open
 	st.Phase, st.Result, st.DoneAt = specstore.Done, &specstore.CommandResult{Known: true}, n.Clock()
@@ -363,15 +394,16 @@ func (n *session) become(st *specstore.Step) {
 }
 
 // unrun records that the command of a step did not run, and then drops what the host keeps of the run. The order
-// matters: if an agent finds a released command without a proof, it must assume that the command ran.
-func (n *session) unrun(st *specstore.Step) {
+// matters: if an agent finds a released command without a proof, it must assume that the command ran. It returns what
+// the gate has said.
+func (n *session) unrun(st *specstore.Step) error {
 	run := st.Run
 	st.Phase, st.Run = "", ""
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
 		n.Log.Warn("cannot store progress of operation", "item", n.item, "error", err)
-		return // a sweep drops the run after the operation has ended
+		return unrunError{} // a sweep drops the run after the operation has ended
 	}
-	n.Commands.Discard(run)
+	return unrunError{n.gateSaid(run)}
 }
 
 // cutShort leaves a command alone if the agent stops, or ends the command if a kill has overtaken the operation.
@@ -392,8 +424,7 @@ func (n *session) cutShort(st *specstore.Step) error {
 func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 	n.launches.wait(n.ctx)
 	if !n.Commands.Ran(st.Run) {
-		n.unrun(st)
-		return errUnrun
+		return n.unrun(st)
 	}
 	n.done(st, specstore.CommandResult{Known: e.Known, Code: exitCode(e), Text: e.String()})
 	return nil

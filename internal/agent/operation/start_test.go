@@ -2,6 +2,7 @@ package operation_test
 
 import (
 	"errors"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -149,10 +150,24 @@ func TestStartWhoseCommandFails(t *testing.T) {
 			text: "cannot let start run: no pipe",
 		},
 		{
+			name: "its gate fails before it can be released", set: func(w *world, _ *process.Spec) {
+				w.Script("start", operationtest.Script{
+					Stuck: os.ErrProcessDone, Unrun: true, Output: "drover: cannot set the limit open_files to 9\n",
+				})
+			},
+			text: "the command did not run: cannot set the limit open_files to 9",
+		},
+		{
 			name: "it ends at its gate", set: func(w *world, _ *process.Spec) {
 				w.Script("start", operationtest.Script{Unrun: true})
 			},
 			text: "the command was ended before it ran anything",
+		},
+		{
+			name: "its gate fails", set: func(w *world, _ *process.Spec) {
+				w.Script("start", operationtest.Script{Unrun: true, Output: "drover: cannot enter its directory\n"})
+			},
+			text: "the command did not run: cannot enter its directory",
 		},
 		{
 			name: "it cannot be watched", set: func(w *world, _ *process.Spec) {

@@ -33,7 +33,7 @@ type Script struct {
 	// Refuse is why it cannot even be forked, Stuck why it cannot be released.
 	Refuse error
 	Stuck  error
-	// Unrun says that it ends at its gate although it is released.
+	// Unrun says that it ends at its gate although it is released. Output then is what the gate says.
 	Unrun bool
 	// Flood says that it writes more than a question may, at once.
 	Flood bool
@@ -199,7 +199,7 @@ func (w *World) Output(run string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.runs[run]
-	if !ok || !c.ran {
+	if !ok || !c.ran && !c.script.Unrun {
 		return ""
 	}
 	return c.script.Output
