@@ -39,33 +39,38 @@ function take(line) {
     return;
   }
   if (!problem.hidden) complain("");
-  let text = line.lost ? pane.dataset.gap.replace("{n}", line.lost) : visible(line.text ?? "");
-  if (line.at) text = new Date(line.at).toLocaleString("sv") + "  " + text; // in Swedish a time is that of ISO 8601
-  if (text.length > longest) text = text.slice(0, longest) + " …";
   came++;
-  if (folded(line, text)) return;
-  freshText += text.length;
+  if (fold > 0 && again(line)) return;
+  fresh.push({ line, n: 1 });
+  freshText += size(fresh.at(-1));
+  if (fold > 0) remember(fresh.at(-1));
   if (fresh.length > 2 * most || freshText > 2 * mostText) keepLast();
 }
 
-// folded counts a line with an equal one before it, and reports whether it did. Otherwise it adds the line.
-function folded(line, text) {
-  const key = visible(line.text ?? ""), at = Date.parse(line.at);
-  const same = fold > 0 ? recent.get(key) : undefined;
-  if (same && Math.abs(at - same.at) < fold) {
-    same.n++;
-    grown.add(same);
-    return true;
-  }
-  const added = { text, at, n: 1 };
-  fresh.push(added);
-  if (fold > 0 && recent.size > most) recent.clear();
-  if (fold > 0) recent.set(key, added);
-  return false;
+// again counts a line with an equal one before it, and reports whether it did.
+function again(line) {
+  const same = recent.get(line.text);
+  if (!same || !(Math.abs(Date.parse(line.at) - Date.parse(same.line.at)) < fold)) return false;
+  same.n++;
+  grown.add(same);
+  return true;
 }
 
-// whole is a line as the pane shows it.
-const whole = (line) => line.n > 1 ? `${line.text}  ×${line.n}` : line.text;
+function remember(one) {
+  if (recent.size > most) recent.clear();
+  recent.set(one.line.text, one);
+}
+
+// size is about how many characters of the page a line takes.
+const size = (one) => Math.min(one.line.text?.length ?? 0, longest) + 30;
+
+// whole is a line as the pane shows it. It takes time, so only lines that are shown get it.
+function whole({ line, n }) {
+  let text = line.lost ? pane.dataset.gap.replace("{n}", line.lost) : visible(line.text ?? "");
+  if (line.at) text = new Date(line.at).toLocaleString("sv") + "  " + text; // in Swedish a time is that of ISO 8601
+  if (text.length > longest) text = text.slice(0, longest) + " …";
+  return n > 1 ? `${text}  ×${n}` : text;
+}
 
 // forget ends that lines count with equal ones before them, because these may not be shown.
 function forget() {
@@ -76,8 +81,8 @@ function forget() {
 // keepLast drops the lines that the pane would not hold anyway.
 function keepLast() {
   fresh = fresh.slice(-most);
-  freshText = fresh.reduce((sum, line) => sum + line.text.length, 0);
-  while (freshText > mostText && fresh.length > 1) freshText -= fresh.shift().text.length;
+  freshText = fresh.reduce((sum, one) => sum + size(one), 0);
+  while (freshText > mostText && fresh.length > 1) freshText -= size(fresh.shift());
   forget();
   anew = true;
 }
@@ -100,9 +105,9 @@ function draw() {
     pane.replaceChildren();
     shown.length = 0;
   }
-  const size = fold > 0 ? 1 : chunk; // a line that grows has a node of its own
-  for (let i = 0; i < fresh.length; i += size) {
-    const lines = fresh.slice(i, i + size);
+  const each = fold > 0 ? 1 : chunk; // a line that grows has a node of its own
+  for (let i = 0; i < fresh.length; i += each) {
+    const lines = fresh.slice(i, i + each);
     const node = document.createTextNode(lines.map(whole).join("\n") + "\n");
     if (fold > 0) lines[0].node = node;
     shown.push({ node, lines: lines.length, text: node.length });
