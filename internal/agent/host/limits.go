@@ -27,7 +27,7 @@ func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
 func (h *Host) LimitNotes(hard process.HardLimits) []string {
 	var notes []string
 	for _, u := range h.tree.Unenforced(cgroup.Limits(hard)) {
-		notes = append(notes, fmt.Sprintf("hard_limits.%s cannot be enforced on this host: %v", u.Limit, u.Err))
+		notes = append(notes, fmt.Sprintf("limits.%s cannot be enforced on this host: %v", u.Limit, u.Err))
 	}
 	return notes
 }

@@ -27,7 +27,7 @@ func TestHardLimits(t *testing.T) {
 	}
 	hard := process.HardLimits{Memory: 32 << 20}
 	if notes := h.LimitNotes(hard); len(notes) > 0 {
-		if !strings.HasPrefix(notes[0], "hard_limits.memory cannot be enforced on this host: no ") {
+		if !strings.HasPrefix(notes[0], "limits.memory cannot be enforced on this host: no ") {
 			t.Errorf("notes %q", notes)
 		}
 		return // an ordinary user's host

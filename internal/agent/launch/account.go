@@ -28,6 +28,8 @@ type Account struct {
 	// Groups holds the primary group first, then the supplementary ones.
 	Groups      []uint32
 	Home, Shell string
+	// Regrouped says that the groups are those of a spec, and not those of the account.
+	Regrouped bool
 }
 
 // LookupAccount finds a user in etc/passwd and etc/group below root, which is "/" outside tests. Otherwise it asks the
@@ -217,7 +219,7 @@ func (a Account) In(root, group string, groups []string) (Account, error) {
 			supplementary = append(supplementary, gid)
 		}
 	}
-	a.Groups = distinct(append([]uint32{a.GID}, supplementary...))
+	a.Groups, a.Regrouped = distinct(append([]uint32{a.GID}, supplementary...)), true
 	return a, nil
 }
 

@@ -40,7 +40,7 @@ func runHelper(name string) int {
 	return 0
 }
 
-// helperAgent prepares itself and runs its first argument as its second. Before that it ignores what glibc's
+// helperAgent prepares itself and runs its first argument as its second, in the group of its third. Before that it ignores what glibc's
 // posix_spawn leaves ignored, which no shell can.
 func helperAgent() error {
 	const ignore, maskSize = 1, 8
@@ -55,6 +55,9 @@ func helperAgent() error {
 		return err
 	}
 	account, err := launch.LookupAccount("/", os.Args[2])
+	if err == nil && len(os.Args) > 3 {
+		account, err = account.In("/", os.Args[3], nil)
+	}
 	if err != nil {
 		return err
 	}
@@ -220,8 +223,8 @@ func TestOrdinaryAgent(t *testing.T) {
 		copied).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}
-	run := func(name string) string {
-		cmd := exec.Command(copied, "id -u", name)
+	run := func(as ...string) string {
+		cmd := exec.Command(copied, append([]string{"id -u"}, as...)...)
 		cmd.Env = []string{helperVariable + "=agent"}
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody.UID, Gid: nobody.GID}}
@@ -238,6 +241,12 @@ func TestOrdinaryAgent(t *testing.T) {
 	}
 	if got, want := run("root"), `cannot run as user "root": needs root, the agent runs as "nobody"`; got != want {
 		t.Errorf("as another: %q, want %q", got, want)
+	}
+	if got, want := run("nobody", fmt.Sprint(nobody.GID)), fmt.Sprint(nobody.UID); got != want {
+		t.Errorf("in its own group: %q, want %q", got, want)
+	}
+	if got, want := run("nobody", "daemon"), `cannot run with other groups: needs root, the agent runs as "nobody"`; got != want {
+		t.Errorf("in another group: %q, want %q", got, want)
 	}
 }
 

@@ -65,10 +65,10 @@ func TestStart(t *testing.T) {
 			name: "limits that the host does not keep", set: func(w *world, s *process.Spec) {
 				s.Hard = process.HardLimits{Tasks: 5}
 				w.operator.LimitNotes = func(process.HardLimits) []string {
-					return []string{"hard_limits.tasks cannot be enforced on this host"}
+					return []string{"limits.tasks cannot be enforced on this host"}
 				}
 			},
-			text: "success: hard_limits.tasks cannot be enforced on this host", took: 6 * time.Second, ran: start,
+			text: "success: limits.tasks cannot be enforced on this host", took: 6 * time.Second, ran: start,
 			alive: true, hosted: true,
 		},
 		{
