@@ -38,11 +38,11 @@ var Messages = []Text{
 	{"your text is in {path}", "文本保存在 {path}"},
 	{"{id} continues; follow it with: {output}", "{id} 仍在执行，跟踪进度：{output}"},
 	{
-		"{command}: {ok} ok ({n} was already running), {failed} failed, {left} running ({id})",
+		"{command}: {ok} ok ({n} already running), {failed} failed, {left} running ({id})",
 		"{command}：{ok} 成功（其中 {n} 个已在运行），{failed} 失败，{left} 执行中（{id}）",
 	},
 	{
-		"{command}: {ok} ok ({n} was already stopped), {failed} failed, {left} running ({id})",
+		"{command}: {ok} ok ({n} already stopped), {failed} failed, {left} running ({id})",
 		"{command}：{ok} 成功（其中 {n} 个已经停止），{failed} 失败，{left} 执行中（{id}）",
 	},
 	{

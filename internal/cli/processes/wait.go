@@ -315,8 +315,8 @@ func sayPage(cmd *cobra.Command, s *remote.Session, path string) {
 func already(results []client.Result) string {
 	n, message := 0, ""
 	for _, r := range results {
-		if r.Outcome == "ok" && strings.HasPrefix(r.Message, "was already ") {
-			n, message = n+1, r.Message // one operation has only one such message
+		if state, ok := strings.CutPrefix(r.Message, "was already "); ok && r.Outcome == "ok" {
+			n, message = n+1, "already "+state // one operation has only one such message
 		}
 	}
 	if n == 0 {
