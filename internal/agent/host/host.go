@@ -32,6 +32,7 @@ type Host struct {
 	fs      procfs.FS
 	tree    *cgroup.Tree
 	watcher *liveness.Watcher
+	looks   *liveness.Looks
 	sampler *procfs.Sampler
 	// accounts are the cgroup accounts of the runs, which measure trees.
 	accounts *accounts
@@ -118,7 +119,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	sampler, accounts := procfs.NewSampler(cfg.FS, runtime.NumCPU()), newAccounts(tree)
 	h := &Host{
-		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
+		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, looks: liveness.NewLooks(cfg.FS), sampler: sampler,
 		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
 		forker: launch.NewForker(cfg.FS, cfg.Log, filepath.Dir(cfg.Proofs)),
 		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,

@@ -22,7 +22,7 @@ func (h *Host) EndTree(ctx context.Context, s instance.Scope, grace time.Duratio
 			return nil, nil, nil
 		}
 	}
-	ended, left, err := liveness.EndTree(ctx, h.fs, tree, grace)
+	ended, left, err := liveness.EndTree(ctx, h.looks, tree, grace)
 	if err == nil && len(tree.Groups) == 0 {
 		err = instance.ErrBestEffort
 	}
@@ -63,7 +63,7 @@ func (h *Host) Members(s instance.Scope) []procfs.Identity {
 func (h *Host) Survivors(s instance.Scope) []procfs.Identity {
 	tree, release := h.treeOf(s)
 	defer release()
-	members, err := tree.Members(h.fs)
+	members, err := tree.Members(h.looks)
 	if err != nil {
 		h.log.Warn("cannot list processes of a run", "run", s.Run, "error", err)
 	}

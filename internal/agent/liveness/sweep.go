@@ -1,23 +1,20 @@
 package liveness
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"drover/internal/agent/launch"
 	"drover/internal/agent/procfs"
 )
 
 // sweep looks for the members of a tree among all processes. It remembers the members that it has seen, because a
 // descendant is recognisable only while its parent lives.
 type sweep struct {
+	looks   *Looks
 	proc    procfs.FS
 	tree    Tree
 	boot    string
@@ -32,8 +29,10 @@ type sweep struct {
 	executing []int
 }
 
-func newSweep(proc procfs.FS, t Tree) *sweep {
-	return &sweep{proc: proc, tree: t, members: map[int]procfs.Identity{}, asked: map[procfs.Identity]bool{}}
+func newSweep(l *Looks, t Tree) *sweep {
+	return &sweep{
+		looks: l, proc: l.proc, tree: t, members: map[int]procfs.Identity{}, asked: map[procfs.Identity]bool{},
+	}
 }
 
 // find returns the live members by ascending pid, without spared processes.
@@ -45,10 +44,11 @@ func (s *sweep) find() (alive []procfs.Identity, err error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.look(grouped)
+	look, err := s.look(grouped)
 	if err != nil {
 		return nil, err
 	}
+	all := look.all
 	for pid, id := range s.members {
 		if !s.same(all, id) {
 			delete(s.members, pid)
@@ -65,7 +65,7 @@ func (s *sweep) find() (alive []procfs.Identity, err error) {
 		}
 	}
 	if !s.tree.Contained {
-		if err := s.search(all); err != nil {
+		if err := s.search(look); err != nil {
 			return nil, err
 		}
 	}
@@ -95,33 +95,22 @@ func (s *sweep) same(all map[int]procfs.Stat, id procfs.Identity) bool {
 	return ok && s.boot == id.BootID && st.StartTicks == id.StartTicks
 }
 
-// search adds every process that /proc shows to belong to the tree.
-func (s *sweep) search(all map[int]procfs.Stat) error {
+// search adds every process that a look shows to belong to the tree.
+func (s *sweep) search(look *look) error {
 	root := s.tree.Root
-	if _, taken := all[root.PID]; !taken && root.PID > 1 && s.boot == root.BootID {
-		s.orphans(all)
+	if _, taken := look.all[root.PID]; !taken && root.PID > 1 && s.boot == root.BootID {
+		s.orphans(look.all)
 	}
-	s.executing = s.executing[:0]
-	for pid, st := range all {
-		marked, certain := s.marked(pid)
-		if marked {
-			s.join(st)
+	s.last, s.executing = look.last, nil
+	if s.tree.Mark != "" {
+		s.executing = slices.Clone(look.executing)
+		for pid, mark := range look.marks {
+			if mark == s.tree.Mark {
+				s.join(look.all[pid])
+			}
 		}
-		if !certain {
-			s.executing = append(s.executing, pid)
-		}
 	}
-	return s.grow(all)
-}
-
-// marked reports whether a process has the mark, and whether that is certain: the environment of a process that
-// executes a program cannot be read.
-func (s *sweep) marked(pid int) (marked, certain bool) {
-	if s.tree.Mark == "" {
-		return false, true
-	}
-	env, err := s.proc.Environ(pid)
-	return slices.Contains(env, launch.MarkVariable+"="+s.tree.Mark), !errors.Is(err, procfs.ErrExecuting)
+	return s.grow(look.all)
 }
 
 const (
@@ -158,8 +147,8 @@ func (s *sweep) chase() []procfs.Identity {
 				absent[pid] = true
 				return again
 			}
-			marked, certain := s.marked(pid)
-			if marked && !st.Zombie() {
+			mark, certain := markOf(s.proc, pid)
+			if mark == s.tree.Mark && !st.Zombie() {
 				found[pid] = st
 				s.join(st)
 			}
@@ -218,43 +207,17 @@ func (s *sweep) ask(alive []procfs.Identity) {
 	}
 }
 
-// look returns all processes that can be members. It leaves out this process, so that its children are not found
-// through it.
-func (s *sweep) look(grouped []int) (map[int]procfs.Stat, error) {
+// look returns all processes that can be members.
+func (s *sweep) look(grouped []int) (*look, error) {
 	if !s.tree.Contained {
-		s.last = s.proc.LastPID()
-	}
-	pids, err := s.candidates(grouped)
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[int]procfs.Stat, len(pids))
-	self := os.Getpid()
-	for _, pid := range pids {
-		if pid <= 1 || pid == self {
-			continue
-		}
-		st, err := s.proc.Stat(pid)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, err
-		case !st.Kernel:
-			all[pid] = st
-		}
-	}
-	return all, nil
-}
-
-func (s *sweep) candidates(grouped []int) ([]int, error) {
-	if !s.tree.Contained {
-		return s.proc.PIDs()
+		return s.looks.take()
 	}
 	pids := append(slices.Clone(grouped), s.tree.Root.PID)
 	for _, id := range s.tree.Noted {
 		pids = append(pids, id.PID)
 	}
-	return pids, nil
+	all, err := stats(s.proc, pids)
+	return &look{all: all}, err
 }
 
 // orphans adds the processes in the session or the process group of the root, which is gone. While such a process

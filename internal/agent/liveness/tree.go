@@ -59,7 +59,7 @@ const (
 )
 
 // Members returns the live processes of the tree by ascending pid, without spared processes.
-func (t Tree) Members(proc procfs.FS) ([]procfs.Identity, error) { return newSweep(proc, t).find() }
+func (t Tree) Members(l *Looks) ([]procfs.Identity, error) { return newSweep(l, t).find() }
 
 // EndTree ends the whole tree. With a grace it first sends SIGTERM, and SIGCONT so that stopped processes receive it,
 // and waits for the grace. Then it sends SIGKILL: first to the groups, from which no process can escape. After that it
@@ -67,8 +67,8 @@ func (t Tree) Members(proc procfs.FS) ([]procfs.Identity, error) { return newSwe
 // with the mark. It blocks until it finds no process or ctx ends; the error then lists the remaining pids. ended
 // are the members that it found, without the root, by ascending pid. It never touches this process or other descendants
 // of this process.
-func EndTree(ctx context.Context, proc procfs.FS, t Tree, grace time.Duration) (ended []Member, left []int, err error) {
-	e := &ending{sweep: newSweep(proc, t), seen: map[int]Member{}}
+func EndTree(ctx context.Context, l *Looks, t Tree, grace time.Duration) (ended []Member, left []int, err error) {
+	e := &ending{sweep: newSweep(l, t), seen: map[int]Member{}}
 	found, err := e.find()
 	if err == nil && len(found) > 0 && grace > 0 {
 		found, err = e.terminate(ctx, found, grace)

@@ -55,7 +55,7 @@ func killTree(t *testing.T, known func(s stage, root procfs.Identity) liveness.T
 	root := s.start(t, family, nil)
 	ids := s.said(t)
 	bystander := other.start(t, "exec sleep 1000", nil)
-	_, left, err := liveness.EndTree(bounded(t), live(), known(s, root), 0)
+	_, left, err := liveness.EndTree(bounded(t), liveness.NewLooks(live()), known(s, root), 0)
 	if len(left) != 0 || err != nil {
 		t.Errorf("%v are left: %v", left, err)
 	}
@@ -81,7 +81,7 @@ func TestEndTreeByGroup(t *testing.T) {
 	s := newStage(t)
 	root := s.start(t, family, g)
 	ids := s.said(t)
-	_, left, err := liveness.EndTree(bounded(t), live(), liveness.Tree{Root: root, Groups: []*cgroup.Group{g}}, 0)
+	_, left, err := liveness.EndTree(bounded(t), liveness.NewLooks(live()), liveness.Tree{Root: root, Groups: []*cgroup.Group{g}}, 0)
 	if len(left) != 0 || err != nil {
 		t.Errorf("%v are left: %v", left, err)
 	}
@@ -99,7 +99,7 @@ func TestEndTreeOfAReusedPid(t *testing.T) {
 	old := id
 	old.StartTicks--
 	for _, root := range []procfs.Identity{old, {}, {BootID: id.BootID, PID: 1}} {
-		if _, left, err := liveness.EndTree(bounded(t), live(), liveness.Tree{Root: root}, 0); len(left) != 0 ||
+		if _, left, err := liveness.EndTree(bounded(t), liveness.NewLooks(live()), liveness.Tree{Root: root}, 0); len(left) != 0 ||
 			err != nil {
 			t.Errorf("%v are left: %v", left, err)
 		}
@@ -135,7 +135,7 @@ func TestEndTreeSaysWhatIsLeft(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	tired := errors.New("out of patience")
 	cancel(tired)
-	_, left, err := liveness.EndTree(ctx, proc,
+	_, left, err := liveness.EndTree(ctx, liveness.NewLooks(proc),
 		liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
 	if !slices.Equal(left, []int{4000001, 4000002}) || !errors.Is(err, tired) {
 		t.Errorf("%v are left: %v", left, err)
@@ -148,7 +148,7 @@ func TestEndTreeSparesItself(t *testing.T) {
 	proc := immortals(t, map[int]int{4000001: 1, self: 4000001, 4000002: self})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, left, err := liveness.EndTree(ctx, proc,
+	_, left, err := liveness.EndTree(ctx, liveness.NewLooks(proc),
 		liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
 	if !slices.Equal(left, []int{4000001}) || err == nil {
 		t.Errorf("%v are left: %v", left, err)
