@@ -28,6 +28,8 @@ type Facts struct {
 	Status *process.Status
 	// Operations are the open operations, the oldest first. Queries are not among them.
 	Operations []Operation
+	// Brief asks for a finding whose texts nobody reads: they may lack.
+	Brief bool
 }
 
 // Agent describes an agent as the server sees it.
@@ -208,6 +210,9 @@ func (f *judgement) unknownAgent() process.Cause {
 // away makes a finding for a process whose agent is away.
 func (f *judgement) away() Finding {
 	c := process.Cause{ID: process.CauseAgentAway, Since: millis(f.Agent.Since)}
+	if f.Brief {
+		return f.conclude(c)
+	}
 	switch {
 	case f.Agent.Seen.IsZero():
 		c.Text = "the agent of the host has sent nothing since the server started"

@@ -39,7 +39,7 @@ func keyOf(by string, f *Found) string {
 	case "version":
 		return f.Version
 	case "cause":
-		return string(f.Finding.Cause.ID)
+		return string(f.Finding().Cause.ID)
 	case "state":
 		return f.State
 	default:
@@ -127,16 +127,27 @@ func (p *Rollup) Groups(ctx context.Context, q *Query, by string, order func(*v1
 ) (page []v1.ProcessGroup, more bool, total int, err error) {
 	type group struct {
 		v1.ProcessGroup
-		agent string // the last one
+		agent   string // the last one
+		changed int64
 	}
 	groups := map[string]*group{}
+	// To make a key takes time: the processes of a name, or of a host, share it.
+	named, byHost := map[process.ID]*group{}, by == "host" || by == "area" || strings.HasPrefix(by, ByLabel)
+	var g *group
 	err = p.Each(ctx, q, func(f *Found) {
-		key := keyOf(by, f)
-		g := groups[key]
-		if g == nil {
-			g = &group{}
-			g.Key, g.States = key, map[string]int{}
-			groups[key] = g
+		if !byHost {
+			g = named[f.Process]
+		}
+		if g == nil || byHost && g.agent != f.Key {
+			key := keyOf(by, f)
+			if g = groups[key]; g == nil {
+				g = &group{}
+				g.Key, g.States = key, map[string]int{}
+				groups[key] = g
+			}
+			if by == "process" {
+				named[f.Process] = g
+			}
 		}
 		add(&g.ProcessCounts, f)
 		if g.agent != f.Key || g.Hosts == 0 {
@@ -145,23 +156,29 @@ func (p *Rollup) Groups(ctx context.Context, q *Query, by string, order func(*v1
 		if f.Hosted {
 			g.Hosted++
 		}
-		if f.Finding.Wrong {
+		if f.Finding().Wrong {
 			g.Wrong++
 		}
-		if since := instant(f.Since); since != nil && (g.ChangedAt == nil || since.After(*g.ChangedAt)) {
-			g.ChangedAt = since
+		if f.Since <= lastMoment {
+			g.changed = max(g.changed, f.Since)
 		}
 	})
+	type placed struct {
+		at Place
+		g  *group
+	}
+	var all []placed
 	for _, g := range groups {
-		if after == nil || after.compare(order(&g.ProcessGroup)) < 0 {
-			page = append(page, g.ProcessGroup)
+		if at := order(&g.ProcessGroup); after == nil || after.compare(at) < 0 {
+			all = append(all, placed{at, g})
 		}
 	}
-	slices.SortFunc(page, func(a, b v1.ProcessGroup) int { return order(&a).compare(order(&b)) })
-	if len(page) > limit {
-		page, more = page[:limit], true
+	slices.SortFunc(all, func(a, b placed) int { return a.at.compare(b.at) })
+	for _, one := range all[:min(len(all), limit)] {
+		one.g.ChangedAt = instant(one.g.changed)
+		page = append(page, one.g.ProcessGroup)
 	}
-	return page, more, len(groups), err
+	return page, len(all) > limit, len(groups), err
 }
 
 // add counts a process.
@@ -203,8 +220,8 @@ type causeGroups map[process.CauseID]*causeGroup
 // add counts a process under one of its causes. A further cause is at most as severe as the finding.
 func (groups causeGroups) add(catalogue why.Catalogue, c process.Cause, f *Found, now time.Time) {
 	e, known := catalogue.Lookup(c.ID)
-	severity := f.Finding.Severity
-	if known && c.ID != f.Finding.Cause.ID && e.Severity.Compare(severity) > 0 {
+	severity := f.Finding().Severity
+	if known && c.ID != f.Finding().Cause.ID && e.Severity.Compare(severity) > 0 {
 		severity = e.Severity
 	}
 	g := groups[c.ID]
@@ -250,10 +267,10 @@ func (p *Rollup) Overview(ctx context.Context, q *Query) (v v1.Overview, err err
 	groups, catalogue, now := causeGroups{}, why.Open(), p.Now()
 	err = p.Each(ctx, q, func(f *Found) {
 		add(&v.Processes, f)
-		if f.Finding.Wrong {
+		if f.Finding().Wrong {
 			v.Wrong++
 		}
-		for _, c := range catalogue.Problems(&f.Finding) {
+		for _, c := range catalogue.Problems(f.Finding()) {
 			groups.add(catalogue, c, f, now)
 		}
 	})

@@ -59,8 +59,18 @@ type Found struct {
 	Key   string
 	// Stale tells that the state may be out of date.
 	Stale bool
-	// Finding explains the state; its zero value means that there is nothing to explain.
-	Finding why.Finding
+
+	walk    *walk
+	judged  bool
+	finding why.Finding
+}
+
+// Finding explains the state, without texts; its zero value means that there is nothing to explain.
+func (f *Found) Finding() *why.Finding {
+	if !f.judged {
+		f.judged, f.finding = true, f.walk.judge(f)
+	}
+	return &f.finding
 }
 
 // Place is the place of the process in lists.
@@ -108,10 +118,14 @@ type walk struct {
 	hits    map[process.ID]bool
 	hostHit bool
 	// sees remembers which namespaces the caller sees on the present agent.
-	sees  map[string]bool
-	of    store.Agent
-	found Found
-	fn    func(*Found)
+	sees     map[string]bool
+	of       store.Agent
+	joined   bool
+	presence fleet.Presence
+	found    Found
+	// status is that of the process which is judged: a new one for each would take longer than the judgement.
+	status process.Status
+	fn     func(*Found)
 }
 
 // agent calls fn for the selected processes of an agent.
@@ -119,15 +133,15 @@ func (w *walk) agent(key string, rows []Row) {
 	if len(rows) == 0 {
 		return
 	}
-	agent, joined := w.p.Directory.ByKey(key)
-	w.of = agent
+	w.of, w.joined = w.p.Directory.ByKey(key)
+	agent := &w.of
 	clear(w.sees)
-	presence := w.p.Directory.Presence(key, w.now)
-	stale := presence.Away || w.AllStale
+	w.presence = w.p.Directory.Presence(key, w.now)
+	stale := w.presence.Away || w.AllStale
 	if w.Stale != nil && *w.Stale != stale {
 		return
 	}
-	w.hostHit = w.Search == "" || w.holds(fleet.Address(agent)) || w.holds(agent.ID) || w.holds(agent.Assigned)
+	w.hostHit = w.Search == "" || w.holds(fleet.Address(*agent)) || w.holds(agent.ID) || w.holds(agent.Assigned)
 	for i := range rows {
 		r := &rows[i]
 		if !w.selects(r) || !w.hostHit && !w.hit(r.Process) {
@@ -141,25 +155,32 @@ func (w *walk) agent(key string, rows []Row) {
 		if !may {
 			continue
 		}
-		w.found = Found{Row: r, Agent: &w.of, Key: key, Stale: stale}
+		w.found = Found{Row: r, Agent: agent, Key: key, Stale: stale, walk: w}
 		f := &w.found
 		if w.Only != nil && !w.Only(f) {
 			continue
 		}
-		var waiting []why.Operation
-		if len(w.Waiting) > 0 {
-			waiting = w.Waiting[f.Place()]
-		}
-		if r.remarkable != nil || !joined || presence.Away || len(waiting) > 0 {
-			f.Finding = w.catalogue.Judge(why.Facts{
-				Process: r.Process, Host: fleet.NameOf(agent), Now: w.now, Status: r.status(), Operations: waiting,
-				Agent: why.Agent{Joined: joined, Away: presence.Away, Since: presence.Since, Seen: presence.LastSeen},
-			})
-		}
-		if len(w.Causes) == 0 || f.Finding.Wrong && f.Finding.HasAny(w.Causes) {
+		if len(w.Causes) == 0 || f.Finding().Wrong && f.Finding().HasAny(w.Causes) {
 			w.fn(f)
 		}
 	}
+}
+
+// judge returns the finding of a process of the present agent.
+func (w *walk) judge(f *Found) why.Finding {
+	var waiting []why.Operation
+	if len(w.Waiting) > 0 {
+		waiting = w.Waiting[f.Place()]
+	}
+	if f.remarkable == nil && w.joined && !w.presence.Away && len(waiting) == 0 {
+		return why.Finding{}
+	}
+	return w.catalogue.Judge(why.Facts{
+		Process: f.Process, Now: w.now, Status: f.status(&w.status), Operations: waiting, Brief: true,
+		Agent: why.Agent{
+			Joined: w.joined, Away: w.presence.Away, Since: w.presence.Since, Seen: w.presence.LastSeen,
+		},
+	})
 }
 
 // selects reports whether a query selects a row, as far as the row alone tells.

@@ -50,15 +50,17 @@ type Row struct {
 	remarkable *process.Status
 }
 
-// status is the part of the reported status that a judgement of the state needs. Nobody may change it.
-func (r *Row) status() *process.Status {
+// status is the part of the reported status that a judgement of the state needs, in a place of the caller if it can be.
+// Nobody may change it.
+func (r *Row) status(in *process.Status) *process.Status {
 	if r.remarkable != nil {
 		return r.remarkable
 	}
-	return &process.Status{
+	*in = process.Status{
 		Known: true, Hosted: r.Hosted, Want: r.Want, State: r.State, ReportedAt: r.ReportedAt,
 		Instance: process.Instance{PID: 1},
 	}
+	return in
 }
 
 // Config configures a picture. All fields are required.

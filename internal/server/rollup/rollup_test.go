@@ -215,6 +215,8 @@ func BenchmarkLook(b *testing.B) {
 	resting := r.picture.Config
 	resting.Rest = time.Hour
 	still := rollup.New(resting)
+	away := rollup.New(resting)
+	away.Now = func() time.Time { return r.now.Add(time.Hour) }
 	for name, run := range map[string]func() error{
 		"overview": func() error { _, err := still.Overview(b.Context(), &q); return err },
 		"groups": func() error {
@@ -227,6 +229,14 @@ func BenchmarkLook(b *testing.B) {
 		},
 		"list": func() error {
 			_, _, _, err := still.List(b.Context(), &q, rollup.Orders()["process"], rollup.Place{}, 50)
+			return err
+		},
+		"hosts-away": func() error {
+			_, _, _, err := away.Groups(b.Context(), &q, "host", rollup.GroupOrders()["-wrong"], nil, 50)
+			return err
+		},
+		"list-away": func() error {
+			_, _, _, err := away.List(b.Context(), &q, rollup.Orders()["-since"], rollup.Place{}, 50)
 			return err
 		},
 		"top": func() error {
