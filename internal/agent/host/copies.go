@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
+	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/trail"
@@ -28,7 +28,7 @@ const neighboursAge = time.Second
 type neighbours struct {
 	mu   sync.Mutex
 	at   time.Duration
-	list []neighbour
+	list []*neighbour
 }
 
 // neighbour is a process of the list. A cheap look tells which of thousands may be a copy; all starts share the closer
@@ -38,7 +38,10 @@ type neighbour struct {
 	exe, cwd string
 	// interprets says that exe runs scripts.
 	interprets bool
-	closer     func() (info procfs.Info, stranger bool)
+
+	once     sync.Once
+	info     procfs.Info
+	stranger bool
 }
 
 // outsider is a process that was born in no run of drover.
@@ -64,7 +67,8 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 		if named && n.pid != pid || !like.mayMatch(n, named) {
 			continue
 		}
-		if info, stranger := n.closer(); !stranger || !like.matches(info, named) {
+		n.once.Do(func() { n.info, n.stranger = h.closer(n.pid) })
+		if !n.stranger || !like.matches(n.info, named) {
 			continue
 		}
 		if info, err := h.fs.Info(n.pid); err == nil && like.matches(info, named) {
@@ -110,18 +114,13 @@ func (h *Host) copies(alike []procfs.Info, like *likeness) (all []instance.Copy)
 // marked reports whether a drover started a process or an ancestor of it: another drover of the host, as the processes
 // of this drover are no strangers. Claims keep drovers apart. It may be so while a process executes a program.
 func (h *Host) marked(pid int) bool {
-	environ, err := h.fs.Environ(pid)
-	if err != nil {
-		return errors.Is(err, procfs.ErrExecuting)
-	}
-	return slices.ContainsFunc(environ, func(variable string) bool {
-		return strings.HasPrefix(variable, launch.MarkVariable+"=")
-	})
+	mark, certain := liveness.MarkOf(h.fs, pid)
+	return mark != "" || !certain
 }
 
 // neighbours lists the processes of the host, without those of the kernel and without zombies. The list is dropped when
 // it no longer serves.
-func (h *Host) neighbours() []neighbour {
+func (h *Host) neighbours() []*neighbour {
 	h.others.mu.Lock()
 	defer h.others.mu.Unlock()
 	now := SinceBoot()
@@ -132,13 +131,11 @@ func (h *Host) neighbours() []neighbour {
 	if err != nil {
 		h.log.Warn("cannot list the processes of the host", "error", err)
 	}
-	all, self := make([]neighbour, 0, len(pids)), os.Getpid()
+	all, self := make([]*neighbour, 0, len(pids)), os.Getpid()
 	for _, pid := range pids {
 		if exe, cwd := h.fs.Links(pid); pid > 1 && pid != self && exe != "" {
-			all = append(all, neighbour{
-				pid, exe, cwd, locate.ScriptOf(program(exe), []string{"script"}) != "",
-				sync.OnceValues(func() (procfs.Info, bool) { return h.closer(pid) }),
-			})
+			interprets := locate.ScriptOf(program(exe), []string{"script"}) != ""
+			all = append(all, &neighbour{pid: pid, exe: exe, cwd: cwd, interprets: interprets})
 		}
 	}
 	h.others.at, h.others.list = now, all
@@ -237,7 +234,7 @@ func absolute(file, dir string) string {
 }
 
 // mayMatch reports whether a closer look at a process is worth its price.
-func (l *likeness) mayMatch(n neighbour, named bool) bool {
+func (l *likeness) mayMatch(n *neighbour, named bool) bool {
 	if !l.spec.Foreground() {
 		return named || l.inDir(n.cwd)
 	}

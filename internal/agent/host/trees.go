@@ -2,13 +2,10 @@ package host
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/instance"
-	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 )
@@ -84,14 +81,6 @@ func (h *Host) runAt(pid int) string {
 		run, _ := h.tree.Holder(h.fs, pid)
 		return run
 	}
-	environ, err := h.fs.Environ(pid)
-	if err != nil {
-		return ""
-	}
-	const mark = launch.MarkVariable + "="
-	i := slices.IndexFunc(environ, func(variable string) bool { return strings.HasPrefix(variable, mark) })
-	if i < 0 {
-		return ""
-	}
-	return strings.TrimPrefix(environ[i], mark)
+	mark, _ := liveness.MarkOf(h.fs, pid)
+	return mark
 }

@@ -28,7 +28,7 @@ type Account struct {
 	// Groups holds the primary group first, then the supplementary ones.
 	Groups      []uint32
 	Home, Shell string
-	// Regrouped says that the groups are those of a spec, and not those of the account.
+	// Regrouped says that it has other groups than this process, because In was told so.
 	Regrouped bool
 }
 
@@ -219,7 +219,8 @@ func (a Account) In(root, group string, groups []string) (Account, error) {
 			supplementary = append(supplementary, gid)
 		}
 	}
-	a.Groups, a.Regrouped = distinct(append([]uint32{a.GID}, supplementary...)), true
+	a.Groups = distinct(append([]uint32{a.GID}, supplementary...))
+	a.Regrouped = groups != nil || int(a.GID) != os.Getegid()
 	return a, nil
 }
 

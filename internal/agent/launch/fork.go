@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -153,7 +152,7 @@ func credentialFor(a Account) (*syscall.Credential, error) {
 			return nil, process.Errorf(process.Failed, "cannot run as user %q: needs root, the agent runs as %q",
 				a.Name, ownName(euid)).Because(process.CauseNeedsRoot)
 		}
-		if a.Regrouped && !hasGroups(a) {
+		if a.Regrouped {
 			return nil, process.Errorf(process.Failed, "cannot run with other groups: needs root, the agent runs as %q",
 				ownName(euid)).Because(process.CauseNeedsRoot)
 		}
@@ -164,21 +163,6 @@ func credentialFor(a Account) (*syscall.Credential, error) {
 		c.NoSetGroups = true
 	}
 	return c, nil
-}
-
-// hasGroups reports whether this process has the groups of an account already.
-func hasGroups(a Account) bool {
-	own, err := os.Getgroups()
-	if err != nil || os.Getegid() != int(a.GID) {
-		return false
-	}
-	has := []uint32{a.GID}
-	for _, gid := range own {
-		has = append(has, uint32(gid)) //nolint:gosec // gids are 32 bits wide
-	}
-	slices.Sort(has)
-	wanted := slices.Sorted(slices.Values(a.Groups))
-	return slices.Equal(slices.Compact(has), slices.Compact(wanted))
 }
 
 // groupsFixed reports whether this user namespace forbids changes of supplementary groups.

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"strings"
 	"sync"
 
-	"drover/internal/agent/launch"
 	"drover/internal/agent/procfs"
 )
 
@@ -70,7 +68,7 @@ func (k *look) read(proc procfs.FS) error {
 	}
 	k.marks = map[int]string{}
 	for pid := range k.all {
-		mark, certain := markOf(proc, pid)
+		mark, certain := MarkOf(proc, pid)
 		if mark != "" {
 			k.marks[pid] = mark
 		}
@@ -100,16 +98,4 @@ func stats(proc procfs.FS, pids []int) (map[int]procfs.Stat, error) {
 		}
 	}
 	return all, nil
-}
-
-// markOf returns the mark of a process, and whether it is certain: the environment of a process that executes a program
-// cannot be read.
-func markOf(proc procfs.FS, pid int) (mark string, certain bool) {
-	env, err := proc.Environ(pid)
-	for _, variable := range env {
-		if mark, ok := strings.CutPrefix(variable, launch.MarkVariable+"="); ok {
-			return mark, true
-		}
-	}
-	return "", !errors.Is(err, procfs.ErrExecuting)
 }

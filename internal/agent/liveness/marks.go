@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -17,15 +18,21 @@ func Marks(proc procfs.FS) (map[string]bool, error) {
 	}
 	marks := map[string]bool{}
 	for _, pid := range pids {
-		environ, err := proc.Environ(pid)
-		if err != nil {
-			continue // the process has just ended, or belongs to another user and not to drover
-		}
-		for _, variable := range environ {
-			if mark, ok := strings.CutPrefix(variable, launch.MarkVariable+"="); ok {
-				marks[mark] = true
-			}
+		if mark, _ := MarkOf(proc, pid); mark != "" {
+			marks[mark] = true
 		}
 	}
 	return marks, nil
+}
+
+// MarkOf returns the mark in the environment of a process: empty if it has none, or if this process may not read it.
+// It is not certain while the process executes a program, because then nobody can read its environment.
+func MarkOf(proc procfs.FS, pid int) (mark string, certain bool) {
+	env, err := proc.Environ(pid)
+	for _, variable := range env {
+		if mark, ok := strings.CutPrefix(variable, launch.MarkVariable+"="); ok {
+			return mark, true
+		}
+	}
+	return "", !errors.Is(err, procfs.ErrExecuting)
 }

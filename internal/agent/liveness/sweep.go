@@ -147,7 +147,7 @@ func (s *sweep) chase() []procfs.Identity {
 				absent[pid] = true
 				return again
 			}
-			mark, certain := markOf(s.proc, pid)
+			mark, certain := MarkOf(s.proc, pid)
 			if mark == s.tree.Mark && !st.Zombie() {
 				found[pid] = st
 				s.join(st)

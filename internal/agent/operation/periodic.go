@@ -123,7 +123,7 @@ func (n *session) beginRun() error {
 	return nil
 }
 
-// begun returns nil if a released step has passed its gate, or still can, and an unrunError otherwise.
+// begun returns nil if a released step has passed its gate, or still can, and errUnrun otherwise.
 func (n *session) begun(st *specstore.Step) error {
 	if alive, _ := n.Processes.Glance(st.Child); alive || n.Commands.Ran(st.Run) {
 		return nil

@@ -27,8 +27,9 @@ type Trees interface {
 	Survivors(s instance.Scope) []procfs.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string
-	// Copies returns the processes that may be the process of the spec, and that were born in no run of drover. If pid
-	// is not 0, it returns the process with that pid or none: its command line and directory do not count.
+	// Copies returns the processes that may be the process of the spec, and that were born in no run of drover, by
+	// ascending pid. If pid is not 0, it returns the process with that pid or none: its command line and directory do
+	// not count.
 	Copies(spec *process.Spec, pid int) []instance.Copy
 }
 

@@ -34,6 +34,8 @@ type session struct {
 	wish     process.Beside
 	copyPID  int
 	progress specstore.Progress
+	// said are the words of the gate of the last command that did not run.
+	said string
 	// ended are the processes that were ended besides the main one.
 	ended []liveness.Member
 	// over says that the started process has succeeded and needs no relaunch.
@@ -177,8 +179,7 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 		n.become(st)
 		return st, nil
 	case st != nil && st.Phase == specstore.Released:
-		err := n.finish(st)
-		if _, unrun := errors.AsType[unrunError](err); !unrun {
+		if err := n.finish(st); !errors.Is(err, errUnrun) {
 			return st, err
 		}
 	case st == nil:
@@ -190,8 +191,8 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 		return nil, err
 	}
 	err := n.finish(st)
-	if unrun, ok := errors.AsType[unrunError](err); ok {
-		err = unrun.told()
+	if errors.Is(err, errUnrun) {
+		err = notRun(n.said)
 	}
 	return st, err
 }
@@ -289,30 +290,22 @@ func Interruption(ctx context.Context) error {
 	return ErrInterrupted
 }
 
-// unrunError says that a command ended at its gate, and what the gate has said: nothing if somebody has ended it.
-type unrunError struct{ said string }
+// errUnrun says that a command ended at its gate.
+var errUnrun = errors.New("the command did not pass its gate")
 
-func (e unrunError) Error() string {
-	if e.said == "" {
-		return "the command was ended before it ran anything"
+// notRun is the error for people, with what the gate has said: nothing if somebody has ended it.
+func notRun(said string) error {
+	if said == "" {
+		return process.Errorf(process.Failed, "the command was ended before it ran anything")
 	}
-	return "the command did not run: " + e.said
-}
-
-// told is the error for people.
-func (e unrunError) told() error {
-	err := process.Errorf(process.Failed, "%s", e.Error())
-	if e.said != "" {
-		return err.Because(process.CauseCommandFailed)
-	}
-	return err
+	return process.Errorf(process.Failed, "the command did not run: %s", said).Because(process.CauseCommandFailed)
 }
 
 // explained drops what the host keeps of a run that has not begun. It returns what the gate has said, or err if the
 // gate has said nothing.
 func (n *session) explained(run string, err error) error {
-	if e := (unrunError{n.gateSaid(run)}); e.said != "" {
-		return e.told()
+	if said := n.gateSaid(run); said != "" {
+		return notRun(said)
 	}
 	return err
 }
@@ -394,16 +387,17 @@ func (n *session) become(st *specstore.Step) {
 }
 
 // unrun records that the command of a step did not run, and then drops what the host keeps of the run. The order
-// matters: if an agent finds a released command without a proof, it must assume that the command ran. It returns what
-// the gate has said.
+// matters: if an agent finds a released command without a proof, it must assume that the command ran. It returns
+// errUnrun, and n.said is then what the gate has said.
 func (n *session) unrun(st *specstore.Step) error {
 	run := st.Run
-	st.Phase, st.Run = "", ""
+	st.Phase, st.Run, n.said = "", "", ""
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
 		n.Log.Warn("cannot store progress of operation", "item", n.item, "error", err)
-		return unrunError{} // a sweep drops the run after the operation has ended
+		return errUnrun // a sweep drops the run after the operation has ended
 	}
-	return unrunError{n.gateSaid(run)}
+	n.said = n.gateSaid(run)
+	return errUnrun
 }
 
 // cutShort leaves a command alone if the agent stops, or ends the command if a kill has overtaken the operation.

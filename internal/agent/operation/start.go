@@ -139,9 +139,6 @@ func (n *session) mine(likely, running []instance.Copy) *instance.Copy {
 	if len(likely) > 1 && slices.ContainsFunc(likely, func(c instance.Copy) bool { return !c.SameLine }) {
 		return nil // they are not equal
 	}
-	byPID := func(a, b instance.Copy) int { return cmp.Compare(a.ID.PID, b.ID.PID) }
-	slices.SortFunc(likely, byPID)
-	slices.SortFunc(running, byPID)
 	if number <= len(running) {
 		own := slices.IndexFunc(likely, func(c instance.Copy) bool { return c.ID == running[number-1].ID })
 		if own >= 0 && n.Reserve(n.id, likely[own].ID) {

@@ -285,7 +285,7 @@ func (w *World) Copies(_ *process.Spec, pid int) []instance.Copy {
 func (w *World) SetCopies(all ...instance.Copy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.copies = all
+	w.copies = slices.SortedFunc(slices.Values(all), func(a, b instance.Copy) int { return a.ID.PID - b.ID.PID })
 }
 
 // RunOf implements operation.Trees.
