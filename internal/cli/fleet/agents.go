@@ -5,6 +5,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,15 +99,14 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 
 // checkChoices rejects a filter whose value is none of a few.
 func checkChoices(f *client.AgentFilter) error {
+	var state, policy error
 	if f.State != "" {
-		if err := term.OneOf("--state", f.State, "online", "away"); err != nil {
-			return err
-		}
+		state = term.OneOf("--state", f.State, "online", "away")
 	}
-	if f.Policy == "" {
-		return nil
+	if f.Policy != "" {
+		policy = term.OneOf("--policy", f.Policy, "none", "limited")
 	}
-	return term.OneOf("--policy", f.Policy, "none", "limited")
+	return errors.Join(state, policy)
 }
 
 // hostGroup is the number of hosts with one value of a label or a fact.

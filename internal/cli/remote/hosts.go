@@ -140,26 +140,20 @@ func (h *Hosts) IDs(ctx context.Context, c *client.Client) ([]string, error) {
 	if err := h.Resolve(ctx, c); err != nil {
 		return nil, err
 	}
-	filters := []client.AgentFilter{{Selector: h.Selector}}
-	if len(h.Names) > 0 {
-		filters = nil
-		for _, name := range h.Names {
-			filters = append(filters, client.AgentFilter{Hosts: []string{name}, Selector: h.Selector})
-		}
-	}
 	var all []client.Agent
-	for _, f := range filters {
-		found, err := client.Collect(c.Agents(ctx, f))
+	for part := range slices.Chunk(h.Names, MostAsked) {
+		found, err := h.named(ctx, c, part)
 		if err != nil {
-			return nil, ExitOf(err)
-		}
-		if len(found) == 0 {
-			if err := UnmatchedHost(ctx, c, f.Hosts); err != nil {
-				return nil, err
-			}
-			return nil, term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(f.Hosts, "")+" "+f.Selector))
+			return nil, err
 		}
 		all = append(all, found...)
+	}
+	if len(h.Names) == 0 {
+		found, err := h.matched(ctx, c, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = found
 	}
 	slices.SortStableFunc(all, func(a, b client.Agent) int {
 		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.ID, b.ID))
@@ -173,6 +167,40 @@ func (h *Hosts) IDs(ctx context.Context, c *client.Client) ([]string, error) {
 		ids[i] = a.ID
 	}
 	return ids, nil
+}
+
+// named returns the hosts of some names. It asks for each name alone only if one may be without a host: a name that is
+// no pattern has one host at most.
+func (h *Hosts) named(ctx context.Context, c *client.Client, names []string) (all []client.Agent, err error) {
+	if !slices.ContainsFunc(names, wildcard.IsPattern) {
+		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: names, Selector: h.Selector}))
+		if err != nil || len(found) >= len(names) {
+			return found, ExitOf(err)
+		}
+	}
+	for _, name := range names {
+		found, err := h.matched(ctx, c, []string{name})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// matched returns the hosts of names, or all for nil, that the expression matches. None is an error.
+func (h *Hosts) matched(ctx context.Context, c *client.Client, names []string) ([]client.Agent, error) {
+	found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: names, Selector: h.Selector}))
+	if err != nil {
+		return nil, ExitOf(err)
+	}
+	if len(found) > 0 {
+		return found, nil
+	}
+	if err := UnmatchedHost(ctx, c, names); err != nil {
+		return nil, err
+	}
+	return nil, term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(names, "")+" "+h.Selector))
 }
 
 // ResolveFew is Resolve for a command that asks once for all hosts.
