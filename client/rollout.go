@@ -25,10 +25,14 @@ func (c *Client) Rollout(ctx context.Context, id string) (Rollout, error) {
 
 // RolloutFilter selects rollouts. An empty field matches all.
 type RolloutFilter struct {
-	// State is scheduled, running, held, paused, done or aborted.
+	// State is scheduled, running, held, paused, done or aborted, or RolloutActive for all but the last two.
 	State string
 	// Namespace is a pattern that one of the processes must match.
 	Namespace string
+	// Hosts are ids or cloud:ip, or patterns of either: rollouts that have one of these hosts. Selector is an
+	// expression about labels and facts of hosts.
+	Hosts    []string
+	Selector string
 	// Limit is the largest number of rollouts; 0 means no limit.
 	Limit int
 }
@@ -37,6 +41,8 @@ func (f *RolloutFilter) query() url.Values {
 	query := url.Values{}
 	set(query, "state", f.State)
 	set(query, "namespace", f.Namespace)
+	set(query, "host", f.Hosts...)
+	set(query, "selector", f.Selector)
 	return query
 }
 

@@ -318,6 +318,9 @@ const (
 	RolloutAborted   = v1.RolloutAborted
 )
 
+// RolloutActive selects, in place of a state, the rollouts in every state but done and aborted.
+const RolloutActive = v1.RolloutActive
+
 // The states of a host in a Rollout.
 const (
 	RolloutHostWaiting = v1.RolloutHostWaiting

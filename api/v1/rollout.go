@@ -13,6 +13,9 @@ const (
 	RolloutAborted   = "aborted"
 )
 
+// RolloutActive selects, in place of a state, the rollouts in every state but done and aborted.
+const RolloutActive = "active"
+
 // OpApply is the Op of a rollout that carries out the plan of an apply.
 const OpApply = "apply"
 

@@ -126,9 +126,11 @@ var Flags = []Text{
 	{"print the id of the new rollout and do not wait for it", "显示新分批发布的 ID，不等待其完成"},
 	{"only hosts that were not connected, failed or skipped", "仅当时未连接（失败或跳过）的主机"},
 	{
-		"only rollouts in this state: scheduled, running, held, paused, done or aborted",
-		"仅处于该状态的分批发布：scheduled、running、held、paused、done 或 aborted",
+		"only rollouts in this state: scheduled, running, held, paused, done or aborted; active is all but the last two",
+		"仅处于该状态的分批发布：scheduled、running、held、paused、done 或 aborted；active 是除后两者以外的全部状态",
 	},
+	{"only rollouts with a process of this namespace, or of a pattern", "仅涉及该命名空间（或通配符）的分批发布"},
+	{"only rollouts that have one of these hosts: ids, CLOUD:IP, patterns or @FILE", "仅包含这些主机的分批发布：ID、CLOUD:IP、通配符或 @FILE"},
 	{"version of the agent", "Agent 版本"},
 	{"timetable: five fields of crontab, or @daily and so on", "定时规则：crontab 的五个字段，或 @daily 等"},
 	{"time zone of --cron, such as Europe/Berlin (default the server's)", "--cron 的时区，例如 Asia/Shanghai（默认服务器的时区）"},

@@ -383,6 +383,7 @@ approve, proven by a token or by the server's socket, and not the person who beg
 func newRolloutList() *cobra.Command {
 	var s remote.Session
 	var f client.RolloutFilter
+	var hosts remote.Hosts
 	cmd := remote.List[client.Rollout]{
 		Use: "list", Short: "List rollouts, newest first", None: "no rollouts",
 		ID: func(r client.Rollout) string { return r.ID },
@@ -401,13 +402,21 @@ func newRolloutList() *cobra.Command {
 			{Head: "REASON", Wide: true, Cell: func(r client.Rollout) string { return r.Reason }},
 		},
 		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Rollout, error) {
-			return client.Collect(c.Rollouts(ctx, f))
+			f.Hosts, f.Selector = hosts.Names, hosts.Selector
+			rows, err := client.Collect(c.Rollouts(ctx, f))
+			if err == nil && len(rows) == 0 {
+				err = hosts.Unmatched(ctx, c)
+			}
+			return rows, err
 		},
 	}.Command(&s)
-	cmd.Flags().StringVar(&f.State, "state", "",
-		"only rollouts in this state: scheduled, running, held, paused, done or aborted")
-	cmd.Flags().IntVar(&f.Limit, "limit", 20, "list at most this number of rollouts; 0 lists all")
-	term.Complete(cmd, "state", "scheduled", "running", "held", "paused", "done", "aborted")
+	flags := cmd.Flags()
+	flags.StringVar(&f.State, "state", "",
+		"only rollouts in this state: scheduled, running, held, paused, done or aborted; active is all but the last two")
+	flags.StringVarP(&f.Namespace, "namespace", "n", "", "only rollouts with a process of this namespace, or of a pattern")
+	hosts.Flags(cmd, &s, "only rollouts that have one of these hosts")
+	flags.IntVar(&f.Limit, "limit", 20, "list at most this number of rollouts; 0 lists all")
+	term.Complete(cmd, "state", "active", "scheduled", "running", "held", "paused", "done", "aborted")
 	return cmd
 }
 

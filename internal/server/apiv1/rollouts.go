@@ -417,16 +417,19 @@ func viewRollout(r *store.Rollout) v1.Rollout {
 
 // listRollouts lists the rollouts that the caller may see, newest first.
 func (h *Handler) listRollouts(ctx context.Context, c *call) (reply, error) {
-	f := store.RolloutFilter{
-		Sight: c.sight(), Namespace: c.params.text("namespace"),
-		State: rollout.State(c.params.choice("state", v1.RolloutScheduled, v1.RolloutRunning, v1.RolloutHeld,
-			v1.RolloutPaused, v1.RolloutDone, v1.RolloutAborted)),
+	f := store.RolloutFilter{Sight: c.sight(), Namespace: c.params.text("namespace")}
+	state := c.params.choice("state", v1.RolloutActive, v1.RolloutScheduled, v1.RolloutRunning, v1.RolloutHeld,
+		v1.RolloutPaused, v1.RolloutDone, v1.RolloutAborted)
+	if f.Active = state == v1.RolloutActive; !f.Active {
+		f.State = rollout.State(state)
 	}
+	hosts := c.params.hosts()
 	var after int64
 	limit, err := c.params.page(&after)
 	if err != nil {
 		return reply{}, err
 	}
+	f.Agents = h.chosen(hosts)
 	s := h.newSeer(c)
 	list, next, err := seen(s, after, limit, func(after int64) ([]store.Rollout, error) {
 		return h.Rollouts.ListRollouts(ctx, f, after, limit)

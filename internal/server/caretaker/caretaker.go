@@ -19,7 +19,6 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/fleet"
-	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 	"drover/internal/wire"
@@ -255,26 +254,21 @@ func (k *Caretaker) submit(ctx context.Context, t *store.Task, orders int) (bool
 // rolling returns the processes of active rollouts: their hosts get what they should have from the rollout.
 func (k *Caretaker) rolling(ctx context.Context) (map[process.ID]bool, error) {
 	all := map[process.ID]bool{}
-	for _, state := range []rollout.State{
-		rollout.Running, rollout.Paused, rollout.Scheduled, rollout.Held,
-	} {
-		for after := int64(0); ; {
-			list, err := k.Store.ListRollouts(ctx, store.RolloutFilter{State: state}, after, mostRollouts)
-			if err != nil {
-				return nil, err
-			}
-			for i := range list {
-				after = list[i].Number
-				for _, id := range list[i].Processes() {
-					all[id] = true
-				}
-			}
-			if len(list) < mostRollouts {
-				break
+	for after := int64(0); ; {
+		list, err := k.Store.ListRollouts(ctx, store.RolloutFilter{Active: true}, after, mostRollouts)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			after = list[i].Number
+			for _, id := range list[i].Processes() {
+				all[id] = true
 			}
 		}
+		if len(list) < mostRollouts {
+			return all, nil
+		}
 	}
-	return all, nil
 }
 
 // mostRollouts is the size of a page of rollouts.

@@ -111,8 +111,12 @@ func (e *RolloutBusyError) Error() string {
 type RolloutFilter struct {
 	Sight Sight
 	State rollout.State
+	// Active selects the rollouts that may still begin a batch.
+	Active bool
 	// Namespace is a pattern that one of the processes must match.
 	Namespace string
+	// Agents are keys, one of which must be a host of the rollout; empty but not nil matches no rollout.
+	Agents []string
 }
 
 // Rollouts stores rollouts.

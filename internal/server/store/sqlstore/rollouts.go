@@ -362,6 +362,11 @@ func (db *Store) ListRollouts(ctx context.Context, f store.RolloutFilter, after 
 		w.add("EXISTS ("+step.all()+")", step.args...)
 	}
 	w.when(f.State != "", "state = ?", string(f.State))
+	w.when(f.Active, "state IN ('scheduled', 'running', 'held', 'paused')")
+	if f.Agents != nil {
+		w.add(`EXISTS (SELECT 1 FROM rollout_hosts h
+			WHERE h.rollout = rollouts.id AND h.agent IN (SELECT value FROM texts(?) j))`, db.dialect.Texts(f.Agents))
+	}
 	list, err := all(ctx, db.query, scanRollout, selectRollouts+`WHERE `+w.all()+` ORDER BY num DESC LIMIT ?`,
 		append(w.args, limit)...)
 	if err == nil && len(list) > 0 {

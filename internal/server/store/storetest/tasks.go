@@ -396,8 +396,8 @@ func rollouts(t *testing.T, s store.Store) {
 	}, 3, 10)
 	must(t, err)
 	for n, f := range map[int][]store.RolloutFilter{
-		3: {{Sight: store.Sight{App: "another", Within: []string{"none", "sh*"}}}, {Namespace: "s?op"}},
-		0: {{Sight: store.Sight{App: "another", Within: []string{"none"}}}, {Namespace: "none"}, {Sight: store.Sight{App: "another"}}},
+		3: {{Sight: store.Sight{App: "another", Within: []string{"none", "sh*"}}}, {Namespace: "s?op"}, {Active: true}, {Agents: []string{"none", "y"}}},
+		0: {{Sight: store.Sight{App: "another", Within: []string{"none"}}}, {Namespace: "none"}, {Agents: []string{"none"}}, {Agents: []string{}}, {Sight: store.Sight{App: "another"}}},
 	} {
 		for _, f := range f {
 			found, err := s.ListRollouts(t.Context(), f, 0, 10)

@@ -130,7 +130,7 @@ func Use(t *testing.T, db store.Store) {
 	_, err = db.GetRollout(ctx, "ro-use", "")
 	do(err)
 	_, err = db.ListRollouts(ctx, store.RolloutFilter{
-		Sight: store.Sight{App: "app", Within: []string{"a"}}, State: rollout.Running, Namespace: "a",
+		Sight: store.Sight{App: "app", Within: []string{"a"}}, State: rollout.Running, Active: true, Namespace: "a", Agents: ids,
 	}, 9, 1)
 	do(err)
 	_, err = db.RolloutSteps(ctx, "ro-use")
