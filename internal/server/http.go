@@ -68,7 +68,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	console, err := webui.New(webui.Config{
 		API: own, Gate: s.gate, Tokens: s.store, Devices: s.store, Views: s.store, Audit: s.audit, Named: s.named,
 		Settings: s.cfg.Console, Now: s.clock.Wall, Log: s.cfg.Log, Pulse: s.pulse, Users: s.store,
-		Provider: s.identityProvider(),
+		Directory: s.directory, Provider: s.identityProvider(),
 	})
 	if err != nil {
 		return err

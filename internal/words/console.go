@@ -9,7 +9,7 @@ var Page = struct {
 	Theme, Skip, Lost, Time, NotFound, Forbidden, Failed, Again       Text
 	Grants                                                            Text
 	Apply, Clear, More, First, Nothing, NothingMatches, SameByCommand Text
-	Audit, Admin, Menu, Copy, Hidden, Person, Rejected, Above         Text
+	Audit, Admin, Menu, Copy, Hidden, Person, Rejected, Above, Moved  Text
 }{
 	Overview: Text{"Overview", "概览"}, Processes: Text{"Processes", "进程"}, Hosts: Text{"Hosts", "主机"},
 	Tasks: Text{"Tasks", "任务"}, Rollouts: Text{"Rollouts", "分批发布"}, Events: Text{"Events", "事件"},
@@ -35,7 +35,8 @@ var Page = struct {
 	Failed:    Text{"The server could not answer", "服务器未能应答"}, Again: Text{"Try again", "重试"},
 
 	Apply: Text{"Show", "显示"}, Clear: Text{"Clear the filter", "清除筛选"},
-	More: Text{"Next page", "下一页"}, First: Text{"First page", "第一页"},
+	Moved: Text{"Changes in rows: {n} · show", "{n} 行有变化 · 显示"},
+	More:  Text{"Next page", "下一页"}, First: Text{"First page", "第一页"},
 	Nothing:        Text{"There is none yet.", "暂无内容。"},
 	NothingMatches: Text{"Nothing matches the filter.", "没有符合筛选条件的内容。"},
 	SameByCommand:  Text{"The same by command:", "对应的命令："},
@@ -53,7 +54,7 @@ var Head = struct {
 	Process, Host, State, Since, PID, CPU, Memory, Restarts, Why, Version, Hosted, Message        Text
 	Task, Operation, Subject, User, Created, Progress, Outcome, Started, Took                     Text
 	Address, Build, Labels, LastSeen, System, Notes, At, Event, Cause, Count, Severity            Text
-	NothingRuns, FailedSome, ExitCode, Signal                                                     Text
+	NothingRuns, NotEnded, FailedSome, ExitCode, Signal                                           Text
 	WrongNow, NothingWrong, RunningNow, LastChanges, Remedy, Details, Log, Spec, LastExit, Health Text
 	Batch, Failures, Plan, Reason, Name, Namespace, Results, ByMessage, LastWords, Actions        Text
 	FirstFailures, RevisionOf, Also, AllEvents, Ago, Yes, No, All                                 Text
@@ -77,6 +78,7 @@ var Head = struct {
 		"Nothing is wrong with {n} processes.", "{n} 个进程均无异常。",
 	},
 	NothingRuns: Text{"No task and no rollout runs.", "没有正在执行的任务或分批发布。"},
+	NotEnded:    Text{"not ended", "未结束"},
 	FailedSome:  Text{"done with failures", "已完成，有失败"},
 	ExitCode:    Text{"exit status {n}", "退出码 {n}"}, Signal: Text{"signal {n}", "信号 {n}"},
 	RunningNow: Text{"Running now", "正在执行"}, LastChanges: Text{"Last events", "最近事件"},

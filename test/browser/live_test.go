@@ -65,6 +65,52 @@ processes:
 	})
 }
 
+// TestRowsStandStill: no row moves, comes or goes while the pointer moves, so that a click goes where it was aimed. A
+// button shows the changes; so does a pointer at rest.
+func TestRowsStandStill(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t, binaries.drover)
+	p.Apply(`
+namespace: shop
+defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 0s}, restart: {when: never}}
+processes:
+  a: {run: sleep 1000}
+  b: {run: sleep 1000}
+  c: {run: sleep 1000}
+  d: {run: sleep 1000}
+`)
+	b := open(t, p.S.URL, browser{})
+	b.signIn(p)
+	b.load("/ui/processes?namespace=shop&group=none&state=running")
+	b.shows("shop/a", "shop/d")
+	const link, button = "a[href='/ui/processes/shop/c']", "!document.getElementById('moved').hidden"
+	place := func() string {
+		return evaluate[string](b, fmt.Sprintf("JSON.stringify(document.querySelector(%q).getBoundingClientRect())", link))
+	}
+	b.point(link, 0)
+	before := place()
+	harness.Signal(t, p.PID("a"), syscall.SIGKILL)
+	for i := 0; !evaluate[bool](b, button); i++ {
+		b.point(link, float64(i%2)*2)
+		if !strings.Contains(b.text("main"), "shop/a") {
+			t.Fatal("a row has gone while the pointer moved")
+		}
+	}
+	if after := place(); after != before {
+		t.Errorf("the row under the pointer was at %s, and is at %s", before, after)
+	}
+	b.shows("shop/a", "Changes in rows: 1")
+	b.click("#moved")
+	b.await("the end of the row", "!document.querySelector('main').innerText.includes('shop/a')")
+	b.await("the end of the button", "document.getElementById('moved').hidden")
+	b.point(link, 0)
+	harness.Signal(t, p.PID("d"), syscall.SIGKILL)
+	b.await("the end of another row", "!document.querySelector('main').innerText.includes('shop/d')")
+	if evaluate[bool](b, button) {
+		t.Error("the button stays")
+	}
+}
+
 // colour is the colour of the text of the first element that a selector finds.
 func (b *tab) colour(selector string) string {
 	b.t.Helper()

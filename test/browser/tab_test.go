@@ -345,6 +345,7 @@ func (b *tab) click(selector string) {
 	b.t.Helper()
 	for {
 		b.await("the element "+selector, fmt.Sprintf("document.querySelector(%q)", selector))
+		b.point(selector, 0)
 		_, err := run(b, chromedp.Click(chromedp.CSS(selector)))
 		if err == nil {
 			return
@@ -354,6 +355,18 @@ func (b *tab) click(selector string) {
 			b.t.Fatalf("click on %s: %v", selector, err)
 		}
 	}
+}
+
+// point moves the pointer to the middle of an element, or some pixels right of it.
+func (b *tab) point(selector string, right float64) {
+	b.t.Helper()
+	at := evaluate[[]float64](b, fmt.Sprintf(`(() => {
+		const e = document.querySelector(%q);
+		e?.scrollIntoView({ block: "nearest", behavior: "instant" });
+		const { left, top, width, height } = e?.getBoundingClientRect() ?? { left: 0, top: 0, width: 0, height: 0 };
+		return [left + width / 2, top + height / 2];
+	})()`, selector))
+	b.do(chromedp.MouseEvent(chromedp.MouseMoved, at[0]+right, at[1]))
 }
 
 // typeInto puts the cursor into a field, and types.

@@ -214,6 +214,11 @@ func (p *Principal) On(op Operation, namespace string) Reach {
 	return p.reach(op, func(g *Grant) bool { return g.inScope(namespace) })
 }
 
+// Anywhere returns the reach of op on processes of any namespace: the hosts where the principal may do op at all.
+func (p *Principal) Anywhere(op Operation) Reach {
+	return p.reach(op, func(*Grant) bool { return true })
+}
+
 // ReadsAudit reports whether the principal may read the audit records of everybody.
 func (p *Principal) ReadsAudit() bool { return p.OnHosts(readAudit).Everywhere() }
 

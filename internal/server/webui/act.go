@@ -14,6 +14,7 @@ import (
 	"drover/client"
 	"drover/internal/server/access"
 	"drover/internal/server/audit"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/words"
 )
@@ -45,22 +46,31 @@ type offered struct {
 	Off bool
 }
 
-// offer returns the operations of a page about processes of a namespace; empty for a page about any. What the person
-// may do on no host is off.
-func (v *view) offer(namespace string) (o offer) {
-	for _, one := range ops() {
-		right := access.Operation(one.ID)
-		scope := v.who.Namespaces(right)
-		off := scope != nil && len(scope) == 0
-		if namespace != "" {
-			off = v.who.On(right, namespace).Nowhere()
-		}
-		o.Ops = append(o.Ops, offered{one, off})
-		if off {
-			o.Missing = access.Operator + " on " + cmp.Or(namespace, "*")
-		}
+// offer returns the operations of a page about processes of a namespace on a host. An empty namespace or host is that
+// of a page about any. What the person may not do there is off.
+func (v *view) offer(namespace, host string) (o offer) {
+	for _, a := range ops() {
+		one, missing := v.offered(a, namespace, host)
+		o.Ops, o.Missing = append(o.Ops, one), cmp.Or(missing, o.Missing)
 	}
 	return o
+}
+
+// offered is one operation of offer. missing is the right that has it; empty if the person has it.
+func (v *view) offered(a act, namespace, host string) (one offered, missing string) {
+	right := access.Operation(a.ID)
+	reach := v.who.Anywhere(right)
+	if namespace != "" {
+		reach = v.who.On(right, namespace)
+	}
+	missing = access.Operator + " on " + cmp.Or(namespace, "*")
+	if reach.Nowhere() {
+		return offered{a, true}, missing
+	}
+	if agent, known := v.LookupID(host); known && !reach.Covers(gate.Host(agent)) {
+		return offered{a, true}, missing + " at " + host
+	}
+	return offered{a, false}, ""
 }
 
 // target is one process on one host, as forms name it.

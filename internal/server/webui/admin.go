@@ -189,6 +189,9 @@ func (v *view) linkPerson(ctx context.Context, in url.Values) (any, error) {
 }
 
 func (v *view) disablePerson(ctx context.Context, in url.Values) (any, error) {
+	if err := v.typed(in, in.Get("name")); err != nil {
+		return nil, err
+	}
 	_, err := v.client.ChangeUser(ctx, in.Get("name"), client.UserChange{Disabled: new(true)})
 	return nil, err
 }
@@ -314,6 +317,9 @@ func (v *view) rotateApp(ctx context.Context, in url.Values) (any, error) {
 }
 
 func (v *view) disableApp(ctx context.Context, in url.Values) (any, error) {
+	if err := v.typed(in, in.Get("code")); err != nil {
+		return nil, err
+	}
 	_, err := v.client.ChangeApp(ctx, in.Get("code"), client.AppChange{Disabled: new(true)})
 	return nil, err
 }

@@ -148,7 +148,9 @@ func (v *view) overview(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rollouts, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{Namespace: f.Namespace, Limit: few}), few)
+	rollouts, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{
+		State: client.RolloutActive, Namespace: f.Namespace, Hosts: f.Hosts, Selector: f.Selector, Limit: few,
+	}), few)
 	if err != nil {
 		return err
 	}
@@ -163,8 +165,7 @@ func (v *view) overview(ctx context.Context) error {
 	body["All"], body["StaleURL"] = with(within), with(within, "stale", "true")
 	body["Overview"], body["States"] = o, facetsOf(within, "state", o.Processes.States, "stale", "false")
 	body["Causes"], body["Severities"] = troubles(q, within, o.Causes), severities(q, o.Causes)
-	body["Operations"], body["Events"] = running, events
-	body["Rollouts"] = slices.DeleteFunc(rollouts, func(r client.Rollout) bool { return !r.Active() })
+	body["Operations"], body["Rollouts"], body["Events"] = running, rollouts, events
 	v.render(http.StatusOK, "overview", body)
 	return nil
 }
@@ -277,7 +278,7 @@ func (v *view) processes(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{
 		"Filter": q, "Query": v.r.URL.RawQuery, "Command": psCommand(q), "Groupings": groupings(), "Sizes": pageSizes(),
-		"MostPasted": mostPasted, "Ops": v.offer(""),
+		"MostPasted": mostPasted, "Ops": v.offer("", ""),
 	}
 	if err := v.known(slices.Concat(filterNames())); err != nil {
 		return v.badFilter(err, "processes", body)

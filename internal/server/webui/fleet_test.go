@@ -74,7 +74,7 @@ func TestEveryRow(t *testing.T) {
 	for path, row := range map[string]*regexp.Regexp{
 		"/ui/processes/shop/api": target,
 		"/ui/hosts/1:10.1.0.1":   target,
-		"/ui/hosts?hosts=0:*":    regexp.MustCompile(`<tr>\s*<td><a href="(/ui/hosts/[^"]+)"`),
+		"/ui/hosts?hosts=0:*":    regexp.MustCompile(`<tr data-key="[^"]*">\s*<td><a href="(/ui/hosts/[^"]+)"`),
 	} {
 		seen, pages := map[string]bool{}, 0
 		for at := path; at != ""; pages++ {
@@ -231,6 +231,15 @@ func TestFiltersOfLists(t *testing.T) {
 		}, store.AuditRow{At: r.now}, time.Time{}, 0)
 		r.must(err)
 	}
+	for i, state := range append([]rollout.State{rollout.Paused}, slices.Repeat([]rollout.State{rollout.Done}, 12)...) {
+		ro := rollout.New(rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}}, time.Time{},
+			[]rollout.Host{{Agent: host, Name: "3:10.0.0.1", Steps: []int{0}}})
+		ro.State = state
+		r.must(r.store.CreateRollouts(t.Context(), []*store.Rollout{{
+			ID: fmt.Sprint("ro-", state, i), App: "a", Created: r.now.Add(-time.Duration(i) * time.Hour), Op: process.Restart, Total: 1, Rollout: ro,
+			Steps: []store.RolloutStep{{Op: process.Restart, Process: process.ID{Namespace: "shop", Name: fmt.Sprint("api", i)}}},
+		}}, store.AuditRow{At: r.now}))
+	}
 	for path, want := range map[string][2]string{
 		"/ui/hosts?area=3": {"3:10.0.0.1", "0:10.0.0.2"}, "/ui/hosts?area=0&build=": {"0:10.0.0.2", "3:10.0.0.1"},
 		"/ui/hosts?q=10.0.0.2": {"0:10.0.0.2", "3:10.0.0.1"}, "/ui/hosts?build=9*": {"Nothing matches", "10.0.0.1"},
@@ -244,7 +253,10 @@ func TestFiltersOfLists(t *testing.T) {
 		"/ui/tasks?selector=no": {"Nothing matches", "/tasks/one"},
 		"/ui/tasks?since=90m":   {"/tasks/one", "/tasks/two"}, "/ui/tasks?outcome=failed": {"Nothing matches", "/tasks/one"},
 		"/ui/rollouts?state=held&namespace=shop": {"Nothing matches", "There is none"},
-		"/ui/?namespace=none":                    {"<b>0</b> Processes", "<b>1</b> Processes"}, "/ui/?namespace=sh*": {"<b>1</b> Processes", "<b>0</b>"},
+		"/ui/rollouts?hosts=3:*":                 {"ro-done5", "Nothing matches"}, "/ui/rollouts?hosts=0:10.0.0.2": {"Nothing matches", "ro-done5"},
+		"/ui/rollouts?state=active": {"ro-paused0", "ro-done5"}, "/ui/rollouts?selector=no": {"Nothing matches", "ro-done5"},
+		"/ui/?hosts=3:10.0.0.1": {"ro-paused0", "ro-done"}, "/ui/?hosts=0:10.0.0.2": {"No task and no rollout runs", "ro-paused0"},
+		"/ui/?namespace=none": {"<b>0</b> Processes", "<b>1</b> Processes"}, "/ui/?namespace=sh*": {"<b>1</b> Processes", "<b>0</b>"},
 	} {
 		status, _, text := r.get(path)
 		if status != http.StatusOK || !strings.Contains(text, want[0]) || strings.Contains(text, want[1]) {
@@ -275,6 +287,33 @@ func TestHiddenProcess(t *testing.T) {
 		if status != http.StatusNotFound || !strings.Contains(hidden, "drover user grant") ||
 			strings.ReplaceAll(hidden, "api", "apx") != none || strings.ReplaceAll(elsewhere, "web/", "shop/") != hidden {
 			t.Errorf("%d: %s\n%s\n%s", status, hidden, none, elsewhere)
+		}
+	}
+}
+
+// TestOperationsOfAHost: the pages of a host and of a process there offer what the person may do on that host, and name
+// the missing right.
+func TestOperationsOfAHost(t *testing.T) {
+	r := newRig(t)
+	for _, ip := range []string{"10.0.0.1", "10.0.0.2"} {
+		r.observe(r.join(0, ip), process.StateRunning, "api")
+	}
+	r.must(r.store.CreateUser(t.Context(), store.User{Name: "li", Created: r.now, Grants: []access.Grant{
+		{Operations: []string{"viewer"}, Namespaces: []string{"*"}},
+		{Operations: []string{"operator"}, Namespaces: []string{"shop"}, Hosts: []string{"0:10.0.0.1"}},
+	}}))
+	r.call(http.MethodPost, "/ui/login", url.Values{"code": {r.linkFor("li")}})
+	for path, missing := range map[string]string{
+		"/ui/processes/shop/api": "", "/ui/processes/shop/api/at/0:10.0.0.1": "", "/ui/hosts/0:10.0.0.1": "",
+		"/ui/processes/shop/api/at/0:10.0.0.2": "operator on shop at 0:10.0.0.2",
+		"/ui/hosts/0:10.0.0.2":                 "operator on * at 0:10.0.0.2",
+	} {
+		page := r.has(path, missing)
+		if off := strings.Contains(page, `value="stop" disabled`); off != (missing != "") {
+			t.Errorf("%s: stop is off: %t", path, off)
+		}
+		if !strings.Contains(page, `value="stop"`) {
+			t.Errorf("%s does not offer stop", path)
 		}
 	}
 }

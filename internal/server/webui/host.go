@@ -55,7 +55,7 @@ func (v *view) showHost(ctx context.Context, status int, problem words.Text) err
 	slices.Sort(labels)
 	body := map[string]any{
 		"Host": a, "Rows": rows, "Total": total, "Events": events, "Labels": labels, "Admin": v.who.Admin,
-		"Ops": v.offer(""), "AllEvents": eventsPage("", "", a.ID),
+		"Ops": v.offer("", a.ID), "AllEvents": eventsPage("", "", a.ID),
 		"Query":   url.Values{"hosts": {a.ID}}.Encode(),
 		"Command": "drover ps --hosts " + quote(a.ID), "Problem": problem.In(v.lang),
 	}

@@ -15,7 +15,6 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/client"
-	"drover/internal/server/access"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/edge"
 	"drover/internal/words"
@@ -34,7 +33,7 @@ func (v *view) detail(ctx context.Context, p *client.Process, events []client.Ev
 		return err
 	}
 	body["Began"] = beganBy(p, events)
-	body["Signal"] = v.offered(act{v1.OpSignal, words.Inside.Signal}, p.Namespace)
+	body["Signal"], _ = v.offered(act{v1.OpSignal, words.Inside.Signal}, p.Namespace, p.Host.ID)
 	here := path("processes", p.Namespace, p.Name, "at", p.Host.ID)
 	body["Download"], body["Lines"] = here+"/log.txt"+inside(q), fileLines
 	body["Check"] = inside(q, "check", "1") + "#check"
@@ -61,11 +60,6 @@ func (v *view) detail(ctx context.Context, p *client.Process, events []client.Ev
 		}
 	}
 	return nil
-}
-
-// offered is an operation as a page about processes of a namespace offers it.
-func (v *view) offered(a act, namespace string) offered {
-	return offered{a, v.who.On(access.Operation(a.ID), namespace).Nowhere()}
 }
 
 // fileLines is the number of the last lines of a log in a file.

@@ -75,7 +75,7 @@ func (v *view) processHosts(ctx context.Context, body map[string]any) error {
 	if err != nil {
 		return err
 	}
-	body["Rows"], body["Total"], body["Events"], body["Ops"] = rows, total, events, v.offer(namespace)
+	body["Rows"], body["Total"], body["Events"], body["Ops"] = rows, total, events, v.offer(namespace, "")
 	body["AllEvents"] = eventsPage(namespace, name, "")
 	turn(body, path("processes", namespace, name), q, next)
 	return nil

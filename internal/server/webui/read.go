@@ -122,7 +122,7 @@ func (v *view) instance(ctx context.Context) error {
 	asked.Wait()
 	body := map[string]any{
 		"Process": p, "Events": events, "Log": log, "Usage": used, "Spec": specText(p.Spec),
-		"Ops":       v.offer(namespace),
+		"Ops":       v.offer(namespace, p.Host.ID),
 		"Dashboard": v.dashboard(namespace, name, p.Host.ID),
 		"AllEvents": eventsPage(namespace, name, p.Host.ID),
 		"Command":   "drover why " + quote(namespace+"/"+name) + " --hosts " + quote(p.Host.ID),
@@ -339,13 +339,14 @@ func (v *view) rollouts(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{
 		"Filter": q, "Query": v.r.URL.RawQuery,
-		"States": []string{"scheduled", "running", "held", "paused", "done", "aborted"},
+		"States": []string{"active", "scheduled", "running", "held", "paused", "done", "aborted"},
 	}
-	err := v.known([]string{"state", "namespace", "cursor"})
+	err := v.known([]string{"state", "namespace", "hosts", "selector", "cursor"})
 	var page client.Page[client.Rollout]
 	if err == nil {
 		page, err = v.client.RolloutPage(ctx, client.RolloutFilter{
-			State: q.Get("state"), Namespace: q.Get("namespace"), Limit: perPage,
+			State: q.Get("state"), Namespace: q.Get("namespace"),
+			Hosts: fields(q.Get("hosts")), Selector: q.Get("selector"), Limit: perPage,
 		}, q.Get("cursor"))
 	}
 	if err != nil {

@@ -71,7 +71,7 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 		Picture: rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: clock}),
 	})
 	console, err := webui.New(webui.Config{
-		API: api, Gate: g, Tokens: reading{s, r}, Views: s, Audit: records, Named: func(string) bool { return true }, Now: clock, Log: log,
+		API: api, Gate: g, Tokens: reading{s, r}, Views: s, Directory: r.fleet, Audit: records, Named: func(string) bool { return true }, Now: clock, Log: log,
 		Pulse: pulse.New(r.now), Settings: settings,
 	})
 	if err != nil {
@@ -239,6 +239,41 @@ func TestOldSignIn(t *testing.T) {
 	}
 	if status, _, _ := r.get(page); status != 200 {
 		t.Errorf("a new sign-in gets %d", status)
+	}
+}
+
+// TestDisablingIsConfirmed: a person or an app is disabled after its name was typed, and enabled without.
+func TestDisablingIsConfirmed(t *testing.T) {
+	r := newRig(t)
+	r.signIn()
+	r.must(r.store.CreateUser(t.Context(), store.User{Name: "li", Created: r.now}))
+	r.must(r.store.CreateApp(t.Context(), store.App{Code: "bk_job", Created: r.now}))
+	disabled := func() (all [2]bool) {
+		u, err := r.store.GetUser(t.Context(), "li")
+		r.must(err)
+		app, err := r.store.GetApp(t.Context(), "bk_job")
+		r.must(err)
+		return [2]bool{u.Disabled, app.Disabled}
+	}
+	for _, step := range []struct {
+		do, typed string
+		status    int
+		want      bool
+	}{
+		{"disable", "", 422, false}, {"disable", "lI", 422, false}, {"disable", "*", 303, true}, {"enable", "", 303, false},
+	} {
+		for page, field := range map[string][2]string{"/ui/admin/people": {"name", "li"}, "/ui/admin/apps": {"code", "bk_job"}} {
+			form := url.Values{
+				"do": {step.do}, field[0]: {field[1]}, "typed": {strings.Replace(step.typed, "*", field[1], 1)},
+				"back": {page + "?" + field[0] + "=" + field[1]},
+			}
+			if status, _, text := r.call(http.MethodPost, page, form); status != step.status {
+				t.Errorf("%s of %s after typing %q: %d %s", step.do, field[1], step.typed, status, text)
+			}
+		}
+		if got := disabled(); got != [2]bool{step.want, step.want} {
+			t.Errorf("after %s with %q they are disabled: %v", step.do, step.typed, got)
+		}
 	}
 }
 

@@ -41,6 +41,11 @@ type Gate interface {
 	Person(ctx context.Context, kind store.TokenKind, token string) (access.Principal, store.Token, error)
 }
 
+// Directory finds hosts by their id.
+type Directory interface {
+	LookupID(id string) (store.Agent, bool)
+}
+
 // Below returns a handler of what next serves that serves the same below a path, such as /drover. An empty path returns
 // next.
 func Below(base string, next http.Handler) http.Handler {
@@ -98,9 +103,10 @@ type Config struct {
 	Tokens  store.Tokens
 	Devices store.Devices
 	Views   store.SavedViews
-	Audit   Audit
-	Pulse   Pulse
-	Users   store.Users
+	Directory
+	Audit Audit
+	Pulse Pulse
+	Users store.Users
 	// Provider signs people in; nil if there is none.
 	Provider *Provider
 	// Named reports whether a name or address, without a port, is one of this server. Pages are served under no other

@@ -11,6 +11,7 @@ const spread = 300; // the longest wait after a hint, so that not all pages look
 const settle = 2000; // after the last hint, one more look: counts may be so much older than the hint
 const slow = 10000; // a look without a hint, because a hint can be lost
 const patience = 4000; // how long the server may be silent before the band says so
+const steady = 2000; // milliseconds after the last movement of the pointer in which no row moves under it
 const signedOut = 401, tooMany = 429; // statuses of HTTP
 const same = (text) => text;
 const rules = { createHTML: same, createScriptURL: same };
@@ -110,6 +111,31 @@ function lost(is) {
 // busy reports whether a person selects text in a region, which then stays as it is.
 const busy = (region) => !getSelection().isCollapsed && region.contains(getSelection().anchorNode);
 
+let stirred = -Infinity, pointer = ""; // when the pointer moved last, and where it was
+
+// stirs tells that the pointer has moved, or that a button of it is down.
+function stirs({ type, clientX, clientY }) {
+  const at = `${clientX} ${clientY}`;
+  if (type === "pointermove" && at === pointer) return; // a browser tells so, too, when the page moves below the pointer
+  pointer = at;
+  stirred = performance.now();
+}
+
+const keysOf = (root) => new Map([...root.querySelectorAll("[data-key]")].map((row) => [row.dataset.key, row]));
+
+// standStill updates the rows of a region, but neither adds, removes nor moves one, so that nobody clicks on another row
+// than they see. It returns how many rows it leaves as they are; 0 if a region has the same rows as before, which are
+// then to be updated in full.
+function standStill(region, next) {
+  const now = keysOf(region), then = keysOf(next);
+  const come = [...then.keys()].filter((key) => !now.has(key)).length;
+  const gone = [...now.keys()].filter((key) => !then.has(key)).length;
+  const order = [...now.keys()];
+  const moved = come + gone || [...then.keys()].filter((key, i) => key !== order[i]).length;
+  if (moved > 0) for (const [key, row] of now) if (then.has(key)) morph(row, then.get(key));
+  return moved;
+}
+
 let versions = {}; // of the topics, as the server has told last
 let looking = false, due = Infinity, settling = 0, took = 0, looked = performance.now();
 
@@ -151,17 +177,26 @@ async function look() {
     end(page);
     return;
   }
+  const still = performance.now() - stirred < steady;
+  let waiting = 0;
   for (const region of regions) {
     const next = page.querySelector(`[data-region="${region.dataset.region}"]`);
     if (!next || busy(region)) continue;
     dress(next);
     if (region.isEqualNode(next)) continue;
+    const held = still ? standStill(region, next) : 0;
+    waiting += held;
+    if (held > 0) continue;
     const form = region.closest("form");
     if (form) leaveOut(form); // also rows that the look takes away
     const known = new Set(boxes(region));
     morph(region, next);
     if (form) choose(form, boxes(region).filter((box) => !known.has(box)));
   }
+  const button = document.getElementById("moved");
+  button.hidden = waiting === 0;
+  button.textContent = button.dataset.moved.replace("{n}", waiting);
+  if (waiting > 0) plan(stirred + steady - performance.now());
   scrollable();
 }
 
@@ -283,6 +318,13 @@ signIn();
 addEventListener("hashchange", signIn); // a link that is pasted into the sign-in page
 
 if (document.querySelector("[data-region]")) {
+  for (const type of ["pointermove", "pointerdown"]) {
+    document.getElementById("main").addEventListener(type, stirs, { passive: true });
+  }
+  document.getElementById("moved").addEventListener("click", () => {
+    stirred = -Infinity;
+    plan(0);
+  });
   hints(hinted, trusted.createScriptURL(new URL("./live.js", import.meta.url).href));
   document.addEventListener("visibilitychange", () => document.hidden || plan(0));
   setInterval(tick, 100);
