@@ -33,6 +33,7 @@ type Host struct {
 	tree    *cgroup.Tree
 	watcher *liveness.Watcher
 	looks   *liveness.Looks
+	byName  *locate.Looks
 	sampler *procfs.Sampler
 	// accounts are the cgroup accounts of the runs, which measure trees.
 	accounts *accounts
@@ -119,8 +120,8 @@ func New(cfg Config) (*Host, error) {
 	}
 	sampler, accounts := procfs.NewSampler(cfg.FS, runtime.NumCPU()), newAccounts(tree)
 	h := &Host{
-		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, looks: liveness.NewLooks(cfg.FS), sampler: sampler,
-		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
+		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, looks: liveness.NewLooks(cfg.FS), byName: locate.NewLooks(cfg.FS),
+		sampler: sampler, accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
 		forker: launch.NewForker(cfg.FS, cfg.Log, filepath.Dir(cfg.Proofs)),
 		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,
 		signals: cfg.Signals, urgent: cfg.Urgent, logs: cfg.Logs,

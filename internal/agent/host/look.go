@@ -41,6 +41,7 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 		Count:   several,
 		Account: account, Visit: h.visitor(account),
 		Other: whose.Other, Own: func(id procfs.Identity) bool { return h.own(id, whose) },
+		Looks: h.byName,
 	}
 	if rt.Process != nil && h.alive(*rt.Process) {
 		s := instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}

@@ -4,31 +4,23 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"sync"
 
 	"drover/internal/agent/procfs"
 )
 
-// Looks looks at all processes of a host for everybody who searches a tree. Those who ask while a look is under way
-// share the next one: otherwise a thousand stops at once would look at a thousand processes each. It is safe for
-// concurrent use.
+// Looks looks at all processes of a host for everybody who searches a tree. It is safe for concurrent use.
 type Looks struct {
-	proc procfs.FS
-	// taking is held during a look.
-	taking sync.Mutex
-
-	mu sync.Mutex
-	// next is the look that has not begun; nil if nobody waits for one.
-	next *look
+	proc   procfs.FS
+	rounds *procfs.Rounds[look]
 }
 
 // NewLooks returns looks at the processes of proc.
-func NewLooks(proc procfs.FS) *Looks { return &Looks{proc: proc} }
+func NewLooks(proc procfs.FS) *Looks {
+	return &Looks{proc, procfs.NewRounds(func(k *look) error { return k.read(proc) })}
+}
 
 // look is what one look has found.
 type look struct {
-	once sync.Once
-	err  error
 	// last is the last pid that the kernel had given when the look began.
 	last int
 	all  map[int]procfs.Stat
@@ -38,23 +30,7 @@ type look struct {
 }
 
 // take returns a look that has begun after the call. It blocks for as long as two looks take.
-func (l *Looks) take() (*look, error) {
-	l.mu.Lock()
-	if l.next == nil {
-		l.next = &look{}
-	}
-	shared := l.next
-	l.mu.Unlock()
-	shared.once.Do(func() {
-		l.taking.Lock()
-		defer l.taking.Unlock()
-		l.mu.Lock()
-		l.next = nil
-		l.mu.Unlock()
-		shared.err = shared.read(l.proc)
-	})
-	return shared, shared.err
-}
+func (l *Looks) take() (*look, error) { return l.rounds.Take(func(*look) {}) }
 
 // read looks at all processes that can be members.
 func (k *look) read(proc procfs.FS) error {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"drover/internal/agent/launch"
@@ -40,6 +39,46 @@ type Query struct {
 	// Other reports whether a process belongs to others: it is not found by name. Own reports whether a process was
 	// started for this spec: it is found before any other. Either may be nil.
 	Other, Own func(procfs.Identity) bool
+	// Looks are those of everybody who looks by name on this host; nil looks for this query alone.
+	Looks *Looks
+}
+
+// Looks looks at all processes of a host for everybody who looks by name. It is safe for concurrent use.
+type Looks struct{ rounds *procfs.Rounds[look] }
+
+// look keeps the processes that somebody wants, not all: their arguments may be long.
+type look []*wanted
+
+// wanted are processes that somebody looks for.
+type wanted struct {
+	is    func(procfs.Info) bool
+	found []procfs.Info
+}
+
+// NewLooks returns looks at the processes of proc.
+func NewLooks(proc procfs.FS) *Looks {
+	return &Looks{procfs.NewRounds(func(l *look) error {
+		pids, err := proc.PIDs()
+		for _, pid := range pids {
+			info, err := proc.Info(pid)
+			if pid <= 1 || err != nil || info.Zombie() {
+				continue
+			}
+			for _, w := range *l {
+				if w.is(info) {
+					w.found = append(w.found, info)
+				}
+			}
+		}
+		return err
+	})}
+}
+
+// all returns the processes for which is returns true. is must not block.
+func (l *Looks) all(is func(procfs.Info) bool) ([]procfs.Info, error) {
+	w := &wanted{is: is}
+	_, err := l.rounds.Take(func(k *look) { *k = append(*k, w) })
+	return w.found, err
 }
 
 // Found is a live process.
@@ -180,31 +219,30 @@ func (q Query) byName(proc procfs.FS) Result {
 
 // search looks at every process of the host, without the processes that belong to others.
 func (q Query) search(proc procfs.FS) ([]Match, error) {
-	pids, err := proc.PIDs()
-	if err != nil {
-		return nil, err
-	}
 	places := []string{filepath.Clean(q.SetupPath)}
 	if real, err := trail.Resolve(q.SetupPath); err == nil && real != places[0] {
 		places = append(places, real)
 	}
-	self := os.Getpid()
+	self, links := os.Getpid(), q.linkTargets() // a look must not wait for a file system
+	targets := func() []string { return links }
+	looks := q.Looks
+	if looks == nil {
+		looks = NewLooks(proc)
+	}
+	all, err := looks.all(func(info procfs.Info) bool {
+		return info.PID != self && q.matches(info, targets) && livesIn(info, places)
+	})
+	if err != nil {
+		return nil, err
+	}
 	namespace := proc.PIDNamespace(self)
-	targets := sync.OnceValue(q.linkTargets)
 	var found []Match
-	for _, pid := range pids {
-		if pid <= 1 || pid == self {
-			continue
-		}
-		info, err := proc.Info(pid)
-		if err != nil || info.Zombie() || !q.matches(info, targets) || !livesIn(info, places) {
-			continue
-		}
+	for _, info := range all {
 		// In a container, a path belongs to another filesystem.
-		if theirs := proc.PIDNamespace(pid); theirs != namespace && theirs != "" && namespace != "" {
+		if theirs := proc.PIDNamespace(info.PID); theirs != namespace && theirs != "" && namespace != "" {
 			continue
 		}
-		id, err := proc.Identify(pid)
+		id, err := proc.Identify(info.PID)
 		if err == nil && id.StartTicks == info.StartTicks && (q.runs(info) || q.Own != nil && q.Own(id)) {
 			found = append(found, Match{ID: id, UID: info.UID, Cwd: info.Cwd, ppid: info.PPID})
 		}

@@ -1,0 +1,67 @@
+package locate_test
+
+import (
+	"os/exec"
+	"runtime"
+	"sync"
+	"testing"
+
+	"drover/internal/agent/locate"
+)
+
+// TestLooksAreFresh: whoever looks by name finds a process that was born before, and none that has ended before, although
+// many look at the same time, each for another process.
+func TestLooksAreFresh(t *testing.T) {
+	looks := locate.NewLooks(live())
+	var all sync.WaitGroup
+	for range 16 {
+		h := newHome(t, "appd")
+		all.Go(func() {
+			query := locate.Query{ProcName: "appd", SetupPath: h.dir, Looks: looks}
+			for range 8 {
+				cmd := exec.Command(h.path("appd"), "1000")
+				if err := cmd.Start(); err != nil {
+					t.Error(err)
+					return
+				}
+				for info, err := live().Info(cmd.Process.Pid); err == nil && len(info.Args) == 0; { // within execve(2)
+					runtime.Gosched()
+					info, err = live().Info(cmd.Process.Pid)
+				}
+				if r := locate.Find(live(), query); r.Found == nil || r.Found.ID.PID != cmd.Process.Pid || r.Found.Matches != 1 {
+					t.Errorf("of pid %d it finds %+v: %s", cmd.Process.Pid, r.Found, r.Note)
+				}
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+				if r := locate.Find(live(), query); r.Found != nil {
+					t.Errorf("after the end of pid %d it finds %+v", cmd.Process.Pid, r.Found)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// BenchmarkByName has many look by name at the same time, on a host with many processes.
+func BenchmarkByName(b *testing.B) {
+	const many = 200
+	for range many {
+		cmd := exec.Command("sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+	}
+	query := locate.Query{ProcName: "appd", SetupPath: b.TempDir(), Looks: locate.NewLooks(live())}
+	b.SetParallelism(many)
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if r := locate.Find(live(), query); r.Found != nil {
+				b.Errorf("it finds %+v", r.Found)
+			}
+		}
+	})
+}
