@@ -230,7 +230,7 @@ func (q Query) search(proc procfs.FS) ([]Match, error) {
 		looks = NewLooks(proc)
 	}
 	all, err := looks.all(func(info procfs.Info) bool {
-		return info.PID != self && q.matches(info, targets) && livesIn(info, places)
+		return info.PID != self && livesIn(info, places) && q.matches(info, targets)
 	})
 	if err != nil {
 		return nil, err
@@ -276,18 +276,17 @@ func (q Query) withoutOthers(found []Match) []Match {
 // livesIn reports whether the executable or the script is below one of the places, or the working directory is one of
 // them.
 func livesIn(info procfs.Info, places []string) bool {
-	files := []string{executable(info)}
-	if len(info.Args) > 0 {
-		files = append(files, scriptOf(path.Base(executable(info)), info.Args[1:]))
+	if slices.Contains(places, info.Cwd) {
+		return true
 	}
-	return slices.ContainsFunc(places, func(place string) bool {
-		if info.Cwd == place {
-			return true
-		}
-		return slices.ContainsFunc(files, func(file string) bool {
-			return path.IsAbs(file) && strings.HasPrefix(file, strings.TrimSuffix(place, "/")+"/")
+	exe := executable(info)
+	below := func(file string) bool {
+		return path.IsAbs(file) && slices.ContainsFunc(places, func(place string) bool {
+			rest, below := strings.CutPrefix(file, strings.TrimSuffix(place, "/"))
+			return below && strings.HasPrefix(rest, "/")
 		})
-	})
+	}
+	return below(exe) || len(info.Args) > 0 && below(scriptOf(path.Base(exe), info.Args[1:]))
 }
 
 // matches is MatchName; without a name it accepts every program. It also accepts a program that was started through a

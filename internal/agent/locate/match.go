@@ -81,39 +81,52 @@ func executable(info procfs.Info) string { return strings.TrimSuffix(info.Exe, "
 // interpreter describes how a program takes the script that it runs.
 type interpreter struct {
 	// prefix says that a version may follow the name, as in python3.11.
-	name   string
 	prefix bool
 	// valued are the options whose value is the next argument. After an option in none there is no script.
 	valued, none []string
-	// naming is the option whose value is the script.
-	naming string
+	// naming is the option whose value is the script. variables says that arguments with "=" stand before it.
+	naming    string
+	variables bool
 }
 
-func interpreters() []interpreter {
-	shells := []string{"-c", "-s"}
-	return []interpreter{
-		{name: "sh", valued: []string{"-o", "+o"}, none: shells},
-		{name: "dash", valued: []string{"-o", "+o"}, none: shells},
-		{name: "bash", valued: []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}, none: shells},
-		{name: "ksh", valued: []string{"-o", "+o"}, none: shells},
-		{name: "zsh", valued: []string{"-o", "+o"}, none: shells},
-		{name: "busybox"},
-		{name: "env", valued: []string{"-u", "-C", "--unset", "--chdir"}},
-		{name: "python", prefix: true, valued: []string{"-W", "-X", "-Q"}, none: []string{"-c"}, naming: "-m"},
-		{name: "pypy", prefix: true, valued: []string{"-W", "-X"}, none: []string{"-c"}, naming: "-m"},
-		{name: "perl", prefix: true, valued: []string{"-I"}, none: []string{"-e", "-E"}},
-		{name: "ruby", prefix: true, valued: []string{"-I", "-r", "-C"}, none: []string{"-e"}},
-		{name: "php", prefix: true, valued: []string{"-c", "-d", "-z"}, none: []string{"-r"}, naming: "-f"},
-		{name: "lua", prefix: true, valued: []string{"-l"}, none: []string{"-e"}},
-		{
-			name: "node", valued: []string{"-r", "--require", "--import", "--loader"},
-			none: []string{"-e", "--eval", "-p", "--print"},
-		},
-		{
-			name: "java", valued: []string{"-cp", "-classpath", "--class-path", "-p", "--module-path", "--add-modules"},
+// interpreterOf returns the interpreter of a name. Searches ask it for every process of a host.
+func interpreterOf(runner string) (in interpreter, ok bool) {
+	name := strings.TrimRight(runner, "0123456789.-")
+	switch name {
+	case "sh", "dash", "ksh", "zsh":
+		in = interpreter{valued: []string{"-o", "+o"}, none: []string{"-c", "-s"}}
+	case "bash":
+		in = interpreter{
+			valued: []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}, none: []string{"-c", "-s"},
+		}
+	case "busybox":
+	case "env":
+		in = interpreter{valued: []string{"-u", "-C", "--unset", "--chdir"}, variables: true}
+	case "python":
+		in = interpreter{prefix: true, valued: []string{"-W", "-X", "-Q"}, none: []string{"-c"}, naming: "-m"}
+	case "pypy":
+		in = interpreter{prefix: true, valued: []string{"-W", "-X"}, none: []string{"-c"}, naming: "-m"}
+	case "perl":
+		in = interpreter{prefix: true, valued: []string{"-I"}, none: []string{"-e", "-E"}}
+	case "ruby":
+		in = interpreter{prefix: true, valued: []string{"-I", "-r", "-C"}, none: []string{"-e"}}
+	case "php":
+		in = interpreter{prefix: true, valued: []string{"-c", "-d", "-z"}, none: []string{"-r"}, naming: "-f"}
+	case "lua":
+		in = interpreter{prefix: true, valued: []string{"-l"}, none: []string{"-e"}}
+	case "node":
+		in = interpreter{
+			valued: []string{"-r", "--require", "--import", "--loader"}, none: []string{"-e", "--eval", "-p", "--print"},
+		}
+	case "java":
+		in = interpreter{
+			valued: []string{"-cp", "-classpath", "--class-path", "-p", "--module-path", "--add-modules"},
 			naming: "-jar",
-		},
+		}
+	default:
+		return in, false
 	}
+	return in, in.prefix || name == runner
 }
 
 // ScriptOf returns the script that a program runs with these arguments, or its module: empty if the program is not an
@@ -122,15 +135,10 @@ func ScriptOf(program string, args []string) string { return scriptOf(path.Base(
 
 // scriptOf returns the script that a program named runner runs; empty if runner is not an interpreter or runs no file.
 func scriptOf(runner string, args []string) string {
-	all := interpreters()
-	i := slices.IndexFunc(all, func(in interpreter) bool {
-		version, ok := strings.CutPrefix(runner, in.name)
-		return ok && (version == "" || in.prefix && strings.Trim(version, "0123456789.-") == "")
-	})
-	if i < 0 {
+	in, ok := interpreterOf(runner)
+	if !ok {
 		return ""
 	}
-	in := all[i]
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
@@ -144,7 +152,7 @@ func scriptOf(runner string, args []string) string {
 			return ""
 		case slices.Contains(in.valued, arg):
 			args = args[min(1, len(args)):]
-		case in.name == "env" && strings.Contains(arg, "="):
+		case in.variables && strings.Contains(arg, "="):
 		case !strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "+"):
 			return arg
 		}
