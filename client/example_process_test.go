@@ -91,6 +91,24 @@ func ExampleClient_CountProcesses() {
 	// Output: 7 of 10 run, the hosts of 2 are away
 }
 
+func ExampleClient_CountAgents() {
+	c, stop := connect()
+	defer stop()
+
+	n, err := c.CountAgents(context.Background(), client.AgentFilter{}, "os")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d of %d hosts are online\n", n.Online, n.Hosts)
+	for _, g := range n.Groups {
+		fmt.Printf("%s: %d of %d\n", g.Value, g.Online, g.Hosts)
+	}
+	// Output:
+	// 2 of 3 hosts are online
+	// debian: 2 of 3
+}
+
 func ExampleClient_Overview() {
 	c, stop := connect()
 	defer stop()

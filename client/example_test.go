@@ -157,6 +157,7 @@ func exchanges() []exchange {
 			`"mend":"drover restart web/nginx --hosts web-1"}],"total":1,"processes":1,"unasked":[]}`},
 		{"GET /agents?policy=limited&state=online", "", 200, page(host[:len(host)-1] + `,"key":"UWEB1","build":"1.2.3",` +
 			`"joined_at":` + at + `}`)},
+		{"GET /agents/counts?group=os", "", 200, `{"hosts":3,"online":2,"groups":[{"value":"debian","hosts":3,"online":2}]}`},
 		{
 			"POST /agents/labels", `{"hosts":["web-*"],"set":{"role":"web"},"remove":["zone"]}`, 200,
 			`{"hosts":["web-1"]}`,

@@ -268,6 +268,16 @@ func (c *Client) AgentPage(ctx context.Context, f AgentFilter, cursor string) (P
 	return page[Agent](ctx, c, at(v1.RouteListAgents), f.query(), f.Limit, cursor)
 }
 
+// CountAgents counts the hosts that match the filter; it ignores Limit of the filter. Unless groupBy is empty, it also
+// counts them by the values of this label or fact.
+func (c *Client) CountAgents(ctx context.Context, f AgentFilter, groupBy string) (AgentCounts, error) {
+	query := f.query()
+	set(query, "group", groupBy)
+	var n AgentCounts
+	err := c.do(ctx, at(v1.RouteCountAgents), query, nil, &n)
+	return n, err
+}
+
 // LabelAgents sets and removes labels of hosts, of all or of none. It returns the ids of the hosts.
 func (c *Client) LabelAgents(ctx context.Context, r LabelRequest) ([]string, error) {
 	var done v1.Labelled

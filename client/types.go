@@ -38,6 +38,10 @@ type (
 	ProcessID = v1.ProcessID
 	// Agent is a joined host.
 	Agent = v1.Agent
+	// AgentCounts are numbers of hosts.
+	AgentCounts = v1.AgentCounts
+	// AgentGroup is the number of hosts with one value of a label or a fact.
+	AgentGroup = v1.AgentGroup
 	// Facts describe a host, as its agent reports them.
 	Facts = v1.Facts
 	// LabelRequest sets and removes labels of hosts.

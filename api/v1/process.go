@@ -328,6 +328,21 @@ type LabelRequest struct {
 	Remove []string          `json:"remove,omitempty"`
 }
 
+// AgentCounts are numbers of hosts.
+type AgentCounts struct {
+	Hosts  int `json:"hosts"`
+	Online int `json:"online"`
+	// Groups are the hosts by the values of a label or a fact, in the order of the values, if the caller asked for it.
+	Groups []AgentGroup `json:"groups,omitempty"`
+}
+
+// AgentGroup is the number of hosts with one value of a label or a fact. Value is empty for hosts without it.
+type AgentGroup struct {
+	Value  string `json:"value"`
+	Hosts  int    `json:"hosts"`
+	Online int    `json:"online"`
+}
+
 // Labelled names the hosts whose labels were set.
 type Labelled struct {
 	Hosts []string `json:"hosts"`

@@ -17,6 +17,7 @@ const (
 	RouteListWhy          = "GET /api/v1/why"
 	RouteListDrift        = "GET /api/v1/drift"
 	RouteListAgents       = "GET /api/v1/agents"
+	RouteCountAgents      = "GET /api/v1/agents/counts"
 	RouteLabelAgents      = "POST /api/v1/agents/labels"
 	RouteListTargets      = "GET /api/v1/agents/prometheus"
 	RouteRemoveAgent      = "DELETE /api/v1/agents/{id}"

@@ -315,6 +315,7 @@ var FieldFaults = []Text{
 	{"is not for one_of: the host uses its stored spec", "不能用于 one_of：主机使用已保存的进程配置"},
 	{"is not for a schedule: every host uses its stored spec", "不能用于定时操作：每台主机使用已保存的进程配置"},
 	{"is not for a schedule: its runs begin at once", "不能用于定时操作：每次运行立即开始"},
+	{"is {value}: expected one label or fact, such as role, os or fact.rack", "为 {value}：应为一个标签或属性，例如 role、os 或 fact.rack"},
 	{"is {value}: expected the number of an area", "为 {value}：应为管控区域的编号"},
 	{"is {value}: expected the name of a proxy, or a pattern of names", "为 {value}：应为 Proxy 的名称或匹配模式"},
 	{"is {value}, which stands for a stored value: expected the value", "为 {value}，它代表已保存的值：应为具体的值"},

@@ -116,7 +116,8 @@ func interpreterOf(runner string) (in interpreter, ok bool) {
 		in = interpreter{prefix: true, valued: []string{"-l"}, none: []string{"-e"}}
 	case "node":
 		in = interpreter{
-			valued: []string{"-r", "--require", "--import", "--loader"}, none: []string{"-e", "--eval", "-p", "--print"},
+			valued: []string{"-r", "--require", "--import", "--loader"},
+			none:   []string{"-e", "--eval", "-p", "--print"},
 		}
 	case "java":
 		in = interpreter{

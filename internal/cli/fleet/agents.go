@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,17 +41,13 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 				return err
 			}
 			f.Hosts = args
-			agents, err := client.Collect(c.Agents(cmd.Context(), f))
-			if err != nil {
-				return remote.ExitOf(err)
-			}
+			listed, err := 0, error(nil)
 			if groupBy != "" {
-				err = term.PrintList(cmd, s.Output, grouped(agents, groupBy), groupColumns(groupBy),
-					func(g hostGroup) string { return g.Value })
+				listed, err = printGroups(cmd, &s, c, f, groupBy)
 			} else {
-				err = term.PrintList(cmd, s.Output, agents, agentColumns(), func(a client.Agent) string { return a.ID })
+				listed, err = printAgents(cmd, &s, c, f)
 			}
-			if err != nil || len(agents) > 0 {
+			if err != nil || listed > 0 {
 				return err
 			}
 			if err := remote.UnmatchedHost(cmd.Context(), c, args); err != nil {
@@ -97,6 +92,28 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 	return cmd
 }
 
+// printAgents prints a list of hosts, and returns their number.
+func printAgents(cmd *cobra.Command, s *remote.Session, c *client.Client, f client.AgentFilter) (int, error) {
+	agents, err := client.Collect(c.Agents(cmd.Context(), f))
+	if err != nil {
+		return 0, remote.ExitOf(err)
+	}
+	name := func(a client.Agent) string { return a.ID }
+	return len(agents), term.PrintList(cmd, s.Output, agents, agentColumns(), name)
+}
+
+// printGroups prints the numbers of hosts by the values of a label or a fact, and returns that of all.
+func printGroups(
+	cmd *cobra.Command, s *remote.Session, c *client.Client, f client.AgentFilter, by string,
+) (int, error) {
+	n, err := c.CountAgents(cmd.Context(), f, by)
+	if err != nil {
+		return 0, remote.ExitOf(err)
+	}
+	name := func(g client.AgentGroup) string { return g.Value }
+	return n.Hosts, term.PrintList(cmd, s.Output, n.Groups, groupColumns(by), name)
+}
+
 // checkChoices rejects a filter whose value is none of a few.
 func checkChoices(f *client.AgentFilter) error {
 	var state, policy error
@@ -109,58 +126,11 @@ func checkChoices(f *client.AgentFilter) error {
 	return errors.Join(state, policy)
 }
 
-// hostGroup is the number of hosts with one value of a label or a fact.
-type hostGroup struct {
-	Value  string `json:"value"`
-	Hosts  int    `json:"hosts"`
-	Online int    `json:"online"`
-}
-
-// grouped counts hosts by the values of a label or a fact, in the order of the values. Hosts without one have an empty
-// value.
-func grouped(agents []client.Agent, key string) []hostGroup {
-	var groups []hostGroup
-	for _, a := range agents {
-		value := valueOf(a, key)
-		i, found := slices.BinarySearchFunc(groups, value, func(g hostGroup, v string) int {
-			return cmp.Compare(g.Value, v)
-		})
-		if !found {
-			groups = slices.Insert(groups, i, hostGroup{Value: value})
-		}
-		groups[i].Hosts++
-		if a.Online {
-			groups[i].Online++
-		}
-	}
-	return groups
-}
-
-// valueOf returns the value of a label or a fact; empty if the host has none.
-func valueOf(a client.Agent, key string) string {
-	switch key {
-	case selector.OS:
-		return a.Facts.OS
-	case selector.OSVersion:
-		return a.Facts.OSVersion
-	case selector.Kernel:
-		return a.Facts.Kernel
-	case selector.Arch:
-		return a.Facts.Arch
-	case selector.AgentVersion:
-		return a.Build
-	}
-	if name, isFact := selector.FactName(key); isFact {
-		return a.Facts.Own[name]
-	}
-	return a.Labels[key]
-}
-
-func groupColumns(key string) []term.Column[hostGroup] {
-	return []term.Column[hostGroup]{
-		{Head: strings.ToUpper(key), Cell: func(g hostGroup) string { return g.Value }},
-		{Head: "HOSTS", Cell: func(g hostGroup) string { return strconv.Itoa(g.Hosts) }},
-		{Head: "ONLINE", Cell: func(g hostGroup) string { return strconv.Itoa(g.Online) }},
+func groupColumns(key string) []term.Column[client.AgentGroup] {
+	return []term.Column[client.AgentGroup]{
+		{Head: strings.ToUpper(key), Cell: func(g client.AgentGroup) string { return g.Value }},
+		{Head: "HOSTS", Cell: func(g client.AgentGroup) string { return strconv.Itoa(g.Hosts) }},
+		{Head: "ONLINE", Cell: func(g client.AgentGroup) string { return strconv.Itoa(g.Online) }},
 	}
 }
 

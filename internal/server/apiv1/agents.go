@@ -43,6 +43,7 @@ func (h *Handler) viewHost(a store.Agent) v1.Host {
 // agentFilter selects among the hosts that a caller may read. A zero field matches all.
 type agentFilter struct {
 	hosts  hostChoice
+	state  string
 	area   string
 	cloud  int    // the number of area
 	search string // in lower case
@@ -62,7 +63,8 @@ const (
 func (h *Handler) agentFilter(c *call, reach access.Reach) agentFilter {
 	p := &c.params
 	f := agentFilter{
-		hosts: p.hosts(), area: p.text("area"), search: strings.ToLower(p.text("search")), build: p.text("build"),
+		hosts: p.hosts(), state: p.choice("state", v1.HostOnline, v1.HostAway), area: p.text("area"),
+		search: strings.ToLower(p.text("search")), build: p.text("build"),
 		policy: p.choice("policy", policyNone, policyLimited), behind: h.areasBehind(c, reach),
 	}
 	var err error
@@ -110,13 +112,16 @@ func (f *agentFilter) matches(a *store.Agent) bool {
 	return f.behind == nil || f.behind[a.Cloud]
 }
 
-// allows reports whether a filter selects an agent by what it has told of itself.
+// allows reports whether a filter selects an agent by its presence and by what it has told of itself.
 func (h *Handler) allows(f *agentFilter, key string) bool {
-	if f.policy == "" {
+	if f.policy == "" && f.state == "" {
 		return true
 	}
-	facts := h.Directory.Presence(key, h.Now()).Facts
-	return (facts.Policy != "") == (f.policy == policyLimited) && !facts.Started.IsZero()
+	p := h.Directory.Presence(key, h.Now())
+	if f.state != "" && p.Away != (f.state == v1.HostAway) {
+		return false
+	}
+	return f.policy == "" || (p.Facts.Policy != "") == (f.policy == policyLimited) && !p.Facts.Started.IsZero()
 }
 
 // listAgents lists the hosts that the caller may read. It builds the list in memory, because presence changes too often
@@ -124,7 +129,7 @@ func (h *Handler) allows(f *agentFilter, key string) bool {
 func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	p := &c.params
 	reach := c.Principal.OnHosts(access.ReadAgents)
-	f, state, limit := h.agentFilter(c, reach), p.choice("state", v1.HostOnline, v1.HostAway), p.limit()
+	f, limit := h.agentFilter(c, reach), p.limit()
 	var after fleet.Place
 	p.cursor(&after)
 	if err := p.done(); err != nil {
@@ -141,18 +146,50 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 		if !reach.Covers(gate.Host(a)) || !f.matches(&a) || !h.allows(&f, a.Key) {
 			continue
 		}
-		v := h.viewAgent(a)
-		if state != "" && v.Online != (state == v1.HostOnline) {
-			continue
-		}
 		if len(views) == limit {
 			last = shown
 			break
 		}
-		views, shown = append(views, v), fleet.PlaceOf(a)
+		views, shown = append(views, h.viewAgent(a)), fleet.PlaceOf(a)
 	}
 	c.Audit.Targets = len(views)
 	return ok(pageOf(c, views, last))
+}
+
+// countAgents counts the hosts that the caller may read, also by the values of a label or a fact.
+func (h *Handler) countAgents(_ context.Context, c *call) (reply, error) {
+	reach := c.Principal.OnHosts(access.ReadAgents)
+	f, key := h.agentFilter(c, reach), c.params.text("group")
+	if s, err := selector.Parse(key); key != "" && (err != nil || s.String() != key || s.Keys()[0] != key) {
+		c.params.fail(invalid("group", "is %.40q: expected one label or fact, such as role, os or fact.rack", key))
+	}
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	c.Audit.Target = edge.Clip(f.hosts.String())
+	if reach.Nowhere() {
+		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
+	}
+	all, groups := v1.AgentGroup{}, map[string]v1.AgentGroup{}
+	for a := range h.Directory.After(fleet.Place{}) {
+		if !reach.Covers(gate.Host(a)) || !f.matches(&a) || !h.allows(&f, a.Key) {
+			continue
+		}
+		value, _ := a.Select(key)
+		g := groups[value]
+		g.Value, g.Hosts, all.Hosts = value, g.Hosts+1, all.Hosts+1
+		if !h.Directory.Presence(a.Key, h.Now()).Away {
+			g.Online, all.Online = g.Online+1, all.Online+1
+		}
+		groups[value] = g
+	}
+	v := v1.AgentCounts{Hosts: all.Hosts, Online: all.Online}
+	if key != "" {
+		byValue := func(a, b v1.AgentGroup) int { return cmp.Compare(a.Value, b.Value) }
+		v.Groups = slices.SortedFunc(maps.Values(groups), byValue)
+	}
+	c.Audit.Targets = all.Hosts
+	return ok(v)
 }
 
 func (h *Handler) viewAgent(a store.Agent) v1.Agent {
@@ -200,24 +237,6 @@ type hostChoice struct {
 	// names are ids, cloud:ip or patterns of either.
 	names    []string
 	selector selector.Selector
-}
-
-// hosts reads the parameters that select hosts.
-func (p *params) hosts() hostChoice {
-	return hostChoice{names: p.list("host"), selector: p.selector("selector")}
-}
-
-// selector reads an expression; the zero selector if the parameter is missing.
-func (p *params) selector(name string) selector.Selector {
-	text := p.text(name)
-	if !p.values.Has(name) {
-		return selector.Selector{}
-	}
-	s, err := selector.Parse(text)
-	if err != nil {
-		p.fail(invalid(name, "%v", err))
-	}
-	return s
 }
 
 // String returns the choice for the audit log.

@@ -248,6 +248,7 @@ func (h *Handler) table() []route {
 		{v1.RouteListWhy, "why.list", anyone, h.explain},
 		{v1.RouteListDrift, "drift.list", anyone, h.listDrift},
 		{v1.RouteListAgents, "agents.list", anyone, h.listAgents},
+		{v1.RouteCountAgents, "agents.counts", anyone, h.countAgents},
 		{v1.RouteLabelAgents, "agents.label", anyone, h.labelAgents},
 		{v1.RouteListTargets, "agents.prometheus", anyone, h.listTargets},
 		{v1.RouteRemoveAgent, "agents.remove", admin, h.removeAgent},

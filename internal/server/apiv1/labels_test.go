@@ -3,6 +3,7 @@ package apiv1_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"net/url"
 	"slices"
@@ -36,6 +37,33 @@ func labelled(t *testing.T) *rig {
 // selecting is a path with an expression.
 func selecting(path, expression string) string {
 	return path + "?selector=" + url.QueryEscape(expression)
+}
+
+// TestAgentCounts: hosts are counted as they are listed, with the same filters and rights.
+func TestAgentCounts(t *testing.T) {
+	r := labelled(t)
+	for query, want := range map[string]string{
+		"":                              "2 of 3:",
+		"group=role":                    "2 of 3: db 1/1, web 1/2",
+		"group=zone":                    "2 of 3:  1/2, b 1/1",
+		"group=os&selector=role%3Dweb":  "1 of 2:  0/1, debian 1/1",
+		"group=fact.bios&search=DEBIAN": "1 of 1:  1/1",
+		"state=away&group=role":         "0 of 1: web 0/1",
+	} {
+		body := r.want(200, r.call("admin", "GET", "/agents/counts?"+query, nil)).body
+		var groups []string
+		list, _ := body["groups"].([]any)
+		for _, g := range list {
+			g, _ := g.(map[string]any)
+			groups = append(groups, fmt.Sprintf("%v %v/%v", g["value"], g["online"], g["hosts"]))
+		}
+		same(t, query, want, strings.TrimSpace(fmt.Sprintf("%v of %v: %s", body["online"], body["hosts"], strings.Join(groups, ", "))))
+	}
+	r.refused(r.call("admin", "GET", "/agents/counts?group=a%3Db", nil), 422, "group")
+	a := r.call("admin", "GET", "/agents/counts?group=a,b&state=up", nil)
+	if detail := fmt.Sprint(a.body); a.status != 422 || !strings.Contains(detail, "group") || !strings.Contains(detail, "state") {
+		t.Errorf("two faults: %d %s", a.status, detail)
+	}
 }
 
 func TestAgentsBySelector(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/selector"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
 )
@@ -475,4 +476,22 @@ func invalidFile(at string, err error) error {
 	p := problemf(http.StatusUnprocessableEntity, "%s", strings.Join(texts, "; "))
 	p.Fields = list
 	return p
+}
+
+// hosts reads the parameters that select hosts.
+func (p *params) hosts() hostChoice {
+	return hostChoice{names: p.list("host"), selector: p.selector("selector")}
+}
+
+// selector reads an expression; the zero selector if the parameter is missing.
+func (p *params) selector(name string) selector.Selector {
+	text := p.text(name)
+	if !p.values.Has(name) {
+		return selector.Selector{}
+	}
+	s, err := selector.Parse(text)
+	if err != nil {
+		p.fail(invalid(name, "%v", err))
+	}
+	return s
 }

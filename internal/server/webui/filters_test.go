@@ -1,6 +1,7 @@
 package webui_test
 
 import (
+	"fmt"
 	"html"
 	"net/http"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 )
 
@@ -91,4 +93,32 @@ func TestCrumbs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", path, links, want)
 		}
 	}
+}
+
+// TestHostsWithCounts: the list of hosts counts them by state and version, and the processes of each by state; each count
+// leads to its list.
+func TestHostsWithCounts(t *testing.T) {
+	r := newRig(t)
+	r.signIn()
+	for i, build := range []string{"1.2.0", "1.2.0", "1.3.0"} {
+		key := r.join(0, fmt.Sprint("10.0.0.", i+1))
+		r.fleet.Introduced(key, fleet.Facts{Started: r.now}, r.now)
+		a, _ := r.fleet.LookupID(fmt.Sprint("0:10.0.0.", i+1))
+		a.Build = build
+		r.must(r.fleet.Join(t.Context(), a, r.now))
+		r.fleet.Seen(key, r.now)
+		r.observe(key, process.StateRunning, "api", "apx")
+	}
+	page := r.has("/ui/hosts",
+		`<a class="button" href="/ui/hosts?build=1.2.0"><code>1.2.0</code> 2</a>`, `href="/ui/hosts?build=1.3.0"><code>1.3.0</code> 1`,
+		`href="/ui/processes?hosts=0%3A10.0.0.2&amp;stale=false&amp;state=running"`)
+	if online := regexp.MustCompile(`href="/ui/hosts\?state=online">[^\n]*</span> 3</a>`); !online.MatchString(page) {
+		t.Errorf("the page does not count the hosts that are online: %s", page)
+	}
+	narrow := r.has("/ui/hosts?build=1.3.0", `<code>1.3.0</code> 1 ×</a>`, `<code>1.2.0</code> 2</a>`, "10.0.0.3")
+	if strings.Contains(narrow, "10.0.0.1") || !regexp.MustCompile(`state=online">[^\n]*</span> 1</a>`).MatchString(narrow) {
+		t.Errorf("the narrowed page is %s", narrow)
+	}
+	r.now = r.now.Add(time.Hour)
+	r.has("/ui/hosts?state=away", `href="/ui/processes?hosts=0%3A10.0.0.2&amp;stale=true"`)
 }

@@ -88,7 +88,10 @@ func psCommand(q url.Values) string {
 }
 
 // with returns the URL of a page of processes with other values of parameters; it leads to the first page.
-func with(q url.Values, changes ...string) string {
+func with(q url.Values, changes ...string) string { return linkTo("processes", q, changes...) }
+
+// linkTo is with for the list of a page.
+func linkTo(page string, q url.Values, changes ...string) string {
 	next := maps.Clone(q)
 	delete(next, "cursor")
 	for i := 0; i+1 < len(changes); i += 2 {
@@ -96,7 +99,7 @@ func with(q url.Values, changes ...string) string {
 			delete(next, changes[i])
 		}
 	}
-	return Prefix + "processes?" + next.Encode()
+	return Prefix + page + "?" + next.Encode()
 }
 
 // facet is a value of a filter with the number of its processes, and the page that has only these.
@@ -109,13 +112,18 @@ type facet struct {
 // facetsOf returns the values of a filter, the most frequent first. A value leads to the page that has it, and also
 // other values of parameters. A chosen value leads to the page without these.
 func facetsOf(q url.Values, name string, counts map[string]int, also ...string) []facet {
+	return facetsOn("processes", q, name, counts, also...)
+}
+
+// facetsOn is facetsOf for the list of a page.
+func facetsOn(page string, q url.Values, name string, counts map[string]int, also ...string) []facet {
 	var list []facet
 	for id, n := range counts {
 		changes, on := append([]string{name, id}, also...), q.Get(name) == id
 		for i := 1; on && i < len(changes); i += 2 {
 			changes[i] = ""
 		}
-		list = append(list, facet{ID: id, N: n, On: on, URL: with(q, changes...)})
+		list = append(list, facet{ID: id, N: n, On: on, URL: linkTo(page, q, changes...)})
 	}
 	slices.SortFunc(list, func(a, b facet) int { return cmp.Or(b.N-a.N, cmp.Compare(a.ID, b.ID)) })
 	return list

@@ -2,11 +2,13 @@ package webui
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/words"
 )
@@ -103,4 +105,69 @@ func (v *view) removeHost(ctx context.Context) error {
 	}
 	http.Redirect(v.w, v.r, path("hosts"), http.StatusSeeOther)
 	return nil
+}
+
+// hostCounts counts the hosts of a list by state and by version of the agent, each without its own filter. There are no
+// versions if all hosts have the same one.
+func (v *view) hostCounts(ctx context.Context, q url.Values, f client.AgentFilter) (states, builds []facet, err error) {
+	all, one := f, f
+	all.State, one.Build = "", ""
+	n, err := v.client.CountAgents(ctx, all, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	by := map[string]int{v1.HostOnline: n.Online, v1.HostAway: n.Hosts - n.Online}
+	maps.DeleteFunc(by, func(id string, n int) bool { return n == 0 && id != f.State })
+	versions := map[string]int{}
+	if n, err = v.client.CountAgents(ctx, one, agentVersion); err != nil {
+		return nil, nil, err
+	}
+	for _, g := range n.Groups {
+		versions[g.Value] = g.Hosts
+	}
+	if delete(versions, ""); len(versions) > 1 || f.Build != "" {
+		builds = facetsOn("hosts", q, "build", versions)
+	}
+	return facetsOn("hosts", q, "state", by), builds, nil
+}
+
+// agentVersion is the fact of hosts that has the version of the agent.
+const agentVersion = "agent_version"
+
+// hostRow is a host with the numbers of its processes by state. A number leads to these processes.
+type hostRow struct {
+	client.Agent
+	States []facet
+	// Stale is the number of processes of a host that is away.
+	Stale    int
+	StaleURL string
+}
+
+// hostRows counts the processes of some hosts.
+func (v *view) hostRows(ctx context.Context, agents []client.Agent) ([]hostRow, error) {
+	if len(agents) == 0 {
+		return nil, nil
+	}
+	f := client.ProcessFilter{Limit: len(agents)}
+	for i := range agents {
+		f.Hosts = append(f.Hosts, literal(agents[i].ID))
+	}
+	groups, _, _, err := v.client.GroupPage(ctx, "host", f, "")
+	if err != nil {
+		return nil, err
+	}
+	of := make(map[string]*client.ProcessGroup, len(groups))
+	for i := range groups {
+		of[groups[i].Key] = &groups[i]
+	}
+	rows := make([]hostRow, len(agents))
+	for i, a := range agents {
+		rows[i].Agent = a
+		if g := of[a.ID]; g != nil {
+			q := url.Values{"hosts": {a.ID}}
+			rows[i].States = facetsOf(q, "state", g.States, "stale", "false")
+			rows[i].Stale, rows[i].StaleURL = g.Stale, with(q, "stale", "true")
+		}
+	}
+	return rows, nil
 }

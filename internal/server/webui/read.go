@@ -147,18 +147,24 @@ func (v *view) hosts(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery}
 	err := v.known([]string{"hosts", "state", "selector", "area", "build", "proxy", "policy", "q", "cursor"})
+	f := client.AgentFilter{
+		Hosts: fields(q.Get("hosts")), State: q.Get("state"), Selector: q.Get("selector"), Area: q.Get("area"),
+		Build: q.Get("build"), Proxy: q.Get("proxy"), Policy: q.Get("policy"), Search: q.Get("q"),
+		Limit: perPage * 4,
+	}
 	var page client.Page[client.Agent]
 	if err == nil {
-		page, err = v.client.AgentPage(ctx, client.AgentFilter{
-			Hosts: fields(q.Get("hosts")), State: q.Get("state"), Selector: q.Get("selector"), Area: q.Get("area"),
-			Build: q.Get("build"), Proxy: q.Get("proxy"), Policy: q.Get("policy"), Search: q.Get("q"),
-			Limit: perPage * 4,
-		}, q.Get("cursor"))
+		page, err = v.client.AgentPage(ctx, f, q.Get("cursor"))
+	}
+	if err == nil {
+		body["States"], body["Builds"], err = v.hostCounts(ctx, q, f)
+	}
+	if err == nil {
+		body["Rows"], err = v.hostRows(ctx, page.Items)
 	}
 	if err != nil {
 		return v.badFilter(err, "hosts", body)
 	}
-	body["Rows"] = page.Items
 	turn(body, path("hosts"), q, page.NextCursor)
 	v.render(http.StatusOK, "hosts", body)
 	return nil
