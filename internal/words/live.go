@@ -47,14 +47,18 @@ var Fleet = struct {
 //
 //nolint:gochecknoglobals // constant texts
 var Logs = struct {
-	Gap, Run, ThisRun, Stream, AllStreams, Find, Follow, New, Newer, Lost Text
-	NewEvents, NewerEvents, LostEvents, EndFollow                         Text
+	Hosts, Gap, Run, ThisRun, Stream, AllStreams, Find, Follow, New, Newer, Lost Text
+	NewEvents, NewerEvents, LostEvents, EndFollow                                Text
 }{
 	NewEvents: Text{"{n} new events ↓", "{n} 条新事件 ↓"}, NewerEvents: Text{"Newer events ↓", "较新的事件 ↓"},
 	LostEvents: Text{"The events do not come any more. The page tries again.", "事件连接已中断，页面正在重试。"},
 	EndFollow:  Text{"Back to the list", "返回列表"},
-	Gap:        Text{"… {n} bytes are missing here …", "…… 此处缺失 {n} 字节 ……"},
-	Run:        Text{"Run", "运行"}, ThisRun: Text{"present or last", "当前或最近一次"},
+	Hosts: Text{
+		"Hosts that are read: {n}. Name others by id, address or pattern; at most 20 are read.",
+		"已读取 {n} 台主机。可以用 ID、地址或通配符指定其他主机，最多读取 20 台。",
+	},
+	Gap: Text{"… {n} bytes are missing here …", "…… 此处缺失 {n} 字节 ……"},
+	Run: Text{"Run", "运行"}, ThisRun: Text{"present or last", "当前或最近一次"},
 	Stream: Text{"Output", "输出"}, AllStreams: Text{"all", "全部"},
 	Find: Text{"Find (regular expression)", "查找（正则表达式）"}, Follow: Text{"Follow", "实时跟踪"},
 	New: Text{"{n} new lines ↓", "{n} 行新日志 ↓"}, Newer: Text{"Newer lines ↓", "较新的日志 ↓"},

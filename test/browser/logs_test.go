@@ -143,3 +143,35 @@ processes:
 	}
 	b.fits()
 }
+
+// TestLogsOfSeveralHosts: a tab of a process has the lines of its hosts, each after its host, of all hosts or of some, and
+// follows them.
+func TestLogsOfSeveralHosts(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	b := f.signIn(browser{})
+	b.load("/ui/processes/shop/api")
+	b.click(".tabs a[href='?tab=logs']")
+	b.at("/ui/processes/shop/api?tab=logs")
+	for _, host := range f.hosts {
+		b.shows(host + "  run ")
+	}
+	b.shows("drover logs shop/api")
+	b.typeInto("#log [name=hosts]", f.hosts[0]+", 0:127.0.0.4")
+	b.click("#log button:not([name])")
+	b.at("/ui/processes/shop/api?tab=logs&hosts=")
+	b.shows(f.hosts[0]+"  run ", f.hosts[2]+"  run ", "Hosts that are read: 2.", "--hosts '0:127.0.0.2,0:127.0.0.4'")
+	if text := b.text("#log pre"); strings.Contains(text, f.hosts[1]) {
+		t.Errorf("the page shows another host: %s", text)
+	}
+	b.click("#log [name=follow]")
+	b.await("the pane", "document.getElementById('log-lines')")
+	f.CLI("restart", "shop/api", "--yes")
+	for _, host := range []string{f.hosts[0], f.hosts[2]} {
+		b.await("a line of the new run of "+host,
+			fmt.Sprintf(`document.getElementById("log-lines").innerText.split("%s  run ").length > 2`, host))
+	}
+	if text := b.text("#log-lines"); strings.Contains(text, f.hosts[1]) {
+		t.Errorf("it follows another host: %s", text)
+	}
+}

@@ -34,8 +34,6 @@ func (v *view) detail(ctx context.Context, p *client.Process, events []client.Ev
 	}
 	body["Began"] = beganBy(p, events)
 	body["Signal"], _ = v.offered(act{v1.OpSignal, words.Inside.Signal}, p.Namespace, p.Host.ID)
-	here := path("processes", p.Namespace, p.Name, "at", p.Host.ID)
-	body["Download"], body["Lines"] = here+"/log.txt"+inside(q), fileLines
 	body["Check"] = inside(q, "check", "1") + "#check"
 	if q.Get("check") != "" {
 		body["Checked"], err = v.client.Drift(ctx, client.DriftFilter{
@@ -237,16 +235,22 @@ func orDash(text string) string {
 }
 
 const (
-	// logLines is the number of the last lines of a log.
-	logLines = 200
+	// logLines is the number of the last lines of a log. Several logs share it, and each has leastLines.
+	logLines, leastLines = 200, 20
 	// followLines is the number of the last lines with which a followed log begins: as many as a page holds.
 	followLines = 5000
 	// runsBefore is how many runs before the present one a page offers.
 	runsBefore = 9
 )
 
-// logPane is the part of a log that a page shows.
+// logPane is the part of a log that a page shows, of a process on one host or on several.
 type logPane struct {
+	// Here is the page, and Tab its tab; empty if it has none.
+	Here, Tab string
+	// Several says that each line names its host. Hosts is then what the person has chosen, and Read how many are read.
+	Several bool
+	Hosts   string
+	Read    int
 	// Run is 0 for the present or last run, -1 for the run before.
 	Run          int
 	Stream, Find string
@@ -255,53 +259,145 @@ type logPane struct {
 	Runs    []int
 	Streams []string
 	Lines   []client.LogLine
-	// Problem says why there are no lines.
+	// Problem says why there are no lines, or none of some hosts.
 	Problem string
+	// Download is the path of the lines as a file; empty if there is none.
+	Download string
 }
 
 // logOf reads the pane of a call. A log that cannot be read is no fault of the page.
 func (v *view) logOf(ctx context.Context, p *client.Process) *logPane {
-	q := v.r.URL.Query()
-	pane := &logPane{
-		Stream: q.Get("stream"), Find: q.Get("find"),
-		Streams: []string{v1.StreamStdout, v1.StreamStderr, v1.StreamFile, v1.StreamOutput},
+	here := path("processes", p.Namespace, p.Name, "at", p.Host.ID)
+	return v.readLog(ctx, p.Namespace, p.Name, []string{p.Host.ID}, &logPane{
+		Here: here, Follow: here + "/log", Download: here + "/log.txt" + inside(v.r.URL.Query()),
+	})
+}
+
+// FileLines is the number of lines of Download.
+func (p *logPane) FileLines() int { return fileLines }
+
+// Of is what stands before a line: its host, and its copy of the process, if there may be several.
+func (p *logPane) Of(line client.LogLine) string {
+	if !p.Several {
+		return ""
 	}
+	if strings.Contains(line.Name, "@") {
+		return line.Host + " " + line.Name + "  "
+	}
+	return line.Host + "  "
+}
+
+// mostLogs is how many hosts of a process a page reads the logs of.
+const mostLogs = 20
+
+// processLogs shows the logs of the process on some hosts: those that the person has chosen, or else the first ones.
+func (v *view) processLogs(ctx context.Context, body map[string]any) error {
+	namespace, name, q := v.r.PathValue("namespace"), v.r.PathValue("name"), v.r.URL.Query()
+	rows, _, total, err := v.client.ProcessPage(ctx, client.ProcessFilter{
+		Namespace: literal(namespace), Name: literal(name), Hosts: fields(q.Get("hosts")), Limit: mostLogs,
+	}, "")
+	if err != nil {
+		return err
+	}
+	if total == 0 && q.Get("hosts") == "" {
+		return &client.Error{Status: http.StatusNotFound}
+	}
+	var hosts []string
+	for i := range rows {
+		if !slices.Contains(hosts, rows[i].Host.ID) { // a host may have several copies
+			hosts = append(hosts, rows[i].Host.ID)
+		}
+	}
+	here := path("processes", namespace, name)
+	pane := &logPane{
+		Here: here, Tab: "logs", Follow: here + "/log", Several: true, Hosts: q.Get("hosts"), Read: len(hosts),
+	}
+	if body["Log"] = pane; len(hosts) > 0 {
+		body["Log"] = v.readLog(ctx, namespace, name, hosts, pane)
+	}
+	command := "drover logs " + quote(namespace+"/"+name)
+	if pane.Hosts != "" {
+		command += " --hosts " + quote(strings.Join(fields(pane.Hosts), ","))
+	}
+	body["Command"] = command
+	return nil
+}
+
+// readLog reads the lines of a pane, whose Follow is the path that follows them.
+func (v *view) readLog(ctx context.Context, namespace, name string, hosts []string, pane *logPane) *logPane {
+	q, follow := v.r.URL.Query(), pane.Follow
+	pane.Stream, pane.Find, pane.Follow = q.Get("stream"), q.Get("find"), ""
+	pane.Streams = []string{v1.StreamStdout, v1.StreamStderr, v1.StreamFile, v1.StreamOutput}
 	pane.Run, _ = strconv.Atoi(q.Get("run")) // another text is the present run
 	for run := range runsBefore + 1 {
 		pane.Runs = append(pane.Runs, -run)
 	}
 	if q.Get("follow") != "" && pane.Run == 0 {
-		pane.Follow = path("processes", p.Namespace, p.Name, "at", p.Host.ID, "log") + "?" +
-			url.Values{"stream": {pane.Stream}, "find": {pane.Find}}.Encode()
+		with := url.Values{"stream": {pane.Stream}, "find": {pane.Find}}
+		if pane.Several {
+			with["hosts"] = []string{strings.Join(hosts, ",")}
+		}
+		pane.Follow = follow + "?" + with.Encode()
 		if v.r.Header.Get(renews) != "" { // the lines come by themselves
 			return pane
 		}
 	}
-	lines, _, err := some(v.client.Logs(ctx, p.Namespace, p.Name, client.LogFilter{
-		Hosts: []string{p.Host.ID}, Stream: pane.Stream, Run: pane.Run, Grep: pane.Find, Tail: logLines,
-	}), logLines)
+	lines, _, err := some(v.client.Logs(ctx, namespace, name, client.LogFilter{
+		Hosts: hosts, Stream: pane.Stream, Run: pane.Run, Grep: pane.Find, Tail: max(logLines/len(hosts), leastLines),
+	}), logLines*mostLogs)
 	if err != nil {
 		pane.Problem = err.Error()
 		return pane
 	}
-	for i, line := range lines {
+	var problems []string
+	for _, line := range lines {
 		switch {
+		case line.Error != "" && pane.Several:
+			problems = append(problems, line.Host+": "+line.Error)
+			continue
 		case line.Error != "":
-			pane.Lines, pane.Problem = lines[:i], line.Error
-			return pane
+			problems = append(problems, line.Error)
+			continue
 		case line.Lost > 0:
-			lines[i].Text = words.Logs.Gap.In(v.lang, "n", line.Lost)
+			line.Text = words.Logs.Gap.In(v.lang, "n", line.Lost)
 		}
+		pane.Lines = append(pane.Lines, line)
 	}
-	pane.Lines = lines
+	if pane.Problem = strings.Join(problems, "\n"); pane.Several {
+		pane.Lines = byTime(pane.Lines)
+	}
 	return pane
+}
+
+// byTime puts the lines of several hosts in the order of their times. A line without a time stays behind the line of
+// its host before it.
+func byTime(lines []client.LogLine) []client.LogLine {
+	type timed struct {
+		client.LogLine
+		at time.Time
+	}
+	all, last := make([]timed, len(lines)), map[string]time.Time{}
+	for i, line := range lines {
+		from := line.Host + " " + line.Name
+		if line.Time != nil {
+			last[from] = *line.Time
+		}
+		all[i] = timed{line, last[from]}
+	}
+	slices.SortStableFunc(all, func(a, b timed) int { return a.at.Compare(b.at) })
+	for i := range all {
+		lines[i] = all[i].LogLine
+	}
+	return lines
 }
 
 // followLog sends the lines of a log as they are written, as /api/v1 does, which also limits how many logs a person
 // follows. The stream ends when the browser hangs up, and when the session or the rights of the person change.
 func (v *view) followLog(ctx context.Context) error {
-	own, q := v.r.URL.Query(), url.Values{
-		"host": {v.r.PathValue("host")}, "tail": {strconv.Itoa(followLines)}, "follow": {"true"},
+	own, q := v.r.URL.Query(), url.Values{"tail": {strconv.Itoa(followLines)}, "follow": {"true"}}
+	if q["host"] = []string{v.r.PathValue("host")}; own.Has("hosts") {
+		q["host"] = fields(own.Get("hosts"))
+		q.Set("tail", strconv.Itoa(max(logLines/max(len(q["host"]), 1), leastLines)))
 	}
 	for parameter, name := range map[string]string{"stream": "stream", "grep": "find"} {
 		if text := own.Get(name); text != "" {

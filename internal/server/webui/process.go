@@ -26,6 +26,7 @@ func processTabs() []processTab {
 	return []processTab{
 		{"hosts", words.Page.Hosts, (*view).processHosts},
 		{"why", words.Head.Why, (*view).processWhy},
+		{"logs", words.Head.Log, (*view).processLogs},
 		{"history", words.Tabs.History, (*view).processHistory},
 		{"spec", words.Head.Spec, (*view).processSpec},
 	}
@@ -37,7 +38,7 @@ func (v *view) process(ctx context.Context) error {
 	id := cmp.Or(v.r.URL.Query().Get("tab"), "hosts")
 	i := slices.IndexFunc(processTabs(), func(t processTab) bool { return t.ID == id })
 	if i < 0 {
-		return badParameter("tab", id, "hosts, why, history or spec")
+		return badParameter("tab", id, "hosts, why, logs, history or spec")
 	}
 	body := map[string]any{
 		"Namespace": namespace, "Name": name, "Tabs": processTabs(), "Tab": id,

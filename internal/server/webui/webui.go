@@ -169,13 +169,16 @@ func New(c Config) (*Handler, error) {
 		h.mux.HandleFunc("GET "+providerPath, h.toProvider)
 		h.mux.HandleFunc("GET "+providerPath+"/callback", h.fromProvider)
 	}
-	ofInstance := []string{"last", "span", "check", "run", "stream", "find", "follow"}
+	ofLog := []string{"run", "stream", "find", "follow"}
+	ofInstance := append([]string{"last", "span", "check"}, ofLog...)
+	ofProcess := append([]string{"cursor", "tab", "revision", "hosts"}, ofLog...)
 	for pattern, page := range map[string]page{
 		"GET /ui/{$}":                                     listed(shared((*view).overview)),
 		"GET /ui/processes":                               listed((*view).processes),
 		"GET /ui/processes.csv":                           only((*view).processesCSV, slices.Concat(filterNames())...),
 		"POST /ui/processes/paste":                        (*view).paste,
-		"GET /ui/processes/{namespace}/{name}":            only((*view).process, "cursor", "tab", "revision"),
+		"GET /ui/processes/{namespace}/{name}":            only((*view).process, ofProcess...),
+		"GET /ui/processes/{ns}/{name}/log":               only((*view).followLog, "hosts", "stream", "find"),
 		"GET /ui/processes/{ns}/{name}/at/{host}":         only((*view).instance, ofInstance...),
 		"GET /ui/processes/{ns}/{name}/at/{host}/log":     only((*view).followLog, "stream", "find"),
 		"GET /ui/processes/{ns}/{name}/at/{host}/log.txt": only((*view).logFile, "run", "stream", "find"),

@@ -67,6 +67,7 @@ const size = (one) => Math.min(one.line.text?.length ?? 0, longest) + 30;
 // whole is a line as the pane shows it. It takes time, so only lines that are shown get it.
 function whole({ line, n }) {
   let text = line.lost ? pane.dataset.gap.replace("{n}", line.lost) : visible(line.text ?? "");
+  if ("several" in pane.dataset && line.host) text = `${visible(line.host)}  ${text}`;
   if (line.at) text = new Date(line.at).toLocaleString("sv") + "  " + text; // in Swedish a time is that of ISO 8601
   if (text.length > longest) text = text.slice(0, longest) + " …";
   return n > 1 ? `${text}  ×${n}` : text;
