@@ -45,8 +45,8 @@ func TestDetails(t *testing.T) {
 			b.load(here + "?check=1")
 			b.shows(words.Inside.Checked.In(l))
 			b.whole(l, "check")
-			for _, tab := range []words.Text{words.Page.Hosts, words.Head.Why, words.Tabs.History, words.Head.Spec} {
-				id := map[string]string{"Hosts": "hosts", "Why": "why", "History": "history", "Spec": "spec"}[tab.In(words.English)]
+			for _, tab := range []words.Text{words.Page.Hosts, words.Head.Why, words.Head.Log, words.Tabs.History, words.Head.Spec} {
+				id := map[string]string{"Hosts": "hosts", "Why": "why", "Log": "logs", "History": "history", "Spec": "spec"}[tab.In(words.English)]
 				b.load("/ui/processes/shop/api?tab=" + id)
 				b.shows(tab.In(l))
 				b.whole(l, "process-"+id)

@@ -146,7 +146,7 @@ func TestCheckNow(t *testing.T) {
 	r.has("/ui/processes/shop/api/at/0:10.0.0.1?check=1", "Compared with the host just now")
 }
 
-// TestTabsOfAProcess: why, history and spec of a process are tabs, and the list of its hosts tells revisions and exits.
+// TestTabsOfAProcess: why, logs, history and spec of a process are tabs, and the list of its hosts tells revisions and exits.
 func TestTabsOfAProcess(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
@@ -167,6 +167,16 @@ func TestTabsOfAProcess(t *testing.T) {
 	at := "/ui/processes/shop/api"
 	r.has(at, ">Revision</th>", ">Last exit</th>", "exit status 3", `href="?tab=why"`)
 	r.has(at+"?tab=why", `>12</a>`, "exit-status", "12 of 12 are not", "and 2 more", "pid … exit status 3")
+	r.has(at+"?tab=logs", "\n0:10.0.0.1  ready\n", "\n0:10.0.0.12  ready\n", "Hosts that are read: 12.", "drover logs shop/api")
+	some := r.has(at+"?tab=logs&hosts=0:10.0.0.1*,0:10.0.0.3&follow=1", "0:10.0.0.11  ready\n", "Hosts that are read: 5.",
+		`data-follow="/ui/processes/shop/api/log?find=&amp;hosts=0%3A10.0.0.1%2C0%3A10.0.0.10%2C`)
+	if strings.Contains(some, "0:10.0.0.2  ") {
+		t.Error("the page has the log of a host that nobody has chosen")
+	}
+	r.has(at+"?tab=logs&hosts=none", "Hosts that are read: 0.")
+	if status, _, _ := r.get("/ui/processes/shop/apx?tab=logs"); status != http.StatusNotFound {
+		t.Errorf("the logs of an unknown process: %d", status)
+	}
 	r.has(at+"?tab=history", `<a href="/ui/tasks/op-7">`, "<bdi>bo</bdi>")
 	r.has(at+"?tab=spec", "Process file", "Who runs which revision")
 	if status, _, _ := r.get(at + "?tab=x"); status != http.StatusBadRequest {
