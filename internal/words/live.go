@@ -6,7 +6,7 @@ package words
 var Fleet = struct {
 	HostsOnline, HostsAway, OldestReport, Group, Rows, Total, Hosts, Changed, Wrong, Causes Text
 	PageSize, Export, Paste, PasteHint, Find, Found, Unknown, MoreThere, Denied, Expired    Text
-	LeftOut, PerNamespace, UnknownParameter, NoGroup, Builds                                Text
+	LeftOut, PerNamespace, UnknownParameter, NoGroup, Builds, Columns                       Text
 	ByProcess, ByHost, ByArea, ByNamespace, ByVersion, ByCause, ByState, Processes          Text
 	Sort, SortKey, SortWrong, SortTotal, SortSince, LastHour, Trend                         Text
 }{
@@ -18,6 +18,7 @@ var Fleet = struct {
 	Group:        Text{"Group by", "分组方式"}, Rows: Text{"single rows", "逐行显示"}, Total: Text{"{n} in all", "共 {n} 项"},
 	Hosts: Text{"Hosts", "主机数"}, Changed: Text{"Last change", "最近变化"}, Wrong: Text{"Wrong", "异常"},
 	Causes: Text{"By cause", "按原因"}, Builds: Text{"By version of the agent", "按 Agent 版本"},
+	Columns:  Text{"Columns", "显示的列"},
 	PageSize: Text{"Rows of a page", "每页行数"}, Export: Text{"Export as CSV", "导出 CSV"},
 	Paste:     Text{"Paste addresses of hosts", "粘贴主机地址"},
 	PasteHint: Text{"Ids or addresses, with anything between them, at most {n}", "主机 ID 或地址，分隔符不限，最多 {n} 个"},

@@ -95,6 +95,35 @@ func TestCrumbs(t *testing.T) {
 	}
 }
 
+// TestColumns: a list of processes has the columns that a person chooses, and links that add or remove one.
+func TestColumns(t *testing.T) {
+	r := newRig(t)
+	r.signIn()
+	r.observe(r.join(0, "10.0.0.1"), process.StateRunning, "api")
+	heads := func(page string) string {
+		var all []string
+		for _, head := range regexp.MustCompile(`<th>([^<]+)</th>`).FindAllStringSubmatch(page, -1) {
+			all = append(all, head[1])
+		}
+		return strings.Join(all, " ")
+	}
+	page := r.has("/ui/processes", `href="/ui/processes?cols=pid%2Cstarted%2Ccpu%2Cmemory%2Crestarts%2Chosted"`, "<td>yes</td>")
+	if got := heads(page); got != "Process Host State PID Started CPU Memory Restarts Hosted Why" {
+		t.Errorf("the columns are %s", got)
+	}
+	page = r.has("/ui/processes?cols=version,pid&namespace=shop", `href="/ui/processes?cols=version&amp;namespace=shop" aria-current="true">PID ×`,
+		`<input type="hidden" name="cols" value="version,pid">`, "<td>42</td>")
+	if got := heads(page); got != "Process Host State PID Version" {
+		t.Errorf("the chosen columns are %s", got)
+	}
+	if page = r.has("/ui/processes?cols=pid"); strings.Contains(page, "PID ×") {
+		t.Error("a table may lose its last column")
+	}
+	if status, _, text := r.get("/ui/processes?cols=pid,none"); status != http.StatusBadRequest || !strings.Contains(text, "cols") {
+		t.Errorf("an unknown column: %d %s", status, text)
+	}
+}
+
 // TestHostsWithCounts: the list of hosts counts them by state and version, and the processes of each by state; each count
 // leads to its list.
 func TestHostsWithCounts(t *testing.T) {

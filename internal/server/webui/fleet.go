@@ -33,7 +33,7 @@ func pageSizes() []int { return []int{50, 100, 200} }
 // filterNames are the parameters of the page of processes; the first ones are flags of drover ps.
 func filterNames() (flags, others []string) {
 	return []string{"namespace", "name", "hosts", "state", "selector", "process-label", "process-version"},
-		[]string{"cause", "stale", "hosted", "selection", "q", "group", "sort", "limit", "cursor"}
+		[]string{"cause", "stale", "hosted", "selection", "q", "group", "sort", "limit", "cols", "cursor"}
 }
 
 // hiddenFilters are the parameters that the form of the page keeps without an input that people see.
@@ -105,6 +105,7 @@ func linkTo(page string, q url.Values, changes ...string) string {
 // facet is a value of a filter with the number of its processes, and the page that has only these.
 type facet struct {
 	ID, URL string
+	Word    words.Text // empty if ID is the name of a state, or no word
 	N       int
 	On      bool
 }
@@ -305,7 +306,13 @@ func (v *view) processes(ctx context.Context) error {
 	body["By"], body["Size"], body["Orders"], body["Sort"] = by, f.Limit, orders(grouped), f.Sort
 	var next string
 	if !grouped {
-		body["Rows"], next, _, err = v.client.ProcessPage(ctx, f, q.Get("cursor"))
+		var rows []client.Process
+		rows, next, _, err = v.client.ProcessPage(ctx, f, q.Get("cursor"))
+		if t, bad := tableOf(rows, q.Get("cols")); bad != nil {
+			err = cmp.Or(err, bad)
+		} else {
+			body["Table"], body["Columns"] = t, t.choices(q)
+		}
 	} else {
 		var groups []client.ProcessGroup
 		groups, next, body["GroupTotal"], err = v.client.GroupPage(ctx, by, f, q.Get("cursor"))

@@ -55,8 +55,12 @@ func (v *view) showHost(ctx context.Context, status int, problem words.Text) err
 		labels = append(labels, key+"="+value)
 	}
 	slices.Sort(labels)
+	shown, err := tableOf(rows, "")
+	if err != nil {
+		return err
+	}
 	body := map[string]any{
-		"Host": a, "Rows": rows, "Total": total, "Events": events, "Labels": labels, "Admin": v.who.Admin,
+		"Host": a, "Table": shown, "Total": total, "Events": events, "Labels": labels, "Admin": v.who.Admin,
 		"Ops": v.offer("", a.ID), "AllEvents": eventsPage("", "", a.ID),
 		"Query":   url.Values{"hosts": {a.ID}}.Encode(),
 		"Command": "drover ps --hosts " + quote(a.ID), "Problem": problem.In(v.lang),

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"drover/client"
 	"drover/internal/processfile"
@@ -268,4 +269,80 @@ func processQuery(namespace, name string, more ...string) string {
 		q.Set(more[i], more[i+1])
 	}
 	return q.Encode()
+}
+
+// column is a column of a table of processes that a person may choose. Others are always there.
+type column struct {
+	ID   string
+	Word words.Text
+}
+
+// columns are the columns to choose, in their order; usual are those of a table that nobody has chosen.
+func columns() (all []column, usual []string) {
+	return []column{
+		{"pid", words.Head.PID},
+		{"started", words.Head.Started},
+		{"cpu", words.Head.CPU},
+		{"memory", words.Head.Memory},
+		{"restarts", words.Head.Restarts},
+		{"hosted", words.Head.Hosted},
+		{"revision", words.Tabs.Revision},
+		{"version", words.Head.Version},
+		{"why", words.Head.Why},
+	}, []string{"pid", "started", "cpu", "memory", "restarts", "hosted", "why"}
+}
+
+// table is processes with the columns that the page shows.
+type table struct {
+	Rows  []client.Process
+	shown []string
+}
+
+// Columns are the columns of the table that a person may choose.
+func (t *table) Columns() []column {
+	all, _ := columns()
+	return slices.DeleteFunc(all, func(c column) bool { return !t.Shows(c.ID) })
+}
+
+// Shows reports whether the table has a column.
+func (t *table) Shows(id string) bool { return slices.Contains(t.shown, id) }
+
+// tableOf is a table of the columns that a text names.
+func tableOf(rows []client.Process, chosen string) (*table, error) {
+	all, usual := columns()
+	t := &table{Rows: rows, shown: fields(chosen)}
+	if len(t.shown) == 0 {
+		t.shown = usual
+	}
+	for _, id := range t.shown {
+		if !slices.ContainsFunc(all, func(c column) bool { return c.ID == id }) {
+			var ids []string
+			for _, c := range all {
+				ids = append(ids, c.ID)
+			}
+			return nil, badParameter("cols", id, strings.Join(ids, ", "))
+		}
+	}
+	return t, nil
+}
+
+// choices are the columns as links that add or remove one.
+func (t *table) choices(q url.Values) (list []facet) {
+	all, usual := columns()
+	for _, c := range all {
+		var next []string
+		for _, other := range all {
+			if t.Shows(other.ID) != (other.ID == c.ID) {
+				next = append(next, other.ID)
+			}
+		}
+		text := strings.Join(next, ",")
+		if slices.Equal(next, usual) {
+			text = ""
+		}
+		if len(next) > 0 {
+			list = append(list, facet{ID: c.ID, Word: c.Word, On: t.Shows(c.ID), URL: with(q, "cols", text)})
+		}
+	}
+	return list
 }
