@@ -116,15 +116,17 @@ func (v *view) removeHost(ctx context.Context) error {
 func (v *view) hostCounts(ctx context.Context, q url.Values, f client.AgentFilter) (states, builds []facet, err error) {
 	all, one := f, f
 	all.State, one.Build = "", ""
-	n, err := v.client.CountAgents(ctx, all, "")
+	n, err := v.client.CountAgents(ctx, all, agentVersion)
 	if err != nil {
 		return nil, nil, err
 	}
 	by := map[string]int{v1.HostOnline: n.Online, v1.HostAway: n.Hosts - n.Online}
 	maps.DeleteFunc(by, func(id string, n int) bool { return n == 0 && id != f.State })
 	versions := map[string]int{}
-	if n, err = v.client.CountAgents(ctx, one, agentVersion); err != nil {
-		return nil, nil, err
+	if f.State != "" || f.Build != "" {
+		if n, err = v.client.CountAgents(ctx, one, agentVersion); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, g := range n.Groups {
 		versions[g.Value] = g.Hosts

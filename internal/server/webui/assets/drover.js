@@ -323,7 +323,7 @@ if (document.querySelector("[data-region]")) {
   }
   document.getElementById("moved").addEventListener("click", () => {
     stirred = -Infinity;
-    plan(0);
+    due = 0; // a person waits, so the pauses between looks do not count
   });
   hints(hinted, trusted.createScriptURL(new URL("./live.js", import.meta.url).href));
   document.addEventListener("visibilitychange", () => document.hidden || plan(0));
