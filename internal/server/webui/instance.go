@@ -66,7 +66,7 @@ const fileLines = 10_000
 // logFile sends the last lines of a log as a file.
 func (v *view) logFile(ctx context.Context) error {
 	q := v.r.URL.Query()
-	namespace, name, host := v.r.PathValue("ns"), v.r.PathValue("name"), v.r.PathValue("host")
+	namespace, name, host := v.r.PathValue("namespace"), v.r.PathValue("name"), v.r.PathValue("host")
 	run, _ := strconv.Atoi(q.Get("run")) // another text is the present run
 	lines := v.client.Logs(ctx, namespace, name, client.LogFilter{
 		Hosts: []string{host}, Stream: q.Get("stream"), Run: min(run, 0), Grep: q.Get("find"), Tail: fileLines,
@@ -404,7 +404,7 @@ func (v *view) followLog(ctx context.Context) error {
 			q.Set(parameter, text)
 		}
 	}
-	route := strings.NewReplacer("{namespace}", url.PathEscape(v.r.PathValue("ns")),
+	route := strings.NewReplacer("{namespace}", url.PathEscape(v.r.PathValue("namespace")),
 		"{name}", url.PathEscape(v.r.PathValue("name"))).Replace(v1.RouteReadLogs)
 	return v.stream(ctx, v.w, route, q)
 }

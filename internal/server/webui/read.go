@@ -90,7 +90,7 @@ func turn(body map[string]any, at string, q url.Values, next string) {
 
 // instance shows one process on one host.
 func (v *view) instance(ctx context.Context) error {
-	namespace, name, host := v.r.PathValue("ns"), v.r.PathValue("name"), v.r.PathValue("host")
+	namespace, name, host := v.r.PathValue("namespace"), v.r.PathValue("name"), v.r.PathValue("host")
 	last := cmp.Or(v.r.URL.Query().Get("last"), client.UsageHour)
 	if !slices.ContainsFunc(windows(), func(w window) bool { return w.Last == last }) {
 		return badParameter("last", last, "15m, 1h or 24h")

@@ -193,7 +193,7 @@ type crumb struct {
 
 // crumbs returns the pages above the page of one thing, the first part of whose path is the section; none for others.
 func crumbs(section string, r *http.Request) []crumb {
-	namespace, name := cmp.Or(r.PathValue("ns"), r.PathValue("namespace")), r.PathValue("name")
+	namespace, name := cmp.Or(r.PathValue("namespace"), r.PathValue("namespace")), r.PathValue("name")
 	host, id := r.PathValue("host"), r.PathValue("id")
 	lists := map[string]words.Text{
 		"processes": words.Page.Processes, "hosts": words.Page.Hosts, "tasks": words.Page.Tasks,
