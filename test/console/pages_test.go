@@ -266,7 +266,7 @@ func TestAdministration(t *testing.T) {
 	shown := do("people", 200, url.Values{"do": {"revoke"}, "name": {"anna"}, "right": {"viewer on shop*"}, "back": {people}}, "anna")
 	b.lacks(shown, "viewer on shop*</code>")
 	anna.lacks(anna.get("/ui/processes"), "shop/api")
-	do("people", 200, url.Values{"do": {"disable"}, "name": {"anna"}, "back": {people}}, "disabled")
+	do("people", 200, url.Values{"do": {"disable"}, "name": {"anna"}, "typed": {"anna"}, "back": {people}}, "disabled")
 	anna.wants(anna.get("/ui/"), 200, "Sign in")
 
 	first := do("apps", 200, url.Values{"do": {"create"}, "code": {"bk"}, "right": {"read on *"}}, "Secret of app bk").secret(t)
