@@ -369,8 +369,8 @@ func (v *view) readLog(ctx context.Context, namespace, name string, hosts []stri
 	return pane
 }
 
-// byTime puts the lines of several hosts in the order of their times. A line without a time stays behind the line of
-// its host before it.
+// byTime puts the lines of several hosts in the order of their times, and of their hosts at the same time. A line
+// without a time stays behind the line of its host before it.
 func byTime(lines []client.LogLine) []client.LogLine {
 	type timed struct {
 		client.LogLine
@@ -384,7 +384,9 @@ func byTime(lines []client.LogLine) []client.LogLine {
 		}
 		all[i] = timed{line, last[from]}
 	}
-	slices.SortStableFunc(all, func(a, b timed) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(all, func(a, b timed) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Name, b.Name))
+	})
 	for i := range all {
 		lines[i] = all[i].LogLine
 	}

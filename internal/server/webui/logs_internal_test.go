@@ -21,11 +21,11 @@ func TestLinesByTime(t *testing.T) {
 	var got []string
 	for _, l := range byTime([]client.LogLine{
 		line("a", "a0", 0), line("a", "a1", 3), line("a", "a2", 0), line("a", "a3", 5),
-		line("b", "b1", 1), line("b", "b2", 4), line("b", "b3", 4), line("c", "c1", 3),
+		line("c", "c1", 3), line("b", "b1", 1), line("b", "b2", 4), line("b", "b3", 4), line("aa", "aa1", 3),
 	}) {
 		got = append(got, l.Text)
 	}
-	if text := strings.Join(got, " "); text != "a0 b1 a1 a2 c1 b2 b3 a3" {
+	if text := strings.Join(got, " "); text != "a0 b1 a1 a2 aa1 c1 b2 b3 a3" {
 		t.Errorf("the lines are %s", text)
 	}
 }
