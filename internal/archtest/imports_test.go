@@ -383,7 +383,7 @@ func mayImport() map[string][]string {
 			"internal/server/store", "internal/why", "internal/words", "internal/wildcard",
 		},
 		"internal/server/webui": {
-			"api/v1", "client", "docs/why", "docs/zh/why", "internal/joining", "internal/process", "internal/processfile", "internal/server/access", "internal/server/apiv1",
+			"api/v1", "client", "docs/why", "docs/zh/why", "internal/joining", "internal/process", "internal/processfile", "internal/selector", "internal/server/access", "internal/server/apiv1",
 			"internal/server/audit", "internal/server/edge", "internal/server/gate", "internal/server/provider",
 			"internal/server/pulse", "internal/server/store", "internal/words",
 		},

@@ -144,6 +144,12 @@ func Parse(text string) (Selector, error) {
 	}
 }
 
+// IsKey reports whether a text is the key of one label or fact, such as role, os or fact.rack.
+func IsKey(text string) bool {
+	s, err := Parse(text)
+	return err == nil && s.String() == text && s.Keys()[0] == text
+}
+
 // ParseGranting reads the expression of a right, in which only labels count that people and join tokens have set.
 // One term at least must be KEY=VALUE or KEY in (…), because a host without any label satisfies every other term. It
 // rejects a key alone, which looks like the name of a host, and the names of facts.

@@ -17,6 +17,17 @@ func lookup(labels map[string]string) selector.Lookup {
 	}
 }
 
+func TestIsKey(t *testing.T) {
+	for text, want := range map[string]bool{
+		"role": true, "os_version": true, "fact.rack": true, "example.com/tier": true,
+		"": false, "role=web": false, "!role": false, "a,b": false, " role": false,
+	} {
+		if got := selector.IsKey(text); got != want {
+			t.Errorf("%q is a key: %t", text, got)
+		}
+	}
+}
+
 func TestMatches(t *testing.T) {
 	web := map[string]string{"role": "web", "zone": "a", "os": "debian", "empty": "", "example.com/tier": "1"}
 	for text, want := range map[string]bool{

@@ -62,7 +62,7 @@ func TestCopies(t *testing.T) {
 			if c.env != "" {
 				cmd.Env = []string{c.env}
 			}
-			begin(t, cmd)
+			harness.Begin(t, cmd)
 			for line := []byte(nil); len(line) == 0; { // Start returns before the kernel has set it
 				line, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
 			}
@@ -91,18 +91,6 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// begin starts a command that lives until the test ends.
-func begin(t testing.TB, cmd *exec.Cmd) {
-	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-}
-
 // BenchmarkCopies looks for copies among processes that may be some.
 func BenchmarkCopies(b *testing.B) {
 	const many = 200
@@ -111,7 +99,7 @@ func BenchmarkCopies(b *testing.B) {
 	for range many {
 		cmd := exec.Command(sleeper, "601")
 		cmd.Dir = elsewhere
-		begin(b, cmd)
+		harness.Begin(b, cmd)
 	}
 	h := open(b, b.TempDir())
 	s := &process.Spec{Identity: process.Identity{SetupPath: dir}, Commands: process.Commands{Run: "./daemon 600"}}

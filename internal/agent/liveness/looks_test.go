@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"drover/internal/agent/liveness"
+	"drover/internal/test/harness"
 )
 
 // TestSharedLooksAreFresh: whoever asks sees a process that was born before, and none that has ended before, although
@@ -41,14 +42,7 @@ func TestSharedLooksAreFresh(t *testing.T) {
 func BenchmarkMembers(b *testing.B) {
 	const many = 200
 	for range many {
-		cmd := exec.Command("sleep", "1000")
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		})
+		harness.Begin(b, exec.Command("sleep", "1000"))
 	}
 	looks := liveness.NewLooks(live())
 	b.SetParallelism(many)

@@ -21,6 +21,7 @@ import (
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 )
 
 func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
@@ -48,13 +49,7 @@ func run(t *testing.T, dir, path string, args ...string) int {
 	t.Helper()
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	harness.Begin(t, cmd)
 	// Start returns within execve(2), before the kernel shows the arguments.
 	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
 		if info, err := live().Info(cmd.Process.Pid); err != nil || time.Now().After(deadline) {

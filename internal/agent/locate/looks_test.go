@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"drover/internal/agent/locate"
+	"drover/internal/test/harness"
 )
 
 // TestLooksAreFresh: whoever looks by name finds a process that was born before, and none that has ended before, although
@@ -46,14 +47,7 @@ func TestLooksAreFresh(t *testing.T) {
 func BenchmarkByName(b *testing.B) {
 	const many = 200
 	for range many {
-		cmd := exec.Command("sleep", "1000")
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		})
+		harness.Begin(b, exec.Command("sleep", "1000"))
 	}
 	query := locate.Query{ProcName: "appd", SetupPath: b.TempDir(), Looks: locate.NewLooks(live())}
 	b.SetParallelism(many)

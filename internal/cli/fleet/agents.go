@@ -41,7 +41,7 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 				return err
 			}
 			f.Hosts = args
-			listed, err := 0, error(nil)
+			var listed int
 			if groupBy != "" {
 				listed, err = printGroups(cmd, &s, c, f, groupBy)
 			} else {
@@ -80,10 +80,8 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 		if err := remote.CheckSelector(cmd, "selector", f.Selector); err != nil {
 			return err
 		}
-		if cmd.Flags().Changed("group-by") {
-			if s, err := selector.Parse(groupBy); err != nil || s.String() != groupBy || s.Keys()[0] != groupBy {
-				return term.Usagef("--group-by %q: expected one label or fact, such as role, os or fact.rack", groupBy)
-			}
+		if cmd.Flags().Changed("group-by") && !selector.IsKey(groupBy) {
+			return term.Usagef("--group-by %q: expected one label or fact, such as role, os or fact.rack", groupBy)
 		}
 		return checkChoices(&f)
 	})

@@ -10,6 +10,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/client"
+	"drover/internal/selector"
 	"drover/internal/words"
 )
 
@@ -116,7 +117,7 @@ func (v *view) removeHost(ctx context.Context) error {
 func (v *view) hostCounts(ctx context.Context, q url.Values, f client.AgentFilter) (states, builds []facet, err error) {
 	all, one := f, f
 	all.State, one.Build = "", ""
-	n, err := v.client.CountAgents(ctx, all, agentVersion)
+	n, err := v.client.CountAgents(ctx, all, selector.AgentVersion)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +125,7 @@ func (v *view) hostCounts(ctx context.Context, q url.Values, f client.AgentFilte
 	maps.DeleteFunc(by, func(id string, n int) bool { return n == 0 && id != f.State })
 	versions := map[string]int{}
 	if f.State != "" || f.Build != "" {
-		if n, err = v.client.CountAgents(ctx, one, agentVersion); err != nil {
+		if n, err = v.client.CountAgents(ctx, one, selector.AgentVersion); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -136,9 +137,6 @@ func (v *view) hostCounts(ctx context.Context, q url.Values, f client.AgentFilte
 	}
 	return facetsOn("hosts", q, "state", by), builds, nil
 }
-
-// agentVersion is the fact of hosts that has the version of the agent.
-const agentVersion = "agent_version"
 
 // hostRow is a host with the numbers of its processes by state. A number leads to these processes.
 type hostRow struct {

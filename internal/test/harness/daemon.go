@@ -128,6 +128,18 @@ func MemoryPercent(t testing.TB, mib float64) float64 {
 	return 100 * mib * 1024 / kib
 }
 
+// Begin starts a command that lives until the test ends.
+func Begin(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}
+
 // Sleeper copies a program that does nothing for long (sleep) under another name into a directory, and returns its
 // path.
 func Sleeper(t testing.TB, dir, name string) string {
