@@ -121,7 +121,7 @@ func TestDroverDies(t *testing.T) {
   api:
     hosts: ["0:127.0.0.1"]
     run: DIR/api
-    log: {max_size: 1MiB, keep: 100}
+    log: {max_size: 2MiB, keep: 100}
 `)
 	pid := p.PID("api")
 	for n := 1; n <= 4; n++ {

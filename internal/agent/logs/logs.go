@@ -83,6 +83,14 @@ func boundOf(p process.LogPolicy, fileSize *int64) bound {
 	return b
 }
 
+// all is how many bytes a file and its rotated files may have, before compression.
+func (b bound) all() int64 {
+	if int64(b.Keep) >= longestFile/b.MaxSize {
+		return longestFile
+	}
+	return b.MaxSize * int64(1+b.Keep)
+}
+
 // Keeper keeps the logs of a host. It is safe for concurrent use.
 type Keeper struct {
 	dir    string
@@ -126,8 +134,8 @@ type processLog struct {
 	marks int64
 }
 
-// Open takes over the logs in a directory, which it makes. It cuts at once what processes wrote while no agent was
-// running. Logs are bounded only during Run.
+// Open takes over the logs in a directory, which it makes. It cuts at once a file that holds more than a log with all
+// its rotated files: its process wrote while no agent was running. Logs are bounded only during Run.
 func Open(dir string, log *slog.Logger) (*Keeper, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create directory for logs: %w", err)
@@ -202,14 +210,21 @@ func newLog(dir string, b bound) *processLog {
 	return l
 }
 
-// adopt cuts a log that grew while no agent was running.
+// adopt cuts a log that grew while no agent was running to what Run can rotate and keep.
 func (k *Keeper) adopt(l *processLog) {
+	limits := l.limits()
 	for _, s := range l.streams {
 		var st unix.Stat_t
-		if unix.Stat(s.path, &st) == nil {
-			k.keepWithin(s, &st)
-			s.stamped = s.size.Load()
+		if unix.Stat(s.path, &st) != nil {
+			continue
 		}
+		if all := limits.all(); s.size.Load()-s.freed.Load() > all {
+			k.drop(s, s.size.Load()-all)
+			_ = unix.Stat(s.path, &st)
+		}
+		s.absent.Store(s.size.Load())
+		k.keepWithin(s, &st)
+		s.stamped = s.size.Load()
 	}
 }
 

@@ -46,14 +46,16 @@ func (k *Keeper) work() {
 		s := k.queue[0]
 		k.queue = k.queue[1:]
 		k.mu.Unlock()
-		err := k.rotateAll(s)
+		err, absent := k.rotateAll(s), int64(0)
 		if err != nil {
 			k.log.Warn("cannot rotate log", "log", s.path, "error", err)
+			absent = s.absent.Swap(0)
 		}
 		k.mu.Lock()
 		s.queued = false
-		if err == nil && k.events != nil {
-			// The watching thread truncates what was rotated whole. The writer may never write again.
+		if (err == nil || absent > 0) && k.events != nil {
+			// The watching thread truncates what was rotated whole, and cuts what a new agent could not rotate. The
+			// writer may never write again.
 			k.woken = append(k.woken, s)
 			k.events.Wake()
 		}

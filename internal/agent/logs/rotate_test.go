@@ -234,20 +234,60 @@ func punch(t *testing.T, path string, to int64) {
 	}
 }
 
-// TestWithoutAnAgent: the file grows, and the next agent cuts it before anything else.
+// TestWithoutAnAgent: the file grows, and the next agent keeps as much as the log with its rotated files may have.
 func TestWithoutAnAgent(t *testing.T) {
-	r := newRig(t)
-	out, _, _ := r.begin(policy(64<<10, 3))
-	write(t, out, numbered(1, 100_000))
-	grown := held(r.path("stdout"))
-	r.reopen()
-	if now := held(r.path("stdout")); grown < 1<<20 || now > 2*64<<10 {
-		t.Errorf("it held %d bytes, and then %d", grown, now)
+	for _, c := range []struct {
+		name  string
+		lines int
+		loses bool
+	}{{"within all rotated files", 20_000, false}, {"beyond them", 100_000, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			const size, keep = 64 << 10, 3
+			r := newRig(t)
+			out, _, _ := r.begin(policy(size, keep))
+			write(t, out, numbered(1, c.lines))
+			grown := held(r.path("stdout"))
+			r.reopen()
+			if now := held(r.path("stdout")); grown < 3*size || now > (1+keep)*size+4096 {
+				t.Errorf("it held %d bytes, and then %d", grown, now)
+			}
+			check := func(when string, lost bool, least int) {
+				a := r.ask(wire.LogQuestion{})
+				read := len(strings.Join(a.lines, "\n")) + 1
+				if (a.lost > 0) != lost || a.lost > 0 && read+int(a.lost) != len(numbered(1, c.lines)) ||
+					read < least || a.lines[len(a.lines)-1] != "line "+strconv.Itoa(c.lines) {
+					t.Errorf("%s %d bytes are there, %d are lost", when, read, a.lost)
+				}
+			}
+			whole := len(numbered(1, c.lines))
+			check("at once", c.loses, min(whole, (1+keep)*size))
+			r.run()
+			harness.Eventually(t, "the file to be rotated", func() bool { return held(r.path("stdout")) <= size+4096 })
+			check("after the rotation", false, min(whole, keep*size)) // what the rotated files cannot have is no gap
+		})
 	}
-	a := r.ask(wire.LogQuestion{})
-	read := len(strings.Join(a.lines, "\n")) + 1
-	if a.lost == 0 || read+int(a.lost) != len(numbered(1, 100_000)) || a.lines[len(a.lines)-1] != "line 100000" {
-		t.Errorf("%d bytes are there, %d are lost", read, a.lost)
+}
+
+// TestWithoutAnAgentOnAFullDisk: a new agent that cannot rotate cuts, although the writer is quiet.
+func TestWithoutAnAgentOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	r := &rig{t: t, dir: filepath.Join(dir, "log")}
+	r.reopen()
+	const size = 64 << 10
+	out, _, _ := r.begin(policy(size, 1000))
+	var err error
+	for random := rand.New(rand.NewPCG(1, 2)); err == nil; {
+		_, err = fmt.Fprintf(out, "%016x\n", random.Uint64())
+	}
+	r.reopen()
+	r.run()
+	harness.Eventually(t, "the file to be cut", func() bool { return held(r.path("stdout")) <= 2*size })
+	if a := r.ask(wire.LogQuestion{}); a.err != "" || a.lost == 0 || len(a.lines) == 0 {
+		t.Errorf("%d lines are there, %d bytes are lost, %q", len(a.lines), a.lost, a.err)
 	}
 }
 

@@ -30,6 +30,9 @@ type stream struct {
 	// base is the offset of the first byte of the file, freed the offset of the first byte that still counts, size the
 	// length of the stream at the last look.
 	base, freed, size atomic.Int64
+	// absent is the length of the stream when this agent began: the text before it waits for the rotation, which no
+	// agent did. It is 0 once a rotation has failed.
+	absent atomic.Int64
 	// noHoles says that the file system cannot punch holes.
 	noHoles atomic.Bool
 	// rotated says that the file was rotated whole and waits to be truncated.
@@ -124,14 +127,14 @@ func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) {
 		k.rebase(s, s.size.Load())
 	}
 	s.size.Store(s.base.Load() + st.Size)
-	held := s.held(st)
+	held, most := s.held(st), 2*limits.MaxSize+max(s.absent.Load()-s.freed.Load(), 0)
 	whole := s.whole(st.Size, limits)
 	switch {
 	case whole && s.rotated.Load():
 		k.truncate(s)
-	case st.Size > limits.Longest/4*3, s.noHoles.Load() && held > 2*limits.MaxSize:
+	case st.Size > limits.Longest/4*3, s.noHoles.Load() && held > most:
 		k.truncate(s)
-	case held > 2*limits.MaxSize:
+	case held > most:
 		k.drop(s, s.size.Load()-limits.MaxSize)
 		if unix.Stat(s.path, st) == nil && s.held(st) > 3*limits.MaxSize { // space that no text takes
 			k.truncate(s)
