@@ -174,4 +174,16 @@ func TestLogsOfSeveralHosts(t *testing.T) {
 	if text := b.text("#log-lines"); strings.Contains(text, f.hosts[1]) {
 		t.Errorf("it follows another host: %s", text)
 	}
+	f.applyFailing(`
+namespace: pairs
+processes:
+  pair: {hosts: ["0:127.0.0.2"], user: root, directory: /, copies: 2, run: "sh -c 'echo hello; exec sleep 1000'", ready: {alive: 0s}}
+`)
+	for _, path := range []string{"/ui/processes/pairs/pair?tab=logs", "/ui/processes/pairs/pair?tab=logs&follow=1"} {
+		b.load(path)
+		for _, copied := range []string{"pair@1", "pair@2"} {
+			b.await("the lines of "+copied+" at "+path, fmt.Sprintf(
+				`document.querySelector("#log pre").innerText.includes("0:127.0.0.2 %s  hello")`, copied))
+		}
+	}
 }
