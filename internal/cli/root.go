@@ -50,6 +50,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       command.Subcommands,
 		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE:          func(cmd *cobra.Command, _ []string) error { return term.Filled(cmd) },
 	}
 	term.LanguageFlag(root)
 	root.AddGroup(

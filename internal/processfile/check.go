@@ -459,7 +459,7 @@ func CheckRollout(p *v1.RolloutPlan) (faults Faults) {
 		field string
 		v1.Duration
 	}{{"bake", p.Bake}, {"pause", p.Pause}} {
-		if d := time.Duration(span.Duration); d > longestBake || d%time.Second != 0 {
+		if d := time.Duration(span.Duration); d < 0 || d > longestBake || d%time.Second != 0 {
 			fault(span.field, "is %s: expected whole seconds, at most 24h", span.Duration)
 		}
 	}

@@ -105,14 +105,15 @@ func (c *checker) copies() {
 // joined replaces the copies of a process on a host by one entry if these are all copies from 1 on, and all are equal.
 func joined(placed []Placed) []Placed {
 	placed = slices.Clone(placed)
-	type family struct{ host, name string }
+	type family struct{ host, selected, name string }
 	families := map[family][]int{}
 	for i, p := range placed {
 		name := p.Name
 		if p.Spec.Run != "" {
 			name, _ = process.CutCopy(p.Name)
 		}
-		families[family{p.Host, name}] = append(families[family{p.Host, name}], i)
+		f := family{p.Host, p.Select, name}
+		families[f] = append(families[f], i)
 	}
 	gone := map[int]bool{}
 	for f, members := range families {

@@ -9,37 +9,43 @@ import (
 	v1 "drover/api/v1"
 )
 
-// Placed is a process on one host.
+// Placed is a process on one host, or on the hosts of a selection in force.
 type Placed struct {
-	Name, Host string
-	Spec       v1.Spec
+	Name, Host, Select string
+	Spec               v1.Spec
 	// Single keeps a copy apart from the other copies, because not all of them are known.
 	Single bool
 }
 
 // Group returns the processes of a namespace as one file. Equal copies on a host are one process with their number. A
-// process that differs between hosts is in several parts of the file; the form that most hosts have comes first.
+// process that differs between hosts is in several parts of the file: the forms of selections come first, then the form
+// that most hosts have.
 func Group(namespace string, placed []Placed) v1.File {
 	placed = joined(placed)
 	type form struct {
 		text string
-		spec v1.Spec
+		spec v1.Spec // its hosts are those of the form
 	}
 	forms := map[string][]*form{}
 	for _, p := range placed {
 		text, _ := json.Marshal(p.Spec) // a process of a file always encodes
-		at := slices.IndexFunc(forms[p.Name], func(f *form) bool { return f.text == string(text) })
+		at := slices.IndexFunc(forms[p.Name], func(f *form) bool {
+			return f.text == string(text) && f.spec.Hosts.Select == p.Select
+		})
 		if at < 0 {
 			at = len(forms[p.Name])
+			p.Spec.Hosts.Select = p.Select
 			forms[p.Name] = append(forms[p.Name], &form{string(text), p.Spec})
 		}
-		found := forms[p.Name][at]
-		found.spec.Hosts.Names = append(found.spec.Hosts.Names, p.Host)
+		if found := forms[p.Name][at]; p.Select == "" {
+			found.spec.Hosts.Names = append(found.spec.Hosts.Names, p.Host)
+		}
 	}
 	file := v1.File{Namespace: namespace, Processes: map[string]v1.Spec{}}
 	for _, name := range slices.Sorted(maps.Keys(forms)) {
 		slices.SortStableFunc(forms[name], func(a, b *form) int {
-			return cmp.Or(cmp.Compare(len(b.spec.Hosts.Names), len(a.spec.Hosts.Names)), cmp.Compare(a.text, b.text))
+			return cmp.Or(cmp.Compare(b.spec.Hosts.Select, a.spec.Hosts.Select),
+				cmp.Compare(len(b.spec.Hosts.Names), len(a.spec.Hosts.Names)), cmp.Compare(a.text, b.text))
 		})
 		for i, f := range forms[name] {
 			slices.Sort(f.spec.Hosts.Names)

@@ -1,6 +1,7 @@
 package desired_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,6 +158,52 @@ func TestHostJoinsLate(t *testing.T) {
 	f.started("the start on the host that matches again", first+" one", late+" one", late+" one")
 	f.CLI("start", "shop/web", "--hosts", first, "--yes")
 	f.started("the start by a person", first+" one", late+" one", late+" one", first+" one")
+}
+
+// TestDeviation: the commands of drift give one host back what the file says. The file that drover shows, and its
+// selection, do not change by a host that differs.
+func TestDeviation(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	f.join(late, "role=web")
+	f.CLI("apply", "-f", f.file("one", "leave: keep"), "--yes")
+	harness.Eventually(t, "the processes", func() bool { return f.state(first) == "running" && f.state(late) == "running" })
+	spec := filepath.Join(f.Dir, "spec.yaml")
+	must(t, os.WriteFile(spec, fmt.Appendf(nil, "run: ./web\ndirectory: %s\nenvironment: {RELEASE: other}\n", f.dir), 0o600))
+	for what, deviate := range map[string][]string{
+		"changed": {"register", "shop/web", "--hosts", late, "--file", spec, "--replace", "--yes"},
+		"removed": {"unregister", "shop/web", "--hosts", late, "--yes"},
+	} {
+		f.CLI(deviate...)
+		before, again := f.starts(), 0
+		for code, out := 3, ""; code != 0; again++ {
+			if code, out, _ = f.drover("drift", "shop/web", "-o", "json"); code == 0 {
+				break
+			}
+			var answer struct{ Items []struct{ Host, Mend string } }
+			must(t, json.Unmarshal([]byte(out), &answer))
+			if again == 3 || len(answer.Items) == 0 || answer.Items[0].Host != late {
+				t.Fatalf("%s: drift says %s", what, out)
+			}
+			if text := f.CLI("get", "shop/web"); !strings.Contains(text, "select: role=web") || strings.Contains(text, "other") {
+				t.Errorf("%s: the file is:\n%s", what, text)
+			}
+			for command := range strings.SplitSeq(answer.Items[0].Mend, " && ") {
+				f.CLI(append(strings.Fields(command)[1:], "--yes")...)
+			}
+		}
+		if again == 0 {
+			t.Errorf("%s: drift finds nothing", what)
+		}
+		if now := strings.TrimPrefix(f.starts(), before); strings.Contains(now, first) || f.state(late) != "running" {
+			t.Errorf("%s: these have started: %s", what, now)
+		}
+	}
+	f.join("0:127.0.0.4", "role=web")
+	harness.Eventually(t, "a start of the file on a host that joins late", func() bool {
+		return strings.HasSuffix(f.starts(), "0:127.0.0.4 one")
+	})
 }
 
 // TestPartition: a host that is away during an apply gets the revision when it is back, although the server died in

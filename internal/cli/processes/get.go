@@ -113,19 +113,27 @@ func filesOf(found []client.Process, args []string) []client.File {
 	return files
 }
 
-// selected writes the selections in force instead of the names of hosts.
+// selected writes the processes that hosts have by a selection in force as the selection has them.
 func selected(ctx context.Context, c *client.Client, files []client.File) error {
-	for _, f := range files {
+	for i, f := range files {
 		whole, _, err := c.File(ctx, f.Namespace)
 		if err != nil {
 			return remote.ExitOf(err)
 		}
-		for name, p := range f.Processes {
-			if by := whole.Processes[name].Hosts.Select; by != "" {
-				p.Hosts = client.Hosts{Select: by}
-				f.Processes[name] = p
-			}
+		chosen := map[string]bool{}
+		for name := range f.Processes {
+			chosen[name] = whole.Processes[name].Hosts.Select != "" // the form of a selection comes first
 		}
+		docs := processfile.Documents(f)
+		for i := range docs {
+			docs[i].Processes = slices.DeleteFunc(docs[i].Processes, func(p processfile.Named) bool { return chosen[p.Name] })
+		}
+		for _, d := range processfile.Documents(whole) {
+			d.Processes = slices.DeleteFunc(d.Processes, func(p processfile.Named) bool { return !chosen[p.Name] })
+			docs = append(docs, d)
+		}
+		files[i] = processfile.Files(docs)[0]
+		files[i].Revision = f.Revision
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package processes
 
 import (
+	"context"
 	_ "embed"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,32 +20,38 @@ func NewRegister() *cobra.Command {
 	var a operateCommand
 	var hosts remote.Hosts
 	var file string
+	var revision int64
 	var replace bool
 	cmd := &cobra.Command{
-		Use:   "register NAMESPACE/NAME --hosts HOST,... --file FILE",
+		Use:   "register NAMESPACE/NAME --hosts HOST,... --file FILE|--revision N",
 		Short: "Register a process and its spec on hosts",
 		Long: `Register a process on hosts. Its spec says how to start, stop and find the process.
 The command neither starts nor watches the process; 'drover start' does both. If a host knows the
 process already, the command fails there; --replace changes the spec.
 
 The file is YAML or JSON with the fields of one process, as in the files of 'drover apply'; - reads
-stdin. 'drover explain' describes every field. An example:
+stdin. 'drover explain' describes every field. With --revision the spec is the one that the process
+has on the host by that revision of its namespace: so one host gets back what a file says, and other
+hosts and selections stay as they are. An example:
 
 ` + indented(specExample) + `
 'drover ps -o json' shows hosts; 'drover status NAMESPACE/NAME -o yaml' shows the spec of a process.`,
 		Example: `  drover register web/nginx --hosts 0:10.0.0.1,0:10.0.0.2 --file nginx.yaml
-  drover register web/nginx --hosts '0:10.0.*' --file nginx.yaml --replace --yes`,
+  drover register web/nginx --hosts '0:10.0.*' --file nginx.yaml --replace --yes
+  drover register web/nginx --hosts 0:10.0.0.1 --revision 16 --replace`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, err := splitID(args[0])
 			if err != nil {
 				return err
 			}
-			if file == "" || hosts.Any() {
+			if file == "" && revision == 0 || hosts.Any() {
 				return term.Usagef("%s: --hosts or --selector, and --file are needed", cmd.CommandPath())
 			}
-			spec, err := readSpec(cmd.InOrStdin(), file)
-			if err != nil {
-				return err
+			var spec *client.Spec
+			if file != "" {
+				if spec, err = readSpec(cmd.InOrStdin(), file); err != nil {
+					return err
+				}
 			}
 			c, err := a.Client(cmd)
 			if err != nil {
@@ -52,6 +60,11 @@ stdin. 'drover explain' describes every field. An example:
 			found, err := hosts.IDs(cmd.Context(), c)
 			if err != nil {
 				return err
+			}
+			if revision != 0 {
+				if spec, err = revised(cmd.Context(), c, namespace, name, revision, found); err != nil {
+					return err
+				}
 			}
 			targets := make([]processRef, len(found))
 			for i, h := range found {
@@ -68,9 +81,53 @@ stdin. 'drover explain' describes every field. An example:
 	}
 	hosts.ChangeFlags(cmd, &a.Session, "hosts to register the process on")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec; - reads stdin")
+	cmd.Flags().Int64Var(&revision, "revision", 0, "take the spec from this revision of the namespace, instead of a file")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case !cmd.Flags().Changed("revision"):
+			return nil
+		case revision < 1:
+			return term.Usagef("--revision %d: expected the number of a revision, from 1", revision)
+		case file != "":
+			return term.Usagef("--revision and --file exclude each other")
+		}
+		return nil
+	})
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
 	a.operateFlags(cmd)
 	return cmd
+}
+
+// revised returns the spec that a process has on some hosts by a revision of its namespace.
+func revised(ctx context.Context, c *client.Client, namespace, name string, revision int64, hosts []string,
+) (*client.Spec, error) {
+	file, err := c.FileAt(ctx, namespace, revision)
+	if err != nil {
+		return nil, remote.ExitOf(err)
+	}
+	of := map[string]*client.Spec{}
+	for _, d := range processfile.Documents(file) {
+		for _, one := range chosen(d.Processes, name) {
+			for _, host := range one.Hosts.Names {
+				spec := one.Spec
+				spec.Hosts = client.Hosts{}
+				of[host] = &spec
+			}
+		}
+	}
+	var found *client.Spec
+	for _, host := range hosts {
+		spec := of[host]
+		switch {
+		case spec == nil:
+			return nil, term.NoSuchf("revision %d of %s has no %s/%s on %s", revision, namespace, namespace, name, host)
+		case found != nil && !reflect.DeepEqual(found, spec):
+			return nil, term.Usagef("revision %d has different specs of %s/%s on these hosts: name the hosts of one spec",
+				revision, namespace, name)
+		}
+		found = spec
+	}
+	return found, nil
 }
 
 // indented indents each line of a text.

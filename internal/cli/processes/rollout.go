@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"drover/client"
 	"drover/internal/cli/remote"
@@ -21,95 +19,6 @@ import (
 	"drover/internal/process"
 	"drover/internal/why"
 )
-
-// rolloutFlags are the flags of an operation or an apply that spreads over its hosts in batches.
-type rolloutFlags struct {
-	batch, maxFailures, maxUnavailable, order, at string
-	canary                                        int
-	bake, pause                                   time.Duration
-	skipAway, canaryApproval                      bool
-	set                                           *pflag.FlagSet
-}
-
-// flags adds the flags. An apply may have the batch in its file.
-func (r *rolloutFlags) flags(cmd *cobra.Command, file bool) {
-	r.set = pflag.NewFlagSet("rollout", pflag.ContinueOnError)
-	f := r.set
-	f.StringVar(&r.batch, "batch", "", "go through the hosts in batches of this size, such as 20 or 10%")
-	f.IntVar(&r.canary, "canary", 0, "hosts of the first batch, of which none may fail")
-	f.BoolVar(&r.canaryApproval, "canary-approval", false, "wait after the canaries until another person approves")
-	f.DurationVar(&r.bake, "bake", 0, "how long the processes of a batch must stay well, such as 60s")
-	f.DurationVar(&r.pause, "pause", 0, "wait before the next batch, after --bake, such as 30s")
-	f.StringVar(&r.maxFailures, "max-failures", "", "hosts that may fail, such as 3 or 5%; default none")
-	f.StringVar(&r.maxUnavailable, "max-unavailable", "", "hosts that may be down at the same time, such as 3 or 5%")
-	f.StringVar(&r.order, "order", "", "the label or fact that sorts the hosts")
-	f.BoolVar(&r.skipAway, "skip-away", false, "leave out hosts that are not connected")
-	cmd.Flags().AddFlagSet(f)
-	cmd.Flags().StringVar(&r.at, "at", "",
-		"begin the rollout at this time of day in the server's time zone, such as 03:00, or at a time in RFC 3339")
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		for name := range r.fields() {
-			if name = strings.ReplaceAll(name, "_", "-"); r.batch == "" && !file {
-				return term.Usagef("--%s is for a rollout: give --batch", name)
-			}
-		}
-		if r.at != "" && r.batch == "" && !file {
-			return term.Usagef("--at is for a rollout: give --batch")
-		}
-		_, err := r.plan()
-		return err
-	})
-}
-
-// fields returns the given flags by the names of the fields in a file.
-func (r *rolloutFlags) fields() map[string]string {
-	fields := map[string]string{}
-	r.set.VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
-			fields[strings.ReplaceAll(f.Name, "-", "_")] = f.Value.String()
-		}
-	})
-	return fields
-}
-
-// plan returns the plan of the flags; nil if there is none.
-func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
-	p, err := r.read()
-	if err != nil || r.batch == "" {
-		return nil, err
-	}
-	return &p, nil
-}
-
-// read returns the plan of the flags, also without a batch.
-func (r *rolloutFlags) read() (client.RolloutPlan, error) {
-	p := client.RolloutPlan{
-		Canary: r.canary, Bake: client.Duration(r.bake), Pause: client.Duration(r.pause), Order: r.order,
-		SkipAway: r.skipAway, CanaryApproval: r.canaryApproval,
-	}
-	for _, size := range []struct {
-		name, text string
-		to         *client.HostCount
-	}{
-		{"batch", r.batch, &p.Batch},
-		{"max-failures", r.maxFailures, &p.MaxFailures},
-		{"max-unavailable", r.maxUnavailable, &p.MaxUnavailable},
-	} {
-		if size.text == "" {
-			continue
-		}
-		var err error
-		if *size.to, err = client.ParseHostCount(size.text); err != nil {
-			return p, term.Usagef("--%s: %w", size.name, err)
-		}
-	}
-	for name, d := range map[string]time.Duration{"bake": r.bake, "pause": r.pause} {
-		if d < 0 || d%time.Second != 0 {
-			return p, term.Usagef("--%s is %s: expected whole seconds", name, d)
-		}
-	}
-	return p, nil
-}
 
 // rollOut begins a rollout and follows it.
 func (a *operateCommand) rollOut(cmd *cobra.Command, c *client.Client, request client.Request) error {
@@ -319,26 +228,48 @@ func failureLine(f *client.RolloutFailure) string {
 		term.Printable(strings.Join(f.Hosts[:min(shown, len(f.Hosts))], ", ")), more)
 }
 
-// printRollout prints the failures of a rollout grouped by cause, and what a person can do next.
-func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) error {
-	if s.Form != term.AsTable {
-		return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
-	}
+// rolloutLines say how a rollout is, its failures by cause, and what else concerns its processes.
+func rolloutLines(r *client.Rollout) []string {
+	lines := []string{rolloutLine(r)}
 	for _, f := range r.Failures {
-		term.Say(cmd, "  %s\n", failureLine(&f))
+		lines = append(lines, "  "+failureLine(&f))
 	}
 	for _, o := range r.Others {
-		term.Say(cmd, "  beside it: %s %s by %s at %s (%s)\n", o.Op, term.Printable(o.Subject),
-			term.Printable(term.Caller(o.App, o.User)), term.Stamp(&o.CreatedAt), o.ID)
+		lines = append(lines, fmt.Sprintf("  beside it: %s %s by %s at %s (%s)", o.Op, term.Printable(o.Subject),
+			term.Printable(term.Caller(o.App, o.User)), term.Stamp(&o.CreatedAt), o.ID))
 	}
 	const shown = 3
 	left := leftAlone(r)
 	for _, h := range left[:min(shown, len(left))] {
-		term.Say(cmd, "  %s: %s\n", term.Printable(h.Host), term.Printable(h.Message))
+		lines = append(lines, fmt.Sprintf("  %s: %s", term.Printable(h.Host), term.Printable(h.Message)))
 	}
 	if more := len(left) - shown; more > 0 {
-		term.Say(cmd, "  and %d more that the rollout leaves alone\n", more)
+		lines = append(lines, fmt.Sprintf("  and %d more that the rollout leaves alone", more))
 	}
+	return lines
+}
+
+// answerLines prints lines that are the answer of a command, in the language of the person.
+func answerLines(cmd *cobra.Command, lines []string) error {
+	w := cmd.OutOrStdout()
+	_, err := fmt.Fprintln(w, term.Told(cmd, w, strings.Join(lines, "\n")))
+	return err
+}
+
+// printRollout prints what a command that acts on a rollout has come to, and what a person can do next.
+func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) error {
+	if s.Form != term.AsTable {
+		return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
+	}
+	for _, line := range rolloutLines(r)[1:] { // the command has said the first one
+		term.Say(cmd, "%s\n", line)
+	}
+	sayNext(cmd, s, r)
+	return nil
+}
+
+// sayNext says what a person can do next.
+func sayNext(cmd *cobra.Command, s *remote.Session, r *client.Rollout) {
 	if len(r.Failures) > 0 || r.State == client.RolloutHeld {
 		sayPage(cmd, s, "rollouts/"+r.ID)
 	}
@@ -355,7 +286,6 @@ func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) erro
 			term.Say(cmd, "take it back: %s\n", s.Again("rollout undo %s", r.ID))
 		}
 	}
-	return nil
 }
 
 // NewRollout returns 'drover rollout'.
@@ -455,11 +385,17 @@ func newRolloutStatus() *cobra.Command {
 				return err
 			}
 			if s.Form == term.AsTable {
-				term.Say(cmd, "%s\n", rolloutLine(&r))
+				if err := answerLines(cmd, rolloutLines(&r)); err != nil {
+					return err
+				}
 				name := func(h client.RolloutHost) string { return h.Host }
-				err = term.PrintList(cmd, s.Output, r.Hosts, hostColumns(), name)
+				if err := term.PrintList(cmd, s.Output, r.Hosts, hostColumns(), name); err != nil {
+					return err
+				}
+				sayNext(cmd, &s, &r)
+				return nil
 			}
-			return cmp.Or(err, printRollout(cmd, &s, &r))
+			return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
 		},
 		ValidArgsFunction: completeRollouts(&s),
 	}

@@ -293,10 +293,7 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 		return r, misplaced(args[0], err)
 	}
 	rest := cmd.Flags().Args()
-	if err := cmd.PreRunE(cmd, rest); err != nil {
-		return r, err
-	}
-	if err := a.bounded(); err != nil {
+	if err := errors.Join(term.Filled(cmd), cmd.PreRunE(cmd, rest), a.bounded()); err != nil {
 		return r, err
 	}
 	if op.Argument != "" {

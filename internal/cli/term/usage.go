@@ -1,6 +1,7 @@
 package term
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	xterm "golang.org/x/term"
 
 	"drover/internal/command"
@@ -66,17 +68,40 @@ func OneOf(flag, value string, of ...string) error {
 	return Usagef("%s %q: expected %s", flag, value, OrList(of))
 }
 
-// Chain returns the two checks of a command as one.
+// Chain returns the two checks of a command as one, which tells the faults of both.
 func Chain(first, second func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	if first == nil {
 		return second
 	}
 	return func(cmd *cobra.Command, args []string) error {
-		if err := first(cmd, args); err != nil {
-			return err
-		}
-		return second(cmd, args)
+		return errors.Join(first(cmd, args), second(cmd, args))
 	}
+}
+
+// Filled rejects flags that are given an empty value, as a script does with an empty variable: to take it for none
+// would choose everything. Flags that only describe something may be
+// empty, and so may those of a change.
+func Filled(cmd *cobra.Command) error {
+	if cmd.Name() == "change" {
+		return nil
+	}
+	var empty []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		list, isList := f.Value.(pflag.SliceValue)
+		switch {
+		case slices.Contains([]string{"message", "note", "id", "selector", "process-label"}, f.Name): // or says so itself
+		case isList && (len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")),
+			f.Value.Type() == "string" && f.Value.String() == "":
+			empty = append(empty, "--"+f.Name)
+		}
+	})
+	switch len(empty) {
+	case 0:
+		return nil
+	case 1:
+		return Usagef("%s is empty: give a value, or leave the flag out", empty[0])
+	}
+	return Usagef("%s are empty: give values, or leave the flags out", strings.Join(empty, ", "))
 }
 
 // Complete offers fixed values for a flag.

@@ -17,8 +17,10 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
+	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/plan"
 	"drover/internal/server/store"
@@ -37,8 +39,7 @@ func (h *Handler) getNamespace(ctx context.Context, c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		file, size := h.shownFile(c, namespace, placed, revision)
-		return reply{status: http.StatusOK, body: file, weight: size}, nil
+		return h.shownFile(c, namespace, placed, nil, revision)
 	}
 	latest, known, err := h.present(ctx, c, namespace)
 	if err != nil {
@@ -48,25 +49,67 @@ func (h *Handler) getNamespace(ctx context.Context, c *call) (reply, error) {
 		return reply{}, problemf(http.StatusNotFound, "no host knows a process of namespace %q", namespace)
 	}
 	c.w.Header().Set("ETag", h.etag(fileOf(namespace, known, latest)))
-	file, size := h.shownFile(c, namespace, known, latest)
-	if err := h.showSelections(ctx, c, &file); err != nil {
+	standing, err := h.selected(ctx, namespace, known)
+	if err != nil {
 		return reply{}, err
 	}
-	return reply{status: http.StatusOK, body: file, weight: size}, nil
+	return h.shownFile(c, namespace, known, standing, latest)
 }
 
-// shownFile returns processes as a file for the caller, and its size in bytes.
-func (h *Handler) shownFile(c *call, namespace string, known []plan.Known, revision int64) (file v1.File, size int) {
+// shownFile replies with processes as a file for the caller. A process that a host has by a selection in force is shown
+// as the selection has it: a host that differs is a deviation from the file.
+func (h *Handler) shownFile(c *call, namespace string, known []plan.Known, standing []store.Selection, revision int64,
+) (reply, error) {
 	start := c.Principal.On(access.OperationOf(process.Start), namespace)
-	for i := range known {
-		if agent, _ := h.Directory.ByKey(known[i].Agent); !start.Covers(gate.Host(agent)) {
-			known[i].Spec = hidden(known[i].Spec)
+	placed := make([]processfile.Placed, 0, len(known))
+	for _, k := range known {
+		if agent, _ := h.Directory.ByKey(k.Agent); !start.Covers(gate.Host(agent)) {
+			k.Spec = hidden(k.Spec)
+		}
+		if k.Selector == "" {
+			placed = append(placed, processfile.Placed{
+				Name: k.Process.Name, Host: k.Host, Spec: processfile.FromSpec(k.Spec),
+			})
 		}
 	}
+	query := c.Principal.On(access.OperationOf(process.Query), namespace)
+	for _, s := range standing {
+		sees, sets, err := h.covered(s.Selector, query, start)
+		switch {
+		case err != nil:
+			return reply{}, failure("read a selection", err)
+		case !sees:
+			continue
+		case !sets:
+			s.Spec = hidden(s.Spec)
+		}
+		placed = append(placed, processfile.Placed{
+			Name: s.Process.Name, Select: s.Selector, Spec: processfile.FromSpec(s.Spec),
+		})
+	}
 	c.Audit.Targets = len(known)
-	file = fileOf(namespace, known, revision)
+	file := processfile.Group(namespace, placed)
+	file.Revision = revision
 	text, _ := json.Marshal(file) // a file always encodes
-	return file, len(text)
+	return reply{status: http.StatusOK, body: file, weight: len(text)}, nil
+}
+
+// covered reports whether one reach covers a host that an expression matches, and another one all of them. If no host
+// matches, both must cover every host.
+func (h *Handler) covered(text string, one, all access.Reach) (sees, sets bool, err error) {
+	s, err := selector.Parse(text)
+	if err != nil {
+		return false, false, err
+	}
+	sees, sets = one.Everywhere(), true
+	none := true
+	for a := range h.Directory.After(fleet.Place{}) {
+		if s.Matches(a.Select) {
+			none = false
+			sees, sets = sees || one.Covers(gate.Host(a)), sets && all.Covers(gate.Host(a))
+		}
+	}
+	return sees, sets && (!none || all.Everywhere()), nil
 }
 
 // present returns the latest revision of a namespace, and the processes of which hosts have reported the spec. A

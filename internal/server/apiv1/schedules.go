@@ -186,11 +186,14 @@ func (r *scheduleRequest) schedule(now time.Time) (s store.Schedule, err error) 
 		fail("request.at", "is not for a schedule: its runs begin at once")
 	}
 	asked := v1.Request{
-		Op: string(q.Op), Processes: q.Processes, Hosts: q.Hosts, Labels: q.Labels, Signal: q.Signal, Scope: q.Scope,
+		Op: string(q.Op), Processes: q.Processes, Hosts: q.Hosts, Signal: q.Signal, Scope: q.Scope,
 		Rollout: q.Rollout, OneOf: q.OneOf, AgainWhenLost: q.AgainWhenLost,
 	}
 	if q.Select != nil {
 		asked.Select = *q.Select
+	}
+	if q.Labels != nil {
+		asked.Labels = *q.Labels
 	}
 	if q.HostTimeout != nil {
 		asked.HostTimeout = *q.HostTimeout

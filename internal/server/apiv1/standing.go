@@ -254,56 +254,6 @@ func formerOf(namespace string, entries []string, standing []store.Selection, kn
 	return partOf(namespace, entries, standing, members)
 }
 
-// showSelections writes the selection in force instead of the names of hosts, if a process is the same on all hosts and
-// all of these match.
-func (h *Handler) showSelections(ctx context.Context, c *call, file *v1.File) error {
-	standing, err := h.Standing.ListSelections(ctx, file.Namespace)
-	if err != nil {
-		return failure("read the selections", err)
-	}
-	reach := c.Principal.On(access.OperationOf(process.Query), file.Namespace)
-	for _, s := range standing {
-		name, copied := s.Process.Name, false
-		f, there := file.Processes[name]
-		if !there {
-			name, _ = process.CutCopy(name)
-			f, there = file.Processes[name]
-			copied = true
-		}
-		if !there || f.Hosts.Select != "" || copied != (f.Copies != nil) || inMore(file, name) {
-			continue
-		}
-		if h.allMatch(s.Selector, f.Hosts.Names, reach) {
-			f.Hosts = v1.Hosts{Select: s.Selector}
-			file.Processes[name] = f
-		}
-	}
-	return nil
-}
-
-// inMore reports whether a process has several forms.
-func inMore(file *v1.File, name string) bool {
-	return slices.ContainsFunc(file.More, func(part map[string]v1.Spec) bool {
-		_, there := part[name]
-		return there
-	})
-}
-
-// allMatch reports whether all of the named hosts match an expression, as far as the caller may see them.
-func (h *Handler) allMatch(text string, names []string, reach access.Reach) bool {
-	s, err := selector.Parse(text)
-	if err != nil {
-		return false
-	}
-	matching := map[string]bool{}
-	for a := range h.Directory.After(fleet.Place{}) {
-		if s.Matches(a.Select) && reach.Covers(gate.Host(a)) {
-			matching[nameOf(a)] = true
-		}
-	}
-	return !slices.ContainsFunc(names, func(host string) bool { return !matching[host] })
-}
-
 const (
 	// mostCompared is how many processes on hosts a call compares with their files.
 	mostCompared = 20_000

@@ -63,6 +63,15 @@ func TestSelectionsOfAFile(t *testing.T) {
 	got := r.want(200, r.call("admin", "GET", "/namespaces/a", nil))
 	x := got.body["processes"].(map[string]any)["x"].(map[string]any)
 	same(t, "hosts", fmt.Sprint(map[string]any{"select": "role=web,os"}), fmt.Sprint(x["hosts"]))
+	r.place("x", web, "running", `{`+daemon+`,"labels":{"by":"hand"}}`)
+	got = r.want(200, r.call("admin", "GET", "/namespaces/a", nil))
+	if shown := fmt.Sprint(got.body["processes"], got.body["more"]); !strings.Contains(shown, "select:role=web,os") ||
+		strings.Contains(shown, "hand") {
+		t.Errorf("of a host that differs the file shows %s", shown)
+	}
+	same(t, "the file that is shown", "change x update labels.by hand><nil>",
+		planned(r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", got.body))))
+	r.place("x", web, "running", `{`+daemon+`}`)
 	same(t, "the same again", "none x", planned(r.want(200, r.call("admin", "PUT", "/namespaces/a", selected))))
 
 	listed := file(`["web-1"]`)

@@ -43,7 +43,7 @@ type operationRequest struct {
 	// Processes are patterns, which expand turns into targets. hosts and labels narrow them.
 	Processes list[string] `json:"processes"`
 	Hosts     list[string] `json:"hosts"`
-	Labels    string       `json:"labels"`
+	Labels    *string      `json:"labels"`
 	// Select is an expression that the hosts of every target must match; nil for any host.
 	Select *string `json:"select"`
 	choice hostChoice
@@ -285,8 +285,12 @@ func (r *operationRequest) readTargets() error {
 // mostFaults bounds the list of faults of a long request.
 const mostFaults = 100
 
-// checkHosts reports the first host without a name.
+// checkHosts reports the first host without a name, and an empty list: for a program that has found nothing it must not
+// stand for every host.
 func checkHosts(field string, hosts []string) error {
+	if hosts != nil && len(hosts) == 0 {
+		return invalid(field, "is empty: expected hosts, or no such list")
+	}
 	if i := slices.Index(hosts, ""); i >= 0 {
 		return invalid(fmt.Sprintf("%s[%d]", field, i), "is empty")
 	}
@@ -300,9 +304,9 @@ func (r *operationRequest) readProcesses() (err error) {
 	}
 	if len(r.Processes) == 0 {
 		switch {
-		case len(r.Hosts) > 0:
+		case r.Hosts != nil:
 			return invalid("hosts", "is for processes: expected processes beside it, or hosts in each target")
-		case r.Labels != "":
+		case r.Labels != nil:
 			return invalid("labels", "is for processes: expected processes beside it")
 		}
 		return nil
@@ -314,8 +318,8 @@ func (r *operationRequest) readProcesses() (err error) {
 	if r.Given != nil {
 		faults = append(faults, invalid("spec", "is not for processes: expected targets"))
 	}
-	if r.Labels != "" {
-		if r.labels, err = selector.Parse(r.Labels); err != nil {
+	if r.Labels != nil {
+		if r.labels, err = selector.Parse(*r.Labels); err != nil {
 			faults = append(faults, invalid("labels", "%v", err))
 		}
 	}

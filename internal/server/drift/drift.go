@@ -82,9 +82,14 @@ func (c *Case) fields(want, have *process.Spec, d v1.Difference) (all []v1.Diffe
 	return all
 }
 
-// reapply is the command that applies what a revision says of the process.
+// reapply is the command that gives this host alone what a revision says of the process. An apply would concern the other
+// hosts of the process, too, and end its selection.
 func (c *Case) reapply(revision int64) string {
-	return fmt.Sprintf("drover get %s --revision %d | drover apply -f -", quoted(c.Process.String()), revision)
+	command := fmt.Sprintf("%s --revision %d", c.on("register"), revision)
+	if c.Have == nil {
+		return command + " && " + c.on("start")
+	}
+	return command + " --replace"
 }
 
 // on is a command for the process on this host.

@@ -58,7 +58,7 @@ func TestOf(t *testing.T) {
 	removed.Ended = &store.Revision{Through: v1.ThroughOperation, App: "ops", User: "ben", At: epoch}
 	pruned := *file
 	pruned.Ended = &store.Revision{Through: v1.ThroughApply, App: "ops", User: "ben", At: epoch}
-	const again = "drover get shop/web --revision 3 | drover apply -f -"
+	const again = "drover register shop/web --hosts 'web 1' --revision 3"
 	for name, tt := range map[string]struct {
 		c    drift.Case
 		want []string // kind, field, want>have, who, mend
@@ -70,17 +70,20 @@ func TestOf(t *testing.T) {
 		"missed": {
 			drift.Case{Placed: latest, Filed: latest, Have: have(first, "running")},
 			[]string{
-				"missed environment.A ***>*** shop/anna drover get shop/web --revision 4 | drover apply -f -",
-				"missed labels.x y><nil> shop/anna drover get shop/web --revision 4 | drover apply -f -",
+				"missed environment.A ***>*** shop/anna drover register shop/web --hosts 'web 1' --revision 4 --replace",
+				"missed labels.x y><nil> shop/anna drover register shop/web --hosts 'web 1' --revision 4 --replace",
 			},
 		},
 		"never arrived": {
-			drift.Case{Placed: file, Filed: file}, []string{"missed  <nil>><nil> shop/anna " + again},
+			drift.Case{Placed: file, Filed: file}, []string{
+				"missed  <nil>><nil> shop/anna " + again + " && drover start shop/web --hosts 'web 1'",
+			},
 		},
 		"changed by GSE": {
 			drift.Case{Placed: placed(v1.ThroughGSE, second), Filed: file, Have: have(second, "running")},
 			[]string{
-				"changed environment.A ***>*** shop/anna " + again, "changed labels.x <nil>>y shop/anna " + again,
+				"changed environment.A ***>*** shop/anna " + again + " --replace",
+				"changed labels.x <nil>>y shop/anna " + again + " --replace",
 			},
 		},
 		"stopped by a person": {
@@ -88,7 +91,8 @@ func TestOf(t *testing.T) {
 			[]string{"person  <nil>><nil> / drover start shop/web --hosts 'web 1'"},
 		},
 		"removed by a person": {
-			drift.Case{Filed: &removed}, []string{"person  <nil>><nil> ops/ben " + again},
+			drift.Case{Filed: &removed},
+			[]string{"person  <nil>><nil> ops/ben " + again + " && drover start shop/web --hosts 'web 1'"},
 		},
 		"removed by a file": {drift.Case{Filed: &pruned}, nil},
 		"finished":          {drift.Case{Placed: file, Filed: file, Have: have(first, process.StateFinished)}, nil},
