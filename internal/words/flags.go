@@ -139,6 +139,7 @@ var Flags = []Text{
 	// process files
 	{"process file, or directory with process files; - reads stdin", "进程文件，或含进程文件的目录；- 表示 stdin"},
 	{"file with the spec; - reads stdin", "进程配置文件；- 表示 stdin"},
+	{"take the spec from this revision of the namespace, instead of a file", "采用命名空间的该修订版本中的配置，而不用文件"},
 	{"change the spec if a host knows the process already", "主机已知该进程时更新其配置"},
 	{"print the plan, and do nothing", "只显示变更计划，不执行"},
 	{

@@ -350,9 +350,11 @@ var LongProcesses = []Text{
 	},
 	{
 		"The file is YAML or JSON with the fields of one process, as in the files of 'drover apply'; - reads " +
-			"stdin. 'drover explain' describes every field. An example:",
+			"stdin. 'drover explain' describes every field. With --revision the spec is the one that the process has " +
+			"on the host by that revision of its namespace: so one host gets back what a file says, and other hosts " +
+			"and selections stay as they are. An example:",
 		"文件为 YAML 或 JSON，字段与 'drover apply' 文件中的单个进程相同；- 表示 stdin。'drover explain' 说明各个字段。\n" +
-			"示例：",
+			"使用 --revision 时，采用该进程在这台主机上按该修订版本应有的配置：只恢复一台主机，其他主机和主机选择不变。示例：",
 	},
 	{
 		"start: ./nginx # starts a daemon; a process that stays in the foreground has run instead pid_file: " +

@@ -373,6 +373,15 @@ var Faults = []Text{
 	{"{flag} and {other} are needed", "需要 {flag} 和 {other}"},
 	{"{flag} is for {other}: give both", "{flag} 用于 {other}：请同时给出"},
 	{"{flag} is for a rollout: give --batch", "{flag} 用于分批发布：请给出 --batch"},
+	{"{what} are for a rollout: give --batch", "{what} 用于分批发布：请给出 --batch"},
+	{"{flag} is empty: give a value, or leave the flag out", "{flag} 为空：请给出值，或者不写该选项"},
+	{"{what} are empty: give values, or leave the flags out", "{what} 为空：请给出值，或者不写这些选项"},
+	{"{flag} is {time}, and not before {other}, which is {until}", "{flag} 为 {time}，不早于 {other} 的 {until}"},
+	{"revision {n} of {name} has no {process} on {host}", "{name} 的修订版本 {n} 在 {host} 上没有 {process}"},
+	{
+		"revision {n} has different specs of {process} on these hosts: name the hosts of one spec",
+		"修订版本 {n} 中 {process} 在这些主机上的配置不同：请只指定配置相同的主机",
+	},
 	{"{flag} is not for a schedule: its runs begin at the times of --cron", "{flag} 不用于定时操作：其运行时间由 --cron 决定"},
 	{
 		"{flag} takes one NAMESPACE/NAME, or --namespace and --name",

@@ -206,6 +206,59 @@ func TestDeviation(t *testing.T) {
 	})
 }
 
+// TestUndoAndAHostThatWasAway: the undo of an apply leaves a host out that was away all the time. When the host is back, it
+// has the process as the file before has it.
+func TestUndoAndAHostThatWasAway(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	f.join(late, "role=web").Kill()
+	harness.Eventually(t, "the host to be away", func() bool {
+		return strings.Contains(f.CLI("agents", late, "--no-headers"), "away")
+	})
+	apply := func(release string, want int, flags ...string) {
+		t.Helper()
+		args := append([]string{"apply", "-f", f.file(release, "leave: stop"), "--yes"}, flags...)
+		if code, out, errs := f.drover(args...); code != want {
+			t.Fatalf("apply: exit code %d\n%s%s", code, out, errs)
+		}
+	}
+	apply("one", 7)
+	apply("two", 0, "--batch", "2", "--skip-away")
+	id := strings.Fields(f.CLI("rollout", "list", "-o", "name"))[0]
+	f.CLI("rollout", "undo", id, "--yes")
+	if _, _, errs := f.drover("drift", "shop/web"); strings.Contains(errs, "no differences") {
+		t.Errorf("drift does not tell that a host misses the process: %s", errs)
+	}
+	_, ip, _ := strings.Cut(late, ":")
+	f.StartAgent(ip, "--facts-dir", "/nonexistent")
+	f.started("the start of the former release on the host that is back", first+" one", first+" two", first+" one", late+" one")
+}
+
+// TestUndoOfANewProcess: hosts that were away have nothing to take back, and do not stop the undo.
+func TestUndoOfANewProcess(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	f.join(late, "role=web").Kill()
+	harness.Eventually(t, "the host to be away", func() bool {
+		return strings.Contains(f.CLI("agents", late, "--no-headers"), "away")
+	})
+	other := func(release string) string {
+		path := filepath.Join(f.Dir, "other-"+release+".yaml")
+		must(t, os.WriteFile(path, fmt.Appendf(nil, "namespace: shop\nprocesses:\n  web: {run: ./web, directory: %s, "+
+			"environment: {RELEASE: %s}, hosts: [%q%s]}\n", f.dir, release, first, map[bool]string{true: fmt.Sprintf(", %q", late)}[release == "two"]), 0o600))
+		return path
+	}
+	f.CLI("apply", "-f", other("one"), "--yes")
+	f.CLI("apply", "-f", other("two"), "--yes", "--batch", "2", "--skip-away", "--bake", "1s")
+	id := strings.Fields(f.CLI("rollout", "list", "-o", "name"))[0]
+	if code, out, errs := f.drover("rollout", "undo", id, "--yes"); code != 0 {
+		t.Fatalf("undo: exit code %d\n%s%s", code, out, errs)
+	}
+	f.started("the former release", first+" one", first+" two", first+" one")
+}
+
 // TestPartition: a host that is away during an apply gets the revision when it is back, although the server died in
 // between. An operation never runs later.
 func TestPartition(t *testing.T) {

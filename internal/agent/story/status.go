@@ -271,7 +271,8 @@ func (p *Process) message(now time.Duration) string {
 	policy := p.Record.Spec.Policy
 	switch p.Machine.State {
 	case lifecycle.Backoff:
-		if p.Runtime.Cause.ID == process.CausePolicy || p.Machine.Awaits == lifecycle.Order {
+		if id := p.Runtime.Cause.ID; id == process.CausePolicy || id == process.CauseBreakerOpen ||
+			p.Machine.Awaits == lifecycle.Order {
 			return p.Runtime.Note
 		}
 		wait := max(p.Machine.RetryAt-now, 0).Round(time.Second)

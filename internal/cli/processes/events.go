@@ -402,10 +402,7 @@ operations that 'drover task list' shows you.`,
   drover changes 'shop/*' -l zone=b --from 15m
   drover changes --from 2026-11-20T10:00:00Z --to 2026-11-20T10:05:00Z -o json`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if f.From, err = term.Moment("--from", from); err != nil {
-				return err
-			}
-			if f.To, err = term.Moment("--to", to); err != nil {
+			if f.From, f.To, err = term.Span("from", from, "to", to); err != nil {
 				return err
 			}
 			for _, arg := range args {

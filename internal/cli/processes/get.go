@@ -126,7 +126,8 @@ func selected(ctx context.Context, c *client.Client, files []client.File) error 
 		}
 		docs := processfile.Documents(f)
 		for i := range docs {
-			docs[i].Processes = slices.DeleteFunc(docs[i].Processes, func(p processfile.Named) bool { return chosen[p.Name] })
+			d := &docs[i]
+			d.Processes = slices.DeleteFunc(d.Processes, func(p processfile.Named) bool { return chosen[p.Name] })
 		}
 		for _, d := range processfile.Documents(whole) {
 			d.Processes = slices.DeleteFunc(d.Processes, func(p processfile.Named) bool { return !chosen[p.Name] })

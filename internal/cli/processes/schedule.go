@@ -127,21 +127,46 @@ func requestText(r *client.Request) string {
 		parts = append(parts, r.Signal)
 	}
 	parts = append(parts, r.Processes...)
-	for _, flag := range []struct{ name, value string }{
-		{"--hosts ", strings.Join(r.Hosts, ",")}, {"-l ", r.Select}, {"--process-label ", r.Labels},
-	} {
-		if flag.value != "" {
-			parts = append(parts, flag.name+flag.value)
+	value := func(flag, value string) {
+		if value != "" {
+			parts = append(parts, flag+" "+value)
 		}
 	}
-	if r.OneOf {
-		parts = append(parts, "--one-of")
+	given := func(flag string, is bool) {
+		if is {
+			parts = append(parts, flag)
+		}
 	}
-	if r.AgainWhenLost {
-		parts = append(parts, "--again-when-lost")
+	seconds := func(flag string, d time.Duration) {
+		if d != 0 {
+			parts = append(parts, flag+" "+d.String())
+		}
 	}
+	value("--scope", r.Scope)
+	value("--hosts", strings.Join(r.Hosts, ","))
+	value("-l", r.Select)
+	value("--process-label", r.Labels)
+	seconds("--host-timeout", time.Duration(r.HostTimeout)*time.Second)
+	given("--one-of", r.OneOf)
+	given("--again-when-lost", r.AgainWhenLost)
 	if p := r.Rollout; p != nil {
-		parts = append(parts, "--batch "+p.Batch.String())
+		value("--batch", p.Batch.String())
+		if p.Canary > 0 {
+			value("--canary", strconv.Itoa(p.Canary))
+		}
+		given("--canary-approval", p.CanaryApproval)
+		seconds("--bake", time.Duration(p.Bake))
+		seconds("--pause", time.Duration(p.Pause))
+		for _, size := range []struct {
+			flag string
+			n    client.HostCount
+		}{{"--max-failures", p.MaxFailures}, {"--max-unavailable", p.MaxUnavailable}} {
+			if !size.n.IsZero() {
+				value(size.flag, size.n.String())
+			}
+		}
+		value("--order", p.Order)
+		given("--skip-away", p.SkipAway)
 	}
 	return strings.Join(parts, " ")
 }

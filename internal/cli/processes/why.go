@@ -399,6 +399,8 @@ func (p *whyPrinter) complete(verb string, f client.Finding) string {
 			return p.session.Again("%s %s", verb, id)
 		}
 		return p.session.Again("task list")
+	case "breaker reset": // it is about all hosts
+		return p.session.Again("%s %s", verb, term.ShellWord(f.Namespace+"/"+f.Name))
 	default:
 		return p.session.Again("%s %s --hosts %s", verb, term.ShellWord(f.Namespace+"/"+f.Name),
 			term.ShellWord(f.Host.ID))

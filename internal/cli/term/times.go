@@ -1,6 +1,7 @@
 package term
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,10 +28,20 @@ func (r *TimeRange) named(cmd *cobra.Command, from, to string) {
 
 // Times returns the range; a missing time is zero.
 func (r *TimeRange) Times() (since, until time.Time, err error) {
-	if since, err = Moment("--"+r.from, r.since); err == nil {
-		until, err = Moment("--"+r.to, r.Until)
+	return Span(r.from, r.since, r.to, r.Until)
+}
+
+// Span is Moment for the two ends of a span of time, with the names of their flags.
+func Span(from, begin, to, end string) (begins, ends time.Time, err error) {
+	begins, err1 := Moment("--"+from, begin)
+	ends, err2 := Moment("--"+to, end)
+	if err = errors.Join(err1, err2); err != nil {
+		return begins, ends, err
 	}
-	return since, until, err
+	if !begins.IsZero() && !ends.IsZero() && !begins.Before(ends) {
+		err = Usagef("--%s is %s, and not before --%s, which is %s", from, Stamp(&begins), to, Stamp(&ends))
+	}
+	return begins, ends, err
 }
 
 // Moment parses a time, a time of this day, or an age, with or without a minus, that a flag gives; a missing time is

@@ -89,19 +89,20 @@ func Filled(cmd *cobra.Command) error {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		list, isList := f.Value.(pflag.SliceValue)
 		switch {
-		case slices.Contains([]string{"message", "note", "id", "selector", "process-label"}, f.Name): // or says so itself
+		case slices.Contains([]string{"message", "note", "id"}, f.Name):
+		case f.Name == "selector" || f.Name == "process-label": // their faults have a place
 		case isList && (len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")),
 			f.Value.Type() == "string" && f.Value.String() == "":
-			empty = append(empty, "--"+f.Name)
+			empty = append(empty, f.Name)
 		}
 	})
 	switch len(empty) {
 	case 0:
 		return nil
 	case 1:
-		return Usagef("%s is empty: give a value, or leave the flag out", empty[0])
+		return Usagef("--%s is empty: give a value, or leave the flag out", empty[0])
 	}
-	return Usagef("%s are empty: give values, or leave the flags out", strings.Join(empty, ", "))
+	return Usagef("--%s are empty: give values, or leave the flags out", strings.Join(empty, ", --"))
 }
 
 // Complete offers fixed values for a flag.

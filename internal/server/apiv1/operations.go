@@ -452,12 +452,21 @@ func (h *Handler) cancelOperation(ctx context.Context, c *call) (reply, error) {
 	})
 }
 
+// beganBy names who began something: the app, or the person who has no app or is one.
+func beganBy(app, user string) string {
+	if app == "" || app == access.PersonApp(user) {
+		return user
+	}
+	return app
+}
+
 // onlyOwnTask words the error of a change of a task that the caller sees, but that another app began.
 func (h *Handler) onlyOwnTask(ctx context.Context, c *call, id string, err error) error {
 	if errors.Is(err, store.ErrNotFound) && c.Principal.Proven {
 		if app, failed := h.taskApp(ctx, c, id); failed == nil {
 			if t, failed := h.Listing.GetTask(ctx, id, app); failed == nil {
-				return problemf(http.StatusForbidden, "%s began operation %s: only %s or an administrator may cancel it", t.App, id, t.App)
+				return problemf(http.StatusForbidden,
+					"%[1]s began operation %[2]s: only %[1]s or an administrator may cancel it", beganBy(t.App, t.User), id)
 			}
 		}
 	}

@@ -209,7 +209,11 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	steps, changed := h.stepsBack(r, former, known)
+	before, err := h.placedBefore(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
+	steps, changed := h.stepsBack(r, former, before, known)
 	if len(changed) > 0 {
 		return reply{}, problemf(http.StatusConflict,
 			"%s changed since rollout %s, such as %s: apply the file that you want instead",
@@ -248,6 +252,47 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	}, nil
 }
 
+// placedBefore returns the specs that hosts should have had before the rollout of an apply, if the rollout has missed
+// hosts: a host that was away may never have reported the former spec.
+func (h *Handler) placedBefore(ctx context.Context, r *store.Rollout) (map[store.ObservedKey]*process.Spec, error) {
+	if !slices.ContainsFunc(r.Hosts, func(x rollout.Host) bool { return !x.Begun.IsZero() && missed(&x) }) {
+		return nil, nil //nolint:nilnil // nobody asks
+	}
+	f, first := store.RevisionFilter{Namespace: r.Steps[0].Process.Namespace}, int64(0)
+	for more := true; more; {
+		rows, next, err := h.Revisions.ListRevisions(ctx, f, maxPage)
+		if err != nil {
+			return nil, failure("list the revisions", err)
+		}
+		for i := range rows {
+			if more = !rows[i].At.Before(r.Created); !more {
+				break
+			}
+			if store.RolloutOf(rows[i].Task) == r.ID {
+				first = rows[i].Number
+			}
+		}
+		f.Before, more = next, more && next != 0
+	}
+	if first <= 1 {
+		return nil, nil //nolint:nilnil // nothing was placed
+	}
+	placed, err := h.Revisions.PlacedAt(ctx, f.Namespace, first-1)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, failure("read the revision", err)
+	}
+	all := map[store.ObservedKey]*process.Spec{}
+	for _, p := range placed {
+		all[store.ObservedKey{Agent: p.Agent, Process: process.ID{Namespace: f.Namespace, Name: p.Name}}] = p.Spec
+	}
+	return all, nil
+}
+
+// missed reports whether a rollout has not reached a host of a batch that has begun.
+func missed(x *rollout.Host) bool {
+	return x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled
+}
+
 // undoable rejects the undo of a rollout that is under way, or of an operation.
 func undoable(r *store.Rollout) error {
 	counts := r.Counts()
@@ -269,11 +314,13 @@ func undoable(r *store.Rollout) error {
 
 // stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
 // or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
-// changed are processes, with their hosts, whose specs are neither those of the rollout nor the former ones.
-func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep, known []plan.Known,
+// before are the specs that such hosts should have had. changed are processes, with their hosts, whose specs are
+// neither those of the rollout nor the former ones.
+func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
+	before map[store.ObservedKey]*process.Spec, known []plan.Known,
 ) (steps []plan.Step, changed []string) {
 	var wanted []plan.Wanted
-	var missed []plan.Step
+	var without []plan.Step
 	present := map[store.ObservedKey]*process.Spec{}
 	for i := range known {
 		if k := &known[i]; k.Spec != nil {
@@ -293,15 +340,19 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep, known 
 			}
 			reached[store.ObservedKey{Agent: x.Agent, Process: s.Process}] = true
 			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
-			if s.Former != nil {
-				of, _ := s.Former.CopyOf(s.Process)
-				back.Op, back.Removes, back.Spec = process.Update, false, s.Former.Unnumbered()
+			old := s.Former
+			if old == nil && missed(x) {
+				old = before[store.ObservedKey{Agent: x.Agent, Process: s.Process}]
+			}
+			if old != nil {
+				of, _ := old.CopyOf(s.Process)
+				back.Op, back.Removes, back.Spec = process.Update, false, old.Unnumbered()
 				wanted = append(wanted, plan.Wanted{
 					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: back.Spec, Entry: of.Name,
 				})
 			}
-			if x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled {
-				missed = append(missed, back)
+			if missed(x) {
+				without = append(without, back)
 			}
 		}
 	}
@@ -313,7 +364,7 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep, known 
 	for _, s := range steps {
 		made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
 	}
-	for _, s := range missed {
+	for _, s := range without {
 		if !made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] {
 			steps = append(steps, s)
 		}

@@ -45,8 +45,7 @@ func (r *operationRequest) readPlan() error {
 	faults := processfile.CheckRollout(r.Rollout)
 	if info := r.Op.Info(); !info.LeavesRunning() && !r.Rollout.MaxUnavailable.IsZero() {
 		faults = append(faults, processfile.Fault{
-			Path: "max_unavailable",
-			Text: "is for processes that drover watches afterwards: not for " + string(info.Op),
+			Path: "max_unavailable", Text: "is for processes that drover watches afterwards: not for " + string(info.Op),
 		})
 	}
 	if len(faults) > 0 {
@@ -535,7 +534,8 @@ func (h *Handler) onlyOwn(ctx context.Context, c *call, id string, err error) er
 		return err
 	}
 	if r, failed := h.seenRollout(ctx, c, id); failed == nil {
-		return problemf(http.StatusForbidden, "%s began rollout %s: only %s or an administrator may change it", r.App, id, r.App)
+		by := beganBy(r.App, r.User)
+		return problemf(http.StatusForbidden, "%s began rollout %s: only %s or an administrator may change it", by, id, by)
 	}
 	return err
 }

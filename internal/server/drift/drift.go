@@ -82,8 +82,8 @@ func (c *Case) fields(want, have *process.Spec, d v1.Difference) (all []v1.Diffe
 	return all
 }
 
-// reapply is the command that gives this host alone what a revision says of the process. An apply would concern the other
-// hosts of the process, too, and end its selection.
+// reapply is the command that gives this host alone what a revision says of the process. An apply would concern the
+// other hosts of the process, too, and end its selection.
 func (c *Case) reapply(revision int64) string {
 	command := fmt.Sprintf("%s --revision %d", c.on("register"), revision)
 	if c.Have == nil {

@@ -49,7 +49,7 @@ func (d *Driver) changedMeanwhile(ctx context.Context, r *store.Rollout, t *stor
 				continue
 			}
 			changed[h.Agent] = fmt.Sprintf("%s has changed %s since the plan (revision %d)",
-				strings.TrimSuffix(p.App+"/"+p.User, "/"), s.Process, p.Revision)
+				strings.Trim(p.App+"/"+p.User, "/"), s.Process, p.Revision)
 			break
 		}
 	}

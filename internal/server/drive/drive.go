@@ -280,7 +280,7 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 					Fault: process.Cancelled, Text: "was removed since the plan: stays removed",
 				}
 			case op == "":
-				op, target.Outcome = s.Op, &process.Outcome{Text: "was already removed"}
+				op, target.Outcome = s.Op, &process.Outcome{Text: alreadyRemoved}
 			}
 			i, again := place[op]
 			if !again {
@@ -491,9 +491,15 @@ func (d *Driver) outcomes(ctx context.Context, r *store.Rollout, batch int, fact
 	})
 }
 
+// alreadyRemoved is the outcome of the removal of a process that its host does not have. The host is not asked.
+const alreadyRemoved = "was already removed"
+
 // untouched reports whether a host was never sent an operation, or certainly never begins it.
 func untouched(r *store.Rollout, o *process.Outcome) bool {
-	return o.Fault != process.None && (o.Text == task.Unavailable || r.Plan.OneOf && task.NeverTaken(o.Text))
+	if o.Fault == process.None {
+		return o.Text == alreadyRemoved
+	}
+	return o.Text == task.Unavailable || r.Plan.OneOf && task.NeverTaken(o.Text)
 }
 
 // worse returns a fact about a host with the judgement about another of its processes. The status is nil if the host

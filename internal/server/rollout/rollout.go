@@ -165,7 +165,8 @@ type Fact struct {
 	Done  bool
 	Fault process.Fault
 	Text  string
-	// Untouched tells, with the fault AgentUnavailable, that the host was never sent the operation.
+	// Untouched tells that the host was never sent the operation: with the fault AgentUnavailable because it was away,
+	// without a fault because it had nothing to do.
 	Untouched bool
 	// Changed tells, with the fault Cancelled, that the host keeps what somebody has placed there since the plan.
 	Changed bool
@@ -380,6 +381,8 @@ func (r *Rollout) learn(h *Host, f Fact, now time.Time) {
 // outcome applies the outcome of the operation.
 func (h *Host) outcome(f Fact, skipAway bool) {
 	switch {
+	case f.Fault == process.None && f.Untouched:
+		h.State = Succeeded
 	case f.Fault == process.None:
 		h.State = Baking
 	case f.Fault == process.Cancelled && f.Changed:
