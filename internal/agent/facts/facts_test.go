@@ -156,6 +156,16 @@ func TestFactsOfExecutables(t *testing.T) {
 	}
 }
 
+// TestARelativeDirectory: executables have another working directory, and are found all the same.
+func TestARelativeDirectory(t *testing.T) {
+	dir := directory(t, nil)
+	program(t, dir, "facts", `echo '{"a": "1"}'`)
+	t.Chdir(filepath.Dir(dir))
+	if got, faults := look(t, filepath.Base(dir)); faults != "" || got["a"] != "1" {
+		t.Errorf("%v, faults %s", got, faults)
+	}
+}
+
 // TestAnExecutableThatHangs: its whole group ends, and the other facts are there.
 func TestAnExecutableThatHangs(t *testing.T) {
 	dir := directory(t, map[string]string{"good": `{"good": 1}`})

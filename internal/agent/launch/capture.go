@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -26,13 +27,17 @@ func Capture(ctx context.Context, path string, most time.Duration, size int) ([]
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	out, said := &bounded{most: size}, &bounded{most: maxSaid, drops: true}
+	path, err := filepath.Abs(path) // the program runs in another directory
+	if err != nil {
+		return nil, err
+	}
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = []string{"PATH=" + DefaultPath, "LANG=C"}, "/", time.Second
 	cmd.Stdout, cmd.Stderr = out, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	// The leader of the group is not reaped before Run returns, so its number is still its own.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	err := cmd.Run()
+	err = cmd.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("it has not ended within %s", most)
