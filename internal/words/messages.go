@@ -25,6 +25,7 @@ var Messages = []Text{
 	},
 	{"{what}: no terminal to ask for confirmation: give --yes", "{what}：没有终端可供确认，请使用 --yes"},
 	{"nothing was done", "没有执行任何操作"},
+	{"undoes {id}", "撤销 {id}"},
 	{"and {n} more that the rollout leaves alone", "以及另外 {n} 台未改动的主机"},
 	{"beside it: {op} {subject} by {caller} at {time} ({task})", "期间的其他操作：{caller} 于 {time} 对 {subject} 执行 {op}（{task}）"},
 	{

@@ -372,6 +372,8 @@ var Sentences = []Text{
 	{"{failed} of {hosts} hosts failed among the canaries", "{hosts} 台主机中，灰度主机有 {failed} 台失败"},
 	{"no server ran at its time, {time}", "预定时间 {time} 没有服务器在运行"},
 	{"paused by {name}", "由 {name} 暂停"},
+	{"aborted by {name}", "由 {name} 终止"},
+	{"undone by {name}", "由 {name} 撤销"},
 	{"{process} is relaunched", "{process} 已被重新拉起"},
 	{"{process} is flapping", "{process} 频繁重启"},
 	{"{process} is unhealthy", "{process} 健康检查异常"},

@@ -231,6 +231,9 @@ func failureLine(f *client.RolloutFailure) string {
 // rolloutLines say how a rollout is, its failures by cause, and what else concerns its processes.
 func rolloutLines(r *client.Rollout) []string {
 	lines := []string{rolloutLine(r)}
+	if r.Undoes != "" {
+		lines = append(lines, "  undoes "+r.Undoes)
+	}
 	for _, f := range r.Failures {
 		lines = append(lines, "  "+failureLine(&f))
 	}

@@ -1,6 +1,7 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -230,7 +231,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 			if !slices.EqualFunc(now.Hosts, r.Hosts, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }) {
 				return problemf(http.StatusConflict, "rollout %s went on meanwhile: pause or abort it first", id)
 			}
-			return now.Abort()
+			return aborted("undone by " + cmp.Or(c.Principal.User, c.Principal.App))(now)
 		})
 		if err != nil {
 			return reply{}, refusedRollout(err, id)
@@ -291,6 +292,17 @@ func (h *Handler) placedBefore(ctx context.Context, r *store.Rollout) (map[store
 // missed reports whether a rollout has not reached a host of a batch that has begun.
 func missed(x *rollout.Host) bool {
 	return x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled
+}
+
+// aborted ends a rollout for a reason.
+func aborted(reason string) func(*rollout.Rollout) error {
+	return func(r *rollout.Rollout) error {
+		err := r.Abort()
+		if err == nil {
+			r.Reason = reason
+		}
+		return err
+	}
 }
 
 // undoable rejects the undo of a rollout that is under way, or of an operation.

@@ -560,7 +560,7 @@ func (h *Handler) resumeRollout(ctx context.Context, c *call) (reply, error) {
 }
 
 func (h *Handler) abortRollout(ctx context.Context, c *call) (reply, error) {
-	return h.changeRollout(ctx, c, (*rollout.Rollout).Abort)
+	return h.changeRollout(ctx, c, aborted("aborted by "+cmp.Or(c.Principal.User, c.Principal.App)))
 }
 
 func (h *Handler) retryRollout(ctx context.Context, c *call) (reply, error) {
