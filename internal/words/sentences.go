@@ -374,7 +374,7 @@ var Sentences = []Text{
 	{"paused by {name}", "由 {name} 暂停"},
 	{"aborted by {name}", "由 {name} 终止"},
 	{"undone by {name}", "由 {name} 撤销"},
-	{"{process} is relaunched", "{process} 已被重新拉起"},
+	{"{process} was relaunched", "{process} 已被重新拉起"},
 	{"{process} is flapping", "{process} 频繁重启"},
 	{"{process} is unhealthy", "{process} 健康检查异常"},
 	{"{process} is not-ready", "{process} 未就绪"},

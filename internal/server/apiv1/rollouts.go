@@ -593,7 +593,7 @@ func (h *Handler) approveRollout(ctx context.Context, c *call) (reply, error) {
 		return reply{}, problemf(http.StatusForbidden,
 			"rollout %s does %s: only a person who may do that on all of its hosts may approve it", r.ID, r.Op)
 	}
-	if r.User == c.Principal.User {
+	if r.State == rollout.Held && r.User == c.Principal.User {
 		return reply{}, problemf(http.StatusForbidden, "%s began rollout %s: another person must approve it", r.User, r.ID)
 	}
 	return h.change(ctx, id, r.App, func(r *rollout.Rollout) error { return r.Approve(c.Principal.User) })

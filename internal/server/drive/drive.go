@@ -518,7 +518,7 @@ func worse(f rollout.Fact, step *store.RolloutStep, status *process.Status, appl
 	}
 	rank := map[rollout.Health]int{rollout.Well: 0, rollout.Unsettled: 1, rollout.Unwell: 2}
 	if rank[health] > rank[f.Health] {
-		f.Health, f.Cause, f.Text = health, cause, fmt.Sprintf("%s is %s", step.Process, cause)
+		f.Health, f.Cause, f.Text = health, cause, unwell(step.Process, cause)
 	}
 	return f
 }
@@ -532,11 +532,19 @@ func agentFact(f rollout.Fact, step *store.RolloutStep, p *fleet.Presence, settl
 		return f
 	}
 	f.Health, f.Cause = rollout.Unwell, relaunched
-	f.Text = fmt.Sprintf("%s is %s", step.Process, relaunched)
+	f.Text = unwell(step.Process, relaunched)
 	if p.Facts.Upgrade != "" {
 		f.Text += ": " + p.Facts.Upgrade
 	}
 	return f
+}
+
+// unwell says how a process is.
+func unwell(id process.ID, cause string) string {
+	if cause == relaunched {
+		return id.String() + " was relaunched"
+	}
+	return fmt.Sprintf("%s is %s", id, cause)
 }
 
 // relaunched is the cause of a process that runs again after it was down.

@@ -72,7 +72,7 @@ func TestAnAgentThatStartsAgain(t *testing.T) {
 		if unwell := got.Health == rollout.Unwell; unwell != c.unwell {
 			t.Errorf("%s: %+v", what, got)
 		}
-		if c.unwell && (got.Cause != relaunched || got.Text != "drover/agent is relaunched: the host went back later") {
+		if c.unwell && (got.Cause != relaunched || got.Text != "drover/agent was relaunched: the host went back later") {
 			t.Errorf("%s: %+v", what, got)
 		}
 	}

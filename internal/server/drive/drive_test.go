@@ -205,7 +205,7 @@ func TestBakeSeesRelaunches(t *testing.T) {
 	r.observe("a", "running", 1)
 	ro := r.step()
 	r.wants(ro, rollout.Paused, 0, rollout.Failed, rollout.Waiting)
-	if ro.Hosts[0].Cause != "relaunched" || ro.Hosts[0].Text != "shop/nginx is relaunched" {
+	if ro.Hosts[0].Cause != "relaunched" || ro.Hosts[0].Text != "shop/nginx was relaunched" {
 		t.Errorf("the cause is %q: %s", ro.Hosts[0].Cause, ro.Hosts[0].Text)
 	}
 }
