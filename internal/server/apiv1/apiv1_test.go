@@ -421,6 +421,11 @@ func TestAllFaultsAtOnce(t *testing.T) {
 			"select":"a b","signal":"HUP","host_timeout_seconds":0,"rollout":{"canary":-1,"order":"x y"}}`,
 			"targets[0].namespace targets[1].hosts[0] select host_timeout_seconds signal rollout.batch rollout.canary rollout.order",
 		},
+		{
+			"POST", "/operations", `{"op":"fly","processes":["a/x"],"hosts":[],"labels":"","host_timeout_seconds":0}`,
+			"op hosts labels host_timeout_seconds",
+		},
+		{"POST", "/operations", `{"op":"start","targets":[{"namespace":"n","name":"x","hosts":[]}]}`, "targets[0].hosts"},
 		{"POST", "/receivers", map[string]any{
 			"name": "a b", "kind": "email", "url": "http://x", "mail": map[string]any{"from": "x", "to": []string{"y"}},
 			"severities": []string{"loud"}, "kinds": []string{"odd"}, "select": "a b", "labels": "=",

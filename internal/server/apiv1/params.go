@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -434,7 +435,12 @@ func decodeProblem(err error) error {
 	if field, ok := strings.CutPrefix(err.Error(), `json: unknown field "`); ok {
 		return invalid(strings.TrimSuffix(field, `"`), "there is no such field")
 	}
-	return problemf(http.StatusBadRequest, "the body is not a JSON object: %v", err)
+	_, malformed := errors.AsType[*json.SyntaxError](err)
+	if _, typed := errors.AsType[*json.UnmarshalTypeError](err); malformed || typed ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return problemf(http.StatusBadRequest, "the body is not a JSON object: %v", err)
+	}
+	return problemf(http.StatusUnprocessableEntity, "a value of the body is not valid: %v", err) // says its own type
 }
 
 // expected describes the JSON that a field of a Go type accepts.

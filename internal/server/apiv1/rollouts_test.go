@@ -128,7 +128,7 @@ func TestRolloutIsRefused(t *testing.T) {
 	r.refused(r.call("admin", "POST", "/operations", map[string]any{
 		"op": "stop", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}, "at": "03:00",
 	}), 422, "at")
-	r.want(400, r.roll("admin", map[string]any{"batch": "ten"}, nil))
+	r.want(422, r.roll("admin", map[string]any{"batch": "ten"}, nil))
 }
 
 // steps shows the operations of a rollout on each of its hosts, as they are stored.

@@ -248,9 +248,6 @@ func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
 
 // validate reports the faults of the request, and completes its spec.
 func (r *operationRequest) validate() error {
-	if !r.Op.Info().OwnAPI {
-		return invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", "))
-	}
 	faults := []error{r.readProcesses(), r.readTargets()}
 	if r.Select != nil {
 		var err error
@@ -260,6 +257,11 @@ func (r *operationRequest) validate() error {
 	}
 	if n := r.HostTimeout; n != nil && (*n < 1 || *n > longestHostTimeout) {
 		faults = append(faults, invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout))
+	}
+	if !r.Op.Info().OwnAPI {
+		return together(append([]error{
+			invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")),
+		}, faults...)...)
 	}
 	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan())...)
 }
