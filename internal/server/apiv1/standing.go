@@ -368,6 +368,12 @@ func (q *driftQuery) read(ctx context.Context) error {
 			return tooMany
 		}
 	}
+	if err := q.readSelected(ctx, agents); err != nil {
+		return failure("read the selections", err)
+	}
+	if len(q.cases) > mostCompared {
+		return tooMany
+	}
 	if err := q.readFiled(ctx); err != nil {
 		return failure("read revisions", err)
 	}
@@ -397,6 +403,29 @@ func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 		}
 	}
 	return err
+}
+
+// readSelected reads which hosts match a selection in force.
+func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
+	standing, err := q.h.Standing.ListSelections(ctx, "")
+	if err != nil {
+		return err
+	}
+	for i := range standing {
+		s := &standing[i]
+		matches, err := selector.Parse(s.Selector)
+		if err != nil {
+			return err
+		}
+		for _, agent := range agents {
+			if a, joined := q.h.Directory.ByKey(agent); joined && matches.Matches(a.Select) {
+				if found := q.at(store.ObservedKey{Agent: agent, Process: s.Process}); found != nil {
+					found.Selected = s
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // readFiled reads what the latest file says of each process.

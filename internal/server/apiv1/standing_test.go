@@ -74,6 +74,16 @@ func TestSelectionsOfAFile(t *testing.T) {
 	r.place("x", web, "running", `{`+daemon+`}`)
 	same(t, "the same again", "none x", planned(r.want(200, r.call("admin", "PUT", "/namespaces/a", selected))))
 
+	r.must(r.fleet.Label(t.Context(), []string{plain}, map[string]string{"role": "web"}, nil))
+	var missed []string
+	for _, item := range r.want(200, r.call("admin", "GET", "/drift?live=false", nil)).body["items"].([]any) {
+		d := item.(map[string]any)
+		missed = append(missed, fmt.Sprint(d["host"], " ", d["kind"], " ", d["app"], " ", d["mend"]))
+	}
+	same(t, "a host that matches and has got nothing",
+		[]string{"0:10.0.0.2 missed admin drover get a/x | drover apply -f -"}, missed)
+	r.must(r.fleet.Label(t.Context(), []string{plain}, map[string]string{"role": "db"}, nil))
+
 	listed := file(`["web-1"]`)
 	same(t, "a list instead", "change x hosts.select role=web,os><nil>",
 		planned(r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", listed))))

@@ -26,6 +26,8 @@ type Case struct {
 	// Placed is the spec by the latest revision, and Filed by the latest file; nil if there is none. They are the same
 	// if a file was last.
 	Placed, Filed *store.Placement
+	// Selected is the selection in force that the host matches; nil if there is none.
+	Selected *store.Selection
 	// Have is what the host has reported; nil if it does not have the process.
 	Have *store.Observed
 	// Started is the spec with which the running process was started; nil if it is the present one or unknown.
@@ -37,7 +39,7 @@ type Case struct {
 // Of returns the differences; none if no file has the process.
 func Of(c Case) (all []v1.Difference) {
 	if c.Filed == nil {
-		return nil
+		return c.left()
 	}
 	all = append(all, c.changed()...)
 	all = append(all, c.missed()...)
@@ -137,6 +139,20 @@ func (c *Case) missed() []v1.Difference {
 		return nil
 	}
 	return c.fields(c.Placed.Spec, c.Have.Spec, d)
+}
+
+// left returns that a host matches a selection, and nothing was ever placed there.
+func (c *Case) left() []v1.Difference {
+	if c.Selected == nil || c.Placed != nil || c.Have != nil {
+		return nil
+	}
+	s := c.Selected
+	return []v1.Difference{c.item(v1.Difference{
+		Kind: v1.DriftMissed, App: s.App, User: s.User, Through: v1.ThroughSelection, At: moment(s.At),
+		Text: "the host matches the selection, and lacks the process; drover brings it within a minute, if the person who " +
+			"applied the file may still start it there",
+		Mend: fmt.Sprintf("drover get %s | drover apply -f -", quoted(c.Process.String())),
+	})}
 }
 
 // person returns what a person has done with the process on this host.

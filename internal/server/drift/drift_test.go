@@ -79,6 +79,13 @@ func TestOf(t *testing.T) {
 				"missed  <nil>><nil> shop/anna " + again + " && drover start shop/web --hosts 'web 1'",
 			},
 		},
+		"selected, and nothing came": {
+			drift.Case{Selected: &store.Selection{App: "shop", User: "anna", At: epoch}},
+			[]string{"missed  <nil>><nil> shop/anna drover get shop/web | drover apply -f -"},
+		},
+		"selected, and of no file": {
+			drift.Case{Selected: &store.Selection{}, Placed: placed(v1.ThroughGSE, second), Have: have(first, "running")}, nil,
+		},
 		"changed by GSE": {
 			drift.Case{Placed: placed(v1.ThroughGSE, second), Filed: file, Have: have(second, "running")},
 			[]string{
