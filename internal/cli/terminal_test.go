@@ -97,10 +97,20 @@ func terminal(t *testing.T) (person, program *os.File) {
 // converse runs drover at a terminal, types the answer once it is asked, and returns all that it has printed there.
 func converse(t *testing.T, s *harness.Server, locale, answer string, args ...string) (string, error) {
 	t.Helper()
+	return converseWith(t, s, nil, locale, answer, args...)
+}
+
+// converseWith is converse for a drover that has another stdin than its terminal, unless stdin is nil.
+func converseWith(t *testing.T, s *harness.Server, stdin io.Reader, locale, answer string, args ...string) (string, error) {
+	t.Helper()
 	person, program := terminal(t)
 	cmd := exec.Command(binaries.drover, append(args, "--data-dir", s.DataDir)...)
 	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", "DROVER_LANG="+locale)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 2}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +153,21 @@ func TestQuestionAtATerminal(t *testing.T) {
 	if exitCode(err) != 1 || !strings.Contains(out, "stop：1 台主机上的 2 个进程？[y/N] ") ||
 		!strings.Contains(out, "drover: 没有执行任何操作") {
 		t.Errorf("in Chinese: %v, %q", err, out)
+	}
+}
+
+// TestQuestionAboutStdin: a file that comes through a pipe leaves the terminal to the person.
+func TestQuestionAboutStdin(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	file := "namespace: piped\nprocesses: {a: {run: sleep 1000, hosts: [\"*\"]}}\n"
+	out, err := converseWith(t, s, strings.NewReader(file), "C", "n", "apply", "-f", "-")
+	if exitCode(err) != 1 || !strings.Contains(out, "nothing was done") {
+		t.Errorf("with a no: %v, %q", err, out)
+	}
+	out, err = converseWith(t, s, strings.NewReader(file), "C", "y", "apply", "-f", "-")
+	if err != nil || !strings.Contains(run(t, s, "ps", "piped/a"), "running") {
+		t.Errorf("with a yes: %v, %q", err, out)
 	}
 }
 

@@ -66,7 +66,7 @@ func refuses(m *machine) {
 		{"without sums", changed("rm SHA256SUMS"), "--from other", "cannot read"},
 		{"archive not listed", changed("sed -i /linux/d SHA256SUMS"), "--from other", "has no archive"},
 		{
-			"two versions", changed("sed s/1.0.0/1.0.1/g SHA256SUMS >more; cat more >>SHA256SUMS"), "--from other",
+			"two versions", changed(`sed 's/1\.0\.0/1.0.1/g' SHA256SUMS >more; cat more >>SHA256SUMS`), "--from other",
 			"several archives",
 		},
 		{"other sums", "", "--from . --sums " + strings.Repeat("0", 64), "not the one that --sums names"},

@@ -286,6 +286,7 @@ func (a *applyCommand) confirmPlan(cmd *cobra.Command, parts []part) error {
 	for _, p := range parts {
 		n += steps(p.plan)
 	}
+	a.readStdin = slices.Contains(a.files, "-")
 	return a.ask(cmd, "apply "+process.Count(n, "change", "changes"))
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,8 @@ type operateCommand struct {
 	yes      bool
 	noWait   bool
 	dryRun   bool
+	// readStdin says that stdin was a file: a person answers at the terminal of the process.
+	readStdin bool
 	// withAfter adds what the targets are after, withDependents what is after them.
 	withAfter, withDependents bool
 	// hostTimeout is how long each host has to accept the operation; 0 means the server's default.
@@ -171,7 +174,14 @@ func (a *operateCommand) confirm(cmd *cobra.Command, targets []processRef) error
 
 // ask asks a person for confirmation.
 func (a *operateCommand) ask(cmd *cobra.Command, what string) error {
-	if !term.IsTerminal(cmd.InOrStdin()) || !term.IsTerminal(cmd.ErrOrStderr()) {
+	in := cmd.InOrStdin()
+	if a.readStdin {
+		if tty, err := os.Open("/dev/tty"); err == nil {
+			defer tty.Close() //nolint:errcheck // it was only read
+			in = tty
+		}
+	}
+	if !term.IsTerminal(in) || !term.IsTerminal(cmd.ErrOrStderr()) {
 		return term.Usagef("%s: no terminal to ask for confirmation: give --yes", what)
 	}
 	a.Bound(false) // --timeout must not limit the person
@@ -179,7 +189,7 @@ func (a *operateCommand) ask(cmd *cobra.Command, what string) error {
 	term.Say(cmd, "%s? [y/N] ", what)
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer means no
+		line, _ := bufio.NewReader(in).ReadString('\n') // no answer means no
 		answer <- line
 	}()
 	select {
