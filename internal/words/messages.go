@@ -395,7 +395,7 @@ var Faults = []Text{
 	},
 	{"{command}: --revision needs a NAMESPACE/NAME", "{command}：--revision 需要 NAMESPACE/NAME"},
 	{"{command}: -f FILE is needed", "{command}：需要 -f FILE"},
-	{"{command}: --hosts or --selector, and --file are needed", "{command}：需要 --hosts 或 --selector，以及 --file"},
+	{"{command}: --hosts or --selector, and --file or --revision are needed", "{command}：需要 --hosts 或 --selector，以及 --file 或 --revision"},
 	{"--hosts: --adopt takes over processes of this host only", "--hosts：--adopt 只接管本机的进程"},
 	{
 		"--adopt: {n} of the {hosts} hosts that are online have an address of this host, expected one",

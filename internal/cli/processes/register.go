@@ -45,7 +45,7 @@ hosts and selections stay as they are. An example:
 				return err
 			}
 			if file == "" && revision == 0 || hosts.Any() {
-				return term.Usagef("%s: --hosts or --selector, and --file are needed", cmd.CommandPath())
+				return term.Usagef("%s: --hosts or --selector, and --file or --revision are needed", cmd.CommandPath())
 			}
 			var spec *client.Spec
 			if file != "" {

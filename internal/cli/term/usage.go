@@ -79,8 +79,7 @@ func Chain(first, second func(*cobra.Command, []string) error) func(*cobra.Comma
 }
 
 // Filled rejects flags that are given an empty value, as a script does with an empty variable: to take it for none
-// would choose everything. Flags that only describe something may be
-// empty, and so may those of a change.
+// would choose everything. Flags that only describe something may be empty, and so may those of a change.
 func Filled(cmd *cobra.Command) error {
 	if cmd.Name() == "change" {
 		return nil
