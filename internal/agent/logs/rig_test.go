@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"drover/internal/agent/logs"
 	"drover/internal/agent/pidns"
 	"drover/internal/process"
@@ -40,6 +42,19 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir()}
+	r.reopen()
+	return r
+}
+
+// newRigOnSmallDisk is newRig on a file system of 1 MiB.
+func newRigOnSmallDisk(t *testing.T) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	r := &rig{t: t, dir: filepath.Join(dir, "log")}
 	r.reopen()
 	return r
 }

@@ -270,13 +270,7 @@ func TestWithoutAnAgent(t *testing.T) {
 
 // TestWithoutAnAgentOnAFullDisk: a new agent that cannot rotate cuts, although the writer is quiet.
 func TestWithoutAnAgentOnAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	r := &rig{t: t, dir: filepath.Join(dir, "log")}
-	r.reopen()
+	r := newRigOnSmallDisk(t)
 	const size = 64 << 10
 	out, _, _ := r.begin(policy(size, 1000))
 	var err error
@@ -353,13 +347,7 @@ func marks(r *rig) int {
 
 // TestFullDisk: the writer lives, and its only error is the full disk; later text is there.
 func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	r := &rig{t: t, dir: filepath.Join(dir, "log")}
-	r.reopen()
+	r := newRigOnSmallDisk(t)
 	r.run()
 	out, _, _ := r.begin(policy(64<<20, 3))
 	failed := false

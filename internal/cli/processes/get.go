@@ -68,14 +68,12 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 	}
 	sel.flags(cmd, &s)
 	sel.FailedFlag(cmd)
-	cmd.Flags().Int64Var(&revision, "revision", 0, "the processes as they are by this revision of the namespace")
+	revisionFlag(cmd, &revision, "the processes as they are by this revision of the namespace")
 	s.Flags(cmd, term.AsYAML, term.AsJSON)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 		switch {
-		case !cmd.Flags().Changed("revision"):
+		case revision == 0:
 			return nil
-		case revision < 1:
-			return term.Usagef("--revision %d: expected the number of a revision, from 1", revision)
 		case !sel.any():
 			return term.Usagef("--revision excludes flags that choose hosts or processes")
 		case len(args) == 0:
@@ -84,6 +82,17 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 		return nil
 	})
 	return cmd
+}
+
+// revisionFlag adds --revision for one revision; 0 is none.
+func revisionFlag(cmd *cobra.Command, revision *int64, help string) {
+	cmd.Flags().Int64Var(revision, "revision", 0, help)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("revision") && *revision < 1 {
+			return term.Usagef("--revision %d: expected the number of a revision, from 1", *revision)
+		}
+		return nil
+	})
 }
 
 // filesOf returns processes as one file for each namespace. Copies are one process of the file if the arguments name

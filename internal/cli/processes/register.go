@@ -81,14 +81,9 @@ hosts and selections stay as they are. An example:
 	}
 	hosts.ChangeFlags(cmd, &a.Session, "hosts to register the process on")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec; - reads stdin")
-	cmd.Flags().Int64Var(&revision, "revision", 0, "take the spec from this revision of the namespace, instead of a file")
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		switch {
-		case !cmd.Flags().Changed("revision"):
-			return nil
-		case revision < 1:
-			return term.Usagef("--revision %d: expected the number of a revision, from 1", revision)
-		case file != "":
+	revisionFlag(cmd, &revision, "take the spec from this revision of the namespace, instead of a file")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if revision != 0 && file != "" {
 			return term.Usagef("--revision and --file exclude each other")
 		}
 		return nil

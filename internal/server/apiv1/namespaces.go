@@ -17,10 +17,8 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
-	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
-	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/plan"
 	"drover/internal/server/store"
@@ -97,17 +95,15 @@ func (h *Handler) shownFile(c *call, namespace string, known []plan.Known, stand
 // covered reports whether one reach covers a host that an expression matches, and another one all of them. If no host
 // matches, both must cover every host.
 func (h *Handler) covered(text string, one, all access.Reach) (sees, sets bool, err error) {
-	s, err := selector.Parse(text)
+	matching, err := h.matching(text)
 	if err != nil {
 		return false, false, err
 	}
 	sees, sets = one.Everywhere(), true
 	none := true
-	for a := range h.Directory.After(fleet.Place{}) {
-		if s.Matches(a.Select) {
-			none = false
-			sees, sets = sees || one.Covers(gate.Host(a)), sets && all.Covers(gate.Host(a))
-		}
+	for a := range matching {
+		none = false
+		sees, sets = sees || one.Covers(gate.Host(a)), sets && all.Covers(gate.Host(a))
 	}
 	return sees, sets && (!none || all.Everywhere()), nil
 }

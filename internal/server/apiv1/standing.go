@@ -3,6 +3,7 @@ package apiv1
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -161,6 +162,18 @@ func selectionsByRollout(list []*store.Rollout, change *store.SelectionChange, s
 	}
 }
 
+// matching returns the hosts that an expression matches.
+func (h *Handler) matching(text string) (iter.Seq[store.Agent], error) {
+	s, err := selector.Parse(text)
+	return func(yield func(store.Agent) bool) {
+		for a := range h.Directory.After(fleet.Place{}) {
+			if s.Matches(a.Select) && !yield(a) {
+				return
+			}
+		}
+	}, err
+}
+
 // maySelect rejects a change of selections in force on hosts where the caller may not start the process. Who replaces a
 // selection decides for all hosts that match it.
 func (h *Handler) maySelect(c *call, change *store.SelectionChange, standing []store.Selection) error {
@@ -176,14 +189,12 @@ func (h *Handler) maySelect(c *call, change *store.SelectionChange, standing []s
 		if !change.All && !slices.Contains(change.Entries, entryOf(s.Process)) {
 			continue
 		}
-		matches, err := selector.Parse(s.Selector)
+		matching, err := h.matching(s.Selector)
 		if err != nil {
 			return failure("read a selection", err)
 		}
-		for a := range h.Directory.After(fleet.Place{}) {
-			if matches.Matches(a.Select) {
-				places = append(places, place{s.Process, gate.Host(a)})
-			}
+		for a := range matching {
+			places = append(places, place{s.Process, gate.Host(a)})
 		}
 	}
 	who, start := c.Principal, access.OperationOf(process.Start)
@@ -324,14 +335,18 @@ func (q *driftQuery) at(key store.ObservedKey) *drift.Case {
 	}
 	agent, joined := q.h.Directory.ByKey(key.Agent)
 	id := key.Process
-	if q.closed || !joined || q.namespace != "" && !wildcard.Match(q.namespace, id.Namespace) ||
-		q.name != "" && !wildcard.Match(q.name, id.Name) && !wildcard.Match(q.name, baseOf(id.Name)) ||
-		!q.eventReader.at(id).Covers(gate.Host(agent)) {
+	if q.closed || !joined || !q.names(id) || !q.eventReader.at(id).Covers(gate.Host(agent)) {
 		return nil
 	}
 	q.cases[key] = &drift.Case{Process: id, Host: nameOf(agent)}
 	q.hosts[key.Agent] = agent
 	return q.cases[key]
+}
+
+// names reports whether the caller asks for a process.
+func (q *driftQuery) names(id process.ID) bool {
+	return (q.namespace == "" || wildcard.Match(q.namespace, id.Namespace)) &&
+		(q.name == "" || wildcard.Match(q.name, id.Name) || wildcard.Match(q.name, baseOf(id.Name)))
 }
 
 // read collects what the database has.
@@ -413,6 +428,9 @@ func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 	}
 	for i := range standing {
 		s := &standing[i]
+		if q.closed || !q.names(s.Process) {
+			continue
+		}
 		matches, err := selector.Parse(s.Selector)
 		if err != nil {
 			return err
