@@ -317,7 +317,7 @@ func TestAVersionThatDoesNotLast(t *testing.T) {
 			return strings.Contains(executed(), "/versions/drover-agent-") || o.logged(back) > 0
 		})
 	}
-	if state, message := o.end(id); state != "failed" || !strings.Contains(message, "is relaunched") {
+	if state, message := o.end(id); state != "failed" || !strings.Contains(message, "was relaunched") {
 		t.Errorf("the rollout: %s, %q", state, message)
 	}
 	o.unharmed()
