@@ -59,6 +59,7 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover schedule create": {"--cron", "0 3 * * *"},
 		"drover events":          {"--follow"},
 		"drover agents label":    {"h", "role=web"},
+		"drover agents remove":   {"h"},
 		"drover agents upgrade":  {"h", "--to", "1.0.0"},
 
 		"drover import systemd":     {"--adopt"},

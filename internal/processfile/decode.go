@@ -33,7 +33,8 @@ func (d *decoder) add(faults []Fault) {
 		inside[f.Path[:max(0, strings.LastIndexByte(f.Path, '.'))]] = true
 	}
 	for _, f := range faults {
-		if !unread[f.Path] && (!f.lacks || !inside[f.Path]) {
+		entry := f.Path[:strings.LastIndexByte(f.Path, ']')+1] // the innermost entry of a list
+		if !unread[f.Path] && !unread[entry] && (!f.lacks || !inside[f.Path]) {
 			d.faults = append(d.faults, f)
 		}
 	}

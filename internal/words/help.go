@@ -91,7 +91,7 @@ var Help = []Text{
 	// hosts
 	{"List the hosts that have joined", "列出已接入的主机"},
 	{"Set and remove labels of hosts", "设置和移除主机的标签"},
-	{"Remove a host: disconnect it now and reject it if it reconnects", "移除主机：立即断开，并拒绝它再次连接"},
+	{"Remove hosts: disconnect them now and reject them if they reconnect", "移除主机：立即断开，并拒绝再次连接"},
 	{"Have agents run another version, in batches", "分批升级 Agent 的版本"},
 	{"Manage the tokens that hosts join with", "管理主机接入令牌"},
 	{"Create a token that hosts join with, and print it once", "创建主机接入令牌，仅显示一次"},

@@ -14,6 +14,8 @@ var Messages = []Text{
 		"upgrade the agents of {n} hosts to {version}: no terminal to ask for confirmation: give --yes",
 		"将 {n} 台主机的 Agent 升级到 {version}：没有终端可供确认，请使用 --yes",
 	},
+	{"remove {n} hosts? [y/N]", "移除 {n} 台主机？[y/N]"},
+	{"remove {n} hosts", "移除 {n} 台主机"},
 	{"{what}? [y/N]", "{what}？[y/N]"},
 	{
 		"{command} the process {process} on one of {hosts} host{s}: no terminal to ask for confirmation: give --yes",
@@ -23,9 +25,15 @@ var Messages = []Text{
 		"{command} {n} process{s} on {hosts} host{s}: no terminal to ask for confirmation: give --yes",
 		"{command}：{hosts} 台主机上的 {n} 个进程：没有终端可供确认，请使用 --yes",
 	},
+	{"remove {n} hosts: no terminal to ask for confirmation: give --yes", "移除 {n} 台主机：没有终端可供确认，请使用 --yes"},
 	{"{what}: no terminal to ask for confirmation: give --yes", "{what}：没有终端可供确认，请使用 --yes"},
 	{"nothing was done", "没有执行任何操作"},
+	{
+		"a breaker withholds relaunches of {id} until {time}, because {n} of {all} hosts failed ({cause}); to end it: {command}",
+		"{id} 的熔断已打开，{time} 前暂停拉起，因为 {all} 台主机中有 {n} 台失败（{cause}）；如需解除：{command}",
+	},
 	{"undoes {id}", "撤销 {id}"},
+	{"approved by {names}", "批准人：{names}"},
 	{"and {n} more that the rollout leaves alone", "以及另外 {n} 台未改动的主机"},
 	{"beside it: {op} {subject} by {caller} at {time} ({task})", "期间的其他操作：{caller} 于 {time} 对 {subject} 执行 {op}（{task}）"},
 	{

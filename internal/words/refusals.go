@@ -104,6 +104,7 @@ var Refusals = []Text{
 	{"app {name} exists already", "应用 {name} 已存在"},
 	{"package {name} exists already", "程序包 {name} 已存在"},
 	{"receiver {name} exists already", "告警接收方 {name} 已存在"},
+	{"schedule {name}: no process matches", "定时操作 {name}：没有匹配的进程"},
 	{"schedule {name} exists already", "定时操作 {name} 已存在"},
 	{"user {name} exists already", "用户 {name} 已存在"},
 

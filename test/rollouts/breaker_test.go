@@ -112,6 +112,13 @@ func TestBreaker(t *testing.T) {
 	if n := f.count("running"); n != 1 {
 		t.Errorf("%d hosts run it after a person's start on one", n)
 	}
+	for _, command := range []string{"status", "why"} { // what runs does not show the breaker
+		text := f.drover(0, command, "shop/web", "--hosts", f.hosts[1])
+		if !strings.Contains(text, "a breaker withholds relaunches of shop/web until ") ||
+			!strings.Contains(text, "drover breaker reset shop/web") {
+			t.Errorf("%s of a host that runs it says nothing of the breaker: %s", command, text)
+		}
+	}
 	f.CLI("breaker", "reset", "shop/web")
 	harness.Eventually(t, "the relaunches", func() bool { return f.count("running") == hosts })
 	var events []struct{ Kind string }

@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,12 +18,16 @@ import (
 // grantsOf parses rights in text form.
 func grantsOf(texts []string) ([]client.Grant, error) {
 	grants := make([]client.Grant, len(texts))
+	var faults []string
 	for i, text := range texts {
 		g, err := access.ParseGrant(text)
 		if err != nil {
-			return nil, term.Usagef("%w", err)
+			faults = append(faults, err.Error())
 		}
 		grants[i] = client.Grant(g)
+	}
+	if len(faults) > 0 {
+		return nil, term.Usagef("%s", strings.Join(faults, "; "))
 	}
 	return grants, nil
 }
@@ -138,10 +143,7 @@ type rightsChange func(have []access.Grant, rights []string) ([]access.Grant, er
 
 func (b *bounds) add(have []access.Grant, rights []string) ([]access.Grant, error) {
 	given, err := grantsOf(rights)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.set(given); err != nil {
+	if err := errors.Join(err, b.set(given)); err != nil {
 		return nil, err
 	}
 	for _, g := range given {

@@ -4,8 +4,8 @@ package fleet
 
 import (
 	"cmp"
-	"context"
 	"errors"
+		"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +14,7 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/selector"
 )
@@ -21,6 +22,7 @@ import (
 // NewAgents returns 'drover agents'.
 func NewAgents() *cobra.Command {
 	var s remote.Session
+	var hosts remote.Hosts
 	var f client.AgentFilter
 	groupBy := ""
 	cmd := &cobra.Command{
@@ -40,7 +42,10 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 			if err != nil {
 				return err
 			}
-			f.Hosts = args
+			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
+				return err
+			}
+			f.Hosts, f.Selector, f.Limit = hosts.Names, hosts.Selector, hosts.Limit
 			var listed int
 			if groupBy != "" {
 				listed, err = printGroups(cmd, &s, c, f, groupBy)
@@ -50,13 +55,10 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 			if err != nil || listed > 0 {
 				return err
 			}
-			if err := remote.UnmatchedHost(cmd.Context(), c, args); err != nil {
+			if err := hosts.Unmatched(cmd.Context(), c); err != nil {
 				return err
 			}
-			switch {
-			case f.Selector != "":
-				return term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(args, " ")+" "+f.Selector))
-			case len(args) > 0 || f.State+f.Search+f.Proxy+f.Policy != "":
+			if len(f.Hosts) > 0 || f.Selector+f.State+f.Search+f.Proxy+f.Policy != "" {
 				return term.NoSuchf("no host matches")
 			}
 			term.Say(cmd, "no hosts have joined\n")
@@ -65,8 +67,7 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.Selector, "selector", "l", "",
-		"only hosts whose labels and facts match, such as role=web,zone!=b")
+	hosts.ChangeFlags(cmd, &s, "further hosts")
 	flags.StringVar(&f.Search, "search", "", "only hosts with this text in a name, a label or a fact, in any case")
 	flags.StringVar(&f.State, "state", "", "only hosts in this state: online or away")
 	flags.StringVar(&f.Proxy, "proxy", "", "only hosts in the area of this proxy; a name or a pattern")
@@ -76,17 +77,16 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 	term.Complete(cmd, "policy", "none", "limited")
 	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
 	remote.Watch(&s, cmd)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		if err := remote.CheckSelector(cmd, "selector", f.Selector); err != nil {
-			return err
-		}
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("group-by") && !selector.IsKey(groupBy) {
 			return term.Usagef("--group-by %q: expected one label or fact, such as role, os or fact.rack", groupBy)
 		}
-		return checkChoices(&f)
+		if groupBy != "" && hosts.Limit > 0 {
+			return term.Usagef("--group-by and --limit exclude each other")
+		}
+		return errors.Join(hosts.Also(args), checkChoices(&f))
 	})
-	cmd.AddCommand(agentsLabel())
-	cmd.AddCommand(agentsRemove()...)
+	cmd.AddCommand(agentsLabel(), agentsRemove())
 	return cmd
 }
 
@@ -219,25 +219,87 @@ func checkLabels(cmd *cobra.Command, r client.LabelRequest, nowhere bool) error 
 	return term.Usagef("%s: %s", cmd.CommandPath(), strings.Join(faults, "; "))
 }
 
-func agentsRemove() []*cobra.Command {
-	return remote.Resource[client.Agent]{
-		Names: func(s *remote.Session) remote.Completer { return remote.Completing(s, remote.HostIDs) },
-		Verbs: []remote.Verb[client.Agent]{{
-			Use: "remove HOST|KEY", Short: "Remove a host: disconnect it now and reject it if it reconnects",
-			Long: `Remove a host, named by its id, CLOUD:IP or key. The server disconnects the host now,
-rejects it if it reconnects, and deletes the records of its processes. The processes on the host
-keep running; to end them, stop them first. The host can join again with a token. Needs an
-administrator.`,
-			Call: func(ctx context.Context, c *client.Client, args []string) (client.Agent, error) {
-				err := c.RemoveAgent(ctx, args[0])
-				if remote.NotFound(err) {
-					err = cmp.Or(remote.UnmatchedHost(ctx, c, args), err)
+// agentsRemove returns 'drover agents remove'.
+func agentsRemove() *cobra.Command {
+	var s remote.Session
+	var hosts remote.Hosts
+	yes := false
+	cmd := &cobra.Command{
+		Use:   "remove [HOST|KEY...]",
+		Short: "Remove hosts: disconnect them now and reject them if they reconnect",
+		Long: `Remove hosts, named by id, CLOUD:IP or key, or chosen by flags. The server disconnects each
+host now, rejects it if it reconnects, and deletes the records of its processes. The processes on the
+host keep running; to end them, stop them first. The host can join again with a token. Needs an
+administrator.
+
+drover asks for confirmation if there is more than one host. After a host that does not exist it goes
+on with the others.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable, 7 some
+hosts were removed and others were not.`,
+		Example: `  drover agents remove 0:10.0.0.7
+  drover agents remove -l role=old --yes`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && hosts.Any() {
+				return term.Usagef("%s: HOST is missing: expected hosts, or --selector", cmd.CommandPath())
+			}
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			names := args
+			if !hosts.Any() {
+				ids, err := hosts.IDs(cmd.Context(), c)
+				if err != nil {
+					return err
 				}
-				return client.Agent{}, err
-			},
-			Done: "host %s was removed",
-		}},
-	}.Commands()
+				names = slices.Concat(args, ids)
+			}
+			what := "remove " + process.Count(len(names), "host", "hosts")
+			switch {
+			case len(names) == 1:
+			case yes:
+				term.Say(cmd, "%s\n", what)
+			default:
+				if err := s.Ask(cmd, cmd.InOrStdin(), what); err != nil {
+					return err
+				}
+			}
+			return removeAgents(cmd, c, names)
+		},
+		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
+	}
+	hosts.ChangeFlags(cmd, &s, "further hosts")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	s.Flags(cmd)
+	return cmd
+}
+
+// removeAgents removes each host. It goes on after a host that does not exist, and ends at any other error.
+func removeAgents(cmd *cobra.Command, c *client.Client, names []string) error {
+	var faults []error
+	removed := 0
+	for _, name := range names {
+		err := c.RemoveAgent(cmd.Context(), name)
+		missing := remote.NotFound(err)
+		if missing {
+			err = cmp.Or(remote.UnmatchedHost(cmd.Context(), c, []string{name}), err)
+		}
+		if err == nil {
+			removed++
+			term.Say(cmd, "host %s was removed\n", name)
+			continue
+		}
+		if faults = append(faults, err); !missing {
+			break
+		}
+	}
+	err := remote.ExitOf(errors.Join(faults...))
+	if err != nil && removed > 0 {
+		return &command.ExitError{Code: command.Partial, Err: err}
+	}
+	return err
 }
 
 // online is the state of a connection.

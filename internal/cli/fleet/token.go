@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,18 +93,16 @@ business. Create it before the tokens for the hosts of the area.`,
 			flags.Int64Var(&t.Business, "business", 0, "business of these hosts; 0 is no business")
 			flags.StringVar(&t.Note, "note", "", "a note for administrators")
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+				faults := []error{term.OneOf("--role", t.Role, "agent", "proxy")}
 				for _, name := range []string{"area", "uses", "ttl"} {
 					if !flags.Changed(name) {
-						return term.Usagef("--%s is missing", name)
+						faults = append(faults, term.Usagef("--%s is missing", name))
 					}
 				}
-				if err := term.OneOf("--role", t.Role, "agent", "proxy"); err != nil {
-					return err
+				if flags.Changed("ttl") && t.TTL < time.Second {
+					faults = append(faults, term.Usagef("--ttl %s: expected 1s or more", t.TTL))
 				}
-				if t.TTL < time.Second {
-					return term.Usagef("--ttl %s: expected 1s or more", t.TTL)
-				}
-				return nil
+				return errors.Join(faults...)
 			})
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {

@@ -79,6 +79,7 @@ greatest value of the row.`,
 func (t *top) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	t.sel.QueryFlags(cmd, &t.Session, "only on these hosts")
+	t.sel.LimitFlag(cmd)
 	f.StringVar(&t.sort, "sort", byCPU, "what to sort by: cpu or memory")
 	f.StringVar(&t.last, "last", "", "also show the history of this time: 15m, 1h or 24h")
 	f.IntVarP(&t.rows, "rows", "n", 20, "number of processes to show")
@@ -111,17 +112,20 @@ func (t *top) show(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	here := false
-	f := client.ProcessFilter{
-		Hosts: t.sel.Names, Selector: t.sel.Selector, ProcessChoice: t.sel.ProcessChoice,
-		Stale: &here, Sort: "-" + t.sort, Limit: t.rows,
-	}
+	namespace, name := "", ""
 	if len(args) > 0 {
 		var found bool
-		if f.Namespace, f.Name, found = strings.Cut(args[0], "/"); !found || f.Namespace == "" || f.Name == "" {
+		if namespace, name, found = strings.Cut(args[0], "/"); !found || namespace == "" || name == "" {
 			return term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[0])
 		}
 	}
+	if err := t.sel.First(cmd.Context(), c, namespace, name); err != nil {
+		return err
+	}
+	here := false
+	f := t.sel.Filter(t.sel.Names)
+	f.Namespace, f.Name = namespace, name
+	f.Stale, f.Sort, f.Limit = &here, "-"+t.sort, t.rows
 	rows, sums, err := t.most(cmd.Context(), c, f)
 	if err != nil {
 		return remote.ExitOf(err)

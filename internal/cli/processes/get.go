@@ -57,7 +57,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 				return err
 			}
 			files := filesOf(found, args)
-			if sel.any() {
+			if sel.Any() {
 				if err := selected(cmd.Context(), c, files); err != nil {
 					return err
 				}
@@ -74,7 +74,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 		switch {
 		case revision == 0:
 			return nil
-		case !sel.any():
+		case !sel.Any():
 			return term.Usagef("--revision excludes flags that choose hosts or processes")
 		case len(args) == 0:
 			return term.Usagef("%s: --revision needs a NAMESPACE/NAME", cmd.CommandPath())

@@ -66,6 +66,9 @@ did not.`,
 			if err != nil {
 				return err
 			}
+			if err := sel.First(cmd.Context(), c, namespace, name); err != nil {
+				return err
+			}
 			f.Hosts, f.Selector, f.ProcessChoice = sel.Names, sel.Selector, sel.ProcessChoice
 			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
 			err = p.follow(cmd, c, namespace, name, f)
@@ -79,6 +82,7 @@ did not.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
 	sel.QueryFlags(cmd, &s, "only of these hosts")
+	sel.LimitFlag(cmd)
 	flags.IntVar(&f.Tail, "tail", 0, "show at most this number of lines of each log, the last ones; 0 shows all")
 	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339, 10:00 or an age such as 10m")
 	flags.IntVar(&f.Run, "run", 0, "run to show: 0 is the present or last one, -1 the one before")

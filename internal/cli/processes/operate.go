@@ -119,7 +119,7 @@ func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args []st
 ) ([]processRef, error) {
 	var targets []processRef
 	if a.failedOf != "" {
-		if len(args) > 0 || !sel.any() {
+		if len(args) > 0 || !sel.Any() {
 			return nil, term.Usagef("--failed-of excludes names and flags that choose hosts or processes")
 		}
 		results, err := client.Collect(c.Results(cmd.Context(), a.failedOf, client.ResultFilter{Outcome: "failed"}))

@@ -115,7 +115,7 @@ func NewPs() *cobra.Command {
 		if len(refused) > 0 {
 			return term.Usagef("--at excludes %s", strings.Join(refused, " and "))
 		}
-		if count && (len(sel.States) > 0 || sel.limit > 0 || f.Search != "") {
+		if count && (len(sel.States) > 0 || sel.Limit > 0 || f.Search != "") {
 			return term.Usagef("--count excludes --state, --limit and --search")
 		}
 		return nil
@@ -128,7 +128,7 @@ func noProcesses(cmd *cobra.Command, c *client.Client, sel *selection, chosen bo
 	if err := sel.Unmatched(cmd.Context(), c); err != nil {
 		return err
 	}
-	if chosen || !sel.any() {
+	if chosen || !sel.Any() {
 		return term.NoSuchf("no process matches%s", sel.Where())
 	}
 	term.Say(cmd, "no processes yet: describe them in a file, and run 'drover apply -f FILE'\n")
@@ -151,7 +151,7 @@ func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.P
 	if err := sel.ResolveFew(cmd.Context(), c); err != nil {
 		return err
 	}
-	which := sel.filter(sel.Names)
+	which := sel.Filter(sel.Names)
 	which.Namespace, which.Name = f.Namespace, f.Name
 	n, err := c.CountProcesses(cmd.Context(), which)
 	if err != nil {
@@ -198,7 +198,7 @@ func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
 		return nil, err
 	}
 	rows, err := sel.list(cmd.Context(), c, f)
-	rows = sel.limited(rows)
+	rows = sel.Limited(rows)
 	sortProcesses(rows)
 	return rows, err
 }
@@ -262,7 +262,7 @@ func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time,
 	if err := sel.ResolveFew(cmd.Context(), c); err != nil {
 		return err
 	}
-	which := sel.filter(sel.Names)
+	which := sel.Filter(sel.Names)
 	which.Namespace, which.Name = f.Namespace, f.Name
 	var rows []client.Process
 	var past client.Past

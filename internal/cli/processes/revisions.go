@@ -317,6 +317,9 @@ answer, and no difference was found.`,
 					return suggestNamespace(cmd.Context(), c, args[0], err)
 				}
 			}
+			if err := sel.First(cmd.Context(), c, f.Namespace, f.Name); err != nil {
+				return err
+			}
 			f.Hosts, f.Selector, f.ProcessChoice = sel.Names, sel.Selector, sel.ProcessChoice
 			answer, err := c.Drift(cmd.Context(), f)
 			if err != nil {
@@ -334,6 +337,7 @@ answer, and no difference was found.`,
 	}
 	cmd.Flags().BoolVar(&f.Stored, "stored", false, "ask no host: compare only what the server has stored")
 	sel.QueryFlags(cmd, &s, "only on these hosts")
+	sel.LimitFlag(cmd)
 	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	return cmd
 }
@@ -391,7 +395,7 @@ func driftColumns() []term.Column[client.Difference] {
 func whyDiffers(d client.Difference) string {
 	text := d.Text
 	if d.App+d.User != "" {
-		text += ", by " + term.Caller(d.App, d.User) + " through " + d.Through
+		text += ", by " + term.Caller(d.App, d.User) + " (" + d.Through + ")"
 	}
 	if d.At != nil {
 		text += ", " + term.Stamp(d.At)

@@ -234,6 +234,9 @@ func rolloutLines(r *client.Rollout) []string {
 	if r.Undoes != "" {
 		lines = append(lines, "  undoes "+r.Undoes)
 	}
+	if len(r.ApprovedBy) > 0 {
+		lines = append(lines, "  approved by "+term.Printable(strings.Join(r.ApprovedBy, ", ")))
+	}
 	for _, f := range r.Failures {
 		lines = append(lines, "  "+failureLine(&f))
 	}
@@ -507,7 +510,7 @@ some hosts only, paused, or held for an approval.`,
 				return term.Usagef("%s is a rollout of the operation %s, which nothing undoes: expected one of an apply",
 					r.ID, r.Op)
 			}
-			reached := process.Count(r.Counts.Hosts-r.Counts.Waiting, "host", "hosts")
+			reached := process.Count(reachedBy(&r), "host", "hosts")
 			if !a.yes {
 				if err := a.ask(cmd, "undo "+r.ID+" on "+reached); err != nil {
 					return err
@@ -527,6 +530,11 @@ some hosts only, paused, or held for an approval.`,
 	cmd.Flags().BoolVar(&a.noWait, "no-wait", false, "print the id of the new rollout and do not wait for it")
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	return cmd
+}
+
+// reachedBy returns the number of hosts whose operation has begun.
+func reachedBy(r *client.Rollout) int {
+	return r.Counts.Hosts - r.Counts.Waiting - r.Counts.Skipped
 }
 
 // completeRollouts completes the id of a rollout.

@@ -36,26 +36,12 @@ func splitID(arg string) (namespace, name string, err error) {
 }
 
 // selection are the flags that choose processes beside their names.
-type selection struct {
-	remote.Choice
-	// limit is the largest number of hosts; 0 means no limit.
-	limit int
-}
+type selection struct{ remote.Choice }
 
 // flags adds the flags. The session must get its flags after them.
 func (s *selection) flags(cmd *cobra.Command, session *remote.Session) {
 	s.Choice.Flags(cmd, session, "only on these hosts")
-	remote.LimitFlag(cmd, &s.limit)
-}
-
-// filter returns the filter of a list.
-func (s *selection) filter(hosts []string) client.ProcessFilter {
-	return client.ProcessFilter{Hosts: hosts, Selector: s.Selector, ProcessChoice: s.ProcessChoice}
-}
-
-// any reports whether the flags choose every process.
-func (s *selection) any() bool {
-	return s.Any() && s.limit == 0
+	s.LimitFlag(cmd)
 }
 
 // list lists the processes of a filter, with one call for each group of named hosts.
@@ -66,7 +52,7 @@ func (s *selection) list(ctx context.Context, c *client.Client, f client.Process
 	for first := true; first || len(names) > 0; first = false {
 		part := names[:min(len(names), remote.MostAsked)]
 		names = names[len(part):]
-		which := s.filter(part)
+		which := s.Filter(part)
 		which.Namespace, which.Name, which.Search = f.Namespace, f.Name, f.Search
 		which.Spec, which.Limit = f.Spec, f.Limit
 		found, err := client.Collect(c.Processes(ctx, which))
@@ -76,27 +62,6 @@ func (s *selection) list(ctx context.Context, c *client.Client, f client.Process
 		all = append(all, found...)
 	}
 	return all, nil
-}
-
-// limited keeps the processes of the first hosts.
-func (s *selection) limited(all []client.Process) []client.Process {
-	if s.limit == 0 {
-		return all
-	}
-	var hosts []client.Host
-	for _, p := range all {
-		if !slices.ContainsFunc(hosts, func(h client.Host) bool { return h.ID == p.Host.ID }) {
-			hosts = append(hosts, p.Host)
-		}
-	}
-	slices.SortFunc(hosts, func(a, b client.Host) int {
-		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.ID, b.ID))
-	})
-	chosen := map[string]bool{}
-	for _, h := range hosts[:min(len(hosts), s.limit)] {
-		chosen[h.ID] = true
-	}
-	return slices.DeleteFunc(all, func(p client.Process) bool { return !chosen[p.Host.ID] })
 }
 
 // matching returns the processes of the hosts that one argument names. The session must have resolved its hosts.
@@ -145,7 +110,7 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 			return nil, term.NoSuchf("host %s has no process that matches %s", host, strings.Join(args, " "))
 		}
 	}
-	all = s.limited(all)
+	all = s.Limited(all)
 	sortProcesses(all)
 	return all, nil
 }

@@ -47,6 +47,11 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 				err = term.PrintValue(w, s.Form, found)
 			} else {
 				err = writeStatus(w, found, s.Output)
+				sayBreakers(cmd, &s, c, func(b *client.Breaker) bool {
+					return slices.ContainsFunc(found, func(p client.Process) bool {
+						return p.Namespace == b.Namespace && p.Name == b.Name
+					})
+				})
 			}
 			if err != nil {
 				return err
@@ -258,7 +263,7 @@ func newIs(name, short, long, wanted string, none int) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				found = sel.limited(found)
+				found = sel.Limited(found)
 				sortProcesses(found)
 				words := []string{"unknown"}
 				if len(found) > 0 {

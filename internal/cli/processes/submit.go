@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
-	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/processfile"
 )
@@ -181,26 +179,7 @@ func (a *operateCommand) ask(cmd *cobra.Command, what string) error {
 			in = tty
 		}
 	}
-	if !term.IsTerminal(in) || !term.IsTerminal(cmd.ErrOrStderr()) {
-		return term.Usagef("%s: no terminal to ask for confirmation: give --yes", what)
-	}
-	a.Bound(false) // --timeout must not limit the person
-	defer a.Bound(true)
-	term.Say(cmd, "%s? [y/N] ", what)
-	answer := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(in).ReadString('\n') // no answer means no
-		answer <- line
-	}()
-	select {
-	case line := <-answer:
-		if a := strings.ToLower(strings.TrimSpace(line)); a == "y" || a == "yes" {
-			return nil
-		}
-	case <-cmd.Context().Done(): // the reader ends with the program
-		term.Say(cmd, "\n")
-	}
-	return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("nothing was done")}
+	return a.Ask(cmd, in, what)
 }
 
 // rolloutFlags are the flags of an operation or an apply that spreads over its hosts in batches.

@@ -74,7 +74,7 @@ process, 6 unreachable or not within the timeout.`,
 		ValidArgsFunction: completeProcesses(&s),
 	}
 	cmd.Flags().StringVar(&until, "for", untilReady, "state to wait for: running, ready or stopped")
-	sel.Hosts.QueryFlags(cmd, &s, "only on these hosts")
+	sel.Hosts.ChangeFlags(cmd, &s, "only on these hosts")
 	sel.LabelFlag(cmd)
 	term.Complete(cmd, "for", untilRunning, untilReady, untilStopped)
 	s.WaitingFlags(cmd)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/spelling"
+	"drover/internal/wildcard"
 	"drover/internal/words"
 )
 
@@ -75,6 +77,10 @@ unreachable.`,
 				r := newWhyPrinter(&s, w, answer, len(args) > 0)
 				err = r.write(cmd.Context(), c)
 				r.summarise(cmd, args, f)
+				sayBreakers(cmd, &s, c, func(b *client.Breaker) bool {
+					return (f.Namespace == "" || wildcard.Match(f.Namespace, b.Namespace)) &&
+						(f.Name == "" || wildcard.Match(f.Name, b.Name)) && !explains(answer.Findings, b)
+				})
 			}
 			if err != nil {
 				return err
@@ -120,6 +126,31 @@ func checkCauses(ids []string) error {
 		}
 	}
 	return nil
+}
+
+// explains reports whether a finding about the process has its open breaker as a cause.
+func explains(findings []client.Finding, b *client.Breaker) bool {
+	isBreaker := func(c client.Cause) bool { return c.ID == string(process.CauseBreakerOpen) }
+	return slices.ContainsFunc(findings, func(f client.Finding) bool {
+		return f.Namespace == b.Namespace && f.Name == b.Name &&
+			(isBreaker(f.Cause) || slices.ContainsFunc(f.Further, isBreaker))
+	})
+}
+
+// sayBreakers tells the open breakers that a command is about. Processes that run do not show them.
+func sayBreakers(cmd *cobra.Command, s *remote.Session, c *client.Client, about func(*client.Breaker) bool) {
+	open, err := c.Breakers(cmd.Context(), false)
+	if err != nil {
+		return // the answer of the command is complete without them
+	}
+	for i := range open {
+		if b := &open[i]; about(b) {
+			id := b.Namespace + "/" + b.Name
+			term.Say(cmd, "a breaker withholds relaunches of %s until %s, because %d of %d hosts failed (%s); to end it: %s\n",
+				term.Printable(id), term.Stamp(&b.UntilAt), b.Failed, b.Hosts, term.Printable(b.Cause),
+				s.Again("breaker reset %s", id))
+		}
+	}
 }
 
 // maxFindings is the server's largest number of findings.

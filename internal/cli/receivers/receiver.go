@@ -3,6 +3,7 @@ package receivers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -174,10 +175,12 @@ func (f *receiverFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.note, "note", "", "a note for administrators")
 	f.given = flags.Changed
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		if err := remote.CheckSelector(cmd, "selector", f.selector); err != nil {
-			return err
+		var missing error
+		if cmd.Name() == "create" && !flags.Changed("url") {
+			missing = term.Usagef("--url is missing")
 		}
-		return remote.CheckSelector(cmd, "process-label", f.labels)
+		return errors.Join(missing,
+			remote.CheckSelector(cmd, "selector", f.selector), remote.CheckSelector(cmd, "process-label", f.labels))
 	})
 }
 
@@ -255,11 +258,9 @@ drover shows the secret only this once. 'drover receiver test' tries the address
 		New:   true,
 		Flags: f.flags,
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
-			if f.url == "" {
-				return client.Receiver{}, term.Usagef("--url is missing")
-			}
 			change, err := f.change()
-			if err != nil {
+			secret, unread := readFile(f.secretFile)
+			if err := errors.Join(err, unread); err != nil {
 				return client.Receiver{}, err
 			}
 			change.Name, change.Kind = args[0], f.kind
@@ -267,10 +268,6 @@ drover shows the secret only this once. 'drover receiver test' tries the address
 				change.Mail = f.letter(client.Mail{})
 			}
 			if f.secretFile != "" {
-				secret, err := readFile(f.secretFile)
-				if err != nil {
-					return client.Receiver{}, err
-				}
 				change.Secret = new(strings.TrimSpace(secret))
 			}
 			return c.CreateReceiver(ctx, change)
@@ -294,19 +291,20 @@ once. --namespace replaces all previous namespaces, and --selector the previous 
 		},
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 			change, err := f.change()
-			if err != nil {
+			faults := []error{err}
+			if all && change.Namespaces != nil {
+				faults = append(faults, term.Usagef("--namespace and --all-namespaces exclude each other"))
+			}
+			if everywhere && change.Select != nil {
+				faults = append(faults, term.Usagef("--selector and --all-hosts exclude each other"))
+			}
+			if err := errors.Join(faults...); err != nil {
 				return client.Receiver{}, err
 			}
 			if all {
-				if change.Namespaces != nil {
-					return client.Receiver{}, term.Usagef("--namespace and --all-namespaces exclude each other")
-				}
 				change.Namespaces = &[]string{}
 			}
 			if everywhere {
-				if change.Select != nil {
-					return client.Receiver{}, term.Usagef("--selector and --all-hosts exclude each other")
-				}
 				change.Select = new("")
 			}
 			if f.givesMail() {

@@ -114,8 +114,11 @@ func showSilence(s client.Silence) (state string, fields []term.Field) {
 	if s.Cron != "" {
 		length := time.Duration(s.Seconds * float64(time.Second))
 		fields = append(fields,
-			term.Field{"Windows", strings.TrimSpace(s.Cron+" "+s.TimeZone) + " for " + length.String()},
-			term.Field{"Next window", term.Stamp(s.WindowFrom) + " to " + term.Stamp(s.WindowUntil)})
+			term.Field{"Windows", strings.TrimSpace(s.Cron+" "+s.TimeZone) + " for " + length.String()})
+		if s.WindowFrom != nil {
+			fields = append(fields,
+				term.Field{"Next window", term.Stamp(s.WindowFrom) + " to " + term.Stamp(s.WindowUntil)})
+		}
 	}
 	if s.RemovedAt != nil {
 		fields = append(fields, term.Field{"Removed", term.Stamp(s.RemovedAt)})

@@ -28,8 +28,8 @@ type Hosts struct {
 	Selector string
 	// failedOf is a task: the hosts on which a target of it has failed.
 	failedOf string
-	// limit is the largest number of hosts that Only keeps; 0 is no limit.
-	limit int
+	// Limit is the largest number of hosts; 0 is no limit.
+	Limit int
 }
 
 // Bounds of --hosts.
@@ -62,18 +62,18 @@ func (h *Hosts) QueryFlags(cmd *cobra.Command, s *Session, help string) {
 	h.FailedFlag(cmd)
 }
 
-// ChangeFlags adds the flags of a command that changes hosts: those of QueryFlags, and --limit. The command calls Only.
+// ChangeFlags adds the flags of QueryFlags, and --limit. A command about hosts calls Only.
 func (h *Hosts) ChangeFlags(cmd *cobra.Command, s *Session, help string) {
 	h.QueryFlags(cmd, s, help)
-	LimitFlag(cmd, &h.limit)
+	h.LimitFlag(cmd)
 }
 
-// LimitFlag adds --limit about hosts.
-func LimitFlag(cmd *cobra.Command, limit *int) {
-	cmd.Flags().IntVar(limit, "limit", 0, "only on the first hosts, at most this number; 0 is no limit")
+// LimitFlag adds --limit.
+func (h *Hosts) LimitFlag(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&h.Limit, "limit", 0, "only on the first hosts, at most this number; 0 is no limit")
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if *limit < 0 {
-			return term.Usagef("--limit %d: expected 0 or more", *limit)
+		if h.Limit < 0 {
+			return term.Usagef("--limit %d: expected 0 or more", h.Limit)
 		}
 		return nil
 	})
@@ -124,7 +124,7 @@ func (h *Hosts) Resolve(ctx context.Context, c *client.Client) error {
 
 // Only is Resolve, and replaces --limit by the names of the first hosts, in the order of their areas and addresses.
 func (h *Hosts) Only(ctx context.Context, c *client.Client) error {
-	if err := h.Resolve(ctx, c); err != nil || h.limit == 0 {
+	if err := h.Resolve(ctx, c); err != nil || h.Limit == 0 {
 		return err
 	}
 	ids, err := h.IDs(ctx, c)
@@ -159,8 +159,8 @@ func (h *Hosts) IDs(ctx context.Context, c *client.Client) ([]string, error) {
 		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.ID, b.ID))
 	})
 	all = slices.CompactFunc(all, func(a, b client.Agent) bool { return a.ID == b.ID })
-	if h.limit > 0 {
-		all = all[:min(len(all), h.limit)]
+	if h.Limit > 0 {
+		all = all[:min(len(all), h.Limit)]
 	}
 	ids := make([]string, len(all))
 	for i, a := range all {

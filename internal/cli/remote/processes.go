@@ -1,7 +1,9 @@
 package remote
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,8 +55,54 @@ func (s *Choice) QueryFlags(cmd *cobra.Command, session *Session, help string) {
 	s.FailedFlag(cmd)
 }
 
+// Filter is the choice as a filter of a list. The names of hosts must be resolved.
+func (s *Choice) Filter(hosts []string) client.ProcessFilter {
+	return client.ProcessFilter{Hosts: hosts, Selector: s.Selector, ProcessChoice: s.ProcessChoice}
+}
+
+// Limited keeps the processes of the first hosts, at most --limit, in the order of their areas and ids.
+func (s *Choice) Limited(all []client.Process) []client.Process {
+	if s.Limit == 0 {
+		return all
+	}
+	chosen := map[string]bool{}
+	for _, id := range s.firstHosts(all) {
+		chosen[id] = true
+	}
+	return slices.DeleteFunc(all, func(p client.Process) bool { return !chosen[p.Host.ID] })
+}
+
+func (s *Choice) firstHosts(all []client.Process) []string {
+	areas := map[string]int{}
+	for _, p := range all {
+		areas[p.Host.ID] = p.Host.Cloud
+	}
+	ids := slices.SortedFunc(maps.Keys(areas), func(a, b string) int {
+		return cmp.Or(cmp.Compare(areas[a], areas[b]), cmp.Compare(a, b))
+	})
+	return ids[:min(len(ids), s.Limit)]
+}
+
+// First replaces --limit by the names of the first hosts that have a process of the choice. It is for commands that
+// leave the search to the server. Without --limit, or without such a process, it does nothing.
+func (s *Choice) First(ctx context.Context, c *client.Client, namespace, name string) error {
+	if s.Limit == 0 {
+		return nil
+	}
+	f := s.Filter(s.Names)
+	f.Namespace, f.Name = namespace, name
+	found, err := client.Collect(c.Processes(ctx, f))
+	if err != nil {
+		return ExitOf(err)
+	}
+	if hosts := s.firstHosts(found); len(hosts) > 0 {
+		s.Names, s.Limit = hosts, 0
+	}
+	return s.ResolveFew(ctx, c)
+}
+
 // Any reports whether the flags choose every process.
-func (s *Choice) Any() bool { return s.Hosts.Any() && !s.narrowed() }
+func (s *Choice) Any() bool { return s.Hosts.Any() && s.Limit == 0 && !s.narrowed() }
 
 // Narrow reports whether flags beside the names of hosts choose processes.
 func (s *Choice) Narrow() bool { return s.Selector != "" || s.narrowed() }

@@ -3,9 +3,11 @@
 package remote
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -292,4 +294,29 @@ func ExitOf(err error) error {
 		return &command.ExitError{Code: command.Unreachable, Err: err}
 	}
 	return err
+}
+
+// Ask asks a person at the terminal in for confirmation. Everything but "y" and "yes" is an error, and so is a missing
+// terminal. It blocks until the person answers or the context of cmd ends; --timeout does not count meanwhile.
+func (s *Session) Ask(cmd *cobra.Command, in io.Reader, what string) error {
+	if !term.IsTerminal(in) || !term.IsTerminal(cmd.ErrOrStderr()) {
+		return term.Usagef("%s: no terminal to ask for confirmation: give --yes", what)
+	}
+	s.Bound(false)
+	defer s.Bound(true)
+	term.Say(cmd, "%s? [y/N] ", what)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n') // no answer means no
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		if a := strings.ToLower(strings.TrimSpace(line)); a == "y" || a == "yes" {
+			return nil
+		}
+	case <-cmd.Context().Done(): // the reader ends with the program
+		term.Say(cmd, "\n")
+	}
+	return &command.ExitError{Code: command.Failed, Err: errors.New("nothing was done")}
 }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -126,6 +127,16 @@ func (g *Grant) Faults() (faults []error) {
 	}
 	if slices.Contains(g.Operations, Auditor) && (!slices.Contains(g.Namespaces, All) || !g.everywhere()) {
 		fail("operations has %s, which needs all namespaces and hosts: expected %q", Auditor, Auditor+" on *")
+	}
+	for _, op := range g.Operations {
+		switch op := Operation(op); {
+		case (op == RenameAgents || op == LabelAgents || op == UpgradeAgents) && !slices.Contains(g.Namespaces, All):
+			fail("operations has %s, which is about hosts and gives nothing without all namespaces: expected %q", op,
+				string(op)+" on *")
+		case op == Silence && !g.everywhere():
+			fail("operations has %s, which gives nothing on some hosts only: expected %q", op,
+				string(op)+" on NAMESPACES")
+		}
 	}
 	list("operations", len(g.Operations), g.operationFault)
 	list("businesses", len(g.Businesses), func(i int) error {
@@ -281,8 +292,12 @@ func ParseGrant(text string) (Grant, error) {
 			return Grant{}, err
 		}
 	}
-	if err := g.Validate(); err != nil {
-		return Grant{}, err
+	if faults := g.Faults(); len(faults) > 0 {
+		texts := make([]string, len(faults))
+		for i, err := range faults {
+			texts[i] = err.Error()
+		}
+		return Grant{}, errors.New(strings.Join(texts, "; "))
 	}
 	for i := range g.Labels {
 		g.Labels[i] = shortest(g.Labels[i])

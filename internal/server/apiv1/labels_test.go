@@ -216,7 +216,7 @@ func TestOperationBySelector(t *testing.T) {
 func TestLabelAgents(t *testing.T) {
 	r := labelled(t)
 	r.app("labeller", "label-agents on * at area:0")
-	r.app("narrow", "label-agents on a")
+	r.app("narrow", "* on a")
 	r.app("shop", "operate on a at label:role=cache")
 	r.observe("a/x@" + plain + " running")
 	label := func(app, body string) answer {

@@ -70,7 +70,7 @@ func TestPackages(t *testing.T) {
 	same(t, "the last cursor", "", a.cursor())
 
 	r.app("upgrader", "upgrade-agents on * at area:0")
-	r.app("narrow", "upgrade-agents on a")
+	r.app("narrow", "* on a")
 	for _, tt := range []struct {
 		app, body string
 		status    int

@@ -13,7 +13,7 @@ func TestSilences(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	r.app("shop", "silence on shop", "operate on bar")
-	r.app("narrow", "silence on shop at area:0")
+	r.app("narrow", "* on shop at area:0")
 	r.app("all", "silence on *")
 	r.app("viewer", "read on *")
 	made := r.want(201, r.call("shop", "POST", "/silences",

@@ -21,7 +21,7 @@ func TestCheckRight(t *testing.T) {
 	for name, texts := range map[string][]string{
 		"ann": {
 			"operator on shop* at label:role=web", "stop on shop max-targets 2", "start on shop until 2020-01-01T00:00:00Z",
-			"label-agents on * at area:0", "label-agents on shop",
+			"label-agents on * at area:0",
 		},
 		"ben": {"* on *"}, "eve": nil,
 	} {

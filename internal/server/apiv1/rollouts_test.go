@@ -60,7 +60,7 @@ func TestRollout(t *testing.T) {
 	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
 	list := r.want(200, r.call("admin", "GET", "/rollouts?state=aborted", nil)).body["items"].([]any)
 	same(t, "listed", 1, len(list))
-	same(t, "waiting", any(3.0), list[0].(map[string]any)["counts"].(map[string]any)["waiting"])
+	same(t, "skipped", any(3.0), list[0].(map[string]any)["counts"].(map[string]any)["skipped"])
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "rollouts.abort", Limit: 10})
 	r.must(err)
 	same(t, "audit rows", 2, len(rows))

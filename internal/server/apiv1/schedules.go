@@ -182,6 +182,9 @@ func (r *scheduleRequest) schedule(now time.Time) (s store.Schedule, err error) 
 	if q.Given != nil {
 		fail("request.spec", "is not for a schedule: every host uses its stored spec")
 	}
+	if names := slices.Compact(slices.Sorted(slices.Values(q.Processes))); q.OneOf && len(names) > 1 {
+		fail("request.one_of", "is for one process: the schedule names %s and %s", names[0], names[1])
+	}
 	if q.At != "" {
 		fail("request.at", "is not for a schedule: its runs begin at once")
 	}
@@ -407,6 +410,8 @@ func (h *Handler) runSchedule(ctx context.Context, c *call) (reply, error) {
 		switch p := problemOf(err); {
 		case errors.Is(p.cause, store.ErrRunning):
 			return reply{}, problemf(http.StatusConflict, "a run of schedule %q goes on: wait for it", s.Name)
+		case p.nothing:
+			return reply{}, problemf(http.StatusNotFound, "schedule %q: no process matches", s.Name)
 		case errors.Is(p.cause, store.ErrDecided):
 			return reply{}, stored(store.ErrNotFound, "schedule", s.Name)
 		}

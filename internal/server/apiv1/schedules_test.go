@@ -132,6 +132,9 @@ func TestBadSchedules(t *testing.T) {
 	both["one_of"], both["rollout"] = true, map[string]any{"batch": 1}
 	r.refused(r.call("admin", "POST", "/schedules", nightly("n", both)), 422, "request.one_of")
 	r.refused(r.call("admin", "POST", "/schedules", nightly("n", map[string]any{
+		"op": "start", "processes": []string{"a/x", "a/y"}, "one_of": true,
+	})), 422, "request.one_of")
+	r.refused(r.call("admin", "POST", "/schedules", nightly("n", map[string]any{
 		"op": "update", "processes": []string{"a/*"}, "one_of": true,
 	})), 422, "request.spec")
 	r.refused(r.call("admin", "POST", "/operations", map[string]any{"op": "stop", "targets": targets, "labels": "a=b"}), 422, "labels")

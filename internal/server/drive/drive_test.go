@@ -220,7 +220,7 @@ func TestAbortOfABatchWithoutTask(t *testing.T) {
 	_, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
 	r.must(err)
 	r.step()
-	r.wants(r.step(), rollout.Aborted, 0, rollout.Skipped, rollout.Waiting)
+	r.wants(r.step(), rollout.Aborted, 0, rollout.Skipped, rollout.Skipped)
 	if agents := r.end("", "running", 0); len(agents) > 0 {
 		t.Errorf("operated on are %v", agents)
 	}
@@ -236,7 +236,7 @@ func TestAbortCancelsTheBatch(t *testing.T) {
 	_, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
 	r.must(err)
 	r.step()
-	r.wants(r.step(), rollout.Aborted, 0, rollout.Skipped, rollout.Waiting)
+	r.wants(r.step(), rollout.Aborted, 0, rollout.Skipped, rollout.Skipped)
 	if agents := r.end("", "running", 0); len(agents) > 0 {
 		t.Errorf("operated on are %v", agents)
 	}
@@ -251,7 +251,7 @@ func TestAbortCancelsOnce(t *testing.T) {
 	_, err = r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
 	r.must(err)
 	for range 20 {
-		r.wants(r.step(), rollout.Aborted, 0, rollout.Begun, rollout.Waiting)
+		r.wants(r.step(), rollout.Aborted, 0, rollout.Begun, rollout.Skipped)
 	}
 	if r.cancels != 1 || len(items) != 1 {
 		t.Errorf("%d operations began, and %d tasks were cancelled", len(items), r.cancels)

@@ -52,6 +52,8 @@ const (
 	CauseCancelled = "cancelled"
 	// CauseOther is the cause of hosts that are not needed, because another one has the operation.
 	CauseOther = "other"
+	// CauseAborted is the cause of hosts whose batch had not begun when somebody aborted the rollout.
+	CauseAborted = "aborted"
 	// CauseChanged is the cause of hosts that keep what somebody has placed there since the plan.
 	CauseChanged = v1.RolloutCauseChanged
 )
@@ -504,6 +506,11 @@ func (r *Rollout) Abort() error {
 		return &StateError{r.State, "a rollout that has not ended"}
 	}
 	r.State, r.Reason = Aborted, ""
+	for i := range r.Hosts {
+		if h := &r.Hosts[i]; h.State == Waiting {
+			h.State, h.Cause, h.Text = Skipped, CauseAborted, "the rollout was aborted before its turn"
+		}
+	}
 	return nil
 }
 

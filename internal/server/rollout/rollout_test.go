@@ -487,6 +487,9 @@ func TestApproval(t *testing.T) {
 	if err := r.Abort(); err != nil || r.State != rollout.Aborted {
 		t.Errorf("the abort of a held rollout leaves it %s: %v", r.State, err)
 	}
+	if n := r.Counts(); n[rollout.Skipped] != 2 || n[rollout.Waiting] != 0 || r.Hosts[4].Cause != rollout.CauseAborted {
+		t.Errorf("the abort leaves %v, the last host %+v", n, r.Hosts[4])
+	}
 }
 
 // TestCanariesAgain: canaries that failed come first again, and none of them may fail. Breadth counts them as reached.

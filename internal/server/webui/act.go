@@ -359,7 +359,7 @@ func (v *view) changeRollout(ctx context.Context) error {
 	if texts, ok := final[action]; ok && v.r.PostFormValue("confirm") == "" {
 		v.render(http.StatusOK, "rollout-confirm", map[string]any{
 			"Rollout": &r, "Action": action, "Word": texts[0], "Note": texts[1], "Ask": words.Screen.AskRollout,
-			"Begun": r.Counts.Hosts - r.Counts.Waiting,
+			"Begun": r.Counts.Hosts - r.Counts.Waiting - r.Counts.Skipped,
 		})
 		return nil
 	}
