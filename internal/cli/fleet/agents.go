@@ -5,7 +5,7 @@ package fleet
 import (
 	"cmp"
 	"errors"
-		"slices"
+	"slices"
 	"strconv"
 	"strings"
 

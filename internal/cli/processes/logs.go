@@ -92,21 +92,26 @@ did not.`,
 	flags.BoolVar(&p.stamps, "timestamps", false, "begin each line with the time when the host saw it")
 	s.WaitingFlags(cmd, term.AsText, term.AsJSON)
 	term.Paged(cmd, func() bool { return !f.Follow })
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		switch {
-		case f.Tail < 0:
-			return term.Usagef("--tail %d: expected 0 or more", f.Tail)
-		case f.Run > 0:
-			return term.Usagef("--run %d: expected 0 for the last run, or -1 for the one before", f.Run)
-		case f.Run != 0 && f.Follow:
-			return term.Usagef("--run and --follow exclude each other: an earlier run has ended")
-		}
-		if _, err := regexp.Compile(f.Grep); err != nil {
-			return term.Usagef("--grep: %v", err)
-		}
-		return nil
-	})
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return checkLogs(&f) })
 	return cmd
+}
+
+// checkLogs tells all faults of the flags.
+func checkLogs(f *client.LogFilter) error {
+	var faults []error
+	if f.Tail < 0 {
+		faults = append(faults, term.Usagef("--tail %d: expected 0 or more", f.Tail))
+	}
+	switch {
+	case f.Run > 0:
+		faults = append(faults, term.Usagef("--run %d: expected 0 for the last run, or -1 for the one before", f.Run))
+	case f.Run != 0 && f.Follow:
+		faults = append(faults, term.Usagef("--run and --follow exclude each other: an earlier run has ended"))
+	}
+	if _, err := regexp.Compile(f.Grep); err != nil {
+		faults = append(faults, term.Usagef("--grep: %v", err))
+	}
+	return errors.Join(faults...)
 }
 
 // logPrinter prints lines of logs.

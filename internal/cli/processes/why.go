@@ -77,10 +77,7 @@ unreachable.`,
 				r := newWhyPrinter(&s, w, answer, len(args) > 0)
 				err = r.write(cmd.Context(), c)
 				r.summarise(cmd, args, f)
-				sayBreakers(cmd, &s, c, func(b *client.Breaker) bool {
-					return (f.Namespace == "" || wildcard.Match(f.Namespace, b.Namespace)) &&
-						(f.Name == "" || wildcard.Match(f.Name, b.Name)) && !explains(answer.Findings, b)
-				})
+				sayBreakers(cmd, &s, c, unexplained(f, answer.Findings))
 			}
 			if err != nil {
 				return err
@@ -128,13 +125,17 @@ func checkCauses(ids []string) error {
 	return nil
 }
 
-// explains reports whether a finding about the process has its open breaker as a cause.
-func explains(findings []client.Finding, b *client.Breaker) bool {
+// unexplained returns whether a question is about the process of a breaker, and no finding has that breaker as a cause.
+func unexplained(f client.WhyFilter, findings []client.Finding) func(*client.Breaker) bool {
 	isBreaker := func(c client.Cause) bool { return c.ID == string(process.CauseBreakerOpen) }
-	return slices.ContainsFunc(findings, func(f client.Finding) bool {
-		return f.Namespace == b.Namespace && f.Name == b.Name &&
-			(isBreaker(f.Cause) || slices.ContainsFunc(f.Further, isBreaker))
-	})
+	return func(b *client.Breaker) bool {
+		return (f.Namespace == "" || wildcard.Match(f.Namespace, b.Namespace)) &&
+			(f.Name == "" || wildcard.Match(f.Name, b.Name)) &&
+			!slices.ContainsFunc(findings, func(f client.Finding) bool {
+				return f.Namespace == b.Namespace && f.Name == b.Name &&
+					(isBreaker(f.Cause) || slices.ContainsFunc(f.Further, isBreaker))
+			})
+	}
 }
 
 // sayBreakers tells the open breakers that a command is about. Processes that run do not show them.
