@@ -192,6 +192,9 @@ func LocalAdmin(uid uint32) Principal {
 	return Principal{User: fmt.Sprintf("uid:%d", uid), Proven: true, Admin: true}
 }
 
+// Name is the name of the caller in records: the user, or the app that calls without one.
+func (p *Principal) Name() string { return cmp.Or(p.User, p.App) }
+
 // Who names the holder of the rights: the app, or the user who calls without an app.
 func (p *Principal) Who() string {
 	if p.App == "" || IsPersonApp(p.App) {

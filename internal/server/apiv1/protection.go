@@ -366,7 +366,7 @@ func (h *Handler) addPackage(ctx context.Context, c *call) (reply, error) {
 	c.Audit.Detail, _ = json.Marshal(map[string]string{"sha256": d.SHA256, "key": key}) // two texts always encode
 	err = h.Packages.PutPackage(ctx, store.Package{
 		Version: d.Version, Arch: d.Arch, Signed: req.Signed, Size: d.Size,
-		Adder: cmp.Or(c.Principal.User, c.Principal.App), Created: h.Now(),
+		Adder: c.Principal.Name(), Created: h.Now(),
 	})
 	switch {
 	case errors.Is(err, store.ErrPackagesFull):

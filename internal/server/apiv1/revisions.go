@@ -1,7 +1,6 @@
 package apiv1
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -231,7 +230,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 			if !slices.EqualFunc(now.Hosts, r.Hosts, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }) {
 				return problemf(http.StatusConflict, "rollout %s went on meanwhile: pause or abort it first", id)
 			}
-			return aborted("undone by " + cmp.Or(c.Principal.User, c.Principal.App))(now)
+			return aborted("undone by " + c.Principal.Name())(now)
 		})
 		if err != nil {
 			return reply{}, refusedRollout(err, id)

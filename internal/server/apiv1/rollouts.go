@@ -551,7 +551,7 @@ func (h *Handler) change(ctx context.Context, id, app string, change func(*rollo
 
 func (h *Handler) pauseRollout(ctx context.Context, c *call) (reply, error) {
 	return h.changeRollout(ctx, c, func(r *rollout.Rollout) error {
-		return r.Pause("paused by " + cmp.Or(c.Principal.User, c.Principal.App))
+		return r.Pause("paused by " + c.Principal.Name())
 	})
 }
 
@@ -560,7 +560,7 @@ func (h *Handler) resumeRollout(ctx context.Context, c *call) (reply, error) {
 }
 
 func (h *Handler) abortRollout(ctx context.Context, c *call) (reply, error) {
-	return h.changeRollout(ctx, c, aborted("aborted by "+cmp.Or(c.Principal.User, c.Principal.App)))
+	return h.changeRollout(ctx, c, aborted("aborted by "+c.Principal.Name()))
 }
 
 func (h *Handler) retryRollout(ctx context.Context, c *call) (reply, error) {

@@ -401,10 +401,7 @@ func (h *Handler) runSchedule(ctx context.Context, c *call) (reply, error) {
 	}
 	run := store.ScheduleRun{
 		Schedule: s.Name, Created: s.Created, Due: h.Now(), State: store.RunRunning, Count: 1,
-		User: c.Principal.User,
-	}
-	if run.User == "" {
-		run.User = c.Principal.App
+		User: c.Principal.Name(),
 	}
 	if err := h.begin(ctx, c, &s, &run); err != nil {
 		switch p := problemOf(err); {

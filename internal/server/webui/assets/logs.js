@@ -35,7 +35,7 @@ function complain(text) {
 
 function take(line) {
   if (line.error) {
-    complain(origin(line) + visible(line.error));
+    complain(place(line) + visible(line.error));
     return;
   }
   if (!problem.hidden) complain("");
@@ -64,8 +64,8 @@ function remember(one) {
 // size is about how many characters of the page a line takes.
 const size = (one) => Math.min(one.line.text?.length ?? 0, longest) + 30;
 
-// origin is what stands before a line: its host, and its copy of the process, if there may be several.
-function origin({ host, name }) {
+// place is what stands before a line: its host, and its copy of the process, if there may be several.
+function place({ host, name }) {
   if (!("several" in pane.dataset) || !host) return "";
   return visible(name?.includes("@") ? `${host} ${name}` : host) + "  ";
 }
@@ -73,7 +73,7 @@ function origin({ host, name }) {
 // whole is a line as the pane shows it. It takes time, so only lines that are shown get it.
 function whole({ line, n }) {
   let text = line.lost ? pane.dataset.gap.replace("{n}", line.lost) : visible(line.text ?? "");
-  text = origin(line) + text;
+  text = place(line) + text;
   if (line.at) text = new Date(line.at).toLocaleString("sv") + "  " + text; // in Swedish a time is that of ISO 8601
   if (text.length > longest) text = text.slice(0, longest) + " …";
   return n > 1 ? `${text}  ×${n}` : text;
