@@ -34,7 +34,7 @@ func order(docs []Document) (faults []Fault) {
 			faults = append(faults, c.faults...)
 		}
 	}
-	if path := Cycle(edges); path != nil {
+	for _, path := range Cycles(edges) {
 		first := known.all[path[0]]
 		faults = append(faults, Fault{
 			File: files[path[0]], Line: first.Line, Path: "processes." + first.Name + ".after",
@@ -44,39 +44,41 @@ func order(docs []Document) (faults []Fault) {
 	return faults
 }
 
-// Cycle returns a path along edges that ends where it begins, or nil.
-func Cycle(edges map[string][]string) []string {
+// Cycles returns paths along edges that end where they begin, of those without a common name one at least.
+func Cycles(edges map[string][]string) (all [][]string) {
 	const (
 		open = 1
 		done = 2
 	)
-	state := map[string]int{}
+	state, told := map[string]int{}, map[string]bool{}
 	var path []string
-	var visit func(name string) []string
-	visit = func(name string) []string {
+	var visit func(name string)
+	visit = func(name string) {
 		switch state[name] {
 		case done:
-			return nil
+			return
 		case open:
-			return append(slices.Clone(path[slices.Index(path, name):]), name)
+			found := slices.Clone(path[slices.Index(path, name):])
+			if !slices.ContainsFunc(found, func(n string) bool { return told[n] }) {
+				all = append(all, append(found, name))
+			}
+			for _, n := range found {
+				told[n] = true
+			}
+			return
 		}
 		state[name] = open
 		path = append(path, name)
 		for _, next := range edges[name] {
-			if found := visit(next); found != nil {
-				return found
-			}
+			visit(next)
 		}
 		path = path[:len(path)-1]
 		state[name] = done
-		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(edges)) {
-		if found := visit(name); found != nil {
-			return found
-		}
+		visit(name)
 	}
-	return nil
+	return all
 }
 
 // Peers returns the processes of other namespaces that a namespace is after and that the documents have, too, as

@@ -457,14 +457,25 @@ func (r *runner) heldByOrder() bool {
 	if len(w.unmet) == 0 {
 		return false // it has changed meanwhile
 	}
-	r.proc.Blame(time.Now(), process.CauseWaitsForOthers, "it waits: "+strings.Join(w.unmet, ", "))
+	text := "it waits: " + strings.Join(w.unmet, ", ")
+	if w.cycle != nil {
+		text += "; they wait for each other: " + strings.Join(w.cycle, " → ")
+	}
+	since := time.Now()
+	if c := r.proc.Runtime.Cause; c.ID == process.CauseWaitsForOthers {
+		since = time.UnixMilli(c.Since) // it is the same wait
+	}
+	r.proc.Blame(since, process.CauseWaitsForOthers, text)
 	return true
 }
 
 // lookAgain launches a process that was held if it may run now.
 func (r *runner) lookAgain(ctx context.Context) {
+	before := r.proc.Cause().Text
 	if r.proc.Machine.Awaits != lifecycle.Order || r.heldByOrder() {
-		r.publish()
+		if r.proc.Cause().Text != before { // else two that wait for each other would wake each other for ever
+			r.publish()
+		}
 		return
 	}
 	r.proc.Clear()

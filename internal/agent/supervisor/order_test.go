@@ -155,7 +155,23 @@ func TestOrderOfACircle(t *testing.T) {
 		synctest.Wait()
 		r.expect(item, process.Failed, "not begun: the processes wait for each other: ns/a → ns/c → ns/b → ns/a")
 		for name := range specs {
-			r.do(process.Start, name, nil)
+			specs[name].Stop = r.copy("", 0).Stop // it is hosted, although its start fails
+		}
+		r.ordered(process.Start, specs, "a", "b", "c")
+		r.pass(time.Minute) // it would not end if they woke each other
+		before, _, _ := r.Snapshot(id("b"))
+		if before.Cause.Text !=
+			"it waits: ns/a is not ready (backoff); they wait for each other: ns/b → ns/a → ns/c → ns/b" {
+			t.Errorf("it waits because of %q", before.Cause.Text)
+		}
+		r.pass(time.Minute)
+		if s, _, _ := r.Snapshot(id("b")); s.Cause.Since != before.Cause.Since {
+			t.Error("each look begins the wait anew")
+		}
+		r.do(process.Start, "a", nil) // which ends the wait of the others
+		r.pass(time.Minute)
+		for name := range specs {
+			r.state(name, "running", true)
 		}
 		for _, item := range r.ordered(process.Stop, nil, "a", "b", "c") {
 			r.pass(5 * time.Second)

@@ -545,13 +545,3 @@ func requestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]in
 
 // allCopies stands for the copies of a process in the search for circles: a process may wait for a thousand copies.
 func allCopies(id process.ID) string { return id.String() + "@" }
-
-// exists reports whether a host that the caller may query has the process.
-func (h *Handler) exists(ctx context.Context, c *call, id process.ID) (found bool, err error) {
-	reach := c.Principal.On(access.OperationOf(process.Query), id.Namespace)
-	err = h.eachObserved(ctx, store.ObservedFilter{Process: id, Copies: true}, func(o *store.Observed) {
-		agent, joined := h.Directory.ByKey(o.Agent)
-		found = found || joined && reach.Covers(gate.Host(agent))
-	})
-	return found, err
-}

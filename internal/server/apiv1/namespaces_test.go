@@ -261,6 +261,36 @@ func TestNamesOfCopies(t *testing.T) {
 	same(t, "judged", any(float64(3)), found.body["total"])
 }
 
+// TestCircleOverNamespaces: processes of several namespaces that wait for each other are refused with their path.
+// Others that wait for each other concern nobody else.
+func TestCircleOverNamespaces(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	at := func(id, after string) {
+		namespace, name, _ := strings.Cut(id, "/")
+		spec := process.Spec{
+			Commands: process.Commands{Run: "x"}, After: map[string]string{after: "ready"}, Stop: &process.StopPolicy{},
+		}
+		r.must(r.store.PutObserved(t.Context(), r.mark(plain), []store.Observed{{
+			Agent: plain, Process: process.ID{Namespace: namespace, Name: name}, Spec: &spec,
+			Status: process.Status{Known: true, State: "stopped", Instance: process.Instance{PID: -1}},
+		}}, nil))
+	}
+	at("b/y", "c/z")
+	at("c/z", "a/x")
+	at("d/p", "d/q")
+	at("d/q", "d/p")
+	file := func(after string) string {
+		return `{"namespace":"a","processes":{"x":{"hosts":["web-1"],"run":"x","after":{"` + after + `":"ready"}}}}`
+	}
+	a := r.call("admin", "PUT", "/namespaces/a", file("b/y"))
+	r.refused(a, 422, "processes.x.after")
+	if detail, _ := a.body["detail"].(string); !strings.Contains(detail, "a/x → b/y → c/z → a/x") {
+		t.Errorf("the refusal says %q", detail)
+	}
+	r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", file("d/p")))
+}
+
 // TestPeers: after may name a process that no host has if the caller says that it brings the process.
 func TestPeers(t *testing.T) {
 	r := newRig(t)

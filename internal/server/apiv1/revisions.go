@@ -1,6 +1,7 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -389,41 +390,39 @@ func isOf(s *store.RolloutStep, now *process.Spec) bool {
 }
 
 // orderFaults checks after of the processes of a file against those that hosts have and the peers that the caller
-// brings: each name is a process, and none waits for itself over others.
+// brings: each name is a process, and none waits for itself over others, also over those of other namespaces.
 func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted, known []plan.Known,
 	peers map[process.ID]bool,
 ) (processfile.Faults, error) {
-	specs := map[process.ID]*process.Spec{}
+	o := ordering{h: h, c: c, specs: map[process.ID]*process.Spec{}, copies: map[process.ID][]process.ID{}}
 	for i := range known {
-		specs[known[i].Process] = known[i].Spec
+		o.specs[known[i].Process] = known[i].Spec
 	}
+	entries := map[process.ID]string{}
 	for _, w := range wanted {
-		specs[w.Process] = w.Spec
+		o.specs[w.Process] = w.Spec
+		entries[w.Process] = w.Entry
 	}
-	copies := map[process.ID][]process.ID{}
-	for id, spec := range specs {
+	for id, spec := range o.specs {
 		if of, number := spec.CopyOf(id); number > 0 {
-			copies[of] = append(copies[of], id)
+			o.copies[of] = append(o.copies[of], id)
 		}
 	}
 	var faults processfile.Faults
-	seen := map[process.ID]bool{}
+	seen := map[string]bool{}
 	for _, w := range wanted {
-		entry := process.ID{Namespace: w.Process.Namespace, Name: w.Entry}
-		if seen[entry] {
+		if seen[w.Entry] {
 			continue
 		}
-		seen[entry] = true
+		seen[w.Entry] = true
 		for _, name := range slices.Sorted(maps.Keys(w.Spec.After)) {
 			other := process.Peer(w.Process, name)
-			exists := specs[other] != nil || len(copies[other]) > 0 || peers[other]
-			if !exists && other.Namespace != w.Process.Namespace {
-				var err error
-				if exists, err = h.exists(ctx, c, other); err != nil {
+			if other.Namespace != w.Process.Namespace {
+				if err := o.read(ctx, other, w.Process.Namespace); err != nil {
 					return nil, err
 				}
 			}
-			if !exists {
+			if o.specs[other] == nil && len(o.copies[other]) == 0 && !peers[other] {
 				faults = append(faults, processfile.Fault{
 					Path: "processes." + w.Entry + ".after." + name,
 					Text: "no file and no host has this process",
@@ -431,24 +430,67 @@ func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted
 			}
 		}
 	}
-	if path := circle(specs, copies); path != nil {
-		_, name, _ := strings.Cut(path[0], "/")
-		for _, w := range wanted {
-			if w.Process.String() == path[0] {
-				name = w.Entry
-			}
+	for _, path := range circles(o.specs, o.copies) {
+		own := slices.IndexFunc(path, func(step string) bool {
+			namespace, name, _ := strings.Cut(step, "/")
+			return entries[process.ID{Namespace: namespace, Name: name}] != ""
+		})
+		if own < 0 {
+			continue // others wait for each other
 		}
+		namespace, name, _ := strings.Cut(path[own], "/")
 		faults = append(faults, processfile.Fault{
-			Path: "processes." + name + ".after",
+			Path: "processes." + entries[process.ID{Namespace: namespace, Name: name}] + ".after",
 			Text: "the process waits for itself: " + strings.Join(path, " → "),
 		})
 	}
 	return faults, nil
 }
 
-// circle returns a path of processes that wait for each other, back to the first, or nil. copies has the copies of the
+// ordering has the specs that decide the order of processes. copies has the copies of those that have some.
+type ordering struct {
+	h      *Handler
+	c      *call
+	specs  map[process.ID]*process.Spec
+	copies map[process.ID][]process.ID
+}
+
+// read reads a process of another namespace and its copies, as far as the caller may query them, and those that they
+// are after in turn. The processes of the namespace home are known.
+func (o *ordering) read(ctx context.Context, id process.ID, home string) error {
+	next := []process.ID{id}
+	for seen := map[process.ID]bool{}; len(next) > 0; {
+		id, next = next[0], next[1:]
+		if id.Namespace == home || seen[id] {
+			continue
+		}
+		seen[id] = true
+		reach := o.c.Principal.On(access.OperationOf(process.Query), id.Namespace)
+		f := store.ObservedFilter{Process: id, Copies: true, Spec: true}
+		err := o.h.eachObserved(ctx, f, func(row *store.Observed) {
+			agent, joined := o.h.Directory.ByKey(row.Agent)
+			if !joined || !reach.Covers(gate.Host(agent)) {
+				return
+			}
+			spec := cmp.Or(row.Spec, &process.Spec{})
+			if of, number := spec.CopyOf(row.Process); number > 0 && o.specs[row.Process] == nil {
+				o.copies[of] = append(o.copies[of], row.Process)
+			}
+			o.specs[row.Process] = spec
+			for name := range spec.After {
+				next = append(next, process.Peer(row.Process, name))
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// circles returns paths of processes that wait for each other, each back to its first. copies has the copies of the
 // processes that have some.
-func circle(specs map[process.ID]*process.Spec, copies map[process.ID][]process.ID) []string {
+func circles(specs map[process.ID]*process.Spec, copies map[process.ID][]process.ID) [][]string {
 	edges := map[string][]string{}
 	for id, spec := range specs {
 		for name := range spec.After {
@@ -463,9 +505,13 @@ func circle(specs map[process.ID]*process.Spec, copies map[process.ID][]process.
 		}
 		slices.Sort(edges[allCopies(of)])
 	}
-	path := slices.DeleteFunc(processfile.Cycle(edges), func(step string) bool { return strings.HasSuffix(step, "@") })
-	if n := len(path); n == 1 || n > 1 && path[0] != path[n-1] { // it began with all copies
-		path = append(path, path[0])
+	paths := processfile.Cycles(edges)
+	for i, path := range paths {
+		path = slices.DeleteFunc(path, func(step string) bool { return strings.HasSuffix(step, "@") })
+		if n := len(path); n == 1 || n > 1 && path[0] != path[n-1] { // it began with all copies
+			path = append(path, path[0])
+		}
+		paths[i] = path
 	}
-	return path
+	return paths
 }
