@@ -110,6 +110,8 @@ var Messages = []Text{
 	{"yes, started by its timetable", "是，按定时规则启动"},
 	{"yes, a single run: drover does not relaunch it", "是，只运行一次：drover 不会拉起它"},
 	{"yes, relaunched if it exits", "是，退出后自动拉起"},
+	{"yes, relaunched if it fails", "是，失败后自动拉起"},
+	{"yes, never relaunched: its restart policy says so", "是，但按其重启策略不自动拉起"},
 	{"{time} ({age} ago)", "{time}（{age} 之前）"},
 
 	// rollouts

@@ -171,9 +171,10 @@ type Event interface{ event() }
 type (
 	// Began tells that an operation has begun on the process.
 	Began struct{}
-	// Ended tells that the operation is over: whether the process was seen alive, whether the budget is restored, and
-	// whether to start a hosted process now.
-	Ended struct{ Alive, Restore, Now bool }
+	// Ended tells that the operation is over: whether the process was seen alive, whether the budget is restored,
+	// whether to start a hosted process now, and whether the policy forbids a relaunch after the end of what the
+	// operation has started.
+	Ended struct{ Alive, Restore, Now, Forbidden bool }
 	// Found tells that a Look, or the regular listing, saw the process alive.
 	Found struct{}
 	// NotFound tells that a Look saw no process.
@@ -200,8 +201,8 @@ type (
 	Launched struct{}
 	// Readied tells that the running process has become ready.
 	Readied struct{}
-	// LaunchFailed tells that a relaunch failed.
-	LaunchFailed struct{}
+	// LaunchFailed tells that a relaunch failed, and whether the policy forbids another one after its end.
+	LaunchFailed struct{ Forbidden bool }
 	// HeldBack answers Relaunch: the budget of the host has no place before the given time, but has one then.
 	HeldBack struct{ Until time.Duration }
 	// Held answers Relaunch: after a reboot, the processes that this one is after are not up yet.

@@ -40,7 +40,7 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 		case Launched:
 			return m.running(p)
 		case LaunchFailed:
-			return m.gone(p, Exited{}, now)
+			return m.gone(p, Exited{Forbidden: e.Forbidden}, now)
 		case HeldBack:
 			return m.heldBack(e, now)
 		case Held:
@@ -141,8 +141,8 @@ func (m Machine) operated(p Policy, e Ended, now time.Duration) (Machine, []Acti
 		return m.rest(GivenUp)
 	case e.Now:
 		return m.launch(p, now)
-	case p.When == process.Never:
-		return m.rest(Stopped)
+	case e.Forbidden || p.When == process.Never:
+		return m.giveUp()
 	}
 	if m.RetryAt <= now {
 		m.RetryAt = now + p.pause(1)

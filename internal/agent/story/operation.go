@@ -83,6 +83,9 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 	if e.Kind == process.EventStarted || e.Kind == process.EventRestarted || e.Kind == process.EventFailed {
 		events = append(events, p.runOfOperation(c, op)...)
 	}
+	if p.Record != nil && p.Record.GivenUp && (op.Record == nil || !op.Record.GivenUp) {
+		events = append(events, p.givenUp(c)...)
+	}
 	return append(events, p.Flapping(c)...)
 }
 

@@ -48,6 +48,12 @@ func (r *runner) exitOf(e *process.Exit) lifecycle.Exited {
 	return lifecycle.Exited{Success: success, Forbidden: forbidden}
 }
 
+// endedForGood reports whether the process has ended since an earlier end in a way that forbids a relaunch.
+func (r *runner) endedForGood(earlier *process.Exit) bool {
+	last := r.proc.Runtime.LastExit
+	return last != nil && last != earlier && r.exitOf(last).Forbidden
+}
+
 // step gives the machine one event, performs the actions that the machine returns, and publishes the new state.
 func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
 	r.stepAndTell(ctx, ev, func(story.Change) []process.Event { return nil })

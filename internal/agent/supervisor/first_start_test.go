@@ -175,6 +175,35 @@ func TestStartInVainOfWhatRuns(t *testing.T) {
 	})
 }
 
+// TestStartThatMustNotBeRepeated: an end within the check of a start is final if the policy says so, as any other end.
+func TestStartThatMustNotBeRepeated(t *testing.T) {
+	for name, restart := range map[string]process.RestartPolicy{
+		"never_on": {When: process.Always, NeverOn: []string{"3"}}, "never": {When: process.Never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				spec := r.copy("web", time.Second)
+				spec.Restart = &restart
+				r.Script("exec ./web", operationtest.Script{Takes: time.Millisecond, Code: 3})
+				item := r.ordered(process.Start, map[string]*process.Spec{"web": spec}, "web")["web"]
+				r.pass(time.Hour)
+				if o, ok := r.sink.outcome(item); !ok || o.Fault != process.CheckFailed {
+					t.Errorf("%+v, %v", o, ok)
+				}
+				r.ran("exec ./web")
+				s := r.state("web", "given-up", true)
+				if !strings.Contains(s.Cause.Text, "not relaunched, because its restart policy forbids it after this end") {
+					t.Errorf("%+v", s.Cause)
+				}
+				r.kill()
+				r.begin()
+				r.pass(time.Minute)
+				r.state("web", "given-up", true)
+			})
+		})
+	}
+}
+
 // TestFirstRunInVain: a process that does not stay up is registered, and runs when somebody starts it.
 func TestFirstRunInVain(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {

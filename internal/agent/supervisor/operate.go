@@ -243,8 +243,11 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 		r.work.show = nil
 	}
 	r.apply(e, result)
+	forbidden := result.Restore && r.endedForGood(before.Runtime.LastExit)
 	r.asked = result.Now && r.proc.Runtime.Process == nil
-	ended := lifecycle.Ended{Alive: r.proc.Runtime.Process != nil, Restore: result.Restore, Now: result.Now}
+	ended := lifecycle.Ended{
+		Alive: r.proc.Runtime.Process != nil, Restore: result.Restore, Now: result.Now, Forbidden: forbidden,
+	}
 	r.stepAndTell(ctx, ended, func(c story.Change) []process.Event {
 		r.tellLeftovers(result.Ended, story.Caller(e.Actor, e.Item))
 		return r.proc.Operated(c, r.operation(e, &result, before))
