@@ -20,15 +20,16 @@ import (
 	"drover/internal/process"
 )
 
-// neighboursAge is how long a list of neighbours serves: a thousand starts at once must not read /proc a thousand
-// times.
-const neighboursAge = time.Second
+// neighboursShare is how much longer a list of neighbours serves than it took: a thousand starts at once must not read
+// /proc a thousand times, and a start soon after a stop must see what another program has started since.
+const neighboursShare = 10
 
 // neighbours are all processes of the host. The zero value is empty.
 type neighbours struct {
-	mu   sync.Mutex
-	at   time.Duration
-	list []*neighbour
+	mu sync.Mutex
+	// until is when the list no longer serves.
+	until time.Duration
+	list  []*neighbour
 }
 
 // neighbour is a process of the list. A cheap look tells which of thousands may be a copy; all starts share the closer
@@ -123,8 +124,8 @@ func (h *Host) marked(pid int) bool {
 func (h *Host) neighbours() []*neighbour {
 	h.others.mu.Lock()
 	defer h.others.mu.Unlock()
-	now := SinceBoot()
-	if h.others.list != nil && now-h.others.at <= neighboursAge {
+	began := SinceBoot()
+	if h.others.list != nil && began <= h.others.until {
 		return h.others.list
 	}
 	pids, err := h.fs.PIDs()
@@ -138,11 +139,14 @@ func (h *Host) neighbours() []*neighbour {
 			all = append(all, &neighbour{pid: pid, exe: exe, cwd: cwd, interprets: interprets})
 		}
 	}
-	h.others.at, h.others.list = now, all
-	time.AfterFunc(neighboursAge, func() {
+	now := SinceBoot()
+	serves := neighboursShare * (now - began)
+	until := now + serves
+	h.others.until, h.others.list = until, all
+	time.AfterFunc(serves, func() {
 		h.others.mu.Lock()
 		defer h.others.mu.Unlock()
-		if h.others.at == now {
+		if h.others.until == until {
 			h.others.list = nil
 		}
 	})

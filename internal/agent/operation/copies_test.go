@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,8 @@ import (
 func TestStartBesideCopies(t *testing.T) {
 	const names = "pid 100 [./api --port 1] since 2000-01-01T00:00:00Z"
 	for name, c := range map[string]struct {
+		// op is a start if it is empty.
+		op   process.Op
 		wish process.Beside
 		// same are the copies with the command line of the spec, alike the others.
 		same, alike int
@@ -30,6 +33,13 @@ func TestStartBesideCopies(t *testing.T) {
 	}{
 		"refused": {
 			same: 1, fault: process.Failed, text: "a copy of the process runs that drover did not start: " + names,
+		},
+		"a restart": {
+			op: process.Restart, same: 1, fault: process.Failed, text: "a copy of the process runs that drover did not start",
+		},
+		"a restart of GSE": {op: process.Restart, same: 1, wire: true, pid: 101, commands: 1},
+		"hosting": {
+			op: process.Host, same: 1, fault: process.Failed, text: "a copy of the process runs that drover did not start",
 		},
 		"taken over":            {wish: process.TakeOver, same: 1, text: "took over pid 100", pid: 100},
 		"the likely one":        {wish: process.TakeOver, alike: 1, same: 1, text: "took over pid 101", pid: 101},
@@ -58,7 +68,7 @@ func TestStartBesideCopies(t *testing.T) {
 				if c.daemon {
 					s = spec()
 				}
-				e := entry(process.Start, s)
+				e := entry(cmp.Or(c.op, process.Start), s)
 				e.Ordered = !c.wire
 				if c.known {
 					w.peers.owner = other()

@@ -14,6 +14,9 @@ import (
 
 // host stores the spec and hosts the process, running or not.
 func (n *session) host() (Result, error) {
+	if _, err := n.beside(); err != nil {
+		return Result{}, err
+	}
 	seen := n.look()
 	if err := n.mayHost(seen.PIDFile); err != nil {
 		return Result{}, err

@@ -12,6 +12,9 @@ import (
 // process need not run before.
 func (n *session) restart() (Result, error) {
 	commands := n.spec.Commands
+	if _, err := n.beside(); err != nil {
+		return Result{}, err
+	}
 	before, err := n.checked(func(instance.Sighting) error {
 		if _, line := n.spec.Starter(); commands.Restart == "" && line == "" {
 			return process.Errorf(process.Failed, "restart_cmd is empty, and start_cmd is empty too: nothing was done")

@@ -59,7 +59,7 @@ func (n *session) keptRunning(err error) (Result, error) {
 	return r, err
 }
 
-// beside looks for copies of a process that does not run as drover knows it. Beside a copy the start fails, unless the
+// beside looks for copies of a process that does not run as drover knows it. Beside a copy the operation fails, unless the
 // order says otherwise; one of GSE or JOB never looks. It returns the copy to take over.
 func (n *session) beside() (*instance.Copy, error) {
 	if !n.ordered || n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
@@ -88,7 +88,7 @@ func (n *session) beside() (*instance.Copy, error) {
 			return found, n.rivalry(instance.ClaimOfInstance(found.ID))
 		}
 	}
-	return nil, besideCopies(n.wish, all)
+	return nil, besideCopies(n.wish, n.subject.Record != nil, all)
 }
 
 // reservations keep two processes of drover from taking over the same instance at the same time. Its zero value is

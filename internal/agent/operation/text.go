@@ -24,8 +24,8 @@ func notRunning(verb, name string) error {
 	return process.Errorf(process.NotRunning, "no need to %s the process(%s) that is not running", verb, name)
 }
 
-// besideCopies rejects a start beside copies of the process.
-func besideCopies(wish process.Beside, all []instance.Copy) error {
+// besideCopies rejects a start beside copies of the process. known says that the host knew the process before.
+func besideCopies(wish process.Beside, known bool, all []instance.Copy) error {
 	const most = 5
 	var names []string
 	for _, c := range all[:min(len(all), most)] {
@@ -38,6 +38,9 @@ func besideCopies(wish process.Beside, all []instance.Copy) error {
 	if len(all) > 1 {
 		runs = "copies of the process run"
 		advice = "end all but one for --take-over, or start all the same with --beside"
+	}
+	if known && wish == process.Refuse { // an apply does not start what somebody has stopped
+		advice = "end the copy before the start; or unregister the process, and apply its file with --take-over or --beside"
 	}
 	note := ""
 	if wish != process.Refuse {
