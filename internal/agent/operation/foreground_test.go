@@ -149,6 +149,13 @@ func TestStopBySignals(t *testing.T) {
 			},
 			signals: []syscall.Signal{syscall.SIGTERM}, took: 10 * time.Second, fault: process.CheckFailed,
 		},
+		"its child is deaf": {
+			set: func(w *world, s *process.Spec, rt *specstore.Runtime) {
+				w.OnTERM(w.Spawn("child", "", rt.Run), func() {})
+				s.Stop.Signals = []process.StopSignal{{Signal: "TERM", Wait: 2000}, {Signal: "KILL"}}
+			},
+			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, took: 2 * time.Second,
+		},
 		"a command asks first": {
 			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
 				s.Commands.Stop = "ask"

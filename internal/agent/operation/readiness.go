@@ -143,7 +143,7 @@ func (n *session) notReady(within time.Duration, problem error, status string, p
 	if status != "" {
 		text += fmt.Sprintf("; it says %q", status)
 	}
-	if n.spec.Ready.StopLate {
+	if n.spec.Ready.StopLate && n.op != process.Reload {
 		text += fmt.Sprintf("; drover ended pid %d, as ready.on_timeout says", pid)
 	} else {
 		text += fmt.Sprintf("; pid %d runs on", pid)

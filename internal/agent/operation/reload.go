@@ -22,9 +22,12 @@ func (n *session) reload() (Result, error) {
 	}
 	var seen instance.Sighting
 	var why checkFailure
-	if watch != nil {
+	switch {
+	case watch != nil:
 		seen, why, err = n.confirmed(watch, st.DoneAt)
-	} else {
+	case n.asksReady():
+		seen, why, err = n.readyAgain(st)
+	default:
 		seen, why, err = n.startCheck(st.DoneAt)
 	}
 	if err != nil {
@@ -46,6 +49,25 @@ func (n *session) reload() (Result, error) {
 		r.Change = specstore.Change{Put: rec}
 	}
 	return r, nil
+}
+
+// afterReload is how long a process must live after a reload that it cannot confirm.
+const afterReload = time.Second
+
+// readyAgain checks a process with a readiness test after its reload: the test must pass again. What a process says only
+// once, after its start, it need not say again.
+func (n *session) readyAgain(st *specstore.Step) (instance.Sighting, checkFailure, error) {
+	if r := n.spec.Ready; r.TCP != "" || r.HTTP != "" || r.Exec != "" {
+		return n.upCheck(st, nil)
+	}
+	death := &deathWatch{session: n}
+	defer death.stop()
+	seen := n.look()
+	if !seen.Alive() {
+		return seen, death.explain("not alive", seen), nil
+	}
+	death.watch(*seen.ID)
+	return n.aliveUntil(st.DoneAt+afterReload, seen, death)
 }
 
 // sendReload runs the reload command, or sends the reload signal of the spec to the main process.

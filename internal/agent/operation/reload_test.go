@@ -10,6 +10,40 @@ import (
 	"drover/internal/process"
 )
 
+// TestReloadIsQuick: a reload ends as soon as the readiness test passes again. What the process says only once, at its
+// start, it need not say again.
+func TestReloadIsQuick(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ready process.Readiness
+		// code is the exit status of the test.
+		code  int
+		took  time.Duration
+		fault process.Fault
+	}{
+		"exec":   {ready: process.Readiness{Exec: "is-ready"}},
+		"broken": {ready: process.Readiness{Exec: "is-ready"}, code: 1, took: 30 * time.Second, fault: process.CheckFailed},
+		"log":    {ready: process.Readiness{Log: "up"}, took: time.Second},
+		"notify": {ready: process.Readiness{NotifyFD: 3}, took: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.Script(runLine, operationtest.Script{Takes: time.Hour})
+				w.Script("again", operationtest.Script{})
+				s := foreground()
+				r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+				s.Commands.Reload = "again"
+				s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 0, 30
+				s.Ready = &tt.ready
+				w.Script("is-ready", operationtest.Script{Code: tt.code})
+				r, took := w.operate(t, process.Reload, s, r.Runtime)
+				if r.Outcome.Fault != tt.fault || took != tt.took {
+					t.Errorf("%+v after %s, want %q after %s", r.Outcome, took, tt.fault, tt.took)
+				}
+			})
+		})
+	}
+}
+
 // TestSignal: a signal reaches the main process, or all of its run; what is down gets none, and a bad name is refused.
 func TestSignal(t *testing.T) {
 	for _, tt := range []struct {

@@ -10,6 +10,7 @@ import (
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
+	"drover/internal/clip"
 	"drover/internal/process"
 )
 
@@ -215,7 +216,7 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 		}
 	}
 	if down.seen.Alive() {
-		text := stillAlive(down.seen, seconds(n.spec.Policy.StopCheck), down.note)
+		text := n.stillAlive(down.seen, seconds(n.spec.Policy.StopCheck), down.note)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
 		return down, nil
 	}
@@ -238,7 +239,7 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 }
 
 // stopBySteps is takeDown by the StopPolicy of the spec: the stop command, then each signal with its time. The
-// leftovers of the run get SIGTERM, and SIGKILL when the time of all signals is over.
+// leftovers of the run get SIGTERM, and SIGKILL when the process would have got it.
 func (n *session) stopBySteps(way endMethod, target procfs.Identity, run string) (down endResult, err error) {
 	p := n.spec.Stop
 	if down.note, err = n.beforeStop(); err != nil {
@@ -265,16 +266,21 @@ func (n *session) stopBySteps(way endMethod, target procfs.Identity, run string)
 		if wait == 0 {
 			wait = endTime
 		}
-		if end += wait; !down.seen.Alive() {
+		if !down.seen.Alive() {
+			if s.Signal == "KILL" {
+				break // from here on the leftovers get it, too
+			}
+			end += wait
 			continue
 		}
+		end += wait
 		down.note = join(down.note, n.sendStop(s.Signal, *down.seen.ID))
 		if down.seen, err = n.stopCheck(*down.seen.ID, n.Clock()+wait); err != nil {
 			return down, err
 		}
 	}
 	if down.seen.Alive() {
-		text := stillAlive(down.seen, (n.Clock() - begun).Round(time.Second), down.note)
+		text := n.stillAlive(down.seen, (n.Clock() - begun).Round(time.Second), down.note)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
 		return down, nil
 	}
@@ -296,9 +302,17 @@ func (n *session) sendStop(name string, target procfs.Identity) string {
 	return n.signal(target, syscall.Signal(process.SignalNumber(name)))
 }
 
-func stillAlive(seen instance.Sighting, after time.Duration, note string) string {
-	return join(fmt.Sprintf("still alive: pid %d is there after %s", seen.ID.PID, shortly(after)), note)
+// stillAlive names what a stop could not end.
+func (n *session) stillAlive(seen instance.Sighting, after time.Duration, note string) string {
+	line := ""
+	if i, _, err := n.Processes.Instance(*seen.ID); err == nil && i.Cmdline != "" {
+		line = " [" + clip.Marked(i.Cmdline, maxNamedLine, " ...") + "]"
+	}
+	return join(fmt.Sprintf("still alive: pid %d%s is there after %s", seen.ID.PID, line, shortly(after)), note)
 }
+
+// maxNamedLine bounds a command line in a message, in bytes.
+const maxNamedLine = 100
 
 // holdOther suspends the watch of another process that is hosted through the same pid file, so that drover does not
 // relaunch that process meanwhile. note names it. Rights belong to a namespace: a process of another namespace ends

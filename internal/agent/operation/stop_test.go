@@ -13,7 +13,7 @@ import (
 	"drover/internal/process"
 )
 
-const stillAlive = "process (nginx) failed, for post-check status still alive: pid 100 is there after 5 s"
+const stillAlive = "process (nginx) failed, for post-check status still alive: pid 100 [nginx] is there after 5 s"
 
 func TestStop(t *testing.T) {
 	stop := []string{"stop"}
@@ -53,7 +53,7 @@ func TestStop(t *testing.T) {
 				}})
 			},
 			fault: process.CheckFailed,
-			text:  "stop process (nginx) failed, for post-check status still alive: pid 102 is there after 5 s",
+			text:  "stop process (nginx) failed, for post-check status still alive: pid 102 [nginx] is there after 5 s",
 		},
 		{
 			name: "another one takes its place for a while", running: true, known: hosted, text: "success",
