@@ -1,6 +1,7 @@
 package processfile_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -182,8 +183,20 @@ processes:
 		}
 		harness.Eventually(t, name[1], func() bool { return strings.Count(p.read("got"), "realtime") == i+1 })
 	}
-	if e := p.CLI("events", "shop/api", "--kind", "signalled"); strings.Count(e.Out, "signalled") != 4 {
+	if e := p.CLI("events", "shop/api", "--kind", "signalled"); strings.Count(e.Out, "signalled") != 4 ||
+		!strings.Contains(e.Out, "USR1 sent to pid") || !strings.Contains(e.Out, "of its run") {
 		t.Errorf("%s%s", e.Out, e.Errors)
+	}
+	if s := p.CLI("signal", "QUIT", "shop/api"); s.Code != 0 {
+		t.Errorf("%d\n%s%s", s.Code, s.Out, s.Errors)
+	}
+	var exited []struct{ Actor struct{ Kind, User string } }
+	harness.Eventually(t, "the end by the signal", func() bool {
+		e := p.CLI("events", "shop/api", "--kind", "exited", "-o", "json")
+		return json.Unmarshal([]byte(e.Out), &exited) == nil && len(exited) == 1
+	})
+	if by := exited[0].Actor; by.Kind != "caller" || by.User == "" {
+		t.Errorf("%+v has ended it", by)
 	}
 	for _, args := range [][]string{{"HOP", "shop/api"}, {"RTMIN+31", "shop/api"}, {"shop/api"}, {"HUP", "shop/api", "--scope", "all"}} {
 		if s := p.CLI(append([]string{"signal"}, args...)...); s.Code != 2 {

@@ -186,7 +186,11 @@ func (e *entry) tell() {
 
 // answered stores the result of a command and plans the next one.
 func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
-	p := &e.parts[j.kind]
+	p, probes := &e.parts[j.kind], e.subject.Spec.Probes
+	threshold, inGrace := probes.Failures, now-e.subject.StartedAt < seconds(probes.Grace)
+	if threshold <= 0 {
+		threshold = sickAfter
+	}
 	a := process.Answer{OK: r.failure == "", At: time.Now().UnixMilli()}
 	if j.kind == health {
 		a.Text = healthText(r)
@@ -202,19 +206,15 @@ func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
 			}
 		}
 		// Frequent calls of Ask must not make a process unhealthy.
-		if j.counts {
+		if j.counts && (j.kind != health || !inGrace) {
 			a.Failures++
 		}
 		if r.final {
-			a.Failures = max(a.Failures, sickAfter, e.subject.Spec.Probes.Failures)
+			a.Failures = max(a.Failures, threshold)
 		}
 	}
-	if probes := e.subject.Spec.Probes; j.kind == health {
-		threshold := probes.Failures
-		if threshold <= 0 {
-			threshold = sickAfter
-		}
-		a.Bad = a.Failures >= threshold && now-e.subject.StartedAt >= seconds(probes.Grace)
+	if j.kind == health {
+		a.Bad = a.Failures >= threshold && !inGrace
 	}
 	p.answer, p.at, p.wanted = &a, now, false
 	if j.counts {

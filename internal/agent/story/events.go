@@ -34,10 +34,13 @@ type End struct {
 	// How is nil if nobody saw the end. Why explains it.
 	How *process.Exit
 	Why process.Cause
+	// By is the caller of the operation that has sent the signal; nil if there is none.
+	By *process.Actor
 	// Run is the run in which the instance was started; empty if drover did not start it.
 	Run string
-	// Began is in Unix seconds.
+	// Began is in Unix seconds, rounded down. Born is the time since boot; 0 if it is unknown.
 	Began int64
+	Born  time.Duration
 	// Words are the last words of the instance. Log is the file that they come from; empty if they are its output.
 	Words, Log string
 	// Usage is what the instance used at the last look, and Health the last answer about it; nil if there was none.
@@ -46,9 +49,12 @@ type End struct {
 }
 
 // describe adds the run time and the last words to the event of the end.
-func (was End) describe(e *process.Event, now time.Time) {
-	if was.Began > 0 {
-		e.RunTime = max(now.UnixMilli()-was.Began*1000, 0)
+func (was End) describe(e *process.Event, c Change) {
+	switch {
+	case was.Born > 0:
+		e.RunTime = max(c.Uptime-was.Born, 0).Milliseconds()
+	case was.Began > 0:
+		e.RunTime = max(c.Now.UnixMilli()-was.Began*1000, 0)
 	}
 	e.Output = was.Words
 }
@@ -59,7 +65,7 @@ func (was End) event(c Change, kind process.EventKind, actor process.Actor, why 
 	if was.How != nil {
 		e.At = was.How.At
 	}
-	was.describe(&e, c.Now)
+	was.describe(&e, c)
 	return e
 }
 
@@ -70,7 +76,11 @@ func (p *Process) Ended(c Change, was End, asked *specstore.PendingStop) []proce
 		p.closeRun(c.Now, &e, was.Began)
 		return []process.Event{e}
 	}
-	e := was.event(c, process.EventExited, ender(was.How), was.Why)
+	actor := ender(was.How)
+	if was.By != nil && actor.Kind == process.ActorOutside {
+		actor = *was.By
+	}
+	e := was.event(c, process.EventExited, actor, was.Why)
 	e.Revision = p.Runtime.Revision
 	if c.To != lifecycle.Running && p.closeRun(c.Now, &e, was.Began) {
 		p.judgeRun(&e)

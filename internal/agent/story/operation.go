@@ -1,6 +1,7 @@
 package story
 
 import (
+	"strings"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -70,6 +71,9 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 		p.stopped(c, op, &e)
 	case process.EventRestarted:
 		p.restarted(op, &e)
+	case process.EventSignalled:
+		line, _ := headline(op.Outcome.Text, op.Wrote)
+		e.Cause.Text = strings.TrimPrefix(line, process.Success+": ")
 	case process.EventUnregistered:
 		if was := op.Runtime.Process; was != nil {
 			e.PID = was.PID
@@ -150,10 +154,11 @@ func (p *Process) restarted(op *Operation, e *process.Event) {
 // stopped adds how the instance ended.
 func (p *Process) stopped(c Change, op *Operation, e *process.Event) {
 	e.Exit = p.exitSince(op.Since)
+	end := End{Began: p.Runtime.LastStartAt, Words: op.Output}
 	if was := p.Runtime.Ended; was != nil {
-		e.PID = was.PID
+		e.PID, end.Born = was.PID, was.StartedAfterBoot()
 	}
-	End{Began: p.Runtime.LastStartAt, Words: op.Output}.describe(e, c.Now)
+	end.describe(e, c)
 	p.closeRun(c.Now, e, p.Runtime.LastStartAt)
 }
 

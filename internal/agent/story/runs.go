@@ -126,10 +126,11 @@ func (p *Process) runOfOperation(c Change, op *Operation) []process.Event {
 	}
 	e := c.event(process.EventRunEnded, process.Actor{}, process.Cause{})
 	e.From, e.Exit = string(op.Prior), p.exitSince(op.Since)
+	end := End{Began: began, Words: op.Output}
 	if was := p.Runtime.Ended; was != nil {
-		e.PID = was.PID
+		e.PID, end.Born = was.PID, was.StartedAfterBoot()
 	}
-	End{Began: began, Words: op.Output}.describe(&e, c.Now)
+	end.describe(&e, c)
 	p.noteRun(process.Run{Started: began * 1000, PID: e.PID})
 	p.closeRun(c.Now, &e, began)
 	if p.judgeRun(&e); e.Kind != process.EventRunEnded || e.Exit == nil || !e.Exit.Known {

@@ -133,6 +133,7 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	r.stopWatch()
 	was := r.withOutput(r.withLastWords(story.End{
 		PID: before.Process.PID, Why: why, Run: before.Run, Began: before.LastStartAt,
+		Born: before.Process.StartedAfterBoot(),
 	}))
 	r.stepAndTell(ctx, lifecycle.TakenDown{}, func(c story.Change) []process.Event {
 		return r.proc.TakenDown(c, was, since)

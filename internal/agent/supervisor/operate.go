@@ -242,6 +242,11 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 		r.work.show.Stop()
 		r.work.show = nil
 	}
+	if name, _, ok := e.Op.Signal(); ok && result.Outcome.Fault == process.None {
+		r.sent = &sentSignal{
+			number: process.SignalNumber(name), at: r.work.since, by: story.Caller(e.Actor, e.Item),
+		}
+	}
 	r.apply(e, result)
 	forbidden := result.Restore && r.endedForGood(before.Runtime.LastExit)
 	r.asked = result.Now && r.proc.Runtime.Process == nil

@@ -38,6 +38,8 @@ type runner struct {
 	cancelPlace func(now time.Duration)
 	// leaveOrder ends the wait for a change of the processes that this one is after; nil if it never waited.
 	leaveOrder func()
+	// sent is the last signal of an operation, until the process has ended; nil if there is none.
+	sent *sentSignal
 	// lastEventAt is the time of the last event, in Unix milliseconds.
 	lastEventAt int64
 	denials     policyDenials

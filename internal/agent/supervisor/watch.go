@@ -46,8 +46,8 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	was := story.End{
-		PID: who.PID, How: how, Why: r.proc.Cause(), Run: run, Began: began, Usage: r.usage(),
-		Health: r.proc.Runtime.Health,
+		PID: who.PID, How: how, By: r.sender(how), Why: r.proc.Cause(), Run: run, Began: began, Born: who.StartedAfterBoot(),
+		Usage: r.usage(), Health: r.proc.Runtime.Health,
 	}
 	if r.goesOn(ctx, was) {
 		return
@@ -104,6 +104,25 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.S
 		return r.proc.Ended(c, r.withOutput(was), asked)
 	})
 	r.sweepAfter(ctx, asked)
+}
+
+// sentSignal is a signal that an operation has sent to the process; at is in Unix milliseconds.
+type sentSignal struct {
+	number int
+	at     int64
+	by     process.Actor
+}
+
+// effect is how long after a signal an end by the same signal is the effect of it.
+const effect = 5 * time.Second
+
+// sender returns the caller of the operation whose signal has ended the process; nil if there is none.
+func (r *runner) sender(how *process.Exit) *process.Actor {
+	s := r.sent
+	if r.sent = nil; s == nil || how.Signal != s.number || how.At < s.at || how.At > s.at+effect.Milliseconds() {
+		return nil
+	}
+	return &s.by
 }
 
 // goneUnseen continues after an end that drover did not see; away says that no agent was running.
