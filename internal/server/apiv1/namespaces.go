@@ -176,6 +176,22 @@ func hidden(s *process.Spec) *process.Spec {
 	return &shown
 }
 
+// guessed returns a spec in which each value that the caller gives differs from every stored one: a plan must not tell
+// who may not set values whether a guess is right.
+func guessed(s *process.Spec) *process.Spec {
+	if len(s.Execution.Environment) == 0 {
+		return s
+	}
+	other := *s
+	other.Execution.Environment = maps.Clone(s.Execution.Environment)
+	for name, value := range other.Execution.Environment {
+		if value != secret {
+			other.Execution.Environment[name] = value + "\x00" // which no variable holds
+		}
+	}
+	return &other
+}
+
 // revealed returns a spec in which stored values replace secret: the same one if there is none. unknown is a variable
 // that has no stored value.
 func revealed(s, stored *process.Spec) (revealed *process.Spec, unknown string) {
@@ -287,12 +303,12 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 
 // inOrder returns the processes of a file, on each host, after the check of what they wait for.
 func (h *Handler) inOrder(ctx context.Context, c *call, namespace string, f *filed) ([]plan.Wanted, error) {
-	wanted, err := h.wanted(c, namespace, f.docs, f.known)
+	wanted, faults, err := h.wanted(c, namespace, f.docs, f.known)
 	if err != nil {
 		return nil, err
 	}
-	faults, err := h.orderFaults(ctx, c, wanted, f.known, f.peers)
-	if err == nil && len(faults) > 0 {
+	further, err := h.orderFaults(ctx, c, wanted, f.known, f.peers)
+	if faults = append(faults, further...); err == nil && len(faults) > 0 {
 		err = invalidFile("", faults)
 	}
 	return wanted, err
@@ -361,12 +377,13 @@ func (h *Handler) settled(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// wanted returns the processes of a file, on each host.
+// wanted returns the processes of a file, on each host, and what is wrong with them.
 func (h *Handler) wanted(c *call, namespace string, docs []processfile.Document,
 	known []plan.Known,
-) ([]plan.Wanted, error) {
+) ([]plan.Wanted, processfile.Faults, error) {
 	r := resolver{
 		h: h, reach: c.Principal.On(access.OperationOf(process.Query), namespace), namespace: namespace,
+		starts: c.Principal.On(access.OperationOf(process.Start), namespace),
 		stored: map[store.ObservedKey]*process.Spec{}, seen: map[store.ObservedKey]*processfile.Named{},
 	}
 	for i := range known {
@@ -377,20 +394,18 @@ func (h *Handler) wanted(c *call, namespace string, docs []processfile.Document,
 			r.process(&d.Processes[i])
 		}
 	}
-	if len(r.faults) > 0 {
-		return nil, invalidFile("", r.faults)
-	}
 	if len(r.all) > maxItems {
-		return nil, invalid("processes", "make more than %d operations in all", maxItems)
+		return nil, nil, invalid("processes", "make more than %d operations in all", maxItems)
 	}
-	return r.all, nil
+	return r.all, r.faults, nil
 }
 
 // resolver finds the hosts of the processes of a file.
 type resolver struct {
-	h         *Handler
-	reach     access.Reach
-	namespace string
+	h *Handler
+	// reach are the hosts that the caller may query, starts those on which the caller may set a spec.
+	reach, starts access.Reach
+	namespace     string
 	stored    map[store.ObservedKey]*process.Spec
 	// seen has the entry of each process on each host.
 	seen   map[store.ObservedKey]*processfile.Named
@@ -452,6 +467,9 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 		return
 	}
 	r.seen[key] = p
+	if !r.starts.Covers(gate.Host(a)) {
+		spec = guessed(spec)
+	}
 	own, unknown := revealed(spec, r.stored[key])
 	if unknown != "" {
 		r.fail(p, "environment."+unknown, "is %s, and host %s has no value: expected the value", secret, nameOf(a))
