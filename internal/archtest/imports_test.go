@@ -191,7 +191,8 @@ func mayImport() map[string][]string {
 		"internal/agent/instance": {"internal/agent/procfs", "internal/process"},
 		"internal/agent/operation": {
 			"internal/agent/instance", "internal/agent/liveness", "internal/agent/notify", "internal/agent/probe",
-			"internal/agent/procfs", "internal/agent/ready", "internal/agent/specstore", "internal/agent/trail", "internal/process",
+			"internal/agent/procfs", "internal/agent/ready", "internal/agent/specstore", "internal/agent/trail", "internal/clip",
+			"internal/process",
 		},
 		"internal/agent/story": {
 			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/procfs", "internal/agent/specstore",
@@ -330,11 +331,12 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/fleet": {
 			"internal/release",
-			"client", "internal/cli/remote", "internal/cli/term", "internal/process", "internal/selector",
+			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/process",
+			"internal/selector",
 		},
 		"internal/cli/processes": {
-			"client", "docs/why", "docs/zh/why", "internal/words", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",
-			"internal/importer", "internal/importer/onhost", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
+			"client", "docs/why", "docs/zh/why", "internal/words", "internal/cli/remote", "internal/cli/term", "internal/clip", "internal/command",
+			"internal/config", "internal/importer", "internal/importer/onhost", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
 		},
 		"internal/cli/remote": {
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable", "internal/process",

@@ -126,14 +126,14 @@ func (v *rolloutView) show(r *client.Rollout, now time.Time) {
 		fmt.Fprintf(&text, "\x1b[%dA\r\x1b[J", v.drawn)
 	}
 	for _, l := range lines {
-		text.WriteString(clip(l, lineWidth) + "\n")
+		text.WriteString(shortened(l, lineWidth) + "\n")
 	}
 	v.drawn = len(lines)
 	term.Say(v.cmd, "%s", text.String())
 }
 
-// clip cuts a line, so that it takes one line of a terminal.
-func clip(line string, most int) string {
+// shortened cuts a line, so that it takes one line of a terminal.
+func shortened(line string, most int) string {
 	if runes := []rune(line); len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}

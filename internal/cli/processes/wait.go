@@ -15,6 +15,7 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/clip"
 	"drover/internal/command"
 	"drover/internal/why"
 )
@@ -156,7 +157,7 @@ func (w *waiter) failing(ctx context.Context, cmd *cobra.Command, c *client.Clie
 		}
 		w.kinds[kind] = true
 		line.clear()
-		term.Say(cmd, "  failed: %s (%s on %s)\n", term.Printable(r.Message), term.Printable(r.Namespace+"/"+r.Name),
+		term.Say(cmd, "  failed: %s (%s on %s)\n", term.Printable(briefly(r.Message)), term.Printable(r.Namespace+"/"+r.Name),
 			term.Printable(r.Host))
 	}
 	return nil
@@ -254,8 +255,18 @@ func resultColumns() []term.Column[client.Result] {
 		{Head: "NAME", Cell: func(r client.Result) string { return r.Namespace + "/" + r.Name }},
 		{Head: "HOST", Cell: func(r client.Result) string { return r.Host }},
 		{Head: "OUTCOME", Cell: func(r client.Result) string { return r.Outcome }, State: true},
-		{Head: "MESSAGE", Cell: func(r client.Result) string { return r.Message }},
+		{Head: "MESSAGE", Cell: func(r client.Result) string { return briefly(r.Message) }},
 	}
+}
+
+// briefly returns a message without the middle of a long output, which would hide the reason; -o json has it whole.
+func briefly(message string) string {
+	const head, tail = 600, 300
+	left := len(message) - head - tail
+	if left <= 0 {
+		return message
+	}
+	return fmt.Sprintf("%s [... %d bytes ...] %s", clip.Head(message, head), left, clip.Tail(message, tail))
 }
 
 // summarise counts the results of an operation, groups failures with equal messages, and prints the command that
@@ -276,8 +287,8 @@ func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []cli
 		}
 		kind := alike(r)
 		if _, known := kinds[kind]; !known {
-			kinds[kind] = r.Message
-			messages = append(messages, r.Message)
+			kinds[kind] = briefly(r.Message)
+			messages = append(messages, briefly(r.Message))
 		}
 		m := kinds[kind]
 		hosts[m] = append(hosts[m], r.Namespace+"/"+r.Name+" on "+r.Host)

@@ -97,3 +97,15 @@ func TestProgressInAPipe(t *testing.T) {
 		}
 	})
 }
+
+// TestLongMessages: a long output hides neither the reason before it nor its end.
+func TestLongMessages(t *testing.T) {
+	if short := "not alive: exit status 3; output: [no]"; briefly(short) != short {
+		t.Errorf("%q", briefly(short))
+	}
+	got := briefly("not alive: exit status 3; output: [" + strings.Repeat("x", 64<<10) + "the last words]")
+	if len(got) > 1000 || !strings.HasPrefix(got, "not alive: exit status 3; output: [") ||
+		!strings.HasSuffix(got, "the last words]") || !strings.Contains(got, " [... 64686 bytes ...] ") {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}
