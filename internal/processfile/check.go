@@ -153,6 +153,35 @@ func (c *checker) command() {
 	if c.BeforeStop != nil && c.BeforeStop.Run == "" {
 		c.fault("before_stop.run", "is missing: expected a command line")
 	}
+	c.blanks()
+}
+
+// blanks reports command lines that run nothing.
+func (c *checker) blanks() {
+	if c.Compat != nil {
+		return // GSE and JOB let them pass
+	}
+	lines := [][2]string{{"run", c.Run}, {"start", c.Start}, {"stop", c.Stop}, {"version_command", c.VersionCommand}}
+	if c.BeforeStart != nil {
+		lines = append(lines, [2]string{"before_start.run", c.BeforeStart.Run})
+	}
+	if c.BeforeStop != nil {
+		lines = append(lines, [2]string{"before_stop.run", c.BeforeStop.Run})
+	}
+	if c.Reload != nil {
+		lines = append(lines, [2]string{"reload", c.Reload.Command})
+	}
+	if c.Ready != nil {
+		lines = append(lines, [2]string{"ready.exec", c.Ready.Exec})
+	}
+	if c.Health != nil {
+		lines = append(lines, [2]string{"health.exec", c.Health.Exec})
+	}
+	for _, l := range lines {
+		if l[1] != "" && strings.TrimSpace(l[1]) == "" {
+			c.fault(l[0], "is blank: expected a command line")
+		}
+	}
 }
 
 func (c *checker) absolute(field, value string) {
@@ -308,8 +337,14 @@ func (c *checker) insecure(field string, set bool, link string) {
 
 func (c *checker) address(httpField, link, tcpField, address string) {
 	u, err := url.Parse(link)
-	if link != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	switch {
+	case link == "":
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
 		c.fault(httpField, "is %q: expected a URL that begins with http:// or https://", link)
+	case u.Port() != "":
+		if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+			c.fault(httpField, "has the port %s: expected 1 to 65535", u.Port())
+		}
 	}
 	if address == "" {
 		return
