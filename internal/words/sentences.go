@@ -178,6 +178,8 @@ var Sentences = []Text{
 	{"{path} matches the spec again", "{path} 已与进程配置一致"},
 	{"{n} of {most} instances are running", "{most} 个进程实例中有 {n} 个在运行"},
 	{"these processes are after it: {output}", "以下进程须在它之后启动：{output}"},
+	{"a run of {time} begins the count of attempts anew", "运行满 {time} 后，启动次数重新计算"},
+	{"this host lacks {output}, which counts as up", "本机没有 {output}，视为已就绪"},
 
 	// requests, runs and other managers
 	{"stopped by {user} (app {app})", "由 {user} 停止（应用 {app}）"},

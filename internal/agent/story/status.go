@@ -28,8 +28,8 @@ type View struct {
 	NextRun int64
 	// NotInForce says what of the spec this host cannot enforce; empty if it enforces everything.
 	NotInForce string
-	// Dependents are the processes that are after this one.
-	Dependents []string
+	// Dependents are the processes that are after this one, Absent those that this one is after and the host lacks.
+	Dependents, Absent []string
 }
 
 // Status returns what callers see of a registered process.
@@ -65,8 +65,8 @@ func (p *Process) Status(v View) process.Status {
 	if ran, stored := s.Instance.Revision, p.Record.Spec.Revision; len(causes) > 0 && ran != 0 && ran != stored {
 		causes[0].Evidence = append(slices.Clone(causes[0].Evidence), "it runs with "+revisionsText(ran, stored))
 	}
-	if len(causes) > 0 && len(v.Dependents) > 0 && s.State != string(lifecycle.Running) {
-		causes[0].Evidence = append(slices.Clone(causes[0].Evidence), dependentsText(v.Dependents))
+	if len(causes) > 0 && s.State != string(lifecycle.Running) {
+		causes[0].Evidence = slices.Concat(causes[0].Evidence, p.prospects(&v))
 	}
 	if len(causes) > 0 {
 		s.Cause, s.Further = causes[0], causes[1:]
@@ -75,6 +75,22 @@ func (p *Process) Status(v View) process.Status {
 		s.Message = s.Cause.Text
 	}
 	return s
+}
+
+// prospects says when the count of attempts begins anew, which processes concern this one that is down, and which do
+// not, although it is after them.
+func (p *Process) prospects(v *View) (lines []string) {
+	if r := p.Record.Spec.Restart; r != nil && r.ResetAfter > 0 && p.Machine.State == lifecycle.Backoff {
+		lines = append(lines, "a run of "+(time.Duration(r.ResetAfter)*time.Millisecond).String()+
+			" begins the count of attempts anew")
+	}
+	if len(v.Dependents) > 0 {
+		lines = append(lines, dependentsText(v.Dependents))
+	}
+	if len(v.Absent) > 0 {
+		lines = append(lines, "this host lacks "+strings.Join(v.Absent, ", ")+", which counts as up")
+	}
+	return lines
 }
 
 // Recorded returns what a list shows of the process, from what the agent has noted of it: it looks at nothing. Only

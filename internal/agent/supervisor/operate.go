@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -222,6 +223,12 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	result, err := r.sup.operator.Operate(ctx, e, subject)
 	if err == nil && e.Ordered && e.Op == process.Restart && result.Outcome.Fault == process.None {
 		result.Outcome.Text = story.Join(result.Outcome.Text, r.sup.leftAlone(r.id))
+	}
+	if spec := operation.SpecInForce(e, subject); err == nil && e.Ordered && e.Op == process.Start && spec != nil {
+		if names := r.sup.absent(r.id, spec); len(names) > 0 {
+			result.Outcome.Text = story.Join(result.Outcome.Text, "this host lacks "+strings.Join(names, ", ")+
+				", which counts as up")
+		}
 	}
 	return result, err
 }

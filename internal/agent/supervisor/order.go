@@ -253,6 +253,16 @@ func (s *Supervisor) afterStart(id process.ID, spec *process.Spec) (w wait) {
 	return w
 }
 
+// absent returns the processes that this one is after and the host does not have.
+func (s *Supervisor) absent(id process.ID, spec *process.Spec) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(spec.After)) {
+		if other := process.Peer(id, name); len(s.called(other)) == 0 {
+			names = append(names, other.String())
+		}
+	}
+	return names
+}
+
 // called returns the runners of a process and its copies. One that somebody has stopped is not among several: the
 // others do its work.
 func (s *Supervisor) called(id process.ID) (all []*runner) {

@@ -21,6 +21,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	for _, id := range r.sup.order.dependentsOf(r.id) {
 		v.Dependents = append(v.Dependents, id.String())
 	}
+	v.Absent = r.sup.absent(r.id, &p.Record.Spec)
 	if p.Runtime.Process != nil {
 		r.measure(&p, &v)
 	}
