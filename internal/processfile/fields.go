@@ -102,7 +102,7 @@ func fieldsOfEnvironment() []Field {
 		},
 		{
 			Path: "environment", Value: "names with strings", Default: "none", Class: AtRestart,
-			Text: "Variables beside the fixed small environment (HOME, LANG, LOGNAME, PATH, SHELL, USER) and " +
+			Text: "Variables beside the fixed small environment (HOME, LANG, LOGNAME, PATH, SHELL, TZ, USER) and " +
 				"DROVER_NAMESPACE, DROVER_NAME, DROVER_HOST and, in a copy, DROVER_COPY.",
 		},
 		{

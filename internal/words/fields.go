@@ -107,9 +107,9 @@ var Fields = []Text{
 	{"The primary group of the process.", "进程的主用户组。"},
 	{"The supplementary groups. They replace those of the user; [] means none.", "附加用户组，取代账户原有的附加组；[] 表示没有。"},
 	{
-		"Variables beside the fixed small environment (HOME, LANG, LOGNAME, PATH, SHELL, USER) and " +
+		"Variables beside the fixed small environment (HOME, LANG, LOGNAME, PATH, SHELL, TZ, USER) and " +
 			"DROVER_NAMESPACE, DROVER_NAME, DROVER_HOST and, in a copy, DROVER_COPY.",
-		"环境变量，附加在固定的少量变量（HOME、LANG、LOGNAME、PATH、SHELL、USER）以及 DROVER_NAMESPACE、DROVER_NAME、" +
+		"环境变量，附加在固定的少量变量（HOME、LANG、LOGNAME、PATH、SHELL、TZ、USER）以及 DROVER_NAMESPACE、DROVER_NAME、" +
 			"DROVER_HOST（副本中还有 DROVER_COPY）之外。",
 	},
 	{

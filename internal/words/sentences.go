@@ -217,6 +217,7 @@ var Sentences = []Text{
 	{"{one} is not ready ({state})", "{one} 未就绪（{state}）"},
 	{"{one} is not started ({state})", "{one} 未启动（{state}）"},
 	{"{one} has not finished ({state})", "{one} 未完成（{state}）"},
+	{"{one} has ended without success", "{one} 已结束，但未成功"},
 	{"{operation} under way since {time}", "{operation}自 {time} 起正在执行"},
 
 	// operations

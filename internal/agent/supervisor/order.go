@@ -314,8 +314,11 @@ func unmetText(p *story.Process, want process.After) string {
 		process.AfterStarted: "is not started", process.AfterReady: "is not ready",
 		process.AfterFinished: "has not finished",
 	}[want]
-	if p.Record == nil || p.Machine.State == "" {
+	switch {
+	case p.Record == nil || p.Machine.State == "":
 		return text
+	case want == process.AfterFinished && p.Machine.State == lifecycle.Finished:
+		return "has ended without success"
 	}
 	state := string(p.Machine.State)
 	if p.IsNotReady() {
