@@ -74,8 +74,12 @@ func TestHealth(t *testing.T) {
 			p := sickly(t, s, "graced", object{"health_interval": 1, "failures": 1, "grace": 3600, "restart": true})
 			p.write("sick", "starting\n")
 			p.succeed("start", p.spec())
-			p.await("to have failed", func(s object) bool {
-				return part(s, "health")["failures"] != nil && part(s, "health")["failures"].(float64) >= 2
+			failed := map[any]bool{}
+			p.await("to have failed twice", func(s object) bool {
+				if h := part(s, "health"); h["ok"] == false {
+					failed[h["at"]] = true
+				}
+				return len(failed) >= 2
 			})
 			if status := p.becomes("running"); part(status, "health")["bad"] == true || len(p.Events("unhealthy")) > 0 {
 				t.Errorf("status %v", status)
