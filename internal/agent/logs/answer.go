@@ -322,9 +322,13 @@ func (v *view) add(a *wire.LogAnswer, stream int, l *line) bool {
 	b := wire.LogBlock{
 		Stream: streamNames()[stream], Run: v.runOf(stream, l.from), Time: v.timeOf(stream, l), Lost: l.lost,
 	}
-	if n := len(a.Blocks); n > 0 && b.Lost == 0 {
+	if n := len(a.Blocks); n > 0 {
 		last := &a.Blocks[n-1]
-		if last.Lost == 0 && last.Stream == b.Stream && last.Run == b.Run && last.Time == b.Time {
+		switch same := last.Stream == b.Stream && last.Run == b.Run; {
+		case same && b.Lost > 0 && last.Lost > 0: // more text went while the reader looked for the next
+			last.Lost += b.Lost
+			return true
+		case same && b.Lost == 0 && last.Lost == 0 && last.Time == b.Time:
 			last.Text = append(append(last.Text, '\n'), l.text...)
 			return true
 		}

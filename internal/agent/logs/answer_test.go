@@ -239,6 +239,50 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestRotationOvertakesAReader: what it has not read comes as one loss, at its place, to the byte.
+func TestRotationOvertakesAReader(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	out, _, _ := r.begin(policy(64<<10, 2))
+	n := 0
+	more := func() {
+		write(t, out, numbered(n+1, n+6000))
+		n += 6000
+		harness.Eventually(t, "the file to be rotated", func() bool { return held(r.path("stdout")) <= 64<<10 })
+	}
+	more()
+	for _, follow := range []bool{true, false} {
+		q := wire.LogQuestion{Process: api(), Follow: follow, Limit: 1}
+		a := r.Answer(t.Context(), q)
+		if len(a.Blocks) == 0 || a.Blocks[0].Lost > 0 || !a.More {
+			t.Fatalf("first comes %+v", a)
+		}
+		before := strings.Split(string(a.Blocks[len(a.Blocks)-1].Text), "\n")
+		q.Cursor, q.Limit = a.Cursor, 0
+		for range 5 {
+			more()
+		}
+		rest := r.ask(q)
+		if rest.err != "" || rest.blocks[0].Lost == 0 || rest.blocks[0].Lost != rest.lost {
+			t.Fatalf("then come %d bytes of loss in %d blocks: %q", rest.lost, len(rest.blocks), rest.err)
+		}
+		if !follow { // all that the question is about has gone
+			continue
+		}
+		number := func(line string) int {
+			n, err := strconv.Atoi(strings.TrimPrefix(line, "line "))
+			if err != nil {
+				t.Errorf("a line is %q", line)
+			}
+			return n
+		}
+		last, next := number(before[len(before)-1]), number(rest.lines[0])
+		if want := len(numbered(last+1, next-1)); int(rest.lost) != want || number(rest.lines[len(rest.lines)-1]) != n {
+			t.Errorf("between the lines %d and %d %d bytes are lost, want %d", last, next, rest.lost, want)
+		}
+	}
+}
+
 // TestHostileQuestions: a question is judged like any input.
 func TestHostileQuestions(t *testing.T) {
 	r := newRig(t)

@@ -14,10 +14,8 @@ const maxLine = 64 << 10
 type source interface {
 	// read returns errGap for text that is gone, and io.EOF at the end.
 	read(p []byte, at int64) (int, error)
-	// first returns the offset of the first text at or after at, lost how many bytes between two offsets drover has
-	// lost.
+	// first returns the offset of the first text at or after at.
 	first(at int64) int64
-	lost(from, to int64) int64
 }
 
 // feed reads the lines of a stream, one after another.
@@ -60,9 +58,7 @@ func (f *feed) next() (l line, ok bool) {
 		case errors.Is(err, errGap) && len(f.buffer) > 0:
 			return f.take(len(f.buffer), 0), true
 		case errors.Is(err, errGap):
-			if l, ok := f.skip(stop); ok {
-				return l, true
-			}
+			return f.skip(stop), true
 		case errors.Is(err, io.EOF):
 			return line{}, false
 		default:
@@ -119,12 +115,12 @@ func (f *feed) fill(stop int64) error {
 	return nil
 }
 
-// skip goes on after a gap, and returns the loss, if it was one.
-func (f *feed) skip(stop int64) (line, bool) {
+// skip goes on after a gap, and returns it as a loss: nobody has read that text, whoever has removed it.
+func (f *feed) skip(stop int64) line {
 	l := line{from: f.at, to: min(f.first(f.at+1), stop)}
-	l.lost = f.lost(l.from, l.to)
+	l.lost = l.to - l.from
 	f.at = l.to
-	return l, l.lost > 0
+	return l
 }
 
 // maxTail is how much of the end of a stream a search for its last lines reads, in bytes.

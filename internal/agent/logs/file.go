@@ -38,9 +38,6 @@ func (f file) read(p []byte, at int64) (int, error) {
 // first implements source.
 func (f file) first(at int64) int64 { return at }
 
-// lost implements source.
-func (f file) lost(_, _ int64) int64 { return 0 }
-
 // AnswerFile returns a piece of the log file of a process: of path, or of the newest file in it if it is a directory.
 // It blocks for some seconds at most, even if the file system hangs.
 func (k *Keeper) AnswerFile(ctx context.Context, q wire.LogQuestion, path string, visit trail.Visit) wire.LogAnswer {
