@@ -281,7 +281,7 @@ func (v *view) piece(c cursor) (a wire.LogAnswer, err error) {
 		from, scanned := 0, int64(0)
 		for i, f := range v.feeds {
 			if heads[i] == nil {
-				if l, ok := f.next(); ok {
+				if l, ok := v.nextOf(i); ok {
 					heads[i] = &l
 				} else if f.err != nil {
 					return a, f.err
@@ -313,6 +313,17 @@ func (v *view) piece(c cursor) (a wire.LogAnswer, err error) {
 	}
 	a.Cursor = c.String()
 	return a, nil
+}
+
+// nextOf returns the next line of a stream. A line without its end counts if it has waited: it may go on growing.
+func (v *view) nextOf(stream int) (line, bool) {
+	f := v.feeds[stream]
+	l, ok := f.next()
+	if !ok && f.err == nil && v.now-timeOf(v.moments, stream, f.at, v.now) >= waitFor.Milliseconds() {
+		f.whole = true
+		return f.next()
+	}
+	return l, ok
 }
 
 func (v *view) timeOf(stream int, l *line) int64 { return timeOf(v.moments, stream, l.from, v.now) }

@@ -3,6 +3,7 @@ package logs_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -279,6 +280,42 @@ func TestRotationOvertakesAReader(t *testing.T) {
 		last, next := number(before[len(before)-1]), number(rest.lines[0])
 		if want := len(numbered(last+1, next-1)); int(rest.lost) != want || number(rest.lines[len(rest.lines)-1]) != n {
 			t.Errorf("between the lines %d and %d %d bytes are lost, want %d", last, next, rest.lost, want)
+		}
+	}
+}
+
+// TestALineThatGrows: the begin of a line that has waited comes, although the process writes on.
+func TestALineThatGrows(t *testing.T) {
+	r := newRig(t)
+	r.ForbidWaiting() // as if text came all the time
+	out, _, _ := r.begin(policy(1<<20, 5))
+	f, err := os.OpenFile(r.path("marks"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // the test is over
+	seen := func(ago time.Duration, size int) {
+		write(t, f, fmt.Sprintf("t %d %d 0\n", time.Now().Add(-ago).UnixMilli(), size))
+	}
+	write(t, out, "one\npart")
+	seen(time.Second/2, 8)
+	q := wire.LogQuestion{Process: api(), Follow: true}
+	for _, want := range []string{"one", "", "part of a line"} {
+		a := r.Answer(t.Context(), q)
+		text := ""
+		if len(a.Blocks) > 0 {
+			text = string(a.Blocks[0].Text)
+		}
+		if a.Error != "" || text != want {
+			t.Errorf("there comes %q, want %q: %q", text, want, a.Error)
+		}
+		if q.Cursor = a.Cursor; want == "" {
+			write(t, out, " of a line")
+			if err := os.Truncate(r.path("marks"), 0); err != nil {
+				t.Fatal(err)
+			}
+			seen(3*time.Second, 8)
+			seen(0, 18)
 		}
 	}
 }
