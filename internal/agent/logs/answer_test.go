@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"drover/internal/agent/logs"
 	"drover/internal/agent/trail"
@@ -316,6 +317,27 @@ func TestALineThatGrows(t *testing.T) {
 			}
 			seen(3*time.Second, 8)
 			seen(0, 18)
+		}
+	}
+}
+
+// TestPartsOfALine are whole characters, as far as the line has some.
+func TestPartsOfALine(t *testing.T) {
+	for _, line := range []string{
+		strings.Repeat("中", 40_000), "x" + strings.Repeat("😀", 40_000), "xy" + strings.Repeat("é", 40_000),
+		strings.Repeat("\x80", 200_000), strings.Repeat("\xf0", 200_000),
+	} {
+		r := newRig(t)
+		out, _, _ := r.begin(policy(1<<20, 5))
+		write(t, out, line+"\n")
+		a := r.ask(wire.LogQuestion{})
+		if strings.Join(a.lines, "") != line || len(a.lines) < 2 {
+			t.Errorf("%.4q is not what was written: %d parts", line, len(a.lines))
+		}
+		for _, part := range a.lines {
+			if utf8.ValidString(part) != utf8.ValidString(line) || len(part) > 64<<10 {
+				t.Errorf("a part of %d bytes begins %.8q", len(part), part)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"unicode/utf8"
 )
 
 // maxLine is the longest line in bytes; a longer one comes in parts.
@@ -85,13 +86,23 @@ func (f *feed) cut(stop int64) (line, bool) {
 		return f.take(i, 1), true
 	}
 	if len(f.buffer) >= f.most {
-		return f.take(f.most, 0), true
+		return f.take(wholeRunes(f.buffer[:f.most]), 0), true
 	}
 	ended := f.at+int64(len(f.buffer)) == stop && (f.whole || len(f.breaks) > 0 && f.breaks[0] == stop)
 	if len(f.buffer) > 0 && ended {
 		return f.take(len(f.buffer), 0), true
 	}
 	return line{}, false
+}
+
+// wholeRunes is the length of a text without the begin of a character at its end.
+func wholeRunes(text []byte) int {
+	for n := len(text) - 1; n > len(text)-utf8.UTFMax && n > 0; n-- {
+		if utf8.RuneStart(text[n]) && !utf8.FullRune(text[n:]) {
+			return n
+		}
+	}
+	return len(text)
 }
 
 func (f *feed) take(length, newline int) line {
