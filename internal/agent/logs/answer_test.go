@@ -197,7 +197,13 @@ func TestTheEndIsThatOfTheQuestion(t *testing.T) {
 	if err := os.WriteFile(path, []byte("new\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if a := r.AnswerFile(t.Context(), q, path, trail.Plain); a.Error != "" || a.More || len(a.Blocks) > 0 {
+	if a := r.AnswerFile(t.Context(), q, path, trail.Plain); a.Error != "" || !a.More || len(a.Blocks) != 1 {
+		t.Errorf("of the renamed file come %d blocks: %q", len(a.Blocks), a.Error)
+	}
+	if err := os.Remove(path + ".1"); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.AnswerFile(t.Context(), q, path, trail.Plain); !strings.Contains(a.Error, "was replaced") || a.Cursor != "" {
 		t.Errorf("another file brings %+v", a)
 	}
 }
