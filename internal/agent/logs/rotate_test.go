@@ -243,8 +243,10 @@ func TestWithoutAnAgent(t *testing.T) {
 		lines, later int
 		loses        bool
 	}{
-		{"within all rotated files", 20_000, 0, false}, {"beyond them", 100_000, 0, true},
-		{"with later text within them", 1, 20_000, false}, {"with later text beyond them", 20_000, 20_000, true},
+		{"within all rotated files", 20_000, 0, false},
+		{"beyond them", 100_000, 0, true},
+		{"with later text within them", 1, 20_000, false},
+		{"with later text beyond them", 20_000, 20_000, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
