@@ -39,6 +39,8 @@ func (a *Agent) Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer {
 		return a.logs.AnswerFile(ctx, q, path, func(path string, do func(*trail.Trail) error) error {
 			return a.host.Visit(spec, path, do)
 		})
+	case !spec.Foreground() && (q.Stream == wire.StreamStdout || q.Stream == wire.StreamStderr):
+		return wire.LogAnswer{Error: "a daemon has no " + q.Stream + " of its own: leave out " + q.Stream}
 	case spec.Foreground() || run == "" || q.Cursor != "" || q.Stream != "" && q.Stream != wire.StreamOutput:
 		return wire.LogAnswer{Cursor: outputRead}
 	}

@@ -55,7 +55,7 @@ type LogAnswer struct {
 	Cursor string     `json:"cursor,omitempty"`
 	// More says that there may be more at once. Without it a reader has reached the end of the log.
 	More bool `json:"more,omitempty"`
-	// Error says, in a caller's words, why there is no piece.
+	// Error says, in a caller's words, why there is no piece. With a Cursor, a reader that follows the log can go on.
 	Error string `json:"error,omitempty"`
 }
 

@@ -223,6 +223,9 @@ while [ ! -s pid ]; do sleep 0.01; done
 	if a := p.CLI("logs", "shop/filed", "--run", "-1"); a.Code != 1 || !strings.Contains(a.Errors, "leave out run") {
 		t.Errorf("a run of a log file: %d %q", a.Code, a.Errors)
 	}
+	if a := p.CLI("logs", "shop/filed", "--stderr"); a.Code != 1 || !strings.Contains(a.Errors, "a daemon has no stderr") {
+		t.Errorf("stderr of a log file: %d %q", a.Code, a.Errors)
+	}
 }
 
 // TestBoundsChangeAtOnce: a change of log never touches the process, and bounds what it wrote before.

@@ -281,7 +281,7 @@ func (v *view) piece(c cursor) (a wire.LogAnswer, err error) {
 		from, scanned := 0, int64(0)
 		for i, f := range v.feeds {
 			if heads[i] == nil {
-				if l, ok := f.next(); ok {
+				if l, ok := v.nextOf(i); ok {
 					heads[i] = &l
 				} else if f.err != nil {
 					return a, f.err
@@ -315,6 +315,17 @@ func (v *view) piece(c cursor) (a wire.LogAnswer, err error) {
 	return a, nil
 }
 
+// nextOf returns the next line of a stream. A line without its end counts if it has waited: it may go on growing.
+func (v *view) nextOf(stream int) (line, bool) {
+	f := v.feeds[stream]
+	l, ok := f.next()
+	if !ok && f.err == nil && v.now-timeOf(v.moments, stream, f.at, v.now) >= waitFor.Milliseconds() {
+		f.whole = true
+		return f.next()
+	}
+	return l, ok
+}
+
 func (v *view) timeOf(stream int, l *line) int64 { return timeOf(v.moments, stream, l.from, v.now) }
 
 // add adds a line to an answer. It reports false if the answer has no room for another block.
@@ -322,9 +333,13 @@ func (v *view) add(a *wire.LogAnswer, stream int, l *line) bool {
 	b := wire.LogBlock{
 		Stream: streamNames()[stream], Run: v.runOf(stream, l.from), Time: v.timeOf(stream, l), Lost: l.lost,
 	}
-	if n := len(a.Blocks); n > 0 && b.Lost == 0 {
+	if n := len(a.Blocks); n > 0 {
 		last := &a.Blocks[n-1]
-		if last.Lost == 0 && last.Stream == b.Stream && last.Run == b.Run && last.Time == b.Time {
+		switch same := last.Stream == b.Stream && last.Run == b.Run; {
+		case same && b.Lost > 0 && last.Lost > 0: // more text went while the reader looked for the next
+			last.Lost += b.Lost
+			return true
+		case same && b.Lost == 0 && last.Lost == 0 && last.Time == b.Time:
 			last.Text = append(append(last.Text, '\n'), l.text...)
 			return true
 		}

@@ -3,6 +3,7 @@ package logs_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"drover/internal/agent/logs"
 	"drover/internal/agent/trail"
@@ -195,7 +197,13 @@ func TestTheEndIsThatOfTheQuestion(t *testing.T) {
 	if err := os.WriteFile(path, []byte("new\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if a := r.AnswerFile(t.Context(), q, path, trail.Plain); a.Error != "" || a.More || len(a.Blocks) > 0 {
+	if a := r.AnswerFile(t.Context(), q, path, trail.Plain); a.Error != "" || !a.More || len(a.Blocks) != 1 {
+		t.Errorf("of the renamed file come %d blocks: %q", len(a.Blocks), a.Error)
+	}
+	if err := os.Remove(path + ".1"); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.AnswerFile(t.Context(), q, path, trail.Plain); !strings.Contains(a.Error, "was replaced") || a.Cursor != "" {
 		t.Errorf("another file brings %+v", a)
 	}
 }
@@ -236,6 +244,107 @@ func TestFollow(t *testing.T) {
 	cancel()
 	if a := r.Answer(ctx, q); len(a.Blocks) > 0 {
 		t.Errorf("a reader that has gone gets %d blocks", len(a.Blocks))
+	}
+}
+
+// TestRotationOvertakesAReader: what it has not read comes as one loss, at its place, to the byte.
+func TestRotationOvertakesAReader(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	out, _, _ := r.begin(policy(64<<10, 2))
+	n := 0
+	more := func() {
+		write(t, out, numbered(n+1, n+6000))
+		n += 6000
+		harness.Eventually(t, "the file to be rotated", func() bool { return held(r.path("stdout")) <= 64<<10 })
+	}
+	more()
+	for _, follow := range []bool{true, false} {
+		q := wire.LogQuestion{Process: api(), Follow: follow, Limit: 1}
+		a := r.Answer(t.Context(), q)
+		if len(a.Blocks) == 0 || a.Blocks[0].Lost > 0 || !a.More {
+			t.Fatalf("first comes %+v", a)
+		}
+		before := strings.Split(string(a.Blocks[len(a.Blocks)-1].Text), "\n")
+		q.Cursor, q.Limit = a.Cursor, 0
+		for range 5 {
+			more()
+		}
+		rest := r.ask(q)
+		if rest.err != "" || rest.blocks[0].Lost == 0 || rest.blocks[0].Lost != rest.lost {
+			t.Fatalf("then come %d bytes of loss in %d blocks: %q", rest.lost, len(rest.blocks), rest.err)
+		}
+		if !follow { // all that the question is about has gone
+			continue
+		}
+		number := func(line string) int {
+			n, err := strconv.Atoi(strings.TrimPrefix(line, "line "))
+			if err != nil {
+				t.Errorf("a line is %q", line)
+			}
+			return n
+		}
+		last, next := number(before[len(before)-1]), number(rest.lines[0])
+		if want := len(numbered(last+1, next-1)); int(rest.lost) != want || number(rest.lines[len(rest.lines)-1]) != n {
+			t.Errorf("between the lines %d and %d %d bytes are lost, want %d", last, next, rest.lost, want)
+		}
+	}
+}
+
+// TestALineThatGrows: the begin of a line that has waited comes, although the process writes on.
+func TestALineThatGrows(t *testing.T) {
+	r := newRig(t)
+	r.ForbidWaiting() // as if text came all the time
+	out, _, _ := r.begin(policy(1<<20, 5))
+	f, err := os.OpenFile(r.path("marks"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // the test is over
+	seen := func(ago time.Duration, size int) {
+		write(t, f, fmt.Sprintf("t %d %d 0\n", time.Now().Add(-ago).UnixMilli(), size))
+	}
+	write(t, out, "one\npart")
+	seen(time.Second/2, 8)
+	q := wire.LogQuestion{Process: api(), Follow: true}
+	for _, want := range []string{"one", "", "part of a line"} {
+		a := r.Answer(t.Context(), q)
+		text := ""
+		if len(a.Blocks) > 0 {
+			text = string(a.Blocks[0].Text)
+		}
+		if a.Error != "" || text != want {
+			t.Errorf("there comes %q, want %q: %q", text, want, a.Error)
+		}
+		if q.Cursor = a.Cursor; want == "" {
+			write(t, out, " of a line")
+			if err := os.Truncate(r.path("marks"), 0); err != nil {
+				t.Fatal(err)
+			}
+			seen(3*time.Second, 8)
+			seen(0, 18)
+		}
+	}
+}
+
+// TestPartsOfALine are whole characters, as far as the line has some.
+func TestPartsOfALine(t *testing.T) {
+	for _, line := range []string{
+		strings.Repeat("中", 40_000), "x" + strings.Repeat("😀", 40_000), "xy" + strings.Repeat("é", 40_000),
+		strings.Repeat("\x80", 200_000), strings.Repeat("\xf0", 200_000),
+	} {
+		r := newRig(t)
+		out, _, _ := r.begin(policy(1<<20, 5))
+		write(t, out, line+"\n")
+		a := r.ask(wire.LogQuestion{})
+		if strings.Join(a.lines, "") != line || len(a.lines) < 2 {
+			t.Errorf("%.4q is not what was written: %d parts", line, len(a.lines))
+		}
+		for _, part := range a.lines {
+			if utf8.ValidString(part) != utf8.ValidString(line) || len(part) > 64<<10 {
+				t.Errorf("a part of %d bytes begins %.8q", len(part), part)
+			}
+		}
 	}
 }
 

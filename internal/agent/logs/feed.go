@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"unicode/utf8"
 )
 
 // maxLine is the longest line in bytes; a longer one comes in parts.
@@ -14,10 +15,8 @@ const maxLine = 64 << 10
 type source interface {
 	// read returns errGap for text that is gone, and io.EOF at the end.
 	read(p []byte, at int64) (int, error)
-	// first returns the offset of the first text at or after at, lost how many bytes between two offsets drover has
-	// lost.
+	// first returns the offset of the first text at or after at.
 	first(at int64) int64
-	lost(from, to int64) int64
 }
 
 // feed reads the lines of a stream, one after another.
@@ -60,9 +59,7 @@ func (f *feed) next() (l line, ok bool) {
 		case errors.Is(err, errGap) && len(f.buffer) > 0:
 			return f.take(len(f.buffer), 0), true
 		case errors.Is(err, errGap):
-			if l, ok := f.skip(stop); ok {
-				return l, true
-			}
+			return f.skip(stop), true
 		case errors.Is(err, io.EOF):
 			return line{}, false
 		default:
@@ -89,13 +86,23 @@ func (f *feed) cut(stop int64) (line, bool) {
 		return f.take(i, 1), true
 	}
 	if len(f.buffer) >= f.most {
-		return f.take(f.most, 0), true
+		return f.take(wholeRunes(f.buffer[:f.most]), 0), true
 	}
 	ended := f.at+int64(len(f.buffer)) == stop && (f.whole || len(f.breaks) > 0 && f.breaks[0] == stop)
 	if len(f.buffer) > 0 && ended {
 		return f.take(len(f.buffer), 0), true
 	}
 	return line{}, false
+}
+
+// wholeRunes is the length of a text without the begin of a character at its end.
+func wholeRunes(text []byte) int {
+	for n := len(text) - 1; n > len(text)-utf8.UTFMax && n > 0; n-- {
+		if utf8.RuneStart(text[n]) && !utf8.FullRune(text[n:]) {
+			return n
+		}
+	}
+	return len(text)
 }
 
 func (f *feed) take(length, newline int) line {
@@ -119,12 +126,12 @@ func (f *feed) fill(stop int64) error {
 	return nil
 }
 
-// skip goes on after a gap, and returns the loss, if it was one.
-func (f *feed) skip(stop int64) (line, bool) {
+// skip goes on after a gap, and returns it as a loss: nobody has read that text, whoever has removed it.
+func (f *feed) skip(stop int64) line {
 	l := line{from: f.at, to: min(f.first(f.at+1), stop)}
-	l.lost = f.lost(l.from, l.to)
+	l.lost = l.to - l.from
 	f.at = l.to
-	return l, l.lost > 0
+	return l
 }
 
 // maxTail is how much of the end of a stream a search for its last lines reads, in bytes.

@@ -7,11 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/trail"
 	"drover/internal/wire"
@@ -23,11 +22,51 @@ const (
 	patience = 5 * time.Second
 )
 
-// file is the log file that a process writes itself.
-type file struct{ *os.File }
+// file is the log file that a process writes itself, as it was when it was opened. The zero file stands for one that is
+// not there.
+type file struct {
+	*os.File
+	// path has no links.
+	path  string
+	inode uint64
+	size  int64
+}
+
+// spot is where a reader is in a log file; an inode of 0 is that of whatever file comes.
+type spot struct {
+	inode uint64
+	place
+	// since is when text without the end of its line was first seen there, in Unix milliseconds; 0 if there is none.
+	since int64
+}
+
+// cursor is the spot as readers keep it.
+func (s *spot) cursor() string {
+	return fmt.Sprintf("%d:%s:%d", s.inode, s.place, s.since)
+}
+
+func parseSpot(cursor string) (s spot, err error) {
+	words := strings.Split(cursor, ":")
+	if len(words) < 2 || len(words) > 3 {
+		return s, errCursor
+	}
+	if s.inode, err = strconv.ParseUint(words[0], 10, 64); err != nil {
+		return s, errCursor
+	}
+	if len(words) == 3 {
+		if s.since, err = offset(words[2]); err != nil {
+			return s, err
+		}
+	}
+	s.place, err = parsePlace(words[1])
+	return s, err
+}
+
+// begin is the begin of a file, which has no end yet.
+func begin(inode uint64) spot { return spot{inode: inode, place: place{until: open}} }
 
 // read implements source.
-func (f file) read(p []byte, at int64) (int, error) {
+func (f *file) read(p []byte, at int64) (int, error) {
 	n, err := f.ReadAt(p, at)
 	if n > 0 {
 		err = nil
@@ -36,10 +75,7 @@ func (f file) read(p []byte, at int64) (int, error) {
 }
 
 // first implements source.
-func (f file) first(at int64) int64 { return at }
-
-// lost implements source.
-func (f file) lost(_, _ int64) int64 { return 0 }
+func (f *file) first(at int64) int64 { return at }
 
 // AnswerFile returns a piece of the log file of a process: of path, or of the newest file in it if it is a directory.
 // It blocks for some seconds at most, even if the file system hangs.
@@ -76,45 +112,127 @@ func readFile(q *wire.LogQuestion, path string, visit trail.Visit) (a wire.LogAn
 	case q.Run != 0 || q.Since != 0:
 		return a, errors.New("drover knows neither runs nor times of its lines: leave out run and since")
 	}
+	v := &view{q: q, match: match}
 	newest, err := trail.Newest(visit, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return a, nil // the process has not written it yet
+	present := &file{}
+	if err == nil {
+		present, err = openFile(visit, newest)
 	}
-	if err != nil {
+	defer present.Close() //nolint:errcheck // nothing was written
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
 		return a, err
 	}
-	err = visit(newest, func(way *trail.Trail) error {
+	from := begin(present.inode)
+	switch {
+	case q.Cursor != "":
+		return v.goOn(present, path, visit)
+	case missing:
+		a = failed(fmt.Errorf("the log_file %s does not exist", path))
+		if q.Follow {
+			a.Cursor = from.cursor()
+		}
+		return a, nil
+	}
+	if !q.Follow {
+		from.until = present.size
+	}
+	if q.Tail > 0 {
+		f := feed{source: present, until: present.size, most: min(maxLine, q.Limit)}
+		from.at = f.until
+		if last := f.lastLines(q.Tail, v.matches); len(last) > 0 {
+			from.at = last[0]
+		}
+	}
+	return v.filePiece(present, from, !q.Follow)
+}
+
+func openFile(visit trail.Visit, path string) (f *file, err error) {
+	f = &file{}
+	err = visit(path, func(way *trail.Trail) error {
 		if !way.IsRegular() {
-			return fmt.Errorf("%s is not a regular file", newest)
+			return fmt.Errorf("%s is not a regular file", path)
 		}
 		opened, err := way.Open()
 		if err != nil {
 			return err
 		}
-		defer opened.Close() //nolint:errcheck // nothing was written
-		v := &view{q: q, match: match}
-		a, err = v.filePiece(file{opened})
+		st := way.Stat()
+		f.File, f.path, f.inode = opened, way.Path, st.Ino
+		f.size, err = opened.Seek(0, io.SeekEnd)
 		return err
 	})
-	return a, err
+	return f, err
 }
 
-// filePiece is piece for a log file. The cursor is the file and the place in it: another file is read from its begin. A
-// question that does not follow the file ends at the end that the file had first, and with the file.
-func (v *view) filePiece(from file) (a wire.LogAnswer, err error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(from.Fd()), &st); err != nil {
+// goOn is a piece from a cursor on. present is the file that is there now, if any. If another one was there, the rest
+// of that one comes first.
+func (v *view) goOn(present *file, path string, visit trail.Visit) (a wire.LogAnswer, err error) {
+	from, err := parseSpot(v.q.Cursor)
+	if err != nil {
 		return a, err
 	}
-	f, end, err := v.feedOfFile(from, &st)
-	if f == nil || err != nil {
-		return a, err
+	follow := from.until == open
+	if !follow && from.at >= from.until {
+		return a, nil
 	}
+	gone := "replaced"
+	switch {
+	case from.inode == 0 && present.File == nil:
+		return a, nil
+	case from.inode == 0:
+		return v.filePiece(present, begin(present.inode), !follow)
+	case from.inode == present.inode && from.at <= present.size:
+		return v.filePiece(present, from, !follow)
+	case from.inode == present.inode:
+		gone = "truncated"
+	default:
+		if present.File != nil {
+			path = present.path
+		}
+		old, err := openFile(visit, trail.Renamed(visit, filepath.Dir(path), from.inode))
+		defer old.Close() //nolint:errcheck // nothing was written
+		if err == nil && old.inode == from.inode && from.at <= old.size {
+			ended := present.size > 0 // its writer has gone over to the new one
+			a, err = v.filePiece(old, from, !follow || ended)
+			switch {
+			case !follow || !ended || a.More || err != nil:
+				return a, err
+			case len(a.Blocks) == 0:
+				return v.filePiece(present, begin(present.inode), false)
+			}
+			next := begin(present.inode)
+			a.Cursor, a.More = next.cursor(), true
+			return a, nil
+		}
+		if follow && present.File == nil {
+			return a, nil // it may come
+		}
+	}
+	a = failed(fmt.Errorf("the log_file %s was %s: lines may be missing", path, gone))
+	if follow {
+		from = begin(present.inode)
+		a.Cursor, a.More = from.cursor(), true
+	}
+	return a, nil
+}
+
+// filePiece is piece for a log file. A question that does not follow the file ends at the end that the file had first,
+// and with the file.
+func (v *view) filePiece(from *file, at spot, whole bool) (a wire.LogAnswer, err error) {
+	f := &feed{source: from, at: at.at, until: from.size, whole: whole, most: min(maxLine, v.q.Limit)}
+	if at.until != open {
+		f.until = min(f.until, at.until)
+	}
+	end := at
 	b := wire.LogBlock{Stream: wire.StreamFile}
 	lines := 0
-	end.at = f.at
 	for {
 		l, ok := f.next()
+		if !ok && f.at == at.at && at.since > 0 && now()-at.since >= waitFor.Milliseconds() {
+			f.whole = true
+			l, ok = f.next()
+		}
 		if !ok {
 			break
 		}
@@ -139,41 +257,12 @@ func (v *view) filePiece(from file) (a wire.LogAnswer, err error) {
 	if lines > 0 {
 		a.Blocks = []wire.LogBlock{b}
 	}
-	a.Cursor = fmt.Sprintf("%d:%s", st.Ino, end)
+	switch {
+	case end.at == f.until:
+		end.since = 0
+	case end.at != at.at || at.since == 0:
+		end.since = now()
+	}
+	a.Cursor = end.cursor()
 	return a, nil
-}
-
-// feedOfFile is the text of a log file from the place where the question begins, and that place. The feed is nil if
-// that text is gone.
-func (v *view) feedOfFile(from file, st *unix.Stat_t) (f *feed, end place, err error) {
-	f = &feed{source: from, until: st.Size, whole: !v.q.Follow, most: min(maxLine, v.q.Limit)}
-	end.until = open
-	if !v.q.Follow {
-		end.until = st.Size
-	}
-	switch inode, rest, ok := strings.Cut(v.q.Cursor, ":"); {
-	case v.q.Cursor == "" && v.q.Tail > 0:
-		f.at = f.until
-		if last := (&feed{source: from, until: st.Size, most: f.most}).lastLines(v.q.Tail, v.matches); len(last) > 0 {
-			f.at = last[0]
-		}
-	case v.q.Cursor == "":
-	case !ok:
-		return nil, end, errCursor
-	default:
-		if end, err = parsePlace(rest); err != nil {
-			return nil, end, err
-		}
-		f.at = end.at
-		if inode != strconv.FormatUint(st.Ino, 10) || f.at > st.Size {
-			if end.until != open {
-				return nil, end, nil
-			}
-			f.at = 0
-		}
-	}
-	if end.until != open {
-		f.until = min(f.until, end.until)
-	}
-	return f, end, nil
 }

@@ -214,16 +214,8 @@ func newLog(dir string, b bound) *processLog {
 func (k *Keeper) adopt(l *processLog) {
 	limits := l.limits()
 	for _, s := range l.streams {
-		var st unix.Stat_t
-		if unix.Stat(s.path, &st) != nil {
-			continue
-		}
-		if all := limits.all(); s.size.Load()-s.freed.Load() > all {
-			k.drop(s, s.size.Load()-all)
-			_ = unix.Stat(s.path, &st)
-		}
-		s.absent.Store(s.size.Load())
-		k.keepWithin(s, &st)
+		k.drop(s, s.size.Load()-limits.all())
+		s.room.Store(limits.all() - limits.MaxSize)
 		s.stamped = s.size.Load()
 	}
 }

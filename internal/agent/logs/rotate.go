@@ -46,14 +46,14 @@ func (k *Keeper) work() {
 		s := k.queue[0]
 		k.queue = k.queue[1:]
 		k.mu.Unlock()
-		err, absent := k.rotateAll(s), int64(0)
+		err, room := k.rotateAll(s), int64(0)
 		if err != nil {
 			k.log.Warn("cannot rotate log", "log", s.path, "error", err)
-			absent = s.absent.Swap(0)
+			room = s.room.Swap(0)
 		}
 		k.mu.Lock()
 		s.queued = false
-		if (err == nil || absent > 0) && k.events != nil {
+		if (err == nil || room > 0) && k.events != nil {
 			// The watching thread truncates what was rotated whole, and cuts what a new agent could not rotate. The
 			// writer may never write again.
 			k.woken = append(k.woken, s)
@@ -105,6 +105,7 @@ func (k *Keeper) rotateOnce(s *stream, most int64, whole bool, limits bound) err
 		_ = os.Remove(path)
 		return fmt.Errorf("cannot name rotated log: %w", err)
 	}
+	s.room.Add(from - to) // the rotated file takes it
 	k.prune(s)
 	return k.free(s, base, from, to, whole)
 }

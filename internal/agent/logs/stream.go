@@ -30,9 +30,9 @@ type stream struct {
 	// base is the offset of the first byte of the file, freed the offset of the first byte that still counts, size the
 	// length of the stream at the last look.
 	base, freed, size atomic.Int64
-	// absent is the length of the stream when this agent began: the text before it waits for the rotation, which no
-	// agent did. It is 0 once a rotation has failed.
-	absent atomic.Int64
+	// room is how much more than usual the file may hold: text waits for the rotation that no agent did. It is 0 once
+	// the rotation has caught up or failed.
+	room atomic.Int64
 	// noHoles says that the file system cannot punch holes.
 	noHoles atomic.Bool
 	// rotated says that the file was rotated whole and waits to be truncated.
@@ -127,7 +127,8 @@ func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) {
 		k.rebase(s, s.size.Load())
 	}
 	s.size.Store(s.base.Load() + st.Size)
-	held, most := s.held(st), 2*limits.MaxSize+max(s.absent.Load()-s.freed.Load(), 0)
+	room := max(s.room.Load(), 0)
+	held, most := s.held(st), 2*limits.MaxSize+room
 	whole := s.whole(st.Size, limits)
 	switch {
 	case whole && s.rotated.Load():
@@ -135,14 +136,14 @@ func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) {
 	case st.Size > limits.Longest/4*3, s.noHoles.Load() && held > most:
 		k.truncate(s)
 	case held > most:
-		k.drop(s, s.size.Load()-limits.MaxSize)
-		if unix.Stat(s.path, st) == nil && s.held(st) > 3*limits.MaxSize { // space that no text takes
+		k.drop(s, s.size.Load()-limits.MaxSize-room)
+		if unix.Stat(s.path, st) == nil && s.held(st) > 3*limits.MaxSize+room { // space that no text takes
 			k.truncate(s)
 		}
+	case held > limits.MaxSize || whole && st.Size > limits.MaxSize:
+		k.rotate(s)
 	default:
-		if held > limits.MaxSize || whole && st.Size > limits.MaxSize {
-			k.rotate(s)
-		}
+		s.room.Store(0)
 	}
 }
 

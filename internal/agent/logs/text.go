@@ -57,6 +57,7 @@ func (r *reader) end() int64 {
 // first returns the offset of the first text at or after at.
 func (r *reader) first(at int64) int64 {
 	best := max(at, r.s.freed.Load())
+	r.segments = segmentsOf(r.s.log.dir, r.s.name) // after freed was read: they have all older text
 	for _, g := range r.segments {
 		if g.to > at {
 			best = min(best, max(at, g.from))

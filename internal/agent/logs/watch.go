@@ -201,7 +201,7 @@ func (k *Keeper) lookAt(active []*stream, now time.Time, guard bool) []*stream {
 // pauseAfter is how long a stream can wait for the next look so that it stays within three times the size of a file: at
 // the speed for which the bound holds, or with guard at twice the speed since the last look.
 func (s *stream) pauseAfter(grown int64, now time.Time, guard bool) time.Duration {
-	room := 3*s.log.limits().MaxSize - (s.size.Load() - s.freed.Load())
+	room := 3*s.log.limits().MaxSize + max(s.room.Load(), 0) - (s.size.Load() - s.freed.Load())
 	since := now.Sub(s.looked)
 	s.looked = now
 	if !guard || since > guarded+slowest {

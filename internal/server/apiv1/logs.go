@@ -229,10 +229,17 @@ func (r *logReader) read(ctx context.Context, stop func(), log oneLog, q wire.Lo
 		}
 		told = problem
 		switch {
-		case problem != "" && (err == nil || !q.Follow):
+		case problem != "" && (err == nil && a.Cursor == "" || !q.Follow):
 			return
 		case problem != "":
-			sleep(ctx, logRetry)
+			pause := logRetry
+			if a.Cursor != "" { // the host can go on after it
+				q.Cursor = a.Cursor
+			}
+			if a.More {
+				pause = logPause
+			}
+			sleep(ctx, pause)
 			continue
 		}
 		if !r.write(linesOf(source, &a)) || !r.allowed(ctx) {

@@ -206,6 +206,38 @@ func TestFollowLogs(t *testing.T) {
 	}
 }
 
+// TestFollowAfterAnErrorWithACursor: the reader learns the error, and the host is asked again from the cursor on.
+func TestFollowAfterAnErrorWithACursor(t *testing.T) {
+	r := newRig(t)
+	r.app("reader", "read-logs on shop")
+	r.observe("shop/api@" + web + " running")
+	r.ask = func(ctx context.Context, _ string, q wire.LogQuestion) (wire.LogAnswer, error) {
+		switch q.Cursor {
+		case "":
+			return wire.LogAnswer{Error: "lines may be missing", Cursor: "5", More: true}, nil
+		case "5":
+			return wire.LogAnswer{Blocks: []wire.LogBlock{{Stream: "file", Text: []byte("there")}}, Cursor: "6"}, nil
+		}
+		<-ctx.Done()
+		return wire.LogAnswer{}, ctx.Err()
+	}
+	s := httptest.NewServer(r.handler)
+	t.Cleanup(s.Close)
+	t.Cleanup(r.handler.Stop)
+	scan := bufio.NewScanner(r.logs(t.Context(), s, "reader", "shop/api/logs?follow=true").Body)
+	var got []string
+	for len(got) < 2 && scan.Scan() {
+		var l v1.LogLine
+		if len(scan.Bytes()) > 0 {
+			r.must(json.Unmarshal(scan.Bytes(), &l))
+			got = append(got, l.Error+l.Text)
+		}
+	}
+	if !slices.Equal(got, []string{"lines may be missing", "there"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestHostThatSendsNothing: a host that always has more and sends no line is given up.
 func TestHostThatSendsNothing(t *testing.T) {
 	r := newRig(t)
