@@ -1,7 +1,7 @@
 package instance
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 
 	"drover/internal/agent/procfs"
@@ -28,13 +28,20 @@ type Keeper struct {
 	Since int64 `json:"since,omitempty"`
 }
 
-// Text says in words for an operator what the keeper means.
-func (k Keeper) Text() string {
-	who := "unit " + k.Name + " of systemd"
-	if k.Parent != nil {
-		who = fmt.Sprintf("%s (pid %d)", k.Name, k.Parent.PID)
+// Text says in words for an operator what the keeper means. ended says that drover waits for the next instance.
+func (k *Keeper) Text(ended bool) string {
+	if ended && k.Parent != nil {
+		return k.text(" has kept the process, which has ended: drover relaunches it within 30 s unless that program does")
 	}
-	return who + " still keeps the process: drover watches the process, and does not relaunch or end it by itself"
+	return k.text(" still keeps the process: drover watches the process, and does not relaunch or end it by itself")
+}
+
+// text is a sentence about the keeper.
+func (k *Keeper) text(rest string) string {
+	if k.Parent == nil {
+		return "unit " + k.Name + " of systemd" + rest
+	}
+	return k.Name + " (pid " + strconv.Itoa(k.Parent.PID) + ")" + rest
 }
 
 // Same reports whether two keepers are one.

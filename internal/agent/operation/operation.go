@@ -109,8 +109,8 @@ type Claims interface {
 	Rival(claim string) int
 	Drop(claim string)
 	// Keeper returns the other supervisor of a process that drover did not start; nil if there is none. Keeps reports
-	// whether a keeper still acts. Keeping returns the main pid of what it keeps now; 0 if that is not known. Keeps and
-	// Keeping may take some seconds if systemd is slow.
+	// whether a keeper still acts: for a program, whether it lives. Keeping names to Copies what it keeps now; 0 if that
+	// is not known. Keeps and Keeping may take some seconds if systemd is slow.
 	Keeper(id procfs.Identity) *instance.Keeper
 	Keeps(k instance.Keeper) bool
 	Keeping(k instance.Keeper) int
