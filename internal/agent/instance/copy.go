@@ -36,6 +36,17 @@ func (k *Keeper) Text(ended bool) string {
 	return k.text(" still keeps the process: drover watches the process, and does not relaunch or end it by itself")
 }
 
+// Refusal says in words for an operator why drover does not end the process.
+func (k *Keeper) Refusal() string {
+	how := "make it let go"
+	if k.Parent == nil {
+		how = "write the drop-in that `drover import --adopt` printed, then `systemctl stop`"
+	} else if k.Name == "supervisord" {
+		how = "remove its program from the configuration, then `supervisorctl update`"
+	}
+	return k.text(" still keeps the process, and may start it again. First ") + how
+}
+
 // text is a sentence about the keeper.
 func (k *Keeper) text(rest string) string {
 	if k.Parent == nil {

@@ -132,3 +132,57 @@ func TestKeeperDies(t *testing.T) {
 		r.ran("exec ./a")
 	})
 }
+
+// TestKeptIsNotEnded: drover refuses to end a process that supervisord would start again, for every caller. It refuses
+// to start the process while supervisord may be about to do so. After the hand-over all of it works.
+func TestKeptIsNotEnded(t *testing.T) {
+	kept(t, func(t *testing.T, r *rig, s *operationtest.Supervisord, who procfs.Identity) {
+		const text = "nothing was done: supervisord (pid 100) still keeps the process, and may start it again. First " +
+			"remove its program from the configuration, then `supervisorctl update`"
+		refused := func(text string, ops ...process.Op) {
+			t.Helper()
+			for _, op := range ops {
+				item := r.submit(op, "a", nil)
+				r.pass(time.Second)
+				r.expect(item, process.Failed, text)
+				if o, _ := r.sink.outcome(item); o.Cause != process.CauseKept || !o.Hosted {
+					t.Errorf("%s: %+v", op, o)
+				}
+			}
+		}
+		refused(text, process.Stop, process.Restart, process.Kill)
+		r.keptAs(who)
+		r.Exit(who, 0)
+		r.pass(time.Second)
+		refused("nothing was done: supervisord (pid 100) has kept the process, which has ended: drover relaunches it "+
+			"within 30 s unless that program does", process.Start, process.Restart)
+		r.pass(30 * time.Second)
+		r.ran("exec ./a")
+		for _, op := range []process.Op{process.Restart, process.Stop} {
+			r.do(op, "a", nil)
+		}
+		r.ran("exec ./a", "exec ./a")
+		r.state("a", "stopped", false)
+	})
+	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, _ procfs.Identity) {
+		r.Exit(s.ID, 0)
+		r.do(process.Stop, "a", nil) // nobody keeps it
+		r.state("a", "stopped", false)
+	})
+}
+
+// TestStopAfterTheEnd: a stop while drover waits for the supervisor says that nothing runs. What supervisord starts
+// afterwards is not hidden.
+func TestStopAfterTheEnd(t *testing.T) {
+	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who procfs.Identity) {
+		r.Exit(who, 0)
+		r.pass(time.Second)
+		item := r.submit(process.Stop, "a", nil)
+		r.pass(time.Second)
+		r.expect(item, process.NotRunning, "no need to stop the process(a) that is not running")
+		r.child(s, true)
+		r.pass(30 * time.Second)
+		r.state("a", "running", false)
+		r.ran()
+	})
+}
