@@ -163,6 +163,9 @@ func (s *serviceDraft) what() {
 		s.lose("ExecStart is missing: there is nothing to run")
 		return
 	}
+	if yes(s.unit.last("Service", "RemainAfterExit")) {
+		s.lose("RemainAfterExit=yes is lost: the process is over after its end, and a stop does not run ExecStop")
+	}
 	if kind != "forking" {
 		s.Run = s.line("ExecStart", start, true)
 		if start[len(start)-1].ignored {
@@ -170,9 +173,6 @@ func (s *serviceDraft) what() {
 		}
 		if kind == "oneshot" {
 			s.Once = true
-		}
-		if kind == "oneshot" && yes(s.unit.last("Service", "RemainAfterExit")) {
-			s.lose("RemainAfterExit=yes: the process is finished after its end, and a stop does not run ExecStop")
 		}
 		return
 	}

@@ -36,6 +36,8 @@ type Process struct {
 	// Origins are the units of systemd, or the names that supervisorctl knows: PROGRAM or GROUP:PROCESS. Each copy has
 	// one; another process has one.
 	Origins []string
+	// Program is the section [program:PROGRAM] of supervisord, and Group its [group:GROUP]; empty if there is none.
+	Program, Group string
 }
 
 // Import is the result for all files.
@@ -78,6 +80,8 @@ func (p *Process) Locate(file string) {
 type draft struct {
 	name    string
 	origins []string
+	// program and group are those of Process.
+	program, group string
 	v1.Spec
 	comments []string
 }
@@ -115,7 +119,8 @@ func (r *Import) finish(d *draft, hosts []string) {
 		gone = append(gone, path)
 	}
 	r.Processes = append(r.Processes, Process{
-		Named: processfile.Named{Name: d.name, Spec: d.Spec, Comments: wrapped(d.comments)}, Origins: d.origins,
+		Named:   processfile.Named{Name: d.name, Spec: d.Spec, Comments: wrapped(d.comments)},
+		Origins: d.origins, Program: d.program, Group: d.group,
 	})
 }
 

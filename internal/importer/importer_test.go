@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,5 +136,18 @@ func valid(t *testing.T, name string, text []byte) {
 		for _, f := range processfile.FaultsOf(&spec, process.Start) {
 			t.Errorf("%s: %s: %v", name, p.Name, f)
 		}
+	}
+}
+
+// TestSectionsOfSupervisord: each process has the section that makes it, which its name need not have.
+func TestSectionsOfSupervisord(t *testing.T) {
+	r := importer.Supervisord(texts(t, "testdata/supervisord/groups/supervisord.conf"), []string{"web1"}, facts())
+	var got []string
+	for _, p := range r.Processes {
+		got = append(got, strings.Join(append(p.Origins, p.Program, p.Group), " "))
+	}
+	want := []string{"g:ev ev g", "worker:worker_00 worker ", "worker:worker_01 worker "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -80,8 +80,8 @@ func (s *serviceDraft) account() {
 			"to groups", s.User)
 	}
 	if yes(s.get("DynamicUser")) {
-		s.User = ""
-		s.lose("DynamicUser=yes is lost: create an account, and name it in user")
+		s.User = "nobody" // without an account, the process would run as root
+		s.lose("DynamicUser=yes is lost: create an account, and name it in user in place of nobody")
 	}
 	dir, optional := strings.CutPrefix(s.get("WorkingDirectory"), "-")
 	if dir == "~" {
@@ -90,6 +90,8 @@ func (s *serviceDraft) account() {
 	if dir != "" && optional && s.facts.Exists != nil && !s.facts.Exists(dir) {
 		s.lose("WorkingDirectory=-%s is lost: the directory does not exist", dir)
 		dir = ""
+	} else if dir != "" && optional {
+		s.lose("WorkingDirectory=-%s: systemd starts in / without the directory, and drover demands it", dir)
 	}
 	if dir != "/" {
 		s.Directory = dir
@@ -265,21 +267,20 @@ func (s *serviceDraft) number(key string) *int {
 	return &n
 }
 
-// order converts After and Requires between the units of the import.
-func (s *serviceDraft) order() {
-	names := func(keys ...string) (all []string) {
-		for _, key := range keys {
-			for _, line := range s.unit.list("Unit", key) {
-				for name := range strings.FieldsSeq(line) {
-					all = append(all, s.unit.expand(name))
-				}
-			}
+// unitNames returns the units of a key of [Unit].
+func (s *serviceDraft) unitNames(key string) (all []string) {
+	for _, line := range s.unit.list("Unit", key) {
+		for name := range strings.FieldsSeq(line) {
+			all = append(all, s.unit.expand(name))
 		}
-		return all
 	}
-	needed := names("Requires", "Wants", "BindsTo", "Requisite")
+	return all
+}
+
+// order converts After between the units of the import, and says what is lost of the other relations.
+func (s *serviceDraft) order() {
 	var units, targets []string
-	for _, name := range names("After") {
+	for _, name := range s.unitNames("After") {
 		other, imported := s.names[name]
 		switch {
 		case imported && other != s.name:
@@ -303,15 +304,21 @@ func (s *serviceDraft) order() {
 	if len(targets) > 0 {
 		s.lose("After=%s is lost: drover waits for processes only", strings.Join(targets, " "))
 	}
-	lost := slices.DeleteFunc(needed, func(name string) bool {
-		return s.names[name] != "" || slices.Contains(units, name) || slices.Contains(targets, name)
-	})
-	for _, name := range lost {
-		if path.Ext(name) == ".socket" {
-			s.lose("%s is lost: drover opens no sockets for a process", name)
-		}
+	shutdown := func(name string) bool { return name == "shutdown.target" }
+	if before := slices.DeleteFunc(s.unitNames("Before"), shutdown); len(before) > 0 {
+		s.lose("Before=%s is lost: name this process in after of the other one", strings.Join(before, " "))
 	}
-	if slices.ContainsFunc(needed, func(name string) bool { return s.names[name] != "" }) {
-		s.lose("Requires and BindsTo: drover waits for the other process at a start, and does not stop this one with it")
+	for _, key := range []string{"Requires", "Wants", "BindsTo", "Requisite"} {
+		var others []string
+		for _, name := range s.unitNames(key) {
+			if path.Ext(name) == ".socket" {
+				s.lose("%s=%s is lost: drover opens no sockets for a process", key, name)
+			} else {
+				others = append(others, name)
+			}
+		}
+		if len(others) > 0 {
+			s.lose("%s=%s is lost: drover neither starts nor stops one process with another", key, strings.Join(others, " "))
+		}
 	}
 }

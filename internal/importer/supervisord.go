@@ -128,14 +128,16 @@ func (p *program) mayBeCopies(count int) bool {
 // process converts one process.
 func (p *program) process(number int) *instance {
 	host, _, _ := strings.Cut(p.facts.Hostname, " ")
-	i := &instance{draft: &draft{}, program: p, names: map[string]string{
+	i := &instance{draft: &draft{program: p.name}, program: p, names: map[string]string{
 		"program_name": p.name, "group_name": p.group, "process_num": strconv.Itoa(number), "host_node_name": host,
 		"numprocs": p.values["numprocs"], "here": path.Dir(p.file),
 	}}
 	name := i.get("process_name", "%(program_name)s")
 	i.draft.name = strings.ReplaceAll(name, "@", "-")
 	i.origins = []string{p.group + ":" + name}
-	if !p.grouped && name == p.name {
+	if p.grouped {
+		i.draft.group = p.group
+	} else if name == p.name {
 		i.origins = []string{p.name}
 	}
 	i.variables()

@@ -209,6 +209,25 @@ var Sentences = []Text{
 		"{keeper} still keeps the process: drover watches the process, and does not relaunch or end it by itself",
 		"{keeper} 仍在管理该进程：drover 只做监控，不会自行拉起或终止它",
 	},
+	{
+		"{keeper} has kept the process, which has ended: drover relaunches it within 30 s unless that program does",
+		"{keeper} 此前管理该进程，进程已结束：如果该程序没有再次启动它，drover 会在 30 秒内拉起它",
+	},
+	{
+		"{keeper} still keeps the process, and may start it again. First remove its program from the configuration, " +
+			"then `supervisorctl update`",
+		"{keeper} 仍在管理该进程，可能会再次启动它。请先从配置中删除它的程序，再执行 `supervisorctl update`",
+	},
+	{
+		"{keeper} still keeps the process, and may start it again. First write the drop-in that " +
+			"`drover import --adopt` printed, then `systemctl stop`",
+		"{keeper} 仍在管理该进程，可能会再次启动它。请先写入 `drover import --adopt` 输出的 drop-in，" +
+			"再执行 `systemctl stop`",
+	},
+	{
+		"{keeper} still keeps the process, and may start it again. First make it let go",
+		"{keeper} 仍在管理该进程，可能会再次启动它。请先让它放开该进程",
+	},
 	{"it waits: {text}", "在等待：{text}"},
 	{"drover starts it as soon as its `after` is met", "一旦 `after` 满足，drover 就启动它"},
 	{"not begun: {text} after {age}", "未开始：等待 {age} 后，{text}"},

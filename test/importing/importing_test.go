@@ -181,3 +181,61 @@ autostart=false
 	}
 	p.relaunches("worker", now)
 }
+
+// TestSupervisorctlUpdate: drover refuses to end a process that supervisord keeps. It relaunches the process after
+// `supervisorctl update` has ended it without its program, although supervisord lives on, and then it may end it.
+func TestSupervisorctlUpdate(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const other = "[program:other]\ncommand=/bin/sleep 4031\ndirectory=DIR\n"
+	const worker = "[program:mail]\ncommand=/bin/sleep 4030\ndirectory=DIR\n[group:workers]\nprograms=mail\n"
+	conf, old := p.supervisord(other + worker)
+	was := 0
+	harness.Eventually(t, "supervisord runs its program", func() bool {
+		was = p.supervised(conf, "workers:mail")
+		return was > 0
+	})
+	done := p.cli(0, "import", "supervisord", conf, "--namespace", "shop", "--adopt", "--yes", "--hosts", "0:127.0.0.1")
+	text := "remove [program:mail] from the configuration, and mail from programs of [group:workers]"
+	if !strings.Contains(done.Errors, text) {
+		t.Errorf("import does not say %q: %s", text, done.Errors)
+	}
+	for _, op := range []string{"stop", "restart", "kill"} {
+		f := p.cli(1, op, "shop/mail", "--yes")
+		if !strings.Contains(f.Out, "supervisord (pid "+strconv.Itoa(old)+") still keeps") {
+			t.Errorf("%s: %s", op, f.Out)
+		}
+	}
+	if pid := p.PID("mail"); pid != was || !harness.Alive(was) {
+		t.Errorf("drover watches pid %d, want %d", pid, was)
+	}
+	p.supervisordConf(other)
+	f := harness.Finish(t, "", harness.Environment(p.Dir), "/usr/bin/supervisorctl", "-c", conf, "update")
+	process := harness.Process{Server: p.S, Namespace: "shop", Name: "mail"}
+	process.AwaitEvents(1, "exited")
+	if why := p.cli(3, "why", "shop/mail").Out; !strings.Contains(why, "drover relaunches it within 30 s") {
+		t.Errorf("%s\n%s", why, f.Out)
+	}
+	process.AwaitEvents(1, "relaunched")
+	p.cli(0, "restart", "shop/mail", "--yes")
+	p.cli(0, "stop", "shop/mail", "--yes")
+	if !harness.Alive(old) {
+		t.Error("supervisord has ended")
+	}
+}
+
+// TestHosts: an import without --hosts names this host as the server does, if there is one. Otherwise a comment says
+// that the name may be another one.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	conf := p.Write("other.conf", "[program:other]\ncommand=/bin/sleep 4032\ndirectory=DIR\n")
+	if done := p.cli(0, "import", "supervisord", conf); !strings.Contains(done.Out, `hosts: ["0:127.0.0.1"]`) {
+		t.Errorf("%s", done.Out)
+	}
+	done := harness.Finish(t, "", harness.Environment(p.Dir), binaries.drover, "import", "supervisord", conf,
+		"--data-dir", p.Dir)
+	if done.Code != 0 || !strings.Contains(done.Out, "# hosts: no server says") {
+		t.Errorf("exit code %d: %s%s", done.Code, done.Out, done.Errors)
+	}
+}

@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover},
 		harness.Need{Test: "TestUnitsOfThisHost", Program: unitDirectory + "/*.service"},
 		harness.Need{Test: "TestSupervisord", Program: "/usr/bin/supervisord"},
+		harness.Need{Test: "TestSupervisorctlUpdate", Program: "/usr/bin/supervisord"},
 		harness.Need{Test: "TestNumprocs", Program: "/usr/bin/supervisord"}))
 }
 
@@ -66,7 +67,14 @@ func (p *place) start(program string, args ...string) (pid int) {
 // supervisord starts a supervisord with these programs. It returns its configuration and its pid.
 func (p *place) supervisord(programs string) (conf string, pid int) {
 	p.T.Helper()
-	conf = p.Write("supervisord.conf", `
+	conf = p.supervisordConf(programs)
+	return conf, p.start("/usr/bin/supervisord", "-c", conf)
+}
+
+// supervisordConf writes the configuration of supervisord.
+func (p *place) supervisordConf(programs string) (conf string) {
+	p.T.Helper()
+	return p.Write("supervisord.conf", `
 [unix_http_server]
 file=DIR/supervisor.sock
 [rpcinterface:supervisor]
@@ -79,7 +87,6 @@ pidfile=DIR/supervisord.pid
 childlogdir=DIR
 nodaemon=true
 `+programs)
-	return conf, p.start("/usr/bin/supervisord", "-c", conf)
 }
 
 // supervised is the pid of a program as supervisord knows it; 0 if it does not run.

@@ -65,11 +65,11 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 	// On a large host this takes long, and no file system that may hang is asked.
 	var alike []procfs.Info
 	for _, n := range h.neighbours() {
-		if named && n.pid != pid || !like.mayMatch(n, named) {
+		if pid > 0 && n.pid != pid || !like.mayMatch(n, named) {
 			continue
 		}
 		n.once.Do(func() { n.info, n.stranger = h.closer(n.pid) })
-		if !n.stranger || !like.matches(n.info, named) {
+		if !n.stranger || pid < 0 && n.info.PPID != -pid || !like.matches(n.info, named) {
 			continue
 		}
 		if info, err := h.fs.Info(n.pid); err == nil && like.matches(info, named) {

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +77,12 @@ func TestCopies(t *testing.T) {
 			}
 			if named := h.Copies(s, cmd.Process.Pid); (len(named) == 1) != (c.found || c.named) {
 				t.Errorf("with its pid: copies %+v, want %v", named, c.found || c.named)
+			}
+			if children := h.Copies(s, -os.Getpid()); (len(children) == 1) != (c.found || c.named) {
+				t.Errorf("with its parent: copies %+v, want %v", children, c.found || c.named)
+			}
+			if others := h.Copies(s, -math.MaxInt32); len(others) != 0 {
+				t.Errorf("with another parent: copies %+v", others)
 			}
 			if others := h.Copies(s, os.Getpid()); len(others) != 0 {
 				t.Errorf("with another pid: copies %+v", others)

@@ -64,7 +64,7 @@ func (h *Host) Keeps(k instance.Keeper) bool {
 // Keeping implements operation.Claims.
 func (h *Host) Keeping(k instance.Keeper) int {
 	if k.Parent != nil {
-		return 0
+		return -k.Parent.PID
 	}
 	text, err := h.systemd(k.Name, "MainPID")
 	if err != nil {

@@ -46,8 +46,9 @@ func TestKeeps(t *testing.T) {
 		t.Error("an active unit does not keep its processes")
 	}
 	who := start(t, harness.Sleeper(t, t.TempDir(), "supervisord"))
-	if parent := (instance.Keeper{Name: "supervisord", Parent: &who.Identity}); !h.Keeps(parent) {
-		t.Error("a program that lives does not keep its processes")
+	if parent := (instance.Keeper{Name: "supervisord", Parent: &who.Identity}); !h.Keeps(parent) ||
+		h.Keeping(parent) != -who.PID {
+		t.Error("a program that lives does not keep its children")
 	}
 	who.StartTicks++
 	if parent := (instance.Keeper{Name: "supervisord", Parent: &who.Identity}); h.Keeps(parent) {

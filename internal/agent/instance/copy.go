@@ -1,7 +1,7 @@
 package instance
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 
 	"drover/internal/agent/procfs"
@@ -28,13 +28,31 @@ type Keeper struct {
 	Since int64 `json:"since,omitempty"`
 }
 
-// Text says in words for an operator what the keeper means.
-func (k Keeper) Text() string {
-	who := "unit " + k.Name + " of systemd"
-	if k.Parent != nil {
-		who = fmt.Sprintf("%s (pid %d)", k.Name, k.Parent.PID)
+// Text says in words for an operator what the keeper means. ended says that drover waits for the next instance.
+func (k *Keeper) Text(ended bool) string {
+	if ended && k.Parent != nil {
+		return k.text(" has kept the process, which has ended: drover relaunches it within 30 s unless that program does")
 	}
-	return who + " still keeps the process: drover watches the process, and does not relaunch or end it by itself"
+	return k.text(" still keeps the process: drover watches the process, and does not relaunch or end it by itself")
+}
+
+// Refusal says in words for an operator why drover does not end the process.
+func (k *Keeper) Refusal() string {
+	how := "make it let go"
+	if k.Parent == nil {
+		how = "write the drop-in that `drover import --adopt` printed, then `systemctl stop`"
+	} else if k.Name == "supervisord" {
+		how = "remove its program from the configuration, then `supervisorctl update`"
+	}
+	return k.text(" still keeps the process, and may start it again. First ") + how
+}
+
+// text is a sentence about the keeper.
+func (k *Keeper) text(rest string) string {
+	if k.Parent == nil {
+		return "unit " + k.Name + " of systemd" + rest
+	}
+	return k.Name + " (pid " + strconv.Itoa(k.Parent.PID) + ")" + rest
 }
 
 // Same reports whether two keepers are one.

@@ -109,8 +109,8 @@ type Claims interface {
 	Rival(claim string) int
 	Drop(claim string)
 	// Keeper returns the other supervisor of a process that drover did not start; nil if there is none. Keeps reports
-	// whether a keeper still acts. Keeping returns the main pid of what it keeps now; 0 if that is not known. Keeps and
-	// Keeping may take some seconds if systemd is slow.
+	// whether a keeper still acts: for a program, whether it lives. Keeping names to Copies what it keeps now; 0 if
+	// that is not known. Keeps and Keeping may take some seconds if systemd is slow.
 	Keeper(id procfs.Identity) *instance.Keeper
 	Keeps(k instance.Keeper) bool
 	Keeping(k instance.Keeper) int
@@ -219,8 +219,9 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	}
 	n := o.session(ctx, e, s)
 	n.progress = progress
+	row := e.Op.Info()
 	if n.spec == nil {
-		if e.Op.Info().Spec >= process.SpecNeeded {
+		if row.Spec >= process.SpecNeeded {
 			return n.unregistered(), nil
 		}
 		n.spec = &process.Spec{}
@@ -229,8 +230,11 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	if err := o.Allow(e.Process, e.Op, n.spec); err != nil && len(progress.Steps) == 0 {
 		return n.failed(err), nil
 	}
-	if e.Op.Info().Acts && len(progress.Steps) == 0 {
+	if row.Acts && len(progress.Steps) == 0 {
 		if err := o.rivalry(instance.ClaimOfPlace(n.id, n.spec)); err != nil {
+			return n.failed(err), nil
+		}
+		if err := n.mayAct(row.Waits, row.StoresSpec); err != nil {
 			return n.failed(err), nil
 		}
 	}
@@ -349,4 +353,22 @@ func (o *Operator) rivalry(claim string) error {
 		return nil
 	}
 	return process.Errorf(process.Failed, "nothing was done: %s", instance.RivalText(rival)).Because(process.CauseRival)
+}
+
+// mayAct rejects an end of a process that another supervisor keeps, because it would start the process again. It also
+// rejects a start after the end of such a process until the supervisor has let go, because the process could run twice.
+func (n *session) mayAct(waits process.Waits, storesSpec bool) error {
+	k, runs := n.runtime.Keeper, n.runtime.Process != nil
+	acts := waits >= process.WaitsForEnd
+	if !runs { // with a wish, the caller has decided
+		acts = n.wish == "" && storesSpec && waits != process.WaitsForNothing
+	}
+	if k == nil || !acts || n.Claims == nil || !n.Claims.Keeps(*k) {
+		return nil
+	}
+	text := k.Text(true)
+	if runs {
+		text = k.Refusal()
+	}
+	return process.Errorf(process.Failed, "nothing was done: %s", text).Because(process.CauseKept)
 }

@@ -28,8 +28,8 @@ type Trees interface {
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string
 	// Copies returns the processes that may be the process of the spec, and that were born in no run of drover, by
-	// ascending pid. If pid is not 0, it returns the process with that pid or none: its command line and directory do
-	// not count.
+	// ascending pid. If pid is not 0, it returns the process with that pid or none, or the children of -pid: their
+	// command lines and directories do not count.
 	Copies(spec *process.Spec, pid int) []instance.Copy
 }
 

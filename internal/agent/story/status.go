@@ -181,7 +181,8 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 	}
 	if p.Runtime.Keeper != nil {
 		all = append(all, process.Cause{
-			ID: process.CauseKept, Text: p.Runtime.Keeper.Text(), Since: p.Runtime.Keeper.Since,
+			ID: process.CauseKept, Since: p.Runtime.Keeper.Since,
+			Text: p.Runtime.Keeper.Text(p.Runtime.Process == nil && p.Record.Hosted),
 		})
 	}
 	if p.Machine.State != lifecycle.Running {

@@ -85,6 +85,7 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 	}
 	r.follow(ctx)
 	r.limitRun()
+	r.awaitKept(before.State == lifecycle.Running && r.proc.Runtime.Cause.ID != process.CauseUnseen)
 	if r.sup.cfg.Remains != nil && next.AtRest() && r.proc.Runtime.Process == nil {
 		r.sup.cfg.Remains.AtRest(r.id)
 	}

@@ -7,6 +7,7 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
+	"drover/internal/process"
 )
 
 // claimState is the claims of a hosted process against other drovers of the host.
@@ -62,24 +63,59 @@ func (r *runner) dropClaims(c operation.Claims, want claimState) bool {
 	return want.instance != "" && c.Rival(want.place) == 0 && c.Rival(want.instance) == 0
 }
 
+// The times of a process that has ended while the program that kept it lives. Such a program starts its process again
+// within seconds, or it has let go of the process. drover looks keptLooks times for the next instance.
+const (
+	keptLook  = 5 * time.Second
+	keptLooks = 5
+	keptTime  = keptLooks*keptLook - time.Second
+)
+
+// keptEnd is the end of a process that a program kept.
+type keptEnd struct {
+	// at is when the end was noticed, since boot; 0 while there is nothing to look for. from is the first time at
+	// which the next instance may have begun.
+	at, from time.Duration
+}
+
 // kept reports whether another supervisor still keeps the process that drover has taken over.
 func (r *runner) kept() bool {
 	k, c := r.proc.Runtime.Keeper, r.sup.operator.Claims
-	return k != nil && c != nil && c.Keeps(*k)
+	return k != nil && c != nil && c.Keeps(*k) && (r.keptEnd.at == 0 || r.now() < r.keptEnd.at+keptTime)
+}
+
+// awaitKept looks for the next instance after the end of a process that a program keeps; seen says that this agent saw
+// the end.
+func (r *runner) awaitKept(seen bool) {
+	k, e := r.proc.Runtime.Keeper, &r.keptEnd
+	switch {
+	case k == nil || k.Parent == nil || r.proc.Runtime.Process != nil:
+		e.at = 0
+	case e.at == 0:
+		e.at = r.now()
+		e.from = e.at - time.Second
+		if was := r.proc.Runtime.Ended; was != nil && !seen {
+			e.from = was.StartedAfterBoot() + 1
+		}
+		for n := range keptLooks {
+			time.AfterFunc(time.Duration(n+1)*keptLook, func() { r.post(reclaim) })
+		}
+	}
 }
 
 // reclaim checks whether the rival or the keeper has gone. If so, this drover keeps the process running from now on.
-func (r *runner) reclaim(ctx context.Context) {
+func reclaim(ctx context.Context, r *runner) {
 	if r.claims.rival == 0 && r.proc.Runtime.Keeper == nil || r.proc.Machine.Busy() {
 		return
 	}
 	if r.claim(); r.claims.rival != 0 {
 		return
 	}
-	if r.kept() {
-		r.findKept(ctx)
+	if kept := r.kept(); r.findKept(ctx, kept) || kept {
 		return
 	}
+	// After the wait, the process has been down for longer than a delay.
+	now := r.keptEnd.at != 0 && r.proc.Record.Spec.Restarts().When != process.Never
 	if r.proc.Runtime.Keeper != nil {
 		r.proc.Runtime.Keeper = nil
 		r.storeRuntime(r.proc.Runtime)
@@ -87,28 +123,33 @@ func (r *runner) reclaim(ctx context.Context) {
 	r.schedule()
 	if r.proc.Runtime.Process == nil {
 		r.step(ctx, lifecycle.Began{})
-		r.step(ctx, lifecycle.Ended{})
+		r.step(ctx, lifecycle.Ended{Now: now})
 		return
 	}
 	r.publish()
 }
 
-// findKept finds the instance that the keeper has started in place of the one that drover took over.
-func (r *runner) findKept(ctx context.Context) {
-	if r.proc.Record == nil || !r.proc.Record.Spec.Foreground() || r.proc.Runtime.Process != nil {
-		return
+// findKept reports whether it finds the instance that the keeper has started in place of the one that drover took over.
+// When the keeper seems to have let go, the command line need not be that of the spec: a program may have changed it.
+func (r *runner) findKept(ctx context.Context, kept bool) bool {
+	keeper := r.proc.Runtime.Keeper
+	if keeper == nil || !kept && keeper.Parent == nil || r.proc.Record == nil || !r.proc.Record.Spec.Foreground() ||
+		r.proc.Runtime.Process != nil {
+		return false
 	}
-	pid := r.sup.operator.Claims.Keeping(*r.proc.Runtime.Keeper)
-	for _, c := range r.sup.operator.Trees.Copies(&r.proc.Record.Spec, pid) {
-		k := r.sup.operator.Claims.Keeper(c.ID)
-		if k == nil || pid == 0 && !c.SameLine || !k.Same(*r.proc.Runtime.Keeper) ||
-			!r.sup.operator.Reserve(r.id, c.ID) {
+	o := r.sup.operator
+	pid := o.Claims.Keeping(*keeper)
+	for _, c := range o.Trees.Copies(&r.proc.Record.Spec, pid) {
+		k := o.Claims.Keeper(c.ID)
+		if k == nil || !k.Same(*keeper) || pid <= 0 && kept && !c.SameLine ||
+			pid < 0 && c.ID.StartedAfterBoot() < r.keptEnd.from || !o.Reserve(r.id, c.ID) {
 			continue
 		}
 		r.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
 		r.proc.Runtime.Outside, r.proc.Runtime.LastStartAt = true, c.Since.Unix()
 		r.storeRuntime(r.proc.Runtime)
 		r.found(ctx, nil)
-		return
+		return true
 	}
+	return false
 }

@@ -39,6 +39,8 @@ type rig struct {
 	timetable *timetable.Scheduler
 	// policy is nil where everything is allowed.
 	policy operation.Policy
+	// claims is nil where there is no other supervisor.
+	claims operation.Claims
 	// confirmed is nil where nobody waits for the server.
 	confirmed chan struct{}
 	// mayBegin is nil where everything is wanted.
@@ -66,6 +68,7 @@ func (r *rig) begin() {
 	r.sink = newSink(r.handle)
 	operations := r.Operations()
 	operations.Journal, operations.Policy = r.handle, r.policy
+	operations.Claims = r.claims
 	r.parts = &parts{asked: map[process.ID]probe.Subject{}, starved: map[string]int{}}
 	operations.OOM = r.parts.OOM
 	r.timetable = timetable.New(timetable.Config{Now: time.Now, Host: "host"})

@@ -50,6 +50,7 @@ type runner struct {
 	saidAt    time.Duration
 	saidTimer machineTimer
 	claims    claimState
+	keptEnd   keptEnd
 	// comparing is closed when the comparison of the configuration files is over; nil while none is under way.
 	comparing chan struct{}
 }

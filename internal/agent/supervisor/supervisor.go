@@ -272,7 +272,7 @@ func (s *Supervisor) relist(n int) {
 		}
 		f := r.shared.load()
 		if f.Rival != 0 || f.Runtime.Keeper != nil {
-			r.post(func(ctx context.Context, r *runner) { r.reclaim(ctx) })
+			r.post(reclaim)
 		}
 		if f.Record != nil && f.Record.PendingStop != nil {
 			r.post(func(_ context.Context, r *runner) { r.dropPendingStop() })

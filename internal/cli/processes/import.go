@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -94,25 +95,17 @@ func newImport(cmd *cobra.Command, from source) *cobra.Command {
 
 func (a *importCommand) run(cmd *cobra.Command, from source, args []string) error {
 	a.Form = term.AsTable
-	var c *client.Client
-	var err error
-	if a.adopt {
-		if len(a.hosts) > 0 {
-			return term.Usagef("--hosts: --adopt takes over processes of this host only")
-		}
-		if c, err = a.Client(cmd); err != nil {
-			return err
-		}
-		if a.hosts, err = thisHost(cmd.Context(), c); err != nil {
-			return err
-		}
-	}
-	if len(a.hosts) == 0 {
-		a.hosts = []string{onhost.Facts().Hostname}
+	c, guess, err := a.where(cmd)
+	if err != nil {
+		return err
 	}
 	found, err := from.read(cmd.Context(), args, a.hosts)
 	if err != nil {
 		return term.Usagef("%w", err)
+	}
+	if guess {
+		found.Notes = append(found.Notes, fmt.Sprintf("hosts: no server says how it knows this host: if it does not know "+
+			"the name %s, write the id that drover hosts shows", a.hosts[0]))
 	}
 	pids := map[string]int{}
 	if a.adopt {
@@ -142,6 +135,42 @@ func (a *importCommand) run(cmd *cobra.Command, from source, args []string) erro
 		term.Say(cmd, "%s\n", term.Printable(strings.TrimSuffix(line, "\n")))
 	}
 	return changed
+}
+
+// askTime is how long an import without --adopt waits for a server, which it need not have.
+const askTime = 3 * time.Second
+
+// where sets the hosts of the processes. guess says that the host is the name of this host, because no server says how
+// it knows the host. The client is that of --adopt.
+func (a *importCommand) where(cmd *cobra.Command) (c *client.Client, guess bool, err error) {
+	if !a.adopt && len(a.hosts) > 0 {
+		return nil, false, nil
+	}
+	c, err = a.Client(cmd)
+	ctx, cancel := cmd.Context(), func() {}
+	if !a.adopt {
+		ctx, cancel = context.WithTimeout(ctx, askTime)
+	}
+	defer cancel()
+	var own client.Agent
+	if err == nil {
+		own, err = thisHost(ctx, c)
+	}
+	switch {
+	case err != nil && a.adopt:
+		return nil, false, err
+	case err != nil:
+		a.hosts = []string{onhost.Facts().Hostname}
+		return nil, true, nil
+	}
+	names := []string{own.ID, fmt.Sprintf("%d:%s", own.Cloud, own.IP), own.Name, onhost.Facts().Hostname}
+	for _, host := range a.hosts {
+		if !slices.Contains(names, host) {
+			return nil, false, term.Usagef("--hosts: --adopt takes over processes of this host only")
+		}
+	}
+	a.hosts = []string{own.ID}
+	return c, false, nil
 }
 
 // running leaves out the processes and copies that do not run, and returns the pids of the others by name, as far as
@@ -223,29 +252,29 @@ func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *imp
 }
 
 // thisHost returns the host of the server that this command runs on: by its address, or the only one.
-func thisHost(ctx context.Context, c *client.Client) ([]string, error) {
+func thisHost(ctx context.Context, c *client.Client) (host client.Agent, err error) {
 	agents, err := client.Collect(c.Agents(ctx, client.AgentFilter{State: "online"}))
 	if err != nil {
-		return nil, remote.ExitOf(err)
+		return host, remote.ExitOf(err)
 	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil, err
+		return host, err
 	}
-	var ids []string
+	var found []client.Agent
 	for _, agent := range agents {
 		if slices.ContainsFunc(own, func(a net.Addr) bool {
 			ip, ok := a.(*net.IPNet)
 			return ok && ip.IP.String() == agent.IP
 		}) {
-			ids = append(ids, agent.ID)
+			found = append(found, agent)
 		}
 	}
-	if len(ids) != 1 {
-		return nil, term.Usagef("--adopt: %d of the %d hosts that are online have an address of this host, expected one",
-			len(ids), len(agents))
+	if len(found) != 1 {
+		return host, term.Usagef("--adopt: %d of the %d hosts that are online have an address of this host, expected one",
+			len(found), len(agents))
 	}
-	return ids, nil
+	return found[0], nil
 }
 
 func readSystemd(ctx context.Context, args, hosts []string) (*importer.Import, error) {
@@ -317,10 +346,21 @@ func supervisordPID(ctx context.Context, args []string, origin string) int {
 func releaseSupervisord(ctx context.Context, args []string, all []importer.Process) string {
 	var text strings.Builder
 	text.WriteString("supervisord still keeps these processes, and has no command that lets go of a running one.\n")
-	for i := range all {
-		program, _, _ := strings.Cut(all[i].Origins[0], ":")
-		fmt.Fprintf(&text, "  remove [program:%s] from the configuration (process %s)\n", program,
-			strings.Join(all[i].Origins, ", "))
+	origins := map[string][]string{}
+	for _, p := range all {
+		origins[p.Program] = append(origins[p.Program], p.Origins...)
+	}
+	for _, p := range all {
+		names := origins[p.Program]
+		if delete(origins, p.Program); names == nil {
+			continue // it is in the line of an earlier process
+		}
+		group := ""
+		if p.Group != "" {
+			group = fmt.Sprintf(", and %s from programs of [group:%s]", p.Program, p.Group)
+		}
+		fmt.Fprintf(&text, "  remove [program:%s] from the configuration%s (process %s)\n", p.Program, group,
+			strings.Join(names, ", "))
 	}
 	pid := "PID"
 	if n := onhost.Supervisord(ctx, args[0]); n > 0 {

@@ -109,15 +109,23 @@ func Units(ctx context.Context, names []string) (all []importer.Unit, err error)
 
 // unit reads one unit. dir is the directory of a unit that is given by its path.
 func unit(ctx context.Context, name string) (u importer.Unit, dir string, err error) {
-	if strings.Contains(name, "/") {
-		u.Name = filepath.Base(name)
-		u.Files, err = withDropIns(name, []string{filepath.Dir(name)}, u.Name)
-		return u, filepath.Dir(name), err
-	}
-	if filepath.Ext(name) == "" {
+	u.Name = filepath.Base(name)
+	if filepath.Ext(name) == "" && !strings.Contains(name, "/") {
 		name += ".service"
+		u.Name = name
 	}
-	u.Name = name
+	if prefix, isTemplate := strings.CutSuffix(name, "@"+filepath.Ext(name)); isTemplate {
+		return u, "", fmt.Errorf("%s is a template, which does not run: name an instance, such as %s@1%s", name, prefix,
+			filepath.Ext(name))
+	}
+	if strings.Contains(name, "/") {
+		dir, path := filepath.Dir(name), name
+		if _, err := os.Stat(path); err != nil && template(u.Name) != "" {
+			path = filepath.Join(dir, template(u.Name))
+		}
+		u.Files, err = withDropIns(path, []string{dir}, template(u.Name), u.Name)
+		return u, dir, err
+	}
 	if u.Files = fromSystemctl(ctx, name); u.Files != nil {
 		return u, "", nil
 	}

@@ -277,7 +277,8 @@ func (w *World) Copies(_ *process.Spec, pid int) []instance.Copy {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(w.copies), func(c instance.Copy) bool {
-		return w.procs[c.ID] == nil || pid != 0 && c.ID.PID != pid
+		p := w.procs[c.ID]
+		return p == nil || pid > 0 && c.ID.PID != pid || pid < 0 && p.parent.PID != -pid
 	})
 }
 
