@@ -132,7 +132,7 @@ func TestSameBytes(t *testing.T) {
 // TestSizeOfTheAgent: it is on every host. It is built as for a package.
 func TestSizeOfTheAgent(t *testing.T) {
 	const (
-		most  = 11_750_000
+		most  = 11_900_000
 		tags  = "nethttpomithttp2"
 		flags = "-s -w -funcalign=16"
 	)

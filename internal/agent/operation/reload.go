@@ -54,8 +54,8 @@ func (n *session) reload() (Result, error) {
 // afterReload is how long a process must live after a reload that it cannot confirm.
 const afterReload = time.Second
 
-// readyAgain checks a process with a readiness test after its reload: the test must pass again. What a process says only
-// once, after its start, it need not say again.
+// readyAgain checks a process with a readiness test after its reload: the test must pass again. What a process says
+// only once, after its start, it need not say again.
 func (n *session) readyAgain(st *specstore.Step) (instance.Sighting, checkFailure, error) {
 	if r := n.spec.Ready; r.TCP != "" || r.HTTP != "" || r.Exec != "" {
 		return n.upCheck(st, nil)

@@ -134,7 +134,8 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		r.storeRuntime(r.proc.Runtime)
 		r.sup.operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
-		r.stepAndTell(ctx, lifecycle.LaunchFailed{Forbidden: r.endedForGood(tallied.LastExit)}, func(c story.Change) []process.Event {
+		failed := lifecycle.LaunchFailed{Forbidden: r.endedForGood(tallied.LastExit)}
+		r.stepAndTell(ctx, failed, func(c story.Change) []process.Event {
 			return r.proc.RelaunchFailed(c, attempts, cause)
 		})
 		return

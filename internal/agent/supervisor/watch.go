@@ -46,8 +46,8 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	was := story.End{
-		PID: who.PID, How: how, By: r.sender(how), Why: r.proc.Cause(), Run: run, Began: began, Born: who.StartedAfterBoot(),
-		Usage: r.usage(), Health: r.proc.Runtime.Health,
+		PID: who.PID, How: how, By: r.sender(how), Why: r.proc.Cause(), Run: run, Began: began,
+		Born: who.StartedAfterBoot(), Usage: r.usage(), Health: r.proc.Runtime.Health,
 	}
 	if r.goesOn(ctx, was) {
 		return

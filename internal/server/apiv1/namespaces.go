@@ -406,7 +406,7 @@ type resolver struct {
 	// reach are the hosts that the caller may query, starts those on which the caller may set a spec.
 	reach, starts access.Reach
 	namespace     string
-	stored    map[store.ObservedKey]*process.Spec
+	stored        map[store.ObservedKey]*process.Spec
 	// seen has the entry of each process on each host.
 	seen   map[store.ObservedKey]*processfile.Named
 	all    []plan.Wanted
