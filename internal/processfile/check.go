@@ -379,6 +379,9 @@ func (c *checker) relaunch() {
 	}
 }
 
+// mostStart is the longest time of a start command.
+const mostStart = time.Hour
+
 // times checks the durations that may not be 0, or not be parts of a second.
 func (c *checker) times() {
 	whole := func(field string, d *v1.Duration, least time.Duration) {
@@ -409,6 +412,9 @@ func (c *checker) times() {
 	}
 	if t := c.Timeouts; t != nil {
 		whole("timeouts.start", t.Start, 1)
+		if s := t.Start; s != nil && time.Duration(*s) > mostStart {
+			c.fault("timeouts.start", "is %s: expected at most %s", *s, v1.Duration(mostStart))
+		}
 		above("timeouts.reload", t.Reload)
 		above("timeouts.version", t.Version)
 	}

@@ -128,6 +128,7 @@ var FileFaults = []Text{
 	{"is not JSON", "不是 JSON"},
 	{"is not valid UTF-8", "不是有效的 UTF-8"},
 	{"has the port {port}: expected 1 to 65535", "端口为 {port}：应为 1 到 65535"},
+	{"is {value}: expected at most {most}", "为 {value}：最大为 {most}"},
 	{"has a NUL byte", "含有 NUL 字节"},
 	{"holds a NUL byte", "含有 NUL 字节"},
 	{"holds a control character at byte {n}", "第 {n} 字节是控制字符"},
