@@ -14,9 +14,12 @@ import (
 // many look at the same time, each for another process.
 func TestLooksAreFresh(t *testing.T) {
 	looks := locate.NewLooks(live())
+	var homes [16]home
+	for i := range homes { // before anybody forks: a child would keep the program open, and nobody could execute it
+		homes[i] = newHome(t, "appd")
+	}
 	var all sync.WaitGroup
-	for range 16 {
-		h := newHome(t, "appd")
+	for _, h := range homes {
 		all.Go(func() {
 			query := locate.Query{ProcName: "appd", SetupPath: h.dir, Looks: looks}
 			for range 8 {
