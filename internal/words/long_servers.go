@@ -33,17 +33,16 @@ var LongServers = []Text{
 		"退出码：0 完成，2 用法错误，4 主机不存在，5 没有权限，6 无法连接。",
 	},
 	{
-		"Remove hosts, named by id, CLOUD:IP or key, or chosen by flags. The server disconnects each host now, " +
+		"Remove hosts, named by id, CLOUD:IP, pattern or key, or chosen by flags. The server disconnects each host now, " +
 			"rejects it if it reconnects, and deletes the records of its processes. The processes on the host keep " +
 			"running; to end them, stop them first. The host can join again with a token. Needs an administrator.",
-		"移除主机，可用 ID、CLOUD:IP 或密钥指定，也可用参数选择。服务器立即断开这些主机，拒绝再次连接，\n" +
+		"移除主机，可用 ID、CLOUD:IP、通配符或密钥指定，也可用参数选择。服务器立即断开这些主机，拒绝再次连接，\n" +
 			"并删除其进程记录。主机上的进程继续运行；如需结束，请先停止。主机可用令牌重新接入。\n" +
 			"需要管理员权限。",
 	},
 	{
-		"drover asks for confirmation if there is more than one host. After a host that does not exist it goes on " +
-			"with the others.",
-		"多于一台主机时，drover 会要求确认。遇到不存在的主机时，继续处理其余主机。",
+		"drover asks for confirmation if there is more than one host. If a name has no host, drover removes none.",
+		"多于一台主机时，drover 会要求确认。若某个名称没有对应的主机，则一台也不移除。",
 	},
 	{
 		"Exit codes: 0 done, 1 failed, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable, 7 some hosts " +

@@ -14,6 +14,10 @@ var Messages = []Text{
 		"upgrade the agents of {n} hosts to {version}: no terminal to ask for confirmation: give --yes",
 		"将 {n} 台主机的 Agent 升级到 {version}：没有终端可供确认，请使用 --yes",
 	},
+	{
+		"{key} is a key: expected keys alone, without names and flags that choose hosts",
+		"{key} 是密钥：密钥只能单独使用，不能与主机名称或选择主机的参数同时使用",
+	},
 	{"remove {n} hosts? [y/N]", "移除 {n} 台主机？[y/N]"},
 	{"remove {n} hosts", "移除 {n} 台主机"},
 	{"{what}? [y/N]", "{what}？[y/N]"},

@@ -5,6 +5,7 @@ package fleet
 import (
 	"cmp"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,6 +220,9 @@ func checkLabels(cmd *cobra.Command, r client.LabelRequest, nowhere bool) error 
 	return term.Usagef("%s: %s", cmd.CommandPath(), strings.Join(faults, "; "))
 }
 
+// agentKey is the form of the key of an agent, a public key of NATS.
+var agentKey = regexp.MustCompile(`^[A-Z2-7]{56}$`)
+
 // agentsRemove returns 'drover agents remove'.
 func agentsRemove() *cobra.Command {
 	var s remote.Session
@@ -227,13 +231,13 @@ func agentsRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove [HOST|KEY...]",
 		Short: "Remove hosts: disconnect them now and reject them if they reconnect",
-		Long: `Remove hosts, named by id, CLOUD:IP or key, or chosen by flags. The server disconnects each
+		Long: `Remove hosts, named by id, CLOUD:IP, pattern or key, or chosen by flags. The server disconnects each
 host now, rejects it if it reconnects, and deletes the records of its processes. The processes on the
 host keep running; to end them, stop them first. The host can join again with a token. Needs an
 administrator.
 
-drover asks for confirmation if there is more than one host. After a host that does not exist it goes
-on with the others.
+drover asks for confirmation if there is more than one host. If a name has no host, drover removes
+none.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable, 7 some
 hosts were removed and others were not.`,
@@ -241,20 +245,26 @@ hosts were removed and others were not.`,
   drover agents remove -l role=old --yes`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && hosts.Any() {
+			chosen := !hosts.Any() || hosts.Limit > 0
+			keys := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return !agentKey.MatchString(arg) })
+			switch {
+			case len(args) == 0 && hosts.Any():
 				return term.Usagef("%s: HOST is missing: expected hosts, or --selector", cmd.CommandPath())
+			case len(keys) > 0 && (chosen || len(keys) < len(args)):
+				return term.Usagef("%s is a key: expected keys alone, without names and flags that choose hosts", keys[0])
 			}
 			c, err := s.Client(cmd)
 			if err != nil {
 				return err
 			}
-			names := args
-			if !hosts.Any() {
-				ids, err := hosts.IDs(cmd.Context(), c)
-				if err != nil {
+			names := slices.Compact(slices.Sorted(slices.Values(keys)))
+			if len(keys) == 0 {
+				if err := hosts.Also(args); err != nil {
 					return err
 				}
-				names = slices.Concat(args, ids)
+				if names, err = hosts.IDs(cmd.Context(), c); err != nil {
+					return err
+				}
 			}
 			what := "remove " + process.Count(len(names), "host", "hosts")
 			switch {
