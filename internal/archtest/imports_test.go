@@ -225,7 +225,7 @@ func mayImport() map[string][]string {
 		"internal/server/access":  {"internal/process", "internal/selector", "internal/wildcard"},
 		"internal/server/rollout": {"api/v1", "internal/process"},
 		"internal/server/drive": {
-			"api/v1", "internal/idle", "internal/process", "internal/server/fleet", "internal/server/plan", "internal/server/rollout",
+			"api/v1", "internal/idle", "internal/process", "internal/server/access", "internal/server/fleet", "internal/server/plan", "internal/server/rollout",
 			"internal/server/store", "internal/server/task",
 		},
 		"internal/server/schedule": {

@@ -114,6 +114,9 @@ func (c *checker) everything() {
 	for _, f := range CheckRollout(c.Rollout) {
 		c.fault("rollout."+f.Path, "%s", f.Text)
 	}
+	if _, given := c.lines[join(c.path, "rollout.max_unavailable")]; given && c.Rollout.MaxUnavailable.IsZero() {
+		c.fault("rollout.max_unavailable", "is 0: expected 1 or more, because one process at least is down meanwhile")
+	}
 	c.choices("", reflect.ValueOf(c.Spec))
 }
 

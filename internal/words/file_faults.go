@@ -5,6 +5,10 @@ package words
 //nolint:gochecknoglobals // constant texts
 var FileFaults = []Text{
 	// the text of the file
+	{
+		"is 0: expected 1 or more, because one process at least is down meanwhile",
+		"为 0：应为 1 或更大，因为期间至少有一个进程停止",
+	},
 	{"not valid YAML: {output}", "不是有效的 YAML：{output}"},
 	{"* without quotes is an alias of YAML: put it in quotes: {output}", "不带引号的 * 是 YAML 的别名：请加引号：{output}"},
 	{"a tab indents the line: use spaces", "用制表符缩进：请改用空格"},

@@ -18,6 +18,10 @@ var Messages = []Text{
 		"{key} is a key: expected keys alone, without names and flags that choose hosts",
 		"{key} 是密钥：密钥只能单独使用，不能与主机名称或选择主机的参数同时使用",
 	},
+	{
+		"--max-unavailable {size}: expected 1 or more, because one process at least is down meanwhile",
+		"--max-unavailable {size}：应为 1 或更大，因为期间至少有一个进程停止",
+	},
 	{"remove {n} hosts? [y/N]", "移除 {n} 台主机？[y/N]"},
 	{"remove {n} hosts", "移除 {n} 台主机"},
 	{"{what}? [y/N]", "{what}？[y/N]"},

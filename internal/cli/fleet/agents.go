@@ -46,6 +46,9 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 			if err := hosts.ResolveFew(cmd.Context(), c); err != nil {
 				return err
 			}
+			if err := hosts.Exist(cmd.Context(), c); err != nil {
+				return err
+			}
 			f.Hosts, f.Selector, f.Limit = hosts.Names, hosts.Selector, hosts.Limit
 			var listed int
 			if groupBy != "" {

@@ -248,9 +248,13 @@ func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 		return nil, err
 	}
 	faults := []error{err}
+	if r.maxUnavailable != "" && err == nil && p.MaxUnavailable.IsZero() {
+		faults = append(faults, term.Usagef(
+			"--max-unavailable %s: expected 1 or more, because one process at least is down meanwhile", r.maxUnavailable))
+	}
 	for _, f := range processfile.CheckRollout(&p) {
-		if f.Path == "batch" && err != nil {
-			continue // it could not be read
+		if _, unread := client.ParseHostCount(r.batch); f.Path == "batch" && unread != nil {
+			continue // its fault is told already
 		}
 		faults = append(faults, term.Usagef("--%s %s", strings.ReplaceAll(f.Path, "_", "-"), f.Text))
 	}
@@ -279,6 +283,11 @@ func (r *rolloutFlags) read() (client.RolloutPlan, error) {
 		if *size.to, err = client.ParseHostCount(size.text); err != nil {
 			faults = append(faults, term.Usagef("--%s: %w", size.name, err))
 		}
+	}
+	_, notOfDay := time.Parse("15:04", r.at)
+	if _, err := time.Parse(time.RFC3339, r.at); r.at != "" && err != nil && notOfDay != nil {
+		faults = append(faults, term.Usagef(
+			"--at %q: expected a time of day such as 03:00, or a time such as 2026-11-20T03:00:00Z", r.at))
 	}
 	return p, errors.Join(faults...)
 }

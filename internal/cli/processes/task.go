@@ -53,6 +53,12 @@ func newTaskList() *cobra.Command {
 	flags.StringVar(&since, "since", "", "only tasks from this time on: RFC 3339, 10:00 or an age such as 10m")
 	hosts.Flags(cmd, &s, "only tasks with a target on these hosts")
 	flags.IntVar(&f.Limit, "limit", 20, "list at most this number of tasks; 0 lists all")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if f.Limit < 0 {
+			return term.Usagef("--limit %d: expected 0 or more", f.Limit)
+		}
+		return nil
+	})
 	term.Complete(cmd, "state", "running", "done")
 	term.Complete(cmd, "outcome", "ok", "failed")
 	return cmd

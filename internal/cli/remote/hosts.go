@@ -236,6 +236,30 @@ func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {
 	return term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(h.Names, " ")+" "+h.Selector))
 }
 
+// Exist returns an error about the first name without a host. It leaves patterns alone, and returns nil if the server
+// does not say.
+func (h *Hosts) Exist(ctx context.Context, c *client.Client) error {
+	names := slices.DeleteFunc(slices.Clone(h.Names), wildcard.IsPattern)
+	for part := range slices.Chunk(names, MostAsked) {
+		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: part}))
+		if err != nil {
+			return nil //nolint:nilerr // the answer only improves a message
+		}
+		known := map[string]bool{}
+		for _, a := range found {
+			known[a.ID], known[Address(a.Host)] = true, true
+		}
+		for _, name := range part {
+			if !known[name] {
+				if err := UnmatchedHost(ctx, c, []string{name}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // UnmatchedAfter is Unmatched if a server has found fault with a request. The server has no status of its own for a
 // host that does not exist.
 func (h *Hosts) UnmatchedAfter(ctx context.Context, c *client.Client, err error) error {

@@ -83,11 +83,11 @@ func (s *Choice) firstHosts(all []client.Process) []string {
 	return ids[:min(len(ids), s.Limit)]
 }
 
-// First replaces --limit by the names of the first hosts that have a process of the choice. It is for commands that
-// leave the search to the server. Without --limit, or without such a process, it does nothing.
+// First rejects names of hosts that do not exist, and replaces --limit by the names of the first hosts that have a
+// process of the choice. It is for commands that leave the search to the server.
 func (s *Choice) First(ctx context.Context, c *client.Client, namespace, name string) error {
-	if s.Limit == 0 {
-		return nil
+	if err := s.Exist(ctx, c); err != nil || s.Limit == 0 {
+		return err
 	}
 	f := s.Filter(s.Names)
 	f.Namespace, f.Name = namespace, name

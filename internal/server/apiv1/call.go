@@ -560,6 +560,22 @@ func (h *Handler) onAll(r *store.Rollout, may func(step *store.RolloutStep, host
 	return here
 }
 
+// mayRollOut reports whether a caller may carry out each step of a rollout on each of its hosts.
+func (h *Handler) mayRollOut(who *access.Principal, r *store.Rollout) bool {
+	whole := *who
+	for i := range r.Hosts {
+		whole.Targets += len(r.Hosts[i].Steps)
+	}
+	reaches := access.NewReaches(whole)
+	return h.onAll(r, func(s *store.RolloutStep, host access.Host) bool {
+		covers := reaches.On(access.OperationOf(s.Op), s.Process.Namespace).Covers(host)
+		if r.Op == store.OpApply && !s.Removes { // it brings a spec
+			covers = covers && reaches.On(access.OperationOf(process.Start), s.Process.Namespace).Covers(host)
+		}
+		return covers
+	})
+}
+
 // asked returns the caller, or the user that an administrator names. A person may name the person, too.
 func (h *Handler) asked(ctx context.Context, c *call, name string) (who access.Principal, disabled bool, err error) {
 	p := c.Principal

@@ -233,6 +233,9 @@ func (h *Handler) planOptions(p *params) (o planOptions, err error) {
 	} {
 		read(name, func(text string) (func(*v1.RolloutPlan), error) {
 			n, err := v1.ParseHostCount(text)
+			if err == nil && name == "max_unavailable" && n.IsZero() {
+				err = fmt.Errorf("%s: expected 1 or more, because one process at least is down meanwhile", text)
+			}
 			return func(p *v1.RolloutPlan) { *field(p) = n }, err
 		})
 	}
@@ -504,18 +507,6 @@ func (h *Handler) seenRollout(ctx context.Context, c *call, id string) (*store.R
 		return nil, err
 	}
 	return other, nil
-}
-
-// mayRollOut reports whether a caller may carry out each step of a rollout on each of its hosts.
-func (h *Handler) mayRollOut(who *access.Principal, r *store.Rollout) bool {
-	whole := *who
-	for i := range r.Hosts {
-		whole.Targets += len(r.Hosts[i].Steps)
-	}
-	reaches := access.NewReaches(whole)
-	return h.onAll(r, func(s *store.RolloutStep, host access.Host) bool {
-		return reaches.On(access.OperationOf(s.Op), s.Process.Namespace).Covers(host)
-	})
 }
 
 // changeRollout changes a rollout as its app or an administrator asks.

@@ -552,3 +552,24 @@ func TestSecondPerson(t *testing.T) {
 	r.user = "bob"
 	same(t, "state", any("running"), r.want(200, r.call("person:bob", "POST", path+"/approve", nil)).body["state"])
 }
+
+// TestApprovalOfAnApply: who may not start a process may not have it run with another spec either, by an approval.
+func TestApprovalOfAnApply(t *testing.T) {
+	r := newRig(t)
+	r.app("person:anna", "* on a")
+	r.app("person:bob", "restart,update,register,query on a")
+	r.app("person:eve", "* on a")
+	r.place("x", web, "running", `{`+daemon+`}`)
+	r.place("x", plain, "running", `{`+daemon+`}`)
+	r.user = "anna"
+	a := r.want(202, r.call("person:anna", "PUT", "/namespaces/a?batch=1&canary=1&canary_approval=true",
+		`{"namespace":"a","processes":{"x":{`+daemon+`,"environment":{"A":"1"},"hosts":["web-1","0:10.0.0.2"]}}}`))
+	id := a.body["rollouts"].([]any)[0].(map[string]any)["id"].(string)
+	for range 3 {
+		r.step(id, rollout.Fact{Done: true, Health: rollout.Well})
+	}
+	r.user = "bob"
+	r.want(403, r.call("person:bob", "POST", "/rollouts/"+id+"/approve", nil))
+	r.user = "eve"
+	r.want(200, r.call("person:eve", "POST", "/rollouts/"+id+"/approve", nil))
+}

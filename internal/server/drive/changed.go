@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "drover/api/v1"
+	"drover/internal/server/access"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 )
@@ -49,9 +50,17 @@ func (d *Driver) changedMeanwhile(ctx context.Context, r *store.Rollout, t *stor
 				continue
 			}
 			changed[h.Agent] = fmt.Sprintf("%s has changed %s since the plan (revision %d)",
-				strings.Trim(p.App+"/"+p.User, "/"), s.Process, p.Revision)
+				callerOf(p.App, p.User), s.Process, p.Revision)
 			break
 		}
 	}
 	return changed, nil
+}
+
+// callerOf names an app and its user, or the user who called without an app.
+func callerOf(app, user string) string {
+	if access.IsPersonApp(app) {
+		app = ""
+	}
+	return strings.Trim(app+"/"+user, "/")
 }
