@@ -155,7 +155,17 @@ func whoStoppedIt(s *terminal, f *fleet) {
 	s.keys("e")
 	s.sees(s.in(words.Page.Events), "shop/api", "anna")
 	s.filters("shop/api --hosts " + f.hosts[1] + " --kind stopped --since 16h")
-	s.sees("anna", "stopped")
+	s.until("the event alone", func(now string) bool { // the filter says "stopped", too, and the rows come later
+		rows := 0
+		for line := range strings.Lines(now) {
+			if strings.Contains(line, "▸") && strings.Contains(line, "anna") {
+				rows++
+			} else if strings.Contains(line, "uid:") {
+				return false // another event
+			}
+		}
+		return rows == 1
+	})
 	s.keys("Enter")
 	s.sees(s.in(words.Head.User), "anna", " UTC")
 	s.goes("audit")
