@@ -348,7 +348,7 @@ func TestNumbersOutOfRange(t *testing.T) {
 			"process_name":"x","user":"root","start":"x",`+part+`}}`)
 	}
 	for part, want := range map[string]string{
-		`"timeouts":{"start":"2h"}`:                           "spec.timeouts.start: is 7200: expected 1 to 3600, or 0 for the default",
+		`"timeouts":{"start":"2h"}`:                           "spec.timeouts.start: is 2h: expected at most 1h",
 		`"timeouts":{"start":"0s","stop":1}`:                  `spec.timeouts.stop: "1" is not a duration: expected a value such as 500ms, 10s, 5m, 1h30m or 30d; spec.timeouts.start: is 0s: expected a duration above 0`,
 		`"schedule":{"every":"40d"}`:                          "spec.schedule.every: is 3456000: expected 1 to 2592000, or 0 for none",
 		`"thresholds":{"cpu":101},"limits":{"tasks":-1}`:      "spec.limits.tasks: is -1: expected a number above 0; spec.thresholds.cpu: is 101%: expected at most 100%, which is the whole machine",
