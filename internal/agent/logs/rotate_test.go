@@ -272,7 +272,9 @@ func TestWithoutAnAgent(t *testing.T) {
 				check("at once", c.loses, min(whole, (1+keep)*size))
 			}
 			r.run()
-			harness.Eventually(t, "the file to be rotated", func() bool { return held(r.path("stdout")) <= size+4096 })
+			harness.Eventually(t, "the file to be rotated, and what it replaces to be forgotten", func() bool {
+				return held(r.path("stdout")) <= size+4096 && r.ask(wire.LogQuestion{}).lost == 0
+			})
 			check("after the rotation", false, min(whole, keep*size)) // what the rotated files cannot have is no gap
 		})
 	}
