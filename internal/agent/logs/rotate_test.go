@@ -259,7 +259,7 @@ func TestWithoutAnAgent(t *testing.T) {
 			last := c.lines + c.later
 			write(t, out, numbered(c.lines+1, last))
 			whole := len(numbered(1, last))
-			// has returns how much text there is, and whether it is at least so much, and no more is lost than is missing.
+			// has returns how much text there is, how much is lost, and whether both are as they should be.
 			has := func(least int) (read, lost int, right bool) {
 				a := r.ask(wire.LogQuestion{})
 				read, lost = len(strings.Join(a.lines, "\n"))+1, int(a.lost)
