@@ -289,30 +289,19 @@ hosts were removed and others were not.`,
 	return cmd
 }
 
-// removeAgents removes each host. It goes on after a host that does not exist, and ends at any other error.
+// removeAgents removes each host, and ends at the first error.
 func removeAgents(cmd *cobra.Command, c *client.Client, names []string) error {
-	var faults []error
-	removed := 0
-	for _, name := range names {
+	for i, name := range names {
 		err := c.RemoveAgent(cmd.Context(), name)
-		missing := remote.NotFound(err)
-		if missing {
-			err = cmp.Or(remote.UnmatchedHost(cmd.Context(), c, []string{name}), err)
+		if err != nil && i > 0 {
+			return &command.ExitError{Code: command.Partial, Err: err}
 		}
-		if err == nil {
-			removed++
-			term.Say(cmd, "host %s was removed\n", name)
-			continue
+		if err != nil {
+			return remote.ExitOf(err)
 		}
-		if faults = append(faults, err); !missing {
-			break
-		}
+		term.Say(cmd, "host %s was removed\n", name)
 	}
-	err := remote.ExitOf(errors.Join(faults...))
-	if err != nil && removed > 0 {
-		return &command.ExitError{Code: command.Partial, Err: err}
-	}
-	return err
+	return nil
 }
 
 // online is the state of a connection.

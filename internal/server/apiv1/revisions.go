@@ -394,7 +394,10 @@ func isOf(s *store.RolloutStep, now *process.Spec) bool {
 func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted, known []plan.Known,
 	peers map[process.ID]bool,
 ) (processfile.Faults, error) {
-	o := ordering{h: h, c: c, specs: map[process.ID]*process.Spec{}, copies: map[process.ID][]process.ID{}}
+	o := ordering{
+		h: h, c: c, specs: map[process.ID]*process.Spec{}, copies: map[process.ID][]process.ID{},
+		seen: map[process.ID]bool{},
+	}
 	for i := range known {
 		o.specs[known[i].Process] = known[i].Spec
 	}
@@ -447,24 +450,25 @@ func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted
 	return faults, nil
 }
 
-// ordering has the specs that decide the order of processes. copies has the copies of those that have some.
+// ordering has the specs that decide the order of processes. copies has the copies of those that have some, seen what
+// was read of other namespaces.
 type ordering struct {
 	h      *Handler
 	c      *call
 	specs  map[process.ID]*process.Spec
 	copies map[process.ID][]process.ID
+	seen   map[process.ID]bool
 }
 
 // read reads a process of another namespace and its copies, as far as the caller may query them, and those that they
 // are after in turn. The processes of the namespace home are known.
 func (o *ordering) read(ctx context.Context, id process.ID, home string) error {
-	next := []process.ID{id}
-	for seen := map[process.ID]bool{}; len(next) > 0; {
+	for next := []process.ID{id}; len(next) > 0; {
 		id, next = next[0], next[1:]
-		if id.Namespace == home || seen[id] {
+		if id.Namespace == home || o.seen[id] {
 			continue
 		}
-		seen[id] = true
+		o.seen[id] = true
 		reach := o.c.Principal.On(access.OperationOf(process.Query), id.Namespace)
 		f := store.ObservedFilter{Process: id, Copies: true, Spec: true}
 		err := o.h.eachObserved(ctx, f, func(row *store.Observed) {
