@@ -78,7 +78,7 @@ type Difference struct {
 	Mend string `json:"mend,omitempty"`
 }
 
-// The kinds of a Difference: the host has not got the latest spec; somebody has changed the spec other than by a file;
+// The kinds of a Difference: the host has not got the spec of the file in force; somebody has changed the spec since;
 // somebody has stopped, unwatched or removed the process; the running process differs from its spec; a configuration
 // file has another checksum.
 const (

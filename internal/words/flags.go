@@ -140,6 +140,10 @@ var Flags = []Text{
 	{"process file, or directory with process files; - reads stdin", "进程文件，或含进程文件的目录；- 表示 stdin"},
 	{"file with the spec; - reads stdin", "进程配置文件；- 表示 stdin"},
 	{"take the spec from this revision of the namespace, instead of a file", "采用命名空间的该修订版本中的配置，而不用文件"},
+	{
+		"take the spec from the selection in force that the hosts match, instead of a file",
+		"采用这些主机所符合的、当前生效的主机选择中的配置，而不用文件",
+	},
 	{"change the spec if a host knows the process already", "主机已知该进程时更新其配置"},
 	{"print the plan, and do nothing", "只显示变更计划，不执行"},
 	{

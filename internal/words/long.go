@@ -110,17 +110,18 @@ var LongProcesses = []Text{
 		"退出码：0 无需变更或没有差异，2 文件有误，3 有变更或有差异，4 修订版本不存在，5 没有权限，6 无法连接。",
 	},
 	{
-		"Show how processes differ from the latest file that names them: the spec that a host has, and the " +
-			"running process. drover asks the hosts for the command line, the user, the limits and the names of " +
+		"Show how processes differ from the file in force: the spec that a host has, and the running process. " +
+			"The file in force is the selection that the host matches, else the last file on that host. drover asks the hosts for the command line, the user, the limits and the names of " +
 			"the environment variables of the process, and whether its executable was replaced on disk.",
-		"显示进程与最近一次提到它的文件之间的差异，包括主机上的配置和运行中的进程。drover 会向主机查询进程的\n" +
-			"命令行、用户、资源限制、环境变量名，以及可执行文件是否在磁盘上被替换。",
+		"显示进程与当前生效的文件之间的差异，包括主机上的配置和运行中的进程。当前生效的文件是主机所符合的主机选择；\n" +
+			"没有选择时，是该主机上最后的文件。drover 会向主机查询进程的命令行、用户、资源限制、环境变量名，以及\n" +
+			"可执行文件是否在磁盘上被替换。",
 	},
 	{
-		"missed is a host that does not have the latest spec. changed is a spec that an operation, or a call " +
-			"of GSE or JOB, has changed since the file. person is a process that somebody has stopped, unwatched " +
+		"missed is a host that does not have the spec of the file, or lacks the process. changed is a spec that " +
+			"an operation, a call of GSE or JOB, or an aborted rollout has changed. person is a process that somebody has stopped, unwatched " +
 			"or removed. process is a difference of the running process, and config one of a configuration file.",
-		"missed：主机没有最新配置。changed：配置在文件之后被某个操作或 GSE、JOB 的调用修改。person：有人停止、\n" +
+		"missed：主机没有文件中的配置，或者没有该进程。changed：配置被某个操作、GSE 或 JOB 的调用，或已中止的分批发布修改。person：有人停止、\n" +
 			"取消托管或移除了进程。process：运行中的进程有差异。config：配置文件有差异。",
 	},
 	{
@@ -350,11 +351,15 @@ var LongProcesses = []Text{
 	},
 	{
 		"The file is YAML or JSON with the fields of one process, as in the files of 'drover apply'; - reads " +
-			"stdin. 'drover explain' describes every field. With --revision the spec is the one that the process has " +
-			"on the host by that revision of its namespace: so one host gets back what a file says, and other hosts " +
-			"and selections stay as they are. An example:",
-		"文件为 YAML 或 JSON，字段与 'drover apply' 文件中的单个进程相同；- 表示 stdin。'drover explain' 说明各个字段。\n" +
-			"使用 --revision 时，采用该进程在这台主机上按该修订版本应有的配置：只恢复一台主机，其他主机和主机选择不变。示例：",
+			"stdin. 'drover explain' describes every field. An example:",
+		"文件为 YAML 或 JSON，字段与 'drover apply' 文件中的单个进程相同；- 表示 stdin。'drover explain' 说明各个字段。示例：",
+	},
+	{
+		"With --revision the spec is the one that the process has on the host by that revision of its namespace. " +
+			"With --selection the spec is that of the selection in force that the host matches. Both bring one host " +
+			"back to its file, and leave other hosts and selections as they are.",
+		"使用 --revision 时，采用该进程在这台主机上按该修订版本应有的配置；使用 --selection 时，采用该主机所符合的、当前生效的主机选择中的配置。\n" +
+			"两者都只让一台主机恢复到文件的内容，其他主机和主机选择不变。",
 	},
 	{
 		"start: ./nginx # starts a daemon; a process that stays in the foreground has run instead pid_file: " +

@@ -398,8 +398,13 @@ var Faults = []Text{
 	{"{flag} is {time}, and not before {other}, which is {until}", "{flag} 为 {time}，不早于 {other} 的 {until}"},
 	{"revision {n} of {name} has no {process} on {host}", "{name} 的修订版本 {n} 在 {host} 上没有 {process}"},
 	{
-		"revision {n} has different specs of {process} on these hosts: name the hosts of one spec",
-		"修订版本 {n} 中 {process} 在这些主机上的配置不同：请只指定配置相同的主机",
+		"revision {n} of {name} has different specs of {process} on these hosts: name the hosts of one spec",
+		"{name} 的修订版本 {n} 中 {process} 在这些主机上的配置不同：请只指定配置相同的主机",
+	},
+	{"no selection in force of {process} matches {host}", "{process} 没有 {host} 所符合的、当前生效的主机选择"},
+	{
+		"the selections in force have different specs of {process} on these hosts: name the hosts of one spec",
+		"当前生效的主机选择中，{process} 在这些主机上的配置不同：请只指定配置相同的主机",
 	},
 	{"{flag} is not for a schedule: its runs begin at the times of --cron", "{flag} 不用于定时操作：其运行时间由 --cron 决定"},
 	{
@@ -413,7 +418,10 @@ var Faults = []Text{
 	},
 	{"{command}: --revision needs a NAMESPACE/NAME", "{command}：--revision 需要 NAMESPACE/NAME"},
 	{"{command}: -f FILE is needed", "{command}：需要 -f FILE"},
-	{"{command}: --hosts or --selector, and --file or --revision are needed", "{command}：需要 --hosts 或 --selector，以及 --file 或 --revision"},
+	{
+		"{command}: --hosts or --selector, and --file, --revision or --selection are needed",
+		"{command}：需要 --hosts 或 --selector，以及 --file、--revision 或 --selection",
+	},
 	{"--hosts: --adopt takes over processes of this host only", "--hosts：--adopt 只接管本机的进程"},
 	{
 		"--adopt: {n} of the {hosts} hosts that are online have an address of this host, expected one",

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,31 +22,35 @@ func NewRegister() *cobra.Command {
 	var hosts remote.Hosts
 	var file string
 	var revision int64
-	var replace bool
+	var selection, replace bool
 	cmd := &cobra.Command{
-		Use:   "register NAMESPACE/NAME --hosts HOST,... --file FILE|--revision N",
+		Use:   "register NAMESPACE/NAME --hosts HOST,... --file FILE|--revision N|--selection",
 		Short: "Register a process and its spec on hosts",
 		Long: `Register a process on hosts. Its spec says how to start, stop and find the process.
 The command neither starts nor watches the process; 'drover start' does both. If a host knows the
 process already, the command fails there; --replace changes the spec.
 
 The file is YAML or JSON with the fields of one process, as in the files of 'drover apply'; - reads
-stdin. 'drover explain' describes every field. With --revision the spec is the one that the process
-has on the host by that revision of its namespace: so one host gets back what a file says, and other
-hosts and selections stay as they are. An example:
+stdin. 'drover explain' describes every field. An example:
 
 ` + indented(specExample) + `
+With --revision the spec is the one that the process has on the host by that revision of its
+namespace. With --selection the spec is that of the selection in force that the host matches. Both
+bring one host back to its file, and leave other hosts and selections as they are.
+
 'drover ps -o json' shows hosts; 'drover status NAMESPACE/NAME -o yaml' shows the spec of a process.`,
 		Example: `  drover register web/nginx --hosts 0:10.0.0.1,0:10.0.0.2 --file nginx.yaml
   drover register web/nginx --hosts '0:10.0.*' --file nginx.yaml --replace --yes
-  drover register web/nginx --hosts 0:10.0.0.1 --revision 16 --replace`,
+  drover register web/nginx --hosts 0:10.0.0.1 --revision 16 --replace
+  drover register web/nginx --hosts 0:10.0.0.1 --selection --replace`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, err := splitID(args[0])
 			if err != nil {
 				return err
 			}
-			if file == "" && revision == 0 || hosts.Any() {
-				return term.Usagef("%s: --hosts or --selector, and --file or --revision are needed", cmd.CommandPath())
+			if file == "" && revision == 0 && !selection || hosts.Any() {
+				return term.Usagef("%s: --hosts or --selector, and --file, --revision or --selection are needed",
+					cmd.CommandPath())
 			}
 			var spec *client.Spec
 			if file != "" {
@@ -61,10 +66,14 @@ hosts and selections stay as they are. An example:
 			if err != nil {
 				return err
 			}
-			if revision != 0 {
-				if spec, err = revised(cmd.Context(), c, namespace, name, revision, found); err != nil {
-					return err
-				}
+			switch {
+			case revision != 0:
+				spec, err = revised(cmd.Context(), c, namespace, name, revision, found)
+			case selection:
+				spec, err = inForce(cmd.Context(), c, namespace, name, found)
+			}
+			if err != nil {
+				return err
 			}
 			targets := make([]processRef, len(found))
 			for i, h := range found {
@@ -82,12 +91,9 @@ hosts and selections stay as they are. An example:
 	hosts.ChangeFlags(cmd, &a.Session, "hosts to register the process on")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec; - reads stdin")
 	revisionFlag(cmd, &revision, "take the spec from this revision of the namespace, instead of a file")
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if revision != 0 && file != "" {
-			return term.Usagef("--revision and --file exclude each other")
-		}
-		return nil
-	})
+	cmd.Flags().BoolVar(&selection, "selection", false,
+		"take the spec from the selection in force that the hosts match, instead of a file")
+	cmd.MarkFlagsMutuallyExclusive("file", "revision", "selection")
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
 	a.operateFlags(cmd)
 	return cmd
@@ -110,15 +116,56 @@ func revised(ctx context.Context, c *client.Client, namespace, name string, revi
 			}
 		}
 	}
+	id := namespace + "/" + name
+	return common(of, hosts, func(host string) error {
+		return term.NoSuchf("revision %d of %s has no %s on %s", revision, namespace, id, host)
+	}, term.Usagef("revision %d of %s has different specs of %s on these hosts: name the hosts of one spec", revision,
+		namespace, id))
+}
+
+// inForce returns the spec of the selection in force of a process that some hosts match.
+func inForce(ctx context.Context, c *client.Client, namespace, name string, hosts []string) (*client.Spec, error) {
+	file, _, err := c.File(ctx, namespace)
+	if err != nil {
+		return nil, remote.ExitOf(err)
+	}
+	of := map[string]*client.Spec{}
+	for _, d := range processfile.Documents(file) {
+		for _, one := range chosen(d.Processes, name) {
+			if one.Hosts.Select == "" {
+				continue
+			}
+			spec := one.Spec
+			spec.Hosts = client.Hosts{}
+			for part := range slices.Chunk(hosts, remote.MostAsked) {
+				for a, err := range c.Agents(ctx, client.AgentFilter{Hosts: part, Selector: one.Hosts.Select}) {
+					if err != nil {
+						return nil, remote.ExitOf(err)
+					}
+					if of[a.ID] == nil {
+						of[a.ID] = &spec
+					}
+				}
+			}
+		}
+	}
+	id := namespace + "/" + name
+	return common(of, hosts, func(host string) error {
+		return term.NoSuchf("no selection in force of %s matches %s", id, host)
+	}, term.Usagef("the selections in force have different specs of %s on these hosts: name the hosts of one spec", id))
+}
+
+// common returns the spec of all hosts; differ is the error if they have several.
+func common(of map[string]*client.Spec, hosts []string, missing func(host string) error, differ error,
+) (*client.Spec, error) {
 	var found *client.Spec
 	for _, host := range hosts {
 		spec := of[host]
 		switch {
 		case spec == nil:
-			return nil, term.NoSuchf("revision %d of %s has no %s/%s on %s", revision, namespace, namespace, name, host)
+			return nil, missing(host)
 		case found != nil && !reflect.DeepEqual(found, spec):
-			return nil, term.Usagef("revision %d has different specs of %s/%s on these hosts: name the hosts of one spec",
-				revision, namespace, name)
+			return nil, differ
 		}
 		found = spec
 	}

@@ -420,15 +420,19 @@ func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 	return err
 }
 
-// readSelected reads which hosts match a selection in force.
+// readSelected reads which hosts match a selection in force, but for processes of rollouts that are under way.
 func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 	standing, err := q.h.Standing.ListSelections(ctx, "")
+	if err != nil || len(standing) == 0 {
+		return err
+	}
+	rolling, err := store.Rolling(ctx, q.h.Rollouts)
 	if err != nil {
 		return err
 	}
 	for i := range standing {
 		s := &standing[i]
-		if q.closed || !q.names(s.Process) {
+		if !q.names(s.Process) || rolling[s.Process] {
 			continue
 		}
 		matches, err := selector.Parse(s.Selector)
@@ -437,7 +441,8 @@ func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 		}
 		for _, agent := range agents {
 			if a, joined := q.h.Directory.ByKey(agent); joined && matches.Matches(a.Select) {
-				if found := q.at(store.ObservedKey{Agent: agent, Process: s.Process}); found != nil {
+				found := q.at(store.ObservedKey{Agent: agent, Process: s.Process})
+				if found != nil && found.Selected == nil { // of several, the first is in force
 					found.Selected = s
 				}
 			}
@@ -473,7 +478,7 @@ func (q *driftQuery) readFiled(ctx context.Context) error {
 
 // readStarted reads with which spec a process was started, if it has got another one since.
 func (q *driftQuery) readStarted(ctx context.Context, key store.ObservedKey, found *drift.Case) error {
-	if found.Filed == nil || found.Have == nil || found.Have.Spec == nil {
+	if found.Filed == nil && found.Selected == nil || found.Have == nil || found.Have.Spec == nil {
 		return nil
 	}
 	runs, has := found.Have.Status.Instance.Revision, found.Have.Spec.Revision
@@ -491,7 +496,7 @@ func (q *driftQuery) ask(ctx context.Context) {
 	defer cancel()
 	running := map[string][]process.ID{}
 	for key, found := range q.cases {
-		if found.Filed != nil && found.Have != nil && found.Have.Status.Running() {
+		if (found.Filed != nil || found.Selected != nil) && found.Have != nil && found.Have.Status.Running() {
 			running[key.Agent] = append(running[key.Agent], key.Process)
 		}
 	}

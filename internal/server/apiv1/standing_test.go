@@ -75,13 +75,23 @@ func TestSelectionsOfAFile(t *testing.T) {
 	same(t, "the same again", "none x", planned(r.want(200, r.call("admin", "PUT", "/namespaces/a", selected))))
 
 	r.must(r.fleet.Label(t.Context(), []string{plain}, map[string]string{"role": "web"}, nil))
-	var missed []string
-	for _, item := range r.want(200, r.call("admin", "GET", "/drift?live=false", nil)).body["items"].([]any) {
-		d := item.(map[string]any)
-		missed = append(missed, fmt.Sprint(d["host"], " ", d["kind"], " ", d["app"], " ", d["mend"]))
+	missed := func() (all []string) {
+		t.Helper()
+		for _, item := range r.want(200, r.call("admin", "GET", "/drift?live=false", nil)).body["items"].([]any) {
+			d := item.(map[string]any)
+			all = append(all, fmt.Sprint(d["host"], " ", d["kind"], " ", d["app"], " ", d["mend"]))
+		}
+		return all
 	}
-	same(t, "a host that matches and has got nothing",
-		[]string{"0:10.0.0.2 missed admin drover get a/x | drover apply -f -"}, missed)
+	lacks := []string{"0:10.0.0.2 missed admin drover register a/x --hosts 0:10.0.0.2 --selection && " +
+		"drover start a/x --hosts 0:10.0.0.2"}
+	same(t, "a host that matches and has got nothing", lacks, missed())
+	inBatches := `{"namespace":"a","processes":{"x":{` + daemon + `,"labels":{"b":"c"},"hosts":{"select":"role=web,os"},` +
+		`"rollout":{"batch":1}}}}`
+	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a", inBatches)))[0]
+	same(t, "while a rollout goes on", []string(nil), missed())
+	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
+	same(t, "after the rollout", lacks, missed())
 	r.must(r.fleet.Label(t.Context(), []string{plain}, map[string]string{"role": "db"}, nil))
 
 	listed := file(`["web-1"]`)

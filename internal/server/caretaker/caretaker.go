@@ -49,7 +49,7 @@ type Store interface {
 
 // Facts is the part of the database with what is under way, and what hosts have.
 type Facts interface {
-	ListRollouts(ctx context.Context, f store.RolloutFilter, after int64, limit int) ([]store.Rollout, error)
+	store.RolloutLister
 	AbortedRollouts(ctx context.Context, ids []string) ([]string, error)
 	LatestRevision(ctx context.Context, namespace string) (int64, error)
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
@@ -250,26 +250,3 @@ func (k *Caretaker) submit(ctx context.Context, t *store.Task, orders int) (bool
 	}
 	return false, err
 }
-
-// rolling returns the processes of active rollouts: their hosts get what they should have from the rollout.
-func (k *Caretaker) rolling(ctx context.Context) (map[process.ID]bool, error) {
-	all := map[process.ID]bool{}
-	for after := int64(0); ; {
-		list, err := k.Store.ListRollouts(ctx, store.RolloutFilter{Active: true}, after, mostRollouts)
-		if err != nil {
-			return nil, err
-		}
-		for i := range list {
-			after = list[i].Number
-			for _, id := range list[i].Processes() {
-				all[id] = true
-			}
-		}
-		if len(list) < mostRollouts {
-			return all, nil
-		}
-	}
-}
-
-// mostRollouts is the size of a page of rollouts.
-const mostRollouts = 100

@@ -69,7 +69,7 @@ func (r *round) begin(ctx context.Context) (err error) {
 		r.standing[s.Process] = append(r.standing[s.Process], s)
 		r.selectors[s.Selector] = append(r.selectors[s.Selector], s)
 	}
-	r.rolling, err = r.k.rolling(ctx)
+	r.rolling, err = store.Rolling(ctx, r.k.Store)
 	return err
 }
 

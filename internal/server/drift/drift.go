@@ -23,11 +23,12 @@ const hidden = "***"
 type Case struct {
 	Process process.ID
 	Host    string
+	// Selected is the selection in force that the host matches; nil if there is none, or if a rollout that is under way
+	// decides about the process.
+	Selected *store.Selection
 	// Placed is the spec by the latest revision, and Filed by the latest file; nil if there is none. They are the same
 	// if a file was last.
 	Placed, Filed *store.Placement
-	// Selected is the selection in force that the host matches; nil if there is none.
-	Selected *store.Selection
 	// Have is what the host has reported; nil if it does not have the process.
 	Have *store.Observed
 	// Started is the spec with which the running process was started; nil if it is the present one or unknown.
@@ -38,16 +39,16 @@ type Case struct {
 
 // Of returns the differences; none if no file has the process.
 func Of(c Case) (all []v1.Difference) {
-	if c.Filed == nil {
-		return c.left()
+	file := c.file()
+	switch {
+	case file == nil:
+		return nil
+	case c.Have == nil:
+		return c.lacking()
 	}
-	all = append(all, c.changed()...)
-	all = append(all, c.missed()...)
+	all = append(all, c.changed(file)...)
 	all = append(all, c.person()...)
-	if c.Have == nil {
-		return all
-	}
-	all = append(all, c.running()...)
+	all = append(all, c.running(file)...)
 	for _, f := range c.Have.Status.Config {
 		since := time.UnixMilli(f.Since).UTC()
 		why := f.Path + " differs from its checksum"
@@ -59,6 +60,18 @@ func Of(c Case) (all []v1.Difference) {
 		}))
 	}
 	return all
+}
+
+// file returns the spec that the file in force has for the host; nil if it has none. A selection in force counts more
+// than what files have placed on the host: a rollout may have left the host out, or may have ended half-way.
+func (c *Case) file() *process.Spec {
+	switch {
+	case c.Selected != nil:
+		return c.Selected.Spec
+	case c.Filed != nil:
+		return c.Filed.Spec
+	}
+	return nil
 }
 
 // item completes a difference.
@@ -84,10 +97,13 @@ func (c *Case) fields(want, have *process.Spec, d v1.Difference) (all []v1.Diffe
 	return all
 }
 
-// reapply is the command that gives this host alone what a revision says of the process. An apply would concern the
-// other hosts of the process, too, and end its selection.
-func (c *Case) reapply(revision int64) string {
-	command := fmt.Sprintf("%s --revision %d", c.on("register"), revision)
+// reapply is the command that gives this host alone what the file in force says of the process. An apply would concern
+// the other hosts of the process, too, and end its selection.
+func (c *Case) reapply() string {
+	command := c.on("register") + " --selection"
+	if c.Selected == nil {
+		command = fmt.Sprintf("%s --revision %d", c.on("register"), c.Filed.Revision)
+	}
 	if c.Have == nil {
 		return command + " && " + c.on("start")
 	}
@@ -109,83 +125,120 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// changed returns how a caller other than an apply has changed the spec.
-func (c *Case) changed() []v1.Difference {
-	if c.Placed == nil || c.Placed.Revision <= c.Filed.Revision {
-		return nil
-	}
-	return c.fields(c.Filed.Spec, c.Placed.Spec, v1.Difference{
-		Kind: v1.DriftChanged, App: c.Placed.App, User: c.Placed.User, Through: c.Placed.Through,
-		At:   moment(c.Placed.At),
-		Text: fmt.Sprintf("revision %d has changed it since the file", c.Placed.Revision),
-		Mend: c.reapply(c.Filed.Revision),
-	})
+// of returns a difference that somebody made by a revision.
+func of(kind string, p *store.Placement) v1.Difference {
+	return v1.Difference{Kind: kind, App: p.App, User: p.User, Through: p.Through, At: moment(p.At)}
 }
 
-// missed returns how the host differs from the latest revision.
-func (c *Case) missed() []v1.Difference {
-	if c.Placed == nil {
+// changed returns how the spec on the host differs from the file.
+func (c *Case) changed(file *process.Spec) []v1.Difference {
+	if c.Have.Spec == nil || c.Have.Spec.Same(file) {
 		return nil
 	}
-	d := v1.Difference{
-		Kind: v1.DriftMissed, App: c.Placed.App, User: c.Placed.User, Through: c.Placed.Through,
-		At:   moment(c.Placed.At),
-		Text: fmt.Sprintf("the host does not have revision %d", c.Placed.Revision), Mend: c.reapply(c.Placed.Revision),
+	var d v1.Difference
+	switch p := c.Placed; {
+	case p == nil || p.Spec.Same(file) || !p.Spec.Same(c.Have.Spec):
+		d = c.missed()
+	case !byFile(p.Through):
+		d = of(v1.DriftChanged, p)
+		d.Text = fmt.Sprintf("revision %d has changed it since the file", p.Revision)
+	case c.Selected != nil && p.At.Before(c.Selected.At):
+		d = c.missed()
+		d.Text = fmt.Sprintf("the host has revision %d, which the file in force has replaced", p.Revision)
+	default:
+		d = of(v1.DriftChanged, p)
+		d.Text = fmt.Sprintf("revision %d has changed it, but its rollout did not end, so the file before it is in force",
+			p.Revision)
 	}
+	d.Mend = c.reapply()
+	return c.fields(file, c.Have.Spec, d)
+}
+
+// missed returns that the host did not get the file in force.
+func (c *Case) missed() (d v1.Difference) {
 	switch {
-	case c.Have == nil:
-		return []v1.Difference{c.item(d)}
-	case c.Have.Spec == nil || c.Have.Spec.Same(c.Placed.Spec):
-		return nil
+	case c.Placed != nil && c.Placed.Spec.Same(c.file()):
+		d = of(v1.DriftMissed, c.Placed)
+		d.Text = fmt.Sprintf("the host does not have revision %d", c.Placed.Revision)
+	case c.Selected != nil:
+		s := c.Selected
+		d = v1.Difference{
+			Kind: v1.DriftMissed, App: s.App, User: s.User, Through: v1.ThroughSelection, At: moment(s.At),
+			Text: "the host does not have the spec of its selection",
+		}
+	default:
+		d = of(v1.DriftMissed, c.Filed)
+		d.Text = fmt.Sprintf("the host does not have revision %d", c.Filed.Revision)
 	}
-	return c.fields(c.Placed.Spec, c.Have.Spec, d)
+	return d
 }
 
-// left returns that a host matches a selection, and nothing was ever placed there.
-func (c *Case) left() []v1.Difference {
-	if c.Selected == nil || c.Placed != nil || c.Have != nil {
+// lacking returns that the host does not have the process.
+func (c *Case) lacking() []v1.Difference {
+	var d v1.Difference
+	switch {
+	case c.Placed != nil:
+		d = c.missed()
+	case c.Filed != nil && c.Filed.Ended != nil && !byFile(c.Filed.Ended.Through):
+		e := c.Filed.Ended
+		d = v1.Difference{
+			Kind: v1.DriftPerson, App: e.App, User: e.User, Through: e.Through, At: moment(e.At),
+			Text: "somebody has removed the process on this host",
+		}
+	case c.Selected != nil:
+		d = c.missed()
+		d.Text = "the host matches the selection, and lacks the process; drover brings it within a minute, if the person " +
+			"who applied the file may still start it there"
+	default:
 		return nil
 	}
-	s := c.Selected
-	return []v1.Difference{c.item(v1.Difference{
-		Kind: v1.DriftMissed, App: s.App, User: s.User, Through: v1.ThroughSelection, At: moment(s.At),
-		Text: "the host matches the selection, and lacks the process; drover brings it within a minute, if the person who " +
-			"applied the file may still start it there",
-		Mend: fmt.Sprintf("drover get %s | drover apply -f -", quoted(c.Process.String())),
-	})}
+	d.Mend = c.reapply()
+	return []v1.Difference{c.item(d)}
+}
+
+// byFile reports whether a file brought a revision.
+func byFile(through string) bool {
+	return slices.Contains([]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, through)
 }
 
 // person returns what a person has done with the process on this host.
 func (c *Case) person() []v1.Difference {
 	d := v1.Difference{Kind: v1.DriftPerson}
-	switch {
-	case c.Placed == nil && c.Have == nil && c.Filed.Ended != nil && !slices.Contains(
-		[]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, c.Filed.Ended.Through):
-		e := c.Filed.Ended
-		d.App, d.User, d.Through, d.At = e.App, e.User, e.Through, moment(e.At)
-		d.Text, d.Mend = "somebody has removed the process on this host", c.reapply(c.Filed.Revision)
-	case c.Have == nil || c.Have.Status.State == process.StateFinished || c.Have.Status.State == process.StateOperating:
+	switch s := c.Have.Status; {
+	case s.State == process.StateFinished || s.State == process.StateOperating:
 		return nil
-	case c.Have.Status.Want == process.WantStopped:
-		d.Text, d.Mend = cmp.Or(c.Have.Status.Cause.Text, "somebody has stopped the process"), c.on("start")
-	case !c.Have.Status.Hosted:
-		d.Text, d.Mend = cmp.Or(c.Have.Status.Cause.Text, "drover does not watch the process"), c.on("host")
+	case s.Want == process.WantStopped:
+		d.Text, d.Mend = cmp.Or(s.Cause.Text, "somebody has stopped the process"), c.on("start")
+	case !s.Hosted:
+		d.Text, d.Mend = cmp.Or(s.Cause.Text, "drover does not watch the process"), c.on("host")
 	default:
 		return nil
 	}
-	if c.Have != nil && c.Have.Status.Cause.Since > 0 {
+	if c.Have.Status.Cause.Since > 0 {
 		d.At = moment(time.UnixMilli(c.Have.Status.Cause.Since).UTC())
 	}
 	return []v1.Difference{c.item(d)}
 }
 
-// running returns how the running process differs from its spec.
-func (c *Case) running() (all []v1.Difference) {
+// running returns how the running process differs from the file.
+func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 	d := v1.Difference{Kind: v1.DriftProcess, Mend: c.on("restart")}
+	wanted := map[string]any{} // by the file, of what differs in the spec on the host
+	if c.Have.Spec != nil && !c.Have.Spec.Same(file) {
+		d.Mend = c.reapply() + " && " + d.Mend
+		for _, f := range plan.Fields(file, c.Have.Spec) {
+			wanted[f.Path] = f.From
+			if strings.HasPrefix(f.Path, "environment.") { // as a host says it
+				if wanted[f.Path] = "set"; f.From == nil {
+					wanted[f.Path] = "not set"
+				}
+			}
+		}
+	}
 	if c.Started != nil && c.Have.Status.Running() {
 		d.Text = fmt.Sprintf("it runs with revision %d, stored is %d", c.Have.Status.Instance.Revision,
 			c.Have.Spec.Revision)
-		for _, one := range c.fields(c.Have.Spec, c.Started, d) {
+		for _, one := range c.fields(file, c.Started, d) {
 			if waits(one.Field) {
 				if strings.HasPrefix(one.Field, "environment.") {
 					one.Want, one.Have = masked(one.Want), masked(one.Have)
@@ -203,6 +256,11 @@ func (c *Case) running() (all []v1.Difference) {
 		one.Field, one.Want, one.Have = f.Path, text(f.Want), text(f.Have)
 		if f.Problem != "" {
 			one.Text = f.Problem
+		}
+		if want, differs := wanted[f.Path]; differs {
+			if one.Want = want; want == one.Have || fmt.Sprint(want) == f.Have {
+				continue
+			}
 		}
 		all = append(all, c.item(one))
 	}

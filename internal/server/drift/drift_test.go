@@ -59,6 +59,9 @@ func TestOf(t *testing.T) {
 	pruned := *file
 	pruned.Ended = &store.Revision{Through: v1.ThroughApply, App: "ops", User: "ben", At: epoch}
 	const again = "drover register shop/web --hosts 'web 1' --revision 3"
+	const chosen = "drover register shop/web --hosts 'web 1' --selection"
+	selected := &store.Selection{Spec: first.Unnumbered(), App: "shop", User: "anna", At: epoch}
+	later := &store.Selection{Spec: second.Unnumbered(), App: "shop", User: "anna", At: epoch.Add(time.Hour)}
 	for name, tt := range map[string]struct {
 		c    drift.Case
 		want []string // kind, field, want>have, who, mend
@@ -80,11 +83,63 @@ func TestOf(t *testing.T) {
 			},
 		},
 		"selected, and nothing came": {
-			drift.Case{Selected: &store.Selection{App: "shop", User: "anna", At: epoch}},
-			[]string{"missed  <nil>><nil> shop/anna drover get shop/web | drover apply -f -"},
+			drift.Case{Selected: selected},
+			[]string{"missed  <nil>><nil> shop/anna " + chosen + " && drover start shop/web --hosts 'web 1'"},
 		},
-		"selected, and of no file": {
-			drift.Case{Selected: &store.Selection{}, Placed: placed(v1.ThroughGSE, second), Have: have(first, "running")}, nil,
+		"selected, and of another caller": {
+			drift.Case{Selected: selected, Placed: placed(v1.ThroughGSE, second), Have: have(second, "running")},
+			[]string{
+				"changed environment.A ***>*** shop/anna " + chosen + " --replace",
+				"changed labels.x <nil>>y shop/anna " + chosen + " --replace",
+			},
+		},
+		"selected, and as the selection says": {
+			drift.Case{Selected: selected, Placed: latest, Filed: latest, Have: have(first, "running")}, nil,
+		},
+		"selected, and left out by a rollout": {
+			drift.Case{Selected: later, Placed: file, Filed: file, Have: have(first, "running")},
+			[]string{
+				"missed environment.A ***>*** shop/anna " + chosen + " --replace: the host has revision 3, which the file " +
+					"in force has replaced",
+				"missed labels.x y><nil> shop/anna " + chosen + " --replace: the host has revision 3, which the file in " +
+					"force has replaced",
+			},
+		},
+		"selected, and ahead by a rollout": {
+			drift.Case{Selected: selected, Placed: latest, Filed: latest, Have: have(second, "running")},
+			[]string{
+				"changed environment.A ***>*** shop/anna " + chosen + " --replace",
+				"changed labels.x <nil>>y shop/anna " + chosen + " --replace",
+			},
+		},
+		"selected, and removed by a person": {
+			drift.Case{Selected: selected, Filed: &removed},
+			[]string{"person  <nil>><nil> ops/ben " + chosen + " && drover start shop/web --hosts 'web 1'"},
+		},
+		"selected, and dropped by a selection before": {
+			drift.Case{Selected: selected, Filed: &pruned},
+			[]string{"missed  <nil>><nil> shop/anna " + chosen + " && drover start shop/web --hosts 'web 1'"},
+		},
+		"changed, and runs with the spec of the file": {
+			drift.Case{
+				Placed: placed(v1.ThroughGSE, second), Filed: file, Have: old, Started: first,
+				Live: []process.LiveField{{Path: "labels.x", Want: "y"}},
+			},
+			[]string{
+				"changed environment.A ***>*** shop/anna " + again + " --replace",
+				"changed labels.x <nil>>y shop/anna " + again + " --replace",
+			},
+		},
+		"changed, and runs with a third spec": {
+			drift.Case{
+				Placed: placed(v1.ThroughGSE, second), Filed: file, Have: old,
+				Started: spec(2, func(f *v1.Spec) { f.Run = "./web -v" }),
+			},
+			[]string{
+				"changed environment.A ***>*** shop/anna " + again + " --replace",
+				"changed labels.x <nil>>y shop/anna " + again + " --replace",
+				"process run ./web>./web -v / " + again + " --replace && drover restart shop/web --hosts 'web 1'",
+			},
 		},
 		"changed by GSE": {
 			drift.Case{Placed: placed(v1.ThroughGSE, second), Filed: file, Have: have(second, "running")},
@@ -138,7 +193,7 @@ func TestOf(t *testing.T) {
 				t.Errorf("%s: %+v", name, d)
 			}
 			one := fmt.Sprintf("%s %s %v>%v %s/%s %s", d.Kind, d.Field, d.Want, d.Have, d.App, d.User, d.Mend)
-			if strings.HasPrefix(d.Text, "drover could not") {
+			if strings.HasPrefix(d.Text, "drover could not") || strings.Contains(d.Text, "replaced") {
 				one += ": " + d.Text
 			}
 			got = append(got, one)

@@ -119,6 +119,34 @@ type RolloutFilter struct {
 	Agents []string
 }
 
+// RolloutLister lists rollouts.
+type RolloutLister interface {
+	// ListRollouts returns up to limit rollouts after the rollout with the given number, newest first, without their
+	// hosts. 0 comes before all rollouts.
+	ListRollouts(ctx context.Context, f RolloutFilter, after int64, limit int) ([]Rollout, error)
+}
+
+// Rolling returns the processes of active rollouts: hosts get these processes from the rollout alone.
+func Rolling(ctx context.Context, l RolloutLister) (map[process.ID]bool, error) {
+	const page = 100
+	all := map[process.ID]bool{}
+	for after := int64(0); ; {
+		list, err := l.ListRollouts(ctx, RolloutFilter{Active: true}, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			after = list[i].Number
+			for _, id := range list[i].Processes() {
+				all[id] = true
+			}
+		}
+		if len(list) < page {
+			return all, nil
+		}
+	}
+}
+
 // Rollouts stores rollouts.
 type Rollouts interface {
 	// CreateRollouts stores rollouts, their hosts and the audit row in one transaction: all of them or none. It returns
@@ -128,9 +156,7 @@ type Rollouts interface {
 	// GetRollout returns a rollout with its hosts in their order. It returns ErrNotFound for an unknown rollout and
 	// for a rollout of another app (an empty app matches any).
 	GetRollout(ctx context.Context, id, app string) (*Rollout, error)
-	// ListRollouts returns up to limit rollouts after the rollout with the given number, newest first, without their
-	// hosts. 0 comes before all rollouts.
-	ListRollouts(ctx context.Context, f RolloutFilter, after int64, limit int) ([]Rollout, error)
+	RolloutLister
 	// OpenRollouts returns the ids of the rollouts that may go on now by themselves: those that run, those that were
 	// to begin by now, and those with hosts whose operation or bake is not over. next is when the next one is to
 	// begin; zero if there is none.
