@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -171,11 +172,20 @@ func TestDeviation(t *testing.T) {
 	harness.Eventually(t, "the processes", func() bool { return f.state(first) == "running" && f.state(late) == "running" })
 	spec := filepath.Join(f.Dir, "spec.yaml")
 	must(t, os.WriteFile(spec, fmt.Appendf(nil, "run: ./web\ndirectory: %s\nenvironment: {RELEASE: other}\n", f.dir), 0o600))
-	for what, deviate := range map[string][]string{
-		"changed": {"register", "shop/web", "--hosts", late, "--file", spec, "--replace", "--yes"},
-		"removed": {"unregister", "shop/web", "--hosts", late, "--yes"},
+	for _, deviate := range []struct {
+		what, host string
+		by         []string
+	}{
+		{"changed", late, []string{"register", "shop/web", "--hosts", late, "--file", spec, "--replace", "--yes"}},
+		{"removed", late, []string{"unregister", "shop/web", "--hosts", late, "--yes"}},
+		{"aborted rollout", first, nil},
 	} {
-		f.CLI(deviate...)
+		what := deviate.what
+		if deviate.by != nil {
+			f.CLI(deviate.by...)
+		} else {
+			f.aborted("other")
+		}
 		before, again := f.starts(), 0
 		for code, out := 3, ""; code != 0; again++ {
 			if code, out, _ = f.drover("drift", "shop/web", "-o", "json"); code == 0 {
@@ -183,7 +193,8 @@ func TestDeviation(t *testing.T) {
 			}
 			var answer struct{ Items []struct{ Host, Mend string } }
 			must(t, json.Unmarshal([]byte(out), &answer))
-			if again == 3 || len(answer.Items) == 0 || answer.Items[0].Host != late {
+			if again == 3 || len(answer.Items) == 0 || slices.ContainsFunc(answer.Items,
+				func(d struct{ Host, Mend string }) bool { return d.Host != deviate.host }) {
 				t.Fatalf("%s: drift says %s", what, out)
 			}
 			if text := f.CLI("get", "shop/web"); !strings.Contains(text, "select: role=web") || strings.Contains(text, "other") {
@@ -196,7 +207,8 @@ func TestDeviation(t *testing.T) {
 		if again == 0 {
 			t.Errorf("%s: drift finds nothing", what)
 		}
-		if now := strings.TrimPrefix(f.starts(), before); strings.Contains(now, first) || f.state(late) != "running" {
+		other := map[string]string{first: late, late: first}[deviate.host]
+		if now := strings.TrimPrefix(f.starts(), before); strings.Contains(now, other) || f.state(deviate.host) != "running" {
 			t.Errorf("%s: these have started: %s", what, now)
 		}
 	}
@@ -204,6 +216,20 @@ func TestDeviation(t *testing.T) {
 	harness.Eventually(t, "a start of the file on a host that joins late", func() bool {
 		return strings.HasSuffix(f.starts(), "0:127.0.0.4 one")
 	})
+}
+
+// aborted aborts the rollout of a release after its first host.
+func (f *fleet) aborted(release string) {
+	f.T.Helper()
+	before := f.starts()
+	said := strings.Fields(f.CLI("apply", "-f", f.file(release, "leave: keep"), "--batch", "1", "--pause", "10m", "--yes",
+		"--no-wait"))
+	f.started("the first host of a rollout", before, first+" "+release)
+	harness.Eventually(f.T, "no drift during a rollout", func() bool {
+		code, _, _ := f.drover("drift", "shop/web")
+		return code == 0
+	})
+	f.CLI("rollout", "abort", said[len(said)-1])
 }
 
 // TestUndoAndAHostThatWasAway: the undo of an apply leaves a host out that was away all the time. When the host is back, it
