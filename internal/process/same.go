@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 )
 
@@ -34,4 +35,11 @@ func (s *Spec) Numbered(revision int64) *Spec {
 	numbered := *s
 	numbered.Revision = revision
 	return &numbered
+}
+
+// Digest returns the same text for specs that say the same, and another one for each other spec.
+func (s *Spec) Digest() string {
+	text, _ := json.Marshal(s.Unnumbered()) // a spec always encodes
+	sum := sha256.Sum256(text)
+	return string(sum[:])
 }

@@ -43,9 +43,9 @@ var Sentences = []Text{
 	{"the agent has accepted the operation and has not begun it", "Agent 已接收该操作，尚未开始"},
 	{"the agent has not accepted the operation", "Agent 尚未接收该操作"},
 	{
-		"{failed} of {hosts} hosts with revision {revision} failed [{cause}]: drover withholds its relaunches on " +
-			"all hosts until {time}",
-		"{hosts} 台主机中有 {failed} 台的修订版本 {revision} 失败 [{cause}]：{time} 之前 drover 在全部主机上暂停拉起",
+		"{failed} of {hosts} hosts with the spec of revision {revision} failed [{cause}]: drover withholds its " +
+			"relaunches on all hosts until {time}",
+		"采用修订版本 {revision} 的配置的 {hosts} 台主机中，有 {failed} 台失败 [{cause}]：{time} 之前 drover 在全部主机上暂停拉起",
 	},
 	{
 		"{failed} of {hosts} hosts failed [{cause}]: drover withholds its relaunches on all hosts until {time}",

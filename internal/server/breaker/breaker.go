@@ -5,6 +5,8 @@ package breaker
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 
 // Rule says when a breaker opens and how long it stays open.
 type Rule struct {
-	// A breaker opens if more than Share of the hosts with one revision of a process, and at least Least hosts, fail
+	// A breaker opens if more than Share of the hosts with one release of a process, and at least Least hosts, fail
 	// from one cause within Window.
 	Share  float64
 	Least  int
@@ -55,8 +57,72 @@ func Of(agent string, e *process.Event) (f Failure, ok bool) {
 	return Failure{Agent: agent, Cause: e.Cause.ID, At: time.UnixMilli(e.At)}, true
 }
 
+// Host is an agent that keeps a process running, with the revision and the digest of its spec.
+type Host struct {
+	Agent    string
+	Revision int64
+	Digest   string
+}
+
+// Hosts are the hosts that keep a process running, by releases. Hosts have the same release if they have the same
+// revision, or equal specs: each batch of a rollout is a revision of its own.
+type Hosts struct {
+	revisions map[string]int64
+	releases  map[int64]int64 // the latest revision of the release of each revision
+	counts    map[int64]int   // by release
+}
+
+// NewHosts returns the releases of hosts.
+func NewHosts(list []Host) Hosts {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b Host) int { return cmp.Compare(b.Revision, a.Revision) }) // the latest first
+	h := Hosts{revisions: map[string]int64{}, releases: map[int64]int64{}, counts: map[int64]int{}}
+	latest := map[string]int64{} // by digest
+	var root func(revision int64) int64
+	root = func(revision int64) int64 {
+		if up, joined := h.releases[revision]; joined && up != revision {
+			return root(up)
+		}
+		return revision
+	}
+	for _, one := range list {
+		h.revisions[one.Agent] = one.Revision
+		if _, known := latest[one.Digest]; !known {
+			latest[one.Digest] = one.Revision
+		}
+		a, b := root(latest[one.Digest]), root(one.Revision)
+		h.releases[min(a, b)], h.releases[max(a, b)] = max(a, b), max(a, b)
+	}
+	for revision := range h.releases {
+		h.releases[revision] = root(revision)
+	}
+	for agent := range h.revisions {
+		h.counts[h.Release(h.revisions[agent])]++
+	}
+	return h
+}
+
+// Agents returns the agents, unordered.
+func (h Hosts) Agents() iter.Seq[string] { return maps.Keys(h.revisions) }
+
+// Revision returns the revision that an agent has.
+func (h Hosts) Revision(agent string) int64 { return h.revisions[agent] }
+
+// Release returns the latest revision of the release to which a revision belongs; it is the revision itself if no host
+// has that.
+func (h Hosts) Release(revision int64) int64 {
+	if release, known := h.releases[revision]; known {
+		return release
+	}
+	return revision
+}
+
+// Count returns how many hosts have the release to which a revision belongs.
+func (h Hosts) Count(revision int64) int { return h.counts[h.Release(revision)] }
+
 // Trip is the opening of a breaker.
 type Trip struct {
+	// Revision is the latest one of the release that fails.
 	Revision int64
 	Cause    process.CauseID
 	// Failed of Hosts failed; Last is the agent that failed last, at At.
@@ -69,7 +135,7 @@ type Trip struct {
 func (t Trip) String() string {
 	of := ""
 	if t.Revision != 0 {
-		of = fmt.Sprintf(" with revision %d", t.Revision)
+		of = fmt.Sprintf(" with the spec of revision %d", t.Revision)
 	}
 	return fmt.Sprintf("%d of %d hosts%s failed [%s]", t.Failed, t.Hosts, of, t.Cause)
 }
@@ -103,32 +169,27 @@ func (r Rule) Suspect(failures []Failure, closed, now time.Time) bool {
 	return false
 }
 
-// Judge decides whether the failures of a process open its breaker. hosts are the agents that keep the process running,
-// with the revision of its spec. closed is the time of the last closing, zero if there was none. If several revisions
-// fail, the trip is of the one that most hosts have: a few hosts cannot hide it.
-func (r Rule) Judge(failures []Failure, hosts map[string]int64, closed, now time.Time) (t Trip, open bool) {
-	total := map[int64]int{}
-	for _, revision := range hosts {
-		total[revision]++
-	}
+// Judge decides whether the failures of a process open its breaker. closed is the time of the last closing, zero if
+// there was none. If several releases fail, the trip is of the one that most hosts have: a few hosts cannot hide it.
+func (r Rule) Judge(failures []Failure, hosts Hosts, closed, now time.Time) (t Trip, open bool) {
 	type common struct {
-		revision int64
-		cause    process.CauseID
+		release int64
+		cause   process.CauseID
 	}
 	failed := map[common]map[string]bool{}
 	for _, f := range r.recent(failures, closed, now) {
-		revision, known := hosts[f.Agent]
+		revision, known := hosts.revisions[f.Agent]
 		if !known {
 			continue
 		}
-		c := common{revision, f.Cause}
+		c := common{hosts.Release(revision), f.Cause}
 		if failed[c] == nil {
 			failed[c] = map[string]bool{}
 		}
 		failed[c][f.Agent] = true
-		n := len(failed[c])
-		if n >= r.Least && float64(n) > r.Share*float64(total[revision]) && total[revision] >= t.Hosts {
-			t = Trip{Revision: revision, Cause: f.Cause, Failed: n, Hosts: total[revision], Last: f.Agent, At: f.At}
+		n, total := len(failed[c]), hosts.Count(c.release)
+		if n >= r.Least && float64(n) > r.Share*float64(total) && total >= t.Hosts {
+			t = Trip{Revision: c.release, Cause: f.Cause, Failed: n, Hosts: total, Last: f.Agent, At: f.At}
 			open = true
 		}
 	}

@@ -19,9 +19,18 @@ func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not a secret
 		rule := breaker.Rule{Share: r.Float64(), Least: 1 + r.IntN(6), Window: time.Minute, Hold: time.Minute}
-		hosts := map[string]int64{}
+		var list []breaker.Host
+		hosts := map[string]int64{} // the releases
 		for i := range 1 + r.IntN(20) {
-			hosts[fmt.Sprint("h", i)] = int64(r.IntN(2))
+			// A release is one spec in two revisions, or two specs in one revision, or both at once.
+			h := breaker.Host{Agent: fmt.Sprint("h", i), Revision: int64(r.IntN(4)), Digest: fmt.Sprint(r.IntN(2))}
+			if h.Revision > 1 {
+				h.Digest = fmt.Sprint(2 + r.IntN(2))
+			}
+			list = append(list, h)
+		}
+		for _, h := range list {
+			hosts[h.Agent] = release(list, h)
 		}
 		var failures []breaker.Failure
 		for range r.IntN(60) {
@@ -36,7 +45,7 @@ func TestRandomHistories(t *testing.T) {
 		}
 		want := false
 		for _, cause := range causes {
-			for revision := range int64(2) {
+			for revision := range int64(4) {
 				total, failed := 0, map[string]bool{}
 				for host, has := range hosts {
 					if has != revision {
@@ -53,7 +62,7 @@ func TestRandomHistories(t *testing.T) {
 				want = want || len(failed) >= rule.Least && float64(len(failed)) > rule.Share*float64(total)
 			}
 		}
-		trip, got := rule.Judge(failures, hosts, closed, begun)
+		trip, got := rule.Judge(failures, breaker.NewHosts(list), closed, begun)
 		if got != want {
 			t.Fatalf("seed %d: opens is %t, want %t", seed, got, want)
 		}
@@ -71,6 +80,27 @@ func TestRandomHistories(t *testing.T) {
 	if opened < 100 || opened > 2900 {
 		t.Errorf("%d of 3000 histories open: the test proves little", opened)
 	}
+}
+
+// release returns the latest revision that is joined with that of a host by equal revisions and equal specs.
+func release(list []breaker.Host, of breaker.Host) int64 {
+	joined := map[breaker.Host]bool{of: true}
+	for grown := true; grown; {
+		grown = false
+		for _, h := range list {
+			for have := range joined {
+				if !joined[h] && (h.Revision == have.Revision || h.Digest == have.Digest) {
+					joined[h], grown = true, true
+					break
+				}
+			}
+		}
+	}
+	latest := of.Revision
+	for h := range joined {
+		latest = max(latest, h.Revision)
+	}
+	return latest
 }
 
 // TestWhatIsAFailure: what a relaunch cures by its nature does not count.

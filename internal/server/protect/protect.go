@@ -90,10 +90,10 @@ type Guard struct {
 	busy   bool
 }
 
-// hosts are the agents that keep a process running, with the revisions of its spec, as of a time.
+// hosts are the agents that keep a process running, as of a time.
 type hosts struct {
-	at        time.Time
-	revisions map[string]int64
+	at time.Time
+	breaker.Hosts
 }
 
 // New returns a guard.
@@ -263,7 +263,7 @@ func (g *Guard) forget(oldest time.Time) {
 }
 
 // judge opens the breaker of a process if its failures ask for that. last is the last breaker of the process. If that
-// is open, it makes way for one of a revision that more hosts have. Only failures since its opening count for that: a
+// is open, it makes way for one of a release that more hosts have. Only failures since its opening count for that: a
 // host that failed before may have got the other revision since. Those before an update of the host never count.
 func (g *Guard) judge(ctx context.Context, id process.ID, failures []breaker.Failure, last store.Breaker, isOpen bool,
 	now time.Time,
@@ -280,7 +280,7 @@ func (g *Guard) judge(ctx context.Context, id process.ID, failures []breaker.Fai
 		return nil, err
 	}
 	trip, trips := g.Rule.Judge(failures, found, since, now)
-	if !trips || isOpen && (trip.Revision == last.Revision || trip.Hosts <= with(found, last.Revision)) {
+	if !trips || isOpen && (trip.Revision == found.Release(last.Revision) || trip.Hosts <= found.Count(last.Revision)) {
 		return nil, nil //nolint:nilnil // nothing changes
 	}
 	var instead time.Time
@@ -306,35 +306,36 @@ func (g *Guard) judge(ctx context.Context, id process.ID, failures []breaker.Fai
 	return &b, nil
 }
 
-// makeWay tells that an open breaker ends, because another revision fails on more hosts.
+// makeWay tells that an open breaker ends, because another release fails on more hosts.
 func (g *Guard) makeWay(ctx context.Context, b store.Breaker, now time.Time, revision int64) error {
 	if err := g.tellOpened(ctx, &b); err != nil {
 		return err
 	}
-	why := fmt.Sprintf("revision %d fails on more hosts", revision)
+	why := fmt.Sprintf("the spec of revision %d fails on more hosts", revision)
 	g.Log.InfoContext(ctx, "relaunches are withheld no longer", "process", b.Process, "why", why)
 	return g.tell(ctx, &b, process.EventBreakerClosed, now, why)
 }
 
 // hostsOf returns the agents that keep a process running.
-func (g *Guard) hostsOf(ctx context.Context, id process.ID, now time.Time) (map[string]int64, error) {
+func (g *Guard) hostsOf(ctx context.Context, id process.ID, now time.Time) (breaker.Hosts, error) {
 	if h, known := g.hosts[id]; known && now.Sub(h.at) < hostsKept {
-		return h.revisions, nil
+		return h.Hosts, nil
 	}
-	found := map[string]int64{}
+	var list []breaker.Host
 	f := store.ObservedFilter{Process: id, Copies: true, Spec: true}
 	for after := (store.ObservedKey{}); ; {
 		rows, more, err := g.Store.ListObserved(ctx, f, after, page)
 		if err != nil {
-			return nil, err
+			return breaker.Hosts{}, err
 		}
 		for _, o := range rows {
 			after = store.ObservedKey{Agent: o.Agent, Process: o.Process}
 			if o.Spec != nil && o.Status.Hosted && o.Spec.Policy.Kind == process.Resident {
-				found[o.Agent] = o.Spec.Revision
+				list = append(list, breaker.Host{Agent: o.Agent, Revision: o.Spec.Revision, Digest: o.Spec.Digest()})
 			}
 		}
 		if !more || len(rows) == 0 {
+			found := breaker.NewHosts(list)
 			g.hosts[id] = hosts{now, found}
 			return found, nil
 		}
@@ -395,7 +396,7 @@ func (g *Guard) tellOpened(ctx context.Context, b *store.Breaker) error {
 	return nil
 }
 
-// isOver reports whether an open breaker closes now: its time is over, or no host has its revision any more.
+// isOver reports whether an open breaker closes now: its time is over, or no host has its release any more.
 func (g *Guard) isOver(ctx context.Context, b *store.Breaker, now time.Time) (bool, error) {
 	if !now.Before(b.Until) {
 		return true, nil
@@ -407,17 +408,7 @@ func (g *Guard) isOver(ctx context.Context, b *store.Breaker, now time.Time) (bo
 	if err != nil {
 		return false, err
 	}
-	return with(found, b.Revision) == 0, nil
-}
-
-// with returns how many hosts have a revision.
-func with(hosts map[string]int64, revision int64) (n int) {
-	for _, r := range hosts {
-		if r == revision {
-			n++
-		}
-	}
-	return n
+	return found.Count(b.Revision) == 0, nil
 }
 
 // openedText says why relaunches are withheld.
@@ -433,7 +424,7 @@ func closedText(b *store.Breaker) string {
 	case b.ClosedBy != "":
 		return "the breaker was reset by " + b.ClosedBy
 	case b.Closed.Before(b.Until):
-		return fmt.Sprintf("no host has revision %d any more", b.Revision)
+		return fmt.Sprintf("no host has the spec of revision %d any more", b.Revision)
 	}
 	return "the breaker was open for " + b.Until.Sub(b.Opened).String()
 }
@@ -464,8 +455,9 @@ func (g *Guard) tell(ctx context.Context, b *store.Breaker, kind process.EventKi
 	return err
 }
 
-// send sends a word to the connected agents of a process that have introduced themselves since a time. It skips an
-// agent that does not answer: the next word follows, or the last one expires.
+// send sends a word to the connected agents of a process that have introduced themselves since a time. The word names
+// the revision that the agent has of the release. send skips an agent that does not answer: the next word follows, or
+// the last one expires.
 func (g *Guard) send(ctx context.Context, b *store.Breaker, now, since time.Time, word wire.Withheld,
 ) error {
 	found, err := g.hostsOf(ctx, b.Process, now)
@@ -474,7 +466,8 @@ func (g *Guard) send(ctx context.Context, b *store.Breaker, now, since time.Time
 	}
 	var group sync.WaitGroup
 	slots := make(chan struct{}, senders)
-	for agent := range found {
+	release := found.Release(word.Revision)
+	for agent := range found.Agents() {
 		if p := g.Presence.Presence(agent, now); !p.Joined || p.Away || !since.IsZero() && !p.Linked.After(since) {
 			continue
 		}
@@ -483,6 +476,10 @@ func (g *Guard) send(ctx context.Context, b *store.Breaker, now, since time.Time
 			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeout(ctx, sendTime)
 			defer cancel()
+			word := word
+			if own := found.Revision(agent); found.Release(own) == release {
+				word.Revision = own
+			}
 			if err := g.Tell(ctx, agent, []wire.Withheld{word}); err != nil && ctx.Err() == nil {
 				g.Log.DebugContext(ctx, "agent did not take the word about relaunches", "agent", agent, "error", err)
 			}

@@ -100,12 +100,18 @@ func (s frail) PutEvents(ctx context.Context, agent string, at time.Time, events
 
 func host(i int) string { return fmt.Sprintf("H%02d", i) }
 
-// has stores that a host keeps the process running, with a revision.
+// has stores that a host keeps the process running, with a revision that has a spec of its own.
 func (r *rig) has(agent string, revision int64) {
+	r.t.Helper()
+	r.release(agent, revision, fmt.Sprint("of revision ", revision))
+}
+
+// release stores that a host keeps the process running, with a revision and a spec.
+func (r *rig) release(agent string, revision int64, version string) {
 	r.t.Helper()
 	r.must(r.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{{
 		Agent: agent, Process: web, Status: process.Status{Known: true, Hosted: true, State: process.StateRunning},
-		Spec: &process.Spec{Policy: process.Policy{Kind: process.Resident}, Revision: revision},
+		Spec: &process.Spec{Policy: process.Policy{Kind: process.Resident}, Revision: revision, Identity: process.Identity{SetupPath: version}},
 	}}, nil))
 }
 
@@ -224,7 +230,7 @@ func TestBreaker(t *testing.T) {
 	r.fail(host(6), process.CauseExitStatus)
 	r.pass(time.Second)
 	r.heard(19, held)
-	opened := "breaker-opened on H06: 7 of 20 hosts with revision 7 failed [exit-status]: drover withholds"
+	opened := "breaker-opened on H06: 7 of 20 hosts with the spec of revision 7 failed [exit-status]: drover withholds"
 	r.told(opened)
 	r.pass(time.Second)
 	r.heard(0, "")
@@ -299,6 +305,36 @@ func TestBreakerIsReset(t *testing.T) {
 	r.heard(10, held)
 }
 
+// TestBatchesOfOneRelease: the batches of a rollout are revisions of their own, and have one breaker. Each agent hears its
+// own revision. A host with the release before hears nothing that concerns it.
+func TestBatchesOfOneRelease(t *testing.T) {
+	r := newRig(t, 20)
+	for i := range 18 {
+		r.release(host(i), int64(10+i/3), "two")
+	}
+	for i := range 6 {
+		r.fail(host(3*i), process.CauseExitStatus) // one host of each batch
+	}
+	r.pass(time.Second)
+	r.told("breaker-opened on H15: 6 of 18 hosts with the spec of revision 15 failed")
+	want := map[string][]string{}
+	for i := range 20 {
+		want[host(i)] = []string{fmt.Sprint("shop/web ", min(10+i/3, 15), " 60")}
+	}
+	if fmt.Sprint(r.words) != fmt.Sprint(want) {
+		t.Errorf("the agents hear %v, want %v", r.words, want)
+	}
+	for i := range 3 {
+		r.update(host(15+i), 30) // the last batch gets another release
+	}
+	r.pass(30 * time.Second)
+	for i := range 15 {
+		r.update(host(i), 31)
+	}
+	r.pass(30 * time.Second)
+	r.told("breaker-opened", "breaker-closed on H15: no host has the spec of revision 15 any more")
+}
+
 // TestANewRevisionClosesTheBreaker: there is nothing to withhold once no host has the revision that failed.
 func TestANewRevisionClosesTheBreaker(t *testing.T) {
 	r := newRig(t, 10)
@@ -313,7 +349,7 @@ func TestANewRevisionClosesTheBreaker(t *testing.T) {
 	r.told("breaker-opened")
 	r.has(host(9), 8)
 	r.pass(30 * time.Second)
-	r.told("breaker-opened", "breaker-closed on H08: no host has revision 7 any more")
+	r.told("breaker-opened", "breaker-closed on H08: no host has the spec of revision 7 any more")
 }
 
 // TestAFewHostsHideNothing: failures of a revision that few hosts have, or that some agents invent, do not keep the breaker
@@ -331,9 +367,9 @@ func TestAFewHostsHideNothing(t *testing.T) {
 		r.fail(host(5+i), process.CauseExitStatus)
 	}
 	r.pass(time.Second)
-	r.told("breaker-opened on H04: 5 of 5 hosts with revision 999 failed",
-		"breaker-closed on H04: revision 7 fails on more hosts",
-		"breaker-opened on H12: 8 of 15 hosts with revision 7 failed")
+	r.told("breaker-opened on H04: 5 of 5 hosts with the spec of revision 999 failed",
+		"breaker-closed on H04: the spec of revision 7 fails on more hosts",
+		"breaker-opened on H12: 8 of 15 hosts with the spec of revision 7 failed")
 	for i := range 5 {
 		r.fail(host(i), process.CauseExitStatus)
 	}
@@ -367,7 +403,7 @@ func TestDeathOfATakeover(t *testing.T) {
 		clear(r.words)
 		r.pass(time.Second)
 		r.heard(20, held)
-		r.told("breaker-opened on H04", "breaker-closed on H04: revision 7 fails on more hosts", "breaker-opened on H12")
+		r.told("breaker-opened on H04", "breaker-closed on H04: the spec of revision 7 fails on more hosts", "breaker-opened on H12")
 	}
 	if failed < 3 {
 		t.Errorf("a takeover has %d writes", failed)
@@ -396,10 +432,10 @@ func TestARepairOpensNoBreaker(t *testing.T) {
 		for range 30 {
 			r.pass(time.Second)
 		}
-		r.told("10 of 10 hosts with revision 7 failed", "no host has revision 7 any more")
+		r.told("10 of 10 hosts with the spec of revision 7 failed", "no host has the spec of revision 7 any more")
 		all(func(agent string) { r.fail(agent, process.CauseExited) })
 		r.pass(time.Second)
-		r.told("10 of 10 hosts with revision 7 failed", "no host has revision 7 any more",
-			"10 of 10 hosts with revision 8 failed")
+		r.told("10 of 10 hosts with the spec of revision 7 failed", "no host has the spec of revision 7 any more",
+			"10 of 10 hosts with the spec of revision 8 failed")
 	}
 }
