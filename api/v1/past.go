@@ -106,6 +106,7 @@ type HostChange struct {
 // The kinds of a HostChange.
 const (
 	HostJoined    = "joined"
+	HostRemoved   = "removed"
 	HostWentAway  = "away"
 	HostCameBack  = "back"
 	HostRestarted = "agent-restarted"

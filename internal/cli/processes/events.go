@@ -62,6 +62,9 @@ one line.`,
 				}
 				return followEvents(cmd, s.Output, c, f)
 			}
+			if err := hosts.Ever(cmd.Context(), c); err != nil {
+				return err
+			}
 			rows, err := client.Collect(c.Events(cmd.Context(), f))
 			if err != nil {
 				return remote.ExitOf(err)
@@ -133,6 +136,9 @@ drover events. Without --from these are the last 50.`,
 			}
 			c, err := hosts.Connect(cmd, &s)
 			if err != nil {
+				return err
+			}
+			if err := hosts.Ever(cmd.Context(), c); err != nil {
 				return err
 			}
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
@@ -412,6 +418,9 @@ operations that 'drover task list' shows you.`,
 			}
 			c, err := hosts.Connect(cmd, &s)
 			if err != nil {
+				return err
+			}
+			if err := hosts.Ever(cmd.Context(), c); err != nil {
 				return err
 			}
 			f.Processes, f.Hosts, f.Selector = args, hosts.Names, hosts.Selector

@@ -151,6 +151,9 @@ func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.P
 	if err := sel.ResolveFew(cmd.Context(), c); err != nil {
 		return err
 	}
+	if err := sel.Ever(cmd.Context(), c); err != nil {
+		return err
+	}
 	which := sel.Filter(sel.Names)
 	which.Namespace, which.Name = f.Namespace, f.Name
 	n, err := c.CountProcesses(cmd.Context(), which)
@@ -320,7 +323,7 @@ func sayPast(cmd *cobra.Command, rows []client.Process, past client.Past) {
 	for _, p := range rows {
 		if p.Unknown != nil {
 			unknown++
-			hosts[remote.Address(p.Host)] = true
+			hosts[p.Host.ID] = true
 		}
 	}
 	term.Say(cmd, "at %s by the clock of each host%s\n", term.Stamp(&past.At), clockText(past))

@@ -238,7 +238,17 @@ func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {
 
 // Exist returns an error about the first name without a host. It leaves patterns alone, and returns nil if the server
 // does not say.
-func (h *Hosts) Exist(ctx context.Context, c *client.Client) error {
+func (h *Hosts) Exist(ctx context.Context, c *client.Client) error { return h.exist(ctx, c, false) }
+
+// Ever is Exist for a command about the past: a removed host counts as long as an event of it is kept.
+func (h *Hosts) Ever(ctx context.Context, c *client.Client) error { return h.exist(ctx, c, true) }
+
+func hasEvents(ctx context.Context, c *client.Client, host string) bool {
+	found, err := client.Collect(c.Events(ctx, client.EventFilter{Hosts: []string{host}, Limit: 1}))
+	return err == nil && len(found) > 0
+}
+
+func (h *Hosts) exist(ctx context.Context, c *client.Client, past bool) error {
 	names := slices.DeleteFunc(slices.Clone(h.Names), wildcard.IsPattern)
 	for part := range slices.Chunk(names, MostAsked) {
 		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: part}))
@@ -250,10 +260,11 @@ func (h *Hosts) Exist(ctx context.Context, c *client.Client) error {
 			known[a.ID], known[Address(a.Host)] = true, true
 		}
 		for _, name := range part {
-			if !known[name] {
-				if err := UnmatchedHost(ctx, c, []string{name}); err != nil {
-					return err
-				}
+			if known[name] || past && hasEvents(ctx, c, name) {
+				continue
+			}
+			if err := UnmatchedHost(ctx, c, []string{name}); err != nil {
+				return err
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func addressOf(a store.Agent) string { return fleet.Address(a) }
 
 func (h *Handler) viewHost(a store.Agent) v1.Host {
 	p := h.Directory.Presence(a.Key, h.Now())
-	v := v1.Host{ID: nameOf(a), Cloud: a.Cloud, IP: a.IP, Online: !p.Away}
+	v := v1.Host{ID: nameOf(a), Cloud: a.Cloud, IP: a.IP, Online: p.Joined && !p.Away}
 	if seen := p.LastSeen.UTC(); !p.LastSeen.IsZero() {
 		v.LastSeen = &seen
 	}

@@ -80,7 +80,14 @@ func (h *Handler) listChanges(ctx context.Context, c *call) (reply, error) {
 	if len(q.named) == 1 {
 		q.filter.Namespace, q.filter.Name, _ = strings.Cut(q.named[0], "/")
 	}
-	if q.filter.Agents = h.chosen(hosts); q.filter.Agents != nil {
+	if err := q.readFormer(ctx); err != nil {
+		return reply{}, err
+	}
+	var err error
+	if q.filter.Agents, err = q.chosenEver(ctx, hosts); err != nil {
+		return reply{}, err
+	}
+	if q.filter.Agents != nil {
 		q.agents = map[string]bool{}
 		for _, key := range q.filter.Agents {
 			q.agents[key] = true
@@ -132,8 +139,11 @@ func (q *changesQuery) compare(ctx context.Context) error {
 		}
 		for i := range rows {
 			r := &rows[i]
-			agent := q.h.agentOf(r.Agent)
-			if q.asks(r.Process) && q.at(r.Process).Covers(gate.Host(agent)) {
+			agent, err := q.agentOf(ctx, r.Agent)
+			if err != nil {
+				return err
+			}
+			if q.asks(r.Process) && q.at(r.Process).Covers(gate.Host(agent.Agent)) {
 				q.add(r, agent, stateAt(q.from, &agent, r.Before, r.After, first[r.Agent]),
 					stateAt(q.to, &agent, r.After, nil, second[r.Agent]))
 			}
@@ -146,7 +156,7 @@ func (q *changesQuery) compare(ctx context.Context) error {
 }
 
 // add adds a process, unless it is as before.
-func (q *changesQuery) add(r *store.RecordedState, agent store.Agent, a, b past.State) {
+func (q *changesQuery) add(r *store.RecordedState, agent store.FormerAgent, a, b past.State) {
 	key := v1.ChangeGroup{From: wordOf(&a), To: wordOf(&b)}
 	if key.From == key.To && (!a.Exists || !a.Known || a.Shown.Same(b.Shown)) {
 		return
@@ -186,17 +196,11 @@ func (q *changesQuery) add(r *store.RecordedState, agent store.Agent, a, b past.
 	g.count++
 	g.hosts[r.Agent] = true
 	if len(g.rows) < q.limit {
-		row.Host = q.h.viewHost(agent)
+		agent.Key = r.Agent
+		row.Host = q.h.viewHost(agent.Agent)
 		row.Host.LastSeen = nil
 		g.rows = append(g.rows, row)
 	}
-}
-
-// agentOf returns an agent. One that was removed has its key only.
-func (h *Handler) agentOf(key string) store.Agent {
-	a, _ := h.Directory.ByKey(key)
-	a.Key = key
-	return a
 }
 
 // urgency orders states: those that need attention come first.
@@ -264,8 +268,8 @@ func (q *changesQuery) revisions(ctx context.Context) error {
 			return nil
 		}
 		f := store.RevisionFilter{Namespace: r.Namespace, Before: r.Number + 1, Sees: func(key string) bool {
-			agent, joined := q.h.Directory.ByKey(key)
-			return joined && (q.agents == nil || q.agents[key]) && reach.Covers(gate.Host(agent))
+			agent, err := q.agentOf(ctx, key)
+			return err == nil && (q.agents == nil || q.agents[key]) && reach.Covers(gate.Host(agent.Agent))
 		}}
 		rows, _, err := q.h.Revisions.ListRevisions(ctx, f, 1)
 		if err != nil {
@@ -406,19 +410,24 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 	if reach.Nowhere() {
 		return nil
 	}
-	add := func(agent store.Agent, at time.Time, kind, text string) {
-		if !q.between(at) || q.agents != nil && !q.agents[agent.Key] || !reach.Covers(gate.Host(agent)) {
+	add := func(key string, agent store.Agent, at time.Time, kind, text string) {
+		if !q.between(at) || q.agents != nil && !q.agents[key] || !reach.Covers(gate.Host(agent)) {
 			return
 		}
+		agent.Key = key
 		host := q.h.viewHost(agent)
 		host.LastSeen = nil
 		q.out.Hosts = append(q.out.Hosts, v1.HostChange{Host: host, At: at.UTC(), Kind: kind, Text: text})
 	}
+	for _, a := range q.former {
+		add(a.Key, a.Agent, a.Created, v1.HostJoined, "")
+		add(a.Key, a.Agent, a.Removed, v1.HostRemoved, "")
+	}
 	now := q.h.Now()
 	for a := range q.h.Directory.After(fleet.Place{}) {
-		add(a, a.Created, v1.HostJoined, a.Build)
+		add(a.Key, a, a.Created, v1.HostJoined, a.Build)
 		if p := q.h.Directory.Presence(a.Key, now); p.Away && !p.LastSeen.IsZero() {
-			add(a, p.Since, v1.HostWentAway, "and has not come back")
+			add(a.Key, a, p.Since, v1.HostWentAway, "and has not come back")
 		}
 	}
 	absences, err := q.h.Timeline.AbsencesBetween(ctx, q.from, q.to, mostExamined)
@@ -426,23 +435,29 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 		return failure("list the absences of hosts", err)
 	}
 	for _, a := range absences {
-		agent := q.h.agentOf(a.Agent)
+		agent, err := q.agentOf(ctx, a.Agent)
+		if err != nil {
+			return err
+		}
 		away := a.Until.Sub(a.Since).Round(time.Second).String()
-		add(agent, a.Since, v1.HostWentAway, "for "+away)
-		add(agent, a.Until, v1.HostCameBack, "after "+away)
+		add(a.Agent, agent.Agent, a.Since, v1.HostWentAway, "for "+away)
+		add(a.Agent, agent.Agent, a.Until, v1.HostCameBack, "after "+away)
 	}
 	runs, err := q.h.Timeline.RunsBetween(ctx, q.from, q.to, mostExamined)
 	if err != nil {
 		return failure("list the runs of agents", err)
 	}
 	for _, r := range runs {
-		agent := q.h.agentOf(r.Agent)
+		agent, err := q.agentOf(ctx, r.Agent)
+		if err != nil {
+			return err
+		}
 		switch at := time.UnixMilli(r.Began); {
 		case r.Former == 0: // it has joined
 		case r.FormerBuild != "" && r.Build != "" && r.FormerBuild != r.Build:
-			add(agent, at, v1.HostUpgraded, r.FormerBuild+" → "+r.Build)
+			add(r.Agent, agent.Agent, at, v1.HostUpgraded, r.FormerBuild+" → "+r.Build)
 		default:
-			add(agent, at, v1.HostRestarted, r.Build)
+			add(r.Agent, agent.Agent, at, v1.HostRestarted, r.Build)
 		}
 	}
 	slices.SortStableFunc(q.out.Hosts, func(a, b v1.HostChange) int { return a.At.Compare(b.At) })

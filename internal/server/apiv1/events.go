@@ -91,8 +91,11 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(strings.Join(f.Namespaces, " ") + "/" + f.Name)
-	f.Agents = h.chosen(hosts)
+	r := eventReader{h: h, who: &c.Principal}
 	var err error
+	if f.Agents, err = r.chosenEver(ctx, hosts); err != nil {
+		return reply{}, err
+	}
 	if f.Copies, err = h.hasCopies(ctx, f); err != nil {
 		return reply{}, err
 	}
@@ -101,14 +104,17 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, failure("list the events", err)
 	}
 	var views []v1.Event
-	r := eventReader{h: h, who: &c.Principal}
 	f.Within = r.eventsWithin(f.Namespaces)
 	for begun := time.Now(); ; {
 		events, next, err := h.Events.EventsBefore(ctx, before, f, limit-len(views))
 		if err != nil {
 			return reply{}, failure("list the events", err)
 		}
-		views = append(views, r.views(events)...)
+		shown, err := r.views(ctx, events)
+		if err != nil {
+			return reply{}, err
+		}
+		views = append(views, shown...)
 		before = next
 		if before == (store.EventMark{}) || len(views) == limit || time.Since(begun) > searchTime {
 			break
@@ -166,22 +172,76 @@ func (p *params) events() (f store.EventFilter, hosts hostChoice) {
 	return f, p.hosts()
 }
 
-// eventReader shows a caller the events that it may see. It looks up the caller's rights once for each namespace.
+// eventReader shows a caller the events that it may see. It looks up the caller's rights once for each namespace, and
+// reads the removed agents once, if there is a question about them.
 type eventReader struct {
-	h     *Handler
-	who   *access.Principal
-	reach map[string]access.Reach
+	h      *Handler
+	who    *access.Principal
+	reach  map[string]access.Reach
+	former map[string]store.FormerAgent
 }
 
-func (r *eventReader) views(events []store.StoredEvent) []v1.Event {
-	var views []v1.Event
+// views returns the events that the caller may see, for it.
+func (r *eventReader) views(ctx context.Context, events []store.StoredEvent) (views []v1.Event, err error) {
 	for i := range events {
-		agent, _ := r.h.Directory.ByKey(events[i].Agent)
-		if r.at(events[i].Event.Process).Covers(gate.Host(agent)) {
-			views = append(views, r.h.viewEvent(&events[i], r.h.viewHost(agent)))
+		agent, err := r.agentOf(ctx, events[i].Agent)
+		if err != nil {
+			return nil, err
+		}
+		if r.at(events[i].Event.Process).Covers(gate.Host(agent.Agent)) {
+			agent.Key = events[i].Agent // the only name of an agent that nobody knows any more
+			views = append(views, r.h.viewEvent(&events[i], r.h.viewHost(agent.Agent)))
 		}
 	}
-	return views
+	return views, nil
+}
+
+// mostFormer is how many removed agents drover still knows by their names.
+const mostFormer = 10_000
+
+// readFormer reads the removed agents.
+func (r *eventReader) readFormer(ctx context.Context) error {
+	if r.former != nil {
+		return nil
+	}
+	list, err := r.h.Timeline.ListFormer(ctx, mostFormer)
+	if err != nil {
+		return failure("read the removed hosts", err)
+	}
+	r.former = map[string]store.FormerAgent{}
+	for _, a := range list {
+		r.former[a.Key] = a
+	}
+	return nil
+}
+
+// agentOf returns an agent. Removed is zero if the agent is still there. If nobody knows the agent any more, it has its
+// key only, and a caller needs the rights to all hosts.
+func (r *eventReader) agentOf(ctx context.Context, key string) (store.FormerAgent, error) {
+	if a, joined := r.h.Directory.ByKey(key); joined {
+		return store.FormerAgent{Agent: a}, nil
+	}
+	if err := r.readFormer(ctx); err != nil {
+		return store.FormerAgent{}, err
+	}
+	return r.former[key], nil
+}
+
+// chosenEver returns what Handler.chosen returns, and the removed agents that a choice matches.
+func (r *eventReader) chosenEver(ctx context.Context, s hostChoice) ([]string, error) {
+	keys := r.h.chosen(s)
+	if keys == nil {
+		return nil, nil
+	}
+	if err := r.readFormer(ctx); err != nil {
+		return nil, err
+	}
+	for key, a := range r.former {
+		if (len(s.names) == 0 || anyMatches(s.names, a.Agent)) && s.selects(&a.Agent) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
 }
 
 // within returns the namespaces of which the caller may see something, so that the store does not even read hidden
@@ -270,7 +330,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	f.Agents = h.chosen(hosts)
+	f.Agents = h.chosen(hosts) // removed hosts have no further events
 	last, err := h.Events.LastCursor(ctx)
 	if err != nil {
 		return reply{}, failure("read the events", err)
@@ -407,6 +467,10 @@ func (s *stream) catchUp(ctx context.Context) bool {
 	for ctx.Err() == nil && s.h.stopping.Err() == nil && s.allowed(ctx) {
 		s.looked = time.Now()
 		events, next, err := s.h.Events.EventsAfter(ctx, s.at, s.filter, streamBatch)
+		var views []v1.Event
+		if err == nil {
+			views, err = s.reader.views(ctx, events)
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				s.h.Log.ErrorContext(ctx, "stream of events ended", "request", s.c.Audit.RequestID, "error", err)
@@ -417,7 +481,7 @@ func (s *stream) catchUp(ctx context.Context) bool {
 			return true
 		}
 		var out bytes.Buffer
-		for _, v := range s.reader.views(events) {
+		for _, v := range views {
 			data, err := json.Marshal(v)
 			if err != nil { // not reached: a plain struct always encodes
 				continue

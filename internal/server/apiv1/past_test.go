@@ -156,6 +156,44 @@ func TestProcessesAt(t *testing.T) {
 	}
 }
 
+// TestRemovedHosts: what is kept of a removed host is found by its name, with its rights, and the host has no process
+// after the removal.
+func TestRemovedHosts(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("there", "read on shop at 0:10.0.0.2")
+	r.app("elsewhere", "read on shop at 0:10.0.0.1")
+	r.day()
+	r.ahead.Store(int64(time.Until(morning().Add(time.Hour))))
+	r.put(plain, process.Event{
+		Stream: "e", Seq: 1, At: morning().UnixMilli() + 120_000, Kind: process.EventStopped,
+		Process: process.ID{Namespace: "shop", Name: "api"},
+	})
+	r.must(r.fleet.Remove(t.Context(), plain, func(ctx context.Context) error {
+		return r.store.RemoveAgent(ctx, plain, morning().Add(250*time.Second))
+	}))
+	for _, app := range []string{"admin", "there", "elsewhere"} {
+		stopped, before := []string{"0:10.0.0.2 false stopped"}, []string{"0:10.0.0.2 stopped"}
+		if app == "elsewhere" {
+			stopped, before = nil, nil
+		}
+		for _, name := range []string{"0:10.0.0.2", "0:10.0.*"} {
+			same(t, app+" events "+name, stopped, r.want(200, r.call(app, "GET", "/events?namespace=shop&kind=stopped&host="+name,
+				nil)).lines("items", "host.id", "host.online", "kind"))
+			rows := r.want(200, r.call(app, "GET", "/processes?host="+name+"&at="+clock(240), nil)).lines("items", "host.id",
+				"state")
+			if slices.Contains(rows, "0:10.0.0.2 stopped") != (before != nil) {
+				t.Errorf("%s before, of %s: %q, want %q", app, name, rows, before)
+			}
+		}
+		same(t, app+" after", []string(nil), r.want(200, r.call(app, "GET", "/processes?host=0:10.0.0.2&at="+clock(260),
+			nil)).lines("items", "host.id", "state"))
+	}
+	a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(200)+"&to="+clock(300)+"&host=0:10.0.0.2", nil))
+	same(t, "hosts", []string{"0:10.0.0.2 removed"}, a.lines("hosts", "host.id", "kind"))
+	same(t, "an unknown name", 0, len(r.want(200, r.call("admin", "GET", "/events?host=nowhere", nil)).body["items"].([]any)))
+}
+
 // TestLostRecords: a state after a loss is unknown until the next record.
 func TestLostRecords(t *testing.T) {
 	r := newRig(t)

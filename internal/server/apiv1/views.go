@@ -28,6 +28,7 @@ import (
 type Timeline interface {
 	store.Timeline
 	store.Runs
+	ListFormer(ctx context.Context, limit int) ([]store.FormerAgent, error)
 }
 
 // pastQuery is a walk over the processes that a caller may query, at a moment.
@@ -36,6 +37,7 @@ type pastQuery struct {
 	filter store.ObservedFilter
 	which  processChoice
 	states []string
+	hosts  hostChoice
 	past   v1.Past
 }
 
@@ -58,10 +60,9 @@ func (h *Handler) moment(p *params, name string) time.Time {
 // atMoment reads the parameters of a list at a moment. It refuses all parameters that need more than the records have.
 func (h *Handler) atMoment(c *call, f store.ObservedFilter) *pastQuery {
 	p := &c.params
-	hosts := p.hosts()
 	q := &pastQuery{
 		eventReader: eventReader{h: h, who: &c.Principal}, filter: f, which: processChoice{version: p.text("version")},
-		states: p.states(), past: v1.Past{At: h.moment(p, "at").UTC()},
+		states: p.states(), hosts: p.hosts(), past: v1.Past{At: h.moment(p, "at").UTC()},
 	}
 	for _, name := range []string{"process_selector", "spec"} {
 		if p.text(name) != "" {
@@ -69,7 +70,6 @@ func (h *Handler) atMoment(c *call, f store.ObservedFilter) *pastQuery {
 		}
 	}
 	q.filter.Spec = false
-	q.filter.Agents = h.chosen(hosts)
 	q.filter.Within = q.within(f.Namespace)
 	return q
 }
@@ -78,6 +78,9 @@ func (h *Handler) atMoment(c *call, f store.ObservedFilter) *pastQuery {
 func (q *pastQuery) page(ctx context.Context, after store.ObservedKey, limit int) (
 	found []pastProcess, next store.ObservedKey, more bool, err error,
 ) {
+	if q.filter.Agents, err = q.chosenEver(ctx, q.hosts); err != nil {
+		return nil, after, false, err
+	}
 	rows, more, err := q.h.Timeline.StatesAt(ctx, q.filter, q.past.At, after, limit)
 	if err != nil {
 		return nil, after, false, failure("list the processes of the past", err)
@@ -89,26 +92,27 @@ func (q *pastQuery) page(ctx context.Context, after store.ObservedKey, limit int
 	for i := range rows {
 		r := &rows[i]
 		after = store.ObservedKey{Agent: r.Agent, Process: r.Process}
-		agent, _ := q.h.Directory.ByKey(r.Agent)
-		if !q.at(r.Process).Covers(gate.Host(agent)) {
+		agent, err := q.agentOf(ctx, r.Agent)
+		if err != nil {
+			return nil, after, false, err
+		}
+		if !q.at(r.Process).Covers(gate.Host(agent.Agent)) {
 			continue
 		}
 		s := stateAt(q.past.At, &agent, r.Before, r.After, runs[r.Agent])
 		if !s.Exists || !q.selects(&s) {
 			continue
 		}
-		if agent.Key == "" {
-			agent.Key = r.Agent
-		}
+		agent.Key = r.Agent
 		q.past.ClockSeconds = worseClock(q.past.ClockSeconds, q.h.Directory.Presence(r.Agent, q.h.Now()).Ahead)
-		found = append(found, pastProcess{key: after, agent: agent, State: s})
+		found = append(found, pastProcess{key: after, agent: agent.Agent, State: s})
 	}
 	return found, after, more, nil
 }
 
-// stateAt is past.At for a process of a host, which may not have joined by then.
-func stateAt(at time.Time, agent *store.Agent, before, later *past.Record, run *past.Run) past.State {
-	if before == nil && agent.Created.After(at) {
+// stateAt is past.At for a process of a host, which may not have joined by then, or may have been removed.
+func stateAt(at time.Time, agent *store.FormerAgent, before, later *past.Record, run *past.Run) past.State {
+	if before == nil && agent.Created.After(at) || !agent.Removed.IsZero() && !at.Before(agent.Removed) {
 		return past.State{}
 	}
 	return past.At(at.UnixMilli(), before, later, run)

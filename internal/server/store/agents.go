@@ -37,6 +37,13 @@ type Agent struct {
 	Replaces string
 }
 
+// FormerAgent is an agent that was removed. It has Key, Cloud, IP, ID, Assigned, Created, Labels and SetLabels only.
+type FormerAgent struct {
+	Agent
+
+	Removed time.Time
+}
+
 // Host describes the machine of an agent, as the agent reports it. Nothing here grants a right. Unknown values are
 // zero.
 type Host struct {

@@ -66,6 +66,8 @@ type Joining interface { //nolint:interfacebloat // one table and what hangs on 
 	// RemoveAgent deletes an agent with its observations, confirmed records and process groups, and records the
 	// removal. Tasks and events stay. It returns ErrNotFound for an unknown agent.
 	RemoveAgent(ctx context.Context, key string, at time.Time) error
+	// ListFormer returns up to limit agents that were removed and have not joined again, the latest first.
+	ListFormer(ctx context.Context, limit int) ([]FormerAgent, error)
 	// ListRemoved returns the keys of the agents and proxies that were removed and have not joined again.
 	ListRemoved(ctx context.Context) ([]string, error)
 }

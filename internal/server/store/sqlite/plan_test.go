@@ -56,6 +56,8 @@ func scanNothing(t *testing.T, queries []string) {
 		"SCAN package_pieces USING COVERING INDEX sqlite_autoindex_package_pieces_1": true,
 		// only what waits is in it
 		"SCAN items USING INDEX items_passing":                                       true,
+		// the latest ten thousand, for a question about the past that names a removed host
+		"SCAN removed_agents USING INDEX removed_agents_at":                          true,
 		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,
 		"SCAN audit USING INDEX audit_at":                                            true,
 		"SCAN audit USING INDEX audit_denied":                                        true,

@@ -208,7 +208,8 @@ func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time) erro
 
 func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
 	err := tx.exec(ctx,
-		`INSERT INTO removed_agents (key, at, role, area) SELECT key, ?, 'agent', cloud FROM agents WHERE key = ?
+		`INSERT INTO removed_agents (key, at, role, area, ip, id, assigned, created, labels, set_labels)
+			SELECT key, ?, 'agent', cloud, ip, id, assigned, created, labels, set_labels FROM agents WHERE key = ?
 			ON CONFLICT DO NOTHING`,
 		nanos(at), key)
 	if err != nil {
@@ -228,6 +229,28 @@ func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
 		}
 	}
 	return nil
+}
+
+// ListFormer returns removed agents.
+func (db *Store) ListFormer(ctx context.Context, limit int) ([]store.FormerAgent, error) {
+	list, err := all(ctx, db.query, func(rows *sql.Rows) (a store.FormerAgent, err error) {
+		var created, removed int64
+		var labels, set sql.RawBytes
+		err = rows.Scan(&a.Key, &removed, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &created, &labels, &set)
+		a.Created, a.Removed = moment(created), moment(removed)
+		if err == nil {
+			a.Labels, err = decodeLabels[string](labels)
+		}
+		if err == nil {
+			a.SetLabels, err = decodeLabels[*string](set)
+		}
+		return a, err
+	}, `SELECT key, at, area, ip, id, assigned, created, labels, set_labels FROM removed_agents
+		WHERE role = 'agent' ORDER BY at DESC LIMIT ?`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list removed agents: %w", err)
+	}
+	return list, nil
 }
 
 // ListRemoved returns the keys of removed agents.

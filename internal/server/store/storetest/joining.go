@@ -173,8 +173,14 @@ func agentsRemoved(t *testing.T, s store.Store) {
 		t.Errorf("an unknown agent removed: %v", err)
 	}
 	for i, key := range []string{"x", "y"} {
-		must(t, s.PutAgent(t.Context(), store.Agent{Key: key, IP: fmt.Sprintf("10.0.0.%d", i), Created: epoch}))
+		must(t, s.PutAgent(t.Context(), store.Agent{
+			Key: key, IP: fmt.Sprintf("10.0.0.%d", i), ID: map[string]string{"x": "web"}[key], Created: epoch,
+			Labels: map[string]string{"role": "web"},
+		}))
 	}
+	must(t, s.LabelAgents(t.Context(), []string{"x"}, func(store.Agent) (map[string]*string, error) {
+		return map[string]*string{"rack": nil}, nil
+	}))
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{
 		observed("x", "ns", "a", 1),
 		observed("y", "ns", "a", 2),
@@ -198,13 +204,26 @@ func agentsRemoved(t *testing.T, s store.Store) {
 	removed, err := s.ListRemoved(t.Context())
 	must(t, err)
 	same(t, "removed", []string{"x"}, removed)
+	former, err := s.ListFormer(t.Context(), 10)
+	must(t, err)
+	same(t, "former", []store.FormerAgent{{
+		Agent: store.Agent{
+			Key: "x", IP: "10.0.0.0", ID: "web", Created: epoch, Labels: map[string]string{"role": "web"},
+			SetLabels: map[string]*string{"rack": nil},
+		}, Removed: epoch,
+	}}, former)
+	must(t, s.PutAgent(t.Context(), store.Agent{Key: "z", IP: "10.0.0.3", Created: epoch}))
+	must(t, s.RemoveAgent(t.Context(), "z", at(time.Hour)))
+	former, err = s.ListFormer(t.Context(), 1)
+	must(t, err)
+	same(t, "the latest", "z", former[0].Key)
 
 	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 1, Created: epoch, Expires: at(time.Hour)}))
 	must(t, s.UseJoinToken(t.Context(), store.Agent{Key: "x", IP: "10.0.0.9", Token: "a"},
 		func(store.JoinToken, bool) error { return nil }))
 	removed, err = s.ListRemoved(t.Context())
 	must(t, err)
-	same(t, "removed, after it has joined again", []string(nil), removed)
+	same(t, "removed, after it has joined again", []string{"z"}, removed)
 }
 
 // agentsReplaced: an agent that replaces another gets its confirmed records, process groups and events. The other agent

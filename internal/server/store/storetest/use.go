@@ -176,6 +176,8 @@ func Use(t *testing.T, db store.Store) {
 	_, err = db.RevokeJoinToken(ctx, "t", now)
 	do(err)
 	do(db.RemoveAgent(ctx, "joined", now))
+	_, err = db.ListFormer(ctx, 10)
+	do(err)
 	_, err = db.ListRemoved(ctx)
 	do(err)
 	row := store.Observed{Agent: "a", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}

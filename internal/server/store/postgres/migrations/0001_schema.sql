@@ -129,12 +129,20 @@ CREATE TABLE package_pieces (
 );
 
 -- What was removed, and of which area: a proxy's credential must not count again because an agent joins with its key.
+-- The other columns say which host an agent had, for questions about the past.
 CREATE TABLE removed_agents (
-    key  text   COLLATE "C" PRIMARY KEY,
-    at   bigint NOT NULL,
-    role text   NOT NULL DEFAULT '',
-    area bigint NOT NULL DEFAULT 0
+    key        text   COLLATE "C" PRIMARY KEY,
+    at         bigint NOT NULL,
+    role       text   NOT NULL DEFAULT '',
+    area       bigint NOT NULL DEFAULT 0,
+    ip         text   NOT NULL DEFAULT '',
+    id         text   NOT NULL DEFAULT '',
+    assigned   text   NOT NULL DEFAULT '',
+    created    bigint NOT NULL DEFAULT 0,
+    labels     text   NOT NULL DEFAULT '{}',
+    set_labels text   NOT NULL DEFAULT '{}'
 );
+CREATE INDEX removed_agents_at ON removed_agents (at) WHERE role = 'agent';
 
 -- The place of the last report of each agent that told something or began a session.
 CREATE TABLE agent_reports (

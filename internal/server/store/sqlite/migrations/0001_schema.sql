@@ -125,12 +125,20 @@ CREATE TABLE package_pieces (
 ) STRICT;
 
 -- What was removed, and of which area: a proxy's credential must not count again because an agent joins with its key.
+-- The other columns say which host an agent had, for questions about the past.
 CREATE TABLE removed_agents (
-    key  TEXT    PRIMARY KEY,
-    at   INTEGER NOT NULL,
-    role TEXT    NOT NULL DEFAULT '',
-    area INTEGER NOT NULL DEFAULT 0
+    key        TEXT    PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    role       TEXT    NOT NULL DEFAULT '',
+    area       INTEGER NOT NULL DEFAULT 0,
+    ip         TEXT    NOT NULL DEFAULT '',
+    id         TEXT    NOT NULL DEFAULT '',
+    assigned   TEXT    NOT NULL DEFAULT '',
+    created    INTEGER NOT NULL DEFAULT 0,
+    labels     TEXT    NOT NULL DEFAULT '{}',
+    set_labels TEXT    NOT NULL DEFAULT '{}'
 ) STRICT;
+CREATE INDEX removed_agents_at ON removed_agents (at) WHERE role = 'agent';
 
 -- The last report of each agent that told something, so that one that was held up on its way does not come after it.
 CREATE TABLE agent_reports (
