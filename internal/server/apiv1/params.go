@@ -317,6 +317,8 @@ type problem struct {
 	cause error
 	// nothing tells that a pattern or an expression has found nothing.
 	nothing bool
+	// broad tells that a request is for more hosts than one person may change at once.
+	broad bool
 	// retryAfter is in seconds; 0 means that the reply does not have it.
 	retryAfter int
 }

@@ -582,18 +582,3 @@ func (h *Handler) agentsOf(ctx context.Context, req *operationRequest, t *target
 	}
 	return agents, -1, err
 }
-
-// narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
-func (h *Handler) narrow(hosts int, op process.Op) error {
-	if h.Breadth == 0 || hosts <= h.Breadth {
-		return nil
-	}
-	if op != store.OpApply && !op.Info().RollsOut {
-		return problemf(http.StatusForbidden,
-			"the call is for %d hosts, and above %d this server demands the approval of a second person: "+
-				"use an apply with a rollout, because %s has none", hosts, h.Breadth, op)
-	}
-	return problemf(http.StatusForbidden,
-		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
-		hosts, h.Breadth)
-}
