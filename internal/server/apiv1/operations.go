@@ -92,18 +92,11 @@ func picked(entries []targetRequest) func(f *rollup.Found) bool {
 func (h *Handler) createSelection(ctx context.Context, c *call) (reply, error) {
 	query, req := c.params.values.Encode(), selectionRequest{}
 	f := c.params.fleet()
-	if err := c.decode(ctx, &req); err != nil {
+	if err := c.decode(ctx, &req, req.check); err != nil {
 		return reply{}, err
 	}
-	if req.Op != "" && !req.Op.Info().OwnAPI {
-		return reply{}, invalid("op", "is %.40q: expected one of %s", req.Op, strings.Join(supported(), ", "))
-	}
-	// To take an empty list as none would select everything for a program that has found nothing.
-	if req.Targets != nil && len(req.Targets) == 0 {
-		return reply{}, invalid("targets", "is empty: expected processes, or no such list")
-	}
-	if req.Hosts != nil && len(req.Hosts) == 0 {
-		return reply{}, invalid("hosts", "is empty: expected hosts, or no such list")
+	if err := req.check(); err != nil {
+		return reply{}, err
 	}
 	q, err := h.ready(ctx, &c.Principal, &f, false)
 	if err != nil {

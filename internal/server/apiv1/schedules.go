@@ -265,7 +265,11 @@ func (h *Handler) mayRun(ctx context.Context, who *access.Principal, req operati
 
 func (h *Handler) createSchedule(ctx context.Context, c *call) (reply, error) {
 	var req scheduleRequest
-	if err := c.decode(ctx, &req); err != nil {
+	check := func() error {
+		_, err := req.schedule(h.Now())
+		return err
+	}
+	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(req.Name)

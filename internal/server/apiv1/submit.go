@@ -72,7 +72,6 @@ type list[T any] []T
 // list is too long. An empty list is not nil, as an absent one is.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	first, err := d.Token()
 	if err != nil || first == nil {
 		return err
@@ -111,7 +110,7 @@ func (t *targetRequest) id() process.ID { return process.ID{Namespace: t.Namespa
 // createOperation stores an operation and returns it; the engine executes it.
 func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	var req operationRequest
-	if err := c.decode(ctx, &req); err != nil {
+	if err := c.decode(ctx, &req, req.validate); err != nil {
 		return reply{}, err
 	}
 	if err := req.validate(); err != nil {
@@ -581,4 +580,20 @@ func (h *Handler) agentsOf(ctx context.Context, req *operationRequest, t *target
 		})
 	}
 	return agents, -1, err
+}
+
+// check reports all faults of the request.
+func (r *selectionRequest) check() error {
+	var faults []error
+	if r.Op != "" && !r.Op.Info().OwnAPI {
+		faults = append(faults, invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")))
+	}
+	// To take an empty list as none would select everything for a program that has found nothing.
+	if r.Targets != nil && len(r.Targets) == 0 {
+		faults = append(faults, invalid("targets", "is empty: expected processes, or no such list"))
+	}
+	if r.Hosts != nil && len(r.Hosts) == 0 {
+		faults = append(faults, invalid("hosts", "is empty: expected hosts, or no such list"))
+	}
+	return together(faults...)
 }
