@@ -30,7 +30,10 @@ var Refusals = []Text{
 	{"the app may not name users: expected bk_token", "该应用不得自行指定用户：应为 bk_token"},
 	{"bk_username is too long", "bk_username 过长"},
 	{"bk_username holds a control character or is not valid UTF-8", "bk_username 含有控制字符，或不是有效的 UTF-8"},
-	{"bk_token is unknown or has expired", "bk_token 不存在或已过期"},
+	{
+		"bk_token is unknown, has expired, or has ended because its user was disabled meanwhile",
+		"bk_token 不存在、已过期，或因其用户曾被停用而失效",
+	},
 	{"the user is disabled", "用户已停用"},
 	{"app code or secret is wrong", "应用编码或密钥错误"},
 	{

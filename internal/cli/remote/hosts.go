@@ -320,8 +320,17 @@ func (h *Hosts) Exist(ctx context.Context, c *client.Client) error {
 // UnmatchedAfter is Unmatched if a server has found fault with a request. The server has no status of its own for a
 // host that does not exist.
 func (h *Hosts) UnmatchedAfter(ctx context.Context, c *client.Client, err error) error {
-	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
-		return h.Unmatched(ctx, c)
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || refusal.Status != http.StatusUnprocessableEntity {
+		return nil
+	}
+	if err := h.Unmatched(ctx, c); err != nil {
+		return err
+	}
+	for _, f := range refusal.Fields { // the caller may read more hosts than it may change
+		if strings.HasPrefix(f.Detail, "no host matches ") {
+			return term.NoSuchf("%s", f.Detail)
+		}
 	}
 	return nil
 }

@@ -415,7 +415,7 @@ func denial(r gate.Reason) string {
 	case gate.UserUnfit:
 		return "bk_username holds a control character or is not valid UTF-8"
 	case gate.BadToken:
-		return "bk_token is unknown or has expired"
+		return "bk_token is unknown, has expired, or has ended because its user was disabled meanwhile"
 	case gate.UserDisabled:
 		return "the user is disabled"
 	default:
