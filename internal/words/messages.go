@@ -326,6 +326,7 @@ var Faults = []Text{
 		"revision {n} of namespace {namespace} has no process that matches {output}",
 		"命名空间 {namespace} 的修订版本 {n} 中没有匹配 {output} 的进程",
 	},
+	{"{name} is a pattern: expected one namespace, such as {output}", "{name} 是通配模式：应为一个命名空间，例如 {output}"},
 	{"no target failed in {id}", "{id} 中没有失败的对象"},
 	{"no target of {id} failed{output}", "{id} 中没有失败的对象：{output}"},
 	{

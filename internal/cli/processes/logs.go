@@ -85,8 +85,8 @@ did not.`,
 	term.Paged(cmd, func() bool { return !f.Follow })
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(_ *cobra.Command, args []string) error {
 		_, _, unnamed := splitID(args[0])
-		if wildcard.IsPattern(args[0]) {
-			unnamed = errors.Join(unnamed, term.Usagef("%q is a pattern: expected one process", args[0]))
+		if unnamed == nil && wildcard.IsPattern(args[0]) {
+			unnamed = term.Usagef("%q is a pattern: expected one process", args[0])
 		}
 		moment, untimed := term.Moment("--since", since)
 		f.Since = moment
