@@ -31,6 +31,10 @@ var Refusals = []Text{
 	{"bk_username is too long", "bk_username 过长"},
 	{"bk_username holds a control character or is not valid UTF-8", "bk_username 含有控制字符，或不是有效的 UTF-8"},
 	{
+		"rollout {id} is undone already: by rollout {other}, which {user} began at {time}",
+		"分批发布 {id} 已被撤销：由 {user} 于 {time} 开始的分批发布 {other}",
+	},
+	{
 		"bk_token is unknown, has expired, or has ended because its user was disabled meanwhile",
 		"bk_token 不存在、已过期，或因其用户曾被停用而失效",
 	},

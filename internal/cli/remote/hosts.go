@@ -120,7 +120,9 @@ func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results 
 		return err
 	}
 	h.Names = slices.DeleteFunc(failed, func(host string) bool {
-		return !slices.ContainsFunc(chosen, func(a client.Agent) bool { return a.ID == host || Address(a.Host) == host })
+		return !slices.ContainsFunc(chosen, func(a client.Agent) bool {
+			return a.ID == host || Address(a.Host) == host
+		})
 	})
 	if len(h.Names) == 0 {
 		return term.NoSuchf("no target of %s failed%s", of, named.Where())

@@ -467,8 +467,8 @@ func (r *Rollout) Pause(reason string) error {
 }
 
 // Approve has a held rollout go on. A person who approves it after its canaries approves its breadth, too. A rollout
-// that an app began needs two persons for its breadth: the first one leaves it held. An approval that changes nothing is
-// an error that names the earlier ones.
+// that an app began needs two persons for its breadth: the first one leaves it held. An approval that changes nothing
+// is an error that names the earlier ones.
 func (r *Rollout) Approve(by string, now time.Time) error {
 	next, _ := r.nextBatch()
 	a := r.Approvals
