@@ -35,6 +35,10 @@ var Refusals = []Text{
 		"分批发布 {id} 已被撤销：由 {user} 于 {time} 开始的分批发布 {other}",
 	},
 	{
+		"a rollout of more than {most} hosts waits for the approval of a second person",
+		"超过 {most} 台主机的分批发布需要第二个人批准",
+	},
+	{
 		"bk_token is unknown, has expired, or has ended because its user was disabled meanwhile",
 		"bk_token 不存在、已过期，或因其用户曾被停用而失效",
 	},
