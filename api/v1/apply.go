@@ -8,6 +8,9 @@ type Plan struct {
 	// empty if there is nothing to do. The answer to a dry run has no operation, and its rollouts have no id.
 	Operation *Operation `json:"operation,omitempty"`
 	Rollouts  []Rollout  `json:"rollouts,omitempty"`
+	// Reason says why the server would refuse the plan without its dry run, or hold its rollouts: it reaches more hosts
+	// than one person may change at once.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Change is what happens to one process on some hosts.

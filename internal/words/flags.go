@@ -85,8 +85,11 @@ var Flags = []Text{
 	{"only processes whose own labels match, such as tier=front", "仅自身标签符合表达式的进程，例如 tier=front"},
 	{"only running processes of this version, or of a pattern", "仅正在运行该版本（或通配符）的进程"},
 	{"only on the first hosts, at most this number; 0 is no limit", "仅限前若干台主机，最多该数；0 为不限"},
-	{"only the hosts on which the task with this id failed", "仅该 ID 的任务失败的主机"},
-	{"the failed targets of the task with this id, instead of names", "不写名称，改为该 ID 的任务中失败的执行对象"},
+	{"only the hosts on which the task or rollout with this id failed", "仅该 ID 的任务或分批发布失败的主机"},
+	{
+		"the failed targets of the task or rollout with this id, instead of names",
+		"不写名称，改为该 ID 的任务或分批发布中失败的执行对象",
+	},
 	{"print the targets, and do nothing", "只显示执行对象，不执行"},
 	{
 		"show only the number of processes in each state; processes of hosts that are away count as stale",

@@ -6,8 +6,7 @@ package words
 //nolint:gochecknoglobals // constant texts
 var LongProcesses = []Text{
 	{
-		"drover runs and watches processes on a fleet of hosts. It speaks the process APIs of BlueKing GSE " +
-			"and JOB.",
+		"drover runs and watches processes on a fleet of hosts. It speaks the process APIs of BlueKing GSE and JOB.",
 		"drover 在大量主机上运行并监控进程，兼容 BlueKing GSE 和 JOB 的进程接口。",
 	},
 	{
@@ -105,8 +104,7 @@ var LongProcesses = []Text{
 			"使用 --revision A 时，显示各主机当前与修订版本 A 的差异。",
 	},
 	{
-		"Exit codes: 0 nothing to do or no difference, 2 wrong file, 3 something to do or a difference, 4 no " +
-			"such revision, 5 not allowed, 6 unreachable.",
+		"Exit codes: 0 nothing to do or no difference, 2 wrong file, 3 something to do or a difference, 4 no such revision, 5 not allowed, 6 unreachable.",
 		"退出码：0 无需变更或没有差异，2 文件有误，3 有变更或有差异，4 修订版本不存在，5 没有权限，6 无法连接。",
 	},
 	{
@@ -125,13 +123,11 @@ var LongProcesses = []Text{
 			"取消托管或移除了进程。process：运行中的进程有差异。config：配置文件有差异。",
 	},
 	{
-		"Each difference has the command that removes it. drover changes nothing by itself, unless the file " +
-			"says 'drift: mend'.",
+		"Each difference has the command that removes it. drover changes nothing by itself, unless the file says 'drift: mend'.",
 		"每项差异都附有消除它的命令。除非文件中写有 'drift: mend'，drover 不会自行修改。",
 	},
 	{
-		"Exit codes: 0 no difference, 3 differences, 4 no such process or host, 5 not allowed, 6 a host did " +
-			"not answer, and no difference was found.",
+		"Exit codes: 0 no difference, 3 differences, 4 no such process or host, 5 not allowed, 6 a host did not answer, and no difference was found.",
 		"退出码：0 没有差异，3 有差异，4 进程或主机不存在，5 没有权限，6 有主机未应答，且未发现差异。",
 	},
 	{
@@ -151,8 +147,7 @@ var LongProcesses = []Text{
 			"4 进程不存在，5 没有权限，6 无法连接或超时，7 仅部分主机完成。",
 	},
 	{
-		"List the events of processes, newest first: time, host, event, cause and caller. The time is that of " +
-			"the host's clock.",
+		"List the events of processes, newest first: time, host, event, cause and caller. The time is that of the host's clock.",
 		"列出进程的事件，最新的在前：时间、主机、事件、原因和调用方。时间以主机的时钟为准。",
 	},
 	{
@@ -186,8 +181,7 @@ var LongProcesses = []Text{
 		"退出码：0 完成，2 用法错误，4 进程不存在，5 没有权限，6 无法连接。",
 	},
 	{
-		"Show who and what started, stopped, changed and ended processes, oldest first: the events of drover " +
-			"events. Without --from these are the last 50.",
+		"Show who and what started, stopped, changed and ended processes, oldest first: the events of drover events. Without --from these are the last 50.",
 		"显示由谁、因何启动、停止、修改和结束了进程，最早的在前；内容来自 drover events。省略 --from 时显示最近 50 条。",
 	},
 	{
@@ -208,8 +202,7 @@ var LongProcesses = []Text{
 			"其间照常显示其他主机的执行结果。",
 	},
 	{
-		"Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done " +
-			"on some targets only.",
+		"Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.",
 		"退出码：0 完成，1 失败，4 进程不存在，5 没有权限，6 无法连接或超时，7 仅部分对象完成。",
 	},
 	{
@@ -231,8 +224,7 @@ var LongProcesses = []Text{
 			"其他信息写到 stderr，最后给出让原监控程序放手的命令。drover 不会修改或停止原监控程序的任何内容。",
 	},
 	{
-		"Exit codes: 0 done, 1 failed or declined, 2 wrong usage, 5 not allowed, 6 unreachable, 7 done for " +
-			"some processes only.",
+		"Exit codes: 0 done, 1 failed or declined, 2 wrong usage, 5 not allowed, 6 unreachable, 7 done for some processes only.",
 		"退出码：0 完成，1 失败或已拒绝，2 用法错误，5 没有权限，6 无法连接，7 仅部分进程完成。",
 	},
 	{
@@ -268,13 +260,11 @@ var LongProcesses = []Text{
 		"退出码：0 至少一个为 failed，1 没有一个为 failed，4 没有主机知道这些进程。",
 	},
 	{
-		"Run the kill command of processes. If the command is empty, kill the process tree. drover no longer " +
-			"watches the processes.",
+		"Run the kill command of processes. If the command is empty, kill the process tree. drover no longer watches the processes.",
 		"运行进程的强制停止命令；命令为空时强制停止整个进程树。之后不再监控该进程。",
 	},
 	{
-		"With --batch the server operates on a batch of hosts after another, and pauses when too many fail: " +
-			"see drover rollout --help.",
+		"With --batch the server operates on a batch of hosts after another, and pauses when too many fail: see drover rollout --help.",
 		"使用 --batch 时逐批操作主机，失败过多时暂停，参见 drover rollout --help。",
 	},
 	{
@@ -297,8 +287,7 @@ var LongProcesses = []Text{
 			"控制字符会被替换，使用 --raw 时原样输出。",
 	},
 	{
-		"Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 no host answered, 7 some hosts did " +
-			"not.",
+		"Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 no host answered, 7 some hosts did not.",
 		"退出码：0 完成，1 失败，4 进程不存在，5 没有权限，6 没有主机应答，7 部分主机没有应答。",
 	},
 	{
@@ -350,8 +339,7 @@ var LongProcesses = []Text{
 			"主机已知该进程时命令在该主机上失败；--replace 更新配置。",
 	},
 	{
-		"The file is YAML or JSON with the fields of one process, as in the files of 'drover apply'; - reads " +
-			"stdin. 'drover explain' describes every field. An example:",
+		"The file is YAML or JSON with the fields of one process, as in the files of 'drover apply'; - reads stdin. 'drover explain' describes every field. An example:",
 		"文件为 YAML 或 JSON，字段与 'drover apply' 文件中的单个进程相同；- 表示 stdin。'drover explain' 说明各个字段。示例：",
 	},
 	{
@@ -402,8 +390,7 @@ var LongProcesses = []Text{
 		"重启进程，并从此托管。",
 	},
 	{
-		"Give watched processes a full budget of relaunches. drover starts a process now if it was given up " +
-			"or waits for a retry.",
+		"Give watched processes a full budget of relaunches. drover starts a process now if it was given up or waits for a retry.",
 		"恢复被托管进程的拉起次数。已放弃拉起或等待重试的进程会立即启动。",
 	},
 	{
@@ -427,13 +414,11 @@ var LongProcesses = []Text{
 			"如果进程退出，drover 会拉起它。",
 	},
 	{
-		"Start processes and watch them: if a process exits, drover relaunches it. A process that runs " +
-			"already stays as it is.",
+		"Start processes and watch them: if a process exits, drover relaunches it. A process that runs already stays as it is.",
 		"启动并托管进程：进程退出后自动拉起。已在运行的进程保持原样。",
 	},
 	{
-		"Show processes on each host that knows them: state and its age, process id, resources, commands and " +
-			"message.",
+		"Show processes on each host that knows them: state and its age, process id, resources, commands and message.",
 		"显示各主机上的进程：状态及持续时间、进程号、资源用量、命令和信息。",
 	},
 	{

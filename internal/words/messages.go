@@ -259,6 +259,11 @@ var Faults = []Text{
 	{"unknown command {word}; did you mean {output}?", "未知命令 {word}；是否想用 {output}？"},
 	{"unknown command {word}", "未知命令 {word}"},
 	{
+		"{flag} is not for a schedule: a run takes only names, -l, --hosts, --process-label, --host-timeout, --one-of and " +
+			"the flags of a rollout",
+		"{flag} 不能用于定时操作：只能使用名称、-l、--hosts、--process-label、--host-timeout、--one-of 和分批发布的选项",
+	},
+	{
 		"{flag} is not a flag of {op} in a schedule: flags of the schedule and of drover stand before --",
 		"定时计划中的 {op} 没有选项 {flag}：定时计划和 drover 的选项应写在 -- 之前",
 	},
@@ -321,7 +326,13 @@ var Faults = []Text{
 		"revision {n} of namespace {namespace} has no process that matches {output}",
 		"命名空间 {namespace} 的修订版本 {n} 中没有匹配 {output} 的进程",
 	},
-	{"no target failed in task {id}", "任务 {id} 中没有失败的对象"},
+	{"{name} is a pattern: expected one namespace, such as {output}", "{name} 是通配模式：应为一个命名空间，例如 {output}"},
+	{"no target failed in {id}", "{id} 中没有失败的对象"},
+	{"no target of {id} failed{output}", "{id} 中没有失败的对象：{output}"},
+	{
+		"{id} is a rollout: use {command}; the task of its first batch is {output}",
+		"{id} 是分批发布：请用 {command}；第一批的任务是 {output}",
+	},
 	{"there is no cause {value}; did you mean {output}?", "没有原因 {value}；是否想用 {output}？"},
 	{"there is no cause {value}", "没有原因 {value}"},
 	{"--cause {value}: there is no such cause; did you mean {output}?", "--cause {value}：没有这个原因；是否想用 {output}？"},

@@ -30,7 +30,18 @@ var Refusals = []Text{
 	{"the app may not name users: expected bk_token", "该应用不得自行指定用户：应为 bk_token"},
 	{"bk_username is too long", "bk_username 过长"},
 	{"bk_username holds a control character or is not valid UTF-8", "bk_username 含有控制字符，或不是有效的 UTF-8"},
-	{"bk_token is unknown or has expired", "bk_token 不存在或已过期"},
+	{
+		"rollout {id} is undone already: by rollout {other}, which {user} began at {time}",
+		"分批发布 {id} 已被撤销：由 {user} 于 {time} 开始的分批发布 {other}",
+	},
+	{
+		"a rollout of more than {most} hosts waits for the approval of a second person",
+		"超过 {most} 台主机的分批发布需要第二个人批准",
+	},
+	{
+		"bk_token is unknown, has expired, or has ended because its user was disabled meanwhile",
+		"bk_token 不存在、已过期，或因其用户曾被停用而失效",
+	},
 	{"the user is disabled", "用户已停用"},
 	{"app code or secret is wrong", "应用编码或密钥错误"},
 	{
@@ -223,6 +234,7 @@ var Refusals = []Text{
 	{"read a selection", "读取一条选择规则"},
 	{"read revisions", "读取修订版本"},
 	{"read the events", "读取事件"},
+	{"read the removed hosts", "读取已移除的主机"},
 	{"read the oldest state", "读取最早的状态"},
 	{"read the packages", "读取程序包列表"},
 	{"read the package", "读取程序包"},

@@ -286,6 +286,10 @@ var Sentences = []Text{
 		"没有该 Agent，或 Agent 不在线：操作已发出，没有回应；可能已经开始，之后不会再开始",
 	},
 	{
+		"agent not found or offline: it has not taken the operation, and never begins it",
+		"没有该 Agent，或 Agent 不在线：它没有接收该操作，之后也不会开始",
+	},
+	{
 		"agent not found or offline: it has taken the operation, and may have begun",
 		"没有该 Agent，或 Agent 不在线：它已接收该操作，可能已经开始",
 	},

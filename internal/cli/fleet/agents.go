@@ -88,7 +88,8 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 		if groupBy != "" && hosts.Limit > 0 {
 			return term.Usagef("--group-by and --limit exclude each other")
 		}
-		return errors.Join(hosts.Also(args), checkChoices(&f))
+		hosts.Also(args)
+		return checkChoices(&f)
 	})
 	cmd.AddCommand(agentsLabel(), agentsRemove())
 	return cmd
@@ -170,9 +171,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 					r.Hosts = append(r.Hosts, arg)
 				}
 			}
-			if err := hosts.Also(r.Hosts); err != nil {
-				return err
-			}
+			hosts.Also(r.Hosts)
 			if err := checkLabels(cmd, r, hosts.Any()); err != nil {
 				return err
 			}
@@ -262,9 +261,7 @@ hosts were removed and others were not.`,
 			}
 			names := slices.Compact(slices.Sorted(slices.Values(keys)))
 			if len(keys) == 0 {
-				if err := hosts.Also(args); err != nil {
-					return err
-				}
+				hosts.Also(args)
 				if names, err = hosts.IDs(cmd.Context(), c); err != nil {
 					return err
 				}

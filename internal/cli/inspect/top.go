@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -89,20 +90,26 @@ func (t *top) flags(cmd *cobra.Command) {
 	windows := []string{client.UsageQuarter, client.UsageHour, client.UsageDay}
 	term.Complete(cmd, "last", windows...)
 	t.ListFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(_ *cobra.Command, args []string) error {
+		faults := []error{term.OneOf("--sort", t.sort, byCPU, byMemory)}
 		switch {
 		case t.rows < 1 || t.rows > 1000:
-			return term.Usagef("--rows %d: expected 1 to 1000", t.rows)
+			faults = append(faults, term.Usagef("--rows %d: expected 1 to 1000", t.rows))
 		case t.last != "" && t.rows > mostHistories:
-			return term.Usagef("--rows %d: expected 1 to %d with --last", t.rows, mostHistories)
-		case t.every < time.Second:
-			return term.Usagef("--interval %s: expected 1s or more", t.every)
-		case t.last != "":
-			if err := term.OneOf("--last", t.last, windows...); err != nil {
-				return err
+			faults = append(faults, term.Usagef("--rows %d: expected 1 to %d with --last", t.rows, mostHistories))
+		}
+		if t.every < time.Second {
+			faults = append(faults, term.Usagef("--interval %s: expected 1s or more", t.every))
+		}
+		if t.last != "" {
+			faults = append(faults, term.OneOf("--last", t.last, windows...))
+		}
+		if len(args) > 0 {
+			if namespace, name, found := strings.Cut(args[0], "/"); !found || namespace == "" || name == "" {
+				faults = append(faults, term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[0]))
 			}
 		}
-		return term.OneOf("--sort", t.sort, byCPU, byMemory)
+		return errors.Join(faults...)
 	})
 }
 
@@ -114,10 +121,7 @@ func (t *top) show(cmd *cobra.Command, args []string) error {
 	}
 	namespace, name := "", ""
 	if len(args) > 0 {
-		var found bool
-		if namespace, name, found = strings.Cut(args[0], "/"); !found || namespace == "" || name == "" {
-			return term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[0])
-		}
+		namespace, name, _ = strings.Cut(args[0], "/")
 	}
 	if err := t.sel.First(cmd.Context(), c, namespace, name); err != nil {
 		return err

@@ -466,6 +466,11 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 		return err
 	}
 	for _, p := range parts {
+		if p.plan.Reason != "" {
+			if _, err := fmt.Fprintln(w, words.Message(p.plan.Reason, a.Lang(w))); err != nil {
+				return err
+			}
+		}
 		for i := range p.plan.Rollouts {
 			if _, err := fmt.Fprintln(w, words.Message(plannedLine(&p.plan.Rollouts[i]), a.Lang(w))); err != nil {
 				return err

@@ -49,16 +49,7 @@ did not.`,
   drover logs shop/api --since 1h --grep 'status=5..'`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, name, err := splitID(args[0])
-			if err != nil {
-				return err
-			}
-			if wildcard.IsPattern(args[0]) {
-				return term.Usagef("%q is a pattern: expected one process", args[0])
-			}
-			if f.Since, err = term.Moment("--since", since); err != nil {
-				return err
-			}
+			namespace, name, _ := strings.Cut(args[0], "/")
 			if onlyErrors {
 				f.Stream = "stderr"
 			}
@@ -92,7 +83,15 @@ did not.`,
 	flags.BoolVar(&p.stamps, "timestamps", false, "begin each line with the time when the host saw it")
 	s.WaitingFlags(cmd, term.AsText, term.AsJSON)
 	term.Paged(cmd, func() bool { return !f.Follow })
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return checkLogs(&f) })
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(_ *cobra.Command, args []string) error {
+		_, _, unnamed := splitID(args[0])
+		if unnamed == nil && wildcard.IsPattern(args[0]) {
+			unnamed = term.Usagef("%q is a pattern: expected one process", args[0])
+		}
+		moment, untimed := term.Moment("--since", since)
+		f.Since = moment
+		return errors.Join(unnamed, untimed, checkLogs(&f))
+	})
 	return cmd
 }
 

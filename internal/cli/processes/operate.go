@@ -77,7 +77,8 @@ on some targets only.`,
 			string(v.Op)+" the processes that are after these, too")
 	case process.Unordered:
 	}
-	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "the failed targets of the task with this id, instead of names")
+	cmd.Flags().StringVar(&a.failedOf, "failed-of", "",
+		"the failed targets of the task or rollout with this id, instead of names")
 	a.operateFlags(cmd)
 	if v.RollsOut {
 		a.rollout.flags(cmd, false)
@@ -119,20 +120,10 @@ func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args []st
 ) ([]processRef, error) {
 	var targets []processRef
 	if a.failedOf != "" {
-		if len(args) > 0 || !sel.Any() {
-			return nil, term.Usagef("--failed-of excludes names and flags that choose hosts or processes")
+		if len(args) > 0 {
+			return nil, term.Usagef("--failed-of excludes names of processes: %s", args[0])
 		}
-		results, err := client.Collect(c.Results(cmd.Context(), a.failedOf, client.ResultFilter{Outcome: "failed"}))
-		if err != nil {
-			return nil, remote.ExitOf(err)
-		}
-		for _, r := range results {
-			targets = append(targets, processRef{r.Namespace, r.Name, r.Host})
-		}
-		if len(targets) == 0 {
-			return nil, term.NoSuchf("no target failed in task %s", a.failedOf)
-		}
-		return targets, nil
+		return sel.failed(cmd.Context(), c, a.failedOf)
 	}
 	if len(args) == 0 {
 		return nil, term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath())

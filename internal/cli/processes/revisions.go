@@ -237,6 +237,9 @@ func changesOf(all []client.Change, pattern string) (found []client.Change) {
 // nil if the namespace has processes, or if the server does not say.
 func unknownNamespace(ctx context.Context, c *client.Client, name string) error {
 	own, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Namespace: name, Limit: 1}))
+	if err == nil && len(own) > 0 && wildcard.IsPattern(name) {
+		return term.NoSuchf("%s is a pattern: expected one namespace, such as %s", name, own[0].Namespace)
+	}
 	if err != nil || len(own) > 0 {
 		return nil //nolint:nilerr // the answer only improves a message
 	}
@@ -331,6 +334,9 @@ answer, and no difference was found.`,
 					return err
 				}
 				return term.NoSuchf("no process matches%s", sel.Where())
+			}
+			for i := range answer.Items {
+				answer.Items[i].Mend = s.AgainIn(answer.Items[i].Mend)
 			}
 			return showDrift(cmd, &s, answer)
 		},

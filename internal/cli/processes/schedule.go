@@ -274,16 +274,26 @@ func sayUnmatched(ctx context.Context, cmd *cobra.Command, c *client.Client, r *
 
 // misplaced is the error of the flags of an operation. A flag that is unknown there is more often one of the schedule
 // or of all commands than misspelt.
-func misplaced(op string, err error) error {
+func misplaced(op process.OpInfo, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		flag := "--" + unknown.GetSpecifiedName()
 		if unknown.GetSpecifiedShortnames() != "" {
 			flag = flag[1:]
 		}
+		session := &cobra.Command{}
+		new(remote.Session).WaitingFlags(session)
+		given := unknown.GetSpecifiedName()
+		has := func(c *cobra.Command) bool {
+			return c.Flags().Lookup(given) != nil || len(given) == 1 && c.Flags().ShorthandLookup(given) != nil
+		}
+		if has(newOperate(op)) && !has(session) {
+			return term.Usagef("%s is not for a schedule: a run takes only names, -l, --hosts, --process-label, "+
+				"--host-timeout, --one-of and the flags of a rollout", flag)
+		}
 		return term.Usagef("%s is not a flag of %s in a schedule: flags of the schedule and of drover stand before --",
-			flag, op)
+			flag, op.Op)
 	}
-	return term.Usagef("%s: %w", op, err)
+	return term.Usagef("%s: %w", op.Op, err)
 }
 
 // scheduledRequest reads the command line of an operation.
@@ -315,7 +325,7 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 		a.one.flags(cmd)
 	}
 	if err := cmd.ParseFlags(args[1:]); err != nil {
-		return r, misplaced(args[0], err)
+		return r, misplaced(op, err)
 	}
 	rest := cmd.Flags().Args()
 	if err := errors.Join(term.Filled(cmd), cmd.PreRunE(cmd, rest), a.bounded()); err != nil {

@@ -115,6 +115,51 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 	return all, nil
 }
 
+// failed returns the targets that failed in a task or a rollout, as far as the flags choose them.
+func (s *selection) failed(ctx context.Context, c *client.Client, of string) (targets []processRef, err error) {
+	results, err := remote.FailedOf(ctx, c, of)
+	if err != nil {
+		return nil, err
+	}
+	if s.Any() {
+		for _, r := range results {
+			targets = append(targets, processRef{r.Namespace, r.Name, r.Host})
+		}
+		return targets, nil
+	}
+	where := s.Where()
+	if err := s.Among(ctx, c, of, results); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, r := range results {
+		if id := r.Namespace + "/" + r.Name; !slices.Contains(names, id) {
+			names = append(names, id)
+		}
+	}
+	var all []client.Process
+	for _, name := range names {
+		found, err := s.matching(ctx, c, name, false)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, slices.DeleteFunc(found, func(p client.Process) bool {
+			return !slices.ContainsFunc(results, func(r client.Result) bool {
+				return r.Namespace == p.Namespace && r.Name == p.Name && isHost(p.Host, r.Host)
+			})
+		})...)
+	}
+	if len(all) == 0 {
+		return nil, term.NoSuchf("no target of %s failed%s", of, where)
+	}
+	all = s.Limited(all)
+	sortProcesses(all)
+	for _, p := range all {
+		targets = append(targets, processRef{p.Namespace, p.Name, p.Host.ID})
+	}
+	return targets, nil
+}
+
 // sortProcesses sorts by namespace, name and host.
 func sortProcesses(all []client.Process) {
 	slices.SortStableFunc(all, func(a, b client.Process) int {

@@ -3,6 +3,7 @@ package processes
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -93,7 +94,7 @@ func newTaskGet() *cobra.Command {
 		Short: "Show a task, and the result of each target",
 		Args:  term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, task, err := taskNamed(cmd, &s, args[0])
+			c, task, err := taskNamed(cmd, &s, args[0], "status")
 			if err != nil {
 				return err
 			}
@@ -135,7 +136,7 @@ func newTaskWatch() *cobra.Command {
 Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some targets only.`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, task, err := taskNamed(cmd, &s, args[0])
+			c, task, err := taskNamed(cmd, &s, args[0], "watch")
 			if err != nil {
 				return err
 			}
@@ -160,7 +161,7 @@ or it never begins. A host that is away never gets the operation. drover prints 
 cancelled, how many hosts it asks, and how many targets go on. It does not wait for the hosts.`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, task, err := taskNamed(cmd, &s, args[0])
+			c, task, err := taskNamed(cmd, &s, args[0], "abort")
 			if err != nil {
 				return err
 			}
@@ -184,8 +185,13 @@ cancelled, how many hosts it asks, and how many targets go on. It does not wait 
 // recentTasks is the number of tasks to search for the beginning of an id.
 const recentTasks = 1000
 
-// taskNamed returns the client of a session, and the task that findTask finds.
-func taskNamed(cmd *cobra.Command, s *remote.Session, word string) (*client.Client, client.Operation, error) {
+// taskNamed returns the client of a session, and the task that findTask finds. instead is the verb of a rollout that
+// does what the caller wants: the id of a rollout begins the ids of the tasks of its batches, but means all of them.
+func taskNamed(cmd *cobra.Command, s *remote.Session, word, instead string) (*client.Client, client.Operation, error) {
+	if rest, of := strings.CutPrefix(word, "ro-"); of && !strings.Contains(rest, "-") {
+		return nil, client.Operation{}, term.Usagef("%s is a rollout: use %s; the task of its first batch is %s-0", word,
+			s.Again("rollout %s %s", instead, word), word)
+	}
 	c, err := s.Client(cmd)
 	if err != nil {
 		return nil, client.Operation{}, err

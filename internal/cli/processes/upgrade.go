@@ -41,9 +41,7 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 n
 			if to == "" {
 				return term.Usagef("--to is missing: expected a version of 'drover packages list'")
 			}
-			if err := hosts.Also(args); err != nil {
-				return err
-			}
+			hosts.Also(args)
 			if hosts.Any() {
 				return term.Usagef("HOST is missing: expected hosts, or --selector")
 			}

@@ -52,12 +52,6 @@ process, 6 unreachable or not within the timeout.`,
 		Example: `  drover wait shop/api --for ready
   drover wait 'shop/*' --for stopped --timeout 30s`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath())
-			}
-			if err := term.OneOf("--for", until, untilRunning, untilReady, untilStopped); err != nil {
-				return err
-			}
 			if !cmd.Flags().Changed("timeout") {
 				s.Timeout = waitTime
 			}
@@ -78,6 +72,13 @@ process, 6 unreachable or not within the timeout.`,
 	sel.LabelFlag(cmd)
 	term.Complete(cmd, "for", untilRunning, untilReady, untilStopped)
 	s.WaitingFlags(cmd)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+		faults := []error{term.OneOf("--for", until, untilRunning, untilReady, untilStopped)}
+		if len(args) == 0 {
+			faults = append(faults, term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath()))
+		}
+		return errors.Join(faults...)
+	})
 	return cmd
 }
 

@@ -145,7 +145,9 @@ type receiverFlags struct {
 	bodyFile, secretFile string
 	local                bool
 	note                 string
-	given                func(flag string) bool
+	// body and secret are the texts of the files.
+	body, secret string
+	given        func(flag string) bool
 }
 
 func (f *receiverFlags) flags(cmd *cobra.Command) {
@@ -175,12 +177,25 @@ func (f *receiverFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.note, "note", "", "a note for administrators")
 	f.given = flags.Changed
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		var missing error
+		var faults []error
 		if cmd.Name() == "create" && !flags.Changed("url") {
-			missing = term.Usagef("--url is missing")
+			faults = append(faults, term.Usagef("--url is missing"))
 		}
-		return errors.Join(missing,
-			remote.CheckSelector(cmd, "selector", f.selector), remote.CheckSelector(cmd, "process-label", f.labels))
+		for _, file := range []struct {
+			name string
+			text *string
+		}{{f.bodyFile, &f.body}, {f.secretFile, &f.secret}} {
+			text, err := readFile(file.name)
+			*file.text, faults = text, append(faults, err)
+		}
+		// The server tells the faults of expressions with all others; an empty one is an error only here.
+		alone := errors.Join(faults...) != nil
+		for _, flag := range []string{"selector", "process-label"} {
+			if text := flags.Lookup(flag).Value.String(); text == "" || alone {
+				faults = append(faults, remote.CheckSelector(cmd, flag, text))
+			}
+		}
+		return errors.Join(faults...)
 	})
 }
 
@@ -217,8 +232,8 @@ func readFile(name string) (string, error) {
 	return string(data), nil
 }
 
-// change copies the given flags, and reads the template that they name.
-func (f *receiverFlags) change() (client.ReceiverChange, error) {
+// change copies the given flags.
+func (f *receiverFlags) change() client.ReceiverChange {
 	change := client.ReceiverChange{
 		Labels: given(f, "process-label", &f.labels), Severities: given(f, "severity", &f.severities),
 		Kinds: given(f, "alarm", &f.kinds), URL: given(f, "url", &f.url),
@@ -226,13 +241,9 @@ func (f *receiverFlags) change() (client.ReceiverChange, error) {
 		Local: given(f, "local", &f.local), Note: given(f, "note", &f.note), Subject: given(f, "subject", &f.subject),
 	}
 	if f.given("body-file") {
-		text, err := readFile(f.bodyFile)
-		if err != nil {
-			return change, err
-		}
-		change.Body = &text
+		change.Body = &f.body
 	}
-	return change, nil
+	return change
 }
 
 // given returns the value of a flag; nil if the flag is not given.
@@ -258,17 +269,13 @@ drover shows the secret only this once. 'drover receiver test' tries the address
 		New:   true,
 		Flags: f.flags,
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
-			change, err := f.change()
-			secret, unread := readFile(f.secretFile)
-			if err := errors.Join(err, unread); err != nil {
-				return client.Receiver{}, err
-			}
+			change := f.change()
 			change.Name, change.Kind = args[0], f.kind
 			if f.givesMail() || f.kind == client.ReceiverEmail {
 				change.Mail = f.letter(client.Mail{})
 			}
 			if f.secretFile != "" {
-				change.Secret = new(strings.TrimSpace(secret))
+				change.Secret = new(strings.TrimSpace(f.secret))
 			}
 			return c.CreateReceiver(ctx, change)
 		},
@@ -290,8 +297,8 @@ once. --namespace replaces all previous namespaces, and --selector the previous 
 			cmd.Flags().BoolVar(&everywhere, "all-hosts", false, "deliver the alarms of all hosts")
 		},
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
-			change, err := f.change()
-			faults := []error{err}
+			change := f.change()
+			var faults []error
 			if all && change.Namespaces != nil {
 				faults = append(faults, term.Usagef("--namespace and --all-namespaces exclude each other"))
 			}

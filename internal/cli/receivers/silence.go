@@ -207,14 +207,15 @@ Needs an administrator, or the right silence on whole namespaces.`,
 // sayUncovered says which parts of a silence cover nothing now, because a name may be misspelt. An error of a list says
 // nothing: the silence exists.
 func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s client.Silence) {
+	part := s
 	if s.Select != "" {
 		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Selector: s.Select, Limit: 1}))
 		if err == nil && len(found) == 0 {
 			term.Say(cmd, "no host matches %s now; the silence covers hosts that come later\n", s.Select)
-			return
+			part.Select = "" // the processes may be misspelt, too
 		}
 	}
-	f := client.ProcessFilter{Selector: s.Select, Limit: 1}
+	f := client.ProcessFilter{Selector: part.Select, Limit: 1}
 	f.ProcessSelector = s.Labels
 	sayUnless := func(part client.Silence) {
 		if found, err := client.Collect(c.Processes(ctx, f)); err == nil && len(found) == 0 {
@@ -222,9 +223,8 @@ func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s c
 		}
 	}
 	if len(s.Processes) == 0 && s.Labels != "" {
-		sayUnless(s)
+		sayUnless(part)
 	}
-	part := s
 	for _, name := range s.Processes {
 		part.Processes = []string{name}
 		f.Namespace, f.Name, _ = strings.Cut(name, "/")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -26,7 +27,7 @@ type Hosts struct {
 	// With both, a host must match both.
 	Names    []string
 	Selector string
-	// failedOf is a task: the hosts on which a target of it has failed.
+	// failedOf is a task or a rollout: only the hosts on which it has failed.
 	failedOf string
 	// Limit is the largest number of hosts; 0 is no limit.
 	Limit int
@@ -81,45 +82,97 @@ func (h *Hosts) LimitFlag(cmd *cobra.Command) {
 
 // FailedFlag adds --failed-of.
 func (h *Hosts) FailedFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&h.failedOf, "failed-of", "", "only the hosts on which the task with this id failed")
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if h.failedOf != "" && len(h.Names) > 0 {
-			return term.Usagef("--failed-of and --hosts exclude each other")
-		}
-		return nil
-	})
+	cmd.Flags().StringVar(&h.failedOf, "failed-of", "",
+		"only the hosts on which the task or rollout with this id failed")
 }
 
-// Also adds names that are arguments. They exclude --failed-of.
-func (h *Hosts) Also(names []string) error {
-	if h.failedOf != "" && len(names) > 0 {
-		return term.Usagef("--failed-of and HOST exclude each other")
-	}
-	h.Names = append(h.Names, names...)
-	return nil
-}
+// Also adds names that are arguments.
+func (h *Hosts) Also(names []string) { h.Names = append(h.Names, names...) }
 
 // Resolve replaces --failed-of by names of hosts. Call it before the names are used.
 func (h *Hosts) Resolve(ctx context.Context, c *client.Client) error {
 	if h.failedOf == "" {
 		return nil
 	}
-	results, err := client.Collect(c.Results(ctx, h.failedOf, client.ResultFilter{Outcome: "failed"}))
+	results, err := FailedOf(ctx, c, h.failedOf)
 	if err != nil {
-		return ExitOf(err)
+		return err
 	}
-	seen := map[string]bool{}
+	return h.Among(ctx, c, h.failedOf, results)
+}
+
+// Among replaces --failed-of by the hosts of its results. If hosts are named beside it, only these remain.
+func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results []client.Result) error {
+	var failed []string
 	for _, r := range results {
-		if !seen[r.Host] {
-			seen[r.Host] = true
-			h.Names = append(h.Names, r.Host)
+		if !slices.Contains(failed, r.Host) {
+			failed = append(failed, r.Host)
 		}
 	}
-	if len(h.Names) == 0 {
-		return term.NoSuchf("no target failed in task %s", h.failedOf)
-	}
 	h.failedOf = ""
+	if len(h.Names) == 0 {
+		h.Names = failed
+		return nil
+	}
+	named := Hosts{Names: h.Names}
+	chosen, err := named.agents(ctx, c)
+	if err != nil {
+		return err
+	}
+	h.Names = slices.DeleteFunc(failed, func(host string) bool {
+		return !slices.ContainsFunc(chosen, func(a client.Agent) bool {
+			return a.ID == host || Address(a.Host) == host
+		})
+	})
+	if len(h.Names) == 0 {
+		return term.NoSuchf("no target of %s failed%s", of, named.Where())
+	}
 	return nil
+}
+
+// FailedOf returns the results that failed in a task. Of a rollout it returns those of the hosts that failed. If a host
+// failed after its operations succeeded, these are all of its results.
+func FailedOf(ctx context.Context, c *client.Client, id string) ([]client.Result, error) {
+	failed, err := client.Collect(c.Results(ctx, id, client.ResultFilter{Outcome: "failed"}))
+	if NotFound(err) {
+		if r, other := c.Rollout(ctx, id); other == nil {
+			failed, err = failedIn(ctx, c, &r)
+		} else if !NotFound(other) {
+			err = other
+		}
+	}
+	if err == nil && len(failed) == 0 {
+		return nil, term.NoSuchf("no target failed in %s", id)
+	}
+	return failed, ExitOf(err)
+}
+
+func failedIn(ctx context.Context, c *client.Client, r *client.Rollout) (failed []client.Result, err error) {
+	hosts := map[string][]string{} // of each task
+	for i := range r.Hosts {
+		if h := &r.Hosts[i]; h.State == client.RolloutHostFailed {
+			hosts[h.Operation] = append(hosts[h.Operation], h.Host)
+		}
+	}
+	for _, task := range slices.Sorted(maps.Keys(hosts)) {
+		results, err := client.Collect(c.Results(ctx, task, client.ResultFilter{}))
+		if err != nil {
+			return nil, err
+		}
+		byHost := map[string][]client.Result{}
+		for _, x := range results {
+			byHost[x.Host] = append(byHost[x.Host], x)
+		}
+		for _, host := range hosts[task] {
+			all := byHost[host]
+			bad := slices.DeleteFunc(slices.Clone(all), func(x client.Result) bool { return !x.Failed() })
+			if len(bad) == 0 {
+				bad = all
+			}
+			failed = append(failed, bad...)
+		}
+	}
+	return failed, nil
 }
 
 // Only is Resolve, and replaces --limit by the names of the first hosts, in the order of their areas and addresses.
@@ -137,6 +190,16 @@ func (h *Hosts) Only(ctx context.Context, c *client.Client) error {
 // IDs is Resolve, and returns the ids of the chosen hosts, at most --limit, in the order of their areas and addresses.
 // A name or pattern without a match is an error.
 func (h *Hosts) IDs(ctx context.Context, c *client.Client) ([]string, error) {
+	all, err := h.agents(ctx, c)
+	ids := make([]string, len(all))
+	for i, a := range all {
+		ids[i] = a.ID
+	}
+	return ids, err
+}
+
+// agents is IDs for whole hosts.
+func (h *Hosts) agents(ctx context.Context, c *client.Client) ([]client.Agent, error) {
 	if err := h.Resolve(ctx, c); err != nil {
 		return nil, err
 	}
@@ -162,11 +225,7 @@ func (h *Hosts) IDs(ctx context.Context, c *client.Client) ([]string, error) {
 	if h.Limit > 0 {
 		all = all[:min(len(all), h.Limit)]
 	}
-	ids := make([]string, len(all))
-	for i, a := range all {
-		ids[i] = a.ID
-	}
-	return ids, nil
+	return all, nil
 }
 
 // named returns the hosts of some names. It asks for each name alone only if one may be without a host: a name that is
@@ -274,8 +333,17 @@ func (h *Hosts) exist(ctx context.Context, c *client.Client, past bool) error {
 // UnmatchedAfter is Unmatched if a server has found fault with a request. The server has no status of its own for a
 // host that does not exist.
 func (h *Hosts) UnmatchedAfter(ctx context.Context, c *client.Client, err error) error {
-	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
-		return h.Unmatched(ctx, c)
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || refusal.Status != http.StatusUnprocessableEntity {
+		return nil
+	}
+	if err := h.Unmatched(ctx, c); err != nil {
+		return err
+	}
+	for _, f := range refusal.Fields { // the caller may read more hosts than it may change
+		if strings.HasPrefix(f.Detail, "no host matches ") {
+			return term.NoSuchf("%s", f.Detail)
+		}
 	}
 	return nil
 }

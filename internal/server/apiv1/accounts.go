@@ -103,16 +103,20 @@ func checkName(field, name string, longest int) error {
 // createApp creates an app and its first secret. Only this reply shows the secret.
 func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 	var req v1.AppChange
-	if err := c.decode(ctx, &req); err != nil {
+	var change func(*store.App)
+	check := func() (err error) {
+		change, err = appChange(&req)
+		err = together(checkName("code", req.Code, access.MaxAppCode), err)
+		if access.IsPersonApp(req.Code) {
+			err = together(invalid("code", "is the code of a user who calls without an app: expected another code"), err)
+		}
+		return err
+	}
+	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(req.Code)
-	change, err := appChange(&req)
-	err = together(checkName("code", req.Code, access.MaxAppCode), err)
-	if access.IsPersonApp(req.Code) {
-		err = together(invalid("code", "is the code of a user who calls without an app: expected another code"), err)
-	}
-	if err != nil {
+	if err := check(); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
@@ -286,12 +290,16 @@ func grantsOf(given *[]v1.Grant) (*[]access.Grant, error) {
 
 func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
 	var req v1.UserChange
-	if err := c.decode(ctx, &req); err != nil {
+	var change func(*store.User)
+	check := func() (err error) {
+		change, err = userChange(&req)
+		return together(checkName("name", req.Name, access.MaxUser), err)
+	}
+	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(req.Name)
-	change, err := userChange(&req)
-	if err := together(checkName("name", req.Name, access.MaxUser), err); err != nil {
+	if err := check(); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
@@ -510,7 +518,6 @@ func (c *call) small(v any) error {
 		return decodeProblem(err)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return decodeProblem(err)
 	}

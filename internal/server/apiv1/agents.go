@@ -424,7 +424,11 @@ const maxLabelled = 20_000
 // labelAgents sets and removes labels of hosts, of all or of none.
 func (h *Handler) labelAgents(ctx context.Context, c *call) (reply, error) {
 	var req labelRequest
-	if err := c.decode(ctx, &req); err != nil {
+	check := func() error {
+		_, faults := req.check()
+		return faulty(faults)
+	}
+	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON

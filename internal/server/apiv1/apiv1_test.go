@@ -233,6 +233,39 @@ func TestBadCalls(t *testing.T) {
 	r.refused(r.call("admin", "POST", "/operations", huge), 413, "")
 }
 
+// TestUnknownFieldsBesideOtherFaults: the faults of a body are told at once, those of unknown fields first.
+func TestUnknownFieldsBesideOtherFaults(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	for route, tt := range map[string]struct {
+		body map[string]any
+		want []string
+	}{
+		"/operations": {
+			map[string]any{
+				"op": "dance", "host_timeout_seconds": 0, "colour": 1, "targets": []any{map[string]any{"nam": "x"}},
+			},
+			[]string{"colour", "host_timeout_seconds", "op", "targets.nam", "targets[0].namespace"},
+		},
+		"/schedules": {nightly("n n", map[string]any{"op": "restart", "colour": 1}), []string{
+			"name", "request.colour", "request.processes",
+		}},
+		"/selections": {map[string]any{"op": "dance", "colour": 1, "hosts": []string{}}, []string{"colour", "hosts", "op"}},
+		"/receivers":  {map[string]any{"name": "n n", "colour": 1, "url": "x"}, []string{"colour", "name", "url"}},
+		"/users":      {map[string]any{"name": "n n", "colour": 1}, []string{"colour", "name"}},
+		"/apps":       {map[string]any{"code": "n n", "colour": 1}, []string{"code", "colour"}},
+		"/silences":   {map[string]any{"colour": 1, "select": "a="}, []string{"colour", "select"}},
+	} {
+		got := r.want(422, r.call("admin", "POST", route, tt.body)).faults()
+		slices.Sort(got)
+		for _, field := range tt.want {
+			if !slices.Contains(got, field) {
+				t.Errorf("%s: the faults are in %q, want %q", route, got, tt.want)
+			}
+		}
+	}
+}
+
 // TestFieldsAreThoseThatAreSpeltSo: one in other letters is unknown, and one that is there twice is refused; labels are
 // the caller's own.
 func TestFieldsAreThoseThatAreSpeltSo(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/http"
 	"reflect"
@@ -199,7 +198,7 @@ func (c *call) body(ctx context.Context) ([]byte, error) {
 
 // decode reads the body of a call without parameters into v. It rejects an unknown field, which may be misspelt, and a
 // repeated field.
-func (c *call) decode(ctx context.Context, v any) error {
+func (c *call) decode(ctx context.Context, v any, checks ...func() error) error {
 	if err := c.params.done(); err != nil {
 		return err
 	}
@@ -208,14 +207,19 @@ func (c *call) decode(ctx context.Context, v any) error {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return decodeProblem(err)
+		return together(exact(text, reflect.TypeOf(v)), decodeProblem(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return problemf(http.StatusBadRequest, "the body has text after its JSON object")
 	}
-	return exact(text, reflect.TypeOf(v))
+	err = exact(text, reflect.TypeOf(v))
+	for _, check := range checks {
+		if err != nil {
+			err = together(err, check())
+		}
+	}
+	return err
 }
 
 // exact rejects repeated fields in JSON for a type, and fields that differ from a field of the type only in case.
@@ -224,12 +228,19 @@ func (c *call) decode(ctx context.Context, v any) error {
 func exact(text []byte, t reflect.Type) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	return exactValue(d, t, "")
+	r := exactReader{d: d}
+	return together(append(r.faults, r.value(t, ""))...)
 }
 
-// exactValue reads one value; a nil type is the caller's own JSON, in which everything is allowed.
-func exactValue(d *json.Decoder, t reflect.Type, path string) error {
-	token, err := d.Token()
+// exactReader collects the fields that are not exact.
+type exactReader struct {
+	d      *json.Decoder
+	faults []error
+}
+
+// value reads one value; a nil type is the caller's own JSON, in which everything is allowed.
+func (r *exactReader) value(t reflect.Type, path string) error {
+	token, err := r.d.Token()
 	if err != nil {
 		return decodeProblem(err)
 	}
@@ -241,35 +252,35 @@ func exactValue(d *json.Decoder, t reflect.Type, path string) error {
 	}
 	switch token {
 	case json.Delim('{'):
-		err = exactObject(d, t, path)
+		err = r.object(t, path)
 	case json.Delim('['):
 		var element reflect.Type
 		if t != nil && t.Kind() == reflect.Slice {
 			element = t.Elem()
 		}
-		for n := 0; err == nil && d.More(); n++ {
+		for n := 0; err == nil && r.d.More(); n++ {
 			if n == maxItems {
 				return invalid(strings.TrimPrefix(path, "."), "has more than %d entries", maxItems)
 			}
-			err = exactValue(d, element, path)
+			err = r.value(element, path)
 		}
 	default:
 		return nil
 	}
 	if err == nil {
-		_, err = d.Token() // the bracket; the text was parsed before
+		_, err = r.d.Token() // the bracket; the text was parsed before
 	}
 	return err
 }
 
-func exactObject(d *json.Decoder, t reflect.Type, path string) error {
+func (r *exactReader) object(t reflect.Type, path string) error {
 	var fields map[string]reflect.Type
 	if t != nil && t.Kind() == reflect.Struct {
 		fields = fieldsOf(t)
 	}
 	seen := map[string]bool{}
-	for d.More() {
-		token, err := d.Token()
+	for r.d.More() {
+		token, err := r.d.Token()
 		if err != nil {
 			return decodeProblem(err)
 		}
@@ -278,9 +289,9 @@ func exactObject(d *json.Decoder, t reflect.Type, path string) error {
 		value, known := fields[name]
 		switch {
 		case fields != nil && !known:
-			return invalid(at, "there is no such field")
+			r.fail(invalid(at, "there is no such field"))
 		case t != nil && seen[name]:
-			return invalid(at, "is there more than once")
+			r.fail(invalid(at, "is there more than once"))
 		}
 		if t != nil {
 			seen[name] = true
@@ -288,25 +299,17 @@ func exactObject(d *json.Decoder, t reflect.Type, path string) error {
 		if t != nil && t.Kind() == reflect.Map {
 			value = t.Elem()
 		}
-		if err := exactValue(d, value, at); err != nil {
+		if err := r.value(value, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fieldsOf returns the fields of a struct by their names in JSON.
-func fieldsOf(t reflect.Type) map[string]reflect.Type {
-	fields := make(map[string]reflect.Type, t.NumField())
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" && f.Anonymous {
-			maps.Copy(fields, fieldsOf(f.Type))
-			continue
-		}
-		fields[name] = f.Type
+func (r *exactReader) fail(err error) {
+	if len(r.faults) < mostFaults {
+		r.faults = append(r.faults, err)
 	}
-	return fields
 }
 
 // app returns the app whose tasks the caller may see: its own, or every app (empty) for an administrator.
@@ -412,7 +415,7 @@ func denial(r gate.Reason) string {
 	case gate.UserUnfit:
 		return "bk_username holds a control character or is not valid UTF-8"
 	case gate.BadToken:
-		return "bk_token is unknown or has expired"
+		return "bk_token is unknown, has expired, or has ended because its user was disabled meanwhile"
 	case gate.UserDisabled:
 		return "the user is disabled"
 	default:

@@ -110,7 +110,7 @@ func noEnroller() error {
 // createJoinToken creates a token with which hosts can join. Only this reply shows it.
 func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 	var req v1.JoinTokenRequest
-	if err := c.decode(ctx, &req); err != nil {
+	if err := c.decode(ctx, &req, func() error { return checkJoinToken(&req) }); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON

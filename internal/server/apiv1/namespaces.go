@@ -264,6 +264,20 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	return f, err
 }
 
+// broad says that a plan reaches more hosts than one person may change; empty if it does not.
+func (h *Handler) broad(steps []plan.Step, rollouts []*store.Rollout) string {
+	if requests, _ := requestsFor(steps); len(rollouts) == 0 {
+		if err := h.narrow(hostsIn(requests), store.OpApply); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	if !slices.ContainsFunc(rollouts, func(r *store.Rollout) bool { return r.Plan.Breadth != 0 }) {
+		return ""
+	}
+	return fmt.Sprintf("a rollout of more than %d hosts waits for the approval of a second person", h.Breadth)
+}
+
 // putNamespace makes the processes of a namespace as a process file says.
 func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")
@@ -287,7 +301,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	}
 	if f.dry || len(steps) == 0 {
 		c.w.Header().Set("ETag", f.tag)
-		answer.Rollouts = viewPlanned(rollouts)
+		answer.Rollouts, answer.Reason = viewPlanned(rollouts), h.broad(steps, rollouts)
 		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, f.wanted, selections, f.dry)
 	}
 	if err := h.mayApply(c, steps); err != nil {

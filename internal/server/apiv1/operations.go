@@ -21,6 +21,7 @@ import (
 	"drover/internal/server/gate"
 	"drover/internal/server/rollup"
 	"drover/internal/server/store"
+	"drover/internal/server/task"
 )
 
 func viewOperation(t store.TaskSummary) v1.Operation {
@@ -91,18 +92,11 @@ func picked(entries []targetRequest) func(f *rollup.Found) bool {
 func (h *Handler) createSelection(ctx context.Context, c *call) (reply, error) {
 	query, req := c.params.values.Encode(), selectionRequest{}
 	f := c.params.fleet()
-	if err := c.decode(ctx, &req); err != nil {
+	if err := c.decode(ctx, &req, req.check); err != nil {
 		return reply{}, err
 	}
-	if req.Op != "" && !req.Op.Info().OwnAPI {
-		return reply{}, invalid("op", "is %.40q: expected one of %s", req.Op, strings.Join(supported(), ", "))
-	}
-	// To take an empty list as none would select everything for a program that has found nothing.
-	if req.Targets != nil && len(req.Targets) == 0 {
-		return reply{}, invalid("targets", "is empty: expected processes, or no such list")
-	}
-	if req.Hosts != nil && len(req.Hosts) == 0 {
-		return reply{}, invalid("hosts", "is empty: expected hosts, or no such list")
+	if err := req.check(); err != nil {
+		return reply{}, err
 	}
 	q, err := h.ready(ctx, &c.Principal, &f, false)
 	if err != nil {
@@ -539,6 +533,7 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	if denied, ok := errors.AsType[*edge.DeniedError](err); ok {
 		return reply{}, forbidden(denied.Missing)
 	}
+	h.sayNeverBegins(ctx, id, app, views)
 	c.Audit.Targets = len(views)
 	var last any
 	switch {
@@ -556,4 +551,35 @@ func kindOf(outcome string) string {
 		return outcome
 	}
 	return v1.OutcomeFailed
+}
+
+// sayNeverBegins corrects the results of a rollout on one host: its hosts ask before they begin.
+func (h *Handler) sayNeverBegins(ctx context.Context, id, app string, results []v1.Result) {
+	of := store.RolloutOf(id)
+	if of == "" || !slices.ContainsFunc(results, func(r v1.Result) bool { return task.NeverTaken(r.Message) }) {
+		return
+	}
+	if r, err := h.Rollouts.GetRollout(ctx, of, app); err != nil || !r.Plan.OneOf {
+		return
+	}
+	for i := range results {
+		results[i].Message = task.Asked(results[i].Message)
+	}
+}
+
+// narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
+func (h *Handler) narrow(hosts int, op process.Op) error {
+	if h.Breadth == 0 || hosts <= h.Breadth {
+		return nil
+	}
+	p := problemf(http.StatusForbidden,
+		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
+		hosts, h.Breadth)
+	if op != store.OpApply && !op.Info().RollsOut {
+		p = problemf(http.StatusForbidden,
+			"the call is for %d hosts, and above %d this server demands the approval of a second person: "+
+				"use an apply with a rollout, because %s has none", hosts, h.Breadth, op)
+	}
+	p.broad = true
+	return p
 }

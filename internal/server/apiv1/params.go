@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -317,6 +318,8 @@ type problem struct {
 	cause error
 	// nothing tells that a pattern or an expression has found nothing.
 	nothing bool
+	// broad tells that a request is for more hosts than one person may change at once.
+	broad bool
 	// retryAfter is in seconds; 0 means that the reply does not have it.
 	retryAfter int
 }
@@ -432,9 +435,6 @@ func decodeProblem(err error) error {
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", large.Limit>>20)
 	}
-	if field, ok := strings.CutPrefix(err.Error(), `json: unknown field "`); ok {
-		return invalid(strings.TrimSuffix(field, `"`), "there is no such field")
-	}
 	_, malformed := errors.AsType[*json.SyntaxError](err)
 	if _, typed := errors.AsType[*json.UnmarshalTypeError](err); malformed || typed ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -484,6 +484,14 @@ func invalidFile(at string, err error) error {
 	return p
 }
 
+// faulty is invalidFile for a list that may be empty.
+func faulty(faults processfile.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return invalidFile("", faults)
+}
+
 // hosts reads the parameters that select hosts.
 func (p *params) hosts() hostChoice {
 	return hostChoice{names: p.list("host"), selector: p.selector("selector")}
@@ -500,4 +508,18 @@ func (p *params) selector(name string) selector.Selector {
 		p.fail(invalid(name, "%v", err))
 	}
 	return s
+}
+
+// fieldsOf returns the fields of a struct by their names in JSON.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields := make(map[string]reflect.Type, t.NumField())
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" && f.Anonymous {
+			maps.Copy(fields, fieldsOf(f.Type))
+			continue
+		}
+		fields[name] = f.Type
+	}
+	return fields
 }

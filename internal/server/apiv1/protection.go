@@ -88,7 +88,11 @@ func allNamespaces(who *access.Principal) bool { return who.Namespaces(access.Si
 // createSilence withholds alarms for some time.
 func (h *Handler) createSilence(ctx context.Context, c *call) (reply, error) {
 	var req v1.SilenceRequest
-	if err := c.decode(ctx, &req); err != nil {
+	check := func() error {
+		_, err := silenceOf(&req, h.Now())
+		return err
+	}
+	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(strings.TrimSpace(strings.Join(req.Processes, " ") + " " + req.Select))
@@ -503,7 +507,12 @@ func (r *upgradeRequest) check() (choice hostChoice, faults processfile.Faults) 
 // upgradeAgents begins a rollout of a version of the agent.
 func (h *Handler) upgradeAgents(ctx context.Context, c *call) (reply, error) {
 	var req upgradeRequest
-	if err := c.decode(ctx, &req); err != nil {
+	check := func() error {
+		_, faults := req.check()
+		_, err := beginning(req.At, h.Now())
+		return together(faulty(faults), err)
+	}
+	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
 	choice, faults := req.check()

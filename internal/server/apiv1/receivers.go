@@ -243,21 +243,25 @@ func secretOf(kind store.ReceiverKind, given *string) (string, error) {
 // createReceiver creates a receiver, whose alarms begin now. Only this reply shows its secret.
 func (h *Handler) createReceiver(ctx context.Context, c *call) (reply, error) {
 	var req v1.ReceiverChange
-	if err := c.decode(ctx, &req); err != nil {
+	var w store.Receiver
+	check := func() error {
+		kind, err := receiverKind(req.Kind)
+		faults := []error{checkReceiverName(req.Name), err}
+		if w.Kind = kind; err == nil { // all else depends on the kind
+			faults = append(faults, applyReceiver(&req, &w))
+			w.Secret, err = secretOf(kind, req.Secret)
+			faults = append(faults, err)
+		}
+		return together(faults...)
+	}
+	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(req.Name)
 	c.Audit.Detail = receiverRecord(req)
 	now := h.Now()
-	w := store.Receiver{Name: req.Name, Created: now, Changed: now}
-	kind, err := receiverKind(req.Kind)
-	faults := []error{checkReceiverName(req.Name), err}
-	if w.Kind = kind; err == nil { // all else depends on the kind
-		faults = append(faults, applyReceiver(&req, &w))
-		w.Secret, err = secretOf(kind, req.Secret)
-		faults = append(faults, err)
-	}
-	if err := together(faults...); err != nil {
+	w.Name, w.Created, w.Changed = req.Name, now, now
+	if err := check(); err != nil {
 		return reply{}, err
 	}
 	list, err := h.Receivers.Store.ListReceivers(ctx)
@@ -280,7 +284,7 @@ func (h *Handler) createReceiver(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if kind == store.KindWebhook {
+	if w.Kind == store.KindWebhook {
 		v.Secret = w.Secret
 	}
 	return reply{status: http.StatusCreated, body: v, location: "/receivers/" + url.PathEscape(w.Name)}, nil

@@ -221,7 +221,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 			process.Count(len(changed), "process has", "processes have"), id, changed[0])
 	}
 	if len(steps) == 0 {
-		return reply{}, problemf(http.StatusConflict, "rollout %s has changed nothing that is still so", id)
+		return reply{}, h.nothingToUndo(ctx, c, id)
 	}
 	if err := h.mayApply(c, steps); err != nil {
 		return reply{}, err
@@ -518,4 +518,19 @@ func circles(specs map[process.ID]*process.Spec, copies map[process.ID][]process
 		paths[i] = path
 	}
 	return paths
+}
+
+// nothingToUndo says why a rollout has nothing to undo: mostly somebody has undone it already.
+func (h *Handler) nothingToUndo(ctx context.Context, c *call, id string) error {
+	list, err := h.Rollouts.ListRollouts(ctx, store.RolloutFilter{Sight: c.sight()}, 0, maxPage)
+	if err != nil {
+		return failure("list the rollouts", err)
+	}
+	for i := range list {
+		if r := &list[i]; r.Undoes == id {
+			return problemf(http.StatusConflict, "rollout %s is undone already: by rollout %s, which %s began at %s", id, r.ID,
+				beganBy(r.App, r.User), r.Created.UTC().Format(time.RFC3339))
+		}
+	}
+	return problemf(http.StatusConflict, "rollout %s has changed nothing that is still so", id)
 }

@@ -587,5 +587,5 @@ func (h *Handler) approveRollout(ctx context.Context, c *call) (reply, error) {
 	if r.State == rollout.Held && r.User == c.Principal.User {
 		return reply{}, problemf(http.StatusForbidden, "%s began rollout %s: another person must approve it", r.User, r.ID)
 	}
-	return h.change(ctx, id, r.App, func(r *rollout.Rollout) error { return r.Approve(c.Principal.User) })
+	return h.change(ctx, id, r.App, func(r *rollout.Rollout) error { return r.Approve(c.Principal.User, h.Now()) })
 }

@@ -344,7 +344,10 @@ func TestUndo(t *testing.T) {
 	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
 	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, nil,
 		[]store.Removal{{Agent: web, Process: process.ID{Namespace: "a", Name: "y"}}}))
-	r.want(409, r.call("admin", "POST", undo, nil)) // there is nothing left
+	left := r.want(409, r.call("admin", "POST", undo, nil)) // there is nothing left
+	if text := fmt.Sprint(left.body["detail"]); !strings.Contains(text, "is undone already: by rollout "+back) {
+		t.Errorf("the second undo says %s", text)
+	}
 
 	restart := r.want(202, r.roll("admin", map[string]any{"batch": 1}, nil)).body["id"].(string)
 	r.want(200, r.call("admin", "POST", "/rollouts/"+restart+"/abort", nil))
@@ -471,8 +474,14 @@ func TestApproval(t *testing.T) {
 	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
 	stop := map[string]any{"op": "stop", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}}
 	r.want(403, r.call("admin", "POST", "/operations", stop))
-	r.want(403, r.call("admin", "PUT", "/namespaces/a",
-		`{"namespace":"a","processes":{"z":{`+daemon+`,"hosts":["web-1","0:10.0.0.2"]}}}`))
+	broad := `{"namespace":"a","processes":{"z":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"]}}}`
+	r.want(403, r.call("admin", "PUT", "/namespaces/a", broad))
+	for query, want := range map[string]string{"": ": use a rollout", "&batch=1": "waits for the approval of a second person"} {
+		dry := r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true"+query, broad))
+		if text := fmt.Sprint(dry.body["reason"]); !strings.HasSuffix(text, want) {
+			t.Errorf("the dry run %q says %s", query, text)
+		}
+	}
 	for _, op := range []string{"unhost", "host", "retry", "unregister"} {
 		refused := r.want(403, r.call("admin", "POST", "/operations", map[string]any{"op": op, "targets": stop["targets"]}))
 		if text := fmt.Sprint(refused.body["detail"]); !strings.HasSuffix(text, ": use a rollout") {

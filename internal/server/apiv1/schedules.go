@@ -240,9 +240,36 @@ func mayNowhere(who *access.Principal, op process.Op, patterns []string) (missin
 	return missing
 }
 
+// mayRun reports why no run of a new schedule could begin with the processes and hosts that match now.
+func (h *Handler) mayRun(ctx context.Context, who *access.Principal, req operationRequest) error {
+	switch err := h.expand(ctx, who, &req); {
+	case err != nil && problemOf(err).nothing:
+		return nil // each run looks again
+	case err != nil:
+		return within("request", err)
+	}
+	if err := req.oneProcess(); err != nil {
+		return within("request", err)
+	}
+	if req.OneOf || req.Rollout != nil {
+		return nil
+	}
+	hosts := map[string]bool{}
+	for i := range req.Targets {
+		for _, host := range req.Targets[i].Hosts {
+			hosts[host] = true
+		}
+	}
+	return h.narrow(len(hosts), req.Op)
+}
+
 func (h *Handler) createSchedule(ctx context.Context, c *call) (reply, error) {
 	var req scheduleRequest
-	if err := c.decode(ctx, &req); err != nil {
+	check := func() error {
+		_, err := req.schedule(h.Now())
+		return err
+	}
+	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(req.Name)
@@ -253,6 +280,9 @@ func (h *Handler) createSchedule(ctx context.Context, c *call) (reply, error) {
 	c.Audit.Detail, _ = json.Marshal(map[string]any{"cron": s.Cron, "time_zone": s.Zone, "request": s.Request})
 	if missing := mayNowhere(&c.Principal, req.Request.Op, req.Request.Processes); missing.Any() {
 		return reply{}, forbidden(missing)
+	}
+	if err := h.mayRun(ctx, &c.Principal, req.Request); err != nil {
+		return reply{}, err
 	}
 	list, err := h.Schedules.ListSchedules(ctx, "")
 	if err != nil {
@@ -461,6 +491,9 @@ func (h *Handler) BeginRun(ctx context.Context, who access.Principal, s *store.S
 			return "", "", p.cause
 		}
 		return "", "", p
+	}
+	if p.broad || p.Status == http.StatusUnprocessableEntity {
+		return store.RunFailed, p.Detail, nil
 	}
 	return store.RunMissed, p.Detail, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drover/internal/server/access"
+	"drover/internal/server/apiv1"
 	"drover/internal/server/store"
 )
 
@@ -223,15 +224,37 @@ func TestOneOf(t *testing.T) {
 func TestOneOfOneProcess(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
-	r.observe("a/x@"+plain+" running", "a/y@"+web+" running")
+	r.observe("a/x@" + plain + " running")
 	request := restart("a/*")
 	request["one_of"] = true
-	r.refused(r.call("admin", "POST", "/operations", request), 422, "one_of")
 	r.want(201, r.call("admin", "POST", "/schedules", nightly("n", request)))
-	if state, text := r.begin("n", time.Now(), access.Principal{Admin: true}); state != store.RunMissed ||
+	r.observe("a/y@" + web + " running")
+	r.refused(r.call("admin", "POST", "/operations", request), 422, "one_of")
+	r.refused(r.call("admin", "POST", "/schedules", nightly("other", request)), 422, "request.one_of")
+	if state, text := r.begin("n", time.Now(), access.Principal{Admin: true}); state != store.RunFailed ||
 		!strings.Contains(text, "a/x and a/y") {
 		t.Errorf("a run is %s, %s", state, text)
 	}
+}
+
+// TestBroadSchedules: a schedule whose runs would need a second person is refused at once, or its run fails.
+func TestBroadSchedules(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.remake(func(c *apiv1.Config) { c.Breadth = 1 })
+	r.want(201, r.call("admin", "POST", "/schedules", nightly("later", restart("a/*"))))
+	r.observe("a/x@"+plain+" running", "a/x@"+web+" running")
+	request := restart("a/*")
+	refused := r.want(403, r.call("admin", "POST", "/schedules", nightly("n", request)))
+	if text := fmt.Sprint(refused.body["detail"]); !strings.HasSuffix(text, ": use a rollout") {
+		t.Errorf("it is refused: %s", text)
+	}
+	if state, text := r.begin("later", time.Now(), access.Principal{Admin: true}); state != store.RunFailed ||
+		!strings.Contains(text, "a second person") {
+		t.Errorf("a run is %s, %s", state, text)
+	}
+	request["rollout"] = map[string]any{"batch": 1}
+	r.want(201, r.call("admin", "POST", "/schedules", nightly("n", request)))
 }
 
 func TestRepeatedSilences(t *testing.T) {

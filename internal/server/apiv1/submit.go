@@ -72,7 +72,6 @@ type list[T any] []T
 // list is too long. An empty list is not nil, as an absent one is.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	first, err := d.Token()
 	if err != nil || first == nil {
 		return err
@@ -111,7 +110,7 @@ func (t *targetRequest) id() process.ID { return process.ID{Namespace: t.Namespa
 // createOperation stores an operation and returns it; the engine executes it.
 func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	var req operationRequest
-	if err := c.decode(ctx, &req); err != nil {
+	if err := c.decode(ctx, &req, req.validate); err != nil {
 		return reply{}, err
 	}
 	if err := req.validate(); err != nil {
@@ -583,17 +582,18 @@ func (h *Handler) agentsOf(ctx context.Context, req *operationRequest, t *target
 	return agents, -1, err
 }
 
-// narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
-func (h *Handler) narrow(hosts int, op process.Op) error {
-	if h.Breadth == 0 || hosts <= h.Breadth {
-		return nil
+// check reports all faults of the request.
+func (r *selectionRequest) check() error {
+	var faults []error
+	if r.Op != "" && !r.Op.Info().OwnAPI {
+		faults = append(faults, invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")))
 	}
-	if op != store.OpApply && !op.Info().RollsOut {
-		return problemf(http.StatusForbidden,
-			"the call is for %d hosts, and above %d this server demands the approval of a second person: "+
-				"use an apply with a rollout, because %s has none", hosts, h.Breadth, op)
+	// To take an empty list as none would select everything for a program that has found nothing.
+	if r.Targets != nil && len(r.Targets) == 0 {
+		faults = append(faults, invalid("targets", "is empty: expected processes, or no such list"))
 	}
-	return problemf(http.StatusForbidden,
-		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
-		hosts, h.Breadth)
+	if r.Hosts != nil && len(r.Hosts) == 0 {
+		faults = append(faults, invalid("hosts", "is empty: expected hosts, or no such list"))
+	}
+	return together(faults...)
 }

@@ -483,6 +483,9 @@ func (d *Driver) outcomes(ctx context.Context, r *store.Rollout, batch int, fact
 		if o := v.Outcome; v.Done && o != nil && f.Fault == process.None {
 			if _, already := process.Already(v.Op, o.Fault); !already {
 				f.Fault, f.Text = o.Fault, o.Text
+				if r.Plan.OneOf {
+					f.Text = task.Asked(f.Text)
+				}
 				f.Changed = o.Fault == process.Cancelled && strings.HasPrefix(o.Text, leftAlone)
 			}
 		}

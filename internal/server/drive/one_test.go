@@ -1,6 +1,7 @@
 package drive_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -21,12 +22,13 @@ func TestOneOf(t *testing.T) {
 		oneOf   bool
 		outcome *process.Outcome
 		next    rollout.HostState
+		never   bool
 	}{
-		{"never sent", true, pending, rollout.Begun},
-		{"sent", true, sent, rollout.Begun},
-		{"taken", true, taken, rollout.Skipped},
-		{"never sent, without one-of", false, pending, rollout.Begun},
-		{"sent, without one-of", false, sent, rollout.Waiting},
+		{"never sent", true, pending, rollout.Begun, true},
+		{"sent", true, sent, rollout.Begun, true},
+		{"taken", true, taken, rollout.Skipped, false},
+		{"never sent, without one-of", false, pending, rollout.Begun, false},
+		{"sent, without one-of", false, sent, rollout.Waiting, false},
 	} {
 		r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, "a", "b")
 		if c.oneOf {
@@ -43,6 +45,8 @@ func TestOneOf(t *testing.T) {
 		r.step()
 		if ro := r.step(); ro.Hosts[1].State != c.next {
 			t.Errorf("%s: the next host is %s, want %s: %+v", c.name, ro.Hosts[1].State, c.next, ro.Hosts)
+		} else if text := ro.Hosts[0].Text; strings.HasSuffix(text, "never begins it") != c.never {
+			t.Errorf("%s: the text is %q", c.name, text)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "drover/api/v1"
@@ -133,8 +134,9 @@ type Approvals struct {
 	Breadth  bool `json:"breadth,omitempty"`
 	// FailedCanaries is the number of failed canaries that a person has accepted by a resume or a retry.
 	FailedCanaries int `json:"failed_canaries,omitempty"`
-	// By are the names of the persons.
-	By []string `json:"by,omitempty"`
+	// By are the names of the persons, and At the times of their first approvals. Older rollouts have no times.
+	By []string    `json:"by,omitempty"`
+	At []time.Time `json:"at,omitempty"`
 }
 
 // New returns a rollout over hosts in their order, with a batch for every host. It begins at a time; zero means at
@@ -465,24 +467,48 @@ func (r *Rollout) Pause(reason string) error {
 }
 
 // Approve has a held rollout go on. A person who approves it after its canaries approves its breadth, too. A rollout
-// that an app began needs two persons for its breadth: the first one leaves it held.
-func (r *Rollout) Approve(by string) error {
-	if r.State != Held {
-		return &StateError{r.State, "a rollout that waits for an approval"}
-	}
+// that an app began needs two persons for its breadth: the first one leaves it held. An approval that changes nothing
+// is an error that names the earlier ones.
+func (r *Rollout) Approve(by string, now time.Time) error {
 	next, _ := r.nextBatch()
 	a := r.Approvals
-	a.By = slices.Clone(a.By)
-	if !slices.Contains(a.By, by) {
-		a.By = append(a.By, by)
+	switch {
+	case r.State == Held:
+	case len(a.By) > 0:
+		return &StateError{r.State, "a rollout that waits for an approval: " + a.by(a.By...)}
+	default:
+		return &StateError{r.State, "a rollout that waits for an approval"}
+	}
+	a.By, a.At = slices.Clone(a.By), slices.Clone(a.At)
+	again := slices.Contains(a.By, by)
+	if !again {
+		if a.By = append(a.By, by); len(a.At) == len(a.By)-1 {
+			a.At = append(a.At, now.UTC())
+		}
 	}
 	a.Canaries = a.Canaries || !r.canary(next)
 	a.Breadth = !r.Plan.Unproven || len(a.By) > 1
+	if again && a.Canaries == r.Approvals.Canaries && a.Breadth == r.Approvals.Breadth {
+		return &StateError{r.State, "the approval of another person: " + a.by(by)}
+	}
 	r.State, r.Reason, r.Approvals = Running, "", a
 	if reason := r.unapproved(next); reason != "" {
 		r.State, r.Reason = Held, reason
 	}
 	return nil
+}
+
+// by says which persons have approved the rollout already, and when.
+func (a *Approvals) by(names ...string) string {
+	var parts []string
+	for _, name := range names {
+		text := "approved already by " + name
+		if i := slices.Index(a.By, name); i >= 0 && i < len(a.At) {
+			text += " at " + a.At[i].Format(time.RFC3339)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Resume has a paused rollout go on, and accepts its failed hosts.

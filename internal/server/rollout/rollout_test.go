@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,7 +191,7 @@ func (w *world) person() {
 	case 0:
 		err = next.Pause("paused by anna")
 	case 5, 6:
-		err = next.Approve([]string{"bob", "eve"}[w.rng.IntN(2)])
+		err = next.Approve([]string{"bob", "eve"}[w.rng.IntN(2)], time.Time{})
 	case 1, 2:
 		err = next.Resume()
 	case 3:
@@ -464,14 +465,14 @@ func TestUnavailable(t *testing.T) {
 func TestApproval(t *testing.T) {
 	p := judged(v1.RolloutPlan{Batch: v1.HostCount{Number: 2}, Canary: 1, CanaryApproval: true})
 	r, now := rollout.New(p, time.Time{}, hosts(5)), epoch
-	if err := r.Approve("bob"); err == nil {
+	if err := r.Approve("bob", time.Time{}); err == nil {
 		t.Error("a rollout that waits for nobody is approved")
 	}
 	run(&r, &now, well)
 	if r.State != rollout.Held || r.Batch != 0 || r.Counts()[rollout.Succeeded] != 1 {
 		t.Fatalf("after the canary it is %s in batch %d: %v", r.State, r.Batch, r.Counts())
 	}
-	if err := r.Approve("bob"); err != nil || fmt.Sprint(r.Approvals.By) != "[bob]" {
+	if err := r.Approve("bob", time.Time{}); err != nil || fmt.Sprint(r.Approvals.By) != "[bob]" {
 		t.Fatalf("approved by %v: %v", r.Approvals.By, err)
 	}
 	if run(&r, &now, well); r.State != rollout.Done {
@@ -521,7 +522,7 @@ func TestCanariesAgain(t *testing.T) {
 	if want := "1 of 2 canaries failed: waits for the approval of a person"; r.State != rollout.Held || r.Reason != want {
 		t.Fatalf("after the resume it is %s %q, want %q", r.State, r.Reason, want)
 	}
-	if err := r.Approve("bob"); err != nil {
+	if err := r.Approve("bob", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if run(&r, &now, well); r.State != rollout.Done || r.Counts()[rollout.Succeeded] != 5 {
@@ -559,13 +560,18 @@ func TestApprovalOfTwo(t *testing.T) {
 	p.Breadth, p.Unproven = 3, true
 	r, now := rollout.New(p, time.Time{}, hosts(5)), epoch
 	run(&r, &now, well)
-	for range 2 {
-		if err := r.Approve("bob"); err != nil || r.State != rollout.Held {
-			t.Fatalf("after one person it is %s: %v", r.State, err)
-		}
+	if err := r.Approve("bob", epoch); err != nil || r.State != rollout.Held {
+		t.Fatalf("after one person it is %s: %v", r.State, err)
 	}
-	if err := r.Approve("eve"); err != nil || r.State != rollout.Running || fmt.Sprint(r.Approvals.By) != "[bob eve]" {
+	already := "approved already by bob at " + epoch.UTC().Format(time.RFC3339)
+	if err := r.Approve("bob", epoch.Add(time.Hour)); err == nil || !strings.Contains(err.Error(), already) {
+		t.Fatalf("the second approval of one person says %v", err)
+	}
+	if err := r.Approve("eve", epoch); err != nil || r.State != rollout.Running || fmt.Sprint(r.Approvals.By) != "[bob eve]" {
 		t.Errorf("after two persons it is %s by %v: %v", r.State, r.Approvals.By, err)
+	}
+	if err := r.Approve("bob", epoch); err == nil || !strings.Contains(err.Error(), already) {
+		t.Errorf("an approval of a rollout that goes on says %v", err)
 	}
 }
 

@@ -68,6 +68,14 @@ const sentOnly = ": it was sent the operation and has not answered; it may have 
 // question would have made the item Accepted.
 func NeverTaken(text string) bool { return text == Unavailable || text == Unavailable+sentOnly }
 
+// Asked returns the text of an outcome AgentUnavailable of an item whose agent asks a server before it begins.
+func Asked(text string) string {
+	if NeverTaken(text) {
+		return Unavailable + ": it has not taken the operation, and never begins it"
+	}
+	return text
+}
+
 // unavailable returns the text for an item that ends in this state. If the agent has or may have the item, the text
 // must not suggest that the operation did not begin.
 func unavailable(s State) string {

@@ -67,7 +67,7 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 		Config:   edge.Config{Gate: g, Audit: records, Tasks: s, Rooms: admission.New(), Log: log, Now: clock},
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
 		Directory: r.fleet, Labels: r.fleet, Listing: s, Held: s, Events: s, Rollouts: s, Revisions: s, Logs: quiet{},
-		Standing: s, Upkeep: s, Joining: apiv1.Joining{Proxies: oneProxy{}},
+		Standing: s, Upkeep: s, Timeline: s, Joining: apiv1.Joining{Proxies: oneProxy{}},
 		Picture: rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: clock}),
 	})
 	console, err := webui.New(webui.Config{
