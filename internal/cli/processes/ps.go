@@ -151,9 +151,6 @@ func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.P
 	if err := sel.ResolveFew(cmd.Context(), c); err != nil {
 		return err
 	}
-	if err := sel.Ever(cmd.Context(), c); err != nil {
-		return err
-	}
 	which := sel.Filter(sel.Names)
 	which.Namespace, which.Name = f.Namespace, f.Name
 	n, err := c.CountProcesses(cmd.Context(), which)
@@ -263,6 +260,9 @@ func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time,
 		return term.Usagef("--namespace and --name exclude NAMESPACE/NAME")
 	}
 	if err := sel.ResolveFew(cmd.Context(), c); err != nil {
+		return err
+	}
+	if err := sel.Ever(cmd.Context(), c); err != nil {
 		return err
 	}
 	which := sel.Filter(sel.Names)

@@ -299,7 +299,8 @@ process, and whether its executable was replaced on disk.
 
 missed is a host that does not have the spec of the file, or lacks the process. changed is a spec that
 an operation, a call of GSE or JOB, or an aborted rollout has changed. person is a process that somebody
-has stopped, unwatched or removed. process is a difference of the running process, and config one of a configuration file.
+has stopped, unwatched or removed. process is a difference of the running process, and config one of a
+configuration file.
 
 Each difference has the command that removes it. drover changes nothing by itself, unless the file
 says 'drift: mend'.

@@ -230,15 +230,15 @@ func (s *Session) Again(format string, args ...any) string {
 	return line
 }
 
-// AgainIn has the drover commands of a pipeline, which a server names, reach the same server.
+// AgainIn has the drover commands of a list, which a server names, reach the same server.
 func (s *Session) AgainIn(line string) string {
-	commands := strings.Split(line, " | ")
+	commands := strings.Split(line, " && ")
 	for i, one := range commands {
 		if rest, ok := strings.CutPrefix(one, "drover "); ok {
 			commands[i] = s.Again("%s", rest)
 		}
 	}
-	return strings.Join(commands, " | ")
+	return strings.Join(commands, " && ")
 }
 
 // Page is the address of a page of the console, such as tasks/ID. It is empty unless a person has signed in by 'drover

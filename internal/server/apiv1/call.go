@@ -197,7 +197,7 @@ func (c *call) body(ctx context.Context) ([]byte, error) {
 }
 
 // decode reads the body of a call without parameters into v. It rejects an unknown field, which may be misspelt, and a
-// repeated field.
+// repeated field, together with the faults that the checks find then. The caller checks what decode accepts.
 func (c *call) decode(ctx context.Context, v any, checks ...func() error) error {
 	if err := c.params.done(); err != nil {
 		return err

@@ -134,7 +134,7 @@ type Approvals struct {
 	Breadth  bool `json:"breadth,omitempty"`
 	// FailedCanaries is the number of failed canaries that a person has accepted by a resume or a retry.
 	FailedCanaries int `json:"failed_canaries,omitempty"`
-	// By are the names of the persons, and At the times of their first approvals. Older rollouts have no times.
+	// By are the names of the persons, and At the times of their first approvals.
 	By []string    `json:"by,omitempty"`
 	At []time.Time `json:"at,omitempty"`
 }
@@ -482,9 +482,7 @@ func (r *Rollout) Approve(by string, now time.Time) error {
 	a.By, a.At = slices.Clone(a.By), slices.Clone(a.At)
 	again := slices.Contains(a.By, by)
 	if !again {
-		if a.By = append(a.By, by); len(a.At) == len(a.By)-1 {
-			a.At = append(a.At, now.UTC())
-		}
+		a.By, a.At = append(a.By, by), append(a.At, now.UTC())
 	}
 	a.Canaries = a.Canaries || !r.canary(next)
 	a.Breadth = !r.Plan.Unproven || len(a.By) > 1
@@ -502,11 +500,8 @@ func (r *Rollout) Approve(by string, now time.Time) error {
 func (a *Approvals) by(names ...string) string {
 	var parts []string
 	for _, name := range names {
-		text := "approved already by " + name
-		if i := slices.Index(a.By, name); i >= 0 && i < len(a.At) {
-			text += " at " + a.At[i].Format(time.RFC3339)
-		}
-		parts = append(parts, text)
+		at := a.At[slices.Index(a.By, name)]
+		parts = append(parts, "approved already by "+name+" at "+at.Format(time.RFC3339))
 	}
 	return strings.Join(parts, ", ")
 }
