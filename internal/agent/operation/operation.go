@@ -32,6 +32,8 @@ type Processes interface {
 	Instance(id procfs.Identity) (i process.Instance, moved bool, err error)
 	// Glance reports, at next to no cost, whether it is alive and whether its Instance has moved.
 	Glance(id procfs.Identity) (alive, moved bool)
+	// Executes reports whether a released command has yet to execute its program, or is about to say that it cannot.
+	Executes(id procfs.Identity) bool
 }
 
 // Commands is the host as far as commands go. A run is one command and all that it starts.
