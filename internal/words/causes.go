@@ -399,8 +399,8 @@ var Causes = map[string]Cause{
 			"一个账户和可执行文件都相同的进程正在运行，它不是由 drover 启动的。",
 		},
 		Text{
-			"Take it over with `drover apply --take-over`, or end it, or start beside it with `--beside`.",
-			"用 `drover apply --take-over` 接管它，或结束它，或用 `--beside` 另起一个。",
+			"Take it over with `drover start --take-over`, or end it, or start beside it with `--beside`.",
+			"用 `drover start --take-over` 接管它，或结束它，或用 `--beside` 另起一个。",
 		},
 	},
 	"other-supervisor": {

@@ -256,6 +256,7 @@ func (o *Operator) session(ctx context.Context, e specstore.Entry, s Subject) *s
 	n := &session{
 		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
 		groups: e.Groups, ordered: e.Ordered, subject: s, runtime: s.Runtime,
+		wish: e.Beside,
 	}
 	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone
 		spec := *n.spec

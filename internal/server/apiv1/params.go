@@ -501,3 +501,20 @@ func (p *params) selector(name string) selector.Selector {
 	}
 	return s
 }
+
+// readBeside completes a start with its wish about copies.
+func (r *operationRequest) readBeside() error {
+	switch {
+	case r.TakeOver && r.Op != process.Start:
+		return invalid("take_over", "is not for the operation %s", r.Op)
+	case r.Beside && r.Op != process.Start:
+		return invalid("beside", "is not for the operation %s", r.Op)
+	case r.TakeOver && r.Beside:
+		return invalid("beside", "stands beside take_over: expected one of them")
+	case r.TakeOver:
+		r.Op = process.StartOp(process.TakeOver)
+	case r.Beside:
+		r.Op = process.StartOp(process.StartBeside)
+	}
+	return nil
+}

@@ -52,6 +52,9 @@ type operationRequest struct {
 	Selection string `json:"selection"`
 	Signal    string `json:"signal"`
 	Scope     string `json:"scope"`
+	// TakeOver and Beside are what a start does beside copies; at most one of them is set.
+	TakeOver bool `json:"take_over"`
+	Beside   bool `json:"beside"`
 	// Given is the spec in the form of files, and Spec the same in the form of agents.
 	Given json.RawMessage `json:"spec"`
 	Spec  *process.Spec   `json:"-"`
@@ -263,7 +266,7 @@ func (r *operationRequest) validate() error {
 			invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")),
 		}, faults...)...)
 	}
-	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan())...)
+	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan(), r.readBeside())...)
 }
 
 // readTargets checks the names of processes and hosts.
