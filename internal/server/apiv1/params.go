@@ -502,6 +502,10 @@ func (p *params) selector(name string) selector.Selector {
 	return s
 }
 
+// newTaskID returns an id that is short enough to type. Its 60 random bits only make it unique: the caller's identity
+// decides what it may see.
+func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
+
 // readBeside completes a start with its wish about copies.
 func (r *operationRequest) readBeside() error {
 	switch {

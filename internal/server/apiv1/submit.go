@@ -3,7 +3,6 @@ package apiv1
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -244,10 +243,6 @@ func accepting(err error) error {
 	}
 	return failure("accept the operation", err)
 }
-
-// newTaskID returns an id that is short enough to type. Its 60 random bits only make it unique: the caller's identity
-// decides what it may see.
-func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
 
 // validate reports the faults of the request, and completes its spec.
 func (r *operationRequest) validate() error {
