@@ -169,6 +169,14 @@ processes:
 	}
 }
 
+// TestByteOrderMark: a mark at the begin of a file is no part of the first field.
+func TestByteOrderMark(t *testing.T) {
+	docs, err := processfile.Read("f", []byte("\ufeffnamespace: a\nprocesses:\n  b: {run: x, hosts: [x]}\n"))
+	if err != nil || docs[0].Namespace != "a" {
+		t.Errorf("%+v, %v", docs, err)
+	}
+}
+
 // TestAliveWithin: a process that must run for longer than it has until it is ready is a fault.
 func TestAliveWithin(t *testing.T) {
 	for text, want := range map[string]string{
