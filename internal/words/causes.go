@@ -475,6 +475,17 @@ var Causes = map[string]Cause{
 			"启动缺少的进程实例，或更正 `policy.instances`。",
 		},
 	},
+	"suspended": {
+		Text{"Stopped by a signal", "被信号暂停"},
+		Text{
+			"The process exists, but a signal has stopped it, so it executes nothing.",
+			"进程存在，但被信号暂停，不执行任何操作。",
+		},
+		Text{
+			"Let it go on with `drover signal CONT`, or restart it.",
+			"用 `drover signal CONT` 让它继续，或重启它。",
+		},
+	},
 
 	// periodic processes
 	"waits-for-schedule": {

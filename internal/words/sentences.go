@@ -204,6 +204,7 @@ var Sentences = []Text{
 	{"its timetable has the run at {time}", "定时规则安排的运行时间：{time}"},
 	{"the host is not connected", "主机未连接"},
 	{"another drover on this host (pid {pid}) manages the process", "本机上的另一个 drover（pid {pid}）在管理该进程"},
+	{"a signal such as SIGSTOP has stopped pid {pid}, so it executes nothing", "SIGSTOP 之类的信号暂停了 pid {pid}，它不执行任何操作"},
 	{"this drover only watches it", "当前 drover 只做监控"},
 	{
 		"{keeper} still keeps the process: drover watches the process, and does not relaunch or end it by itself",

@@ -305,13 +305,14 @@ func TestCausesOfAStatus(t *testing.T) {
 	p.Runtime.Relaunches = []time.Duration{1, 2, 3, 4}
 	before := p
 	s := p.Status(story.View{
-		Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7}, NotInForce: "no limits here",
+		Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7, Stat: "T"}, NotInForce: "no limits here",
 	})
 	var got []string
 	for _, c := range append([]process.Cause{s.Cause}, s.Further...) {
 		got = append(got, string(c.ID))
 	}
 	want := []string{
+		string(process.CauseSuspended),
 		string(process.CauseFlapping), string(process.CauseUnhealthy), string(process.CauseWorkerOOM),
 		string(process.CauseTooFew), string(process.CauseNotInForce),
 	}
