@@ -67,8 +67,8 @@ type Request struct {
 	// ScopeTree.
 	Signal string `json:"signal,omitempty"`
 	Scope  string `json:"scope,omitempty"`
-	// TakeOver makes a copy of a process that drover did not start the process of OpStart, as it runs. Beside starts all
-	// the same. Without both a start beside a copy fails, and names the copy.
+	// TakeOver is for OpStart: a copy of the process that drover did not start becomes the process, as it runs. Beside
+	// starts all the same. Without both a start beside a copy fails, and names the copy.
 	TakeOver bool `json:"take_over,omitempty"`
 	Beside   bool `json:"beside,omitempty"`
 	// Spec describes the processes; if it is nil, each host uses its stored spec. Register and update need a spec.

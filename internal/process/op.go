@@ -189,6 +189,7 @@ func StartOp(wish Beside) Op {
 		return Start + ":take-over"
 	case StartBeside:
 		return Start + ":beside"
+	case Refuse, Adopt: // the own API asks for Adopt in an apply only
 	}
 	return Start
 }

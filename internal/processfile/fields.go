@@ -48,8 +48,8 @@ func FileFields() []Field {
 		},
 		{
 			Path: "defaults", Value: "names with values", Default: "none",
-			Text: "Fields for all processes of the file: any but " + strings.Join(withoutDefault(), ", ") + ". A process takes " +
-				strings.Join(merging(), ", ") + " key by key from here. Any other field of the process replaces the default, " +
+			Text: "Fields for all processes of the file: any but " + strings.Join(withoutDefault(), ", ") +
+				". A process takes " + strings.Join(merging(), ", ") + " key by key from here. Any other field of the process replaces the default, " +
 				"and null removes it.",
 		},
 		{

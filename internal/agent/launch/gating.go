@@ -68,11 +68,15 @@ const fallback = `exec "$0" "$@"`
 // Executing reports whether the process of a command is still a gate, the shell after a gate that has failed, or
 // between two programs.
 func Executing(proc procfs.FS, pid int) bool {
-	if exe, _ := proc.Links(pid); gate.Is(exe) { // first: the arguments may be those of a later program, never of an earlier one
+	// The executable comes first: so the arguments may be those of a later program, never of an earlier one.
+	if exe, _ := proc.Links(pid); gate.Is(exe) {
 		return true
 	}
 	p, err := proc.Info(pid)
-	return err == nil && !p.Zombie() && (len(p.Args) == 0 || len(p.Args) > 2 && p.Args[0] == shell && p.Args[2] == fallback)
+	if err != nil || p.Zombie() {
+		return false
+	}
+	return len(p.Args) == 0 || len(p.Args) > 2 && p.Args[0] == shell && p.Args[2] == fallback
 }
 
 // wordsOf returns the words of a line that needs no shell.

@@ -135,7 +135,8 @@ func (s *Sampler) Use(id Identity) (Use, error) {
 }
 
 // Glance reports whether a process is alive. moved reports whether its name, its use of CPU or memory, or whether a
-// signal has stopped it differs from the last Instance, or whether there was no Instance yet. It costs as little as Use.
+// signal has stopped it differs from the last Instance, or whether there was no Instance yet. It costs as little as
+// Use.
 func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 	p, stat, err := s.look(id)
 	if err != nil {

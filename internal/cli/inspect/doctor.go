@@ -124,8 +124,8 @@ func (f *findings) print(cmd *cobra.Command, o term.Output) error {
 	return nil
 }
 
-// server checks the server and its hosts. address is that of the server; reached reports whether it has answered. agentOnly says that this machine has
-// an agent and no server: then nobody needs to have chosen a server.
+// server checks the server and its hosts. address is that of the server; reached reports whether it has answered.
+// agentOnly says that this machine has an agent and no server: then nobody needs to have chosen a server.
 func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool) (address string,
 	reached bool, err error,
 ) {
